@@ -1,0 +1,311 @@
+package relay_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+// module is the prefix of every import path of this repository.
+const module = "xdsrelay"
+
+// layers is the import graph: for each part of the repository, the parts that
+// it may import. A folder that is not listed belongs to its nearest listed
+// parent. Parts are only ever added below what they import:
+//
+//	cmd → relay → {fanout, upstream, shard} → relay/cache → {relay/aggregation, relay/resource}
+var layers = map[string][]string{
+	"cmd/xdsrelay":      {"relay"},
+	"cmd/xdsbench":      {"bench"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource"},
+	"fanout":            {"relay/cache", "relay/aggregation", "relay/resource"},
+	"upstream":          {"relay/cache", "relay/aggregation", "relay/resource"},
+	"shard":             {"relay/cache", "relay/aggregation", "relay/resource"},
+	"relay/cache":       {"relay/aggregation", "relay/resource"},
+	"relay/aggregation": {},
+	"relay/resource":    {},
+
+	// Beside the program: what drives it and what tries it out.
+	"relay/xdstest": {"relay/resource"},
+	"relay/e2e":     {"relay", "relay/xdstest"},
+	"bench":         {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest"},
+	"deploy":        {"relay"},
+}
+
+// pure lists the parts that do no I/O and start no goroutines, and impure the
+// packages that would be a way to do so.
+var (
+	pure   = []string{"relay/aggregation", "relay/resource"}
+	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
+)
+
+// topLevel is all that the root folder holds, beside what .gitignore names.
+var topLevel = []string{
+	"go.mod", "go.sum", "cmd", "relay", "upstream", "fanout", "shard", "deploy", "bench", "docs",
+	"Makefile", "README.md", "LICENSE", ".ci", ".golangci.yml", ".gitignore",
+}
+
+// TestImportGraph holds the layout of the repository: who may import whom,
+// which parts are pure, that every package says what it is for, and what lies
+// at the top.
+func TestImportGraph(t *testing.T) {
+	for _, broken := range checkHouse(t, os.DirFS("..")) {
+		t.Error(broken)
+	}
+}
+
+// TestImportGraphChecker holds that the checker sees each kind of violation.
+func TestImportGraphChecker(t *testing.T) {
+	tests := []struct {
+		name string
+		file string // added to a tree in order
+		text string
+		want string // the only violation, or "" for none
+	}{
+		{"in order", "fanout/a.go", `package fanout; import _ "xdsrelay/relay/cache"`, ""},
+		{"own subfolder", "fanout/a.go", `package fanout; import _ "xdsrelay/fanout/wire"`, ""},
+		{"subfolder of a part", "fanout/wire/a.go", "// Package wire is.\npackage wire; import _ \"xdsrelay/relay/resource\"", ""},
+		{"test imports the test kit", "fanout/a_test.go", `package fanout_test; import _ "xdsrelay/relay/xdstest"`, ""},
+		{"program imports the admin part", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/relay/admin"`, ""},
+		{"I/O in a test of a pure part", "relay/resource/a_test.go", `package resource; import _ "os"`, ""},
+		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
+			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/aggregation, relay/resource"},
+		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/aggregation, relay/resource, and in tests relay/xdstest"},
+		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
+			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/aggregation, relay/resource"},
+		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
+			"relay/admin/a.go imports xdsrelay/relay: nothing below the node imports it"},
+		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
+			"relay/resource/a.go imports xdsrelay/relay/aggregation: relay/resource may import nothing of this module"},
+		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
+			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay"},
+		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/aggregation, relay/resource"},
+		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
+			"docs/a.go is in no part of the import graph"},
+		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,
+			"relay/resource/a.go imports net/http: relay/resource does no I/O"},
+		{"goroutine in a pure part", "relay/aggregation/a.go", "package aggregation\nfunc f() {\n\tgo f()\n}",
+			"relay/aggregation/a.go:3 starts a goroutine: relay/aggregation is pure"},
+		{"no package comment", "fanout/wire/a.go", "package wire",
+			`fanout/wire: no file has a package comment that begins "Package wire "`},
+		{"no command comment", "cmd/xdsbench/a.go", "package main",
+			`cmd/xdsbench: no file has a package comment that begins "Command xdsbench "`},
+		{"stray file at the top", "notes.txt", "", "notes.txt does not belong at the top level"},
+		{"stray folder at the top", "pkg/a.txt", "", "pkg does not belong at the top level"},
+		{"ignored file at the top", "cover.out", "", ""},
+		{"ignored folder at the top", "bin/xdsrelay", "", ""},
+		{"ignored Go code", "relay/e2e/node_modules/x/x.go", "package x", ""},
+		{"Go code of test data", "relay/testdata/x.go", "no Go at all", ""},
+		{"no Go at all", "fanout/a.go", "package", "fanout/a.go:1:8: expected 'IDENT', found 'EOF'"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			tree := fstest.MapFS{".gitignore": {Data: []byte("# Built.\n/bin/\n*.out\nnode_modules/\n")}}
+			for part := range layers {
+				doc := "// Package " + path.Base(part) + " is.\npackage " + path.Base(part)
+				if strings.HasPrefix(part, "cmd/") {
+					doc = "// Command " + path.Base(part) + " is.\npackage main"
+				}
+				tree[part+"/doc.go"] = &fstest.MapFile{Data: []byte(doc)}
+			}
+			if test.name == "no command comment" {
+				delete(tree, "cmd/xdsbench/doc.go")
+			}
+			tree[test.file] = &fstest.MapFile{Data: []byte(test.text)}
+
+			var want []string
+			if test.want != "" {
+				want = []string{test.want}
+			}
+			if got := checkHouse(t, tree); !slices.Equal(got, want) {
+				t.Errorf("checkHouse =\n\t%q\nwant\n\t%q", got, want)
+			}
+		})
+	}
+}
+
+// checkHouse returns every violation in a tree, each a sentence that names the
+// file. The tree's root is the repository's.
+func checkHouse(t *testing.T, tree fs.FS) []string {
+	t.Helper()
+	ignored := readIgnored(t, tree)
+	var broken []string
+	undocumented := map[string]string{} // folder: how its package comment must begin
+	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case name == ".":
+			return nil
+		case ignored(name):
+			if entry.IsDir() {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		if !strings.Contains(name, "/") && !slices.Contains(topLevel, name) {
+			broken = append(broken, name+" does not belong at the top level")
+		}
+		switch {
+		case entry.IsDir() && entry.Name() == "testdata":
+			return fs.SkipDir
+		case entry.IsDir() || path.Ext(name) != ".go":
+			return nil
+		}
+		source, err := fs.ReadFile(tree, name)
+		if err != nil {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, name, source, parser.ParseComments)
+		if err != nil {
+			broken = append(broken, err.Error())
+			return nil
+		}
+		broken = append(broken, checkImports(name, file)...)
+		broken = append(broken, checkPure(name, files, file)...)
+		noteDoc(undocumented, name, file)
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("walk the tree: %v", err)
+	}
+	for folder, begin := range undocumented {
+		if begin != "" {
+			broken = append(broken, folder+": no file has a package comment that begins "+strconv.Quote(begin))
+		}
+	}
+	slices.Sort(broken)
+	return broken
+}
+
+// checkImports holds the graph in one file.
+func checkImports(name string, file *ast.File) (broken []string) {
+	part, ok := partOf(path.Dir(name))
+	if !ok {
+		return []string{name + " is in no part of the import graph"}
+	}
+	allowed := layers[part]
+	rule := part + " may import only " + strings.Join(allowed, ", ")
+	if len(allowed) == 0 {
+		rule = part + " may import nothing of this module"
+	}
+	if strings.HasSuffix(name, "_test.go") {
+		allowed = append(slices.Clone(allowed), "relay/xdstest")
+		rule += ", and in tests relay/xdstest"
+	}
+	for _, imported := range importsOf(file) {
+		folder, ours := strings.CutPrefix(imported, module+"/")
+		if !ours {
+			continue
+		}
+		to, _ := partOf(folder)
+		switch {
+		case folder == "relay" && part == "relay" && path.Dir(name) != "relay":
+			broken = append(broken, name+" imports "+imported+": nothing below the node imports it")
+		case to != part && !slices.Contains(allowed, to):
+			broken = append(broken, name+" imports "+imported+": "+rule)
+		}
+	}
+	return broken
+}
+
+// checkPure holds in one file that a pure part does no I/O and starts no
+// goroutines. Its tests may.
+func checkPure(name string, files *token.FileSet, file *ast.File) (broken []string) {
+	part, _ := partOf(path.Dir(name))
+	if !slices.Contains(pure, part) || strings.HasSuffix(name, "_test.go") {
+		return nil
+	}
+	for _, imported := range importsOf(file) {
+		if slices.Contains(impure, imported) {
+			broken = append(broken, name+" imports "+imported+": "+part+" does no I/O")
+		}
+	}
+	ast.Inspect(file, func(node ast.Node) bool {
+		if statement, ok := node.(*ast.GoStmt); ok {
+			line := strconv.Itoa(files.Position(statement.Pos()).Line)
+			broken = append(broken, name+":"+line+" starts a goroutine: "+part+" is pure")
+		}
+		return true
+	})
+	return broken
+}
+
+// noteDoc notes whether the package in a file's folder says what it is for. A
+// folder of nothing but tests needs to say nothing.
+func noteDoc(undocumented map[string]string, name string, file *ast.File) {
+	if strings.HasSuffix(name, "_test.go") {
+		return
+	}
+	folder := path.Dir(name)
+	begin := "Package " + file.Name.Name + " "
+	if file.Name.Name == "main" {
+		begin = "Command " + path.Base(folder) + " "
+	}
+	if _, seen := undocumented[folder]; !seen {
+		undocumented[folder] = begin
+	}
+	if strings.HasPrefix(file.Doc.Text(), begin) {
+		undocumented[folder] = ""
+	}
+}
+
+// partOf returns the listed part that a folder belongs to.
+func partOf(folder string) (part string, ok bool) {
+	for ; folder != "."; folder = path.Dir(folder) {
+		if _, ok := layers[folder]; ok {
+			return folder, true
+		}
+	}
+	return "", false
+}
+
+// importsOf returns the paths that a file imports.
+func importsOf(file *ast.File) []string {
+	var paths []string
+	for _, spec := range file.Imports {
+		if imported, err := strconv.Unquote(spec.Path.Value); err == nil {
+			paths = append(paths, imported)
+		}
+	}
+	return paths
+}
+
+// readIgnored reads the tree's .gitignore, as far as it is written here: names
+// with or without a leading slash (only from the root) and a trailing one (a
+// folder), and patterns such as *.out.
+func readIgnored(t *testing.T, tree fs.FS) (ignored func(name string) bool) {
+	t.Helper()
+	text, err := fs.ReadFile(tree, ".gitignore")
+	if err != nil {
+		t.Fatalf("what is ignored: %v", err)
+	}
+	patterns := []string{"/.git"}
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(strings.TrimSpace(line), "/")
+		if line != "" && !strings.HasPrefix(line, "#") {
+			patterns = append(patterns, line)
+		}
+	}
+	return func(name string) bool {
+		return slices.ContainsFunc(patterns, func(pattern string) bool {
+			rooted, ok := strings.CutPrefix(pattern, "/")
+			if ok {
+				return rooted == name
+			}
+			match, err := path.Match(pattern, path.Base(name))
+			return err == nil && match
+		})
+	}
+}
