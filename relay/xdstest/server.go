@@ -1,0 +1,97 @@
+package xdstest
+
+import (
+	"fmt"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/keepalive"
+)
+
+// server is a gRPC server that can be stopped and started again at the same
+// address.
+type server struct {
+	port     *port              // fixed
+	register func(*grpc.Server) // fixed
+
+	mu   sync.Mutex
+	grpc *grpc.Server  // guarded by mu; nil while stopped
+	done chan struct{} // guarded by mu; closed when grpc has stopped serving
+}
+
+// newServer holds a port; the server starts stopped and ends with the test.
+func newServer(t TB, register func(*grpc.Server)) *server {
+	t.Helper()
+	p, err := holdPort()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	s := &server{port: p, register: register}
+	t.Cleanup(func() {
+		s.stop()
+		p.release()
+	})
+	return s
+}
+
+func (s *server) addr() string { return s.port.addr }
+
+// start serves again. Starting a started server does nothing.
+func (s *server) start() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grpc != nil {
+		return nil
+	}
+	l, err := s.port.listen()
+	if err != nil {
+		return fmt.Errorf("start the server at %s: %w", s.port.addr, err)
+	}
+	g := grpc.NewServer(
+		grpc.MaxRecvMsgSize(1<<30),
+		grpc.WaitForHandlers(true),
+		// B41: clients may ping often, with and without streams.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Second, PermitWithoutStream: true}),
+	)
+	s.register(g)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = g.Serve(l) // ends by stop only; then the error says just that
+	}()
+	s.grpc, s.done = g, done
+	return nil
+}
+
+// stop cuts every connection, as a crash does, and refuses new ones until
+// start. It returns when no handler runs any more.
+func (s *server) stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.grpc == nil {
+		return
+	}
+	s.grpc.Stop()
+	<-s.done
+	s.grpc, s.done = nil, nil
+}
+
+// registerDiscovery serves every method of table A-1 with one handler, which
+// learns the variant that was called.
+func registerDiscovery(g *grpc.Server, handle func(Variant, grpc.ServerStream) error) {
+	for _, svc := range services {
+		desc := &grpc.ServiceDesc{ServiceName: svc.name, HandlerType: (*any)(nil)}
+		add := func(v Variant, method string) {
+			desc.Streams = append(desc.Streams, grpc.StreamDesc{
+				StreamName: method, ServerStreams: true, ClientStreams: true,
+				Handler: func(_ any, ss grpc.ServerStream) error { return handle(v, ss) },
+			})
+		}
+		if svc.sotw {
+			add(Variant{Service: svc.typeURL}, "Stream"+svc.plural)
+		}
+		add(Variant{Delta: true, Service: svc.typeURL}, "Delta"+svc.plural)
+		g.RegisterService(desc, struct{}{})
+	}
+}

@@ -1,0 +1,140 @@
+package xdstest
+
+import (
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/status"
+)
+
+// receive moves frames from the transport to the inbox until the stream ends.
+func (s *Stream) receive() {
+	defer s.cancel()
+	for {
+		s.readMu.Lock()
+		readable := s.readable
+		s.readMu.Unlock()
+		select {
+		case <-readable:
+		case <-s.grpc.Context().Done():
+		}
+		f, err := recvFrame(s.grpc, s.delta)
+		if err != nil {
+			s.log.add("%s <- ended: %v", s.id, err)
+			s.frames.finish(err)
+			return
+		}
+		s.log.add("%s <- %s", s.id, f)
+		s.frames.put(f)
+	}
+}
+
+// recvFrame receives one response of the given variant.
+func recvFrame(gs grpc.ClientStream, delta bool) (*Frame, error) {
+	if delta {
+		m := &discoveryv3.DeltaDiscoveryResponse{}
+		if err := gs.RecvMsg(m); err != nil {
+			return nil, err
+		}
+		return deltaFrame(m), nil
+	}
+	m := &discoveryv3.DiscoveryResponse{}
+	if err := gs.RecvMsg(m); err != nil {
+		return nil, err
+	}
+	return sotwFrame(m)
+}
+
+// Recv takes the next frame, of whatever type; the test fails if none comes
+// within [Patience] or the stream ends.
+func (s *Stream) Recv(t TB) *Frame {
+	t.Helper()
+	return s.recv(t, "a frame", func(*Frame) bool { return true })
+}
+
+// RecvType takes the next frame of one type and leaves those of other types.
+func (s *Stream) RecvType(t TB, typeURL string) *Frame {
+	t.Helper()
+	return s.recv(t, "a frame of "+shortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
+}
+
+func (s *Stream) recv(t TB, what string, match func(*Frame) bool) *Frame {
+	t.Helper()
+	f, how, why := s.frames.take(Patience, match)
+	switch how {
+	case timedOut:
+		t.Fatalf("stream %s: waited %v for %s, in vain%s", s.id, Patience, what, s.log)
+	case ended:
+		t.Fatalf("stream %s: ended (%v) instead of bringing %s%s", s.id, why, what, s.log)
+	}
+	return f
+}
+
+// Quiet is the Q of the protocol rules: it fails the test if a frame is waiting
+// or comes within d (0 means [QuietWindow]), or if the stream ends.
+func (s *Stream) Quiet(t TB, d time.Duration) {
+	t.Helper()
+	s.quiet(t, d, "any frame", func(*Frame) bool { return true })
+}
+
+// QuietType is [Stream.Quiet] for the frames of one type.
+func (s *Stream) QuietType(t TB, typeURL string, d time.Duration) {
+	t.Helper()
+	s.quiet(t, d, shortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
+}
+
+func (s *Stream) quiet(t TB, d time.Duration, what string, match func(*Frame) bool) {
+	t.Helper()
+	if d <= 0 {
+		d = QuietWindow
+	}
+	f, how, why := s.frames.take(d, match)
+	switch how {
+	case taken:
+		t.Fatalf("stream %s: expected silence (%s, %v), got %s%s", s.id, what, d, f, s.log)
+	case ended:
+		// A stream that is gone is silent whatever the server does.
+		t.Fatalf("stream %s: ended (%v) within the quiet window%s", s.id, why, s.log)
+	}
+}
+
+// ExpectClosed waits for the end of the stream and returns its status (OK for a
+// plain end). Frames that were not taken are passed over.
+func (s *Stream) ExpectClosed(t TB) *status.Status {
+	t.Helper()
+	how, why := s.frames.waitEnd(Patience)
+	if how != ended {
+		t.Fatalf("stream %s: still open after %v%s", s.id, Patience, s.log)
+	}
+	return endStatus(why)
+}
+
+// Transcript is the conversation of the whole connection so far, for a test's
+// own messages.
+func (s *Stream) Transcript() string { return s.log.String() }
+
+// StopReading makes the client slow: what the server sends stays in the
+// transport's buffers. At most one more frame is taken.
+func (s *Stream) StopReading() {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	select {
+	case <-s.readable:
+		s.readable = make(chan struct{})
+		s.log.add("%s stopped reading", s.id)
+	default:
+	}
+}
+
+// StartReading ends StopReading.
+func (s *Stream) StartReading() {
+	s.readMu.Lock()
+	defer s.readMu.Unlock()
+	select {
+	case <-s.readable:
+	default:
+		close(s.readable)
+		s.log.add("%s reads again", s.id)
+	}
+}

@@ -1,0 +1,157 @@
+package xdstest
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+const typePrefix = "type.googleapis.com/"
+
+// Type URLs of the v3 resources (table A-1 of the protocol rules).
+const (
+	ListenerType        = typePrefix + "envoy.config.listener.v3.Listener"
+	RouteType           = typePrefix + "envoy.config.route.v3.RouteConfiguration"
+	ScopedRouteType     = typePrefix + "envoy.config.route.v3.ScopedRouteConfiguration"
+	VirtualHostType     = typePrefix + "envoy.config.route.v3.VirtualHost"
+	ClusterType         = typePrefix + "envoy.config.cluster.v3.Cluster"
+	EndpointType        = typePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+	LbEndpointType      = typePrefix + "envoy.config.endpoint.v3.LbEndpoint"
+	SecretType          = typePrefix + "envoy.extensions.transport_sockets.tls.v3.Secret"
+	RuntimeType         = typePrefix + "envoy.service.runtime.v3.Runtime"
+	ExtensionConfigType = typePrefix + "envoy.config.core.v3.TypedExtensionConfig"
+	ThriftRouteType     = typePrefix + "envoy.extensions.filters.network.thrift_proxy.v3.RouteConfiguration"
+	RateLimitConfigType = typePrefix + "ratelimit.config.ratelimit.v3.RateLimitConfig"
+
+	// wrapperType is the envelope that a SotW response may put around a
+	// resource (F2).
+	wrapperType = typePrefix + "envoy.service.discovery.v3.Resource"
+)
+
+// Wildcard is the name that subscribes to everything of a type.
+const Wildcard = "*"
+
+// service is one gRPC service of table A-1.
+type service struct {
+	typeURL string // "" for ADS
+	name    string
+	plural  string // the method is Stream<plural> or Delta<plural>
+	sotw    bool   // the service has the Stream method too
+}
+
+// services is table A-1; ADS comes first. It is never changed.
+var services = [...]service{
+	{"", "envoy.service.discovery.v3.AggregatedDiscoveryService", "AggregatedResources", true},
+	{ListenerType, "envoy.service.listener.v3.ListenerDiscoveryService", "Listeners", true},
+	{RouteType, "envoy.service.route.v3.RouteDiscoveryService", "Routes", true},
+	{ScopedRouteType, "envoy.service.route.v3.ScopedRoutesDiscoveryService", "ScopedRoutes", true},
+	{VirtualHostType, "envoy.service.route.v3.VirtualHostDiscoveryService", "VirtualHosts", false},
+	{ClusterType, "envoy.service.cluster.v3.ClusterDiscoveryService", "Clusters", true},
+	{EndpointType, "envoy.service.endpoint.v3.EndpointDiscoveryService", "Endpoints", true},
+	{LbEndpointType, "envoy.service.endpoint.v3.LocalityEndpointDiscoveryService", "LocalityEndpoints", false},
+	{SecretType, "envoy.service.secret.v3.SecretDiscoveryService", "Secrets", true},
+	{RuntimeType, "envoy.service.runtime.v3.RuntimeDiscoveryService", "Runtime", true},
+	{ExtensionConfigType, "envoy.service.extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs", true},
+}
+
+func serviceOf(typeURL string) (service, bool) {
+	for _, s := range services {
+		if s.typeURL == typeURL {
+			return s, true
+		}
+	}
+	return service{}, false
+}
+
+// Variant is one of the ways to speak xDS.
+type Variant struct {
+	// Delta says incremental; otherwise state of the world.
+	Delta bool
+	// Service is the type URL whose own discovery service is used; "" is ADS.
+	Service string
+}
+
+// The two aggregated variants.
+var (
+	SotW  = Variant{}
+	Delta = Variant{Delta: true}
+)
+
+// Variants lists every variant that can carry resources of the given type: both
+// aggregated ones, and those of the type's own service if it has one.
+func Variants(typeURL string) []Variant {
+	all := []Variant{SotW, Delta}
+	if s, ok := serviceOf(typeURL); ok && typeURL != "" {
+		if s.sotw {
+			all = append(all, Variant{Service: typeURL})
+		}
+		all = append(all, Variant{Delta: true, Service: typeURL})
+	}
+	return all
+}
+
+// String names the variant for test names and messages: "sotw-ads",
+// "delta-Cluster".
+func (v Variant) String() string {
+	kind := "sotw"
+	if v.Delta {
+		kind = "delta"
+	}
+	if v.Service == "" {
+		return kind + "-ads"
+	}
+	return kind + "-" + shortType(v.Service)
+}
+
+// Method is the full gRPC method of the variant, or "" if there is none.
+func (v Variant) Method() string {
+	s, ok := serviceOf(v.Service)
+	switch {
+	case !ok, !v.Delta && !s.sotw:
+		return ""
+	case v.Delta:
+		return "/" + s.name + "/Delta" + s.plural
+	default:
+		return "/" + s.name + "/Stream" + s.plural
+	}
+}
+
+// FullState reports whether a SotW response of the type carries the whole
+// subscribed set, so that what it leaves out is gone (A6).
+func FullState(typeURL string) bool {
+	return typeURL == ListenerType || typeURL == ClusterType || typeURL == ScopedRouteType
+}
+
+// WildcardCapable reports whether a first request of the type without names
+// subscribes to everything (B20, B21, B23).
+func WildcardCapable(typeURL string) bool {
+	return FullState(typeURL) || typeURL == VirtualHostType
+}
+
+// shortType is the last word of a type URL, for messages.
+func shortType(typeURL string) string {
+	if i := strings.LastIndexByte(typeURL, '.'); i >= 0 {
+		return typeURL[i+1:]
+	}
+	return typeURL
+}
+
+// pushOrder holds the types whose order of sending matters, parents of a
+// make-before-break change after the things they refer to (E1).
+var pushOrder = [...]string{
+	ClusterType, EndpointType, LbEndpointType, ListenerType, ScopedRouteType, RouteType, VirtualHostType,
+}
+
+// inPushOrder sorts type URLs by E1; types without a place go last, by name.
+func inPushOrder(types []string) []string {
+	rank := func(u string) int {
+		if i := slices.Index(pushOrder[:], u); i >= 0 {
+			return i
+		}
+		return len(pushOrder)
+	}
+	slices.SortFunc(types, func(a, b string) int {
+		return cmp.Or(rank(a)-rank(b), strings.Compare(a, b))
+	})
+	return types
+}
