@@ -1,0 +1,202 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"math"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+)
+
+// Config says how a Cache behaves. It is not changed after [New].
+type Config struct {
+	// Run keeps a feed in step with its origin until ctx ends; it is called
+	// on a goroutine of its own for each key that gets clients. Required.
+	Run func(ctx context.Context, f *Feed)
+	// Wake is told which subscriptions may have news for their watchers. It
+	// must not block. Required.
+	Wake func(subs []*Subscription)
+	// Linger is how long names and keys that nobody wants any more stay
+	// subscribed (K10). Default 60 s; negative means not at all.
+	Linger time.Duration
+	// IdleBytes bounds what keys without clients may hold together. Default
+	// 256 MiB; negative means that idle keys are dropped at once.
+	IdleBytes int64
+	// Tombstones is how many removals a table remembers at least. A client
+	// that misses more while it is behind is told to reconnect. Default 1024.
+	Tombstones int
+	// Hold bounds how long a key that was idle asks its origin before it
+	// serves what it has. Default 1 s; negative means not at all.
+	Hold time.Duration
+}
+
+func (c *Config) setDefaults() error {
+	if c.Run == nil || c.Wake == nil {
+		return errors.New("cache: Run and Wake are required")
+	}
+	or := func(d *time.Duration, def time.Duration) {
+		if *d == 0 {
+			*d = def
+		}
+		*d = max(*d, 0)
+	}
+	or(&c.Linger, time.Minute)
+	or(&c.Hold, time.Second)
+	if c.IdleBytes == 0 {
+		c.IdleBytes = 256 << 20
+	}
+	if c.Tombstones <= 0 {
+		c.Tombstones = 1024
+	}
+	return nil
+}
+
+// Cache holds the groups of all keys. All methods are safe for concurrent use.
+type Cache struct {
+	// Fixed after construction.
+	cfg   Config
+	ctx   context.Context
+	close context.CancelCauseFunc
+	feeds sync.WaitGroup
+
+	mu sync.Mutex
+	// Guarded by mu.
+	groups    map[aggregation.Key]*Group
+	idle      *simplelru.LRU[aggregation.Key, *Group] // those without clients and feed
+	idleBytes int64
+	sizes     map[*Group]int64 // what idleBytes counts for each idle group
+	closed    bool
+}
+
+// ErrClosed is the cause with which feeds end when the cache is closed.
+var ErrClosed = errors.New("the relay is shutting down")
+
+// New makes a cache. It fails where cfg lacks a required field.
+func New(cfg Config) (*Cache, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	idle, err := simplelru.NewLRU[aggregation.Key, *Group](math.MaxInt, nil)
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache{cfg: cfg, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64)}
+	c.ctx, c.close = context.WithCancelCause(context.Background())
+	return c, nil
+}
+
+// Join adds a client to the group of key, which is made on first use and then
+// represented upstream by node. Each Join needs one [Cache.Leave].
+func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g := c.groups[key]
+	if g == nil {
+		g = &Group{Key: key, Node: node, cache: c, tables: make(map[string]*Table)}
+		c.groups[key] = g
+	}
+	g.clients++
+	if g.clients > 1 {
+		return g
+	}
+	if g.retire != nil {
+		g.retire.Stop()
+	}
+	if g.feed == nil && !c.closed {
+		if c.idle.Remove(key) {
+			c.idleBytes -= c.sizes[g]
+			delete(c.sizes, g)
+			g.resume()
+		}
+		g.startLocked()
+	}
+	g.lingerFrom(time.Now().Add(c.cfg.Linger)) // what lingered while nobody was there
+	return g
+}
+
+// Leave ends a client's membership. When the last client has left, the group
+// keeps its feed for the linger time and then becomes idle (K10).
+func (c *Cache) Leave(g *Group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	g.clients--
+	if g.clients > 0 || c.closed {
+		return
+	}
+	if g.retire == nil {
+		g.retire = time.AfterFunc(c.cfg.Linger, func() { c.retire(g) })
+	} else {
+		g.retire.Reset(c.cfg.Linger)
+	}
+}
+
+// retire makes g idle: its feed ends, its state stays while there is room.
+func (c *Cache) retire(g *Group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.clients > 0 || g.feed == nil || c.closed {
+		return
+	}
+	g.stopLocked(errIdle)
+	c.sizes[g] = g.bytes()
+	c.idleBytes += c.sizes[g]
+	c.idle.Add(g.Key, g)
+	for c.idleBytes > c.cfg.IdleBytes {
+		_, old, ok := c.idle.RemoveOldest()
+		if !ok {
+			return
+		}
+		c.idleBytes -= c.sizes[old]
+		delete(c.sizes, old)
+		delete(c.groups, old.Key)
+		old.endLocked()
+	}
+}
+
+func (c *Cache) inUse(g *Group) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return g.clients > 0 && !c.closed
+}
+
+// wake passes on the subscriptions that somebody watches.
+func (c *Cache) wake(woken map[*Subscription]struct{}) {
+	if len(woken) == 0 {
+		return
+	}
+	subs := make([]*Subscription, 0, len(woken))
+	for s := range woken {
+		subs = append(subs, s)
+	}
+	c.cfg.Wake(subs)
+}
+
+// Groups returns the groups of all keys, idle ones included, in no order.
+func (c *Cache) Groups() []*Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	out := make([]*Group, 0, len(c.groups))
+	for _, g := range c.groups {
+		out = append(out, g)
+	}
+	return out
+}
+
+// Close ends all feeds and waits for them. The state stays readable.
+func (c *Cache) Close() {
+	c.mu.Lock()
+	c.closed = true
+	for _, g := range c.groups {
+		g.stopLocked(ErrClosed)
+		g.endLocked()
+	}
+	c.mu.Unlock()
+	c.close(ErrClosed)
+	c.feeds.Wait()
+}

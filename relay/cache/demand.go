@@ -1,0 +1,203 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// want is the interest of all clients in one name, or in the wildcard.
+type want struct {
+	subs    map[*Subscription]struct{}
+	seq     uint64    // Table.seq when the interest began
+	asked   bool      // the origin has been told
+	expires time.Time // when nobody wants it any more: the end of its linger time
+}
+
+// demanded reports whether the origin should serve it: somebody wants it, or
+// did a moment ago (K10).
+func (w *want) demanded() bool { return len(w.subs) > 0 || !w.expires.IsZero() }
+
+func (w *want) add(s *Subscription) {
+	if w.subs == nil {
+		w.subs = make(map[*Subscription]struct{}, 1)
+	}
+	w.subs[s] = struct{}{}
+	w.expires = time.Time{}
+}
+
+// wantLocked notes that s asks for name. t.mu must be held.
+func (t *Table) wantLocked(s *Subscription, name string) {
+	w := t.wants[name]
+	if w == nil {
+		t.seq++
+		w = &want{seq: t.seq}
+		t.wants[name] = w
+		t.bytes += entrySize(name)
+		t.dirty[name] = struct{}{}
+	}
+	w.add(s)
+	t.dependLocked(s, w)
+}
+
+func (t *Table) wantWildcardLocked(s *Subscription) {
+	if !t.wild.demanded() {
+		t.seq++
+		t.wild = want{seq: t.seq}
+		t.dirtyAll = true
+	}
+	t.wild.add(s)
+	t.wildSub[s] = struct{}{}
+	t.dependLocked(s, &t.wild)
+}
+
+// dependLocked notes that s has to wait for an answer to w.
+func (t *Table) dependLocked(s *Subscription, w *want) {
+	if w.seq > t.answered {
+		s.seq = max(s.seq, w.seq)
+		t.waiting[s] = struct{}{}
+	}
+}
+
+// forgetLocked notes that s asks for name no more. The name stays subscribed
+// for the linger time, so that reconnecting clients find it (K10).
+func (t *Table) forgetLocked(s *Subscription, name string) {
+	w := t.wants[name]
+	if w == nil {
+		return
+	}
+	delete(w.subs, s)
+	if len(w.subs) == 0 {
+		w.expires = time.Now().Add(t.group.cache.cfg.Linger)
+		t.group.lingerFrom(w.expires)
+	}
+}
+
+func (t *Table) forgetWildcardLocked(s *Subscription) {
+	delete(t.wildSub, s)
+	delete(t.wild.subs, s)
+	if len(t.wild.subs) == 0 {
+		t.wild.expires = time.Now().Add(t.group.cache.cfg.Linger)
+		t.group.lingerFrom(t.wild.expires)
+	}
+}
+
+// expireLocked ends the demand whose linger time is over at now, and drops
+// what nobody sees any more. It returns when to look again, zero for never.
+func (t *Table) expireLocked(now time.Time) (next time.Time) {
+	later := func(at time.Time) {
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	over := func(w *want) bool {
+		if w.expires.IsZero() {
+			return false
+		}
+		if w.expires.After(now) {
+			later(w.expires)
+			return false
+		}
+		return true
+	}
+	if over(&t.wild) {
+		t.wild = want{}
+		t.dirtyAll = true
+		for name, e := range t.entries {
+			if t.wants[name] == nil {
+				t.dropUnseenLocked(e)
+			}
+		}
+	}
+	for name, w := range t.wants {
+		if !over(w) {
+			continue
+		}
+		delete(t.wants, name)
+		t.bytes -= entrySize(name)
+		if w.asked {
+			t.dirty[name] = struct{}{}
+		} else {
+			delete(t.dirty, name)
+		}
+		if e := t.lookupLocked(name); e != nil && !t.wild.demanded() {
+			t.dropUnseenLocked(e)
+		}
+	}
+	return next
+}
+
+// dropUnseenLocked forgets an entry that no demand covers.
+func (t *Table) dropUnseenLocked(e *entry) {
+	if e.res != nil {
+		for _, a := range e.res.Aliases {
+			if w := t.wants[a]; w != nil {
+				return
+			}
+		}
+		t.version = "" // the table is no longer what the origin sent
+	} else {
+		t.graves.remove(e)
+	}
+	t.eraseLocked(e)
+}
+
+// coveredLocked reports whether somebody asked for name (C10).
+func (t *Table) coveredLocked(name string, aliases []string) bool {
+	if t.wild.demanded() || t.wants[name] != nil {
+		return true
+	}
+	return slices.ContainsFunc(aliases, func(a string) bool { return t.wants[a] != nil })
+}
+
+// Demand is what a feed has to ask of its origin for one type.
+type Demand struct {
+	// Table is where the answers belong.
+	Table *Table
+	// Wildcard says that "*" is wanted; WildcardChanged that this is news.
+	Wildcard, WildcardChanged bool
+	// Names is everything wanted by name, sorted, where it was asked for.
+	Names []string
+	// Subscribe and Unsubscribe are the changes since the last call; a name
+	// that went and came back is subscribed again (C9).
+	Subscribe, Unsubscribe []string
+}
+
+// takeDemand returns what changed since the last call, or with all everything
+// that is wanted; with names it fills in Names. ok says whether there is
+// anything to tell the origin.
+func (t *Table) takeDemand(all, names bool) (d Demand, ok bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	d = Demand{Table: t, Wildcard: t.wild.demanded(), WildcardChanged: t.dirtyAll}
+	if all {
+		d.WildcardChanged = d.Wildcard
+		clear(t.dirty)
+		for n := range t.wants {
+			t.dirty[n] = struct{}{}
+		}
+	}
+	for n := range t.dirty {
+		if w := t.wants[n]; w != nil {
+			d.Subscribe = append(d.Subscribe, n)
+			w.asked = true
+		} else {
+			d.Unsubscribe = append(d.Unsubscribe, n)
+		}
+	}
+	t.dirtyAll = false
+	clear(t.dirty)
+	t.asked = t.seq
+	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
+		return d, false
+	}
+	if names {
+		d.Names = slices.Sorted(maps.Keys(t.wants))
+	}
+	slices.Sort(d.Subscribe)
+	slices.Sort(d.Unsubscribe)
+	return d, true
+}
+
+// hasNewsLocked reports whether takeDemand would return something.
+func (t *Table) hasNewsLocked() bool { return t.dirtyAll || len(t.dirty) > 0 }

@@ -1,0 +1,60 @@
+package cache
+
+import "xdsrelay/relay/resource"
+
+// entry is one name in a table: a resource, or the knowledge that there is
+// none (a tombstone, which stays so that clients can be told).
+type entry struct {
+	name string
+	res  *resource.Resource // nil: known to be absent
+	gen  uint64             // generation of the last change
+	// last is what a tombstone was: SotW clients are shown it until their
+	// routes no longer need it (E5).
+	last *resource.Resource
+	// held is the version that the origin gave last. It differs from
+	// res.Version where identical content came under a new version (D15).
+	held string
+
+	changes, graves link
+}
+
+// link is an entry's place in one of the table's two lists.
+type link struct{ prev, next *entry }
+
+// list is an intrusive doubly linked list of entries, newest first. at says
+// which of an entry's links it uses.
+type list struct {
+	newest, oldest *entry
+	len            int
+	at             func(*entry) *link
+}
+
+func changesLink(e *entry) *link { return &e.changes }
+func gravesLink(e *entry) *link  { return &e.graves }
+
+func (l *list) push(e *entry) {
+	*l.at(e) = link{next: l.newest}
+	if l.newest != nil {
+		l.at(l.newest).prev = e
+	} else {
+		l.oldest = e
+	}
+	l.newest = e
+	l.len++
+}
+
+func (l *list) remove(e *entry) {
+	k := l.at(e)
+	if k.prev != nil {
+		l.at(k.prev).next = k.next
+	} else {
+		l.newest = k.next
+	}
+	if k.next != nil {
+		l.at(k.next).prev = k.prev
+	} else {
+		l.oldest = k.prev
+	}
+	*k = link{}
+	l.len--
+}

@@ -1,0 +1,127 @@
+package resource
+
+import (
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of DiscoveryResponse and DeltaDiscoveryResponse. They agree
+// but for the removals, which SotW does not have.
+const (
+	rspVersion, rspResources, rspTypeURL, rspNonce    = 1, 2, 4, 5
+	sotwControlPlane, deltaRemoved, deltaControlPlane = 6, 6, 7
+	sotwErrors, deltaRemovedNames, deltaErrors        = 7, 8, 9
+	controlPlaneIdentifier                            = 1
+)
+
+// Response is what one DiscoveryResponse or DeltaDiscoveryResponse of an
+// origin says.
+type Response struct {
+	// Type is what the response is about.
+	Type *Type
+	// Version is version_info (SotW) or system_version_info (delta).
+	Version string
+	// Nonce is what the answer has to quote.
+	Nonce string
+	// ControlPlane is control_plane.identifier.
+	ControlPlane string
+	// Resources are those that can be relayed, each name once.
+	Resources []*Resource
+	// Removed are the names in removed_resources (delta only).
+	Removed []string
+	// Invalid are those that cannot be relayed: reason for a NACK (C5).
+	Invalid []Invalid
+	// Size is the length of the encoded response in bytes.
+	Size int
+}
+
+// DecodeSotW reads an encoded DiscoveryResponse. Resources that are wrapped in
+// a Resource message are unwrapped (C17). An error means that the message as a
+// whole cannot be read; single bad resources are in Invalid. Nothing in the
+// result refers to b.
+func DecodeSotW(b []byte) (*Response, error) { return decode(b, false) }
+
+// DecodeDelta reads an encoded DeltaDiscoveryResponse; see [DecodeSotW].
+func DecodeDelta(b []byte) (*Response, error) { return decode(b, true) }
+
+func decode(b []byte, delta bool) (*Response, error) {
+	r := &Response{Size: len(b)}
+	var raw [][]byte
+	var url string
+	err := eachField(b, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
+		switch {
+		case num == rspVersion:
+			r.Version, err = text("version", v)
+		case num == rspResources:
+			if v == nil {
+				return errors.New("resources holds something that is not a message")
+			}
+			raw = append(raw, v)
+		case num == rspTypeURL:
+			url, err = text("type_url", v)
+		case num == rspNonce:
+			r.Nonce, err = text("nonce", v)
+		case delta && num == deltaRemoved:
+			var name string
+			name, err = text("removed_resources", v)
+			r.Removed = append(r.Removed, name)
+		case !delta && num == sotwControlPlane, delta && num == deltaControlPlane:
+			r.ControlPlane, err = bodyName(controlPlaneIdentifier, v)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	if url == "" {
+		return nil, errors.New("type_url is missing")
+	}
+	r.Type = TypeOf(url)
+	r.addResources(raw, delta)
+	return r, nil
+}
+
+func (r *Response) addResources(raw [][]byte, delta bool) {
+	r.Resources = make([]*Resource, 0, len(raw))
+	seen := make(map[string]struct{}, len(raw))
+	for i, b := range raw {
+		res, err := decodeOne(r.Type, b, delta)
+		if err == nil && res.Name == "" {
+			err = errors.New("it has no name")
+		}
+		if err == nil {
+			if _, dup := seen[res.Name]; dup {
+				err = errors.New("the name stands twice in one response") // B29
+			}
+			seen[res.Name] = struct{}{}
+		}
+		if err != nil {
+			if res.Name == "" {
+				res.Name = fmt.Sprintf("#%d", i)
+			}
+			r.Invalid = append(r.Invalid, Invalid{Name: res.Name, Err: err})
+			continue
+		}
+		r.Resources = append(r.Resources, New(res))
+	}
+}
+
+func decodeOne(t *Type, b []byte, delta bool) (Resource, error) {
+	if delta {
+		return decodeWrapped(t, b)
+	}
+	url, value, err := splitAny(b)
+	if err != nil {
+		return Resource{}, err
+	}
+	if url != resourceWrapper || t.URL == resourceWrapper {
+		return decodeBody(t, b)
+	}
+	r, err := decodeWrapped(t, value)
+	// D1: the version is derived from content; a wrapper's own is not used,
+	// since Envoy and gRPC ignore it on SotW too.
+	r.Version = ""
+	return r, err
+}

@@ -1,0 +1,124 @@
+package resource
+
+import (
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// TypePrefix stands before the message name in every type URL.
+const TypePrefix = "type.googleapis.com/"
+
+// Type URLs of table A-1 that code refers to by name.
+const (
+	ListenerURL      = TypePrefix + "envoy.config.listener.v3.Listener"
+	RouteURL         = TypePrefix + "envoy.config.route.v3.RouteConfiguration"
+	ScopedRouteURL   = TypePrefix + "envoy.config.route.v3.ScopedRouteConfiguration"
+	VirtualHostURL   = TypePrefix + "envoy.config.route.v3.VirtualHost"
+	ClusterURL       = TypePrefix + "envoy.config.cluster.v3.Cluster"
+	EndpointURL      = TypePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+	LbEndpointURL    = TypePrefix + "envoy.config.endpoint.v3.LbEndpoint"
+	SecretURL        = TypePrefix + "envoy.extensions.transport_sockets.tls.v3.Secret"
+	RuntimeURL       = TypePrefix + "envoy.service.runtime.v3.Runtime"
+	ExtensionURL     = TypePrefix + "envoy.config.core.v3.TypedExtensionConfig"
+	ThriftRouteURL   = TypePrefix + "envoy.extensions.filters.network.thrift_proxy.v3.RouteConfiguration"
+	RateLimitURL     = TypePrefix + "ratelimit.config.ratelimit.v3.RateLimitConfig"
+	resourceWrapper  = TypePrefix + "envoy.service.discovery.v3.Resource"
+	orderLast        = 7
+	defaultNameField = 1
+)
+
+// Type describes one resource type: table A-1 of the protocol rules. Types are
+// compared by pointer after [TypeOf] for known types and by URL otherwise.
+type Type struct {
+	// URL is the type URL, compared and echoed as an exact string (A1).
+	URL string
+	// NameField is the field of the body that holds the resource's name; 0
+	// where only the envelope names it (VHDS, LEDS).
+	NameField protowire.Number
+	// FullState says that a SotW response carries the whole subscribed set,
+	// so that absence from it means deletion (A6, B27, C11).
+	FullState bool
+	// Wildcard says that an empty first subscription means "*" (B20, B23).
+	Wildcard bool
+	// Order is the place of the type when several wait for one stream (E1):
+	// lower goes first.
+	Order int
+	// Service is the singleton service and its methods; nil where the type is
+	// served on ADS only.
+	Service *Service
+}
+
+// Service is a per-type discovery service. An empty method name means that
+// the service does not have it (A4).
+type Service struct {
+	// Name is the full proto service name.
+	Name string
+	// File is the proto file that declares the service, for reflection.
+	File string
+	// Stream, Delta and Fetch are the SotW, delta and unary methods.
+	Stream, Delta, Fetch string
+}
+
+// NamedByBody reports whether a delta resource's inner name must equal its
+// envelope name, because SotW clients key on the inner one (A3).
+func (t *Type) NamedByBody() bool {
+	switch t.URL {
+	case ListenerURL, RouteURL, ClusterURL, EndpointURL, SecretURL:
+		return true
+	}
+	return false
+}
+
+// DeltaOnly reports whether the type has no SotW form (D8).
+func (t *Type) DeltaOnly() bool { return t.NameField == 0 }
+
+var known = []*Type{
+	{URL: ClusterURL, NameField: 1, FullState: true, Wildcard: true, Order: 0, Service: service("cluster", "Cluster", "Clusters", "cds", true)},
+	{URL: EndpointURL, NameField: 1, Order: 1, Service: service("endpoint", "Endpoint", "Endpoints", "eds", true)},
+	{URL: LbEndpointURL, Order: 2, Service: service("endpoint", "LocalityEndpoint", "LocalityEndpoints", "leds", false)},
+	{URL: ListenerURL, NameField: 1, FullState: true, Wildcard: true, Order: 3, Service: service("listener", "Listener", "Listeners", "lds", true)},
+	{URL: ScopedRouteURL, NameField: 1, FullState: true, Wildcard: true, Order: 4, Service: service("route", "ScopedRoutes", "ScopedRoutes", "srds", true)},
+	{URL: RouteURL, NameField: 1, Order: 5, Service: service("route", "Route", "Routes", "rds", true)},
+	{URL: VirtualHostURL, Wildcard: true, Order: 6, Service: service("route", "VirtualHost", "VirtualHosts", "rds", false)},
+	{URL: SecretURL, NameField: 1, Order: orderLast, Service: service("secret", "Secret", "Secrets", "sds", true)},
+	{URL: RuntimeURL, NameField: 1, Order: orderLast, Service: service("runtime", "Runtime", "Runtime", "rtds", true)},
+	{URL: ExtensionURL, NameField: 1, Order: orderLast, Service: service("extension", "ExtensionConfig", "ExtensionConfigs", "config_discovery", true)},
+	{URL: ThriftRouteURL, NameField: 1, Order: orderLast},
+	{URL: RateLimitURL, NameField: 1, Order: orderLast},
+}
+
+// service spells out the regular names of table A-1.
+func service(pkg, name, plural, file string, sotw bool) *Service {
+	s := &Service{
+		Name:  "envoy.service." + pkg + ".v3." + name + "DiscoveryService",
+		File:  "envoy/service/" + pkg + "/v3/" + file + ".proto",
+		Delta: "Delta" + plural,
+	}
+	if sotw {
+		s.Stream, s.Fetch = "Stream"+plural, "Fetch"+plural
+	}
+	return s
+}
+
+var byURL = func() map[string]*Type {
+	m := make(map[string]*Type, len(known))
+	for _, t := range known {
+		m[t.URL] = t
+	}
+	return m
+}()
+
+// Known returns the types of table A-1 in the order E1. The caller may keep
+// and change the slice, not the types.
+func Known() []*Type { return slices.Clone(known) }
+
+// TypeOf returns the description of url. A URL that table A-1 does not list is
+// relayed all the same: as a type without full state or wildcard, whose bodies
+// are named by field 1, as nearly every xDS message is.
+func TypeOf(url string) *Type {
+	if t, ok := byURL[url]; ok {
+		return t
+	}
+	return &Type{URL: url, NameField: defaultNameField, Order: orderLast}
+}
