@@ -1,0 +1,62 @@
+# `make` alone lists what there is. Nothing here needs more than Go, gcc (for
+# the race detector) and, for e2e, what relay/e2e/run says.
+
+GO ?= go
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+
+# Knobs.
+ARGS ?=
+BENCH ?= .
+FUZZTIME ?= 10s
+
+# Tools are built from source by the Go toolchain, at the version named here.
+GOLANGCI_VERSION := v2.15.0
+GOLANGCI := .bin/golangci-lint-$(GOLANGCI_VERSION)
+
+.DEFAULT_GOAL := help
+.PHONY: help build test race bench fuzz e2e demo fmt vet lint check clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## build bin/xdsrelay
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
+
+test: ## run the tests
+	$(GO) test ./...
+
+race: ## run the tests under the race detector
+	$(GO) test -race ./...
+
+bench: ## run the Go benchmarks, or those that BENCH=regexp names
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+fuzz: ## run each fuzz target for FUZZTIME (10s)
+	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
+
+e2e: build ## run real xDS clients (Go, Python, Node) through the built program
+	bash relay/e2e/run
+
+demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
+	bin/xdsrelay demo $(ARGS)
+
+fmt: ## format the Go code
+	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
+vet: ## run go vet, on the end-to-end tests too
+	$(GO) vet ./...
+	$(GO) vet -tags e2e ./relay/e2e
+
+lint: $(GOLANGCI) ## run golangci-lint
+	$(GOLANGCI) run ./...
+
+check: vet lint test ## vet, lint and test: what a change has to pass
+
+clean: ## remove what the targets above have built
+	rm -rf bin .bin relay/e2e/clients/node/node_modules
+
+# go install leaves the name without the version; the version in the name makes
+# a new one be built when it changes.
+$(GOLANGCI):
+	GOBIN=$(CURDIR)/.bin GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
+	mv .bin/golangci-lint $@

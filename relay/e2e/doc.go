@@ -1,0 +1,13 @@
+// Package e2e runs the built xdsrelay program between a real control plane
+// (go-control-plane) and the xDS clients of three languages: grpc-go, gRPC's C
+// core under Python, and grpc-js. What the clients do is a call to a real
+// backend, so that the tests see what a service would see.
+//
+// The tests carry the build tag e2e, because they need programs that the Go
+// toolchain does not bring: `make e2e` installs what is missing and runs them.
+//
+// Every client is a process of its own that keeps one contract: it takes the
+// xDS bootstrap from GRPC_XDS_BOOTSTRAP_CONFIG, calls the health service
+// through xds:///svc without end, and prints one line of JSON a call with "ok",
+// the "backend" that answered, and the "error".
+package e2e

@@ -1,0 +1,97 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// program is the built xdsrelay; `make e2e` builds it. The variable
+// XDSRELAY_E2E_BINARY names another one.
+func program(t *testing.T) string {
+	t.Helper()
+	path := os.Getenv("XDSRELAY_E2E_BINARY")
+	if path == "" {
+		path = filepath.Join("..", "..", "bin", "xdsrelay")
+	}
+	path, err := filepath.Abs(path)
+	if err != nil {
+		t.Fatalf("path of the program: %v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Fatalf("no program to test (`make e2e` builds it): %v", err)
+	}
+	return path
+}
+
+// relayNode says how a relay under test runs. It keeps its addresses, so that
+// it can be started again in the same place.
+type relayNode struct {
+	program string
+	listen  string // where clients come
+	admin   string
+	origin  string // address of the control plane
+	variant string // "sotw" or "delta"
+}
+
+// start runs the relay and waits until it is up.
+func (n relayNode) start(ctx context.Context, t *testing.T, name string) *process {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), n.program, "run",
+		"--listen", n.listen,
+		"--upstream", n.origin,
+		"--upstream-variant", n.variant,
+		"--key", "node.cluster",
+		"--admin", n.admin,
+	)
+	p := startProcess(t, name, cmd, nil)
+	up, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	err := poll(up, func() error {
+		if err := p.ended(); err != nil {
+			return final{err}
+		}
+		return n.healthy(up)
+	})
+	if err != nil {
+		t.Fatalf("%s is not up: %v", name, err)
+	}
+	return p
+}
+
+// healthy asks the relay's admin address.
+func (n relayNode) healthy(ctx context.Context) error {
+	url := "http://" + n.admin + "/healthz"
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s answered %s, want 200", url, response.Status)
+	}
+	return nil
+}
+
+// freeAddress returns a loopback address that nothing listens on.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("look for a free port: %v", err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
