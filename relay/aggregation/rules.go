@@ -1,0 +1,272 @@
+package aggregation
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"cel.dev/cel-go/cel"
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/proto"
+)
+
+// Rule is one rule as it stands in the configuration.
+type Rule struct {
+	// Name is what errors and refusals call the rule; empty means "#" and its
+	// position, from 1. Names are unique.
+	Name string `yaml:"name"`
+	// Match is a CEL expression that gives a bool; empty means that the rule
+	// matches every client.
+	Match string `yaml:"match"`
+	// Key is a CEL expression that gives a non-empty string. Required.
+	Key string `yaml:"key"`
+	// Pass lists further Node fields to show the control plane, written as in an
+	// expression without "node.": user_agent_name, locality.region, metadata.team.
+	// Clients that differ in one of them are different groups (K4, K6).
+	Pass []string `yaml:"pass"`
+}
+
+// DefaultRule is the rule of an empty list: clients of one cluster are a group.
+func DefaultRule() Rule { return Rule{Name: "default", Key: "node.cluster"} }
+
+// MaxNodeBytes bounds the encoded size of a Node that rules are run over. An Envoy
+// that lists all of its extensions stays well below.
+const MaxNodeBytes = 1 << 20
+
+// Options are what the rules need to know of the relay.
+type Options struct {
+	// UserAgentVersion is the relay's version, shown to the control plane where a
+	// rule does not pass the client's own. Empty means that none is shown.
+	UserAgentVersion string
+	// CostLimit ends the evaluation of one expression, in cel-go's cost units
+	// (about one per operation, more for long strings); 0 means 20,000.
+	CostLimit uint64
+}
+
+// Rules is a compiled rule list. It is never changed and safe for concurrent use.
+type Rules struct {
+	rules            []rule
+	userAgentVersion string
+}
+
+// rule is a compiled Rule.
+type rule struct {
+	config   Rule
+	name     string
+	match    cel.Program // nil: always
+	key      cel.Program
+	analysis        // of the key expression, with the paths of the pass list added
+	mark     string // see analysis.mark
+	marked   bool   // false: the mark is a digest
+}
+
+// Compile checks and compiles a rule list; an empty one means [DefaultRule]. The
+// error joins a [*CompileError] for each mistake found.
+func Compile(list []Rule, opts Options) (*Rules, error) {
+	if len(list) == 0 {
+		list = []Rule{DefaultRule()}
+	}
+	if opts.CostLimit == 0 {
+		opts.CostLimit = defaultCost
+	}
+	env, err := newEnv()
+	if err != nil {
+		return nil, err
+	}
+	out := &Rules{userAgentVersion: opts.UserAgentVersion}
+	var errs []error
+	names := make(map[string]int, len(list))
+	for i, config := range list {
+		c := compiler{env: env, cost: opts.CostLimit, index: i, config: config}
+		r := c.compile()
+		if first, taken := names[r.name]; taken {
+			c.fail("name", 0, "", issue{message: fmt.Sprintf("%q is the name of rules[%d] already", r.name, first)})
+		} else {
+			names[r.name] = i
+		}
+		errs = append(errs, c.errs...)
+		out.rules = append(out.rules, r)
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// compiler compiles one rule and collects what is wrong with it.
+type compiler struct {
+	env    *cel.Env
+	cost   uint64
+	index  int
+	config Rule
+	errs   []error
+}
+
+func (c *compiler) fail(field string, item int, source string, issues ...issue) {
+	for _, is := range issues {
+		c.errs = append(c.errs, &CompileError{
+			Index: c.index, Rule: c.config.Name, Field: field, Item: item,
+			Source: source, Line: is.line, Column: is.column, Message: is.message,
+		})
+	}
+}
+
+func (c *compiler) compile() rule {
+	r := rule{config: c.config, name: c.config.Name}
+	if r.name == "" {
+		r.name = fmt.Sprintf("#%d", c.index+1)
+	}
+	if err := checkText(r.name); err != nil {
+		c.fail("name", 0, "", issue{message: fmt.Sprintf("%q is not a name, expected printable characters", r.name)})
+	}
+	if c.config.Match != "" {
+		ast, prog := c.expression("match", c.config.Match, cel.BoolType)
+		if ast != nil {
+			c.fail("match", 0, c.config.Match, lint(ast.NativeRep())...)
+		}
+		r.match = prog
+	}
+	if strings.TrimSpace(c.config.Key) == "" {
+		c.fail("key", 0, "", issue{message: "is missing, expected a CEL expression that gives a string, like node.cluster"})
+	} else if ast, prog := c.expression("key", c.config.Key, cel.StringType); ast != nil {
+		a, issues := analyzeKey(ast)
+		c.fail("key", 0, c.config.Key, issues...)
+		r.key, r.analysis = prog, a
+	}
+	r.addPaths(c.passList())
+	r.mark, r.marked = r.analysis.mark()
+	return r
+}
+
+// expression compiles one of the rule's expressions; nil after a mistake.
+func (c *compiler) expression(field, src string, want *cel.Type) (*cel.Ast, cel.Program) {
+	ast, issues := check(c.env, src, want)
+	if len(issues) > 0 {
+		c.fail(field, 0, src, issues...)
+		return nil, nil
+	}
+	prog, err := program(c.env, ast, c.cost)
+	if err != nil {
+		c.fail(field, 0, src, issue{1, 1, oneLine(err.Error())})
+		return nil, nil
+	}
+	return ast, prog
+}
+
+func (c *compiler) passList() (paths []path) {
+	const prefix = "node."
+	for i, entry := range c.config.Pass {
+		if strings.TrimSpace(entry) == "" {
+			c.fail("pass", i, "", issue{message: "is empty, expected a field like locality.region"})
+			continue
+		}
+		ast, issues := check(c.env, prefix+entry, nil)
+		if len(issues) > 0 {
+			is := issues[0]
+			if is.line == 1 {
+				is.column = max(is.column-len(prefix), 1)
+			}
+			if strings.HasPrefix(entry, prefix) {
+				is.message = `write the field without "node."`
+			}
+			c.fail("pass", i, entry, is)
+			continue
+		}
+		p, is := parsePass(ast)
+		if is != nil {
+			c.fail("pass", i, entry, *is)
+		}
+		paths = append(paths, p...)
+	}
+	return paths
+}
+
+// addPaths adds the pass list. The key stays exact only if it adds nothing.
+func (a *analysis) addPaths(more []path) {
+	all := normalize(append(append([]path{}, a.paths...), more...))
+	a.exact = a.exact && len(all) == 1 && all[0].String() == a.paths[0].String()
+	a.paths = all
+}
+
+// Result is a client's group.
+type Result struct {
+	Rule string // name of the rule that matched
+	Key  Key
+	// Node is the group's upstream Node (K4), the same for every member. It shares
+	// nothing with the client's Node.
+	Node *corev3.Node
+}
+
+// Resolve finds the group of a client from the Node of its stream's first request
+// (B1) and its authenticated peer. It neither changes nor keeps node. The error is
+// always a [*Refusal].
+func (rs *Rules) Resolve(node *corev3.Node, peer Peer) (Result, error) {
+	res, refusal := rs.resolve(node, peer, nil)
+	if refusal != nil {
+		return Result{}, refusal
+	}
+	return res, nil
+}
+
+// resolve is Resolve, telling outcome (if not nil) of each rule it tries.
+func (rs *Rules) resolve(node *corev3.Node, peer Peer, outcome func(i int, matched bool, err error)) (Result, *Refusal) {
+	if node.GetId() == "" {
+		return Result{}, &Refusal{Reason: NoNodeID, Detail: "the first request names no node id"} // B1
+	}
+	if n := proto.Size(node); n > MaxNodeBytes {
+		return Result{}, &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node has %d bytes, expected at most %d", n, MaxNodeBytes)}
+	}
+	payload, err := payloadFeatures(node.GetClientFeatures())
+	if err != nil {
+		return Result{}, &Refusal{Reason: BadNode, Detail: err.Error()}
+	}
+	vars := map[string]any{"node": node, "peer": peer}
+	for i := range rs.rules {
+		r := &rs.rules[i]
+		matched, err := r.matches(vars)
+		if outcome != nil {
+			outcome(i, matched, err)
+		}
+		if err != nil {
+			return Result{}, &Refusal{Rule: r.name, Reason: RuleFailed, Detail: "match: " + oneLine(err.Error())}
+		}
+		if matched {
+			return rs.apply(r, node, vars, payload)
+		}
+	}
+	return Result{}, &Refusal{Reason: NoRule, Detail: "no aggregation rule matches this client"}
+}
+
+func (r *rule) matches(vars map[string]any) (bool, error) {
+	if r.match == nil {
+		return true, nil
+	}
+	return evalBool(r.match, vars)
+}
+
+// apply makes key and Node by the rule that matched.
+func (rs *Rules) apply(r *rule, node *corev3.Node, vars map[string]any, payload []string) (Result, *Refusal) {
+	refuse := func(reason Reason, detail string) (Result, *Refusal) {
+		return Result{}, &Refusal{Rule: r.name, Reason: reason, Detail: "key: " + oneLine(detail)}
+	}
+	text, err := evalString(r.key, vars)
+	if err != nil {
+		return refuse(RuleFailed, err.Error())
+	}
+	if text == "" {
+		return refuse(EmptyKey, "is empty for this client")
+	}
+	if err := checkText(text); err != nil {
+		return refuse(BadKey, err.Error())
+	}
+	passed := copyPassed(r.paths, node)
+	mark := r.mark
+	if !r.marked {
+		mark = digestMark(r.paths, passed)
+	}
+	key := Key(escape(text) + mark + featureSuffix(payload))
+	if len(key) > MaxKeyLen {
+		return refuse(BadKey, fmt.Sprintf("the key has %d bytes with its marks, expected at most %d", len(key), MaxKeyLen))
+	}
+	return Result{Rule: r.name, Key: key, Node: finish(passed, r.paths, key, rs.userAgentVersion, payload)}, nil
+}
