@@ -15,6 +15,11 @@
 // through to the next one, for a typo in a rule would then move clients into
 // another group in silence. has(node.metadata.env) asks first.
 //
+// Besides CEL's standard library, rules have the string functions of cel-go
+// (split, substring, lowerAscii, replace and so on). Left out is what would let a
+// client's Node make an evaluation grow without bound: join and format, patterns
+// and replacement texts that are not constants.
+//
 // # Isolation by construction
 //
 // The control plane sees one Node per group (K4). Were it to hold anything that
