@@ -1,0 +1,252 @@
+package xdstest
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+)
+
+// AutoConfig says how an [Auto] client behaves.
+type AutoConfig struct {
+	Addr    string // server, "host:port"
+	Variant Variant
+	Node    *corev3.Node // nil means that of Dial
+
+	// Nack is asked about each frame, after it was checked; a non-empty answer
+	// rejects it with that message. Nil accepts everything. It runs on the
+	// client's goroutine.
+	Nack func(*Frame) string
+
+	// BeforeRead and BeforeAck, unless nil, run on the client's goroutine before
+	// each read and each answer: to be slow they block, until their context
+	// ends.
+	BeforeRead func(context.Context)
+	BeforeAck  func(context.Context, *Frame)
+
+	// DialOptions are added to the defaults (plaintext).
+	DialOptions []grpc.DialOption
+}
+
+// Auto is a client that behaves as a good Envoy does, on one stream. It
+// subscribes as told, answers every response, keeps what it accepted, and when
+// its stream ends it comes back with what it holds: SotW quotes the version
+// last accepted, delta the versions of all resources. Breaches of protocol by
+// the server are noted, not acted upon.
+type Auto struct {
+	cfg    AutoConfig      // fixed
+	log    *transcript     // fixed
+	ctx    context.Context // fixed; ends with the client
+	cancel context.CancelFunc
+	done   chan struct{} // closed when the client's goroutine has ended
+
+	sendMu sync.Mutex // held from building a request until it is sent; taken before mu
+
+	mu         sync.Mutex // guards all below
+	addr       string
+	offline    bool
+	session    *autoSession // nil between sessions
+	types      map[string]*autoType
+	violations []string
+	stats      AutoStats
+	changed    chan struct{} // closed and replaced with every change
+}
+
+// autoSession is one attempt at a stream, and the stream's life.
+type autoSession struct {
+	cancel   context.CancelFunc // fixed
+	grpc     grpc.ClientStream  // guarded by Auto.mu; nil until it is open, then fixed
+	nonces   map[string]bool    // guarded by Auto.mu
+	nodeSent bool               // guarded by Auto.sendMu
+}
+
+// AutoStats counts what a client saw.
+type AutoStats struct {
+	Streams int // streams opened
+	Frames  int
+	Acks    int
+	Nacks   int
+	// LastEnd is why the last stream ended; nil before.
+	LastEnd error
+}
+
+// Held is a resource as a client holds it.
+type Held struct {
+	Version string
+	Body    []byte // not to be changed
+}
+
+// StartAuto starts a client, which connects at once. It ends with the test.
+func StartAuto(t TB, cfg AutoConfig) *Auto {
+	t.Helper()
+	if cfg.Node == nil {
+		cfg.Node = Node("test-client", "test-cluster")
+	}
+	if cfg.Variant.Method() == "" {
+		t.Fatalf("no service speaks %s", cfg.Variant)
+	}
+	a := &Auto{
+		cfg: cfg, addr: cfg.Addr, done: make(chan struct{}),
+		log:   newTranscript(fmt.Sprintf("client %q (%s)", cfg.Node.GetId(), cfg.Variant), 60),
+		types: make(map[string]*autoType), changed: make(chan struct{}),
+	}
+	a.ctx, a.cancel = context.WithCancel(context.Background())
+	go a.run()
+	t.Cleanup(a.Close)
+	return a
+}
+
+// Close ends the client and waits until nothing of it runs any more. What it
+// held and noted can still be asked for.
+func (a *Auto) Close() {
+	a.cancel()
+	<-a.done
+}
+
+// Subscribe adds names of a type. Without names, or with "*", it subscribes to
+// everything; the legacy form is used where it means the same.
+func (a *Auto) Subscribe(typeURL string, names ...string) {
+	a.change(typeURL, func(t *autoType) subChange { return t.add(names) })
+}
+
+// Unsubscribe drops names of a type ("*" is the subscription to everything),
+// and with them the resources that no other subscription covers. Without names
+// it drops all of the type.
+func (a *Auto) Unsubscribe(typeURL string, names ...string) {
+	a.change(typeURL, func(t *autoType) subChange { return t.drop(names) })
+}
+
+// Disconnect ends the stream and stays away until [Auto.Connect].
+func (a *Auto) Disconnect() { a.relocate(func() { a.offline = true }) }
+
+// Connect ends Disconnect.
+func (a *Auto) Connect() { a.relocate(func() { a.offline = false }) }
+
+// Reconnect ends the stream; the client comes back at once.
+func (a *Auto) Reconnect() { a.relocate(func() {}) }
+
+// MoveTo ends the stream and goes on at another server.
+func (a *Auto) MoveTo(addr string) { a.relocate(func() { a.addr = addr }) }
+
+func (a *Auto) relocate(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+	if a.session != nil {
+		a.session.cancel()
+	}
+	a.signalLocked()
+}
+
+// Held is what the client holds of a type, by name.
+func (a *Auto) Held(typeURL string) map[string]Held {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t := a.types[typeURL]; t != nil {
+		return maps.Clone(t.held)
+	}
+	return nil
+}
+
+// Version is the version of a type that the client accepted last.
+func (a *Auto) Version(typeURL string) string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if t := a.types[typeURL]; t != nil {
+		return t.accepted
+	}
+	return ""
+}
+
+// Connected reports whether the client has a stream.
+func (a *Auto) Connected() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.connectedLocked()
+}
+
+// Stats says what the client saw so far.
+func (a *Auto) Stats() AutoStats {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.stats
+}
+
+// Violations lists the breaches of protocol that the client met.
+func (a *Auto) Violations() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.violations)
+}
+
+// CheckViolations fails the test, without ending it, if there are any.
+func (a *Auto) CheckViolations(t TB) {
+	t.Helper()
+	if v := a.Violations(); len(v) > 0 {
+		t.Errorf("protocol violations met by %s: %q%s", a.log.who, v, a.log)
+	}
+}
+
+// WaitFor waits until cond holds, which may ask the client anything; the test
+// fails after [Patience]. what completes the sentence "waited for …".
+func (a *Auto) WaitFor(t TB, what string, cond func() bool) {
+	t.Helper()
+	if !poll(cond, a.changeSignal) {
+		t.Fatalf("waited %v for %s, in vain; %s", Patience, what, a)
+	}
+}
+
+// WaitHeld waits until the client holds exactly the given names of a type.
+func (a *Auto) WaitHeld(t TB, typeURL string, names ...string) {
+	t.Helper()
+	want := slices.Sorted(slices.Values(names))
+	a.WaitFor(t, fmt.Sprintf("%s to be exactly %s", shortType(typeURL), brief(want)), func() bool {
+		return slices.Equal(slices.Sorted(maps.Keys(a.Held(typeURL))), want)
+	})
+}
+
+// String tells what the client holds, noted and said.
+func (a *Auto) String() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	s := fmt.Sprintf("%s at %s: %d streams (connected: %t), %d frames, last end: %v", a.log.who, a.addr,
+		a.stats.Streams, a.connectedLocked(), a.stats.Frames, a.stats.LastEnd)
+	for _, u := range slices.Sorted(maps.Keys(a.types)) {
+		t := a.types[u]
+		s += fmt.Sprintf("\n    %s: wants %s, holds %s", shortType(u), brief(t.wanted()), brief(slices.Sorted(maps.Keys(t.held))))
+	}
+	for _, v := range a.violations {
+		s += "\n    violation: " + v
+	}
+	return s + a.log.String()
+}
+
+func (a *Auto) connectedLocked() bool { return a.session != nil && a.session.grpc != nil }
+
+func (a *Auto) changeSignal() <-chan struct{} {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.changed
+}
+
+// signalLocked wakes those who wait for a change. a.mu is held.
+func (a *Auto) signalLocked() {
+	close(a.changed)
+	a.changed = make(chan struct{})
+}
+
+// pause waits for d, or for a change.
+func (a *Auto) pause(d time.Duration, changed <-chan struct{}) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-changed:
+	case <-a.ctx.Done():
+	}
+}

@@ -1,0 +1,187 @@
+package xdstest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// autoType is an [Auto] client's side of one type. It is guarded by Auto.mu.
+type autoType struct {
+	typeURL string
+
+	// What the client wants, whatever stream it is on.
+	wild  bool
+	names map[string]bool
+
+	// What it has. Held covers accepted resources that it still wants.
+	held     map[string]Held
+	accepted string // version of the last response accepted
+
+	// The stream's own.
+	opened   bool   // a request of the type was sent
+	explicit bool   // one of them had names: the legacy wildcard is over (B20)
+	nonce    string // of the last response answered
+	pending  bool   // a response is being answered
+	frames   int    // responses received
+	blind    int    // SotW requests sent before the first response
+	// dropped tells, for names no longer wanted, how many responses had come
+	// when they were dropped: one that was then on its way may still hold them.
+	dropped map[string]int
+}
+
+func newAutoType(typeURL string) *autoType {
+	t := &autoType{typeURL: typeURL, names: make(map[string]bool), held: make(map[string]Held)}
+	t.newStream()
+	return t
+}
+
+// newStream forgets what belonged to the last stream.
+func (t *autoType) newStream() {
+	t.opened, t.explicit, t.nonce, t.pending, t.frames, t.blind = false, false, "", false, 0, 0
+	t.dropped = make(map[string]int)
+}
+
+// subChange is a change of subscription in the words of the delta protocol.
+type subChange struct{ subscribe, unsubscribe []string }
+
+func (d subChange) empty() bool { return len(d.subscribe)+len(d.unsubscribe) == 0 }
+
+func (t *autoType) add(names []string) (d subChange) {
+	if len(names) == 0 {
+		names = []string{Wildcard}
+	}
+	for _, n := range names {
+		switch {
+		case n == Wildcard && !t.wild:
+			t.wild = true
+		case n != Wildcard && !t.names[n]:
+			t.names[n] = true
+		default:
+			continue
+		}
+		delete(t.dropped, n)
+		d.subscribe = append(d.subscribe, n)
+	}
+	return d
+}
+
+func (t *autoType) drop(names []string) (d subChange) {
+	if len(names) == 0 {
+		names = t.wanted()
+	}
+	for _, n := range names {
+		switch {
+		case n == Wildcard && t.wild:
+			t.wild = false
+		case n != Wildcard && t.names[n]:
+			delete(t.names, n)
+		default:
+			continue
+		}
+		t.dropped[n] = t.frames
+		d.unsubscribe = append(d.unsubscribe, n)
+	}
+	maps.DeleteFunc(t.held, func(n string, _ Held) bool { return !t.wants(n) })
+	return d
+}
+
+func (t *autoType) wants(name string) bool { return t.wild || t.names[name] }
+
+func (t *autoType) wantsAnything() bool { return t.wild || len(t.names) > 0 }
+
+// wanted lists the subscription, "*" first.
+func (t *autoType) wanted() []string {
+	names := slices.Sorted(maps.Keys(t.names))
+	if t.wild {
+		names = append([]string{Wildcard}, names...)
+	}
+	return names
+}
+
+// tolerates reports whether a name may come: because it is wanted, or because
+// the response may have left the server before the server knew that it is not.
+// A server has one unanswered response per type (B9), and may have answered
+// each request that quoted no nonce (B10).
+func (t *autoType) tolerates(name string) bool {
+	if t.wants(name) {
+		return true
+	}
+	for _, n := range []string{name, Wildcard} {
+		if at, ok := t.dropped[n]; ok && t.frames <= at+max(1, t.blind) {
+			return true
+		}
+	}
+	return false
+}
+
+// check lists what is wrong with a frame of this type; it was counted already.
+func (t *autoType) check(f *Frame) (wrong []string) {
+	seen := make(map[string]bool)
+	twice := func(name string) {
+		if seen[name] {
+			wrong = append(wrong, fmt.Sprintf("B29: %q twice in %s", name, f))
+		}
+		seen[name] = true
+	}
+	live := t.wantsAnything()
+	for _, r := range f.Resources {
+		twice(r.Name)
+		live = live || t.tolerates(r.Name)
+		if !t.tolerates(r.Name) && !slices.ContainsFunc(r.Aliases, t.tolerates) {
+			wrong = append(wrong, fmt.Sprintf("B31: %q, which was not asked for, in %s", r.Name, f))
+		}
+		if r.Body == nil && r.TTL == 0 && len(r.Aliases) == 0 {
+			wrong = append(wrong, fmt.Sprintf("B34: %q without a body in %s", r.Name, f))
+		}
+		if r.Body != nil && r.Body.GetTypeUrl() != f.TypeURL {
+			wrong = append(wrong, fmt.Sprintf("B30: %q is a %s in %s", r.Name, r.Body.GetTypeUrl(), f))
+		}
+	}
+	for _, n := range f.Removed {
+		// Naming a resource that the client never had is harmless, so only
+		// repetition counts.
+		twice(n)
+		live = live || t.tolerates(n)
+	}
+	for n := range t.dropped {
+		live = live || t.tolerates(n)
+	}
+	if !live {
+		wrong = append(wrong, fmt.Sprintf("B4: nothing of the type is subscribed to: %s", f))
+	}
+	return wrong
+}
+
+// apply takes an accepted frame in.
+func (t *autoType) apply(f *Frame) {
+	t.accepted = f.Version
+	if !f.Delta && FullState(t.typeURL) {
+		had := t.held
+		t.held = make(map[string]Held, len(f.Resources))
+		for _, r := range f.Resources {
+			if r.Body == nil { // a heartbeat confirms what is held
+				if h, ok := had[r.Name]; ok {
+					t.held[r.Name] = h
+				}
+			}
+		}
+	}
+	for _, r := range f.Resources {
+		if r.Body != nil && t.wants(r.Name) {
+			t.held[r.Name] = Held{Version: r.Version, Body: r.Body.GetValue()}
+		}
+	}
+	for _, n := range f.Removed {
+		delete(t.held, n)
+	}
+}
+
+// versions is what a delta client says it holds when it comes back.
+func (t *autoType) versions() map[string]string {
+	out := make(map[string]string, len(t.held))
+	for n, h := range t.held {
+		out[n] = h.Version
+	}
+	return out
+}

@@ -1,0 +1,81 @@
+package xdstest
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+)
+
+// Expected is what a client with a subscription must hold of a view once
+// everything has settled: the bodies by name. Names may hold "*"; none at all
+// means everything for a type that has the legacy wildcard, otherwise nothing.
+func (o *StateOrigin) Expected(view, typeURL string, names ...string) map[string][]byte {
+	wild := slices.Contains(names, Wildcard) || len(names) == 0 && WildcardCapable(typeURL)
+	set := make(map[string]bool)
+	for _, n := range names {
+		set[n] = true
+	}
+	out := make(map[string][]byte)
+	for n, e := range o.visible(view, typeURL, wild, set) {
+		out[n] = e.body.GetValue()
+	}
+	return out
+}
+
+// Differences says how what a client holds differs from what it must hold of a
+// view, in sorted lines; none means that it has converged. A SotW client may
+// keep a resource of a type without full state that the origin has removed,
+// since nothing can tell it (D6): such a client forgets it together with what
+// refers to it.
+func (o *StateOrigin) Differences(view string, a *Auto) []string {
+	type want struct {
+		typeURL string
+		names   []string
+	}
+	var wants []want
+	a.mu.Lock()
+	for u, t := range a.types {
+		if t.wantsAnything() {
+			wants = append(wants, want{u, t.wanted()})
+		} else {
+			wants = append(wants, want{u, []string{""}}) // nothing has this name
+		}
+	}
+	a.mu.Unlock()
+
+	var diff []string
+	for _, w := range wants {
+		must, held := o.Expected(view, w.typeURL, w.names...), a.Held(w.typeURL)
+		mayKeep := !a.cfg.Variant.Delta && !FullState(w.typeURL)
+		for n, body := range must {
+			h, ok := held[n]
+			switch {
+			case !ok:
+				diff = append(diff, fmt.Sprintf("%s %q is missing", shortType(w.typeURL), n))
+			case !bytes.Equal(h.Body, body):
+				diff = append(diff, fmt.Sprintf("%s %q has other content (version %q)", shortType(w.typeURL), n, h.Version))
+			}
+		}
+		for n := range maps.Keys(held) {
+			if _, ok := must[n]; !ok && !mayKeep {
+				diff = append(diff, fmt.Sprintf("%s %q should be gone", shortType(w.typeURL), n))
+			}
+		}
+	}
+	slices.Sort(diff)
+	return diff
+}
+
+// WaitConverged waits until each client holds what it must hold of the view; a
+// test that changes the view meanwhile waits for the last change. The test
+// fails after [Patience], naming the differences.
+func (o *StateOrigin) WaitConverged(t TB, view string, clients ...*Auto) {
+	t.Helper()
+	for _, a := range clients {
+		var diff []string
+		if !poll(func() bool { diff = o.Differences(view, a); return len(diff) == 0 }, a.changeSignal) {
+			t.Fatalf("a client of view %q did not converge within %v: %q; %s%s", view, Patience, diff, a, o.log)
+		}
+	}
+}

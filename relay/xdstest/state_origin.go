@@ -1,0 +1,202 @@
+package xdstest
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+)
+
+// StateOrigin is an automatic control plane: it serves what is in its maps, in
+// every variant, to every client the map of its view. It is written to be
+// plainly right rather than fast: each answer is computed from whole maps.
+// It holds at most one unanswered response per type and stream (B9).
+type StateOrigin struct {
+	srv    *server                   // fixed
+	viewOf func(*corev3.Node) string // fixed
+	log    *transcript               // fixed
+
+	mu      sync.Mutex // guards all below
+	clock   int        // counts changes; versions are made of it
+	views   map[string]world
+	changed chan struct{} // closed and replaced with every change
+	counts  Counts
+}
+
+// world is one view's resources: type URL, name.
+type world map[string]map[string]entry
+
+type entry struct {
+	version string
+	body    *anypb.Any
+}
+
+// Counts is what an automatic server has seen so far.
+type Counts struct {
+	Streams   int // opened so far
+	Open      int // open now
+	Requests  int
+	Responses int
+	Nacks     int
+}
+
+// NewStateOrigin starts an automatic control plane. viewOf tells which view a
+// client gets, from the node of its first request; nil gives all the view "".
+func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
+	t.Helper()
+	if viewOf == nil {
+		viewOf = func(*corev3.Node) string { return "" }
+	}
+	o := &StateOrigin{
+		viewOf: viewOf, log: newTranscript("the origin", 400),
+		views: make(map[string]world), changed: make(chan struct{}),
+	}
+	o.srv = newServer(t, func(g *grpc.Server) { registerDiscovery(g, o.handle) })
+	if err := o.Start(); err != nil {
+		t.Fatalf("%v", err)
+	}
+	return o
+}
+
+// Addr is where the origin listens, the same for its life.
+func (o *StateOrigin) Addr() string { return o.srv.addr() }
+
+// Stop cuts all streams and refuses connections until [StateOrigin.Start].
+// Resources and versions stay.
+func (o *StateOrigin) Stop() {
+	o.log.add("origin stopped")
+	o.srv.stop()
+}
+
+// Start accepts connections again, at the same address.
+func (o *StateOrigin) Start() error {
+	o.log.add("origin started")
+	return o.srv.start()
+}
+
+// Counts says what was seen so far.
+func (o *StateOrigin) Counts() Counts {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.counts
+}
+
+// Transcript is the conversation so far, for a test's own messages.
+func (o *StateOrigin) Transcript() string { return o.log.String() }
+
+// Change is a set of changes that clients see as one. It is used inside of
+// [StateOrigin.Update] only.
+type Change struct {
+	version string
+	world   world
+}
+
+// Set adds or replaces resources, named by their bodies or by [Named].
+func (c *Change) Set(resources ...proto.Message) {
+	for _, r := range resources {
+		name, body := nameAndBody(r)
+		byName := c.world[body.GetTypeUrl()]
+		if byName == nil {
+			byName = make(map[string]entry)
+			c.world[body.GetTypeUrl()] = byName
+		}
+		byName[name] = entry{version: c.version, body: body}
+	}
+}
+
+// Remove removes resources; names that are not there are passed over.
+func (c *Change) Remove(typeURL string, names ...string) {
+	for _, n := range names {
+		delete(c.world[typeURL], n)
+	}
+}
+
+// Update changes a view at one stroke.
+func (o *StateOrigin) Update(view string, change func(*Change)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.clock++
+	w := o.views[view]
+	if w == nil {
+		w = make(world)
+		o.views[view] = w
+	}
+	change(&Change{version: fmt.Sprintf("v%d", o.clock), world: w})
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// Set adds or replaces resources of a view.
+func (o *StateOrigin) Set(view string, resources ...proto.Message) {
+	o.Update(view, func(c *Change) { c.Set(resources...) })
+}
+
+// Remove removes resources of a view.
+func (o *StateOrigin) Remove(view, typeURL string, names ...string) {
+	o.Update(view, func(c *Change) { c.Remove(typeURL, names...) })
+}
+
+// Random is a source of small numbers: *rand.Rand of math/rand/v2 is one.
+type Random interface {
+	// IntN returns a number of [0, n).
+	IntN(n int) int
+}
+
+// Mutate makes one random change to a view: up to four of the resources of
+// universe (type URL, names) get new content or go, at one stroke.
+func (o *StateOrigin) Mutate(view string, random Random, universe map[string][]string) {
+	types := slices.Sorted(maps.Keys(universe))
+	o.Update(view, func(c *Change) {
+		for range 1 + random.IntN(4) {
+			typeURL := types[random.IntN(len(types))]
+			name := universe[typeURL][random.IntN(len(universe[typeURL]))]
+			if random.IntN(3) == 0 {
+				c.Remove(typeURL, name)
+			} else {
+				c.Set(syntheticAs(typeURL, name, o.clock))
+			}
+		}
+	})
+}
+
+// syntheticAs is a synthetic resource that goes by the name also where its body
+// does not hold it.
+func syntheticAs(typeURL, name string, salt int) proto.Message {
+	m := Synthetic(typeURL, name, salt)
+	if typeURL == VirtualHostType || typeURL == LbEndpointType {
+		return Named{Message: m, Name: name}
+	}
+	return m
+}
+
+// visible is what a subscription covers now.
+func (o *StateOrigin) visible(view, typeURL string, wild bool, names map[string]bool) map[string]entry {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	out := make(map[string]entry)
+	for n, e := range o.views[view][typeURL] {
+		if wild || names[n] {
+			out[n] = e
+		}
+	}
+	return out
+}
+
+// changes is closed at the next change. Asked for before the state is read, it
+// cannot miss one.
+func (o *StateOrigin) changes() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.changed
+}
+
+func (o *StateOrigin) count(add func(*Counts)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	add(&o.counts)
+}

@@ -1,0 +1,149 @@
+package xdstest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+)
+
+// stateStream is one stream to a [StateOrigin]; all of it belongs to the
+// stream's handler goroutine.
+type stateStream struct {
+	origin  *StateOrigin
+	id      string
+	variant Variant
+	grpc    grpc.ServerStream
+	view    string
+	known   bool // the first request came: view is set
+	subs    map[string]*stateSub
+	nonces  int
+}
+
+// handle serves one stream.
+func (o *StateOrigin) handle(v Variant, ss grpc.ServerStream) error {
+	s := &stateStream{origin: o, variant: v, grpc: ss, subs: make(map[string]*stateSub)}
+	o.count(func(c *Counts) {
+		c.Streams++
+		c.Open++
+		s.id = fmt.Sprintf("#%d", c.Streams)
+	})
+	defer o.count(func(c *Counts) { c.Open-- })
+	o.log.add("%s opened %s", s.id, v)
+	err := s.serve()
+	o.log.add("%s ended: %v", s.id, err)
+	return err
+}
+
+func (s *stateStream) serve() error {
+	requests := make(chan *Request)
+	received := make(chan error, 1)
+	go func() { received <- s.receive(requests) }()
+	for {
+		changed := s.origin.changes() // before the state is read
+		for _, typeURL := range inPushOrder(slices.Collect(maps.Keys(s.subs))) {
+			if err := s.push(typeURL, s.subs[typeURL]); err != nil {
+				return err
+			}
+		}
+		select {
+		case r := <-requests:
+			if err := s.request(r); err != nil {
+				return err
+			}
+		case <-changed:
+		case err := <-received:
+			if errors.Is(err, io.EOF) {
+				return nil
+			}
+			return err
+		}
+	}
+}
+
+// receive hands requests over, one by one, until the stream ends.
+func (s *stateStream) receive(to chan<- *Request) error {
+	for {
+		var m proto.Message = &discoveryv3.DiscoveryRequest{}
+		if s.variant.Delta {
+			m = &discoveryv3.DeltaDiscoveryRequest{}
+		}
+		if err := s.grpc.RecvMsg(m); err != nil {
+			return err
+		}
+		select {
+		case to <- readRequest(m):
+		case <-s.grpc.Context().Done():
+			return s.grpc.Context().Err()
+		}
+	}
+}
+
+func (s *stateStream) request(r *Request) error {
+	s.origin.log.add("%s <- %s", s.id, r)
+	s.origin.count(func(c *Counts) {
+		c.Requests++
+		if r.IsNack() {
+			c.Nacks++
+		}
+	})
+	if !s.known { // B1: the first request's node counts
+		s.view, s.known = s.origin.viewOf(r.Node), true
+	}
+	typeURL := r.TypeURL
+	if typeURL == "" {
+		typeURL = s.variant.Service // A5
+	}
+	if typeURL == "" || s.variant.Service != "" && typeURL != s.variant.Service {
+		return status.Errorf(codes.InvalidArgument, "type %q on a stream of %s", r.TypeURL, s.variant)
+	}
+	sub := s.subs[typeURL]
+	if sub == nil {
+		sub = &stateSub{typeURL: typeURL, first: true}
+		s.subs[typeURL] = sub
+	}
+	if s.variant.Delta {
+		sub.delta(r)
+	} else {
+		sub.sotw(r)
+	}
+	return nil
+}
+
+// push sends what the subscription lacks, unless a response is unanswered.
+func (s *stateStream) push(typeURL string, sub *stateSub) error {
+	if sub.inFlight {
+		return nil // B9
+	}
+	visible := s.origin.visible(s.view, typeURL, sub.wild, sub.names)
+	var m proto.Message
+	if s.variant.Delta {
+		m = sub.deltaResponse(visible, s.version(), s.nextNonce())
+	} else {
+		m = sub.sotwResponse(visible, s.version(), s.nextNonce())
+	}
+	if m == nil {
+		return nil
+	}
+	s.origin.log.add("%s -> %s", s.id, lineOf(m))
+	s.origin.count(func(c *Counts) { c.Responses++ })
+	return s.grpc.SendMsg(m)
+}
+
+func (s *stateStream) version() string {
+	s.origin.mu.Lock()
+	defer s.origin.mu.Unlock()
+	return fmt.Sprintf("w%d", s.origin.clock)
+}
+
+func (s *stateStream) nextNonce() string {
+	s.nonces++
+	return fmt.Sprintf("s%d", s.nonces)
+}
