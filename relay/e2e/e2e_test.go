@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"xdsrelay/relay/xdstest"
 )
 
 const (
@@ -36,7 +38,7 @@ func TestForeignClients(t *testing.T) {
 
 func testForeignClients(t *testing.T, variant string) {
 	ctx := contextOf(t)
-	first, second := startBackend(t), startBackend(t)
+	first, second := xdstest.NewBackend(t, "first"), xdstest.NewBackend(t, "second")
 	origin := startOrigin(t)
 	origin.point(t, first)
 
@@ -122,12 +124,12 @@ func (f *fleet) start(t *testing.T, server, generation string) {
 
 // reach waits until every client's calls are answered by backend. The first
 // client that fails ends the wait for all.
-func (f *fleet) reach(ctx context.Context, backend string) error {
+func (f *fleet) reach(ctx context.Context, backend *xdstest.Backend) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	group, ctx := errgroup.WithContext(ctx)
 	for _, c := range *f {
-		group.Go(func() error { return c.reaches(ctx, backend) })
+		group.Go(func() error { return c.reaches(ctx, backend.Name) })
 	}
 	return group.Wait()
 }

@@ -12,10 +12,10 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	_ "google.golang.org/grpc/xds" // resolves xds:///
+
+	"xdsrelay/relay/xdstest"
 )
 
 // roleVariable turns this test binary into the grpc-go client. A process of its
@@ -46,7 +46,7 @@ func callForever() error {
 	pause := time.NewTicker(100 * time.Millisecond)
 	defer pause.Stop()
 	for range pause.C {
-		if err := out.Encode(callOnce(healthpb.NewHealthClient(channel))); err != nil {
+		if err := out.Encode(callOnce(channel)); err != nil {
 			return fmt.Errorf("report a call: %w", err)
 		}
 	}
@@ -54,17 +54,13 @@ func callForever() error {
 }
 
 // callOnce makes one call and returns what to report about it.
-func callOnce(health healthpb.HealthClient) call {
+func callOnce(channel *grpc.ClientConn) call {
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	var header metadata.MD
-	if _, err := health.Check(ctx, &healthpb.HealthCheckRequest{}, grpc.Header(&header)); err != nil {
+	backend, err := xdstest.WhoAnswers(ctx, channel)
+	if err != nil {
 		s := status.Convert(err)
 		return call{Error: s.Code().String() + ": " + s.Message()}
 	}
-	done := call{OK: true}
-	if names := header.Get(backendHeader); len(names) > 0 {
-		done.Backend = names[0]
-	}
-	return done
+	return call{OK: true, Backend: backend}
 }

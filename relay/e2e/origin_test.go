@@ -76,11 +76,11 @@ func (o *origin) stop(t *testing.T) {
 }
 
 // point makes a backend the only endpoint of the service.
-func (o *origin) point(t *testing.T, backend string) {
+func (o *origin) point(t *testing.T, backend *xdstest.Backend) {
 	t.Helper()
 	o.version++
 	resources := map[string][]types.Resource{}
-	for _, m := range xdstest.GRPCService(service, backend) {
+	for _, m := range xdstest.GRPCService(service, backend.Addr()) {
 		resources[xdstest.TypeOf(m)] = append(resources[xdstest.TypeOf(m)], m)
 	}
 	snapshot, err := cache.NewSnapshot(strconv.Itoa(o.version), resources)

@@ -5,11 +5,13 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -85,13 +87,23 @@ func (n relayNode) healthy(ctx context.Context) error {
 	return nil
 }
 
-// freeAddress returns a loopback address that nothing listens on.
+// freeAddress returns a loopback address that nothing listens on, to be
+// listened on again and again. Its port is below those that the system gives to
+// outgoing connections, so that nobody gets it in between, not even a client
+// that is trying to connect to it.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("look for a free port: %v", err)
+	const from, to, tries = 20000, 32000, 100
+	var err error
+	for range tries {
+		var listener net.Listener
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(from+rand.IntN(to-from)))
+		if listener, err = net.Listen("tcp", address); err == nil {
+			if err = listener.Close(); err == nil {
+				return address
+			}
+		}
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Fatalf("no free port between %d and %d in %d tries: %v", from, to, tries, err)
+	return ""
 }

@@ -4,7 +4,7 @@
 // service of whatever backend it is led to, again and again until it is ended.
 // Each call prints one line of JSON:
 //
-//     {"ok": true,  "backend": "127.0.0.1:4711"}
+//     {"ok": true,  "backend": "second"}
 //     {"ok": false, "error": "UNAVAILABLE: why"}
 //
 // The xDS bootstrap comes from GRPC_XDS_BOOTSTRAP_CONFIG. Messages are passed
@@ -24,6 +24,9 @@ const { values: flags } = parseArgs({
   },
 });
 
+// The response header in which a test's backend says who it is.
+const who = 'x-xdstest-backend';
+
 const asIs = (message) => message;
 const client = new grpc.Client(flags.target, grpc.credentials.createInsecure());
 
@@ -42,7 +45,7 @@ function call() {
         }
       });
     pending.on('metadata', (metadata) => {
-      backend = String(metadata.get('backend')[0] ?? '');
+      backend = String(metadata.get(who)[0] ?? '');
     });
   });
 }

@@ -4,7 +4,7 @@ Resolves an xds:/// target with gRPC's C core and calls the health service of
 whatever backend it is led to, again and again until it is told to stop. Each
 call prints one line of JSON, the contract that every client here keeps:
 
-    {"ok": true,  "backend": "127.0.0.1:4711"}
+    {"ok": true,  "backend": "second"}
     {"ok": false, "error": "UNAVAILABLE: why"}
 
 The xDS bootstrap comes from GRPC_XDS_BOOTSTRAP_CONFIG. Messages are passed as
@@ -18,6 +18,9 @@ import sys
 import time
 
 import grpc
+
+# The response header in which a test's backend says who it is.
+WHO = "x-xdstest-backend"
 
 
 def main():
@@ -46,7 +49,7 @@ def call(check, timeout):
     except grpc.RpcError as err:
         return {"ok": False, "error": f"{err.code().name}: {err.details()}"}
     # A Python client cannot ask for the peer's address; the backend says who it is.
-    names = [value for key, value in done.initial_metadata() if key == "backend"]
+    names = [value for key, value in done.initial_metadata() if key == WHO]
     return {"ok": True, "backend": names[0] if names else ""}
 
 
