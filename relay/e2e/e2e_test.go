@@ -5,6 +5,7 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -39,14 +40,21 @@ func TestForeignClients(t *testing.T) {
 func testForeignClients(t *testing.T, variant string) {
 	ctx := contextOf(t)
 	first, second := xdstest.NewBackend(t, "first"), xdstest.NewBackend(t, "second")
-	origin := startOrigin(t)
-	origin.point(t, first)
+	// By default it serves a node what its cluster's snapshot holds, so that it
+	// has to be told the cluster (K4) to serve anything at all.
+	origin := xdstest.NewControlPlane(t, nil)
+	version := 0
+	pointTo := func(backend *xdstest.Backend) {
+		version++
+		origin.SetSnapshot(t, cluster, strconv.Itoa(version), xdstest.GRPCService(service, backend.Addr())...)
+	}
+	pointTo(first)
 
 	node := relayNode{
 		program: program(t),
 		listen:  freeAddress(t),
 		admin:   freeAddress(t),
-		origin:  origin.address,
+		origin:  origin.Addr(),
 		variant: variant,
 	}
 	relay := node.start(ctx, t, "the relay")
@@ -57,11 +65,11 @@ func testForeignClients(t *testing.T, variant string) {
 		return fleet.reach(ctx, first)
 	})
 	step(t, "an endpoint change is followed", func() error {
-		origin.point(t, second)
+		pointTo(second)
 		return fleet.reach(ctx, second)
 	})
 	step(t, fmt.Sprintf("the control plane is away for %v and clients start meanwhile", outage), func() error {
-		origin.stop(t)
+		origin.Stop()
 		over := time.After(outage)
 		before := fleet.calls()
 		fleet.start(t, node.listen, "late")
@@ -72,15 +80,23 @@ func testForeignClients(t *testing.T, variant string) {
 		return fleet.calledSince(before)
 	})
 	step(t, "the control plane comes back and is followed", func() error {
-		origin.start(t)
-		origin.point(t, first)
+		if err := origin.Start(); err != nil {
+			return err
+		}
+		pointTo(first)
 		return fleet.reach(ctx, first)
 	})
 	step(t, "the relay dies, starts again, and is followed", func() error {
 		relay.kill()
 		relay = node.start(ctx, t, "the relay, started again")
-		origin.point(t, second)
+		pointTo(second)
 		return fleet.reach(ctx, second)
+	})
+	step(t, "one stream to the control plane serves all clients", func() error {
+		if open := origin.Counts().Open; open != 1 {
+			return fmt.Errorf("%d streams are open for %d clients of one key, want 1", open, len(fleet))
+		}
+		return nil
 	})
 	step(t, "no call has failed", fleet.unharmed)
 	step(t, "the relay stops when it is told to", func() error {
