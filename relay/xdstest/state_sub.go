@@ -59,6 +59,10 @@ func (s *stateSub) sotw(r *Request) {
 	if s.wild && !wasWild {
 		s.answerEmpty = true
 	}
+	if first && r.Version != "" && len(r.Names) > 0 && FullState(s.typeURL) {
+		// B32: the client may hold what is gone; only a response can tell it.
+		s.answerEmpty = true
+	}
 	s.forgetUncovered()
 }
 
