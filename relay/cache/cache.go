@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/golang-lru/v2/simplelru"
@@ -64,6 +65,8 @@ type Cache struct {
 	ctx   context.Context
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
+
+	lastID atomic.Uint64 // see Table.nextID
 
 	mu sync.Mutex
 	// Guarded by mu.

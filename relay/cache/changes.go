@@ -56,13 +56,18 @@ func (n *Names) With(o *Names) *Names {
 // Query asks what a client has to be told.
 type Query struct {
 	Since Position
-	// Force are names to be told even if unchanged.
+	// Force are names to be told even if unchanged, and to be reported as
+	// removed where they do not exist or are not subscribed.
 	Force *Names
+	// Refresh are names to be told even if unchanged, as far as they are
+	// subscribed and exist (E3).
+	Refresh *Names
 	// Whole asks for everything that the subscription sees, if there is
 	// anything to tell at all: the full state of a SotW response.
 	Whole bool
 	// KeepRemoved holds removals back: they are not reported, and Whole
-	// includes what was removed since the position (E5).
+	// includes what was removed since the position (E5). It is for clients
+	// that were told something before.
 	KeepRemoved bool
 }
 
@@ -72,8 +77,10 @@ type Changes struct {
 	To Position
 	// Resources are in the order of their last change, or of their names.
 	Resources []*resource.Resource
-	// Removed are names that do not exist, sorted.
-	Removed []string
+	// Removed are names that do not exist, sorted. Withheld are forced names
+	// of this kind that KeepRemoved holds back.
+	Removed  []string
+	Withheld *Names
 	// Version stands for all that the subscription sees (D7). Derived says
 	// that it was computed from content, so that equality proves equal state.
 	Version string
@@ -83,9 +90,6 @@ type Changes struct {
 	// Known says that the origin has answered for all that the subscription
 	// asks for: what is not here does not exist (K13).
 	Known bool
-	// Held says that nothing may be told yet, since the state may be old and
-	// the origin is about to answer; the watcher is woken when that is over.
-	Held bool
 }
 
 // Empty reports whether there is nothing to tell.
@@ -98,12 +102,12 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
-	c := Changes{To: Position{t.gen, t.gen}, Source: t.source, Held: t.held}
+	if s == nil {
+		return Changes{To: q.Since}, nil
+	}
+	c := Changes{To: Position{s.gen, s.gen}, Source: t.source}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
-	}
-	if s == nil || t.held {
-		return c, nil
 	}
 	c.Known = t.knownLocked(s)
 	if s.key.wildcard && q.Since.Removed < t.floor {
@@ -111,7 +115,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	}
 	p := picker{table: t, sub: s, query: q, out: &c}
 	p.pickSince()
-	if q.Force != nil {
+	if q.Force != nil || q.Refresh != nil {
 		p.pickForced()
 	}
 	if q.Whole && !c.Empty() {
@@ -216,14 +220,24 @@ func (p *picker) pick(e *entry) {
 // name of which nothing is known yet is left out; it will come as a change
 // (K13).
 func (p *picker) pickForced() {
-	have := make(map[string]struct{}, p.query.Force.len()+len(p.out.Resources))
+	var withheld []string
+	have := make(map[string]struct{}, len(p.out.Resources)+len(p.out.Removed))
 	for _, r := range p.out.Resources {
 		have[r.Name] = struct{}{}
 	}
 	for _, n := range p.out.Removed {
 		have[n] = struct{}{}
 	}
-	for _, name := range p.query.Force.List {
+	for _, name := range p.query.Refresh.list() {
+		e := p.table.lookupLocked(name)
+		if e != nil && e.res != nil && p.sub.seesLocked(e) {
+			if _, dup := have[e.name]; !dup { // B29
+				have[e.name] = struct{}{}
+				p.out.Resources = append(p.out.Resources, e.res)
+			}
+		}
+	}
+	for _, name := range p.query.Force.list() {
 		e := p.table.lookupLocked(name)
 		covered := p.sub.key.wildcard || e != nil && p.sub.namesLocked(e)
 		if e == nil {
@@ -237,11 +251,17 @@ func (p *picker) pickForced() {
 			continue
 		}
 		gone := e != nil && e.res == nil || !covered || p.sub.key.wildcard && p.table.wildKnownLocked()
-		if _, dup := have[name]; gone && !dup && !p.query.KeepRemoved {
-			have[name] = struct{}{}
+		if _, dup := have[name]; !gone || dup {
+			continue
+		}
+		have[name] = struct{}{}
+		if p.query.KeepRemoved {
+			withheld = append(withheld, name)
+		} else {
 			p.out.Removed = append(p.out.Removed, name)
 		}
 	}
+	p.out.Withheld = NewNames(withheld)
 }
 
 // pickWhole replaces what was picked by everything that the subscription sees.
@@ -276,11 +296,23 @@ func (p *picker) pickState(e *entry) {
 	}
 }
 
-func (n *Names) len() int {
+// Without returns n without names; nil if nothing is left.
+func (n *Names) Without(names []string) *Names {
 	if n == nil {
-		return 0
+		return nil
 	}
-	return len(n.List)
+	kept := slices.DeleteFunc(slices.Clone(n.List), func(name string) bool { return slices.Contains(names, name) })
+	if len(kept) == len(n.List) {
+		return n
+	}
+	return NewNames(kept)
+}
+
+func (n *Names) list() []string {
+	if n == nil {
+		return nil
+	}
+	return n.List
 }
 
 func sortByName(rs []*resource.Resource) {

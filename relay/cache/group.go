@@ -101,6 +101,13 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	}
 }
 
+// connected reports whether there is a stream to the origin, or hope for one.
+func (g *Group) connected() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.upstream.Err == nil
+}
+
 // resume keeps the state of a key that was idle from clients until the origin
 // has answered, cannot be reached, or the hold time is over: it may be hours
 // old, and the origin is likely to be there.
@@ -117,12 +124,16 @@ func (g *Group) resume() {
 	}
 }
 
-// release ends the hold of resume.
+// release ends the hold of resume, and wakes those who wait for an answer that
+// may not come soon.
 func (g *Group) release() {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		t.releaseLocked(woken)
+		for s := range t.waiting {
+			woken[s] = struct{}{}
+		}
 		t.mu.Unlock()
 	}
 	g.cache.wake(woken)

@@ -31,7 +31,6 @@ type Table struct {
 
 	// Guarded by mu: who wants what.
 	subs    map[subKey]*Subscription
-	lastID  uint64
 	wants   map[string]*want
 	wild    want
 	wildSub map[*Subscription]struct{}
@@ -75,10 +74,8 @@ func (t *Table) lookupLocked(name string) *entry {
 	return t.aliases[name]
 }
 
-func (t *Table) nextID() uint64 {
-	t.lastID++
-	return t.lastID
-}
+// nextID numbers the contents of subscriptions across all tables.
+func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 
 // setLocked gives name the state res (nil: absent) at generation gen, and
 // marks the subscriptions that can see it. t.mu must be held.

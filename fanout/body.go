@@ -1,0 +1,168 @@
+package fanout
+
+import (
+	"math"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// body is a response to everybody in the same position, without the nonce. It
+// is immutable.
+type body struct {
+	data []byte // encoded; nil if there is nothing to tell
+	// to is the position of a client that has it.
+	to cache.Position
+	// version stands for all that the subscription sees; derived says that it
+	// was computed from that content.
+	version string
+	derived bool
+	// endpoints are the endpoint sets of the clusters in it (E3).
+	endpoints *cache.Names
+	withheld  *cache.Names // to be told later; see cache.Changes
+	source    string       // the origin's control_plane.identifier
+	resources int
+	removed   int
+	err       error
+}
+
+// bodyKey says for whom a body is: all clients with the same subscription, in
+// the same position, with the same names to be told.
+type bodyKey struct {
+	subscription   uint64
+	gen            uint64
+	since          cache.Position
+	force, refresh resource.Digest
+	delta          bool
+	keepRemoved    bool
+	forced         bool
+}
+
+// bodies builds each body once, however many clients ask for it at the same
+// time, and keeps the recent ones within a bound of bytes.
+type bodies struct {
+	limit int64
+
+	mu sync.Mutex
+	// Guarded by mu.
+	recent *simplelru.LRU[bodyKey, *slot]
+	bytes  int64
+
+	built, shared atomic.Uint64
+}
+
+// slot is a body that is there or is being built.
+type slot struct {
+	once sync.Once
+	body *body
+	size int64 // guarded by bodies.mu; what bytes counts for it
+}
+
+// slotSize is roughly what a slot costs beside its data, in bytes.
+const slotSize = 400
+
+func newBodies(limit int64) *bodies {
+	recent, err := simplelru.NewLRU[bodyKey, *slot](math.MaxInt, nil)
+	if err != nil {
+		panic(err) // only for a size below 1
+	}
+	return &bodies{limit: limit, recent: recent}
+}
+
+// get returns the body for k, built by build if nobody did before. Concurrent
+// callers wait for the one that builds.
+func (b *bodies) get(k bodyKey, build func() *body) *body {
+	b.mu.Lock()
+	s, ok := b.recent.Get(k)
+	if !ok {
+		s = &slot{size: slotSize}
+		b.recent.Add(k, s)
+		b.bytes += s.size
+	}
+	b.mu.Unlock()
+	if ok {
+		b.shared.Add(1)
+	}
+	s.once.Do(func() {
+		s.body = build()
+		b.built.Add(1)
+		b.account(k, s)
+	})
+	return s.body
+}
+
+// account adds the size of a body that was just built, and makes room.
+func (b *bodies) account(k bodyKey, s *slot) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if now, ok := b.recent.Peek(k); !ok || now != s {
+		return // evicted while it was built
+	}
+	b.bytes += int64(cap(s.body.data))
+	s.size += int64(cap(s.body.data))
+	for b.bytes > b.limit {
+		_, old, ok := b.recent.RemoveOldest()
+		if !ok {
+			return
+		}
+		b.bytes -= old.size
+	}
+}
+
+// buildBody asks the cache and encodes the answer. It runs once per bodyKey.
+func (s *Server) buildBody(ts *typeState, q cache.Query, delta bool) *body {
+	c, err := ts.table.Changes(&ts.watcher, q)
+	if err != nil {
+		return &body{err: errTooFarBehind}
+	}
+	b := &body{
+		to: c.To, version: c.Version, derived: c.Derived, source: c.Source, withheld: c.Withheld,
+		resources: len(c.Resources), removed: len(c.Removed),
+	}
+	t := ts.table.Type
+	partialSotW := !delta && !t.FullState
+	if c.Empty() || partialSotW && len(c.Resources) == 0 { // B32
+		return b
+	}
+	b.data = s.encode(t, delta, &c)
+	b.endpoints = endpointsOf(c.Resources)
+	return b
+}
+
+func (s *Server) encode(t *resource.Type, delta bool, c *cache.Changes) []byte {
+	size := 256
+	for _, r := range c.Resources {
+		size += len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + 32
+	}
+	for _, n := range c.Removed {
+		size += len(n) + 8
+	}
+	buf := make([]byte, 0, size)
+	if delta {
+		return resource.AppendDelta(buf, t, c.Version, s.identifier(c.Source), c.Resources, c.Removed)
+	}
+	return resource.AppendSotW(buf, t, c.Version, s.identifier(c.Source), c.Resources)
+}
+
+// identifier is what clients see as control_plane.identifier: this node and
+// the origin behind it (K7).
+func (s *Server) identifier(source string) string {
+	if source == "" {
+		return s.cfg.NodeName
+	}
+	return s.cfg.NodeName + " <- " + source
+}
+
+func endpointsOf(rs []*resource.Resource) *cache.Names {
+	var names []string
+	for _, r := range rs {
+		if r.Endpoints != "" {
+			names = append(names, r.Endpoints)
+		}
+	}
+	return cache.NewNames(names)
+}

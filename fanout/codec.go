@@ -1,0 +1,59 @@
+package fanout
+
+import (
+	"fmt"
+
+	"google.golang.org/grpc/encoding"
+	"google.golang.org/grpc/encoding/proto"
+	"google.golang.org/grpc/mem"
+
+	"xdsrelay/relay/resource"
+)
+
+// frame is a response on its way out: a body shared by many clients and the
+// few bytes that are this client's own. Protobuf fields may come in any order,
+// so the two are concatenated and never merged.
+type frame struct{ body, tail []byte }
+
+// request is a request on its way in. A message that cannot be decoded is kept
+// as err, so that the handler can refuse it with its own words.
+type request struct {
+	delta bool
+	size  int
+	err   error
+	resource.Request
+}
+
+// codec passes frames through without a copy, decodes requests without
+// allocating their unknown parts, and leaves everything else (health,
+// reflection) to the proto codec.
+type codec struct{ encoding.CodecV2 }
+
+func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+
+func (c codec) Marshal(v any) (mem.BufferSlice, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return c.CodecV2.Marshal(v)
+	}
+	// SliceBuffer's reference counts do nothing: the body is left to the GC.
+	return mem.BufferSlice{mem.SliceBuffer(f.body), mem.SliceBuffer(f.tail)}, nil
+}
+
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	r, ok := v.(*request)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer buf.Free()
+	r.size = buf.Len()
+	decode := resource.DecodeSotWRequest
+	if r.delta {
+		decode = resource.DecodeDeltaRequest
+	}
+	if err := decode(buf.ReadOnlyData(), &r.Request); err != nil {
+		r.err = fmt.Errorf("the request is malformed: %w", err)
+	}
+	return nil
+}

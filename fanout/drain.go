@@ -1,0 +1,40 @@
+package fanout
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Drain refuses new streams and ends the live ones, spread over the given time
+// with jitter: gRPC clients reconnect at once when their stream had answered,
+// so whoever ends streams must pace it (B42). It returns when no streams are
+// left, or with ctx's error, in which case all have been told to end.
+func (s *Server) Drain(ctx context.Context, over time.Duration) error {
+	s.mu.Lock()
+	s.draining.Store(true)
+	s.signalEmptyLocked()
+	s.mu.Unlock()
+
+	streams := s.snapshot()
+	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
+	start := time.Now()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for i, st := range streams {
+		// Each stream has its own slice of the time, and ends somewhere in it.
+		at := time.Duration((float64(i) + rand.Float64()) / float64(len(streams)) * float64(over))
+		timer.Reset(at - time.Since(start))
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		st.cancel(errDraining)
+	}
+	select {
+	case <-s.empty:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

@@ -1,0 +1,115 @@
+package fanout
+
+import (
+	"strconv"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// inlineBudget is how many unacknowledged bytes the transport takes before a
+// send may block: grpc-go's write quota of a stream.
+const inlineBudget = 64 << 10
+
+// Places in the order E1: clusters and endpoints are supplied before the
+// listeners and routes that depend on them.
+const (
+	lastSupplier  = 2 // CDS, EDS, LEDS
+	lastDependent = 6 // LDS, SRDS, RDS, VHDS
+)
+
+func (ts *typeState) supplies() bool { return ts.table.Type.Order <= lastSupplier }
+func (ts *typeState) depends() bool {
+	return !ts.supplies() && ts.table.Type.Order <= lastDependent
+}
+
+// flush sends what the client has to be told, as far as it may be sent now.
+func (s *stream) flush() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.flushLocked()
+}
+
+// flushLocked sends inline while that cannot block, and leaves the rest to a
+// goroutine of its own, which flushes again when it is done.
+func (s *stream) flushLocked() {
+	for !s.sending && !s.ended {
+		ts, q, b := s.nextLocked(time.Now())
+		if ts == nil {
+			return
+		}
+		room := s.unacked < inlineBudget
+		f := s.commitLocked(ts, q, b)
+		if !room {
+			s.sending = true
+			s.senders.Go(func() { s.sendSlowly(f) })
+			return
+		}
+		if s.grpc.SendMsg(f) != nil {
+			s.ended = true // the handler is about to learn it too
+		}
+	}
+}
+
+// sendSlowly sends f, which may block, and ends the stream if the client does
+// not make room in time.
+func (s *stream) sendSlowly(f *frame) {
+	deadline := time.AfterFunc(s.srv.cfg.SendTimeout, func() {
+		s.srv.metrics.sendTimeout()
+		s.cancel(errSendDeadline)
+	})
+	err := s.grpc.SendMsg(f)
+	deadline.Stop()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sending = false
+	if err != nil {
+		s.ended = true
+		return
+	}
+	s.flushLocked()
+}
+
+// commitLocked notes that b is sent to the client and completes it.
+func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
+	s.nonces++ // B5: one sequence for all types of the stream
+	nonce := strconv.FormatUint(s.nonces, 10)
+	f := &frame{body: b.data, tail: resource.AppendNonce(make([]byte, 0, 2+len(nonce)), nonce)}
+	size := len(f.body) + len(f.tail)
+	ts.committed(q, b, nonce, size, time.Now())
+	s.unacked += size
+	ts.metrics.sent(size)
+	if b.endpoints != nil { // E3
+		eds := s.findLocked(resource.EndpointURL)
+		if eds != nil && (eds.sent != cache.Start || eds.claims != nil) {
+			eds.refresh = eds.refresh.With(b.endpoints)
+		}
+	}
+	return f
+}
+
+// nextLocked finds the next response to send: the first type in the order E1
+// that has news and may send it.
+func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
+	for {
+		withheld := false
+		for _, ts := range s.types {
+			q, b := s.pendingLocked(ts, now)
+			switch {
+			case b == nil:
+				withheld = withheld || q.KeepRemoved
+			case ts.depends() && s.anyBehindLocked((*typeState).supplies):
+				// E2: a change that came earlier must not be overtaken. What
+				// was looked at first can be behind only if it waits for an
+				// ACK or changed just now; either will bring us back.
+			default:
+				return ts, q, b
+			}
+		}
+		if !withheld || s.anyBehindLocked((*typeState).depends) {
+			return nil, cache.Query{}, nil
+		}
+		// Removals were held back for routes that turned out to have no news.
+	}
+}

@@ -1,0 +1,132 @@
+package fanout
+
+import (
+	"fmt"
+	"time"
+)
+
+// State is how a client stands with one type.
+type State string
+
+// The states of a client's type, in the words that operators know from
+// `istioctl proxy-status`.
+const (
+	Synced  State = "SYNCED"   // it acknowledged what there is
+	Stale   State = "STALE"    // it was not told, or has not acknowledged, the newest
+	Nacked  State = "NACKED"   // it rejected the newest
+	NotSent State = "NOT_SENT" // there was nothing to tell it yet
+)
+
+// StreamInfo describes one open stream.
+type StreamInfo struct {
+	Peer    string     `json:"peer"`
+	NodeID  string     `json:"node_id"`
+	Cluster string     `json:"cluster"`
+	Key     string     `json:"key"`
+	Rule    string     `json:"rule"`
+	Variant string     `json:"variant"`
+	Service string     `json:"service"`
+	Since   time.Time  `json:"since"`
+	Unacked int        `json:"unacked_bytes"`
+	Types   []TypeInfo `json:"types"`
+}
+
+// TypeInfo describes one type of a stream.
+type TypeInfo struct {
+	TypeURL  string    `json:"type_url"`
+	State    State     `json:"state"`
+	Wildcard bool      `json:"wildcard"`
+	Names    int       `json:"names"`
+	Sent     uint64    `json:"sent_generation"`
+	Acked    uint64    `json:"acked_generation"`
+	Head     uint64    `json:"head_generation"`
+	Version  string    `json:"version"`
+	Nonce    string    `json:"nonce"`
+	SentAt   time.Time `json:"sent_at,omitzero"`
+	Acks     uint32    `json:"acks"`
+	Nacks    uint32    `json:"nacks"`
+	LastNack *Nack     `json:"last_nack,omitempty"`
+}
+
+// Streams describes the open streams, in no order.
+func (s *Server) Streams() []StreamInfo {
+	streams := s.snapshot()
+	out := make([]StreamInfo, 0, len(streams))
+	for _, st := range streams {
+		out = append(out, st.info())
+	}
+	return out
+}
+
+func (s *stream) info() StreamInfo {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := StreamInfo{
+		Peer: s.peer, Since: s.since, Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
+		Variant: variant(s.delta).Value.AsString(), Service: service(s.only).Value.AsString(),
+	}
+	if s.group == nil {
+		return i // no request yet
+	}
+	i.NodeID, i.Cluster, i.Rule, i.Key = s.nodeID, s.cluster, s.rule, string(s.group.Key)
+	for _, ts := range s.types {
+		h := ts.table.Head(&ts.watcher)
+		i.Types = append(i.Types, TypeInfo{
+			TypeURL: ts.table.Type.URL, State: ts.stateLocked(h.Gen), Wildcard: h.Wildcard, Names: h.Names,
+			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: ts.nonce,
+			SentAt: ts.sentAt, Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
+		})
+	}
+	return i
+}
+
+// stateLocked tells how the client stands; the stream's mu must be held.
+func (ts *typeState) stateLocked(head uint64) State {
+	switch {
+	case ts.rejected:
+		return Nacked
+	case ts.nonce == "" && ts.sent.Gen == 0:
+		return NotSent
+	case ts.open || head > ts.sent.Gen || ts.tell != nil:
+		return Stale
+	}
+	return Synced
+}
+
+// Check looks for streams whose state contradicts itself. It returns a
+// sentence for each, and nothing if all is well.
+func (s *Server) Check() []string {
+	var wrong []string
+	for _, st := range s.snapshot() {
+		wrong = append(wrong, st.check()...)
+	}
+	return wrong
+}
+
+func (s *stream) check() (wrong []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	bytes := 0
+	for i, ts := range s.types {
+		complain := func(format string, args ...any) {
+			wrong = append(wrong, fmt.Sprintf("stream of %s, type %s: ", s.peer, ts.table.Type.URL)+fmt.Sprintf(format, args...))
+		}
+		bytes += ts.bytes
+		if i > 0 && s.types[i-1].table.Type.Order > ts.table.Type.Order {
+			complain("out of the sending order")
+		}
+		if ts.acked.Gen > ts.sent.Gen {
+			complain("acknowledged generation %d, but only %d was sent", ts.acked.Gen, ts.sent.Gen)
+		}
+		if ts.inFlight && !ts.open {
+			complain("waits for an answer that came")
+		}
+		if h := ts.table.Head(&ts.watcher); h.Subscription != 0 && ts.sent.Gen > h.Gen && h.Gen > 0 && !ts.table.Reaches(ts.sent.Gen) {
+			complain("sent generation %d, beyond the table's newest", ts.sent.Gen)
+		}
+	}
+	if bytes != s.unacked {
+		wrong = append(wrong, fmt.Sprintf("stream of %s: %d unacknowledged bytes, but its types add up to %d", s.peer, s.unacked, bytes))
+	}
+	return wrong
+}

@@ -1,0 +1,135 @@
+package fanout
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc/codes"
+
+	"xdsrelay/relay/resource"
+)
+
+// serverMetrics counts by type URL, variant and outcome, never by node, key or
+// name: those belong to the debug pages.
+type serverMetrics struct {
+	streams   metric.Int64UpDownCounter
+	refusals  metric.Int64Counter
+	timeouts  metric.Int64Counter
+	responses metric.Int64Counter
+	bytes     metric.Int64Counter
+	outcomes  metric.Int64Counter
+	ackTime   metric.Float64Histogram
+
+	types sync.Map // typeKey → *typeMetrics
+}
+
+type typeKey struct {
+	url   string
+	delta bool
+}
+
+func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
+	var errs [9]error
+	var sm serverMetrics
+	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
+	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
+	sm.timeouts, errs[2] = m.Int64Counter("xdsrelay.downstream.send_timeouts", metric.WithDescription("Streams ended because the client did not read."))
+	sm.responses, errs[3] = m.Int64Counter("xdsrelay.downstream.responses", metric.WithDescription("Responses sent to clients."))
+	sm.bytes, errs[4] = m.Int64Counter("xdsrelay.downstream.sent", metric.WithUnit("By"), metric.WithDescription("Bytes of responses sent to clients."))
+	sm.outcomes, errs[5] = m.Int64Counter("xdsrelay.downstream.answers", metric.WithDescription("What clients answered: ack, nack or stale."))
+	sm.ackTime, errs[6] = m.Float64Histogram("xdsrelay.downstream.ack.duration", metric.WithUnit("s"), metric.WithDescription("From sending a response to its ACK."))
+	var built, shared metric.Int64ObservableCounter
+	built, errs[7] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.built", metric.WithDescription("Response bodies encoded."))
+	shared, errs[8] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.shared", metric.WithDescription("Responses that reused an encoded body."))
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveInt64(built, int64(s.bodies.built.Load()))
+		o.ObserveInt64(shared, int64(s.bodies.shared.Load()))
+		return nil
+	}, built, shared)
+	return &sm, err
+}
+
+func variant(delta bool) attribute.KeyValue {
+	if delta {
+		return attribute.String("variant", "delta")
+	}
+	return attribute.String("variant", "sotw")
+}
+
+func service(only *resource.Type) attribute.KeyValue {
+	if only == nil {
+		return attribute.String("service", "ads")
+	}
+	return attribute.String("service", typeLabel(only.URL))
+}
+
+// typeLabel is a type URL as a label: those of table A-1 by message name, and
+// all others as one, since clients may invent them.
+func typeLabel(url string) string {
+	for _, t := range resource.Known() {
+		if t.URL == url {
+			return strings.TrimPrefix(url, resource.TypePrefix)
+		}
+	}
+	return "other"
+}
+
+func (m *serverMetrics) opened(st *stream) {
+	m.streams.Add(context.Background(), 1, metric.WithAttributes(variant(st.delta), service(st.only)))
+}
+
+func (m *serverMetrics) closed(st *stream) {
+	m.streams.Add(context.Background(), -1, metric.WithAttributes(variant(st.delta), service(st.only)))
+}
+
+func (m *serverMetrics) refused(code codes.Code) {
+	m.refusals.Add(context.Background(), 1, metric.WithAttributes(attribute.String("code", code.String())))
+}
+
+func (m *serverMetrics) sendTimeout() { m.timeouts.Add(context.Background(), 1) }
+
+// typeMetrics are the metrics of one type and variant, with their attributes
+// made beforehand: they are counted for every response and every ACK.
+type typeMetrics struct {
+	m                      *serverMetrics
+	base, acks, nacks, old metric.MeasurementOption
+}
+
+// of returns the metrics of a type. Unknown types share one entry.
+func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
+	k := typeKey{typeLabel(t.URL), delta}
+	if tm, ok := m.types.Load(k); ok {
+		return tm.(*typeMetrics)
+	}
+	with := func(outcome string) metric.MeasurementOption {
+		attrs := []attribute.KeyValue{attribute.String("type", k.url), variant(delta)}
+		if outcome != "" {
+			attrs = append(attrs, attribute.String("outcome", outcome))
+		}
+		return metric.WithAttributeSet(attribute.NewSet(attrs...))
+	}
+	tm, _ := m.types.LoadOrStore(k, &typeMetrics{m: m, base: with(""), acks: with("ack"), nacks: with("nack"), old: with("stale")})
+	return tm.(*typeMetrics)
+}
+
+func (t *typeMetrics) sent(size int) {
+	t.m.responses.Add(context.Background(), 1, t.base)
+	t.m.bytes.Add(context.Background(), int64(size), t.base)
+}
+
+func (t *typeMetrics) ack(after time.Duration) {
+	t.m.outcomes.Add(context.Background(), 1, t.acks)
+	t.m.ackTime.Record(context.Background(), after.Seconds(), t.base)
+}
+
+func (t *typeMetrics) nack()  { t.m.outcomes.Add(context.Background(), 1, t.nacks) }
+func (t *typeMetrics) stale() { t.m.outcomes.Add(context.Background(), 1, t.old) }

@@ -1,0 +1,149 @@
+package fanout
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+)
+
+// pendingLocked returns the response that is due for a type now, or a nil body
+// if there is none. It moves the client's position past changes that are no
+// news to it.
+func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *body) {
+	h := ts.table.Head(&ts.watcher)
+	if !s.mayTellLocked(ts, h) || !s.compareLocked(ts, h) {
+		return q, nil
+	}
+	lagging := ts.sent.Removed < ts.sent.Gen
+	news := h.Gen > ts.sent.Gen || ts.tell != nil || ts.refresh != nil
+	if !news && (ts.rejected || !lagging && !ts.owed) { // B14, B31
+		return q, nil
+	}
+	if ts.inFlight {
+		if wait := s.srv.cfg.AckTimeout - now.Sub(ts.sentAt); wait > 0 { // B9
+			s.armLocked(now.Add(wait))
+			return q, nil
+		}
+		ts.inFlight = false // B12: silence is neither ACK nor NACK
+	}
+
+	q = ts.query(s.delta)
+	mayKeep := ts.supplies() && q.Since.Gen > 0
+	q.KeepRemoved = mayKeep && s.anyBehindLocked((*typeState).depends)
+	b = s.bodyLocked(ts, h, q)
+	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.anyBehindLocked((*typeState).depends) {
+		// A route changed before the removal that we just saw (E2).
+		q.KeepRemoved = true
+		b = s.bodyLocked(ts, h, q)
+	}
+	switch {
+	case b.err != nil:
+		s.cancel(b.err)
+		return q, nil
+	case s.claimHoldsLocked(ts, h, b):
+		ts.sent, ts.acked, ts.owed = b.to, b.to, false
+		return q, nil
+	case b.data != nil:
+		return q, b
+	case ts.owed && h.Known: // B24
+		empty := *b
+		empty.data = s.srv.encode(ts.table.Type, s.delta, &cache.Changes{Version: b.version, Source: b.source})
+		return q, &empty
+	}
+	ts.skipped(b)
+	return q, nil
+}
+
+// mayTellLocked reports whether the client may be told anything of a type.
+func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
+	switch {
+	case h.Names == 0 && !h.Wildcard: // B4
+		return false
+	case h.Held:
+		return false
+	case !s.delta && ts.table.Type.FullState && ts.nonce == "" && !h.Known:
+		// K13: a first full state that leaves out what is not known yet
+		// would read as its removal.
+		return false
+	}
+	return true
+}
+
+// compareLocked compares what a reconnecting delta client holds with what
+// there is, as soon as that is known, or there is no hope for it (B37). It
+// reports whether the client may be told anything.
+func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
+	if ts.claims == nil {
+		return true
+	}
+	if !ts.compared {
+		if !h.Known && !h.Hopeless {
+			return false
+		}
+		tell, at, rest := ts.table.Reconcile(&ts.watcher, ts.claims)
+		ts.sent, ts.acked = at, at
+		ts.tell, ts.claims, ts.compared = tell, rest, true
+	}
+	if h.Known {
+		ts.tell = ts.tell.With(ts.table.Gone(&ts.watcher, ts.claims))
+		ts.claims = nil
+	}
+	return true
+}
+
+// claimHoldsLocked reports whether a reconnecting SotW client already has all
+// that it would be sent: only for a wildcard on a full-state type, and only
+// where the version proves the content (B39).
+func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
+	claimed := ts.claimed
+	ts.claimed = ""
+	return claimed != "" && !s.delta && ts.nonce == "" && h.Wildcard && h.Names == 0 && h.Known &&
+		ts.table.Type.FullState && b.derived && b.version == claimed
+}
+
+// anyBehindLocked reports whether a type of the kind has changes that the
+// client may be told and was not.
+func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
+	for _, ts := range s.types {
+		if !kind(ts) || ts.claims != nil {
+			continue
+		}
+		if h := ts.table.Head(&ts.watcher); h.Gen > ts.sent.Gen && s.mayTellLocked(ts, h) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
+	k := bodyKey{
+		subscription: h.Subscription, gen: h.Gen, since: q.Since,
+		delta: s.delta, keepRemoved: q.KeepRemoved, forced: q.Force != nil || q.Refresh != nil,
+	}
+	if q.Force != nil {
+		k.force = q.Force.Digest
+	}
+	if q.Refresh != nil {
+		k.refresh = q.Refresh.Digest
+	}
+	return s.srv.bodies.get(k, func() *body { return s.srv.buildBody(ts, q, s.delta) })
+}
+
+// armLocked makes sure that the stream is looked at again when at has come.
+func (s *stream) armLocked(at time.Time) {
+	if s.ended || !s.alarmAt.IsZero() && !s.alarmAt.After(at) {
+		return
+	}
+	s.alarmAt = at
+	wake := func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.alarmAt = time.Time{}
+		s.flushLocked()
+	}
+	if s.alarm == nil {
+		s.alarm = time.AfterFunc(time.Until(at), wake)
+	} else {
+		s.alarm.Reset(time.Until(at))
+	}
+}

@@ -1,0 +1,106 @@
+package fanout
+
+import (
+	"runtime"
+	"sync"
+
+	"xdsrelay/relay/cache"
+)
+
+// chunk is how many streams a worker flushes before another may take over the
+// rest of a subscription's clients.
+const chunk = 64
+
+// Pool carries news from the cache to the streams: [Pool.Wake] notes which
+// subscriptions changed, and a few workers flush their streams. A
+// subscription that changes again while it waits is still one entry.
+type Pool struct {
+	mu   sync.Mutex
+	cond *sync.Cond
+	// Guarded by mu.
+	queue   []*cache.Subscription
+	queued  map[*cache.Subscription]struct{}
+	clients [][]cache.Client // chunks of clients to flush
+	closed  bool
+
+	workers sync.WaitGroup
+}
+
+// NewPool starts a pool; workers below 1 means one per CPU.
+func NewPool(workers int) *Pool {
+	if workers < 1 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	p := &Pool{queued: make(map[*cache.Subscription]struct{})}
+	p.cond = sync.NewCond(&p.mu)
+	for range workers {
+		p.workers.Go(p.work)
+	}
+	return p
+}
+
+// Wake notes that the clients of subs may have news. It never blocks.
+func (p *Pool) Wake(subs []*cache.Subscription) {
+	p.mu.Lock()
+	for _, s := range subs {
+		if _, dup := p.queued[s]; !dup {
+			p.queued[s] = struct{}{}
+			p.queue = append(p.queue, s)
+		}
+	}
+	p.mu.Unlock()
+	p.cond.Broadcast()
+}
+
+// Close stops the workers and waits for them.
+func (p *Pool) Close() {
+	p.mu.Lock()
+	p.closed = true
+	p.mu.Unlock()
+	p.cond.Broadcast()
+	p.workers.Wait()
+}
+
+func (p *Pool) work() {
+	for {
+		clients, ok := p.next()
+		if !ok {
+			return
+		}
+		for _, c := range clients {
+			c.(*stream).flush()
+		}
+	}
+}
+
+// next returns the next chunk of clients, splitting up a subscription where
+// there is none. ok is false once the pool is closed.
+func (p *Pool) next() (clients []cache.Client, ok bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for {
+		switch {
+		case p.closed:
+			return nil, false
+		case len(p.clients) > 0:
+			last := len(p.clients) - 1
+			clients, p.clients = p.clients[last], p.clients[:last]
+			return clients, true
+		case len(p.queue) > 0:
+			s := p.queue[0]
+			p.queue = p.queue[1:]
+			delete(p.queued, s) // before reading: a later change queues it anew
+			p.mu.Unlock()
+			all := s.Watchers(nil)
+			p.mu.Lock()
+			for len(all) > 0 {
+				n := min(chunk, len(all))
+				p.clients = append(p.clients, all[:n:n])
+				all = all[n:]
+			}
+			p.cond.Broadcast()
+		default:
+			p.cond.Wait()
+		}
+	}
+}

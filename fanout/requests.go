@@ -1,0 +1,89 @@
+package fanout
+
+import (
+	"slices"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// wildcardName is the name that stands for all resources of a type.
+const wildcardName = "*"
+
+// applySotWLocked applies a DiscoveryRequest.
+func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) {
+	answered := ts.nonce != ""
+	if answered && r.Nonce != "" { // B7 and B10 otherwise: just a statement of names
+		if r.Nonce != ts.nonce {
+			ts.metrics.stale()
+			return // B8: a newer request is on its way, and its names count
+		}
+		s.judgeLocked(ts, r)
+	}
+	if initial {
+		ts.claimed = r.Version
+	}
+	wild := slices.Contains(r.Names, wildcardName)
+	names := withoutWildcard(r.Names)
+	if len(r.Names) > 0 {
+		ts.named = true
+	} else if !ts.named {
+		wild = ts.table.Type.Wildcard // B20, B21
+	}
+	ts.edited(ts.table.Replace(&ts.watcher, wild, names), false)
+}
+
+// applyDeltaLocked applies a DeltaDiscoveryRequest.
+func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) {
+	if ts.nonce != "" && r.Nonce == ts.nonce {
+		s.judgeLocked(ts, r)
+	} else if r.Nonce != "" {
+		ts.metrics.stale() // B11: the lists count all the same
+	}
+	e := cache.Edit{
+		Add: withoutWildcard(r.Subscribe), Remove: withoutWildcard(r.Unsubscribe),
+		AddWildcard:    slices.Contains(r.Subscribe, wildcardName),
+		RemoveWildcard: slices.Contains(r.Unsubscribe, wildcardName),
+	}
+	if initial {
+		if len(r.Subscribe)+len(r.Unsubscribe) == 0 {
+			e.AddWildcard = ts.table.Type.Wildcard // B23
+		}
+		ts.claims = r.Held // B37
+	}
+	ed := ts.table.Edit(&ts.watcher, e)
+	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && !initial)
+	if initial {
+		return
+	}
+	again := slices.DeleteFunc(slices.Clone(e.Add), func(n string) bool { return slices.Contains(e.Remove, n) })
+	ts.tell = ts.tell.With(cache.NewNames(again)) // B35
+	if ts.table.Head(&ts.watcher).Wildcard {
+		ts.tell = ts.tell.With(cache.NewNames(ed.Removed)) // B36
+	}
+}
+
+// judgeLocked takes a request that quotes the newest nonce as ACK or NACK. A
+// second one only states a subscription.
+func (s *stream) judgeLocked(ts *typeState, r *resource.Request) {
+	if !ts.open {
+		return
+	}
+	now := time.Now()
+	if r.Rejected { // B13
+		s.unacked -= ts.refused(r, now)
+		ts.metrics.nack()
+		s.srv.nacked(s, ts)
+		return
+	}
+	ts.metrics.ack(now.Sub(ts.sentAt))
+	s.unacked -= ts.accepted()
+}
+
+func withoutWildcard(names []string) []string {
+	if !slices.Contains(names, wildcardName) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == wildcardName })
+}

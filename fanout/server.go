@@ -1,0 +1,194 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+)
+
+// Config says how a Server behaves. It is not changed after [New].
+type Config struct {
+	// Cache is what is served, and Pool carries its news. Required.
+	Cache *cache.Cache
+	Pool  *Pool
+	// Rules returns the rules that are in force now. Required.
+	Rules func() *aggregation.Rules
+	// NodeName names this relay node to clients (K7). Required.
+	NodeName string
+	// SendTimeout ends a stream whose client does not read. Default 30 s.
+	SendTimeout time.Duration
+	// AckTimeout is how long a response waits for its ACK before newer state
+	// is sent without it (B12). Default 30 s.
+	AckTimeout time.Duration
+	// FirstRequestTimeout ends a stream that says nothing. Default 10 s.
+	FirstRequestTimeout time.Duration
+	// MaxReceiveBytes bounds one request; a reconnecting delta client lists
+	// every version that it holds (B40). Default 64 MiB.
+	MaxReceiveBytes int
+	// MaxNames bounds the names that one stream subscribes to. Default 200,000.
+	MaxNames int
+	// BodyBytes bounds the encoded responses that are kept for sharing.
+	// Default 256 MiB.
+	BodyBytes int64
+	// Meter makes the metrics; nil means none.
+	Meter metric.Meter
+	// Logger is for refusals and rejections; nil means none.
+	Logger *slog.Logger
+}
+
+func (c *Config) setDefaults() error {
+	if c.Cache == nil || c.Pool == nil || c.Rules == nil || c.NodeName == "" {
+		return errors.New("fanout: Cache, Pool, Rules and NodeName are required")
+	}
+	or(&c.SendTimeout, 30*time.Second)
+	or(&c.AckTimeout, 30*time.Second)
+	or(&c.FirstRequestTimeout, 10*time.Second)
+	or(&c.MaxReceiveBytes, 64<<20)
+	or(&c.MaxNames, 200_000)
+	or(&c.BodyBytes, 256<<20)
+	if c.Meter == nil {
+		c.Meter = noop.Meter{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func or[T ~int | ~int64](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Server serves xDS to clients. All methods are safe for concurrent use.
+type Server struct {
+	// Fixed after construction.
+	cfg     Config
+	bodies  *bodies
+	metrics *serverMetrics
+
+	draining atomic.Bool
+
+	mu sync.Mutex
+	// Guarded by mu.
+	streams map[*stream]struct{}
+	empty   chan struct{} // closed when draining and no streams are left
+}
+
+// New makes a Server. It fails where cfg lacks a required field.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	s := &Server{cfg: cfg, bodies: newBodies(cfg.BodyBytes), streams: make(map[*stream]struct{}), empty: make(chan struct{})}
+	var err error
+	s.metrics, err = newServerMetrics(cfg.Meter, s)
+	return s, err
+}
+
+// ServerOptions are what the gRPC server has to be made with.
+func (s *Server) ServerOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.InTapHandle(s.tap),
+		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
+		grpc.MaxSendMsgSize(math.MaxInt32),
+		// Clients ping every 10 s, with or without streams (B41); fixed
+		// windows save the pings of bandwidth estimation, and a large shared
+		// write buffer saves copies without costing idle clients anything.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}),
+		grpc.StaticStreamWindowSize(64 << 10),
+		grpc.StaticConnWindowSize(64 << 10),
+		grpc.SharedWriteBuffer(true),
+		grpc.WriteBufferSize(256 << 10),
+		grpc.ReadBufferSize(8 << 10),
+	}
+}
+
+func (s *Server) add(st *stream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return errDraining
+	}
+	s.streams[st] = struct{}{}
+	s.metrics.opened(st)
+	return nil
+}
+
+func (s *Server) remove(st *stream) {
+	st.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.streams, st)
+	s.metrics.closed(st)
+	s.signalEmptyLocked()
+}
+
+// signalEmptyLocked closes empty once, when the last stream of a draining
+// server has gone.
+func (s *Server) signalEmptyLocked() {
+	if !s.draining.Load() || len(s.streams) > 0 {
+		return
+	}
+	select {
+	case <-s.empty:
+	default:
+		close(s.empty)
+	}
+}
+
+// snapshot returns the streams that are open now.
+func (s *Server) snapshot() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := make([]*stream, 0, len(s.streams))
+	for st := range s.streams {
+		out = append(out, st)
+	}
+	return out
+}
+
+// ended returns what a stream ends with after a failed receive.
+func (s *Server) ended(ctx context.Context, err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return endOf(ctx, err)
+}
+
+// refused counts and logs a stream that is ended because of what the client
+// asked for.
+func (s *Server) refused(st *stream, err error) error {
+	code := status.Code(err)
+	s.metrics.refused(code)
+	level := slog.LevelInfo
+	if code == codes.Internal {
+		level = slog.LevelError
+	}
+	s.cfg.Logger.Log(context.Background(), level, "stream refused", "peer", st.peer, "node", st.nodeID, "code", code.String(), "reason", err.Error())
+	return err
+}
+
+// nacked logs a client's rejection.
+func (s *Server) nacked(st *stream, ts *typeState) {
+	s.cfg.Logger.Warn("response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
+		"type", ts.table.Type.URL, "version", ts.nack.Version, "message", ts.nack.Message)
+}

@@ -1,0 +1,222 @@
+package fanout
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// stream is one client's stream: all types on ADS, one type on its own service.
+type stream struct {
+	// Fixed after construction.
+	srv    *Server
+	grpc   grpc.ServerStream
+	only   *resource.Type // nil on ADS
+	delta  bool
+	cancel context.CancelCauseFunc
+	peer   string
+	since  time.Time
+
+	// Set by the handler goroutine with the first request, before anybody
+	// else knows the stream.
+	group         *cache.Group
+	nodeID        string
+	cluster, rule string
+
+	mu sync.Mutex
+	// Guarded by mu.
+	types   []*typeState // in the order E1
+	nonces  uint64
+	unacked int         // bytes of responses that are not acknowledged
+	sending bool        // a goroutine is in a send that may block
+	ended   bool        // the handler has returned
+	alarm   *time.Timer // see armLocked
+	alarmAt time.Time
+
+	senders sync.WaitGroup // see sendSlowly
+}
+
+// handle serves one stream until the client ends it, an error does, or the
+// stream's context is cancelled.
+func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) error {
+	ctx := gs.Context()
+	cancel, err := cancelOf(ctx)
+	if err != nil {
+		return status.Error(codes.Internal, err.Error())
+	}
+	st := &stream{srv: s, grpc: gs, only: only, delta: delta, cancel: cancel, since: time.Now()}
+	p, _ := peer.FromContext(ctx)
+	if p != nil && p.Addr != nil {
+		st.peer = p.Addr.String()
+	}
+	if err := s.add(st); err != nil {
+		return err
+	}
+	defer s.remove(st)
+
+	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { cancel(errNoRequest) })
+	defer first.Stop()
+	for {
+		r := request{delta: delta}
+		if err := gs.RecvMsg(&r); err != nil {
+			return s.ended(ctx, err)
+		}
+		if first.Stop() {
+			if err := st.identify(&r, p); err != nil {
+				return s.refused(st, err)
+			}
+		}
+		if err := st.receive(&r); err != nil {
+			return s.refused(st, err)
+		}
+	}
+}
+
+// identify takes the client's Node from the first request and finds its key
+// (B1).
+func (s *stream) identify(r *request, p *peer.Peer) error {
+	if r.err != nil {
+		return status.Error(codes.InvalidArgument, r.err.Error())
+	}
+	var node corev3.Node
+	if err := proto.Unmarshal(r.Node, &node); err != nil {
+		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
+	}
+	var claim aggregation.Peer
+	if p != nil {
+		claim = aggregation.PeerFrom(p.AuthInfo, p.Addr)
+	}
+	res, err := s.srv.cfg.Rules().Resolve(&node, claim)
+	if err != nil {
+		return err
+	}
+	s.nodeID, s.cluster, s.rule = node.GetId(), node.GetCluster(), res.Rule
+	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
+	s.mu.Lock()
+	s.group = g
+	s.mu.Unlock()
+	return nil
+}
+
+// typeOf finds out what a request is about (A5).
+func (s *stream) typeOf(url string) (*resource.Type, error) {
+	switch {
+	case s.only == nil && url == "":
+		return nil, status.Error(codes.InvalidArgument, "type_url is missing: an aggregated stream needs it in every request")
+	case s.only == nil:
+		return resource.TypeOf(url), nil
+	case url != "" && url != s.only.URL:
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, but this service serves %q", url, s.only.URL)
+	}
+	return s.only, nil
+}
+
+// receive applies a request and sends what it makes due.
+func (s *stream) receive(r *request) error {
+	if r.err != nil {
+		return status.Error(codes.InvalidArgument, r.err.Error())
+	}
+	t, err := s.typeOf(r.TypeURL)
+	if err != nil {
+		return err
+	}
+	if r.Locators { // G9
+		return status.Error(codes.InvalidArgument, "resource_locators are not supported: subscribe by resource names")
+	}
+	if !s.delta && t.DeltaOnly() {
+		return nil // D8: there is no SotW form to answer with
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ts, initial, err := s.stateLocked(t)
+	if err != nil {
+		return err
+	}
+	if s.delta {
+		s.applyDeltaLocked(ts, &r.Request, initial)
+	} else {
+		s.applySotWLocked(ts, &r.Request, initial)
+	}
+	if err := s.checkNamesLocked(); err != nil {
+		return err
+	}
+	s.flushLocked()
+	return nil
+}
+
+// maxTypes bounds the types of one stream: there are about a dozen in use.
+const maxTypes = 64
+
+// stateLocked returns the state for t, made on the first request for it.
+func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err error) {
+	if ts := s.findLocked(t.URL); ts != nil {
+		return ts, false, nil
+	}
+	if len(s.types) >= maxTypes {
+		return nil, false, status.Errorf(codes.ResourceExhausted, "more than %d resource types on one stream", maxTypes)
+	}
+	ts = &typeState{
+		table: s.group.Table(t), sent: cache.Start, acked: cache.Start,
+		metrics: s.srv.metrics.of(t, s.delta),
+	}
+	ts.watcher.Client = s
+	i := slices.IndexFunc(s.types, func(o *typeState) bool { return o.table.Type.Order > t.Order })
+	if i < 0 {
+		i = len(s.types)
+	}
+	s.types = slices.Insert(s.types, i, ts)
+	return ts, true, nil
+}
+
+func (s *stream) findLocked(url string) *typeState {
+	for _, ts := range s.types {
+		if ts.table.Type.URL == url {
+			return ts
+		}
+	}
+	return nil
+}
+
+// checkNamesLocked holds the bound on names per stream.
+func (s *stream) checkNamesLocked() error {
+	n := 0
+	for _, ts := range s.types {
+		n += ts.table.Head(&ts.watcher).Names
+	}
+	if n > s.srv.cfg.MaxNames {
+		return status.Errorf(codes.ResourceExhausted, "the stream subscribes to %d names, more than the limit of %d", n, s.srv.cfg.MaxNames)
+	}
+	return nil
+}
+
+// close frees what the stream held. When it returns, nobody sends any more.
+func (s *stream) close() {
+	s.mu.Lock()
+	s.ended = true
+	if s.alarm != nil {
+		s.alarm.Stop()
+	}
+	types, group := s.types, s.group
+	s.mu.Unlock()
+	s.cancel(context.Canceled)
+	s.senders.Wait()
+	for _, ts := range types {
+		ts.table.Leave(&ts.watcher)
+	}
+	if group != nil {
+		s.srv.cfg.Cache.Leave(group)
+	}
+}

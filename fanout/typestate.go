@@ -1,0 +1,131 @@
+package fanout
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// typeState is what a stream knows about one type (B2). All fields but the
+// first two are guarded by the stream's mu.
+type typeState struct {
+	table   *cache.Table
+	watcher cache.Watcher
+
+	// sent and acked are the positions after the last response that was sent
+	// and the last that the client took.
+	sent, acked cache.Position
+	// tell and refresh are names that the next response has to hold; told and
+	// refreshed are those of the responses since acked, which come again if
+	// the client rejects them (B16).
+	tell, refresh   *cache.Names
+	told, refreshed *cache.Names
+
+	// nonce and version are those of the newest response, "" before the first.
+	nonce, version string
+	sentAt         time.Time
+	bytes          int // of responses that are not acknowledged
+
+	open     bool // the newest response was neither ACKed nor NACKed yet
+	inFlight bool // it is waited for, so nothing newer is sent (B9, B12)
+	rejected bool // the newest response was NACKed: held until news (B14)
+	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
+	named    bool // the stream has named resources of this type (B19)
+
+	// claims is what a reconnecting client said it holds, until it has been
+	// compared with what there is: by name (delta), or as one version (SotW).
+	claims     []resource.Held
+	compared   bool
+	claimed    string
+	nack       *Nack
+	acks, nacs uint32
+	metrics    *typeMetrics
+}
+
+// Nack is a client's rejection of a response.
+type Nack struct {
+	At      time.Time `json:"at"`
+	Code    int32     `json:"code"`
+	Message string    `json:"message"`
+	Version string    `json:"version,omitempty"`
+}
+
+// maxNackMessage bounds what is kept of a client's complaint, in bytes.
+const maxNackMessage = 1 << 10
+
+// query is what has to be asked for the next response.
+func (ts *typeState) query(delta bool) cache.Query {
+	q := cache.Query{Since: ts.sent, Force: ts.tell, Refresh: ts.refresh, Whole: !delta && ts.table.Type.FullState}
+	if ts.rejected { // B16: what was rejected counts as unknown
+		q.Since = ts.acked
+		q.Force, q.Refresh = ts.tell.With(ts.told), ts.refresh.With(ts.refreshed)
+	}
+	return q
+}
+
+// committed notes that a response was sent.
+func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, now time.Time) {
+	if ts.acked == cache.Start {
+		// Nothing can have been removed from a client that had nothing.
+		ts.acked.Removed = b.to.Removed
+	}
+	ts.sent = b.to
+	ts.told, ts.refreshed = ts.told.With(q.Force), ts.refreshed.With(q.Refresh)
+	ts.tell, ts.refresh = b.withheld, nil
+	ts.version = b.version
+	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
+	ts.bytes += size
+	ts.rejected, ts.owed = false, false
+}
+
+// skipped notes that there was nothing to send on the way to b's position.
+func (ts *typeState) skipped(b *body) {
+	if ts.acked == ts.sent && !ts.rejected {
+		ts.acked = b.to
+	}
+	ts.sent = b.to
+	ts.tell, ts.refresh = b.withheld, nil
+}
+
+// accepted notes an ACK of the newest response.
+func (ts *typeState) accepted() (freed int) {
+	ts.acked, ts.told, ts.refreshed = ts.sent, nil, nil
+	ts.nack = nil
+	ts.acks++
+	return ts.settled()
+}
+
+// refused notes a NACK of the newest response.
+func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
+	ts.rejected = true
+	ts.nacs++
+	msg := r.ErrorMessage
+	if len(msg) > maxNackMessage {
+		msg = msg[:maxNackMessage] + "…"
+	}
+	ts.nack = &Nack{At: now, Code: r.ErrorCode, Message: msg, Version: ts.version}
+	return ts.settled()
+}
+
+func (ts *typeState) settled() (freed int) {
+	freed, ts.bytes, ts.open, ts.inFlight = ts.bytes, 0, false, false
+	return freed
+}
+
+// edited notes what a request changed about the subscription.
+func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
+	if len(ed.Removed) > 0 {
+		for _, n := range []**cache.Names{&ts.tell, &ts.refresh, &ts.told, &ts.refreshed} {
+			*n = (*n).Without(ed.Removed)
+		}
+	}
+	if ed.Wildcard || wildcardAgain {
+		// The whole set is new to the client, and it waits for it (B24).
+		ts.owed = true
+		ts.sent.Gen, ts.acked.Gen = 0, 0
+	}
+	if ts.sent.Gen > 0 { // otherwise everything is told anyway
+		ts.tell = ts.tell.With(cache.NewNames(ed.Added)) // B18
+	}
+}
