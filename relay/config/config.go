@@ -1,0 +1,204 @@
+// Package config is the configuration of a relay node: one YAML file, decoded
+// strictly, which environment variables and flags override. A mistake is told
+// with its place, the line marked, and what was expected; all mistakes at once.
+//
+// The structs of this file are the only description of the fields there is: the
+// comments of the default file (default.yaml), the names of the environment
+// variables and what a mistake lists as known all come from here.
+package config
+
+import (
+	"time"
+
+	"xdsrelay/relay/aggregation"
+)
+
+// Config is the configuration of one node. It is a plain value, not changed
+// once a node runs.
+type Config struct {
+	// This node.
+	Node Node `yaml:"node"`
+	// The side of the clients.
+	Listen Listen `yaml:"listen"`
+	// Where configuration comes from: a control plane or a directory.
+	Origin Origin `yaml:"origin"`
+	// Which clients share one upstream stream.
+	Aggregation Aggregation `yaml:"aggregation"`
+	// What is kept in memory.
+	Cache Cache `yaml:"cache"`
+	// The HTTP port for operators: health, metrics, state, profiles.
+	Admin Admin `yaml:"admin"`
+	// How the node stops.
+	Drain Drain `yaml:"drain"`
+	// The log, on standard error.
+	Log Log `yaml:"log"`
+}
+
+// Node says which node this is.
+type Node struct {
+	// What the node calls itself towards clients (control_plane.identifier).
+	// Empty means the host name.
+	Name string `yaml:"name"`
+}
+
+// Listen is the xDS port.
+type Listen struct {
+	// Where xDS clients connect, as host:port. Port 0 takes a free one.
+	Address string `yaml:"address"`
+	// Must be true to listen on anything but loopback: the port has no TLS yet,
+	// so whoever can reach it can read the configuration of any client.
+	Plaintext bool `yaml:"plaintext"`
+	// The largest message that a client may send. A delta client that reconnects
+	// lists every resource it holds. From 4KiB to 1GiB.
+	MaxReceiveSize Size `yaml:"max_receive_size"`
+	// How many names one stream may subscribe to. At least 1.
+	MaxNames int `yaml:"max_names"`
+	// How long a stream may stay without its first request before it is ended. At
+	// least 100ms.
+	FirstRequestTimeout time.Duration `yaml:"first_request_timeout"`
+	// How long a client may take no data before its stream is ended. At least
+	// 100ms.
+	SendTimeout time.Duration `yaml:"send_timeout"`
+	// How long a response waits for its ACK or NACK before newer state is sent
+	// without it. At least 100ms.
+	AckTimeout time.Duration `yaml:"ack_timeout"`
+}
+
+// Origin is where configuration comes from. Either Addresses or Directory is set.
+type Origin struct {
+	// The control plane's addresses, the preferred one first; a later one serves
+	// while no better one can be reached. Each is host:port, dns:///host:port or
+	// unix:PATH. Plaintext for now. Either this or directory is required.
+	Addresses []string `yaml:"addresses"`
+	// A directory of files with resources (.yaml, .json, .txtpb, .pb), followed as
+	// it changes; it takes the place of a control plane. Relative to the working
+	// directory.
+	Directory string `yaml:"directory"`
+	// A directory in which any change is the sign to read directory again; that
+	// one is then not watched itself. For content behind a symbolic link that is
+	// swapped further up. Empty means that directory itself is watched.
+	WatchedDirectory string `yaml:"watched_directory"`
+	// Which variant of xDS is spoken with the control plane: sotw (state of the
+	// world) or delta (incremental). Clients may use either in any case.
+	Variant Variant `yaml:"variant"`
+	// How a wildcard subscription is written: legacy (no names where possible,
+	// which every control plane understands) or star (always "*").
+	WildcardForm WildcardForm `yaml:"wildcard_form"`
+	// The largest response taken from the control plane. From 4KiB to 1GiB.
+	MaxReceiveSize Size `yaml:"max_receive_size"`
+	// How long one attempt to connect may take. At least 100ms.
+	ConnectTimeout time.Duration `yaml:"connect_timeout"`
+	// How long the control plane may take no requests before the stream is ended.
+	// At least 100ms.
+	SendTimeout time.Duration `yaml:"send_timeout"`
+	// How long a connection may be silent before it is pinged. From 10s, the least
+	// that gRPC allows, to 30s.
+	Keepalive time.Duration `yaml:"keepalive"`
+	// How long the answer to that ping may take. At least 1s.
+	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout"`
+	// How long a connected control plane may be silent about a name that a client
+	// asked for before the client is told that it does not exist. At least 100ms.
+	AbsentAfter time.Duration `yaml:"absent_after"`
+	// The pause before a new attempt, where the last one got no response.
+	Backoff Backoff `yaml:"backoff"`
+}
+
+// Backoff is an exponential backoff with jitter. A response resets it.
+type Backoff struct {
+	// The first pause. At least 10ms.
+	Initial time.Duration `yaml:"initial"`
+	// By how much each pause is longer than the one before. From 1 to 10.
+	Multiplier float64 `yaml:"multiplier"`
+	// The share by which a pause is longer or shorter at random. From 0 to 0.9.
+	Jitter float64 `yaml:"jitter"`
+	// The longest pause, before jitter. At least as long as initial.
+	Max time.Duration `yaml:"max"`
+}
+
+// Aggregation maps clients to keys.
+type Aggregation struct {
+	// Tried in order; the first that matches gives the client's key, and a client
+	// that none matches is refused. Empty means one rule: key node.cluster.
+	Rules []aggregation.Rule `yaml:"rules"`
+}
+
+// Cache says what stays in memory, and for how long.
+type Cache struct {
+	// How long names and keys that no client wants any more stay subscribed
+	// upstream, so that a client that reconnects finds them fresh. 0s means not
+	// at all.
+	Linger time.Duration `yaml:"linger"`
+	// What keys without clients may hold together; the one unused for longest goes
+	// first. A key with clients is never dropped. 0B means that nothing is kept.
+	IdleSize Size `yaml:"idle_size"`
+	// How long a key that was idle asks its origin before its first client gets
+	// what is in memory. 0s means not at all.
+	Hold time.Duration `yaml:"hold"`
+	// How many removed resources each type of a key remembers at least; a client
+	// that is further behind starts over. At least 1.
+	Tombstones int `yaml:"tombstones"`
+	// What encoded responses, shared by clients, may hold together. At least 1MiB.
+	BodiesSize Size `yaml:"bodies_size"`
+}
+
+// Admin is the HTTP port for operators.
+type Admin struct {
+	// Where it listens, as host:port with a loopback host, since it has neither
+	// TLS nor authentication yet. Port 0 takes a free one. Empty turns it off.
+	Address string `yaml:"address"`
+}
+
+// Drain is what happens between SIGTERM and the end.
+type Drain struct {
+	// The time over which clients are sent away, a few at a time, so that they do
+	// not come to the other nodes all at once. 0s ends them all immediately. The
+	// default leaves room in the 30 seconds that Kubernetes gives a pod.
+	Time time.Duration `yaml:"time"`
+	// How long after that the rest may take before it is cut off.
+	Grace time.Duration `yaml:"grace"`
+}
+
+// Log says what is logged, and how.
+type Log struct {
+	// The least level that is logged: debug, info, warn or error.
+	Level Level `yaml:"level"`
+	// Either text or json.
+	Format Format `yaml:"format"`
+}
+
+// Default returns the configuration where nothing is configured. It lacks an
+// origin.
+func Default() *Config {
+	return &Config{
+		Listen: Listen{
+			Address:             "127.0.0.1:18000",
+			MaxReceiveSize:      64 << 20,
+			MaxNames:            200_000,
+			FirstRequestTimeout: 10 * time.Second,
+			SendTimeout:         30 * time.Second,
+			AckTimeout:          30 * time.Second,
+		},
+		Origin: Origin{
+			Variant:          Delta,
+			WildcardForm:     WildcardLegacy,
+			MaxReceiveSize:   64 << 20,
+			ConnectTimeout:   5 * time.Second,
+			SendTimeout:      30 * time.Second,
+			Keepalive:        30 * time.Second,
+			KeepaliveTimeout: 10 * time.Second,
+			AbsentAfter:      15 * time.Second,
+			Backoff:          Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 2 * time.Minute},
+		},
+		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},
+		Cache: Cache{
+			Linger:     time.Minute,
+			IdleSize:   256 << 20,
+			Hold:       time.Second,
+			Tombstones: 1024,
+			BodiesSize: 256 << 20,
+		},
+		Admin: Admin{Address: "127.0.0.1:19000"},
+		Drain: Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
+		Log:   Log{Level: LevelInfo, Format: FormatText},
+	}
+}

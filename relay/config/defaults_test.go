@@ -1,0 +1,150 @@
+package config
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestDefaultYAML holds that the default file shows every field with the comment
+// and the value that it has in the code.
+func TestDefaultYAML(t *testing.T) {
+	golden(t, "default.yaml", writeDefaultYAML(t))
+}
+
+// TestDefaultYAMLDecodes holds that the default file means Default.
+func TestDefaultYAMLDecodes(t *testing.T) {
+	got, err := Parse("default.yaml", []byte(DefaultYAML()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := Default(); !reflect.DeepEqual(got, want) {
+		t.Errorf("default.yaml means\n%+v\nwant\n%+v", got, want)
+	}
+	// Decoding starts from the defaults, so see that the file alone says them.
+	empty := &Config{}
+	d := decodeFile("default.yaml", []byte(DefaultYAML()), empty)
+	if err := d.err(); err != nil || !reflect.DeepEqual(empty, got) {
+		t.Errorf("default.yaml alone means\n%+v (%v)\nwant\n%+v", empty, err, got)
+	}
+}
+
+// TestDefaultLacksOnlyTheOrigin holds that an origin makes the defaults valid.
+func TestDefaultLacksOnlyTheOrigin(t *testing.T) {
+	cfg := Default()
+	err := cfg.Validate()
+	if err == nil || !strings.HasPrefix(err.Error(), "origin: ") || strings.Contains(err.Error(), "\n") {
+		t.Errorf("Validate(Default()) = %v, want a single problem with origin", err)
+	}
+	cfg.Origin.Addresses = []string{"127.0.0.1:1"}
+	if err := cfg.Validate(); err != nil {
+		t.Errorf("with an origin: %v", err)
+	}
+}
+
+// writeDefaultYAML makes the default file.
+func writeDefaultYAML(t *testing.T) string {
+	t.Helper()
+	docs := fieldDocs(t, "config.go", "../aggregation/rules.go")
+	var b strings.Builder
+	b.WriteString("# The configuration of xdsrelay, with all fields at their defaults.\n" +
+		"# Every field that holds one value can be set by an environment variable too:\n" +
+		"# XDSRELAY_ and its path in capitals, as in XDSRELAY_LISTEN_ADDRESS; lists of\n" +
+		"# texts are split at commas. Flags win over variables, and those over this file.\n")
+	writeStruct(&b, docs, reflect.ValueOf(*Default()), "")
+	return b.String()
+}
+
+func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, indent string) {
+	for i := range v.NumField() {
+		f, value := v.Type().Field(i), v.Field(i)
+		if indent == "" {
+			b.WriteString("\n")
+		}
+		for line := range strings.Lines(docs[v.Type().Name()+"."+f.Name]) {
+			b.WriteString(indent + "# " + strings.TrimSpace(line) + "\n")
+		}
+		b.WriteString(indent + yamlName(f) + ":")
+		switch {
+		case value.Kind() == reflect.Struct:
+			b.WriteString("\n")
+			writeStruct(b, docs, value, indent+"  ")
+		case value.Kind() == reflect.Slice && value.Len() > 0:
+			b.WriteString("\n")
+			for i := range value.Len() {
+				var item strings.Builder
+				writeStruct(&item, docs, value.Index(i), indent+"    ")
+				b.WriteString(indent + "  -\n" + item.String())
+			}
+		default:
+			b.WriteString(" " + writeScalar(value) + "\n")
+		}
+	}
+}
+
+func writeScalar(v reflect.Value) string {
+	switch x := v.Interface().(type) {
+	case string:
+		return strconv.Quote(x)
+	case time.Duration:
+		s := x.String()
+		if strings.HasSuffix(s, "m0s") {
+			s = strings.TrimSuffix(s, "0s")
+		}
+		return s
+	case []string:
+		return "[]"
+	default:
+		return fmt.Sprint(x)
+	}
+}
+
+// ruleIDs are what comments in the code say to those who read the protocol rules.
+var ruleIDs = regexp.MustCompile(` \([A-K]\d+(, [A-K]\d+)*\)`)
+
+// fieldDocs reads the comments of struct fields, by "Struct.Field".
+func fieldDocs(t *testing.T, files ...string) map[string]string {
+	t.Helper()
+	docs := make(map[string]string)
+	for _, name := range files {
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ParseComments)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			spec, ok := n.(*ast.TypeSpec)
+			if !ok {
+				return true
+			}
+			if s, ok := spec.Type.(*ast.StructType); ok {
+				for _, f := range s.Fields.List {
+					for _, id := range f.Names {
+						docs[spec.Name.Name+"."+id.Name] = ruleIDs.ReplaceAllString(f.Doc.Text(), "")
+					}
+				}
+			}
+			return false
+		})
+	}
+	return docs
+}
+
+// TestEveryFieldHasAComment holds that config.go says of each field what it is.
+func TestEveryFieldHasAComment(t *testing.T) {
+	docs := fieldDocs(t, "config.go")
+	for field, doc := range docs {
+		if strings.TrimSpace(doc) == "" {
+			t.Errorf("%s has no comment", field)
+		}
+	}
+	if len(docs) < 30 {
+		t.Errorf("found %d fields only", len(docs))
+	}
+}

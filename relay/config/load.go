@@ -1,0 +1,134 @@
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"xdsrelay/relay/aggregation"
+)
+
+// Input is where a configuration comes from. Later fields win over earlier
+// ones, and all over the defaults.
+type Input struct {
+	// File is the path of the YAML file; empty means none.
+	File string
+	// Env is the environment, as os.Environ gives it. Variables that begin with
+	// XDSRELAY_ set the field of that name; lists of texts are split at commas.
+	Env []string
+	// Flags are set in order.
+	Flags []Flag
+}
+
+// Flag is a field that a flag of the command line sets.
+type Flag struct {
+	// Name is the flag, like --listen, for messages.
+	Name string
+	// Field is the path, like listen.address. For aggregation.rules, Value is the
+	// key expression of the only rule.
+	Field string
+	Value string
+}
+
+// Load reads a configuration and checks it. The error is an [*Error] that holds
+// all mistakes, unless the file cannot be read.
+func Load(in Input) (*Config, error) {
+	var data []byte
+	if in.File != "" {
+		var err error
+		if data, err = readFile(in.File); err != nil {
+			return nil, err
+		}
+	}
+	cfg := Default()
+	d := decodeFile(in.File, data, cfg)
+	if d.unread {
+		return nil, d.err()
+	}
+	d.decodeEnv(in.Env, cfg)
+	d.decodeFlags(in.Flags, cfg)
+	d.check(cfg)
+	if err := d.err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// readFile reads a little more than is allowed at most.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFileSize+1))
+	if err != nil {
+		return nil, fmt.Errorf("configuration file: %w", err)
+	}
+	return data, nil
+}
+
+// Parse decodes a file on top of the defaults. It checks each field on its own,
+// but not what [Config.Validate] does. The error is an [*Error].
+func Parse(name string, data []byte) (*Config, error) {
+	cfg := Default()
+	if err := decodeFile(name, data, cfg).err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
+}
+
+// Validate checks what a decoded or hand-made configuration must fulfil. The
+// error is an [*Error].
+func (c *Config) Validate() error {
+	d := &decoder{places: make(map[string]place)}
+	d.check(c)
+	return d.err()
+}
+
+// err is the problems in the order of the file, those without a line last.
+func (d *decoder) err() error {
+	if len(d.problems) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(d.problems, func(a, b Problem) int {
+		if (a.Line == 0) != (b.Line == 0) {
+			return cmp.Compare(b.Line, a.Line)
+		}
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return &Error{Problems: d.problems}
+}
+
+func (d *decoder) decodeFlags(flags []Flag, cfg *Config) {
+	for _, f := range flags {
+		at := place{source: f.Name}
+		d.places[f.Field] = at
+		if f.Field == "aggregation.rules" {
+			cfg.Aggregation.Rules = []aggregation.Rule{{Name: strings.TrimLeft(f.Name, "-"), Key: f.Value}}
+			for path := range d.places {
+				if strings.HasPrefix(path, f.Field+"[") {
+					delete(d.places, path) // of rules that are gone
+				}
+			}
+			continue
+		}
+		if err := setField(cfg, f.Field, f.Value); err != nil {
+			d.fail(at, f.Field, "got %q, %s", shorten(f.Value), err)
+		}
+	}
+}
+
+// setField sets a field by its path.
+func setField(cfg *Config, path, text string) error {
+	for _, l := range leaves(cfg) {
+		if l.path == path {
+			return setText(l.value, text)
+		}
+	}
+	return errors.New("no field " + path + " can be set in this way")
+}

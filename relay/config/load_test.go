@@ -1,0 +1,164 @@
+package config
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/aggregation"
+)
+
+func write(t *testing.T, text string) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "relay.yaml")
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+// TestPrecedence holds that flags win over variables, those over the file, and
+// that over the defaults.
+func TestPrecedence(t *testing.T) {
+	cfg, err := Load(Input{
+		File: write(t, "listen: {address: '127.0.0.1:1', max_names: 7}\n"+
+			"origin: {addresses: ['file:1']}\ncache: {linger: 1s, hold: 2s}\n"+
+			"aggregation: {rules: [{key: node.id}, {key: node.nonsense}]}\n"),
+		Env:   []string{"XDSRELAY_LISTEN_ADDRESS=127.0.0.1:2", "XDSRELAY_CACHE_LINGER=3s", "PATH=/bin"},
+		Flags: []Flag{{"--listen", "listen.address", "127.0.0.1:3"}, {"--key", "aggregation.rules", "node.cluster + node.id"}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := Default()
+	want.Listen.Address, want.Listen.MaxNames = "127.0.0.1:3", 7
+	want.Origin.Addresses = []string{"file:1"}
+	want.Cache.Linger, want.Cache.Hold = 3*time.Second, 2*time.Second
+	want.Aggregation.Rules = []aggregation.Rule{{Name: "key", Key: "node.cluster + node.id"}}
+	if !reflect.DeepEqual(cfg, want) {
+		t.Errorf("Load =\n%+v\nwant\n%+v", cfg, want)
+	}
+}
+
+// TestEveryScalarHasAVariable sets each field by its variable, to a value that
+// is not the default.
+func TestEveryScalarHasAVariable(t *testing.T) {
+	values := map[reflect.Type]string{
+		reflect.TypeFor[string]():        "127.0.0.1:77",
+		reflect.TypeFor[bool]():          "true",
+		reflect.TypeFor[float64]():       "0.5",
+		reflect.TypeFor[WildcardForm]():  "star",
+		reflect.TypeFor[int]():           "12_345",
+		reflect.TypeFor[time.Duration](): "77m",
+		reflect.TypeFor[Size]():          "77MiB",
+		reflect.TypeFor[Variant]():       "sotw",
+		reflect.TypeFor[Level]():         "error",
+		reflect.TypeFor[Format]():        "json",
+		reflect.TypeFor[[]string]():      "a:1, b:2",
+	}
+	before := leaves(Default())
+	for i, l := range before {
+		cfg := Default()
+		d := &decoder{places: make(map[string]place)}
+		d.decodeEnv([]string{l.env() + "=" + values[l.value.Type()]}, cfg)
+		if err := d.err(); err != nil {
+			t.Errorf("%s: %v", l.env(), err)
+			continue
+		}
+		for j, after := range leaves(cfg) {
+			if same := reflect.DeepEqual(after.value.Interface(), before[j].value.Interface()); same == (i == j) {
+				t.Errorf("%s: %s is %v", l.env(), after.path, after.value)
+			}
+		}
+	}
+	if len(before) < 25 || len(EnvNames()) != len(before) {
+		t.Errorf("%d fields and %d variables", len(before), len(EnvNames()))
+	}
+}
+
+// TestSettingErrors holds what is said of variables and flags, which have no
+// line to show.
+func TestSettingErrors(t *testing.T) {
+	for _, tc := range []struct {
+		name  string
+		env   []string
+		flags []Flag
+		want  string
+	}{
+		{"unknown variable", []string{"XDSRELAY_LISTEN_ADRESS=x"}, nil,
+			"XDSRELAY_LISTEN_ADRESS: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
+		{"not Kubernetes", []string{"XDSRELAY_LISTEN_PORT=18000"}, nil,
+			"XDSRELAY_LISTEN_PORT: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
+		{"bad value", []string{"XDSRELAY_CACHE_LINGER=60"}, nil,
+			`XDSRELAY_CACHE_LINGER: cache.linger: got "60", expected a duration like 500ms, 30s or 1m30s`},
+		{"out of range", []string{"XDSRELAY_LISTEN_MAX_NAMES=0"}, nil,
+			"XDSRELAY_LISTEN_MAX_NAMES: listen.max_names: is 0, expected at least 1"},
+		{"octal", []string{"XDSRELAY_LISTEN_MAX_NAMES=010"}, nil,
+			`XDSRELAY_LISTEN_MAX_NAMES: listen.max_names: got "010", expected a whole number like 100_000`},
+		{"both origins", []string{"XDSRELAY_ORIGIN_DIRECTORY=testdata"}, nil,
+			`XDSRELAY_ORIGIN_DIRECTORY: origin.directory: is set to "testdata" and origin.addresses to cp:1 (line 1), expected only one of the two`},
+		{"bad address in a list", []string{"XDSRELAY_ORIGIN_ADDRESSES=a:1,b"}, nil,
+			`XDSRELAY_ORIGIN_ADDRESSES: origin.addresses[1]: got "b", expected host:port, like 127.0.0.1:18000 or [::1]:18000`},
+		{"bad flag", nil, []Flag{{"--upstream-variant", "origin.variant", "detla"}},
+			`--upstream-variant: origin.variant: got "detla", expected sotw or delta; did you mean delta?`},
+		{"bad key", nil, []Flag{{"--key", "aggregation.rules", "node.clustr"}},
+			"--key: aggregation.rules[0].key: line 1, column 6 of the expression: undefined field 'clustr'"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Load(Input{File: write(t, "origin: {addresses: ['cp:1']}\n"), Env: tc.env, Flags: tc.flags})
+			var wrong *Error
+			if !errors.As(err, &wrong) || len(wrong.Problems) != 1 || !strings.HasPrefix(err.Error(), tc.want) {
+				t.Errorf("Load: got\n%v\nwant\n%s", err, tc.want)
+			}
+		})
+	}
+}
+
+// TestKubernetesVariables holds that a Service that is called xdsrelay does not
+// keep its own pods from starting.
+func TestKubernetesVariables(t *testing.T) {
+	_, err := Load(Input{File: write(t, "origin: {addresses: ['cp:1']}\n"), Env: []string{
+		"XDSRELAY_SERVICE_HOST=10.0.0.1", "XDSRELAY_SERVICE_PORT=18000", "XDSRELAY_SERVICE_PORT_XDS=18000",
+		"XDSRELAY_PORT=tcp://10.0.0.1:18000", "XDSRELAY_PORT_18000_TCP=tcp://10.0.0.1:18000",
+		"XDSRELAY_PORT_18000_TCP_PROTO=tcp", "XDSRELAY_PORT_18000_TCP_PORT=18000", "XDSRELAY_PORT_18000_TCP_ADDR=10.0.0.1",
+		"XDSRELAY_HEADLESS_SERVICE_HOST=10.0.0.1", "XDSRELAY_HEADLESS_PORT=tcp://10.0.0.1:1",
+	}})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+func TestFileErrorsWithoutAFile(t *testing.T) {
+	if _, err := Load(Input{File: "testdata/none.yaml"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a missing file: %v", err)
+	}
+	_, err := Load(Input{File: write(t, "#"+strings.Repeat("x", maxFileSize))})
+	if err == nil || !strings.Contains(err.Error(), "expected at most 1MiB") {
+		t.Errorf("a huge file: %v", err)
+	}
+}
+
+func TestSizes(t *testing.T) {
+	for text, want := range map[string]Size{
+		"0": 0, "0B": 0, "1B": 1, "1023B": 1023, "64KiB": 64 << 10, "16 MiB": 16 << 20, "2GiB": 2 << 30, "8589934591GiB": 8589934591 << 30,
+	} {
+		var got Size
+		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
+			t.Errorf("%s: %d, %v", text, got, err)
+		}
+		var back Size
+		if err := back.UnmarshalText([]byte(got.String())); err != nil || back != got {
+			t.Errorf("%s is written as %s", text, got)
+		}
+	}
+	for _, text := range []string{"", "B", "1", "-1B", "1.5MiB", "1MB", "8589934592GiB", "1mib", "99999999999999999999B"} {
+		var got Size
+		if err := got.UnmarshalText([]byte(text)); err == nil {
+			t.Errorf("%q is taken for %d", text, got)
+		}
+	}
+}

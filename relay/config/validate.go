@@ -1,0 +1,254 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+)
+
+// check finds what no field on its own can show: values out of range, and
+// fields that contradict one another.
+func (d *decoder) check(cfg *Config) {
+	before := len(d.problems)
+	d.checkNode(cfg)
+	d.checkListen(cfg)
+	d.checkOrigin(cfg)
+	d.checkRules(cfg)
+	d.checkCache(cfg)
+	d.checkAdmin(cfg)
+	d.notNegative("drain.time", cfg.Drain.Time)
+	d.notNegative("drain.grace", cfg.Drain.Grace)
+	// A field that could not be decoded has kept its default: what follows from
+	// that is no mistake of the user's.
+	failed, found := d.problems[:before:before], d.problems[before:]
+	d.problems = failed
+	for _, p := range found {
+		if !slices.ContainsFunc(failed, func(f Problem) bool { return within(p.Field, f.Field) || within(f.Field, p.Field) }) {
+			d.problems = append(d.problems, p)
+		}
+	}
+}
+
+// within tells whether a path is that of a field or of something inside it.
+func within(path, field string) bool {
+	rest, ok := strings.CutPrefix(path, field)
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
+}
+
+// at is where the field was set, or else the section that it is missing from.
+func (d *decoder) at(path string) place {
+	for path != "" {
+		if at, ok := d.places[path]; ok {
+			return at
+		}
+		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+	}
+	return place{source: d.name}
+}
+
+func (d *decoder) wrong(path, format string, args ...any) {
+	d.fail(d.at(path), path, format, args...)
+}
+
+func (d *decoder) atLeast(path string, got, least time.Duration) {
+	if got < least {
+		d.wrong(path, "is %s, expected at least %s", got, least)
+	}
+}
+
+func (d *decoder) notNegative(path string, got time.Duration) { d.atLeast(path, got, 0) }
+
+func (d *decoder) sizeWithin(path string, got, least, most Size) {
+	if got < least || got > most {
+		d.wrong(path, "is %s, expected a size from %s to %s", got, least, most)
+	}
+}
+
+func (d *decoder) checkNode(cfg *Config) {
+	if n := len(cfg.Node.Name); n > 255 {
+		d.wrong("node.name", "has %d bytes, expected at most 255", n)
+	}
+	if strings.ContainsFunc(cfg.Node.Name, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		d.wrong("node.name", "holds characters that cannot be printed")
+	}
+}
+
+func (d *decoder) checkListen(cfg *Config) {
+	l := cfg.Listen
+	if host, ok := d.hostPort("listen.address", l.Address, 0); ok && !isLoopback(host) && !l.Plaintext {
+		d.wrong("listen.address", "%s is not a loopback address, and the xDS port has no TLS yet: whoever reaches it can read every client's configuration. "+
+			"Set listen.plaintext: true (or XDSRELAY_LISTEN_PLAINTEXT=true, or --plaintext) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
+	}
+	d.sizeWithin("listen.max_receive_size", l.MaxReceiveSize, 4<<10, 1<<30)
+	if l.MaxNames < 1 {
+		d.wrong("listen.max_names", "is %d, expected at least 1", l.MaxNames)
+	}
+	d.atLeast("listen.first_request_timeout", l.FirstRequestTimeout, 100*time.Millisecond)
+	d.atLeast("listen.send_timeout", l.SendTimeout, 100*time.Millisecond)
+	d.atLeast("listen.ack_timeout", l.AckTimeout, 100*time.Millisecond)
+}
+
+func (d *decoder) checkOrigin(cfg *Config) {
+	o := cfg.Origin
+	switch {
+	case len(o.Addresses) > 0 && o.Directory != "":
+		// The later setting is the one to look at.
+		d.wrong("origin.directory", "is set to %q and origin.addresses to %s (%s), expected only one of the two",
+			o.Directory, strings.Join(o.Addresses, ", "), d.where("origin.addresses"))
+	case len(o.Addresses) == 0 && o.Directory == "" && len(d.problems) > 0:
+		// It may well be what was misspelt.
+	case len(o.Addresses) == 0 && o.Directory == "":
+		d.wrong("origin", "names no source of configuration, expected origin.addresses (a control plane) or origin.directory (or --upstream)")
+	case o.Directory != "":
+		d.checkDirectory("origin.directory", o.Directory)
+	}
+	switch {
+	case o.WatchedDirectory != "" && o.Directory == "":
+		d.wrong("origin.watched_directory", "is set without origin.directory, whose changes it stands for")
+	case o.WatchedDirectory != "":
+		d.checkDirectory("origin.watched_directory", o.WatchedDirectory)
+	}
+	seen := make(map[string]bool)
+	for i, address := range o.Addresses {
+		path := "origin.addresses[" + strconv.Itoa(i) + "]"
+		if _, ok := d.places[path]; !ok {
+			d.places[path] = d.at("origin.addresses") // one variable or flag holds them all
+		}
+		if ok := d.target(path, address); ok && seen[address] {
+			d.wrong(path, "%s is listed twice", address)
+		}
+		seen[address] = true
+	}
+	d.checkTransport(o)
+	d.checkBackoff(o.Backoff)
+}
+
+func (d *decoder) checkTransport(o Origin) {
+	d.sizeWithin("origin.max_receive_size", o.MaxReceiveSize, 4<<10, 1<<30)
+	d.atLeast("origin.connect_timeout", o.ConnectTimeout, 100*time.Millisecond)
+	d.atLeast("origin.send_timeout", o.SendTimeout, 100*time.Millisecond)
+	if o.Keepalive < 10*time.Second || o.Keepalive > 30*time.Second {
+		d.wrong("origin.keepalive", "is %s, expected 10s to 30s", o.Keepalive) // C17
+	}
+	d.atLeast("origin.keepalive_timeout", o.KeepaliveTimeout, time.Second)
+	d.atLeast("origin.absent_after", o.AbsentAfter, 100*time.Millisecond)
+}
+
+func (d *decoder) checkBackoff(b Backoff) {
+	d.atLeast("origin.backoff.initial", b.Initial, 10*time.Millisecond)
+	if b.Max < b.Initial {
+		d.wrong("origin.backoff.max", "is %s, expected at least origin.backoff.initial, %s", b.Max, b.Initial)
+	}
+	if !(b.Multiplier >= 1 && b.Multiplier <= 10) {
+		d.wrong("origin.backoff.multiplier", "is %v, expected a number from 1 to 10", b.Multiplier)
+	}
+	if !(b.Jitter >= 0 && b.Jitter <= 0.9) {
+		d.wrong("origin.backoff.jitter", "is %v, expected a number from 0 to 0.9", b.Jitter)
+	}
+}
+
+// target checks an address of the origin.
+func (d *decoder) target(path, address string) bool {
+	if socket, ok := strings.CutPrefix(address, "unix:"); ok {
+		if socket == "" {
+			d.wrong(path, "got %q, expected a path after unix:", address)
+		}
+		return socket != ""
+	}
+	_, ok := d.hostPort(path, strings.TrimPrefix(address, "dns:///"), 1)
+	return ok
+}
+
+// where says in words where a field was set.
+func (d *decoder) where(path string) string {
+	switch at := d.at(path); {
+	case at.line > 0:
+		return "line " + strconv.Itoa(at.line)
+	case at.source != "":
+		return at.source
+	}
+	return "by default"
+}
+
+func (d *decoder) checkDirectory(path, name string) {
+	info, err := os.Stat(name)
+	switch {
+	case err != nil:
+		d.wrong(path, "%v; expected a directory", err)
+	case !info.IsDir():
+		d.wrong(path, "%s is a file, expected a directory", name)
+	}
+}
+
+func (d *decoder) checkCache(cfg *Config) {
+	c := cfg.Cache
+	d.notNegative("cache.linger", c.Linger)
+	d.notNegative("cache.hold", c.Hold)
+	if c.IdleSize < 0 {
+		d.wrong("cache.idle_size", "is %d bytes, expected at least 0B", c.IdleSize)
+	}
+	if c.Tombstones < 1 {
+		d.wrong("cache.tombstones", "is %d, expected at least 1", c.Tombstones)
+	}
+	d.sizeWithin("cache.bodies_size", c.BodiesSize, 1<<20, 1<<50)
+}
+
+func (d *decoder) checkAdmin(cfg *Config) {
+	a := cfg.Admin.Address
+	if a == "" {
+		return
+	}
+	if host, ok := d.hostPort("admin.address", a, 0); ok && !isLoopback(host) {
+		d.wrong("admin.address", "%s is not a loopback address, and the admin port has neither TLS nor authentication yet: it shows the state of every client "+
+			"and takes profiles. Expected a loopback host such as 127.0.0.1, or \"\" to turn it off", quoteHost(host))
+	}
+	if a == cfg.Listen.Address && !strings.HasSuffix(a, ":0") {
+		d.wrong("admin.address", "is the same as listen.address, expected another port")
+	}
+}
+
+// hostPort checks an address in the form host:port with a port of at least
+// least, and gives its host.
+func (d *decoder) hostPort(path, address string, least uint64) (host string, ok bool) {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		d.wrong(path, "got %q, expected host:port, like 127.0.0.1:18000 or [::1]:18000", shorten(address))
+		return "", false
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n < least {
+		d.wrong(path, "got %q, expected a port number from %d to 65535", shorten(address), least)
+		return "", false
+	}
+	if host == "" && least > 0 {
+		d.wrong(path, "got %q, expected a host before the port", shorten(address))
+		return "", false
+	}
+	if strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsPrint(r) || r == '/' || r == ' ' }) {
+		d.wrong(path, "got %q, expected a host name or IP address before the port", shorten(address))
+		return "", false
+	}
+	return host, true
+}
+
+// isLoopback tells whether only this machine can reach a host. A name other than
+// localhost may mean anything, so it is not one.
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Unmap().IsLoopback()
+}
+
+func quoteHost(host string) string {
+	if host == "" {
+		return "an empty host (all interfaces)"
+	}
+	return fmt.Sprintf("%q", host)
+}
