@@ -11,7 +11,7 @@ import (
 // The automatic origin stands in for control planes in the tests of others, so
 // its own obedience is tested rule by rule, with scripted clients.
 
-// world starts an origin that serves resource n of the type at salt 1, for each
+// serve starts an origin that serves resource n of the type at salt 1, for each
 // name, and a scripted client's stream to it.
 func serve(t *testing.T, v Variant, typeURL string, names ...string) (*StateOrigin, *Stream) {
 	t.Helper()
