@@ -108,6 +108,41 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 	return missing
 }
 
+// Waiting reports whether something is wanted of which nothing is known: a
+// name, or a wildcard that the origin has not answered for.
+func (f *Feed) Waiting() bool {
+	for _, t := range f.group.Tables() {
+		if t.waitingForOrigin() {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *Table) waitingForOrigin() bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.wild.demanded() && t.wild.seq > t.answered {
+		return true
+	}
+	for n := range t.wants {
+		if t.lookupLocked(n) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Types returns the types that clients have asked for, in the order E1.
+func (f *Feed) Types() []*resource.Type {
+	tables := f.group.Tables()
+	types := make([]*resource.Type, len(tables))
+	for i, t := range tables {
+		types[i] = t.Type
+	}
+	return types
+}
+
 // Held returns the versions of all that is held of a type, as the origin gave
 // them: initial_resource_versions of a new delta stream to the same origin (C8).
 func (f *Feed) Held(typ *resource.Type) map[string]string {

@@ -1,0 +1,193 @@
+package upstream
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+const (
+	// largeFrame is the size in bytes from which on a delta frame is taken for
+	// one of several that make up one answer, and partQuiet how long no other
+	// must have come until the answer is complete. To conclude from a part
+	// that the rest does not exist would show clients an empty state (K13).
+	largeFrame = 1 << 20
+	partQuiet  = 250 * time.Millisecond
+	// sweepQuiet is how long a server must be silent about a type before what
+	// it has not mentioned goes. Nothing waits for that, so it is generous.
+	sweepQuiet = time.Second
+	// maxHeld bounds initial_resource_versions in bytes: gRPC servers take
+	// 4 MiB by default.
+	maxHeld = 3 << 20
+)
+
+// ask puts demands to the origin. whole says that they are everything that is
+// wanted, rather than changes.
+func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
+	now := time.Now()
+	for i := range demands {
+		d := &demands[i]
+		typ := d.Table.Type
+		a := s.types[typ.URL]
+		first := a == nil
+		if first {
+			a = &asked{typ: typ}
+		} else {
+			s.flush(a)
+		}
+		missing := r.feed.Missing(typ, d.Subscribe)
+		said := false
+		if r.cp.cfg.Delta {
+			said = r.askDelta(s, a, d, first, whole)
+		} else {
+			said = r.askSotW(s, a, d, missing, first, whole)
+		}
+		if said {
+			s.types[typ.URL] = a
+			s.absences.await(now, typ, missing) // C12
+		}
+	}
+}
+
+func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bool) bool {
+	var m message
+	var say bool
+	if m.subscribe, m.unsubscribe, say = a.change(d, r.cp.cfg.Wildcard, first, whole); !say {
+		return false
+	}
+	if first {
+		m.held = r.held(s, a.typ)
+	}
+	s.request(a, m)
+	return true
+}
+
+func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string, first, whole bool) bool {
+	version := r.accepted[a.typ.URL]
+	if r.source != s.link.server.index {
+		version = "" // C1: it was accepted from another server
+	}
+	if again := a.returned(missing); len(again) > 0 && !whole {
+		// C9: the origin believes that we hold them.
+		a.names = without(a.names, again)
+		s.request(a, message{version: version, nonce: a.nonce})
+	}
+	if !a.restate(d, r.cp.cfg.Wildcard, first) {
+		return false
+	}
+	s.request(a, message{version: version, nonce: a.nonce})
+	return true
+}
+
+// held is what the cache has from the server of s: initial_resource_versions
+// (C8). Where that is too much for a request, it counts as unknown.
+func (r *runner) held(s *session, typ *resource.Type) map[string]string {
+	if r.source != s.link.server.index {
+		return nil
+	}
+	held, size := r.feed.Held(typ), 0
+	for n := range r.stale[typ.URL] {
+		delete(held, n)
+	}
+	for n, v := range held {
+		size += len(n) + len(v) + 8
+	}
+	if size > maxHeld {
+		r.markStale(typ)
+		return nil
+	}
+	return held
+}
+
+// respond applies a response and answers it (C3, K1).
+func (r *runner) respond(s *session, rsp *resource.Response) {
+	a := s.types[rsp.Type.URL]
+	if a == nil {
+		r.cp.metrics.response(rsp, outcomeUnrequested) // C10
+		return
+	}
+	s.flush(a)
+	now := time.Now()
+	r.feed.Apply(r.update(a, rsp, now))
+	r.noteNews(s, a, rsp, now)
+	a.nonce = rsp.Nonce // C2
+	if len(rsp.Invalid) == 0 {
+		a.refusals = 0
+		r.accepted[a.typ.URL] = rsp.Version
+		r.cp.metrics.response(rsp, outcomeAck)
+		s.request(a, message{version: rsp.Version, nonce: rsp.Nonce})
+		return
+	}
+	a.nack = &nack{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], status: refusalOf(rsp)} // C4
+	r.cp.metrics.response(rsp, outcomeNack)
+	s.link.server.journal.refused(a.typ.URL, a.nack.status.GetMessage())
+	delay := refusalDelay(a.refusals)
+	a.refusals++
+	if delay == 0 {
+		s.flush(a)
+		return
+	}
+	a.nackAt = now.Add(delay)
+}
+
+// update is what a response means to the cache. What is valid in a response
+// that will be NACKed counts all the same (C5).
+func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.Update {
+	u := cache.Update{Type: a.typ, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane}
+	keep, named := namesOf(rsp.Invalid)
+	if !r.cp.cfg.Delta {
+		u.Version, u.Keep = rsp.Version, keep
+		u.Full = a.typ.FullState && named // D3, D4
+		return u
+	}
+	if rsp.Size >= largeFrame {
+		a.settledAt = now.Add(partQuiet)
+	}
+	u.Partial = !a.settledAt.IsZero()
+	return u
+}
+
+// noteNews remembers which names the server of s has spoken of.
+func (r *runner) noteNews(s *session, a *asked, rsp *resource.Response, now time.Time) {
+	for _, inv := range rsp.Invalid {
+		if !unnamed(inv.Name) && s.absences.awaits(a.typ.URL) {
+			if a.rejected == nil {
+				a.rejected = make(map[string]struct{})
+			}
+			a.rejected[inv.Name] = struct{}{}
+		}
+	}
+	stale := r.stale[a.typ.URL]
+	if len(stale) == 0 {
+		return
+	}
+	for _, res := range rsp.Resources {
+		delete(stale, res.Name)
+	}
+	for _, n := range rsp.Removed {
+		delete(stale, n)
+	}
+	for _, inv := range rsp.Invalid {
+		delete(stale, inv.Name)
+	}
+	if a.wild {
+		a.sweepAt = now.Add(sweepQuiet)
+	}
+}
+
+// sweep removes what another server had put into a wildcard set and this one
+// has not mentioned. Names without a wildcard stay: the server must say itself
+// that they are gone, and silence is no deletion (C11).
+func (r *runner) sweep(a *asked) {
+	stale := r.stale[a.typ.URL]
+	if len(stale) == 0 || !a.wild {
+		return
+	}
+	names := make([]string, 0, len(stale))
+	for n := range stale {
+		names = append(names, n)
+	}
+	delete(r.stale, a.typ.URL)
+	r.feed.Apply(cache.Update{Type: a.typ, Removed: names, Partial: true})
+}

@@ -1,0 +1,153 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// WildcardForm is how a wildcard subscription is written (D10).
+type WildcardForm int
+
+const (
+	// WildcardLegacy leaves the names empty as long as the type has no names
+	// on the stream, and uses "*" otherwise: what every server understands.
+	WildcardLegacy WildcardForm = iota
+	// WildcardStar always uses "*".
+	WildcardStar
+)
+
+// Backoff is the pause between streams that end without an answer (C13), and
+// between attempts to connect. A zero field stands for its default.
+type Backoff struct {
+	// Initial is the first pause. Default 1 s.
+	Initial time.Duration
+	// Multiplier makes each pause longer than the one before. At least 1;
+	// default 1.6.
+	Multiplier float64
+	// Jitter is the share by which a pause is longer or shorter at random.
+	// Below 1; default 0.2, negative for none.
+	Jitter float64
+	// Max bounds the pause, before jitter. Default 120 s.
+	Max time.Duration
+}
+
+// ControlPlaneConfig says where a control plane is and how to speak to it. It
+// is not changed after [NewControlPlane].
+type ControlPlaneConfig struct {
+	// Addresses are gRPC targets ("host:port", "dns:///…", "unix:…"), best
+	// first. A later one is used only while a better one cannot be reached and
+	// something is wanted that is not cached (C15). Required.
+	Addresses []string
+	// Delta says that the incremental variant is spoken; otherwise SotW, over
+	// which types without a SotW form do not exist (D8).
+	Delta bool
+	// Wildcard is the form of wildcard subscriptions.
+	Wildcard WildcardForm
+	// MaxReceiveBytes bounds one response (C17). Default 64 MiB.
+	MaxReceiveBytes int
+	// KeepaliveTime is how long a connection may be silent before it is
+	// probed, at most 30 s (C17), which is the default. KeepaliveTimeout is how
+	// long the probe may take; default 10 s.
+	KeepaliveTime, KeepaliveTimeout time.Duration
+	// ConnectTimeout bounds one attempt to connect. Default 5 s, so that the
+	// clients of an unreachable origin learn it in time (K15).
+	ConnectTimeout time.Duration
+	// SendTimeout ends a stream whose server takes no requests. Default 30 s.
+	SendTimeout time.Duration
+	// AbsentAfter is how long a connected origin may be silent about a name
+	// until the name counts as absent (C12). Default 15 s.
+	AbsentAfter time.Duration
+	// Backoff paces reconnects (C13).
+	Backoff Backoff
+	// Credentials secure the connection. Default: plaintext.
+	Credentials credentials.TransportCredentials
+	// DialOptions are added to those made from the fields above, and win.
+	DialOptions []grpc.DialOption
+	// Meter makes the instruments. Default: none.
+	Meter metric.Meter
+	// Logger is told of each change of the connection's state. Default: none.
+	Logger *slog.Logger
+}
+
+const maxKeepaliveTime = 30 * time.Second
+
+func (c *ControlPlaneConfig) setDefaults() error {
+	if len(c.Addresses) == 0 {
+		return errors.New("control plane: no address, expected at least one")
+	}
+	for i, a := range c.Addresses {
+		if a == "" || slices.Contains(c.Addresses[:i], a) {
+			return fmt.Errorf("control plane: address %d is %q, expected each address once and none empty", i+1, a)
+		}
+	}
+	for _, d := range []struct {
+		name string
+		v    *time.Duration
+		def  time.Duration
+	}{
+		{"keepalive time", &c.KeepaliveTime, maxKeepaliveTime},
+		{"keepalive timeout", &c.KeepaliveTimeout, 10 * time.Second},
+		{"connect timeout", &c.ConnectTimeout, 5 * time.Second},
+		{"send timeout", &c.SendTimeout, 30 * time.Second},
+		{"time until a name counts as absent", &c.AbsentAfter, 15 * time.Second},
+		{"initial backoff", &c.Backoff.Initial, time.Second},
+		{"longest backoff", &c.Backoff.Max, 120 * time.Second},
+	} {
+		if *d.v == 0 {
+			*d.v = d.def
+		}
+		if *d.v < 0 {
+			return fmt.Errorf("control plane: the %s is %v, expected more than 0", d.name, *d.v)
+		}
+	}
+	if c.KeepaliveTime > maxKeepaliveTime {
+		return fmt.Errorf("control plane: the keepalive time is %v, expected at most %v", c.KeepaliveTime, maxKeepaliveTime)
+	}
+	if c.MaxReceiveBytes == 0 {
+		c.MaxReceiveBytes = 64 << 20
+	}
+	if c.MaxReceiveBytes < 0 {
+		return fmt.Errorf("control plane: the receive limit is %d bytes, expected more than 0", c.MaxReceiveBytes)
+	}
+	if c.Wildcard != WildcardLegacy && c.Wildcard != WildcardStar {
+		return fmt.Errorf("control plane: wildcard form %d is unknown", c.Wildcard)
+	}
+	if c.Credentials == nil {
+		c.Credentials = insecure.NewCredentials()
+	}
+	if c.Meter == nil {
+		c.Meter = noop.NewMeterProvider().Meter("")
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c.Backoff.setDefaults()
+}
+
+func (b *Backoff) setDefaults() error {
+	if b.Multiplier == 0 {
+		b.Multiplier = 1.6
+	}
+	if b.Jitter == 0 {
+		b.Jitter = 0.2
+	}
+	b.Jitter = max(b.Jitter, 0)
+	switch {
+	case b.Multiplier < 1:
+		return fmt.Errorf("control plane: the backoff multiplier is %v, expected at least 1", b.Multiplier)
+	case b.Jitter >= 1:
+		return fmt.Errorf("control plane: the backoff jitter is %v, expected less than 1", b.Jitter)
+	case b.Max < b.Initial:
+		return fmt.Errorf("control plane: the longest backoff is %v, expected at least the initial one, %v", b.Max, b.Initial)
+	}
+	return nil
+}

@@ -1,0 +1,143 @@
+package upstream
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// journal logs what happens with one address, for all keys together: each
+// change of state, and a sign of life while it is down, at growing intervals.
+// Whatever happens, it writes no more than its ration of lines.
+type journal struct {
+	log *slog.Logger // fixed
+
+	mu sync.Mutex
+	// Guarded by mu.
+	streams  int       // that are up
+	down     bool      // no stream is up, and trying failed
+	since    time.Time // when down began
+	failures int       // since then, of all keys
+	remind   time.Time // when to say again that it is down
+	interval time.Duration
+	ration   ration
+}
+
+const (
+	firstReminder = 10 * time.Second
+	lastReminder  = 5 * time.Minute
+)
+
+func newJournal(log *slog.Logger) *journal {
+	return &journal{log: log, ration: ration{tokens: rationBurst, filled: time.Now()}}
+}
+
+// connected notes that a stream is up.
+func (j *journal) connected() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.streams++
+	switch {
+	case j.down:
+		j.sayLocked(slog.LevelInfo, "control plane is back",
+			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
+	case j.streams == 1:
+		j.sayLocked(slog.LevelInfo, "connected to the control plane")
+	}
+	j.down = false
+}
+
+// disconnected notes that a stream that was up is over.
+func (j *journal) disconnected() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.streams--
+}
+
+// failed notes that a stream ended or could not be opened; keys is how many
+// keys want one.
+func (j *journal) failed(err error, keys int64) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	now := time.Now()
+	if j.streams > 0 {
+		// Either the first of many that are about to fail, or one that the
+		// server refuses while it serves others.
+		j.sayLocked(slog.LevelWarn, "a control plane stream failed, others are up",
+			slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))
+		return
+	}
+	if !j.down {
+		j.down, j.since, j.failures = true, now, 1
+		j.interval = firstReminder
+		j.remind = now.Add(j.interval)
+		j.sayLocked(slog.LevelWarn, "no stream to the control plane, retrying with backoff",
+			slog.Int64("keys", keys), errorAttr(err))
+		return
+	}
+	j.failures++
+	if now.Before(j.remind) {
+		return
+	}
+	j.interval = min(2*j.interval, lastReminder)
+	j.remind = now.Add(j.interval)
+	j.sayLocked(slog.LevelWarn, "still no stream to the control plane, retrying with backoff",
+		slog.Duration("down_for", now.Sub(j.since).Round(time.Second)), slog.Int("failures", j.failures),
+		slog.Int64("keys", keys), errorAttr(err))
+}
+
+// refused notes that a response was NACKed.
+func (j *journal) refused(typeURL, why string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sayLocked(slog.LevelWarn, "NACKed a response of the control plane",
+		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
+}
+
+func errorAttr(err error) slog.Attr {
+	if err == nil {
+		return slog.Attr{}
+	}
+	return slog.String("error", shorten(err.Error(), 512))
+}
+
+// sayLocked writes a line, unless the ration is used up. j.mu must be held.
+func (j *journal) sayLocked(level slog.Level, msg string, attrs ...slog.Attr) {
+	ok, skipped := j.ration.take(time.Now())
+	if !ok {
+		return
+	}
+	if skipped > 0 {
+		attrs = append(attrs, slog.Int("lines_left_out", skipped))
+	}
+	j.log.LogAttrs(context.Background(), level, msg, attrs...)
+}
+
+const (
+	rationBurst = 6
+	rationEvery = 10 * time.Second
+)
+
+// ration hands out rationBurst tokens and one more each rationEvery: at most
+// twelve in any minute.
+type ration struct {
+	tokens  int
+	filled  time.Time // when the last token was added
+	skipped int
+}
+
+// take reports whether there is a token, and how many were refused before it.
+func (r *ration) take(now time.Time) (ok bool, skipped int) {
+	if n := int(now.Sub(r.filled) / rationEvery); n > 0 {
+		r.tokens = min(r.tokens+n, rationBurst)
+		r.filled = r.filled.Add(time.Duration(n) * rationEvery)
+	}
+	if r.tokens == 0 {
+		r.skipped++
+		return false, 0
+	}
+	r.tokens--
+	skipped, r.skipped = r.skipped, 0
+	return true, skipped
+}

@@ -1,0 +1,90 @@
+package upstream
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/resource"
+)
+
+// metrics are counted by type URL, variant and outcome, never by key. All
+// methods are safe for concurrent use.
+type metrics struct {
+	streams    metric.Int64UpDownCounter
+	reconnects metric.Int64Counter
+	responses  metric.Int64Counter
+	bytes      metric.Int64Counter
+
+	variant metric.MeasurementOption
+	byType  map[label]metric.MeasurementOption // made once: they are costly
+}
+
+type label struct {
+	typeURL string
+	outcome outcome
+}
+
+// outcome is what became of a response.
+type outcome string
+
+const (
+	outcomeAck         outcome = "ack"
+	outcomeNack        outcome = "nack"
+	outcomeUnrequested outcome = "unrequested" // C10
+)
+
+// otherType stands for all types that are not known: clients may ask for any
+// type URL, and each would be a new time series.
+const otherType = "other"
+
+func newMetrics(meter metric.Meter, delta bool) (*metrics, error) {
+	variant := attribute.String("variant", "sotw")
+	if delta {
+		variant = attribute.String("variant", "delta")
+	}
+	m := &metrics{
+		variant: metric.WithAttributeSet(attribute.NewSet(variant)),
+		byType:  make(map[label]metric.MeasurementOption),
+	}
+	urls := []string{otherType}
+	for _, t := range resource.Known() {
+		urls = append(urls, t.URL)
+	}
+	for _, url := range urls {
+		for _, o := range []outcome{outcomeAck, outcomeNack, outcomeUnrequested} {
+			m.byType[label{url, o}] = metric.WithAttributeSet(attribute.NewSet(
+				attribute.String("type_url", url), variant, attribute.String("outcome", string(o))))
+		}
+	}
+	var err error
+	if m.streams, err = meter.Int64UpDownCounter("xdsrelay.upstream.streams",
+		metric.WithDescription("Streams to control planes that are up.")); err != nil {
+		return nil, err
+	}
+	if m.reconnects, err = meter.Int64Counter("xdsrelay.upstream.reconnects",
+		metric.WithDescription("Attempts to open a stream after the first of its key.")); err != nil {
+		return nil, err
+	}
+	if m.responses, err = meter.Int64Counter("xdsrelay.upstream.responses",
+		metric.WithDescription("Responses of control planes, by how they were answered.")); err != nil {
+		return nil, err
+	}
+	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.response.size", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of responses of control planes, uncompressed."))
+	return m, err
+}
+
+func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.variant) }
+
+func (m *metrics) reconnect() { m.reconnects.Add(context.Background(), 1, m.variant) }
+
+func (m *metrics) response(r *resource.Response, o outcome) {
+	with, ok := m.byType[label{r.Type.URL, o}]
+	if !ok {
+		with = m.byType[label{otherType, o}]
+	}
+	m.responses.Add(context.Background(), 1, with)
+	m.bytes.Add(context.Background(), int64(r.Size), with)
+}

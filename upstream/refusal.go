@@ -1,0 +1,80 @@
+package upstream
+
+import (
+	"fmt"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+
+	"xdsrelay/relay/resource"
+)
+
+// maxRefusal bounds the text of a NACK in bytes (C4): Envoy and gRPC servers
+// put it into logs and headers.
+const maxRefusal = 4 << 10
+
+// refusalOf is the error_detail of a NACK: it names the bad resources (C4).
+func refusalOf(r *resource.Response) *statuspb.Status {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d of %d resources cannot be used", len(r.Invalid), len(r.Invalid)+len(r.Resources))
+	sep := ": "
+	for i, inv := range r.Invalid {
+		rest := fmt.Sprintf("; and %d more", len(r.Invalid)-i)
+		one := sep + shorten(inv.Error(), maxRefusal/4)
+		if b.Len()+len(one)+len(rest) > maxRefusal {
+			b.WriteString(rest)
+			break
+		}
+		b.WriteString(one)
+		sep = "; "
+	}
+	return &statuspb.Status{Code: int32(codes.InvalidArgument), Message: b.String()}
+}
+
+// shorten cuts s to at most n bytes, between runes.
+func shorten(s string, n int) string {
+	const mark = "…"
+	if len(s) <= n {
+		return s
+	}
+	n -= len(mark)
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + mark
+}
+
+// namesOf returns the names of the invalid resources that have one. ok is false
+// where one has none: then nobody knows which resource it stands for.
+func namesOf(invalid []resource.Invalid) (names []string, ok bool) {
+	ok = true
+	for _, inv := range invalid {
+		if unnamed(inv.Name) {
+			ok = false
+			continue
+		}
+		names = append(names, inv.Name)
+	}
+	return names, ok
+}
+
+// unnamed reports whether name is the position that stands in for a name. A
+// resource that is really called "#1" is taken for nameless, which is the safe
+// side: nothing is deleted then.
+func unnamed(name string) bool {
+	digits, ok := strings.CutPrefix(name, "#")
+	return name == "" || ok && strings.Trim(digits, "0123456789") == ""
+}
+
+// refusalDelay is how long a NACK waits after n others in a row. Some servers
+// send a rejected response again at once and would keep both sides busy for
+// ever. Within a second an answer still counts as prompt (C3).
+func refusalDelay(n int) time.Duration {
+	if n == 0 {
+		return 0
+	}
+	return min(50*time.Millisecond<<min(n, 4), 900*time.Millisecond)
+}

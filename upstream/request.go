@@ -1,0 +1,105 @@
+package upstream
+
+import (
+	"slices"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/cache"
+)
+
+// wildcard is the name that stands for everything.
+const wildcard = "*"
+
+// message is what one request says beyond its type. The two variants use
+// different parts of it.
+type message struct {
+	version string // last accepted (SotW)
+	nonce   string
+	refusal *statuspb.Status
+
+	subscribe, unsubscribe []string          // delta
+	held                   map[string]string // delta
+}
+
+func (m message) sotw(a *asked, node *corev3.Node) proto.Message {
+	return &discoveryv3.DiscoveryRequest{
+		Node: node, TypeUrl: a.typ.URL, ResourceNames: a.names,
+		VersionInfo: m.version, ResponseNonce: m.nonce, ErrorDetail: m.refusal,
+	}
+}
+
+func (m message) delta(a *asked, node *corev3.Node) proto.Message {
+	return &discoveryv3.DeltaDiscoveryRequest{
+		Node: node, TypeUrl: a.typ.URL,
+		ResourceNamesSubscribe: m.subscribe, ResourceNamesUnsubscribe: m.unsubscribe,
+		InitialResourceVersions: m.held, ResponseNonce: m.nonce, ErrorDetail: m.refusal,
+	}
+}
+
+// restate brings a up to date with a whole demand on SotW and reports whether
+// that has to be said.
+func (a *asked) restate(d *cache.Demand, form WildcardForm, first bool) bool {
+	names := d.Names
+	switch {
+	case d.Wildcard && (form == WildcardStar || a.named || len(names) > 0 || !a.typ.Wildcard):
+		names = append([]string{wildcard}, names...) // D10
+	case !d.Wildcard && len(names) == 0 && (first || !a.named):
+		// C7: nothing was asked by name on this stream, so an empty list would
+		// mean the wildcard. A wildcard in the legacy form cannot be left; what
+		// still comes is ignored by the cache.
+		return false
+	}
+	a.wild, a.names = d.Wildcard, names
+	a.named = a.named || len(names) > 0
+	return true
+}
+
+// change is restate for delta: it returns what to add and to drop. whole says
+// that d is everything that is wanted, not only what changed.
+func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (subscribe, unsubscribe []string, say bool) {
+	subscribe, unsubscribe = d.Subscribe, d.Unsubscribe
+	if first && !d.Wildcard && len(subscribe) == 0 {
+		return nil, nil, false // nothing to drop on a new stream
+	}
+	legacy := first && d.Wildcard && len(subscribe) == 0 && form == WildcardLegacy && a.typ.Wildcard
+	switch {
+	case legacy:
+	case d.Wildcard && (first || whole || d.WildcardChanged || a.legacy && len(subscribe) > 0):
+		// D10: the last of these spells out a wildcard that was in the legacy
+		// form, since not all servers keep that one when names are added.
+		subscribe = append([]string{wildcard}, subscribe...)
+	case a.wild && !d.Wildcard:
+		unsubscribe = append([]string{wildcard}, unsubscribe...)
+	}
+	a.legacy = legacy || a.legacy && d.Wildcard && len(subscribe) == 0
+	a.wild = d.Wildcard
+	return subscribe, unsubscribe, legacy || len(subscribe)+len(unsubscribe) > 0
+}
+
+// returned are the names that are asked for again although the last request has
+// them: they went and came back before that could be said (C9). Both lists are
+// sorted.
+func (a *asked) returned(names []string) (out []string) {
+	have := a.names
+	if len(have) > 0 && have[0] == wildcard {
+		have = have[1:]
+	}
+	for _, n := range names {
+		if _, ok := slices.BinarySearch(have, n); ok {
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// without returns sorted names without those of drop.
+func without(names, drop []string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
+		_, gone := slices.BinarySearch(drop, n)
+		return gone
+	})
+}

@@ -1,0 +1,68 @@
+package upstream
+
+import (
+	"context"
+	"time"
+
+	"github.com/cenkalti/backoff/v5"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// ending is how an attempt at a stream went.
+type ending struct {
+	err error
+	// opened says that there was a stream; responded that it brought a
+	// response.
+	opened, responded bool
+	// unreadable says that the server sent something that is no response.
+	unreadable bool
+	lived      time.Duration
+}
+
+// pace is one key's pace of streams to one server (C13).
+type pace struct {
+	backoff backoff.ExponentialBackOff
+	spread  func() time.Duration
+}
+
+func newPace(cfg Backoff, spread func() time.Duration) *pace {
+	p := &pace{spread: spread, backoff: backoff.ExponentialBackOff{
+		InitialInterval: cfg.Initial, Multiplier: cfg.Multiplier,
+		RandomizationFactor: cfg.Jitter, MaxInterval: cfg.Max,
+	}}
+	p.backoff.Reset()
+	return p
+}
+
+// after returns how long to wait before the next attempt.
+func (p *pace) after(e ending) time.Duration {
+	switch {
+	case e.unreadable, status.Code(e.err) == codes.ResourceExhausted:
+		// The stream may have brought good responses before, of other types,
+		// but what ended it will come again: a response that is larger than
+		// the receive limit, or a server that sheds load.
+		return p.backoff.NextBackOff()
+	case !e.responded:
+		return p.backoff.NextBackOff()
+	}
+	p.backoff.Reset()
+	// At once, but no more often than the shortest pause: a server that
+	// answers and closes each time must not be asked without end.
+	return max(p.spread(), p.backoff.InitialInterval-e.lived)
+}
+
+// sleep waits for d and reports whether ctx has not ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

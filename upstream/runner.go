@@ -1,0 +1,323 @@
+package upstream
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// runner keeps one key in step. All of its fields and all sending belong to the
+// goroutine that calls run; links only hand events over.
+type runner struct {
+	// Fixed after construction.
+	cp     *ControlPlane
+	feed   *cache.Feed
+	events chan event // unbuffered: a link waits until its event is dealt with
+	links  []*link    // by server; nil while that server is not tried
+
+	up    bool // some session takes part
+	timer *time.Timer
+	group sync.WaitGroup // the links' goroutines
+
+	// accepted is the version of each type that was acknowledged last, on SotW,
+	// of the server that the cache reflects (C1).
+	accepted map[string]string
+	// source is the index of the server that the cache reflects, -1 before the
+	// first response.
+	source int
+	// stale are resources by type that came from elsewhere (another server, or
+	// before the key was idle) and that source has said nothing about. Their
+	// versions mean nothing to it (C8).
+	stale map[string]map[string]struct{}
+}
+
+func newRunner(c *ControlPlane, f *cache.Feed) *runner {
+	return &runner{
+		cp: c, feed: f, events: make(chan event), links: make([]*link, len(c.servers)),
+		accepted: make(map[string]string), source: -1, stale: make(map[string]map[string]struct{}),
+	}
+}
+
+// run serves the key until ctx ends, and leaves no goroutine behind.
+func (r *runner) run(ctx context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer r.group.Wait()
+	defer cancel()
+	r.timer = time.NewTimer(time.Hour)
+	defer r.timer.Stop()
+	defer r.stopFrom(0)
+	r.demand(ctx, true)
+	for {
+		r.arm()
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.feed.News():
+			r.demand(ctx, false)
+		case ev := <-r.events:
+			r.handle(ctx, ev)
+		case <-r.timer.C:
+			r.tick(time.Now())
+		}
+	}
+}
+
+// arm sets the timer to the next thing that has to be done.
+func (r *runner) arm() {
+	var next time.Time
+	for s := range r.sessions() {
+		if at := s.next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if next.IsZero() {
+		r.timer.Stop()
+		return
+	}
+	r.timer.Reset(time.Until(next))
+}
+
+// sessions goes through the open streams, at most one per server.
+func (r *runner) sessions() func(yield func(*session) bool) {
+	return func(yield func(*session) bool) {
+		for _, l := range r.links {
+			if l != nil && l.session != nil && !yield(l.session) {
+				return
+			}
+		}
+	}
+}
+
+// demand passes on what the clients want now. It is taken whether or not there
+// is a stream: a new stream asks for everything anyway.
+func (r *runner) demand(ctx context.Context, all bool) {
+	demands := r.take(all)
+	for s := range r.sessions() {
+		r.ask(s, demands, all)
+	}
+	if len(demands) > 0 && r.links[0] == nil {
+		r.start(ctx, 0) // the origin is not bothered before somebody wants something
+	}
+	r.failover(ctx)
+}
+
+// take returns the demand that can be put to the origin. Types that have no
+// SotW form do not exist over SotW, and are answered here (D8).
+func (r *runner) take(all bool) []cache.Demand {
+	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
+	if r.cp.cfg.Delta {
+		return demands
+	}
+	kept := demands[:0]
+	for _, d := range demands {
+		if !d.Table.Type.DeltaOnly() {
+			kept = append(kept, d)
+			continue
+		}
+		r.feed.Absent(d.Table.Type, d.Subscribe)
+		r.feed.Apply(cache.Update{Type: d.Table.Type}) // the wildcard is answered, too
+	}
+	return kept
+}
+
+// start begins to try a server.
+func (r *runner) start(ctx context.Context, index int) {
+	ctx, stop := context.WithCancel(ctx)
+	l := &link{server: r.cp.servers[index], events: r.events, stop: stop}
+	r.links[index] = l
+	r.group.Go(func() { l.pursue(ctx) })
+}
+
+// stopFrom ends the links to all servers from index on.
+func (r *runner) stopFrom(index int) {
+	for i, l := range r.links[index:] {
+		if l == nil {
+			continue
+		}
+		l.stop()
+		r.ended(l)
+		r.links[index+i] = nil
+	}
+}
+
+// failover tries the next server if all better ones cannot be reached and
+// something is wanted that is not cached (C15).
+func (r *runner) failover(ctx context.Context) {
+	for i, l := range r.links {
+		switch {
+		case l == nil && i == 0:
+			return // nothing is wanted yet
+		case l == nil:
+			if r.feed.Waiting() {
+				r.start(ctx, i)
+			}
+			return
+		case !l.failed:
+			return
+		}
+	}
+}
+
+// handle deals with what a link has to tell.
+func (r *runner) handle(ctx context.Context, ev event) {
+	l := ev.link
+	if r.links[l.server.index] != l || ev.session != nil && ev.kind != evOpened && ev.session != l.session {
+		return // of a link that was given up
+	}
+	switch ev.kind {
+	case evOpened:
+		for other := range r.sessions() {
+			other.missed = true // what is taken here is not told to it
+		}
+		l.session = ev.session
+		l.session.node = r.feed.Node()
+		r.ask(l.session, r.take(true), true)
+	case evHeaders:
+		r.setUp(l.session)
+	case evResponse:
+		r.adopt(l)
+		r.setUp(l.session)
+		r.respond(l.session, ev.response)
+	case evFailed, evEnded:
+		l.failed = l.failed || !ev.end.responded // C15, as A57 has it
+		r.ended(l)
+		r.repair()
+		l.server.journal.failed(ev.end.err, r.cp.keys.Load())
+		if !r.up {
+			r.feed.Down(ev.end.err) // C14: nothing else changes
+		}
+		r.failover(ctx)
+	}
+}
+
+// adopt makes l the key's server: it has answered. Worse ones are let go (C15).
+func (r *runner) adopt(l *link) {
+	l.failed = false
+	r.stopFrom(l.server.index + 1)
+	r.repair()
+	if r.source == l.server.index {
+		return
+	}
+	// What another server's versions stood for is no longer what is cached.
+	clear(r.accepted)
+	r.source = l.server.index
+	r.noteStale()
+}
+
+// setUp notes that the server takes part in the stream.
+func (r *runner) setUp(s *session) {
+	if s.up {
+		return
+	}
+	s.up, s.settleAt = true, time.Time{}
+	r.cp.metrics.stream(1)
+	s.link.server.journal.connected()
+	r.up = true
+	r.feed.Up()
+}
+
+// ended forgets the session of l, if there is one.
+func (r *runner) ended(l *link) {
+	s := l.session
+	if s == nil {
+		return
+	}
+	l.session = nil
+	if s.up {
+		r.cp.metrics.stream(-1)
+		l.server.journal.disconnected()
+	}
+	r.up = false
+	for other := range r.sessions() {
+		r.up = r.up || other.up
+	}
+}
+
+// repair asks for everything on the streams that may have missed a change.
+func (r *runner) repair() {
+	for s := range r.sessions() {
+		if s.missed {
+			s.missed = false
+			r.ask(s, r.take(true), true)
+		}
+	}
+}
+
+// tick does what is due at now.
+func (r *runner) tick(now time.Time) {
+	for s := range r.sessions() {
+		for _, w := range s.absences.expired(now) {
+			r.absent(s, w)
+		}
+		for _, a := range s.types {
+			if due(&a.nackAt, now) {
+				s.flush(a)
+			}
+			if due(&a.settledAt, now) {
+				r.feed.Apply(cache.Update{Type: a.typ}) // the large answer is complete
+			}
+			if due(&a.sweepAt, now) {
+				r.sweep(a)
+			}
+		}
+		due(&s.settleAt, now)
+		r.settle(s, now)
+	}
+}
+
+// absent reports the names about which the origin has said nothing (C12).
+func (r *runner) absent(s *session, w awaited) {
+	names := r.feed.Missing(w.typ, w.names)
+	if a := s.types[w.typ.URL]; a != nil && a.rejected != nil {
+		kept := names[:0]
+		for _, n := range names {
+			if _, exists := a.rejected[n]; !exists {
+				kept = append(kept, n)
+			}
+		}
+		names = kept
+		if !s.absences.awaits(w.typ.URL) {
+			a.rejected = nil
+		}
+	}
+	if len(names) > 0 {
+		r.feed.Absent(w.typ, names)
+	}
+}
+
+// settle counts a silent stream as taking part once it has stood for a while
+// and nothing is missing: a server that has nothing new to say to a returning
+// client need not even send headers. While something is missing, silence says
+// nothing.
+func (r *runner) settle(s *session, now time.Time) {
+	if !s.up && s.settleAt.IsZero() && now.Sub(s.opened) >= settleAfter && !r.feed.Waiting() {
+		r.setUp(s)
+	}
+}
+
+// noteStale marks all that is cached as not from the present server (C8). On
+// SotW there is nothing to remember: versions are not per resource.
+func (r *runner) noteStale() {
+	if !r.cp.cfg.Delta {
+		return
+	}
+	clear(r.stale)
+	for _, t := range r.feed.Types() {
+		r.markStale(t)
+	}
+}
+
+func (r *runner) markStale(t *resource.Type) {
+	held := r.feed.Held(t)
+	if len(held) == 0 {
+		return
+	}
+	names := make(map[string]struct{}, len(held))
+	for n := range held {
+		names[n] = struct{}{}
+	}
+	r.stale[t.URL] = names
+}

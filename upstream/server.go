@@ -1,0 +1,113 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/keepalive"
+)
+
+// channel is what is used of a *grpc.ClientConn. Tests in virtual time have one
+// without a network.
+type channel interface {
+	NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error)
+	GetState() connectivity.State
+	WaitForStateChange(ctx context.Context, from connectivity.State) bool
+	Connect()
+	Close() error
+}
+
+// server is one address of the control plane, shared by all keys.
+type server struct {
+	// Fixed after construction.
+	index    int // place among the addresses; lower is better
+	address  string
+	channel  channel
+	method   string
+	callOpts []grpc.CallOption
+	owner    *ControlPlane
+	journal  *journal
+}
+
+func newServer(index int, address string, ch channel, owner *ControlPlane) *server {
+	s := &server{
+		index: index, address: address, channel: ch, owner: owner, method: sotwMethod,
+		callOpts: []grpc.CallOption{grpc.ForceCodecV2(newCodec())},
+	}
+	variant := "sotw"
+	if owner.cfg.Delta {
+		s.method, variant = deltaMethod, "delta"
+	}
+	s.journal = newJournal(owner.cfg.Logger.With("address", address, "variant", variant))
+	return s
+}
+
+// dial makes the connection of an address, idle at first.
+func dial(address string, cfg *ControlPlaneConfig) (*grpc.ClientConn, error) {
+	options := []grpc.DialOption{
+		grpc.WithTransportCredentials(cfg.Credentials),
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.MaxReceiveBytes)), // C17
+		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
+		grpc.WithConnectParams(grpc.ConnectParams{
+			// C13, once for all keys.
+			Backoff: backoff.Config{
+				BaseDelay: cfg.Backoff.Initial, Multiplier: cfg.Backoff.Multiplier,
+				Jitter: cfg.Backoff.Jitter, MaxDelay: cfg.Backoff.Max,
+			},
+			MinConnectTimeout: cfg.ConnectTimeout,
+		}),
+	}
+	conn, err := grpc.NewClient(address, append(options, cfg.DialOptions...)...)
+	if err != nil {
+		return nil, fmt.Errorf("control plane address %q: %w", address, err)
+	}
+	return conn, nil
+}
+
+// open opens a stream. It waits while the connection is being made, and fails
+// where that has failed; see waitReady.
+func (s *server) open(ctx context.Context) (grpc.ClientStream, error) {
+	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
+	return s.channel.NewStream(ctx, desc, s.method, s.callOpts...)
+}
+
+// reachable reports whether there is a connection.
+func (s *server) reachable() bool { return s.channel.GetState() == connectivity.Ready }
+
+// waitReady waits until there is a connection. The channel itself tries again
+// with backoff; whoever waits costs nothing meanwhile.
+func (s *server) waitReady(ctx context.Context) error {
+	for {
+		state := s.channel.GetState()
+		switch state {
+		case connectivity.Ready:
+			return nil
+		case connectivity.Shutdown:
+			return errClosed
+		case connectivity.Idle:
+			s.channel.Connect()
+		}
+		if !s.channel.WaitForStateChange(ctx, state) {
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Bounds of the spread.
+const (
+	spreadPerKey = time.Millisecond
+	minSpread    = 20 * time.Millisecond
+	maxSpread    = time.Second
+)
+
+// spread is a random delay that keeps the streams of many keys from arriving at
+// once when the server is back (C13).
+func (s *server) spread() time.Duration {
+	span := time.Duration(s.owner.keys.Load()) * spreadPerKey
+	return rand.N(min(max(span, minSpread), maxSpread))
+}

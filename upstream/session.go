@@ -1,0 +1,141 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/resource"
+)
+
+// session is one stream: what was asked on it and what is still to be said.
+type session struct {
+	// Fixed after construction.
+	link   *link
+	stream grpc.ClientStream // the link's goroutine receives, the runner sends
+	cancel context.CancelCauseFunc
+	opened time.Time
+
+	// Owned by the runner.
+	node     *corev3.Node // for the first message, nil once it was sent
+	broken   bool         // sending failed: the receiver will say why
+	up       bool         // the server takes part; see runner.settle
+	settleAt time.Time    // when silence may count as taking part
+	missed   bool         // the demand was taken for another stream (C15)
+	types    map[string]*asked
+	absences absences
+}
+
+// asked is what a stream has asked for of one type.
+type asked struct {
+	typ *resource.Type
+	// wild says that the wildcard is subscribed; legacy that this was said by
+	// leaving the names out (D10).
+	wild, legacy bool
+	// names is the list of the last request, and named says that any request
+	// had one (SotW).
+	names []string
+	named bool
+	// nonce is the newest one (C2).
+	nonce string
+	// rejected are names of which an unusable copy came: they exist (C12).
+	rejected map[string]struct{}
+	// refusals counts NACKs since the last good response; nack is one that
+	// waits until nackAt.
+	refusals int
+	nack     *nack
+	nackAt   time.Time
+	// settledAt is when the frames of a large answer are taken to be complete;
+	// sweepAt when what another server left is removed. Zero if not pending.
+	settledAt, sweepAt time.Time
+}
+
+// settleAfter is how long a stream must have stood before silence can mean that
+// the server has nothing to say.
+const settleAfter = time.Second
+
+func newSession(l *link, stream grpc.ClientStream, cancel context.CancelCauseFunc) *session {
+	now := time.Now()
+	return &session{
+		link: l, stream: stream, cancel: cancel, opened: now, settleAt: now.Add(settleAfter),
+		types: make(map[string]*asked), absences: absences{after: l.server.owner.cfg.AbsentAfter},
+	}
+}
+
+// send sends one message. It may block while the server takes nothing, for the
+// send timeout at most.
+func (s *session) send(m proto.Message) {
+	if s.broken {
+		return
+	}
+	limit := s.link.server.owner.cfg.SendTimeout
+	watchdog := time.AfterFunc(limit, func() {
+		s.cancel(fmt.Errorf("the server took no request for %v", limit))
+	})
+	err := s.stream.SendMsg(m)
+	watchdog.Stop()
+	s.broken = err != nil // the receiver is told why
+}
+
+// takeNode returns the node once: it goes into the first message (C1).
+func (s *session) takeNode() *corev3.Node {
+	n := s.node
+	s.node = nil
+	return n
+}
+
+// request sends a subscription or an answer. nonce and refusal are those of the
+// answer; a subscription has none on delta (C6) and repeats the newest on SotW
+// (C2).
+func (s *session) request(a *asked, m message) {
+	if s.link.server.owner.cfg.Delta {
+		s.send(m.delta(a, s.takeNode()))
+	} else {
+		s.send(m.sotw(a, s.takeNode()))
+	}
+}
+
+// flush sends a NACK that waits, so that nothing overtakes it (C3).
+func (s *session) flush(a *asked) {
+	if n := a.nack; n != nil {
+		a.nack, a.nackAt = nil, time.Time{}
+		s.request(a, message{version: n.version, nonce: n.nonce, refusal: n.status})
+	}
+}
+
+// next is when the session needs a look, zero for never.
+func (s *session) next() time.Time {
+	at := s.absences.next()
+	sooner := func(t time.Time) {
+		if !t.IsZero() && (at.IsZero() || t.Before(at)) {
+			at = t
+		}
+	}
+	sooner(s.settleAt)
+	for _, a := range s.types {
+		sooner(a.nackAt)
+		sooner(a.settledAt)
+		sooner(a.sweepAt)
+	}
+	return at
+}
+
+// due reports whether *at has come, and clears it if so.
+func due(at *time.Time, now time.Time) bool {
+	if at.IsZero() || at.After(now) {
+		return false
+	}
+	*at = time.Time{}
+	return true
+}
+
+// nack is a refusal that is to be sent.
+type nack struct {
+	nonce, version string
+	status         *statuspb.Status
+}
