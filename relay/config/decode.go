@@ -32,7 +32,10 @@ type decoder struct {
 	lines    []string
 	places   map[string]place // by path
 	problems []Problem
-	unread   bool // the file could not be read as YAML, so all fields have their defaults
+
+	withoutOrigin bool // no origin is needed
+
+	unread bool // the file could not be read as YAML, so all fields have their defaults
 }
 
 // decodeFile sets in cfg what the file says.

@@ -42,7 +42,7 @@ func (d *decoder) decodeEnv(env []string, cfg *Config) {
 		path, ok := names[name]
 		switch {
 		case ok:
-			d.places[path] = at
+			d.override(path, at)
 			if err := setField(cfg, path, value); err != nil {
 				d.fail(at, path, "got %q, %s", shorten(value), err)
 			}

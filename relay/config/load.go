@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -22,6 +23,8 @@ type Input struct {
 	Env []string
 	// Flags are set in order.
 	Flags []Flag
+	// WithoutOrigin says that no origin is needed, and none is looked at.
+	WithoutOrigin bool
 }
 
 // Flag is a field that a flag of the command line sets.
@@ -51,6 +54,7 @@ func Load(in Input) (*Config, error) {
 	}
 	d.decodeEnv(in.Env, cfg)
 	d.decodeFlags(in.Flags, cfg)
+	d.withoutOrigin = in.WithoutOrigin
 	d.check(cfg)
 	if err := d.err(); err != nil {
 		return nil, err
@@ -107,20 +111,21 @@ func (d *decoder) err() error {
 func (d *decoder) decodeFlags(flags []Flag, cfg *Config) {
 	for _, f := range flags {
 		at := place{source: f.Name}
-		d.places[f.Field] = at
+		d.override(f.Field, at)
 		if f.Field == "aggregation.rules" {
 			cfg.Aggregation.Rules = []aggregation.Rule{{Name: strings.TrimLeft(f.Name, "-"), Key: f.Value}}
-			for path := range d.places {
-				if strings.HasPrefix(path, f.Field+"[") {
-					delete(d.places, path) // of rules that are gone
-				}
-			}
 			continue
 		}
 		if err := setField(cfg, f.Field, f.Value); err != nil {
 			d.fail(at, f.Field, "got %q, %s", shorten(f.Value), err)
 		}
 	}
+}
+
+// override notes that a field is set anew, which ends whatever was in it.
+func (d *decoder) override(path string, at place) {
+	maps.DeleteFunc(d.places, func(old string, _ place) bool { return within(old, path) })
+	d.places[path] = at
 }
 
 // setField sets a field by its path.

@@ -95,6 +95,9 @@ func (d *decoder) checkListen(cfg *Config) {
 }
 
 func (d *decoder) checkOrigin(cfg *Config) {
+	if d.withoutOrigin {
+		return
+	}
 	o := cfg.Origin
 	switch {
 	case len(o.Addresses) > 0 && o.Directory != "":

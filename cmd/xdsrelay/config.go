@@ -1,0 +1,44 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"xdsrelay/relay/config"
+)
+
+// newConfigCmd shows what can be configured.
+func (a *app) newConfigCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Show what can be configured",
+		Args:  cobra.NoArgs,
+		RunE:  func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+	}
+	cmd.AddCommand(&cobra.Command{
+		Use:   "default",
+		Short: "Print a configuration file with all fields, commented, at their defaults",
+		Args:  cobra.NoArgs,
+		RunE: a.action(func(*cobra.Command) error {
+			_, err := fmt.Fprint(a.stdout, config.DefaultYAML())
+			return err
+		}),
+	}, &cobra.Command{
+		Use:   "env",
+		Short: "List the environment variables and the fields they set",
+		Args:  cobra.NoArgs,
+		RunE: a.action(func(*cobra.Command) error {
+			names := config.EnvNames()
+			w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
+			for _, name := range slices.Sorted(maps.Keys(names)) {
+				fmt.Fprintf(w, "%s\t%s\n", name, names[name])
+			}
+			return w.Flush()
+		}),
+	})
+	return cmd
+}

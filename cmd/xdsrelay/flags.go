@@ -1,0 +1,77 @@
+package main
+
+import (
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+
+	"xdsrelay/relay/config"
+)
+
+// setting is a flag that sets a field of the configuration.
+type setting struct{ name, field, value, help string }
+
+// settings are the flags of run and check for a quick start without a file. The
+// values are texts, so that a mistake is told in the words of the configuration.
+var settings = []setting{
+	{"listen", "listen.address", "ADDR", "where xDS clients connect, as host:port"},
+	{"upstream", "origin", "ADDR|DIR", "the control plane, as host:port (several with commas), or a directory of resources"},
+	{"upstream-variant", "origin.variant", "sotw|delta", "the variant of xDS spoken with the control plane"},
+	{"key", "aggregation.rules", "CEL", "the expression over node and peer that groups clients, in place of all rules"},
+	{"admin", "admin.address", "ADDR", "where the admin HTTP port listens; empty turns it off"},
+	{"linger", "cache.linger", "DURATION", "how long what no client wants any more stays subscribed"},
+	{"log-level", "log.level", "LEVEL", "debug, info, warn or error"},
+}
+
+// addSettings adds the flags for the configuration to a command.
+func addSettings(flags *pflag.FlagSet) {
+	for _, s := range settings {
+		flags.String(s.name, "", "`"+s.value+"`: "+s.help)
+	}
+	flags.Bool("plaintext", false, "allow --listen on more than loopback although the port has no TLS yet")
+}
+
+// readSettings gives those flags that were used.
+func readSettings(flags *pflag.FlagSet) []config.Flag {
+	var out []config.Flag
+	for _, s := range settings {
+		f := flags.Lookup(s.name)
+		switch {
+		case f == nil || !f.Changed:
+		case s.name == "upstream":
+			out = append(out, readUpstream(f.Value.String())...)
+		default:
+			out = append(out, config.Flag{Name: "--" + s.name, Field: s.field, Value: f.Value.String()})
+		}
+	}
+	if f := flags.Lookup("plaintext"); f != nil && f.Changed {
+		out = append(out, config.Flag{Name: "--plaintext", Field: "listen.plaintext", Value: f.Value.String()})
+	}
+	return out
+}
+
+// readUpstream tells a directory from addresses, and takes back what a file says
+// of the other.
+func readUpstream(value string) []config.Flag {
+	addresses, directory := value, ""
+	if isDirectory(value) {
+		addresses, directory = "", value
+	}
+	const name = "--upstream"
+	return []config.Flag{
+		{Name: name, Field: "origin.addresses", Value: addresses},
+		{Name: name, Field: "origin.directory", Value: directory},
+		{Name: name, Field: "origin.watched_directory", Value: ""},
+	}
+}
+
+// isDirectory tells whether a text names a directory, or a place where one would
+// have to be.
+func isDirectory(value string) bool {
+	if info, err := os.Stat(value); err == nil {
+		return info.IsDir()
+	}
+	isTarget := strings.HasPrefix(value, "unix:") || strings.HasPrefix(value, "dns:")
+	return strings.ContainsRune(value, '/') && !isTarget && !strings.Contains(value, "://")
+}

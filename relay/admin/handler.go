@@ -1,0 +1,150 @@
+// Package admin is the HTTP interface for operators: health, readiness, metrics,
+// profiles, and the state of keys and streams, as tables for people and as JSON
+// for programs. It only reads, and answers nothing but GET.
+package admin
+
+import (
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"net/netip"
+	"strings"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+)
+
+// Config is where the handler gets what it shows. All fields are required, and
+// all functions are called concurrently.
+type Config struct {
+	// Title names node and version on the index page.
+	Title string
+	// Ready returns nil, or why the node should get no clients now.
+	Ready func() error
+	// Keys, Streams and Origin describe the state as it is now.
+	Keys    func() []cache.GroupInfo
+	Streams func() []fanout.StreamInfo
+	Origin  func() OriginInfo
+	// Check recomputes the state and returns a sentence for each contradiction.
+	Check func() []string
+	// Metrics is what /metrics shows.
+	Metrics prometheus.Gatherer
+}
+
+// OriginInfo describes where configuration comes from.
+type OriginInfo struct {
+	Kind     string   `json:"kind"`              // "control plane" or "directory"
+	Where    []string `json:"where"`             // addresses, or the directory
+	Variant  string   `json:"variant,omitempty"` // of a control plane
+	Problems []string `json:"problems"`          // what is wrong with files of a directory
+}
+
+// page is one endpoint, as the index lists it.
+type page struct {
+	path    string // a pattern of http.ServeMux without the method
+	link    string // where the index points; empty for path
+	text    string
+	handler http.HandlerFunc
+}
+
+// pages are all endpoints.
+func pages(cfg Config) []page {
+	return []page{
+		{"/healthz", "", "answers 200 while the process lives", cfg.healthz},
+		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise", cfg.readyz},
+		{"/metrics", "", "metrics in the Prometheus format", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}).ServeHTTP},
+		{"/debug/keys", "", "the aggregation keys: upstream state and tables (?key=)", cfg.keys},
+		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
+		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origin},
+		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check},
+		{"/debug/pprof/", "", "profiles of the process, for go tool pprof", pprof.Index},
+		{"/debug/pprof/cmdline", "", "the command line", pprof.Cmdline},
+		{"/debug/pprof/profile", "/debug/pprof/profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
+		{"/debug/pprof/symbol", "", "the function names of program counters", pprof.Symbol},
+		{"/debug/pprof/trace", "/debug/pprof/trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
+	}
+}
+
+// Handler serves the admin endpoints.
+func Handler(cfg Config) http.Handler {
+	mux := http.NewServeMux()
+	all := pages(cfg)
+	for _, p := range all {
+		mux.HandleFunc("GET "+p.path, p.handler) // GET stands for HEAD too; others get a 405
+	}
+	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
+	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
+	return guard(mux)
+}
+
+// guard sets what keeps a browser from doing more with the pages than show them.
+// It answers requests only for addresses and localhost: a web site whose name
+// was made to point at this machine could otherwise read everything here through
+// its visitor's browser.
+func guard(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := w.Header()
+		h.Set("Cache-Control", "no-store")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		if !isAddress(r.Host) {
+			http.Error(w, "the Host header has to be an IP address or localhost", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isAddress tells whether a Host header is localhost or an IP address.
+func isAddress(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	if host == "localhost" {
+		return true
+	}
+	_, err = netip.ParseAddr(host)
+	return err == nil
+}
+
+func (cfg Config) healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }
+
+func (cfg Config) readyz(w http.ResponseWriter, _ *http.Request) {
+	if err := cfg.Ready(); err != nil {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		w.WriteHeader(http.StatusServiceUnavailable)
+		writeText(w, "not ready: "+printable(err.Error())+"\n")
+		return
+	}
+	writeText(w, "ok\n")
+}
+
+func (cfg Config) check(w http.ResponseWriter, r *http.Request) {
+	wrong := append([]string{}, cfg.Check()...)
+	status := http.StatusOK
+	if len(wrong) > 0 {
+		status = http.StatusInternalServerError
+	}
+	if wantsJSON(r) {
+		writeJSON(w, status, struct {
+			OK       bool     `json:"ok"`
+			Problems []string `json:"problems"`
+		}{len(wrong) == 0, wrong})
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	if len(wrong) == 0 {
+		writeText(w, "ok\n")
+	}
+	for _, sentence := range wrong {
+		writeText(w, printable(sentence)+"\n")
+	}
+}

@@ -1,0 +1,48 @@
+package admin
+
+import (
+	"html/template"
+	"net/http"
+)
+
+// indexPage lists the endpoints. It needs nothing from elsewhere.
+var indexPage = template.Must(template.New("index").Parse(`<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<title>{{.Title}}</title>
+<style>
+body { font: 15px/1.5 system-ui, sans-serif; margin: 2em auto; max-width: 60em; padding: 0 1em; color-scheme: light dark; }
+td { padding: .15em 1.5em .15em 0; vertical-align: top; }
+a { font-family: ui-monospace, monospace; }
+</style>
+</head>
+<body>
+<h1>{{.Title}}</h1>
+<table>
+{{range .Pages}}<tr><td><a href="{{.Link}}">{{.Path}}</a></td><td>{{.Text}}</td></tr>
+{{end}}</table>
+<p>The pages of <code>/debug/</code> that show state are JSON with <a href="/debug/keys?format=json">?format=json</a> or <code>Accept: application/json</code>.</p>
+</body>
+</html>
+`))
+
+// index answers with the list of pages.
+func index(title string, all []page) http.HandlerFunc {
+	type entry struct{ Path, Link, Text string }
+	data := struct {
+		Title string
+		Pages []entry
+	}{Title: title}
+	for _, p := range all {
+		link := p.link
+		if link == "" {
+			link = p.path
+		}
+		data.Pages = append(data.Pages, entry{p.path, link, p.text})
+	}
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/html; charset=utf-8")
+		_ = indexPage.Execute(w, data) // fails only where the client has gone
+	}
+}

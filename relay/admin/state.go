@@ -1,0 +1,134 @@
+package admin
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+)
+
+// keys shows the aggregation keys: a line for each of their types.
+func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
+	groups := keep(cfg.Keys(), func(g cache.GroupInfo) bool { return matches(r, "key", g.Key) })
+	if wantsJSON(r) {
+		writeJSON(w, http.StatusOK, groups)
+		return
+	}
+	rows := [][]string{{"KEY", "CLIENTS", "UPSTREAM", "FOR", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
+	for _, g := range groups {
+		head := []string{g.Key, strconv.Itoa(g.Clients), upstreamState(g), age(g.Since)}
+		if len(g.Tables) == 0 {
+			rows = append(rows, append(head, "", "", "", "", "", "", "", "", g.Error))
+		}
+		for _, t := range g.Tables {
+			wanted := strconv.Itoa(t.Names)
+			if t.Wildcard {
+				wanted = "*"
+				if t.Names > 0 {
+					wanted += "+" + strconv.Itoa(t.Names)
+				}
+			}
+			rows = append(rows, append(slices.Clone(head), shortType(t.TypeURL), t.Version, strconv.FormatUint(t.Generation, 10),
+				strconv.Itoa(t.Resources), wanted, strconv.Itoa(t.Subscriptions), strconv.Itoa(t.Watchers), strconv.FormatInt(t.Bytes, 10), g.Error))
+		}
+	}
+	table(w, rows)
+}
+
+func upstreamState(g cache.GroupInfo) string {
+	switch {
+	case g.Idle:
+		return "idle"
+	case g.Connected:
+		return "connected"
+	}
+	return "down"
+}
+
+// streams shows the clients: a line for each of their types.
+func (cfg Config) streams(w http.ResponseWriter, r *http.Request) {
+	streams := keep(cfg.Streams(), func(s fanout.StreamInfo) bool {
+		state := r.URL.Query().Get("state")
+		return matches(r, "key", s.Key) && matches(r, "node", s.NodeID) &&
+			(state == "" || slices.ContainsFunc(s.Types, func(t fanout.TypeInfo) bool { return string(t.State) == state }))
+	})
+	slices.SortFunc(streams, func(a, b fanout.StreamInfo) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.NodeID, b.NodeID), cmp.Compare(a.Peer, b.Peer), a.Since.Compare(b.Since))
+	})
+	if wantsJSON(r) {
+		writeJSON(w, http.StatusOK, streams)
+		return
+	}
+	rows := [][]string{{"NODE", "PEER", "KEY", "VARIANT", "SERVICE", "FOR", "TYPE", "STATE", "SENT", "ACKED", "NEWEST", "NAMES", "VERSION", "ACKS", "NACKS", "LAST NACK"}}
+	for _, s := range streams {
+		head := []string{s.NodeID, s.Peer, s.Key, s.Variant, s.Service, age(s.Since)}
+		if len(s.Types) == 0 {
+			rows = append(rows, append(head, "", "", "", "", "", "", "", "", "", ""))
+		}
+		for _, t := range s.Types {
+			names, nack := strconv.Itoa(t.Names), ""
+			if t.Wildcard {
+				names = "*"
+			}
+			if t.LastNack != nil {
+				nack = t.LastNack.Message
+			}
+			rows = append(rows, append(slices.Clone(head), shortType(t.TypeURL), string(t.State),
+				strconv.FormatUint(t.Sent, 10), strconv.FormatUint(t.Acked, 10), strconv.FormatUint(t.Head, 10), names, t.Version,
+				strconv.FormatUint(uint64(t.Acks), 10), strconv.FormatUint(uint64(t.Nacks), 10), nack))
+		}
+	}
+	table(w, rows)
+}
+
+// origin shows where configuration comes from.
+func (cfg Config) origin(w http.ResponseWriter, r *http.Request) {
+	o := cfg.Origin()
+	o.Problems = append([]string{}, o.Problems...)
+	if wantsJSON(r) {
+		writeJSON(w, http.StatusOK, o)
+		return
+	}
+	rows := [][]string{{"KIND", "WHERE", "VARIANT"}, {o.Kind, strings.Join(o.Where, ", "), o.Variant}}
+	for _, problem := range o.Problems {
+		rows = append(rows, []string{""}, []string{problem})
+	}
+	table(w, rows)
+}
+
+// keep returns those that fulfil a condition; never nil, for JSON.
+func keep[T any](all []T, wanted func(T) bool) []T {
+	out := make([]T, 0, len(all))
+	for _, one := range all {
+		if wanted(one) {
+			out = append(out, one)
+		}
+	}
+	return out
+}
+
+// matches tells whether a query parameter is missing or is this value.
+func matches(r *http.Request, parameter, value string) bool {
+	wanted := r.URL.Query().Get(parameter)
+	return wanted == "" || wanted == value
+}
+
+// shortType is the last part of a type URL; JSON has the whole.
+func shortType(url string) string { return url[strings.LastIndexAny(url, "./")+1:] }
+
+// age is the time since, in a form for people.
+func age(since time.Time) string {
+	if since.IsZero() {
+		return ""
+	}
+	d := time.Since(since)
+	if d > time.Second {
+		return d.Round(time.Second).String()
+	}
+	return d.Round(time.Millisecond).String()
+}

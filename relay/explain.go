@@ -1,0 +1,83 @@
+package relay
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/config"
+)
+
+// KeyExplanation says which rule gives a client its aggregation key. Its String
+// is a table for a terminal.
+type KeyExplanation struct{ aggregation.Explanation }
+
+// ExplainKey works out the key of a client by the rules of a configuration. node
+// is the client's Node in JSON, or a bootstrap that holds one; peer is an
+// [aggregation.Peer] in JSON, empty for a client that proved nothing.
+func ExplainKey(cfg config.Aggregation, node, peer []byte, version string) (KeyExplanation, error) {
+	rules, err := aggregation.Compile(cfg.Rules, aggregation.Options{UserAgentVersion: version})
+	if err != nil {
+		return KeyExplanation{}, err
+	}
+	parsed, err := aggregation.ParseNodeJSON(node)
+	if err != nil {
+		return KeyExplanation{}, err
+	}
+	var claimed aggregation.Peer
+	if len(peer) > 0 {
+		d := json.NewDecoder(bytes.NewReader(peer))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&claimed); err != nil {
+			return KeyExplanation{}, fmt.Errorf("peer file: %w", err)
+		}
+		if _, err := d.Token(); err != io.EOF { //nolint:errorlint // as documented
+			return KeyExplanation{}, fmt.Errorf("peer file: more than one JSON value")
+		}
+	}
+	return KeyExplanation{rules.Explain(parsed, claimed)}, nil
+}
+
+// Refused tells whether the client gets no key.
+func (ex KeyExplanation) Refused() bool { return ex.Refusal != nil }
+
+// MarshalJSON gives the key or the refusal, and what became of each rule.
+func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
+	type ruleJSON struct {
+		Rule    string   `json:"rule"`
+		Outcome string   `json:"outcome"`
+		Match   string   `json:"match"`
+		Key     string   `json:"key"`
+		Passes  []string `json:"passes"`
+	}
+	type refusalJSON struct {
+		Code   string `json:"code"`
+		Reason string `json:"reason"`
+		Rule   string `json:"rule,omitempty"`
+		Detail string `json:"detail"`
+	}
+	var out struct {
+		Key     string          `json:"key,omitempty"`
+		Rule    string          `json:"rule,omitempty"`
+		Node    json.RawMessage `json:"upstream_node,omitempty"`
+		Refusal *refusalJSON    `json:"refused,omitempty"`
+		Rules   []ruleJSON      `json:"rules"`
+	}
+	for _, r := range ex.Rules {
+		out.Rules = append(out.Rules, ruleJSON{r.Rule, string(r.Outcome), r.Match, r.Key, append([]string{}, r.Passes...)})
+	}
+	if r := ex.Refusal; r != nil {
+		out.Refusal = &refusalJSON{r.Code().String(), string(r.Reason), r.Rule, r.Detail}
+		return json.Marshal(out)
+	}
+	node, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(ex.Result.Node)
+	if err != nil {
+		return nil, err
+	}
+	out.Key, out.Rule, out.Node = string(ex.Result.Key), ex.Result.Rule, node
+	return json.Marshal(out)
+}

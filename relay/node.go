@@ -1,0 +1,237 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"sync/atomic"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/reflection"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/config"
+)
+
+// Options are what a node needs beside its configuration.
+type Options struct {
+	// Version is the program's, shown to control planes and operators. Empty
+	// means "dev".
+	Version string
+	// Logger is told what happens; nil means nothing is logged.
+	Logger *slog.Logger
+}
+
+// Node is one relay node. All methods are safe for concurrent use.
+type Node struct {
+	// Fixed after construction.
+	cfg      *config.Config
+	name     string
+	version  string
+	log      *slog.Logger
+	metrics  *telemetry
+	rules    *aggregation.Rules
+	origin   origin
+	describe func() admin.OriginInfo
+	pool     *fanout.Pool
+	cache    *cache.Cache
+	fanout   *fanout.Server
+	grpc     *grpc.Server
+	health   *health.Server
+	listener net.Listener
+	admin    net.Listener // nil if off
+	http     *http.Server // nil if off
+
+	state atomic.Int32
+}
+
+// The states of a node, in their order.
+const (
+	starting int32 = iota
+	serving
+	draining
+)
+
+// New makes a node and binds its ports; [Node.Run] serves on them. A Node that is
+// not to serve after all is released by Run with a context that has ended. The
+// configuration is checked, and must not be changed afterwards. Where it is
+// wrong the error is a [*config.Error].
+func New(cfg *config.Config, opts Options) (*Node, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger}
+	if n.log == nil {
+		n.log = slog.New(slog.DiscardHandler)
+	}
+	if err := n.build(); err != nil {
+		n.release()
+		return nil, err
+	}
+	return n, nil
+}
+
+// build makes the parts, each from those before it.
+func (n *Node) build() (err error) {
+	if n.name, err = nodeName(n.cfg.Node); err != nil {
+		return err
+	}
+	if n.rules, err = aggregation.Compile(n.cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: n.version}); err != nil {
+		return err
+	}
+	if n.metrics, err = newTelemetry(n.version); err != nil {
+		return err
+	}
+	if n.origin, n.describe, err = newOrigin(n.cfg.Origin, n.metrics.meter, n.log); err != nil {
+		return err
+	}
+	n.pool = fanout.NewPool(0)
+	c := n.cfg.Cache
+	n.cache, err = cache.New(cache.Config{
+		Run: n.origin.Run, Wake: n.pool.Wake, Tombstones: c.Tombstones,
+		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
+	})
+	if err != nil {
+		return err
+	}
+	if err := n.metrics.observe(n.cache, n.version); err != nil {
+		return err
+	}
+	if err := n.buildServer(); err != nil {
+		return err
+	}
+	return n.listen()
+}
+
+// orNone says "none" as the parts do, for which 0 stands for the default.
+func orNone[T ~int64](v T) T {
+	if v == 0 {
+		return -1
+	}
+	return v
+}
+
+func (n *Node) buildServer() (err error) {
+	l := n.cfg.Listen
+	n.fanout, err = fanout.New(fanout.Config{
+		Cache: n.cache, Pool: n.pool, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name,
+		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
+		MaxReceiveBytes: int(l.MaxReceiveSize), MaxNames: l.MaxNames, BodyBytes: int64(n.cfg.Cache.BodiesSize),
+		Meter: n.metrics.meter, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	// The handlers of streams use the cache, so stopping waits for them.
+	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), grpc.WaitForHandlers(true))...)
+	n.fanout.Register(n.grpc)
+	n.health = health.NewServer()
+	healthpb.RegisterHealthServer(n.grpc, n.health)
+	reflection.Register(n.grpc)
+	for service := range n.grpc.GetServiceInfo() {
+		n.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
+	}
+	return nil
+}
+
+// listen binds the ports.
+func (n *Node) listen() (err error) {
+	if n.listener, err = bind("listen.address", n.cfg.Listen.Address); err != nil {
+		return err
+	}
+	if n.cfg.Admin.Address == "" {
+		return nil
+	}
+	if n.admin, err = bind("admin.address", n.cfg.Admin.Address); err != nil {
+		return err
+	}
+	n.http = admin.NewServer(admin.Handler(admin.Config{
+		Title:   "xdsrelay " + n.version + " on " + n.name,
+		Ready:   n.Ready,
+		Keys:    n.cache.Snapshot,
+		Streams: n.fanout.Streams,
+		Origin:  n.describe,
+		Check:   n.Check,
+		Metrics: n.metrics.registry,
+	}), n.log)
+	return nil
+}
+
+func bind(field, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return l, nil
+}
+
+func nodeName(cfg config.Node) (string, error) {
+	if cfg.Name != "" {
+		return cfg.Name, nil
+	}
+	name, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("node.name is empty, and the host has no name: %w", err)
+	}
+	return name, nil
+}
+
+// Addr is the address of the xDS port, with the real port.
+func (n *Node) Addr() string { return n.listener.Addr().String() }
+
+// AdminAddr is the address of the admin port, with the real port; empty if off.
+func (n *Node) AdminAddr() string {
+	if n.admin == nil {
+		return ""
+	}
+	return n.admin.Addr().String()
+}
+
+// Ready returns nil while the node should get clients, and why not otherwise:
+// before it serves, once it drains, and while there are keys with clients, but
+// for none of them the origin can be reached and none has any state (K12). A
+// node without clients is ready: it cannot know better.
+func (n *Node) Ready() error {
+	switch n.state.Load() {
+	case starting:
+		return errors.New("starting")
+	case draining:
+		return errors.New("draining")
+	}
+	empty := ""
+	for _, k := range n.cache.Snapshot() {
+		if k.Clients == 0 {
+			continue
+		}
+		if k.Connected || k.Error == "" {
+			return nil
+		}
+		for _, t := range k.Tables {
+			if t.Generation > 0 {
+				return nil
+			}
+		}
+		empty = k.Error
+	}
+	if empty != "" {
+		return fmt.Errorf("no key has any state: %s", empty)
+	}
+	return nil
+}
+
+// Check cross-checks the state of cache and streams. It returns a sentence for
+// each contradiction, and costs as much as all that is held.
+func (n *Node) Check() []string {
+	return append(n.cache.Check(), n.fanout.Check()...)
+}

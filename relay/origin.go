@@ -1,0 +1,86 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"maps"
+	"slices"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/config"
+	"xdsrelay/upstream"
+)
+
+// origin is where configuration comes from: an [upstream.ControlPlane] or an
+// [upstream.Directory].
+type origin interface {
+	// Run keeps a key's feed in step until ctx ends.
+	Run(ctx context.Context, f *cache.Feed)
+	// Close ends what all keys share. No Run goes on any more.
+	Close()
+}
+
+// newOrigin makes the origin that cfg names.
+func newOrigin(cfg config.Origin, meter metric.Meter, log *slog.Logger) (origin, func() admin.OriginInfo, error) {
+	if cfg.Directory != "" {
+		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
+			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Meter: meter, Logger: log,
+		})
+		if err != nil {
+			return nil, nil, err
+		}
+		return d, func() admin.OriginInfo { return describeDirectory(cfg, d) }, nil
+	}
+	form := upstream.WildcardLegacy
+	if cfg.WildcardForm == config.WildcardStar {
+		form = upstream.WildcardStar
+	}
+	jitter := cfg.Backoff.Jitter
+	if jitter == 0 {
+		jitter = -1 // none; 0 would stand for the default
+	}
+	c, err := upstream.NewControlPlane(upstream.ControlPlaneConfig{
+		Addresses:        cfg.Addresses,
+		Delta:            cfg.Variant == config.Delta,
+		Wildcard:         form,
+		MaxReceiveBytes:  int(cfg.MaxReceiveSize),
+		KeepaliveTime:    cfg.Keepalive,
+		KeepaliveTimeout: cfg.KeepaliveTimeout,
+		ConnectTimeout:   cfg.ConnectTimeout,
+		SendTimeout:      cfg.SendTimeout,
+		AbsentAfter:      cfg.AbsentAfter,
+		Backoff: upstream.Backoff{
+			Initial: cfg.Backoff.Initial, Multiplier: cfg.Backoff.Multiplier, Jitter: jitter, Max: cfg.Backoff.Max,
+		},
+		Meter:  meter,
+		Logger: log,
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return c, func() admin.OriginInfo {
+		return admin.OriginInfo{Kind: "control plane", Where: cfg.Addresses, Variant: string(cfg.Variant)}
+	}, nil
+}
+
+func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInfo {
+	info := admin.OriginInfo{Kind: "directory", Where: []string{cfg.Directory}}
+	errs := d.Errors()
+	for _, path := range slices.Sorted(maps.Keys(errs)) {
+		info.Problems = append(info.Problems, errs[path].Error())
+	}
+	return info
+}
+
+// CheckOrigin finds out what can be known of an origin without serving from it:
+// everything that is wrong with the files of a directory. The origin is otherwise
+// not contacted.
+func CheckOrigin(cfg config.Origin) error {
+	if cfg.Directory == "" {
+		return nil
+	}
+	return upstream.CheckDirectory(cfg.Directory)
+}

@@ -1,0 +1,124 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Run serves until ctx ends, then sends the clients away over the drain time and
+// stops everything that the node has started. It returns nil after such an end,
+// whatever the clients did, and an error if serving failed. Run is called once.
+func (n *Node) Run(ctx context.Context) error {
+	defer n.release()
+	if ctx.Err() != nil {
+		return nil
+	}
+	failed := make(chan error, 2)
+	var servers sync.WaitGroup
+	servers.Go(func() {
+		if err := n.grpc.Serve(n.listener); err != nil {
+			failed <- fmt.Errorf("xDS port %s: %w", n.Addr(), err)
+		}
+	})
+	if n.http != nil {
+		servers.Go(func() {
+			if err := n.http.Serve(n.admin); !errors.Is(err, http.ErrServerClosed) {
+				failed <- fmt.Errorf("admin port %s: %w", n.AdminAddr(), err)
+			}
+		})
+	}
+	n.state.Store(serving)
+	o := n.describe()
+	n.log.Info("serving", "xds", n.Addr(), "admin", n.AdminAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
+		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
+
+	var err error
+	select {
+	case <-ctx.Done():
+		n.drain()
+	case err = <-failed:
+		n.log.Error("cannot serve any more", "error", err)
+	}
+	n.state.Store(draining)
+	n.release()
+	servers.Wait()
+	if err == nil {
+		n.log.Info("stopped")
+	}
+	return err
+}
+
+// drain sends the clients away: no new streams, the live ones ended a few at a
+// time, and then the connections. It takes the drain time and grace at most.
+func (n *Node) drain() {
+	n.state.Store(draining)
+	n.health.Shutdown()
+	d := n.cfg.Drain
+	n.log.Info("draining", "streams", len(n.fanout.Streams()), "over", d.Time)
+	// The background: the context that ended is the reason for all this.
+	ctx, cancel := context.WithTimeout(context.Background(), d.Time+d.Grace)
+	defer cancel()
+	if err := n.fanout.Drain(ctx, d.Time); err != nil {
+		n.log.Warn("streams are left after the drain time and are cut off", "streams", len(n.fanout.Streams()))
+		return
+	}
+	// What is left, such as someone who watches the health service, gets the grace
+	// time after a GOAWAY.
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		n.grpc.GracefulStop()
+	}()
+	timer := time.NewTimer(d.Grace)
+	defer timer.Stop()
+	select {
+	case <-stopped:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+	n.grpc.Stop()
+	<-stopped
+}
+
+// release ends at once all that there is of the node, in the order in which the
+// parts use one another. It may be called again, and on a node half made.
+func (n *Node) release() {
+	if n.grpc != nil {
+		n.grpc.Stop()
+	}
+	if n.listener != nil {
+		_ = n.listener.Close() // the server has closed it if it ever served
+	}
+	if n.cache != nil {
+		n.cache.Close()
+	}
+	if n.pool != nil {
+		n.pool.Close()
+	}
+	if n.origin != nil {
+		n.origin.Close()
+	}
+	n.releaseAdmin()
+	if n.metrics != nil {
+		_ = n.metrics.provider.Shutdown(context.Background()) // there is nothing to send
+	}
+}
+
+// releaseAdmin lets requests that run end, for a moment.
+func (n *Node) releaseAdmin() {
+	if n.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if n.http.Shutdown(ctx) != nil {
+			_ = n.http.Close()
+		}
+	}
+	if n.admin != nil {
+		_ = n.admin.Close() // the server has closed it if it ever served
+	}
+}
