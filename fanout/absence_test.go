@@ -1,0 +1,182 @@
+package fanout
+
+import (
+	"testing"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// B25, B26: what exists is sent without waiting for what does not, which is
+// sent when it appears.
+func TestMissingNamesDelayNothing(t *testing.T) {
+	each(t, eds, func(t *testing.T, v xdstest.Variant) {
+		w := newWorld(t)
+		s := w.conn.Open(v)
+		s.Subscribe(eds, "a", "missing")
+		w.asked(eds, "a", "missing")
+		w.change(eds, nil, endpoints("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.change(eds, nil, endpoints("missing", 1))
+		has(t, s.Recv(t), "missing")
+	})
+}
+
+// B34, D5: a delta client is told promptly what does not exist, once, and gets
+// it when it appears; a SotW client hears nothing.
+func TestAbsentNames(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(eds, "z")
+		w.asked(eds, "z")
+		s.Quiet(t, short) // K13
+		w.absent(eds, "z")
+		late := w.open(delta)
+		if delta {
+			s.Ack(hasRemoved(t, s.Recv(t), []string{"z"}))
+			late.Subscribe(eds, "z")
+			late.Ack(hasRemoved(t, late.Recv(t), []string{"z"})) // known by now
+		} else {
+			late.Subscribe(eds, "z")
+		}
+		w.absent(eds, "z")
+		s.Quiet(t, short)
+		late.Quiet(t, short)
+		w.change(eds, nil, endpoints("z", 1))
+		has(t, s.Recv(t), "z")
+		has(t, late.Recv(t), "z")
+	})
+}
+
+// B32, D6: for a type without full state SotW cannot say that a resource is
+// gone, and says nothing; a full-state type is sent without it.
+func TestSotWRemovals(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(false)
+	s.Subscribe(rds, "r", "s")
+	w.asked(rds, "r", "s")
+	w.change(rds, nil, route("r", "a"), route("s", "a"))
+	s.Ack(has(t, s.Recv(t), "r", "s"))
+	w.change(rds, []string{"r"})
+	s.Quiet(t, short)
+	w.change(rds, nil, route("s", "b"))
+	s.Ack(has(t, s.Recv(t), "s"))
+	s.Subscribe(lds, "x", "y")
+	w.asked(lds, "x", "y")
+	w.change(lds, nil, listener("x", 1), listener("y", 1))
+	s.Ack(has(t, s.Recv(t), "x", "y"))
+	w.change(lds, []string{"x"})
+	s.Ack(has(t, s.Recv(t), "y"))
+	w.change(lds, []string{"y"})
+	s.Ack(has(t, s.Recv(t)))
+	late := w.open(false)
+	late.Subscribe(rds, "r", "s")
+	has(t, late.Recv(t), "s")
+}
+
+// B33: a removal is told to those who hold or name the resource, not to others.
+func TestDeltaRemovals(t *testing.T) {
+	w := newWorld(t)
+	byName, byWildcard, other := w.open(true), w.open(true), w.open(true)
+	byName.Subscribe(cds, "a")
+	other.Subscribe(cds, "b")
+	byWildcard.Subscribe(cds)
+	w.asked(cds, "*", "a", "b")
+	w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
+	byName.Ack(has(t, byName.Recv(t), "a"))
+	other.Ack(has(t, other.Recv(t), "b"))
+	byWildcard.Ack(has(t, byWildcard.Recv(t), "a", "b"))
+	w.change(cds, []string{"a"})
+	byName.Ack(hasRemoved(t, byName.Recv(t), []string{"a"}))
+	byWildcard.Ack(hasRemoved(t, byWildcard.Recv(t), []string{"a"}))
+	other.Quiet(t, short)
+	// B29: removed and made anew between two frames is one entry.
+	byWildcard.Unsubscribe(cds, "nothing") // B36: an unknown name is nothing
+	w.change(cds, nil, cluster("a", 2))
+	has(t, byName.Recv(t), "a")
+	f := has(t, byWildcard.Recv(t), "a")
+	w.change(cds, []string{"a"})
+	w.change(cds, nil, cluster("a", 3))
+	byWildcard.Ack(f)
+	has(t, byWildcard.Recv(t), "a")
+}
+
+// B35: a name subscribed again is sent again, as it is.
+func TestSubscribedAgain(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(eds, "a", "b")
+	w.asked(eds, "a", "b")
+	w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+	f := has(t, s.Recv(t), "a", "b")
+	s.Ack(f)
+	s.Subscribe(eds, "a")
+	g := has(t, s.Recv(t), "a")
+	s.Ack(g)
+	if was, _ := f.Get("a"); was.Version != g.Resources[0].Version {
+		t.Fatalf("sent again as version %q, was %q", g.Resources[0].Version, was.Version)
+	}
+	w.absent(eds, "b") // known already: no absence by silence
+	w.change(eds, []string{"b"})
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"b"}))
+	s.Subscribe(eds, "b")
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"b"})) // B34
+	s.Quiet(t, short)
+}
+
+// B36: a client with the wildcard that drops a name is told what the wildcard
+// holds of it; one without is not.
+func TestUnsubscribeUnderAWildcard(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(cds, "*", "a", "z")
+	w.asked(cds, "*", "a", "z")
+	w.serve("v1", cds, cluster("a", 1))
+	w.absent(cds, "z")
+	for f := s.Recv(t); len(f.Removed) == 0; f = s.Recv(t) {
+		s.Ack(f)
+		has(t, f, "a")
+	}
+	s.Unsubscribe(cds, "a") // while a response is in flight, which nobody answers
+	named := w.open(true)
+	named.Subscribe(cds, "a")
+	named.Ack(has(t, named.Recv(t), "a"))
+	named.Unsubscribe(cds, "a")
+	named.Quiet(t, short)
+
+	fresh := w.open(true)
+	fresh.Subscribe(cds, "*", "a", "z")
+	fresh.Ack(hasRemoved(t, fresh.Recv(t), []string{"z"}, "a"))
+	fresh.Unsubscribe(cds, "a")
+	fresh.Ack(has(t, fresh.Recv(t), "a"))
+	fresh.Unsubscribe(cds, "z")
+	fresh.Ack(hasRemoved(t, fresh.Recv(t), []string{"z"}))
+	fresh.Unsubscribe(cds, "never-asked")
+	fresh.Quiet(t, short)
+}
+
+// B3: a type that nobody serves breaks nothing and does not loop.
+func TestUnknownType(t *testing.T) {
+	const unknown = resource.TypePrefix + "x.Y"
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(unknown, "a", "b")
+		w.asked(unknown, "a", "b")
+		w.absent(unknown, "a", "b")
+		if delta {
+			s.Ack(hasRemoved(t, s.Recv(t), []string{"a", "b"}))
+		}
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster("c", 1))
+		s.Ack(has(t, s.Recv(t), "c"))
+		s.Quiet(t, short)
+		// It is relayed all the same, should the origin know it.
+		w.named(unknown, "a", xdstest.Cluster("a", 1))
+		if f := s.Recv(t); f.TypeURL != unknown {
+			t.Fatalf("expected the unknown type: %v", f)
+		}
+	})
+}

@@ -1,0 +1,171 @@
+package fanout
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// world is a fan-out over a real gRPC server whose origin is the test itself:
+// what it applies is what an upstream would have received.
+type world struct {
+	t     xdstest.TB
+	srv   *Server
+	cache *cache.Cache
+	conn  *xdstest.Conn
+	addr  string
+	feeds chan *cache.Feed // of each key, in the order of their clients
+	feed  *cache.Feed      // of the first key, once asked for
+}
+
+func newWorld(t xdstest.TB, change ...func(*Config)) *world {
+	t.Helper()
+	w := &world{t: t, feeds: make(chan *cache.Feed, 100)}
+	pool := NewPool(2)
+	var err error
+	w.cache, err = cache.New(cache.Config{
+		Wake: pool.Wake, Linger: time.Minute,
+		Run: func(ctx context.Context, f *cache.Feed) {
+			w.feeds <- f
+			<-ctx.Done()
+		},
+	})
+	if err != nil {
+		t.Fatalf("cache: %v", err)
+	}
+	rules, err := aggregation.Compile(nil, aggregation.Options{})
+	if err != nil {
+		t.Fatalf("rules: %v", err)
+	}
+	cfg := Config{
+		Cache: w.cache, Pool: pool, NodeName: "relay-1",
+		Rules: func() *aggregation.Rules { return rules },
+	}
+	for _, c := range change {
+		c(&cfg)
+	}
+	if w.srv, err = New(cfg); err != nil {
+		t.Fatalf("server: %v", err)
+	}
+	gs := grpc.NewServer(w.srv.ServerOptions()...)
+	w.srv.Register(gs)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = gs.Serve(l)
+	}()
+	w.addr = l.Addr().String()
+	t.Cleanup(func() {
+		for _, wrong := range append(w.cache.Check(), w.srv.Check()...) {
+			t.Errorf("check: %s", wrong)
+		}
+		gs.Stop()
+		<-served
+		w.cache.Close()
+		pool.Close()
+	})
+	w.conn = xdstest.Dial(t, w.addr)
+	return w
+}
+
+// open opens a stream of a client of the key "test-cluster".
+func (w *world) open(delta bool) *xdstest.Stream {
+	w.t.Helper()
+	return w.conn.Open(xdstest.Variant{Delta: delta})
+}
+
+// origin returns the feed of the first key that got a client.
+func (w *world) origin() *cache.Feed {
+	w.t.Helper()
+	if w.feed == nil {
+		select {
+		case w.feed = <-w.feeds:
+		case <-time.After(xdstest.Patience):
+			w.t.Fatalf("no client made the relay ask its origin")
+		}
+	}
+	return w.feed
+}
+
+// asked waits until the clients want of a type just the names ("*" for the
+// wildcard), and takes that demand as an upstream stream would.
+func (w *world) asked(typeURL string, names ...string) {
+	w.t.Helper()
+	f := w.origin()
+	xdstest.Eventually(w.t, "the demand to be as expected", func() bool {
+		for _, d := range f.TakeDemand(true, true) {
+			if d.Table.Type.URL != typeURL {
+				continue
+			}
+			got := map[string]bool{}
+			for _, n := range d.Names {
+				got[n] = true
+			}
+			if d.Wildcard {
+				got["*"] = true
+			}
+			if len(got) != len(names) {
+				return false
+			}
+			for _, n := range names {
+				if !got[n] {
+					return false
+				}
+			}
+			return true
+		}
+		return len(names) == 0
+	})
+}
+
+// serve applies a response of a SotW origin: the full state of a type.
+func (w *world) serve(version string, typeURL string, ms ...proto.Message) {
+	w.t.Helper()
+	u := cache.Update{Type: resource.TypeOf(typeURL), Version: version}
+	u.Full = u.Type.FullState
+	u.Resources = resources(w.t, ms...)
+	w.origin().Apply(u)
+}
+
+// change applies a response of a delta origin.
+func (w *world) change(typeURL string, removed []string, ms ...proto.Message) {
+	w.t.Helper()
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: resources(w.t, ms...), Removed: removed})
+}
+
+func resources(t xdstest.TB, ms ...proto.Message) (out []*resource.Resource) {
+	t.Helper()
+	for _, m := range ms {
+		body, err := proto.MarshalOptions{Deterministic: true}.Marshal(xdstest.Any(m))
+		if err != nil {
+			t.Fatalf("marshal: %v", err)
+		}
+		r := resource.Resource{Name: xdstest.NameOf(m), Body: body}
+		if xdstest.TypeOf(m) == resource.ClusterURL {
+			r.Endpoints = r.Name
+		}
+		out = append(out, resource.New(r))
+	}
+	return out
+}
+
+// cluster is a cluster whose content depends on v.
+func cluster(name string, v int) proto.Message {
+	return xdstest.Cluster(name, time.Duration(v+1)*time.Second)
+}
