@@ -1,0 +1,181 @@
+package upstream
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/resource"
+)
+
+// dirFormat is one way to write a DiscoveryResponse.
+type dirFormat struct {
+	name       string
+	extensions []string
+	unmarshal  func(b []byte, m *discoveryv3.DiscoveryResponse) error
+}
+
+// formatOf returns the format that the extension of path stands for, or nil.
+func formatOf(path string) *dirFormat {
+	ext := strings.ToLower(filepath.Ext(path))
+	for _, f := range [...]*dirFormat{
+		{"binary", []string{".pb", ".bin"}, unmarshalBinary},
+		{"JSON", []string{".json"}, unmarshalJSON},
+		{"YAML", []string{".yaml", ".yml"}, unmarshalYAML},
+		{"text", []string{".txtpb", ".textproto", ".pb_text"}, unmarshalText},
+	} {
+		if slices.Contains(f.extensions, ext) {
+			return f
+		}
+	}
+	return nil
+}
+
+// placed is an error at a line and column of a file, both from 1.
+type placed struct {
+	line, column int
+	msg          string
+}
+
+func (e *placed) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.line, e.column, e.msg)
+}
+
+// parse reads the contents of the file at path. Its errors name the file, and
+// line and column where they are known.
+func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
+	if len(bytes.TrimSpace(b)) == 0 {
+		// An empty file is one that is about to be written, and never what
+		// says that there are no resources.
+		return nil, fmt.Errorf("%s: the file is empty, expected a DiscoveryResponse in %s form", path, f.name)
+	}
+	m := &discoveryv3.DiscoveryResponse{}
+	if err := f.unmarshal(b, m); err != nil {
+		at := ""
+		if p, ok := errors.AsType[*placed](err); ok {
+			at, err = fmt.Sprintf(":%d:%d", p.line, p.column), errors.New(p.msg)
+		}
+		return nil, fmt.Errorf("%s%s: not a DiscoveryResponse in %s form: %w", path, at, f.name, err)
+	}
+	c, err := contentOf(m)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// contentOf takes m the way of a response from the wire, so that files are held
+// to the same rules.
+func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
+	if m.TypeUrl == "" && len(m.Resources) > 0 && m.Resources[0] != nil {
+		m.TypeUrl = m.Resources[0].TypeUrl
+	}
+	if m.TypeUrl == "" {
+		return nil, errors.New("type_url is missing, and there is no resource to take it from")
+	}
+	// K11: equal files must give equal bytes on every node. Bodies written as
+	// text were marshalled deterministically when they were read.
+	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	r, err := resource.DecodeSotW(b)
+	if err != nil {
+		return nil, err
+	}
+	var bad []error
+	for _, i := range r.Invalid {
+		bad = append(bad, i)
+	}
+	if len(bad) > 0 {
+		return nil, errors.Join(bad...)
+	}
+	return &dirContent{typ: r.Type, version: r.Version, resources: r.Resources}, nil
+}
+
+func unmarshalBinary(b []byte, m *discoveryv3.DiscoveryResponse) error {
+	return cleanError(proto.Unmarshal(b, m))
+}
+
+func unmarshalJSON(b []byte, m *discoveryv3.DiscoveryResponse) error {
+	return cleanError(protojson.Unmarshal(b, m))
+}
+
+func unmarshalText(b []byte, m *discoveryv3.DiscoveryResponse) error {
+	return cleanError(prototext.Unmarshal(b, m))
+}
+
+// unmarshalYAML reads YAML as the JSON that it stands for, and moves what is
+// said of that JSON to where it stands in the file.
+func unmarshalYAML(b []byte, m *discoveryv3.DiscoveryResponse) error {
+	doc, err := yamlToJSON(b)
+	if err != nil {
+		return err
+	}
+	err = unmarshalJSON(doc.json, m)
+	if p, ok := errors.AsType[*placed](err); ok {
+		p.line, p.column = doc.position(p.line)
+	}
+	return err
+}
+
+var (
+	protoPrefix   = regexp.MustCompile(`^proto:[\s\x{a0}]*`)
+	protoPosition = regexp.MustCompile(`\(line (\d+):(\d+)\):?[\s\x{a0}]*`)
+)
+
+// cleanError turns an error of the protobuf library into one with its place.
+// Their wording is not stable, so nothing but the position is taken from it.
+func cleanError(err error) error {
+	if err == nil {
+		return nil
+	}
+	msg := protoPrefix.ReplaceAllString(err.Error(), "")
+	at := protoPosition.FindStringSubmatchIndex(msg)
+	p := &placed{}
+	if at != nil {
+		p.line, _ = strconv.Atoi(msg[at[2]:at[3]])
+		p.column, _ = strconv.Atoi(msg[at[4]:at[5]])
+		msg = msg[:at[0]] + msg[at[1]:]
+	}
+	if strings.Contains(msg, "unable to resolve") {
+		msg += "; a message type that this program does not know can be given in a binary file only"
+	}
+	if at == nil {
+		return errors.New(msg)
+	}
+	p.msg = msg
+	return p
+}
+
+var (
+	statedType = regexp.MustCompile(`(?:type_url|typeUrl)["']?\s*:\s*["']?(type\.googleapis\.com/[\w.]+)`)
+	anyType    = regexp.MustCompile(`type\.googleapis\.com/[\w.]+`)
+)
+
+// typesIn guesses which types a file that cannot be read would hold: the one
+// that it states, or all known ones that it mentions. Nil means any.
+func typesIn(b []byte) []string {
+	if m := statedType.FindSubmatch(b); m != nil {
+		return []string{string(m[1])}
+	}
+	var found []string
+	for _, m := range anyType.FindAll(b, -1) {
+		url := string(m)
+		known := slices.ContainsFunc(resource.Known(), func(t *resource.Type) bool { return t.URL == url })
+		if known && !slices.Contains(found, url) {
+			found = append(found, url)
+		}
+	}
+	return found
+}

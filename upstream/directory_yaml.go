@@ -1,0 +1,238 @@
+package upstream
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+	"github.com/goccy/go-yaml/token"
+)
+
+const (
+	maxYAMLDepth  = 500     // levels of nesting
+	maxYAMLVisits = 4 << 20 // nodes, those behind aliases counted each time
+)
+
+// yamlDoc is the JSON that a YAML document stands for, one token on each line,
+// with the position in the document of each of its lines: protojson names the
+// line at which it fails, and that leads back to the document.
+type yamlDoc struct {
+	json   []byte
+	at     []*token.Position
+	last   *token.Position // of the token before
+	visits int
+
+	anchors map[string]ast.Node
+}
+
+// yamlToJSON converts one YAML document. Errors are of type *placed where they
+// have a place.
+func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
+	// A relay must not fall over an edit: should the parser do so on input that
+	// nobody has thought of, the file is a bad one like any other.
+	defer func() {
+		if r := recover(); r != nil {
+			doc, err = nil, fmt.Errorf("the YAML parser failed: %v", r)
+		}
+	}()
+	if err := checkYAMLDepth(b); err != nil {
+		return nil, err
+	}
+	file, err := parser.ParseBytes(b, 0)
+	if err != nil {
+		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil {
+			return nil, placedAt(y.GetToken().Position, "%s", y.GetMessage())
+		}
+		return nil, err
+	}
+	doc = &yamlDoc{anchors: make(map[string]ast.Node)}
+	var body ast.Node
+	for _, d := range file.Docs {
+		switch {
+		case d.Body == nil || d.Body.Type() == ast.DirectiveType || d.Body.Type() == ast.CommentType:
+		case body != nil:
+			return nil, placedAt(positionOf(d.Body), "a second document, expected one in a file")
+		default:
+			body = d.Body
+		}
+	}
+	if body == nil {
+		return nil, errors.New("there is no document in the file")
+	}
+	return doc, doc.value(body, 0)
+}
+
+// position returns where in the document a line of the JSON comes from.
+func (d *yamlDoc) position(line int) (yamlLine, column int) {
+	i := min(line, len(d.at)) - 1
+	if i < 0 || d.at[i] == nil {
+		return 1, 1
+	}
+	return d.at[i].Line, d.at[i].Column
+}
+
+// emit writes one token of JSON.
+func (d *yamlDoc) emit(n ast.Node, s string) error {
+	if p := positionOf(n); p != nil {
+		d.last = p
+	}
+	if len(d.json)+len(s) > maxDirFile {
+		return placedAt(d.last, "the document grows beyond %d bytes with its aliases written out", maxDirFile)
+	}
+	d.json = append(append(d.json, s...), '\n')
+	d.at = append(d.at, d.last)
+	return nil
+}
+
+func (d *yamlDoc) value(n ast.Node, depth int) error {
+	if err := d.visit(n, depth); err != nil {
+		return err
+	}
+	switch n := n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return d.mapping(n, depth)
+	case *ast.SequenceNode:
+		return d.sequence(n, depth)
+	case *ast.AnchorNode:
+		d.anchors[n.Name.GetToken().Value] = n.Value
+		return d.value(n.Value, depth+1)
+	case *ast.AliasNode:
+		target, err := d.resolve(n)
+		if err != nil {
+			return err
+		}
+		return d.value(target, depth+1)
+	case *ast.TagNode:
+		return d.tagged(n, depth)
+	}
+	return d.scalar(n)
+}
+
+// visit counts what is looked at, so that aliases of aliases have an end.
+func (d *yamlDoc) visit(n ast.Node, depth int) error {
+	d.visits++
+	switch {
+	case depth > maxYAMLDepth:
+		return placedAt(positionOf(n), "nested more than %d levels deep, or an alias that holds itself", maxYAMLDepth)
+	case d.visits > maxYAMLVisits:
+		return placedAt(positionOf(n), "more than %d values with aliases written out", maxYAMLVisits)
+	}
+	return nil
+}
+
+func (d *yamlDoc) resolve(n *ast.AliasNode) (ast.Node, error) {
+	name := n.Value.GetToken().Value
+	target, ok := d.anchors[name]
+	if !ok {
+		return nil, placedAt(positionOf(n), "the alias *%s has no anchor before it", name)
+	}
+	return target, nil
+}
+
+func (d *yamlDoc) scalar(n ast.Node) error {
+	switch n := n.(type) {
+	case nil, *ast.NullNode:
+		return d.emit(n, "null")
+	case *ast.BoolNode:
+		return d.emit(n, strconv.FormatBool(n.Value))
+	case *ast.IntegerNode:
+		return d.emit(n, fmt.Sprint(n.Value))
+	case *ast.FloatNode:
+		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
+			return placedAt(positionOf(n), "the number %s is out of range", n.Token.Value)
+		}
+		return d.emit(n, strconv.FormatFloat(n.Value, 'g', -1, 64))
+	case *ast.InfinityNode:
+		if n.Value < 0 {
+			return d.emit(n, `"-Infinity"`)
+		}
+		return d.emit(n, `"Infinity"`)
+	case *ast.NanNode:
+		return d.emit(n, `"NaN"`)
+	case *ast.StringNode:
+		return d.emit(n, quote(n.Value))
+	case *ast.LiteralNode:
+		return d.emit(n, quote(n.Value.Value))
+	}
+	return placedAt(positionOf(n), "a %s, expected a mapping, a sequence or a scalar", n.Type())
+}
+
+// tagged obeys the one tag that changes what a value is here: !!str.
+func (d *yamlDoc) tagged(n *ast.TagNode, depth int) error {
+	if scalar, ok := n.Value.(ast.ScalarNode); ok && n.Start.Value == "!!str" {
+		if scalar.Type() != ast.StringType && scalar.Type() != ast.LiteralType {
+			return d.emit(n, quote(scalar.GetToken().Value))
+		}
+	}
+	if n.Value == nil {
+		return d.emit(n, "null")
+	}
+	return d.value(n.Value, depth+1)
+}
+
+func (d *yamlDoc) sequence(n *ast.SequenceNode, depth int) error {
+	if err := d.emit(n, "["); err != nil {
+		return err
+	}
+	for i, v := range n.Values {
+		if i > 0 {
+			if err := d.emit(nil, ","); err != nil {
+				return err
+			}
+		}
+		if err := d.value(v, depth+1); err != nil {
+			return err
+		}
+	}
+	return d.emit(nil, "]")
+}
+
+// checkYAMLDepth refuses nesting that would exhaust the stack of the parser:
+// open brackets, and lines of nothing but entry marks. It may count too many,
+// in strings, but never too few.
+func checkYAMLDepth(b []byte) error {
+	line, open, marks := 1, 0, 0
+	for _, c := range b {
+		switch c {
+		case '\n':
+			line, marks = line+1, 0
+		case '[', '{':
+			open++
+		case ']', '}':
+			open = max(open-1, 0)
+		case '-', '?', ':':
+			marks++
+		case ' ':
+		default:
+			marks = 0
+		}
+		if open > maxYAMLDepth || marks > maxYAMLDepth {
+			return &placed{line: line, column: 1, msg: fmt.Sprintf("nested more than %d levels deep", maxYAMLDepth)}
+		}
+	}
+	return nil
+}
+
+func placedAt(p *token.Position, format string, args ...any) error {
+	if p == nil {
+		return fmt.Errorf(format, args...)
+	}
+	return &placed{line: p.Line, column: p.Column, msg: fmt.Sprintf(format, args...)}
+}
+
+func positionOf(n ast.Node) *token.Position {
+	if n == nil || n.GetToken() == nil {
+		return nil
+	}
+	return n.GetToken().Position
+}
+
+func quote(s string) string {
+	b, _ := json.Marshal(s) // of a string, it cannot fail
+	return string(b)
+}
