@@ -1,0 +1,249 @@
+package upstream
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+const (
+	// maxDirFile bounds a file, in bytes.
+	maxDirFile = 64 << 20
+	// racyMtime is how old a modification time has to be before it tells two
+	// states of a file apart on any file system.
+	racyMtime = 2 * time.Second
+)
+
+// dirReason says why a file cannot be used; it is a metric's attribute.
+type dirReason string
+
+const (
+	reasonRead      dirReason = "unreadable"
+	reasonParse     dirReason = "malformed"
+	reasonName      dirReason = "bad directory name"
+	reasonDuplicate dirReason = "duplicate name"
+)
+
+// dirContent is what one file says.
+type dirContent struct {
+	typ       *resource.Type
+	version   string
+	resources []*resource.Resource
+}
+
+// dirFile is a file as it was read last, or a sub-directory with a problem. It
+// belongs to its loader.
+type dirFile struct {
+	path, level string // level is "" at the top, else the sub-directory's name
+
+	// What was read last.
+	info    fs.FileInfo
+	settled bool // info tells this content from any later one
+	sum     [sha256.Size]byte
+	parsed  *dirContent // nil if it cannot be parsed
+	broken  error       // why
+	reason  dirReason
+	holds   []string // of a broken file: the types that it may hold; nil for any
+
+	// What came of it.
+	good    *dirContent // last content in force; nil if there never was any
+	fresh   bool        // it was there when the directory was read first
+	err     error       // what is wrong now
+	changed bool        // since err was reported last
+	said    string      // what was reported last
+}
+
+// dirChange is what is known to have changed: the paths, or everything.
+type dirChange struct {
+	paths map[string]struct{}
+	all   bool
+}
+
+func (c dirChange) covers(path string) bool {
+	_, named := c.paths[path]
+	return c.all || named
+}
+
+// dirLoader reads the files of a directory and keeps the last good content of
+// each. One goroutine at a time may use it.
+type dirLoader struct {
+	root  string
+	files map[string]*dirFile // by path
+	read  bool                // root could be read once
+	dirty bool                // something changed since the last snapshot
+}
+
+func newDirLoader(root string) *dirLoader {
+	return &dirLoader{root: root, files: make(map[string]*dirFile)}
+}
+
+// scan brings files in step with the file system. It calls watch for each
+// directory before it lists it, so that no later change is lost. An error means
+// that the root cannot be read; nothing has changed then.
+func (l *dirLoader) scan(change dirChange, watch func(dir string)) error {
+	watch(l.root)
+	entries, err := os.ReadDir(l.root)
+	if err != nil {
+		if e := notADirectory(l.root); e != nil {
+			return e
+		}
+		return readError(l.root, err)
+	}
+	seen := make(map[string]struct{}, len(l.files))
+	for _, e := range entries {
+		path := filepath.Join(l.root, e.Name())
+		if isDir(path, e) && !hidden(e) {
+			l.scanLevel(path, e.Name(), change, seen, watch)
+		}
+	}
+	l.readFiles(l.root, "", entries, change, seen)
+	for path := range l.files {
+		if _, ok := seen[path]; !ok {
+			delete(l.files, path)
+			l.dirty = true
+		}
+	}
+	l.dirty = l.dirty || !l.read
+	l.read = true
+	return nil
+}
+
+// scanLevel reads the sub-directory of one key. Where it cannot be listed, all
+// its files stay as they were.
+func (l *dirLoader) scanLevel(path, name string, change dirChange, seen map[string]struct{}, watch func(string)) {
+	if err := checkDirName(name); err != nil {
+		l.problem(path, "", reasonName, fmt.Errorf("%s: no key can have this directory: %w", path, err), seen)
+		return
+	}
+	watch(path)
+	entries, err := os.ReadDir(path)
+	if err == nil {
+		l.readFiles(path, name, entries, change, seen)
+		return
+	}
+	l.problem(path, name, reasonRead, fmt.Errorf("%s: cannot be listed: %w", path, err), seen)
+	for p, f := range l.files {
+		if f.level == name {
+			seen[p] = struct{}{}
+		}
+	}
+}
+
+// problem notes what is wrong with a sub-directory as if it were a bad file.
+func (l *dirLoader) problem(path, level string, reason dirReason, err error, seen map[string]struct{}) {
+	seen[path] = struct{}{}
+	f := l.file(path, level)
+	if reason == reasonName {
+		f.fresh = false // it holds nothing for anybody
+	}
+	l.fail(f, reason, err)
+}
+
+// file returns the record of a path, which is made on first use.
+func (l *dirLoader) file(path, level string) *dirFile {
+	f := l.files[path]
+	if f == nil {
+		f = &dirFile{path: path, level: level, fresh: !l.read}
+		if dir := l.files[filepath.Dir(path)]; dir != nil {
+			f.fresh = f.fresh || dir.fresh // its directory could not be listed before
+		}
+		l.files[path] = f
+		l.dirty = true
+	}
+	return f
+}
+
+// fail notes that f cannot be used.
+func (l *dirLoader) fail(f *dirFile, reason dirReason, err error) {
+	if f.broken != nil && f.broken.Error() == err.Error() {
+		return
+	}
+	f.info, f.settled, f.sum = nil, false, [sha256.Size]byte{}
+	f.parsed, f.broken, f.reason, f.holds = nil, err, reason, nil
+	f.changed, l.dirty = true, true
+}
+
+func (l *dirLoader) readFiles(dir, level string, entries []fs.DirEntry, change dirChange, seen map[string]struct{}) {
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		format := formatOf(path)
+		if format == nil || hidden(e) || isDir(path, e) {
+			continue
+		}
+		if l.readFile(path, level, format, e, change.covers(path)) {
+			seen[path] = struct{}{}
+		}
+	}
+}
+
+// readFile reads one file if it changed. It returns false if the file is gone.
+func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntry, changed bool) bool {
+	info, err := os.Stat(path)
+	if err == nil {
+		if f := l.files[path]; f != nil && f.settled && !changed && sameFile(f.info, info) {
+			return true
+		}
+		err = checkRegular(info)
+	}
+	var b []byte
+	if err == nil {
+		b, err = os.ReadFile(path)
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0:
+		return false
+	case errors.Is(err, fs.ErrNotExist): // in the middle of a swap, or a mistake: not a removal
+		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: the symbolic link leads to nothing", path))
+		return true
+	case err != nil:
+		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: cannot be read: %w", path, err))
+		return true
+	}
+	f, sum := l.file(path, level), sha256.Sum256(b)
+	if f.info == nil || f.sum != sum {
+		f.sum = sum
+		f.parsed, f.broken = format.parse(path, b)
+		f.reason, f.holds = reasonParse, nil
+		if f.broken != nil {
+			f.holds = typesIn(b)
+		}
+		f.changed, l.dirty = true, true
+	}
+	f.info, f.settled = info, time.Since(info.ModTime()) > racyMtime
+	return true
+}
+
+func checkRegular(info fs.FileInfo) error {
+	switch {
+	case !info.Mode().IsRegular():
+		return fmt.Errorf("it is %s, expected a regular file", info.Mode().Type())
+	case info.Size() > maxDirFile:
+		return fmt.Errorf("it has %d bytes, expected at most %d", info.Size(), maxDirFile)
+	}
+	return nil
+}
+
+// sameFile reports whether two looks at a path saw the same file unchanged.
+func sameFile(a, b fs.FileInfo) bool {
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+// hidden leaves out what editors and atomic writers keep beside a file, and the
+// directories behind a mounted ConfigMap.
+func hidden(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }
+
+// isDir reports whether an entry is a directory or a symbolic link to one.
+func isDir(path string, e fs.DirEntry) bool {
+	if e.Type()&fs.ModeSymlink == 0 {
+		return e.IsDir()
+	}
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

@@ -1,0 +1,159 @@
+package upstream
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// An error names the file, the place where the format has one, and what was
+// expected.
+func TestDirectoryErrorPlaces(t *testing.T) {
+	const head = "resources:\n- \"@type\": " + resource.ClusterURL + "\n"
+	for _, tc := range []struct {
+		name, file, content string
+		want                []string
+	}{
+		{"YAML syntax", "f.yaml", "resources:\n- a: b: c\n", []string{"f.yaml:2:", "DiscoveryResponse in YAML"}},
+		{"YAML unknown field", "f.yaml", head + "  name: a\n  colour: red\n", []string{"f.yaml:4:3:", "colour"}},
+		{"YAML wrong type", "f.yaml", head + "  name: a\n  connect_timeout: soon\n", []string{"f.yaml:4:20:", "soon"}},
+		{"YAML enum", "f.yml", head + "  name: a\n\n  # why\n  type: EDSS\n", []string{"f.yml:6:9:", "EDSS"}},
+		{"YAML behind an alias", "f.yaml", "x: &a {port_value: x}\n", []string{"f.yaml:1:1:", `"x"`}},
+		{"YAML key twice", "f.yaml", "resources: []\nresources: []\n", []string{"f.yaml:2:1:", "resources"}},
+		{"YAML second document", "f.yaml", "resources: []\n---\nresources: []\n", []string{"f.yaml:3:", "second document"}},
+		{"YAML unknown alias", "f.yaml", "resources: *nothing\n", []string{"f.yaml:1:", "nothing"}},
+		{"YAML list", "f.yaml", "- a\n", []string{"f.yaml:1:1:"}},
+		{"YAML only comments", "f.yaml", "# nothing\n", []string{"f.yaml", "no document"}},
+		{"JSON syntax", "f.json", "{\n  \"resources\": [,]\n}", []string{"f.json:2:17:", "DiscoveryResponse in JSON"}},
+		{"JSON unknown field", "f.json", "{\n \"resource\": []}", []string{"f.json:2:2:", "resource"}},
+		{"JSON unknown type", "f.json", `{"resources":[{"@type":"type.googleapis.com/x.Y"}]}`, []string{"f.json:1:", "x.Y", "binary file"}},
+		{"text syntax", "f.txtpb", "type_url: 'x'\nresources {\n", []string{"f.txtpb:"}},
+		{"text unknown field", "f.pb_text", "type_url: 'x'\n colour: 1\n", []string{"f.pb_text:2:2:", "colour"}},
+		{"binary", "f.pb", "\xff\xff", []string{"f.pb", "DiscoveryResponse in binary"}},
+		{"empty", "f.yaml", "\n", []string{"f.yaml", "empty"}},
+		{"empty binary", "f.bin", "", []string{"f.bin", "empty"}},
+		{"no type", "f.yaml", "resources: []\n", []string{"f.yaml", "type_url is missing"}},
+		{"other type", "f.yaml", "type_url: x\n" + head + "  name: a\n", []string{"f.yaml", "expected \"x\""}},
+		{"no name", "f.yaml", head, []string{"f.yaml", "no name"}},
+		{"nested too deep", "f.yaml", strings.Repeat("[", 600), []string{"f.yaml:1:", "deep"}},
+		{"nested entries", "f.yaml", strings.Repeat("- ", 600) + "a", []string{"f.yaml:1:", "deep"}},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := formatOf(tc.file).parse(tc.file, []byte(tc.content))
+			mention(t, err, tc.want...)
+			if err != nil && strings.ContainsAny(err.Error(), "\u00a0\n") {
+				t.Errorf("the error %q holds what does not belong into a log line", err)
+			}
+		})
+	}
+}
+
+// What YAML has beyond JSON stands for the JSON that one would expect.
+func TestYAMLToJSON(t *testing.T) {
+	for _, tc := range []struct{ name, yaml, json string }{
+		{"scalars", "{a: 1, b: -2, c: 1.5, d: true, e: null, f: ~, g: text, h: '1', i: \"x\\ty\", j: 0x10, k: 0.25s, l: yes}",
+			`{"a":1,"b":-2,"c":1.5,"d":true,"e":null,"f":null,"g":"text","h":"1","i":"x\ty","j":16,"k":"0.25s","l":"yes"}`},
+		{"blocks", "a:\n- 1\n- b: 2\n  c:\n    d: 3\n- - 4\ne: |\n  x\n  y\nf: >-\n  x\n  y\n", `{"a":[1,{"b":2,"c":{"d":3}},[4]],"e":"x\ny\n","f":"x y"}`},
+		{"large numbers", "[18446744073709551615, -9223372036854775808, .inf, -.inf, .nan]", `[18446744073709551615,-9223372036854775808,"Infinity","-Infinity","NaN"]`},
+		{"empty", "{a: {}, b: [], c: ''}", `{"a":{},"b":[],"c":""}`},
+		{"keys", "{1: a, true: b, 'x y': c}", `{"1":"a","true":"b","x y":"c"}`},
+		{"anchor and alias", "a: &x {b: 1}\nc: *x\nd: [*x, *x]", `{"a":{"b":1},"c":{"b":1},"d":[{"b":1},{"b":1}]}`},
+		{"anchored scalar", "a: &x 1\nb: *x", `{"a":1,"b":1}`},
+		{"merge", "a: &x {b: 1, c: 2}\nd:\n  <<: *x\n  c: 3", `{"a":{"b":1,"c":2},"d":{"c":3,"b":1}}`},
+		{"merge of several", "a: &x {b: 1}\nc: &y {b: 2, d: 3}\ne:\n  <<: [*x, *y]", `{"a":{"b":1},"c":{"b":2,"d":3},"e":{"b":1,"d":3}}`},
+		{"tags", "{a: !!str 1, b: !!str x, c: !!int 3}", `{"a":"1","b":"x","c":3}`},
+		{"document marks", "---\na: 1\n...\n", `{"a":1}`},
+		{"comments", "# one\na: 1 # two\n# three\nb:\n# four\n- 2\n", `{"a":1,"b":[2]}`},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			doc, err := yamlToJSON([]byte(tc.yaml))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.ReplaceAll(string(doc.json), "\n", ""); got != tc.json {
+				t.Errorf("got      %s\nexpected %s", got, tc.json)
+			}
+			if lines := bytes.Count(doc.json, []byte("\n")); lines != len(doc.at) {
+				t.Errorf("%d lines with %d positions", lines, len(doc.at))
+			}
+		})
+	}
+}
+
+// Aliases of aliases do not grow without bounds, nor do those of themselves.
+func TestYAMLBombs(t *testing.T) {
+	doubling := func(format string) string {
+		s := "a0: &a0 {k: v}\n"
+		for i := 1; i < 40; i++ {
+			prev := "*a" + string(rune('0'+(i-1)/10)) + string(rune('0'+(i-1)%10))
+			if i == 1 {
+				prev = "*a0"
+			}
+			name := "a" + string(rune('0'+i/10)) + string(rune('0'+i%10))
+			s += name + ": &" + name + " " + strings.ReplaceAll(format, "X", prev) + "\n"
+		}
+		return s
+	}
+	for name, s := range map[string]string{
+		"values": doubling("[X, X]"),
+		"merges": doubling("{<<: [X, X]}"),
+		"itself": "a: &a [*a]\n",
+	} {
+		if _, err := yamlToJSON([]byte(s)); err == nil {
+			t.Errorf("%s: no error, expected a bound to be met", name)
+		}
+	}
+}
+
+func TestTypesIn(t *testing.T) {
+	for content, want := range map[string]string{
+		"type_url: " + resource.ClusterURL + "\n\"@type\": " + resource.ListenerURL: resource.ClusterURL,
+		`{"typeUrl": "` + resource.RouteURL + `"`:                                   resource.RouteURL,
+		`@type: ` + resource.SecretURL + ` type.googleapis.com/a.B`:                 resource.SecretURL,
+		"nothing": "",
+	} {
+		if got := strings.Join(typesIn([]byte(content)), " "); got != want {
+			t.Errorf("%q: types %q, expected %q", content, got, want)
+		}
+	}
+}
+
+// Whatever stands in a file, it is either content that can be sent or an error
+// that names the file, and reading it again gives the same.
+func FuzzDirectoryFile(f *testing.F) {
+	set := answer("v", xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second))
+	exts := []string{".pb", ".json", ".yaml", ".txtpb"}
+	for i, ext := range exts {
+		f.Add(uint8(i), encode(f, ext, set))
+	}
+	f.Add(uint8(2), []byte("a: &a {<<: *a}\nb: !!str\n? [x]\n: - y\n"))
+	f.Add(uint8(2), []byte("--- !t &a\n%YAML 1.2\n...\n"))
+	f.Fuzz(func(t *testing.T, kind uint8, b []byte) {
+		path := "/dir/file" + exts[int(kind)%len(exts)]
+		c, err := formatOf(path).parse(path, b)
+		again, errAgain := formatOf(path).parse(path, b)
+		if (err == nil) != (errAgain == nil) {
+			t.Fatalf("read twice: %v, then %v", err, errAgain)
+		}
+		if err != nil {
+			if !strings.HasPrefix(err.Error(), path) {
+				t.Fatalf("the error %q does not name the file", err)
+			}
+			return
+		}
+		for i, r := range c.resources {
+			if r.Name == "" || r.Version == "" || r.Version != again.resources[i].Version {
+				t.Fatalf("resource %q at version %q, then %q", r.Name, r.Version, again.resources[i].Version)
+			}
+			if r.Body != nil && proto.Unmarshal(r.Body, xdstest.Any(set)) != nil {
+				t.Fatalf("the body of %q is no Any", r.Name)
+			}
+		}
+	})
+}

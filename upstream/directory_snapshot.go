@@ -1,0 +1,185 @@
+package upstream
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// dirSnapshot is everything that the files say at one time. It is immutable and
+// shared by the runners of all keys; replaced is closed when there is a newer one.
+type dirSnapshot struct {
+	read   bool                 // the directory could be read, now or earlier
+	err    error                // why it cannot be read now
+	errs   map[string]error     // by path
+	common *dirLevel            // for keys without a sub-directory
+	own    map[string]*dirLevel // by name of the sub-directory: with common merged in
+
+	replaced chan struct{}
+}
+
+func newDirSnapshot() *dirSnapshot {
+	return &dirSnapshot{common: &dirLevel{}, replaced: make(chan struct{})}
+}
+
+// dirLevel is what is served to a key.
+type dirLevel struct {
+	sets map[string]*dirSet // by type URL
+	// unknown are the types that may have more resources than sets knows, and
+	// why; "" stands for all types.
+	unknown map[string]error
+}
+
+// dirSet is everything that there is of one type.
+type dirSet struct {
+	resources []*resource.Resource          // sorted by name
+	names     map[string]*resource.Resource // by name and alias
+	version   string                        // version_info, where one file holds the type
+	files     int
+	finished  bool // and therefore immutable
+}
+
+// emptySet is what there is of a type without files.
+var emptySet = &dirSet{}
+
+// dirOfKey returns the name of a key's own sub-directory. It is unique for each
+// key, holds no separator, and is no name that means something else: PathEscape
+// leaves dots alone, so a leading one, as in "..", is written out.
+func dirOfKey(k aggregation.Key) string {
+	name := url.PathEscape(string(k))
+	if strings.HasPrefix(name, ".") {
+		name = "%2E" + name[1:]
+	}
+	return name
+}
+
+// checkDirName returns an error for a sub-directory that no key can have.
+func checkDirName(name string) error {
+	key, err := url.PathUnescape(name)
+	if err != nil {
+		return fmt.Errorf("%w; expected the name of a key as a URL path segment is escaped", err)
+	}
+	if want := dirOfKey(aggregation.Key(key)); want != name {
+		return fmt.Errorf("the directory of the key %q is named %q", key, want)
+	}
+	return nil
+}
+
+func (s *dirSnapshot) level(own string) *dirLevel {
+	if l := s.own[own]; l != nil {
+		return l
+	}
+	return s.common
+}
+
+// lookup returns what the key with the sub-directory own is served of t, never
+// nil, and whether that is known to be everything.
+func (s *dirSnapshot) lookup(own string, t *resource.Type) (set *dirSet, complete bool) {
+	l := s.level(own)
+	if set = l.sets[t.URL]; set == nil {
+		set = emptySet
+	}
+	return set, s.read && l.unknown[""] == nil && l.unknown[t.URL] == nil
+}
+
+// status is nil where all that the key is served of could be read.
+func (s *dirSnapshot) status(own string) error {
+	if s.err != nil {
+		return s.err
+	}
+	l := s.level(own)
+	for _, t := range slices.Sorted(maps.Keys(l.unknown)) {
+		return fmt.Errorf("directory origin: nothing is known yet of what this file holds: %w", l.unknown[t])
+	}
+	return nil
+}
+
+// add puts the resources of a file into the level; those whose names are taken
+// are left out. It returns the names left out.
+func (l *dirLevel) add(c *dirContent, taken map[dirName]string, path string) (twice []dirName) {
+	set := l.sets[c.typ.URL]
+	if set == nil {
+		set = &dirSet{names: make(map[string]*resource.Resource, len(c.resources))}
+		l.sets[c.typ.URL] = set
+	}
+	set.files++
+	set.version = c.version
+	for _, r := range c.resources {
+		id := dirName{c.typ.URL, r.Name}
+		if _, dup := taken[id]; dup {
+			twice = append(twice, id)
+			continue
+		}
+		taken[id] = path
+		set.put(r)
+	}
+	return twice
+}
+
+// dirName identifies a resource of a level.
+type dirName struct{ typeURL, name string }
+
+func (s *dirSet) put(r *resource.Resource) {
+	s.resources = append(s.resources, r)
+	s.names[r.Name] = r
+	for _, a := range r.Aliases {
+		s.names[a] = r
+	}
+}
+
+// over returns the union of l and common, where l stands if both have a name.
+func (l *dirLevel) over(common *dirLevel) *dirLevel {
+	out := &dirLevel{sets: maps.Clone(common.sets), unknown: maps.Clone(common.unknown)}
+	if out.sets == nil {
+		out.sets = make(map[string]*dirSet)
+	}
+	if out.unknown == nil {
+		out.unknown = make(map[string]error)
+	}
+	maps.Copy(out.unknown, l.unknown)
+	for t, own := range l.sets {
+		base := out.sets[t]
+		if base == nil {
+			out.sets[t] = own
+			continue
+		}
+		merged := &dirSet{names: maps.Clone(base.names), files: base.files + own.files}
+		for _, r := range base.resources {
+			if o := own.names[r.Name]; o == nil || o.Name != r.Name {
+				merged.resources = append(merged.resources, r)
+			}
+		}
+		merged.resources = append(merged.resources, own.resources...)
+		maps.Copy(merged.names, own.names)
+		out.sets[t] = merged
+	}
+	return out
+}
+
+// finish sorts the sets, and takes over those of old that are the same, so that
+// a runner sees by their identity that it has nothing to apply.
+func (l *dirLevel) finish(old *dirLevel) {
+	for url, set := range l.sets {
+		if set.finished {
+			continue // shared with the common level, which runners may be reading
+		}
+		set.finished = true
+		slices.SortFunc(set.resources, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
+		// A version from a file stands only where the client can see exactly
+		// what the file says: one file, and a type whose full state is sent (D7).
+		if set.files != 1 || !resource.TypeOf(url).FullState {
+			set.version = ""
+		}
+		if old == nil {
+			continue
+		}
+		if o := old.sets[url]; o != nil && o.version == set.version && slices.Equal(o.resources, set.resources) {
+			l.sets[url] = o
+		}
+	}
+}

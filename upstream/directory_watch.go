@@ -1,0 +1,220 @@
+package upstream
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/fsnotify/fsnotify"
+)
+
+const (
+	// rescanEvery is the time between two looks at the files that nothing
+	// asked for: the system may drop notices, and some file systems send none.
+	rescanEvery = 30 * time.Second
+	// retryEvery is the same while the directory cannot be read.
+	retryEvery = time.Second
+	// settleLimit bounds the wait for changes that never rest, in settle times.
+	settleLimit = 10
+)
+
+// dirNotify says when a directory changes. It belongs to one goroutine.
+type dirNotify struct {
+	events <-chan fsnotify.Event
+	errors <-chan error
+
+	fs     *fsnotify.Watcher // nil in tests that bring their own events
+	root   string
+	marked string                 // watched in place of root (I2), or ""
+	dirs   map[string]fs.FileInfo // what is watched
+	failed map[string]struct{}    // could not be, and that was said
+}
+
+func newDirNotify(cfg DirectoryConfig) (*dirNotify, error) {
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, fmt.Errorf("directory origin: no file watches from the system: %w", err)
+	}
+	return &dirNotify{
+		events: w.Events, errors: w.Errors,
+		fs: w, root: cfg.Path, marked: cfg.Watched,
+		dirs: make(map[string]fs.FileInfo), failed: make(map[string]struct{}),
+	}, nil
+}
+
+func (n *dirNotify) close() error {
+	if n.fs == nil {
+		return nil
+	}
+	return n.fs.Close()
+}
+
+// relevant reports whether an event may change what the directory holds. The
+// parent of the root is watched only for the root's own coming and going.
+func (n *dirNotify) relevant(ev fsnotify.Event) bool {
+	if ev.Op == fsnotify.Chmod {
+		return false
+	}
+	return n.marked != "" || n.fs == nil || ev.Name == n.root || filepath.Dir(ev.Name) != filepath.Dir(n.root)
+}
+
+// begin starts a round: of what is watched, only what is followed in it stays.
+func (n *dirNotify) begin(log *slog.Logger) (follow func(dir string), end func()) {
+	if n.fs == nil {
+		return func(string) {}, func() {}
+	}
+	stays := make(map[string]struct{}, len(n.dirs))
+	add := func(dir string) {
+		stays[dir] = struct{}{}
+		n.add(dir, log)
+	}
+	end = func() {
+		for dir := range n.dirs {
+			if _, ok := stays[dir]; !ok {
+				delete(n.dirs, dir)
+				_ = n.fs.Remove(dir) // it may be gone, and its watch with it
+			}
+		}
+	}
+	if n.marked != "" {
+		add(n.marked)
+		return func(string) {}, end
+	}
+	add(filepath.Dir(n.root))
+	return add, end
+}
+
+// add watches dir, or what has come in its place.
+func (n *dirNotify) add(dir string, log *slog.Logger) {
+	info, err := os.Stat(dir)
+	if old := n.dirs[dir]; old != nil && (err != nil || !os.SameFile(old, info)) {
+		delete(n.dirs, dir)
+		_ = n.fs.Remove(dir)
+	}
+	if err == nil && n.dirs[dir] == nil {
+		if err = n.fs.Add(dir); err == nil {
+			n.dirs[dir] = info
+		}
+	}
+	switch _, said := n.failed[dir]; {
+	case err == nil:
+		delete(n.failed, dir)
+	case !said:
+		n.failed[dir] = struct{}{}
+		log.Warn("directory origin: a directory cannot be watched; changes are found by looking at times",
+			"path", dir, "error", err, "every", rescanEvery)
+	}
+}
+
+// watch reads the directory again whenever it has changed and come to rest.
+func (d *Directory) watch(ctx context.Context) {
+	defer func() { _ = d.notify.close() }()
+	rescan := time.NewTimer(d.pause())
+	defer rescan.Stop()
+	rest := time.NewTimer(time.Hour)
+	rest.Stop()
+	defer rest.Stop()
+	var change dirChange
+	var limit time.Time // when change has to be read, rest or no rest
+	touch := func() {
+		now := time.Now()
+		if limit.IsZero() {
+			limit = now.Add(settleLimit * d.cfg.Settle)
+		}
+		rest.Reset(min(d.cfg.Settle, limit.Sub(now)))
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case ev := <-d.notify.events:
+			if d.notify.relevant(ev) {
+				if change.paths == nil {
+					change.paths = make(map[string]struct{})
+				}
+				change.paths[ev.Name] = struct{}{}
+				touch()
+			}
+			continue
+		case err := <-d.notify.errors:
+			d.cfg.Logger.Warn("directory origin: change notices were lost; reading everything again", "path", d.cfg.Path, "error", err)
+			change.all = true
+			touch()
+			continue
+		case <-rescan.C:
+			if !limit.IsZero() {
+				continue // a change is under way; it is read, and this timer set, once it rests
+			}
+		case <-rest.C:
+		}
+		d.reload(ctx, change)
+		change, limit = dirChange{}, time.Time{}
+		rescan.Reset(d.pause())
+	}
+}
+
+func (d *Directory) pause() time.Duration {
+	if d.current.Load().err != nil {
+		return retryEvery
+	}
+	return rescanEvery
+}
+
+// reload reads what has changed and gives it to the runners.
+func (d *Directory) reload(ctx context.Context, change dirChange) {
+	follow, end := d.notify.begin(d.cfg.Logger)
+	err := d.loader.scan(change, follow)
+	end()
+	old := d.current.Load()
+	if err != nil {
+		d.lost(ctx, old, err)
+		return
+	}
+	if !d.loader.dirty && old.err == nil {
+		return
+	}
+	s := d.loader.snapshot(old)
+	d.replace(old, s)
+	d.metrics.loaded(ctx, len(d.loader.files)-len(s.errs), len(s.errs))
+	d.report(ctx)
+}
+
+func (d *Directory) replace(old, s *dirSnapshot) {
+	d.current.Store(s)
+	close(old.replaced)
+}
+
+// lost keeps what was read last in force while the directory cannot be read.
+func (d *Directory) lost(ctx context.Context, old *dirSnapshot, err error) {
+	if old.err != nil && old.err.Error() == err.Error() {
+		return
+	}
+	d.metrics.failed(ctx, reasonRead)
+	d.cfg.Logger.Warn("directory origin: cannot be read; what was read last stays in force", "path", d.cfg.Path, "error", err)
+	s := *old
+	s.err, s.replaced = err, make(chan struct{})
+	d.replace(old, &s)
+}
+
+// report says what became of each file that changed, once per change (I3).
+func (d *Directory) report(ctx context.Context) {
+	for _, f := range d.loader.files {
+		msg := ""
+		if f.err != nil {
+			msg = f.err.Error()
+		}
+		switch {
+		case f.err != nil && (f.changed || f.said != msg):
+			d.metrics.failed(ctx, f.reason)
+			d.cfg.Logger.Warn("directory origin: a file cannot be used; its last good content stays in force",
+				"path", f.path, "error", f.err, "in_force", f.good != nil)
+		case f.err == nil && f.said != "":
+			d.cfg.Logger.Info("directory origin: a file can be used again", "path", f.path)
+		}
+		f.changed, f.said = false, msg
+	}
+}
