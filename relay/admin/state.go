@@ -94,11 +94,10 @@ func (cfg Config) origin(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, o)
 		return
 	}
-	rows := [][]string{{"KIND", "WHERE", "VARIANT"}, {o.Kind, strings.Join(o.Where, ", "), o.Variant}}
+	table(w, [][]string{{"KIND", "WHERE", "VARIANT"}, {o.Kind, strings.Join(o.Where, ", "), o.Variant}})
 	for _, problem := range o.Problems {
-		rows = append(rows, []string{""}, []string{problem})
+		writeText(w, "problem: "+printable(problem)+"\n")
 	}
-	table(w, rows)
 }
 
 // keep returns those that fulfil a condition; never nil, for JSON.

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asProgram) != "" {
+		os.Unsetenv(asProgram)
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// command runs the program in this process.
+func command(t *testing.T, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, nil, &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+func writeFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestUsage holds the exit codes, and that a mistake is told in few words.
+func TestUsage(t *testing.T) {
+	empty := t.TempDir()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	broken := writeFile(t, "broken.yaml", "listen:\n  adress: x\n")
+	badDir := filepath.Dir(writeFile(t, "bad.json", "{"))
+	node := writeFile(t, "node.json", `{"id": "n"}`)
+
+	for _, tc := range []struct {
+		args   string
+		code   int
+		stderr string // how it begins, or all of it where it ends in a line break
+	}{
+		{"", 0, ""},
+		{"--help", 0, ""},
+		{"runn", 2, "xdsrelay: unknown command \"runn\" for \"xdsrelay\"\nSee 'xdsrelay --help'.\n"},
+		{"run --nope", 2, "xdsrelay: unknown flag: --nope\nSee 'xdsrelay run --help'.\n"},
+		{"run extra", 2, "xdsrelay: unknown command \"extra\""},
+		{"run --plaintext=maybe", 2, "xdsrelay: invalid argument \"maybe\""},
+		{"check", 2, "xdsrelay: required flag(s) \"config\" not set\nSee 'xdsrelay check --help'.\n"},
+		{"key", 2, "xdsrelay: required flag(s) \"node\" not set\nSee 'xdsrelay key --help'.\n"},
+		{"config nope", 2, "xdsrelay: unknown command"},
+		{"run", 2, "xdsrelay: the configuration has a mistake:\norigin: names no source of configuration"},
+		{"run -c /nowhere.yaml", 2, "xdsrelay: configuration file: open /nowhere.yaml: no such file or directory\n"},
+		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listen.adress: unknown field; did you mean address?\n    2 |   adress: x\n      |   ^~~~~~\n"},
+		{"check -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n"},
+		{"run --upstream " + empty + " --linger 5", 2, "xdsrelay: the configuration has a mistake:\n--linger: cache.linger: got \"5\", expected a duration"},
+		{"run --upstream " + empty + " --key node.clustr --upstream-variant x", 2, "xdsrelay: the configuration has 2 mistakes:\n"},
+		{"run --upstream ./nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: origin.directory: stat ./nowhere"},
+		{"run --upstream nowhere", 2, "xdsrelay: the configuration has a mistake:\n--upstream: origin.addresses[0]: got \"nowhere\", expected host:port"},
+		{"run --upstream cp:1 --listen 0.0.0.0:1", 2, "xdsrelay: the configuration has a mistake:\n--listen: listen.address: \"0.0.0.0\" is not a loopback address"},
+		{"run --upstream cp:1 --admin :1", 2, "xdsrelay: the configuration has a mistake:\n--admin: admin.address: an empty host"},
+		{"run --upstream cp:1 --listen 127.0.0.1:0 --admin " + taken.Addr().String(), 1,
+			"xdsrelay: admin.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
+		{"run --upstream cp:1 --admin= --listen " + taken.Addr().String(), 1,
+			"xdsrelay: listen.address: listen tcp " + taken.Addr().String() + ": bind: address already in use\n"},
+		{"check -c /dev/null --upstream " + badDir, 1, "xdsrelay: "},
+		{"key --node /nowhere.json", 2, "xdsrelay: node file: open /nowhere.json: no such file or directory\n"},
+		{"key --node " + broken, 2, "xdsrelay: node file: "},
+		{"key --node " + node + " --key node.metadata.team", 1, "xdsrelay: the client is refused\n"},
+		{"key --node " + node + " --key 1", 2, "xdsrelay: the configuration has a mistake:\n--key: aggregation.rules[0].key: "},
+		{"key --node " + node + " --key node.id --peer " + broken, 2, "xdsrelay: peer file: "},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			code, _, stderr := command(t, strings.Fields(tc.args)...)
+			ok := strings.HasPrefix(stderr, tc.stderr)
+			if strings.HasSuffix(tc.stderr, ".\n") || tc.stderr == "" {
+				ok = stderr == tc.stderr
+			}
+			if code != tc.code || !ok {
+				t.Errorf("exit code %d, want %d; got\n%s\nwant\n%s", code, tc.code, stderr, tc.stderr)
+			}
+			if strings.Contains(stderr, "Usage:") {
+				t.Errorf("the usage is dumped:\n%s", stderr)
+			}
+		})
+	}
+}
+
+func TestCheck(t *testing.T) {
+	dir := t.TempDir()
+	file := writeFile(t, "relay.yaml", "origin: {directory: "+dir+"}\nadmin: {address: ''}\n"+
+		"aggregation:\n  rules:\n  - {name: edge, match: node.cluster == 'edge', key: node.id}\n  - {name: rest, key: node.cluster}\n")
+	code, stdout, stderr := command(t, "check", "-c", file)
+	want := "ok: " + file + `
+  clients  127.0.0.1:18000
+  origin   directory ` + dir + `
+  rules    edge: key node.id for node.cluster == 'edge'
+           rest: key node.cluster for all
+  admin    off
+`
+	if code != 0 || stdout != want || stderr != "" {
+		t.Errorf("exit code %d\n%s%s\nwant\n%s", code, stdout, stderr, want)
+	}
+}
+
+func TestKey(t *testing.T) {
+	node := writeFile(t, "node.json", `{"node": {"id": "n", "cluster": "web", "locality": {"zone": "z1"}}}`)
+	peer := writeFile(t, "peer.json", `{"authenticated": true, "spiffe_id": "spiffe://x/y"}`)
+
+	code, stdout, stderr := command(t, "key", "--node", node)
+	if code != 0 || !strings.Contains(stdout, "default  chosen ") || !strings.Contains(stdout, "\nkey: web\n") {
+		t.Errorf("table: exit code %d\n%s%s", code, stdout, stderr)
+	}
+
+	code, stdout, stderr = command(t, "key", "--node", node, "--json", "--peer", peer, "--key", "peer.spiffe_id")
+	var got struct {
+		Key   string `json:"key"`
+		Rule  string `json:"rule"`
+		Rules []struct {
+			Outcome string `json:"outcome"`
+		} `json:"rules"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); err != nil || code != 0 {
+		t.Fatalf("exit code %d, %v\n%s%s", code, err, stdout, stderr)
+	}
+	if got.Key != "spiffe://x/y~none" || got.Rule != "key" || len(got.Rules) != 1 || got.Rules[0].Outcome != "chosen" {
+		t.Errorf("JSON: %+v", got)
+	}
+
+	code, stdout, _ = command(t, "key", "--node", node, "--json", "--key", "node.metadata.team")
+	if code != 1 || !strings.Contains(stdout, `"reason": "rule_failed"`) {
+		t.Errorf("refused: exit code %d\n%s", code, stdout)
+	}
+}
+
+func TestConfigCommands(t *testing.T) {
+	code, stdout, _ := command(t, "config", "default")
+	if code != 0 {
+		t.Fatalf("exit code %d", code)
+	}
+	// What is printed is a file that works once it has an origin.
+	file := writeFile(t, "relay.yaml", stdout)
+	if code, _, stderr := command(t, "check", "-c", file, "--upstream", "cp:1"); code != 0 {
+		t.Errorf("the default file: exit code %d\n%s", code, stderr)
+	}
+	if code, stdout, _ := command(t, "config", "env"); code != 0 || !strings.Contains(stdout, "XDSRELAY_LISTEN_ADDRESS ") {
+		t.Errorf("config env: exit code %d\n%s", code, stdout)
+	}
+}
+
+func TestVersion(t *testing.T) {
+	code, stdout, _ := command(t, "version")
+	if code != 0 || !strings.HasPrefix(stdout, "xdsrelay dev\ncommit ") || !strings.Contains(stdout, "\ngo       go1.") || !strings.Contains(stdout, "\ngrpc     1.") {
+		t.Errorf("exit code %d\n%s", code, stdout)
+	}
+}
+
+// TestRunEnds holds that run serves until its context ends, and then succeeds.
+func TestRunEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	log := &watchedLog{serving: make(chan struct{})}
+	done := make(chan int, 1)
+	go func() {
+		done <- run(ctx, []string{"run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", t.TempDir()},
+			[]string{"XDSRELAY_LOG_FORMAT=json", "XDSRELAY_NODE_NAME=n1"}, log, log)
+	}()
+	<-log.serving
+	cancel()
+	if code := <-done; code != 0 {
+		t.Errorf("exit code %d\n%s", code, log)
+	}
+	for _, want := range []string{`"msg":"serving"`, `"node":"n1"`, `"msg":"draining"`, `"msg":"stopped"`} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("the log lacks %s:\n%s", want, log)
+		}
+	}
+}

@@ -1,0 +1,120 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// asProgram makes the test binary be the program.
+const asProgram = "TEST_AS_PROGRAM"
+
+// watchedLog keeps what is written and tells when a node serves.
+type watchedLog struct {
+	mu      sync.Mutex
+	text    bytes.Buffer // guarded by mu
+	told    bool         // guarded by mu
+	serving chan struct{}
+}
+
+func (l *watchedLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.text.Write(p)
+	if !l.told && strings.Contains(l.text.String(), "serving") {
+		l.told = true
+		close(l.serving)
+	}
+	return len(p), nil
+}
+
+func (l *watchedLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
+// TestSignals sends signals to the program as a process of its own.
+func TestSignals(t *testing.T) {
+	for _, sig := range []os.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		t.Run(sig.String(), func(t *testing.T) {
+			p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", t.TempDir())
+			if err := p.cmd.Process.Signal(sig); err != nil {
+				t.Fatal(err)
+			}
+			if code := p.wait(t); code != 0 {
+				t.Errorf("exit code %d\n%s", code, p.log)
+			}
+			if !strings.Contains(p.log.String(), "msg=stopped") {
+				t.Errorf("no orderly end:\n%s", p.log)
+			}
+		})
+	}
+}
+
+// TestConfigErrorOfTheProcess holds that the exit code gets out of the process.
+func TestConfigErrorOfTheProcess(t *testing.T) {
+	cmd := exec.Command(os.Args[0], "run", "--upstream-variant", "x") //nolint:gosec // the test itself
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	out, err := cmd.CombinedOutput()
+	if code := cmd.ProcessState.ExitCode(); code != exitUsage {
+		t.Errorf("exit code %d, %v\n%s", code, err, out)
+	}
+}
+
+// program is the program in a process of its own.
+type program struct {
+	cmd  *exec.Cmd
+	log  *watchedLog
+	done chan struct{} // closed when the process has ended
+}
+
+// startProgram returns once it serves.
+func startProgram(t *testing.T, args ...string) *program {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], args...) //nolint:gosec // the test itself
+	cmd.Env = append(os.Environ(), asProgram+"=1")
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &program{cmd: cmd, log: &watchedLog{serving: make(chan struct{})}, done: make(chan struct{})}
+	go func() {
+		defer close(p.done)
+		_, _ = io.Copy(p.log, bufio.NewReader(stderr)) // ends with the process
+		_ = cmd.Wait()                                 // the exit code tells
+	}()
+	t.Cleanup(func() {
+		_ = cmd.Process.Kill() // has most often ended before
+		<-p.done
+	})
+	select {
+	case <-p.log.serving:
+	case <-p.done:
+		t.Fatalf("the program has ended:\n%s", p.log)
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the program does not serve:\n%s", p.log)
+	}
+	return p
+}
+
+func (p *program) wait(t *testing.T) (code int) {
+	t.Helper()
+	select {
+	case <-p.done:
+		return p.cmd.ProcessState.ExitCode()
+	case <-time.After(30 * time.Second):
+		t.Fatalf("the program does not end:\n%s", p.log)
+		return 0
+	}
+}

@@ -1,0 +1,232 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// testConfig shows a state that holds what might go wrong in an answer.
+func testConfig() Config {
+	registry := prometheus.NewRegistry()
+	gauge := prometheus.NewGauge(prometheus.GaugeOpts{Name: "xdsrelay_test"})
+	registry.MustRegister(gauge)
+	return Config{
+		Title: "xdsrelay v1 on <node>",
+		Ready: func() error { return nil },
+		Keys: func() []cache.GroupInfo {
+			return []cache.GroupInfo{
+				{Key: "a", Clients: 3, Connected: true, Since: time.Now().Add(-90 * time.Second), Tables: []cache.TableInfo{
+					{TypeURL: "type.googleapis.com/envoy.config.cluster.v3.Cluster", Version: "v7", Generation: 7, Resources: 2, Wildcard: true, Names: 1, Subscriptions: 1, Watchers: 3, Bytes: 100},
+				}},
+				{Key: "b", Idle: true, Error: "gone\x1b[2J"},
+			}
+		},
+		Streams: func() []fanout.StreamInfo {
+			return []fanout.StreamInfo{
+				{NodeID: "n2\nn1 forged", Peer: "127.0.0.1:2", Key: "a", Variant: "delta", Service: "ads", Types: []fanout.TypeInfo{
+					{TypeURL: "type.googleapis.com/envoy.config.cluster.v3.Cluster", State: fanout.Nacked, Sent: 7, Acked: 6, Head: 7, Nacks: 1, LastNack: &fanout.Nack{Message: "no"}},
+				}},
+				{NodeID: "n1", Peer: "127.0.0.1:1", Key: "a", Variant: "sotw", Service: "ads"},
+			}
+		},
+		Origin: func() OriginInfo {
+			return OriginInfo{Kind: "directory", Where: []string{"/etc/xds"}, Problems: []string{"x.json: bad"}}
+		},
+		Check:   func() []string { return nil },
+		Metrics: registry,
+	}
+}
+
+// serve serves a handler and returns a function that asks it.
+func serve(t *testing.T, cfg Config) (ask func(method, path string, header ...string) (*http.Response, string)) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := NewServer(Handler(cfg), slog.New(slog.DiscardHandler))
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(l) }()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	t.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			t.Error(err)
+		}
+		<-done
+	})
+	return func(method, path string, header ...string) (*http.Response, string) {
+		t.Helper()
+		req, err := http.NewRequestWithContext(t.Context(), method, "http://"+l.Addr().String()+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := 0; i < len(header); i += 2 {
+			if header[i] == "Host" {
+				req.Host = header[i+1]
+			}
+			req.Header.Set(header[i], header[i+1])
+		}
+		res, err := client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		body, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res, string(body)
+	}
+}
+
+// TestPages holds that every page answers, is on the index, and only reads.
+func TestPages(t *testing.T) {
+	ask := serve(t, testConfig())
+	_, index := ask("GET", "/")
+	if _, again := ask("GET", "/debug/"); again != index {
+		t.Error("/debug/ is not the index")
+	}
+	if !strings.Contains(index, "xdsrelay v1 on &lt;node&gt;") {
+		t.Errorf("the index has no escaped title: %s", index)
+	}
+	for _, p := range pages(testConfig()) {
+		link := p.link
+		if link == "" {
+			link = p.path
+		}
+		if !strings.Contains(index, `href="`+link+`"`) || p.text == "" {
+			t.Errorf("%s is not on the index", p.path)
+		}
+		if strings.Contains(link, "seconds=") {
+			link = p.path + "?seconds=1"
+		}
+		res, _ := ask("GET", link)
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("GET %s: %s", link, res.Status)
+		}
+		for _, header := range []string{"Content-Security-Policy", "X-Content-Type-Options", "X-Frame-Options", "Cache-Control"} {
+			if res.Header.Get(header) == "" {
+				t.Errorf("GET %s: no %s", link, header)
+			}
+		}
+		if res, _ := ask("POST", link); res.StatusCode != http.StatusMethodNotAllowed {
+			t.Errorf("POST %s: %s", link, res.Status)
+		}
+	}
+	if res, _ := ask("GET", "/debug/nothing"); res.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown page: %s", res.Status)
+	}
+}
+
+// TestTables holds what people see, and that no text of a client can forge a
+// line or reach a terminal as a control sequence.
+func TestTables(t *testing.T) {
+	ask := serve(t, testConfig())
+	for path, want := range map[string]string{
+		"/debug/keys": `
+KEY  CLIENTS  UPSTREAM   FOR    TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
+a    3        connected  1m30s  Cluster  v7       7           2          *+1     1              3         100    -
+b    0        idle       -      -        -        -           -          -       -              -         -      gone?[2J
+`,
+		"/debug/streams": `
+NODE          PEER         KEY  VARIANT  SERVICE  FOR  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
+n1            127.0.0.1:1  a    sotw     ads      -    -        -       -     -      -       -      -        -     -      -
+n2?n1 forged  127.0.0.1:2  a    delta    ads      -    Cluster  NACKED  7     6      7       0      -        0     1      no
+`,
+		"/debug/streams?state=NACKED&key=a": `
+NODE          PEER         KEY  VARIANT  SERVICE  FOR  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK
+n2?n1 forged  127.0.0.1:2  a    delta    ads      -    Cluster  NACKED  7     6      7       0      -        0     1      no
+`,
+		"/debug/origin": `
+KIND       WHERE     VARIANT
+directory  /etc/xds  -
+problem: x.json: bad
+`,
+		"/debug/check": "\nok\n",
+	} {
+		if res, text := ask("GET", path, "Accept", "text/html,*/*"); "\n"+text != want || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/plain") {
+			t.Errorf("%s is %s\n%s\nwant%s", path, res.Header.Get("Content-Type"), text, want)
+		}
+	}
+}
+
+// TestJSON holds what programs see.
+func TestJSON(t *testing.T) {
+	ask := serve(t, testConfig())
+	for _, tc := range []struct {
+		path   string
+		header []string
+		want   string // a part of it, in compact form
+	}{
+		{"/debug/keys?format=json", nil, `"type_url":"type.googleapis.com/envoy.config.cluster.v3.Cluster","version":"v7","generation":7`},
+		{"/debug/keys", []string{"Accept", "application/json"}, `"key":"b"`},
+		{"/debug/keys?key=none&format=json", nil, `[]`},
+		{"/debug/streams?format=json&node=n1", nil, `"node_id":"n1"`},
+		{"/debug/origin?format=json", nil, `"problems":["x.json: bad"]`},
+		{"/debug/check?format=json", nil, `{"ok":true,"problems":[]}`},
+	} {
+		res, text := ask("GET", tc.path, tc.header...)
+		var v json.RawMessage
+		if err := json.Unmarshal([]byte(text), &v); err != nil || res.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s: %v, %s", tc.path, err, res.Header.Get("Content-Type"))
+		}
+		if compact := compactJSON(t, text); !strings.Contains(compact, tc.want) {
+			t.Errorf("%s: %s, want %s", tc.path, compact, tc.want)
+		}
+	}
+}
+
+func compactJSON(t *testing.T, text string) string {
+	t.Helper()
+	var v any
+	if err := json.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatal(err)
+	}
+	return strings.NewReplacer("\n", "", "  ", "", `": `, `":`).Replace(text)
+}
+
+// TestTrouble holds that trouble is told by status code and reason.
+func TestTrouble(t *testing.T) {
+	cfg := testConfig()
+	cfg.Ready = func() error { return errors.New("draining") }
+	cfg.Check = func() []string { return []string{"key \"a\": one\x07", "two"} }
+	ask := serve(t, cfg)
+	if res, text := ask("GET", "/readyz"); res.StatusCode != http.StatusServiceUnavailable || text != "not ready: draining\n" {
+		t.Errorf("/readyz: %s %q", res.Status, text)
+	}
+	if res, text := ask("GET", "/healthz"); res.StatusCode != http.StatusOK || text != "ok\n" {
+		t.Errorf("/healthz: %s %q", res.Status, text)
+	}
+	if res, text := ask("GET", "/debug/check"); res.StatusCode != http.StatusInternalServerError || text != "key \"a\": one?\ntwo\n" {
+		t.Errorf("/debug/check: %s %q", res.Status, text)
+	}
+}
+
+// TestHost holds that no web site can read the pages through a browser on this
+// machine by pointing a name of its own here.
+func TestHost(t *testing.T) {
+	ask := serve(t, testConfig())
+	for host, want := range map[string]int{
+		"localhost": 200, "localhost:19000": 200, "127.0.0.1:1": 200, "[::1]:1": 200, "[::1]": 200, "10.0.0.1": 200,
+		"evil.example": 403, "evil.example:19000": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403,
+	} {
+		if res, _ := ask("GET", "/debug/keys", "Host", host); res.StatusCode != want {
+			t.Errorf("Host %s: %s, want %d", host, res.Status, want)
+		}
+	}
+}
