@@ -36,9 +36,7 @@ func NewNames(names []string) *Names {
 	}
 	slices.Sort(names)
 	n := &Names{List: slices.Compact(names)}
-	for _, name := range n.List {
-		n.Digest = n.Digest.Add(resource.NameDigest(name))
-	}
+	n.Digest = resource.NamesDigest(n.List)
 	return n
 }
 
@@ -50,8 +48,21 @@ func (n *Names) With(o *Names) *Names {
 	case o == nil || o.Digest == n.Digest:
 		return n
 	}
-	return NewNames(slices.Concat(n.List, o.List))
+	// Mostly o is short: merging leaves out the sorting.
+	list, rest := make([]string, 0, len(n.List)+len(o.List)), n.List
+	for _, name := range o.List {
+		at, dup := slices.BinarySearch(rest, name)
+		list = append(list, rest[:at]...)
+		if rest = rest[at:]; !dup {
+			list = append(list, name)
+		}
+	}
+	list = append(list, rest...)
+	return &Names{List: list, Digest: resource.NamesDigest(list)}
 }
+
+// Len is the number of names.
+func (n *Names) Len() int { return len(n.list()) }
 
 // Query asks what a client has to be told.
 type Query struct {
@@ -77,6 +88,9 @@ type Changes struct {
 	To Position
 	// Resources are in the order of their last change, or of their names.
 	Resources []*resource.Resource
+	// News are those of Resources that changed or were forced; with Whole the
+	// others are there for completeness.
+	News []*resource.Resource
 	// Removed are names that do not exist, sorted. Withheld are forced names
 	// of this kind that KeepRemoved holds back.
 	Removed  []string
@@ -118,7 +132,9 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	if q.Force != nil || q.Refresh != nil {
 		p.pickForced()
 	}
+	c.News = c.Resources
 	if q.Whole && !c.Empty() {
+		c.Resources = nil
 		p.pickWhole()
 	}
 	slices.Sort(c.Removed)
@@ -266,7 +282,6 @@ func (p *picker) pickForced() {
 
 // pickWhole replaces what was picked by everything that the subscription sees.
 func (p *picker) pickWhole() {
-	p.out.Resources = p.out.Resources[:0]
 	if p.sub.key.wildcard {
 		for e := p.table.changes.oldest; e != nil; e = e.changes.prev {
 			p.pickState(e)
@@ -298,10 +313,17 @@ func (p *picker) pickState(e *entry) {
 
 // Without returns n without names; nil if nothing is left.
 func (n *Names) Without(names []string) *Names {
-	if n == nil {
-		return nil
+	if n == nil || len(names) == 0 {
+		return n
 	}
-	kept := slices.DeleteFunc(slices.Clone(n.List), func(name string) bool { return slices.Contains(names, name) })
+	drop := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		drop[name] = struct{}{}
+	}
+	kept := slices.DeleteFunc(slices.Clone(n.List), func(name string) bool {
+		_, ok := drop[name]
+		return ok
+	})
 	if len(kept) == len(n.List) {
 		return n
 	}

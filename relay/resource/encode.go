@@ -10,18 +10,18 @@ func AppendDelta(b []byte, t *Type, version, controlPlane string, resources []*R
 	b = appendString(b, rspTypeURL, t.URL)
 	b = appendControlPlane(b, deltaControlPlane, controlPlane)
 	for _, r := range resources {
-		b = protowire.AppendTag(b, rspResources, protowire.BytesType)
+		b = protowire.AppendVarint(b, rspResources)
 		b = protowire.AppendVarint(b, uint64(envelopeSize(r)))
 		b = appendString(b, resName, r.Name)
 		b = appendString(b, resVersion, r.Version)
 		if r.Body != nil {
-			b = protowire.AppendTag(b, resBody, protowire.BytesType)
+			b = protowire.AppendVarint(b, resBody)
 			b = protowire.AppendBytes(b, r.Body)
 		}
 		b = append(b, r.Extra...)
 	}
 	for _, name := range removed {
-		b = protowire.AppendTag(b, deltaRemoved, protowire.BytesType)
+		b = protowire.AppendVarint(b, deltaRemoved)
 		b = protowire.AppendString(b, name)
 	}
 	return b
@@ -36,7 +36,7 @@ func AppendSotW(b []byte, t *Type, version, controlPlane string, resources []*Re
 	b = appendControlPlane(b, sotwControlPlane, controlPlane)
 	for _, r := range resources {
 		if r.Body != nil {
-			b = protowire.AppendTag(b, rspResources, protowire.BytesType)
+			b = protowire.AppendVarint(b, rspResources)
 			b = protowire.AppendBytes(b, r.Body)
 		}
 	}
@@ -46,34 +46,36 @@ func AppendSotW(b []byte, t *Type, version, controlPlane string, resources []*Re
 // AppendNonce appends the field that completes a response of either variant.
 func AppendNonce(b []byte, nonce string) []byte { return appendString(b, rspNonce, nonce) }
 
-func appendString(b []byte, field protowire.Number, s string) []byte {
+// appendString appends a string field, unless it is empty: proto3's default.
+func appendString(b []byte, tag uint64, s string) []byte {
 	if s == "" {
 		return b
 	}
-	b = protowire.AppendTag(b, field, protowire.BytesType)
+	b = protowire.AppendVarint(b, tag)
 	return protowire.AppendString(b, s)
 }
 
-func appendControlPlane(b []byte, field protowire.Number, id string) []byte {
+func appendControlPlane(b []byte, tag uint64, id string) []byte {
 	if id == "" {
 		return b
 	}
-	b = protowire.AppendTag(b, field, protowire.BytesType)
-	b = protowire.AppendVarint(b, uint64(stringSize(controlPlaneIdentifier, id)))
-	return appendString(b, controlPlaneIdentifier, id)
+	const identifier = controlPlaneIdentifier<<3 | 2
+	b = protowire.AppendVarint(b, tag)
+	b = protowire.AppendVarint(b, uint64(stringSize(identifier, id)))
+	return appendString(b, identifier, id)
 }
 
-func stringSize(field protowire.Number, s string) int {
+func stringSize(tag uint64, s string) int {
 	if s == "" {
 		return 0
 	}
-	return protowire.SizeTag(field) + protowire.SizeBytes(len(s))
+	return protowire.SizeVarint(tag) + protowire.SizeBytes(len(s))
 }
 
 func envelopeSize(r *Resource) int {
 	n := stringSize(resName, r.Name) + stringSize(resVersion, r.Version) + len(r.Extra)
 	if r.Body != nil {
-		n += protowire.SizeTag(resBody) + protowire.SizeBytes(len(r.Body))
+		n += protowire.SizeVarint(resBody) + protowire.SizeBytes(len(r.Body))
 	}
 	return n
 }

@@ -1,22 +1,23 @@
 package resource
 
 import (
-	"errors"
+	"bytes"
 	"fmt"
+	"math"
 	"time"
-	"unicode/utf8"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers of the discovery messages, as table A-1's notes list them.
+// Tags of envoy.service.discovery.v3.Resource, and of the few fields of other
+// messages that the relay looks at.
 const (
-	anyTypeURL, anyValue = 1, 2
+	resVersion, resBody, resName, resAliases = 1<<3 | 2, 2<<3 | 2, 3<<3 | 2, 4<<3 | 2
+	resTTL, resNameDetail                    = 6<<3 | 2, 8<<3 | 2
 
-	resVersion, resBody, resName, resAliases, resTTL, resNameDetail = 1, 2, 3, 4, 6, 8
+	detailName = 1 // the number of ResourceName.name
 
-	clusterType, clusterEDS, clusterEDSName = 2, 3, 2
-	clusterTypeEDS                          = 3
+	clusterType, clusterEDS, clusterCustom = 2<<3 | 0, 3<<3 | 2, 38<<3 | 2
+	clusterTypeEDS                         = 3 // the value of Cluster.DiscoveryType
+	edsServiceName                         = 2<<3 | 2
 )
 
 // Invalid is a resource that cannot be relayed, with the reason (C5).
@@ -30,93 +31,135 @@ type Invalid struct {
 
 func (i Invalid) Error() string { return fmt.Sprintf("resource %q: %v", i.Name, i.Err) }
 
-var errTruncated = errors.New("the protobuf encoding is cut off or malformed")
+// Unwrap returns the reason alone.
+func (i Invalid) Unwrap() error { return i.Err }
 
-// eachField calls f for every field of b. v holds the contents of a
-// length-delimited field and is nil otherwise; n holds a varint's value; raw
-// is the whole encoded field with its tag.
-func eachField(b []byte, f func(num protowire.Number, typ protowire.Type, v []byte, n uint64, raw []byte) error) error {
-	for len(b) > 0 {
-		num, typ, tagLen := protowire.ConsumeTag(b)
-		if tagLen < 0 {
-			return errTruncated
-		}
-		valLen := protowire.ConsumeFieldValue(num, typ, b[tagLen:])
-		if valLen < 0 {
-			return errTruncated
-		}
-		var v []byte
-		var n uint64
-		switch typ {
-		case protowire.BytesType:
-			v, _ = protowire.ConsumeBytes(b[tagLen:])
-			if v == nil {
-				v = []byte{}
-			}
-		case protowire.VarintType:
-			n, _ = protowire.ConsumeVarint(b[tagLen:])
-		}
-		if err := f(num, typ, v, n, b[:tagLen+valLen]); err != nil {
-			return err
-		}
-		b = b[tagLen+valLen:]
+// decodeBare reads a resource without an envelope: an encoded Any whose body
+// names it (A2).
+func decodeBare(t *Type, b []byte) (r Resource, err error) {
+	value, err := openBody(t, b)
+	if err != nil {
+		return r, err
 	}
+	if r.Name, err = bodyName(t, value); err != nil {
+		return r, err
+	}
+	r.Body = bytes.Clone(b)
+	r.Endpoints = endpointsOf(t, r.Name, value)
+	return r, nil
+}
+
+// decodeWrapped reads an encoded envoy.service.discovery.v3.Resource.
+func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
+	var body, ttl, detail []byte
+	err = eachField(b, func(f field) (err error) {
+		switch f.tag {
+		case resVersion:
+			r.Version, err = text("version", f.bytes)
+		case resName:
+			r.Name, err = text("name", f.bytes)
+		case resBody:
+			body = merge(body, f.bytes)
+		case resTTL:
+			ttl = merge(ttl, f.bytes)
+		case resAliases:
+			r.Aliases, err = appendText(r.Aliases, "aliases", f.bytes)
+			r.Extra = append(r.Extra, f.raw...)
+		case resNameDetail:
+			detail = merge(detail, f.bytes)
+			r.Extra = append(r.Extra, f.raw...)
+		default: // A7
+			r.Extra = append(r.Extra, f.raw...)
+		}
+		return err
+	})
+	if err != nil {
+		return r, err
+	}
+	if r.TTL, err = duration(ttl); err != nil {
+		return r, err
+	}
+	inDetail, err := stringField(detailName, detail)
+	if err != nil {
+		return r, fmt.Errorf("resource_name: %w", err)
+	}
+	if r.Name == "" {
+		r.Name = inDetail
+	}
+	if body == nil {
+		return r, nil
+	}
+	return r, r.takeBody(t, body)
+}
+
+// takeBody adds an encoded Any to a resource whose envelope was read.
+func (r *Resource) takeBody(t *Type, body []byte) error {
+	value, err := openBody(t, body)
+	if err != nil {
+		return err
+	}
+	if r.Name != "" && !t.NamedByBody() {
+		// The envelope is the identity, whatever the body says (A3).
+		if _, err := stringField(0, value); err != nil {
+			return fmt.Errorf("body: %w", err)
+		}
+		r.Body = body
+		return nil
+	}
+	inner, err := bodyName(t, value)
+	if err != nil {
+		return err
+	}
+	if r.Name == "" {
+		r.Name = inner
+	}
+	if r.Name != inner { // A3
+		return fmt.Errorf("the envelope's name differs from the name %q in the body", inner)
+	}
+	r.Body, r.Endpoints = body, endpointsOf(t, r.Name, value)
 	return nil
 }
 
-// text returns v as a string, or an error if proto3 would not accept it.
-func text(field string, v []byte) (string, error) {
-	if v == nil {
-		return "", fmt.Errorf("%s is not a string", field)
+// openBody returns the value in an encoded Any of type t.
+func openBody(t *Type, b []byte) ([]byte, error) {
+	url, value, err := splitAny(b)
+	if err != nil {
+		return nil, fmt.Errorf("body: %w", err)
 	}
-	if !utf8.Valid(v) {
-		return "", fmt.Errorf("%s is not valid UTF-8", field)
+	if url != t.URL {
+		return nil, fmt.Errorf("the body has type %q, expected %q", url, t.URL)
 	}
-	return string(v), nil
+	return value, nil
 }
 
-// splitAny returns the parts of an encoded google.protobuf.Any.
-func splitAny(b []byte) (url string, value []byte, err error) {
-	err = eachField(b, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
-		switch num {
-		case anyTypeURL:
-			url, err = text("type_url of the Any", v)
-		case anyValue:
-			if v == nil {
-				return errors.New("value of the Any is not a byte string")
-			}
-			value = v
-		}
-		return err
-	})
-	return url, value, err
-}
-
-// bodyName reads the name field of a body, and checks on the way that its
-// fields can be told apart at all (C5).
-func bodyName(field protowire.Number, value []byte) (name string, err error) {
-	err = eachField(value, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
-		if num == field {
-			name, err = text("the name field of the body", v)
-		}
-		return err
-	})
-	return name, err
+// bodyName reads the name that a body gives itself; "" where the type has no
+// field for it.
+func bodyName(t *Type, value []byte) (string, error) {
+	name, err := stringField(t.NameField, value)
+	if err != nil {
+		return "", fmt.Errorf("body: %w", err)
+	}
+	return name, nil
 }
 
 // endpointsOf reads the name of the endpoint set that an encoded Cluster of
 // type EDS asks for: eds_cluster_config.service_name, or the cluster's own
-// name (E3). Anything that it cannot read gives "".
-func endpointsOf(name string, cluster []byte) string {
+// name (E3). Other types, and anything that it cannot read, give "".
+func endpointsOf(t *Type, name string, body []byte) string {
+	if t.URL != ClusterURL {
+		return ""
+	}
 	isEDS, service := false, ""
-	_ = eachField(cluster, func(num protowire.Number, _ protowire.Type, v []byte, n uint64, _ []byte) error {
-		switch num {
+	err := eachField(body, func(f field) error {
+		switch f.tag {
 		case clusterType:
-			isEDS = n == clusterTypeEDS
+			isEDS = int32(f.varint) == clusterTypeEDS
+		case clusterCustom: // shares a oneof with the type
+			isEDS = false
 		case clusterEDS:
-			return eachField(v, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) error {
-				if num == clusterEDSName {
-					service = string(v)
+			return eachField(f.bytes, func(f field) error {
+				if f.tag == edsServiceName {
+					service = string(f.bytes)
 				}
 				return nil
 			})
@@ -124,7 +167,7 @@ func endpointsOf(name string, cluster []byte) string {
 		return nil
 	})
 	switch {
-	case !isEDS:
+	case err != nil || !isEDS:
 		return ""
 	case service != "":
 		return service
@@ -132,95 +175,32 @@ func endpointsOf(name string, cluster []byte) string {
 	return name
 }
 
-// decodeBody reads a bare resource: an encoded Any whose body names it (A2).
-func decodeBody(t *Type, anyBytes []byte) (Resource, error) {
-	url, value, err := splitAny(anyBytes)
-	if err != nil {
-		return Resource{}, err
-	}
-	if url != t.URL {
-		return Resource{}, fmt.Errorf("the body has type %q, expected %q", url, t.URL)
-	}
-	r := Resource{Body: append([]byte(nil), anyBytes...)}
-	if t.NameField == 0 {
-		return r, eachField(value, func(protowire.Number, protowire.Type, []byte, uint64, []byte) error { return nil })
-	}
-	if r.Name, err = bodyName(t.NameField, value); err != nil {
-		return r, err
-	}
-	if t.URL == ClusterURL {
-		r.Endpoints = endpointsOf(r.Name, value)
-	}
-	return r, nil
-}
+// maxSeconds is the greatest number of seconds in a valid Duration message.
+const maxSeconds = 315_576_000_000
 
-// decodeWrapped reads an encoded envoy.service.discovery.v3.Resource.
-func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
-	var body []byte
-	var detailName string
-	err = eachField(b, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, raw []byte) (err error) {
-		switch num {
-		case resVersion:
-			r.Version, err = text("version", v)
-		case resName:
-			r.Name, err = text("name", v)
-		case resBody:
-			if v == nil {
-				return errors.New("resource is not a message")
-			}
-			body = append(body, v...) // repeated singular messages merge
-		case resTTL:
-			r.TTL, err = duration(v)
-		case resAliases:
-			var alias string
-			alias, err = text("aliases", v)
-			r.Aliases = append(r.Aliases, alias)
-			r.Extra = append(r.Extra, raw...)
-		case resNameDetail:
-			detailName, err = bodyName(1, v)
-			r.Extra = append(r.Extra, raw...)
-		default:
-			r.Extra = append(r.Extra, raw...)
-		}
-		return err
-	})
-	if r.Name == "" {
-		r.Name = detailName
-	}
-	if err != nil || body == nil {
-		return r, err
-	}
-	bare, err := decodeBody(t, body)
-	if err != nil {
-		return r, err
-	}
-	if r.Name == "" {
-		r.Name = bare.Name
-	}
-	if t.NamedByBody() && r.Name != bare.Name { // A3
-		return r, fmt.Errorf("the envelope's name differs from the name %q in the body", bare.Name)
-	}
-	r.Body, r.Endpoints = bare.Body, bare.Endpoints
-	return r, nil
-}
-
-// duration reads an encoded google.protobuf.Duration.
+// duration reads an encoded google.protobuf.Duration. What is longer than a
+// time.Duration can say, 292 years, becomes the longest one.
 func duration(b []byte) (time.Duration, error) {
-	var d time.Duration
-	err := eachField(b, func(num protowire.Number, _ protowire.Type, _ []byte, n uint64, _ []byte) error {
-		switch num {
-		case 1:
-			if s := int64(n); s < 0 || s > int64(24*365*time.Hour/time.Second) {
-				return fmt.Errorf("ttl of %d s is out of range, expected 0 to a year", s)
-			}
-			d += time.Duration(n) * time.Second
-		case 2:
-			if ns := int64(n); ns < 0 || ns >= int64(time.Second) {
-				return fmt.Errorf("ttl has %d ns, expected 0 to 999,999,999", ns)
-			}
-			d += time.Duration(n)
+	var s int64
+	var ns int32
+	err := eachField(b, func(f field) error {
+		switch f.tag {
+		case durationSeconds:
+			s = int64(f.varint)
+		case durationNanos:
+			ns = int32(f.varint)
 		}
 		return nil
 	})
-	return d, err
+	switch {
+	case err != nil:
+		return 0, fmt.Errorf("ttl: %w", err)
+	case s < 0 || s > maxSeconds:
+		return 0, fmt.Errorf("a ttl of %d s, expected 0 to %d", s, int64(maxSeconds))
+	case ns < 0 || ns >= int32(time.Second):
+		return 0, fmt.Errorf("a ttl with %d ns, expected 0 to 999999999", ns)
+	case s > (math.MaxInt64-int64(ns))/int64(time.Second):
+		return math.MaxInt64, nil
+	}
+	return time.Duration(s)*time.Second + time.Duration(ns), nil
 }

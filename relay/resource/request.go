@@ -1,20 +1,20 @@
 package resource
 
-import (
-	"errors"
-	"fmt"
+import "fmt"
 
-	"google.golang.org/protobuf/encoding/protowire"
-)
-
-// Field numbers of DiscoveryRequest and DeltaDiscoveryRequest.
+// Tags of DiscoveryRequest, DeltaDiscoveryRequest and google.rpc.Status.
 const (
-	sotwReqVersion, sotwReqNode, sotwReqNames, sotwReqType, sotwReqNonce, sotwReqError, sotwReqLocators = 1, 2, 3, 4, 5, 6, 7
+	sotwReqVersion, sotwReqNode, sotwReqNames  = 1<<3 | 2, 2<<3 | 2, 3<<3 | 2
+	sotwReqType, sotwReqNonce, sotwReqError    = 4<<3 | 2, 5<<3 | 2, 6<<3 | 2
+	sotwReqLocators                            = 7<<3 | 2
+	deltaReqNode, deltaReqType                 = 1<<3 | 2, 2<<3 | 2
+	deltaReqSubscribe, deltaReqUnsubscribe     = 3<<3 | 2, 4<<3 | 2
+	deltaReqVersions, deltaReqNonce            = 5<<3 | 2, 6<<3 | 2
+	deltaReqError                              = 7<<3 | 2
+	deltaReqSubLocators, deltaReqUnsubLocators = 8<<3 | 2, 9<<3 | 2
 
-	deltaReqNode, deltaReqType, deltaReqSubscribe, deltaReqUnsubscribe, deltaReqVersions = 1, 2, 3, 4, 5
-	deltaReqNonce, deltaReqError, deltaReqSubLocators, deltaReqUnsubLocators             = 6, 7, 8, 9
-
-	statusCode, statusMessage = 1, 2
+	mapKey, mapValue          = 1<<3 | 2, 2<<3 | 2
+	statusCode, statusMessage = 1<<3 | 0, 2<<3 | 2
 )
 
 // Held is a resource that a client says it holds.
@@ -26,7 +26,7 @@ type Request struct {
 	// TypeURL is what the request is about; may be empty on a per-type
 	// service (A5).
 	TypeURL string
-	// Node is the encoded Node, nil where the request has none.
+	// Node is the encoded Node, nil where the request has none (B1).
 	Node []byte
 	// Nonce is response_nonce.
 	Nonce string
@@ -41,7 +41,8 @@ type Request struct {
 	Names   []string
 
 	// Subscribe, Unsubscribe and Held are resource_names_subscribe,
-	// resource_names_unsubscribe and initial_resource_versions (delta).
+	// resource_names_unsubscribe and initial_resource_versions (delta). A name
+	// that stands twice in Held counts as it stands last, as in any map.
 	Subscribe, Unsubscribe []string
 	Held                   []Held
 
@@ -53,20 +54,20 @@ type Request struct {
 // refers to b.
 func DecodeSotWRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachField(b, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
-		switch num {
+	return eachField(b, func(f field) (err error) {
+		switch f.tag {
 		case sotwReqVersion:
-			r.Version, err = text("version_info", v)
+			r.Version, err = text("version_info", f.bytes)
 		case sotwReqNode:
-			err = r.addNode(v)
+			r.Node = merge(r.Node, f.bytes)
 		case sotwReqNames:
-			r.Names, err = appendText(r.Names, "resource_names", v)
+			r.Names, err = appendText(r.Names, "resource_names", f.bytes)
 		case sotwReqType:
-			r.TypeURL, err = typeURL(v)
+			r.TypeURL, err = typeURL(f.bytes)
 		case sotwReqNonce:
-			r.Nonce, err = text("response_nonce", v)
+			r.Nonce, err = text("response_nonce", f.bytes)
 		case sotwReqError:
-			err = r.addError(v)
+			err = r.addError(f.bytes)
 		case sotwReqLocators:
 			r.Locators = true
 		}
@@ -78,22 +79,22 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 // result refers to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachField(b, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
-		switch num {
+	return eachField(b, func(f field) (err error) {
+		switch f.tag {
 		case deltaReqNode:
-			err = r.addNode(v)
+			r.Node = merge(r.Node, f.bytes)
 		case deltaReqType:
-			r.TypeURL, err = typeURL(v)
+			r.TypeURL, err = typeURL(f.bytes)
 		case deltaReqSubscribe:
-			r.Subscribe, err = appendText(r.Subscribe, "resource_names_subscribe", v)
+			r.Subscribe, err = appendText(r.Subscribe, "resource_names_subscribe", f.bytes)
 		case deltaReqUnsubscribe:
-			r.Unsubscribe, err = appendText(r.Unsubscribe, "resource_names_unsubscribe", v)
+			r.Unsubscribe, err = appendText(r.Unsubscribe, "resource_names_unsubscribe", f.bytes)
 		case deltaReqVersions:
-			err = r.addHeld(v)
+			err = r.addHeld(f.bytes)
 		case deltaReqNonce:
-			r.Nonce, err = text("response_nonce", v)
+			r.Nonce, err = text("response_nonce", f.bytes)
 		case deltaReqError:
-			err = r.addError(v)
+			err = r.addError(f.bytes)
 		case deltaReqSubLocators, deltaReqUnsubLocators:
 			r.Locators = true
 		}
@@ -101,63 +102,29 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 	})
 }
 
-// typeURL avoids an allocation for the types that everybody uses: it is read
-// for every ACK.
-func typeURL(v []byte) (string, error) {
-	if t, ok := byURL[string(v)]; ok {
-		return t.URL, nil
-	}
-	return text("type_url", v)
-}
-
-func appendText(to []string, field string, v []byte) ([]string, error) {
-	s, err := text(field, v)
-	return append(to, s), err
-}
-
-func (r *Request) addNode(v []byte) error {
-	if v == nil {
-		return errors.New("node is not a message")
-	}
-	r.Node = append(r.Node, v...) // repeated singular messages merge
-	if r.Node == nil {
-		r.Node = []byte{}
-	}
-	return nil
-}
-
-func (r *Request) addHeld(v []byte) error {
+func (r *Request) addHeld(b []byte) error {
 	var h Held
-	err := eachField(v, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
-		switch num {
-		case 1:
-			h.Name, err = text("a name in initial_resource_versions", v)
-		case 2:
-			h.Version, err = text("a version in initial_resource_versions", v)
+	err := eachField(b, func(f field) (err error) {
+		switch f.tag {
+		case mapKey:
+			h.Name, err = text("a name in initial_resource_versions", f.bytes)
+		case mapValue:
+			h.Version, err = text("a version in initial_resource_versions", f.bytes)
 		}
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	if v == nil {
-		return errors.New("initial_resource_versions holds something that is not a map entry")
-	}
 	r.Held = append(r.Held, h)
-	return nil
+	return err
 }
 
-func (r *Request) addError(v []byte) error {
-	if v == nil {
-		return errors.New("error_detail is not a message")
-	}
+func (r *Request) addError(b []byte) error {
 	r.Rejected = true
-	err := eachField(v, func(num protowire.Number, _ protowire.Type, v []byte, n uint64, _ []byte) (err error) {
-		switch num {
+	err := eachField(b, func(f field) (err error) {
+		switch f.tag {
 		case statusCode:
-			r.ErrorCode = int32(n)
+			r.ErrorCode = int32(f.varint)
 		case statusMessage:
-			r.ErrorMessage, err = text("error_detail.message", v)
+			r.ErrorMessage, err = text("message", f.bytes)
 		}
 		return err
 	})

@@ -1,60 +1,9 @@
 package resource
 
 import (
-	"crypto/sha256"
 	"encoding/binary"
-	"encoding/hex"
 	"time"
 )
-
-// Digest identifies content: equal bytes have equal digests on every node and
-// in every run (K11).
-type Digest [16]byte
-
-// Hex is the digest as it stands in version strings.
-func (d Digest) Hex() string { return hex.EncodeToString(d[:]) }
-
-// Add returns the digest of a set with e in it. Sets are summed, so the order
-// of members does not matter and a change costs one Sub and one Add.
-func (d Digest) Add(e Digest) Digest { return d.sum(e, 0) }
-
-// Sub returns the digest of a set without e.
-func (d Digest) Sub(e Digest) Digest {
-	for i := range e {
-		e[i] = ^e[i]
-	}
-	return d.sum(e, 1) // two's complement: d + ^e + 1
-}
-
-func (d Digest) sum(e Digest, carry uint64) (out Digest) {
-	dl, dh := binary.LittleEndian.Uint64(d[:8]), binary.LittleEndian.Uint64(d[8:])
-	el, eh := binary.LittleEndian.Uint64(e[:8]), binary.LittleEndian.Uint64(e[8:])
-	lo := dl + el
-	var c uint64
-	if lo < dl {
-		c = 1
-	}
-	if lo+carry < lo {
-		c = 1
-	}
-	binary.LittleEndian.PutUint64(out[:8], lo+carry)
-	binary.LittleEndian.PutUint64(out[8:], dh+eh+c)
-	return out
-}
-
-// digestOf hashes parts with their lengths, so that moving a byte from one
-// part to the next gives another digest.
-func digestOf(parts ...[]byte) Digest {
-	h := sha256.New()
-	var n [8]byte
-	for _, p := range parts {
-		binary.LittleEndian.PutUint64(n[:], uint64(len(p)))
-		h.Write(n[:])
-		h.Write(p)
-	}
-	var sum [sha256.Size]byte
-	return Digest(h.Sum(sum[:0])[:16])
-}
 
 // Resource is one named resource at one version. It is immutable once built
 // and shared by everybody who sends it.
@@ -79,7 +28,7 @@ type Resource struct {
 	Endpoints string
 
 	content Digest // Body, Extra and TTL
-	member  Digest // Name and Version
+	member  Digest // Name and content
 }
 
 // New completes r: an empty Version is replaced by the content digest (D1,
@@ -95,7 +44,7 @@ func New(r Resource) *Resource {
 			r.Version = r.content.Hex()
 		}
 	}
-	r.member = digestOf([]byte(r.Name), []byte(r.Version))
+	r.member = digestOf([]byte(r.Name), r.content[:])
 	return &r
 }
 
@@ -103,17 +52,20 @@ func New(r Resource) *Resource {
 // from their versions (D15).
 func (r *Resource) SameContent(o *Resource) bool { return r.content == o.content }
 
-// Member is the digest of name and version, for digests of whole sets (D7).
+// Member is the digest of name and content, for digests of whole sets (D7).
+// It leaves the version out: an origin may give one content several versions,
+// of which nodes that joined at different times hold different ones (D15, K11),
+// or one version to several contents, which have to be told apart all the same.
 func (r *Resource) Member() Digest { return r.member }
+
+// resourceSize is what a Resource itself takes, in bytes.
+const resourceSize = 160
 
 // Size is roughly the memory that r holds, in bytes.
 func (r *Resource) Size() int {
-	n := 160 + len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + len(r.Endpoints)
+	n := resourceSize + len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + len(r.Endpoints)
 	for _, a := range r.Aliases {
 		n += 16 + len(a)
 	}
 	return n
 }
-
-// NameDigest is the digest of a name, for digests of sets of names.
-func NameDigest(name string) Digest { return digestOf([]byte(name)) }

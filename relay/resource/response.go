@@ -3,17 +3,15 @@ package resource
 import (
 	"errors"
 	"fmt"
-
-	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Field numbers of DiscoveryResponse and DeltaDiscoveryResponse. They agree
-// but for the removals, which SotW does not have.
+// Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree but for the
+// removals, which SotW does not have.
 const (
-	rspVersion, rspResources, rspTypeURL, rspNonce    = 1, 2, 4, 5
-	sotwControlPlane, deltaRemoved, deltaControlPlane = 6, 6, 7
-	sotwErrors, deltaRemovedNames, deltaErrors        = 7, 8, 9
-	controlPlaneIdentifier                            = 1
+	rspVersion, rspResources, rspTypeURL, rspNonce    = 1<<3 | 2, 2<<3 | 2, 4<<3 | 2, 5<<3 | 2
+	sotwControlPlane, deltaRemoved, deltaControlPlane = 6<<3 | 2, 6<<3 | 2, 7<<3 | 2
+
+	controlPlaneIdentifier = 1 // a field number
 )
 
 // Response is what one DiscoveryResponse or DeltaDiscoveryResponse of an
@@ -50,28 +48,27 @@ func decode(b []byte, delta bool) (*Response, error) {
 	r := &Response{Size: len(b)}
 	var raw [][]byte
 	var url string
-	err := eachField(b, func(num protowire.Number, _ protowire.Type, v []byte, _ uint64, _ []byte) (err error) {
+	var controlPlane []byte
+	err := eachField(b, func(f field) (err error) {
 		switch {
-		case num == rspVersion:
-			r.Version, err = text("version", v)
-		case num == rspResources:
-			if v == nil {
-				return errors.New("resources holds something that is not a message")
-			}
-			raw = append(raw, v)
-		case num == rspTypeURL:
-			url, err = text("type_url", v)
-		case num == rspNonce:
-			r.Nonce, err = text("nonce", v)
-		case delta && num == deltaRemoved:
-			var name string
-			name, err = text("removed_resources", v)
-			r.Removed = append(r.Removed, name)
-		case !delta && num == sotwControlPlane, delta && num == deltaControlPlane:
-			r.ControlPlane, err = bodyName(controlPlaneIdentifier, v)
+		case f.tag == rspVersion:
+			r.Version, err = text("version", f.bytes)
+		case f.tag == rspResources:
+			raw = append(raw, f.bytes)
+		case f.tag == rspTypeURL:
+			url, err = typeURL(f.bytes)
+		case f.tag == rspNonce:
+			r.Nonce, err = text("nonce", f.bytes)
+		case delta && f.tag == deltaRemoved:
+			r.Removed, err = appendText(r.Removed, "removed_resources", f.bytes)
+		case !delta && f.tag == sotwControlPlane, delta && f.tag == deltaControlPlane:
+			controlPlane = merge(controlPlane, f.bytes)
 		}
 		return err
 	})
+	if err == nil {
+		r.ControlPlane, err = stringField(controlPlaneIdentifier, controlPlane)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -91,11 +88,8 @@ func (r *Response) addResources(raw [][]byte, delta bool) {
 		if err == nil && res.Name == "" {
 			err = errors.New("it has no name")
 		}
-		if err == nil {
-			if _, dup := seen[res.Name]; dup {
-				err = errors.New("the name stands twice in one response") // B29
-			}
-			seen[res.Name] = struct{}{}
+		if _, twice := seen[res.Name]; err == nil && twice {
+			err = errors.New("the name stands twice in one response") // B29
 		}
 		if err != nil {
 			if res.Name == "" {
@@ -104,6 +98,7 @@ func (r *Response) addResources(raw [][]byte, delta bool) {
 			r.Invalid = append(r.Invalid, Invalid{Name: res.Name, Err: err})
 			continue
 		}
+		seen[res.Name] = struct{}{}
 		r.Resources = append(r.Resources, New(res))
 	}
 }
@@ -117,7 +112,7 @@ func decodeOne(t *Type, b []byte, delta bool) (Resource, error) {
 		return Resource{}, err
 	}
 	if url != resourceWrapper || t.URL == resourceWrapper {
-		return decodeBody(t, b)
+		return decodeBare(t, b)
 	}
 	r, err := decodeWrapped(t, value)
 	// D1: the version is derived from content; a wrapper's own is not used,

@@ -11,22 +11,28 @@ const TypePrefix = "type.googleapis.com/"
 
 // Type URLs of table A-1 that code refers to by name.
 const (
-	ListenerURL      = TypePrefix + "envoy.config.listener.v3.Listener"
-	RouteURL         = TypePrefix + "envoy.config.route.v3.RouteConfiguration"
-	ScopedRouteURL   = TypePrefix + "envoy.config.route.v3.ScopedRouteConfiguration"
-	VirtualHostURL   = TypePrefix + "envoy.config.route.v3.VirtualHost"
-	ClusterURL       = TypePrefix + "envoy.config.cluster.v3.Cluster"
-	EndpointURL      = TypePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
-	LbEndpointURL    = TypePrefix + "envoy.config.endpoint.v3.LbEndpoint"
-	SecretURL        = TypePrefix + "envoy.extensions.transport_sockets.tls.v3.Secret"
-	RuntimeURL       = TypePrefix + "envoy.service.runtime.v3.Runtime"
-	ExtensionURL     = TypePrefix + "envoy.config.core.v3.TypedExtensionConfig"
-	ThriftRouteURL   = TypePrefix + "envoy.extensions.filters.network.thrift_proxy.v3.RouteConfiguration"
-	RateLimitURL     = TypePrefix + "ratelimit.config.ratelimit.v3.RateLimitConfig"
-	resourceWrapper  = TypePrefix + "envoy.service.discovery.v3.Resource"
-	orderLast        = 7
-	defaultNameField = 1
+	ListenerURL    = TypePrefix + "envoy.config.listener.v3.Listener"
+	RouteURL       = TypePrefix + "envoy.config.route.v3.RouteConfiguration"
+	ScopedRouteURL = TypePrefix + "envoy.config.route.v3.ScopedRouteConfiguration"
+	VirtualHostURL = TypePrefix + "envoy.config.route.v3.VirtualHost"
+	ClusterURL     = TypePrefix + "envoy.config.cluster.v3.Cluster"
+	EndpointURL    = TypePrefix + "envoy.config.endpoint.v3.ClusterLoadAssignment"
+	LbEndpointURL  = TypePrefix + "envoy.config.endpoint.v3.LbEndpoint"
+	SecretURL      = TypePrefix + "envoy.extensions.transport_sockets.tls.v3.Secret"
+	RuntimeURL     = TypePrefix + "envoy.service.runtime.v3.Runtime"
+	ExtensionURL   = TypePrefix + "envoy.config.core.v3.TypedExtensionConfig"
+	ThriftRouteURL = TypePrefix + "envoy.extensions.filters.network.thrift_proxy.v3.RouteConfiguration"
+	RateLimitURL   = TypePrefix + "ratelimit.config.ratelimit.v3.RateLimitConfig"
+
+	clusterListURL    = TypePrefix + "envoy.config.cluster.v3.ClusterCollection"
+	lbEndpointListURL = TypePrefix + "envoy.config.endpoint.v3.LbEndpointCollection"
+	listenerListURL   = TypePrefix + "envoy.config.listener.v3.ListenerCollection"
+
+	resourceWrapper = TypePrefix + "envoy.service.discovery.v3.Resource"
 )
+
+// orderLast is the place in the order E1 of types that it does not name.
+const orderLast = 7
 
 // Type describes one resource type: table A-1 of the protocol rules. Types are
 // compared by pointer after [TypeOf] for known types and by URL otherwise.
@@ -34,7 +40,7 @@ type Type struct {
 	// URL is the type URL, compared and echoed as an exact string (A1).
 	URL string
 	// NameField is the field of the body that holds the resource's name; 0
-	// where only the envelope names it (VHDS, LEDS).
+	// where only the envelope names it (VHDS, LEDS, collections).
 	NameField protowire.Number
 	// FullState says that a SotW response carries the whole subscribed set,
 	// so that absence from it means deletion (A6, B27, C11).
@@ -73,11 +79,15 @@ func (t *Type) NamedByBody() bool {
 // DeltaOnly reports whether the type has no SotW form (D8).
 func (t *Type) DeltaOnly() bool { return t.NameField == 0 }
 
+// known is in the order E1.
 var known = []*Type{
 	{URL: ClusterURL, NameField: 1, FullState: true, Wildcard: true, Order: 0, Service: service("cluster", "Cluster", "Clusters", "cds", true)},
+	{URL: clusterListURL, Order: 0},
 	{URL: EndpointURL, NameField: 1, Order: 1, Service: service("endpoint", "Endpoint", "Endpoints", "eds", true)},
 	{URL: LbEndpointURL, Order: 2, Service: service("endpoint", "LocalityEndpoint", "LocalityEndpoints", "leds", false)},
+	{URL: lbEndpointListURL, Order: 2},
 	{URL: ListenerURL, NameField: 1, FullState: true, Wildcard: true, Order: 3, Service: service("listener", "Listener", "Listeners", "lds", true)},
+	{URL: listenerListURL, Order: 3},
 	{URL: ScopedRouteURL, NameField: 1, FullState: true, Wildcard: true, Order: 4, Service: service("route", "ScopedRoutes", "ScopedRoutes", "srds", true)},
 	{URL: RouteURL, NameField: 1, Order: 5, Service: service("route", "Route", "Routes", "rds", true)},
 	{URL: VirtualHostURL, Wildcard: true, Order: 6, Service: service("route", "VirtualHost", "VirtualHosts", "rds", false)},
@@ -120,5 +130,5 @@ func TypeOf(url string) *Type {
 	if t, ok := byURL[url]; ok {
 		return t
 	}
-	return &Type{URL: url, NameField: defaultNameField, Order: orderLast}
+	return &Type{URL: url, NameField: 1, Order: orderLast}
 }

@@ -1,0 +1,244 @@
+package resource
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/structpb"
+	"pgregory.net/rapid"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+)
+
+// TestDecodersAgreeWithProtobuf: random messages as protobuf encodes them, and
+// the concatenation of two, which protobuf merges.
+func TestDecodersAgreeWithProtobuf(t *testing.T) {
+	encoded := func(t *rapid.T, draw func() proto.Message) []byte {
+		b := marshal(t, draw())
+		if rapid.IntRange(0, 4).Draw(t, "merge") == 0 {
+			b = append(b, marshal(t, draw())...)
+		}
+		return b
+	}
+	for name, check := range map[string]func(*rapid.T){
+		"delta response": func(t *rapid.T) {
+			checkDelta(t, encoded(t, func() proto.Message { return genDeltaResponse().Draw(t, "m") }))
+		},
+		"sotw response": func(t *rapid.T) {
+			checkSotW(t, encoded(t, func() proto.Message { return genSotWResponse().Draw(t, "m") }))
+		},
+		"delta request": func(t *rapid.T) {
+			checkDeltaRequest(t, encoded(t, func() proto.Message { return genDeltaRequest().Draw(t, "m") }))
+		},
+		"sotw request": func(t *rapid.T) {
+			checkSotWRequest(t, encoded(t, func() proto.Message { return genSotWRequest().Draw(t, "m") }))
+		},
+	} {
+		t.Run(name, func(t *testing.T) { rapid.Check(t, check) })
+	}
+}
+
+func pack(t rapid.TB, m proto.Message) *anypb.Any {
+	t.Helper()
+	a, err := anypb.New(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func delta(t rapid.TB, url string, rs ...*discoveryv3.Resource) *Response {
+	t.Helper()
+	b := marshal(t, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: url, Resources: rs})
+	r, err := DecodeDelta(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkDelta(t, b)
+	return r
+}
+
+func sotw(t rapid.TB, url string, bodies ...*anypb.Any) *Response {
+	t.Helper()
+	b := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: url, Resources: bodies})
+	r, err := DecodeSotW(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkSotW(t, b)
+	return r
+}
+
+// TestInvalidResources: C5 names what is refused; the rest of the response
+// counts all the same, and a refusal says which resource and why.
+func TestInvalidResources(t *testing.T) {
+	cla := func(name string) *anypb.Any { return pack(t, &endpointv3.ClusterLoadAssignment{ClusterName: name}) }
+	good := &discoveryv3.Resource{Name: "good", Resource: cla("good")}
+	for name, c := range map[string]struct {
+		in        *discoveryv3.Resource
+		says, why string
+	}{
+		"another type (B30)":        {&discoveryv3.Resource{Name: "x", Resource: pack(t, &clusterv3.Cluster{Name: "x"})}, "x", "expected"},
+		"no type":                   {&discoveryv3.Resource{Name: "x", Resource: &anypb.Any{}}, "x", `has type ""`},
+		"another inner name (A3)":   {&discoveryv3.Resource{Name: "a", Resource: cla("b")}, "a", `"b"`},
+		"no name":                   {&discoveryv3.Resource{Resource: cla("")}, "#1", "no name"},
+		"no name and no body":       {&discoveryv3.Resource{}, "#1", "no name"},
+		"the same name twice (B29)": {good, "good", "twice"},
+		"cut off": {&discoveryv3.Resource{Name: "x", Resource: &anypb.Any{TypeUrl: EndpointURL, Value: []byte{0x0a, 9, 'x'}}},
+			"x", "cut off"},
+		"a name that is no UTF-8": {&discoveryv3.Resource{Name: "x", Resource: &anypb.Any{TypeUrl: EndpointURL, Value: []byte{0x0a, 1, 0xff}}},
+			"x", "UTF-8"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := delta(t, EndpointURL, good, c.in, &discoveryv3.Resource{Name: "also", Resource: cla("also")})
+			if !slices.Equal(names(r.Resources), []string{"good", "also"}) || len(r.Invalid) != 1 {
+				t.Fatalf("valid %q, invalid %v", names(r.Resources), r.Invalid)
+			}
+			err := error(r.Invalid[0])
+			if r.Invalid[0].Name != c.says || !strings.Contains(err.Error(), c.why) || !errors.Is(err, r.Invalid[0].Err) {
+				t.Fatalf("%q, expected it to name %q and say %q", err, c.says, c.why)
+			}
+		})
+	}
+}
+
+// TestWholeResponseUnreadable: these cannot be answered by naming a resource.
+func TestWholeResponseUnreadable(t *testing.T) {
+	ok := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: ClusterURL, Nonce: "1"})
+	for name, b := range map[string][]byte{
+		"empty": {}, "cut off": ok[:len(ok)-1], "no type": marshal(t, &discoveryv3.DiscoveryResponse{Nonce: "1"}),
+		"nonce is no UTF-8": append(slices.Clone(ok), 0x2a, 1, 0xff), "field 0": append(slices.Clone(ok), 0),
+		"an open group": append(slices.Clone(ok), 0x7b),
+	} {
+		for _, delta := range []bool{false, true} {
+			if r, err := decode(b, delta); err == nil || err.Error() == "" || r != nil {
+				t.Errorf("%s (delta %t): %v, %v", name, delta, r, err)
+			}
+		}
+	}
+}
+
+// TestWrongWireTypeIsUnknown: as protobuf has it, and A7 carries it on.
+func TestWrongWireTypeIsUnknown(t *testing.T) {
+	varint := func(num protowire.Number) []byte {
+		return protowire.AppendVarint(protowire.AppendTag(nil, num, protowire.VarintType), 7)
+	}
+	in := marshal(t, &discoveryv3.Resource{Name: "a", Resource: pack(t, structpb.NewNullValue())})
+	for num := protowire.Number(1); num < 12; num++ {
+		in = append(in, varint(num)...)
+	}
+	b := marshal(t, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: TypePrefix + "google.protobuf.Value"})
+	b = protowire.AppendBytes(protowire.AppendTag(b, 2, protowire.BytesType), in)
+	for num := protowire.Number(1); num < 12; num++ {
+		b = append(b, varint(num)...)
+	}
+	checkDelta(t, b)
+	for num := protowire.Number(1); num < 12; num++ {
+		checkDeltaRequest(t, varint(num))
+		checkSotWRequest(t, varint(num))
+	}
+	r, err := DecodeDelta(b)
+	if err != nil || len(r.Resources) != 1 {
+		t.Fatal(r, err)
+	}
+}
+
+// TestUnknownTypesAreOpaque: any type URL is relayed by the name in the
+// envelope, whatever its field 1 may be (A3, G8).
+func TestUnknownTypesAreOpaque(t *testing.T) {
+	value := []byte{0x0a, 2, 0xff, 0xfe} // field 1 is not a string
+	for _, url := range []string{TypePrefix + "my.Thing", lbEndpointListURL, VirtualHostURL, RuntimeURL} {
+		r := delta(t, url, &discoveryv3.Resource{Name: "a", Resource: &anypb.Any{TypeUrl: url, Value: value}})
+		if len(r.Invalid) > 0 || len(r.Resources) != 1 {
+			t.Errorf("%s: %v", url, r.Invalid)
+		}
+	}
+}
+
+// TestDeltaOnlyTypesOnSotW: A2: a body that cannot name itself is not relayed
+// nameless.
+func TestDeltaOnlyTypesOnSotW(t *testing.T) {
+	r := sotw(t, VirtualHostURL, pack(t, &routev3.VirtualHost{Name: "inner"}))
+	if len(r.Resources) != 0 || len(r.Invalid) != 1 {
+		t.Fatalf("%q, %v", names(r.Resources), r.Invalid)
+	}
+}
+
+// TestEnvelopeNamesVirtualHosts: A3: the inner name is something else.
+func TestEnvelopeNamesVirtualHosts(t *testing.T) {
+	r := delta(t, VirtualHostURL, &discoveryv3.Resource{Name: "rc/h", Resource: pack(t, &routev3.VirtualHost{Name: "x"})})
+	if !slices.Equal(names(r.Resources), []string{"rc/h"}) {
+		t.Fatalf("%q, %v", names(r.Resources), r.Invalid)
+	}
+}
+
+// TestSotWWrapper: C17: wrapped and bare resources may be mixed; D9: the
+// wrapper's fields are kept for delta clients; D1: its version is not.
+func TestSotWWrapper(t *testing.T) {
+	bare := pack(t, &listenerv3.Listener{Name: "a"})
+	r := sotw(t, ListenerURL,
+		pack(t, &discoveryv3.Resource{Name: "a", Version: "ignored", Resource: bare, CacheControl: &discoveryv3.Resource_CacheControl{DoNotCache: true}}),
+		pack(t, &listenerv3.Listener{Name: "b"}),
+		pack(t, &discoveryv3.Resource{Name: "c", Resource: pack(t, &listenerv3.Listener{Name: "d"})}), // A3
+	)
+	if !slices.Equal(names(r.Resources), []string{"a", "b"}) || len(r.Invalid) != 1 {
+		t.Fatalf("%q, %v", names(r.Resources), r.Invalid)
+	}
+	a := r.Resources[0]
+	if string(a.Body) != string(marshal(t, bare)) { // D2
+		t.Fatalf("body %x", a.Body)
+	}
+	if a.Version == "ignored" || len(a.Extra) == 0 {
+		t.Fatalf("%+v", a)
+	}
+}
+
+// TestBodyBytesAreUntouched: D2: what protobuf would write differently is
+// forwarded as it came.
+func TestBodyBytesAreUntouched(t *testing.T) {
+	value := marshal(t, &clusterv3.Cluster{Name: "a", AltStatName: "x"})
+	value = append(protowire.AppendString(protowire.AppendTag(nil, 500, protowire.BytesType), "unknown"), value...)
+	odd := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), value) // the value before the type
+	odd = protowire.AppendString(protowire.AppendTag(odd, 1, protowire.BytesType), ClusterURL)
+	b := protowire.AppendBytes(protowire.AppendTag(nil, 2, protowire.BytesType), odd)
+	b = protowire.AppendString(protowire.AppendTag(b, 4, protowire.BytesType), ClusterURL)
+	r, err := DecodeSotW(b)
+	if err != nil || len(r.Resources) != 1 || string(r.Resources[0].Body) != string(odd) {
+		t.Fatal(r, err)
+	}
+	for _, out := range [][]byte{AppendSotW(nil, r.Type, "", "", r.Resources), AppendDelta(nil, r.Type, "", "", r.Resources, nil)} {
+		if !strings.Contains(string(out), string(odd)) {
+			t.Fatalf("%x does not hold %x", out, odd)
+		}
+	}
+}
+
+// TestUnknownFieldsSurvive: A7: field 99 goes from delta to delta.
+func TestUnknownFieldsSurvive(t *testing.T) {
+	in := &discoveryv3.Resource{Name: "a", Version: "1", Resource: pack(t, &endpointv3.ClusterLoadAssignment{ClusterName: "a"})}
+	in.ProtoReflect().SetUnknown(unknownField99)
+	r := delta(t, EndpointURL, in)
+	var out discoveryv3.DeltaDiscoveryResponse
+	unmarshal(t, AppendDelta(nil, r.Type, "", "", r.Resources, nil), &out)
+	if !proto.Equal(out.GetResources()[0], in) {
+		t.Fatalf("%v, expected %v", out.GetResources()[0], in)
+	}
+}
+
+// TestTypeURLDoesNotAllocate: one is read for every ACK.
+func TestTypeURLDoesNotAllocate(t *testing.T) {
+	b := marshal(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterURL})
+	var r Request
+	if n := testing.AllocsPerRun(100, func() { _ = DecodeDeltaRequest(b, &r) }); n > 0 {
+		t.Errorf("%v allocations for an ACK without a nonce", n)
+	}
+}

@@ -1,0 +1,114 @@
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Tags as they stand on the wire: number<<3 | wire type, where the wire type 0
+// is a varint and 2 is a string, bytes or message. A field that has the right
+// number with another wire type is an unknown field, as everywhere in protobuf.
+const (
+	anyTypeURL, anyValue = 1<<3 | 2, 2<<3 | 2
+
+	durationSeconds, durationNanos = 1<<3 | 0, 2<<3 | 0
+)
+
+// field is one field of an encoded message. Its slices refer to the message.
+type field struct {
+	tag    uint64 // number<<3 | wire type
+	bytes  []byte // content, with wire type 2
+	varint uint64 // value, with wire type 0
+	raw    []byte // the whole encoded field
+}
+
+var errMalformed = errors.New("the protobuf encoding is cut off or malformed")
+
+// eachField calls f for every field of the message b, in their order.
+func eachField(b []byte, f func(field) error) error {
+	for len(b) > 0 {
+		num, typ, tagLen := protowire.ConsumeTag(b)
+		if tagLen < 0 {
+			return errMalformed
+		}
+		valLen := protowire.ConsumeFieldValue(num, typ, b[tagLen:])
+		if valLen < 0 {
+			return errMalformed
+		}
+		x := field{tag: protowire.EncodeTag(num, typ), raw: b[:tagLen+valLen]}
+		switch typ {
+		case protowire.BytesType:
+			x.bytes, _ = protowire.ConsumeBytes(b[tagLen:])
+		case protowire.VarintType:
+			x.varint, _ = protowire.ConsumeVarint(b[tagLen:])
+		}
+		if err := f(x); err != nil {
+			return err
+		}
+		b = b[len(x.raw):]
+	}
+	return nil
+}
+
+// text returns v as a string, or an error if proto3 would not accept it.
+func text(name string, v []byte) (string, error) {
+	if !utf8.Valid(v) {
+		return "", fmt.Errorf("%s is not valid UTF-8", name)
+	}
+	return string(v), nil
+}
+
+func appendText(to []string, name string, v []byte) ([]string, error) {
+	s, err := text(name, v)
+	return append(to, s), err
+}
+
+// merge adds v to the encoded message in to: where a field that holds one
+// message stands twice, protobuf merges them, and encodings merge by
+// concatenation. The result is not nil, which says that the field is there.
+func merge(to, v []byte) []byte {
+	if to == nil {
+		to = make([]byte, 0, len(v))
+	}
+	return append(to, v...)
+}
+
+// stringField reads the string field with the given number of the message b,
+// and checks on the way that b's fields can be told apart at all. A number of
+// 0 only checks.
+func stringField(num protowire.Number, b []byte) (s string, err error) {
+	tag := protowire.EncodeTag(num, protowire.BytesType)
+	err = eachField(b, func(f field) (err error) {
+		if f.tag == tag {
+			s, err = text(fmt.Sprintf("field %d", num), f.bytes)
+		}
+		return err
+	})
+	return s, err
+}
+
+// splitAny returns the parts of an encoded google.protobuf.Any.
+func splitAny(b []byte) (url string, value []byte, err error) {
+	err = eachField(b, func(f field) (err error) {
+		switch f.tag {
+		case anyTypeURL:
+			url, err = typeURL(f.bytes)
+		case anyValue:
+			value = f.bytes
+		}
+		return err
+	})
+	return url, value, err
+}
+
+// typeURL avoids an allocation for the types that everybody uses: one is read
+// for every ACK and for every resource.
+func typeURL(v []byte) (string, error) {
+	if t, ok := byURL[string(v)]; ok {
+		return t.URL, nil
+	}
+	return text("type_url", v)
+}

@@ -1,0 +1,66 @@
+package resource
+
+import (
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+)
+
+// The fuzz targets hold the decoders against protobuf on arbitrary bytes:
+// nothing panics, and what protobuf reads, ours reads alike.
+
+func FuzzDecodeDelta(f *testing.F) {
+	f.Add(marshal(f, &discoveryv3.DeltaDiscoveryResponse{
+		TypeUrl: EndpointURL, SystemVersionInfo: "1", Nonce: "n", RemovedResources: []string{"gone"}, ControlPlane: controlPlane("cp"),
+		Resources: []*discoveryv3.Resource{
+			{Name: "a", Version: "1", Resource: pack(f, &endpointv3.ClusterLoadAssignment{ClusterName: "a"}), Aliases: []string{"x"}},
+			{ResourceName: &discoveryv3.ResourceName{Name: "b"}, Ttl: &durationpb.Duration{Seconds: 3, Nanos: 1}},
+		},
+	}))
+	seed(f, func(i int) proto.Message { return genDeltaResponse().Example(i) })
+	f.Fuzz(func(t *testing.T, b []byte) { checkDelta(t, b) })
+}
+
+func FuzzDecodeSotW(f *testing.F) {
+	f.Add(marshal(f, &discoveryv3.DiscoveryResponse{TypeUrl: ClusterURL, VersionInfo: "1", Nonce: "n", ControlPlane: controlPlane("cp")}))
+	seed(f, func(i int) proto.Message { return genSotWResponse().Example(i) })
+	f.Fuzz(func(t *testing.T, b []byte) { checkSotW(t, b) })
+}
+
+func FuzzDecodeSotWRequest(f *testing.F) {
+	seed(f, func(i int) proto.Message { return genSotWRequest().Example(i) })
+	f.Fuzz(func(t *testing.T, b []byte) { checkSotWRequest(t, b) })
+}
+
+func FuzzDecodeDeltaRequest(f *testing.F) {
+	seed(f, func(i int) proto.Message { return genDeltaRequest().Example(i) })
+	f.Fuzz(func(t *testing.T, b []byte) { checkDeltaRequest(t, b) })
+}
+
+// FuzzEndpointsOf: E3: the endpoint set of a Cluster, by the real message.
+func FuzzEndpointsOf(f *testing.F) {
+	seed(f, func(i int) proto.Message { return genCluster("c").Example(i) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var c clusterv3.Cluster
+		got := endpointsOf(TypeOf(ClusterURL), "c", b)
+		if proto.Unmarshal(b, &c) != nil {
+			return
+		}
+		equal(t, "endpoints", got, endpointsFor("c", pack(t, &c)))
+	})
+}
+
+// seed adds examples to the corpus.
+func seed(f *testing.F, example func(i int) proto.Message) {
+	f.Helper()
+	for i := range 16 {
+		f.Add(marshal(f, example(i)))
+	}
+	f.Add([]byte{})
+	f.Add([]byte{0x0a})
+}

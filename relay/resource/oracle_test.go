@@ -1,0 +1,367 @@
+package resource
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"pgregory.net/rapid"
+
+	// Every message of table A-1, for the registry.
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/thrift_proxy/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/runtime/v3"
+	_ "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
+)
+
+// The oracle is what the real protobuf library makes of the same bytes.
+
+// checkDelta holds DecodeDelta and AppendDelta against the oracle.
+func checkDelta(t rapid.TB, b []byte) {
+	t.Helper()
+	got, err := decodeTwice(t, b, true)
+	var want discoveryv3.DeltaDiscoveryResponse
+	if proto.Unmarshal(b, &want) != nil {
+		return // ours may be more lenient: it does not look into everything
+	}
+	if want.GetTypeUrl() == "" {
+		if err == nil {
+			t.Fatal("a response without a type_url was accepted")
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("%v, but protobuf reads %v", err, &want)
+	}
+	equal(t, "type", got.Type.URL, want.GetTypeUrl())
+	equal(t, "version", got.Version, want.GetSystemVersionInfo())
+	equal(t, "nonce", got.Nonce, want.GetNonce())
+	equal(t, "control plane", got.ControlPlane, want.GetControlPlane().GetIdentifier())
+	equal(t, "removed", fmt.Sprintf("%q", got.Removed), fmt.Sprintf("%q", want.GetRemovedResources()))
+	equal(t, "size", got.Size, len(b))
+
+	valid, sure := checkResources(t, got, want.GetResources())
+	if !sure {
+		return
+	}
+
+	// What goes out is what came in, unknown fields included (A7). The TTL is
+	// left out (F1).
+	sent := AppendNonce(AppendDelta(nil, got.Type, got.Version, got.ControlPlane, got.Resources, got.Removed), got.Nonce)
+	var again discoveryv3.DeltaDiscoveryResponse
+	unmarshal(t, sent, &again)
+	expect := &discoveryv3.DeltaDiscoveryResponse{
+		SystemVersionInfo: want.GetSystemVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl(),
+		RemovedResources: want.GetRemovedResources(), Resources: valid,
+	}
+	if id := want.GetControlPlane().GetIdentifier(); id != "" {
+		expect.ControlPlane = controlPlane(id)
+	}
+	if !proto.Equal(&again, expect) {
+		t.Fatalf("sent %v, expected %v", &again, expect)
+	}
+}
+
+// checkSotW holds DecodeSotW and AppendSotW against the oracle.
+func checkSotW(t rapid.TB, b []byte) {
+	t.Helper()
+	got, err := decodeTwice(t, b, false)
+	var want discoveryv3.DiscoveryResponse
+	if proto.Unmarshal(b, &want) != nil {
+		return
+	}
+	if want.GetTypeUrl() == "" {
+		if err == nil {
+			t.Fatal("a response without a type_url was accepted")
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("%v, but protobuf reads %v", err, &want)
+	}
+	equal(t, "type", got.Type.URL, want.GetTypeUrl())
+	equal(t, "version", got.Version, want.GetVersionInfo())
+	equal(t, "nonce", got.Nonce, want.GetNonce())
+	equal(t, "control plane", got.ControlPlane, want.GetControlPlane().GetIdentifier())
+
+	var wrapped []*discoveryv3.Resource
+	for _, a := range want.GetResources() {
+		r := &discoveryv3.Resource{Resource: a}
+		if a.GetTypeUrl() == resourceWrapper && got.Type.URL != resourceWrapper { // C17
+			r = new(discoveryv3.Resource)
+			if proto.Unmarshal(a.GetValue(), r) != nil {
+				r = nil
+			} else {
+				r.Version = "" // D1
+			}
+		}
+		wrapped = append(wrapped, r)
+	}
+	valid, sure := checkResources(t, got, wrapped)
+	if !sure {
+		return
+	}
+
+	sent := AppendNonce(AppendSotW(nil, got.Type, got.Version, got.ControlPlane, got.Resources), got.Nonce)
+	var again discoveryv3.DiscoveryResponse
+	unmarshal(t, sent, &again)
+	expect := &discoveryv3.DiscoveryResponse{VersionInfo: want.GetVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl()}
+	for _, r := range valid {
+		if r.GetResource() != nil {
+			expect.Resources = append(expect.Resources, r.GetResource())
+		}
+	}
+	if id := want.GetControlPlane().GetIdentifier(); id != "" {
+		expect.ControlPlane = controlPlane(id)
+	}
+	if !proto.Equal(&again, expect) {
+		t.Fatalf("sent %v, expected %v", &again, expect)
+	}
+}
+
+// decodeTwice decodes b and a copy that is overwritten afterwards: a result
+// that refers to its input would show the difference.
+func decodeTwice(t rapid.TB, b []byte, delta bool) (*Response, error) {
+	t.Helper()
+	first, err := decode(b, delta)
+	scribbled := append([]byte(nil), b...)
+	second, err2 := decode(scribbled, delta)
+	for i := range scribbled {
+		scribbled[i] ^= 0xa5
+	}
+	if !reflect.DeepEqual(first, second) || (err == nil) != (err2 == nil) {
+		t.Fatalf("the result refers to the input: %+v became %+v", first, second)
+	}
+	return first, err
+}
+
+// checkResources compares what was made of the resources in a response, and
+// returns the valid ones as they should be sent. sure is false where the oracle
+// cannot judge one of them; a nil in want is one that it cannot read.
+func checkResources(t rapid.TB, got *Response, want []*discoveryv3.Resource) (valid []*discoveryv3.Resource, sure bool) {
+	t.Helper()
+	equal(t, "number of resources", len(got.Resources)+len(got.Invalid), len(want))
+	rest, seen := got.Resources, make(map[string]bool)
+	for _, w := range want {
+		name, verdict := nameOf(got.Type, w)
+		switch {
+		case verdict == unsure:
+			return nil, false
+		case verdict == bad, name == "", seen[name]: // B29
+			continue
+		}
+		if len(rest) == 0 || rest[0].Name != name {
+			t.Fatalf("%q is missing or out of order: have %q, invalid %v", name, names(rest), got.Invalid)
+		}
+		checkResource(t, rest[0], w)
+		out := proto.CloneOf(w)
+		out.Name, out.Version, out.Ttl = name, rest[0].Version, nil
+		valid = append(valid, out)
+		rest = rest[1:]
+		seen[name] = true
+	}
+	if len(rest) > 0 {
+		t.Fatalf("%q should not have been accepted", names(rest))
+	}
+	return valid, true
+}
+
+func checkResource(t rapid.TB, r *Resource, want *discoveryv3.Resource) {
+	t.Helper()
+	if want.GetVersion() != "" {
+		equal(t, "version of "+r.Name, r.Version, want.GetVersion()) // D14
+	}
+	equal(t, "presence of a version", r.Version != "", true)
+	equal(t, "aliases of "+r.Name, fmt.Sprintf("%q", r.Aliases), fmt.Sprintf("%q", want.GetAliases()))
+	ttl, _ := ttlOf(want.GetTtl())
+	equal(t, "ttl of "+r.Name, r.TTL, ttl)
+	equal(t, "presence of a body in "+r.Name, r.Body != nil, want.GetResource() != nil)
+	equal(t, "endpoints of "+r.Name, r.Endpoints, endpointsFor(r.Name, want.GetResource()))
+	if r.Body != nil {
+		var body anypb.Any
+		unmarshal(t, r.Body, &body)
+		if !proto.Equal(&body, want.GetResource()) {
+			t.Fatalf("body of %q: %v, expected %v", r.Name, &body, want.GetResource())
+		}
+	}
+}
+
+type verdict int
+
+const (
+	good verdict = iota
+	bad
+	unsure // protobuf refuses something that ours does not look at, or does not know the type
+)
+
+// nameOf says by what name a resource should be known.
+func nameOf(typ *Type, r *discoveryv3.Resource) (string, verdict) {
+	if r == nil {
+		return "", unsure
+	}
+	if _, ok := ttlOf(r.GetTtl()); !ok {
+		return "", bad
+	}
+	name := r.GetName()
+	if name == "" {
+		name = r.GetResourceName().GetName()
+	}
+	if r.GetResource() == nil {
+		return name, good
+	}
+	if r.GetResource().GetTypeUrl() != typ.URL {
+		return "", bad
+	}
+	mt, err := protoregistry.GlobalTypes.FindMessageByURL(typ.URL)
+	if err != nil {
+		return "", unsure
+	}
+	body := mt.New()
+	if proto.Unmarshal(r.GetResource().GetValue(), body.Interface()) != nil {
+		return "", unsure
+	}
+	inner := ""
+	if typ.NameField != 0 {
+		fd := body.Descriptor().Fields().ByNumber(typ.NameField)
+		if fd == nil || fd.Kind() != protoreflect.StringKind || fd.IsList() {
+			return "", unsure
+		}
+		inner = body.Get(fd).String()
+	}
+	if name == "" {
+		name = inner
+	}
+	if typ.NamedByBody() && name != inner { // A3
+		return "", bad
+	}
+	return name, good
+}
+
+func ttlOf(d *durationpb.Duration) (time.Duration, bool) {
+	switch {
+	case d == nil:
+		return 0, true
+	case d.CheckValid() != nil || d.GetSeconds() < 0 || d.GetNanos() < 0:
+		return 0, false
+	}
+	return min(d.AsDuration(), math.MaxInt64), true
+}
+
+// endpointsFor is E3 by the real message.
+func endpointsFor(name string, a *anypb.Any) string {
+	var c clusterv3.Cluster
+	if a.GetTypeUrl() != ClusterURL || proto.Unmarshal(a.GetValue(), &c) != nil || c.GetType() != clusterv3.Cluster_EDS {
+		return ""
+	}
+	if s := c.GetEdsClusterConfig().GetServiceName(); s != "" {
+		return s
+	}
+	return name
+}
+
+// checkSotWRequest and checkDeltaRequest hold the request decoders against the
+// oracle.
+func checkSotWRequest(t rapid.TB, b []byte) {
+	t.Helper()
+	got, err := requestTwice(t, b, DecodeSotWRequest)
+	var want discoveryv3.DiscoveryRequest
+	if proto.Unmarshal(b, &want) != nil {
+		return
+	}
+	if err != nil {
+		t.Fatalf("%v, but protobuf reads %v", err, &want)
+	}
+	back := &discoveryv3.DiscoveryRequest{
+		VersionInfo: got.Version, ResourceNames: got.Names, TypeUrl: got.TypeURL, ResponseNonce: got.Nonce,
+		Node: nodeOf(t, got), ErrorDetail: statusOf(got, want.GetErrorDetail()), ResourceLocators: want.GetResourceLocators(),
+	}
+	back.ProtoReflect().SetUnknown(want.ProtoReflect().GetUnknown())
+	if !proto.Equal(back, &want) || got.Locators != (len(want.GetResourceLocators()) > 0) {
+		t.Fatalf("read %v, expected %v", back, &want)
+	}
+}
+
+func checkDeltaRequest(t rapid.TB, b []byte) {
+	t.Helper()
+	got, err := requestTwice(t, b, DecodeDeltaRequest)
+	var want discoveryv3.DeltaDiscoveryRequest
+	if proto.Unmarshal(b, &want) != nil {
+		return
+	}
+	if err != nil {
+		t.Fatalf("%v, but protobuf reads %v", err, &want)
+	}
+	back := &discoveryv3.DeltaDiscoveryRequest{
+		TypeUrl: got.TypeURL, ResponseNonce: got.Nonce, ResourceNamesSubscribe: got.Subscribe, ResourceNamesUnsubscribe: got.Unsubscribe,
+		Node: nodeOf(t, got), ErrorDetail: statusOf(got, want.GetErrorDetail()),
+		ResourceLocatorsSubscribe: want.GetResourceLocatorsSubscribe(), ResourceLocatorsUnsubscribe: want.GetResourceLocatorsUnsubscribe(),
+	}
+	for _, h := range got.Held {
+		if back.InitialResourceVersions == nil {
+			back.InitialResourceVersions = make(map[string]string)
+		}
+		back.InitialResourceVersions[h.Name] = h.Version
+	}
+	back.ProtoReflect().SetUnknown(want.ProtoReflect().GetUnknown())
+	locators := len(want.GetResourceLocatorsSubscribe())+len(want.GetResourceLocatorsUnsubscribe()) > 0
+	if !proto.Equal(back, &want) || got.Locators != locators {
+		t.Fatalf("read %v, expected %v", back, &want)
+	}
+}
+
+func requestTwice(t rapid.TB, b []byte, decode func([]byte, *Request) error) (*Request, error) {
+	t.Helper()
+	first, second := Request{Names: []string{"left over"}}, Request{Rejected: true}
+	err := decode(b, &first)
+	scribbled := append([]byte(nil), b...)
+	_ = decode(scribbled, &second)
+	for i := range scribbled {
+		scribbled[i] ^= 0xa5
+	}
+	if !reflect.DeepEqual(first, second) {
+		t.Fatalf("the result refers to the input: %+v became %+v", first, second)
+	}
+	return &first, err
+}
+
+func names(rs []*Resource) (out []string) {
+	for _, r := range rs {
+		out = append(out, r.Name)
+	}
+	return out
+}
+
+func unmarshal(t rapid.TB, b []byte, m proto.Message) {
+	t.Helper()
+	if err := proto.Unmarshal(b, m); err != nil {
+		t.Fatalf("%T: %v in %x", m, err, b)
+	}
+}
+
+func marshal(t rapid.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func equal[T comparable](t rapid.TB, what string, got, want T) {
+	t.Helper()
+	if got != want {
+		t.Fatalf("%s: %v, expected %v", what, got, want)
+	}
+}

@@ -1,0 +1,126 @@
+package resource
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/cluster/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/extension/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+)
+
+// TestTypesAgainstDescriptors: every message of the table exists and is named
+// by the field that the table says.
+func TestTypesAgainstDescriptors(t *testing.T) {
+	for _, typ := range Known() {
+		mt, err := protoregistry.GlobalTypes.FindMessageByURL(typ.URL)
+		if err != nil {
+			t.Errorf("%s: %v", typ.URL, err)
+			continue
+		}
+		fields := mt.Descriptor().Fields()
+		if typ.NameField == 0 {
+			if !typ.DeltaOnly() || typ.Service != nil && typ.Service.Stream != "" {
+				t.Errorf("%s has no name field, so it has no SotW form", typ.URL)
+			}
+			continue
+		}
+		fd := fields.ByNumber(typ.NameField)
+		if fd == nil || fd.Kind() != protoreflect.StringKind || fd.IsList() {
+			t.Errorf("%s: field %d is no string", typ.URL, typ.NameField)
+			continue
+		}
+		if name := string(fd.Name()); name != "name" && name != "cluster_name" {
+			t.Errorf("%s: field %d is called %s", typ.URL, typ.NameField, name)
+		}
+	}
+}
+
+// TestServicesAgainstDescriptors: A4: the services, their methods and their
+// files are the real ones, and no method is left out.
+func TestServicesAgainstDescriptors(t *testing.T) {
+	for _, typ := range Known() {
+		s := typ.Service
+		if s == nil {
+			continue
+		}
+		fd, err := protoregistry.GlobalFiles.FindFileByPath(s.File)
+		if err != nil {
+			t.Errorf("%s: %v", s.File, err)
+			continue
+		}
+		sd := fd.Services().ByName(protoreflect.FullName(s.Name).Name())
+		if sd == nil || string(sd.FullName()) != s.Name {
+			t.Errorf("%s does not declare %s", s.File, s.Name)
+			continue
+		}
+		var want []string
+		for i := range sd.Methods().Len() {
+			want = append(want, string(sd.Methods().Get(i).Name()))
+		}
+		got := slices.DeleteFunc([]string{s.Stream, s.Delta, s.Fetch}, func(m string) bool { return m == "" })
+		slices.Sort(want)
+		slices.Sort(got)
+		if !slices.Equal(got, want) {
+			t.Errorf("%s has methods %q, not %q", s.Name, want, got)
+		}
+		for _, m := range got {
+			md := sd.Methods().ByName(protoreflect.Name(m))
+			in, streams := protoreflect.Name("DiscoveryRequest"), m != s.Fetch
+			if m == s.Delta {
+				in = "DeltaDiscoveryRequest"
+			}
+			if md.Input().Name() != in || md.IsStreamingClient() != streams || md.IsStreamingServer() != streams {
+				t.Errorf("%s.%s is not the method it should be", s.Name, m)
+			}
+		}
+	}
+}
+
+// TestTable: the columns that no descriptor knows, against table A-1.
+func TestTable(t *testing.T) {
+	full := []string{ListenerURL, ClusterURL, ScopedRouteURL}                                                        // A6
+	wild := append([]string{VirtualHostURL}, full...)                                                                // B20
+	inner := []string{ListenerURL, RouteURL, ClusterURL, EndpointURL, SecretURL}                                     // A3
+	order := []string{ClusterURL, EndpointURL, LbEndpointURL, ListenerURL, ScopedRouteURL, RouteURL, VirtualHostURL} // E1
+	last := -1
+	for _, typ := range Known() {
+		equal(t, typ.URL+" full", typ.FullState, slices.Contains(full, typ.URL))
+		equal(t, typ.URL+" wild", typ.Wildcard, slices.Contains(wild, typ.URL))
+		equal(t, typ.URL+" inner name", typ.NamedByBody(), slices.Contains(inner, typ.URL))
+		if i := slices.Index(order, typ.URL); i >= 0 {
+			equal(t, typ.URL+" order", typ.Order, i)
+		} else if !strings.HasSuffix(typ.URL, "Collection") {
+			equal(t, typ.URL+" order", typ.Order, len(order))
+		}
+		if typ.Order < last {
+			t.Errorf("%s is out of order", typ.URL)
+		}
+		last = typ.Order
+		if TypeOf(typ.URL) != typ {
+			t.Errorf("%s is described twice", typ.URL)
+		}
+	}
+}
+
+// TestUnknownType: A1: any type URL is relayed, as the exact string.
+func TestUnknownType(t *testing.T) {
+	for _, url := range []string{"x.Y", "", "TYPE.googleapis.com/envoy.config.cluster.v3.Cluster", ClusterURL + " "} {
+		typ := TypeOf(url)
+		if typ.URL != url || typ.FullState || typ.Wildcard || typ.Service != nil || typ.DeltaOnly() || typ.Order != orderLast {
+			t.Errorf("%q: %+v", url, typ)
+		}
+	}
+	mine := Known()
+	mine[0] = nil
+	if Known()[0] == nil {
+		t.Error("Known gives away its own slice")
+	}
+}
