@@ -21,7 +21,7 @@ type body struct {
 	// was computed from that content.
 	version string
 	derived bool
-	// endpoints are the endpoint sets of the clusters in it (E3).
+	// endpoints are the endpoint sets of the new and changed clusters in it (E3).
 	endpoints *cache.Names
 	withheld  *cache.Names // to be told later; see cache.Changes
 	source    string       // the origin's control_plane.identifier
@@ -129,7 +129,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, delta bool) *body {
 		return b
 	}
 	b.data = s.encode(t, delta, &c)
-	b.endpoints = endpointsOf(c.Resources)
+	b.endpoints = endpointsOf(c.News)
 	return b
 }
 

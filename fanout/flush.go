@@ -12,6 +12,9 @@ import (
 // send may block: grpc-go's write quota of a stream.
 const inlineBudget = 64 << 10
 
+// frameHeader is what gRPC puts before each message, which its quota counts.
+const frameHeader = 5
+
 // Places in the order E1: clusters and endpoints are supplied before the
 // listeners and routes that depend on them.
 const (
@@ -46,8 +49,8 @@ func (s *stream) flushLocked() {
 			s.senders.Go(func() { s.sendSlowly(f) })
 			return
 		}
-		if s.grpc.SendMsg(f) != nil {
-			s.ended = true // the handler is about to learn it too
+		if err := s.grpc.SendMsg(f); err != nil {
+			s.failLocked(err)
 		}
 	}
 }
@@ -65,10 +68,17 @@ func (s *stream) sendSlowly(f *frame) {
 	defer s.mu.Unlock()
 	s.sending = false
 	if err != nil {
-		s.ended = true
+		s.failLocked(err)
 		return
 	}
 	s.flushLocked()
+}
+
+// failLocked ends the stream after a send that failed. Mostly the handler is
+// about to learn the reason itself, and then this is not the first cause.
+func (s *stream) failLocked(err error) {
+	s.ended = true
+	s.cancel(err)
 }
 
 // commitLocked notes that b is sent to the client and completes it.
@@ -76,7 +86,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	s.nonces++ // B5: one sequence for all types of the stream
 	nonce := strconv.FormatUint(s.nonces, 10)
 	f := &frame{body: b.data, tail: resource.AppendNonce(make([]byte, 0, 2+len(nonce)), nonce)}
-	size := len(f.body) + len(f.tail)
+	size := len(f.body) + len(f.tail) + frameHeader
 	ts.committed(q, b, nonce, size, time.Now())
 	s.unacked += size
 	ts.metrics.sent(size)

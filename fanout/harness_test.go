@@ -21,13 +21,14 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // world is a fan-out over a real gRPC server whose origin is the test itself:
 // what it applies is what an upstream would have received.
 type world struct {
-	t     xdstest.TB
-	srv   *Server
-	cache *cache.Cache
-	conn  *xdstest.Conn
-	addr  string
-	feeds chan *cache.Feed // of each key, in the order of their clients
-	feed  *cache.Feed      // of the first key, once asked for
+	t      xdstest.TB
+	srv    *Server
+	cache  *cache.Cache
+	conn   *xdstest.Conn
+	addr   string
+	feeds  chan *cache.Feed // of each key, in the order of their clients
+	feed   *cache.Feed      // of the first key, once asked for
+	source string           // of the origin: its control_plane.identifier
 }
 
 func newWorld(t xdstest.TB, change ...func(*Config)) *world {
@@ -137,7 +138,7 @@ func (w *world) asked(typeURL string, names ...string) {
 // serve applies a response of a SotW origin: the full state of a type.
 func (w *world) serve(version string, typeURL string, ms ...proto.Message) {
 	w.t.Helper()
-	u := cache.Update{Type: resource.TypeOf(typeURL), Version: version}
+	u := cache.Update{Type: resource.TypeOf(typeURL), Version: version, Source: w.source}
 	u.Full = u.Type.FullState
 	u.Resources = resources(w.t, ms...)
 	w.origin().Apply(u)
@@ -146,7 +147,7 @@ func (w *world) serve(version string, typeURL string, ms ...proto.Message) {
 // change applies a response of a delta origin.
 func (w *world) change(typeURL string, removed []string, ms ...proto.Message) {
 	w.t.Helper()
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: resources(w.t, ms...), Removed: removed})
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: resources(w.t, ms...), Removed: removed, Source: w.source})
 }
 
 func resources(t xdstest.TB, ms ...proto.Message) (out []*resource.Resource) {

@@ -27,7 +27,14 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		ts.inFlight = false // B12: silence is neither ACK nor NACK
 	}
 
-	q = ts.query(s.delta)
+	q = ts.news(s.delta)
+	if ts.rejected {
+		if b := s.bodyLocked(ts, h, q); b.data == nil && b.err == nil {
+			ts.skipped(b) // B14: nothing that the client can see has changed
+			return q, nil
+		}
+		q = ts.afresh(s.delta)
+	}
 	mayKeep := ts.supplies() && q.Since.Gen > 0
 	q.KeepRemoved = mayKeep && s.anyBehindLocked((*typeState).depends)
 	b = s.bodyLocked(ts, h, q)
@@ -105,7 +112,7 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 // client may be told and was not.
 func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 	for _, ts := range s.types {
-		if !kind(ts) || ts.claims != nil {
+		if !kind(ts) || ts.claims != nil && !ts.compared {
 			continue
 		}
 		if h := ts.table.Head(&ts.watcher); h.Gen > ts.sent.Gen && s.mayTellLocked(ts, h) {

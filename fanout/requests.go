@@ -31,7 +31,14 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	} else if !ts.named {
 		wild = ts.table.Type.Wildcard // B20, B21
 	}
-	ts.edited(ts.table.Replace(&ts.watcher, wild, names), false)
+	ed := ts.table.Replace(&ts.watcher, wild, names)
+	ts.edited(ed, false)
+	if answered && r.Nonce == "" && (ed.Wildcard || len(ed.Added) > 0) {
+		// B10: the client may have forgotten the response that is in flight,
+		// and waits for what it asks now. If it does answer both, its answer
+		// to the newer one states its names once more (B17).
+		ts.inFlight = false
+	}
 }
 
 // applyDeltaLocked applies a DeltaDiscoveryRequest.
@@ -57,8 +64,8 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	if initial {
 		return
 	}
-	again := slices.DeleteFunc(slices.Clone(e.Add), func(n string) bool { return slices.Contains(e.Remove, n) })
-	ts.tell = ts.tell.With(cache.NewNames(again)) // B35
+	again := cache.NewNames(slices.Clone(e.Add)).Without(e.Remove)
+	ts.tell = ts.tell.With(again) // B35
 	if ts.table.Head(&ts.watcher).Wildcard {
 		ts.tell = ts.tell.With(cache.NewNames(ed.Removed)) // B36
 	}
@@ -72,9 +79,12 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) {
 	}
 	now := time.Now()
 	if r.Rejected { // B13
+		again := ts.nack != nil
 		s.unacked -= ts.refused(r, now)
 		ts.metrics.nack()
-		s.srv.nacked(s, ts)
+		if !again {
+			s.srv.nacked(s, ts)
+		}
 		return
 	}
 	ts.metrics.ack(now.Sub(ts.sentAt))

@@ -167,11 +167,14 @@ func (s *Server) snapshot() []*stream {
 }
 
 // ended returns what a stream ends with after a failed receive.
-func (s *Server) ended(ctx context.Context, err error) error {
-	if errors.Is(err, io.EOF) {
+func (s *Server) ended(st *stream, err error) error {
+	switch err = endOf(st.grpc.Context(), err); {
+	case errors.Is(err, io.EOF):
 		return nil
+	case status.Code(err) == codes.ResourceExhausted, errors.Is(err, errNoRequest):
+		return s.refused(st, err) // a message that is too large, or none at all
 	}
-	return endOf(ctx, err)
+	return err
 }
 
 // refused counts and logs a stream that is ended because of what the client
@@ -187,7 +190,8 @@ func (s *Server) refused(st *stream, err error) error {
 	return err
 }
 
-// nacked logs a client's rejection.
+// nacked logs a client's rejection: once per client and type until it accepts
+// something again, so that a client that rejects everything fills no disk.
 func (s *Server) nacked(st *stream, ts *typeState) {
 	s.cfg.Logger.Warn("response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
 		"type", ts.table.Type.URL, "version", ts.nack.Version, "message", ts.nack.Message)

@@ -72,9 +72,12 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) e
 	for {
 		r := request{delta: delta}
 		if err := gs.RecvMsg(&r); err != nil {
-			return s.ended(ctx, err)
+			return s.ended(st, err)
 		}
-		if first.Stop() {
+		if st.group == nil {
+			if !first.Stop() {
+				return s.refused(st, errNoRequest) // it came just as the time was over
+			}
 			if err := st.identify(&r, p); err != nil {
 				return s.refused(st, err)
 			}
@@ -136,6 +139,9 @@ func (s *stream) receive(r *request) error {
 	if r.Locators { // G9
 		return status.Error(codes.InvalidArgument, "resource_locators are not supported: subscribe by resource names")
 	}
+	if n := max(len(r.Names), len(r.Subscribe)); n > s.srv.cfg.MaxNames {
+		return s.tooManyNames(n) // before anybody is asked for them
+	}
 	if !s.delta && t.DeltaOnly() {
 		return nil // D8: there is no SotW form to answer with
 	}
@@ -190,16 +196,21 @@ func (s *stream) findLocked(url string) *typeState {
 	return nil
 }
 
-// checkNamesLocked holds the bound on names per stream.
+// checkNamesLocked holds the bound on names per stream: on those that it
+// subscribes to, and on those that it has to be told and never acknowledges.
 func (s *stream) checkNamesLocked() error {
 	n := 0
 	for _, ts := range s.types {
-		n += ts.table.Head(&ts.watcher).Names
+		n += max(ts.table.Head(&ts.watcher).Names, ts.tell.Len(), ts.told.Len())
 	}
 	if n > s.srv.cfg.MaxNames {
-		return status.Errorf(codes.ResourceExhausted, "the stream subscribes to %d names, more than the limit of %d", n, s.srv.cfg.MaxNames)
+		return s.tooManyNames(n)
 	}
 	return nil
+}
+
+func (s *stream) tooManyNames(n int) error {
+	return status.Errorf(codes.ResourceExhausted, "the stream subscribes to %d names, more than the limit of %d", n, s.srv.cfg.MaxNames)
 }
 
 // close frees what the stream held. When it returns, nobody sends any more.

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"strings"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -54,13 +55,17 @@ type Nack struct {
 // maxNackMessage bounds what is kept of a client's complaint, in bytes.
 const maxNackMessage = 1 << 10
 
-// query is what has to be asked for the next response.
-func (ts *typeState) query(delta bool) cache.Query {
-	q := cache.Query{Since: ts.sent, Force: ts.tell, Refresh: ts.refresh, Whole: !delta && ts.table.Type.FullState}
-	if ts.rejected { // B16: what was rejected counts as unknown
-		q.Since = ts.acked
-		q.Force, q.Refresh = ts.tell.With(ts.told), ts.refresh.With(ts.refreshed)
-	}
+// news is what has to be asked for the next response.
+func (ts *typeState) news(delta bool) cache.Query {
+	return cache.Query{Since: ts.sent, Force: ts.tell, Refresh: ts.refresh, Whole: !delta && ts.table.Type.FullState}
+}
+
+// afresh is news, and all that the client was sent and did not accept: what it
+// rejected counts as unknown to it (B16).
+func (ts *typeState) afresh(delta bool) cache.Query {
+	q := ts.news(delta)
+	q.Since = ts.acked
+	q.Force, q.Refresh = q.Force.With(ts.told), q.Refresh.With(ts.refreshed)
 	return q
 }
 
@@ -102,7 +107,7 @@ func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	ts.nacs++
 	msg := r.ErrorMessage
 	if len(msg) > maxNackMessage {
-		msg = msg[:maxNackMessage] + "…"
+		msg = strings.ToValidUTF8(msg[:maxNackMessage], "") + "…"
 	}
 	ts.nack = &Nack{At: now, Code: r.ErrorCode, Message: msg, Version: ts.version}
 	return ts.settled()
@@ -120,8 +125,12 @@ func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 			*n = (*n).Without(ed.Removed)
 		}
 	}
-	if ed.Wildcard || wildcardAgain {
+	switch {
+	case ed.Wildcard:
 		// The whole set is new to the client, and it waits for it (B24).
+		ts.owed = true
+		ts.sent, ts.acked = cache.Start, cache.Start
+	case wildcardAgain: // B35
 		ts.owed = true
 		ts.sent.Gen, ts.acked.Gen = 0, 0
 	}

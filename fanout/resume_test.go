@@ -1,0 +1,231 @@
+package fanout
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// B37: what a reconnecting delta client holds at the same version is not
+// resent, even if it subscribes to it; the rest is, and what is gone is said.
+func TestResumeDelta(t *testing.T) {
+	for _, names := range [][]string{nil, {"a", "b", "g", "n"}} {
+		t.Run(fmt.Sprint(names), func(t *testing.T) {
+			w := newWorld(t)
+			s := w.open(true)
+			s.Subscribe(cds, names...)
+			if names == nil {
+				w.asked(cds, "*")
+			} else {
+				w.asked(cds, names...)
+			}
+			w.serve("v1", cds, cluster("a", 1), cluster("b", 1), cluster("n", 1))
+			w.absent(cds, "g")
+			s.Ack(s.Recv(t))
+
+			again := w.open(true)
+			again.Resume(cds, "", map[string]string{
+				"a": version(t, cluster("a", 1)), "b": version(t, cluster("b", 0)), "g": "x", "elsewhere": "y",
+			}, names...)
+			f := hasRemoved(t, again.Recv(t), []string{"elsewhere", "g"}, "b", "n")
+			again.Ack(f)
+			w.change(cds, nil, cluster("a", 2))
+			again.Ack(has(t, again.Recv(t), "a"))
+			again.Quiet(t, short)
+
+			same := w.open(true)
+			same.Resume(cds, "", map[string]string{
+				"a": version(t, cluster("a", 2)), "b": version(t, cluster("b", 1)), "n": version(t, cluster("n", 1)),
+			}, names...)
+			if names == nil { // B24: a wildcard is answered all the same
+				same.Ack(has(t, same.Recv(t)))
+			} else { // B34: it claims nothing of "g"
+				same.Ack(hasRemoved(t, same.Recv(t), []string{"g"}))
+			}
+			same.Quiet(t, short)
+		})
+	}
+}
+
+// B37: the versions count on the first message of a type only, per type.
+func TestVersionsCountOnTheFirstMessageOnly(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(eds, "a")
+	w.asked(eds, "a")
+	w.change(eds, nil, endpoints("a", 1))
+	s.Ack(has(t, s.Recv(t), "a"))
+	held := map[string]string{"a": version(t, endpoints("a", 1)), "b": "gone"}
+	s.Resume(eds, "", held, "a")
+	s.Ack(has(t, s.Recv(t), "a")) // B35
+	s.Resume(rds, "", map[string]string{"r": "old"}, "r")
+	w.asked(rds, "r")
+	w.change(rds, nil, route("r", "x"))
+	has(t, s.Recv(t), "r")
+}
+
+// B37, K13, K14: a relay that starts cold says nothing to a client that comes
+// back until it knows, and then only what differs; for a NACK it starts over.
+func TestResumeAtAColdRelay(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": "old", "g": "x"})
+	s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "z": "x"}, "a", "z")
+	w.asked(cds, "*")
+	w.asked(eds, "a", "z")
+	w.change(eds, nil, endpoints("a", 1)) // answers for all that was asked …
+	s.Quiet(t, short)                     // … but absence is not said by silence (D4)
+	w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
+	f := hasRemoved(t, s.RecvType(t, cds), []string{"g"}, "b")
+	s.Quiet(t, short)
+	w.absent(eds, "z")
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"z"}))
+	s.Nack(f, "no")
+	s.Quiet(t, short)
+	w.change(cds, nil, cluster("c", 1))
+	s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"g"}, "b", "c")) // B16
+}
+
+// K14: while the origin is down clients old and new are served what there is;
+// a client that comes back is told what is certain, and the rest on return.
+func TestOriginDown(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		w.origin().Down(errors.New("gone"))
+
+		fresh := w.open(delta)
+		fresh.Subscribe(cds)
+		fresh.Ack(has(t, fresh.Recv(t), "a", "b"))
+		fresh.Subscribe(eds, "a") // never asked of anybody
+		if delta {
+			back := w.open(true)
+			back.Resume(eds, "", map[string]string{"a": "held", "b": "held"}, "a")
+			hasRemoved(t, back.Recv(t), []string{"b"}) // not covered; "a" may well exist
+			back.Quiet(t, short)
+		}
+		fresh.Quiet(t, short)
+
+		w.origin().Up()
+		w.asked(eds, "a")
+		w.serve("v1", cds, cluster("a", 1), cluster("b", 1)) // K14: the same: nothing
+		s.Quiet(t, short)
+		w.serve("v2", cds, cluster("a", 1))
+		if delta {
+			s.Ack(hasRemoved(t, s.Recv(t), []string{"b"}))
+		} else {
+			s.Ack(has(t, s.Recv(t), "a"))
+		}
+	})
+}
+
+// B39: a version quoted on a new stream suppresses nothing, except where it
+// proves that a pure wildcard has all it would be sent.
+func TestResumeSotW(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(false)
+	s.Subscribe(eds, "a")
+	s.Subscribe(cds)
+	w.asked(cds, "*")
+	w.change(eds, nil, endpoints("a", 1))
+	f := s.RecvType(t, eds)
+	w.serve("origin's own", cds, cluster("a", 1))
+	g := s.RecvType(t, cds)
+	if g.Version != "origin's own" { // D7
+		t.Fatalf("the origin's version became %q", g.Version)
+	}
+
+	again := w.open(false)
+	again.Resume(eds, f.Version, nil, "a")
+	has(t, again.Recv(t), "a")
+	again.Resume(cds, g.Version, nil) // says nothing about the content
+	has(t, again.RecvType(t, cds), "a")
+
+	w.change(cds, nil, cluster("a", 2)) // from now on the version is made of the content
+	g = has(t, func() *xdstest.Frame { s.Ack(g); return s.RecvType(t, cds) }(), "a")
+	same := w.open(false)
+	same.Resume(cds, g.Version, nil)
+	same.Quiet(t, short)
+	w.change(cds, nil, cluster("a", 3))
+	has(t, same.Recv(t), "a")
+	named := w.open(false)
+	named.Resume(cds, g.Version, nil, "a")
+	has(t, named.Recv(t), "a")
+}
+
+// D7, K11: equal content has equal versions whoever computed them.
+func TestVersionsAgreeBetweenNodes(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		var versions []string
+		for range 2 {
+			w := newWorld(t)
+			s := w.open(delta)
+			s.Subscribe(eds, "a", "b")
+			w.asked(eds, "a", "b")
+			w.change(eds, nil, endpoints("b", 1))
+			f := s.Recv(t)
+			s.Ack(f)
+			if f.Version == "" && !delta {
+				t.Fatal("no version")
+			}
+			w.change(eds, nil, endpoints("a", 1))
+			g := s.Recv(t)
+			if f.Version == g.Version {
+				t.Fatalf("two states have version %q", f.Version)
+			}
+			versions = append(versions, g.Version, g.Resources[0].Version)
+		}
+		if versions[0] != versions[2] || versions[1] != versions[3] {
+			t.Fatalf("two nodes gave %q", versions)
+		}
+	})
+}
+
+// B40: a client that comes back with 50,000 names and versions is served.
+func TestManyNames(t *testing.T) {
+	const n = 50_000
+	w := newWorld(t)
+	names, held := make([]string, n), make(map[string]string, n)
+	messages := make([]proto.Message, n)
+	for i := range names {
+		names[i] = fmt.Sprintf("cluster-with-a-name-of-usual-length-%06d", i)
+		messages[i] = endpoints(names[i], 1)
+	}
+	all := resources(t, messages...)
+	for _, r := range all {
+		held[r.Name] = r.Version
+	}
+	s := w.open(true)
+	send := func(d *deltaRequest) { // by hand: the scripted client would remember all names
+		d.TypeUrl = eds
+		s.Send(d)
+	}
+	send(&deltaRequest{Node: w.conn.Node, ResourceNamesSubscribe: names, InitialResourceVersions: held})
+	f := w.origin()
+	xdstest.Eventually(t, "all to be asked", func() bool {
+		d := f.TakeDemand(true, true)
+		return len(d) == 1 && len(d[0].Names) == n
+	})
+	f.Apply(cache.Update{Type: resource.TypeOf(eds), Resources: all})
+	s.Quiet(t, short)
+	f.Apply(cache.Update{Type: resource.TypeOf(eds), Removed: names[7:8]})
+	s.Ack(hasRemoved(t, s.Recv(t), names[7:8]))
+	send(&deltaRequest{ResourceNamesUnsubscribe: names})
+	send(&deltaRequest{ResourceNamesSubscribe: names}) // told again, in one frame
+	if got := len(s.Recv(t).Resources); got != n-1 {
+		t.Fatalf("%d resources came, expected %d", got, n-1)
+	}
+	send(&deltaRequest{ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: names[1:]}) // while they wait for their ACK
+	s.Subscribe(rds, "r")
+	w.asked(rds, "r")
+}
