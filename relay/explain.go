@@ -35,7 +35,7 @@ func ExplainKey(cfg config.Aggregation, node, peer []byte, version string) (KeyE
 		if err := d.Decode(&claimed); err != nil {
 			return KeyExplanation{}, fmt.Errorf("peer file: %w", err)
 		}
-		if _, err := d.Token(); err != io.EOF { //nolint:errorlint // as documented
+		if _, err := d.Token(); err != io.EOF {
 			return KeyExplanation{}, fmt.Errorf("peer file: more than one JSON value")
 		}
 	}

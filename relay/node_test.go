@@ -266,8 +266,8 @@ func TestDrain(t *testing.T) {
 		t.Errorf("a new stream: %v, want UNAVAILABLE", err)
 	}
 	select {
-	case <-n.done:
-		t.Error("the node has ended although the grace time is not over")
+	case err := <-n.done:
+		t.Errorf("the node has ended although the grace time is not over: %v", err)
 	default:
 	}
 	cancel() // the watcher goes

@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	broken := writeFile(t, "broken.yaml", "listen:\n  adress: x\n")
+	broken := writeFile(t, "broken.yaml", "listen:\n  addrress: x\n")
 	badDir := filepath.Dir(writeFile(t, "bad.json", "{"))
 	node := writeFile(t, "node.json", `{"id": "n"}`)
 
@@ -66,7 +66,7 @@ func TestUsage(t *testing.T) {
 		{"config nope", 2, "xdsrelay: unknown command"},
 		{"run", 2, "xdsrelay: the configuration has a mistake:\norigin: names no source of configuration"},
 		{"run -c /nowhere.yaml", 2, "xdsrelay: configuration file: open /nowhere.yaml: no such file or directory\n"},
-		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listen.adress: unknown field; did you mean address?\n    2 |   adress: x\n      |   ^~~~~~\n"},
+		{"run -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n" + broken + ":2:3: listen.addrress: unknown field; did you mean address?\n    2 |   addrress: x\n      |   ^~~~~~~~\n"},
 		{"check -c " + broken, 2, "xdsrelay: the configuration has a mistake:\n"},
 		{"run --upstream " + empty + " --linger 5", 2, "xdsrelay: the configuration has a mistake:\n--linger: cache.linger: got \"5\", expected a duration"},
 		{"run --upstream " + empty + " --key node.clustr --upstream-variant x", 2, "xdsrelay: the configuration has 2 mistakes:\n"},

@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
+	"context"
 	"io"
 	"os"
 	"os/exec"
@@ -11,6 +11,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"xdsrelay/relay/xdstest"
 )
 
 // asProgram makes the test binary be the program.
@@ -59,9 +63,39 @@ func TestSignals(t *testing.T) {
 	}
 }
 
+// TestSecondSignal holds that a second signal ends a drain that takes too long.
+func TestSecondSignal(t *testing.T) {
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin=", "--upstream", t.TempDir())
+	_, rest, _ := strings.Cut(p.log.String(), " xds=")
+	addr, _, _ := strings.Cut(rest, " ")
+
+	// Who watches the health service holds a drain for the grace time.
+	conn := xdstest.Dial(t, addr)
+	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	defer cancel()
+	watch, err := healthpb.NewHealthClient(conn.ClientConn()).Watch(ctx, &healthpb.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := func(want healthpb.HealthCheckResponse_ServingStatus) {
+		t.Helper()
+		if res, err := watch.Recv(); err != nil || res.Status != want {
+			t.Fatalf("health: %v, %v, want %v\n%s", res, err, want, p.log)
+		}
+		if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+	}
+	next(healthpb.HealthCheckResponse_SERVING)
+	next(healthpb.HealthCheckResponse_NOT_SERVING)
+	if code := p.wait(t); code == 0 || strings.Contains(p.log.String(), "msg=stopped") {
+		t.Errorf("exit code %d, want an end by the signal\n%s", code, p.log)
+	}
+}
+
 // TestConfigErrorOfTheProcess holds that the exit code gets out of the process.
 func TestConfigErrorOfTheProcess(t *testing.T) {
-	cmd := exec.Command(os.Args[0], "run", "--upstream-variant", "x") //nolint:gosec // the test itself
+	cmd := exec.Command(os.Args[0], "run", "--upstream-variant", "x")
 	cmd.Env = append(os.Environ(), asProgram+"=1")
 	out, err := cmd.CombinedOutput()
 	if code := cmd.ProcessState.ExitCode(); code != exitUsage {
@@ -79,8 +113,8 @@ type program struct {
 // startProgram returns once it serves.
 func startProgram(t *testing.T, args ...string) *program {
 	t.Helper()
-	cmd := exec.Command(os.Args[0], args...) //nolint:gosec // the test itself
-	cmd.Env = append(os.Environ(), asProgram+"=1")
+	cmd := exec.Command(os.Args[0], args...)
+	cmd.Env = append(os.Environ(), asProgram+"=1", "XDSRELAY_DRAIN_GRACE=1h")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -91,8 +125,8 @@ func startProgram(t *testing.T, args ...string) *program {
 	p := &program{cmd: cmd, log: &watchedLog{serving: make(chan struct{})}, done: make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		_, _ = io.Copy(p.log, bufio.NewReader(stderr)) // ends with the process
-		_ = cmd.Wait()                                 // the exit code tells
+		_, _ = io.Copy(p.log, stderr) // ends with the process
+		_ = cmd.Wait()                // the exit code tells
 	}()
 	t.Cleanup(func() {
 		_ = cmd.Process.Kill() // has most often ended before

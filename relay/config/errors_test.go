@@ -37,8 +37,7 @@ func TestFileErrors(t *testing.T) {
 	for _, file := range files {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
 			cfg, err := Load(Input{File: file})
-			var wrong *Error
-			if !errors.As(err, &wrong) {
+			if _, ok := errors.AsType[*Error](err); !ok {
 				t.Fatalf("Load = %v, %v, want an *Error", cfg, err)
 			}
 			golden(t, strings.TrimSuffix(file, ".yaml")+".txt", err.Error()+"\n")

@@ -64,7 +64,7 @@ func isText(t reflect.Type) bool {
 // setText sets a value from text, as environment variables and flags hold it.
 // The error says what was expected.
 func setText(v reflect.Value, text string) error {
-	if to, ok := v.Addr().Interface().(encoding.TextUnmarshaler); ok {
+	if to, ok := reflect.TypeAssert[encoding.TextUnmarshaler](v.Addr()); ok {
 		return to.UnmarshalText([]byte(text))
 	}
 	switch {

@@ -89,8 +89,8 @@ func TestSettingErrors(t *testing.T) {
 		flags []Flag
 		want  string
 	}{
-		{"unknown variable", []string{"XDSRELAY_LISTEN_ADRESS=x"}, nil,
-			"XDSRELAY_LISTEN_ADRESS: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
+		{"unknown variable", []string{"XDSRELAY_LISTEN_ADDRRESS=x"}, nil,
+			"XDSRELAY_LISTEN_ADDRRESS: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
 		{"not Kubernetes", []string{"XDSRELAY_LISTEN_PORT=18000"}, nil,
 			"XDSRELAY_LISTEN_PORT: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
 		{"bad value", []string{"XDSRELAY_CACHE_LINGER=60"}, nil,

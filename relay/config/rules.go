@@ -69,7 +69,7 @@ func (d *decoder) inExpression(at place, mistake *aggregation.CompileError) (in 
 
 // flatten lists what errors.Join has joined.
 func flatten(err error) []error {
-	if joined, ok := err.(interface{ Unwrap() []error }); ok { //nolint:errorlint // the joined error itself is wanted
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
 		return joined.Unwrap()
 	}
 	if err == nil {
