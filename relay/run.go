@@ -53,8 +53,12 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// drain sends the clients away: no new streams, the live ones ended a few at a
-// time, and then the connections. It takes the drain time and grace at most.
+// drain sends the clients away: no new connections or streams, the live streams
+// ended a few at a time. It takes the drain time and grace at most.
+//
+// GOAWAY goes out first: it ends no stream, but makes a client whose stream is
+// ended look for another connection, and so for another node, instead of being
+// refused on this one until the end.
 func (n *Node) drain() {
 	n.state.Store(draining)
 	n.health.Shutdown()
@@ -63,23 +67,21 @@ func (n *Node) drain() {
 	// The background: the context that ended is the reason for all this.
 	ctx, cancel := context.WithTimeout(context.Background(), d.Time+d.Grace)
 	defer cancel()
-	if err := n.fanout.Drain(ctx, d.Time); err != nil {
-		n.log.Warn("streams are left after the drain time and are cut off", "streams", len(n.fanout.Streams()))
-		return
-	}
-	// What is left, such as someone who watches the health service, gets the grace
-	// time after a GOAWAY.
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		n.grpc.GracefulStop()
+		n.grpc.GracefulStop() // ends when the last stream has
 	}()
-	timer := time.NewTimer(d.Grace)
-	defer timer.Stop()
-	select {
-	case <-stopped:
-	case <-timer.C:
-	case <-ctx.Done():
+	if err := n.fanout.Drain(ctx, d.Time); err != nil {
+		n.log.Warn("streams are left after the drain time and are cut off", "streams", len(n.fanout.Streams()))
+	} else {
+		// Others, such as someone who watches the health service, get the grace.
+		timer := time.NewTimer(d.Grace)
+		defer timer.Stop()
+		select {
+		case <-stopped:
+		case <-timer.C:
+		}
 	}
 	n.grpc.Stop()
 	<-stopped

@@ -17,10 +17,10 @@ import (
 )
 
 // program is the built xdsrelay; `make e2e` builds it. The variable
-// XDSRELAY_E2E_BINARY names another one.
+// E2E_BINARY names another one.
 func program(t *testing.T) string {
 	t.Helper()
-	path := os.Getenv("XDSRELAY_E2E_BINARY")
+	path := os.Getenv("E2E_BINARY")
 	if path == "" {
 		path = filepath.Join("..", "..", "bin", "xdsrelay")
 	}

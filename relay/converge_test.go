@@ -1,0 +1,201 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// keysOfTest are two aggregation keys; the names of each start with the key, so
+// that a resource that strays is seen.
+var keysOfTest = []string{"red", "blue"}
+
+func universe(key string) map[string][]string {
+	names := func(kind string) (out []string) {
+		for i := range 4 {
+			out = append(out, fmt.Sprintf("%s-%s%d", key, kind, i))
+		}
+		return out
+	}
+	return map[string][]string{
+		xdstest.ClusterType:  names("c"),
+		xdstest.EndpointType: names("c"), // E3 finds them by the cluster's name
+		xdstest.ListenerType: names("l"),
+		xdstest.RouteType:    names("r"),
+		xdstest.SecretType:   names("s"),
+	}
+}
+
+// member is a client of one key, and what it does to make things hard.
+type member struct {
+	*xdstest.Auto
+	key     string
+	variant xdstest.Variant
+	rejects atomic.Bool
+	lazy    atomic.Bool
+	strays  atomic.Int32 // resources of another key that it was sent
+}
+
+func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant) *member {
+	m := &member{key: key, variant: v}
+	pause := func(ctx context.Context) {
+		if m.lazy.Load() {
+			select {
+			case <-ctx.Done():
+			case <-time.After(20 * time.Millisecond):
+			}
+		}
+	}
+	m.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
+		Addr: addr, Variant: v, Node: xdstest.Node(fmt.Sprintf("%s-%d", key, i), key),
+		BeforeRead: pause,
+		BeforeAck:  func(ctx context.Context, _ *xdstest.Frame) { pause(ctx) },
+		Nack: func(f *xdstest.Frame) string {
+			for _, r := range f.Resources {
+				if !strings.HasPrefix(r.Name, key) {
+					m.strays.Add(1)
+				}
+			}
+			if m.rejects.Load() {
+				return "not today"
+			}
+			return ""
+		},
+	})
+	return m
+}
+
+// TestConvergence: whatever origin, network and clients do, in the end each
+// client holds exactly what the origin serves its key, no rule was broken on
+// the way, and nobody ever got a resource of another key (K6, K12, K14, D12).
+func TestConvergence(t *testing.T) {
+	for _, variant := range []config.Variant{config.SotW, config.Delta} {
+		t.Run("origin="+string(variant), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { converge(t, variant) })
+		})
+	}
+}
+
+func converge(t *rapid.T, variant config.Variant) {
+	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	up := xdstest.NewNetwork(t, o.Addr())
+	node, stop := startFor(t, func(cfg *config.Config) {
+		cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, variant
+		cfg.Origin.AbsentAfter = 100 * time.Millisecond
+		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
+		cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, 30 * time.Millisecond, time.Minute}).Draw(t, "linger")
+		cfg.Cache.Hold = 100 * time.Millisecond
+	})
+	defer stop()
+	down := xdstest.NewNetwork(t, node.Addr())
+	random := rand.New(rand.NewPCG(rapid.Uint64().Draw(t, "seed"), 0))
+
+	var members []*member
+	for i, v := range []xdstest.Variant{
+		xdstest.SotW, xdstest.Delta, xdstest.SotW, xdstest.Delta,
+		{Service: xdstest.ClusterType}, {Delta: true, Service: xdstest.EndpointType},
+	} {
+		members = append(members, newMember(t, down.Addr(), keysOfTest[i%2], i, v))
+	}
+	for range rapid.IntRange(5, 40).Draw(t, "steps") {
+		step(t, random, o, up, down, rapid.SampledFrom(members).Draw(t, "member"))
+	}
+
+	for _, m := range members {
+		m.rejects.Store(false)
+		m.lazy.Store(false)
+	}
+	_ = up.Heal()
+	_ = down.Heal()
+	for _, key := range keysOfTest { // what was rejected is not sent again unless it changes (B14)
+		o.Update(key, func(c *xdstest.Change) {
+			for u, names := range universe(key) {
+				for i, n := range names {
+					if i == 0 {
+						c.Remove(u, n)
+					} else {
+						c.Set(xdstest.Synthetic(u, n, 1000+random.IntN(1000)))
+					}
+				}
+			}
+		})
+	}
+	for _, m := range members {
+		o.WaitConverged(t, m.key, m.Auto)
+		m.CheckViolations(t)
+		if n := m.strays.Load(); n > 0 {
+			t.Fatalf("a client of key %q was sent %d resources of another key", m.key, n)
+		}
+	}
+	for _, wrong := range node.Check() {
+		t.Errorf("check: %s", wrong)
+	}
+	for _, m := range members {
+		m.Close()
+	}
+	down.Close()
+	up.Close()
+	o.Stop()
+}
+
+// step does one thing to the world.
+func step(t *rapid.T, random *rand.Rand, o *xdstest.StateOrigin, up, down *xdstest.Network, m *member) {
+	names := universe(m.key)
+	types := []string{m.variant.Service}
+	if m.variant.Service == "" {
+		types = []string{xdstest.ClusterType, xdstest.EndpointType, xdstest.ListenerType, xdstest.RouteType, xdstest.SecretType}
+	}
+	typeURL := rapid.SampledFrom(types).Draw(t, "type")
+	some := rapid.SliceOfNDistinct(rapid.SampledFrom(names[typeURL]), 1, 3, rapid.ID[string]).Draw(t, "names")
+	switch rapid.IntRange(0, 13).Draw(t, "action") {
+	case 0, 1, 2, 3:
+		o.Mutate(m.key, random, names)
+	case 4, 5, 6:
+		m.Subscribe(typeURL, some...)
+	case 7:
+		m.Subscribe(typeURL, xdstest.Wildcard)
+	case 8:
+		m.Unsubscribe(typeURL, some...)
+	case 9:
+		m.Reconnect()
+	case 10:
+		down.Cut()
+	case 11:
+		up.Cut()
+	case 12:
+		m.rejects.Store(!m.rejects.Load())
+	case 13:
+		m.lazy.Store(!m.lazy.Load())
+	}
+}
+
+// startFor starts a node for a rapid check; stop ends it and waits.
+func startFor(t xdstest.TB, change func(*config.Config)) (node *relay.Node, stop func()) {
+	cfg := testConfig()
+	cfg.Admin.Address = ""
+	change(cfg)
+	node, err := relay.New(cfg, relay.Options{Version: "v-test"})
+	if err != nil {
+		t.Fatalf("node: %v", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx) }()
+	return node, func() {
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("the node ended with: %v", err)
+		}
+	}
+}
