@@ -1,8 +1,10 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 )
 
@@ -18,6 +20,9 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 
 	streams := s.snapshot()
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
+	// Last those that still wait for an answer: a stream that ends before its
+	// first response is a failure to its client (B42).
+	slices.SortStableFunc(streams, func(a, b *stream) int { return cmp.Compare(a.unanswered(), b.unanswered()) })
 	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -29,7 +34,7 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 		case <-timer.C:
 		case <-ctx.Done():
 		}
-		st.cancel(errDraining)
+		st.end(errDraining)
 	}
 	select {
 	case <-s.empty:
@@ -37,4 +42,14 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// unanswered is 1 for a stream that was sent nothing yet.
+func (s *stream) unanswered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.nonces == 0 {
+		return 1
+	}
+	return 0
 }

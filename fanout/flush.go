@@ -60,7 +60,7 @@ func (s *stream) flushLocked() {
 func (s *stream) sendSlowly(f *frame) {
 	deadline := time.AfterFunc(s.srv.cfg.SendTimeout, func() {
 		s.srv.metrics.sendTimeout()
-		s.cancel(errSendDeadline)
+		s.end(errSendDeadline)
 	})
 	err := s.grpc.SendMsg(f)
 	deadline.Stop()
@@ -78,7 +78,7 @@ func (s *stream) sendSlowly(f *frame) {
 // about to learn the reason itself, and then this is not the first cause.
 func (s *stream) failLocked(err error) {
 	s.ended = true
-	s.cancel(err)
+	s.end(err)
 }
 
 // commitLocked notes that b is sent to the client and completes it.

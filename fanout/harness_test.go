@@ -31,7 +31,33 @@ type world struct {
 	source string           // of the origin: its control_plane.identifier
 }
 
+// newWorld serves over gRPC.
 func newWorld(t xdstest.TB, change ...func(*Config)) *world {
+	t.Helper()
+	w := newSilentWorld(t, change...)
+	gs := grpc.NewServer(w.srv.ServerOptions()...)
+	w.srv.Register(gs)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatalf("listen: %v", err)
+	}
+	served := make(chan struct{})
+	go func() {
+		defer close(served)
+		_ = gs.Serve(l)
+	}()
+	w.addr = l.Addr().String()
+	t.Cleanup(func() {
+		w.check()
+		gs.Stop()
+		<-served
+	})
+	w.conn = xdstest.Dial(t, w.addr)
+	return w
+}
+
+// newSilentWorld has no gRPC server: its streams are fakes.
+func newSilentWorld(t xdstest.TB, change ...func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, feeds: make(chan *cache.Feed, 100)}
 	pool := NewPool(2)
@@ -60,29 +86,20 @@ func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 	if w.srv, err = New(cfg); err != nil {
 		t.Fatalf("server: %v", err)
 	}
-	gs := grpc.NewServer(w.srv.ServerOptions()...)
-	w.srv.Register(gs)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatalf("listen: %v", err)
-	}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = gs.Serve(l)
-	}()
-	w.addr = l.Addr().String()
 	t.Cleanup(func() {
-		for _, wrong := range append(w.cache.Check(), w.srv.Check()...) {
-			t.Errorf("check: %s", wrong)
-		}
-		gs.Stop()
-		<-served
+		w.check()
 		w.cache.Close()
 		pool.Close()
 	})
-	w.conn = xdstest.Dial(t, w.addr)
 	return w
+}
+
+// check fails the test if the state contradicts itself.
+func (w *world) check() {
+	w.t.Helper()
+	for _, wrong := range append(w.cache.Check(), w.srv.Check()...) {
+		w.t.Errorf("check: %s", wrong)
+	}
 }
 
 // open opens a stream of a client of the key "test-cluster".

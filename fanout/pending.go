@@ -45,7 +45,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	switch {
 	case b.err != nil:
-		s.cancel(b.err)
+		s.end(b.err)
 		return q, nil
 	case s.claimHoldsLocked(ts, h, b):
 		ts.sent, ts.acked, ts.owed = b.to, b.to, false

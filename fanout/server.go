@@ -106,7 +106,6 @@ func New(cfg Config) (*Server, error) {
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ForceServerCodecV2(newCodec()),
-		grpc.InTapHandle(s.tap),
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		// Clients ping every 10 s, with or without streams (B41); fixed
@@ -168,7 +167,7 @@ func (s *Server) snapshot() []*stream {
 
 // ended returns what a stream ends with after a failed receive.
 func (s *Server) ended(st *stream, err error) error {
-	switch err = endOf(st.grpc.Context(), err); {
+	switch err = st.reasonOr(err); {
 	case errors.Is(err, io.EOF):
 		return nil
 	case status.Code(err) == codes.ResourceExhausted, errors.Is(err, errNoRequest):

@@ -1,9 +1,9 @@
 package fanout
 
 import (
-	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -26,7 +26,7 @@ type stream struct {
 	grpc   grpc.ServerStream
 	only   *resource.Type // nil on ADS
 	delta  bool
-	cancel context.CancelCauseFunc
+	status statusWriter
 	peer   string
 	since  time.Time
 
@@ -35,6 +35,8 @@ type stream struct {
 	group         *cache.Group
 	nodeID        string
 	cluster, rule string
+
+	reason atomic.Pointer[error] // see end
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -49,15 +51,14 @@ type stream struct {
 	senders sync.WaitGroup // see sendSlowly
 }
 
-// handle serves one stream until the client ends it, an error does, or the
-// stream's context is cancelled.
-func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) error {
+// handle serves one stream until the client ends it or a reason is found to.
+func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (err error) {
 	ctx := gs.Context()
-	cancel, err := cancelOf(ctx)
+	writer, err := statusWriterOf(ctx)
 	if err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	st := &stream{srv: s, grpc: gs, only: only, delta: delta, cancel: cancel, since: time.Now()}
+	st := &stream{srv: s, grpc: gs, only: only, delta: delta, status: writer, since: time.Now()}
 	p, _ := peer.FromContext(ctx)
 	if p != nil && p.Addr != nil {
 		st.peer = p.Addr.String()
@@ -65,9 +66,12 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) e
 	if err := s.add(st); err != nil {
 		return err
 	}
-	defer s.remove(st)
+	defer func() {
+		st.end(err) // before waiting for a send that may block
+		s.remove(st)
+	}()
 
-	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { cancel(errNoRequest) })
+	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
 	defer first.Stop()
 	for {
 		r := request{delta: delta}
@@ -76,7 +80,7 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) e
 		}
 		if st.group == nil {
 			if !first.Stop() {
-				return s.refused(st, errNoRequest) // it came just as the time was over
+				return s.ended(st, errNoRequest) // it came just as the time was over
 			}
 			if err := st.identify(&r, p); err != nil {
 				return s.refused(st, err)
@@ -213,7 +217,7 @@ func (s *stream) tooManyNames(n int) error {
 	return status.Errorf(codes.ResourceExhausted, "the stream subscribes to %d names, more than the limit of %d", n, s.srv.cfg.MaxNames)
 }
 
-// close frees what the stream held. When it returns, nobody sends any more.
+// close frees what an ended stream held. When it returns, nobody sends any more.
 func (s *stream) close() {
 	s.mu.Lock()
 	s.ended = true
@@ -222,7 +226,6 @@ func (s *stream) close() {
 	}
 	types, group := s.types, s.group
 	s.mu.Unlock()
-	s.cancel(context.Canceled)
 	s.senders.Wait()
 	for _, ts := range types {
 		ts.table.Leave(&ts.watcher)

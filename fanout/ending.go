@@ -1,0 +1,59 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// Reasons to end a stream. All are gRPC statuses that say why.
+var (
+	errDraining     = status.Error(codes.Unavailable, "this node is draining: connect to another")
+	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
+	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request came within the first-request timeout")
+	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind to be told what was removed: reconnect")
+)
+
+// statusWriter ends a stream from outside its handler: it sends the status and
+// cancels the stream's context, so that a receive or a send that blocks
+// returns. grpc-go's streams have this method, although its documented
+// interface does not. Cancelling a context of ours instead would do, but then
+// grpc-go itself tells the client CANCELLED, which is neither true nor what
+// B42 asks for; and a receiver beside the handler would be one goroutine more
+// for every idle stream.
+type statusWriter interface {
+	WriteStatus(*status.Status) error
+}
+
+func statusWriterOf(ctx context.Context) (statusWriter, error) {
+	w, ok := grpc.ServerTransportStreamFromContext(ctx).(statusWriter)
+	if !ok {
+		return nil, errors.New("this gRPC server's streams cannot be ended from outside their handlers")
+	}
+	return w, nil
+}
+
+// end ends the stream: the client is told reason, nil means OK, and whatever
+// blocks on the stream returns. Only the first reason counts. It never blocks.
+func (s *stream) end(reason error) {
+	if !s.reason.CompareAndSwap(nil, &reason) {
+		return
+	}
+	st := status.New(codes.OK, "")
+	if reason != nil {
+		st = status.Convert(reason)
+	}
+	// An error means that the transport is gone, and the stream with it.
+	_ = s.status.WriteStatus(st)
+}
+
+// reasonOr returns what the stream was ended with, or err if it was not.
+func (s *stream) reasonOr(err error) error {
+	if r := s.reason.Load(); r != nil {
+		return *r
+	}
+	return err
+}
