@@ -14,10 +14,10 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .bin/golangci-lint-$(GOLANGCI_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race bench fuzz e2e demo fmt vet lint check clean
+.PHONY: help build test race bench bench-idle fuzz e2e demo fmt vet lint check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/xdsrelay
 	CGO_ENABLED=0 $(GO) build -buildvcs=false -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
@@ -30,6 +30,9 @@ race: ## run the tests under the race detector
 
 bench: ## run the Go benchmarks, or those that BENCH=regexp names
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
+
+bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
+	$(GO) test ./bench -run '^TestMeasureIdle$$' -count 1 -timeout 20m -v -args -idle.out results $(ARGS)
 
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
