@@ -25,6 +25,7 @@ type serverMetrics struct {
 	ackTime   metric.Float64Histogram
 
 	types sync.Map // typeKey → *typeMetrics
+	kinds sync.Map // typeKey → metric.MeasurementOption, of streams
 }
 
 type typeKey struct {
@@ -84,11 +85,27 @@ func typeLabel(url string) string {
 }
 
 func (m *serverMetrics) opened(st *stream) {
-	m.streams.Add(context.Background(), 1, metric.WithAttributes(variant(st.delta), service(st.only)))
+	m.streams.Add(context.Background(), 1, m.kindOf(st))
 }
 
 func (m *serverMetrics) closed(st *stream) {
-	m.streams.Add(context.Background(), -1, metric.WithAttributes(variant(st.delta), service(st.only)))
+	m.streams.Add(context.Background(), -1, m.kindOf(st))
+}
+
+// kindOf returns the attributes of a stream, made once for all of its kind:
+// making a set takes 4 KB of stack, which the goroutine of an idle stream
+// would keep.
+func (m *serverMetrics) kindOf(st *stream) metric.MeasurementOption {
+	k := typeKey{delta: st.delta}
+	if st.only != nil {
+		k.url = st.only.URL
+	}
+	option, ok := m.kinds.Load(k)
+	if !ok {
+		set := attribute.NewSet(variant(st.delta), service(st.only))
+		option, _ = m.kinds.LoadOrStore(k, metric.WithAttributeSet(set))
+	}
+	return option.(metric.MeasurementOption)
 }
 
 func (m *serverMetrics) refused(code codes.Code) {
@@ -101,7 +118,8 @@ func (m *serverMetrics) sendTimeout() { m.timeouts.Add(context.Background(), 1) 
 // made beforehand: they are counted for every response and every ACK.
 type typeMetrics struct {
 	m                      *serverMetrics
-	base, acks, nacks, old metric.MeasurementOption
+	base, acks, nacks, old []metric.AddOption
+	timed                  []metric.RecordOption
 }
 
 // of returns the metrics of a type. Unknown types share one entry.
@@ -110,26 +128,29 @@ func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
 	if tm, ok := m.types.Load(k); ok {
 		return tm.(*typeMetrics)
 	}
-	with := func(outcome string) metric.MeasurementOption {
+	set := func(outcome string) metric.MeasurementOption {
 		attrs := []attribute.KeyValue{attribute.String("type", k.url), variant(delta)}
 		if outcome != "" {
 			attrs = append(attrs, attribute.String("outcome", outcome))
 		}
 		return metric.WithAttributeSet(attribute.NewSet(attrs...))
 	}
-	tm, _ := m.types.LoadOrStore(k, &typeMetrics{m: m, base: with(""), acks: with("ack"), nacks: with("nack"), old: with("stale")})
+	with := func(outcome string) []metric.AddOption { return []metric.AddOption{set(outcome)} }
+	tm, _ := m.types.LoadOrStore(k, &typeMetrics{
+		m: m, base: with(""), acks: with("ack"), nacks: with("nack"), old: with("stale"), timed: []metric.RecordOption{set("")},
+	})
 	return tm.(*typeMetrics)
 }
 
 func (t *typeMetrics) sent(size int) {
-	t.m.responses.Add(context.Background(), 1, t.base)
-	t.m.bytes.Add(context.Background(), int64(size), t.base)
+	t.m.responses.Add(context.Background(), 1, t.base...)
+	t.m.bytes.Add(context.Background(), int64(size), t.base...)
 }
 
 func (t *typeMetrics) ack(after time.Duration) {
-	t.m.outcomes.Add(context.Background(), 1, t.acks)
-	t.m.ackTime.Record(context.Background(), after.Seconds(), t.base)
+	t.m.outcomes.Add(context.Background(), 1, t.acks...)
+	t.m.ackTime.Record(context.Background(), after.Seconds(), t.timed...)
 }
 
-func (t *typeMetrics) nack()  { t.m.outcomes.Add(context.Background(), 1, t.nacks) }
-func (t *typeMetrics) stale() { t.m.outcomes.Add(context.Background(), 1, t.old) }
+func (t *typeMetrics) nack()  { t.m.outcomes.Add(context.Background(), 1, t.nacks...) }
+func (t *typeMetrics) stale() { t.m.outcomes.Add(context.Background(), 1, t.old...) }
