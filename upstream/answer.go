@@ -14,12 +14,6 @@ const (
 	// that the rest does not exist would show clients an empty state (K13).
 	largeFrame = 1 << 20
 	partQuiet  = 250 * time.Millisecond
-	// sweepQuiet is how long a server must be silent about a type before what
-	// it has not mentioned goes. Nothing waits for that, so it is generous.
-	sweepQuiet = time.Second
-	// maxHeld bounds initial_resource_versions in bytes: gRPC servers take
-	// 4 MiB by default.
-	maxHeld = 3 << 20
 )
 
 // ask puts demands to the origin. whole says that they are everything that is
@@ -37,7 +31,7 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 			s.flush(a)
 		}
 		missing := r.feed.Missing(typ, d.Subscribe)
-		said := false
+		var said bool
 		if r.cp.cfg.Delta {
 			said = r.askDelta(s, a, d, first, whole)
 		} else {
@@ -78,26 +72,6 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	}
 	s.request(a, message{version: version, nonce: a.nonce})
 	return true
-}
-
-// held is what the cache has from the server of s: initial_resource_versions
-// (C8). Where that is too much for a request, it counts as unknown.
-func (r *runner) held(s *session, typ *resource.Type) map[string]string {
-	if r.source != s.link.server.index {
-		return nil
-	}
-	held, size := r.feed.Held(typ), 0
-	for n := range r.stale[typ.URL] {
-		delete(held, n)
-	}
-	for n, v := range held {
-		size += len(n) + len(v) + 8
-	}
-	if size > maxHeld {
-		r.markStale(typ)
-		return nil
-	}
-	return held
 }
 
 // respond applies a response and answers it (C3, K1).
@@ -174,20 +148,4 @@ func (r *runner) noteNews(s *session, a *asked, rsp *resource.Response, now time
 	if a.wild {
 		a.sweepAt = now.Add(sweepQuiet)
 	}
-}
-
-// sweep removes what another server had put into a wildcard set and this one
-// has not mentioned. Names without a wildcard stay: the server must say itself
-// that they are gone, and silence is no deletion (C11).
-func (r *runner) sweep(a *asked) {
-	stale := r.stale[a.typ.URL]
-	if len(stale) == 0 || !a.wild {
-		return
-	}
-	names := make([]string, 0, len(stale))
-	for n := range stale {
-		names = append(names, n)
-	}
-	delete(r.stale, a.typ.URL)
-	r.feed.Apply(cache.Update{Type: a.typ, Removed: names, Partial: true})
 }

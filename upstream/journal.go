@@ -9,19 +9,22 @@ import (
 
 // journal logs what happens with one address, for all keys together: each
 // change of state, and a sign of life while it is down, at growing intervals.
-// Whatever happens, it writes no more than its ration of lines.
+// Whatever happens, it writes no more than its ration of lines: up to 19 in
+// any minute.
 type journal struct {
 	log *slog.Logger // fixed
 
 	mu sync.Mutex
 	// Guarded by mu.
-	streams  int       // that are up
-	down     bool      // no stream is up, and trying failed
-	since    time.Time // when down began
-	failures int       // since then, of all keys
-	remind   time.Time // when to say again that it is down
-	interval time.Duration
-	ration   ration
+	streams     int       // that are up
+	down        bool      // no stream is up, and trying failed
+	unconnected bool      // trying to connect failed since it is down
+	since       time.Time // when down began
+	failures    int       // since then, of all keys
+	remind      time.Time // when to say again that it is down
+	interval    time.Duration
+	state       ration // of lines about the state
+	partial     ration // of lines about single streams and responses
 }
 
 const (
@@ -30,7 +33,7 @@ const (
 )
 
 func newJournal(log *slog.Logger) *journal {
-	return &journal{log: log, ration: ration{tokens: rationBurst, filled: time.Now()}}
+	return &journal{log: log, state: newRation(6), partial: newRation(1)}
 }
 
 // connected notes that a stream is up.
@@ -55,21 +58,22 @@ func (j *journal) disconnected() {
 	j.streams--
 }
 
-// failed notes that a stream ended or could not be opened; keys is how many
-// keys want one.
-func (j *journal) failed(err error, keys int64) {
+// failed notes that a stream ended, or could not be opened, which means that
+// there is no connection; keys is how many keys want one.
+func (j *journal) failed(err error, opened bool, keys int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
 	if j.streams > 0 {
 		// Either the first of many that are about to fail, or one that the
-		// server refuses while it serves others.
-		j.sayLocked(slog.LevelWarn, "a control plane stream failed, others are up",
+		// server refuses while it serves others. These must not use up what
+		// is meant for changes of state.
+		j.partial.sayLocked(j.log, slog.LevelWarn, "a control plane stream failed, others are up",
 			slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
 	if !j.down {
-		j.down, j.since, j.failures = true, now, 1
+		j.down, j.since, j.failures, j.unconnected = true, now, 1, !opened
 		j.interval = firstReminder
 		j.remind = now.Add(j.interval)
 		j.sayLocked(slog.LevelWarn, "no stream to the control plane, retrying with backoff",
@@ -77,6 +81,12 @@ func (j *journal) failed(err error, keys int64) {
 		return
 	}
 	j.failures++
+	if !opened && !j.unconnected {
+		j.unconnected = true
+		j.sayLocked(slog.LevelWarn, "cannot connect to the control plane, retrying with backoff",
+			slog.Int64("keys", keys), errorAttr(err))
+		return
+	}
 	if now.Before(j.remind) {
 		return
 	}
@@ -91,7 +101,7 @@ func (j *journal) failed(err error, keys int64) {
 func (j *journal) refused(typeURL, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.sayLocked(slog.LevelWarn, "NACKed a response of the control plane",
+	j.partial.sayLocked(j.log, slog.LevelWarn, "NACKed a response of the control plane",
 		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
 }
 
@@ -102,35 +112,40 @@ func errorAttr(err error) slog.Attr {
 	return slog.String("error", shorten(err.Error(), 512))
 }
 
-// sayLocked writes a line, unless the ration is used up. j.mu must be held.
+// sayLocked writes a line about the state. j.mu must be held.
 func (j *journal) sayLocked(level slog.Level, msg string, attrs ...slog.Attr) {
-	ok, skipped := j.ration.take(time.Now())
+	j.state.sayLocked(j.log, level, msg, attrs...)
+}
+
+// sayLocked writes a line, unless the ration is used up. The lock of the
+// journal that has the ration must be held.
+func (r *ration) sayLocked(log *slog.Logger, level slog.Level, msg string, attrs ...slog.Attr) {
+	ok, skipped := r.take(time.Now())
 	if !ok {
 		return
 	}
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int("lines_left_out", skipped))
 	}
-	j.log.LogAttrs(context.Background(), level, msg, attrs...)
+	log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // each caller has a constant text
 }
 
-const (
-	rationBurst = 6
-	rationEvery = 10 * time.Second
-)
+const rationEvery = 10 * time.Second
 
-// ration hands out rationBurst tokens and one more each rationEvery: at most
-// twelve in any minute.
+// ration hands out a number of tokens at first, and one more each rationEvery.
 type ration struct {
+	most    int
 	tokens  int
 	filled  time.Time // when the last token was added
 	skipped int
 }
 
+func newRation(most int) ration { return ration{most: most, tokens: most, filled: time.Now()} }
+
 // take reports whether there is a token, and how many were refused before it.
 func (r *ration) take(now time.Time) (ok bool, skipped int) {
 	if n := int(now.Sub(r.filled) / rationEvery); n > 0 {
-		r.tokens = min(r.tokens+n, rationBurst)
+		r.tokens = min(r.tokens+n, r.most)
 		r.filled = r.filled.Add(time.Duration(n) * rationEvery)
 	}
 	if r.tokens == 0 {

@@ -18,7 +18,7 @@ import (
 
 // rig is a cache that a control plane client keeps in step, seen from below.
 type rig struct {
-	t     testing.TB
+	t     xdstest.TB
 	cp    *ControlPlane
 	cache *cache.Cache
 }
@@ -31,20 +31,20 @@ func fast(delta bool, addresses ...string) ControlPlaneConfig {
 	}
 }
 
-func newRig(t testing.TB, cfg ControlPlaneConfig) *rig {
+func newRig(t xdstest.TB, cfg ControlPlaneConfig) *rig {
 	t.Helper()
 	cp, err := NewControlPlane(cfg)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	return newRigOf(t, cp, time.Minute)
 }
 
-func newRigOf(t testing.TB, cp *ControlPlane, linger time.Duration) *rig {
+func newRigOf(t xdstest.TB, cp *ControlPlane, linger time.Duration) *rig {
 	t.Helper()
 	c, err := cache.New(cache.Config{Run: cp.Run, Wake: func([]*cache.Subscription) {}, Linger: linger})
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v", err)
 	}
 	t.Cleanup(func() {
 		c.Close()
@@ -58,11 +58,12 @@ type client struct {
 	rig      *rig
 	group    *cache.Group
 	watchers map[string]*cache.Watcher
+	wants    map[string]map[string]bool // by type URL, names and "*"
 }
 
 func (r *rig) join(key string) *client {
 	group := r.cache.Join(aggregation.Key(key), &corev3.Node{Id: "relay/" + key, Cluster: key})
-	return &client{rig: r, group: group, watchers: make(map[string]*cache.Watcher)}
+	return &client{rig: r, group: group, watchers: make(map[string]*cache.Watcher), wants: make(map[string]map[string]bool)}
 }
 
 func (c *client) table(typeURL string) *cache.Table { return c.group.Table(resource.TypeOf(typeURL)) }
@@ -78,11 +79,20 @@ func (c *client) watcher(typeURL string) *cache.Watcher {
 
 // want subscribes to names; "*" is the wildcard.
 func (c *client) want(typeURL string, names ...string) *client {
+	if c.wants[typeURL] == nil {
+		c.wants[typeURL] = make(map[string]bool)
+	}
+	for _, n := range names {
+		c.wants[typeURL][n] = true
+	}
 	c.table(typeURL).Edit(c.watcher(typeURL), editOf(names, nil))
 	return c
 }
 
 func (c *client) drop(typeURL string, names ...string) *client {
+	for _, n := range names {
+		delete(c.wants[typeURL], n)
+	}
 	c.table(typeURL).Edit(c.watcher(typeURL), editOf(nil, names))
 	return c
 }

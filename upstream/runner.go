@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/resource"
 )
 
 // runner keeps one key in step. All of its fields and all sending belong to the
@@ -65,21 +64,6 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// arm sets the timer to the next thing that has to be done.
-func (r *runner) arm() {
-	var next time.Time
-	for s := range r.sessions() {
-		if at := s.next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-	}
-	if next.IsZero() {
-		r.timer.Stop()
-		return
-	}
-	r.timer.Reset(time.Until(next))
-}
-
 // sessions goes through the open streams, at most one per server.
 func (r *runner) sessions() func(yield func(*session) bool) {
 	return func(yield func(*session) bool) {
@@ -97,6 +81,7 @@ func (r *runner) demand(ctx context.Context, all bool) {
 	demands := r.take(all)
 	for s := range r.sessions() {
 		r.ask(s, demands, all)
+		r.settle(s, time.Now())
 	}
 	if len(demands) > 0 && r.links[0] == nil {
 		r.start(ctx, 0) // the origin is not bothered before somebody wants something
@@ -185,7 +170,7 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		l.failed = l.failed || !ev.end.responded // C15, as A57 has it
 		r.ended(l)
 		r.repair()
-		l.server.journal.failed(ev.end.err, r.cp.keys.Load())
+		l.server.journal.failed(ev.end.err, ev.end.opened, r.cp.keys.Load())
 		if !r.up {
 			r.feed.Down(ev.end.err) // C14: nothing else changes
 		}
@@ -236,88 +221,19 @@ func (r *runner) ended(l *link) {
 	}
 }
 
-// repair asks for everything on the streams that may have missed a change.
+// repair asks for everything again if a stream may have missed a change. All
+// open streams are asked, since taking the demand is what makes one miss it.
 func (r *runner) repair() {
+	missed := false
 	for s := range r.sessions() {
-		if s.missed {
-			s.missed = false
-			r.ask(s, r.take(true), true)
-		}
+		missed = missed || s.missed
+		s.missed = false
 	}
-}
-
-// tick does what is due at now.
-func (r *runner) tick(now time.Time) {
-	for s := range r.sessions() {
-		for _, w := range s.absences.expired(now) {
-			r.absent(s, w)
-		}
-		for _, a := range s.types {
-			if due(&a.nackAt, now) {
-				s.flush(a)
-			}
-			if due(&a.settledAt, now) {
-				r.feed.Apply(cache.Update{Type: a.typ}) // the large answer is complete
-			}
-			if due(&a.sweepAt, now) {
-				r.sweep(a)
-			}
-		}
-		due(&s.settleAt, now)
-		r.settle(s, now)
-	}
-}
-
-// absent reports the names about which the origin has said nothing (C12).
-func (r *runner) absent(s *session, w awaited) {
-	names := r.feed.Missing(w.typ, w.names)
-	if a := s.types[w.typ.URL]; a != nil && a.rejected != nil {
-		kept := names[:0]
-		for _, n := range names {
-			if _, exists := a.rejected[n]; !exists {
-				kept = append(kept, n)
-			}
-		}
-		names = kept
-		if !s.absences.awaits(w.typ.URL) {
-			a.rejected = nil
-		}
-	}
-	if len(names) > 0 {
-		r.feed.Absent(w.typ, names)
-	}
-}
-
-// settle counts a silent stream as taking part once it has stood for a while
-// and nothing is missing: a server that has nothing new to say to a returning
-// client need not even send headers. While something is missing, silence says
-// nothing.
-func (r *runner) settle(s *session, now time.Time) {
-	if !s.up && s.settleAt.IsZero() && now.Sub(s.opened) >= settleAfter && !r.feed.Waiting() {
-		r.setUp(s)
-	}
-}
-
-// noteStale marks all that is cached as not from the present server (C8). On
-// SotW there is nothing to remember: versions are not per resource.
-func (r *runner) noteStale() {
-	if !r.cp.cfg.Delta {
+	if !missed {
 		return
 	}
-	clear(r.stale)
-	for _, t := range r.feed.Types() {
-		r.markStale(t)
+	demands := r.take(true)
+	for s := range r.sessions() {
+		r.ask(s, demands, true)
 	}
-}
-
-func (r *runner) markStale(t *resource.Type) {
-	held := r.feed.Held(t)
-	if len(held) == 0 {
-		return
-	}
-	names := make(map[string]struct{}, len(held))
-	for n := range held {
-		names[n] = struct{}{}
-	}
-	r.stale[t.URL] = names
 }

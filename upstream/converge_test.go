@@ -1,0 +1,122 @@
+package upstream
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// pool is what the origin's resources and the clients' wishes are drawn from.
+var pool = map[string][]string{
+	cds: {"a", "b", "c", "d"}, eds: {"a", "b", "c", "d"}, lds: {"a", "b"},
+}
+
+// draws makes a rapid.T a source of numbers.
+type draws struct{ t *rapid.T }
+
+func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n") }
+
+// TestConvergence: whatever the origin does, whatever the clients want, come and
+// go, and however the network fails: at the end every client sees exactly what
+// the origin has of what it wants.
+func TestConvergence(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		rapid.Check(t, func(t *rapid.T) { converge(t, delta) })
+	})
+}
+
+func converge(t *rapid.T, delta bool) {
+	origin := xdstest.NewStateOrigin(t, nil)
+	net := xdstest.NewNetwork(t, origin.Addr())
+	cfg := fast(delta, net.Addr())
+	cfg.AbsentAfter = 30 * time.Millisecond // wrong now and then, which must not last (D5)
+	cp, err := NewControlPlane(cfg)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	r := newRigOf(t, cp, rapid.SampledFrom([]time.Duration{-1, time.Minute}).Draw(t, "linger"))
+	clients := make([]*client, 4)
+	key := func(i int) string { return fmt.Sprintf("key-%d", i/2) }
+	for i := range clients {
+		clients[i] = r.join(key(i))
+	}
+	origin.Mutate("", draws{t}, pool)
+	for range rapid.IntRange(3, 30).Draw(t, "steps") {
+		i := rapid.IntRange(0, len(clients)-1).Draw(t, "client")
+		switch rapid.IntRange(0, 10).Draw(t, "step") {
+		case 0, 1, 2, 3:
+			origin.Mutate("", draws{t}, pool)
+		case 4, 5, 6, 7:
+			typeURL := rapid.SampledFrom([]string{cds, eds, lds}).Draw(t, "type")
+			name := rapid.SampledFrom(append([]string{"*"}, pool[typeURL]...)).Draw(t, "name")
+			if rapid.IntRange(0, 2).Draw(t, "drop") == 0 {
+				clients[i].drop(typeURL, name)
+			} else {
+				clients[i].want(typeURL, name)
+			}
+		case 8:
+			clients[i].leave()
+			clients[i] = r.join(key(i))
+		case 9:
+			net.Cut()
+		case 10:
+			net.Refuse()
+			net.Cut()
+			origin.Mutate("", draws{t}, pool)
+			if err := net.Accept(); err != nil {
+				t.Fatalf("%v", err)
+			}
+		}
+	}
+	for i, c := range clients {
+		for typeURL, names := range c.wants {
+			if len(names) > 0 {
+				check(t, origin, i, c, typeURL, slices.Sorted(maps.Keys(names)))
+			}
+		}
+	}
+	if n := origin.Counts().Nacks; n != 0 {
+		t.Fatalf("%d NACKs%s", n, origin.Transcript())
+	}
+}
+
+// check waits until a client sees what it must.
+func check(t *rapid.T, o *xdstest.StateOrigin, i int, c *client, typeURL string, names []string) {
+	removals := c.rig.cp.cfg.Delta || xdstest.FullState(typeURL)
+	diff := ""
+	defer func() {
+		if diff != "" {
+			t.Logf("client %d wants %v of %s: %s; it sees %q%s", i, names, typeURL, diff, c.state(typeURL), o.Transcript())
+		}
+	}()
+	xdstest.Eventually(t, "convergence", func() bool {
+		diff = difference(o.Expected("", typeURL, names...), c.bodies(typeURL), removals)
+		return diff == ""
+	})
+}
+
+// difference says how got differs from want. Where removals cannot be said, what
+// is gone may be left (D4).
+func difference(want, got map[string][]byte, removals bool) string {
+	for n, body := range want {
+		switch b, ok := got[n]; {
+		case !ok:
+			return n + " is missing"
+		case !bytes.HasSuffix(b, body): // got is the Any, want its value
+			return n + " is another version"
+		}
+	}
+	for n := range got {
+		if _, ok := want[n]; !ok && removals {
+			return n + " should be gone"
+		}
+	}
+	return ""
+}

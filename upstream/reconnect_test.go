@@ -1,0 +1,315 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// TestResume: C1, C8: a new stream says what was accepted or is held, all names,
+// no nonce, and the node once; later messages carry no versions of resources.
+func TestResume(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewOrigin(t)
+		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*").want(eds, "a", "b")
+		st := o.NextStream(t)
+		st.NextRequestOf(t, cds)
+		st.NextRequestOf(t, eds)
+		st.Respond(t, cds, "7", cluster("a", 1))
+		st.Respond(t, eds, "8", endpoints("a", 1))
+		st.NextRequestOf(t, cds)
+		st.NextRequestOf(t, eds)
+		st.Close(status.New(codes.Unavailable, "restarting"))
+
+		st = o.NextStream(t)
+		nodes := 0
+		for _, want := range []struct{ typeURL, delta, sotw string }{
+			{cds, "[] held=[a]", "[] version=7"},
+			{eds, "[a b] held=[a]", "[a b] version=8"},
+		} {
+			r := st.NextRequestOf(t, want.typeURL)
+			if r.Node != nil {
+				nodes++
+				r.Node = nil
+			}
+			if got := saw(r); got != either(delta, want.delta, want.sotw) {
+				t.Fatalf("%s: %s", want.typeURL, got)
+			}
+			if delta && r.Initial["a"] != either(want.typeURL == cds, "7", "8") {
+				t.Fatalf("versions held: %v", r.Initial)
+			}
+		}
+		if nodes != 1 {
+			t.Fatalf("%d requests had the node", nodes)
+		}
+		n := st.Respond(t, cds, "9", cluster("a", 1), cluster("b", 1))
+		expect(t, st, cds, either(delta, "[]", "[] version=9")+" nonce="+n)
+		c.want(eds, "c")
+		expect(t, st, eds, either(delta, "[c]", "[a b c] version=8"))
+	})
+}
+
+// TestOutage: C14, K13, K14: an outage changes nothing, a name asked meanwhile
+// is neither known nor absent, and the return brings only the difference.
+func TestOutage(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewStateOrigin(t, nil)
+		o.Set("", cluster("a", 1), cluster("b", 1), endpoints("e", 1))
+		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*").want(eds, "e")
+		c.waitState(cds, "a b")
+		c.waitState(eds, "e")
+		gen := c.sees(cds).To
+		o.Stop()
+		c.waitUpstream(false)
+		c.want(eds, "z")
+		o.Remove("", cds, "b")
+		o.Set("", endpoints("z", 1))
+		if got := c.state(cds) + " " + c.state(eds); got != "a b e" {
+			t.Fatalf("during the outage: %q", got)
+		}
+		if c.sees(cds).To != gen {
+			t.Fatal("the outage changed the table")
+		}
+		if err := o.Start(); err != nil {
+			t.Fatal(err)
+		}
+		c.waitState(cds, "a") // the removal of a name that nobody asks for by name
+		c.waitState(eds, "e z")
+		if got := c.sees(cds).To.Gen; got != gen.Gen+1 {
+			t.Fatalf("generation %d after %d: more than the difference was applied", got, gen.Gen)
+		}
+		c.waitUpstream(true)
+	})
+}
+
+// TestIdleKeyReturns: K10, C8: a key that was idle has no stream; when it comes
+// back its versions are not claimed, since nobody knows whose they are, and what
+// the origin does not mention any more goes.
+func TestIdleKeyReturns(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+	c := r.join("k").want(cds, "*")
+	st := o.NextStream(t)
+	st.NextRequest(t)
+	st.Respond(t, cds, "1", cluster("a", 1), cluster("b", 1))
+	c.waitState(cds, "a b")
+	// Leaving as a client that goes away does, wildcard and key at once.
+	r.cache.Leave(c.group)
+	st.WaitClosed(t)
+
+	r.join("k")
+	st = o.NextStream(t)
+	expect(t, st, cds, "[] node")
+	st.Respond(t, cds, "1", cluster("a", 1))
+	c.waitState(cds, "a")
+}
+
+// TestFailover: C15: a worse address is used only if the better one cannot be
+// reached and something is missing; versions do not travel between them (C1,
+// C8); the better one takes over with its first response.
+func TestFailover(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		first, second := xdstest.NewOrigin(t), xdstest.NewOrigin(t)
+		c := newRig(t, fast(delta, first.Addr(), second.Addr())).join("k").want(cds, "*")
+		st := first.NextStream(t)
+		st.NextRequest(t)
+		st.Respond(t, cds, "1", cluster("a", 1), cluster("old", 1))
+		c.waitState(cds, "a old")
+		first.Stop()
+		c.waitUpstream(false)
+		second.NoStream(t, quiet) // all is cached
+
+		c.want(eds, "e")
+		st2 := second.NextStream(t)
+		r := st2.NextRequestOf(t, cds)
+		if r.Version != "" || len(r.Initial) != 0 {
+			t.Fatalf("versions of the first address were told to the second: %s", r)
+		}
+		if r = st2.NextRequestOf(t, eds); saw(r) != "[e]" && saw(r) != "[e] node" {
+			t.Fatalf("got %s", r)
+		}
+		st2.Respond(t, eds, "1", endpoints("e", 1))
+		c.waitState(eds, "e")
+		c.waitUpstream(true)
+		st2.Respond(t, cds, "1", cluster("a", 2)) // the same version, other content
+		c.waitState(cds, "a")                     // "old" is not known to the second
+
+		if err := first.Start(); err != nil {
+			t.Fatal(err)
+		}
+		st = first.NextStream(t)
+		if r := st.NextRequestOf(t, cds); r.Version != "" || len(r.Initial) != 0 {
+			t.Fatalf("versions of the second address were told to the first: %s", r)
+		}
+		c.want(eds, "f") // asked of both while both are there
+		expect(t, st2, eds, either(delta, "[] nonce=n1", "[e] version=1 nonce=n1"))
+		expect(t, st2, eds, either(delta, "[f]", "[e f] version=1 nonce=n1"))
+		st.Respond(t, cds, "1", cluster("a", 3), cluster("old", 1))
+		st2.WaitClosed(t)
+		c.waitState(cds, "a old")
+		c.waitUpstream(true)
+		second.NoStream(t, quiet)
+		st.NextRequestOf(t, eds) // the first one of this stream
+		expect(t, st, eds, either(delta, "[f]", "[e f]"))
+		c.want(eds, "g") // C1: the version of the second is not repeated here
+		expect(t, st, eds, either(delta, "[g]", "[e f g]"))
+	})
+}
+
+// TestFailoverFromTheStart: C15: with nothing cached the second address is asked
+// as soon as the first cannot be reached, and the third only after the second.
+func TestFailoverFromTheStart(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		first, second, third := xdstest.NewOrigin(t), xdstest.NewOrigin(t), xdstest.NewOrigin(t)
+		first.Stop()
+		c := newRig(t, fast(delta, first.Addr(), second.Addr(), third.Addr())).join("k").want(cds, "*")
+		st := second.NextStream(t)
+		third.NoStream(t, quiet)
+		st.Close(status.New(codes.Unavailable, "not here either"))
+		st = third.NextStream(t)
+		st.NextRequest(t)
+		st.Respond(t, cds, "1", cluster("a", 1))
+		c.waitState(cds, "a")
+	})
+}
+
+// TestLargeResponse: C17: a response of 20 MiB arrives; one above the limit ends
+// the stream, with growing pauses although the stream had brought others.
+func TestLargeResponse(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewOrigin(t)
+		c := newRig(t, fast(delta, o.Addr())).join("k").want(xdstest.SecretType, "s")
+		st := o.NextStream(t)
+		st.NextRequest(t)
+		st.Respond(t, xdstest.SecretType, "1", xdstest.Secret("s", string(make([]byte, 20<<20)), "k"))
+		c.waitState(xdstest.SecretType, "s")
+
+		cfg := fast(delta, o.Addr())
+		cfg.MaxReceiveBytes = 1 << 20
+		c = newRig(t, cfg).join("k").want(xdstest.SecretType, "s")
+		st = o.NextStream(t)
+		st.Respond(t, xdstest.SecretType, "1", xdstest.Secret("s", string(make([]byte, 2<<20)), "k"))
+		st.WaitClosed(t)
+		c.waitUpstream(false)
+		if err := c.group.Upstream().Err; status.Code(err) != codes.ResourceExhausted {
+			t.Fatalf("err %v", err)
+		}
+	})
+}
+
+// TestSendTimeout: a server that takes no requests does not hold the key for
+// ever.
+func TestSendTimeout(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewStateOrigin(t, nil)
+		o.Set("", cluster("a", 1))
+		n := xdstest.NewNetwork(t, o.Addr())
+		cfg := fast(delta, n.Addr())
+		cfg.SendTimeout = 50 * time.Millisecond
+		r := newRig(t, cfg)
+		c := r.join("k").want(cds, "*")
+		c.waitState(cds, "a")
+		n.Stall(xdstest.BothWays)
+		flood := r.join("k")
+		for i := range 20 { // more than the transport takes on credit
+			names := make([]string, 2000)
+			for j := range names {
+				names[j] = fmt.Sprintf("cluster-with-a-long-name-%d-%d", i, j)
+			}
+			flood.want(cds, names...)
+		}
+		c.waitUpstream(false)
+		if err := c.group.Upstream().Err; !strings.Contains(err.Error(), "took no request") {
+			t.Fatalf("err %v", err)
+		}
+		if err := n.Heal(); err != nil {
+			t.Fatal(err)
+		}
+		o.Set("", cluster("b", 1))
+		c.waitState(cds, "a b")
+	})
+}
+
+// TestManyNamesHeld: C8: more versions than a request may hold are left out, and
+// what the origin then does not mention goes.
+func TestManyNamesHeld(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "*")
+	st := o.NextStream(t)
+	st.NextRequest(t)
+	long := string(make([]byte, maxHeld))
+	st.Respond(t, cds, long, cluster("a", 1))
+	st.Respond(t, cds, "1", cluster("b", 1))
+	c.waitState(cds, "a b")
+	st.Close(nil)
+	st = o.NextStream(t)
+	if r := st.NextRequest(t); len(r.Initial) != 0 {
+		t.Fatalf("%d versions", len(r.Initial))
+	}
+	st.Respond(t, cds, "1", cluster("b", 1))
+	c.waitState(cds, "b")
+}
+
+// TestClose: a closed client leaves its keys as they are, and their contexts
+// still end them.
+func TestClose(t *testing.T) {
+	o := xdstest.NewStateOrigin(t, nil)
+	o.Set("", cluster("a", 1))
+	r := newRig(t, fast(true, o.Addr()))
+	c := r.join("k").want(cds, "*")
+	c.waitState(cds, "a")
+	r.cp.Close()
+	c.waitUpstream(false)
+	c.waitState(cds, "a")
+}
+
+// TestConfig: impossible values are refused, with the reason.
+func TestConfig(t *testing.T) {
+	for name, change := range map[string]func(*ControlPlaneConfig){
+		"no address":       func(c *ControlPlaneConfig) { c.Addresses = nil },
+		"empty address":    func(c *ControlPlaneConfig) { c.Addresses = []string{""} },
+		"address twice":    func(c *ControlPlaneConfig) { c.Addresses = []string{"a:1", "a:1"} },
+		"bad target":       func(c *ControlPlaneConfig) { c.Addresses = []string{"dns:///\x7f"} },
+		"long keepalive":   func(c *ControlPlaneConfig) { c.KeepaliveTime = time.Hour }, // C17
+		"negative absence": func(c *ControlPlaneConfig) { c.AbsentAfter = -1 },
+		"negative limit":   func(c *ControlPlaneConfig) { c.MaxReceiveBytes = -1 },
+		"shrinking pauses": func(c *ControlPlaneConfig) { c.Backoff.Multiplier = 0.5 },
+		"full jitter":      func(c *ControlPlaneConfig) { c.Backoff.Jitter = 1 },
+		"max below first":  func(c *ControlPlaneConfig) { c.Backoff = Backoff{Initial: time.Minute, Max: time.Second} },
+		"wildcard form":    func(c *ControlPlaneConfig) { c.Wildcard = 7 },
+	} {
+		cfg := ControlPlaneConfig{Addresses: []string{"localhost:1"}}
+		change(&cfg)
+		if cp, err := NewControlPlane(cfg); err == nil {
+			cp.Close()
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	cp := must(NewControlPlane(ControlPlaneConfig{Addresses: []string{"localhost:1"}}))
+	defer cp.Close()
+	b := Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 120 * time.Second} // C13
+	if c := cp.cfg; c.Backoff != b || c.AbsentAfter != 15*time.Second || c.MaxReceiveBytes != 64<<20 || c.KeepaliveTime > 30*time.Second {
+		t.Fatalf("defaults: %+v", cp.cfg)
+	}
+}
+
+// TestUnnamed: C5: a position that stands in for a name is told from a name.
+func TestUnnamed(t *testing.T) {
+	for name, want := range map[string]bool{"": true, "#0": true, "#12": true, "#1a": false, "a": false, "#": true} {
+		if unnamed(name) != want {
+			t.Errorf("unnamed(%q) is not %v", name, want)
+		}
+	}
+	names, ok := namesOf([]resource.Invalid{{Name: "a", Err: errors.New("x")}, {Name: "#1", Err: errors.New("x")}})
+	if ok || len(names) != 1 {
+		t.Errorf("names %v, %v", names, ok)
+	}
+}

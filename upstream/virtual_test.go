@@ -1,0 +1,322 @@
+package upstream
+
+import (
+	"context"
+	"io"
+	"math"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// virtual runs f in virtual time with a rig over w, with the default times.
+func virtual(t *testing.T, delta bool, w *wire, f func(r *rig)) {
+	cp, err := newControlPlane(ControlPlaneConfig{Addresses: []string{"nowhere"}, Delta: delta},
+		func(string, *ControlPlaneConfig) (channel, error) { return w, nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRigOf(t, cp, time.Minute)
+	f(r)
+	r.cache.Close()
+}
+
+// TestBackoffGrows: C13: streams that end unanswered are retried after 1 s, then
+// 1.6 times as long each, ±20 %, up to 120 s; one answer starts anew.
+func TestBackoffGrows(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		streams, answerAt := 0, 15
+		w := newWire(func(s *wireStream) error {
+			s.recv()
+			if streams++; streams == answerAt {
+				s.respond("a")
+			}
+			return status.Error(codes.Unavailable, "no")
+		})
+		virtual(t, false, w, func(r *rig) {
+			r.join("k").want(cds, "a")
+			time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+			opens := w.opens()
+			if len(opens) < answerAt+2 {
+				t.Fatalf("%d streams in an hour", len(opens))
+			}
+			for i := 1; i < answerAt; i++ {
+				want := math.Min(math.Pow(1.6, float64(i-1)), 120)
+				if gap := opens[i].Sub(opens[i-1]).Seconds(); gap < 0.79*want || gap > 1.21*want {
+					t.Errorf("gap %d is %.2f s, expected %.2f s ±20 %%", i, gap, want)
+				}
+			}
+			// Once answered: at once, but no faster than the shortest pause.
+			if gap := opens[answerAt].Sub(opens[answerAt-1]); gap > time.Second+maxSpread {
+				t.Errorf("after an answer: %v", gap)
+			}
+			if gap := opens[answerAt+1].Sub(opens[answerAt]).Seconds(); gap < 0.79 || gap > 1.21 {
+				t.Errorf("the pause after that is %.2f s, expected the first one again", gap)
+			}
+		})
+	})
+}
+
+// TestPace: C13 on its own: what resets and what does not.
+func TestPace(t *testing.T) {
+	cfg := Backoff{Jitter: -1, Initial: time.Second, Max: 4 * time.Second, Multiplier: 2}
+	if err := cfg.setDefaults(); err != nil {
+		t.Fatal(err)
+	}
+	p := newPace(cfg, func() time.Duration { return 30 * time.Millisecond })
+	tooLarge := status.Error(codes.ResourceExhausted, "larger than max")
+	for i, step := range []struct {
+		end  ending
+		want time.Duration
+	}{
+		{ending{}, time.Second},
+		{ending{opened: true}, 2 * time.Second},
+		{ending{opened: true}, 4 * time.Second},
+		{ending{opened: true}, 4 * time.Second},
+		{ending{opened: true, responded: true, lived: time.Hour}, 30 * time.Millisecond},
+		{ending{opened: true, responded: true, lived: 400 * time.Millisecond}, 600 * time.Millisecond},
+		{ending{opened: true}, time.Second},
+		// What will come again is not reset by what came before it.
+		{ending{opened: true, responded: true, lived: time.Hour, err: tooLarge}, 2 * time.Second},
+		{ending{opened: true, responded: true, lived: time.Hour, unreadable: true}, 4 * time.Second},
+	} {
+		if got := p.after(step.end); got != step.want {
+			t.Errorf("step %d: %v, expected %v", i, got, step.want)
+		}
+	}
+}
+
+// TestAbsence: C12, D5: a name about which a connected origin is silent for 15 s
+// is absent; what arrived or was rejected is not; a later arrival replaces it.
+func TestAbsence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		late := make(chan struct{})
+		w := newWire(func(s *wireStream) error {
+			s.recv()
+			s.respond("a")
+			s.recv()
+			r := &resource.Response{Type: resource.TypeOf(cds), Version: "2", Nonce: "m",
+				Invalid: []resource.Invalid{{Name: "rejected", Err: io.ErrUnexpectedEOF}}}
+			s.toClient <- r
+			s.recv()
+			select {
+			case <-late:
+				s.respond("z")
+			case <-s.ctx.Done():
+			}
+			<-s.ctx.Done()
+			return nil
+		})
+		virtual(t, true, w, func(r *rig) {
+			c := r.join("k").want(cds, "a", "z", "rejected")
+			check := func(after time.Duration, want string) {
+				t.Helper()
+				time.Sleep(after) //nolint:forbidigo // virtual time
+				synctest.Wait()
+				if got := c.state(cds); got != want {
+					t.Fatalf("state %q, expected %q", got, want)
+				}
+			}
+			check(10*time.Second, "a")
+			c.want(cds, "y") // has a timer of its own
+			check(4999*time.Millisecond, "a")
+			check(2*time.Millisecond, "a -z")
+			check(9997*time.Millisecond, "a -z")
+			check(3*time.Millisecond, "a -y -z")
+			close(late)
+			check(time.Millisecond, "a z -y")
+			check(time.Hour, "a z -y")
+		})
+	})
+}
+
+// TestNoAbsenceWithoutOrigin: C12, C14: the timer runs on a stream only: an
+// origin that cannot be reached, or whose streams break, says nothing about
+// names.
+func TestNoAbsenceWithoutOrigin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(func(s *wireStream) error {
+			s.recv()
+			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+			return status.Error(codes.Unavailable, "gone again")
+		})
+		w.set(connectivity.TransientFailure)
+		virtual(t, true, w, func(r *rig) {
+			c := r.join("k").want(cds, "z")
+			time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+			if got := c.state(cds); got != "" || len(w.opens()) != 0 {
+				t.Fatalf("state %q after %d streams", got, len(w.opens()))
+			}
+			w.set(connectivity.Ready)
+			time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+			if got := c.state(cds); got != "" || len(w.opens()) < 5 {
+				t.Fatalf("state %q after %d streams", got, len(w.opens()))
+			}
+		})
+	})
+}
+
+// TestSilence: a stream on which nothing is missing is up after a second of
+// silence; one on which something is missing, only when the origin has spoken or
+// its time is over.
+func TestSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(func(s *wireStream) error {
+			s.recv()
+			<-s.ctx.Done()
+			return nil
+		})
+		virtual(t, true, w, func(r *rig) {
+			c := r.join("k").want(cds, "z")
+			time.Sleep(14 * time.Second) //nolint:forbidigo // virtual time
+			if c.group.Upstream().Connected {
+				t.Fatal("up while the origin is silent about something missing")
+			}
+			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+			if !c.group.Upstream().Connected || c.state(cds) != "-z" {
+				t.Fatal("not up although nothing is missing any more")
+			}
+		})
+	})
+}
+
+// TestWaitingCostsNothing: while there is no connection nobody polls it, however
+// many keys wait; when it is back, streams come spread over a second (C13).
+func TestWaitingCostsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(func(s *wireStream) error {
+			s.recv()
+			s.respond("a")
+			<-s.ctx.Done()
+			return nil
+		})
+		w.set(connectivity.TransientFailure)
+		virtual(t, false, w, func(r *rig) {
+			const keys = 200
+			for i := range keys {
+				r.join(string(rune('a'+i))).want(cds, "a")
+			}
+			time.Sleep(24 * time.Hour) //nolint:forbidigo // virtual time
+			back := time.Now()
+			w.set(connectivity.Ready)
+			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+			opens := w.opens()
+			if vain := w.vain(); len(opens) != keys || vain != keys {
+				t.Fatalf("%d streams and %d vain attempts for %d keys", len(opens), vain, keys)
+			}
+			if last := opens[keys-1].Sub(back); last > 210*time.Millisecond || last < 50*time.Millisecond {
+				t.Fatalf("the last stream came after %v", last)
+			}
+		})
+	})
+}
+
+// TestBrokenConnections: a connection that breaks each time before a stream is
+// open is paced, too.
+func TestBrokenConnections(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(func(*wireStream) error { return nil })
+		flaky := &flakyWire{wire: w}
+		cp, err := newControlPlane(ControlPlaneConfig{Addresses: []string{"nowhere"}},
+			func(string, *ControlPlaneConfig) (channel, error) { return flaky, nil })
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := newRigOf(t, cp, time.Minute)
+		r.join("k").want(cds, "a")
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+		if n := flaky.tries.Load(); n > 20 {
+			t.Fatalf("%d tries in ten minutes", n)
+		}
+		r.cache.Close()
+	})
+}
+
+// flakyWire has a connection whenever it is asked, except when it is used.
+type flakyWire struct {
+	*wire
+	tries atomic.Int64
+}
+
+func (w *flakyWire) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallOption) (grpc.ClientStream, error) {
+	w.tries.Add(1)
+	return nil, status.Error(codes.Unavailable, "broken again")
+}
+
+// TestAbsencesQueue: the timers of names on their own.
+func TestAbsencesQueue(t *testing.T) {
+	start := time.Unix(0, 0)
+	typ, other := resource.TypeOf(cds), resource.TypeOf(eds)
+	q := absences{after: 15 * time.Second}
+	if !q.next().IsZero() {
+		t.Fatal("a timer runs for nothing")
+	}
+	q.await(start, typ, nil)
+	q.await(start, typ, []string{"a"})
+	q.await(start.Add(time.Second), other, []string{"b"})
+	q.await(start.Add(2*time.Second), typ, []string{"c"})
+	if got := q.next(); got != start.Add(15*time.Second) {
+		t.Fatalf("next %v", got)
+	}
+	if got := q.expired(start.Add(14 * time.Second)); len(got) != 0 {
+		t.Fatalf("expired %v", got)
+	}
+	if got := q.expired(start.Add(16 * time.Second)); len(got) != 2 || got[0].names[0] != "a" || got[1].typ != other {
+		t.Fatalf("expired %v", got)
+	}
+	if !q.awaits(cds) || q.awaits(eds) {
+		t.Fatal("awaits")
+	}
+	if got := q.expired(start.Add(time.Hour)); len(got) != 1 || q.awaits(cds) {
+		t.Fatalf("expired %v", got)
+	}
+}
+
+// TestComebackIsSaid: C9: a name that went and came back before that could be
+// said is asked for again: on SotW by a list without it first, since the origin
+// believes that we hold it.
+func TestComebackIsSaid(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		r, client := bare(t, delta, "nowhere")
+		s, stream := r.bareSession(t, 0)
+		s.types[cds] = &asked{typ: resource.TypeOf(cds), names: []string{"a", "b"}, named: true, nonce: "n"}
+		r.ask(s, []cache.Demand{{Table: client.table(cds), Names: []string{"a", "b"}, Subscribe: []string{"b"}}}, false)
+		if got := stream.sent(); got != either(delta, "b", "a a+b") {
+			t.Fatalf("asked for %q", got)
+		}
+	})
+}
+
+// TestNothingIsMissedBesideAnotherStream: C15: what the opening of a stream to a
+// better server took from the demand reaches the stream that stays, if the
+// better one fails.
+func TestNothingIsMissedBesideAnotherStream(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		r, client := bare(t, delta, "better", "worse")
+		better, toBetter := r.bareSession(t, 0)
+		worse, toWorse := r.bareSession(t, 1)
+		r.links[0], r.links[1] = better.link, worse.link
+		r.handle(t.Context(), event{link: worse.link, session: worse, kind: evOpened})
+		if got := toWorse.sent(); got != "a+b" {
+			t.Fatalf("asked for %q", got)
+		}
+		client.want(cds, "c") // the runner has not looked yet
+		r.handle(t.Context(), event{link: better.link, session: better, kind: evOpened})
+		if got := toBetter.sent() + toWorse.sent(); got != "a+b+c" {
+			t.Fatalf("asked for %q", got)
+		}
+		r.handle(t.Context(), event{link: better.link, session: better, kind: evEnded, end: ending{err: io.EOF, opened: true}})
+		if got := toWorse.sent(); got != "a+b+c" {
+			t.Fatalf("asked for %q", got)
+		}
+	})
+}
