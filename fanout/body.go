@@ -58,7 +58,7 @@ type bodies struct {
 // slot is a body that is there or is being built.
 type slot struct {
 	once sync.Once
-	body *body
+	body atomic.Pointer[body]
 	size int64 // guarded by bodies.mu; what bytes counts for it
 }
 
@@ -73,37 +73,42 @@ func newBodies(limit int64) *bodies {
 	return &bodies{limit: limit, recent: recent}
 }
 
-// get returns the body for k, built by build if nobody did before. Concurrent
-// callers wait for the one that builds.
-func (b *bodies) get(k bodyKey, build func() *body) *body {
+// slot returns the slot for k, which is made if there is none.
+func (b *bodies) slot(k bodyKey) *slot {
 	b.mu.Lock()
+	defer b.mu.Unlock()
 	s, ok := b.recent.Get(k)
-	if !ok {
-		s = &slot{size: slotSize}
-		b.recent.Add(k, s)
-		b.bytes += s.size
-	}
-	b.mu.Unlock()
 	if ok {
 		b.shared.Add(1)
+		return s
 	}
+	s = &slot{size: slotSize}
+	b.recent.Add(k, s)
+	b.bytes += s.size
+	return s
+}
+
+// fill returns the body of a slot, built by build if nobody did before.
+// Concurrent callers wait for the one that builds.
+func (b *bodies) fill(k bodyKey, s *slot, build func() *body) *body {
 	s.once.Do(func() {
-		s.body = build()
+		made := build()
+		s.body.Store(made)
 		b.built.Add(1)
-		b.account(k, s)
+		b.account(k, s, int64(cap(made.data)))
 	})
-	return s.body
+	return s.body.Load()
 }
 
 // account adds the size of a body that was just built, and makes room.
-func (b *bodies) account(k bodyKey, s *slot) {
+func (b *bodies) account(k bodyKey, s *slot, size int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if now, ok := b.recent.Peek(k); !ok || now != s {
 		return // evicted while it was built
 	}
-	b.bytes += int64(cap(s.body.data))
-	s.size += int64(cap(s.body.data))
+	b.bytes += size
+	s.size += size
 	for b.bytes > b.limit {
 		_, old, ok := b.recent.RemoveOldest()
 		if !ok {

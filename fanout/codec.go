@@ -13,7 +13,18 @@ import (
 // frame is a response on its way out: a body shared by many clients and the
 // few bytes that are this client's own. Protobuf fields may come in any order,
 // so the two are concatenated and never merged.
-type frame struct{ body, tail []byte }
+type frame struct {
+	body, tail []byte
+	buf        [24]byte // of tail
+}
+
+func newFrame(body []byte, nonce string) *frame {
+	f := &frame{body: body}
+	f.tail = resource.AppendNonce(f.buf[:0], nonce)
+	return f
+}
+
+func (f *frame) size() int { return len(f.body) + len(f.tail) + frameHeader }
 
 // request is a request on its way in. A message that cannot be decoded is kept
 // as err, so that the handler can refuse it with its own words.

@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"context"
-	"io"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -18,8 +17,8 @@ import (
 type fakeStream struct {
 	grpc.ServerStream
 	ctx      context.Context
-	requests chan []byte // closed: the client has half-closed
-	received func()      // called before a request is taken; may be nil
+	requests chan []byte
+	received func() // called before a request is taken; may be nil
 	send     func(*frame) error
 
 	frames atomic.Int64
@@ -52,10 +51,12 @@ func (f *fakeStream) RecvMsg(m any) error {
 		f.received()
 	}
 	select {
-	case b, ok := <-f.requests:
-		if !ok {
-			return io.EOF
-		}
+	case b := <-f.requests:
+		return newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m)
+	default:
+	}
+	select {
+	case b := <-f.requests:
 		return newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m)
 	case <-f.ctx.Done():
 		return f.ctx.Err()

@@ -85,8 +85,8 @@ func (s *stream) failLocked(err error) {
 func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	s.nonces++ // B5: one sequence for all types of the stream
 	nonce := strconv.FormatUint(s.nonces, 10)
-	f := &frame{body: b.data, tail: resource.AppendNonce(make([]byte, 0, 2+len(nonce)), nonce)}
-	size := len(f.body) + len(f.tail) + frameHeader
+	f := newFrame(b.data, nonce)
+	size := f.size()
 	ts.committed(q, b, nonce, size, time.Now())
 	s.unacked += size
 	ts.metrics.sent(size)

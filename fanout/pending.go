@@ -133,7 +133,11 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	if q.Refresh != nil {
 		k.refresh = q.Refresh.Digest
 	}
-	return s.srv.bodies.get(k, func() *body { return s.srv.buildBody(ts, q, s.delta) })
+	slot := s.srv.bodies.slot(k)
+	if b := slot.body.Load(); b != nil {
+		return b
+	}
+	return s.srv.bodies.fill(k, slot, func() *body { return s.srv.buildBody(ts, q, s.delta) })
 }
 
 // armLocked makes sure that the stream is looked at again when at has come.

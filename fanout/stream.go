@@ -73,8 +73,9 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (
 
 	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
 	defer first.Stop()
+	var r request
 	for {
-		r := request{delta: delta}
+		r = request{delta: delta} // nothing of the last one stays while we wait
 		if err := gs.RecvMsg(&r); err != nil {
 			return s.ended(st, err)
 		}

@@ -1,0 +1,246 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// rawCodec sends bytes as they are.
+type rawCodec struct{}
+
+func (rawCodec) Name() string                    { return "proto" }
+func (rawCodec) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
+func (rawCodec) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil }
+
+// sendRaw opens a stream, sends requests byte for byte and returns what the
+// stream ends with. Responses are passed over.
+func (w *world) sendRaw(t *testing.T, delta bool, requests ...[]byte) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	defer cancel()
+	s, err := w.conn.ClientConn().NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true},
+		xdstest.Variant{Delta: delta}.Method(), grpc.ForceCodec(rawCodec{}))
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	for _, r := range requests {
+		if err := s.SendMsg(r); err != nil {
+			break
+		}
+	}
+	for {
+		var b []byte
+		if err := s.RecvMsg(&b); err != nil {
+			return err
+		}
+	}
+}
+
+// A malformed request ends its stream with a status that says so, first or
+// later, and nothing else on the node is affected.
+func TestMalformedRequests(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		good := w.open(delta)
+		good.Subscribe(cds)
+		w.asked(cds, "*")
+		var first proto.Message = &discoveryv3.DiscoveryRequest{Node: w.conn.Node, TypeUrl: cds}
+		if delta {
+			first = &deltaRequest{Node: w.conn.Node, TypeUrl: cds}
+		}
+		valid, err := proto.Marshal(first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, garbage := range map[string][]byte{
+			"noise":           []byte("\xff\xff\xff\xff not a message"),
+			"cut short":       valid[:len(valid)-3],
+			"not UTF-8":       {0x22, 2, 0xff, 0xfe, 0x12, 2, 0xff, 0xfe},
+			"node is no node": {0x12, 2, 0xff, 0xff, 0x0a, 2, 0xff, 0xff},
+			"empty":           {},
+		} {
+			err := w.sendRaw(t, delta, garbage)
+			if status.Code(err) != codes.InvalidArgument || len(status.Convert(err).Message()) < 10 {
+				t.Errorf("%s as the first request: %v", what, err)
+			}
+			if what == "node is no node" {
+				continue // later nodes are not looked at
+			}
+			if err := w.sendRaw(t, delta, valid, garbage); status.Code(err) != codes.InvalidArgument {
+				t.Errorf("%s as the second request: %v", what, err)
+			}
+		}
+		w.serve("v1", cds, cluster("a", 1))
+		good.Ack(has(t, good.Recv(t), "a"))
+		good.Quiet(t, short)
+	})
+}
+
+// A message above the limit is refused as that (B40).
+func TestOversizeRequest(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t, func(c *Config) { c.MaxReceiveBytes = 10_000 })
+		s := w.open(delta)
+		s.Subscribe(eds, strings.Repeat("x", 20_000))
+		refusedWith(t, s, codes.ResourceExhausted, "larger than max")
+		ok := w.open(delta)
+		ok.Subscribe(eds, strings.Repeat("x", 5_000))
+		ok.Quiet(t, short)
+	})
+}
+
+// Names per stream are bounded: in one request, over types, over requests, and
+// those that wait to be told. What is refused at once is asked of nobody.
+func TestTooManyNames(t *testing.T) {
+	names := func(from, to int) (out []string) {
+		for i := from; i < to; i++ {
+			out = append(out, fmt.Sprint(i))
+		}
+		return out
+	}
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t, func(c *Config) { c.MaxNames = 100 })
+		full := w.open(delta)
+		full.Subscribe(eds, names(0, 100)...)
+		w.asked(eds, names(0, 100)...)
+
+		at := w.open(delta)
+		at.Subscribe(eds, names(0, 101)...)
+		refusedWith(t, at, codes.ResourceExhausted, "limit of 100")
+		w.asked(eds, names(0, 100)...)
+
+		over := w.open(delta)
+		over.Subscribe(eds, names(0, 60)...)
+		over.Subscribe(rds, names(0, 60)...)
+		refusedWith(t, over, codes.ResourceExhausted, "120 names")
+
+		full.Unsubscribe(eds, names(0, 50)...)
+		full.Subscribe(eds, names(100, 150)...) // as many as before
+		full.Quiet(t, short)
+		full.Subscribe(eds, names(150, 151)...)
+		refusedWith(t, full, codes.ResourceExhausted, "101 names")
+	})
+	t.Run("never acknowledged", func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.MaxNames = 100 })
+		s := w.open(true)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("", cds, cluster("a", 1))
+		s.Recv(t)
+		for i := range 20 { // each has to be told back (B36)
+			s.Subscribe(cds, names(i*10, i*10+10)...)
+			s.Unsubscribe(cds, names(i*10, i*10+10)...)
+		}
+		refusedWith(t, s, codes.ResourceExhausted, "limit of 100")
+	})
+}
+
+// Types per stream are bounded.
+func TestTooManyTypes(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	for i := range maxTypes + 1 {
+		s.Subscribe(resource.TypePrefix+fmt.Sprintf("x.T%d", i), "a")
+	}
+	refusedWith(t, s, codes.ResourceExhausted, "types")
+}
+
+// G9: resource locators are refused.
+func TestLocatorsAreRefused(t *testing.T) {
+	w := newWorld(t)
+	l := []*discoveryv3.ResourceLocator{{Name: "a"}}
+	for _, m := range []proto.Message{
+		&deltaRequest{Node: w.conn.Node, TypeUrl: eds, ResourceLocatorsSubscribe: l},
+		&deltaRequest{Node: w.conn.Node, TypeUrl: eds, ResourceLocatorsUnsubscribe: l},
+		&discoveryv3.DiscoveryRequest{Node: w.conn.Node, TypeUrl: eds, ResourceLocators: l},
+	} {
+		_, delta := m.(*deltaRequest)
+		s := w.open(delta)
+		s.Send(m)
+		refusedWith(t, s, codes.InvalidArgument, "locators")
+	}
+}
+
+// A stream that says nothing is ended; one that spoke may be silent for ever.
+func TestFirstRequestTimeout(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.FirstRequestTimeout = 2 * short })
+	spoke, silent := w.open(true), w.open(true)
+	spoke.Subscribe(cds)
+	refusedWith(t, silent, codes.DeadlineExceeded, "first-request")
+	spoke.Quiet(t, 2*short)
+}
+
+// A request that arrives just as the time for it runs out is no request.
+func TestFirstRequestAtTheLastMoment(t *testing.T) {
+	w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Nanosecond })
+	f := fake(t)
+	f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
+	f.received = func() { <-f.ctx.Done() } // the timer went off, and still the request is there
+	if err := w.srv.handle(f, nil, true); !errors.Is(err, errNoRequest) {
+		t.Fatalf("the stream ended %v", err)
+	}
+}
+
+// A send that fails ends the stream, even where a receive would go on.
+func TestFailedSendEndsTheStream(t *testing.T) {
+	w := newSilentWorld(t)
+	f := fake(t)
+	broken := status.Error(codes.Internal, "cannot be sent")
+	f.send = func(*frame) error { return broken }
+	f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
+	ended := make(chan error, 1)
+	go func() { ended <- w.srv.handle(f, nil, true) }()
+	w.asked(cds, "*")
+	w.serve("v1", cds, cluster("a", 1))
+	select {
+	case err := <-ended:
+		if !errors.Is(err, broken) {
+			t.Fatalf("the stream ended %v", err)
+		}
+	case <-time.After(xdstest.Patience):
+		t.Fatal("the stream lives on and will never be told anything")
+	}
+}
+
+// Without grpc-go's own streams the server says what is wrong.
+func TestForeignStream(t *testing.T) {
+	w := newSilentWorld(t)
+	f := &fakeStream{ctx: t.Context()}
+	if err := w.srv.handle(f, nil, true); status.Code(err) != codes.Internal {
+		t.Fatalf("the stream ended %v", err)
+	}
+}
+
+// The client ends its stream: half-closed or reset, all that it held is freed.
+func TestClientLeaves(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s, reset := w.open(delta), w.open(delta)
+		s.Subscribe(cds)
+		reset.Subscribe(eds, "a")
+		w.asked(cds, "*")
+		w.asked(eds, "a")
+		reset.Cancel()
+		s.CloseSend()
+		if st := s.ExpectClosed(t); st.Code() != codes.OK {
+			t.Fatalf("a half-closed stream ended %v", st)
+		}
+		xdstest.Eventually(t, "both streams to go", func() bool {
+			g := w.cache.Snapshot()
+			return len(w.srv.Streams()) == 0 && g[0].Clients == 0 && g[0].Tables[0].Watchers+g[0].Tables[1].Watchers == 0
+		})
+	})
+}

@@ -1,0 +1,212 @@
+package fanout
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"unsafe"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// sink is a stream whose frames are counted and forgotten.
+type sink struct {
+	grpc.ServerStream
+	frames int
+	last   *frame
+}
+
+func (s *sink) SendMsg(m any) error {
+	s.frames++
+	s.last = m.(*frame) // never a message that would have to be marshalled
+	return nil
+}
+
+// fleet is a world of streams that are flushed by hand.
+type fleet struct {
+	*world
+	streams []*stream
+	sinks   []*sink
+}
+
+// newFleet makes clients of a wildcard on a table of so many clusters. They
+// have acknowledged all of it. Subscriptions that are woken are not looked at.
+func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*Config)) *fleet {
+	t.Helper()
+	quiet := func(c *Config) { c.Pool.Close() }
+	f := &fleet{world: newSilentWorld(t, append(change, quiet)...)}
+	first := request{delta: delta, Request: resource.Request{TypeURL: cds}}
+	node, err := proto.Marshal(xdstest.Node("client", "test-cluster"))
+	if err != nil {
+		t.Fatalf("marshal: %v", err)
+	}
+	first.Node = node
+	for range clients {
+		out := &sink{}
+		s := &stream{srv: f.srv, grpc: out, delta: delta, status: &fakeTransport{end: func() {}}, nonces: 1000}
+		if err := errors.Join(f.srv.add(s), s.identify(&first, nil), s.receive(&first)); err != nil {
+			t.Fatalf("a client was refused: %v", err)
+		}
+		f.streams, f.sinks = append(f.streams, s), append(f.sinks, out)
+	}
+	t.Cleanup(func() {
+		for _, s := range f.streams {
+			f.srv.remove(s)
+		}
+	})
+	f.asked(cds, "*")
+	u := cache.Update{Type: resource.TypeOf(cds), Full: true, Version: "v0"}
+	for i := range clusters {
+		u.Resources = append(u.Resources, clusterOf(i, 0))
+	}
+	f.origin().Apply(u)
+	f.flush()
+	f.ack(t)
+	return f
+}
+
+// clusterOf makes resource i of 1 KiB.
+func clusterOf(i, v int) *resource.Resource {
+	body := fmt.Appendf(nil, "\n\x04type\x12\xfc\x07%08d%s", v, strings.Repeat("x", 1012))
+	return resource.New(resource.Resource{Name: fmt.Sprintf("cluster-%06d", i), Body: body})
+}
+
+func (f *fleet) flush() {
+	for _, s := range f.streams {
+		s.flush()
+	}
+}
+
+// ack answers every frame and checks that all clients got the same body.
+func (f *fleet) ack(t xdstest.TB) {
+	t.Helper()
+	shared := unsafe.SliceData(f.sinks[0].last.body)
+	for i, s := range f.streams {
+		if unsafe.SliceData(f.sinks[i].last.body) != shared {
+			t.Fatalf("client %d has a body of its own", i)
+		}
+		r := request{delta: s.delta, Request: resource.Request{TypeURL: cds, Nonce: s.types[0].nonce}}
+		if err := s.receive(&r); err != nil {
+			t.Fatalf("an ACK was refused: %v", err)
+		}
+	}
+}
+
+func (f *fleet) touch(v int) {
+	f.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{clusterOf(0, v)}})
+}
+
+// What one more client costs for an update: the frame, its tail, the nonce.
+// The body is built once, and nothing of it is copied.
+func TestCostOfOneMoreClient(t *testing.T) {
+	for name, change := range map[string]func(*Config){
+		"": func(*Config) {},
+		"metrics": func(c *Config) {
+			c.Meter = sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())).Meter("test")
+		},
+	} {
+		for _, delta := range []bool{false, true} {
+			const runs = 200
+			f := newFleet(t, runs+1, 100, delta, change)
+			f.touch(1)
+			built, i := f.srv.bodies.built.Load(), 0
+			got := testing.AllocsPerRun(runs, func() {
+				f.streams[i].flush()
+				i++
+			})
+			if n := f.srv.bodies.built.Load() - built; n != 1 {
+				t.Errorf("%d bodies were built for %d clients", n, i)
+			}
+			if got > 2 {
+				t.Errorf("one more client costs %v allocations (delta %t, %q), at most 2 are meant", got, delta, name)
+			}
+			f.ack(t)
+			if f.sinks[0].frames != 2 || f.sinks[runs].frames != 2 {
+				t.Errorf("the first client got %d frames, the last %d", f.sinks[0].frames, f.sinks[runs].frames)
+			}
+		}
+	}
+}
+
+// What an ACK costs from its bytes to the client's new position: the strings
+// that it quotes.
+func TestCostOfAnAck(t *testing.T) {
+	for _, delta := range []bool{false, true} {
+		f := newFleet(t, 1, 10, delta)
+		got := testing.AllocsPerRun(100, acker(t, f))
+		if got > 2 {
+			t.Errorf("an ACK costs %v allocations (delta %t), at most 2 are meant", got, delta)
+		}
+	}
+}
+
+// acker returns a function that takes the same ACK in, again and again.
+func acker(t xdstest.TB, f *fleet) func() {
+	s := f.streams[0]
+	ts := s.types[0]
+	var m proto.Message = &deltaRequest{TypeUrl: cds, ResponseNonce: ts.nonce}
+	if !s.delta {
+		m = &discoveryv3.DiscoveryRequest{TypeUrl: cds, ResponseNonce: ts.nonce, VersionInfo: "d41d8cd98f00b204e9800998ecf8427e"}
+	}
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatalf("marshal: %v", err)
+	}
+	data, c := mem.BufferSlice{mem.SliceBuffer(b)}, newCodec()
+	var r request // the handler has one for all requests, too
+	return func() {
+		ts.open, ts.inFlight = true, true
+		r = request{delta: s.delta}
+		if err := errors.Join(c.Unmarshal(data, &r), s.receive(&r)); err != nil || ts.open {
+			t.Fatalf("the ACK was not taken: %v", err)
+		}
+	}
+}
+
+// The codec hands the transport the body itself, and the client's own bytes
+// behind it.
+func TestCodecCopiesNothing(t *testing.T) {
+	f := newFrame([]byte("shared"), "18446744073709551615")
+	got, err := newCodec().Marshal(f)
+	if err != nil || len(got) != 2 {
+		t.Fatalf("%d buffers, %v", len(got), err)
+	}
+	for i, want := range [][]byte{f.body, f.tail} {
+		if b := got[i].ReadOnlyData(); unsafe.SliceData(b) != unsafe.SliceData(want) || len(b) != len(want) {
+			t.Errorf("buffer %d is a copy", i)
+		}
+	}
+	// Everything else is an ordinary message.
+	m := &discoveryv3.DiscoveryRequest{TypeUrl: "x"}
+	bufs, err := newCodec().Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := &discoveryv3.DiscoveryRequest{}
+	if err := newCodec().Unmarshal(bufs, back); err != nil || !proto.Equal(m, back) {
+		t.Fatalf("a message became %v, %v", back, err)
+	}
+	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, back); err == nil {
+		t.Fatal("garbage is a message")
+	}
+	// A request may come in pieces; one that is malformed is left to the handler.
+	whole := bufs.Materialize()
+	r := request{}
+	pieces := mem.BufferSlice{mem.SliceBuffer(slices.Clone(whole[:1])), mem.SliceBuffer(slices.Clone(whole[1:]))}
+	if err := newCodec().Unmarshal(pieces, &r); err != nil || r.err != nil || r.TypeURL != "x" {
+		t.Fatalf("a request in pieces became %+v, %v", r, err)
+	}
+	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, &r); err != nil || r.err == nil {
+		t.Fatalf("a malformed request gave %v and %v", err, r.err)
+	}
+}
