@@ -74,6 +74,7 @@ func (t *autoType) drop(names []string) (d subChange) {
 		switch {
 		case n == Wildcard && t.wild:
 			t.wild = false
+			t.accepted = "" // it stands for all that is thrown away here (B39)
 		case n != Wildcard && t.names[n]:
 			delete(t.names, n)
 		default:
