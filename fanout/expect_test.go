@@ -109,7 +109,7 @@ func (w *world) feedOf(key string) *cache.Feed {
 		if string(f.Key()) != key {
 			w.t.Fatalf("a feed was started for %q, expected %q", f.Key(), key)
 		}
-		return f
+		return f.Feed
 	case <-time.After(xdstest.Patience):
 		w.t.Fatalf("no feed was started for %q", key)
 		return nil

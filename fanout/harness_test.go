@@ -26,15 +26,27 @@ type world struct {
 	cache  *cache.Cache
 	conn   *xdstest.Conn
 	addr   string
-	feeds  chan *cache.Feed // of each key, in the order of their clients
-	feed   *cache.Feed      // of the first key, once asked for
-	source string           // of the origin: its control_plane.identifier
+	feeds  chan running // of each key, in the order of their clients
+	feed   *cache.Feed  // of the first key, once asked for
+	source string       // of the origin: its control_plane.identifier
+}
+
+// running is a feed and its life.
+type running struct {
+	*cache.Feed
+	ctx context.Context
 }
 
 // newWorld serves over gRPC.
 func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 	t.Helper()
-	w := newSilentWorld(t, change...)
+	return newSilentWorld(t, change...).listen()
+}
+
+// listen puts a gRPC server before the world, and a connection to it.
+func (w *world) listen() *world {
+	t := w.t
+	t.Helper()
 	gs := grpc.NewServer(w.srv.ServerOptions()...)
 	w.srv.Register(gs)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,16 +71,21 @@ func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 // newSilentWorld has no gRPC server: its streams are fakes.
 func newSilentWorld(t xdstest.TB, change ...func(*Config)) *world {
 	t.Helper()
-	w := &world{t: t, feeds: make(chan *cache.Feed, 100)}
+	return newWorldOf(t, cache.Config{Linger: time.Minute}, change...)
+}
+
+// newWorldOf is newSilentWorld with another cache.
+func newWorldOf(t xdstest.TB, cc cache.Config, change ...func(*Config)) *world {
+	t.Helper()
+	w := &world{t: t, feeds: make(chan running, 100)}
 	pool := NewPool(2)
 	var err error
-	w.cache, err = cache.New(cache.Config{
-		Wake: pool.Wake, Linger: time.Minute,
-		Run: func(ctx context.Context, f *cache.Feed) {
-			w.feeds <- f
-			<-ctx.Done()
-		},
-	})
+	cc.Wake = pool.Wake
+	cc.Run = func(ctx context.Context, f *cache.Feed) {
+		w.feeds <- running{f, ctx}
+		<-ctx.Done()
+	}
+	w.cache, err = cache.New(cc)
 	if err != nil {
 		t.Fatalf("cache: %v", err)
 	}
@@ -113,7 +130,8 @@ func (w *world) origin() *cache.Feed {
 	w.t.Helper()
 	if w.feed == nil {
 		select {
-		case w.feed = <-w.feeds:
+		case f := <-w.feeds:
+			w.feed = f.Feed
 		case <-time.After(xdstest.Patience):
 			w.t.Fatalf("no client made the relay ask its origin")
 		}
