@@ -129,6 +129,32 @@ func TestOriginDown(t *testing.T) {
 	})
 }
 
+// B37, K13, K14: a client that comes back while the origin is down is compared
+// with what there is; what it alone holds is gone only once the origin says so.
+func TestResumeWhileTheOriginIsDown(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(lds, "known")
+	w.asked(lds, "known")
+	w.change(lds, nil, listener("known", 1))
+	s.Ack(has(t, s.Recv(t), "known"))
+	w.origin().Down(errors.New("gone"))
+
+	back := w.open(true)
+	back.Resume(lds, "", map[string]string{"known": "old", "gone": "x", "there": version(t, listener("there", 1))})
+	back.Ack(has(t, back.Recv(t), "known"))
+	back.Quiet(t, short)
+	w.origin().Up()
+	w.asked(lds, "*", "known")
+	w.serve("", lds, listener("known", 1), listener("there", 1))
+	f := back.Recv(t)
+	if len(f.Removed) != 1 || f.Removed[0] != "gone" {
+		t.Fatalf("expected the removal of what is gone: %v", f)
+	}
+	back.Ack(f)
+	back.Quiet(t, short)
+}
+
 // B39: a version quoted on a new stream suppresses nothing, except where it
 // proves that a pure wildcard has all it would be sent.
 func TestResumeSotW(t *testing.T) {
