@@ -222,3 +222,28 @@ func TestAlarmsOfTwoTypes(t *testing.T) {
 	has(t, s.RecvType(t, eds), "a")
 	has(t, s.RecvType(t, rds), "r")
 }
+
+// B8, B19, B20: names count as having been sent even by a stale request, which
+// otherwise counts for nothing: the empty list that follows means nothing, not
+// everything.
+func TestStaleNamesEndTheLegacyWildcard(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(false)
+	s.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("", cds, cluster("a", 1))
+	first := s.Recv(t)
+	s.Ack(first)
+	w.settled(cds, Synced)
+	w.serve("", cds, cluster("a", 2))
+	second := s.Recv(t)
+	leave := func(nonce string, names ...string) {
+		s.Send(&discoveryv3.DiscoveryRequest{TypeUrl: cds, ResourceNames: names, ResponseNonce: nonce})
+	}
+	leave(first.Nonce, "*") // crossed the second frame
+	leave(first.Nonce)
+	leave(second.Nonce)
+	w.wildcards(cds, 0)
+	w.serve("", cds, cluster("a", 3))
+	s.Quiet(t, short)
+}

@@ -14,6 +14,7 @@ const wildcardName = "*"
 // applySotWLocked applies a DiscoveryRequest.
 func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) {
 	answered := ts.nonce != ""
+	ts.named = ts.named || len(r.Names) > 0 // B19, whatever the nonce
 	if answered && r.Nonce != "" { // B7 and B10 otherwise: just a statement of names
 		if r.Nonce != ts.nonce {
 			ts.metrics.stale()
@@ -26,9 +27,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	}
 	wild := slices.Contains(r.Names, wildcardName)
 	names := withoutWildcard(r.Names)
-	if len(r.Names) > 0 {
-		ts.named = true
-	} else if !ts.named {
+	if !ts.named {
 		wild = ts.table.Type.Wildcard // B20, B21
 	}
 	ed := ts.table.Replace(&ts.watcher, wild, names)
