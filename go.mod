@@ -18,6 +18,7 @@ require (
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/sdk/metric v1.47.0
 	go.uber.org/goleak v1.3.0
+	golang.org/x/term v0.46.0
 	google.golang.org/grpc v1.85.0
 	pgregory.net/rapid v1.3.0
 )

@@ -7,8 +7,8 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"google.golang.org/grpc"
@@ -53,9 +53,9 @@ func ThisMachine(ctx context.Context, paths ...string) Machine {
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
 		m.Kernel += " " + strings.TrimSpace(string(release))
 	}
-	var info syscall.Sysinfo_t
-	if syscall.Sysinfo(&info) == nil {
-		m.MemoryMB = int(uint64(info.Totalram) * uint64(info.Unit) >> 20)
+	if total, ok := strings.CutSuffix(fieldOf("/proc/meminfo", "MemTotal"), " kB"); ok {
+		kb, _ := strconv.Atoi(total)
+		m.MemoryMB = kb >> 10
 	}
 	return m
 }

@@ -23,7 +23,7 @@ const module = "xdsrelay"
 //
 //	cmd → relay → {fanout, upstream, shard} → relay/cache → {relay/aggregation, relay/resource}
 var layers = map[string][]string{
-	"cmd/xdsrelay":      {"relay"},
+	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
 	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource"},
 	"fanout":            {"relay/cache", "relay/aggregation", "relay/resource"},
@@ -34,6 +34,7 @@ var layers = map[string][]string{
 	"relay/resource":    {},
 
 	// Beside the program: what drives it and what tries it out.
+	"relay/demo":    {"relay"},
 	"relay/xdstest": {"relay/resource"},
 	"relay/e2e":     {"relay", "relay/xdstest"},
 	"bench":         {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest"},
@@ -87,7 +88,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
 			"relay/resource/a.go imports xdsrelay/relay/aggregation: relay/resource may import nothing of this module"},
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
-			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay"},
+			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
 			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/aggregation, relay/resource"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",

@@ -30,6 +30,10 @@ type Options struct {
 	Version string
 	// Logger is told what happens; nil means nothing is logged.
 	Logger *slog.Logger
+	// Changed is called when resources of a key have been stored and before any
+	// client is told of them, sometimes without need; nil means nobody is told.
+	// It must not block.
+	Changed func(key, typeURL string)
 }
 
 // Node is one relay node. All methods are safe for concurrent use.
@@ -52,6 +56,8 @@ type Node struct {
 	admin    net.Listener // nil if off
 	http     *http.Server // nil if off
 
+	changed func(key, typeURL string) // nil for nobody
+
 	state atomic.Int32
 }
 
@@ -70,7 +76,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger}
+	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -98,7 +104,7 @@ func (n *Node) build() (err error) {
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.origin.Run, Wake: n.pool.Wake, Tombstones: c.Tombstones,
+		Run: n.origin.Run, Wake: n.wake, Tombstones: c.Tombstones,
 		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
@@ -111,6 +117,17 @@ func (n *Node) build() (err error) {
 		return err
 	}
 	return n.listen()
+}
+
+// wake passes on which subscriptions have news.
+func (n *Node) wake(subs []*cache.Subscription) {
+	if n.changed != nil {
+		for _, s := range subs {
+			key, t := s.Of()
+			n.changed(string(key), t.URL)
+		}
+	}
+	n.pool.Wake(subs)
 }
 
 // orNone says "none" as the parts do, for which 0 stands for the default.

@@ -89,6 +89,7 @@ func (a *app) newRootCmd() *cobra.Command {
 		a.newRunCmd(),
 		a.newCheckCmd(),
 		a.newKeyCmd(),
+		a.newDemoCmd(),
 		a.newConfigCmd(),
 		a.newVersionCmd(),
 	)

@@ -1,0 +1,28 @@
+package main
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestDemo holds the exit codes of the demo, and that it tells lines where there
+// is no terminal.
+func TestDemo(t *testing.T) {
+	code, stdout, stderr := command(t, "demo", "--for", "2s", "--every", "200ms", "--slow", "100ms", "--clients", "20")
+	if code != 0 || stderr != "" || !strings.Contains(stdout, "all 20 clients hold the last state") {
+		t.Errorf("exit code %d, stderr %q, stdout:\n%s", code, stderr, stdout)
+	}
+	empty := t.TempDir()
+	for _, args := range [][]string{
+		{"demo", "--clients", "0"},
+		{"demo", "--for", "-1s"},
+		{"demo", "--for", "soon"},
+		{"demo", "--listen", "nowhere"},
+		{"demo", "--dir", empty},
+		{"demo", "now"},
+	} {
+		if code, _, stderr := command(t, args...); code != 2 || stderr == "" {
+			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)
+		}
+	}
+}
