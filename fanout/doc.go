@@ -15,6 +15,11 @@
 // is handed to a goroutine of its own, and a deadline ends a stream whose
 // client never reads. So no client waits for another.
 //
+// A client that rejects is held, not sent the same again: what it rejected
+// comes with the next change that it can see. One that never answers is sent
+// newer state after a wait. What has to be said to it again is bounded by the
+// names that it may subscribe to.
+//
 // The handler goroutine of a stream only receives. Sending is done by whoever
 // brings news: the pool, for changes, and the handler, for requests.
 package fanout

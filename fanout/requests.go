@@ -15,7 +15,8 @@ const wildcardName = "*"
 func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) {
 	answered := ts.nonce != ""
 	ts.named = ts.named || len(r.Names) > 0 // B19, whatever the nonce
-	if answered && r.Nonce != "" {          // B7 and B10 otherwise: just a statement of names
+	// B7, B10: without a nonce to judge by it is just a statement of names.
+	if answered && r.Nonce != "" {
 		if r.Nonce != ts.nonce {
 			ts.metrics.stale()
 			return // B8: a newer request is on its way, and its names count

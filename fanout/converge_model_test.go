@@ -1,0 +1,186 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+var (
+	modelTypes = []string{cds, eds, lds, rds}
+	modelNames = []string{"a", "b", "c", "d"}
+)
+
+// model is an origin of one key: plain maps, and a feed that is told of them.
+type model struct {
+	t xdstest.TB
+
+	mu    sync.Mutex // guards the rest, and the order of what is applied
+	salt  int
+	state map[string]map[string]proto.Message // by type URL and name
+	feed  *cache.Feed
+}
+
+func newModel(t xdstest.TB) *model {
+	m := &model{t: t, state: map[string]map[string]proto.Message{}}
+	for _, url := range modelTypes {
+		m.state[url] = map[string]proto.Message{}
+	}
+	return m
+}
+
+// run answers the demand of a feed, and of those that follow it when the key
+// was idle in between, until stop is closed.
+func (m *model) run(feeds <-chan running, stop <-chan struct{}) {
+	var news <-chan struct{}
+	for {
+		select {
+		case f := <-feeds:
+			if f.ctx.Err() != nil {
+				continue // its successor was quicker to be here
+			}
+			m.mu.Lock()
+			m.feed = f.Feed
+			m.answerLocked(f.TakeDemand(true, true))
+			m.mu.Unlock()
+			news = f.News()
+		case <-news:
+			m.mu.Lock()
+			m.answerLocked(m.feed.TakeDemand(false, true))
+			m.mu.Unlock()
+		case <-stop:
+			return
+		}
+	}
+}
+
+func (m *model) answerLocked(demand []cache.Demand) {
+	for _, d := range demand {
+		u := cache.Update{Type: d.Table.Type, Full: d.Wildcard && d.WildcardChanged}
+		for _, n := range d.Subscribe {
+			if m.state[d.Table.Type.URL][n] == nil {
+				u.Removed = append(u.Removed, n)
+			}
+		}
+		for n, res := range m.state[d.Table.Type.URL] {
+			if d.Wildcard || slices.Contains(d.Names, n) {
+				u.Resources = append(u.Resources, resources(m.t, res)...)
+			}
+		}
+		m.feed.Apply(u)
+	}
+}
+
+// change gives resources new content, removes them, or repeats what they are.
+func (m *model) change(typeURL string, set, remove, repeat []string) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.salt++
+	u := cache.Update{Type: resource.TypeOf(typeURL), Partial: true}
+	for _, n := range set {
+		m.state[typeURL][n] = xdstest.Synthetic(typeURL, n, m.salt)
+	}
+	for _, n := range remove {
+		delete(m.state[typeURL], n)
+		u.Removed = append(u.Removed, n)
+	}
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(slices.Concat(set, repeat)))) {
+		if res := m.state[typeURL][n]; res != nil {
+			u.Resources = append(u.Resources, resources(m.t, res)...)
+		}
+	}
+	if m.feed != nil {
+		m.feed.Apply(u)
+	}
+}
+
+// actor is one client of the property, and what it wants.
+type actor struct {
+	*xdstest.Auto
+	variant xdstest.Variant
+	model   *model
+	wants   map[string]map[string]bool // by type URL and name, "*" among them
+	nacking atomic.Bool
+	away    bool
+	nacked  bool // it may hold back what it rejected (B14)
+
+	mu       sync.Mutex
+	readable chan struct{} // closed while it reads
+}
+
+func (a *actor) beforeRead(ctx context.Context) {
+	a.mu.Lock()
+	r := a.readable
+	a.mu.Unlock()
+	select {
+	case <-r:
+	case <-ctx.Done():
+	}
+}
+
+func (a *actor) read(yes bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.readable:
+		if !yes {
+			a.readable = make(chan struct{})
+		}
+	default:
+		if yes {
+			close(a.readable)
+		}
+	}
+}
+
+// differences compares what the client holds with the model.
+func (a *actor) differences() (diff []string) {
+	a.model.mu.Lock()
+	defer a.model.mu.Unlock()
+	for url, wants := range a.wants {
+		held := a.Held(url)
+		for n, m := range a.model.state[url] {
+			if h, ok := held[n]; (wants[n] || wants["*"]) && (!ok || string(h.Body) != string(xdstest.Any(m).GetValue())) {
+				diff = append(diff, fmt.Sprintf("%s %q is missing or old", url, n))
+			}
+		}
+		for n := range held {
+			// D6: nothing can tell a SotW client of some types that a resource is gone.
+			mayKeep := !a.variant.Delta && !xdstest.FullState(url) && wants[n]
+			if (a.model.state[url][n] == nil || !wants[n] && !wants["*"]) && !mayKeep {
+				diff = append(diff, fmt.Sprintf("%s %q should be gone", url, n))
+			}
+		}
+	}
+	return diff
+}
+
+func (a *actor) settle(t xdstest.TB) {
+	a.WaitFor(t, fmt.Sprintf("all that is wanted, %v", a.wants), func() bool { return len(a.differences()) == 0 })
+}
+
+func settleAll(t xdstest.TB, actors []*actor) {
+	for _, a := range actors {
+		a.settle(t)
+	}
+}
+
+// isReading reports whether the client takes what comes.
+func (a *actor) isReading() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	select {
+	case <-a.readable:
+		return !a.away && !a.nacked
+	default:
+		return false
+	}
+}

@@ -1,0 +1,52 @@
+package fanout
+
+import (
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// identify takes the client's Node from the first request and finds its key
+// (B1).
+func (s *stream) identify(r *request, p *peer.Peer) error {
+	if r.err != nil {
+		return status.Error(codes.InvalidArgument, r.err.Error())
+	}
+	var node corev3.Node
+	if err := proto.Unmarshal(r.Node, &node); err != nil {
+		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
+	}
+	var claim aggregation.Peer
+	if p != nil {
+		claim = aggregation.PeerFrom(p.AuthInfo, p.Addr)
+	}
+	res, err := s.srv.cfg.Rules().Resolve(&node, claim)
+	if err != nil {
+		return err
+	}
+	s.nodeID, s.cluster, s.rule = node.GetId(), node.GetCluster(), res.Rule
+	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
+	s.mu.Lock()
+	s.group = g
+	s.mu.Unlock()
+	return nil
+}
+
+// typeOf finds out what a request is about (A5).
+func (s *stream) typeOf(url string) (*resource.Type, error) {
+	switch {
+	case s.only == nil && url == "":
+		return nil, status.Error(codes.InvalidArgument, "type_url is missing: an aggregated stream needs it in every request")
+	case s.only == nil:
+		return resource.TypeOf(url), nil
+	case url != "" && url != s.only.URL:
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, but this service serves %q", url, s.only.URL)
+	}
+	return s.only, nil
+}
