@@ -109,13 +109,13 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
 		grpc.MaxSendMsgSize(math.MaxInt32),
 		// Clients ping every 10 s, with or without streams (B41); fixed
-		// windows save the pings of bandwidth estimation, and a large shared
-		// write buffer saves copies without costing idle clients anything.
+		// windows save the pings of bandwidth estimation, and a large write
+		// buffer, which grpc-go shares between connections, saves copies
+		// without costing idle clients anything.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}),
 		grpc.StaticStreamWindowSize(64 << 10),
 		grpc.StaticConnWindowSize(64 << 10),
-		grpc.SharedWriteBuffer(true),
 		grpc.WriteBufferSize(256 << 10),
 		grpc.ReadBufferSize(8 << 10),
 	}

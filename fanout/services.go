@@ -63,6 +63,8 @@ func (s *Server) describe(svc *resource.Service, only *resource.Type) *grpc.Serv
 
 // fetchUnimplemented answers the unary methods, which exist for REST only: a
 // unary gRPC answer could not say "not yet".
+//
+//nolint:revive // the order of the parameters is gRPC's
 func fetchUnimplemented(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {
 	return nil, status.Error(codes.Unimplemented, "fetching is not served over gRPC: open a stream")
 }
