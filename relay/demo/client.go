@@ -279,3 +279,9 @@ func (c *client) openStreams() int {
 	defer c.mu.Unlock()
 	return len(c.streams)
 }
+
+func (c *client) rejects(r ref) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.rejected[r] != nil
+}

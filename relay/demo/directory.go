@@ -59,8 +59,8 @@ func openDirectory(root string) (*directory, error) {
 	return d, nil
 }
 
-// keys are the aggregation keys that have a sub-directory, or one for all where
-// there is none.
+// keys are the aggregation keys that have a sub-directory; where there are less
+// than two, one that has none is among them.
 func (d *directory) keys() []string {
 	found := make(map[string]struct{})
 	for _, f := range d.files {
@@ -68,8 +68,8 @@ func (d *directory) keys() []string {
 			found[f.key] = struct{}{}
 		}
 	}
-	if len(found) == 0 {
-		return []string{"demo"}
+	if len(found) < 2 {
+		found["demo"] = struct{}{}
 	}
 	return slices.Sorted(maps.Keys(found))
 }

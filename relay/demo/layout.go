@@ -136,6 +136,9 @@ func eventLine(e *event, col columns) line {
 	if r.skipped > 0 {
 		l = l.add(yellow, ", %d skip", r.skipped)
 	}
+	if r.rejected > 0 {
+		l = l.add(red, "  %d NACK", r.rejected)
+	}
 	return l
 }
 

@@ -175,10 +175,9 @@ func (n *notes) Handle(_ context.Context, r slog.Record) error {
 	text := r.Message
 	r.Attrs(func(a slog.Attr) bool {
 		switch a.Key {
-		case "peer", "node", "key", "path": // one of many, or said in the error
-		default:
+		case "error", "message", "reason": // the rest is one of many, or said in it
 			value, _, _ := strings.Cut(a.Value.String(), "\n")
-			text += fmt.Sprintf(" %s=%s", a.Key, value)
+			text += ": " + value
 		}
 		return true
 	})

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -86,7 +87,7 @@ func (l *library) look(typeURL string, body []byte) *facts {
 func learn(typeURL string, body []byte) *facts {
 	var m interface {
 		proto.Message
-		ValidateAll() error
+		Validate() error
 	}
 	switch typeURL {
 	case listenerType:
@@ -103,7 +104,11 @@ func learn(typeURL string, body []byte) *facts {
 		f.wrong = fmt.Errorf("it cannot be decoded: %w", err)
 		return f
 	}
-	f.wrong = m.ValidateAll()
+	if err := m.Validate(); err != nil {
+		// It names every message on the way; the innermost says what is wrong.
+		parts := strings.Split(err.Error(), "caused by: ")
+		f.wrong = errors.New(parts[len(parts)-1])
+	}
 	switch m := m.(type) {
 	case *listenerv3.Listener:
 		f.listener(m)

@@ -10,7 +10,7 @@ import (
 type reach struct {
 	wanted, reached         int // clients that are not slow
 	slowWanted, slowReached int
-	skipped                 int
+	skipped, rejected       int
 	fromFile, fromRelay     spread
 	slow                    spread // from the relay, of slow clients
 }
@@ -23,6 +23,11 @@ type spread struct {
 
 func (e *event) reach() reach {
 	r := reach{wanted: e.wanted - e.slowWanted, slowWanted: e.slowWanted, skipped: e.skipped}
+	for c := range e.waiting {
+		if c.rejects(e.ref) {
+			r.rejected++
+		}
+	}
 	var file, relay, slow []time.Duration
 	for _, a := range e.reached {
 		if a.client.slow > 0 {

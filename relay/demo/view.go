@@ -105,44 +105,11 @@ func plainLine(e *event) string {
 	if r.skipped > 0 {
 		fmt.Fprintf(&b, "  %d got something newer instead", r.skipped)
 	}
-	if n := len(e.waiting); n > 0 {
+	if r.rejected > 0 {
+		fmt.Fprintf(&b, "  %d rejected it", r.rejected)
+	}
+	if n := len(e.waiting) - r.rejected; n > 0 {
 		fmt.Fprintf(&b, "  %d still wait", n)
 	}
 	return b.String()
-}
-
-// maxLacks is how many resources that are lacking are listed.
-const maxLacks = 20
-
-// summarize says what came of a demo.
-func summarize(d *demo, lacks []lack) {
-	out, t, n := d.cfg.Out, d.track, d.node.totals
-	var file, relay []time.Duration
-	for _, e := range t.events {
-		for _, a := range e.reached {
-			if a.client.slow == 0 {
-				file = append(file, a.fromFile)
-				if a.fromRelay >= 0 {
-					relay = append(relay, a.fromRelay)
-				}
-			}
-		}
-	}
-	fmt.Fprintf(out, "\nAfter %s:\n", brief(time.Since(d.began)))
-	fmt.Fprintf(out, "  changes         %d resources, file→client %s, relay→client %s (p50 p99 max)\n", t.origin.changes, spreadOf(file), spreadOf(relay))
-	fmt.Fprintf(out, "  relay → fleet   %s in %s responses, of %s encoded bodies: each sent %s times\n", size(n.bytes), count(n.responses), count(n.built), n.perBody())
-	fmt.Fprintf(out, "  origin → relay  %s of resources, once for each key\n", size(t.origin.bytes))
-	fmt.Fprintf(out, "  answers         %s ACKs, %s NACKs; %s changes merged for slow clients\n", count(n.acks), count(n.nacks), count(t.skipped))
-	if len(lacks) == 0 {
-		fmt.Fprintf(out, "  verdict         all %d clients hold the last state of %s, byte by byte\n", len(d.fleet.clients), d.files.root)
-		return
-	}
-	fmt.Fprintf(out, "  verdict         %d of %d clients do not hold the last state of %s:\n", countClients(lacks), len(d.fleet.clients), d.files.root)
-	for i, l := range lacks {
-		if i == maxLacks {
-			fmt.Fprintf(out, "    … and %d more\n", len(lacks)-i)
-			break
-		}
-		fmt.Fprintf(out, "    %s: %s: %s\n", l.client.id, l.ref, l.why)
-	}
 }
