@@ -1,0 +1,65 @@
+package relay_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestGuaranteesNameTests: each test that docs/guarantees.md names exists in
+// the package that it names.
+func TestGuaranteesNameTests(t *testing.T) {
+	text, err := os.ReadFile("../docs/guarantees.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := regexp.MustCompile("`([a-z/]+): ((?:Test|Benchmark|Fuzz)\\w+)`").FindAllStringSubmatch(string(text), -1)
+	if len(named) < 40 {
+		t.Fatalf("only %d tests are named: has the form changed?", len(named))
+	}
+	for _, n := range named {
+		if dir, test := n[1], n[2]; !hasTest(t, filepath.Join("..", dir), test) {
+			t.Errorf("docs/guarantees.md names %s of %s, which does not exist", test, dir)
+		}
+	}
+}
+
+func hasTest(t *testing.T, dir, name string) bool {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), "\nfunc "+name+"(") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestLinksLead: every relative link of the documents leads to a file.
+func TestLinksLead(t *testing.T) {
+	docs, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link := regexp.MustCompile(`\]\(([^)#:]+)[^):]*\)`)
+	for _, doc := range append(docs, "../README.md") {
+		text, err := os.ReadFile(doc)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", doc, m[1])
+			}
+		}
+	}
+}
