@@ -15,7 +15,7 @@ const (
 
 	detailName = 1 // the number of ResourceName.name
 
-	clusterType, clusterEDS, clusterCustom = 2<<3 | 0, 3<<3 | 2, 38<<3 | 2
+	clusterType, clusterEDS, clusterCustom = 2 << 3, 3<<3 | 2, 38<<3 | 2
 	clusterTypeEDS                         = 3 // the value of Cluster.DiscoveryType
 	edsServiceName                         = 2<<3 | 2
 )

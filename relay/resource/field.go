@@ -14,7 +14,7 @@ import (
 const (
 	anyTypeURL, anyValue = 1<<3 | 2, 2<<3 | 2
 
-	durationSeconds, durationNanos = 1<<3 | 0, 2<<3 | 0
+	durationSeconds, durationNanos = 1 << 3, 2 << 3
 )
 
 // field is one field of an encoded message. Its slices refer to the message.

@@ -198,23 +198,3 @@ func genDeltaRequest() *rapid.Generator[*discoveryv3.DeltaDiscoveryRequest] {
 func genURL() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.SampledFrom([]string{"", ClusterURL, EndpointURL}), rapid.String())
 }
-
-func nodeOf(t rapid.TB, r *Request) *corev3.Node {
-	t.Helper()
-	if r.Node == nil {
-		return nil
-	}
-	n := new(corev3.Node)
-	unmarshal(t, r.Node, n)
-	return n
-}
-
-// statusOf fills what the relay does not read from full.
-func statusOf(r *Request, full *status.Status) *status.Status {
-	if !r.Rejected {
-		return nil
-	}
-	s := &status.Status{Code: r.ErrorCode, Message: r.ErrorMessage, Details: full.GetDetails()}
-	s.ProtoReflect().SetUnknown(full.ProtoReflect().GetUnknown())
-	return s
-}

@@ -14,7 +14,7 @@ const (
 	deltaReqSubLocators, deltaReqUnsubLocators = 8<<3 | 2, 9<<3 | 2
 
 	mapKey, mapValue          = 1<<3 | 2, 2<<3 | 2
-	statusCode, statusMessage = 1<<3 | 0, 2<<3 | 2
+	statusCode, statusMessage = 1 << 3, 2<<3 | 2
 )
 
 // Held is a resource that a client says it holds.
