@@ -115,7 +115,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 		if c.idle.Remove(key) {
 			c.idleBytes -= c.sizes[g]
 			delete(c.sizes, g)
-			g.resume()
+			g.resumeLocked()
 		}
 		g.startLocked()
 	}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math"
 	"slices"
-	"strings"
 
 	"xdsrelay/relay/resource"
 )
@@ -20,49 +19,6 @@ type Position struct{ Gen, Removed uint64 }
 
 // Start is the position of a client that holds nothing.
 var Start = Position{Gen: 0, Removed: math.MaxUint64}
-
-// Names is an immutable set of names to be told whatever the position. Digest
-// tells sets apart.
-type Names struct {
-	List   []string
-	Digest resource.Digest
-}
-
-// NewNames returns the set of names; the slice must not be changed afterwards.
-// An empty set is nil.
-func NewNames(names []string) *Names {
-	if len(names) == 0 {
-		return nil
-	}
-	slices.Sort(names)
-	n := &Names{List: slices.Compact(names)}
-	n.Digest = resource.NamesDigest(n.List)
-	return n
-}
-
-// With returns the union of n and o; either may be nil.
-func (n *Names) With(o *Names) *Names {
-	switch {
-	case n == nil || n == o:
-		return o
-	case o == nil || o.Digest == n.Digest:
-		return n
-	}
-	// Mostly o is short: merging leaves out the sorting.
-	list, rest := make([]string, 0, len(n.List)+len(o.List)), n.List
-	for _, name := range o.List {
-		at, dup := slices.BinarySearch(rest, name)
-		list = append(list, rest[:at]...)
-		if rest = rest[at:]; !dup {
-			list = append(list, name)
-		}
-	}
-	list = append(list, rest...)
-	return &Names{List: list, Digest: resource.NamesDigest(list)}
-}
-
-// Len is the number of names.
-func (n *Names) Len() int { return len(n.list()) }
 
 // Query asks what a client has to be told.
 type Query struct {
@@ -119,12 +75,18 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	if s == nil {
 		return Changes{To: q.Since}, nil
 	}
-	c := Changes{To: Position{s.gen, s.gen}, Source: t.source}
+	// A client that comes from another subscription may be further.
+	gen := max(s.gen, q.Since.Gen)
+	c := Changes{To: Position{gen, gen}, Source: t.source}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
 	c.Known = t.knownLocked(s)
-	if s.key.wildcard && q.Since.Removed < t.floor {
+	floor := t.aliasFloor // the tombstones of names that are wanted stay
+	if s.key.wildcard {
+		floor = t.floor
+	}
+	if q.Since.Removed < floor {
 		return c, ErrTooOld
 	}
 	p := picker{table: t, sub: s, query: q, out: &c}
@@ -150,14 +112,23 @@ func (t *Table) knownLocked(s *Subscription) bool {
 	if s.key.wildcard && !t.wildKnownLocked() {
 		return false
 	}
+	if len(t.unanswered) < len(s.names) {
+		for n := range t.unanswered {
+			if _, named := s.names[n]; named && t.lookupLocked(n) == nil {
+				return false
+			}
+		}
+		return true
+	}
 	for n := range s.names {
-		if w := t.wants[n]; w != nil && w.seq > t.answered && t.lookupLocked(n) == nil {
+		if _, waits := t.unanswered[n]; waits && t.lookupLocked(n) == nil {
 			return false
 		}
 	}
 	return true
 }
 
+// wildKnownLocked reports whether the origin has answered for the wildcard.
 func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.wild.seq <= t.answered }
 
 // versionLocked is the version of all that s sees (D7): the origin's own where
@@ -172,171 +143,4 @@ func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (versio
 		return t.version, false
 	}
 	return digest.Add(leftover).Hex(), true
-}
-
-// picker collects the Changes of one subscription.
-type picker struct {
-	table *Table
-	sub   *Subscription
-	query Query
-	out   *Changes
-	// leftover is the digest of resources that are gone but still shown.
-	leftover resource.Digest
-}
-
-// pickSince walks the table from the newest change back to the position, or
-// the names of the subscription where these are fewer.
-func (p *picker) pickSince() {
-	oldest := min(p.query.Since.Gen, p.query.Since.Removed)
-	if p.query.KeepRemoved {
-		oldest = p.query.Since.Gen
-	}
-	steps := 0
-	for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
-		if steps++; steps > len(p.sub.names)+8 && !p.sub.key.wildcard {
-			p.out.Resources, p.out.Removed = nil, nil
-			p.pickNames()
-			return
-		}
-		if p.sub.seesLocked(e) {
-			p.pick(e)
-		}
-	}
-	slices.Reverse(p.out.Resources)
-}
-
-func (p *picker) pickNames() {
-	seen := make(map[*entry]struct{})
-	for name := range p.sub.names {
-		if e := p.table.lookupLocked(name); e != nil {
-			if _, twice := seen[e]; !twice {
-				seen[e] = struct{}{}
-				p.pick(e)
-			}
-		}
-	}
-	sortByName(p.out.Resources)
-}
-
-// pick adds e if it changed since the position.
-func (p *picker) pick(e *entry) {
-	since := p.query.Since
-	switch {
-	case e.res != nil:
-		if e.gen > since.Gen {
-			p.out.Resources = append(p.out.Resources, e.res)
-		}
-	case p.query.KeepRemoved:
-	case e.gen > since.Removed, since.Gen == 0 && p.sub.namesLocked(e): // B34
-		p.out.Removed = append(p.out.Removed, e.name)
-	}
-}
-
-// pickForced adds the forced names: what they are, or that they are not. A
-// name of which nothing is known yet is left out; it will come as a change
-// (K13).
-func (p *picker) pickForced() {
-	var withheld []string
-	have := make(map[string]struct{}, len(p.out.Resources)+len(p.out.Removed))
-	for _, r := range p.out.Resources {
-		have[r.Name] = struct{}{}
-	}
-	for _, n := range p.out.Removed {
-		have[n] = struct{}{}
-	}
-	for _, name := range p.query.Refresh.list() {
-		e := p.table.lookupLocked(name)
-		if e != nil && e.res != nil && p.sub.seesLocked(e) {
-			if _, dup := have[e.name]; !dup { // B29
-				have[e.name] = struct{}{}
-				p.out.Resources = append(p.out.Resources, e.res)
-			}
-		}
-	}
-	for _, name := range p.query.Force.list() {
-		e := p.table.lookupLocked(name)
-		covered := p.sub.key.wildcard || e != nil && p.sub.namesLocked(e)
-		if e == nil {
-			_, covered = p.sub.names[name]
-		}
-		if e != nil && e.res != nil && covered {
-			if _, dup := have[e.name]; !dup { // B29
-				have[e.name] = struct{}{}
-				p.out.Resources = append(p.out.Resources, e.res)
-			}
-			continue
-		}
-		gone := e != nil && e.res == nil || !covered || p.sub.key.wildcard && p.table.wildKnownLocked()
-		if _, dup := have[name]; !gone || dup {
-			continue
-		}
-		have[name] = struct{}{}
-		if p.query.KeepRemoved {
-			withheld = append(withheld, name)
-		} else {
-			p.out.Removed = append(p.out.Removed, name)
-		}
-	}
-	p.out.Withheld = NewNames(withheld)
-}
-
-// pickWhole replaces what was picked by everything that the subscription sees.
-func (p *picker) pickWhole() {
-	if p.sub.key.wildcard {
-		for e := p.table.changes.oldest; e != nil; e = e.changes.prev {
-			p.pickState(e)
-		}
-		return
-	}
-	seen := make(map[*entry]struct{}, len(p.sub.names))
-	for name := range p.sub.names {
-		if e := p.table.lookupLocked(name); e != nil {
-			if _, twice := seen[e]; !twice {
-				seen[e] = struct{}{}
-				p.pickState(e)
-			}
-		}
-	}
-	sortByName(p.out.Resources)
-}
-
-// pickState adds what e is now, or was before a removal that is held back.
-func (p *picker) pickState(e *entry) {
-	switch {
-	case e.res != nil:
-		p.out.Resources = append(p.out.Resources, e.res)
-	case p.query.KeepRemoved && e.last != nil && e.gen > p.query.Since.Removed:
-		p.out.Resources = append(p.out.Resources, e.last)
-		p.leftover = p.leftover.Add(e.last.Member())
-	}
-}
-
-// Without returns n without names; nil if nothing is left.
-func (n *Names) Without(names []string) *Names {
-	if n == nil || len(names) == 0 {
-		return n
-	}
-	drop := make(map[string]struct{}, len(names))
-	for _, name := range names {
-		drop[name] = struct{}{}
-	}
-	kept := slices.DeleteFunc(slices.Clone(n.List), func(name string) bool {
-		_, ok := drop[name]
-		return ok
-	})
-	if len(kept) == len(n.List) {
-		return n
-	}
-	return NewNames(kept)
-}
-
-func (n *Names) list() []string {
-	if n == nil {
-		return nil
-	}
-	return n.List
-}
-
-func sortByName(rs []*resource.Resource) {
-	slices.SortFunc(rs, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
 }

@@ -3,88 +3,9 @@ package cache
 import (
 	"fmt"
 	"slices"
-	"strings"
-	"time"
 
 	"xdsrelay/relay/resource"
 )
-
-// GroupInfo describes one key.
-type GroupInfo struct {
-	Key       string      `json:"key"`
-	Clients   int         `json:"clients"`
-	Idle      bool        `json:"idle"`
-	Connected bool        `json:"connected"`
-	Since     time.Time   `json:"since,omitzero"`
-	Error     string      `json:"error,omitempty"`
-	Bytes     int64       `json:"bytes"`
-	Tables    []TableInfo `json:"tables"`
-}
-
-// TableInfo describes one type of a key.
-type TableInfo struct {
-	TypeURL       string `json:"type_url"`
-	Version       string `json:"version"`
-	Generation    uint64 `json:"generation"`
-	Resources     int    `json:"resources"`
-	Tombstones    int    `json:"tombstones"`
-	Bytes         int64  `json:"bytes"`
-	Subscriptions int    `json:"subscriptions"`
-	Watchers      int    `json:"watchers"`
-	Wildcard      bool   `json:"wildcard"`
-	Names         int    `json:"names"`
-	Updates       uint64 `json:"updates"`
-	Changes       uint64 `json:"changes"`
-	Ignored       uint64 `json:"ignored"`
-}
-
-// Snapshot describes all keys, sorted.
-func (c *Cache) Snapshot() []GroupInfo {
-	groups := c.Groups()
-	out := make([]GroupInfo, 0, len(groups))
-	for _, g := range groups {
-		up := g.Upstream()
-		i := GroupInfo{Key: string(g.Key), Connected: up.Connected, Since: up.Since}
-		c.mu.Lock()
-		i.Clients, i.Idle = g.clients, g.feed == nil
-		c.mu.Unlock()
-		if up.Err != nil {
-			i.Error = up.Err.Error()
-		}
-		for _, t := range g.Tables() {
-			ti := t.info()
-			i.Bytes += ti.Bytes
-			i.Tables = append(i.Tables, ti)
-		}
-		out = append(out, i)
-	}
-	slices.SortFunc(out, func(a, b GroupInfo) int { return strings.Compare(a.Key, b.Key) })
-	return out
-}
-
-func (t *Table) info() TableInfo {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.version, Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
-		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
-		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-	}
-	if i.Version == "" {
-		i.Version = t.digest.Hex()
-	}
-	for _, s := range t.subs {
-		i.Watchers += s.count
-	}
-	return i
-}
-
-// Reaches reports whether the table has come to generation gen.
-func (t *Table) Reaches(gen uint64) bool {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return gen <= t.gen
-}
 
 // Check recomputes from scratch what the tables keep up to date change by
 // change. It returns a sentence for each difference, and nothing if all is
@@ -101,76 +22,190 @@ func (c *Cache) Check() []string {
 	return wrong
 }
 
-func (t *Table) check() (wrong []string) {
+// checker collects what is wrong with one table, whose mu is held.
+type checker struct {
+	table *Table
+	wrong []string
+}
+
+func (c *checker) complain(format string, args ...any) {
+	c.wrong = append(c.wrong, fmt.Sprintf(format, args...))
+}
+
+func (t *Table) check() []string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	var live, dead int
+	c := checker{table: t}
+	c.entries()
+	c.lists()
+	c.demand()
+	for key, s := range t.subs {
+		c.subscription(key, s)
+	}
+	return c.wrong
+}
+
+// entries checks what is added up over all entries, and the index of aliases.
+func (c *checker) entries() {
+	t := c.table
+	var live, dead, aliased int
+	var bytes int64
 	var digest resource.Digest
-	for _, e := range t.entries {
-		if e.gen > t.gen {
-			complain("%q changed at generation %d, beyond the table's %d", e.name, e.gen, t.gen)
+	for name, e := range t.entries {
+		bytes += entrySize(name)
+		if e.gen > t.gen || e.name != name {
+			c.complain("%q (%q) changed at generation %d, the table's newest is %d", name, e.name, e.gen, t.gen)
 		}
+		if e.last != nil {
+			bytes += int64(e.last.Size())
+		}
+		also := slices.Clone(e.former)
 		if e.res == nil {
 			dead++
-			continue
+		} else {
+			live++
+			digest = digest.Add(e.res.Member())
+			bytes += int64(e.res.Size())
+			also = append(also, e.res.Aliases...)
 		}
-		live++
-		digest = digest.Add(e.res.Member())
+		slices.Sort(also)
+		for _, a := range slices.Compact(also) {
+			aliased++
+			if !slices.Contains(t.aliases[a], e) {
+				c.complain("%q is not found by its alias %q", name, a)
+			}
+		}
+	}
+	for _, es := range t.aliases {
+		aliased -= len(es)
+	}
+	if aliased != 0 {
+		c.complain("the index of aliases has %d entries too many", -aliased)
+	}
+	for name := range t.wants {
+		bytes += entrySize(name)
 	}
 	if live != t.live || dead != t.graves.len || live+dead != t.changes.len {
-		complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.graves.len, t.changes.len)
+		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.graves.len, t.changes.len)
 	}
 	if digest != t.digest {
-		complain("the digest does not fit the resources")
+		c.complain("the digest does not fit the resources")
 	}
+	if bytes != t.bytes {
+		c.complain("%d bytes, but %d are counted", bytes, t.bytes)
+	}
+}
+
+// lists checks the order of changes, and that both lists are whole.
+func (c *checker) lists() {
+	t := c.table
 	last, n := t.gen, 0
 	for e := t.changes.newest; e != nil; e = e.changes.next {
-		if n++; e.gen > last {
-			complain("%q is out of order in the list of changes", e.name)
+		if n++; e.gen > last || t.entries[e.name] != e {
+			c.complain("%q is out of place in the list of changes", e.name)
 		}
 		last = e.gen
 	}
 	if n != t.changes.len {
-		complain("the list of changes holds %d entries, not %d", n, t.changes.len)
+		c.complain("the list of changes holds %d entries, not %d", n, t.changes.len)
 	}
-	for key, s := range t.subs {
-		wrong = append(wrong, t.checkSubscription(key, s)...)
+	n = 0
+	for e := t.graves.newest; e != nil; e = e.graves.next {
+		if n++; e.res != nil || t.entries[e.name] != e {
+			c.complain("%q is in the list of tombstones", e.name)
+		}
 	}
-	return wrong
+	if n != t.graves.len {
+		c.complain("the list of tombstones holds %d entries, not %d", n, t.graves.len)
+	}
 }
 
-func (t *Table) checkSubscription(key subKey, s *Subscription) (wrong []string) {
-	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+// demand checks the index from names to subscriptions.
+func (c *checker) demand() {
+	t := c.table
+	one := func(name string, w *want) {
+		for s := range w.subs {
+			_, named := s.names[name]
+			if t.subs[s.key] != s || w == &t.wild && !s.key.wildcard || w != &t.wild && !named {
+				c.complain("%q is wanted by a subscription that is gone or does not hold it", name)
+			}
+		}
+		if w.seq > t.seq || len(w.subs) > 0 != w.expires.IsZero() && w.seq > 0 {
+			c.complain("%q is wanted by %d subscriptions, and lingers until %v", name, len(w.subs), w.expires)
+		}
+	}
+	for name, w := range t.wants {
+		one(name, w)
+		if _, news := t.dirty[name]; !news && !w.asked {
+			c.complain("%q is wanted, but nobody will ask for it", name)
+		}
+	}
+	one("*", &t.wild)
+	for name, w := range t.wants {
+		_, listed := t.unanswered[name]
+		if want := w.seq > t.answered && t.entries[name] == nil; listed != want {
+			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, listed)
+		}
+	}
+	for name, w := range t.unanswered {
+		if t.wants[name] != w {
+			c.complain("%q waits for an answer, but is not wanted", name)
+		}
+	}
+	if t.wild.demanded() != t.askedAll && !t.dirtyAll {
+		c.complain("the wildcard is wanted %t and asked for %t, and that will not change", t.wild.demanded(), t.askedAll)
+	}
+	for s := range t.waiting {
+		if t.subs[s.key] != s {
+			c.complain("a subscription that is gone waits for an answer")
+		}
+	}
+	if t.answered > t.asked || t.asked > t.seq {
+		c.complain("answered %d, asked %d, wanted %d", t.answered, t.asked, t.seq)
+	}
+}
+
+// subscription checks a subscription, which is filed under key.
+func (c *checker) subscription(key subKey, s *Subscription) {
+	t := c.table
 	sum := subKey{wildcard: s.key.wildcard}
 	for n := range s.names {
 		sum.add(&t.seeds, n)
-		w := t.wants[n]
-		if w == nil {
-			complain("%q is subscribed but not wanted", n)
-			continue
-		}
-		if _, ok := w.subs[s]; !ok {
-			complain("the subscription to %q is not in the index", n)
+		if w := t.wants[n]; w == nil {
+			c.complain("%q is subscribed but not wanted", n)
+		} else if _, ok := w.subs[s]; !ok {
+			c.complain("the subscription to %q is not in the index", n)
 		}
 	}
+	if _, ok := t.wild.subs[s]; ok != s.key.wildcard {
+		c.complain("a subscription has the wildcard %t, which the index denies", s.key.wildcard)
+	}
 	if sum != key || s.key != key {
-		complain("a subscription is filed under another content")
+		c.complain("a subscription is filed under another content")
 	}
 	count := 0
 	for w := s.watchers; w != nil; w = w.next {
-		count++
+		if count++; w.sub != s {
+			c.complain("a watcher belongs to another subscription")
+		}
 	}
 	if count != s.count || count == 0 {
-		complain("a subscription has %d watchers, but counts %d", count, s.count)
+		c.complain("a subscription has %d watchers, but counts %d", count, s.count)
+	}
+	if s.gen > t.gen {
+		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.gen)
 	}
 	if s.key.wildcard {
-		return wrong
+		return
 	}
 	again := Subscription{names: s.names}
 	t.recountLocked(&again)
 	if again.live != s.live || again.digest != s.digest {
-		complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)
+		c.complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)
 	}
-	return wrong
+	for n := range s.names {
+		if e := t.entries[n]; e != nil && e.gen > s.gen {
+			c.complain("%q changed at generation %d, but a subscription to it is at %d", n, e.gen, s.gen)
+		}
+	}
 }

@@ -30,9 +30,14 @@ func (w *want) add(s *Subscription) {
 func (t *Table) wantLocked(s *Subscription, name string) {
 	w := t.wants[name]
 	if w == nil {
+		// The origin may not have been told yet that it was not wanted.
+		_, asked := t.dirty[name]
 		t.seq++
-		w = &want{seq: t.seq}
+		w = &want{seq: t.seq, asked: asked}
 		t.wants[name] = w
+		if t.entries[name] == nil {
+			t.unanswered[name] = w
+		}
 		t.bytes += entrySize(name)
 		t.dirty[name] = struct{}{}
 	}
@@ -47,7 +52,6 @@ func (t *Table) wantWildcardLocked(s *Subscription) {
 		t.dirtyAll = true
 	}
 	t.wild.add(s)
-	t.wildSub[s] = struct{}{}
 	t.dependLocked(s, &t.wild)
 }
 
@@ -74,7 +78,6 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 }
 
 func (t *Table) forgetWildcardLocked(s *Subscription) {
-	delete(t.wildSub, s)
 	delete(t.wild.subs, s)
 	if len(t.wild.subs) == 0 {
 		t.wild.expires = time.Now().Add(t.group.cache.cfg.Linger)
@@ -103,10 +106,8 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 	if over(&t.wild) {
 		t.wild = want{}
 		t.dirtyAll = true
-		for name, e := range t.entries {
-			if t.wants[name] == nil {
-				t.dropUnseenLocked(e)
-			}
+		for _, e := range t.entries {
+			t.dropUnwantedLocked(e)
 		}
 	}
 	for name, w := range t.wants {
@@ -114,30 +115,25 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 			continue
 		}
 		delete(t.wants, name)
+		delete(t.unanswered, name)
 		t.bytes -= entrySize(name)
 		if w.asked {
 			t.dirty[name] = struct{}{}
 		} else {
 			delete(t.dirty, name)
 		}
-		if e := t.lookupLocked(name); e != nil && !t.wild.demanded() {
-			t.dropUnseenLocked(e)
-		}
+		t.eachOfLocked(name, t.dropUnwantedLocked)
 	}
 	return next
 }
 
-// dropUnseenLocked forgets an entry that no demand covers.
-func (t *Table) dropUnseenLocked(e *entry) {
+// dropUnwantedLocked forgets an entry that no demand covers any more.
+func (t *Table) dropUnwantedLocked(e *entry) {
+	if t.coveredLocked(e.name, e.former) || e.res != nil && t.coveredLocked(e.name, e.res.Aliases) {
+		return
+	}
 	if e.res != nil {
-		for _, a := range e.res.Aliases {
-			if w := t.wants[a]; w != nil {
-				return
-			}
-		}
 		t.version = "" // the table is no longer what the origin sent
-	} else {
-		t.graves.remove(e)
 	}
 	t.eraseLocked(e)
 }
@@ -165,11 +161,15 @@ type Demand struct {
 
 // takeDemand returns what changed since the last call, or with all everything
 // that is wanted; with names it fills in Names. ok says whether there is
-// anything to tell the origin.
-func (t *Table) takeDemand(all, names bool) (d Demand, ok bool) {
+// anything to tell the origin; there is not once f has ended.
+func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	d = Demand{Table: t, Wildcard: t.wild.demanded(), WildcardChanged: t.dirtyAll}
+	if f.ctx.Err() != nil {
+		return d, false
+	}
+	d = Demand{Table: t, Wildcard: t.wild.demanded()}
+	d.WildcardChanged = t.dirtyAll && (d.Wildcard || t.askedAll)
 	if all {
 		d.WildcardChanged = d.Wildcard
 		clear(t.dirty)
@@ -185,7 +185,7 @@ func (t *Table) takeDemand(all, names bool) (d Demand, ok bool) {
 			d.Unsubscribe = append(d.Unsubscribe, n)
 		}
 	}
-	t.dirtyAll = false
+	t.dirtyAll, t.askedAll = false, d.Wildcard
 	clear(t.dirty)
 	t.asked = t.seq
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {

@@ -14,6 +14,8 @@ type entry struct {
 	// held is the version that the origin gave last. It differs from
 	// res.Version where identical content came under a new version (D15).
 	held string
+	// former are names that it was an alias for, as far as they are wanted.
+	former []string
 
 	changes, graves link
 }

@@ -19,7 +19,6 @@ type Feed struct {
 	news  chan struct{}
 	ctx   context.Context
 	end   context.CancelCauseFunc
-	done  chan struct{} // closed when the runner has returned
 }
 
 // Key is the aggregation key.
@@ -38,7 +37,7 @@ func (f *Feed) News() <-chan struct{} { return f.news }
 func (f *Feed) TakeDemand(all, names bool) []Demand {
 	var out []Demand
 	for _, t := range f.group.Tables() {
-		if d, ok := t.takeDemand(all, names); ok {
+		if d, ok := t.takeDemand(f, all, names); ok {
 			out = append(out, d)
 		}
 	}
@@ -70,7 +69,21 @@ type Update struct {
 // as there are changes (and resources in u), and never waits for a client.
 // It returns the number of changes; after the end of the feed, none.
 func (f *Feed) Apply(u Update) int {
-	t := f.group.lookup(u.Type)
+	return f.change(u.Type, func(*Table) Update { return u })
+}
+
+// Absent notes that names do not exist, as far as they are wanted and nothing
+// is known of them: the origin has been silent about them for too long (C12,
+// D5). It returns the number of changes.
+func (f *Feed) Absent(typ *resource.Type, names []string) int {
+	return f.change(typ, func(t *Table) Update {
+		return Update{Type: typ, Removed: t.unknownLocked(names), Partial: true}
+	})
+}
+
+// change applies what update returns while the table is locked.
+func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
+	t := f.group.lookup(typ)
 	if t == nil {
 		return 0 // nobody asked (C10)
 	}
@@ -80,32 +93,32 @@ func (f *Feed) Apply(u Update) int {
 		t.mu.Unlock()
 		return 0
 	}
-	n := t.applyLocked(u, woken)
+	n := t.applyLocked(update(t), woken)
 	t.mu.Unlock()
 	f.group.cache.wake(woken)
 	return n
 }
 
-// Absent notes that names do not exist, as far as nothing is known of them:
-// the origin has been silent about them for too long (C12, D5).
-func (f *Feed) Absent(typ *resource.Type, names []string) int {
-	return f.Apply(Update{Type: typ, Removed: names, Partial: true})
-}
-
 // Missing returns those of names that are wanted and of which nothing is known.
-func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
+func (f *Feed) Missing(typ *resource.Type, names []string) []string {
 	t := f.group.lookup(typ)
 	if t == nil {
 		return nil
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	return t.unknownLocked(names)
+}
+
+// unknownLocked returns those of names that are wanted and of which nothing is
+// known.
+func (t *Table) unknownLocked(names []string) (unknown []string) {
 	for _, n := range names {
 		if t.wants[n] != nil && t.lookupLocked(n) == nil {
-			missing = append(missing, n)
+			unknown = append(unknown, n)
 		}
 	}
-	return missing
+	return unknown
 }
 
 // Waiting reports whether something is wanted of which nothing is known: a
@@ -167,111 +180,3 @@ func (f *Feed) Up() { f.group.setUpstream(f, nil) }
 // Down notes that there is no stream to the origin, and why. Clients are
 // served what there is (K14).
 func (f *Feed) Down(err error) { f.group.setUpstream(f, err) }
-
-// applyLocked must be called with t.mu held.
-func (t *Table) applyLocked(u Update, woken map[*Subscription]struct{}) (changed int) {
-	t.fed.Updates++
-	gen, ignored := t.gen+1, false
-	set := func(name string, res *resource.Resource, held string) {
-		t.gen = gen
-		changed++
-		t.setLocked(name, res, held, gen, woken)
-	}
-	for _, res := range u.Resources {
-		e := t.entries[res.Name]
-		switch {
-		case !t.coveredLocked(res.Name, res.Aliases):
-			t.fed.Ignored++
-			ignored = true
-		case res.Body == nil && len(res.Aliases) == 0:
-			// Either a heartbeat (F6), which changes nothing, or an old
-			// server's "does not exist" (C11).
-			if res.TTL == 0 && (e == nil || e.res != nil) {
-				set(res.Name, nil, "")
-			}
-		case e != nil && e.res != nil && e.res.SameContent(res):
-			e.held = res.Version // D15: the clients keep the version they know
-		default:
-			set(res.Name, res, res.Version)
-		}
-	}
-	for _, name := range u.Removed {
-		e := t.entries[name]
-		if e != nil && e.res != nil || e == nil && t.wants[name] != nil {
-			set(name, nil, "")
-		}
-	}
-	if u.Full {
-		for _, name := range t.missingLocked(u) {
-			set(name, nil, "")
-		}
-	}
-	t.fed.Changes += uint64(changed)
-	t.settleVersionLocked(u, changed > 0, !ignored && len(u.Keep) == 0)
-	if u.Source != "" {
-		t.source = u.Source
-	}
-	if !u.Partial {
-		t.answerLocked(woken)
-	}
-	return changed
-}
-
-// missingLocked returns the live names that a full state leaves out.
-func (t *Table) missingLocked(u Update) (missing []string) {
-	if len(u.Resources)+len(u.Keep) >= t.live && t.live == 0 {
-		return nil
-	}
-	said := make(map[string]struct{}, len(u.Resources)+len(u.Keep))
-	for _, r := range u.Resources {
-		said[r.Name] = struct{}{}
-	}
-	for _, n := range u.Keep {
-		said[n] = struct{}{}
-	}
-	for name, e := range t.entries {
-		if _, ok := said[name]; !ok && e.res != nil {
-			missing = append(missing, name)
-		}
-	}
-	return missing
-}
-
-// settleVersionLocked keeps the origin's version while the table is exactly
-// what the origin sent, and content digests stand in otherwise (D7).
-func (t *Table) settleVersionLocked(u Update, changed, exact bool) {
-	switch {
-	case !changed:
-	case !exact, !u.Full, u.Version == t.version: // an origin that reuses versions
-		t.version = ""
-	default:
-		t.version = u.Version
-	}
-}
-
-// answerLocked notes that the origin has answered all that it was asked, and
-// wakes who waited for that.
-func (t *Table) answerLocked(woken map[*Subscription]struct{}) {
-	t.releaseLocked(woken)
-	if t.asked == t.answered {
-		return
-	}
-	t.answered = t.asked
-	for s := range t.waiting {
-		if s.seq <= t.answered {
-			delete(t.waiting, s)
-			woken[s] = struct{}{}
-		}
-	}
-}
-
-// releaseLocked ends the hold on possibly old state; see Group.resume.
-func (t *Table) releaseLocked(woken map[*Subscription]struct{}) {
-	if !t.held {
-		return
-	}
-	t.held = false
-	for _, s := range t.subs {
-		woken[s] = struct{}{}
-	}
-}

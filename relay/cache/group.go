@@ -22,8 +22,9 @@ type Group struct {
 
 	// Guarded by cache.mu.
 	clients int
-	feed    *Feed // nil while idle
-	retire  *time.Timer
+	feed    *Feed       // nil while idle
+	retire  *time.Timer // makes the group idle, see Cache.Leave
+	hold    *time.Timer // see resumeLocked
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -42,7 +43,7 @@ type Upstream struct {
 	// lasted.
 	Connected bool
 	Since     time.Time
-	// Err is why there is no stream.
+	// Err is why there is no stream; nil while the first attempt is under way.
 	Err error
 }
 
@@ -87,10 +88,11 @@ func (g *Group) Upstream() Upstream {
 }
 
 func (g *Group) setUpstream(f *Feed, err error) {
-	if f.ctx.Err() != nil {
+	g.mu.Lock()
+	if f.ctx.Err() != nil { // what ended it says more
+		g.mu.Unlock()
 		return
 	}
-	g.mu.Lock()
 	if g.upstream.Connected != (err == nil) || g.upstream.Since.IsZero() {
 		g.upstream.Since = time.Now()
 	}
@@ -110,21 +112,25 @@ func (g *Group) connected() bool {
 
 // resume keeps the state of a key that was idle from clients until the origin
 // has answered, cannot be reached, or the hold time is over: it may be hours
-// old, and the origin is likely to be there.
-func (g *Group) resume() {
-	held := false
+// old, and the origin is likely to be there. cache.mu must be held.
+func (g *Group) resumeLocked() {
+	hold := g.cache.cfg.Hold
+	if hold <= 0 {
+		return
+	}
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		t.held = t.gen > 0
-		held = held || t.held
 		t.mu.Unlock()
 	}
-	if held {
-		time.AfterFunc(g.cache.cfg.Hold, g.release)
+	if g.hold == nil {
+		g.hold = time.AfterFunc(hold, g.release)
+	} else {
+		g.hold.Reset(hold)
 	}
 }
 
-// release ends the hold of resume, and wakes those who wait for an answer that
+// release ends the hold of resumeLocked, and wakes those who wait for an answer that
 // may not come soon.
 func (g *Group) release() {
 	woken := make(map[*Subscription]struct{})
@@ -197,10 +203,11 @@ func (g *Group) expire() {
 }
 
 // bytes is roughly what the group holds.
-func (g *Group) bytes() (n int64) {
+func (g *Group) bytes() int64 {
+	n := int64(groupSize)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n += t.bytes
+		n += tableSize + t.bytes
 		t.mu.RUnlock()
 	}
 	return n
@@ -209,15 +216,13 @@ func (g *Group) bytes() (n int64) {
 // startLocked starts a feed. cache.mu must be held.
 func (g *Group) startLocked() {
 	ctx, end := context.WithCancelCause(g.cache.ctx)
-	f := &Feed{group: g, news: make(chan struct{}, 1), ctx: ctx, end: end, done: make(chan struct{})}
+	f := &Feed{group: g, news: make(chan struct{}, 1), ctx: ctx, end: end}
 	g.feed = f
 	g.mu.Lock()
 	g.listener = f.news
+	g.upstream = Upstream{Since: time.Now()}
 	g.mu.Unlock()
-	g.cache.feeds.Go(func() {
-		defer close(f.done)
-		g.cache.cfg.Run(ctx, f)
-	})
+	g.cache.feeds.Go(func() { g.cache.cfg.Run(ctx, f) })
 }
 
 // stopLocked ends the feed. cache.mu must be held.
@@ -235,13 +240,12 @@ func (g *Group) stopLocked(cause error) {
 
 // endLocked stops the group's timers for good. cache.mu must be held.
 func (g *Group) endLocked() {
-	if g.retire != nil {
-		g.retire.Stop()
-	}
 	g.mu.Lock()
+	defer g.mu.Unlock()
 	g.ended = true
-	if g.linger != nil {
-		g.linger.Stop()
+	for _, t := range []*time.Timer{g.retire, g.hold, g.linger} {
+		if t != nil {
+			t.Stop()
+		}
 	}
-	g.mu.Unlock()
 }

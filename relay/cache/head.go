@@ -56,7 +56,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 	names := []string{}
 	claimed := make(map[*entry]struct{}, len(claims))
 	for _, c := range claims {
-		e := t.lookupLocked(c.Name)
+		e := t.entries[c.Name] // not an alias: a client holds resources by their names
 		_, named := s.names[c.Name]
 		switch {
 		case e == nil && (named || s.key.wildcard && !t.wildKnownLocked()):
@@ -71,7 +71,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		}
 	}
 	see := func(e *entry) {
-		if _, ok := claimed[e]; !ok && (e.res != nil || s.namesLocked(e)) { // B34
+		if _, ok := claimed[e]; !ok && (e.res != nil && s.seesLocked(e) || t.missesLocked(s, e)) { // B34
 			names = append(names, e.name)
 		}
 	}
@@ -80,11 +80,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 			see(e)
 		}
 	} else {
-		for n := range s.names {
-			if e := t.lookupLocked(n); e != nil {
-				see(e)
-			}
-		}
+		t.eachNamedLocked(s.names, see)
 	}
 	return NewNames(names), Position{s.gen, s.gen}, rest
 }
@@ -96,10 +92,17 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) *Names {
 	defer t.mu.RUnlock()
 	var gone []string
 	for _, c := range claims {
-		e := t.lookupLocked(c.Name)
+		e := t.entries[c.Name]
 		if s := w.sub; s != nil && e == nil && s.key.wildcard {
 			gone = append(gone, c.Name)
 		}
 	}
 	return NewNames(gone)
+}
+
+// Reaches reports whether the table has come to generation gen.
+func (t *Table) Reaches(gen uint64) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return gen <= t.gen
 }

@@ -18,31 +18,34 @@ type Table struct {
 	// Guarded by mu: what the origin serves.
 	gen     uint64 // of the newest change; 0: never changed
 	entries map[string]*entry
-	aliases map[string]*entry // B38
-	changes list              // every entry, by generation
-	graves  list              // tombstones only, by age
-	floor   uint64            // tombstones up to here may be gone
-	live    int
-	bytes   int64
-	digest  resource.Digest // of all live resources
-	version string          // version_info, while the table is exactly what a SotW origin sent (D7)
-	source  string          // the origin's control_plane.identifier (K7)
-	fed     Stats
+	aliases map[string][]*entry // see eachOfLocked
+	changes list                // every entry, by generation
+	graves  list                // tombstones only, roughly by age
+	floor   uint64              // tombstones up to here may be gone
+	// The same for those that somebody may know by an alias.
+	aliasFloor uint64
+	live       int
+	bytes      int64
+	digest     resource.Digest // of all live resources
+	version    string          // version_info, while the table is exactly what a SotW origin sent (D7)
+	source     string          // the origin's control_plane.identifier (K7)
+	fed        Stats
 
 	// Guarded by mu: who wants what.
-	subs    map[subKey]*Subscription
-	wants   map[string]*want
-	wild    want
-	wildSub map[*Subscription]struct{}
+	subs  map[subKey]*Subscription
+	wants map[string]*want
+	wild  want
 
 	// Guarded by mu: what the origin was asked, and has answered. Each new
 	// name is given the next number; the origin has answered for all that it
 	// had been asked when a response came (K13).
 	seq, asked, answered uint64
+	unanswered           map[string]*want           // for which the origin has not answered, nor sent anything
 	waiting              map[*Subscription]struct{} // wait for an answer
 	dirty                map[string]struct{}        // names to ask or to drop
 	dirtyAll             bool                       // the wildcard was joined or left
-	held                 bool                       // see Group.resume
+	askedAll             bool                       // the origin has been asked for it
+	held                 bool                       // see Group.resumeLocked
 }
 
 // Stats count what was done to a table.
@@ -53,25 +56,16 @@ type Stats struct {
 func newTable(g *Group, t *resource.Type) *Table {
 	return &Table{
 		Type: t, group: g, seeds: newSeeds(),
-		entries: make(map[string]*entry),
-		aliases: make(map[string]*entry),
-		changes: list{at: changesLink},
-		graves:  list{at: gravesLink},
-		subs:    make(map[subKey]*Subscription),
-		wants:   make(map[string]*want),
-		wildSub: make(map[*Subscription]struct{}),
-		waiting: make(map[*Subscription]struct{}),
-		dirty:   make(map[string]struct{}),
+		entries:    make(map[string]*entry),
+		aliases:    make(map[string][]*entry),
+		changes:    list{at: changesLink},
+		graves:     list{at: gravesLink},
+		subs:       make(map[subKey]*Subscription),
+		wants:      make(map[string]*want),
+		unanswered: make(map[string]*want),
+		waiting:    make(map[*Subscription]struct{}),
+		dirty:      make(map[string]struct{}),
 	}
-}
-
-// lookupLocked finds an entry by name or alias.
-// It must be called with t.mu held, at least for reading.
-func (t *Table) lookupLocked(name string) *entry {
-	if e := t.entries[name]; e != nil {
-		return e
-	}
-	return t.aliases[name]
 }
 
 // nextID numbers the contents of subscriptions across all tables.
@@ -82,6 +76,7 @@ func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 func (t *Table) setLocked(name string, res *resource.Resource, held string, gen uint64, woken map[*Subscription]struct{}) {
 	e := t.entries[name]
 	if e == nil {
+		delete(t.unanswered, name)
 		e = &entry{name: name}
 		t.entries[name] = e
 		t.bytes += entrySize(name)
@@ -97,8 +92,8 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, gen 
 		t.live--
 		t.bytes -= int64(old.Size())
 		t.digest = t.digest.Sub(old.Member())
-		t.dropAliasesLocked(e)
 	}
+	t.renameLocked(e, old, res)
 	t.keepLastLocked(e, old, res)
 	e.res, e.held, e.gen = res, held, gen
 	t.changes.push(e)
@@ -110,9 +105,6 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, gen 
 	t.live++
 	t.bytes += int64(res.Size())
 	t.digest = t.digest.Add(res.Member())
-	for _, a := range res.Aliases {
-		t.aliases[a] = e
-	}
 }
 
 // markLocked brings the subscriptions that see old or res up to date and adds
@@ -122,7 +114,7 @@ func (t *Table) markLocked(e *entry, old, res *resource.Resource, gen uint64, wo
 		s.gen = gen
 		woken[s] = struct{}{}
 	}
-	for s := range t.wildSub {
+	for s := range t.wild.subs {
 		mark(s)
 	}
 	for _, r := range [...]*resource.Resource{old, res} {
@@ -184,31 +176,32 @@ func (t *Table) keepLastLocked(e *entry, old, res *resource.Resource) {
 	}
 }
 
-func (t *Table) dropAliasesLocked(e *entry) {
-	for _, a := range e.res.Aliases {
-		if t.aliases[a] == e {
-			delete(t.aliases, a)
-		}
-	}
-}
-
-// reapLocked bounds the tombstones. Those of names that somebody asks for stay
-// as long as the demand does (D5); of the rest as many stay as the table has
-// resources, or the configured least number. A client that is further behind
-// is told to start anew; see [ErrTooOld].
+// reapLocked bounds the tombstones. Those of names that are wanted stay as long
+// as the demand does (D5): the origin says only once that there is none. Of the
+// rest as many stay as the table has resources, or the configured least number.
+// A client that is further behind is told to start anew; see [ErrTooOld].
 func (t *Table) reapLocked() {
 	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants)
-	for t.graves.len > limit {
+	for range reapAtOnce {
 		e := t.graves.oldest
-		t.graves.remove(e)
-		if w := t.wants[e.name]; w != nil && len(w.subs) > 0 {
+		switch {
+		case t.graves.len <= limit:
+			return
+		case t.wants[e.name] != nil:
+			t.graves.remove(e)
 			t.graves.push(e)
-			return // the next removal looks at the next oldest
+			continue
+		case len(e.former) > 0:
+			t.aliasFloor = max(t.aliasFloor, e.gen)
 		}
 		t.floor = max(t.floor, e.gen)
 		t.eraseLocked(e)
 	}
 }
+
+// reapAtOnce bounds the tombstones that are looked at for each new one. More
+// than one, so that their number comes down again when it is too high.
+const reapAtOnce = 4
 
 // eraseLocked forgets e altogether, without telling anybody.
 func (t *Table) eraseLocked(e *entry) {
@@ -216,13 +209,22 @@ func (t *Table) eraseLocked(e *entry) {
 		t.live--
 		t.bytes -= int64(e.res.Size())
 		t.digest = t.digest.Sub(e.res.Member())
-		t.dropAliasesLocked(e)
+		t.unindexLocked(e, e.res.Aliases)
+	} else {
+		t.graves.remove(e)
 	}
+	t.unindexLocked(e, e.former)
 	t.keepLastLocked(e, nil, nil)
 	t.changes.remove(e)
 	t.bytes -= entrySize(e.name)
 	delete(t.entries, e.name)
 }
 
-// entrySize is roughly what the table itself holds for a name, in bytes.
+// Roughly what the tables themselves hold, in bytes: for each name, and
+// altogether.
 func entrySize(name string) int64 { return int64(160 + len(name)) }
+
+const (
+	tableSize = 2 << 10
+	groupSize = 1 << 10
+)

@@ -1,0 +1,112 @@
+package cache
+
+import (
+	"slices"
+
+	"xdsrelay/relay/resource"
+)
+
+// A resource may go by other names than its own (B38). The index of aliases
+// finds entries by the names that they go by, or went by before.
+
+// goesBy reports whether name stands for e.
+func (e *entry) goesBy(name string) bool {
+	return name == e.name || e.res != nil && slices.Contains(e.res.Aliases, name)
+}
+
+// eachOfLocked calls f for each entry that goes by name, or went by it.
+func (t *Table) eachOfLocked(name string, f func(*entry)) {
+	own := t.entries[name]
+	if own != nil {
+		f(own)
+	}
+	for _, e := range t.aliases[name] {
+		if e != own {
+			f(e)
+		}
+	}
+}
+
+// eachNamedLocked calls f once for each entry that goes by one of names, or
+// went by one.
+func (t *Table) eachNamedLocked(names map[string]struct{}, f func(*entry)) {
+	if len(t.aliases) == 0 {
+		for n := range names {
+			if e := t.entries[n]; e != nil {
+				f(e)
+			}
+		}
+		return
+	}
+	seen := make(map[*entry]struct{}, len(names))
+	for n := range names {
+		t.eachOfLocked(n, func(e *entry) {
+			if _, twice := seen[e]; !twice {
+				seen[e] = struct{}{}
+				f(e)
+			}
+		})
+	}
+}
+
+// lookupLocked finds what is known of name: a resource that goes by it, or that
+// there is none; nil if nothing is known.
+func (t *Table) lookupLocked(name string) *entry {
+	own := t.entries[name]
+	if own != nil && own.res != nil {
+		return own
+	}
+	for _, e := range t.aliases[name] {
+		if e.goesBy(name) {
+			return e
+		}
+	}
+	return own
+}
+
+// renameLocked moves e in the index from the aliases of old, which it was, to
+// those of res, which it becomes. An alias that somebody asked for and that is
+// none any more is remembered, so that he can be told.
+func (t *Table) renameLocked(e *entry, old, res *resource.Resource) {
+	var before, after []string
+	if old != nil {
+		before = old.Aliases
+	}
+	if res != nil {
+		after = res.Aliases
+	}
+	if len(before)+len(after)+len(e.former) == 0 {
+		return
+	}
+	t.unindexLocked(e, before)
+	t.unindexLocked(e, e.former)
+	var former []string
+	for _, a := range slices.Concat(e.former, before) {
+		if t.wants[a] != nil && !slices.Contains(after, a) && !slices.Contains(former, a) {
+			former = append(former, a)
+		}
+	}
+	e.former = former
+	t.indexLocked(e, after)
+	t.indexLocked(e, former)
+}
+
+func (t *Table) indexLocked(e *entry, aliases []string) {
+	for _, a := range aliases {
+		if !slices.Contains(t.aliases[a], e) {
+			t.aliases[a] = append(t.aliases[a], e)
+		}
+	}
+}
+
+func (t *Table) unindexLocked(e *entry, aliases []string) {
+	for _, a := range aliases {
+		// A copy, since somebody may be walking the old list.
+		kept := slices.DeleteFunc(slices.Clone(t.aliases[a]), func(o *entry) bool { return o == e })
+		if len(kept) == 0 {
+			delete(t.aliases, a)
+		} else {
+			t.aliases[a] = kept
+		}
+	}
+}

@@ -1,0 +1,203 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+)
+
+// demand formats one type's demand: what to subscribe to, what to leave, and
+// the wildcard where it is news.
+func demand(ds []Demand) (out []string) {
+	for _, d := range ds {
+		for _, n := range d.Subscribe {
+			out = append(out, "+"+n)
+		}
+		for _, n := range d.Unsubscribe {
+			out = append(out, "-"+n)
+		}
+		if d.WildcardChanged && d.Wildcard {
+			out = append(out, "+*")
+		} else if d.WildcardChanged {
+			out = append(out, "-*")
+		}
+	}
+	return out
+}
+
+func expectDemand(t *testing.T, w *world, all bool, want ...string) {
+	t.Helper()
+	if got := demand(w.feed.TakeDemand(all, false)); !slices.Equal(got, want) {
+		t.Fatalf("asked for %q, expected %q", got, want)
+	}
+}
+
+func news(f *Feed) bool {
+	select {
+	case <-f.News():
+		return true
+	default:
+		return false
+	}
+}
+
+// TestDemandIsTheUnion: K9: names once, whoever asks, and only what is new.
+func TestDemandIsTheUnion(t *testing.T) {
+	w := start(t, Config{})
+	w.client(clusters, false, "a")
+	if !news(w.feed) {
+		t.Fatal("the feed was not told of new demand")
+	}
+	expectDemand(t, w, true, "+a")
+	w.client(clusters, false, "a", "b")
+	expectDemand(t, w, false, "+b")
+	w.client(clusters, false, "a")
+	w.client(clusters, false, "b", "a")
+	if news(w.feed); news(w.feed) {
+		t.Fatal("the feed was told twice")
+	}
+	expectDemand(t, w, false)
+	w.client(clusters, true)
+	expectDemand(t, w, false, "+*")
+	w.client(endpoints, false, "e")
+	expectDemand(t, w, false, "+e")
+	expectDemand(t, w, true, "+a", "+b", "+*", "+e") // a new stream, in the order E1
+	d := w.feed.TakeDemand(true, true)
+	if !slices.Equal(d[0].Names, []string{"a", "b"}) || d[1].Names[0] != "e" || d[0].Table.Type != clusters {
+		t.Fatalf("%+v", d)
+	}
+}
+
+// expireAll ends all linger times.
+func (w *world) expireAll(c *client) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	for _, want := range c.table.wants {
+		if !want.expires.IsZero() {
+			want.expires = want.expires.Add(-w.cache.cfg.Linger)
+		}
+	}
+	if !c.table.wild.expires.IsZero() {
+		c.table.wild.expires = c.table.wild.expires.Add(-w.cache.cfg.Linger)
+	}
+	at := c.table.wild.expires
+	for _, want := range c.table.wants {
+		if want.expires.After(at) {
+			at = want.expires
+		}
+	}
+	c.table.expireLocked(at)
+}
+
+// TestNamesThatReturn: C9: a name that went and came back before the origin was
+// told is subscribed again, and left when it goes for good.
+func TestNamesThatReturn(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true, "a")
+	expectDemand(t, w, true, "+a", "+*")
+	leave := func() {
+		c.table.Replace(&c.w, false, nil)
+		w.expireAll(c)
+	}
+	enter := func() { c.table.Replace(&c.w, true, []string{"a"}) }
+	leave()
+	enter()
+	expectDemand(t, w, false, "+a", "+*")
+	leave()
+	enter()
+	leave()
+	expectDemand(t, w, false, "-a", "-*")
+	enter()
+	leave()
+	expectDemand(t, w, false) // the origin never heard of it
+}
+
+// TestUnwantedContentIsDropped: K10: what nobody wants any more is forgotten
+// with the demand, but not what another name or the wildcard still covers.
+func TestUnwantedContentIsDropped(t *testing.T) {
+	w := start(t, Config{})
+	c, other := w.client(clusters, true, "a"), w.client(clusters, false, "keep", "alias")
+	w.apply(clusters, res("a", "1"), res("b", "1"), res("keep", "1"), aliased("long", "1", "alias"))
+	w.remove(clusters, "b")
+	other.ask(t, Query{})
+	c.table.Leave(&c.w)
+	w.expireAll(c)
+	if h := w.feed.Held(clusters); len(h) != 2 || h["keep"] == "" || h["long"] == "" {
+		t.Fatalf("held %v", h)
+	}
+	other.table.Edit(&other.w, Edit{Remove: []string{"alias"}, Add: []string{"long"}})
+	w.expireAll(other)
+	if h := w.feed.Held(clusters); len(h) != 2 {
+		t.Fatalf("a resource went with its alias, though its name is wanted: held %v", h)
+	}
+}
+
+// TestKnown: K13: what was asked is answered by what comes after; what comes
+// by itself is known too.
+func TestKnown(t *testing.T) {
+	w := start(t, Config{})
+	c, all := w.client(clusters, false, "a", "b"), w.client(clusters, true)
+	known := func(want, wantAll bool) {
+		t.Helper()
+		if h := c.head(); h.Known != want || c.ask(t, Query{}).Known != want {
+			t.Fatalf("known %t, expected %t", h.Known, want)
+		}
+		if h := all.head(); h.Known != wantAll {
+			t.Fatalf("the wildcard is known %t, expected %t", h.Known, wantAll)
+		}
+	}
+	known(false, false)
+	w.apply(clusters, res("a", "1")) // before anybody was asked
+	known(false, false)
+	w.feed.TakeDemand(true, false)
+	w.feed.Apply(Update{Type: clusters, Partial: true})
+	known(false, false)
+	w.nap()
+	w.apply(clusters)
+	known(true, true)
+	if !w.woke()[c.w.sub] || !w.woke()[all.w.sub] {
+		t.Fatal("those who waited were not woken")
+	}
+	c.table.Edit(&c.w, Edit{Add: []string{"new"}})
+	known(false, true)
+	w.apply(clusters, res("new", "1"))
+	known(true, true)
+	if c.head().Hopeless {
+		t.Fatal("hopeless, though all is known")
+	}
+}
+
+// TestKnownByOtherMeans: the newest name that a subscription waits for may be
+// known otherwise; the answer to the rest wakes it all the same.
+func TestKnownByOtherMeans(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	w.feed.TakeDemand(true, false)
+	w.feed.Apply(Update{Type: clusters, Resources: nil, Removed: nil, Partial: true})
+	c.table.Edit(&c.w, Edit{Add: []string{"z"}})
+	w.feed.Absent(clusters, []string{"z"})
+	w.nap()
+	w.apply(clusters) // answers for the wildcard alone
+	if !c.head().Known || !w.woke()[c.w.sub] {
+		t.Fatalf("%+v, woken %v", c.head(), w.woke())
+	}
+}
+
+// TestWaitingEnds: Waiting says whether anything is still to come.
+func TestWaitingEnds(t *testing.T) {
+	w := start(t, Config{})
+	if w.feed.Waiting() {
+		t.Fatal("waiting, though nothing is wanted")
+	}
+	c := w.client(clusters, true, "a")
+	w.feed.TakeDemand(true, false)
+	for _, step := range []func(){func() {}, func() { w.apply(clusters) }} {
+		step()
+		if !w.feed.Waiting() {
+			t.Fatal("not waiting, though nothing is known of a name")
+		}
+	}
+	w.apply(clusters, res("a", "1"))
+	if w.feed.Waiting() || len(w.feed.Types()) != 1 {
+		t.Fatalf("%+v", c.head())
+	}
+}

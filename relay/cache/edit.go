@@ -1,0 +1,235 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+)
+
+// Edit is a change of what a client wants.
+type Edit struct {
+	Add, Remove []string // Add is applied first (B23)
+	// AddWildcard and RemoveWildcard join and leave "*".
+	AddWildcard, RemoveWildcard bool
+}
+
+// Edited says what an Edit did.
+type Edited struct {
+	// Added are the names that the client did not want before.
+	Added []string
+	// Removed are the names that it wanted before.
+	Removed []string
+	// Wildcard says that "*" was joined.
+	Wildcard bool
+}
+
+// Replace makes w want exactly names, and the wildcard if so said: the SotW
+// form of a subscription (B17). Restating what w wants already costs no more
+// than hashing the names.
+func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
+	key := t.seeds.key(wildcard, names)
+	t.mu.RLock()
+	same := w.sub != nil && w.sub.key == key
+	t.mu.RUnlock()
+	if same {
+		return Edited{}
+	}
+	t.mu.Lock()
+	e := Edit{Add: names, AddWildcard: wildcard, RemoveWildcard: !wildcard}
+	if w.sub != nil {
+		want := make(map[string]struct{}, len(names))
+		for _, n := range names {
+			want[n] = struct{}{}
+		}
+		for n := range w.sub.names {
+			if _, ok := want[n]; !ok {
+				e.Remove = append(e.Remove, n)
+			}
+		}
+	}
+	done := t.editLocked(w, e)
+	t.unlockAndSignal()
+	return done
+}
+
+// Edit changes what w wants by a difference: the delta form of a subscription.
+func (t *Table) Edit(w *Watcher, e Edit) Edited {
+	t.mu.Lock()
+	done := t.editLocked(w, e)
+	t.unlockAndSignal()
+	return done
+}
+
+// Leave ends w's interest in the table.
+func (t *Table) Leave(w *Watcher) {
+	t.mu.Lock()
+	if s := w.sub; s != nil {
+		s.unlink(w)
+		t.dropIfUnusedLocked(s)
+	}
+	t.unlockAndSignal()
+}
+
+// unlockAndSignal unlocks t.mu and tells the feed where it has to ask for more
+// or less.
+func (t *Table) unlockAndSignal() {
+	news := t.hasNewsLocked()
+	t.mu.Unlock()
+	if news {
+		t.group.signalDemand()
+	}
+}
+
+// joinLocked lets w share an existing subscription, if it starts with nothing
+// but what that has: most clients of a key want the same.
+func (t *Table) joinLocked(w *Watcher, e Edit) bool {
+	if len(e.Remove) > 0 || e.RemoveWildcard && e.AddWildcard {
+		return false
+	}
+	s := t.subs[t.seeds.key(e.AddWildcard, e.Add)]
+	if s != nil {
+		s.link(w)
+	}
+	return s != nil
+}
+
+// editLocked must be called with t.mu held.
+func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
+	old := w.sub
+	if old == nil && t.joinLocked(w, e) {
+		return Edited{Added: slices.Clone(e.Add), Wildcard: e.AddWildcard}
+	}
+	key := subKey{}
+	var has map[string]struct{}
+	if old != nil {
+		key, has = old.key, old.names
+	}
+	final := make(map[string]bool, len(e.Add)+len(e.Remove)) // name → wanted, for names that change
+	for _, n := range e.Add {
+		if _, ok := has[n]; !ok {
+			final[n] = true
+		}
+	}
+	for _, n := range e.Remove {
+		if _, ok := has[n]; ok {
+			final[n] = false
+		} else {
+			delete(final, n)
+		}
+	}
+	for n, wanted := range final {
+		if wanted {
+			key.add(&t.seeds, n)
+			done.Added = append(done.Added, n)
+		} else {
+			key.drop(&t.seeds, n)
+			done.Removed = append(done.Removed, n)
+		}
+	}
+	wild := (key.wildcard || e.AddWildcard) && !e.RemoveWildcard
+	done.Wildcard = wild && !key.wildcard
+	key.wildcard = wild
+	if old != nil && key == old.key {
+		return done
+	}
+
+	next := t.subs[key]
+	switch {
+	case next != nil:
+	case old != nil && old.count == 1:
+		t.reshapeLocked(old, key, done)
+		return done
+	default:
+		next = t.newSubscriptionLocked(key, has, done)
+	}
+	if old != nil {
+		old.unlink(w)
+	}
+	next.link(w)
+	if old != nil {
+		t.dropIfUnusedLocked(old)
+	}
+	return done
+}
+
+// reshapeLocked changes s in place: its only client changed its mind. Copying
+// a large set for each name that a client adds would be quadratic.
+// It must be called with t.mu held.
+func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
+	delete(t.subs, s.key)
+	wasWild := s.key.wildcard
+	for _, n := range done.Removed {
+		delete(s.names, n)
+		t.forgetLocked(s, n)
+	}
+	for _, n := range done.Added {
+		s.names[n] = struct{}{}
+		t.wantLocked(s, n)
+	}
+	if key.wildcard && !wasWild {
+		t.wantWildcardLocked(s)
+	} else if !key.wildcard && wasWild {
+		t.forgetWildcardLocked(s)
+	}
+	s.key, s.id, s.gen = key, t.nextID(), t.gen
+	if wasWild || key.wildcard || len(t.aliases) > 0 {
+		t.recountLocked(s)
+	} else {
+		t.adjustLocked(s, done)
+	}
+	t.subs[key] = s
+}
+
+// adjustLocked is recountLocked for a few changed names. It must be called
+// with t.mu held, on a table without aliases.
+func (t *Table) adjustLocked(s *Subscription, done Edited) {
+	for _, n := range done.Removed {
+		if e := t.entries[n]; e != nil && e.res != nil {
+			s.live--
+			s.digest = s.digest.Sub(e.res.Member())
+		}
+	}
+	for _, n := range done.Added {
+		if e := t.entries[n]; e != nil && e.res != nil {
+			s.live++
+			s.digest = s.digest.Add(e.res.Member())
+		}
+	}
+}
+
+// newSubscriptionLocked must be called with t.mu held.
+func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done Edited) *Subscription {
+	s := &Subscription{table: t, key: key, id: t.nextID(), gen: t.gen, names: maps.Clone(base)}
+	if s.names == nil {
+		s.names = make(map[string]struct{}, len(done.Added))
+	}
+	for _, n := range done.Removed {
+		delete(s.names, n)
+	}
+	for _, n := range done.Added {
+		s.names[n] = struct{}{}
+	}
+	for n := range s.names {
+		t.wantLocked(s, n)
+	}
+	if key.wildcard {
+		t.wantWildcardLocked(s)
+	}
+	t.recountLocked(s)
+	t.subs[key] = s
+	return s
+}
+
+// dropIfUnusedLocked must be called with t.mu held.
+func (t *Table) dropIfUnusedLocked(s *Subscription) {
+	if s.count > 0 {
+		return
+	}
+	delete(t.subs, s.key)
+	delete(t.waiting, s)
+	for n := range s.names {
+		t.forgetLocked(s, n)
+	}
+	if s.key.wildcard {
+		t.forgetWildcardLocked(s)
+	}
+}

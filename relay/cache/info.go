@@ -1,0 +1,77 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// GroupInfo describes one key.
+type GroupInfo struct {
+	Key       string      `json:"key"`
+	Clients   int         `json:"clients"`
+	Idle      bool        `json:"idle"`
+	Connected bool        `json:"connected"`
+	Since     time.Time   `json:"since,omitzero"`
+	Error     string      `json:"error,omitempty"`
+	Bytes     int64       `json:"bytes"`
+	Tables    []TableInfo `json:"tables"`
+}
+
+// TableInfo describes one type of a key.
+type TableInfo struct {
+	TypeURL       string `json:"type_url"`
+	Version       string `json:"version"`
+	Generation    uint64 `json:"generation"`
+	Resources     int    `json:"resources"`
+	Tombstones    int    `json:"tombstones"`
+	Bytes         int64  `json:"bytes"`
+	Subscriptions int    `json:"subscriptions"`
+	Watchers      int    `json:"watchers"`
+	Wildcard      bool   `json:"wildcard"`
+	Names         int    `json:"names"`
+	Updates       uint64 `json:"updates"`
+	Changes       uint64 `json:"changes"`
+	Ignored       uint64 `json:"ignored"`
+}
+
+// Snapshot describes all keys, sorted.
+func (c *Cache) Snapshot() []GroupInfo {
+	groups := c.Groups()
+	out := make([]GroupInfo, 0, len(groups))
+	for _, g := range groups {
+		up := g.Upstream()
+		i := GroupInfo{Key: string(g.Key), Connected: up.Connected, Since: up.Since}
+		c.mu.Lock()
+		i.Clients, i.Idle = g.clients, g.feed == nil
+		c.mu.Unlock()
+		if up.Err != nil {
+			i.Error = up.Err.Error()
+		}
+		for _, t := range g.Tables() {
+			ti := t.info()
+			i.Bytes += ti.Bytes
+			i.Tables = append(i.Tables, ti)
+		}
+		out = append(out, i)
+	}
+	slices.SortFunc(out, func(a, b GroupInfo) int { return strings.Compare(a.Key, b.Key) })
+	return out
+}
+
+func (t *Table) info() TableInfo {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	i := TableInfo{
+		TypeURL: t.Type.URL, Version: t.version, Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
+		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
+		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
+	}
+	if i.Version == "" {
+		i.Version = t.digest.Hex()
+	}
+	for _, s := range t.subs {
+		i.Watchers += s.count
+	}
+	return i
+}

@@ -1,0 +1,78 @@
+package cache
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestSnapshot: what an operator is shown of a key.
+func TestSnapshot(t *testing.T) {
+	w := start(t, Config{})
+	w.client(clusters, true)
+	w.client(clusters, true)
+	w.client(clusters, false, "a", "z")
+	w.client(endpoints, false, "e")
+	w.feed.Up()
+	w.apply(clusters, res("a", "1"), res("b", "1"))
+	w.remove(clusters, "b")
+	w.apply(endpoints, res("other", "1"))
+	all := w.cache.Snapshot()
+	if len(all) != 1 || len(all[0].Tables) != 2 {
+		t.Fatalf("%+v", all)
+	}
+	g, c := all[0], all[0].Tables[0]
+	if g.Key != "key" || g.Clients != 1 || !g.Connected || g.Idle || g.Error != "" || g.Bytes != g.Tables[0].Bytes+g.Tables[1].Bytes {
+		t.Errorf("%+v", g)
+	}
+	if c.TypeURL != clusters.URL || c.Version == "" || c.Generation != 2 || c.Resources != 1 || c.Tombstones != 1 || c.Bytes == 0 ||
+		c.Subscriptions != 2 || c.Watchers != 3 || !c.Wildcard || c.Names != 2 || c.Updates != 2 || c.Changes != 3 {
+		t.Errorf("%+v", c)
+	}
+	if e := g.Tables[1]; e.Ignored != 1 || e.Generation != 0 {
+		t.Errorf("%+v", e)
+	}
+	if table := w.group.Table(clusters); !table.Reaches(2) || table.Reaches(3) {
+		t.Error("Reaches")
+	}
+}
+
+// TestCheckFindsDamage: a check that finds nothing in a broken table is none.
+func TestCheckFindsDamage(t *testing.T) {
+	for want, damage := range map[string]func(*Table, *client){
+		"resources and":              func(t *Table, _ *client) { t.live++ },
+		"digest":                     func(t *Table, _ *client) { t.digest[0]++ },
+		"bytes":                      func(t *Table, _ *client) { t.bytes++ },
+		"beyond":                     func(*Table, *client) {},
+		"out of place":               func(t *Table, _ *client) { t.changes.newest.gen = 0; t.entries["a"].gen = 0; t.changes.oldest.gen = 1 },
+		"alias":                      func(t *Table, _ *client) { clear(t.aliases) },
+		"not wanted":                 func(t *Table, _ *client) { delete(t.wants, "a") },
+		"nobody will ask":            func(t *Table, _ *client) { clear(t.dirty) },
+		"another content":            func(_ *Table, c *client) { c.w.sub.names["x"] = struct{}{} },
+		"counts 2":                   func(_ *Table, c *client) { c.w.sub.count++ },
+		"but counts 7":               func(_ *Table, c *client) { c.w.sub.live = 7 },
+		"waits":                      func(t *Table, _ *client) { t.waiting[&Subscription{}] = struct{}{} },
+		"answered 9":                 func(t *Table, _ *client) { t.answered = 9 },
+		"a subscription to it is at": func(_ *Table, c *client) { c.w.sub.gen = 0 },
+		"the wildcard is wanted":     func(t *Table, _ *client) { t.askedAll = true },
+		"list of tombstones":         func(t *Table, _ *client) { t.graves.oldest.res = t.entries["a"].res },
+		"the index denies":           func(t *Table, c *client) { t.wild.subs = map[*Subscription]struct{}{c.w.sub: {}} },
+	} {
+		if want == "beyond" {
+			damage, want = func(t *Table, _ *client) { t.entries["a"].gen = 99 }, "changed at generation 99"
+		}
+		t.Run(want, func(t *testing.T) {
+			w := newWorld(t, Config{})
+			defer w.cache.Close()
+			c := w.client(clusters, false, "a", "z")
+			w.apply(clusters, aliased("a", "1", "alias"))
+			w.remove(clusters, "z")
+			if wrong := w.cache.Check(); len(wrong) > 0 {
+				t.Fatal(wrong)
+			}
+			damage(c.table, c)
+			if wrong := w.cache.Check(); !strings.Contains(strings.Join(wrong, "\n"), want) {
+				t.Fatalf("%q does not say %q", wrong, want)
+			}
+		})
+	}
+}

@@ -1,0 +1,307 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// These tests run in virtual time.
+
+func inTime(t *testing.T, cfg Config, f func(*testing.T, *world)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, cfg)
+		defer w.close()
+		f(t, w)
+	})
+}
+
+// pass lets d go by, and everything happen that is then due.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
+
+// TestNamesLinger: K10: a name that nobody wants stays subscribed for the
+// linger time; who returns within it finds it without asking.
+func TestNamesLinger(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true, "a")
+		expectDemand(t, w, true, "+a", "+*")
+		w.apply(clusters, res("a", "1"), res("b", "1"))
+		c.table.Leave(&c.w)
+		pass(30 * time.Second)
+		expectDemand(t, w, false)
+		back := w.client(clusters, false, "a")
+		expect(t, back.ask(t, Query{}), "a")
+		pass(2 * time.Minute)
+		expectDemand(t, w, false, "-*") // nobody came back for it
+		if h := w.feed.Held(clusters); len(h) != 1 {
+			t.Fatalf("held %v", h)
+		}
+		back.table.Replace(&back.w, false, nil)
+		pass(2 * time.Minute)
+		if !news(w.feed) {
+			t.Fatal("the feed was not told")
+		}
+		expectDemand(t, w, false, "-a")
+		if h := w.feed.Held(clusters); len(h) != 0 {
+			t.Fatalf("held %v", h)
+		}
+	})
+}
+
+// TestNoLinger: a negative linger time means not at all.
+func TestNoLinger(t *testing.T) {
+	inTime(t, Config{Linger: -1}, func(t *testing.T, w *world) {
+		c := w.client(clusters, false, "a")
+		expectDemand(t, w, true, "+a")
+		c.table.Leave(&c.w)
+		synctest.Wait()
+		expectDemand(t, w, false, "-a")
+		ended := w.feed.ctx
+		w.cache.Leave(w.group)
+		synctest.Wait()
+		if ended.Err() == nil {
+			t.Fatal("the feed goes on")
+		}
+		w.join()
+	})
+}
+
+// TestKeysLinger: K10: a key's feed ends when there was no client for the
+// linger time, and not before; the state stays, and serves who returns.
+func TestKeysLinger(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: -1}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true, "a")
+		w.apply(clusters, res("a", "1"))
+		first := w.feed
+		w.cache.Leave(w.group)
+		pass(59 * time.Second)
+		g := w.cache.Join("key", nil)
+		if g != w.group || first.ctx.Err() != nil || g.Node.GetId() != "node" {
+			t.Fatal("another group, or another feed")
+		}
+		pass(time.Hour)
+		if first.ctx.Err() != nil {
+			t.Fatal("the feed ended under a client")
+		}
+		c.table.Leave(&c.w)
+		w.cache.Leave(w.group)
+		pass(time.Minute)
+		if cause := context.Cause(first.ctx); !errors.Is(cause, errIdle) {
+			t.Fatalf("the feed goes on, or ended with %v", cause)
+		}
+		if s := w.cache.Snapshot(); len(s) != 1 || !s[0].Idle || s[0].Connected || s[0].Error == "" {
+			t.Fatalf("%+v", s)
+		}
+		pass(24 * time.Hour)
+		w.join()
+		if w.feed == first || w.group != g {
+			t.Fatal("the old feed, or another group")
+		}
+		if s := w.cache.Snapshot(); s[0].Idle || s[0].Error != "" || s[0].Clients != 1 {
+			t.Fatalf("%+v", s)
+		}
+		expectDemand(t, w, true, "+a", "+*") // what it wanted, for the linger time
+		expect(t, w.client(clusters, true).ask(t, Query{}), "a")
+		pass(2 * time.Minute)
+		expectDemand(t, w, false, "-a")
+	})
+}
+
+// TestOldFeedChangesNothing: whoever lost a key has no say in it any more.
+func TestOldFeedChangesNothing(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		old := w.feed
+		old.Up()
+		w.apply(clusters, res("a", "1"))
+		w.cache.Leave(w.group)
+		pass(time.Hour)
+		w.join()
+		w.feed.Up()
+		expectDemand(t, w, true, "+*")
+		c.table.Edit(&c.w, Edit{Add: []string{"z"}})
+		before := c.table.gen
+		n := old.Apply(Update{Type: clusters, Full: true}) + old.Absent(clusters, []string{"z"})
+		old.Down(errors.New("late"))
+		if got := old.TakeDemand(true, true); n != 0 || len(got) > 0 || c.table.gen != before || !w.group.Upstream().Connected {
+			t.Fatalf("%d changes, %+v, %+v", n, got, w.group.Upstream())
+		}
+		expectDemand(t, w, false, "+z")
+	})
+}
+
+// TestHoldOnResume: a key that was idle asks its origin before it serves what
+// may be old, but not for long, and not if there is no hope.
+func TestHoldOnResume(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"the origin answers":   func(w *world) { w.apply(clusters, res("a", "2")) },
+		"it is out of reach":   func(w *world) { w.feed.Down(errors.New("refused")) },
+		"the hold time passes": func(*world) { pass(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				w.apply(clusters, res("a", "1"))
+				w.cache.Leave(w.group)
+				pass(time.Hour)
+				w.join()
+				if h := c.head(); !h.Held || h.Hopeless {
+					t.Fatalf("%+v", h)
+				}
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Partial: true})
+				pass(time.Second / 2)
+				if !c.head().Held {
+					t.Fatal("not held any more")
+				}
+				w.nap()
+				end(w)
+				if c.head().Held || !w.woke()[c.w.sub] {
+					t.Fatalf("%+v, woken %v", c.head(), w.woke())
+				}
+				expect(t, c.ask(t, Query{}), "a")
+			})
+		})
+	}
+}
+
+// TestHopeless: K13: as long as the first attempt is under way there is hope.
+func TestHopeless(t *testing.T) {
+	inTime(t, Config{}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		if c.head().Hopeless {
+			t.Fatal("hopeless before the first attempt")
+		}
+		w.nap()
+		w.feed.Down(errors.New("refused"))
+		if !c.head().Hopeless || !w.woke()[c.w.sub] {
+			t.Fatal("hope, or nobody was told")
+		}
+		since := w.group.Upstream().Since
+		pass(time.Second)
+		w.feed.Down(errors.New("refused again"))
+		if up := w.group.Upstream(); up.Since != since || up.Err.Error() != "refused again" {
+			t.Fatalf("%+v", up)
+		}
+		w.feed.Up()
+		if c.head().Hopeless || w.group.Upstream().Since == since {
+			t.Fatal("no hope, though connected")
+		}
+	})
+}
+
+// TestIdleKeysAreBounded: idle keys are kept as far as their bytes have room,
+// the longest idle go first, and keys with clients stay whatever they hold.
+func TestIdleKeysAreBounded(t *testing.T) {
+	inTime(t, Config{Linger: time.Second, IdleBytes: 110 << 10}, func(t *testing.T, w *world) {
+		large := make([]byte, 30<<10)
+		fill := func(g *Group) {
+			c := &client{table: g.Table(clusters), at: Start}
+			c.table.Replace(&c.w, true, nil)
+			g.feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("a", string(large))}})
+			c.table.Leave(&c.w)
+		}
+		fill(w.group)
+		for i := range 10 {
+			g := w.cache.Join(aggregation.Key(fmt.Sprint(i)), &corev3.Node{})
+			<-w.feeds
+			fill(g)
+			w.cache.Leave(g)
+			pass(time.Minute)
+		}
+		keys := make(map[aggregation.Key]bool)
+		for _, g := range w.cache.Groups() {
+			keys[g.Key] = true
+		}
+		if len(keys) != 4 || !keys["key"] || !keys["9"] || !keys["8"] || !keys["7"] {
+			t.Fatalf("kept %v", keys)
+		}
+		if w.cache.idleBytes > 110<<10 || len(w.cache.sizes) != 3 {
+			t.Fatalf("%d bytes in %d keys", w.cache.idleBytes, len(w.cache.sizes))
+		}
+		// Coming back takes it out of the bound, and a new one takes its place.
+		g := w.cache.Join("7", nil)
+		<-w.feeds
+		if w.cache.idleBytes > 70<<10 || len(w.cache.sizes) != 2 {
+			t.Fatalf("%d bytes in %d keys", w.cache.idleBytes, len(w.cache.sizes))
+		}
+		w.cache.Leave(g)
+		pass(time.Minute)
+		if g2 := w.cache.Join("0", nil); g2.feed == nil || len(g2.Tables()) > 0 {
+			t.Fatal("a dropped key still has its state")
+		}
+		<-w.feeds
+	})
+}
+
+// TestEmptyKeysCount: keys without content are not for nothing: many of them
+// are bounded, too.
+func TestEmptyKeysCount(t *testing.T) {
+	inTime(t, Config{Linger: time.Second, IdleBytes: 100 << 10}, func(t *testing.T, w *world) {
+		for i := range 1000 {
+			g := w.cache.Join(aggregation.Key(fmt.Sprint(i)), nil)
+			<-w.feeds
+			w.cache.Leave(g)
+		}
+		pass(time.Minute)
+		if n := len(w.cache.Groups()); n > 101 {
+			t.Fatalf("%d keys are kept", n)
+		}
+	})
+}
+
+// TestNoIdleKeys: a negative bound means that idle keys are dropped at once.
+func TestNoIdleKeys(t *testing.T) {
+	inTime(t, Config{Linger: time.Second, IdleBytes: -1}, func(t *testing.T, w *world) {
+		w.cache.Leave(w.group)
+		pass(time.Minute)
+		if n := len(w.cache.Groups()); n != 0 {
+			t.Fatalf("%d keys are kept", n)
+		}
+		w.join()
+	})
+}
+
+// TestClose: feeds end with the cause, and the state stays readable.
+func TestClose(t *testing.T) {
+	inTime(t, Config{}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.apply(clusters, res("a", "1"))
+		w.cache.Close()
+		if cause := context.Cause(w.feed.ctx); !errors.Is(cause, ErrClosed) {
+			t.Fatalf("%v", cause)
+		}
+		expect(t, c.ask(t, Query{}), "a")
+		if n := w.apply(clusters, res("a", "2")); n != 0 {
+			t.Fatalf("%d changes", n)
+		}
+		w.cache.Leave(w.group)
+		if g := w.cache.Join("other", nil); g.feed != nil {
+			t.Fatal("a feed after the end")
+		}
+		pass(time.Hour)
+	})
+}
+
+// TestConfig: what is required, and what the zero value means.
+func TestConfig(t *testing.T) {
+	if _, err := New(Config{}); err == nil {
+		t.Error("a cache without Run and Wake")
+	}
+	cfg := Config{Run: func(context.Context, *Feed) {}, Wake: func([]*Subscription) {}, Linger: -5}
+	if err := cfg.setDefaults(); err != nil || cfg.Linger != 0 || cfg.Hold != time.Second || cfg.IdleBytes != 256<<20 || cfg.Tombstones != 1024 {
+		t.Errorf("%+v, %v", cfg, err)
+	}
+}

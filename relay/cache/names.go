@@ -1,0 +1,76 @@
+package cache
+
+import (
+	"slices"
+
+	"xdsrelay/relay/resource"
+)
+
+// Names is an immutable set of names to be told whatever the position. Digest
+// tells sets apart.
+type Names struct {
+	List   []string
+	Digest resource.Digest
+}
+
+// NewNames returns the set of names; the slice must not be changed afterwards.
+// An empty set is nil.
+func NewNames(names []string) *Names {
+	if len(names) == 0 {
+		return nil
+	}
+	slices.Sort(names)
+	n := &Names{List: slices.Compact(names)}
+	n.Digest = resource.NamesDigest(n.List)
+	return n
+}
+
+// With returns the union of n and o; either may be nil.
+func (n *Names) With(o *Names) *Names {
+	switch {
+	case n == nil || n == o:
+		return o
+	case o == nil || o.Digest == n.Digest:
+		return n
+	}
+	// Mostly o is short: merging leaves out the sorting.
+	list, rest := make([]string, 0, len(n.List)+len(o.List)), n.List
+	for _, name := range o.List {
+		at, dup := slices.BinarySearch(rest, name)
+		list = append(list, rest[:at]...)
+		if rest = rest[at:]; !dup {
+			list = append(list, name)
+		}
+	}
+	list = append(list, rest...)
+	return &Names{List: list, Digest: resource.NamesDigest(list)}
+}
+
+// Len is the number of names.
+func (n *Names) Len() int { return len(n.list()) }
+
+// Without returns n without names; nil if nothing is left.
+func (n *Names) Without(names []string) *Names {
+	if n == nil || len(names) == 0 {
+		return n
+	}
+	drop := make(map[string]struct{}, len(names))
+	for _, name := range names {
+		drop[name] = struct{}{}
+	}
+	kept := slices.DeleteFunc(slices.Clone(n.List), func(name string) bool {
+		_, ok := drop[name]
+		return ok
+	})
+	if len(kept) == len(n.List) {
+		return n
+	}
+	return NewNames(kept)
+}
+
+func (n *Names) list() []string {
+	if n == nil {
+		return nil
+	}
+	return n.List
+}

@@ -1,0 +1,149 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+
+	"xdsrelay/relay/resource"
+)
+
+// picker collects the Changes of one subscription. The table's mu must be held,
+// at least for reading.
+type picker struct {
+	table *Table
+	sub   *Subscription
+	query Query
+	out   *Changes
+	// leftover is the digest of resources that are gone but still shown.
+	leftover resource.Digest
+}
+
+// pickSince walks the table from the newest change back to the position, or
+// the names of the subscription where these are fewer.
+func (p *picker) pickSince() {
+	oldest := min(p.query.Since.Gen, p.query.Since.Removed)
+	if p.query.KeepRemoved {
+		oldest = p.query.Since.Gen
+	}
+	steps := 0
+	for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
+		if steps++; steps > len(p.sub.names)+8 && !p.sub.key.wildcard {
+			p.out.Resources, p.out.Removed = nil, nil
+			p.table.eachNamedLocked(p.sub.names, p.pick)
+			sortByName(p.out.Resources)
+			return
+		}
+		p.pick(e)
+	}
+	slices.Reverse(p.out.Resources)
+}
+
+// pick adds e if the subscription covers it and it changed since the position.
+func (p *picker) pick(e *entry) {
+	since := p.query.Since
+	sees := p.sub.seesLocked(e)
+	switch {
+	case sees && e.res != nil:
+		if e.gen > since.Gen {
+			p.out.Resources = append(p.out.Resources, e.res)
+		}
+	case p.query.KeepRemoved, !sees && !p.sub.sawLocked(e):
+	case e.gen > since.Removed, since.Gen == 0 && p.table.missesLocked(p.sub, e): // B34
+		p.out.Removed = append(p.out.Removed, e.name)
+	}
+}
+
+// pickForced adds the names to refresh and the forced ones: what they are, or
+// that they are not. A name of which nothing is known yet is left out; it will
+// come as a change (K13).
+func (p *picker) pickForced() {
+	have := make(map[string]struct{}, len(p.out.Resources)+len(p.out.Removed)) // B29
+	for _, r := range p.out.Resources {
+		have[r.Name] = struct{}{}
+	}
+	for _, n := range p.out.Removed {
+		have[n] = struct{}{}
+	}
+	for _, name := range p.query.Refresh.list() {
+		p.tell(name, have)
+	}
+	var withheld []string
+	for _, name := range p.query.Force.list() {
+		if p.tell(name, have) || !p.gone(name) {
+			continue
+		}
+		if _, dup := have[name]; dup {
+			continue
+		}
+		have[name] = struct{}{}
+		if p.query.KeepRemoved {
+			withheld = append(withheld, name)
+		} else {
+			p.out.Removed = append(p.out.Removed, name)
+		}
+	}
+	p.out.Withheld = NewNames(withheld)
+}
+
+// tell adds the resources that name stands for, as far as the subscription
+// covers them and they are not there yet. It reports whether there are any.
+func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
+	p.table.eachOfLocked(name, func(e *entry) {
+		if e.res == nil || !e.goesBy(name) || !p.sub.seesLocked(e) {
+			return
+		}
+		exists = true
+		if _, dup := have[e.name]; !dup {
+			have[e.name] = struct{}{}
+			p.out.Resources = append(p.out.Resources, e.res)
+		}
+	})
+	return exists
+}
+
+// gone reports whether it is known that name does not exist, or that the
+// subscription does not cover it.
+func (p *picker) gone(name string) bool {
+	t, s := p.table, p.sub
+	if t.entries[name] != nil {
+		return true // a tombstone, or not covered: see tell
+	}
+	_, named := s.names[name]
+	switch {
+	case named: // D11: a name belongs to the wildcard set, if it exists at all
+		return s.key.wildcard && t.wildKnownLocked() && t.wants[name].seq <= t.answered
+	case s.key.wildcard:
+		return t.wildKnownLocked()
+	}
+	return true
+}
+
+// pickWhole replaces what was picked by everything that the subscription sees.
+func (p *picker) pickWhole() {
+	p.out.Resources = p.out.Resources[:0]
+	if p.sub.key.wildcard {
+		for e := p.table.changes.oldest; e != nil; e = e.changes.prev {
+			p.pickState(e)
+		}
+		return
+	}
+	p.table.eachNamedLocked(p.sub.names, p.pickState)
+	sortByName(p.out.Resources)
+}
+
+// pickState adds what e is now, or was before a removal that is held back.
+func (p *picker) pickState(e *entry) {
+	switch {
+	case e.res != nil:
+		if p.sub.seesLocked(e) {
+			p.out.Resources = append(p.out.Resources, e.res)
+		}
+	case p.query.KeepRemoved && e.last != nil && e.gen > p.query.Since.Removed:
+		p.out.Resources = append(p.out.Resources, e.last)
+		p.leftover = p.leftover.Add(e.last.Member())
+	}
+}
+
+func sortByName(rs []*resource.Resource) {
+	slices.SortFunc(rs, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
+}

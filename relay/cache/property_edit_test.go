@@ -1,0 +1,128 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/resource"
+)
+
+func (m *machine) replace(t *rapid.T) {
+	c := m.pick(t)
+	names, wild := genNames.Draw(t, "names"), rapid.Bool().Draw(t, "wildcard")
+	next := sub{wild: wild, names: make(map[string]bool)}
+	for _, n := range names {
+		next.names[n] = true
+	}
+	m.edited(t, c, next, nil, m.table.Replace(&c.w, wild, names))
+}
+
+func (m *machine) edit(t *rapid.T) {
+	c := m.pick(t)
+	e := Edit{
+		Add: genNames.Draw(t, "add"), Remove: genNames.Draw(t, "remove"),
+		AddWildcard: rapid.Bool().Draw(t, "join"), RemoveWildcard: rapid.Bool().Draw(t, "leave"),
+	}
+	next := sub{wild: (c.sub.wild || e.AddWildcard) && !e.RemoveWildcard, names: make(map[string]bool)} // B23
+	maps.Copy(next.names, c.sub.names)
+	for _, n := range e.Add {
+		next.names[n] = true
+	}
+	for _, n := range e.Remove {
+		delete(next.names, n)
+	}
+	again := slices.DeleteFunc(slices.Clone(e.Add), func(n string) bool { return slices.Contains(e.Remove, n) })
+	m.edited(t, c, next, again, m.table.Edit(&c.w, e))
+}
+
+// edited does what a stream does after an edit, and checks what it was told.
+func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edited) {
+	var added, removed []string
+	for n := range next.names {
+		if !c.sub.names[n] {
+			added = append(added, n)
+		}
+	}
+	for n := range c.sub.names {
+		if !next.names[n] {
+			removed = append(removed, n)
+		}
+	}
+	equal(t, "added", slices.Sorted(slices.Values(ed.Added)), slices.Sorted(slices.Values(added)))
+	equal(t, "removed", slices.Sorted(slices.Values(ed.Removed)), slices.Sorted(slices.Values(removed)))
+	equal(t, "wildcard", ed.Wildcard, next.wild && !c.sub.wild)
+	left := len(removed) > 0 || c.sub.wild && !next.wild
+
+	c.sub = next
+	m.model.want(&next)
+	if !m.aliases { // a name that is left may still be covered by an alias
+		c.tell = c.tell.Without(removed)
+	}
+	if ed.Wildcard {
+		c.owed = c.sotw
+		if c.at.Gen = 0; !m.aliases && rapid.Bool().Draw(t, "start") {
+			c.at = Start
+		}
+	}
+	if c.at.Gen > 0 {
+		c.tell = c.tell.With(NewNames(added)).With(NewNames(again)) // B18, B35
+	}
+	if next.wild && !c.sotw {
+		c.tell = c.tell.With(NewNames(removed)) // B36
+	}
+	maps.DeleteFunc(c.held, func(n string, r *resource.Resource) bool {
+		// What it knew by a name or wildcard that it leaves is no longer its own.
+		return !next.names[n] && (!next.covers(r) || left && m.model.view(&next)[n] == nil && !next.wild)
+	})
+	maps.DeleteFunc(c.ghosts, func(n string, _ bool) bool { return c.held[n] == nil })
+}
+
+// reconnect: B37: a delta client comes back with what it holds, or with
+// something else; others start anew.
+func (m *machine) reconnect(t *rapid.T) {
+	c := m.pick(t)
+	m.table.Leave(&c.w)
+	c.w, c.at, c.tell, c.claims, c.kept = Watcher{}, Start, nil, nil, false
+	c.ghosts = make(map[string]bool)
+	if c.sub.names != nil {
+		m.table.Replace(&c.w, c.sub.wild, sortedKeys(c.sub.names))
+		m.model.want(&c.sub)
+	}
+	if c.sotw || rapid.Bool().Draw(t, "forgot") {
+		c.held = make(map[string]*resource.Resource)
+		return
+	}
+	if c.sub.names == nil {
+		return
+	}
+	for _, n := range genNames.Draw(t, "other") {
+		r := versioned(n, "old", "old")
+		if c.sub.covers(r) || rapid.Bool().Draw(t, "uncovered") {
+			c.held[n] = r
+		}
+	}
+	// A claim is about a resource's own name: what is also an alias of others
+	// is left out.
+	maps.DeleteFunc(c.held, func(n string, _ *resource.Resource) bool { return m.aliases && (n == "a" || n == "b") })
+	var claims []resource.Held
+	for n, r := range c.held {
+		claims = append(claims, resource.Held{Name: n, Version: r.Version})
+		if r2 := m.model.live[n]; r2 != nil && r2.Version == r.Version {
+			c.held[n] = r2 // a client cannot tell them apart
+		}
+	}
+	c.tell, c.at, c.claims = m.table.Reconcile(&c.w, claims)
+	for _, rest := range c.claims {
+		if m.model.live[rest.Name] != nil || m.model.absent[rest.Name] {
+			t.Fatalf("%q is known, but its claim was not judged", rest.Name)
+		}
+		c.ghosts[rest.Name] = true
+	}
+	for n, r := range c.held {
+		if m.model.live[n] == r && c.sub.covers(r) && slices.Contains(c.tell.list(), n) {
+			t.Fatalf("%q is current, but will be sent again", n)
+		}
+	}
+}

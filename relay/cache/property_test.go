@@ -1,0 +1,275 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/resource"
+)
+
+// TestTableAgainstModel: random updates, subscriptions and readers. What a
+// client holds that follows the changes from its own position is what the
+// model says that its subscription sees, at every step.
+func TestTableAgainstModel(t *testing.T) {
+	for name, aliases := range map[string]bool{"names": false, "aliases": true} { // B38
+		t.Run(name, func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) {
+				m := newMachine(t, aliases)
+				defer m.cache.Close()
+				t.Repeat(map[string]func(*rapid.T){
+					"apply": m.apply, "absent": m.silence, "take": m.take, "expire": m.expire,
+					"replace": m.replace, "edit": m.edit, "follow": m.follow, "reconnect": m.reconnect,
+					"": m.check,
+				})
+				for _, c := range m.clients { // and at the end everybody holds everything
+					m.read(t, c, Query{})
+				}
+			})
+		})
+	}
+}
+
+type machine struct {
+	*world
+	model   *model
+	table   *Table
+	aliases bool
+	clients []*reader
+	content map[uint64]string // of the subscriptions by their ids
+}
+
+func newMachine(t *rapid.T, aliases bool) *machine {
+	m := &machine{
+		world: newWorld(t, Config{Linger: time.Hour, Tombstones: 2}),
+		model: newModel(), aliases: aliases, content: make(map[uint64]string),
+	}
+	m.table = m.group.Table(clusters)
+	for range 4 {
+		c := &reader{sotw: !aliases && len(m.clients)%2 == 1, held: make(map[string]*resource.Resource), ghosts: make(map[string]bool)}
+		c.table, c.at = m.table, Start
+		m.clients = append(m.clients, c)
+	}
+	return m
+}
+
+var genNames = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "d", "e", "f"}), 0, 4)
+
+func (m *machine) pick(t *rapid.T) *reader { return rapid.SampledFrom(m.clients).Draw(t, "client") }
+
+// update draws what an origin may say.
+func (m *machine) update(t *rapid.T) Update {
+	u := Update{
+		Type: clusters, Source: "origin",
+		Full: rapid.Bool().Draw(t, "full"), Partial: rapid.Bool().Draw(t, "partial"),
+		Version: rapid.SampledFrom([]string{"", "v1", "v2", "v3"}).Draw(t, "version"),
+	}
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(genNames.Draw(t, "names")))) {
+		r := resource.Resource{Name: n, Version: rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "resource version")}
+		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 0: // C11
+		case 1: // F6
+			r.TTL = time.Minute
+		default:
+			r.Body = []byte(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "content"))
+			if m.aliases {
+				r.Aliases = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "p", "q"}), 0, 2).Draw(t, "aliases")
+				for _, a := range r.Aliases {
+					r.Extra = append(r.Extra, a+";"...)
+				}
+			}
+		}
+		u.Resources = append(u.Resources, resource.New(r))
+	}
+	if u.Full {
+		u.Keep = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 1).Draw(t, "keep")
+		return u
+	}
+	for _, n := range genNames.Draw(t, "removed") {
+		if !slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Name == n }) { // B29
+			u.Removed = append(u.Removed, n)
+		}
+	}
+	return u
+}
+
+func (m *machine) apply(t *rapid.T) {
+	u := m.update(t)
+	m.observe(t, u, func() int { return m.feed.Apply(u) })
+}
+
+func (m *machine) silence(t *rapid.T) {
+	names := genNames.Draw(t, "names")
+	u := Update{Type: clusters, Partial: true}
+	for _, n := range names {
+		if m.model.wants[n] != nil && m.model.unknown(n) {
+			u.Removed = append(u.Removed, n)
+		}
+	}
+	equal(t, "missing", m.feed.Missing(clusters, names), u.Removed)
+	m.observe(t, u, func() int { return m.feed.Absent(clusters, names) })
+}
+
+// observe applies an update here and there, and looks who is woken by it: all
+// who see a difference, and nobody else.
+func (m *machine) observe(t *rapid.T, u Update, apply func() int) {
+	type state struct {
+		view    map[string]*resource.Resource
+		missing map[string]bool
+		known   bool
+	}
+	states := func() (out []state) {
+		for _, c := range m.clients {
+			s := state{known: true}
+			if c.w.sub != nil {
+				s = state{m.model.view(&c.sub), m.model.missing(&c.sub), m.model.known(&c.sub)}
+			}
+			out = append(out, s)
+		}
+		return out
+	}
+	before := states()
+	m.nap()
+	gen, floor := m.table.gen, m.table.floor
+	n := apply()
+	if want := m.model.apply(u); n != want && m.table.floor == floor { // else some names became unknown on the way
+		t.Fatalf("%d changes, expected %d", n, want)
+	}
+	if moved := m.table.gen - gen; moved != min(uint64(n), 1) { // D13
+		t.Fatalf("the table went %d generations ahead for one update", moved)
+	}
+	// Tombstones that nobody asks for may be dropped.
+	for n := range m.model.absent {
+		switch e := m.table.entries[n]; {
+		case m.model.wants[n] != nil:
+		case e == nil:
+			delete(m.model.absent, n)
+			delete(m.model.former, n)
+		default: // it may have been dropped and made again
+			m.model.former[n] = e.former
+		}
+	}
+	for i, after := range states() {
+		c := m.clients[i]
+		changed := !maps.Equal(before[i].view, after.view) || !maps.Equal(before[i].missing, after.missing)
+		woken := m.woke()[c.w.sub]
+		if changed && !woken {
+			t.Fatalf("client %d (%v) sees a change and was not woken", i, &c.sub)
+		}
+		if !before[i].known && after.known && !woken {
+			t.Fatalf("client %d (%v) was answered and not woken", i, &c.sub)
+		}
+		if woken && n == 0 && u.Partial {
+			t.Fatalf("client %d was woken for nothing", i)
+		}
+		if woken && !changed && !c.sub.wild && !m.aliases && !m.concerns(c, u) && u.Partial {
+			t.Fatalf("client %d (%v) was woken, though %v does not concern it", i, &c.sub, u)
+		}
+	}
+}
+
+func (m *machine) concerns(c *reader, u Update) bool {
+	return u.Full || slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return c.sub.names[r.Name] }) ||
+		slices.ContainsFunc(u.Removed, func(n string) bool { return c.sub.names[n] })
+}
+
+// take: K9: what the origin is told adds up to the union of all demand, no name
+// is told twice, and one that went and came back is told again (C9).
+func (m *machine) take(t *rapid.T) {
+	all := rapid.IntRange(0, 3).Draw(t, "all") == 0
+	if all { // a new stream
+		m.model.told, m.model.toldWild = make(map[string]bool), false
+		clear(m.model.returned)
+	}
+	for _, d := range m.feed.TakeDemand(all, true) {
+		for _, n := range d.Subscribe {
+			if m.model.told[n] && !m.model.returned[n] {
+				t.Fatalf("%q is subscribed twice", n)
+			}
+			delete(m.model.returned, n)
+			m.model.told[n] = true
+		}
+		for _, n := range d.Unsubscribe {
+			if !m.model.told[n] {
+				t.Fatalf("%q is unsubscribed, but was not subscribed", n)
+			}
+			delete(m.model.told, n)
+		}
+		if d.WildcardChanged && !d.Wildcard && !m.model.toldWild {
+			t.Fatal("the wildcard is left, but was not joined")
+		}
+		m.model.toldWild = d.Wildcard
+		equal(t, "names", d.Names, sortedKeys(m.model.wants))
+	}
+	equal(t, "names told", sortedKeys(m.model.told), sortedKeys(m.model.wants))
+	equal(t, "wildcard told", m.model.toldWild, m.model.wild != nil)
+	for n, back := range m.model.returned {
+		if back && m.model.wants[n] != nil {
+			t.Fatalf("%q came back, but was not subscribed again", n)
+		}
+	}
+	for _, w := range m.model.wants {
+		w.asked = true
+	}
+	if m.model.wild != nil {
+		m.model.wild.asked = true
+	}
+}
+
+// expire ends all linger times.
+func (m *machine) expire(*rapid.T) {
+	m.table.mu.Lock()
+	m.table.expireLocked(time.Now().Add(2 * time.Hour))
+	m.table.unlockAndSignal()
+	var subs []*sub
+	for _, c := range m.clients {
+		subs = append(subs, &c.sub)
+	}
+	m.model.expire(subs)
+	for n := range m.model.returned {
+		if m.model.wants[n] == nil {
+			delete(m.model.returned, n)
+		}
+	}
+}
+
+// check holds what must be true at any time.
+func (m *machine) check(t *rapid.T) {
+	for _, wrong := range m.cache.Check() {
+		t.Fatalf("%s", wrong)
+	}
+	ids := make(map[string]uint64)
+	for _, c := range m.clients {
+		h := c.head()
+		if c.sub.names == nil {
+			continue
+		}
+		equal(t, "size of the subscription", h.Names, len(c.sub.names))
+		equal(t, "wildcard", h.Wildcard, c.sub.wild)
+		equal(t, "known", h.Known, m.model.known(&c.sub))
+		content := c.sub.String()
+		if id, ok := ids[content]; ok && id != h.Subscription {
+			t.Fatalf("two clients want %s and do not share it", content)
+		}
+		ids[content] = h.Subscription
+		if was, ok := m.content[h.Subscription]; ok && was != content {
+			t.Fatalf("subscription %d was %s and is %s", h.Subscription, was, content)
+		}
+		m.content[h.Subscription] = content
+	}
+	held := maps.Clone(m.model.held)
+	maps.DeleteFunc(held, func(_, v string) bool { return v == "" })
+	if got := m.feed.Held(clusters); !maps.Equal(got, held) { // C8
+		t.Fatalf("held %v, expected %v", got, held)
+	}
+}
+
+func equal[T any](t rapid.TB, what string, got, want T) {
+	t.Helper()
+	if !equalValues(got, want) {
+		t.Fatalf("%s: %v, expected %v", what, got, want)
+	}
+}

@@ -1,0 +1,83 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+
+	"xdsrelay/relay/resource"
+)
+
+func claims(pairs ...string) (out []resource.Held) {
+	for i := 0; i < len(pairs); i += 2 {
+		out = append(out, resource.Held{Name: pairs[i], Version: pairs[i+1]})
+	}
+	return out
+}
+
+func (c *client) reconcile(t *testing.T, held []resource.Held) (told []string, rest []resource.Held) {
+	t.Helper()
+	tell, at, rest := c.table.Reconcile(&c.w, held)
+	c.at = at
+	return said(c.ask(t, Query{Force: tell})), rest
+}
+
+// TestReconnect: B37: what is current is not sent again, what is not is sent,
+// what is gone or not covered is removed; B34 for what never was.
+func TestReconnect(t *testing.T) {
+	w := start(t, Config{})
+	c, all := w.client(clusters, false, "a", "b", "gone", "fresh", "absent"), w.client(clusters, true)
+	w.feed.TakeDemand(true, false)
+	w.apply(clusters, versioned("a", "1", "cur"), versioned("b", "1", "cur"), versioned("fresh", "1", "1"),
+		versioned("other", "1", "cur"), versioned("gone", "1", "x"))
+	w.remove(clusters, "gone", "absent")
+	held := claims("a", "cur", "b", "old", "gone", "x", "other", "cur", "elsewhere", "1")
+	told, rest := c.reconcile(t, held)
+	if want := []string{"b", "fresh", "-absent", "-elsewhere", "-gone", "-other"}; !slices.Equal(told, want) || len(rest) > 0 {
+		t.Fatalf("told %q, rest %v, expected %q", told, rest, want)
+	}
+	expect(t, c.ask(t, Query{}))
+	told, rest = all.reconcile(t, held)
+	if want := []string{"b", "fresh", "-elsewhere", "-gone"}; !slices.Equal(told, want) || len(rest) > 0 {
+		t.Fatalf("told %q, rest %v, expected %q", told, rest, want)
+	}
+}
+
+// TestReconnectBeforeTheOrigin: K13: a claim of which nothing is known is not
+// judged until the origin has answered; then what is not there is gone.
+func TestReconnectBeforeTheOrigin(t *testing.T) {
+	w := start(t, Config{})
+	c, named := w.client(clusters, true), w.client(clusters, false, "a")
+	told, rest := c.reconcile(t, claims("a", "1", "b", "1"))
+	if len(told) > 0 || len(rest) != 2 {
+		t.Fatalf("told %q, rest %v", told, rest)
+	}
+	_, namedRest := named.reconcile(t, claims("a", "1"))
+	w.feed.TakeDemand(true, false)
+	w.apply(clusters, versioned("b", "1", "1"))
+	expect(t, c.ask(t, Query{Force: c.table.Gone(&c.w, rest)}), "b", "-a")
+	if gone := named.table.Gone(&named.w, namedRest); gone != nil { // C11: silence is no deletion
+		t.Fatalf("gone %v", gone.List)
+	}
+	if tell, at, rest := c.table.Reconcile(&Watcher{}, claims("a", "1")); tell != nil || at != Start || len(rest) != 1 {
+		t.Fatalf("%v, %v, %v without a subscription", tell, at, rest)
+	}
+}
+
+// TestNameSets: sets of names to be told.
+func TestNameSets(t *testing.T) {
+	ab, ba := NewNames([]string{"a", "b", "a"}), NewNames([]string{"b", "a"})
+	c := NewNames([]string{"c"})
+	if ab.Digest != ba.Digest || ab.Digest == c.Digest || len(ab.List) != 2 || NewNames(nil) != nil {
+		t.Fatalf("%v, %v", ab, ba)
+	}
+	if ab.With(ba) != ab || ab.With(nil) != ab || (*Names)(nil).With(ab) != ab || !slices.Equal(ab.With(c).List, []string{"a", "b", "c"}) {
+		t.Fatal("union")
+	}
+	if ab.Without([]string{"x"}) != ab || !slices.Equal(ab.Without([]string{"a"}).List, []string{"b"}) ||
+		ab.Without([]string{"b", "a"}) != nil || (*Names)(nil).Without([]string{"a"}) != nil {
+		t.Fatal("difference")
+	}
+	if !slices.Equal(ab.List, []string{"a", "b"}) {
+		t.Fatal("a set was changed")
+	}
+}

@@ -1,0 +1,48 @@
+package cache
+
+// Watcher is one client's interest in one table. It belongs to the client's
+// state for the type and links it to the shared subscription, so that a change
+// finds its clients. The zero Watcher with Client set watches nothing.
+type Watcher struct {
+	// Client is what [Table.Watchers] gives back. Fixed before first use.
+	Client Client
+
+	// Guarded by the table's mu.
+	sub        *Subscription
+	prev, next *Watcher
+}
+
+// Client is the owner of a Watcher: a downstream stream.
+type Client any
+
+func (s *Subscription) link(w *Watcher) {
+	w.sub, w.prev, w.next = s, nil, s.watchers
+	if s.watchers != nil {
+		s.watchers.prev = w
+	}
+	s.watchers = w
+	s.count++
+}
+
+func (s *Subscription) unlink(w *Watcher) {
+	if w.prev != nil {
+		w.prev.next = w.next
+	} else {
+		s.watchers = w.next
+	}
+	if w.next != nil {
+		w.next.prev = w.prev
+	}
+	w.sub, w.prev, w.next = nil, nil, nil
+	s.count--
+}
+
+// Watchers appends the clients of s to buf.
+func (s *Subscription) Watchers(buf []Client) []Client {
+	s.table.mu.RLock()
+	defer s.table.mu.RUnlock()
+	for w := s.watchers; w != nil; w = w.next {
+		buf = append(buf, w.Client)
+	}
+	return buf
+}
