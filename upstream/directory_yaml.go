@@ -64,7 +64,8 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 	if body == nil {
 		return nil, errors.New("there is no document in the file")
 	}
-	return doc, doc.value(body, 0)
+	err = doc.value(body, 0)
+	return doc, err
 }
 
 // position returns where in the document a line of the JSON comes from.

@@ -56,8 +56,7 @@ func TestCompileErrors(t *testing.T) {
 			t.Errorf("%s: compiles", tc.name)
 			continue
 		}
-		var ce *CompileError
-		if !errors.As(err, &ce) {
+		if _, ok := errors.AsType[*CompileError](err); !ok {
 			t.Errorf("%s: %T is no CompileError", tc.name, err)
 		}
 		text := err.Error()

@@ -76,16 +76,16 @@ func payloadFeatures(announced []string) ([]string, error) {
 func featureSuffix(payload []string) string {
 	var b strings.Builder
 	unknown := sha256.New()
-	any := false
+	some := false
 	for _, f := range payload {
 		if short := shortFeature(f); short != "" {
 			b.WriteString("+" + short)
 			continue
 		}
-		any = true
+		some = true
 		unknown.Write(appendString(nil, f))
 	}
-	if any {
+	if some {
 		b.WriteString("+x" + hex.EncodeToString(unknown.Sum(nil)[:digestBytes]))
 	}
 	return b.String()

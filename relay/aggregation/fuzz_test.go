@@ -28,8 +28,7 @@ func FuzzCompile(f *testing.F) {
 		}
 		res, err := rs.Resolve(testNode(t), Peer{Authenticated: true, DNSNames: []string{"a.b"}})
 		if err != nil {
-			var r *Refusal
-			if !errors.As(err, &r) {
+			if _, ok := errors.AsType[*Refusal](err); !ok {
 				t.Fatalf("not a Refusal: %v", err)
 			}
 			return

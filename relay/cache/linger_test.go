@@ -196,7 +196,7 @@ func TestHopeless(t *testing.T) {
 			t.Fatalf("%+v", up)
 		}
 		w.feed.Up()
-		if c.head().Hopeless || w.group.Upstream().Since == since {
+		if c.head().Hopeless || w.group.Upstream().Since.Equal(since) {
 			t.Fatal("no hope, though connected")
 		}
 	})
@@ -208,7 +208,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 	inTime(t, Config{Linger: time.Second, IdleBytes: 110 << 10}, func(t *testing.T, w *world) {
 		large := make([]byte, 30<<10)
 		fill := func(g *Group) {
-			c := &client{table: g.Table(clusters), at: Start}
+			c := &client{table: g.Table(clusters)}
 			c.table.Replace(&c.w, true, nil)
 			g.feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("a", string(large))}})
 			c.table.Leave(&c.w)

@@ -89,7 +89,8 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	if body == nil {
 		return r, nil
 	}
-	return r, r.takeBody(t, body)
+	err = r.takeBody(t, body)
+	return r, err
 }
 
 // takeBody adds an encoded Any to a resource whose envelope was read.
@@ -197,7 +198,7 @@ func duration(b []byte) (time.Duration, error) {
 		return 0, fmt.Errorf("ttl: %w", err)
 	case s < 0 || s > maxSeconds:
 		return 0, fmt.Errorf("a ttl of %d s, expected 0 to %d", s, int64(maxSeconds))
-	case ns < 0 || ns >= int32(time.Second):
+	case ns < 0 || int64(ns) >= int64(time.Second):
 		return 0, fmt.Errorf("a ttl with %d ns, expected 0 to 999999999", ns)
 	case s > (math.MaxInt64-int64(ns))/int64(time.Second):
 		return math.MaxInt64, nil

@@ -96,7 +96,7 @@ func TestDurations(t *testing.T) {
 		{in: &durationpb.Duration{Seconds: 30}, want: 30 * time.Second},
 		{in: &durationpb.Duration{Seconds: 1, Nanos: 999_999_999}, want: 2*time.Second - 1},
 		{in: &durationpb.Duration{Seconds: 400 * 24 * 3600}, want: 400 * 24 * time.Hour},
-		{in: &durationpb.Duration{Seconds: math.MaxInt64 / int64(time.Second)}, want: math.MaxInt64 / time.Second * time.Second},
+		{in: &durationpb.Duration{Seconds: math.MaxInt64 / int64(time.Second)}, want: time.Duration(math.MaxInt64).Truncate(time.Second)},
 		{in: &durationpb.Duration{Seconds: 315_576_000_000, Nanos: 999_999_999}, want: math.MaxInt64},
 		{in: &durationpb.Duration{Seconds: 315_576_000_001}, bad: true},
 		{in: &durationpb.Duration{Seconds: math.MaxInt64}, bad: true},

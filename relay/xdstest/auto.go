@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -214,16 +215,17 @@ func (a *Auto) WaitHeld(t TB, typeURL string, names ...string) {
 func (a *Auto) String() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	s := fmt.Sprintf("%s at %s: %d streams (connected: %t), %d frames, last end: %v", a.log.who, a.addr,
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s at %s: %d streams (connected: %t), %d frames, last end: %v", a.log.who, a.addr,
 		a.stats.Streams, a.connectedLocked(), a.stats.Frames, a.stats.LastEnd)
 	for _, u := range slices.Sorted(maps.Keys(a.types)) {
 		t := a.types[u]
-		s += fmt.Sprintf("\n    %s: wants %s, holds %s", shortType(u), brief(t.wanted()), brief(slices.Sorted(maps.Keys(t.held))))
+		fmt.Fprintf(&b, "\n    %s: wants %s, holds %s", shortType(u), brief(t.wanted()), brief(slices.Sorted(maps.Keys(t.held))))
 	}
 	for _, v := range a.violations {
-		s += "\n    violation: " + v
+		b.WriteString("\n    violation: " + v)
 	}
-	return s + a.log.String()
+	return b.String() + a.log.String()
 }
 
 func (a *Auto) connectedLocked() bool { return a.session != nil && a.session.grpc != nil }

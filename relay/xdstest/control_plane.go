@@ -58,7 +58,7 @@ func NewLinearControlPlane(t TB) *ControlPlane {
 		ClassifyDelta: func(r *cachev3.DeltaRequest) string { return r.GetTypeUrl() },
 		Caches:        make(map[string]cachev3.Cache),
 	}
-	for i := types.ResponseType(0); i < types.UnknownType; i++ {
+	for i := range types.UnknownType {
 		typeURL, err := cachev3.GetResponseTypeURL(i)
 		if err != nil {
 			t.Fatalf("%v", err)

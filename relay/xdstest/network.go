@@ -1,6 +1,7 @@
 package xdstest
 
 import (
+	"context"
 	"errors"
 	"net"
 	"sync"
@@ -180,7 +181,8 @@ func (n *Network) carry(client net.Conn) {
 	n.mu.Lock()
 	target := n.target
 	n.mu.Unlock()
-	server, err := net.DialTimeout("tcp", target, Patience)
+	dialer := net.Dialer{Timeout: Patience}
+	server, err := dialer.DialContext(context.Background(), "tcp", target)
 	if err != nil {
 		abort(client) // the client sees a reset, as behind a balancer without backends
 		return
