@@ -156,6 +156,31 @@ func TestUnsubscribeUnderAWildcard(t *testing.T) {
 	fresh.Quiet(t, short)
 }
 
+// B36, K13: what there was to tell before the origin had answered is not what
+// there is to tell after, although nothing has changed.
+func TestUnsubscribeBeforeTheAnswer(t *testing.T) {
+	w := newWorld(t)
+	first := w.open(true)
+	first.Subscribe(cds, "a")
+	w.asked(cds, "a")
+	w.change(cds, nil, cluster("a", 1))
+	first.Ack(has(t, first.Recv(t), "a"))
+
+	early := w.open(true)
+	early.Subscribe(cds, "*", "z")
+	early.Ack(has(t, early.Recv(t), "a"))
+	early.Unsubscribe(cds, "z")
+	early.Quiet(t, short) // nobody knows yet
+
+	w.asked(cds, "*", "a", "z")
+	w.change(cds, nil)
+	late := w.open(true)
+	late.Subscribe(cds, "*", "z")
+	late.Ack(has(t, late.Recv(t), "a"))
+	late.Unsubscribe(cds, "z")
+	late.Ack(hasRemoved(t, late.Recv(t), []string{"z"}))
+}
+
 // B3: a type that nobody serves breaks nothing and does not loop.
 func TestUnknownType(t *testing.T) {
 	const unknown = resource.TypePrefix + "x.Y"

@@ -158,6 +158,35 @@ func TestTooManyTypes(t *testing.T) {
 	refusedWith(t, s, codes.ResourceExhausted, "types")
 }
 
+// Many streams that invent types fill up a key's room for them, and no more:
+// those of the protocol are always served.
+func TestTooManyTypesOfAKey(t *testing.T) {
+	w := newWorld(t)
+	open := 0 // types in use
+	for i := range 4 {
+		s := w.open(true)
+		for j := range maxTypes {
+			s.Subscribe(resource.TypePrefix+fmt.Sprintf("x.T%d.%d", i, j), "a")
+		}
+		open += maxTypes
+		xdstest.Eventually(t, "the types to be accepted", func() bool {
+			n := 0
+			for _, st := range w.srv.Streams() {
+				n += len(st.Types)
+			}
+			return n == open
+		})
+	}
+	s := w.open(true)
+	s.Subscribe(resource.TypePrefix+"x.OneMore", "a")
+	refusedWith(t, s, codes.ResourceExhausted, "too many resource types")
+	s = w.open(true)
+	s.Subscribe(cds, "a")
+	w.asked(cds, "a")
+	w.change(cds, nil, cluster("a", 1))
+	s.Ack(has(t, s.Recv(t), "a"))
+}
+
 // G9: resource locators are refused.
 func TestLocatorsAreRefused(t *testing.T) {
 	w := newWorld(t)

@@ -40,6 +40,7 @@ type bodyKey struct {
 	delta          bool
 	keepRemoved    bool
 	forced         bool
+	known          bool // the origin's answer may be news without a change (K13)
 }
 
 // bodies builds each body once, however many clients ask for it at the same

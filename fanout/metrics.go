@@ -76,10 +76,8 @@ func service(only *resource.Type) attribute.KeyValue {
 // typeLabel is a type URL as a label: those of table A-1 by message name, and
 // all others as one, since clients may invent them.
 func typeLabel(url string) string {
-	for _, t := range resource.Known() {
-		if t.URL == url {
-			return strings.TrimPrefix(url, resource.TypePrefix)
-		}
+	if resource.IsKnown(url) {
+		return strings.TrimPrefix(url, resource.TypePrefix)
 	}
 	return "other"
 }

@@ -126,6 +126,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
 		delta: s.delta, keepRemoved: q.KeepRemoved, forced: q.Force != nil || q.Refresh != nil,
+		known: h.Known,
 	}
 	if q.Force != nil {
 		k.force = q.Force.Digest

@@ -136,6 +136,9 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 	if len(s.types) >= maxTypes {
 		return nil, false, status.Errorf(codes.ResourceExhausted, "more than %d resource types on one stream", maxTypes)
 	}
+	if !s.group.HasRoom(t) {
+		return nil, false, status.Errorf(codes.ResourceExhausted, "the clients of this key have asked for too many resource types to add %q", t.URL)
+	}
 	ts = &typeState{
 		table: s.group.Table(t), sent: cache.Start, acked: cache.Start,
 		metrics: s.srv.metrics.of(t, s.delta),

@@ -123,6 +123,9 @@ var byURL = func() map[string]*Type {
 // and change the slice, not the types.
 func Known() []*Type { return slices.Clone(known) }
 
+// IsKnown reports whether table A-1 lists url.
+func IsKnown(url string) bool { return byURL[url] != nil }
+
 // TypeOf returns the description of url. A URL that table A-1 does not list is
 // relayed all the same: as a type without full state or wildcard, whose bodies
 // are named by field 1, as nearly every xDS message is.
