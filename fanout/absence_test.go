@@ -181,6 +181,26 @@ func TestUnsubscribeBeforeTheAnswer(t *testing.T) {
 	late.Ack(hasRemoved(t, late.Recv(t), []string{"z"}))
 }
 
+// B33: a client that leaves the wildcard and joins it again while a response is
+// on its way keeps what that holds, and is told when it goes.
+func TestWildcardAgainBeforeTheAck(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(eds, "*")
+	w.asked(eds, "*")
+	w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+	f := has(t, s.Recv(t), "a", "b")
+	s.Unsubscribe(eds, "*")
+	s.Subscribe(eds, "*")
+	xdstest.Eventually(t, "the wildcard to be joined again", func() bool {
+		types := w.srv.Streams()[0].Types
+		return len(types) == 1 && types[0].Wildcard && types[0].Sent == 0
+	})
+	w.change(eds, []string{"b"})
+	s.Ack(f)
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"b"}, "a"))
+}
+
 // B3: a type that nobody serves breaks nothing and does not loop.
 func TestUnknownType(t *testing.T) {
 	const unknown = resource.TypePrefix + "x.Y"

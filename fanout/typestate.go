@@ -125,14 +125,16 @@ func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 			*n = (*n).Without(ed.Removed)
 		}
 	}
-	switch {
-	case ed.Wildcard:
+	if ed.Wildcard || wildcardAgain { // B35
 		// The whole set is new to the client, and it waits for it (B24).
 		ts.owed = true
-		ts.sent, ts.acked = cache.Start, cache.Start
-	case wildcardAgain: // B35
-		ts.owed = true
-		ts.sent.Gen, ts.acked.Gen = 0, 0
+		if ed.Wildcard && !ts.open {
+			ts.acked = cache.Start // it kept nothing that could go
+		}
+		// A response that is on its way is kept as far as the new wildcard
+		// covers it, so removals since then count (B33).
+		ts.acked.Gen = 0
+		ts.sent = ts.acked
 	}
 	if ts.sent.Gen > 0 { // otherwise everything is told anyway
 		ts.tell = ts.tell.With(cache.NewNames(ed.Added)) // B18

@@ -23,6 +23,11 @@ type stateSub struct {
 	// last sent. They differ while a response is unanswered and after a NACK.
 	acked, sent map[string]string
 
+	// late are names of a response (delta) that the client dropped while it was
+	// unanswered. It may want them again before it reads the response, and then
+	// keeps them.
+	late map[string]bool
+
 	must        map[string]bool // names to answer for even if nothing changed
 	answerEmpty bool            // an empty response is due if there is nothing to say (B24)
 }
@@ -30,6 +35,7 @@ type stateSub struct {
 func (s *stateSub) begin() {
 	s.names, s.must = make(map[string]bool), make(map[string]bool)
 	s.acked, s.sent = make(map[string]string), make(map[string]string)
+	s.late = make(map[string]bool)
 }
 
 // sotw takes a SotW request in.
@@ -59,8 +65,9 @@ func (s *stateSub) sotw(r *Request) {
 	if s.wild && !wasWild {
 		s.answerEmpty = true
 	}
-	if first && r.Version != "" && len(r.Names) > 0 && FullState(s.typeURL) {
-		// B32: the client may hold what is gone; only a response can tell it.
+	if first && len(r.Names) > 0 && FullState(s.typeURL) {
+		// B32: the client may hold what is gone, whatever version it quotes;
+		// only a response can tell it.
 		s.answerEmpty = true
 	}
 	s.forgetUncovered()
@@ -106,6 +113,12 @@ func (s *stateSub) delta(r *Request) {
 		if !r.IsNack() { // B16: after a NACK what was accepted before stays the base
 			s.acked = maps.Clone(s.sent)
 		}
+		for n := range s.late {
+			if _, ok := s.sent[n]; !ok && (s.wild || s.names[n]) {
+				s.acked[n], s.sent[n] = "", "" // held, and to be sent again or removed
+			}
+		}
+		clear(s.late)
 	}
 	// B11: the lists count whatever the nonce; B23: subscribe comes first.
 	for _, n := range r.Subscribe {
@@ -171,6 +184,11 @@ func (s *stateSub) deltaResponse(visible map[string]entry, version, nonce string
 // forgetUncovered drops what the client no longer wants, and so no longer holds.
 func (s *stateSub) forgetUncovered() {
 	uncovered := func(n, _ string) bool { return !s.wild && !s.names[n] }
+	for n := range s.sent {
+		if s.inFlight && uncovered(n, "") {
+			s.late[n] = true
+		}
+	}
 	maps.DeleteFunc(s.acked, uncovered)
 	maps.DeleteFunc(s.sent, uncovered)
 }
