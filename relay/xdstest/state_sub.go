@@ -45,7 +45,8 @@ func (s *stateSub) sotw(r *Request) {
 		s.begin()
 		s.first, s.legacy = false, len(r.Names) == 0
 	} else if r.Nonce != "" && r.Nonce != s.nonce {
-		return // B8
+		s.legacy = s.legacy && len(r.Names) == 0 // names were sent all the same (B19)
+		return                                   // B8
 	}
 	s.inFlight = false // B10: a client that quotes no nonce has forgotten it, and will not answer
 	before, wasWild := s.names, s.wild
