@@ -197,3 +197,22 @@ func TestEmptyWildcardIsAnswered(t *testing.T) {
 		has(t, late.Recv(t))
 	})
 }
+
+// D12, D13: each client sees only its own names, and all that changed with one
+// response of the origin in one frame.
+func TestOneFrameOfOnesOwn(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		narrow, wide := w.open(delta), w.open(delta)
+		narrow.Subscribe(eds, "b")
+		wide.Subscribe(eds, "a", "c", "d")
+		w.asked(eds, "a", "b", "c", "d")
+		for v := range 2 {
+			w.change(eds, nil, endpoints("a", v), endpoints("b", v), endpoints("c", v), endpoints("d", v))
+			narrow.Ack(has(t, narrow.Recv(t), "b"))
+			wide.Ack(has(t, wide.Recv(t), "a", "c", "d"))
+		}
+		narrow.Quiet(t, short)
+		wide.Quiet(t, short)
+	})
+}
