@@ -40,6 +40,7 @@ func (s *stream) flushLocked() {
 	for !s.sending && !s.ended {
 		ts, q, b := s.nextLocked(time.Now())
 		if ts == nil {
+			s.giveUpLocked(time.Now())
 			return
 		}
 		room := s.unacked < inlineBudget

@@ -108,6 +108,35 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }
 
+// giveUpLocked ends a stream that had no answer at all and waits for an origin
+// that cannot be reached, so that the client sees that and can fall back, before
+// it takes the silence for absence (K15).
+func (s *stream) giveUpLocked(now time.Time) {
+	if s.nonces > 0 || !s.hopelessLocked() {
+		s.hopeless = time.Time{}
+		return
+	}
+	if s.hopeless.IsZero() {
+		s.hopeless = now
+	}
+	if wait := s.srv.cfg.OriginTimeout - now.Sub(s.hopeless); wait > 0 {
+		s.armLocked(now.Add(wait))
+		return
+	}
+	s.end(errNoOrigin)
+}
+
+// hopelessLocked reports whether something was asked for that is not known and
+// that nobody can be asked about.
+func (s *stream) hopelessLocked() bool {
+	for _, ts := range s.types {
+		if h := ts.table.Head(&ts.watcher); h.Hopeless && (h.Names > 0 || h.Wildcard) {
+			return true
+		}
+	}
+	return false
+}
+
 // anyBehindLocked reports whether a type of the kind has changes that the
 // client may be told and was not.
 func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {

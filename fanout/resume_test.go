@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"testing"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/cache"
@@ -126,6 +127,35 @@ func TestOriginDown(t *testing.T) {
 		} else {
 			s.Ack(has(t, s.Recv(t), "a"))
 		}
+	})
+}
+
+// K15: a stream that asks for what is not known of an origin that cannot be
+// reached, and never had an answer, is told so in time to fall back. One that
+// had an answer stays, and so does one whose origin comes back.
+func TestNoStateAndNoOrigin(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t, func(c *Config) { c.OriginTimeout = 3 * short })
+		known := w.open(delta)
+		known.Subscribe(cds, "a")
+		w.asked(cds, "a")
+		w.change(cds, nil, cluster("a", 1))
+		known.Ack(has(t, known.Recv(t), "a"))
+		w.origin().Down(errors.New("gone"))
+
+		known.Subscribe(eds, "a")
+		saved, lost := w.open(delta), w.open(delta)
+		lost.Subscribe(eds, "a")
+		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
+		saved.Subscribe(eds, "a")
+		saved.Quiet(t, short)
+		w.origin().Up()
+		saved.Quiet(t, 4*short)
+		known.Quiet(t, short)
+		w.asked(eds, "a")
+		w.change(eds, nil, endpoints("a", 1))
+		has(t, saved.RecvType(t, eds), "a")
+		has(t, known.RecvType(t, eds), "a")
 	})
 }
 

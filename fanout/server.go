@@ -35,6 +35,11 @@ type Config struct {
 	// AckTimeout is how long a response waits for its ACK before newer state
 	// is sent without it (B12). Default 30 s.
 	AckTimeout time.Duration
+	// OriginTimeout is how long a stream that had no answer yet waits for an
+	// origin that cannot be reached before it is ended with UNAVAILABLE (K15):
+	// less than the 15 s after which a client takes silence for absence.
+	// Default 8 s.
+	OriginTimeout time.Duration
 	// FirstRequestTimeout ends a stream that says nothing. Default 10 s.
 	FirstRequestTimeout time.Duration
 	// MaxReceiveBytes bounds one request; a reconnecting delta client lists
@@ -57,6 +62,7 @@ func (c *Config) setDefaults() error {
 	}
 	or(&c.SendTimeout, 30*time.Second)
 	or(&c.AckTimeout, 30*time.Second)
+	or(&c.OriginTimeout, 8*time.Second)
 	or(&c.FirstRequestTimeout, 10*time.Second)
 	or(&c.MaxReceiveBytes, 64<<20)
 	or(&c.MaxNames, 200_000)

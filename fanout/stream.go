@@ -43,6 +43,8 @@ type stream struct {
 	ended   bool        // the handler has returned
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
+	// hopeless is since when the client has waited in vain; see giveUpLocked.
+	hopeless time.Time
 
 	senders sync.WaitGroup // see sendSlowly
 }

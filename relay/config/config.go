@@ -62,6 +62,10 @@ type Listen struct {
 	// How long a response waits for its ACK or NACK before newer state is sent
 	// without it. At least 100ms.
 	AckTimeout time.Duration `yaml:"ack_timeout"`
+	// How long a stream that had no answer yet waits for an origin that cannot
+	// be reached. It is then ended with UNAVAILABLE, so that the client can fall
+	// back; gRPC clients take 15s of silence for absence. At least 100ms.
+	OriginTimeout time.Duration `yaml:"origin_timeout"`
 }
 
 // Origin is where configuration comes from. Either Addresses or Directory is set.
@@ -177,6 +181,7 @@ func Default() *Config {
 			FirstRequestTimeout: 10 * time.Second,
 			SendTimeout:         30 * time.Second,
 			AckTimeout:          30 * time.Second,
+			OriginTimeout:       8 * time.Second,
 		},
 		Origin: Origin{
 			Variant:          Delta,

@@ -92,6 +92,7 @@ func (d *decoder) checkListen(cfg *Config) {
 	d.atLeast("listen.first_request_timeout", l.FirstRequestTimeout, 100*time.Millisecond)
 	d.atLeast("listen.send_timeout", l.SendTimeout, 100*time.Millisecond)
 	d.atLeast("listen.ack_timeout", l.AckTimeout, 100*time.Millisecond)
+	d.atLeast("listen.origin_timeout", l.OriginTimeout, 100*time.Millisecond)
 }
 
 func (d *decoder) checkOrigin(cfg *Config) {
