@@ -3,6 +3,8 @@ package fanout
 import (
 	"testing"
 
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
@@ -123,6 +125,47 @@ func TestSubscribedAgain(t *testing.T) {
 	s.Subscribe(eds, "b")
 	s.Ack(hasRemoved(t, s.Recv(t), []string{"b"})) // B34
 	s.Quiet(t, short)
+}
+
+// B14, B35: names that are asked for again along with an answer are told again,
+// but a client that does so with every ACK is not answered for ever, and one
+// that rejects is not sent the same again.
+func TestSubscribedAgainWithEveryAnswer(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(eds, "a")
+	w.asked(eds, "a")
+	w.change(eds, nil, endpoints("a", 1))
+	answer := func(f *xdstest.Frame, nack *statuspb.Status) {
+		s.Send(&deltaRequest{TypeUrl: eds, ResponseNonce: f.Nonce, ErrorDetail: nack, ResourceNamesSubscribe: []string{"a"}})
+	}
+	answer(has(t, s.Recv(t), "a"), nil)
+	answer(has(t, s.Recv(t), "a"), nil) // at once: it may have dropped it meanwhile
+	s.Quiet(t, 3*short)
+	w.change(eds, nil, endpoints("a", 2))
+	answer(has(t, s.Recv(t), "a"), nil)
+	s.Quiet(t, short)
+	f := has(t, s.Recv(t), "a") // after a pause
+	answer(f, &statuspb.Status{Code: 3, Message: "no"})
+	s.Quiet(t, 3*short)
+	w.change(eds, nil, endpoints("a", 3))
+	s.Ack(has(t, s.Recv(t), "a"))
+	s.Subscribe(eds, "a")
+	s.Ack(has(t, s.Recv(t), "a"))
+}
+
+// B35: nor is one that states the wildcard with every ACK.
+func TestWildcardWithEveryAck(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(cds, "*")
+	w.asked(cds, "*")
+	w.change(cds, nil, cluster("a", 1), cluster("b", 1))
+	f := has(t, s.Recv(t), "a", "b")
+	s.Send(&deltaRequest{TypeUrl: cds, ResponseNonce: f.Nonce, ResourceNamesSubscribe: []string{"*"}})
+	s.Quiet(t, short)
+	s.Subscribe(cds, "*") // by itself it is a question
+	s.Ack(has(t, s.Recv(t), "a", "b"))
 }
 
 // B36: a client with the wildcard that drops a name is told what the wildcard

@@ -14,6 +14,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	if !s.mayTellLocked(ts, h) || !s.compareLocked(ts, h) {
 		return q, nil
 	}
+	s.repeatLocked(ts, now)
 	lagging := ts.sent.Removed < ts.sent.Gen
 	news := h.Gen > ts.sent.Gen || ts.tell != nil || ts.refresh != nil
 	if !news && (ts.rejected || !lagging && !ts.owed) { // B14, B31

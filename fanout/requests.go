@@ -43,8 +43,9 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 
 // applyDeltaLocked applies a DeltaDiscoveryRequest.
 func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) {
+	answer := none
 	if ts.nonce != "" && r.Nonce == ts.nonce {
-		s.judgeLocked(ts, r)
+		answer = s.judgeLocked(ts, r)
 	} else if r.Nonce != "" {
 		ts.metrics.stale() // B11: the lists count all the same
 	}
@@ -60,22 +61,33 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		ts.claims = r.Held // B37
 	}
 	ed := ts.table.Edit(&ts.watcher, e)
-	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && !initial)
+	// B35, but not of a client that states its wildcard with every answer.
+	again := e.AddWildcard && !e.RemoveWildcard && !initial && answer == none
+	ts.edited(ed, again)
 	if initial {
 		return
 	}
-	again := cache.NewNames(slices.Clone(e.Add)).Without(e.Remove)
-	ts.tell = ts.tell.With(again) // B35
+	names := cache.NewNames(slices.Clone(e.Add)).Without(e.Remove).Without(ed.Added)
+	ts.askedAgain(names, answer, time.Now())
 	if ts.table.Head(&ts.watcher).Wildcard {
 		ts.tell = ts.tell.With(cache.NewNames(ed.Removed)) // B36
 	}
 }
 
+// verdict is what a request says of the newest response.
+type verdict int
+
+const (
+	none     verdict = iota // nothing, or nothing new
+	accepted                // ACK
+	rejected                // NACK
+)
+
 // judgeLocked takes a request that quotes the newest nonce as ACK or NACK. A
 // second one only states a subscription.
-func (s *stream) judgeLocked(ts *typeState, r *resource.Request) {
+func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	if !ts.open {
-		return
+		return none
 	}
 	now := time.Now()
 	if r.Rejected { // B13
@@ -85,10 +97,11 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) {
 		if !again {
 			s.srv.nacked(s, ts)
 		}
-		return
+		return rejected
 	}
 	ts.metrics.ack(now.Sub(ts.sentAt))
 	s.unacked -= ts.accepted()
+	return accepted
 }
 
 func withoutWildcard(names []string) []string {

@@ -39,6 +39,7 @@ type typeState struct {
 	claims     []resource.Held
 	compared   bool
 	claimed    string
+	repeat     *repeat // of a client that asks again with its ACKs
 	nack       *Nack
 	acks, nacs uint32
 	metrics    *typeMetrics
@@ -123,6 +124,9 @@ func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 	if len(ed.Removed) > 0 {
 		for _, n := range []**cache.Names{&ts.tell, &ts.refresh, &ts.told, &ts.refreshed} {
 			*n = (*n).Without(ed.Removed)
+		}
+		if ts.repeat != nil {
+			ts.repeat.names = ts.repeat.names.Without(ed.Removed)
 		}
 	}
 	if ed.Wildcard || wildcardAgain { // B35

@@ -1,0 +1,59 @@
+package fanout
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+)
+
+// Pauses before a repeated question is answered again.
+const (
+	firstPause = time.Second
+	lastPause  = 32 * time.Second
+)
+
+// repeat is kept of a client that asks for names again while it acknowledges a
+// response. It may have dropped and wanted a name again in the meantime, and
+// then has to get it (B35); but some clients state all their names with every
+// ACK (contour's command line does), and answering that at once would go round
+// for ever. So the first time is answered at once, and each further one in a
+// row after a longer pause. All of it is guarded by the stream's mu.
+type repeat struct {
+	pause time.Duration
+	names *cache.Names // to be told again when at has come; nil: none
+	at    time.Time
+}
+
+// askedAgain notes that names were asked for again: with an ACK, with a NACK,
+// or by themselves.
+func (ts *typeState) askedAgain(names *cache.Names, answer verdict, now time.Time) {
+	switch {
+	case answer == rejected:
+		// B14: what was rejected is not sent again for the asking.
+	case answer == accepted && names != nil && ts.repeat != nil:
+		ts.repeat.names = ts.repeat.names.With(names)
+		ts.repeat.at = now.Add(ts.repeat.pause)
+		ts.repeat.pause = min(2*ts.repeat.pause, lastPause)
+	case answer == accepted && names != nil:
+		ts.repeat = &repeat{pause: firstPause}
+		ts.tell = ts.tell.With(names)
+	case answer == accepted && ts.repeat != nil:
+		ts.tell = ts.tell.With(ts.repeat.names)
+		ts.repeat = nil
+	default:
+		ts.tell = ts.tell.With(names)
+	}
+}
+
+// repeatLocked makes what is to be told again due when its time has come.
+func (s *stream) repeatLocked(ts *typeState, now time.Time) {
+	r := ts.repeat
+	if r == nil || r.names == nil {
+		return
+	}
+	if r.at.After(now) {
+		s.armLocked(r.at)
+		return
+	}
+	ts.tell, r.names = ts.tell.With(r.names), nil
+}
