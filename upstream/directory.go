@@ -68,8 +68,9 @@ func notADirectory(path string) error {
 	return nil
 }
 
-// Directory is an origin that serves files: one DiscoveryResponse in each, all
-// of them together everything there is (I1).
+// Directory is an origin that serves files: one DiscoveryResponse in each (or
+// one Resource, for a collection), all of them together everything there is
+// (I1).
 //
 // The extension of a file says how it is written: .pb and .bin are binary,
 // .json is protobuf's JSON form, .yaml and .yml are that JSON form in YAML,

@@ -188,8 +188,8 @@ func answer(version string, ms ...proto.Message) *discoveryv3.DiscoveryResponse 
 	return r
 }
 
-// encode writes a DiscoveryResponse in the format of an extension.
-func encode(t testing.TB, ext string, r *discoveryv3.DiscoveryResponse) []byte {
+// encode writes a message in the format of an extension.
+func encode(t testing.TB, ext string, r proto.Message) []byte {
 	t.Helper()
 	var b []byte
 	var err error

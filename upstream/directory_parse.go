@@ -14,15 +14,16 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 
 	"xdsrelay/relay/resource"
 )
 
-// dirFormat is one way to write a DiscoveryResponse.
+// dirFormat is one way to write a message.
 type dirFormat struct {
 	name       string
 	extensions []string
-	unmarshal  func(b []byte, m *discoveryv3.DiscoveryResponse) error
+	unmarshal  func(b []byte, m proto.Message) error
 }
 
 // formatOf returns the format that the extension of path stands for, or nil.
@@ -57,10 +58,10 @@ func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		// An empty file is one that is about to be written, and never what
 		// says that there are no resources.
-		return nil, fmt.Errorf("%s: the file is empty, expected a DiscoveryResponse in %s form", path, f.name)
+		return nil, fmt.Errorf("%s: the file is empty, expected a DiscoveryResponse or a Resource in %s form", path, f.name)
 	}
-	m := &discoveryv3.DiscoveryResponse{}
-	if err := f.unmarshal(b, m); err != nil {
+	m, err := f.response(b)
+	if err != nil {
 		at := ""
 		if p, ok := errors.AsType[*placed](err); ok {
 			at, err = fmt.Sprintf(":%d:%d", p.line, p.column), errors.New(p.msg)
@@ -72,6 +73,26 @@ func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return c, nil
+}
+
+// response reads a DiscoveryResponse, or a single Resource in its place, as
+// collections are written (I1).
+func (f *dirFormat) response(b []byte) (*discoveryv3.DiscoveryResponse, error) {
+	m, single := &discoveryv3.DiscoveryResponse{}, &discoveryv3.Resource{}
+	err := f.unmarshal(b, m)
+	// In binary form a Resource passes for a response, whose one body has no
+	// name then.
+	if err == nil && !(len(m.Resources) == 1 && resource.TypeOf(m.Resources[0].GetTypeUrl()).DeltaOnly()) {
+		return m, nil
+	}
+	if f.unmarshal(b, single) != nil || single.Name == "" || single.Resource == nil {
+		return m, err
+	}
+	wrapped := &anypb.Any{}
+	if err := anypb.MarshalFrom(wrapped, single, proto.MarshalOptions{Deterministic: true}); err != nil {
+		return nil, err
+	}
+	return &discoveryv3.DiscoveryResponse{TypeUrl: single.Resource.TypeUrl, Resources: []*anypb.Any{wrapped}}, nil
 }
 
 // contentOf takes m the way of a response from the wire, so that files are held
@@ -103,21 +124,21 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	return &dirContent{typ: r.Type, version: r.Version, resources: r.Resources}, nil
 }
 
-func unmarshalBinary(b []byte, m *discoveryv3.DiscoveryResponse) error {
+func unmarshalBinary(b []byte, m proto.Message) error {
 	return cleanError(proto.Unmarshal(b, m))
 }
 
-func unmarshalJSON(b []byte, m *discoveryv3.DiscoveryResponse) error {
+func unmarshalJSON(b []byte, m proto.Message) error {
 	return cleanError(protojson.Unmarshal(b, m))
 }
 
-func unmarshalText(b []byte, m *discoveryv3.DiscoveryResponse) error {
+func unmarshalText(b []byte, m proto.Message) error {
 	return cleanError(prototext.Unmarshal(b, m))
 }
 
 // unmarshalYAML reads YAML as the JSON that it stands for, and moves what is
 // said of that JSON to where it stands in the file.
-func unmarshalYAML(b []byte, m *discoveryv3.DiscoveryResponse) error {
+func unmarshalYAML(b []byte, m proto.Message) error {
 	doc, err := yamlToJSON(b)
 	if err != nil {
 		return err

@@ -9,6 +9,10 @@ import (
 	"testing"
 	"time"
 
+	xdscorev3 "github.com/cncf/xds/go/xds/core/v3"
+	listenerv3 "github.com/envoyproxy/go-control-plane/envoy/config/listener/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -31,6 +35,35 @@ func TestDirectorySameSetInEveryFormat(t *testing.T) {
 			t.Errorf("%s: versions %v, expected %v as in the other formats", ext, got, first)
 		}
 		v.showsBody("front", xdstest.Listener("front", "0.0.0.0:80", "routes"))
+	}
+}
+
+// I1: a collection is one Resource in place of the response, in each of the
+// formats.
+func TestDirectoryCollection(t *testing.T) {
+	const name = "xdstp://authority/envoy.config.listener.v3.ListenerCollection/edge"
+	body := xdstest.Any(&listenerv3.ListenerCollection{Entries: []*xdscorev3.CollectionEntry{{
+		ResourceSpecifier: &xdscorev3.CollectionEntry_InlineEntry_{InlineEntry: &xdscorev3.CollectionEntry_InlineEntry{
+			Name: "front", Resource: xdstest.Any(xdstest.Listener("front", "0.0.0.0:80", "routes")),
+		}},
+	}}})
+	var first map[string]string
+	for _, ext := range []string{".pb", ".json", ".yaml", ".txtpb"} {
+		root := t.TempDir()
+		put(t, filepath.Join(root, "edge"+ext), encode(t, ext, &discoveryv3.Resource{Name: name, Version: "ignored", Resource: body}))
+		v := serveDir(t, root).view("k", body.TypeUrl, name)
+		v.shows(name)
+		if first == nil {
+			first = v.versions()
+		}
+		if got := v.versions(); !maps.Equal(got, first) {
+			t.Errorf("%s: versions %v, expected %v as in the other formats", ext, got, first)
+		}
+	}
+	root := t.TempDir()
+	put(t, filepath.Join(root, "nameless.json"), encode(t, ".json", &discoveryv3.Resource{Resource: body}))
+	if err := CheckDirectory(root); err == nil {
+		t.Error("a Resource without a name was taken")
 	}
 }
 
