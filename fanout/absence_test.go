@@ -2,9 +2,11 @@ package fanout
 
 import (
 	"testing"
+	"time"
 
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
@@ -152,6 +154,26 @@ func TestSubscribedAgainWithEveryAnswer(t *testing.T) {
 	s.Ack(has(t, s.Recv(t), "a"))
 	s.Subscribe(eds, "a")
 	s.Ack(has(t, s.Recv(t), "a"))
+}
+
+// B14: what waits to be told again is not told after a NACK.
+func TestRejectedWhileARepetitionWaits(t *testing.T) {
+	ts, now := &typeState{}, time.Now()
+	a := cache.NewNames([]string{"a"})
+	ts.askedAgain(a, accepted, now)
+	ts.tell = nil // told at once
+	ts.askedAgain(a, accepted, now)
+	if ts.tell != nil || ts.repeat.names.Len() != 1 {
+		t.Fatalf("the second time is not put off: %+v, %+v", ts.tell, ts.repeat)
+	}
+	ts.askedAgain(a, rejected, now)
+	if ts.tell != nil || ts.repeat.names.Len() != 0 {
+		t.Fatalf("after a NACK: %+v, %+v", ts.tell, ts.repeat)
+	}
+	ts.askedAgain(a, none, now) // a question by itself
+	if ts.tell.Len() != 1 {
+		t.Fatal("a question is not answered")
+	}
 }
 
 // B35: nor is one that states the wildcard with every ACK.

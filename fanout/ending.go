@@ -14,7 +14,7 @@ var (
 	errDraining     = status.Error(codes.Unavailable, "this node is draining: connect to another")
 	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
 	errNoRequest    = status.Error(codes.DeadlineExceeded, "no request came within the first-request timeout")
-	errNoOrigin     = status.Error(codes.Unavailable, "the control plane cannot be reached, and nothing is known yet of what was asked for")
+	errNoOrigin     = status.Error(codes.Unavailable, "the origin of the configuration cannot be reached, and nothing is known yet of what was asked for")
 	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind to be told what was removed: reconnect")
 )
 

@@ -29,7 +29,11 @@ type repeat struct {
 func (ts *typeState) askedAgain(names *cache.Names, answer verdict, now time.Time) {
 	switch {
 	case answer == rejected:
-		// B14: what was rejected is not sent again for the asking.
+		// B14: what was rejected is not sent again for the asking, now or
+		// later.
+		if ts.repeat != nil {
+			ts.repeat.names = nil
+		}
 	case answer == accepted && names != nil && ts.repeat != nil:
 		ts.repeat.names = ts.repeat.names.With(names)
 		ts.repeat.at = now.Add(ts.repeat.pause)
