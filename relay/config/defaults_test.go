@@ -21,7 +21,7 @@ func TestDefaultYAML(t *testing.T) {
 
 // TestDefaultYAMLDecodes holds that the default file means Default.
 func TestDefaultYAMLDecodes(t *testing.T) {
-	got, err := Parse("default.yaml", []byte(DefaultYAML()))
+	got, err := parse("default.yaml", []byte(DefaultYAML()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -147,4 +147,14 @@ func TestEveryFieldHasAComment(t *testing.T) {
 	if len(docs) < 30 {
 		t.Errorf("found %d fields only", len(docs))
 	}
+}
+
+// parse decodes a file on top of the defaults, without what the environment,
+// flags and the whole configuration have to say.
+func parse(name string, data []byte) (*Config, error) {
+	cfg := Default()
+	if err := decodeFile(name, data, cfg).err(); err != nil {
+		return nil, err
+	}
+	return cfg, nil
 }

@@ -76,16 +76,6 @@ func readFile(name string) ([]byte, error) {
 	return data, nil
 }
 
-// Parse decodes a file on top of the defaults. It checks each field on its own,
-// but not what [Config.Validate] does. The error is an [*Error].
-func Parse(name string, data []byte) (*Config, error) {
-	cfg := Default()
-	if err := decodeFile(name, data, cfg).err(); err != nil {
-		return nil, err
-	}
-	return cfg, nil
-}
-
 // Validate checks what a decoded or hand-made configuration must fulfil. The
 // error is an [*Error].
 func (c *Config) Validate() error {
