@@ -21,7 +21,7 @@ func TestDefaultYAML(t *testing.T) {
 
 // TestDefaultYAMLDecodes holds that the default file means Default.
 func TestDefaultYAMLDecodes(t *testing.T) {
-	got, err := parse("default.yaml", []byte(DefaultYAML()))
+	got, err := parseFile("default.yaml", []byte(DefaultYAML()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,9 +149,9 @@ func TestEveryFieldHasAComment(t *testing.T) {
 	}
 }
 
-// parse decodes a file on top of the defaults, without what the environment,
+// parseFile decodes a file on top of the defaults, without what the environment,
 // flags and the whole configuration have to say.
-func parse(name string, data []byte) (*Config, error) {
+func parseFile(name string, data []byte) (*Config, error) {
 	cfg := Default()
 	if err := decodeFile(name, data, cfg).err(); err != nil {
 		return nil, err

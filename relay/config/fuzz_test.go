@@ -44,7 +44,7 @@ func FuzzFile(f *testing.F) {
 			}
 			return
 		}
-		again, err := parse("f", data)
+		again, err := parseFile("f", data)
 		if err != nil || !reflect.DeepEqual(cfg, again) {
 			t.Errorf("decoded twice: %+v and %+v (%v)", cfg, again, err)
 		}
