@@ -30,6 +30,12 @@ type body struct {
 	err       error
 }
 
+// form is how responses are written for a client. Clients share bodies only
+// where their forms are equal.
+type form struct {
+	delta bool // the incremental variant; otherwise SotW
+}
+
 // bodyKey says for whom a body is: all clients with the same subscription, in
 // the same position, with the same names to be told.
 type bodyKey struct {
@@ -37,7 +43,7 @@ type bodyKey struct {
 	gen            uint64
 	since          cache.Position
 	force, refresh resource.Digest
-	delta          bool
+	form           form
 	keepRemoved    bool
 	forced         bool
 	known          bool // the origin's answer may be news without a change (K13)
@@ -120,7 +126,7 @@ func (b *bodies) account(k bodyKey, s *slot, size int64) {
 }
 
 // buildBody asks the cache and encodes the answer. It runs once per bodyKey.
-func (s *Server) buildBody(ts *typeState, q cache.Query, delta bool) *body {
+func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	c, err := ts.table.Changes(&ts.watcher, q)
 	if err != nil {
 		return &body{err: errTooFarBehind}
@@ -130,16 +136,16 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, delta bool) *body {
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
 	t := ts.table.Type
-	partialSotW := !delta && !t.FullState
+	partialSotW := !f.delta && !t.FullState
 	if c.Empty() || partialSotW && len(c.Resources) == 0 { // B32
 		return b
 	}
-	b.data = s.encode(t, delta, &c)
+	b.data = s.encode(t, f, &c)
 	b.endpoints = endpointsOf(c.News)
 	return b
 }
 
-func (s *Server) encode(t *resource.Type, delta bool, c *cache.Changes) []byte {
+func (s *Server) encode(t *resource.Type, f form, c *cache.Changes) []byte {
 	size := 256
 	for _, r := range c.Resources {
 		size += len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + 32
@@ -147,11 +153,13 @@ func (s *Server) encode(t *resource.Type, delta bool, c *cache.Changes) []byte {
 	for _, n := range c.Removed {
 		size += len(n) + 8
 	}
-	buf := make([]byte, 0, size)
-	if delta {
-		return resource.AppendDelta(buf, t, c.Version, s.identifier(c.Source), c.Resources, c.Removed)
+	m := &resource.Message{
+		Type: t, Version: c.Version, ControlPlane: s.identifier(c.Source), Resources: c.Resources, Removed: c.Removed,
 	}
-	return resource.AppendSotW(buf, t, c.Version, s.identifier(c.Source), c.Resources)
+	if f.delta {
+		return resource.AppendDelta(make([]byte, 0, size), m)
+	}
+	return resource.AppendSotW(make([]byte, 0, size), m)
 }
 
 // identifier is what clients see as control_plane.identifier: this node and

@@ -28,13 +28,13 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		ts.inFlight = false // B12: silence is neither ACK nor NACK
 	}
 
-	q = ts.news(s.delta)
+	q = ts.news(s.form)
 	if ts.rejected {
 		if b := s.bodyLocked(ts, h, q); b.data == nil && b.err == nil {
 			ts.skipped(b) // B14: nothing that the client can see has changed
 			return q, nil
 		}
-		q = ts.afresh(s.delta)
+		q = ts.afresh(s.form)
 	}
 	mayKeep := ts.supplies() && q.Since.Gen > 0
 	q.KeepRemoved = mayKeep && s.anyBehindLocked((*typeState).depends)
@@ -55,7 +55,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, b
 	case ts.owed && h.Known: // B24
 		empty := *b
-		empty.data = s.srv.encode(ts.table.Type, s.delta, &cache.Changes{Version: b.version, Source: b.source})
+		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.version, Source: b.source})
 		return q, &empty
 	}
 	ts.skipped(b)
@@ -155,7 +155,7 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
-		delta: s.delta, keepRemoved: q.KeepRemoved, forced: q.Force != nil || q.Refresh != nil,
+		form: s.form, keepRemoved: q.KeepRemoved, forced: q.Force != nil || q.Refresh != nil,
 		known: h.Known,
 	}
 	if q.Force != nil {
@@ -168,7 +168,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	if b := slot.body.Load(); b != nil {
 		return b
 	}
-	return s.srv.bodies.fill(k, slot, func() *body { return s.srv.buildBody(ts, q, s.delta) })
+	return s.srv.bodies.fill(k, slot, func() *body { return s.srv.buildBody(ts, q, s.form) })
 }
 
 // armLocked makes sure that the stream is looked at again when at has come.

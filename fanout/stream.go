@@ -21,10 +21,10 @@ type stream struct {
 	srv    *Server
 	grpc   grpc.ServerStream
 	only   *resource.Type // nil on ADS
-	delta  bool
 	status statusWriter
 	peer   string
 	since  time.Time
+	form
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream.
@@ -56,7 +56,7 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (
 	if err != nil {
 		return status.Error(codes.Internal, err.Error())
 	}
-	st := &stream{srv: s, grpc: gs, only: only, delta: delta, status: writer, since: time.Now()}
+	st := &stream{srv: s, grpc: gs, only: only, form: form{delta: delta}, status: writer, since: time.Now()}
 	p, _ := peer.FromContext(ctx)
 	if p != nil && p.Addr != nil {
 		st.peer = p.Addr.String()

@@ -57,14 +57,14 @@ type Nack struct {
 const maxNackMessage = 1 << 10
 
 // news is what has to be asked for the next response.
-func (ts *typeState) news(delta bool) cache.Query {
-	return cache.Query{Since: ts.sent, Force: ts.tell, Refresh: ts.refresh, Whole: !delta && ts.table.Type.FullState}
+func (ts *typeState) news(f form) cache.Query {
+	return cache.Query{Since: ts.sent, Force: ts.tell, Refresh: ts.refresh, Whole: !f.delta && ts.table.Type.FullState}
 }
 
 // afresh is news, and all that the client was sent and did not accept: what it
 // rejected counts as unknown to it (B16).
-func (ts *typeState) afresh(delta bool) cache.Query {
-	q := ts.news(delta)
+func (ts *typeState) afresh(f form) cache.Query {
+	q := ts.news(f)
 	q.Since = ts.acked
 	q.Force, q.Refresh = q.Force.With(ts.told), q.Refresh.With(ts.refreshed)
 	return q

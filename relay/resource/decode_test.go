@@ -215,7 +215,7 @@ func TestBodyBytesAreUntouched(t *testing.T) {
 	if err != nil || len(r.Resources) != 1 || string(r.Resources[0].Body) != string(odd) {
 		t.Fatal(r, err)
 	}
-	for _, out := range [][]byte{AppendSotW(nil, r.Type, "", "", r.Resources), AppendDelta(nil, r.Type, "", "", r.Resources, nil)} {
+	for _, out := range [][]byte{AppendSotW(nil, messageOf(r)), AppendDelta(nil, messageOf(r))} {
 		if !strings.Contains(string(out), string(odd)) {
 			t.Fatalf("%x does not hold %x", out, odd)
 		}
@@ -228,7 +228,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	in.ProtoReflect().SetUnknown(unknownField99)
 	r := delta(t, EndpointURL, in)
 	var out discoveryv3.DeltaDiscoveryResponse
-	unmarshal(t, AppendDelta(nil, r.Type, "", "", r.Resources, nil), &out)
+	unmarshal(t, AppendDelta(nil, messageOf(r)), &out)
 	if !proto.Equal(out.GetResources()[0], in) {
 		t.Fatalf("%v, expected %v", out.GetResources()[0], in)
 	}

@@ -2,14 +2,29 @@ package resource
 
 import "google.golang.org/protobuf/encoding/protowire"
 
-// AppendDelta appends the fields of a DeltaDiscoveryResponse to b, all but the
-// nonce, which differs per client and may follow anywhere: protobuf fields
-// have no fixed order. version is informational only (D7).
-func AppendDelta(b []byte, t *Type, version, controlPlane string, resources []*Resource, removed []string) []byte {
-	b = appendString(b, rspVersion, version)
-	b = appendString(b, rspTypeURL, t.URL)
-	b = appendControlPlane(b, deltaControlPlane, controlPlane)
-	for _, r := range resources {
+// Message is a response that is to be encoded, all but its nonce, which differs
+// per client and may follow anywhere: protobuf fields have no fixed order.
+type Message struct {
+	// Type is what the response is about.
+	Type *Type
+	// Version is version_info (SotW) or system_version_info (delta, where it is
+	// informational only: D7).
+	Version string
+	// ControlPlane is control_plane.identifier; empty for none.
+	ControlPlane string
+	// Resources are written as they are here, in this order. Those without a
+	// body have no SotW form and are left out there.
+	Resources []*Resource
+	// Removed are the names in removed_resources (delta only).
+	Removed []string
+}
+
+// AppendDelta appends the fields of a DeltaDiscoveryResponse to b.
+func AppendDelta(b []byte, m *Message) []byte {
+	b = appendString(b, rspVersion, m.Version)
+	b = appendString(b, rspTypeURL, m.Type.URL)
+	b = appendControlPlane(b, deltaControlPlane, m.ControlPlane)
+	for _, r := range m.Resources {
 		b = protowire.AppendVarint(b, rspResources)
 		b = protowire.AppendVarint(b, uint64(envelopeSize(r)))
 		b = appendString(b, resName, r.Name)
@@ -20,21 +35,19 @@ func AppendDelta(b []byte, t *Type, version, controlPlane string, resources []*R
 		}
 		b = append(b, r.Extra...)
 	}
-	for _, name := range removed {
+	for _, name := range m.Removed {
 		b = protowire.AppendVarint(b, deltaRemoved)
 		b = protowire.AppendString(b, name)
 	}
 	return b
 }
 
-// AppendSotW appends the fields of a DiscoveryResponse to b, all but the nonce;
-// see [AppendDelta]. Resources without a body have no SotW form and are left
-// out.
-func AppendSotW(b []byte, t *Type, version, controlPlane string, resources []*Resource) []byte {
-	b = appendString(b, rspVersion, version)
-	b = appendString(b, rspTypeURL, t.URL)
-	b = appendControlPlane(b, sotwControlPlane, controlPlane)
-	for _, r := range resources {
+// AppendSotW appends the fields of a DiscoveryResponse to b.
+func AppendSotW(b []byte, m *Message) []byte {
+	b = appendString(b, rspVersion, m.Version)
+	b = appendString(b, rspTypeURL, m.Type.URL)
+	b = appendControlPlane(b, sotwControlPlane, m.ControlPlane)
+	for _, r := range m.Resources {
 		if r.Body != nil {
 			b = protowire.AppendVarint(b, rspResources)
 			b = protowire.AppendBytes(b, r.Body)

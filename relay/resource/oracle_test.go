@@ -59,7 +59,7 @@ func checkDelta(t rapid.TB, b []byte) {
 
 	// What goes out is what came in, unknown fields included (A7). The TTL is
 	// left out (F1).
-	sent := AppendNonce(AppendDelta(nil, got.Type, got.Version, got.ControlPlane, got.Resources, got.Removed), got.Nonce)
+	sent := AppendNonce(AppendDelta(nil, messageOf(got)), got.Nonce)
 	var again discoveryv3.DeltaDiscoveryResponse
 	unmarshal(t, sent, &again)
 	expect := &discoveryv3.DeltaDiscoveryResponse{
@@ -114,7 +114,7 @@ func checkSotW(t rapid.TB, b []byte) {
 		return
 	}
 
-	sent := AppendNonce(AppendSotW(nil, got.Type, got.Version, got.ControlPlane, got.Resources), got.Nonce)
+	sent := AppendNonce(AppendSotW(nil, messageOf(got)), got.Nonce)
 	var again discoveryv3.DiscoveryResponse
 	unmarshal(t, sent, &again)
 	expect := &discoveryv3.DiscoveryResponse{VersionInfo: want.GetVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl()}
@@ -300,4 +300,9 @@ func equal[T comparable](t rapid.TB, what string, got, want T) {
 	if got != want {
 		t.Fatalf("%s: %v, expected %v", what, got, want)
 	}
+}
+
+// messageOf is the response that says the same as r.
+func messageOf(r *Response) *Message {
+	return &Message{Type: r.Type, Version: r.Version, ControlPlane: r.ControlPlane, Resources: r.Resources, Removed: r.Removed}
 }
