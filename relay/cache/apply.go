@@ -10,11 +10,11 @@ import (
 // changed. t.mu must be held.
 func (t *Table) applyLocked(u Update, woken map[*Subscription]struct{}) (changed int) {
 	t.fed.Updates++
-	gen, before, ignored := t.gen+1, t.digest, false
+	first, before, ignored := t.gen+1, t.digest, false
 	set := func(name string, res *resource.Resource, held string) {
-		t.gen = gen
+		t.gen++ // each change has its own, so that an update can be told in parts (B40)
 		changed++
-		t.setLocked(name, res, held, gen, woken)
+		t.setLocked(name, res, held, first, woken)
 	}
 	for _, res := range u.Resources {
 		e := t.entries[res.Name]

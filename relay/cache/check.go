@@ -99,9 +99,9 @@ func (c *checker) entries() {
 // lists checks the order of changes, and that both lists are whole.
 func (c *checker) lists() {
 	t := c.table
-	last, n := t.gen, 0
+	last, n := t.gen+1, 0
 	for e := t.changes.newest; e != nil; e = e.changes.next {
-		if n++; e.gen > last || t.entries[e.name] != e {
+		if n++; e.gen >= last || e.first > e.gen || t.entries[e.name] != e {
 			c.complain("%q is out of place in the list of changes", e.name)
 		}
 		last = e.gen

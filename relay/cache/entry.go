@@ -8,6 +8,9 @@ type entry struct {
 	name string
 	res  *resource.Resource // nil: known to be absent
 	gen  uint64             // generation of the last change
+	// first is the generation of the first change of the same update: what
+	// came together is told together, as far as it fits (D13).
+	first uint64
 	// last is what a tombstone was: SotW clients are shown it until their
 	// routes no longer need it (E5).
 	last *resource.Resource

@@ -24,14 +24,14 @@ func TestSnapshot(t *testing.T) {
 	if g.Key != "key" || g.Clients != 1 || !g.Connected || g.Idle || g.Error != "" || g.Bytes != g.Tables[0].Bytes+g.Tables[1].Bytes {
 		t.Errorf("%+v", g)
 	}
-	if c.TypeURL != clusters.URL || c.Version == "" || c.Generation != 2 || c.Resources != 1 || c.Tombstones != 1 || c.Bytes == 0 ||
+	if c.TypeURL != clusters.URL || c.Version == "" || c.Generation != 3 || c.Resources != 1 || c.Tombstones != 1 || c.Bytes == 0 ||
 		c.Subscriptions != 2 || c.Watchers != 3 || !c.Wildcard || c.Names != 2 || c.Updates != 2 || c.Changes != 3 {
 		t.Errorf("%+v", c)
 	}
 	if e := g.Tables[1]; e.Ignored != 1 || e.Generation != 0 {
 		t.Errorf("%+v", e)
 	}
-	if table := w.group.Table(clusters); !table.Reaches(2) || table.Reaches(3) {
+	if table := w.group.Table(clusters); !table.Reaches(3) || table.Reaches(4) {
 		t.Error("Reaches")
 	}
 }

@@ -71,9 +71,10 @@ func newTable(g *Group, t *resource.Type) *Table {
 // nextID numbers the contents of subscriptions across all tables.
 func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 
-// setLocked gives name the state res (nil: absent) at generation gen, and
-// marks the subscriptions that can see it. t.mu must be held.
-func (t *Table) setLocked(name string, res *resource.Resource, held string, gen uint64, woken map[*Subscription]struct{}) {
+// setLocked gives name the state res (nil: absent) at the newest generation,
+// and marks the subscriptions that can see it. first is the generation of the
+// first change of the same update. t.mu must be held.
+func (t *Table) setLocked(name string, res *resource.Resource, held string, first uint64, woken map[*Subscription]struct{}) {
 	e := t.entries[name]
 	if e == nil {
 		delete(t.unanswered, name)
@@ -87,7 +88,7 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, gen 
 		}
 	}
 	old := e.res
-	t.markLocked(e, old, res, gen, woken)
+	t.markLocked(e, old, res, woken)
 	if old != nil {
 		t.live--
 		t.bytes -= int64(old.Size())
@@ -95,7 +96,7 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, gen 
 	}
 	t.renameLocked(e, old, res)
 	t.keepLastLocked(e, old, res)
-	e.res, e.held, e.gen = res, held, gen
+	e.res, e.held, e.gen, e.first = res, held, t.gen, first
 	t.changes.push(e)
 	if res == nil {
 		t.graves.push(e)
@@ -109,9 +110,9 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, gen 
 
 // markLocked brings the subscriptions that see old or res up to date and adds
 // them to woken. It costs as much as there are such subscriptions.
-func (t *Table) markLocked(e *entry, old, res *resource.Resource, gen uint64, woken map[*Subscription]struct{}) {
+func (t *Table) markLocked(e *entry, old, res *resource.Resource, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
-		s.gen = gen
+		s.gen = t.gen
 		woken[s] = struct{}{}
 	}
 	for s := range t.wild.subs {
