@@ -26,8 +26,9 @@ func TestMissingNamesDelayNothing(t *testing.T) {
 	})
 }
 
-// B34, D5: a delta client is told promptly what does not exist, once, and gets
-// it when it appears; a SotW client hears nothing.
+// B34, D5, K13: a delta client is told promptly what does not exist, once, but
+// not before that is known, and gets it when it appears; a SotW client hears
+// nothing.
 func TestAbsentNames(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -79,7 +80,8 @@ func TestSotWRemovals(t *testing.T) {
 	has(t, late.Recv(t), "s")
 }
 
-// B33: a removal is told to those who hold or name the resource, not to others.
+// B33: a removal is told to those who hold or name the resource, not to others;
+// B29: with what came after it in one entry.
 func TestDeltaRemovals(t *testing.T) {
 	w := newWorld(t)
 	byName, byWildcard, other := w.open(true), w.open(true), w.open(true)
@@ -106,7 +108,7 @@ func TestDeltaRemovals(t *testing.T) {
 	has(t, byWildcard.Recv(t), "a")
 }
 
-// B35: a name subscribed again is sent again, as it is.
+// B35, B34: a name subscribed again is sent again, as it is, or its absence is.
 func TestSubscribedAgain(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(true)

@@ -15,7 +15,8 @@ import (
 )
 
 // Whatever the origins change and the clients do, all end up with exactly what
-// there is for them, and no rule was broken on the way.
+// there is for them, and no rule was broken on the way: each client looks at
+// each frame for breaches of B4, B5, B29, B30, B31 and B34.
 func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		linger := rapid.SampledFrom([]time.Duration{time.Minute, time.Millisecond, -1}).Draw(t, "linger")

@@ -78,7 +78,8 @@ func TestNackHoldsThroughInvisibleChanges(t *testing.T) {
 	})
 }
 
-// B15, B18: names that ride on a NACK or an ACK are subscribed to.
+// B15, B16, B18: names that ride on a NACK or an ACK are subscribed to, and what
+// was rejected comes with what they bring.
 func TestNamesOnAnswers(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -130,8 +131,8 @@ func TestNackOfARepetition(t *testing.T) {
 	s.Quiet(t, short)
 }
 
-// B2, E7, K2: a client that rejects everything gets one frame for each change,
-// other types and other clients go on, and the log stays short.
+// B2, B14, E7, K2: a client that rejects everything gets one frame for each
+// change, other types and other clients go on, and the log stays short.
 func TestNackStorm(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		log := &lines{}

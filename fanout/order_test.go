@@ -75,7 +75,8 @@ func moveAway(t *testing.T, w *world, delta bool) (s *xdstest.Stream, unanswered
 }
 
 // E2, E5: a cluster goes only after the routes that left it, also where a slow
-// client gets both changes as one. SotW sees the union of old and new between.
+// client gets both changes as one. SotW sees the union of old and new between,
+// under a version of its own (D7).
 func TestClustersGoAfterRoutes(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)

@@ -14,7 +14,8 @@ import (
 )
 
 // B37: what a reconnecting delta client holds at the same version is not
-// resent, even if it subscribes to it; the rest is, and what is gone is said.
+// resent, even if it subscribes to it; the rest is, and what is gone is said, or
+// was never there (B34). A wildcard is answered even if nothing differs (B24).
 func TestResumeDelta(t *testing.T) {
 	for _, names := range [][]string{nil, {"a", "b", "g", "n"}} {
 		t.Run(fmt.Sprint(names), func(t *testing.T) {
@@ -54,7 +55,8 @@ func TestResumeDelta(t *testing.T) {
 	}
 }
 
-// B37: the versions count on the first message of a type only, per type.
+// B37: the versions count on the first message of a type only, per type; later
+// ones ask again (B35).
 func TestVersionsCountOnTheFirstMessageOnly(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(true)
@@ -71,8 +73,9 @@ func TestVersionsCountOnTheFirstMessageOnly(t *testing.T) {
 	has(t, s.Recv(t), "r")
 }
 
-// B37, K13, K14: a relay that starts cold says nothing to a client that comes
-// back until it knows, and then only what differs; for a NACK it starts over.
+// B37, D4, K13, K14: a relay that starts cold says nothing to a client that
+// comes back until it knows, and then only what differs; for a NACK it starts
+// over (B16).
 func TestResumeAtAColdRelay(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(true)
@@ -186,7 +189,8 @@ func TestResumeWhileTheOriginIsDown(t *testing.T) {
 }
 
 // B39: a version quoted on a new stream suppresses nothing, except where it
-// proves that a pure wildcard has all it would be sent.
+// proves that a pure wildcard has all it would be sent; the origin's own version,
+// which passes through (D7), does not.
 func TestResumeSotW(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(false)

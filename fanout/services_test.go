@@ -18,7 +18,7 @@ import (
 )
 
 // A1, A4: every service and method of table A-1 exists and serves its type, on
-// ADS and on its own.
+// ADS and on its own, and the bodies arrive as they are (D2).
 func TestEveryService(t *testing.T) {
 	for _, typ := range resource.Known() {
 		if typ.URL == resource.ThriftRouteURL || typ.URL == resource.RateLimitURL || typ.DeltaOnly() {
@@ -42,7 +42,8 @@ func TestEveryService(t *testing.T) {
 	}
 }
 
-// A4: VHDS and LEDS are named by their envelope and have delta methods only.
+// A4, D8: VHDS and LEDS are named by their envelope and have delta methods only,
+// and SotW clients hear nothing of them.
 func TestDeltaOnlyServices(t *testing.T) {
 	for _, url := range []string{resource.VirtualHostURL, resource.LbEndpointURL} {
 		for _, v := range xdstest.Variants(url) {

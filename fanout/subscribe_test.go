@@ -7,7 +7,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// B20, B23, B27, B28, B31-B33: a wildcard gets everything, then what changed.
+// B20, B23, B27, B28, B31, B32, B33: a wildcard gets everything, then what
+// changed (D15), and what is gone (D3).
 func TestWildcard(t *testing.T) {
 	each(t, cds, func(t *testing.T, v xdstest.Variant) {
 		w := newWorld(t)
@@ -50,7 +51,9 @@ func TestSotWReplacesNames(t *testing.T) {
 }
 
 // B18, B19: a name that comes back is sent though nothing changed; an empty
-// list after names means nothing, never everything.
+// list after names means nothing, never everything, and is sent nothing (B4). A
+// name without a resource is sent when there is one (B26), a full-state type as
+// a whole (B27).
 func TestNamesThatComeBack(t *testing.T) {
 	for _, url := range []string{eds, cds} { // cds has the legacy wildcard
 		both(t, func(t *testing.T, delta bool) {

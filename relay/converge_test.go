@@ -77,8 +77,9 @@ func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant) *member
 }
 
 // TestConvergence: whatever origin, network and clients do, in the end each
-// client holds exactly what the origin serves its key, no rule was broken on
-// the way, and nobody ever got a resource of another key (K6, K12, K14, D12).
+// client holds exactly what the origin serves its key (C14, D12), and nobody
+// ever got a resource of another key (K6). Each client looks at each frame for
+// breaches of B4, B5, B29, B30, B31 and B34.
 func TestConvergence(t *testing.T) {
 	for _, variant := range []config.Variant{config.SotW, config.Delta} {
 		t.Run("origin="+string(variant), func(t *testing.T) {

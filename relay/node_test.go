@@ -117,7 +117,8 @@ func (n running) get(t *testing.T, path string) (code int, body string) {
 	return res.StatusCode, string(data)
 }
 
-// TestNode runs a node with a directory origin from its start to its end.
+// TestNode runs a node with a directory origin from its start to its end, in
+// which streams end with UNAVAILABLE (B42).
 func TestNode(t *testing.T) {
 	cfg := testConfig()
 	cfg.Origin.Directory = t.TempDir()

@@ -99,7 +99,7 @@ func TestDirectoryBadFromTheStart(t *testing.T) {
 	xdstest.Eventually(t, "the origin to be up", func() bool { return v.group.Upstream().Connected })
 }
 
-// A bad file of unknown type holds back every type; removing it frees them.
+// K13: a bad file of unknown type holds back every type; removing it frees them.
 func TestDirectoryBadOfAnyType(t *testing.T) {
 	root := t.TempDir()
 	bad := filepath.Join(root, "bad.bin")
@@ -164,7 +164,7 @@ func TestDirectoryNameTwice(t *testing.T) {
 	v.shows("a", "c")
 }
 
-// A link that leads nowhere is not a removal: swaps pass through that state.
+// I3: a link that leads nowhere is not a removal: swaps pass through that state.
 func TestDirectoryDanglingLink(t *testing.T) {
 	root, target := t.TempDir(), filepath.Join(t.TempDir(), "cds.yaml")
 	link := filepath.Join(root, "cds.yaml")

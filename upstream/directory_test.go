@@ -216,7 +216,7 @@ func TestDirectoryExample(t *testing.T) {
 	}
 }
 
-// Keys are claims of clients: none of them leads out of the directory, to the
+// K6: keys are claims of clients: none of them leads out of the directory, to the
 // sub-directory of another key, or to the top as if that were one.
 func TestDirectoryKeysStayApart(t *testing.T) {
 	outside := t.TempDir()

@@ -7,7 +7,7 @@ import (
 )
 
 // TestSnapshotCache: a key follows the snapshots of a real go-control-plane
-// server, and its restart, without a NACK.
+// server, and its restart, which changes nothing by itself (K14), without a NACK.
 func TestSnapshotCache(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		cp := xdstest.NewControlPlane(t, nil)

@@ -271,7 +271,8 @@ func TestClose(t *testing.T) {
 	c.waitState(cds, "a")
 }
 
-// TestConfig: impossible values are refused, with the reason.
+// TestConfig: impossible values are refused, with the reason, and the defaults
+// are those of C12, C13 and C17.
 func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*ControlPlaneConfig){
 		"no address":       func(c *ControlPlaneConfig) { c.Addresses = nil },

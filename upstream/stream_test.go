@@ -163,7 +163,7 @@ func marshal(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// TestRefusal: C4, C5: what cannot be decoded is NACKed by name, the rest is
+// TestRefusal: C4, C5, K18: what cannot be decoded is NACKed by name, the rest is
 // used, the last good copy stays, and nothing is deleted on such evidence.
 func TestRefusal(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
@@ -200,8 +200,9 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
-// TestRefusalKeepsNamedResources: C5 on a full state: a bad copy with a name is
-// kept, and what is absent is deleted all the same.
+// TestRefusalKeepsNamedResources: C5 on a full state: for a bad copy with a name
+// (here one that its body contradicts, A3) the last good one is kept (K18), and
+// what is absent is deleted all the same.
 func TestRefusalKeepsNamedResources(t *testing.T) {
 	o := xdstest.NewOrigin(t)
 	c := newRig(t, fast(false, o.Addr())).join("k").want(cds, "*")

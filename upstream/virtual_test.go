@@ -252,7 +252,7 @@ func (w *flakyWire) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc
 	return nil, status.Error(codes.Unavailable, "broken again")
 }
 
-// TestAbsencesQueue: the timers of names on their own.
+// TestAbsencesQueue: the timers of names (C12) on their own.
 func TestAbsencesQueue(t *testing.T) {
 	start := time.Unix(0, 0)
 	typ, other := resource.TypeOf(cds), resource.TypeOf(eds)

@@ -208,7 +208,7 @@ func TestEscapeIsInjective(t *testing.T) {
 	})
 }
 
-// A protobuf may carry unknown fields inside metadata; they are in no key, so they
+// K4: a protobuf may carry unknown fields inside metadata; they are in no key, so they
 // must not reach the control plane either.
 func TestUnknownFieldsDoNotPass(t *testing.T) {
 	rs := mustCompile(t, Rule{Key: "node.metadata.env", Pass: []string{"metadata", "locality"}})

@@ -272,7 +272,7 @@ func TestClientFeatures(t *testing.T) {
 	}
 }
 
-// Seams, escapes and rules that give the same text from different fields.
+// K6: seams, escapes and rules that give the same text from different fields.
 func TestKeysThatMustDiffer(t *testing.T) {
 	concat := mustCompile(t, Rule{Key: `node.cluster + "/" + node.locality.zone`})
 	node := func(cluster, zone string) *corev3.Node {

@@ -16,7 +16,8 @@ func expect(t *testing.T, got Changes, want ...string) {
 	}
 }
 
-// TestOnlyWhatChanged: B28, and B31 where nothing did.
+// TestOnlyWhatChanged: B28, and B31 where nothing did; to each client what it
+// sees (B33, D12), and once (B29).
 func TestOnlyWhatChanged(t *testing.T) {
 	w := start(t, Config{})
 	all, ab, none := w.client(clusters, true), w.client(clusters, false, "a", "b"), w.client(clusters, false)
@@ -64,8 +65,8 @@ func TestRejectedChangesComeAgain(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "a", "b")
 }
 
-// TestAbsentNames: B34: whoever asks for what is known to be absent is told;
-// B26: and told again when it appears.
+// TestAbsentNames: B34: whoever asks for what is known to be absent is told, but
+// not for what nothing is known of (K13); B26: and told again when it appears.
 func TestAbsentNames(t *testing.T) {
 	w := start(t, Config{})
 	w.client(endpoints, false, "z", "y")
@@ -85,7 +86,8 @@ func TestAbsentNames(t *testing.T) {
 	}
 }
 
-// TestForce: B18, B35, B36: names are told again, or that they are gone.
+// TestForce: B18, B35, B36: names are told again, or that they are gone, once
+// (B29).
 func TestForce(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, true, "a", "z")
@@ -259,7 +261,7 @@ func TestBodylessAlias(t *testing.T) {
 }
 
 // TestBodylessResources: C11: an old server's way to say that there is none,
-// unless it is a heartbeat (F6).
+// unless it is a heartbeat.
 func TestBodylessResources(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "z")

@@ -13,7 +13,8 @@ import (
 
 // TestTableAgainstModel: random updates, subscriptions and readers. What a
 // client holds that follows the changes from its own position is what the
-// model says that its subscription sees, at every step.
+// model says that its subscription sees, at every step (B28, B38, D12). What the
+// origin is told adds up to what they all want (C9, K9).
 func TestTableAgainstModel(t *testing.T) {
 	for name, aliases := range map[string]bool{"names": false, "aliases": true} { // B38
 		t.Run(name, func(t *testing.T) {

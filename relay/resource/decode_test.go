@@ -78,7 +78,7 @@ func sotw(t rapid.TB, url string, bodies ...*anypb.Any) *Response {
 	return r
 }
 
-// TestInvalidResources: C5 names what is refused; the rest of the response
+// TestInvalidResources: C5, A3 name what is refused; the rest of the response
 // counts all the same, and a refusal says which resource and why.
 func TestInvalidResources(t *testing.T) {
 	cla := func(name string) *anypb.Any { return pack(t, &endpointv3.ClusterLoadAssignment{ClusterName: name}) }

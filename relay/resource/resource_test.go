@@ -58,8 +58,8 @@ func TestDigestsKeepPartsApart(t *testing.T) {
 }
 
 // TestVersions: D14: the origin's own version passes through, an empty one is
-// replaced by the digest of the content; K11: which is the same in every run,
-// on every node, and so in this file.
+// replaced by the digest of the content (D1); K11: which is the same in every
+// run, on every node, and so in this file.
 func TestVersions(t *testing.T) {
 	body := []byte("\x0a\x01t\x12\x01v")
 	equal(t, "given", New(Resource{Name: "a", Version: "v42", Body: body}).Version, "v42")
@@ -71,7 +71,8 @@ func TestVersions(t *testing.T) {
 	equal(t, "of names", hex.EncodeToString(func() []byte { d := NamesDigest([]string{"a", "b"}); return d[:] }()), "cf6ab613e3942391f88ed698557e1680")
 }
 
-// TestMember: sets are told apart by content, not by what an origin calls it.
+// TestMember: sets are told apart by content, not by what an origin calls it
+// (D7, K11).
 func TestMember(t *testing.T) {
 	v1, v2 := New(Resource{Name: "a", Version: "1", Body: []byte("x")}), New(Resource{Name: "a", Version: "2", Body: []byte("x")})
 	if v1.Member() != v2.Member() || !v1.SameContent(v2) { // D15, K11
