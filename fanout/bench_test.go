@@ -18,13 +18,13 @@ func BenchmarkFanOut(b *testing.B) {
 				var allocs, bytes uint64
 				for b.Loop() {
 					v++
-					built := f.srv.bodies.built.Load()
+					built := f.srv.bodies.Built()
 					allocs, bytes = subMem(allocs, bytes)
 					f.touch(v)
 					f.flush()
 					allocs, bytes = addMem(allocs, bytes)
 					b.StopTimer()
-					if n := f.srv.bodies.built.Load() - built; n != 1 {
+					if n := f.srv.bodies.Built() - built; n != 1 {
 						b.Fatalf("%d bodies were built for one change", n)
 					}
 					f.ack(b)

@@ -1,12 +1,6 @@
 package fanout
 
 import (
-	"math"
-	"sync"
-	"sync/atomic"
-
-	"github.com/hashicorp/golang-lru/v2/simplelru"
-
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -47,82 +41,6 @@ type bodyKey struct {
 	keepRemoved    bool
 	forced         bool
 	known          bool // the origin's answer may be news without a change (K13)
-}
-
-// bodies builds each body once, however many clients ask for it at the same
-// time, and keeps the recent ones within a bound of bytes.
-type bodies struct {
-	limit int64
-
-	mu sync.Mutex
-	// Guarded by mu.
-	recent *simplelru.LRU[bodyKey, *slot]
-	bytes  int64
-
-	built, shared atomic.Uint64
-}
-
-// slot is a body that is there or is being built.
-type slot struct {
-	once sync.Once
-	body atomic.Pointer[body]
-	size int64 // guarded by bodies.mu; what bytes counts for it
-}
-
-// slotSize is roughly what a slot costs beside its data, in bytes.
-const slotSize = 400
-
-func newBodies(limit int64) *bodies {
-	recent, err := simplelru.NewLRU[bodyKey, *slot](math.MaxInt, nil)
-	if err != nil {
-		panic(err) // only for a size below 1
-	}
-	return &bodies{limit: limit, recent: recent}
-}
-
-// slot returns the slot for k, which is made if there is none.
-func (b *bodies) slot(k bodyKey) *slot {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s, ok := b.recent.Get(k)
-	if ok {
-		b.shared.Add(1)
-		return s
-	}
-	s = &slot{size: slotSize}
-	b.recent.Add(k, s)
-	b.bytes += s.size
-	return s
-}
-
-// fill returns the body of a slot, built by build if nobody did before.
-// Concurrent callers wait for the one that builds.
-func (b *bodies) fill(k bodyKey, s *slot, build func() *body) *body {
-	s.once.Do(func() {
-		made := build()
-		s.body.Store(made)
-		b.built.Add(1)
-		b.account(k, s, int64(cap(made.data)))
-	})
-	return s.body.Load()
-}
-
-// account adds the size of a body that was just built, and makes room.
-func (b *bodies) account(k bodyKey, s *slot, size int64) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if now, ok := b.recent.Peek(k); !ok || now != s {
-		return // evicted while it was built
-	}
-	b.bytes += size
-	s.size += size
-	for b.bytes > b.limit {
-		_, old, ok := b.recent.RemoveOldest()
-		if !ok {
-			return
-		}
-		b.bytes -= old.size
-	}
 }
 
 // buildBody asks the cache and encodes the answer. It runs once per bodyKey.

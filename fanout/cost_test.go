@@ -83,7 +83,7 @@ func clusterOf(i, v int) *resource.Resource {
 
 func (f *fleet) flush() {
 	for _, s := range f.streams {
-		s.flush()
+		s.Flush()
 	}
 }
 
@@ -119,12 +119,12 @@ func TestCostOfOneMoreClient(t *testing.T) {
 			const runs = 200
 			f := newFleet(t, runs+1, 100, delta, change)
 			f.touch(1)
-			built, i := f.srv.bodies.built.Load(), 0
+			built, i := f.srv.bodies.Built(), 0
 			got := testing.AllocsPerRun(runs, func() {
-				f.streams[i].flush()
+				f.streams[i].Flush()
 				i++
 			})
-			if n := f.srv.bodies.built.Load() - built; n != 1 {
+			if n := f.srv.bodies.Built() - built; n != 1 {
 				t.Errorf("%d bodies were built for %d clients", n, i)
 			}
 			if got > 2 {

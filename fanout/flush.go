@@ -27,8 +27,8 @@ func (ts *typeState) depends() bool {
 	return !ts.supplies() && ts.table.Type.Order <= lastDependent
 }
 
-// flush sends what the client has to be told, as far as it may be sent now.
-func (s *stream) flush() {
+// Flush sends what the client has to be told, as far as it may be sent now.
+func (s *stream) Flush() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.flushLocked()

@@ -52,8 +52,8 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 		}
 	}
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		o.ObserveInt64(built, int64(s.bodies.built.Load()))
-		o.ObserveInt64(shared, int64(s.bodies.shared.Load()))
+		o.ObserveInt64(built, int64(s.bodies.Built()))
+		o.ObserveInt64(shared, int64(s.bodies.Shared()))
 		return nil
 	}, built, shared)
 	return &sm, err

@@ -164,11 +164,14 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	if q.Refresh != nil {
 		k.refresh = q.Refresh.Digest
 	}
-	slot := s.srv.bodies.slot(k)
-	if b := slot.body.Load(); b != nil {
+	slot := s.srv.bodies.Slot(k)
+	if b := slot.Value(); b != nil {
 		return b
 	}
-	return s.srv.bodies.fill(k, slot, func() *body { return s.srv.buildBody(ts, q, s.form) })
+	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
+		b := s.srv.buildBody(ts, q, s.form)
+		return b, int64(cap(b.data))
+	})
 }
 
 // armLocked makes sure that the stream is looked at again when at has come.

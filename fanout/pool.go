@@ -11,8 +11,8 @@ import (
 // rest of a subscription's clients.
 const chunk = 64
 
-// Pool carries news from the cache to the streams: [Pool.Wake] notes which
-// subscriptions changed, and a few workers flush their streams. A
+// Pool carries news from the cache to the clients: [Pool.Wake] notes which
+// subscriptions changed, and a few workers flush their clients. A
 // subscription that changes again while it waits is still one entry.
 type Pool struct {
 	mu   sync.Mutex
@@ -68,7 +68,7 @@ func (p *Pool) work() {
 			return
 		}
 		for _, c := range clients {
-			c.(*stream).flush()
+			c.Flush()
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 )
@@ -86,7 +87,7 @@ func or[T ~int | ~int64](v *T, def T) {
 type Server struct {
 	// Fixed after construction.
 	cfg     Config
-	bodies  *bodies
+	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
 
 	draining atomic.Bool
@@ -102,7 +103,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, bodies: newBodies(cfg.BodyBytes), streams: make(map[*stream]struct{}), empty: make(chan struct{})}
+	s := &Server{cfg: cfg, bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), empty: make(chan struct{})}
 	var err error
 	s.metrics, err = newServerMetrics(cfg.Meter, s)
 	return s, err

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"xdsrelay/relay/resource"
+	_ "xdsrelay/relay/resource/jsontypes" // JSON, YAML and text need the types inside of an Any
 )
 
 // dirFormat is one way to write a message.

@@ -71,7 +71,7 @@ func (c *client) table(typeURL string) *cache.Table { return c.group.Table(resou
 func (c *client) watcher(typeURL string) *cache.Watcher {
 	w := c.watchers[typeURL]
 	if w == nil {
-		w = &cache.Watcher{Client: c}
+		w = &cache.Watcher{}
 		c.watchers[typeURL] = w
 	}
 	return w

@@ -12,8 +12,12 @@ type Watcher struct {
 	prev, next *Watcher
 }
 
-// Client is the owner of a Watcher: a downstream stream.
-type Client any
+// Client is the owner of a Watcher: a downstream stream, or a poll that waits.
+type Client interface {
+	// Flush looks for news and tells them. It is called when there may be some,
+	// at times without need, and possibly after the Watcher has left.
+	Flush()
+}
 
 func (s *Subscription) link(w *Watcher) {
 	w.sub, w.prev, w.next = s, nil, s.watchers

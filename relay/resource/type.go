@@ -64,6 +64,8 @@ type Service struct {
 	File string
 	// Stream, Delta and Fetch are the SotW, delta and unary methods.
 	Stream, Delta, Fetch string
+	// REST is the path at which the type is polled (H1); empty where Fetch is.
+	REST string
 }
 
 // NamedByBody reports whether a delta resource's inner name must equal its
@@ -81,32 +83,33 @@ func (t *Type) DeltaOnly() bool { return t.NameField == 0 }
 
 // known is in the order E1.
 var known = []*Type{
-	{URL: ClusterURL, NameField: 1, FullState: true, Wildcard: true, Order: 0, Service: service("cluster", "Cluster", "Clusters", "cds", true)},
+	{URL: ClusterURL, NameField: 1, FullState: true, Wildcard: true, Order: 0, Service: service("cluster", "Cluster", "Clusters", "cds", "clusters")},
 	{URL: clusterListURL, Order: 0},
-	{URL: EndpointURL, NameField: 1, Order: 1, Service: service("endpoint", "Endpoint", "Endpoints", "eds", true)},
-	{URL: LbEndpointURL, Order: 2, Service: service("endpoint", "LocalityEndpoint", "LocalityEndpoints", "leds", false)},
+	{URL: EndpointURL, NameField: 1, Order: 1, Service: service("endpoint", "Endpoint", "Endpoints", "eds", "endpoints")},
+	{URL: LbEndpointURL, Order: 2, Service: service("endpoint", "LocalityEndpoint", "LocalityEndpoints", "leds", "")},
 	{URL: lbEndpointListURL, Order: 2},
-	{URL: ListenerURL, NameField: 1, FullState: true, Wildcard: true, Order: 3, Service: service("listener", "Listener", "Listeners", "lds", true)},
+	{URL: ListenerURL, NameField: 1, FullState: true, Wildcard: true, Order: 3, Service: service("listener", "Listener", "Listeners", "lds", "listeners")},
 	{URL: listenerListURL, Order: 3},
-	{URL: ScopedRouteURL, NameField: 1, FullState: true, Wildcard: true, Order: 4, Service: service("route", "ScopedRoutes", "ScopedRoutes", "srds", true)},
-	{URL: RouteURL, NameField: 1, Order: 5, Service: service("route", "Route", "Routes", "rds", true)},
-	{URL: VirtualHostURL, Wildcard: true, Order: 6, Service: service("route", "VirtualHost", "VirtualHosts", "rds", false)},
-	{URL: SecretURL, NameField: 1, Order: orderLast, Service: service("secret", "Secret", "Secrets", "sds", true)},
-	{URL: RuntimeURL, NameField: 1, Order: orderLast, Service: service("runtime", "Runtime", "Runtime", "rtds", true)},
-	{URL: ExtensionURL, NameField: 1, Order: orderLast, Service: service("extension", "ExtensionConfig", "ExtensionConfigs", "config_discovery", true)},
+	{URL: ScopedRouteURL, NameField: 1, FullState: true, Wildcard: true, Order: 4, Service: service("route", "ScopedRoutes", "ScopedRoutes", "srds", "scoped-routes")},
+	{URL: RouteURL, NameField: 1, Order: 5, Service: service("route", "Route", "Routes", "rds", "routes")},
+	{URL: VirtualHostURL, Wildcard: true, Order: 6, Service: service("route", "VirtualHost", "VirtualHosts", "rds", "")},
+	{URL: SecretURL, NameField: 1, Order: orderLast, Service: service("secret", "Secret", "Secrets", "sds", "secrets")},
+	{URL: RuntimeURL, NameField: 1, Order: orderLast, Service: service("runtime", "Runtime", "Runtime", "rtds", "runtime")},
+	{URL: ExtensionURL, NameField: 1, Order: orderLast, Service: service("extension", "ExtensionConfig", "ExtensionConfigs", "config_discovery", "extension_configs")},
 	{URL: ThriftRouteURL, NameField: 1, Order: orderLast},
 	{URL: RateLimitURL, NameField: 1, Order: orderLast},
 }
 
-// service spells out the regular names of table A-1.
-func service(pkg, name, plural, file string, sotw bool) *Service {
+// service spells out the regular names of table A-1. What is not polled has no
+// SotW method either.
+func service(pkg, name, plural, file, rest string) *Service {
 	s := &Service{
 		Name:  "envoy.service." + pkg + ".v3." + name + "DiscoveryService",
 		File:  "envoy/service/" + pkg + "/v3/" + file + ".proto",
 		Delta: "Delta" + plural,
 	}
-	if sotw {
-		s.Stream, s.Fetch = "Stream"+plural, "Fetch"+plural
+	if rest != "" {
+		s.Stream, s.Fetch, s.REST = "Stream"+plural, "Fetch"+plural, "/v3/discovery:"+rest
 	}
 	return s
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"google.golang.org/genproto/googleapis/api/annotations"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
@@ -43,8 +45,8 @@ func TestTypesAgainstDescriptors(t *testing.T) {
 	}
 }
 
-// TestServicesAgainstDescriptors: A4: the services, their methods and their
-// files are the real ones, and no method is left out.
+// TestServicesAgainstDescriptors: A4, H1: the services, their methods, their
+// REST paths and their files are the real ones, and no method is left out.
 func TestServicesAgainstDescriptors(t *testing.T) {
 	for _, typ := range Known() {
 		s := typ.Service
@@ -79,6 +81,13 @@ func TestServicesAgainstDescriptors(t *testing.T) {
 			}
 			if md.Input().Name() != in || md.IsStreamingClient() != streams || md.IsStreamingServer() != streams {
 				t.Errorf("%s.%s is not the method it should be", s.Name, m)
+			}
+			path := ""
+			if rule, ok := proto.GetExtension(md.Options(), annotations.E_Http).(*annotations.HttpRule); ok {
+				path = rule.GetPost()
+			}
+			if want := map[bool]string{true: s.REST}[m == s.Fetch]; path != want {
+				t.Errorf("%s.%s is at %q, the table says %q", s.Name, m, path, want)
 			}
 		}
 	}

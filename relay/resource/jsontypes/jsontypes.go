@@ -1,9 +1,10 @@
-package upstream
+// Package jsontypes makes message types known to the program, for whoever
+// imports it. JSON, YAML and text spell out the messages inside of an Any, so
+// reading and writing them takes the types of these: the resource types of table
+// A-1 and the extensions that most configurations are made of. In binary form any
+// type goes.
+package jsontypes
 
-// Files in JSON, YAML and text spell out the messages inside of an Any, so the
-// types of these have to be part of the program: the resource types of table
-// A-1 and the extensions that most configurations are made of. A binary file
-// may hold any type.
 import (
 	// Resource types and what they are made of.
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
