@@ -1,6 +1,10 @@
 package resource
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
 
 // Message is a response that is to be encoded, all but its nonce, which differs
 // per client and may follow anywhere: protobuf fields have no fixed order.
@@ -15,8 +19,22 @@ type Message struct {
 	// Resources are written as they are here, in this order. Those without a
 	// body have no SotW form and are left out there.
 	Resources []*Resource
+	// Heartbeats are resources that the client has and that live on: only their
+	// names, versions and lifetimes are written (F6; delta only).
+	Heartbeats []*Resource
+	// Lifetimes are what is left of the TTLs of resources and heartbeats (F3).
+	// Those that are not here are written without; nil is for clients that do
+	// not take TTLs (F1). On SotW a resource with a lifetime is written in a
+	// wrapper (F2).
+	Lifetimes map[*Resource]time.Duration
 	// Removed are the names in removed_resources (delta only).
 	Removed []string
+	// RemovedNames are encoded entries of removed_resource_names (delta only).
+	RemovedNames [][]byte
+	// Errors are encoded entries of resource_errors.
+	Errors [][]byte
+	// Extra holds encoded fields that follow as they are (delta only).
+	Extra []byte
 }
 
 // AppendDelta appends the fields of a DeltaDiscoveryResponse to b.
@@ -26,20 +44,19 @@ func AppendDelta(b []byte, m *Message) []byte {
 	b = appendControlPlane(b, deltaControlPlane, m.ControlPlane)
 	for _, r := range m.Resources {
 		b = protowire.AppendVarint(b, rspResources)
-		b = protowire.AppendVarint(b, uint64(envelopeSize(r)))
-		b = appendString(b, resName, r.Name)
-		b = appendString(b, resVersion, r.Version)
-		if r.Body != nil {
-			b = protowire.AppendVarint(b, resBody)
-			b = protowire.AppendBytes(b, r.Body)
-		}
-		b = append(b, r.Extra...)
+		b = appendEnvelope(b, envelope{name: r.Name, version: r.Version, body: r.Body, extra: r.Extra, ttl: m.Lifetimes[r]})
+	}
+	for _, r := range m.Heartbeats {
+		b = protowire.AppendVarint(b, rspResources)
+		b = appendEnvelope(b, envelope{name: r.Name, version: r.Version, ttl: m.Lifetimes[r]})
 	}
 	for _, name := range m.Removed {
 		b = protowire.AppendVarint(b, deltaRemoved)
 		b = protowire.AppendString(b, name)
 	}
-	return b
+	b = appendMessages(b, deltaRemovedName, m.RemovedNames)
+	b = appendMessages(b, deltaErrors, m.Errors)
+	return append(b, m.Extra...)
 }
 
 // AppendSotW appends the fields of a DiscoveryResponse to b.
@@ -48,12 +65,17 @@ func AppendSotW(b []byte, m *Message) []byte {
 	b = appendString(b, rspTypeURL, m.Type.URL)
 	b = appendControlPlane(b, sotwControlPlane, m.ControlPlane)
 	for _, r := range m.Resources {
-		if r.Body != nil {
-			b = protowire.AppendVarint(b, rspResources)
+		if r.Body == nil {
+			continue
+		}
+		b = protowire.AppendVarint(b, rspResources)
+		if ttl := m.Lifetimes[r]; ttl > 0 {
+			b = appendWrapped(b, envelope{name: r.Name, body: r.Body, ttl: ttl})
+		} else {
 			b = protowire.AppendBytes(b, r.Body)
 		}
 	}
-	return b
+	return appendMessages(b, sotwErrors, m.Errors)
 }
 
 // AppendNonce appends the field that completes a response of either variant.
@@ -85,10 +107,10 @@ func stringSize(tag uint64, s string) int {
 	return protowire.SizeVarint(tag) + protowire.SizeBytes(len(s))
 }
 
-func envelopeSize(r *Resource) int {
-	n := stringSize(resName, r.Name) + stringSize(resVersion, r.Version) + len(r.Extra)
-	if r.Body != nil {
-		n += protowire.SizeVarint(resBody) + protowire.SizeBytes(len(r.Body))
+func appendMessages(b []byte, tag uint64, messages [][]byte) []byte {
+	for _, m := range messages {
+		b = protowire.AppendVarint(b, tag)
+		b = protowire.AppendBytes(b, m)
 	}
-	return n
+	return b
 }

@@ -32,6 +32,27 @@ func FuzzDecodeSotW(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { checkSotW(t, b) })
 }
 
+// FuzzAbout: what a response says about names beside the resources (A7, C16).
+func FuzzAbout(f *testing.F) {
+	seed(f, func(i int) proto.Message { return genResourceError().Example(i) })
+	seed(f, func(i int) proto.Message { return genResourceName().Example(i) })
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var e discoveryv3.ResourceError
+		var a About
+		if err := a.readError(b); proto.Unmarshal(b, &e) == nil {
+			equal(t, "readable", err == nil, true)
+			equal(t, "name", a.Name, e.GetResourceName().GetName())
+			equal(t, "code", a.Code, e.GetErrorDetail().GetCode())
+		}
+		var n discoveryv3.ResourceName
+		a = About{}
+		if err := a.readName(b); proto.Unmarshal(b, &n) == nil {
+			equal(t, "readable", err == nil, true)
+			equal(t, "name", a.Name, n.GetName())
+		}
+	})
+}
+
 func FuzzDecodeSotWRequest(f *testing.F) {
 	seed(f, func(i int) proto.Message { return genSotWRequest().Example(i) })
 	f.Fuzz(func(t *testing.T, b []byte) { checkSotWRequest(t, b) })

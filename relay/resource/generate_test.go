@@ -116,17 +116,50 @@ func genResource(bodies *rapid.Generator[*anypb.Any]) *rapid.Generator[*discover
 // unknownField99 is an encoded field that no version of Resource has.
 var unknownField99 = protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "from the future")
 
+func genResourceName() *rapid.Generator[*discoveryv3.ResourceName] {
+	return rapid.Custom(func(t *rapid.T) *discoveryv3.ResourceName {
+		n := &discoveryv3.ResourceName{Name: genName().Draw(t, "name")}
+		if rapid.Bool().Draw(t, "variant") {
+			n.DynamicParameterConstraints = &discoveryv3.DynamicParameterConstraints{
+				Type: &discoveryv3.DynamicParameterConstraints_Constraint{
+					Constraint: &discoveryv3.DynamicParameterConstraints_SingleConstraint{Key: "env"},
+				},
+			}
+		}
+		return n
+	})
+}
+
+func genResourceError() *rapid.Generator[*discoveryv3.ResourceError] {
+	return rapid.Custom(func(t *rapid.T) *discoveryv3.ResourceError {
+		e := &discoveryv3.ResourceError{ErrorDetail: genStatus(t)}
+		if rapid.IntRange(0, 5).Draw(t, "named") > 0 {
+			e.ResourceName = genResourceName().Draw(t, "resource name")
+		}
+		if rapid.Bool().Draw(t, "unknown") {
+			e.ProtoReflect().SetUnknown(unknownField99)
+		}
+		return e
+	})
+}
+
 func controlPlane(id string) *corev3.ControlPlane { return &corev3.ControlPlane{Identifier: id} }
 
 func genDeltaResponse() *rapid.Generator[*discoveryv3.DeltaDiscoveryResponse] {
 	return rapid.Custom(func(t *rapid.T) *discoveryv3.DeltaDiscoveryResponse {
 		url, bodies := genType(t)
-		return &discoveryv3.DeltaDiscoveryResponse{
+		m := &discoveryv3.DeltaDiscoveryResponse{
 			SystemVersionInfo: genName().Draw(t, "version"), Nonce: genName().Draw(t, "nonce"), TypeUrl: url,
-			Resources:        rapid.SliceOfN(genResource(bodies), 0, 4).Draw(t, "resources"),
-			RemovedResources: rapid.SliceOfN(genName(), 0, 3).Draw(t, "removed"),
-			ControlPlane:     controlPlane(genName().Draw(t, "control plane")),
+			Resources:            rapid.SliceOfN(genResource(bodies), 0, 4).Draw(t, "resources"),
+			RemovedResources:     rapid.SliceOfN(genName(), 0, 3).Draw(t, "removed"),
+			RemovedResourceNames: rapid.SliceOfN(genResourceName(), 0, 2).Draw(t, "removed names"),
+			ResourceErrors:       rapid.SliceOfN(genResourceError(), 0, 2).Draw(t, "errors"),
+			ControlPlane:         controlPlane(genName().Draw(t, "control plane")),
 		}
+		if rapid.Bool().Draw(t, "unknown") {
+			m.ProtoReflect().SetUnknown(unknownField99)
+		}
+		return m
 	})
 }
 
@@ -135,7 +168,8 @@ func genSotWResponse() *rapid.Generator[*discoveryv3.DiscoveryResponse] {
 		url, bodies := genType(t)
 		m := &discoveryv3.DiscoveryResponse{
 			VersionInfo: genName().Draw(t, "version"), Nonce: genName().Draw(t, "nonce"), TypeUrl: url,
-			ControlPlane: controlPlane(genName().Draw(t, "control plane")),
+			ControlPlane:   controlPlane(genName().Draw(t, "control plane")),
+			ResourceErrors: rapid.SliceOfN(genResourceError(), 0, 2).Draw(t, "errors"),
 		}
 		for range rapid.IntRange(0, 4).Draw(t, "resources") {
 			a := bodies.Draw(t, "bare")

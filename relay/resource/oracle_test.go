@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"reflect"
+	"slices"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -49,7 +50,19 @@ func checkDelta(t rapid.TB, b []byte) {
 	equal(t, "version", got.Version, want.GetSystemVersionInfo())
 	equal(t, "nonce", got.Nonce, want.GetNonce())
 	equal(t, "control plane", got.ControlPlane, want.GetControlPlane().GetIdentifier())
-	equal(t, "removed", fmt.Sprintf("%q", got.Removed), fmt.Sprintf("%q", want.GetRemovedResources()))
+	removed := slices.Clone(want.GetRemovedResources())
+	for _, n := range want.GetRemovedResourceNames() {
+		if variantOf(t, n) == "" {
+			removed = append(removed, n.GetName())
+		}
+	}
+	equal(t, "removed", fmt.Sprintf("%q", got.Removed), fmt.Sprintf("%q", removed))
+	equal(t, "number of removed names", len(got.RemovedNames), len(want.GetRemovedResourceNames()))
+	for i, n := range want.GetRemovedResourceNames() {
+		equal(t, "removed name", got.RemovedNames[i].Name, n.GetName())
+		equal(t, "variant", got.RemovedNames[i].Variant == "", variantOf(t, n) == "")
+	}
+	checkErrors(t, got, want.GetResourceErrors())
 	equal(t, "size", got.Size, len(b))
 
 	valid, sure := checkResources(t, got, want.GetResources())
@@ -57,20 +70,26 @@ func checkDelta(t rapid.TB, b []byte) {
 		return
 	}
 
-	// What goes out is what came in, unknown fields included (A7). The TTL is
-	// left out (F1).
-	sent := AppendNonce(AppendDelta(nil, messageOf(got)), got.Nonce)
-	var again discoveryv3.DeltaDiscoveryResponse
-	unmarshal(t, sent, &again)
+	// What goes out is what came in, unknown fields included (A7), but for the
+	// TTL where the client takes none (F1).
 	expect := &discoveryv3.DeltaDiscoveryResponse{
 		SystemVersionInfo: want.GetSystemVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl(),
-		RemovedResources: want.GetRemovedResources(), Resources: valid,
+		RemovedResources: removed, RemovedResourceNames: want.GetRemovedResourceNames(),
+		ResourceErrors: want.GetResourceErrors(), Resources: valid,
 	}
+	expect.ProtoReflect().SetUnknown(want.ProtoReflect().GetUnknown())
 	if id := want.GetControlPlane().GetIdentifier(); id != "" {
 		expect.ControlPlane = controlPlane(id)
 	}
-	if !proto.Equal(&again, expect) {
-		t.Fatalf("sent %v, expected %v", &again, expect)
+	for _, m := range []*Message{messageOf(got), timed(messageOf(got))} {
+		var again discoveryv3.DeltaDiscoveryResponse
+		unmarshal(t, AppendNonce(AppendDelta(nil, m), got.Nonce), &again)
+		for i, r := range m.Resources {
+			valid[i].Ttl = ttlProto(m.Lifetimes[r])
+		}
+		if !proto.Equal(&again, expect) {
+			t.Fatalf("sent %v, expected %v", &again, expect)
+		}
 	}
 }
 
@@ -114,20 +133,91 @@ func checkSotW(t rapid.TB, b []byte) {
 		return
 	}
 
-	sent := AppendNonce(AppendSotW(nil, messageOf(got)), got.Nonce)
-	var again discoveryv3.DiscoveryResponse
-	unmarshal(t, sent, &again)
-	expect := &discoveryv3.DiscoveryResponse{VersionInfo: want.GetVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl()}
-	for _, r := range valid {
-		if r.GetResource() != nil {
-			expect.Resources = append(expect.Resources, r.GetResource())
-		}
+	checkErrors(t, got, want.GetResourceErrors())
+	expect := &discoveryv3.DiscoveryResponse{
+		VersionInfo: want.GetVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl(), ResourceErrors: want.GetResourceErrors(),
 	}
 	if id := want.GetControlPlane().GetIdentifier(); id != "" {
 		expect.ControlPlane = controlPlane(id)
 	}
-	if !proto.Equal(&again, expect) {
-		t.Fatalf("sent %v, expected %v", &again, expect)
+	for _, m := range []*Message{messageOf(got), timed(messageOf(got))} {
+		var again discoveryv3.DiscoveryResponse
+		unmarshal(t, AppendNonce(AppendSotW(nil, m), got.Nonce), &again)
+		expect.Resources = nil
+		for i, r := range valid {
+			switch ttl := m.Lifetimes[m.Resources[i]]; {
+			case r.GetResource() == nil:
+			case ttl == 0:
+				expect.Resources = append(expect.Resources, r.GetResource())
+			default: // F2
+				expect.Resources = append(expect.Resources, pack(t, &discoveryv3.Resource{Name: r.GetName(), Resource: r.GetResource(), Ttl: ttlProto(ttl)}))
+			}
+		}
+		if !equalResponses(t, &again, expect) {
+			t.Fatalf("sent %v, expected %v", &again, expect)
+		}
+	}
+}
+
+// equalResponses compares wrapped resources by what they hold: the order of
+// their fields is free.
+func equalResponses(t rapid.TB, a, b *discoveryv3.DiscoveryResponse) bool {
+	t.Helper()
+	if len(a.GetResources()) != len(b.GetResources()) {
+		return false
+	}
+	for i, x := range a.GetResources() {
+		y := b.GetResources()[i]
+		if x.GetTypeUrl() == resourceWrapper && y.GetTypeUrl() == resourceWrapper {
+			var in, out discoveryv3.Resource
+			unmarshal(t, x.GetValue(), &in)
+			unmarshal(t, y.GetValue(), &out)
+			if !proto.Equal(&in, &out) {
+				return false
+			}
+			y.Value = x.GetValue()
+		}
+	}
+	return proto.Equal(a, b)
+}
+
+// timed is m for a client that takes TTLs.
+func timed(m *Message) *Message {
+	m.Lifetimes = make(map[*Resource]time.Duration)
+	for _, r := range m.Resources {
+		if r.TTL > 0 {
+			m.Lifetimes[r] = r.TTL
+		}
+	}
+	return m
+}
+
+func ttlProto(d time.Duration) *durationpb.Duration {
+	if d == 0 {
+		return nil
+	}
+	return durationpb.New(d)
+}
+
+// variantOf is what tells variants of a name apart.
+func variantOf(t rapid.TB, n *discoveryv3.ResourceName) string {
+	t.Helper()
+	return string(marshal(t, n.GetDynamicParameterConstraints()))
+}
+
+func checkErrors(t rapid.TB, got *Response, want []*discoveryv3.ResourceError) {
+	t.Helper()
+	equal(t, "number of errors", len(got.Errors), len(want))
+	for i, e := range want {
+		a := got.Errors[i]
+		equal(t, "name", a.Name, e.GetResourceName().GetName())
+		equal(t, "code", a.Code, e.GetErrorDetail().GetCode())
+		equal(t, "variant", a.Variant == "", variantOf(t, e.GetResourceName()) == "")
+		var again discoveryv3.ResourceError
+		unmarshal(t, a.Raw, &again)
+		if !proto.Equal(&again, e) { // A7
+			t.Fatalf("error %v, expected %v", &again, e)
+		}
 	}
 }
 
@@ -184,7 +274,7 @@ func checkResource(t rapid.TB, r *Resource, want *discoveryv3.Resource) {
 	if want.GetVersion() != "" {
 		equal(t, "version of "+r.Name, r.Version, want.GetVersion()) // D14
 	}
-	equal(t, "presence of a version", r.Version != "", true)
+	equal(t, "presence of a version", r.Version != "" || r.Heartbeat(), true)
 	equal(t, "aliases of "+r.Name, fmt.Sprintf("%q", r.Aliases), fmt.Sprintf("%q", want.GetAliases()))
 	ttl, _ := ttlOf(want.GetTtl())
 	equal(t, "ttl of "+r.Name, r.TTL, ttl)
@@ -304,5 +394,12 @@ func equal[T comparable](t rapid.TB, what string, got, want T) {
 
 // messageOf is the response that says the same as r.
 func messageOf(r *Response) *Message {
-	return &Message{Type: r.Type, Version: r.Version, ControlPlane: r.ControlPlane, Resources: r.Resources, Removed: r.Removed}
+	m := &Message{Type: r.Type, Version: r.Version, ControlPlane: r.ControlPlane, Resources: r.Resources, Removed: r.Removed, Extra: r.Extra}
+	for _, a := range r.RemovedNames {
+		m.RemovedNames = append(m.RemovedNames, a.Raw)
+	}
+	for _, a := range r.Errors {
+		m.Errors = append(m.Errors, a.Raw)
+	}
+	return m
 }

@@ -1,9 +1,6 @@
 package resource
 
-import (
-	"encoding/binary"
-	"time"
-)
+import "time"
 
 // Resource is one named resource at one version. It is immutable once built
 // and shared by everybody who sends it.
@@ -19,7 +16,9 @@ type Resource struct {
 	// Extra holds the encoded envelope fields that the relay only carries:
 	// aliases, cache_control, metadata, resource_name and unknown ones (A7).
 	Extra []byte
-	// TTL is the lifetime that the origin gave; 0 means none.
+	// TTL is the lifetime that the origin gave, counted from when it said so; 0
+	// means none. It is no part of the content: the same resource is told again
+	// with what is left (F3), by other nodes with another rest.
 	TTL time.Duration
 	// Aliases are other names by which the resource may be subscribed (B38).
 	Aliases []string
@@ -27,29 +26,35 @@ type Resource struct {
 	// refers to, "" otherwise (E3).
 	Endpoints string
 
-	content Digest // Body, Extra and TTL
+	content Digest // Body and Extra
 	member  Digest // Name and content
 }
 
 // New completes r: an empty Version is replaced by the content digest (D1,
-// D14), and the digests are computed. r must not be changed afterwards.
+// D14), except that of a heartbeat, and the digests are computed. r must not be
+// changed afterwards.
 func New(r Resource) *Resource {
-	var ttl [8]byte
-	binary.LittleEndian.PutUint64(ttl[:], uint64(r.TTL))
-	r.content = digestOf(r.Body, r.Extra, ttl[:])
-	if r.Version == "" {
-		if r.TTL == 0 && len(r.Extra) == 0 {
-			r.Version = digestOf(r.Body).Hex()
-		} else {
-			r.Version = r.content.Hex()
-		}
+	r.content = digestOf(r.Body, r.Extra)
+	switch {
+	case r.Version != "" || r.Heartbeat():
+	case len(r.Extra) == 0:
+		r.Version = digestOf(r.Body).Hex()
+	default:
+		r.Version = r.content.Hex()
 	}
 	r.member = digestOf([]byte(r.Name), r.content[:])
 	return &r
 }
 
+// Heartbeat reports whether r only says that the resource of its name lives on
+// for its TTL (F6): it has a TTL and nothing else. Its version is that of the
+// resource, as far as the origin gave one.
+func (r *Resource) Heartbeat() bool {
+	return r.Body == nil && r.TTL > 0 && len(r.Aliases) == 0
+}
+
 // SameContent reports whether r and o would be the same to every client apart
-// from their versions (D15).
+// from their versions (D15) and lifetimes.
 func (r *Resource) SameContent(o *Resource) bool { return r.content == o.content }
 
 // Member is the digest of name and content, for digests of whole sets (D7).

@@ -1,15 +1,18 @@
 package resource
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 )
 
-// Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree but for the
-// removals, which SotW does not have.
+// Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree but for what
+// follows the nonce.
 const (
 	rspVersion, rspResources, rspTypeURL, rspNonce    = 1<<3 | 2, 2<<3 | 2, 4<<3 | 2, 5<<3 | 2
-	sotwControlPlane, deltaRemoved, deltaControlPlane = 6<<3 | 2, 6<<3 | 2, 7<<3 | 2
+	sotwControlPlane, sotwErrors                      = 6<<3 | 2, 7<<3 | 2
+	deltaRemoved, deltaControlPlane, deltaRemovedName = 6<<3 | 2, 7<<3 | 2, 8<<3 | 2
+	deltaErrors                                       = 9<<3 | 2
 
 	controlPlaneIdentifier = 1 // a field number
 )
@@ -27,8 +30,16 @@ type Response struct {
 	ControlPlane string
 	// Resources are those that can be relayed, each name once.
 	Resources []*Resource
-	// Removed are the names in removed_resources (delta only).
+	// Removed are the names in removed_resources, and those in
+	// removed_resource_names that are no variants (delta only).
 	Removed []string
+	// RemovedNames are the entries of removed_resource_names (delta only).
+	RemovedNames []About
+	// Errors are the entries of resource_errors.
+	Errors []About
+	// Extra holds the encoded fields that this package does not know (delta
+	// only): they travel on to delta clients (A7).
+	Extra []byte
 	// Invalid are those that cannot be relayed: reason for a NACK (C5).
 	Invalid []Invalid
 	// Size is the length of the encoded response in bytes.
@@ -47,6 +58,11 @@ func DecodeDelta(b []byte) (*Response, error) { return decode(b, true) }
 func decode(b []byte, delta bool) (*Response, error) {
 	r := &Response{Size: len(b)}
 	var raw [][]byte
+	about := func(list *[]About, read func(*About, []byte) error, b []byte) error {
+		a := About{Raw: bytes.Clone(b)}
+		*list = append(*list, a)
+		return read(&(*list)[len(*list)-1], b)
+	}
 	var url string
 	var controlPlane []byte
 	err := eachField(b, func(f field) (err error) {
@@ -63,6 +79,12 @@ func decode(b []byte, delta bool) (*Response, error) {
 			r.Removed, err = appendText(r.Removed, "removed_resources", f.bytes)
 		case !delta && f.tag == sotwControlPlane, delta && f.tag == deltaControlPlane:
 			controlPlane = merge(controlPlane, f.bytes)
+		case !delta && f.tag == sotwErrors, delta && f.tag == deltaErrors:
+			err = about(&r.Errors, (*About).readError, f.bytes)
+		case delta && f.tag == deltaRemovedName:
+			err = about(&r.RemovedNames, (*About).readName, f.bytes)
+		case delta:
+			r.Extra = append(r.Extra, f.raw...)
 		}
 		return err
 	})
@@ -76,6 +98,11 @@ func decode(b []byte, delta bool) (*Response, error) {
 		return nil, errors.New("type_url is missing")
 	}
 	r.Type = TypeOf(url)
+	for _, a := range r.RemovedNames {
+		if a.Variant == "" {
+			r.Removed = append(r.Removed, a.Name)
+		}
+	}
 	r.addResources(raw, delta)
 	return r, nil
 }
