@@ -2,13 +2,14 @@ package cache
 
 import (
 	"maps"
+	"slices"
 
 	"xdsrelay/relay/resource"
 )
 
-// applyLocked stores u, and adds to woken the subscriptions that can see what
+// applyLocked stores what a leg said, and adds to woken the subscriptions that can see what
 // changed. t.mu must be held.
-func (t *Table) applyLocked(u Update, woken map[*Subscription]struct{}) (changed int) {
+func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) (changed int) {
 	t.fed.Updates++
 	first, before, ignored := t.gen+1, t.digest, false
 	set := func(name string, res *resource.Resource, held string) {
@@ -47,13 +48,13 @@ func (t *Table) applyLocked(u Update, woken map[*Subscription]struct{}) (changed
 	}
 	t.fed.Changes += uint64(changed)
 	if t.digest != before {
-		t.settleVersionLocked(u, !ignored && len(u.Keep) == 0)
+		t.legs[by].settleVersion(u, !ignored && len(u.Keep) == 0)
 	}
 	if u.Source != "" {
-		t.source = u.Source
+		t.legs[by].source = u.Source
 	}
 	if !u.Partial {
-		t.answerLocked(woken)
+		t.answerLocked(by, woken)
 	}
 	return changed
 }
@@ -78,40 +79,50 @@ func (t *Table) missingLocked(u Update) (missing []string) {
 	return missing
 }
 
-// settleVersionLocked takes the origin's version for changed content where the
-// table is exactly what the origin sent with it; content digests stand in
-// otherwise, also where the origin uses one version twice (D7).
-func (t *Table) settleVersionLocked(u Update, exact bool) {
-	if !exact || !u.Full || u.Version == t.version {
-		t.version = ""
+// settleVersion takes the origin's version for changed content where the leg
+// holds exactly what the origin sent with it; content digests stand in otherwise,
+// also where the origin uses one version twice (D7).
+func (l *tableLeg) settleVersion(u Update, exact bool) {
+	if !exact || !u.Full || u.Version == l.version {
+		l.version = ""
 		return
 	}
-	t.version = u.Version
+	l.version = u.Version
 }
 
-// answerLocked notes that the origin has answered all that it was asked, and
-// wakes who waited for that.
-func (t *Table) answerLocked(woken map[*Subscription]struct{}) {
-	t.releaseLocked(woken)
-	if t.asked == t.answered {
+// answerLocked notes that a leg has answered all that it was asked, and wakes
+// who waited for that.
+func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
+	t.releaseLocked(by, woken)
+	leg := &t.legs[by]
+	if leg.asked == leg.answered {
 		return
 	}
-	t.answered = t.asked
-	maps.DeleteFunc(t.unanswered, func(_ string, w *want) bool { return w.seq <= t.answered })
+	leg.answered = leg.asked
+	maps.DeleteFunc(leg.unanswered, func(_ string, w *want) bool { return w.seq <= leg.answered })
 	for s := range t.waiting {
+		i := slices.IndexFunc(s.waits, func(w wait) bool { return w.leg == by })
+		if i < 0 {
+			continue
+		}
 		woken[s] = struct{}{} // the newest that it waits for may be known otherwise
-		if s.seq <= t.answered {
+		if s.waits[i].seq > leg.answered {
+			continue
+		}
+		if s.waits = slices.Delete(s.waits, i, i+1); len(s.waits) == 0 {
+			s.waits = nil // lets go of the array
 			delete(t.waiting, s)
 		}
 	}
 }
 
-// releaseLocked ends the hold on possibly old state; see Group.resumeLocked.
-func (t *Table) releaseLocked(woken map[*Subscription]struct{}) {
-	if !t.held {
+// releaseLocked ends the hold on possibly old state of a leg; see
+// Group.resumeLocked.
+func (t *Table) releaseLocked(by int, woken map[*Subscription]struct{}) {
+	if !t.legs[by].held {
 		return
 	}
-	t.held = false
+	t.legs[by].held = false
 	for _, s := range t.subs {
 		woken[s] = struct{}{}
 	}

@@ -13,13 +13,23 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
 )
 
 // Config says how a Cache behaves. It is not changed after [New].
 type Config struct {
 	// Run keeps a feed in step with its origin until ctx ends; it is called
-	// on a goroutine of its own for each key that gets clients. Required.
+	// on a goroutine of its own for each leg of a key that gets clients: for
+	// the first one at once, and for others when something is wanted of them.
+	// Required.
 	Run func(ctx context.Context, f *Feed)
+	// Legs are the upstream streams of each key, at most 64. Default: a single
+	// one.
+	Legs []Leg
+	// Route says which leg serves a name of a type, "*" for the wildcard: an
+	// index into Legs, or [Nobody]. It must always give the same answer.
+	// Default: the first leg serves everything.
+	Route func(t *resource.Type, name string) int
 	// Wake is told which subscriptions may have news for their watchers. It
 	// must not block. Required.
 	Wake func(subs []*Subscription)
@@ -55,7 +65,7 @@ func (c *Config) setDefaults() error {
 	if c.Tombstones <= 0 {
 		c.Tombstones = 1024
 	}
-	return nil
+	return c.checkLegs()
 }
 
 // Cache holds the groups of all keys. All methods are safe for concurrent use.
@@ -101,7 +111,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 	defer c.mu.Unlock()
 	g := c.groups[key]
 	if g == nil {
-		g = &Group{Key: key, Node: node, cache: c, tables: make(map[string]*Table)}
+		g = &Group{Key: key, Node: node, cache: c, legs: make([]leg, len(c.cfg.Legs)), tables: make(map[string]*Table)}
 		c.groups[key] = g
 	}
 	g.clients++
@@ -111,7 +121,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 	if g.retire != nil {
 		g.retire.Stop()
 	}
-	if g.feed == nil && !c.closed {
+	if !g.runs && !c.closed {
 		if c.idle.Remove(key) {
 			c.idleBytes -= c.sizes[g]
 			delete(c.sizes, g)
@@ -143,7 +153,7 @@ func (c *Cache) Leave(g *Group) {
 func (c *Cache) retire(g *Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if g.clients > 0 || g.feed == nil || c.closed {
+	if g.clients > 0 || !g.runs || c.closed {
 		return
 	}
 	g.stopLocked(errIdle)

@@ -77,7 +77,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	}
 	// A client that comes from another subscription may be further.
 	gen := max(s.gen, q.Since.Gen)
-	c := Changes{To: Position{gen, gen}, Source: t.source}
+	c := Changes{To: Position{gen, gen}, Source: t.legs[0].source}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
@@ -104,16 +104,27 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	return c, nil
 }
 
-// knownLocked reports whether the origin has answered for all that s asks for.
+// knownLocked reports whether all legs that s depends on have answered for what
+// it asks for.
 func (t *Table) knownLocked(s *Subscription) bool {
-	if s.seq <= t.answered {
+	if len(s.waits) == 0 {
 		return true
 	}
 	if s.key.wildcard && !t.wildKnownLocked() {
 		return false
 	}
-	if len(t.unanswered) < len(s.names) {
-		for n := range t.unanswered {
+	for _, w := range s.waits {
+		if !t.legKnownLocked(&t.legs[w.leg], s) {
+			return false
+		}
+	}
+	return true
+}
+
+// legKnownLocked reports whether leg has answered for the names of s.
+func (t *Table) legKnownLocked(leg *tableLeg, s *Subscription) bool {
+	if len(leg.unanswered) < len(s.names) {
+		for n := range leg.unanswered {
 			if _, named := s.names[n]; named && t.lookupLocked(n) == nil {
 				return false
 			}
@@ -121,15 +132,15 @@ func (t *Table) knownLocked(s *Subscription) bool {
 		return true
 	}
 	for n := range s.names {
-		if _, waits := t.unanswered[n]; waits && t.lookupLocked(n) == nil {
+		if _, waits := leg.unanswered[n]; waits && t.lookupLocked(n) == nil {
 			return false
 		}
 	}
 	return true
 }
 
-// wildKnownLocked reports whether the origin has answered for the wildcard.
-func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.wild.seq <= t.answered }
+// wildKnownLocked reports whether the wildcard has been answered for.
+func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.hasAnswered(&t.wild) }
 
 // versionLocked is the version of all that s sees (D7): the origin's own where
 // that is exactly what the origin sent, and a digest otherwise. leftover are
@@ -139,8 +150,8 @@ func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (versio
 	if !s.key.wildcard {
 		digest, live = s.digest, s.live
 	}
-	if t.version != "" && live == t.live && leftover == (resource.Digest{}) {
-		return t.version, false
+	if v := t.legs[0].version; v != "" && live == t.live && leftover == (resource.Digest{}) {
+		return v, false
 	}
 	return digest.Add(leftover).Hex(), true
 }

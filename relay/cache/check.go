@@ -136,32 +136,57 @@ func (c *checker) demand() {
 	}
 	for name, w := range t.wants {
 		one(name, w)
-		if _, news := t.dirty[name]; !news && !w.asked {
+		if w.leg == Nobody {
+			if t.entries[name] == nil {
+				c.complain("%q is served by nobody, and does not count as absent", name)
+			}
+			continue
+		}
+		leg := &t.legs[w.leg]
+		if _, news := leg.dirty[name]; !news && !w.asked {
 			c.complain("%q is wanted, but nobody will ask for it", name)
 		}
-	}
-	one("*", &t.wild)
-	for name, w := range t.wants {
-		_, listed := t.unanswered[name]
-		if want := w.seq > t.answered && t.entries[name] == nil; listed != want {
+		_, listed := leg.unanswered[name]
+		if want := w.seq > leg.answered && t.entries[name] == nil; listed != want {
 			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, listed)
 		}
 	}
-	for name, w := range t.unanswered {
+	one("*", &t.wild)
+	for i := range t.legs {
+		c.leg(i)
+	}
+	for s := range t.waiting {
+		if t.subs[s.key] != s || len(s.waits) == 0 {
+			c.complain("a subscription that is gone or needs none waits for an answer")
+		}
+	}
+}
+
+// leg checks what was asked of a leg.
+func (c *checker) leg(i int) {
+	t, leg, wanted := c.table, &c.table.legs[i], 0
+	for _, w := range t.wants {
+		if w.leg == i {
+			wanted++
+		}
+	}
+	for name, w := range leg.unanswered {
 		if t.wants[name] != w {
 			c.complain("%q waits for an answer, but is not wanted", name)
 		}
 	}
-	if t.wild.demanded() != t.askedAll && !t.dirtyAll {
-		c.complain("the wildcard is wanted %t and asked for %t, and that will not change", t.wild.demanded(), t.askedAll)
+	wild := t.wild.leg == i && t.wild.demanded()
+	if wild {
+		wanted++
 	}
-	for s := range t.waiting {
-		if t.subs[s.key] != s {
-			c.complain("a subscription that is gone waits for an answer")
-		}
+	if wild != leg.askedAll && !leg.dirtyAll {
+		c.complain("the wildcard is wanted %t and asked for %t, and that will not change", wild, leg.askedAll)
 	}
-	if t.answered > t.asked || t.asked > t.seq {
-		c.complain("answered %d, asked %d, wanted %d", t.answered, t.asked, t.seq)
+	if wanted != leg.wanted {
+		c.complain("%d names are wanted of leg %d, but %d are counted", wanted, i, leg.wanted)
+	}
+	if leg.answered > leg.asked || leg.asked > t.seq {
+		c.complain("leg %d: answered %d, asked %d, wanted %d", i, leg.answered, leg.asked, t.seq)
 	}
 }
 

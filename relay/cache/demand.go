@@ -1,16 +1,16 @@
 package cache
 
 import (
-	"maps"
 	"slices"
 	"time"
 )
 
 // want is the interest of all clients in one name, or in the wildcard.
 type want struct {
+	leg     int // which serves it, or Nobody
 	subs    map[*Subscription]struct{}
 	seq     uint64    // Table.seq when the interest began
-	asked   bool      // the origin has been told
+	asked   bool      // the leg has been told
 	expires time.Time // when nobody wants it any more: the end of its linger time
 }
 
@@ -30,37 +30,53 @@ func (w *want) add(s *Subscription) {
 func (t *Table) wantLocked(s *Subscription, name string) {
 	w := t.wants[name]
 	if w == nil {
-		// The origin may not have been told yet that it was not wanted.
-		_, asked := t.dirty[name]
 		t.seq++
-		w = &want{seq: t.seq, asked: asked}
+		w = &want{leg: t.group.cache.cfg.Route(t.Type, name), seq: t.seq}
 		t.wants[name] = w
-		if t.entries[name] == nil {
-			t.unanswered[name] = w
-		}
 		t.bytes += entrySize(name)
-		t.dirty[name] = struct{}{}
+		t.askForLocked(w, name)
 	}
 	w.add(s)
+	if w.leg == Nobody && t.entries[name] == nil {
+		t.gen++
+		t.setLocked(name, nil, "", t.gen, make(map[*Subscription]struct{})) // only s asks for it
+	}
 	t.dependLocked(s, w)
+}
+
+// askForLocked makes the leg of a new name ask for it.
+func (t *Table) askForLocked(w *want, name string) {
+	if w.leg == Nobody {
+		return
+	}
+	leg := &t.legs[w.leg]
+	_, w.asked = leg.dirty[name] // it may not have been told yet that the name was not wanted
+	leg.dirty[name] = struct{}{}
+	leg.wanted++
+	if t.entries[name] == nil {
+		leg.unanswered[name] = w
+	}
 }
 
 func (t *Table) wantWildcardLocked(s *Subscription) {
 	if !t.wild.demanded() {
 		t.seq++
-		t.wild = want{seq: t.seq}
-		t.dirtyAll = true
+		t.wild = want{leg: t.wild.leg, seq: t.seq}
+		if leg := t.wildLeg(); leg != nil {
+			leg.dirtyAll = true
+			leg.wanted++
+		}
 	}
 	t.wild.add(s)
 	t.dependLocked(s, &t.wild)
 }
 
-// dependLocked notes that s has to wait for an answer to w.
-func (t *Table) dependLocked(s *Subscription, w *want) {
-	if w.seq > t.answered {
-		s.seq = max(s.seq, w.seq)
-		t.waiting[s] = struct{}{}
+// wildLeg is the leg that serves the wildcard, nil if nobody does.
+func (t *Table) wildLeg() *tableLeg {
+	if t.wild.leg == Nobody {
+		return nil
 	}
+	return &t.legs[t.wild.leg]
 }
 
 // forgetLocked notes that s asks for name no more. The name stays subscribed
@@ -104,8 +120,11 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 		return true
 	}
 	if over(&t.wild) {
-		t.wild = want{}
-		t.dirtyAll = true
+		t.wild = want{leg: t.wild.leg}
+		if leg := t.wildLeg(); leg != nil {
+			leg.dirtyAll = true
+			leg.wanted--
+		}
 		for _, e := range t.entries {
 			t.dropUnwantedLocked(e)
 		}
@@ -115,16 +134,26 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 			continue
 		}
 		delete(t.wants, name)
-		delete(t.unanswered, name)
 		t.bytes -= entrySize(name)
-		if w.asked {
-			t.dirty[name] = struct{}{}
-		} else {
-			delete(t.dirty, name)
-		}
+		t.stopAskingLocked(w, name)
 		t.eachOfLocked(name, t.dropUnwantedLocked)
 	}
 	return next
+}
+
+// stopAskingLocked undoes askForLocked.
+func (t *Table) stopAskingLocked(w *want, name string) {
+	if w.leg == Nobody {
+		return
+	}
+	leg := &t.legs[w.leg]
+	delete(leg.unanswered, name)
+	leg.wanted--
+	if w.asked {
+		leg.dirty[name] = struct{}{}
+	} else {
+		delete(leg.dirty, name)
+	}
 }
 
 // dropUnwantedLocked forgets an entry that no demand covers any more.
@@ -133,7 +162,7 @@ func (t *Table) dropUnwantedLocked(e *entry) {
 		return
 	}
 	if e.res != nil {
-		t.version = "" // the table is no longer what the origin sent
+		t.legs[0].version = "" // the table is no longer what the origin sent
 	}
 	t.eraseLocked(e)
 }
@@ -160,7 +189,7 @@ type Demand struct {
 }
 
 // takeDemand returns what changed since the last call, or with all everything
-// that is wanted; with names it fills in Names. ok says whether there is
+// that is wanted of f's leg; with names it fills in Names. ok says whether there is
 // anything to tell the origin; there is not once f has ended.
 func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	t.mu.Lock()
@@ -168,16 +197,19 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	if f.ctx.Err() != nil {
 		return d, false
 	}
-	d = Demand{Table: t, Wildcard: t.wild.demanded()}
-	d.WildcardChanged = t.dirtyAll && (d.Wildcard || t.askedAll)
+	leg := &t.legs[f.leg]
+	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
+	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
 	if all {
 		d.WildcardChanged = d.Wildcard
-		clear(t.dirty)
-		for n := range t.wants {
-			t.dirty[n] = struct{}{}
+		clear(leg.dirty)
+		for n, w := range t.wants {
+			if w.leg == f.leg {
+				leg.dirty[n] = struct{}{}
+			}
 		}
 	}
-	for n := range t.dirty {
+	for n := range leg.dirty {
 		if w := t.wants[n]; w != nil {
 			d.Subscribe = append(d.Subscribe, n)
 			w.asked = true
@@ -185,19 +217,28 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 			d.Unsubscribe = append(d.Unsubscribe, n)
 		}
 	}
-	t.dirtyAll, t.askedAll = false, d.Wildcard
-	clear(t.dirty)
-	t.asked = t.seq
+	leg.dirtyAll, leg.askedAll = false, d.Wildcard
+	clear(leg.dirty)
+	leg.asked = t.seq
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
 	}
 	if names {
-		d.Names = slices.Sorted(maps.Keys(t.wants))
+		d.Names = t.namesOfLocked(f.leg)
 	}
 	slices.Sort(d.Subscribe)
 	slices.Sort(d.Unsubscribe)
 	return d, true
 }
 
-// hasNewsLocked reports whether takeDemand would return something.
-func (t *Table) hasNewsLocked() bool { return t.dirtyAll || len(t.dirty) > 0 }
+// namesOfLocked are the names that are wanted of a leg, sorted.
+func (t *Table) namesOfLocked(leg int) []string {
+	names := make([]string, 0, t.legs[leg].wanted)
+	for n, w := range t.wants {
+		if w.leg == leg {
+			names = append(names, n)
+		}
+	}
+	slices.Sort(names)
+	return names
+}

@@ -69,13 +69,18 @@ func (t *Table) Leave(w *Watcher) {
 	t.unlockAndSignal()
 }
 
-// unlockAndSignal unlocks t.mu and tells the feed where it has to ask for more
-// or less.
+// unlockAndSignal unlocks t.mu and tells the feeds that have to ask for more or
+// less.
 func (t *Table) unlockAndSignal() {
-	news := t.hasNewsLocked()
+	var news uint64
+	for i := range t.legs {
+		if t.legs[i].hasNews() {
+			news |= 1 << i
+		}
+	}
 	t.mu.Unlock()
-	if news {
-		t.group.signalDemand()
+	if news != 0 {
+		t.group.signalDemand(news)
 	}
 }
 

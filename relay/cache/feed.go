@@ -9,13 +9,14 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Feed is the upstream side of a group: what its clients want, and where the
-// origin's answers go. One goroutine runs a Feed; its context ends when the
-// group has had no clients for the linger time, and from then on the Feed
-// changes nothing.
+// Feed is the upstream side of one leg of a group: what the clients want of it,
+// and where the origin's answers go. One goroutine runs a Feed; its context ends
+// when the group has had no clients for the linger time, or nothing is wanted of
+// the leg any more, and from then on the Feed changes nothing.
 type Feed struct {
 	// Fixed after construction.
 	group *Group
+	leg   int
 	news  chan struct{}
 	ctx   context.Context
 	end   context.CancelCauseFunc
@@ -23,6 +24,9 @@ type Feed struct {
 
 // Key is the aggregation key.
 func (f *Feed) Key() aggregation.Key { return f.group.Key }
+
+// Leg is the index of the leg in [Config.Legs].
+func (f *Feed) Leg() int { return f.leg }
 
 // Node is what the relay says it is, towards the origin (K4). It must not be
 // changed.
@@ -77,7 +81,7 @@ func (f *Feed) Apply(u Update) int {
 // D5). It returns the number of changes.
 func (f *Feed) Absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) Update {
-		return Update{Type: typ, Removed: t.unknownLocked(names), Partial: true}
+		return Update{Type: typ, Removed: t.unknownLocked(f.leg, names), Partial: true}
 	})
 }
 
@@ -93,13 +97,14 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		t.mu.Unlock()
 		return 0
 	}
-	n := t.applyLocked(update(t), woken)
+	n := t.applyLocked(f.leg, update(t), woken)
 	t.mu.Unlock()
 	f.group.cache.wake(woken)
 	return n
 }
 
-// Missing returns those of names that are wanted and of which nothing is known.
+// Missing returns those of names that are wanted of the leg and of which nothing
+// is known.
 func (f *Feed) Missing(typ *resource.Type, names []string) []string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -107,39 +112,39 @@ func (f *Feed) Missing(typ *resource.Type, names []string) []string {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.unknownLocked(names)
+	return t.unknownLocked(f.leg, names)
 }
 
-// unknownLocked returns those of names that are wanted and of which nothing is
-// known.
-func (t *Table) unknownLocked(names []string) (unknown []string) {
+// unknownLocked returns those of names that are wanted of a leg and of which
+// nothing is known.
+func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 	for _, n := range names {
-		if t.wants[n] != nil && t.lookupLocked(n) == nil {
+		if w := t.wants[n]; w != nil && w.leg == leg && t.lookupLocked(n) == nil {
 			unknown = append(unknown, n)
 		}
 	}
 	return unknown
 }
 
-// Waiting reports whether something is wanted of which nothing is known: a
+// Waiting reports whether something is wanted of the leg of which nothing is known: a
 // name, or a wildcard that the origin has not answered for.
 func (f *Feed) Waiting() bool {
 	for _, t := range f.group.Tables() {
-		if t.waitingForOrigin() {
+		if t.waitingForOrigin(f.leg) {
 			return true
 		}
 	}
 	return false
 }
 
-func (t *Table) waitingForOrigin() bool {
+func (t *Table) waitingForOrigin(leg int) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.wild.demanded() && t.wild.seq > t.answered {
+	if t.wild.leg == leg && t.wild.demanded() && !t.hasAnswered(&t.wild) {
 		return true
 	}
-	for n := range t.wants {
-		if t.lookupLocked(n) == nil {
+	for n, w := range t.wants {
+		if w.leg == leg && t.lookupLocked(n) == nil {
 			return true
 		}
 	}

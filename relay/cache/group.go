@@ -1,8 +1,6 @@
 package cache
 
 import (
-	"context"
-	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -22,32 +20,20 @@ type Group struct {
 
 	// Guarded by cache.mu.
 	clients int
-	feed    *Feed       // nil while idle
+	runs    bool        // it has feeds; false while idle
 	retire  *time.Timer // makes the group idle, see Cache.Leave
 	hold    *time.Timer // see resumeLocked
+
+	legs []leg // of fixed length; see leg for what guards the fields
 
 	mu sync.Mutex
 	// Guarded by mu.
 	tables   map[string]*Table
 	order    []*Table // by the order E1, then by age
-	upstream Upstream
-	listener chan<- struct{} // the feed's news
 	linger   *time.Timer
 	lingerAt time.Time
 	ended    bool
 }
-
-// Upstream is the state of a group's stream to its origin.
-type Upstream struct {
-	// Connected says that a stream is established; Since when this state has
-	// lasted.
-	Connected bool
-	Since     time.Time
-	// Err is why there is no stream; nil while the first attempt is under way.
-	Err error
-}
-
-var errIdle = errors.New("the key has had no clients for the linger time")
 
 // Table returns the group's table for t, which is made on first use.
 func (g *Group) Table(t *resource.Type) *Table {
@@ -93,39 +79,9 @@ func (g *Group) Tables() []*Table {
 	return g.order
 }
 
-// Upstream returns the state of the stream to the origin.
-func (g *Group) Upstream() Upstream {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.upstream
-}
-
-func (g *Group) setUpstream(f *Feed, err error) {
-	g.mu.Lock()
-	if f.ctx.Err() != nil { // what ended it says more
-		g.mu.Unlock()
-		return
-	}
-	if g.upstream.Connected != (err == nil) || g.upstream.Since.IsZero() {
-		g.upstream.Since = time.Now()
-	}
-	g.upstream.Connected, g.upstream.Err = err == nil, err
-	g.mu.Unlock()
-	if err != nil {
-		g.release()
-	}
-}
-
-// connected reports whether there is a stream to the origin, or hope for one.
-func (g *Group) connected() bool {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	return g.upstream.Err == nil
-}
-
-// resume keeps the state of a key that was idle from clients until the origin
-// has answered, cannot be reached, or the hold time is over: it may be hours
-// old, and the origin is likely to be there. cache.mu must be held.
+// resumeLocked keeps the state of a key that was idle from clients until the
+// origins have answered, cannot be reached, or the hold time is over: it may be
+// hours old, and the origins are likely to be there. cache.mu must be held.
 func (g *Group) resumeLocked() {
 	hold := g.cache.cfg.Hold
 	if hold <= 0 {
@@ -133,39 +89,38 @@ func (g *Group) resumeLocked() {
 	}
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.held = t.gen > 0
+		for i := range t.legs {
+			t.legs[i].held = t.gen > 0 && t.legs[i].wanted > 0
+		}
 		t.mu.Unlock()
 	}
 	if g.hold == nil {
-		g.hold = time.AfterFunc(hold, g.release)
+		g.hold = time.AfterFunc(hold, g.releaseAll)
 	} else {
 		g.hold.Reset(hold)
 	}
 }
 
-// release ends the hold of resumeLocked, and wakes those who wait for an answer that
-// may not come soon.
-func (g *Group) release() {
+// release ends the hold of resumeLocked on what came through a leg, and wakes
+// those who wait for an answer that may not come soon.
+func (g *Group) release(by int) {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.releaseLocked(woken)
+		t.releaseLocked(by, woken)
 		for s := range t.waiting {
-			woken[s] = struct{}{}
+			if t.waitsForLocked(s)&(1<<by) != 0 {
+				woken[s] = struct{}{}
+			}
 		}
 		t.mu.Unlock()
 	}
 	g.cache.wake(woken)
 }
 
-// signalDemand tells the feed that there is something to ask.
-func (g *Group) signalDemand() {
-	g.mu.Lock()
-	news := g.listener
-	g.mu.Unlock()
-	select {
-	case news <- struct{}{}: // nil while idle
-	default:
+func (g *Group) releaseAll() {
+	for by := range g.legs {
+		g.release(by)
 	}
 }
 
@@ -210,6 +165,7 @@ func (g *Group) expire() {
 			next = at
 		}
 	}
+	g.cache.stopUnwanted(g)
 	if !next.IsZero() {
 		g.lingerFrom(next)
 	}
@@ -224,31 +180,6 @@ func (g *Group) bytes() int64 {
 		t.mu.RUnlock()
 	}
 	return n
-}
-
-// startLocked starts a feed. cache.mu must be held.
-func (g *Group) startLocked() {
-	ctx, end := context.WithCancelCause(g.cache.ctx)
-	f := &Feed{group: g, news: make(chan struct{}, 1), ctx: ctx, end: end}
-	g.feed = f
-	g.mu.Lock()
-	g.listener = f.news
-	g.upstream = Upstream{Since: time.Now()}
-	g.mu.Unlock()
-	g.cache.feeds.Go(func() { g.cache.cfg.Run(ctx, f) })
-}
-
-// stopLocked ends the feed. cache.mu must be held.
-func (g *Group) stopLocked(cause error) {
-	if g.feed == nil {
-		return
-	}
-	g.feed.end(cause)
-	g.feed = nil
-	g.mu.Lock()
-	g.listener = nil
-	g.upstream = Upstream{Since: time.Now(), Err: cause}
-	g.mu.Unlock()
 }
 
 // endLocked stops the group's timers for good. cache.mu must be held.

@@ -13,8 +13,8 @@ type Head struct {
 	Gen uint64
 	// Known says that the origin has answered for all of it (K13).
 	Known bool
-	// Hopeless says that the origin is out of reach, so that an answer may
-	// not come soon.
+	// Hopeless says that an origin that has not answered is out of reach, so
+	// that its answer may not come soon.
 	Hopeless bool
 	// Held says that nothing should be told yet: the key was idle, its state
 	// may be old, and the origin is being asked. The watcher is woken when
@@ -33,13 +33,24 @@ func (t *Table) Head(w *Watcher) Head {
 	}
 	h := Head{
 		Subscription: s.id, Names: len(s.names), Wildcard: s.key.wildcard,
-		Gen: s.gen, Known: t.knownLocked(s), Held: t.held,
+		Gen: s.gen, Known: t.knownLocked(s), Held: t.heldLocked(s),
 	}
+	legs := t.waitsForLocked(s)
 	t.mu.RUnlock()
 	if !h.Known {
-		h.Hopeless = !t.group.connected()
+		h.Hopeless = t.group.unreachable(legs)
 	}
 	return h
+}
+
+// heldLocked reports whether a leg that s may depend on is held.
+func (t *Table) heldLocked(*Subscription) bool {
+	for i := range t.legs {
+		if t.legs[i].held {
+			return true
+		}
+	}
+	return false
 }
 
 // Reconcile compares what a client says it holds with what it should see

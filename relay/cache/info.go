@@ -43,7 +43,7 @@ func (c *Cache) Snapshot() []GroupInfo {
 		up := g.Upstream()
 		i := GroupInfo{Key: string(g.Key), Connected: up.Connected, Since: up.Since}
 		c.mu.Lock()
-		i.Clients, i.Idle = g.clients, g.feed == nil
+		i.Clients, i.Idle = g.clients, !g.runs
 		c.mu.Unlock()
 		if up.Err != nil {
 			i.Error = up.Err.Error()
@@ -63,7 +63,7 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.version, Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
+		TypeURL: t.Type.URL, Version: t.legs[0].version, Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
 		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
 	}

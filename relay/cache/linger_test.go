@@ -210,7 +210,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 		fill := func(g *Group) {
 			c := &client{table: g.Table(clusters)}
 			c.table.Replace(&c.w, true, nil)
-			g.feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("a", string(large))}})
+			g.legs[0].feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("a", string(large))}})
 			c.table.Leave(&c.w)
 		}
 		fill(w.group)
@@ -239,7 +239,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 		}
 		w.cache.Leave(g)
 		pass(time.Minute)
-		if g2 := w.cache.Join("0", nil); g2.feed == nil || len(g2.Tables()) > 0 {
+		if g2 := w.cache.Join("0", nil); g2.legs[0].feed == nil || len(g2.Tables()) > 0 {
 			t.Fatal("a dropped key still has its state")
 		}
 		<-w.feeds
@@ -288,7 +288,7 @@ func TestClose(t *testing.T) {
 			t.Fatalf("%d changes", n)
 		}
 		w.cache.Leave(w.group)
-		if g := w.cache.Join("other", nil); g.feed != nil {
+		if g := w.cache.Join("other", nil); g.legs[0].feed != nil {
 			t.Fatal("a feed after the end")
 		}
 		pass(time.Hour)

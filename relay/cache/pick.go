@@ -111,7 +111,7 @@ func (p *picker) gone(name string) bool {
 	_, named := s.names[name]
 	switch {
 	case named: // D11: a name belongs to the wildcard set, if it exists at all
-		return s.key.wildcard && t.wildKnownLocked() && t.wants[name].seq <= t.answered
+		return s.key.wildcard && t.wildKnownLocked() && t.hasAnswered(t.wants[name])
 	case s.key.wildcard:
 		return t.wildKnownLocked()
 	}

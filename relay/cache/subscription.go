@@ -17,7 +17,7 @@ type Subscription struct {
 	key      subKey
 	id       uint64 // new for each content: identifies bodies built for it
 	names    map[string]struct{}
-	seq      uint64          // newest demand that it depends on; see Table.answered
+	waits    []wait          // for answers; one for each leg that owes some
 	gen      uint64          // newest generation that it may see; never too small
 	live     int             // resources it sees by name (not kept with a wildcard)
 	digest   resource.Digest // of those

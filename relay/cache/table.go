@@ -27,8 +27,6 @@ type Table struct {
 	live       int
 	bytes      int64
 	digest     resource.Digest // of all live resources
-	version    string          // version_info, while the table is exactly what a SotW origin sent (D7)
-	source     string          // the origin's control_plane.identifier (K7)
 	fed        Stats
 
 	// Guarded by mu: who wants what.
@@ -36,16 +34,10 @@ type Table struct {
 	wants map[string]*want
 	wild  want
 
-	// Guarded by mu: what the origin was asked, and has answered. Each new
-	// name is given the next number; the origin has answered for all that it
-	// had been asked when a response came (K13).
-	seq, asked, answered uint64
-	unanswered           map[string]*want           // for which the origin has not answered, nor sent anything
-	waiting              map[*Subscription]struct{} // wait for an answer
-	dirty                map[string]struct{}        // names to ask or to drop
-	dirtyAll             bool                       // the wildcard was joined or left
-	askedAll             bool                       // the origin has been asked for it
-	held                 bool                       // see Group.resumeLocked
+	// Guarded by mu: what the origins were asked, and have answered.
+	seq     uint64 // numbers what is wanted
+	legs    []tableLeg
+	waiting map[*Subscription]struct{} // wait for an answer
 }
 
 // Stats count what was done to a table.
@@ -53,18 +45,21 @@ type Stats struct {
 	Updates, Changes, Ignored uint64
 }
 
+// everything is the name of the wildcard.
+const everything = "*"
+
 func newTable(g *Group, t *resource.Type) *Table {
 	return &Table{
 		Type: t, group: g, seeds: newSeeds(),
-		entries:    make(map[string]*entry),
-		aliases:    make(map[string][]*entry),
-		changes:    list{at: changesLink},
-		graves:     list{at: gravesLink},
-		subs:       make(map[subKey]*Subscription),
-		wants:      make(map[string]*want),
-		unanswered: make(map[string]*want),
-		waiting:    make(map[*Subscription]struct{}),
-		dirty:      make(map[string]struct{}),
+		entries: make(map[string]*entry),
+		aliases: make(map[string][]*entry),
+		changes: list{at: changesLink},
+		graves:  list{at: gravesLink},
+		subs:    make(map[subKey]*Subscription),
+		wants:   make(map[string]*want),
+		wild:    want{leg: g.cache.cfg.Route(t, everything)},
+		legs:    newTableLegs(len(g.cache.cfg.Legs)),
+		waiting: make(map[*Subscription]struct{}),
 	}
 }
 
@@ -77,7 +72,9 @@ func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 func (t *Table) setLocked(name string, res *resource.Resource, held string, first uint64, woken map[*Subscription]struct{}) {
 	e := t.entries[name]
 	if e == nil {
-		delete(t.unanswered, name)
+		if w := t.wants[name]; w != nil && w.leg != Nobody {
+			delete(t.legs[w.leg].unanswered, name)
+		}
 		e = &entry{name: name}
 		t.entries[name] = e
 		t.bytes += entrySize(name)

@@ -1,0 +1,195 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// leg is one upstream stream of a group, or the place for one.
+type leg struct {
+	// Guarded by the cache's mu.
+	feed *Feed // nil while the group is idle, or nothing is wanted of the leg
+
+	// Guarded by the group's mu.
+	upstream Upstream
+	listener chan<- struct{} // the feed's news; nil without a feed
+}
+
+// Upstream is the state of a stream to an origin.
+type Upstream struct {
+	// Connected says that a stream is established; Since when this state has
+	// lasted.
+	Connected bool
+	Since     time.Time
+	// Err is why there is no stream; nil while the first attempt is under way.
+	Err error
+}
+
+var (
+	errIdle     = errors.New("the key has had no clients for the linger time")
+	errUnwanted = errors.New("nothing has been wanted of the origin for the linger time")
+)
+
+// Upstream returns the state of the streams to the origins: connected if all are
+// of which something is wanted.
+func (g *Group) Upstream() Upstream {
+	if len(g.legs) == 1 {
+		return g.upstreamOf(0)
+	}
+	all := Upstream{Connected: true}
+	var errs []error
+	for i := range g.legs {
+		up := g.upstreamOf(i)
+		if !g.wants(i) {
+			continue
+		}
+		all.Connected = all.Connected && up.Connected
+		if up.Since.After(all.Since) {
+			all.Since = up.Since
+		}
+		errs = append(errs, up.Err)
+	}
+	all.Err = errors.Join(errs...)
+	return all
+}
+
+func (g *Group) upstreamOf(i int) Upstream {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.legs[i].upstream
+}
+
+// wants reports whether anything is wanted of a leg.
+func (g *Group) wants(i int) bool {
+	for _, t := range g.Tables() {
+		t.mu.RLock()
+		n := t.legs[i].wanted
+		t.mu.RUnlock()
+		if n > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+func (g *Group) setUpstream(f *Feed, err error) {
+	g.mu.Lock()
+	if f.ctx.Err() != nil { // what ended it says more
+		g.mu.Unlock()
+		return
+	}
+	up := &g.legs[f.leg].upstream
+	if up.Connected != (err == nil) || up.Since.IsZero() {
+		up.Since = time.Now()
+	}
+	up.Connected, up.Err = err == nil, err
+	g.mu.Unlock()
+	if err != nil {
+		g.release(f.leg)
+	}
+}
+
+// unreachable reports whether one of legs has no stream to its origin, nor hope
+// for one.
+func (g *Group) unreachable(legs uint64) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.legs {
+		if legs&(1<<i) != 0 && g.legs[i].upstream.Err != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// signalDemand tells the feeds of legs that there is something to ask, and
+// starts those that are not there yet.
+func (g *Group) signalDemand(legs uint64) {
+	for i := range g.legs {
+		if legs&(1<<i) == 0 {
+			continue
+		}
+		g.mu.Lock()
+		news := g.legs[i].listener
+		g.mu.Unlock()
+		if news == nil {
+			g.cache.startWanted(g)
+			continue
+		}
+		select {
+		case news <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// startWanted starts the feeds of which something is wanted, unless g is idle.
+func (c *Cache) startWanted(g *Group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.runs {
+		g.startLocked()
+	}
+}
+
+// stopUnwanted ends the feeds of which nothing is wanted any more. The first one
+// stays as long as the group has clients.
+func (c *Cache) stopUnwanted(g *Group) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for i := 1; i < len(g.legs) && g.runs; i++ {
+		if g.legs[i].feed != nil && !g.wants(i) {
+			g.stopLegLocked(i, Upstream{})
+		}
+	}
+	if g.runs {
+		g.startLocked() // what somebody began to want meanwhile was not signalled
+	}
+}
+
+// startLocked starts the feeds that are due: the first one, and those of which
+// something is wanted. cache.mu must be held.
+func (g *Group) startLocked() {
+	g.runs = true
+	for i := range g.legs {
+		if g.legs[i].feed == nil && (i == 0 || g.wants(i)) {
+			g.startLegLocked(i)
+		}
+	}
+}
+
+func (g *Group) startLegLocked(i int) {
+	ctx, end := context.WithCancelCause(g.cache.ctx)
+	f := &Feed{group: g, leg: i, news: make(chan struct{}, 1), ctx: ctx, end: end}
+	g.legs[i].feed = f
+	g.mu.Lock()
+	g.legs[i].listener = f.news
+	g.legs[i].upstream = Upstream{Since: time.Now()}
+	g.mu.Unlock()
+	g.cache.feeds.Go(func() { g.cache.cfg.Run(ctx, f) })
+}
+
+// stopLocked ends all feeds. cache.mu must be held.
+func (g *Group) stopLocked(cause error) {
+	g.runs = false
+	for i := range g.legs {
+		if g.legs[i].feed != nil {
+			g.stopLegLocked(i, Upstream{Since: time.Now(), Err: cause})
+		}
+	}
+}
+
+// stopLegLocked ends a feed, after which the state of its stream is after.
+// cache.mu must be held.
+func (g *Group) stopLegLocked(i int, after Upstream) {
+	cause := after.Err
+	if cause == nil {
+		cause = errUnwanted
+	}
+	g.legs[i].feed.end(cause)
+	g.legs[i].feed = nil
+	g.mu.Lock()
+	g.legs[i].listener, g.legs[i].upstream = nil, after
+	g.mu.Unlock()
+}
