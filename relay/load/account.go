@@ -1,0 +1,109 @@
+package load
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+
+	"xdsrelay/relay/aggregation"
+)
+
+// account is what the clients of one key report.
+type account struct {
+	// Fixed after construction.
+	owner *Collector
+	key   aggregation.Key
+	node  *corev3.Node
+
+	// Guarded by owner.mu.
+	members int
+	end     context.CancelCauseFunc // of the report; nil while there is none
+	done    chan struct{}           // closed when the last report is over
+	retire  *time.Timer             // see Collector.leave
+
+	mu sync.Mutex
+	// Guarded by mu.
+	clients map[*Client]struct{}
+	terms   *Terms // nil before the origin has said any
+	refusal error  // the origin takes no reports
+	sums    sums
+	taken   time.Time // when the sums were taken last
+}
+
+func newAccount(c *Collector, key aggregation.Key, node *corev3.Node) *account {
+	return &account{
+		owner: c, key: key, node: node, clients: make(map[*Client]struct{}),
+		sums: sums{clusters: make(map[clusterID]*cluster), room: c.cfg.MaxBytes},
+	}
+}
+
+// set changes what the clients are to know, and tells them.
+func (a *account) set(terms *Terms, refusal error) {
+	a.mu.Lock()
+	a.terms, a.refusal = terms, refusal
+	clients := make([]*Client, 0, len(a.clients))
+	for c := range a.clients {
+		clients = append(clients, c)
+	}
+	a.mu.Unlock()
+	for _, c := range clients {
+		c.news()
+	}
+}
+
+// Client is one client's part of an account. Its methods are safe for concurrent
+// use.
+type Client struct {
+	account *account // fixed
+	news    func()   // fixed
+
+	held []gauge // guarded by account.mu: what the last report said
+}
+
+func (a *account) newClient(news func()) *Client {
+	c := &Client{account: a, news: news}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.clients[c] = struct{}{}
+	return c
+}
+
+// Terms returns what the origin wants to be told, nil as long as that is not
+// known. Equal terms are the same value. The error says that the origin takes no
+// reports.
+func (c *Client) Terms() (*Terms, error) {
+	c.account.mu.Lock()
+	defer c.account.mu.Unlock()
+	return c.account.terms, c.account.refusal
+}
+
+// Report adds a report, which has passed [Check] and is not used any more. It
+// returns how many things were left out, because the account has no more room
+// for what is new, or because they cannot be added up. What the terms do not ask
+// for is not one of them.
+func (c *Client) Report(stats []*endpointv3.ClusterStats) (leftOut int) {
+	a := c.account
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, joined := a.clients[c]; !joined || a.refusal != nil {
+		return 0
+	}
+	a.sums.release(c.held)
+	c.held, leftOut = a.sums.report(stats, time.Now(), a.terms)
+	return leftOut
+}
+
+// Leave ends the client's part. What it has reported stays; what was in progress
+// is not any more.
+func (c *Client) Leave() {
+	a := c.account
+	a.mu.Lock()
+	a.sums.release(c.held)
+	c.held = nil
+	delete(a.clients, c)
+	a.mu.Unlock()
+	a.owner.leave(a)
+}
