@@ -65,7 +65,7 @@ func AppendSotW(b []byte, m *Message) []byte {
 	b = appendString(b, rspTypeURL, m.Type.URL)
 	b = appendControlPlane(b, sotwControlPlane, m.ControlPlane)
 	for _, r := range m.Resources {
-		if r.Body == nil {
+		if !r.HasSotW() {
 			continue
 		}
 		b = protowire.AppendVarint(b, rspResources)

@@ -95,11 +95,15 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 
 // takeBody adds an encoded Any to a resource whose envelope was read.
 func (r *Resource) takeBody(t *Type, body []byte) error {
-	value, err := openBody(t, body)
+	url, value, err := splitAny(body)
 	if err != nil {
-		return err
+		return fmt.Errorf("body: %w", err)
 	}
-	if r.Name != "" && !t.NamedByBody() {
+	r.foreign = url != t.URL && r.Name != "" && standsIn(t, r.Name, url)
+	if url != t.URL && !r.foreign {
+		return wrongType(t, url)
+	}
+	if r.Name != "" && (r.foreign || !t.NamedByBody()) {
 		// The envelope is the identity, whatever the body says (A3).
 		if _, err := stringField(0, value); err != nil {
 			return fmt.Errorf("body: %w", err)
@@ -114,7 +118,7 @@ func (r *Resource) takeBody(t *Type, body []byte) error {
 	if r.Name == "" {
 		r.Name = inner
 	}
-	if r.Name != inner { // A3
+	if r.Name != inner && Canonical(r.Name) != Canonical(inner) { // A3
 		return fmt.Errorf("the envelope's name differs from the name %q in the body", inner)
 	}
 	r.Body, r.Endpoints = body, endpointsOf(t, r.Name, value)
@@ -128,9 +132,31 @@ func openBody(t *Type, b []byte) ([]byte, error) {
 		return nil, fmt.Errorf("body: %w", err)
 	}
 	if url != t.URL {
-		return nil, fmt.Errorf("the body has type %q, expected %q", url, t.URL)
+		return nil, wrongType(t, url)
 	}
 	return value, nil
+}
+
+func wrongType(t *Type, url string) error {
+	return fmt.Errorf("the body has type %q, expected %q", url, t.URL)
+}
+
+// redirectURL is the type of a body that says where the resource is to be found
+// instead. The relay hands it on and does not follow it.
+const redirectURL = TypePrefix + "xds.core.v3.ResourceLocator"
+
+// standsIn reports whether a body of the type url may take the place of one of
+// type t under name: a redirect always may, and a list of resources where the
+// name is one of a list (G8).
+func standsIn(t *Type, name, url string) bool {
+	if url == redirectURL {
+		return true
+	}
+	if url != t.URL+collection {
+		return false
+	}
+	u, err := ParseURN(name)
+	return err == nil && TypePrefix+u.Type == url
 }
 
 // bodyName reads the name that a body gives itself; "" where the type has no

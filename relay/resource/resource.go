@@ -5,8 +5,11 @@ import "time"
 // Resource is one named resource at one version. It is immutable once built
 // and shared by everybody who sends it.
 type Resource struct {
-	// Name identifies the resource within its type.
+	// Name is what frames call the resource: as the origin spells it.
 	Name string
+	// Key identifies the resource within its type: the canonical form of Name,
+	// the same string where they are equal (G1). [New] sets it.
+	Key string
 	// Version is what delta clients are told: the origin's own (D14), or a
 	// content digest where it gave none (D1).
 	Version string
@@ -20,20 +23,26 @@ type Resource struct {
 	// means none. It is no part of the content: the same resource is told again
 	// with what is left (F3), by other nodes with another rest.
 	TTL time.Duration
-	// Aliases are other names by which the resource may be subscribed (B38).
+	// Aliases are other names by which the resource may be subscribed (B38),
+	// canonical.
 	Aliases []string
 	// Endpoints is the name of the endpoint set that a Cluster of type EDS
-	// refers to, "" otherwise (E3).
+	// refers to, "" otherwise (E3); canonical.
 	Endpoints string
 
+	foreign bool   // see HasSotW
 	content Digest // Body and Extra
-	member  Digest // Name and content
+	member  Digest // Key and content
 }
 
-// New completes r: an empty Version is replaced by the content digest (D1,
-// D14), except that of a heartbeat, and the digests are computed. r must not be
-// changed afterwards.
+// New completes r: names get their canonical forms, an empty Version is
+// replaced by the content digest (D1, D14), except that of a heartbeat, and the
+// digests are computed. r must not be changed afterwards.
 func New(r Resource) *Resource {
+	r.Key, r.Endpoints = Canonical(r.Name), Canonical(r.Endpoints)
+	for i, a := range r.Aliases {
+		r.Aliases[i] = Canonical(a)
+	}
 	r.content = digestOf(r.Body, r.Extra)
 	switch {
 	case r.Version != "" || r.Heartbeat():
@@ -42,7 +51,7 @@ func New(r Resource) *Resource {
 	default:
 		r.Version = r.content.Hex()
 	}
-	r.member = digestOf([]byte(r.Name), r.content[:])
+	r.member = digestOf([]byte(r.Key), r.content[:])
 	return &r
 }
 
@@ -53,22 +62,29 @@ func (r *Resource) Heartbeat() bool {
 	return r.Body == nil && r.TTL > 0 && len(r.Aliases) == 0
 }
 
+// HasSotW reports whether r has a form that SotW clients can be sent: a body,
+// and one of its type, not a redirect or a list of resources (D8, G8).
+func (r *Resource) HasSotW() bool { return r.Body != nil && !r.foreign }
+
 // SameContent reports whether r and o would be the same to every client apart
 // from their versions (D15) and lifetimes.
 func (r *Resource) SameContent(o *Resource) bool { return r.content == o.content }
 
-// Member is the digest of name and content, for digests of whole sets (D7).
+// Member is the digest of canonical name and content, for digests of whole sets (D7).
 // It leaves the version out: an origin may give one content several versions,
 // of which nodes that joined at different times hold different ones (D15, K11),
 // or one version to several contents, which have to be told apart all the same.
 func (r *Resource) Member() Digest { return r.member }
 
 // resourceSize is what a Resource itself takes, in bytes.
-const resourceSize = 160
+const resourceSize = 184
 
 // Size is roughly the memory that r holds, in bytes.
 func (r *Resource) Size() int {
 	n := resourceSize + len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + len(r.Endpoints)
+	if r.Key != r.Name {
+		n += len(r.Key)
+	}
 	for _, a := range r.Aliases {
 		n += 16 + len(a)
 	}

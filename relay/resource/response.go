@@ -115,7 +115,8 @@ func (r *Response) addResources(raw [][]byte, delta bool) {
 		if err == nil && res.Name == "" {
 			err = errors.New("it has no name")
 		}
-		if _, twice := seen[res.Name]; err == nil && twice {
+		key := Canonical(res.Name)
+		if _, twice := seen[key]; err == nil && twice {
 			err = errors.New("the name stands twice in one response") // B29
 		}
 		if err != nil {
@@ -125,7 +126,7 @@ func (r *Response) addResources(raw [][]byte, delta bool) {
 			r.Invalid = append(r.Invalid, Invalid{Name: res.Name, Err: err})
 			continue
 		}
-		seen[res.Name] = struct{}{}
+		seen[key] = struct{}{}
 		r.Resources = append(r.Resources, New(res))
 	}
 }

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"slices"
+	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -131,10 +132,15 @@ func IsKnown(url string) bool { return byURL[url] != nil }
 
 // TypeOf returns the description of url. A URL that table A-1 does not list is
 // relayed all the same: as a type without full state or wildcard, whose bodies
-// are named by field 1, as nearly every xDS message is.
+// are named by field 1, as nearly every xDS message is, or by their envelopes
+// alone if it is a list collection by its name.
 func TypeOf(url string) *Type {
 	if t, ok := byURL[url]; ok {
 		return t
 	}
-	return &Type{URL: url, NameField: 1, Order: orderLast}
+	t := &Type{URL: url, NameField: 1, Order: orderLast}
+	if strings.HasSuffix(url, collection) { // G8
+		t.NameField = 0
+	}
+	return t
 }

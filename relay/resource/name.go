@@ -1,0 +1,128 @@
+package resource
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Canonical returns the one spelling of name by which tables, subscriptions
+// and versions are kept (G1): structured names are equal if their parts are,
+// whatever the order of the parameters and the escaping. Names without
+// structure, and structured ones that cannot be read, are returned as they are.
+// Nothing is allocated for a canonical name without escapes.
+func Canonical(name string) string {
+	if !IsURN(name) || isCanonical(name) {
+		return name
+	}
+	u, err := ParseURN(name)
+	if err != nil {
+		return name
+	}
+	if s := u.String(); s != name {
+		return s
+	}
+	return name
+}
+
+// isCanonical reports whether a structured name is plainly canonical: nothing
+// in it needs or has an escape, and its parameters are in order. Only names with
+// escapes or directives may be canonical in spite of a false.
+func isCanonical(name string) bool {
+	rest, query, has := strings.Cut(name[len(urnScheme):], "?")
+	if has && !sortedParams(query) {
+		return false
+	}
+	authority, path, _ := strings.Cut(rest, "/")
+	typ, id, hasID := strings.Cut(path, "/")
+	return typ != "" && hasID == (id != "") && inAuthority.holds(authority) && inType.holds(typ) && inID.holds(id)
+}
+
+func sortedParams(query string) bool {
+	last := ""
+	for more, first := true, true; more; first = false {
+		var pair string
+		pair, query, more = strings.Cut(query, "&")
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || !first && key <= last || !inParam.holds(key) || !inParam.holds(value) {
+			return false
+		}
+		last = key
+	}
+	return true
+}
+
+func (c *charset) holds(s string) bool {
+	for i := range len(s) {
+		if !c[s[i]] {
+			return false
+		}
+	}
+	return true
+}
+
+// IsGlob reports whether a canonical name stands for all resources one level
+// below it (G6). Only structured names can: "x/*" is a name like any other.
+func IsGlob(canonical string) bool {
+	at, end := lastPart(canonical)
+	return at > 0 && canonical[at:end] == "*"
+}
+
+// GlobOf returns the only glob that covers the resource with a canonical name:
+// one level up, with the same parameters (G4, G6). It is "" for names without
+// structure, and for globs.
+func GlobOf(canonical string) string {
+	at, end := lastPart(canonical)
+	if at == 0 || canonical[at:end] == "*" {
+		return ""
+	}
+	return canonical[:at] + "*" + canonical[end:]
+}
+
+// lastPart finds the last part of the id in a canonical structured name; at is
+// 0 where there is none.
+func lastPart(canonical string) (at, end int) {
+	if !IsURN(canonical) {
+		return 0, 0
+	}
+	end = strings.IndexAny(canonical, "?#")
+	if end < 0 {
+		end = len(canonical)
+	}
+	if strings.IndexByte(canonical[end:], '#') >= 0 {
+		return 0, 0 // a name with directives is nobody's (G5)
+	}
+	_, path, _ := strings.Cut(canonical[len(urnScheme):end], "/")
+	if _, id, _ := strings.Cut(path, "/"); id == "" {
+		return 0, 0
+	}
+	return strings.LastIndexByte(canonical[:end], '/') + 1, end
+}
+
+// Unservable says why nobody can serve a resource of type t under name, so
+// that it does not exist and no origin needs to be asked. It is "" for all
+// other names.
+func Unservable(t *Type, name string) string {
+	if !IsURN(name) {
+		return ""
+	}
+	u, err := ParseURN(name)
+	switch {
+	case err != nil:
+		return "the name is malformed: " + err.Error()
+	case u.Fragment != "": // G5
+		return "the name has directives after a #"
+	case !t.covers(u.Type): // G2
+		return fmt.Sprintf("the name is one of type %q", u.Type)
+	}
+	return ""
+}
+
+// collection is how the type of a list of resources is called, after theirs.
+const collection = "Collection"
+
+// covers reports whether names may say message under the type t: its own, or
+// its list collection, which is asked for where its members are.
+func (t *Type) covers(message string) bool {
+	own := t.URL[strings.LastIndexByte(t.URL, '/')+1:]
+	return message == own || strings.TrimSuffix(message, collection) == own
+}
