@@ -73,13 +73,7 @@ func (c *Conn) Open(v Variant) *Stream {
 // known or not: for the v2 services, and for names that must be refused.
 func (c *Conn) OpenMethod(method string, delta bool) *Stream {
 	c.t.Helper()
-	ctx, cancel := context.WithCancel(c.ctx)
-	patience := time.AfterFunc(Patience, cancel)
-	gs, err := c.cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true))
-	if !patience.Stop() || err != nil {
-		cancel()
-		c.t.Fatalf("open %s: %v%s", method, err, c.log)
-	}
+	gs, cancel := c.open(method)
 	id := c.opened.Add(1)
 	s := &Stream{
 		id: fmt.Sprintf("#%d", id), delta: delta, log: c.log, node: c.Node,
@@ -90,6 +84,19 @@ func (c *Conn) OpenMethod(method string, delta bool) *Stream {
 	s.log.add("%s opened %s", s.id, method)
 	c.wg.Go(s.receive)
 	return s
+}
+
+// open starts a stream of any method, in which nothing was said yet.
+func (c *Conn) open(method string) (grpc.ClientStream, context.CancelFunc) {
+	c.t.Helper()
+	ctx, cancel := context.WithCancel(c.ctx)
+	patience := time.AfterFunc(Patience, cancel)
+	gs, err := c.cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true))
+	if !patience.Stop() || err != nil {
+		cancel()
+		c.t.Fatalf("open %s: %v%s", method, err, c.log)
+	}
+	return gs, cancel
 }
 
 // Close ends the connection with its streams, and waits until nothing of it

@@ -8,6 +8,7 @@
 //   - [Conn] and [Stream] are a downstream client, SotW or delta, on ADS or on a
 //     per-type service, over real gRPC.
 //   - [Origin] is a control plane whose every answer is written by the test.
+//   - [LoadStream] and [LoadOrigin] are the two ends of a stream of load reports.
 //
 // Automatic parts behave well on their own, so that a test can look at the
 // outcome instead of at each message:

@@ -3,6 +3,7 @@ package xdstest
 import (
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -11,9 +12,10 @@ import (
 // Origin is a scripted control plane: it accepts streams of every variant,
 // records what is asked, and says only what the test tells it to say.
 type Origin struct {
-	srv     *server               // fixed
-	log     *transcript           // fixed
-	streams *inbox[*OriginStream] // fixed; those that the test has not taken yet
+	srv     *server                    // fixed
+	log     *transcript                // fixed
+	streams *inbox[*OriginStream]      // fixed; those that the test has not taken yet
+	load    atomic.Pointer[LoadOrigin] // nil as long as there is no such service
 
 	mu     sync.Mutex
 	opened []*OriginStream // guarded by mu; all there ever were, oldest first
@@ -23,7 +25,10 @@ type Origin struct {
 func NewOrigin(t TB) *Origin {
 	t.Helper()
 	o := &Origin{log: newTranscript("the origin", 400), streams: newInbox[*OriginStream]()}
-	o.srv = newServer(t, func(g *grpc.Server) { registerDiscovery(g, o.handle) })
+	o.srv = newServer(t, func(g *grpc.Server) {
+		registerDiscovery(g, o.handle)
+		registerLoad(g, &o.load)
+	})
 	if err := o.Start(); err != nil {
 		t.Fatalf("%v", err)
 	}
