@@ -35,11 +35,12 @@ var layers = map[string][]string{
 	"relay/resource":    {},
 
 	// Beside the program: what drives it and what tries it out.
-	"relay/demo":    {"relay"},
-	"relay/xdstest": {"relay/resource"},
-	"relay/e2e":     {"relay", "relay/xdstest"},
-	"bench":         {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest"},
-	"deploy":        {"relay"},
+	"relay/demo":        {"relay"},
+	"relay/xdstest":     {"relay/resource"},
+	"relay/e2e":         {"relay", "relay/xdstest"},
+	"relay/conformance": {"relay", "relay/xdstest"},
+	"bench":             {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest"},
+	"deploy":            {"relay"},
 }
 
 // pure lists the parts that do no I/O and start no goroutines, and impure the

@@ -6,7 +6,10 @@
 //   - notes.txt says where the relay does otherwise, on what evidence.
 //   - differences.txt lists where go-control-plane does otherwise; the test that
 //     compares the two (TestDifferential of package relay) reads it, too.
-//   - testdata holds conversations, each under the rules that it shows.
+//   - testdata holds conversations between an origin, a relay node and its
+//     clients, each under the rules that it shows. TestConformance runs them in
+//     every combination of variants that makes sense, over real gRPC; package
+//     xdstest/conversation describes the language.
 //
 // A Go test anywhere in the repository holds the rules that its doc comment
 // names. TestPage puts all of this on one page, docs/conformance.md:

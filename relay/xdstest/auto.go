@@ -41,7 +41,7 @@ type AutoConfig struct {
 // the server are noted, not acted upon.
 type Auto struct {
 	cfg    AutoConfig      // fixed
-	log    *transcript     // fixed
+	log    *Transcript     // fixed
 	ctx    context.Context // fixed; ends with the client
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the client's goroutine has ended
@@ -93,7 +93,7 @@ func StartAuto(t TB, cfg AutoConfig) *Auto {
 	}
 	a := &Auto{
 		cfg: cfg, addr: cfg.Addr, done: make(chan struct{}),
-		log:   newTranscript(fmt.Sprintf("client %q (%s)", cfg.Node.GetId(), cfg.Variant), 60),
+		log:   NewTranscript(fmt.Sprintf("client %q (%s)", cfg.Node.GetId(), cfg.Variant), 60),
 		types: make(map[string]*autoType), changed: make(chan struct{}),
 	}
 	a.ctx, a.cancel = context.WithCancel(context.Background())

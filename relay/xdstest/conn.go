@@ -30,7 +30,7 @@ func dialOptions(more []grpc.DialOption) []grpc.DialOption {
 type Conn struct {
 	t      TB               // fixed
 	cc     *grpc.ClientConn // fixed
-	log    *transcript      // fixed
+	log    *Transcript      // fixed
 	ctx    context.Context  // fixed; ends with the connection
 	cancel context.CancelFunc
 	opened atomic.Int64
@@ -49,7 +49,7 @@ func Dial(t TB, addr string, opts ...grpc.DialOption) *Conn {
 	if err != nil {
 		t.Fatalf("client of %s: %v", addr, err)
 	}
-	c := &Conn{t: t, cc: cc, log: newTranscript("client of "+addr, 400), Node: Node("test-client", "test-cluster")}
+	c := &Conn{t: t, cc: cc, log: NewTranscript("client of "+addr, 400), Node: Node("test-client", "test-cluster")}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	t.Cleanup(c.Close)
 	return c
@@ -98,6 +98,10 @@ func (c *Conn) open(method string) (grpc.ClientStream, context.CancelFunc) {
 	}
 	return gs, cancel
 }
+
+// ShareTranscript lets what is said go into a transcript of several parts from
+// now on, marked with a name.
+func (c *Conn) ShareTranscript(into *Transcript, as string) { c.log.share(into, as) }
 
 // Close ends the connection with its streams, and waits until nothing of it
 // runs any more. It is part of the test's cleanup and may be called before.

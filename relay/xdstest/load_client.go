@@ -20,7 +20,7 @@ import (
 type LoadStream struct {
 	id     string                           // fixed
 	node   *corev3.Node                     // fixed
-	log    *transcript                      // fixed
+	log    *Transcript                      // fixed
 	grpc   grpc.ClientStream                // fixed
 	cancel context.CancelFunc               // fixed
 	terms  *inbox[*lrsv3.LoadStatsResponse] // fixed

@@ -21,7 +21,7 @@ const loadService = "envoy.service.load_stats.v3.LoadReportingService"
 // LoadOrigin is the load reporting service of an [Origin]: it records what is
 // reported, and asks only for what the test tells it to.
 type LoadOrigin struct {
-	log     *transcript               // fixed
+	log     *Transcript               // fixed
 	streams *inbox[*LoadOriginStream] // fixed; those that the test has not taken yet
 	opened  atomic.Int64
 }
@@ -100,7 +100,7 @@ func (l *LoadOrigin) handle(ss grpc.ServerStream) error {
 // LoadOriginStream is one stream of reports to a [LoadOrigin].
 type LoadOriginStream struct {
 	id      string                          // fixed
-	log     *transcript                     // fixed
+	log     *Transcript                     // fixed
 	grpc    grpc.ServerStream               // fixed
 	reports *inbox[*lrsv3.LoadStatsRequest] // fixed; those that the test has not taken yet
 	closing chan struct{}                   // closed by Close

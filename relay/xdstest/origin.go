@@ -13,18 +13,19 @@ import (
 // records what is asked, and says only what the test tells it to say.
 type Origin struct {
 	srv     *server                    // fixed
-	log     *transcript                // fixed
+	log     *Transcript                // fixed
 	streams *inbox[*OriginStream]      // fixed; those that the test has not taken yet
 	load    atomic.Pointer[LoadOrigin] // nil as long as there is no such service
 
 	mu     sync.Mutex
 	opened []*OriginStream // guarded by mu; all there ever were, oldest first
+	watch  func(Event)     // guarded by mu; nil for nobody
 }
 
 // NewOrigin starts a scripted control plane.
 func NewOrigin(t TB) *Origin {
 	t.Helper()
-	o := &Origin{log: newTranscript("the origin", 400), streams: newInbox[*OriginStream]()}
+	o := &Origin{log: NewTranscript("the origin", 400), streams: newInbox[*OriginStream]()}
 	o.srv = newServer(t, func(g *grpc.Server) {
 		registerDiscovery(g, o.handle)
 		registerLoad(g, &o.load)
@@ -83,17 +84,39 @@ func (o *Origin) NoStream(t TB, d time.Duration) {
 // Transcript is the conversation so far, for a test's own messages.
 func (o *Origin) Transcript() string { return o.log.String() }
 
+// ShareTranscript lets what is said go into a transcript of several parts from
+// now on, marked with a name.
+func (o *Origin) ShareTranscript(into *Transcript, as string) { o.log.share(into, as) }
+
+// Watch calls f for all that clients do from now on, each stream's events in
+// their order; streams call it concurrently. f must not block.
+func (o *Origin) Watch(f func(Event)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.watch = f
+}
+
+func (o *Origin) notify(e Event) {
+	o.mu.Lock()
+	watch := o.watch
+	o.mu.Unlock()
+	if watch != nil {
+		watch(e)
+	}
+}
+
 // handle serves one stream until its client, the test or the server ends it.
 func (o *Origin) handle(v Variant, ss grpc.ServerStream) error {
 	o.mu.Lock()
 	st := &OriginStream{
-		Variant: v, id: fmt.Sprintf("#%d", len(o.opened)+1), log: o.log, grpc: ss,
+		Variant: v, number: len(o.opened) + 1, notify: o.notify, id: fmt.Sprintf("#%d", len(o.opened)+1), log: o.log, grpc: ss,
 		requests: newInbox[*Request](), closing: make(chan struct{}),
 	}
 	o.opened = append(o.opened, st)
 	o.mu.Unlock()
 	st.log.add("%s opened %s", st.id, v)
 	o.streams.put(st)
+	o.notify(Event{Stream: st.number, Variant: v, Opened: st})
 
 	received := make(chan error, 1)
 	go func() { received <- st.receive() }()
@@ -104,5 +127,6 @@ func (o *Origin) handle(v Variant, ss grpc.ServerStream) error {
 	case end = <-received:
 	}
 	st.retire(end)
+	o.notify(Event{Stream: st.number, Variant: v, Ended: true})
 	return end
 }

@@ -20,8 +20,10 @@ type OriginStream struct {
 	// Variant is how the client called.
 	Variant Variant // fixed
 
+	number   int               // fixed
+	notify   func(Event)       // fixed
 	id       string            // fixed
-	log      *transcript       // fixed
+	log      *Transcript       // fixed
 	grpc     grpc.ServerStream // fixed
 	requests *inbox[*Request]  // fixed; those that the test has not taken yet
 	closing  chan struct{}     // closed by Close
@@ -57,6 +59,7 @@ func (st *OriginStream) receive() error {
 		}
 		st.mu.Unlock()
 		st.requests.put(r)
+		st.notify(Event{Stream: st.number, Variant: st.Variant, Request: r})
 	}
 }
 

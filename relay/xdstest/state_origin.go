@@ -1,12 +1,14 @@
 package xdstest
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"sync"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -19,21 +21,23 @@ import (
 type StateOrigin struct {
 	srv    *server                   // fixed
 	viewOf func(*corev3.Node) string // fixed
-	log    *transcript               // fixed
+	log    *Transcript               // fixed
 
 	mu      sync.Mutex // guards all below
 	clock   int        // counts changes; versions are made of it
 	views   map[string]world
 	changed chan struct{} // closed and replaced with every change
 	counts  Counts
+	watch   func(Event) // nil for nobody
 }
 
 // world is one view's resources: type URL, name.
 type world map[string]map[string]entry
 
 type entry struct {
-	version string
-	body    *anypb.Any
+	version  string
+	body     *anypb.Any
+	envelope *discoveryv3.Resource // what else is known of the resource; nil for nothing
 }
 
 // Counts is what an automatic server has seen so far.
@@ -53,7 +57,7 @@ func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 		viewOf = func(*corev3.Node) string { return "" }
 	}
 	o := &StateOrigin{
-		viewOf: viewOf, log: newTranscript("the origin", 400),
+		viewOf: viewOf, log: NewTranscript("the origin", 400),
 		views: make(map[string]world), changed: make(chan struct{}),
 	}
 	o.srv = newServer(t, func(g *grpc.Server) { registerDiscovery(g, o.handle) })
@@ -89,6 +93,28 @@ func (o *StateOrigin) Counts() Counts {
 // Transcript is the conversation so far, for a test's own messages.
 func (o *StateOrigin) Transcript() string { return o.log.String() }
 
+// ShareTranscript lets what is said go into a transcript of several parts from
+// now on, marked with a name.
+func (o *StateOrigin) ShareTranscript(into *Transcript, as string) { o.log.share(into, as) }
+
+// Watch calls f for all that clients do from now on, before it is answered,
+// each stream's events in their order; streams call it concurrently. f must not
+// block.
+func (o *StateOrigin) Watch(f func(Event)) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.watch = f
+}
+
+func (o *StateOrigin) notify(e Event) {
+	o.mu.Lock()
+	watch := o.watch
+	o.mu.Unlock()
+	if watch != nil {
+		watch(e)
+	}
+}
+
 // Change is a set of changes that clients see as one. It is used inside of
 // [StateOrigin.Update] only.
 type Change struct {
@@ -100,13 +126,23 @@ type Change struct {
 func (c *Change) Set(resources ...proto.Message) {
 	for _, r := range resources {
 		name, body := nameAndBody(r)
-		byName := c.world[body.GetTypeUrl()]
-		if byName == nil {
-			byName = make(map[string]entry)
-			c.world[body.GetTypeUrl()] = byName
-		}
-		byName[name] = entry{version: c.version, body: body}
+		c.put(body.GetTypeUrl(), name, entry{version: c.version, body: body})
 	}
+}
+
+// SetEnvelope adds or replaces a resource with all that its envelope says: TTL,
+// metadata, aliases, unknown fields. A version there takes the place of the
+// origin's own. SotW clients get the envelope only if it says more than name,
+// version and body.
+func (c *Change) SetEnvelope(typeURL string, r *discoveryv3.Resource) {
+	c.put(typeURL, r.GetName(), entry{version: cmp.Or(r.GetVersion(), c.version), body: r.GetResource(), envelope: r})
+}
+
+func (c *Change) put(typeURL, name string, e entry) {
+	if c.world[typeURL] == nil {
+		c.world[typeURL] = make(map[string]entry)
+	}
+	c.world[typeURL][name] = e
 }
 
 // Remove removes resources; names that are not there are passed over.
@@ -199,4 +235,28 @@ func (o *StateOrigin) count(add func(*Counts)) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	add(&o.counts)
+}
+
+// wrapped is the resource as delta carries it.
+func (e entry) wrapped(name string) *discoveryv3.Resource {
+	if e.envelope == nil {
+		return &discoveryv3.Resource{Name: name, Version: e.version, Resource: e.body}
+	}
+	r := proto.CloneOf(e.envelope)
+	r.Version = e.version
+	return r
+}
+
+// inSotW is the resource as SotW carries it: bare where the envelope says
+// nothing that SotW has another place for.
+func (e entry) inSotW() *anypb.Any {
+	if e.envelope == nil {
+		return e.body
+	}
+	more := proto.CloneOf(e.envelope)
+	more.Name, more.Version, more.Resource = "", "", nil
+	if proto.Size(more) == 0 {
+		return e.body
+	}
+	return Any(e.envelope)
 }

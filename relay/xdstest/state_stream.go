@@ -18,6 +18,7 @@ import (
 // stream's handler goroutine.
 type stateStream struct {
 	origin  *StateOrigin
+	number  int
 	id      string
 	variant Variant
 	grpc    grpc.ServerStream
@@ -33,11 +34,13 @@ func (o *StateOrigin) handle(v Variant, ss grpc.ServerStream) error {
 	o.count(func(c *Counts) {
 		c.Streams++
 		c.Open++
-		s.id = fmt.Sprintf("#%d", c.Streams)
+		s.number, s.id = c.Streams, fmt.Sprintf("#%d", c.Streams)
 	})
 	defer o.count(func(c *Counts) { c.Open-- })
 	o.log.add("%s opened %s", s.id, v)
+	o.notify(Event{Stream: s.number, Variant: v})
 	err := s.serve()
+	o.notify(Event{Stream: s.number, Variant: v, Ended: true})
 	o.log.add("%s ended: %v", s.id, err)
 	return err
 }
@@ -88,6 +91,7 @@ func (s *stateStream) receive(to chan<- *Request) error {
 
 func (s *stateStream) request(r *Request) error {
 	s.origin.log.add("%s <- %s", s.id, r)
+	s.origin.notify(Event{Stream: s.number, Variant: s.variant, Request: r})
 	s.origin.count(func(c *Counts) {
 		c.Requests++
 		if r.IsNack() {

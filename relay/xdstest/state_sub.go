@@ -94,7 +94,7 @@ func (s *stateSub) sotwResponse(visible map[string]entry, version, nonce string)
 	s.answerEmpty, s.inFlight, s.nonce = false, true, nonce
 	m := &discoveryv3.DiscoveryResponse{TypeUrl: s.typeURL, VersionInfo: version, Nonce: nonce}
 	for _, n := range slices.Sorted(maps.Keys(visible)) {
-		m.Resources = append(m.Resources, visible[n].body)
+		m.Resources = append(m.Resources, visible[n].inSotW())
 	}
 	return m
 }
@@ -157,7 +157,7 @@ func (s *stateSub) deltaResponse(visible map[string]entry, version, nonce string
 	news := len(s.must) > 0 || !maps.Equal(versions, s.sent) // B14: after a NACK only news count
 	for _, n := range slices.Sorted(maps.Keys(visible)) {
 		if e := visible[n]; s.must[n] || s.acked[n] != e.version {
-			m.Resources = append(m.Resources, &discoveryv3.Resource{Name: n, Version: e.version, Resource: e.body})
+			m.Resources = append(m.Resources, e.wrapped(n))
 		}
 	}
 	gone := make(map[string]bool)

@@ -22,7 +22,7 @@ type Stream struct {
 	id     string             // fixed
 	delta  bool               // fixed
 	node   *corev3.Node       // fixed
-	log    *transcript        // fixed
+	log    *Transcript        // fixed
 	grpc   grpc.ClientStream  // fixed
 	cancel context.CancelFunc // fixed
 	frames *inbox[*Frame]     // fixed

@@ -1,6 +1,8 @@
 package xdstest
 
 import (
+	"errors"
+	"fmt"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -69,6 +71,40 @@ func (s *Stream) recv(t TB, what string, match func(*Frame) bool) *Frame {
 		t.Fatalf("stream %s: ended (%v) instead of bringing %s%s", s.id, why, what, s.log)
 	}
 	return f
+}
+
+// ErrNothing is what [Stream.Next] returns if no frame came in time.
+var ErrNothing = errors.New("nothing came")
+
+// Next takes the next frame that match accepts and leaves the others. Unlike
+// [Stream.Recv] it fails no test: it returns [ErrNothing] if none comes within d,
+// and a status error if the stream ends before.
+func (s *Stream) Next(d time.Duration, match func(*Frame) bool) (*Frame, error) {
+	f, how, why := s.frames.take(d, match)
+	switch how {
+	case timedOut:
+		return nil, ErrNothing
+	case ended:
+		return nil, &EndError{Status: endStatus(why)}
+	}
+	return f, nil
+}
+
+// End waits for the end of the stream, at most for d; it returns nil if it is
+// still open then.
+func (s *Stream) End(d time.Duration) *status.Status {
+	how, why := s.frames.waitEnd(d)
+	if how != ended {
+		return nil
+	}
+	return endStatus(why)
+}
+
+// EndError says that a stream has ended, and how.
+type EndError struct{ Status *status.Status }
+
+func (e *EndError) Error() string {
+	return fmt.Sprintf("the stream ended with %s %q", e.Status.Code(), e.Status.Message())
 }
 
 // Quiet is the Q of the protocol rules: it fails the test if a frame is waiting

@@ -7,24 +7,50 @@ import (
 	"time"
 )
 
-// transcript is what was said so far, for the message of a failing test. It
-// keeps the last lines only.
-type transcript struct {
+// Transcript is what was said so far, for the message of a failing test. It
+// keeps the last lines only. All methods may be called from any goroutine.
+type Transcript struct {
 	who   string    // fixed
 	start time.Time // fixed
 	max   int       // fixed
 
 	mu      sync.Mutex
-	lines   []string // guarded by mu
-	dropped int      // guarded by mu
+	lines   []string    // guarded by mu
+	dropped int         // guarded by mu
+	into    *Transcript // guarded by mu; not nil once lines go there instead
+	as      string      // guarded by mu; how they are marked there
 }
 
-func newTranscript(who string, lines int) *transcript {
-	return &transcript{who: who, start: time.Now(), max: lines}
+// NewTranscript makes an empty transcript that keeps so many lines. who
+// completes the heading "conversation of …".
+func NewTranscript(who string, lines int) *Transcript {
+	return &Transcript{who: who, start: time.Now(), max: lines}
 }
 
-func (t *transcript) add(format string, args ...any) {
-	line := fmt.Sprintf("%8.1fms  ", float64(time.Since(t.start).Microseconds())/1000) + fmt.Sprintf(format, args...)
+// share lets lines go into another transcript from now on, marked with a name.
+func (t *Transcript) share(into *Transcript, as string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.into, t.as = into, as
+}
+
+// shared is where lines go instead; nil if they stay here.
+func (t *Transcript) shared() (into *Transcript, as string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.into, t.as
+}
+
+// Addf adds a line, with the time since the transcript began.
+func (t *Transcript) Addf(format string, args ...any) { t.add(format, args...) }
+
+func (t *Transcript) add(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if into, as := t.shared(); into != nil {
+		into.add("%-8s %s", as, text)
+		return
+	}
+	line := fmt.Sprintf("%8.1fms  ", float64(time.Since(t.start).Microseconds())/1000) + text
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.lines) == t.max {
@@ -37,7 +63,10 @@ func (t *transcript) add(format string, args ...any) {
 }
 
 // String is the conversation, ready to be appended to a message.
-func (t *transcript) String() string {
+func (t *Transcript) String() string {
+	if into, _ := t.shared(); into != nil {
+		return into.String()
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	var b strings.Builder

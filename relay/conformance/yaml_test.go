@@ -1,0 +1,33 @@
+package conformance
+
+import (
+	"fmt"
+
+	"github.com/goccy/go-yaml"
+)
+
+// mergeYAML lays one document over another: maps are merged, all else is
+// replaced.
+func mergeYAML(base, more string) ([]byte, error) {
+	var a, b map[string]any
+	if err := yaml.Unmarshal([]byte(base), &a); err != nil {
+		return nil, fmt.Errorf("base: %w", err)
+	}
+	if err := yaml.Unmarshal([]byte(more), &b); err != nil {
+		return nil, err
+	}
+	merge(a, b)
+	return yaml.Marshal(a)
+}
+
+func merge(into, from map[string]any) {
+	for k, v := range from {
+		inner, ok := v.(map[string]any)
+		outer, was := into[k].(map[string]any)
+		if ok && was {
+			merge(outer, inner)
+			continue
+		}
+		into[k] = v
+	}
+}

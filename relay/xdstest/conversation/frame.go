@@ -1,0 +1,146 @@
+package conversation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// take checks what must hold for every frame that any client gets, and makes it
+// the newest one.
+func (c *client) take(s *stream, t *topic, f *xdstest.Frame) error {
+	if err := c.check(s, t, f); err != nil {
+		return fmt.Errorf("%s got %s: %w", c.name, c.r.describe(f), err)
+	}
+	s.nonces[f.Nonce] = true
+	t.last = f
+	return nil
+}
+
+// check is what every frame must fulfil.
+func (c *client) check(s *stream, t *topic, f *xdstest.Frame) error {
+	switch {
+	case f.Nonce == "":
+		return fmt.Errorf("a frame without a nonce (B5)")
+	case s.nonces[f.Nonce]:
+		return fmt.Errorf("the nonce %q was used before on the stream (B5)", f.Nonce)
+	case !f.Delta && f.Version == "":
+		return fmt.Errorf("a SotW frame without a version (D7)")
+	}
+	seen := make(map[string]bool)
+	for _, r := range f.Resources {
+		switch {
+		case seen[r.Name]:
+			return fmt.Errorf("%s is there twice (B29)", r.Name)
+		case r.Body != nil && r.Body.GetTypeUrl() != f.TypeURL:
+			return fmt.Errorf("%s is a %s (B30)", r.Name, r.Body.GetTypeUrl())
+		case f.Delta && r.Version == "" && r.Body != nil:
+			return fmt.Errorf("%s has no version (D14)", r.Name)
+		case !slices.ContainsFunc(append([]string{r.Name}, r.Aliases...), t.covers):
+			return fmt.Errorf("%s was not asked for (B31)", r.Name)
+		}
+		seen[r.Name] = true
+	}
+	for _, n := range f.Removed {
+		if seen[n] {
+			return fmt.Errorf("%s is there twice (B29)", n)
+		}
+		seen[n] = true
+	}
+	return nil
+}
+
+// apply does what a client does with a frame that it likes; the answer makes it
+// last.
+func (c *client) apply(s *stream, t *topic, f *xdstest.Frame) {
+	t.waiting = f
+	if !s.delta && xdstest.FullState(f.TypeURL) {
+		clear(t.shown)
+	}
+	for _, r := range f.Resources {
+		if r.Body == nil {
+			continue // a heartbeat, or an alias that leads nowhere
+		}
+		t.shown[r.Name] = holding{tag: c.r.contents.tagOf(r.Body), version: r.Version}
+	}
+	for _, n := range f.Removed {
+		delete(t.shown, n)
+	}
+}
+
+func controlPlane(f *xdstest.Frame) string {
+	switch m := f.Raw.(type) {
+	case *discoveryv3.DiscoveryResponse:
+		return m.GetControlPlane().GetIdentifier()
+	case *discoveryv3.DeltaDiscoveryResponse:
+		return m.GetControlPlane().GetIdentifier()
+	}
+	return ""
+}
+
+// endsUpWith takes and acknowledges whatever comes until the client holds just
+// what is listed.
+func (c *client) endsUpWith(typeURL string, items []item) error {
+	s, t, err := c.speaking(typeURL)
+	if err != nil {
+		return err
+	}
+	var want []string
+	for _, it := range items {
+		want = append(want, it.name+"="+it.content.tag)
+	}
+	slices.Sort(want)
+	deadline := time.Now().Add(c.r.patience)
+	for {
+		var got []string
+		for n, h := range t.held {
+			got = append(got, n+"="+h.tag)
+		}
+		slices.Sort(got)
+		if slices.Equal(got, want) {
+			return nil
+		}
+		f, err := s.Next(time.Until(deadline), func(f *xdstest.Frame) bool { return f.TypeURL == typeURL })
+		if err != nil {
+			return fmt.Errorf("%s holds [%s], and then: %w", c.name, strings.Join(got, " "), err)
+		}
+		if err := c.take(s, t, f); err != nil {
+			return err
+		}
+		c.apply(s, t, f)
+		if err := c.answer(typeURL, nil, nil, nil); err != nil {
+			return err
+		}
+	}
+}
+
+// remembers keeps the version or the nonce of the newest frame of a type, or the
+// version of a resource.
+func (c *client) remembers(what, typeURL, resource, as string) error {
+	_, t, err := c.speaking(typeURL)
+	if err != nil {
+		return err
+	}
+	if t.last == nil {
+		return fmt.Errorf("%s has got nothing of %s yet", c.name, typeWord(typeURL))
+	}
+	value := t.last.Version
+	switch {
+	case what == "nonce":
+		value = t.last.Nonce
+	case resource != "":
+		h, ok := t.shown[resource]
+		if !ok {
+			return fmt.Errorf("%s has no %s, only [%s]", c.name, resource, strings.Join(slices.Sorted(maps.Keys(t.shown)), " "))
+		}
+		value = h.version
+	}
+	c.r.remembered[as] = value
+	return nil
+}
