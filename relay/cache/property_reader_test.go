@@ -69,6 +69,7 @@ func (m *machine) read(t *rapid.T, c *reader, q Query) {
 	}
 	view := m.model.view(&c.sub)
 	m.judge(t, c, q, got, view)
+	m.look(t, c, view)
 	if fresh && !q.Whole { // B34
 		equal(t, "absent names told", slices.DeleteFunc(slices.Clone(got.Removed), func(n string) bool {
 			return slices.Contains(q.Force.list(), n)
@@ -159,6 +160,20 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	if got.To.Gen < q.Since.Gen || got.To.Gen < c.head().Gen {
 		t.Fatalf("from %v to %v, but the head is %v", q.Since, got.To, c.head())
 	}
+}
+
+// look checks what a client without a position is told.
+func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource) {
+	seen, all := m.table.Content(&c.w)
+	shown := make(map[string]*resource.Resource)
+	for _, r := range all {
+		shown[r.Name] = r
+	}
+	if len(shown) != len(all) || !maps.Equal(shown, view) {
+		t.Fatalf("%v sees %v, not %v", &c.sub, sortedKeys(shown), sortedKeys(view))
+	}
+	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.table.source})
+	equal(t, "seen without the resources", m.table.Seen(&c.w), seen)
 }
 
 // take updates what c holds.

@@ -88,6 +88,25 @@ func TestDigestsAgree(t *testing.T) {
 	}
 }
 
+// TestVersionSeenProvesContent: H4: who polls may come back after any number of
+// changes, so an origin's version that returns with other content is not used.
+func TestVersionSeenProvesContent(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	seen := func(version, content string) string {
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", content)}, Full: true, Version: version})
+		return c.table.Seen(&c.w).Version
+	}
+	first, second, third, again := seen("v1", "1"), seen("v2", "2"), seen("v1", "3"), seen("v4", "1")
+	if first == third || first == second || first != again || first == "v1" {
+		t.Errorf("%q, %q and %q for three contents, %q for the first again", first, second, third, again)
+	}
+	var nobody Watcher
+	if s, all := c.table.Content(&nobody); s.Resources != 0 || len(all) != 0 {
+		t.Errorf("somebody without a subscription sees %+v", s)
+	}
+}
+
 // TestSameContentIsSilent: D15: nobody is woken, the version that clients know
 // stays, and the origin is told the one that it gave last (C8).
 func TestSameContentIsSilent(t *testing.T) {

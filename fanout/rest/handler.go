@@ -1,0 +1,79 @@
+package rest
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"time"
+
+	"google.golang.org/grpc/codes"
+)
+
+// answer is one response. It is immutable, and may be that of many clients.
+type answer struct {
+	status int
+	body   []byte
+}
+
+// ServeHTTP answers one poll.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	t := s.types[r.URL.Path]
+	var a *answer
+	switch {
+	case r.Header.Get("Origin") != "":
+		// Browsers name the origin of every POST, and no xDS client does. A web
+		// site whose name was made to point at this machine could otherwise read
+		// what is served here through its visitor's browser.
+		a = refuse(codes.PermissionDenied, http.StatusForbidden, "the request comes from a web page: it has an Origin header")
+	case t == nil:
+		a = refuse(codes.NotFound, http.StatusNotFound, "nothing is served at this path: expected that of a type, such as /v3/discovery:clusters")
+	case r.Method != http.MethodPost:
+		w.Header().Set("Allow", http.MethodPost)
+		a = refuse(codes.Unimplemented, http.StatusMethodNotAllowed, "the method is "+r.Method+", expected POST")
+	default:
+		body, problem := s.read(w, r)
+		if a = problem; a == nil {
+			a = s.serve(r, t, body)
+		}
+	}
+	if a.status != statusGone {
+		s.write(w, a)
+	}
+	s.metrics.answered(t, a)
+}
+
+// read reads the body of a request, within the bounds of size and time.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *answer) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.MaxReceiveBytes))
+	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		return nil, refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
+			"the body has more than "+strconv.FormatInt(s.cfg.MaxReceiveBytes, 10)+" bytes")
+	}
+	switch {
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		return nil, refuse(codes.DeadlineExceeded, http.StatusRequestTimeout, "the body did not come within "+s.cfg.ReadTimeout.String())
+	case err != nil:
+		return nil, refuse(codes.InvalidArgument, http.StatusBadRequest, "the body is cut off")
+	}
+	// The deadline of the body would otherwise end the wait for news, too.
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
+	return body, nil
+}
+
+func (s *Server) write(w http.ResponseWriter, a *answer) {
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.cfg.SendTimeout))
+	h := w.Header()
+	switch a.status {
+	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
+		h.Set("Retry-After", "1") // in seconds
+	}
+	if a.status != http.StatusNotModified {
+		h.Set("Content-Type", "application/json")
+		h.Set("Content-Length", strconv.Itoa(len(a.body)))
+		h.Set("X-Content-Type-Options", "nosniff")
+	}
+	w.WriteHeader(a.status)
+	_, _ = w.Write(a.body) // an error means that the client is gone
+}

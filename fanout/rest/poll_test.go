@@ -1,0 +1,335 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// TestPollTwice: what a client has is not sent again: the second poll ends with
+// 304. A name more at the same version makes it 200 (H4).
+func TestPollTwice(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
+	version := w.has(w.post(endpoints, ask("", "a")), "a")
+	w.unchanged(w.post(endpoints, ask(version, "a")))
+	more := w.has(w.post(endpoints, ask(version, "a", "b")), "a", "b")
+	if more == version {
+		t.Fatal("one version for two sets of names")
+	}
+	w.unchanged(w.post(endpoints, ask(more, "b", "a", "b"))) // in whatever order, and twice
+	w.has(w.post(endpoints, ask(more, "a")), "a")
+}
+
+// TestChangeDuringTheHold: a poll that waits is answered as soon as something
+// changes that it can see, and not before (H4).
+func TestChangeDuringTheHold(t *testing.T) {
+	w := newWorld(t)
+	w.known(clusters, cluster("a", 1), cluster("b", 1))
+	version := w.has(w.post(clusters, ask("")), "a", "b")
+	done := w.waiting(1, clusters, ask(version))
+	w.change(eds, nil, endpointsOf("a", 1))
+	w.serve("v2", cds, cluster("a", 1), cluster("b", 1)) // the same under another version (B31)
+	w.silent(done)
+	w.serve("v3", cds, cluster("a", 2), cluster("b", 1))
+	changed := w.has(w.arrives(done), "a", "b") // the full set (H6)
+	if changed == version {
+		t.Fatal("the version did not change")
+	}
+	done = w.waiting(1, clusters, ask(changed))
+	w.serve("v4", cds)
+	w.has(w.arrives(done)) // B32: no cluster is left, and the client is told
+}
+
+// inTime runs a poll in virtual time, and tells how long it took.
+func inTime(t *testing.T, f func(t *testing.T, w *world, poll func(path, version string, names ...string) (*answer, time.Duration)), change ...func(*Config)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		w := newSilentWorld(t, change...)
+		f(t, w, func(path, version string, names ...string) (*answer, time.Duration) {
+			began := time.Now()
+			a := w.poll(t, t.Context(), path, version, names...)
+			return a, time.Since(began)
+		})
+	})
+}
+
+// poll asks without HTTP.
+func (w *world) poll(t *testing.T, ctx context.Context, path, version string, names ...string) *answer { //nolint:revive // t comes first in this package
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.srv.serve(req, w.srv.types[path], []byte(ask(version, names...)))
+}
+
+// TestHoldEnds: the hold ends with 304 before the second after which Envoy gives
+// up (H4).
+func TestHoldEnds(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
+		w.known(clusters, cluster("a", 1))
+		version := w.version(t, clusters)
+		if a, took := poll(clusters, version); a.status != http.StatusNotModified || took != 900*time.Millisecond {
+			t.Errorf("%d after %v", a.status, took)
+		}
+		if a, took := poll(clusters, ""); a.status != http.StatusOK || took != 0 {
+			t.Errorf("%d after %v", a.status, took)
+		}
+	})
+}
+
+// version is what a client of one type's names is told first.
+func (w *world) version(t *testing.T, path string, names ...string) string {
+	t.Helper()
+	a := w.poll(t, t.Context(), path, "", names...)
+	return w.message(&reply{a.status, http.Header{"Content-Type": {"application/json"}}, a.body}).VersionInfo
+}
+
+// TestNothingKnown: before the origin has answered nobody is told that there is
+// nothing: a client without a version is told to come again, one with a version
+// keeps what it has (K13, H4, K15).
+func TestNothingKnown(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
+		for _, path := range []string{clusters, endpoints} {
+			a, took := poll(path, "", "a")
+			if a.status != http.StatusServiceUnavailable || took != 900*time.Millisecond || !strings.Contains(string(a.body), "has not answered") {
+				t.Errorf("%s: %d after %v: %s", path, a.status, took, a.body)
+			}
+			if a, took = poll(path, "v", "a"); a.status != http.StatusNotModified || took != 900*time.Millisecond {
+				t.Errorf("%s: %d after %v: %s", path, a.status, took, a.body)
+			}
+		}
+		w.origin().Down(errors.New("refused"))
+		if a, _ := poll(clusters, "", "a"); a.status != http.StatusServiceUnavailable || !strings.Contains(string(a.body), "cannot be reached") {
+			t.Errorf("%d: %s", a.status, a.body)
+		}
+	})
+}
+
+// TestNothingThere: once the origin has answered, a poll that waits is told that
+// there is nothing (K13, B24).
+func TestNothingThere(t *testing.T) {
+	for path, typeURL := range map[string]string{clusters: cds, endpoints: eds} {
+		w := newWorld(t)
+		done := w.waiting(1, path, ask("", "a"))
+		w.asked(typeURL, "a")
+		w.silent(done)
+		w.serve("v1", typeURL)
+		if path == endpoints {
+			w.change(typeURL, []string{"a"}) // only so does it say so (D4)
+		}
+		version := w.has(w.arrives(done))
+		done = w.waiting(1, path, ask(version, "a"))
+		w.change(typeURL, nil, xdstest.Synthetic(typeURL, "a", 1))
+		w.has(w.arrives(done), "a") // B26
+	}
+}
+
+// TestUnavailable: the status says when to come again (K13).
+func TestUnavailable(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	res := w.post(clusters, ask(""))
+	w.fails(res, http.StatusServiceUnavailable, `"code":14`)
+	if res.header.Get("Retry-After") != "1" {
+		t.Errorf("Retry-After is %q", res.header.Get("Retry-After"))
+	}
+}
+
+// TestPartlyKnown: what exists does not wait for what is missing, but a full state
+// is not told before it is known to be one (B25, K13).
+func TestPartlyKnown(t *testing.T) {
+	w := newWorld(t)
+	done := w.waiting(1, endpoints, ask("", "a", "z"))
+	w.asked(eds, "a", "z")
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: resources(t, endpointsOf("a", 1)), Partial: true})
+	w.has(w.arrives(done), "a")
+
+	done = w.waiting(1, clusters, ask("", "a", "z"))
+	w.asked(cds, "a", "z")
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Partial: true})
+	w.silent(done)
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds)}) // that was all
+	w.has(w.arrives(done), "a")
+}
+
+// TestGone: a resource that goes is news where the answer is the full set, and
+// none where leaving it out would say nothing (B32, D6).
+func TestGone(t *testing.T) {
+	w := newWorld(t)
+	w.known(clusters, cluster("a", 1), cluster("b", 1))
+	w.known(endpoints, endpointsOf("a", 1))
+	cv := w.has(w.post(clusters, ask("")), "a", "b")
+	ev := w.has(w.post(endpoints, ask("", "a")), "a")
+	c, e := w.waiting(1, clusters, ask(cv)), w.waiting(2, endpoints, ask(ev, "a"))
+	w.change(eds, []string{"a"})
+	w.silent(e)
+	w.change(cds, []string{"a"})
+	w.has(w.arrives(c), "b")
+	w.change(eds, nil, endpointsOf("a", 2))
+	w.has(w.arrives(e), "a")
+}
+
+// TestNoStateBetweenPolls: a client that rejected an update polls with its old
+// version, and gets the update again, as often as it likes (H5).
+func TestNoStateBetweenPolls(t *testing.T) {
+	w := newWorld(t)
+	w.known(clusters, cluster("a", 1))
+	old := w.has(w.post(clusters, ask("")), "a")
+	w.serve("v2", cds, cluster("a", 2))
+	now := w.has(w.post(clusters, ask(old)), "a")
+	if again := w.has(w.post(clusters, ask(old)), "a"); again != now || now == old {
+		t.Errorf("versions %q, %q and %q", old, now, again)
+	}
+	w.watched(0)
+}
+
+// TestDemandOutlivesThePoll: what a poll asked for stays subscribed, so that the
+// next one finds it (K10).
+func TestDemandOutlivesThePoll(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.fails(w.post(clusters, ask("", "a")), http.StatusServiceUnavailable)
+	w.watched(0)
+	w.asked(cds, "a")
+	w.serve("v1", cds, cluster("a", 1))
+	w.has(w.post(clusters, ask("", "a")), "a")
+	if len(w.feeds) != 0 {
+		t.Error("the second poll has made the relay ask its origin anew")
+	}
+}
+
+// TestNames: an answer holds the names asked for, all of them for full-state
+// types; no names mean all where the type has a wildcard, and otherwise nothing
+// (H6).
+func TestNames(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(clusters, cluster("a", 1), cluster("b", 1), cluster("c", 1))
+	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
+	w.has(w.post(endpoints, ask("", "a")), "a")
+	w.has(w.post(endpoints, ask("", "a", "b")), "a", "b")
+	w.has(w.post(endpoints, ask(""))) // and not what others have asked for
+	w.has(w.post(clusters, ask("")), "a", "b", "c")
+	w.has(w.post(clusters, ask("", "*")), "a", "b", "c")
+	w.has(w.post(clusters, ask("", "a", "c")), "a", "c")
+	version := w.has(w.post(clusters, ask("", "a", "*")), "a", "b", "c")
+	w.change(cds, nil, cluster("b", 2))
+	w.has(w.post(clusters, ask(version)), "a", "b", "c")
+}
+
+// TestOriginsVersionsAreNotUsed: a version stands for one content, also where the
+// origin comes back to one that it has used before (H4, K11).
+func TestOriginsVersionsAreNotUsed(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(clusters, cluster("a", 1)) // as v1
+	first := w.has(w.post(clusters, ask("")), "a")
+	w.serve("v2", cds, cluster("a", 2))
+	w.serve("v1", cds, cluster("a", 3))
+	w.has(w.post(clusters, ask(first)), "a")
+	w.serve("v9", cds, cluster("a", 1))
+	w.unchanged(w.post(clusters, ask(first)))
+
+	other := newWorld(t, hold(-1)) // another node
+	other.known(clusters, cluster("a", 1))
+	other.unchanged(other.post(clusters, ask(first)))
+}
+
+// TestResumedKey: the state of a key that was idle is not told before the origin
+// was asked, and then without a change of the table (K14).
+func TestResumedKey(t *testing.T) {
+	inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
+		w.known(clusters, cluster("a", 1))
+		version := w.version(t, clusters)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		w.feed = nil
+		if a, took := poll(clusters, ""); a.status != http.StatusServiceUnavailable || took != 900*time.Millisecond {
+			t.Errorf("%d after %v", a.status, took)
+		}
+		if a, took := poll(clusters, "other"); a.status != http.StatusOK || took != 100*time.Millisecond {
+			t.Errorf("%d after %v", a.status, took)
+		}
+		if a, _ := poll(clusters, version); a.status != http.StatusNotModified {
+			t.Errorf("%d", a.status)
+		}
+	})
+}
+
+// TestKeysAreApart: clients of two keys get what their own origin serves, with
+// equal names and equal versions too (K6).
+func TestKeysAreApart(t *testing.T) {
+	w := newWorld(t)
+	body := func(key string) string { return strings.ReplaceAll(ask(""), "test-cluster", key) }
+	for i, key := range []string{"red", "blue"} {
+		done := w.waiting(1, clusters, body(key))
+		w.feed = nil
+		if got := w.origin().Key(); got != aggregation.Key(key) {
+			t.Fatalf("the origin is asked for %q", got)
+		}
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster(key, i))
+		w.has(w.arrives(done), key)
+	}
+	w.has(w.post(clusters, body("red")), "red")
+	w.has(w.post(clusters, body("blue")), "blue")
+}
+
+// TestClientLeaves: of a client that goes away nothing is left.
+func TestClientLeaves(t *testing.T) {
+	w := newWorld(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		_, err := w.try(ctx, http.MethodPost, clusters, strings.NewReader(ask("")))
+		ended <- err
+	}()
+	w.watched(1)
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("the client's call ended with %v", err)
+	}
+	w.watched(0)
+}
+
+// TestDrainIsPaced: the polls that wait when a drain begins end over its time, as
+// they would have ended, and not later than their hold (B42).
+func TestDrainIsPaced(t *testing.T) {
+	for _, hold := range []time.Duration{time.Hour, 10 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			const n, over = 100, time.Minute
+			w := newSilentWorld(t, func(c *Config) { c.Hold = hold })
+			w.known(clusters, cluster("a", 1))
+			version := w.version(t, clusters)
+			ends := make(chan time.Duration, n)
+			began := time.Now()
+			for range n {
+				go func() {
+					if a := w.poll(t, t.Context(), clusters, version); a.status != http.StatusNotModified {
+						t.Errorf("a poll ended with %d", a.status)
+					}
+					ends <- time.Since(began)
+				}()
+			}
+			synctest.Wait()
+			if err := w.srv.Drain(t.Context(), over); err != nil {
+				t.Fatalf("drain: %v", err)
+			}
+			var all []time.Duration
+			for range n {
+				all = append(all, <-ends)
+			}
+			slices.Sort(all)
+			if longest := min(over, hold); all[n-1] > longest || all[n-1] < longest*8/10 || all[n/2] < longest/4 {
+				t.Errorf("the ends are at %v", all)
+			}
+		})
+	}
+}

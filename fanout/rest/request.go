@@ -1,0 +1,113 @@
+package rest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"regexp"
+	"slices"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// wildcardName is the name that stands for all resources of a type.
+const wildcardName = "*"
+
+// request is what one poll asks.
+type request struct {
+	group    aggregation.Result
+	version  string   // of what the client has; empty for nothing
+	names    []string // sorted, each once
+	wildcard bool
+}
+
+// serve answers a request that was read.
+func (s *Server) serve(r *http.Request, t *resource.Type, body []byte) *answer {
+	q, err := s.decode(r, t, body)
+	if err != nil {
+		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "poll refused", slog.String("peer", r.RemoteAddr), slog.String("reason", err.Error()))
+		return refusal(err)
+	}
+	return s.poll(r.Context(), t, q)
+}
+
+// decode reads a request. Its errors are gRPC statuses.
+func (s *Server) decode(r *http.Request, t *resource.Type, body []byte) (*request, error) {
+	m, err := parse(body)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case m.GetTypeUrl() != "" && m.GetTypeUrl() != t.URL: // H3
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, but this path serves %q", m.GetTypeUrl(), t.URL)
+	case m.GetNode() == nil: // H3
+		return nil, status.Error(codes.InvalidArgument, "node is missing: every request stands alone, so each has to say whose it is")
+	case len(m.GetResourceLocators()) > 0: // G9
+		return nil, status.Error(codes.InvalidArgument, "resource_locators are not supported: ask for resource_names")
+	case len(m.GetResourceNames()) > s.cfg.MaxNames:
+		return nil, status.Errorf(codes.ResourceExhausted, "the request asks for %d names, more than the limit of %d", len(m.GetResourceNames()), s.cfg.MaxNames)
+	}
+	group, err := s.cfg.Rules().Resolve(m.GetNode(), peerOf(r))
+	if err != nil {
+		return nil, err
+	}
+	q := &request{group: group, version: m.GetVersionInfo(), names: m.GetResourceNames()}
+	slices.Sort(q.names)
+	q.names = slices.Compact(q.names)
+	if len(q.names) == 0 {
+		q.wildcard = t.Wildcard // H6
+	} else if at, found := slices.BinarySearch(q.names, wildcardName); found {
+		q.wildcard, q.names = true, slices.Delete(q.names, at, at+1)
+	}
+	return q, nil
+}
+
+// peerOf is what the connection proves of the client.
+func peerOf(r *http.Request) aggregation.Peer {
+	var p aggregation.Peer
+	if r.TLS != nil {
+		p = aggregation.PeerFrom(credentials.TLSInfo{State: *r.TLS}, nil)
+	}
+	p.Address = r.RemoteAddr
+	return p
+}
+
+// place is how the protobuf library says where in a text something is wrong.
+var place = regexp.MustCompile(`^proto:[\s\x{a0}]*(?:syntax error )?(?:\(line (\d+):(\d+)\):)?[\s\x{a0}]*`)
+
+// parse reads a DiscoveryRequest in proto3 JSON: fields under either of their
+// names, unknown ones ignored (H2).
+func parse(body []byte) (*discoveryv3.DiscoveryRequest, error) {
+	if len(bytes.TrimSpace(body)) == 0 {
+		return nil, status.Error(codes.InvalidArgument, "the body is empty, expected a DiscoveryRequest in JSON")
+	}
+	var m discoveryv3.DiscoveryRequest
+	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, &m)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, "the body is not a DiscoveryRequest in JSON: "+placed(err))
+	}
+	return &m, nil
+}
+
+// placed is an error of the protobuf library with its place in front. Nothing
+// else is taken from its wording, which is not stable.
+func placed(err error) string {
+	text := err.Error()
+	at := place.FindStringSubmatch(text)
+	if at == nil {
+		return text
+	}
+	text = text[len(at[0]):]
+	if at[1] != "" {
+		text = "line " + at[1] + ", column " + at[2] + ": " + text
+	}
+	return text
+}

@@ -1,0 +1,221 @@
+package rest
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/xdstest"
+)
+
+// TestPaths: each path of table A-1 serves its type, and there are no others (H1,
+// A1, D2).
+func TestPaths(t *testing.T) {
+	want := []string{
+		"/v3/discovery:clusters", "/v3/discovery:endpoints", "/v3/discovery:extension_configs", "/v3/discovery:listeners",
+		"/v3/discovery:routes", "/v3/discovery:runtime", "/v3/discovery:scoped-routes", "/v3/discovery:secrets",
+	}
+	var got []string
+	for path, typ := range newSilentWorld(t).srv.types {
+		got = append(got, path)
+		t.Run(path, func(t *testing.T) {
+			w := newWorld(t)
+			done := w.waiting(1, path, ask("", "a"))
+			w.asked(typ.URL, "a")
+			m := xdstest.Synthetic(typ.URL, "a", 1)
+			w.serve("v1", typ.URL, m)
+			res := w.arrives(done)
+			w.has(res, "a")
+			if body := w.message(res); body.TypeUrl != typ.URL || !proto.Equal(body.Resources[0], xdstest.Any(m)) {
+				t.Errorf("%s instead of %v", res.body, m)
+			}
+		})
+	}
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("paths %v, expected %v", got, want)
+	}
+}
+
+// TestUnknownPaths: what has no REST form is not there, by any method (H1).
+func TestUnknownPaths(t *testing.T) {
+	w := newWorld(t)
+	for _, path := range []string{
+		"/", "/v3/discovery:aggregated", "/v3/discovery:virtual_hosts", "/v3/discovery:virtual-hosts", "/v3/discovery:client_status",
+		"/v3/discovery:clusters/", "/v3/discovery:Clusters", "/v2/discovery:clusters", "/v3/discovery",
+	} {
+		w.fails(w.post(path, ask("")), http.StatusNotFound, "/v3/discovery:clusters")
+		w.fails(w.do(http.MethodGet, path, nil), http.StatusNotFound)
+	}
+}
+
+// TestOtherMethods: only POST is served (H1).
+func TestOtherMethods(t *testing.T) {
+	w := newWorld(t)
+	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions, "FETCH"} {
+		res := w.do(method, clusters, strings.NewReader(ask("")))
+		w.fails(res, http.StatusMethodNotAllowed, method, "POST")
+		if got := res.header.Get("Allow"); got != http.MethodPost {
+			t.Errorf("%s: Allow is %q", method, got)
+		}
+	}
+	if res := w.do(http.MethodHead, clusters, nil); res.status != http.StatusMethodNotAllowed {
+		t.Errorf("HEAD: %d", res.status)
+	}
+}
+
+// TestBadBodies: a body that is none is refused, with what is wrong and where (H1).
+func TestBadBodies(t *testing.T) {
+	w := newWorld(t)
+	for _, tc := range []struct {
+		body string
+		want string
+	}{
+		{"", "the body is empty"},
+		{" \n\t", "the body is empty"},
+		{"{", "the body is not a DiscoveryRequest in JSON: unexpected"},
+		{"[]", "line 1, column 1: "},
+		{"null", "line 1, column 1: "},
+		{"{}\n{}", "line 2, column 1: "},
+		{"{\n  \"node\": 7\n}", "line 2, column 11: "},
+		{"{\n  \"resource_names\": [\"a\",\n  7]\n}", "line 3, column 3: "},
+		{`{"versionInfo":"1","version_info":"2"}`, "duplicate field"},
+		{"{\"versionInfo\":\"\xff\"}", "invalid UTF-8"},
+		{`{"node":{"id":"` + strings.Repeat("x", 5000), "the body is not a DiscoveryRequest in JSON"},
+	} {
+		res := w.post(clusters, tc.body)
+		w.fails(res, http.StatusBadRequest, tc.want, `"code":3`)
+		if len(res.body) > 2*maxMessage {
+			t.Errorf("%.20q is answered with %d bytes", tc.body, len(res.body))
+		}
+	}
+}
+
+// TestLargeBody: the size of a request is bounded, whether or not it is announced
+// (H1).
+func TestLargeBody(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.MaxReceiveBytes = 1000 })
+	for _, announced := range []bool{true, false} {
+		send := func(body string) *reply {
+			if announced {
+				return w.post(endpoints, body)
+			}
+			return w.do(http.MethodPost, endpoints, struct{ io.Reader }{strings.NewReader(body)}) // chunked
+		}
+		w.has(send(ask("")))
+		w.fails(send(ask("")+strings.Repeat(" ", 1000)), http.StatusRequestEntityTooLarge, "1000 bytes")
+	}
+}
+
+// TestSpellings: a request may use either name of a field, and fields that nobody
+// knows are ignored (H2).
+func TestSpellings(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
+	version := w.has(w.post(endpoints, ask("", "a")), "a")
+	for _, body := range []string{
+		`{"node":{"id":"n","cluster":"test-cluster"},"versionInfo":%q,"resourceNames":["a"],"typeUrl":%q,"responseNonce":"7"}`,
+		`{"node":{"id":"n","cluster":"test-cluster"},"version_info":%q,"resource_names":["a"],"type_url":%q,"response_nonce":"7"}`,
+		`{"node":{"id":"n","cluster":"test-cluster","buildVersion":"x","user_agent_name":"y","nonsense":[{}]},"version_info":%q,"resourceNames":["a"],"typeUrl":%q,"nonsense":{"a":1}}`,
+	} {
+		w.unchanged(w.post(endpoints, fmt.Sprintf(body, version, eds)))
+		w.has(w.post(endpoints, fmt.Sprintf(body, "old", eds)), "a")
+	}
+}
+
+// TestTypeIsThatOfThePath: a request need not state the type, and must not state
+// another (H3).
+func TestTypeIsThatOfThePath(t *testing.T) {
+	w := newWorld(t)
+	w.known(clusters, cluster("a", 1))
+	node := `"node":{"id":"n","cluster":"test-cluster"}`
+	w.has(w.post(clusters, `{`+node+`}`), "a")
+	w.has(w.post(clusters, `{`+node+`,"typeUrl":"`+cds+`"}`), "a")
+	for _, url := range []string{eds, "envoy.config.cluster.v3.Cluster", cds + " "} {
+		w.fails(w.post(clusters, `{`+node+`,"typeUrl":"`+url+`"}`), http.StatusBadRequest, "type_url", url, cds)
+	}
+}
+
+// TestEveryRequestStandsAlone: each request has to have a node, on a connection
+// that has had one as well (H3).
+func TestEveryRequestStandsAlone(t *testing.T) {
+	w := newWorld(t)
+	w.known(clusters, cluster("a", 1))
+	w.has(w.post(clusters, ask("")), "a")
+	w.fails(w.post(clusters, `{"versionInfo":"x"}`), http.StatusBadRequest, "node is missing")
+	w.fails(w.post(clusters, `{"node":{}}`), http.StatusBadRequest, "node id")
+	w.fails(w.post(clusters, `{"node":{"id":"n"}}`), http.StatusBadRequest, "key: is empty") // no rule takes it
+}
+
+// TestRefusals: who is not served is told why, in the words of HTTP (H1, G9).
+func TestRefusals(t *testing.T) {
+	rules, err := aggregation.Compile([]aggregation.Rule{{Name: "ours", Match: `node.cluster == "ours"`, Key: "node.cluster"}}, aggregation.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) {
+		c.MaxNames = 2
+		c.Rules = func() *aggregation.Rules { return rules }
+	})
+	w.fails(w.post(clusters, ask("")), http.StatusForbidden, "no aggregation rule matches", `"code":7`)
+	res := w.post(clusters, ask("", "a", "b", "c"))
+	w.fails(res, http.StatusTooManyRequests, "3 names", "limit of 2", `"code":8`)
+	if res.header.Get("Retry-After") == "" {
+		t.Error("429 without Retry-After")
+	}
+	w.fails(w.post(clusters, `{"node":{"id":"n","cluster":"ours"},"resourceLocators":[{"name":"a"}]}`), http.StatusBadRequest, "resource_locators")
+	for code, want := range map[codes.Code]int{
+		codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.ResourceExhausted: 429,
+		codes.Unavailable: 503, codes.Internal: 500, codes.Unknown: 500,
+	} {
+		if a := refusal(status.Error(code, "why")); a.status != want {
+			t.Errorf("%s is %d, expected %d", code, a.status, want)
+		}
+	}
+}
+
+// TestBrowsersAreRefused: a web page that a name was made to point at the relay
+// for cannot read what is served.
+func TestBrowsersAreRefused(t *testing.T) {
+	w := newWorld(t)
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+clusters, strings.NewReader(ask("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Origin", w.url)
+	res, err := w.client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusForbidden {
+		t.Errorf("status %d", res.StatusCode)
+	}
+}
+
+// FuzzParse: whatever the body, it is a request or refused as such (H1, H2).
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(ask("v1", "a", "b")))
+	f.Add([]byte(`{"error_detail":{"details":[{"@type":"type.googleapis.com/x.Y"}]}}`))
+	f.Add([]byte("{\n\"node\": 7}"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		m, err := parse(body)
+		if err != nil {
+			if a := refusal(err); a.status != http.StatusBadRequest || len(a.body) > 10*maxMessage {
+				t.Fatalf("%q is answered with %d %s", body, a.status, a.body)
+			}
+			return
+		}
+		if _, err := proto.Marshal(m); err != nil {
+			t.Fatalf("%q is a request that cannot be written: %v", body, err)
+		}
+	})
+}

@@ -1,0 +1,142 @@
+package rest
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"xdsrelay/fanout/once"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// Config says how a Server behaves. It is not changed after [New].
+type Config struct {
+	// Cache is what is served. Its Wake has to flush the clients of the
+	// subscriptions. Required.
+	Cache *cache.Cache
+	// Rules returns the rules that are in force now. Required.
+	Rules func() *aggregation.Rules
+	// NodeName names this relay node to clients (K7). Required.
+	NodeName string
+	// Hold is how long a poll waits for news (H4). Default 900 ms; negative means
+	// not at all.
+	Hold time.Duration
+	// MaxReceiveBytes bounds the body of one request. Default 4 MiB.
+	MaxReceiveBytes int64
+	// MaxNames bounds the names that one request asks for. Default 200,000.
+	MaxNames int
+	// BodyBytes bounds the encoded answers that are kept for sharing. Default
+	// 64 MiB.
+	BodyBytes int64
+	// ReadTimeout bounds how long a client may take to send a request. Default
+	// 10 s.
+	ReadTimeout time.Duration
+	// SendTimeout bounds how long it may take to read the answer. Default 30 s.
+	SendTimeout time.Duration
+	// Meter makes the metrics; nil means none.
+	Meter metric.Meter
+	// Logger is for refusals and what cannot be encoded; nil means none.
+	Logger *slog.Logger
+}
+
+func (c *Config) setDefaults() error {
+	if c.Cache == nil || c.Rules == nil || c.NodeName == "" {
+		return errors.New("rest: Cache, Rules and NodeName are required")
+	}
+	if c.Hold == 0 {
+		c.Hold = 900 * time.Millisecond
+	}
+	c.Hold = max(c.Hold, 0)
+	or(&c.MaxReceiveBytes, 4<<20)
+	or(&c.MaxNames, 200_000)
+	or(&c.BodyBytes, 64<<20)
+	or(&c.ReadTimeout, 10*time.Second)
+	or(&c.SendTimeout, 30*time.Second)
+	if c.Meter == nil {
+		c.Meter = noop.Meter{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return nil
+}
+
+func or[T ~int | ~int64](v *T, def T) {
+	if *v <= 0 {
+		*v = def
+	}
+}
+
+// Server serves polls over HTTP. All methods are safe for concurrent use.
+type Server struct {
+	// Fixed after construction.
+	cfg     Config
+	types   map[string]*resource.Type // by path
+	answers *once.Cache[contentKey, answer]
+	metrics *metrics
+	http    *http.Server
+
+	// drained is closed when polls should not wait any more than over, which is
+	// set before that and not changed afterwards.
+	drained chan struct{}
+	over    time.Duration
+}
+
+// New makes a Server. It fails where cfg lacks a required field.
+func New(cfg Config) (*Server, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	s := &Server{
+		cfg: cfg, types: make(map[string]*resource.Type), answers: once.New[contentKey, answer](cfg.BodyBytes),
+		drained: make(chan struct{}),
+	}
+	for _, t := range resource.Known() {
+		if t.Service != nil && t.Service.REST != "" {
+			s.types[t.Service.REST] = t
+		}
+	}
+	var err error
+	if s.metrics, err = newMetrics(cfg.Meter); err != nil {
+		return nil, err
+	}
+	s.http = &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: cfg.ReadTimeout,
+		ReadTimeout:       cfg.ReadTimeout,
+		WriteTimeout:      cfg.ReadTimeout + cfg.Hold + cfg.SendTimeout, // handlers set a nearer one
+		IdleTimeout:       2 * time.Minute,                              // most clients poll more often
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
+	}
+	return s, nil
+}
+
+// Serve answers the connections of l, which it closes in the end. It returns nil
+// after [Server.Drain] or [Server.Close], and otherwise why it cannot go on.
+func (s *Server) Serve(l net.Listener) error {
+	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// Drain takes no new connections, lets the polls that wait end over the given
+// time, so that they do not all come to the other nodes at once, and returns when
+// none are left, or with ctx's error. It is called once.
+func (s *Server) Drain(ctx context.Context, over time.Duration) error {
+	s.over = over
+	close(s.drained)
+	return s.http.Shutdown(ctx)
+}
+
+// Close ends everything at once.
+func (s *Server) Close() { _ = s.http.Close() }

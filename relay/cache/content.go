@@ -1,0 +1,50 @@
+package cache
+
+import "xdsrelay/relay/resource"
+
+// Seen is what a subscription sees now. A client without a position, who is
+// told the whole and nothing of how it came about, compares the version.
+type Seen struct {
+	// Version is derived from the content alone, also where the origin gave one
+	// (D7): within a table, equal versions prove equal content. It is the same
+	// on every node (K11), and never empty.
+	Version string
+	// Resources says how many there are.
+	Resources int
+	// Source is the origin's control_plane.identifier.
+	Source string
+}
+
+// Seen tells what w's subscription sees, at the same cost whatever the size.
+func (t *Table) Seen(w *Watcher) Seen {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.seenLocked(w)
+}
+
+// Content is Seen with the resources. It costs as much as there are.
+func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub == nil {
+		return t.seenLocked(w), nil
+	}
+	var c Changes
+	p := picker{table: t, sub: w.sub, out: &c}
+	p.pickWhole()
+	return t.seenLocked(w), c.Resources
+}
+
+func (t *Table) seenLocked(w *Watcher) Seen {
+	s := Seen{Source: t.source}
+	var digest resource.Digest
+	switch {
+	case w.sub == nil:
+	case w.sub.key.wildcard:
+		digest, s.Resources = t.digest, t.live
+	default:
+		digest, s.Resources = w.sub.digest, w.sub.live
+	}
+	s.Version = digest.Hex()
+	return s
+}
