@@ -65,7 +65,7 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, poll func(path, version
 }
 
 // poll asks without HTTP.
-func (w *world) poll(t *testing.T, ctx context.Context, path, version string, names ...string) *answer { //nolint:revive // t comes first in this package
+func (w *world) poll(t *testing.T, ctx context.Context, path, version string, names ...string) *answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, nil)
 	if err != nil {

@@ -36,7 +36,7 @@ func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
 }
 
 func (t *Table) seenLocked(w *Watcher) Seen {
-	s := Seen{Source: t.source}
+	s := Seen{Source: t.legs[0].source}
 	var digest resource.Digest
 	switch {
 	case w.sub == nil:
