@@ -36,6 +36,10 @@ type Query struct {
 	// includes what was removed since the position (E5). It is for clients
 	// that were told something before.
 	KeepRemoved bool
+	// Limit bounds the answer, in bytes of its resources and removed names;
+	// what does not fit is left to the next answer (B40). A single resource may
+	// be larger. 0: no bound. Whole is never divided.
+	Limit int
 }
 
 // Changes is the answer to a Query.
@@ -47,10 +51,14 @@ type Changes struct {
 	// News are those of Resources that changed or were forced; with Whole the
 	// others are there for completeness.
 	News []*resource.Resource
-	// Removed are names that do not exist, sorted. Withheld are forced names
-	// of this kind that KeepRemoved holds back.
-	Removed  []string
-	Withheld *Names
+	// Removed are names that do not exist, sorted.
+	Removed []string
+	// More says that there is more to tell than Limit allows.
+	More bool
+	// Withheld are forced names that are still to be told: those that do not
+	// exist, which KeepRemoved holds back, and those for which there was no
+	// room. Unrefreshed are names to refresh for which there was none.
+	Withheld, Unrefreshed *Names
 	// Version stands for all that the subscription sees (D7). Derived says
 	// that it was computed from content, so that equality proves equal state.
 	Version string
@@ -93,6 +101,9 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	p.pickSince()
 	if q.Force != nil || q.Refresh != nil {
 		p.pickForced()
+	}
+	if p.exceeds() {
+		p.pickPart()
 	}
 	c.News = c.Resources
 	if q.Whole && !c.Empty() {

@@ -18,39 +18,66 @@ type picker struct {
 	leftover resource.Digest
 }
 
-// pickSince walks the table from the newest change back to the position, or
-// the names of the subscription where these are fewer.
+// pickSince picks what changed since the position.
 func (p *picker) pickSince() {
+	inOrder := p.eachSince(p.pick)
+	if inOrder {
+		slices.Reverse(p.out.Resources)
+	} else {
+		sortByName(p.out.Resources)
+	}
+}
+
+// eachSince calls f for each entry that changed since the position, and maybe
+// for others: it walks the table from the newest change back to the position,
+// or the names of the subscription where these are fewer. It reports whether
+// it went from the newest to the oldest.
+func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
 	oldest := min(p.query.Since.Gen, p.query.Since.Removed)
 	if p.query.KeepRemoved {
 		oldest = p.query.Since.Gen
 	}
-	steps := 0
-	for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
-		if steps++; steps > len(p.sub.names)+8 && !p.sub.key.wildcard {
-			p.out.Resources, p.out.Removed = nil, nil
-			p.table.eachNamedLocked(p.sub.names, p.pick)
-			sortByName(p.out.Resources)
-			return
+	if !p.sub.key.wildcard {
+		steps := 0
+		for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
+			if steps++; steps > len(p.sub.names)+8 {
+				p.table.eachNamedLocked(p.sub.names, f)
+				return false
+			}
 		}
-		p.pick(e)
 	}
-	slices.Reverse(p.out.Resources)
+	for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
+		f(e)
+	}
+	return true
 }
 
-// pick adds e if the subscription covers it and it changed since the position.
+// pick adds e if there is something to tell of it.
 func (p *picker) pick(e *entry) {
-	since := p.query.Since
-	sees := p.sub.seesLocked(e)
-	switch {
-	case sees && e.res != nil:
-		if e.gen > since.Gen {
-			p.out.Resources = append(p.out.Resources, e.res)
-		}
-	case p.query.KeepRemoved, !sees && !p.sub.sawLocked(e):
-	case e.gen > since.Removed, since.Gen == 0 && p.table.missesLocked(p.sub, e): // B34
+	if p.told(e) {
+		p.out.Resources = append(p.out.Resources, e.res)
+	} else if p.untold(e) {
 		p.out.Removed = append(p.out.Removed, e.name)
 	}
+}
+
+// told reports whether e is a resource that the subscription covers and that
+// changed since the position.
+func (p *picker) told(e *entry) bool {
+	return e.res != nil && e.gen > p.query.Since.Gen && p.sub.seesLocked(e)
+}
+
+// untold reports whether e went, or went out of the subscription's sight, since
+// the position, or is a name that the client has not been told about (B34).
+func (p *picker) untold(e *entry) bool {
+	since := p.query.Since
+	if p.query.KeepRemoved || e.res != nil && p.sub.seesLocked(e) {
+		return false
+	}
+	if e.gen > since.Removed {
+		return p.sub.seesLocked(e) || p.sub.sawLocked(e)
+	}
+	return e.gen > since.Gen && p.table.missesLocked(p.sub, e)
 }
 
 // pickForced adds the names to refresh and the forced ones: what they are, or

@@ -21,60 +21,101 @@ type reader struct {
 	owed   bool            // a full state, even an empty one (B24)
 	claims []resource.Held // of which nothing is known yet
 	ghosts map[string]bool // names that it holds from elsewhere and nobody knows
+	// refresh and more are of an answer in parts that it has not read to its
+	// end (B40).
+	refresh *Names
+	more    bool
 }
 
 // follow reads the changes for a client, which may lose the answer (as after a
-// NACK, B16), or hold removals back (E5).
+// NACK, B16), hold removals back (E5), or read the first part only (B40).
 func (m *machine) follow(t *rapid.T) {
 	c := m.pick(t)
 	q := Query{
-		KeepRemoved: !m.aliases && c.at.Gen > 0 && rapid.Bool().Draw(t, "keep"),
+		KeepRemoved: !m.aliases && c.at.Gen > 0 && c.at.Removed <= c.at.Gen && rapid.Bool().Draw(t, "keep"),
 		Refresh:     NewNames(slices.Clone(genNames.Draw(t, "refresh"))),
+		Limit:       rapid.SampledFrom([]int{0, 0, 1, 80, 120, 200}).Draw(t, "limit"),
+	}
+	read := m.read
+	if rapid.Bool().Draw(t, "one part") {
+		read = func(t *rapid.T, c *reader, q Query) { m.readPart(t, c, q) }
 	}
 	if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
 		before := *c
 		before.held, before.ghosts = maps.Clone(c.held), maps.Clone(c.ghosts)
-		m.read(t, c, q)
+		read(t, c, q)
 		c.at, c.tell, c.held, c.ghosts = before.at, before.tell.With(c.tell), before.held, before.ghosts
-		c.kept, c.owed = before.kept, before.owed
+		c.kept, c.owed, c.more = before.kept, before.owed, before.more
 		return
 	}
-	m.read(t, c, q)
+	read(t, c, q)
 }
 
+// read reads until there is no more, and compares what the client then holds
+// with what it should see.
 func (m *machine) read(t *rapid.T, c *reader, q Query) {
+	fresh, removed := c.at == Start && !q.Whole && c.claims == nil, []string{}
+	forced := c.tell
+	for parts, more := 0, true; more; parts++ {
+		if parts > 1000 {
+			t.Fatalf("no end after %d parts, at %v", parts, c.at)
+		}
+		q.KeepRemoved = q.KeepRemoved && c.at.Removed <= c.at.Gen
+		var told []string
+		told, more = m.readPart(t, c, q)
+		removed, q.Refresh = append(removed, told...), nil
+	}
+	if c.sub.names == nil {
+		return
+	}
+	if fresh && !c.sotw && c.at != Start { // B34
+		unforced := func(names []string) []string {
+			return slices.DeleteFunc(slices.Sorted(slices.Values(names)), func(n string) bool { return slices.Contains(forced.list(), n) })
+		}
+		equal(t, "absent names told", unforced(removed), unforced(sortedKeys(m.model.gone(&c.sub))))
+	}
+	view := m.model.view(&c.sub)
+	for n, r := range view {
+		if c.held[n] != r {
+			t.Fatalf("%v holds %v of %q, expected %v", &c.sub, c.held[n], n, r)
+		}
+	}
+	for n := range c.held {
+		if view[n] == nil && !c.ghosts[n] && !c.kept {
+			t.Fatalf("%v still holds %q", &c.sub, n)
+		}
+	}
+}
+
+// readPart reads one answer. It returns the removed names, and whether there is
+// more.
+func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, more bool) {
 	if c.sub.names == nil {
 		got, err := m.table.Changes(&c.w, Query{Since: c.at})
 		if err != nil || !got.Empty() || got.To != c.at || c.head() != (Head{}) {
 			t.Fatalf("somebody without a subscription gets %+v, %v", got, err)
 		}
-		return
+		return nil, false
 	}
 	if c.claims != nil && m.model.known(&c.sub) {
 		c.tell = c.tell.With(m.table.Gone(&c.w, c.claims))
 		c.claims = nil
 	}
-	fresh := c.at == Start
-	q.Since, q.Force, q.Whole = c.at, c.tell, c.sotw
+	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.tell, c.sotw, q.Refresh.With(c.refresh)
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
-		if !errors.Is(err, ErrTooOld) || c.at.Removed >= max(m.table.floor, m.table.aliasFloor) || fresh {
+		if !errors.Is(err, ErrTooOld) || c.at.Removed >= max(m.table.floor, m.table.aliasFloor) || c.at == Start {
 			t.Fatalf("%v: %v", c.at, err)
 		}
 		m.table.Leave(&c.w)
 		m.table.Replace(&c.w, c.sub.wild, sortedKeys(c.sub.names))
-		c.at, c.tell, c.held, c.claims, c.ghosts, c.kept = Start, nil, make(map[string]*resource.Resource), nil, make(map[string]bool), false
-		m.read(t, c, Query{})
-		return
+		*c = reader{client: c.client, sub: c.sub, sotw: c.sotw, held: make(map[string]*resource.Resource), ghosts: make(map[string]bool)}
+		c.at = Start
+		return nil, true
 	}
 	view := m.model.view(&c.sub)
 	m.judge(t, c, q, got, view)
 	m.look(t, c, view)
-	if fresh && !q.Whole { // B34
-		equal(t, "absent names told", slices.DeleteFunc(slices.Clone(got.Removed), func(n string) bool {
-			return slices.Contains(q.Force.list(), n)
-		}), slices.DeleteFunc(sortedKeys(m.model.gone(&c.sub)), func(n string) bool { return slices.Contains(q.Force.list(), n) }))
-	}
 	c.take(got, q)
 	for _, n := range q.Force.list() {
 		if c.held[n] != nil && m.model.unknown(n) {
@@ -86,16 +127,7 @@ func (m *machine) read(t *rapid.T, c *reader, q Query) {
 			delete(c.ghosts, n)
 		}
 	}
-	for n, r := range view {
-		if c.held[n] != r {
-			t.Fatalf("%v holds %v of %q, expected %v", &c.sub, c.held[n], n, r)
-		}
-	}
-	for n := range c.held {
-		if view[n] == nil && !c.ghosts[n] && !c.kept {
-			t.Fatalf("%v still holds %q", &c.sub, n)
-		}
-	}
+	return got.Removed, got.More
 }
 
 // judge checks an answer by itself.
@@ -122,6 +154,9 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	}
 	for _, n := range q.Force.list() {
 		told := slices.Contains(got.Removed, n) || slices.Contains(got.Withheld.list(), n)
+		if got.More && told && !slices.Contains(got.Removed, n) {
+			continue // nobody has looked at it yet
+		}
 		for _, r := range shown {
 			told = told || r.Name == n || slices.Contains(r.Aliases, n)
 		}
@@ -134,7 +169,8 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		}
 	}
 	for _, n := range q.Refresh.list() {
-		if view[n] != nil && shown[n] == nil { // E3
+		later := got.More && (slices.Contains(got.Unrefreshed.list(), n) || view[n] != nil && m.table.entries[n].gen > q.Since.Gen)
+		if view[n] != nil && shown[n] == nil && !later { // E3
 			t.Fatalf("%q was not refreshed", n)
 		}
 	}
@@ -157,8 +193,44 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	if m.model.version != "" && len(view) == len(m.model.live) && len(shown) <= len(view) && got.Derived {
 		t.Fatalf("the origin's version %q does not pass through", m.model.version)
 	}
-	if got.To.Gen < q.Since.Gen || got.To.Gen < c.head().Gen {
+	if got.To.Gen < q.Since.Gen || got.To.Gen < c.head().Gen && !got.More {
 		t.Fatalf("from %v to %v, but the head is %v", q.Since, got.To, c.head())
+	}
+	m.judgePart(t, c, q, got)
+}
+
+// judgePart checks an answer that has a limit (B40), and that it tears no update
+// that would fit (D13).
+func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes) {
+	size, n := 0, len(got.Resources)+len(got.Removed)
+	for _, r := range got.Resources {
+		size += r.WireSize()
+	}
+	for _, n := range got.Removed {
+		size += len(n)
+	}
+	if q.Limit > 0 && !q.Whole && size > q.Limit && n > 1 && !m.aliases { // what goes by one name is not divided
+		t.Fatalf("%d bytes, the limit is %d: %v", size, q.Limit, said(got))
+	}
+	if !got.More {
+		return
+	}
+	if q.Limit == 0 || q.Whole || n == 0 {
+		t.Fatalf("there is more after %v, with a limit of %d (whole: %t)", said(got), q.Limit, q.Whole)
+	}
+	began, others := make(map[uint64]bool), 0 // updates that this answer began
+	for _, r := range got.Resources {
+		if e := m.table.entries[r.Name]; e.gen > q.Since.Gen && e.gen <= got.To.Gen {
+			began[e.first] = true
+		} else {
+			others++
+		}
+	}
+	for n, e := range m.table.entries {
+		torn := c.sub.covers(&resource.Resource{Name: n}) && e.res != nil && e.gen > got.To.Gen && began[e.first]
+		if torn && len(began)+others > 1 {
+			t.Fatalf("the update at %d is torn, but other news came with its beginning: %v", e.first, said(got))
+		}
 	}
 }
 
@@ -194,5 +266,5 @@ func (c *reader) take(got Changes, q Query) {
 		delete(c.held, n)
 		delete(c.ghosts, n)
 	}
-	c.at, c.tell, c.kept = got.To, got.Withheld, q.KeepRemoved
+	c.at, c.tell, c.refresh, c.kept, c.more = got.To, got.Withheld, got.Unrefreshed, q.KeepRemoved, got.More
 }

@@ -114,3 +114,13 @@ func appendMessages(b []byte, tag uint64, messages [][]byte) []byte {
 	}
 	return b
 }
+
+// WireSize is the most that r takes in a response of either variant, in bytes.
+func (r *Resource) WireSize() int {
+	const tagsAndLengths, wrapper = 32, 96
+	n := len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + tagsAndLengths
+	if r.TTL != 0 {
+		n += wrapper
+	}
+	return n
+}

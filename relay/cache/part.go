@@ -1,0 +1,209 @@
+package cache
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"xdsrelay/relay/resource"
+)
+
+// An answer that would be larger than its limit is given in parts (B40). Every
+// change has a generation of its own, so the oldest changes that fit end at a
+// position like any other, and the next part starts there: nobody has to
+// remember what is still to come, and clients in the same position share parts
+// as they share whole answers. What came in one update stays together where it
+// fits (D13).
+
+// removedSize is what a removed name takes in a response beside itself, at most.
+const removedSize = 8
+
+// exceeds reports whether what was picked is too much for one answer.
+func (p *picker) exceeds() bool {
+	if p.query.Limit <= 0 || p.query.Whole {
+		return false
+	}
+	size := 0
+	for _, r := range p.out.Resources {
+		size += r.WireSize()
+	}
+	for _, n := range p.out.Removed {
+		size += len(n) + removedSize
+	}
+	return size > p.query.Limit && len(p.out.Resources)+len(p.out.Removed) > 1
+}
+
+// part is one part of an answer in the making.
+type part struct {
+	*picker
+	room int                 // in bytes
+	full bool                // something did not fit
+	have map[string]struct{} // names that are there (B29)
+}
+
+// pickPart replaces what was picked by the first part of it: the forced names,
+// since somebody waits for them (E7), then those to refresh, then the oldest
+// changes.
+func (p *picker) pickPart() {
+	p.out.Resources, p.out.Removed = nil, nil
+	part := part{picker: p, room: p.query.Limit, have: make(map[string]struct{})}
+	part.pickForced()
+	part.pickRefreshed()
+	upTo := uint64(0)
+	if !part.full {
+		upTo = part.pickOldest()
+	}
+	if !part.full {
+		return // it was too much for what is told twice
+	}
+	since, to := p.query.Since, &p.out.To
+	p.out.More = true
+	to.Gen = max(since.Gen, upTo)
+	switch {
+	case p.query.KeepRemoved:
+	case since == Start:
+		to.Removed = p.table.gen // what went before, it never had; but see untold
+	default:
+		to.Removed = max(since.Removed, upTo)
+	}
+}
+
+// pickForced adds the forced names.
+func (p *part) pickForced() {
+	force := p.query.Force.list()
+	var later []string
+	for i, name := range force {
+		switch {
+		case p.tell(name, math.MaxUint64), !p.gone(name):
+		case p.query.KeepRemoved:
+			later = append(later, name)
+		default:
+			p.remove(name)
+		}
+		if p.full {
+			later = append(later, force[i:]...)
+			break
+		}
+	}
+	p.out.Withheld = NewNames(later)
+}
+
+// pickRefreshed adds the names to refresh, but for what comes as a change.
+func (p *part) pickRefreshed() {
+	refresh := p.query.Refresh.list()
+	for i, name := range refresh {
+		if !p.full {
+			p.tell(name, p.query.Since.Gen)
+		}
+		if p.full {
+			p.out.Unrefreshed = NewNames(slices.Clone(refresh[i:]))
+			return
+		}
+	}
+}
+
+// tell adds the resources that name stands for, but for those that changed
+// after the generation limit: all of them or none. It reports whether there are
+// any.
+func (p *part) tell(name string, limit uint64) (exists bool) {
+	var rs []*resource.Resource
+	size := 0
+	p.table.eachOfLocked(name, func(e *entry) {
+		if e.res == nil || !e.goesBy(name) || !p.sub.seesLocked(e) {
+			return
+		}
+		exists = true
+		if _, dup := p.have[e.name]; !dup && e.gen <= limit {
+			rs = append(rs, e.res)
+			size += e.res.WireSize()
+		}
+	})
+	if p.fits(size) {
+		for _, r := range rs {
+			p.put(r.Name, r.WireSize())
+		}
+		p.out.Resources = append(p.out.Resources, rs...)
+	}
+	return exists
+}
+
+// add adds r if there is room.
+func (p *part) add(r *resource.Resource) {
+	if _, dup := p.have[r.Name]; !dup && p.fits(r.WireSize()) {
+		p.put(r.Name, r.WireSize())
+		p.out.Resources = append(p.out.Resources, r)
+	}
+}
+
+// remove adds the removal of name if there is room.
+func (p *part) remove(name string) {
+	if _, dup := p.have[name]; !dup && p.fits(len(name)+removedSize) {
+		p.put(name, len(name)+removedSize)
+		p.out.Removed = append(p.out.Removed, name)
+	}
+}
+
+// fits reports whether there is room for so many bytes. What is too large for
+// any part goes alone.
+func (p *part) fits(size int) bool {
+	if size > 0 && p.room < size && len(p.have) > 0 {
+		p.full = true
+	}
+	return !p.full
+}
+
+func (p *part) put(name string, size int) {
+	p.room -= size
+	p.have[name] = struct{}{}
+}
+
+// pickOldest adds the oldest changes since the position that fit, and returns
+// the generation of the last one.
+func (p *part) pickOldest() (upTo uint64) {
+	changes := p.changes()
+	resources, removed := len(p.out.Resources), len(p.out.Removed)
+	fits := 0
+	for ; fits < len(changes); fits++ {
+		e := changes[fits]
+		if p.told(e) {
+			p.add(e.res)
+		} else {
+			p.remove(e.name)
+		}
+		if p.full {
+			break
+		}
+	}
+	if !p.full {
+		return 0
+	}
+	// What came together with the first change that does not fit waits for it,
+	// unless it is too much for any part (D13).
+	first := changes[fits].first
+	if resources+removed > 0 || changes[0].first != first {
+		for fits > 0 && changes[fits-1].first == first {
+			fits--
+			e := changes[fits]
+			if n := len(p.out.Resources) - 1; n >= resources && p.out.Resources[n] == e.res {
+				p.out.Resources = p.out.Resources[:n]
+			} else if n := len(p.out.Removed) - 1; n >= removed && p.out.Removed[n] == e.name {
+				p.out.Removed = p.out.Removed[:n]
+			}
+		}
+	}
+	if fits == 0 {
+		return 0
+	}
+	return changes[fits-1].gen
+}
+
+// changes returns what changed since the position, oldest first.
+func (p *picker) changes() (changes []*entry) {
+	p.eachSince(func(e *entry) {
+		if p.told(e) || p.untold(e) {
+			changes = append(changes, e)
+		}
+	})
+	slices.SortFunc(changes, func(a, b *entry) int { return cmp.Compare(a.gen, b.gen) })
+	return changes
+}
