@@ -21,6 +21,13 @@
 // connect waits for the connection and does not poll it, so a thousand keys of
 // an origin that is down cost one connection attempt per backoff interval.
 //
+// # Load reports
+//
+// What clients report of the load is a stream of its own per key, beside the
+// configuration's on the same connection, for as long as the key has clients
+// that report (reporter). It knows nothing of the configuration's and shares
+// only its pace and its choice of the server.
+//
 // Logs are written per address and rationed; what belongs to a single key is
 // shown by the cache's [cache.Group.Upstream].
 package upstream

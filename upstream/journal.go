@@ -23,6 +23,7 @@ type journal struct {
 	failures    int       // since then, of all keys
 	remind      time.Time // when to say again that it is down
 	interval    time.Duration
+	noLoad      bool   // the server takes no load reports
 	state       ration // of lines about the state
 	partial     ration // of lines about single streams and responses
 }

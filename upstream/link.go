@@ -56,33 +56,14 @@ func (l *link) tell(ctx context.Context, ev event) bool {
 // pursue keeps trying to have a stream until ctx ends.
 func (l *link) pursue(ctx context.Context) {
 	cp := l.server.owner
-	pace := newPace(cp.cfg.Backoff, l.server.spread)
-	unopened := 0
-	for first := true; ; first = false {
+	first := true
+	persist(ctx, cp.cfg.Backoff, l.server, func(ctx context.Context) ending {
 		if !first {
 			cp.metrics.reconnect()
 		}
-		end := l.attempt(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		// Without a connection the channel does the pacing. Failures in spite
-		// of one are paced here, such as credentials that cannot be had, or a
-		// connection that breaks each time before a stream is open.
-		if end.opened || unopened > 0 || l.server.reachable() {
-			if !sleep(ctx, pace.after(end)) {
-				return
-			}
-		}
-		if end.opened {
-			unopened = 0
-			continue
-		}
-		unopened++
-		if l.server.waitReady(ctx) != nil || !sleep(ctx, l.server.spread()) {
-			return
-		}
-	}
+		first = false
+		return l.attempt(ctx)
+	})
 }
 
 // attempt opens a stream and receives until it ends.

@@ -16,6 +16,7 @@ type metrics struct {
 	reconnects metric.Int64Counter
 	responses  metric.Int64Counter
 	bytes      metric.Int64Counter
+	load       *loadMetrics
 
 	variant metric.MeasurementOption
 	byType  map[label]metric.MeasurementOption // made once: they are costly
@@ -59,6 +60,9 @@ func newMetrics(meter metric.Meter, delta bool) (*metrics, error) {
 		}
 	}
 	var err error
+	if m.load, err = newLoadMetrics(meter); err != nil {
+		return nil, err
+	}
 	if m.streams, err = meter.Int64UpDownCounter("xdsrelay.upstream.streams",
 		metric.WithDescription("Streams to control planes that are up.")); err != nil {
 		return nil, err

@@ -52,6 +52,45 @@ func (p *pace) after(e ending) time.Duration {
 	return max(p.spread(), p.backoff.InitialInterval-e.lived)
 }
 
+// target is what streams are opened to.
+type target interface {
+	// reachable reports whether there is a connection, and waitReady waits
+	// until there is one.
+	reachable() bool
+	waitReady(ctx context.Context) error
+	// spread keeps many streams from being opened at once.
+	spread() time.Duration
+}
+
+// persist calls attempt, which opens a stream and returns when it has ended, at
+// a pace that the target can bear until ctx ends.
+func persist(ctx context.Context, cfg Backoff, to target, attempt func(context.Context) ending) {
+	pace := newPace(cfg, to.spread)
+	unopened := 0
+	for {
+		end := attempt(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		// Without a connection the channel does the pacing. Failures in spite
+		// of one are paced here, such as credentials that cannot be had, or a
+		// connection that breaks each time before a stream is open.
+		if end.opened || unopened > 0 || to.reachable() {
+			if !sleep(ctx, pace.after(end)) {
+				return
+			}
+		}
+		if end.opened {
+			unopened = 0
+			continue
+		}
+		unopened++
+		if to.waitReady(ctx) != nil || !sleep(ctx, to.spread()) {
+			return
+		}
+	}
+}
+
 // sleep waits for d and reports whether ctx has not ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {

@@ -73,13 +73,18 @@ func (s *session) send(m proto.Message) {
 	if s.broken {
 		return
 	}
-	limit := s.link.server.owner.cfg.SendTimeout
-	watchdog := time.AfterFunc(limit, func() {
-		s.cancel(fmt.Errorf("the server took no request for %v", limit))
-	})
-	err := s.stream.SendMsg(m)
-	watchdog.Stop()
+	err := sendWithin(s.link.server.owner.cfg.SendTimeout, s.stream, s.cancel, m)
 	s.broken = err != nil // the receiver is told why
+}
+
+// sendWithin sends one message, and cancels a stream whose server takes nothing
+// for the time of limit.
+func sendWithin(limit time.Duration, stream grpc.ClientStream, cancel context.CancelCauseFunc, m proto.Message) error {
+	watchdog := time.AfterFunc(limit, func() {
+		cancel(fmt.Errorf("the server took no request for %v", limit))
+	})
+	defer watchdog.Stop()
+	return stream.SendMsg(m)
 }
 
 // takeNode returns the node once: it goes into the first message (C1).

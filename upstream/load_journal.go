@@ -1,0 +1,31 @@
+package upstream
+
+import "log/slog"
+
+// loadRefused notes that the server takes no load reports, which is said once,
+// whatever the number of keys.
+func (j *journal) loadRefused(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.noLoad {
+		j.noLoad = true
+		j.sayLocked(slog.LevelInfo, "the control plane takes no load reports, asking again with backoff", errorAttr(err))
+	}
+}
+
+// loadTaken notes that the server has asked for load reports.
+func (j *journal) loadTaken() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.noLoad {
+		j.noLoad = false
+		j.sayLocked(slog.LevelInfo, "the control plane takes load reports now")
+	}
+}
+
+// loadFailed notes that a stream of load reports ended.
+func (j *journal) loadFailed(err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.partial.sayLocked(j.log, slog.LevelWarn, "a stream of load reports failed", errorAttr(err))
+}
