@@ -53,6 +53,7 @@ type Node struct {
 	grpc     *grpc.Server
 	health   *health.Server
 	listener net.Listener
+	polling  *polling     // nil if off
 	admin    net.Listener // nil if off
 	http     *http.Server // nil if off
 
@@ -164,6 +165,9 @@ func (n *Node) buildServer() (err error) {
 // listen binds the ports.
 func (n *Node) listen() (err error) {
 	if n.listener, err = bind("listen.address", n.cfg.Listen.Address); err != nil {
+		return err
+	}
+	if err := n.buildPolling(); err != nil {
 		return err
 	}
 	if n.cfg.Admin.Address == "" {

@@ -18,13 +18,20 @@ func (n *Node) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	failed := make(chan error, 2)
+	failed := make(chan error, 3)
 	var servers sync.WaitGroup
 	servers.Go(func() {
 		if err := n.grpc.Serve(n.listener); err != nil {
 			failed <- fmt.Errorf("xDS port %s: %w", n.Addr(), err)
 		}
 	})
+	if n.polling != nil {
+		servers.Go(func() {
+			if err := n.polling.server.Serve(n.polling.listener); err != nil {
+				failed <- fmt.Errorf("REST port %s: %w", n.RESTAddr(), err)
+			}
+		})
+	}
 	if n.http != nil {
 		servers.Go(func() {
 			if err := n.http.Serve(n.admin); !errors.Is(err, http.ErrServerClosed) {
@@ -34,7 +41,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.state.Store(serving)
 	o := n.describe()
-	n.log.Info("serving", "xds", n.Addr(), "admin", n.AdminAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
+	n.log.Info("serving", "xds", n.Addr(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 
 	var err error
@@ -72,6 +79,9 @@ func (n *Node) drain() {
 		defer close(stopped)
 		n.grpc.GracefulStop() // ends when the last stream has
 	}()
+	var polls sync.WaitGroup
+	polls.Go(func() { n.drainPolls(ctx) })
+	defer polls.Wait()
 	if err := n.fanout.Drain(ctx, d.Time); err != nil {
 		n.log.Warn("streams are left after the drain time and are cut off", "streams", len(n.fanout.Streams()))
 	} else {
@@ -96,6 +106,7 @@ func (n *Node) release() {
 	if n.listener != nil {
 		_ = n.listener.Close() // the server has closed it if it ever served
 	}
+	n.releasePolling()
 	if n.cache != nil {
 		n.cache.Close()
 	}

@@ -20,6 +20,10 @@ type Config struct {
 	Node Node `yaml:"node"`
 	// The side of the clients.
 	Listen Listen `yaml:"listen"`
+	// The port for clients that poll: REST with JSON. JSON spells everything out, so
+	// an answer fails that would hold a message or field unknown to this program.
+	// listen.max_names and listen.send_timeout count here, too.
+	REST REST `yaml:"rest"`
 	// Where configuration comes from: a control plane or a directory.
 	Origin Origin `yaml:"origin"`
 	// Which clients share one upstream stream.
@@ -66,6 +70,22 @@ type Listen struct {
 	// be reached. It is then ended with UNAVAILABLE, so that the client can fall
 	// back; gRPC clients take 15s of silence for absence. At least 100ms.
 	OriginTimeout time.Duration `yaml:"origin_timeout"`
+}
+
+// REST is the port for clients that poll.
+type REST struct {
+	// Where it listens, as host:port. Port 0 takes a free one. Empty turns it off.
+	Address string `yaml:"address"`
+	// Must be true to listen on anything but loopback, as for listen.
+	Plaintext bool `yaml:"plaintext"`
+	// How long a poll whose version is current waits for news before it is told
+	// that there are none. Less than the client's timeout, which is 1s in Envoy. 0s
+	// means not at all. At most 5m.
+	Hold time.Duration `yaml:"hold"`
+	// The largest request that a client may send. From 4KiB to 1GiB.
+	MaxReceiveSize Size `yaml:"max_receive_size"`
+	// What encoded answers, shared by clients, may hold together. At least 1MiB.
+	BodiesSize Size `yaml:"bodies_size"`
 }
 
 // Origin is where configuration comes from. Either Addresses or Directory is set.
@@ -183,6 +203,7 @@ func Default() *Config {
 			AckTimeout:          30 * time.Second,
 			OriginTimeout:       8 * time.Second,
 		},
+		REST: REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
 		Origin: Origin{
 			Variant:          Delta,
 			WildcardForm:     WildcardLegacy,

@@ -18,6 +18,7 @@ func (d *decoder) check(cfg *Config) {
 	before := len(d.problems)
 	d.checkNode(cfg)
 	d.checkListen(cfg)
+	d.checkREST(cfg)
 	d.checkOrigin(cfg)
 	d.checkRules(cfg)
 	d.checkCache(cfg)

@@ -1,0 +1,35 @@
+package config
+
+import (
+	"strings"
+	"time"
+)
+
+// leastLinger is how long demand has to last where clients poll: they hold
+// nothing between two polls, and those of Envoy are a second apart or more.
+const leastLinger = time.Second
+
+func (d *decoder) checkREST(cfg *Config) {
+	r := cfg.REST
+	if r.Hold < 0 || r.Hold > 5*time.Minute {
+		d.wrong("rest.hold", "is %s, expected 0s to 5m", r.Hold)
+	}
+	d.sizeWithin("rest.max_receive_size", r.MaxReceiveSize, 4<<10, 1<<30)
+	d.sizeWithin("rest.bodies_size", r.BodiesSize, 1<<20, 1<<50)
+	if r.Address == "" {
+		return
+	}
+	if host, ok := d.hostPort("rest.address", r.Address, 0); ok && !isLoopback(host) && !r.Plaintext {
+		d.wrong("rest.address", "%s is not a loopback address, and the REST port has no TLS yet: whoever reaches it can read every client's configuration. "+
+			"Set rest.plaintext: true (or XDSRELAY_REST_PLAINTEXT=true) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
+	}
+	for _, other := range []struct{ field, address string }{{"listen.address", cfg.Listen.Address}, {"admin.address", cfg.Admin.Address}} {
+		if r.Address == other.address && !strings.HasSuffix(r.Address, ":0") {
+			d.wrong("rest.address", "is the same as %s, expected another port", other.field)
+		}
+	}
+	if cfg.Cache.Linger < leastLinger {
+		d.wrong("cache.linger", "is %s, expected at least %s where clients poll (rest.address): what a poll asked for has to stay subscribed until the next one",
+			cfg.Cache.Linger, leastLinger)
+	}
+}

@@ -1,0 +1,67 @@
+package relay
+
+import (
+	"context"
+	"net"
+
+	"xdsrelay/fanout/rest"
+	"xdsrelay/relay/aggregation"
+)
+
+// polling is what serves clients that poll. It is nil where that is off.
+type polling struct {
+	server   *rest.Server
+	listener net.Listener
+}
+
+// buildPolling makes the server and binds its port.
+func (n *Node) buildPolling() (err error) {
+	r := n.cfg.REST
+	if r.Address == "" {
+		return nil
+	}
+	server, err := rest.New(rest.Config{
+		Cache: n.cache, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name,
+		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
+		MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
+		Meter: n.metrics.meter, Logger: n.log,
+	})
+	if err != nil {
+		return err
+	}
+	listener, err := bind("rest.address", r.Address)
+	if err != nil {
+		return err
+	}
+	n.polling = &polling{server, listener}
+	return nil
+}
+
+// RESTAddr is the address of the port for clients that poll, with the real port;
+// empty if off.
+func (n *Node) RESTAddr() string {
+	if n.polling == nil {
+		return ""
+	}
+	return n.polling.listener.Addr().String()
+}
+
+// drainPolls lets the polls that wait end over the drain time, and returns when
+// they have, or with ctx.
+func (n *Node) drainPolls(ctx context.Context) {
+	if n.polling == nil {
+		return
+	}
+	if err := n.polling.server.Drain(ctx, n.cfg.Drain.Time); err != nil {
+		n.log.Warn("polls are left after the drain time and are cut off")
+	}
+}
+
+// releasePolling may be called again, and on a node half made.
+func (n *Node) releasePolling() {
+	if n.polling == nil {
+		return
+	}
+	n.polling.server.Close()
+	_ = n.polling.listener.Close() // the server has closed it if it ever served
+}
