@@ -65,7 +65,7 @@ func parseCatalog(text string) (sections []section, err error) {
 		}
 		m := ruleLine.FindStringSubmatch(line)
 		want := fmt.Sprint(last().letter, len(last().rules)+1)
-		if m == nil || m[1] != want {
+		if len(m) != 3 || m[1] != want {
 			return nil, wrong("expected rule %s", want)
 		}
 		last().rules = append(last().rules, rule{id: want, sentence: m[2]})
