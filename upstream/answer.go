@@ -52,6 +52,14 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 	}
 	if first {
 		m.held = r.held(s, a.typ)
+	} else if len(d.Again) > 0 {
+		// C9: go-control-plane repeats a name only to who has dropped it before.
+		drop := message{unsubscribe: append(m.unsubscribe, d.Again...)}
+		if len(m.subscribe) > 0 && m.subscribe[0] == wildcard && !a.wild {
+			drop.subscribe, m.subscribe = m.subscribe[:1], m.subscribe[1:] // B23
+		}
+		m.unsubscribe = nil
+		s.request(a, drop)
 	}
 	s.request(a, m)
 	return true
@@ -65,6 +73,12 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	if again := a.returned(missing); len(again) > 0 && !whole {
 		// C9: the origin believes that we hold them.
 		a.names = without(a.names, again)
+		s.request(a, message{version: version, nonce: a.nonce})
+	}
+	if a.wild && !a.named && !d.Wildcard && len(d.Names) == 0 {
+		// B20: where nothing was ever named, the empty list still means
+		// everything, so leaving takes two steps.
+		a.names, a.named = []string{wildcard}, true
 		s.request(a, message{version: version, nonce: a.nonce})
 	}
 	if !a.restate(d, r.cp.cfg.Wildcard, first) {
@@ -83,26 +97,35 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	}
 	s.flush(a)
 	now := time.Now()
-	r.feed.Apply(r.update(a, rsp, now))
+	changes := r.feed.Apply(r.update(a, rsp, now))
 	r.noteNews(s, a, rsp, now)
 	a.nonce = rsp.Nonce // C2
 	if len(rsp.Invalid) == 0 {
 		a.refusals = 0
 		r.accepted[a.typ.URL] = rsp.Version
 		r.cp.metrics.response(rsp, outcomeAck)
-		s.request(a, message{version: rsp.Version, nonce: rsp.Nonce})
+		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce}, now, a.repeated(rsp.Version, changes, now))
 		return
 	}
-	a.nack = &nack{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], status: refusalOf(rsp)} // C4
+	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp)} // C4
 	r.cp.metrics.response(rsp, outcomeNack)
-	s.link.server.journal.refused(a.typ.URL, a.nack.status.GetMessage())
-	delay := refusalDelay(a.refusals)
+	s.link.server.journal.refused(a.typ.URL, late.refusal.GetMessage())
+	delay := answerDelay(a.refusals)
 	a.refusals++
-	if delay == 0 {
-		s.flush(a)
-		return
+	s.reply(a, late, now, delay)
+}
+
+// repeated returns how long the ACK of a response waits that brought so many
+// changes. Some servers answer some ACKs with the same again.
+func (a *asked) repeated(version string, changes int, now time.Time) time.Duration {
+	again := changes == 0 && version == a.version && now.Sub(a.lastAt) < 2*maxDelay
+	a.version, a.lastAt = version, now
+	if !again {
+		a.repeats = 0
+		return 0
 	}
-	a.nackAt = now.Add(delay)
+	a.repeats++
+	return answerDelay(max(0, a.repeats-3)) // a few may be due to names asked for again
 }
 
 // update is what a response means to the cache. What is valid in a response

@@ -1,7 +1,10 @@
 package upstream
 
 import (
+	"fmt"
 	"testing"
+
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/xdstest"
 )
@@ -80,4 +83,60 @@ func TestLinearCache(t *testing.T) {
 			t.Fatalf("%d NACKs", n)
 		}
 	})
+}
+
+// TestNamesAfterTheWildcard: go-control-plane takes a client that has left the
+// wildcard for one that still has what that brought (O3), and does not hear that
+// one is left that was never spelled out. Whoever names something afterwards
+// gets it all the same, and whoever joins the wildcard again.
+func TestNamesAfterTheWildcard(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
+			t.Run(name, func(t *testing.T) {
+				cp, set := controlPlane(t, linear)
+				set(1)
+				r := newRigOf(t, must(NewControlPlane(fast(delta, cp.Addr()))), -1)
+				r.join("k").want(eds, "e").waitState(eds, "e") // keeps the stream
+				c := r.join("k").want(cds, "*")
+				c.waitState(cds, "a b")
+				left := func(names ...string) {
+					t.Helper()
+					before := cp.Counts().Requests
+					c.drop(cds, names...)
+					xdstest.Eventually(t, "the origin to be told", func() bool { return cp.Counts().Requests > before })
+				}
+				left("*")
+				c.want(cds, "a")
+				c.waitState(cds, "a")
+				set(2)
+				xdstest.Eventually(t, "a change", func() bool {
+					return string(c.bodies(cds)["a"]) == string(marshal(t, cluster("a", 2)))
+				})
+				if !delta && !linear {
+					return // "*" is no wildcard for it
+				}
+				c.want(cds, "*")
+				c.waitState(cds, "a b")
+				left("*", "a")
+				c.want(cds, "*")
+				c.waitState(cds, "a b")
+				c.want(cds, "b").drop(cds, "*") // both at once
+				c.waitState(cds, "b")
+			})
+		}
+	})
+}
+
+// controlPlane is a go-control-plane server of clusters a and b and endpoints e,
+// and what sets them.
+func controlPlane(t *testing.T, linear bool) (cp *xdstest.ControlPlane, set func(salt int)) {
+	resources := func(salt int) []proto.Message {
+		return []proto.Message{cluster("a", salt), cluster("b", salt), endpoints("e", salt)}
+	}
+	if linear {
+		cp = xdstest.NewLinearControlPlane(t)
+		return cp, func(salt int) { cp.SetLinear(t, resources(salt)...) }
+	}
+	cp = xdstest.NewLenientControlPlane(t, nil)
+	return cp, func(salt int) { cp.SetSnapshot(t, "k", fmt.Sprint(salt), resources(salt)...) }
 }

@@ -69,12 +69,16 @@ func unnamed(name string) bool {
 	return name == "" || ok && strings.Trim(digits, "0123456789") == ""
 }
 
-// refusalDelay is how long a NACK waits after n others in a row. Some servers
-// send a rejected response again at once and would keep both sides busy for
-// ever. Within a second an answer still counts as prompt (C3).
-func refusalDelay(n int) time.Duration {
+// maxDelay is the longest delay of an answer. Within a second one still counts
+// as prompt (C3).
+const maxDelay = 900 * time.Millisecond
+
+// answerDelay is how long an answer waits after n others to the same response in
+// a row. Some servers send what was rejected, or has no news for them, again at
+// once and would keep both sides busy for ever.
+func answerDelay(n int) time.Duration {
 	if n == 0 {
 		return 0
 	}
-	return min(50*time.Millisecond<<min(n, 4), 900*time.Millisecond)
+	return min(50*time.Millisecond<<min(n, 4), maxDelay)
 }

@@ -49,8 +49,7 @@ func (a *asked) restate(d *cache.Demand, form WildcardForm, first bool) bool {
 		names = append([]string{wildcard}, names...) // D10
 	case !d.Wildcard && len(names) == 0 && (first || !a.named):
 		// C7: nothing was asked by name on this stream, so an empty list would
-		// mean the wildcard. A wildcard in the legacy form cannot be left; what
-		// still comes is ignored by the cache.
+		// mean the wildcard.
 		return false
 	}
 	a.wild, a.names = d.Wildcard, names
@@ -74,6 +73,11 @@ func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (s
 		subscribe = append([]string{wildcard}, subscribe...)
 	case a.wild && !d.Wildcard:
 		unsubscribe = append([]string{wildcard}, unsubscribe...)
+		if a.legacy {
+			// Not all servers hear that something is left that was never said;
+			// in one message it is said and left (B23).
+			subscribe = append([]string{wildcard}, subscribe...)
+		}
 	}
 	a.legacy = legacy || a.legacy && d.Wildcard && len(subscribe) == 0
 	a.wild = d.Wildcard

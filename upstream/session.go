@@ -45,11 +45,14 @@ type asked struct {
 	nonce string
 	// rejected are names of which an unusable copy came: they exist (C12).
 	rejected map[string]struct{}
-	// refusals counts NACKs since the last good response; nack is one that
-	// waits until nackAt.
-	refusals int
-	nack     *nack
-	nackAt   time.Time
+	// refusals counts NACKs since the last good response; repeats how often the
+	// response at version, of lastAt, has come again without any news; late is
+	// an answer that waits until lateAt for such a reason.
+	refusals, repeats int
+	version           string
+	lastAt            time.Time
+	late              *reply
+	lateAt            time.Time
 	// settledAt is when the frames of a large answer are taken to be complete;
 	// sweepAt when what another server left is removed. Zero if not pending.
 	settledAt, sweepAt time.Time
@@ -105,12 +108,22 @@ func (s *session) request(a *asked, m message) {
 	}
 }
 
-// flush sends a NACK that waits, so that nothing overtakes it (C3).
+// flush sends an answer that waits, so that nothing overtakes it (C3).
 func (s *session) flush(a *asked) {
-	if n := a.nack; n != nil {
-		a.nack, a.nackAt = nil, time.Time{}
-		s.request(a, message{version: n.version, nonce: n.nonce, refusal: n.status})
+	if n := a.late; n != nil {
+		a.late, a.lateAt = nil, time.Time{}
+		s.request(a, message{version: n.version, nonce: n.nonce, refusal: n.refusal})
 	}
+}
+
+// reply sends an answer after a delay, or at once if that is zero.
+func (s *session) reply(a *asked, what *reply, at time.Time, delay time.Duration) {
+	a.late = what
+	if delay == 0 {
+		s.flush(a)
+		return
+	}
+	a.lateAt = at.Add(delay)
 }
 
 // next is when the session needs a look, zero for never.
@@ -123,7 +136,7 @@ func (s *session) next() time.Time {
 	}
 	sooner(s.settleAt)
 	for _, a := range s.types {
-		sooner(a.nackAt)
+		sooner(a.lateAt)
 		sooner(a.settledAt)
 		sooner(a.sweepAt)
 	}
@@ -139,8 +152,8 @@ func due(at *time.Time, now time.Time) bool {
 	return true
 }
 
-// nack is a refusal that is to be sent.
-type nack struct {
+// reply is an ACK or, with a refusal, a NACK that is to be sent.
+type reply struct {
 	nonce, version string
-	status         *statuspb.Status
+	refusal        *statuspb.Status
 }

@@ -99,17 +99,28 @@ func must(cp *ControlPlane, err error) *ControlPlane {
 	return cp
 }
 
-// TestLegacyWildcardCannotBeLeft: C7: on SotW an empty list would mean the
-// wildcard again, so nothing is sent.
-func TestLegacyWildcardCannotBeLeft(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	c := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1).join("k").want(cds, "*")
-	st := o.NextStream(t)
-	expect(t, st, cds, "[] node")
-	c.drop(cds, "*")
-	st.Quiet(t, quiet)
-	c.want(cds, "a")
-	expect(t, st, cds, "[a]")
+// TestLegacyWildcardIsLeft: C7, B20: on SotW an empty list would mean the
+// wildcard again, so it is named first; B23: on delta it is named and dropped in
+// one message, and with it what it brought.
+func TestLegacyWildcardIsLeft(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewOrigin(t)
+		c := newRigOf(t, must(NewControlPlane(fast(delta, o.Addr()))), -1).join("k").want(cds, "*")
+		st := o.NextStream(t)
+		expect(t, st, cds, "[] node")
+		n := st.Respond(t, cds, "1", cluster("a", 1), cluster("b", 1))
+		expect(t, st, cds, either(delta, "[]", "[] version=1")+" nonce="+n)
+		c.drop(cds, "*")
+		if delta {
+			expect(t, st, cds, "[*] -[* a b]")
+		} else {
+			expect(t, st, cds, "[*] version=1 nonce="+n)
+			expect(t, st, cds, "[] version=1 nonce="+n)
+		}
+		c.want(cds, "a")
+		expect(t, st, cds, either(delta, "[a]", "[a] version=1 nonce="+n))
+		st.Quiet(t, quiet)
+	})
 }
 
 // TestNonces: C2: the newest nonce goes into every SotW request of the type,
@@ -275,6 +286,35 @@ func TestRejectedAgainAndAgain(t *testing.T) {
 		}
 		if r := st.NextRequest(t); r.IsNack() || saw(r) != either(delta, "[b]", "[a b] nonce="+m) {
 			t.Fatalf("got %s", r)
+		}
+	})
+}
+
+// TestSentAgainAndAgain: nor does one that answers each ACK with the same again,
+// as go-control-plane's snapshot caches up to v0.14 do where they read "*" as a
+// name; and what is new is answered at once.
+func TestSentAgainAndAgain(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewOrigin(t)
+		newRig(t, fast(delta, o.Addr())).join("k").want(cds, "a")
+		st := o.NextStream(t)
+		st.NextRequest(t)
+		begin := time.Now()
+		for range 8 { // the first and three more at once
+			n := st.Respond(t, cds, "1", cluster("a", 1))
+			if r := st.NextRequest(t); !r.IsAck() || r.Nonce != n {
+				t.Fatalf("got %s", r)
+			}
+		}
+		if took := time.Since(begin); took < 300*time.Millisecond { // 50·(2+4+8+16) ms of delay, no less
+			t.Fatalf("eight times the same in %v: nothing slows them down", took)
+		}
+		n := st.Respond(t, cds, "1", cluster("a", 1)) // its ACK would wait
+		m := st.Respond(t, cds, "2", cluster("a", 2))
+		for _, want := range []string{n, m} {
+			if r := st.NextRequest(t); !r.IsAck() || r.Nonce != want {
+				t.Fatalf("got %s, expected the ACK of %s", r, want)
+			}
 		}
 	})
 }

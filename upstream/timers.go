@@ -28,7 +28,7 @@ func (r *runner) tick(now time.Time) {
 			r.absent(s, w)
 		}
 		for _, a := range s.types {
-			if due(&a.nackAt, now) {
+			if due(&a.lateAt, now) {
 				s.flush(a)
 			}
 			if due(&a.settledAt, now) {

@@ -282,15 +282,16 @@ func TestAbsencesQueue(t *testing.T) {
 }
 
 // TestComebackIsSaid: C9: a name that went and came back before that could be
-// said is asked for again: on SotW by a list without it first, since the origin
-// believes that we hold it.
+// said is asked for again: by a list without it first, or after dropping it,
+// since the origin believes that we hold it.
 func TestComebackIsSaid(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		r, client := bare(t, delta, "nowhere")
 		s, stream := r.bareSession(t, 0)
 		s.types[cds] = &asked{typ: resource.TypeOf(cds), names: []string{"a", "b"}, named: true, nonce: "n"}
-		r.ask(s, []cache.Demand{{Table: client.table(cds), Names: []string{"a", "b"}, Subscribe: []string{"b"}}}, false)
-		if got := stream.sent(); got != either(delta, "b", "a a+b") {
+		d := cache.Demand{Table: client.table(cds), Names: []string{"a", "b"}, Subscribe: []string{"b"}, Again: []string{"b"}}
+		r.ask(s, []cache.Demand{d}, false)
+		if got := stream.sent(); got != either(delta, "-b b", "a a+b") {
 			t.Fatalf("asked for %q", got)
 		}
 	})

@@ -179,7 +179,8 @@ func (r *runner) bareSession(t *testing.T, server int) (*session, *wireStream) {
 	return newSession(&link{server: r.cp.servers[server], stop: func() {}}, stream, func(error) {}), stream
 }
 
-// sent takes what was sent so far: the names of each request, joined by "+".
+// sent takes what was sent so far: the names of each request, joined by "+", and
+// those that it drops, each after a "-".
 func (s *wireStream) sent() string {
 	var all []string
 	for {
@@ -189,7 +190,11 @@ func (s *wireStream) sent() string {
 			case *discoveryv3.DiscoveryRequest:
 				all = append(all, strings.Join(m.GetResourceNames(), "+"))
 			case *discoveryv3.DeltaDiscoveryRequest:
-				all = append(all, strings.Join(m.GetResourceNamesSubscribe(), "+"))
+				said := strings.Join(m.GetResourceNamesSubscribe(), "+")
+				if drop := m.GetResourceNamesUnsubscribe(); len(drop) > 0 {
+					said += "-" + strings.Join(drop, "-")
+				}
+				all = append(all, said)
 			}
 		default:
 			return strings.Join(all, " ")

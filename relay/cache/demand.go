@@ -121,12 +121,17 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 	}
 	if over(&t.wild) {
 		t.wild = want{leg: t.wild.leg}
-		if leg := t.wildLeg(); leg != nil {
+		leg := t.wildLeg()
+		if leg != nil {
 			leg.dirtyAll = true
 			leg.wanted--
 		}
 		for _, e := range t.entries {
 			t.dropUnwantedLocked(e)
+			if leg != nil && leg.askedAll && e.res != nil && t.entries[e.name] == nil {
+				// go-control-plane takes it for held until its name is dropped, too.
+				leg.dirty[e.name] = struct{}{}
+			}
 		}
 	}
 	for name, w := range t.wants {
@@ -184,8 +189,12 @@ type Demand struct {
 	// Names is everything wanted by name, sorted, where it was asked for.
 	Names []string
 	// Subscribe and Unsubscribe are the changes since the last call; a name
-	// that went and came back is subscribed again (C9).
+	// that went and came back is subscribed again (C9). Those that a wildcard
+	// brought are unsubscribed with it.
 	Subscribe, Unsubscribe []string
+	// Again are those of Subscribe that went and came back, so that the origin
+	// may take them for held although they are not.
+	Again []string
 }
 
 // takeDemand returns what changed since the last call, or with all everything
@@ -200,6 +209,11 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	leg := &t.legs[f.leg]
 	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
+	for n := range leg.dirty {
+		if w := t.wants[n]; w != nil && w.asked {
+			d.Again = append(d.Again, n)
+		}
+	}
 	if all {
 		d.WildcardChanged = d.Wildcard
 		clear(leg.dirty)
@@ -228,6 +242,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	}
 	slices.Sort(d.Subscribe)
 	slices.Sort(d.Unsubscribe)
+	slices.Sort(d.Again)
 	return d, true
 }
 

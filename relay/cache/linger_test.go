@@ -44,7 +44,7 @@ func TestNamesLinger(t *testing.T) {
 		back := w.client(clusters, false, "a")
 		expect(t, back.ask(t, Query{}), "a")
 		pass(2 * time.Minute)
-		expectDemand(t, w, false, "-*") // nobody came back for it
+		expectDemand(t, w, false, "-b", "-*") // nobody came back for it
 		if h := w.feed.Held(clusters); len(h) != 1 {
 			t.Fatalf("held %v", h)
 		}

@@ -22,6 +22,7 @@ type model struct {
 	told     map[string]bool       // what the origin believes is wanted
 	toldWild bool
 	returned map[string]bool // dropped and wanted again since the origin was told
+	brought  map[string]bool // by a wildcard that was left since the origin was told
 }
 
 type modelWant struct{ asked, answered bool }
@@ -31,6 +32,7 @@ func newModel() *model {
 		live: make(map[string]*resource.Resource), held: make(map[string]string),
 		absent: make(map[string]bool), former: make(map[string][]string),
 		wants: make(map[string]*modelWant), told: make(map[string]bool), returned: make(map[string]bool),
+		brought: make(map[string]bool),
 	}
 }
 
@@ -110,7 +112,7 @@ func (m *model) want(s *sub) {
 	for n := range s.names {
 		if m.wants[n] == nil {
 			m.wants[n] = &modelWant{}
-			m.returned[n] = m.told[n]
+			m.returned[n] = m.told[n] || m.brought[n]
 		}
 	}
 	if s.wild && m.wild == nil {
@@ -134,6 +136,7 @@ func (m *model) expire(subs []*sub) {
 	}
 	for n, r := range m.live {
 		if !m.covered(n, slices.Concat(r.Aliases, m.former[n])) {
+			m.brought[n] = m.brought[n] || m.toldWild
 			delete(m.live, n)
 			delete(m.held, n)
 			delete(m.former, n)

@@ -178,13 +178,18 @@ func (m *machine) concerns(c *reader, u Update) bool {
 }
 
 // take: K9: what the origin is told adds up to the union of all demand, no name
-// is told twice, and one that went and came back is told again (C9).
+// is told twice, and one that went and came back is told again (C9), marked as
+// such. What a wildcard brought is dropped with it.
 func (m *machine) take(t *rapid.T) {
 	all := rapid.IntRange(0, 3).Draw(t, "all") == 0
 	if all { // a new stream
 		m.model.told, m.model.toldWild = make(map[string]bool), false
 		clear(m.model.returned)
+		clear(m.model.brought)
 	}
+	again := maps.Clone(m.model.returned)
+	maps.DeleteFunc(again, func(_ string, back bool) bool { return !back })
+	defer clear(m.model.brought)
 	for _, d := range m.feed.TakeDemand(all, true) {
 		for _, n := range d.Subscribe {
 			if m.model.told[n] && !m.model.returned[n] {
@@ -194,10 +199,13 @@ func (m *machine) take(t *rapid.T) {
 			m.model.told[n] = true
 		}
 		for _, n := range d.Unsubscribe {
-			if !m.model.told[n] {
+			if !m.model.told[n] && !m.model.brought[n] {
 				t.Fatalf("%q is unsubscribed, but was not subscribed", n)
 			}
 			delete(m.model.told, n)
+		}
+		if !all {
+			equal(t, "names that came back", d.Again, sortedKeys(again))
 		}
 		if d.WildcardChanged && !d.Wildcard && !m.model.toldWild {
 			t.Fatal("the wildcard is left, but was not joined")

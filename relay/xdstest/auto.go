@@ -24,6 +24,17 @@ type AutoConfig struct {
 	// client's goroutine.
 	Nack func(*Frame) string
 
+	// Reject is asked about each resource with a body; a non-empty answer
+	// rejects the frame with that message, but the rest of it is used, as the
+	// gRPC clients do. Nil accepts everything. It runs on the client's
+	// goroutine, and not where Nack has rejected the frame.
+	Reject func(typeURL string, r Resource) string
+
+	// Forgetful says that a SotW client which has dropped its last name of a
+	// type forgets nonce and version, as several gRPC clients do: it starts
+	// again without a nonce on the same stream (B10).
+	Forgetful bool
+
 	// BeforeRead and BeforeAck, unless nil, run on the client's goroutine before
 	// each read and each answer: to be slow they block, until their context
 	// ends.

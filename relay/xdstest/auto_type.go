@@ -154,14 +154,17 @@ func (t *autoType) check(f *Frame) (wrong []string) {
 	return wrong
 }
 
-// apply takes an accepted frame in.
-func (t *autoType) apply(f *Frame) {
-	t.accepted = f.Version
+// apply takes a frame in, except for the resources that the client cannot use:
+// of those it keeps what it has. A frame that holds any was not accepted.
+func (t *autoType) apply(f *Frame, unusable map[string]bool) {
+	if len(unusable) == 0 {
+		t.accepted = f.Version
+	}
 	if !f.Delta && FullState(t.typeURL) {
 		had := t.held
 		t.held = make(map[string]Held, len(f.Resources))
 		for _, r := range f.Resources {
-			if r.Body == nil { // a heartbeat confirms what is held
+			if r.Body == nil || unusable[r.Name] { // a heartbeat confirms what is held
 				if h, ok := had[r.Name]; ok {
 					t.held[r.Name] = h
 				}
@@ -169,7 +172,7 @@ func (t *autoType) apply(f *Frame) {
 		}
 	}
 	for _, r := range f.Resources {
-		if r.Body != nil && t.wants(r.Name) {
+		if r.Body != nil && t.wants(r.Name) && !unusable[r.Name] {
 			t.held[r.Name] = Held{Version: r.Version, Body: r.Body.GetValue()}
 		}
 	}

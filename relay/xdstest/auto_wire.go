@@ -146,6 +146,9 @@ func (a *Auto) change(typeURL string, alter func(*autoType) subChange) {
 		}}
 	case !t.pending: // otherwise the answer that is due will say it (C3)
 		messages = t.sotwRequests(nil)
+		if a.cfg.Forgetful && !t.wantsAnything() {
+			t.nonce, t.accepted = "", ""
+		}
 	}
 	a.signalLocked()
 	a.mu.Unlock()
@@ -209,15 +212,10 @@ func (a *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
 	t.pending = true
 	a.mu.Unlock()
 
-	var nack *statuspb.Status
-	if a.cfg.Nack != nil {
-		if reason := a.cfg.Nack(f); reason != "" {
-			nack = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}
-		}
-	}
-	if nack == nil {
+	nack, unusable := a.judge(f)
+	if nack == nil || len(unusable) > 0 {
 		a.mu.Lock()
-		t.apply(f)
+		t.apply(f, unusable)
 		a.signalLocked()
 		a.mu.Unlock()
 	}
@@ -241,6 +239,34 @@ func (a *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
 	a.signalLocked()
 	a.mu.Unlock()
 	a.send(s, messages)
+}
+
+// judge asks whether a frame is rejected, and if so whether as a whole or for
+// some of its resources.
+func (a *Auto) judge(f *Frame) (nack *statuspb.Status, unusable map[string]bool) {
+	reject := func(reason string) {
+		nack = &statuspb.Status{Code: int32(codes.InvalidArgument), Message: reason}
+	}
+	if a.cfg.Nack != nil {
+		if reason := a.cfg.Nack(f); reason != "" {
+			reject(reason)
+			return nack, nil
+		}
+	}
+	if a.cfg.Reject == nil {
+		return nil, nil
+	}
+	unusable = make(map[string]bool)
+	for _, r := range f.Resources {
+		if r.Body == nil {
+			continue
+		}
+		if reason := a.cfg.Reject(f.TypeURL, r); reason != "" {
+			reject(fmt.Sprintf("%s: %s", r.Name, reason))
+			unusable[r.Name] = true
+		}
+	}
+	return nack, unusable
 }
 
 // checkLocked notes what is wrong with a frame and returns its type, nil if

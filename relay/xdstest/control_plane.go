@@ -23,7 +23,8 @@ import (
 // ControlPlane is a real go-control-plane server with one of its caches, which
 // keep their contents while the server is stopped.
 type ControlPlane struct {
-	// Snapshots is the cache of [NewControlPlane], by node; nil otherwise.
+	// Snapshots is the cache of [NewControlPlane] and [NewLenientControlPlane],
+	// by node; nil otherwise.
 	Snapshots cachev3.SnapshotCache
 	// Linear are the caches of [NewLinearControlPlane], by type URL; nil
 	// otherwise.
@@ -41,10 +42,22 @@ type ControlPlane struct {
 // type. nodeKey tells which snapshot a node gets; nil means that of its cluster.
 func NewControlPlane(t TB, nodeKey func(*corev3.Node) string) *ControlPlane {
 	t.Helper()
+	return newSnapshotControlPlane(t, nodeKey, true)
+}
+
+// NewLenientControlPlane is NewControlPlane without the ADS mode: a client may
+// name any part of what a snapshot holds.
+func NewLenientControlPlane(t TB, nodeKey func(*corev3.Node) string) *ControlPlane {
+	t.Helper()
+	return newSnapshotControlPlane(t, nodeKey, false)
+}
+
+func newSnapshotControlPlane(t TB, nodeKey func(*corev3.Node) string, ads bool) *ControlPlane {
+	t.Helper()
 	if nodeKey == nil {
 		nodeKey = (*corev3.Node).GetCluster
 	}
-	snapshots := cachev3.NewSnapshotCache(true, nodeHash(nodeKey), nil)
+	snapshots := cachev3.NewSnapshotCache(ads, nodeHash(nodeKey), nil)
 	return startControlPlane(t, &ControlPlane{Snapshots: snapshots, cache: snapshots})
 }
 
