@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -29,7 +30,12 @@ type StateOrigin struct {
 	changed chan struct{} // closed and replaced with every change
 	counts  Counts
 	watch   func(Event) // nil for nobody
+	open    map[*stateStream]progress
 }
+
+// progress is how far a stream is: up to which change it has looked, and how
+// many of its responses are not answered.
+type progress struct{ clock, unanswered int }
 
 // world is one view's resources: type URL, name.
 type world map[string]map[string]entry
@@ -58,7 +64,7 @@ func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 	}
 	o := &StateOrigin{
 		viewOf: viewOf, log: NewTranscript("the origin", 400),
-		views: make(map[string]world), changed: make(chan struct{}),
+		views: make(map[string]world), changed: make(chan struct{}), open: make(map[*stateStream]progress),
 	}
 	o.srv = newServer(t, func(g *grpc.Server) { registerDiscovery(g, o.handle) })
 	if err := o.Start(); err != nil {
@@ -224,11 +230,54 @@ func (o *StateOrigin) visible(view, typeURL string, wild bool, names map[string]
 }
 
 // changes is closed at the next change. Asked for before the state is read, it
-// cannot miss one.
-func (o *StateOrigin) changes() <-chan struct{} {
+// cannot miss one. clock is the number of the change before.
+func (o *StateOrigin) changes() (next <-chan struct{}, clock int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return o.changed
+	return o.changed, o.clock
+}
+
+// Settle waits until all that there is has been sent to the clients that want it
+// and was answered, at most for d, and reports whether it is so.
+func (o *StateOrigin) Settle(d time.Duration) bool {
+	deadline := time.NewTimer(d)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for {
+		if o.settled() {
+			return true
+		}
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			return o.settled()
+		}
+	}
+}
+
+func (o *StateOrigin) settled() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for _, p := range o.open {
+		if p.clock < o.clock || p.unanswered > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// report notes how far a stream is.
+func (o *StateOrigin) report(s *stateStream, p progress) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.open[s] = p
+}
+
+func (o *StateOrigin) forget(s *stateStream) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	delete(o.open, s)
 }
 
 func (o *StateOrigin) count(add func(*Counts)) {

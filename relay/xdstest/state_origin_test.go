@@ -266,3 +266,30 @@ func TestStateOriginRefusals(t *testing.T) {
 	s.Subscribe("") // means the service's type
 	expect(t, s)
 }
+
+// TestStateOriginSettles: settled is what has been sent and answered.
+func TestStateOriginSettles(t *testing.T) {
+	for _, v := range []Variant{SotW, Delta} {
+		o, s := serve(t, v, ClusterType, "a")
+		if !o.Settle(0) {
+			t.Fatal("not settled without any client")
+		}
+		s.Subscribe(ClusterType)
+		f := expect(t, s, "a")
+		if o.Settle(short) {
+			t.Fatal("settled without an answer")
+		}
+		s.Ack(f)
+		if !o.Settle(Patience) {
+			t.Fatal("not settled after the answer")
+		}
+		o.Set("", Synthetic(ClusterType, "a", 2))
+		if o.Settle(short) {
+			t.Fatal("settled after a change without an answer")
+		}
+		s.Cancel()
+		if !o.Settle(Patience) {
+			t.Fatal("not settled although nobody is there")
+		}
+	}
+}

@@ -40,6 +40,7 @@ func (o *StateOrigin) handle(v Variant, ss grpc.ServerStream) error {
 	o.log.add("%s opened %s", s.id, v)
 	o.notify(Event{Stream: s.number, Variant: v})
 	err := s.serve()
+	o.forget(s)
 	o.notify(Event{Stream: s.number, Variant: v, Ended: true})
 	o.log.add("%s ended: %v", s.id, err)
 	return err
@@ -50,12 +51,13 @@ func (s *stateStream) serve() error {
 	received := make(chan error, 1)
 	go func() { received <- s.receive(requests) }()
 	for {
-		changed := s.origin.changes() // before the state is read
+		changed, clock := s.origin.changes() // before the state is read
 		for _, typeURL := range inPushOrder(slices.Collect(maps.Keys(s.subs))) {
 			if err := s.push(typeURL, s.subs[typeURL]); err != nil {
 				return err
 			}
 		}
+		s.origin.report(s, progress{clock: clock, unanswered: s.unanswered()})
 		select {
 		case r := <-requests:
 			if err := s.request(r); err != nil {
@@ -69,6 +71,16 @@ func (s *stateStream) serve() error {
 			return err
 		}
 	}
+}
+
+// unanswered counts the responses that are in flight.
+func (s *stateStream) unanswered() (n int) {
+	for _, sub := range s.subs {
+		if sub.inFlight {
+			n++
+		}
+	}
+	return n
 }
 
 // receive hands requests over, one by one, until the stream ends.

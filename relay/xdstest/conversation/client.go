@@ -46,6 +46,7 @@ type topic struct {
 
 	held    map[string]holding // by name: what was acknowledged
 	shown   map[string]holding // held, and what was taken without an answer
+	gone    map[string]bool    // delta: what it was last told of a name is that it does not exist
 	waiting *xdstest.Frame     // taken, and not answered yet
 	last    *xdstest.Frame     // the newest that was taken
 }
@@ -126,7 +127,7 @@ func (c *client) speaking(typeURL string) (*stream, *topic, error) {
 func (s *stream) topic(typeURL string) *topic {
 	t := s.topics[typeURL]
 	if t == nil {
-		t = &topic{legacy: xdstest.WildcardCapable(typeURL), held: make(map[string]holding), shown: make(map[string]holding)}
+		t = &topic{legacy: xdstest.WildcardCapable(typeURL), held: make(map[string]holding), shown: make(map[string]holding), gone: make(map[string]bool)}
 		s.topics[typeURL] = t
 	}
 	return t
@@ -149,8 +150,8 @@ func (t *topic) forgetUncovered() {
 }
 
 // nothingWaits is an error if a frame has arrived that was not taken, or arrives
-// within d, or if a stream ends. An empty type means all.
-func (c *client) nothingWaits(d time.Duration, typeURL string) error {
+// within d, or if a stream ends that is to stay open. An empty type means all.
+func (c *client) nothingWaits(d time.Duration, typeURL string, open bool) error {
 	of := typeURL
 	if of == "" {
 		of = "any type"
@@ -163,7 +164,7 @@ func (c *client) nothingWaits(d time.Duration, typeURL string) error {
 		switch {
 		case err == nil:
 			return fmt.Errorf("%s got %s, and should have heard nothing of %s", c.name, c.r.describe(f), of)
-		case d > 0 && !isNothing(err):
+		case open && !isNothing(err):
 			return fmt.Errorf("%s should have heard nothing, but %w", c.name, err)
 		}
 		d = 0 // the other streams had as much time

@@ -198,8 +198,12 @@ func parseEndsUpWith(p *parser, a *args) (clientAct, error) {
 		return nil, err
 	}
 	a.skip("nothing")
-	items, err := parseItems(u, a.until(nil), false, p.script.contents)
-	return func(c *client, _ int) error { return c.endsUpWith(u, items) }, err
+	items, err := parseItems(u, a.until([]string{"removed"}), false, p.script.contents)
+	var removed []string
+	if err == nil && a.skip("removed") {
+		removed, err = a.names()
+	}
+	return func(c *client, _ int) error { return c.endsUpWith(u, items, removed) }, err
 }
 
 // parseAnswer reads "TYPE ["reason"] [subscribing NAME…] [unsubscribing NAME…]".
@@ -237,7 +241,7 @@ func parseClientHears(_ *parser, a *args) (clientAct, error) {
 		if place > 0 {
 			window = 0 // it had as much time as the first
 		}
-		return c.nothingWaits(window, h.typeURL)
+		return c.nothingWaits(window, h.typeURL, true)
 	}, err
 }
 

@@ -131,8 +131,9 @@
 //	alice gets cds a=1 and waits       no answer yet
 //	alice gets cds a=1 and nacks "why"
 //	alice next gets cds a=1            … and no frame of another type before it
-//	alice ends up with eds a=2 b=1     takes and acknowledges frames until it holds
-//	                                   just this
+//	alice ends up with eds a=2 removed z
+//	                                   takes and acknowledges frames until it holds
+//	                                   just this and, on delta, knows that z is gone
 //	alice hears nothing                no frame, and no stream ends, for a while
 //	alice hears nothing of eds for 1s
 //	alice is closed with UNAVAILABLE "text"

@@ -147,7 +147,7 @@ func (c *client) gets(e *expectation) error {
 			delete(t.held, n)
 			delete(t.shown, n)
 		}
-		return c.nothingWaits(c.r.quiet, e.typeURL)
+		return c.nothingWaits(c.r.quiet, e.typeURL, true)
 	}
 	f, err := s.Next(c.r.patience, func(f *xdstest.Frame) bool { return e.next || f.TypeURL == e.typeURL })
 	if isNothing(err) {
@@ -197,6 +197,11 @@ func (c *client) compare(e *expectation, delta bool, t *topic, f *xdstest.Frame)
 		if tag := c.r.contents.tagOf(got.Body); it.content.tag != "" && tag != it.content.tag {
 			complain("%s is %q, want %q", it.name, tag, it.content.tag)
 		}
+		want, err := c.r.value(it.version)
+		if err != nil {
+			complain("%v", err)
+		}
+		it.version = want
 		if p := it.envelopeProblem(got, delta); p != "" {
 			complain("%s %s", it.name, p)
 		}

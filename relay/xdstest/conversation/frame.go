@@ -68,9 +68,11 @@ func (c *client) apply(s *stream, t *topic, f *xdstest.Frame) {
 			continue // a heartbeat, or an alias that leads nowhere
 		}
 		t.shown[r.Name] = holding{tag: c.r.contents.tagOf(r.Body), version: r.Version}
+		delete(t.gone, r.Name)
 	}
 	for _, n := range f.Removed {
 		delete(t.shown, n)
+		t.gone[n] = true
 	}
 }
 
@@ -85,30 +87,17 @@ func controlPlane(f *xdstest.Frame) string {
 }
 
 // endsUpWith takes and acknowledges whatever comes until the client holds just
-// what is listed.
-func (c *client) endsUpWith(typeURL string, items []item) error {
+// the items and, on delta, was told that the removed names do not exist.
+func (c *client) endsUpWith(typeURL string, items []item, removed []string) error {
 	s, t, err := c.speaking(typeURL)
 	if err != nil {
 		return err
 	}
-	var want []string
-	for _, it := range items {
-		want = append(want, it.name+"="+it.content.tag)
-	}
-	slices.Sort(want)
 	deadline := time.Now().Add(c.r.patience)
-	for {
-		var got []string
-		for n, h := range t.held {
-			got = append(got, n+"="+h.tag)
-		}
-		slices.Sort(got)
-		if slices.Equal(got, want) {
-			return nil
-		}
+	for !t.hasJust(items) || s.delta && slices.ContainsFunc(removed, func(n string) bool { return !t.gone[n] }) {
 		f, err := s.Next(time.Until(deadline), func(f *xdstest.Frame) bool { return f.TypeURL == typeURL })
 		if err != nil {
-			return fmt.Errorf("%s holds [%s], and then: %w", c.name, strings.Join(got, " "), err)
+			return fmt.Errorf("%s holds %s, and then: %w", c.name, t.summary(), err)
 		}
 		if err := c.take(s, t, f); err != nil {
 			return err
@@ -118,6 +107,32 @@ func (c *client) endsUpWith(typeURL string, items []item) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// hasJust reports whether the client holds the items and nothing else.
+func (t *topic) hasJust(items []item) bool {
+	for _, it := range items {
+		if h, ok := t.held[it.name]; !ok || it.content.tag != "" && h.tag != it.content.tag {
+			return false
+		}
+	}
+	return len(t.held) == len(items)
+}
+
+// summary is what the client holds, and what it knows to be gone.
+func (t *topic) summary() string {
+	var b strings.Builder
+	for _, n := range slices.Sorted(maps.Keys(t.held)) {
+		fmt.Fprintf(&b, " %s=%s", n, t.held[n].tag)
+	}
+	for i, n := range slices.Sorted(maps.Keys(t.gone)) {
+		if i == 0 {
+			b.WriteString(" removed")
+		}
+		b.WriteString(" " + n)
+	}
+	return "[" + strings.TrimSpace(b.String()) + "]"
 }
 
 // remembers keeps the version or the nonce of the newest frame of a type, or the

@@ -149,8 +149,11 @@ func parseDrops(_ *parser, a *args) (originAct, error) {
 	return func(o *origin, _ int) error { return o.update("", []edit{{typeURL: u, removed: names}}) }, err
 }
 
-// update changes what an automatic origin serves, at one stroke.
+// update changes what an automatic origin serves, at one stroke. It lets what was
+// there before arrive first, where it does, so that scripts are not about how
+// changes meet by chance.
 func (o *origin) update(view string, edits []edit) error {
+	o.auto.Settle(o.r.quiet)
 	o.mu.Lock()
 	o.views[view] = true
 	o.mu.Unlock()

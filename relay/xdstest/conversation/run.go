@@ -122,13 +122,15 @@ func (r *run) value(text string) (string, error) {
 	return v, nil
 }
 
-// leftovers is an error if something has arrived that the script does not
-// mention.
+// leftovers is an error if something has arrived, or does so shortly, that the
+// script does not mention.
 func (r *run) leftovers() error {
+	window := r.quiet
 	for _, c := range r.clients {
-		if err := c.nothingWaits(0, ""); err != nil {
+		if err := c.nothingWaits(window, "", false); err != nil {
 			return err
 		}
+		window = 0
 	}
 	for _, o := range r.origins {
 		if err := o.noRejections(); err != nil {
@@ -155,7 +157,7 @@ func parseQuiet(a *args) (func(*run) error, error) {
 			before[o] = o.heardSoFar()
 		}
 		for _, c := range r.clients {
-			if err := c.nothingWaits(window, ""); err != nil {
+			if err := c.nothingWaits(window, "", true); err != nil {
 				return err
 			}
 			window = 0 // the others had as much time
@@ -181,8 +183,10 @@ func serverSentence(name string, words []word) (func(*run, int) error, error) {
 		return nil, err
 	}
 	return func(r *run, _ int) error {
-		for i := range texts {
-			if texts[i], err = r.value(texts[i]); err != nil {
+		values := make([]string, len(texts))
+		for i, text := range texts {
+			var err error
+			if values[i], err = r.value(text); err != nil {
 				return err
 			}
 		}
@@ -190,6 +194,6 @@ func serverSentence(name string, words []word) (func(*run, int) error, error) {
 		if do == nil {
 			return fmt.Errorf("%s can be told nothing", name)
 		}
-		return do(texts)
+		return do(values)
 	}, nil
 }
