@@ -17,11 +17,14 @@ type body struct {
 	derived bool
 	// endpoints are the endpoint sets of the new and changed clusters in it (E3).
 	endpoints *cache.Names
-	withheld  *cache.Names // to be told later; see cache.Changes
-	source    string       // the origin's control_plane.identifier
-	resources int
-	removed   int
-	err       error
+	// withheld and unrefreshed are to be told later, and more says that this is
+	// not all (B40); see cache.Changes.
+	withheld, unrefreshed *cache.Names
+	more                  bool
+	source                string // the origin's control_plane.identifier
+	resources             int
+	removed               int
+	err                   error
 }
 
 // form is how responses are written for a client. Clients share bodies only
@@ -31,7 +34,8 @@ type form struct {
 }
 
 // bodyKey says for whom a body is: all clients with the same subscription, in
-// the same position, with the same names to be told.
+// the same position, with the same names to be told. All answers for one form
+// and type have the same limit, so this tells parts apart, too (B40).
 type bodyKey struct {
 	subscription   uint64
 	gen            uint64
@@ -50,7 +54,8 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		return &body{err: errTooFarBehind}
 	}
 	b := &body{
-		to: c.To, version: c.Version, derived: c.Derived, source: c.Source, withheld: c.Withheld,
+		to: c.To, version: c.Version, derived: c.Derived, source: c.Source,
+		withheld: c.Withheld, unrefreshed: c.Unrefreshed, more: c.More,
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
 	t := ts.table.Type
@@ -66,7 +71,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 func (s *Server) encode(t *resource.Type, f form, c *cache.Changes) []byte {
 	size := 256
 	for _, r := range c.Resources {
-		size += len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + 32
+		size += r.WireSize()
 	}
 	for _, n := range c.Removed {
 		size += len(n) + 8
@@ -79,6 +84,10 @@ func (s *Server) encode(t *resource.Type, f form, c *cache.Changes) []byte {
 	}
 	return resource.AppendSotW(make([]byte, 0, size), m)
 }
+
+// bodyLimit bounds what is told in one response, in bytes (B40): the limit less
+// a margin for all that is not resources.
+func (s *Server) bodyLimit() int { return s.cfg.MaxSendBytes - s.cfg.MaxSendBytes/16 }
 
 // identifier is what clients see as control_plane.identifier: this node and
 // the origin behind it (K7).

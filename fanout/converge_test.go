@@ -21,7 +21,9 @@ func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		linger := rapid.SampledFrom([]time.Duration{time.Minute, time.Millisecond, -1}).Draw(t, "linger")
 		idle := rapid.SampledFrom([]int64{0, -1}).Draw(t, "idle bytes")
-		w := newWorldOf(t, cache.Config{Linger: linger, Tombstones: 8, IdleBytes: idle}).listen()
+		w := newWorldOf(t, cache.Config{Linger: linger, Tombstones: 8, IdleBytes: idle}, func(c *Config) {
+			c.MaxSendBytes = rapid.SampledFrom([]int{0, 400}).Draw(t, "max send bytes") // B40
+		}).listen()
 		models := map[string]*model{"red": newModel(t), "blue": newModel(t)}
 		stop := w.runModels(t, models)
 		defer stop()

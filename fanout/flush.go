@@ -91,6 +91,9 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	ts.committed(q, b, nonce, size, time.Now())
 	s.unacked += size
 	ts.metrics.sent(size)
+	if size > s.srv.cfg.MaxSendBytes {
+		s.srv.oversize(ts, size)
+	}
 	if b.endpoints != nil { // E3
 		eds := s.findLocked(resource.EndpointURL)
 		if eds != nil && (eds.sent != cache.Start || eds.claims != nil) {

@@ -19,6 +19,7 @@ type serverMetrics struct {
 	streams   metric.Int64UpDownCounter
 	refusals  metric.Int64Counter
 	timeouts  metric.Int64Counter
+	oversize  metric.Int64Counter
 	responses metric.Int64Counter
 	bytes     metric.Int64Counter
 	outcomes  metric.Int64Counter
@@ -34,7 +35,7 @@ type typeKey struct {
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
-	var errs [9]error
+	var errs [10]error
 	var sm serverMetrics
 	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
 	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
@@ -46,6 +47,7 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	var built, shared metric.Int64ObservableCounter
 	built, errs[7] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.built", metric.WithDescription("Response bodies encoded."))
 	shared, errs[8] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.shared", metric.WithDescription("Responses that reused an encoded body."))
+	sm.oversize, errs[9] = m.Int64Counter("xdsrelay.downstream.oversize", metric.WithDescription("Responses larger than clients accept that could not be divided."))
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -150,5 +152,6 @@ func (t *typeMetrics) ack(after time.Duration) {
 	t.m.ackTime.Record(context.Background(), after.Seconds(), t.timed...)
 }
 
-func (t *typeMetrics) nack()  { t.m.outcomes.Add(context.Background(), 1, t.nacks...) }
-func (t *typeMetrics) stale() { t.m.outcomes.Add(context.Background(), 1, t.old...) }
+func (t *typeMetrics) nack()     { t.m.outcomes.Add(context.Background(), 1, t.nacks...) }
+func (t *typeMetrics) stale()    { t.m.outcomes.Add(context.Background(), 1, t.old...) }
+func (t *typeMetrics) oversize() { t.m.oversize.Add(context.Background(), 1, t.base...) }

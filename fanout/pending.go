@@ -17,8 +17,12 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	s.repeatLocked(ts, now)
 	lagging := ts.sent.Removed < ts.sent.Gen
 	news := h.Gen > ts.sent.Gen || ts.tell != nil || ts.refresh != nil
-	if !news && (ts.rejected || !lagging && !ts.owed) { // B14, B31
-		return q, nil
+	if !news {
+		ts.more = false
+		ts.holdMarred()
+		if ts.rejected || !lagging && !ts.owed { // B14, B31
+			return q, nil
+		}
 	}
 	if ts.inFlight {
 		if wait := s.srv.cfg.AckTimeout - now.Sub(ts.sentAt); wait > 0 { // B9
@@ -28,15 +32,17 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		ts.inFlight = false // B12: silence is neither ACK nor NACK
 	}
 
-	q = ts.news(s.form)
+	q = ts.news(s.form, s.srv.bodyLimit())
 	if ts.rejected {
 		if b := s.bodyLocked(ts, h, q); b.data == nil && b.err == nil {
 			ts.skipped(b) // B14: nothing that the client can see has changed
 			return q, nil
 		}
-		q = ts.afresh(s.form)
+		q = ts.afresh(q)
 	}
-	mayKeep := ts.supplies() && q.Since.Gen > 0
+	// Nothing that a newcomer has can be in the way of its routes while the rest
+	// comes in parts.
+	mayKeep := ts.supplies() && q.Since.Gen > 0 && q.Since.Removed <= q.Since.Gen
 	q.KeepRemoved = mayKeep && s.anyBehindLocked((*typeState).depends)
 	b = s.bodyLocked(ts, h, q)
 	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.anyBehindLocked((*typeState).depends) {
@@ -53,6 +59,9 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, nil
 	case b.data != nil:
 		return q, b
+	case b.more: // a part of removals, which SotW cannot tell
+		ts.skipped(b)
+		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known: // B24
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.version, Source: b.source})
@@ -145,7 +154,7 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 		if !kind(ts) || ts.claims != nil && !ts.compared {
 			continue
 		}
-		if h := ts.table.Head(&ts.watcher); h.Gen > ts.sent.Gen && s.mayTellLocked(ts, h) {
+		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.sent.Gen || ts.more) && s.mayTellLocked(ts, h) {
 			return true
 		}
 	}

@@ -46,6 +46,9 @@ type Config struct {
 	// MaxReceiveBytes bounds one request; a reconnecting delta client lists
 	// every version that it holds (B40). Default 64 MiB.
 	MaxReceiveBytes int
+	// MaxSendBytes bounds one response, where it can be divided (B40): clients
+	// take so much by default. Default 4 MiB.
+	MaxSendBytes int
 	// MaxNames bounds the names that one stream subscribes to. Default 200,000.
 	MaxNames int
 	// BodyBytes bounds the encoded responses that are kept for sharing.
@@ -66,6 +69,7 @@ func (c *Config) setDefaults() error {
 	or(&c.OriginTimeout, 8*time.Second)
 	or(&c.FirstRequestTimeout, 10*time.Second)
 	or(&c.MaxReceiveBytes, 64<<20)
+	or(&c.MaxSendBytes, 4<<20)
 	or(&c.MaxNames, 200_000)
 	or(&c.BodyBytes, 256<<20)
 	if c.Meter == nil {
@@ -90,7 +94,8 @@ type Server struct {
 	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
 
-	draining atomic.Bool
+	draining       atomic.Bool
+	oversizeLogged atomic.Int64 // when, in ns since 1970; see oversize
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -201,4 +206,21 @@ func (s *Server) refused(st *stream, err error) error {
 func (s *Server) nacked(st *stream, ts *typeState) {
 	s.cfg.Logger.Warn("response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
 		"type", ts.table.Type.URL, "version", ts.nack.Version, "message", ts.nack.Message)
+}
+
+// oversizePause is between two log lines about responses that are too large.
+const oversizePause = time.Minute
+
+// oversize counts and logs a response that is larger than it should be and could
+// not be divided: a full state, or a single resource (B40). Most clients will
+// not take it.
+func (s *Server) oversize(ts *typeState, size int) {
+	ts.metrics.oversize()
+	now := time.Now().UnixNano()
+	last := s.oversizeLogged.Load()
+	if now-last < int64(oversizePause) || !s.oversizeLogged.CompareAndSwap(last, now) {
+		return
+	}
+	s.cfg.Logger.Error("a response is larger than most clients accept, and cannot be divided",
+		"type", ts.table.Type.URL, "bytes", size, "limit", s.cfg.MaxSendBytes)
 }

@@ -31,6 +31,8 @@ type typeState struct {
 	open     bool // the newest response was neither ACKed nor NACKed yet
 	inFlight bool // it is waited for, so nothing newer is sent (B9, B12)
 	rejected bool // the newest response was NACKed: held until news (B14)
+	more     bool // another part follows the newest response (B40)
+	marred   bool // an earlier part was NACKed
 	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
 	named    bool // the stream has named resources of this type (B19)
 
@@ -56,15 +58,17 @@ type Nack struct {
 // maxNackMessage bounds what is kept of a client's complaint, in bytes.
 const maxNackMessage = 1 << 10
 
-// news is what has to be asked for the next response.
-func (ts *typeState) news(f form) cache.Query {
-	return cache.Query{Since: ts.sent, Force: ts.tell, Refresh: ts.refresh, Whole: !f.delta && ts.table.Type.FullState}
+// news is what has to be asked for the next response; limit bounds it.
+func (ts *typeState) news(f form, limit int) cache.Query {
+	return cache.Query{
+		Since: ts.sent, Force: ts.tell, Refresh: ts.refresh,
+		Whole: !f.delta && ts.table.Type.FullState, Limit: limit,
+	}
 }
 
-// afresh is news, and all that the client was sent and did not accept: what it
+// afresh is the news q, and all that the client was sent and did not accept: what it
 // rejected counts as unknown to it (B16).
-func (ts *typeState) afresh(f form) cache.Query {
-	q := ts.news(f)
+func (ts *typeState) afresh(q cache.Query) cache.Query {
 	q.Since = ts.acked
 	q.Force, q.Refresh = q.Force.With(ts.told), q.Refresh.With(ts.refreshed)
 	return q
@@ -78,7 +82,7 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 	}
 	ts.sent = b.to
 	ts.told, ts.refreshed = ts.told.With(q.Force), ts.refreshed.With(q.Refresh)
-	ts.tell, ts.refresh = b.withheld, nil
+	ts.tell, ts.refresh, ts.more = b.withheld, b.unrefreshed, b.more
 	ts.version = b.version
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
@@ -87,31 +91,49 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 
 // skipped notes that there was nothing to send on the way to b's position.
 func (ts *typeState) skipped(b *body) {
-	if ts.acked == ts.sent && !ts.rejected {
+	if ts.acked == ts.sent && !ts.rejected && !ts.marred {
 		ts.acked = b.to
 	}
 	ts.sent = b.to
-	ts.tell, ts.refresh = b.withheld, nil
+	ts.tell, ts.refresh, ts.more = b.withheld, b.unrefreshed, b.more
+	ts.holdMarred()
 }
 
-// accepted notes an ACK of the newest response.
+// holdMarred holds the type once the last part is answered and one was NACKed.
+func (ts *typeState) holdMarred() {
+	if ts.marred && !ts.more && !ts.open {
+		ts.rejected, ts.marred = true, false
+	}
+}
+
+// accepted notes an ACK of the newest response. It says nothing of an earlier
+// part that was rejected.
 func (ts *typeState) accepted() (freed int) {
+	ts.acks++
+	freed = ts.settled()
+	if ts.marred {
+		ts.holdMarred()
+		return freed
+	}
 	ts.acked, ts.told, ts.refreshed = ts.sent, nil, nil
 	ts.nack = nil
-	ts.acks++
-	return ts.settled()
+	return freed
 }
 
-// refused notes a NACK of the newest response.
+// refused notes a NACK of the newest response. The parts that follow it hold
+// nothing that the client has rejected, so they are sent all the same. Then
+// everything is held (B14), and with news everything comes again (B16).
 func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
-	ts.rejected = true
+	freed = ts.settled()
+	ts.marred = true
+	ts.holdMarred()
 	ts.nacs++
 	msg := r.ErrorMessage
 	if len(msg) > maxNackMessage {
 		msg = strings.ToValidUTF8(msg[:maxNackMessage], "") + "…"
 	}
 	ts.nack = &Nack{At: now, Code: r.ErrorCode, Message: msg, Version: ts.version}
-	return ts.settled()
+	return freed
 }
 
 func (ts *typeState) settled() (freed int) {

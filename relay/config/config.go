@@ -55,6 +55,9 @@ type Listen struct {
 	// The largest message that a client may send. A delta client that reconnects
 	// lists every resource it holds. From 4KiB to 1GiB.
 	MaxReceiveSize Size `yaml:"max_receive_size"`
+	// The largest response sent to a client, where it can be divided: the state
+	// of the world of listeners or clusters cannot. From 16KiB to 1GiB.
+	MaxSendSize Size `yaml:"max_send_size"`
 	// How many names one stream may subscribe to. At least 1.
 	MaxNames int `yaml:"max_names"`
 	// How long a stream may stay without its first request before it is ended. At
@@ -197,6 +200,7 @@ func Default() *Config {
 		Listen: Listen{
 			Address:             "127.0.0.1:18000",
 			MaxReceiveSize:      64 << 20,
+			MaxSendSize:         4 << 20,
 			MaxNames:            200_000,
 			FirstRequestTimeout: 10 * time.Second,
 			SendTimeout:         30 * time.Second,
