@@ -27,7 +27,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		ts.claimed = r.Version
 	}
 	wild := slices.Contains(r.Names, wildcardName)
-	names := withoutWildcard(r.Names)
+	names := withoutGlobs(withoutWildcard(r.Names))
 	if !ts.named {
 		wild = ts.table.Type.Wildcard // B20, B21
 	}
@@ -67,10 +67,15 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	if initial {
 		return
 	}
-	names := cache.NewNames(slices.Clone(e.Add)).Without(e.Remove).Without(ed.Added)
+	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
 	ts.askedAgain(names, answer, time.Now())
-	if ts.table.Head(&ts.watcher).Wildcard {
+	switch h := ts.table.Head(&ts.watcher); {
+	case h.Wildcard:
 		ts.tell = ts.tell.With(cache.NewNames(ed.Removed)) // B36
+	case h.Globs > 0:
+		// The same for what a glob still covers, of which no client can
+		// conclude that it is gone.
+		ts.refresh = ts.refresh.With(cache.NewNames(ed.Removed))
 	}
 }
 
@@ -102,6 +107,15 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	ts.metrics.ack(now.Sub(ts.sentAt))
 	s.unacked -= ts.accepted()
 	return accepted
+}
+
+// withoutGlobs leaves out what SotW has no form for (D8).
+func withoutGlobs(names []string) []string {
+	isGlob := func(n string) bool { return resource.IsURN(n) && resource.IsGlob(resource.Canonical(n)) }
+	if !slices.ContainsFunc(names, isGlob) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), isGlob)
 }
 
 func withoutWildcard(names []string) []string {

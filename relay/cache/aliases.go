@@ -11,7 +11,11 @@ import (
 
 // goesBy reports whether name stands for e.
 func (e *entry) goesBy(name string) bool {
-	return name == e.name || e.res != nil && slices.Contains(e.res.Aliases, name)
+	if name == e.name || e.res != nil && slices.Contains(e.res.Aliases, name) {
+		return true
+	}
+	g := e.globOf()
+	return g != nil && g.name == name
 }
 
 // eachOfLocked calls f for each entry that goes by name, or went by it.
@@ -20,17 +24,27 @@ func (t *Table) eachOfLocked(name string, f func(*entry)) {
 	if own != nil {
 		f(own)
 	}
+	g := t.globs[name]
 	for _, e := range t.aliases[name] {
-		if e != own {
+		if e != own && (g == nil || e.globOf() != g) {
 			f(e)
 		}
 	}
+	if g == nil {
+		return
+	}
+	for e := g.members.newest; e != nil; {
+		next := e.urn.place.next // f may erase e
+		f(e)
+		e = next
+	}
 }
 
-// eachNamedLocked calls f once for each entry that goes by one of names, or
-// went by one.
-func (t *Table) eachNamedLocked(names map[string]struct{}, f func(*entry)) {
-	if len(t.aliases) == 0 {
+// eachNamedLocked calls f once for each entry that goes by one of the names of
+// s, or went by one.
+func (t *Table) eachNamedLocked(s *Subscription, f func(*entry)) {
+	names := s.names
+	if len(t.aliases) == 0 && s.globs == 0 {
 		for n := range names {
 			if e := t.entries[n]; e != nil {
 				f(e)
@@ -49,20 +63,19 @@ func (t *Table) eachNamedLocked(names map[string]struct{}, f func(*entry)) {
 	}
 }
 
-// lookupLocked finds what is known of name: a resource that goes by it, or that
-// there is none; nil if nothing is known.
-func (t *Table) lookupLocked(name string) *entry {
-	own := t.entries[name]
-	if own != nil && own.res != nil {
-		return own
+// existsLocked reports whether there is a resource that goes by name.
+func (t *Table) existsLocked(name string) bool {
+	if e := t.entries[name]; e != nil && e.res != nil {
+		return true
 	}
-	for _, e := range t.aliases[name] {
-		if e.goesBy(name) {
-			return e
-		}
+	if g := t.globs[name]; g != nil && g.live > 0 {
+		return true
 	}
-	return own
+	return slices.ContainsFunc(t.aliases[name], func(e *entry) bool { return e.res != nil && e.goesBy(name) })
 }
+
+// knowsLocked reports whether it is known that name exists, or that it does not.
+func (t *Table) knowsLocked(name string) bool { return t.entries[name] != nil || t.existsLocked(name) }
 
 // renameLocked moves e in the index from the aliases of old, which it was, to
 // those of res, which it becomes. An alias that somebody asked for and that is

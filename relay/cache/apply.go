@@ -14,38 +14,41 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	first, before, ignored := t.gen+1, t.digest, false
 	set := func(name string, res *resource.Resource, held string) {
 		t.gen++ // each change has its own, so that an update can be told in parts (B40)
-		changed++
 		t.setLocked(name, res, held, first, woken)
 	}
 	for _, res := range u.Resources {
-		e := t.entries[res.Name]
+		e := t.entries[res.Key]
 		switch {
-		case !t.coveredLocked(res.Name, res.Aliases):
+		case !t.coveredLocked(res.Key, res.Aliases):
 			t.fed.Ignored++
 			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0:
 			// Either a heartbeat (F6), which changes nothing, or an old
 			// server's "does not exist" (C11).
 			if res.TTL == 0 && (e == nil || e.res != nil) {
-				set(res.Name, nil, "")
+				set(res.Key, nil, "")
 			}
 		case e != nil && e.res != nil && e.res.SameContent(res):
 			e.held = res.Version // D15: the clients keep the version they know
 		default:
-			set(res.Name, res, res.Version)
+			set(res.Key, res, res.Version)
 		}
 	}
-	for _, name := range u.Removed {
+	for _, spelled := range u.Removed {
+		name := resource.Canonical(spelled)
 		e := t.entries[name]
-		if e != nil && e.res != nil || t.wants[name] != nil && t.lookupLocked(name) == nil {
+		if e != nil && e.res != nil || t.wants[name] != nil && !t.knowsLocked(name) {
 			set(name, nil, "")
+			t.spelledByOriginLocked(name, spelled)
 		}
+		t.answerGlobLocked(name, woken)
 	}
 	if u.Full {
 		for _, name := range t.missingLocked(u) {
 			set(name, nil, "")
 		}
 	}
+	changed = int(t.gen + 1 - first)
 	t.fed.Changes += uint64(changed)
 	if t.digest != before {
 		t.legs[by].settleVersion(u, !ignored && len(u.Keep) == 0)
@@ -66,10 +69,10 @@ func (t *Table) missingLocked(u Update) (missing []string) {
 	}
 	said := make(map[string]struct{}, len(u.Resources)+len(u.Keep))
 	for _, r := range u.Resources {
-		said[r.Name] = struct{}{}
+		said[r.Key] = struct{}{}
 	}
 	for _, n := range u.Keep {
-		said[n] = struct{}{}
+		said[resource.Canonical(n)] = struct{}{}
 	}
 	for name, e := range t.entries {
 		if _, ok := said[name]; !ok && e.res != nil {
@@ -99,7 +102,11 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 		return
 	}
 	leg.answered = leg.asked
-	maps.DeleteFunc(leg.unanswered, func(_ string, w *want) bool { return w.seq <= leg.answered })
+	maps.DeleteFunc(leg.unanswered, func(n string, w *want) bool {
+		g := t.globs[n]
+		// To have answered others is no answer for a glob of which nothing came.
+		return w.seq <= leg.answered && (g == nil || g.live > 0)
+	})
 	for s := range t.waiting {
 		i := slices.IndexFunc(s.waits, func(w wait) bool { return w.leg == by })
 		if i < 0 {

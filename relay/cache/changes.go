@@ -51,7 +51,8 @@ type Changes struct {
 	// News are those of Resources that changed or were forced; with Whole the
 	// others are there for completeness.
 	News []*resource.Resource
-	// Removed are names that do not exist, sorted.
+	// Removed are names that do not exist, sorted, and spelled as the origin
+	// does where it ever did.
 	Removed []string
 	// More says that there is more to tell than Limit allows.
 	More bool
@@ -94,6 +95,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	if s.key.wildcard {
 		floor = t.floor
 	}
+	t.eachGlobLocked(s, func(g *glob) { floor = max(floor, g.floor) })
 	if q.Since.Removed < floor {
 		return c, ErrTooOld
 	}
@@ -110,6 +112,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 		c.Resources = nil
 		p.pickWhole()
 	}
+	t.calledAllLocked(c.Removed)
 	slices.Sort(c.Removed)
 	c.Version, c.Derived = t.versionLocked(s, p.leftover)
 	return c, nil
@@ -118,32 +121,38 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 // knownLocked reports whether all legs that s depends on have answered for what
 // it asks for.
 func (t *Table) knownLocked(s *Subscription) bool {
-	if len(s.waits) == 0 {
+	if len(s.waits) == 0 && s.globs == 0 {
 		return true
 	}
 	if s.key.wildcard && !t.wildKnownLocked() {
 		return false
 	}
-	for _, w := range s.waits {
-		if !t.legKnownLocked(&t.legs[w.leg], s) {
+	for i := range t.legs {
+		if !t.legKnownLocked(i, s) {
 			return false
 		}
 	}
 	return true
 }
 
-// legKnownLocked reports whether leg has answered for the names of s.
-func (t *Table) legKnownLocked(leg *tableLeg, s *Subscription) bool {
-	if len(leg.unanswered) < len(s.names) {
-		for n := range leg.unanswered {
-			if _, named := s.names[n]; named && t.lookupLocked(n) == nil {
+// legKnownLocked reports whether a leg has answered for the names of s.
+func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
+	unanswered := t.legs[leg].unanswered
+	if len(unanswered) == 0 {
+		return true
+	}
+	// A member is no answer for all of its glob.
+	open := func(n string) bool { return t.isGlobLocked(n) || !t.existsLocked(n) }
+	if len(unanswered) < len(s.names) {
+		for n := range unanswered {
+			if _, named := s.names[n]; named && open(n) {
 				return false
 			}
 		}
 		return true
 	}
 	for n := range s.names {
-		if _, waits := leg.unanswered[n]; waits && t.lookupLocked(n) == nil {
+		if _, waits := unanswered[n]; waits && open(n) {
 			return false
 		}
 	}

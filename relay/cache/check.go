@@ -37,6 +37,7 @@ func (t *Table) check() []string {
 	defer t.mu.RUnlock()
 	c := checker{table: t}
 	c.entries()
+	c.globs()
 	c.lists()
 	c.demand()
 	for key, s := range t.subs {
@@ -147,7 +148,11 @@ func (c *checker) demand() {
 			c.complain("%q is wanted, but nobody will ask for it", name)
 		}
 		_, listed := leg.unanswered[name]
-		if want := w.seq > leg.answered && t.entries[name] == nil; listed != want {
+		waits := w.seq > leg.answered
+		if g := t.globs[name]; g != nil {
+			waits = waits || g.live == 0
+		}
+		if want := waits && t.entries[name] == nil; listed != want {
 			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, listed)
 		}
 	}
@@ -193,9 +198,12 @@ func (c *checker) leg(i int) {
 // subscription checks a subscription, which is filed under key.
 func (c *checker) subscription(key subKey, s *Subscription) {
 	t := c.table
-	sum := subKey{wildcard: s.key.wildcard}
+	sum, globs := subKey{wildcard: s.key.wildcard}, 0
 	for n := range s.names {
 		sum.add(&t.seeds, n)
+		if resource.IsGlob(n) {
+			globs++
+		}
 		if w := t.wants[n]; w == nil {
 			c.complain("%q is subscribed but not wanted", n)
 		} else if _, ok := w.subs[s]; !ok {
@@ -204,6 +212,9 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	}
 	if _, ok := t.wild.subs[s]; ok != s.key.wildcard {
 		c.complain("a subscription has the wildcard %t, which the index denies", s.key.wildcard)
+	}
+	if globs != s.globs {
+		c.complain("a subscription has %d globs, but counts %d", globs, s.globs)
 	}
 	if sum != key || s.key != key {
 		c.complain("a subscription is filed under another content")
@@ -223,7 +234,7 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	if s.key.wildcard {
 		return
 	}
-	again := Subscription{names: s.names}
+	again := Subscription{names: s.names, globs: s.globs}
 	t.recountLocked(&again)
 	if again.live != s.live || again.digest != s.digest {
 		c.complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)

@@ -3,6 +3,8 @@ package cache
 import (
 	"slices"
 	"time"
+
+	"xdsrelay/relay/resource"
 )
 
 // want is the interest of all clients in one name, or in the wildcard.
@@ -26,15 +28,22 @@ func (w *want) add(s *Subscription) {
 	w.expires = time.Time{}
 }
 
-// wantLocked notes that s asks for name. t.mu must be held.
-func (t *Table) wantLocked(s *Subscription, name string) {
+// wantLocked notes that s asks for name, which the client spells otherwise
+// unless spelled is "". t.mu must be held.
+func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 	w := t.wants[name]
 	if w == nil {
 		t.seq++
-		w = &want{leg: t.group.cache.cfg.Route(t.Type, name), seq: t.seq}
+		w = &want{leg: t.legOf(name), seq: t.seq}
 		t.wants[name] = w
 		t.bytes += entrySize(name)
+		if resource.IsGlob(name) {
+			t.globLocked(name)
+		}
 		t.askForLocked(w, name)
+		if !w.asked {
+			t.spellLocked(name, spelled)
+		}
 	}
 	w.add(s)
 	if w.leg == Nobody && t.entries[name] == nil {
@@ -130,7 +139,7 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 			t.dropUnwantedLocked(e)
 			if leg != nil && leg.askedAll && e.res != nil && t.entries[e.name] == nil {
 				// go-control-plane takes it for held until its name is dropped, too.
-				leg.dirty[e.name] = struct{}{}
+				t.dropBroughtLocked(leg, e)
 			}
 		}
 	}
@@ -142,13 +151,28 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 		t.bytes -= entrySize(name)
 		t.stopAskingLocked(w, name)
 		t.eachOfLocked(name, t.dropUnwantedLocked)
+		if g := t.globs[name]; g != nil {
+			t.dropGlobLocked(g)
+		}
 	}
 	return next
+}
+
+// dropBroughtLocked makes a leg unsubscribe a name that it was not asked for.
+func (t *Table) dropBroughtLocked(leg *tableLeg, e *entry) {
+	if _, asked := leg.dirty[e.name]; asked {
+		return
+	}
+	leg.dirty[e.name] = struct{}{}
+	if e.res.Name != e.name {
+		t.spellLocked(e.name, e.res.Name)
+	}
 }
 
 // stopAskingLocked undoes askForLocked.
 func (t *Table) stopAskingLocked(w *want, name string) {
 	if w.leg == Nobody {
+		delete(t.spelled, name)
 		return
 	}
 	leg := &t.legs[w.leg]
@@ -158,6 +182,7 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 		leg.dirty[name] = struct{}{}
 	} else {
 		delete(leg.dirty, name)
+		delete(t.spelled, name)
 	}
 }
 
@@ -177,7 +202,7 @@ func (t *Table) coveredLocked(name string, aliases []string) bool {
 	if t.wild.demanded() || t.wants[name] != nil {
 		return true
 	}
-	return slices.ContainsFunc(aliases, func(a string) bool { return t.wants[a] != nil })
+	return slices.ContainsFunc(aliases, func(a string) bool { return t.wants[a] != nil }) || t.globWantedLocked(name)
 }
 
 // Demand is what a feed has to ask of its origin for one type.
@@ -186,7 +211,8 @@ type Demand struct {
 	Table *Table
 	// Wildcard says that "*" is wanted; WildcardChanged that this is news.
 	Wildcard, WildcardChanged bool
-	// Names is everything wanted by name, sorted, where it was asked for.
+	// Names is everything wanted by name, sorted, where it was asked for. All
+	// names are spelled as clients do.
 	Names []string
 	// Subscribe and Unsubscribe are the changes since the last call; a name
 	// that went and came back is subscribed again (C9). Those that a wildcard
@@ -211,12 +237,12 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
 	for n := range leg.dirty {
 		if w := t.wants[n]; w != nil && w.asked {
-			d.Again = append(d.Again, n)
+			d.Again = append(d.Again, t.askedAsLocked(n))
 		}
 	}
 	if all {
 		d.WildcardChanged = d.Wildcard
-		clear(leg.dirty)
+		t.forgetDirtyLocked(leg)
 		for n, w := range t.wants {
 			if w.leg == f.leg {
 				leg.dirty[n] = struct{}{}
@@ -225,14 +251,14 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	}
 	for n := range leg.dirty {
 		if w := t.wants[n]; w != nil {
-			d.Subscribe = append(d.Subscribe, n)
+			d.Subscribe = append(d.Subscribe, t.askedAsLocked(n))
 			w.asked = true
 		} else {
-			d.Unsubscribe = append(d.Unsubscribe, n)
+			d.Unsubscribe = append(d.Unsubscribe, t.askedAsLocked(n))
 		}
 	}
 	leg.dirtyAll, leg.askedAll = false, d.Wildcard
-	clear(leg.dirty)
+	t.forgetDirtyLocked(leg)
 	leg.asked = t.seq
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
@@ -246,12 +272,25 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	return d, true
 }
 
+// forgetDirtyLocked forgets what a leg has to be told, with the spelling of names
+// that it is not asked for any more.
+func (t *Table) forgetDirtyLocked(leg *tableLeg) {
+	if len(t.spelled) > 0 {
+		for n := range leg.dirty {
+			if t.wants[n] == nil {
+				delete(t.spelled, n)
+			}
+		}
+	}
+	clear(leg.dirty)
+}
+
 // namesOfLocked are the names that are wanted of a leg, sorted.
 func (t *Table) namesOfLocked(leg int) []string {
 	names := make([]string, 0, t.legs[leg].wanted)
 	for n, w := range t.wants {
 		if w.leg == leg {
-			names = append(names, n)
+			names = append(names, t.askedAsLocked(n))
 		}
 	}
 	slices.Sort(names)

@@ -3,16 +3,29 @@ package cache
 import (
 	"maps"
 	"slices"
+
+	"xdsrelay/relay/resource"
 )
 
 // Edit is a change of what a client wants.
 type Edit struct {
-	Add, Remove []string // Add is applied first (B23)
+	// Add and Remove are names as the client spells them. Add is applied first
+	// (B23).
+	Add, Remove []string
 	// AddWildcard and RemoveWildcard join and leave "*".
 	AddWildcard, RemoveWildcard bool
+
+	spelled map[string]string // of names in Add, which are canonical by then
 }
 
-// Edited says what an Edit did.
+// canonical returns e with all names in their canonical form.
+func (e Edit) canonical() Edit {
+	e.Add, e.spelled = canonicalNames(e.Add)
+	e.Remove = resource.CanonicalNames(e.Remove)
+	return e
+}
+
+// Edited says what an Edit did. All names are canonical.
 type Edited struct {
 	// Added are the names that the client did not want before.
 	Added []string
@@ -20,13 +33,16 @@ type Edited struct {
 	Removed []string
 	// Wildcard says that "*" was joined.
 	Wildcard bool
+
+	spelled map[string]string // see Edit
 }
 
 // Replace makes w want exactly names, and the wildcard if so said: the SotW
 // form of a subscription (B17). Restating what w wants already costs no more
 // than hashing the names.
 func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
-	key := t.seeds.key(wildcard, names)
+	e := Edit{Add: names, AddWildcard: wildcard, RemoveWildcard: !wildcard}.canonical()
+	key := t.seeds.key(wildcard, e.Add)
 	t.mu.RLock()
 	same := w.sub != nil && w.sub.key == key
 	t.mu.RUnlock()
@@ -34,10 +50,9 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 		return Edited{}
 	}
 	t.mu.Lock()
-	e := Edit{Add: names, AddWildcard: wildcard, RemoveWildcard: !wildcard}
 	if w.sub != nil {
 		want := make(map[string]struct{}, len(names))
-		for _, n := range names {
+		for _, n := range e.Add {
 			want[n] = struct{}{}
 		}
 		for n := range w.sub.names {
@@ -53,6 +68,7 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 
 // Edit changes what w wants by a difference: the delta form of a subscription.
 func (t *Table) Edit(w *Watcher, e Edit) Edited {
+	e = e.canonical()
 	t.mu.Lock()
 	done := t.editLocked(w, e)
 	t.unlockAndSignal()
@@ -103,6 +119,7 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 	if old == nil && t.joinLocked(w, e) {
 		return Edited{Added: slices.Clone(e.Add), Wildcard: e.AddWildcard}
 	}
+	done.spelled = e.spelled
 	key := subKey{}
 	var has map[string]struct{}
 	if old != nil {
@@ -168,15 +185,16 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 	}
 	for _, n := range done.Added {
 		s.names[n] = struct{}{}
-		t.wantLocked(s, n)
+		t.wantLocked(s, n, done.spelled[n])
 	}
+	s.countGlobs(&done)
 	if key.wildcard && !wasWild {
 		t.wantWildcardLocked(s)
 	} else if !key.wildcard && wasWild {
 		t.forgetWildcardLocked(s)
 	}
 	s.key, s.id, s.gen = key, t.nextID(), t.gen
-	if wasWild || key.wildcard || len(t.aliases) > 0 {
+	if wasWild || key.wildcard || len(t.aliases) > 0 || done.changesGlobs() {
 		t.recountLocked(s)
 	} else {
 		t.adjustLocked(s, done)
@@ -185,16 +203,28 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 }
 
 // adjustLocked is recountLocked for a few changed names. It must be called
-// with t.mu held, on a table without aliases.
+// with t.mu held, on a table without aliases. None of the names is a glob, and
+// what is covered by one that s wants is and stays counted.
 func (t *Table) adjustLocked(s *Subscription, done Edited) {
+	counts := func(e *entry) bool {
+		if e == nil || e.res == nil {
+			return false
+		}
+		g := e.globOf()
+		if g == nil || s.globs == 0 {
+			return true
+		}
+		_, covered := s.names[g.name]
+		return !covered
+	}
 	for _, n := range done.Removed {
-		if e := t.entries[n]; e != nil && e.res != nil {
+		if e := t.entries[n]; counts(e) {
 			s.live--
 			s.digest = s.digest.Sub(e.res.Member())
 		}
 	}
 	for _, n := range done.Added {
-		if e := t.entries[n]; e != nil && e.res != nil {
+		if e := t.entries[n]; counts(e) {
 			s.live++
 			s.digest = s.digest.Add(e.res.Member())
 		}
@@ -214,7 +244,10 @@ func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done
 		s.names[n] = struct{}{}
 	}
 	for n := range s.names {
-		t.wantLocked(s, n)
+		t.wantLocked(s, n, done.spelled[n])
+		if resource.IsGlob(n) {
+			s.globs++
+		}
 	}
 	if key.wildcard {
 		t.wantWildcardLocked(s)

@@ -5,7 +5,7 @@ import "xdsrelay/relay/resource"
 // entry is one name in a table: a resource, or the knowledge that there is
 // none (a tombstone, which stays so that clients can be told).
 type entry struct {
-	name string
+	name string             // canonical (G1)
 	res  *resource.Resource // nil: known to be absent
 	gen  uint64             // generation of the last change
 	// first is the generation of the first change of the same update: what
@@ -19,6 +19,8 @@ type entry struct {
 	held string
 	// former are names that it was an alias for, as far as they are wanted.
 	former []string
+	// urn is what a structured name needs beyond this; nil for all others.
+	urn *member
 
 	changes, graves link
 }

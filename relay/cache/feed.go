@@ -104,7 +104,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 }
 
 // Missing returns those of names that are wanted of the leg and of which nothing
-// is known.
+// is known, or not all that belongs to a glob.
 func (f *Feed) Missing(typ *resource.Type, names []string) []string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -115,12 +115,16 @@ func (f *Feed) Missing(typ *resource.Type, names []string) []string {
 	return t.unknownLocked(f.leg, names)
 }
 
-// unknownLocked returns those of names that are wanted of a leg and of which
-// nothing is known.
+// unknownLocked is Missing for a leg.
 func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
-	for _, n := range names {
-		if w := t.wants[n]; w != nil && w.leg == leg && t.lookupLocked(n) == nil {
-			unknown = append(unknown, n)
+	for _, spelled := range names {
+		n := resource.Canonical(spelled)
+		w := t.wants[n]
+		if w == nil || w.leg != leg {
+			continue
+		}
+		if !t.knowsLocked(n) || t.isGlobLocked(n) && t.openLocked(w, n) {
+			unknown = append(unknown, spelled)
 		}
 	}
 	return unknown
@@ -144,7 +148,7 @@ func (t *Table) waitingForOrigin(leg int) bool {
 		return true
 	}
 	for n, w := range t.wants {
-		if w.leg == leg && t.lookupLocked(n) == nil {
+		if w.leg == leg && !t.knowsLocked(n) {
 			return true
 		}
 	}
@@ -161,8 +165,8 @@ func (f *Feed) Types() []*resource.Type {
 	return types
 }
 
-// Held returns the versions of all that is held of a type, as the origin gave
-// them: initial_resource_versions of a new delta stream to the same origin (C8).
+// Held returns the versions of all that is held of a type, as the origin gave and
+// spelled them: initial_resource_versions of a new delta stream to the same origin (C8).
 func (f *Feed) Held(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -171,9 +175,9 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	held := make(map[string]string, t.live)
-	for name, e := range t.entries {
+	for _, e := range t.entries {
 		if e.res != nil && e.held != "" {
-			held[name] = e.held
+			held[e.res.Name] = e.held
 		}
 	}
 	return held

@@ -6,9 +6,10 @@ import "xdsrelay/relay/resource"
 type Head struct {
 	// Subscription identifies its content in this process; 0: none.
 	Subscription uint64
-	// Names says how many names it has, Wildcard whether it has "*" too.
-	Names    int
-	Wildcard bool
+	// Names says how many names it has, and how many of these are globs;
+	// Wildcard whether it has "*" too.
+	Names, Globs int
+	Wildcard     bool
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
 	// Known says that the origin has answered for all of it (K13).
@@ -32,14 +33,16 @@ func (t *Table) Head(w *Watcher) Head {
 		return Head{}
 	}
 	h := Head{
-		Subscription: s.id, Names: len(s.names), Wildcard: s.key.wildcard,
+		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
 		Gen: s.gen, Known: t.knownLocked(s), Held: t.heldLocked(s),
+	}
+	if h.Known {
+		t.mu.RUnlock()
+		return h
 	}
 	legs := t.waitsForLocked(s)
 	t.mu.RUnlock()
-	if !h.Known {
-		h.Hopeless = t.group.unreachable(legs)
-	}
+	h.Hopeless = t.group.unreachable(legs)
 	return h
 }
 
@@ -56,7 +59,7 @@ func (t *Table) heldLocked(*Subscription) bool {
 // Reconcile compares what a client says it holds with what it should see
 // (B37). It returns the names that it has to be told, since they changed, are
 // new to it, or are gone; the position from which it then follows; and the
-// claims about names of which nothing is known yet.
+// claims about names of which nothing is known yet, in canonical form.
 func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -67,10 +70,11 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 	names := []string{}
 	claimed := make(map[*entry]struct{}, len(claims))
 	for _, c := range claims {
+		c.Name = resource.Canonical(c.Name)
 		e := t.entries[c.Name] // not an alias: a client holds resources by their names
 		_, named := s.names[c.Name]
 		switch {
-		case e == nil && (named || s.key.wildcard && !t.wildKnownLocked()):
+		case e == nil && (named || s.key.wildcard && !t.wildKnownLocked() || t.opensLocked(s, c.Name)):
 			rest = append(rest, c)
 			continue
 		case e != nil && e.res != nil && s.seesLocked(e) && e.res.Version == c.Version:
@@ -91,7 +95,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 			see(e)
 		}
 	} else {
-		t.eachNamedLocked(s.names, see)
+		t.eachNamedLocked(s, see)
 	}
 	return NewNames(names), Position{s.gen, s.gen}, rest
 }
@@ -104,11 +108,29 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) *Names {
 	var gone []string
 	for _, c := range claims {
 		e := t.entries[c.Name]
-		if s := w.sub; s != nil && e == nil && s.key.wildcard {
+		if s := w.sub; s != nil && e == nil && (s.key.wildcard || t.coversLocked(s, c.Name)) {
 			gone = append(gone, c.Name)
 		}
 	}
 	return NewNames(gone)
+}
+
+// coversLocked reports whether s wants the glob that covers the canonical name.
+func (t *Table) coversLocked(s *Subscription, name string) bool {
+	if s.globs == 0 {
+		return false
+	}
+	_, ok := s.names[resource.GlobOf(name)]
+	return ok
+}
+
+// opensLocked is coversLocked while that glob waits for an answer.
+func (t *Table) opensLocked(s *Subscription, name string) bool {
+	if !t.coversLocked(s, name) {
+		return false
+	}
+	g := resource.GlobOf(name)
+	return t.openLocked(t.wants[g], g)
 }
 
 // Reaches reports whether the table has come to generation gen.

@@ -37,6 +37,15 @@ func (c *Config) checkLegs() error {
 	return nil
 }
 
+// legOf says which leg serves a name. Names that cannot be those of a resource of
+// the type are nobody's, whatever the routes (G2, G5).
+func (t *Table) legOf(name string) int {
+	if resource.Unservable(t.Type, name) != "" {
+		return Nobody
+	}
+	return t.group.cache.cfg.Route(t.Type, name)
+}
+
 // tableLeg is what one upstream stream was asked of a type, and has answered.
 // Each new name of a table is given the next number; the leg has answered for
 // all that it had been asked when a response came (K13). It is guarded by the
@@ -98,5 +107,10 @@ func (t *Table) waitsForLocked(s *Subscription) (legs uint64) {
 	for _, w := range s.waits {
 		legs |= 1 << w.leg
 	}
+	t.eachGlobLocked(s, func(g *glob) {
+		if w := t.wants[g.name]; t.openLocked(w, g.name) {
+			legs |= 1 << w.leg
+		}
+	})
 	return legs
 }

@@ -19,7 +19,7 @@ type model struct {
 
 	wants    map[string]*modelWant // by name; lingering ones too
 	wild     *modelWant            // nil: not wanted
-	told     map[string]bool       // what the origin believes is wanted
+	told     map[string]string     // what the origin believes is wanted, as it was told
 	toldWild bool
 	returned map[string]bool // dropped and wanted again since the origin was told
 	brought  map[string]bool // by a wildcard that was left since the origin was told
@@ -31,7 +31,7 @@ func newModel() *model {
 	return &model{
 		live: make(map[string]*resource.Resource), held: make(map[string]string),
 		absent: make(map[string]bool), former: make(map[string][]string),
-		wants: make(map[string]*modelWant), told: make(map[string]bool), returned: make(map[string]bool),
+		wants: make(map[string]*modelWant), told: make(map[string]string), returned: make(map[string]bool),
 		brought: make(map[string]bool),
 	}
 }
@@ -47,7 +47,7 @@ func (s *sub) String() string {
 }
 
 func (s *sub) covers(r *resource.Resource) bool {
-	return s.wild || s.names[r.Name] || slices.ContainsFunc(r.Aliases, func(a string) bool { return s.names[a] })
+	return s.wild || s.names[r.Key] || s.names[resource.GlobOf(r.Key)] || slices.ContainsFunc(r.Aliases, func(a string) bool { return s.names[a] })
 }
 
 // view is all that s sees.
@@ -64,7 +64,7 @@ func (m *model) view(s *sub) map[string]*resource.Resource {
 // goBy reports whether a live resource goes by name.
 func (m *model) goBy(name string) bool {
 	for _, r := range m.live {
-		if r.Name == name || slices.Contains(r.Aliases, name) {
+		if r.Key == name || resource.GlobOf(r.Key) == name || slices.Contains(r.Aliases, name) {
 			return true
 		}
 	}
@@ -101,18 +101,28 @@ func (m *model) known(s *sub) bool {
 		return false
 	}
 	for n := range s.names {
-		if !m.wants[n].answered && m.unknown(n) {
+		if m.open(n) {
 			return false
 		}
 	}
 	return true
 }
 
+// open reports whether nothing is known of a wanted name, or, of a glob, whether
+// that is all (K13).
+func (m *model) open(name string) bool {
+	answered := m.wants[name].answered
+	if resource.IsGlob(name) {
+		return !m.absent[name] && !(answered && m.goBy(name))
+	}
+	return !answered && m.unknown(name)
+}
+
 func (m *model) want(s *sub) {
 	for n := range s.names {
 		if m.wants[n] == nil {
 			m.wants[n] = &modelWant{}
-			m.returned[n] = m.told[n] || m.brought[n]
+			m.returned[n] = m.told[n] != "" || m.brought[n]
 		}
 	}
 	if s.wild && m.wild == nil {
@@ -121,7 +131,7 @@ func (m *model) want(s *sub) {
 }
 
 func (m *model) covered(name string, also []string) bool {
-	return m.wild != nil || m.wants[name] != nil || slices.ContainsFunc(also, func(a string) bool { return m.wants[a] != nil })
+	return m.wild != nil || m.wants[name] != nil || m.wants[resource.GlobOf(name)] != nil || slices.ContainsFunc(also, func(a string) bool { return m.wants[a] != nil })
 }
 
 // expire drops what none of subs wants, and what then nobody can see.
@@ -177,32 +187,39 @@ func (m *model) set(name string, r *resource.Resource, version string) {
 func (m *model) apply(u Update) (changes int) {
 	before, exact := m.digest(m.live), u.Full && len(u.Keep) == 0
 	set := func(name string, r *resource.Resource, version string) {
+		was := m.live[name] != nil
 		m.set(name, r, version)
 		changes++
-	}
-	for _, r := range u.Resources {
-		old := m.live[r.Name]
-		switch {
-		case !m.covered(r.Name, r.Aliases): // C10
-			exact = false
-		case r.Body == nil && len(r.Aliases) == 0:
-			if r.TTL == 0 && !m.absent[r.Name] { // C11
-				set(r.Name, nil, "")
-			}
-		case old != nil && old.SameContent(r): // D15
-			m.held[r.Name] = r.Version
-		default:
-			set(r.Name, r, r.Version)
+		if g := resource.GlobOf(name); was && m.wants[g] != nil && !m.goBy(g) { // G7
+			m.set(g, nil, "")
+			changes++
 		}
 	}
-	for _, n := range u.Removed {
+	for _, r := range u.Resources {
+		old := m.live[r.Key]
+		switch {
+		case !m.covered(r.Key, r.Aliases): // C10
+			exact = false
+		case r.Body == nil && len(r.Aliases) == 0:
+			if r.TTL == 0 && !m.absent[r.Key] { // C11
+				set(r.Key, nil, "")
+			}
+		case old != nil && old.SameContent(r): // D15
+			m.held[r.Key] = r.Version
+		default:
+			set(r.Key, r, r.Version)
+		}
+	}
+	for _, n := range resource.CanonicalNames(u.Removed) {
 		if m.live[n] != nil || m.wants[n] != nil && m.unknown(n) {
 			set(n, nil, "")
+		} else if w := m.wants[n]; w != nil && resource.IsGlob(n) {
+			w.answered = true
 		}
 	}
 	if u.Full {
 		for n := range m.live {
-			said := slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Name == n })
+			said := slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n })
 			if !said && !slices.Contains(u.Keep, n) {
 				set(n, nil, "")
 			}

@@ -70,7 +70,7 @@ func (p *picker) pickPart() {
 
 // pickForced adds the forced names.
 func (p *part) pickForced() {
-	force := p.query.Force.list()
+	force := p.spread(p.query.Force.list())
 	var later []string
 	for i, name := range force {
 		switch {
@@ -86,6 +86,29 @@ func (p *part) pickForced() {
 		}
 	}
 	p.out.Withheld = NewNames(later)
+}
+
+// spread puts the members of a glob in its place: they may be too many for one
+// part.
+func (p *part) spread(names []string) []string {
+	if !slices.ContainsFunc(names, resource.IsGlob) {
+		return names
+	}
+	out := make([]string, 0, len(names))
+	for _, n := range names {
+		before := len(out)
+		if g := p.table.globs[n]; g != nil {
+			for e := g.members.newest; e != nil; e = e.urn.place.next {
+				if e.res != nil && p.sub.seesLocked(e) {
+					out = append(out, e.name)
+				}
+			}
+		}
+		if len(out) == before {
+			out = append(out, n)
+		}
+	}
+	return out
 }
 
 // pickRefreshed adds the names to refresh, but for what comes as a change.
@@ -120,7 +143,7 @@ func (p *part) tell(name string, limit uint64) (exists bool) {
 	})
 	if p.fits(size) {
 		for _, r := range rs {
-			p.put(r.Name, r.WireSize())
+			p.put(r.Key, r.WireSize())
 		}
 		p.out.Resources = append(p.out.Resources, rs...)
 	}
@@ -129,8 +152,8 @@ func (p *part) tell(name string, limit uint64) (exists bool) {
 
 // add adds r if there is room.
 func (p *part) add(r *resource.Resource) {
-	if _, dup := p.have[r.Name]; !dup && p.fits(r.WireSize()) {
-		p.put(r.Name, r.WireSize())
+	if _, dup := p.have[r.Key]; !dup && p.fits(r.WireSize()) {
+		p.put(r.Key, r.WireSize())
 		p.out.Resources = append(p.out.Resources, r)
 	}
 }

@@ -38,10 +38,10 @@ func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
 		oldest = p.query.Since.Gen
 	}
 	if !p.sub.key.wildcard {
-		steps := 0
+		steps, most := 0, p.reach()+8
 		for e := p.table.changes.newest; e != nil && e.gen > oldest; e = e.changes.next {
-			if steps++; steps > len(p.sub.names)+8 {
-				p.table.eachNamedLocked(p.sub.names, f)
+			if steps++; steps > most {
+				p.table.eachNamedLocked(p.sub, f)
 				return false
 			}
 		}
@@ -50,6 +50,13 @@ func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
 		f(e)
 	}
 	return true
+}
+
+// reach is roughly how many entries the subscription can see by name.
+func (p *picker) reach() int {
+	n := len(p.sub.names)
+	p.table.eachGlobLocked(p.sub, func(g *glob) { n += g.members.len })
+	return n
 }
 
 // pick adds e if there is something to tell of it.
@@ -71,7 +78,7 @@ func (p *picker) told(e *entry) bool {
 // the position, or is a name that the client has not been told about (B34).
 func (p *picker) untold(e *entry) bool {
 	since := p.query.Since
-	if p.query.KeepRemoved || e.res != nil && p.sub.seesLocked(e) {
+	if p.query.KeepRemoved || e.res != nil && p.sub.seesLocked(e) || p.void(e) {
 		return false
 	}
 	if e.gen > since.Removed {
@@ -80,13 +87,23 @@ func (p *picker) untold(e *entry) bool {
 	return e.gen > since.Gen && p.table.missesLocked(p.sub, e)
 }
 
+// void reports whether e is the tombstone of a glob that is no news: it is not
+// empty any more, or was never asked for.
+func (p *picker) void(e *entry) bool {
+	if e.urn == nil || !resource.IsGlob(e.name) {
+		return false
+	}
+	_, named := p.sub.names[e.name]
+	return !named || p.table.existsLocked(e.name)
+}
+
 // pickForced adds the names to refresh and the forced ones: what they are, or
 // that they are not. A name of which nothing is known yet is left out; it will
 // come as a change (K13).
 func (p *picker) pickForced() {
 	have := make(map[string]struct{}, len(p.out.Resources)+len(p.out.Removed)) // B29
 	for _, r := range p.out.Resources {
-		have[r.Name] = struct{}{}
+		have[r.Key] = struct{}{}
 	}
 	for _, n := range p.out.Removed {
 		have[n] = struct{}{}
@@ -138,7 +155,8 @@ func (p *picker) gone(name string) bool {
 	_, named := s.names[name]
 	switch {
 	case named: // D11: a name belongs to the wildcard set, if it exists at all
-		return s.key.wildcard && t.wildKnownLocked() && t.hasAnswered(t.wants[name])
+		w := t.wants[name]
+		return s.key.wildcard && t.wildKnownLocked() && t.hasAnswered(w) && !t.openLocked(w, name)
 	case s.key.wildcard:
 		return t.wildKnownLocked()
 	}
@@ -154,7 +172,7 @@ func (p *picker) pickWhole() {
 		}
 		return
 	}
-	p.table.eachNamedLocked(p.sub.names, p.pickState)
+	p.table.eachNamedLocked(p.sub, p.pickState)
 	sortByName(p.out.Resources)
 }
 

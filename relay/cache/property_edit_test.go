@@ -11,9 +11,9 @@ import (
 
 func (m *machine) replace(t *rapid.T) {
 	c := m.pick(t)
-	names, wild := genNames.Draw(t, "names"), rapid.Bool().Draw(t, "wildcard")
+	names, wild := m.names().Draw(t, "names"), rapid.Bool().Draw(t, "wildcard")
 	next := sub{wild: wild, names: make(map[string]bool)}
-	for _, n := range names {
+	for _, n := range resource.CanonicalNames(names) {
 		next.names[n] = true
 	}
 	m.edited(t, c, next, nil, m.table.Replace(&c.w, wild, names))
@@ -22,18 +22,19 @@ func (m *machine) replace(t *rapid.T) {
 func (m *machine) edit(t *rapid.T) {
 	c := m.pick(t)
 	e := Edit{
-		Add: genNames.Draw(t, "add"), Remove: genNames.Draw(t, "remove"),
+		Add: m.names().Draw(t, "add"), Remove: m.names().Draw(t, "remove"),
 		AddWildcard: rapid.Bool().Draw(t, "join"), RemoveWildcard: rapid.Bool().Draw(t, "leave"),
 	}
 	next := sub{wild: (c.sub.wild || e.AddWildcard) && !e.RemoveWildcard, names: make(map[string]bool)} // B23
 	maps.Copy(next.names, c.sub.names)
-	for _, n := range e.Add {
+	for _, n := range resource.CanonicalNames(e.Add) {
 		next.names[n] = true
 	}
-	for _, n := range e.Remove {
+	removed := resource.CanonicalNames(e.Remove)
+	for _, n := range removed {
 		delete(next.names, n)
 	}
-	again := slices.DeleteFunc(slices.Clone(e.Add), func(n string) bool { return slices.Contains(e.Remove, n) })
+	again := KeysOf(e.Add).Without(removed).list()
 	m.edited(t, c, next, again, m.table.Edit(&c.w, e))
 }
 
@@ -57,12 +58,12 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 
 	c.sub = next
 	m.model.want(&next)
-	if !m.aliases { // a name that is left may still be covered by an alias
+	if m.kind == (kind{}) { // a name that is left may still be covered by an alias
 		c.tell = c.tell.Without(removed)
 	}
 	if ed.Wildcard {
 		c.owed = c.sotw
-		if c.at.Gen = 0; !m.aliases && rapid.Bool().Draw(t, "start") {
+		if c.at.Gen = 0; m.kind == (kind{}) && rapid.Bool().Draw(t, "start") {
 			c.at = Start
 		}
 	}
@@ -97,10 +98,10 @@ func (m *machine) reconnect(t *rapid.T) {
 	if c.sub.names == nil {
 		return
 	}
-	for _, n := range genNames.Draw(t, "other") {
+	for _, n := range m.names().Draw(t, "other") {
 		r := versioned(n, "old", "old")
-		if c.sub.covers(r) || rapid.Bool().Draw(t, "uncovered") {
-			c.held[n] = r
+		if !resource.IsGlob(r.Key) && (c.sub.covers(r) || rapid.Bool().Draw(t, "uncovered")) {
+			c.held[r.Key] = r
 		}
 	}
 	// A claim is about a resource's own name: what is also an alias of others
@@ -108,7 +109,7 @@ func (m *machine) reconnect(t *rapid.T) {
 	maps.DeleteFunc(c.held, func(n string, _ *resource.Resource) bool { return m.aliases && (n == "a" || n == "b") })
 	var claims []resource.Held
 	for n, r := range c.held {
-		claims = append(claims, resource.Held{Name: n, Version: r.Version})
+		claims = append(claims, resource.Held{Name: r.Name, Version: r.Version})
 		if r2 := m.model.live[n]; r2 != nil && r2.Version == r.Version {
 			c.held[n] = r2 // a client cannot tell them apart
 		}

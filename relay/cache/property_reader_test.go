@@ -33,7 +33,7 @@ func (m *machine) follow(t *rapid.T) {
 	c := m.pick(t)
 	q := Query{
 		KeepRemoved: !m.aliases && c.at.Gen > 0 && c.at.Removed <= c.at.Gen && rapid.Bool().Draw(t, "keep"),
-		Refresh:     NewNames(slices.Clone(genNames.Draw(t, "refresh"))),
+		Refresh:     KeysOf(m.names().Draw(t, "refresh")),
 		Limit:       rapid.SampledFrom([]int{0, 0, 1, 80, 120, 200}).Draw(t, "limit"),
 	}
 	read := m.read
@@ -104,7 +104,7 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.tell, c.sotw, q.Refresh.With(c.refresh)
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
-		if !errors.Is(err, ErrTooOld) || c.at.Removed >= max(m.table.floor, m.table.aliasFloor) || c.at == Start {
+		if !errors.Is(err, ErrTooOld) || c.at.Removed >= m.floor() || c.at == Start {
 			t.Fatalf("%v: %v", c.at, err)
 		}
 		m.table.Leave(&c.w)
@@ -113,6 +113,7 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 		c.at = Start
 		return nil, true
 	}
+	got.Removed = slices.Sorted(slices.Values(resource.CanonicalNames(got.Removed)))
 	view := m.model.view(&c.sub)
 	m.judge(t, c, q, got, view)
 	m.look(t, c, view)
@@ -135,14 +136,17 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	names := append([]string(nil), got.Removed...)
 	shown := make(map[string]*resource.Resource)
 	for _, r := range got.Resources {
-		names = append(names, r.Name)
-		shown[r.Name] = r
+		names = append(names, r.Key)
+		shown[r.Key] = r
 	}
 	slices.Sort(names)
 	if len(slices.Compact(slices.Clone(names))) != len(names) { // B29
 		t.Fatalf("a name stands twice: %v", said(got))
 	}
 	for _, n := range got.Removed {
+		if resource.IsGlob(n) && (m.model.goBy(n) && c.sub.names[n] || !c.sub.names[n] && !slices.Contains(q.Force.list(), n)) { // G7
+			t.Fatalf("%v is told that %q is empty", &c.sub, n)
+		}
 		if view[n] != nil || q.KeepRemoved {
 			t.Fatalf("%q is removed, but it is there (or held back: %t)", n, q.KeepRemoved)
 		}
@@ -153,12 +157,14 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		}
 	}
 	for _, n := range q.Force.list() {
-		told := slices.Contains(got.Removed, n) || slices.Contains(got.Withheld.list(), n)
+		told := slices.Contains(got.Removed, n) || slices.ContainsFunc(got.Withheld.list(), func(later string) bool {
+			return later == n || resource.GlobOf(later) == n
+		})
 		if got.More && told && !slices.Contains(got.Removed, n) {
 			continue // nobody has looked at it yet
 		}
 		for _, r := range shown {
-			told = told || r.Name == n || slices.Contains(r.Aliases, n)
+			told = told || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
 		}
 		if !told && (!m.model.unknown(n) || !c.sub.names[n] && !c.sub.wild) {
 			t.Fatalf("%v is not told about %q", &c.sub, n)
@@ -220,14 +226,14 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes) {
 	}
 	began, others := make(map[uint64]bool), 0 // updates that this answer began
 	for _, r := range got.Resources {
-		if e := m.table.entries[r.Name]; e.gen > q.Since.Gen && e.gen <= got.To.Gen {
+		if e := m.table.entries[r.Key]; e.gen > q.Since.Gen && e.gen <= got.To.Gen {
 			began[e.first] = true
 		} else {
 			others++
 		}
 	}
 	for n, e := range m.table.entries {
-		torn := c.sub.covers(&resource.Resource{Name: n}) && e.res != nil && e.gen > got.To.Gen && began[e.first]
+		torn := c.sub.covers(&resource.Resource{Name: n, Key: n}) && e.res != nil && e.gen > got.To.Gen && began[e.first]
 		if torn && len(began)+others > 1 {
 			t.Fatalf("the update at %d is torn, but other news came with its beginning: %v", e.first, said(got))
 		}
@@ -239,7 +245,7 @@ func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource
 	seen, all := m.table.Content(&c.w)
 	shown := make(map[string]*resource.Resource)
 	for _, r := range all {
-		shown[r.Name] = r
+		shown[r.Key] = r
 	}
 	if len(shown) != len(all) || !maps.Equal(shown, view) {
 		t.Fatalf("%v sees %v, not %v", &c.sub, sortedKeys(shown), sortedKeys(view))
@@ -259,8 +265,8 @@ func (c *reader) take(got Changes, q Query) {
 		}
 	}
 	for _, r := range got.Resources {
-		c.held[r.Name] = r
-		delete(c.ghosts, r.Name)
+		c.held[r.Key] = r
+		delete(c.ghosts, r.Key)
 	}
 	for _, n := range got.Removed {
 		delete(c.held, n)

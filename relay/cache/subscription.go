@@ -17,6 +17,7 @@ type Subscription struct {
 	key      subKey
 	id       uint64 // new for each content: identifies bodies built for it
 	names    map[string]struct{}
+	globs    int             // of these
 	waits    []wait          // for answers; one for each leg that owes some
 	gen      uint64          // newest generation that it may see; never too small
 	live     int             // resources it sees by name (not kept with a wildcard)
@@ -66,7 +67,7 @@ func (t *Table) recountLocked(s *Subscription) {
 	if s.key.wildcard {
 		return // the whole table: see Table.digest
 	}
-	t.eachNamedLocked(s.names, func(e *entry) {
+	t.eachNamedLocked(s, func(e *entry) {
 		if e.res != nil && s.namesLocked(e) {
 			s.live++
 			s.digest = s.digest.Add(e.res.Member())
@@ -74,13 +75,24 @@ func (t *Table) recountLocked(s *Subscription) {
 	})
 }
 
-// seesLocked reports whether s covers e, by wildcard, name or alias (B38).
+// seesLocked reports whether s covers e, by wildcard, name, alias (B38) or glob
+// (G6).
 func (s *Subscription) seesLocked(e *entry) bool {
 	return s.key.wildcard || s.namesLocked(e)
 }
 
-// namesLocked reports whether s asks for e by name or alias.
+// namesLocked reports whether s asks for e by name, alias or glob.
 func (s *Subscription) namesLocked(e *entry) bool {
+	if s.globs > 0 && e.globOf() != nil {
+		if _, ok := s.names[e.globOf().name]; ok {
+			return true
+		}
+	}
+	return s.meansLocked(e)
+}
+
+// meansLocked reports whether s asks for just e, by name or alias.
+func (s *Subscription) meansLocked(e *entry) bool {
 	if _, ok := s.names[e.name]; ok {
 		return true
 	}
@@ -107,5 +119,5 @@ func (s *Subscription) sawLocked(e *entry) bool {
 // missesLocked reports whether s asks by name for e, which is a tombstone that
 // no alias makes up for, or used to see it by an alias.
 func (t *Table) missesLocked(s *Subscription, e *entry) bool {
-	return e.res == nil && (s.sawLocked(e) || s.namesLocked(e) && t.lookupLocked(e.name) == e)
+	return e.res == nil && (s.sawLocked(e) || s.meansLocked(e) && !t.existsLocked(e.name))
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"sync"
 
 	"xdsrelay/relay/resource"
@@ -19,6 +20,7 @@ type Table struct {
 	gen     uint64 // of the newest change; 0: never changed
 	entries map[string]*entry
 	aliases map[string][]*entry // see eachOfLocked
+	globs   map[string]*glob    // of all structured names, and those that are wanted
 	changes list                // every entry, by generation
 	graves  list                // tombstones only, roughly by age
 	floor   uint64              // tombstones up to here may be gone
@@ -33,6 +35,9 @@ type Table struct {
 	subs  map[subKey]*Subscription
 	wants map[string]*want
 	wild  want
+	// spelled is how the origin is asked for names that were not asked for in
+	// their canonical form.
+	spelled map[string]string
 
 	// Guarded by mu: what the origins were asked, and have answered.
 	seq     uint64 // numbers what is wanted
@@ -77,6 +82,7 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, firs
 		}
 		e = &entry{name: name}
 		t.entries[name] = e
+		t.enrolLocked(e)
 		t.bytes += entrySize(name)
 	} else {
 		t.changes.remove(e)
@@ -95,10 +101,14 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, firs
 	t.keepLastLocked(e, old, res)
 	e.res, e.held, e.gen, e.first = res, held, t.gen, first
 	t.changes.push(e)
+	t.countLocked(e, old, first, woken)
 	if res == nil {
 		t.graves.push(e)
 		t.reapLocked()
 		return
+	}
+	if e.urn != nil {
+		e.urn.spelled = res.Name
 	}
 	t.live++
 	t.bytes += int64(res.Size())
@@ -119,7 +129,7 @@ func (t *Table) markLocked(e *entry, old, res *resource.Resource, woken map[*Sub
 		if r == nil {
 			continue
 		}
-		for s := range t.namedLocked(e.name, r.Aliases) {
+		for s := range t.namedLocked(e, r.Aliases) {
 			mark(s)
 			if s.key.wildcard {
 				continue
@@ -134,31 +144,39 @@ func (t *Table) markLocked(e *entry, old, res *resource.Resource, woken map[*Sub
 		}
 	}
 	if old == nil && res == nil {
-		for s := range t.namedLocked(e.name, nil) {
-			mark(s)
+		if w := t.wants[e.name]; w != nil {
+			for s := range w.subs {
+				mark(s)
+			}
 		}
 	}
 }
 
-// namedLocked returns the subscriptions that ask for name or an alias, each
-// once.
-func (t *Table) namedLocked(name string, aliases []string) map[*Subscription]struct{} {
-	w := t.wants[name]
-	if len(aliases) == 0 {
-		if w == nil {
-			return nil
+// namedLocked returns the subscriptions that ask for e by its name, an alias or
+// its glob, each once.
+func (t *Table) namedLocked(e *entry, aliases []string) (subs map[*Subscription]struct{}) {
+	shared := true // subs belongs to a want
+	add := func(name string) {
+		w := t.wants[name]
+		switch {
+		case w == nil || len(w.subs) == 0:
+			return
+		case len(subs) == 0:
+			subs = w.subs
+			return
+		case shared:
+			subs, shared = maps.Clone(subs), false
 		}
-		return w.subs
+		maps.Copy(subs, w.subs)
 	}
-	all := make(map[*Subscription]struct{})
-	for _, n := range append([]string{name}, aliases...) {
-		if w := t.wants[n]; w != nil {
-			for s := range w.subs {
-				all[s] = struct{}{}
-			}
-		}
+	add(e.name)
+	for _, a := range aliases {
+		add(a)
 	}
-	return all
+	if g := e.globOf(); g != nil {
+		add(g.name)
+	}
+	return subs
 }
 
 // keepLastLocked keeps the resource of a new tombstone where a SotW client may
@@ -192,6 +210,9 @@ func (t *Table) reapLocked() {
 		case len(e.former) > 0:
 			t.aliasFloor = max(t.aliasFloor, e.gen)
 		}
+		if g := e.globOf(); g != nil {
+			g.floor = max(g.floor, e.gen)
+		}
 		t.floor = max(t.floor, e.gen)
 		t.eraseLocked(e)
 	}
@@ -212,6 +233,7 @@ func (t *Table) eraseLocked(e *entry) {
 		t.graves.remove(e)
 	}
 	t.unindexLocked(e, e.former)
+	t.struckLocked(e)
 	t.keepLastLocked(e, nil, nil)
 	t.changes.remove(e)
 	t.bytes -= entrySize(e.name)
@@ -220,7 +242,13 @@ func (t *Table) eraseLocked(e *entry) {
 
 // Roughly what the tables themselves hold, in bytes: for each name, and
 // altogether.
-func entrySize(name string) int64 { return int64(160 + len(name)) }
+func entrySize(name string) int64 {
+	n := int64(160 + len(name))
+	if resource.IsURN(name) {
+		n += 160 + int64(len(name)) // its other spelling, and a share of its glob
+	}
+	return n
+}
 
 const (
 	tableSize = 2 << 10

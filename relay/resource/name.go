@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -22,6 +23,23 @@ func Canonical(name string) string {
 		return s
 	}
 	return name
+}
+
+// CanonicalNames returns the canonical forms of names: the same slice where all
+// are canonical.
+func CanonicalNames(names []string) []string {
+	out := names
+	for i, name := range names {
+		c := Canonical(name)
+		if c == name {
+			continue
+		}
+		if &out[0] == &names[0] {
+			out = slices.Clone(names)
+		}
+		out[i] = c
+	}
+	return out
 }
 
 // isCanonical reports whether a structured name is plainly canonical: nothing

@@ -1,0 +1,188 @@
+package cache
+
+import (
+	"slices"
+
+	"xdsrelay/relay/resource"
+)
+
+// A glob collection is a structured name that stands for all resources one
+// level below it (G6). It works like an alias that each of them has: whoever
+// wants the glob sees them. Tables without structured names know nothing of it.
+
+// member is what an entry with a structured name has beside what all have.
+type member struct {
+	glob *glob // that covers the name; nil for globs themselves
+	// spelled is what the origin calls the resource, "" where it never did.
+	spelled string
+	place   link
+}
+
+// glob is all that is known below one level.
+type glob struct {
+	name    string
+	members list   // tombstones included
+	live    int    // of these, resources
+	floor   uint64 // tombstones up to here may be gone
+}
+
+func memberLink(e *entry) *link { return &e.urn.place }
+
+// globOf is the glob that covers e, nil if none does.
+func (e *entry) globOf() *glob {
+	if e.urn == nil {
+		return nil
+	}
+	return e.urn.glob
+}
+
+// globLocked returns the glob called name, which is made on first use.
+func (t *Table) globLocked(name string) *glob {
+	g := t.globs[name]
+	if g == nil {
+		g = &glob{name: name, members: list{at: memberLink}}
+		if t.globs == nil {
+			t.globs = make(map[string]*glob)
+		}
+		t.globs[name] = g
+	}
+	return g
+}
+
+// enrolLocked completes a new entry with a structured name.
+func (t *Table) enrolLocked(e *entry) {
+	if !resource.IsURN(e.name) {
+		return
+	}
+	e.urn = &member{}
+	if name := resource.GlobOf(e.name); name != "" {
+		e.urn.glob = t.globLocked(name)
+		e.urn.glob.members.push(e)
+	}
+}
+
+// struckLocked is told that e is erased.
+func (t *Table) struckLocked(e *entry) {
+	g := e.globOf()
+	if g == nil {
+		return
+	}
+	g.members.remove(e)
+	if e.res != nil {
+		g.live--
+	}
+	t.dropGlobLocked(g)
+}
+
+// dropGlobLocked forgets g if there is nothing to know about it.
+func (t *Table) dropGlobLocked(g *glob) {
+	if g.members.len == 0 && t.wants[g.name] == nil {
+		delete(t.globs, g.name)
+	}
+}
+
+// countLocked is told that e has become what it is, and was old before. Whoever
+// wants a glob is told when it has become empty (G7).
+func (t *Table) countLocked(e *entry, old *resource.Resource, first uint64, woken map[*Subscription]struct{}) {
+	g := e.globOf()
+	switch {
+	case g == nil || (old == nil) == (e.res == nil):
+	case old == nil:
+		g.live++
+		if w := t.wants[g.name]; w != nil && t.hasAnswered(w) {
+			t.closeLocked(w, g.name)
+		}
+	default:
+		g.live--
+		if g.live == 0 && t.wants[g.name] != nil {
+			t.gen++
+			t.setLocked(g.name, nil, "", first, woken)
+		}
+	}
+}
+
+// closeLocked notes that name needs no answer any more.
+func (t *Table) closeLocked(w *want, name string) {
+	if w.leg != Nobody {
+		delete(t.legs[w.leg].unanswered, name)
+	}
+}
+
+// answerGlobLocked notes that the origin has no more to say about a glob, of
+// which members were known before it was asked for.
+func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) {
+	w := t.wants[name]
+	if w == nil || !t.isGlobLocked(name) || !t.openLocked(w, name) {
+		return
+	}
+	w.seq = min(w.seq, t.legs[w.leg].answered)
+	t.closeLocked(w, name)
+	for s := range w.subs {
+		woken[s] = struct{}{}
+	}
+}
+
+// openLocked reports whether name, which is wanted, waits for an answer.
+func (t *Table) openLocked(w *want, name string) bool {
+	if w.leg == Nobody {
+		return false
+	}
+	_, open := t.legs[w.leg].unanswered[name]
+	return open
+}
+
+// globWantedLocked reports whether somebody wants the glob that covers the
+// canonical name.
+func (t *Table) globWantedLocked(name string) bool {
+	if len(t.globs) == 0 {
+		return false // what is wanted has been made
+	}
+	if e := t.entries[name]; e != nil {
+		g := e.globOf()
+		return g != nil && t.wants[g.name] != nil
+	}
+	g := resource.GlobOf(name)
+	return g != "" && t.wants[g] != nil
+}
+
+// isGlobLocked reports whether a name is that of a glob which somebody wants,
+// or wanted.
+func (t *Table) isGlobLocked(name string) bool { return t.globs[name] != nil }
+
+// changesGlobs reports whether a glob was joined or left.
+func (done *Edited) changesGlobs() bool {
+	return slices.ContainsFunc(done.Added, resource.IsGlob) || slices.ContainsFunc(done.Removed, resource.IsGlob)
+}
+
+// countGlobs keeps s.globs in step with a change of its names.
+func (s *Subscription) countGlobs(done *Edited) {
+	for _, n := range done.Added {
+		if resource.IsGlob(n) {
+			s.globs++
+		}
+	}
+	for _, n := range done.Removed {
+		if resource.IsGlob(n) {
+			s.globs--
+		}
+	}
+}
+
+// eachGlobLocked calls f for the globs that s asks for.
+func (t *Table) eachGlobLocked(s *Subscription, f func(*glob)) {
+	switch {
+	case s.globs == 0:
+	case len(t.globs) < len(s.names):
+		for n, g := range t.globs {
+			if _, ok := s.names[n]; ok {
+				f(g)
+			}
+		}
+	default:
+		for n := range s.names {
+			if g := t.globs[n]; g != nil {
+				f(g)
+			}
+		}
+	}
+}

@@ -1,0 +1,182 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"xdsrelay/relay/resource"
+)
+
+var localities = resource.TypeOf(resource.LbEndpointURL) // delta only, wanted by globs
+
+const leds = "xdstp://o/envoy.config.endpoint.v3.LbEndpoint/"
+
+// TestGlobMembers: a glob sees one level, with its parameters and no others,
+// and its members vanish under their own names (G4, G6, G7).
+func TestGlobMembers(t *testing.T) {
+	w := start(t, Config{})
+	plain, with := w.client(localities, false, leds+"a/*"), w.client(localities, false, leds+"a/*?s=1")
+	n := w.apply(localities, res(leds+"a/x", "1"), res(leds+"a/b/x", "1"), res(leds+"a/y?s=1", "1"), res(leds+"z", "1"), res("a/x", "1"))
+	equal(t, "changes", n, 2) // C10
+	expect(t, plain.ask(t, Query{}), leds+"a/x")
+	expect(t, with.ask(t, Query{}), leds+"a/y?s=1")
+	w.apply(localities, res(leds+"a/w", "1"))
+	expect(t, plain.ask(t, Query{}), leds+"a/w")
+	w.remove(localities, leds+"a/x")
+	expect(t, plain.ask(t, Query{}), "-"+leds+"a/x")
+	expect(t, with.ask(t, Query{}))
+	expect(t, w.client(localities, false, leds+"a/*").ask(t, Query{}), leds+"a/w") // nothing of what was
+}
+
+// TestPlainNamesAreNoGlobs: G6: only structured names can be globs.
+func TestPlainNamesAreNoGlobs(t *testing.T) {
+	w := start(t, Config{})
+	hosts := resource.TypeOf(resource.VirtualHostURL)
+	c := w.client(hosts, false, "rc/*")
+	w.apply(hosts, res("rc/a", "1"), res("rc/*", "1"))
+	expect(t, c.ask(t, Query{}), "rc/*")
+	w.remove(hosts, "rc/*")
+	expect(t, c.ask(t, Query{}), "-rc/*")
+}
+
+// TestEmptyGlobs: G7: that there is nothing below a glob is told under its own
+// name, when it turns out and when its last member goes; K13: and not because
+// something else was answered.
+func TestEmptyGlobs(t *testing.T) {
+	w := start(t, Config{})
+	c, all := w.client(localities, false, leds+"a/*"), w.client(localities, true)
+	w.feed.TakeDemand(true, false)
+	w.apply(localities, res(leds+"b/x", "1"))
+	expect(t, c.ask(t, Query{}))
+	equal(t, "known", c.head().Known, false)
+	expect(t, all.ask(t, Query{}), leds+"b/x")
+	equal(t, "missing", w.feed.Missing(localities, []string{leds + "a/*"}), []string{leds + "a/*"}) // C12
+	w.remove(localities, leds+"a/*")
+	expect(t, c.ask(t, Query{}), "-"+leds+"a/*")
+	equal(t, "known", c.head().Known, true)
+	expect(t, all.ask(t, Query{}))                                                     // who did not ask for it is not told
+	expect(t, w.client(localities, false, leds+"a/*").ask(t, Query{}), "-"+leds+"a/*") // B34
+
+	w.apply(localities, res(leds+"a/x", "1"))
+	expect(t, c.ask(t, Query{}), leds+"a/x")
+	w.remove(localities, leds+"a/x")
+	expect(t, c.ask(t, Query{}), "-"+leds+"a/*", "-"+leds+"a/x")
+	w.apply(localities, res(leds+"a/x", "1"))
+	w.remove(localities, leds+"a/x")
+	w.apply(localities, res(leds+"a/y", "1"))
+	expect(t, c.ask(t, Query{}), leds+"a/y", "-"+leds+"a/x") // it was empty only for a while
+}
+
+// TestSpellings: G1: names that mean the same are one subscription and one
+// resource; the origin is asked as clients spell it, and clients are told as the
+// origin does.
+func TestSpellings(t *testing.T) {
+	w := start(t, Config{})
+	const ba, ab, esc = leds + "x?b=2&a=1", leds + "x?a=1&b=2", leds + "%78?b=2&a=1"
+	one, other := w.client(localities, false, ba), w.client(localities, false, ab, esc)
+	equal(t, "one subscription", one.head().Subscription, other.head().Subscription)
+	d := w.feed.TakeDemand(false, true)
+	equal(t, "asked", d[0].Subscribe, []string{ba})
+	equal(t, "asked for all", d[0].Names, []string{ba})
+	w.feed.Absent(localities, []string{ba})
+	expect(t, one.ask(t, Query{}), "-"+ba) // as it was asked for
+	w.apply(localities, res(esc, "1"))
+	expect(t, one.ask(t, Query{}), esc)
+	equal(t, "held", w.feed.Held(localities)[esc] != "", true) // C8
+	w.remove(localities, ab)
+	expect(t, one.ask(t, Query{}), "-"+esc)
+	expect(t, one.ask(t, Query{Force: KeysOf([]string{ba})}), "-"+esc)
+	one.table.Leave(&one.w)
+	other.table.Replace(&other.w, false, []string{esc})
+	if d := w.feed.TakeDemand(false, true); len(d) > 0 {
+		t.Errorf("another spelling is news to the origin: %+v", d)
+	}
+}
+
+// TestClaimsBelowGlobs: B37 for members of a glob: they are judged once all of
+// it is known (K13).
+func TestClaimsBelowGlobs(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(localities, false, leds+"a/*")
+	claims := []resource.Held{
+		{Name: leds + "a/old?", Version: "1"}, {Name: leds + "a/%67one", Version: "1"}, {Name: leds + "a/same", Version: "1"}, {Name: leds + "b/else", Version: "1"},
+	}
+	tell, _, rest := c.table.Reconcile(&c.w, claims)
+	equal(t, "not covered", tell.list(), []string{leds + "b/else"})
+	equal(t, "left open", len(rest), 3)
+	equal(t, "gone before the answer", c.table.Gone(&c.w, rest).Len(), 3) // why nobody asks before Known
+	equal(t, "known", c.head().Known, false)
+	w.feed.TakeDemand(true, false)
+	w.apply(localities, versioned(leds+"a/old", "new", "2"), versioned(leds+"a/same", "same", "1"))
+	equal(t, "known", c.head().Known, true)
+	equal(t, "gone", c.table.Gone(&c.w, rest).list(), []string{leds + "a/gone"})
+	tell, _, rest = c.table.Reconcile(&c.w, claims)
+	equal(t, "to tell", tell.list(), []string{leds + "a/gone", leds + "a/old", leds + "b/else"})
+	equal(t, "left open", len(rest), 0)
+}
+
+// TestForgottenMembers: a client of a glob that missed removals which are no
+// longer known has to start anew; those who missed none do not, however much
+// came and went elsewhere.
+func TestForgottenMembers(t *testing.T) {
+	w := start(t, Config{Tombstones: 4})
+	behind, idle, plain := w.client(localities, false, leds+"a/*"), w.client(localities, false, leds+"b/*"), w.client(localities, false, leds+"c")
+	w.apply(localities, res(leds+"a/x", "1"), res(leds+"b/x", "1"), res(leds+"c", "1"))
+	for _, c := range []*client{behind, idle, plain} {
+		c.ask(t, Query{})
+	}
+	for i := range 40 {
+		name := fmt.Sprint(leds, "a/", i)
+		w.apply(localities, res(name, "1"))
+		w.remove(localities, name)
+	}
+	if _, err := behind.table.Changes(&behind.w, Query{Since: behind.at}); !errors.Is(err, ErrTooOld) {
+		t.Errorf("%v, expected %v", err, ErrTooOld)
+	}
+	w.apply(localities, res(leds+"b/y", "1"), res(leds+"c", "2"))
+	expect(t, idle.ask(t, Query{}), leds+"b/y")
+	expect(t, plain.ask(t, Query{}), leds+"c")
+}
+
+// TestGlobsOfManyMembers: what a few changes cost does not depend on how many
+// members a glob has.
+func TestGlobsOfManyMembers(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(localities, false, leds+"a/*")
+	allocs := func(size, changes int) float64 {
+		var rs []*resource.Resource
+		for i := range size {
+			rs = append(rs, res(fmt.Sprint(leds, "a/", i), "1"))
+		}
+		w.apply(localities, rs...)
+		c.ask(t, Query{})
+		since := c.at
+		rs = rs[:0]
+		for i := range changes {
+			rs = append(rs, res(fmt.Sprint(leds, "a/", i), fmt.Sprint(size)))
+		}
+		w.apply(localities, rs...)
+		return testing.AllocsPerRun(10, func() {
+			c.at = since
+			if got := said(c.ask(t, Query{})); len(got) != changes || !slices.Contains(got, leds+"a/0") {
+				t.Fatalf("%q", got)
+			}
+		})
+	}
+	if few, many := allocs(100, 20), allocs(10_000, 20); many > few+2 {
+		t.Errorf("%v allocations with 10,000 members, %v with 100", many, few)
+	}
+}
+
+// TestNamesOfNobody: G2, G5: names that cannot be those of a resource of the type
+// do not exist, and no origin is asked.
+func TestNamesOfNobody(t *testing.T) {
+	w := start(t, Config{})
+	wrong := []string{leds + "x#entry=y", "xdstp://o/envoy.config.cluster.v3.Cluster/x", leds + "%"}
+	c := w.client(localities, false, append(wrong, leds+"x")...)
+	equal(t, "asked", w.feed.TakeDemand(true, true)[0].Names, []string{leds + "x"})
+	expect(t, c.ask(t, Query{}), "-"+wrong[1], "-"+wrong[2], "-"+wrong[0])
+	equal(t, "missing", w.feed.Missing(localities, wrong), nil)
+}
