@@ -128,19 +128,22 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 		}
 		return true
 	}
+	wild := t.wildLeg()
+	drop := func(e *entry) {
+		t.dropUnwantedLocked(e)
+		if wild != nil && wild.askedAll && e.res != nil && t.entries[e.name] == nil {
+			// go-control-plane takes it for held until its name is dropped, too.
+			t.dropBroughtLocked(wild, e)
+		}
+	}
 	if over(&t.wild) {
 		t.wild = want{leg: t.wild.leg}
-		leg := t.wildLeg()
-		if leg != nil {
-			leg.dirtyAll = true
-			leg.wanted--
+		if wild != nil {
+			wild.dirtyAll = true
+			wild.wanted--
 		}
 		for _, e := range t.entries {
-			t.dropUnwantedLocked(e)
-			if leg != nil && leg.askedAll && e.res != nil && t.entries[e.name] == nil {
-				// go-control-plane takes it for held until its name is dropped, too.
-				t.dropBroughtLocked(leg, e)
-			}
+			drop(e)
 		}
 	}
 	for name, w := range t.wants {
@@ -150,7 +153,7 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 		delete(t.wants, name)
 		t.bytes -= entrySize(name)
 		t.stopAskingLocked(w, name)
-		t.eachOfLocked(name, t.dropUnwantedLocked)
+		t.eachOfLocked(name, drop)
 		if g := t.globs[name]; g != nil {
 			t.dropGlobLocked(g)
 		}

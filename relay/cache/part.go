@@ -113,7 +113,7 @@ func (p *part) spread(names []string) []string {
 
 // pickRefreshed adds the names to refresh, but for what comes as a change.
 func (p *part) pickRefreshed() {
-	refresh := p.query.Refresh.list()
+	refresh := p.spread(p.query.Refresh.list())
 	for i, name := range refresh {
 		if !p.full {
 			p.tell(name, p.query.Since.Gen)

@@ -158,7 +158,7 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	}
 	for _, n := range q.Force.list() {
 		told := slices.Contains(got.Removed, n) || slices.ContainsFunc(got.Withheld.list(), func(later string) bool {
-			return later == n || resource.GlobOf(later) == n
+			return later == n || got.More && resource.GlobOf(later) == n
 		})
 		if got.More && told && !slices.Contains(got.Removed, n) {
 			continue // nobody has looked at it yet
