@@ -52,6 +52,13 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	if l, ok := v.(*loadRequest); ok {
+		l.size = data.Len()
+		if err := c.CodecV2.Unmarshal(data, &l.LoadStatsRequest); err != nil {
+			l.err = fmt.Errorf("the load report is malformed: %w", err)
+		}
+		return nil
+	}
 	r, ok := v.(*request)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)

@@ -53,7 +53,7 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	first.Node = node
 	for range clients {
 		out := &sink{}
-		s := &stream{srv: f.srv, grpc: out, form: form{delta: delta}, status: &fakeTransport{end: func() {}}, nonces: 1000}
+		s := &stream{srv: f.srv, grpc: out, form: form{delta: delta}, caller: caller{status: &fakeTransport{end: func() {}}}, nonces: 1000}
 		if err := errors.Join(f.srv.add(s), s.identify(&first, nil), s.receive(&first)); err != nil {
 			t.Fatalf("a client was refused: %v", err)
 		}

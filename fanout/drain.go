@@ -3,6 +3,7 @@ package fanout
 import (
 	"cmp"
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"time"
@@ -18,11 +19,11 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	s.signalEmptyLocked()
 	s.mu.Unlock()
 
-	streams := s.snapshot()
+	streams := s.leaving()
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
 	// Last those that still wait for an answer: a stream that ends before its
 	// first response is a failure to its client (B42).
-	slices.SortStableFunc(streams, func(a, b *stream) int { return cmp.Compare(a.unanswered(), b.unanswered()) })
+	slices.SortStableFunc(streams, func(a, b leaver) int { return cmp.Compare(a.unanswered, b.unanswered) })
 	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -44,7 +45,28 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	}
 }
 
-// unanswered is 1 for a stream that was sent nothing yet.
+// leaver is a stream that a drain is about to end.
+type leaver struct {
+	*caller
+	unanswered int // 1 for a stream that was sent nothing yet
+}
+
+// leaving returns the streams of every kind that are open now.
+func (s *Server) leaving() []leaver {
+	streams := s.snapshot()
+	s.mu.Lock()
+	loads := slices.Collect(maps.Keys(s.loads))
+	s.mu.Unlock()
+	out := make([]leaver, 0, len(streams)+len(loads))
+	for _, st := range streams {
+		out = append(out, leaver{&st.caller, st.unanswered()})
+	}
+	for _, st := range loads {
+		out = append(out, leaver{&st.caller, st.unanswered()})
+	}
+	return out
+}
+
 func (s *stream) unanswered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -3,9 +3,11 @@ package fanout
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 )
 
@@ -37,10 +39,32 @@ func statusWriterOf(ctx context.Context) (statusWriter, error) {
 	return w, nil
 }
 
+// caller is who opened a stream of any kind, and how the stream is ended.
+type caller struct {
+	status statusWriter // fixed
+	peer   string       // fixed
+	nodeID string       // set by the handler with the first request
+
+	reason atomic.Pointer[error] // the first to end the stream
+}
+
+// attach finds out who calls with a stream of the given context. peer is nil
+// where the transport does not say.
+func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
+	if c.status, err = statusWriterOf(ctx); err != nil {
+		return nil, status.Error(codes.Internal, err.Error())
+	}
+	p, _ = peer.FromContext(ctx)
+	if p != nil && p.Addr != nil {
+		c.peer = p.Addr.String()
+	}
+	return p, nil
+}
+
 // end ends the stream: the client is told reason, nil means OK, and whatever
 // blocks on the stream returns. Only the first reason counts. It never blocks.
-func (s *stream) end(reason error) {
-	if !s.reason.CompareAndSwap(nil, &reason) {
+func (c *caller) end(reason error) {
+	if !c.reason.CompareAndSwap(nil, &reason) {
 		return
 	}
 	st := status.New(codes.OK, "")
@@ -48,12 +72,12 @@ func (s *stream) end(reason error) {
 		st = status.Convert(reason)
 	}
 	// An error means that the transport is gone, and the stream with it.
-	_ = s.status.WriteStatus(st)
+	_ = c.status.WriteStatus(st)
 }
 
 // reasonOr returns what the stream was ended with, or err if it was not.
-func (s *stream) reasonOr(err error) error {
-	if r := s.reason.Load(); r != nil {
+func (c *caller) reasonOr(err error) error {
+	if r := c.reason.Load(); r != nil {
 		return *r
 	}
 	return err

@@ -22,11 +22,7 @@ func (s *stream) identify(r *request, p *peer.Peer) error {
 	if err := proto.Unmarshal(r.Node, &node); err != nil {
 		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
 	}
-	var claim aggregation.Peer
-	if p != nil {
-		claim = aggregation.PeerFrom(p.AuthInfo, p.Addr)
-	}
-	res, err := s.srv.cfg.Rules().Resolve(&node, claim)
+	res, err := s.srv.resolve(&node, p)
 	if err != nil {
 		return err
 	}
@@ -36,6 +32,16 @@ func (s *stream) identify(r *request, p *peer.Peer) error {
 	s.group = g
 	s.mu.Unlock()
 	return nil
+}
+
+// resolve finds the key of a client by the Node that it says it is, and by what
+// is known of its connection; p may be nil.
+func (s *Server) resolve(node *corev3.Node, p *peer.Peer) (aggregation.Result, error) {
+	var claim aggregation.Peer
+	if p != nil {
+		claim = aggregation.PeerFrom(p.AuthInfo, p.Addr)
+	}
+	return s.cfg.Rules().Resolve(node, claim)
 }
 
 // typeOf finds out what a request is about (A5).

@@ -20,6 +20,7 @@ import (
 	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/load"
 )
 
 // Config says how a Server behaves. It is not changed after [New].
@@ -29,6 +30,9 @@ type Config struct {
 	Pool  *Pool
 	// Rules returns the rules that are in force now. Required.
 	Rules func() *aggregation.Rules
+	// Loads takes the clients' load reports. Nil means that the origin takes
+	// none, which is told to the clients.
+	Loads *load.Collector
 	// NodeName names this relay node to clients (K7). Required.
 	NodeName string
 	// SendTimeout ends a stream whose client does not read. Default 30 s.
@@ -93,6 +97,7 @@ type Server struct {
 	cfg     Config
 	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
+	load    *loadMetrics
 
 	draining       atomic.Bool
 	oversizeLogged atomic.Int64 // when, in ns since 1970; see oversize
@@ -100,6 +105,7 @@ type Server struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	streams map[*stream]struct{}
+	loads   map[*loadStream]struct{}
 	empty   chan struct{} // closed when draining and no streams are left
 }
 
@@ -108,8 +114,11 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), empty: make(chan struct{})}
+	s := &Server{cfg: cfg, bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{})}
 	var err error
+	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
+		return nil, err
+	}
 	s.metrics, err = newServerMetrics(cfg.Meter, s)
 	return s, err
 }
@@ -156,7 +165,7 @@ func (s *Server) remove(st *stream) {
 // signalEmptyLocked closes empty once, when the last stream of a draining
 // server has gone.
 func (s *Server) signalEmptyLocked() {
-	if !s.draining.Load() || len(s.streams) > 0 {
+	if !s.draining.Load() || len(s.streams)+len(s.loads) > 0 {
 		return
 	}
 	select {
@@ -178,26 +187,26 @@ func (s *Server) snapshot() []*stream {
 }
 
 // ended returns what a stream ends with after a failed receive.
-func (s *Server) ended(st *stream, err error) error {
-	switch err = st.reasonOr(err); {
+func (s *Server) ended(c *caller, err error) error {
+	switch err = c.reasonOr(err); {
 	case errors.Is(err, io.EOF):
 		return nil
 	case status.Code(err) == codes.ResourceExhausted, errors.Is(err, errNoRequest):
-		return s.refused(st, err) // a message that is too large, or none at all
+		return s.refused(c, err) // a message that is too large, or none at all
 	}
 	return err
 }
 
 // refused counts and logs a stream that is ended because of what the client
 // asked for.
-func (s *Server) refused(st *stream, err error) error {
+func (s *Server) refused(c *caller, err error) error {
 	code := status.Code(err)
 	s.metrics.refused(code)
 	level := slog.LevelInfo
 	if code == codes.Internal {
 		level = slog.LevelError
 	}
-	s.cfg.Logger.Log(context.Background(), level, "stream refused", "peer", st.peer, "node", st.nodeID, "code", code.String(), "reason", err.Error())
+	s.cfg.Logger.Log(context.Background(), level, "stream refused", "peer", c.peer, "node", c.nodeID, "code", code.String(), "reason", err.Error())
 	return err
 }
 

@@ -28,7 +28,7 @@ var aggregated = resource.Service{
 	Delta:  "DeltaAggregatedResources",
 }
 
-// Register adds ADS and the per-type services of table A-1 to gs, under their
+// Register adds ADS, the per-type services of table A-1 and LRS to gs, under their
 // proto names and with just the methods that they have (A4). gs must have been
 // made with [Server.ServerOptions].
 func (s *Server) Register(gs *grpc.Server) {
@@ -38,6 +38,7 @@ func (s *Server) Register(gs *grpc.Server) {
 			gs.RegisterService(s.describe(t.Service, t), nil)
 		}
 	}
+	gs.RegisterService(s.describeLoad(), nil)
 }
 
 // describe returns the gRPC description of a service: for one type, or for all

@@ -97,8 +97,8 @@ func TestMethodsAreThoseOfTheProtos(t *testing.T) {
 			t.Errorf("%s is said to be declared in %v, not %s", name, info.Metadata, d.ParentFile().Path())
 		}
 	}
-	if n := len(gs.GetServiceInfo()); n != 11 {
-		t.Errorf("%d services, expected 11", n)
+	if n := len(gs.GetServiceInfo()); n != 12 {
+		t.Errorf("%d services, expected 12", n)
 	}
 }
 

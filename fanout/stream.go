@@ -3,12 +3,10 @@ package fanout
 import (
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/cache"
@@ -17,22 +15,19 @@ import (
 
 // stream is one client's stream: all types on ADS, one type on its own service.
 type stream struct {
+	caller
+
 	// Fixed after construction.
-	srv    *Server
-	grpc   grpc.ServerStream
-	only   *resource.Type // nil on ADS
-	status statusWriter
-	peer   string
-	since  time.Time
+	srv   *Server
+	grpc  grpc.ServerStream
+	only  *resource.Type // nil on ADS
+	since time.Time
 	form
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream.
 	group         *cache.Group
-	nodeID        string
 	cluster, rule string
-
-	reason atomic.Pointer[error] // see end
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -51,15 +46,10 @@ type stream struct {
 
 // handle serves one stream until the client ends it or a reason is found to.
 func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (err error) {
-	ctx := gs.Context()
-	writer, err := statusWriterOf(ctx)
+	st := &stream{srv: s, grpc: gs, only: only, form: form{delta: delta}, since: time.Now()}
+	p, err := st.attach(gs.Context())
 	if err != nil {
-		return status.Error(codes.Internal, err.Error())
-	}
-	st := &stream{srv: s, grpc: gs, only: only, form: form{delta: delta}, status: writer, since: time.Now()}
-	p, _ := peer.FromContext(ctx)
-	if p != nil && p.Addr != nil {
-		st.peer = p.Addr.String()
+		return err
 	}
 	if err := s.add(st); err != nil {
 		return err
@@ -75,18 +65,18 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (
 	for {
 		r = request{delta: delta} // nothing of the last one stays while we wait
 		if err := gs.RecvMsg(&r); err != nil {
-			return s.ended(st, err)
+			return s.ended(&st.caller, err)
 		}
 		if st.group == nil {
 			if !first.Stop() {
-				return s.ended(st, errNoRequest) // it came just as the time was over
+				return s.ended(&st.caller, errNoRequest) // it came just as the time was over
 			}
 			if err := st.identify(&r, p); err != nil {
-				return s.refused(st, err)
+				return s.refused(&st.caller, err)
 			}
 		}
 		if err := st.receive(&r); err != nil {
-			return s.refused(st, err)
+			return s.refused(&st.caller, err)
 		}
 	}
 }

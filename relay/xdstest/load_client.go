@@ -66,6 +66,17 @@ func (s *LoadStream) Report(stats ...*endpointv3.ClusterStats) error {
 	if !s.spoken {
 		m.Node = s.node
 	}
+	return s.sendLocked(m)
+}
+
+// Send sends a message as it is, without a node unless it has one.
+func (s *LoadStream) Send(m *lrsv3.LoadStatsRequest) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.sendLocked(m)
+}
+
+func (s *LoadStream) sendLocked(m *lrsv3.LoadStatsRequest) error {
 	s.spoken = true
 	err := s.grpc.SendMsg(m)
 	if err != nil {

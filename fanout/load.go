@@ -1,0 +1,225 @@
+package fanout
+
+import (
+	"sync"
+	"time"
+
+	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/load"
+)
+
+// loadStream is one client's stream of load reports (LRS). Its handler only
+// receives. What the origin wants to be told is sent by goroutines that live as
+// long as it takes: that is rarely news.
+type loadStream struct {
+	caller
+
+	// Fixed after construction.
+	srv  *Server
+	grpc grpc.ServerStream
+
+	mu sync.Mutex
+	// Guarded by mu.
+	client  *load.Client // nil before the first message
+	told    *load.Terms  // what the client was told last
+	telling bool         // a goroutine is telling the client
+	ended   bool         // the handler has returned
+
+	tellers sync.WaitGroup
+}
+
+// loadRequest is a load report on its way in. A message that cannot be decoded
+// is kept as err, so that the handler can refuse it with its own words.
+type loadRequest struct {
+	lrsv3.LoadStatsRequest
+	size int
+	err  error
+}
+
+var errNoLoads = status.Error(codes.Unimplemented, "the origin of this node takes no load reports")
+
+// describeLoad returns the gRPC description of LRS.
+func (s *Server) describeLoad() *grpc.ServiceDesc {
+	return &grpc.ServiceDesc{
+		ServiceName: lrsv3.LoadReportingService_ServiceDesc.ServiceName,
+		Metadata:    lrsv3.LoadReportingService_ServiceDesc.Metadata,
+		Streams: []grpc.StreamDesc{{
+			StreamName: "StreamLoadStats", ServerStreams: true, ClientStreams: true,
+			Handler: func(_ any, gs grpc.ServerStream) error { return s.handleLoad(gs) },
+		}},
+	}
+}
+
+// handleLoad serves one stream of load reports until the client ends it or a
+// reason is found to.
+func (s *Server) handleLoad(gs grpc.ServerStream) (err error) {
+	if s.cfg.Loads == nil {
+		return errNoLoads
+	}
+	st := &loadStream{srv: s, grpc: gs}
+	p, err := st.attach(gs.Context())
+	if err != nil {
+		return err
+	}
+	if err := s.addLoad(st); err != nil {
+		return err
+	}
+	defer func() {
+		st.end(err) // before waiting for a send that may block
+		s.removeLoad(st)
+	}()
+
+	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
+	defer first.Stop()
+	for joined := false; ; {
+		var r loadRequest
+		if err := gs.RecvMsg(&r); err != nil {
+			return s.ended(&st.caller, err)
+		}
+		if !joined {
+			if !first.Stop() {
+				return s.ended(&st.caller, errNoRequest) // it came just as the time was over
+			}
+			if err := st.identify(&r, p); err != nil {
+				return s.refused(&st.caller, err)
+			}
+			joined = true
+		}
+		if err := st.receive(&r); err != nil {
+			return s.refused(&st.caller, err)
+		}
+	}
+}
+
+// identify takes the client's Node from the first message and joins its key's
+// account, by the same rules as for configuration (B1). What later messages say
+// of the Node counts for nothing.
+func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
+	if r.err != nil {
+		return status.Error(codes.InvalidArgument, r.err.Error())
+	}
+	res, err := s.srv.resolve(r.GetNode(), p)
+	if err != nil {
+		return err
+	}
+	s.nodeID = r.GetNode().GetId()
+	s.mu.Lock()
+	s.client = s.srv.cfg.Loads.Join(res.Key, res.Node, s.news)
+	s.mu.Unlock()
+	s.news()
+	return nil
+}
+
+// receive adds a report to the key's account.
+func (s *loadStream) receive(r *loadRequest) error {
+	if r.err != nil {
+		return status.Error(codes.InvalidArgument, r.err.Error())
+	}
+	stats := r.GetClusterStats()
+	if err := load.Check(stats); err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	s.srv.load.received(len(stats), r.size, s.client.Report(stats))
+	return nil
+}
+
+// news sees to it that the client learns what is new, if anything is. It never
+// blocks for long.
+func (s *loadStream) news() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.telling || s.nextLocked() == nil {
+		return
+	}
+	s.telling = true
+	s.tellers.Go(s.tell)
+}
+
+// nextLocked returns what the client has to be told, nil for nothing. It ends the
+// stream if there is nobody to report to.
+func (s *loadStream) nextLocked() *load.Terms {
+	if s.ended {
+		return nil
+	}
+	terms, err := s.client.Terms()
+	if err != nil {
+		s.end(status.Error(codes.Unimplemented, err.Error()))
+		return nil
+	}
+	if terms == s.told {
+		return nil
+	}
+	return terms
+}
+
+// tell sends what is new until nothing is, and ends a stream whose client does
+// not read.
+func (s *loadStream) tell() {
+	for {
+		s.mu.Lock()
+		terms := s.nextLocked()
+		if s.telling = terms != nil; s.telling {
+			s.told = terms
+		}
+		s.mu.Unlock()
+		if terms == nil {
+			return
+		}
+		deadline := time.AfterFunc(s.srv.cfg.SendTimeout, func() {
+			s.srv.metrics.sendTimeout()
+			s.end(errSendDeadline)
+		})
+		err := s.grpc.SendMsg(terms.Response)
+		deadline.Stop()
+		if err != nil {
+			s.end(err) // mostly the handler is about to learn the reason itself
+		}
+	}
+}
+
+// unanswered is 1 for a stream that was told nothing yet.
+func (s *loadStream) unanswered() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.told == nil {
+		return 1
+	}
+	return 0
+}
+
+func (s *Server) addLoad(st *loadStream) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.draining.Load() {
+		return errDraining
+	}
+	s.loads[st] = struct{}{}
+	s.load.stream(1)
+	return nil
+}
+
+func (s *Server) removeLoad(st *loadStream) {
+	st.close()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.loads, st)
+	s.load.stream(-1)
+	s.signalEmptyLocked()
+}
+
+// close frees what an ended stream held. When it returns, nobody sends any more.
+func (s *loadStream) close() {
+	s.mu.Lock()
+	s.ended = true
+	client := s.client
+	s.mu.Unlock()
+	s.tellers.Wait()
+	if client != nil {
+		client.Leave()
+	}
+}

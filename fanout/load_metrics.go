@@ -1,0 +1,44 @@
+package fanout
+
+import (
+	"context"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// loadMetrics are those of load reports, never by node, key or cluster.
+type loadMetrics struct {
+	streams  metric.Int64UpDownCounter
+	reports  metric.Int64Counter
+	clusters metric.Int64Counter
+	bytes    metric.Int64Counter
+	leftOut  metric.Int64Counter
+}
+
+func newLoadMetrics(m metric.Meter) (*loadMetrics, error) {
+	var errs [5]error
+	var l loadMetrics
+	l.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.load.streams", metric.WithDescription("Open client streams of load reports."))
+	l.reports, errs[1] = m.Int64Counter("xdsrelay.downstream.load.reports", metric.WithDescription("Load reports of clients."))
+	l.clusters, errs[2] = m.Int64Counter("xdsrelay.downstream.load.clusters", metric.WithDescription("Clusters in the load reports of clients."))
+	l.bytes, errs[3] = m.Int64Counter("xdsrelay.downstream.load.size", metric.WithUnit("By"), metric.WithDescription("Bytes of the load reports of clients."))
+	l.leftOut, errs[4] = m.Int64Counter("xdsrelay.downstream.load.left_out", metric.WithDescription("Clusters, localities, endpoints, metrics and values of load reports that were dropped: the key holds too many, or they are no numbers."))
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return &l, nil
+}
+
+func (l *loadMetrics) stream(n int64) { l.streams.Add(context.Background(), n) }
+
+func (l *loadMetrics) received(clusters, size, leftOut int) {
+	ctx := context.Background()
+	l.reports.Add(ctx, 1)
+	l.clusters.Add(ctx, int64(clusters))
+	l.bytes.Add(ctx, int64(size))
+	if leftOut > 0 {
+		l.leftOut.Add(ctx, int64(leftOut))
+	}
+}
