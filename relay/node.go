@@ -21,6 +21,8 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/load"
+	"xdsrelay/upstream"
 )
 
 // Options are what a node needs beside its configuration.
@@ -47,6 +49,7 @@ type Node struct {
 	rules    *aggregation.Rules
 	origin   origin
 	describe func() admin.OriginInfo
+	loads    *load.Collector // nil where the origin takes no load reports
 	pool     *fanout.Pool
 	cache    *cache.Cache
 	fanout   *fanout.Server
@@ -111,6 +114,11 @@ func (n *Node) build() (err error) {
 	if err != nil {
 		return err
 	}
+	if cp, ok := n.origin.(*upstream.ControlPlane); ok {
+		if n.loads, err = load.New(load.Config{Run: cp.Report, Linger: orNone(c.Linger)}); err != nil {
+			return err
+		}
+	}
 	if err := n.metrics.observe(n.cache, n.version); err != nil {
 		return err
 	}
@@ -142,7 +150,7 @@ func orNone[T ~int64](v T) T {
 func (n *Node) buildServer() (err error) {
 	l := n.cfg.Listen
 	n.fanout, err = fanout.New(fanout.Config{
-		Cache: n.cache, Pool: n.pool, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name,
+		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name,
 		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, OriginTimeout: l.OriginTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
 		MaxReceiveBytes: int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, BodyBytes: int64(n.cfg.Cache.BodiesSize),
 		Meter: n.metrics.meter, Logger: n.log,

@@ -107,6 +107,9 @@ func (n *Node) release() {
 		_ = n.listener.Close() // the server has closed it if it ever served
 	}
 	n.releasePolling()
+	if n.loads != nil {
+		n.loads.Close() // reports what is left
+	}
 	if n.cache != nil {
 		n.cache.Close()
 	}

@@ -18,7 +18,7 @@ import (
 // loadService is the name of LRS.
 const loadService = "envoy.service.load_stats.v3.LoadReportingService"
 
-// LoadOrigin is the load reporting service of an [Origin]: it records what is
+// LoadOrigin is the load reporting service of an [Origin] or a [StateOrigin]: it records what is
 // reported, and asks only for what the test tells it to.
 type LoadOrigin struct {
 	log     *Transcript               // fixed
@@ -28,9 +28,14 @@ type LoadOrigin struct {
 
 // ServeLoad makes the origin take load reports. Before, it answers UNIMPLEMENTED
 // as a server without that service does. It is called once.
-func (o *Origin) ServeLoad() *LoadOrigin {
-	l := &LoadOrigin{log: o.log, streams: newInbox[*LoadOriginStream]()}
-	o.load.Store(l)
+func (o *Origin) ServeLoad() *LoadOrigin { return serveLoad(&o.load, o.log) }
+
+// ServeLoad is [Origin.ServeLoad]. What is asked for is still up to the test.
+func (o *StateOrigin) ServeLoad() *LoadOrigin { return serveLoad(&o.load, o.log) }
+
+func serveLoad(load *atomic.Pointer[LoadOrigin], log *Transcript) *LoadOrigin {
+	l := &LoadOrigin{log: log, streams: newInbox[*LoadOriginStream]()}
+	load.Store(l)
 	return l
 }
 

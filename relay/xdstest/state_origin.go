@@ -6,6 +6,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -20,9 +21,10 @@ import (
 // plainly right rather than fast: each answer is computed from whole maps.
 // It holds at most one unanswered response per type and stream (B9).
 type StateOrigin struct {
-	srv    *server                   // fixed
-	viewOf func(*corev3.Node) string // fixed
-	log    *Transcript               // fixed
+	srv    *server                    // fixed
+	viewOf func(*corev3.Node) string  // fixed
+	log    *Transcript                // fixed
+	load   atomic.Pointer[LoadOrigin] // nil as long as there is no such service
 
 	mu      sync.Mutex // guards all below
 	clock   int        // counts changes; versions are made of it
@@ -66,7 +68,10 @@ func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 		viewOf: viewOf, log: NewTranscript("the origin", 400),
 		views: make(map[string]world), changed: make(chan struct{}), open: make(map[*stateStream]progress),
 	}
-	o.srv = newServer(t, func(g *grpc.Server) { registerDiscovery(g, o.handle) })
+	o.srv = newServer(t, func(g *grpc.Server) {
+		registerDiscovery(g, o.handle)
+		registerLoad(g, &o.load)
+	})
 	if err := o.Start(); err != nil {
 		t.Fatalf("%v", err)
 	}
