@@ -20,6 +20,7 @@ type body struct {
 	// withheld and unrefreshed are to be told later, and more says that this is
 	// not all (B40); see cache.Changes.
 	withheld, unrefreshed *cache.Names
+	unknown               *cache.Names // of the forced names
 	more                  bool
 	source                string // the origin's control_plane.identifier
 	resources             int
@@ -43,6 +44,7 @@ type bodyKey struct {
 	force, refresh resource.Digest
 	form           form
 	keepRemoved    bool
+	only           bool
 	forced         bool
 	known          bool // the origin's answer may be news without a change (K13)
 }
@@ -55,7 +57,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	}
 	b := &body{
 		to: c.To, version: c.Version, derived: c.Derived, source: c.Source,
-		withheld: c.Withheld, unrefreshed: c.Unrefreshed, more: c.More,
+		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, more: c.More,
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
 	t := ts.table.Type

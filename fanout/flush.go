@@ -27,6 +27,12 @@ func (ts *typeState) depends() bool {
 	return !ts.supplies() && ts.table.Type.Order <= lastDependent
 }
 
+// onDemand reports whether clients ask for names of the type while a request
+// waits for them (E7).
+func (ts *typeState) onDemand() bool {
+	return ts.table.Type.URL == resource.VirtualHostURL || ts.table.Type.URL == resource.ClusterURL
+}
+
 // Flush sends what the client has to be told, as far as it may be sent now.
 func (s *stream) Flush() {
 	s.mu.Lock()
@@ -117,6 +123,9 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				// E2: a change that came earlier must not be overtaken. What
 				// was looked at first can be behind only if it waits for an
 				// ACK or changed just now; either will bring us back.
+				if q, b := s.demandedLocked(ts); b != nil {
+					return ts, q, b
+				}
 			default:
 				return ts, q, b
 			}

@@ -35,7 +35,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	q = ts.news(s.form, s.srv.bodyLimit())
 	if ts.rejected {
 		if b := s.bodyLocked(ts, h, q); b.data == nil && b.err == nil {
-			ts.skipped(b) // B14: nothing that the client can see has changed
+			ts.skipped(q, b) // B14: nothing that the client can see has changed
 			return q, nil
 		}
 		q = ts.afresh(q)
@@ -60,15 +60,30 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	case b.data != nil:
 		return q, b
 	case b.more: // a part of removals, which SotW cannot tell
-		ts.skipped(b)
+		ts.skipped(q, b)
 		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known: // B24
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.version, Source: b.source})
 		return q, &empty
 	}
-	ts.skipped(b)
+	ts.skipped(q, b)
 	return q, nil
+}
+
+// demandedLocked returns a response to what the client asked for on demand,
+// where everything else of the type has to wait: the client holds up requests
+// until it comes (E7). It is nil if there is none.
+func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
+	if ts.asked == nil || ts.rejected || ts.marred { // B16: all of that has to come first
+		return q, nil
+	}
+	q = cache.Query{Since: ts.sent, Force: ts.asked, Only: true, Limit: s.srv.bodyLimit()}
+	b = s.bodyLocked(ts, ts.table.Head(&ts.watcher), q)
+	if b.data == nil {
+		return q, nil
+	}
+	return q, b
 }
 
 // mayTellLocked reports whether the client may be told anything of a type.
@@ -164,7 +179,7 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
-		form: s.form, keepRemoved: q.KeepRemoved, forced: q.Force != nil || q.Refresh != nil,
+		form: s.form, keepRemoved: q.KeepRemoved, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
 		known: h.Known,
 	}
 	if q.Force != nil {

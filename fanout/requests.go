@@ -69,6 +69,12 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	}
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
 	ts.askedAgain(names, answer, time.Now())
+	if ts.onDemand() {
+		ts.asked = ts.asked.With(cache.NewNames(slices.Clone(ed.Added)))
+		if answer == none {
+			ts.asked = ts.asked.With(names)
+		}
+	}
 	switch h := ts.table.Head(&ts.watcher); {
 	case h.Wildcard:
 		ts.tell = ts.tell.With(cache.NewNames(ed.Removed)) // B36

@@ -22,6 +22,9 @@ type typeState struct {
 	// the client rejects them (B16).
 	tell, refresh   *cache.Names
 	told, refreshed *cache.Names
+	// asked are names that the client asked for on demand and that it has not
+	// been told about (E7).
+	asked *cache.Names
 
 	// nonce and version are those of the newest response, "" before the first.
 	nonce, version string
@@ -61,7 +64,7 @@ const maxNackMessage = 1 << 10
 // news is what has to be asked for the next response; limit bounds it.
 func (ts *typeState) news(f form, limit int) cache.Query {
 	return cache.Query{
-		Since: ts.sent, Force: ts.tell, Refresh: ts.refresh,
+		Since: ts.sent, Force: ts.tell.With(ts.asked), Refresh: ts.refresh,
 		Whole: !f.delta && ts.table.Type.FullState, Limit: limit,
 	}
 }
@@ -82,7 +85,7 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 	}
 	ts.sent = b.to
 	ts.told, ts.refreshed = ts.told.With(q.Force), ts.refreshed.With(q.Refresh)
-	ts.tell, ts.refresh, ts.more = b.withheld, b.unrefreshed, b.more
+	ts.toldNext(q, b)
 	ts.version = b.version
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
@@ -90,13 +93,26 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 }
 
 // skipped notes that there was nothing to send on the way to b's position.
-func (ts *typeState) skipped(b *body) {
+func (ts *typeState) skipped(q cache.Query, b *body) {
 	if ts.acked == ts.sent && !ts.rejected && !ts.marred {
 		ts.acked = b.to
 	}
 	ts.sent = b.to
-	ts.tell, ts.refresh, ts.more = b.withheld, b.unrefreshed, b.more
+	ts.toldNext(q, b)
 	ts.holdMarred()
+}
+
+// toldNext notes what is to be told after b.
+func (ts *typeState) toldNext(q cache.Query, b *body) {
+	if q.Only { // everything else is as it was
+		ts.tell = ts.tell.Without(q.Force.List).With(b.withheld)
+		ts.asked = b.unknown.With(b.withheld)
+		return
+	}
+	ts.tell, ts.refresh, ts.more = b.withheld, b.unrefreshed, b.more
+	if ts.asked != nil {
+		ts.asked = b.unknown
+	}
 }
 
 // holdMarred holds the type once the last part is answered and one was NACKed.
@@ -144,7 +160,7 @@ func (ts *typeState) settled() (freed int) {
 // edited notes what a request changed about the subscription.
 func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 	if len(ed.Removed) > 0 {
-		for _, n := range []**cache.Names{&ts.tell, &ts.refresh, &ts.told, &ts.refreshed} {
+		for _, n := range []**cache.Names{&ts.tell, &ts.refresh, &ts.told, &ts.refreshed, &ts.asked} {
 			*n = (*n).Without(ed.Removed)
 		}
 		if ts.repeat != nil {

@@ -40,6 +40,10 @@ type Query struct {
 	// what does not fit is left to the next answer (B40). A single resource may
 	// be larger. 0: no bound. Whole is never divided.
 	Limit int
+	// Only leaves out everything but the forced names, and the position where it
+	// is as long as anything was left out: an answer on demand, ahead of changes
+	// that have to wait (E7).
+	Only bool
 }
 
 // Changes is the answer to a Query.
@@ -60,6 +64,8 @@ type Changes struct {
 	// exist, which KeepRemoved holds back, and those for which there was no
 	// room. Unrefreshed are names to refresh for which there was none.
 	Withheld, Unrefreshed *Names
+	// Unknown are forced names of which nothing is known yet.
+	Unknown *Names
 	// Version stands for all that the subscription sees (D7). Derived says
 	// that it was computed from content, so that equality proves equal state.
 	Version string
@@ -100,12 +106,20 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 		return c, ErrTooOld
 	}
 	p := picker{table: t, sub: s, query: q, out: &c}
-	p.pickSince()
+	if !q.Only {
+		p.pickSince()
+	}
 	if q.Force != nil || q.Refresh != nil {
 		p.pickForced()
 	}
 	if p.exceeds() {
 		p.pickPart()
+	}
+	if q.Only && p.leftOut() {
+		c.To = q.Since
+		if c.To == Start && !c.Empty() {
+			c.To.Removed = t.gen // it holds something from now on
+		}
 	}
 	c.News = c.Resources
 	if q.Whole && !c.Empty() {

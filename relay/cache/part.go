@@ -50,7 +50,7 @@ func (p *picker) pickPart() {
 	part.pickForced()
 	part.pickRefreshed()
 	upTo := uint64(0)
-	if !part.full {
+	if !part.full && !p.query.Only {
 		upTo = part.pickOldest()
 	}
 	if !part.full {

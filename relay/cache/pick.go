@@ -111,9 +111,13 @@ func (p *picker) pickForced() {
 	for _, name := range p.query.Refresh.list() {
 		p.tell(name, have)
 	}
-	var withheld []string
+	var withheld, unknown []string
 	for _, name := range p.query.Force.list() {
-		if p.tell(name, have) || !p.gone(name) {
+		if p.tell(name, have) {
+			continue
+		}
+		if !p.gone(name) {
+			unknown = append(unknown, name)
 			continue
 		}
 		if _, dup := have[name]; dup {
@@ -126,7 +130,21 @@ func (p *picker) pickForced() {
 			p.out.Removed = append(p.out.Removed, name)
 		}
 	}
-	p.out.Withheld = NewNames(withheld)
+	p.out.Withheld, p.out.Unknown = NewNames(withheld), NewNames(unknown)
+}
+
+// leftOut reports whether there are changes since the position beside what was
+// picked.
+func (p *picker) leftOut() (yes bool) {
+	have := make(map[*resource.Resource]struct{}, len(p.out.Resources))
+	for _, r := range p.out.Resources {
+		have[r] = struct{}{}
+	}
+	p.eachSince(func(e *entry) {
+		_, there := have[e.res]
+		yes = yes || p.told(e) && !there || p.untold(e) && !slices.Contains(p.out.Removed, e.name)
+	})
+	return yes
 }
 
 // tell adds the resources that name stands for, as far as the subscription

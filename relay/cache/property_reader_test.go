@@ -51,6 +51,25 @@ func (m *machine) follow(t *rapid.T) {
 	read(t, c, q)
 }
 
+// demand reads what a client asks for on demand, ahead of everything else (E7).
+func (m *machine) demand(t *rapid.T) {
+	c := m.pick(t)
+	if c.sub.names == nil || c.sotw || c.claims != nil || c.kept {
+		return
+	}
+	q := Query{
+		Since: c.at, Force: KeysOf(m.names().Draw(t, "demanded")), Only: true,
+		Limit: rapid.SampledFrom([]int{0, 1, 80, 120}).Draw(t, "limit"),
+	}
+	got, err := m.table.Changes(&c.w, q)
+	if err != nil {
+		return // the next read will start anew
+	}
+	tell, refresh, more := c.tell, c.refresh, c.more
+	c.take(got, q)
+	c.tell, c.refresh, c.more = tell.With(got.Withheld), refresh, more
+}
+
 // read reads until there is no more, and compares what the client then holds
 // with what it should see.
 func (m *machine) read(t *rapid.T, c *reader, q Query) {

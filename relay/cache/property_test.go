@@ -23,7 +23,7 @@ func TestTableAgainstModel(t *testing.T) {
 				defer m.cache.Close()
 				t.Repeat(map[string]func(*rapid.T){
 					"apply": m.apply, "absent": m.silence, "take": m.take, "expire": m.expire,
-					"replace": m.replace, "edit": m.edit, "follow": m.follow, "reconnect": m.reconnect,
+					"replace": m.replace, "edit": m.edit, "follow": m.follow, "demand": m.demand, "reconnect": m.reconnect,
 					"": m.check,
 				})
 				for _, c := range m.clients { // and at the end everybody holds everything
