@@ -39,6 +39,10 @@ type Message struct {
 
 // AppendDelta appends the fields of a DeltaDiscoveryResponse to b.
 func AppendDelta(b []byte, m *Message) []byte {
+	if m.Type.V2 {
+		m = m.inV2()
+		m.ControlPlane = ""
+	}
 	b = appendString(b, rspVersion, m.Version)
 	b = appendString(b, rspTypeURL, m.Type.URL)
 	b = appendControlPlane(b, deltaControlPlane, m.ControlPlane)
@@ -61,6 +65,9 @@ func AppendDelta(b []byte, m *Message) []byte {
 
 // AppendSotW appends the fields of a DiscoveryResponse to b.
 func AppendSotW(b []byte, m *Message) []byte {
+	if m.Type.V2 {
+		m = m.inV2()
+	}
 	b = appendString(b, rspVersion, m.Version)
 	b = appendString(b, rspTypeURL, m.Type.URL)
 	b = appendControlPlane(b, sotwControlPlane, m.ControlPlane)

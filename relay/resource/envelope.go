@@ -150,7 +150,7 @@ const redirectURL = TypePrefix + "xds.core.v3.ResourceLocator"
 // name is one of a list (G8).
 func standsIn(t *Type, name, url string) bool {
 	if url == redirectURL {
-		return true
+		return !t.V2 // J2
 	}
 	if url != t.URL+collection {
 		return false
@@ -173,7 +173,7 @@ func bodyName(t *Type, value []byte) (string, error) {
 // type EDS asks for: eds_cluster_config.service_name, or the cluster's own
 // name (E3). Other types, and anything that it cannot read, give "".
 func endpointsOf(t *Type, name string, body []byte) string {
-	if t.URL != ClusterURL {
+	if t.EndpointType == "" {
 		return ""
 	}
 	isEDS, service := false, ""

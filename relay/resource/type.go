@@ -51,6 +51,12 @@ type Type struct {
 	// Order is the place of the type when several wait for one stream (E1):
 	// lower goes first.
 	Order int
+	// EndpointType is the type URL of the endpoint sets that clusters refer to
+	// (E3); empty for all other types.
+	EndpointType string
+	// V2 says that the type is one of version 2 of the protocol, which is asked
+	// for by the methods of that version, and by no others (J2).
+	V2 bool
 	// Service is the singleton service and its methods; nil where the type is
 	// served on ADS only.
 	Service *Service
@@ -73,7 +79,8 @@ type Service struct {
 // envelope name, because SotW clients key on the inner one (A3).
 func (t *Type) NamedByBody() bool {
 	switch t.URL {
-	case ListenerURL, RouteURL, ClusterURL, EndpointURL, SecretURL:
+	case ListenerURL, RouteURL, ClusterURL, EndpointURL, SecretURL,
+		ListenerV2URL, RouteV2URL, ClusterV2URL, EndpointV2URL, SecretV2URL:
 		return true
 	}
 	return false
@@ -84,7 +91,7 @@ func (t *Type) DeltaOnly() bool { return t.NameField == 0 }
 
 // known is in the order E1.
 var known = []*Type{
-	{URL: ClusterURL, NameField: 1, FullState: true, Wildcard: true, Order: 0, Service: service("cluster", "Cluster", "Clusters", "cds", "clusters")},
+	{URL: ClusterURL, NameField: 1, FullState: true, Wildcard: true, Order: 0, EndpointType: EndpointURL, Service: service("cluster", "Cluster", "Clusters", "cds", "clusters")},
 	{URL: clusterListURL, Order: 0},
 	{URL: EndpointURL, NameField: 1, Order: 1, Service: service("endpoint", "Endpoint", "Endpoints", "eds", "endpoints")},
 	{URL: LbEndpointURL, Order: 2, Service: service("endpoint", "LocalityEndpoint", "LocalityEndpoints", "leds", "")},
@@ -116,18 +123,18 @@ func service(pkg, name, plural, file, rest string) *Service {
 }
 
 var byURL = func() map[string]*Type {
-	m := make(map[string]*Type, len(known))
-	for _, t := range known {
+	m := make(map[string]*Type, len(known)+len(knownV2))
+	for _, t := range slices.Concat(known, knownV2) {
 		m[t.URL] = t
 	}
 	return m
 }()
 
-// Known returns the types of table A-1 in the order E1. The caller may keep
-// and change the slice, not the types.
+// Known returns the types of table A-1 in the order E1, without those of version
+// 2. The caller may keep and change the slice, not the types.
 func Known() []*Type { return slices.Clone(known) }
 
-// IsKnown reports whether table A-1 lists url.
+// IsKnown reports whether table A-1 lists url, in version 3 or 2.
 func IsKnown(url string) bool { return byURL[url] != nil }
 
 // TypeOf returns the description of url. A URL that table A-1 does not list is

@@ -16,18 +16,20 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
+
+	"xdsrelay/relay/resource/v2types"
 )
 
 // TestTypesAgainstDescriptors: every message of the table exists and is named
 // by the field that the table says.
 func TestTypesAgainstDescriptors(t *testing.T) {
-	for _, typ := range Known() {
-		mt, err := protoregistry.GlobalTypes.FindMessageByURL(typ.URL)
+	for _, typ := range slices.Concat(Known(), KnownV2()) {
+		d, err := filesOf(t, typ).FindDescriptorByName(protoreflect.FullName(strings.TrimPrefix(typ.URL, TypePrefix)))
 		if err != nil {
 			t.Errorf("%s: %v", typ.URL, err)
 			continue
 		}
-		fields := mt.Descriptor().Fields()
+		fields := d.(protoreflect.MessageDescriptor).Fields()
 		if typ.NameField == 0 {
 			if !typ.DeltaOnly() || typ.Service != nil && typ.Service.Stream != "" {
 				t.Errorf("%s has no name field, so it has no SotW form", typ.URL)
@@ -45,15 +47,28 @@ func TestTypesAgainstDescriptors(t *testing.T) {
 	}
 }
 
-// TestServicesAgainstDescriptors: A4, H1: the services, their methods, their
+// filesOf returns the descriptors among which a type's are.
+func filesOf(t *testing.T, typ *Type) *protoregistry.Files {
+	t.Helper()
+	if !typ.V2 {
+		return protoregistry.GlobalFiles
+	}
+	files, err := v2types.Files()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// TestServicesAgainstDescriptors: A4, H1, J1: the services, their methods, their
 // REST paths and their files are the real ones, and no method is left out.
 func TestServicesAgainstDescriptors(t *testing.T) {
-	for _, typ := range Known() {
+	for _, typ := range slices.Concat(Known(), KnownV2()) {
 		s := typ.Service
 		if s == nil {
 			continue
 		}
-		fd, err := protoregistry.GlobalFiles.FindFileByPath(s.File)
+		fd, err := filesOf(t, typ).FindFileByPath(s.File)
 		if err != nil {
 			t.Errorf("%s: %v", s.File, err)
 			continue
