@@ -218,7 +218,7 @@ func TestFirstRequestAtTheLastMoment(t *testing.T) {
 	f := fake(t)
 	f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
 	f.received = func() { <-f.ctx.Done() } // the timer went off, and still the request is there
-	if err := w.srv.handle(f, nil, true); !errors.Is(err, errNoRequest) {
+	if err := w.srv.handle(f, nil, form{delta: true}); !errors.Is(err, errNoRequest) {
 		t.Fatalf("the stream ended %v", err)
 	}
 }
@@ -231,7 +231,7 @@ func TestFailedSendEndsTheStream(t *testing.T) {
 	f.send = func(*frame) error { return broken }
 	f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
 	ended := make(chan error, 1)
-	go func() { ended <- w.srv.handle(f, nil, true) }()
+	go func() { ended <- w.srv.handle(f, nil, form{delta: true}) }()
 	w.asked(cds, "*")
 	w.serve("v1", cds, cluster("a", 1))
 	select {
@@ -248,7 +248,7 @@ func TestFailedSendEndsTheStream(t *testing.T) {
 func TestForeignStream(t *testing.T) {
 	w := newSilentWorld(t)
 	f := &fakeStream{ctx: t.Context()}
-	if err := w.srv.handle(f, nil, true); status.Code(err) != codes.Internal {
+	if err := w.srv.handle(f, nil, form{delta: true}); status.Code(err) != codes.Internal {
 		t.Fatalf("the stream ended %v", err)
 	}
 }

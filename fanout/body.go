@@ -32,6 +32,7 @@ type body struct {
 // where their forms are equal.
 type form struct {
 	delta bool // the incremental variant; otherwise SotW
+	v2    bool // version 2 of the protocol, for the types of that version (J2)
 }
 
 // bodyKey says for whom a body is: all clients with the same subscription, in

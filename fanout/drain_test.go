@@ -65,7 +65,7 @@ func TestDrainIsPaced(t *testing.T) {
 				f.say(t, &discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
 			}
 			done.Go(func() {
-				err := w.srv.handle(f, nil, false)
+				err := w.srv.handle(f, nil, form{})
 				mu.Lock()
 				defer mu.Unlock()
 				if status.Code(err) != codes.Unavailable {

@@ -101,7 +101,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 		s.srv.oversize(ts, size)
 	}
 	if b.endpoints != nil { // E3
-		eds := s.findLocked(resource.EndpointURL)
+		eds := s.findLocked(ts.table.Type.EndpointType)
 		if eds != nil && (eds.sent != cache.Start || eds.claims != nil) {
 			eds.refresh = eds.refresh.With(b.endpoints)
 		}

@@ -50,9 +50,21 @@ func (s *stream) typeOf(url string) (*resource.Type, error) {
 	case s.only == nil && url == "":
 		return nil, status.Error(codes.InvalidArgument, "type_url is missing: an aggregated stream needs it in every request")
 	case s.only == nil:
-		return resource.TypeOf(url), nil
+		return s.ofVersion(resource.TypeOf(url))
 	case url != "" && url != s.only.URL:
 		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, but this service serves %q", url, s.only.URL)
 	}
 	return s.only, nil
+}
+
+// ofVersion refuses types of the other version of the protocol (J2). Unknown
+// types are for version 3 only: version 2 gets no new ones.
+func (s *stream) ofVersion(t *resource.Type) (*resource.Type, error) {
+	switch {
+	case s.v2 && !t.V2:
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, which is no type of version 2, but this is a method of version 2", t.URL)
+	case t.V2 && !s.v2:
+		return nil, status.Errorf(codes.InvalidArgument, "type_url is %q, a type of version 2, but this is a method of version 3", t.URL)
+	}
+	return t, nil
 }

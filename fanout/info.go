@@ -63,7 +63,7 @@ func (s *stream) info() StreamInfo {
 	defer s.mu.Unlock()
 	i := StreamInfo{
 		Peer: s.peer, Since: s.since, Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
-		Variant: variant(s.delta).Value.AsString(), Service: service(s.only).Value.AsString(),
+		Variant: variant(s.delta).Value.AsString(), Service: s.service(),
 	}
 	if s.group == nil {
 		return i // no request yet

@@ -30,7 +30,7 @@ type serverMetrics struct {
 }
 
 type typeKey struct {
-	url   string
+	label string
 	delta bool
 }
 
@@ -68,11 +68,15 @@ func variant(delta bool) attribute.KeyValue {
 	return attribute.String("variant", "sotw")
 }
 
-func service(only *resource.Type) attribute.KeyValue {
-	if only == nil {
-		return attribute.String("service", "ads")
+// service is what a stream is on, as a label: ADS, or the service of one type.
+func (s *stream) service() string {
+	switch {
+	case s.only != nil:
+		return typeLabel(s.only.URL)
+	case s.v2:
+		return "ads-v2"
 	}
-	return attribute.String("service", typeLabel(only.URL))
+	return "ads"
 }
 
 // typeLabel is a type URL as a label: those of table A-1 by message name, and
@@ -96,13 +100,10 @@ func (m *serverMetrics) closed(st *stream) {
 // making a set takes 4 KB of stack, which the goroutine of an idle stream
 // would keep.
 func (m *serverMetrics) kindOf(st *stream) metric.MeasurementOption {
-	k := typeKey{delta: st.delta}
-	if st.only != nil {
-		k.url = st.only.URL
-	}
+	k := typeKey{st.service(), st.delta}
 	option, ok := m.kinds.Load(k)
 	if !ok {
-		set := attribute.NewSet(variant(st.delta), service(st.only))
+		set := attribute.NewSet(variant(st.delta), attribute.String("service", k.label))
 		option, _ = m.kinds.LoadOrStore(k, metric.WithAttributeSet(set))
 	}
 	return option.(metric.MeasurementOption)
@@ -129,7 +130,7 @@ func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
 		return tm.(*typeMetrics)
 	}
 	set := func(outcome string) metric.MeasurementOption {
-		attrs := []attribute.KeyValue{attribute.String("type", k.url), variant(delta)}
+		attrs := []attribute.KeyValue{attribute.String("type", k.label), variant(delta)}
 		if outcome != "" {
 			attrs = append(attrs, attribute.String("outcome", outcome))
 		}

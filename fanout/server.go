@@ -55,6 +55,8 @@ type Config struct {
 	MaxSendBytes int
 	// MaxNames bounds the names that one stream subscribes to. Default 200,000.
 	MaxNames int
+	// V2 serves version 2 of the protocol as well (J1).
+	V2 bool
 	// BodyBytes bounds the encoded responses that are kept for sharing.
 	// Default 256 MiB.
 	BodyBytes int64

@@ -28,22 +28,37 @@ var aggregated = resource.Service{
 	Delta:  "DeltaAggregatedResources",
 }
 
+// aggregatedV2 is the same for version 2 of the protocol.
+var aggregatedV2 = resource.Service{
+	Name:   "envoy.service.discovery.v2.AggregatedDiscoveryService",
+	File:   "envoy/service/discovery/v2/ads.proto",
+	Stream: aggregated.Stream,
+	Delta:  aggregated.Delta,
+}
+
 // Register adds ADS, the per-type services of table A-1 and LRS to gs, under their
 // proto names and with just the methods that they have (A4). gs must have been
 // made with [Server.ServerOptions].
 func (s *Server) Register(gs *grpc.Server) {
-	gs.RegisterService(s.describe(&aggregated, nil), nil)
-	for _, t := range resource.Known() {
-		if t.Service != nil {
-			gs.RegisterService(s.describe(t.Service, t), nil)
-		}
+	s.register(gs, &aggregated, resource.Known(), false)
+	if s.cfg.V2 { // J1
+		s.register(gs, &aggregatedV2, resource.KnownV2(), true)
 	}
 	gs.RegisterService(s.describeLoad(), nil)
 }
 
-// describe returns the gRPC description of a service: for one type, or for all
-// where only is nil.
-func (s *Server) describe(svc *resource.Service, only *resource.Type) *grpc.ServiceDesc {
+func (s *Server) register(gs *grpc.Server, ads *resource.Service, types []*resource.Type, v2 bool) {
+	gs.RegisterService(s.describe(ads, nil, v2), nil)
+	for _, t := range types {
+		if t.Service != nil {
+			gs.RegisterService(s.describe(t.Service, t, v2), nil)
+		}
+	}
+}
+
+// describe returns the gRPC description of a service of one version of the
+// protocol: for one type, or for all where only is nil.
+func (s *Server) describe(svc *resource.Service, only *resource.Type, v2 bool) *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: svc.Name, Metadata: svc.File}
 	stream := func(method string, delta bool) {
 		if method == "" {
@@ -51,7 +66,7 @@ func (s *Server) describe(svc *resource.Service, only *resource.Type) *grpc.Serv
 		}
 		d.Streams = append(d.Streams, grpc.StreamDesc{
 			StreamName: method, ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, gs grpc.ServerStream) error { return s.handle(gs, only, delta) },
+			Handler: func(_ any, gs grpc.ServerStream) error { return s.handle(gs, only, form{delta: delta, v2: v2}) },
 		})
 	}
 	stream(svc.Stream, false)

@@ -45,8 +45,8 @@ type stream struct {
 }
 
 // handle serves one stream until the client ends it or a reason is found to.
-func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (err error) {
-	st := &stream{srv: s, grpc: gs, only: only, form: form{delta: delta}, since: time.Now()}
+func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err error) {
+	st := &stream{srv: s, grpc: gs, only: only, form: f, since: time.Now()}
 	p, err := st.attach(gs.Context())
 	if err != nil {
 		return err
@@ -63,7 +63,7 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, delta bool) (
 	defer first.Stop()
 	var r request
 	for {
-		r = request{delta: delta} // nothing of the last one stays while we wait
+		r = request{delta: f.delta} // nothing of the last one stays while we wait
 		if err := gs.RecvMsg(&r); err != nil {
 			return s.ended(&st.caller, err)
 		}
@@ -90,7 +90,7 @@ func (s *stream) receive(r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.Locators { // G9
+	if r.Locators && !s.v2 { // G9
 		return status.Error(codes.InvalidArgument, "resource_locators are not supported: subscribe by resource names")
 	}
 	if n := max(len(r.Names), len(r.Subscribe)); n > s.srv.cfg.MaxNames {

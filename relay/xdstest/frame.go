@@ -129,7 +129,7 @@ func fromWrapper(w *discoveryv3.Resource) Resource {
 // nameInBody reads the name out of a marshalled resource: field 1 of every type
 // that holds its name itself (table A-1). It is "" if there is none.
 func nameInBody(body *anypb.Any) string {
-	switch body.GetTypeUrl() {
+	switch inV3(body.GetTypeUrl()) {
 	case VirtualHostType, LbEndpointType:
 		return ""
 	}

@@ -77,10 +77,15 @@ func (s *server) stop() {
 	s.grpc, s.done = nil, nil
 }
 
-// registerDiscovery serves every method of table A-1 with one handler, which
-// learns the variant that was called.
+// registerDiscovery serves every method of table A-1, in both versions, with one
+// handler, which learns the variant that was called.
 func registerDiscovery(g *grpc.Server, handle func(Variant, grpc.ServerStream) error) {
-	for _, svc := range services {
+	registerVersion(g, services[:], false, handle)
+	registerVersion(g, servicesV2[:], true, handle)
+}
+
+func registerVersion(g *grpc.Server, table []service, v2 bool, handle func(Variant, grpc.ServerStream) error) {
+	for _, svc := range table {
 		desc := &grpc.ServiceDesc{ServiceName: svc.name, HandlerType: (*any)(nil)}
 		add := func(v Variant, method string) {
 			desc.Streams = append(desc.Streams, grpc.StreamDesc{
@@ -89,9 +94,9 @@ func registerDiscovery(g *grpc.Server, handle func(Variant, grpc.ServerStream) e
 			})
 		}
 		if svc.sotw {
-			add(Variant{Service: svc.typeURL}, "Stream"+svc.plural)
+			add(Variant{Service: svc.typeURL, V2: v2}, "Stream"+svc.plural)
 		}
-		add(Variant{Delta: true, Service: svc.typeURL}, "Delta"+svc.plural)
+		add(Variant{Delta: true, Service: svc.typeURL, V2: v2}, "Delta"+svc.plural)
 		g.RegisterService(desc, struct{}{})
 	}
 }

@@ -215,7 +215,7 @@ func (o *StateOrigin) Mutate(view string, random Random, universe map[string][]s
 // does not hold it.
 func syntheticAs(typeURL, name string, salt int) proto.Message {
 	m := Synthetic(typeURL, name, salt)
-	if typeURL == VirtualHostType || typeURL == LbEndpointType {
+	if inV3(typeURL) == VirtualHostType || typeURL == LbEndpointType {
 		return Named{Message: m, Name: name}
 	}
 	return m

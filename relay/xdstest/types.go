@@ -54,13 +54,16 @@ var services = [...]service{
 	{ExtensionConfigType, "envoy.service.extension.v3.ExtensionConfigDiscoveryService", "ExtensionConfigs", true},
 }
 
-func serviceOf(typeURL string) (service, bool) {
-	for _, s := range services {
-		if s.typeURL == typeURL {
-			return s, true
-		}
+func serviceOf(typeURL string, v2 bool) (service, bool) {
+	table := services[:]
+	if v2 {
+		table = servicesV2[:]
 	}
-	return service{}, false
+	i := slices.IndexFunc(table, func(s service) bool { return s.typeURL == typeURL })
+	if i < 0 {
+		return service{}, false
+	}
+	return table[i], true
 }
 
 // Variant is one of the ways to speak xDS.
@@ -69,6 +72,9 @@ type Variant struct {
 	Delta bool
 	// Service is the type URL whose own discovery service is used; "" is ADS.
 	Service string
+	// V2 says version 2 of the protocol; otherwise version 3. A type's own
+	// service is one of the type's version.
+	V2 bool
 }
 
 // The two aggregated variants.
@@ -80,32 +86,38 @@ var (
 // Variants lists every variant that can carry resources of the given type: both
 // aggregated ones, and those of the type's own service if it has one.
 func Variants(typeURL string) []Variant {
-	all := []Variant{SotW, Delta}
-	if s, ok := serviceOf(typeURL); ok && typeURL != "" {
+	v2 := isV2(typeURL)
+	all := []Variant{{V2: v2}, {Delta: true, V2: v2}}
+	if s, ok := serviceOf(typeURL, v2); ok && typeURL != "" {
 		if s.sotw {
-			all = append(all, Variant{Service: typeURL})
+			all = append(all, Variant{Service: typeURL, V2: v2})
 		}
-		all = append(all, Variant{Delta: true, Service: typeURL})
+		all = append(all, Variant{Delta: true, Service: typeURL, V2: v2})
 	}
 	return all
 }
 
 // String names the variant for test names and messages: "sotw-ads",
-// "delta-Cluster".
+// "delta-Cluster", "sotw-ads-v2".
 func (v Variant) String() string {
-	kind := "sotw"
+	text := "sotw"
 	if v.Delta {
-		kind = "delta"
+		text = "delta"
 	}
 	if v.Service == "" {
-		return kind + "-ads"
+		text += "-ads"
+	} else {
+		text += "-" + shortType(v.Service)
 	}
-	return kind + "-" + shortType(v.Service)
+	if v.V2 {
+		text += "-v2"
+	}
+	return text
 }
 
 // Method is the full gRPC method of the variant, or "" if there is none.
 func (v Variant) Method() string {
-	s, ok := serviceOf(v.Service)
+	s, ok := serviceOf(v.Service, v.V2)
 	switch {
 	case !ok, !v.Delta && !s.sotw:
 		return ""
@@ -119,13 +131,14 @@ func (v Variant) Method() string {
 // FullState reports whether a SotW response of the type carries the whole
 // subscribed set, so that what it leaves out is gone (A6).
 func FullState(typeURL string) bool {
+	typeURL = inV3(typeURL)
 	return typeURL == ListenerType || typeURL == ClusterType || typeURL == ScopedRouteType
 }
 
 // WildcardCapable reports whether a first request of the type without names
 // subscribes to everything (B20, B21, B23).
 func WildcardCapable(typeURL string) bool {
-	return FullState(typeURL) || typeURL == VirtualHostType
+	return FullState(typeURL) || inV3(typeURL) == VirtualHostType
 }
 
 // shortType is the last word of a type URL, for messages.
@@ -145,7 +158,7 @@ var pushOrder = [...]string{
 // inPushOrder sorts type URLs by E1; types without a place go last, by name.
 func inPushOrder(types []string) []string {
 	rank := func(u string) int {
-		if i := slices.Index(pushOrder[:], u); i >= 0 {
+		if i := slices.Index(pushOrder[:], inV3(u)); i >= 0 {
 			return i
 		}
 		return len(pushOrder)
