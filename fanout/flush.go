@@ -30,7 +30,11 @@ func (ts *typeState) depends() bool {
 // onDemand reports whether clients ask for names of the type while a request
 // waits for them (E7).
 func (ts *typeState) onDemand() bool {
-	return ts.table.Type.URL == resource.VirtualHostURL || ts.table.Type.URL == resource.ClusterURL
+	switch ts.table.Type.URL {
+	case resource.VirtualHostURL, resource.ClusterURL, resource.VirtualHostV2URL, resource.ClusterV2URL:
+		return true
+	}
+	return false
 }
 
 // Flush sends what the client has to be told, as far as it may be sent now.
