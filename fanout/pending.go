@@ -116,9 +116,9 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
 		ts.sent, ts.acked = at, at
 		ts.tell, ts.claims, ts.compared = tell, rest, true
 	}
-	if h.Known {
-		ts.tell = ts.tell.With(ts.table.Gone(&ts.watcher, ts.claims))
-		ts.claims = nil
+	if h.Known || h.WildcardKnown && !ts.judged {
+		gone, rest := ts.table.Gone(&ts.watcher, ts.claims)
+		ts.tell, ts.claims, ts.judged = ts.tell.With(gone), rest, h.WildcardKnown
 	}
 	return true
 }

@@ -43,6 +43,7 @@ type typeState struct {
 	// compared with what there is: by name (delta), or as one version (SotW).
 	claims     []resource.Held
 	compared   bool
+	judged     bool // again, when the wildcard had been answered
 	claimed    string
 	repeat     *repeat // of a client that asks again with its ACKs
 	nack       *Nack

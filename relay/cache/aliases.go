@@ -18,6 +18,14 @@ func (e *entry) goesBy(name string) bool {
 	return g != nil && g.name == name
 }
 
+// aliases are the names that e goes by beside its own, or went by.
+func (e *entry) aliases() []string {
+	if e.res == nil {
+		return e.former
+	}
+	return slices.Concat(e.res.Aliases, e.former)
+}
+
 // eachOfLocked calls f for each entry that goes by name, or went by it.
 func (t *Table) eachOfLocked(name string, f func(*entry)) {
 	own := t.entries[name]

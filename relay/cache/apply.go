@@ -7,54 +7,45 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// applyLocked stores what a leg said, and adds to woken the subscriptions that can see what
-// changed. t.mu must be held.
+// applyLocked stores what a leg said, and adds to woken the subscriptions that
+// can see what changed. t.mu must be held.
 func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) (changed int) {
 	t.fed.Updates++
-	first, before, ignored := t.gen+1, t.digest, false
-	set := func(name string, res *resource.Resource, held string) {
-		t.gen++ // each change has its own, so that an update can be told in parts (B40)
-		t.setLocked(name, res, held, first, woken)
-	}
+	leg := &t.legs[by]
+	before, ignored := leg.digest, false
+	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
 	for _, res := range u.Resources {
-		e := t.entries[res.Key]
 		switch {
-		case !t.coveredLocked(res.Key, res.Aliases):
+		case !t.mayHoldLocked(by, res):
 			t.fed.Ignored++
 			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0:
 			// Either a heartbeat (F6), which changes nothing, or an old
 			// server's "does not exist" (C11).
-			if res.TTL == 0 && (e == nil || e.res != nil) {
-				set(res.Key, nil, "")
+			if e := t.entries[res.Key]; res.TTL == 0 && e != nil {
+				change.drop(e)
+			} else if res.TTL == 0 {
+				change.absent(res.Key)
 			}
-		case e != nil && e.res != nil && e.res.SameContent(res):
-			e.held = res.Version // D15: the clients keep the version they know
 		default:
-			set(res.Key, res, res.Version)
+			change.put(res)
 		}
 	}
 	for _, spelled := range u.Removed {
-		name := resource.Canonical(spelled)
-		e := t.entries[name]
-		if e != nil && e.res != nil || t.wants[name] != nil && !t.knowsLocked(name) {
-			set(name, nil, "")
-			t.spelledByOriginLocked(name, spelled)
-		}
-		t.answerGlobLocked(name, woken)
+		change.remove(spelled)
 	}
 	if u.Full {
-		for _, name := range t.missingLocked(u) {
-			set(name, nil, "")
+		for _, e := range t.missingLocked(by, u) {
+			change.drop(e)
 		}
 	}
-	changed = int(t.gen + 1 - first)
+	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
-	if t.digest != before {
-		t.legs[by].settleVersion(u, !ignored && len(u.Keep) == 0)
+	if leg.digest != before {
+		leg.settleVersion(u, !ignored && len(u.Keep) == 0)
 	}
 	if u.Source != "" {
-		t.legs[by].source = u.Source
+		leg.source = u.Source
 	}
 	if !u.Partial {
 		t.answerLocked(by, woken)
@@ -62,21 +53,38 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	return changed
 }
 
-// missingLocked returns the live names that a full state leaves out.
-func (t *Table) missingLocked(u Update) (missing []string) {
-	if t.live == 0 {
-		return nil
+// mayHoldLocked reports whether a leg was asked for res (C10), and is the one to
+// ask: no origin may speak for what another one serves (G3).
+func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
+	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.legOf(res.Key), by)
+}
+
+// missingLocked returns what a leg holds and its full state leaves out. It looks
+// for it only if there is something.
+func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
+	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)), t.legs[by].live
+	say := func(name string) {
+		if _, twice := said[name]; twice {
+			return
+		}
+		said[name] = struct{}{}
+		if e := t.entries[name]; e != nil && e.heldBy(by) != nil {
+			left--
+		}
 	}
-	said := make(map[string]struct{}, len(u.Resources)+len(u.Keep))
 	for _, r := range u.Resources {
-		said[r.Key] = struct{}{}
+		say(r.Key)
 	}
 	for _, n := range u.Keep {
-		said[resource.Canonical(n)] = struct{}{}
+		say(resource.Canonical(n))
 	}
+	if left == 0 {
+		return nil
+	}
+	missing = make([]*entry, 0, left)
 	for name, e := range t.entries {
-		if _, ok := said[name]; !ok && e.res != nil {
-			missing = append(missing, name)
+		if _, ok := said[name]; !ok && e.heldBy(by) != nil {
+			missing = append(missing, e)
 		}
 	}
 	return missing

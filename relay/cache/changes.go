@@ -70,7 +70,7 @@ type Changes struct {
 	// that it was computed from content, so that equality proves equal state.
 	Version string
 	Derived bool
-	// Source is the origin's control_plane.identifier.
+	// Source is the origin's control_plane.identifier, or those of several.
 	Source string
 	// Known says that the origin has answered for all that the subscription
 	// asks for: what is not here does not exist (K13).
@@ -92,7 +92,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	}
 	// A client that comes from another subscription may be further.
 	gen := max(s.gen, q.Since.Gen)
-	c := Changes{To: Position{gen, gen}, Source: t.legs[0].source}
+	c := Changes{To: Position{gen, gen}, Source: t.sourceLocked(s)}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
@@ -176,16 +176,29 @@ func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
 // wildKnownLocked reports whether the wildcard has been answered for.
 func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.hasAnswered(&t.wild) }
 
+// wildVersionLocked is the version of the wildcard set.
+func (t *Table) wildVersionLocked() string {
+	if leg := t.wildLeg(); leg != nil && leg.version != "" && leg.live == t.members && leg.digest == t.digest {
+		return leg.version
+	}
+	return t.digest.Hex()
+}
+
+// sumLocked is the digest of all that s sees, and how many resources that are.
+func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
+	if s.key.wildcard {
+		return s.digest.Add(t.digest), s.live + t.members
+	}
+	return s.digest, s.live
+}
+
 // versionLocked is the version of all that s sees (D7): the origin's own where
 // that is exactly what the origin sent, and a digest otherwise. leftover are
 // resources that s is still shown beyond the table's state.
 func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (version string, derived bool) {
-	digest, live := t.digest, t.live
-	if !s.key.wildcard {
-		digest, live = s.digest, s.live
-	}
-	if v := t.legs[0].version; v != "" && live == t.live && leftover == (resource.Digest{}) {
-		return v, false
+	digest, live := t.sumLocked(s)
+	if leg := t.onlyLegLocked(s); leg != nil && leg.version != "" && live == leg.live && digest == leg.digest && leftover == (resource.Digest{}) {
+		return leg.version, false
 	}
 	return digest.Add(leftover).Hex(), true
 }

@@ -49,7 +49,7 @@ func (t *Table) check() []string {
 // entries checks what is added up over all entries, and the index of aliases.
 func (c *checker) entries() {
 	t := c.table
-	var live, dead, aliased int
+	var live, dead, members, aliased int
 	var bytes int64
 	var digest resource.Digest
 	for name, e := range t.entries {
@@ -65,9 +65,15 @@ func (c *checker) entries() {
 			dead++
 		} else {
 			live++
-			digest = digest.Add(e.res.Member())
-			bytes += int64(e.res.Size())
+			bytes += int64(e.res.Size()) + e.alsoSize()
 			also = append(also, e.res.Aliases...)
+		}
+		if e.member {
+			members++
+			digest = digest.Add(e.res.Member())
+		}
+		if e.member != (e.heldBy(t.wild.leg) != nil) || max(e.named, e.wild) > e.gen {
+			c.complain("%q is a member of the wildcard set: %t", name, e.member)
 		}
 		slices.Sort(also)
 		for _, a := range slices.Compact(also) {
@@ -89,8 +95,8 @@ func (c *checker) entries() {
 	if live != t.live || dead != t.graves.len || live+dead != t.changes.len {
 		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.graves.len, t.changes.len)
 	}
-	if digest != t.digest {
-		c.complain("the digest does not fit the resources")
+	if digest != t.digest || members != t.members {
+		c.complain("the digest does not fit the resources, or %d members are not %d", members, t.members)
 	}
 	if bytes != t.bytes {
 		c.complain("%d bytes, but %d are counted", bytes, t.bytes)
@@ -175,6 +181,15 @@ func (c *checker) leg(i int) {
 			wanted++
 		}
 	}
+	var copies tableLeg
+	for _, e := range t.entries {
+		if h := e.heldBy(i); h != nil {
+			copies.count(nil, h.res)
+		}
+	}
+	if copies.live != leg.live || copies.digest != leg.digest {
+		c.complain("leg %d holds %d resources, but %d are counted, or their digest is off", i, copies.live, leg.live)
+	}
 	for name, w := range leg.unanswered {
 		if t.wants[name] != w {
 			c.complain("%q waits for an answer, but is not wanted", name)
@@ -231,17 +246,14 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	if s.gen > t.gen {
 		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.gen)
 	}
-	if s.key.wildcard {
-		return
-	}
-	again := Subscription{names: s.names, globs: s.globs}
+	again := Subscription{key: s.key, names: s.names, globs: s.globs}
 	t.recountLocked(&again)
 	if again.live != s.live || again.digest != s.digest {
 		c.complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)
 	}
 	for n := range s.names {
-		if e := t.entries[n]; e != nil && e.gen > s.gen {
-			c.complain("%q changed at generation %d, but a subscription to it is at %d", n, e.gen, s.gen)
+		if e := t.entries[n]; e != nil && e.named > s.gen {
+			c.complain("%q changed at generation %d, but a subscription to it is at %d", n, e.named, s.gen)
 		}
 	}
 }

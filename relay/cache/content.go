@@ -11,7 +11,7 @@ type Seen struct {
 	Version string
 	// Resources says how many there are.
 	Resources int
-	// Source is the origin's control_plane.identifier.
+	// Source is the origin's control_plane.identifier, or those of several.
 	Source string
 }
 
@@ -36,14 +36,11 @@ func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
 }
 
 func (t *Table) seenLocked(w *Watcher) Seen {
-	s := Seen{Source: t.legs[0].source}
+	var s Seen
 	var digest resource.Digest
-	switch {
-	case w.sub == nil:
-	case w.sub.key.wildcard:
-		digest, s.Resources = t.digest, t.live
-	default:
-		digest, s.Resources = w.sub.digest, w.sub.live
+	if w.sub != nil {
+		digest, s.Resources = t.sumLocked(w.sub)
+		s.Source = t.sourceLocked(w.sub)
 	}
 	s.Version = digest.Hex()
 	return s

@@ -37,6 +37,9 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		w = &want{leg: t.legOf(name), seq: t.seq}
 		t.wants[name] = w
 		t.bytes += entrySize(name)
+		if e := t.entries[name]; e != nil && e.res == nil && w.leg != t.wild.leg && !t.askedForLocked(e) {
+			t.buryLocked(e) // that it is not in the wildcard set says nothing of the name (D11)
+		}
 		if resource.IsGlob(name) {
 			t.globLocked(name)
 		}
@@ -46,11 +49,19 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		}
 	}
 	w.add(s)
-	if w.leg == Nobody && t.entries[name] == nil {
-		t.gen++
-		t.setLocked(name, nil, "", t.gen, make(map[*Subscription]struct{})) // only s asks for it
-	}
+	s.leanOn(w, 1)
 	t.dependLocked(s, w)
+}
+
+// denyLocked makes those of names absent that nobody serves. Nobody is woken by
+// that: only who asks for them at this moment sees it.
+func (t *Table) denyLocked(names []string) {
+	for _, n := range names {
+		if w := t.wants[n]; w.leg == Nobody && t.entries[n] == nil {
+			t.gen++
+			t.setLocked(n, state{}, t.gen, make(map[*Subscription]struct{}))
+		}
+	}
 }
 
 // askForLocked makes the leg of a new name ask for it.
@@ -77,6 +88,7 @@ func (t *Table) wantWildcardLocked(s *Subscription) {
 		}
 	}
 	t.wild.add(s)
+	s.leanOn(&t.wild, 1)
 	t.dependLocked(s, &t.wild)
 }
 
@@ -96,6 +108,7 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 		return
 	}
 	delete(w.subs, s)
+	s.leanOn(w, -1)
 	if len(w.subs) == 0 {
 		w.expires = time.Now().Add(t.group.cache.cfg.Linger)
 		t.group.lingerFrom(w.expires)
@@ -104,6 +117,7 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 
 func (t *Table) forgetWildcardLocked(s *Subscription) {
 	delete(t.wild.subs, s)
+	s.leanOn(&t.wild, -1)
 	if len(t.wild.subs) == 0 {
 		t.wild.expires = time.Now().Add(t.group.cache.cfg.Linger)
 		t.group.lingerFrom(t.wild.expires)
@@ -111,8 +125,9 @@ func (t *Table) forgetWildcardLocked(s *Subscription) {
 }
 
 // expireLocked ends the demand whose linger time is over at now, and drops
-// what nobody sees any more. It returns when to look again, zero for never.
-func (t *Table) expireLocked(now time.Time) (next time.Time) {
+// what nobody sees any more. It adds to woken who sees a change by that, which
+// only a name of two legs can make. It returns when to look again, zero for never.
+func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
 	later := func(at time.Time) {
 		if next.IsZero() || at.Before(next) {
 			next = at
@@ -128,32 +143,23 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 		}
 		return true
 	}
-	wild := t.wildLeg()
-	drop := func(e *entry) {
-		t.dropUnwantedLocked(e)
-		if wild != nil && wild.askedAll && e.res != nil && t.entries[e.name] == nil {
-			// go-control-plane takes it for held until its name is dropped, too.
-			t.dropBroughtLocked(wild, e)
+	var ended []string
+	for name, w := range t.wants {
+		if over(w) {
+			delete(t.wants, name)
+			t.bytes -= entrySize(name)
+			t.stopAskingLocked(w, name)
+			ended = append(ended, name)
 		}
 	}
 	if over(&t.wild) {
-		t.wild = want{leg: t.wild.leg}
-		if wild != nil {
-			wild.dirtyAll = true
-			wild.wanted--
-		}
-		for _, e := range t.entries {
-			drop(e)
+		t.leaveWildcardLocked(woken)
+	} else {
+		for _, name := range ended {
+			t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
 		}
 	}
-	for name, w := range t.wants {
-		if !over(w) {
-			continue
-		}
-		delete(t.wants, name)
-		t.bytes -= entrySize(name)
-		t.stopAskingLocked(w, name)
-		t.eachOfLocked(name, drop)
+	for _, name := range ended {
 		if g := t.globs[name]; g != nil {
 			t.dropGlobLocked(g)
 		}
@@ -161,14 +167,26 @@ func (t *Table) expireLocked(now time.Time) (next time.Time) {
 	return next
 }
 
+// leaveWildcardLocked ends the demand for the wildcard.
+func (t *Table) leaveWildcardLocked(woken map[*Subscription]struct{}) {
+	t.wild = want{leg: t.wild.leg}
+	if leg := t.wildLeg(); leg != nil {
+		leg.dirtyAll = true
+		leg.wanted--
+	}
+	for _, e := range t.entries {
+		t.dropUnwantedLocked(e, woken)
+	}
+}
+
 // dropBroughtLocked makes a leg unsubscribe a name that it was not asked for.
-func (t *Table) dropBroughtLocked(leg *tableLeg, e *entry) {
-	if _, asked := leg.dirty[e.name]; asked {
+func (t *Table) dropBroughtLocked(leg *tableLeg, name, spelled string) {
+	if _, asked := leg.dirty[name]; asked {
 		return
 	}
-	leg.dirty[e.name] = struct{}{}
-	if e.res.Name != e.name {
-		t.spellLocked(e.name, e.res.Name)
+	leg.dirty[name] = struct{}{}
+	if spelled != name {
+		t.spellLocked(name, spelled)
 	}
 }
 
@@ -189,23 +207,84 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	}
 }
 
-// dropUnwantedLocked forgets an entry that no demand covers any more.
-func (t *Table) dropUnwantedLocked(e *entry) {
-	if t.coveredLocked(e.name, e.former) || e.res != nil && t.coveredLocked(e.name, e.res.Aliases) {
-		return
-	}
+// dropUnwantedLocked forgets what of an entry no demand covers any more.
+func (t *Table) dropUnwantedLocked(e *entry, woken map[*Subscription]struct{}) {
 	if e.res != nil {
-		t.legs[0].version = "" // the table is no longer what the origin sent
+		aliases := e.aliases()
+		for _, h := range e.holds() {
+			if !t.coveredLocked(h.leg, e.name, aliases) {
+				t.disownLocked(e, h, woken)
+			}
+		}
 	}
-	t.eraseLocked(e)
+	switch {
+	case e.res != nil, t.wants[e.name] != nil, t.askedForLocked(e):
+	case !t.wild.demanded():
+		t.eraseLocked(e)
+	case t.legOf(e.name) != t.wild.leg: // else the absence is still vouched for
+		t.buryLocked(e)
+	}
 }
 
-// coveredLocked reports whether somebody asked for name (C10).
-func (t *Table) coveredLocked(name string, aliases []string) bool {
-	if t.wild.demanded() || t.wants[name] != nil {
+// askedForLocked reports whether somebody asks for e by another name than its own,
+// or did when it went by that.
+func (t *Table) askedForLocked(e *entry) bool {
+	return t.globWantedLocked(e.name) || slices.ContainsFunc(e.former, func(a string) bool { return t.wants[a] != nil })
+}
+
+// disownLocked ends the hold h on e, of which nothing is wanted any more.
+func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{}) {
+	leg := &t.legs[h.leg]
+	leg.version = "" // it no longer holds what the origin sent
+	if h.leg == t.wild.leg && leg.askedAll {
+		// go-control-plane takes what a wildcard brought for held until its name
+		// is dropped, too.
+		t.dropBroughtLocked(leg, e.name, h.res.Name)
+	}
+	u := turn{table: t, by: h.leg, first: t.gen + 1, woken: woken}
+	heir := t.heirLocked(e)
+	switch {
+	case e.besides(h.leg) != nil:
+		u.drop(e)
+	case heir == Nobody:
+		t.emptyLocked(e)
+	default:
+		// Who asks by name knows it through the wildcard of somebody else. It
+		// stays until the leg of the name says something about it (D11).
+		leg.count(h.res, nil)
+		t.legs[heir].count(nil, h.res)
+		t.legs[heir].version = ""
+		u.show(e, state{hold: hold{leg: heir, res: h.res}, member: heir == t.wild.leg})
+	}
+}
+
+// heirLocked is a leg of which e is wanted by a name that it goes by.
+func (t *Table) heirLocked(e *entry) int {
+	names := append([]string{e.name}, e.aliases()...)
+	if g := e.globOf(); g != nil {
+		names = append(names, g.name)
+	}
+	for _, n := range names {
+		if w := t.wants[n]; w != nil && w.leg != Nobody {
+			return w.leg
+		}
+	}
+	return Nobody
+}
+
+// coveredLocked reports whether somebody asked a leg for name (C10).
+func (t *Table) coveredLocked(by int, name string, aliases []string) bool {
+	if t.wild.leg == by && t.wild.demanded() {
 		return true
 	}
-	return slices.ContainsFunc(aliases, func(a string) bool { return t.wants[a] != nil }) || t.globWantedLocked(name)
+	asked := func(n string) bool {
+		w := t.wants[n]
+		return w != nil && w.leg == by
+	}
+	if asked(name) || slices.ContainsFunc(aliases, asked) {
+		return true
+	}
+	return t.globWantedLocked(name) && asked(resource.GlobOf(name))
 }
 
 // Demand is what a feed has to ask of its origin for one type.
@@ -239,7 +318,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
 	for n := range leg.dirty {
-		if w := t.wants[n]; w != nil && w.asked {
+		if w := t.wants[n]; w != nil && w.leg == f.leg && w.asked {
 			d.Again = append(d.Again, t.askedAsLocked(n))
 		}
 	}
@@ -253,7 +332,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		}
 	}
 	for n := range leg.dirty {
-		if w := t.wants[n]; w != nil {
+		if w := t.wants[n]; w != nil && w.leg == f.leg {
 			d.Subscribe = append(d.Subscribe, t.askedAsLocked(n))
 			w.asked = true
 		} else {

@@ -85,7 +85,7 @@ func (w *world) expireAll(c *client) {
 			at = want.expires
 		}
 	}
-	c.table.expireLocked(at)
+	c.table.expireLocked(at, make(map[*Subscription]struct{}))
 }
 
 // TestNamesThatReturn: C9: a name that went and came back before the origin was

@@ -187,6 +187,7 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 		s.names[n] = struct{}{}
 		t.wantLocked(s, n, done.spelled[n])
 	}
+	t.denyLocked(done.Added)
 	s.countGlobs(&done)
 	if key.wildcard && !wasWild {
 		t.wantWildcardLocked(s)
@@ -194,7 +195,7 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 		t.forgetWildcardLocked(s)
 	}
 	s.key, s.id, s.gen = key, t.nextID(), t.gen
-	if wasWild || key.wildcard || len(t.aliases) > 0 || done.changesGlobs() {
+	if wasWild != key.wildcard || len(t.aliases) > 0 || done.changesGlobs() {
 		t.recountLocked(s)
 	} else {
 		t.adjustLocked(s, done)
@@ -207,7 +208,7 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 // what is covered by one that s wants is and stays counted.
 func (t *Table) adjustLocked(s *Subscription, done Edited) {
 	counts := func(e *entry) bool {
-		if e == nil || e.res == nil {
+		if e == nil {
 			return false
 		}
 		g := e.globOf()
@@ -219,14 +220,12 @@ func (t *Table) adjustLocked(s *Subscription, done Edited) {
 	}
 	for _, n := range done.Removed {
 		if e := t.entries[n]; counts(e) {
-			s.live--
-			s.digest = s.digest.Sub(e.res.Member())
+			s.uncount(e)
 		}
 	}
 	for _, n := range done.Added {
 		if e := t.entries[n]; counts(e) {
-			s.live++
-			s.digest = s.digest.Add(e.res.Member())
+			s.recount(e)
 		}
 	}
 }
@@ -249,6 +248,7 @@ func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done
 			s.globs++
 		}
 	}
+	t.denyLocked(done.Added)
 	if key.wildcard {
 		t.wantWildcardLocked(s)
 	}

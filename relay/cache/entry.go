@@ -5,22 +5,28 @@ import "xdsrelay/relay/resource"
 // entry is one name in a table: a resource, or the knowledge that there is
 // none (a tombstone, which stays so that clients can be told).
 type entry struct {
-	name string             // canonical (G1)
-	res  *resource.Resource // nil: known to be absent
-	gen  uint64             // generation of the last change
+	name string // canonical (G1)
+	// hold is the copy that clients see; without a resource the name is known
+	// to be absent. also is another leg's copy of the same resource, and member
+	// says that it belongs to the wildcard set: that the leg of the wildcard
+	// holds it (D11).
+	hold
+	also   *hold
+	member bool
+	gen    uint64 // generation of the last change
+	// named and wild are the generations of the last change that somebody sees
+	// who asks by name, and by the wildcard alone; 0 if there was none.
+	named, wild uint64
 	// first is the generation of the first change of the same update: what
 	// came together is told together, as far as it fits (D13).
 	first uint64
 	// last is what a tombstone was: SotW clients are shown it until their
 	// routes no longer need it (E5).
 	last *resource.Resource
-	// held is the version that the origin gave last. It differs from
-	// res.Version where identical content came under a new version (D15).
-	held string
 	// former are names that it was an alias for, as far as they are wanted.
 	former []string
 	// urn is what a structured name needs beyond this; nil for all others.
-	urn *member
+	urn *structure
 
 	changes, graves link
 }

@@ -155,18 +155,23 @@ func (t *Table) waitingForOrigin(leg int) bool {
 	return false
 }
 
-// Types returns the types that clients have asked for, in the order E1.
-func (f *Feed) Types() []*resource.Type {
-	tables := f.group.Tables()
-	types := make([]*resource.Type, len(tables))
-	for i, t := range tables {
-		types[i] = t.Type
+// Types returns the types of which something is wanted of the leg, or came through
+// it, in the order E1.
+func (f *Feed) Types() (types []*resource.Type) {
+	for _, t := range f.group.Tables() {
+		t.mu.RLock()
+		leg := &t.legs[f.leg]
+		concerned := leg.wanted+leg.live > 0
+		t.mu.RUnlock()
+		if concerned {
+			types = append(types, t.Type)
+		}
 	}
 	return types
 }
 
-// Held returns the versions of all that is held of a type, as the origin gave and
-// spelled them: initial_resource_versions of a new delta stream to the same origin (C8).
+// Held returns the versions of all that came through the leg of a type, as the
+// origin gave and spelled them: initial_resource_versions of a new delta stream to the same origin (C8).
 func (f *Feed) Held(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -174,10 +179,10 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	held := make(map[string]string, t.live)
+	held := make(map[string]string, t.legs[f.leg].live)
 	for _, e := range t.entries {
-		if e.res != nil && e.held != "" {
-			held[e.res.Name] = e.held
+		if h := e.heldBy(f.leg); h != nil && h.version != "" {
+			held[h.res.Name] = h.version
 		}
 	}
 	return held

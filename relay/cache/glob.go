@@ -10,8 +10,8 @@ import (
 // level below it (G6). It works like an alias that each of them has: whoever
 // wants the glob sees them. Tables without structured names know nothing of it.
 
-// member is what an entry with a structured name has beside what all have.
-type member struct {
+// structure is what an entry with a structured name has beside what all have.
+type structure struct {
 	glob *glob // that covers the name; nil for globs themselves
 	// spelled is what the origin calls the resource, "" where it never did.
 	spelled string
@@ -54,23 +54,20 @@ func (t *Table) enrolLocked(e *entry) {
 	if !resource.IsURN(e.name) {
 		return
 	}
-	e.urn = &member{}
+	e.urn = &structure{}
 	if name := resource.GlobOf(e.name); name != "" {
 		e.urn.glob = t.globLocked(name)
 		e.urn.glob.members.push(e)
 	}
 }
 
-// struckLocked is told that e is erased.
+// struckLocked is told that e, a tombstone by now, is erased.
 func (t *Table) struckLocked(e *entry) {
 	g := e.globOf()
 	if g == nil {
 		return
 	}
 	g.members.remove(e)
-	if e.res != nil {
-		g.live--
-	}
 	t.dropGlobLocked(g)
 }
 
@@ -96,7 +93,7 @@ func (t *Table) countLocked(e *entry, old *resource.Resource, first uint64, woke
 		g.live--
 		if g.live == 0 && t.wants[g.name] != nil {
 			t.gen++
-			t.setLocked(g.name, nil, "", first, woken)
+			t.setLocked(g.name, state{}, first, woken)
 		}
 	}
 }

@@ -157,14 +157,16 @@ func (g *Group) expire() {
 		return // looked at again when a client joins
 	}
 	now, next := time.Now(), time.Time{}
+	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		at := t.expireLocked(now)
+		at := t.expireLocked(now, woken)
 		t.unlockAndSignal()
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
 	}
+	g.cache.wake(woken)
 	g.cache.stopUnwanted(g)
 	if !next.IsZero() {
 		g.lingerFrom(next)

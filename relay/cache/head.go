@@ -12,8 +12,9 @@ type Head struct {
 	Wildcard     bool
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
-	// Known says that the origin has answered for all of it (K13).
-	Known bool
+	// Known says that the origins have answered for all of it (K13),
+	// WildcardKnown that they have for the wildcard.
+	Known, WildcardKnown bool
 	// Hopeless says that an origin that has not answered is out of reach, so
 	// that its answer may not come soon.
 	Hopeless bool
@@ -34,7 +35,7 @@ func (t *Table) Head(w *Watcher) Head {
 	}
 	h := Head{
 		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Known: t.knownLocked(s), Held: t.heldLocked(s),
+		Gen: s.gen, Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s),
 	}
 	if h.Known {
 		t.mu.RUnlock()
@@ -44,16 +45,6 @@ func (t *Table) Head(w *Watcher) Head {
 	t.mu.RUnlock()
 	h.Hopeless = t.group.unreachable(legs)
 	return h
-}
-
-// heldLocked reports whether a leg that s may depend on is held.
-func (t *Table) heldLocked(*Subscription) bool {
-	for i := range t.legs {
-		if t.legs[i].held {
-			return true
-		}
-	}
-	return false
 }
 
 // Reconcile compares what a client says it holds with what it should see
@@ -73,11 +64,17 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		c.Name = resource.Canonical(c.Name)
 		e := t.entries[c.Name] // not an alias: a client holds resources by their names
 		_, named := s.names[c.Name]
+		there, byName := false, false
+		if e != nil {
+			there, _ = s.seesLocked(e)
+			byName = s.namesLocked(e)
+		}
+		unjudged := s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
 		switch {
-		case e == nil && (named || s.key.wildcard && !t.wildKnownLocked() || t.opensLocked(s, c.Name)):
+		case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
 			rest = append(rest, c)
 			continue
-		case e != nil && e.res != nil && s.seesLocked(e) && e.res.Version == c.Version:
+		case there && e.res.Version == c.Version:
 		default:
 			names = append(names, c.Name)
 		}
@@ -86,7 +83,8 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		}
 	}
 	see := func(e *entry) {
-		if _, ok := claimed[e]; !ok && (e.res != nil && s.seesLocked(e) || t.missesLocked(s, e)) { // B34
+		there, _ := s.seesLocked(e)
+		if _, ok := claimed[e]; !ok && (there || t.missesLocked(s, e)) { // B34
 			names = append(names, e.name)
 		}
 	}
@@ -101,18 +99,33 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 }
 
 // Gone returns those of claims that turned out not to exist: the origin has
-// answered, and there is no such resource.
-func (t *Table) Gone(w *Watcher, claims []resource.Held) *Names {
+// answered, and there is no such resource. rest are those of which that cannot be
+// said yet; where the head is known, there are none.
+func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []resource.Held) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var gone []string
+	s := w.sub
+	if s == nil {
+		return nil, nil
+	}
+	known := t.knownLocked(s)
+	var names []string
 	for _, c := range claims {
 		e := t.entries[c.Name]
-		if s := w.sub; s != nil && e == nil && (s.key.wildcard || t.coversLocked(s, c.Name)) {
-			gone = append(gone, c.Name)
+		_, named := s.names[c.Name]
+		covered := t.coversLocked(s, c.Name)
+		switch {
+		case e != nil && s.namesLocked(e): // told as a change
+		case !known && named, t.opensLocked(s, c.Name):
+			rest = append(rest, c)
+		case !s.key.wildcard && !covered: // nobody says that it is gone (C11)
+		case !covered && !t.judgedLocked(c.Name):
+			rest = append(rest, c)
+		case e == nil || !e.member:
+			names = append(names, c.Name)
 		}
 	}
-	return NewNames(gone)
+	return NewNames(names), rest
 }
 
 // coversLocked reports whether s wants the glob that covers the canonical name.
@@ -124,13 +137,15 @@ func (t *Table) coversLocked(s *Subscription, name string) bool {
 	return ok
 }
 
-// opensLocked is coversLocked while that glob waits for an answer.
+// opensLocked is coversLocked while that glob waits for an answer, and s has no
+// wildcard of the same leg that was answered.
 func (t *Table) opensLocked(s *Subscription, name string) bool {
 	if !t.coversLocked(s, name) {
 		return false
 	}
 	g := resource.GlobOf(name)
-	return t.openLocked(t.wants[g], g)
+	w := t.wants[g]
+	return t.openLocked(w, g) && !(s.key.wildcard && w.leg == t.wild.leg && t.wildKnownLocked())
 }
 
 // Reaches reports whether the table has come to generation gen.

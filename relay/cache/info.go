@@ -63,12 +63,9 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.legs[0].version, Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
+		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
 		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-	}
-	if i.Version == "" {
-		i.Version = t.digest.Hex()
 	}
 	for _, s := range t.subs {
 		i.Watchers += s.count

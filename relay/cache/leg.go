@@ -2,6 +2,8 @@ package cache
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"xdsrelay/relay/resource"
 )
@@ -59,8 +61,10 @@ type tableLeg struct {
 	askedAll        bool                // it has been asked for the wildcard
 	held            bool                // see Group.resumeLocked
 
-	version string // version_info, while it has sent exactly what there is of it (D7)
-	source  string // the origin's control_plane.identifier (K7)
+	live    int             // resources that it holds
+	digest  resource.Digest // of its copies of them
+	version string          // version_info, while that is exactly what a SotW origin sent (D7)
+	source  string          // the origin's control_plane.identifier (K7)
 }
 
 func newTableLegs(n int) []tableLeg {
@@ -100,6 +104,82 @@ func (t *Table) dependLocked(s *Subscription, w *want) {
 		}
 	}
 	s.waits = append(s.waits, wait{w.leg, w.seq})
+}
+
+// leanOn notes that s wants n more of the leg of w.
+func (s *Subscription) leanOn(w *want, n int) {
+	if w.leg == Nobody || len(s.table.legs) == 1 {
+		return
+	}
+	if s.per == nil {
+		s.per = make([]int, len(s.table.legs))
+	}
+	s.per[w.leg] += n
+}
+
+// oneOriginLocked reports whether two legs lead to the same origin.
+func (t *Table) oneOriginLocked(a, b int) bool {
+	legs := t.group.cache.cfg.Legs
+	return a == b || a != Nobody && b != Nobody && legs[a].Origin == legs[b].Origin
+}
+
+// judgedLocked reports whether it is known if the wildcard set has a member of
+// that name (K13): the set has been answered for, its leg has said something of
+// the name, or another origin serves it.
+func (t *Table) judgedLocked(name string) bool {
+	if e := t.entries[name]; e != nil && e.wild > 0 || t.wildKnownLocked() {
+		return true
+	}
+	leg := t.legOf(name)
+	return leg == Nobody || !t.oneOriginLocked(leg, t.wild.leg)
+}
+
+// legsOfLocked goes through the legs of which s wants something.
+func (t *Table) legsOfLocked(s *Subscription) func(yield func(*tableLeg) bool) {
+	return func(yield func(*tableLeg) bool) {
+		for i := range t.legs {
+			if len(t.legs) > 1 && (len(s.per) == 0 || s.per[i] == 0) {
+				continue
+			}
+			if !yield(&t.legs[i]) {
+				return
+			}
+		}
+	}
+}
+
+// heldLocked reports whether a leg of s may still hold old state.
+func (t *Table) heldLocked(s *Subscription) bool {
+	for leg := range t.legsOfLocked(s) {
+		if leg.held {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyLegLocked is the leg that serves all that s wants, nil if there are several.
+func (t *Table) onlyLegLocked(s *Subscription) (only *tableLeg) {
+	for leg := range t.legsOfLocked(s) {
+		if only != nil {
+			return nil
+		}
+		only = leg
+	}
+	return only
+}
+
+// sourceLocked names the origins of what s sees (K7).
+func (t *Table) sourceLocked(s *Subscription) (source string) {
+	for leg := range t.legsOfLocked(s) {
+		switch {
+		case source == "":
+			source = leg.source
+		case leg.source != "" && !slices.Contains(strings.Split(source, ", "), leg.source):
+			source += ", " + leg.source
+		}
+	}
+	return source
 }
 
 // waitsForLocked is the set of legs that s waits for.

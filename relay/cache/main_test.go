@@ -27,7 +27,8 @@ type world struct {
 	t     rapid.TB
 	cache *Cache
 	group *Group
-	feed  *Feed
+	feed  *Feed   // of the first leg
+	all   []*Feed // by leg, as far as they have run
 	feeds chan *Feed
 
 	mu    sync.Mutex
@@ -93,6 +94,17 @@ func (w *world) woke() map[*Subscription]bool {
 func (w *world) join() {
 	w.group = w.cache.Join("key", &corev3.Node{Id: "node"})
 	w.feed = <-w.feeds
+	w.all = make([]*Feed, len(w.cache.cfg.Legs))
+	w.all[0] = w.feed
+}
+
+// leg is the feed of a leg of which something is wanted.
+func (w *world) leg(i int) *Feed {
+	for w.all[i] == nil || w.all[i].ctx.Err() != nil {
+		f := <-w.feeds
+		w.all[f.leg] = f
+	}
+	return w.all[i]
 }
 
 func (w *world) apply(typ *resource.Type, rs ...*resource.Resource) int {

@@ -11,29 +11,61 @@ import (
 // model is a table in plain maps: everything is computed anew when it is asked
 // for, and nothing is kept in step.
 type model struct {
-	live    map[string]*resource.Resource
-	held    map[string]string   // versions as the origin gave them
-	absent  map[string]bool     // known not to exist
-	former  map[string][]string // aliases that were, while somebody wanted them
-	version string              // of the last full state, while it is all there is
+	layout
+	shown  map[string]*resource.Resource // by name, whichever leg it is from
+	copies []map[string]modelCopy        // what each leg holds
+	absent map[string]bool               // known not to exist
+	former map[string][]string           // aliases that were, while somebody wanted them
 
-	wants    map[string]*modelWant // by name; lingering ones too
-	wild     *modelWant            // nil: not wanted
-	told     map[string]string     // what the origin believes is wanted, as it was told
-	toldWild bool
-	returned map[string]bool // dropped and wanted again since the origin was told
-	brought  map[string]bool // by a wildcard that was left since the origin was told
+	// versions are those of the last full state of each leg, while that is all
+	// that the leg holds.
+	versions []string
+	heard    []bool // legs that have said something
+
+	wants map[string]*modelWant // by name; lingering ones too
+	wild  *modelWant            // nil: not wanted
+	told  []modelTold           // what each origin believes is wanted
+	met   map[string]bool       // was a member of the wildcard set, or denied there
+}
+
+type modelCopy struct {
+	res     *resource.Resource
+	version string // as the origin gave it
 }
 
 type modelWant struct{ asked, answered bool }
 
-func newModel() *model {
-	return &model{
-		live: make(map[string]*resource.Resource), held: make(map[string]string),
-		absent: make(map[string]bool), former: make(map[string][]string),
-		wants: make(map[string]*modelWant), told: make(map[string]string), returned: make(map[string]bool),
-		brought: make(map[string]bool),
+type modelTold struct {
+	names    map[string]string // as it was told
+	wild     bool
+	returned map[string]bool // dropped and wanted again since the origin was told
+	brought  map[string]bool // by a wildcard that was left since the origin was told
+}
+
+func newTold() modelTold {
+	return modelTold{names: make(map[string]string), returned: make(map[string]bool), brought: make(map[string]bool)}
+}
+
+// layout is how names are spread over legs.
+type layout struct {
+	legs  []Leg
+	route func(name string) int
+}
+
+func (l layout) sameOrigin(a, b int) bool {
+	return a != Nobody && b != Nobody && l.legs[a].Origin == l.legs[b].Origin
+}
+
+func newModel(l layout) *model {
+	m := &model{
+		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)),
+		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelWant), met: make(map[string]bool),
 	}
+	for range l.legs {
+		m.copies = append(m.copies, make(map[string]modelCopy))
+		m.told = append(m.told, newTold())
+	}
+	return m
 }
 
 // sub is what a client wants.
@@ -46,24 +78,35 @@ func (s *sub) String() string {
 	return fmt.Sprint(s.wild, " ", strings.Join(sortedKeys(s.names), ","))
 }
 
-func (s *sub) covers(r *resource.Resource) bool {
-	return s.wild || s.names[r.Key] || s.names[resource.GlobOf(r.Key)] || slices.ContainsFunc(r.Aliases, func(a string) bool { return s.names[a] })
+// namesIt reports whether s asks for r by name, alias or glob.
+func (s *sub) namesIt(r *resource.Resource) bool {
+	return s.names[r.Key] || s.names[resource.GlobOf(r.Key)] || slices.ContainsFunc(r.Aliases, func(a string) bool { return s.names[a] })
+}
+
+// member reports whether name is in the wildcard set (D11).
+func (m *model) member(name string) bool {
+	wild := m.route(everything)
+	return wild != Nobody && m.copies[wild][name].res != nil
+}
+
+func (m *model) covers(s *sub, r *resource.Resource) bool {
+	return s.wild && m.member(r.Key) || s.namesIt(r)
 }
 
 // view is all that s sees.
 func (m *model) view(s *sub) map[string]*resource.Resource {
 	seen := make(map[string]*resource.Resource)
-	for n, r := range m.live {
-		if s.covers(r) {
+	for n, r := range m.shown {
+		if m.covers(s, r) {
 			seen[n] = r
 		}
 	}
 	return seen
 }
 
-// goBy reports whether a live resource goes by name.
+// goBy reports whether a resource goes by name.
 func (m *model) goBy(name string) bool {
-	for _, r := range m.live {
+	for _, r := range m.shown {
 		if r.Key == name || resource.GlobOf(r.Key) == name || slices.Contains(r.Aliases, name) {
 			return true
 		}
@@ -95,7 +138,7 @@ func (m *model) gone(s *sub) map[string]bool {
 	return out
 }
 
-// known reports whether the origin has answered for all of s.
+// known reports whether the origins have answered for all of s.
 func (m *model) known(s *sub) bool {
 	if s.wild && !m.wild.answered {
 		return false
@@ -120,51 +163,99 @@ func (m *model) open(name string) bool {
 
 func (m *model) want(s *sub) {
 	for n := range s.names {
-		if m.wants[n] == nil {
-			m.wants[n] = &modelWant{}
-			m.returned[n] = m.told[n] != "" || m.brought[n]
+		if m.wants[n] != nil {
+			continue
+		}
+		leg := m.route(n)
+		if leg != m.route(everything) && m.shown[n] == nil && !m.wanted(Nobody, append(m.former[n], resource.GlobOf(n))...) {
+			delete(m.absent, n) // from the wildcard set only
+			delete(m.former, n)
+		}
+		m.wants[n] = &modelWant{answered: leg == Nobody}
+		switch {
+		case leg != Nobody:
+			m.told[leg].returned[n] = m.told[leg].names[n] != "" || m.told[leg].brought[n]
+		case m.shown[n] == nil:
+			m.absent[n] = true // G3
 		}
 	}
 	if s.wild && m.wild == nil {
-		m.wild = &modelWant{}
+		m.wild = &modelWant{answered: m.route(everything) == Nobody}
 	}
 }
 
-func (m *model) covered(name string, also []string) bool {
-	return m.wild != nil || m.wants[name] != nil || m.wants[resource.GlobOf(name)] != nil || slices.ContainsFunc(also, func(a string) bool { return m.wants[a] != nil })
+// wanted reports whether one of names is wanted, of leg if that is not Nobody.
+func (m *model) wanted(leg int, names ...string) bool {
+	return slices.ContainsFunc(names, func(n string) bool {
+		return m.wants[n] != nil && (leg == Nobody || m.route(n) == leg)
+	})
+}
+
+func (m *model) covered(leg int, name string, also []string) bool {
+	return m.wild != nil && m.route(everything) == leg || m.wanted(leg, append([]string{name, resource.GlobOf(name)}, also...)...)
 }
 
 // expire drops what none of subs wants, and what then nobody can see.
 func (m *model) expire(subs []*sub) {
+	over := make(map[string]bool)
 	for n := range m.wants {
 		if !slices.ContainsFunc(subs, func(s *sub) bool { return s.names[n] }) {
 			delete(m.wants, n)
+			over[n] = true
 		}
 	}
 	if !slices.ContainsFunc(subs, func(s *sub) bool { return s.wild }) {
 		m.wild = nil
 	}
-	for n, r := range m.live {
-		if !m.covered(n, slices.Concat(r.Aliases, m.former[n])) {
-			m.brought[n] = m.brought[n] || m.toldWild
-			delete(m.live, n)
-			delete(m.held, n)
-			delete(m.former, n)
-			m.version = ""
+	for n, r := range m.shown {
+		also := slices.Concat(r.Aliases, m.former[n])
+		for leg := range m.legs {
+			if m.copies[leg][n].res != nil && !m.covered(leg, n, also) {
+				m.versions[leg] = ""
+				m.disown(leg, n, also)
+				if leg == m.route(everything) && m.copies[leg][n].res == nil {
+					m.told[leg].brought[n] = m.told[leg].brought[n] || m.told[leg].wild
+				}
+			}
 		}
 	}
 	for n := range m.absent {
-		if !m.covered(n, m.former[n]) {
+		names := append([]string{n, resource.GlobOf(n)}, m.former[n]...)
+		vouched := m.wild != nil && (m.route(n) == m.route(everything) || !slices.ContainsFunc(names, func(n string) bool { return over[n] }))
+		if !vouched && !m.wanted(Nobody, names...) {
 			delete(m.absent, n)
 			delete(m.former, n)
 		}
 	}
 }
 
-func (m *model) set(name string, r *resource.Resource, version string) {
+// disown takes from a leg what nobody wants of it any more.
+func (m *model) disown(leg int, n string, also []string) {
+	if m.other(leg, n).res != nil {
+		m.drop(leg, n)
+		return
+	}
+	r := m.copies[leg][n].res
+	delete(m.copies[leg], n)
+	for _, name := range append(append([]string{n}, also...), resource.GlobOf(n)) {
+		if heir := m.route(name); m.wants[name] != nil && heir != Nobody {
+			m.copies[heir][n] = modelCopy{res: r}
+			m.versions[heir] = ""
+			return
+		}
+	}
+	delete(m.shown, n)
+	if m.wanted(Nobody, m.former[n]...) {
+		m.absent[n] = true // by an alias, it was
+	} else {
+		delete(m.former, n)
+	}
+}
+
+func (m *model) set(name string, r *resource.Resource) {
 	var keep []string
 	was := m.former[name]
-	if old := m.live[name]; old != nil {
+	if old := m.shown[name]; old != nil {
 		was = slices.Concat(was, old.Aliases)
 	}
 	for _, a := range was {
@@ -173,74 +264,143 @@ func (m *model) set(name string, r *resource.Resource, version string) {
 		}
 	}
 	m.former[name] = keep
-	delete(m.live, name)
-	delete(m.held, name)
+	delete(m.shown, name)
 	delete(m.absent, name)
 	if r == nil {
 		m.absent[name] = true
 	} else {
-		m.live[name], m.held[name] = r, version
+		m.shown[name] = r
 	}
 }
 
+// show is set, and returns how many changes that is: a glob may become empty (G7).
+func (m *model) show(name string, r *resource.Resource) int {
+	was := m.shown[name] != nil
+	m.set(name, r)
+	if g := resource.GlobOf(name); was && m.wants[g] != nil && !m.goBy(g) {
+		m.set(g, nil)
+		return 2
+	}
+	return 1
+}
+
+// other is the copy of name that another leg holds.
+func (m *model) other(leg int, name string) modelCopy {
+	for i := range m.legs {
+		if c := m.copies[i][name]; i != leg && c.res != nil {
+			return c
+		}
+	}
+	return modelCopy{}
+}
+
+// put stores what a leg holds now, and returns how many changes that is.
+func (m *model) put(leg int, r *resource.Resource) int {
+	mine, was := modelCopy{r, r.Version}, m.member(r.Key)
+	old, shown, other := m.copies[leg][r.Key], m.shown[r.Key], m.other(leg, r.Key).res
+	switch {
+	case old.res != nil && old.res.SameContent(r): // D15
+		m.copies[leg][r.Key] = modelCopy{old.res, r.Version}
+		return 0
+	case shown != nil && shown.SameContent(r):
+		mine.res = shown
+	case other != nil && other.SameContent(r):
+		mine.res = other
+	}
+	m.copies[leg][r.Key] = mine
+	m.met[r.Key] = m.met[r.Key] || m.member(r.Key)
+	if mine.res != shown {
+		return m.show(r.Key, mine.res)
+	}
+	if was != m.member(r.Key) {
+		return 1
+	}
+	return 0
+}
+
+// drop takes what a leg holds, and returns how many changes that is.
+func (m *model) drop(leg int, name string) int {
+	if m.copies[leg][name].res == nil {
+		return 0
+	}
+	was := m.member(name)
+	delete(m.copies[leg], name)
+	if rest := m.other(leg, name).res; rest != m.shown[name] {
+		return m.show(name, rest)
+	}
+	if was != m.member(name) {
+		return 1
+	}
+	return 0
+}
+
+// deny notes that a leg says that there is no such name.
+func (m *model) deny(leg int, name string) {
+	m.set(name, nil)
+	m.met[name] = m.met[name] || m.route(everything) == leg
+}
+
 // apply returns how many changes u makes.
-func (m *model) apply(u Update) (changes int) {
-	before, exact := m.digest(m.live), u.Full && len(u.Keep) == 0
-	set := func(name string, r *resource.Resource, version string) {
-		was := m.live[name] != nil
-		m.set(name, r, version)
-		changes++
-		if g := resource.GlobOf(name); was && m.wants[g] != nil && !m.goBy(g) { // G7
-			m.set(g, nil, "")
+func (m *model) apply(leg int, u Update) (changes int) {
+	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
+	m.heard[leg] = m.heard[leg] || u.Source != ""
+	for _, r := range u.Resources {
+		switch {
+		case !m.covered(leg, r.Key, r.Aliases) || !m.sameOrigin(m.route(r.Key), leg): // C10, G3
+			exact = false
+		case r.Body != nil || len(r.Aliases) > 0:
+			changes += m.put(leg, r)
+		case r.TTL == 0 && m.shown[r.Key] != nil: // C11
+			changes += m.drop(leg, r.Key)
+		case r.TTL == 0 && !m.absent[r.Key]:
+			m.deny(leg, r.Key)
 			changes++
 		}
 	}
-	for _, r := range u.Resources {
-		old := m.live[r.Key]
-		switch {
-		case !m.covered(r.Key, r.Aliases): // C10
-			exact = false
-		case r.Body == nil && len(r.Aliases) == 0:
-			if r.TTL == 0 && !m.absent[r.Key] { // C11
-				set(r.Key, nil, "")
-			}
-		case old != nil && old.SameContent(r): // D15
-			m.held[r.Key] = r.Version
-		default:
-			set(r.Key, r, r.Version)
-		}
-	}
 	for _, n := range resource.CanonicalNames(u.Removed) {
-		if m.live[n] != nil || m.wants[n] != nil && m.unknown(n) {
-			set(n, nil, "")
-		} else if w := m.wants[n]; w != nil && resource.IsGlob(n) {
+		switch w := m.wants[n]; {
+		case m.shown[n] != nil:
+			changes += m.drop(leg, n)
+		case !m.wanted(leg, n):
+		case m.unknown(n):
+			m.deny(leg, n)
+			changes++
+		case resource.IsGlob(n):
 			w.answered = true
 		}
 	}
 	if u.Full {
-		for n := range m.live {
+		for n := range m.copies[leg] {
 			said := slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n })
 			if !said && !slices.Contains(u.Keep, n) {
-				set(n, nil, "")
+				changes += m.drop(leg, n)
 			}
 		}
 	}
-	if m.digest(m.live) != before { // D7
-		if !exact || u.Version == m.version {
-			m.version = ""
+	if m.holds(leg) != before { // D7
+		if !exact || u.Version == m.versions[leg] {
+			m.versions[leg] = ""
 		} else {
-			m.version = u.Version
+			m.versions[leg] = u.Version
 		}
 	}
 	if !u.Partial {
-		for _, w := range m.wants {
-			w.answered = w.answered || w.asked
+		for n, w := range m.wants {
+			w.answered = w.answered || w.asked && m.route(n) == leg
 		}
-		if m.wild != nil {
+		if m.wild != nil && m.route(everything) == leg {
 			m.wild.answered = m.wild.answered || m.wild.asked
 		}
 	}
 	return changes
+}
+
+// holds is the digest of what a leg holds.
+func (m *model) holds(leg int) (d resource.Digest) {
+	for _, c := range m.copies[leg] {
+		d = d.Add(c.res.Member())
+	}
+	return d
 }
 
 func (m *model) digest(rs map[string]*resource.Resource) (d resource.Digest) {
@@ -248,6 +408,41 @@ func (m *model) digest(rs map[string]*resource.Resource) (d resource.Digest) {
 		d = d.Add(r.Member())
 	}
 	return d
+}
+
+// legsOf are the legs of which s wants something; a single one serves everybody.
+func (m *model) legsOf(s *sub) (legs []int) {
+	names := sortedKeys(s.names)
+	if s.wild {
+		names = append(names, everything)
+	}
+	for i := range m.legs {
+		if len(m.legs) == 1 || slices.ContainsFunc(names, func(n string) bool { return m.route(n) == i }) {
+			legs = append(legs, i)
+		}
+	}
+	return legs
+}
+
+// version is the version of an origin that stands for just what s sees: where one
+// leg serves all that s wants, and s sees all that it holds.
+func (m *model) version(s *sub, view map[string]*resource.Resource) string {
+	legs := m.legsOf(s)
+	if len(legs) != 1 || len(view) != len(m.copies[legs[0]]) || m.digest(view) != m.holds(legs[0]) {
+		return ""
+	}
+	return m.versions[legs[0]]
+}
+
+// source names the origins of what s sees (K7).
+func (m *model) source(s *sub) string {
+	var all []string
+	for _, leg := range m.legsOf(s) {
+		if from := m.legs[leg].Origin; m.heard[leg] && from != "" && !slices.Contains(all, from) {
+			all = append(all, from)
+		}
+	}
+	return strings.Join(all, ", ")
 }
 
 func sortedKeys[V any](m map[string]V) []string {

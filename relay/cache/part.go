@@ -99,7 +99,7 @@ func (p *part) spread(names []string) []string {
 		before := len(out)
 		if g := p.table.globs[n]; g != nil {
 			for e := g.members.newest; e != nil; e = e.urn.place.next {
-				if e.res != nil && p.sub.seesLocked(e) {
+				if there, _ := p.sub.seesLocked(e); there {
 					out = append(out, e.name)
 				}
 			}
@@ -132,11 +132,12 @@ func (p *part) tell(name string, limit uint64) (exists bool) {
 	var rs []*resource.Resource
 	size := 0
 	p.table.eachOfLocked(name, func(e *entry) {
-		if e.res == nil || !e.goesBy(name) || !p.sub.seesLocked(e) {
+		there, gen := p.sub.seesLocked(e)
+		if !there || !e.goesBy(name) {
 			return
 		}
 		exists = true
-		if _, dup := p.have[e.name]; !dup && e.gen <= limit {
+		if _, dup := p.have[e.name]; !dup && gen <= limit {
 			rs = append(rs, e.res)
 			size += e.res.WireSize()
 		}
@@ -202,9 +203,9 @@ func (p *part) pickOldest() (upTo uint64) {
 	}
 	// What came together with the first change that does not fit waits for it,
 	// unless it is too much for any part (D13).
-	first := changes[fits].first
-	if resources+removed > 0 || changes[0].first != first {
-		for fits > 0 && changes[fits-1].first == first {
+	first := p.first(changes[fits])
+	if resources+removed > 0 || p.first(changes[0]) != first {
+		for fits > 0 && p.first(changes[fits-1]) == first {
 			fits--
 			e := changes[fits]
 			if n := len(p.out.Resources) - 1; n >= resources && p.out.Resources[n] == e.res {
@@ -217,7 +218,17 @@ func (p *part) pickOldest() (upTo uint64) {
 	if fits == 0 {
 		return 0
 	}
-	return changes[fits-1].gen
+	_, upTo = p.look(changes[fits-1])
+	return upTo
+}
+
+// first is the generation of the first change of the update that changed e last,
+// as far as the subscription sees it.
+func (p *picker) first(e *entry) uint64 {
+	if _, gen := p.look(e); gen != e.gen {
+		return gen
+	}
+	return e.first
 }
 
 // changes returns what changed since the position, oldest first.
@@ -227,6 +238,10 @@ func (p *picker) changes() (changes []*entry) {
 			changes = append(changes, e)
 		}
 	})
-	slices.SortFunc(changes, func(a, b *entry) int { return cmp.Compare(a.gen, b.gen) })
+	slices.SortFunc(changes, func(a, b *entry) int {
+		_, x := p.look(a)
+		_, y := p.look(b)
+		return cmp.Compare(x, y)
+	})
 	return changes
 }

@@ -68,23 +68,32 @@ func (p *picker) pick(e *entry) {
 	}
 }
 
+// look tells what the subscription sees of e: whether there is a resource, and the
+// generation of the last change; 0 if it never had to do with it.
+func (p *picker) look(e *entry) (there bool, gen uint64) {
+	there, gen = p.sub.seesLocked(e)
+	if !there && p.sub.sawLocked(e) {
+		gen = e.gen
+	}
+	return there, gen
+}
+
 // told reports whether e is a resource that the subscription covers and that
 // changed since the position.
 func (p *picker) told(e *entry) bool {
-	return e.res != nil && e.gen > p.query.Since.Gen && p.sub.seesLocked(e)
+	there, gen := p.look(e)
+	return there && gen > p.query.Since.Gen
 }
 
 // untold reports whether e went, or went out of the subscription's sight, since
 // the position, or is a name that the client has not been told about (B34).
 func (p *picker) untold(e *entry) bool {
 	since := p.query.Since
-	if p.query.KeepRemoved || e.res != nil && p.sub.seesLocked(e) || p.void(e) {
+	there, gen := p.look(e)
+	if p.query.KeepRemoved || there || p.void(e) {
 		return false
 	}
-	if e.gen > since.Removed {
-		return p.sub.seesLocked(e) || p.sub.sawLocked(e)
-	}
-	return e.gen > since.Gen && p.table.missesLocked(p.sub, e)
+	return gen > since.Removed || gen > since.Gen && p.table.missesLocked(p.sub, e)
 }
 
 // void reports whether e is the tombstone of a glob that is no news: it is not
@@ -151,7 +160,7 @@ func (p *picker) leftOut() (yes bool) {
 // covers them and they are not there yet. It reports whether there are any.
 func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
 	p.table.eachOfLocked(name, func(e *entry) {
-		if e.res == nil || !e.goesBy(name) || !p.sub.seesLocked(e) {
+		if there, _ := p.sub.seesLocked(e); !there || !e.goesBy(name) {
 			return
 		}
 		exists = true
@@ -167,16 +176,18 @@ func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
 // subscription does not cover it.
 func (p *picker) gone(name string) bool {
 	t, s := p.table, p.sub
-	if t.entries[name] != nil {
-		return true // a tombstone, or not covered: see tell
-	}
+	e := t.entries[name]
 	_, named := s.names[name]
 	switch {
-	case named: // D11: a name belongs to the wildcard set, if it exists at all
+	case e != nil && s.namesLocked(e):
+		return true // a tombstone: see tell
+	case named: // D11: a name of the same leg belongs to the wildcard set, if it exists at all
 		w := t.wants[name]
-		return s.key.wildcard && t.wildKnownLocked() && t.hasAnswered(w) && !t.openLocked(w, name)
+		return s.key.wildcard && t.wildKnownLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)
+	case t.coversLocked(s, name):
+		return !t.opensLocked(s, name)
 	case s.key.wildcard:
-		return t.wildKnownLocked()
+		return t.judgedLocked(name)
 	}
 	return true
 }
@@ -196,14 +207,18 @@ func (p *picker) pickWhole() {
 
 // pickState adds what e is now, or was before a removal that is held back.
 func (p *picker) pickState(e *entry) {
-	switch {
-	case e.res != nil:
-		if p.sub.seesLocked(e) {
-			p.out.Resources = append(p.out.Resources, e.res)
-		}
-	case p.query.KeepRemoved && e.last != nil && e.gen > p.query.Since.Removed:
-		p.out.Resources = append(p.out.Resources, e.last)
-		p.leftover = p.leftover.Add(e.last.Member())
+	there, gen := p.sub.seesLocked(e)
+	if there {
+		p.out.Resources = append(p.out.Resources, e.res)
+		return
+	}
+	was := e.last
+	if e.res != nil {
+		was = e.res // it left the wildcard set (D11)
+	}
+	if p.query.KeepRemoved && was != nil && gen > p.query.Since.Removed {
+		p.out.Resources = append(p.out.Resources, was)
+		p.leftover = p.leftover.Add(was.Member())
 	}
 }
 

@@ -58,6 +58,7 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 
 	c.sub = next
 	m.model.want(&next)
+	m.reap()
 	if m.kind == (kind{}) { // a name that is left may still be covered by an alias
 		c.tell = c.tell.Without(removed)
 	}
@@ -75,7 +76,7 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 	}
 	maps.DeleteFunc(c.held, func(n string, r *resource.Resource) bool {
 		// What it knew by a name or wildcard that it leaves is no longer its own.
-		return !next.names[n] && (!next.covers(r) || left && m.model.view(&next)[n] == nil && !next.wild)
+		return !next.names[n] && (!m.model.covers(&next, r) || left && m.model.view(&next)[n] == nil && !next.wild)
 	})
 	maps.DeleteFunc(c.ghosts, func(n string, _ bool) bool { return c.held[n] == nil })
 }
@@ -90,6 +91,7 @@ func (m *machine) reconnect(t *rapid.T) {
 	if c.sub.names != nil {
 		m.table.Replace(&c.w, c.sub.wild, sortedKeys(c.sub.names))
 		m.model.want(&c.sub)
+		m.reap()
 	}
 	if c.sotw || rapid.Bool().Draw(t, "forgot") {
 		c.held = make(map[string]*resource.Resource)
@@ -100,7 +102,7 @@ func (m *machine) reconnect(t *rapid.T) {
 	}
 	for _, n := range m.names().Draw(t, "other") {
 		r := versioned(n, "old", "old")
-		if !resource.IsGlob(r.Key) && (c.sub.covers(r) || rapid.Bool().Draw(t, "uncovered")) {
+		if !resource.IsGlob(r.Key) && (m.model.covers(&c.sub, r) || rapid.Bool().Draw(t, "uncovered")) {
 			c.held[r.Key] = r
 		}
 	}
@@ -110,19 +112,19 @@ func (m *machine) reconnect(t *rapid.T) {
 	var claims []resource.Held
 	for n, r := range c.held {
 		claims = append(claims, resource.Held{Name: r.Name, Version: r.Version})
-		if r2 := m.model.live[n]; r2 != nil && r2.Version == r.Version {
+		if r2 := m.model.shown[n]; r2 != nil && r2.Version == r.Version {
 			c.held[n] = r2 // a client cannot tell them apart
 		}
 	}
 	c.tell, c.at, c.claims = m.table.Reconcile(&c.w, claims)
 	for _, rest := range c.claims {
-		if m.model.live[rest.Name] != nil || m.model.absent[rest.Name] {
+		if !m.unknownTo(&c.sub, rest.Name) {
 			t.Fatalf("%q is known, but its claim was not judged", rest.Name)
 		}
 		c.ghosts[rest.Name] = true
 	}
 	for n, r := range c.held {
-		if m.model.live[n] == r && c.sub.covers(r) && slices.Contains(c.tell.list(), n) {
+		if m.model.shown[n] == r && m.model.covers(&c.sub, r) && slices.Contains(c.tell.list(), n) {
 			t.Fatalf("%q is current, but will be sent again", n)
 		}
 	}

@@ -40,6 +40,7 @@ func (m *machine) follow(t *rapid.T) {
 	if rapid.Bool().Draw(t, "one part") {
 		read = func(t *rapid.T, c *reader, q Query) { m.readPart(t, c, q) }
 	}
+	m.settle(c)
 	if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
 		before := *c
 		before.held, before.ghosts = maps.Clone(c.held), maps.Clone(c.ghosts)
@@ -68,6 +69,12 @@ func (m *machine) demand(t *rapid.T) {
 	tell, refresh, more := c.tell, c.refresh, c.more
 	c.take(got, q)
 	c.tell, c.refresh, c.more = tell.With(got.Withheld), refresh, more
+}
+
+// settle tells a client what became of its claims.
+func (m *machine) settle(c *reader) {
+	gone, rest := m.table.Gone(&c.w, c.claims)
+	c.tell, c.claims = c.tell.With(gone), rest
 }
 
 // read reads until there is no more, and compares what the client then holds
@@ -116,10 +123,7 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 		}
 		return nil, false
 	}
-	if c.claims != nil && m.model.known(&c.sub) {
-		c.tell = c.tell.With(m.table.Gone(&c.w, c.claims))
-		c.claims = nil
-	}
+	m.settle(c)
 	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.tell, c.sotw, q.Refresh.With(c.refresh)
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
@@ -138,16 +142,36 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 	m.look(t, c, view)
 	c.take(got, q)
 	for _, n := range q.Force.list() {
-		if c.held[n] != nil && m.model.unknown(n) {
+		if c.held[n] != nil && m.unknownTo(&c.sub, n) {
 			c.ghosts[n] = true // what it claimed became unknown before it was told (K13)
 		}
 	}
 	for n := range c.ghosts {
-		if !m.model.unknown(n) {
+		if !m.unknownTo(&c.sub, n) {
 			delete(c.ghosts, n)
 		}
 	}
 	return got.Removed, got.More
+}
+
+// unknownTo reports whether nothing can be said of a name to somebody who wants s.
+func (m *machine) unknownTo(s *sub, n string) bool {
+	wild := m.model.route(everything)
+	switch g := resource.GlobOf(n); {
+	case s.names[n]:
+		return m.model.unknown(n)
+	case s.names[g]:
+		return m.model.unknown(n) && m.model.open(g) && !(s.wild && m.model.wild.answered && m.model.route(n) == wild)
+	case !s.wild:
+		return m.model.unknown(n)
+	}
+	for _, r := range m.model.shown {
+		if m.model.member(r.Key) && (r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)) {
+			return false
+		}
+	}
+	e := m.table.entries[n]
+	return !m.model.wild.answered && m.model.sameOrigin(m.model.route(n), wild) && (e == nil || e.wild == 0)
 }
 
 // judge checks an answer by itself.
@@ -169,9 +193,13 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		if view[n] != nil || q.KeepRemoved {
 			t.Fatalf("%q is removed, but it is there (or held back: %t)", n, q.KeepRemoved)
 		}
+		forced := slices.Contains(q.Force.list(), n)
+		if !forced && len(c.sub.names) == 0 && !m.model.met[n] && m.model.route(n) != m.model.route(everything) { // D11
+			t.Fatalf("%v is told that %q is gone, which was never there", &c.sub, n)
+		}
 	}
 	for n, r := range shown {
-		if view[n] != r && !(q.KeepRemoved && q.Whole && m.model.live[n] == nil) { // D12
+		if view[n] != r && !(q.KeepRemoved && q.Whole && view[n] == nil) { // D12
 			t.Fatalf("%v is told of %q, which it does not see", &c.sub, n)
 		}
 	}
@@ -185,11 +213,13 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		for _, r := range shown {
 			told = told || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
 		}
-		if !told && (!m.model.unknown(n) || !c.sub.names[n] && !c.sub.wild) {
+		wanted := c.sub.wild || c.sub.names[n] || c.sub.names[resource.GlobOf(n)]
+		if !told && !(wanted && m.unknownTo(&c.sub, n)) {
 			t.Fatalf("%v is not told about %q", &c.sub, n)
 		}
-		answered := c.sub.wild && m.model.wild.answered && (!c.sub.names[n] || m.model.wants[n].answered)
-		if told && m.model.unknown(n) && (c.sub.wild || c.sub.names[n]) && !answered { // K13
+		answered := c.sub.wild && m.model.wild.answered && (!c.sub.names[n] || m.model.wants[n].answered && m.model.route(n) == m.model.route(everything))
+		denied := told && (slices.Contains(got.Removed, n) || slices.Contains(got.Withheld.list(), n))
+		if denied && m.unknownTo(&c.sub, n) && wanted && !answered { // K13
 			t.Fatalf("%v is told about %q, for which nobody has answered", &c.sub, n)
 		}
 	}
@@ -212,21 +242,21 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 			all = shown
 		}
 		equal(t, "version", got.Version, m.model.digest(all).Hex())
-	} else if got.Version != m.model.version || len(view) != len(m.model.live) {
-		t.Fatalf("version %q, but the origin's is %q, and %d of %d are seen", got.Version, m.model.version, len(view), len(m.model.live))
+	} else if got.Version != m.model.version(&c.sub, view) {
+		t.Fatalf("version %q of %v, but the origin's is %q", got.Version, &c.sub, m.model.version(&c.sub, view))
 	}
-	if m.model.version != "" && len(view) == len(m.model.live) && len(shown) <= len(view) && got.Derived {
-		t.Fatalf("the origin's version %q does not pass through", m.model.version)
+	if v := m.model.version(&c.sub, view); v != "" && len(shown) <= len(view) && got.Derived {
+		t.Fatalf("the origin's version %q does not pass through", v)
 	}
 	if got.To.Gen < q.Since.Gen || got.To.Gen < c.head().Gen && !got.More {
 		t.Fatalf("from %v to %v, but the head is %v", q.Since, got.To, c.head())
 	}
-	m.judgePart(t, c, q, got)
+	m.judgePart(t, c, q, got, view)
 }
 
 // judgePart checks an answer that has a limit (B40), and that it tears no update
 // that would fit (D13).
-func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes) {
+func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view map[string]*resource.Resource) {
 	size, n := 0, len(got.Resources)+len(got.Removed)
 	for _, r := range got.Resources {
 		size += r.WireSize()
@@ -245,14 +275,16 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes) {
 	}
 	began, others := make(map[uint64]bool), 0 // updates that this answer began
 	for _, r := range got.Resources {
-		if e := m.table.entries[r.Key]; e.gen > q.Since.Gen && e.gen <= got.To.Gen {
+		e := m.table.entries[r.Key]
+		if _, gen := c.w.sub.seesLocked(e); gen > q.Since.Gen && gen <= got.To.Gen && gen == e.gen {
 			began[e.first] = true
 		} else {
 			others++
 		}
 	}
 	for n, e := range m.table.entries {
-		torn := c.sub.covers(&resource.Resource{Name: n, Key: n}) && e.res != nil && e.gen > got.To.Gen && began[e.first]
+		_, gen := c.w.sub.seesLocked(e)
+		torn := view[n] != nil && gen > got.To.Gen && gen == e.gen && began[e.first]
 		if torn && len(began)+others > 1 {
 			t.Fatalf("the update at %d is torn, but other news came with its beginning: %v", e.first, said(got))
 		}
@@ -269,7 +301,7 @@ func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource
 	if len(shown) != len(all) || !maps.Equal(shown, view) {
 		t.Fatalf("%v sees %v, not %v", &c.sub, sortedKeys(shown), sortedKeys(view))
 	}
-	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.table.legs[0].source})
+	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.model.source(&c.sub)})
 	equal(t, "seen without the resources", m.table.Seen(&c.w), seen)
 }
 

@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -16,10 +17,10 @@ import (
 // model says that its subscription sees, at every step (B28, B38, D12). What the
 // origin is told adds up to what they all want (C9, K9).
 func TestTableAgainstModel(t *testing.T) {
-	for name, k := range map[string]kind{"names": {}, "aliases": {aliases: true}, "globs": {globs: true}} { // B38, G1, G6
+	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				m := newMachine(t, k)
+				m := newMachine(t, layout, kind{aliases: name == "aliases", globs: strings.Contains(name, "globs")}) // B38, G1, G6
 				defer m.cache.Close()
 				t.Repeat(map[string]func(*rapid.T){
 					"apply": m.apply, "absent": m.silence, "take": m.take, "expire": m.expire,
@@ -34,6 +35,51 @@ func TestTableAgainstModel(t *testing.T) {
 	}
 }
 
+// layouts are the ways in which legs share the names of the test.
+var layouts = map[string]layout{
+	"names":   {[]Leg{{}}, func(string) int { return 0 }},
+	"aliases": {[]Leg{{}}, func(string) int { return 0 }},
+	"globs":   {[]Leg{{}}, func(string) int { return 0 }},
+	"globs of another origin": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
+		if resource.IsURN(n) {
+			return 1
+		}
+		return 0
+	}},
+	"one origin and names of nobody": {[]Leg{{}}, func(n string) int {
+		if n == "c" || n == "d" {
+			return Nobody
+		}
+		return 0
+	}},
+	"names only": {[]Leg{{}}, func(n string) int { // no origin has the wildcard
+		if n == everything {
+			return Nobody
+		}
+		return 0
+	}},
+	"two origins": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int { // G3
+		switch n {
+		case "c", "d":
+			return 1
+		case "e":
+			return Nobody
+		}
+		return 0
+	}},
+	"separate names": { // D11
+		[]Leg{{Origin: "one"}, {Origin: "one", Names: true}, {Origin: "two"}}, func(n string) int {
+			switch n {
+			case everything:
+				return 0
+			case "f":
+				return 2
+			}
+			return 1
+		},
+	},
+}
+
 type machine struct {
 	*world
 	kind
@@ -43,10 +89,13 @@ type machine struct {
 	content map[uint64]string // of the subscriptions by their ids
 }
 
-func newMachine(t *rapid.T, k kind) *machine {
+func newMachine(t *rapid.T, l layout, k kind) *machine {
 	m := &machine{
-		world: newWorld(t, Config{Linger: time.Hour, Tombstones: 2}),
-		kind:  k, model: newModel(), content: make(map[uint64]string),
+		world: newWorld(t, Config{
+			Linger: time.Hour, Tombstones: 2,
+			Legs: l.legs, Route: func(_ *resource.Type, n string) int { return l.route(n) },
+		}),
+		kind: k, model: newModel(l), content: make(map[uint64]string),
 	}
 	m.table = m.group.Table(clusters)
 	for range 4 {
@@ -57,12 +106,14 @@ func newMachine(t *rapid.T, k kind) *machine {
 	return m
 }
 
-func (m *machine) pick(t *rapid.T) *reader { return rapid.SampledFrom(m.clients).Draw(t, "client") }
+func (m *machine) pick(t *rapid.T) *reader {
+	return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
+}
 
 // update draws what an origin may say.
 func (m *machine) update(t *rapid.T) Update {
 	u := Update{
-		Type: clusters, Source: "origin",
+		Type: clusters,
 		Full: rapid.Bool().Draw(t, "full"), Partial: rapid.Bool().Draw(t, "partial"),
 		Version: rapid.SampledFrom([]string{"", "v1", "v2", "v3"}).Draw(t, "version"),
 	}
@@ -99,26 +150,38 @@ func (m *machine) update(t *rapid.T) Update {
 }
 
 func (m *machine) apply(t *rapid.T) {
-	u := m.update(t)
-	m.observe(t, u, func() int { return m.feed.Apply(u) })
+	u, leg := m.update(t), m.anyLeg(t)
+	u.Source = m.model.legs[leg].Origin
+	m.observe(t, leg, u, func() int { return m.leg(leg).Apply(u) })
+}
+
+// anyLeg draws a leg of which something is or was wanted.
+func (m *machine) anyLeg(t *rapid.T) int {
+	var legs []int
+	for i := range m.model.legs {
+		if i == 0 || m.all[i] != nil || m.group.wants(i) {
+			legs = append(legs, i)
+		}
+	}
+	return rapid.SampledFrom(legs).Draw(t, "leg")
 }
 
 func (m *machine) silence(t *rapid.T) {
-	names := m.names().Draw(t, "names")
+	names, leg := m.names().Draw(t, "names"), m.anyLeg(t)
 	u := Update{Type: clusters, Partial: true}
 	for _, n := range names {
 		c := resource.Canonical(n)
-		if m.model.wants[c] != nil && (m.model.unknown(c) || resource.IsGlob(c) && m.model.open(c)) {
+		if m.model.wanted(leg, c) && (m.model.unknown(c) || resource.IsGlob(c) && m.model.open(c)) {
 			u.Removed = append(u.Removed, n)
 		}
 	}
-	equal(t, "missing", m.feed.Missing(clusters, names), u.Removed)
-	m.observe(t, u, func() int { return m.feed.Absent(clusters, names) })
+	equal(t, "missing", m.leg(leg).Missing(clusters, names), u.Removed)
+	m.observe(t, leg, u, func() int { return m.leg(leg).Absent(clusters, names) })
 }
 
 // observe applies an update here and there, and looks who is woken by it: all
 // who see a difference, and nobody else.
-func (m *machine) observe(t *rapid.T, u Update, apply func() int) {
+func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	type state struct {
 		view    map[string]*resource.Resource
 		missing map[string]bool
@@ -138,23 +201,13 @@ func (m *machine) observe(t *rapid.T, u Update, apply func() int) {
 	m.nap()
 	gen, floor := m.table.gen, m.table.floor
 	n := apply()
-	if want := m.model.apply(u); n != want && m.table.floor == floor { // else some names became unknown on the way
+	if want := m.model.apply(leg, u); n != want && m.table.floor == floor { // else some names became unknown on the way
 		t.Fatalf("%d changes, expected %d", n, want)
 	}
 	if moved := m.table.gen - gen; moved != uint64(n) {
 		t.Fatalf("the table went %d generations ahead for %d changes", moved, n)
 	}
-	// Tombstones that nobody asks for may be dropped.
-	for n := range m.model.absent {
-		switch e := m.table.entries[n]; {
-		case m.model.wants[n] != nil:
-		case e == nil:
-			delete(m.model.absent, n)
-			delete(m.model.former, n)
-		default: // it may have been dropped and made again
-			m.model.former[n] = e.former
-		}
-	}
+	m.reap()
 	for i, after := range states() {
 		c := m.clients[i]
 		changed := !maps.Equal(before[i].view, after.view) || !maps.Equal(before[i].missing, after.missing)
@@ -174,6 +227,20 @@ func (m *machine) observe(t *rapid.T, u Update, apply func() int) {
 	}
 }
 
+// reap follows the table: it may drop tombstones that nobody asks for.
+func (m *machine) reap() {
+	for n := range m.model.absent {
+		switch e := m.table.entries[n]; {
+		case m.model.wants[n] != nil:
+		case e == nil:
+			delete(m.model.absent, n)
+			delete(m.model.former, n)
+		default: // it may have been dropped and made again
+			m.model.former[n] = e.former
+		}
+	}
+}
+
 func (m *machine) concerns(c *reader, u Update) bool {
 	names := func(n string) bool { return c.sub.names[n] || c.sub.names[resource.GlobOf(n)] }
 	return u.Full || slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return names(r.Key) }) ||
@@ -184,69 +251,77 @@ func (m *machine) concerns(c *reader, u Update) bool {
 // is told twice, and one that went and came back is told again (C9), marked as
 // such. What a wildcard brought is dropped with it.
 func (m *machine) take(t *rapid.T) {
-	all := rapid.IntRange(0, 3).Draw(t, "all") == 0
+	all, leg := rapid.IntRange(0, 3).Draw(t, "all") == 0, m.anyLeg(t)
+	told := &m.model.told[leg]
 	if all { // a new stream
-		m.model.told, m.model.toldWild = make(map[string]string), false
-		clear(m.model.returned)
-		clear(m.model.brought)
+		*told = newTold()
 	}
-	again := maps.Clone(m.model.returned)
-	maps.DeleteFunc(again, func(_ string, back bool) bool { return !back })
-	defer clear(m.model.brought)
-	for _, d := range m.feed.TakeDemand(all, true) {
+	var again []string
+	for n, back := range told.returned {
+		if back {
+			again = append(again, n)
+		}
+	}
+	slices.Sort(again)
+	defer clear(told.brought)
+	var want []string
+	for n, w := range m.model.wants {
+		if m.model.route(n) == leg {
+			want = append(want, n)
+			w.asked = true
+		}
+	}
+	slices.Sort(want)
+	wild := m.model.wild != nil && m.model.route(everything) == leg
+	if wild {
+		m.model.wild.asked = true
+	}
+	for _, d := range m.leg(leg).TakeDemand(all, true) {
 		for _, spelled := range d.Subscribe {
 			n := resource.Canonical(spelled)
-			if m.model.told[n] != "" && (!m.model.returned[n] || m.model.told[n] != spelled) {
+			if told.names[n] != "" && (!told.returned[n] || told.names[n] != spelled) {
 				t.Fatalf("%q is subscribed twice", spelled)
 			}
-			delete(m.model.returned, n)
-			m.model.told[n] = spelled
+			delete(told.returned, n)
+			told.names[n] = spelled
 		}
 		for _, spelled := range d.Unsubscribe {
 			n := resource.Canonical(spelled)
-			if m.model.told[n] != spelled && !m.model.brought[n] {
-				t.Fatalf("%q is unsubscribed, but %q was subscribed", spelled, m.model.told[n])
+			if told.names[n] != spelled && !told.brought[n] {
+				t.Fatalf("%q is unsubscribed, but %q was subscribed", spelled, told.names[n])
 			}
-			delete(m.model.told, n)
+			delete(told.names, n)
 		}
 		if !all {
-			equal(t, "names that came back", slices.Sorted(slices.Values(resource.CanonicalNames(d.Again))), sortedKeys(again))
+			equal(t, "names that came back", slices.Sorted(slices.Values(resource.CanonicalNames(d.Again))), again)
 		}
-		if d.WildcardChanged && !d.Wildcard && !m.model.toldWild {
+		if d.WildcardChanged && !d.Wildcard && !told.wild {
 			t.Fatal("the wildcard is left, but was not joined")
 		}
-		m.model.toldWild = d.Wildcard
-		equal(t, "names", slices.Sorted(slices.Values(resource.CanonicalNames(d.Names))), sortedKeys(m.model.wants))
+		told.wild = d.Wildcard
+		equal(t, "names", slices.Sorted(slices.Values(resource.CanonicalNames(d.Names))), want)
 	}
-	equal(t, "names told", sortedKeys(m.model.told), sortedKeys(m.model.wants))
-	equal(t, "wildcard told", m.model.toldWild, m.model.wild != nil)
-	for n, back := range m.model.returned {
+	equal(t, "names told", sortedKeys(told.names), want) // G3: no leg is told of another's names
+	equal(t, "wildcard told", told.wild, wild)
+	for n, back := range told.returned {
 		if back && m.model.wants[n] != nil {
 			t.Fatalf("%q came back, but was not subscribed again", n)
 		}
-	}
-	for _, w := range m.model.wants {
-		w.asked = true
-	}
-	if m.model.wild != nil {
-		m.model.wild.asked = true
 	}
 }
 
 // expire ends all linger times.
 func (m *machine) expire(*rapid.T) {
 	m.table.mu.Lock()
-	m.table.expireLocked(time.Now().Add(2 * time.Hour))
+	m.table.expireLocked(time.Now().Add(2*time.Hour), make(map[*Subscription]struct{}))
 	m.table.unlockAndSignal()
 	var subs []*sub
 	for _, c := range m.clients {
 		subs = append(subs, &c.sub)
 	}
 	m.model.expire(subs)
-	for n := range m.model.returned {
-		if m.model.wants[n] == nil {
-			delete(m.model.returned, n)
-		}
+	for _, told := range m.model.told {
+		maps.DeleteFunc(told.returned, func(n string, _ bool) bool { return m.model.wants[n] == nil })
 	}
 }
 
@@ -274,14 +349,19 @@ func (m *machine) check(t *rapid.T) {
 		}
 		m.content[h.Subscription] = content
 	}
-	held := make(map[string]string)
-	for n, v := range m.model.held {
-		if v != "" {
-			held[m.model.live[n].Name] = v
+	for leg, f := range m.all {
+		if f == nil {
+			continue
 		}
-	}
-	if got := m.feed.Held(clusters); !maps.Equal(got, held) { // C8
-		t.Fatalf("held %v, expected %v", got, held)
+		held := make(map[string]string)
+		for _, c := range m.model.copies[leg] {
+			if c.version != "" {
+				held[c.res.Name] = c.version
+			}
+		}
+		if got := f.Held(clusters); !maps.Equal(got, held) { // C8
+			t.Fatalf("leg %d holds %v, expected %v", leg, got, held)
+		}
 	}
 }
 

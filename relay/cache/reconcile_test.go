@@ -54,9 +54,13 @@ func TestReconnectBeforeTheOrigin(t *testing.T) {
 	_, namedRest := named.reconcile(t, claims("a", "1"))
 	w.feed.TakeDemand(true, false)
 	w.apply(clusters, versioned("b", "1", "1"))
-	expect(t, c.ask(t, Query{Force: c.table.Gone(&c.w, rest)}), "b", "-a")
-	if gone := named.table.Gone(&named.w, namedRest); gone != nil { // C11: silence is no deletion
-		t.Fatalf("gone %v", gone.List)
+	gone, open := c.table.Gone(&c.w, rest)
+	expect(t, c.ask(t, Query{Force: gone}), "b", "-a")
+	if len(open) > 0 {
+		t.Fatalf("still open: %v", open)
+	}
+	if gone, open := named.table.Gone(&named.w, namedRest); gone != nil || len(open) > 0 { // C11: silence is no deletion
+		t.Fatalf("gone %v, still open: %v", gone, open)
 	}
 	if tell, at, rest := c.table.Reconcile(&Watcher{}, claims("a", "1")); tell != nil || at != Start || len(rest) != 1 {
 		t.Fatalf("%v, %v, %v without a subscription", tell, at, rest)

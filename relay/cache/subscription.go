@@ -20,8 +20,9 @@ type Subscription struct {
 	globs    int             // of these
 	waits    []wait          // for answers; one for each leg that owes some
 	gen      uint64          // newest generation that it may see; never too small
-	live     int             // resources it sees by name (not kept with a wildcard)
+	live     int             // resources it sees by name; with the wildcard those beyond its set
 	digest   resource.Digest // of those
+	per      []int           // what it wants of each leg; nil where there is only one
 	watchers *Watcher
 	count    int
 }
@@ -64,21 +65,45 @@ func (k *subKey) drop(s *seeds, name string) {
 // recountLocked computes what s sees by name. It must be called with t.mu held.
 func (t *Table) recountLocked(s *Subscription) {
 	s.live, s.digest = 0, resource.Digest{}
-	if s.key.wildcard {
+	if s.key.wildcard && t.members == t.live {
 		return // the whole table: see Table.digest
 	}
 	t.eachNamedLocked(s, func(e *entry) {
-		if e.res != nil && s.namesLocked(e) {
-			s.live++
-			s.digest = s.digest.Add(e.res.Member())
+		if s.namesLocked(e) {
+			s.recount(e)
 		}
 	})
 }
 
-// seesLocked reports whether s covers e, by wildcard, name, alias (B38) or glob
-// (G6).
-func (s *Subscription) seesLocked(e *entry) bool {
-	return s.key.wildcard || s.namesLocked(e)
+// recount adds e, which s asks for by name, to what s sees.
+func (s *Subscription) recount(e *entry) {
+	if e.res != nil && !(s.key.wildcard && e.member) {
+		s.live++
+		s.digest = s.digest.Add(e.res.Member())
+	}
+}
+
+// uncount takes back a recount.
+func (s *Subscription) uncount(e *entry) {
+	if e.res != nil && !(s.key.wildcard && e.member) {
+		s.live--
+		s.digest = s.digest.Sub(e.res.Member())
+	}
+}
+
+// seesLocked tells what s sees of e, by name, alias (B38) or glob (G6), or as a
+// member of the wildcard set (D11): whether there is a resource, and the
+// generation of the last change; 0 if s never had to do with it.
+func (s *Subscription) seesLocked(e *entry) (there bool, gen uint64) {
+	switch {
+	case s.key.wildcard && e.member && e.wild == e.named:
+		return true, e.wild // the same either way
+	case s.namesLocked(e):
+		return e.res != nil, e.named
+	case s.key.wildcard:
+		return e.member, e.wild
+	}
+	return false, 0
 }
 
 // namesLocked reports whether s asks for e by name, alias or glob.

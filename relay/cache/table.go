@@ -26,9 +26,10 @@ type Table struct {
 	floor   uint64              // tombstones up to here may be gone
 	// The same for those that somebody may know by an alias.
 	aliasFloor uint64
-	live       int
+	live       int // resources, whoever sees them
 	bytes      int64
-	digest     resource.Digest // of all live resources
+	members    int             // those of the wildcard set
+	digest     resource.Digest // of the wildcard set
 	fed        Stats
 
 	// Guarded by mu: who wants what.
@@ -71,10 +72,20 @@ func newTable(g *Group, t *resource.Type) *Table {
 // nextID numbers the contents of subscriptions across all tables.
 func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 
-// setLocked gives name the state res (nil: absent) at the newest generation,
-// and marks the subscriptions that can see it. first is the generation of the
-// first change of the same update. t.mu must be held.
-func (t *Table) setLocked(name string, res *resource.Resource, held string, first uint64, woken map[*Subscription]struct{}) {
+// state is what is known of a name: a resource, or without one that there is
+// none.
+type state struct {
+	hold
+	also   *hold
+	member bool
+	// noticed says that those with the wildcard are to be told in any case.
+	noticed bool
+}
+
+// setLocked gives name a state at the newest generation, and marks the
+// subscriptions that can see the difference. first is the generation of the first
+// change of the same update. t.mu must be held.
+func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscription]struct{}) {
 	e := t.entries[name]
 	if e == nil {
 		if w := t.wants[name]; w != nil && w.leg != Nobody {
@@ -90,16 +101,20 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, firs
 			t.graves.remove(e)
 		}
 	}
-	old := e.res
-	t.markLocked(e, old, res, woken)
-	if old != nil {
-		t.live--
-		t.bytes -= int64(old.Size())
-		t.digest = t.digest.Sub(old.Member())
+	old, was, res := e.res, e.member, s.res
+	named, wild := old != res || res == nil, was || s.member || s.noticed
+	t.markLocked(e, s, named, wild, woken)
+	if named {
+		t.replaceLocked(e, res)
+		e.named = t.gen
 	}
-	t.renameLocked(e, old, res)
-	t.keepLastLocked(e, old, res)
-	e.res, e.held, e.gen, e.first = res, held, t.gen, first
+	t.joinWildcardLocked(e, old, was, s)
+	if wild {
+		e.wild = t.gen
+	}
+	t.bytes -= e.alsoSize()
+	e.hold, e.also, e.gen, e.first = s.hold, s.also, t.gen, first
+	t.bytes += e.alsoSize()
 	t.changes.push(e)
 	t.countLocked(e, old, first, woken)
 	if res == nil {
@@ -110,44 +125,66 @@ func (t *Table) setLocked(name string, res *resource.Resource, held string, firs
 	if e.urn != nil {
 		e.urn.spelled = res.Name
 	}
-	t.live++
-	t.bytes += int64(res.Size())
-	t.digest = t.digest.Add(res.Member())
 }
 
-// markLocked brings the subscriptions that see old or res up to date and adds
-// them to woken. It costs as much as there are such subscriptions.
-func (t *Table) markLocked(e *entry, old, res *resource.Resource, woken map[*Subscription]struct{}) {
+// replaceLocked counts res in place of e.res, and brings the aliases up to date.
+func (t *Table) replaceLocked(e *entry, res *resource.Resource) {
+	if e.res != nil {
+		t.live--
+		t.bytes -= int64(e.res.Size())
+	}
+	if res != nil {
+		t.live++
+		t.bytes += int64(res.Size())
+	}
+	t.renameLocked(e, e.res, res)
+	t.keepLastLocked(e, e.res, res)
+}
+
+// joinWildcardLocked counts e in the wildcard set as s says, in place of old.
+func (t *Table) joinWildcardLocked(e *entry, old *resource.Resource, was bool, s state) {
+	if was {
+		t.members--
+		t.digest = t.digest.Sub(old.Member())
+	}
+	if e.member = s.member; s.member {
+		t.members++
+		t.digest = t.digest.Add(s.res.Member())
+	}
+}
+
+// markLocked brings the subscriptions up to date that see e change to s, by name
+// or by the wildcard, and adds them to woken. It costs as much as there are such
+// subscriptions.
+func (t *Table) markLocked(e *entry, s state, named, wild bool, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
 		s.gen = t.gen
 		woken[s] = struct{}{}
 	}
-	for s := range t.wild.subs {
-		mark(s)
-	}
-	for _, r := range [...]*resource.Resource{old, res} {
-		if r == nil {
-			continue
-		}
-		for s := range t.namedLocked(e, r.Aliases) {
+	if wild {
+		for s := range t.wild.subs {
 			mark(s)
-			if s.key.wildcard {
-				continue
-			}
-			if r == old {
-				s.live--
-				s.digest = s.digest.Sub(r.Member())
-			} else {
-				s.live++
-				s.digest = s.digest.Add(r.Member())
-			}
 		}
 	}
-	if old == nil && res == nil {
-		if w := t.wants[e.name]; w != nil {
-			for s := range w.subs {
+	if old := e.res; old != nil {
+		for s := range t.namedLocked(e, old.Aliases) {
+			if named {
 				mark(s)
 			}
+			s.uncount(e)
+		}
+	}
+	if s.res != nil {
+		next := entry{hold: s.hold, member: s.member}
+		for s := range t.namedLocked(e, s.res.Aliases) {
+			if named {
+				mark(s)
+			}
+			s.recount(&next)
+		}
+	} else if w := t.wants[e.name]; w != nil && e.res == nil {
+		for s := range w.subs {
+			mark(s)
 		}
 	}
 }
@@ -207,14 +244,8 @@ func (t *Table) reapLocked() {
 			t.graves.remove(e)
 			t.graves.push(e)
 			continue
-		case len(e.former) > 0:
-			t.aliasFloor = max(t.aliasFloor, e.gen)
 		}
-		if g := e.globOf(); g != nil {
-			g.floor = max(g.floor, e.gen)
-		}
-		t.floor = max(t.floor, e.gen)
-		t.eraseLocked(e)
+		t.buryLocked(e)
 	}
 }
 
@@ -222,22 +253,47 @@ func (t *Table) reapLocked() {
 // than one, so that their number comes down again when it is too high.
 const reapAtOnce = 4
 
+// buryLocked forgets a tombstone that not everybody may have been told of.
+func (t *Table) buryLocked(e *entry) {
+	if len(e.former) > 0 {
+		t.aliasFloor = max(t.aliasFloor, e.gen)
+	}
+	if g := e.globOf(); g != nil {
+		g.floor = max(g.floor, e.named)
+	}
+	t.floor = max(t.floor, e.wild)
+	t.eraseLocked(e)
+}
+
 // eraseLocked forgets e altogether, without telling anybody.
 func (t *Table) eraseLocked(e *entry) {
-	if e.res != nil {
-		t.live--
-		t.bytes -= int64(e.res.Size())
-		t.digest = t.digest.Sub(e.res.Member())
-		t.unindexLocked(e, e.res.Aliases)
-	} else {
-		t.graves.remove(e)
-	}
+	t.emptyLocked(e)
+	t.graves.remove(e)
 	t.unindexLocked(e, e.former)
 	t.struckLocked(e)
 	t.keepLastLocked(e, nil, nil)
 	t.changes.remove(e)
 	t.bytes -= entrySize(e.name)
 	delete(t.entries, e.name)
+}
+
+// emptyLocked makes e a tombstone without telling anybody.
+func (t *Table) emptyLocked(e *entry) {
+	if e.res == nil {
+		return
+	}
+	for _, h := range e.holds() {
+		t.legs[h.leg].count(h.res, nil)
+	}
+	t.joinWildcardLocked(e, e.res, e.member, state{})
+	t.unindexLocked(e, e.res.Aliases)
+	if g := e.globOf(); g != nil {
+		g.live--
+	}
+	t.live--
+	t.bytes -= int64(e.res.Size()) + e.alsoSize()
+	e.hold, e.also = hold{}, nil
+	t.graves.push(e)
 }
 
 // Roughly what the tables themselves hold, in bytes: for each name, and

@@ -1,0 +1,162 @@
+package cache
+
+import "xdsrelay/relay/resource"
+
+// hold is the copy of a resource that a leg holds.
+type hold struct {
+	leg int
+	// version is what the origin gave last. It differs from res.Version where
+	// identical content came under a new version (D15).
+	version string
+	res     *resource.Resource
+}
+
+// heldBy returns the copy that came through a leg, nil if there is none.
+func (e *entry) heldBy(leg int) *hold {
+	switch {
+	case e.res == nil:
+		return nil
+	case e.leg == leg:
+		return &e.hold
+	case e.also != nil && e.also.leg == leg:
+		return e.also
+	}
+	return nil
+}
+
+// holds lists the copies of e.
+func (e *entry) holds() []hold {
+	switch {
+	case e.res == nil:
+		return nil
+	case e.also == nil:
+		return []hold{e.hold}
+	}
+	return []hold{e.hold, *e.also}
+}
+
+// besides returns the copy that came through another leg, nil if there is none.
+func (e *entry) besides(leg int) *hold {
+	switch {
+	case e.res == nil:
+		return nil
+	case e.leg != leg:
+		other := e.hold
+		return &other
+	}
+	return e.also
+}
+
+// alsoSize is what the second copy costs beyond the first, in bytes.
+func (e *entry) alsoSize() int64 {
+	if e.also == nil || e.also.res == e.res {
+		return 0
+	}
+	return int64(e.also.res.Size())
+}
+
+// count notes that a leg holds res in place of old; either may be nil.
+func (l *tableLeg) count(old, res *resource.Resource) {
+	if old != nil {
+		l.live--
+		l.digest = l.digest.Sub(old.Member())
+	}
+	if res != nil {
+		l.live++
+		l.digest = l.digest.Add(res.Member())
+	}
+}
+
+// turn is one update of a leg on its way into a table, whose mu is held.
+type turn struct {
+	table *Table
+	by    int
+	first uint64 // generation of the first change
+	woken map[*Subscription]struct{}
+}
+
+// set gives name a state that clients can see.
+func (u *turn) set(name string, s state) {
+	u.table.gen++ // each change has its own, so that an update can be told in parts (B40)
+	u.table.setLocked(name, s, u.first, u.woken)
+}
+
+// put makes res the leg's copy. What came last is what clients see, until its leg
+// gives it up. Content that they have already stays as they know it (D15).
+func (u *turn) put(res *resource.Resource) {
+	t, wild := u.table, u.by == u.table.wild.leg
+	mine := hold{u.by, res.Version, res}
+	e := t.entries[res.Key]
+	if e == nil || e.res == nil {
+		t.legs[u.by].count(nil, res)
+		u.set(res.Key, state{hold: mine, member: wild})
+		return
+	}
+	var old *resource.Resource
+	if h := e.heldBy(u.by); h != nil {
+		if h.res.SameContent(res) {
+			h.version = res.Version
+			return
+		}
+		old = h.res
+	}
+	other := e.besides(u.by)
+	switch {
+	case e.res.SameContent(res):
+		mine.res = e.res
+	case other != nil && other.res.SameContent(res):
+		mine.res = other.res
+	}
+	t.legs[u.by].count(old, mine.res)
+	u.show(e, state{hold: mine, also: other, member: wild || e.member})
+}
+
+// drop ends the leg's hold on e, if it has one. Where another leg holds it too,
+// that copy stands (D11).
+func (u *turn) drop(e *entry) {
+	t, h := u.table, e.heldBy(u.by)
+	if h == nil {
+		return
+	}
+	t.legs[u.by].count(h.res, nil)
+	rest := e.besides(u.by)
+	if rest == nil {
+		u.set(e.name, state{noticed: u.by == t.wild.leg})
+		return
+	}
+	u.show(e, state{hold: *rest, member: rest.leg == t.wild.leg})
+}
+
+// remove notes that the leg's origin has no resource of a name.
+func (u *turn) remove(spelled string) {
+	t, name := u.table, resource.Canonical(spelled)
+	gen := t.gen
+	if e := t.entries[name]; e != nil && e.res != nil {
+		u.drop(e)
+	} else if w := t.wants[name]; w != nil && w.leg == u.by && !t.knowsLocked(name) {
+		u.absent(name)
+	}
+	if t.gen > gen {
+		t.spelledByOriginLocked(name, spelled)
+	}
+	if w := t.wants[name]; w != nil && w.leg == u.by {
+		t.answerGlobLocked(name, u.woken)
+	}
+}
+
+// show is set, unless clients see no difference.
+func (u *turn) show(e *entry, s state) {
+	if s.res != e.res || s.member != e.member {
+		u.set(e.name, s)
+		return
+	}
+	t := u.table
+	t.bytes -= e.alsoSize()
+	e.hold, e.also = s.hold, s.also
+	t.bytes += e.alsoSize()
+}
+
+// absent makes name one that is known not to exist.
+func (u *turn) absent(name string) {
+	u.set(name, state{noticed: u.by == u.table.wild.leg})
+}
