@@ -45,6 +45,7 @@ func newOrigin(cfg config.Origin, meter metric.Meter, log *slog.Logger) (origin,
 	c, err := upstream.NewControlPlane(upstream.ControlPlaneConfig{
 		Addresses:        cfg.Addresses,
 		Delta:            cfg.Variant == config.Delta,
+		V2:               cfg.Transport == config.V2,
 		Wildcard:         form,
 		MaxReceiveBytes:  int(cfg.MaxReceiveSize),
 		KeepaliveTime:    cfg.Keepalive,

@@ -23,7 +23,7 @@ func (n *Node) buildPolling() (err error) {
 	server, err := rest.New(rest.Config{
 		Cache: n.cache, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name,
 		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
-		MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
+		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
 		Meter: n.metrics.meter, Logger: n.log,
 	})
 	if err != nil {

@@ -10,11 +10,20 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// The methods of ADS.
-const (
-	sotwMethod  = "/envoy.service.discovery.v3.AggregatedDiscoveryService/StreamAggregatedResources"
-	deltaMethod = "/envoy.service.discovery.v3.AggregatedDiscoveryService/DeltaAggregatedResources"
-)
+// adsMethod is the method of ADS in one version of the transport and one variant.
+// The messages of version 2 are a part of those of version 3, with equal numbers,
+// so nothing else differs: what it lacks is not there in responses, and skipped by
+// the server in requests (J3).
+func adsMethod(v2, delta bool) string {
+	version, method := "v3", "StreamAggregatedResources"
+	if v2 {
+		version = "v2"
+	}
+	if delta {
+		method = "DeltaAggregatedResources"
+	}
+	return "/envoy.service.discovery." + version + ".AggregatedDiscoveryService/" + method
+}
 
 // incoming receives one response, decoded from the transport's buffers without
 // unmarshalling bodies (D2).

@@ -50,6 +50,10 @@ type ControlPlaneConfig struct {
 	// Delta says that the incremental variant is spoken; otherwise SotW, over
 	// which types without a SotW form do not exist (D8).
 	Delta bool
+	// V2 says that version 2 of the transport is spoken, for control planes that
+	// know no other. It says nothing of the resources: types of both versions may
+	// be asked for over either (J1, J4).
+	V2 bool
 	// Wildcard is the form of wildcard subscriptions.
 	Wildcard WildcardForm
 	// MaxReceiveBytes bounds one response (C17). Default 64 MiB.

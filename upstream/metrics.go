@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"slices"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -50,7 +51,7 @@ func newMetrics(meter metric.Meter, delta bool) (*metrics, error) {
 		byType:  make(map[label]metric.MeasurementOption),
 	}
 	urls := []string{otherType}
-	for _, t := range resource.Known() {
+	for _, t := range slices.Concat(resource.Known(), resource.KnownV2()) {
 		urls = append(urls, t.URL)
 	}
 	for _, url := range urls {

@@ -36,12 +36,12 @@ type server struct {
 
 func newServer(index int, address string, ch channel, owner *ControlPlane) *server {
 	s := &server{
-		index: index, address: address, channel: ch, owner: owner, method: sotwMethod,
+		index: index, address: address, channel: ch, owner: owner, method: adsMethod(owner.cfg.V2, owner.cfg.Delta),
 		callOpts: []grpc.CallOption{grpc.ForceCodecV2(newCodec())},
 	}
 	variant := "sotw"
 	if owner.cfg.Delta {
-		s.method, variant = deltaMethod, "delta"
+		variant = "delta"
 	}
 	s.journal = newJournal(owner.cfg.Logger.With("address", address, "variant", variant))
 	return s

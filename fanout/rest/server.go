@@ -26,6 +26,9 @@ type Config struct {
 	Rules func() *aggregation.Rules
 	// NodeName names this relay node to clients (K7). Required.
 	NodeName string
+	// V2 serves the paths of version 2 as well, each with the resources of its
+	// version (J1, J2).
+	V2 bool
 	// Hold is how long a poll waits for news (H4). Default 900 ms; negative means
 	// not at all.
 	Hold time.Duration
@@ -80,6 +83,7 @@ type Server struct {
 	// Fixed after construction.
 	cfg     Config
 	types   map[string]*resource.Type // by path
+	v2      *v2Messages               // nil where version 2 is not served
 	answers *once.Cache[contentKey, answer]
 	metrics *metrics
 	http    *http.Server
@@ -99,12 +103,19 @@ func New(cfg Config) (*Server, error) {
 		cfg: cfg, types: make(map[string]*resource.Type), answers: once.New[contentKey, answer](cfg.BodyBytes),
 		drained: make(chan struct{}),
 	}
-	for _, t := range resource.Known() {
+	types := resource.Known()
+	var err error
+	if cfg.V2 {
+		types = append(types, resource.KnownV2()...)
+		if s.v2, err = newV2Messages(); err != nil {
+			return nil, err
+		}
+	}
+	for _, t := range types {
 		if t.Service != nil && t.Service.REST != "" {
 			s.types[t.Service.REST] = t
 		}
 	}
-	var err error
 	if s.metrics, err = newMetrics(cfg.Meter); err != nil {
 		return nil, err
 	}

@@ -52,6 +52,10 @@ type Listen struct {
 	// Must be true to listen on anything but loopback: the port has no TLS yet,
 	// so whoever can reach it can read the configuration of any client.
 	Plaintext bool `yaml:"plaintext"`
+	// Serves version 2 of xDS beside version 3, each on its own methods and with
+	// resources of its own version: a client of version 2 needs a control plane
+	// that has such resources.
+	V2 bool `yaml:"v2"`
 	// The largest message that a client may send. A delta client that reconnects
 	// lists every resource it holds. From 4KiB to 1GiB.
 	MaxReceiveSize Size `yaml:"max_receive_size"`
@@ -108,6 +112,10 @@ type Origin struct {
 	// Which variant of xDS is spoken with the control plane: sotw (state of the
 	// world) or delta (incremental). Clients may use either in any case.
 	Variant Variant `yaml:"variant"`
+	// Which version of the xDS transport is spoken with the control plane: v3, or
+	// v2 for one that knows no other. Resources of either version may be asked for
+	// over both.
+	Transport Transport `yaml:"transport"`
 	// How a wildcard subscription is written: legacy (no names where possible,
 	// which every control plane understands) or star (always "*").
 	WildcardForm WildcardForm `yaml:"wildcard_form"`
@@ -210,6 +218,7 @@ func Default() *Config {
 		REST: REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
 		Origin: Origin{
 			Variant:          Delta,
+			Transport:        V3,
 			WildcardForm:     WildcardLegacy,
 			MaxReceiveSize:   64 << 20,
 			ConnectTimeout:   5 * time.Second,

@@ -21,6 +21,18 @@ const (
 // UnmarshalText takes the name of a variant.
 func (v *Variant) UnmarshalText(text []byte) error { return oneOf(v, text, SotW, Delta) }
 
+// Transport is a version of the xDS transport protocol.
+type Transport string
+
+// The versions.
+const (
+	V3 Transport = "v3"
+	V2 Transport = "v2"
+)
+
+// UnmarshalText takes the name of a version.
+func (t *Transport) UnmarshalText(text []byte) error { return oneOf(t, text, V3, V2) }
+
 // WildcardForm is how a wildcard subscription is written upstream (D10).
 type WildcardForm string
 
