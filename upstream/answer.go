@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -133,6 +134,7 @@ func (a *asked) repeated(version string, changes int, now time.Time) time.Durati
 func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.Update {
 	u := cache.Update{Type: a.typ, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane}
 	keep, named := namesOf(rsp.Invalid)
+	u.Rejected = slices.DeleteFunc(slices.Clone(rsp.Invalid), func(inv resource.Invalid) bool { return unnamed(inv.Name) })
 	if !r.cp.cfg.Delta {
 		u.Version, u.Keep = rsp.Version, keep
 		u.Full = a.typ.FullState && named // D3, D4

@@ -39,6 +39,7 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 			change.drop(e)
 		}
 	}
+	t.rejectLocked(by, u)
 	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
 	if leg.digest != before {

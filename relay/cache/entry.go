@@ -17,6 +17,8 @@ type entry struct {
 	// named and wild are the generations of the last change that somebody sees
 	// who asks by name, and by the wildcard alone; 0 if there was none.
 	named, wild uint64
+	// changed is when gen was, in milliseconds of Unix time.
+	changed int64
 	// first is the generation of the first change of the same update: what
 	// came together is told together, as far as it fits (D13).
 	first uint64

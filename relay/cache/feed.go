@@ -59,6 +59,9 @@ type Update struct {
 	// except the names in Keep, whose new copies could not be used (C5).
 	Full bool
 	Keep []string
+	// Rejected are copies of named resources that could not be used, for those
+	// who ask how the relay stands with them (K20).
+	Rejected []resource.Invalid
 	// Version is version_info of a SotW origin. It is shown to clients who
 	// see exactly this state (D7). Empty for delta origins.
 	Version string

@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"sync"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -31,6 +32,9 @@ type Table struct {
 	members    int             // those of the wildcard set
 	digest     resource.Digest // of the wildcard set
 	fed        Stats
+	// rejected are names whose newest copies could not be used, by their
+	// canonical form; nil as long as there were none.
+	rejected map[string]*Problem
 
 	// Guarded by mu: who wants what.
 	subs  map[subKey]*Subscription
@@ -113,7 +117,7 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 		e.wild = t.gen
 	}
 	t.bytes -= e.alsoSize()
-	e.hold, e.also, e.gen, e.first = s.hold, s.also, t.gen, first
+	e.hold, e.also, e.gen, e.first, e.changed = s.hold, s.also, t.gen, first, time.Now().UnixMilli()
 	t.bytes += e.alsoSize()
 	t.changes.push(e)
 	t.countLocked(e, old, first, woken)

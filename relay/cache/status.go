@@ -1,0 +1,213 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// Standing is how the relay stands with a name, as a client of its origin (K20).
+type Standing int
+
+// What there is to say of a name.
+const (
+	Requested   Standing = iota // it was asked for, and nothing is known yet
+	Unreachable                 // it was asked for, and its origin is out of reach
+	Absent                      // it does not exist
+	Accepted                    // its newest copy is held
+	Rejected                    // its newest copy could not be used
+)
+
+// NameInfo describes one name of a table, as the origin has told of it.
+type NameInfo struct {
+	// Name is spelled as the origin does, or as it was asked for. The wildcard
+	// is there as long as nobody has answered for it.
+	Name     string
+	Standing Standing
+	// Resource is what is held: where the newest copy was rejected, the last
+	// good one. Nil where there is none.
+	Resource *resource.Resource
+	// Version is that of what is held, the origin's own where it gave one.
+	Version string
+	// Changed is when what is held became so; zero where nothing is known.
+	Changed time.Time
+	// Problem comes with Rejected and Unreachable.
+	Problem *Problem
+}
+
+// Problem is what went wrong with a name.
+type Problem struct {
+	At      time.Time
+	Message string
+	// Version is that of the copy which was rejected, where it is known.
+	Version string
+
+	leg int // which brought it
+}
+
+// maxProblems bounds the rejected names that a table remembers beyond those that
+// it holds or is asked for by name, and maxMessage what is kept of the reason.
+const (
+	maxProblems = 1000
+	maxMessage  = 1 << 10
+)
+
+// rejectLocked notes the copies that a leg sent in u and that could not be used,
+// and that those of other names could.
+func (t *Table) rejectLocked(by int, u Update) {
+	if len(t.rejected) > 0 {
+		t.forgiveLocked(by, u)
+	}
+	for _, inv := range u.Rejected {
+		name := resource.Canonical(inv.Name)
+		if !t.coveredLocked(by, name, nil) || !t.oneOriginLocked(t.legOf(name), by) || !t.hasRoomForProblemLocked(name) {
+			continue
+		}
+		message := inv.Err.Error()
+		if len(message) > maxMessage {
+			message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
+		}
+		if t.rejected == nil {
+			t.rejected = make(map[string]*Problem)
+		}
+		t.rejected[name] = &Problem{At: time.Now(), Message: message, Version: u.Version, leg: by}
+	}
+}
+
+// hasRoomForProblemLocked reports whether one more may be noted.
+func (t *Table) hasRoomForProblemLocked(name string) bool {
+	if len(t.rejected) < maxProblems || t.entries[name] != nil || t.wants[name] != nil {
+		return true
+	}
+	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.coveredLocked(p.leg, n, nil) })
+	return len(t.rejected) < maxProblems
+}
+
+// forgiveLocked forgets the rejected copies of names of which u has something
+// newer to say.
+func (t *Table) forgiveLocked(by int, u Update) {
+	if u.Full { // what is still bad is in u
+		maps.DeleteFunc(t.rejected, func(_ string, p *Problem) bool { return p.leg == by })
+		return
+	}
+	for _, r := range u.Resources {
+		delete(t.rejected, r.Key)
+	}
+	for _, n := range u.Removed {
+		delete(t.rejected, resource.Canonical(n))
+	}
+}
+
+// NameInfos describes the names that the table holds or is asked for, sorted. It
+// costs as much as there are.
+func (t *Table) NameInfos() []NameInfo {
+	t.mu.RLock()
+	out := make([]NameInfo, 0, t.live+len(t.wants))
+	for _, e := range t.entries {
+		if e.res != nil {
+			out = append(out, t.describeLocked(e))
+		}
+	}
+	waiting := make(map[int][]int) // by leg, those of out that it owes
+	ask := func(name string, w *want, known bool) {
+		i := NameInfo{Name: t.calledLocked(name)}
+		if e := t.entries[name]; e != nil {
+			i = t.describeLocked(e)
+		} else if i.Problem = t.rejected[name]; i.Problem != nil {
+			i.Standing = Rejected
+		} else if known || w.leg == Nobody {
+			i.Standing = Absent
+		} else {
+			waiting[w.leg] = append(waiting[w.leg], len(out))
+		}
+		out = append(out, i)
+	}
+	for name, w := range t.wants {
+		if !t.existsLocked(name) {
+			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
+		}
+	}
+	if t.wild.demanded() && !t.wildKnownLocked() {
+		ask(everything, &t.wild, false)
+	}
+	for name, p := range t.rejected {
+		if t.entries[name] == nil && t.wants[name] == nil && t.coveredLocked(p.leg, name, nil) {
+			out = append(out, NameInfo{Name: name, Standing: Rejected, Problem: p})
+		}
+	}
+	t.mu.RUnlock()
+	for leg, names := range waiting {
+		if up := t.group.upstreamOf(leg); up.Err != nil {
+			for _, i := range names {
+				out[i].Standing, out[i].Problem = Unreachable, &Problem{At: up.Since, Message: up.Err.Error()}
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b NameInfo) int { return strings.Compare(a.Name, b.Name) })
+	return out
+}
+
+// describeLocked describes a name of which something is known.
+func (t *Table) describeLocked(e *entry) NameInfo {
+	i := NameInfo{Name: e.name, Standing: Absent, Changed: time.UnixMilli(e.changed), Problem: t.rejected[e.name]}
+	if e.res != nil {
+		i.Name, i.Standing, i.Resource, i.Version = e.res.Name, Accepted, e.res, e.version
+		if v := t.legs[e.leg].version; v != "" {
+			i.Version = v
+		}
+	}
+	if i.Problem != nil {
+		i.Standing = Rejected
+	}
+	return i
+}
+
+// Sight is what a subscription sees of one name.
+type Sight struct {
+	Name string
+	// Gen is the generation of the last change, 0 where nothing is known.
+	Gen uint64
+	// Resource is nil where there is none, as far as is known.
+	Resource *resource.Resource
+	// Changed is when that became so; zero where nothing is known.
+	Changed time.Time
+}
+
+// Sights lists what w's subscription sees, and the names that it asks for in
+// vain, in no order. It costs as much as there are.
+func (t *Table) Sights(w *Watcher) []Sight {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s := w.sub
+	if s == nil {
+		return nil
+	}
+	var out []Sight
+	see := func(e *entry) {
+		if there, gen := s.seesLocked(e); there {
+			out = append(out, Sight{e.res.Name, gen, e.res, time.UnixMilli(e.changed)})
+		}
+	}
+	if s.key.wildcard {
+		out = make([]Sight, 0, t.live)
+		for _, e := range t.entries {
+			see(e)
+		}
+	} else {
+		t.eachNamedLocked(s, see)
+	}
+	for name := range s.names {
+		if t.existsLocked(name) {
+			continue
+		}
+		sight := Sight{Name: t.calledLocked(name)}
+		if e := t.entries[name]; e != nil {
+			sight.Gen, sight.Changed = e.named, time.UnixMilli(e.changed)
+		}
+		out = append(out, sight)
+	}
+	return out
+}
