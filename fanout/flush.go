@@ -117,12 +117,14 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 // that has news and may send it.
 func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 	for {
-		withheld := false
-		for _, ts := range s.types {
+		var kept uint64 // the types whose removals were held back
+		for i, ts := range s.types {
 			q, b := s.pendingLocked(ts, now)
 			switch {
 			case b == nil:
-				withheld = withheld || q.KeepRemoved
+				if q.KeepRemoved {
+					kept |= 1 << i
+				}
 			case ts.depends() && s.anyBehindLocked((*typeState).supplies):
 				// E2: a change that came earlier must not be overtaken. What
 				// was looked at first can be behind only if it waits for an
@@ -134,9 +136,20 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				return ts, q, b
 			}
 		}
-		if !withheld || s.anyBehindLocked((*typeState).depends) {
+		if !s.anyFreeLocked(kept, now) {
 			return nil, cache.Query{}, nil
 		}
 		// Removals were held back for routes that turned out to have no news.
 	}
+}
+
+// anyFreeLocked reports whether the removals of one of the types need not be
+// held back any more.
+func (s *stream) anyFreeLocked(kept uint64, now time.Time) bool {
+	for i, ts := range s.types {
+		if kept&(1<<i) != 0 && !s.keepsLocked(ts, now) {
+			return true
+		}
+	}
+	return false
 }

@@ -16,7 +16,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	s.repeatLocked(ts, now)
 	lagging := ts.sent.Removed < ts.sent.Gen
-	news := h.Gen > ts.sent.Gen || ts.tell != nil || ts.refresh != nil
+	told := ts.tell == nil || ts.rejected && ts.tell == ts.kept // a removal that is owed is no news
+	news := h.Gen > ts.sent.Gen || !told || ts.refresh != nil
 	if !news {
 		ts.more = false
 		ts.holdMarred()
@@ -42,10 +43,10 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	// Nothing that a newcomer has can be in the way of its routes while the rest
 	// comes in parts.
-	mayKeep := ts.supplies() && q.Since.Gen > 0 && q.Since.Removed <= q.Since.Gen
-	q.KeepRemoved = mayKeep && s.anyBehindLocked((*typeState).depends)
+	mayKeep := ts.supplies() && q.Since.Removed <= q.Since.Gen
+	q.KeepRemoved = mayKeep && s.keepsLocked(ts, now)
 	b = s.bodyLocked(ts, h, q)
-	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.anyBehindLocked((*typeState).depends) {
+	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.keepsLocked(ts, now) {
 		// A route changed before the removal that we just saw (E2).
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)

@@ -59,6 +59,9 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 			e.AddWildcard = ts.table.Type.Wildcard // B23
 		}
 		ts.claims = r.Held // B37
+		if len(r.Held) > 0 && s.resumed.IsZero() {
+			s.resumed = time.Now()
+		}
 	}
 	ed := ts.table.Edit(&ts.watcher, e)
 	// B35, but not of a client that states its wildcard with every answer.

@@ -40,6 +40,9 @@ type stream struct {
 	alarmAt time.Time
 	// hopeless is since when the client has waited in vain; see giveUpLocked.
 	hopeless time.Time
+	// resumed is when the client said that it holds something from another
+	// stream, and asked when it last asked for another type; see resumingLocked.
+	resumed, asked time.Time
 
 	senders sync.WaitGroup // see sendSlowly
 }
@@ -117,7 +120,8 @@ func (s *stream) receive(r *request) error {
 	return nil
 }
 
-// maxTypes bounds the types of one stream: there are about a dozen in use.
+// maxTypes bounds the types of one stream: there are about a dozen in use. Sets
+// of them are bits of a uint64.
 const maxTypes = 64
 
 // stateLocked returns the state for t, made on the first request for it.
@@ -136,6 +140,7 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 		metrics: s.srv.metrics.of(t, s.delta),
 	}
 	ts.watcher.Client = s
+	s.asked = time.Now()
 	i := slices.IndexFunc(s.types, func(o *typeState) bool { return o.table.Type.Order > t.Order })
 	if i < 0 {
 		i = len(s.types)

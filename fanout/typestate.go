@@ -22,6 +22,8 @@ type typeState struct {
 	// the client rejects them (B16).
 	tell, refresh   *cache.Names
 	told, refreshed *cache.Names
+	// kept is tell, where that is just removals that were held back.
+	kept *cache.Names
 	// asked are names that the client asked for on demand and that it has not
 	// been told about (E7).
 	asked *cache.Names
@@ -110,7 +112,10 @@ func (ts *typeState) toldNext(q cache.Query, b *body) {
 		ts.asked = b.unknown.With(b.withheld)
 		return
 	}
-	ts.tell, ts.refresh, ts.more = b.withheld, b.unrefreshed, b.more
+	ts.tell, ts.refresh, ts.more, ts.kept = b.withheld, b.unrefreshed, b.more, nil
+	if q.KeepRemoved && !b.more {
+		ts.kept = b.withheld
+	}
 	if ts.asked != nil {
 		ts.asked = b.unknown
 	}

@@ -3,6 +3,7 @@ package cache
 import (
 	"maps"
 	"slices"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -132,13 +133,13 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	}
 }
 
-// releaseLocked ends the hold on possibly old state of a leg; see
-// Group.resumeLocked.
+// releaseLocked ends the hold on possibly old state of a leg (see
+// Group.resumeLocked), and the wait for what a new stream says.
 func (t *Table) releaseLocked(by int, woken map[*Subscription]struct{}) {
-	if !t.legs[by].held {
+	if leg := &t.legs[by]; !leg.held && leg.unsettled.IsZero() {
 		return
 	}
-	t.legs[by].held = false
+	t.legs[by].held, t.legs[by].unsettled = false, time.Time{}
 	for _, s := range t.subs {
 		woken[s] = struct{}{}
 	}

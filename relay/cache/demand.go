@@ -323,6 +323,9 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		}
 	}
 	if all {
+		if leg.asked > 0 && leg.wanted > 0 && t.gen > 0 {
+			leg.unsettled = time.Now()
+		}
 		d.WildcardChanged = d.Wildcard
 		t.forgetDirtyLocked(leg)
 		for n, w := range t.wants {

@@ -1,6 +1,10 @@
 package cache
 
-import "xdsrelay/relay/resource"
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
 
 // Head is the newest state of a table as one subscription sees it.
 type Head struct {
@@ -22,6 +26,10 @@ type Head struct {
 	// may be old, and the origin is being asked. The watcher is woken when
 	// that is over.
 	Held bool
+	// Unsettled is since when a new upstream stream has been asked for the type
+	// and has not answered, so that the rest of a difference may still be to
+	// come (E5); zero if none. The watcher is woken when that is over.
+	Unsettled time.Time
 }
 
 // Head tells where w's subscription stands. It costs the same whatever the
@@ -36,6 +44,11 @@ func (t *Table) Head(w *Watcher) Head {
 	h := Head{
 		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
 		Gen: s.gen, Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s),
+	}
+	for i := range t.legs {
+		if at := t.legs[i].unsettled; at.After(h.Unsettled) {
+			h.Unsettled = at
+		}
 	}
 	if h.Known {
 		t.mu.RUnlock()

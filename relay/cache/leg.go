@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -60,6 +61,7 @@ type tableLeg struct {
 	dirtyAll        bool                // the wildcard was joined or left
 	askedAll        bool                // it has been asked for the wildcard
 	held            bool                // see Group.resumeLocked
+	unsettled       time.Time           // since when a new stream has not answered
 
 	live    int             // resources that it holds
 	digest  resource.Digest // of its copies of them

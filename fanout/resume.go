@@ -1,0 +1,69 @@
+package fanout
+
+import "time"
+
+// After a reconnect the difference goes out with additions first and removals
+// last, in reverse order: listeners and routes, then endpoints, then clusters
+// (E5). The client's types come back one by one, so its clusters may be compared
+// before anybody knows that there are routes.
+const (
+	// resumeGrace is how long removals wait for a further type. A client asks
+	// for all that it wants at once.
+	resumeGrace = 250 * time.Millisecond
+	// resumeLimit is how long they wait altogether.
+	resumeLimit = 5 * time.Second
+)
+
+// keepsLocked reports whether removals of ts, which is a supplier, have to wait:
+// for routes that may still need what is removed (E2), or for the rest of what a
+// client has to be told that came back (E5).
+func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
+	return s.anyBehindLocked((*typeState).depends) || s.resumingLocked(ts, now) || s.movedLocked(now)
+}
+
+// movedLocked reports whether a new stream to the origin, which may be another
+// one, has not said yet what routes there are.
+func (s *stream) movedLocked(now time.Time) bool {
+	for _, ts := range s.types {
+		if !ts.depends() {
+			continue
+		}
+		h := ts.table.Head(&ts.watcher)
+		if end := h.Unsettled.Add(resumeLimit); (h.Names > 0 || h.Wildcard) && end.After(now) {
+			s.armLocked(end)
+			return true
+		}
+	}
+	return false
+}
+
+func (s *stream) resumingLocked(ts *typeState, now time.Time) bool {
+	end := s.resumed.Add(resumeLimit)
+	if s.only != nil || s.resumed.IsZero() || !end.After(now) {
+		return false
+	}
+	for _, o := range s.types {
+		later := o.depends() || o.supplies() && o.table.Type.Order > ts.table.Type.Order
+		if later && s.unsettledLocked(o) {
+			s.armLocked(end)
+			return true
+		}
+	}
+	if grace := s.asked.Add(resumeGrace); grace.After(now) {
+		s.armLocked(grace)
+		return true
+	}
+	return false
+}
+
+// unsettledLocked reports whether the client has yet to be told something of a
+// type, or to answer.
+func (s *stream) unsettledLocked(ts *typeState) bool {
+	h := ts.table.Head(&ts.watcher)
+	if h.Names == 0 && !h.Wildcard {
+		return false
+	}
+	waits := !h.Known && !h.Hopeless || h.Held
+	behind := h.Gen > ts.sent.Gen || ts.sent.Removed < ts.sent.Gen || ts.tell != nil || ts.more
+	return waits || ts.claims != nil && !ts.compared || behind && !ts.rejected || ts.open
+}

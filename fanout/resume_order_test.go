@@ -1,0 +1,131 @@
+package fanout
+
+import (
+	"testing"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// back is a client that returns with "x" everywhere to a relay that knows
+// nothing, in a burst of requests.
+func back(t *testing.T, types ...string) (w *world, s *xdstest.Stream) {
+	w = newWorld(t)
+	s = w.open(true)
+	names := map[string][]string{cds: nil, lds: nil, eds: {"x", "y"}, rds: {"r", "old"}}
+	held := map[string]string{cds: "x", eds: "x", lds: "l", rds: "old"}
+	for _, url := range types {
+		s.Resume(url, "", map[string]string{held[url]: "held"}, names[url]...)
+	}
+	for _, url := range types {
+		if names[url] == nil {
+			w.asked(url, "*")
+		} else {
+			w.asked(url, names[url]...)
+		}
+	}
+	return w, s
+}
+
+// TestDifferenceAfterAReconnect: E5, B37: while the relay was away everything
+// moved from "x" to "y". The client gets what is new in the order E1, and is told
+// what is gone last, in reverse order, however late the routes are known.
+func TestDifferenceAfterAReconnect(t *testing.T) {
+	w, s := back(t, cds, eds, lds, rds)
+	w.serve("", cds, cluster("y", 1))
+	w.change(eds, []string{"x"}, endpoints("y", 1))
+	s.Ack(has(t, s.Recv(t), "y"))
+	if f := has(t, s.Recv(t), "y"); f.TypeURL != eds {
+		t.Fatalf("expected endpoints: %v", f)
+	} else {
+		s.Ack(f)
+	}
+	s.Quiet(t, 2*resumeGrace) // the routes may still need what is gone
+	w.serve("", lds, listener("m", 1))
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"l"}, "m"))
+	s.Quiet(t, short)
+	w.change(rds, []string{"old"}, route("r", "y"))
+	last := hasRemoved(t, s.Recv(t), []string{"old"}, "r")
+	s.Quiet(t, short)
+	s.Ack(last)
+	for _, url := range []string{eds, cds} {
+		f := hasRemoved(t, s.Recv(t), []string{"x"})
+		if f.TypeURL != url {
+			t.Fatalf("expected the removals of %s: %v", url, f)
+		}
+		s.Quiet(t, short)
+		s.Ack(f)
+	}
+	s.Quiet(t, short)
+}
+
+// TestRemovalsWithoutRoutes: E5: a client without routes is told what is gone
+// after a moment; one on a service of its own type at once.
+func TestRemovalsWithoutRoutes(t *testing.T) {
+	w, s := back(t, cds)
+	w.serve("", cds, cluster("y", 1))
+	s.Ack(has(t, s.Recv(t), "y"))
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
+	alone := w.conn.Open(xdstest.Variant{Delta: true, Service: cds})
+	alone.Resume(cds, "", map[string]string{"x": "held"})
+	hasRemoved(t, alone.Recv(t), []string{"x"}, "y")
+}
+
+// TestRemovalsDoNotWaitForever: E5: routes that never come hold removals for
+// five seconds.
+func TestRemovalsDoNotWaitForever(t *testing.T) {
+	w, s := back(t, cds, rds)
+	w.serve("", cds, cluster("y", 1))
+	f := has(t, s.Recv(t), "y")
+	st := w.srv.snapshot()[0]
+	st.mu.Lock()
+	st.resumed = st.resumed.Add(4*resumeGrace - resumeLimit)
+	st.mu.Unlock()
+	s.Ack(f)
+	s.Quiet(t, 2*resumeGrace)
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
+}
+
+// TestDifferenceOfAnotherOrigin: E5: after a new stream to the origin, or to
+// another one, clusters go only once the routes are known, too. On SotW the
+// client sees old and new together in between.
+func TestDifferenceOfAnotherOrigin(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(cds)
+		s.Subscribe(rds, "r")
+		w.asked(cds, "*")
+		w.asked(rds, "r")
+		w.serve("", cds, cluster("x", 1))
+		w.change(rds, nil, route("r", "x"))
+		s.Ack(has(t, s.Recv(t), "x"))
+		s.Ack(has(t, s.Recv(t), "r"))
+
+		w.origin().TakeDemand(true, true)
+		w.serve("", cds, cluster("y", 1))
+		if f := s.Recv(t); delta {
+			s.Ack(has(t, f, "y"))
+		} else {
+			s.Ack(has(t, f, "x", "y"))
+		}
+		s.Quiet(t, short)
+		w.change(rds, nil, route("r", "y"))
+		s.Ack(has(t, s.Recv(t), "r"))
+		if f := s.Recv(t); delta {
+			s.Ack(hasRemoved(t, f, []string{"x"}))
+		} else {
+			s.Ack(has(t, f, "y"))
+		}
+
+		w.origin().TakeDemand(true, true)
+		w.serve("", cds, cluster("z", 1))
+		s.Ack(s.Recv(t))
+		w.change(rds, nil, route("r", "y")) // the same as before
+		if f := s.Recv(t); delta {
+			s.Ack(hasRemoved(t, f, []string{"y"}))
+		} else {
+			s.Ack(has(t, f, "z"))
+		}
+		s.Quiet(t, short)
+	})
+}
