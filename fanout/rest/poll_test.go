@@ -226,6 +226,21 @@ func TestNames(t *testing.T) {
 	w.has(w.post(clusters, ask(version)), "a", "b", "c")
 }
 
+// TestStructuredNames: structured names are one whatever their spelling, and globs
+// are not for those who are told whole states (G1, G6, D8).
+func TestStructuredNames(t *testing.T) {
+	const name = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/a"
+	w := newWorld(t)
+	w.has(w.post(endpoints, ask("", "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/*")))
+	done := w.waiting(1, endpoints, ask("", name+"?b=1&a=2", "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/*"))
+	w.asked(eds, name+"?b=1&a=2")
+	w.change(eds, nil, endpointsOf(name+"?a=2&b=1", 1))
+	version := w.has(w.arrives(done), name+"?a=2&b=1")
+	done = w.waiting(1, endpoints, ask(version, name+"?a=2&b=1"))
+	w.change(eds, nil, endpointsOf(name+"?a=2&b=1", 2))
+	w.has(w.arrives(done), name+"?a=2&b=1")
+}
+
 // TestOriginsVersionsAreNotUsed: a version stands for one content, also where the
 // origin comes back to one that it has used before (H4, K11).
 func TestOriginsVersionsAreNotUsed(t *testing.T) {

@@ -64,7 +64,11 @@ func (s *Server) decode(r *http.Request, t *resource.Type, body []byte) (*reques
 	q.names = slices.Compact(q.names)
 	if len(q.names) == 0 {
 		q.wildcard = t.Wildcard // H6
-	} else if at, found := slices.BinarySearch(q.names, wildcardName); found {
+	}
+	q.names = slices.DeleteFunc(q.names, func(n string) bool {
+		return resource.IsURN(n) && resource.IsGlob(resource.Canonical(n)) // D8: for delta only
+	})
+	if at, found := slices.BinarySearch(q.names, wildcardName); found {
 		q.wildcard, q.names = true, slices.Delete(q.names, at, at+1)
 	}
 	return q, nil
