@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"slices"
+
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -61,14 +63,26 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, more: c.More,
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
-	t := ts.table.Type
+	t, empty := ts.table.Type, c.Empty()
+	if !f.delta {
+		c.Resources = withSotW(c.Resources)
+	}
 	partialSotW := !f.delta && !t.FullState
-	if c.Empty() || partialSotW && len(c.Resources) == 0 { // B32
+	if empty || partialSotW && len(c.Resources) == 0 { // B32
 		return b
 	}
 	b.data = s.encode(t, f, &c)
 	b.endpoints = endpointsOf(c.News)
 	return b
+}
+
+// withSotW leaves out what SotW has no form for (D8, G8).
+func withSotW(rs []*resource.Resource) []*resource.Resource {
+	lacks := func(r *resource.Resource) bool { return !r.HasSotW() }
+	if !slices.ContainsFunc(rs, lacks) {
+		return rs
+	}
+	return slices.DeleteFunc(slices.Clone(rs), lacks)
 }
 
 func (s *Server) encode(t *resource.Type, f form, c *cache.Changes) []byte {

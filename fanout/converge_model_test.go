@@ -14,10 +14,17 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-var (
-	modelTypes = []string{cds, eds, lds, rds}
-	modelNames = []string{"a", "b", "c", "d"}
-)
+var modelTypes = []string{cds, eds, lds, rds}
+
+// modelNames are the names of resources of a type, and modelGlobs those of
+// globs that only delta clients ask for.
+func modelNames(typeURL string) []string {
+	return []string{"a", "b", "c", xdstest.URN("o", typeURL, "g/x"), xdstest.URN("o", typeURL, "g/y"), xdstest.URN("o", typeURL, "g/h/x")}
+}
+
+func modelGlobs(typeURL string) []string {
+	return []string{xdstest.URN("o", typeURL, "g/*"), xdstest.URN("o", typeURL, "g/h/*")}
+}
 
 // model is an origin of one key: plain maps, and a feed that is told of them.
 type model struct {
@@ -65,14 +72,19 @@ func (m *model) run(feeds <-chan running, stop <-chan struct{}) {
 func (m *model) answerLocked(demand []cache.Demand) {
 	for _, d := range demand {
 		u := cache.Update{Type: d.Table.Type, Full: d.Wildcard && d.WildcardChanged}
-		for _, n := range d.Subscribe {
-			if m.state[d.Table.Type.URL][n] == nil {
-				u.Removed = append(u.Removed, n)
-			}
+		names, covered := map[string]bool{}, map[string]bool{}
+		for _, n := range d.Names {
+			names[n] = true
 		}
 		for n, res := range m.state[d.Table.Type.URL] {
-			if d.Wildcard || slices.Contains(d.Names, n) {
+			if d.Wildcard || xdstest.Covers(names, n) {
 				u.Resources = append(u.Resources, resources(m.t, res)...)
+			}
+			covered[n], covered[resource.GlobOf(n)] = true, true
+		}
+		for _, n := range d.Subscribe {
+			if !covered[n] { // G7, for globs
+				u.Removed = append(u.Removed, n)
 			}
 		}
 		m.feed.Apply(u)
@@ -148,14 +160,14 @@ func (a *actor) differences() (diff []string) {
 	for url, wants := range a.wants {
 		held := a.Held(url)
 		for n, m := range a.model.state[url] {
-			if h, ok := held[n]; (wants[n] || wants["*"]) && (!ok || string(h.Body) != string(xdstest.Any(m).GetValue())) {
+			if h, ok := held[n]; (xdstest.Covers(wants, n) || wants["*"]) && (!ok || string(h.Body) != string(xdstest.Any(m).GetValue())) {
 				diff = append(diff, fmt.Sprintf("%s %q is missing or old", url, n))
 			}
 		}
 		for n := range held {
 			// D6: nothing can tell a SotW client of some types that a resource is gone.
 			mayKeep := !a.variant.Delta && !xdstest.FullState(url) && wants[n]
-			if (a.model.state[url][n] == nil || !wants[n] && !wants["*"]) && !mayKeep {
+			if (a.model.state[url][n] == nil || !xdstest.Covers(wants, n) && !wants["*"]) && !mayKeep {
 				diff = append(diff, fmt.Sprintf("%s %q should be gone", url, n))
 			}
 		}

@@ -27,7 +27,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		ts.claimed = r.Version
 	}
 	wild := slices.Contains(r.Names, wildcardName)
-	names := withoutGlobs(withoutWildcard(r.Names))
+	names := resource.WithoutGlobs(withoutWildcard(r.Names)) // D8
 	if !ts.named {
 		wild = ts.table.Type.Wildcard // B20, B21
 	}
@@ -116,15 +116,6 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	ts.metrics.ack(now.Sub(ts.sentAt))
 	s.unacked -= ts.accepted()
 	return accepted
-}
-
-// withoutGlobs leaves out what SotW has no form for (D8).
-func withoutGlobs(names []string) []string {
-	isGlob := func(n string) bool { return resource.IsURN(n) && resource.IsGlob(resource.Canonical(n)) }
-	if !slices.ContainsFunc(names, isGlob) {
-		return names
-	}
-	return slices.DeleteFunc(slices.Clone(names), isGlob)
 }
 
 func withoutWildcard(names []string) []string {

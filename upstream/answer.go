@@ -154,7 +154,7 @@ func (r *runner) noteNews(s *session, a *asked, rsp *resource.Response, now time
 			if a.rejected == nil {
 				a.rejected = make(map[string]struct{})
 			}
-			a.rejected[inv.Name] = struct{}{}
+			a.rejected[resource.Canonical(inv.Name)] = struct{}{}
 		}
 	}
 	stale := r.stale[a.typ.URL]
@@ -162,13 +162,13 @@ func (r *runner) noteNews(s *session, a *asked, rsp *resource.Response, now time
 		return
 	}
 	for _, res := range rsp.Resources {
-		delete(stale, res.Name)
+		delete(stale, res.Key)
 	}
 	for _, n := range rsp.Removed {
-		delete(stale, n)
+		delete(stale, resource.Canonical(n))
 	}
 	for _, inv := range rsp.Invalid {
-		delete(stale, inv.Name)
+		delete(stale, resource.Canonical(inv.Name))
 	}
 	if a.wild {
 		a.sweepAt = now.Add(sweepQuiet)

@@ -15,7 +15,17 @@ import (
 
 // pool is what the origin's resources and the clients' wishes are drawn from.
 var pool = map[string][]string{
-	cds: {"a", "b", "c", "d"}, eds: {"a", "b", "c", "d"}, lds: {"a", "b"},
+	cds: {"a", "b", "c", urn(cds, "g/x")}, eds: {"a", "b", "c", urn(eds, "g/x"), urn(eds, "g/y"), urn(eds, "g/h/x")}, lds: {"a", "b"},
+}
+
+// wishes is what a client may ask for: names, also in other spellings, the
+// wildcard, and globs where the origin can be asked for them (D8).
+func wishes(typeURL string, delta bool) []string {
+	names := append([]string{"*", urn(typeURL, "%67/x")}, pool[typeURL]...)
+	if delta {
+		names = append(names, urn(typeURL, "g/*"), urn(typeURL, "g/h/*"))
+	}
+	return names
 }
 
 // draws makes a rapid.T a source of numbers.
@@ -55,7 +65,7 @@ func converge(t *rapid.T, delta bool) {
 			origin.Mutate("", draws{t}, pool)
 		case 4, 5, 6, 7:
 			typeURL := rapid.SampledFrom([]string{cds, eds, lds}).Draw(t, "type")
-			name := rapid.SampledFrom(append([]string{"*"}, pool[typeURL]...)).Draw(t, "name")
+			name := rapid.SampledFrom(wishes(typeURL, delta)).Draw(t, "name")
 			if rapid.IntRange(0, 2).Draw(t, "drop") == 0 {
 				clients[i].drop(typeURL, name)
 			} else {

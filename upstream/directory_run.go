@@ -116,9 +116,7 @@ func (r *dirRunner) applyAll(w *dirWant) {
 func (r *dirRunner) applyNames(w *dirWant, names []string) {
 	u := cache.Update{Type: w.typ, Partial: !w.complete}
 	for _, n := range names {
-		if res := w.set.names[n]; res != nil {
-			u.Resources = append(u.Resources, res)
-		}
+		u.Resources = append(u.Resources, w.set.find(n)...)
 	}
 	if w.complete {
 		u.Removed = r.missing(w, names)
@@ -129,5 +127,5 @@ func (r *dirRunner) applyNames(w *dirWant, names []string) {
 // missing returns those of names that no file holds and whose clients have not
 // been told so (B34).
 func (r *dirRunner) missing(w *dirWant, names []string) []string {
-	return slices.DeleteFunc(r.feed.Missing(w.typ, names), func(n string) bool { return w.set.names[n] != nil })
+	return slices.DeleteFunc(r.feed.Missing(w.typ, names), func(n string) bool { return len(w.set.find(n)) > 0 })
 }

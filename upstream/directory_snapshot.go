@@ -110,7 +110,7 @@ func (l *dirLevel) add(c *dirContent, taken map[dirName]string, path string) (tw
 	set.files++
 	set.version = c.version
 	for _, r := range c.resources {
-		id := dirName{c.typ.URL, r.Name}
+		id := dirName{c.typ.URL, r.Key}
 		if _, dup := taken[id]; dup {
 			twice = append(twice, id)
 			continue
@@ -121,15 +121,28 @@ func (l *dirLevel) add(c *dirContent, taken map[dirName]string, path string) (tw
 	return twice
 }
 
-// dirName identifies a resource of a level.
+// dirName identifies a resource of a level, by its canonical name.
 type dirName struct{ typeURL, name string }
 
 func (s *dirSet) put(r *resource.Resource) {
 	s.resources = append(s.resources, r)
-	s.names[r.Name] = r
+	s.names[r.Key] = r
 	for _, a := range r.Aliases {
 		s.names[a] = r
 	}
+}
+
+// find returns the resources that name stands for, however it is spelled: one,
+// or the members of a glob (G6).
+func (s *dirSet) find(name string) []*resource.Resource {
+	name = resource.Canonical(name)
+	if r := s.names[name]; r != nil {
+		return []*resource.Resource{r}
+	}
+	if !resource.IsGlob(name) {
+		return nil
+	}
+	return slices.DeleteFunc(slices.Clone(s.resources), func(r *resource.Resource) bool { return resource.GlobOf(r.Key) != name })
 }
 
 // over returns the union of l and common, where l stands if both have a name.
@@ -150,7 +163,7 @@ func (l *dirLevel) over(common *dirLevel) *dirLevel {
 		}
 		merged := &dirSet{names: maps.Clone(base.names), files: base.files + own.files}
 		for _, r := range base.resources {
-			if o := own.names[r.Name]; o == nil || o.Name != r.Name {
+			if o := own.names[r.Key]; o == nil || o.Key != r.Key {
 				merged.resources = append(merged.resources, r)
 			}
 		}

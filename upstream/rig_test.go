@@ -83,7 +83,7 @@ func (c *client) want(typeURL string, names ...string) *client {
 		c.wants[typeURL] = make(map[string]bool)
 	}
 	for _, n := range names {
-		c.wants[typeURL][n] = true
+		c.wants[typeURL][resource.Canonical(n)] = true
 	}
 	c.table(typeURL).Edit(c.watcher(typeURL), editOf(names, nil))
 	return c
@@ -91,7 +91,7 @@ func (c *client) want(typeURL string, names ...string) *client {
 
 func (c *client) drop(typeURL string, names ...string) *client {
 	for _, n := range names {
-		delete(c.wants[typeURL], n)
+		delete(c.wants[typeURL], resource.Canonical(n))
 	}
 	c.table(typeURL).Edit(c.watcher(typeURL), editOf(nil, names))
 	return c

@@ -2,10 +2,12 @@ package upstream
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 )
 
 // runner keeps one key in step. All of its fields and all sending belong to the
@@ -27,7 +29,7 @@ type runner struct {
 	// source is the index of the server that the cache reflects, -1 before the
 	// first response.
 	source int
-	// stale are resources by type that came from elsewhere (another server, or
+	// stale are the canonical names of resources by type that came from elsewhere (another server, or
 	// before the key was idle) and that source has said nothing about. Their
 	// versions mean nothing to it (C8).
 	stale map[string]map[string]struct{}
@@ -89,8 +91,8 @@ func (r *runner) demand(ctx context.Context, all bool) {
 	r.failover(ctx)
 }
 
-// take returns the demand that can be put to the origin. Types that have no
-// SotW form do not exist over SotW, and are answered here (D8).
+// take returns the demand that can be put to the origin. Types and names that
+// have no SotW form do not exist over SotW, and are answered here (D8).
 func (r *runner) take(all bool) []cache.Demand {
 	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
 	if r.cp.cfg.Delta {
@@ -98,14 +100,27 @@ func (r *runner) take(all bool) []cache.Demand {
 	}
 	kept := demands[:0]
 	for _, d := range demands {
-		if !d.Table.Type.DeltaOnly() {
+		switch {
+		case d.Table.Type.DeltaOnly():
+			r.feed.Absent(d.Table.Type, d.Subscribe)
+			r.feed.Apply(cache.Update{Type: d.Table.Type}) // the wildcard is answered, too
+		case r.withoutGlobs(&d):
 			kept = append(kept, d)
-			continue
 		}
-		r.feed.Absent(d.Table.Type, d.Subscribe)
-		r.feed.Apply(cache.Update{Type: d.Table.Type}) // the wildcard is answered, too
 	}
 	return kept
+}
+
+// withoutGlobs answers the globs in d and leaves them out. It reports whether
+// there is anything left to tell the origin.
+func (r *runner) withoutGlobs(d *cache.Demand) bool {
+	r.feed.Absent(d.Table.Type, slices.DeleteFunc(slices.Clone(d.Subscribe), func(n string) bool {
+		return !resource.IsGlob(resource.Canonical(n))
+	}))
+	for _, names := range [...]*[]string{&d.Names, &d.Subscribe, &d.Unsubscribe, &d.Again} {
+		*names = resource.WithoutGlobs(*names)
+	}
+	return d.WildcardChanged || len(d.Subscribe)+len(d.Unsubscribe) > 0
 }
 
 // start begins to try a server.

@@ -43,7 +43,7 @@ type asked struct {
 	named bool
 	// nonce is the newest one (C2).
 	nonce string
-	// rejected are names of which an unusable copy came: they exist (C12).
+	// rejected are canonical names of which an unusable copy came: they exist (C12).
 	rejected map[string]struct{}
 	// refusals counts NACKs since the last good response; repeats how often the
 	// response at version, of lastAt, has come again without any news; late is

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -23,8 +24,11 @@ func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 		return nil
 	}
 	held, size := r.feed.Held(typ), 0
-	for n := range r.stale[typ.URL] {
-		delete(held, n)
+	if stale := r.stale[typ.URL]; len(stale) > 0 {
+		maps.DeleteFunc(held, func(n, _ string) bool {
+			_, is := stale[resource.Canonical(n)]
+			return is
+		})
 	}
 	for n, v := range held {
 		size += len(n) + len(v) + 8
@@ -55,7 +59,7 @@ func (r *runner) markStale(t *resource.Type) {
 	}
 	names := make(map[string]struct{}, len(held))
 	for n := range held {
-		names[n] = struct{}{}
+		names[resource.Canonical(n)] = struct{}{}
 	}
 	r.stale[t.URL] = names
 }

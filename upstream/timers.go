@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 )
 
 // arm sets the timer to the next thing that has to be done.
@@ -49,7 +50,7 @@ func (r *runner) absent(s *session, w awaited) {
 	if a := s.types[w.typ.URL]; a != nil && a.rejected != nil {
 		kept := names[:0]
 		for _, n := range names {
-			if _, exists := a.rejected[n]; !exists {
+			if _, exists := a.rejected[resource.Canonical(n)]; !exists {
 				kept = append(kept, n)
 			}
 		}

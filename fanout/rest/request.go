@@ -71,6 +71,7 @@ func (s *Server) decode(r *http.Request, t *resource.Type, body []byte) (*reques
 	if at, found := slices.BinarySearch(q.names, wildcardName); found {
 		q.wildcard, q.names = true, slices.Delete(q.names, at, at+1)
 	}
+	q.names = resource.WithoutGlobs(q.names) // D8
 	return q, nil
 }
 

@@ -85,6 +85,16 @@ func IsGlob(canonical string) bool {
 	return at > 0 && canonical[at:end] == "*"
 }
 
+// WithoutGlobs returns names without globs, however they are spelled: the same
+// slice where there are none.
+func WithoutGlobs(names []string) []string {
+	isGlob := func(n string) bool { return IsGlob(Canonical(n)) }
+	if !slices.ContainsFunc(names, isGlob) {
+		return names
+	}
+	return slices.DeleteFunc(slices.Clone(names), isGlob)
+}
+
 // GlobOf returns the only glob that covers the resource with a canonical name:
 // one level up, with the same parameters (G4, G6). It is "" for names without
 // structure, and for globs.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+
+	"xdsrelay/relay/resource"
 )
 
 // autoType is an [Auto] client's side of one type. It is guarded by Auto.mu.
@@ -52,6 +54,7 @@ func (t *autoType) add(names []string) (d subChange) {
 		names = []string{Wildcard}
 	}
 	for _, n := range names {
+		n = keyOf(n)
 		switch {
 		case n == Wildcard && !t.wild:
 			t.wild = true
@@ -71,6 +74,7 @@ func (t *autoType) drop(names []string) (d subChange) {
 		names = t.wanted()
 	}
 	for _, n := range names {
+		n = keyOf(n)
 		switch {
 		case n == Wildcard && t.wild:
 			t.wild = false
@@ -87,7 +91,7 @@ func (t *autoType) drop(names []string) (d subChange) {
 	return d
 }
 
-func (t *autoType) wants(name string) bool { return t.wild || t.names[name] }
+func (t *autoType) wants(name string) bool { return t.wild || Covers(t.names, keyOf(name)) }
 
 func (t *autoType) wantsAnything() bool { return t.wild || len(t.names) > 0 }
 
@@ -108,7 +112,7 @@ func (t *autoType) tolerates(name string) bool {
 	if t.wants(name) {
 		return true
 	}
-	for _, n := range []string{name, Wildcard} {
+	for _, n := range []string{keyOf(name), Wildcard, resource.GlobOf(keyOf(name))} {
 		if at, ok := t.dropped[n]; ok && t.frames <= at+max(1, t.blind) {
 			return true
 		}
@@ -120,6 +124,7 @@ func (t *autoType) tolerates(name string) bool {
 func (t *autoType) check(f *Frame) (wrong []string) {
 	seen := make(map[string]bool)
 	twice := func(name string) {
+		name = keyOf(name)
 		if seen[name] {
 			wrong = append(wrong, fmt.Sprintf("B29: %q twice in %s", name, f))
 		}
@@ -165,19 +170,19 @@ func (t *autoType) apply(f *Frame, unusable map[string]bool) {
 		t.held = make(map[string]Held, len(f.Resources))
 		for _, r := range f.Resources {
 			if r.Body == nil || unusable[r.Name] { // a heartbeat confirms what is held
-				if h, ok := had[r.Name]; ok {
-					t.held[r.Name] = h
+				if h, ok := had[keyOf(r.Name)]; ok {
+					t.held[keyOf(r.Name)] = h
 				}
 			}
 		}
 	}
 	for _, r := range f.Resources {
 		if r.Body != nil && t.wants(r.Name) && !unusable[r.Name] {
-			t.held[r.Name] = Held{Version: r.Version, Body: r.Body.GetValue()}
+			t.held[keyOf(r.Name)] = Held{Version: r.Version, Body: r.Body.GetValue()}
 		}
 	}
 	for _, n := range f.Removed {
-		delete(t.held, n)
+		delete(t.held, keyOf(n))
 	}
 }
 

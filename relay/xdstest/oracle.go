@@ -14,7 +14,7 @@ func (o *StateOrigin) Expected(view, typeURL string, names ...string) map[string
 	wild := slices.Contains(names, Wildcard) || len(names) == 0 && WildcardCapable(typeURL)
 	set := make(map[string]bool)
 	for _, n := range names {
-		set[n] = true
+		set[keyOf(n)] = true
 	}
 	out := make(map[string][]byte)
 	for n, e := range o.visible(view, typeURL, wild, set) {

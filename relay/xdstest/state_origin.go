@@ -153,13 +153,13 @@ func (c *Change) put(typeURL, name string, e entry) {
 	if c.world[typeURL] == nil {
 		c.world[typeURL] = make(map[string]entry)
 	}
-	c.world[typeURL][name] = e
+	c.world[typeURL][keyOf(name)] = e
 }
 
 // Remove removes resources; names that are not there are passed over.
 func (c *Change) Remove(typeURL string, names ...string) {
 	for _, n := range names {
-		delete(c.world[typeURL], n)
+		delete(c.world[typeURL], keyOf(n))
 	}
 }
 
@@ -227,7 +227,7 @@ func (o *StateOrigin) visible(view, typeURL string, wild bool, names map[string]
 	defer o.mu.Unlock()
 	out := make(map[string]entry)
 	for n, e := range o.views[view][typeURL] {
-		if wild || names[n] {
+		if wild || Covers(names, n) {
 			out[n] = e
 		}
 	}

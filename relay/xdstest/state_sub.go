@@ -54,8 +54,8 @@ func (s *stateSub) sotw(r *Request) {
 	s.wild = s.legacy && WildcardCapable(s.typeURL) || slices.Contains(r.Names, Wildcard) // B20, B21, B22
 	s.names = make(map[string]bool)
 	for _, n := range r.Names {
-		if n != Wildcard {
-			s.names[n] = true
+		if n != Wildcard && !IsGlob(n) { // D8
+			s.names[keyOf(n)] = true
 		}
 	}
 	for n := range s.names {
@@ -105,8 +105,9 @@ func (s *stateSub) delta(r *Request) {
 	if first {
 		s.begin()
 		s.first = false
-		maps.Copy(s.acked, r.Initial) // B37
-		maps.Copy(s.sent, r.Initial)
+		for n, v := range r.Initial { // B37
+			s.acked[keyOf(n)], s.sent[keyOf(n)] = v, v
+		}
 		s.wild = len(r.Subscribe) == 0 && len(r.Unsubscribe) == 0 && WildcardCapable(s.typeURL) // B23
 		s.answerEmpty = s.wild
 	} else if s.inFlight && r.Nonce == s.nonce {
@@ -115,7 +116,7 @@ func (s *stateSub) delta(r *Request) {
 			s.acked = maps.Clone(s.sent)
 		}
 		for n := range s.late {
-			if _, ok := s.sent[n]; !ok && (s.wild || s.names[n]) {
+			if _, ok := s.sent[n]; !ok && s.covers(n) {
 				s.acked[n], s.sent[n] = "", "" // held, and to be sent again or removed
 			}
 		}
@@ -128,12 +129,14 @@ func (s *stateSub) delta(r *Request) {
 			s.wild = true
 			continue
 		}
+		n = keyOf(n)
 		s.names[n] = true
-		if _, held := r.Initial[n]; !first || !held {
+		if _, held := s.acked[n]; !first || !held {
 			s.must[n] = true // B34, B35
 		}
 	}
 	for _, n := range r.Unsubscribe {
+		n = keyOf(n)
 		switch {
 		case n == Wildcard:
 			s.wild, s.answerEmpty = false, false
@@ -154,6 +157,7 @@ func (s *stateSub) delta(r *Request) {
 func (s *stateSub) deltaResponse(visible map[string]entry, version, nonce string) proto.Message {
 	m := &discoveryv3.DeltaDiscoveryResponse{TypeUrl: s.typeURL, SystemVersionInfo: version, Nonce: nonce}
 	versions := versionsOf(visible)
+	s.spreadGlobs(versions)
 	news := len(s.must) > 0 || !maps.Equal(versions, s.sent) // B14: after a NACK only news count
 	for _, n := range slices.Sorted(maps.Keys(visible)) {
 		if e := visible[n]; s.must[n] || s.acked[n] != e.version {
@@ -184,7 +188,7 @@ func (s *stateSub) deltaResponse(visible map[string]entry, version, nonce string
 
 // forgetUncovered drops what the client no longer wants, and so no longer holds.
 func (s *stateSub) forgetUncovered() {
-	uncovered := func(n, _ string) bool { return !s.wild && !s.names[n] }
+	uncovered := func(n, _ string) bool { return !s.covers(n) }
 	for n := range s.sent {
 		if s.inFlight && uncovered(n, "") {
 			s.late[n] = true
@@ -192,6 +196,34 @@ func (s *stateSub) forgetUncovered() {
 	}
 	maps.DeleteFunc(s.acked, uncovered)
 	maps.DeleteFunc(s.sent, uncovered)
+}
+
+// covers reports whether the client wants a resource.
+func (s *stateSub) covers(name string) bool { return s.wild || Covers(s.names, name) }
+
+// spreadGlobs makes what must be said of a glob be said of its members, or of
+// the glob itself where it has none, also if it had some before (G7).
+func (s *stateSub) spreadGlobs(visible map[string]string) {
+	for glob := range s.names {
+		if !IsGlob(glob) {
+			continue
+		}
+		now := members(glob, visible)
+		if len(now) == 0 {
+			if len(members(glob, s.sent)) > 0 {
+				s.must[glob] = true
+			}
+			continue
+		}
+		if s.must[glob] && s.nonce == "" { // B37: what is held is not sent again
+			delete(s.must, glob)
+		} else if s.must[glob] {
+			delete(s.must, glob)
+			for _, n := range now {
+				s.must[n] = true
+			}
+		}
+	}
 }
 
 func versionsOf(resources map[string]entry) map[string]string {

@@ -1,0 +1,115 @@
+package upstream
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// urn is a structured name.
+func urn(typeURL, id string, params ...string) string {
+	return xdstest.URN("o", typeURL, id, params...)
+}
+
+// TestNamesAsClientsSpellThem: G1: the origin is asked for a name in the spelling
+// of the first client, and asked to drop it in the same; what it answers under
+// another spelling is that resource, also on the next stream (C8).
+func TestNamesAsClientsSpellThem(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewOrigin(t)
+		ba, ab := urn(eds, "x", "b=2", "a=1"), urn(eds, "x", "a=1", "b=2")
+		c := newRigOf(t, must(NewControlPlane(fast(delta, o.Addr()))), -1).join("k").want(eds, ba)
+		st := o.NextStream(t)
+		expect(t, st, eds, "["+ba+"] node")
+		c.rig.join("k").want(eds, ab)
+		st.Respond(t, eds, "1", endpoints(ab, 1))
+		c.waitState(eds, ab)
+		expect(t, st, eds, either(delta, "[] nonce=n1", "["+ba+"] version=1 nonce=n1"))
+		st.Quiet(t, quiet) // the other spelling is no news
+
+		st.Close(nil)
+		st = o.NextStream(t)
+		expect(t, st, eds, either(delta, "["+ba+"] held=["+ab+"] node", "["+ba+"] version=1 node"))
+		c.want(eds, "plain")
+		expect(t, st, eds, either(delta, "[plain]", "[plain "+ba+"] version=1"))
+	})
+}
+
+// TestGlobsUpstream: G6, G7: a delta origin is asked for globs like for names,
+// and dropped in the spelling that it was asked; D8: a SotW origin never hears of
+// them, and they are empty at once.
+func TestGlobsUpstream(t *testing.T) {
+	variants(t, func(t *testing.T, delta bool) {
+		o := xdstest.NewOrigin(t)
+		glob := urn(eds, "g/%2A")
+		c := newRigOf(t, must(NewControlPlane(fast(delta, o.Addr()))), -1).join("k").want(eds, glob)
+		if !delta {
+			o.NoStream(t, quiet)
+			c.waitState(eds, "-"+glob)
+			c.want(eds, "a")
+			st := o.NextStream(t)
+			expect(t, st, eds, "[a] node")
+			c.want(eds, urn(eds, "h/*"))
+			c.waitState(eds, "-"+glob+" -"+urn(eds, "h/*"))
+			st.Quiet(t, quiet)
+			return
+		}
+		st := o.NextStream(t)
+		expect(t, st, eds, "["+glob+"] node")
+		st.Respond(t, eds, "1", endpoints(urn(eds, "g/x"), 1), endpoints(urn(eds, "g/h/x"), 1)) // C10
+		c.waitState(eds, urn(eds, "g/x"))
+		expect(t, st, eds, "[] nonce=n1")
+		st.RespondRemoved(t, eds, "2", urn(eds, "g/x"))
+		c.waitState(eds, "-"+glob)
+		expect(t, st, eds, "[] nonce=n2")
+		c.want(eds, "a").drop(eds, urn(eds, "g/*"))
+		r := st.NextRequestOf(t, eds)
+		for len(r.Unsubscribe) == 0 {
+			r = st.NextRequestOf(t, eds)
+		}
+		if !slices.Equal(r.Unsubscribe, []string{glob}) {
+			t.Errorf("dropped %q, expected %q", r.Unsubscribe, glob)
+		}
+	})
+}
+
+// TestSilenceAboutGlobs: C12, K13: a glob of which nothing comes is empty when
+// the time is over, and not because other answers came.
+func TestSilenceAboutGlobs(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	cfg := fast(true, o.Addr())
+	cfg.AbsentAfter = 5 * quiet
+	c := newRig(t, cfg).join("k").want(eds, urn(eds, "g/*"), "a")
+	st := o.NextStream(t)
+	st.NextRequestOf(t, eds)
+	st.Respond(t, eds, "1", endpoints("a", 1))
+	c.waitState(eds, "a")
+	if c.table(eds).Head(c.watcher(eds)).Known {
+		t.Error("the glob counts as answered")
+	}
+	c.waitState(eds, "a -"+urn(eds, "g/*"))
+}
+
+// TestDirectoryGlobs: G1, G6, G7: files are asked for globs, too, and know a name
+// in every spelling.
+func TestDirectoryGlobs(t *testing.T) {
+	root := t.TempDir()
+	path := filepath.Join(root, "eds.json")
+	ab := urn(eds, "g/x", "a=1", "b=2")
+	putResponse(t, path, xdstest.Endpoints(ab), xdstest.Endpoints(urn(eds, "g/x")), xdstest.Endpoints(urn(eds, "g/h/x")))
+	b := serveDir(t, root)
+	v := b.view("k", resource.EndpointURL, urn(eds, "g/*"))
+	v.shows(urn(eds, "g/x"))
+	v.table.Replace(v.watch, false, []string{urn(eds, "g/*"), urn(eds, "g/*", "b=2", "a=1"), urn(eds, "%67/x", "b=2", "a=1")})
+	v.shows(urn(eds, "g/x"), ab)
+	putResponse(t, path, xdstest.Endpoints(urn(eds, "g/y")))
+	v.shows(urn(eds, "g/y"))
+	putResponse(t, path, xdstest.Endpoints("plain"))
+	v.shows()
+	if got := v.changes().Removed; !slices.Contains(got, urn(eds, "g/*")) {
+		t.Errorf("removed %q, expected the glob too", got)
+	}
+}
