@@ -34,7 +34,10 @@ type body struct {
 // where their forms are equal.
 type form struct {
 	delta bool // the incremental variant; otherwise SotW
-	v2    bool // version 2 of the protocol, for the types of that version (J2)
+	// v2 says version 2 of the protocol, for the types of that version (J2). It
+	// has no lifetimes, heartbeats and errors, whatever features a client names
+	// (J3): resource.Message leaves them out.
+	v2 bool
 }
 
 // bodyKey says for whom a body is: all clients with the same subscription, in

@@ -27,7 +27,12 @@ func withV2(c *Config) { c.V2 = true }
 // changeV2 applies a response of a delta origin in version 2 types.
 func (w *world) changeV2(rs ...*discoveryv3.Resource) {
 	w.t.Helper()
-	b, err := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: rs[0].Resource.TypeUrl, Resources: rs})
+	w.sayV2(rs[0].Resource.TypeUrl, rs...)
+}
+
+func (w *world) sayV2(typeURL string, rs ...*discoveryv3.Resource) {
+	w.t.Helper()
+	b, err := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: typeURL, Resources: rs})
 	if err != nil {
 		w.t.Fatalf("marshal: %v", err)
 	}
@@ -230,6 +235,10 @@ func TestWhatV2Lacks(t *testing.T) {
 			}
 			return true
 		})
+		s.Ack(f)
+		w.settled(resource.EndpointV2URL, Synced)
+		w.sayV2(resource.EndpointV2URL, &discoveryv3.Resource{Name: "a", Ttl: durationpb.New(2 * time.Hour)})
+		s.Quiet(t, short) // a heartbeat, of which nothing would be left
 	})
 }
 
