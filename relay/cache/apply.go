@@ -20,6 +20,9 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 		case !t.mayHoldLocked(by, res):
 			t.fed.Ignored++
 			ignored = true
+		case res.DoNotCache && !t.group.private: // K17
+			change.hide(res)
+			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0:
 			// Either a heartbeat (F6), which changes nothing, or an old
 			// server's "does not exist" (C11).

@@ -84,6 +84,7 @@ type Cache struct {
 	idle      *simplelru.LRU[aggregation.Key, *Group] // those without clients and feed
 	idleBytes int64
 	sizes     map[*Group]int64 // what idleBytes counts for each idle group
+	privates  map[*Group]struct{}
 	closed    bool
 }
 
@@ -99,7 +100,7 @@ func New(cfg Config) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{cfg: cfg, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64)}
+	c := &Cache{cfg: cfg, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{})}
 	c.ctx, c.close = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -111,7 +112,7 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 	defer c.mu.Unlock()
 	g := c.groups[key]
 	if g == nil {
-		g = &Group{Key: key, Node: node, cache: c, legs: make([]leg, len(c.cfg.Legs)), tables: make(map[string]*Table)}
+		g = newGroup(c, key, node)
 		c.groups[key] = g
 	}
 	g.clients++
@@ -140,6 +141,10 @@ func (c *Cache) Leave(g *Group) {
 	defer c.mu.Unlock()
 	g.clients--
 	if g.clients > 0 || c.closed {
+		return
+	}
+	if g.private {
+		g.dropLocked()
 		return
 	}
 	if g.retire == nil {
@@ -191,6 +196,7 @@ func (c *Cache) wake(woken map[*Subscription]struct{}) {
 }
 
 // Groups returns the groups of all keys, idle ones included, in no order.
+// Private ones are not among them.
 func (c *Cache) Groups() []*Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,6 +212,10 @@ func (c *Cache) Close() {
 	c.mu.Lock()
 	c.closed = true
 	for _, g := range c.groups {
+		g.stopLocked(ErrClosed)
+		g.endLocked()
+	}
+	for g := range c.privates {
 		g.stopLocked(ErrClosed)
 		g.endLocked()
 	}

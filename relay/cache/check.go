@@ -12,7 +12,7 @@ import (
 // well. It costs as much as everything that is held.
 func (c *Cache) Check() []string {
 	var wrong []string
-	for _, g := range c.Groups() {
+	for _, g := range append(c.Groups(), c.privateGroups()...) {
 		for _, t := range g.Tables() {
 			for _, w := range t.check() {
 				wrong = append(wrong, fmt.Sprintf("key %q, type %s: %s", g.Key, t.Type.URL, w))
@@ -166,6 +166,11 @@ func (c *checker) demand() {
 	for i := range t.legs {
 		c.leg(i)
 	}
+	for name, key := range t.hidden {
+		if t.entries[key] == nil {
+			c.complain("%q must not be kept, but there is no %q", name, key)
+		}
+	}
 	for s := range t.waiting {
 		if t.subs[s.key] != s || len(s.waits) == 0 {
 			c.complain("a subscription that is gone or needs none waits for an answer")
@@ -213,6 +218,9 @@ func (c *checker) leg(i int) {
 // subscription checks a subscription, which is filed under key.
 func (c *checker) subscription(key subKey, s *Subscription) {
 	t := c.table
+	if t.hidesLocked(s) && !s.private {
+		c.complain("a subscription asks for what must not be kept, and its clients do not know")
+	}
 	sum, globs := subKey{wildcard: s.key.wildcard}, 0
 	for n := range s.names {
 		sum.add(&t.seeds, n)

@@ -110,7 +110,7 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 	delete(w.subs, s)
 	s.leanOn(w, -1)
 	if len(w.subs) == 0 {
-		w.expires = time.Now().Add(t.group.cache.cfg.Linger)
+		w.expires = time.Now().Add(t.group.lingers())
 		t.group.lingerFrom(w.expires)
 	}
 }
@@ -119,7 +119,7 @@ func (t *Table) forgetWildcardLocked(s *Subscription) {
 	delete(t.wild.subs, s)
 	s.leanOn(&t.wild, -1)
 	if len(t.wild.subs) == 0 {
-		t.wild.expires = time.Now().Add(t.group.cache.cfg.Linger)
+		t.wild.expires = time.Now().Add(t.group.lingers())
 		t.group.lingerFrom(t.wild.expires)
 	}
 }

@@ -195,6 +195,7 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 		t.forgetWildcardLocked(s)
 	}
 	s.key, s.id, s.gen = key, t.nextID(), t.gen
+	s.private = t.hidesLocked(s)
 	if wasWild != key.wildcard || len(t.aliases) > 0 || done.changesGlobs() {
 		t.recountLocked(s)
 	} else {
@@ -253,6 +254,7 @@ func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done
 		t.wantWildcardLocked(s)
 	}
 	t.recountLocked(s)
+	s.private = t.hidesLocked(s)
 	t.subs[key] = s
 	return s
 }

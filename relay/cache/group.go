@@ -14,9 +14,10 @@ import (
 // Group is everything that belongs to one aggregation key.
 type Group struct {
 	// Fixed after construction.
-	Key   aggregation.Key
-	Node  *corev3.Node
-	cache *Cache
+	Key     aggregation.Key
+	Node    *corev3.Node
+	cache   *Cache
+	private bool // see Cache.JoinPrivate
 
 	// Guarded by cache.mu.
 	clients int
@@ -33,6 +34,10 @@ type Group struct {
 	linger   *time.Timer
 	lingerAt time.Time
 	ended    bool
+}
+
+func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
+	return &Group{Key: key, Node: node, cache: c, legs: make([]leg, len(c.cfg.Legs)), tables: make(map[string]*Table)}
 }
 
 // Table returns the group's table for t, which is made on first use.
@@ -139,7 +144,7 @@ func (g *Group) lingerFrom(at time.Time) {
 // many names that are left within a short time. g.mu must be held.
 func (g *Group) armLocked(at time.Time) {
 	g.lingerAt = at
-	wait := time.Until(at) + g.cache.cfg.Linger/16
+	wait := time.Until(at) + g.lingers()/16
 	if g.linger == nil {
 		g.linger = time.AfterFunc(wait, g.expire)
 	} else {

@@ -26,6 +26,9 @@ type Head struct {
 	// may be old, and the origin is being asked. The watcher is woken when
 	// that is over.
 	Held bool
+	// Private says that it asks for a resource that must not be kept, or shared,
+	// so that its clients have to go where they are alone (K17).
+	Private bool
 	// Unsettled is since when a new upstream stream has been asked for the type
 	// and has not answered, so that the rest of a difference may still be to
 	// come (E5); zero if none. The watcher is woken when that is over.
@@ -43,7 +46,7 @@ func (t *Table) Head(w *Watcher) Head {
 	}
 	h := Head{
 		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s),
+		Gen: s.gen, Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s), Private: s.private,
 	}
 	for i := range t.legs {
 		if at := t.legs[i].unsettled; at.After(h.Unsettled) {

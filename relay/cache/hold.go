@@ -85,6 +85,7 @@ func (u *turn) set(name string, s state) {
 // gives it up. Content that they have already stays as they know it (D15).
 func (u *turn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.wild.leg
+	t.unhideLocked(res.Key)
 	mine := hold{u.by, res.Version, res}
 	e := t.entries[res.Key]
 	if e == nil || e.res == nil {
@@ -136,6 +137,7 @@ func (u *turn) remove(spelled string) {
 	} else if w := t.wants[name]; w != nil && w.leg == u.by && !t.knowsLocked(name) {
 		u.absent(name)
 	}
+	t.unhideLocked(name)
 	if t.gen > gen {
 		t.spelledByOriginLocked(name, spelled)
 	}

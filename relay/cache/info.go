@@ -4,12 +4,15 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"xdsrelay/relay/aggregation"
 )
 
 // GroupInfo describes one key.
 type GroupInfo struct {
 	Key       string      `json:"key"`
 	Clients   int         `json:"clients"`
+	Private   int         `json:"private,omitempty"` // of them, those with streams of their own
 	Idle      bool        `json:"idle"`
 	Connected bool        `json:"connected"`
 	Since     time.Time   `json:"since,omitzero"`
@@ -37,11 +40,17 @@ type TableInfo struct {
 
 // Snapshot describes all keys, sorted.
 func (c *Cache) Snapshot() []GroupInfo {
+	private := make(map[aggregation.Key]int)
+	c.mu.Lock()
+	for g := range c.privates {
+		private[g.Key]++
+	}
+	c.mu.Unlock()
 	groups := c.Groups()
 	out := make([]GroupInfo, 0, len(groups))
 	for _, g := range groups {
 		up := g.Upstream()
-		i := GroupInfo{Key: string(g.Key), Connected: up.Connected, Since: up.Since}
+		i := GroupInfo{Key: string(g.Key), Private: private[g.Key], Connected: up.Connected, Since: up.Since}
 		c.mu.Lock()
 		i.Clients, i.Idle = g.clients, !g.runs
 		c.mu.Unlock()

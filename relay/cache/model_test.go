@@ -348,6 +348,14 @@ func (m *model) apply(leg int, u Update) (changes int) {
 		switch {
 		case !m.covered(leg, r.Key, r.Aliases) || !m.sameOrigin(m.route(r.Key), leg): // C10, G3
 			exact = false
+		case r.DoNotCache: // K17
+			exact = false
+			if m.shown[r.Key] != nil {
+				changes += m.drop(leg, r.Key)
+			} else if !m.absent[r.Key] {
+				m.deny(leg, r.Key)
+				changes++
+			}
 		case r.Body != nil || len(r.Aliases) > 0:
 			changes += m.put(leg, r)
 		case r.TTL == 0 && m.shown[r.Key] != nil: // C11

@@ -23,6 +23,7 @@ type Subscription struct {
 	live     int             // resources it sees by name; with the wildcard those beyond its set
 	digest   resource.Digest // of those
 	per      []int           // what it wants of each leg; nil where there is only one
+	private  bool            // it asks for a resource that must not be kept (K17)
 	watchers *Watcher
 	count    int
 }

@@ -35,6 +35,9 @@ type Table struct {
 	// rejected are names whose newest copies could not be used, by their
 	// canonical form; nil as long as there were none.
 	rejected map[string]*Problem
+	// hidden are the names of resources that must not be kept, by which somebody
+	// may ask for them; nil as long as there were none (K17).
+	hidden map[string]string
 
 	// Guarded by mu: who wants what.
 	subs  map[subKey]*Subscription
@@ -238,13 +241,13 @@ func (t *Table) keepLastLocked(e *entry, old, res *resource.Resource) {
 // rest as many stay as the table has resources, or the configured least number.
 // A client that is further behind is told to start anew; see [ErrTooOld].
 func (t *Table) reapLocked() {
-	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants)
+	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants) + len(t.hidden)
 	for range reapAtOnce {
 		e := t.graves.oldest
 		switch {
 		case t.graves.len <= limit:
 			return
-		case t.wants[e.name] != nil:
+		case t.wants[e.name] != nil || t.hidden[e.name] == e.name:
 			t.graves.remove(e)
 			t.graves.push(e)
 			continue
@@ -271,6 +274,7 @@ func (t *Table) buryLocked(e *entry) {
 
 // eraseLocked forgets e altogether, without telling anybody.
 func (t *Table) eraseLocked(e *entry) {
+	t.unhideLocked(e.name)
 	t.emptyLocked(e)
 	t.graves.remove(e)
 	t.unindexLocked(e, e.former)

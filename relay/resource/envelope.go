@@ -11,9 +11,10 @@ import (
 // messages that the relay looks at.
 const (
 	resVersion, resBody, resName, resAliases = 1<<3 | 2, 2<<3 | 2, 3<<3 | 2, 4<<3 | 2
-	resTTL, resNameDetail                    = 6<<3 | 2, 8<<3 | 2
+	resTTL, resCacheControl, resNameDetail   = 6<<3 | 2, 7<<3 | 2, 8<<3 | 2
 
-	detailName = 1 // the number of ResourceName.name
+	detailName   = 1      // the number of ResourceName.name
+	doNotCacheIs = 1 << 3 // CacheControl.do_not_cache
 
 	clusterType, clusterEDS, clusterCustom = 2 << 3, 3<<3 | 2, 38<<3 | 2
 	clusterTypeEDS                         = 3 // the value of Cluster.DiscoveryType
@@ -51,7 +52,7 @@ func decodeBare(t *Type, b []byte) (r Resource, err error) {
 
 // decodeWrapped reads an encoded envoy.service.discovery.v3.Resource.
 func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
-	var body, ttl, detail []byte
+	var body, ttl, detail, control []byte
 	err = eachField(b, func(f field) (err error) {
 		switch f.tag {
 		case resVersion:
@@ -64,6 +65,9 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 			ttl = merge(ttl, f.bytes)
 		case resAliases:
 			r.Aliases, err = appendText(r.Aliases, "aliases", f.bytes)
+			r.Extra = append(r.Extra, f.raw...)
+		case resCacheControl:
+			control = merge(control, f.bytes)
 			r.Extra = append(r.Extra, f.raw...)
 		case resNameDetail:
 			detail = merge(detail, f.bytes)
@@ -78,6 +82,15 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	}
 	if r.TTL, err = duration(ttl); err != nil {
 		return r, err
+	}
+	err = eachField(control, func(f field) error {
+		if f.tag == doNotCacheIs {
+			r.DoNotCache = f.varint != 0
+		}
+		return nil
+	})
+	if err != nil {
+		return r, fmt.Errorf("cache_control: %w", err)
 	}
 	inDetail, err := stringField(detailName, detail)
 	if err != nil {

@@ -30,6 +30,9 @@ type Resource struct {
 	// refers to, "" otherwise (E3); canonical.
 	Endpoints string
 
+	// DoNotCache says that the origin forbids to keep or share the resource (K17).
+	DoNotCache bool
+
 	foreign bool   // see HasSotW
 	content Digest // Body and Extra
 	member  Digest // Key and content

@@ -1,0 +1,146 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/resource"
+)
+
+// Some resources must be neither kept nor shared (K17), and some types are meant
+// for each client by itself (K6). A client gets these through a private group:
+// tables and upstream streams of its own, which end with it. Nobody else can find
+// the group, since it is not in the cache's index of keys.
+
+// JoinPrivate makes a private group for one client of the group of, represented
+// upstream by node. It ends with [Cache.Leave], at once.
+func (c *Cache) JoinPrivate(of *Group, node *corev3.Node) *Group {
+	g := newGroup(c, of.Key, node)
+	g.private, g.clients = true, 1
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.privates[g] = struct{}{}
+	if !c.closed {
+		g.startLocked()
+	}
+	return g
+}
+
+// dropLocked ends a private group, whose client has left. cache.mu must be held.
+func (g *Group) dropLocked() {
+	delete(g.cache.privates, g)
+	g.stopLocked(errIdle)
+	g.endLocked()
+}
+
+func (c *Cache) privateGroups() []*Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Collect(maps.Keys(c.privates))
+}
+
+// lingers is how long demand outlives the last client that had it (K10).
+func (g *Group) lingers() time.Duration {
+	if g.private {
+		return 0
+	}
+	return g.cache.cfg.Linger
+}
+
+// hide notes that there is a resource that must not be kept: it has a place in
+// the table, so that the origin has answered for it, but the table is without it.
+// Clients that ask for it have to move to a private group; see [Head.Private].
+func (u *turn) hide(res *resource.Resource) {
+	t := u.table
+	if e := t.entries[res.Key]; e == nil {
+		u.absent(res.Key)
+	} else {
+		u.drop(e)
+	}
+	if t.hidden == nil {
+		t.hidden = make(map[string]string)
+	}
+	for _, name := range namesOf(res) {
+		t.hidden[name] = res.Key
+		if w := t.wants[name]; w != nil {
+			u.send(w.subs)
+		}
+	}
+	u.send(t.wild.subs)
+}
+
+// send makes the clients of subs move to private groups.
+func (u *turn) send(subs map[*Subscription]struct{}) {
+	for s := range subs {
+		if !s.private {
+			s.private = true
+			u.woken[s] = struct{}{}
+		}
+	}
+}
+
+// namesOf are the names by which somebody may ask for res.
+func namesOf(res *resource.Resource) []string {
+	names := append([]string{res.Key}, res.Aliases...)
+	if g := resource.GlobOf(res.Key); g != "" {
+		names = append(names, g)
+	}
+	return names
+}
+
+// unhideLocked forgets that the resource of a name must not be kept.
+func (t *Table) unhideLocked(name string) {
+	if t.hidden[name] == name {
+		maps.DeleteFunc(t.hidden, func(_, key string) bool { return key == name })
+	}
+}
+
+// hidesLocked reports whether s asks for a resource that must not be kept.
+func (t *Table) hidesLocked(s *Subscription) bool {
+	if len(t.hidden) == 0 || s.key.wildcard {
+		return len(t.hidden) > 0
+	}
+	for name := range t.hidden {
+		if _, ok := s.names[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Wanted returns what w asks for, with names as the origin is asked for them.
+func (t *Table) Wanted(w *Watcher) (e Edit) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub == nil {
+		return e
+	}
+	e.AddWildcard = w.sub.key.wildcard
+	for n := range w.sub.names {
+		e.Add = append(e.Add, t.askedAsLocked(n))
+	}
+	return e
+}
+
+// Told returns what a client holds of what w sees that is at a position. What
+// changed since then it holds in an unknown version.
+func (t *Table) Told(w *Watcher, at Position) (held []resource.Held) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub == nil || at.Gen == 0 {
+		return nil
+	}
+	for _, e := range t.entries {
+		there, gen := w.sub.seesLocked(e)
+		switch {
+		case there && gen <= at.Gen:
+			held = append(held, resource.Held{Name: e.res.Name, Version: e.res.Version})
+		case gen > at.Removed:
+			held = append(held, resource.Held{Name: t.calledLocked(e.name)})
+		}
+	}
+	return held
+}
