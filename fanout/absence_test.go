@@ -12,18 +12,44 @@ import (
 )
 
 // B25, B26: what exists is sent without waiting for what does not, which is
-// sent when it appears.
+// sent when it appears. B27: then with what there was, if the type is one of
+// full state.
 func TestMissingNamesDelayNothing(t *testing.T) {
-	each(t, eds, func(t *testing.T, v xdstest.Variant) {
-		w := newWorld(t)
-		s := w.conn.Open(v)
-		s.Subscribe(eds, "a", "missing")
-		w.asked(eds, "a", "missing")
-		w.change(eds, nil, endpoints("a", 1))
-		s.Ack(has(t, s.Recv(t), "a"))
-		w.change(eds, nil, endpoints("missing", 1))
-		has(t, s.Recv(t), "missing")
-	})
+	for _, url := range []string{eds, cds} {
+		each(t, url, func(t *testing.T, v xdstest.Variant) {
+			w := newWorld(t)
+			first := w.open(true)
+			first.Subscribe(url, "a")
+			w.asked(url, "a")
+			w.change(url, nil, xdstest.Synthetic(url, "a", 1))
+			s := w.conn.Open(v)
+			s.Subscribe(url, "a", "missing") // of which nothing is known
+			s.Ack(has(t, s.Recv(t), "a"))
+			w.asked(url, "a", "missing")
+			w.change(url, nil, xdstest.Synthetic(url, "missing", 1))
+			if f := s.Recv(t); url == cds && !v.Delta {
+				has(t, f, "a", "missing")
+			} else {
+				has(t, f, "missing")
+			}
+		})
+	}
+}
+
+// K13, B25: to a SotW client that may hold what is not known yet, a full state
+// without it would read as its removal; it waits.
+func TestMissingNamesOfWhoComesBack(t *testing.T) {
+	w := newWorld(t)
+	s, back := w.open(false), w.open(false)
+	s.Subscribe(cds, "a")
+	w.asked(cds, "a")
+	w.change(cds, nil, cluster("a", 1))
+	s.Ack(has(t, s.Recv(t), "a"))
+	back.Resume(cds, "some", nil, "a", "b")
+	w.asked(cds, "a", "b")
+	back.Quiet(t, short)
+	w.change(cds, nil, cluster("b", 1))
+	has(t, back.Recv(t), "a", "b")
 }
 
 // B34, D5, K13: a delta client is told promptly what does not exist, once, but

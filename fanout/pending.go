@@ -95,9 +95,10 @@ func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
 	case h.Held:
 		return false
 	case !s.delta && ts.table.Type.FullState && ts.nonce == "" && !h.Known:
-		// K13: a first full state that leaves out what is not known yet
-		// would read as its removal.
-		return false
+		// K13: a first full state that leaves out what is not known yet would
+		// read as its removal, to who may hold it already or takes it for all
+		// there is. Others get what exists of the names they ask for (B25).
+		return !h.Wildcard && ts.claimed == ""
 	}
 	return true
 }
