@@ -77,10 +77,10 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 		s.request(a, message{version: version, nonce: a.nonce})
 	}
 	if a.wild && !a.named && !d.Wildcard && len(d.Names) == 0 {
-		// B20: where nothing was ever named, the empty list still means
-		// everything, so leaving takes two steps.
-		a.names, a.named = []string{wildcard}, true
-		s.request(a, message{version: version, nonce: a.nonce})
+		// B20, C7: where nothing was ever named, the empty list still means
+		// everything.
+		s.cancel(errRenewed)
+		return false
 	}
 	if !a.restate(d, r.cp.cfg.Wildcard, first) {
 		return false

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -185,6 +186,9 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		l.failed = l.failed || !ev.end.responded // C15, as A57 has it
 		r.ended(l)
 		r.repair()
+		if errors.Is(ev.end.err, errRenewed) {
+			return
+		}
 		l.server.journal.failed(ev.end.err, ev.end.opened, r.cp.keys.Load())
 		if !r.up {
 			r.feed.Down(ev.end.err) // C14: nothing else changes

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -12,6 +13,12 @@ import (
 
 	"xdsrelay/relay/resource"
 )
+
+// errRenewed ends a SotW stream on which a wildcard in the old form is to be
+// left. To name something first would do, too, but such a request counts for
+// nothing where it crosses a response (B8), and then nobody knows what the
+// server takes us to hold.
+var errRenewed = errors.New("the stream is opened anew, to leave a wildcard")
 
 // session is one stream: what was asked on it and what is still to be said.
 type session struct {
