@@ -76,9 +76,16 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 		a.names = without(a.names, again)
 		s.request(a, message{version: version, nonce: a.nonce})
 	}
-	if a.wild && !a.named && !d.Wildcard && len(d.Names) == 0 {
+	switch {
+	case a.wild && !a.named && !d.Wildcard && len(d.Names) == 0:
 		// B20, C7: where nothing was ever named, the empty list still means
 		// everything.
+		s.cancel(errRenewed)
+		return false
+	case !first && !a.wild && d.Wildcard:
+		// A server to which that brings nothing new may stay silent, and then
+		// nobody knows whether it has answered (K13, B24).
+		delete(r.accepted, a.typ.URL)
 		s.cancel(errRenewed)
 		return false
 	}

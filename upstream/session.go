@@ -14,11 +14,11 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// errRenewed ends a SotW stream on which a wildcard in the old form is to be
-// left. To name something first would do, too, but such a request counts for
-// nothing where it crosses a response (B8), and then nobody knows what the
-// server takes us to hold.
-var errRenewed = errors.New("the stream is opened anew, to leave a wildcard")
+// errRenewed ends a SotW stream on which a wildcard is to be joined after names,
+// or one in the old form left. To leave it, naming something first would do,
+// too, but such a request counts for nothing where it crosses a response (B8),
+// and then nobody knows what the server takes us to hold.
+var errRenewed = errors.New("the stream is opened anew for a wildcard")
 
 // session is one stream: what was asked on it and what is still to be said.
 type session struct {
