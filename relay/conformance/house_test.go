@@ -2,9 +2,12 @@ package conformance
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"xdsrelay/relay/xdstest/conversation"
 )
 
 // house is all that the page tells.
@@ -12,7 +15,7 @@ type house struct {
 	sections           []section
 	notes, differences []entry
 	tests              []goTest
-	scripts            []script
+	scripts            []conversation.Script
 }
 
 // missing lists the rules that nothing holds.
@@ -24,7 +27,7 @@ func (h *house) missing() (rules []string) {
 		}
 	}
 	for _, s := range h.scripts {
-		for _, id := range s.rules {
+		for _, id := range s.Rules {
 			held[id] = true
 		}
 	}
@@ -48,7 +51,7 @@ func (h *house) unknown() (wrong []string) {
 		check("differences.txt: "+d.title, d.words[1:])
 	}
 	for _, s := range h.scripts {
-		check(s.file, s.rules)
+		check(s.File, s.Rules)
 	}
 	return wrong
 }
@@ -77,7 +80,7 @@ Origin: the control plane or directory that the relay asks. Client: who takes it
 	}
 	b.WriteString("\n## Where go-control-plane differs\n\n" +
 		"`relay: TestDifferential` runs random conversations of clients with a go-control-plane server directly and through the relay, and compares what the clients hold. " +
-		"These are the only differences that it lets pass; `relay: TestKnownDifferences` shows each of them.\n")
+		"It lets nothing pass but what is listed here and leaves a client with other resources; `relay: TestKnownDifferences` shows each entry.\n")
 	for _, d := range h.differences {
 		fmt.Fprintf(&b, "\n### %s: %s\n\n%s\n", strings.Join(d.words[1:], ", "), d.title, unwrapped(d.text))
 	}
@@ -96,8 +99,8 @@ func (h *house) noted(id string) string {
 func (h *house) shown(id string) string {
 	var all []string
 	for _, s := range h.scripts {
-		if slices.Contains(s.rules, id) {
-			all = append(all, fmt.Sprintf("“%s” (%s)", s.name, strings.Join(s.combinations, ", ")))
+		if slices.Contains(s.Rules, id) {
+			all = append(all, fmt.Sprintf("[%s](../relay/conformance/%s) (%s)", s.Name, filepath.ToSlash(s.File), run(s.Combinations)))
 		}
 	}
 	for _, g := range h.tests {
@@ -127,7 +130,7 @@ func TestHouse(t *testing.T) {
 		sections: []section{{letter: "A", title: "First", rules: []rule{{"A1", "One."}, {"A2", "Two."}, {"A3", "Three."}}}},
 		notes:    []entry{{words: []string{"A2", "A7"}, title: "Note", text: "a\nb\n\nc"}},
 		tests:    []goTest{{dir: "d", name: "TestX", rules: []string{"A1"}}},
-		scripts:  []script{{rules: []string{"A1", "A2"}, name: "talk", file: "f.txtar", combinations: []string{"SotW × delta"}}},
+		scripts:  []conversation.Script{{Rules: []string{"A1", "A2"}, Name: "talk", File: "f.txtar", Combinations: []string{"sotw-ads-over-delta"}}},
 	}
 	if got := h.missing(); !slices.Equal(got, []string{"A3"}) {
 		t.Errorf("missing %q", got)
@@ -137,8 +140,8 @@ func TestHouse(t *testing.T) {
 	}
 	text := h.render()
 	for _, want := range []string{
-		"| A1 | One. | “talk” (SotW × delta)<br>`d: TestX` |\n",
-		"| A2 | Two. [Where we differ](#where-we-differ) | “talk” (SotW × delta) |\n",
+		"| A1 | One. | [talk](../relay/conformance/f.txtar) (sotw-ads × delta)<br>`d: TestX` |\n",
+		"| A2 | Two. [Where we differ](#where-we-differ) | [talk](../relay/conformance/f.txtar) (sotw-ads × delta) |\n",
 		"| A3 | Three. | **nothing yet** |\n", "### A2, A7: Note\n\na b\n\nc\n",
 	} {
 		if !strings.Contains(text, want) {

@@ -32,6 +32,7 @@ type ControlPlane struct {
 
 	srv   *server       // fixed
 	cache cachev3.Cache // fixed; one of the above
+	log   *Transcript   // fixed
 
 	mu     sync.Mutex
 	counts Counts // guarded by mu
@@ -85,6 +86,7 @@ func NewLinearControlPlane(t TB) *ControlPlane {
 
 func startControlPlane(t TB, cp *ControlPlane) *ControlPlane {
 	t.Helper()
+	cp.log = NewTranscript("the control plane", 400)
 	cp.srv = newServer(t, cp.register)
 	if err := cp.Start(); err != nil {
 		t.Fatalf("%v", err)
@@ -94,6 +96,10 @@ func startControlPlane(t TB, cp *ControlPlane) *ControlPlane {
 
 // Addr is where the server listens, the same for its life.
 func (cp *ControlPlane) Addr() string { return cp.srv.addr() }
+
+// Transcript is what was said so far, on all streams, for messages of failing
+// tests.
+func (cp *ControlPlane) Transcript() string { return cp.log.String() }
 
 // Stop cuts all streams and refuses connections until [ControlPlane.Start].
 func (cp *ControlPlane) Stop() { cp.srv.stop() }
@@ -178,7 +184,8 @@ func (cp *ControlPlane) register(g *grpc.Server) {
 		return nil
 	}
 	closed := func(int64, *corev3.Node) { cp.count(func(c *Counts) { c.Open-- }) }
-	request := func(isNack bool) {
+	request := func(kind string, id int64, m proto.Message, isNack bool) {
+		cp.log.add("%s#%d <- %s", kind, id, lineOf(m))
 		cp.count(func(c *Counts) {
 			c.Requests++
 			if isNack {
@@ -186,23 +193,31 @@ func (cp *ControlPlane) register(g *grpc.Server) {
 			}
 		})
 	}
-	response := func() { cp.count(func(c *Counts) { c.Responses++ }) }
+	response := func(kind string, id int64, f *Frame, err error) {
+		if err != nil {
+			cp.log.add("%s#%d -> %v", kind, id, err)
+		} else {
+			cp.log.add("%s#%d -> %s", kind, id, f)
+		}
+		cp.count(func(c *Counts) { c.Responses++ })
+	}
 	s := serverv3.NewServer(context.Background(), cp.cache, serverv3.CallbackFuncs{
 		StreamOpenFunc: open, DeltaStreamOpenFunc: open,
 		StreamClosedFunc: closed, DeltaStreamClosedFunc: closed,
-		StreamRequestFunc: func(_ int64, r *discoveryv3.DiscoveryRequest) error {
-			request(r.GetErrorDetail() != nil)
+		StreamRequestFunc: func(id int64, r *discoveryv3.DiscoveryRequest) error {
+			request("sotw", id, r, r.GetErrorDetail() != nil)
 			return nil
 		},
-		StreamDeltaRequestFunc: func(_ int64, r *discoveryv3.DeltaDiscoveryRequest) error {
-			request(r.GetErrorDetail() != nil)
+		StreamDeltaRequestFunc: func(id int64, r *discoveryv3.DeltaDiscoveryRequest) error {
+			request("delta", id, r, r.GetErrorDetail() != nil)
 			return nil
 		},
-		StreamResponseFunc: func(context.Context, int64, *discoveryv3.DiscoveryRequest, *discoveryv3.DiscoveryResponse) {
-			response()
+		StreamResponseFunc: func(_ context.Context, id int64, _ *discoveryv3.DiscoveryRequest, r *discoveryv3.DiscoveryResponse) {
+			f, err := sotwFrame(r)
+			response("sotw", id, f, err)
 		},
-		StreamDeltaResponseFunc: func(int64, *discoveryv3.DeltaDiscoveryRequest, *discoveryv3.DeltaDiscoveryResponse) {
-			response()
+		StreamDeltaResponseFunc: func(id int64, _ *discoveryv3.DeltaDiscoveryRequest, r *discoveryv3.DeltaDiscoveryResponse) {
+			response("delta", id, deltaFrame(r), nil)
 		},
 	})
 	discoveryv3.RegisterAggregatedDiscoveryServiceServer(g, s)

@@ -1,0 +1,138 @@
+package relay_test
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// differentialKey is the clients' node.cluster: their key, and that of the
+// snapshot.
+const differentialKey = "shop"
+
+// differentialTypes are the types of the conversations, with the names that
+// may exist of each.
+var (
+	differentialTypes = []string{xdstest.ClusterType, xdstest.EndpointType, xdstest.ListenerType, xdstest.RouteType, xdstest.SecretType}
+	differentialNames = []string{"a", "b", "c", "d"}
+)
+
+// TestDifferential: clients hold the same after each step of a random
+// conversation whether they are connected to a go-control-plane server or to a
+// relay in front of it, except for what relay/conformance/differences.txt lists.
+func TestDifferential(t *testing.T) {
+	for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
+		for _, variant := range []config.Variant{config.SotW, config.Delta} {
+			t.Run(fmt.Sprintf("cache=%s/origin=%s", name, variant), func(t *testing.T) {
+				rapid.Check(t, func(t *rapid.T) { differ(t, linear, variant) })
+			})
+		}
+	}
+}
+
+// differ runs one conversation.
+func differ(t *rapid.T, linear bool, variant config.Variant) {
+	o := newTestOrigin(t, linear, variant == config.SotW)
+	node, stop := startFor(t, func(cfg *config.Config) {
+		cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, variant
+		cfg.Origin.AbsentAfter = 150 * time.Millisecond
+		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
+		cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "linger")
+	})
+	defer stop()
+	pairs := []*pair{
+		newPair(t, o, node.Addr(), "SotW", xdstest.SotW, false),
+		newPair(t, o, node.Addr(), "delta", xdstest.Delta, false),
+		newPair(t, o, node.Addr(), "forgetful", xdstest.SotW, true),
+	}
+	salt := 0
+	change := func(typeURL string, set, remove []string, bad bool) {
+		salt++
+		o.change(t, typeURL, set, remove, salt, bad)
+		for _, p := range pairs {
+			for _, n := range slices.Concat(set, remove) {
+				p.quirks[typeURL].changed(n)
+			}
+		}
+	}
+	for range rapid.IntRange(3, 25).Draw(t, "steps") {
+		p := pairs[rapid.IntRange(0, len(pairs)-1).Draw(t, "client")]
+		typeURL := rapid.SampledFrom(differentialTypes).Draw(t, "type")
+		some := func(label string, least int) []string {
+			return rapid.SliceOfNDistinct(rapid.SampledFrom(differentialNames), least, 3, rapid.ID[string]).Draw(t, label)
+		}
+		switch rapid.SampledFrom([]string{
+			"change", "change", "change", "spoil",
+			"subscribe", "subscribe", "subscribe", "wildcard", "unsubscribe", "unsubscribe", "leave wildcard", "leave all",
+			"reconnect", "away", "away", "restart",
+		}).Draw(t, "step") {
+		case "change":
+			set, remove := some("set", 0), some("removed", 0)
+			remove = slices.DeleteFunc(remove, func(n string) bool { return slices.Contains(set, n) || !o.canRemove(typeURL) })
+			change(typeURL, set, remove, false)
+		case "spoil":
+			change(typeURL, some("spoilt", 1), nil, true)
+		case "subscribe":
+			if o.takesNames(typeURL) {
+				p.subscribe(typeURL, some("names", 1)...)
+			}
+		case "wildcard":
+			if o.takesWildcard(typeURL) {
+				p.subscribe(typeURL, xdstest.Wildcard)
+			}
+		case "unsubscribe":
+			p.unsubscribe(typeURL, some("names", 1)...)
+		case "leave wildcard":
+			p.unsubscribe(typeURL, xdstest.Wildcard)
+		case "leave all":
+			p.unsubscribe(typeURL, append([]string{xdstest.Wildcard}, differentialNames...)...)
+		case "reconnect":
+			if !p.away {
+				p.again(t, (*xdstest.Auto).Reconnect)
+			}
+		case "away":
+			if p.away {
+				p.again(t, (*xdstest.Auto).Connect)
+			} else {
+				p.leave(t)
+			}
+		case "restart":
+			if !o.canRestart() {
+				break
+			}
+			if err := o.Restart(); err != nil {
+				t.Fatalf("%v", err)
+			}
+			for _, p := range pairs {
+				p.newStream()
+			}
+		}
+		settle(t, pairs)
+	}
+	for u, all := range o.state { // what was rejected is mended, so that all is compared
+		var bad []string
+		for n, s := range all {
+			if s.bad {
+				bad = append(bad, n)
+			}
+		}
+		change(u, bad, nil, false)
+	}
+	for _, p := range pairs {
+		if p.away {
+			p.again(t, (*xdstest.Auto).Connect)
+		}
+	}
+	settle(t, pairs)
+	for _, p := range pairs {
+		p.relayed.CheckViolations(t)
+		p.both((*xdstest.Auto).Close)
+	}
+	o.Stop()
+}
