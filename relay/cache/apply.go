@@ -23,12 +23,12 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 		case res.DoNotCache && !t.group.private: // K17
 			change.hide(res)
 			ignored = true
-		case res.Body == nil && len(res.Aliases) == 0:
-			// Either a heartbeat (F6), which changes nothing, or an old
-			// server's "does not exist" (C11).
-			if e := t.entries[res.Key]; res.TTL == 0 && e != nil {
+		case res.Heartbeat():
+			change.beat(res)
+		case res.Body == nil && len(res.Aliases) == 0: // C11: an old server's "does not exist"
+			if e := t.entries[res.Key]; e != nil {
 				change.drop(e)
-			} else if res.TTL == 0 {
+			} else {
 				change.absent(res.Key)
 			}
 		default:
@@ -38,12 +38,17 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}
+	for _, a := range u.Errors {
+		kept := change.refuse(a)
+		ignored = ignored || kept
+	}
 	if u.Full {
 		for _, e := range t.missingLocked(by, u) {
 			change.drop(e)
 		}
 	}
 	t.rejectLocked(by, u)
+	change.remark(u)
 	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
 	if leg.digest != before {
@@ -64,16 +69,16 @@ func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
 	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.legOf(res.Key), by)
 }
 
-// missingLocked returns what a leg holds and its full state leaves out. It looks
-// for it only if there is something.
+// missingLocked returns what a leg holds, or refuses to show, and its full state
+// leaves out. It looks for it only if there is something.
 func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
-	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)), t.legs[by].live
+	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), t.legs[by].live+t.legs[by].denied
 	say := func(name string) {
 		if _, twice := said[name]; twice {
 			return
 		}
 		said[name] = struct{}{}
-		if e := t.entries[name]; e != nil && e.heldBy(by) != nil {
+		if e := t.entries[name]; e != nil && e.belongsTo(by) {
 			left--
 		}
 	}
@@ -83,12 +88,15 @@ func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
 	for _, n := range u.Keep {
 		say(resource.Canonical(n))
 	}
+	for _, a := range u.Errors {
+		say(resource.Canonical(a.Name)) // K8: not shown is not gone
+	}
 	if left == 0 {
 		return nil
 	}
 	missing = make([]*entry, 0, left)
 	for name, e := range t.entries {
-		if _, ok := said[name]; !ok && e.heldBy(by) != nil {
+		if _, ok := said[name]; !ok && e.belongsTo(by) {
 			missing = append(missing, e)
 		}
 	}

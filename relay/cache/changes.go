@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"slices"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -13,9 +14,10 @@ import (
 var ErrTooOld = errors.New("too far behind: removals since the client's last response are no longer known")
 
 // Position is what a client has of a table: all changes up to generation Gen,
-// and all removals up to generation Removed, which lags behind while removals
-// are held back for make-before-break (E2).
-type Position struct{ Gen, Removed uint64 }
+// all removals up to generation Removed, which lags behind while removals are
+// held back for make-before-break (E2), and all notes up to Noted: heartbeats,
+// and what was said of names beside resources.
+type Position struct{ Gen, Removed, Noted uint64 }
 
 // Start is the position of a client that holds nothing.
 var Start = Position{Gen: 0, Removed: math.MaxUint64}
@@ -44,6 +46,16 @@ type Query struct {
 	// is as long as anything was left out: an answer on demand, ahead of changes
 	// that have to wait (E7).
 	Only bool
+	// Timed is for clients that take TTLs (F1): they are told lifetimes, as they
+	// are at the moment At (zero: now), and heartbeats.
+	Timed bool
+	At    time.Time
+	// Quiet leaves all notes to a later answer.
+	Quiet bool
+	// NotesOnly asks for notes alone: errors, and heartbeats of what had changed
+	// by Since.Gen, except for the names in Except.
+	NotesOnly bool
+	Except    *Names
 }
 
 // Changes is the answer to a Query.
@@ -66,6 +78,16 @@ type Changes struct {
 	Withheld, Unrefreshed *Names
 	// Unknown are forced names of which nothing is known yet.
 	Unknown *Names
+	// Heartbeats are resources that the client has and that live on (F6).
+	Heartbeats []*resource.Resource
+	// Lifetimes are what is left of those of Resources and Heartbeats that have
+	// an end (F3), if they were asked for.
+	Lifetimes map[*resource.Resource]time.Duration
+	// Errors are encoded entries of resource_errors (K8), RemovedNames of
+	// removed_resource_names; Extra holds encoded fields that travel on as they
+	// are, between delta streams (A7).
+	Errors, RemovedNames [][]byte
+	Extra                []byte
 	// Version stands for all that the subscription sees (D7). Derived says
 	// that it was computed from content, so that equality proves equal state.
 	Version string
@@ -78,7 +100,9 @@ type Changes struct {
 }
 
 // Empty reports whether there is nothing to tell.
-func (c *Changes) Empty() bool { return len(c.Resources)+len(c.Removed) == 0 }
+func (c *Changes) Empty() bool {
+	return len(c.Resources)+len(c.Removed)+len(c.Heartbeats)+len(c.Errors)+len(c.RemovedNames)+len(c.Extra) == 0
+}
 
 // Changes answers q for the subscription of w. It costs as much as there are
 // changes since the position (or names in the subscription, if these are
@@ -92,11 +116,18 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	}
 	// A client that comes from another subscription may be further.
 	gen := max(s.gen, q.Since.Gen)
-	c := Changes{To: Position{gen, gen}, Source: t.sourceLocked(s)}
+	c := Changes{To: Position{gen, gen, q.Since.Noted}, Source: t.sourceLocked(s)}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
 	c.Known = t.knownLocked(s)
+	p := picker{table: t, sub: s, query: q, out: &c}
+	if q.NotesOnly {
+		c.To = q.Since
+		p.pickNotes()
+		p.finish()
+		return c, nil
+	}
 	floor := t.aliasFloor // the tombstones of names that are wanted stay
 	if s.key.wildcard {
 		floor = t.floor
@@ -105,7 +136,6 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	if q.Since.Removed < floor {
 		return c, ErrTooOld
 	}
-	p := picker{table: t, sub: s, query: q, out: &c}
 	if !q.Only {
 		p.pickSince()
 	}
@@ -121,14 +151,19 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 			c.To.Removed = t.gen // it holds something from now on
 		}
 	}
-	c.News = c.Resources
+	c.News = slices.Clip(c.Resources)
+	if !q.Quiet {
+		if !c.More && !q.Only {
+			p.pickNotes()
+		}
+		p.pickForcedErrors()
+	}
 	if q.Whole && !c.Empty() {
-		c.Resources = nil
+		c.Resources, c.Heartbeats = nil, nil
 		p.pickWhole()
 	}
 	t.calledAllLocked(c.Removed)
-	slices.Sort(c.Removed)
-	c.Version, c.Derived = t.versionLocked(s, p.leftover)
+	p.finish()
 	return c, nil
 }
 

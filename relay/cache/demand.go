@@ -73,7 +73,7 @@ func (t *Table) askForLocked(w *want, name string) {
 	_, w.asked = leg.dirty[name] // it may not have been told yet that the name was not wanted
 	leg.dirty[name] = struct{}{}
 	leg.wanted++
-	if t.entries[name] == nil {
+	if t.entries[name] == nil && !t.failedLocked(name) {
 		leg.unanswered[name] = w
 	}
 }
@@ -164,6 +164,7 @@ func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (n
 			t.dropGlobLocked(g)
 		}
 	}
+	t.forgetUnwantedLocked()
 	return next
 }
 
@@ -254,7 +255,7 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 		leg.count(h.res, nil)
 		t.legs[heir].count(nil, h.res)
 		t.legs[heir].version = ""
-		u.show(e, state{hold: hold{leg: heir, res: h.res}, member: heir == t.wild.leg})
+		u.show(e, state{hold: hold{leg: heir, res: h.res, life: h.life}, member: heir == t.wild.leg})
 	}
 }
 

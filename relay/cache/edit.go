@@ -194,7 +194,8 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 	} else if !key.wildcard && wasWild {
 		t.forgetWildcardLocked(s)
 	}
-	s.key, s.id, s.gen = key, t.nextID(), t.gen
+	s.key, s.id = key, t.nextID()
+	t.placeLocked(s)
 	s.private = t.hidesLocked(s)
 	if wasWild != key.wildcard || len(t.aliases) > 0 || done.changesGlobs() {
 		t.recountLocked(s)
@@ -233,7 +234,7 @@ func (t *Table) adjustLocked(s *Subscription, done Edited) {
 
 // newSubscriptionLocked must be called with t.mu held.
 func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done Edited) *Subscription {
-	s := &Subscription{table: t, key: key, id: t.nextID(), gen: t.gen, names: maps.Clone(base)}
+	s := &Subscription{table: t, key: key, id: t.nextID(), names: maps.Clone(base)}
 	if s.names == nil {
 		s.names = make(map[string]struct{}, len(done.Added))
 	}
@@ -253,6 +254,7 @@ func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done
 	if key.wildcard {
 		t.wantWildcardLocked(s)
 	}
+	t.placeLocked(s)
 	t.recountLocked(s)
 	s.private = t.hidesLocked(s)
 	t.subs[key] = s

@@ -29,26 +29,29 @@ type entry struct {
 	former []string
 	// urn is what a structured name needs beyond this; nil for all others.
 	urn *structure
+	// denied says that the clients may keep what they have of a resource that
+	// is gone: its origin refuses to show it, and has not removed it (K8).
+	denied bool
 
-	changes, graves link
+	changes, graves link[entry]
 }
 
-// link is an entry's place in one of the table's two lists.
-type link struct{ prev, next *entry }
+// link is a place in a list of T.
+type link[T any] struct{ prev, next *T }
 
-// list is an intrusive doubly linked list of entries, newest first. at says
-// which of an entry's links it uses.
-type list struct {
-	newest, oldest *entry
+// list is an intrusive doubly linked list, newest first. at says which link of
+// an element it uses.
+type list[T any] struct {
+	newest, oldest *T
 	len            int
-	at             func(*entry) *link
+	at             func(*T) *link[T]
 }
 
-func changesLink(e *entry) *link { return &e.changes }
-func gravesLink(e *entry) *link  { return &e.graves }
+func changesLink(e *entry) *link[entry] { return &e.changes }
+func gravesLink(e *entry) *link[entry]  { return &e.graves }
 
-func (l *list) push(e *entry) {
-	*l.at(e) = link{next: l.newest}
+func (l *list[T]) push(e *T) {
+	*l.at(e) = link[T]{next: l.newest}
 	if l.newest != nil {
 		l.at(l.newest).prev = e
 	} else {
@@ -58,7 +61,7 @@ func (l *list) push(e *entry) {
 	l.len++
 }
 
-func (l *list) remove(e *entry) {
+func (l *list[T]) remove(e *T) {
 	k := l.at(e)
 	if k.prev != nil {
 		l.at(k.prev).next = k.next
@@ -70,6 +73,6 @@ func (l *list) remove(e *entry) {
 	} else {
 		l.oldest = k.prev
 	}
-	*k = link{}
+	*k = link[T]{}
 	l.len--
 }

@@ -54,6 +54,12 @@ type Update struct {
 	// Resources are new or changed, Removed do not exist.
 	Resources []*resource.Resource
 	Removed   []string
+	// Errors are what the origin said of single names in place of a resource
+	// (C16). RemovedNames are removals as the origin wrote them, for delta
+	// clients; what they remove is in Removed too. Extra holds fields of a delta
+	// response that the relay does not know (A7).
+	Errors, RemovedNames []resource.About
+	Extra                []byte
 	// Full says that Resources is everything there is (a full-state SotW
 	// response or a directory): what the table holds beyond it is removed,
 	// except the names in Keep, whose new copies could not be used (C5).
@@ -126,7 +132,8 @@ func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 		if w == nil || w.leg != leg {
 			continue
 		}
-		if !t.knowsLocked(n) || t.isGlobLocked(n) && t.openLocked(w, n) {
+		if !t.knowsLocked(n) && !t.failedLocked(n) || // C16
+			t.isGlobLocked(n) && t.openLocked(w, n) {
 			unknown = append(unknown, spelled)
 		}
 	}

@@ -87,6 +87,8 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	g.mu.Unlock()
 	if err != nil {
 		g.release(f.leg)
+	} else {
+		g.forgetLocals(f.leg)
 	}
 }
 
@@ -192,4 +194,5 @@ func (g *Group) stopLegLocked(i int, after Upstream) {
 	g.mu.Lock()
 	g.legs[i].listener, g.legs[i].upstream = nil, after
 	g.mu.Unlock()
+	g.forgetLocals(i)
 }

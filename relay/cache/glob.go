@@ -15,18 +15,18 @@ type structure struct {
 	glob *glob // that covers the name; nil for globs themselves
 	// spelled is what the origin calls the resource, "" where it never did.
 	spelled string
-	place   link
+	place   link[entry]
 }
 
 // glob is all that is known below one level.
 type glob struct {
 	name    string
-	members list   // tombstones included
-	live    int    // of these, resources
-	floor   uint64 // tombstones up to here may be gone
+	members list[entry] // tombstones included
+	live    int         // of these, resources
+	floor   uint64      // tombstones up to here may be gone
 }
 
-func memberLink(e *entry) *link { return &e.urn.place }
+func memberLink(e *entry) *link[entry] { return &e.urn.place }
 
 // globOf is the glob that covers e, nil if none does.
 func (e *entry) globOf() *glob {
@@ -40,7 +40,7 @@ func (e *entry) globOf() *glob {
 func (t *Table) globLocked(name string) *glob {
 	g := t.globs[name]
 	if g == nil {
-		g = &glob{name: name, members: list{at: memberLink}}
+		g = &glob{name: name, members: list[entry]{at: memberLink}}
 		if t.globs == nil {
 			t.globs = make(map[string]*glob)
 		}

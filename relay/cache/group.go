@@ -189,8 +189,24 @@ func (g *Group) bytes() int64 {
 	return n
 }
 
+// over reports whether the group is given up, so that no timer may be set. It
+// may be called with a table's mu held.
+func (g *Group) over() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.ended
+}
+
 // endLocked stops the group's timers for good. cache.mu must be held.
 func (g *Group) endLocked() {
+	g.stopTimersLocked()
+	for _, t := range g.Tables() {
+		t.stopLapses()
+	}
+}
+
+// stopTimersLocked must be called with cache.mu held.
+func (g *Group) stopTimersLocked() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true

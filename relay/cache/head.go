@@ -16,6 +16,12 @@ type Head struct {
 	Wildcard     bool
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
+	// Noted is the newest note that it may see, but for heartbeats, and Beat the
+	// newest heartbeat; see [Position]. Never too small.
+	Noted, Beat uint64
+	// Expires is when the first resource of the table comes to its end, if
+	// nothing is heard of it; zero: none does.
+	Expires time.Time
 	// Known says that the origins have answered for all of it (K13),
 	// WildcardKnown that they have for the wildcard.
 	Known, WildcardKnown bool
@@ -46,7 +52,7 @@ func (t *Table) Head(w *Watcher) Head {
 	}
 	h := Head{
 		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s), Private: s.private,
+		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s), Private: s.private,
 	}
 	for i := range t.legs {
 		if at := t.legs[i].unsettled; at.After(h.Unsettled) {
@@ -65,8 +71,9 @@ func (t *Table) Head(w *Watcher) Head {
 
 // Reconcile compares what a client says it holds with what it should see
 // (B37). It returns the names that it has to be told, since they changed, are
-// new to it, or are gone; the position from which it then follows; and the
-// claims about names of which nothing is known yet, in canonical form.
+// new to it, or are gone; the position from which it then follows, which is
+// before all notes; and the claims about names of which nothing is known yet, in
+// canonical form.
 func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -111,7 +118,8 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 	} else {
 		t.eachNamedLocked(s, see)
 	}
-	return NewNames(names), Position{s.gen, s.gen}, rest
+	// What it has lives on by heartbeats that it may have missed.
+	return NewNames(names), Position{Gen: s.gen, Removed: s.gen}, rest
 }
 
 // Gone returns those of claims that turned out not to exist: the origin has

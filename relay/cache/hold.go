@@ -9,6 +9,7 @@ type hold struct {
 	// identical content came under a new version (D15).
 	version string
 	res     *resource.Resource
+	life    *life // nil while it has no TTL; see life
 }
 
 // heldBy returns the copy that came through a leg, nil if there is none.
@@ -22,6 +23,11 @@ func (e *entry) heldBy(leg int) *hold {
 		return e.also
 	}
 	return nil
+}
+
+// belongsTo reports whether a leg holds e, or refuses to show it.
+func (e *entry) belongsTo(leg int) bool {
+	return e.heldBy(leg) != nil || e.denied && e.leg == leg
 }
 
 // holds lists the copies of e.
@@ -67,6 +73,27 @@ func (l *tableLeg) count(old, res *resource.Resource) {
 	}
 }
 
+// holdLocked makes the copies of e those of s. Lifetimes end with their copies.
+func (t *Table) holdLocked(e *entry, s state) {
+	t.bytes -= e.alsoSize()
+	for _, h := range e.holds() {
+		if h.life != nil && h.life != s.life && (s.also == nil || h.life != s.also.life) {
+			t.endLifeLocked(h.life)
+		}
+	}
+	if e.life != nil && e.life != s.life {
+		t.hideLifeLocked(e.life)
+	}
+	if e.denied {
+		t.legs[e.leg].denied--
+	}
+	if s.denied {
+		t.legs[s.leg].denied++
+	}
+	e.hold, e.also, e.denied = s.hold, s.also, s.denied
+	t.bytes += e.alsoSize()
+}
+
 // turn is one update of a leg on its way into a table, whose mu is held.
 type turn struct {
 	table *Table
@@ -86,17 +113,21 @@ func (u *turn) set(name string, s state) {
 func (u *turn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.wild.leg
 	t.unhideLocked(res.Key)
-	mine := hold{u.by, res.Version, res}
+	mine := hold{leg: u.by, version: res.Version, res: res}
 	e := t.entries[res.Key]
+	gen, had := t.gen, e.ttl()
+	t.forgetRemarksLocked(res.Key)
 	if e == nil || e.res == nil {
 		t.legs[u.by].count(nil, res)
 		u.set(res.Key, state{hold: mine, member: wild})
+		u.endure(t.entries[res.Key], res, gen, had)
 		return
 	}
 	var old *resource.Resource
 	if h := e.heldBy(u.by); h != nil {
 		if h.res.SameContent(res) {
 			h.version = res.Version
+			u.endure(e, res, gen, had)
 			return
 		}
 		old = h.res
@@ -110,29 +141,44 @@ func (u *turn) put(res *resource.Resource) {
 	}
 	t.legs[u.by].count(old, mine.res)
 	u.show(e, state{hold: mine, also: other, member: wild || e.member})
+	u.endure(e, res, gen, had)
 }
 
 // drop ends the leg's hold on e, if it has one. Where another leg holds it too,
 // that copy stands (D11).
 func (u *turn) drop(e *entry) {
+	if e.denied && e.leg == u.by {
+		u.absent(e.name)
+		return
+	}
+	u.leave(e, state{noticed: u.by == u.table.wild.leg})
+}
+
+// leave ends the leg's hold on e, if it has one, after which e is last, unless
+// another leg holds it too.
+func (u *turn) leave(e *entry, last state) {
 	t, h := u.table, e.heldBy(u.by)
 	if h == nil {
 		return
 	}
+	gen, had, seen := t.gen, e.ttl(), e.leg == u.by
 	t.legs[u.by].count(h.res, nil)
 	rest := e.besides(u.by)
 	if rest == nil {
-		u.set(e.name, state{noticed: u.by == t.wild.leg})
+		u.set(e.name, last)
 		return
 	}
 	u.show(e, state{hold: *rest, member: rest.leg == t.wild.leg})
+	if seen {
+		u.tellLife(e, gen, had, false)
+	}
 }
 
 // remove notes that the leg's origin has no resource of a name.
 func (u *turn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
 	gen := t.gen
-	if e := t.entries[name]; e != nil && e.res != nil {
+	if e := t.entries[name]; e != nil && (e.res != nil || e.denied) {
 		u.drop(e)
 	} else if w := t.wants[name]; w != nil && w.leg == u.by && !t.knowsLocked(name) {
 		u.absent(name)
@@ -152,10 +198,7 @@ func (u *turn) show(e *entry, s state) {
 		u.set(e.name, s)
 		return
 	}
-	t := u.table
-	t.bytes -= e.alsoSize()
-	e.hold, e.also = s.hold, s.also
-	t.bytes += e.alsoSize()
+	u.table.holdLocked(e, s)
 }
 
 // absent makes name one that is known not to exist.

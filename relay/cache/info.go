@@ -36,6 +36,9 @@ type TableInfo struct {
 	Updates       uint64 `json:"updates"`
 	Changes       uint64 `json:"changes"`
 	Ignored       uint64 `json:"ignored"`
+	Expiring      int    `json:"expiring"` // resources with a TTL
+	Expired       uint64 `json:"expired"`
+	Remarks       int    `json:"remarks"` // names with an error, or removed in a form of their own
 }
 
 // Snapshot describes all keys, sorted.
@@ -75,6 +78,7 @@ func (t *Table) info() TableInfo {
 		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
 		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
+		Expiring: len(t.deadlines), Expired: t.fed.Expired, Remarks: t.remarked.len,
 	}
 	for _, s := range t.subs {
 		i.Watchers += s.count

@@ -64,6 +64,7 @@ type tableLeg struct {
 	unsettled       time.Time           // since when a new stream has not answered
 
 	live    int             // resources that it holds
+	denied  int             // and that it refuses to show
 	digest  resource.Digest // of its copies of them
 	version string          // version_info, while that is exactly what a SotW origin sent (D7)
 	source  string          // the origin's control_plane.identifier (K7)

@@ -2,8 +2,10 @@ package cache
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -16,6 +18,14 @@ type model struct {
 	copies []map[string]modelCopy        // what each leg holds
 	absent map[string]bool               // known not to exist
 	former map[string][]string           // aliases that were, while somebody wanted them
+
+	ttl    map[string]time.Duration // of what is shown; 0: taken back
+	beats  map[string]int           // counts what was said of their lifetimes
+	errors map[string]string        // what was said in place of a resource
+	denied map[string]bool          // not shown, but not removed either
+	inSet  map[string]bool          // those of errors that left a resource in place
+	notes  map[string]bool          // names whose lifetimes the last update renewed
+	said   map[string]bool          // names of which it said something beside resources
 
 	// versions are those of the last full state of each leg, while that is all
 	// that the leg holds.
@@ -60,6 +70,8 @@ func newModel(l layout) *model {
 	m := &model{
 		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)),
 		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelWant), met: make(map[string]bool),
+		ttl: make(map[string]time.Duration), beats: make(map[string]int),
+		errors: make(map[string]string), denied: make(map[string]bool), inSet: make(map[string]bool),
 	}
 	for range l.legs {
 		m.copies = append(m.copies, make(map[string]modelCopy))
@@ -114,7 +126,12 @@ func (m *model) goBy(name string) bool {
 	return false
 }
 
-func (m *model) unknown(name string) bool { return !m.absent[name] && !m.goBy(name) }
+func (m *model) unknown(name string) bool {
+	return !m.absent[name] && !m.denied[name] && !m.goBy(name)
+}
+
+// silent reports whether the origin has said nothing at all of name.
+func (m *model) silent(name string) bool { return m.unknown(name) && m.errors[name] == "" }
 
 // missing is what s asks for by name and is known not to exist.
 func (m *model) missing(s *sub) map[string]bool {
@@ -155,6 +172,9 @@ func (m *model) known(s *sub) bool {
 // that is all (K13).
 func (m *model) open(name string) bool {
 	answered := m.wants[name].answered
+	if m.errors[name] != "" {
+		return false // C16
+	}
 	if resource.IsGlob(name) {
 		return !m.absent[name] && !(answered && m.goBy(name))
 	}
@@ -227,6 +247,17 @@ func (m *model) expire(subs []*sub) {
 			delete(m.former, n)
 		}
 	}
+	for n := range m.denied {
+		if !m.covered(0, n, m.former[n]) {
+			delete(m.denied, n)
+			delete(m.former, n)
+		}
+	}
+	for n := range m.errors {
+		if !m.covered(0, n, nil) {
+			delete(m.errors, n)
+		}
+	}
 }
 
 // disown takes from a leg what nobody wants of it any more.
@@ -245,6 +276,7 @@ func (m *model) disown(leg int, n string, also []string) {
 		}
 	}
 	delete(m.shown, n)
+	delete(m.ttl, n)
 	if m.wanted(Nobody, m.former[n]...) {
 		m.absent[n] = true // by an alias, it was
 	} else {
@@ -266,11 +298,59 @@ func (m *model) set(name string, r *resource.Resource) {
 	m.former[name] = keep
 	delete(m.shown, name)
 	delete(m.absent, name)
+	delete(m.denied, name)
+	delete(m.ttl, name)
 	if r == nil {
 		m.absent[name] = true
 	} else {
 		m.shown[name] = r
 	}
+}
+
+// lasts takes in what the origin says of a resource's lifetime, again if that is
+// no change.
+func (m *model) lasts(said *resource.Resource, again bool) {
+	delete(m.errors, said.Key)
+	if _, had := m.ttl[said.Key]; said.TTL == 0 && (!had || m.ttl[said.Key] == 0) {
+		return
+	}
+	m.ttl[said.Key] = said.TTL
+	m.beats[said.Key]++
+	if again {
+		m.notes[said.Key] = true
+	}
+}
+
+// refuse does what an error means for a resource (K8).
+func (m *model) refuse(leg int, a resource.About) (changes int) {
+	n := resource.Canonical(a.Name)
+	switch {
+	case a.Code == resource.CodeNotFound:
+		return m.remove(leg, n)
+	case a.Code == resource.CodePermissionDenied && m.copies[leg][n].res != nil:
+		changes = m.drop(leg, n)
+		delete(m.absent, n)
+		m.denied[n] = true
+	}
+	return changes
+}
+
+// remove notes that a leg's origin has no resource of a name.
+func (m *model) remove(leg int, n string) (changes int) {
+	switch w := m.wants[n]; {
+	case m.shown[n] != nil:
+		return m.drop(leg, n)
+	case m.denied[n]:
+		m.deny(leg, n)
+		return 1
+	case !m.wanted(leg, n):
+	case m.unknown(n):
+		m.deny(leg, n)
+		return 1
+	case resource.IsGlob(n):
+		w.answered = true
+	}
+	return 0
 }
 
 // show is set, and returns how many changes that is: a glob may become empty (G7).
@@ -301,6 +381,7 @@ func (m *model) put(leg int, r *resource.Resource) int {
 	switch {
 	case old.res != nil && old.res.SameContent(r): // D15
 		m.copies[leg][r.Key] = modelCopy{old.res, r.Version}
+		m.lasts(r, true)
 		return 0
 	case shown != nil && shown.SameContent(r):
 		mine.res = shown
@@ -310,7 +391,9 @@ func (m *model) put(leg int, r *resource.Resource) int {
 	m.copies[leg][r.Key] = mine
 	m.met[r.Key] = m.met[r.Key] || m.member(r.Key)
 	if mine.res != shown {
-		return m.show(r.Key, mine.res)
+		changes := m.show(r.Key, mine.res)
+		m.lasts(r, false)
+		return changes
 	}
 	if was != m.member(r.Key) {
 		return 1
@@ -343,6 +426,7 @@ func (m *model) deny(leg int, name string) {
 // apply returns how many changes u makes.
 func (m *model) apply(leg int, u Update) (changes int) {
 	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
+	m.notes, m.said = make(map[string]bool), make(map[string]bool)
 	m.heard[leg] = m.heard[leg] || u.Source != ""
 	for _, r := range u.Resources {
 		switch {
@@ -356,33 +440,48 @@ func (m *model) apply(leg int, u Update) (changes int) {
 				m.deny(leg, r.Key)
 				changes++
 			}
+		case r.Heartbeat(): // F6
+			if c := m.copies[leg][r.Key]; c.res != nil && (r.Version == "" || r.Version == c.version) {
+				m.lasts(r, true)
+			}
 		case r.Body != nil || len(r.Aliases) > 0:
 			changes += m.put(leg, r)
-		case r.TTL == 0 && m.shown[r.Key] != nil: // C11
+		case m.shown[r.Key] != nil: // C11
 			changes += m.drop(leg, r.Key)
-		case r.TTL == 0 && !m.absent[r.Key]:
+		case !m.absent[r.Key]:
 			m.deny(leg, r.Key)
 			changes++
 		}
 	}
 	for _, n := range resource.CanonicalNames(u.Removed) {
-		switch w := m.wants[n]; {
-		case m.shown[n] != nil:
-			changes += m.drop(leg, n)
-		case !m.wanted(leg, n):
-		case m.unknown(n):
-			m.deny(leg, n)
-			changes++
-		case resource.IsGlob(n):
-			w.answered = true
-		}
+		changes += m.remove(leg, n)
+	}
+	for _, a := range u.Errors {
+		changes += m.refuse(leg, a)
+		exact = exact && m.copies[leg][resource.Canonical(a.Name)].res == nil
 	}
 	if u.Full {
+		missing := maps.Clone(m.denied)
 		for n := range m.copies[leg] {
+			missing[n] = true
+		}
+		for _, a := range u.Errors {
+			delete(missing, resource.Canonical(a.Name))
+		}
+		for n := range missing {
 			said := slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n })
-			if !said && !slices.Contains(u.Keep, n) {
+			if !said && !slices.Contains(u.Keep, n) && m.denied[n] {
+				m.deny(leg, n)
+				changes++
+			} else if !said && !slices.Contains(u.Keep, n) {
 				changes += m.drop(leg, n)
 			}
+		}
+	}
+	for _, a := range u.Errors {
+		n := resource.Canonical(a.Name)
+		if m.covered(leg, n, nil) && m.errors[n] != string(a.Raw) {
+			m.errors[n], m.inSet[n], m.said[n] = string(a.Raw), m.goBy(n), true
 		}
 	}
 	if m.holds(leg) != before { // D7

@@ -68,6 +68,12 @@ func (n *Names) Without(names []string) *Names {
 	return NewNames(kept)
 }
 
+// has reports whether name is one of n.
+func (n *Names) has(name string) bool {
+	_, ok := slices.BinarySearch(n.list(), name)
+	return ok
+}
+
 func (n *Names) list() []string {
 	if n == nil {
 		return nil

@@ -23,14 +23,18 @@ func (p *picker) exceeds() bool {
 	if p.query.Limit <= 0 || p.query.Whole {
 		return false
 	}
-	size := 0
+	return p.size() > p.query.Limit && len(p.out.Resources)+len(p.out.Removed) > 1
+}
+
+// size is what was picked takes in a response, in bytes, at most.
+func (p *picker) size() (size int) {
 	for _, r := range p.out.Resources {
 		size += r.WireSize()
 	}
 	for _, n := range p.out.Removed {
 		size += len(n) + removedSize
 	}
-	return size > p.query.Limit && len(p.out.Resources)+len(p.out.Removed) > 1
+	return size
 }
 
 // part is one part of an answer in the making.

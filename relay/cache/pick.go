@@ -90,7 +90,7 @@ func (p *picker) told(e *entry) bool {
 func (p *picker) untold(e *entry) bool {
 	since := p.query.Since
 	there, gen := p.look(e)
-	if p.query.KeepRemoved || there || p.void(e) {
+	if p.query.KeepRemoved || there || e.denied || p.void(e) {
 		return false
 	}
 	return gen > since.Removed || gen > since.Gen && p.table.missesLocked(p.sub, e)
@@ -178,9 +178,14 @@ func (p *picker) gone(name string) bool {
 	t, s := p.table, p.sub
 	e := t.entries[name]
 	_, named := s.names[name]
+	code, failed := t.failureLocked(name)
 	switch {
+	case e != nil && e.denied:
+		return !s.key.wildcard && !s.namesLocked(e)
 	case e != nil && s.namesLocked(e):
 		return true // a tombstone: see tell
+	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
+		return code == resource.CodeNotFound
 	case named: // D11: a name of the same leg belongs to the wildcard set, if it exists at all
 		w := t.wants[name]
 		return s.key.wildcard && t.wildKnownLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)
@@ -220,6 +225,13 @@ func (p *picker) pickState(e *entry) {
 		p.out.Resources = append(p.out.Resources, was)
 		p.leftover = p.leftover.Add(was.Member())
 	}
+}
+
+// finish completes an answer once everything is picked.
+func (p *picker) finish() {
+	slices.Sort(p.out.Removed)
+	p.pickLifetimes()
+	p.out.Version, p.out.Derived = p.table.versionLocked(p.sub, p.leftover)
 }
 
 func sortByName(rs []*resource.Resource) {

@@ -64,11 +64,12 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 	}
 	if ed.Wildcard {
 		c.owed = c.sotw
+		c.at.Noted = 0
 		if c.at.Gen = 0; m.kind == (kind{}) && rapid.Bool().Draw(t, "start") {
 			c.at = Start
 		}
 	}
-	if c.at.Gen > 0 {
+	if c.at.Gen > 0 || c.at.Noted > 0 {
 		c.tell = c.tell.With(NewNames(added)).With(NewNames(again)) // B18, B35
 	}
 	if next.wild && !c.sotw {
@@ -87,14 +88,15 @@ func (m *machine) reconnect(t *rapid.T) {
 	c := m.pick(t)
 	m.table.Leave(&c.w)
 	c.w, c.at, c.tell, c.claims, c.kept = Watcher{}, Start, nil, nil, false
-	c.ghosts = make(map[string]bool)
+	c.spared = make(map[string]bool)
+	c.ghosts, c.errs = make(map[string]bool), make(map[string]string)
 	if c.sub.names != nil {
 		m.table.Replace(&c.w, c.sub.wild, sortedKeys(c.sub.names))
 		m.model.want(&c.sub)
 		m.reap()
 	}
 	if c.sotw || rapid.Bool().Draw(t, "forgot") {
-		c.held = make(map[string]*resource.Resource)
+		c.forget()
 		return
 	}
 	if c.sub.names == nil {

@@ -25,6 +25,17 @@ type reader struct {
 	// end (B40).
 	refresh *Names
 	more    bool
+	timed   bool           // takes TTLs
+	lives   map[string]int // what it was told of lifetimes; see model.beats
+	errs    map[string]string
+	spared  map[string]bool // what it holds although nobody serves it, since the origin did not say that it is gone (C16)
+}
+
+// forget makes c hold nothing.
+func (c *reader) forget() {
+	c.held, c.ghosts = make(map[string]*resource.Resource), make(map[string]bool)
+	c.lives, c.errs = make(map[string]int), make(map[string]string)
+	c.spared = make(map[string]bool)
 }
 
 // follow reads the changes for a client, which may lose the answer (as after a
@@ -43,10 +54,12 @@ func (m *machine) follow(t *rapid.T) {
 	m.settle(c)
 	if rapid.IntRange(0, 3).Draw(t, "lost") == 0 {
 		before := *c
-		before.held, before.ghosts = maps.Clone(c.held), maps.Clone(c.ghosts)
+		before.held, before.ghosts, before.lives, before.errs = maps.Clone(c.held), maps.Clone(c.ghosts), maps.Clone(c.lives), maps.Clone(c.errs)
+		before.spared = maps.Clone(c.spared)
 		read(t, c, q)
+		c.spared = before.spared
 		c.at, c.tell, c.held, c.ghosts = before.at, before.tell.With(c.tell), before.held, before.ghosts
-		c.kept, c.owed, c.more = before.kept, before.owed, before.more
+		c.kept, c.owed, c.more, c.lives, c.errs = before.kept, before.owed, before.more, before.lives, before.errs
 		return
 	}
 	read(t, c, q)
@@ -107,7 +120,7 @@ func (m *machine) read(t *rapid.T, c *reader, q Query) {
 		}
 	}
 	for n := range c.held {
-		if view[n] == nil && !c.ghosts[n] && !c.kept {
+		if view[n] == nil && !c.ghosts[n] && !c.kept && !c.spared[n] && (!m.model.denied[n] || c.sotw) {
 			t.Fatalf("%v still holds %q", &c.sub, n)
 		}
 	}
@@ -124,6 +137,7 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 		return nil, false
 	}
 	m.settle(c)
+	q.Timed = c.timed
 	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.tell, c.sotw, q.Refresh.With(c.refresh)
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
@@ -132,7 +146,8 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 		}
 		m.table.Leave(&c.w)
 		m.table.Replace(&c.w, c.sub.wild, sortedKeys(c.sub.names))
-		*c = reader{client: c.client, sub: c.sub, sotw: c.sotw, held: make(map[string]*resource.Resource), ghosts: make(map[string]bool)}
+		*c = reader{client: c.client, sub: c.sub, sotw: c.sotw, timed: c.timed}
+		c.forget()
 		c.at = Start
 		return nil, true
 	}
@@ -141,11 +156,13 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 	m.judge(t, c, q, got, view)
 	m.look(t, c, view)
 	c.take(got, q)
+	m.heard(t, c, got)
 	for _, n := range q.Force.list() {
 		if c.held[n] != nil && m.unknownTo(&c.sub, n) {
 			c.ghosts[n] = true // what it claimed became unknown before it was told (K13)
 		}
 	}
+	m.spare(c, q, got)
 	for n := range c.ghosts {
 		if !m.unknownTo(&c.sub, n) {
 			delete(c.ghosts, n)
@@ -214,12 +231,13 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 			told = told || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
 		}
 		wanted := c.sub.wild || c.sub.names[n] || c.sub.names[resource.GlobOf(n)]
-		if !told && !(wanted && m.unknownTo(&c.sub, n)) {
+		refused := wanted && (m.model.denied[n] || m.model.errors[n] != "") // see heard
+		if !told && !refused && !(wanted && m.unknownTo(&c.sub, n)) {
 			t.Fatalf("%v is not told about %q", &c.sub, n)
 		}
 		answered := c.sub.wild && m.model.wild.answered && (!c.sub.names[n] || m.model.wants[n].answered && m.model.route(n) == m.model.route(everything))
 		denied := told && (slices.Contains(got.Removed, n) || slices.Contains(got.Withheld.list(), n))
-		if denied && m.unknownTo(&c.sub, n) && wanted && !answered { // K13
+		if denied && !refused && m.unknownTo(&c.sub, n) && wanted && !answered { // K13
 			t.Fatalf("%v is told about %q, for which nobody has answered", &c.sub, n)
 		}
 	}

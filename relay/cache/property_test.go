@@ -23,7 +23,7 @@ func TestTableAgainstModel(t *testing.T) {
 				m := newMachine(t, layout, kind{aliases: name == "aliases", globs: strings.Contains(name, "globs")}) // B38, G1, G6
 				defer m.cache.Close()
 				t.Repeat(map[string]func(*rapid.T){
-					"apply": m.apply, "absent": m.silence, "take": m.take, "expire": m.expire,
+					"apply": m.apply, "absent": m.silence, "lapse": m.lapse, "take": m.take, "expire": m.expire,
 					"replace": m.replace, "edit": m.edit, "follow": m.follow, "demand": m.demand, "reconnect": m.reconnect,
 					"": m.check,
 				})
@@ -99,7 +99,8 @@ func newMachine(t *rapid.T, l layout, k kind) *machine {
 	}
 	m.table = m.group.Table(clusters)
 	for range 4 {
-		c := &reader{sotw: k == kind{} && len(m.clients)%2 == 1, held: make(map[string]*resource.Resource), ghosts: make(map[string]bool)}
+		c := &reader{sotw: k == kind{} && len(m.clients)%2 == 1, timed: len(m.clients) < 2}
+		c.forget()
 		c.table, c.at = m.table, Start
 		m.clients = append(m.clients, c)
 	}
@@ -122,11 +123,21 @@ func (m *machine) update(t *rapid.T) Update {
 			continue // no resource is called so
 		}
 		r := resource.Resource{Name: m.spell(t, n), Version: rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "resource version")}
+		if m.model.simple() && rapid.Bool().Draw(t, "ttl") {
+			r.TTL = rapid.SampledFrom([]time.Duration{time.Minute, time.Hour}).Draw(t, "lifetime")
+		}
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
 		case 0: // C11
-		case 1: // F6
+			r.TTL = 0
+		case 1, 2: // F6
 			r.TTL = time.Minute
-		case 2: // K17
+			if old := m.model.copies[0][n]; old.res != nil && rapid.Bool().Draw(t, "right") {
+				r.Version = old.version
+			}
+			if !m.model.simple() {
+				r.Version = "of nothing"
+			}
+		case 3: // K17
 			r.Body, r.DoNotCache = []byte("private"), true
 		default:
 			r.Body = []byte(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "content"))
@@ -139,6 +150,7 @@ func (m *machine) update(t *rapid.T) Update {
 		}
 		u.Resources = append(u.Resources, resource.New(r))
 	}
+	u.Errors = m.refusals(t, u)
 	if u.Full {
 		u.Keep = rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b"}), 0, 1).Draw(t, "keep")
 		return u
@@ -173,7 +185,7 @@ func (m *machine) silence(t *rapid.T) {
 	u := Update{Type: clusters, Partial: true}
 	for _, n := range names {
 		c := resource.Canonical(n)
-		if m.model.wanted(leg, c) && (m.model.unknown(c) || resource.IsGlob(c) && m.model.open(c)) {
+		if m.model.wanted(leg, c) && (m.model.silent(c) || resource.IsGlob(c) && m.model.open(c)) {
 			u.Removed = append(u.Removed, n)
 		}
 	}
@@ -201,15 +213,16 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	}
 	before := states()
 	m.nap()
-	gen, floor := m.table.gen, m.table.floor
+	gen, floor := m.table.gen, m.floor()
 	n := apply()
-	if want := m.model.apply(leg, u); n != want && m.table.floor == floor { // else some names became unknown on the way
+	if want := m.model.apply(leg, u); n != want && m.floor() == floor { // else some names became unknown on the way
 		t.Fatalf("%d changes, expected %d", n, want)
 	}
 	if moved := m.table.gen - gen; moved != uint64(n) {
 		t.Fatalf("the table went %d generations ahead for %d changes", moved, n)
 	}
 	m.reap()
+	m.reapNotes(floor)
 	for i, after := range states() {
 		c := m.clients[i]
 		changed := !maps.Equal(before[i].view, after.view) || !maps.Equal(before[i].missing, after.missing)
@@ -220,7 +233,18 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 		if !before[i].known && after.known && !woken {
 			t.Fatalf("client %d (%v) was answered and not woken", i, &c.sub)
 		}
-		if woken && n == 0 && u.Partial && !c.head().Private && !(m.globs && m.concerns(c, u)) { // a glob may be answered so
+		noted := false
+		for name := range m.model.notes {
+			r := m.model.shown[name]
+			noted = noted || c.w.sub != nil && r != nil && m.model.covers(&c.sub, r)
+		}
+		for name := range m.model.said {
+			noted = noted || c.w.sub != nil && c.sub.hears(name)
+		}
+		if noted && !woken {
+			t.Fatalf("client %d (%v) has something to be told and was not woken", i, &c.sub)
+		}
+		if woken && n == 0 && u.Partial && !noted && !c.head().Private && !(m.globs && m.concerns(c, u)) { // a glob may be answered so
 			t.Fatalf("client %d was woken for nothing", i)
 		}
 		if woken && !changed && !c.sub.wild && !m.aliases && !m.concerns(c, u) && u.Partial {
@@ -246,7 +270,8 @@ func (m *machine) reap() {
 func (m *machine) concerns(c *reader, u Update) bool {
 	names := func(n string) bool { return c.sub.names[n] || c.sub.names[resource.GlobOf(n)] }
 	return u.Full || slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return names(r.Key) }) ||
-		slices.ContainsFunc(resource.CanonicalNames(u.Removed), names)
+		slices.ContainsFunc(resource.CanonicalNames(u.Removed), names) ||
+		slices.ContainsFunc(u.Errors, func(a resource.About) bool { return names(resource.Canonical(a.Name)) })
 }
 
 // take: K9: what the origin is told adds up to the union of all demand, no name

@@ -20,6 +20,8 @@ type Subscription struct {
 	globs    int             // of these
 	waits    []wait          // for answers; one for each leg that owes some
 	gen      uint64          // newest generation that it may see; never too small
+	noted    uint64          // newest note that it may see, but for heartbeats; likewise
+	beat     uint64          // newest heartbeat that it may see; likewise
 	live     int             // resources it sees by name; with the wildcard those beyond its set
 	digest   resource.Digest // of those
 	per      []int           // what it wants of each leg; nil where there is only one
@@ -61,6 +63,18 @@ func (k *subKey) drop(s *seeds, name string) {
 	k.sum[0] -= maphash.String(s[0], name)
 	k.sum[1] -= maphash.String(s[1], name)
 	k.len--
+}
+
+// placeLocked lets s, which is new in content, see all that there is. t.mu must
+// be held.
+func (t *Table) placeLocked(s *Subscription) {
+	s.gen = t.gen
+	if r := t.remarked.newest; r != nil {
+		s.noted = r.note
+	}
+	if e := t.beats.newest; e != nil {
+		s.beat = e.life.noted
+	}
 }
 
 // recountLocked computes what s sees by name. It must be called with t.mu held.

@@ -22,8 +22,8 @@ type Table struct {
 	entries map[string]*entry
 	aliases map[string][]*entry // see eachOfLocked
 	globs   map[string]*glob    // of all structured names, and those that are wanted
-	changes list                // every entry, by generation
-	graves  list                // tombstones only, roughly by age
+	changes list[entry]         // every entry, by generation
+	graves  list[entry]         // tombstones only, roughly by age
 	floor   uint64              // tombstones up to here may be gone
 	// The same for those that somebody may know by an alias.
 	aliasFloor uint64
@@ -38,6 +38,16 @@ type Table struct {
 	// hidden are the names of resources that must not be kept, by which somebody
 	// may ask for them; nil as long as there were none (K17).
 	hidden map[string]string
+
+	// Guarded by mu: what is told without a change of a resource; see remark.go.
+	notes     uint64               // the number of the newest note
+	beats     list[entry]          // entries that clients know with a TTL, by their newest note
+	deadlines deadlines            // of all copies that have one
+	lapses    *time.Timer          // at the first deadline
+	remarks   map[string][]*remark // by name
+	remarked  list[remark]         // all of these, by their notes
+	locals    int                  // remarks of the relay's own
+	extra     extra
 
 	// Guarded by mu: who wants what.
 	subs  map[subKey]*Subscription
@@ -55,7 +65,7 @@ type Table struct {
 
 // Stats count what was done to a table.
 type Stats struct {
-	Updates, Changes, Ignored uint64
+	Updates, Changes, Ignored, Expired uint64
 }
 
 // everything is the name of the wildcard.
@@ -66,8 +76,13 @@ func newTable(g *Group, t *resource.Type) *Table {
 		Type: t, group: g, seeds: newSeeds(),
 		entries: make(map[string]*entry),
 		aliases: make(map[string][]*entry),
-		changes: list{at: changesLink},
-		graves:  list{at: gravesLink},
+		changes: list[entry]{at: changesLink},
+		graves:  list[entry]{at: gravesLink},
+		beats:   list[entry]{at: beatsLink},
+
+		remarks:  make(map[string][]*remark),
+		remarked: list[remark]{at: remarkedLink},
+
 		subs:    make(map[subKey]*Subscription),
 		wants:   make(map[string]*want),
 		wild:    want{leg: g.cache.cfg.Route(t, everything)},
@@ -85,8 +100,9 @@ type state struct {
 	hold
 	also   *hold
 	member bool
-	// noticed says that those with the wildcard are to be told in any case.
-	noticed bool
+	// noticed says that those with the wildcard are to be told in any case, and
+	// denied that a leg, that of the hold, refuses to show the resource.
+	noticed, denied bool
 }
 
 // setLocked gives name a state at the newest generation, and marks the
@@ -119,9 +135,8 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 	if wild {
 		e.wild = t.gen
 	}
-	t.bytes -= e.alsoSize()
-	e.hold, e.also, e.gen, e.first, e.changed = s.hold, s.also, t.gen, first, time.Now().UnixMilli()
-	t.bytes += e.alsoSize()
+	t.holdLocked(e, s)
+	e.gen, e.first, e.changed = t.gen, first, time.Now().UnixMilli()
 	t.changes.push(e)
 	t.countLocked(e, old, first, woken)
 	if res == nil {
@@ -276,6 +291,7 @@ func (t *Table) buryLocked(e *entry) {
 func (t *Table) eraseLocked(e *entry) {
 	t.unhideLocked(e.name)
 	t.emptyLocked(e)
+	t.holdLocked(e, state{})
 	t.graves.remove(e)
 	t.unindexLocked(e, e.former)
 	t.struckLocked(e)
@@ -299,8 +315,8 @@ func (t *Table) emptyLocked(e *entry) {
 		g.live--
 	}
 	t.live--
-	t.bytes -= int64(e.res.Size()) + e.alsoSize()
-	e.hold, e.also = hold{}, nil
+	t.bytes -= int64(e.res.Size())
+	t.holdLocked(e, state{})
 	t.graves.push(e)
 }
 

@@ -1,0 +1,269 @@
+package cache
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// note is one thing to be told without a change: one of the two.
+type note struct {
+	number uint64
+	entry  *entry
+	remark *remark
+}
+
+// pickNotes adds the notes since the position. Where one of them may not stand
+// beside what is there already, since no name may have both a resource and an
+// error in one response (K8), it and all later ones are left to the next answer.
+func (p *picker) pickNotes() {
+	since, to := p.query.Since.Noted, &p.out.To
+	to.Noted = max(since, p.sub.noted)
+	if p.query.Timed {
+		to.Noted = max(to.Noted, p.sub.beat)
+	}
+	if since == to.Noted {
+		p.pickExtra()
+		return
+	}
+	have := p.shown()
+	notes := p.notes(have)
+	cut := min(p.cut(notes, have), p.fits(notes))
+	for _, n := range notes {
+		switch {
+		case n.number >= cut:
+			to.Noted = max(since, cut-1)
+			return
+		case n.entry != nil && n.entry.life.retold > since:
+			p.out.Resources = append(p.out.Resources, n.entry.res)
+		case n.entry != nil:
+			p.out.Heartbeats = append(p.out.Heartbeats, n.entry.res)
+		case n.remark.removal:
+			p.out.RemovedNames = append(p.out.RemovedNames, n.remark.about.Raw)
+		default:
+			p.out.Errors = append(p.out.Errors, n.remark.about.Raw)
+		}
+	}
+	p.pickExtra()
+}
+
+// notes returns what the client has to be told, oldest first, beside the
+// resources that it gets.
+func (p *picker) notes(have map[string]struct{}) (notes []note) {
+	since := p.query.Since.Noted
+	if p.query.Timed && p.sub.beat > since {
+		p.eachBeat(since, func(e *entry) {
+			if _, told := have[e.name]; !told && p.lives(e) {
+				notes = append(notes, note{number: e.life.noted, entry: e})
+			}
+		})
+	}
+	if p.sub.noted > since {
+		p.eachRemark(since, func(r *remark) {
+			if p.concerns(r) {
+				notes = append(notes, note{number: r.note, remark: r})
+			}
+		})
+	}
+	slices.SortFunc(notes, func(a, b note) int { return cmp.Compare(a.number, b.number) })
+	return notes
+}
+
+// eachBeat calls f for the entries whose lifetimes were renewed since a note:
+// the newest of all, or those of the subscription where these are fewer.
+func (p *picker) eachBeat(since uint64, f func(*entry)) {
+	t := p.table
+	if !p.sub.key.wildcard {
+		steps, most := 0, p.reach()+8
+		for e := t.beats.newest; e != nil && e.life.noted > since; e = e.life.beats.next {
+			if steps++; steps > most {
+				t.eachNamedLocked(p.sub, func(e *entry) {
+					if e.life != nil && e.life.noted > since {
+						f(e)
+					}
+				})
+				return
+			}
+		}
+	}
+	for e := t.beats.newest; e != nil && e.life.noted > since; e = e.life.beats.next {
+		f(e)
+	}
+}
+
+// eachRemark is eachBeat for remarks.
+func (p *picker) eachRemark(since uint64, f func(*remark)) {
+	t, steps := p.table, 0
+	if !p.sub.key.wildcard && p.sub.globs == 0 {
+		for r := t.remarked.newest; r != nil && r.note > since; r = r.place.next {
+			if steps++; steps > len(p.sub.names)+8 {
+				for name := range p.sub.names {
+					for _, r := range t.remarks[name] {
+						if r.note > since {
+							f(r)
+						}
+					}
+				}
+				return
+			}
+		}
+	}
+	for r := t.remarked.newest; r != nil && r.note > since; r = r.place.next {
+		f(r)
+	}
+}
+
+// lives reports whether the client has e as it is, so that it is enough to say
+// that it lives on. What it does not have is told as a change.
+func (p *picker) lives(e *entry) bool {
+	there, gen := p.look(e)
+	return there && gen <= p.query.Since.Gen && !p.query.Except.has(e.name)
+}
+
+// concerns reports whether the client is to be told r.
+func (p *picker) concerns(r *remark) bool {
+	switch {
+	case !p.hears(r):
+		return false
+	case !p.query.Whole:
+		return true
+	case r.removal, r.local: // it would read as removal of what is missing (K15)
+		return false
+	}
+	return !p.has(r.key) // K8: otherwise it stands in the set
+}
+
+// hears reports whether the client asked the leg of r for its name.
+func (p *picker) hears(r *remark) bool {
+	t := p.table
+	asked := func(name string) bool {
+		_, named := p.sub.names[name]
+		return named && t.wants[name].leg == r.leg
+	}
+	if asked(r.key) {
+		return true
+	}
+	return !r.local && (p.sub.key.wildcard && t.wild.leg == r.leg || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
+}
+
+// has reports whether the client sees a resource that goes by name.
+func (p *picker) has(name string) (yes bool) {
+	p.table.eachOfLocked(name, func(e *entry) {
+		there, _ := p.sub.seesLocked(e)
+		yes = yes || there && e.goesBy(name)
+	})
+	return yes
+}
+
+// cut finds the first note that may not stand in this answer. It adds the
+// heartbeats before that to have, the names of the resources in it.
+func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
+	for _, n := range notes {
+		if n.entry != nil {
+			have[n.entry.name] = struct{}{}
+			continue
+		}
+		if _, both := have[n.remark.key]; both && !p.query.Whole {
+			return n.number // for a whole set see concerns
+		}
+		if p.query.KeepRemoved {
+			return n.number // what it is about may still be shown
+		}
+	}
+	return math.MaxUint64
+}
+
+// fits finds the first note for which there is no room.
+func (p *picker) fits(notes []note) uint64 {
+	if p.query.Limit <= 0 || p.query.Whole {
+		return math.MaxUint64
+	}
+	size := p.size()
+	for _, n := range notes {
+		if used := size; used > 0 && used+n.size() > p.query.Limit {
+			return n.number
+		}
+		size += n.size()
+	}
+	return math.MaxUint64
+}
+
+// size is what n takes in a response, in bytes, at most.
+func (n note) size() int {
+	if n.entry != nil {
+		return n.entry.res.WireSize()
+	}
+	return len(n.remark.about.Raw) + removedSize
+}
+
+// shown are the names of the resources in the answer.
+func (p *picker) shown() map[string]struct{} {
+	have := make(map[string]struct{}, len(p.out.Resources))
+	for _, r := range p.out.Resources {
+		have[r.Key] = struct{}{}
+	}
+	return have
+}
+
+// pickExtra adds unknown fields of responses, to clients that are told something
+// anyway, unless they came alone.
+func (p *picker) pickExtra() {
+	x := &p.table.extra
+	if x.note <= p.query.Since.Noted || p.query.Whole || p.out.Empty() && !(x.alone && x.note <= p.sub.noted) {
+		return
+	}
+	p.out.Extra = x.fields
+	p.out.To.Noted = max(p.out.To.Noted, x.note)
+}
+
+// pickForcedErrors adds what was said about the forced names (B18, B35), as far
+// as the notes since the position do not.
+func (p *picker) pickForcedErrors() {
+	if len(p.table.remarks) == 0 {
+		return
+	}
+	var later []string
+	for _, name := range p.query.Force.list() {
+		for _, r := range p.table.remarks[name] {
+			if r.removal || r.note > p.query.Since.Noted || !p.concerns(r) || p.out.Withheld.has(name) {
+				continue
+			}
+			switch {
+			case p.has(name):
+				// It is told the resource now, and the error after that.
+				p.out.To.Noted = min(p.out.To.Noted, r.note-1)
+			case p.query.KeepRemoved:
+				later = append(later, name)
+			default:
+				p.out.Errors = append(p.out.Errors, r.about.Raw)
+			}
+		}
+	}
+	p.out.Withheld = p.out.Withheld.With(NewNames(later))
+}
+
+// pickLifetimes computes what is left of the lifetimes of all that is told.
+func (p *picker) pickLifetimes() {
+	if !p.query.Timed || len(p.table.deadlines) == 0 {
+		return
+	}
+	at := p.query.At
+	if at.IsZero() {
+		at = time.Now()
+	}
+	p.out.Lifetimes = make(map[*resource.Resource]time.Duration)
+	for _, rs := range [...][]*resource.Resource{p.out.Resources, p.out.Heartbeats} {
+		for _, r := range rs {
+			e := p.table.entries[r.Key]
+			if e != nil && e.res == r && e.life != nil && !e.life.expires.IsZero() {
+				p.out.Lifetimes[r] = max(e.life.expires.Sub(at), shortest)
+			}
+		}
+	}
+}
+
+// shortest is the least lifetime that is told: none at all would mean no end.
+const shortest = time.Millisecond

@@ -1,0 +1,136 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/resource"
+)
+
+// What is told without a change of a resource, in the model and its readers.
+
+// hears reports whether s is told what is said of name beside the resources.
+func (s *sub) hears(name string) bool {
+	return s.wild || s.names[name] || s.names[resource.GlobOf(name)]
+}
+
+// simple reports whether one leg serves all names: only then the model knows
+// what is told without a change.
+func (l layout) simple() bool {
+	return len(l.legs) == 1 && l.route(everything) == 0 && l.route("c") == 0
+}
+
+// refusals draws what an origin may say in place of resources.
+func (m *machine) refusals(t *rapid.T, u Update) (out []resource.About) {
+	if !m.model.simple() || rapid.IntRange(0, 2).Draw(t, "errors") > 0 {
+		return nil
+	}
+	for _, n := range slices.Compact(slices.Sorted(slices.Values(resource.CanonicalNames(m.names().Draw(t, "refused"))))) {
+		if slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n }) { // K8
+			continue
+		}
+		code := rapid.SampledFrom([]int32{resource.CodeNotFound, resource.CodePermissionDenied, resource.CodeUnavailable, 99}).Draw(t, "code")
+		out = append(out, resource.About{Name: n, Code: code, Raw: []byte(n + "!" + rapid.SampledFrom([]string{"x", "y"}).Draw(t, "message"))})
+	}
+	return out
+}
+
+// lapse: F5: everything that has a lifetime comes to its end.
+func (m *machine) lapse(t *rapid.T) {
+	u := Update{Type: clusters, Partial: true}
+	for n, ttl := range m.model.ttl {
+		if ttl > 0 {
+			u.Removed = append(u.Removed, n)
+		}
+	}
+	m.observe(t, 0, u, func() int {
+		before := m.table.gen
+		m.table.mu.Lock()
+		woken := make(map[*Subscription]struct{})
+		m.table.lapseLocked(time.Now().Add(2*time.Hour), woken)
+		m.table.mu.Unlock()
+		m.cache.wake(woken)
+		return int(m.table.gen - before)
+	})
+}
+
+// heard checks what an answer says beside its resources, and lets c take it in.
+func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
+	shown := make(map[string]bool)
+	for _, r := range got.Resources {
+		shown[r.Key] = true
+		c.lives[r.Key] = m.model.beats[r.Key]
+	}
+	for _, r := range got.Heartbeats {
+		if shown[r.Key] || c.held[r.Key] != r || !c.timed {
+			t.Fatalf("a heartbeat of %q for a client that has %v, and gets the body: %t (F6, F8)", r.Key, c.held[r.Key], shown[r.Key])
+		}
+		shown[r.Key] = true
+		c.lives[r.Key] = m.model.beats[r.Key]
+	}
+	for _, r := range slices.Concat(got.Resources, got.Heartbeats) {
+		left, ok := got.Lifetimes[r]
+		ttl := m.model.ttl[r.Key]
+		if ok != (c.timed && ttl > 0 && m.model.shown[r.Key] == r) || left < 0 || left > ttl { // F1, F3
+			t.Fatalf("%q is told with a lifetime of %v (%t), its TTL is %v", r.Key, left, ok, ttl)
+		}
+	}
+	for _, raw := range got.Errors {
+		name, _, _ := strings.Cut(string(raw), "!")
+		if shown[name] || m.model.errors[name] != string(raw) || !c.sub.hears(name) { // K8
+			t.Fatalf("%v is told %q, though it gets the resource (%t) or the newest error is %q", &c.sub, raw, shown[name], m.model.errors[name])
+		}
+		shown[name] = true
+		c.errs[name] = string(raw)
+	}
+	if h := c.head(); got.More || got.To.Noted < h.Noted || c.timed && got.To.Noted < h.Beat {
+		return // there is more to come
+	}
+	for name, raw := range m.model.errors {
+		inSet := c.sotw && (m.model.goBy(name) || m.model.inSet[name])
+		if (c.sub.wild || c.sub.names[name]) && !inSet && c.errs[name] != raw && !got.Withheld.has(name) {
+			t.Fatalf("%v was told %q of %q, expected %q", &c.sub, c.errs[name], name, raw)
+		}
+	}
+	for name := range m.model.ttl {
+		if c.timed && m.model.view(&c.sub)[name] != nil && c.lives[name] != m.model.beats[name] {
+			t.Fatalf("%v was told %d times of the lifetime of %q, expected %d", &c.sub, c.lives[name], name, m.model.beats[name])
+		}
+	}
+}
+
+// reapNotes follows the table: it may drop what it was told of names that nobody
+// asks for. floor is up to where removals had been forgotten before.
+func (m *machine) reapNotes(floor uint64) {
+	for n := range m.model.errors {
+		if m.model.wants[n] == nil && m.table.remarks[n] == nil {
+			delete(m.model.errors, n)
+		}
+	}
+	for n := range m.model.denied {
+		if m.table.entries[n] == nil {
+			delete(m.model.denied, n)
+		}
+	}
+	for n := range m.model.former {
+		if e := m.table.entries[n]; e == nil {
+			delete(m.model.former, n)
+		} else if m.floor() != floor {
+			m.model.former[n] = e.former // it may have been dropped on the way
+		}
+	}
+}
+
+// spare notes what c goes on to hold because of an error.
+func (m *machine) spare(c *reader, q Query, got Changes) {
+	for _, n := range q.Force.list() {
+		if c.held[n] != nil && m.model.errors[n] != "" {
+			c.spared[n] = true
+		}
+	}
+	maps.DeleteFunc(c.spared, func(n string, _ bool) bool { return c.held[n] == nil || m.model.goBy(n) })
+}

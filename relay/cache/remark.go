@@ -1,0 +1,205 @@
+package cache
+
+import (
+	"slices"
+
+	"xdsrelay/relay/resource"
+)
+
+// Clients are told some things without a change of a resource: that it lives on
+// (see life), or what a response said of a name beside the resources (see
+// remark). Each of these has a number that grows with them across the table, its
+// note, and a client's position says up to which note it has been told. Of one
+// resource or name only the newest note is kept, so who is behind hears once.
+
+// remark is what an origin said about a name beside the resources: an error,
+// which is remembered until the resource comes, a newer error, or nobody asks
+// for the name any more (C16); or a removal in the form that it was written in.
+type remark struct {
+	about   resource.About
+	key     string // the canonical form of the name (G1)
+	leg     int    // through which it came
+	removal bool
+	local   bool // an error of the relay's own (K15)
+	note    uint64
+	place   link[remark]
+}
+
+func remarkedLink(r *remark) *link[remark] { return &r.place }
+
+func newRemark(a resource.About, leg int) *remark {
+	return &remark{about: a, key: resource.Canonical(a.Name), leg: leg}
+}
+
+func (r *remark) size() int64 {
+	return int64(180 + 2*len(r.about.Name) + len(r.about.Raw) + len(r.about.Variant))
+}
+
+// extra holds fields of the newest response that had any which the relay does
+// not know. They go with what else there is to tell of the type, or alone if
+// they came alone.
+type extra struct {
+	fields []byte
+	note   uint64
+	alone  bool
+}
+
+// refuse does what an error means for the resource itself: NOT_FOUND removes it,
+// PERMISSION_DENIED hides it, and everything else leaves a copy in place (C16,
+// K8). It reports whether the leg still holds one.
+func (u *turn) refuse(a resource.About) (kept bool) {
+	name := resource.Canonical(a.Name)
+	switch {
+	case a.Variant != "":
+	case a.Code == resource.CodeNotFound:
+		u.remove(a.Name)
+	case a.Code == resource.CodePermissionDenied:
+		if e := u.table.entries[name]; e != nil {
+			u.leave(e, state{hold: hold{leg: u.by}, denied: true})
+		}
+	}
+	e := u.table.entries[name]
+	return e != nil && e.heldBy(u.by) != nil
+}
+
+// remark notes what an update says beside its resources, as far as somebody asked
+// for it, and marks the subscriptions that can see it.
+func (u *turn) remark(said Update) {
+	t := u.table
+	for _, a := range said.Errors {
+		t.noteLocked(newRemark(a, u.by), u.woken)
+	}
+	for _, a := range said.RemovedNames {
+		r := newRemark(a, u.by)
+		r.removal = true
+		t.noteLocked(r, u.woken)
+	}
+	if len(said.Extra) == 0 {
+		return
+	}
+	t.notes++
+	t.bytes += int64(len(said.Extra) - len(t.extra.fields))
+	t.extra = extra{fields: said.Extra, note: t.notes}
+	if len(said.Resources)+len(said.Removed)+len(said.Errors)+len(said.RemovedNames) > 0 {
+		return
+	}
+	t.extra.alone = true
+	for _, s := range t.subs {
+		s.noted = t.notes
+		u.woken[s] = struct{}{}
+	}
+}
+
+// noteLocked remembers r in place of what it is newer than. What is remembered
+// already is not told again.
+func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
+	name := r.key
+	if !t.coveredLocked(r.leg, name, nil) || !t.oneOriginLocked(t.legOf(name), r.leg) { // C10, G3
+		return
+	}
+	for _, old := range t.remarks[name] {
+		if old.removal != r.removal || old.leg != r.leg || old.about.Variant != r.about.Variant {
+			continue
+		}
+		if old.local == r.local && string(old.about.Raw) == string(r.about.Raw) {
+			return
+		}
+		t.dropRemarkLocked(old)
+		break
+	}
+	t.notes++
+	r.note = t.notes
+	t.remarks[name] = append(t.remarks[name], r)
+	t.remarked.push(r)
+	t.bytes += r.size()
+	if r.local {
+		t.locals++
+	}
+	asked := t.wants[name]
+	if asked != nil && t.failedLocked(name) {
+		t.closeLocked(asked, name)
+	}
+	mark := func(s *Subscription) {
+		s.noted = t.notes
+		woken[s] = struct{}{}
+	}
+	hears := []*want{asked}
+	if !r.local { // else it is only for those who asked for the name
+		hears = append(hears, &t.wild, t.wants[resource.GlobOf(name)])
+	}
+	for _, w := range hears {
+		if w == nil || w.leg != r.leg {
+			continue
+		}
+		for s := range w.subs {
+			mark(s)
+		}
+	}
+	t.reapRemarksLocked()
+}
+
+// failedLocked reports whether the origin has answered for name with an error.
+func (t *Table) failedLocked(name string) bool {
+	_, failed := t.failureLocked(name)
+	return failed
+}
+
+// failureLocked returns the code of the error with which the origin of name has
+// answered for it, if it has.
+func (t *Table) failureLocked(name string) (code int32, failed bool) {
+	w := t.wants[name]
+	for _, r := range t.remarks[name] {
+		if !r.removal && !r.local && r.about.Variant == "" && (w == nil || w.leg == r.leg) {
+			return r.about.Code, true
+		}
+	}
+	return 0, false
+}
+
+func (t *Table) dropRemarkLocked(r *remark) {
+	name := r.key
+	rest := slices.DeleteFunc(slices.Clone(t.remarks[name]), func(o *remark) bool { return o == r })
+	if len(rest) == 0 {
+		delete(t.remarks, name)
+	} else {
+		t.remarks[name] = rest
+	}
+	t.remarked.remove(r)
+	t.bytes -= r.size()
+	if r.local {
+		t.locals--
+	}
+}
+
+// forgetRemarksLocked forgets what was said about name.
+func (t *Table) forgetRemarksLocked(name string) {
+	for _, r := range t.remarks[name] {
+		t.dropRemarkLocked(r)
+	}
+}
+
+// forgetUnwantedLocked forgets what was said about names that nobody asks for.
+func (t *Table) forgetUnwantedLocked() {
+	for r := t.remarked.newest; r != nil; {
+		newer := r
+		if r = r.place.next; !t.coveredLocked(newer.leg, newer.key, nil) {
+			t.dropRemarkLocked(newer)
+		}
+	}
+}
+
+// remarksAtOnce bounds the remarks that are looked at for each new one.
+const remarksAtOnce = 16
+
+// reapRemarksLocked bounds the remarks about names that only a wildcard covers,
+// as reapLocked bounds the tombstones.
+func (t *Table) reapRemarksLocked() {
+	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants)
+	r := t.remarked.oldest
+	for n := 0; n < remarksAtOnce && r != nil && t.remarked.len > limit; n++ {
+		older := r
+		if r = r.place.prev; t.wants[older.key] == nil {
+			t.dropRemarkLocked(older)
+		}
+	}
+}

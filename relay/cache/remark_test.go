@@ -1,0 +1,285 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+
+	"xdsrelay/relay/resource"
+)
+
+func refusal(name string, code int32) resource.About { return resource.NewError(name, code, "no") }
+
+// refuse applies errors, as one response of the origin.
+func (w *world) refuse(typ *resource.Type, as ...resource.About) {
+	w.feed.Apply(Update{Type: typ, Errors: as})
+}
+
+// failures are the entries of an answer.
+func failures(c Changes) []string {
+	out := []string{}
+	for _, raw := range c.Errors {
+		out = append(out, string(raw))
+	}
+	return out
+}
+
+func hears(t *testing.T, got Changes, want ...resource.About) {
+	t.Helper()
+	raws := []string{}
+	for _, a := range want {
+		raws = append(raws, string(a.Raw))
+	}
+	if !slices.Equal(failures(got), raws) {
+		t.Fatalf("errors %q, expected %q", failures(got), raws)
+	}
+}
+
+// TestErrorsAreToldOnce: K8, C16: to each subscriber and to later ones, until
+// the resource comes, a newer error, or the demand ends.
+func TestErrorsAreToldOnce(t *testing.T) {
+	w := start(t, Config{Linger: -1})
+	c, other := w.client(endpoints, false, "z"), w.client(endpoints, false, "y")
+	unavailable, denied := refusal("z", resource.CodeUnavailable), refusal("z", resource.CodePermissionDenied)
+	w.nap()
+	w.refuse(endpoints, unavailable, refusal("unasked", 14)) // C10
+	if woke := w.woke(); !woke[c.w.sub] || woke[other.w.sub] {
+		t.Fatalf("woken: %v", woke)
+	}
+	hears(t, c.ask(t, Query{}), unavailable)
+	hears(t, c.ask(t, Query{}))
+	w.refuse(endpoints, unavailable)
+	hears(t, c.ask(t, Query{}))
+	late := w.client(endpoints, false, "z")
+	hears(t, late.ask(t, Query{}), unavailable)
+	w.refuse(endpoints, denied)
+	hears(t, c.ask(t, Query{}), denied)
+	other.ask(t, Query{})
+	joins := other.table.Edit(&other.w, Edit{Add: []string{"z"}})
+	hears(t, other.ask(t, Query{Force: NewNames(joins.Added)}), denied) // B18
+	w.apply(endpoints, res("z", "x"))
+	got := c.ask(t, Query{})
+	expect(t, got, "z")
+	hears(t, got)
+	fresh := w.client(endpoints, false, "z")
+	hears(t, fresh.ask(t, Query{}))
+
+	c2 := w.client(endpoints, false, "q")
+	w.refuse(endpoints, refusal("q", 14))
+	c2.table.Leave(&c2.w)
+	w.group.expire()
+	hears(t, w.client(endpoints, false, "q").ask(t, Query{}))
+}
+
+// TestWhatErrorsMean: C16, K8: what becomes of the resource itself, for delta
+// clients, and for SotW clients of a full state.
+func TestWhatErrorsMean(t *testing.T) {
+	for name, c := range map[string]struct {
+		code  int32
+		delta []string // what a delta client is told beside the error
+		late  []string // and one that comes later
+		sotw  []string // the full state; nil: nothing is told
+	}{
+		"not found":         {resource.CodeNotFound, []string{"-a"}, []string{"b"}, []string{"b", "-a"}},
+		"permission denied": {resource.CodePermissionDenied, nil, []string{"b"}, []string{"b"}},
+		"unavailable":       {resource.CodeUnavailable, nil, []string{"b", "a"}, nil},
+		"undefined":         {4711, nil, []string{"b", "a"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, Config{})
+			all, named, sotw := w.client(clusters, true), w.client(clusters, false, "a"), w.client(clusters, true)
+			w.apply(clusters, res("b", "x"), res("a", "x"))
+			all.ask(t, Query{})
+			named.ask(t, Query{})
+			sotw.ask(t, Query{Whole: true})
+			e := refusal("a", c.code)
+			w.refuse(clusters, e)
+			for _, d := range []*client{all, named} {
+				got := d.ask(t, Query{})
+				expect(t, got, c.delta...)
+				hears(t, got, e)
+			}
+			whole := sotw.ask(t, Query{Whole: true})
+			if expect(t, whole, c.sotw...); c.sotw == nil {
+				hears(t, whole) // it is in the set
+			} else {
+				hears(t, whole, e)
+			}
+			late := w.client(clusters, true)
+			got := late.ask(t, Query{})
+			expect(t, got, c.late...)
+			if c.code == resource.CodeUnavailable || c.code == 4711 {
+				hears(t, got) // not beside the resource
+				got = late.ask(t, Query{})
+				expect(t, got)
+			}
+			hears(t, got, e)
+			if c.code != resource.CodePermissionDenied {
+				return
+			}
+			w.remove(clusters, "a") // now it is gone for those who kept it, too
+			expect(t, named.ask(t, Query{}), "-a")
+			w.apply(clusters, res("a", "x"))
+			expect(t, named.ask(t, Query{}), "a")
+		})
+	}
+}
+
+// TestErrorsInAFullState: K8, C16: a full state that has an error in place of a
+// resource does not remove it.
+func TestErrorsInAFullState(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	w.feed.TakeDemand(true, false)
+	full := func(version string, es []resource.About, rs ...*resource.Resource) Changes {
+		w.feed.Apply(Update{Type: clusters, Full: true, Version: version, Resources: rs, Errors: es})
+		return c.ask(t, Query{})
+	}
+	expect(t, full("v1", nil, res("a", "x"), res("b", "x")), "a", "b")
+	got := full("v2", []resource.About{refusal("a", 14)}, res("b", "y"))
+	expect(t, got, "b")
+	if !got.Derived { // D7
+		t.Fatalf("version %q, but a is served beside it", got.Version)
+	}
+	expect(t, full("v3", []resource.About{refusal("a", resource.CodePermissionDenied)}, res("b", "y")))
+	expect(t, full("v4", nil, res("b", "y")), "-a")
+}
+
+// TestErrorsAreAnswers: C16: no timer runs for the name any more, and the full
+// state is known without it (K13).
+func TestErrorsAreAnswers(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, false, "a", "z")
+	w.feed.TakeDemand(true, false)
+	w.feed.Apply(Update{Type: clusters, Partial: true, Resources: []*resource.Resource{res("a", "x")}})
+	if c.head().Known {
+		t.Fatal("z is known")
+	}
+	w.feed.Apply(Update{Type: clusters, Partial: true, Errors: []resource.About{refusal("z", 14)}})
+	if !c.head().Known {
+		t.Fatal("z is not known")
+	}
+	if missing := w.feed.Missing(clusters, []string{"a", "z"}); len(missing) > 0 {
+		t.Fatalf("%v are missing", missing)
+	}
+	if n := w.feed.Absent(clusters, []string{"z"}); n > 0 {
+		t.Fatal("it counts as absent")
+	}
+}
+
+// TestErrorAfterHeartbeat: K8: a client that hears of both late is told one after
+// the other, since a heartbeat stands among the resources.
+func TestErrorAfterHeartbeat(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(endpoints, false, "a", "b")
+	w.apply(endpoints, living("a", "x", 60), living("b", "x", 60))
+	c.ask(t, timed)
+	w.apply(endpoints, heartbeat("a", "", 60))
+	w.refuse(endpoints, refusal("a", 14))
+	w.apply(endpoints, heartbeat("b", "", 60))
+	first, second := c.ask(t, timed), c.ask(t, timed)
+	if len(first.Heartbeats) != 1 || len(first.Errors) > 0 || len(second.Heartbeats) != 1 || len(second.Errors) != 1 {
+		t.Fatalf("first %+v, then %+v", first, second)
+	}
+	w.refuse(endpoints, refusal("b", 14))
+	w.apply(endpoints, heartbeat("b", "", 60)) // C16: it is there after all
+	if got := c.ask(t, timed); len(got.Heartbeats) != 1 || len(got.Errors) > 0 {
+		t.Fatalf("told %+v", got)
+	}
+}
+
+// TestResponseFields: A7: removals in the form that the origin gave them, and
+// fields that nobody here knows, go to those who are told something anyway;
+// unless they came alone.
+func TestResponseFields(t *testing.T) {
+	w := start(t, Config{})
+	c, other := w.client(endpoints, false, "a"), w.client(endpoints, false, "b")
+	w.apply(endpoints, res("a", "x"), res("b", "x"))
+	c.ask(t, Query{})
+	other.ask(t, Query{})
+	gone := resource.About{Name: "a", Raw: []byte("as it came")}
+	w.feed.Apply(Update{Type: endpoints, Removed: []string{"a"}, RemovedNames: []resource.About{gone}, Extra: []byte("new")})
+	got := c.ask(t, Query{})
+	expect(t, got, "-a")
+	if len(got.RemovedNames) != 1 || string(got.RemovedNames[0]) != "as it came" || string(got.Extra) != "new" {
+		t.Fatalf("told %q and %q", got.RemovedNames, got.Extra)
+	}
+	if got := other.ask(t, Query{}); !got.Empty() {
+		t.Fatalf("told %+v of nothing", got)
+	}
+	w.apply(endpoints, res("b", "y"))
+	if got := other.ask(t, Query{}); string(got.Extra) != "new" {
+		t.Fatalf("told %q with the next change", got.Extra)
+	}
+	w.apply(endpoints, res("a", "x"))
+	if got := c.ask(t, Query{}); got.Extra != nil || got.RemovedNames != nil {
+		t.Fatalf("told %q and %q again", got.Extra, got.RemovedNames)
+	}
+	w.feed.Apply(Update{Type: endpoints, Extra: []byte("alone")})
+	for _, c := range []*client{c, other} {
+		if got := c.ask(t, Query{}); string(got.Extra) != "alone" {
+			t.Fatalf("told %q", got.Extra)
+		}
+	}
+	if got := w.client(endpoints, false, "q").ask(t, Query{}); !got.Empty() {
+		t.Fatalf("somebody new is told %+v", got)
+	}
+}
+
+// TestVariants: A7, C16: an error about one variant of a name says nothing about
+// the resource, and travels on.
+func TestVariants(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(endpoints, false, "a")
+	w.apply(endpoints, res("a", "x"))
+	c.ask(t, Query{})
+	e := resource.About{Name: "a", Variant: "env=test", Code: resource.CodeNotFound, Raw: []byte("variant")}
+	w.refuse(endpoints, e)
+	got := c.ask(t, Query{})
+	expect(t, got)
+	hears(t, got, e)
+}
+
+// TestGiveUp: K15: names of which nothing is known are told to be out of reach,
+// once until the origin is back; a full state would read that as removal.
+func TestGiveUp(t *testing.T) {
+	w := start(t, Config{})
+	c, whole := w.client(clusters, false, "a", "z"), w.client(clusters, false, "a", "z")
+	w.apply(clusters, res("a", "x"))
+	c.ask(t, Query{})
+	whole.ask(t, Query{Whole: true})
+	c.table.GiveUp(&c.w)
+	if got := c.ask(t, Query{}); !got.Empty() {
+		t.Fatalf("told %+v while there is hope", got)
+	}
+	for range 2 {
+		w.feed.Down(errIdle)
+		for range 2 {
+			c.table.GiveUp(&c.w)
+		}
+		want := resource.NewError("z", resource.CodeUnavailable, errUnreachable)
+		hears(t, c.ask(t, Query{}), want)
+		hears(t, c.ask(t, Query{}))
+		hears(t, whole.ask(t, Query{Whole: true}))
+		hears(t, w.client(clusters, false, "z").ask(t, Query{}), want)
+		if missing := w.feed.Missing(clusters, []string{"z"}); len(missing) != 1 {
+			t.Fatal("the relay's own word counts as the origin's")
+		}
+		w.feed.Up()
+		hears(t, w.client(clusters, false, "z").ask(t, Query{}))
+	}
+	w.apply(clusters, res("z", "x"))
+	expect(t, c.ask(t, Query{}), "z")
+}
+
+// TestRemarksAreBounded: those that only a wildcard covers.
+func TestRemarksAreBounded(t *testing.T) {
+	w := start(t, Config{Tombstones: 10})
+	w.client(clusters, true, "kept")
+	w.refuse(clusters, refusal("kept", 14))
+	for i := range 100 {
+		w.refuse(clusters, refusal(string(rune('A'+i)), 14))
+	}
+	if n := w.cache.Snapshot()[0].Tables[0].Remarks; n > 12 || len(w.group.Table(clusters).remarks["kept"]) != 1 {
+		t.Fatalf("%d remarks, of which the one that is wanted: %v", n, w.group.Table(clusters).remarks["kept"])
+	}
+}

@@ -1,0 +1,56 @@
+package cache
+
+import "xdsrelay/relay/resource"
+
+// errUnreachable is what clients are told of names for which nobody can be asked.
+const errUnreachable = "the relay cannot reach the origin of this resource"
+
+// GiveUp tells all who ask for one of the names that w asks for, and of which
+// nothing is known, that their origin cannot be reached, as far as that is so:
+// once until it is back (K15). It costs as much as w has names.
+func (t *Table) GiveUp(w *Watcher) {
+	woken := make(map[*Subscription]struct{})
+	t.mu.Lock()
+	if s := w.sub; s != nil {
+		for name := range s.names {
+			if t.hopelessLocked(name) {
+				r := newRemark(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.wants[name].leg)
+				r.local = true
+				t.noteLocked(r, woken)
+			}
+		}
+	}
+	t.mu.Unlock()
+	t.group.cache.wake(woken)
+}
+
+// hopelessLocked reports whether nothing is known of name and nobody has said
+// so yet, and its origin is out of reach.
+func (t *Table) hopelessLocked(name string) bool {
+	w := t.wants[name]
+	if w == nil || w.leg == Nobody || t.knowsLocked(name) {
+		return false
+	}
+	for _, r := range t.remarks[name] {
+		if !r.removal && r.about.Variant == "" {
+			return false
+		}
+	}
+	return t.group.unreachable(1 << w.leg)
+}
+
+// forgetLocals forgets the errors of GiveUp about the names of a leg: the next
+// time that it cannot be reached is another one.
+func (g *Group) forgetLocals(leg int) {
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		for r := t.remarked.newest; r != nil && t.locals > 0; {
+			newer := r
+			r = r.place.next
+			if newer.local && newer.leg == leg {
+				t.dropRemarkLocked(newer)
+			}
+		}
+		t.mu.Unlock()
+	}
+}
