@@ -187,22 +187,6 @@ func TestTooManyTypesOfAKey(t *testing.T) {
 	s.Ack(has(t, s.Recv(t), "a"))
 }
 
-// G9: resource locators are refused.
-func TestLocatorsAreRefused(t *testing.T) {
-	w := newWorld(t)
-	l := []*discoveryv3.ResourceLocator{{Name: "a"}}
-	for _, m := range []proto.Message{
-		&deltaRequest{Node: w.conn.Node, TypeUrl: eds, ResourceLocatorsSubscribe: l},
-		&deltaRequest{Node: w.conn.Node, TypeUrl: eds, ResourceLocatorsUnsubscribe: l},
-		&discoveryv3.DiscoveryRequest{Node: w.conn.Node, TypeUrl: eds, ResourceLocators: l},
-	} {
-		_, delta := m.(*deltaRequest)
-		s := w.open(delta)
-		s.Send(m)
-		refusedWith(t, s, codes.InvalidArgument, "locators")
-	}
-}
-
 // A stream that says nothing is ended; one that spoke may be silent for ever.
 func TestFirstRequestTimeout(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.FirstRequestTimeout = 2 * short })

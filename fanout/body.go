@@ -27,6 +27,7 @@ type body struct {
 	source                string // the origin's control_plane.identifier
 	resources             int
 	removed               int
+	aside                 bool // it says nothing of resources; see located
 	err                   error
 }
 

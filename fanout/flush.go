@@ -98,7 +98,11 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	nonce := strconv.FormatUint(s.nonces, 10)
 	f := newFrame(b.data, nonce)
 	size := f.size()
-	ts.committed(q, b, nonce, size, time.Now())
+	if b.aside {
+		ts.committedAside(nonce, size, time.Now())
+	} else {
+		ts.committed(q, b, nonce, size, time.Now())
+	}
 	s.unacked += size
 	ts.metrics.sent(size)
 	if size > s.srv.cfg.MaxSendBytes {
@@ -125,7 +129,7 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				if q.KeepRemoved {
 					kept |= 1 << i
 				}
-			case ts.depends() && s.anyBehindLocked((*typeState).supplies):
+			case ts.depends() && !b.aside && s.anyBehindLocked((*typeState).supplies):
 				// E2: a change that came earlier must not be overtaken. What
 				// was looked at first can be behind only if it waits for an
 				// ACK or changed just now; either will bring us back.

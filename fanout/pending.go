@@ -10,6 +10,9 @@ import (
 // if there is none. It moves the client's position past changes that are no
 // news to it.
 func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *body) {
+	if b := s.refusalLocked(ts, now); b != nil {
+		return q, b
+	}
 	h := ts.table.Head(&ts.watcher)
 	if !s.mayTellLocked(ts, h) || !s.compareLocked(ts, h) {
 		return q, nil

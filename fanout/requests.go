@@ -11,17 +11,18 @@ import (
 // wildcardName is the name that stands for all resources of a type.
 const wildcardName = "*"
 
-// applySotWLocked applies a DiscoveryRequest.
-func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) {
+// applySotWLocked applies a DiscoveryRequest. It returns what that says of the
+// newest response, and whether it counts at all.
+func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, counts bool) {
 	answered := ts.nonce != ""
-	ts.named = ts.named || len(r.Names) > 0 // B19, whatever the nonce
+	ts.named = ts.named || len(r.Names) > 0 || r.Located // B19, whatever the nonce
 	// B7, B10: without a nonce to judge by it is just a statement of names.
 	if answered && r.Nonce != "" {
 		if r.Nonce != ts.nonce {
 			ts.metrics.stale()
-			return // B8: a newer request is on its way, and its names count
+			return none, false // B8: a newer request is on its way, and its names count
 		}
-		s.judgeLocked(ts, r)
+		answer = s.judgeLocked(ts, r)
 	}
 	if initial {
 		ts.claimed = r.Version
@@ -39,11 +40,12 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		// to the newer one states its names once more (B17).
 		ts.inFlight = false
 	}
+	return answer, true
 }
 
-// applyDeltaLocked applies a DeltaDiscoveryRequest.
-func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) {
-	answer := none
+// applyDeltaLocked applies a DeltaDiscoveryRequest. It returns what that says of
+// the newest response.
+func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict) {
 	if ts.nonce != "" && r.Nonce == ts.nonce {
 		answer = s.judgeLocked(ts, r)
 	} else if r.Nonce != "" {
@@ -55,7 +57,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		RemoveWildcard: slices.Contains(r.Unsubscribe, wildcardName),
 	}
 	if initial {
-		if len(r.Subscribe)+len(r.Unsubscribe) == 0 {
+		if len(r.Subscribe)+len(r.Unsubscribe) == 0 && !r.Located {
 			e.AddWildcard = ts.table.Type.Wildcard // B23
 		}
 		ts.claims = r.Held // B37
@@ -68,7 +70,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	again := e.AddWildcard && !e.RemoveWildcard && !initial && answer == none
 	ts.edited(ed, again)
 	if initial {
-		return
+		return answer
 	}
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
 	ts.askedAgain(names, answer, time.Now())
@@ -86,6 +88,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		// conclude that it is gone.
 		ts.refresh = ts.refresh.With(cache.NewNames(ed.Removed))
 	}
+	return answer
 }
 
 // verdict is what a request says of the newest response.

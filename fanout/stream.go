@@ -93,10 +93,13 @@ func (s *stream) receive(r *request) error {
 	if err != nil {
 		return err
 	}
-	if r.Locators && !s.v2 { // G9
-		return status.Error(codes.InvalidArgument, "resource_locators are not supported: subscribe by resource names")
+	if s.v2 {
+		r.Locators, r.Located = nil, false // fields that it does not have
 	}
-	if n := max(len(r.Names), len(r.Subscribe)); n > s.srv.cfg.MaxNames {
+	if r.Located && !s.delta && t.FullState { // G9
+		return refuseWhole()
+	}
+	if n := max(len(r.Names), len(r.Subscribe), len(r.Locators)); n > s.srv.cfg.MaxNames {
 		return s.tooManyNames(n) // before anybody is asked for them
 	}
 	if !s.delta && t.DeltaOnly() {
@@ -109,9 +112,9 @@ func (s *stream) receive(r *request) error {
 		return err
 	}
 	if s.delta {
-		s.applyDeltaLocked(ts, &r.Request, initial)
-	} else {
-		s.applySotWLocked(ts, &r.Request, initial)
+		s.refuseLocatorsLocked(ts, &r.Request, s.applyDeltaLocked(ts, &r.Request, initial))
+	} else if answer, counts := s.applySotWLocked(ts, &r.Request, initial); counts {
+		s.refuseLocatorsLocked(ts, &r.Request, answer)
 	}
 	if err := s.checkNamesLocked(); err != nil {
 		return err

@@ -47,7 +47,8 @@ type typeState struct {
 	compared   bool
 	judged     bool // again, when the wildcard had been answered
 	claimed    string
-	repeat     *repeat // of a client that asks again with its ACKs
+	repeat     *repeat  // of a client that asks again with its ACKs
+	located    *located // of a client that asks for variants
 	nack       *Nack
 	acks, nacs uint32
 	metrics    *typeMetrics
@@ -93,6 +94,9 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
 	ts.rejected, ts.owed = false, false
+	if ts.located != nil {
+		ts.located.aside = false
+	}
 }
 
 // skipped notes that there was nothing to send on the way to b's position.
@@ -133,6 +137,10 @@ func (ts *typeState) holdMarred() {
 func (ts *typeState) accepted() (freed int) {
 	ts.acks++
 	freed = ts.settled()
+	if ts.isAside() {
+		ts.holdMarred()
+		return freed
+	}
 	if ts.marred {
 		ts.holdMarred()
 		return freed
@@ -147,7 +155,7 @@ func (ts *typeState) accepted() (freed int) {
 // everything is held (B14), and with news everything comes again (B16).
 func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	freed = ts.settled()
-	ts.marred = true
+	ts.marred = ts.marred || !ts.isAside()
 	ts.holdMarred()
 	ts.nacs++
 	msg := r.ErrorMessage

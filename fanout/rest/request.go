@@ -65,13 +65,10 @@ func (s *Server) decode(r *http.Request, t *resource.Type, body []byte) (*reques
 	if len(q.names) == 0 {
 		q.wildcard = t.Wildcard // H6
 	}
-	q.names = slices.DeleteFunc(q.names, func(n string) bool {
-		return resource.IsURN(n) && resource.IsGlob(resource.Canonical(n)) // D8: for delta only
-	})
+	q.names = resource.WithoutGlobs(q.names) // D8
 	if at, found := slices.BinarySearch(q.names, wildcardName); found {
 		q.wildcard, q.names = true, slices.Delete(q.names, at, at+1)
 	}
-	q.names = resource.WithoutGlobs(q.names) // D8
 	return q, nil
 }
 

@@ -207,7 +207,7 @@ func genSotWRequest() *rapid.Generator[*discoveryv3.DiscoveryRequest] {
 			ResponseNonce: genName().Draw(t, "nonce"), ErrorDetail: genStatus(t),
 		}
 		if rapid.Bool().Draw(t, "locators") {
-			m.ResourceLocators = []*discoveryv3.ResourceLocator{{Name: "x"}}
+			m.ResourceLocators = genLocators(t)
 		}
 		return m
 	})
@@ -223,10 +223,18 @@ func genDeltaRequest() *rapid.Generator[*discoveryv3.DeltaDiscoveryRequest] {
 			ResponseNonce:            genName().Draw(t, "nonce"), ErrorDetail: genStatus(t),
 		}
 		if rapid.Bool().Draw(t, "locators") {
-			m.ResourceLocatorsUnsubscribe = []*discoveryv3.ResourceLocator{{Name: "x"}}
+			m.ResourceLocatorsSubscribe, m.ResourceLocatorsUnsubscribe = genLocators(t), genLocators(t)
 		}
 		return m
 	})
+}
+
+func genLocators(t *rapid.T) []*discoveryv3.ResourceLocator {
+	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) *discoveryv3.ResourceLocator {
+		return &discoveryv3.ResourceLocator{
+			Name: genName().Draw(t, "located"), DynamicParameters: rapid.MapOfN(genName(), genName(), 0, 3).Draw(t, "parameters"),
+		}
+	}), 0, 2).Draw(t, "locators")
 }
 
 func genURL() *rapid.Generator[string] {

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"maps"
 	"reflect"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
@@ -28,7 +29,7 @@ func checkSotWRequest(t rapid.TB, b []byte) {
 		Node: nodeOf(t, got), ErrorDetail: statusOf(got, want.GetErrorDetail()), ResourceLocators: want.GetResourceLocators(),
 	}
 	back.ProtoReflect().SetUnknown(want.ProtoReflect().GetUnknown())
-	if !proto.Equal(back, &want) || got.Locators != (len(want.GetResourceLocators()) > 0) {
+	if !proto.Equal(back, &want) || got.Located != (len(want.GetResourceLocators()) > 0) || !sameLocators(t, got.Locators, want.GetResourceLocators()) {
 		t.Fatalf("read %v, expected %v", back, &want)
 	}
 }
@@ -56,8 +57,52 @@ func checkDeltaRequest(t rapid.TB, b []byte) {
 	}
 	back.ProtoReflect().SetUnknown(want.ProtoReflect().GetUnknown())
 	locators := len(want.GetResourceLocatorsSubscribe())+len(want.GetResourceLocatorsUnsubscribe()) > 0
-	if !proto.Equal(back, &want) || got.Locators != locators {
+	if !proto.Equal(back, &want) || got.Located != locators || !sameLocators(t, got.Locators, want.GetResourceLocatorsSubscribe()) {
 		t.Fatalf("read %v, expected %v", back, &want)
+	}
+}
+
+// sameLocators also holds what is said about locators against protobuf.
+func sameLocators(t rapid.TB, got []Locator, want []*discoveryv3.ResourceLocator) bool {
+	t.Helper()
+	if len(got) != len(want) {
+		return false
+	}
+	for i, l := range got {
+		params := make(map[string]string)
+		for _, p := range l.Params {
+			params[p.Key] = p.Value
+		}
+		if l.Name != want[i].GetName() || len(params) != len(l.Params) || !maps.Equal(params, want[i].GetDynamicParameters()) {
+			return false
+		}
+		var said discoveryv3.ResourceError
+		unmarshal(t, l.NewError(12, "why").Raw, &said)
+		equal(t, "name in the error", said.GetResourceName().GetName(), l.Name)
+		equal(t, "code", said.GetErrorDetail().GetCode(), 12)
+		equal(t, "message", said.GetErrorDetail().GetMessage(), "why")
+		checkConstraints(t, said.GetResourceName().GetDynamicParameterConstraints(), l.Params)
+	}
+	return true
+}
+
+func checkConstraints(t rapid.TB, c *discoveryv3.DynamicParameterConstraints, params []Param) {
+	t.Helper()
+	var all []*discoveryv3.DynamicParameterConstraints
+	switch {
+	case len(params) == 0:
+		equal(t, "constraints without parameters", c == nil, true)
+	case len(params) == 1:
+		all = append(all, c)
+	default:
+		all = c.GetAndConstraints().GetConstraints()
+	}
+	equal(t, "number of constraints", len(all), len(params))
+	for i, p := range params {
+		equal(t, "key", all[i].GetConstraint().GetKey(), p.Key)
+		equal(t, "value", all[i].GetConstraint().GetValue(), p.Value)
+		_, is := all[i].GetConstraint().GetConstraintType().(*discoveryv3.DynamicParameterConstraints_SingleConstraint_Value)
+		equal(t, "is a value", is, true)
 	}
 }
 

@@ -46,8 +46,11 @@ type Request struct {
 	Subscribe, Unsubscribe []string
 	Held                   []Held
 
-	// Locators says that the request uses resource_locators (G9).
-	Locators bool
+	// Locators are resource_locators (SotW) or resource_locators_subscribe
+	// (delta). Located says that the request has any, resource_locators_unsubscribe
+	// included (G9).
+	Locators []Locator
+	Located  bool
 }
 
 // DecodeSotWRequest reads an encoded DiscoveryRequest. Nothing in the result
@@ -69,7 +72,8 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 		case sotwReqError:
 			err = r.addError(f.bytes)
 		case sotwReqLocators:
-			r.Locators = true
+			r.Located = true
+			err = r.addLocator(f.bytes)
 		}
 		return err
 	})
@@ -95,8 +99,11 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 			r.Nonce, err = text("response_nonce", f.bytes)
 		case deltaReqError:
 			err = r.addError(f.bytes)
-		case deltaReqSubLocators, deltaReqUnsubLocators:
-			r.Locators = true
+		case deltaReqSubLocators:
+			r.Located = true
+			err = r.addLocator(f.bytes)
+		case deltaReqUnsubLocators:
+			r.Located = true
 		}
 		return err
 	})
