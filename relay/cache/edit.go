@@ -210,7 +210,7 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 // what is covered by one that s wants is and stays counted.
 func (t *Table) adjustLocked(s *Subscription, done Edited) {
 	counts := func(e *entry) bool {
-		if e == nil {
+		if e == nil || e.res == nil {
 			return false
 		}
 		g := e.globOf()
@@ -222,12 +222,12 @@ func (t *Table) adjustLocked(s *Subscription, done Edited) {
 	}
 	for _, n := range done.Removed {
 		if e := t.entries[n]; counts(e) {
-			s.uncount(e)
+			s.uncount(e.share(), e.res.Member())
 		}
 	}
 	for _, n := range done.Added {
 		if e := t.entries[n]; counts(e) {
-			s.recount(e)
+			s.recount(e.share(), e.res.Member())
 		}
 	}
 }

@@ -84,25 +84,34 @@ func (t *Table) recountLocked(s *Subscription) {
 		return // the whole table: see Table.digest
 	}
 	t.eachNamedLocked(s, func(e *entry) {
-		if s.namesLocked(e) {
-			s.recount(e)
+		if e.res != nil && s.namesLocked(e) {
+			s.recount(e.share(), e.res.Member())
 		}
 	})
 }
 
-// recount adds e, which s asks for by name, to what s sees.
-func (s *Subscription) recount(e *entry) {
-	if e.res != nil && !(s.key.wildcard && e.member) {
+// share is what an entry is to those who ask for it by name.
+type share struct {
+	res    *resource.Resource // nil: nothing
+	member bool               // of the wildcard set
+}
+
+func (e *entry) share() share { return share{e.res, e.member} }
+
+// recount adds what s sees by name: sh, whose digest is d. With the wildcard, what
+// belongs to its set is counted there.
+func (s *Subscription) recount(sh share, d resource.Digest) {
+	if !sh.member || !s.key.wildcard {
 		s.live++
-		s.digest = s.digest.Add(e.res.Member())
+		s.digest = s.digest.Add(d)
 	}
 }
 
 // uncount takes back a recount.
-func (s *Subscription) uncount(e *entry) {
-	if e.res != nil && !(s.key.wildcard && e.member) {
+func (s *Subscription) uncount(sh share, d resource.Digest) {
+	if !sh.member || !s.key.wildcard {
 		s.live--
-		s.digest = s.digest.Sub(e.res.Member())
+		s.digest = s.digest.Sub(d)
 	}
 }
 

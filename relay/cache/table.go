@@ -105,6 +105,8 @@ type state struct {
 	noticed, denied bool
 }
 
+func (s *state) share() share { return share{s.res, s.member} }
+
 // setLocked gives name a state at the newest generation, and marks the
 // subscriptions that can see the difference. first is the generation of the first
 // change of the same update. t.mu must be held.
@@ -126,7 +128,7 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 	}
 	old, was, res := e.res, e.member, s.res
 	named, wild := old != res || res == nil, was || s.member || s.noticed
-	t.markLocked(e, s, named, wild, woken)
+	t.markLocked(e, &s, named, wild, woken)
 	if named {
 		t.replaceLocked(e, res)
 		e.named = t.gen
@@ -178,7 +180,7 @@ func (t *Table) joinWildcardLocked(e *entry, old *resource.Resource, was bool, s
 // markLocked brings the subscriptions up to date that see e change to s, by name
 // or by the wildcard, and adds them to woken. It costs as much as there are such
 // subscriptions.
-func (t *Table) markLocked(e *entry, s state, named, wild bool, woken map[*Subscription]struct{}) {
+func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
 		s.gen = t.gen
 		woken[s] = struct{}{}
@@ -188,25 +190,42 @@ func (t *Table) markLocked(e *entry, s state, named, wild bool, woken map[*Subsc
 			mark(s)
 		}
 	}
-	if old := e.res; old != nil {
-		for s := range t.namedLocked(e, old.Aliases) {
+	old, res := e.share(), s.share()
+	switch {
+	case old.res == nil && res.res == nil:
+		if w := t.wants[e.name]; w != nil {
+			for s := range w.subs {
+				mark(s)
+			}
+		}
+		return
+	case old.res != nil && res.res != nil && len(old.res.Aliases)+len(res.res.Aliases) == 0:
+		out, in := old.res.Member(), res.res.Member()
+		for s := range t.namedLocked(e, nil) { // the same before and after
 			if named {
 				mark(s)
 			}
-			s.uncount(e)
+			s.uncount(old, out)
+			s.recount(res, in)
+		}
+		return
+	}
+	if old.res != nil {
+		out := old.res.Member()
+		for s := range t.namedLocked(e, old.res.Aliases) {
+			if named {
+				mark(s)
+			}
+			s.uncount(old, out)
 		}
 	}
-	if s.res != nil {
-		next := entry{hold: s.hold, member: s.member}
-		for s := range t.namedLocked(e, s.res.Aliases) {
+	if res.res != nil {
+		in := res.res.Member()
+		for s := range t.namedLocked(e, res.res.Aliases) {
 			if named {
 				mark(s)
 			}
-			s.recount(&next)
-		}
-	} else if w := t.wants[e.name]; w != nil && e.res == nil {
-		for s := range w.subs {
-			mark(s)
+			s.recount(res, in)
 		}
 	}
 }
