@@ -26,6 +26,10 @@ type Config struct {
 	REST REST `yaml:"rest"`
 	// Where configuration comes from: a control plane or a directory.
 	Origin Origin `yaml:"origin"`
+	// Further origins, for what the one above does not serve: a list of sections
+	// with the fields of origin, a name, and the authorities and types that are
+	// theirs. To its clients the node is a single control plane all the same.
+	Origins []OtherOrigin `yaml:"origins"`
 	// Which clients share one upstream stream.
 	Aggregation Aggregation `yaml:"aggregation"`
 	// What is kept in memory.
@@ -136,6 +140,27 @@ type Origin struct {
 	AbsentAfter time.Duration `yaml:"absent_after"`
 	// The pause before a new attempt, where the last one got no response.
 	Backoff Backoff `yaml:"backoff"`
+	// The authorities of structured names (xdstp://AUTHORITY/...) that are served
+	// from here; "" is the empty one. Names of an authority that no origin has do
+	// not exist, and nobody is asked for them.
+	Authorities []string `yaml:"authorities"`
+	// Types whose names are asked for on a stream of their own, apart from the
+	// wildcard: for a control plane that serves by name what is not in its
+	// wildcard set, which clients of the wildcard must not get. Each is a type URL
+	// or its last part, like Cluster.
+	SeparateNames []string `yaml:"separate_names"`
+}
+
+// OtherOrigin is an origin that serves a part of what clients ask for.
+type OtherOrigin struct {
+	// What it is called in the log, in metrics and on the admin pages: letters,
+	// digits, - and _. Required, and not "default", which is origin.
+	Name string `yaml:"name"`
+	// The types that are served from here instead of from origin, each a type URL
+	// or its last part, like Secret. Structured names go by their authority all
+	// the same.
+	Types []string `yaml:"types"`
+	Origin
 }
 
 // Backoff is an exponential backoff with jitter. A response resets it.
@@ -215,19 +240,8 @@ func Default() *Config {
 			AckTimeout:          30 * time.Second,
 			OriginTimeout:       8 * time.Second,
 		},
-		REST: REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
-		Origin: Origin{
-			Variant:          Delta,
-			Transport:        V3,
-			WildcardForm:     WildcardLegacy,
-			MaxReceiveSize:   64 << 20,
-			ConnectTimeout:   5 * time.Second,
-			SendTimeout:      30 * time.Second,
-			Keepalive:        30 * time.Second,
-			KeepaliveTimeout: 10 * time.Second,
-			AbsentAfter:      15 * time.Second,
-			Backoff:          Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 2 * time.Minute},
-		},
+		REST:        REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
+		Origin:      DefaultOrigin(),
 		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},
 		Cache: Cache{
 			Linger:     time.Minute,
@@ -239,5 +253,22 @@ func Default() *Config {
 		Admin: Admin{Address: "127.0.0.1:19000"},
 		Drain: Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
 		Log:   Log{Level: LevelInfo, Format: FormatText},
+	}
+}
+
+// DefaultOrigin returns an origin where nothing is configured. It says nowhere
+// where it is.
+func DefaultOrigin() Origin {
+	return Origin{
+		Variant:          Delta,
+		Transport:        V3,
+		WildcardForm:     WildcardLegacy,
+		MaxReceiveSize:   64 << 20,
+		ConnectTimeout:   5 * time.Second,
+		SendTimeout:      30 * time.Second,
+		Keepalive:        30 * time.Second,
+		KeepaliveTimeout: 10 * time.Second,
+		AbsentAfter:      15 * time.Second,
+		Backoff:          Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 2 * time.Minute},
 	}
 }

@@ -187,7 +187,7 @@ func (d *decoder) decodeStruct(n ast.Node, v reflect.Value, path string) {
 		d.fail(d.placeOf(n), path, "got %s, expected %s", describe(n), expectation(v.Type()))
 		return
 	}
-	known := fieldNames(v.Type())
+	fields, known := fieldsOf(v.Type()), fieldNames(v.Type())
 	for _, pair := range pairs {
 		at, name := d.tokenPlace(pair.Key.GetToken()), pair.Key.GetToken().Value
 		if s, ok := pair.Key.(*ast.StringNode); ok {
@@ -204,8 +204,16 @@ func (d *decoder) decodeStruct(n ast.Node, v reflect.Value, path string) {
 		}
 		inner := join(path, name)
 		d.places[inner] = at
-		d.decode(pair.Value, v.Field(i), inner)
+		d.decode(pair.Value, v.FieldByIndex(fields[i].Index), inner)
 	}
+}
+
+// newItem is an item of a list before it is decoded.
+func newItem(t reflect.Type) reflect.Value {
+	if t == reflect.TypeFor[OtherOrigin]() {
+		return reflect.ValueOf(OtherOrigin{Origin: DefaultOrigin()})
+	}
+	return reflect.Zero(t)
 }
 
 func indexOf(names []string, name string) int {
@@ -225,7 +233,7 @@ func (d *decoder) decodeList(n ast.Node, v reflect.Value, path string) {
 	}
 	v.SetZero() // replaces the default
 	for i, item := range seq.Values {
-		v.Set(reflect.Append(v, reflect.Zero(v.Type().Elem())))
+		v.Set(reflect.Append(v, newItem(v.Type().Elem())))
 		inner := path + "[" + strconv.Itoa(i) + "]"
 		d.places[inner] = d.placeOf(item)
 		d.decode(item, v.Index(i), inner)

@@ -134,11 +134,20 @@ func expectation(t reflect.Type) string {
 	return "a text"
 }
 
+// fieldsOf lists the fields of a struct; those of an embedded one are its own.
+func fieldsOf(t reflect.Type) (fields []reflect.StructField) {
+	for _, f := range reflect.VisibleFields(t) {
+		if !f.Anonymous {
+			fields = append(fields, f)
+		}
+	}
+	return fields
+}
+
 // fieldNames lists the fields of a struct as the file calls them.
-func fieldNames(t reflect.Type) []string {
-	names := make([]string, t.NumField())
-	for i := range names {
-		names[i] = yamlName(t.Field(i))
+func fieldNames(t reflect.Type) (names []string) {
+	for _, f := range fieldsOf(t) {
+		names = append(names, yamlName(f))
 	}
 	return names
 }

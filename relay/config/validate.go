@@ -19,7 +19,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkNode(cfg)
 	d.checkListen(cfg)
 	d.checkREST(cfg)
-	d.checkOrigin(cfg)
+	d.checkOrigins(cfg)
 	d.checkRules(cfg)
 	d.checkCache(cfg)
 	d.checkAdmin(cfg)
@@ -95,68 +95,6 @@ func (d *decoder) checkListen(cfg *Config) {
 	d.atLeast("listen.send_timeout", l.SendTimeout, 100*time.Millisecond)
 	d.atLeast("listen.ack_timeout", l.AckTimeout, 100*time.Millisecond)
 	d.atLeast("listen.origin_timeout", l.OriginTimeout, 100*time.Millisecond)
-}
-
-func (d *decoder) checkOrigin(cfg *Config) {
-	if d.withoutOrigin {
-		return
-	}
-	o := cfg.Origin
-	switch {
-	case len(o.Addresses) > 0 && o.Directory != "":
-		// The later setting is the one to look at.
-		d.wrong("origin.directory", "is set to %q and origin.addresses to %s (%s), expected only one of the two",
-			o.Directory, strings.Join(o.Addresses, ", "), d.where("origin.addresses"))
-	case len(o.Addresses) == 0 && o.Directory == "" && len(d.problems) > 0:
-		// It may well be what was misspelt.
-	case len(o.Addresses) == 0 && o.Directory == "":
-		d.wrong("origin", "names no source of configuration, expected origin.addresses (a control plane) or origin.directory (or --upstream)")
-	case o.Directory != "":
-		d.checkDirectory("origin.directory", o.Directory)
-	}
-	switch {
-	case o.WatchedDirectory != "" && o.Directory == "":
-		d.wrong("origin.watched_directory", "is set without origin.directory, whose changes it stands for")
-	case o.WatchedDirectory != "":
-		d.checkDirectory("origin.watched_directory", o.WatchedDirectory)
-	}
-	seen := make(map[string]bool)
-	for i, address := range o.Addresses {
-		path := "origin.addresses[" + strconv.Itoa(i) + "]"
-		if _, ok := d.places[path]; !ok {
-			d.places[path] = d.at("origin.addresses") // one variable or flag holds them all
-		}
-		if ok := d.target(path, address); ok && seen[address] {
-			d.wrong(path, "%s is listed twice", address)
-		}
-		seen[address] = true
-	}
-	d.checkTransport(o)
-	d.checkBackoff(o.Backoff)
-}
-
-func (d *decoder) checkTransport(o Origin) {
-	d.sizeWithin("origin.max_receive_size", o.MaxReceiveSize, 4<<10, 1<<30)
-	d.atLeast("origin.connect_timeout", o.ConnectTimeout, 100*time.Millisecond)
-	d.atLeast("origin.send_timeout", o.SendTimeout, 100*time.Millisecond)
-	if o.Keepalive < 10*time.Second || o.Keepalive > 30*time.Second {
-		d.wrong("origin.keepalive", "is %s, expected 10s to 30s", o.Keepalive) // C17
-	}
-	d.atLeast("origin.keepalive_timeout", o.KeepaliveTimeout, time.Second)
-	d.atLeast("origin.absent_after", o.AbsentAfter, 100*time.Millisecond)
-}
-
-func (d *decoder) checkBackoff(b Backoff) {
-	d.atLeast("origin.backoff.initial", b.Initial, 10*time.Millisecond)
-	if b.Max < b.Initial {
-		d.wrong("origin.backoff.max", "is %s, expected at least origin.backoff.initial, %s", b.Max, b.Initial)
-	}
-	if !(b.Multiplier >= 1 && b.Multiplier <= 10) {
-		d.wrong("origin.backoff.multiplier", "is %v, expected a number from 1 to 10", b.Multiplier)
-	}
-	if !(b.Jitter >= 0 && b.Jitter <= 0.9) {
-		d.wrong("origin.backoff.jitter", "is %v, expected a number from 0 to 0.9", b.Jitter)
-	}
 }
 
 // target checks an address of the origin.

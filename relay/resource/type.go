@@ -130,6 +130,24 @@ var byURL = func() map[string]*Type {
 	return m
 }()
 
+// ShortName is the last part of the type's URL, like Cluster.
+func (t *Type) ShortName() string { return t.URL[strings.LastIndexAny(t.URL, "./")+1:] }
+
+// TypeNamed returns the type that people mean by name: its URL, or the short name
+// of one that table A-1 lists, the first where there are several. It is nil for
+// all other names.
+func TypeNamed(name string) *Type {
+	if strings.HasPrefix(name, TypePrefix) && name != TypePrefix {
+		return TypeOf(name)
+	}
+	for _, t := range known {
+		if t.ShortName() == name {
+			return t
+		}
+	}
+	return nil
+}
+
 // Known returns the types of table A-1 in the order E1, without those of version
 // 2. The caller may keep and change the slice, not the types.
 func Known() []*Type { return slices.Clone(known) }

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestFurtherOrigins: each has the fields of the first one, with the same
+// defaults, and says what it serves (G3).
+func TestFurtherOrigins(t *testing.T) {
+	cfg, err := parseFile("origins.yaml", []byte(`
+origin:
+  addresses: ["cp:18000"]
+  absent_after: 3s
+  authorities: [""]
+origins:
+  - name: secrets
+    addresses: ["sds:18000"]
+    types: [Secret]
+    backoff: {initial: 2s}
+  - name: x
+    addresses: ["x:18000"]
+    authorities: [x, y]
+    separate_names: [Cluster]
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cfg.Validate(); err != nil {
+		t.Fatal(err)
+	}
+	secrets, x := cfg.Origins[0], cfg.Origins[1]
+	want := DefaultOrigin()
+	want.Addresses, want.Backoff.Initial = []string{"sds:18000"}, 2*time.Second
+	if secrets.Name != "secrets" || !reflect.DeepEqual(secrets.Origin, want) || !slices.Equal(secrets.Types, []string{"Secret"}) {
+		t.Errorf("%+v", secrets)
+	}
+	if !slices.Equal(x.Authorities, []string{"x", "y"}) || !slices.Equal(x.SeparateNames, []string{"Cluster"}) || x.AbsentAfter != 15*time.Second {
+		t.Errorf("%+v", x)
+	}
+	if cfg.Origin.AbsentAfter != 3*time.Second || !slices.Equal(cfg.Origin.Authorities, []string{""}) {
+		t.Errorf("%+v", cfg.Origin)
+	}
+}
