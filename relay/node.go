@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -22,7 +23,6 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/load"
-	"xdsrelay/upstream"
 )
 
 // Options are what a node needs beside its configuration.
@@ -47,9 +47,8 @@ type Node struct {
 	log      *slog.Logger
 	metrics  *telemetry
 	rules    *aggregation.Rules
-	origin   origin
-	describe func() admin.OriginInfo
-	loads    *load.Collector // nil where the origin takes no load reports
+	origins  *origins
+	loads    *load.Collector // nil where the first origin takes no load reports
 	pool     *fanout.Pool
 	cache    *cache.Cache
 	fanout   *fanout.Server
@@ -102,19 +101,19 @@ func (n *Node) build() (err error) {
 	if n.metrics, err = newTelemetry(n.version); err != nil {
 		return err
 	}
-	if n.origin, n.describe, err = newOrigin(n.cfg.Origin, n.metrics.meter, n.log); err != nil {
+	if n.origins, err = newOrigins(n.cfg, n.metrics.meter, n.log); err != nil {
 		return err
 	}
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.origin.Run, Wake: n.wake, Tombstones: c.Tombstones,
+		Run: n.origins.Run, Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
 		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
 		return err
 	}
-	if cp, ok := n.origin.(*upstream.ControlPlane); ok {
+	if cp := n.origins.loadOrigin(); cp != nil {
 		if n.loads, err = load.New(load.Config{Run: cp.Report, Linger: orNone(c.Linger)}); err != nil {
 			return err
 		}
@@ -189,7 +188,7 @@ func (n *Node) listen() (err error) {
 		Ready:   n.Ready,
 		Keys:    n.cache.Snapshot,
 		Streams: n.fanout.Streams,
-		Origin:  n.describe,
+		Origins: n.origins.describe,
 		Check:   n.Check,
 		Metrics: n.metrics.registry,
 	}), n.log)
@@ -229,7 +228,7 @@ func (n *Node) AdminAddr() string {
 
 // Ready returns nil while the node should get clients, and why not otherwise:
 // before it serves, once it drains, and while there are keys with clients, but
-// for none of them the origin can be reached and none has any state (K12). A
+// for none of them an origin can be reached and none has any state (K12). A
 // node without clients is ready: it cannot know better.
 func (n *Node) Ready() error {
 	switch n.state.Load() {
@@ -243,7 +242,7 @@ func (n *Node) Ready() error {
 		if k.Clients == 0 {
 			continue
 		}
-		if k.Connected || k.Error == "" {
+		if k.Connected || k.Error == "" || slices.ContainsFunc(k.Legs, func(l cache.LegInfo) bool { return l.Wanted && l.Connected }) {
 			return nil
 		}
 		for _, t := range k.Tables {

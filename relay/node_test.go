@@ -173,9 +173,9 @@ func TestNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		xdstest.Eventually(t, "the bad file is shown", func() bool {
-			var origin admin.OriginInfo
+			var origins []admin.OriginInfo
 			_, text := n.get(t, "/debug/origin?format=json")
-			return json.Unmarshal([]byte(text), &origin) == nil && len(origin.Problems) == 1 && strings.Contains(origin.Problems[0], "bad.json")
+			return json.Unmarshal([]byte(text), &origins) == nil && len(origins[0].Problems) == 1 && strings.Contains(origins[0].Problems[0], "bad.json")
 		})
 	})
 

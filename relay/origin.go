@@ -11,6 +11,7 @@ import (
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/resource"
 	"xdsrelay/upstream"
 )
 
@@ -19,20 +20,23 @@ import (
 type origin interface {
 	// Run keeps a key's feed in step until ctx ends.
 	Run(ctx context.Context, f *cache.Feed)
+	// Serves reports whether it can be asked for a name of a type at all.
+	Serves(t *resource.Type, name string) bool
 	// Close ends what all keys share. No Run goes on any more.
 	Close()
 }
 
-// newOrigin makes the origin that cfg names.
-func newOrigin(cfg config.Origin, meter metric.Meter, log *slog.Logger) (origin, func() admin.OriginInfo, error) {
+// newOrigin makes the origin that cfg names, without its legs. label tells it from
+// others in metrics.
+func newOrigin(label string, cfg config.Origin, meter metric.Meter, log *slog.Logger) (made namedOrigin, err error) {
 	if cfg.Directory != "" {
 		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
-			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Meter: meter, Logger: log,
+			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: meter, Logger: log,
 		})
 		if err != nil {
-			return nil, nil, err
+			return made, err
 		}
-		return d, func() admin.OriginInfo { return describeDirectory(cfg, d) }, nil
+		return namedOrigin{origin: d, describe: func() admin.OriginInfo { return describeDirectory(cfg, d) }}, nil
 	}
 	form := upstream.WildcardLegacy
 	if cfg.WildcardForm == config.WildcardStar {
@@ -56,15 +60,15 @@ func newOrigin(cfg config.Origin, meter metric.Meter, log *slog.Logger) (origin,
 		Backoff: upstream.Backoff{
 			Initial: cfg.Backoff.Initial, Multiplier: cfg.Backoff.Multiplier, Jitter: jitter, Max: cfg.Backoff.Max,
 		},
+		Name:   label,
 		Meter:  meter,
 		Logger: log,
 	})
 	if err != nil {
-		return nil, nil, err
+		return made, err
 	}
-	return c, func() admin.OriginInfo {
-		return admin.OriginInfo{Kind: "control plane", Where: cfg.Addresses, Variant: string(cfg.Variant)}
-	}, nil
+	info := admin.OriginInfo{Kind: "control plane", Where: cfg.Addresses, Variant: string(cfg.Variant)}
+	return namedOrigin{origin: c, describe: func() admin.OriginInfo { return info }}, nil
 }
 
 func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInfo {
@@ -74,14 +78,4 @@ func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInf
 		info.Problems = append(info.Problems, errs[path].Error())
 	}
 	return info
-}
-
-// CheckOrigin finds out what can be known of an origin without serving from it:
-// everything that is wrong with the files of a directory. The origin is otherwise
-// not contacted.
-func CheckOrigin(cfg config.Origin) error {
-	if cfg.Directory == "" {
-		return nil
-	}
-	return upstream.CheckDirectory(cfg.Directory)
 }

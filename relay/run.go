@@ -40,7 +40,12 @@ func (n *Node) Run(ctx context.Context) error {
 		})
 	}
 	n.state.Store(serving)
-	o := n.describe()
+	described := n.origins.describe()
+	for _, o := range described[1:] {
+		n.log.Info("another origin", "name", o.Name, "origin", strings.Join(o.Where, ","), "kind", o.Kind, "variant", o.Variant,
+			"authorities", o.Authorities, "types", o.Types)
+	}
+	o := described[0]
 	n.log.Info("serving", "xds", n.Addr(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 
@@ -116,8 +121,8 @@ func (n *Node) release() {
 	if n.pool != nil {
 		n.pool.Close()
 	}
-	if n.origin != nil {
-		n.origin.Close()
+	if n.origins != nil {
+		n.origins.Close()
 	}
 	n.releaseAdmin()
 	if n.metrics != nil {

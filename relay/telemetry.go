@@ -46,7 +46,7 @@ func (t *telemetry) observe(c *cache.Cache, version string) error {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	down, err := t.meter.Int64ObservableGauge("xdsrelay.cache.keys.down", metric.WithDescription("Active aggregation keys without a stream to their origin."))
+	down, err := t.meter.Int64ObservableGauge("xdsrelay.cache.keys.down", metric.WithDescription("Active aggregation keys without a stream to an origin of which they want something."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

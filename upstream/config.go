@@ -76,6 +76,9 @@ type ControlPlaneConfig struct {
 	Credentials credentials.TransportCredentials
 	// DialOptions are added to those made from the fields above, and win.
 	DialOptions []grpc.DialOption
+	// Name tells the control plane from other origins in metrics. Empty for the
+	// only or first one.
+	Name string
 	// Meter makes the instruments. Default: none.
 	Meter metric.Meter
 	// Logger is told of each change of the connection's state. Default: none.

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 )
 
 // ControlPlane is an origin that speaks ADS. One value serves all keys: they
@@ -35,7 +36,7 @@ func newControlPlane(cfg ControlPlaneConfig, dial func(string, *ControlPlaneConf
 	}
 	c := &ControlPlane{cfg: cfg}
 	var err error
-	if c.metrics, err = newMetrics(cfg.Meter, cfg.Delta); err != nil {
+	if c.metrics, err = newMetrics(&c.cfg); err != nil {
 		return nil, err
 	}
 	for i, address := range cfg.Addresses {
@@ -55,6 +56,13 @@ func (c *ControlPlane) Run(ctx context.Context, f *cache.Feed) {
 	c.keys.Add(1)
 	defer c.keys.Add(-1)
 	newRunner(c, f).run(ctx)
+}
+
+// Serves reports whether the control plane can be asked for a name of a type, "*"
+// for the wildcard. Over SotW there are neither types without a SotW form nor
+// globs (D8); who is routed there is told so without asking.
+func (c *ControlPlane) Serves(t *resource.Type, name string) bool {
+	return c.cfg.Delta || !t.DeltaOnly() && !resource.IsGlob(name)
 }
 
 // Close ends the connections. A Run that is still going on ends with its

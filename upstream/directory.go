@@ -27,6 +27,9 @@ type DirectoryConfig struct {
 	// symbolic link that is swapped further up. Empty: Path and its
 	// sub-directories are watched, which covers mounted ConfigMaps too.
 	Watched string
+	// Name tells the directory from other origins in metrics. Empty for the only
+	// or first one.
+	Name string
 	// Meter makes the metrics. Nil: none.
 	Meter metric.Meter
 	// Logger is told about each bad file once per change. Nil: silence.
@@ -129,7 +132,7 @@ func NewDirectory(cfg DirectoryConfig) (*Directory, error) {
 
 // startDirectory is NewDirectory after its checks, with any source of events.
 func startDirectory(cfg DirectoryConfig, notify *dirNotify) (*Directory, error) {
-	metrics, err := newDirMetrics(cfg.Meter)
+	metrics, err := newDirMetrics(cfg.Meter, cfg.Name)
 	if err != nil {
 		return nil, fmt.Errorf("directory origin: %w", err)
 	}

@@ -11,16 +11,17 @@ import (
 // dirMetrics are counted by reason and state, never by path: those are in
 // [Directory.Errors].
 type dirMetrics struct {
+	name    string              // of the origin; fixed
 	errors  metric.Int64Counter // I3
 	reloads metric.Int64Counter
 	files   metric.Int64Gauge
 }
 
-func newDirMetrics(meter metric.Meter) (m *dirMetrics, err error) {
+func newDirMetrics(meter metric.Meter, name string) (m *dirMetrics, err error) {
 	if meter == nil {
 		meter = noop.NewMeterProvider().Meter("")
 	}
-	m = &dirMetrics{}
+	m = &dirMetrics{name: name}
 	if m.errors, err = meter.Int64Counter("xdsrelay.origin.file.errors",
 		metric.WithDescription("Files of a directory origin that could not be used, each counted once per change of the file.")); err != nil {
 		return nil, err
@@ -35,11 +36,11 @@ func newDirMetrics(meter metric.Meter) (m *dirMetrics, err error) {
 }
 
 func (m *dirMetrics) failed(ctx context.Context, reason dirReason) {
-	m.errors.Add(ctx, 1, metric.WithAttributes(attribute.String("reason", string(reason))))
+	m.errors.Add(ctx, 1, metric.WithAttributes(originLabel(m.name, attribute.String("reason", string(reason)))...))
 }
 
 func (m *dirMetrics) loaded(ctx context.Context, good, bad int) {
-	m.reloads.Add(ctx, 1)
-	m.files.Record(ctx, int64(good), metric.WithAttributes(attribute.String("state", "good")))
-	m.files.Record(ctx, int64(bad), metric.WithAttributes(attribute.String("state", "bad")))
+	m.reloads.Add(ctx, 1, metric.WithAttributes(originLabel(m.name)...))
+	m.files.Record(ctx, int64(good), metric.WithAttributes(originLabel(m.name, attribute.String("state", "good"))...))
+	m.files.Record(ctx, int64(bad), metric.WithAttributes(originLabel(m.name, attribute.String("state", "bad"))...))
 }

@@ -29,6 +29,9 @@ func (d *Directory) Run(ctx context.Context, f *cache.Feed) {
 	}
 }
 
+// Serves reports whether the files may hold a name of a type: any.
+func (d *Directory) Serves(*resource.Type, string) bool { return true }
+
 // dirRunner is the state of one Run, and belongs to its goroutine.
 type dirRunner struct {
 	feed   *cache.Feed

@@ -41,13 +41,14 @@ const (
 // type URL, and each would be a new time series.
 const otherType = "other"
 
-func newMetrics(meter metric.Meter, delta bool) (*metrics, error) {
-	variant := attribute.String("variant", "sotw")
-	if delta {
-		variant = attribute.String("variant", "delta")
+func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
+	meter := cfg.Meter
+	common := originLabel(cfg.Name, attribute.String("variant", "sotw"))
+	if cfg.Delta {
+		common = originLabel(cfg.Name, attribute.String("variant", "delta"))
 	}
 	m := &metrics{
-		variant: metric.WithAttributeSet(attribute.NewSet(variant)),
+		variant: metric.WithAttributeSet(attribute.NewSet(common...)),
 		byType:  make(map[label]metric.MeasurementOption),
 	}
 	urls := []string{otherType}
@@ -56,8 +57,8 @@ func newMetrics(meter metric.Meter, delta bool) (*metrics, error) {
 	}
 	for _, url := range urls {
 		for _, o := range []outcome{outcomeAck, outcomeNack, outcomeUnrequested} {
-			m.byType[label{url, o}] = metric.WithAttributeSet(attribute.NewSet(
-				attribute.String("type_url", url), variant, attribute.String("outcome", string(o))))
+			all := append(slices.Clone(common), attribute.String("type_url", url), attribute.String("outcome", string(o)))
+			m.byType[label{url, o}] = metric.WithAttributeSet(attribute.NewSet(all...))
 		}
 	}
 	var err error
@@ -79,6 +80,14 @@ func newMetrics(meter metric.Meter, delta bool) (*metrics, error) {
 	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.response.size", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of responses of control planes, uncompressed."))
 	return m, err
+}
+
+// originLabel is a metric's attributes, with the name of the origin if it has one.
+func originLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyValue {
+	if name != "" {
+		attributes = append(attributes, attribute.String("origin", name))
+	}
+	return attributes
 }
 
 func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.variant) }

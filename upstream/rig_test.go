@@ -42,7 +42,13 @@ func newRig(t xdstest.TB, cfg ControlPlaneConfig) *rig {
 
 func newRigOf(t xdstest.TB, cp *ControlPlane, linger time.Duration) *rig {
 	t.Helper()
-	c, err := cache.New(cache.Config{Run: cp.Run, Wake: func([]*cache.Subscription) {}, Linger: linger})
+	route := func(t *resource.Type, name string) int {
+		if !cp.Serves(t, name) {
+			return cache.Nobody
+		}
+		return 0
+	}
+	c, err := cache.New(cache.Config{Run: cp.Run, Route: route, Wake: func([]*cache.Subscription) {}, Linger: linger})
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -3,12 +3,10 @@ package upstream
 import (
 	"context"
 	"errors"
-	"slices"
 	"sync"
 	"time"
 
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/resource"
 )
 
 // runner keeps one key in step. All of its fields and all sending belong to the
@@ -81,7 +79,7 @@ func (r *runner) sessions() func(yield func(*session) bool) {
 // demand passes on what the clients want now. It is taken whether or not there
 // is a stream: a new stream asks for everything anyway.
 func (r *runner) demand(ctx context.Context, all bool) {
-	demands := r.take(all)
+	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
 	for s := range r.sessions() {
 		r.ask(s, demands, all)
 		r.settle(s, time.Now())
@@ -90,38 +88,6 @@ func (r *runner) demand(ctx context.Context, all bool) {
 		r.start(ctx, 0) // the origin is not bothered before somebody wants something
 	}
 	r.failover(ctx)
-}
-
-// take returns the demand that can be put to the origin. Types and names that
-// have no SotW form do not exist over SotW, and are answered here (D8).
-func (r *runner) take(all bool) []cache.Demand {
-	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
-	if r.cp.cfg.Delta {
-		return demands
-	}
-	kept := demands[:0]
-	for _, d := range demands {
-		switch {
-		case d.Table.Type.DeltaOnly():
-			r.feed.Absent(d.Table.Type, d.Subscribe)
-			r.feed.Apply(cache.Update{Type: d.Table.Type}) // the wildcard is answered, too
-		case r.withoutGlobs(&d):
-			kept = append(kept, d)
-		}
-	}
-	return kept
-}
-
-// withoutGlobs answers the globs in d and leaves them out. It reports whether
-// there is anything left to tell the origin.
-func (r *runner) withoutGlobs(d *cache.Demand) bool {
-	r.feed.Absent(d.Table.Type, slices.DeleteFunc(slices.Clone(d.Subscribe), func(n string) bool {
-		return !resource.IsGlob(resource.Canonical(n))
-	}))
-	for _, names := range [...]*[]string{&d.Names, &d.Subscribe, &d.Unsubscribe, &d.Again} {
-		*names = resource.WithoutGlobs(*names)
-	}
-	return d.WildcardChanged || len(d.Subscribe)+len(d.Unsubscribe) > 0
 }
 
 // start begins to try a server.
@@ -175,7 +141,7 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		}
 		l.session = ev.session
 		l.session.node = r.feed.Node()
-		r.ask(l.session, r.take(true), true)
+		r.ask(l.session, r.feed.TakeDemand(true, !r.cp.cfg.Delta), true)
 	case evHeaders:
 		r.setUp(l.session)
 	case evResponse:
@@ -251,7 +217,7 @@ func (r *runner) repair() {
 	if !missed {
 		return
 	}
-	demands := r.take(true)
+	demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
 	for s := range r.sessions() {
 		r.ask(s, demands, true)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -18,7 +19,7 @@ func (a *app) newCheckCmd() *cobra.Command {
 		Use:   "check -c FILE",
 		Short: "Check a configuration and what it refers to",
 		Long: "Check a configuration file as run would read it, with environment variables and\n" +
-			"flags. Rules are compiled, and the files of a directory origin are read. A\n" +
+			"flags. Rules are compiled, and the files of directory origins are read. A\n" +
 			"control plane is not contacted.",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command) error {
@@ -26,7 +27,7 @@ func (a *app) newCheckCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			if err := relay.CheckOrigin(cfg.Origin); err != nil {
+			if err := relay.CheckOrigins(cfg); err != nil {
 				return err
 			}
 			a.printSummary(file, cfg)
@@ -41,14 +42,25 @@ func (a *app) newCheckCmd() *cobra.Command {
 	return cmd
 }
 
+// whereIs says where an origin is.
+func whereIs(o config.Origin) string {
+	if o.Directory != "" {
+		return "directory " + o.Directory
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(o.Addresses, ", "), o.Variant)
+}
+
 func (a *app) printSummary(file string, cfg *config.Config) {
 	fmt.Fprintf(a.stdout, "ok: %s\n", file)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  clients\t%s\n", cfg.Listen.Address)
-	if cfg.Origin.Directory != "" {
-		fmt.Fprintf(w, "  origin\tdirectory %s\n", cfg.Origin.Directory)
-	} else {
-		fmt.Fprintf(w, "  origin\t%s (%s)\n", strings.Join(cfg.Origin.Addresses, ", "), cfg.Origin.Variant)
+	fmt.Fprintf(w, "  origin\t%s\n", whereIs(cfg.Origin))
+	for _, o := range cfg.Origins {
+		serves := slices.Clone(o.Types)
+		for _, a := range o.Authorities {
+			serves = append(serves, "xdstp://"+a+"/")
+		}
+		fmt.Fprintf(w, "  origin %s\t%s for %s\n", o.Name, whereIs(o.Origin), strings.Join(serves, ", "))
 	}
 	for i, rule := range cfg.Aggregation.Rules {
 		label, match := "", rule.Match

@@ -24,10 +24,11 @@ type Config struct {
 	Title string
 	// Ready returns nil, or why the node should get no clients now.
 	Ready func() error
-	// Keys, Streams and Origin describe the state as it is now.
+	// Keys, Streams and Origins describe the state as it is now; there is at least
+	// one origin.
 	Keys    func() []cache.GroupInfo
 	Streams func() []fanout.StreamInfo
-	Origin  func() OriginInfo
+	Origins func() []OriginInfo
 	// Check recomputes the state and returns a sentence for each contradiction.
 	Check func() []string
 	// Metrics is what /metrics shows.
@@ -36,10 +37,16 @@ type Config struct {
 
 // OriginInfo describes where configuration comes from.
 type OriginInfo struct {
+	Name     string   `json:"name"`
 	Kind     string   `json:"kind"`              // "control plane" or "directory"
 	Where    []string `json:"where"`             // addresses, or the directory
 	Variant  string   `json:"variant,omitempty"` // of a control plane
 	Problems []string `json:"problems"`          // what is wrong with files of a directory
+	// Authorities and Types are what it serves beyond the rest, which is the first
+	// one's; SeparateNames the types whose names have a stream of their own.
+	Authorities   []string `json:"authorities,omitempty"`
+	Types         []string `json:"types,omitempty"`
+	SeparateNames []string `json:"separate_names,omitempty"`
 }
 
 // page is one endpoint, as the index lists it.
@@ -58,7 +65,7 @@ func pages(cfg Config) []page {
 		{"/metrics", "", "metrics in the Prometheus format", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}).ServeHTTP},
 		{"/debug/keys", "", "the aggregation keys: upstream state and tables (?key=)", cfg.keys},
 		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
-		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origin},
+		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins},
 		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check},
 		{"/debug/pprof/", "", "profiles of the process, for go tool pprof", pprof.Index},
 		{"/debug/pprof/cmdline", "", "the command line", pprof.Cmdline},

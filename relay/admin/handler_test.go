@@ -44,8 +44,11 @@ func testConfig() Config {
 				{NodeID: "n1", Peer: "127.0.0.1:1", Key: "a", Variant: "sotw", Service: "ads"},
 			}
 		},
-		Origin: func() OriginInfo {
-			return OriginInfo{Kind: "directory", Where: []string{"/etc/xds"}, Problems: []string{"x.json: bad"}}
+		Origins: func() []OriginInfo {
+			return []OriginInfo{
+				{Name: "default", Kind: "directory", Where: []string{"/etc/xds"}, Problems: []string{"x.json: bad"}},
+				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}},
+			}
 		},
 		Check:   func() []string { return nil },
 		Metrics: registry,
@@ -162,8 +165,9 @@ NODE          PEER         KEY  VARIANT  SERVICE  FOR  TYPE     STATE   SENT  AC
 n2?n1 forged  127.0.0.1:2  a    delta    ads      -    Cluster  NACKED  7     6      7       0      -        0     1      no
 `,
 		"/debug/origin": `
-KIND       WHERE     VARIANT
-directory  /etc/xds  -
+NAME     KIND           WHERE     VARIANT  AUTHORITIES  TYPES
+default  directory      /etc/xds  -        -            all others
+sds      control plane  sds:1     delta    ""           Secret
 problem: x.json: bad
 `,
 		"/debug/check": "\nok\n",

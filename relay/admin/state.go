@@ -40,14 +40,24 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 	table(w, rows)
 }
 
+// upstreamState says how the key's streams are, and which are down where there
+// are several.
 func upstreamState(g cache.GroupInfo) string {
 	switch {
 	case g.Idle:
 		return "idle"
 	case g.Connected:
 		return "connected"
+	case len(g.Legs) < 2:
+		return "down"
 	}
-	return "down"
+	var down []string
+	for _, l := range g.Legs {
+		if l.Wanted && !l.Connected && !slices.Contains(down, l.Origin) {
+			down = append(down, l.Origin)
+		}
+	}
+	return "down: " + strings.Join(down, ", ")
 }
 
 // streams shows the clients: a line for each of their types.
@@ -86,17 +96,33 @@ func (cfg Config) streams(w http.ResponseWriter, r *http.Request) {
 	table(w, rows)
 }
 
-// origin shows where configuration comes from.
-func (cfg Config) origin(w http.ResponseWriter, r *http.Request) {
-	o := cfg.Origin()
-	o.Problems = append([]string{}, o.Problems...)
+// origins shows where configuration comes from.
+func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
+	all := cfg.Origins()
+	for i := range all {
+		all[i].Problems = append([]string{}, all[i].Problems...)
+	}
 	if wantsJSON(r) {
-		writeJSON(w, http.StatusOK, o)
+		writeJSON(w, http.StatusOK, all)
 		return
 	}
-	table(w, [][]string{{"KIND", "WHERE", "VARIANT"}, {o.Kind, strings.Join(o.Where, ", "), o.Variant}})
-	for _, problem := range o.Problems {
-		writeText(w, "problem: "+printable(problem)+"\n")
+	rows := [][]string{{"NAME", "KIND", "WHERE", "VARIANT", "AUTHORITIES", "TYPES"}}
+	for i, o := range all {
+		types := strings.Join(o.Types, ", ")
+		if i == 0 && len(all) > 1 {
+			types = "all others"
+		}
+		quoted := make([]string, len(o.Authorities))
+		for k, a := range o.Authorities {
+			quoted[k] = strconv.Quote(a)
+		}
+		rows = append(rows, []string{o.Name, o.Kind, strings.Join(o.Where, ", "), o.Variant, strings.Join(quoted, ", "), types})
+	}
+	table(w, rows)
+	for _, o := range all {
+		for _, problem := range o.Problems {
+			writeText(w, "problem: "+printable(problem)+"\n")
+		}
 	}
 }
 

@@ -10,15 +10,31 @@ import (
 
 // GroupInfo describes one key.
 type GroupInfo struct {
-	Key       string      `json:"key"`
-	Clients   int         `json:"clients"`
-	Private   int         `json:"private,omitempty"` // of them, those with streams of their own
-	Idle      bool        `json:"idle"`
+	Key     string `json:"key"`
+	Clients int    `json:"clients"`
+	Private int    `json:"private,omitempty"` // of them, those with streams of their own
+	Idle    bool   `json:"idle"`
+	// Connected says that there is a stream to every origin of which something
+	// is wanted; Error why there is not.
 	Connected bool        `json:"connected"`
 	Since     time.Time   `json:"since,omitzero"`
 	Error     string      `json:"error,omitempty"`
+	Legs      []LegInfo   `json:"legs"`
 	Bytes     int64       `json:"bytes"`
 	Tables    []TableInfo `json:"tables"`
+}
+
+// LegInfo describes one upstream stream of a key.
+type LegInfo struct {
+	// Origin is the name of the origin; Names says that the stream is for names
+	// only, beside another one for the rest.
+	Origin string `json:"origin"`
+	Names  bool   `json:"names,omitempty"`
+	// Wanted says that clients want something of it.
+	Wanted    bool      `json:"wanted"`
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since,omitzero"`
+	Error     string    `json:"error,omitempty"`
 }
 
 // TableInfo describes one type of a key.
@@ -60,6 +76,9 @@ func (c *Cache) Snapshot() []GroupInfo {
 		if up.Err != nil {
 			i.Error = up.Err.Error()
 		}
+		for l := range g.legs {
+			i.Legs = append(i.Legs, g.legInfo(l))
+		}
 		for _, t := range g.Tables() {
 			ti := t.info()
 			i.Bytes += ti.Bytes
@@ -69,6 +88,15 @@ func (c *Cache) Snapshot() []GroupInfo {
 	}
 	slices.SortFunc(out, func(a, b GroupInfo) int { return strings.Compare(a.Key, b.Key) })
 	return out
+}
+
+func (g *Group) legInfo(i int) LegInfo {
+	leg, up := g.cache.cfg.Legs[i], g.upstreamOf(i)
+	info := LegInfo{Origin: leg.Origin, Names: leg.Names, Wanted: g.wants(i), Connected: up.Connected, Since: up.Since}
+	if up.Err != nil {
+		info.Error = up.Err.Error()
+	}
+	return info
 }
 
 func (t *Table) info() TableInfo {

@@ -1,0 +1,164 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/resource"
+	"xdsrelay/upstream"
+)
+
+// origins are where configuration comes from, and which of them serves what (G3).
+// They are not changed once made.
+type origins struct {
+	all []namedOrigin // the one of the section origin first
+
+	// legs are the upstream streams of each key, and owners the origins that they
+	// lead to, as indices of all.
+	legs   []cache.Leg
+	owners []int
+
+	authorities map[string]int // of structured names
+	types       map[string]int // by URL, of those that the first origin does not serve
+}
+
+// namedOrigin is an origin with the legs that lead to it.
+type namedOrigin struct {
+	origin
+	name     string
+	describe func() admin.OriginInfo
+	leg      int
+	// names is a leg of their own for the names of some types, by URL (D11).
+	names map[string]int
+}
+
+// newOrigins makes the origins that cfg names. On an error nothing is left open.
+func newOrigins(cfg *config.Config, meter metric.Meter, log *slog.Logger) (*origins, error) {
+	o := &origins{authorities: make(map[string]int), types: make(map[string]int)}
+	if err := o.add(config.DefaultName, cfg.Origin, nil, meter, log); err != nil {
+		return nil, err
+	}
+	for _, other := range cfg.Origins {
+		if err := o.add(other.Name, other.Origin, other.Types, meter, log.With("origin", other.Name)); err != nil {
+			o.Close()
+			return nil, fmt.Errorf("origin %q: %w", other.Name, err)
+		}
+	}
+	return o, nil
+}
+
+func (o *origins) add(name string, cfg config.Origin, types []string, meter metric.Meter, log *slog.Logger) error {
+	label := name
+	if len(o.all) == 0 {
+		label = "" // as if there were no others
+	}
+	made, err := newOrigin(label, cfg, meter, log)
+	if err != nil {
+		return err
+	}
+	index := len(o.all)
+	made.name, made.leg = name, o.addLeg(cache.Leg{Origin: name}, index)
+	if len(cfg.SeparateNames) > 0 {
+		made.names = make(map[string]int)
+		leg := o.addLeg(cache.Leg{Origin: name, Names: true}, index)
+		for _, t := range cfg.SeparateNames {
+			made.names[resource.TypeNamed(t).URL] = leg
+		}
+	}
+	for _, a := range cfg.Authorities {
+		o.authorities[a] = index
+	}
+	for _, t := range types {
+		o.types[resource.TypeNamed(t).URL] = index
+	}
+	describe := made.describe
+	made.describe = func() admin.OriginInfo {
+		info := describe()
+		info.Name, info.Authorities, info.Types, info.SeparateNames = name, cfg.Authorities, types, cfg.SeparateNames
+		return info
+	}
+	o.all = append(o.all, made)
+	return nil
+}
+
+func (o *origins) addLeg(leg cache.Leg, owner int) int {
+	o.legs, o.owners = append(o.legs, leg), append(o.owners, owner)
+	return len(o.legs) - 1
+}
+
+// route says which leg serves a name. Structured names go by their authority
+// (G3), all others by their type. Nobody is asked for what an origin cannot serve
+// (D8).
+func (o *origins) route(t *resource.Type, name string) int {
+	index := o.types[t.URL] // 0, the first origin, where the type is nobody else's
+	if resource.IsURN(name) {
+		urn, err := resource.ParseURN(name)
+		if err != nil {
+			return cache.Nobody
+		}
+		var known bool
+		if index, known = o.authorities[urn.Authority]; !known {
+			return cache.Nobody
+		}
+	}
+	owner := &o.all[index]
+	if !owner.Serves(t, name) {
+		return cache.Nobody
+	}
+	if leg, separate := owner.names[t.URL]; separate && name != wildcard {
+		return leg
+	}
+	return owner.leg
+}
+
+// wildcard is the name that stands for everything.
+const wildcard = "*"
+
+// Run keeps a feed in step with its origin until ctx ends.
+func (o *origins) Run(ctx context.Context, f *cache.Feed) { o.all[o.owners[f.Leg()]].Run(ctx, f) }
+
+// Close ends what all keys share. No Run goes on any more.
+func (o *origins) Close() {
+	for _, one := range o.all {
+		one.Close()
+	}
+}
+
+// describe tells what there is to know of each origin.
+func (o *origins) describe() (all []admin.OriginInfo) {
+	for _, one := range o.all {
+		all = append(all, one.describe())
+	}
+	return all
+}
+
+// loadOrigin is the control plane that takes load reports: the first origin, if
+// it is one; nil otherwise.
+func (o *origins) loadOrigin() *upstream.ControlPlane {
+	cp, _ := o.all[0].origin.(*upstream.ControlPlane)
+	return cp
+}
+
+// CheckOrigins finds out what can be known of the origins without serving from
+// them: everything that is wrong with the files of directories. Origins are
+// otherwise not contacted.
+func CheckOrigins(cfg *config.Config) error {
+	var errs []error
+	check := func(o config.Origin) {
+		if o.Directory != "" {
+			errs = append(errs, upstream.CheckDirectory(o.Directory))
+		}
+	}
+	check(cfg.Origin)
+	for _, o := range cfg.Origins {
+		check(o.Origin)
+	}
+	return errors.Join(errs...)
+}
