@@ -35,6 +35,7 @@ type StreamInfo struct {
 type TypeInfo struct {
 	TypeURL  string    `json:"type_url"`
 	State    State     `json:"state"`
+	Private  bool      `json:"private,omitempty"` // over an upstream stream of its own
 	Wildcard bool      `json:"wildcard"`
 	Names    int       `json:"names"`
 	Sent     uint64    `json:"sent_generation"`
@@ -72,7 +73,7 @@ func (s *stream) info() StreamInfo {
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
 		i.Types = append(i.Types, TypeInfo{
-			TypeURL: ts.table.Type.URL, State: ts.stateLocked(h.Gen), Wildcard: h.Wildcard, Names: h.Names,
+			TypeURL: ts.table.Type.URL, State: ts.stateLocked(h.Gen), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
 			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: ts.nonce,
 			SentAt: ts.sentAt, Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 		})

@@ -14,6 +14,13 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, b
 	}
 	h := ts.table.Head(&ts.watcher)
+	if h.Private && !ts.private { // K17
+		if s.waitsLocked(ts, now) {
+			return q, nil
+		}
+		s.moveLocked(ts)
+		h = ts.table.Head(&ts.watcher)
+	}
 	if !s.mayTellLocked(ts, h) || !s.compareLocked(ts, h) {
 		return q, nil
 	}
@@ -28,12 +35,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 			return q, nil
 		}
 	}
-	if ts.inFlight {
-		if wait := s.srv.cfg.AckTimeout - now.Sub(ts.sentAt); wait > 0 { // B9
-			s.armLocked(now.Add(wait))
-			return q, nil
-		}
-		ts.inFlight = false // B12: silence is neither ACK nor NACK
+	if s.waitsLocked(ts, now) {
+		return q, nil
 	}
 
 	q = ts.news(s.form, s.srv.bodyLimit())
@@ -55,6 +58,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		b = s.bodyLocked(ts, h, q)
 	}
 	switch {
+	case !ts.private && ts.table.Head(&ts.watcher).Private:
+		return s.pendingLocked(ts, now) // what looks like a removal is none (K17)
 	case b.err != nil:
 		s.end(b.err)
 		return q, nil
@@ -73,6 +78,19 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	ts.skipped(q, b)
 	return q, nil
+}
+
+// waitsLocked reports whether the newest response has to be answered first (B9).
+func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
+	if !ts.inFlight {
+		return false
+	}
+	if wait := s.srv.cfg.AckTimeout - now.Sub(ts.sentAt); wait > 0 {
+		s.armLocked(now.Add(wait))
+		return true
+	}
+	ts.inFlight = false // B12: silence is neither ACK nor NACK
+	return false
 }
 
 // demandedLocked returns a response to what the client asked for on demand,
@@ -97,6 +115,8 @@ func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
 		return false
 	case h.Held:
 		return false
+	case !s.delta && ts.table.Type.FullState && ts.moved && !h.Known:
+		return false // K13: the client holds something already
 	case !s.delta && ts.table.Type.FullState && ts.nonce == "" && !h.Known:
 		// K13: a first full state that leaves out what is not known yet would
 		// read as its removal, to who may hold it already or takes it for all
@@ -182,6 +202,9 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 }
 
 func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
+	if ts.private {
+		return s.srv.buildBody(ts, q, s.form)
+	}
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
 		form: s.form, keepRemoved: q.KeepRemoved, only: q.Only, forced: q.Force != nil || q.Refresh != nil,

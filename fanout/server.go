@@ -21,6 +21,7 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/resource"
 )
 
 // Config says how a Server behaves. It is not changed after [New].
@@ -33,6 +34,9 @@ type Config struct {
 	// Loads takes the clients' load reports. Nil means that the origin takes
 	// none, which is told to the clients.
 	Loads *load.Collector
+	// Private says which types each client gets over upstream streams of its own
+	// (K6); nil means none.
+	Private func(*resource.Type) bool
 	// NodeName names this relay node to clients (K7). Required.
 	NodeName string
 	// SendTimeout ends a stream whose client does not read. Default 30 s.

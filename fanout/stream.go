@@ -32,6 +32,7 @@ type stream struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	types   []*typeState // in the order E1
+	private *cache.Group // nil unless a type needs it; see privateLocked
 	nonces  uint64
 	unacked int         // bytes of responses that are not acknowledged
 	sending bool        // a goroutine is in a send that may block
@@ -135,11 +136,12 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 	if len(s.types) >= maxTypes {
 		return nil, false, status.Errorf(codes.ResourceExhausted, "more than %d resource types on one stream", maxTypes)
 	}
-	if !s.group.HasRoom(t) {
+	group, private := s.groupLocked(t)
+	if !group.HasRoom(t) {
 		return nil, false, status.Errorf(codes.ResourceExhausted, "the clients of this key have asked for too many resource types to add %q", t.URL)
 	}
 	ts = &typeState{
-		table: s.group.Table(t), sent: cache.Start, acked: cache.Start,
+		table: group.Table(t), private: private, sent: cache.Start, acked: cache.Start,
 		metrics: s.srv.metrics.of(t, s.delta),
 	}
 	ts.watcher.Client = s
@@ -185,13 +187,15 @@ func (s *stream) close() {
 	if s.alarm != nil {
 		s.alarm.Stop()
 	}
-	types, group := s.types, s.group
+	types, group, private := s.types, s.group, s.private
 	s.mu.Unlock()
 	s.senders.Wait()
 	for _, ts := range types {
 		ts.table.Leave(&ts.watcher)
 	}
-	if group != nil {
-		s.srv.cfg.Cache.Leave(group)
+	for _, g := range []*cache.Group{private, group} {
+		if g != nil {
+			s.srv.cfg.Cache.Leave(g)
+		}
 	}
 }

@@ -9,10 +9,12 @@ import (
 )
 
 // typeState is what a stream knows about one type (B2). All fields but the
-// first two are guarded by the stream's mu.
+// watcher are guarded by the stream's mu.
 type typeState struct {
-	table   *cache.Table
 	watcher cache.Watcher
+	table   *cache.Table
+	private bool // the table is the stream's own (K17)
+	moved   bool // the table is another one than that of the newest response
 
 	// sent and acked are the positions after the last response that was sent
 	// and the last that the client took.
@@ -93,7 +95,7 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 	ts.version = b.version
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
-	ts.rejected, ts.owed = false, false
+	ts.rejected, ts.owed, ts.moved = false, false, false
 	if ts.located != nil {
 		ts.located.aside = false
 	}
