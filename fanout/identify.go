@@ -26,7 +26,8 @@ func (s *stream) identify(r *request, p *peer.Peer) error {
 	if err != nil {
 		return err
 	}
-	s.nodeID, s.cluster, s.rule = node.GetId(), node.GetCluster(), res.Rule
+	i := identityOf(r.Node)
+	s.node, s.nodeID, s.cluster, s.rule = i.node, i.id, i.cluster, res.Rule
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
 	s.mu.Lock()
 	s.group = g

@@ -26,8 +26,8 @@ type stream struct {
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream.
-	group         *cache.Group
-	cluster, rule string
+	group               *cache.Group
+	node, cluster, rule string // the first as identity has it
 
 	mu sync.Mutex
 	// Guarded by mu.

@@ -22,6 +22,7 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/csds"
 	"xdsrelay/relay/load"
 )
 
@@ -52,6 +53,7 @@ type Node struct {
 	pool     *fanout.Pool
 	cache    *cache.Cache
 	fanout   *fanout.Server
+	status   *csds.Service
 	grpc     *grpc.Server
 	health   *health.Server
 	listener net.Listener
@@ -157,9 +159,13 @@ func (n *Node) buildServer() (err error) {
 	if err != nil {
 		return err
 	}
+	n.status = csds.New(csds.Config{Clients: n.fanout.Clients, Groups: n.cache.Active})
 	// The handlers of streams use the cache, so stopping waits for them.
 	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), grpc.WaitForHandlers(true))...)
 	n.fanout.Register(n.grpc)
+	if l.ClientStatus {
+		n.status.Register(n.grpc)
+	}
 	n.health = health.NewServer()
 	healthpb.RegisterHealthServer(n.grpc, n.health)
 	reflection.Register(n.grpc)
@@ -191,6 +197,8 @@ func (n *Node) listen() (err error) {
 		Origins: n.origins.describe,
 		Check:   n.Check,
 		Metrics: n.metrics.registry,
+
+		ClientStatus: n.status,
 	}), n.log)
 	return nil
 }

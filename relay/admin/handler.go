@@ -1,6 +1,6 @@
 // Package admin is the HTTP interface for operators: health, readiness, metrics,
 // profiles, and the state of keys and streams, as tables for people and as JSON
-// for programs. It only reads, and answers nothing but GET.
+// for programs. It only reads.
 package admin
 
 import (
@@ -15,6 +15,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/csds"
 )
 
 // Config is where the handler gets what it shows. All fields are required, and
@@ -31,6 +32,8 @@ type Config struct {
 	Origins func() []OriginInfo
 	// Check recomputes the state and returns a sentence for each contradiction.
 	Check func() []string
+	// ClientStatus answers who has what, to a POST (K20).
+	ClientStatus http.Handler
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 }
@@ -82,6 +85,7 @@ func Handler(cfg Config) http.Handler {
 	for _, p := range all {
 		mux.HandleFunc("GET "+p.path, p.handler) // GET stands for HEAD too; others get a 405
 	}
+	mux.Handle("POST "+csds.Path, cfg.ClientStatus)
 	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
 	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
 	return guard(mux)

@@ -3,6 +3,7 @@ package admin
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/csds"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -50,6 +52,10 @@ func testConfig() Config {
 				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}},
 			}
 		},
+		ClientStatus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			_, _ = fmt.Fprintf(w, "answer to %s", body)
+		}),
 		Check:   func() []string { return nil },
 		Metrics: registry,
 	}
@@ -103,6 +109,23 @@ func serve(t *testing.T, cfg Config) (ask func(method, path string, header ...st
 			t.Fatal(err)
 		}
 		return answer{res.StatusCode, res.Header, string(body)}
+	}
+}
+
+// TestClientStatus: who has what is asked for by a POST, which is on the index.
+func TestClientStatus(t *testing.T) {
+	ask := serve(t, testConfig())
+	if res := ask("POST", csds.Path); res.code != http.StatusOK || res.text != "answer to " {
+		t.Errorf("POST: %d %s", res.code, res.text)
+	}
+	if res := ask("GET", csds.Path); res.code != http.StatusMethodNotAllowed {
+		t.Errorf("GET: %d", res.code)
+	}
+	if res := ask("POST", csds.Path, "Host", "evil.example"); res.code != http.StatusForbidden {
+		t.Errorf("POST through a name: %d", res.code)
+	}
+	if !strings.Contains(ask("GET", "/").text, csds.Path) {
+		t.Error("it is not on the index")
 	}
 }
 

@@ -3,6 +3,8 @@ package admin
 import (
 	"html/template"
 	"net/http"
+
+	"xdsrelay/relay/csds"
 )
 
 // indexPage lists the endpoints. It needs nothing from elsewhere.
@@ -23,6 +25,7 @@ a { font-family: ui-monospace, monospace; }
 {{range .Pages}}<tr><td><a href="{{.Link}}">{{.Path}}</a></td><td>{{.Text}}</td></tr>
 {{end}}</table>
 <p>The pages of <code>/debug/</code> that show state are JSON with <a href="/debug/keys?format=json">?format=json</a> or <code>Accept: application/json</code>.</p>
+<p>A POST to <code>{{.ClientStatus}}</code> (a ClientStatusRequest as JSON, <code>{}</code> for everything) tells who has what, as the client status discovery service does.</p>
 </body>
 </html>
 `))
@@ -31,9 +34,9 @@ a { font-family: ui-monospace, monospace; }
 func index(title string, all []page) http.HandlerFunc {
 	type entry struct{ Path, Link, Text string }
 	data := struct {
-		Title string
-		Pages []entry
-	}{Title: title}
+		Title, ClientStatus string
+		Pages               []entry
+	}{Title: title, ClientStatus: csds.Path}
 	for _, p := range all {
 		link := p.link
 		if link == "" {

@@ -207,6 +207,19 @@ func (c *Cache) Groups() []*Group {
 	return out
 }
 
+// Active returns the groups of the keys that are not idle, in no order.
+func (c *Cache) Active() []*Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var out []*Group
+	for _, g := range c.groups {
+		if g.runs {
+			out = append(out, g)
+		}
+	}
+	return out
+}
+
 // Close ends all feeds and waits for them. The state stays readable.
 func (c *Cache) Close() {
 	c.mu.Lock()

@@ -49,6 +49,12 @@ func (n *Names) With(o *Names) *Names {
 // Len is the number of names.
 func (n *Names) Len() int { return len(n.list()) }
 
+// Has reports whether a name is in the set, which may be nil.
+func (n *Names) Has(name string) bool {
+	_, ok := slices.BinarySearch(n.list(), name)
+	return ok
+}
+
 // Without returns n without names; nil if nothing is left.
 func (n *Names) Without(names []string) *Names {
 	if n == nil || len(names) == 0 {

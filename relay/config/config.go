@@ -60,6 +60,11 @@ type Listen struct {
 	// resources of its own version: a client of version 2 needs a control plane
 	// that has such resources.
 	V2 bool `yaml:"v2"`
+	// Serves the client status discovery service (CSDS) on this port, too. It
+	// shows to whoever asks all clients of this node with their nodes, and all
+	// resources of all keys but the bodies of secrets: one key's clients to
+	// another's. The admin port answers the same questions in any case.
+	ClientStatus bool `yaml:"client_status"`
 	// The largest message that a client may send. A delta client that reconnects
 	// lists every resource it holds. From 4KiB to 1GiB.
 	MaxReceiveSize Size `yaml:"max_receive_size"`

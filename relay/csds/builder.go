@@ -1,0 +1,101 @@
+package csds
+
+import (
+	"time"
+
+	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// builder writes configs.
+type builder struct {
+	pages    *pages
+	contents bool
+}
+
+// clientStates are how a client stands, as seen by its server.
+var clientStates = map[fanout.State]statusv3.ConfigStatus{
+	fanout.Synced:  statusv3.ConfigStatus_SYNCED,
+	fanout.Stale:   statusv3.ConfigStatus_STALE,
+	fanout.Nacked:  statusv3.ConfigStatus_ERROR,
+	fanout.NotSent: statusv3.ConfigStatus_NOT_SENT,
+}
+
+// client writes how a client stands.
+func (b *builder) client(c fanout.Client) error {
+	b.pages.begin(c.Node(), c.Key)
+	for r := range c.Resources {
+		g := &statusv3.ClientConfig_GenericXdsConfig{
+			TypeUrl: r.Type.URL, Name: r.Name, VersionInfo: r.Version, ConfigStatus: clientStates[r.State],
+			LastUpdated: timeOf(r.Changed), XdsConfig: b.content(r.Type, r.Resource),
+		}
+		if r.Nack != nil {
+			g.ErrorState = &adminv3.UpdateFailureState{
+				Details: r.Nack.Message, LastUpdateAttempt: timeOf(r.Nack.At), VersionInfo: r.Nack.Version,
+			}
+		}
+		if err := b.pages.add(g); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// relayStates are how the relay stands, as a client.
+var relayStates = map[cache.Standing]adminv3.ClientResourceStatus{
+	cache.Requested:   adminv3.ClientResourceStatus_REQUESTED,
+	cache.Unreachable: adminv3.ClientResourceStatus_TIMEOUT,
+	cache.Absent:      adminv3.ClientResourceStatus_DOES_NOT_EXIST,
+	cache.Accepted:    adminv3.ClientResourceStatus_ACKED,
+	cache.Rejected:    adminv3.ClientResourceStatus_NACKED,
+}
+
+// relay writes how the relay stands with what it asks for in the name of a key.
+func (b *builder) relay(group *cache.Group) error {
+	b.pages.begin(group.Node, string(group.Key))
+	for _, t := range group.Tables() {
+		for _, i := range t.NameInfos() {
+			g := &statusv3.ClientConfig_GenericXdsConfig{
+				TypeUrl: t.Type.URL, Name: i.Name, VersionInfo: i.Version, ClientStatus: relayStates[i.Standing],
+				LastUpdated: timeOf(i.Changed), XdsConfig: b.content(t.Type, i.Resource),
+			}
+			if p := i.Problem; p != nil {
+				g.ErrorState = &adminv3.UpdateFailureState{Details: p.Message, LastUpdateAttempt: timeOf(p.At), VersionInfo: p.Version}
+			}
+			if err := b.pages.add(g); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// maxContent is the largest resource that is shown, in bytes: a message has to
+// hold it, and cannot be divided further.
+const maxContent = 3 << 20
+
+// content returns the body of a resource, unless it is not to be shown.
+func (b *builder) content(t *resource.Type, r *resource.Resource) *anypb.Any {
+	if !b.contents || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || isSecret(t.URL) {
+		return nil
+	}
+	body := &anypb.Any{}
+	if proto.Unmarshal(r.Body, body) != nil || isSecret(body.GetTypeUrl()) {
+		return nil
+	}
+	return body
+}
+
+func timeOf(t time.Time) *timestamppb.Timestamp {
+	if t.IsZero() {
+		return nil
+	}
+	return timestamppb.New(t)
+}

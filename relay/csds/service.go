@@ -1,0 +1,127 @@
+package csds
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
+)
+
+// Config is where the service gets what it shows. Both functions are required,
+// and are called concurrently.
+type Config struct {
+	// Clients returns the clients' streams.
+	Clients func() []fanout.Client
+	// Groups returns the keys for which the relay is a client of the origin.
+	Groups func() []*cache.Group
+}
+
+// Service answers who has what, over gRPC and HTTP. All methods are safe for
+// concurrent use.
+type Service struct {
+	statusv3.UnimplementedClientStatusDiscoveryServiceServer
+	cfg Config
+}
+
+// New makes a service.
+func New(cfg Config) *Service { return &Service{cfg: cfg} }
+
+// Register adds the service to gs.
+func (s *Service) Register(gs *grpc.Server) {
+	statusv3.RegisterClientStatusDiscoveryServiceServer(gs, s)
+}
+
+// Bounds of one message, in bytes. Clients take 4 MiB by default.
+const (
+	streamed = 1 << 20
+	fetched  = 4<<20 - 64<<10
+)
+
+// StreamClientStatus answers each request with as many responses as it takes,
+// and at least one.
+func (s *Service) StreamClientStatus(stream statusv3.ClientStatusDiscoveryService_StreamClientStatusServer) error {
+	for {
+		req, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		p := pages{limit: streamed, send: func(c []*statusv3.ClientConfig) error {
+			return stream.Send(&statusv3.ClientStatusResponse{Config: c})
+		}}
+		if err := s.answer(req, &p); err != nil {
+			return err
+		}
+	}
+}
+
+// FetchClientStatus answers in one response, or says that it would be too large.
+func (s *Service) FetchClientStatus(_ context.Context, req *statusv3.ClientStatusRequest) (*statusv3.ClientStatusResponse, error) {
+	var rsp *statusv3.ClientStatusResponse
+	p := pages{limit: fetched, send: func(c []*statusv3.ClientConfig) error {
+		if rsp != nil {
+			return status.Errorf(codes.ResourceExhausted, "the answer is larger than %d bytes: use StreamClientStatus, "+
+				"name fewer clients by node_matchers, or set exclude_resource_contents", fetched)
+		}
+		rsp = &statusv3.ClientStatusResponse{Config: c}
+		return nil
+	}}
+	if err := s.answer(req, &p); err != nil {
+		return nil, err
+	}
+	return rsp, nil
+}
+
+// answer writes what is asked for: key by key, first how the relay stands, and
+// then its clients by their ids.
+func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
+	match, err := newMatcher(req.GetNodeMatchers())
+	if err != nil {
+		return status.Error(codes.InvalidArgument, err.Error())
+	}
+	clients, groups := make(map[string][]fanout.Client), make(map[string]*cache.Group)
+	for _, c := range s.cfg.Clients() {
+		if match.client(c) {
+			clients[c.Key] = append(clients[c.Key], c)
+		}
+	}
+	for _, g := range s.cfg.Groups() {
+		if match.node(g.Node) {
+			groups[string(g.Key)] = g
+		}
+	}
+	b := builder{pages: p, contents: !req.GetExcludeResourceContents()}
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(groups)), maps.Keys(clients))
+	slices.Sort(keys)
+	for _, key := range slices.Compact(keys) {
+		if g := groups[key]; g != nil {
+			if err := b.relay(g); err != nil {
+				return err
+			}
+		}
+		slices.SortStableFunc(clients[key], func(a, b fanout.Client) int { return cmp.Compare(a.ID(), b.ID()) })
+		for _, c := range clients[key] {
+			if err := b.client(c); err != nil {
+				return err
+			}
+		}
+		delete(clients, key) // lets go of those that are done
+	}
+	return p.flush(true)
+}
+
+// isSecret reports whether a type URL is that of secrets, in any version.
+func isSecret(typeURL string) bool { return strings.HasSuffix(typeURL, ".Secret") }
