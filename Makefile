@@ -14,6 +14,8 @@ FUZZTIME ?= 10s
 # Tools are built from source by the Go toolchain, at the version named here.
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .bin/golangci-lint-$(GOLANGCI_VERSION)
+CONTOUR_VERSION := v1.33.8
+CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
 .PHONY: help build test race bench bench-idle fuzz e2e demo fmt vet lint check clean
@@ -39,8 +41,8 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 fuzz: ## run each fuzz target for FUZZTIME (10s)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
 
-e2e: build ## run real xDS clients (Go, Python, Node) through the built program
-	bash relay/e2e/run
+e2e: build $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour) through the built program
+	E2E_CONTOUR=$(CURDIR)/$(CONTOUR) bash relay/e2e/run
 
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
 	bin/xdsrelay demo $(ARGS)
@@ -65,3 +67,8 @@ clean: ## remove what the targets above have built
 $(GOLANGCI):
 	GOBIN=$(CURDIR)/.bin GOFLAGS= $(GO) install github.com/golangci/golangci-lint/v2/cmd/golangci-lint@$(GOLANGCI_VERSION)
 	mv .bin/golangci-lint $@
+
+# An xDS client for the end-to-end tests: contour's own command line (minutes).
+$(CONTOUR):
+	GOBIN=$(CURDIR)/.bin GOFLAGS= CGO_ENABLED=0 $(GO) install github.com/projectcontour/contour/cmd/contour@$(CONTOUR_VERSION)
+	mv .bin/contour $@

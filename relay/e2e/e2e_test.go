@@ -56,6 +56,7 @@ func testForeignClients(t *testing.T, variant string) {
 		admin:   freeAddress(t),
 		origin:  origin.Addr(),
 		variant: variant,
+		key:     "node.cluster",
 	}
 	relay := node.start(ctx, t, "the relay")
 	var fleet fleet

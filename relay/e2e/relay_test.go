@@ -42,6 +42,7 @@ type relayNode struct {
 	admin   string
 	origin  string // address of the control plane
 	variant string // "sotw" or "delta"
+	key     string // CEL expression of the aggregation key
 }
 
 // start runs the relay and waits until it is up.
@@ -51,7 +52,7 @@ func (n relayNode) start(ctx context.Context, t *testing.T, name string) *proces
 		"--listen", n.listen,
 		"--upstream", n.origin,
 		"--upstream-variant", n.variant,
-		"--key", "node.cluster",
+		"--key", n.key,
 		"--admin", n.admin,
 	)
 	p := startProcess(t, name, cmd, nil)
