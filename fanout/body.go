@@ -25,6 +25,8 @@ type body struct {
 	unknown               *cache.Names // of the forced names
 	more                  bool
 	source                string // the origin's control_plane.identifier
+	noted                 bool   // it says something beside resources and removals
+	local                 bool   // it says only that the origin is out of reach (K15)
 	resources             int
 	removed               int
 	aside                 bool // it says nothing of resources; see located
@@ -39,6 +41,8 @@ type form struct {
 	// has no lifetimes, heartbeats and errors, whatever features a client names
 	// (J3): resource.Message leaves them out.
 	v2 bool
+	// timed says that the client takes TTLs and heartbeats (F1).
+	timed bool
 }
 
 // bodyKey says for whom a body is: all clients with the same subscription, in
@@ -54,6 +58,12 @@ type bodyKey struct {
 	only           bool
 	forced         bool
 	known          bool // the origin's answer may be news without a change (K13)
+	// noted, and for when lifetimes are told, in nanoseconds, 0 where there are none.
+	noted     uint64
+	at        int64
+	quiet     bool
+	notesOnly bool
+	except    resource.Digest
 }
 
 // buildBody asks the cache and encodes the answer. It runs once per bodyKey.
@@ -67,12 +77,15 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, more: c.More,
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
+	b.noted = len(c.Lifetimes)+len(c.Errors) > 0
+	b.local = c.Locals > 0 && c.Locals == len(c.Errors) && len(c.Resources)+len(c.Removed) == 0
 	t, empty := ts.table.Type, c.Empty()
 	if !f.delta {
-		c.Resources = withSotW(c.Resources)
+		// F7, F8: SotW has no heartbeats that all clients understand.
+		c.Resources, c.Heartbeats = withSotW(append(c.Resources, c.Heartbeats...)), nil
 	}
 	partialSotW := !f.delta && !t.FullState
-	if empty || partialSotW && len(c.Resources) == 0 { // B32
+	if empty || partialSotW && len(c.Resources)+len(c.Errors) == 0 { // B32
 		return b
 	}
 	b.data = s.encode(t, f, &c)
@@ -99,6 +112,7 @@ func (s *Server) encode(t *resource.Type, f form, c *cache.Changes) []byte {
 	}
 	m := &resource.Message{
 		Type: t, Version: c.Version, ControlPlane: s.identifier(c.Source), Resources: c.Resources, Removed: c.Removed,
+		Heartbeats: c.Heartbeats, Lifetimes: c.Lifetimes, Errors: c.Errors, RemovedNames: c.RemovedNames, Extra: c.Extra,
 	}
 	if f.delta {
 		return resource.AppendDelta(make([]byte, 0, size), m)

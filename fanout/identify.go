@@ -26,6 +26,7 @@ func (s *stream) identify(r *request, p *peer.Peer) error {
 	if err != nil {
 		return err
 	}
+	s.timed = s.takesTTLs(node.GetClientFeatures())
 	i := identityOf(r.Node)
 	s.node, s.nodeID, s.cluster, s.rule = i.node, i.id, i.cluster, res.Rule
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)

@@ -28,10 +28,11 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	lagging := ts.sent.Removed < ts.sent.Gen
 	told := ts.tell == nil || ts.rejected && ts.tell == ts.kept // a removal that is owed is no news
 	news := h.Gen > ts.sent.Gen || !told || ts.refresh != nil
+	ts.hopeless = h.Hopeless && (h.Names > 0 || h.Wildcard)
 	if !news {
 		ts.more = false
 		ts.holdMarred()
-		if ts.rejected || !lagging && !ts.owed { // B14, B31
+		if s.noted(h) <= ts.sent.Noted && (ts.rejected || !lagging && !ts.owed) { // B14, B31
 			return q, nil
 		}
 	}
@@ -39,11 +40,16 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, nil
 	}
 
-	q = ts.news(s.form, s.srv.bodyLimit())
+	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
 	if ts.rejected {
-		if b := s.bodyLocked(ts, h, q); b.data == nil && b.err == nil {
-			ts.skipped(q, b) // B14: nothing that the client can see has changed
-			return q, nil
+		quiet := q
+		quiet.Quiet = true
+		if !news {
+			return s.notesLocked(ts, h, now)
+		}
+		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
+			ts.skipped(quiet, b) // B14: nothing that the client can see has changed
+			return s.notesLocked(ts, h, now)
 		}
 		q = ts.afresh(q)
 	}
@@ -66,6 +72,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	case s.claimHoldsLocked(ts, h, b):
 		ts.sent, ts.acked, ts.owed = b.to, b.to, false
 		return q, nil
+	case b.local && s.nonces == 0:
+		return q, nil // it is not answered at all; see giveUpLocked
 	case b.data != nil:
 		return q, b
 	case b.more: // a part of removals, which SotW cannot tell
@@ -100,8 +108,9 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 	if ts.asked == nil || ts.rejected || ts.marred { // B16: all of that has to come first
 		return q, nil
 	}
-	q = cache.Query{Since: ts.sent, Force: ts.asked, Only: true, Limit: s.srv.bodyLimit()}
-	b = s.bodyLocked(ts, ts.table.Head(&ts.watcher), q)
+	h := ts.table.Head(&ts.watcher)
+	q = s.ask(cache.Query{Since: ts.sent, Force: ts.asked, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
+	b = s.bodyLocked(ts, h, q)
 	if b.data == nil {
 		return q, nil
 	}
@@ -154,15 +163,16 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
 func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 	claimed := ts.claimed
 	ts.claimed = ""
-	return claimed != "" && !s.delta && ts.nonce == "" && h.Wildcard && h.Names == 0 && h.Known &&
+	return claimed != "" && !b.noted && !s.delta && ts.nonce == "" && h.Wildcard && h.Names == 0 && h.Known &&
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }
 
-// giveUpLocked ends a stream that had no answer at all and waits for an origin
-// that cannot be reached, so that the client sees that and can fall back, before
-// it takes the silence for absence (K15).
+// giveUpLocked reacts for a client that waits for an origin that cannot be
+// reached, before it takes the silence for absence (K15): a stream that had no
+// answer at all is ended, so that the client can fall back, and on others it is
+// told an error for each name.
 func (s *stream) giveUpLocked(now time.Time) {
-	if s.nonces > 0 || !s.hopelessLocked() {
+	if !s.hopelessLocked() {
 		s.hopeless = time.Time{}
 		return
 	}
@@ -173,18 +183,34 @@ func (s *stream) giveUpLocked(now time.Time) {
 		s.armLocked(now.Add(wait))
 		return
 	}
-	s.end(errNoOrigin)
+	if s.nonces == 0 {
+		s.end(errNoOrigin)
+		return
+	}
+	s.hopeless = now // for names that are asked for from now on
+	s.armLocked(now.Add(s.srv.cfg.OriginTimeout))
+	for _, ts := range s.types {
+		if ts.hopeless && s.takesErrors(ts) {
+			ts.table.GiveUp(&ts.watcher)
+		}
+	}
 }
 
 // hopelessLocked reports whether something was asked for that is not known and
-// that nobody can be asked about.
+// that nobody can be asked about, and the client can be told so.
 func (s *stream) hopelessLocked() bool {
 	for _, ts := range s.types {
-		if h := ts.table.Head(&ts.watcher); h.Hopeless && (h.Names > 0 || h.Wildcard) {
+		if ts.hopeless && (s.nonces == 0 || s.takesErrors(ts)) {
 			return true
 		}
 	}
 	return false
+}
+
+// takesErrors reports whether errors of the relay's own can be told: a full state
+// without the name would read as its removal, and version 2 has none.
+func (s *stream) takesErrors(ts *typeState) bool {
+	return !s.v2 && (s.delta || !ts.table.Type.FullState)
 }
 
 // anyBehindLocked reports whether a type of the kind has changes that the
@@ -208,7 +234,13 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
 		form: s.form, keepRemoved: q.KeepRemoved, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
-		known: h.Known,
+		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly,
+	}
+	if !q.At.IsZero() {
+		k.at = q.At.UnixNano()
+	}
+	if q.Except != nil {
+		k.except = q.Except.Digest
 	}
 	if q.Force != nil {
 		k.force = q.Force.Digest

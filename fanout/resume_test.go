@@ -134,7 +134,8 @@ func TestOriginDown(t *testing.T) {
 
 // K15: a stream that asks for what is not known of an origin that cannot be
 // reached, and never had an answer, is told so in time to fall back. One that
-// had an answer stays, and so does one whose origin comes back.
+// had an answer stays and is told an error for each name, once; and one whose
+// origin comes back stays, too.
 func TestNoStateAndNoOrigin(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t, func(c *Config) { c.OriginTimeout = 3 * short })
@@ -149,6 +150,11 @@ func TestNoStateAndNoOrigin(t *testing.T) {
 		saved, lost := w.open(delta), w.open(delta)
 		lost.Subscribe(eds, "a")
 		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
+		told := known.Recv(t)
+		if has(t, told); len(told.Errors) != 1 || told.TypeURL != eds {
+			t.Fatalf("expected an error for what cannot be asked: %v", told)
+		}
+		known.Ack(told)
 		saved.Subscribe(eds, "a")
 		saved.Quiet(t, short)
 		w.origin().Up()

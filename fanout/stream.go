@@ -22,10 +22,10 @@ type stream struct {
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since time.Time
-	form
+	form  // but for timed
 
 	// Set by the handler goroutine with the first request, before anybody
-	// else knows the stream.
+	// else knows the stream, as is timed.
 	group               *cache.Group
 	node, cluster, rule string // the first as identity has it
 

@@ -42,6 +42,7 @@ type typeState struct {
 	marred   bool // an earlier part was NACKed
 	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
 	named    bool // the stream has named resources of this type (B19)
+	hopeless bool // something is asked for that nobody can be asked about (K15)
 
 	// claims is what a reconnecting client said it holds, until it has been
 	// compared with what there is: by name (delta), or as one version (SotW).
@@ -85,6 +86,15 @@ func (ts *typeState) afresh(q cache.Query) cache.Query {
 
 // committed notes that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, now time.Time) {
+	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
+	ts.bytes += size
+	if ts.located != nil {
+		ts.located.aside = false
+	}
+	if q.NotesOnly { // the rest is held as before
+		ts.sent.Noted = b.to.Noted
+		return
+	}
 	if ts.acked == cache.Start {
 		// Nothing can have been removed from a client that had nothing.
 		ts.acked.Removed = b.to.Removed
@@ -93,12 +103,7 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 	ts.told, ts.refreshed = ts.told.With(q.Force), ts.refreshed.With(q.Refresh)
 	ts.toldNext(q, b)
 	ts.version = b.version
-	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
-	ts.bytes += size
 	ts.rejected, ts.owed, ts.moved = false, false, false
-	if ts.located != nil {
-		ts.located.aside = false
-	}
 }
 
 // skipped notes that there was nothing to send on the way to b's position.
@@ -143,7 +148,7 @@ func (ts *typeState) accepted() (freed int) {
 		ts.holdMarred()
 		return freed
 	}
-	if ts.marred {
+	if ts.marred || ts.rejected { // then this was about what it has; see notesLocked
 		ts.holdMarred()
 		return freed
 	}
@@ -191,10 +196,10 @@ func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 		}
 		// A response that is on its way is kept as far as the new wildcard
 		// covers it, so removals since then count (B33).
-		ts.acked.Gen = 0
+		ts.acked.Gen, ts.acked.Noted = 0, 0
 		ts.sent = ts.acked
 	}
-	if ts.sent.Gen > 0 { // otherwise everything is told anyway
+	if ts.sent.Gen > 0 || ts.sent.Noted > 0 { // otherwise everything is told anyway
 		ts.tell = ts.tell.With(cache.NewNames(ed.Added)) // B18
 	}
 }

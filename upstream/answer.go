@@ -15,6 +15,9 @@ const (
 	// that the rest does not exist would show clients an empty state (K13).
 	largeFrame = 1 << 20
 	partQuiet  = 250 * time.Millisecond
+
+	// leastBeat is the shortest time between the heartbeats of a sane origin.
+	leastBeat = 100 * time.Millisecond
 )
 
 // ask puts demands to the origin. whole says that they are everything that is
@@ -112,7 +115,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		a.refusals = 0
 		r.accepted[a.typ.URL] = rsp.Version
 		r.cp.metrics.response(rsp, outcomeAck)
-		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce}, now, a.repeated(rsp.Version, changes, now))
+		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce}, now, a.repeated(rsp, changes, now))
 		return
 	}
 	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp)} // C4
@@ -125,9 +128,14 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 
 // repeated returns how long the ACK of a response waits that brought so many
 // changes. Some servers answer some ACKs with the same again.
-func (a *asked) repeated(version string, changes int, now time.Time) time.Duration {
-	again := changes == 0 && version == a.version && now.Sub(a.lastAt) < 2*maxDelay
-	a.version, a.lastAt = version, now
+func (a *asked) repeated(rsp *resource.Response, changes int, now time.Time) time.Duration {
+	since := now.Sub(a.lastAt)
+	again := changes == 0 && rsp.Version == a.version && since < 2*maxDelay
+	if again && since >= leastBeat {
+		// A TTL is meant to be said again and again (F4).
+		again = !slices.ContainsFunc(rsp.Resources, func(r *resource.Resource) bool { return r.TTL > 0 })
+	}
+	a.version, a.lastAt = rsp.Version, now
 	if !again {
 		a.repeats = 0
 		return 0
@@ -139,7 +147,9 @@ func (a *asked) repeated(version string, changes int, now time.Time) time.Durati
 // update is what a response means to the cache. What is valid in a response
 // that will be NACKed counts all the same (C5).
 func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.Update {
-	u := cache.Update{Type: a.typ, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane}
+	u := cache.Update{Type: a.typ, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane,
+		Errors: rsp.Errors, RemovedNames: rsp.RemovedNames, Extra: rsp.Extra,
+	}
 	keep, named := namesOf(rsp.Invalid)
 	u.Rejected = slices.DeleteFunc(slices.Clone(rsp.Invalid), func(inv resource.Invalid) bool { return unnamed(inv.Name) })
 	if !r.cp.cfg.Delta {
@@ -173,6 +183,9 @@ func (r *runner) noteNews(s *session, a *asked, rsp *resource.Response, now time
 	}
 	for _, n := range rsp.Removed {
 		delete(stale, resource.Canonical(n))
+	}
+	for _, e := range rsp.Errors {
+		delete(stale, resource.Canonical(e.Name))
 	}
 	for _, inv := range rsp.Invalid {
 		delete(stale, resource.Canonical(inv.Name))

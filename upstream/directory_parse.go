@@ -122,7 +122,7 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
-	return &dirContent{typ: r.Type, version: r.Version, resources: r.Resources}, nil
+	return &dirContent{typ: r.Type, version: r.Version, resources: lasting(r.Resources)}, nil
 }
 
 func unmarshalBinary(b []byte, m proto.Message) error {
@@ -200,4 +200,22 @@ func typesIn(b []byte) []string {
 		}
 	}
 	return found
+}
+
+// lasting returns resources without TTLs: a file says what there is for as long
+// as it says so, and sends no heartbeats. A heartbeat in it means nothing.
+func lasting(rs []*resource.Resource) []*resource.Resource {
+	out := make([]*resource.Resource, 0, len(rs))
+	for _, r := range rs {
+		switch {
+		case r.Heartbeat():
+		case r.TTL > 0:
+			kept := *r
+			kept.TTL = 0
+			out = append(out, resource.New(kept))
+		default:
+			out = append(out, r)
+		}
+	}
+	return out
 }

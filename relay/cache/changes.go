@@ -88,6 +88,8 @@ type Changes struct {
 	// are, between delta streams (A7).
 	Errors, RemovedNames [][]byte
 	Extra                []byte
+	// Locals are how many of Errors are the relay's own (K15).
+	Locals int
 	// Version stands for all that the subscription sees (D7). Derived says
 	// that it was computed from content, so that equality proves equal state.
 	Version string

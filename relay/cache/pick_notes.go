@@ -44,10 +44,17 @@ func (p *picker) pickNotes() {
 		case n.remark.removal:
 			p.out.RemovedNames = append(p.out.RemovedNames, n.remark.about.Raw)
 		default:
-			p.out.Errors = append(p.out.Errors, n.remark.about.Raw)
+			p.addError(n.remark)
 		}
 	}
 	p.pickExtra()
+}
+
+func (p *picker) addError(r *remark) {
+	p.out.Errors = append(p.out.Errors, r.about.Raw)
+	if r.local {
+		p.out.Locals++
+	}
 }
 
 // notes returns what the client has to be told, oldest first, beside the
@@ -238,7 +245,7 @@ func (p *picker) pickForcedErrors() {
 			case p.query.KeepRemoved:
 				later = append(later, name)
 			default:
-				p.out.Errors = append(p.out.Errors, r.about.Raw)
+				p.addError(r)
 			}
 		}
 	}

@@ -1,0 +1,76 @@
+package fanout
+
+import (
+	"slices"
+	"time"
+
+	"xdsrelay/relay/cache"
+)
+
+// Client features without which nobody is told a TTL (F1). The last one is how
+// the documentation spells the one before.
+const (
+	featureTTL      = "xds.config.supports-resource-ttl"
+	featureWrapped  = "xds.config.resource-in-sotw"
+	featureWrapped2 = "xds.config.supports-resource-in-sotw"
+)
+
+// takesTTLs reports whether a client with the features is told lifetimes. On SotW
+// a TTL needs a wrapper (F2), and a client that does not take both gets neither.
+func (f form) takesTTLs(features []string) bool {
+	return !f.v2 && slices.Contains(features, featureTTL) &&
+		(f.delta || slices.Contains(features, featureWrapped) || slices.Contains(features, featureWrapped2))
+}
+
+// noted is the newest note that a client may have to be told: clients without
+// TTLs do not notice heartbeats, and those of version 2 nothing at all (J3).
+func (f form) noted(h cache.Head) uint64 {
+	switch {
+	case f.v2:
+		return 0
+	case f.timed:
+		return max(h.Noted, h.Beat)
+	}
+	return h.Noted
+}
+
+// ask completes a query with how it is to be answered.
+func (f form) ask(q cache.Query, h cache.Head, now time.Time) cache.Query {
+	q.Timed, q.Quiet = f.timed, q.Quiet || f.v2
+	if f.timed && !h.Expires.IsZero() {
+		step := stepOf(h.Expires.Sub(now))
+		// The end of the step: nobody is told more than is left (F3).
+		q.At = now.Truncate(step).Add(step)
+	}
+	return q
+}
+
+// stepOf says for how long clients share a body with lifetimes: at most a second,
+// and little against the shortest of them.
+func stepOf(left time.Duration) time.Duration {
+	step := time.Second
+	for step > time.Millisecond && step > left/64 {
+		step /= 10
+	}
+	return step
+}
+
+// notesLocked returns what the client is to be told of a type whose newest
+// response it rejected: that what it has lives on, and errors. The rest is held
+// (B14). Where every response has to hold the full state, there is nothing that
+// could be told.
+func (s *stream) notesLocked(ts *typeState, h cache.Head, now time.Time) (q cache.Query, b *body) {
+	if s.noted(h) <= ts.sent.Noted || !s.delta && ts.table.Type.FullState {
+		return q, nil
+	}
+	since := ts.acked
+	since.Noted = ts.sent.Noted
+	q = s.ask(cache.Query{
+		Since: since, NotesOnly: true, Except: ts.told.With(ts.tell).With(ts.refreshed), Limit: s.srv.bodyLimit(),
+	}, h, now)
+	if b = s.bodyLocked(ts, h, q); b.data == nil {
+		ts.sent.Noted = b.to.Noted
+		return q, nil
+	}
+	return q, b
+}

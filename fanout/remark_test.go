@@ -1,0 +1,209 @@
+package fanout
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+var errGone = errors.New("gone")
+
+// refuse applies an error in place of a resource.
+func (w *world) refuse(typeURL, name string, code int32) {
+	w.t.Helper()
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Errors: []resource.About{resource.NewError(name, code, "no")}})
+}
+
+// hears fails the test unless the frame holds just an error of name.
+func hears(t xdstest.TB, f *xdstest.Frame, name string, code int32) *xdstest.Frame {
+	t.Helper()
+	if len(f.Errors) != 1 || f.Errors[0].GetResourceName().GetName() != name || f.Errors[0].GetErrorDetail().GetCode() != code {
+		t.Fatalf("expected the error %d of %q: %v", code, name, f)
+	}
+	return f
+}
+
+// TestNotFound: K8, D6: delta clients get the removal and the error, SotW clients
+// of a type without a full state the error alone; each once, and later ones too.
+func TestNotFound(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(rds, "z", "r")
+		w.asked(rds, "z", "r")
+		w.change(rds, nil, route("r", "a"))
+		s.Ack(has(t, s.Recv(t), "r"))
+		w.refuse(rds, "z", resource.CodeNotFound)
+		var removed []string
+		if delta {
+			removed = []string{"z"}
+		}
+		s.Ack(hears(t, hasRemoved(t, s.Recv(t), removed), "z", resource.CodeNotFound))
+		w.refuse(rds, "z", resource.CodeNotFound)
+		s.Quiet(t, short)
+		late := w.open(delta)
+		late.Subscribe(rds, "z")
+		late.Ack(hears(t, hasRemoved(t, late.Recv(t), removed), "z", resource.CodeNotFound))
+		w.change(rds, nil, route("z", "a"))
+		for _, s := range []*xdstest.Stream{s, late} {
+			if f := has(t, s.Recv(t), "z"); len(f.Errors) > 0 {
+				t.Fatalf("an error beside the resource: %v", f)
+			}
+		}
+	})
+}
+
+// TestPermissionDenied: K8: a full state is told without the resource, and with
+// the error; delta clients keep their copy as they please.
+func TestPermissionDenied(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster("b", 1), cluster("c", 1))
+		s.Ack(has(t, s.Recv(t), "b", "c"))
+		w.refuse(cds, "c", resource.CodePermissionDenied)
+		if delta {
+			s.Ack(hears(t, has(t, s.Recv(t)), "c", resource.CodePermissionDenied))
+		} else {
+			s.Ack(hears(t, has(t, s.Recv(t), "b"), "c", resource.CodePermissionDenied))
+		}
+		s.Quiet(t, short)
+	})
+}
+
+// TestTransientErrors: C16, K8: a copy that is there is served on; the error is
+// told by itself, and not at all where a full state shows the copy.
+func TestTransientErrors(t *testing.T) {
+	for _, code := range []int32{resource.CodeUnavailable, 13, 2, 4711} {
+		w := newWorld(t)
+		full, delta, sotw := w.open(false), w.open(true), w.open(false)
+		full.Subscribe(cds)
+		delta.Subscribe(eds, "a")
+		sotw.Subscribe(eds, "a")
+		w.asked(cds, "*")
+		w.asked(eds, "a")
+		w.serve("v1", cds, cluster("a", 1))
+		w.change(eds, nil, endpoints("a", 1))
+		for _, s := range []*xdstest.Stream{full, delta, sotw} {
+			s.Ack(has(t, s.Recv(t), "a"))
+		}
+		w.refuse(cds, "a", code)
+		w.refuse(eds, "a", code)
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Ack(hears(t, has(t, s.Recv(t)), "a", code))
+		}
+		full.Quiet(t, short)
+		late := w.open(true)
+		late.Subscribe(eds, "a")
+		f := late.Recv(t)
+		if late.Ack(has(t, f, "a")); len(f.Errors) > 0 {
+			t.Fatalf("an error beside the resource: %v", f)
+		}
+		hears(t, has(t, late.Recv(t)), "a", code)
+	}
+}
+
+// TestErrorsWhileHeld: B14, K8: errors are told to a client that rejected
+// something, and that is not told with them.
+func TestErrorsWhileHeld(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(eds, "a", "z")
+		w.asked(eds, "a", "z")
+		w.change(eds, nil, endpoints("a", 1))
+		s.Nack(has(t, s.Recv(t), "a"), "no")
+		w.settled(eds, Nacked)
+		w.refuse(eds, "z", resource.CodeUnavailable)
+		s.Ack(hears(t, has(t, s.Recv(t)), "z", resource.CodeUnavailable))
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("a", 2))
+		has(t, s.Recv(t), "a")
+	})
+}
+
+// TestResponseFieldsTravel: A7: what a delta response says of names, and what the
+// relay does not know of it, reaches delta clients.
+func TestResponseFieldsTravel(t *testing.T) {
+	w := newWorld(t)
+	delta, sotw := w.open(true), w.open(false)
+	for _, s := range []*xdstest.Stream{delta, sotw} {
+		s.Subscribe(eds, "a")
+	}
+	w.asked(eds, "a")
+	w.change(eds, nil, endpoints("a", 1))
+	for _, s := range []*xdstest.Stream{delta, sotw} {
+		s.Ack(has(t, s.Recv(t), "a"))
+	}
+	unknown := protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "from the future")
+	name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "a")
+	w.origin().Apply(cache.Update{
+		Type: resource.TypeOf(eds), Removed: []string{"a"}, Extra: unknown, RemovedNames: []resource.About{{Name: "a", Raw: name}},
+	})
+	f := hasRemoved(t, delta.Recv(t), []string{"a"})
+	raw := f.Raw.(*discoveryv3.DeltaDiscoveryResponse)
+	if string(raw.ProtoReflect().GetUnknown()) != string(unknown) || len(raw.GetRemovedResourceNames()) != 1 || raw.GetRemovedResourceNames()[0].GetName() != "a" {
+		t.Fatalf("got %v", raw)
+	}
+	delta.Ack(f)
+	sotw.Quiet(t, short)
+	delta.Quiet(t, short)
+}
+
+// TestUnreachableNames: K15: names of which nothing is known while the origin is
+// away are told so before the client takes silence for absence, once in an
+// outage; a full state says nothing.
+func TestUnreachableNames(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
+		s := w.open(delta)
+		s.Subscribe(cds, "a")
+		w.asked(cds, "a")
+		w.change(cds, nil, cluster("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.origin().Down(errGone)
+		s.Subscribe(eds, "x")
+		s.Ack(hears(t, has(t, s.Recv(t)), "x", resource.CodeUnavailable))
+		s.Subscribe(eds, "y")
+		s.Ack(hears(t, has(t, s.Recv(t)), "y", resource.CodeUnavailable))
+		if s.Subscribe(cds, "b"); delta {
+			s.Ack(hears(t, has(t, s.Recv(t)), "b", resource.CodeUnavailable))
+		}
+		s.Quiet(t, 5*short)
+		w.origin().Up()
+		w.origin().Down(errGone)
+		for range 2 {
+			if f := s.RecvType(t, eds); len(f.Errors) == 2 {
+				s.Ack(f)
+				break
+			} else {
+				s.Ack(f)
+			}
+		}
+		w.origin().Up()
+		w.asked(eds, "x", "y")
+		w.change(eds, nil, endpoints("x", 1), endpoints("y", 1))
+		has(t, s.RecvType(t, eds), "x", "y")
+	})
+}
+
+// What a step costs in precision stays small against the lifetime.
+func TestSteps(t *testing.T) {
+	for left, want := range map[time.Duration]time.Duration{
+		time.Hour: time.Second, 64 * time.Second: time.Second, 30 * time.Second: 100 * time.Millisecond,
+		time.Second: 10 * time.Millisecond, 100 * time.Millisecond: time.Millisecond, 0: time.Millisecond, -time.Hour: time.Millisecond,
+	} {
+		if got := stepOf(left); got != want {
+			t.Errorf("%v left: a step of %v, expected %v", left, got, want)
+		}
+	}
+}
