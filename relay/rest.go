@@ -21,7 +21,7 @@ func (n *Node) buildPolling() (err error) {
 		return nil
 	}
 	server, err := rest.New(rest.Config{
-		Cache: n.cache, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name,
+		Cache: n.cache, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
 		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
 		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
 		Meter: n.metrics.meter, Logger: n.log,

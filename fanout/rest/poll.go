@@ -36,6 +36,9 @@ func (p *poll) Flush() {
 // poll answers a request: at once if there is something to tell, and otherwise
 // when there is, or when the hold is over (H4).
 func (s *Server) poll(ctx context.Context, t *resource.Type, q *request) *answer {
+	if s.cfg.Private != nil && s.cfg.Private(t) {
+		return private()
+	}
 	g := s.cfg.Cache.Join(q.group.Key, q.group.Node)
 	defer s.cfg.Cache.Leave(g)
 	p := &poll{srv: s, request: q, key: q.group.Key, table: g.Table(t), news: make(chan struct{}, 1)}
@@ -78,6 +81,9 @@ func (p *poll) wait(ctx context.Context) *answer {
 // look returns what there is to tell now; nil for nothing.
 func (p *poll) look() *answer {
 	h := p.table.Head(&p.watcher)
+	if h.Private {
+		return private()
+	}
 	seen := p.table.Seen(&p.watcher)
 	if !p.tells(h, seen) {
 		return nil
@@ -95,6 +101,14 @@ func (p *poll) look() *answer {
 		a := p.srv.encode(p.key, p.table.Type, seen, all)
 		return a, int64(len(a.body))
 	})
+}
+
+// private is the answer where a resource must not be kept or shared (K17): a poll
+// has no stream that could stand for the client upstream, and an answer without
+// the resource would read as its removal.
+func private() *answer {
+	return refuse(codes.Unimplemented, http.StatusNotImplemented,
+		"what is asked for is meant for each client by itself, and cannot be polled: expected a gRPC stream")
 }
 
 // tells reports whether the client is told what is seen.

@@ -13,6 +13,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -113,6 +115,20 @@ func TestLargeBody(t *testing.T) {
 		w.has(send(ask("")))
 		w.fails(send(ask("")+strings.Repeat(" ", 1000)), http.StatusRequestEntityTooLarge, "1000 bytes")
 	}
+}
+
+// TestPrivateResourcesAreNotPolled: K17, K6: what must not be shared is refused,
+// by type or because the origin says so of a resource; the rest is served.
+func TestPrivateResourcesAreNotPolled(t *testing.T) {
+	w := newWorld(t, hold(-1), func(c *Config) { c.Private = func(t *resource.Type) bool { return t.URL == rds } })
+	w.fails(w.post("/v3/discovery:routes", ask("", "r")), http.StatusNotImplemented, "gRPC")
+	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
+	r := resources(t, endpointsOf("a", 2))[0]
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: []*resource.Resource{
+		resource.New(resource.Resource{Name: "a", Body: r.Body, DoNotCache: true}),
+	}})
+	w.fails(w.post(endpoints, ask("", "a")), http.StatusNotImplemented, "gRPC")
+	w.has(w.post(endpoints, ask("", "b")), "b")
 }
 
 // TestSpellings: a request may use either name of a field, and fields that nobody

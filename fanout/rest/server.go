@@ -24,6 +24,9 @@ type Config struct {
 	Cache *cache.Cache
 	// Rules returns the rules that are in force now. Required.
 	Rules func() *aggregation.Rules
+	// Private says which types are not served here, since each client is to get
+	// them over an upstream stream of its own (K6); nil means none.
+	Private func(*resource.Type) bool
 	// NodeName names this relay node to clients (K7). Required.
 	NodeName string
 	// V2 serves the paths of version 2 as well, each with the resources of its

@@ -21,7 +21,11 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 	}
 	rows := [][]string{{"KEY", "CLIENTS", "UPSTREAM", "FOR", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
 	for _, g := range groups {
-		head := []string{g.Key, strconv.Itoa(g.Clients), upstreamState(g), age(g.Since)}
+		clients := strconv.Itoa(g.Clients)
+		if g.Private > 0 { // their own tables would fill the page
+			clients += " (" + strconv.Itoa(g.Private) + " with private streams)"
+		}
+		head := []string{g.Key, clients, upstreamState(g), age(g.Since)}
 		if len(g.Tables) == 0 {
 			rows = append(rows, append(head, "", "", "", "", "", "", "", "", g.Error))
 		}
@@ -88,7 +92,11 @@ func (cfg Config) streams(w http.ResponseWriter, r *http.Request) {
 			if t.LastNack != nil {
 				nack = t.LastNack.Message
 			}
-			rows = append(rows, append(slices.Clone(head), shortType(t.TypeURL), string(t.State),
+			name := shortType(t.TypeURL)
+			if t.Private {
+				name += " (private)"
+			}
+			rows = append(rows, append(slices.Clone(head), name, string(t.State),
 				strconv.FormatUint(t.Sent, 10), strconv.FormatUint(t.Acked, 10), strconv.FormatUint(t.Head, 10), names, t.Version,
 				strconv.FormatUint(uint64(t.Acks), 10), strconv.FormatUint(uint64(t.Nacks), 10), nack))
 		}

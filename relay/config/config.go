@@ -185,6 +185,11 @@ type Aggregation struct {
 	// Tried in order; the first that matches gives the client's key, and a client
 	// that none matches is refused. Empty means one rule: key node.cluster.
 	Rules []aggregation.Rule `yaml:"rules"`
+	// Types that each client gets over an upstream stream of its own, which shows
+	// the client's own node id: for what a control plane makes for single clients,
+	// like secrets. By type URL, or the last part of it, like Secret. Nothing of
+	// it is shared or kept, and it is not served to clients that poll.
+	PrivateTypes []string `yaml:"private_types"`
 }
 
 // Cache says what stays in memory, and for how long.

@@ -77,15 +77,20 @@ func (d *decoder) checkAuthorities(path string, o Origin, owners map[string]stri
 			owners[a] = path
 		}
 	}
-	for i, name := range o.SeparateNames {
-		at := path + ".separate_names[" + strconv.Itoa(i) + "]"
-		d.placeItem(at, path+".separate_names")
-		if t := d.typeNamed(at, name); t != nil && slices.Contains(o.SeparateNames[:i], name) {
-			d.wrong(at, "%s is listed twice", name)
-		}
-	}
+	d.checkTypes(path+".separate_names", o.SeparateNames)
 	if len(o.SeparateNames) > 0 && o.Directory != "" {
 		d.wrong(path+".separate_names", "is set for a directory, all of whose resources are in the wildcard set")
+	}
+}
+
+// checkTypes checks a list of types, each of which may stand there once.
+func (d *decoder) checkTypes(path string, names []string) {
+	for i, name := range names {
+		at := path + "[" + strconv.Itoa(i) + "]"
+		d.placeItem(at, path)
+		if t := d.typeNamed(at, name); t != nil && slices.Contains(names[:i], name) {
+			d.wrong(at, "%s is listed twice", name)
+		}
 	}
 }
 
