@@ -29,6 +29,7 @@ type content struct {
 	to      string // rds, vhds: the cluster; lds: the route configuration
 	extra   string // a field that the type does not have
 	garbage bool   // no protobuf message at all
+	size    int    // so many bytes more, in a field that the type does not have
 	anyURL  string // the type in the Any; "" for the resource's own
 }
 
@@ -48,9 +49,9 @@ func (c content) build(typeURL, name string) *anypb.Any {
 		body.Value = protowire.AppendTag(body.Value, extraField+1, protowire.BytesType)
 		body.Value = protowire.AppendString(body.Value, c.tag)
 	}
-	if c.extra != "" {
+	if extra := c.extra + strings.Repeat(" ", c.size); extra != "" {
 		body.Value = protowire.AppendTag(body.Value, extraField, protowire.BytesType)
-		body.Value = protowire.AppendString(body.Value, c.extra)
+		body.Value = protowire.AppendString(body.Value, extra)
 	}
 	return body
 }

@@ -82,6 +82,7 @@
 //	service=NAME          the name of a cluster's endpoints
 //	static                a cluster without endpoints to be looked up
 //	extra=TEXT            a field that the type does not have
+//	size=N                … and one of so many bytes
 //	any=TYPE              another type in the Any
 //	garbage               no message at all
 //

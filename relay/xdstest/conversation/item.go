@@ -3,6 +3,7 @@ package conversation
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -114,6 +115,8 @@ func (it *item) attribute(w word, said bool) error {
 	case key == "ttl-at-most" && !said:
 		it.ttlAtMost = true
 		it.ttl, err = time.ParseDuration(value)
+	case key == "size" && said:
+		it.content.size, err = strconv.Atoi(value)
 	case key == "any" && said:
 		it.content.anyURL, err = typeURL(word{text: value, equals: -1})
 	default:

@@ -147,7 +147,7 @@ func TestDocumented(t *testing.T) {
 	words = append(words, slices.Concat(expectationKeywords, sayKeywords, sendKeywords, askKeywords)...)
 	words = append(words, "rules:", "down:", "up:", "origin:", "origins:", "servers:", "-- config --", "let", "quiet",
 		"version=", "ttl=", "ttl-at-most=", "alias=", "metadata=", "unknown=", "resource-name=", "bodyless", "wrapped", "bare", "do-not-cache",
-		"inner=", "service=", "to=", "extra=", "any=", "static", "garbage", "meta.", "param.")
+		"inner=", "service=", "to=", "extra=", "size=", "any=", "static", "garbage", "meta.", "param.")
 	for short := range shortTypes {
 		words = append(words, short)
 	}
