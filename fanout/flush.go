@@ -37,6 +37,22 @@ func (ts *typeState) onDemand() bool {
 	return false
 }
 
+// referredToBy reports whether resources of another type may refer to those of
+// this one, so that a removal has to wait for what o has to say: routes lead to
+// clusters (E2), listeners to routes, and anything of E1 to a secret or a
+// filter's configuration (E8).
+func (ts *typeState) referredToBy(o *typeState) bool {
+	of := o.table.Type.Order
+	switch {
+	case ts.supplies():
+		return o.depends()
+	case ts.depends():
+		return of > lastSupplier && of < ts.table.Type.Order
+	default:
+		return of <= lastDependent
+	}
+}
+
 // Flush sends what the client has to be told, as far as it may be sent now.
 func (s *stream) Flush() {
 	s.mu.Lock()
@@ -110,7 +126,11 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	}
 	if b.endpoints != nil { // E3
 		eds := s.findLocked(ts.table.Type.EndpointType)
-		if eds != nil && (eds.sent != cache.Start || eds.claims != nil) {
+		switch {
+		case eds == nil && ts.compared:
+			// It is about to ask, and may hold them already.
+			s.warming = s.warming.With(b.endpoints)
+		case eds != nil && (eds.sent != cache.Start || eds.claims != nil):
 			eds.refresh = eds.refresh.With(b.endpoints)
 		}
 	}
@@ -143,7 +163,7 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 		if !s.anyFreeLocked(kept, now) {
 			return nil, cache.Query{}, nil
 		}
-		// Removals were held back for routes that turned out to have no news.
+		// Removals were held back for types that turned out to have no news.
 	}
 }
 

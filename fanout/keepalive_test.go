@@ -60,7 +60,7 @@ func TestKeepalive(t *testing.T) {
 						}
 						return
 					}
-					time.Sleep(time.Second)
+					time.Sleep(time.Second) //nolint:forbidigo // virtual time
 					synctest.Wait()
 				}
 				if test.want != connectivity.Ready {

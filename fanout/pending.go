@@ -55,11 +55,11 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	// Nothing that a newcomer has can be in the way of its routes while the rest
 	// comes in parts.
-	mayKeep := ts.supplies() && q.Since.Removed <= q.Since.Gen
+	mayKeep := (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
 	q.KeepRemoved = mayKeep && s.keepsLocked(ts, now)
 	b = s.bodyLocked(ts, h, q)
 	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.keepsLocked(ts, now) {
-		// A route changed before the removal that we just saw (E2).
+		// A route changed before the removal that we just saw (E2, E8).
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}

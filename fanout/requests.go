@@ -64,6 +64,12 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		if len(r.Held) > 0 && s.resumed.IsZero() {
 			s.resumed = time.Now()
 		}
+		if u := ts.table.Type.URL; u == resource.EndpointURL || u == resource.EndpointV2URL {
+			if ts.claims != nil { // otherwise all of them are news
+				ts.refresh = s.warming
+			}
+			s.warming = nil
+		}
 	}
 	ed := ts.table.Edit(&ts.watcher, e)
 	// B35, but not of a client that states its wildcard with every answer.

@@ -14,11 +14,11 @@ const (
 	resumeLimit = 5 * time.Second
 )
 
-// keepsLocked reports whether removals of ts, which is a supplier, have to wait:
-// for routes that may still need what is removed (E2), or for the rest of what a
-// client has to be told that came back (E5).
+// keepsLocked reports whether removals of ts have to wait: for what may still
+// refer to what is removed (E2, E8) and, where it is a supplier, for the rest of
+// what a client has to be told that came back (E5).
 func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
-	return s.anyBehindLocked((*typeState).depends) || s.resumingLocked(ts, now) || s.movedLocked(now)
+	return s.anyBehindLocked(ts.referredToBy) || ts.supplies() && (s.resumingLocked(ts, now) || s.movedLocked(now))
 }
 
 // movedLocked reports whether a new stream to the origin, which may be another

@@ -39,6 +39,9 @@ type stream struct {
 	ended   bool        // the handler has returned
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
+	// warming are the endpoints of clusters that a returning delta client was
+	// sent before it asked for endpoints (E3).
+	warming *cache.Names
 	// hopeless is since when the client has waited in vain; see giveUpLocked.
 	hopeless time.Time
 	// resumed is when the client said that it holds something from another

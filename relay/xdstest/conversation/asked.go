@@ -36,7 +36,7 @@ func parseAsked(_ *parser, a *args) (originAct, error) {
 	for err == nil && !a.empty() {
 		err = want.clause(a)
 	}
-	return func(o *origin, _ int) error {
+	return func(o *origin) error {
 		h, err := o.take(u, "a request", func(h *heard) bool { return !h.plain })
 		if err != nil {
 			return err
@@ -139,7 +139,7 @@ func parseAcked(_ *parser, a *args) (originAct, error) {
 	if a.skip("nonce") {
 		nonce, err = a.text("a nonce")
 	}
-	return func(o *origin, _ int) error {
+	return func(o *origin) error {
 		_, err := o.take(u, "an ACK", func(h *heard) bool {
 			return h.request.IsAck() && (nonce == "" || h.request.Nonce == nonce)
 		})
@@ -161,7 +161,7 @@ func parseNacked(_ *parser, a *args) (originAct, error) {
 	for err == nil && !a.empty() {
 		err = want.clause(a)
 	}
-	return func(o *origin, _ int) error {
+	return func(o *origin) error {
 		h, err := o.take(u, "a NACK", func(h *heard) bool { return h.request.IsNack() })
 		if err != nil {
 			return err

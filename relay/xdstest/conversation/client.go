@@ -1,6 +1,7 @@
 package conversation
 
 import (
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -8,6 +9,7 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/protobuf/types/known/emptypb"
 
 	"xdsrelay/relay/xdstest"
 )
@@ -149,12 +151,23 @@ func (t *topic) forgetUncovered() {
 	}
 }
 
-// nothingWaits is an error if a frame has arrived that was not taken, or arrives
-// within d, or if a stream ends that is to stay open. An empty type means all.
+// silence is an error if a frame has arrived that was not taken, or arrives within
+// d, or if a stream ends that is to stay open. An empty type means all.
+func (c *client) silence(d time.Duration, typeURL string, open bool) error {
+	for _, window := range []time.Duration{d, 0} {
+		c.sync()
+		if err := c.nothingWaits(window, typeURL, open); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// nothingWaits is silence without regard to what is still on its way.
 func (c *client) nothingWaits(d time.Duration, typeURL string, open bool) error {
-	of := typeURL
-	if of == "" {
-		of = "any type"
+	of := "anything"
+	if typeURL != "" {
+		of = "anything of " + typeWord(typeURL)
 	}
 	for key, s := range c.streams {
 		if typeURL != "" && key != "" && key != typeURL {
@@ -163,13 +176,25 @@ func (c *client) nothingWaits(d time.Duration, typeURL string, open bool) error 
 		f, err := s.Next(d, func(f *xdstest.Frame) bool { return typeURL == "" || f.TypeURL == typeURL })
 		switch {
 		case err == nil:
-			return fmt.Errorf("%s got %s, and should have heard nothing of %s", c.name, c.r.describe(f), of)
+			return fmt.Errorf("%s got %s, and should not have heard %s", c.name, c.r.describe(f), of)
 		case open && !isNothing(err):
-			return fmt.Errorf("%s should have heard nothing, but %w", c.name, err)
+			return fmt.Errorf("%s should not have heard %s, but %w", c.name, of, err)
 		}
 		d = 0 // the other streams had as much time
 	}
 	return nil
+}
+
+// sync makes a round trip on the client's connection, by a call that no server
+// knows. Windows of silence begin and end with one, so that they grow with the
+// load of the machine: what was sent before has been read at the other end.
+func (c *client) sync() {
+	if c.conn == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), c.r.patience)
+	defer cancel()
+	_ = c.conn.ClientConn().Invoke(ctx, "/conversation.Sync/Sync", &emptypb.Empty{}, &emptypb.Empty{})
 }
 
 // describe is a frame in the words of a script.

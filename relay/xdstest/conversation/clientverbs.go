@@ -13,9 +13,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// clientAct is what a client does in one line. place is that of the client among
-// those of the line.
-type clientAct func(c *client, place int) error
+// clientAct is what a client does in one line.
+type clientAct func(c *client) error
 
 // clientVerbs reads what follows each verb of a client. It is never changed.
 var clientVerbs = map[string]func(p *parser, a *args) (clientAct, error){
@@ -48,7 +47,7 @@ var clientVerbs = map[string]func(p *parser, a *args) (clientAct, error){
 // entrances are the verbs with which a client may enter.
 var entrances = []string{"is", "speaks", "connects to", "subscribes", "resumes", "sends", "calls", "holds acks"}
 
-func (p *parser) clientSentence(name string, words []word) (func(*run, int) error, error) {
+func (p *parser) clientSentence(name string, words []word) (func(*run) error, error) {
 	verb, rest := verbOf(clientVerbs, words)
 	if verb == "" {
 		return nil, fmt.Errorf("%s does something unknown; a client %s", name, strings.Join(slices.Sorted(maps.Keys(clientVerbs)), ", "))
@@ -65,13 +64,11 @@ func (p *parser) clientSentence(name string, words []word) (func(*run, int) erro
 	if err != nil {
 		return nil, err
 	}
-	return func(r *run, place int) error { return act(r.client(name), place) }, nil
+	return func(r *run) error { return act(r.client(name)) }, nil
 }
 
-func plain(do func(c *client) error) func(*parser, *args) (clientAct, error) {
-	return func(*parser, *args) (clientAct, error) {
-		return func(c *client, _ int) error { return do(c) }, nil
-	}
+func plain(do clientAct) func(*parser, *args) (clientAct, error) {
+	return func(*parser, *args) (clientAct, error) { return do, nil }
 }
 
 func (c *client) eachStream(do func(*xdstest.Stream)) error {
@@ -90,7 +87,7 @@ func parseIs(_ *parser, a *args) (clientAct, error) {
 		err = errors.New("what is it?")
 	}
 	a.words = nil
-	return func(c *client, _ int) error {
+	return func(c *client) error {
 		c.node = change.applied(c.node)
 		return nil
 	}, err
@@ -101,7 +98,7 @@ func parseSpeaks(_ *parser, a *args) (clientAct, error) {
 	if err == nil && !slices.Contains(downs[:4], how) {
 		err = fmt.Errorf("%q is not one of %s", how, strings.Join(downs[:4], ", "))
 	}
-	return func(c *client, _ int) error {
+	return func(c *client) error {
 		c.down = how
 		return nil
 	}, err
@@ -112,7 +109,7 @@ func parseConnects(p *parser, a *args) (clientAct, error) {
 	if err == nil && !slices.Contains(p.script.servers, server) {
 		err = fmt.Errorf("%q is not among the servers of the head", server)
 	}
-	return func(c *client, _ int) error {
+	return func(c *client) error {
 		c.server = server
 		return nil
 	}, err
@@ -124,7 +121,7 @@ func parseSubscribes(_ *parser, a *args) (clientAct, error) {
 		return nil, err
 	}
 	names, err := a.names()
-	return func(c *client, _ int) error { return c.change(u, names, nil) }, err
+	return func(c *client) error { return c.change(u, names, nil) }, err
 }
 
 func parseUnsubscribes(_ *parser, a *args) (clientAct, error) {
@@ -136,7 +133,7 @@ func parseUnsubscribes(_ *parser, a *args) (clientAct, error) {
 	if err == nil && len(names) == 0 {
 		err = errors.New("unsubscribes what?")
 	}
-	return func(c *client, _ int) error { return c.change(u, nil, names) }, err
+	return func(c *client) error { return c.change(u, nil, names) }, err
 }
 
 // parseResumes reads "TYPE NAME… [version V] [holding NAME=VERSION…]".
@@ -154,7 +151,7 @@ func parseResumes(_ *parser, a *args) (clientAct, error) {
 	if err == nil && a.skip("holding") {
 		holds, err = versions(a.until(nil))
 	}
-	return func(c *client, _ int) error {
+	return func(c *client) error {
 		before := &topic{names: names, held: make(map[string]holding)}
 		var err error
 		if before.version, err = c.r.value(version); err != nil {
@@ -189,7 +186,7 @@ func parseGets(p *parser, a *args, next bool) (clientAct, error) {
 		return nil, err
 	}
 	e.next = next
-	return func(c *client, _ int) error { return c.gets(e) }, nil
+	return func(c *client) error { return c.gets(e) }, nil
 }
 
 func parseEndsUpWith(p *parser, a *args) (clientAct, error) {
@@ -203,7 +200,7 @@ func parseEndsUpWith(p *parser, a *args) (clientAct, error) {
 	if err == nil && a.skip("removed") {
 		removed, err = a.names()
 	}
-	return func(c *client, _ int) error { return c.endsUpWith(u, items, removed) }, err
+	return func(c *client) error { return c.endsUpWith(u, items, removed) }, err
 }
 
 // parseAnswer reads "TYPE ["reason"] [subscribing NAME…] [unsubscribing NAME…]".
@@ -225,7 +222,7 @@ func parseAnswer(a *args, nack bool) (clientAct, error) {
 	if err == nil && a.skip("unsubscribing") {
 		drop, err = a.names()
 	}
-	return func(c *client, _ int) error {
+	return func(c *client) error {
 		if nack {
 			return c.answer(u, rejection(reason), add, drop)
 		}
@@ -236,13 +233,7 @@ func parseAnswer(a *args, nack bool) (clientAct, error) {
 // parseClientHears reads "[of TYPE] [for DURATION]".
 func parseClientHears(_ *parser, a *args) (clientAct, error) {
 	h, err := parseHears(a)
-	return func(c *client, place int) error {
-		window := cmp.Or(h.window, c.r.quiet)
-		if place > 0 {
-			window = 0 // it had as much time as the first
-		}
-		return c.nothingWaits(window, h.typeURL, true)
-	}, err
+	return func(c *client) error { return c.silence(cmp.Or(h.window, c.r.quiet), h.typeURL, true) }, err
 }
 
 // parseRemembers reads "version|nonce of TYPE [NAME] as VARIABLE".
@@ -268,7 +259,7 @@ func parseRemembers(_ *parser, a *args) (clientAct, error) {
 		return nil, errors.New("as what?")
 	}
 	as, err := a.text("a name")
-	return func(c *client, _ int) error { return c.remembers(what, u, resource, as) }, err
+	return func(c *client) error { return c.remembers(what, u, resource, as) }, err
 }
 
 // parseIsClosed reads "CODE ["text"]".
@@ -285,7 +276,7 @@ func parseIsClosed(_ *parser, a *args) (clientAct, error) {
 	if !a.empty() {
 		text, err = a.text("a text")
 	}
-	return func(c *client, _ int) error { return c.isClosed(code, text) }, err
+	return func(c *client) error { return c.isClosed(code, text) }, err
 }
 
 // isClosed waits for the end of the client's streams.
@@ -315,7 +306,7 @@ func parseCalls(_ *parser, a *args) (clientAct, error) {
 	if err == nil && !slices.Contains(ups, kind) {
 		err = fmt.Errorf("%q is neither sotw nor delta", kind)
 	}
-	return func(c *client, _ int) error {
+	return func(c *client) error {
 		c.down = kind + "-ads"
 		c.streams[""] = newStream(c.dial().OpenMethod(method, kind == "delta"), kind == "delta")
 		return nil
@@ -327,5 +318,5 @@ func parseReconnects(_ *parser, a *args) (clientAct, error) {
 	if forgetful && !a.skip("versions") {
 		return nil, errors.New("without what? It can be without versions")
 	}
-	return func(c *client, _ int) error { return c.reconnect(forgetful) }, nil
+	return func(c *client) error { return c.reconnect(forgetful) }, nil
 }

@@ -254,18 +254,25 @@ func (o *origin) take(typeURL, what string, match func(*heard) bool) (*heard, er
 
 // streamOf waits for an open stream that has asked for the type, the newest if
 // there are several. A node narrows the choice.
-func (o *origin) streamOf(typeURL, node string) (*originStream, error) {
-	var found *originStream
-	err := o.await(o.r.patience, func() error {
-		for _, n := range slices.Backward(slices.Sorted(maps.Keys(o.streams))) {
-			s := o.streams[n]
-			matches := typeURL == "" || s.last[typeURL] != nil
-			if s.open && matches && (node == "" || s.node.GetId() == node || s.node.GetCluster() == node) {
-				found = s
-				return nil
-			}
+func (o *origin) streamOf(typeURL, node string) (found *originStream, err error) {
+	err = o.await(o.r.patience, func() error {
+		if found = o.newestLocked(typeURL, node); found == nil {
+			return fmt.Errorf("%s has no open stream that asks for %s", o.name, typeWord(typeURL))
 		}
-		return fmt.Errorf("%s has no open stream that asks for %s", o.name, typeWord(typeURL))
+		return nil
 	})
 	return found, err
+}
+
+// newestLocked is the newest open stream that has asked for the type, nil if
+// there is none. A node's id or cluster narrows the choice.
+func (o *origin) newestLocked(typeURL, node string) *originStream {
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(o.streams))) {
+		s := o.streams[n]
+		asks := typeURL == "" || s.last[typeURL] != nil
+		if s.open && asks && (node == "" || s.node.GetId() == node || s.node.GetCluster() == node) {
+			return s
+		}
+	}
+	return nil
 }

@@ -16,9 +16,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// originAct is what an origin does in one line. place is that of the origin
-// among those of the line.
-type originAct func(o *origin, place int) error
+// originAct is what an origin does in one line.
+type originAct func(o *origin) error
 
 // originVerb is a verb of origins.
 type originVerb struct {
@@ -45,7 +44,7 @@ var originVerbs = map[string]originVerb{
 	"starts":        {"", plainOrigin((*origin).start)},
 }
 
-func (p *parser) originSentence(d originDecl, words []word) (func(*run, int) error, error) {
+func (p *parser) originSentence(d originDecl, words []word) (func(*run) error, error) {
 	verb, rest := verbOf(originVerbs, words)
 	v, ok := originVerbs[verb]
 	kind := map[bool]string{false: "automatic", true: "scripted"}[d.scripted]
@@ -63,13 +62,11 @@ func (p *parser) originSentence(d originDecl, words []word) (func(*run, int) err
 	if err != nil {
 		return nil, err
 	}
-	return func(r *run, place int) error { return act(r.origins[d.name], place) }, nil
+	return func(r *run) error { return act(r.origins[d.name]) }, nil
 }
 
-func plainOrigin(do func(o *origin) error) func(*parser, *args) (originAct, error) {
-	return func(*parser, *args) (originAct, error) {
-		return func(o *origin, _ int) error { return do(o) }, nil
-	}
+func plainOrigin(do originAct) func(*parser, *args) (originAct, error) {
+	return func(*parser, *args) (originAct, error) { return do, nil }
 }
 
 func (o *origin) stop() error {
@@ -124,7 +121,7 @@ func parseEdits(p *parser, a *args) ([]edit, error) {
 
 func parseHas(p *parser, a *args) (originAct, error) {
 	edits, err := parseEdits(p, a)
-	return func(o *origin, _ int) error { return o.update("", edits) }, err
+	return func(o *origin) error { return o.update("", edits) }, err
 }
 
 // parseGives reads "CLUSTER TYPE …": the same for the clients of a node cluster.
@@ -134,7 +131,7 @@ func parseGives(p *parser, a *args) (originAct, error) {
 		return nil, err
 	}
 	edits, err := parseEdits(p, a)
-	return func(o *origin, _ int) error { return o.update(view, edits) }, err
+	return func(o *origin) error { return o.update(view, edits) }, err
 }
 
 func parseDrops(_ *parser, a *args) (originAct, error) {
@@ -146,7 +143,7 @@ func parseDrops(_ *parser, a *args) (originAct, error) {
 	if err == nil && len(names) == 0 {
 		err = errors.New("drops what?")
 	}
-	return func(o *origin, _ int) error { return o.update("", []edit{{typeURL: u, removed: names}}) }, err
+	return func(o *origin) error { return o.update("", []edit{{typeURL: u, removed: names}}) }, err
 }
 
 // update changes what an automatic origin serves, at one stroke. It lets what was
@@ -178,33 +175,26 @@ func parseSees(_ *parser, a *args) (originAct, error) {
 	if err == nil && nothing != (len(names) == 0) {
 		err = errors.New("it sees names, or nothing")
 	}
-	return func(o *origin, _ int) error { return o.sees(u, names) }, err
+	return func(o *origin) error { return o.sees(u, names) }, err
 }
 
 // parseSeesNode reads FIELD=VALUE words that the newest stream's node must have.
 func parseSeesNode(_ *parser, a *args) (originAct, error) {
 	checks, err := parseNodeCheck(a.until(nil))
-	return func(o *origin, _ int) error {
-		s, err := o.streamOf("", "")
-		if err != nil {
-			return err
-		}
-		o.mu.Lock()
-		node := s.node
-		o.mu.Unlock()
-		return checks.check(node)
+	return func(o *origin) error {
+		return o.await(o.r.patience, func() error {
+			s := o.newestLocked("", "")
+			if s == nil || s.node == nil {
+				return fmt.Errorf("%s has no open stream that has told its node", o.name)
+			}
+			return checks.check(s.node)
+		})
 	}, err
 }
 
 func parseOriginHears(_ *parser, a *args) (originAct, error) {
 	h, err := parseHears(a)
-	return func(o *origin, place int) error {
-		window := cmp.Or(h.window, o.r.quiet)
-		if place > 0 {
-			window = 0
-		}
-		return o.hearsNothing(window, h.typeURL, 0)
-	}, err
+	return func(o *origin) error { return o.hearsNothing(cmp.Or(h.window, o.r.quiet), h.typeURL, 0) }, err
 }
 
 // hears is "[of TYPE] [for DURATION]".
@@ -230,7 +220,7 @@ func parseHasStreams(_ *parser, a *args) (originAct, error) {
 		return nil, err
 	}
 	want, err := strconv.Atoi(text)
-	return func(o *origin, _ int) error {
+	return func(o *origin) error {
 		return o.await(o.r.patience, func() error {
 			open := 0
 			for _, s := range o.streams {
@@ -260,7 +250,7 @@ func parseCloses(_ *parser, a *args) (originAct, error) {
 	if err == nil && a.skip("to") {
 		node, err = a.text("a node")
 	}
-	return func(o *origin, _ int) error {
+	return func(o *origin) error {
 		s, err := o.streamOf("", node)
 		if err != nil {
 			return err

@@ -107,7 +107,7 @@ func (p *parser) sentence(words []word) (func(*run) error, error) {
 		actors = append(actors, rest[1].text)
 		rest = rest[2:]
 	}
-	var does []func(*run, int) error
+	var does []func(*run) error
 	for _, a := range actors {
 		do, err := p.actor(a, rest)
 		if err != nil {
@@ -116,8 +116,8 @@ func (p *parser) sentence(words []word) (func(*run) error, error) {
 		does = append(does, do)
 	}
 	return func(r *run) error {
-		for i, do := range does {
-			if err := do(r, i); err != nil {
+		for _, do := range does {
+			if err := do(r); err != nil {
 				return err
 			}
 		}
@@ -142,9 +142,8 @@ func (p *parser) let(words []word) (func(*run) error, error) {
 	return func(*run) error { return nil }, a.done()
 }
 
-// actor reads what one actor does. The function it returns is told the place of
-// the actor among those of the line.
-func (p *parser) actor(name string, rest []word) (func(*run, int) error, error) {
+// actor reads what one actor does.
+func (p *parser) actor(name string, rest []word) (func(*run) error, error) {
 	if i := slices.IndexFunc(p.script.origins, func(o originDecl) bool { return o.name == name }); i >= 0 {
 		return p.originSentence(p.script.origins[i], rest)
 	}

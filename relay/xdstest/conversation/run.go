@@ -125,12 +125,8 @@ func (r *run) value(text string) (string, error) {
 // leftovers is an error if something has arrived, or does so shortly, that the
 // script does not mention.
 func (r *run) leftovers() error {
-	window := r.quiet
-	for _, c := range r.clients {
-		if err := c.nothingWaits(window, "", false); err != nil {
-			return err
-		}
-		window = 0
+	if err := r.allSilent(r.quiet, false); err != nil {
+		return err
 	}
 	for _, o := range r.origins {
 		if err := o.noRejections(); err != nil {
@@ -156,24 +152,39 @@ func parseQuiet(a *args) (func(*run) error, error) {
 		for _, o := range r.origins {
 			before[o] = o.heardSoFar()
 		}
-		for _, c := range r.clients {
-			if err := c.nothingWaits(window, "", true); err != nil {
-				return err
-			}
-			window = 0 // the others had as much time
+		if err := r.allSilent(window, true); err != nil {
+			return err
 		}
 		for _, o := range r.origins {
+			if len(r.clients) > 0 {
+				window = 0 // it had as much time as the clients
+			}
 			if err := o.hearsNothing(window, "", before[o]); err != nil {
 				return err
 			}
-			window = 0
 		}
 		return nil
 	}, a.done()
 }
 
+// allSilent is silence of all clients at the same time.
+func (r *run) allSilent(d time.Duration, open bool) error {
+	for _, window := range []time.Duration{d, 0} {
+		for _, c := range r.clients {
+			c.sync()
+		}
+		for _, c := range r.clients {
+			if err := c.nothingWaits(window, "", open); err != nil {
+				return err
+			}
+			window = 0 // the others had as much time
+		}
+	}
+	return nil
+}
+
 // serverSentence reads what a script tells a server itself.
-func serverSentence(name string, words []word) (func(*run, int) error, error) {
+func serverSentence(name string, words []word) (func(*run) error, error) {
 	if len(words) == 0 {
 		return nil, fmt.Errorf("what does %s do?", name)
 	}
@@ -182,7 +193,7 @@ func serverSentence(name string, words []word) (func(*run, int) error, error) {
 	if err != nil {
 		return nil, err
 	}
-	return func(r *run, _ int) error {
+	return func(r *run) error {
 		values := make([]string, len(texts))
 		for i, text := range texts {
 			var err error

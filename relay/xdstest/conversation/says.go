@@ -44,7 +44,7 @@ func parseSays(p *parser, a *args) (originAct, error) {
 	if err == nil && empty != (len(s.items)+len(s.removed)+len(s.names)+len(s.errors) == 0) {
 		err = errors.New("it says resources, removed, errors, or nothing")
 	}
-	return func(o *origin, _ int) error { return o.says(s) }, err
+	return func(o *origin) error { return o.says(s) }, err
 }
 
 func (s *saying) clause(a *args) (err error) {

@@ -36,7 +36,7 @@ func parseSends(_ *parser, a *args) (clientAct, error) {
 			return nil, err
 		}
 	}
-	return func(c *client, _ int) error { return c.sends(m, only) }, nil
+	return func(c *client) error { return c.sends(m, only) }, nil
 }
 
 func (m *sent) clause(a *args) (err error) {
