@@ -74,6 +74,8 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, nil
 	case b.local && s.nonces == 0:
 		return q, nil // it is not answered at all; see giveUpLocked
+	case !s.delta && ts.table.Type.FullState && ts.nonce == "" && !h.Known && b.resources == 0:
+		return q, nil // K13: that some names do not exist says nothing of the others
 	case b.data != nil:
 		return q, b
 	case b.more: // a part of removals, which SotW cannot tell
