@@ -83,7 +83,7 @@ const maxContent = 3 << 20
 
 // content returns the body of a resource, unless it is not to be shown.
 func (b *builder) content(t *resource.Type, r *resource.Resource) *anypb.Any {
-	if !b.contents || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || isSecret(t.URL) {
+	if !b.contents || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || r.DoNotCache || isSecret(t.URL) {
 		return nil
 	}
 	body := &anypb.Any{}

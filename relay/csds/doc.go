@@ -12,5 +12,6 @@
 // continued in the next, under the same node and scope. The state goes on
 // changing meanwhile: an answer is true piece by piece, and nothing waits for it.
 //
-// Secrets are never shown, only that they exist, and at which version.
+// Secrets are never shown, only that they exist, and at which version; nor is
+// what the origin forbids to share (K17).
 package csds
