@@ -213,3 +213,23 @@ func TestNackOfAPart(t *testing.T) {
 		})
 	}
 }
+
+// TestNewsAmongTheParts: B16, B40: a change that comes after a part was rejected
+// is a reason to send that again, even if the change itself was among the parts
+// that followed.
+func TestNewsAmongTheParts(t *testing.T) {
+	w := newWorld(t, small(2))
+	s := w.open(true)
+	names := []string{"a", "b", "c", "d", "e", "f"}
+	s.Subscribe(eds, names...)
+	w.asked(eds, names...)
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 200, names...)})
+	s.Nack(has(t, s.Recv(t), "a", "b"), "no")
+	f := has(t, s.Recv(t), "c", "d")
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 201, "f")})
+	s.Ack(f)
+	s.Ack(has(t, s.Recv(t), "e", "f"))
+	restOf(t, s, eds, w.srv.cfg.MaxSendBytes, names...)
+	s.Quiet(t, short)
+	w.settled(eds, Synced)
+}

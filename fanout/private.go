@@ -49,6 +49,6 @@ func (s *stream) moveLocked(ts *typeState) {
 	ts.sent, ts.acked = cache.Start, cache.Start
 	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
 	ts.rejected, ts.more, ts.marred = false, false, false
-	ts.claims, ts.compared, ts.claimed, ts.moved = claims, false, "", true
+	ts.claims, ts.compared, ts.judged, ts.claimed, ts.moved = claims, false, false, "", true
 	s.resumed = time.Now() // E5
 }

@@ -40,6 +40,8 @@ type typeState struct {
 	rejected bool // the newest response was NACKed: held until news (B14)
 	more     bool // another part follows the newest response (B40)
 	marred   bool // an earlier part was NACKed
+	// marredAt is the newest generation when that happened.
+	marredAt uint64
 	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
 	named    bool // the stream has named resources of this type (B19)
 	hopeless bool // something is asked for that nobody can be asked about (K15)
@@ -133,9 +135,11 @@ func (ts *typeState) toldNext(q cache.Query, b *body) {
 }
 
 // holdMarred holds the type once the last part is answered and one was NACKed.
+// What came up since then is news, even if it was among the parts.
 func (ts *typeState) holdMarred() {
 	if ts.marred && !ts.more && !ts.open {
 		ts.rejected, ts.marred = true, false
+		ts.sent.Gen = min(ts.sent.Gen, ts.marredAt)
 	}
 }
 
@@ -162,7 +166,9 @@ func (ts *typeState) accepted() (freed int) {
 // everything is held (B14), and with news everything comes again (B16).
 func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	freed = ts.settled()
-	ts.marred = ts.marred || !ts.isAside()
+	if !ts.isAside() {
+		ts.marred, ts.marredAt = true, ts.table.Head(&ts.watcher).Gen
+	}
 	ts.holdMarred()
 	ts.nacs++
 	msg := r.ErrorMessage
