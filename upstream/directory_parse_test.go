@@ -2,11 +2,14 @@ package upstream
 
 import (
 	"bytes"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -156,4 +159,23 @@ func FuzzDirectoryFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+// I1: a file sends no heartbeats, so a TTL in it ends nothing, and a heartbeat is
+// no resource.
+func TestDirectoryTTLs(t *testing.T) {
+	root := t.TempDir()
+	m := answer("v1", xdstest.Endpoints("b", "10.0.0.1:80"))
+	for _, r := range []*discoveryv3.Resource{
+		{Name: "a", Ttl: durationpb.New(time.Minute), Resource: xdstest.Any(xdstest.Endpoints("a", "10.0.0.1:80"))},
+		{Name: "c", Ttl: durationpb.New(time.Minute)},
+	} {
+		m.Resources = append(m.Resources, xdstest.Any(r))
+	}
+	put(t, filepath.Join(root, "eds.pb"), encode(t, ".pb", m))
+	v := serveDir(t, root).view("k", resource.EndpointURL, "a", "b", "c")
+	v.shows("a", "b")
+	if v.changes().Lifetimes != nil || !v.table.Head(v.watch).Expires.IsZero() {
+		t.Error("what is in a file has an end")
+	}
 }

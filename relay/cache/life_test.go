@@ -52,12 +52,10 @@ func TestExpiry(t *testing.T) {
 		w.feed.Apply(Update{Type: clusters, Full: true, Version: "v1", Resources: []*resource.Resource{living("a", "x", 30), living("b", "x", 10), res("c", "x")}})
 		expect(t, c.ask(t, timed), "a", "b", "c")
 		w.feed.Down(errIdle)
-		time.Sleep(seconds(9.9))
-		synctest.Wait()
+		pass(seconds(9.9))
 		expect(t, c.ask(t, timed))
 		w.nap()
-		time.Sleep(seconds(0.2))
-		synctest.Wait()
+		pass(seconds(0.2))
 		if !w.woke()[c.w.sub] {
 			t.Fatal("nobody was woken")
 		}
@@ -66,8 +64,7 @@ func TestExpiry(t *testing.T) {
 		if !got.Derived { // D7
 			t.Fatalf("the version is still %q", got.Version)
 		}
-		time.Sleep(seconds(20))
-		synctest.Wait()
+		pass(seconds(20))
 		expect(t, c.ask(t, Query{}), "-a")
 		expect(t, w.client(clusters, true).ask(t, Query{}), "c")
 		if n := w.cache.Snapshot()[0].Tables[0].Expired; n != 2 {
@@ -82,7 +79,7 @@ func TestLifetimesCountDown(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		w.client(endpoints, false, "a")
 		w.apply(endpoints, living("a", "x", 30))
-		time.Sleep(seconds(20))
+		pass(seconds(20))
 		late, plain := w.client(endpoints, false, "a"), w.client(endpoints, false, "a")
 		if d := left(late.ask(t, timed), "a"); d != seconds(10) {
 			t.Fatalf("%v are left of 30 s after 20", d)
@@ -112,7 +109,7 @@ func TestHeartbeats(t *testing.T) {
 		c.ask(t, timed)
 		plain.ask(t, Query{})
 		for range 5 {
-			time.Sleep(seconds(8))
+			pass(seconds(8))
 			w.nap()
 			w.apply(endpoints, heartbeat("a", "v1", 10))
 			if woke := w.woke(); !woke[c.w.sub] || woke[other.w.sub] {
@@ -142,8 +139,7 @@ func TestHeartbeats(t *testing.T) {
 		if len(got.Heartbeats) > 0 {
 			t.Fatal("the heartbeat of something new")
 		}
-		time.Sleep(seconds(10))
-		synctest.Wait()
+		pass(seconds(10))
 		expect(t, plain.ask(t, Query{}), "-a")
 	})
 }
@@ -182,8 +178,7 @@ func TestTTLChanges(t *testing.T) {
 		if got := c.ask(t, timed); !got.Empty() {
 			t.Fatalf("told %v of nothing", said(got))
 		}
-		time.Sleep(time.Hour)
-		synctest.Wait()
+		pass(time.Hour)
 		expect(t, c.ask(t, Query{}))
 	})
 }
@@ -195,7 +190,7 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		w.client(endpoints, false, "a", "b")
 		w.apply(endpoints, living("a", "x", 30), living("b", "x", 30))
-		time.Sleep(seconds(10))
+		pass(seconds(10))
 		back := w.client(endpoints, false, "a", "b")
 		tell, at, rest := back.table.Reconcile(&back.w, []resource.Held{{Name: "a", Version: living("a", "x", 1).Version}, {Name: "b", Version: "old"}})
 		back.at = at
@@ -216,6 +211,61 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 		}
 		if quiet := back.ask(t, Query{Timed: true, Quiet: true}); len(quiet.Heartbeats) > 0 || quiet.To.Noted != before.Noted {
 			t.Fatalf("told %v quietly", quiet.Heartbeats)
+		}
+	})
+}
+
+// TestLifetimesOfTwoLegs: F5, D11: each copy of a resource has its own end, and
+// clients are told that of the copy that they see.
+func TestLifetimesOfTwoLegs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{
+			Legs: []Leg{{Origin: "one"}, {Origin: "one", Names: true}},
+			Route: func(_ *resource.Type, name string) int {
+				if name == everything {
+					return 0
+				}
+				return 1
+			},
+		})
+		defer w.close()
+		all, named := w.client(clusters, true), w.client(clusters, false, "a")
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 60)}})
+		w.leg(1).Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 10)}})
+		if d := left(named.ask(t, timed), "a"); d != seconds(10) { // what came last is what they see
+			t.Fatalf("%v left", d)
+		}
+		if d := left(all.ask(t, timed), "a"); d != seconds(10) {
+			t.Fatalf("%v left", d)
+		}
+		pass(seconds(5))
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{heartbeat("a", "", 60)}})
+		if got := named.ask(t, timed); !got.Empty() {
+			t.Fatalf("told %+v of the other copy", got)
+		}
+		pass(seconds(6))
+		got := named.ask(t, timed)
+		expect(t, got, "a") // the other copy stands, with another lifetime
+		if d := left(got, "a"); d != seconds(54) {
+			t.Fatalf("%v left", d)
+		}
+		pass(seconds(55))
+		expect(t, named.ask(t, timed), "-a")
+		expect(t, all.ask(t, timed), "-a")
+	})
+}
+
+// TestNoTimersAfterTheEnd: lifetimes of a key that is given up end nowhere.
+func TestNoTimersAfterTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{})
+		w.client(endpoints, false, "a")
+		w.apply(endpoints, living("a", "x", 10))
+		w.close()
+		w.nap()
+		pass(time.Minute)
+		if len(w.woke()) > 0 {
+			t.Fatal("somebody was woken")
 		}
 	})
 }
