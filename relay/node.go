@@ -110,6 +110,7 @@ func (n *Node) build() (err error) {
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.origins.Run, Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
+		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
 		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
@@ -138,6 +139,12 @@ func (n *Node) wake(subs []*cache.Subscription) {
 		}
 	}
 	n.pool.Wake(subs)
+}
+
+// removalsHeld tells the operator that an origin has removed suspiciously much (K16).
+func (n *Node) removalsHeld(h cache.Held) {
+	n.log.Warn("removals are held back: an origin has removed more than cache.max_removal_percent allows",
+		"key", string(h.Group.Key), "type", h.Type.URL, "origin", h.Origin, "removals", h.Removals, "of", h.Of, "hold", n.cfg.Cache.RemovalHold)
 }
 
 // orNone says "none" as the parts do, for which 0 stands for the default.

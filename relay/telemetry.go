@@ -54,11 +54,20 @@ func (t *telemetry) observe(c *cache.Cache, version string) error {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
+	holds, err := t.meter.Int64ObservableCounter("xdsrelay.cache.removal.holds", metric.WithDescription("Times that the removals of an origin's answer began to be held back."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	removals, err := t.meter.Int64ObservableGauge("xdsrelay.cache.removals.held", metric.WithDescription("Resources that an origin has removed and that are served all the same, as their removals are held back."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
 	labels := metric.WithAttributeSet(attribute.NewSet(attribute.String("version", version), attribute.String("go", runtime.Version())))
 	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		var active, idle, failing, held int64
+		var active, idle, failing, held, removed int64
 		for _, k := range c.Snapshot() {
 			held += k.Bytes
+			removed += int64(k.HeldRemovals)
 			switch {
 			case k.Idle:
 				idle++
@@ -74,8 +83,10 @@ func (t *telemetry) observe(c *cache.Cache, version string) error {
 		o.ObserveInt64(keys, idle, metric.WithAttributes(attribute.String("state", "idle")))
 		o.ObserveInt64(down, failing)
 		o.ObserveInt64(bytes, held)
+		o.ObserveInt64(holds, int64(c.RemovalsHeld()))
+		o.ObserveInt64(removals, removed)
 		return nil
-	}, build, keys, down, bytes)
+	}, build, keys, down, bytes, holds, removals)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

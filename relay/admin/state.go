@@ -2,6 +2,7 @@ package admin
 
 import (
 	"cmp"
+	"fmt"
 	"net/http"
 	"slices"
 	"strconv"
@@ -38,10 +39,18 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 				}
 			}
 			rows = append(rows, append(slices.Clone(head), shortType(t.TypeURL), t.Version, strconv.FormatUint(t.Generation, 10),
-				strconv.Itoa(t.Resources), wanted, strconv.Itoa(t.Subscriptions), strconv.Itoa(t.Watchers), strconv.FormatInt(t.Bytes, 10), g.Error))
+				resources(t), wanted, strconv.Itoa(t.Subscriptions), strconv.Itoa(t.Watchers), strconv.FormatInt(t.Bytes, 10), g.Error))
 		}
 	}
 	table(w, rows)
+}
+
+// resources is how many there are, and of how many the removal is held back.
+func resources(t cache.TableInfo) string {
+	if t.HeldRemovals == 0 {
+		return strconv.Itoa(t.Resources)
+	}
+	return fmt.Sprintf("%d (%d removals held)", t.Resources, t.HeldRemovals)
 }
 
 // upstreamState says how the key's streams are, and which are down where there

@@ -9,11 +9,12 @@ import (
 )
 
 // applyLocked stores what a leg said, and adds to woken the subscriptions that
-// can see what changed. t.mu must be held.
-func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) (changed int) {
+// can see what changed. It returns how much did, and which removals it began to
+// hold back. t.mu must be held.
+func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) (changed int, held *Held) {
 	t.fed.Updates++
 	leg := &t.legs[by]
-	before, ignored := leg.digest, false
+	before, live, ignored := leg.digest, leg.live, false
 	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
 	for _, res := range u.Resources {
 		switch {
@@ -35,6 +36,7 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 			change.put(res)
 		}
 	}
+	held = t.guardLocked(by, u, live)
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}
@@ -44,7 +46,9 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	}
 	if u.Full {
 		for _, e := range t.missingLocked(by, u) {
-			change.drop(e)
+			if !leg.guard.has(e.name) {
+				change.drop(e)
+			}
 		}
 	}
 	t.rejectLocked(by, u)
@@ -52,7 +56,7 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
 	if leg.digest != before {
-		leg.settleVersion(u, !ignored && len(u.Keep) == 0)
+		leg.settleVersion(u, !ignored && len(u.Keep)+len(leg.guard.names) == 0)
 	}
 	if u.Source != "" {
 		leg.source = u.Source
@@ -60,7 +64,7 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	if !u.Partial {
 		t.answerLocked(by, woken)
 	}
-	return changed
+	return changed, held
 }
 
 // mayHoldLocked reports whether a leg was asked for res (C10), and is the one to

@@ -45,6 +45,15 @@ type Config struct {
 	// Hold bounds how long a key that was idle asks its origin before it
 	// serves what it has. Default 1 s; negative means not at all.
 	Hold time.Duration
+	// MaxRemovalPercent is the share of a full-state set that one answer may
+	// remove; removals beyond it, or of all there is, are held back for
+	// RemovalHold (K16). 0 means any share, which is the default.
+	MaxRemovalPercent int
+	// RemovalHold bounds that. 0 means until [Group.Release].
+	RemovalHold time.Duration
+	// Alarm is told when removals begin to be held back. It must not block.
+	// Default: nobody is told.
+	Alarm func(Held)
 }
 
 func (c *Config) setDefaults() error {
@@ -65,6 +74,9 @@ func (c *Config) setDefaults() error {
 	if c.Tombstones <= 0 {
 		c.Tombstones = 1024
 	}
+	if c.Alarm == nil {
+		c.Alarm = func(Held) {}
+	}
 	return c.checkLegs()
 }
 
@@ -77,6 +89,7 @@ type Cache struct {
 	feeds sync.WaitGroup
 
 	lastID atomic.Uint64 // see Table.nextID
+	held   atomic.Uint64 // see RemovalsHeld
 
 	mu sync.Mutex
 	// Guarded by mu.

@@ -257,6 +257,11 @@ func (c *checker) leg(i int) {
 	if copies.live != leg.live || copies.digest != leg.digest {
 		c.complain("leg %d holds %d resources, but %d are counted, or their digest is off", i, copies.live, leg.live)
 	}
+	for name := range leg.guard.names {
+		if e := t.entries[name]; e == nil || e.heldBy(i) == nil {
+			c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
+		}
+	}
 	for name, w := range leg.unanswered {
 		if t.wants[name] != w {
 			c.complain("%q waits for an answer, but is not wanted", name)

@@ -253,6 +253,7 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 		// Who asks by name knows it through the wildcard of somebody else. It
 		// stays until the leg of the name says something about it (D11).
 		leg.count(h.res, nil)
+		leg.guard.spare(e.name)
 		t.legs[heir].count(nil, h.res)
 		t.legs[heir].version = ""
 		u.show(e, state{hold: hold{leg: heir, res: h.res, life: h.life}, member: heir == t.wild.leg})

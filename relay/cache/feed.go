@@ -106,9 +106,12 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		t.mu.Unlock()
 		return 0
 	}
-	n := t.applyLocked(f.leg, update(t), woken)
+	n, held := t.applyLocked(f.leg, update(t), woken)
 	t.mu.Unlock()
 	f.group.cache.wake(woken)
+	if held != nil {
+		f.group.cache.cfg.Alarm(*held)
+	}
 	return n
 }
 

@@ -33,6 +33,8 @@ type Group struct {
 	order    []*Table // by the order E1, then by age
 	linger   *time.Timer
 	lingerAt time.Time
+	guard    *time.Timer // see removeHeld
+	guardAt  time.Time
 	ended    bool
 }
 
@@ -210,7 +212,7 @@ func (g *Group) stopTimersLocked() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.ended = true
-	for _, t := range []*time.Timer{g.retire, g.hold, g.linger} {
+	for _, t := range []*time.Timer{g.retire, g.hold, g.linger, g.guard} {
 		if t != nil {
 			t.Stop()
 		}

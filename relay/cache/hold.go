@@ -113,6 +113,7 @@ func (u *turn) set(name string, s state) {
 func (u *turn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.wild.leg
 	t.unhideLocked(res.Key)
+	t.legs[u.by].guard.spare(res.Key)
 	mine := hold{leg: u.by, version: res.Version, res: res}
 	e := t.entries[res.Key]
 	gen, had := t.gen, e.ttl()
@@ -163,6 +164,7 @@ func (u *turn) leave(e *entry, last state) {
 	}
 	gen, had, seen := t.gen, e.ttl(), e.leg == u.by
 	t.legs[u.by].count(h.res, nil)
+	t.legs[u.by].guard.spare(e.name)
 	rest := e.besides(u.by)
 	if rest == nil {
 		u.set(e.name, last)
@@ -177,6 +179,9 @@ func (u *turn) leave(e *entry, last state) {
 // remove notes that the leg's origin has no resource of a name.
 func (u *turn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
+	if t.legs[u.by].guard.has(name) {
+		return
+	}
 	gen := t.gen
 	if e := t.entries[name]; e != nil && (e.res != nil || e.denied) {
 		u.drop(e)

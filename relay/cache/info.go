@@ -16,12 +16,15 @@ type GroupInfo struct {
 	Idle    bool   `json:"idle"`
 	// Connected says that there is a stream to every origin of which something
 	// is wanted; Error why there is not.
-	Connected bool        `json:"connected"`
-	Since     time.Time   `json:"since,omitzero"`
-	Error     string      `json:"error,omitempty"`
-	Legs      []LegInfo   `json:"legs"`
-	Bytes     int64       `json:"bytes"`
-	Tables    []TableInfo `json:"tables"`
+	Connected bool      `json:"connected"`
+	Since     time.Time `json:"since,omitzero"`
+	Error     string    `json:"error,omitempty"`
+	Legs      []LegInfo `json:"legs"`
+	Bytes     int64     `json:"bytes"`
+	// HeldRemovals is how many resources are served although an origin removed
+	// them (K16).
+	HeldRemovals int         `json:"held_removals,omitempty"`
+	Tables       []TableInfo `json:"tables"`
 }
 
 // LegInfo describes one upstream stream of a key.
@@ -54,7 +57,8 @@ type TableInfo struct {
 	Ignored       uint64 `json:"ignored"`
 	Expiring      int    `json:"expiring"` // resources with a TTL
 	Expired       uint64 `json:"expired"`
-	Remarks       int    `json:"remarks"` // names with an error, or removed in a form of their own
+	Remarks       int    `json:"remarks"`                 // names with an error, or removed in a form of their own
+	HeldRemovals  int    `json:"held_removals,omitempty"` // resources that an origin removed and that are served all the same (K16)
 }
 
 // Snapshot describes all keys, sorted.
@@ -82,6 +86,7 @@ func (c *Cache) Snapshot() []GroupInfo {
 		for _, t := range g.Tables() {
 			ti := t.info()
 			i.Bytes += ti.Bytes
+			i.HeldRemovals += ti.HeldRemovals
 			i.Tables = append(i.Tables, ti)
 		}
 		out = append(out, i)
@@ -107,6 +112,9 @@ func (t *Table) info() TableInfo {
 		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
 		Expiring: len(t.deadlines), Expired: t.fed.Expired, Remarks: t.remarked.len,
+	}
+	for l := range t.legs {
+		i.HeldRemovals += len(t.legs[l].guard.names)
 	}
 	for _, s := range t.subs {
 		i.Watchers += s.count

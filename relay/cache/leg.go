@@ -66,6 +66,7 @@ type tableLeg struct {
 	live    int             // resources that it holds
 	denied  int             // and that it refuses to show
 	digest  resource.Digest // of its copies of them
+	guard   guard           // removals of these that are held back (K16)
 	version string          // version_info, while that is exactly what a SotW origin sent (D7)
 	source  string          // the origin's control_plane.identifier (K7)
 }

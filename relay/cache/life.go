@@ -115,6 +115,7 @@ func (u *turn) beat(res *resource.Resource) {
 		return
 	}
 	u.table.forgetRemarksLocked(e.name) // it is there after all (C16)
+	u.table.legs[u.by].guard.spare(e.name)
 	u.endure(e, res, u.table.gen, e.ttl())
 }
 

@@ -31,6 +31,10 @@ type model struct {
 	// that the leg holds.
 	versions []string
 	heard    []bool // legs that have said something
+	// percent is what one answer may remove, 0 for all; guarded are the names of
+	// each leg whose removal was more (K16).
+	percent int
+	guarded []map[string]bool
 
 	wants map[string]*modelWant // by name; lingering ones too
 	wild  *modelWant            // nil: not wanted
@@ -75,6 +79,7 @@ func newModel(l layout) *model {
 	}
 	for range l.legs {
 		m.copies = append(m.copies, make(map[string]modelCopy))
+		m.guarded = append(m.guarded, make(map[string]bool))
 		m.told = append(m.told, newTold())
 	}
 	return m
@@ -268,6 +273,7 @@ func (m *model) disown(leg int, n string, also []string) {
 	}
 	r := m.copies[leg][n].res
 	delete(m.copies[leg], n)
+	delete(m.guarded[leg], n)
 	for _, name := range append(append([]string{n}, also...), resource.GlobOf(n)) {
 		if heir := m.route(name); m.wants[name] != nil && heir != Nobody {
 			m.copies[heir][n] = modelCopy{res: r}
@@ -376,6 +382,7 @@ func (m *model) other(leg int, name string) modelCopy {
 
 // put stores what a leg holds now, and returns how many changes that is.
 func (m *model) put(leg int, r *resource.Resource) int {
+	delete(m.guarded[leg], r.Key)
 	mine, was := modelCopy{r, r.Version}, m.member(r.Key)
 	old, shown, other := m.copies[leg][r.Key], m.shown[r.Key], m.other(leg, r.Key).res
 	switch {
@@ -401,6 +408,43 @@ func (m *model) put(leg int, r *resource.Resource) int {
 	return 0
 }
 
+// guard decides which removals of u are held back (K16). live is how many resources
+// the leg held before.
+func (m *model) guard(leg int, u Update, live int) {
+	if m.percent == 0 || !u.Full && len(u.Removed) == 0 {
+		return
+	}
+	gone := make(map[string]bool)
+	for n, c := range m.copies[leg] {
+		removed := slices.Contains(resource.CanonicalNames(u.Removed), n)
+		said := slices.Contains(u.Keep, n) || slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n }) ||
+			slices.ContainsFunc(u.Errors, func(a resource.About) bool { return resource.Canonical(a.Name) == n })
+		gone[n] = c.res != nil && (removed || u.Full && !said)
+	}
+	maps.DeleteFunc(gone, func(_ string, out bool) bool { return !out })
+	switch {
+	case len(gone) > 0 && (100*len(gone) > m.percent*live || len(gone) == len(m.copies[leg])):
+		if u.Full {
+			clear(m.guarded[leg])
+		}
+		maps.Copy(m.guarded[leg], gone)
+	case u.Full:
+		clear(m.guarded[leg])
+	}
+}
+
+// release does the removals that were held back.
+func (m *model) release() {
+	for leg, names := range m.guarded {
+		if len(names) > 0 {
+			m.versions[leg] = ""
+		}
+		for n := range maps.Clone(names) {
+			m.drop(leg, n)
+		}
+	}
+}
+
 // drop takes what a leg holds, and returns how many changes that is.
 func (m *model) drop(leg int, name string) int {
 	if m.copies[leg][name].res == nil {
@@ -408,6 +452,7 @@ func (m *model) drop(leg int, name string) int {
 	}
 	was := m.member(name)
 	delete(m.copies[leg], name)
+	delete(m.guarded[leg], name)
 	if rest := m.other(leg, name).res; rest != m.shown[name] {
 		return m.show(name, rest)
 	}
@@ -428,6 +473,7 @@ func (m *model) apply(leg int, u Update) (changes int) {
 	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
 	m.notes, m.said = make(map[string]bool), make(map[string]bool)
 	m.heard[leg] = m.heard[leg] || u.Source != ""
+	live := len(m.copies[leg])
 	for _, r := range u.Resources {
 		switch {
 		case !m.covered(leg, r.Key, r.Aliases) || !m.sameOrigin(m.route(r.Key), leg): // C10, G3
@@ -443,6 +489,7 @@ func (m *model) apply(leg int, u Update) (changes int) {
 		case r.Heartbeat(): // F6
 			if c := m.copies[leg][r.Key]; c.res != nil && (r.Version == "" || r.Version == c.version) {
 				m.lasts(r, true)
+				delete(m.guarded[leg], r.Key)
 			}
 		case r.Body != nil || len(r.Aliases) > 0:
 			changes += m.put(leg, r)
@@ -453,8 +500,11 @@ func (m *model) apply(leg int, u Update) (changes int) {
 			changes++
 		}
 	}
+	m.guard(leg, u, live)
 	for _, n := range resource.CanonicalNames(u.Removed) {
-		changes += m.remove(leg, n)
+		if !m.guarded[leg][n] {
+			changes += m.remove(leg, n)
+		}
 	}
 	for _, a := range u.Errors {
 		changes += m.refuse(leg, a)
@@ -469,6 +519,9 @@ func (m *model) apply(leg int, u Update) (changes int) {
 			delete(missing, resource.Canonical(a.Name))
 		}
 		for n := range missing {
+			if m.guarded[leg][n] {
+				continue
+			}
 			said := slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n })
 			if !said && !slices.Contains(u.Keep, n) && m.denied[n] {
 				m.deny(leg, n)
@@ -485,7 +538,7 @@ func (m *model) apply(leg int, u Update) (changes int) {
 		}
 	}
 	if m.holds(leg) != before { // D7
-		if !exact || u.Version == m.versions[leg] {
+		if !exact || u.Version == m.versions[leg] || len(m.guarded[leg]) > 0 {
 			m.versions[leg] = ""
 		} else {
 			m.versions[leg] = u.Version

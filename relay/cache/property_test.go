@@ -20,12 +20,16 @@ func TestTableAgainstModel(t *testing.T) {
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) {
-				m := newMachine(t, layout, kind{aliases: name == "aliases", globs: strings.Contains(name, "globs")}) // B38, G1, G6
+				percent := 0
+				if name == "guarded" {
+					percent = 50
+				}
+				m := newMachine(t, layout, percent, kind{aliases: name == "aliases", globs: strings.Contains(name, "globs")}) // B38, G1, G6
 				defer m.cache.Close()
 				t.Repeat(map[string]func(*rapid.T){
 					"apply": m.apply, "absent": m.silence, "lapse": m.lapse, "take": m.take, "expire": m.expire,
 					"replace": m.replace, "edit": m.edit, "follow": m.follow, "demand": m.demand, "reconnect": m.reconnect,
-					"": m.check,
+					"release": m.release, "": m.check,
 				})
 				for _, c := range m.clients { // and at the end everybody holds everything
 					m.read(t, c, Query{})
@@ -40,6 +44,12 @@ var layouts = map[string]layout{
 	"names":   {[]Leg{{}}, func(string) int { return 0 }},
 	"aliases": {[]Leg{{}}, func(string) int { return 0 }},
 	"globs":   {[]Leg{{}}, func(string) int { return 0 }},
+	"guarded": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
+		if n == "c" {
+			return 1
+		}
+		return 0
+	}},
 	"globs of another origin": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
 		if resource.IsURN(n) {
 			return 1
@@ -89,14 +99,15 @@ type machine struct {
 	content map[uint64]string // of the subscriptions by their ids
 }
 
-func newMachine(t *rapid.T, l layout, k kind) *machine {
+func newMachine(t *rapid.T, l layout, percent int, k kind) *machine {
 	m := &machine{
 		world: newWorld(t, Config{
-			Linger: time.Hour, Tombstones: 2,
+			Linger: time.Hour, Tombstones: 2, MaxRemovalPercent: percent,
 			Legs: l.legs, Route: func(_ *resource.Type, n string) int { return l.route(n) },
 		}),
 		kind: k, model: newModel(l), content: make(map[uint64]string),
 	}
+	m.model.percent = percent
 	m.table = m.group.Table(clusters)
 	for range 4 {
 		c := &reader{sotw: k == kind{} && len(m.clients)%2 == 1, timed: len(m.clients) < 2}
@@ -335,6 +346,19 @@ func (m *machine) take(t *rapid.T) {
 			t.Fatalf("%q came back, but was not subscribed again", n)
 		}
 	}
+}
+
+// release does the removals that are held back.
+func (m *machine) release(t *rapid.T) {
+	held := 0
+	for _, names := range m.model.guarded {
+		held += len(names)
+	}
+	equal(t, "held removals", m.table.info().HeldRemovals, held)
+	m.model.notes, m.model.said = make(map[string]bool), make(map[string]bool)
+	m.model.release()
+	equal(t, "released", m.group.Release(), held)
+	m.reap()
 }
 
 // expire ends all linger times.

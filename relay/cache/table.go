@@ -327,6 +327,7 @@ func (t *Table) emptyLocked(e *entry) {
 	}
 	for _, h := range e.holds() {
 		t.legs[h.leg].count(h.res, nil)
+		t.legs[h.leg].guard.spare(e.name)
 	}
 	t.joinWildcardLocked(e, e.res, e.member, state{})
 	t.unindexLocked(e, e.res.Aliases)

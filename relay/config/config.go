@@ -207,6 +207,14 @@ type Cache struct {
 	// How many removed resources each type of a key remembers at least; a client
 	// that is further behind starts over. At least 1.
 	Tombstones int `yaml:"tombstones"`
+	// How many percent of a complete set (clusters, listeners, scoped routes) one
+	// answer of an origin may remove. Where it would remove more, or all, its
+	// removals are held back and an alarm is raised. From 0, which means any number,
+	// to 100.
+	MaxRemovalPercent int `yaml:"max_removal_percent"`
+	// How long removals are held back, unless the origin takes them back. 0s means
+	// until an operator releases them.
+	RemovalHold time.Duration `yaml:"removal_hold"`
 	// What encoded responses, shared by clients, may hold together. At least 1MiB.
 	BodiesSize Size `yaml:"bodies_size"`
 }
@@ -254,11 +262,12 @@ func Default() *Config {
 		Origin:      DefaultOrigin(),
 		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},
 		Cache: Cache{
-			Linger:     time.Minute,
-			IdleSize:   256 << 20,
-			Hold:       time.Second,
-			Tombstones: 1024,
-			BodiesSize: 256 << 20,
+			Linger:      time.Minute,
+			IdleSize:    256 << 20,
+			Hold:        time.Second,
+			Tombstones:  1024,
+			RemovalHold: 5 * time.Minute,
+			BodiesSize:  256 << 20,
 		},
 		Admin: Admin{Address: "127.0.0.1:19000"},
 		Drain: Drain{Time: 20 * time.Second, Grace: 5 * time.Second},

@@ -141,6 +141,10 @@ func (d *decoder) checkCache(cfg *Config) {
 	if c.Tombstones < 1 {
 		d.wrong("cache.tombstones", "is %d, expected at least 1", c.Tombstones)
 	}
+	if c.MaxRemovalPercent < 0 || c.MaxRemovalPercent > 100 {
+		d.wrong("cache.max_removal_percent", "is %d, expected 0 to 100", c.MaxRemovalPercent)
+	}
+	d.notNegative("cache.removal_hold", c.RemovalHold)
 	d.sizeWithin("cache.bodies_size", c.BodiesSize, 1<<20, 1<<50)
 }
 

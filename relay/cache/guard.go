@@ -1,0 +1,175 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// The guard (K16) holds back an answer's removals where they would take more than
+// a configured share of a full-state set, or leave it empty: more often than not
+// that is a mistake of the control plane. The rest of the answer is applied, and
+// the names stay served, until a later answer has them again, the hold is over,
+// or an operator releases them.
+
+// Held describes removals that the guard has begun to hold back.
+type Held struct {
+	Group *Group
+	Type  *resource.Type
+	// Origin is where the answer came from.
+	Origin string
+	// Removals is how many resources it would have removed, Of how many there were.
+	Removals, Of int
+}
+
+// guard is what a leg's answers would have removed. The zero guard holds nothing.
+type guard struct {
+	names map[string]struct{} // that the leg holds all the same
+	until time.Time           // zero: until they are released
+}
+
+func (g *guard) has(name string) bool {
+	_, ok := g.names[name]
+	return ok
+}
+
+// spare ends the hold on a name.
+func (g *guard) spare(name string) {
+	delete(g.names, name)
+	if len(g.names) == 0 {
+		*g = guard{}
+	}
+}
+
+// guardLocked decides which removals of u to hold back, before any is done. before
+// is how many resources the leg held when u came. It returns what has begun, nil
+// where there is nothing new.
+func (t *Table) guardLocked(by int, u Update, before int) *Held {
+	cfg, leg := &t.group.cache.cfg, &t.legs[by]
+	if cfg.MaxRemovalPercent <= 0 || !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
+		return nil
+	}
+	gone := t.removalsLocked(by, u)
+	if u.Full { // it says all: what it does not leave out is spared
+		for name := range leg.guard.names {
+			if _, out := gone[name]; !out {
+				leg.guard.spare(name)
+			}
+		}
+	}
+	if len(gone)*100 <= cfg.MaxRemovalPercent*before && len(gone) < leg.live {
+		if u.Full {
+			leg.guard = guard{}
+		}
+		return nil
+	}
+	if len(gone) == 0 {
+		return nil
+	}
+	begins := len(leg.guard.names) == 0
+	if begins {
+		leg.guard.names = make(map[string]struct{}, len(gone))
+	}
+	for name := range gone {
+		leg.guard.names[name] = struct{}{}
+	}
+	if !begins {
+		return nil
+	}
+	if cfg.RemovalHold > 0 {
+		leg.guard.until = time.Now().Add(cfg.RemovalHold)
+		t.group.guardFrom(leg.guard.until)
+	}
+	t.group.cache.held.Add(1)
+	return &Held{Group: t.group, Type: t.Type, Origin: cfg.Legs[by].Origin, Removals: len(gone), Of: before}
+}
+
+// removalsLocked are the names that u would take from what a leg holds.
+func (t *Table) removalsLocked(by int, u Update) map[string]struct{} {
+	gone := make(map[string]struct{})
+	for _, spelled := range u.Removed {
+		name := resource.Canonical(spelled)
+		if e := t.entries[name]; e != nil && e.heldBy(by) != nil {
+			gone[name] = struct{}{}
+		}
+	}
+	if !u.Full {
+		return gone
+	}
+	for _, e := range t.missingLocked(by, u) {
+		if e.heldBy(by) != nil {
+			gone[e.name] = struct{}{}
+		}
+	}
+	return gone
+}
+
+// removeHeldLocked does the removals of a leg that were held back.
+func (t *Table) removeHeldLocked(by int, woken map[*Subscription]struct{}) (removed int) {
+	leg := &t.legs[by]
+	names := leg.guard.names
+	leg.guard = guard{}
+	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
+	for name := range names {
+		change.drop(t.entries[name])
+	}
+	if len(names) > 0 {
+		leg.version = "" // what is there now was never sent under one
+	}
+	t.fed.Changes += t.gen + 1 - change.first
+	return len(names)
+}
+
+// Release does the removals that the guard holds back, and returns how many.
+func (g *Group) Release() int { return g.removeHeld(time.Time{}) }
+
+// removeHeld does the removals whose hold is over at now; with the zero time all.
+func (g *Group) removeHeld(now time.Time) (removed int) {
+	woken := make(map[*Subscription]struct{})
+	var next time.Time
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		for by := range t.legs {
+			held := &t.legs[by].guard
+			switch {
+			case len(held.names) == 0:
+			case now.IsZero(), !held.until.IsZero() && !held.until.After(now):
+				removed += t.removeHeldLocked(by, woken)
+			case !held.until.IsZero() && (next.IsZero() || held.until.Before(next)):
+				next = held.until
+			}
+		}
+		t.mu.Unlock()
+	}
+	g.cache.wake(woken)
+	if !next.IsZero() {
+		g.guardFrom(next)
+	}
+	return removed
+}
+
+// guardFrom makes sure that held removals are looked at when at has come. It may
+// be called with a table's mu held.
+func (g *Group) guardFrom(at time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ended || !g.guardAt.IsZero() && !g.guardAt.After(at) {
+		return
+	}
+	g.guardAt = at
+	if g.guard == nil {
+		g.guard = time.AfterFunc(time.Until(at), g.guardOver)
+	} else {
+		g.guard.Reset(time.Until(at))
+	}
+}
+
+func (g *Group) guardOver() {
+	g.mu.Lock()
+	g.guardAt = time.Time{}
+	g.mu.Unlock()
+	g.removeHeld(time.Now())
+}
+
+// RemovalsHeld is how often the guard has begun to hold removals back.
+func (c *Cache) RemovalsHeld() uint64 { return c.held.Load() }

@@ -1,0 +1,119 @@
+package cache
+
+import (
+	"testing"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+func res2(names ...string) (rs []*resource.Resource) {
+	for _, n := range names {
+		rs = append(rs, res(n, "1"))
+	}
+	return rs
+}
+
+// TestRemovalsAreHeld: an answer that removes more than the share keeps its
+// removals back, and the rest of it is applied; a smaller one passes (K16).
+func TestRemovalsAreHeld(t *testing.T) {
+	for name, remove := range map[string]func(w *world, keep ...string) int{
+		"by absence": func(w *world, keep ...string) int {
+			u := Update{Type: clusters, Full: true}
+			for _, n := range keep {
+				u.Resources = append(u.Resources, res(n, "2"))
+			}
+			return w.feed.Apply(u)
+		},
+		"by name": func(w *world, keep ...string) int {
+			u := Update{Type: clusters}
+			for _, n := range []string{"a", "b", "c", "d"} {
+				u.Removed = append(u.Removed, n)
+			}
+			for _, n := range keep {
+				u.Resources = append(u.Resources, res(n, "2"))
+				for i, r := range u.Removed {
+					if r == n {
+						u.Removed = append(u.Removed[:i], u.Removed[i+1:]...)
+						break
+					}
+				}
+			}
+			return w.feed.Apply(u)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var alarms []Held
+			w := start(t, Config{MaxRemovalPercent: 50, Alarm: func(h Held) { alarms = append(alarms, h) }})
+			c := w.client(clusters, true)
+			w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1"), res("d", "1"))
+			c.ask(t, Query{})
+
+			remove(w, "a")
+			expect(t, c.ask(t, Query{}), "a") // changed, and nothing is removed
+			if len(alarms) != 1 || alarms[0].Removals != 3 || alarms[0].Of != 4 || alarms[0].Type != clusters {
+				t.Fatalf("alarms: %+v", alarms)
+			}
+			g := w.cache.Snapshot()[0]
+			if g.HeldRemovals != 3 || g.Tables[0].HeldRemovals != 3 || w.cache.RemovalsHeld() != 1 {
+				t.Fatalf("%+v", g)
+			}
+			remove(w) // and now all of it
+			expect(t, c.ask(t, Query{}))
+			if len(alarms) != 1 {
+				t.Fatalf("%d alarms for one hold", len(alarms))
+			}
+			w.apply(clusters, res("a", "2"), res("b", "1"), res("c", "1")) // they are back
+			if held := w.cache.Snapshot()[0].HeldRemovals; held != 1 {
+				t.Fatalf("%d removals are held", held)
+			}
+			if n := w.group.Release(); n != 1 {
+				t.Fatalf("%d removals were released", n)
+			}
+			expect(t, c.ask(t, Query{}), "-d")
+			w.remove(clusters, "c")
+			expect(t, c.ask(t, Query{}), "-c")
+			w.client(endpoints, false, "e")
+			w.apply(endpoints, res("e", "1"))
+			if n := w.remove(endpoints, "e"); n != 1 { // no full-state type
+				t.Fatalf("%d changes", n)
+			}
+		})
+	}
+}
+
+// TestRemovalsAreHeldForATime: until then the names are served, to new clients
+// too, and then they go (K16).
+func TestRemovalsAreHeldForATime(t *testing.T) {
+	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.feed.Apply(Update{Type: clusters, Full: true, Version: "1", Resources: res2("a", "b")})
+		c.ask(t, Query{})
+		w.feed.Apply(Update{Type: clusters, Full: true, Version: "2"})
+		pass(30 * time.Second)
+		w.feed.Apply(Update{Type: clusters, Full: true, Version: "2"}) // does not make it longer
+		pass(29 * time.Second)
+		expect(t, c.ask(t, Query{}))
+		expect(t, w.client(clusters, true).ask(t, Query{}), "a", "b")
+		w.nap()
+		pass(2 * time.Second)
+		if !w.woke()[c.w.sub] {
+			t.Fatal("nobody was told")
+		}
+		got := c.ask(t, Query{})
+		expect(t, got, "-a", "-b")
+		if !got.Derived {
+			t.Fatalf("version %q", got.Version)
+		}
+	})
+}
+
+// TestNoGuard: by default an origin may remove everything at once (K16).
+func TestNoGuard(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(clusters, true)
+	w.apply(clusters, res2("a", "b")...)
+	c.ask(t, Query{})
+	w.feed.Apply(Update{Type: clusters, Full: true})
+	expect(t, c.ask(t, Query{}), "-a", "-b")
+}
