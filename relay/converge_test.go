@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -83,20 +84,51 @@ func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant) *member
 func TestConvergence(t *testing.T) {
 	for _, variant := range []config.Variant{config.SotW, config.Delta} {
 		t.Run("origin="+string(variant), func(t *testing.T) {
-			rapid.Check(t, func(t *rapid.T) { converge(t, variant) })
+			rapid.Check(t, func(t *rapid.T) { converge(t, variant, nil) })
 		})
 	}
 }
 
-func converge(t *rapid.T, variant config.Variant) {
+// TestConvergenceWithTwoOrigins: the same where some types come from an origin of
+// their own, and both have something else to say about the other's (G3); and maybe
+// the names of clusters have a stream apart from their wildcard (D11).
+func TestConvergenceWithTwoOrigins(t *testing.T) {
+	for _, variant := range []config.Variant{config.SotW, config.Delta} {
+		t.Run("origin="+string(variant), func(t *testing.T) {
+			rapid.Check(t, func(t *rapid.T) { converge(t, variant, []string{"ClusterLoadAssignment", "Secret"}) })
+		})
+	}
+}
+
+// converge plays with a relay over an origin, and another one for the types
+// elsewhere, if there are any.
+func converge(t *rapid.T, variant config.Variant, elsewhere []string) {
 	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	up := xdstest.NewNetwork(t, o.Addr())
+	origins, ups := []*xdstest.StateOrigin{o}, []*xdstest.Network{up}
+	serves := func(i int) func(typeURL string) bool {
+		return func(typeURL string) bool {
+			return (i == 1) == slices.ContainsFunc(elsewhere, func(t string) bool { return strings.HasSuffix(typeURL, "."+t) })
+		}
+	}
+	var separate []string
+	if elsewhere != nil {
+		second := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+		origins, ups = append(origins, second), append(ups, xdstest.NewNetwork(t, second.Addr()))
+		separate = rapid.SampledFrom([][]string{nil, {"Cluster"}}).Draw(t, "separate names")
+	}
 	node, stop := startFor(t, func(cfg *config.Config) {
 		cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, variant
 		cfg.Origin.AbsentAfter = 100 * time.Millisecond
 		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
 		cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, 30 * time.Millisecond, time.Minute}).Draw(t, "linger")
 		cfg.Cache.Hold = 100 * time.Millisecond
+		if elsewhere != nil {
+			second := config.OtherOrigin{Name: "second", Types: elsewhere, Origin: cfg.Origin}
+			second.Addresses = []string{ups[1].Addr()}
+			cfg.Origins = []config.OtherOrigin{second}
+		}
+		cfg.Origin.SeparateNames = separate
 	})
 	defer stop()
 	down := xdstest.NewNetwork(t, node.Addr())
@@ -110,31 +142,38 @@ func converge(t *rapid.T, variant config.Variant) {
 		members = append(members, newMember(t, down.Addr(), keysOfTest[i%2], i, v))
 	}
 	for range rapid.IntRange(5, 40).Draw(t, "steps") {
-		step(t, random, o, up, down, rapid.SampledFrom(members).Draw(t, "member"))
+		step(t, random, origins, ups, down, rapid.SampledFrom(members).Draw(t, "member"))
 	}
 
 	for _, m := range members {
 		m.rejects.Store(false)
 		m.lazy.Store(false)
 	}
-	_ = up.Heal()
+	for _, up := range ups {
+		_ = up.Heal()
+	}
 	_ = down.Heal()
-	for _, key := range keysOfTest { // what was rejected is not sent again unless it changes (B14)
-		o.Update(key, func(c *xdstest.Change) {
-			for u, names := range universe(key) {
-				for i, n := range names {
-					// A SotW origin cannot say that other types lose a name (D4).
-					if i == 0 && (variant == config.Delta || xdstest.FullState(u)) {
-						c.Remove(u, n)
-					} else {
-						c.Set(xdstest.Synthetic(u, n, 1000+random.IntN(1000)))
+	for i := range origins {
+		o := origins[i]
+		for _, key := range keysOfTest { // what was rejected is not sent again unless it changes (B14)
+			o.Update(key, func(c *xdstest.Change) {
+				for u, names := range universe(key) {
+					for i, n := range names {
+						// A SotW origin cannot say that other types lose a name (D4).
+						if i == 0 && (variant == config.Delta || xdstest.FullState(u)) {
+							c.Remove(u, n)
+						} else {
+							c.Set(xdstest.Synthetic(u, n, 1000+random.IntN(1000)))
+						}
 					}
 				}
-			}
-		})
+			})
+		}
 	}
 	for _, m := range members {
-		o.WaitConverged(t, m.key, m.Auto)
+		for i, o := range origins {
+			m.WaitFor(t, fmt.Sprintf("what origin %d serves", i), func() bool { return len(o.DifferencesOf(m.key, m.Auto, serves(i))) == 0 })
+		}
 		m.CheckViolations(t)
 		if n := m.strays.Load(); n > 0 {
 			t.Fatalf("a client of key %q was sent %d resources of another key", m.key, n)
@@ -147,12 +186,14 @@ func converge(t *rapid.T, variant config.Variant) {
 		m.Close()
 	}
 	down.Close()
-	up.Close()
-	o.Stop()
+	for i := range origins {
+		ups[i].Close()
+		origins[i].Stop()
+	}
 }
 
 // step does one thing to the world.
-func step(t *rapid.T, random *rand.Rand, o *xdstest.StateOrigin, up, down *xdstest.Network, m *member) {
+func step(t *rapid.T, random *rand.Rand, origins []*xdstest.StateOrigin, ups []*xdstest.Network, down *xdstest.Network, m *member) {
 	names := universe(m.key)
 	types := []string{m.variant.Service}
 	if m.variant.Service == "" {
@@ -162,7 +203,9 @@ func step(t *rapid.T, random *rand.Rand, o *xdstest.StateOrigin, up, down *xdste
 	some := rapid.SliceOfNDistinct(rapid.SampledFrom(names[typeURL]), 1, 3, rapid.ID[string]).Draw(t, "names")
 	switch rapid.IntRange(0, 13).Draw(t, "action") {
 	case 0, 1, 2, 3:
-		o.Mutate(m.key, random, names)
+		for _, o := range origins {
+			o.Mutate(m.key, random, names)
+		}
 	case 4, 5, 6:
 		m.Subscribe(typeURL, some...)
 	case 7:
@@ -174,7 +217,7 @@ func step(t *rapid.T, random *rand.Rand, o *xdstest.StateOrigin, up, down *xdste
 	case 10:
 		down.Cut()
 	case 11:
-		up.Cut()
+		rapid.SampledFrom(ups).Draw(t, "origin").Cut()
 	case 12:
 		m.rejects.Store(!m.rejects.Load())
 	case 13:

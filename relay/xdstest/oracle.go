@@ -29,6 +29,12 @@ func (o *StateOrigin) Expected(view, typeURL string, names ...string) map[string
 // since nothing can tell it (D6): such a client forgets it together with what
 // refers to it.
 func (o *StateOrigin) Differences(view string, a *Auto) []string {
+	return o.DifferencesOf(view, a, func(string) bool { return true })
+}
+
+// DifferencesOf is Differences for some types only: those that come from o, where
+// others come from elsewhere.
+func (o *StateOrigin) DifferencesOf(view string, a *Auto, of func(typeURL string) bool) []string {
 	type want struct {
 		typeURL string
 		names   []string
@@ -36,6 +42,9 @@ func (o *StateOrigin) Differences(view string, a *Auto) []string {
 	var wants []want
 	a.mu.Lock()
 	for u, t := range a.types {
+		if !of(u) {
+			continue
+		}
 		if t.wantsAnything() {
 			wants = append(wants, want{u, t.wanted()})
 		} else {
