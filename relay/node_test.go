@@ -69,7 +69,12 @@ type running struct {
 
 func start(t *testing.T, cfg *config.Config) running {
 	t.Helper()
-	node, err := relay.New(cfg, relay.Options{Version: "v-test"})
+	return startWith(t, cfg, relay.Options{Version: "v-test"})
+}
+
+func startWith(t *testing.T, cfg *config.Config, opts relay.Options) running {
+	t.Helper()
+	node, err := relay.New(cfg, opts)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -26,19 +27,11 @@ func TestRemovalsAreHeld(t *testing.T) {
 			return w.feed.Apply(u)
 		},
 		"by name": func(w *world, keep ...string) int {
-			u := Update{Type: clusters}
-			for _, n := range []string{"a", "b", "c", "d"} {
-				u.Removed = append(u.Removed, n)
-			}
+			u := Update{Type: clusters, Removed: []string{"a", "b", "c", "d"}}
 			for _, n := range keep {
 				u.Resources = append(u.Resources, res(n, "2"))
-				for i, r := range u.Removed {
-					if r == n {
-						u.Removed = append(u.Removed[:i], u.Removed[i+1:]...)
-						break
-					}
-				}
 			}
+			u.Removed = slices.DeleteFunc(u.Removed, func(n string) bool { return slices.Contains(keep, n) })
 			return w.feed.Apply(u)
 		},
 	} {

@@ -1,0 +1,65 @@
+package relay_test
+
+import (
+	"bytes"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// lines is a log that can be read while it is written.
+type lines struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) count(what string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.text.String(), what)
+}
+
+// TestHeldRemovalsAreShown: an operator learns of removals that are held back from
+// the log, once, from the metrics and from the page of keys (K16).
+func TestHeldRemovalsAreShown(t *testing.T) {
+	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	var log lines
+	cfg := testConfig()
+	cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, config.Delta
+	cfg.Cache.MaxRemovalPercent = 50
+	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	o.Set("demo", xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second))
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Node: xdstest.Node("c", "demo")})
+	c.Subscribe(xdstest.ClusterType)
+	c.WaitFor(t, "both clusters", func() bool { return len(c.Held(xdstest.ClusterType)) == 2 })
+	o.Remove("demo", xdstest.ClusterType, "a", "b")
+	o.Set("demo", xdstest.Cluster("c", time.Second))
+	c.WaitFor(t, "the third cluster", func() bool { return len(c.Held(xdstest.ClusterType)) == 3 })
+
+	_, metrics := n.get(t, "/metrics")
+	for _, want := range []string{"xdsrelay_cache_removal_holds_total 1", "xdsrelay_cache_removals_held 2"} {
+		if !strings.Contains(metrics, want) {
+			t.Errorf("/metrics lacks %s", want)
+		}
+	}
+	if _, keys := n.get(t, "/debug/keys"); !strings.Contains(keys, "3 (2 removals held)") {
+		t.Errorf("the page of keys does not show them:\n%s", keys)
+	}
+	if got := log.count("removals are held back"); got != 1 {
+		t.Errorf("%d lines in the log", got)
+	}
+}
