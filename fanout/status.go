@@ -29,6 +29,9 @@ type ResourceStatus struct {
 	// is, Stale if it has not answered, Nacked if it rejected the response that
 	// had it, NotSent if it was not sent as it is, or there is none.
 	State State
+	// Private says that it is this client's own, and must not be shown to others
+	// (K17).
+	Private bool
 	// Resource is what there is, nil where there is none.
 	Resource *resource.Resource
 	// Version is what the client was told: the resource's, or on SotW that of
@@ -73,13 +76,15 @@ func (c Client) ID() string { return c.stream.nodeID }
 // E1, and by name. It costs as much as there is, and holds nothing up.
 func (c Client) Resources(yield func(ResourceStatus) bool) {
 	c.stream.mu.Lock()
-	types := make([]typeStatus, len(c.stream.types))
-	for i, ts := range c.stream.types {
-		types[i] = ts.statusLocked(c.stream.delta)
+	types := make([]typeStatus, 0, len(c.stream.types))
+	for _, ts := range c.stream.types {
+		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
+			types = append(types, ts.statusLocked(sub, c.stream.delta))
+		}
 	}
 	c.stream.mu.Unlock()
 	for i := range types {
-		sights := types[i].table.Sights(types[i].watcher)
+		sights := types[i].sub.Sights()
 		slices.SortFunc(sights, func(a, b cache.Sight) int { return strings.Compare(a.Name, b.Name) })
 		for _, sight := range sights {
 			if !yield(types[i].of(sight)) {
@@ -92,8 +97,9 @@ func (c Client) Resources(yield func(ResourceStatus) bool) {
 // typeStatus is what of a typeState says how the client stands with its
 // resources. It never changes.
 type typeStatus struct {
-	table       *cache.Table
-	watcher     *cache.Watcher
+	typ         *resource.Type
+	private     bool
+	sub         *cache.Subscription
 	sent, acked uint64
 	untold      [2]*cache.Names // not told yet
 	unacked     [2]*cache.Names // told, and not acknowledged
@@ -103,9 +109,9 @@ type typeStatus struct {
 }
 
 // statusLocked takes in the state of now; the stream's mu must be held.
-func (ts *typeState) statusLocked(delta bool) typeStatus {
+func (ts *typeState) statusLocked(sub *cache.Subscription, delta bool) typeStatus {
 	s := typeStatus{
-		table: ts.table, watcher: &ts.watcher, sent: ts.sent.Gen, acked: ts.acked.Gen,
+		typ: ts.table.Type, private: ts.private, sub: sub, sent: ts.sent.Gen, acked: ts.acked.Gen,
 		untold: [2]*cache.Names{ts.tell, ts.asked}, unacked: [2]*cache.Names{ts.told, ts.refreshed},
 		rejected: ts.rejected || ts.marred, nack: ts.nack,
 	}
@@ -117,7 +123,7 @@ func (ts *typeState) statusLocked(delta bool) typeStatus {
 
 func (s *typeStatus) of(sight cache.Sight) ResourceStatus {
 	out := ResourceStatus{
-		Type: s.table.Type, Name: sight.Name, Resource: sight.Resource, Changed: sight.Changed,
+		Type: s.typ, Private: s.private, Name: sight.Name, Resource: sight.Resource, Changed: sight.Changed,
 		State: s.state(sight),
 	}
 	if out.State == NotSent {

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -12,14 +11,13 @@ import (
 	"time"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	matcherv3 "github.com/envoyproxy/go-control-plane/envoy/type/matcher/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
@@ -281,72 +279,6 @@ func TestClientStatusIsDivided(t *testing.T) {
 	}
 }
 
-// TestClientStatusOverHTTP: K20: the admin port answers the same as JSON, whether
-// or not the xDS port does, also where JSON cannot spell out a resource.
-func TestClientStatusOverHTTP(t *testing.T) {
-	o := xdstest.NewStateOrigin(t, nil)
-	o.Set("", xdstest.Cluster("c", time.Second))
-	o.Set("", xdstest.Extension("e", &corev3.Node{Id: "known"}))
-	strange := xdstest.Extension("strange", &corev3.Node{})
-	strange.TypedConfig.TypeUrl = "type.googleapis.com/nobody.knows.This"
-	o.Set("", strange)
-	n := start(t, originConfig(o.Addr()))
-	conn := xdstest.Dial(t, n.Addr())
-	s := conn.Open(xdstest.Delta)
-	s.Subscribe(xdstest.ClusterType, "c")
-	s.Ack(s.Recv(t))
-	s.Subscribe(xdstest.ExtensionConfigType, "e", "strange")
-	s.Ack(s.Recv(t))
-	post := func(body string) (int, string) {
-		t.Helper()
-		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
-		res, err := client.Post("http://"+n.AdminAddr()+"/v3/discovery:client_status", "application/json", strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer res.Body.Close()
-		text, err := io.ReadAll(res.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return res.StatusCode, string(text)
-	}
-	read := func(body string) []*statusv3.ClientConfig {
-		t.Helper()
-		code, text := post(body)
-		rsp := &statusv3.ClientStatusResponse{}
-		if err := protojson.Unmarshal([]byte(text), rsp); code != http.StatusOK || err != nil {
-			t.Fatalf("%d, %v: %s", code, err, text)
-		}
-		return rsp.GetConfig()
-	}
-	xdstest.Eventually(t, "three resources twice", func() bool { return len(linesOf(read("{}"))) == 6 })
-	for _, c := range read("") {
-		for _, g := range c.GetGenericXdsConfigs() {
-			if (g.GetXdsConfig() == nil) != (g.GetName() == "strange") {
-				t.Errorf("content of %s: %v", g.GetName(), g.GetXdsConfig())
-			}
-		}
-	}
-	if configs := read(`{"node_matchers": [{"node_id": {"exact": "test-client"}}]}`); len(configs) != 1 || configs[0].GetClientScope() != "test-cluster" {
-		t.Errorf("the client: %v", configs)
-	}
-	if configs := read(`{"nodeMatchers": [{"nodeId": {"exact": "nobody"}}]}`); len(configs) != 0 {
-		t.Errorf("nobody: %v", configs)
-	}
-	for _, bad := range []string{"{", `{"no_such_field": 1}`, `{"node_matchers": [{"node_id": {"prefix": ""}}]}`} {
-		if code, text := post(bad); code != http.StatusBadRequest {
-			t.Errorf("%s: %d %s", bad, code, text)
-		}
-	}
-	// J1 and the option: neither version is there for clients.
-	err := conn.ClientConn().Invoke(t.Context(), "/envoy.service.status.v3.ClientStatusDiscoveryService/FetchClientStatus",
-		&statusv3.ClientStatusRequest{}, &statusv3.ClientStatusResponse{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Errorf("clients are shown who has what: %v", err)
-	}
-}
-
 // TestClientStatusV2: J1: version 2 of the service is never there.
 func TestClientStatusV2(t *testing.T) {
 	cfg := statusConfig(xdstest.NewStateOrigin(t, nil).Addr(), config.Delta)
@@ -357,6 +289,59 @@ func TestClientStatusV2(t *testing.T) {
 			&statusv3.ClientStatusRequest{}, &statusv3.ClientStatusResponse{})
 		if status.Code(err) != codes.Unimplemented {
 			t.Errorf("%s: %v", method, err)
+		}
+	}
+}
+
+// TestClientStatusOfErrors: K20, C16: what the control plane has answered with an
+// error is told as such.
+func TestClientStatusOfErrors(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	n := start(t, statusConfig(o.Addr(), config.Delta))
+	conn := xdstest.Dial(t, n.Addr())
+	s := conn.Open(xdstest.Delta)
+	s.Subscribe(xdstest.EndpointType, "a")
+	st := o.NextStream(t)
+	st.NextRequest(t)
+	err := st.Send(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdstest.EndpointType, Nonce: "1", ResourceErrors: []*discoveryv3.ResourceError{{
+		ResourceName: &discoveryv3.ResourceName{Name: "a"},
+		ErrorDetail:  &statuspb.Status{Code: int32(codes.PermissionDenied), Message: "not for you"},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	waitLines(t, conn.ClientConn(), "… in test-cluster: a RECEIVED_ERROR (not for you)", "test-client in test-cluster: a NOT_SENT")
+}
+
+// TestClientStatusOfPrivateResources: K20, K17: what must not be shared is told
+// with the client's own stream to the control plane, and not shown.
+func TestClientStatusOfPrivateResources(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	n := start(t, statusConfig(o.Addr(), config.Delta))
+	conn := xdstest.Dial(t, n.Addr())
+	s := conn.Open(xdstest.Delta)
+	s.Subscribe(xdstest.EndpointType, "a")
+	serve := func(st *xdstest.OriginStream) {
+		t.Helper()
+		st.NextRequest(t)
+		err := st.Send(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: xdstest.EndpointType, Nonce: "1", Resources: []*discoveryv3.Resource{{
+			Name: "a", Version: "1", Resource: xdstest.Any(xdstest.Endpoints("a", "10.0.0.1:80")),
+			CacheControl: &discoveryv3.Resource_CacheControl{DoNotCache: true},
+		}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	serve(o.NextStream(t))
+	serve(o.NextStream(t)) // the client's own
+	s.Ack(s.Recv(t))
+	waitLines(t, conn.ClientConn(), "test-client in test-cluster: a@1 ACKED", "test-client in test-cluster: a@1 SYNCED")
+	configs, _ := statusOf(t, conn.ClientConn(), &statusv3.ClientStatusRequest{})
+	for _, c := range configs {
+		for _, g := range c.GetGenericXdsConfigs() {
+			if g.GetXdsConfig() != nil {
+				t.Errorf("content of %s is shown", g.GetName())
+			}
 		}
 	}
 }

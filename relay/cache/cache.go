@@ -3,7 +3,9 @@ package cache
 import (
 	"context"
 	"errors"
+	"maps"
 	"math"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -220,11 +222,12 @@ func (c *Cache) Groups() []*Group {
 	return out
 }
 
-// Active returns the groups of the keys that are not idle, in no order.
+// Active returns the groups that have streams to their origins, private ones
+// included, in no order.
 func (c *Cache) Active() []*Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []*Group
+	out := slices.Collect(maps.Keys(c.privates))
 	for _, g := range c.groups {
 		if g.runs {
 			out = append(out, g)

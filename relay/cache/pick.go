@@ -178,14 +178,14 @@ func (p *picker) gone(name string) bool {
 	t, s := p.table, p.sub
 	e := t.entries[name]
 	_, named := s.names[name]
-	code, failed := t.failureLocked(name)
+	about, failed := t.failureLocked(name)
 	switch {
 	case e != nil && e.denied:
 		return !s.key.wildcard && !s.namesLocked(e)
 	case e != nil && s.namesLocked(e):
 		return true // a tombstone: see tell
 	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
-		return code == resource.CodeNotFound
+		return about.Code == resource.CodeNotFound
 	case named: // D11: a name of the same leg belongs to the wildcard set, if it exists at all
 		w := t.wants[name]
 		return s.key.wildcard && t.wildKnownLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)

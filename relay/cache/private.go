@@ -29,6 +29,10 @@ func (c *Cache) JoinPrivate(of *Group, node *corev3.Node) *Group {
 	return g
 }
 
+// Private reports whether the group is one client's own: what it holds must not
+// be shown to others.
+func (g *Group) Private() bool { return g.private }
+
 // dropLocked ends a private group, whose client has left. cache.mu must be held.
 func (g *Group) dropLocked() {
 	delete(g.cache.privates, g)

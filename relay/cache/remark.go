@@ -144,16 +144,16 @@ func (t *Table) failedLocked(name string) bool {
 	return failed
 }
 
-// failureLocked returns the code of the error with which the origin of name has
-// answered for it, if it has.
-func (t *Table) failureLocked(name string) (code int32, failed bool) {
+// failureLocked returns the error with which the origin of name has answered for
+// it, if it has.
+func (t *Table) failureLocked(name string) (about resource.About, failed bool) {
 	w := t.wants[name]
 	for _, r := range t.remarks[name] {
 		if !r.removal && !r.local && r.about.Variant == "" && (w == nil || w.leg == r.leg) {
-			return r.about.Code, true
+			return r.about, true
 		}
 	}
-	return 0, false
+	return about, false
 }
 
 func (t *Table) dropRemarkLocked(r *remark) {

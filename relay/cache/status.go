@@ -19,6 +19,7 @@ const (
 	Absent                      // it does not exist
 	Accepted                    // its newest copy is held
 	Rejected                    // its newest copy could not be used
+	Failed                      // the origin has answered for it with an error (C16)
 )
 
 // NameInfo describes one name of a table, as the origin has told of it.
@@ -27,20 +28,20 @@ type NameInfo struct {
 	// is there as long as nobody has answered for it.
 	Name     string
 	Standing Standing
-	// Resource is what is held: where the newest copy was rejected, the last
-	// good one. Nil where there is none.
+	// Resource is what is held: where the newest copy was rejected, or there was
+	// an error, the last good one. Nil where there is none.
 	Resource *resource.Resource
 	// Version is that of what is held, the origin's own where it gave one.
 	Version string
 	// Changed is when what is held became so; zero where nothing is known.
 	Changed time.Time
-	// Problem comes with Rejected and Unreachable.
+	// Problem comes with Rejected, Failed and Unreachable.
 	Problem *Problem
 }
 
 // Problem is what went wrong with a name.
 type Problem struct {
-	At      time.Time
+	At      time.Time // zero with Failed
 	Message string
 	// Version is that of the copy which was rejected, where it is known.
 	Version string
@@ -66,15 +67,18 @@ func (t *Table) rejectLocked(by int, u Update) {
 		if !t.coveredLocked(by, name, nil) || !t.oneOriginLocked(t.legOf(name), by) || !t.hasRoomForProblemLocked(name) {
 			continue
 		}
-		message := inv.Err.Error()
-		if len(message) > maxMessage {
-			message = strings.ToValidUTF8(message[:maxMessage], "") + "…"
-		}
 		if t.rejected == nil {
 			t.rejected = make(map[string]*Problem)
 		}
-		t.rejected[name] = &Problem{At: time.Now(), Message: message, Version: u.Version, leg: by}
+		t.rejected[name] = &Problem{At: time.Now(), Message: shortened(inv.Err.Error()), Version: u.Version, leg: by}
 	}
+}
+
+func shortened(message string) string {
+	if len(message) <= maxMessage {
+		return message
+	}
+	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
 }
 
 // hasRoomForProblemLocked reports whether one more may be noted.
@@ -99,6 +103,9 @@ func (t *Table) forgiveLocked(by int, u Update) {
 	for _, n := range u.Removed {
 		delete(t.rejected, resource.Canonical(n))
 	}
+	for _, a := range u.Errors {
+		delete(t.rejected, resource.Canonical(a.Name))
+	}
 }
 
 // NameInfos describes the names that the table holds or is asked for, sorted. It
@@ -116,8 +123,8 @@ func (t *Table) NameInfos() []NameInfo {
 		i := NameInfo{Name: t.calledLocked(name)}
 		if e := t.entries[name]; e != nil {
 			i = t.describeLocked(e)
-		} else if i.Problem = t.rejected[name]; i.Problem != nil {
-			i.Standing = Rejected
+		} else if t.troubleLocked(name, &i); i.Problem != nil {
+			// it is told
 		} else if known || w.leg == Nobody {
 			i.Standing = Absent
 		} else {
@@ -126,7 +133,7 @@ func (t *Table) NameInfos() []NameInfo {
 		out = append(out, i)
 	}
 	for name, w := range t.wants {
-		if !t.existsLocked(name) {
+		if !t.existsLocked(name) && t.hidden[name] == "" { // those are told of where they are asked for (K17)
 			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
 		}
 	}
@@ -152,17 +159,26 @@ func (t *Table) NameInfos() []NameInfo {
 
 // describeLocked describes a name of which something is known.
 func (t *Table) describeLocked(e *entry) NameInfo {
-	i := NameInfo{Name: e.name, Standing: Absent, Changed: time.UnixMilli(e.changed), Problem: t.rejected[e.name]}
+	i := NameInfo{Name: t.calledLocked(e.name), Standing: Absent, Changed: time.UnixMilli(e.changed)}
 	if e.res != nil {
 		i.Name, i.Standing, i.Resource, i.Version = e.res.Name, Accepted, e.res, e.version
 		if v := t.legs[e.leg].version; v != "" {
 			i.Version = v
 		}
 	}
-	if i.Problem != nil {
-		i.Standing = Rejected
-	}
+	t.troubleLocked(e.name, &i)
 	return i
+}
+
+// troubleLocked notes what went wrong with a name, if anything did.
+func (t *Table) troubleLocked(name string, i *NameInfo) {
+	if p := t.rejected[name]; p != nil {
+		i.Standing, i.Problem = Rejected, p
+		return
+	}
+	if a, failed := t.failureLocked(name); failed {
+		i.Standing, i.Problem = Failed, &Problem{Message: shortened(a.Message())}
+	}
 }
 
 // Sight is what a subscription sees of one name.
@@ -176,15 +192,19 @@ type Sight struct {
 	Changed time.Time
 }
 
-// Sights lists what w's subscription sees, and the names that it asks for in
-// vain, in no order. It costs as much as there are.
-func (t *Table) Sights(w *Watcher) []Sight {
+// Subscription returns what w asks for, nil for nothing.
+func (t *Table) Subscription(w *Watcher) *Subscription {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	s := w.sub
-	if s == nil {
-		return nil
-	}
+	return w.sub
+}
+
+// Sights lists what s sees, and the names that it asks for in vain, in no order.
+// It costs as much as there are.
+func (s *Subscription) Sights() []Sight {
+	t := s.table
+	t.mu.RLock()
+	defer t.mu.RUnlock()
 	var out []Sight
 	see := func(e *entry) {
 		if there, gen := s.seesLocked(e); there {

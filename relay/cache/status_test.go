@@ -13,7 +13,7 @@ import (
 )
 
 var standings = map[Standing]string{
-	Requested: "requested", Unreachable: "unreachable", Absent: "absent", Accepted: "accepted", Rejected: "rejected",
+	Requested: "requested", Unreachable: "unreachable", Absent: "absent", Accepted: "accepted", Rejected: "rejected", Failed: "failed",
 }
 
 // stands writes how names stand: "a=accepted@1 b=requested".
@@ -126,6 +126,26 @@ func TestRejectedNames(t *testing.T) {
 	expectStands(t, all.table, "")
 }
 
+// TestFailedNames: K20, C16: an error that the origin has answered with is told,
+// beside the copy that is still held, until there is something newer.
+func TestFailedNames(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(endpoints, false, "a", "b", "c")
+	w.feed.TakeDemand(true, true)
+	w.apply(endpoints, versioned("a", "x", "1"))
+	fail := func(name string, code int32, message string) {
+		w.feed.Apply(Update{Type: endpoints, Partial: true, Errors: []resource.About{resource.NewError(name, code, message)}})
+	}
+	fail("a", resource.CodeUnavailable, "busy")
+	fail("b", resource.CodeNotFound, "never heard of it")
+	expectStands(t, c.table, "a=failed@1(busy) b=failed(never heard of it) c=requested")
+	w.feed.Apply(Update{Type: endpoints, Partial: true, Rejected: []resource.Invalid{bad("a", "no good")}})
+	expectStands(t, c.table, "a=rejected@1(no good) b=failed(never heard of it) c=requested")
+	fail("a", resource.CodeUnavailable, "busy again")
+	w.apply(endpoints, versioned("b", "x", "2"))
+	expectStands(t, c.table, "a=failed@1(busy again) b=accepted@2 c=requested")
+}
+
 // TestRejectedNamesAreBounded: an origin that only ever sends what cannot be used
 // is not remembered without end.
 func TestRejectedNamesAreBounded(t *testing.T) {
@@ -142,6 +162,13 @@ func TestRejectedNamesAreBounded(t *testing.T) {
 	}
 }
 
+func sightsOf(c *client) []Sight {
+	if s := c.table.Subscription(&c.w); s != nil {
+		return s.Sights()
+	}
+	return nil
+}
+
 // TestSights: what a subscription sees, by name, alias or wildcard, and what it
 // asks for in vain.
 func TestSights(t *testing.T) {
@@ -152,7 +179,7 @@ func TestSights(t *testing.T) {
 	w.remove(endpoints, "gone")
 	sees := func(c *client) string {
 		var words []string
-		for _, s := range c.table.Sights(&c.w) {
+		for _, s := range sightsOf(c) {
 			word := s.Name
 			switch {
 			case s.Resource == nil && s.Gen > 0:

@@ -34,7 +34,7 @@ func (b *builder) client(c fanout.Client) error {
 	for r := range c.Resources {
 		g := &statusv3.ClientConfig_GenericXdsConfig{
 			TypeUrl: r.Type.URL, Name: r.Name, VersionInfo: r.Version, ConfigStatus: clientStates[r.State],
-			LastUpdated: timeOf(r.Changed), XdsConfig: b.content(r.Type, r.Resource),
+			LastUpdated: timeOf(r.Changed), XdsConfig: b.content(r.Type, r.Resource, r.Private),
 		}
 		if r.Nack != nil {
 			g.ErrorState = &adminv3.UpdateFailureState{
@@ -55,6 +55,7 @@ var relayStates = map[cache.Standing]adminv3.ClientResourceStatus{
 	cache.Absent:      adminv3.ClientResourceStatus_DOES_NOT_EXIST,
 	cache.Accepted:    adminv3.ClientResourceStatus_ACKED,
 	cache.Rejected:    adminv3.ClientResourceStatus_NACKED,
+	cache.Failed:      adminv3.ClientResourceStatus_RECEIVED_ERROR,
 }
 
 // relay writes how the relay stands with what it asks for in the name of a key.
@@ -64,7 +65,7 @@ func (b *builder) relay(group *cache.Group) error {
 		for _, i := range t.NameInfos() {
 			g := &statusv3.ClientConfig_GenericXdsConfig{
 				TypeUrl: t.Type.URL, Name: i.Name, VersionInfo: i.Version, ClientStatus: relayStates[i.Standing],
-				LastUpdated: timeOf(i.Changed), XdsConfig: b.content(t.Type, i.Resource),
+				LastUpdated: timeOf(i.Changed), XdsConfig: b.content(t.Type, i.Resource, group.Private()),
 			}
 			if p := i.Problem; p != nil {
 				g.ErrorState = &adminv3.UpdateFailureState{Details: p.Message, LastUpdateAttempt: timeOf(p.At), VersionInfo: p.Version}
@@ -82,8 +83,8 @@ func (b *builder) relay(group *cache.Group) error {
 const maxContent = 3 << 20
 
 // content returns the body of a resource, unless it is not to be shown.
-func (b *builder) content(t *resource.Type, r *resource.Resource) *anypb.Any {
-	if !b.contents || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || r.DoNotCache || isSecret(t.URL) {
+func (b *builder) content(t *resource.Type, r *resource.Resource, private bool) *anypb.Any {
+	if !b.contents || private || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || r.DoNotCache || isSecret(t.URL) {
 		return nil
 	}
 	body := &anypb.Any{}

@@ -13,5 +13,5 @@
 // changing meanwhile: an answer is true piece by piece, and nothing waits for it.
 //
 // Secrets are never shown, only that they exist, and at which version; nor is
-// what the origin forbids to share (K17).
+// what the origin forbids to share (K17), or what is a single client's own (K6).
 package csds

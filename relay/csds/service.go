@@ -23,7 +23,7 @@ import (
 type Config struct {
 	// Clients returns the clients' streams.
 	Clients func() []fanout.Client
-	// Groups returns the keys for which the relay is a client of the origin.
+	// Groups returns the groups for which the relay is a client of the origin.
 	Groups func() []*cache.Group
 }
 
@@ -92,7 +92,7 @@ func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	clients, groups := make(map[string][]fanout.Client), make(map[string]*cache.Group)
+	clients, groups := make(map[string][]fanout.Client), make(map[string][]*cache.Group)
 	for _, c := range s.cfg.Clients() {
 		if match.client(c) {
 			clients[c.Key] = append(clients[c.Key], c)
@@ -100,14 +100,17 @@ func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
 	}
 	for _, g := range s.cfg.Groups() {
 		if match.node(g.Node) {
-			groups[string(g.Key)] = g
+			groups[string(g.Key)] = append(groups[string(g.Key)], g)
 		}
 	}
 	b := builder{pages: p, contents: !req.GetExcludeResourceContents()}
 	keys := slices.AppendSeq(slices.Collect(maps.Keys(groups)), maps.Keys(clients))
 	slices.Sort(keys)
 	for _, key := range slices.Compact(keys) {
-		if g := groups[key]; g != nil {
+		slices.SortFunc(groups[key], func(a, b *cache.Group) int {
+			return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.Node.GetId(), b.Node.GetId()))
+		})
+		for _, g := range groups[key] {
 			if err := b.relay(g); err != nil {
 				return err
 			}
@@ -121,6 +124,14 @@ func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
 		delete(clients, key) // lets go of those that are done
 	}
 	return p.flush(true)
+}
+
+// rank puts a key's own group before those of single clients.
+func rank(g *cache.Group) int {
+	if g.Private() {
+		return 1
+	}
+	return 0
 }
 
 // isSecret reports whether a type URL is that of secrets, in any version.

@@ -46,6 +46,22 @@ func NewError(name string, code int32, message string) About {
 	return About{Name: name, Code: code, Raw: protowire.AppendBytes(raw, detail)}
 }
 
+// Message is that of an error, "" where it has none.
+func (a *About) Message() (message string) {
+	_ = eachField(a.Raw, func(f field) error { // it could be read before
+		if f.tag != errorDetail {
+			return nil
+		}
+		return eachField(f.bytes, func(f field) error {
+			if f.tag == detailMessage {
+				message = string(f.bytes)
+			}
+			return nil
+		})
+	})
+	return message
+}
+
 // readName takes in an encoded ResourceName.
 func (a *About) readName(b []byte) error {
 	err := eachField(b, func(f field) (err error) {
