@@ -76,13 +76,14 @@ func (l *tableLeg) count(old, res *resource.Resource) {
 // holdLocked makes the copies of e those of s. Lifetimes end with their copies.
 func (t *Table) holdLocked(e *entry, s state) {
 	t.bytes -= e.alsoSize()
-	for _, h := range e.holds() {
-		if h.life != nil && h.life != s.life && (s.also == nil || h.life != s.also.life) {
-			t.endLifeLocked(h.life)
-		}
+	kept := func(l *life) bool { return l == s.life || s.also != nil && l == s.also.life }
+	if l := e.life; l != nil && !kept(l) {
+		t.endLifeLocked(l)
+	} else if l != nil && l != s.life {
+		t.hideLifeLocked(l)
 	}
-	if e.life != nil && e.life != s.life {
-		t.hideLifeLocked(e.life)
+	if e.also != nil && e.also.life != nil && !kept(e.also.life) {
+		t.endLifeLocked(e.also.life)
 	}
 	if e.denied {
 		t.legs[e.leg].denied--
