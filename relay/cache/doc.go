@@ -10,8 +10,9 @@
 // shared object, and a client's own state is no more than a position in the
 // table's history.
 //
-// The upstream side is a [Feed]: it reads the group's demand, which is the
-// union of all subscriptions, and applies what the origin answers.
+// The upstream side is a [Feed] for each [Leg]: it reads what of the group's
+// demand, which is the union of all subscriptions, is routed there, and applies
+// what the origin answers.
 //
 // Nothing here blocks on a client or on the network. A writer changes the
 // table, marks the subscriptions that can see the change, and signals; it does

@@ -2,6 +2,8 @@ package cache
 
 import (
 	"context"
+	"maps"
+	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
@@ -100,19 +102,36 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	if t == nil {
 		return 0 // nobody asked (C10)
 	}
-	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
 	if f.ctx.Err() != nil {
 		t.mu.Unlock()
 		return 0
 	}
-	n, held := t.applyLocked(f.leg, update(t), woken)
+	n, held := t.applyLocked(f.leg, update(t), t.woken)
+	woken := t.takeWokenLocked()
 	t.mu.Unlock()
-	f.group.cache.wake(woken)
+	if len(woken) > 0 {
+		f.group.cache.cfg.Wake(woken)
+	}
 	if held != nil {
 		f.group.cache.cfg.Alarm(*held)
 	}
 	return n
+}
+
+// takeWokenLocked empties t.woken. A map that has become large is not kept: to
+// empty it costs as much as it ever held.
+func (t *Table) takeWokenLocked() []*Subscription {
+	if len(t.woken) == 0 {
+		return nil
+	}
+	subs := slices.AppendSeq(make([]*Subscription, 0, len(t.woken)), maps.Keys(t.woken))
+	if len(subs) > 100 {
+		t.woken = make(map[*Subscription]struct{})
+	} else {
+		clear(t.woken)
+	}
+	return subs
 }
 
 // Missing returns those of names that are wanted of the leg and of which nothing

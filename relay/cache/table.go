@@ -61,6 +61,7 @@ type Table struct {
 	seq     uint64 // numbers what is wanted
 	legs    []tableLeg
 	waiting map[*Subscription]struct{} // wait for an answer
+	woken   map[*Subscription]struct{} // by the update that is being applied
 }
 
 // Stats count what was done to a table.
@@ -88,6 +89,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 		wild:    want{leg: g.cache.cfg.Route(t, everything)},
 		legs:    newTableLegs(len(g.cache.cfg.Legs)),
 		waiting: make(map[*Subscription]struct{}),
+		woken:   make(map[*Subscription]struct{}),
 	}
 }
 
