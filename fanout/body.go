@@ -24,6 +24,7 @@ type body struct {
 	withheld, unrefreshed *cache.Names
 	unknown               *cache.Names // of the forced names
 	more                  bool
+	newest                uint64 // the generation that there was
 	source                string // the origin's control_plane.identifier
 	noted                 bool   // it says something beside resources and removals
 	local                 bool   // it says only that the origin is out of reach (K15)
@@ -74,7 +75,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	}
 	b := &body{
 		to: c.To, version: c.Version, derived: c.Derived, source: c.Source,
-		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, more: c.More,
+		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, more: c.More, newest: c.Newest,
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
 	b.noted = len(c.Lifetimes)+len(c.Errors) > 0

@@ -214,22 +214,54 @@ func TestNackOfAPart(t *testing.T) {
 	}
 }
 
-// TestNewsAmongTheParts: B16, B40: a change that comes after a part was rejected
-// is a reason to send that again, even if the change itself was among the parts
-// that followed.
+// TestNewsAmongTheParts: B16, B40: a change that comes after a part was rejected,
+// or on its way, is a reason to send that again, even if the change itself was
+// among the parts that followed.
 func TestNewsAmongTheParts(t *testing.T) {
-	w := newWorld(t, small(2))
-	s := w.open(true)
-	names := []string{"a", "b", "c", "d", "e", "f"}
-	s.Subscribe(eds, names...)
-	w.asked(eds, names...)
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 200, names...)})
-	s.Nack(has(t, s.Recv(t), "a", "b"), "no")
-	f := has(t, s.Recv(t), "c", "d")
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 201, "f")})
-	s.Ack(f)
-	s.Ack(has(t, s.Recv(t), "e", "f"))
-	restOf(t, s, eds, w.srv.cfg.MaxSendBytes, names...)
+	for _, early := range []bool{false, true} {
+		w := newWorld(t, small(2))
+		s := w.open(true)
+		names := []string{"a", "b", "c", "d", "e", "f"}
+		s.Subscribe(eds, names...)
+		w.asked(eds, names...)
+		news := func() {
+			w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 201, "f")})
+		}
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 200, names...)})
+		f := has(t, s.Recv(t), "a", "b")
+		if early {
+			news()
+		}
+		s.Nack(f, "no")
+		f = has(t, s.Recv(t), "c", "d")
+		if !early {
+			news()
+		}
+		s.Ack(f)
+		s.Ack(has(t, s.Recv(t), "e", "f"))
+		restOf(t, s, eds, w.srv.cfg.MaxSendBytes, names...)
+		s.Quiet(t, short)
+		w.settled(eds, Synced)
+	}
+}
+
+// TestPartOfRemovalsAfterARejection: B16, B40: where what comes again begins with
+// a part that SotW has no way to tell, the rest is found all the same.
+func TestPartOfRemovalsAfterARejection(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.MaxSendBytes = 400 })
+	s := w.open(false)
+	var gone []string
+	for i := range 8 {
+		gone = append(gone, fmt.Sprint(strings.Repeat("x", 100), i))
+	}
+	s.Subscribe(eds, append(gone, "a")...)
+	w.asked(eds, append(gone, "a")...)
+	w.change(eds, nil, endpoints("a", 1))
+	s.Nack(has(t, s.Recv(t), "a"), "no")
+	w.change(eds, gone)
 	s.Quiet(t, short)
-	w.settled(eds, Synced)
+	w.change(eds, nil, endpoints("a", 2))
+	s.Ack(has(t, s.Recv(t), "a"))
+	w.change(eds, nil, endpoints(gone[0], 1))
+	has(t, s.Recv(t), gone[0])
 }

@@ -49,6 +49,9 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		}
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
 			ts.skipped(quiet, b) // B14: nothing that the client can see has changed
+			if b.more {
+				return s.pendingLocked(ts, now) // so far
+			}
 			return s.notesLocked(ts, h, now)
 		}
 		q = ts.afresh(q)
@@ -79,6 +82,9 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	case b.data != nil:
 		return q, b
 	case b.more: // a part of removals, which SotW cannot tell
+		if ts.rejected { // nor can it be rejected: what comes again begins after it
+			ts.acked, ts.told, ts.refreshed = b.to, nil, nil
+		}
 		ts.skipped(q, b)
 		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known: // B24

@@ -40,11 +40,12 @@ type typeState struct {
 	rejected bool // the newest response was NACKed: held until news (B14)
 	more     bool // another part follows the newest response (B40)
 	marred   bool // an earlier part was NACKed
-	// marredAt is the newest generation when that happened.
-	marredAt uint64
-	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
-	named    bool // the stream has named resources of this type (B19)
-	hopeless bool // something is asked for that nobody can be asked about (K15)
+	// newest is the generation that there was when the newest response was made,
+	// and marredAt that of the part that was NACKed.
+	newest, marredAt uint64
+	owed             bool // a wildcard waits for its first answer, even an empty one (B24)
+	named            bool // the stream has named resources of this type (B19)
+	hopeless         bool // something is asked for that nobody can be asked about (K15)
 
 	// claims is what a reconnecting client said it holds, until it has been
 	// compared with what there is: by name (delta), or as one version (SotW).
@@ -101,7 +102,7 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, n
 		// Nothing can have been removed from a client that had nothing.
 		ts.acked.Removed = b.to.Removed
 	}
-	ts.sent = b.to
+	ts.sent, ts.newest = b.to, b.newest
 	ts.told, ts.refreshed = ts.told.With(q.Force), ts.refreshed.With(q.Refresh)
 	ts.toldNext(q, b)
 	ts.version = b.version
@@ -167,7 +168,7 @@ func (ts *typeState) accepted() (freed int) {
 func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	freed = ts.settled()
 	if !ts.isAside() {
-		ts.marred, ts.marredAt = true, ts.table.Head(&ts.watcher).Gen
+		ts.marred, ts.marredAt = true, ts.newest
 	}
 	ts.holdMarred()
 	ts.nacs++

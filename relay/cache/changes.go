@@ -99,6 +99,9 @@ type Changes struct {
 	// Known says that the origin has answered for all that the subscription
 	// asks for: what is not here does not exist (K13).
 	Known bool
+	// Newest is the generation that there was, whether told or left to further
+	// parts.
+	Newest uint64
 }
 
 // Empty reports whether there is nothing to tell.
@@ -118,7 +121,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	}
 	// A client that comes from another subscription may be further.
 	gen := max(s.gen, q.Since.Gen)
-	c := Changes{To: Position{gen, gen, q.Since.Noted}, Source: t.sourceLocked(s)}
+	c := Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.sourceLocked(s)}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
