@@ -67,8 +67,6 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		b = s.bodyLocked(ts, h, q)
 	}
 	switch {
-	case !ts.private && ts.table.Head(&ts.watcher).Private:
-		return s.pendingLocked(ts, now) // what looks like a removal is none (K17)
 	case b.err != nil:
 		s.end(b.err)
 		return q, nil

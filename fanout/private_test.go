@@ -84,10 +84,19 @@ func TestUncachedResources(t *testing.T) {
 		two.Quiet(t, short)
 		other.Quiet(t, short)
 
+		w.origin().Down(errors.New("gone"))
 		late := w.open(delta)
 		late.Subscribe(sds, "a", "b")
-		w.own(sds, 1)["a b"].Down(errors.New("gone"))
+		late.Ack(has(t, late.Recv(t), "b")) // K14, and nothing about "a" (K13)
 		late.Quiet(t, short)
+		w.origin().Up()
+		applyTo(w.origin(), sds, secret(t, "a", "2"), b)
+		applyTo(w.own(sds, 1)["a b"], sds, secret(t, "a", "3"), b)
+		if f := late.Recv(t); delta {
+			has(t, f, "a")
+		} else {
+			has(t, f, "a", "b")
+		}
 	})
 }
 

@@ -65,5 +65,5 @@ func (s *stream) unsettledLocked(ts *typeState) bool {
 	}
 	waits := !h.Known && !h.Hopeless || h.Held
 	behind := h.Gen > ts.sent.Gen || ts.sent.Removed < ts.sent.Gen || ts.tell != nil || ts.more
-	return waits || ts.claims != nil && !ts.compared || behind && !ts.rejected || ts.open
+	return waits || ts.claims != nil || behind && !ts.rejected || ts.open
 }

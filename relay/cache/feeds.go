@@ -92,6 +92,9 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	}
 }
 
+// anyLeg is the set of all legs.
+const anyLeg = ^uint64(0)
+
 // unreachable reports whether one of legs has no stream to its origin, nor hope
 // for one.
 func (g *Group) unreachable(legs uint64) bool {

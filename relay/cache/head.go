@@ -33,7 +33,8 @@ type Head struct {
 	// that is over.
 	Held bool
 	// Private says that it asks for a resource that must not be kept, or shared,
-	// so that its clients have to go where they are alone (K17).
+	// so that its clients have to go where they are alone (K17). It is not said
+	// while an origin is out of reach: nothing could be got there.
 	Private bool
 	// Unsettled is since when a new upstream stream has been asked for the type
 	// and has not answered, so that the rest of a difference may still be to
@@ -52,20 +53,21 @@ func (t *Table) Head(w *Watcher) Head {
 	}
 	h := Head{
 		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s), Private: s.private,
+		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s),
 	}
 	for i := range t.legs {
 		if at := t.legs[i].unsettled; at.After(h.Unsettled) {
 			h.Unsettled = at
 		}
 	}
-	if h.Known {
+	if h.Known && !s.private {
 		t.mu.RUnlock()
 		return h
 	}
-	legs := t.waitsForLocked(s)
+	private, legs := s.private, t.waitsForLocked(s)
 	t.mu.RUnlock()
-	h.Hopeless = t.group.unreachable(legs)
+	h.Hopeless = !h.Known && t.group.unreachable(legs)
+	h.Private = private && !t.group.unreachable(anyLeg)
 	return h
 }
 

@@ -150,6 +150,7 @@ func (u *turn) put(res *resource.Resource) {
 // that copy stands (D11).
 func (u *turn) drop(e *entry) {
 	if e.denied && e.leg == u.by {
+		u.table.unhideLocked(e.name)
 		u.absent(e.name)
 		return
 	}

@@ -18,13 +18,14 @@ type model struct {
 	absent map[string]bool               // known not to exist
 	former map[string][]string           // aliases that were, while somebody wanted them
 
-	ttl    map[string]time.Duration // of what is shown; 0: taken back
-	beats  map[string]int           // counts what was said of their lifetimes
-	errors map[string]string        // what was said in place of a resource
-	denied map[string]bool          // not shown, but not removed either
-	inSet  map[string]bool          // those of errors that left a resource in place
-	notes  map[string]bool          // names whose lifetimes the last update renewed
-	said   map[string]bool          // names of which it said something beside resources
+	ttl      map[string]time.Duration // of what is shown; 0: taken back
+	beats    map[string]int           // counts what was said of their lifetimes
+	errors   map[string]string        // what was said in place of a resource
+	denied   map[string]bool          // not shown, but not removed either
+	deniedBy map[string]int           // the leg that said so
+	inSet    map[string]bool          // those of errors that left a resource in place
+	notes    map[string]bool          // names whose lifetimes the last update renewed
+	said     map[string]bool          // names of which it said something beside resources
 
 	// versions are those of the last full state of each leg, while that is all
 	// that the leg holds.
@@ -74,7 +75,7 @@ func newModel(l layout) *model {
 		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)),
 		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelWant), met: make(map[string]bool),
 		ttl: make(map[string]time.Duration), beats: make(map[string]int),
-		errors: make(map[string]string), denied: make(map[string]bool), inSet: make(map[string]bool),
+		errors: make(map[string]string), denied: make(map[string]bool), deniedBy: make(map[string]int), inSet: make(map[string]bool),
 	}
 	for range l.legs {
 		m.copies = append(m.copies, make(map[string]modelCopy))
@@ -289,6 +290,283 @@ func (m *model) disown(leg int, n string, also []string) {
 	}
 }
 
+<<<<<<< HEAD
+=======
+func (m *model) set(name string, r *resource.Resource) {
+	var keep []string
+	was := m.former[name]
+	if old := m.shown[name]; old != nil {
+		was = slices.Concat(was, old.Aliases)
+	}
+	for _, a := range was {
+		if m.wants[a] != nil && !slices.Contains(keep, a) && (r == nil || !slices.Contains(r.Aliases, a)) {
+			keep = append(keep, a)
+		}
+	}
+	m.former[name] = keep
+	delete(m.shown, name)
+	delete(m.absent, name)
+	delete(m.denied, name)
+	delete(m.ttl, name)
+	if r == nil {
+		m.absent[name] = true
+	} else {
+		m.shown[name] = r
+	}
+}
+
+// lasts takes in what the origin says of a resource's lifetime, again if that is
+// no change.
+func (m *model) lasts(said *resource.Resource, again bool) {
+	delete(m.errors, said.Key)
+	if _, had := m.ttl[said.Key]; said.TTL == 0 && (!had || m.ttl[said.Key] == 0) {
+		return
+	}
+	m.ttl[said.Key] = said.TTL
+	m.beats[said.Key]++
+	if again {
+		m.notes[said.Key] = true
+	}
+}
+
+// refuse does what an error means for a resource (K8).
+func (m *model) refuse(leg int, a resource.About) (changes int) {
+	n := resource.Canonical(a.Name)
+	switch {
+	case a.Code == resource.CodeNotFound:
+		return m.remove(leg, n)
+	case a.Code == resource.CodePermissionDenied && m.copies[leg][n].res != nil:
+		changes = m.drop(leg, n)
+		delete(m.absent, n)
+		m.denied[n], m.deniedBy[n] = true, leg
+	}
+	return changes
+}
+
+// remove notes that a leg's origin has no resource of a name.
+func (m *model) remove(leg int, n string) (changes int) {
+	switch w := m.wants[n]; {
+	case m.shown[n] != nil:
+		return m.drop(leg, n)
+	case m.denied[n] && m.deniedBy[n] == leg:
+		m.deny(leg, n)
+		return 1
+	case m.denied[n]:
+	case !m.wanted(leg, n):
+	case m.unknown(n):
+		m.deny(leg, n)
+		return 1
+	case resource.IsGlob(n):
+		w.answered = true
+	}
+	return 0
+}
+
+// show is set, and returns how many changes that is: a glob may become empty (G7).
+func (m *model) show(name string, r *resource.Resource) int {
+	was := m.shown[name] != nil
+	m.set(name, r)
+	if g := resource.GlobOf(name); was && m.wants[g] != nil && !m.goBy(g) {
+		m.set(g, nil)
+		return 2
+	}
+	return 1
+}
+
+// other is the copy of name that another leg holds.
+func (m *model) other(leg int, name string) modelCopy {
+	for i := range m.legs {
+		if c := m.copies[i][name]; i != leg && c.res != nil {
+			return c
+		}
+	}
+	return modelCopy{}
+}
+
+// put stores what a leg holds now, and returns how many changes that is.
+func (m *model) put(leg int, r *resource.Resource) int {
+	delete(m.guarded[leg], r.Key)
+	mine, was := modelCopy{r, r.Version}, m.member(r.Key)
+	old, shown, other := m.copies[leg][r.Key], m.shown[r.Key], m.other(leg, r.Key).res
+	switch {
+	case old.res != nil && old.res.SameContent(r): // D15
+		m.copies[leg][r.Key] = modelCopy{old.res, r.Version}
+		m.lasts(r, true)
+		return 0
+	case shown != nil && shown.SameContent(r):
+		mine.res = shown
+	case other != nil && other.SameContent(r):
+		mine.res = other
+	}
+	m.copies[leg][r.Key] = mine
+	m.met[r.Key] = m.met[r.Key] || m.member(r.Key)
+	if mine.res != shown {
+		changes := m.show(r.Key, mine.res)
+		m.lasts(r, false)
+		return changes
+	}
+	if was != m.member(r.Key) {
+		return 1
+	}
+	return 0
+}
+
+// guard decides which removals of u are held back (K16). live is how many resources
+// the leg held before.
+func (m *model) guard(leg int, u Update, live int) {
+	if m.percent == 0 || !u.Full && len(u.Removed) == 0 {
+		return
+	}
+	gone := make(map[string]bool)
+	for n, c := range m.copies[leg] {
+		removed := slices.Contains(resource.CanonicalNames(u.Removed), n)
+		said := slices.Contains(u.Keep, n) || slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n }) ||
+			slices.ContainsFunc(u.Errors, func(a resource.About) bool { return resource.Canonical(a.Name) == n })
+		gone[n] = c.res != nil && (removed || u.Full && !said)
+	}
+	maps.DeleteFunc(gone, func(_ string, out bool) bool { return !out })
+	switch {
+	case len(gone) > 0 && (100*len(gone) > m.percent*live || len(gone) == len(m.copies[leg])):
+		if u.Full {
+			clear(m.guarded[leg])
+		}
+		maps.Copy(m.guarded[leg], gone)
+	case u.Full:
+		clear(m.guarded[leg])
+	}
+}
+
+// release does the removals that were held back.
+func (m *model) release() {
+	for leg, names := range m.guarded {
+		if len(names) > 0 {
+			m.versions[leg] = ""
+		}
+		for n := range maps.Clone(names) {
+			m.drop(leg, n)
+		}
+	}
+}
+
+// drop takes what a leg holds, and returns how many changes that is.
+func (m *model) drop(leg int, name string) int {
+	if m.copies[leg][name].res == nil {
+		return 0
+	}
+	was := m.member(name)
+	delete(m.copies[leg], name)
+	delete(m.guarded[leg], name)
+	if rest := m.other(leg, name).res; rest != m.shown[name] {
+		return m.show(name, rest)
+	}
+	if was != m.member(name) {
+		return 1
+	}
+	return 0
+}
+
+// deny notes that a leg says that there is no such name.
+func (m *model) deny(leg int, name string) {
+	m.set(name, nil)
+	m.met[name] = m.met[name] || m.route(everything) == leg
+}
+
+// apply returns how many changes u makes.
+func (m *model) apply(leg int, u Update) (changes int) {
+	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
+	m.notes, m.said = make(map[string]bool), make(map[string]bool)
+	m.heard[leg] = m.heard[leg] || u.Source != ""
+	live := len(m.copies[leg])
+	for _, r := range u.Resources {
+		switch {
+		case !m.covered(leg, r.Key, r.Aliases) || !m.sameOrigin(m.route(r.Key), leg): // C10, G3
+			exact = false
+		case r.DoNotCache: // K17
+			exact = false
+			switch {
+			case m.copies[leg][r.Key].res != nil:
+				changes += m.drop(leg, r.Key)
+			case m.shown[r.Key] != nil || m.denied[r.Key]:
+				continue
+			default:
+				m.set(r.Key, nil)
+				changes++
+			}
+			if m.shown[r.Key] == nil {
+				delete(m.absent, r.Key)
+				m.denied[r.Key], m.deniedBy[r.Key] = true, leg
+			}
+		case r.Heartbeat(): // F6
+			if c := m.copies[leg][r.Key]; c.res != nil && (r.Version == "" || r.Version == c.version) {
+				m.lasts(r, true)
+				delete(m.guarded[leg], r.Key)
+			}
+		case r.Body != nil || len(r.Aliases) > 0:
+			changes += m.put(leg, r)
+		case m.shown[r.Key] != nil: // C11
+			changes += m.drop(leg, r.Key)
+		case !m.absent[r.Key]:
+			m.deny(leg, r.Key)
+			changes++
+		}
+	}
+	m.guard(leg, u, live)
+	for _, n := range resource.CanonicalNames(u.Removed) {
+		if !m.guarded[leg][n] {
+			changes += m.remove(leg, n)
+		}
+	}
+	for _, a := range u.Errors {
+		changes += m.refuse(leg, a)
+		exact = exact && m.copies[leg][resource.Canonical(a.Name)].res == nil
+	}
+	if u.Full {
+		missing := maps.Clone(m.denied)
+		maps.DeleteFunc(missing, func(n string, _ bool) bool { return m.deniedBy[n] != leg })
+		for n := range m.copies[leg] {
+			missing[n] = true
+		}
+		for _, a := range u.Errors {
+			delete(missing, resource.Canonical(a.Name))
+		}
+		for n := range missing {
+			if m.guarded[leg][n] {
+				continue
+			}
+			said := slices.ContainsFunc(u.Resources, func(r *resource.Resource) bool { return r.Key == n })
+			if !said && !slices.Contains(u.Keep, n) && m.denied[n] {
+				m.deny(leg, n)
+				changes++
+			} else if !said && !slices.Contains(u.Keep, n) {
+				changes += m.drop(leg, n)
+			}
+		}
+	}
+	for _, a := range u.Errors {
+		n := resource.Canonical(a.Name)
+		if m.covered(leg, n, nil) && m.errors[n] != string(a.Raw) {
+			m.errors[n], m.inSet[n], m.said[n] = string(a.Raw), m.goBy(n), true
+		}
+	}
+	if m.holds(leg) != before { // D7
+		if !exact || u.Version == m.versions[leg] || len(m.guarded[leg]) > 0 {
+			m.versions[leg] = ""
+		} else {
+			m.versions[leg] = u.Version
+		}
+	}
+	if !u.Partial {
+		for n, w := range m.wants {
+			w.answered = w.answered || w.asked && m.route(n) == leg
+		}
+		if m.wild != nil && m.route(everything) == leg {
+			m.wild.answered = m.wild.answered || m.wild.asked
+		}
+	}
+	return changes
+}
+
+>>>>>>> 061ddd6 (Conformance: differences, on-demand answers, and what is not shared (E5, E7, K6, K17); who cannot move yet is served what is shared)
 // holds is the digest of what a leg holds.
 func (m *model) holds(leg int) (d resource.Digest) {
 	for _, c := range m.copies[leg] {

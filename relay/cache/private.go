@@ -57,12 +57,14 @@ func (g *Group) lingers() time.Duration {
 // hide notes that there is a resource that must not be kept: it has a place in
 // the table, so that the origin has answered for it, but the table is without it.
 // Clients that ask for it have to move to a private group; see [Head.Private].
+// They are not told that it does not exist.
 func (u *turn) hide(res *resource.Resource) {
 	t := u.table
-	if e := t.entries[res.Key]; e == nil {
-		u.absent(res.Key)
+	hidden := state{hold: hold{leg: u.by}, denied: true}
+	if e := t.entries[res.Key]; e == nil || e.res == nil && !e.denied {
+		u.set(res.Key, hidden)
 	} else {
-		u.drop(e)
+		u.leave(e, hidden)
 	}
 	if t.hidden == nil {
 		t.hidden = make(map[string]string)
@@ -79,10 +81,8 @@ func (u *turn) hide(res *resource.Resource) {
 // send makes the clients of subs move to private groups.
 func (u *turn) send(subs map[*Subscription]struct{}) {
 	for s := range subs {
-		if !s.private {
-			s.private = true
-			u.woken[s] = struct{}{}
-		}
+		s.private = true
+		u.woken[s] = struct{}{} // also those that could not move before
 	}
 }
 
