@@ -55,7 +55,7 @@ func (m *model) refuse(leg int, a resource.About) (changes int) {
 	case a.Code == resource.CodePermissionDenied && m.copies[leg][n].res != nil:
 		changes = m.drop(leg, n)
 		delete(m.absent, n)
-		m.denied[n] = true
+		m.denied[n], m.deniedBy[n] = true, leg
 	}
 	return changes
 }
@@ -65,9 +65,10 @@ func (m *model) remove(leg int, n string) (changes int) {
 	switch w := m.wants[n]; {
 	case m.shown[n] != nil:
 		return m.drop(leg, n)
-	case m.denied[n]:
+	case m.denied[n] && m.deniedBy[n] == leg:
 		m.deny(leg, n)
 		return 1
+	case m.denied[n]:
 	case !m.wanted(leg, n):
 	case m.unknown(n):
 		m.deny(leg, n)
@@ -199,11 +200,18 @@ func (m *model) apply(leg int, u Update) (changes int) {
 			exact = false
 		case r.DoNotCache: // K17
 			exact = false
-			if m.shown[r.Key] != nil {
+			switch {
+			case m.copies[leg][r.Key].res != nil:
 				changes += m.drop(leg, r.Key)
-			} else if !m.absent[r.Key] {
-				m.deny(leg, r.Key)
+			case m.shown[r.Key] != nil || m.denied[r.Key]:
+				continue
+			default:
+				m.set(r.Key, nil)
 				changes++
+			}
+			if m.shown[r.Key] == nil {
+				delete(m.absent, r.Key)
+				m.denied[r.Key], m.deniedBy[r.Key] = true, leg
 			}
 		case r.Heartbeat(): // F6
 			if c := m.copies[leg][r.Key]; c.res != nil && (r.Version == "" || r.Version == c.version) {
@@ -231,6 +239,7 @@ func (m *model) apply(leg int, u Update) (changes int) {
 	}
 	if u.Full {
 		missing := maps.Clone(m.denied)
+		maps.DeleteFunc(missing, func(n string, _ bool) bool { return m.deniedBy[n] != leg })
 		for n := range m.copies[leg] {
 			missing[n] = true
 		}
