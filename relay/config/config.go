@@ -69,7 +69,7 @@ type Listen struct {
 	// lists every resource it holds. From 4KiB to 1GiB.
 	MaxReceiveSize Size `yaml:"max_receive_size"`
 	// The largest response sent to a client, where it can be divided: the state
-	// of the world of listeners or clusters cannot. From 16KiB to 1GiB.
+	// of the world of listeners or clusters cannot. From 1KiB to 1GiB.
 	MaxSendSize Size `yaml:"max_send_size"`
 	// How many names one stream may subscribe to. At least 1.
 	MaxNames int `yaml:"max_names"`

@@ -88,7 +88,7 @@ func (d *decoder) checkListen(cfg *Config) {
 			"Set listen.plaintext: true (or XDSRELAY_LISTEN_PLAINTEXT=true, or --plaintext) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
 	}
 	d.sizeWithin("listen.max_receive_size", l.MaxReceiveSize, 4<<10, 1<<30)
-	d.sizeWithin("listen.max_send_size", l.MaxSendSize, 16<<10, 1<<30)
+	d.sizeWithin("listen.max_send_size", l.MaxSendSize, 1<<10, 1<<30)
 	if l.MaxNames < 1 {
 		d.wrong("listen.max_names", "is %d, expected at least 1", l.MaxNames)
 	}
