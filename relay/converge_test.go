@@ -123,7 +123,7 @@ func converge(t *rapid.T, variant config.Variant, elsewhere []string) {
 		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
 		cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, 30 * time.Millisecond, time.Minute}).Draw(t, "linger")
 		cfg.Cache.Hold = 100 * time.Millisecond
-		cfg.Listen.MaxSendSize = rapid.SampledFrom([]config.Size{4 << 20, 1 << 10}).Draw(t, "max send size")       // B40
+		cfg.Listen.MaxSendSize = rapid.SampledFrom([]config.Size{4 << 20, 1 << 10}).Draw(t, "max send size")   // B40
 		cfg.Aggregation.PrivateTypes = rapid.SampledFrom([][]string{nil, {"Secret"}}).Draw(t, "private types") // K6
 		if elsewhere != nil {
 			second := config.OtherOrigin{Name: "second", Types: elsewhere, Origin: cfg.Origin}
