@@ -67,6 +67,39 @@ type bodyKey struct {
 	except    resource.Digest
 }
 
+// bodyLocked returns the answer to q, which all in the same position share. What
+// is for one client alone is not kept (K17).
+func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
+	if ts.private {
+		return s.srv.buildBody(ts, q, s.form)
+	}
+	k := bodyKey{
+		subscription: h.Subscription, gen: h.Gen, since: q.Since,
+		form: s.form, keepRemoved: q.KeepRemoved, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
+		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly,
+	}
+	if !q.At.IsZero() {
+		k.at = q.At.UnixNano()
+	}
+	if q.Except != nil {
+		k.except = q.Except.Digest
+	}
+	if q.Force != nil {
+		k.force = q.Force.Digest
+	}
+	if q.Refresh != nil {
+		k.refresh = q.Refresh.Digest
+	}
+	slot := s.srv.bodies.Slot(k)
+	if b := slot.Value(); b != nil {
+		return b
+	}
+	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
+		b := s.srv.buildBody(ts, q, s.form)
+		return b, int64(cap(b.data))
+	})
+}
+
 // buildBody asks the cache and encodes the answer. It runs once per bodyKey.
 func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	c, err := ts.table.Changes(&ts.watcher, q)

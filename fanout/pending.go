@@ -13,25 +13,17 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	if b := s.refusalLocked(ts, now); b != nil {
 		return q, b
 	}
-	h := ts.table.Head(&ts.watcher)
-	if h.Private && !ts.private { // K17
-		if s.waitsLocked(ts, now) {
-			return q, nil
-		}
-		s.moveLocked(ts)
-		h = ts.table.Head(&ts.watcher)
-	}
-	if !s.mayTellLocked(ts, h) || !s.compareLocked(ts, h) {
+	h, ok := s.readyLocked(ts, now)
+	if !ok {
 		return q, nil
 	}
 	s.repeatLocked(ts, now)
-	lagging := ts.sent.Removed < ts.sent.Gen
-	told := ts.tell == nil || ts.rejected && ts.tell == ts.kept // a removal that is owed is no news
-	news := h.Gen > ts.sent.Gen || !told || ts.refresh != nil
 	ts.hopeless = h.Hopeless && (h.Names > 0 || h.Wildcard)
+	news := ts.hasNews(h)
 	if !news {
 		ts.more = false
 		ts.holdMarred()
+		lagging := ts.sent.Removed < ts.sent.Gen
 		if s.noted(h) <= ts.sent.Noted && (ts.rejected || !lagging && !ts.owed) { // B14, B31
 			return q, nil
 		}
@@ -39,14 +31,13 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	if s.waitsLocked(ts, now) {
 		return q, nil
 	}
-
 	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
 	if ts.rejected {
-		quiet := q
-		quiet.Quiet = true
 		if !news {
 			return s.notesLocked(ts, h, now)
 		}
+		quiet := q
+		quiet.Quiet = true
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
 			ts.skipped(quiet, b) // B14: nothing that the client can see has changed
 			if b.more {
@@ -56,16 +47,49 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		}
 		q = ts.afresh(q)
 	}
+	q, b = s.orderedLocked(ts, h, q, now)
+	return s.dueLocked(ts, h, q, b, now)
+}
+
+// readyLocked returns the newest state of what the client wants of a type. ok is
+// false while nothing may be said of it, whatever it is.
+func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok bool) {
+	h = ts.table.Head(&ts.watcher)
+	if h.Private && !ts.private { // K17
+		if s.waitsLocked(ts, now) {
+			return h, false
+		}
+		s.moveLocked(ts)
+		h = ts.table.Head(&ts.watcher)
+	}
+	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h)
+}
+
+// hasNews reports whether there may be resources or removals to tell.
+func (ts *typeState) hasNews(h cache.Head) bool {
+	told := ts.tell == nil || ts.rejected && ts.tell == ts.kept // a removal that is owed is no news
+	return h.Gen > ts.sent.Gen || !told || ts.refresh != nil
+}
+
+// orderedLocked returns the answer to q without those removals that have to wait
+// for other types (E2, E5, E8), and the query for it.
+func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now time.Time) (cache.Query, *body) {
 	// Nothing that a newcomer has can be in the way of its routes while the rest
 	// comes in parts.
 	mayKeep := (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
 	q.KeepRemoved = mayKeep && s.keepsLocked(ts, now)
-	b = s.bodyLocked(ts, h, q)
+	b := s.bodyLocked(ts, h, q)
 	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.keepsLocked(ts, now) {
-		// A route changed before the removal that we just saw (E2, E8).
+		// A route changed before the removal that we just saw.
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}
+	return q, b
+}
+
+// dueLocked returns b, the answer to q, if it has to be sent. If not, the client
+// counts as having it.
+func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, now time.Time) (cache.Query, *body) {
 	switch {
 	case b.err != nil:
 		s.end(b.err)
@@ -173,52 +197,6 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }
 
-// giveUpLocked reacts for a client that waits for an origin that cannot be
-// reached, before it takes the silence for absence (K15): a stream that had no
-// answer at all is ended, so that the client can fall back, and on others it is
-// told an error for each name.
-func (s *stream) giveUpLocked(now time.Time) {
-	if !s.hopelessLocked() {
-		s.hopeless = time.Time{}
-		return
-	}
-	if s.hopeless.IsZero() {
-		s.hopeless = now
-	}
-	if wait := s.srv.cfg.OriginTimeout - now.Sub(s.hopeless); wait > 0 {
-		s.armLocked(now.Add(wait))
-		return
-	}
-	if s.nonces == 0 {
-		s.end(errNoOrigin)
-		return
-	}
-	s.hopeless = now // for names that are asked for from now on
-	s.armLocked(now.Add(s.srv.cfg.OriginTimeout))
-	for _, ts := range s.types {
-		if ts.hopeless && s.takesErrors(ts) {
-			ts.table.GiveUp(&ts.watcher)
-		}
-	}
-}
-
-// hopelessLocked reports whether something was asked for that is not known and
-// that nobody can be asked about, and the client can be told so.
-func (s *stream) hopelessLocked() bool {
-	for _, ts := range s.types {
-		if ts.hopeless && (s.nonces == 0 || s.takesErrors(ts)) {
-			return true
-		}
-	}
-	return false
-}
-
-// takesErrors reports whether errors of the relay's own can be told: a full state
-// without the name would read as its removal, and version 2 has none.
-func (s *stream) takesErrors(ts *typeState) bool {
-	return !s.v2 && (s.delta || !ts.table.Type.FullState)
-}
-
 // anyBehindLocked reports whether a type of the kind has changes that the
 // client may be told and was not.
 func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
@@ -231,37 +209,6 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 		}
 	}
 	return false
-}
-
-func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
-	if ts.private {
-		return s.srv.buildBody(ts, q, s.form)
-	}
-	k := bodyKey{
-		subscription: h.Subscription, gen: h.Gen, since: q.Since,
-		form: s.form, keepRemoved: q.KeepRemoved, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
-		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly,
-	}
-	if !q.At.IsZero() {
-		k.at = q.At.UnixNano()
-	}
-	if q.Except != nil {
-		k.except = q.Except.Digest
-	}
-	if q.Force != nil {
-		k.force = q.Force.Digest
-	}
-	if q.Refresh != nil {
-		k.refresh = q.Refresh.Digest
-	}
-	slot := s.srv.bodies.Slot(k)
-	if b := slot.Value(); b != nil {
-		return b
-	}
-	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
-		b := s.srv.buildBody(ts, q, s.form)
-		return b, int64(cap(b.data))
-	})
 }
 
 // armLocked makes sure that the stream is looked at again when at has come.
