@@ -157,6 +157,7 @@ func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.U
 		u.Full = a.typ.FullState && named // D3, D4
 		return u
 	}
+	u.Differences = true
 	if rsp.Size >= largeFrame {
 		a.settledAt = now.Add(partQuiet)
 	}

@@ -21,6 +21,9 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 		case !t.mayHoldLocked(by, res):
 			t.fed.Ignored++
 			ignored = true
+			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
+				leg.strayLocked(res)
+			}
 		case res.DoNotCache && !t.group.private: // K17
 			change.hide(res)
 			ignored = true
@@ -50,6 +53,9 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 				change.drop(e)
 			}
 		}
+	}
+	if len(leg.strays) > maxStrays {
+		t.dropStraysLocked(leg)
 	}
 	t.rejectLocked(by, u)
 	change.remark(u)

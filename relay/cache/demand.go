@@ -70,6 +70,7 @@ func (t *Table) askForLocked(w *want, name string) {
 		return
 	}
 	leg := &t.legs[w.leg]
+	t.dropStrayLocked(leg, name)
 	_, w.asked = leg.dirty[name] // it may not have been told yet that the name was not wanted
 	leg.dirty[name] = struct{}{}
 	leg.wanted++
@@ -85,6 +86,7 @@ func (t *Table) wantWildcardLocked(s *Subscription) {
 		if leg := t.wildLeg(); leg != nil {
 			leg.dirtyAll = true
 			leg.wanted++
+			t.dropStraysLocked(leg)
 		}
 	}
 	t.wild.add(s)
@@ -330,6 +332,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		}
 		d.WildcardChanged = d.Wildcard
 		t.forgetDirtyLocked(leg)
+		leg.strays = nil // a new stream says what is held (C8)
 		for n, w := range t.wants {
 			if w.leg == f.leg {
 				leg.dirty[n] = struct{}{}

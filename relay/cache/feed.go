@@ -75,6 +75,9 @@ type Update struct {
 	Version string
 	// Source is the origin's control_plane.identifier.
 	Source string
+	// Differences says that the origin keeps account of what it has sent, and
+	// sends nothing that it takes for held (delta).
+	Differences bool
 	// Partial says that this does not answer what was asked, for instance a
 	// fired timer (D5) or one of several frames.
 	Partial bool
@@ -109,7 +112,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	}
 	n, held := t.applyLocked(f.leg, update(t), t.woken)
 	woken := t.takeWokenLocked()
-	t.mu.Unlock()
+	t.unlockAndSignal()
 	if len(woken) > 0 {
 		f.group.cache.cfg.Wake(woken)
 	}

@@ -60,6 +60,7 @@ type tableLeg struct {
 	dirty           map[string]struct{} // names to ask or to drop
 	dirtyAll        bool                // the wildcard was joined or left
 	askedAll        bool                // it has been asked for the wildcard
+	strays          map[string]string   // names that nobody wanted when they came, as the origin spells them
 	held            bool                // see Group.resumeLocked
 	unsettled       time.Time           // since when a new stream has not answered
 

@@ -1,0 +1,85 @@
+package upstream
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// TestStraysComeAgain: a resource that crosses the end of its demand is ignored,
+// and a server that sends only differences takes it for held from then on. It is
+// dropped before it is wanted again, by name or with the wildcard (C9, C10).
+func TestStraysComeAgain(t *testing.T) {
+	// drop ends the demand for cluster a, and has cluster b cross that.
+	for demand, drop := range map[string]func(c *client, st *xdstest.OriginStream){
+		"wildcard": func(c *client, st *xdstest.OriginStream) {
+			c.want(cds, "*")
+			expect(t, st, cds, "[]")
+			n := st.Respond(t, cds, "1", cluster("a", 1))
+			expect(t, st, cds, "[] nonce="+n)
+			c.drop(cds, "*")
+			expect(t, st, cds, "[*] -[* a]")
+		},
+		"name": func(c *client, st *xdstest.OriginStream) {
+			c.want(cds, "b")
+			expect(t, st, cds, "[b]")
+			c.drop(cds, "b")
+			expect(t, st, cds, "[] -[b]")
+		},
+	} {
+		for again, want := range map[string][]string{
+			"*": {"[*] -[b]"},
+			"b": {"[] -[b]", "[b]"},
+		} {
+			t.Run(demand+" then "+again, func(t *testing.T) {
+				o := xdstest.NewOrigin(t)
+				r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+				r.join("k").want(eds, "e") // keeps the stream
+				st := o.NextStream(t)
+				expect(t, st, eds, "[e] node")
+				c := r.join("k")
+				drop(c, st)
+				n := st.Respond(t, cds, "2", cluster("b", 1))
+				expect(t, st, cds, "[] nonce="+n)
+				st.Quiet(t, quiet)
+				c.want(cds, again)
+				for _, w := range want {
+					expect(t, st, cds, w)
+				}
+				st.Respond(t, cds, "3", cluster("b", 1))
+				c.waitState(cds, "b")
+				st.NextRequest(t)
+				c.drop(cds, again)
+				expect(t, st, cds, either(again == "*", "[] -[* b]", "[] -[b]"))
+				c.want(cds, again)
+				expect(t, st, cds, "["+again+"]") // nothing is left of it
+			})
+		}
+	}
+}
+
+// TestManyStrays: a node does not remember any number of strays: they are dropped
+// at once when there are too many.
+func TestManyStrays(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "mine")
+	st := o.NextStream(t)
+	expect(t, st, cds, "[mine] node")
+	var all []proto.Message
+	var names []string
+	for i := range 3000 {
+		names = append(names, fmt.Sprintf("stray-%04d", i))
+		all = append(all, cluster(names[i], 1))
+	}
+	st.Respond(t, cds, "1", all...)
+	st.NextRequest(t) // ACK
+	if r := st.NextRequest(t); !slices.Equal(r.Unsubscribe, names) || len(r.Subscribe) > 0 {
+		t.Fatalf("got %s, expected that all are dropped", saw(r))
+	}
+	c.want(cds, names[7])
+	expect(t, st, cds, "["+names[7]+"]")
+}
