@@ -222,6 +222,7 @@ func (t *Table) dropUnwantedLocked(e *entry, woken map[*Subscription]struct{}) {
 	}
 	switch {
 	case e.res != nil, t.wants[e.name] != nil, t.askedForLocked(e):
+	case e.denied && t.coveredLocked(e.leg, e.name, e.former): // clients may hold it
 	case !t.wild.demanded():
 		t.eraseLocked(e)
 	case t.legOf(e.name) != t.wild.leg: // else the absence is still vouched for

@@ -111,11 +111,6 @@ func (m *machine) reapNotes(floor uint64) {
 			delete(m.model.errors, n)
 		}
 	}
-	for n := range m.model.denied {
-		if m.table.entries[n] == nil {
-			delete(m.model.denied, n)
-		}
-	}
 	for n := range m.model.former {
 		if e := m.table.entries[n]; e == nil {
 			delete(m.model.former, n)

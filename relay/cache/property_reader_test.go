@@ -80,6 +80,7 @@ func (m *machine) demand(t *rapid.T) {
 		return // the next read will start anew
 	}
 	tell, refresh, more := c.tell, c.refresh, c.more
+	got.Removed = resource.CanonicalNames(got.Removed)
 	c.take(got, q)
 	c.tell, c.refresh, c.more = tell.With(got.Withheld), refresh, more
 }

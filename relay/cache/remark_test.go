@@ -271,6 +271,38 @@ func TestGiveUp(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "z")
 }
 
+// TestDeniedIsNotForgotten: K8, C16: a client may hold what the origin refuses to
+// show, for as long as it wants it. However many other names come and go, it is
+// told when that has gone, too.
+func TestDeniedIsNotForgotten(t *testing.T) {
+	for name, end := range map[string]Update{
+		"by name":      {Removed: []string{"a"}},
+		"by absence":   {Full: true},
+		"by NOT_FOUND": {Errors: []resource.About{refusal("a", resource.CodeNotFound)}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, Config{Tombstones: 2})
+			c := w.client(clusters, true)
+			w.apply(clusters, res("a", "x"))
+			expect(t, c.ask(t, Query{}), "a")
+			w.refuse(clusters, refusal("a", resource.CodePermissionDenied))
+			expect(t, c.ask(t, Query{}))
+			for i := range 20 {
+				name := string(rune('A' + i))
+				w.apply(clusters, res(name, "x"))
+				w.feed.Apply(Update{Type: clusters, Removed: []string{name}})
+				c.ask(t, Query{})
+			}
+			if n := len(w.group.Table(clusters).entries); n > 4 {
+				t.Fatalf("%d names are known, of which 20 have gone", n)
+			}
+			end.Type = clusters
+			w.feed.Apply(end)
+			expect(t, c.ask(t, Query{}), "-a")
+		})
+	}
+}
+
 // TestRemarksAreBounded: those that only a wildcard covers.
 func TestRemarksAreBounded(t *testing.T) {
 	w := start(t, Config{Tombstones: 10})

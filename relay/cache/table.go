@@ -273,17 +273,22 @@ func (t *Table) keepLastLocked(e *entry, old, res *resource.Resource) {
 }
 
 // reapLocked bounds the tombstones. Those of names that are wanted stay as long
-// as the demand does (D5): the origin says only once that there is none. Of the
-// rest as many stay as the table has resources, or the configured least number.
-// A client that is further behind is told to start anew; see [ErrTooOld].
+// as the demand does (D5): the origin says only once that there is none. So do
+// those of what it refuses to show: clients may hold that, and have to be told
+// when it has gone (K8). Of the rest as many stay as the table has resources, or
+// the configured least number. A client that is further behind is told to start
+// anew; see [ErrTooOld].
 func (t *Table) reapLocked() {
 	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants) + len(t.hidden)
+	for i := range t.legs {
+		limit += t.legs[i].denied
+	}
 	for range reapAtOnce {
 		e := t.graves.oldest
 		switch {
 		case t.graves.len <= limit:
 			return
-		case t.wants[e.name] != nil || t.hidden[e.name] == e.name:
+		case t.wants[e.name] != nil || e.denied || t.hidden[e.name] == e.name:
 			t.graves.remove(e)
 			t.graves.push(e)
 			continue
