@@ -198,6 +198,9 @@ func (m *model) apply(leg int, u Update) (changes int) {
 		switch {
 		case !m.covered(leg, r.Key, r.Aliases) || !m.sameOrigin(m.route(r.Key), leg): // C10, G3
 			exact = false
+			if u.Differences && !m.covered(leg, r.Key, r.Aliases) {
+				m.told[leg].strays[r.Key] = true
+			}
 		case r.DoNotCache: // K17
 			exact = false
 			switch {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -53,11 +54,15 @@ type modelTold struct {
 	names    map[string]string // as it was told
 	wild     bool
 	returned map[string]bool // dropped and wanted again since the origin was told
-	brought  map[string]bool // by a wildcard that was left since the origin was told
+	brought  map[string]bool // by a wildcard that was left since the origin was told, or as strays that are wanted again
+	strays   map[string]bool // came when nobody wanted them
 }
 
 func newTold() modelTold {
-	return modelTold{names: make(map[string]string), returned: make(map[string]bool), brought: make(map[string]bool)}
+	return modelTold{
+		names: make(map[string]string), returned: make(map[string]bool),
+		brought: make(map[string]bool), strays: make(map[string]bool),
+	}
 }
 
 // layout is how names are spread over legs.
@@ -199,6 +204,10 @@ func (m *model) want(s *sub) {
 		m.wants[n] = &modelWant{answered: leg == Nobody}
 		switch {
 		case leg != Nobody:
+			if m.told[leg].strays[n] {
+				m.told[leg].brought[n] = true
+				delete(m.told[leg].strays, n)
+			}
 			m.told[leg].returned[n] = m.told[leg].names[n] != "" || m.told[leg].brought[n]
 		case m.shown[n] == nil:
 			m.absent[n] = true // G3
@@ -206,6 +215,10 @@ func (m *model) want(s *sub) {
 	}
 	if s.wild && m.wild == nil {
 		m.wild = &modelWant{answered: m.route(everything) == Nobody}
+		if leg := m.route(everything); leg != Nobody {
+			maps.Copy(m.told[leg].brought, m.told[leg].strays)
+			clear(m.told[leg].strays)
+		}
 	}
 }
 

@@ -127,7 +127,8 @@ func (m *machine) update(t *rapid.T) Update {
 	u := Update{
 		Type: clusters,
 		Full: rapid.Bool().Draw(t, "full"), Partial: rapid.Bool().Draw(t, "partial"),
-		Version: rapid.SampledFrom([]string{"", "v1", "v2", "v3"}).Draw(t, "version"),
+		Version:     rapid.SampledFrom([]string{"", "v1", "v2", "v3"}).Draw(t, "version"),
+		Differences: rapid.Bool().Draw(t, "differences"),
 	}
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(resource.CanonicalNames(m.names().Draw(t, "names"))))) {
 		if resource.IsGlob(n) {
@@ -329,6 +330,7 @@ func (m *machine) take(t *rapid.T) {
 			if told.names[n] != spelled && !told.brought[n] {
 				t.Fatalf("%q is unsubscribed, but %q was subscribed", spelled, told.names[n])
 			}
+			delete(told.brought, n)
 			delete(told.names, n)
 		}
 		if !all {
@@ -339,6 +341,11 @@ func (m *machine) take(t *rapid.T) {
 		}
 		told.wild = d.Wildcard
 		equal(t, "names", slices.Sorted(slices.Values(resource.CanonicalNames(d.Names))), want)
+	}
+	for n, held := range told.brought {
+		if held && m.model.wants[n] == nil {
+			t.Fatalf("%q is not unsubscribed, although the origin takes it for held", n)
+		}
 	}
 	equal(t, "names told", sortedKeys(told.names), want) // G3: no leg is told of another's names
 	equal(t, "wildcard told", told.wild, wild)
