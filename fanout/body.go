@@ -22,7 +22,7 @@ type body struct {
 	// withheld and unrefreshed are to be told later, and more says that this is
 	// not all (B40); see cache.Changes.
 	withheld, unrefreshed *cache.Names
-	unknown               *cache.Names // of the forced names
+	unknown, unjudged     *cache.Names // of the forced names
 	more                  bool
 	newest                uint64 // the generation that there was
 	source                string // the origin's control_plane.identifier
@@ -108,7 +108,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	}
 	b := &body{
 		to: c.To, version: c.Version, derived: c.Derived, source: c.Source,
-		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, more: c.More, newest: c.Newest,
+		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, unjudged: c.Unjudged, more: c.More, newest: c.Newest,
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
 	b.noted = len(c.Lifetimes)+len(c.Errors) > 0

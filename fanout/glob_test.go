@@ -101,6 +101,30 @@ func TestGlobsOnReconnect(t *testing.T) {
 	hasRemoved(t, s.Recv(t), []string{urn("a/gone")})
 }
 
+// TestGlobJoinedAfterReconnect: B37, E5: what a client holds and did not ask for is
+// gone, which waits for the routes. If it asks for the glob of that meanwhile, it
+// is told once the glob has been answered for (K13).
+func TestGlobJoinedAfterReconnect(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Resume(eds, "", map[string]string{"y": version(t, endpoints("y", 1)), urn("a/gone"): "1"}, "y")
+	s.Subscribe(rds, "r")
+	w.asked(eds, "y")
+	w.asked(rds, "r")
+	w.change(eds, nil, endpoints("y", 1))
+	s.Quiet(t, short)
+	s.Subscribe(eds, urn("a/*"))
+	w.asked(eds, "y", urn("a/*"))
+	s.Quiet(t, short)
+	w.change(rds, nil, route("r", "y"))
+	s.Ack(has(t, s.Recv(t), "r"))
+	s.Quiet(t, short) // nobody knows
+	w.change(eds, nil, endpoints(urn("a/new"), 1))
+	f := s.Recv(t)
+	s.Ack(hasRemoved(t, f, []string{urn("a/gone")}, urn("a/new")))
+	s.Quiet(t, short)
+}
+
 // TestGlobsOnSotW: D8, B3: a SotW client that asks for a glob gets nothing of it,
 // nobody is asked, and it is no wildcard either.
 func TestGlobsOnSotW(t *testing.T) {

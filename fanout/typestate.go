@@ -133,6 +133,22 @@ func (ts *typeState) toldNext(q cache.Query, b *body) {
 	if ts.asked != nil {
 		ts.asked = b.unknown
 	}
+	ts.claim(b.unjudged)
+}
+
+// claim leaves names of which nothing is known yet, and which the client may hold,
+// to the answer for the glob or wildcard that covers them (B37).
+func (ts *typeState) claim(names *cache.Names) {
+	if names == nil {
+		return
+	}
+	if ts.claims == nil {
+		ts.compared = true
+	}
+	ts.judged = false
+	for _, n := range names.List {
+		ts.claims = append(ts.claims, resource.Held{Name: n})
+	}
 }
 
 // holdMarred holds the type once the last part is answered and one was NACKed.

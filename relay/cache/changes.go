@@ -76,8 +76,10 @@ type Changes struct {
 	// exist, which KeepRemoved holds back, and those for which there was no
 	// room. Unrefreshed are names to refresh for which there was none.
 	Withheld, Unrefreshed *Names
-	// Unknown are forced names of which nothing is known yet.
-	Unknown *Names
+	// Unknown are forced names of which nothing is known yet. Unjudged are those
+	// of them that the client asks for by a glob or the wildcard only: where they
+	// turn out not to exist, that is no change; see [Table.Gone].
+	Unknown, Unjudged *Names
 	// Heartbeats are resources that the client has and that live on (F6).
 	Heartbeats []*resource.Resource
 	// Lifetimes are what is left of those of Resources and Heartbeats that have

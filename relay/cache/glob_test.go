@@ -121,6 +121,38 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	equal(t, "left open", len(rest), 0)
 }
 
+// TestClaimsThatAreCoveredLater: B37, K13: what a client holds and does not ask for
+// is gone; if it joins a glob or the wildcard before it was told so, that is open
+// until these are answered for.
+func TestClaimsThatAreCoveredLater(t *testing.T) {
+	for name, join := range map[string]Edit{"a glob": {Add: []string{leds + "a/*"}}, "the wildcard": {AddWildcard: true}} {
+		t.Run(name, func(t *testing.T) {
+			w := start(t, Config{})
+			c := w.client(localities, false, leds+"b")
+			tell, at, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: leds + "a/x", Version: "1"}})
+			equal(t, "not covered", tell.list(), []string{leds + "a/x"})
+			equal(t, "left open", len(rest), 0)
+			c.table.Edit(&c.w, join)
+			c.at = at
+			got := c.ask(t, Query{Force: tell})
+			expect(t, got)
+			equal(t, "unjudged", got.Unjudged.list(), []string{leds + "a/x"})
+			claims := []resource.Held{{Name: leds + "a/x"}}
+			gone, rest := c.table.Gone(&c.w, claims)
+			equal(t, "gone before the answer", gone.Len(), 0)
+			equal(t, "still open", len(rest), 1)
+			w.feed.TakeDemand(true, false)
+			w.apply(localities, res(leds+"a/y", "1"))
+			gone, rest = c.table.Gone(&c.w, claims)
+			equal(t, "gone", gone.list(), []string{leds + "a/x"})
+			equal(t, "open in the end", len(rest), 0)
+			got = c.ask(t, Query{Force: gone})
+			expect(t, got, leds+"a/y", "-"+leds+"a/x")
+			equal(t, "unjudged in the end", got.Unjudged.Len(), 0)
+		})
+	}
+}
+
 // TestForgottenMembers: a client of a glob that missed removals which are no
 // longer known has to start anew; those who missed none do not, however much
 // came and went elsewhere.

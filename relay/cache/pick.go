@@ -120,13 +120,16 @@ func (p *picker) pickForced() {
 	for _, name := range p.query.Refresh.list() {
 		p.tell(name, have)
 	}
-	var withheld, unknown []string
+	var withheld, unknown, unjudged []string
 	for _, name := range p.query.Force.list() {
 		if p.tell(name, have) {
 			continue
 		}
 		if !p.gone(name) {
 			unknown = append(unknown, name)
+			if p.unjudged(name) {
+				unjudged = append(unjudged, name)
+			}
 			continue
 		}
 		if _, dup := have[name]; dup {
@@ -139,7 +142,7 @@ func (p *picker) pickForced() {
 			p.out.Removed = append(p.out.Removed, name)
 		}
 	}
-	p.out.Withheld, p.out.Unknown = NewNames(withheld), NewNames(unknown)
+	p.out.Withheld, p.out.Unknown, p.out.Unjudged = NewNames(withheld), NewNames(unknown), NewNames(unjudged)
 }
 
 // leftOut reports whether there are changes since the position beside what was
@@ -180,8 +183,8 @@ func (p *picker) gone(name string) bool {
 	_, named := s.names[name]
 	about, failed := t.failureLocked(name)
 	switch {
-	case e != nil && e.denied:
-		return !s.key.wildcard && !s.namesLocked(e)
+	case e != nil && e.denied && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg):
+		return false
 	case e != nil && s.namesLocked(e):
 		return true // a tombstone: see tell
 	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
@@ -195,6 +198,20 @@ func (p *picker) gone(name string) bool {
 		return t.judgedLocked(name)
 	}
 	return true
+}
+
+// unjudged reports whether a glob or the wildcard of the subscription still waits
+// for the answer that would say what name is, and nothing else would.
+func (p *picker) unjudged(name string) bool {
+	t, s := p.table, p.sub
+	e := t.entries[name]
+	if _, named := s.names[name]; named || t.failedLocked(name) || e != nil && (e.denied || s.namesLocked(e)) {
+		return false
+	}
+	if t.coversLocked(s, name) {
+		return t.opensLocked(s, name)
+	}
+	return s.key.wildcard && !t.judgedLocked(name)
 }
 
 // pickWhole replaces what was picked by everything that the subscription sees.

@@ -342,5 +342,8 @@ func (c *reader) take(got Changes, q Query) {
 		delete(c.held, n)
 		delete(c.ghosts, n)
 	}
+	for _, n := range got.Unjudged.list() {
+		c.claims = append(c.claims, resource.Held{Name: n})
+	}
 	c.at, c.tell, c.refresh, c.kept, c.more = got.To, got.Withheld, got.Unrefreshed, q.KeepRemoved, got.More
 }

@@ -303,6 +303,24 @@ func TestDeniedIsNotForgotten(t *testing.T) {
 	}
 }
 
+// TestDeniedToOthers: K8, D11: what an origin refuses to show is no matter of a
+// wildcard that it does not serve: whoever holds it without asking for it by name
+// is told that it has gone.
+func TestDeniedToOthers(t *testing.T) {
+	w := start(t, Config{Legs: []Leg{{}}, Route: func(_ *resource.Type, name string) int {
+		if name == everything {
+			return Nobody
+		}
+		return 0
+	}})
+	w.client(clusters, false, "a")
+	named, all := w.client(clusters, true, "a"), w.client(clusters, true)
+	w.apply(clusters, res("a", "x"))
+	w.refuse(clusters, refusal("a", resource.CodePermissionDenied))
+	expect(t, named.ask(t, Query{Force: NewNames([]string{"a"})}))
+	expect(t, all.ask(t, Query{Force: NewNames([]string{"a"})}), "-a")
+}
+
 // TestRemarksAreBounded: those that only a wildcard covers.
 func TestRemarksAreBounded(t *testing.T) {
 	w := start(t, Config{Tombstones: 10})
