@@ -83,13 +83,12 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	case a.wild && !a.named && !d.Wildcard && len(d.Names) == 0:
 		// B20, C7: where nothing was ever named, the empty list still means
 		// everything.
-		s.cancel(errRenewed)
+		r.renew(s)
 		return false
 	case !first && !a.wild && d.Wildcard:
 		// A server to which that brings nothing new may stay silent, and then
 		// nobody knows whether it has answered (K13, B24).
-		delete(r.accepted, a.typ.URL)
-		s.cancel(errRenewed)
+		r.renew(s)
 		return false
 	}
 	if !a.restate(d, r.cp.cfg.Wildcard, first) {
@@ -97,6 +96,14 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	}
 	s.request(a, message{version: version, nonce: a.nonce})
 	return true
+}
+
+// renew opens the stream of s anew, of our own accord. It begins without versions:
+// what is removed in between would never be heard of from a server that takes a
+// version for proof that its client is up to date (B32).
+func (r *runner) renew(s *session) {
+	clear(r.accepted)
+	s.cancel(errRenewed)
 }
 
 // respond applies a response and answers it (C3, K1).
