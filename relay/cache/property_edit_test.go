@@ -79,6 +79,11 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 		// What it knew by a name or wildcard that it leaves is no longer its own.
 		return !next.names[n] && (!m.model.covers(&next, r) || left && m.model.view(&next)[n] == nil && !next.wild)
 	})
+	for _, n := range added {
+		if c.held[n] != nil && m.unknownTo(&next, n) {
+			c.ghosts[n] = true // as a member of the wildcard set, which it left before it was told of the end (K13)
+		}
+	}
 	maps.DeleteFunc(c.ghosts, func(n string, _ bool) bool { return c.held[n] == nil })
 }
 
