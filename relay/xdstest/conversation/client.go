@@ -23,6 +23,7 @@ type client struct {
 	server   string
 	node     *corev3.Node
 	holdAcks bool
+	maxFrame int // bytes; 0 for any size
 
 	conn     *xdstest.Conn
 	connAddr string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -18,34 +19,35 @@ type clientAct func(c *client) error
 
 // clientVerbs reads what follows each verb of a client. It is never changed.
 var clientVerbs = map[string]func(p *parser, a *args) (clientAct, error){
-	"is":             parseIs,
-	"speaks":         parseSpeaks,
-	"connects to":    parseConnects,
-	"subscribes":     parseSubscribes,
-	"unsubscribes":   parseUnsubscribes,
-	"resumes":        parseResumes,
-	"sends":          parseSends,
-	"gets":           func(p *parser, a *args) (clientAct, error) { return parseGets(p, a, false) },
-	"next gets":      func(p *parser, a *args) (clientAct, error) { return parseGets(p, a, true) },
-	"ends up with":   parseEndsUpWith,
-	"acks":           func(_ *parser, a *args) (clientAct, error) { return parseAnswer(a, false) },
-	"nacks":          func(_ *parser, a *args) (clientAct, error) { return parseAnswer(a, true) },
-	"holds acks":     plain(func(c *client) error { c.holdAcks = true; return nil }),
-	"acks by itself": plain(func(c *client) error { c.holdAcks = false; return nil }),
-	"hears nothing":  parseClientHears,
-	"hear nothing":   parseClientHears,
-	"remembers":      parseRemembers,
-	"is closed with": parseIsClosed,
-	"calls":          parseCalls,
-	"stops reading":  plain(func(c *client) error { return c.eachStream((*xdstest.Stream).StopReading) }),
-	"reads again":    plain(func(c *client) error { return c.eachStream((*xdstest.Stream).StartReading) }),
-	"half-closes":    plain(func(c *client) error { return c.eachStream((*xdstest.Stream).CloseSend) }),
-	"leaves":         plain(func(c *client) error { c.leave(); return nil }),
-	"reconnects":     parseReconnects,
+	"is":                 parseIs,
+	"speaks":             parseSpeaks,
+	"connects to":        parseConnects,
+	"subscribes":         parseSubscribes,
+	"unsubscribes":       parseUnsubscribes,
+	"resumes":            parseResumes,
+	"sends":              parseSends,
+	"gets":               func(p *parser, a *args) (clientAct, error) { return parseGets(p, a, false) },
+	"next gets":          func(p *parser, a *args) (clientAct, error) { return parseGets(p, a, true) },
+	"ends up with":       parseEndsUpWith,
+	"acks":               func(_ *parser, a *args) (clientAct, error) { return parseAnswer(a, false) },
+	"nacks":              func(_ *parser, a *args) (clientAct, error) { return parseAnswer(a, true) },
+	"holds acks":         plain(func(c *client) error { c.holdAcks = true; return nil }),
+	"acks by itself":     plain(func(c *client) error { c.holdAcks = false; return nil }),
+	"hears nothing":      parseClientHears,
+	"hear nothing":       parseClientHears,
+	"takes frames up to": parseTakes,
+	"remembers":          parseRemembers,
+	"is closed with":     parseIsClosed,
+	"calls":              parseCalls,
+	"stops reading":      plain(func(c *client) error { return c.eachStream((*xdstest.Stream).StopReading) }),
+	"reads again":        plain(func(c *client) error { return c.eachStream((*xdstest.Stream).StartReading) }),
+	"half-closes":        plain(func(c *client) error { return c.eachStream((*xdstest.Stream).CloseSend) }),
+	"leaves":             plain(func(c *client) error { c.leave(); return nil }),
+	"reconnects":         parseReconnects,
 }
 
 // entrances are the verbs with which a client may enter.
-var entrances = []string{"is", "speaks", "connects to", "subscribes", "resumes", "sends", "calls", "holds acks"}
+var entrances = []string{"takes frames up to", "is", "speaks", "connects to", "subscribes", "resumes", "sends", "calls", "holds acks"}
 
 func (p *parser) clientSentence(name string, words []word) (func(*run) error, error) {
 	verb, rest := verbOf(clientVerbs, words)
@@ -234,6 +236,19 @@ func parseAnswer(a *args, nack bool) (clientAct, error) {
 func parseClientHears(_ *parser, a *args) (clientAct, error) {
 	h, err := parseHears(a)
 	return func(c *client) error { return c.silence(cmp.Or(h.window, c.r.quiet), h.typeURL, true) }, err
+}
+
+// parseTakes reads a number of bytes, which no frame from here on may exceed.
+func parseTakes(_ *parser, a *args) (clientAct, error) {
+	text, err := a.text("a number of bytes")
+	if err != nil {
+		return nil, err
+	}
+	n, err := strconv.Atoi(text)
+	return func(c *client) error {
+		c.maxFrame = n
+		return nil
+	}, err
 }
 
 // parseRemembers reads "version|nonce of TYPE [NAME] as VARIABLE".

@@ -112,6 +112,7 @@
 //	alice reconnects without versions
 //	alice leaves                       ends its streams and forgets everything
 //	alice half-closes                  sends no more
+//	alice takes frames up to 65536     a frame of more bytes is a failure from here on
 //	alice stops reading                until it reads again
 //	alice reads again
 //
@@ -152,7 +153,8 @@
 //	alice sends eds names a b version V nonce N error "why"           (SotW)
 //	alice sends eds subscribe a unsubscribe b initial a=V nonce N     (delta)
 //	alice sends eds … without node     also: node id=x, typed URL for another
-//	                                   type_url ('' for none)
+//	                                   type_url ('' for none), and
+//	                                   locators a{env=prod} for resource_locators
 //	alice calls /package.Service/Method delta
 //	                                   a stream of any method, which need not exist
 //

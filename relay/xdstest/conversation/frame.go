@@ -8,6 +8,7 @@ import (
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/xdstest"
 )
@@ -26,6 +27,8 @@ func (c *client) take(s *stream, t *topic, f *xdstest.Frame) error {
 // check is what every frame must fulfil.
 func (c *client) check(s *stream, t *topic, f *xdstest.Frame) error {
 	switch {
+	case c.maxFrame > 0 && proto.Size(f.Raw) > c.maxFrame:
+		return fmt.Errorf("a frame of %d bytes, which is more than %d", proto.Size(f.Raw), c.maxFrame)
 	case f.Nonce == "":
 		return fmt.Errorf("a frame without a nonce (B5)")
 	case s.nonces[f.Nonce]:

@@ -146,7 +146,9 @@ alice sends cds subscribe * unsubscribe *
 alice hears nothing
 alice sends eds subscribe a initial a=old without node
 alice gets eds a=1
-[type] alice calls /envoy.service.nothing.v3.Nothing/Streams delta
+bob takes frames up to 1000
+bob sends eds subscribe a locators a{env=prod} b
+bob gets eds a=1
 `},
 		{"an unknown method", "up: delta\ndown: delta-ads", `
 alice calls /envoy.service.nothing.v3.Nothing/Streams delta
@@ -212,6 +214,7 @@ func TestFails(t *testing.T) {
 		{"not wrapped", "up: delta\ndown: sotw-ads\norigin: scripted", "alice subscribes eds a\norigin says eds a=1\nalice gets eds a=1{wrapped}", "is bare, want it wrapped"},
 		{"no body", "up: delta\ndown: delta-ads\norigin: scripted", "alice subscribes eds a\norigin says eds a{bodyless}\nalice gets eds a", "has a body: false, want true"},
 		{"other errors", "up: delta\ndown: delta-ads\norigin: scripted", "alice subscribes eds a\norigin says eds errors a=NOT_FOUND\nalice gets eds errors a=INTERNAL", `errors are ["a=NOT_FOUND"], want ["a=INTERNAL"]`},
+		{"too large", "up: delta", "origin has eds a=1{size=1000}\nalice takes frames up to 1000\nalice subscribes eds a\nalice gets eds a=1", "bytes, which is more than 1000"},
 		{"told the server", "up: delta", "relay drains", "relay can be told nothing"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
 // sent is the exact message of "sends": nothing is filled in but the node of the
@@ -13,7 +14,7 @@ type sent struct {
 	node nodeChange // not nil: the client's node with these changes, whatever was sent before
 }
 
-var sendKeywords = []string{"names", "subscribe", "unsubscribe", "initial", "version", "nonce", "error", "without", "node", "typed"}
+var sendKeywords = []string{"names", "subscribe", "unsubscribe", "initial", "version", "nonce", "error", "locators", "without", "node", "typed"}
 
 // parseSends reads "TYPE CLAUSE…".
 func parseSends(_ *parser, a *args) (clientAct, error) {
@@ -57,6 +58,8 @@ func (m *sent) clause(a *args) (err error) {
 		var reason string
 		reason, err = a.text("a reason")
 		m.nack = rejection(reason)
+	case a.skip("locators"):
+		m.locators, err = locators(a.until(sendKeywords))
 	case a.skip("without"):
 		m.noNode = true
 		if !a.skip("node") {
@@ -76,6 +79,22 @@ func (m *sent) clause(a *args) (err error) {
 		err = a.done()
 	}
 	return err
+}
+
+// locators reads NAME{PARAMETER=VALUE…} words.
+func locators(words []word) ([]*discoveryv3.ResourceLocator, error) {
+	var out []*discoveryv3.ResourceLocator
+	for _, w := range words {
+		params, err := versions(w.attrs)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, &discoveryv3.ResourceLocator{Name: w.text, DynamicParameters: params})
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("which locators?")
+	}
+	return out, nil
 }
 
 func (c *client) sends(m *sent, only string) error {

@@ -28,6 +28,8 @@ type message struct {
 	nack    *statuspb.Status
 	node    *corev3.Node // instead of the client's own
 	noNode  bool
+
+	locators []*discoveryv3.ResourceLocator // resource_locators, or those to subscribe to
 }
 
 // send sends a message, with the node if it is the first of its stream, and
@@ -47,7 +49,7 @@ func (c *client) send(s *stream, m message) {
 		t.forgetUncovered()
 		s.Send(&discoveryv3.DiscoveryRequest{
 			Node: node, TypeUrl: m.typed, ResourceNames: m.names, VersionInfo: m.version,
-			ResponseNonce: m.nonce, ErrorDetail: m.nack,
+			ResponseNonce: m.nonce, ErrorDetail: m.nack, ResourceLocators: m.locators,
 		})
 		return
 	}
@@ -55,6 +57,7 @@ func (c *client) send(s *stream, m message) {
 	s.Send(&discoveryv3.DeltaDiscoveryRequest{
 		Node: node, TypeUrl: m.typed, ResourceNamesSubscribe: m.subscribe, ResourceNamesUnsubscribe: m.unsubscribe,
 		InitialResourceVersions: m.initial, ResponseNonce: m.nonce, ErrorDetail: m.nack,
+		ResourceLocatorsSubscribe: m.locators,
 	})
 }
 
