@@ -43,13 +43,10 @@ func differ(t *rapid.T, linear bool, variant config.Variant) {
 		cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, variant
 		cfg.Origin.AbsentAfter = 150 * time.Millisecond
 		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
-		// Over delta, go-control-plane can take dropped names for held if its
-		// content changes in the very moment in which they are dropped, and then
-		// stays silent about them. So the relay drops nothing there.
+		// go-control-plane can take dropped names for held if its content changes
+		// in the very moment in which they are dropped, and then stays silent
+		// about them. So the relay drops nothing here.
 		cfg.Cache.Linger = time.Minute
-		if variant == config.SotW {
-			cfg.Cache.Linger = rapid.SampledFrom([]time.Duration{0, time.Minute}).Draw(t, "linger")
-		}
 	})
 	defer stop()
 	pairs := []*pair{
