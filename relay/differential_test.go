@@ -43,9 +43,9 @@ func differ(t *rapid.T, linear bool, variant config.Variant) {
 		cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, variant
 		cfg.Origin.AbsentAfter = 150 * time.Millisecond
 		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
-		// go-control-plane can take dropped names for held if its content changes
-		// in the very moment in which they are dropped, and then stays silent
-		// about them. So the relay drops nothing here.
+		// Not covered: names that the relay drops upstream. Where that met a change
+		// of the origin's content, clients of the relay were seen to lack what is
+		// there; docs/guarantees.md says so under "What is not guaranteed".
 		cfg.Cache.Linger = time.Minute
 	})
 	defer stop()
