@@ -38,7 +38,7 @@ bench: ## run the Go benchmarks, or those that BENCH=regexp names
 bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 	$(GO) test ./bench -run '^TestMeasureIdle$$' -count 1 -timeout 20m -v -args -idle.out results $(ARGS)
 
-fuzz: ## run each fuzz target for FUZZTIME (10s)
+fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
 
 e2e: build $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour) through the built program
