@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"reflect"
@@ -45,7 +46,8 @@ func decodeFile(name string, data []byte, cfg *Config) *decoder {
 		d.problems = append(d.problems, Problem{Source: name, Message: fmt.Sprintf("has %d bytes, expected at most %s", len(data), Size(maxFileSize))})
 		return d
 	}
-	d.lines = strings.Split(strings.ReplaceAll(string(data), "\r\n", "\n"), "\n")
+	data = plainBreaks(data)
+	d.lines = strings.Split(string(data), "\n")
 	if line := invalidLine(d.lines); line > 0 {
 		d.fail(place{source: name, line: line, column: 1}, "", "is not UTF-8 text")
 		return d
@@ -68,6 +70,13 @@ func decodeFile(name string, data []byte, cfg *Config) *decoder {
 		}
 	}
 	return d
+}
+
+// plainBreaks makes every line break a newline. YAML takes a lone carriage return
+// for one, too, and whoever counts lines has to agree with the parser.
+func plainBreaks(data []byte) []byte {
+	data = bytes.ReplaceAll(data, []byte("\r\n"), []byte("\n"))
+	return bytes.ReplaceAll(data, []byte("\r"), []byte("\n"))
 }
 
 // parse reads YAML. The parser panics on some malformed input; that is an error

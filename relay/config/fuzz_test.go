@@ -35,7 +35,7 @@ func FuzzFile(f *testing.F) {
 			if !errors.As(err, &wrong) || len(wrong.Problems) == 0 {
 				t.Fatalf("%T %v", err, err)
 			}
-			lines := 1 + strings.Count(string(data), "\n")
+			lines := 1 + strings.Count(string(plainBreaks(data)), "\n")
 			for _, p := range wrong.Problems {
 				if p.Line < 0 || p.Line > lines || (p.Line > 0 && p.Column < 1) || p.Message == "" {
 					t.Errorf("problem %+v in %d lines", p, lines)
