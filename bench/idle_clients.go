@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/bench/control"
 	"xdsrelay/relay/resource"
 )
 
@@ -42,7 +43,7 @@ type idleClient struct {
 }
 
 func newIdleClients(spec idleSpec) (handle func(order) (reply, error), end func(), err error) {
-	if err := openFiles(spec.Clients + 100); err != nil {
+	if err := control.OpenFiles(spec.Clients + 100); err != nil {
 		return nil, nil, err
 	}
 	c := &idleClients{spec: spec}

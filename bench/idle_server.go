@@ -14,6 +14,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"google.golang.org/grpc"
 
+	"xdsrelay/bench/control"
 	"xdsrelay/fanout"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -49,7 +50,7 @@ type idleServer struct {
 
 // newIdleServer starts a server and returns what takes orders for it.
 func newIdleServer(spec idleSpec) (handle func(order) (reply, error), end func(), err error) {
-	if err := openFiles(spec.Clients + 100); err != nil {
+	if err := control.OpenFiles(spec.Clients + 100); err != nil {
 		return nil, nil, err
 	}
 	s := &idleServer{spec: spec, feeds: make(chan *cache.Feed, 1)}

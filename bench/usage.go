@@ -10,7 +10,6 @@ import (
 	"runtime/pprof"
 	"strconv"
 	"strings"
-	"syscall"
 )
 
 // Usage is what a process holds. Sizes are in bytes.
@@ -101,21 +100,4 @@ func goroutinesByStart() (map[string]int, error) {
 		}
 	}
 	return by, nil
-}
-
-// openFiles raises the soft limit of open files to n, and fails where the hard
-// limit is lower.
-func openFiles(n int) error {
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("limit of open files: %w", err)
-	}
-	if limit.Max < uint64(n) {
-		return fmt.Errorf("limit of open files: the hard limit is %d, expected at least %d (ulimit -Hn)", limit.Max, n)
-	}
-	limit.Cur = max(limit.Cur, uint64(n))
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("limit of open files: %w", err)
-	}
-	return nil
 }
