@@ -23,8 +23,9 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/xdsrelay
+build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
+	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/xdsbench ./cmd/xdsbench
 
 test: ## run the tests
 	$(GO) test ./...
