@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"time"
+
+	"xdsrelay/bench/report"
 )
 
 // Phases of a run, in the order in which they are measured.
@@ -46,9 +48,9 @@ type IdleConfig struct {
 
 // IdleReport is what idle streams cost.
 type IdleReport struct {
-	Machine Machine   `json:"machine"`
-	Changes int       `json:"changes"` // of the phase "changed"
-	Runs    []IdleRun `json:"runs"`
+	Machine report.Machine `json:"machine"`
+	Changes int            `json:"changes"` // of the phase "changed"
+	Runs    []IdleRun      `json:"runs"`
 }
 
 // IdleRun is one server with one number of clients.
@@ -88,8 +90,8 @@ func MeasureIdle(ctx context.Context, cfg IdleConfig) (*IdleReport, error) {
 	if cfg.Logf == nil {
 		cfg.Logf = func(string, ...any) {}
 	}
-	report := &IdleReport{
-		Machine: ThisMachine(ctx, "fanout", "relay/cache", "relay/resource", "bench", "go.mod"), Changes: idleChanges,
+	measured := &IdleReport{
+		Machine: report.ThisMachine(ctx, "fanout", "relay/cache", "relay/resource", "bench", "go.mod"), Changes: idleChanges,
 	}
 	var specs []idleSpec
 	for i, resources := range cfg.Resources {
@@ -110,9 +112,9 @@ func MeasureIdle(ctx context.Context, cfg IdleConfig) (*IdleReport, error) {
 		last := run.Phases[len(run.Phases)-1].PerStream
 		cfg.Logf("%s %s, %d clients, %d resources: %.1f goroutines, %.1f KB resident each", run.Server, run.Variant,
 			run.Clients, run.Resources, last.Goroutines, last.RSSTrimmed/1000)
-		report.Runs = append(report.Runs, run)
+		measured.Runs = append(measured.Runs, run)
 	}
-	return report, nil
+	return measured, nil
 }
 
 // runIdle measures one server, from no clients to clients that got changes.

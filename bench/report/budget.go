@@ -1,0 +1,177 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// RelayTarget and FloorTarget are the targets that budgets are about: what is
+// measured, and its reference.
+const (
+	RelayTarget = "relay"
+	FloorTarget = "floor"
+)
+
+// Bound says what a budget is a bound of.
+type Bound int
+
+// What a budget bounds.
+const (
+	AtMost     Bound = iota // the metric itself
+	AtMostKeys              // the metric for each key
+	TimesFloor              // its ratio to the floor's
+	FloorPlus               // what it is above the floor's
+	TimesFirst              // its ratio to that of the first case with the same variant
+	// EachStuck: what each stuck client adds to the metric, which is one per
+	// client, against the first case with the same variant.
+	EachStuck
+)
+
+// Budget is what the relay is meant to reach in a scenario.
+type Budget struct {
+	What     string
+	Scenario string
+	Step     string
+	Metric   string
+	Variant  string // "" means each
+	Bound    Bound
+	Limit    float64
+}
+
+// noise is by how much a ratio that should be 1 may be off.
+const noise = 1.1
+
+// Budgets returns what the relay is meant to reach. A budget is judged in every
+// case of its scenario.
+func Budgets() []Budget {
+	return []Budget{
+		{"CPU per small delta response and ACK", "steady", "one", CPUPerResponse, "delta", TimesFloor, 1.15},
+		{"CPU per small delta response and ACK", "clients", "one", CPUPerResponse, "delta", TimesFloor, 1.15},
+		{"CPU per 100 KB SotW response and ACK", "large", "one", CPUPerResponse, "sotw", TimesFloor, 1.15},
+		{"growth of CPU per response with resources", "resources", "one", CPUPerResponse, "", TimesFirst, noise},
+		{"RSS per client after full sync", "sync", "sync", RSSPerClient, "", FloorPlus, 1 << 10},
+		{"RSS per client after full sync", "resources", "sync", RSSPerClient, "", FloorPlus, 1 << 10},
+		{"CPU per client for first sync", "sync", "sync", CPUPerClient, "", TimesFloor, 1.3},
+		{"p99 of propagation", "clients", "one", P99, "", TimesFloor, 1.2},
+		{"resources resent in a warm storm", "storm", "warm", ResentPerClient, "delta", AtMost, 0},
+		{"origin responses per change and key", "keys", "one", OriginResponses, "", AtMostKeys, 1},
+		{"origin responses per change and key", "clients", "one", OriginResponses, "", AtMostKeys, 1},
+		{"p99 of the others, with slow or stuck clients", "slow", "one", P99, "", TimesFirst, noise},
+		{"CPU per response of the others", "slow", "one", CPUPerResponse, "", TimesFirst, noise},
+		{"memory of a stuck client", "slow", "one", RSSPerClient, "", EachStuck, 64 << 10},
+		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
+		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
+	}
+}
+
+// Verdict is a budget in one case.
+type Verdict struct {
+	What     string `json:"what"`
+	Case     string `json:"case"`
+	Limit    string `json:"limit"`
+	Measured string `json:"measured"`
+	Met      bool   `json:"met"`
+}
+
+// judge compares with the budgets of a scenario whatever was measured for them.
+func judge(scenario string, s *Summary) []Verdict {
+	verdicts := []Verdict{}
+	for _, b := range Budgets() {
+		if b.Scenario != scenario {
+			continue
+		}
+		for i := range s.Cases {
+			if b.Variant != "" && b.Variant != s.Cases[i].setup.Variant {
+				continue
+			}
+			if v, ok := b.judge(s, &s.Cases[i]); ok {
+				verdicts = append(verdicts, v)
+			}
+		}
+	}
+	return verdicts
+}
+
+// judge says whether a case keeps to the budget; false means that it does not
+// show.
+func (b *Budget) judge(s *Summary, c *CaseSummary) (Verdict, bool) {
+	v := Verdict{What: b.What, Case: c.Name}
+	cell, unit := c.cell(s.Targets, RelayTarget, b.Step, b.Metric)
+	if cell == nil {
+		return v, false
+	}
+	floor, _ := c.cell(s.Targets, FloorTarget, b.Step, b.Metric)
+	first := s.firstLike(c)
+	var base *Cell
+	if first != nil {
+		base, _ = first.cell(s.Targets, RelayTarget, b.Step, b.Metric)
+	}
+	var measured float64
+	switch b.Bound {
+	case AtMost:
+		measured, v.Limit = cell.Median, unit.Format(b.Limit)
+	case AtMostKeys:
+		measured, v.Limit = cell.Median/float64(max(c.setup.Keys, 1)), unit.Format(b.Limit)
+	case TimesFloor:
+		if floor == nil || floor.Median <= 0 {
+			return v, false
+		}
+		measured, v.Limit = cell.Median/floor.Median, fmt.Sprintf("%g × floor", b.Limit)
+		if s.Reference == FloorTarget && cell.Ratio > 0 {
+			measured = cell.Ratio
+		}
+		unit = "×"
+	case FloorPlus:
+		if floor == nil {
+			return v, false
+		}
+		measured, v.Limit = cell.Median-floor.Median, "floor + "+unit.Format(b.Limit)
+	case TimesFirst:
+		if base == nil || base.Median <= 0 {
+			return v, false
+		}
+		measured, v.Limit = cell.Median/base.Median, fmt.Sprintf("%g × %s", b.Limit, difference(first.Name, c.Name))
+		unit = "×"
+	case EachStuck:
+		if base == nil || c.setup.StuckClients() == 0 {
+			return v, false
+		}
+		measured = (cell.Median - base.Median) * float64(c.setup.Clients) / float64(c.setup.StuckClients())
+		v.Limit = unit.Format(b.Limit)
+	}
+	v.Measured, v.Met = unit.Format(measured), measured <= b.Limit
+	return v, true
+}
+
+// firstLike returns the first case with the variant and the number of clients
+// of another; nil if it is that itself.
+func (s *Summary) firstLike(c *CaseSummary) *CaseSummary {
+	for i := range s.Cases {
+		first := &s.Cases[i]
+		if first.setup.Variant == c.setup.Variant && first.setup.Clients == c.setup.Clients {
+			if first == c {
+				return nil
+			}
+			return first
+		}
+	}
+	return nil
+}
+
+// difference is what the name of a case says and that of another does not.
+func difference(name, other string) string {
+	has := make(map[string]bool)
+	for part := range strings.SplitSeq(other, ", ") {
+		has[part] = true
+	}
+	var parts []string
+	for part := range strings.SplitSeq(name, ", ") {
+		if !has[part] {
+			parts = append(parts, part)
+		}
+	}
+	if len(parts) == 0 {
+		return "without"
+	}
+	return strings.Join(parts, ", ")
+}

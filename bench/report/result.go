@@ -1,0 +1,190 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Result is what one scenario gave.
+type Result struct {
+	Scenario string `json:"scenario"`
+	// Answers is the question that the scenario answers.
+	Answers string `json:"answers"`
+	// Command repeats the measurement.
+	Command string  `json:"command"`
+	Machine Machine `json:"machine"`
+	// Rounds is how often each target was measured.
+	Rounds int `json:"rounds"`
+	// Targets are what was measured; the first is the reference of all ratios.
+	Targets []string `json:"targets"`
+	Cases   []Case   `json:"cases"`
+}
+
+// Case is one setup, measured with each target.
+type Case struct {
+	Setup Setup `json:"setup"`
+	Runs  []Run `json:"runs"`
+}
+
+// Setup says what is served, and to whom.
+type Setup struct {
+	// Variant is the variant of xDS that the clients speak: delta or sotw.
+	Variant string `json:"variant"`
+	// Clients is how many there are, spread evenly over Keys groups of clients
+	// that want the same.
+	Clients int `json:"clients"`
+	Keys    int `json:"keys"`
+	// Resources is the number of clusters of a key, and of its load assignments.
+	Resources int `json:"resources"`
+	// Listeners is the number of listeners of a key, and of its routes.
+	Listeners int `json:"listeners,omitempty"`
+	// Size is what each cluster is padded to, EndpointSize the same for load
+	// assignments, in bytes on the wire; 0 is their natural size.
+	Size         int `json:"size,omitempty"`
+	EndpointSize int `json:"endpoint_size,omitempty"`
+	// Nodes is the number of nodes of the target, if it can have several.
+	Nodes int `json:"nodes"`
+	// Slow and Stuck are the shares of clients that read slowly or stop reading,
+	// in percent.
+	Slow  float64 `json:"slow,omitempty"`
+	Stuck float64 `json:"stuck,omitempty"`
+}
+
+// String is the setup in words, without what is as usual.
+func (s Setup) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s clients, %s", count(float64(s.Clients)), s.Variant)
+	if s.Keys != 1 {
+		fmt.Fprintf(&b, ", %s keys", count(float64(s.Keys)))
+	}
+	fmt.Fprintf(&b, ", %s CDS + %[1]s EDS", count(float64(s.Resources)))
+	if s.Listeners > 0 {
+		fmt.Fprintf(&b, ", %s LDS + %[1]s RDS", count(float64(s.Listeners)))
+	}
+	if s.Size > 0 {
+		fmt.Fprintf(&b, ", clusters of %s", Bytes.Format(float64(s.Size)))
+	}
+	if s.EndpointSize > 0 {
+		fmt.Fprintf(&b, ", endpoints of %s", Bytes.Format(float64(s.EndpointSize)))
+	}
+	if s.Nodes > 1 {
+		fmt.Fprintf(&b, ", %d nodes", s.Nodes)
+	}
+	if s.Slow > 0 {
+		fmt.Fprintf(&b, ", %g %% slow", s.Slow)
+	}
+	if s.Stuck > 0 {
+		fmt.Fprintf(&b, ", %g %% stuck", s.Stuck)
+	}
+	return b.String()
+}
+
+// StuckClients is how many clients are stuck.
+func (s Setup) StuckClients() int { return int(float64(s.Clients) * s.Stuck / 100) }
+
+// Run is one target that went through the scenario once.
+type Run struct {
+	Target string `json:"target"`
+	Round  int    `json:"round"` // from 1
+	// Error is why the run ended early; what came before it is there.
+	Error string `json:"error,omitempty"`
+	// Violations counts breaches of the protocol that the clients saw, by kind.
+	Violations map[string]uint64 `json:"violations,omitempty"`
+	// Before is the target without clients.
+	Before Use    `json:"before"`
+	Steps  []Step `json:"steps"`
+	// Samples is the target over time.
+	Samples []Sample `json:"samples,omitempty"`
+}
+
+// The kinds of steps.
+const (
+	Connect = "connect" // all clients connect, and get everything
+	Idle    = "idle"    // nothing happens
+	Change  = "change"  // resources change
+	Storm   = "storm"   // all clients connect anew
+	Restart = "restart" // the nodes are restarted, one after the other
+)
+
+// Step is a part of a run that was measured by itself. Counts and CPU time are
+// those of this step alone.
+type Step struct {
+	Name string `json:"name"` // one of a run's steps has it
+	Kind string `json:"kind"`
+	// At is when the step began, in seconds since the run did, and Seconds how
+	// long it took.
+	At      float64 `json:"at"`
+	Seconds float64 `json:"seconds"`
+	Target  Use     `json:"target"`
+	Origin  Use     `json:"origin,omitzero"` // if it is a process of its own
+	Fleet   Use     `json:"fleet"`
+	// Synced is how many clients held all they have to in the end.
+	Synced  int     `json:"synced"`
+	Clients Traffic `json:"clients"`
+	// Load is what the origin had to do.
+	Load Load `json:"load,omitzero"`
+	// Changes is how many changes there were.
+	Changes int `json:"changes,omitempty"`
+	// LogLines and LogBytes are what the target logged.
+	LogLines int `json:"log_lines"`
+	LogBytes int `json:"log_bytes"`
+	// Latency is how long each client waited: for a change from when it was due,
+	// or from its connection until it held everything.
+	Latency *Latency `json:"latency,omitempty"`
+}
+
+// Use is what processes used.
+type Use struct {
+	User   float64 `json:"user"`   // CPU seconds
+	System float64 `json:"system"` // CPU seconds
+	RSS    int64   `json:"rss"`    // bytes, at the end
+	Peak   int64   `json:"peak"`   // bytes, so far
+}
+
+// CPU is the time used, in seconds.
+func (u Use) CPU() float64 { return u.User + u.System }
+
+// Traffic is what clients received and answered.
+type Traffic struct {
+	Responses uint64 `json:"responses"`
+	Resources uint64 `json:"resources"`
+	Bytes     uint64 `json:"bytes"` // on the wire
+	ACKs      uint64 `json:"acks"`
+	NACKs     uint64 `json:"nacks"`
+}
+
+// Load is what a control plane was asked and answered.
+type Load struct {
+	Streams   uint64 `json:"streams"` // opened
+	Open      int64  `json:"open"`    // at the end
+	Requests  uint64 `json:"requests"`
+	Responses uint64 `json:"responses"`
+	BytesIn   uint64 `json:"bytes_in"`
+	BytesOut  uint64 `json:"bytes_out"`
+}
+
+// Latency is a distribution, in milliseconds.
+type Latency struct {
+	Count uint64  `json:"count"`
+	Mean  float64 `json:"mean"`
+	P50   float64 `json:"p50"`
+	P90   float64 `json:"p90"`
+	P99   float64 `json:"p99"`
+	P999  float64 `json:"p999"`
+	Max   float64 `json:"max"`
+	// Curve is the value at ever higher percentiles, for a plot.
+	Curve []Point `json:"curve,omitempty"`
+}
+
+// Point is a percentile, from 0 to 100, and its value in milliseconds.
+type Point struct {
+	Percentile float64 `json:"p"`
+	Value      float64 `json:"v"`
+}
+
+// Sample is a target at one moment.
+type Sample struct {
+	At  float64 `json:"at"`  // seconds since the run began
+	CPU float64 `json:"cpu"` // cores in use since the sample before
+	RSS int64   `json:"rss"` // bytes
+}

@@ -1,0 +1,85 @@
+package report
+
+// Metric is something that a step says about its target.
+type Metric struct {
+	Key   string `json:"key"`
+	Label string `json:"label"`
+	Unit  Unit   `json:"unit"`
+	// Cost says that less is better, so that ratios mean something.
+	Cost bool `json:"cost"`
+}
+
+// The metrics that budgets are about.
+const (
+	CPUPerResponse  = "cpu_per_response"
+	CPUPerClient    = "cpu_per_client"
+	RSSPerClient    = "rss_per_client"
+	P99             = "p99"
+	ResentPerClient = "resources_per_client"
+	BytesPerClient  = "bytes_per_client"
+	StreamsOpened   = "origin_streams"
+	OriginResponses = "origin_responses_per_change"
+	CoreShare       = "core_share"
+	LogLines        = "log_lines"
+)
+
+// value is a metric of one run's step.
+type value struct {
+	Metric
+	V float64
+}
+
+// values says what a step means. Setup and before are those of its run.
+func (s *Step) values(setup Setup, before Use) []value {
+	var out []value
+	add := func(key, label string, unit Unit, v float64) {
+		out = append(out, value{Metric{Key: key, Label: label, Unit: unit}, v})
+	}
+	cost := func(key, label string, unit Unit, v float64) {
+		out = append(out, value{Metric{Key: key, Label: label, Unit: unit, Cost: true}, v})
+	}
+	clients := float64(max(setup.Clients, 1))
+	rss := func() {
+		cost(RSSPerClient, "RSS per client", Bytes, float64(s.Target.RSS-before.RSS)/clients)
+	}
+	latency := func(what string) {
+		if s.Latency == nil || s.Latency.Count == 0 {
+			return
+		}
+		cost("p50", what+" p50", Millis, s.Latency.P50)
+		cost("p90", what+" p90", Millis, s.Latency.P90)
+		cost(P99, what+" p99", Millis, s.Latency.P99)
+		cost("p999", what+" p99.9", Millis, s.Latency.P999)
+		cost("max", what+" max", Millis, s.Latency.Max)
+	}
+	switch s.Kind {
+	case Connect, Storm, Restart:
+		cost("seconds", "time until all are synced", Seconds, s.Seconds)
+		add("synced", "clients synced", Count, float64(s.Synced))
+		cost(CPUPerClient, "CPU per client", Micros, s.Target.CPU()/clients*1e6)
+		cost(BytesPerClient, "received per client", Bytes, float64(s.Clients.Bytes)/clients)
+		add(ResentPerClient, "resources per client", Count, float64(s.Clients.Resources)/clients)
+		latency("sync")
+		rss()
+		add(StreamsOpened, "origin: streams opened", Count, float64(s.Load.Streams))
+		add("origin_responses", "origin: responses", Count, float64(s.Load.Responses))
+		add("origin_bytes", "origin: bytes sent", Bytes, float64(s.Load.BytesOut))
+	case Change:
+		changes, responses := float64(max(s.Changes, 1)), float64(max(s.Clients.Responses, 1))
+		cost(CPUPerResponse, "CPU per response and ACK", Micros, s.Target.CPU()/responses*1e6)
+		latency("propagation")
+		add("synced", "clients up to date", Count, float64(s.Synced))
+		add("responses", "responses delivered", Count, float64(s.Clients.Responses))
+		cost("bytes_per_response", "bytes per response", Bytes, float64(s.Clients.Bytes)/responses)
+		rss()
+		add(OriginResponses, "origin: responses per change", Count, float64(s.Load.Responses)/changes)
+		add("origin_bytes_per_change", "origin: bytes per change", Bytes, float64(s.Load.BytesOut)/changes)
+		add("origin_open", "origin: open streams", Count, float64(s.Load.Open))
+	case Idle:
+		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU()/max(s.Seconds, 1e-3)*100)
+		add(LogLines, "log lines", Count, float64(s.LogLines))
+		rss()
+		add("origin_requests", "origin: requests", Count, float64(s.Load.Requests))
+	}
+	return out
+}
