@@ -79,7 +79,9 @@ func (a *app) newRootCmd() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand()
+	root.AddCommand(
+		a.newOriginCmd(),
+	)
 	return root
 }
 

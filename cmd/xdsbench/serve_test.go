@@ -1,0 +1,65 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"time"
+)
+
+// TestServingUsage holds how mistakes of the servers' flags are told.
+func TestServingUsage(t *testing.T) {
+	for args, want := range map[string]string{
+		"origin --keys 0":                     "xdsbench: keys: got 0, expected from 1 to 100000\n",
+		"origin --cache none":                 "xdsbench: cache: got \"none\", expected snapshot or linear\n",
+		"origin --every 1s --change two":      "xdsbench: change: got kind \"two\"",
+		"origin --every 1s --change-type xds": "xdsbench: change type: got \"xds\", expected cds, eds, lds or rds\n",
+		"origin --every 1s --change burst":    "xdsbench: change: got a burst of 0 resources",
+		"origin --every 1ns":                  "xdsbench: schedule: got an interval of 1ns",
+		"origin now":                          "xdsbench: unknown command \"now\"",
+	} {
+		if code, _, stderr := command(t, strings.Fields(args)...); code != exitUsage || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d and %q, expected %d and %q", args, code, stderr, exitUsage, want)
+		}
+	}
+	for args, want := range map[string]string{
+		"origin --listen nowhere":        "xdsbench: listen: got address \"nowhere\"",
+		"origin --open-files 1000000000": "xdsbench: limit of open files: the hard limit is",
+	} {
+		if code, _, stderr := command(t, strings.Fields(args)...); code != exitError || !strings.Contains(stderr, want) {
+			t.Errorf("%s: exit code %d and %q, expected %d and %q", args, code, stderr, exitError, want)
+		}
+	}
+}
+
+// TestServing holds that the servers take orders as children, and otherwise end
+// with their counts.
+func TestServing(t *testing.T) {
+	for _, server := range []string{"origin", "origin --cache snapshot"} {
+		var out, errs bytes.Buffer
+		orders := `{"do":"change","args":{"kind":"one"}} {"do":"down"} {"do":"up"} {"do":"stats"}`
+		args := append(strings.Fields(server), "--control", "--keys", "2", "--resources", "3")
+		if code := run(t.Context(), args, strings.NewReader(orders), &out, &errs); code != exitOK || errs.Len() > 0 {
+			t.Errorf("%s: exit code %d and %q", server, code, errs.String())
+		}
+		lines := strings.Split(out.String(), "\n")
+		if len(lines) != 6 || !strings.HasPrefix(lines[0], `{"ready":{"addr":"127.0.0.1:`) ||
+			!strings.HasPrefix(lines[1], `{"reply":{"revision":1,`) || !strings.Contains(lines[4], `"revision":1`) {
+			t.Errorf("%s answers:\n%s", server, out.String())
+		}
+
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		out.Reset()
+		args = append(strings.Fields(server), "--resources", "3", "--every", "1ms", "--changes", "5")
+		code := run(ctx, args, iotest.ErrReader(nil), &out, &errs)
+		cancel()
+		if code != exitOK || !strings.Contains(out.String(), `"revision": 5,`) || !strings.Contains(out.String(), `"scheduled": false`) {
+			t.Errorf("%s: exit code %d and %q", server, code, out.String())
+		}
+		if text := errs.String(); !strings.HasPrefix(text, "xdsbench: listening at 127.0.0.1:") || !strings.Contains(text, "revision 5, 0 streams") {
+			t.Errorf("%s tells %q", server, text)
+		}
+	}
+}
