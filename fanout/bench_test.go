@@ -54,7 +54,7 @@ func addMem(allocs, bytes uint64) (uint64, uint64) {
 func BenchmarkAck(b *testing.B) {
 	for _, delta := range []bool{false, true} {
 		b.Run(variant(delta).Value.AsString(), func(b *testing.B) {
-			ack := acker(b, newFleet(b, 1, 100, delta))
+			ack := acker(b, newFleet(b, 1, 100, delta), 0)
 			b.ReportAllocs()
 			for b.Loop() {
 				ack()

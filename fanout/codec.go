@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"fmt"
+	"strconv"
 
 	"google.golang.org/grpc/encoding"
 	"google.golang.org/grpc/encoding/proto"
@@ -15,24 +16,37 @@ import (
 // so the two are concatenated and never merged.
 type frame struct {
 	body, tail []byte
-	buf        [24]byte // of tail
+	buf        [maxDigits + 4]byte // of tail
 }
 
-func newFrame(body []byte, nonce string) *frame {
+// maxDigits is how long a nonce is, at most.
+const maxDigits = 20
+
+func newFrame(body []byte, nonce uint64) *frame {
 	f := &frame{body: body}
-	f.tail = resource.AppendNonce(f.buf[:0], nonce)
+	var digits [maxDigits]byte
+	f.tail = resource.AppendNonce(f.buf[:0], strconv.AppendUint(digits[:0], nonce, 10))
 	return f
 }
 
 func (f *frame) size() int { return len(f.body) + len(f.tail) + frameHeader }
 
-// request is a request on its way in. A message that cannot be decoded is kept
-// as err, so that the handler can refuse it with its own words.
+// request is a request on its way in, of a variant. It refers to the transport's
+// bytes until it is freed. A message that cannot be decoded is kept as err, so
+// that the handler can refuse it with its own words.
 type request struct {
 	delta bool
-	size  int
+	data  mem.Buffer // nil once it is freed
 	err   error
 	resource.Request
+}
+
+// free gives the bytes back, and forgets all that was read in them.
+func (r *request) free() {
+	if r.data != nil {
+		r.data.Free()
+	}
+	*r = request{delta: r.delta}
 }
 
 // codec passes frames through without a copy, decodes requests without
@@ -63,14 +77,12 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
-	defer buf.Free()
-	r.size = buf.Len()
+	r.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
 	decode := resource.DecodeSotWRequest
 	if r.delta {
 		decode = resource.DecodeDeltaRequest
 	}
-	if err := decode(buf.ReadOnlyData(), &r.Request); err != nil {
+	if err := decode(r.data.ReadOnlyData(), &r.Request); err != nil {
 		r.err = fmt.Errorf("the request is malformed: %w", err)
 	}
 	return nil

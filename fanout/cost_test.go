@@ -3,7 +3,9 @@ package fanout
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unsafe"
@@ -95,7 +97,7 @@ func (f *fleet) ack(t xdstest.TB) {
 		if unsafe.SliceData(f.sinks[i].last.body) != shared {
 			t.Fatalf("client %d has a body of its own", i)
 		}
-		r := request{delta: s.delta, Request: resource.Request{TypeURL: cds, Nonce: s.types[0].nonce}}
+		r := request{delta: s.delta, Request: resource.Request{TypeURL: cds, Nonce: []byte(nonceOf(s.types[0]))}}
 		if err := s.receive(&r); err != nil {
 			t.Fatalf("an ACK was refused: %v", err)
 		}
@@ -138,45 +140,99 @@ func TestCostOfOneMoreClient(t *testing.T) {
 	}
 }
 
-// What an ACK costs from its bytes to the client's new position: the strings
-// that it quotes.
+// What an ACK costs from its bytes to the client's new position: nothing that
+// would be garbage, however many names it states.
 func TestCostOfAnAck(t *testing.T) {
 	for _, delta := range []bool{false, true} {
-		f := newFleet(t, 1, 10, delta)
-		got := testing.AllocsPerRun(100, acker(t, f))
-		if got > 2 {
-			t.Errorf("an ACK costs %v allocations (delta %t), at most 2 are meant", got, delta)
+		for _, names := range []int{0, 10, 1000} {
+			if delta && names > 0 {
+				continue // it states none again
+			}
+			f := newFleet(t, 1, 10, delta)
+			if got := testing.AllocsPerRun(100, acker(t, f, names)); got > 0 {
+				t.Errorf("an ACK with %d names costs %v allocations (delta %t), none are meant", names, got, delta)
+			}
+		}
+	}
+}
+
+// What a client costs that asks for the same names as another: its state, and
+// nothing for each name.
+func TestCostOfTheSameNames(t *testing.T) {
+	const runs = 20
+	for _, delta := range []bool{false, true} {
+		cost := func(names int) float64 {
+			f := newFleet(t, runs+2, 10, delta)
+			data, c := requestBytes(t, delta, resource.EndpointURL, names, 0), newCodec()
+			i := 0
+			first := func() {
+				r := request{delta: delta}
+				if err := errors.Join(c.Unmarshal(data, &r), f.streams[i].receive(&r)); err != nil {
+					t.Fatalf("a client was refused: %v", err)
+				}
+				r.free()
+				i++
+			}
+			first() // who has to be asked for
+			return testing.AllocsPerRun(runs, first)
+		}
+		if few, many := cost(10), cost(1000); many > few {
+			t.Errorf("%v allocations for 1000 names, %v for 10 (delta %t): it should not depend on them", many, few, delta)
 		}
 	}
 }
 
 // acker returns a function that takes the same ACK in, again and again.
-func acker(t xdstest.TB, f *fleet) func() {
+func acker(t xdstest.TB, f *fleet, names int) func() {
 	s := f.streams[0]
 	ts := s.types[0]
-	var m proto.Message = &deltaRequest{TypeUrl: cds, ResponseNonce: ts.nonce}
-	if !s.delta {
-		m = &discoveryv3.DiscoveryRequest{TypeUrl: cds, ResponseNonce: ts.nonce, VersionInfo: "d41d8cd98f00b204e9800998ecf8427e"}
+	data, c := requestBytes(t, s.delta, cds, names, ts.nonce), newCodec()
+	r := request{delta: s.delta} // the handler has one for all requests, too
+	take := func() {
+		err := errors.Join(c.Unmarshal(data, &r), s.receive(&r))
+		r.free()
+		if err != nil {
+			t.Fatalf("the request was refused: %v", err)
+		}
+	}
+	take() // it states names that were not asked for yet
+	if ts.nonce != 1001 {
+		t.Fatalf("the client was told something: nonce %d", ts.nonce)
+	}
+	return func() {
+		ts.open, ts.inFlight = true, true
+		if take(); ts.open {
+			t.Fatalf("the ACK was not taken")
+		}
+	}
+}
+
+// requestBytes is a request that states so many names, as the transport hands it
+// over. A nonce of 0 is none.
+func requestBytes(t xdstest.TB, delta bool, url string, names int, nonce uint64) mem.BufferSlice {
+	t.Helper()
+	list, quoted, version := make([]string, names), "", ""
+	for i := range list {
+		list[i] = fmt.Sprintf("a-name-of-usual-length-%d", i)
+	}
+	if nonce != 0 {
+		quoted, version = strconv.FormatUint(nonce, 10), "d41d8cd98f00b204e9800998ecf8427e"
+	}
+	var m proto.Message = &deltaRequest{TypeUrl: url, ResponseNonce: quoted, ResourceNamesSubscribe: list}
+	if !delta {
+		m = &discoveryv3.DiscoveryRequest{TypeUrl: url, ResponseNonce: quoted, VersionInfo: version, ResourceNames: list}
 	}
 	b, err := proto.Marshal(m)
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
 	}
-	data, c := mem.BufferSlice{mem.SliceBuffer(b)}, newCodec()
-	var r request // the handler has one for all requests, too
-	return func() {
-		ts.open, ts.inFlight = true, true
-		r = request{delta: s.delta}
-		if err := errors.Join(c.Unmarshal(data, &r), s.receive(&r)); err != nil || ts.open {
-			t.Fatalf("the ACK was not taken: %v", err)
-		}
-	}
+	return mem.BufferSlice{mem.SliceBuffer(b)}
 }
 
 // The codec hands the transport the body itself, and the client's own bytes
 // behind it.
 func TestCodecCopiesNothing(t *testing.T) {
-	f := newFrame([]byte("shared"), "18446744073709551615")
+	f := newFrame([]byte("shared"), math.MaxUint64)
 	got, err := newCodec().Marshal(f)
 	if err != nil || len(got) != 2 {
 		t.Fatalf("%d buffers, %v", len(got), err)

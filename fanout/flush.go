@@ -1,7 +1,6 @@
 package fanout
 
 import (
-	"strconv"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -111,13 +110,12 @@ func (s *stream) failLocked(err error) {
 // commitLocked notes that b is sent to the client and completes it.
 func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	s.nonces++ // B5: one sequence for all types of the stream
-	nonce := strconv.FormatUint(s.nonces, 10)
-	f := newFrame(b.data, nonce)
+	f := newFrame(b.data, s.nonces)
 	size := f.size()
 	if b.aside {
-		ts.committedAside(nonce, size, time.Now())
+		ts.committedAside(s.nonces, size, time.Now())
 	} else {
-		ts.committed(q, b, nonce, size, time.Now())
+		ts.committed(q, b, s.nonces, size, time.Now())
 	}
 	s.unacked += size
 	ts.metrics.sent(size)

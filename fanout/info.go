@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
@@ -74,11 +75,19 @@ func (s *stream) info() StreamInfo {
 		h := ts.table.Head(&ts.watcher)
 		i.Types = append(i.Types, TypeInfo{
 			TypeURL: ts.table.Type.URL, State: ts.stateLocked(h.Gen), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
-			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: ts.nonce,
+			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
 			SentAt: ts.sentAt, Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 		})
 	}
 	return i
+}
+
+// nonceOf is the nonce of a type's newest response, as the client knows it.
+func nonceOf(ts *typeState) string {
+	if ts.nonce == 0 {
+		return ""
+	}
+	return strconv.FormatUint(ts.nonce, 10)
 }
 
 // stateLocked tells how the client stands; the stream's mu must be held.
@@ -86,7 +95,7 @@ func (ts *typeState) stateLocked(head uint64) State {
 	switch {
 	case ts.rejected:
 		return Nacked
-	case ts.nonce == "" && ts.sent.Gen == 0:
+	case ts.nonce == 0 && ts.sent.Gen == 0:
 		return NotSent
 	case ts.open || head > ts.sent.Gen || ts.tell != nil:
 		return Stale

@@ -72,7 +72,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 
 // committedAside notes that a response was sent that says nothing of resources:
 // what the client has of them, and what it thinks of that, stays as it was.
-func (ts *typeState) committedAside(nonce string, size int, now time.Time) {
+func (ts *typeState) committedAside(nonce uint64, size int, now time.Time) {
 	ts.located.errors, ts.located.aside = nil, true
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size

@@ -99,7 +99,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		return q, nil
 	case b.local && s.nonces == 0:
 		return q, nil // it is not answered at all; see giveUpLocked
-	case !s.delta && ts.table.Type.FullState && ts.nonce == "" && !h.Known && b.resources == 0:
+	case !s.delta && ts.table.Type.FullState && ts.nonce == 0 && !h.Known && b.resources == 0:
 		return q, nil // K13: that some names do not exist says nothing of the others
 	case b.data != nil:
 		return q, b
@@ -156,7 +156,7 @@ func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
 		return false
 	case !s.delta && ts.table.Type.FullState && ts.moved && !h.Known:
 		return false // K13: the client holds something already
-	case !s.delta && ts.table.Type.FullState && ts.nonce == "" && !h.Known:
+	case !s.delta && ts.table.Type.FullState && ts.nonce == 0 && !h.Known:
 		// K13: a first full state that leaves out what is not known yet would
 		// read as its removal, to who may hold it already or takes it for all
 		// there is. Others get what exists of the names they ask for (B25).
@@ -193,7 +193,7 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
 func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 	claimed := ts.claimed
 	ts.claimed = ""
-	return claimed != "" && !b.noted && !s.delta && ts.nonce == "" && h.Wildcard && h.Names == 0 && h.Known &&
+	return claimed != "" && !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }
 

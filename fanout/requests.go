@@ -14,27 +14,27 @@ const wildcardName = "*"
 // applySotWLocked applies a DiscoveryRequest. It returns what that says of the
 // newest response, and whether it counts at all.
 func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, counts bool) {
-	answered := ts.nonce != ""
-	ts.named = ts.named || len(r.Names) > 0 || r.Located // B19, whatever the nonce
+	answered := ts.nonce != 0
+	ts.named = ts.named || r.Names.Len() > 0 || r.Located // B19, whatever the nonce
 	// B7, B10: without a nonce to judge by it is just a statement of names.
-	if answered && r.Nonce != "" {
-		if r.Nonce != ts.nonce {
+	if answered && len(r.Nonce) > 0 {
+		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
 			return none, false // B8: a newer request is on its way, and its names count
 		}
 		answer = s.judgeLocked(ts, r)
 	}
 	if initial {
-		ts.claimed = r.Version
+		ts.claimed = string(r.Version)
 	}
-	wild := slices.Contains(r.Names, wildcardName)
-	names := resource.WithoutGlobs(withoutWildcard(r.Names)) // D8
-	if !ts.named {
-		wild = ts.table.Type.Wildcard // B20, B21
+	wild := !ts.named && ts.table.Type.Wildcard // B20, B21
+	ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Names)
+	if !ok {
+		wild = wild || r.Names.Has(wildcardName)
+		ed = ts.table.Replace(&ts.watcher, wild, resource.WithoutGlobs(r.Names.Without(wildcardName))) // D8
 	}
-	ed := ts.table.Replace(&ts.watcher, wild, names)
 	ts.edited(ed, false)
-	if answered && r.Nonce == "" && (ed.Wildcard || len(ed.Added) > 0) {
+	if answered && len(r.Nonce) == 0 && (ed.Wildcard || len(ed.Added) > 0) {
 		// B10: the client may have forgotten the response that is in flight,
 		// and waits for what it asks now. If it does answer both, its answer
 		// to the newer one states its names once more (B17).
@@ -46,40 +46,26 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 // applyDeltaLocked applies a DeltaDiscoveryRequest. It returns what that says of
 // the newest response.
 func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict) {
-	if ts.nonce != "" && r.Nonce == ts.nonce {
+	if ts.quoted(r.Nonce) {
 		answer = s.judgeLocked(ts, r)
-	} else if r.Nonce != "" {
+	} else if len(r.Nonce) > 0 {
 		ts.metrics.stale() // B11: the lists count all the same
 	}
-	e := cache.Edit{
-		Add: withoutWildcard(r.Subscribe), Remove: withoutWildcard(r.Unsubscribe),
-		AddWildcard:    slices.Contains(r.Subscribe, wildcardName),
-		RemoveWildcard: slices.Contains(r.Unsubscribe, wildcardName),
-	}
 	if initial {
-		if len(r.Subscribe)+len(r.Unsubscribe) == 0 && !r.Located {
-			e.AddWildcard = ts.table.Type.Wildcard // B23
-		}
-		ts.claims = r.Held // B37
-		if len(r.Held) > 0 && s.resumed.IsZero() {
-			s.resumed = time.Now()
-		}
-		if u := ts.table.Type.URL; u == resource.EndpointURL || u == resource.EndpointV2URL {
-			if ts.claims != nil { // otherwise all of them are news
-				ts.refresh = s.warming
-			}
-			s.warming = nil
-		}
-	}
-	ed := ts.table.Edit(&ts.watcher, e)
-	// B35, but not of a client that states its wildcard with every answer.
-	again := e.AddWildcard && !e.RemoveWildcard && !initial && answer == none
-	ts.edited(ed, again)
-	if initial {
+		s.startDeltaLocked(ts, r)
 		return answer
 	}
+	now := time.Now()
+	if r.Subscribe.Len()+r.Unsubscribe.Len() == 0 { // as most are
+		ts.askedAgain(nil, answer, now)
+		return answer
+	}
+	e := editOf(r)
+	ed := ts.table.Edit(&ts.watcher, e)
+	// B35, but not of a client that states its wildcard with every answer.
+	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
-	ts.askedAgain(names, answer, time.Now())
+	ts.askedAgain(names, answer, now)
 	if ts.onDemand() {
 		ts.asked = ts.asked.With(cache.NewNames(slices.Clone(ed.Added)))
 		if answer == none {
@@ -95,6 +81,39 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		ts.refresh = ts.refresh.With(cache.NewNames(ed.Removed))
 	}
 	return answer
+}
+
+// startDeltaLocked applies the first request for a type: what the client wants,
+// and what it holds already (B37).
+func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) {
+	ts.claims = r.Held
+	if len(r.Held) > 0 && s.resumed.IsZero() {
+		s.resumed = time.Now()
+	}
+	if u := ts.table.Type.URL; u == resource.EndpointURL || u == resource.EndpointV2URL {
+		if ts.claims != nil { // otherwise all of them are news
+			ts.refresh = s.warming
+		}
+		s.warming = nil
+	}
+	wild := r.Subscribe.Len()+r.Unsubscribe.Len() == 0 && !r.Located && ts.table.Type.Wildcard // B23
+	if r.Unsubscribe.Len() == 0 {
+		if ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Subscribe); ok {
+			ts.edited(ed, false)
+			return
+		}
+	}
+	e := editOf(r)
+	e.AddWildcard = e.AddWildcard || wild
+	ts.edited(ts.table.Edit(&ts.watcher, e), false)
+}
+
+// editOf is what a delta request changes about the subscription.
+func editOf(r *resource.Request) cache.Edit {
+	return cache.Edit{
+		Add: r.Subscribe.Without(wildcardName), Remove: r.Unsubscribe.Without(wildcardName),
+		AddWildcard: r.Subscribe.Has(wildcardName), RemoveWildcard: r.Unsubscribe.Has(wildcardName),
+	}
 }
 
 // verdict is what a request says of the newest response.
@@ -125,11 +144,4 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	ts.metrics.ack(now.Sub(ts.sentAt))
 	s.unacked -= ts.accepted()
 	return accepted
-}
-
-func withoutWildcard(names []string) []string {
-	if !slices.Contains(names, wildcardName) {
-		return names
-	}
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == wildcardName })
 }

@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/cache"
@@ -68,24 +69,31 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err 
 
 	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
 	defer first.Stop()
-	var r request
+	r := request{delta: f.delta}
 	for {
-		r = request{delta: f.delta} // nothing of the last one stays while we wait
 		if err := gs.RecvMsg(&r); err != nil {
 			return s.ended(&st.caller, err)
 		}
-		if st.group == nil {
-			if !first.Stop() {
-				return s.ended(&st.caller, errNoRequest) // it came just as the time was over
-			}
-			if err := st.identify(&r, p); err != nil {
-				return s.refused(&st.caller, err)
-			}
+		if st.group == nil && !first.Stop() {
+			r.free()
+			return s.ended(&st.caller, errNoRequest) // it came just as the time was over
 		}
-		if err := st.receive(&r); err != nil {
+		err := st.take(&r, p)
+		r.free() // nothing of it stays while we wait
+		if err != nil {
 			return s.refused(&st.caller, err)
 		}
 	}
+}
+
+// take takes a request in, of a client that p tells of.
+func (s *stream) take(r *request, p *peer.Peer) error {
+	if s.group == nil {
+		if err := s.identify(r, p); err != nil {
+			return err
+		}
+	}
+	return s.receive(r)
 }
 
 // receive applies a request and sends what it makes due.
@@ -103,7 +111,7 @@ func (s *stream) receive(r *request) error {
 	if r.Located && !s.delta && t.FullState { // G9
 		return refuseWhole()
 	}
-	if n := max(len(r.Names), len(r.Subscribe), len(r.Locators)); n > s.srv.cfg.MaxNames {
+	if n := max(r.Names.Len(), r.Subscribe.Len(), len(r.Locators)); n > s.srv.cfg.MaxNames {
 		return s.tooManyNames(n) // before anybody is asked for them
 	}
 	if !s.delta && t.DeltaOnly() {

@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,10 +31,12 @@ type typeState struct {
 	// been told about (E7).
 	asked *cache.Names
 
-	// nonce and version are those of the newest response, "" before the first.
-	nonce, version string
-	sentAt         time.Time
-	bytes          int // of responses that are not acknowledged
+	// nonce and version are those of the newest response, 0 and "" before the
+	// first.
+	nonce   uint64
+	version string
+	sentAt  time.Time
+	bytes   int // of responses that are not acknowledged
 
 	open     bool // the newest response was neither ACKed nor NACKed yet
 	inFlight bool // it is waited for, so nothing newer is sent (B9, B12)
@@ -87,8 +90,14 @@ func (ts *typeState) afresh(q cache.Query) cache.Query {
 	return q
 }
 
+// quoted reports whether a request quotes the newest response.
+func (ts *typeState) quoted(nonce []byte) bool {
+	var digits [maxDigits]byte
+	return ts.nonce != 0 && string(nonce) == string(strconv.AppendUint(digits[:0], ts.nonce, 10))
+}
+
 // committed notes that a response was sent.
-func (ts *typeState) committed(q cache.Query, b *body, nonce string, size int, now time.Time) {
+func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now time.Time) {
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
 	if ts.located != nil {

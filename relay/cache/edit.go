@@ -37,6 +37,28 @@ type Edited struct {
 	spelled map[string]string // see Edit
 }
 
+// Adopt makes w want exactly names, and the wildcard if it is among them or so
+// said, where w or another client wants just that already: then ok is true. So it
+// is for nearly all requests of a fleet, and costs no more than hashing the names.
+// What is told of the edit is without the names of a client that wanted nothing
+// before.
+func (t *Table) Adopt(w *Watcher, wildcard bool, names resource.NameList) (done Edited, ok bool) {
+	key, ok := t.seeds.listKey(wildcard, names)
+	if !ok {
+		return done, false
+	}
+	t.mu.RLock()
+	sub := w.sub
+	same := sub != nil && sub.key == key
+	t.mu.RUnlock()
+	if same || sub != nil {
+		return done, same
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return Edited{Wildcard: key.wildcard}, t.joinLocked(w, key)
+}
+
 // Replace makes w want exactly names, and the wildcard if so said: the SotW
 // form of a subscription (B17). Restating what w wants already costs no more
 // than hashing the names.
@@ -100,13 +122,10 @@ func (t *Table) unlockAndSignal() {
 	}
 }
 
-// joinLocked lets w share an existing subscription, if it starts with nothing
-// but what that has: most clients of a key want the same.
-func (t *Table) joinLocked(w *Watcher, e Edit) bool {
-	if len(e.Remove) > 0 || e.RemoveWildcard && e.AddWildcard {
-		return false
-	}
-	s := t.subs[t.seeds.key(e.AddWildcard, e.Add)]
+// joinLocked lets w, which wants nothing yet, share an existing subscription: most
+// clients of a key want the same.
+func (t *Table) joinLocked(w *Watcher, key subKey) bool {
+	s := t.subs[key]
 	if s != nil {
 		s.link(w)
 	}
@@ -116,7 +135,8 @@ func (t *Table) joinLocked(w *Watcher, e Edit) bool {
 // editLocked must be called with t.mu held.
 func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 	old := w.sub
-	if old == nil && t.joinLocked(w, e) {
+	starts := old == nil && len(e.Remove) == 0 && !(e.RemoveWildcard && e.AddWildcard)
+	if starts && t.joinLocked(w, t.seeds.key(e.AddWildcard, e.Add)) {
 		return Edited{Added: slices.Clone(e.Add), Wildcard: e.AddWildcard}
 	}
 	done.spelled = e.spelled

@@ -53,6 +53,26 @@ func (s *seeds) key(wildcard bool, names []string) subKey {
 	return k
 }
 
+// listKey is key for a list that may hold the wildcard, too. It allocates nothing.
+// ok is false where the list has structured names: these may be spelled in many
+// ways, and cover others.
+func (s *seeds) listKey(wildcard bool, names resource.NameList) (k subKey, ok bool) {
+	k.wildcard = wildcard
+	for n := range names.All() {
+		switch {
+		case string(n) == everything:
+			k.wildcard = true
+		case resource.IsURNBytes(n):
+			return k, false
+		default:
+			k.sum[0] += maphash.Bytes(s[0], n)
+			k.sum[1] += maphash.Bytes(s[1], n)
+			k.len++
+		}
+	}
+	return k, true
+}
+
 func (k *subKey) add(s *seeds, name string) {
 	k.sum[0] += maphash.String(s[0], name)
 	k.sum[1] += maphash.String(s[1], name)

@@ -86,7 +86,14 @@ func AppendSotW(b []byte, m *Message) []byte {
 }
 
 // AppendNonce appends the field that completes a response of either variant.
-func AppendNonce(b []byte, nonce string) []byte { return appendString(b, rspNonce, nonce) }
+func AppendNonce[S string | []byte](b []byte, nonce S) []byte {
+	if len(nonce) == 0 {
+		return b
+	}
+	b = protowire.AppendVarint(b, rspNonce)
+	b = protowire.AppendVarint(b, uint64(len(nonce)))
+	return append(b, nonce...)
+}
 
 // appendString appends a string field, unless it is empty: proto3's default.
 func appendString(b []byte, tag uint64, s string) []byte {

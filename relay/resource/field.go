@@ -3,6 +3,7 @@ package resource
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -55,10 +56,17 @@ func eachField(b []byte, f func(field) error) error {
 
 // text returns v as a string, or an error if proto3 would not accept it.
 func text(name string, v []byte) (string, error) {
-	if !utf8.Valid(v) {
-		return "", fmt.Errorf("%s is not valid UTF-8", name)
+	if err := checkText(name, v); err != nil {
+		return "", err
 	}
 	return string(v), nil
+}
+
+func checkText(name string, v []byte) error {
+	if !utf8.Valid(v) {
+		return fmt.Errorf("%s is not valid UTF-8", name)
+	}
+	return nil
 }
 
 func appendText(to []string, name string, v []byte) ([]string, error) {
@@ -72,6 +80,14 @@ func appendText(to []string, name string, v []byte) ([]string, error) {
 func merge(to, v []byte) []byte {
 	if to == nil {
 		to = make([]byte, 0, len(v))
+	}
+	return append(to, v...)
+}
+
+// mergeIn is merge without a copy where there is a single one, as nearly always.
+func mergeIn(to, v []byte) []byte {
+	if to == nil {
+		return slices.Clip(v)
 	}
 	return append(to, v...)
 }

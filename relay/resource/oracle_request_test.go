@@ -3,6 +3,7 @@ package resource
 import (
 	"maps"
 	"reflect"
+	"slices"
 
 	"google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/protobuf/proto"
@@ -25,7 +26,7 @@ func checkSotWRequest(t rapid.TB, b []byte) {
 		t.Fatalf("%v, but protobuf reads %v", err, &want)
 	}
 	back := &discoveryv3.DiscoveryRequest{
-		VersionInfo: got.Version, ResourceNames: got.Names, TypeUrl: got.TypeURL, ResponseNonce: got.Nonce,
+		VersionInfo: string(got.Version), ResourceNames: namesIn(t, got.Names), TypeUrl: got.TypeURL, ResponseNonce: string(got.Nonce),
 		Node: nodeOf(t, got), ErrorDetail: statusOf(got, want.GetErrorDetail()), ResourceLocators: want.GetResourceLocators(),
 	}
 	back.ProtoReflect().SetUnknown(want.ProtoReflect().GetUnknown())
@@ -45,7 +46,8 @@ func checkDeltaRequest(t rapid.TB, b []byte) {
 		t.Fatalf("%v, but protobuf reads %v", err, &want)
 	}
 	back := &discoveryv3.DeltaDiscoveryRequest{
-		TypeUrl: got.TypeURL, ResponseNonce: got.Nonce, ResourceNamesSubscribe: got.Subscribe, ResourceNamesUnsubscribe: got.Unsubscribe,
+		TypeUrl: got.TypeURL, ResponseNonce: string(got.Nonce),
+		ResourceNamesSubscribe: namesIn(t, got.Subscribe), ResourceNamesUnsubscribe: namesIn(t, got.Unsubscribe),
 		Node: nodeOf(t, got), ErrorDetail: statusOf(got, want.GetErrorDetail()),
 		ResourceLocatorsSubscribe: want.GetResourceLocatorsSubscribe(), ResourceLocatorsUnsubscribe: want.GetResourceLocatorsUnsubscribe(),
 	}
@@ -106,19 +108,37 @@ func checkConstraints(t rapid.TB, c *discoveryv3.DynamicParameterConstraints, pa
 	}
 }
 
+// requestTwice holds that nothing of an earlier request is left over, and that
+// reading does not write.
 func requestTwice(t rapid.TB, b []byte, decode func([]byte, *Request) error) (*Request, error) {
 	t.Helper()
-	first, second := Request{Names: []string{"left over"}}, Request{Rejected: true}
+	first, second := Request{Names: ListNames("left over")}, Request{Rejected: true}
+	before := slices.Clone(b)
 	err := decode(b, &first)
-	scribbled := append([]byte(nil), b...)
-	_ = decode(scribbled, &second)
-	for i := range scribbled {
-		scribbled[i] ^= 0xa5
-	}
+	_ = decode(b, &second)
 	if !reflect.DeepEqual(first, second) {
-		t.Fatalf("the result refers to the input: %+v became %+v", first, second)
+		t.Fatalf("%+v the first time, %+v the second", first, second)
 	}
+	equal(t, "input", string(b), string(before))
 	return &first, err
+}
+
+// namesIn returns the names of a list, and holds what else it says of them.
+func namesIn(t rapid.TB, l NameList) (names []string) {
+	t.Helper()
+	for n := range l.All() {
+		names = append(names, string(n))
+		equal(t, "has "+string(n), l.Has(string(n)), true)
+	}
+	equal(t, "number of names", l.Len(), len(names))
+	equal(t, "has another", l.Has("\xff"), false)
+	if len(names) > 0 {
+		first := names[0]
+		rest := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == first })
+		equal(t, "without the first", slices.Equal(l.Without(first), rest), true)
+	}
+	equal(t, "made again", slices.Equal(ListNames(names...).Without("\xff"), names), true)
+	return names
 }
 
 func nodeOf(t rapid.TB, r *Request) *corev3.Node {

@@ -21,7 +21,8 @@ const (
 type Held struct{ Name, Version string }
 
 // Request is what one DiscoveryRequest or DeltaDiscoveryRequest of a client
-// says. Which of the fields are used depends on the variant.
+// says. Which of the fields are used depends on the variant. Lists and bytes
+// refer to the encoded request.
 type Request struct {
 	// TypeURL is what the request is about; may be empty on a per-type
 	// service (A5).
@@ -29,7 +30,7 @@ type Request struct {
 	// Node is the encoded Node, nil where the request has none (B1).
 	Node []byte
 	// Nonce is response_nonce.
-	Nonce string
+	Nonce []byte
 	// Rejected says that error_detail is present: the request is a NACK,
 	// whatever else it says (B13). ErrorCode and ErrorMessage are its content.
 	Rejected     bool
@@ -37,13 +38,13 @@ type Request struct {
 	ErrorMessage string
 
 	// Version is version_info and Names is resource_names (SotW).
-	Version string
-	Names   []string
+	Version []byte
+	Names   NameList
 
 	// Subscribe, Unsubscribe and Held are resource_names_subscribe,
 	// resource_names_unsubscribe and initial_resource_versions (delta). A name
 	// that stands twice in Held counts as it stands last, as in any map.
-	Subscribe, Unsubscribe []string
+	Subscribe, Unsubscribe NameList
 	Held                   []Held
 
 	// Locators are resource_locators (SotW) or resource_locators_subscribe
@@ -53,22 +54,21 @@ type Request struct {
 	Located  bool
 }
 
-// DecodeSotWRequest reads an encoded DiscoveryRequest. Nothing in the result
-// refers to b.
+// DecodeSotWRequest reads an encoded DiscoveryRequest. The result refers to b.
 func DecodeSotWRequest(b []byte, r *Request) error {
 	*r = Request{}
 	return eachField(b, func(f field) (err error) {
 		switch f.tag {
 		case sotwReqVersion:
-			r.Version, err = text("version_info", f.bytes)
+			r.Version, err = f.bytes, checkText("version_info", f.bytes)
 		case sotwReqNode:
-			r.Node = merge(r.Node, f.bytes)
+			r.Node = mergeIn(r.Node, f.bytes)
 		case sotwReqNames:
-			r.Names, err = appendText(r.Names, "resource_names", f.bytes)
+			err = r.Names.add(b, "resource_names", f)
 		case sotwReqType:
 			r.TypeURL, err = typeURL(f.bytes)
 		case sotwReqNonce:
-			r.Nonce, err = text("response_nonce", f.bytes)
+			r.Nonce, err = f.bytes, checkText("response_nonce", f.bytes)
 		case sotwReqError:
 			err = r.addError(f.bytes)
 		case sotwReqLocators:
@@ -79,24 +79,24 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 	})
 }
 
-// DecodeDeltaRequest reads an encoded DeltaDiscoveryRequest. Nothing in the
-// result refers to b.
+// DecodeDeltaRequest reads an encoded DeltaDiscoveryRequest. The result refers
+// to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
 	return eachField(b, func(f field) (err error) {
 		switch f.tag {
 		case deltaReqNode:
-			r.Node = merge(r.Node, f.bytes)
+			r.Node = mergeIn(r.Node, f.bytes)
 		case deltaReqType:
 			r.TypeURL, err = typeURL(f.bytes)
 		case deltaReqSubscribe:
-			r.Subscribe, err = appendText(r.Subscribe, "resource_names_subscribe", f.bytes)
+			err = r.Subscribe.add(b, "resource_names_subscribe", f)
 		case deltaReqUnsubscribe:
-			r.Unsubscribe, err = appendText(r.Unsubscribe, "resource_names_unsubscribe", f.bytes)
+			err = r.Unsubscribe.add(b, "resource_names_unsubscribe", f)
 		case deltaReqVersions:
 			err = r.addHeld(f.bytes)
 		case deltaReqNonce:
-			r.Nonce, err = text("response_nonce", f.bytes)
+			r.Nonce, err = f.bytes, checkText("response_nonce", f.bytes)
 		case deltaReqError:
 			err = r.addError(f.bytes)
 		case deltaReqSubLocators:

@@ -36,6 +36,11 @@ type Param struct{ Key, Value string }
 // IsURN reports whether name claims to be structured.
 func IsURN(name string) bool { return strings.HasPrefix(name, urnScheme) }
 
+// IsURNBytes is [IsURN] for a name that is no string yet.
+func IsURNBytes(name []byte) bool {
+	return len(name) >= len(urnScheme) && string(name[:len(urnScheme)]) == urnScheme
+}
+
 // ParseURN reads a structured name. Percent-encoding is undone, in each part
 // for itself. Of parameters with one key the last counts.
 func ParseURN(name string) (u URN, err error) {
