@@ -131,10 +131,16 @@ func New(cfg Config) (*Server, error) {
 
 // ServerOptions are what the gRPC server has to be made with.
 func (s *Server) ServerOptions() []grpc.ServerOption {
-	return []grpc.ServerOption{
+	return append(TransportOptions(),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
-		grpc.MaxSendMsgSize(math.MaxInt32),
+		grpc.MaxSendMsgSize(math.MaxInt32))
+}
+
+// TransportOptions are those among the options that decide what a connection
+// costs, and that a reference to compare with therefore needs, too.
+func TransportOptions() []grpc.ServerOption {
+	return []grpc.ServerOption{
 		// Clients ping every 10 s, with or without streams (B41); fixed
 		// windows save the pings of bandwidth estimation, and a large write
 		// buffer, which grpc-go shares between connections, saves copies

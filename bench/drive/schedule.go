@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// minInterval bounds schedules: what is due more often comes in bursts anyway.
-const minInterval = 100 * time.Microsecond
+// MinInterval bounds schedules: what is due more often comes in bursts anyway.
+const MinInterval = 100 * time.Microsecond
 
 // Start starts a schedule. The first change is due after the interval.
 func (d *Driver) Start(s Schedule) (Planned, error) {
-	if s.Interval < minInterval {
-		return Planned{}, fmt.Errorf("schedule: got an interval of %v, expected at least %v", s.Interval, minInterval)
+	if s.Interval < MinInterval {
+		return Planned{}, fmt.Errorf("schedule: got an interval of %v, expected at least %v", s.Interval, MinInterval)
 	}
 	if s.Count < 0 {
 		return Planned{}, fmt.Errorf("schedule: got a count of %d, expected 0 or more", s.Count)

@@ -19,6 +19,8 @@ func TestServingUsage(t *testing.T) {
 		"origin --every 1s --change burst":    "xdsbench: change: got a burst of 0 resources",
 		"origin --every 1ns":                  "xdsbench: schedule: got an interval of 1ns",
 		"origin now":                          "xdsbench: unknown command \"now\"",
+		"floor --delta --sotw":                "xdsbench: if any flags in the group [delta sotw] are set none of the others can be",
+		"floor --resources 0":                 "xdsbench: clusters: got 0",
 	} {
 		if code, _, stderr := command(t, strings.Fields(args)...); code != exitUsage || !strings.Contains(stderr, want) {
 			t.Errorf("%s: exit code %d and %q, expected %d and %q", args, code, stderr, exitUsage, want)
@@ -37,7 +39,7 @@ func TestServingUsage(t *testing.T) {
 // TestServing holds that the servers take orders as children, and otherwise end
 // with their counts.
 func TestServing(t *testing.T) {
-	for _, server := range []string{"origin", "origin --cache snapshot"} {
+	for _, server := range []string{"origin", "origin --cache snapshot", "floor", "floor --sotw --tcp --sync"} {
 		var out, errs bytes.Buffer
 		orders := `{"do":"change","args":{"kind":"one"}} {"do":"down"} {"do":"up"} {"do":"stats"}`
 		args := append(strings.Fields(server), "--control", "--keys", "2", "--resources", "3")
