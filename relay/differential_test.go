@@ -44,8 +44,8 @@ func differ(t *rapid.T, linear bool, variant config.Variant) {
 		cfg.Origin.AbsentAfter = 150 * time.Millisecond
 		cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 10*time.Millisecond, 30*time.Millisecond
 		// Not covered: names that the relay drops upstream. Where that met a change
-		// of the origin's content, clients of the relay were seen to lack what is
-		// there; docs/guarantees.md says so under "What is not guaranteed".
+		// of the origin's content over delta, clients of the relay were seen to lack
+		// what is there; docs/guarantees.md says so under "What is not guaranteed".
 		cfg.Cache.Linger = time.Minute
 	})
 	defer stop()

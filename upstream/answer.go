@@ -74,22 +74,35 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	if r.source != s.link.server.index {
 		version = "" // C1: it was accepted from another server
 	}
-	if again := a.returned(missing); len(again) > 0 && !whole {
-		// C9: the origin believes that we hold them.
-		a.names = without(a.names, again)
-		s.request(a, message{version: version, nonce: a.nonce})
+	again := returned(d, missing)
+	if first || whole {
+		again = nil // there was nothing yet that it could go from
 	}
+	rest := *d
+	rest.Names = without(d.Names, again)
 	switch {
-	case a.wild && !a.named && !d.Wildcard && len(d.Names) == 0:
+	case a.wild && !a.named && !d.Wildcard && len(rest.Names) == 0:
 		// B20, C7: where nothing was ever named, the empty list still means
 		// everything.
 		r.renew(s)
 		return false
-	case !first && !a.wild && d.Wildcard:
+	case !first && d.Wildcard && (!a.wild || d.WildcardChanged && !whole):
 		// A server to which that brings nothing new may stay silent, and then
 		// nobody knows whether it has answered (K13, B24).
 		r.renew(s)
 		return false
+	}
+	gone := d.Unsubscribe
+	if whole {
+		gone = without(plain(a.names), d.Names)
+	}
+	a.leave(gone, a.wild && !d.Wildcard)
+	if len(again) > 0 {
+		// C9: the origin believes that we hold them.
+		a.leave(again, a.wild && !d.Wildcard)
+		if a.restate(&rest, r.cp.cfg.Wildcard, first) {
+			s.request(a, message{version: version, nonce: a.nonce})
+		}
 	}
 	if !a.restate(d, r.cp.cfg.Wildcard, first) {
 		return false
@@ -118,14 +131,15 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	changes := r.feed.Apply(r.update(a, rsp, now))
 	r.noteNews(s, a, rsp, now)
 	a.nonce = rsp.Nonce // C2
+	again := a.doubted(rsp)
 	if len(rsp.Invalid) == 0 {
 		a.refusals = 0
 		r.accepted[a.typ.URL] = rsp.Version
 		r.cp.metrics.response(rsp, outcomeAck)
-		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce}, now, a.repeated(rsp, changes, now))
+		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, again: again}, now, a.repeated(rsp, changes, now))
 		return
 	}
-	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp)} // C4
+	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp), again: again} // C4
 	r.cp.metrics.response(rsp, outcomeNack)
 	s.link.server.journal.refused(a.typ.URL, late.refusal.GetMessage())
 	delay := answerDelay(a.refusals)

@@ -1,8 +1,6 @@
 package upstream
 
 import (
-	"slices"
-
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
@@ -82,28 +80,4 @@ func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (s
 	a.legacy = legacy || a.legacy && d.Wildcard && len(subscribe) == 0
 	a.wild = d.Wildcard
 	return subscribe, unsubscribe, legacy || len(subscribe)+len(unsubscribe) > 0
-}
-
-// returned are the names that are asked for again although the last request has
-// them: they went and came back before that could be said (C9). Both lists are
-// sorted.
-func (a *asked) returned(names []string) (out []string) {
-	have := a.names
-	if len(have) > 0 && have[0] == wildcard {
-		have = have[1:]
-	}
-	for _, n := range names {
-		if _, ok := slices.BinarySearch(have, n); ok {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
-// without returns sorted names without those of drop.
-func without(names, drop []string) []string {
-	return slices.DeleteFunc(slices.Clone(names), func(n string) bool {
-		_, gone := slices.BinarySearch(drop, n)
-		return gone
-	})
 }

@@ -14,10 +14,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// errRenewed ends a SotW stream on which a wildcard is to be joined after names,
-// or one in the old form left. To leave it, naming something first would do,
-// too, but such a request counts for nothing where it crosses a response (B8),
-// and then nobody knows what the server takes us to hold.
+// errRenewed ends a SotW stream on which a wildcard is to be joined after names
+// or once more, or one in the old form left. To leave it, naming something first
+// would do, too, but such a request counts for nothing where it crosses a response
+// (B8), and then nobody knows what the server takes us to hold.
 var errRenewed = errors.New("the stream is opened anew for a wildcard")
 
 // session is one stream: what was asked on it and what is still to be said.
@@ -48,6 +48,10 @@ type asked struct {
 	// had one (SotW).
 	names []string
 	named bool
+	// heard are the names of the last answer, without the wildcard, and left
+	// those that a request since then left out, by canonical name (SotW, B8).
+	heard []string
+	left  map[string]dropped
 	// nonce is the newest one (C2).
 	nonce string
 	// rejected are canonical names of which an unusable copy came: they exist (C12).
@@ -119,7 +123,16 @@ func (s *session) request(a *asked, m message) {
 func (s *session) flush(a *asked) {
 	if n := a.late; n != nil {
 		a.late, a.lateAt = nil, time.Time{}
+		names := a.names
+		if len(n.again) > 0 {
+			a.names = without(names, n.again)
+		}
+		a.heard = plain(a.names)
 		s.request(a, message{version: n.version, nonce: n.nonce, refusal: n.refusal})
+		if len(n.again) > 0 {
+			a.names = names
+			s.request(a, message{version: n.version, nonce: n.nonce})
+		}
 	}
 }
 
@@ -163,4 +176,5 @@ func due(at *time.Time, now time.Time) bool {
 type reply struct {
 	nonce, version string
 	refusal        *statuspb.Status
+	again          []string // to be left out, and asked for after it (SotW)
 }
