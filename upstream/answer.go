@@ -57,13 +57,19 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 	if first {
 		m.held = r.held(s, a.typ)
 	} else if len(d.Again) > 0 {
-		// C9: go-control-plane repeats a name only to who has dropped it before.
-		drop := message{unsubscribe: append(m.unsubscribe, d.Again...)}
-		if len(m.subscribe) > 0 && m.subscribe[0] == wildcard && !a.wild {
-			drop.subscribe, m.subscribe = m.subscribe[:1], m.subscribe[1:] // B23
+		// C9: go-control-plane repeats a name only to who has dropped it before,
+		// twice if a change may have crossed the first time.
+		drop := message{unsubscribe: d.Again}
+		if !a.wild { // else the rest goes with the wildcard, which brings it back
+			drop.unsubscribe, m.unsubscribe = slices.Concat(m.unsubscribe, d.Again), nil
+			if len(m.subscribe) > 0 && m.subscribe[0] == wildcard {
+				drop.subscribe, m.subscribe = m.subscribe[:1], m.subscribe[1:] // B23
+			}
 		}
-		m.unsubscribe = nil
 		s.request(a, drop)
+		if len(d.Twice) > 0 {
+			s.request(a, message{unsubscribe: d.Twice})
+		}
 	}
 	s.request(a, m)
 	return true

@@ -11,8 +11,9 @@ import (
 )
 
 // TestStraysComeAgain: a resource that crosses the end of its demand is ignored,
-// and a server that sends only differences takes it for held from then on. It is
-// dropped before it is wanted again, by name or with the wildcard (C9, C10).
+// and a server that sends only differences takes it for held from then on. So it
+// may with what was dropped, if a change crosses that. Both are dropped before
+// they are wanted again, by name or with the wildcard (C9, C10).
 func TestStraysComeAgain(t *testing.T) {
 	// drop ends the demand for cluster a, and has cluster b cross that.
 	for demand, drop := range map[string]func(c *client, st *xdstest.OriginStream){
@@ -36,6 +37,12 @@ func TestStraysComeAgain(t *testing.T) {
 			"b": {"[] -[b]", "[b]"},
 		} {
 			t.Run(demand+" then "+again, func(t *testing.T) {
+				all := func(st *xdstest.OriginStream) {
+					t.Helper()
+					for _, w := range want {
+						expect(t, st, cds, w)
+					}
+				}
 				o := xdstest.NewOrigin(t)
 				r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
 				r.join("k").want(eds, "e") // keeps the stream
@@ -47,8 +54,10 @@ func TestStraysComeAgain(t *testing.T) {
 				expect(t, st, cds, "[] nonce="+n)
 				st.Quiet(t, quiet)
 				c.want(cds, again)
-				for _, w := range want {
-					expect(t, st, cds, w)
+				if demand == "wildcard" && again == "*" {
+					expect(t, st, cds, "[*] -[a b]")
+				} else {
+					all(st)
 				}
 				st.Respond(t, cds, "3", cluster("b", 1))
 				c.waitState(cds, "b")
@@ -56,7 +65,7 @@ func TestStraysComeAgain(t *testing.T) {
 				c.drop(cds, again)
 				expect(t, st, cds, either(again == "*", "[] -[* b]", "[] -[b]"))
 				c.want(cds, again)
-				expect(t, st, cds, "["+again+"]") // nothing is left of it
+				all(st)
 			})
 		}
 	}
@@ -82,4 +91,33 @@ func TestManyStrays(t *testing.T) {
 	}
 	c.want(cds, names[7])
 	expect(t, st, cds, "["+names[7]+"]")
+}
+
+// TestManyDropped: nor what was dropped.
+func TestManyDropped(t *testing.T) {
+	o := xdstest.NewOrigin(t)
+	r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+	c := r.join("k").want(cds, "mine")
+	st := o.NextStream(t)
+	expect(t, st, cds, "[mine] node")
+	st.Respond(t, cds, "1", cluster("mine", 1))
+	st.NextRequest(t) // ACK
+	var names []string
+	for i := range 1100 {
+		names = append(names, fmt.Sprintf("name-%04d", i))
+	}
+	c.want(cds, names...)
+	st.NextRequest(t)
+	c.drop(cds, names...)
+	drops, twice := make(map[string]int), []string(nil)
+	for len(twice) <= 1024 { // they need not end at the same moment
+		for _, n := range st.NextRequest(t).Unsubscribe {
+			if drops[n]++; drops[n] == 2 {
+				twice = append(twice, n)
+			}
+		}
+	}
+	st.Quiet(t, quiet)
+	c.want(cds, twice[7])
+	expect(t, st, cds, "["+twice[7]+"]")
 }

@@ -297,6 +297,35 @@ func TestComebackIsSaid(t *testing.T) {
 	})
 }
 
+// TestComebackIsDroppedTwice: C9: a change may cross the first drop, and then the
+// origin believes again that we hold what was dropped. Where a wildcard is joined,
+// what nobody names goes with that, so that it comes back at once.
+func TestComebackIsDroppedTwice(t *testing.T) {
+	for name, c := range map[string]struct {
+		was, is bool // the wildcard is asked for
+		want    string
+	}{
+		"names":                     {false, false, "-c-b -b b"},
+		"a wildcard":                {true, true, "-b -b b-c"},
+		"a wildcard that is joined": {false, true, "-b -b *+b-c"},
+		"a wildcard that is left":   {true, false, "-*-c-b -b b"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, client := bare(t, true, "nowhere")
+			s, stream := r.bareSession(t, 0)
+			s.types[cds] = &asked{typ: resource.TypeOf(cds), wild: c.was}
+			d := cache.Demand{
+				Table: client.table(cds), Wildcard: c.is, WildcardChanged: c.was != c.is,
+				Subscribe: []string{"b"}, Unsubscribe: []string{"c"}, Again: []string{"b"}, Twice: []string{"b"},
+			}
+			r.ask(s, []cache.Demand{d}, false)
+			if got := stream.sent(); got != c.want {
+				t.Fatalf("asked for %q, expected %q", got, c.want)
+			}
+		})
+	}
+}
+
 // TestNothingIsMissedBesideAnotherStream: C15: what the opening of a stream to a
 // better server took from the demand reaches the stream that stays, if the
 // better one fails.

@@ -16,13 +16,14 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	leg := &t.legs[by]
 	before, live, ignored := leg.digest, leg.live, false
 	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
+	leg.differences = leg.differences || u.Differences
 	for _, res := range u.Resources {
 		switch {
 		case !t.mayHoldLocked(by, res):
 			t.fed.Ignored++
 			ignored = true
 			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
-				leg.strayLocked(res)
+				leg.strayLocked(res.Key, res.Name)
 			}
 		case res.DoNotCache && !t.group.private: // K17
 			change.hide(res)

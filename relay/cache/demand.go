@@ -71,8 +71,8 @@ func (t *Table) askForLocked(w *want, name string) {
 	}
 	leg := &t.legs[w.leg]
 	t.dropStrayLocked(leg, name)
-	_, w.asked = leg.dirty[name] // it may not have been told yet that the name was not wanted
-	leg.dirty[name] = struct{}{}
+	stray, told := leg.dirty[name]
+	leg.dirty[name], w.asked = stray, told // it may not have been told yet that the name was not wanted
 	leg.wanted++
 	if t.entries[name] == nil && !t.failedLocked(name) {
 		leg.unanswered[name] = w
@@ -182,17 +182,6 @@ func (t *Table) leaveWildcardLocked(woken map[*Subscription]struct{}) {
 	}
 }
 
-// dropBroughtLocked makes a leg unsubscribe a name that it was not asked for.
-func (t *Table) dropBroughtLocked(leg *tableLeg, name, spelled string) {
-	if _, asked := leg.dirty[name]; asked {
-		return
-	}
-	leg.dirty[name] = struct{}{}
-	if spelled != name {
-		t.spellLocked(name, spelled)
-	}
-}
-
 // stopAskingLocked undoes askForLocked.
 func (t *Table) stopAskingLocked(w *want, name string) {
 	if w.leg == Nobody {
@@ -203,7 +192,8 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	delete(leg.unanswered, name)
 	leg.wanted--
 	if w.asked {
-		leg.dirty[name] = struct{}{}
+		stray := leg.dirty[name] // which it may have been when it was wanted
+		leg.dirty[name] = stray
 	} else {
 		delete(leg.dirty, name)
 		delete(t.spelled, name)
@@ -243,7 +233,7 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 	if h.leg == t.wild.leg && leg.askedAll {
 		// go-control-plane takes what a wildcard brought for held until its name
 		// is dropped, too.
-		t.dropBroughtLocked(leg, e.name, h.res.Name)
+		t.dropBroughtLocked(leg, e.name, h.res.Name, false)
 	}
 	u := turn{table: t, by: h.leg, first: t.gen + 1, woken: woken}
 	heir := t.heirLocked(e)
@@ -305,9 +295,11 @@ type Demand struct {
 	// that went and came back is subscribed again (C9). Those that a wildcard
 	// brought are unsubscribed with it.
 	Subscribe, Unsubscribe []string
-	// Again are those of Subscribe that went and came back, so that the origin
-	// may take them for held although they are not.
-	Again []string
+	// Again are those of Subscribe that the origin may take for held although
+	// they are not, so that they have to be dropped first. Twice are those of
+	// Again that have to be dropped two times: they went and came back before
+	// the origin was told.
+	Again, Twice []string
 }
 
 // takeDemand returns what changed since the last call, or with all everything
@@ -315,16 +307,20 @@ type Demand struct {
 // anything to tell the origin; there is not once f has ended.
 func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	t.mu.Lock()
-	defer t.mu.Unlock()
 	if f.ctx.Err() != nil {
+		t.mu.Unlock()
 		return d, false
 	}
+	defer t.unlockAndSignal() // there may be strays to drop
 	leg := &t.legs[f.leg]
 	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
-	for n := range leg.dirty {
+	for n, stray := range leg.dirty {
 		if w := t.wants[n]; w != nil && w.leg == f.leg && w.asked {
 			d.Again = append(d.Again, t.askedAsLocked(n))
+			if !stray && leg.differences {
+				d.Twice = append(d.Twice, t.askedAsLocked(n))
+			}
 		}
 	}
 	if all {
@@ -336,7 +332,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		leg.strays = nil // a new stream says what is held (C8)
 		for n, w := range t.wants {
 			if w.leg == f.leg {
-				leg.dirty[n] = struct{}{}
+				leg.dirty[n] = false
 			}
 		}
 	}
@@ -346,11 +342,15 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 			w.asked = true
 		} else {
 			d.Unsubscribe = append(d.Unsubscribe, t.askedAsLocked(n))
+			leg.droppedLocked(n, t.askedAsLocked(n), d.Wildcard)
 		}
 	}
 	leg.dirtyAll, leg.askedAll = false, d.Wildcard
 	t.forgetDirtyLocked(leg)
 	leg.asked = t.seq
+	if len(leg.strays) > maxStrays {
+		t.dropStraysLocked(leg)
+	}
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
 	}
@@ -360,6 +360,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	slices.Sort(d.Subscribe)
 	slices.Sort(d.Unsubscribe)
 	slices.Sort(d.Again)
+	slices.Sort(d.Twice)
 	return d, true
 }
 

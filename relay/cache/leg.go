@@ -55,14 +55,15 @@ func (t *Table) legOf(name string) int {
 // table's mu.
 type tableLeg struct {
 	asked, answered uint64
-	unanswered      map[string]*want    // for which it has not answered, nor anybody sent anything
-	wanted          int                 // names and wildcard that are demanded of it
-	dirty           map[string]struct{} // names to ask or to drop
-	dirtyAll        bool                // the wildcard was joined or left
-	askedAll        bool                // it has been asked for the wildcard
-	strays          map[string]string   // names that nobody wanted when they came, as the origin spells them
-	held            bool                // see Group.resumeLocked
-	unsettled       time.Time           // since when a new stream has not answered
+	unanswered      map[string]*want  // for which it has not answered, nor anybody sent anything
+	wanted          int               // names and wildcard that are demanded of it
+	dirty           map[string]bool   // names to ask or to drop; true: of strays, see stray.go
+	dirtyAll        bool              // the wildcard was joined or left
+	askedAll        bool              // it has been asked for the wildcard
+	strays          map[string]string // as the origin spells them
+	differences     bool              // its origin keeps account of what it has sent
+	held            bool              // see Group.resumeLocked
+	unsettled       time.Time         // since when a new stream has not answered
 
 	live    int             // resources that it holds
 	denied  int             // and that it refuses to show
@@ -76,7 +77,7 @@ func newTableLegs(n int) []tableLeg {
 	legs := make([]tableLeg, n)
 	for i := range legs {
 		legs[i].unanswered = make(map[string]*want)
-		legs[i].dirty = make(map[string]struct{})
+		legs[i].dirty = make(map[string]bool)
 	}
 	return legs
 }

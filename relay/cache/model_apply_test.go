@@ -192,6 +192,7 @@ func (m *model) deny(leg int, name string) {
 func (m *model) apply(leg int, u Update) (changes int) {
 	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
 	m.notes, m.said = make(map[string]bool), make(map[string]bool)
+	m.differs[leg] = m.differs[leg] || u.Differences
 	m.heard[leg] = m.heard[leg] || u.Source != ""
 	live := len(m.copies[leg])
 	for _, r := range u.Resources {

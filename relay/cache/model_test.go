@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +31,7 @@ type model struct {
 	// that the leg holds.
 	versions []string
 	heard    []bool // legs that have said something
+	differs  []bool // legs that keep account of what they have sent
 	// percent is what one answer may remove, 0 for all; guarded are the names of
 	// each leg whose removal was more (K16).
 	percent int
@@ -55,14 +55,24 @@ type modelTold struct {
 	wild     bool
 	returned map[string]bool // dropped and wanted again since the origin was told
 	brought  map[string]bool // by a wildcard that was left since the origin was told, or as strays that are wanted again
-	strays   map[string]bool // came when nobody wanted them
+	strays   map[string]bool // dropped, or came when nobody wanted them
+	last     map[string]bool // of brought: need no other drop after the next one
 }
 
 func newTold() modelTold {
 	return modelTold{
 		names: make(map[string]string), returned: make(map[string]bool),
-		brought: make(map[string]bool), strays: make(map[string]bool),
+		brought: make(map[string]bool), strays: make(map[string]bool), last: make(map[string]bool),
 	}
+}
+
+// drop makes a stray one of those that were brought.
+func (m *modelTold) drop(n string) {
+	if m.strays[n] && m.names[n] == "" && !m.brought[n] {
+		m.last[n] = !m.wild
+	}
+	m.brought[n] = m.brought[n] || m.strays[n]
+	delete(m.strays, n)
 }
 
 // layout is how names are spread over legs.
@@ -77,7 +87,7 @@ func (l layout) sameOrigin(a, b int) bool {
 
 func newModel(l layout) *model {
 	m := &model{
-		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)),
+		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)), differs: make([]bool, len(l.legs)),
 		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelWant), met: make(map[string]bool),
 		ttl: make(map[string]time.Duration), beats: make(map[string]int),
 		errors: make(map[string]string), denied: make(map[string]bool), deniedBy: make(map[string]int), inSet: make(map[string]bool),
@@ -204,10 +214,7 @@ func (m *model) want(s *sub) {
 		m.wants[n] = &modelWant{answered: leg == Nobody}
 		switch {
 		case leg != Nobody:
-			if m.told[leg].strays[n] {
-				m.told[leg].brought[n] = true
-				delete(m.told[leg].strays, n)
-			}
+			m.told[leg].drop(n)
 			m.told[leg].returned[n] = m.told[leg].names[n] != "" || m.told[leg].brought[n]
 		case m.shown[n] == nil:
 			m.absent[n] = true // G3
@@ -216,8 +223,9 @@ func (m *model) want(s *sub) {
 	if s.wild && m.wild == nil {
 		m.wild = &modelWant{answered: m.route(everything) == Nobody}
 		if leg := m.route(everything); leg != Nobody {
-			maps.Copy(m.told[leg].brought, m.told[leg].strays)
-			clear(m.told[leg].strays)
+			for n := range m.told[leg].strays {
+				m.told[leg].drop(n)
+			}
 		}
 	}
 }

@@ -289,21 +289,27 @@ func (m *machine) concerns(c *reader, u Update) bool {
 
 // take: K9: what the origin is told adds up to the union of all demand, no name
 // is told twice, and one that went and came back is told again (C9), marked as
-// such. What a wildcard brought is dropped with it.
+// such. What a wildcard brought is dropped with it, and what was dropped is dropped
+// once more before it is wanted again.
 func (m *machine) take(t *rapid.T) {
 	all, leg := rapid.IntRange(0, 3).Draw(t, "all") == 0, m.anyLeg(t)
 	told := &m.model.told[leg]
 	if all { // a new stream
 		*told = newTold()
 	}
-	var again []string
+	var again, twice []string
 	for n, back := range told.returned {
 		if back {
 			again = append(again, n)
 		}
+		if back && m.model.differs[leg] && !told.last[n] {
+			twice = append(twice, n)
+		}
 	}
 	slices.Sort(again)
+	slices.Sort(twice)
 	defer clear(told.brought)
+	defer clear(told.last)
 	var want []string
 	for n, w := range m.model.wants {
 		if m.model.route(n) == leg {
@@ -332,9 +338,13 @@ func (m *machine) take(t *rapid.T) {
 			}
 			delete(told.brought, n)
 			delete(told.names, n)
+			if m.model.differs[leg] && !wild && !told.last[n] {
+				told.strays[n] = true
+			}
 		}
 		if !all {
 			equal(t, "names that came back", slices.Sorted(slices.Values(resource.CanonicalNames(d.Again))), again)
+			equal(t, "names to be dropped twice", slices.Sorted(slices.Values(resource.CanonicalNames(d.Twice))), twice)
 		}
 		if d.WildcardChanged && !d.Wildcard && !told.wild {
 			t.Fatal("the wildcard is left, but was not joined")

@@ -1,28 +1,56 @@
 package cache
 
-import "xdsrelay/relay/resource"
+// A stray is a name that nobody wants and that the origin may take for held all
+// the same, so that one that sends only differences would be silent when it is
+// wanted again. There are two kinds:
+//
+// A resource came when nobody wanted it; mostly it crossed the request that ended
+// its demand. It is ignored, but go-control-plane does not send it again.
+//
+// A name was dropped. Where a change of any other resource crosses that,
+// go-control-plane takes all for held that was subscribed when it made the
+// response; nothing in the response tells. A second drop ends that for good: a
+// response that crosses it was made when the name was not subscribed.
+//
+// So strays are remembered, to be dropped before they are wanted again.
 
-// A resource that nobody wanted when it came is a stray: mostly it crossed the
-// request that ended its demand. It is ignored, but an origin that sends only
-// differences takes it for held from then on, and go-control-plane does not send
-// it when it is wanted again. So it is remembered, to be dropped before that.
-
-// maxStrays is how many names of strays a leg remembers of a type. When there
-// are more, all of them are dropped at once.
+// maxStrays is how many strays a leg remembers of a type. When there are more,
+// all of them are dropped at once.
 const maxStrays = 1024
 
-// strayLocked notes that a resource came which nobody wants.
-func (l *tableLeg) strayLocked(res *resource.Resource) {
+// strayLocked notes a stray, as the origin spells it.
+func (l *tableLeg) strayLocked(name, spelled string) {
 	if l.strays == nil {
 		l.strays = make(map[string]string)
 	}
-	l.strays[res.Key] = res.Name
+	l.strays[name] = spelled
 }
 
-// dropStrayLocked makes a leg unsubscribe a name if it is that of a stray.
+// droppedLocked notes that the origin is told to drop a name. What its wildcard
+// covers it sends again (B36).
+func (l *tableLeg) droppedLocked(name, spelled string, covered bool) {
+	if l.differences && !covered && !l.dirty[name] {
+		l.strayLocked(name, spelled)
+	}
+}
+
+// dropBroughtLocked makes a leg unsubscribe a name that it was not asked for, or no
+// more. stray says that this drop of it is the last one that it takes.
+func (t *Table) dropBroughtLocked(leg *tableLeg, name, spelled string, stray bool) {
+	if _, asked := leg.dirty[name]; asked {
+		return
+	}
+	leg.dirty[name] = stray
+	if spelled != name {
+		t.spellLocked(name, spelled)
+	}
+}
+
+// dropStrayLocked makes a leg unsubscribe a name if it is a stray. While the origin
+// has not been told that the wildcard is left, that is no second drop.
 func (t *Table) dropStrayLocked(leg *tableLeg, name string) {
 	if spelled, ok := leg.strays[name]; ok {
-		t.dropBroughtLocked(leg, name, spelled)
+		t.dropBroughtLocked(leg, name, spelled, !leg.askedAll)
 		delete(leg.strays, name)
 	}
 }
@@ -30,7 +58,7 @@ func (t *Table) dropStrayLocked(leg *tableLeg, name string) {
 // dropStraysLocked makes a leg unsubscribe all strays.
 func (t *Table) dropStraysLocked(leg *tableLeg) {
 	for name, spelled := range leg.strays {
-		t.dropBroughtLocked(leg, name, spelled)
+		t.dropBroughtLocked(leg, name, spelled, !leg.askedAll)
 	}
 	leg.strays = nil
 }

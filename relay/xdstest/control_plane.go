@@ -34,8 +34,9 @@ type ControlPlane struct {
 	cache cachev3.Cache // fixed; one of the above
 	log   *Transcript   // fixed
 
-	mu     sync.Mutex
-	counts Counts // guarded by mu
+	mu      sync.Mutex
+	counts  Counts                              // guarded by mu
+	arrives func(stream int64, m proto.Message) // guarded by mu; nil: nobody listens
 }
 
 // NewControlPlane starts a server of snapshots in ADS mode, in which a SotW
@@ -177,6 +178,16 @@ func (cp *ControlPlane) count(add func(*Counts)) {
 	add(&cp.counts)
 }
 
+// OnRequest makes the server call f with each request and the number of its
+// stream, before it acts on it. What f changes in the cache crosses the request:
+// go-control-plane has an answer to the stream's last request under way while it
+// deals with this one.
+func (cp *ControlPlane) OnRequest(f func(stream int64, m proto.Message)) {
+	cp.mu.Lock()
+	defer cp.mu.Unlock()
+	cp.arrives = f
+}
+
 // register serves ADS and every per-type service that go-control-plane has.
 func (cp *ControlPlane) register(g *grpc.Server) {
 	open := func(context.Context, int64, string) error {
@@ -192,6 +203,12 @@ func (cp *ControlPlane) register(g *grpc.Server) {
 				c.Nacks++
 			}
 		})
+		cp.mu.Lock()
+		arrives := cp.arrives
+		cp.mu.Unlock()
+		if arrives != nil {
+			arrives(id, m)
+		}
 	}
 	response := func(kind string, id int64, f *Frame, err error) {
 		if err != nil {
