@@ -30,7 +30,8 @@ type body struct {
 	local                 bool   // it says only that the origin is out of reach (K15)
 	resources             int
 	removed               int
-	aside                 bool // it says nothing of resources; see located
+	aside                 bool     // it says nothing of resources; see located
+	packing               *packing // nil if it is never compressed
 	err                   error
 }
 
@@ -96,6 +97,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	}
 	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
 		b := s.srv.buildBody(ts, q, s.form)
+		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
 		return b, int64(cap(b.data))
 	})
 }

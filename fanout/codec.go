@@ -16,6 +16,7 @@ import (
 // so the two are concatenated and never merged.
 type frame struct {
 	body, tail []byte
+	compressed bool                // both are the parts of a gzip member
 	buf        [maxDigits + 4]byte // of tail
 }
 

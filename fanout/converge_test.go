@@ -24,6 +24,7 @@ func TestConvergence(t *testing.T) {
 		idle := rapid.SampledFrom([]int64{0, -1}).Draw(t, "idle bytes")
 		w := newWorldOf(t, cache.Config{Linger: linger, Tombstones: 8, IdleBytes: idle}, func(c *Config) {
 			c.MaxSendBytes = rapid.SampledFrom([]int{0, 400}).Draw(t, "max send bytes") // B40
+			c.Compression = rapid.SampledFrom([]Compression{{}, {From: 1}, {From: 200, After: 1}}).Draw(t, "compression")
 		}).listen()
 		models := map[string]*model{"red": newModel(t), "blue": newModel(t)}
 		stop := w.runModels(t, models)

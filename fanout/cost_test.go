@@ -26,6 +26,7 @@ type sink struct {
 	grpc.ServerStream
 	frames int
 	last   *frame
+	room   frame // for last; see zipTransport
 }
 
 func (s *sink) SendMsg(m any) error {
@@ -93,10 +94,18 @@ func (f *fleet) flush() {
 func (f *fleet) ack(t xdstest.TB) {
 	t.Helper()
 	shared := unsafe.SliceData(f.sinks[0].last.body)
-	for i, s := range f.streams {
+	for i := range f.streams {
 		if unsafe.SliceData(f.sinks[i].last.body) != shared {
 			t.Fatalf("client %d has a body of its own", i)
 		}
+	}
+	f.answer(t)
+}
+
+// answer acknowledges every client's newest frame.
+func (f *fleet) answer(t xdstest.TB) {
+	t.Helper()
+	for _, s := range f.streams {
 		r := request{delta: s.delta, Request: resource.Request{TypeURL: cds, Nonce: []byte(nonceOf(s.types[0]))}}
 		if err := s.receive(&r); err != nil {
 			t.Fatalf("an ACK was refused: %v", err)

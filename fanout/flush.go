@@ -75,7 +75,7 @@ func (s *stream) flushLocked() {
 			s.senders.Go(func() { s.sendSlowly(f) })
 			return
 		}
-		if err := s.grpc.SendMsg(f); err != nil {
+		if err := s.send(f); err != nil {
 			s.failLocked(err)
 		}
 	}
@@ -88,7 +88,7 @@ func (s *stream) sendSlowly(f *frame) {
 		s.srv.metrics.sendTimeout()
 		s.end(errSendDeadline)
 	})
-	err := s.grpc.SendMsg(f)
+	err := s.send(f)
 	deadline.Stop()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,6 +111,10 @@ func (s *stream) failLocked(err error) {
 func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	s.nonces++ // B5: one sequence for all types of the stream
 	f := newFrame(b.data, s.nonces)
+	if whole := f.size(); whole > s.srv.cfg.MaxSendBytes {
+		s.srv.oversize(ts, whole) // clients bound what they inflate, too
+	}
+	saved := s.compress(f, b)
 	size := f.size()
 	if b.aside {
 		ts.committedAside(s.nonces, size, time.Now())
@@ -118,10 +122,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 		ts.committed(q, b, s.nonces, size, time.Now())
 	}
 	s.unacked += size
-	ts.metrics.sent(size)
-	if size > s.srv.cfg.MaxSendBytes {
-		s.srv.oversize(ts, size)
-	}
+	ts.metrics.sent(size, saved)
 	if b.endpoints != nil { // E3
 		eds := s.findLocked(ts.table.Type.EndpointType)
 		switch {

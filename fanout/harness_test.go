@@ -8,6 +8,7 @@ import (
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/encoding"
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/aggregation"
@@ -16,7 +17,10 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	encoding.RegisterCompressor(foreign{})
+	goleak.VerifyTestMain(m)
+}
 
 // world is a fan-out over a real gRPC server whose origin is the test itself:
 // what it applies is what an upstream would have received.

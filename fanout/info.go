@@ -29,6 +29,7 @@ type StreamInfo struct {
 	Service string     `json:"service"`
 	Since   time.Time  `json:"since"`
 	Unacked int        `json:"unacked_bytes"`
+	Gzip    bool       `json:"gzip"` // it takes compressed responses
 	Types   []TypeInfo `json:"types"`
 }
 
@@ -64,7 +65,7 @@ func (s *stream) info() StreamInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := StreamInfo{
-		Peer: s.peer, Since: s.since, Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
+		Peer: s.peer, Since: s.since, Unacked: s.unacked, Gzip: s.wire != nil, Types: make([]TypeInfo, 0, len(s.types)),
 		Variant: variant(s.delta).Value.AsString(), Service: s.service(),
 	}
 	if s.group == nil {

@@ -24,6 +24,9 @@ type serverMetrics struct {
 	bytes     metric.Int64Counter
 	outcomes  metric.Int64Counter
 	ackTime   metric.Float64Histogram
+	// Of the responses above, those that were compressed, and what that saved.
+	compressed metric.Int64Counter
+	saved      metric.Int64Counter
 
 	types sync.Map // typeKey → *typeMetrics
 	kinds sync.Map // typeKey → metric.MeasurementOption, of streams
@@ -35,7 +38,7 @@ type typeKey struct {
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
-	var errs [10]error
+	var errs [13]error
 	var sm serverMetrics
 	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
 	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
@@ -48,6 +51,10 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	built, errs[7] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.built", metric.WithDescription("Response bodies encoded."))
 	shared, errs[8] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.shared", metric.WithDescription("Responses that reused an encoded body."))
 	sm.oversize, errs[9] = m.Int64Counter("xdsrelay.downstream.oversize", metric.WithDescription("Responses larger than clients accept that could not be divided."))
+	sm.compressed, errs[10] = m.Int64Counter("xdsrelay.downstream.compressed", metric.WithDescription("Responses sent to clients that were compressed."))
+	sm.saved, errs[11] = m.Int64Counter("xdsrelay.downstream.saved", metric.WithUnit("By"), metric.WithDescription("Bytes by which responses were smaller because they were compressed."))
+	var packed metric.Int64ObservableCounter
+	packed, errs[12] = m.Int64ObservableCounter("xdsrelay.downstream.bodies.compressed", metric.WithDescription("Response bodies compressed, each for all clients that share it."))
 	for _, err := range errs {
 		if err != nil {
 			return nil, err
@@ -56,8 +63,9 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	_, err := m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		o.ObserveInt64(built, int64(s.bodies.Built()))
 		o.ObserveInt64(shared, int64(s.bodies.Shared()))
+		o.ObserveInt64(packed, int64(s.packed.Load()))
 		return nil
-	}, built, shared)
+	}, built, shared, packed)
 	return &sm, err
 }
 
@@ -143,9 +151,14 @@ func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
 	return tm.(*typeMetrics)
 }
 
-func (t *typeMetrics) sent(size int) {
+// sent counts a response of so many bytes, which compression has saved so many of.
+func (t *typeMetrics) sent(size, saved int) {
 	t.m.responses.Add(context.Background(), 1, t.base...)
 	t.m.bytes.Add(context.Background(), int64(size), t.base...)
+	if saved > 0 {
+		t.m.compressed.Add(context.Background(), 1, t.base...)
+		t.m.saved.Add(context.Background(), int64(saved), t.base...)
+	}
 }
 
 func (t *typeMetrics) ack(after time.Duration) {

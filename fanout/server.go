@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/member"
 	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -61,6 +62,8 @@ type Config struct {
 	MaxNames int
 	// V2 serves version 2 of the protocol as well (J1).
 	V2 bool
+	// Compression says what is compressed; the default is nothing.
+	Compression Compression
 	// BodyBytes bounds the encoded responses that are kept for sharing.
 	// Default 256 MiB.
 	BodyBytes int64
@@ -104,6 +107,11 @@ type Server struct {
 	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
 	load    *loadMetrics
+
+	compressor member.Compressor    // safe for concurrent use
+	packed     atomic.Uint64        // bodies that were compressed
+	wire       atomic.Pointer[wire] // see wireFor
+	noWire     sync.Once            // guards a line of the log
 
 	draining       atomic.Bool
 	oversizeLogged atomic.Int64 // when, in ns since 1970; see oversize

@@ -96,32 +96,35 @@ func bodyOf(t xdstest.TB, m proto.Message) string {
 // bytes are stuck, and with it all that it held.
 func TestSendDeadline(t *testing.T) {
 	for _, where := range []string{"client", "network"} {
-		t.Run(where, func(t *testing.T) {
-			w := newWorld(t, func(c *Config) { c.SendTimeout = 3 * short })
-			net := xdstest.NewNetwork(t, w.addr)
-			s := xdstest.Dial(t, net.Addr()).Open(xdstest.Delta)
-			types := []string{cds, eds, lds}
-			for _, url := range types {
-				s.Subscribe(url, "a")
-				w.asked(url, "a")
-			}
-			if where == "client" {
-				s.StopReading()
-			} else {
-				net.Stall(xdstest.ToClient)
-			}
-			for _, url := range types { // the client may still take the first
-				w.named(url, "a", large("a", 10<<20))
-			}
-			xdstest.Eventually(t, "the stream to be ended", func() bool { return len(w.srv.Streams()) == 0 })
-			fresh := w.open(true) // what it held is free, and others are served
-			fresh.Subscribe(cds, "a")
-			has(t, fresh.Recv(t), "a")
-			s.StartReading()
-			net.Stall(0)
-			refusedWith(t, s, codes.DeadlineExceeded, "send timeout")
-		})
+		t.Run(where, func(t *testing.T) { testSendDeadline(t, where, Compression{}) })
+		t.Run(where+", compressed", func(t *testing.T) { testSendDeadline(t, where, Compression{From: 1}) })
 	}
+}
+
+func testSendDeadline(t *testing.T, where string, zip Compression) {
+	w := newWorld(t, func(c *Config) { c.SendTimeout, c.Compression = 3*short, zip })
+	net := xdstest.NewNetwork(t, w.addr)
+	s := xdstest.Dial(t, net.Addr()).Open(xdstest.Delta)
+	types := []string{cds, eds, lds}
+	for _, url := range types {
+		s.Subscribe(url, "a")
+		w.asked(url, "a")
+	}
+	if where == "client" {
+		s.StopReading()
+	} else {
+		net.Stall(xdstest.ToClient)
+	}
+	for _, url := range types { // the client may still take the first
+		w.named(url, "a", noisy("a", 2<<20))
+	}
+	xdstest.Eventually(t, "the stream to be ended", func() bool { return len(w.srv.Streams()) == 0 })
+	fresh := w.open(true) // what it held is free, and others are served
+	fresh.Subscribe(cds, "a")
+	has(t, fresh.Recv(t), "a")
+	s.StartReading()
+	net.Stall(0)
+	refusedWith(t, s, codes.DeadlineExceeded, "send timeout")
 }
 
 // B12, K19: frames that a client never acknowledges are sent by a goroutine

@@ -23,7 +23,8 @@ type stream struct {
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since time.Time
-	form  // but for timed
+	form        // but for timed
+	wire  *wire // of a client that takes gzip; nil for others
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream, as is timed.
@@ -59,6 +60,7 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err 
 	if err != nil {
 		return err
 	}
+	st.wire = s.wireFor(st.status)
 	if err := s.add(st); err != nil {
 		return err
 	}

@@ -67,17 +67,18 @@ func (c *Cache[K, V]) Fill(k K, s *Slot[V], build func() (*V, int64)) *V {
 		made, size := build()
 		s.value.Store(made)
 		c.built.Add(1)
-		c.account(k, s, size)
+		c.Grow(k, s, size)
 	})
 	return s.value.Load()
 }
 
-// account adds the size of a value that was just built, and makes room.
-func (c *Cache[K, V]) account(k K, s *Slot[V], size int64) {
+// Grow notes that the value of the slot for k holds so many bytes more, and makes
+// room for them. A value that was evicted meanwhile does not count.
+func (c *Cache[K, V]) Grow(k K, s *Slot[V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if now, ok := c.recent.Peek(k); !ok || now != s {
-		return // evicted while it was built
+		return
 	}
 	c.bytes += size
 	s.size += size

@@ -75,3 +75,25 @@ func TestEvictedWhileBuilt(t *testing.T) {
 		t.Errorf("%d slots, %d bytes", c.recent.Len(), c.bytes)
 	}
 }
+
+// TestGrow: what a value comes to hold later counts like the rest of it, as long
+// as it is kept.
+func TestGrow(t *testing.T) {
+	c := New[string, string](2*slotSize + 1000)
+	fill(c, "old", "v")
+	fill(c, "new", "v")
+	grown := c.Slot("new")
+	c.Grow("new", grown, 900)
+	if !c.recent.Contains("old") || c.bytes != 2*slotSize+902 {
+		t.Errorf("%d slots of %d bytes, though there is room", c.recent.Len(), c.bytes)
+	}
+	c.Grow("new", grown, 100)
+	if c.recent.Contains("old") || c.bytes != slotSize+1001 {
+		t.Errorf("%d slots of %d bytes: one too many", c.recent.Len(), c.bytes)
+	}
+	c.Grow("new", grown, slotSize)
+	c.Grow("new", grown, 1)
+	if c.recent.Len() != 0 || c.bytes != 0 {
+		t.Errorf("%d slots of %d bytes after all were too large", c.recent.Len(), c.bytes)
+	}
+}

@@ -84,11 +84,11 @@ const maxContent = 3 << 20
 
 // content returns the body of a resource, unless it is not to be shown.
 func (b *builder) content(t *resource.Type, r *resource.Resource, private bool) *anypb.Any {
-	if !b.contents || private || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || r.DoNotCache || isSecret(t.URL) {
+	if !b.contents || private || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || r.DoNotCache || resource.HoldsSecrets(t.URL) {
 		return nil
 	}
 	body := &anypb.Any{}
-	if proto.Unmarshal(r.Body, body) != nil || isSecret(body.GetTypeUrl()) {
+	if proto.Unmarshal(r.Body, body) != nil || resource.HoldsSecrets(body.GetTypeUrl()) {
 		return nil
 	}
 	return body

@@ -7,7 +7,6 @@ import (
 	"io"
 	"maps"
 	"slices"
-	"strings"
 
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
@@ -133,6 +132,3 @@ func rank(g *cache.Group) int {
 	}
 	return 0
 }
-
-// isSecret reports whether a type URL is that of secrets, in any version.
-func isSecret(typeURL string) bool { return strings.HasSuffix(typeURL, ".Secret") }

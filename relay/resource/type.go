@@ -86,6 +86,13 @@ func (t *Type) NamedByBody() bool {
 	return false
 }
 
+// HoldsSecrets reports whether the resources of a type are secrets, in any version
+// of them, or lists of secrets.
+func HoldsSecrets(typeURL string) bool {
+	name := typeURL[strings.LastIndexAny(typeURL, "./")+1:]
+	return name == "Secret" || name == "SecretCollection"
+}
+
 // DeltaOnly reports whether the type has no SotW form (D8).
 func (t *Type) DeltaOnly() bool { return t.NameField == 0 }
 

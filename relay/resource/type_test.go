@@ -148,3 +148,22 @@ func TestUnknownType(t *testing.T) {
 		t.Error("Known gives away its own slice")
 	}
 }
+
+// TestHoldsSecrets: secrets are known as such in any version, and in lists; what
+// merely sounds like one is none.
+func TestHoldsSecrets(t *testing.T) {
+	for _, typ := range slices.Concat(Known(), KnownV2()) {
+		equal(t, typ.URL, HoldsSecrets(typ.URL), typ.URL == SecretURL || typ.URL == SecretV2URL)
+	}
+	for url, want := range map[string]bool{
+		TypePrefix + "envoy.extensions.transport_sockets.tls.v9.Secret":           true,
+		TypePrefix + "envoy.extensions.transport_sockets.tls.v3.SecretCollection": true,
+		TypePrefix + "Secret":              true,
+		"Secret":                           true,
+		TypePrefix + "acme.v1.SecretAgent": false,
+		TypePrefix + "acme.Secret.v1.Plan": false,
+		"":                                 false,
+	} {
+		equal(t, url, HoldsSecrets(url), want)
+	}
+}

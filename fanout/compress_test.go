@@ -1,0 +1,395 @@
+package fanout
+
+import (
+	"bytes"
+	"compress/gzip"
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+	"unsafe"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	_ "google.golang.org/grpc/encoding/gzip" // clients of these tests take it
+	"google.golang.org/grpc/experimental"
+	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/stats"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// compressing turns compression on.
+func compressing(from, after int) func(*Config) {
+	return func(c *Config) { c.Compression = Compression{From: from, After: after} }
+}
+
+// foreign is an encoding that the relay does not know.
+type foreign struct{}
+
+func (foreign) Name() string                               { return "foreign" }
+func (foreign) Compress(io.Writer) (io.WriteCloser, error) { return nil, errors.ErrUnsupported }
+func (foreign) Decompress(io.Reader) (io.Reader, error)    { return nil, errors.ErrUnsupported }
+
+// wiretap notes what comes to a client.
+type wiretap struct {
+	mu sync.Mutex
+	// Guarded by mu.
+	encodings []string  // of the streams
+	messages  []message // in their order
+}
+
+// message is the size of one that came, in bytes: on the wire without gRPC's
+// header, and inflated.
+type message struct{ wire, whole int }
+
+func (m message) compressed() bool { return m.wire != m.whole }
+
+func (*wiretap) TagRPC(ctx context.Context, _ *stats.RPCTagInfo) context.Context   { return ctx }
+func (*wiretap) TagConn(ctx context.Context, _ *stats.ConnTagInfo) context.Context { return ctx }
+func (*wiretap) HandleConn(context.Context, stats.ConnStats)                       {}
+func (w *wiretap) HandleRPC(_ context.Context, s stats.RPCStats) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch s := s.(type) {
+	case *stats.InHeader:
+		w.encodings = append(w.encodings, s.Compression)
+	case *stats.InPayload:
+		w.messages = append(w.messages, message{s.CompressedLength, s.Length})
+	}
+}
+
+// last is the newest message.
+func (w *wiretap) last() message {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.messages[len(w.messages)-1]
+}
+
+// encoding is that of the newest stream.
+func (w *wiretap) encoding() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.encodings[len(w.encodings)-1]
+}
+
+// tapped is a client that knows what came over the wire.
+type tapped struct {
+	*xdstest.Stream
+	*wiretap
+}
+
+// tap opens a stream of a client of its own, which takes one encoding.
+func (w *world) tap(v xdstest.Variant, encoding string) tapped {
+	w.t.Helper()
+	h := &wiretap{}
+	conn := xdstest.Dial(w.t, w.addr, grpc.WithStatsHandler(h), grpc.WithDefaultCallOptions(experimental.AcceptCompressors(encoding)))
+	return tapped{conn.Open(v), h}
+}
+
+// noisy is a cluster of about the given size that deflates to about half of it.
+func noisy(name string, size int) proto.Message {
+	noise := make([]byte, size/2)
+	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
+	c := xdstest.Cluster(name, time.Second)
+	c.AltStatName = hex.EncodeToString(noise)
+	return c
+}
+
+// TestCompressed: a client that takes gzip gets large responses compressed and
+// small ones as they are, one that does not gets all as they are, and they are the
+// same. What counts as unacknowledged is what went out.
+func TestCompressed(t *testing.T) {
+	each(t, cds, func(t *testing.T, v xdstest.Variant) {
+		w := newWorld(t, compressing(1<<10, 0))
+		zipped, plain := w.tap(v, "gzip"), w.tap(v, "foreign")
+		clients := []tapped{zipped, plain}
+		for _, c := range clients {
+			c.Subscribe(cds)
+		}
+		w.asked(cds, "*")
+		w.wildcards(cds, 2)
+		for i, m := range []proto.Message{large("a", 10<<10), cluster("a", 1), noisy("a", 300<<10)} {
+			w.serve("", cds, m)
+			for _, c := range clients {
+				f := has(t, c.Recv(t), "a")
+				if r, _ := f.Get("a"); string(r.Body.GetValue()) != bodyOf(t, m) {
+					t.Fatalf("response %d became another", i)
+				}
+				got := c.last()
+				if want := c == zipped && i != 1; got.compressed() != want {
+					t.Errorf("response %d is compressed: %t, %+v", i, got.compressed(), got)
+				}
+				for _, s := range w.srv.Streams() {
+					if s.Gzip == (c == zipped) && s.Unacked != got.wire+frameHeader {
+						t.Errorf("response %d has %d bytes, but %d are unacknowledged", i, got.wire+frameHeader, s.Unacked)
+					}
+				}
+				c.Ack(f)
+			}
+			w.settledAll(cds, Synced)
+		}
+		if z, p := zipped.encoding(), plain.encoding(); z != "gzip" || p != "" {
+			t.Errorf("the encodings are %q and %q", z, p)
+		}
+	})
+}
+
+// settledAll waits until the server has taken in all answers for a type.
+func (w *world) settledAll(typeURL string, state State) {
+	w.t.Helper()
+	xdstest.Eventually(w.t, "all clients to be "+string(state), func() bool {
+		for _, s := range w.srv.Streams() {
+			for _, i := range s.Types {
+				if i.TypeURL == typeURL && i.State != state {
+					return false
+				}
+			}
+		}
+		return true
+	})
+}
+
+// TestNothingIsCompressed: by default, a client that takes gzip is not told of it.
+func TestNothingIsCompressed(t *testing.T) {
+	w := newWorld(t)
+	c := w.tap(xdstest.Delta, "gzip")
+	c.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("", cds, large("a", 100<<10))
+	has(t, c.Recv(t), "a")
+	if c.last().compressed() || c.encoding() != "" {
+		t.Errorf("%+v came in %q", c.last(), c.encoding())
+	}
+}
+
+// TestSecretsAreNotCompressed: their size says too much about them. Nor is what is
+// for one client alone, which would cost more than it saves.
+func TestSecretsAreNotCompressed(t *testing.T) {
+	w := newWorld(t, compressing(1, 0), func(c *Config) {
+		c.Private = func(t *resource.Type) bool { return t.URL == eds }
+	})
+	c := w.tap(xdstest.Delta, "gzip")
+	long := string(bytes.Repeat([]byte("x"), 10<<10))
+
+	c.Subscribe(sds, "s")
+	w.asked(sds, "s")
+	applyTo(w.origin(), sds, resources(t, xdstest.Secret("s", long, long))...)
+	c.Ack(has(t, c.Recv(t), "s"))
+	if c.last().compressed() {
+		t.Errorf("a secret of %+v", c.last())
+	}
+	c.Subscribe(eds, "e")
+	feed := w.own(eds, 1)["e"]
+	feed.Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 10<<10, "e")})
+	c.Ack(has(t, c.Recv(t), "e"))
+	if c.last().compressed() {
+		t.Errorf("a response of its own of %+v", c.last())
+	}
+	c.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("", cds, large("a", 10<<10))
+	has(t, c.RecvType(t, cds), "a")
+	if !c.last().compressed() {
+		t.Errorf("a shared response of %+v", c.last())
+	}
+}
+
+// TestCompressedOnce: a body is compressed for the first client after those that
+// get it as it is, and for all who follow. What would hardly be smaller is tried
+// once and goes out as it is.
+func TestCompressedOnce(t *testing.T) {
+	const clients, after = 8, 3
+	f := newFleet(t, clients, 1, true, compressing(4<<10, after))
+	f.takeGzip()
+	for v, c := range []struct {
+		m    []byte
+		zips bool
+	}{{bytes.Repeat([]byte("x"), 8<<10), true}, {incompressible(8 << 10), false}, {bytes.Repeat([]byte("x"), 2<<10), false}} {
+		tried := f.srv.packed.Load()
+		f.apply(c.m)
+		f.flush()
+		var head *byte
+		for i, s := range f.sinks {
+			if got, want := s.last.compressed, c.zips && i >= after; got != want {
+				t.Errorf("body %d, client %d: compressed %t, expected %t", v, i, got, want)
+			}
+			if i == after {
+				head = unsafe.SliceData(s.last.body)
+			}
+			if i > after && unsafe.SliceData(s.last.body) != head {
+				t.Errorf("body %d: client %d has a form of its own", v, i)
+			}
+			if got := inflate(t, s.last); !bytes.Contains(got, c.m) || !bytes.HasSuffix(got, resource.AppendNonce(nil, nonceOf(f.streams[i].types[0]))) {
+				t.Errorf("body %d, client %d: it is another", v, i)
+			}
+		}
+		want := uint64(1)
+		if len(c.m) < 4<<10 {
+			want = 0
+		}
+		if got := f.srv.packed.Load() - tried; got != want {
+			t.Errorf("body %d was compressed %d times, expected %d", v, got, want)
+		}
+		f.answer(t)
+	}
+}
+
+// TestCompressedFormsAreBounded: a compressed form counts among the bodies that
+// are kept.
+func TestCompressedFormsAreBounded(t *testing.T) {
+	const size = 64 << 10
+	half := hex.EncodeToString(incompressible(size / 2))
+	built := func(room int64) uint64 {
+		f := newFleet(t, 4, 1, true, compressing(1<<10, 0), func(c *Config) { c.BodyBytes = room })
+		f.takeGzip()
+		before := f.srv.bodies.Built()
+		f.apply([]byte(half))
+		f.flush()
+		return f.srv.bodies.Built() - before
+	}
+	if n := built(2 * size); n != 1 {
+		t.Errorf("the body was built %d times, though there is room for both of its forms", n)
+	}
+	if n := built(size + size/4); n != 4 {
+		t.Errorf("the body was built %d times, though there is no room for its second form", n)
+	}
+}
+
+func incompressible(n int) []byte {
+	b := make([]byte, n)
+	_, _ = rand.NewChaCha8([32]byte{1}).Read(b)
+	return b
+}
+
+// apply changes the only cluster to one that holds b.
+func (f *fleet) apply(b []byte) {
+	body, err := proto.Marshal(&anypb.Any{TypeUrl: cds, Value: b})
+	if err != nil {
+		f.t.Fatalf("marshal: %v", err)
+	}
+	r := resource.New(resource.Resource{Name: "cluster-000000", Body: body})
+	f.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{r}})
+}
+
+// zipTransport is the transport's side of a stream to a client that takes gzip.
+type zipTransport struct {
+	fakeTransport
+	to  *sink
+	err error // of each write
+}
+
+func (*zipTransport) ClientAdvertisedCompressors() []string { return []string{"identity", "gzip"} }
+func (*zipTransport) SetSendCompress(string) error          { return nil }
+
+// Write has the form that grpc-go's has.
+func (z *zipTransport) Write(header []byte, m mem.BufferSlice, _ *struct{ Last bool }) error {
+	if n := binary.BigEndian.Uint32(header[1:]); len(header) != frameHeader || int(n) != m.Len() {
+		return fmt.Errorf("the header % x is before %d bytes", header, m.Len())
+	}
+	z.to.frames++
+	z.to.room = frame{body: m[0].ReadOnlyData(), tail: m[1].ReadOnlyData(), compressed: header[0] == 1}
+	z.to.last = &z.to.room
+	return z.err
+}
+
+// takeGzip makes all clients of a fleet take gzip from now on.
+func (f *fleet) takeGzip() {
+	for i, s := range f.streams {
+		s.status = &zipTransport{fakeTransport: fakeTransport{end: func() {}}, to: f.sinks[i]}
+		if s.wire = f.srv.wireFor(s.status); s.wire == nil {
+			f.t.Fatalf("client %d does not get gzip", i)
+		}
+	}
+}
+
+// inflate returns the whole message of a frame.
+func inflate(t *testing.T, f *frame) []byte {
+	t.Helper()
+	b := slices.Concat(f.body, f.tail)
+	if !f.compressed {
+		return b
+	}
+	r, err := gzip.NewReader(bytes.NewReader(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err = io.ReadAll(r); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestCostOfOneMoreCompressedClient: what one more client costs that gets a
+// compressed body: the frame, the nonce, gRPC's header, the last block, and what
+// reflection takes. Nothing is compressed for it, and the body is not copied.
+func TestCostOfOneMoreCompressedClient(t *testing.T) {
+	const runs = 200
+	f := newFleet(t, runs+1, 100, false, compressing(1, 0))
+	f.takeGzip()
+	f.touch(1)
+	i, before := 0, f.srv.packed.Load()
+	got := testing.AllocsPerRun(runs, func() {
+		f.streams[i].Flush()
+		i++
+	})
+	if got > 14 {
+		t.Errorf("one more client costs %v allocations, at most 14 are meant", got)
+	}
+	if n := f.srv.packed.Load() - before; n != 1 {
+		t.Errorf("the body was compressed %d times", n)
+	}
+	f.ack(t)
+	if !f.sinks[runs].last.compressed {
+		t.Error("the last client got it as it is")
+	}
+}
+
+// TestWireFails: what the transport says of a message that it does not take ends
+// the stream; a lost connection reads as such.
+func TestWireFails(t *testing.T) {
+	for _, c := range []struct {
+		err  error
+		want codes.Code
+	}{{errors.New("connection error"), codes.Unavailable}, {status.Error(codes.Canceled, "gone"), codes.Canceled}} {
+		f := newFleet(t, 1, 1, true, compressing(1, 0))
+		f.takeGzip()
+		s := f.streams[0]
+		s.status.(*zipTransport).err = c.err
+		f.touch(1)
+		f.flush()
+		if got := status.Code(s.reasonOr(nil)); got != c.want || !s.ended {
+			t.Errorf("after %q the stream has ended: %t, with %v, expected %v", c.err, s.ended, got, c.want)
+		}
+	}
+}
+
+type (
+	noWrite    struct{ fakeTransport }
+	otherWrite struct{ fakeTransport }
+)
+
+func (*otherWrite) Write([]byte) (int, error) { return 0, nil }
+
+// TestUnknownTransport: what is no stream of grpc-go's as we know it is not
+// written to.
+func TestUnknownTransport(t *testing.T) {
+	for _, to := range []any{&noWrite{}, &otherWrite{}} {
+		if _, err := wireOf(reflect.TypeOf(to)); err == nil {
+			t.Errorf("a %T can be written to", to)
+		}
+	}
+}
