@@ -1,0 +1,205 @@
+package h2
+
+import (
+	"encoding/binary"
+	"fmt"
+
+	"google.golang.org/grpc/codes"
+)
+
+// Receiver is told what comes on a stream, on the goroutine of [Conn.Serve].
+type Receiver interface {
+	// Message takes a message, which is valid during the call only.
+	Message(s *Stream, m []byte)
+	// End is told that the stream has ended, unless [Stream.Cancel] ended it.
+	// It is the last call.
+	End(s *Stream, st Status)
+}
+
+// Stream is one call. It belongs to the goroutine that serves its connection.
+type Stream struct {
+	conn *Conn
+	recv Receiver
+	id   uint32
+
+	ended   bool // nothing is delivered any more
+	started bool // the response headers were there
+	gzip    bool // the server's grpc-encoding
+
+	// What the server may still send, and what it is owed.
+	left, owed int
+
+	// What the server takes.
+	window  int
+	waiting []byte // what has to wait for the window
+
+	// The message that is being received.
+	head  [prefixLen]byte
+	headN int
+	want  int // its length; meaningful once the head is there
+	msg   *[]byte
+}
+
+// prefixLen is the length of what every gRPC message begins with: a flag for
+// compression and the length.
+const prefixLen = 5
+
+// Open begins a stream. What is sent leaves when the goroutine of the
+// connection waits next.
+func (c *Conn) Open(call *Call, recv Receiver) (*Stream, error) {
+	if c.away != nil {
+		return nil, c.away
+	}
+	if c.nextID > maxWindow {
+		return nil, fmt.Errorf("h2: the connection has used up its stream ids")
+	}
+	s := &Stream{conn: c, recv: recv, id: c.nextID, left: c.cfg.StreamWindow, window: c.tx.initial}
+	c.nextID += 2
+	c.streams[s.id] = s
+	b := appendFrameHeader(c.buffer(), len(call.block), frameHeaders, flagEndHeaders, s.id)
+	*c.tx.out = append(b, call.block...)
+	return s, nil
+}
+
+// Send sends a message, as soon as the server's windows allow.
+func (s *Stream) Send(m []byte) {
+	if s.ended {
+		return
+	}
+	var prefix [prefixLen]byte
+	binary.BigEndian.PutUint32(prefix[1:], uint32(len(m)))
+	s.conn.send(s, prefix[:], m)
+}
+
+// Cancel ends the stream. The receiver hears no more of it.
+func (s *Stream) Cancel() {
+	if s.ended {
+		return
+	}
+	s.close()
+	delete(s.conn.streams, s.id)
+	*s.conn.tx.out = appendRST(s.conn.buffer(), s.id, codeCancel)
+}
+
+// finish ends the stream for the receiver.
+func (s *Stream) finish(st Status) {
+	if s.ended {
+		return
+	}
+	s.close()
+	s.recv.End(s, st)
+}
+
+func (s *Stream) close() {
+	s.ended, s.waiting = true, nil
+	if s.msg != nil {
+		giveBuffer(s.msg)
+		s.msg = nil
+	}
+}
+
+// fail ends the stream, which the server does not know yet.
+func (s *Stream) fail(code codes.Code, format string, args ...any) {
+	if s.ended {
+		return
+	}
+	s.over(codeCancel, Status{Code: code, Message: fmt.Sprintf(format, args...)})
+}
+
+// over ends the stream in both directions.
+func (s *Stream) over(code uint32, st Status) {
+	delete(s.conn.streams, s.id)
+	*s.conn.tx.out = appendRST(s.conn.buffer(), s.id, code)
+	s.finish(st)
+}
+
+// headers takes response headers or trailers.
+func (s *Stream) headers(block []byte, end bool) error {
+	a, err := decodeHeaders(block)
+	switch {
+	case err != nil:
+		return err
+	case end:
+		st := a.end()
+		if s.inMessage() {
+			st = Status{Code: codes.Internal, Message: "the stream ended in the middle of a message, with " + st.String()}
+		}
+		s.over(codeNo, st)
+	case s.started:
+		s.fail(codes.Internal, "a second set of headers that does not end the stream")
+	case len(a.httpStatus) == 3 && a.httpStatus[0] == '1': // informational
+	case !a.isGRPC():
+		st := a.withoutStatus()
+		s.fail(st.Code, "%s", st.Message)
+	case a.encoding != "" && a.encoding != "identity" && a.encoding != "gzip":
+		s.fail(codes.Internal, "grpc-encoding %q, which was not offered", a.encoding)
+	default:
+		s.started, s.gzip = true, a.encoding == "gzip"
+	}
+	return nil
+}
+
+func (s *Stream) inMessage() bool { return s.headN > 0 }
+
+// data takes a piece of the stream's messages.
+func (s *Stream) data(b []byte) {
+	for len(b) > 0 && !s.ended {
+		if s.headN < prefixLen {
+			n := copy(s.head[s.headN:], b)
+			s.headN += n
+			b = b[n:]
+			if s.headN < prefixLen {
+				return
+			}
+			s.want = int(binary.BigEndian.Uint32(s.head[1:]))
+			if s.want > s.conn.cfg.MaxMessage {
+				s.fail(codes.ResourceExhausted, "a message of %d bytes, expected %d at most", s.want, s.conn.cfg.MaxMessage)
+				return
+			}
+			if s.want > 0 && len(b) == 0 {
+				return
+			}
+		}
+		if s.msg == nil && len(b) >= s.want { // all there: no need to copy
+			m := b[:s.want]
+			b, s.headN = b[s.want:], 0
+			s.deliver(m)
+			continue
+		}
+		if s.msg == nil {
+			s.msg = takeBuffer(s.want)
+		}
+		n := min(len(b), s.want-len(*s.msg))
+		*s.msg = append(*s.msg, b[:n]...)
+		b = b[n:]
+		if len(*s.msg) < s.want {
+			return
+		}
+		m := s.msg
+		s.msg, s.headN = nil, 0
+		s.deliver(*m)
+		giveBuffer(m)
+	}
+}
+
+// deliver hands a message to the receiver.
+func (s *Stream) deliver(m []byte) {
+	switch s.head[0] {
+	case 0:
+		s.recv.Message(s, m)
+	case 1:
+		if !s.gzip {
+			s.fail(codes.Internal, "a compressed message without a grpc-encoding")
+			return
+		}
+		plain, err := gunzip(m, s.conn.cfg.MaxMessage)
+		if err != nil {
+			s.fail(codes.Internal, "compressed message: %v", err)
+			return
+		}
+		s.recv.Message(s, *plain)
+		giveBuffer(plain)
+	default:
+		s.fail(codes.Internal, "a message with the flag %d, expected 0 or 1", s.head[0])
+	}
+}
