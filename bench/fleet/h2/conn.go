@@ -63,7 +63,7 @@ func newConn(nc net.Conn, cfg *Config) *Conn {
 // did. All streams have ended when it returns. The connection is closed then.
 func (c *Conn) Serve() error {
 	err := c.serve()
-	var p *protocolError
+	var p *ProtocolError
 	if errors.As(err, &p) {
 		*c.tx.out = appendGoAway(c.buffer(), p.code)
 		_ = c.net.SetWriteDeadline(time.Now().Add(time.Second)) // it is a courtesy

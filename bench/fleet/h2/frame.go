@@ -126,14 +126,14 @@ func unpad(h frameHeader, payload []byte) ([]byte, error) {
 	return payload[:len(payload)-pad], nil
 }
 
-// protocolError is a breach of HTTP/2 by the server, which ends the connection.
-type protocolError struct {
+// ProtocolError is a breach of HTTP/2 by the server that ends the connection.
+type ProtocolError struct {
 	code uint32 // what GOAWAY says
 	text string
 }
 
-func (e *protocolError) Error() string { return "HTTP/2: " + e.text }
+func (e *ProtocolError) Error() string { return "HTTP/2: " + e.text }
 
 func violation(code uint32, format string, args ...any) error {
-	return &protocolError{code: code, text: fmt.Sprintf(format, args...)}
+	return &ProtocolError{code: code, text: fmt.Sprintf(format, args...)}
 }

@@ -91,7 +91,7 @@ func (c *Conn) piece(b []byte) {
 	c.rx.rest -= len(b)
 	if s := c.rx.stream; s != nil {
 		if !s.started && !s.ended {
-			s.fail(codes.Internal, "DATA ahead of the response headers")
+			s.breach("DATA ahead of the response headers")
 		}
 		s.data(b)
 	}
@@ -115,7 +115,7 @@ func (c *Conn) endData() {
 	}
 	if c.rx.last {
 		delete(c.streams, s.id)
-		s.finish(Status{Code: codes.Internal, Message: "the stream ended without trailers"})
+		s.finish(Status{Code: codes.Internal, Breach: true, Message: "the stream ended without trailers"})
 		return
 	}
 	if s.owed >= c.cfg.StreamWindow/2 {

@@ -36,16 +36,14 @@ func (c *Conn) flush() error {
 }
 
 // send frames what the windows allow and lets the rest wait.
-func (c *Conn) send(s *Stream, parts ...[]byte) {
-	for _, p := range parts {
-		if len(s.waiting) > 0 {
-			s.waiting = append(s.waiting, p...)
-			continue
-		}
-		if n := c.frames(s, p); n < len(p) {
-			s.waiting = append(s.waiting, p[n:]...)
-			c.tx.blocked = append(c.tx.blocked, s)
-		}
+func (c *Conn) send(s *Stream, b []byte) {
+	if len(s.waiting) > 0 {
+		s.waiting = append(s.waiting, b...)
+		return
+	}
+	if n := c.frames(s, b); n < len(b) {
+		s.waiting = append(s.waiting, b[n:]...)
+		c.tx.blocked = append(c.tx.blocked, s)
 	}
 }
 

@@ -13,6 +13,9 @@ type Status struct {
 	// Told says that the server sent this status. Otherwise it was derived from
 	// how the stream or the connection ended.
 	Told bool
+	// Breach says that the server broke the rules of gRPC or HTTP/2 for a
+	// stream; Message says how.
+	Breach bool
 }
 
 func (s Status) String() string {

@@ -61,14 +61,22 @@ func (c *Conn) Open(call *Call, recv Receiver) (*Stream, error) {
 	return s, nil
 }
 
-// Send sends a message, as soon as the server's windows allow.
-func (s *Stream) Send(m []byte) {
+// Send sends a message, given in parts, as soon as the server's windows allow.
+// The parts may be used again when it returns.
+func (s *Stream) Send(parts ...[]byte) {
 	if s.ended {
 		return
 	}
+	n := 0
+	for _, p := range parts {
+		n += len(p)
+	}
 	var prefix [prefixLen]byte
-	binary.BigEndian.PutUint32(prefix[1:], uint32(len(m)))
-	s.conn.send(s, prefix[:], m)
+	binary.BigEndian.PutUint32(prefix[1:], uint32(n))
+	s.conn.send(s, prefix[:])
+	for _, p := range parts {
+		s.conn.send(s, p)
+	}
 }
 
 // Cancel ends the stream. The receiver hears no more of it.
@@ -98,12 +106,11 @@ func (s *Stream) close() {
 	}
 }
 
-// fail ends the stream, which the server does not know yet.
-func (s *Stream) fail(code codes.Code, format string, args ...any) {
-	if s.ended {
-		return
+// breach ends a stream on which the server broke the rules.
+func (s *Stream) breach(format string, args ...any) {
+	if !s.ended {
+		s.over(codeCancel, Status{Code: codes.Internal, Breach: true, Message: fmt.Sprintf(format, args...)})
 	}
-	s.over(codeCancel, Status{Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
 // over ends the stream in both directions.
@@ -122,17 +129,17 @@ func (s *Stream) headers(block []byte, end bool) error {
 	case end:
 		st := a.end()
 		if s.inMessage() {
-			st = Status{Code: codes.Internal, Message: "the stream ended in the middle of a message, with " + st.String()}
+			st = Status{Code: codes.Internal, Breach: true, Message: "the stream ended in the middle of a message, with " + st.String()}
 		}
 		s.over(codeNo, st)
 	case s.started:
-		s.fail(codes.Internal, "a second set of headers that does not end the stream")
+		s.breach("a second set of headers that does not end the stream")
 	case len(a.httpStatus) == 3 && a.httpStatus[0] == '1': // informational
 	case !a.isGRPC():
 		st := a.withoutStatus()
-		s.fail(st.Code, "%s", st.Message)
+		s.over(codeCancel, st)
 	case a.encoding != "" && a.encoding != "identity" && a.encoding != "gzip":
-		s.fail(codes.Internal, "grpc-encoding %q, which was not offered", a.encoding)
+		s.breach("grpc-encoding %q, which was not offered", a.encoding)
 	default:
 		s.started, s.gzip = true, a.encoding == "gzip"
 	}
@@ -153,7 +160,10 @@ func (s *Stream) data(b []byte) {
 			}
 			s.want = int(binary.BigEndian.Uint32(s.head[1:]))
 			if s.want > s.conn.cfg.MaxMessage {
-				s.fail(codes.ResourceExhausted, "a message of %d bytes, expected %d at most", s.want, s.conn.cfg.MaxMessage)
+				s.over(codeCancel, Status{
+					Code:    codes.ResourceExhausted,
+					Message: fmt.Sprintf("a message of %d bytes, expected %d at most", s.want, s.conn.cfg.MaxMessage),
+				})
 				return
 			}
 			if s.want > 0 && len(b) == 0 {
@@ -189,17 +199,17 @@ func (s *Stream) deliver(m []byte) {
 		s.recv.Message(s, m)
 	case 1:
 		if !s.gzip {
-			s.fail(codes.Internal, "a compressed message without a grpc-encoding")
+			s.breach("a compressed message without a grpc-encoding")
 			return
 		}
 		plain, err := gunzip(m, s.conn.cfg.MaxMessage)
 		if err != nil {
-			s.fail(codes.Internal, "compressed message: %v", err)
+			s.breach("compressed message: %v", err)
 			return
 		}
 		s.recv.Message(s, *plain)
 		giveBuffer(plain)
 	default:
-		s.fail(codes.Internal, "a message with the flag %d, expected 0 or 1", s.head[0])
+		s.breach("a message with the flag %d, expected 0 or 1", s.head[0])
 	}
 }

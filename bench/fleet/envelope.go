@@ -1,0 +1,162 @@
+package fleet
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/cespare/xxhash/v2"
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// Field numbers of DiscoveryResponse and DeltaDiscoveryResponse.
+const (
+	rspVersion, rspResource, rspType, rspNonce = 1, 2, 4, 5
+	rspRemoved                                 = 6 // delta only
+)
+
+// envelope is what is the client's own in a response, and what identifies the
+// rest. It refers to the message.
+type envelope struct {
+	url, nonce, version []byte
+	// hash is that of everything but the nonce.
+	hash uint64
+}
+
+var errEncoding = errors.New("its encoding is cut off or malformed")
+
+// readEnvelope looks through the fields of a response, not into them.
+func readEnvelope(m []byte) (e envelope, err error) {
+	from := 0
+	for at := 0; at < len(m); {
+		tag, n := protowire.ConsumeVarint(m[at:])
+		if n < 0 {
+			return e, errEncoding
+		}
+		num, typ := protowire.DecodeTag(tag)
+		if typ != protowire.BytesType {
+			n := protowire.ConsumeFieldValue(num, typ, m[at+n:])
+			if n < 0 {
+				return e, errEncoding
+			}
+			at += protowire.SizeVarint(tag) + n
+			continue
+		}
+		v, k := protowire.ConsumeBytes(m[at+n:])
+		if k < 0 || num <= 0 {
+			return e, errEncoding
+		}
+		end := at + n + k
+		switch num {
+		case rspVersion:
+			e.version = v
+		case rspType:
+			e.url = v
+		case rspNonce:
+			e.nonce = v
+			e.hash = mix(e.hash, xxhash.Sum64(m[from:at]))
+			from = end
+		}
+		at = end
+	}
+	e.hash = mix(e.hash, xxhash.Sum64(m[from:]))
+	return e, nil
+}
+
+// mix adds a hash to others in order.
+func mix(h, next uint64) uint64 {
+	h ^= next + 0x9e3779b97f4a7c15 + h<<6 + h>>2
+	h ^= h >> 29
+	return h * 0xbf58476d1ce4e5b9
+}
+
+// eachField calls f for every length-delimited field of a message.
+func eachField(m []byte, f func(num protowire.Number, v []byte) error) error {
+	for len(m) > 0 {
+		num, typ, n := protowire.ConsumeTag(m)
+		if n < 0 {
+			return errEncoding
+		}
+		m = m[n:]
+		if typ != protowire.BytesType {
+			if n = protowire.ConsumeFieldValue(num, typ, m); n < 0 {
+				return errEncoding
+			}
+			m = m[n:]
+			continue
+		}
+		v, n := protowire.ConsumeBytes(m)
+		if n < 0 {
+			return errEncoding
+		}
+		if err := f(num, v); err != nil {
+			return err
+		}
+		m = m[n:]
+	}
+	return nil
+}
+
+// packed is a resource as a response carries it.
+type packed struct {
+	name, version string
+	url, value    []byte // of the Any
+	body          bool   // there is one
+}
+
+// Field numbers of Resource and Any, and of the name in every resource.
+const (
+	resVersion, resBody, resName = 1, 2, 3
+	anyType, anyValue            = 1, 2
+	bodyName                     = 1
+)
+
+// readResource takes a resource of a response apart: a Resource on delta, an
+// Any otherwise, where the body has the name.
+func readResource(b []byte, delta bool) (p packed, err error) {
+	body := b
+	if delta {
+		body = nil
+		err = eachField(b, func(num protowire.Number, v []byte) error {
+			switch num {
+			case resVersion:
+				p.version = string(v)
+			case resBody:
+				body = v
+			case resName:
+				p.name = string(v)
+			}
+			return nil
+		})
+		if err != nil {
+			return p, err
+		}
+	}
+	if body == nil {
+		return p, nil
+	}
+	p.body = true
+	err = eachField(body, func(num protowire.Number, v []byte) error {
+		switch num {
+		case anyType:
+			p.url = v
+		case anyValue:
+			p.value = v
+		}
+		return nil
+	})
+	if err != nil {
+		return p, err
+	}
+	inner := ""
+	err = eachField(p.value, func(num protowire.Number, v []byte) error {
+		if num == bodyName && inner == "" {
+			inner = string(v)
+		}
+		return nil
+	})
+	if err == nil && delta && inner != p.name {
+		err = fmt.Errorf("the body has the name %q", inner)
+	}
+	p.name = inner
+	return p, err
+}

@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"xdsrelay/bench/fleet/h2"
+)
+
+// link is a connection and the clients on it. It dials again whenever the
+// connection ends, for as long as the fleet lives.
+type link struct {
+	// Fixed after construction.
+	fleet   *Fleet
+	number  int
+	role    role
+	clients []*client
+
+	conn   atomic.Pointer[h2.Conn] // the last one
+	kicked atomic.Int32            // what was asked for; one of the kicks
+
+	// Owned by the goroutine of run.
+	answered bool // there was a response on the connection
+}
+
+// What a link can be told to do: connect anew, with what its clients hold or
+// without.
+const (
+	kickNone int32 = iota
+	kickWarm
+	kickCold
+)
+
+// kick ends the connection, so that the link connects anew at once.
+func (l *link) kick(how int32) {
+	l.kicked.Store(how)
+	if conn := l.conn.Load(); conn != nil {
+		conn.Close()
+	}
+}
+
+// run keeps the link connected until ctx ends.
+func (l *link) run(ctx context.Context) {
+	for attempt, failed := 0, 0; ; attempt++ {
+		if failed > 0 && !l.pause(ctx, backoff(failed)) {
+			return
+		}
+		if !l.fleet.ramp.take(ctx) {
+			return
+		}
+		now := time.Now()
+		for _, c := range l.clients {
+			if c.begun.IsZero() && !c.synced.Load() {
+				c.begun = now
+			}
+		}
+		conn, err := l.dial(ctx, attempt)
+		l.fleet.ramp.give()
+		if err == nil {
+			err = l.serve(ctx, conn)
+		}
+		if ctx.Err() != nil {
+			return
+		}
+		failed++
+		if l.answered {
+			failed, l.answered = 1, false
+		}
+		switch l.kicked.Swap(kickNone) {
+		case kickNone:
+			l.fleet.failed(l, err)
+		case kickCold:
+			for _, c := range l.clients {
+				c.forget()
+				c.begun = time.Now()
+			}
+			failed = 0
+		case kickWarm:
+			failed = 0
+		}
+	}
+}
+
+func (l *link) dial(ctx context.Context, attempt int) (*h2.Conn, error) {
+	f := l.fleet
+	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
+	defer cancel()
+	dialer := f.dialer
+	if l.role == stuck {
+		dialer = f.narrow
+	}
+	return dialer.Dial(ctx, f.cfg.Addrs[(l.number+attempt)%len(f.cfg.Addrs)], f.source(l.number))
+}
+
+// serve lets the clients use a connection until it ends.
+func (l *link) serve(ctx context.Context, conn *h2.Conn) error {
+	defer context.AfterFunc(ctx, conn.Close)()
+	if l.role == slow {
+		conn.SetReadRate(l.fleet.cfg.SlowRate)
+	}
+	l.conn.Store(conn)
+	if l.kicked.Load() != kickNone { // before there was something to close
+		conn.Close()
+	}
+	for _, c := range l.clients {
+		if err := c.start(conn); err != nil {
+			conn.Close()
+			break
+		}
+	}
+	err := conn.Serve()
+	for _, c := range l.clients {
+		c.lost()
+	}
+	return err
+}
+
+// pause waits, and returns false if there is nothing to wait for any more.
+func (l *link) pause(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Envoy's backoff: full jitter, 500 ms to begin with, 30 s at most.
+const (
+	firstBackoff = 500 * time.Millisecond
+	lastBackoff  = 30 * time.Second
+)
+
+// backoff is how long to wait after so many failures.
+func backoff(failures int) time.Duration {
+	limit := lastBackoff
+	if failures < 8 {
+		limit = min(limit, firstBackoff<<(failures-1))
+	}
+	return rand.N(limit)
+}
+
+// failed counts a connection that could not be made, or that ended.
+func (f *Fleet) failed(l *link, err error) {
+	var breach *h2.ProtocolError
+	if errors.As(err, &breach) {
+		f.violations.add(l.clients[0].String(), problemf(Transport, "%v", err))
+	}
+	var op *net.OpError
+	what := "connection"
+	if errors.As(err, &op) && op.Op == "dial" {
+		what = "dial"
+	}
+	f.ends.add(what, err.Error())
+}
+
+// ended counts a stream that ended without our doing.
+func (f *Fleet) ended(c *client, st h2.Status) {
+	if st.Breach {
+		f.violations.add(c.String(), problemf(Transport, "%s", st.Message))
+	}
+	if st.Told {
+		f.ends.add(st.Code.String(), st.Message)
+	} else if f.life.Err() == nil && st.Code != 14 { // a connection's end is counted by itself
+		f.ends.add("stream", st.String())
+	}
+}

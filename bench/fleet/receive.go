@@ -1,0 +1,80 @@
+package fleet
+
+import (
+	"time"
+
+	"xdsrelay/bench/fleet/h2"
+)
+
+// Message takes a response: it checks it, takes it over and answers it.
+func (c *client) Message(from *h2.Stream, m []byte) {
+	at := time.Now().UnixNano()
+	c.link.answered, c.tries = true, 0
+	e, err := readEnvelope(m)
+	if err != nil {
+		c.violates(problemf(Malformed, "a response of %d bytes: %v", len(m), err))
+		c.meter.response(at, len(m), nil, nil, c.role)
+		return
+	}
+	k, known := kindOf(e.url)
+	if !known || c.subs[k].stream != from || !c.subs[k].said {
+		c.violates(problemf(UnaskedType, "a response of type %q", e.url))
+		c.meter.response(at, len(m), nil, nil, c.role)
+		return // without an answer (C10)
+	}
+	s := &c.subs[k]
+	c.checkNonce(k, e.nonce)
+	v := c.view
+	v.mu.Lock()
+	b := v.bodyLocked(k, &e, m)
+	st := v.stepLocked(stepKey{from: s.state.Load(), body: b, asked: s.asked, allow: s.allow})
+	v.mu.Unlock()
+	c.violates(st.problems...)
+	if b.hash == s.rejected {
+		c.violates(problemf(ResentRejected, "a response of %d resources of type %s", b.size(), k.info().name))
+	}
+	if !c.link.fleet.cfg.Delta {
+		s.nonce = append(s.nonce[:0], e.nonce...)
+	}
+	refusal := b.bad
+	if c.role == rejecting && c.synced.Load() {
+		refusal = "rejected on purpose"
+	}
+	if refusal != "" {
+		s.rejected = b.hash
+		s.allow = s.allow.union(b.names) // B16: what was in it counts as not held
+		c.answer(k, e.nonce, refusal)
+		c.meter.response(at, len(m), b, nil, c.role)
+		c.meter.answered(0, 1, 0)
+		return
+	}
+	s.rejected, s.allow = 0, st.allow
+	s.state.Store(st.to)
+	c.answer(k, e.nonce, "")
+	c.meter.response(at, len(m), b, st, c.role)
+	requests := int64(0)
+	if child := k.info().child; child != kinds && c.link.fleet.types.has(child) {
+		c.subs[child].allow = c.subs[child].allow.union(st.changed) // E3
+		if !c.half && c.want(child, st.to.has) {
+			requests++
+		}
+	}
+	c.meter.answered(1, 0, requests)
+	c.look(at)
+}
+
+// violates counts violations.
+func (c *client) violates(found ...problem) {
+	if len(found) > 0 {
+		c.link.fleet.violations.add(c.String(), found...)
+	}
+}
+
+func (c *client) checkNonce(k kind, nonce []byte) {
+	switch {
+	case len(nonce) == 0:
+		c.violates(problemf(NoNonce, "a response of type %s", k.info().name))
+	case c.subs[k].nonces.repeated(nonce), c.audit.repeated(k, nonce):
+		c.violates(problemf(RepeatedNonce, "%q of type %s", nonce, k.info().name))
+	}
+}
