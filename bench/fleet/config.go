@@ -37,6 +37,10 @@ type Config struct {
 	TLS *tls.Config
 	// Gzip lets servers compress.
 	Gzip bool
+	// Plain goes without HTTP/2: messages follow each other on the connection,
+	// each behind gRPC's five bytes. It needs one client per connection and one
+	// stream for all types.
+	Plain bool
 
 	// ConnectRate is how many connections are begun per second; 0 means no
 	// bound. ConnectParallel is how many are being made at a time; 0 means 64.
@@ -78,6 +82,7 @@ func (c *Config) complete() (kindSet, error) {
 	check(c.Clients > 0, "%d clients, expected at least 1", c.Clients)
 	check(c.FirstClient >= 0, "first client %d, expected 0 or more", c.FirstClient)
 	check(c.StreamsPerConn > 0, "%d clients per connection, expected at least 1", c.StreamsPerConn)
+	check(!c.Plain || c.StreamsPerConn == 1 && !c.PerType && !c.Gzip, "plain TCP with shared connections, several streams or compression, expected none of these")
 	check(c.ConnectRate >= 0, "a connect rate of %g, expected 0 or more", c.ConnectRate)
 	check(c.ConnectParallel > 0, "%d connections at a time, expected at least 1", c.ConnectParallel)
 	check(c.SlowRate > 0, "a slow rate of %d bytes a second, expected at least 1", c.SlowRate)

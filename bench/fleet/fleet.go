@@ -94,7 +94,7 @@ func New(cfg Config) (*Fleet, error) {
 
 // prepareCalls makes what all connections and streams have in common.
 func (f *Fleet) prepareCalls() error {
-	cfg := h2.Config{TLS: f.cfg.TLS, Traffic: &f.traffic}
+	cfg := h2.Config{TLS: f.cfg.TLS, Plain: f.cfg.Plain, Traffic: &f.traffic}
 	var err1, err2 error
 	f.dialer, err1 = h2.NewDialer(cfg)
 	cfg.ReceiveBuffer = 4096 // so that servers notice soon

@@ -2,8 +2,6 @@ package fleet
 
 import (
 	"fmt"
-	"maps"
-	"slices"
 	"sync"
 )
 
@@ -100,6 +98,3 @@ func (v *violations) snapshot() map[Kind]Violation {
 	}
 	return out
 }
-
-// sortedKinds are the keys of a snapshot in order.
-func sortedKinds(m map[Kind]Violation) []Kind { return slices.Sorted(maps.Keys(m)) }

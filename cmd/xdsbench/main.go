@@ -81,6 +81,7 @@ func (a *app) newRootCmd() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.newOriginCmd(),
+		a.newFleetCmd(),
 		a.newFloorCmd(),
 	)
 	return root

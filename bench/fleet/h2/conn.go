@@ -47,6 +47,9 @@ func newConn(nc net.Conn, cfg *Config) *Conn {
 	c.in.init(nc)
 	c.rx.left = cfg.ConnWindow
 	c.tx.window, c.tx.initial = defaultWindow, defaultWindow
+	if cfg.Plain {
+		return c
+	}
 	b := append(c.buffer(), preface...)
 	b = appendFrameHeader(b, 3*6, frameSettings, 0, 0)
 	b = appendSetting(b, settingEnablePush, 0)

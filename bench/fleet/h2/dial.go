@@ -15,6 +15,9 @@ type Config struct {
 	// TLS makes connections encrypted; its NextProtos has to hold "h2". nil
 	// means plaintext.
 	TLS *tls.Config
+	// Plain goes without HTTP/2: there is one stream, whose messages follow each
+	// other on the connection in both directions.
+	Plain bool
 	// StreamWindow and ConnWindow are how many bytes the server may send ahead
 	// on a stream and on the connection, 64 KiB to 2 GiB; 0 means 16 and 24 MiB,
 	// as newer Envoys have it.

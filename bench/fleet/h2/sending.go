@@ -37,6 +37,10 @@ func (c *Conn) flush() error {
 
 // send frames what the windows allow and lets the rest wait.
 func (c *Conn) send(s *Stream, b []byte) {
+	if c.cfg.Plain {
+		*c.tx.out = append(c.buffer(), b...)
+		return
+	}
 	if len(s.waiting) > 0 {
 		s.waiting = append(s.waiting, b...)
 		return

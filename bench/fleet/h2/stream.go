@@ -2,6 +2,7 @@ package h2
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 
 	"google.golang.org/grpc/codes"
@@ -44,6 +45,8 @@ type Stream struct {
 // compression and the length.
 const prefixLen = 5
 
+var errTaken = errors.New("h2: a plain connection has one stream")
+
 // Open begins a stream. What is sent leaves when the goroutine of the
 // connection waits next.
 func (c *Conn) Open(call *Call, recv Receiver) (*Stream, error) {
@@ -56,6 +59,10 @@ func (c *Conn) Open(call *Call, recv Receiver) (*Stream, error) {
 	s := &Stream{conn: c, recv: recv, id: c.nextID, left: c.cfg.StreamWindow, window: c.tx.initial}
 	c.nextID += 2
 	c.streams[s.id] = s
+	if c.cfg.Plain {
+		c.away = errTaken
+		return s, nil
+	}
 	b := appendFrameHeader(c.buffer(), len(call.block), frameHeaders, flagEndHeaders, s.id)
 	*c.tx.out = append(b, call.block...)
 	return s, nil
@@ -85,8 +92,15 @@ func (s *Stream) Cancel() {
 		return
 	}
 	s.close()
-	delete(s.conn.streams, s.id)
-	*s.conn.tx.out = appendRST(s.conn.buffer(), s.id, codeCancel)
+	s.conn.reset(s, codeCancel)
+}
+
+// reset tells the server that a stream has ended.
+func (c *Conn) reset(s *Stream, code uint32) {
+	delete(c.streams, s.id)
+	if !c.cfg.Plain {
+		*c.tx.out = appendRST(c.buffer(), s.id, code)
+	}
 }
 
 // finish ends the stream for the receiver.
@@ -115,8 +129,7 @@ func (s *Stream) breach(format string, args ...any) {
 
 // over ends the stream in both directions.
 func (s *Stream) over(code uint32, st Status) {
-	delete(s.conn.streams, s.id)
-	*s.conn.tx.out = appendRST(s.conn.buffer(), s.id, code)
+	s.conn.reset(s, code)
 	s.finish(st)
 }
 
