@@ -51,14 +51,20 @@ func addMem(allocs, bytes uint64) (uint64, uint64) {
 }
 
 // BenchmarkAck takes an ACK in, from its bytes to the client's new position.
+// SotW states all names each time.
 func BenchmarkAck(b *testing.B) {
 	for _, delta := range []bool{false, true} {
-		b.Run(variant(delta).Value.AsString(), func(b *testing.B) {
-			ack := acker(b, newFleet(b, 1, 100, delta), 0)
-			b.ReportAllocs()
-			for b.Loop() {
-				ack()
+		for _, names := range []int{0, 1000} {
+			if delta && names > 0 {
+				continue
 			}
-		})
+			b.Run(fmt.Sprintf("%s/%dnames", variant(delta).Value.AsString(), names), func(b *testing.B) {
+				ack := acker(b, newFleet(b, 1, 100, delta), names)
+				b.ReportAllocs()
+				for b.Loop() {
+					ack()
+				}
+			})
+		}
 	}
 }

@@ -83,8 +83,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if r.delta {
 		decode = resource.DecodeDeltaRequest
 	}
-	if err := decode(r.data.ReadOnlyData(), &r.Request); err != nil {
-		r.err = fmt.Errorf("the request is malformed: %w", err)
-	}
+	r.err = decode(r.data.ReadOnlyData(), &r.Request)
 	return nil
 }

@@ -16,7 +16,7 @@ import (
 // (B1).
 func (s *stream) identify(r *request, p *peer.Peer) error {
 	if r.err != nil {
-		return status.Error(codes.InvalidArgument, r.err.Error())
+		return malformed(r.err)
 	}
 	var node corev3.Node
 	if err := proto.Unmarshal(r.Node, &node); err != nil {
@@ -34,6 +34,11 @@ func (s *stream) identify(r *request, p *peer.Peer) error {
 	s.group = g
 	s.mu.Unlock()
 	return nil
+}
+
+// malformed refuses a request that cannot be read.
+func malformed(err error) error {
+	return status.Errorf(codes.InvalidArgument, "the request is malformed: %v", err)
 }
 
 // resolve finds the key of a client by the Node that it says it is, and by what

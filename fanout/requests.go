@@ -13,14 +13,14 @@ const wildcardName = "*"
 
 // applySotWLocked applies a DiscoveryRequest. It returns what that says of the
 // newest response, and whether it counts at all.
-func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, counts bool) {
+func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, counts bool, err error) {
 	answered := ts.nonce != 0
 	ts.named = ts.named || r.Names.Len() > 0 || r.Located // B19, whatever the nonce
 	// B7, B10: without a nonce to judge by it is just a statement of names.
 	if answered && len(r.Nonce) > 0 {
 		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
-			return none, false // B8: a newer request is on its way, and its names count
+			return none, false, nil // B8: a newer request is on its way, and its names count
 		}
 		answer = s.judgeLocked(ts, r)
 	}
@@ -30,8 +30,12 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	wild := !ts.named && ts.table.Type.Wildcard // B20, B21
 	ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Names)
 	if !ok {
+		names, err := r.Names.Without(wildcardName)
+		if err != nil {
+			return none, false, err
+		}
 		wild = wild || r.Names.Has(wildcardName)
-		ed = ts.table.Replace(&ts.watcher, wild, resource.WithoutGlobs(r.Names.Without(wildcardName))) // D8
+		ed = ts.table.Replace(&ts.watcher, wild, resource.WithoutGlobs(names)) // D8
 	}
 	ts.edited(ed, false)
 	if answered && len(r.Nonce) == 0 && (ed.Wildcard || len(ed.Added) > 0) {
@@ -40,27 +44,29 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		// to the newer one states its names once more (B17).
 		ts.inFlight = false
 	}
-	return answer, true
+	return answer, true, nil
 }
 
 // applyDeltaLocked applies a DeltaDiscoveryRequest. It returns what that says of
 // the newest response.
-func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict) {
+func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, err error) {
 	if ts.quoted(r.Nonce) {
 		answer = s.judgeLocked(ts, r)
 	} else if len(r.Nonce) > 0 {
 		ts.metrics.stale() // B11: the lists count all the same
 	}
 	if initial {
-		s.startDeltaLocked(ts, r)
-		return answer
+		return answer, s.startDeltaLocked(ts, r)
 	}
 	now := time.Now()
 	if r.Subscribe.Len()+r.Unsubscribe.Len() == 0 { // as most are
 		ts.askedAgain(nil, answer, now)
-		return answer
+		return answer, nil
 	}
-	e := editOf(r)
+	e, err := editOf(r)
+	if err != nil {
+		return none, err
+	}
 	ed := ts.table.Edit(&ts.watcher, e)
 	// B35, but not of a client that states its wildcard with every answer.
 	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
@@ -80,12 +86,12 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		// conclude that it is gone.
 		ts.refresh = ts.refresh.With(cache.NewNames(ed.Removed))
 	}
-	return answer
+	return answer, nil
 }
 
 // startDeltaLocked applies the first request for a type: what the client wants,
 // and what it holds already (B37).
-func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) {
+func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	ts.claims = r.Held
 	if len(r.Held) > 0 && s.resumed.IsZero() {
 		s.resumed = time.Now()
@@ -100,20 +106,28 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) {
 	if r.Unsubscribe.Len() == 0 {
 		if ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Subscribe); ok {
 			ts.edited(ed, false)
-			return
+			return nil
 		}
 	}
-	e := editOf(r)
+	e, err := editOf(r)
+	if err != nil {
+		return err
+	}
 	e.AddWildcard = e.AddWildcard || wild
 	ts.edited(ts.table.Edit(&ts.watcher, e), false)
+	return nil
 }
 
 // editOf is what a delta request changes about the subscription.
-func editOf(r *resource.Request) cache.Edit {
-	return cache.Edit{
-		Add: r.Subscribe.Without(wildcardName), Remove: r.Unsubscribe.Without(wildcardName),
-		AddWildcard: r.Subscribe.Has(wildcardName), RemoveWildcard: r.Unsubscribe.Has(wildcardName),
+func editOf(r *resource.Request) (e cache.Edit, err error) {
+	if e.Add, err = r.Subscribe.Without(wildcardName); err != nil {
+		return e, err
 	}
+	if e.Remove, err = r.Unsubscribe.Without(wildcardName); err != nil {
+		return e, err
+	}
+	e.AddWildcard, e.RemoveWildcard = r.Subscribe.Has(wildcardName), r.Unsubscribe.Has(wildcardName)
+	return e, nil
 }
 
 // verdict is what a request says of the newest response.

@@ -101,7 +101,7 @@ func (s *stream) take(r *request, p *peer.Peer) error {
 // receive applies a request and sends what it makes due.
 func (s *stream) receive(r *request) error {
 	if r.err != nil {
-		return status.Error(codes.InvalidArgument, r.err.Error())
+		return malformed(r.err)
 	}
 	t, err := s.typeOf(r.TypeURL)
 	if err != nil {
@@ -125,9 +125,16 @@ func (s *stream) receive(r *request) error {
 	if err != nil {
 		return err
 	}
+	answer, counts := none, true
 	if s.delta {
-		s.refuseLocatorsLocked(ts, &r.Request, s.applyDeltaLocked(ts, &r.Request, initial))
-	} else if answer, counts := s.applySotWLocked(ts, &r.Request, initial); counts {
+		answer, err = s.applyDeltaLocked(ts, &r.Request, initial)
+	} else {
+		answer, counts, err = s.applySotWLocked(ts, &r.Request, initial)
+	}
+	if err != nil {
+		return malformed(err)
+	}
+	if counts {
 		s.refuseLocatorsLocked(ts, &r.Request, answer)
 	}
 	if err := s.checkNamesLocked(); err != nil {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"hash/maphash"
 	"maps"
 	"slices"
 
@@ -39,24 +40,37 @@ type Edited struct {
 
 // Adopt makes w want exactly names, and the wildcard if it is among them or so
 // said, where w or another client wants just that already: then ok is true. So it
-// is for nearly all requests of a fleet, and costs no more than hashing the names.
+// is for nearly all requests of a fleet, and costs no more than hashing the list.
 // What is told of the edit is without the names of a client that wanted nothing
 // before.
 func (t *Table) Adopt(w *Watcher, wildcard bool, names resource.NameList) (done Edited, ok bool) {
+	// Most often not even the order differs.
+	list := maphash.Bytes(t.seeds[0], names.Bytes())
+	if !wildcard && names.Len() > 0 && list == w.list {
+		return done, true
+	}
 	key, ok := t.seeds.listKey(wildcard, names)
 	if !ok {
 		return done, false
 	}
 	t.mu.RLock()
 	sub := w.sub
-	same := sub != nil && sub.key == key
 	t.mu.RUnlock()
-	if same || sub != nil {
-		return done, same
+	switch {
+	case sub == nil:
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		if !t.joinLocked(w, key) {
+			return done, false
+		}
+		done.Wildcard = key.wildcard
+	case sub.key != key:
+		return done, false
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return Edited{Wildcard: key.wildcard}, t.joinLocked(w, key)
+	if !wildcard {
+		w.list = list
+	}
+	return done, true
 }
 
 // Replace makes w want exactly names, and the wildcard if so said: the SotW
@@ -71,6 +85,7 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 	if same {
 		return Edited{}
 	}
+	w.list = 0
 	t.mu.Lock()
 	if w.sub != nil {
 		want := make(map[string]struct{}, len(names))
@@ -91,6 +106,7 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 // Edit changes what w wants by a difference: the delta form of a subscription.
 func (t *Table) Edit(w *Watcher, e Edit) Edited {
 	e = e.canonical()
+	w.list = 0
 	t.mu.Lock()
 	done := t.editLocked(w, e)
 	t.unlockAndSignal()
@@ -99,6 +115,7 @@ func (t *Table) Edit(w *Watcher, e Edit) Edited {
 
 // Leave ends w's interest in the table.
 func (t *Table) Leave(w *Watcher) {
+	w.list = 0
 	t.mu.Lock()
 	if s := w.sub; s != nil {
 		s.unlink(w)

@@ -16,7 +16,15 @@ func (m *machine) replace(t *rapid.T) {
 	for _, n := range resource.CanonicalNames(names) {
 		next.names[n] = true
 	}
-	m.edited(t, c, next, nil, m.table.Replace(&c.w, wild, names))
+	starts := c.w.sub == nil
+	ed, ok := m.table.Adopt(&c.w, wild, resource.ListNames(names...))
+	switch {
+	case !ok:
+		ed = m.table.Replace(&c.w, wild, names)
+	case starts: // nobody needs to hear the names
+		ed.Added = slices.Collect(maps.Keys(next.names))
+	}
+	m.edited(t, c, next, nil, ed)
 }
 
 func (m *machine) edit(t *rapid.T) {

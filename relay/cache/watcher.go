@@ -7,6 +7,9 @@ type Watcher struct {
 	// Client is what [Table.Watchers] gives back. Fixed before first use.
 	Client Client
 
+	// Owned by the client, which makes one call at a time.
+	list uint64 // hash of the list that was adopted; 0: none, or edited since
+
 	// Guarded by the table's mu.
 	sub        *Subscription
 	prev, next *Watcher

@@ -24,27 +24,28 @@ type field struct {
 	bytes  []byte // content, with wire type 2
 	varint uint64 // value, with wire type 0
 	raw    []byte // the whole encoded field
+	count  int    // how many fields these are; see eachRun
 }
 
 var errMalformed = errors.New("the protobuf encoding is cut off or malformed")
 
 // eachField calls f for every field of the message b, in their order.
-func eachField(b []byte, f func(field) error) error {
+func eachField(b []byte, f func(field) error) error { return eachRun(b, noTag, f) }
+
+// noTag is the tag of no field.
+const noTag = 0
+
+// eachRun is eachField, but of fields with a certain tag, of a string, those that
+// stand one after the other may come as one, in raw: there may be thousands.
+func eachRun(b []byte, tag uint64, f func(field) error) error {
 	for len(b) > 0 {
-		num, typ, tagLen := protowire.ConsumeTag(b)
-		if tagLen < 0 {
-			return errMalformed
+		x, err := firstField(b)
+		if err != nil {
+			return err
 		}
-		valLen := protowire.ConsumeFieldValue(num, typ, b[tagLen:])
-		if valLen < 0 {
-			return errMalformed
-		}
-		x := field{tag: protowire.EncodeTag(num, typ), raw: b[:tagLen+valLen]}
-		switch typ {
-		case protowire.BytesType:
-			x.bytes, _ = protowire.ConsumeBytes(b[tagLen:])
-		case protowire.VarintType:
-			x.varint, _ = protowire.ConsumeVarint(b[tagLen:])
+		if x.tag == tag {
+			n, size := shortFields(b[len(x.raw):], byte(tag))
+			x.raw, x.count = b[:len(x.raw)+size], x.count+n
 		}
 		if err := f(x); err != nil {
 			return err
@@ -52,6 +53,40 @@ func eachField(b []byte, f func(field) error) error {
 		b = b[len(x.raw):]
 	}
 	return nil
+}
+
+// shortFields counts the fields of up to 127 bytes with a tag of one byte that b
+// begins with, and adds up their sizes.
+func shortFields(b []byte, tag byte) (n, size int) {
+	for size+1 < len(b) && b[size] == tag && b[size+1] < 0x80 {
+		next := size + 2 + int(b[size+1])
+		if next > len(b) {
+			break
+		}
+		size = next
+		n++
+	}
+	return n, size
+}
+
+// firstField reads the field that b begins with.
+func firstField(b []byte) (x field, err error) {
+	num, typ, tagLen := protowire.ConsumeTag(b)
+	if tagLen < 0 {
+		return x, errMalformed
+	}
+	valLen := protowire.ConsumeFieldValue(num, typ, b[tagLen:])
+	if valLen < 0 {
+		return x, errMalformed
+	}
+	x = field{tag: protowire.EncodeTag(num, typ), raw: b[:tagLen+valLen], count: 1}
+	switch typ {
+	case protowire.BytesType:
+		x.bytes, _ = protowire.ConsumeBytes(b[tagLen:])
+	case protowire.VarintType:
+		x.varint, _ = protowire.ConsumeVarint(b[tagLen:])
+	}
+	return x, nil
 }
 
 // text returns v as a string, or an error if proto3 would not accept it.

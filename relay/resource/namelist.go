@@ -8,22 +8,25 @@ import (
 
 // NameList is a list of names as it stands in an encoded message, to which it
 // refers. Most requests state names that are known, so that there is no need to
-// make a string of each. The zero NameList is empty.
+// look at each. The zero NameList is empty.
 type NameList struct {
-	message []byte // which is well-formed
-	tag     uint64 // of the field that holds the names
-	len     int
+	raw []byte // the message from the first of the names to the last
+	tag uint64 // of the field that holds them
+	len int
 }
 
 // ListNames makes a list of its own.
 func ListNames(names ...string) (l NameList) {
-	var b []byte
 	for _, n := range names {
-		b = protowire.AppendVarint(b, sotwReqNames)
-		b = protowire.AppendString(b, n)
+		l.raw = protowire.AppendVarint(l.raw, sotwReqNames)
+		l.raw = protowire.AppendString(l.raw, n)
 	}
-	return NameList{b, sotwReqNames, len(names)}
+	l.tag, l.len = sotwReqNames, len(names)
+	return l
 }
+
+// Bytes are the bytes that hold the list: where they are equal, so are the names.
+func (l NameList) Bytes() []byte { return l.raw }
 
 // Len is the number of names, those that stand twice counted twice.
 func (l NameList) Len() int { return l.len }
@@ -31,7 +34,7 @@ func (l NameList) Len() int { return l.len }
 // All gives the names, in their order, as parts of the message.
 func (l NameList) All() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
-		b, left := l.message, l.len
+		b, left := l.raw, l.len
 		for left > 0 {
 			num, typ, n := protowire.ConsumeTag(b)
 			size := protowire.ConsumeFieldValue(num, typ, b[n:])
@@ -58,23 +61,33 @@ func (l NameList) Has(name string) bool {
 }
 
 // Without returns the names but for one, as strings that do not refer to the
-// message; nil if there are none.
-func (l NameList) Without(name string) []string {
+// message; nil if there are none. It fails where proto3 would accept none of it.
+func (l NameList) Without(name string) (names []string, err error) {
 	if l.len == 0 {
-		return nil
+		return nil, nil
 	}
-	names := make([]string, 0, l.len)
+	names = make([]string, 0, l.len)
 	for n := range l.All() {
-		if string(n) != name {
-			names = append(names, string(n))
+		if string(n) == name {
+			continue
 		}
+		s, err := text("a resource name", n)
+		if err != nil {
+			return nil, err
+		}
+		names = append(names, s)
 	}
-	return names
+	return names, nil
 }
 
-// add notes one more name, the content of a field of message.
-func (l *NameList) add(message []byte, field string, f field) error {
-	l.message, l.tag = message, f.tag
-	l.len++
-	return checkText(field, f.bytes)
+// add notes the names in a field, or in a run of such, of the message that those
+// before are in.
+func (l *NameList) add(f field) {
+	if l.len == 0 {
+		l.raw = f.raw
+	}
+	// Both end with the message, as far as they could be extended.
+	l.raw = l.raw[:cap(l.raw)-cap(f.raw)+len(f.raw)]
+	l.tag = f.tag
+	l.len += f.count
 }

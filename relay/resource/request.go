@@ -22,7 +22,7 @@ type Held struct{ Name, Version string }
 
 // Request is what one DiscoveryRequest or DeltaDiscoveryRequest of a client
 // says. Which of the fields are used depends on the variant. Lists and bytes
-// refer to the encoded request.
+// refer to the encoded request, and lists have not been looked into.
 type Request struct {
 	// TypeURL is what the request is about; may be empty on a per-type
 	// service (A5).
@@ -57,14 +57,14 @@ type Request struct {
 // DecodeSotWRequest reads an encoded DiscoveryRequest. The result refers to b.
 func DecodeSotWRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachField(b, func(f field) (err error) {
+	return eachRun(b, sotwReqNames, func(f field) (err error) {
 		switch f.tag {
 		case sotwReqVersion:
 			r.Version, err = f.bytes, checkText("version_info", f.bytes)
 		case sotwReqNode:
 			r.Node = mergeIn(r.Node, f.bytes)
 		case sotwReqNames:
-			err = r.Names.add(b, "resource_names", f)
+			r.Names.add(f)
 		case sotwReqType:
 			r.TypeURL, err = typeURL(f.bytes)
 		case sotwReqNonce:
@@ -83,16 +83,16 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 // to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
-	return eachField(b, func(f field) (err error) {
+	return eachRun(b, deltaReqSubscribe, func(f field) (err error) {
 		switch f.tag {
 		case deltaReqNode:
 			r.Node = mergeIn(r.Node, f.bytes)
 		case deltaReqType:
 			r.TypeURL, err = typeURL(f.bytes)
 		case deltaReqSubscribe:
-			err = r.Subscribe.add(b, "resource_names_subscribe", f)
+			r.Subscribe.add(f)
 		case deltaReqUnsubscribe:
-			err = r.Unsubscribe.add(b, "resource_names_unsubscribe", f)
+			r.Unsubscribe.add(f)
 		case deltaReqVersions:
 			err = r.addHeld(f.bytes)
 		case deltaReqNonce:
