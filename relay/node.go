@@ -37,6 +37,10 @@ type Options struct {
 	// client is told of them, sometimes without need; nil means nobody is told.
 	// It must not block.
 	Changed func(key, typeURL string)
+	// Listen binds a port, and Dial connects with a control plane. Where they are
+	// nil that is done over TCP; tests in virtual time have a network of their own.
+	Listen func(address string) (net.Listener, error)
+	Dial   func(ctx context.Context, address string) (net.Conn, error)
 }
 
 // Node is one relay node. All methods are safe for concurrent use.
@@ -62,6 +66,7 @@ type Node struct {
 	http     *http.Server // nil if off
 
 	changed func(key, typeURL string) // nil for nobody
+	bind    func(address string) (net.Listener, error)
 
 	state atomic.Int32
 }
@@ -81,19 +86,27 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed}
+	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed, bind: opts.Listen}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
-	if err := n.build(); err != nil {
+	if n.bind == nil {
+		n.bind = listenTCP
+	}
+	var dial []grpc.DialOption
+	if opts.Dial != nil {
+		dial = append(dial, grpc.WithContextDialer(opts.Dial))
+	}
+	if err := n.build(dial); err != nil {
 		n.release()
 		return nil, err
 	}
 	return n, nil
 }
 
-// build makes the parts, each from those before it.
-func (n *Node) build() (err error) {
+// build makes the parts, each from those before it. dial is added to what control
+// planes are connected with.
+func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.name, err = nodeName(n.cfg.Node); err != nil {
 		return err
 	}
@@ -103,7 +116,7 @@ func (n *Node) build() (err error) {
 	if n.metrics, err = newTelemetry(n.version); err != nil {
 		return err
 	}
-	if n.origins, err = newOrigins(n.cfg, n.metrics.meter, n.log); err != nil {
+	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.meter, n.log); err != nil {
 		return err
 	}
 	n.pool = fanout.NewPool(0)
@@ -184,7 +197,7 @@ func (n *Node) buildServer() (err error) {
 
 // listen binds the ports.
 func (n *Node) listen() (err error) {
-	if n.listener, err = bind("listen.address", n.cfg.Listen.Address); err != nil {
+	if n.listener, err = n.listenAt("listen.address", n.cfg.Listen.Address); err != nil {
 		return err
 	}
 	if err := n.buildPolling(); err != nil {
@@ -193,7 +206,7 @@ func (n *Node) listen() (err error) {
 	if n.cfg.Admin.Address == "" {
 		return nil
 	}
-	if n.admin, err = bind("admin.address", n.cfg.Admin.Address); err != nil {
+	if n.admin, err = n.listenAt("admin.address", n.cfg.Admin.Address); err != nil {
 		return err
 	}
 	n.http = admin.NewServer(admin.Handler(admin.Config{
@@ -210,13 +223,18 @@ func (n *Node) listen() (err error) {
 	return nil
 }
 
-func bind(field, address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "tcp", address)
+// listenAt binds the port that a field of the configuration names.
+func (n *Node) listenAt(field, address string) (net.Listener, error) {
+	l, err := n.bind(address)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return l, nil
+}
+
+func listenTCP(address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(context.Background(), "tcp", address)
 }
 
 func nodeName(cfg config.Node) (string, error) {

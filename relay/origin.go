@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
@@ -28,7 +29,7 @@ type origin interface {
 
 // newOrigin makes the origin that cfg names, without its legs. label tells it from
 // others in metrics.
-func newOrigin(label string, cfg config.Origin, meter metric.Meter, log *slog.Logger) (made namedOrigin, err error) {
+func newOrigin(label string, cfg config.Origin, dial []grpc.DialOption, meter metric.Meter, log *slog.Logger) (made namedOrigin, err error) {
 	if cfg.Directory != "" {
 		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
 			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: meter, Logger: log,
@@ -60,9 +61,10 @@ func newOrigin(label string, cfg config.Origin, meter metric.Meter, log *slog.Lo
 		Backoff: upstream.Backoff{
 			Initial: cfg.Backoff.Initial, Multiplier: cfg.Backoff.Multiplier, Jitter: jitter, Max: cfg.Backoff.Max,
 		},
-		Name:   label,
-		Meter:  meter,
-		Logger: log,
+		DialOptions: dial,
+		Name:        label,
+		Meter:       meter,
+		Logger:      log,
 	})
 	if err != nil {
 		return made, err

@@ -29,7 +29,7 @@ func (n *Node) buildPolling() (err error) {
 	if err != nil {
 		return err
 	}
-	listener, err := bind("rest.address", r.Address)
+	listener, err := n.listenAt("rest.address", r.Address)
 	if err != nil {
 		return err
 	}

@@ -2,12 +2,12 @@ package conformance
 
 import (
 	"context"
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -18,18 +18,12 @@ import (
 	"xdsrelay/relay/xdstest/conversation"
 )
 
-// TestMain lets many runs wait at the same time: nearly all that they do is to
-// wait for silence.
-func TestMain(m *testing.M) {
-	flag.Parse()
-	if f := flag.Lookup("test.parallel"); f.Value.String() == f.DefValue {
-		_ = f.Value.Set("32")
-	}
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // TestConformance runs every script in each of its combinations, through a relay
-// node of its own. The names of the subtests are RULE/short-name/down-over-up.
+// node of its own. All of it happens in virtual time, so that no busy machine can
+// come between what a script says and a time that runs out, and no silence costs
+// any. The names of the subtests are RULE/short-name/down-over-up.
 func TestConformance(t *testing.T) {
 	all, err := conversation.Scripts("testdata")
 	if err != nil {
@@ -41,7 +35,13 @@ func TestConformance(t *testing.T) {
 			for _, combination := range s.Combinations {
 				t.Run(combination, func(t *testing.T) {
 					t.Parallel()
-					s.Run(t, combination, conversation.Options{Start: startRelay})
+					synctest.Test(t, func(t *testing.T) {
+						network := xdstest.NewMemory()
+						start := func(t xdstest.TB, setup conversation.Setup) conversation.Server {
+							return startRelay(t, setup, network)
+						}
+						s.Run(t, combination, conversation.Options{Start: start, Network: network})
+					})
 				})
 			}
 		})
@@ -63,11 +63,11 @@ drain: {time: 10ms, grace: 5s}
 `
 
 // startRelay starts the node that a script talks to.
-func startRelay(t xdstest.TB, setup conversation.Setup) conversation.Server {
+func startRelay(t xdstest.TB, setup conversation.Setup, network *xdstest.Memory) conversation.Server {
 	t.Helper()
 	base := fmt.Sprintf(baseConfig, setup.Name, strings.Join(setup.Origins, ", "), setup.Up)
 	cfg := loadConfig(t, base, setup.Config)
-	n := &node{t: t, cfg: cfg}
+	n := &node{t: t, cfg: cfg, network: network}
 	n.start()
 	t.Cleanup(func() { n.stop() })
 	return conversation.Server{Addr: func() string { return n.relay.Addr() }, Do: n.do}
@@ -99,17 +99,18 @@ func loadConfig(t xdstest.TB, base, more string) *config.Config {
 // node is a relay node that scripts can stop and start. All of it belongs to the
 // goroutine of the test.
 type node struct {
-	t     xdstest.TB
-	cfg   *config.Config
-	relay *relay.Node
-	end   context.CancelFunc // nil while stopped
-	done  chan error
+	t       xdstest.TB
+	cfg     *config.Config
+	network *xdstest.Memory
+	relay   *relay.Node
+	end     context.CancelFunc // nil while stopped
+	done    chan error
 }
 
 // start makes the node anew, without any memory, at another address.
 func (n *node) start() {
 	n.t.Helper()
-	made, err := relay.New(n.cfg, relay.Options{Version: "v-test"})
+	made, err := relay.New(n.cfg, relay.Options{Version: "v-test", Listen: n.network.Listen, Dial: n.network.Dial})
 	if err != nil {
 		n.t.Fatalf("%v", err)
 	}

@@ -8,8 +8,8 @@
 //     compares the two (TestDifferential of package relay) reads it, too.
 //   - testdata holds conversations between an origin, a relay node and its
 //     clients, each under the rules that it shows. TestConformance runs them in
-//     every combination of variants that makes sense, over real gRPC; package
-//     xdstest/conversation describes the language.
+//     every combination of variants that makes sense, over real gRPC and in
+//     virtual time; package xdstest/conversation describes the language.
 //
 // A Go test anywhere in the repository holds the rules that its doc comment
 // names. TestPage puts all of this on one page, docs/conformance.md:

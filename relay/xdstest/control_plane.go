@@ -88,7 +88,7 @@ func NewLinearControlPlane(t TB) *ControlPlane {
 func startControlPlane(t TB, cp *ControlPlane) *ControlPlane {
 	t.Helper()
 	cp.log = NewTranscript("the control plane", 400)
-	cp.srv = newServer(t, cp.register)
+	cp.srv = newServer(t, nil, cp.register)
 	if err := cp.Start(); err != nil {
 		t.Fatalf("%v", err)
 	}

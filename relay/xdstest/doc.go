@@ -24,11 +24,11 @@
 //
 // Resources come from the builders ([Cluster], [Endpoints], [GRPCService], …).
 //
-// Everything listens on a free port of 127.0.0.1 and is stopped by the cleanup
-// of the test that started it. Waits are bounded by [Patience]; a failed wait
-// ends the test and prints the conversation so far. Methods that take a [TB]
-// must be called from the goroutine of that test, as Fatalf demands; all others
-// may be called from any goroutine.
+// Everything listens on a free port of 127.0.0.1, or on a [Memory], where time can
+// be virtual, and is stopped by the cleanup of the test that started it. Waits are
+// bounded by [Patience]; a failed wait ends the test and prints the conversation so
+// far. Methods that take a [TB] must be called from the goroutine of that test, as
+// Fatalf demands; all others may be called from any goroutine.
 //
 // Nothing here depends on the relay: each part works against any xDS server or
 // client.

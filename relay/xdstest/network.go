@@ -23,7 +23,7 @@ const (
 // It starts without any. What is switched holds for connections that exist and
 // for those to come. Faults add up.
 type Network struct {
-	port *port // fixed
+	port *tcpPort // fixed
 	wg   sync.WaitGroup
 
 	mu       sync.Mutex // guards all below
@@ -65,7 +65,7 @@ func NewNetwork(t TB, target string) *Network {
 }
 
 // Addr is where clients connect to.
-func (n *Network) Addr() string { return n.port.addr }
+func (n *Network) Addr() string { return n.port.addr() }
 
 // Retarget leads new connections to another server; existing ones stay.
 func (n *Network) Retarget(addr string) {

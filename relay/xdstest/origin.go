@@ -25,8 +25,14 @@ type Origin struct {
 // NewOrigin starts a scripted control plane.
 func NewOrigin(t TB) *Origin {
 	t.Helper()
+	return (*Memory)(nil).NewOrigin(t)
+}
+
+// NewOrigin is [NewOrigin] on this network.
+func (m *Memory) NewOrigin(t TB) *Origin {
+	t.Helper()
 	o := &Origin{log: NewTranscript("the origin", 400), streams: newInbox[*OriginStream]()}
-	o.srv = newServer(t, func(g *grpc.Server) {
+	o.srv = newServer(t, m, func(g *grpc.Server) {
 		registerDiscovery(g, o.handle)
 		registerLoad(g, &o.load)
 	})

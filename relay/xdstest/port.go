@@ -10,18 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// port keeps a port of 127.0.0.1 for as long as a part lives, also while
-// nothing listens there, so that a stopped server can come back at the same
+// port keeps an address for as long as a part lives, also while nothing listens
+// there: a tcpPort or a memoryPort.
+type port interface {
+	addr() string // "127.0.0.1:port"
+	listen() (net.Listener, error)
+	release()
+}
+
+// tcpPort keeps a port of 127.0.0.1, also while nothing listens there, so that a stopped server can come back at the same
 // address. A socket that is bound but never listens does that: connections are
 // refused, and nobody else can be given the port, neither another test nor the
 // outgoing side of a client that keeps trying to connect to it (which, on
 // loopback, would end up connected to itself).
-type port struct {
-	fd   int
-	addr string // "127.0.0.1:port"
+type tcpPort struct {
+	fd int
+	at string
 }
 
-func holdPort() (*port, error) {
+func holdPort() (*tcpPort, error) {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
 	if err != nil {
 		return nil, fmt.Errorf("hold a port: socket: %w", err)
@@ -40,11 +47,13 @@ func holdPort() (*port, error) {
 		_ = unix.Close(fd)
 		return nil, fmt.Errorf("hold a port: address is %T: %w", bound, err)
 	}
-	return &port{fd: fd, addr: fmt.Sprintf("127.0.0.1:%d", inet.Port)}, nil
+	return &tcpPort{fd: fd, at: fmt.Sprintf("127.0.0.1:%d", inet.Port)}, nil
 }
 
 // listen starts to accept connections at the port.
-func (p *port) listen() (net.Listener, error) {
+func (p *tcpPort) addr() string { return p.at }
+
+func (p *tcpPort) listen() (net.Listener, error) {
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
 		if e := c.Control(func(fd uintptr) {
@@ -54,7 +63,7 @@ func (p *port) listen() (net.Listener, error) {
 		}
 		return err
 	}}
-	return shared.Listen(context.Background(), "tcp", p.addr)
+	return shared.Listen(context.Background(), "tcp", p.at)
 }
 
-func (p *port) release() { _ = unix.Close(p.fd) }
+func (p *tcpPort) release() { _ = unix.Close(p.fd) }

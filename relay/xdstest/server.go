@@ -12,7 +12,7 @@ import (
 // server is a gRPC server that can be stopped and started again at the same
 // address.
 type server struct {
-	port     *port              // fixed
+	port     port               // fixed
 	register func(*grpc.Server) // fixed
 
 	mu   sync.Mutex
@@ -20,10 +20,10 @@ type server struct {
 	done chan struct{} // guarded by mu; closed when grpc has stopped serving
 }
 
-// newServer holds a port; the server starts stopped and ends with the test.
-func newServer(t TB, register func(*grpc.Server)) *server {
+// newServer holds an address of a network; the server starts stopped and ends with the test.
+func newServer(t TB, m *Memory, register func(*grpc.Server)) *server {
 	t.Helper()
-	p, err := holdPort()
+	p, err := m.hold()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -35,7 +35,7 @@ func newServer(t TB, register func(*grpc.Server)) *server {
 	return s
 }
 
-func (s *server) addr() string { return s.port.addr }
+func (s *server) addr() string { return s.port.addr() }
 
 // start serves again. Starting a started server does nothing.
 func (s *server) start() error {
@@ -46,7 +46,7 @@ func (s *server) start() error {
 	}
 	l, err := s.port.listen()
 	if err != nil {
-		return fmt.Errorf("start the server at %s: %w", s.port.addr, err)
+		return fmt.Errorf("start the server at %s: %w", s.port.addr(), err)
 	}
 	g := grpc.NewServer(
 		grpc.MaxRecvMsgSize(1<<30),

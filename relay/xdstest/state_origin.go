@@ -61,6 +61,12 @@ type Counts struct {
 // client gets, from the node of its first request; nil gives all the view "".
 func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 	t.Helper()
+	return (*Memory)(nil).NewStateOrigin(t, viewOf)
+}
+
+// NewStateOrigin is [NewStateOrigin] on this network.
+func (m *Memory) NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
+	t.Helper()
 	if viewOf == nil {
 		viewOf = func(*corev3.Node) string { return "" }
 	}
@@ -68,7 +74,7 @@ func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 		viewOf: viewOf, log: NewTranscript("the origin", 400),
 		views: make(map[string]world), changed: make(chan struct{}), open: make(map[*stateStream]progress),
 	}
-	o.srv = newServer(t, func(g *grpc.Server) {
+	o.srv = newServer(t, m, func(g *grpc.Server) {
 		registerDiscovery(g, o.handle)
 		registerLoad(g, &o.load)
 	})

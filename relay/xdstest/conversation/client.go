@@ -109,7 +109,7 @@ func newStream(s *xdstest.Stream, delta bool) *stream {
 func (c *client) dial() *xdstest.Conn {
 	addr := c.r.servers[c.server].Addr()
 	if c.conn == nil || c.connAddr != addr {
-		c.conn, c.connAddr = xdstest.Dial(c.r.t, addr), addr
+		c.conn, c.connAddr = c.r.network.Client(c.r.t, addr), addr
 		c.conn.ShareTranscript(c.r.log, c.name)
 	}
 	return c.conn

@@ -57,11 +57,11 @@ type heard struct {
 func (r *run) newOrigin(d originDecl) *origin {
 	o := &origin{r: r, name: d.name, streams: make(map[int]*originStream), changed: make(chan struct{}), views: make(map[string]bool)}
 	if d.scripted {
-		o.scripted = xdstest.NewOrigin(r.t)
+		o.scripted = r.network.NewOrigin(r.t)
 		o.scripted.ShareTranscript(r.log, d.name)
 		o.scripted.Watch(o.event)
 	} else {
-		o.auto = xdstest.NewStateOrigin(r.t, o.viewOf)
+		o.auto = r.network.NewStateOrigin(r.t, o.viewOf)
 		o.auto.ShareTranscript(r.log, d.name)
 		o.auto.Watch(o.event)
 	}

@@ -38,6 +38,8 @@ type Options struct {
 	// Start starts a server under test, which ends by t's cleanup. It is called
 	// on the goroutine of the test.
 	Start func(t xdstest.TB, setup Setup) Server
+	// Network connects clients, servers and origins; nil is TCP on loopback.
+	Network *xdstest.Memory
 	// Patience is how long something that must happen may take; 0 is
 	// [xdstest.Patience].
 	Patience time.Duration
@@ -77,6 +79,7 @@ type run struct {
 	contents    *contents
 	t           xdstest.TB
 	log         *xdstest.Transcript
+	network     *xdstest.Memory // nil for TCP
 	patience    time.Duration
 	quiet       time.Duration
 	servers     map[string]Server
@@ -89,7 +92,7 @@ func newRun(t xdstest.TB, s Script, name string, opts Options) *run {
 	t.Helper()
 	down, up, _ := strings.Cut(name, "-over-")
 	r := &run{
-		combination: combination{down: down, up: up}, contents: s.contents, t: t,
+		combination: combination{down: down, up: up}, contents: s.contents, t: t, network: opts.Network,
 		log:      xdstest.NewTranscript(fmt.Sprintf("%s (%s)", s.File, name), 1000),
 		patience: cmp.Or(opts.Patience, xdstest.Patience), quiet: cmp.Or(opts.Quiet, defaultQuiet),
 		servers: make(map[string]Server), origins: make(map[string]*origin),
