@@ -29,7 +29,7 @@ func NodeID(n int) string { return fmt.Sprintf("client-%07d", n) }
 // Name is the name of resource i of a type in key k. Clusters and endpoints of
 // the same number have the same name. It is empty for other types.
 func Name(typeURL string, k, i int) string {
-	part := ""
+	var part string
 	switch typeURL {
 	case ClusterURL, EndpointURL:
 		part = servicePart

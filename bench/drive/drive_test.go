@@ -72,8 +72,10 @@ func (g *greeter) Serve(l net.Listener) error {
 	g.mu.Unlock()
 	for {
 		c, err := l.Accept()
-		if err != nil {
+		if errors.Is(err, net.ErrClosed) {
 			return nil
+		} else if err != nil {
+			return err
 		}
 		g.mu.Lock()
 		g.conns[c] = true
