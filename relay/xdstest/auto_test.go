@@ -2,11 +2,13 @@ package xdstest
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -281,6 +283,53 @@ func TestSotWLeavesWildcard(t *testing.T) {
 	for _, want := range []string{"[]", "[]", "[*]", "[]", "[*]"} { // first, ACK, and the two steps
 		if r := st.NextRequest(t); brief(r.Names) != want {
 			t.Fatalf("request for %s, want %s%s", brief(r.Names), want, o.Transcript())
+		}
+	}
+}
+
+// TestSotWComeback: what was dropped while a response was being answered, and is
+// wanted again, the client has thrown away. The answer leaves it out, and a
+// request after that asks for it (C9).
+func TestSotWComeback(t *testing.T) {
+	for typeURL, tests := range map[string][]struct{ first, drop, again, want string }{
+		EndpointType: {
+			{"a b", "b", "b", "[a b] [a] [a b]"},
+			{"a b", "b", "", "[a b] [a]"},
+			{"*", "*", "b", "[*] [] [b]"},
+			{"*", "*", "*", "[*] [] [*]"},
+		},
+		ClusterType: {
+			{"*", "*", "*", "[] [*] [] [*]"},
+			{"*", "*", "b", "[] [*] [] [b]"},
+		},
+	} {
+		for _, test := range tests {
+			t.Run(fmt.Sprintf("%s %v", shortType(typeURL), test), func(t *testing.T) {
+				o := NewOrigin(t)
+				received, answer := make(chan struct{}), make(chan struct{})
+				a := StartAuto(t, AutoConfig{Addr: o.Addr(), Variant: SotW, BeforeAck: func(context.Context, *Frame) {
+					received <- struct{}{}
+					<-answer
+				}})
+				a.Subscribe(typeURL, strings.Fields(test.first)...)
+				st := o.NextStream(t)
+				got := []string{brief(st.NextRequest(t).Names)}
+				st.Respond(t, typeURL, "1", Synthetic(typeURL, "a", 1), Synthetic(typeURL, "b", 1))
+				<-received
+				a.Unsubscribe(typeURL, test.drop)
+				if test.again != "" {
+					a.Subscribe(typeURL, test.again)
+				}
+				answer <- struct{}{}
+				for range strings.Count(test.want, "[") - 1 {
+					got = append(got, brief(st.NextRequest(t).Names))
+				}
+				if strings.Join(got, " ") != test.want {
+					t.Errorf("requests for %s, want %s", got, test.want)
+				}
+				st.Quiet(t, 20*time.Millisecond)
+				a.CheckViolations(t)
+			})
 		}
 	}
 }

@@ -27,6 +27,9 @@ type autoType struct {
 	pending  bool   // a response is being answered
 	frames   int    // responses received
 	blind    int    // SotW requests sent before the first response
+	// left are the names that were dropped since the last answer (SotW). The
+	// server may not have heard of it.
+	left map[string]bool
 	// dropped tells, for names no longer wanted, how many responses had come
 	// when they were dropped: one that was then on its way may still hold them.
 	dropped map[string]int
@@ -41,7 +44,7 @@ func newAutoType(typeURL string) *autoType {
 // newStream forgets what belonged to the last stream.
 func (t *autoType) newStream() {
 	t.opened, t.explicit, t.nonce, t.pending, t.frames, t.blind = false, false, "", false, 0, 0
-	t.dropped = make(map[string]int)
+	t.dropped, t.left = make(map[string]int), make(map[string]bool)
 }
 
 // subChange is a change of subscription in the words of the delta protocol.
@@ -84,7 +87,7 @@ func (t *autoType) drop(names []string) (d subChange) {
 		default:
 			continue
 		}
-		t.dropped[n] = t.frames
+		t.dropped[n], t.left[n] = t.frames, true
 		d.unsubscribe = append(d.unsubscribe, n)
 	}
 	maps.DeleteFunc(t.held, func(n string, _ Held) bool { return !t.wants(n) })
@@ -102,6 +105,16 @@ func (t *autoType) wanted() []string {
 		names = append([]string{Wildcard}, names...)
 	}
 	return names
+}
+
+// sure lists the subscription without what was dropped and is wanted again before
+// the server can be known to have heard of it: the server would take that for held
+// (B8, C9).
+func (t *autoType) sure() []string {
+	return slices.DeleteFunc(t.wanted(), func(n string) bool {
+		_, held := t.held[n]
+		return !held && (t.left[n] || t.left[Wildcard])
+	})
 }
 
 // tolerates reports whether a name may come: because it is wanted, or because

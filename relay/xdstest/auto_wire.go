@@ -145,7 +145,7 @@ func (a *Auto) change(typeURL string, alter func(*autoType) subChange) {
 			TypeUrl: typeURL, ResourceNamesSubscribe: c.subscribe, ResourceNamesUnsubscribe: c.unsubscribe,
 		}}
 	case !t.pending: // otherwise the answer that is due will say it (C3)
-		messages = t.sotwRequests(nil)
+		messages = t.sotwRequests()
 		if a.cfg.Forgetful && !t.wantsAnything() {
 			t.nonce, t.accepted = "", ""
 		}
@@ -158,7 +158,7 @@ func (a *Auto) change(typeURL string, alter func(*autoType) subChange) {
 // openLocked builds a type's first request on a stream. a.mu is held.
 func (a *Auto) openLocked(t *autoType) []proto.Message {
 	if !a.cfg.Variant.Delta {
-		return t.sotwRequests(nil)
+		return t.sotwRequests()
 	}
 	t.opened = true
 	m := &discoveryv3.DeltaDiscoveryRequest{TypeUrl: t.typeURL, InitialResourceVersions: t.versions()}
@@ -168,10 +168,22 @@ func (a *Auto) openLocked(t *autoType) []proto.Message {
 	return []proto.Message{m}
 }
 
-// sotwRequests builds what a SotW client says of a type, as an answer to the
-// response with t.nonce if there was one.
-func (t *autoType) sotwRequests(nack *statuspb.Status) []proto.Message {
-	request := func(names []string) proto.Message {
+// sotwRequests builds what a SotW client says of a type.
+func (t *autoType) sotwRequests() []proto.Message { return t.sotwNames(t.wanted(), nil) }
+
+// sotwAnswers builds its answer to the response with t.nonce.
+func (t *autoType) sotwAnswers(nack *statuspb.Status) []proto.Message {
+	all, sure := t.wanted(), t.sure()
+	clear(t.left)
+	if len(sure) == len(all) {
+		return t.sotwNames(all, nack)
+	}
+	return append(t.sotwNames(sure, nack), t.sotwNames(all, nil)...)
+}
+
+// sotwNames builds the requests that make names the subscription.
+func (t *autoType) sotwNames(names []string, nack *statuspb.Status) []proto.Message {
+	request := func(names ...string) proto.Message {
 		if t.nonce == "" {
 			t.blind++
 		}
@@ -183,13 +195,13 @@ func (t *autoType) sotwRequests(nack *statuspb.Status) []proto.Message {
 		return m
 	}
 	switch {
-	case !t.explicit && t.legacyWild():
-		return []proto.Message{request(nil)}
-	case !t.explicit && !t.wantsAnything() && WildcardCapable(t.typeURL):
+	case !t.explicit && WildcardCapable(t.typeURL) && slices.Equal(names, []string{Wildcard}):
+		return []proto.Message{request()}
+	case !t.explicit && WildcardCapable(t.typeURL) && len(names) == 0:
 		// No names yet means everything (B20), so leaving that takes two steps.
-		return []proto.Message{request([]string{Wildcard}), request(nil)}
+		return []proto.Message{request(Wildcard), request()}
 	default:
-		return []proto.Message{request(t.wanted())}
+		return []proto.Message{request(names...)}
 	}
 }
 
@@ -229,7 +241,7 @@ func (a *Auto) handle(ctx context.Context, s *autoSession, f *Frame) {
 	t.pending, t.nonce = false, f.Nonce
 	messages := []proto.Message{&discoveryv3.DeltaDiscoveryRequest{TypeUrl: f.TypeURL, ResponseNonce: f.Nonce, ErrorDetail: nack}}
 	if !a.cfg.Variant.Delta {
-		messages = t.sotwRequests(nack)
+		messages = t.sotwAnswers(nack)
 	}
 	if nack == nil {
 		a.stats.Acks++
