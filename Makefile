@@ -18,10 +18,10 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race bench bench-idle fuzz e2e demo fmt vet lint check clean
+.PHONY: help build test race bench bench-idle bench-check fuzz e2e demo fmt vet lint check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
@@ -38,6 +38,9 @@ bench: ## run the Go benchmarks, or those that BENCH=regexp names
 
 bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 	$(GO) test ./bench -run '^TestMeasureIdle$$' -count 1 -timeout 20m -v -args -idle.out results $(ARGS)
+
+bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
+	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'
 
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz

@@ -175,3 +175,21 @@ func difference(name, other string) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+// LimitText is the limit in words.
+func (b *Budget) LimitText() string {
+	unit := map[string]Unit{RSSPerClient: Bytes, CoreShare: Percent}[b.Metric]
+	switch b.Bound {
+	case AtMostKeys:
+		return "≤ " + unit.Format(b.Limit) + " for each key"
+	case TimesFloor:
+		return fmt.Sprintf("≤ %g × floor", b.Limit)
+	case FloorPlus:
+		return "≤ floor + " + unit.Format(b.Limit)
+	case TimesFirst:
+		return fmt.Sprintf("≤ %g × the first setup", b.Limit)
+	case EachStuck:
+		return "≤ " + unit.Format(b.Limit) + " for each stuck client"
+	}
+	return "≤ " + unit.Format(b.Limit)
+}

@@ -68,7 +68,7 @@ type bar struct {
 
 // charted are the metrics that are worth a chart.
 var charted = map[string]bool{
-	CPUPerResponse: true, CPUPerClient: true, RSSPerClient: true, P99: true, CoreShare: true, BytesPerClient: true,
+	CPUPerResponse: true, CPUPerClient: true, RSSPerClient: true, P99: true, CoreShare: true,
 }
 
 // charts draws the most telling metrics, in the order of the steps.
@@ -76,7 +76,8 @@ func charts(s *Summary) (out []chart) {
 	seen := make(map[string]bool)
 	for _, c := range s.Cases {
 		for _, row := range c.Rows {
-			if id := row.Step + "/" + row.Key; charted[row.Key] && !seen[id] {
+			telling := charted[row.Key] || row.Key == BytesPerClient && row.Kind == Storm
+			if id := row.Step + "/" + row.Key; telling && !seen[id] {
 				seen[id] = true
 				out = append(out, newChart(s, row))
 			}

@@ -11,7 +11,7 @@ import (
 func (r *Result) problems() (out []string) {
 	for _, c := range r.Cases {
 		for _, run := range c.Runs {
-			if p := run.problem(); p != "" {
+			if p := run.Problem(); p != "" {
 				out = append(out, fmt.Sprintf("%s, %s, round %d: %s", c.Setup, run.Target, run.Round, p))
 			}
 		}
@@ -19,15 +19,15 @@ func (r *Result) problems() (out []string) {
 	return out
 }
 
-// problem says what went wrong in a run; "" means nothing.
-func (r *Run) problem() string {
+// Problem says what went wrong in a run; "" means nothing.
+func (r *Run) Problem() string {
 	var parts []string
 	if r.Error != "" {
 		parts = append(parts, r.Error)
 	}
 	for _, kind := range slices.Sorted(maps.Keys(r.Violations)) {
-		if n := r.Violations[kind]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%s violations: %s", count(float64(n)), kind))
+		if v := r.Violations[kind]; v.Count > 0 {
+			parts = append(parts, fmt.Sprintf("%s × %s, first: %s", count(float64(v.Count)), kind, v.First))
 		}
 	}
 	return strings.Join(parts, "; ")
@@ -35,3 +35,17 @@ func (r *Run) problem() string {
 
 // Failed says whether a run ended early or broke the protocol.
 func (r *Result) Failed() bool { return len(r.problems()) > 0 }
+
+// Brief is a run in a few words: what was measured of each step.
+func (r *Run) Brief(setup Setup) string {
+	var parts []string
+	for _, step := range r.Steps {
+		for _, v := range step.values(setup, r.Before) {
+			switch v.Key {
+			case CPUPerResponse, CPUPerClient, CoreShare:
+				parts = append(parts, fmt.Sprintf("%s %s", step.Name, v.Unit.Format(v.V)))
+			}
+		}
+	}
+	return strings.Join(parts, ", ")
+}

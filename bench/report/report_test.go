@@ -42,18 +42,18 @@ func sampleRun(target string, round, clients int, micros float64) Run {
 	run.Steps = []Step{
 		{
 			Name: "sync", Kind: Connect, Seconds: n * micros * 20e-6, Synced: clients,
-			Target: Use{User: n * micros * 8e-6, System: n * micros * 2e-6, RSS: 20<<20 + int64(n*micros*2000)},
+			Target: Use{CPU: n * micros * 10e-6, System: n * micros * 2e-6, RSS: 20<<20 + int64(n*micros*2000)},
 			Clients: Traffic{
-				Responses: uint64(2 * clients), Resources: uint64(200 * clients), Bytes: uint64(21000 * clients), ACKs: uint64(2 * clients),
+				Responses: int64(2 * clients), Resources: int64(200 * clients), Bytes: int64(21000 * clients), ACKs: int64(2 * clients),
 			},
 			Load: Load{Streams: 1, Open: 1, Requests: 4, Responses: 2, BytesIn: 400, BytesOut: 21000},
 		},
 		{
 			Name: "one", Kind: Change, At: 3, Seconds: 10, Synced: clients, Changes: 10,
-			Target:  Use{User: n * micros * 7e-6, System: n * micros * 3e-6, RSS: 20<<20 + int64(n*micros*2100)},
-			Clients: Traffic{Responses: uint64(10 * clients), Resources: uint64(10 * clients), Bytes: uint64(3000 * clients), ACKs: uint64(10 * clients)},
+			Target:  Use{CPU: n * micros * 10e-6, System: n * micros * 3e-6, RSS: 20<<20 + int64(n*micros*2100)},
+			Clients: Traffic{Responses: int64(10 * clients), Resources: int64(10 * clients), Bytes: int64(3000 * clients), ACKs: int64(10 * clients)},
 			Load:    Load{Open: 1, Requests: 10, Responses: 10, BytesIn: 900, BytesOut: 3000},
-			Latency: sampleLatency(uint64(10*clients), n*micros/1000),
+			Latency: sampleLatency(int64(10*clients), n*micros/1000),
 		},
 	}
 	for i := range 26 {
@@ -62,7 +62,7 @@ func sampleRun(target string, round, clients int, micros float64) Run {
 	return run
 }
 
-func sampleLatency(n uint64, most float64) *Latency {
+func sampleLatency(n int64, most float64) *Latency {
 	l := &Latency{Count: n, Mean: most / 2, P50: most / 2, P90: most * .9, P99: most * .99, P999: most * .999, Max: most}
 	for _, p := range Percentiles() {
 		l.Curve = append(l.Curve, Point{p, most * max(p, 1) / 100})
@@ -73,7 +73,7 @@ func sampleLatency(n uint64, most float64) *Latency {
 // TestReports compares what is shown of a result with the golden files.
 func TestReports(t *testing.T) {
 	r := sample()
-	r.Cases[1].Runs[5].Violations = map[string]uint64{"foreign_name": 3}
+	r.Cases[1].Runs[5].Violations = map[string]Violation{"foreign-name": {Count: 3, First: "client 7: key-00001/service-00002"}}
 	older := sample()
 	older.Machine.Commit = "ba9876543210"
 	for i := range older.Cases[0].Runs {
@@ -104,7 +104,7 @@ func TestSummary(t *testing.T) {
 	// A slow machine in the second round slows down reference and relay alike.
 	for i := range r.Cases[0].Runs {
 		if run := &r.Cases[0].Runs[i]; run.Round == 2 {
-			run.Steps[1].Target = Use{User: 10 * r.Cases[0].Runs[i-3].Steps[1].Target.CPU()}
+			run.Steps[1].Target = Use{CPU: 10 * r.Cases[0].Runs[i-3].Steps[1].Target.CPU}
 		}
 	}
 	s := r.Summarize()

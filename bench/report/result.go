@@ -20,6 +20,14 @@ type Result struct {
 	Cases   []Case   `json:"cases"`
 }
 
+// Runs is how many runs there were.
+func (r *Result) Runs() (n int) {
+	for _, c := range r.Cases {
+		n += len(c.Runs)
+	}
+	return n
+}
+
 // Case is one setup, measured with each target.
 type Case struct {
 	Setup Setup `json:"setup"`
@@ -89,12 +97,21 @@ type Run struct {
 	// Error is why the run ended early; what came before it is there.
 	Error string `json:"error,omitempty"`
 	// Violations counts breaches of the protocol that the clients saw, by kind.
-	Violations map[string]uint64 `json:"violations,omitempty"`
+	Violations map[string]Violation `json:"violations,omitempty"`
+	// Ends counts connections and streams that ended without the clients' doing.
+	Ends map[string]int64 `json:"ends,omitempty"`
 	// Before is the target without clients.
 	Before Use    `json:"before"`
 	Steps  []Step `json:"steps"`
 	// Samples is the target over time.
 	Samples []Sample `json:"samples,omitempty"`
+}
+
+// Violation is one way in which the protocol was broken.
+type Violation struct {
+	Count int64 `json:"count"`
+	// First describes the first one.
+	First string `json:"first"`
 }
 
 // The kinds of steps.
@@ -135,37 +152,36 @@ type Step struct {
 
 // Use is what processes used.
 type Use struct {
-	User   float64 `json:"user"`   // CPU seconds
-	System float64 `json:"system"` // CPU seconds
+	CPU    float64 `json:"cpu"`    // seconds
+	System float64 `json:"system"` // seconds of these in the kernel, to 10 ms
 	RSS    int64   `json:"rss"`    // bytes, at the end
 	Peak   int64   `json:"peak"`   // bytes, so far
 }
 
-// CPU is the time used, in seconds.
-func (u Use) CPU() float64 { return u.User + u.System }
-
 // Traffic is what clients received and answered.
 type Traffic struct {
-	Responses uint64 `json:"responses"`
-	Resources uint64 `json:"resources"`
-	Bytes     uint64 `json:"bytes"` // on the wire
-	ACKs      uint64 `json:"acks"`
-	NACKs     uint64 `json:"nacks"`
+	Responses int64 `json:"responses"`
+	Resources int64 `json:"resources"`
+	Resent    int64 `json:"resent"` // of the resources, those that a client held already
+	Bytes     int64 `json:"bytes"`  // received, on the wire
+	Sent      int64 `json:"sent"`   // bytes, on the wire
+	ACKs      int64 `json:"acks"`
+	NACKs     int64 `json:"nacks"`
 }
 
 // Load is what a control plane was asked and answered.
 type Load struct {
-	Streams   uint64 `json:"streams"` // opened
-	Open      int64  `json:"open"`    // at the end
-	Requests  uint64 `json:"requests"`
-	Responses uint64 `json:"responses"`
-	BytesIn   uint64 `json:"bytes_in"`
-	BytesOut  uint64 `json:"bytes_out"`
+	Streams   int64 `json:"streams"` // opened
+	Open      int64 `json:"open"`    // at the end
+	Requests  int64 `json:"requests"`
+	Responses int64 `json:"responses"`
+	BytesIn   int64 `json:"bytes_in"`
+	BytesOut  int64 `json:"bytes_out"`
 }
 
 // Latency is a distribution, in milliseconds.
 type Latency struct {
-	Count uint64  `json:"count"`
+	Count int64   `json:"count"`
 	Mean  float64 `json:"mean"`
 	P50   float64 `json:"p50"`
 	P90   float64 `json:"p90"`

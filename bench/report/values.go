@@ -15,7 +15,7 @@ const (
 	CPUPerClient    = "cpu_per_client"
 	RSSPerClient    = "rss_per_client"
 	P99             = "p99"
-	ResentPerClient = "resources_per_client"
+	ResentPerClient = "resent_per_client"
 	BytesPerClient  = "bytes_per_client"
 	StreamsOpened   = "origin_streams"
 	OriginResponses = "origin_responses_per_change"
@@ -56,9 +56,12 @@ func (s *Step) values(setup Setup, before Use) []value {
 	case Connect, Storm, Restart:
 		cost("seconds", "time until all are synced", Seconds, s.Seconds)
 		add("synced", "clients synced", Count, float64(s.Synced))
-		cost(CPUPerClient, "CPU per client", Micros, s.Target.CPU()/clients*1e6)
+		cost(CPUPerClient, "CPU per client", Micros, s.Target.CPU/clients*1e6)
 		cost(BytesPerClient, "received per client", Bytes, float64(s.Clients.Bytes)/clients)
-		add(ResentPerClient, "resources per client", Count, float64(s.Clients.Resources)/clients)
+		add("resources_per_client", "resources per client", Count, float64(s.Clients.Resources)/clients)
+		if s.Kind != Connect {
+			add(ResentPerClient, "of these, held already", Count, float64(s.Clients.Resent)/clients)
+		}
 		latency("sync")
 		rss()
 		add(StreamsOpened, "origin: streams opened", Count, float64(s.Load.Streams))
@@ -66,7 +69,7 @@ func (s *Step) values(setup Setup, before Use) []value {
 		add("origin_bytes", "origin: bytes sent", Bytes, float64(s.Load.BytesOut))
 	case Change:
 		changes, responses := float64(max(s.Changes, 1)), float64(max(s.Clients.Responses, 1))
-		cost(CPUPerResponse, "CPU per response and ACK", Micros, s.Target.CPU()/responses*1e6)
+		cost(CPUPerResponse, "CPU per response and ACK", Micros, s.Target.CPU/responses*1e6)
 		latency("propagation")
 		add("synced", "clients up to date", Count, float64(s.Synced))
 		add("responses", "responses delivered", Count, float64(s.Clients.Responses))
@@ -76,7 +79,7 @@ func (s *Step) values(setup Setup, before Use) []value {
 		add("origin_bytes_per_change", "origin: bytes per change", Bytes, float64(s.Load.BytesOut)/changes)
 		add("origin_open", "origin: open streams", Count, float64(s.Load.Open))
 	case Idle:
-		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU()/max(s.Seconds, 1e-3)*100)
+		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU/max(s.Seconds, 1e-3)*100)
 		add(LogLines, "log lines", Count, float64(s.LogLines))
 		rss()
 		add("origin_requests", "origin: requests", Count, float64(s.Load.Requests))

@@ -34,7 +34,8 @@ func main() {
 type app struct {
 	stdin          io.Reader // a child's orders
 	stdout, stderr io.Writer
-	began          bool // a command's own work, so that the usage was right
+	commandLine    string // what was called
+	began          bool   // a command's own work, so that the usage was right
 }
 
 // usageError is a mistake of the user's that shows only in a command's own work.
@@ -42,7 +43,7 @@ type usageError struct{ error }
 
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	a := &app{stdin: stdin, stdout: stdout, stderr: stderr}
+	a := &app{stdin: stdin, stdout: stdout, stderr: stderr, commandLine: quoted(append([]string{"xdsbench"}, args...))}
 	root := a.newRootCmd()
 	root.SetArgs(args)
 	root.SetOut(stdout)
@@ -80,6 +81,9 @@ func (a *app) newRootCmd() *cobra.Command {
 	}
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
+		a.newRunCmd(),
+		a.newCompareCmd(),
+		a.newScenariosCmd(),
 		a.newOriginCmd(),
 		a.newFleetCmd(),
 		a.newFloorCmd(),

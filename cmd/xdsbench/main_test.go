@@ -8,7 +8,12 @@ import (
 	"go.uber.org/goleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) {
+	if isChild() {
+		main()
+	}
+	goleak.VerifyTestMain(m)
+}
 
 // command runs the program in this process. Its input has ended.
 func command(t *testing.T, args ...string) (code int, stdout, stderr string) {

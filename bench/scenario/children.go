@@ -1,0 +1,35 @@
+package scenario
+
+import (
+	"strconv"
+
+	"xdsrelay/bench/report"
+)
+
+// spareFiles are the files that a process needs beside its connections.
+const spareFiles = 200
+
+// serverArgs start the origin or the floor of a setup.
+func serverArgs(t Target, s report.Setup) []string {
+	spec := specOf(s)
+	args := []string{
+		"--control",
+		"--keys", strconv.Itoa(spec.Keys),
+		"--resources", strconv.Itoa(spec.Clusters),
+		"--listeners", strconv.Itoa(spec.Listeners),
+		"--size", strconv.Itoa(spec.Size),
+		"--endpoint-size", strconv.Itoa(spec.EndpointSize),
+		"--open-files", strconv.Itoa(s.Clients + spareFiles),
+	}
+	switch t.kind {
+	case kindFloor:
+		return append([]string{kindFloor, "--sync", "--" + s.Variant}, args...)
+	case kindTCP:
+		return append([]string{kindFloor, "--tcp", "--sync", "--" + s.Variant}, args...)
+	}
+	args = append([]string{kindOrigin}, args...)
+	if t.kind == kindOrigin && t.arg != "" {
+		args = append(args, "--cache", t.arg)
+	}
+	return args
+}

@@ -1,0 +1,169 @@
+package scenario
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"xdsrelay/bench/drive"
+	"xdsrelay/bench/report"
+)
+
+// How long a step may take until it has failed.
+const (
+	syncTimeout   = 3 * time.Minute
+	changeTimeout = 2 * time.Minute
+)
+
+// runner takes a bed through steps. It is used by one goroutine.
+type runner struct {
+	bed   *bed
+	began time.Time
+}
+
+// do does a step. It returns what was measured, nil if the step is not for the
+// report.
+func (r *runner) do(ctx context.Context, s Step) (*report.Step, error) {
+	switch s.Do {
+	case Down:
+		return nil, r.bed.server.Call(ctx, drive.OrderDown, nil, nil)
+	case Up:
+		return nil, r.bed.server.Call(ctx, drive.OrderUp, nil, nil)
+	case Connect:
+		return r.measured(ctx, s, report.Connect, r.connect)
+	case Wait:
+		return r.measured(ctx, s, report.Idle, r.wait)
+	case Change:
+		return r.measured(ctx, s, report.Change, r.change)
+	case Storm:
+		return r.measured(ctx, s, report.Storm, r.storm)
+	case Restart:
+		return r.measured(ctx, s, report.Restart, r.restart)
+	}
+	return nil, fmt.Errorf("unknown action %q", s.Do)
+}
+
+// took is how long clients waited, and the changes that there were.
+type took struct {
+	time    time.Duration
+	changes int
+}
+
+// measured does what a step does, and reads everything before and after that.
+func (r *runner) measured(ctx context.Context, s Step, kind string, do func(context.Context, Step) (took, error)) (*report.Step, error) {
+	if err := r.bed.fleet.reset(ctx); err != nil {
+		return nil, err
+	}
+	from, err := r.bed.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	done, failed := do(ctx, s)
+	if failed == nil && s.Do != Wait {
+		failed = r.bed.rest(ctx)
+	}
+	to, err := r.bed.read(ctx)
+	if err != nil {
+		if failed != nil {
+			return nil, failed
+		}
+		return nil, err
+	}
+	if s.Name == "" {
+		return nil, failed
+	}
+	out := between(&from, &to)
+	out.Name, out.Kind, out.At, out.Changes = s.Name, kind, seconds(from.at.Sub(r.began)), done.changes
+	if done.time > 0 {
+		out.Seconds = seconds(done.time)
+	}
+	latency := to.clients.FirstSync
+	if kind == report.Change {
+		latency = to.clients.Propagation
+	}
+	out.Latency, err = latencyOf(latency)
+	return &out, errors.Join(failed, err)
+}
+
+// orUsual is how long a step may take.
+func (s Step) orUsual(usual time.Duration) time.Duration {
+	if s.For > 0 {
+		return s.For
+	}
+	return usual
+}
+
+// partly is no error where some clients may miss what they wait for.
+func (s Step) partly(elapsed time.Duration, err error) (time.Duration, error) {
+	if s.Partial && errors.Is(err, errMissing) {
+		return elapsed, nil
+	}
+	return elapsed, err
+}
+
+// connect lets all clients connect, and waits until they hold everything.
+func (r *runner) connect(ctx context.Context, s Step) (took, error) {
+	elapsed, err := s.partly(r.bed.fleet.connect(ctx, s.orUsual(syncTimeout)))
+	return took{time: elapsed}, err
+}
+
+func (r *runner) wait(ctx context.Context, s Step) (took, error) {
+	return took{}, pause(ctx, s.For)
+}
+
+// change starts a schedule of changes, and waits until all clients have the last
+// one.
+func (r *runner) change(ctx context.Context, s Step) (took, error) {
+	began := time.Now()
+	schedule := drive.Schedule{Change: s.Change, Interval: s.Interval, Count: s.Count}
+	var plan drive.Planned
+	if err := r.bed.server.Call(ctx, drive.OrderSchedule, schedule, &plan); err != nil {
+		return took{}, err
+	}
+	if err := r.bed.fleet.expect(ctx, schedule, plan); err != nil {
+		return took{}, err
+	}
+	if err := pause(ctx, time.Until(plan.Last.At)); err != nil {
+		return took{}, err
+	}
+	_, err := s.partly(r.bed.fleet.await(ctx, plan.Last.Revision, &s.Change, s.orUsual(changeTimeout)))
+	if err != nil {
+		return took{}, err
+	}
+	elapsed := time.Since(began)
+	stats, err := r.bed.stats(ctx)
+	switch {
+	case err != nil:
+		return took{}, err
+	case stats.Error != "":
+		return took{}, fmt.Errorf("the schedule of changes: %s", stats.Error)
+	case stats.Scheduled: // a partial step may be over first
+		err = r.bed.server.Call(ctx, drive.OrderStop, nil, nil)
+	}
+	return took{time: elapsed, changes: s.Count}, err
+}
+
+// storm lets all clients connect anew, and waits until they hold everything.
+func (r *runner) storm(ctx context.Context, s Step) (took, error) {
+	elapsed, err := r.bed.fleet.storm(ctx, s.Cold, s.For, syncTimeout)
+	return took{time: elapsed}, err
+}
+
+// restart restarts the nodes, one after the other, and waits each time until all
+// clients hold everything again.
+func (r *runner) restart(ctx context.Context, _ Step) (took, error) {
+	began := time.Now()
+	for _, n := range r.bed.nodes {
+		if err := n.stop(); err != nil {
+			return took{}, err
+		}
+		if err := n.start(ctx); err != nil {
+			return took{}, err
+		}
+		if _, err := r.bed.fleet.await(ctx, 0, nil, syncTimeout); err != nil {
+			return took{}, fmt.Errorf("%s was restarted: %w", n.name, err)
+		}
+	}
+	return took{time: time.Since(began)}, nil
+}

@@ -1,0 +1,123 @@
+package scenario
+
+import (
+	"time"
+
+	"xdsrelay/bench/content"
+	"xdsrelay/bench/report"
+)
+
+// The variants that clients may speak.
+const (
+	variantDelta = "delta"
+	variantSotW  = "sotw"
+)
+
+// The steps that most scenarios have.
+var (
+	syncStep = Step{Name: "sync", Do: Connect}
+	oneStep  = Step{Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.EndpointURL}}
+)
+
+// All returns the scenarios, in the order in which they are listed.
+func All() []Scenario {
+	usual := report.Setup{Variant: variantDelta, Clients: 1000, Keys: 1, Resources: 100, Nodes: 1}
+	many := usual
+	many.Clients = 5000
+	large := many
+	large.Variant, large.Size, large.Clients = variantSotW, 1024, 1000
+	halves := usual
+	halves.Nodes = 2
+	slow, stuck := usual, usual
+	slow.Slow, stuck.Stuck = 10, 10
+	compared := []string{report.FloorTarget, "origin", report.RelayTarget}
+
+	return []Scenario{
+		{
+			Name: "steady", Answers: "What does each client cost when one resource, a burst of 20 or everything changes?",
+			Setups: both(usual), Targets: compared,
+			Steps: []Step{
+				syncStep, oneStep,
+				{Name: "burst", Do: Change, Change: content.Change{Kind: content.Burst, Resources: 20, Type: content.EndpointURL}},
+				{Name: "full", Do: Change, Change: content.Change{Kind: content.Full}, Count: 5, Interval: 2 * time.Second},
+			},
+		},
+		{
+			Name: "clients", Answers: "How do cost and propagation grow with the number of clients?",
+			Setups:  replace(both(usual), []int{1000, 5000, 10000}, func(s *report.Setup, n int) { s.Clients = n }),
+			Targets: compared,
+			Steps: []Step{syncStep, {
+				Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.EndpointURL}, Interval: 2 * time.Second,
+			}},
+		},
+		{
+			Name: "keys", Answers: "What does it cost that clients differ in what they want?",
+			Setups:  replace(both(usual), []int{1, 10, 1000}, func(s *report.Setup, n int) { s.Keys = n }),
+			Targets: compared, Steps: []Step{syncStep, oneStep},
+		},
+		{
+			Name: "resources", Answers: "Does a change cost more where there are more resources?",
+			Setups:  replace([]report.Setup{usual}, []int{100, 1000, 10000}, func(s *report.Setup, n int) { s.Resources = n }),
+			Targets: compared, Steps: []Step{syncStep, oneStep},
+		},
+		{
+			Name: "large", Answers: "What does a response of 100 KB cost: all clusters, in SotW, after one has changed?",
+			Setups: []report.Setup{large}, Targets: compared,
+			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.ClusterURL}}},
+		},
+		{
+			Name: "sync", Answers: "What does a client cost that connects, and holds everything?",
+			Setups: both(many), Targets: compared,
+			Steps: []Step{syncStep, {Name: "idle", Do: Wait, For: 10 * time.Second}},
+		},
+		{
+			Name: "storm", Answers: "What is sent again to clients that reconnect all at once, with and without versions?",
+			Setups: both(usual), Targets: compared,
+			Steps: []Step{
+				syncStep,
+				{Name: "warm", Do: Storm, For: 2 * time.Second},
+				{Name: "cold", Do: Storm, For: 2 * time.Second, Cold: true},
+			},
+		},
+		{
+			Name: "outage", Answers: "Can clients connect while the control plane is down, and catch up when it is back?",
+			Setups: both(usual), Targets: []string{report.RelayTarget, "origin"},
+			Steps: []Step{
+				{Do: Down},
+				{Name: "sync", Do: Connect, For: 20 * time.Second, Partial: true},
+				{Do: Up},
+				{Name: "back", Do: Change, Change: oneStep.Change, For: 20 * time.Second, Partial: true},
+			},
+		},
+		{
+			Name: "outage-idle", Answers: "What does the target do while the control plane is down and nobody asks for anything?",
+			Setups: both(usual), Targets: []string{report.RelayTarget},
+			Steps: []Step{
+				syncStep, {Name: "idle", Do: Wait, For: 10 * time.Second},
+				{Do: Down}, {Name: "outage", Do: Wait, For: time.Minute}, {Do: Up},
+				{Name: "back", Do: Change, Change: oneStep.Change, Partial: true},
+			},
+		},
+		{
+			Name: "slow", Answers: "What do slow and stuck clients cost, and what do the others notice?",
+			// The floor does nothing for slow clients, so that all wait for one.
+			Setups: []report.Setup{usual, slow, stuck}, Targets: []string{"origin", report.RelayTarget},
+			Steps: []Step{syncStep, oneStep},
+		},
+		{
+			Name: "restart", Answers: "What happens to clients of two nodes that are restarted, one after the other?",
+			Setups: both(halves), Targets: []string{report.RelayTarget},
+			Steps: []Step{syncStep, {Name: "restart", Do: Restart}, oneStep},
+		},
+		{
+			Name: "check", Answers: "Is the relay as near to the floor as it was?",
+			Setups: both(usual), Targets: []string{report.FloorTarget, report.RelayTarget},
+			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Interval: 500 * time.Millisecond}},
+		},
+	}
+}
+
+// both returns a setup in both variants.
+func both(s report.Setup) []report.Setup {
+	return replace([]report.Setup{s}, []string{variantDelta, variantSotW}, func(s *report.Setup, v string) { s.Variant = v })
+}

@@ -1,0 +1,154 @@
+package scenario
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/template"
+
+	"xdsrelay/bench/report"
+)
+
+// The kinds of targets.
+const (
+	kindRelay   = "relay"   // xdsrelay, between origin and fleet
+	kindOrigin  = "origin"  // nothing: the fleet connects to the origin
+	kindFloor   = "floor"   // a gRPC server that sends the same bytes and knows no protocol
+	kindTCP     = "tcp"     // a writer of the same bytes to TCP connections
+	kindCommand = "command" // any command, between origin and fleet
+)
+
+// Target is what is measured.
+type Target struct {
+	kind string
+	arg  string // another relay program, the origin's cache, or the command
+}
+
+// String is the target as it is written.
+func (t Target) String() string {
+	if t.arg == "" {
+		return t.kind
+	}
+	return t.kind + ":" + t.arg
+}
+
+// ParseTarget reads a target: relay, relay:PROGRAM, origin, origin:CACHE, floor,
+// tcp, or command:COMMAND, which is run by the shell with {{.Origin}} and {{.Port}}
+// replaced, the control plane's address and the port that it has to listen at
+// on 127.0.0.1.
+func ParseTarget(text string) (Target, error) {
+	kind, arg, _ := strings.Cut(text, ":")
+	t := Target{kind: kind, arg: arg}
+	switch {
+	case kind == kindCommand && arg != "":
+		if _, err := t.commandLine("", 0); err != nil {
+			return t, err
+		}
+		return t, nil
+	case kind == kindRelay, kind == kindOrigin, arg == "" && (kind == kindFloor || kind == kindTCP):
+		return t, nil
+	}
+	return t, fmt.Errorf("target %q, expected relay, relay:PROGRAM, origin, origin:CACHE, floor, tcp or command:COMMAND", text)
+}
+
+// ownOrigin says whether the target makes its content itself.
+func (t Target) ownOrigin() bool {
+	return t.kind == kindFloor || t.kind == kindTCP || t.kind == kindOrigin
+}
+
+func (t Target) commandLine(origin string, port int) (string, error) {
+	tmpl, err := template.New("command").Option("missingkey=error").Parse(t.arg)
+	if err != nil {
+		return "", fmt.Errorf("target %q: %w", t, err)
+	}
+	var b bytes.Buffer
+	if err := tmpl.Execute(&b, struct {
+		Origin string
+		Port   int
+	}{origin, port}); err != nil {
+		return "", fmt.Errorf("target %q: %w", t, err)
+	}
+	return b.String(), nil
+}
+
+// Programs says how the processes are started that a measurement needs. All
+// functions return new commands.
+type Programs struct {
+	// Child starts a child of ours: origin, floor or fleet, with its arguments.
+	Child func(ctx context.Context, args ...string) *exec.Cmd
+	// Relay starts a relay node with a configuration file.
+	Relay func(ctx context.Context, file string) *exec.Cmd
+}
+
+// newNodes makes the nodes of a target between an origin and a fleet. Files are
+// put into dir.
+func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, origin, dir string) ([]*node, error) {
+	count := 1
+	if t.kind == kindRelay {
+		count = setup.Nodes
+	}
+	nodes := make([]*node, count)
+	for i := range nodes {
+		port, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		n := &node{name: fmt.Sprintf("%s node %d", t.kind, i+1), addr: fmt.Sprintf("127.0.0.1:%d", port), log: &logCount{}}
+		nodes[i] = n
+		if t.kind == kindCommand {
+			line, err := t.commandLine(origin, port)
+			if err != nil {
+				return nil, err
+			}
+			n.command = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "sh", "-c", "exec "+line) }
+			continue
+		}
+		file := filepath.Join(dir, fmt.Sprintf("node-%d.yaml", i+1))
+		admin, err := freePort(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, admin, origin)), 0o600); err != nil {
+			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
+		}
+		n.command = func(ctx context.Context) *exec.Cmd {
+			if t.arg != "" {
+				return exec.CommandContext(ctx, t.arg, "run", "-c", file)
+			}
+			return p.Relay(ctx, file)
+		}
+	}
+	return nodes, nil
+}
+
+// relayConfig is the configuration of a node: the defaults, with metrics on.
+func relayConfig(number int, addr string, admin int, origin string) string {
+	return fmt.Sprintf(`node:
+  name: node-%d
+listen:
+  address: %s
+origin:
+  addresses: ["%s"]
+admin:
+  address: 127.0.0.1:%d
+drain:
+  time: 2s
+  grace: 2s
+`, number, addr, origin, admin)
+}
+
+// BuildRelay builds the relay of the checkout that the working directory is in,
+// into a folder.
+func BuildRelay(ctx context.Context, dir string) (string, error) {
+	program := filepath.Join(dir, "xdsrelay")
+	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "xdsrelay/cmd/xdsrelay")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := build.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build the relay: %w (name a program that is built already, or come to its checkout)\n%s", err, out)
+	}
+	return program, nil
+}

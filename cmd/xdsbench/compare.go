@@ -1,0 +1,48 @@
+package main
+
+import (
+	"github.com/spf13/cobra"
+
+	"xdsrelay/bench/report"
+)
+
+// newRunCmd measures one target.
+func (a *app) newRunCmd() *cobra.Command {
+	var m measuring
+	cmd := &cobra.Command{
+		Use:   "run SCENARIO",
+		Short: "Take the relay, or another target, through a scenario",
+		Long: "Start an origin, a target and a fleet as processes of their own, take them through\n" +
+			"a scenario, and report what the target used. The exit code is 1 if that failed, or\n" +
+			"if clients saw the protocol broken.",
+		Example: "  xdsbench run steady\n" +
+			"  xdsbench run outage-idle --clients 5000 --variant delta\n" +
+			"  xdsbench run steady --target 'command:./server --upstream {{.Origin}} --port {{.Port}}'",
+		Args: cobra.ExactArgs(1),
+	}
+	m.addFlags(cmd, 1)
+	cmd.RunE = a.action(func(cmd *cobra.Command) error {
+		return m.measure(cmd.Context(), a, cmd.Flags().Args(), []string{report.RelayTarget})
+	})
+	return cmd
+}
+
+// newCompareCmd measures targets side by side.
+func (a *app) newCompareCmd() *cobra.Command {
+	var m measuring
+	cmd := &cobra.Command{
+		Use:   "compare SCENARIO…",
+		Short: "Take several targets through scenarios in turn, and compare them",
+		Long: "Take each target through each scenario, round by round, with another target first\n" +
+			"in each round, and report medians, their spread, and the ratios to the first\n" +
+			"target. Where the relay is meant to reach something, the report says whether it\n" +
+			"does; missing that is no failure.",
+		Example: "  xdsbench compare steady\n" +
+			"  xdsbench compare clients --clients 1000,5000,10000 --rounds 5 --keep bench/results\n" +
+			"  xdsbench compare steady --target floor --target relay:/tmp/old/xdsrelay --target relay",
+		Args: cobra.MinimumNArgs(1),
+	}
+	m.addFlags(cmd, 3)
+	cmd.RunE = a.action(func(cmd *cobra.Command) error { return m.measure(cmd.Context(), a, cmd.Flags().Args(), nil) })
+	return cmd
+}
