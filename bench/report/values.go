@@ -70,6 +70,7 @@ func (s *Step) values(setup Setup, before Use) []value {
 	case Change:
 		changes, responses := float64(max(s.Changes, 1)), float64(max(s.Clients.Responses, 1))
 		cost(CPUPerResponse, "CPU per response and ACK", Micros, s.Target.CPU/responses*1e6)
+		cost("cpu_per_change", "CPU per client and change", Micros, s.Target.CPU/clients/changes*1e6)
 		latency("propagation")
 		add("synced", "clients up to date", Count, float64(s.Synced))
 		add("responses", "responses delivered", Count, float64(s.Clients.Responses))

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -58,7 +59,7 @@ func TestUseOf(t *testing.T) {
 	if _, err := useOf(1 << 30); err == nil || !strings.Contains(err.Error(), "use of process 1073741824") {
 		t.Errorf("error %v of a process that is not there", err)
 	}
-	if got := since(plus(use, report.Use{CPU: 1, RSS: 5}), use); got.CPU != 1 || got.System != 0 || got.RSS != use.RSS+5 {
+	if got := since(plus(use, report.Use{CPU: 1, RSS: 5}), use); math.Abs(got.CPU-1) > 1e-9 || got.System != 0 || got.RSS != use.RSS+5 {
 		t.Errorf("a second and 5 bytes more are %+v", got)
 	}
 }

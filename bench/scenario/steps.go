@@ -116,6 +116,8 @@ func (r *runner) wait(ctx context.Context, s Step) (took, error) {
 // one.
 func (r *runner) change(ctx context.Context, s Step) (took, error) {
 	began := time.Now()
+	// There may be fewer resources than a burst has.
+	s.Change.Resources = min(s.Change.Resources, r.bed.setup.Resources)
 	schedule := drive.Schedule{Change: s.Change, Interval: s.Interval, Count: s.Count}
 	var plan drive.Planned
 	if err := r.bed.server.Call(ctx, drive.OrderSchedule, schedule, &plan); err != nil {

@@ -145,8 +145,7 @@ drain:
 // into a folder.
 func BuildRelay(ctx context.Context, dir string) (string, error) {
 	program := filepath.Join(dir, "xdsrelay")
-	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-o", program, "xdsrelay/cmd/xdsrelay")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	build := exec.CommandContext(ctx, "go", "build", "-o", program, "xdsrelay/cmd/xdsrelay")
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the relay: %w (name a program that is built already, or come to its checkout)\n%s", err, out)
 	}

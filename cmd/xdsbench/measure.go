@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -129,10 +130,8 @@ func (m *measuring) programs(ctx context.Context, all []scenario.Scenario) (scen
 
 func needRelay(all []scenario.Scenario) bool {
 	for _, s := range all {
-		for _, t := range s.Targets {
-			if t == report.RelayTarget {
-				return true
-			}
+		if slices.Contains(s.Targets, report.RelayTarget) {
+			return true
 		}
 	}
 	return false
