@@ -56,7 +56,7 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 		}
 	}
 	if len(leg.strays) > maxStrays {
-		t.dropStraysLocked(leg)
+		leg.dropStraysLocked()
 	}
 	t.rejectLocked(by, u)
 	change.remark(u)

@@ -42,14 +42,17 @@ func (c *checker) globs() {
 			c.complain("the glob %q is wanted, but not known", name)
 		}
 	}
-	for name, spelled := range t.spelled {
-		used := t.wants[name] != nil
-		for i := range t.legs {
-			_, dirty := t.legs[i].dirty[name]
-			used = used || dirty
+	spelling := func(name, spelled string) {
+		if spelled == name || spelled != "" && resource.Canonical(spelled) != name {
+			c.complain("%q is asked for as %q", name, spelled)
 		}
-		if !used || resource.Canonical(spelled) != name {
-			c.complain("%q is asked for as %q (%t)", name, spelled, used)
+	}
+	for name, w := range t.wants {
+		spelling(name, w.spelled)
+	}
+	for i := range t.legs {
+		for name, news := range t.legs[i].dirty {
+			spelling(name, news.spelled)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -14,6 +15,14 @@ type want struct {
 	seq     uint64    // Table.seq when the interest began
 	asked   bool      // the leg has been told
 	expires time.Time // when nobody wants it any more: the end of its linger time
+	spelled string    // how the leg is asked for it, "" for the canonical form
+}
+
+// told is what a leg has to be told of a name: to ask for it, if it is wanted
+// there, and otherwise to drop it.
+type told struct {
+	stray   bool   // see stray.go
+	spelled string // how it was asked for, or what its origin calls it; "" for the canonical form
 }
 
 // demanded reports whether the origin should serve it: somebody wants it, or
@@ -43,10 +52,8 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		if resource.IsGlob(name) {
 			t.globLocked(name)
 		}
+		w.spelled = spelled
 		t.askForLocked(w, name)
-		if !w.asked {
-			t.spellLocked(name, spelled)
-		}
 	}
 	w.add(s)
 	s.leanOn(w, 1)
@@ -64,15 +71,19 @@ func (t *Table) denyLocked(names []string) {
 	}
 }
 
-// askForLocked makes the leg of a new name ask for it.
+// askForLocked makes the leg of a new name ask for it, in the spelling that its
+// origin knows if it has not been told yet that the name was not wanted.
 func (t *Table) askForLocked(w *want, name string) {
 	if w.leg == Nobody {
 		return
 	}
 	leg := &t.legs[w.leg]
-	t.dropStrayLocked(leg, name)
-	stray, told := leg.dirty[name]
-	leg.dirty[name], w.asked = stray, told // it may not have been told yet that the name was not wanted
+	leg.dropStrayLocked(name)
+	before, dirty := leg.dirty[name]
+	if dirty {
+		w.asked, w.spelled = true, before.spelled
+	}
+	leg.dirty[name] = before
 	leg.wanted++
 	if t.entries[name] == nil && !t.failedLocked(name) {
 		leg.unanswered[name] = w
@@ -86,7 +97,7 @@ func (t *Table) wantWildcardLocked(s *Subscription) {
 		if leg := t.wildLeg(); leg != nil {
 			leg.dirtyAll = true
 			leg.wanted++
-			t.dropStraysLocked(leg)
+			leg.dropStraysLocked()
 		}
 	}
 	t.wild.add(s)
@@ -185,18 +196,16 @@ func (t *Table) leaveWildcardLocked(woken map[*Subscription]struct{}) {
 // stopAskingLocked undoes askForLocked.
 func (t *Table) stopAskingLocked(w *want, name string) {
 	if w.leg == Nobody {
-		delete(t.spelled, name)
 		return
 	}
 	leg := &t.legs[w.leg]
 	delete(leg.unanswered, name)
 	leg.wanted--
 	if w.asked {
-		stray := leg.dirty[name] // which it may have been when it was wanted
-		leg.dirty[name] = stray
+		stray := leg.dirty[name].stray // which it may have been when it was wanted
+		leg.dirty[name] = told{stray, w.spelled}
 	} else {
 		delete(leg.dirty, name)
-		delete(t.spelled, name)
 	}
 }
 
@@ -233,7 +242,7 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 	if h.leg == t.wild.leg && leg.askedAll {
 		// go-control-plane takes what a wildcard brought for held until its name
 		// is dropped, too.
-		t.dropBroughtLocked(leg, e.name, h.res.Name, false)
+		leg.dropBroughtLocked(e.name, h.res.Name, false)
 	}
 	u := turn{table: t, by: h.leg, first: t.gen + 1, woken: woken}
 	heir := t.heirLocked(e)
@@ -315,11 +324,11 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	leg := &t.legs[f.leg]
 	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
-	for n, stray := range leg.dirty {
+	for n, news := range leg.dirty {
 		if w := t.wants[n]; w != nil && w.leg == f.leg && w.asked {
-			d.Again = append(d.Again, t.askedAsLocked(n))
-			if !stray && leg.differences {
-				d.Twice = append(d.Twice, t.askedAsLocked(n))
+			d.Again = append(d.Again, w.name(n))
+			if !news.stray && leg.differences {
+				d.Twice = append(d.Twice, w.name(n))
 			}
 		}
 	}
@@ -328,28 +337,28 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 			leg.unsettled = time.Now()
 		}
 		d.WildcardChanged = d.Wildcard
-		t.forgetDirtyLocked(leg)
+		clear(leg.dirty)
 		leg.strays = nil // a new stream says what is held (C8)
 		for n, w := range t.wants {
 			if w.leg == f.leg {
-				leg.dirty[n] = false
+				leg.dirty[n] = told{}
 			}
 		}
 	}
-	for n := range leg.dirty {
+	for n, news := range leg.dirty {
 		if w := t.wants[n]; w != nil && w.leg == f.leg {
-			d.Subscribe = append(d.Subscribe, t.askedAsLocked(n))
+			d.Subscribe = append(d.Subscribe, w.name(n))
 			w.asked = true
 		} else {
-			d.Unsubscribe = append(d.Unsubscribe, t.askedAsLocked(n))
-			leg.droppedLocked(n, t.askedAsLocked(n), d.Wildcard)
+			d.Unsubscribe = append(d.Unsubscribe, cmp.Or(news.spelled, n))
+			leg.droppedLocked(n, news, d.Wildcard)
 		}
 	}
 	leg.dirtyAll, leg.askedAll = false, d.Wildcard
-	t.forgetDirtyLocked(leg)
+	clear(leg.dirty)
 	leg.asked = t.seq
 	if len(leg.strays) > maxStrays {
-		t.dropStraysLocked(leg)
+		leg.dropStraysLocked()
 	}
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
@@ -364,25 +373,12 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	return d, true
 }
 
-// forgetDirtyLocked forgets what a leg has to be told, with the spelling of names
-// that it is not asked for any more.
-func (t *Table) forgetDirtyLocked(leg *tableLeg) {
-	if len(t.spelled) > 0 {
-		for n := range leg.dirty {
-			if t.wants[n] == nil {
-				delete(t.spelled, n)
-			}
-		}
-	}
-	clear(leg.dirty)
-}
-
 // namesOfLocked are the names that are wanted of a leg, sorted.
 func (t *Table) namesOfLocked(leg int) []string {
 	names := make([]string, 0, t.legs[leg].wanted)
 	for n, w := range t.wants {
 		if w.leg == leg {
-			names = append(names, t.askedAsLocked(n))
+			names = append(names, w.name(n))
 		}
 	}
 	slices.Sort(names)

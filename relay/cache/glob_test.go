@@ -95,6 +95,34 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
+// TestSpellingsOfLegs: each origin hears a name as it was asked for it, whatever
+// another has called it that was not asked (G1, G3, C9).
+func TestSpellingsOfLegs(t *testing.T) {
+	const canonical, asked, other = below + "x?a=1&b=2", below + "x?b=2&a=1", below + "%78?a=1&b=2"
+	for _, called := range []string{canonical, asked, other} {
+		w := start(t, Config{
+			Legs: []Leg{{Origin: "plain"}, {Origin: "structured"}},
+			Route: func(_ *resource.Type, n string) int {
+				if resource.IsURN(n) {
+					return 1
+				}
+				return 0
+			},
+		})
+		c := w.client(clusters, false, asked)
+		two := w.leg(1)
+		equal(t, "asked", demand(two.TakeDemand(true, false)), []string{"+" + asked})
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res(called, "1")}, Differences: true}) // nobody has asked it
+		wild := w.client(clusters, true)
+		equal(t, "all that is asked", two.TakeDemand(true, true)[0].Names, []string{asked})
+		c.table.Replace(&c.w, false, nil)
+		w.expireAll(c)
+		expectDemand(t, w, false, "-"+called, "+*")
+		equal(t, "dropped", demand(two.TakeDemand(false, false)), []string{"-" + asked})
+		wild.table.Leave(&wild.w)
+	}
+}
+
 // TestClaimsBelowGlobs: B37 for members of a glob: they are judged once all of
 // it is known (K13).
 func TestClaimsBelowGlobs(t *testing.T) {

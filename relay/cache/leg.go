@@ -57,7 +57,7 @@ type tableLeg struct {
 	asked, answered uint64
 	unanswered      map[string]*want  // for which it has not answered, nor anybody sent anything
 	wanted          int               // names and wildcard that are demanded of it
-	dirty           map[string]bool   // names to ask or to drop; true: of strays, see stray.go
+	dirty           map[string]told   // names to ask or to drop
 	dirtyAll        bool              // the wildcard was joined or left
 	askedAll        bool              // it has been asked for the wildcard
 	strays          map[string]string // as the origin spells them
@@ -77,7 +77,7 @@ func newTableLegs(n int) []tableLeg {
 	legs := make([]tableLeg, n)
 	for i := range legs {
 		legs[i].unanswered = make(map[string]*want)
-		legs[i].dirty = make(map[string]bool)
+		legs[i].dirty = make(map[string]told)
 	}
 	return legs
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"slices"
 
 	"xdsrelay/relay/resource"
@@ -30,21 +31,13 @@ func canonicalNames(names []string) (canonical []string, spelled map[string]stri
 // KeysOf returns the set of the canonical forms of names.
 func KeysOf(names []string) *Names { return NewNames(slices.Clone(resource.CanonicalNames(names))) }
 
-// spellLocked notes how a name that is new to the origin is spelled.
-func (t *Table) spellLocked(name, spelled string) {
-	if spelled == "" {
-		return
-	}
-	if t.spelled == nil {
-		t.spelled = make(map[string]string)
-	}
-	t.spelled[name] = spelled
-}
+// name is how the origin is asked for what w wants, whose canonical form is given.
+func (w *want) name(canonical string) string { return cmp.Or(w.spelled, canonical) }
 
-// askedAsLocked is how the origin is asked for a name.
+// askedAsLocked is how an origin is asked for a name, if it is.
 func (t *Table) askedAsLocked(name string) string {
-	if s, ok := t.spelled[name]; ok {
-		return s
+	if w := t.wants[name]; w != nil {
+		return w.name(name)
 	}
 	return name
 }

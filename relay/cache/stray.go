@@ -1,5 +1,7 @@
 package cache
 
+import "cmp"
+
 // A stray is a name that nobody wants and that the origin may take for held all
 // the same, so that one that sends only differences would be silent when it is
 // wanted again. There are two kinds:
@@ -28,37 +30,37 @@ func (l *tableLeg) strayLocked(name, spelled string) {
 
 // droppedLocked notes that the origin is told to drop a name. What its wildcard
 // covers it sends again (B36).
-func (l *tableLeg) droppedLocked(name, spelled string, covered bool) {
-	if l.differences && !covered && !l.dirty[name] {
-		l.strayLocked(name, spelled)
+func (l *tableLeg) droppedLocked(name string, news told, covered bool) {
+	if l.differences && !covered && !news.stray {
+		l.strayLocked(name, cmp.Or(news.spelled, name))
 	}
 }
 
-// dropBroughtLocked makes a leg unsubscribe a name that it was not asked for, or no
-// more. stray says that this drop of it is the last one that it takes.
-func (t *Table) dropBroughtLocked(leg *tableLeg, name, spelled string, stray bool) {
-	if _, asked := leg.dirty[name]; asked {
+// dropBroughtLocked makes the leg unsubscribe a name that it was not asked for, or
+// no more. stray says that this drop of it is the last one that it takes.
+func (l *tableLeg) dropBroughtLocked(name, spelled string, stray bool) {
+	if _, asked := l.dirty[name]; asked {
 		return
 	}
-	leg.dirty[name] = stray
-	if spelled != name {
-		t.spellLocked(name, spelled)
+	if spelled == name {
+		spelled = ""
+	}
+	l.dirty[name] = told{stray, spelled}
+}
+
+// dropStrayLocked makes the leg unsubscribe a name if it is a stray. While the
+// origin has not been told that the wildcard is left, that is no second drop.
+func (l *tableLeg) dropStrayLocked(name string) {
+	if spelled, ok := l.strays[name]; ok {
+		l.dropBroughtLocked(name, spelled, !l.askedAll)
+		delete(l.strays, name)
 	}
 }
 
-// dropStrayLocked makes a leg unsubscribe a name if it is a stray. While the origin
-// has not been told that the wildcard is left, that is no second drop.
-func (t *Table) dropStrayLocked(leg *tableLeg, name string) {
-	if spelled, ok := leg.strays[name]; ok {
-		t.dropBroughtLocked(leg, name, spelled, !leg.askedAll)
-		delete(leg.strays, name)
+// dropStraysLocked makes the leg unsubscribe all strays.
+func (l *tableLeg) dropStraysLocked() {
+	for name, spelled := range l.strays {
+		l.dropBroughtLocked(name, spelled, !l.askedAll)
 	}
-}
-
-// dropStraysLocked makes a leg unsubscribe all strays.
-func (t *Table) dropStraysLocked(leg *tableLeg) {
-	for name, spelled := range leg.strays {
-		t.dropBroughtLocked(leg, name, spelled, !leg.askedAll)
-	}
-	leg.strays = nil
+	l.strays = nil
 }

@@ -53,9 +53,6 @@ type Table struct {
 	subs  map[subKey]*Subscription
 	wants map[string]*want
 	wild  want
-	// spelled is how the origin is asked for names that were not asked for in
-	// their canonical form.
-	spelled map[string]string
 
 	// Guarded by mu: what the origins were asked, and have answered.
 	seq     uint64 // numbers what is wanted
