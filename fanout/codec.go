@@ -32,27 +32,32 @@ func newFrame(body []byte, nonce uint64) *frame {
 
 func (f *frame) size() int { return len(f.body) + len(f.tail) + frameHeader }
 
-// request is a request on its way in, of a variant. It refers to the transport's
-// bytes until it is freed. A message that cannot be decoded is kept as err, so
-// that the handler can refuse it with its own words.
-type request struct {
-	delta bool
-	data  mem.Buffer // nil once it is freed
-	err   error
-	resource.Request
-}
+// request is a request on its way in, as the transport hands it over. It is read
+// later, so that what was read does not live while the handler waits for the next.
+type request struct{ data mem.Buffer }
 
-// free gives the bytes back, and forgets all that was read in them.
-func (r *request) free() {
-	if r.data != nil {
-		r.data.Free()
+// read reads the request as one of a variant. The result is good until the request
+// is freed.
+func (r *request) read(delta bool, to *resource.Request) (err error) {
+	if delta {
+		err = resource.DecodeDeltaRequest(r.data.ReadOnlyData(), to)
+	} else {
+		err = resource.DecodeSotWRequest(r.data.ReadOnlyData(), to)
 	}
-	*r = request{delta: r.delta}
+	if err != nil {
+		return malformed(err)
+	}
+	return nil
 }
 
-// codec passes frames through without a copy, decodes requests without
-// allocating their unknown parts, and leaves everything else (health,
-// reflection) to the proto codec.
+// free gives the bytes back.
+func (r *request) free() {
+	r.data.Free()
+	r.data = nil
+}
+
+// codec passes frames and requests through without a copy, and leaves everything
+// else (health, reflection) to the proto codec.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
@@ -79,10 +84,5 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 		return c.CodecV2.Unmarshal(data, v)
 	}
 	r.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
-	decode := resource.DecodeSotWRequest
-	if r.delta {
-		decode = resource.DecodeDeltaRequest
-	}
-	r.err = decode(r.data.ReadOnlyData(), &r.Request)
 	return nil
 }

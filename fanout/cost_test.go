@@ -48,7 +48,7 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	t.Helper()
 	quiet := func(c *Config) { c.Pool.Close() }
 	f := &fleet{world: newSilentWorld(t, append(change, quiet)...)}
-	first := request{delta: delta, Request: resource.Request{TypeURL: cds}}
+	first := resource.Request{TypeURL: cds}
 	node, err := proto.Marshal(xdstest.Node("client", "test-cluster"))
 	if err != nil {
 		t.Fatalf("marshal: %v", err)
@@ -106,7 +106,7 @@ func (f *fleet) ack(t xdstest.TB) {
 func (f *fleet) answer(t xdstest.TB) {
 	t.Helper()
 	for _, s := range f.streams {
-		r := request{delta: s.delta, Request: resource.Request{TypeURL: cds, Nonce: []byte(nonceOf(s.types[0]))}}
+		r := resource.Request{TypeURL: cds, Nonce: []byte(nonceOf(s.types[0]))}
 		if err := s.receive(&r); err != nil {
 			t.Fatalf("an ACK was refused: %v", err)
 		}
@@ -175,11 +175,10 @@ func TestCostOfTheSameNames(t *testing.T) {
 			data, c := requestBytes(t, delta, resource.EndpointURL, names, 0), newCodec()
 			i := 0
 			first := func() {
-				r := request{delta: delta}
-				if err := errors.Join(c.Unmarshal(data, &r), f.streams[i].receive(&r)); err != nil {
+				s := f.streams[i]
+				if err := errors.Join(c.Unmarshal(data, &s.in), s.take(nil)); err != nil {
 					t.Fatalf("a client was refused: %v", err)
 				}
-				r.free()
 				i++
 			}
 			first() // who has to be asked for
@@ -196,11 +195,8 @@ func acker(t xdstest.TB, f *fleet, names int) func() {
 	s := f.streams[0]
 	ts := s.types[0]
 	data, c := requestBytes(t, s.delta, cds, names, ts.nonce), newCodec()
-	r := request{delta: s.delta} // the handler has one for all requests, too
 	take := func() {
-		err := errors.Join(c.Unmarshal(data, &r), s.receive(&r))
-		r.free()
-		if err != nil {
+		if err := errors.Join(c.Unmarshal(data, &s.in), s.take(nil)); err != nil {
 			t.Fatalf("the request was refused: %v", err)
 		}
 	}
@@ -266,12 +262,14 @@ func TestCodecCopiesNothing(t *testing.T) {
 	}
 	// A request may come in pieces; one that is malformed is left to the handler.
 	whole := bufs.Materialize()
-	r := request{}
+	var in request
+	var r resource.Request
 	pieces := mem.BufferSlice{mem.SliceBuffer(slices.Clone(whole[:1])), mem.SliceBuffer(slices.Clone(whole[1:]))}
-	if err := newCodec().Unmarshal(pieces, &r); err != nil || r.err != nil || r.TypeURL != "x" {
+	if err := errors.Join(newCodec().Unmarshal(pieces, &in), in.read(false, &r)); err != nil || r.TypeURL != "x" {
 		t.Fatalf("a request in pieces became %+v, %v", r, err)
 	}
-	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, &r); err != nil || r.err == nil {
-		t.Fatalf("a malformed request gave %v and %v", err, r.err)
+	in.free()
+	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, &in); err != nil || in.read(false, &r) == nil {
+		t.Fatalf("a malformed request gave %v, and can be read", err)
 	}
 }

@@ -14,10 +14,7 @@ import (
 
 // identify takes the client's Node from the first request and finds its key
 // (B1).
-func (s *stream) identify(r *request, p *peer.Peer) error {
-	if r.err != nil {
-		return malformed(r.err)
-	}
+func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 	var node corev3.Node
 	if err := proto.Unmarshal(r.Node, &node); err != nil {
 		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
@@ -32,6 +29,7 @@ func (s *stream) identify(r *request, p *peer.Peer) error {
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
 	s.mu.Lock()
 	s.group = g
+	s.disarmLocked()
 	s.mu.Unlock()
 	return nil
 }

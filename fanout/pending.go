@@ -210,22 +210,3 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 	}
 	return false
 }
-
-// armLocked makes sure that the stream is looked at again when at has come.
-func (s *stream) armLocked(at time.Time) {
-	if s.ended || !s.alarmAt.IsZero() && !s.alarmAt.After(at) {
-		return
-	}
-	s.alarmAt = at
-	wake := func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.alarmAt = time.Time{}
-		s.flushLocked()
-	}
-	if s.alarm == nil {
-		s.alarm = time.AfterFunc(time.Until(at), wake)
-	} else {
-		s.alarm.Reset(time.Until(at))
-	}
-}

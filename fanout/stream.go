@@ -31,6 +31,8 @@ type stream struct {
 	group               *cache.Group
 	node, cluster, rule string // the first as identity has it
 
+	in request // owned by the handler goroutine
+
 	mu sync.Mutex
 	// Guarded by mu.
 	types   []*typeState // in the order E1
@@ -69,40 +71,34 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err 
 		s.remove(st)
 	}()
 
-	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
-	defer first.Stop()
-	r := request{delta: f.delta}
+	st.awaitFirst()
 	for {
-		if err := gs.RecvMsg(&r); err != nil {
+		if err := gs.RecvMsg(&st.in); err != nil {
 			return s.ended(&st.caller, err)
 		}
-		if st.group == nil && !first.Stop() {
-			r.free()
-			return s.ended(&st.caller, errNoRequest) // it came just as the time was over
-		}
-		err := st.take(&r, p)
-		r.free() // nothing of it stays while we wait
-		if err != nil {
+		if err := st.take(p); err != nil {
 			return s.refused(&st.caller, err)
 		}
 	}
 }
 
-// take takes a request in, of a client that p tells of.
-func (s *stream) take(r *request, p *peer.Peer) error {
+// take takes the request in that has come, of a client that p tells of.
+func (s *stream) take(p *peer.Peer) error {
+	defer s.in.free()
+	var r resource.Request
+	if err := s.in.read(s.delta, &r); err != nil {
+		return err
+	}
 	if s.group == nil {
-		if err := s.identify(r, p); err != nil {
+		if err := s.identify(&r, p); err != nil {
 			return err
 		}
 	}
-	return s.receive(r)
+	return s.receive(&r)
 }
 
 // receive applies a request and sends what it makes due.
-func (s *stream) receive(r *request) error {
-	if r.err != nil {
-		return malformed(r.err)
-	}
+func (s *stream) receive(r *resource.Request) error {
 	t, err := s.typeOf(r.TypeURL)
 	if err != nil {
 		return err
@@ -127,15 +123,15 @@ func (s *stream) receive(r *request) error {
 	}
 	answer, counts := none, true
 	if s.delta {
-		answer, err = s.applyDeltaLocked(ts, &r.Request, initial)
+		answer, err = s.applyDeltaLocked(ts, r, initial)
 	} else {
-		answer, counts, err = s.applySotWLocked(ts, &r.Request, initial)
+		answer, counts, err = s.applySotWLocked(ts, r, initial)
 	}
 	if err != nil {
 		return malformed(err)
 	}
 	if counts {
-		s.refuseLocatorsLocked(ts, &r.Request, answer)
+		s.refuseLocatorsLocked(ts, r, answer)
 	}
 	if err := s.checkNamesLocked(); err != nil {
 		return err
@@ -204,9 +200,7 @@ func (s *stream) tooManyNames(n int) error {
 func (s *stream) close() {
 	s.mu.Lock()
 	s.ended = true
-	if s.alarm != nil {
-		s.alarm.Stop()
-	}
+	s.disarmLocked()
 	types, group, private := s.types, s.group, s.private
 	s.mu.Unlock()
 	s.senders.Wait()

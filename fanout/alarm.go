@@ -1,0 +1,44 @@
+package fanout
+
+import "time"
+
+// armLocked makes sure that the stream is looked at again when at has come.
+func (s *stream) armLocked(at time.Time) {
+	switch {
+	case s.ended || !s.alarmAt.IsZero() && !s.alarmAt.After(at):
+		return
+	case s.alarm == nil:
+		s.alarm = time.AfterFunc(time.Until(at), s.wake)
+	default:
+		s.alarm.Reset(time.Until(at))
+	}
+	s.alarmAt = at
+}
+
+// disarmLocked forgets the alarm. A timer takes 150 bytes: none is kept that
+// nobody waits for.
+func (s *stream) disarmLocked() {
+	if s.alarm != nil {
+		s.alarm.Stop()
+	}
+	s.alarm, s.alarmAt = nil, time.Time{}
+}
+
+// wake is what happens at the alarm.
+func (s *stream) wake() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.alarm, s.alarmAt = nil, time.Time{}
+	if s.group == nil {
+		s.end(errNoRequest)
+		return
+	}
+	s.flushLocked()
+}
+
+// awaitFirst bounds the wait for the first request.
+func (s *stream) awaitFirst() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.armLocked(time.Now().Add(s.srv.cfg.FirstRequestTimeout))
+}
