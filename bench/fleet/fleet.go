@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +46,6 @@ type Fleet struct {
 	started int // guarded by mu; how many links run
 }
 
-// meterCount is how many meters there are, for so many connections at a time.
-const meterCount = 8
-
 // New prepares a fleet. The caller has to call [Fleet.Close].
 func New(cfg Config) (*Fleet, error) {
 	f := &Fleet{}
@@ -69,7 +67,7 @@ func New(cfg Config) (*Fleet, error) {
 		return nil, fmt.Errorf("fleet: %w", err)
 	}
 	f.ramp = newRamp(cfg.ConnectParallel, cfg.ConnectRate)
-	for range meterCount {
+	for range runtime.GOMAXPROCS(0) { // so many clients measure at a time
 		f.meters = append(f.meters, newMeter())
 	}
 	for key := range cfg.Content.Keys {
@@ -130,6 +128,11 @@ func (f *Fleet) source(link int) net.Addr {
 // Close ends all connections and waits for everything to end.
 func (f *Fleet) Close() {
 	f.end()
+	for _, l := range f.links {
+		if conn := l.conn.Load(); conn != nil {
+			conn.Close()
+		}
+	}
 	f.work.Wait()
 }
 

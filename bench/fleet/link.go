@@ -98,12 +98,11 @@ func (l *link) dial(ctx context.Context, attempt int) (*h2.Conn, error) {
 
 // serve lets the clients use a connection until it ends.
 func (l *link) serve(ctx context.Context, conn *h2.Conn) error {
-	defer context.AfterFunc(ctx, conn.Close)()
 	if l.role == slow {
 		conn.SetReadRate(l.fleet.cfg.SlowRate)
 	}
 	l.conn.Store(conn)
-	if l.kicked.Load() != kickNone { // before there was something to close
+	if l.kicked.Load() != kickNone || ctx.Err() != nil { // before there was something to close
 		conn.Close()
 	}
 	for _, c := range l.clients {
@@ -148,13 +147,11 @@ func backoff(failures int) time.Duration {
 
 // failed counts a connection that could not be made, or that ended.
 func (f *Fleet) failed(l *link, err error) {
-	var breach *h2.ProtocolError
-	if errors.As(err, &breach) {
+	if _, ok := errors.AsType[*h2.ProtocolError](err); ok {
 		f.violations.add(l.clients[0].String(), problemf(Transport, "%v", err))
 	}
-	var op *net.OpError
 	what := "connection"
-	if errors.As(err, &op) && op.Op == "dial" {
+	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
 		what = "dial"
 	}
 	f.ends.add(what, err.Error())

@@ -40,15 +40,6 @@ func newSet(words []uint64) *set {
 	return s
 }
 
-// setOf is the set of some numbers.
-func setOf(numbers []int) *set {
-	var words []uint64
-	for _, i := range numbers {
-		words = setBit(words, i)
-	}
-	return newSet(words)
-}
-
 func setBit(words []uint64, i int) []uint64 {
 	for len(words) <= i/64 {
 		words = append(words, 0)

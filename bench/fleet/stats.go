@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"runtime/debug"
 
 	"github.com/HdrHistogram/hdrhistogram-go"
 )
@@ -70,34 +71,40 @@ func (l *Latency) Decode() (*hdrhistogram.Histogram, error) {
 	return h, nil
 }
 
-func latency(h *hdrhistogram.Histogram) (l Latency) {
+func latency(h *hdrhistogram.Histogram, whole bool) (l Latency) {
 	if l.Count = h.TotalCount(); l.Count == 0 {
 		return l
 	}
 	ms := func(p float64) float64 { return float64(h.ValueAtPercentile(p)) / 1000 }
 	l.Mean, l.P50, l.P90, l.P99, l.P999, l.Max = h.Mean()/1000, ms(50), ms(90), ms(99), ms(99.9), float64(h.Max())/1000
-	if b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
-		l.Histogram = string(b)
+	if whole {
+		if b, err := h.Encode(hdrhistogram.V2CompressedEncodingCookieBase); err == nil {
+			l.Histogram = string(b)
+		}
 	}
 	return l
 }
 
 // Stats is what there is now.
-func (f *Fleet) Stats() Stats {
-	total := f.total()
-	propagation, troubled, first := newMeter().propagation, newMeter().troubled, newMeter().sync
+func (f *Fleet) Stats() Stats { return f.stats(true) }
+
+// Progress is Stats without the histograms themselves, which are large.
+func (f *Fleet) Progress() Stats { return f.stats(false) }
+
+func (f *Fleet) stats(whole bool) Stats {
+	total, all := f.total(), newMeter()
 	for _, m := range f.meters {
 		m.mu.Lock()
-		propagation.Merge(m.propagation)
-		troubled.Merge(m.troubled)
-		first.Merge(m.sync)
+		all.propagation.Merge(m.propagation)
+		all.troubled.Merge(m.troubled)
+		all.sync.Merge(m.sync)
 		m.mu.Unlock()
 	}
 	return Stats{
 		Clients: len(f.running()), Connected: f.connected.Load(), Synced: f.synced.Load(),
 		Responses: total.responses, Resources: total.resources, Resent: total.resent, Bytes: total.bytes,
 		ACKs: total.acks, NACKs: total.nacks, WireIn: f.traffic.In.Load(), WireOut: f.traffic.Out.Load(),
-		Propagation: latency(propagation), Troubled: latency(troubled), FirstSync: latency(first),
+		Propagation: latency(all.propagation, whole), Troubled: latency(all.troubled, whole), FirstSync: latency(all.sync, whole),
 		Violations: f.violations.snapshot(), Ends: f.ends.snapshot(),
 	}
 }
@@ -123,8 +130,10 @@ func (f *Fleet) total() (t sum) {
 	return t
 }
 
-// Reset begins counts and distributions anew.
+// Reset begins counts and distributions anew, and gives memory back to the
+// system that was needed up to now.
 func (f *Fleet) Reset() {
+	debug.FreeOSMemory()
 	for _, m := range f.meters {
 		m.reset()
 	}

@@ -1,5 +1,7 @@
 package fleet
 
+import "slices"
+
 // stepKey is everything that decides what a response does to a client.
 type stepKey struct {
 	from *state
@@ -30,8 +32,7 @@ func (v *view) stepLocked(k stepKey) *step {
 	if s, ok := v.steps.get(k); ok {
 		return s
 	}
-	s := &step{problems: k.body.problems}
-	s.problems = s.problems[:len(s.problems):len(s.problems)] // which others append to, too
+	s := &step{problems: slices.Clip(k.body.problems)} // which others append to, too
 	if v.fleet.cfg.Delta || !k.body.kind.info().wild {
 		v.merge(k, s)
 	} else {
@@ -153,11 +154,12 @@ func (v *view) replace(k stepKey, s *step) {
 		s.note(Resent, "a full state of type %s that is the one before, at version %q", typ, b.version)
 	}
 	s.to = v.stateLocked(b, k.from, sum, newest, b.names, func() []held {
-		all := make([]held, len(k.from.held))
+		most := len(k.from.held)
 		for _, i := range b.items {
-			for len(all) <= i.number {
-				all = append(all, held{})
-			}
+			most = max(most, i.number+1)
+		}
+		all := make([]held, most)
+		for _, i := range b.items {
 			all[i.number] = held{revision: i.revision}
 		}
 		return all

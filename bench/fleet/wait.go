@@ -3,6 +3,7 @@ package fleet
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"xdsrelay/bench/content"
@@ -74,17 +75,18 @@ func (f *Fleet) reach(ctx context.Context, clients []*client, done func(*client)
 
 // describe says how far a client has got.
 func (c *client) describe() string {
-	text := c.String() + " (" + c.role.String() + ")"
+	var text strings.Builder
+	fmt.Fprintf(&text, "%s (%s)", c, c.role)
 	if !c.open.Load() {
-		text += " has no stream"
+		text.WriteString(" has no stream")
 	}
 	for k := range kinds {
 		if c.link.fleet.types.has(k) {
 			st := c.subs[k].state.Load()
-			text += fmt.Sprintf(", %s: %d resources up to revision %d", k.info().name, st.has.len(), st.newest)
+			fmt.Fprintf(&text, ", %s: %d resources up to revision %d", k.info().name, st.has.len(), st.newest)
 		}
 	}
-	return text
+	return text.String()
 }
 
 // Connect lets n more clients connect, all that are left where n is 0, and waits

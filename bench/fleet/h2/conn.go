@@ -66,8 +66,7 @@ func newConn(nc net.Conn, cfg *Config) *Conn {
 // did. All streams have ended when it returns. The connection is closed then.
 func (c *Conn) Serve() error {
 	err := c.serve()
-	var p *ProtocolError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*ProtocolError](err); ok {
 		*c.tx.out = appendGoAway(c.buffer(), p.code)
 		_ = c.net.SetWriteDeadline(time.Now().Add(time.Second)) // it is a courtesy
 		_ = c.flush()

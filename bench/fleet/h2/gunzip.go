@@ -3,6 +3,7 @@ package h2
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"fmt"
 	"io"
 	"sync"
@@ -40,7 +41,7 @@ func gunzip(m []byte, most int) (*[]byte, error) {
 		}
 		if err != nil {
 			*out = b
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				return out, nil
 			}
 			giveBuffer(out)

@@ -68,7 +68,7 @@ func (in *input) attempt(fd uintptr) bool {
 	b := in.take()
 	n, err := readDescriptor(fd, b[len(b):len(b)+in.limit])
 	switch {
-	case err == errTryAgain:
+	case errors.Is(err, errTryAgain):
 		in.release()
 		return false
 	case err == nil && n == 0:

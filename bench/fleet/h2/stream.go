@@ -63,8 +63,7 @@ func (c *Conn) Open(call *Call, recv Receiver) (*Stream, error) {
 		c.away = errTaken
 		return s, nil
 	}
-	b := appendFrameHeader(c.buffer(), len(call.block), frameHeaders, flagEndHeaders, s.id)
-	*c.tx.out = append(b, call.block...)
+	*c.tx.out = append(appendFrameHeader(c.buffer(), len(call.block), frameHeaders, flagEndHeaders, s.id), call.block...)
 	return s, nil
 }
 
