@@ -30,14 +30,16 @@ type runner struct {
 	source int
 	// stale are the canonical names of resources by type that came from elsewhere (another server, or
 	// before the key was idle) and that source has said nothing about. Their
-	// versions mean nothing to it (C8).
-	stale map[string]map[string]struct{}
+	// versions mean nothing to it (C8). staleOf is the address of the server from
+	// which they came, and until there is a source, all that is cached.
+	stale   map[string]map[string]struct{}
+	staleOf string
 }
 
 func newRunner(c *ControlPlane, f *cache.Feed) *runner {
 	return &runner{
 		cp: c, feed: f, events: make(chan event), links: make([]*link, len(c.servers)),
-		accepted: make(map[string]string), source: -1, stale: make(map[string]map[string]struct{}),
+		accepted: make(map[string]string), source: -1, stale: make(map[string]map[string]struct{}), staleOf: f.Server(),
 	}
 }
 
@@ -173,7 +175,11 @@ func (r *runner) adopt(l *link) {
 	}
 	// What another server's versions stood for is no longer what is cached.
 	clear(r.accepted)
+	if r.source >= 0 {
+		r.staleOf = r.cp.servers[r.source].address
+	}
 	r.source = l.server.index
+	r.feed.SetServer(l.server.address)
 	r.noteStale()
 }
 

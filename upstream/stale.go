@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"maps"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -15,20 +14,31 @@ const (
 	// maxHeld bounds initial_resource_versions in bytes: gRPC servers take
 	// 4 MiB by default.
 	maxHeld = 3 << 20
+	// noVersion is claimed where the version is not known any more. It is not
+	// empty, since servers may take that for a name that is not held.
+	noVersion = "unknown"
 )
 
 // held is what the cache has from the server of s: initial_resource_versions
-// (C8). Where that is too much for a request, it counts as unknown.
+// (C8). What it had of that server before the key was idle is claimed without the
+// versions, since the server may have begun to count anew: so it sends what there
+// is and says what is gone, which it would not of names that it never heard of.
+// Where all that is too much for a request, it counts as unknown.
 func (r *runner) held(s *session, typ *resource.Type) map[string]string {
-	if r.source != s.link.server.index {
+	same, before := r.source == s.link.server.index, r.staleOf == s.link.server.address
+	if !same && (r.source >= 0 || !before) {
 		return nil
 	}
 	held, size := r.feed.Held(typ), 0
-	if stale := r.stale[typ.URL]; len(stale) > 0 {
-		maps.DeleteFunc(held, func(n, _ string) bool {
-			_, is := stale[resource.Canonical(n)]
-			return is
-		})
+	if stale := r.stale[typ.URL]; !same || len(stale) > 0 {
+		for n := range held {
+			if _, is := stale[resource.Canonical(n)]; same && !is {
+				continue
+			}
+			if held[n] = noVersion; !before {
+				delete(held, n)
+			}
+		}
 	}
 	for n, v := range held {
 		size += len(n) + len(v) + 8

@@ -223,6 +223,24 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	return held
 }
 
+// Server is what [Feed.SetServer] was given last, also if that was a feed of the
+// leg before the key was idle; "" if it never was.
+func (f *Feed) Server() string {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	return f.group.legs[f.leg].server
+}
+
+// SetServer notes to which of the origin's servers the versions of [Feed.Held]
+// belong.
+func (f *Feed) SetServer(address string) {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	if f.ctx.Err() == nil {
+		f.group.legs[f.leg].server = address
+	}
+}
+
 // Up notes that a stream to the origin is established.
 func (f *Feed) Up() { f.group.setUpstream(f, nil) }
 

@@ -14,6 +14,7 @@ type leg struct {
 	// Guarded by the group's mu.
 	upstream Upstream
 	listener chan<- struct{} // the feed's news; nil without a feed
+	server   string          // see Feed.Server
 }
 
 // Upstream is the state of a stream to an origin.
