@@ -23,8 +23,11 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	if !news {
 		ts.more = false
 		ts.holdMarred()
-		lagging := ts.sent.Removed < ts.sent.Gen
-		if s.noted(h) <= ts.sent.Noted && (ts.rejected || !lagging && !ts.owed) { // B14, B31
+		if ts.rejected && ts.lags() { // the client does not know what it should see
+			q.KeepRemoved = s.keepsLocked(ts, now)
+			news = !q.KeepRemoved
+		}
+		if !news && s.noted(h) <= ts.sent.Noted && (ts.rejected || !ts.lags() && !ts.owed) { // B14, B31
 			return q, nil
 		}
 	}
@@ -69,6 +72,11 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 func (ts *typeState) hasNews(h cache.Head) bool {
 	told := ts.tell == nil || ts.rejected && ts.tell == ts.kept // a removal that is owed is no news
 	return h.Gen > ts.sent.Gen || !told || ts.refresh != nil
+}
+
+// lags reports whether removals may have been held back from the newest response.
+func (ts *typeState) lags() bool {
+	return ts.sent.Removed < ts.sent.Gen || ts.kept != nil && ts.tell == ts.kept
 }
 
 // orderedLocked returns the answer to q without those removals that have to wait

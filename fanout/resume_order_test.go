@@ -70,6 +70,22 @@ func TestRemovalsWithoutRoutes(t *testing.T) {
 	hasRemoved(t, alone.Recv(t), []string{"x"}, "y")
 }
 
+// TestRemovalsAfterARejection: B14, E5: removals that had to wait are told when
+// they may go, even if the client has rejected what it was told before; once.
+func TestRemovalsAfterARejection(t *testing.T) {
+	w, s := back(t, cds)
+	w.serve("", cds, cluster("y", 1), cluster("z", 1))
+	s.Nack(has(t, s.Recv(t), "y", "z"), "no")
+	w.settled2(cds, Nacked)
+	w.change(cds, []string{"z"}) // while all removals wait
+	s.Nack(has(t, s.Recv(t), "y"), "no")
+	s.Nack(hasRemoved(t, s.Recv(t), []string{"x", "z"}, "y"), "no")
+	s.Quiet(t, 2*resumeGrace)
+	w.change(cds, nil, cluster("y", 2))
+	s.Ack(hasRemoved(t, s.Recv(t), []string{"x", "z"}, "y"))
+	s.Quiet(t, short)
+}
+
 // TestRemovalsDoNotWaitForever: E5: routes that never come hold removals for
 // five seconds.
 func TestRemovalsDoNotWaitForever(t *testing.T) {
