@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// RelayTarget and FloorTarget are the targets that budgets are about: what is
-// measured, and its reference.
+// The targets that reports know: what is measured, and its references.
 const (
-	RelayTarget = "relay"
-	FloorTarget = "floor"
+	RelayTarget  = "relay"
+	FloorTarget  = "floor"
+	OriginTarget = "origin"
 )
 
 // Bound says what a budget is a bound of.

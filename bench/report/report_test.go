@@ -74,10 +74,16 @@ func sampleLatency(n int64, most float64) *Latency {
 func TestReports(t *testing.T) {
 	r := sample()
 	r.Cases[1].Runs[5].Violations = map[string]Violation{"foreign-name": {Count: 3, First: "client 7: key-00001/service-00002"}}
+	if !r.Failed() {
+		t.Error("a relay that breaks the protocol has not failed")
+	}
 	older := sample()
 	older.Machine.Commit = "ba9876543210"
 	for i := range older.Cases[0].Runs {
 		older.Cases[0].Runs[i].Steps = older.Cases[0].Runs[i].Steps[:1]
+	}
+	if older.Cases[0].Runs[1].Violations = r.Cases[1].Runs[5].Violations; older.Runs() != 12 || older.Failed() {
+		t.Errorf("%d runs of which the references cannot fail by violations: %v", older.Runs(), older.problems())
 	}
 	for name, got := range map[string]string{
 		"steady.txt": r.Text(), "steady.md": r.Markdown(), "drift.txt": Drift(older, r),

@@ -69,7 +69,10 @@ func (c *Config) measure(ctx context.Context, t Target, setup report.Setup, step
 		}
 	}
 	stats, err := b.fleet.stats(ctx)
-	out.Violations, out.Ends = violationsOf(&stats), endsOf(&stats)
+	out.Ends = endsOf(&stats)
+	if t.knowsProtocol() {
+		out.Violations = violationsOf(&stats)
+	}
 	return err
 }
 

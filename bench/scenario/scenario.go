@@ -31,7 +31,7 @@ const (
 	Connect Action = "connect" // all clients connect, and get everything
 	Wait    Action = "wait"    // nothing is done, For a time
 	Change  Action = "change"  // Count changes, one each Interval
-	Storm   Action = "storm"   // all clients connect anew, over the time For
+	Storm   Action = "storm"   // all clients connect anew, over the time For, or all at once
 	Down    Action = "down"    // the origin goes away
 	Up      Action = "up"      // the origin comes back
 	Restart Action = "restart" // the target's nodes restart, one after the other

@@ -30,7 +30,7 @@ func All() []Scenario {
 	halves.Nodes = 2
 	slow, stuck := usual, usual
 	slow.Slow, stuck.Stuck = 10, 10
-	compared := []string{report.FloorTarget, "origin", report.RelayTarget}
+	compared := []string{report.FloorTarget, report.OriginTarget, report.RelayTarget}
 
 	return []Scenario{
 		{
@@ -75,13 +75,13 @@ func All() []Scenario {
 			Setups: both(usual), Targets: compared,
 			Steps: []Step{
 				syncStep,
-				{Name: "warm", Do: Storm, For: 2 * time.Second},
-				{Name: "cold", Do: Storm, For: 2 * time.Second, Cold: true},
+				{Name: "warm", Do: Storm},
+				{Name: "cold", Do: Storm, Cold: true},
 			},
 		},
 		{
 			Name: "outage", Answers: "Can clients connect while the control plane is down, and catch up when it is back?",
-			Setups: both(usual), Targets: []string{report.RelayTarget, "origin"},
+			Setups: both(usual), Targets: []string{report.RelayTarget, report.OriginTarget},
 			Steps: []Step{
 				{Do: Down},
 				{Name: "sync", Do: Connect, For: 20 * time.Second, Partial: true},
@@ -101,7 +101,7 @@ func All() []Scenario {
 		{
 			Name: "slow", Answers: "What do slow and stuck clients cost, and what do the others notice?",
 			// The floor does nothing for slow clients, so that all wait for one.
-			Setups: []report.Setup{usual, slow, stuck}, Targets: []string{"origin", report.RelayTarget},
+			Setups: []report.Setup{usual, slow, stuck}, Targets: []string{report.OriginTarget, report.RelayTarget},
 			Steps: []Step{syncStep, oneStep},
 		},
 		{

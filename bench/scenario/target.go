@@ -15,11 +15,11 @@ import (
 
 // The kinds of targets.
 const (
-	kindRelay   = "relay"   // xdsrelay, between origin and fleet
-	kindOrigin  = "origin"  // nothing: the fleet connects to the origin
-	kindFloor   = "floor"   // a gRPC server that sends the same bytes and knows no protocol
-	kindTCP     = "tcp"     // a writer of the same bytes to TCP connections
-	kindCommand = "command" // any command, between origin and fleet
+	kindRelay   = report.RelayTarget  // xdsrelay, between origin and fleet
+	kindOrigin  = report.OriginTarget // nothing: the fleet connects to the origin
+	kindFloor   = report.FloorTarget  // a gRPC server that sends the same bytes and knows no protocol
+	kindTCP     = "tcp"               // a writer of the same bytes to TCP connections
+	kindCommand = "command"           // any command, between origin and fleet
 )
 
 // Target is what is measured.
@@ -54,6 +54,10 @@ func ParseTarget(text string) (Target, error) {
 	}
 	return t, fmt.Errorf("target %q, expected relay, relay:PROGRAM, origin, origin:CACHE, floor, tcp or command:COMMAND", text)
 }
+
+// knowsProtocol says whether the target is a server of the protocol, so that
+// breaches of it mean something.
+func (t Target) knowsProtocol() bool { return t.kind != kindFloor && t.kind != kindTCP }
 
 // ownOrigin says whether the target makes its content itself.
 func (t Target) ownOrigin() bool {
