@@ -52,6 +52,7 @@ func sampleRun(target string, round, clients int, micros float64) Run {
 			Name: "one", Kind: Change, At: 3, Seconds: 10, Synced: clients, Changes: 10,
 			Target:  Use{CPU: n * micros * 10e-6, System: n * micros * 3e-6, RSS: 20<<20 + int64(n*micros*2100)},
 			Clients: Traffic{Responses: int64(10 * clients), Resources: int64(10 * clients), Bytes: int64(3000 * clients), ACKs: int64(10 * clients)},
+			Fleet:   Use{CPU: n * 50e-6},
 			Load:    Load{Open: 1, Requests: 10, Responses: 10, BytesIn: 900, BytesOut: 3000},
 			Latency: sampleLatency(int64(10*clients), n*micros/1000),
 		},
