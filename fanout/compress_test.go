@@ -17,11 +17,13 @@ import (
 	"time"
 	"unsafe"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	_ "google.golang.org/grpc/encoding/gzip" // clients of these tests take it
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -176,6 +178,38 @@ func TestNothingIsCompressed(t *testing.T) {
 	}
 }
 
+// TestWhoTakesGzip: Envoy's own gRPC client gets nothing compressed, even where it
+// is made to say that it takes gzip; a library that speaks for an Envoy does.
+func TestWhoTakesGzip(t *testing.T) {
+	srv := newSilentWorld(t, compressing(1, 0)).srv
+	for _, c := range []struct {
+		node, agent string
+		want        bool
+	}{
+		{"gRPC Go", "grpc-go/1.85.0", true},
+		{"gRPC Go", "", true},
+		{"", "tonic/0.14.1", true},
+		{"envoy", "", false},
+		{"envoy", "some-envoy/1.36", false},
+		{"envoy", "grpc-c++/1.66.0 grpc-c/43.0.0 (linux; chttp2)", true},
+		{"envoy", "agent grpc-go/1.85.0", true},
+	} {
+		ctx := t.Context()
+		if c.agent != "" {
+			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", c.agent))
+		}
+		s := &stream{srv: srv, grpc: &fakeStream{ctx: ctx}, caller: caller{status: &zipTransport{}}}
+		node := &corev3.Node{UserAgentName: c.node}
+		if got := s.wireFor(node) != nil; got != c.want {
+			t.Errorf("%q with the user agent %q gets gzip: %t", c.node, c.agent, got)
+		}
+		s.status = &noWrite{}
+		if s.wireFor(node) != nil {
+			t.Errorf("%q gets gzip, though it did not say that it takes it", c.node)
+		}
+	}
+}
+
 // TestSecretsAreNotCompressed: their size says too much about them. Nor is what is
 // for one client alone, which would cost more than it saves.
 func TestSecretsAreNotCompressed(t *testing.T) {
@@ -310,7 +344,7 @@ func (z *zipTransport) Write(header []byte, m mem.BufferSlice, _ *struct{ Last b
 func (f *fleet) takeGzip() {
 	for i, s := range f.streams {
 		s.status = &zipTransport{fakeTransport: fakeTransport{end: func() {}}, to: f.sinks[i]}
-		if s.wire = f.srv.wireFor(s.status); s.wire == nil {
+		if s.wire = s.wireFor(nil); s.wire == nil {
 			f.t.Fatalf("client %d does not get gzip", i)
 		}
 	}
@@ -388,7 +422,7 @@ func (*otherWrite) Write([]byte) (int, error) { return 0, nil }
 // written to.
 func TestUnknownTransport(t *testing.T) {
 	for _, to := range []any{&noWrite{}, &otherWrite{}} {
-		if _, err := wireOf(reflect.TypeOf(to)); err == nil {
+		if _, err := newWire(reflect.TypeOf(to)); err == nil {
 			t.Errorf("a %T can be written to", to)
 		}
 	}

@@ -24,6 +24,7 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 		return err
 	}
 	s.timed = s.takesTTLs(node.GetClientFeatures())
+	s.wire = s.wireFor(&node)
 	i := identityOf(r.Node)
 	s.node, s.nodeID, s.cluster, s.rule = i.node, i.id, i.cluster, res.Rule
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)

@@ -65,13 +65,13 @@ func (s *stream) info() StreamInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := StreamInfo{
-		Peer: s.peer, Since: s.since, Unacked: s.unacked, Gzip: s.wire != nil, Types: make([]TypeInfo, 0, len(s.types)),
+		Peer: s.peer, Since: s.since, Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
 		Variant: variant(s.delta).Value.AsString(), Service: s.service(),
 	}
 	if s.group == nil {
 		return i // no request yet
 	}
-	i.NodeID, i.Cluster, i.Rule, i.Key = s.nodeID, s.cluster, s.rule, string(s.group.Key)
+	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.wire != nil
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
 		i.Types = append(i.Types, TypeInfo{

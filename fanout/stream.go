@@ -23,13 +23,13 @@ type stream struct {
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since time.Time
-	form        // but for timed
-	wire  *wire // of a client that takes gzip; nil for others
+	form  // but for timed
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream, as is timed.
 	group               *cache.Group
 	node, cluster, rule string // the first as identity has it
+	wire                *wire  // of a client that takes gzip; nil for others
 
 	in request // owned by the handler goroutine
 
@@ -62,7 +62,6 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err 
 	if err != nil {
 		return err
 	}
-	st.wire = s.wireFor(st.status)
 	if err := s.add(st); err != nil {
 		return err
 	}

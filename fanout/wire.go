@@ -6,9 +6,12 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 )
 
@@ -44,9 +47,9 @@ type wire struct {
 	options reflect.Value // the zero options
 }
 
-// wireOf returns the wire for a type of transport streams. It fails where they
+// newWire makes the wire for a type of transport streams. It fails where they
 // have no such method as grpc-go's.
-func wireOf(stream reflect.Type) (*wire, error) {
+func newWire(stream reflect.Type) (*wire, error) {
 	m, ok := stream.MethodByName("Write")
 	if !ok {
 		return nil, fmt.Errorf("transport streams of type %v have no method Write, expected grpc-go's", stream)
@@ -59,25 +62,43 @@ func wireOf(stream reflect.Type) (*wire, error) {
 	return &wire{stream: stream, write: m.Func, options: reflect.New(t.In(3).Elem())}, nil
 }
 
-// wireFor makes a stream send gzip, and returns what its messages are to be
-// written with. It is nil where the client does not take gzip, or is not to get
-// it. It has to be called before anything is sent.
-func (s *Server) wireFor(to statusWriter) *wire {
-	es, ok := to.(encodedStream)
-	if s.cfg.Compression.From < 1 || !ok || !slices.Contains(es.ClientAdvertisedCompressors(), gzipName) {
+// wireFor makes the stream of a client send gzip, and returns what its messages
+// are to be written with. It is nil where the client does not take gzip, or is not
+// to get it. It has to be called before anything is sent.
+func (s *stream) wireFor(node *corev3.Node) *wire {
+	es, ok := s.status.(encodedStream)
+	if s.srv.cfg.Compression.From < 1 || !ok || !slices.Contains(es.ClientAdvertisedCompressors(), gzipName) || s.misclaims(node) {
 		return nil
 	}
+	w := s.srv.wireOf(reflect.TypeOf(s.status))
+	if w == nil {
+		return nil
+	}
+	if es.SetSendCompress(gzipName) != nil {
+		return nil // the stream has ended
+	}
+	return w
+}
+
+// misclaims reports whether a client cannot inflate, whatever it says. Envoy's own
+// gRPC client cannot, but its configuration may add the header that says so, which
+// most control planes ignore. Its other one is a gRPC library, and names that.
+func (s *stream) misclaims(node *corev3.Node) bool {
+	library := func(agent string) bool { return strings.Contains(agent, "grpc-") }
+	return node.GetUserAgentName() == "envoy" && !slices.ContainsFunc(metadata.ValueFromIncomingContext(s.grpc.Context(), "user-agent"), library)
+}
+
+// wireOf returns the wire for a type of transport streams; nil, with a line in the
+// log, if there is none.
+func (s *Server) wireOf(stream reflect.Type) *wire {
 	w := s.wire.Load()
-	if t := reflect.TypeOf(to); w == nil || w.stream != t {
+	if w == nil || w.stream != stream {
 		var err error
-		if w, err = wireOf(t); err != nil {
+		if w, err = newWire(stream); err != nil {
 			s.noWire.Do(func() { s.cfg.Logger.Error("responses are not compressed", "reason", err.Error()) })
 			return nil
 		}
 		s.wire.Store(w)
-	}
-	if es.SetSendCompress(gzipName) != nil {
-		return nil // the stream has ended
 	}
 	return w
 }

@@ -174,7 +174,8 @@ func (n *Node) buildServer() (err error) {
 		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
 		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, OriginTimeout: l.OriginTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
 		MaxReceiveBytes: int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
-		Meter: n.metrics.meter, Logger: n.log,
+		Compression: compressionOf(l.Compression),
+		Meter:       n.metrics.meter, Logger: n.log,
 	})
 	if err != nil {
 		return err

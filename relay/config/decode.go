@@ -263,7 +263,7 @@ func (d *decoder) decodeScalar(n ast.Node, v reflect.Value, path string) {
 	case *ast.FloatNode:
 		text, ok = n.GetToken().Value, t.Kind() == reflect.Float64
 	case *ast.BoolNode:
-		text, ok = strconv.FormatBool(n.Value), t.Kind() == reflect.Bool
+		text, ok = strconv.FormatBool(n.Value), t.Kind() == reflect.Bool || t == reflect.TypeFor[Compression]()
 	}
 	if !ok {
 		hint := ""

@@ -55,6 +55,7 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		reflect.TypeFor[int]():           "12_345",
 		reflect.TypeFor[time.Duration](): "77m",
 		reflect.TypeFor[Size]():          "77MiB",
+		reflect.TypeFor[Compression]():   "77KiB",
 		reflect.TypeFor[Variant]():       "sotw",
 		reflect.TypeFor[Transport]():     "v2",
 		reflect.TypeFor[Level]():         "error",

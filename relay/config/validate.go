@@ -87,6 +87,9 @@ func (d *decoder) checkListen(cfg *Config) {
 		d.wrong("listen.address", "%s is not a loopback address, and the xDS port has no TLS yet: whoever reaches it can read every client's configuration. "+
 			"Set listen.plaintext: true (or XDSRELAY_LISTEN_PLAINTEXT=true, or --plaintext) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
 	}
+	if l.Compression > 0 {
+		d.sizeWithin("listen.compression", Size(l.Compression), 1<<10, 1<<30)
+	}
 	d.sizeWithin("listen.max_receive_size", l.MaxReceiveSize, 4<<10, 1<<30)
 	d.sizeWithin("listen.max_send_size", l.MaxSendSize, 1<<10, 1<<30)
 	if l.MaxNames < 1 {

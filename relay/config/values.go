@@ -104,6 +104,45 @@ func list(names []string, conjunction string) string {
 	return strings.Join(names[:last], ", ") + " " + conjunction + " " + names[last]
 }
 
+// Compression says which responses are compressed: the least size of them in
+// bytes, or one of the constants.
+type Compression int64
+
+// The values that are no size.
+const (
+	CompressionOff Compression = 0
+	CompressionOn  Compression = -1 // where it saves CPU time
+)
+
+// UnmarshalText takes true, false or a size.
+func (c *Compression) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "true":
+		*c = CompressionOn
+		return nil
+	case "false":
+		*c = CompressionOff
+		return nil
+	}
+	var size Size
+	if err := size.UnmarshalText(text); err != nil || size == 0 {
+		return errors.New("expected true, false or a size like 16KiB")
+	}
+	*c = Compression(size)
+	return nil
+}
+
+// String writes the value as UnmarshalText takes it.
+func (c Compression) String() string {
+	switch {
+	case c == CompressionOff:
+		return "false"
+	case c < 0:
+		return "true"
+	}
+	return Size(c).String()
+}
+
 // Size is a number of bytes, written with a unit: 512B, 64KiB, 16MiB, 1GiB.
 type Size int64
 

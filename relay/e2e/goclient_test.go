@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	_ "google.golang.org/grpc/encoding/gzip" // so that the client takes it, as the others do
 	"google.golang.org/grpc/status"
 	_ "google.golang.org/grpc/xds" // resolves xds:///
 

@@ -43,6 +43,8 @@ type relayNode struct {
 	origin  string // address of the control plane
 	variant string // "sotw" or "delta"
 	key     string // CEL expression of the aggregation key
+
+	compression string // listen.compression; empty means the default
 }
 
 // start runs the relay and waits until it is up.
@@ -55,6 +57,9 @@ func (n relayNode) start(ctx context.Context, t *testing.T, name string) *proces
 		"--key", n.key,
 		"--admin", n.admin,
 	)
+	if n.compression != "" {
+		cmd.Env = append(os.Environ(), "XDSRELAY_LISTEN_COMPRESSION="+n.compression)
+	}
 	p := startProcess(t, name, cmd, nil)
 	up, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
