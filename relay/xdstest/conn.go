@@ -74,10 +74,10 @@ func (c *Conn) Open(v Variant) *Stream {
 func (c *Conn) OpenMethod(method string, delta bool) *Stream {
 	c.t.Helper()
 	gs, cancel := c.open(method)
-	id := c.opened.Add(1)
+	id := fmt.Sprintf("#%d", c.opened.Add(1))
 	s := &Stream{
-		id: fmt.Sprintf("#%d", id), delta: delta, log: c.log, node: c.Node,
-		grpc: gs, cancel: cancel, frames: newInbox[*Frame](),
+		id: id, delta: delta, log: c.log, node: c.Node,
+		grpc: gs, cancel: cancel, frames: newInbox("stream "+id, c.log, (*Frame).String),
 		types: make(map[string]*typeState), readable: make(chan struct{}),
 	}
 	close(s.readable)

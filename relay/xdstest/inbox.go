@@ -9,6 +9,10 @@ import (
 // inbox is an unbounded queue between a receiving goroutine and a test that
 // takes items out one by one, not necessarily in their order.
 type inbox[T any] struct {
+	who  string         // fixed; begins the messages of waits that fail
+	log  *Transcript    // fixed; ends them
+	line func(T) string // fixed; an item in one line
+
 	mu sync.Mutex // guards all below
 
 	items   []T
@@ -17,7 +21,9 @@ type inbox[T any] struct {
 	changed chan struct{} // closed and replaced with every change
 }
 
-func newInbox[T any]() *inbox[T] { return &inbox[T]{changed: make(chan struct{})} }
+func newInbox[T any](who string, log *Transcript, line func(T) string) *inbox[T] {
+	return &inbox[T]{who: who, log: log, line: line, changed: make(chan struct{})}
+}
 
 func (q *inbox[T]) put(item T) {
 	q.mu.Lock()
@@ -78,6 +84,56 @@ func (q *inbox[T]) take(d time.Duration, match func(T) bool) (item T, how outcom
 			late = true
 		}
 	}
+}
+
+// next takes the oldest item that match accepts; nil accepts any. It fails the
+// test if none comes within [Patience], or the queue ends. what completes
+// "waited for …".
+func (q *inbox[T]) next(t TB, what string, match func(T) bool) T {
+	t.Helper()
+	item, how, why := q.take(Patience, orAny(match))
+	switch how {
+	case timedOut:
+		t.Fatalf("%s: waited %v for %s, in vain%s", q.who, Patience, what, q.log)
+	case ended:
+		t.Fatalf("%s: ended (%v) instead of bringing %s%s", q.who, why, what, q.log)
+	}
+	return item
+}
+
+// quiet fails the test if an item that match accepts waits to be taken or comes
+// within d (0 means [QuietWindow]), or if the queue ends: who is gone is silent,
+// whatever it would have done.
+func (q *inbox[T]) quiet(t TB, d time.Duration, match func(T) bool) {
+	t.Helper()
+	if d <= 0 {
+		d = QuietWindow
+	}
+	item, how, why := q.take(d, orAny(match))
+	switch how {
+	case taken:
+		t.Fatalf("%s: expected silence for %v, got %s%s", q.who, d, q.line(item), q.log)
+	case ended:
+		t.Fatalf("%s: ended (%v) within the quiet window%s", q.who, why, q.log)
+	}
+}
+
+// untilEnd waits for the end of the queue and returns its reason. The test fails
+// if it does not end within [Patience].
+func (q *inbox[T]) untilEnd(t TB) error {
+	t.Helper()
+	how, why := q.waitEnd(Patience)
+	if how != ended {
+		t.Fatalf("%s: still open after %v%s", q.who, Patience, q.log)
+	}
+	return why
+}
+
+func orAny[T any](match func(T) bool) func(T) bool {
+	if match == nil {
+		return func(T) bool { return true }
+	}
+	return match
 }
 
 // waitEnd waits for the end of the queue, at most for d.

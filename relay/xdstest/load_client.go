@@ -33,10 +33,8 @@ type LoadStream struct {
 func (c *Conn) OpenLoad() *LoadStream {
 	c.t.Helper()
 	gs, cancel := c.open("/" + loadService + "/StreamLoadStats")
-	s := &LoadStream{
-		id: fmt.Sprintf("load #%d", c.opened.Add(1)), log: c.log, node: c.Node,
-		grpc: gs, cancel: cancel, terms: newInbox[*lrsv3.LoadStatsResponse](),
-	}
+	id := fmt.Sprintf("load #%d", c.opened.Add(1))
+	s := &LoadStream{id: id, log: c.log, node: c.Node, grpc: gs, cancel: cancel, terms: newInbox("stream "+id, c.log, termsLine)}
 	s.log.add("%s opened", s.id)
 	c.wg.Go(s.receive)
 	return s
@@ -91,41 +89,21 @@ func (s *LoadStream) sendLocked(m *lrsv3.LoadStatsRequest) error {
 // or the stream ends.
 func (s *LoadStream) Terms(t TB) *lrsv3.LoadStatsResponse {
 	t.Helper()
-	m, how, why := s.terms.take(Patience, func(*lrsv3.LoadStatsResponse) bool { return true })
-	switch how {
-	case timedOut:
-		t.Fatalf("%s: waited %v for terms, in vain%s", s.id, Patience, s.log)
-	case ended:
-		t.Fatalf("%s: ended (%v) instead of bringing terms%s", s.id, why, s.log)
-	}
-	return m
+	return s.terms.next(t, "terms", nil)
 }
 
 // Quiet fails the test if a response is waiting or comes within d (0 means
 // [QuietWindow]), or if the stream ends.
 func (s *LoadStream) Quiet(t TB, d time.Duration) {
 	t.Helper()
-	if d <= 0 {
-		d = QuietWindow
-	}
-	m, how, why := s.terms.take(d, func(*lrsv3.LoadStatsResponse) bool { return true })
-	switch how {
-	case taken:
-		t.Fatalf("%s: expected silence for %v, got %s%s", s.id, d, termsLine(m), s.log)
-	case ended:
-		t.Fatalf("%s: ended (%v) within the quiet window%s", s.id, why, s.log)
-	}
+	s.terms.quiet(t, d, nil)
 }
 
 // ExpectClosed waits for the end of the stream and returns its status (OK for a
 // plain end). Responses that were not taken are passed over.
 func (s *LoadStream) ExpectClosed(t TB) *status.Status {
 	t.Helper()
-	how, why := s.terms.waitEnd(Patience)
-	if how != ended {
-		t.Fatalf("%s: still open after %v%s", s.id, Patience, s.log)
-	}
-	return endStatus(why)
+	return endStatus(s.terms.untilEnd(t))
 }
 
 // CloseSend ends the client's half of the stream: all that was reported before

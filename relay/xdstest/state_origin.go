@@ -6,12 +6,10 @@ import (
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 )
@@ -21,17 +19,15 @@ import (
 // plainly right rather than fast: each answer is computed from whole maps.
 // It holds at most one unanswered response per type and stream (B9).
 type StateOrigin struct {
-	srv    *server                    // fixed
-	viewOf func(*corev3.Node) string  // fixed
-	log    *Transcript                // fixed
-	load   atomic.Pointer[LoadOrigin] // nil as long as there is no such service
+	host
+
+	viewOf func(*corev3.Node) string // fixed
 
 	mu      sync.Mutex // guards all below
 	clock   int        // counts changes; versions are made of it
 	views   map[string]world
 	changed chan struct{} // closed and replaced with every change
 	counts  Counts
-	watch   func(Event) // nil for nobody
 	open    map[*stateStream]progress
 }
 
@@ -71,33 +67,11 @@ func (m *Memory) NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOr
 		viewOf = func(*corev3.Node) string { return "" }
 	}
 	o := &StateOrigin{
-		viewOf: viewOf, log: NewTranscript("the origin", 400),
+		host: host{log: NewTranscript("the origin", 400)}, viewOf: viewOf,
 		views: make(map[string]world), changed: make(chan struct{}), open: make(map[*stateStream]progress),
 	}
-	o.srv = newServer(t, m, func(g *grpc.Server) {
-		registerDiscovery(g, o.handle)
-		registerLoad(g, &o.load)
-	})
-	if err := o.Start(); err != nil {
-		t.Fatalf("%v", err)
-	}
+	o.listen(t, m, o.handle)
 	return o
-}
-
-// Addr is where the origin listens, the same for its life.
-func (o *StateOrigin) Addr() string { return o.srv.addr() }
-
-// Stop cuts all streams and refuses connections until [StateOrigin.Start].
-// Resources and versions stay.
-func (o *StateOrigin) Stop() {
-	o.log.add("origin stopped")
-	o.srv.stop()
-}
-
-// Start accepts connections again, at the same address.
-func (o *StateOrigin) Start() error {
-	o.log.add("origin started")
-	return o.srv.start()
 }
 
 // Counts says what was seen so far.
@@ -105,31 +79,6 @@ func (o *StateOrigin) Counts() Counts {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.counts
-}
-
-// Transcript is the conversation so far, for a test's own messages.
-func (o *StateOrigin) Transcript() string { return o.log.String() }
-
-// ShareTranscript lets what is said go into a transcript of several parts from
-// now on, marked with a name.
-func (o *StateOrigin) ShareTranscript(into *Transcript, as string) { o.log.share(into, as) }
-
-// Watch calls f for all that clients do from now on, before it is answered,
-// each stream's events in their order; streams call it concurrently. f must not
-// block.
-func (o *StateOrigin) Watch(f func(Event)) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	o.watch = f
-}
-
-func (o *StateOrigin) notify(e Event) {
-	o.mu.Lock()
-	watch := o.watch
-	o.mu.Unlock()
-	if watch != nil {
-		watch(e)
-	}
 }
 
 // Change is a set of changes that clients see as one. It is used inside of

@@ -52,25 +52,13 @@ func recvFrame(gs grpc.ClientStream, delta bool) (*Frame, error) {
 // within [Patience] or the stream ends.
 func (s *Stream) Recv(t TB) *Frame {
 	t.Helper()
-	return s.recv(t, "a frame", func(*Frame) bool { return true })
+	return s.frames.next(t, "a frame", nil)
 }
 
 // RecvType takes the next frame of one type and leaves those of other types.
 func (s *Stream) RecvType(t TB, typeURL string) *Frame {
 	t.Helper()
-	return s.recv(t, "a frame of "+shortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
-}
-
-func (s *Stream) recv(t TB, what string, match func(*Frame) bool) *Frame {
-	t.Helper()
-	f, how, why := s.frames.take(Patience, match)
-	switch how {
-	case timedOut:
-		t.Fatalf("stream %s: waited %v for %s, in vain%s", s.id, Patience, what, s.log)
-	case ended:
-		t.Fatalf("stream %s: ended (%v) instead of bringing %s%s", s.id, why, what, s.log)
-	}
-	return f
+	return s.frames.next(t, "a frame of "+shortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
 }
 
 // ErrNothing is what [Stream.Next] returns if no frame came in time.
@@ -111,39 +99,20 @@ func (e *EndError) Error() string {
 // or comes within d (0 means [QuietWindow]), or if the stream ends.
 func (s *Stream) Quiet(t TB, d time.Duration) {
 	t.Helper()
-	s.quiet(t, d, "any frame", func(*Frame) bool { return true })
+	s.frames.quiet(t, d, nil)
 }
 
 // QuietType is [Stream.Quiet] for the frames of one type.
 func (s *Stream) QuietType(t TB, typeURL string, d time.Duration) {
 	t.Helper()
-	s.quiet(t, d, shortType(typeURL), func(f *Frame) bool { return f.TypeURL == typeURL })
-}
-
-func (s *Stream) quiet(t TB, d time.Duration, what string, match func(*Frame) bool) {
-	t.Helper()
-	if d <= 0 {
-		d = QuietWindow
-	}
-	f, how, why := s.frames.take(d, match)
-	switch how {
-	case taken:
-		t.Fatalf("stream %s: expected silence (%s, %v), got %s%s", s.id, what, d, f, s.log)
-	case ended:
-		// A stream that is gone is silent whatever the server does.
-		t.Fatalf("stream %s: ended (%v) within the quiet window%s", s.id, why, s.log)
-	}
+	s.frames.quiet(t, d, func(f *Frame) bool { return f.TypeURL == typeURL })
 }
 
 // ExpectClosed waits for the end of the stream and returns its status (OK for a
 // plain end). Frames that were not taken are passed over.
 func (s *Stream) ExpectClosed(t TB) *status.Status {
 	t.Helper()
-	how, why := s.frames.waitEnd(Patience)
-	if how != ended {
-		t.Fatalf("stream %s: still open after %v%s", s.id, Patience, s.log)
-	}
-	return endStatus(why)
+	return endStatus(s.frames.untilEnd(t))
 }
 
 // Transcript is the conversation of the whole connection so far, for a test's
