@@ -19,7 +19,8 @@
 //
 // Messages are what a relay would send. In delta, a change brings what changed.
 // In state of the world, it brings everything for clusters and listeners, and
-// what changed for endpoints and routes. Versions are revisions. Nonces are
+// what changed for endpoints and routes. Versions are revisions; those of single
+// resources have 64 digits, as hashes do that others use there. Nonces are
 // revisions with a letter for the type after them, and an s before them in
 // answers to first requests.
 //

@@ -212,7 +212,7 @@ func TestMessages(t *testing.T) {
 	want := &discoveryv3.DeltaDiscoveryResponse{SystemVersionInfo: "0", TypeUrl: content.ClusterURL, Nonce: "0c"}
 	for _, i := range []int{2, 0} {
 		want.Resources = append(want.Resources, &discoveryv3.Resource{
-			Name: content.Name(content.ClusterURL, 1, i), Version: "0",
+			Name: content.Name(content.ClusterURL, 1, i), Version: strings.Repeat("0", 64),
 			Resource: spec.Resource(content.ClusterURL, 1, i, f.state.Stamp(content.ClusterURL, i)),
 		})
 	}

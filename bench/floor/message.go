@@ -66,7 +66,7 @@ func (t *table) encode(k, i int, state *content.State, delta bool) error {
 		return fmt.Errorf("encode %s: %w", content.Name(t.typeURL, k, i), err)
 	}
 	if delta {
-		inner := appendString(nil, fieldResourceVersion, revisionText(stamp.Revision))
+		inner := appendString(nil, fieldResourceVersion, longRevision(stamp.Revision))
 		inner = appendBytes(inner, fieldResourceBody, b)
 		b = appendString(inner, fieldResourceName, content.Name(t.typeURL, k, i))
 	}
@@ -110,6 +110,10 @@ func (t *table) build(nonce string, fields [][]byte) *message {
 }
 
 func revisionText(revision uint64) string { return strconv.FormatUint(revision, 10) }
+
+// longRevision is a revision as long as the hashes that go-control-plane has for
+// versions of resources, so that there is as much to send.
+func longRevision(revision uint64) string { return fmt.Sprintf("%064d", revision) }
 
 func appendString(b []byte, field protowire.Number, s string) []byte {
 	return protowire.AppendString(protowire.AppendTag(b, field, protowire.BytesType), s)
