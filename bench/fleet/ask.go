@@ -84,8 +84,10 @@ func (c *client) want(k kind, names *set) bool {
 	}
 	add, drop := names.minus(s.names), s.names.minus(names)
 	c.view.mu.Lock()
+	// A name that was dropped comes again (B18, B35), and a response that was
+	// on its way may have come before that.
+	s.again = c.view.share(s.again.union(add.minus(add.minus(s.asked))))
 	s.names, s.asked = c.view.share(names), c.view.share(s.asked.union(names))
-	s.allow = c.view.share(s.allow.union(add)) // B18, B35
 	c.view.mu.Unlock()
 	if drop != nil {
 		s.state.Store(s.state.Load().without(drop))

@@ -42,7 +42,8 @@ type onStream struct {
 	stream   *h2.Stream // nil for none
 	said     bool       // there was a request for the type
 	asked    *set       // what it has asked for
-	allow    *set       // what may come although it holds it
+	allow    *set       // what may come once more although it holds it
+	again    *set       // what it has asked for again, which may come at any time
 	nonce    []byte     // the last one; SotW only
 	nonces   nonces
 	rejected uint64 // the hash of the response that it rejected last; 0 for none

@@ -62,11 +62,13 @@ func readEnvelope(m []byte) (e envelope, err error) {
 	return e, nil
 }
 
-// mix adds a hash to others in order.
+// mix adds a hash or a number to others in order. Its results can be summed:
+// sums of different ones differ (it is the finalizer of splitmix64).
 func mix(h, next uint64) uint64 {
-	h ^= next + 0x9e3779b97f4a7c15 + h<<6 + h>>2
-	h ^= h >> 29
-	return h * 0xbf58476d1ce4e5b9
+	h = (h+0x9e3779b97f4a7c15)*0xff51afd7ed558ccd ^ next
+	h = (h ^ h>>30) * 0xbf58476d1ce4e5b9
+	h = (h ^ h>>27) * 0x94d049bb133111eb
+	return h ^ h>>31
 }
 
 // eachField calls f for every length-delimited field of a message.

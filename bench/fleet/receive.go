@@ -27,7 +27,7 @@ func (c *client) Message(from *h2.Stream, m []byte) {
 	v := c.view
 	v.mu.Lock()
 	b := v.bodyLocked(k, &e, m)
-	st := v.stepLocked(stepKey{from: s.state.Load(), body: b, asked: s.asked, allow: s.allow})
+	st := v.stepLocked(stepKey{from: s.state.Load(), body: b, asked: s.asked, allow: s.allow.union(s.again)})
 	v.mu.Unlock()
 	c.violates(st.problems...)
 	if b.hash == s.rejected {
