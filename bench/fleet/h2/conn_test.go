@@ -2,10 +2,14 @@ package h2
 
 import (
 	"bytes"
+	"crypto/tls"
 	"errors"
+	"io"
+	"net"
 	"strings"
 	"testing"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 
@@ -201,4 +205,88 @@ func TestTooLarge(t *testing.T) {
 	}
 	fits, _ := c.open(t, give, number(1000))
 	take(t, fits.messages, "a message")
+}
+
+// TestBreach holds that a server is told why the connection ends that it broke
+// the rules on, and that another kind of server is recognised.
+func TestBreach(t *testing.T) {
+	for says, want := range map[string]string{
+		"HTTP/1.1 400 Bad Request\r\n": `but with "HTTP/1.1 ": is it one of HTTP/2?`,
+		"\x00\x00\x00\x04\x00\x00\x00\x00\x00" + "\x00\x00\x01\x06\x00\x00\x00\x00\x00x": "PING of 1 bytes",
+	} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		goodbye := make(chan *http2.GoAwayFrame, 1)
+		go func() {
+			defer close(goodbye)
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer nc.Close()
+			if _, err := io.ReadFull(nc, make([]byte, len(preface))); err != nil {
+				return
+			}
+			_, _ = nc.Write([]byte(says))
+			for framer := http2.NewFramer(nil, nc); ; {
+				f, err := framer.ReadFrame()
+				if err != nil {
+					return
+				}
+				if f, ok := f.(*http2.GoAwayFrame); ok {
+					goodbye <- f
+				}
+			}
+		}()
+		c := dial(t, Config{}, l.Addr().String())
+		err = take(t, c.served, "the end of the connection")
+		if _, ok := errors.AsType[*ProtocolError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("the connection ended with %v, expected a breach: %s", err, want)
+		}
+		if f := take(t, goodbye, "GOAWAY"); f == nil || f.ErrCode == http2.ErrCodeNo {
+			t.Errorf("the server was told %v, expected a reason", f)
+		}
+		if err := l.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestRefused holds what comes of connections that cannot be made.
+func TestRefused(t *testing.T) {
+	creds, clientTLS := certificates(t)
+	s := startServer(t, grpc.Creds(creds))
+	try := func(cfg Config) error {
+		d, err := NewDialer(cfg)
+		if err != nil {
+			return err
+		}
+		c, err := d.Dial(t.Context(), s.addr, nil)
+		if err == nil {
+			c.Close()
+		}
+		return err
+	}
+	wrong := clientTLS.Clone()
+	wrong.NextProtos = nil
+	for _, test := range []struct {
+		cfg  Config
+		want string
+	}{
+		{Config{TLS: &tls.Config{NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}}, "certificate"},
+		{Config{TLS: wrong}, "expected h2"},
+		{Config{StreamWindow: 100}, "a window of 100 bytes"},
+		{Config{ConnWindow: 1 << 31}, "a window of 2147483648 bytes"},
+	} {
+		if err := try(test.cfg); err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("got %v, expected an error with %q", err, test.want)
+		}
+	}
+	for _, o := range []CallOptions{{}, {Method: "x", Authority: "y"}, {Method: "/x"}, {Method: "/" + strings.Repeat("~", 20_000), Authority: "y"}} {
+		if _, err := NewCall(o); err == nil {
+			t.Errorf("a call of %.20q at %q was accepted", o.Method, o.Authority)
+		}
+	}
 }

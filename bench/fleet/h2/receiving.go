@@ -9,7 +9,8 @@ import (
 
 // receiving is what comes from the server. It is owned by Serve's goroutine.
 type receiving struct {
-	left, owed int // what the server may still send on the connection, and is owed
+	greeted    bool // the server began with SETTINGS
+	left, owed int  // what the server may still send on the connection, and is owed
 
 	// The DATA frame that is being received.
 	rest   int     // bytes of it that are to come
@@ -46,6 +47,10 @@ func (c *Conn) consume(b []byte) (remains []byte, err error) {
 			break
 		}
 		h := parseFrameHeader(b)
+		if !c.rx.greeted && h.kind != frameSettings {
+			return nil, violation(codeProtocol, "the server does not begin with SETTINGS but with %q: is it one of HTTP/2?", b[:frameHeaderLen])
+		}
+		c.rx.greeted = true
 		if h.length > maxFrame {
 			return nil, violation(codeFrameSize, "a frame of %d bytes, expected %d at most", h.length, maxFrame)
 		}

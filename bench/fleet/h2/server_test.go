@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -244,5 +243,3 @@ func certificates(t testing.TB) (server credentials.TransportCredentials, client
 	})
 	return server, &tls.Config{Certificates: own, RootCAs: pool, NextProtos: []string{"h2"}, MinVersion: tls.VersionTLS12}
 }
-
-var _ = context.Background
