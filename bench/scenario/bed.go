@@ -65,14 +65,16 @@ func (b *bed) startNodes(ctx context.Context, dir string) error {
 	return nil
 }
 
-// close ends all processes.
+// close ends all processes. How those of ours end does not matter any more: one
+// with gigabytes to clear up may have to be killed. A target that does not end
+// is an error.
 func (b *bed) close() error {
-	var errs []error
 	if b.fleet != nil {
-		errs = append(errs, b.fleet.close())
+		b.fleet.close()
 	}
-	errs = append(errs, stopAll(b.nodes), b.server.Close())
-	return b.explain(errors.Join(errs...))
+	err := stopAll(b.nodes)
+	_ = b.server.Close()
+	return err
 }
 
 // explain adds what the server logged last to an error.

@@ -77,14 +77,14 @@ func (c *Config) measure(ctx context.Context, t Target, setup report.Setup, step
 }
 
 // warmUp lets a few clients of each key get everything, and leave.
-func (b *bed) warmUp(ctx context.Context) (err error) {
+func (b *bed) warmUp(ctx context.Context) error {
 	setup := b.setup
 	setup.Slow, setup.Stuck = 0, 0
 	fleet, err := startFleet(ctx, b.p, b.target, setup, max(warmClients*setup.Nodes, setup.Keys*setup.Nodes), b.addrs)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, fleet.close()) }()
+	defer fleet.close()
 	_, err = fleet.connect(ctx, syncTimeout)
 	return err
 }
