@@ -132,8 +132,10 @@ func (s *stream) receive(r *resource.Request) error {
 	if counts {
 		s.refuseLocatorsLocked(ts, r, answer)
 	}
-	if err := s.checkNamesLocked(); err != nil {
-		return err
+	if r.Names.Len()+r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
+		if err := s.checkNamesLocked(); err != nil {
+			return err
+		}
 	}
 	s.flushLocked()
 	return nil

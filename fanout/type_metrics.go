@@ -1,0 +1,110 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/resource"
+)
+
+// typeMetrics count what is sent of one type and variant, and what clients
+// answer. That is done for every response and every ACK, so they are plain
+// numbers, which are asked for when the metrics are read.
+type typeMetrics struct {
+	// Fixed after construction.
+	labels   metric.MeasurementOption
+	outcomes [outcomes]metric.MeasurementOption
+	ackTime  metric.Float64Histogram
+	timed    []metric.RecordOption
+
+	responses, bytes  atomic.Int64
+	compressed, saved atomic.Int64 // of these, and by how many bytes
+	oversized         atomic.Int64
+	answers           [outcomes]atomic.Int64
+}
+
+// What clients answer.
+const (
+	outcomeACK = iota
+	outcomeNACK
+	outcomeStale
+	outcomes
+)
+
+// of returns the metrics of a type. Unknown types share one entry.
+func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
+	k := typeKey{typeLabel(t.URL), delta}
+	if tm, ok := m.types.Load(k); ok {
+		return tm.(*typeMetrics)
+	}
+	set := func(more ...attribute.KeyValue) metric.MeasurementOption {
+		attrs := append(more, attribute.String("type", k.label), variant(delta))
+		return metric.WithAttributeSet(attribute.NewSet(attrs...))
+	}
+	tm := &typeMetrics{labels: set(), ackTime: m.ackTime, timed: []metric.RecordOption{set()}}
+	for i, outcome := range [outcomes]string{"ack", "nack", "stale"} {
+		tm.outcomes[i] = set(attribute.String("outcome", outcome))
+	}
+	first, _ := m.types.LoadOrStore(k, tm)
+	return first.(*typeMetrics)
+}
+
+// observeTypes makes the metrics of all types.
+func (m *serverMetrics) observeTypes(meter metric.Meter) error {
+	var errs [7]error
+	counter := func(i int, name string, options ...metric.Int64ObservableCounterOption) (c metric.Int64ObservableCounter) {
+		c, errs[i] = meter.Int64ObservableCounter("xdsrelay.downstream."+name, options...)
+		return c
+	}
+	responses := counter(0, "responses", metric.WithDescription("Responses sent to clients."))
+	bytes := counter(1, "sent", metric.WithUnit("By"), metric.WithDescription("Bytes of responses sent to clients."))
+	compressed := counter(2, "compressed", metric.WithDescription("Responses sent to clients that were compressed."))
+	saved := counter(3, "saved", metric.WithUnit("By"), metric.WithDescription("Bytes by which responses were smaller because they were compressed."))
+	oversize := counter(4, "oversize", metric.WithDescription("Responses larger than clients accept that could not be divided."))
+	answers := counter(5, "answers", metric.WithDescription("What clients answered: ack, nack or stale."))
+	_, errs[6] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		tell := func(c metric.Int64Observable, n *atomic.Int64, labels metric.MeasurementOption) {
+			if n := n.Load(); n > 0 {
+				o.ObserveInt64(c, n, labels)
+			}
+		}
+		m.types.Range(func(_, v any) bool {
+			t := v.(*typeMetrics)
+			tell(responses, &t.responses, t.labels)
+			tell(bytes, &t.bytes, t.labels)
+			tell(compressed, &t.compressed, t.labels)
+			tell(saved, &t.saved, t.labels)
+			tell(oversize, &t.oversized, t.labels)
+			for i := range t.answers {
+				tell(answers, &t.answers[i], t.outcomes[i])
+			}
+			return true
+		})
+		return nil
+	}, responses, bytes, compressed, saved, oversize, answers)
+	return errors.Join(errs[:]...)
+}
+
+// sent counts a response of so many bytes, which compression has saved so many of.
+func (t *typeMetrics) sent(size, saved int) {
+	t.responses.Add(1)
+	t.bytes.Add(int64(size))
+	if saved > 0 {
+		t.compressed.Add(1)
+		t.saved.Add(int64(saved))
+	}
+}
+
+func (t *typeMetrics) ack(after time.Duration) {
+	t.answers[outcomeACK].Add(1)
+	t.ackTime.Record(context.Background(), after.Seconds(), t.timed...)
+}
+
+func (t *typeMetrics) nack()     { t.answers[outcomeNACK].Add(1) }
+func (t *typeMetrics) stale()    { t.answers[outcomeStale].Add(1) }
+func (t *typeMetrics) oversize() { t.oversized.Add(1) }
