@@ -29,6 +29,8 @@ type Config struct {
 	ReceiveBuffer int
 	// Traffic counts bytes; nil means that nobody wants to know.
 	Traffic *Traffic
+
+	inflater *inflater // made by complete
 }
 
 // Traffic counts what went over all connections that share it, TLS records not
@@ -51,6 +53,7 @@ func (c *Config) complete() error {
 		}
 		return nil
 	}
+	c.inflater = &inflater{}
 	if c.MaxMessage == 0 {
 		c.MaxMessage = defaultMaxMessage
 	}

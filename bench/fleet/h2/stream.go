@@ -214,7 +214,7 @@ func (s *Stream) deliver(m []byte) {
 			s.breach("a compressed message without a grpc-encoding")
 			return
 		}
-		plain, err := gunzip(m, s.conn.cfg.MaxMessage)
+		plain, err := s.conn.cfg.inflater.gunzip(m, s.conn.cfg.MaxMessage)
 		if err != nil {
 			s.breach("compressed message: %v", err)
 			return
