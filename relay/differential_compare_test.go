@@ -54,9 +54,8 @@ func (p *pair) subscribe(typeURL string, names ...string) {
 
 func (p *pair) unsubscribe(typeURL string, names ...string) {
 	p.both(func(a *xdstest.Auto) { a.Unsubscribe(typeURL, names...) })
-	was := p.wants[typeURL].wild
 	p.wants[typeURL].drop(names)
-	p.quirks[typeURL].unsubscribed(p.wants[typeURL], was)
+	p.quirks[typeURL].unsubscribed(p.wants[typeURL])
 }
 
 // again does what makes the client open a new stream, and waits for that.

@@ -18,12 +18,13 @@ import (
 // test's goroutine, except for rejects.
 type testOrigin struct {
 	*xdstest.ControlPlane
-	linear  bool
-	sotw    bool // the relay asks it so
-	version int
-	state   map[string]map[string]served // by type URL and name
-	badOnes sync.Map                     // bodies that clients reject
-	loses   atomic.Pointer[string]       // a name that is lost on the way through the relay
+	linear   bool
+	sotw     bool // the relay asks it so
+	version  int
+	state    map[string]map[string]served // by type URL and name
+	badOnes  sync.Map                     // bodies that clients reject
+	loses    atomic.Pointer[string]       // a name that is lost on the way through the relay
+	crossing                              // with the relay's requests
 }
 
 // served is a resource as the origin has it.
@@ -35,6 +36,7 @@ type served struct {
 
 func newTestOrigin(t xdstest.TB, linear, sotw bool) *testOrigin {
 	o := &testOrigin{linear: linear, sotw: sotw, state: map[string]map[string]served{}}
+	o.direct = map[int64]bool{}
 	for _, u := range differentialTypes {
 		o.state[u] = map[string]served{}
 	}
@@ -44,6 +46,7 @@ func newTestOrigin(t xdstest.TB, linear, sotw bool) *testOrigin {
 		o.ControlPlane = xdstest.NewLenientControlPlane(t, nil)
 		o.publish(t)
 	}
+	o.OnRequest(o.request)
 	return o
 }
 
@@ -95,6 +98,12 @@ func (o *testOrigin) hesitate(ctx context.Context, f *xdstest.Frame) {
 
 // change sets resources of a type to content made of salt and removes others.
 func (o *testOrigin) change(t xdstest.TB, typeURL string, set, remove []string, salt int, bad bool) {
+	o.prepare(t, typeURL, set, remove, salt, bad)()
+}
+
+// prepare is change, but the origin serves it only once the returned function is
+// called.
+func (o *testOrigin) prepare(t xdstest.TB, typeURL string, set, remove []string, salt int, bad bool) func() {
 	var messages []proto.Message
 	for _, n := range set {
 		m := xdstest.Synthetic(typeURL, n, salt)
@@ -108,15 +117,17 @@ func (o *testOrigin) change(t xdstest.TB, typeURL string, set, remove []string, 
 	for _, n := range remove {
 		delete(o.state[typeURL], n)
 	}
-	if !o.linear {
-		o.publish(t)
-		return
-	}
-	if len(messages) > 0 {
-		o.SetLinear(t, messages...)
-	}
-	if len(remove) > 0 {
-		o.RemoveLinear(t, typeURL, remove...)
+	return func() {
+		if !o.linear {
+			o.publish(t)
+			return
+		}
+		if len(messages) > 0 {
+			o.SetLinear(t, messages...)
+		}
+		if len(remove) > 0 {
+			o.RemoveLinear(t, typeURL, remove...)
+		}
 	}
 }
 
@@ -129,5 +140,5 @@ func (o *testOrigin) publish(t xdstest.TB) {
 			all = append(all, o.state[u][n].message)
 		}
 	}
-	o.SetSnapshot(t, differentialKey, strconv.Itoa(o.version), all...)
+	o.SetSnapshotOf(t, differentialTypes, differentialKey, strconv.Itoa(o.version), all...)
 }

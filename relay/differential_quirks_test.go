@@ -39,8 +39,9 @@ type quirks struct {
 	// named: names were sent on this stream, so that a wildcard is one of them
 	// (SotW).
 	named bool
-	// lost are the names that were thrown away with a wildcard on this stream
-	// and have not changed since (delta).
+	// lost are the names that were dropped on this stream, alone or with a
+	// wildcard, and have not changed since they are wanted again. Over SotW the request that dropped
+	// them may have crossed a response, so that it counted for nothing (B8).
 	lost map[string]bool
 	// back: the client came back to this stream with what it held.
 	back bool
@@ -56,28 +57,29 @@ func (q *quirks) subscribed(w *wants) {
 	q.named = q.named || len(w.names) > 0 || w.wild && !q.legacy
 }
 
-// unsubscribed notes what is wanted after something was dropped, and whether
-// there was a wildcard before.
-func (q *quirks) unsubscribed(w *wants, wild bool) {
+// unsubscribed notes what is wanted after something was dropped.
+func (q *quirks) unsubscribed(w *wants) {
 	q.named = true
-	if wild {
-		for _, n := range differentialNames {
-			if !w.covers(n) {
-				q.lost[n] = true
-			}
+	for _, n := range differentialNames {
+		if !w.covers(n) {
+			q.lost[n] = true
 		}
 	}
 }
 
 // changed notes that the origin has other content, or none, under a name.
-func (q *quirks) changed(name string) { delete(q.lost, name) }
+func (q *quirks) changed(w *wants, name string) {
+	if w.covers(name) {
+		delete(q.lost, name)
+	}
+}
 
 // explain returns the word under which a difference is listed, "" if it is not.
 func (q *quirks) explain(w *wants, name, what string) string {
 	switch {
 	case !q.delta && !q.linear && q.named && w.wild && !w.names[name]:
 		return "star"
-	case q.delta && what == missing && q.lost[name]:
+	case what == missing && q.lost[name]:
 		return "again"
 	case !q.delta && q.linear && q.back && what == notGone:
 		return "gone-while-away"

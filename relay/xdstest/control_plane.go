@@ -115,10 +115,21 @@ func (cp *ControlPlane) Restart() error {
 }
 
 // SetSnapshot replaces the snapshot of a node key. Resources go by the names in
-// their bodies.
+// their bodies. Types of which there are none have no version, so that a SotW
+// client which quotes none hears nothing of them.
 func (cp *ControlPlane) SetSnapshot(t TB, key, version string, resources ...proto.Message) {
 	t.Helper()
+	cp.SetSnapshotOf(t, nil, key, version, resources...)
+}
+
+// SetSnapshotOf is SetSnapshot where the types of typeURLs have a version in any
+// case.
+func (cp *ControlPlane) SetSnapshotOf(t TB, typeURLs []string, key, version string, resources ...proto.Message) {
+	t.Helper()
 	byType := make(map[string][]types.Resource)
+	for _, u := range typeURLs {
+		byType[u] = nil
+	}
 	for _, r := range resources {
 		byType[TypeOf(r)] = append(byType[TypeOf(r)], r)
 	}
