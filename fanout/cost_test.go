@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -186,6 +187,42 @@ func TestCostOfTheSameNames(t *testing.T) {
 		}
 		if few, many := cost(10), cost(1000); many > few {
 			t.Errorf("%v allocations for 1000 names, %v for 10 (delta %t): it should not depend on them", many, few, delta)
+		}
+	}
+}
+
+// What lives of an idle stream with two types, beside the transport's share: about
+// a kilobyte, however many resources there are.
+func TestCostOfAnIdleStream(t *testing.T) {
+	heap := func() int64 {
+		var m runtime.MemStats
+		for range 2 { // pools give up what they hold with the second
+			runtime.GC()
+		}
+		runtime.ReadMemStats(&m)
+		return int64(m.HeapAlloc)
+	}
+	for _, delta := range []bool{false, true} {
+		live := func(clients int) int64 {
+			before := heap()
+			f := newFleet(t, clients, 100, delta)
+			data, c := requestBytes(t, delta, resource.EndpointURL, 1000, 0), newCodec()
+			for i, s := range f.streams {
+				if err := errors.Join(c.Unmarshal(data, &s.in), s.take(nil)); err != nil {
+					t.Fatalf("a client was refused: %v", err)
+				}
+				f.sinks[i].last = nil
+			}
+			defer runtime.KeepAlive(f)
+			return heap() - before
+		}
+		const more = 1000
+		live(1) // what is made once
+		one := live(1)
+		each := (live(1+more) - one) / more
+		t.Logf("%d bytes live for each idle stream (delta %t), with what the test adds", each, delta)
+		if each > 1300 {
+			t.Errorf("%d bytes live for each idle stream (delta %t), at most 1300 are meant", each, delta)
 		}
 	}
 }

@@ -126,10 +126,10 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	if b.endpoints != nil { // E3
 		eds := s.findLocked(ts.table.Type.EndpointType)
 		switch {
-		case eds == nil && ts.compared:
+		case eds == nil && ts.wasCompared():
 			// It is about to ask, and may hold them already.
 			s.warming = s.warming.With(b.endpoints)
-		case eds != nil && (eds.sent != cache.Start || eds.claims != nil):
+		case eds != nil && (eds.sent != cache.Start || eds.hasClaims()):
 			eds.refresh = eds.refresh.With(b.endpoints)
 		}
 	}

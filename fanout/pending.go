@@ -168,48 +168,16 @@ func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
 		// K13: a first full state that leaves out what is not known yet would
 		// read as its removal, to who may hold it already or takes it for all
 		// there is. Others get what exists of the names they ask for (B25).
-		return !h.Wildcard && ts.claimed == ""
+		return !h.Wildcard && !ts.claimsVersion()
 	}
 	return true
-}
-
-// compareLocked compares what a reconnecting delta client holds with what
-// there is, as soon as that is known, or there is no hope for it (B37). It
-// reports whether the client may be told anything.
-func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
-	if ts.claims == nil {
-		return true
-	}
-	if !ts.compared {
-		if !h.Known && !h.Hopeless {
-			return false
-		}
-		tell, at, rest := ts.table.Reconcile(&ts.watcher, ts.claims)
-		ts.sent, ts.acked = at, at
-		ts.tell, ts.claims, ts.compared = tell, rest, true
-	}
-	if h.Known || h.WildcardKnown && !ts.judged {
-		gone, rest := ts.table.Gone(&ts.watcher, ts.claims)
-		ts.tell, ts.claims, ts.judged = ts.tell.With(gone), rest, h.WildcardKnown
-	}
-	return true
-}
-
-// claimHoldsLocked reports whether a reconnecting SotW client already has all
-// that it would be sent: only for a wildcard on a full-state type, and only
-// where the version proves the content (B39).
-func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
-	claimed := ts.claimed
-	ts.claimed = ""
-	return claimed != "" && !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
-		ts.table.Type.FullState && b.derived && b.version == claimed
 }
 
 // anyBehindLocked reports whether a type of the kind has changes that the
 // client may be told and was not.
 func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 	for _, ts := range s.types {
-		if !kind(ts) || ts.claims != nil && !ts.compared {
+		if !kind(ts) || ts.isUncompared() {
 			continue
 		}
 		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.sent.Gen || ts.more) && s.mayTellLocked(ts, h) {

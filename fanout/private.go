@@ -1,8 +1,6 @@
 package fanout
 
 import (
-	"time"
-
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/cache"
@@ -37,9 +35,12 @@ func (s *stream) groupLocked(t *resource.Type) (g *cache.Group, private bool) {
 // the origin says there as if it had come back with what it was told (B37); a
 // SotW client is told everything once more.
 func (s *stream) moveLocked(ts *typeState) {
-	claims := ts.claims
-	if s.delta && (claims == nil || ts.compared) {
-		claims = append(claims, ts.table.Told(&ts.watcher, ts.acked)...)
+	var held []resource.Held
+	if ts.hasClaims() {
+		held = ts.claims.held
+	}
+	if s.delta && !ts.isUncompared() {
+		held = append(held, ts.table.Told(&ts.watcher, ts.acked)...)
 	}
 	wanted := ts.table.Wanted(&ts.watcher)
 	ts.table.Leave(&ts.watcher)
@@ -49,6 +50,6 @@ func (s *stream) moveLocked(ts *typeState) {
 	ts.sent, ts.acked = cache.Start, cache.Start
 	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
 	ts.rejected, ts.more, ts.marred = false, false, false
-	ts.claims, ts.compared, ts.judged, ts.claimed, ts.moved = claims, false, false, "", true
-	s.resumed = time.Now() // E5
+	ts.claims, ts.moved = &claims{held: held}, true
+	s.comesBackLocked() // E5
 }

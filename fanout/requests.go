@@ -24,8 +24,8 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		}
 		answer = s.judgeLocked(ts, r)
 	}
-	if initial {
-		ts.claimed = string(r.Version)
+	if initial && len(r.Version) > 0 {
+		ts.claims = &claims{version: string(r.Version)}
 	}
 	wild := !ts.named && ts.table.Type.Wildcard // B20, B21
 	ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Names)
@@ -92,9 +92,11 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 // startDeltaLocked applies the first request for a type: what the client wants,
 // and what it holds already (B37).
 func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
-	ts.claims = r.Held
-	if len(r.Held) > 0 && s.resumed.IsZero() {
-		s.resumed = time.Now()
+	if len(r.Held) > 0 {
+		ts.claims = &claims{held: r.Held}
+		if s.back == nil {
+			s.comesBackLocked()
+		}
 	}
 	if u := ts.table.Type.URL; u == resource.EndpointURL || u == resource.EndpointV2URL {
 		if ts.claims != nil { // otherwise all of them are news

@@ -38,8 +38,11 @@ func (s *stream) movedLocked(now time.Time) bool {
 }
 
 func (s *stream) resumingLocked(ts *typeState, now time.Time) bool {
-	end := s.resumed.Add(resumeLimit)
-	if s.only != nil || s.resumed.IsZero() || !end.After(now) {
+	if s.only != nil || s.back == nil {
+		return false
+	}
+	end := s.back.since.Add(resumeLimit)
+	if !end.After(now) {
 		return false
 	}
 	for _, o := range s.types {
@@ -49,7 +52,7 @@ func (s *stream) resumingLocked(ts *typeState, now time.Time) bool {
 			return true
 		}
 	}
-	if grace := s.asked.Add(resumeGrace); grace.After(now) {
+	if grace := s.back.asked.Add(resumeGrace); grace.After(now) {
 		s.armLocked(grace)
 		return true
 	}
@@ -65,5 +68,5 @@ func (s *stream) unsettledLocked(ts *typeState) bool {
 	}
 	waits := !h.Known && !h.Hopeless || h.Held
 	behind := h.Gen > ts.sent.Gen || ts.sent.Removed < ts.sent.Gen || ts.tell != nil || ts.more
-	return waits || ts.claims != nil || behind && !ts.rejected || ts.open
+	return waits || ts.hasClaims() || behind && !ts.rejected || ts.open
 }

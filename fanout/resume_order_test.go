@@ -94,7 +94,7 @@ func TestRemovalsDoNotWaitForever(t *testing.T) {
 	f := has(t, s.Recv(t), "y")
 	st := w.srv.snapshot()[0]
 	st.mu.Lock()
-	st.resumed = st.resumed.Add(4*resumeGrace - resumeLimit)
+	st.back.since = st.back.since.Add(4*resumeGrace - resumeLimit)
 	st.mu.Unlock()
 	s.Ack(f)
 	s.Quiet(t, 2*resumeGrace)

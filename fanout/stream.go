@@ -43,14 +43,12 @@ type stream struct {
 	ended   bool        // the handler has returned
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
+	// hopeless is since when the client has waited in vain; see giveUpLocked.
+	hopeless time.Time
 	// warming are the endpoints of clusters that a returning delta client was
 	// sent before it asked for endpoints (E3).
 	warming *cache.Names
-	// hopeless is since when the client has waited in vain; see giveUpLocked.
-	hopeless time.Time
-	// resumed is when the client said that it holds something from another
-	// stream, and asked when it last asked for another type; see resumingLocked.
-	resumed, asked time.Time
+	back    *comeback // nil for a client that came with nothing
 
 	senders sync.WaitGroup // see sendSlowly
 }
@@ -162,7 +160,9 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 		metrics: s.srv.metrics.of(t, s.delta),
 	}
 	ts.watcher.Client = s
-	s.asked = time.Now()
+	if s.back != nil {
+		s.back.asked = time.Now()
+	}
 	i := slices.IndexFunc(s.types, func(o *typeState) bool { return o.table.Type.Order > t.Order })
 	if i < 0 {
 		i = len(s.types)

@@ -14,9 +14,6 @@ import (
 type typeState struct {
 	watcher cache.Watcher
 	table   *cache.Table
-	private bool // the table is the stream's own (K17)
-	moved   bool // the table is another one than that of the newest response
-
 	// sent and acked are the positions after the last response that was sent
 	// and the last that the client took.
 	sent, acked cache.Position
@@ -38,24 +35,21 @@ type typeState struct {
 	sentAt  time.Time
 	bytes   int // of responses that are not acknowledged
 
+	private  bool // the table is the stream's own (K17)
+	moved    bool // the table is another one than that of the newest response
 	open     bool // the newest response was neither ACKed nor NACKed yet
 	inFlight bool // it is waited for, so nothing newer is sent (B9, B12)
 	rejected bool // the newest response was NACKed: held until news (B14)
 	more     bool // another part follows the newest response (B40)
 	marred   bool // an earlier part was NACKed
+	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
+	named    bool // the stream has named resources of this type (B19)
+	hopeless bool // something is asked for that nobody can be asked about (K15)
 	// newest is the generation that there was when the newest response was made,
 	// and marredAt that of the part that was NACKed.
 	newest, marredAt uint64
-	owed             bool // a wildcard waits for its first answer, even an empty one (B24)
-	named            bool // the stream has named resources of this type (B19)
-	hopeless         bool // something is asked for that nobody can be asked about (K15)
 
-	// claims is what a reconnecting client said it holds, until it has been
-	// compared with what there is: by name (delta), or as one version (SotW).
-	claims     []resource.Held
-	compared   bool
-	judged     bool // again, when the wildcard had been answered
-	claimed    string
+	claims     *claims  // of a client that came back
 	repeat     *repeat  // of a client that asks again with its ACKs
 	located    *located // of a client that asks for variants
 	nack       *Nack
@@ -143,21 +137,6 @@ func (ts *typeState) toldNext(q cache.Query, b *body) {
 		ts.asked = b.unknown
 	}
 	ts.claim(b.unjudged)
-}
-
-// claim leaves names of which nothing is known yet, and which the client may hold,
-// to the answer for the glob or wildcard that covers them (B37).
-func (ts *typeState) claim(names *cache.Names) {
-	if names == nil {
-		return
-	}
-	if ts.claims == nil {
-		ts.compared = true
-	}
-	ts.judged = false
-	for _, n := range names.List {
-		ts.claims = append(ts.claims, resource.Held{Name: n})
-	}
 }
 
 // holdMarred holds the type once the last part is answered and one was NACKed.

@@ -1,0 +1,102 @@
+package fanout
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// claims is what a client that came back said it holds of a type.
+type claims struct {
+	// held is what is left to be compared with what there is, by name (delta);
+	// nil for nothing.
+	held     []resource.Held
+	compared bool // for the first time
+	judged   bool // again, when the wildcard had been answered
+	// version stands for all of it, until the first response (SotW).
+	version string
+}
+
+// comeback is kept of a stream whose client came back with claims, or that moved
+// to tables of its own.
+type comeback struct {
+	// since is when that was, and asked when the client last asked for another
+	// type; see resumingLocked.
+	since, asked time.Time
+}
+
+// comesBackLocked notes that the client holds something from before.
+func (s *stream) comesBackLocked() {
+	now := time.Now()
+	if s.back == nil {
+		s.back = &comeback{asked: now}
+	}
+	s.back.since = now
+}
+
+// hasClaims reports whether claims by name are still to be compared.
+func (ts *typeState) hasClaims() bool { return ts.claims != nil && ts.claims.held != nil }
+
+// wasCompared reports whether there were such claims.
+func (ts *typeState) wasCompared() bool { return ts.claims != nil && ts.claims.compared }
+
+// isUncompared reports whether nothing is known yet of what the client holds.
+func (ts *typeState) isUncompared() bool { return ts.hasClaims() && !ts.claims.compared }
+
+func (ts *typeState) claimsVersion() bool { return ts.claims != nil && ts.claims.version != "" }
+
+// claim leaves names of which nothing is known yet, and which the client may hold,
+// to the answer for the glob or wildcard that covers them (B37).
+func (ts *typeState) claim(names *cache.Names) {
+	if names == nil {
+		return
+	}
+	if ts.claims == nil {
+		ts.claims = &claims{}
+	}
+	c := ts.claims
+	if c.held == nil {
+		c.compared = true
+	}
+	c.judged = false
+	for _, n := range names.List {
+		c.held = append(c.held, resource.Held{Name: n})
+	}
+}
+
+// compareLocked compares what a reconnecting delta client holds with what
+// there is, as soon as that is known, or there is no hope for it (B37). It
+// reports whether the client may be told anything.
+func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
+	if !ts.hasClaims() {
+		return true
+	}
+	c := ts.claims
+	if !c.compared {
+		if !h.Known && !h.Hopeless {
+			return false
+		}
+		tell, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
+		ts.sent, ts.acked = at, at
+		ts.tell, c.held, c.compared = tell, rest, true
+	}
+	if h.Known || h.WildcardKnown && !c.judged {
+		gone, rest := ts.table.Gone(&ts.watcher, c.held)
+		ts.tell, c.held, c.judged = ts.tell.With(gone), rest, h.WildcardKnown
+	}
+	return true
+}
+
+// claimHoldsLocked reports whether a reconnecting SotW client already has all
+// that it would be sent: only for a wildcard on a full-state type, and only
+// where the version proves the content (B39).
+func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
+	if !ts.claimsVersion() {
+		return false
+	}
+	claimed := ts.claims.version
+	ts.claims.version = ""
+	return !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
+		ts.table.Type.FullState && b.derived && b.version == claimed
+}
