@@ -31,6 +31,9 @@ type Machine struct {
 	MemoryMB int `json:"memory_mb"`
 }
 
+// results are no part of the code.
+const results = "bench/results"
+
 // ThisMachine describes the machine and, where the working directory is in a
 // git checkout, the commit. What cannot be found out is "unknown" or 0. paths
 // are the parts of the repository, from its root, that Modified is about; none
@@ -44,10 +47,11 @@ func ThisMachine(ctx context.Context, paths ...string) Machine {
 	}
 	if commit, err := git(ctx, "rev-parse", "--short=12", "HEAD"); err == nil {
 		m.Commit = commit
-		for i, p := range paths {
-			paths[i] = ":/" + p
+		args := []string{"status", "--porcelain", "--", ":(exclude,top)" + results}
+		for _, p := range paths {
+			args = append(args, ":/"+p)
 		}
-		status, err := git(ctx, append([]string{"status", "--porcelain", "--"}, paths...)...)
+		status, err := git(ctx, args...)
 		m.Modified = err != nil || status != ""
 	}
 	if release, err := os.ReadFile("/proc/sys/kernel/osrelease"); err == nil {
