@@ -36,9 +36,9 @@ func (r *Result) Keep(dir string) (string, error) {
 	return base, nil
 }
 
-// JSON is the result with all that was measured.
+// JSON is the result with all that was measured, in one line.
 func (r *Result) JSON() ([]byte, error) {
-	b, err := json.MarshalIndent(r, "", " ")
+	b, err := json.Marshal(r)
 	if err != nil {
 		return nil, fmt.Errorf("result: %w", err)
 	}

@@ -37,6 +37,7 @@ func (n *node) start(ctx context.Context) error {
 	cmd := n.command(ctx)
 	cmd.Stdout, cmd.Stderr = n.log, n.log
 	cmd.WaitDelay = endTimeout
+	dieWithUs(cmd)
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("start %s: %w", n.name, err)
 	}

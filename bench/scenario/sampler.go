@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"math"
 	"sync"
 	"time"
 
@@ -11,7 +12,7 @@ import (
 // run that takes longer keeps every second one, then every fourth, and so on.
 const (
 	sampleEach = 250 * time.Millisecond
-	maxSamples = 400
+	maxSamples = 240
 )
 
 // sampler follows what a target uses.
@@ -60,8 +61,8 @@ func (s *sampler) run() {
 		}
 		at := time.Now()
 		sample := report.Sample{
-			At:  at.Sub(s.began).Seconds(),
-			CPU: max(0, since(now, last).CPU) / at.Sub(lastAt).Seconds(),
+			At:  seconds(at.Sub(s.began)),
+			CPU: math.Round(max(0, since(now, last).CPU)/at.Sub(lastAt).Seconds()*1000) / 1000,
 			RSS: now.RSS,
 		}
 		if s.seen != nil {
