@@ -118,7 +118,8 @@ func (s *stream) receive(r *resource.Request) error {
 	if err != nil {
 		return err
 	}
-	answer, counts := none, true
+	var answer verdict
+	counts := true
 	if s.delta {
 		answer, err = s.applyDeltaLocked(ts, r, initial)
 	} else {

@@ -43,8 +43,8 @@ func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
 		return tm.(*typeMetrics)
 	}
 	set := func(more ...attribute.KeyValue) metric.MeasurementOption {
-		attrs := append(more, attribute.String("type", k.label), variant(delta))
-		return metric.WithAttributeSet(attribute.NewSet(attrs...))
+		more = append(more, attribute.String("type", k.label), variant(delta))
+		return metric.WithAttributeSet(attribute.NewSet(more...))
 	}
 	tm := &typeMetrics{labels: set(), ackTime: m.ackTime, timed: []metric.RecordOption{set()}}
 	for i, outcome := range [outcomes]string{"ack", "nack", "stale"} {
