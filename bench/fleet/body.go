@@ -9,6 +9,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xdsrelay/bench/content"
+	"xdsrelay/bench/fleet/h2"
 )
 
 // item is a resource that was read. It is immutable.
@@ -38,13 +39,13 @@ type body struct {
 func (b *body) size() int { return len(b.items) + b.removed.len() }
 
 // bodyLocked reads a response of type k, unless it was read before. v.mu is held.
-func (v *view) bodyLocked(k kind, e *envelope, m []byte) *body {
+func (v *view) bodyLocked(k kind, e *envelope, m *h2.Message) *body {
 	if b, ok := v.bodies.get(e.hash); ok && b.kind == k {
 		return b
 	}
 	b := &body{kind: k, hash: e.hash, version: string(e.version)}
 	var present, removed []uint64
-	err := eachField(m, func(num protowire.Number, f []byte) error {
+	err := eachField(whole(m), func(num protowire.Number, f []byte) error {
 		switch {
 		case num == rspResource:
 			if i, ok := v.itemLocked(b, f); ok {

@@ -6,6 +6,8 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"xdsrelay/bench/fleet/h2"
 )
 
 // Field numbers of DiscoveryResponse and DeltaDiscoveryResponse.
@@ -22,28 +24,47 @@ type envelope struct {
 	hash uint64
 }
 
+// beginning is what is known of responses up to the nonce.
+type beginning struct {
+	url, version []byte
+	size         int // up to the nonce
+	hash         uint64
+}
+
 var errEncoding = errors.New("its encoding is cut off or malformed")
 
-// readEnvelope looks through the fields of a response, not into them.
-func readEnvelope(m []byte) (e envelope, err error) {
+// readEnvelope looks through the fields of a response, not into them. first is
+// how much of it comes before the nonce, -1 if there is none.
+func readEnvelope(m []byte) (e envelope, first int, err error) {
+	first = -1
+	err = e.read(m, func(at int) {
+		if first < 0 {
+			first = at
+		}
+	})
+	return e, first, err
+}
+
+// read looks through what follows, and calls nonce where the nonce begins.
+func (e *envelope) read(m []byte, nonce func(at int)) error {
 	from := 0
 	for at := 0; at < len(m); {
 		tag, n := protowire.ConsumeVarint(m[at:])
 		if n < 0 {
-			return e, errEncoding
+			return errEncoding
 		}
 		num, typ := protowire.DecodeTag(tag)
 		if typ != protowire.BytesType {
-			n := protowire.ConsumeFieldValue(num, typ, m[at+n:])
-			if n < 0 {
-				return e, errEncoding
+			k := protowire.ConsumeFieldValue(num, typ, m[at+n:])
+			if k < 0 {
+				return errEncoding
 			}
-			at += protowire.SizeVarint(tag) + n
+			at += n + k
 			continue
 		}
 		v, k := protowire.ConsumeBytes(m[at+n:])
 		if k < 0 || num <= 0 {
-			return e, errEncoding
+			return errEncoding
 		}
 		end := at + n + k
 		switch num {
@@ -52,14 +73,48 @@ func readEnvelope(m []byte) (e envelope, err error) {
 		case rspType:
 			e.url = v
 		case rspNonce:
+			if nonce != nil {
+				nonce(at)
+			}
 			e.nonce = v
-			e.hash = mix(e.hash, xxhash.Sum64(m[from:at]))
+			if at > from {
+				e.hash = mix(e.hash, xxhash.Sum64(m[from:at]))
+			}
 			from = end
 		}
 		at = end
 	}
 	e.hash = mix(e.hash, xxhash.Sum64(m[from:]))
-	return e, nil
+	return nil
+}
+
+// readMessage reads the envelope of a response of which others may have got the
+// greater part, too. The scratch space is used for the rest, and is part of the
+// result.
+func readMessage(m *h2.Message, scratch []byte) (e envelope, err error) {
+	if m.Chain == nil {
+		e, _, err = readEnvelope(m.Own)
+		return e, err
+	}
+	if k, ok := m.Chain.Known.Load().(*beginning); ok && k.size <= m.Shared {
+		e = envelope{url: k.url, version: k.version, hash: k.hash}
+		err = e.read(m.AppendFrom(scratch, k.size), nil)
+		return e, err
+	}
+	all := whole(m)
+	e, first, err := readEnvelope(all)
+	if err == nil && first > 0 && first <= m.Shared {
+		m.Chain.Known.Store(&beginning{url: e.url, version: e.version, size: first, hash: mix(0, xxhash.Sum64(all[:first]))})
+	}
+	return e, err
+}
+
+// whole is a message in one piece.
+func whole(m *h2.Message) []byte {
+	if m.Chain == nil {
+		return m.Own
+	}
+	return m.AppendFrom(make([]byte, 0, m.Len()), 0)
 }
 
 // mix adds a hash or a number to others in order. Its results can be summed:

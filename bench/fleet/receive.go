@@ -7,26 +7,27 @@ import (
 )
 
 // Message takes a response: it checks it, takes it over and answers it.
-func (c *client) Message(from *h2.Stream, m []byte) {
+func (c *client) Message(from *h2.Stream, m h2.Message) {
 	at := time.Now().UnixNano()
 	c.link.answered, c.tries = true, 0
-	e, err := readEnvelope(m)
+	var scratch [256]byte
+	e, err := readMessage(&m, scratch[:0])
 	if err != nil {
-		c.violates(problemf(Malformed, "a response of %d bytes: %v", len(m), err))
-		c.meter.response(at, len(m), nil, nil, c.role)
+		c.violates(problemf(Malformed, "a response of %d bytes: %v", m.Len(), err))
+		c.meter.response(at, m.Len(), nil, nil, c.role)
 		return
 	}
 	k, known := kindOf(e.url)
 	if !known || c.subs[k].stream != from || !c.subs[k].said {
 		c.violates(problemf(UnaskedType, "a response of type %q", e.url))
-		c.meter.response(at, len(m), nil, nil, c.role)
+		c.meter.response(at, m.Len(), nil, nil, c.role)
 		return // without an answer (C10)
 	}
 	s := &c.subs[k]
 	c.checkNonce(k, e.nonce)
 	v := c.view
 	v.mu.Lock()
-	b := v.bodyLocked(k, &e, m)
+	b := v.bodyLocked(k, &e, &m)
 	st := v.stepLocked(stepKey{from: s.state.Load(), body: b, asked: s.asked, allow: s.allow.union(s.again)})
 	v.mu.Unlock()
 	c.violates(st.problems...)
@@ -44,14 +45,14 @@ func (c *client) Message(from *h2.Stream, m []byte) {
 		s.rejected = b.hash
 		s.allow = s.allow.union(b.names) // B16: what was in it counts as not held
 		c.answer(k, e.nonce, refusal)
-		c.meter.response(at, len(m), b, nil, c.role)
+		c.meter.response(at, m.Len(), b, nil, c.role)
 		c.meter.answered(0, 1, 0)
 		return
 	}
 	s.rejected, s.allow = 0, st.allow
 	s.state.Store(st.to)
 	c.answer(k, e.nonce, "")
-	c.meter.response(at, len(m), b, st, c.role)
+	c.meter.response(at, m.Len(), b, st, c.role)
 	requests := int64(0)
 	if child := k.info().child; child != kinds && c.link.fleet.types.has(child) {
 		c.subs[child].allow = c.subs[child].allow.union(st.changed) // E3

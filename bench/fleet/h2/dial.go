@@ -30,7 +30,9 @@ type Config struct {
 	// Traffic counts bytes; nil means that nobody wants to know.
 	Traffic *Traffic
 
-	inflater *inflater // made by complete
+	// Made by complete.
+	inflater *inflater
+	share    *share
 }
 
 // Traffic counts what went over all connections that share it, TLS records not
@@ -53,7 +55,7 @@ func (c *Config) complete() error {
 		}
 		return nil
 	}
-	c.inflater = &inflater{}
+	c.inflater, c.share = &inflater{}, &share{}
 	if c.MaxMessage == 0 {
 		c.MaxMessage = defaultMaxMessage
 	}

@@ -71,8 +71,8 @@ func newOffline(streams int) *offline {
 	return o
 }
 
-func (o *offline) Message(s *Stream, m []byte) {
-	o.events = append(o.events, fmt.Sprintf("%d: %q", s.id, m))
+func (o *offline) Message(s *Stream, m Message) {
+	o.events = append(o.events, fmt.Sprintf("%d: %q", s.id, m.AppendFrom(nil, 0)))
 }
 
 func (o *offline) End(s *Stream, st Status) {

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"bytes"
 	"encoding/binary"
 	"slices"
 )
@@ -41,15 +42,22 @@ func (c *Conn) send(s *Stream, b []byte) {
 		*c.tx.out = append(c.buffer(), b...)
 		return
 	}
-	if len(s.waiting) > 0 {
-		s.waiting = append(s.waiting, b...)
-		return
-	}
-	if n := c.frames(s, b); n < len(b) {
-		s.waiting = append(s.waiting, b[n:]...)
+	if len(s.waiting) == 0 {
+		n := c.frames(s, b)
+		if n == len(b) {
+			return
+		}
+		b = b[n:]
 		c.tx.blocked = append(c.tx.blocked, s)
 	}
+	if len(b) < copied {
+		b = bytes.Clone(b)
+	}
+	s.waiting = append(s.waiting, b)
 }
+
+// copied is up to which size a part that has to wait is copied.
+const copied = 4 << 10
 
 // frames puts as much of b into DATA frames as the windows allow, and returns
 // how much that was.
@@ -70,8 +78,16 @@ func (c *Conn) frames(s *Stream, b []byte) (sent int) {
 // resume sends what waited, now that a window has grown.
 func (c *Conn) resume() {
 	c.tx.blocked = slices.DeleteFunc(c.tx.blocked, func(s *Stream) bool {
-		s.waiting = s.waiting[c.frames(s, s.waiting):]
-		return len(s.waiting) == 0
+		for len(s.waiting) > 0 {
+			n := c.frames(s, s.waiting[0])
+			if n < len(s.waiting[0]) {
+				s.waiting[0] = s.waiting[0][n:]
+				return false
+			}
+			s.waiting = s.waiting[1:]
+		}
+		s.waiting = nil
+		return true
 	})
 	if len(c.tx.blocked) == 0 {
 		c.tx.blocked = nil

@@ -127,11 +127,12 @@ func newRecorder() *recorder {
 	return &recorder{messages: make(chan []byte, 1000), end: make(chan Status, 1)}
 }
 
-func (r *recorder) Message(s *Stream, m []byte) {
+func (r *recorder) Message(s *Stream, whole Message) {
+	m := whole.AppendFrom(nil, 0)
 	if r.on != nil {
 		r.on(s, m)
 	}
-	r.messages <- append([]byte(nil), m...)
+	r.messages <- m
 }
 
 func (r *recorder) End(_ *Stream, st Status) { r.end <- st }

@@ -10,8 +10,8 @@ import (
 
 // Receiver is told what comes on a stream, on the goroutine of [Conn.Serve].
 type Receiver interface {
-	// Message takes a message, which is valid during the call only.
-	Message(s *Stream, m []byte)
+	// Message takes a message.
+	Message(s *Stream, m Message)
 	// End is told that the stream has ended, unless [Stream.Cancel] ended it.
 	// It is the last call.
 	End(s *Stream, st Status)
@@ -32,13 +32,13 @@ type Stream struct {
 
 	// What the server takes.
 	window  int
-	waiting []byte // what has to wait for the window
+	waiting [][]byte // what has to wait for the window
 
 	// The message that is being received.
 	head  [prefixLen]byte
 	headN int
 	want  int // its length; meaningful once the head is there
-	msg   *[]byte
+	part  partial
 }
 
 // prefixLen is the length of what every gRPC message begins with: a flag for
@@ -68,7 +68,8 @@ func (c *Conn) Open(call *Call, recv Receiver) (*Stream, error) {
 }
 
 // Send sends a message, given in parts, as soon as the server's windows allow.
-// The parts may be used again when it returns.
+// Parts of less than 4 KiB may be used again when it returns; larger ones must
+// never change, so that many clients can be sending the same.
 func (s *Stream) Send(parts ...[]byte) {
 	if s.ended {
 		return
@@ -113,10 +114,7 @@ func (s *Stream) finish(st Status) {
 
 func (s *Stream) close() {
 	s.ended, s.waiting = true, nil
-	if s.msg != nil {
-		giveBuffer(s.msg)
-		s.msg = nil
-	}
+	s.part.drop()
 }
 
 // breach ends a stream on which the server broke the rules.
@@ -182,30 +180,34 @@ func (s *Stream) data(b []byte) {
 				return
 			}
 		}
-		if s.msg == nil && len(b) >= s.want { // all there: no need to copy
+		if s.part.size() == 0 && len(b) >= s.want { // all there: no need to copy
 			m := b[:s.want]
 			b, s.headN = b[s.want:], 0
-			s.deliver(m)
+			s.deliver(Message{Own: m})
 			continue
 		}
-		if s.msg == nil {
-			s.msg = takeBuffer(s.want)
-		}
-		n := min(len(b), s.want-len(*s.msg))
-		*s.msg = append(*s.msg, b[:n]...)
+		n := min(len(b), s.want-s.part.size())
+		s.part.add(s.conn.cfg.share, b[:n], s.want)
 		b = b[n:]
-		if len(*s.msg) < s.want {
+		if s.part.size() < s.want {
 			return
 		}
-		m := s.msg
-		s.msg, s.headN = nil, 0
-		s.deliver(*m)
-		giveBuffer(m)
+		part := s.part
+		s.part, s.headN = partial{}, 0
+		m := Message{Chain: part.chain, Shared: part.at}
+		if part.own != nil {
+			m.Own = *part.own
+		}
+		s.deliver(m)
+		if part.chain != nil && part.chain.depth > deepest {
+			s.conn.cfg.share.lay(part.chain.key, m.AppendFrom(make([]byte, 0, m.Len()), 0))
+		}
+		part.drop()
 	}
 }
 
 // deliver hands a message to the receiver.
-func (s *Stream) deliver(m []byte) {
+func (s *Stream) deliver(m Message) {
 	switch s.head[0] {
 	case 0:
 		s.recv.Message(s, m)
@@ -214,12 +216,16 @@ func (s *Stream) deliver(m []byte) {
 			s.breach("a compressed message without a grpc-encoding")
 			return
 		}
-		plain, err := s.conn.cfg.inflater.gunzip(m, s.conn.cfg.MaxMessage)
+		packed, buf := m.whole()
+		plain, err := s.conn.cfg.inflater.gunzip(packed, s.conn.cfg.MaxMessage)
+		if buf != nil {
+			giveBuffer(buf)
+		}
 		if err != nil {
 			s.breach("compressed message: %v", err)
 			return
 		}
-		s.recv.Message(s, *plain)
+		s.recv.Message(s, Message{Own: *plain})
 		giveBuffer(plain)
 	default:
 		s.breach("a message with the flag %d, expected 0 or 1", s.head[0])
