@@ -79,8 +79,10 @@ type LoadOriginStream struct {
 // receive takes the next report from the transport.
 func (st *LoadOriginStream) receive() (*lrsv3.LoadStatsRequest, *corev3.Node, error) {
 	m := &lrsv3.LoadStatsRequest{}
-	err := st.grpc.RecvMsg(m)
-	return m, m.GetNode(), err
+	if err := st.grpc.RecvMsg(m); err != nil {
+		return nil, nil, err
+	}
+	return m, m.GetNode(), nil
 }
 
 // Next takes the next request, which is empty but for its node if it is the
