@@ -150,91 +150,103 @@ func TestTooManyNames(t *testing.T) {
 
 // Types per stream are bounded.
 func TestTooManyTypes(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	for i := range maxTypes + 1 {
-		s.Subscribe(resource.TypePrefix+fmt.Sprintf("x.T%d", i), "a")
-	}
-	refusedWith(t, s, codes.ResourceExhausted, "types")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		for i := range maxTypes + 1 {
+			s.Subscribe(resource.TypePrefix+fmt.Sprintf("x.T%d", i), "a")
+		}
+		refusedWith(t, s, codes.ResourceExhausted, "types")
+	})
 }
 
 // Many streams that invent types fill up a key's room for them, and no more:
 // those of the protocol are always served.
 func TestTooManyTypesOfAKey(t *testing.T) {
-	w := newWorld(t)
-	open := 0 // types in use
-	for i := range 4 {
-		s := w.open(true)
-		for j := range maxTypes {
-			s.Subscribe(resource.TypePrefix+fmt.Sprintf("x.T%d.%d", i, j), "a")
-		}
-		open += maxTypes
-		xdstest.Eventually(t, "the types to be accepted", func() bool {
-			n := 0
-			for _, st := range w.srv.Streams() {
-				n += len(st.Types)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		open := 0 // types in use
+		for i := range 4 {
+			s := w.open(true)
+			for j := range maxTypes {
+				s.Subscribe(resource.TypePrefix+fmt.Sprintf("x.T%d.%d", i, j), "a")
 			}
-			return n == open
-		})
-	}
-	s := w.open(true)
-	s.Subscribe(resource.TypePrefix+"x.OneMore", "a")
-	refusedWith(t, s, codes.ResourceExhausted, "too many resource types")
-	s = w.open(true)
-	s.Subscribe(cds, "a")
-	w.asked(cds, "a")
-	w.change(cds, nil, cluster("a", 1))
-	s.Ack(has(t, s.Recv(t), "a"))
+			open += maxTypes
+			xdstest.Eventually(t, "the types to be accepted", func() bool {
+				n := 0
+				for _, st := range w.srv.Streams() {
+					n += len(st.Types)
+				}
+				return n == open
+			})
+		}
+		s := w.open(true)
+		s.Subscribe(resource.TypePrefix+"x.OneMore", "a")
+		refusedWith(t, s, codes.ResourceExhausted, "too many resource types")
+		s = w.open(true)
+		s.Subscribe(cds, "a")
+		w.asked(cds, "a")
+		w.change(cds, nil, cluster("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+	})
 }
 
 // A stream that says nothing is ended; one that spoke may be silent for ever.
 func TestFirstRequestTimeout(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.FirstRequestTimeout = 2 * short })
-	spoke, silent := w.open(true), w.open(true)
-	spoke.Subscribe(cds)
-	refusedWith(t, silent, codes.DeadlineExceeded, "first-request")
-	spoke.Quiet(t, 2*short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.FirstRequestTimeout = 2 * short })
+		spoke, silent := w.open(true), w.open(true)
+		spoke.Subscribe(cds)
+		refusedWith(t, silent, codes.DeadlineExceeded, "first-request")
+		spoke.Quiet(t, 2*short)
+	})
 }
 
 // A request that arrives just as the time for it runs out is no request.
 func TestFirstRequestAtTheLastMoment(t *testing.T) {
-	w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Nanosecond })
-	f := fake(t)
-	f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
-	f.received = func() { <-f.ctx.Done() } // the timer went off, and still the request is there
-	if err := w.srv.handle(f, nil, form{delta: true}); !errors.Is(err, errNoRequest) {
-		t.Fatalf("the stream ended %v", err)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Nanosecond })
+		f := fake(t)
+		f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
+		f.received = func() { <-f.ctx.Done() } // the timer went off, and still the request is there
+		if err := w.srv.handle(f, nil, form{delta: true}); !errors.Is(err, errNoRequest) {
+			t.Fatalf("the stream ended %v", err)
+		}
+	})
 }
 
 // A send that fails ends the stream, even where a receive would go on.
 func TestFailedSendEndsTheStream(t *testing.T) {
-	w := newSilentWorld(t)
-	f := fake(t)
-	broken := status.Error(codes.Internal, "cannot be sent")
-	f.send = func(*frame) error { return broken }
-	f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
-	ended := make(chan error, 1)
-	go func() { ended <- w.srv.handle(f, nil, form{delta: true}) }()
-	w.asked(cds, "*")
-	w.serve("v1", cds, cluster("a", 1))
-	select {
-	case err := <-ended:
-		if !errors.Is(err, broken) {
-			t.Fatalf("the stream ended %v", err)
+	virtual(t, func(t *testing.T) {
+		w := newSilentWorld(t)
+		f := fake(t)
+		broken := status.Error(codes.Internal, "cannot be sent")
+		f.send = func(*frame) error { return broken }
+		f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
+		ended := make(chan error, 1)
+		go func() { ended <- w.srv.handle(f, nil, form{delta: true}) }()
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster("a", 1))
+		select {
+		case err := <-ended:
+			if !errors.Is(err, broken) {
+				t.Fatalf("the stream ended %v", err)
+			}
+		case <-time.After(xdstest.Patience):
+			t.Fatal("the stream lives on and will never be told anything")
 		}
-	case <-time.After(xdstest.Patience):
-		t.Fatal("the stream lives on and will never be told anything")
-	}
+	})
 }
 
 // Without grpc-go's own streams the server says what is wrong.
 func TestForeignStream(t *testing.T) {
-	w := newSilentWorld(t)
-	f := &fakeStream{ctx: t.Context()}
-	if err := w.srv.handle(f, nil, form{delta: true}); status.Code(err) != codes.Internal {
-		t.Fatalf("the stream ended %v", err)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newSilentWorld(t)
+		f := &fakeStream{ctx: t.Context()}
+		if err := w.srv.handle(f, nil, form{delta: true}); status.Code(err) != codes.Internal {
+			t.Fatalf("the stream ended %v", err)
+		}
+	})
 }
 
 // The client ends its stream: half-closed or reset, all that it held is freed.

@@ -90,7 +90,7 @@ type tapped struct {
 func (w *world) tap(v xdstest.Variant, encoding string) tapped {
 	w.t.Helper()
 	h := &wiretap{}
-	conn := xdstest.Dial(w.t, w.addr, grpc.WithStatsHandler(h), grpc.WithDefaultCallOptions(experimental.AcceptCompressors(encoding)))
+	conn := w.dial(grpc.WithStatsHandler(h), grpc.WithDefaultCallOptions(experimental.AcceptCompressors(encoding)))
 	return tapped{conn.Open(v), h}
 }
 
@@ -159,47 +159,51 @@ func (w *world) settledAll(typeURL string, state State) {
 
 // TestNothingIsCompressed: by default, a client that takes gzip is not told of it.
 func TestNothingIsCompressed(t *testing.T) {
-	w := newWorld(t)
-	c := w.tap(xdstest.Delta, "gzip")
-	c.Subscribe(cds)
-	w.asked(cds, "*")
-	w.serve("", cds, large("a", 100<<10))
-	has(t, c.Recv(t), "a")
-	if c.last().compressed() || c.encoding() != "" {
-		t.Errorf("%+v came in %q", c.last(), c.encoding())
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		c := w.tap(xdstest.Delta, "gzip")
+		c.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("", cds, large("a", 100<<10))
+		has(t, c.Recv(t), "a")
+		if c.last().compressed() || c.encoding() != "" {
+			t.Errorf("%+v came in %q", c.last(), c.encoding())
+		}
+	})
 }
 
 // TestSecretsAreNotCompressed: their size says too much about them. Nor is what is
 // for one client alone, which would cost more than it saves.
 func TestSecretsAreNotCompressed(t *testing.T) {
-	w := newWorld(t, compressing(1, 0), func(c *Config) {
-		c.Private = func(t *resource.Type) bool { return t.URL == eds }
-	})
-	c := w.tap(xdstest.Delta, "gzip")
-	long := string(bytes.Repeat([]byte("x"), 10<<10))
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, compressing(1, 0), func(c *Config) {
+			c.Private = func(t *resource.Type) bool { return t.URL == eds }
+		})
+		c := w.tap(xdstest.Delta, "gzip")
+		long := string(bytes.Repeat([]byte("x"), 10<<10))
 
-	c.Subscribe(sds, "s")
-	w.asked(sds, "s")
-	applyTo(w.origin(), sds, resources(t, xdstest.Secret("s", long, long))...)
-	c.Ack(has(t, c.Recv(t), "s"))
-	if c.last().compressed() {
-		t.Errorf("a secret of %+v", c.last())
-	}
-	c.Subscribe(eds, "e")
-	feed := w.own(eds, 1)["e"]
-	feed.Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 10<<10, "e")})
-	c.Ack(has(t, c.Recv(t), "e"))
-	if c.last().compressed() {
-		t.Errorf("a response of its own of %+v", c.last())
-	}
-	c.Subscribe(cds)
-	w.asked(cds, "*")
-	w.serve("", cds, large("a", 10<<10))
-	has(t, c.RecvType(t, cds), "a")
-	if !c.last().compressed() {
-		t.Errorf("a shared response of %+v", c.last())
-	}
+		c.Subscribe(sds, "s")
+		w.asked(sds, "s")
+		applyTo(w.origin(), sds, resources(t, xdstest.Secret("s", long, long))...)
+		c.Ack(has(t, c.Recv(t), "s"))
+		if c.last().compressed() {
+			t.Errorf("a secret of %+v", c.last())
+		}
+		c.Subscribe(eds, "e")
+		feed := w.own(eds, 1)["e"]
+		feed.Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 10<<10, "e")})
+		c.Ack(has(t, c.Recv(t), "e"))
+		if c.last().compressed() {
+			t.Errorf("a response of its own of %+v", c.last())
+		}
+		c.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("", cds, large("a", 10<<10))
+		has(t, c.RecvType(t, cds), "a")
+		if !c.last().compressed() {
+			t.Errorf("a shared response of %+v", c.last())
+		}
+	})
 }
 
 // TestCompressedOnce: a body is compressed for the first client after those that

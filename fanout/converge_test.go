@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
 	"xdsrelay/relay/cache"
@@ -19,54 +20,56 @@ import (
 // each frame for breaches of B4, B5, B29, B30, B31 and B34. Some names have
 // structure, and delta clients ask for globs of them (G6, G7).
 func TestConvergence(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		linger := rapid.SampledFrom([]time.Duration{time.Minute, time.Millisecond, -1}).Draw(t, "linger")
-		idle := rapid.SampledFrom([]int64{0, -1}).Draw(t, "idle bytes")
-		w := newWorldOf(t, cache.Config{Linger: linger, Tombstones: 8, IdleBytes: idle}, func(c *Config) {
-			c.MaxSendBytes = rapid.SampledFrom([]int{0, 400}).Draw(t, "max send bytes") // B40
-			c.Compression = rapid.SampledFrom([]Compression{{}, {From: 1}, {From: 200, After: 1}}).Draw(t, "compression")
-		}).listen()
-		models := map[string]*model{"red": newModel(t), "blue": newModel(t)}
-		stop := w.runModels(t, models)
-		defer stop()
+	virtual(t, func(t *testing.T) {
+		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
+			linger := rapid.SampledFrom([]time.Duration{time.Minute, time.Millisecond, -1}).Draw(t, "linger")
+			idle := rapid.SampledFrom([]int64{0, -1}).Draw(t, "idle bytes")
+			w := newWorldOf(t, cache.Config{Linger: linger, Tombstones: 8, IdleBytes: idle}, func(c *Config) {
+				c.MaxSendBytes = rapid.SampledFrom([]int{0, 400}).Draw(t, "max send bytes") // B40
+				c.Compression = rapid.SampledFrom([]Compression{{}, {From: 1}, {From: 200, After: 1}}).Draw(t, "compression")
+			}).listen()
+			models := map[string]*model{"red": newModel(t), "blue": newModel(t)}
+			stop := w.runModels(t, models)
+			defer stop()
 
-		actors := drawActors(t, w, models)
-		for range rapid.IntRange(20, 60).Draw(t, "steps") {
-			step(t, models, actors)
-		}
-		for _, a := range actors {
-			a.nacking.Store(false)
-			a.read(true)
-			if a.away { // the others stay on their streams
-				a.Connect()
+			actors := drawActors(t, w, models)
+			for range rapid.IntRange(20, 60).Draw(t, "steps") {
+				step(t, models, actors)
 			}
-			if !a.nacked {
-				a.settle(t)
-			}
-		}
-		for _, a := range actors { // B14, B16: what was rejected comes with any news
-			for url, wants := range a.wants {
-				if len(wants) > 0 {
-					a.Subscribe(url, "end")
-					wants["end"] = true
+			for _, a := range actors {
+				a.nacking.Store(false)
+				a.read(true)
+				if a.away { // the others stay on their streams
+					a.Connect()
+				}
+				if !a.nacked {
+					a.settle(t)
 				}
 			}
-		}
-		for _, m := range models {
-			for _, url := range modelTypes {
-				m.change(url, []string{"end"}, nil, nil)
+			for _, a := range actors { // B14, B16: what was rejected comes with any news
+				for url, wants := range a.wants {
+					if len(wants) > 0 {
+						a.Subscribe(url, "end")
+						wants["end"] = true
+					}
+				}
 			}
-		}
-		settleAll(t, actors)
-		for _, m := range models {
-			for _, url := range modelTypes {
-				m.change(url, nil, drawNames(t, url, "removed at the end"), modelNames(url))
+			for _, m := range models {
+				for _, url := range modelTypes {
+					m.change(url, []string{"end"}, nil, nil)
+				}
 			}
-		}
-		settleAll(t, actors)
-		for _, a := range actors {
-			a.CheckViolations(t)
-		}
+			settleAll(t, actors)
+			for _, m := range models {
+				for _, url := range modelTypes {
+					m.change(url, nil, drawNames(t, url, "removed at the end"), modelNames(url))
+				}
+			}
+			settleAll(t, actors)
+			for _, a := range actors {
+				a.CheckViolations(t)
+			}
+		})
 	})
 }
 
@@ -120,7 +123,7 @@ func drawActors(t *rapid.T, w *world, models map[string]*model) (actors []*actor
 		close(a.readable)
 		a.wants = map[string]map[string]bool{}
 		a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
-			Addr: w.addr, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key), BeforeRead: a.beforeRead,
+			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option()}, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key), BeforeRead: a.beforeRead,
 			Nack: func(*xdstest.Frame) string {
 				if a.nacking.Load() {
 					return "not now"

@@ -85,22 +85,24 @@ func TestOnDemandRejected(t *testing.T) {
 // TestOnDemandClusters: E7: clusters asked for on demand come with the next part,
 // whatever else is on its way.
 func TestOnDemandClusters(t *testing.T) {
-	w := newWorld(t, small(2))
-	s := w.open(true)
-	names := []string{"a", "b", "c", "d", "e", "f"}
-	s.Subscribe(cds, names...)
-	w.asked(cds, names...)
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: sized(cds, 200, names...)})
-	part := has(t, s.Recv(t), "a", "b")
-	s.Subscribe(cds, "x")
-	w.asked(cds, append(names, "x")...)
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: sized(cds, 200, "x")})
-	s.Ack(part)
-	f := s.Recv(t)
-	if !slices.Contains(f.Names(), "x") {
-		t.Fatalf("the cluster that was asked for has to wait: %v", f)
-	}
-	s.Ack(f)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, small(2))
+		s := w.open(true)
+		names := []string{"a", "b", "c", "d", "e", "f"}
+		s.Subscribe(cds, names...)
+		w.asked(cds, names...)
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: sized(cds, 200, names...)})
+		part := has(t, s.Recv(t), "a", "b")
+		s.Subscribe(cds, "x")
+		w.asked(cds, append(names, "x")...)
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: sized(cds, 200, "x")})
+		s.Ack(part)
+		f := s.Recv(t)
+		if !slices.Contains(f.Names(), "x") {
+			t.Fatalf("the cluster that was asked for has to wait: %v", f)
+		}
+		s.Ack(f)
+	})
 }
 
 // TestAnswersToOneTypeOnly: E7: a client that never answers one type gets the

@@ -40,16 +40,22 @@ func listener(name string, v int) proto.Message {
 	return xdstest.Listener(name, "0.0.0.0:"+strconv.Itoa(1000+v), "routes")
 }
 
-// both runs f for the two variants on ADS.
+// both runs f for the two variants on ADS, in virtual time.
 func both(t *testing.T, f func(t *testing.T, delta bool)) {
-	t.Run("sotw", func(t *testing.T) { f(t, false) })
-	t.Run("delta", func(t *testing.T) { f(t, true) })
+	for name, delta := range map[string]bool{"sotw": false, "delta": true} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) { f(t, delta) })
+		})
+	}
 }
 
-// each runs f for every variant that carries a type, ADS and its own service.
+// each runs f for every variant that carries a type, ADS and its own service, in
+// virtual time.
 func each(t *testing.T, typeURL string, f func(t *testing.T, v xdstest.Variant)) {
 	for _, v := range xdstest.Variants(typeURL) {
-		t.Run(v.String(), func(t *testing.T) { f(t, v) })
+		t.Run(v.String(), func(t *testing.T) {
+			virtual(t, func(t *testing.T) { f(t, v) })
+		})
 	}
 }
 

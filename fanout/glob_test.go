@@ -46,114 +46,126 @@ func TestSpellingsOfNames(t *testing.T) {
 // parameters; what goes, goes under its own name, and an empty glob under the
 // glob's.
 func TestGlob(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(eds, urn("a/*"), urn("a/*", "s=1"))
-	w.asked(eds, urn("a/*"), urn("a/*", "s=1"))
-	w.change(eds, []string{urn("a/*", "s=1")}, endpoints(urn("a/x"), 1), endpoints(urn("a/b/x"), 1), endpoints(urn("a"), 1))
-	s.Ack(hasRemoved(t, s.Recv(t), []string{urn("a/*", "s=1")}, urn("a/x")))
-	w.change(eds, nil, endpoints(urn("a/y"), 1), endpoints(urn("a/y", "s=1"), 1))
-	s.Ack(has(t, s.Recv(t), urn("a/y"), urn("a/y", "s=1")))
-	w.change(eds, []string{urn("a/x")})
-	s.Ack(hasRemoved(t, s.Recv(t), []string{urn("a/x")}))
-	w.change(eds, []string{urn("a/y")})
-	s.Ack(hasRemoved(t, s.Recv(t), []string{urn("a/*"), urn("a/y")}))
-	w.change(eds, nil, endpoints(urn("a/y"), 2)) // B26
-	s.Ack(has(t, s.Recv(t), urn("a/y")))
-	s.Unsubscribe(eds, urn("a/*"))
-	s.Quiet(t, short)
-	w.change(eds, nil, endpoints(urn("a/y"), 3))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(eds, urn("a/*"), urn("a/*", "s=1"))
+		w.asked(eds, urn("a/*"), urn("a/*", "s=1"))
+		w.change(eds, []string{urn("a/*", "s=1")}, endpoints(urn("a/x"), 1), endpoints(urn("a/b/x"), 1), endpoints(urn("a"), 1))
+		s.Ack(hasRemoved(t, s.Recv(t), []string{urn("a/*", "s=1")}, urn("a/x")))
+		w.change(eds, nil, endpoints(urn("a/y"), 1), endpoints(urn("a/y", "s=1"), 1))
+		s.Ack(has(t, s.Recv(t), urn("a/y"), urn("a/y", "s=1")))
+		w.change(eds, []string{urn("a/x")})
+		s.Ack(hasRemoved(t, s.Recv(t), []string{urn("a/x")}))
+		w.change(eds, []string{urn("a/y")})
+		s.Ack(hasRemoved(t, s.Recv(t), []string{urn("a/*"), urn("a/y")}))
+		w.change(eds, nil, endpoints(urn("a/y"), 2)) // B26
+		s.Ack(has(t, s.Recv(t), urn("a/y")))
+		s.Unsubscribe(eds, urn("a/*"))
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints(urn("a/y"), 3))
+		s.Quiet(t, short)
+	})
 }
 
 // TestNamesBesideAGlob: who wants a resource by its name and by a glob has it
 // until both are gone, and is sent it again when he drops the name, since he may
 // have dropped the resource with it.
 func TestNamesBesideAGlob(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(eds, urn("a/*"), urn("a/x"), "plain")
-	w.asked(eds, urn("a/*"), urn("a/x"), "plain")
-	w.change(eds, nil, endpoints(urn("a/x"), 1), endpoints("plain", 1))
-	s.Ack(has(t, s.Recv(t), "plain", urn("a/x")))
-	s.Unsubscribe(eds, urn("a/x"), "plain")
-	s.Ack(has(t, s.Recv(t), urn("a/x")))
-	s.Quiet(t, short)
-	s.Subscribe(eds, urn("a/x"))
-	s.Ack(has(t, s.Recv(t), urn("a/x"))) // B18
-	s.Unsubscribe(eds, urn("a/*"))
-	s.Quiet(t, short) // B36 is about wildcards
-	w.change(eds, nil, endpoints(urn("a/x"), 2))
-	has(t, s.Recv(t), urn("a/x"))
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(eds, urn("a/*"), urn("a/x"), "plain")
+		w.asked(eds, urn("a/*"), urn("a/x"), "plain")
+		w.change(eds, nil, endpoints(urn("a/x"), 1), endpoints("plain", 1))
+		s.Ack(has(t, s.Recv(t), "plain", urn("a/x")))
+		s.Unsubscribe(eds, urn("a/x"), "plain")
+		s.Ack(has(t, s.Recv(t), urn("a/x")))
+		s.Quiet(t, short)
+		s.Subscribe(eds, urn("a/x"))
+		s.Ack(has(t, s.Recv(t), urn("a/x"))) // B18
+		s.Unsubscribe(eds, urn("a/*"))
+		s.Quiet(t, short) // B36 is about wildcards
+		w.change(eds, nil, endpoints(urn("a/x"), 2))
+		has(t, s.Recv(t), urn("a/x"))
+	})
 }
 
 // TestGlobsOnReconnect: B37, K13: who comes back with members of a glob is told
 // what changed and what is gone, once the origin has answered for the glob.
 func TestGlobsOnReconnect(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Resume(eds, "", map[string]string{urn("a/same"): version(t, endpoints(urn("a/same"), 1)), urn("a/old"): "1", urn("a/gone"): "1"}, urn("a/*"))
-	w.asked(eds, urn("a/*"))
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: resources(t, endpoints("other", 1))})
-	s.Quiet(t, short)
-	w.change(eds, nil, endpoints(urn("a/same"), 1), endpoints(urn("a/old"), 1), endpoints(urn("a/new"), 1))
-	s.Ack(has(t, s.Recv(t), urn("a/new"), urn("a/old"))) // E5
-	hasRemoved(t, s.Recv(t), []string{urn("a/gone")})
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Resume(eds, "", map[string]string{urn("a/same"): version(t, endpoints(urn("a/same"), 1)), urn("a/old"): "1", urn("a/gone"): "1"}, urn("a/*"))
+		w.asked(eds, urn("a/*"))
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: resources(t, endpoints("other", 1))})
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints(urn("a/same"), 1), endpoints(urn("a/old"), 1), endpoints(urn("a/new"), 1))
+		s.Ack(has(t, s.Recv(t), urn("a/new"), urn("a/old"))) // E5
+		hasRemoved(t, s.Recv(t), []string{urn("a/gone")})
+	})
 }
 
 // TestGlobJoinedAfterReconnect: B37, E5: what a client holds and did not ask for is
 // gone, which waits for the routes. If it asks for the glob of that meanwhile, it
 // is told once the glob has been answered for (K13).
 func TestGlobJoinedAfterReconnect(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Resume(eds, "", map[string]string{"y": version(t, endpoints("y", 1)), urn("a/gone"): "1"}, "y")
-	s.Subscribe(rds, "r")
-	w.asked(eds, "y")
-	w.asked(rds, "r")
-	w.change(eds, nil, endpoints("y", 1))
-	s.Quiet(t, short)
-	s.Subscribe(eds, urn("a/*"))
-	w.asked(eds, "y", urn("a/*"))
-	s.Quiet(t, short)
-	w.change(rds, nil, route("r", "y"))
-	s.Ack(has(t, s.Recv(t), "r"))
-	s.Quiet(t, short) // nobody knows
-	w.change(eds, nil, endpoints(urn("a/new"), 1))
-	f := s.Recv(t)
-	s.Ack(hasRemoved(t, f, []string{urn("a/gone")}, urn("a/new")))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Resume(eds, "", map[string]string{"y": version(t, endpoints("y", 1)), urn("a/gone"): "1"}, "y")
+		s.Subscribe(rds, "r")
+		w.asked(eds, "y")
+		w.asked(rds, "r")
+		w.change(eds, nil, endpoints("y", 1))
+		s.Quiet(t, short)
+		s.Subscribe(eds, urn("a/*"))
+		w.asked(eds, "y", urn("a/*"))
+		s.Quiet(t, short)
+		w.change(rds, nil, route("r", "y"))
+		s.Ack(has(t, s.Recv(t), "r"))
+		s.Quiet(t, short) // nobody knows
+		w.change(eds, nil, endpoints(urn("a/new"), 1))
+		f := s.Recv(t)
+		s.Ack(hasRemoved(t, f, []string{urn("a/gone")}, urn("a/new")))
+		s.Quiet(t, short)
+	})
 }
 
 // TestGlobsOnSotW: D8, B3: a SotW client that asks for a glob gets nothing of it,
 // nobody is asked, and it is no wildcard either.
 func TestGlobsOnSotW(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	glob := xdstest.URN("o", cds, "a/*")
-	s.Subscribe(cds, glob)
-	s.Subscribe(eds, "x")
-	w.asked(eds, "x")
-	w.asked(cds)
-	s.QuietType(t, cds, short)
-	s.Subscribe(cds, glob, "c")
-	w.asked(cds, "c")
-	w.change(cds, nil, cluster("c", 1), cluster(xdstest.URN("o", cds, "a/x"), 1))
-	has(t, s.RecvType(t, cds), "c")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		glob := xdstest.URN("o", cds, "a/*")
+		s.Subscribe(cds, glob)
+		s.Subscribe(eds, "x")
+		w.asked(eds, "x")
+		w.asked(cds)
+		s.QuietType(t, cds, short)
+		s.Subscribe(cds, glob, "c")
+		w.asked(cds, "c")
+		w.change(cds, nil, cluster("c", 1), cluster(xdstest.URN("o", cds, "a/x"), 1))
+		has(t, s.RecvType(t, cds), "c")
+	})
 }
 
 // TestPlainNameLikeAGlob: G6: the name of a virtual host is a name, also where
 // it ends like a glob.
 func TestPlainNameLikeAGlob(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	vhds := resource.VirtualHostURL
-	s.Subscribe(vhds, "rc/*")
-	w.asked(vhds, "rc/*")
-	w.named(vhds, "rc/a", xdstest.VirtualHost("a", "c"))
-	s.Quiet(t, short)
-	w.named(vhds, "rc/*", xdstest.VirtualHost("any", "c"))
-	has(t, s.Recv(t), "rc/*")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		vhds := resource.VirtualHostURL
+		s.Subscribe(vhds, "rc/*")
+		w.asked(vhds, "rc/*")
+		w.named(vhds, "rc/a", xdstest.VirtualHost("a", "c"))
+		s.Quiet(t, short)
+		w.named(vhds, "rc/*", xdstest.VirtualHost("any", "c"))
+		has(t, s.Recv(t), "rc/*")
+	})
 }
 
 // TestNamesOfNobody: G2, G5: names that cannot be those of the type do not exist,

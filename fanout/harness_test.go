@@ -2,8 +2,8 @@ package fanout
 
 import (
 	"context"
-	"net"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.uber.org/goleak"
@@ -28,8 +28,9 @@ type world struct {
 	t      xdstest.TB
 	srv    *Server
 	cache  *cache.Cache
-	conn   *xdstest.Conn
+	net    *xdstest.Memory
 	addr   string
+	conn   *xdstest.Conn
 	feeds  chan running // of each key, in the order of their clients
 	feed   *cache.Feed  // of the first key, once asked for
 	source string       // of the origin: its control_plane.identifier
@@ -47,13 +48,19 @@ func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 	return newSilentWorld(t, change...).listen()
 }
 
-// listen puts a gRPC server before the world, and a connection to it.
+// virtual runs a test in virtual time: what it waits for comes before any time of
+// the server under test is over, however busy the machine is.
+func virtual(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
+
+// listen puts a gRPC server before the world, and a connection to it, without a
+// socket.
 func (w *world) listen() *world {
 	t := w.t
 	t.Helper()
 	gs := grpc.NewServer(w.srv.ServerOptions()...)
 	w.srv.Register(gs)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	w.net = xdstest.NewMemory()
+	l, err := w.net.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
@@ -68,8 +75,14 @@ func (w *world) listen() *world {
 		gs.Stop()
 		<-served
 	})
-	w.conn = xdstest.Dial(t, w.addr)
+	w.conn = w.dial()
 	return w
+}
+
+// dial is another connection to the server.
+func (w *world) dial(opts ...grpc.DialOption) *xdstest.Conn {
+	w.t.Helper()
+	return w.net.Client(w.t, w.addr, opts...)
 }
 
 // newSilentWorld has no gRPC server: its streams are fakes.

@@ -16,7 +16,7 @@ func (w *world) openWith(delta bool, features ...string) *xdstest.Stream {
 	w.t.Helper()
 	node := xdstest.Node("test-client", "test-cluster")
 	node.ClientFeatures = features
-	c := xdstest.Dial(w.t, w.addr)
+	c := w.dial()
 	c.Node = node
 	return c.Open(xdstest.Variant{Delta: delta})
 }
@@ -71,29 +71,31 @@ func TestWhoIsToldTTLs(t *testing.T) {
 		"sotw without ttl":         {false, []string{featureWrapped}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
-			s := w.openWith(c.delta, c.features...)
-			s.Subscribe(eds, "a")
-			w.asked(eds, "a")
-			w.live(time.Minute, endpoints("a", 1))
-			f := has(t, s.Recv(t), "a")
-			s.Ack(f)
-			if !c.told {
-				r := lives(t, f, "a", 0)
-				if wrapped := r.Wrapper != nil; wrapped != c.delta {
-					t.Fatalf("wrapped: %t", wrapped)
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t)
+				s := w.openWith(c.delta, c.features...)
+				s.Subscribe(eds, "a")
+				w.asked(eds, "a")
+				w.live(time.Minute, endpoints("a", 1))
+				f := has(t, s.Recv(t), "a")
+				s.Ack(f)
+				if !c.told {
+					r := lives(t, f, "a", 0)
+					if wrapped := r.Wrapper != nil; wrapped != c.delta {
+						t.Fatalf("wrapped: %t", wrapped)
+					}
+					w.beat(eds, "a", time.Minute) // F8
+					s.Quiet(t, short)
+					return
 				}
-				w.beat(eds, "a", time.Minute) // F8
+				r := lives(t, f, "a", time.Minute)
+				if r.Wrapper == nil || r.Body == nil || f.TypeURL != eds || r.Body.GetTypeUrl() != eds {
+					t.Fatalf("told %v in a frame of %s", r.Wrapper, f.TypeURL)
+				}
+				w.live(0, endpoints("a", 1)) // it is taken back
+				s.Ack(has(t, s.Recv(t), "a"))
 				s.Quiet(t, short)
-				return
-			}
-			r := lives(t, f, "a", time.Minute)
-			if r.Wrapper == nil || r.Body == nil || f.TypeURL != eds || r.Body.GetTypeUrl() != eds {
-				t.Fatalf("told %v in a frame of %s", r.Wrapper, f.TypeURL)
-			}
-			w.live(0, endpoints("a", 1)) // it is taken back
-			s.Ack(has(t, s.Recv(t), "a"))
-			s.Quiet(t, short)
+			})
 		})
 	}
 }
@@ -188,48 +190,52 @@ func TestHeartbeat(t *testing.T) {
 // TestHeartbeatsOfAFullState: F8: each refresh on SotW is the whole set, with
 // bodies.
 func TestHeartbeatsOfAFullState(t *testing.T) {
-	w := newWorld(t)
-	s := w.openTimed(false)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
-	s.Ack(has(t, s.Recv(t), "a", "b"))
-	w.live(time.Minute, cluster("a", 1))
-	s.Ack(has(t, s.Recv(t), "a", "b"))
-	w.beat(cds, "a", time.Minute)
-	f := has(t, s.Recv(t), "a", "b")
-	for _, r := range f.Resources {
-		if r.Body == nil {
-			t.Fatalf("%q has no body: %v", r.Name, f)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.openTimed(false)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		w.live(time.Minute, cluster("a", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		w.beat(cds, "a", time.Minute)
+		f := has(t, s.Recv(t), "a", "b")
+		for _, r := range f.Resources {
+			if r.Body == nil {
+				t.Fatalf("%q has no body: %v", r.Name, f)
+			}
 		}
-	}
-	lives(t, f, "a", time.Minute)
-	lives(t, f, "b", 0)
+		lives(t, f, "a", time.Minute)
+		lives(t, f, "b", 0)
+	})
 }
 
 // TestExpiryAtTheWire: F5, C14, F4: at its end a resource is removed, also while
 // the origin is away; for SotW types without a full state there is nothing to say.
 func TestExpiryAtTheWire(t *testing.T) {
-	w := newWorld(t)
-	delta, sotw, routes := w.open(true), w.open(false), w.open(false)
-	delta.Subscribe(cds)
-	sotw.Subscribe(cds)
-	routes.Subscribe(eds, "e")
-	w.asked(cds, "*")
-	w.asked(eds, "e")
-	w.serve("v1", cds, cluster("b", 1))
-	for _, s := range []*xdstest.Stream{delta, sotw} {
-		s.Ack(has(t, s.Recv(t), "b"))
-	}
-	w.live(2*time.Second, cluster("a", 1), endpoints("e", 1))
-	delta.Ack(has(t, delta.Recv(t), "a"))
-	sotw.Ack(has(t, sotw.Recv(t), "a", "b"))
-	routes.Ack(has(t, routes.Recv(t), "e"))
-	w.origin().Down(errGone)
-	delta.Quiet(t, short)
-	delta.Ack(hasRemoved(t, delta.Recv(t), []string{"a"}))
-	sotw.Ack(has(t, sotw.Recv(t), "b"))
-	routes.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		delta, sotw, routes := w.open(true), w.open(false), w.open(false)
+		delta.Subscribe(cds)
+		sotw.Subscribe(cds)
+		routes.Subscribe(eds, "e")
+		w.asked(cds, "*")
+		w.asked(eds, "e")
+		w.serve("v1", cds, cluster("b", 1))
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Ack(has(t, s.Recv(t), "b"))
+		}
+		w.live(2*time.Second, cluster("a", 1), endpoints("e", 1))
+		delta.Ack(has(t, delta.Recv(t), "a"))
+		sotw.Ack(has(t, sotw.Recv(t), "a", "b"))
+		routes.Ack(has(t, routes.Recv(t), "e"))
+		w.origin().Down(errGone)
+		delta.Quiet(t, short)
+		delta.Ack(hasRemoved(t, delta.Recv(t), []string{"a"}))
+		sotw.Ack(has(t, sotw.Recv(t), "b"))
+		routes.Quiet(t, short)
+	})
 }
 
 // TestHeartbeatWhileHeld: B14, F6: after a NACK a client is told that what it has
@@ -262,17 +268,19 @@ func TestHeartbeatWhileHeld(t *testing.T) {
 // TestHeartbeatMissed: B37, F3: a client that kept a resource over a reconnect is
 // told how long it lives now, without the body.
 func TestHeartbeatMissed(t *testing.T) {
-	w := newWorld(t)
-	s := w.openTimed(true)
-	s.Subscribe(eds, "a")
-	w.asked(eds, "a")
-	w.live(time.Minute, endpoints("a", 1))
-	s.Ack(has(t, s.Recv(t), "a"))
-	w.beat(eds, "a", 2*time.Minute)
-	s.Ack(has(t, s.Recv(t), "a"))
-	back := w.openTimed(true)
-	back.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1))}, "a")
-	if r := lives(t, has(t, back.Recv(t), "a"), "a", 2*time.Minute); r.Body != nil {
-		t.Fatal("it has the body")
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.openTimed(true)
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.live(time.Minute, endpoints("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.beat(eds, "a", 2*time.Minute)
+		s.Ack(has(t, s.Recv(t), "a"))
+		back := w.openTimed(true)
+		back.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1))}, "a")
+		if r := lives(t, has(t, back.Recv(t), "a"), "a", 2*time.Minute); r.Body != nil {
+			t.Fatal("it has the body")
+		}
+	})
 }

@@ -124,257 +124,274 @@ func reporting(stats ...*endpointv3.ClusterStats) *lrsv3.LoadStatsRequest {
 // TestLoadTerms: what the origin wants to be told reaches the clients of now and
 // of later, unchanged, once, and not before it is known.
 func TestLoadTerms(t *testing.T) {
-	w := newLoadWorld(t)
-	first := w.open(w.conn)
-	o := w.outlet()
-	if o.Key() != "test-cluster" {
-		t.Fatalf("key %q", o.Key())
-	}
-	first.Quiet(t, short)
-	asked := xdstest.LoadTerms(10*time.Second, "a", "b")
-	asked.ReportEndpointGranularity = true
-	asked.ProtoReflect().SetUnknown([]byte{0x98, 0x06, 0x01}) // field 99
-	w.ask(o, asked)
-	same := func(s *xdstest.LoadStream, want proto.Message) {
-		t.Helper()
-		if got := s.Terms(t); !proto.Equal(got, want) {
-			t.Fatalf("terms %v, expected %v", got, want)
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		first := w.open(w.conn)
+		o := w.outlet()
+		if o.Key() != "test-cluster" {
+			t.Fatalf("key %q", o.Key())
 		}
-	}
-	same(first, asked)
-	later := w.open(w.conn)
-	same(later, asked)
-	w.ask(o, proto.CloneOf(asked))
-	first.Quiet(t, short)
-	everything := xdstest.LoadTerms(time.Minute)
-	w.ask(o, everything)
-	same(first, everything)
-	same(later, everything)
-	_ = first.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 1, 0)))
-	first.Quiet(t, short) // a report is not answered
+		first.Quiet(t, short)
+		asked := xdstest.LoadTerms(10*time.Second, "a", "b")
+		asked.ReportEndpointGranularity = true
+		asked.ProtoReflect().SetUnknown([]byte{0x98, 0x06, 0x01}) // field 99
+		w.ask(o, asked)
+		same := func(s *xdstest.LoadStream, want proto.Message) {
+			t.Helper()
+			if got := s.Terms(t); !proto.Equal(got, want) {
+				t.Fatalf("terms %v, expected %v", got, want)
+			}
+		}
+		same(first, asked)
+		later := w.open(w.conn)
+		same(later, asked)
+		w.ask(o, proto.CloneOf(asked))
+		first.Quiet(t, short)
+		everything := xdstest.LoadTerms(time.Minute)
+		w.ask(o, everything)
+		same(first, everything)
+		same(later, everything)
+		_ = first.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 1, 0)))
+		first.Quiet(t, short) // a report is not answered
+	})
 }
 
 // TestLoadSums: B1: what a key's clients report is added up, whatever they say
 // of their node later; requests in progress count as long as their client is
 // there.
 func TestLoadSums(t *testing.T) {
-	w := newLoadWorld(t)
-	a, b := w.open(w.conn), w.open(w.conn)
-	o := w.outlet()
-	w.ask(o, xdstest.LoadTerms(time.Minute))
-	a.Terms(t)
-	_ = a.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("y", 1, 1), xdstest.ZoneLoad("z", 2, 2)))
-	_ = b.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 3, 3)))
-	waitLoads(t, o, loads{"y": {1, 1}, "z": {5, 5}})
-	_ = a.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 10, 4)))
-	waitLoads(t, o, loads{"z": {10, 7}})
-	b.Cancel()
-	waitLoads(t, o, loads{"z": {0, 4}})
-	a.CloseSend()
-	loadRefused(t, a, codes.OK, "")
-	waitLoads(t, o, loads{})
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		a, b := w.open(w.conn), w.open(w.conn)
+		o := w.outlet()
+		w.ask(o, xdstest.LoadTerms(time.Minute))
+		a.Terms(t)
+		_ = a.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("y", 1, 1), xdstest.ZoneLoad("z", 2, 2)))
+		_ = b.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 3, 3)))
+		waitLoads(t, o, loads{"y": {1, 1}, "z": {5, 5}})
+		_ = a.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 10, 4)))
+		waitLoads(t, o, loads{"z": {10, 7}})
+		b.Cancel()
+		waitLoads(t, o, loads{"z": {0, 4}})
+		a.CloseSend()
+		loadRefused(t, a, codes.OK, "")
+		waitLoads(t, o, loads{})
 
-	other := xdstest.Dial(t, w.addr)
-	other.Node = xdstest.Node("somebody-else", "other-cluster")
-	s := w.open(other)
-	foreign := w.outlet()
-	if foreign.Key() != "other-cluster" {
-		t.Fatalf("key %q", foreign.Key())
-	}
-	w.ask(foreign, xdstest.LoadTerms(time.Minute))
-	s.Terms(t)
-	_ = s.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 8, 0)))
-	waitLoads(t, foreign, loads{"z": {8, 0}})
-	waitLoads(t, o, loads{})
+		other := w.dial()
+		other.Node = xdstest.Node("somebody-else", "other-cluster")
+		s := w.open(other)
+		foreign := w.outlet()
+		if foreign.Key() != "other-cluster" {
+			t.Fatalf("key %q", foreign.Key())
+		}
+		w.ask(foreign, xdstest.LoadTerms(time.Minute))
+		s.Terms(t)
+		_ = s.Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", 8, 0)))
+		waitLoads(t, foreign, loads{"z": {8, 0}})
+		waitLoads(t, o, loads{})
+	})
 }
 
 // TestLoadNode: B1: nobody changes accounts by naming another node.
 func TestLoadNode(t *testing.T) {
-	w := newLoadWorld(t)
-	a := w.conn.OpenLoad()
-	_ = a.Send(&lrsv3.LoadStatsRequest{Node: w.conn.Node})
-	o := w.outlet()
-	report := reporting(issued(5))
-	report.Node = xdstest.Node("somebody-else", "other-cluster")
-	_ = a.Send(report)
-	waitLoads(t, o, loads{"z": {5, 0}})
-	if len(w.outlets) != 0 {
-		t.Fatal("another node on a later message made another key")
-	}
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		a := w.conn.OpenLoad()
+		_ = a.Send(&lrsv3.LoadStatsRequest{Node: w.conn.Node})
+		o := w.outlet()
+		report := reporting(issued(5))
+		report.Node = xdstest.Node("somebody-else", "other-cluster")
+		_ = a.Send(report)
+		waitLoads(t, o, loads{"z": {5, 0}})
+		if len(w.outlets) != 0 {
+			t.Fatal("another node on a later message made another key")
+		}
+	})
 }
 
 // TestLoadRefusals: a client that does not say who it is, whom no rule knows, or
 // whose reports cannot be read is told so, first or later, and nobody else is
 // affected.
 func TestLoadRefusals(t *testing.T) {
-	rules, err := aggregation.Compile([]aggregation.Rule{{Name: "prod", Match: `node.cluster != "dev"`, Key: "node.cluster"}}, aggregation.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w := newLoadWorld(t, func(c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
-	good := w.open(w.conn)
-	o := w.outlet()
-	node := xdstest.Node("n", "prod")
-	hello := &lrsv3.LoadStatsRequest{Node: node}
-	garbage := &lrsv3.LoadStatsRequest{}
-	garbage.ProtoReflect().SetUnknown([]byte{0x0a, 0xff}) // a node that is not all there
-	for what, c := range map[string]struct {
-		messages []*lrsv3.LoadStatsRequest
-		code     codes.Code
-		says     string
-	}{
-		"no node":        {[]*lrsv3.LoadStatsRequest{{}}, codes.InvalidArgument, "node id"},
-		"no id":          {[]*lrsv3.LoadStatsRequest{{Node: &corev3.Node{Cluster: "prod"}}}, codes.InvalidArgument, "node id"},
-		"no rule":        {[]*lrsv3.LoadStatsRequest{{Node: xdstest.Node("x", "dev")}}, codes.PermissionDenied, "no aggregation rule"},
-		"garbage first":  {[]*lrsv3.LoadStatsRequest{garbage}, codes.InvalidArgument, "load report is malformed"},
-		"garbage later":  {[]*lrsv3.LoadStatsRequest{hello, garbage}, codes.InvalidArgument, "load report is malformed"},
-		"no cluster":     {[]*lrsv3.LoadStatsRequest{hello, reporting(issued(1), &endpointv3.ClusterStats{})}, codes.InvalidArgument, "cluster_stats[1] has no cluster_name"},
-		"a giant's name": {[]*lrsv3.LoadStatsRequest{hello, reporting(xdstest.ClusterLoad(strings.Repeat("x", 5000)))}, codes.InvalidArgument, "cluster_name has 5000 bytes"},
-	} {
-		t.Run(what, func(t *testing.T) {
-			s := xdstest.Dial(t, w.addr).OpenLoad()
+	virtual(t, func(t *testing.T) {
+		rules, err := aggregation.Compile([]aggregation.Rule{{Name: "prod", Match: `node.cluster != "dev"`, Key: "node.cluster"}}, aggregation.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newLoadWorld(t, func(c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
+		good := w.open(w.conn)
+		o := w.outlet()
+		node := xdstest.Node("n", "prod")
+		hello := &lrsv3.LoadStatsRequest{Node: node}
+		garbage := &lrsv3.LoadStatsRequest{}
+		garbage.ProtoReflect().SetUnknown([]byte{0x0a, 0xff}) // a node that is not all there
+		for what, c := range map[string]struct {
+			messages []*lrsv3.LoadStatsRequest
+			code     codes.Code
+			says     string
+		}{
+			"no node":        {[]*lrsv3.LoadStatsRequest{{}}, codes.InvalidArgument, "node id"},
+			"no id":          {[]*lrsv3.LoadStatsRequest{{Node: &corev3.Node{Cluster: "prod"}}}, codes.InvalidArgument, "node id"},
+			"no rule":        {[]*lrsv3.LoadStatsRequest{{Node: xdstest.Node("x", "dev")}}, codes.PermissionDenied, "no aggregation rule"},
+			"garbage first":  {[]*lrsv3.LoadStatsRequest{garbage}, codes.InvalidArgument, "load report is malformed"},
+			"garbage later":  {[]*lrsv3.LoadStatsRequest{hello, garbage}, codes.InvalidArgument, "load report is malformed"},
+			"no cluster":     {[]*lrsv3.LoadStatsRequest{hello, reporting(issued(1), &endpointv3.ClusterStats{})}, codes.InvalidArgument, "cluster_stats[1] has no cluster_name"},
+			"a giant's name": {[]*lrsv3.LoadStatsRequest{hello, reporting(xdstest.ClusterLoad(strings.Repeat("x", 5000)))}, codes.InvalidArgument, "cluster_name has 5000 bytes"},
+		} {
+			t.Log(what)
+			s := w.dial().OpenLoad()
 			for _, m := range c.messages {
 				_ = s.Send(m)
 			}
 			loadRefused(t, s, c.code, c.says)
-		})
-	}
-	_ = good.Report(issued(5))
-	waitLoads(t, o, loads{"z": {5, 0}})
+		}
+		_ = good.Report(issued(5))
+		waitLoads(t, o, loads{"z": {5, 0}})
+	})
 }
 
 // TestLoadUnimplemented: where nobody takes load reports the client is told so:
 // with an origin that has no control plane, with one that says no before or
 // after the client came.
 func TestLoadUnimplemented(t *testing.T) {
-	loadRefused(t, newWorld(t).conn.OpenLoad(), codes.Unimplemented, "takes no load reports")
-	w := newLoadWorld(t)
-	s := w.open(w.conn)
-	o := w.outlet()
-	o.Refuse(errors.New("the control plane has no idea"))
-	loadRefused(t, s, codes.Unimplemented, "the control plane has no idea")
-	loadRefused(t, w.open(w.conn), codes.Unimplemented, "the control plane has no idea")
-	w.ask(o, xdstest.LoadTerms(time.Minute))
-	w.open(w.conn).Terms(t)
+	virtual(t, func(t *testing.T) {
+		loadRefused(t, newWorld(t).conn.OpenLoad(), codes.Unimplemented, "takes no load reports")
+		w := newLoadWorld(t)
+		s := w.open(w.conn)
+		o := w.outlet()
+		o.Refuse(errors.New("the control plane has no idea"))
+		loadRefused(t, s, codes.Unimplemented, "the control plane has no idea")
+		loadRefused(t, w.open(w.conn), codes.Unimplemented, "the control plane has no idea")
+		w.ask(o, xdstest.LoadTerms(time.Minute))
+		w.open(w.conn).Terms(t)
+	})
 }
 
 // TestLoadDrain: B42: a drain ends streams of load reports like all others, and
 // refuses new ones.
 func TestLoadDrain(t *testing.T) {
-	w := newLoadWorld(t)
-	var streams []*xdstest.LoadStream
-	for range 5 {
-		streams = append(streams, w.open(w.conn))
-	}
-	o := w.outlet()
-	w.ask(o, xdstest.LoadTerms(time.Minute))
-	for _, s := range streams {
-		s.Terms(t)
-		_ = s.Report(issued(1))
-	}
-	waitLoads(t, o, loads{"z": {5, 0}})
-	config := w.world.open(true)
-	config.Subscribe(cds)
-	w.asked(cds, "*")
-	if err := w.srv.Drain(t.Context(), short); err != nil {
-		t.Fatalf("drain: %v", err)
-	}
-	for _, s := range streams {
-		loadRefused(t, s, codes.Unavailable, "draining")
-	}
-	refusedWith(t, config, codes.Unavailable, "draining")
-	loadRefused(t, w.open(w.conn), codes.Unavailable, "draining")
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		var streams []*xdstest.LoadStream
+		for range 5 {
+			streams = append(streams, w.open(w.conn))
+		}
+		o := w.outlet()
+		w.ask(o, xdstest.LoadTerms(time.Minute))
+		for _, s := range streams {
+			s.Terms(t)
+			_ = s.Report(issued(1))
+		}
+		waitLoads(t, o, loads{"z": {5, 0}})
+		config := w.world.open(true)
+		config.Subscribe(cds)
+		w.asked(cds, "*")
+		if err := w.srv.Drain(t.Context(), short); err != nil {
+			t.Fatalf("drain: %v", err)
+		}
+		for _, s := range streams {
+			loadRefused(t, s, codes.Unavailable, "draining")
+		}
+		refusedWith(t, config, codes.Unavailable, "draining")
+		loadRefused(t, w.open(w.conn), codes.Unavailable, "draining")
+	})
 }
 
 // TestLoadSilentClient: a stream that does not say whose it is is ended.
 func TestLoadSilentClient(t *testing.T) {
-	w := newLoadWorld(t, func(c *Config) { c.FirstRequestTimeout = short })
-	loadRefused(t, w.conn.OpenLoad(), codes.DeadlineExceeded, "first-request timeout")
-	s := w.open(w.conn)
-	s.Quiet(t, 2*short)
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t, func(c *Config) { c.FirstRequestTimeout = short })
+		loadRefused(t, w.conn.OpenLoad(), codes.DeadlineExceeded, "first-request timeout")
+		s := w.open(w.conn)
+		s.Quiet(t, 2*short)
+	})
 }
 
 // TestLoadSlowClient: K19: a client that does not read what it is asked costs the
 // others nothing, and is ended at the send deadline.
 func TestLoadSlowClient(t *testing.T) {
-	w := newLoadWorld(t, func(c *Config) { c.SendTimeout = 2 * short })
-	network := xdstest.NewNetwork(t, w.addr)
-	slow, quick := w.open(xdstest.Dial(t, network.Addr())), w.open(w.conn)
-	o := w.outlet()
-	w.ask(o, xdstest.LoadTerms(time.Hour))
-	slow.Terms(t)
-	quick.Terms(t)
-	network.Stall(xdstest.ToClient)
-	large := make([]string, 100_000)
-	for i := range large {
-		large[i] = fmt.Sprint("cluster-", i)
-	}
-	for i := range 3 { // the transport takes one message of any size
-		w.ask(o, xdstest.LoadTerms(time.Duration(i+1)*time.Minute, large...))
-		if got := quick.Terms(t); len(got.GetClusters()) != len(large) {
-			t.Fatalf("%d clusters", len(got.GetClusters()))
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t, func(c *Config) { c.SendTimeout = 2 * short })
+		network := w.net.NewNetwork(t, w.addr)
+		slow, quick := w.open(w.net.Client(t, network.Addr())), w.open(w.conn)
+		o := w.outlet()
+		w.ask(o, xdstest.LoadTerms(time.Hour))
+		slow.Terms(t)
+		quick.Terms(t)
+		network.Stall(xdstest.ToClient)
+		large := make([]string, 100_000)
+		for i := range large {
+			large[i] = fmt.Sprint("cluster-", i)
 		}
-	}
-	xdstest.Eventually(t, "the end of the slow stream", func() bool {
-		w.srv.mu.Lock()
-		defer w.srv.mu.Unlock()
-		return len(w.srv.loads) == 1
+		for i := range 3 { // the transport takes one message of any size
+			w.ask(o, xdstest.LoadTerms(time.Duration(i+1)*time.Minute, large...))
+			if got := quick.Terms(t); len(got.GetClusters()) != len(large) {
+				t.Fatalf("%d clusters", len(got.GetClusters()))
+			}
+		}
+		xdstest.Eventually(t, "the end of the slow stream", func() bool {
+			w.srv.mu.Lock()
+			defer w.srv.mu.Unlock()
+			return len(w.srv.loads) == 1
+		})
+		quick.Quiet(t, short)
 	})
-	quick.Quiet(t, short)
 }
 
 // TestLoadNothingLost: clients report and reconnect in any order while the sums
 // are taken; at the end they are what was reported.
 func TestLoadNothingLost(t *testing.T) {
-	w := newLoadWorld(t)
-	streams := make([]*xdstest.LoadStream, 8)
-	for i := range streams {
-		streams[i] = w.open(xdstest.Dial(t, w.addr))
-	}
-	o := w.outlet()
-	w.ask(o, xdstest.LoadTerms(time.Hour))
-	reported, told := loads{}, loads{}
-	stop := make(chan struct{})
-	var taking sync.WaitGroup
-	taking.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				told.take(o)
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		streams := make([]*xdstest.LoadStream, 8)
+		for i := range streams {
+			streams[i] = w.open(w.dial())
+		}
+		o := w.outlet()
+		w.ask(o, xdstest.LoadTerms(time.Hour))
+		reported, told := loads{}, loads{}
+		stop := make(chan struct{})
+		var taking sync.WaitGroup
+		taking.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					told.take(o)
+				}
 			}
+		})
+		leave := func(s *xdstest.LoadStream) {
+			s.CloseSend()
+			loadRefused(t, s, codes.OK, "") // all that was said has arrived
+		}
+		for range 500 {
+			i := rand.N(len(streams))
+			if rand.N(10) == 0 {
+				leave(streams[i])
+				streams[i] = w.open(w.conn)
+			}
+			zone, n := fmt.Sprint("z", rand.N(3)), rand.N[uint64](10)+1
+			reported[zone] = [2]uint64{reported[zone][0] + n, 0}
+			_ = streams[i].Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad(zone, n, 1)))
+		}
+		for _, s := range streams {
+			leave(s)
+		}
+		close(stop)
+		taking.Wait()
+		xdstest.Eventually(t, "nothing in progress", func() bool {
+			told.take(o)
+			for _, n := range told {
+				if n[1] > 0 {
+					return false
+				}
+			}
+			return true
+		})
+		if !maps.Equal(told, reported) {
+			t.Fatalf("told %v, reported %v", told, reported)
 		}
 	})
-	leave := func(s *xdstest.LoadStream) {
-		s.CloseSend()
-		loadRefused(t, s, codes.OK, "") // all that was said has arrived
-	}
-	for range 500 {
-		i := rand.N(len(streams))
-		if rand.N(10) == 0 {
-			leave(streams[i])
-			streams[i] = w.open(w.conn)
-		}
-		zone, n := fmt.Sprint("z", rand.N(3)), rand.N[uint64](10)+1
-		reported[zone] = [2]uint64{reported[zone][0] + n, 0}
-		_ = streams[i].Report(xdstest.ClusterLoad("c", xdstest.ZoneLoad(zone, n, 1)))
-	}
-	for _, s := range streams {
-		leave(s)
-	}
-	close(stop)
-	taking.Wait()
-	xdstest.Eventually(t, "nothing in progress", func() bool {
-		told.take(o)
-		for _, n := range told {
-			if n[1] > 0 {
-				return false
-			}
-		}
-		return true
-	})
-	if !maps.Equal(told, reported) {
-		t.Fatalf("told %v, reported %v", told, reported)
-	}
 }

@@ -78,45 +78,51 @@ func TestLocators(t *testing.T) {
 // TestLocatorsAreNoWildcard: G9, B20, B23: a first message with nothing but
 // locators is not an empty one, also where these are to be dropped.
 func TestLocatorsAreNoWildcard(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Send(w.located(true, cds, "", nil, []string{"x"}))
-	refuses(t, s.Recv(t), "x")
-	s.Send(&deltaRequest{TypeUrl: lds, ResourceLocatorsUnsubscribe: locators("x")})
-	s.Subscribe(eds, "a")
-	w.asked(eds, "a")
-	w.asked(cds)
-	w.asked(lds)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Send(w.located(true, cds, "", nil, []string{"x"}))
+		refuses(t, s.Recv(t), "x")
+		s.Send(&deltaRequest{TypeUrl: lds, ResourceLocatorsUnsubscribe: locators("x")})
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.asked(cds)
+		w.asked(lds)
+	})
 }
 
 // TestLocatorsOfFullState: G9, B32: a SotW response that holds errors alone would
 // say that nothing exists, so the stream is ended instead.
 func TestLocatorsOfFullState(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Send(w.located(false, cds, "", []string{"a"}, []string{"x"}))
-	refusedWith(t, s, codes.InvalidArgument, "locators")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Send(w.located(false, cds, "", []string{"a"}, []string{"x"}))
+		refusedWith(t, s, codes.InvalidArgument, "locators")
+	})
 }
 
 // TestRefusedLocatorsChangeNothing: B14, B16: what a client thinks of errors says
 // nothing of the resources that it was sent before.
 func TestRefusedLocatorsChangeNothing(t *testing.T) {
-	for _, rejects := range []bool{false, true} {
-		w := newWorld(t, func(c *Config) { c.AckTimeout = time.Minute })
-		s := w.open(true)
-		s.Subscribe(eds, "a", "b")
-		w.asked(eds, "a", "b")
-		w.change(eds, nil, endpoints("a", 1))
-		s.Nack(has(t, s.Recv(t), "a"), "no")
-		s.Send(w.located(true, eds, "", nil, []string{"x"}))
-		f := refuses(t, s.Recv(t), "x")
-		if rejects {
-			s.Nack(f, "no errors please")
-		} else {
-			s.Ack(f)
+	virtual(t, func(t *testing.T) {
+		for _, rejects := range []bool{false, true} {
+			w := newWorld(t, func(c *Config) { c.AckTimeout = time.Minute })
+			s := w.open(true)
+			s.Subscribe(eds, "a", "b")
+			w.asked(eds, "a", "b")
+			w.change(eds, nil, endpoints("a", 1))
+			s.Nack(has(t, s.Recv(t), "a"), "no")
+			s.Send(w.located(true, eds, "", nil, []string{"x"}))
+			f := refuses(t, s.Recv(t), "x")
+			if rejects {
+				s.Nack(f, "no errors please")
+			} else {
+				s.Ack(f)
+			}
+			s.Quiet(t, short) // B14
+			w.change(eds, nil, endpoints("b", 1))
+			s.Ack(has(t, s.Recv(t), "a", "b")) // B16
 		}
-		s.Quiet(t, short) // B14
-		w.change(eds, nil, endpoints("b", 1))
-		s.Ack(has(t, s.Recv(t), "a", "b")) // B16
-	}
+	})
 }

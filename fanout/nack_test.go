@@ -17,21 +17,23 @@ import (
 // B13: a request is a NACK if it has an error, whatever version it quotes; K2:
 // what the client said is kept and shown.
 func TestNackIsWhatHasAnError(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(eds, "a")
-	w.asked(eds, "a")
-	w.change(eds, nil, endpoints("a", 1))
-	f := s.Recv(t)
-	s.Send(&discoveryv3.DiscoveryRequest{
-		TypeUrl: eds, ResourceNames: []string{"a"}, VersionInfo: f.Version, ResponseNonce: f.Nonce,
-		ErrorDetail: &status.Status{Code: 3, Message: "x" + strings.Repeat("é", 5000)},
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.change(eds, nil, endpoints("a", 1))
+		f := s.Recv(t)
+		s.Send(&discoveryv3.DiscoveryRequest{
+			TypeUrl: eds, ResourceNames: []string{"a"}, VersionInfo: f.Version, ResponseNonce: f.Nonce,
+			ErrorDetail: &status.Status{Code: 3, Message: "x" + strings.Repeat("é", 5000)},
+		})
+		w.settled(eds, Nacked)
+		n := w.info(eds).LastNack
+		if n == nil || n.Code != 3 || n.Version != f.Version || len(n.Message) > maxNackMessage+10 || strings.ContainsRune(n.Message, '\uFFFD') {
+			t.Fatalf("what is kept of the NACK: %+v", n)
+		}
 	})
-	w.settled(eds, Nacked)
-	n := w.info(eds).LastNack
-	if n == nil || n.Code != 3 || n.Version != f.Version || len(n.Message) > maxNackMessage+10 || strings.ContainsRune(n.Message, '\uFFFD') {
-		t.Fatalf("what is kept of the NACK: %+v", n)
-	}
 }
 
 // B14, B16: a NACK holds the type until something newer arrives, and then
@@ -102,33 +104,37 @@ func TestNamesOnAnswers(t *testing.T) {
 // B16: after a NACK also the removals of that response come again, and what
 // changed back since is told as it is now.
 func TestNackOfARemoval(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	w.serve("", cds, cluster("a", 1), cluster("b", 1), cluster("c", 1))
-	s.Ack(s.Recv(t))
-	w.change(cds, []string{"a"}, cluster("b", 2))
-	s.Nack(hasRemoved(t, s.Recv(t), []string{"a"}, "b"), "no")
-	s.Quiet(t, short)
-	w.change(cds, []string{"c"})
-	s.Ack(hasRemoved(t, s.Recv(t), []string{"a", "c"}, "b"))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("", cds, cluster("a", 1), cluster("b", 1), cluster("c", 1))
+		s.Ack(s.Recv(t))
+		w.change(cds, []string{"a"}, cluster("b", 2))
+		s.Nack(hasRemoved(t, s.Recv(t), []string{"a"}, "b"), "no")
+		s.Quiet(t, short)
+		w.change(cds, []string{"c"})
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"a", "c"}, "b"))
+		s.Quiet(t, short)
+	})
 }
 
 // B16: what was told without having changed, and was rejected, comes again too.
 func TestNackOfARepetition(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(eds, "a", "b")
-	w.asked(eds, "a", "b")
-	w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
-	s.Ack(s.Recv(t))
-	s.Subscribe(eds, "a")
-	s.Nack(has(t, s.Recv(t), "a"), "no")
-	w.change(eds, nil, endpoints("b", 2))
-	s.Ack(has(t, s.Recv(t), "a", "b"))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(eds, "a", "b")
+		w.asked(eds, "a", "b")
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		s.Ack(s.Recv(t))
+		s.Subscribe(eds, "a")
+		s.Nack(has(t, s.Recv(t), "a"), "no")
+		w.change(eds, nil, endpoints("b", 2))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Quiet(t, short)
+	})
 }
 
 // B2, B14, E7, K2: a client that rejects everything gets one frame for each

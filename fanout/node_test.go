@@ -69,13 +69,12 @@ func TestNodeRefused(t *testing.T) {
 			"no id":   {&corev3.Node{Cluster: "prod"}, codes.InvalidArgument, "node id"},
 			"no rule": {xdstest.Node("x", "dev"), codes.PermissionDenied, "no aggregation rule"},
 		} {
-			t.Run(what, func(t *testing.T) {
-				conn := xdstest.Dial(t, w.addr)
-				conn.Node = c.node
-				s := conn.Open(xdstest.Variant{Delta: delta})
-				s.Subscribe(cds)
-				refusedWith(t, s, c.code, c.says)
-			})
+			t.Log(what)
+			conn := w.dial()
+			conn.Node = c.node
+			s := conn.Open(xdstest.Variant{Delta: delta})
+			s.Subscribe(cds)
+			refusedWith(t, s, c.code, c.says)
 		}
 		if len(w.feeds) != 0 {
 			t.Fatal("a refused client made a key")

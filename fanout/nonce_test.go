@@ -92,27 +92,29 @@ func TestNonceOfAnotherStream(t *testing.T) {
 
 // B8: a stale nonce on SotW is neither an answer nor a subscription.
 func TestStaleNonce(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(eds, "a")
-	w.asked(eds, "a")
-	w.change(eds, nil, endpoints("a", 1))
-	first := s.Recv(t)
-	s.Ack(first)
-	w.settled(eds, Synced)
-	w.change(eds, nil, endpoints("a", 2))
-	second := s.Recv(t)
-	s.Ack(first, "b") // stale by now
-	s.Subscribe(rds, "r")
-	w.asked(rds, "r") // so the stale request was taken in
-	if i := w.info(eds); i.Acks != 1 || i.Names != 1 || i.State != Stale {
-		t.Fatalf("a stale request counted: %+v", i)
-	}
-	s.Ack(second)
-	w.settled(eds, Synced)
-	if i := w.info(eds); i.Acks != 2 || i.Names != 2 { // "b" came back with it
-		t.Fatalf("the answer did not count: %+v", i)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.change(eds, nil, endpoints("a", 1))
+		first := s.Recv(t)
+		s.Ack(first)
+		w.settled(eds, Synced)
+		w.change(eds, nil, endpoints("a", 2))
+		second := s.Recv(t)
+		s.Ack(first, "b") // stale by now
+		s.Subscribe(rds, "r")
+		w.asked(rds, "r") // so the stale request was taken in
+		if i := w.info(eds); i.Acks != 1 || i.Names != 1 || i.State != Stale {
+			t.Fatalf("a stale request counted: %+v", i)
+		}
+		s.Ack(second)
+		w.settled(eds, Synced)
+		if i := w.info(eds); i.Acks != 2 || i.Names != 2 { // "b" came back with it
+			t.Fatalf("the answer did not count: %+v", i)
+		}
+	})
 }
 
 // B9: with a response unanswered, whatever happens becomes one frame.
@@ -141,47 +143,51 @@ func TestOneInFlight(t *testing.T) {
 // B10: without a nonce a SotW request states what is wanted, and is no ACK,
 // whether or not the client will ever answer what it was sent before.
 func TestNoNonceIsAStatement(t *testing.T) {
-	for _, acked := range []bool{true, false} {
-		w := newWorld(t)
-		s := w.open(false)
-		s.Subscribe(eds, "a")
-		w.asked(eds, "a")
-		w.change(eds, nil, endpoints("a", 1))
-		f := s.Recv(t)
-		if acked {
+	virtual(t, func(t *testing.T) {
+		for _, acked := range []bool{true, false} {
+			w := newWorld(t)
+			s := w.open(false)
+			s.Subscribe(eds, "a")
+			w.asked(eds, "a")
+			w.change(eds, nil, endpoints("a", 1))
+			f := s.Recv(t)
+			if acked {
+				s.Ack(f)
+				w.settled(eds, Synced)
+			}
+			s.Send(&discoveryv3.DiscoveryRequest{TypeUrl: eds, ResourceNames: []string{"a", "b"}})
+			w.asked(eds, "a", "b")
+			if i := w.info(eds); (i.Acks == 1) != acked {
+				t.Fatalf("%d ACKs were counted", i.Acks)
+			}
+			w.change(eds, nil, endpoints("b", 1))
+			f = has(t, s.Recv(t), "b")
 			s.Ack(f)
 			w.settled(eds, Synced)
 		}
-		s.Send(&discoveryv3.DiscoveryRequest{TypeUrl: eds, ResourceNames: []string{"a", "b"}})
-		w.asked(eds, "a", "b")
-		if i := w.info(eds); (i.Acks == 1) != acked {
-			t.Fatalf("%d ACKs were counted", i.Acks)
-		}
-		w.change(eds, nil, endpoints("b", 1))
-		f = has(t, s.Recv(t), "b")
-		s.Ack(f)
-		w.settled(eds, Synced)
-	}
+	})
 }
 
 // B11: on delta the lists count even with a stale nonce.
 func TestStaleDeltaNonce(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(eds, "a")
-	w.asked(eds, "a")
-	w.change(eds, nil, endpoints("a", 1))
-	first := s.Recv(t)
-	s.Ack(first)
-	w.settled(eds, Synced)
-	w.change(eds, nil, endpoints("a", 2))
-	second := s.Recv(t)
-	s.Ack(first, "b")
-	w.asked(eds, "a", "b")
-	w.change(eds, nil, endpoints("b", 1))
-	s.Quiet(t, short) // not an ACK of the second
-	s.Ack(second)
-	has(t, s.Recv(t), "b")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.change(eds, nil, endpoints("a", 1))
+		first := s.Recv(t)
+		s.Ack(first)
+		w.settled(eds, Synced)
+		w.change(eds, nil, endpoints("a", 2))
+		second := s.Recv(t)
+		s.Ack(first, "b")
+		w.asked(eds, "a", "b")
+		w.change(eds, nil, endpoints("b", 1))
+		s.Quiet(t, short) // not an ACK of the second
+		s.Ack(second)
+		has(t, s.Recv(t), "b")
+	})
 }
 
 // B12: a client that never answers gets newer state all the same, after a wait.
@@ -207,43 +213,47 @@ func TestSilenceEndsTheWait(t *testing.T) {
 
 // B12: each type has its own wait, however their alarms fall together.
 func TestAlarmsOfTwoTypes(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.AckTimeout = 2 * short })
-	s := w.open(true)
-	s.Subscribe(eds, "a")
-	s.Subscribe(rds, "r")
-	w.asked(rds, "r")
-	w.change(eds, nil, endpoints("a", 1))
-	s.Recv(t)
-	w.change(eds, nil, endpoints("a", 2)) // the alarm is set for this type
-	<-time.After(short)
-	w.change(rds, nil, route("r", "a"))
-	s.RecvType(t, rds)
-	w.change(rds, nil, route("r", "b")) // and has to be set anew for this one
-	has(t, s.RecvType(t, eds), "a")
-	has(t, s.RecvType(t, rds), "r")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.AckTimeout = 2 * short })
+		s := w.open(true)
+		s.Subscribe(eds, "a")
+		s.Subscribe(rds, "r")
+		w.asked(rds, "r")
+		w.change(eds, nil, endpoints("a", 1))
+		s.Recv(t)
+		w.change(eds, nil, endpoints("a", 2)) // the alarm is set for this type
+		<-time.After(short)
+		w.change(rds, nil, route("r", "a"))
+		s.RecvType(t, rds)
+		w.change(rds, nil, route("r", "b")) // and has to be set anew for this one
+		has(t, s.RecvType(t, eds), "a")
+		has(t, s.RecvType(t, rds), "r")
+	})
 }
 
 // B8, B19, B20: names count as having been sent even by a stale request, which
 // otherwise counts for nothing: the empty list that follows means nothing, not
 // everything.
 func TestStaleNamesEndTheLegacyWildcard(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	w.serve("", cds, cluster("a", 1))
-	first := s.Recv(t)
-	s.Ack(first)
-	w.settled(cds, Synced)
-	w.serve("", cds, cluster("a", 2))
-	second := s.Recv(t)
-	leave := func(nonce string, names ...string) {
-		s.Send(&discoveryv3.DiscoveryRequest{TypeUrl: cds, ResourceNames: names, ResponseNonce: nonce})
-	}
-	leave(first.Nonce, "*") // crossed the second frame
-	leave(first.Nonce)
-	leave(second.Nonce)
-	w.wildcards(cds, 0)
-	w.serve("", cds, cluster("a", 3))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("", cds, cluster("a", 1))
+		first := s.Recv(t)
+		s.Ack(first)
+		w.settled(cds, Synced)
+		w.serve("", cds, cluster("a", 2))
+		second := s.Recv(t)
+		leave := func(nonce string, names ...string) {
+			s.Send(&discoveryv3.DiscoveryRequest{TypeUrl: cds, ResourceNames: names, ResponseNonce: nonce})
+		}
+		leave(first.Nonce, "*") // crossed the second frame
+		leave(first.Nonce)
+		leave(second.Nonce)
+		w.wildcards(cds, 0)
+		w.serve("", cds, cluster("a", 3))
+		s.Quiet(t, short)
+	})
 }

@@ -201,60 +201,64 @@ func TestEndpointsAgainAfterTheirCluster(t *testing.T) {
 // E3: also right after a reconnect that repeats nothing else, whichever of the
 // two types the client asks for first.
 func TestEndpointsAgainAfterAReconnect(t *testing.T) {
-	for _, first := range []string{cds, eds} {
-		w := newWorld(t)
-		s := w.open(true)
-		s.Subscribe(cds)
-		s.Subscribe(eds, "a", "b")
-		w.asked(eds, "a", "b")
-		w.serve("", cds, cluster("a", 2), cluster("b", 1))
-		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
-		s.Recv(t)
-		again := w.open(true)
-		resumeEDS := func() {
-			again.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "b": version(t, endpoints("b", 1))}, "a", "b")
+	virtual(t, func(t *testing.T) {
+		for _, first := range []string{cds, eds} {
+			w := newWorld(t)
+			s := w.open(true)
+			s.Subscribe(cds)
+			s.Subscribe(eds, "a", "b")
+			w.asked(eds, "a", "b")
+			w.serve("", cds, cluster("a", 2), cluster("b", 1))
+			w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+			s.Recv(t)
+			again := w.open(true)
+			resumeEDS := func() {
+				again.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "b": version(t, endpoints("b", 1))}, "a", "b")
+			}
+			if first == eds {
+				resumeEDS()
+			}
+			again.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": version(t, cluster("b", 1))})
+			has(t, again.RecvType(t, cds), "a")
+			if first == cds {
+				resumeEDS()
+			}
+			has(t, again.RecvType(t, eds), "a")
+			again.Quiet(t, short)
 		}
-		if first == eds {
-			resumeEDS()
-		}
-		again.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": version(t, cluster("b", 1))})
-		has(t, again.RecvType(t, cds), "a")
-		if first == cds {
-			resumeEDS()
-		}
-		has(t, again.RecvType(t, eds), "a")
-		again.Quiet(t, short)
-	}
+	})
 }
 
 // E8: what a listener refers to goes after the listener has let go of it, even if
 // the client is slow with listeners; so do routes.
 func TestChildrenGoAfterTheirParents(t *testing.T) {
-	for _, child := range []string{rds, resource.SecretURL, resource.ExtensionURL} {
-		w := newWorld(t)
-		s := w.open(true)
-		s.Subscribe(lds)
-		s.Subscribe(child, "f")
-		w.asked(lds, "*")
-		w.asked(child, "f")
-		w.change(lds, nil, listener("a", 1))
-		s.Ack(has(t, s.RecvType(t, lds), "a"))
-		w.change(child, nil, xdstest.Synthetic(child, "f", 1))
-		s.Ack(has(t, s.RecvType(t, child), "f"))
-		w.change(lds, nil, listener("b", 1))
-		slow := has(t, s.RecvType(t, lds), "b")
-		w.change(lds, nil, listener("a", 2))
-		w.change(child, []string{"f"})
-		s.Quiet(t, short)
-		s.Ack(slow)
-		if f := s.Recv(t); f.TypeURL != lds {
-			t.Fatalf("expected the listener first: %v", f)
-		} else {
-			s.Ack(f)
+	virtual(t, func(t *testing.T) {
+		for _, child := range []string{rds, resource.SecretURL, resource.ExtensionURL} {
+			w := newWorld(t)
+			s := w.open(true)
+			s.Subscribe(lds)
+			s.Subscribe(child, "f")
+			w.asked(lds, "*")
+			w.asked(child, "f")
+			w.change(lds, nil, listener("a", 1))
+			s.Ack(has(t, s.RecvType(t, lds), "a"))
+			w.change(child, nil, xdstest.Synthetic(child, "f", 1))
+			s.Ack(has(t, s.RecvType(t, child), "f"))
+			w.change(lds, nil, listener("b", 1))
+			slow := has(t, s.RecvType(t, lds), "b")
+			w.change(lds, nil, listener("a", 2))
+			w.change(child, []string{"f"})
+			s.Quiet(t, short)
+			s.Ack(slow)
+			if f := s.Recv(t); f.TypeURL != lds {
+				t.Fatalf("expected the listener first: %v", f)
+			} else {
+				s.Ack(f)
+			}
+			s.Ack(hasRemoved(t, s.Recv(t), []string{"f"}))
+			s.Quiet(t, short)
 		}
-		s.Ack(hasRemoved(t, s.Recv(t), []string{"f"}))
-		s.Quiet(t, short)
-	}
+	})
 }
 
 // E4, E6: routes are not repeated because a listener changed, and nothing is

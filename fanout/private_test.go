@@ -129,22 +129,24 @@ func TestMovingKeepsWhatIsHeld(t *testing.T) {
 // TestPrivateTypes: K6: types that are meant for each client by itself come over
 // a stream of its own from the start, which ends with the client's.
 func TestPrivateTypes(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.Private = func(t *resource.Type) bool { return t.URL == sds } })
-	s := w.open(true)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	s.Subscribe(sds, "a")
-	own := w.own(sds, 1)["a"]
-	applyTo(own, sds, resources(t, xdstest.Secret("a", "1", "1"))...)
-	s.Ack(has(t, s.Recv(t), "a"))
-	w.serve("", cds, cluster("x", 1))
-	s.Ack(has(t, s.Recv(t), "x"))
-	if !w.info(sds).Private || w.info(cds).Private {
-		t.Fatal("the wrong type is private")
-	}
-	if d := w.origin().TakeDemand(true, true); len(d) != 1 {
-		t.Fatalf("the shared stream asks for %d types", len(d))
-	}
-	s.CloseSend()
-	xdstest.Eventually(t, "the private stream to end", func() bool { return own.Apply(cache.Update{Type: resource.TypeOf(sds), Removed: []string{"a"}}) == 0 })
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.Private = func(t *resource.Type) bool { return t.URL == sds } })
+		s := w.open(true)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		s.Subscribe(sds, "a")
+		own := w.own(sds, 1)["a"]
+		applyTo(own, sds, resources(t, xdstest.Secret("a", "1", "1"))...)
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.serve("", cds, cluster("x", 1))
+		s.Ack(has(t, s.Recv(t), "x"))
+		if !w.info(sds).Private || w.info(cds).Private {
+			t.Fatal("the wrong type is private")
+		}
+		if d := w.origin().TakeDemand(true, true); len(d) != 1 {
+			t.Fatalf("the shared stream asks for %d types", len(d))
+		}
+		s.CloseSend()
+		xdstest.Eventually(t, "the private stream to end", func() bool { return own.Apply(cache.Update{Type: resource.TypeOf(sds), Removed: []string{"a"}}) == 0 })
+	})
 }

@@ -83,33 +83,35 @@ func TestPermissionDenied(t *testing.T) {
 // TestTransientErrors: C16, K8: a copy that is there is served on; the error is
 // told by itself, and not at all where a full state shows the copy.
 func TestTransientErrors(t *testing.T) {
-	for _, code := range []int32{resource.CodeUnavailable, 13, 2, 4711} {
-		w := newWorld(t)
-		full, delta, sotw := w.open(false), w.open(true), w.open(false)
-		full.Subscribe(cds)
-		delta.Subscribe(eds, "a")
-		sotw.Subscribe(eds, "a")
-		w.asked(cds, "*")
-		w.asked(eds, "a")
-		w.serve("v1", cds, cluster("a", 1))
-		w.change(eds, nil, endpoints("a", 1))
-		for _, s := range []*xdstest.Stream{full, delta, sotw} {
-			s.Ack(has(t, s.Recv(t), "a"))
+	virtual(t, func(t *testing.T) {
+		for _, code := range []int32{resource.CodeUnavailable, 13, 2, 4711} {
+			w := newWorld(t)
+			full, delta, sotw := w.open(false), w.open(true), w.open(false)
+			full.Subscribe(cds)
+			delta.Subscribe(eds, "a")
+			sotw.Subscribe(eds, "a")
+			w.asked(cds, "*")
+			w.asked(eds, "a")
+			w.serve("v1", cds, cluster("a", 1))
+			w.change(eds, nil, endpoints("a", 1))
+			for _, s := range []*xdstest.Stream{full, delta, sotw} {
+				s.Ack(has(t, s.Recv(t), "a"))
+			}
+			w.refuse(cds, "a", code)
+			w.refuse(eds, "a", code)
+			for _, s := range []*xdstest.Stream{delta, sotw} {
+				s.Ack(hears(t, has(t, s.Recv(t)), "a", code))
+			}
+			full.Quiet(t, short)
+			late := w.open(true)
+			late.Subscribe(eds, "a")
+			f := late.Recv(t)
+			if late.Ack(has(t, f, "a")); len(f.Errors) > 0 {
+				t.Fatalf("an error beside the resource: %v", f)
+			}
+			hears(t, has(t, late.Recv(t)), "a", code)
 		}
-		w.refuse(cds, "a", code)
-		w.refuse(eds, "a", code)
-		for _, s := range []*xdstest.Stream{delta, sotw} {
-			s.Ack(hears(t, has(t, s.Recv(t)), "a", code))
-		}
-		full.Quiet(t, short)
-		late := w.open(true)
-		late.Subscribe(eds, "a")
-		f := late.Recv(t)
-		if late.Ack(has(t, f, "a")); len(f.Errors) > 0 {
-			t.Fatalf("an error beside the resource: %v", f)
-		}
-		hears(t, has(t, late.Recv(t)), "a", code)
-	}
+	})
 }
 
 // TestErrorsWhileHeld: B14, K8: errors are told to a client that rejected
@@ -134,29 +136,31 @@ func TestErrorsWhileHeld(t *testing.T) {
 // TestResponseFieldsTravel: A7: what a delta response says of names, and what the
 // relay does not know of it, reaches delta clients.
 func TestResponseFieldsTravel(t *testing.T) {
-	w := newWorld(t)
-	delta, sotw := w.open(true), w.open(false)
-	for _, s := range []*xdstest.Stream{delta, sotw} {
-		s.Subscribe(eds, "a")
-	}
-	w.asked(eds, "a")
-	w.change(eds, nil, endpoints("a", 1))
-	for _, s := range []*xdstest.Stream{delta, sotw} {
-		s.Ack(has(t, s.Recv(t), "a"))
-	}
-	unknown := protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "from the future")
-	name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "a")
-	w.origin().Apply(cache.Update{
-		Type: resource.TypeOf(eds), Removed: []string{"a"}, Extra: unknown, RemovedNames: []resource.About{{Name: "a", Raw: name}},
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		delta, sotw := w.open(true), w.open(false)
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Subscribe(eds, "a")
+		}
+		w.asked(eds, "a")
+		w.change(eds, nil, endpoints("a", 1))
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Ack(has(t, s.Recv(t), "a"))
+		}
+		unknown := protowire.AppendString(protowire.AppendTag(nil, 99, protowire.BytesType), "from the future")
+		name := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), "a")
+		w.origin().Apply(cache.Update{
+			Type: resource.TypeOf(eds), Removed: []string{"a"}, Extra: unknown, RemovedNames: []resource.About{{Name: "a", Raw: name}},
+		})
+		f := hasRemoved(t, delta.Recv(t), []string{"a"})
+		raw := f.Raw.(*discoveryv3.DeltaDiscoveryResponse)
+		if string(raw.ProtoReflect().GetUnknown()) != string(unknown) || len(raw.GetRemovedResourceNames()) != 1 || raw.GetRemovedResourceNames()[0].GetName() != "a" {
+			t.Fatalf("got %v", raw)
+		}
+		delta.Ack(f)
+		sotw.Quiet(t, short)
+		delta.Quiet(t, short)
 	})
-	f := hasRemoved(t, delta.Recv(t), []string{"a"})
-	raw := f.Raw.(*discoveryv3.DeltaDiscoveryResponse)
-	if string(raw.ProtoReflect().GetUnknown()) != string(unknown) || len(raw.GetRemovedResourceNames()) != 1 || raw.GetRemovedResourceNames()[0].GetName() != "a" {
-		t.Fatalf("got %v", raw)
-	}
-	delta.Ack(f)
-	sotw.Quiet(t, short)
-	delta.Quiet(t, short)
 }
 
 // TestUnreachableNames: K15: names of which nothing is known while the origin is

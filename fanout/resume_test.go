@@ -19,38 +19,40 @@ import (
 func TestResumeDelta(t *testing.T) {
 	for _, names := range [][]string{nil, {"a", "b", "g", "n"}} {
 		t.Run(fmt.Sprint(names), func(t *testing.T) {
-			w := newWorld(t)
-			s := w.open(true)
-			s.Subscribe(cds, names...)
-			if names == nil {
-				w.asked(cds, "*")
-			} else {
-				w.asked(cds, names...)
-			}
-			w.serve("v1", cds, cluster("a", 1), cluster("b", 1), cluster("n", 1))
-			w.absent(cds, "g")
-			s.Ack(s.Recv(t))
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t)
+				s := w.open(true)
+				s.Subscribe(cds, names...)
+				if names == nil {
+					w.asked(cds, "*")
+				} else {
+					w.asked(cds, names...)
+				}
+				w.serve("v1", cds, cluster("a", 1), cluster("b", 1), cluster("n", 1))
+				w.absent(cds, "g")
+				s.Ack(s.Recv(t))
 
-			again := w.open(true)
-			again.Resume(cds, "", map[string]string{
-				"a": version(t, cluster("a", 1)), "b": version(t, cluster("b", 0)), "g": "x", "elsewhere": "y",
-			}, names...)
-			again.Ack(has(t, again.Recv(t), "b", "n"))
-			again.Ack(hasRemoved(t, again.Recv(t), []string{"elsewhere", "g"})) // E5
-			w.change(cds, nil, cluster("a", 2))
-			again.Ack(has(t, again.Recv(t), "a"))
-			again.Quiet(t, short)
+				again := w.open(true)
+				again.Resume(cds, "", map[string]string{
+					"a": version(t, cluster("a", 1)), "b": version(t, cluster("b", 0)), "g": "x", "elsewhere": "y",
+				}, names...)
+				again.Ack(has(t, again.Recv(t), "b", "n"))
+				again.Ack(hasRemoved(t, again.Recv(t), []string{"elsewhere", "g"})) // E5
+				w.change(cds, nil, cluster("a", 2))
+				again.Ack(has(t, again.Recv(t), "a"))
+				again.Quiet(t, short)
 
-			same := w.open(true)
-			same.Resume(cds, "", map[string]string{
-				"a": version(t, cluster("a", 2)), "b": version(t, cluster("b", 1)), "n": version(t, cluster("n", 1)),
-			}, names...)
-			if names == nil { // B24: a wildcard is answered all the same
-				same.Ack(has(t, same.Recv(t)))
-			} else { // B34: it claims nothing of "g"
-				same.Ack(hasRemoved(t, same.Recv(t), []string{"g"}))
-			}
-			same.Quiet(t, short)
+				same := w.open(true)
+				same.Resume(cds, "", map[string]string{
+					"a": version(t, cluster("a", 2)), "b": version(t, cluster("b", 1)), "n": version(t, cluster("n", 1)),
+				}, names...)
+				if names == nil { // B24: a wildcard is answered all the same
+					same.Ack(has(t, same.Recv(t)))
+				} else { // B34: it claims nothing of "g"
+					same.Ack(hasRemoved(t, same.Recv(t), []string{"g"}))
+				}
+				same.Quiet(t, short)
+			})
 		})
 	}
 }
@@ -58,41 +60,45 @@ func TestResumeDelta(t *testing.T) {
 // B37: the versions count on the first message of a type only, per type; later
 // ones ask again (B35).
 func TestVersionsCountOnTheFirstMessageOnly(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(eds, "a")
-	w.asked(eds, "a")
-	w.change(eds, nil, endpoints("a", 1))
-	s.Ack(has(t, s.Recv(t), "a"))
-	held := map[string]string{"a": version(t, endpoints("a", 1)), "b": "gone"}
-	s.Resume(eds, "", held, "a")
-	s.Ack(has(t, s.Recv(t), "a")) // B35
-	s.Resume(rds, "", map[string]string{"r": "old"}, "r")
-	w.asked(rds, "r")
-	w.change(rds, nil, route("r", "x"))
-	has(t, s.Recv(t), "r")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.change(eds, nil, endpoints("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		held := map[string]string{"a": version(t, endpoints("a", 1)), "b": "gone"}
+		s.Resume(eds, "", held, "a")
+		s.Ack(has(t, s.Recv(t), "a")) // B35
+		s.Resume(rds, "", map[string]string{"r": "old"}, "r")
+		w.asked(rds, "r")
+		w.change(rds, nil, route("r", "x"))
+		has(t, s.Recv(t), "r")
+	})
 }
 
 // B37, D4, K13, K14: a relay that starts cold says nothing to a client that
 // comes back until it knows, and then only what differs; for a NACK it starts
 // over (B16).
 func TestResumeAtAColdRelay(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": "old", "g": "x"})
-	s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "z": "x"}, "a", "z")
-	w.asked(cds, "*")
-	w.asked(eds, "a", "z")
-	w.change(eds, nil, endpoints("a", 1)) // answers for all that was asked …
-	s.Quiet(t, short)                     // … but absence is not said by silence (D4)
-	w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
-	s.Ack(has(t, s.RecvType(t, cds), "b"))
-	w.absent(eds, "z")
-	s.Ack(hasRemoved(t, s.Recv(t), []string{"z"})) // E5: this before the clusters
-	s.Nack(hasRemoved(t, s.RecvType(t, cds), []string{"g"}), "no")
-	s.Quiet(t, short)
-	w.change(cds, nil, cluster("c", 1))
-	s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"g"}, "c")) // B16
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": "old", "g": "x"})
+		s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "z": "x"}, "a", "z")
+		w.asked(cds, "*")
+		w.asked(eds, "a", "z")
+		w.change(eds, nil, endpoints("a", 1)) // answers for all that was asked …
+		s.Quiet(t, short)                     // … but absence is not said by silence (D4)
+		w.serve("v1", cds, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.RecvType(t, cds), "b"))
+		w.absent(eds, "z")
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"z"})) // E5: this before the clusters
+		s.Nack(hasRemoved(t, s.RecvType(t, cds), []string{"g"}), "no")
+		s.Quiet(t, short)
+		w.change(cds, nil, cluster("c", 1))
+		s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"g"}, "c")) // B16
+	})
 }
 
 // K14: while the origin is down clients old and new are served what there is;
@@ -170,62 +176,66 @@ func TestNoStateAndNoOrigin(t *testing.T) {
 // B37, K13, K14: a client that comes back while the origin is down is compared
 // with what there is; what it alone holds is gone only once the origin says so.
 func TestResumeWhileTheOriginIsDown(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(lds, "known")
-	w.asked(lds, "known")
-	w.change(lds, nil, listener("known", 1))
-	s.Ack(has(t, s.Recv(t), "known"))
-	w.origin().Down(errors.New("gone"))
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(lds, "known")
+		w.asked(lds, "known")
+		w.change(lds, nil, listener("known", 1))
+		s.Ack(has(t, s.Recv(t), "known"))
+		w.origin().Down(errors.New("gone"))
 
-	back := w.open(true)
-	back.Resume(lds, "", map[string]string{"known": "old", "gone": "x", "there": version(t, listener("there", 1))})
-	back.Ack(has(t, back.Recv(t), "known"))
-	back.Quiet(t, short)
-	w.origin().Up()
-	w.asked(lds, "*", "known")
-	w.serve("", lds, listener("known", 1), listener("there", 1))
-	f := back.Recv(t)
-	if len(f.Removed) != 1 || f.Removed[0] != "gone" {
-		t.Fatalf("expected the removal of what is gone: %v", f)
-	}
-	back.Ack(f)
-	back.Quiet(t, short)
+		back := w.open(true)
+		back.Resume(lds, "", map[string]string{"known": "old", "gone": "x", "there": version(t, listener("there", 1))})
+		back.Ack(has(t, back.Recv(t), "known"))
+		back.Quiet(t, short)
+		w.origin().Up()
+		w.asked(lds, "*", "known")
+		w.serve("", lds, listener("known", 1), listener("there", 1))
+		f := back.Recv(t)
+		if len(f.Removed) != 1 || f.Removed[0] != "gone" {
+			t.Fatalf("expected the removal of what is gone: %v", f)
+		}
+		back.Ack(f)
+		back.Quiet(t, short)
+	})
 }
 
 // B39: a version quoted on a new stream suppresses nothing, except where it
 // proves that a pure wildcard has all it would be sent; the origin's own version,
 // which passes through (D7), does not.
 func TestResumeSotW(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(eds, "a")
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	w.change(eds, nil, endpoints("a", 1))
-	f := s.RecvType(t, eds)
-	w.serve("origin's own", cds, cluster("a", 1))
-	g := s.RecvType(t, cds)
-	if g.Version != "origin's own" { // D7
-		t.Fatalf("the origin's version became %q", g.Version)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(eds, "a")
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.change(eds, nil, endpoints("a", 1))
+		f := s.RecvType(t, eds)
+		w.serve("origin's own", cds, cluster("a", 1))
+		g := s.RecvType(t, cds)
+		if g.Version != "origin's own" { // D7
+			t.Fatalf("the origin's version became %q", g.Version)
+		}
 
-	again := w.open(false)
-	again.Resume(eds, f.Version, nil, "a")
-	has(t, again.Recv(t), "a")
-	again.Resume(cds, g.Version, nil) // says nothing about the content
-	has(t, again.RecvType(t, cds), "a")
+		again := w.open(false)
+		again.Resume(eds, f.Version, nil, "a")
+		has(t, again.Recv(t), "a")
+		again.Resume(cds, g.Version, nil) // says nothing about the content
+		has(t, again.RecvType(t, cds), "a")
 
-	w.change(cds, nil, cluster("a", 2)) // from now on the version is made of the content
-	g = has(t, func() *xdstest.Frame { s.Ack(g); return s.RecvType(t, cds) }(), "a")
-	same := w.open(false)
-	same.Resume(cds, g.Version, nil)
-	same.Quiet(t, short)
-	w.change(cds, nil, cluster("a", 3))
-	has(t, same.Recv(t), "a")
-	named := w.open(false)
-	named.Resume(cds, g.Version, nil, "a")
-	has(t, named.Recv(t), "a")
+		w.change(cds, nil, cluster("a", 2)) // from now on the version is made of the content
+		g = has(t, func() *xdstest.Frame { s.Ack(g); return s.RecvType(t, cds) }(), "a")
+		same := w.open(false)
+		same.Resume(cds, g.Version, nil)
+		same.Quiet(t, short)
+		w.change(cds, nil, cluster("a", 3))
+		has(t, same.Recv(t), "a")
+		named := w.open(false)
+		named.Resume(cds, g.Version, nil, "a")
+		has(t, named.Recv(t), "a")
+	})
 }
 
 // D7, K11: equal content has equal versions whoever computed them.
@@ -258,37 +268,39 @@ func TestVersionsAgreeBetweenNodes(t *testing.T) {
 
 // B40: a client that comes back with 50,000 names and versions is served.
 func TestManyNames(t *testing.T) {
-	const n = 50_000
-	w := newWorld(t)
-	names, held := make([]string, n), make(map[string]string, n)
-	messages := make([]proto.Message, n)
-	for i := range names {
-		names[i] = fmt.Sprintf("cluster-with-a-name-of-usual-length-%06d", i)
-		messages[i] = endpoints(names[i], 1)
-	}
-	all := resources(t, messages...)
-	for _, r := range all {
-		held[r.Name] = r.Version
-	}
-	s := w.open(true)
-	send := func(d *deltaRequest) { // by hand: the scripted client would remember all names
-		d.TypeUrl = eds
-		s.Send(d)
-	}
-	send(&deltaRequest{Node: w.conn.Node, ResourceNamesSubscribe: names, InitialResourceVersions: held})
-	f := w.origin()
-	xdstest.Eventually(t, "all to be asked", func() bool {
-		d := f.TakeDemand(true, true)
-		return len(d) == 1 && len(d[0].Names) == n
+	virtual(t, func(t *testing.T) {
+		const n = 50_000
+		w := newWorld(t)
+		names, held := make([]string, n), make(map[string]string, n)
+		messages := make([]proto.Message, n)
+		for i := range names {
+			names[i] = fmt.Sprintf("cluster-with-a-name-of-usual-length-%06d", i)
+			messages[i] = endpoints(names[i], 1)
+		}
+		all := resources(t, messages...)
+		for _, r := range all {
+			held[r.Name] = r.Version
+		}
+		s := w.open(true)
+		send := func(d *deltaRequest) { // by hand: the scripted client would remember all names
+			d.TypeUrl = eds
+			s.Send(d)
+		}
+		send(&deltaRequest{Node: w.conn.Node, ResourceNamesSubscribe: names, InitialResourceVersions: held})
+		f := w.origin()
+		xdstest.Eventually(t, "all to be asked", func() bool {
+			d := f.TakeDemand(true, true)
+			return len(d) == 1 && len(d[0].Names) == n
+		})
+		f.Apply(cache.Update{Type: resource.TypeOf(eds), Resources: all})
+		s.Quiet(t, short)
+		f.Apply(cache.Update{Type: resource.TypeOf(eds), Removed: names[7:8]})
+		s.Ack(hasRemoved(t, s.Recv(t), names[7:8]))
+		send(&deltaRequest{ResourceNamesUnsubscribe: names})
+		send(&deltaRequest{ResourceNamesSubscribe: names}) // told again
+		restOf(t, s, eds, 4<<20, names...)
+		send(&deltaRequest{ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: names[1:]}) // while they wait for their ACK
+		s.Subscribe(rds, "r")
+		w.asked(rds, "r")
 	})
-	f.Apply(cache.Update{Type: resource.TypeOf(eds), Resources: all})
-	s.Quiet(t, short)
-	f.Apply(cache.Update{Type: resource.TypeOf(eds), Removed: names[7:8]})
-	s.Ack(hasRemoved(t, s.Recv(t), names[7:8]))
-	send(&deltaRequest{ResourceNamesUnsubscribe: names})
-	send(&deltaRequest{ResourceNamesSubscribe: names}) // told again
-	restOf(t, s, eds, 4<<20, names...)
-	send(&deltaRequest{ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: names[1:]}) // while they wait for their ACK
-	s.Subscribe(rds, "r")
-	w.asked(rds, "r")
 }

@@ -51,12 +51,14 @@ func TestDeltaOnlyServices(t *testing.T) {
 				continue
 			}
 			t.Run(v.String()+url, func(t *testing.T) {
-				w := newWorld(t)
-				s := w.conn.Open(v)
-				s.Subscribe(url, "rc/a")
-				w.asked(url, "rc/a")
-				w.named(url, "rc/a", xdstest.Synthetic(url, "a", 1))
-				has(t, s.Recv(t), "rc/a")
+				virtual(t, func(t *testing.T) {
+					w := newWorld(t)
+					s := w.conn.Open(v)
+					s.Subscribe(url, "rc/a")
+					w.asked(url, "rc/a")
+					w.named(url, "rc/a", xdstest.Synthetic(url, "a", 1))
+					has(t, s.Recv(t), "rc/a")
+				})
 			})
 		}
 	}
@@ -104,19 +106,21 @@ func TestMethodsAreThoseOfTheProtos(t *testing.T) {
 
 // A4: the singular spelling does not exist; unary methods are for REST only.
 func TestWhatIsNotServed(t *testing.T) {
-	w := newWorld(t)
-	s := w.conn.OpenMethod("/envoy.service.route.v3.ScopedRouteDiscoveryService/StreamScopedRoutes", false)
-	if st := s.ExpectClosed(t); st.Code() != codes.Unimplemented {
-		t.Fatalf("ended %v", st)
-	}
-	err := w.conn.ClientConn().Invoke(t.Context(), "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters",
-		&discoveryv3.DiscoveryRequest{}, &discoveryv3.DiscoveryResponse{})
-	if status.Code(err) != codes.Unimplemented {
-		t.Fatalf("a unary fetch ended %v", err)
-	}
-	if _, err := fetchUnimplemented(nil, context.Background(), nil, nil); status.Convert(err).Message() == "" {
-		t.Fatal("the refusal does not say why")
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.conn.OpenMethod("/envoy.service.route.v3.ScopedRouteDiscoveryService/StreamScopedRoutes", false)
+		if st := s.ExpectClosed(t); st.Code() != codes.Unimplemented {
+			t.Fatalf("ended %v", st)
+		}
+		err := w.conn.ClientConn().Invoke(t.Context(), "/envoy.service.cluster.v3.ClusterDiscoveryService/FetchClusters",
+			&discoveryv3.DiscoveryRequest{}, &discoveryv3.DiscoveryResponse{})
+		if status.Code(err) != codes.Unimplemented {
+			t.Fatalf("a unary fetch ended %v", err)
+		}
+		if _, err := fetchUnimplemented(nil, context.Background(), nil, nil); status.Convert(err).Message() == "" {
+			t.Fatal("the refusal does not say why")
+		}
+	})
 }
 
 // A5: a type's own service needs no type_url and takes no other; ADS needs one.

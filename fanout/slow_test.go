@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
@@ -41,48 +42,50 @@ func (g *gate) pass(ctx context.Context) {
 func TestSlowClient(t *testing.T) {
 	for _, v := range []xdstest.Variant{xdstest.SotW, xdstest.Delta} {
 		t.Run(v.String(), func(t *testing.T) {
-			w := newWorld(t)
-			g := newGate()
-			start := func(id string, cfg xdstest.AutoConfig) *xdstest.Auto {
-				cfg.Addr, cfg.Variant, cfg.Node = w.addr, v, xdstest.Node(id, "k")
-				a := xdstest.StartAuto(t, cfg)
-				a.Subscribe(cds)
-				a.Subscribe(rds, "r")
-				return a
-			}
-			slow := start("slow", xdstest.AutoConfig{BeforeRead: g.pass})
-			good := []*xdstest.Auto{start("1", xdstest.AutoConfig{}), start("2", xdstest.AutoConfig{}), start("3", xdstest.AutoConfig{})}
-			w.asked(cds, "*")
-			w.asked(rds, "r")
-			w.wildcards(cds, 4)
-			const updates = 300
-			for i := range updates {
-				w.serve("", cds, large("a", 100<<10+i), cluster(fmt.Sprint("b", i), 1))
-				w.change(rds, nil, route("r", fmt.Sprint(i)))
-				if i%100 == 99 { // the others follow while it sleeps
-					for _, a := range good {
-						a.WaitHeld(t, cds, "a", fmt.Sprint("b", i))
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t)
+				g := newGate()
+				start := func(id string, cfg xdstest.AutoConfig) *xdstest.Auto {
+					cfg.Addr, cfg.DialOptions, cfg.Variant, cfg.Node = w.addr, []grpc.DialOption{w.net.Option()}, v, xdstest.Node(id, "k")
+					a := xdstest.StartAuto(t, cfg)
+					a.Subscribe(cds)
+					a.Subscribe(rds, "r")
+					return a
+				}
+				slow := start("slow", xdstest.AutoConfig{BeforeRead: g.pass})
+				good := []*xdstest.Auto{start("1", xdstest.AutoConfig{}), start("2", xdstest.AutoConfig{}), start("3", xdstest.AutoConfig{})}
+				w.asked(cds, "*")
+				w.asked(rds, "r")
+				w.wildcards(cds, 4)
+				const updates = 300
+				for i := range updates {
+					w.serve("", cds, large("a", 100<<10+i), cluster(fmt.Sprint("b", i), 1))
+					w.change(rds, nil, route("r", fmt.Sprint(i)))
+					if i%100 == 99 { // the others follow while it sleeps
+						for _, a := range good {
+							a.WaitHeld(t, cds, "a", fmt.Sprint("b", i))
+						}
 					}
 				}
-			}
-			last := bodyOf(t, route("r", fmt.Sprint(updates-1)))
-			for _, a := range good {
-				a.WaitFor(t, "the last route", func() bool { return string(a.Held(rds)["r"].Body) == last })
-			}
-			for _, s := range w.srv.Streams() {
-				if s.NodeID == "slow" && s.Unacked > 150<<10 {
-					t.Errorf("the slow client is owed %d bytes", s.Unacked)
+				last := bodyOf(t, route("r", fmt.Sprint(updates-1)))
+				for _, a := range good {
+					a.WaitFor(t, "the last route", func() bool { return string(a.Held(rds)["r"].Body) == last })
 				}
-			}
-			g.open()
-			slow.WaitHeld(t, cds, "a", fmt.Sprint("b", updates-1))
-			slow.WaitFor(t, "the last route", func() bool { return string(slow.Held(rds)["r"].Body) == last })
-			if n := slow.Stats().Frames; n > 5 { // in flight, then the last; removals apart
-				t.Errorf("the slow client got %d frames", n)
-			}
-			for _, a := range append(good, slow) {
-				a.CheckViolations(t)
-			}
+				for _, s := range w.srv.Streams() {
+					if s.NodeID == "slow" && s.Unacked > 150<<10 {
+						t.Errorf("the slow client is owed %d bytes", s.Unacked)
+					}
+				}
+				g.open()
+				slow.WaitHeld(t, cds, "a", fmt.Sprint("b", updates-1))
+				slow.WaitFor(t, "the last route", func() bool { return string(slow.Held(rds)["r"].Body) == last })
+				if n := slow.Stats().Frames; n > 5 { // in flight, then the last; removals apart
+					t.Errorf("the slow client got %d frames", n)
+				}
+				for _, a := range append(good, slow) {
+					a.CheckViolations(t)
+				}
+			})
 		})
 	}
 }
@@ -96,15 +99,18 @@ func bodyOf(t xdstest.TB, m proto.Message) string {
 // bytes are stuck, and with it all that it held.
 func TestSendDeadline(t *testing.T) {
 	for _, where := range []string{"client", "network"} {
-		t.Run(where, func(t *testing.T) { testSendDeadline(t, where, Compression{}) })
-		t.Run(where+", compressed", func(t *testing.T) { testSendDeadline(t, where, Compression{From: 1}) })
+		for zip, c := range map[string]Compression{"": {}, ", compressed": {From: 1}} {
+			t.Run(where+zip, func(t *testing.T) {
+				virtual(t, func(t *testing.T) { testSendDeadline(t, where, c) })
+			})
+		}
 	}
 }
 
 func testSendDeadline(t *testing.T, where string, zip Compression) {
 	w := newWorld(t, func(c *Config) { c.SendTimeout, c.Compression = 3*short, zip })
-	net := xdstest.NewNetwork(t, w.addr)
-	s := xdstest.Dial(t, net.Addr()).Open(xdstest.Delta)
+	net := w.net.NewNetwork(t, w.addr)
+	s := w.net.Client(t, net.Addr()).Open(xdstest.Delta)
 	types := []string{cds, eds, lds}
 	for _, url := range types {
 		s.Subscribe(url, "a")
@@ -130,18 +136,20 @@ func testSendDeadline(t *testing.T, where string, zip Compression) {
 // B12, K19: frames that a client never acknowledges are sent by a goroutine
 // once they could block, and one that does read gets all of them.
 func TestUnacknowledgedBytes(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.AckTimeout = short / 10 })
-	s := w.open(true)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	var f *xdstest.Frame
-	for v := range 20 {
-		w.serve("", cds, large("a", 100<<10+v))
-		f = has(t, s.Recv(t), "a")
-	}
-	s.Ack(f) // the newest answers for all
-	w.settled(cds, Synced)
-	if s := w.srv.Streams()[0]; s.Unacked != 0 {
-		t.Fatalf("%d bytes are counted after the ACK", s.Unacked)
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.AckTimeout = short / 10 })
+		s := w.open(true)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		var f *xdstest.Frame
+		for v := range 20 {
+			w.serve("", cds, large("a", 100<<10+v))
+			f = has(t, s.Recv(t), "a")
+		}
+		s.Ack(f) // the newest answers for all
+		w.settled(cds, Synced)
+		if s := w.srv.Streams()[0]; s.Unacked != 0 {
+			t.Fatalf("%d bytes are counted after the ACK", s.Unacked)
+		}
+	})
 }

@@ -152,17 +152,19 @@ func TestStatusOfNames(t *testing.T) {
 // TestStatusSaysWho: K20: a client is told with its key and what is kept of its
 // Node; who has not said who he is is not told.
 func TestStatusSaysWho(t *testing.T) {
-	w := newWorld(t)
-	w.conn.Node = xdstest.Node("me", "us")
-	w.conn.Node.Extensions = []*corev3.Extension{{Name: "x"}}
-	w.open(true) // says nothing
-	s := w.open(true)
-	s.Subscribe(cds)
-	xdstest.Eventually(t, "the client", func() bool { return len(w.srv.Clients()) == 1 })
-	c := w.only()
-	want := proto.CloneOf(w.conn.Node)
-	want.Extensions = nil
-	if c.Key != "us" || c.ID() != "me" || !proto.Equal(c.Node(), want) {
-		t.Fatalf("client %q of %q: %v", c.ID(), c.Key, c.Node())
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		w.conn.Node = xdstest.Node("me", "us")
+		w.conn.Node.Extensions = []*corev3.Extension{{Name: "x"}}
+		w.open(true) // says nothing
+		s := w.open(true)
+		s.Subscribe(cds)
+		xdstest.Eventually(t, "the client", func() bool { return len(w.srv.Clients()) == 1 })
+		c := w.only()
+		want := proto.CloneOf(w.conn.Node)
+		want.Extensions = nil
+		if c.Key != "us" || c.ID() != "me" || !proto.Equal(c.Node(), want) {
+			t.Fatalf("client %q of %q: %v", c.ID(), c.Key, c.Node())
+		}
+	})
 }

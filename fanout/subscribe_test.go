@@ -36,18 +36,20 @@ func TestWildcard(t *testing.T) {
 
 // B17: a SotW request replaces the set; what was dropped is no news any more.
 func TestSotWReplacesNames(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(eds, "a", "b")
-	w.asked(eds, "a", "b")
-	w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
-	s.Ack(has(t, s.Recv(t), "a", "b"))
-	s.Unsubscribe(eds, "b")
-	s.Quiet(t, short)
-	w.change(eds, nil, endpoints("b", 2))
-	s.Quiet(t, short)
-	w.change(eds, nil, endpoints("a", 2))
-	has(t, s.Recv(t), "a")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(eds, "a", "b")
+		w.asked(eds, "a", "b")
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Unsubscribe(eds, "b")
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("b", 2))
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("a", 2))
+		has(t, s.Recv(t), "a")
+	})
 }
 
 // B18, B19: a name that comes back is sent though nothing changed; an empty
@@ -84,31 +86,35 @@ func TestNamesThatComeBack(t *testing.T) {
 
 // B19: the empty list counts before there was any answer, and without a nonce.
 func TestEmptyListBeforeTheFirstAnswer(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(rds, "r1")
-	w.asked(rds, "r1")
-	s.Unsubscribe(rds, "r1")
-	s.Subscribe(cds) // shows that the request before was taken in
-	w.asked(cds, "*")
-	w.change(rds, nil, route("r1", "c"))
-	s.QuietType(t, rds, short)
-	s.Subscribe(rds, "r2")
-	xdstest.Eventually(t, "r2 to be asked", func() bool { return len(w.origin().Missing(resource.TypeOf(rds), []string{"r2"})) == 1 })
-	w.change(rds, nil, route("r2", "c"))
-	has(t, s.RecvType(t, rds), "r2")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(rds, "r1")
+		w.asked(rds, "r1")
+		s.Unsubscribe(rds, "r1")
+		s.Subscribe(cds) // shows that the request before was taken in
+		w.asked(cds, "*")
+		w.change(rds, nil, route("r1", "c"))
+		s.QuietType(t, rds, short)
+		s.Subscribe(rds, "r2")
+		xdstest.Eventually(t, "r2 to be asked", func() bool { return len(w.origin().Missing(resource.TypeOf(rds), []string{"r2"})) == 1 })
+		w.change(rds, nil, route("r2", "c"))
+		has(t, s.RecvType(t, rds), "r2")
+	})
 }
 
 // B20: the wildcard holds as long as no request had names, also on ACKs.
 func TestLegacyWildcardHolds(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(lds)
-	w.asked(lds, "*")
-	for v := range 3 {
-		w.serve("", lds, listener("a", v))
-		s.Ack(has(t, s.Recv(t), "a"))
-	}
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(lds)
+		w.asked(lds, "*")
+		for v := range 3 {
+			w.serve("", lds, listener("a", v))
+			s.Ack(has(t, s.Recv(t), "a"))
+		}
+	})
 }
 
 // B21: an empty first request of a type without wildcard is no subscription.
@@ -130,53 +136,57 @@ func TestEmptyFirstRequestIsNothing(t *testing.T) {
 
 // B22: on SotW "*" is a name that can be joined and left.
 func TestWildcardAsAName(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(false)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	all := func(v int) { w.serve("", cds, cluster("a", v), cluster("b", 1), cluster("c", 1)) }
-	all(1)
-	s.Ack(has(t, s.Recv(t), "a", "b", "c"))
-	s.Subscribe(cds, "*", "a")
-	s.Ack(has(t, s.Recv(t), "a", "b", "c")) // B18: "a" is new
-	s.Unsubscribe(cds, "*")
-	w.wildcards(cds, 0)
-	s.Quiet(t, short)
-	w.serve("", cds, cluster("a", 1), cluster("b", 2), cluster("c", 1))
-	s.Quiet(t, short)
-	s.Unsubscribe(cds, "a")
-	s.Quiet(t, short)
-	all(3)
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		all := func(v int) { w.serve("", cds, cluster("a", v), cluster("b", 1), cluster("c", 1)) }
+		all(1)
+		s.Ack(has(t, s.Recv(t), "a", "b", "c"))
+		s.Subscribe(cds, "*", "a")
+		s.Ack(has(t, s.Recv(t), "a", "b", "c")) // B18: "a" is new
+		s.Unsubscribe(cds, "*")
+		w.wildcards(cds, 0)
+		s.Quiet(t, short)
+		w.serve("", cds, cluster("a", 1), cluster("b", 2), cluster("c", 1))
+		s.Quiet(t, short)
+		s.Unsubscribe(cds, "a")
+		s.Quiet(t, short)
+		all(3)
+		s.Quiet(t, short)
+	})
 }
 
 // B23: only leaving "*" ends a delta wildcard, and then for good.
 func TestDeltaWildcardIsLeftForGood(t *testing.T) {
-	w := newWorld(t)
-	s := w.open(true)
-	s.Subscribe(cds)
-	w.asked(cds, "*")
-	w.serve("", cds, cluster("a", 1), cluster("b", 1))
-	s.Ack(has(t, s.Recv(t), "a", "b"))
-	s.Subscribe(cds, "a")
-	s.Ack(has(t, s.Recv(t), "a")) // B35
-	w.serve("", cds, cluster("a", 1), cluster("b", 2))
-	s.Ack(has(t, s.Recv(t), "b"))
-	s.Unsubscribe(cds, "*")
-	w.wildcards(cds, 0)
-	w.serve("", cds, cluster("a", 1), cluster("b", 3))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("", cds, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Subscribe(cds, "a")
+		s.Ack(has(t, s.Recv(t), "a")) // B35
+		w.serve("", cds, cluster("a", 1), cluster("b", 2))
+		s.Ack(has(t, s.Recv(t), "b"))
+		s.Unsubscribe(cds, "*")
+		w.wildcards(cds, 0)
+		w.serve("", cds, cluster("a", 1), cluster("b", 3))
+		s.Quiet(t, short)
 
-	s.Subscribe(cds, "*") // joined anew: all of it, "a" too
-	s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Subscribe(cds, "*") // joined anew: all of it, "a" too
+		s.Ack(has(t, s.Recv(t), "a", "b"))
 
-	both := w.open(true) // in one message subscribe comes first
-	both.Resume(cds, "", nil, "x")
-	both.Unsubscribe(cds, "x")
-	both.Send(&deltaRequest{TypeUrl: cds, ResourceNamesSubscribe: []string{"*"}, ResourceNamesUnsubscribe: []string{"*"}})
-	w.serve("", cds, cluster("a", 1), cluster("b", 4))
-	has(t, s.Recv(t), "b")
-	both.Quiet(t, short)
+		both := w.open(true) // in one message subscribe comes first
+		both.Resume(cds, "", nil, "x")
+		both.Unsubscribe(cds, "x")
+		both.Send(&deltaRequest{TypeUrl: cds, ResourceNamesSubscribe: []string{"*"}, ResourceNamesUnsubscribe: []string{"*"}})
+		w.serve("", cds, cluster("a", 1), cluster("b", 4))
+		has(t, s.Recv(t), "b")
+		both.Quiet(t, short)
+	})
 }
 
 // B24, K13: a wildcard is answered as soon as the set is known, even with an

@@ -51,26 +51,30 @@ func inV2(name string, m proto.Message) *discoveryv3.Resource {
 // bothV2 runs f for the two variants of version 2 on ADS.
 func bothV2(t *testing.T, f func(t *testing.T, v xdstest.Variant)) {
 	for _, v := range []xdstest.Variant{{V2: true}, {V2: true, Delta: true}} {
-		t.Run(v.String(), func(t *testing.T) { f(t, v) })
+		t.Run(v.String(), func(t *testing.T) {
+			virtual(t, func(t *testing.T) { f(t, v) })
+		})
 	}
 }
 
 // J1: without being asked to, nothing of version 2 is served; that of CSDS never
 // is.
 func TestV2IsOff(t *testing.T) {
-	w := newWorld(t)
-	for _, typ := range resource.KnownV2() {
-		for _, v := range xdstest.Variants(typ.URL) {
-			if st := w.conn.Open(v).ExpectClosed(t); st.Code() != codes.Unimplemented {
-				t.Errorf("%s ended %v", v, st)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		for _, typ := range resource.KnownV2() {
+			for _, v := range xdstest.Variants(typ.URL) {
+				if st := w.conn.Open(v).ExpectClosed(t); st.Code() != codes.Unimplemented {
+					t.Errorf("%s ended %v", v, st)
+				}
 			}
 		}
-	}
-	on := newWorld(t, withV2)
-	s := on.conn.OpenMethod("/envoy.service.status.v2.ClientStatusDiscoveryService/StreamClientStatus", false)
-	if st := s.ExpectClosed(t); st.Code() != codes.Unimplemented {
-		t.Errorf("client status ended %v", st)
-	}
+		on := newWorld(t, withV2)
+		s := on.conn.OpenMethod("/envoy.service.status.v2.ClientStatusDiscoveryService/StreamClientStatus", false)
+		if st := s.ExpectClosed(t); st.Code() != codes.Unimplemented {
+			t.Errorf("client status ended %v", st)
+		}
+	})
 }
 
 // J1, J2, A1: every service of version 2 serves its type, on ADS and on its own,
@@ -142,40 +146,44 @@ func TestMethodsOfV2(t *testing.T) {
 // J2: a method of one version takes no types of the other, and version 2 takes no
 // types that it never had; nothing else is affected.
 func TestVersionsDoNotMix(t *testing.T) {
-	for _, delta := range []bool{false, true} {
-		w := newWorld(t, withV2)
-		good := w.conn.Open(xdstest.Variant{Delta: delta, V2: true})
-		good.Subscribe(resource.ClusterV2URL)
-		w.wildcards(resource.ClusterV2URL, 1)
-		for _, c := range []struct {
-			v2  bool
-			url string
-		}{{true, cds}, {true, resource.ExtensionURL}, {true, "x.Y"}, {false, resource.ClusterV2URL}, {false, resource.RuntimeV2URL}} {
-			s := w.conn.Open(xdstest.Variant{Delta: delta, V2: c.v2})
-			s.Subscribe(c.url, "a")
-			refusedWith(t, s, codes.InvalidArgument, c.url)
+	virtual(t, func(t *testing.T) {
+		for _, delta := range []bool{false, true} {
+			w := newWorld(t, withV2)
+			good := w.conn.Open(xdstest.Variant{Delta: delta, V2: true})
+			good.Subscribe(resource.ClusterV2URL)
+			w.wildcards(resource.ClusterV2URL, 1)
+			for _, c := range []struct {
+				v2  bool
+				url string
+			}{{true, cds}, {true, resource.ExtensionURL}, {true, "x.Y"}, {false, resource.ClusterV2URL}, {false, resource.RuntimeV2URL}} {
+				s := w.conn.Open(xdstest.Variant{Delta: delta, V2: c.v2})
+				s.Subscribe(c.url, "a")
+				refusedWith(t, s, codes.InvalidArgument, c.url)
+			}
+			own := w.conn.Open(xdstest.Variant{Delta: delta, V2: true, Service: resource.ClusterV2URL})
+			own.Subscribe(cds)
+			refusedWith(t, own, codes.InvalidArgument, cds)
+			good.Quiet(t, short)
 		}
-		own := w.conn.Open(xdstest.Variant{Delta: delta, V2: true, Service: resource.ClusterV2URL})
-		own.Subscribe(cds)
-		refusedWith(t, own, codes.InvalidArgument, cds)
-		good.Quiet(t, short)
-	}
-	off := newWorld(t).open(true) // also where version 2 is not served
-	off.Subscribe(resource.ClusterV2URL)
-	refusedWith(t, off, codes.InvalidArgument, "version 2")
+		off := newWorld(t).open(true) // also where version 2 is not served
+		off.Subscribe(resource.ClusterV2URL)
+		refusedWith(t, off, codes.InvalidArgument, "version 2")
+	})
 }
 
 // J2, A5: on a service of version 2 an empty type_url means its type.
 func TestTypeURLOfV2Requests(t *testing.T) {
-	w := newWorld(t, withV2)
-	s := w.conn.Open(xdstest.Variant{V2: true, Service: resource.ClusterV2URL})
-	s.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node})
-	w.asked(resource.ClusterV2URL, "*")
-	w.changeV2(inV2("a", cluster("a", 1)))
-	has(t, s.Recv(t), "a")
-	ads := w.conn.Open(xdstest.Variant{V2: true})
-	ads.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node})
-	refusedWith(t, ads, codes.InvalidArgument, "type_url")
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, withV2)
+		s := w.conn.Open(xdstest.Variant{V2: true, Service: resource.ClusterV2URL})
+		s.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node})
+		w.asked(resource.ClusterV2URL, "*")
+		w.changeV2(inV2("a", cluster("a", 1)))
+		has(t, s.Recv(t), "a")
+		ads := w.conn.Open(xdstest.Variant{V2: true})
+		ads.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node})
+		refusedWith(t, ads, codes.InvalidArgument, "type_url")
+	})
 }
 
 // J3: what a client of version 2 is sent holds no field that version 2 does not
@@ -244,21 +252,23 @@ func TestWhatV2Lacks(t *testing.T) {
 
 // J4: one name in both versions is two resources: asked for apart, told apart.
 func TestVersionsAreApart(t *testing.T) {
-	w := newWorld(t, withV2)
-	two, three := w.conn.Open(xdstest.Variant{V2: true, Delta: true}), w.open(true)
-	two.Subscribe(resource.ClusterV2URL, "c")
-	three.Subscribe(cds, "c")
-	w.asked(resource.ClusterV2URL, "c")
-	w.asked(cds, "c")
-	w.change(cds, nil, cluster("c", 3))
-	three.Ack(has(t, three.Recv(t), "c"))
-	two.Quiet(t, short)
-	w.changeV2(inV2("c", cluster("c", 2)))
-	two.Ack(has(t, two.Recv(t), "c"))
-	three.Quiet(t, short)
-	w.change(cds, []string{"c"})
-	hasRemoved(t, three.Recv(t), []string{"c"})
-	two.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, withV2)
+		two, three := w.conn.Open(xdstest.Variant{V2: true, Delta: true}), w.open(true)
+		two.Subscribe(resource.ClusterV2URL, "c")
+		three.Subscribe(cds, "c")
+		w.asked(resource.ClusterV2URL, "c")
+		w.asked(cds, "c")
+		w.change(cds, nil, cluster("c", 3))
+		three.Ack(has(t, three.Recv(t), "c"))
+		two.Quiet(t, short)
+		w.changeV2(inV2("c", cluster("c", 2)))
+		two.Ack(has(t, two.Recv(t), "c"))
+		three.Quiet(t, short)
+		w.change(cds, []string{"c"})
+		hasRemoved(t, three.Recv(t), []string{"c"})
+		two.Quiet(t, short)
+	})
 }
 
 // E3, E1: the endpoints of a cluster of version 2 follow it, and it goes first.

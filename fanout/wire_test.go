@@ -48,33 +48,35 @@ func (f *fleet) takeGzip() {
 // TestWhoTakesGzip: Envoy's own gRPC client gets nothing compressed, even where it
 // is made to say that it takes gzip; a library that speaks for an Envoy does.
 func TestWhoTakesGzip(t *testing.T) {
-	srv := newSilentWorld(t, compressing(1, 0)).srv
-	for _, c := range []struct {
-		node, agent string
-		want        bool
-	}{
-		{"gRPC Go", "grpc-go/1.85.0", true},
-		{"gRPC Go", "", true},
-		{"", "tonic/0.14.1", true},
-		{"envoy", "", false},
-		{"envoy", "some-envoy/1.36", false},
-		{"envoy", "grpc-c++/1.66.0 grpc-c/43.0.0 (linux; chttp2)", true},
-		{"envoy", "agent grpc-go/1.85.0", true},
-	} {
-		ctx := t.Context()
-		if c.agent != "" {
-			ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", c.agent))
+	virtual(t, func(t *testing.T) {
+		srv := newSilentWorld(t, compressing(1, 0)).srv
+		for _, c := range []struct {
+			node, agent string
+			want        bool
+		}{
+			{"gRPC Go", "grpc-go/1.85.0", true},
+			{"gRPC Go", "", true},
+			{"", "tonic/0.14.1", true},
+			{"envoy", "", false},
+			{"envoy", "some-envoy/1.36", false},
+			{"envoy", "grpc-c++/1.66.0 grpc-c/43.0.0 (linux; chttp2)", true},
+			{"envoy", "agent grpc-go/1.85.0", true},
+		} {
+			ctx := t.Context()
+			if c.agent != "" {
+				ctx = metadata.NewIncomingContext(ctx, metadata.Pairs("user-agent", c.agent))
+			}
+			s := &stream{srv: srv, grpc: &fakeStream{ctx: ctx}, caller: caller{status: &zipTransport{}}}
+			node := &corev3.Node{UserAgentName: c.node}
+			if got := s.wireFor(node) != nil; got != c.want {
+				t.Errorf("%q with the user agent %q gets gzip: %t", c.node, c.agent, got)
+			}
+			s.status = &noWrite{}
+			if s.wireFor(node) != nil {
+				t.Errorf("%q gets gzip, though it did not say that it takes it", c.node)
+			}
 		}
-		s := &stream{srv: srv, grpc: &fakeStream{ctx: ctx}, caller: caller{status: &zipTransport{}}}
-		node := &corev3.Node{UserAgentName: c.node}
-		if got := s.wireFor(node) != nil; got != c.want {
-			t.Errorf("%q with the user agent %q gets gzip: %t", c.node, c.agent, got)
-		}
-		s.status = &noWrite{}
-		if s.wireFor(node) != nil {
-			t.Errorf("%q gets gzip, though it did not say that it takes it", c.node)
-		}
-	}
+	})
 }
 
 // TestWireFails: what the transport says of a message that it does not take ends

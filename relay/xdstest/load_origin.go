@@ -82,7 +82,8 @@ func (st *LoadOriginStream) receive() (*lrsv3.LoadStatsRequest, *corev3.Node, er
 	if err := st.grpc.RecvMsg(m); err != nil {
 		return nil, nil, err
 	}
-	return m, m.GetNode(), nil
+	node := m.GetNode()
+	return m, node, nil
 }
 
 // Next takes the next request, which is empty but for its node if it is the

@@ -52,6 +52,10 @@ func (m *Memory) Listen(address string) (net.Listener, error) {
 
 // Dial connects to who listens at an address.
 func (m *Memory) Dial(ctx context.Context, address string) (net.Conn, error) {
+	if m == nil {
+		var d net.Dialer
+		return d.DialContext(ctx, "tcp", address)
+	}
 	m.mu.Lock()
 	l := m.listeners[address]
 	m.mu.Unlock()
@@ -61,13 +65,18 @@ func (m *Memory) Dial(ctx context.Context, address string) (net.Conn, error) {
 	return l.DialContext(ctx)
 }
 
-// Client is [Dial] over this network.
-func (m *Memory) Client(t TB, address string) *Conn {
-	t.Helper()
+// Option makes a gRPC client use this network.
+func (m *Memory) Option() grpc.DialOption {
 	if m == nil {
-		return Dial(t, address)
+		return grpc.EmptyDialOption{}
 	}
-	return Dial(t, address, grpc.WithContextDialer(m.Dial))
+	return grpc.WithContextDialer(m.Dial)
+}
+
+// Client is [Dial] over this network.
+func (m *Memory) Client(t TB, address string, opts ...grpc.DialOption) *Conn {
+	t.Helper()
+	return Dial(t, address, append(opts, m.Option())...)
 }
 
 // hold gives a server its address.
@@ -97,6 +106,15 @@ type memoryListener struct {
 
 	memory *Memory
 	at     net.Addr
+}
+
+// Accept waits for the next connection; [net.ErrClosed] is the only error.
+func (l *memoryListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, net.ErrClosed
+	}
+	return c, nil
 }
 
 // Addr is the address with its port.

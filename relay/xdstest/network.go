@@ -19,12 +19,13 @@ const (
 	BothWays = ToServer | ToClient
 )
 
-// Network is a TCP proxy on loopback whose faults a test switches on and off.
+// Network is a proxy on loopback whose faults a test switches on and off.
 // It starts without any. What is switched holds for connections that exist and
 // for those to come. Faults add up.
 type Network struct {
-	port *tcpPort // fixed
-	wg   sync.WaitGroup
+	port   port    // fixed
+	memory *Memory // fixed; nil for TCP
+	wg     sync.WaitGroup
 
 	mu       sync.Mutex // guards all below
 	target   string
@@ -49,11 +50,17 @@ type faults struct {
 // [Network.Addr].
 func NewNetwork(t TB, target string) *Network {
 	t.Helper()
-	p, err := holdPort()
+	return (*Memory)(nil).NewNetwork(t, target)
+}
+
+// NewNetwork is [NewNetwork] on this network.
+func (m *Memory) NewNetwork(t TB, target string) *Network {
+	t.Helper()
+	p, err := m.hold()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
-	n := &Network{port: p, target: target, links: make(map[*link]bool), changed: make(chan struct{})}
+	n := &Network{port: p, memory: m, target: target, links: make(map[*link]bool), changed: make(chan struct{})}
 	t.Cleanup(func() {
 		n.Close()
 		p.release()
@@ -181,8 +188,9 @@ func (n *Network) carry(client net.Conn) {
 	n.mu.Lock()
 	target := n.target
 	n.mu.Unlock()
-	dialer := net.Dialer{Timeout: Patience}
-	server, err := dialer.DialContext(context.Background(), "tcp", target)
+	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	defer cancel()
+	server, err := n.memory.Dial(ctx, target)
 	if err != nil {
 		abort(client) // the client sees a reset, as behind a balancer without backends
 		return

@@ -101,9 +101,12 @@ func (l *link) write(way Direction, to net.Conn, pieces <-chan piece) {
 			}
 		}
 	}
-	// The sender ended its half in order; so does its image here.
+	// The sender ended its half in order; so does its image here. A [Memory] has no
+	// halves.
 	if tcp, ok := to.(*net.TCPConn); ok {
 		_ = tcp.CloseWrite()
+	} else {
+		_ = to.Close()
 	}
 }
 
