@@ -85,15 +85,23 @@ func (l *link) run(ctx context.Context) {
 	}
 }
 
-func (l *link) dial(ctx context.Context, attempt int) (*h2.Conn, error) {
+// dial makes a connection, in a goroutine of its own: it takes more stack than
+// anything that follows, and stacks do not shrink soon.
+func (l *link) dial(ctx context.Context, attempt int) (conn *h2.Conn, err error) {
 	f := l.fleet
-	ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
-	defer cancel()
 	dialer := f.dialer
 	if l.role == stuck {
 		dialer = f.narrow
 	}
-	return dialer.Dial(ctx, f.cfg.Addrs[(l.number+attempt)%len(f.cfg.Addrs)], f.source(l.number))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		ctx, cancel := context.WithTimeout(ctx, f.cfg.Timeout)
+		defer cancel()
+		conn, err = dialer.Dial(ctx, f.cfg.Addrs[(l.number+attempt)%len(f.cfg.Addrs)], f.source(l.number))
+	}()
+	<-done
+	return conn, err
 }
 
 // serve lets the clients use a connection until it ends.

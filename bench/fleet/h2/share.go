@@ -130,26 +130,36 @@ func (p *partial) size() int {
 
 // add adds a piece of a message that has a size in all.
 func (p *partial) add(s *share, b []byte, whole int) {
-	if whole < shareFrom {
-		p.keep(b, whole)
-		return
-	}
-	if p.own != nil || p.chain == nil {
-		p.keep(b, ownLimit)
-		if p.chain == nil && len(*p.own) < shareKey || p.chain != nil && len(*p.own) <= ownLimit {
+	for len(b) > 0 {
+		switch {
+		case whole < shareFrom:
+			p.keep(b, whole)
 			return
+		case p.chain == nil && p.own == nil && len(b) >= shareKey:
+			p.chain = s.root(b, whole)
+			p.follow(b, whole)
+			return
+		case p.chain == nil && p.size() < shareKey:
+			n := min(shareKey-p.size(), len(b))
+			p.keep(b[:n], shareKey)
+			b = b[n:]
+		case p.chain != nil && p.own == nil:
+			p.follow(b, whole)
+			return
+		case p.chain != nil && len(*p.own)+len(b) <= ownLimit:
+			p.keep(b, ownLimit)
+			return
+		default: // there is enough to be shared
+			own := p.own
+			if p.own = nil; p.chain == nil {
+				p.chain = s.root(*own, whole)
+			} else {
+				p.chain = p.chain.fork(p.at, whole-p.at)
+			}
+			p.follow(*own, whole)
+			giveBuffer(own)
 		}
-		own := p.own
-		if p.own = nil; p.chain == nil {
-			p.chain = s.root(*own, whole)
-		} else {
-			p.chain = p.chain.fork(p.at, whole-p.at)
-		}
-		p.follow(*own, whole)
-		giveBuffer(own)
-		return
 	}
-	p.follow(b, whole)
 }
 
 // keep adds to what is the client's own.
