@@ -22,6 +22,19 @@ func (c *Conn) buffer() []byte {
 	return *c.tx.out
 }
 
+// room makes room for so many bytes of content, from a pool where there is not
+// enough.
+func (c *Conn) room(n int) {
+	have := c.buffer()
+	if n += (n/maxFrame + 1) * frameHeaderLen; n <= cap(have)-len(have) {
+		return
+	}
+	old := c.tx.out
+	c.tx.out = takeBuffer(len(have) + n)
+	*c.tx.out = append(*c.tx.out, have...)
+	giveBuffer(old)
+}
+
 // flush writes what is there.
 func (c *Conn) flush() error {
 	if c.tx.out == nil {
@@ -62,6 +75,7 @@ const copied = 4 << 10
 // frames puts as much of b into DATA frames as the windows allow, and returns
 // how much that was.
 func (c *Conn) frames(s *Stream, b []byte) (sent int) {
+	c.room(min(len(b), s.window, c.tx.window))
 	for sent < len(b) {
 		n := min(len(b)-sent, s.window, c.tx.window, maxFrame)
 		if n <= 0 {
