@@ -202,7 +202,4 @@ func (c *client) look(at int64) {
 		c.begun = time.Time{}
 	}
 	c.setSynced(true)
-	if c.role == stuck {
-		c.link.conn.Load().Pause()
-	}
 }

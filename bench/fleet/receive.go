@@ -62,6 +62,9 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 	}
 	c.meter.answered(1, 0, requests)
 	c.look(at)
+	if c.role == stuck && c.synced.Load() {
+		c.link.conn.Load().Pause()
+	}
 }
 
 // violates counts violations.

@@ -25,6 +25,9 @@ func (c *Conn) buffer() []byte {
 // room makes room for so many bytes of content, from a pool where there is not
 // enough.
 func (c *Conn) room(n int) {
+	if n <= 0 {
+		return
+	}
 	have := c.buffer()
 	if n += (n/maxFrame + 1) * frameHeaderLen; n <= cap(have)-len(have) {
 		return
