@@ -38,15 +38,16 @@ func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n") }
 // the origin has of what it wants.
 func TestConvergence(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		rapid.Check(t, func(t *rapid.T) { converge(t, delta) })
+		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { converge(t, delta) })
 	})
 }
 
 func converge(t *rapid.T, delta bool) {
-	origin := xdstest.NewStateOrigin(t, nil)
-	net := xdstest.NewNetwork(t, origin.Addr())
+	origin := memory.NewStateOrigin(t, nil)
+	net := memory.NewNetwork(t, origin.Addr())
 	cfg := fast(delta, net.Addr())
-	cfg.AbsentAfter = 30 * time.Millisecond // wrong now and then, which must not last (D5)
+	cfg.AbsentAfter = 30 * time.Millisecond // wrong where the way is long, which must not last (D5)
+	net.Delay(rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, 20 * time.Millisecond}).Draw(t, "delay"))
 	cp, err := NewControlPlane(cfg)
 	if err != nil {
 		t.Fatalf("%v", err)
@@ -60,7 +61,7 @@ func converge(t *rapid.T, delta bool) {
 	origin.Mutate("", draws{t}, pool)
 	for range rapid.IntRange(3, 30).Draw(t, "steps") {
 		i := rapid.IntRange(0, len(clients)-1).Draw(t, "client")
-		switch rapid.IntRange(0, 10).Draw(t, "step") {
+		switch rapid.IntRange(0, 12).Draw(t, "step") {
 		case 0, 1, 2, 3:
 			origin.Mutate("", draws{t}, pool)
 		case 4, 5, 6, 7:
@@ -83,6 +84,8 @@ func converge(t *rapid.T, delta bool) {
 			if err := net.Accept(); err != nil {
 				t.Fatalf("%v", err)
 			}
+		default:
+			time.Sleep(time.Duration(rapid.SampledFrom([]int64{5, 15, 35, 100}).Draw(t, "pause")) * time.Millisecond) //nolint:forbidigo // virtual time
 		}
 	}
 	for i, c := range clients {

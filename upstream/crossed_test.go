@@ -16,7 +16,7 @@ import (
 // while a response was on its way, which n is the nonce of; a is wanted all the
 // time. What the origin takes for heard is [a b] still.
 func crossing(t *testing.T) (st *xdstest.OriginStream, c *client, n string) {
-	o := xdstest.NewOrigin(t)
+	o := memory.NewOrigin(t)
 	r := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1)
 	r.join("k").want(eds, "a")
 	st = o.NextStream(t)
@@ -44,45 +44,55 @@ func TestDroppedNameCrossesAResponse(t *testing.T) {
 		expect(t, st, eds, "[a b] version="+version+" nonce="+n)
 	}
 	t.Run("it comes", func(t *testing.T) {
-		st, c, _ := crossing(t)
-		again(t, st, "2", st.Respond(t, eds, "2", endpoints("a", 2)))
-		n := st.Respond(t, eds, "2", endpoints("b", 1))
-		expect(t, st, eds, "[a b] version=2 nonce="+n)
-		c.waitState(eds, "b")
-		st.Quiet(t, quiet)
+		inBubble(t, func(t *testing.T) {
+			st, c, _ := crossing(t)
+			again(t, st, "2", st.Respond(t, eds, "2", endpoints("a", 2)))
+			n := st.Respond(t, eds, "2", endpoints("b", 1))
+			expect(t, st, eds, "[a b] version=2 nonce="+n)
+			c.waitState(eds, "b")
+			st.Quiet(t, quiet)
+		})
 	})
 	t.Run("it came with the response", func(t *testing.T) {
-		st, c, _ := crossing(t)
-		n := st.Respond(t, eds, "2", endpoints("a", 2), endpoints("b", 2))
-		expect(t, st, eds, "[a b] version=2 nonce="+n)
-		c.waitState(eds, "b")
-		st.Quiet(t, quiet)
+		inBubble(t, func(t *testing.T) {
+			st, c, _ := crossing(t)
+			n := st.Respond(t, eds, "2", endpoints("a", 2), endpoints("b", 2))
+			expect(t, st, eds, "[a b] version=2 nonce="+n)
+			c.waitState(eds, "b")
+			st.Quiet(t, quiet)
+		})
 	})
 	t.Run("it does not exist", func(t *testing.T) {
-		st, _, _ := crossing(t)
-		for _, version := range []string{"2", "3", "4"} {
-			again(t, st, version, st.Respond(t, eds, version, endpoints("a", len(version))))
-		}
-		n := st.Respond(t, eds, "5", endpoints("a", 5))
-		expect(t, st, eds, "[a b] version=5 nonce="+n)
-		st.Quiet(t, quiet)
+		inBubble(t, func(t *testing.T) {
+			st, _, _ := crossing(t)
+			for _, version := range []string{"2", "3", "4"} {
+				again(t, st, version, st.Respond(t, eds, version, endpoints("a", len(version))))
+			}
+			n := st.Respond(t, eds, "5", endpoints("a", 5))
+			expect(t, st, eds, "[a b] version=5 nonce="+n)
+			st.Quiet(t, quiet)
+		})
 	})
 	t.Run("a rejected response", func(t *testing.T) {
-		st, _, _ := crossing(t)
-		n := st.Respond(t, eds, "2", xdstest.Named{Name: "a", Message: &anypb.Any{TypeUrl: eds, Value: []byte{0xff}}})
-		expect(t, st, eds, "[a] version=1 nonce="+n+" error=3")
-		expect(t, st, eds, "[a b] version=1 nonce="+n)
+		inBubble(t, func(t *testing.T) {
+			st, _, _ := crossing(t)
+			n := st.Respond(t, eds, "2", xdstest.Named{Name: "a", Message: &anypb.Any{TypeUrl: eds, Value: []byte{0xff}}})
+			expect(t, st, eds, "[a] version=1 nonce="+n+" error=3")
+			expect(t, st, eds, "[a b] version=1 nonce="+n)
+		})
 	})
 	t.Run("it is dropped for good", func(t *testing.T) {
-		st, c, n := crossing(t)
-		c.drop(eds, "b")
-		expect(t, st, eds, "[a] version=1 nonce="+n)
-		n = st.Respond(t, eds, "2", endpoints("a", 2))
-		expect(t, st, eds, "[a] version=2 nonce="+n)
-		st.Quiet(t, quiet)
+		inBubble(t, func(t *testing.T) {
+			st, c, n := crossing(t)
+			c.drop(eds, "b")
+			expect(t, st, eds, "[a] version=1 nonce="+n)
+			n = st.Respond(t, eds, "2", endpoints("a", 2))
+			expect(t, st, eds, "[a] version=2 nonce="+n)
+			st.Quiet(t, quiet)
+		})
 	})
 	t.Run("a full state", func(t *testing.T) { // has all that the server takes for held
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		r := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1)
 		r.join("k").want(cds, "a")
 		st := o.NextStream(t)
@@ -100,46 +110,50 @@ func TestDroppedNameCrossesAResponse(t *testing.T) {
 		st.Quiet(t, quiet)
 	})
 	t.Run("a wildcard brought it", func(t *testing.T) {
-		o := xdstest.NewOrigin(t)
-		r := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1)
-		r.join("k").want(cds, "x") // keeps the stream
-		st := o.NextStream(t)
-		expect(t, st, cds, "[x] node")
-		c := r.join("k").want(eds, "*")
-		expect(t, st, eds, "[*]")
-		n := st.Respond(t, eds, "1", endpoints("a", 1), endpoints("b", 1))
-		expect(t, st, eds, "[*] version=1 nonce="+n)
-		c.waitState(eds, "a b")
-		c.drop(eds, "*")
-		expect(t, st, eds, "[] version=1 nonce="+n)
-		c.want(eds, "b")
-		expect(t, st, eds, "[b] version=1 nonce="+n)
-		n = st.Respond(t, eds, "2", endpoints("a", 2))
-		expect(t, st, eds, "[] version=2 nonce="+n)
-		expect(t, st, eds, "[b] version=2 nonce="+n)
+		inBubble(t, func(t *testing.T) {
+			o := memory.NewOrigin(t)
+			r := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1)
+			r.join("k").want(cds, "x") // keeps the stream
+			st := o.NextStream(t)
+			expect(t, st, cds, "[x] node")
+			c := r.join("k").want(eds, "*")
+			expect(t, st, eds, "[*]")
+			n := st.Respond(t, eds, "1", endpoints("a", 1), endpoints("b", 1))
+			expect(t, st, eds, "[*] version=1 nonce="+n)
+			c.waitState(eds, "a b")
+			c.drop(eds, "*")
+			expect(t, st, eds, "[] version=1 nonce="+n)
+			c.want(eds, "b")
+			expect(t, st, eds, "[b] version=1 nonce="+n)
+			n = st.Respond(t, eds, "2", endpoints("a", 2))
+			expect(t, st, eds, "[] version=2 nonce="+n)
+			expect(t, st, eds, "[b] version=2 nonce="+n)
+		})
 	})
 }
 
 // TestManyAnswersOfALostName: an origin that answers each request, and never with
 // the name, is not kept busy by that (C9).
 func TestManyAnswersOfALostName(t *testing.T) {
-	st, _, _ := crossing(t)
-	salt := 2
-	for answer := st.Respond(t, eds, "2", endpoints("a", salt)); ; {
-		r := st.NextRequestOf(t, eds)
-		if salt > 20 {
-			t.Fatalf("%s: still asked, after %d responses", saw(r), salt)
+	inBubble(t, func(t *testing.T) {
+		st, _, _ := crossing(t)
+		salt := 2
+		for answer := st.Respond(t, eds, "2", endpoints("a", salt)); ; {
+			r := st.NextRequestOf(t, eds)
+			if salt > 20 {
+				t.Fatalf("%s: still asked, after %d responses", saw(r), salt)
+			}
+			if r.Nonce != answer {
+				continue // stale
+			}
+			if len(r.Names) == 2 {
+				break
+			}
+			salt++
+			answer = st.Respond(t, eds, "2", endpoints("a", salt))
 		}
-		if r.Nonce != answer {
-			continue // stale
-		}
-		if len(r.Names) == 2 {
-			break
-		}
-		salt++
-		answer = st.Respond(t, eds, "2", endpoints("a", salt))
-	}
-	st.Quiet(t, quiet)
+		st.Quiet(t, quiet)
+	})
 }
 
 // TestComebackOfAWildcard: C9: what a wildcard brought, and is asked for by name
@@ -184,44 +198,46 @@ func TestComebackOfAWildcard(t *testing.T) {
 func TestLostDropOfARealServer(t *testing.T) {
 	for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
 		t.Run(name, func(t *testing.T) {
-			var cp *xdstest.ControlPlane
-			var set func(salt int)
-			if linear {
-				cp = xdstest.NewLinearControlPlane(t)
-				cp.SetLinear(t, endpoints("b", 1))
-				set = func(salt int) { cp.SetLinear(t, endpoints("a", salt)) }
-			} else {
-				cp = xdstest.NewLenientControlPlane(t, nil)
-				set = func(salt int) { cp.SetSnapshot(t, "k", fmt.Sprint(salt), endpoints("a", salt), endpoints("b", 1)) }
-			}
-			set(1)
-			network := xdstest.NewNetwork(t, cp.Addr())
-			r := newRigOf(t, must(NewControlPlane(fast(false, network.Addr()))), -1)
-			r.join("k").want(eds, "a").waitState(eds, "a")
-			c := r.join("k").want(eds, "b")
-			c.waitState(eds, "b")
+			inBubble(t, func(t *testing.T) {
+				var cp *xdstest.ControlPlane
+				var set func(salt int)
+				if linear {
+					cp = memory.NewLinearControlPlane(t)
+					cp.SetLinear(t, endpoints("b", 1))
+					set = func(salt int) { cp.SetLinear(t, endpoints("a", salt)) }
+				} else {
+					cp = memory.NewLenientControlPlane(t, nil)
+					set = func(salt int) { cp.SetSnapshot(t, "k", fmt.Sprint(salt), endpoints("a", salt), endpoints("b", 1)) }
+				}
+				set(1)
+				network := memory.NewNetwork(t, cp.Addr())
+				r := newRigOf(t, must(NewControlPlane(fast(false, network.Addr()))), -1)
+				r.join("k").want(eds, "a").waitState(eds, "a")
+				c := r.join("k").want(eds, "b")
+				c.waitState(eds, "b")
 
-			counted := func(what string, count func(xdstest.Counts) int, do func()) {
-				t.Helper()
-				before := count(cp.Counts())
-				do()
-				xdstest.Eventually(t, what, func() bool { return count(cp.Counts()) > before })
-			}
-			requests := func(n xdstest.Counts) int { return n.Requests }
-			responses := func(n xdstest.Counts) int { return n.Responses }
-			xdstest.Eventually(t, "an answer to each response", func() bool {
-				n := cp.Counts()
-				return requests(n) > responses(n)
+				counted := func(what string, count func(xdstest.Counts) int, do func()) {
+					t.Helper()
+					before := count(cp.Counts())
+					do()
+					xdstest.Eventually(t, what, func() bool { return count(cp.Counts()) > before })
+				}
+				requests := func(n xdstest.Counts) int { return n.Requests }
+				responses := func(n xdstest.Counts) int { return n.Responses }
+				xdstest.Eventually(t, "an answer to each response", func() bool {
+					n := cp.Counts()
+					return requests(n) > responses(n)
+				})
+				network.Stall(xdstest.ToClient)
+				counted("a response", responses, func() { set(2) })
+				counted("the name to be dropped", requests, func() { c.drop(eds, "b") })
+				counted("the name to be asked for again", requests, func() { c.want(eds, "b") })
+				network.Stall(0)
+				c.waitState(eds, "b")
+				if n := cp.Counts().Streams; n != 1 {
+					t.Fatalf("%d streams", n)
+				}
 			})
-			network.Stall(xdstest.ToClient)
-			counted("a response", responses, func() { set(2) })
-			counted("the name to be dropped", requests, func() { c.drop(eds, "b") })
-			counted("the name to be asked for again", requests, func() { c.want(eds, "b") })
-			network.Stall(0)
-			c.waitState(eds, "b")
-			if n := cp.Counts().Streams; n != 1 {
-				t.Fatalf("%d streams", n)
-			}
 		})
 	}
 }

@@ -19,10 +19,14 @@ func TestChangesThatCrossADrop(t *testing.T) {
 		for first, names := range map[string][]string{"names": {"a", "b"}, "wildcard": {"*"}} {
 			for again, want := range map[string]string{"*": "a b", "a": "a"} {
 				t.Run(cache+"/"+first+" then "+again, func(t *testing.T) {
-					cross(t, linear, names, again, want, false)
+					inBubble(t, func(t *testing.T) {
+						cross(t, linear, names, again, want, false)
+					})
 				})
 				t.Run(cache+"/"+first+" then at once "+again, func(t *testing.T) {
-					cross(t, linear, names, again, want, true)
+					inBubble(t, func(t *testing.T) {
+						cross(t, linear, names, again, want, true)
+					})
 				})
 			}
 		}

@@ -13,7 +13,7 @@ import (
 // server, and its restart, which changes nothing by itself (K14), without a NACK.
 func TestSnapshotCache(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		cp := xdstest.NewControlPlane(t, nil)
+		cp := memory.NewControlPlane(t, nil)
 		cp.SetSnapshot(t, "k", "1", cluster("a", 1), cluster("b", 1), endpoints("a", 1), endpoints("b", 1))
 		cp.SetSnapshot(t, "other", "1", cluster("secret", 1))
 		c := newRig(t, fast(delta, cp.Addr())).join("k").want(cds, "*").want(eds, "a", "b")
@@ -59,7 +59,7 @@ func TestSnapshotCache(t *testing.T) {
 // names that come and go.
 func TestLinearCache(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		cp := xdstest.NewLinearControlPlane(t)
+		cp := memory.NewLinearControlPlane(t)
 		cp.SetLinear(t, cluster("a", 1), cluster("b", 1), endpoints("a", 1))
 		r := newRig(t, fast(delta, cp.Addr()))
 		c := r.join("k").want(cds, "*").want(eds, "a", "later")
@@ -90,9 +90,9 @@ func TestLinearCache(t *testing.T) {
 // one is left that was never spelled out. Whoever names something afterwards
 // gets it all the same, and whoever joins the wildcard again.
 func TestNamesAfterTheWildcard(t *testing.T) {
-	variants(t, func(t *testing.T, delta bool) {
-		for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
-			t.Run(name, func(t *testing.T) {
+	for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
+		t.Run(name, func(t *testing.T) {
+			variants(t, func(t *testing.T, delta bool) {
 				cp, set := controlPlane(t, linear)
 				set(1)
 				r := newRigOf(t, must(NewControlPlane(fast(delta, cp.Addr()))), -1)
@@ -124,8 +124,8 @@ func TestNamesAfterTheWildcard(t *testing.T) {
 				c.want(cds, "b").drop(cds, "*") // both at once
 				c.waitState(cds, "b")
 			})
-		}
-	})
+		})
+	}
 }
 
 // controlPlane is a go-control-plane server of clusters a and b and endpoints e,
@@ -135,9 +135,9 @@ func controlPlane(t *testing.T, linear bool) (cp *xdstest.ControlPlane, set func
 		return []proto.Message{cluster("a", salt), cluster("b", salt), endpoints("e", salt)}
 	}
 	if linear {
-		cp = xdstest.NewLinearControlPlane(t)
+		cp = memory.NewLinearControlPlane(t)
 		return cp, func(salt int) { cp.SetLinear(t, resources(salt)...) }
 	}
-	cp = xdstest.NewLenientControlPlane(t, nil)
+	cp = memory.NewLenientControlPlane(t, nil)
 	return cp, func(salt int) { cp.SetSnapshot(t, "k", fmt.Sprint(salt), resources(salt)...) }
 }

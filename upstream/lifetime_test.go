@@ -51,7 +51,7 @@ func (c *client) timed(typeURL string, since cache.Position) cache.Changes {
 // variants, and a heartbeat, which is acknowledged, keeps the resource.
 func TestLifetimesOfAnOrigin(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(eds, "a")
 		st := o.NextStream(t)
 		expect(t, st, eds, "[a] node")
@@ -123,7 +123,7 @@ func TestAnnouncedFeatures(t *testing.T) {
 		t.Fatal(err)
 	}
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		r := newRig(t, fast(delta, o.Addr()))
 		c := &client{rig: r, group: r.cache.Join(res.Key, res.Node), watchers: make(map[string]*cache.Watcher), wants: make(map[string]map[string]bool)}
 		c.want(eds, "a")
@@ -160,7 +160,7 @@ func resourceError(name string, code int32) *discoveryv3.ResourceError {
 // of a response it is passed on.
 func TestErrorsOfAnOrigin(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		cfg := fast(delta, o.Addr())
 		cfg.AbsentAfter = 200 * time.Millisecond
 		c := newRig(t, cfg).join("k").want(eds, "a", "y", "z")

@@ -40,116 +40,124 @@ func waitTotals(t *testing.T, st *xdstest.LoadOriginStream, want map[string]uint
 // (K4); it says nothing before it is asked, passes on what it is asked, and then
 // reports the sums at that interval, even if there is nothing to say.
 func TestLoadReports(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	l := o.ServeLoad()
-	r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
-	l.NoStream(t, 50*time.Millisecond)
-	a, b := r.join("k"), r.join("k")
-	st := l.NextStream(t)
-	first := st.Next(t)
-	if n := first.GetNode(); n.GetId() != "relay/k" || n.GetCluster() != "k" || !slices.Equal(n.GetClientFeatures(), []string{"f", allClusters}) {
-		t.Fatalf("node %v", n)
-	}
-	if len(first.GetClusterStats()) != 0 {
-		t.Fatalf("reports before it was asked: %v", first)
-	}
-	a.issued("early", 1, 0)
-	st.Quiet(t, 3*every)
-	asked := xdstest.LoadTerms(every, "c", "d")
-	asked.ReportEndpointGranularity = true
-	st.Ask(t, asked)
-	for _, c := range []loadClient{a, b, r.join("k")} {
-		c.waitTerms("as the origin said", func(rsp *lrsv3.LoadStatsResponse) bool {
-			return everyTime(rsp) && slices.Equal(rsp.GetClusters(), []string{"c", "d"}) && rsp.GetReportEndpointGranularity() && !rsp.GetSendAllClusters()
-		})
-	}
-	a.issued("z", 5, 2)
-	b.issued("z", 7, 1)
-	b.issued("w", 1, 0)
-	waitTotals(t, st, map[string]uint64{"early": 1, "z": 12, "w": 1})
-	for m := st.Next(t); len(m.GetClusterStats()) != 1; m = st.Next(t) {
-	}
-	a.Leave()
-	for m := st.Next(t); len(m.GetClusterStats()) != 0; m = st.Next(t) { // nothing is in progress any more
-		if m.GetNode() != nil {
-			t.Fatal("the node is sent again")
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		l := o.ServeLoad()
+		r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
+		l.NoStream(t, 50*time.Millisecond)
+		a, b := r.join("k"), r.join("k")
+		st := l.NextStream(t)
+		first := st.Next(t)
+		if n := first.GetNode(); n.GetId() != "relay/k" || n.GetCluster() != "k" || !slices.Equal(n.GetClientFeatures(), []string{"f", allClusters}) {
+			t.Fatalf("node %v", n)
 		}
-	}
-	if other := r.join("other"); other.t != nil {
-		if n := l.NextStream(t).Next(t).GetNode(); n.GetId() != "relay/other" {
-			t.Fatalf("another key reports as %v", n)
+		if len(first.GetClusterStats()) != 0 {
+			t.Fatalf("reports before it was asked: %v", first)
 		}
-	}
-	if l.Opened() != 2 {
-		t.Fatalf("%d streams for two keys", l.Opened())
-	}
+		a.issued("early", 1, 0)
+		st.Quiet(t, 3*every)
+		asked := xdstest.LoadTerms(every, "c", "d")
+		asked.ReportEndpointGranularity = true
+		st.Ask(t, asked)
+		for _, c := range []loadClient{a, b, r.join("k")} {
+			c.waitTerms("as the origin said", func(rsp *lrsv3.LoadStatsResponse) bool {
+				return everyTime(rsp) && slices.Equal(rsp.GetClusters(), []string{"c", "d"}) && rsp.GetReportEndpointGranularity() && !rsp.GetSendAllClusters()
+			})
+		}
+		a.issued("z", 5, 2)
+		b.issued("z", 7, 1)
+		b.issued("w", 1, 0)
+		waitTotals(t, st, map[string]uint64{"early": 1, "z": 12, "w": 1})
+		for m := st.Next(t); len(m.GetClusterStats()) != 1; m = st.Next(t) {
+		}
+		a.Leave()
+		for m := st.Next(t); len(m.GetClusterStats()) != 0; m = st.Next(t) { // nothing is in progress any more
+			if m.GetNode() != nil {
+				t.Fatal("the node is sent again")
+			}
+		}
+		if other := r.join("other"); other.t != nil {
+			if n := l.NextStream(t).Next(t).GetNode(); n.GetId() != "relay/other" {
+				t.Fatalf("another key reports as %v", n)
+			}
+		}
+		if l.Opened() != 2 {
+			t.Fatalf("%d streams for two keys", l.Opened())
+		}
+	})
 }
 
 // TestLoadTermsChange: what the origin asks for later takes the place of what it
 // asked for before.
 func TestLoadTermsChange(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	l := o.ServeLoad()
-	c := newLoadRig(t, fast(true, o.Addr()), time.Minute).join("k")
-	st := l.NextStream(t)
-	st.Next(t)
-	st.Ask(t, xdstest.LoadTerms(time.Hour, "other"))
-	c.waitTerms("the first", func(rsp *lrsv3.LoadStatsResponse) bool { return len(rsp.GetClusters()) == 1 })
-	c.issued("unwanted", 1, 1)
-	st.Ask(t, xdstest.LoadTerms(every))
-	c.waitTerms("the second", func(rsp *lrsv3.LoadStatsResponse) bool { return rsp.GetSendAllClusters() && everyTime(rsp) })
-	c.issued("z", 2, 0)
-	waitTotals(t, st, map[string]uint64{"z": 2})
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		l := o.ServeLoad()
+		c := newLoadRig(t, fast(true, o.Addr()), time.Minute).join("k")
+		st := l.NextStream(t)
+		st.Next(t)
+		st.Ask(t, xdstest.LoadTerms(time.Hour, "other"))
+		c.waitTerms("the first", func(rsp *lrsv3.LoadStatsResponse) bool { return len(rsp.GetClusters()) == 1 })
+		c.issued("unwanted", 1, 1)
+		st.Ask(t, xdstest.LoadTerms(every))
+		c.waitTerms("the second", func(rsp *lrsv3.LoadStatsResponse) bool { return rsp.GetSendAllClusters() && everyTime(rsp) })
+		c.issued("z", 2, 0)
+		waitTotals(t, st, map[string]uint64{"z": 2})
+	})
 }
 
 // TestLoadUnimplemented: clients are told that nobody takes their reports, as
 // long as that is so.
 func TestLoadUnimplemented(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
-	c := r.join("k")
-	if why := c.waitRefused(); !strings.Contains(why.Error(), "takes no load reports") {
-		t.Fatalf("refused: %v", why)
-	}
-	c.Leave()
-	l := o.ServeLoad()
-	later := r.join("k")
-	st := l.NextStream(t)
-	st.Ask(t, xdstest.LoadTerms(every))
-	later.waitTerms("after all", everyTime)
-	st.Close(status.New(codes.Unimplemented, "not any more"))
-	if why := later.waitRefused(); !strings.Contains(why.Error(), "not any more") {
-		t.Fatalf("refused: %v", why)
-	}
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
+		c := r.join("k")
+		if why := c.waitRefused(); !strings.Contains(why.Error(), "takes no load reports") {
+			t.Fatalf("refused: %v", why)
+		}
+		c.Leave()
+		l := o.ServeLoad()
+		later := r.join("k")
+		st := l.NextStream(t)
+		st.Ask(t, xdstest.LoadTerms(every))
+		later.waitTerms("after all", everyTime)
+		st.Close(status.New(codes.Unimplemented, "not any more"))
+		if why := later.waitRefused(); !strings.Contains(why.Error(), "not any more") {
+			t.Fatalf("refused: %v", why)
+		}
+	})
 }
 
 // TestLoadOutage: while the origin is away reports add up, and the clients know
 // what they were asked; on its return the node is told again, and all of it when
 // it asks.
 func TestLoadOutage(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	l := o.ServeLoad()
-	r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
-	c := r.join("k")
-	st := l.NextStream(t)
-	st.Ask(t, xdstest.LoadTerms(every))
-	c.waitTerms("the first", everyTime)
-	o.Stop()
-	st.WaitClosed(t)
-	c.issued("z", 3, 1)
-	later := r.join("k")
-	later.waitTerms("those before the outage", everyTime)
-	later.issued("z", 4, 0)
-	if err := o.Start(); err != nil {
-		t.Fatal(err)
-	}
-	st = l.NextStream(t)
-	if m := st.Next(t); m.GetNode().GetId() != "relay/k" || len(m.GetClusterStats()) != 0 {
-		t.Fatalf("first message after the outage: %v", m)
-	}
-	st.Quiet(t, 2*every)
-	st.Ask(t, xdstest.LoadTerms(every))
-	waitTotals(t, st, map[string]uint64{"z": 7})
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		l := o.ServeLoad()
+		r := newLoadRig(t, fast(true, o.Addr()), time.Minute)
+		c := r.join("k")
+		st := l.NextStream(t)
+		st.Ask(t, xdstest.LoadTerms(every))
+		c.waitTerms("the first", everyTime)
+		o.Stop()
+		st.WaitClosed(t)
+		c.issued("z", 3, 1)
+		later := r.join("k")
+		later.waitTerms("those before the outage", everyTime)
+		later.issued("z", 4, 0)
+		if err := o.Start(); err != nil {
+			t.Fatal(err)
+		}
+		st = l.NextStream(t)
+		if m := st.Next(t); m.GetNode().GetId() != "relay/k" || len(m.GetClusterStats()) != 0 {
+			t.Fatalf("first message after the outage: %v", m)
+		}
+		st.Quiet(t, 2*every)
+		st.Ask(t, xdstest.LoadTerms(every))
+		waitTotals(t, st, map[string]uint64{"z": 7})
+	})
 }
 
 // TestLoadLastWords: K10: some time after the last client the stream is closed,
@@ -160,19 +168,21 @@ func TestLoadLastWords(t *testing.T) {
 		"close": func(r *loadRig, c loadClient) { r.Close(); c.Leave() },
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := xdstest.NewOrigin(t)
-			l := o.ServeLoad()
-			r := newLoadRig(t, fast(true, o.Addr()), every)
-			c := r.join("k")
-			st := l.NextStream(t)
-			st.Next(t)
-			st.Ask(t, xdstest.LoadTerms(time.Hour))
-			c.waitTerms("any", func(*lrsv3.LoadStatsResponse) bool { return true })
-			c.issued("z", 9, 0)
-			end(r, c)
-			waitTotals(t, st, map[string]uint64{"z": 9})
-			st.WaitClosed(t)
-			l.NoStream(t, 2*every)
+			inBubble(t, func(t *testing.T) {
+				o := memory.NewOrigin(t)
+				l := o.ServeLoad()
+				r := newLoadRig(t, fast(true, o.Addr()), every)
+				c := r.join("k")
+				st := l.NextStream(t)
+				st.Next(t)
+				st.Ask(t, xdstest.LoadTerms(time.Hour))
+				c.waitTerms("any", func(*lrsv3.LoadStatsResponse) bool { return true })
+				c.issued("z", 9, 0)
+				end(r, c)
+				waitTotals(t, st, map[string]uint64{"z": 9})
+				st.WaitClosed(t)
+				l.NoStream(t, 2*every)
+			})
 		})
 	}
 }
@@ -180,96 +190,104 @@ func TestLoadLastWords(t *testing.T) {
 // TestLoadServerThatStays: a server that does not end its half, or takes nothing,
 // does not hold up the end.
 func TestLoadServerThatStays(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	l := o.ServeLoad()
-	network := xdstest.NewNetwork(t, o.Addr())
-	r := newLoadRig(t, fast(true, network.Addr()), time.Minute)
-	c := r.join("k")
-	st := l.NextStream(t)
-	st.Ask(t, xdstest.LoadTerms(time.Hour))
-	c.waitTerms("any", func(*lrsv3.LoadStatsResponse) bool { return true })
-	network.Stall(xdstest.BothWays)
-	c.issued("z", 1, 0)
-	closed := make(chan struct{})
-	go func() {
-		r.Close()
-		close(closed)
-	}()
-	select {
-	case <-closed:
-	case <-time.After(xdstest.Patience):
-		t.Fatal("the end is held up")
-	}
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		l := o.ServeLoad()
+		network := memory.NewNetwork(t, o.Addr())
+		r := newLoadRig(t, fast(true, network.Addr()), time.Minute)
+		c := r.join("k")
+		st := l.NextStream(t)
+		st.Ask(t, xdstest.LoadTerms(time.Hour))
+		c.waitTerms("any", func(*lrsv3.LoadStatsResponse) bool { return true })
+		network.Stall(xdstest.BothWays)
+		c.issued("z", 1, 0)
+		closed := make(chan struct{})
+		go func() {
+			r.Close()
+			close(closed)
+		}()
+		select {
+		case <-closed:
+		case <-time.After(xdstest.Patience):
+			t.Fatal("the end is held up")
+		}
+	})
 }
 
 // TestLoadSharesTheConnection: streams of configuration and of load, of whatever
 // key, share one connection.
 func TestLoadSharesTheConnection(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	l := o.ServeLoad()
-	network := xdstest.NewNetwork(t, o.Addr())
-	cp, err := NewControlPlane(fast(true, network.Addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, reports := newRigOf(t, cp, time.Minute), newLoadRigOf(t, cp, time.Minute)
-	config.join("k").want(cds, "a")
-	reports.join("k")
-	reports.join("m")
-	o.NextStream(t).NextRequest(t)
-	l.NextStream(t).Next(t)
-	l.NextStream(t).Next(t)
-	if _, ever := network.Connections(); ever != 1 {
-		t.Fatalf("%d connections", ever)
-	}
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		l := o.ServeLoad()
+		network := memory.NewNetwork(t, o.Addr())
+		cp, err := NewControlPlane(fast(true, network.Addr()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, reports := newRigOf(t, cp, time.Minute), newLoadRigOf(t, cp, time.Minute)
+		config.join("k").want(cds, "a")
+		reports.join("k")
+		reports.join("m")
+		o.NextStream(t).NextRequest(t)
+		l.NextStream(t).Next(t)
+		l.NextStream(t).Next(t)
+		if _, ever := network.Connections(); ever != 1 {
+			t.Fatalf("%d connections", ever)
+		}
+	})
 }
 
 // TestLoadFollowsTheServer: C15: reports go to the best server that can be
 // reached; no other one is connected to for their sake, and they return with the
 // better one.
 func TestLoadFollowsTheServer(t *testing.T) {
-	best, second := xdstest.NewOrigin(t), xdstest.NewOrigin(t)
-	onBest, onSecond := best.ServeLoad(), second.ServeLoad()
-	best.Stop()
-	network := xdstest.NewNetwork(t, second.Addr())
-	cp, err := NewControlPlane(fast(true, best.Addr(), network.Addr()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config, reports := newRigOf(t, cp, time.Minute), newLoadRigOf(t, cp, time.Minute)
-	c := reports.join("k")
-	onSecond.NoStream(t, 3*every)
-	if _, ever := network.Connections(); ever != 0 {
-		t.Fatal("the second server is connected to for load reports only")
-	}
-	config.join("k").want(cds, "a")
-	second.NextStream(t).NextRequest(t)
-	reports.join("m")
-	st := onSecond.NextStream(t)
-	if st.Next(t).GetNode().GetId() == "relay/k" { // it was waiting, and may have come first
-		st = onSecond.NextStream(t)
-		st.Next(t)
-	}
-	st.Ask(t, xdstest.LoadTerms(every))
-	if err := best.Start(); err != nil {
-		t.Fatal(err)
-	}
-	st.WaitClosed(t)
-	for range 2 {
-		onBest.NextStream(t).Next(t)
-	}
-	c.Leave()
+	inBubble(t, func(t *testing.T) {
+		best, second := memory.NewOrigin(t), memory.NewOrigin(t)
+		onBest, onSecond := best.ServeLoad(), second.ServeLoad()
+		best.Stop()
+		network := memory.NewNetwork(t, second.Addr())
+		cp, err := NewControlPlane(fast(true, best.Addr(), network.Addr()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		config, reports := newRigOf(t, cp, time.Minute), newLoadRigOf(t, cp, time.Minute)
+		c := reports.join("k")
+		onSecond.NoStream(t, 3*every)
+		if _, ever := network.Connections(); ever != 0 {
+			t.Fatal("the second server is connected to for load reports only")
+		}
+		config.join("k").want(cds, "a")
+		second.NextStream(t).NextRequest(t)
+		reports.join("m")
+		st := onSecond.NextStream(t)
+		if st.Next(t).GetNode().GetId() == "relay/k" { // it was waiting, and may have come first
+			st = onSecond.NextStream(t)
+			st.Next(t)
+		}
+		st.Ask(t, xdstest.LoadTerms(every))
+		if err := best.Start(); err != nil {
+			t.Fatal(err)
+		}
+		st.WaitClosed(t)
+		for range 2 {
+			onBest.NextStream(t).Next(t)
+		}
+		c.Leave()
+	})
 }
 
 // TestLoadTermsThatMeanNothing: a response that cannot be followed ends the
 // stream, and is asked for again with backoff (C13).
 func TestLoadTermsThatMeanNothing(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	l := o.ServeLoad()
-	c := newLoadRig(t, fast(true, o.Addr()), time.Minute).join("k")
-	st := l.NextStream(t)
-	st.Ask(t, &lrsv3.LoadStatsResponse{SendAllClusters: true, LoadReportingInterval: &durationpb.Duration{Nanos: -1, Seconds: 1}})
-	st.WaitClosed(t)
-	l.NextStream(t).Ask(t, xdstest.LoadTerms(every))
-	c.waitTerms("good ones", everyTime)
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		l := o.ServeLoad()
+		c := newLoadRig(t, fast(true, o.Addr()), time.Minute).join("k")
+		st := l.NextStream(t)
+		st.Ask(t, &lrsv3.LoadStatsResponse{SendAllClusters: true, LoadReportingInterval: &durationpb.Duration{Nanos: -1, Seconds: 1}})
+		st.WaitClosed(t)
+		l.NextStream(t).Ask(t, xdstest.LoadTerms(every))
+		c.waitTerms("good ones", everyTime)
+	})
 }

@@ -18,7 +18,7 @@ import (
 // no nonce, and the node once; later messages carry no versions of resources.
 func TestResume(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*").want(eds, "a", "b")
 		st := o.NextStream(t)
 		st.NextRequestOf(t, cds)
@@ -61,7 +61,7 @@ func TestResume(t *testing.T) {
 // is neither known nor absent, and the return brings only the difference.
 func TestOutage(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewStateOrigin(t, nil)
+		o := memory.NewStateOrigin(t, nil)
 		o.Set("", cluster("a", 1), cluster("b", 1), endpoints("e", 1))
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*").want(eds, "e")
 		c.waitState(cds, "a b")
@@ -97,33 +97,35 @@ func TestOutage(t *testing.T) {
 func TestIdleKeyReturns(t *testing.T) {
 	for name, wants := range map[string][]string{"wildcard": {"*"}, "names": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
-			o := xdstest.NewOrigin(t)
-			r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
-			c := r.join("k").want(cds, wants...)
-			st := o.NextStream(t)
-			st.NextRequest(t)
-			st.Respond(t, cds, "1", cluster("a", 1), cluster("b", 1), cluster("c", 1))
-			c.waitState(cds, either(name == "names", "a b", "a b c"))
-			// Leaving as a client that goes away does, demand and key at once.
-			r.cache.Leave(c.group)
-			st.WaitClosed(t)
+			inBubble(t, func(t *testing.T) {
+				o := memory.NewOrigin(t)
+				r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+				c := r.join("k").want(cds, wants...)
+				st := o.NextStream(t)
+				st.NextRequest(t)
+				st.Respond(t, cds, "1", cluster("a", 1), cluster("b", 1), cluster("c", 1))
+				c.waitState(cds, either(name == "names", "a b", "a b c"))
+				// Leaving as a client that goes away does, demand and key at once.
+				r.cache.Leave(c.group)
+				st.WaitClosed(t)
 
-			r.join("k")
-			asked := either(name == "names", "[a b] held=[a b] node", "[] held=[a b c] node")
-			for range 2 { // also if the stream breaks before the answer
-				st = o.NextStream(t)
-				if r := expect(t, st, cds, asked); r.Initial["a"] != "unknown" {
-					t.Fatalf("claims the versions %v", r.Initial)
+				r.join("k")
+				asked := either(name == "names", "[a b] held=[a b] node", "[] held=[a b c] node")
+				for range 2 { // also if the stream breaks before the answer
+					st = o.NextStream(t)
+					if r := expect(t, st, cds, asked); r.Initial["a"] != "unknown" {
+						t.Fatalf("claims the versions %v", r.Initial)
+					}
+					st.Close(status.New(codes.Unavailable, "not yet"))
 				}
-				st.Close(status.New(codes.Unavailable, "not yet"))
-			}
-			st = o.NextStream(t)
-			expect(t, st, cds, asked)
-			st.Respond(t, cds, "1", cluster("a", 1))
-			if name == "names" {
-				st.RespondRemoved(t, cds, "2", "b")
-			}
-			c.waitState(cds, either(name == "names", "a -b", "a"))
+				st = o.NextStream(t)
+				expect(t, st, cds, asked)
+				st.Respond(t, cds, "1", cluster("a", 1))
+				if name == "names" {
+					st.RespondRemoved(t, cds, "2", "b")
+				}
+				c.waitState(cds, either(name == "names", "a -b", "a"))
+			})
 		})
 	}
 }
@@ -133,7 +135,7 @@ func TestIdleKeyReturns(t *testing.T) {
 // C8); the better one takes over with its first response.
 func TestFailover(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		first, second := xdstest.NewOrigin(t), xdstest.NewOrigin(t)
+		first, second := memory.NewOrigin(t), memory.NewOrigin(t)
 		c := newRig(t, fast(delta, first.Addr(), second.Addr())).join("k").want(cds, "*")
 		st := first.NextStream(t)
 		st.NextRequest(t)
@@ -184,7 +186,7 @@ func TestFailover(t *testing.T) {
 // as soon as the first cannot be reached, and the third only after the second.
 func TestFailoverFromTheStart(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		first, second, third := xdstest.NewOrigin(t), xdstest.NewOrigin(t), xdstest.NewOrigin(t)
+		first, second, third := memory.NewOrigin(t), memory.NewOrigin(t), memory.NewOrigin(t)
 		first.Stop()
 		c := newRig(t, fast(delta, first.Addr(), second.Addr(), third.Addr())).join("k").want(cds, "*")
 		st := second.NextStream(t)
@@ -201,7 +203,7 @@ func TestFailoverFromTheStart(t *testing.T) {
 // the stream, with growing pauses although the stream had brought others.
 func TestLargeResponse(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(xdstest.SecretType, "s")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -225,9 +227,9 @@ func TestLargeResponse(t *testing.T) {
 // ever.
 func TestSendTimeout(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewStateOrigin(t, nil)
+		o := memory.NewStateOrigin(t, nil)
 		o.Set("", cluster("a", 1))
-		n := xdstest.NewNetwork(t, o.Addr())
+		n := memory.NewNetwork(t, o.Addr())
 		cfg := fast(delta, n.Addr())
 		cfg.SendTimeout = 50 * time.Millisecond
 		r := newRig(t, cfg)
@@ -257,34 +259,38 @@ func TestSendTimeout(t *testing.T) {
 // TestManyNamesHeld: C8: more versions than a request may hold are left out, and
 // what the origin then does not mention goes.
 func TestManyNamesHeld(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "*")
-	st := o.NextStream(t)
-	st.NextRequest(t)
-	long := string(make([]byte, maxHeld))
-	st.Respond(t, cds, long, cluster("a", 1))
-	st.Respond(t, cds, "1", cluster("b", 1))
-	c.waitState(cds, "a b")
-	st.Close(nil)
-	st = o.NextStream(t)
-	if r := st.NextRequest(t); len(r.Initial) != 0 {
-		t.Fatalf("%d versions", len(r.Initial))
-	}
-	st.Respond(t, cds, "1", cluster("b", 1))
-	c.waitState(cds, "b")
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "*")
+		st := o.NextStream(t)
+		st.NextRequest(t)
+		long := string(make([]byte, maxHeld))
+		st.Respond(t, cds, long, cluster("a", 1))
+		st.Respond(t, cds, "1", cluster("b", 1))
+		c.waitState(cds, "a b")
+		st.Close(nil)
+		st = o.NextStream(t)
+		if r := st.NextRequest(t); len(r.Initial) != 0 {
+			t.Fatalf("%d versions", len(r.Initial))
+		}
+		st.Respond(t, cds, "1", cluster("b", 1))
+		c.waitState(cds, "b")
+	})
 }
 
 // TestClose: a closed client leaves its keys as they are, and their contexts
 // still end them.
 func TestClose(t *testing.T) {
-	o := xdstest.NewStateOrigin(t, nil)
-	o.Set("", cluster("a", 1))
-	r := newRig(t, fast(true, o.Addr()))
-	c := r.join("k").want(cds, "*")
-	c.waitState(cds, "a")
-	r.cp.Close()
-	c.waitUpstream(false)
-	c.waitState(cds, "a")
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewStateOrigin(t, nil)
+		o.Set("", cluster("a", 1))
+		r := newRig(t, fast(true, o.Addr()))
+		c := r.join("k").want(cds, "*")
+		c.waitState(cds, "a")
+		r.cp.Close()
+		c.waitUpstream(false)
+		c.waitState(cds, "a")
+	})
 }
 
 // TestConfig: impossible values are refused, with the reason, and the defaults

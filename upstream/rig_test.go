@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -23,10 +25,18 @@ type rig struct {
 	cache *cache.Cache
 }
 
-// fast is a configuration for tests in real time: it waits for nothing long.
+// memory connects everything in these tests, so that they can run in virtual time.
+var memory = xdstest.NewMemory()
+
+// inBubble runs a test in virtual time: what it waits for comes before any time of
+// the client under test is over, however busy the machine is.
+func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
+
+// fast is a configuration that waits for nothing long.
 func fast(delta bool, addresses ...string) ControlPlaneConfig {
 	return ControlPlaneConfig{
-		Addresses: addresses, Delta: delta, AbsentAfter: time.Minute,
+		DialOptions: []grpc.DialOption{memory.Option()},
+		Addresses:   addresses, Delta: delta, AbsentAfter: time.Minute,
 		Backoff: Backoff{Initial: 20 * time.Millisecond, Max: 200 * time.Millisecond},
 	}
 }
@@ -182,10 +192,12 @@ func (c *client) waitUpstream(connected bool) {
 	})
 }
 
-// variants runs f once for SotW and once for delta.
+// variants runs f once for SotW and once for delta, in virtual time.
 func variants(t *testing.T, f func(t *testing.T, delta bool)) {
 	for _, v := range []xdstest.Variant{xdstest.SotW, xdstest.Delta} {
-		t.Run(v.String(), func(t *testing.T) { f(t, v.Delta) })
+		t.Run(v.String(), func(t *testing.T) {
+			inBubble(t, func(t *testing.T) { f(t, v.Delta) })
+		})
 	}
 }
 

@@ -13,8 +13,6 @@ import (
 
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
-
-	"xdsrelay/relay/xdstest"
 )
 
 // logbook collects log lines.
@@ -42,9 +40,9 @@ func TestManyKeysWithoutOrigin(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		const keys = 1000
 		before := runtime.NumGoroutine()
-		o := xdstest.NewStateOrigin(t, nil)
+		o := memory.NewStateOrigin(t, nil)
 		o.Set("", cluster("a", 1))
-		n := xdstest.NewNetwork(t, o.Addr())
+		n := memory.NewNetwork(t, o.Addr())
 		var book logbook
 		cfg := fast(delta, n.Addr())
 		cfg.Logger = slog.New(slog.NewTextHandler(&book, nil))
@@ -145,7 +143,7 @@ func TestMetrics(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		reader := metric.NewManualReader()
 		meters := metric.NewMeterProvider(metric.WithReader(reader))
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		cfg := fast(delta, o.Addr())
 		cfg.Meter = meters.Meter("test")
 		r := newRig(t, cfg)

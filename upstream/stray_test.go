@@ -37,35 +37,37 @@ func TestStraysComeAgain(t *testing.T) {
 			"b": {"[] -[b]", "[b]"},
 		} {
 			t.Run(demand+" then "+again, func(t *testing.T) {
-				all := func(st *xdstest.OriginStream) {
-					t.Helper()
-					for _, w := range want {
-						expect(t, st, cds, w)
+				inBubble(t, func(t *testing.T) {
+					all := func(st *xdstest.OriginStream) {
+						t.Helper()
+						for _, w := range want {
+							expect(t, st, cds, w)
+						}
 					}
-				}
-				o := xdstest.NewOrigin(t)
-				r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
-				r.join("k").want(eds, "e") // keeps the stream
-				st := o.NextStream(t)
-				expect(t, st, eds, "[e] node")
-				c := r.join("k")
-				drop(c, st)
-				n := st.Respond(t, cds, "2", cluster("b", 1))
-				expect(t, st, cds, "[] nonce="+n)
-				st.Quiet(t, quiet)
-				c.want(cds, again)
-				if demand == "wildcard" && again == "*" {
-					expect(t, st, cds, "[*] -[a b]")
-				} else {
+					o := memory.NewOrigin(t)
+					r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+					r.join("k").want(eds, "e") // keeps the stream
+					st := o.NextStream(t)
+					expect(t, st, eds, "[e] node")
+					c := r.join("k")
+					drop(c, st)
+					n := st.Respond(t, cds, "2", cluster("b", 1))
+					expect(t, st, cds, "[] nonce="+n)
+					st.Quiet(t, quiet)
+					c.want(cds, again)
+					if demand == "wildcard" && again == "*" {
+						expect(t, st, cds, "[*] -[a b]")
+					} else {
+						all(st)
+					}
+					st.Respond(t, cds, "3", cluster("b", 1))
+					c.waitState(cds, "b")
+					st.NextRequest(t)
+					c.drop(cds, again)
+					expect(t, st, cds, either(again == "*", "[] -[* b]", "[] -[b]"))
+					c.want(cds, again)
 					all(st)
-				}
-				st.Respond(t, cds, "3", cluster("b", 1))
-				c.waitState(cds, "b")
-				st.NextRequest(t)
-				c.drop(cds, again)
-				expect(t, st, cds, either(again == "*", "[] -[* b]", "[] -[b]"))
-				c.want(cds, again)
-				all(st)
+				})
 			})
 		}
 	}
@@ -74,50 +76,54 @@ func TestStraysComeAgain(t *testing.T) {
 // TestManyStrays: a node does not remember any number of strays: they are dropped
 // at once when there are too many.
 func TestManyStrays(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "mine")
-	st := o.NextStream(t)
-	expect(t, st, cds, "[mine] node")
-	var all []proto.Message
-	var names []string
-	for i := range 3000 {
-		names = append(names, fmt.Sprintf("stray-%04d", i))
-		all = append(all, cluster(names[i], 1))
-	}
-	st.Respond(t, cds, "1", all...)
-	st.NextRequest(t) // ACK
-	if r := st.NextRequest(t); !slices.Equal(r.Unsubscribe, names) || len(r.Subscribe) > 0 {
-		t.Fatalf("got %s, expected that all are dropped", saw(r))
-	}
-	c.want(cds, names[7])
-	expect(t, st, cds, "["+names[7]+"]")
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "mine")
+		st := o.NextStream(t)
+		expect(t, st, cds, "[mine] node")
+		var all []proto.Message
+		var names []string
+		for i := range 3000 {
+			names = append(names, fmt.Sprintf("stray-%04d", i))
+			all = append(all, cluster(names[i], 1))
+		}
+		st.Respond(t, cds, "1", all...)
+		st.NextRequest(t) // ACK
+		if r := st.NextRequest(t); !slices.Equal(r.Unsubscribe, names) || len(r.Subscribe) > 0 {
+			t.Fatalf("got %s, expected that all are dropped", saw(r))
+		}
+		c.want(cds, names[7])
+		expect(t, st, cds, "["+names[7]+"]")
+	})
 }
 
 // TestManyDropped: nor what was dropped.
 func TestManyDropped(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
-	c := r.join("k").want(cds, "mine")
-	st := o.NextStream(t)
-	expect(t, st, cds, "[mine] node")
-	st.Respond(t, cds, "1", cluster("mine", 1))
-	st.NextRequest(t) // ACK
-	var names []string
-	for i := range 1100 {
-		names = append(names, fmt.Sprintf("name-%04d", i))
-	}
-	c.want(cds, names...)
-	st.NextRequest(t)
-	c.drop(cds, names...)
-	drops, twice := make(map[string]int), []string(nil)
-	for len(twice) <= 1024 { // they need not end at the same moment
-		for _, n := range st.NextRequest(t).Unsubscribe {
-			if drops[n]++; drops[n] == 2 {
-				twice = append(twice, n)
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+		c := r.join("k").want(cds, "mine")
+		st := o.NextStream(t)
+		expect(t, st, cds, "[mine] node")
+		st.Respond(t, cds, "1", cluster("mine", 1))
+		st.NextRequest(t) // ACK
+		var names []string
+		for i := range 1100 {
+			names = append(names, fmt.Sprintf("name-%04d", i))
+		}
+		c.want(cds, names...)
+		st.NextRequest(t)
+		c.drop(cds, names...)
+		drops, twice := make(map[string]int), []string(nil)
+		for len(twice) <= 1024 { // they need not end at the same moment
+			for _, n := range st.NextRequest(t).Unsubscribe {
+				if drops[n]++; drops[n] == 2 {
+					twice = append(twice, n)
+				}
 			}
 		}
-	}
-	st.Quiet(t, quiet)
-	c.want(cds, twice[7])
-	expect(t, st, cds, "["+twice[7]+"]")
+		st.Quiet(t, quiet)
+		c.want(cds, twice[7])
+		expect(t, st, cds, "["+twice[7]+"]")
+	})
 }

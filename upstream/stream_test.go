@@ -31,7 +31,7 @@ func endpoints(name string, salt int) proto.Message { return xdstest.Synthetic(e
 // empty nonce and version; nothing is asked that nobody wants.
 func TestFirstRequests(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k")
 		o.NoStream(t, quiet)
 		c.want(cds, "*").want(eds, "b", "a")
@@ -62,10 +62,10 @@ func TestFirstRequests(t *testing.T) {
 // TestWildcardForms: D10 in both variants, for types with and without a legacy
 // form, and with the switch.
 func TestWildcardForms(t *testing.T) {
-	variants(t, func(t *testing.T, delta bool) {
-		for _, star := range []bool{false, true} {
-			t.Run(fmt.Sprintf("star=%v", star), func(t *testing.T) {
-				o := xdstest.NewOrigin(t)
+	for _, star := range []bool{false, true} {
+		t.Run(fmt.Sprintf("star=%v", star), func(t *testing.T) {
+			variants(t, func(t *testing.T, delta bool) {
+				o := memory.NewOrigin(t)
 				cfg := fast(delta, o.Addr())
 				if star {
 					cfg.Wildcard = WildcardStar
@@ -94,8 +94,8 @@ func TestWildcardForms(t *testing.T) {
 				c.want(eds, "*") // has no legacy form
 				expect(t, st, eds, "[*]")
 			})
-		}
-	})
+		})
+	}
 }
 
 func must(cp *ControlPlane, err error) *ControlPlane {
@@ -110,7 +110,7 @@ func must(cp *ControlPlane, err error) *ControlPlane {
 // dropped in one message, and with it what it brought.
 func TestLegacyWildcardIsLeft(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRigOf(t, must(NewControlPlane(fast(delta, o.Addr()))), -1).join("k").want(cds, "*")
 		st := o.NextStream(t)
 		expect(t, st, cds, "[] node")
@@ -139,7 +139,7 @@ func TestLegacyWildcardIsLeft(t *testing.T) {
 // also when the set was empty; C6: on delta only into answers.
 func TestNonces(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRigOf(t, must(NewControlPlane(fast(delta, o.Addr()))), -1).join("k").want(eds, "a")
 		st := o.NextStream(t)
 		expect(t, st, eds, "[a] node")
@@ -159,7 +159,7 @@ func TestNonces(t *testing.T) {
 // TestEveryResponseIsAnswered: C3, K1: once, in order, whatever the clients do.
 func TestEveryResponseIsAnswered(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -193,7 +193,7 @@ func marshal(t *testing.T, m proto.Message) []byte {
 // used, the last good copy stays, and nothing is deleted on such evidence.
 func TestRefusal(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -230,18 +230,20 @@ func TestRefusal(t *testing.T) {
 // (here one that its body contradicts, A3) the last good one is kept (K18), and
 // what is absent is deleted all the same.
 func TestRefusalKeepsNamedResources(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	c := newRig(t, fast(false, o.Addr())).join("k").want(cds, "*")
-	st := o.NextStream(t)
-	st.NextRequest(t)
-	st.Respond(t, cds, "1", cluster("bad", 1), cluster("gone", 1))
-	st.NextRequest(t)
-	wrong := xdstest.Any(&discoveryv3.Resource{Name: "bad", Resource: xdstest.Any(cluster("other", 1))}) // A3
-	send(t, st, &discoveryv3.DiscoveryResponse{TypeUrl: cds, VersionInfo: "2", Nonce: "x", Resources: []*anypb.Any{wrong}})
-	if r := st.NextRequest(t); !r.IsNack() || r.Version != "1" {
-		t.Fatalf("got %s", r)
-	}
-	c.waitState(cds, "bad")
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		c := newRig(t, fast(false, o.Addr())).join("k").want(cds, "*")
+		st := o.NextStream(t)
+		st.NextRequest(t)
+		st.Respond(t, cds, "1", cluster("bad", 1), cluster("gone", 1))
+		st.NextRequest(t)
+		wrong := xdstest.Any(&discoveryv3.Resource{Name: "bad", Resource: xdstest.Any(cluster("other", 1))}) // A3
+		send(t, st, &discoveryv3.DiscoveryResponse{TypeUrl: cds, VersionInfo: "2", Nonce: "x", Resources: []*anypb.Any{wrong}})
+		if r := st.NextRequest(t); !r.IsNack() || r.Version != "1" {
+			t.Fatalf("got %s", r)
+		}
+		c.waitState(cds, "bad")
+	})
 }
 
 func send(t *testing.T, st *xdstest.OriginStream, m proto.Message) {
@@ -254,7 +256,7 @@ func send(t *testing.T, st *xdstest.OriginStream, m proto.Message) {
 // TestRefusalTextIsBounded: C4.
 func TestRefusalTextIsBounded(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -274,7 +276,7 @@ func TestRefusalTextIsBounded(t *testing.T) {
 // once (O1) does not get a loop, and every frame is still answered (C3).
 func TestRejectedAgainAndAgain(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "a")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -310,7 +312,7 @@ func TestRejectedAgainAndAgain(t *testing.T) {
 // name; and what is new is answered at once.
 func TestSentAgainAndAgain(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		newRig(t, fast(delta, o.Addr())).join("k").want(cds, "a")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -338,7 +340,7 @@ func TestSentAgainAndAgain(t *testing.T) {
 // was not asked of a requested type is ACKed and ignored.
 func TestUnrequestedType(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "a")
 		st := o.NextStream(t)
 		st.NextRequest(t)
@@ -355,71 +357,77 @@ func TestUnrequestedType(t *testing.T) {
 // TestAbsenceIsDeletion: C11, D3, D4: absence from a full state deletes, but
 // only what was there before; for other types it means nothing.
 func TestAbsenceIsDeletion(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	c := newRig(t, fast(false, o.Addr())).join("k").want(cds, "a").want(eds, "a", "b")
-	st := o.NextStream(t)
-	st.Respond(t, cds, "1", cluster("a", 1))
-	c.waitState(cds, "a")
-	c.want(cds, "b")
-	st.Respond(t, cds, "2", cluster("a", 2)) // crossed the request for b
-	st.Respond(t, cds, "3", cluster("b", 1))
-	c.waitState(cds, "b -a")
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		c := newRig(t, fast(false, o.Addr())).join("k").want(cds, "a").want(eds, "a", "b")
+		st := o.NextStream(t)
+		st.Respond(t, cds, "1", cluster("a", 1))
+		c.waitState(cds, "a")
+		c.want(cds, "b")
+		st.Respond(t, cds, "2", cluster("a", 2)) // crossed the request for b
+		st.Respond(t, cds, "3", cluster("b", 1))
+		c.waitState(cds, "b -a")
 
-	st.Respond(t, eds, "1", endpoints("a", 1), endpoints("b", 1))
-	c.waitState(eds, "a b")
-	st.Respond(t, eds, "2", endpoints("a", 2))
-	xdstest.Eventually(t, "the new endpoints", func() bool {
-		return string(c.bodies(eds)["a"]) == string(marshal(t, endpoints("a", 2)))
+		st.Respond(t, eds, "1", endpoints("a", 1), endpoints("b", 1))
+		c.waitState(eds, "a b")
+		st.Respond(t, eds, "2", endpoints("a", 2))
+		xdstest.Eventually(t, "the new endpoints", func() bool {
+			return string(c.bodies(eds)["a"]) == string(marshal(t, endpoints("a", 2)))
+		})
+		if got := c.state(eds); got != "a b" {
+			t.Fatalf("state %q", got)
+		}
 	})
-	if got := c.state(eds); got != "a b" {
-		t.Fatalf("state %q", got)
-	}
 }
 
 // TestDeltaOnlyTypesOverSotW: D8: never asked, absent at once, even while the
 // origin cannot be reached.
 func TestDeltaOnlyTypesOverSotW(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	o.Stop()
-	c := newRig(t, fast(false, o.Addr())).join("k").want(xdstest.VirtualHostType, "rc/h", "*")
-	c.waitState(xdstest.VirtualHostType, "-rc/h")
-	if !c.sees(xdstest.VirtualHostType).Known {
-		t.Fatal("the wildcard was not answered")
-	}
-	if err := o.Start(); err != nil {
-		t.Fatal(err)
-	}
-	o.NoStream(t, quiet)
-	c.want(cds, "a")
-	st := o.NextStream(t)
-	expect(t, st, cds, "[a] node")
-	st.Quiet(t, quiet)
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		o.Stop()
+		c := newRig(t, fast(false, o.Addr())).join("k").want(xdstest.VirtualHostType, "rc/h", "*")
+		c.waitState(xdstest.VirtualHostType, "-rc/h")
+		if !c.sees(xdstest.VirtualHostType).Known {
+			t.Fatal("the wildcard was not answered")
+		}
+		if err := o.Start(); err != nil {
+			t.Fatal(err)
+		}
+		o.NoStream(t, quiet)
+		c.want(cds, "a")
+		st := o.NextStream(t)
+		expect(t, st, cds, "[a] node")
+		st.Quiet(t, quiet)
+	})
 }
 
 // TestSplitAnswer: K13: the first of several large delta frames does not make
 // the wildcard known; quiet after the last one does.
 func TestSplitAnswer(t *testing.T) {
-	o := xdstest.NewOrigin(t)
-	c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "*")
-	st := o.NextStream(t)
-	st.NextRequest(t)
-	big := cluster("big", 1)
-	proto.Merge(big, xdstest.Cluster(strings.Repeat("x", 1<<20), 0))
-	st.Respond(t, cds, "1", xdstest.Named{Name: strings.Repeat("x", 1<<20), Message: big})
-	st.NextRequest(t)
-	if c.sees(cds).Known {
-		t.Fatal("known after one part")
-	}
-	st.Respond(t, cds, "1", cluster("small", 1))
-	st.NextRequest(t)
-	xdstest.Eventually(t, "the answer to be complete", func() bool { return c.sees(cds).Known })
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "*")
+		st := o.NextStream(t)
+		st.NextRequest(t)
+		big := cluster("big", 1)
+		proto.Merge(big, xdstest.Cluster(strings.Repeat("x", 1<<20), 0))
+		st.Respond(t, cds, "1", xdstest.Named{Name: strings.Repeat("x", 1<<20), Message: big})
+		st.NextRequest(t)
+		if c.sees(cds).Known {
+			t.Fatal("known after one part")
+		}
+		st.Respond(t, cds, "1", cluster("small", 1))
+		st.NextRequest(t)
+		xdstest.Eventually(t, "the answer to be complete", func() bool { return c.sees(cds).Known })
+	})
 }
 
 // TestUnreadableResponse: a message that is no response ends the stream, with
 // backoff, and keeps what is cached.
 func TestUnreadableResponse(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*")
 		st := o.NextStream(t)
 		st.Respond(t, cds, "1", cluster("a", 1))
@@ -435,7 +443,7 @@ func TestUnreadableResponse(t *testing.T) {
 // when silence can only mean that it has nothing new to say.
 func TestUp(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		o := xdstest.NewOrigin(t)
+		o := memory.NewOrigin(t)
 		c := newRig(t, fast(delta, o.Addr())).join("k").want(cds, "*")
 		st := o.NextStream(t)
 		st.NextRequest(t)

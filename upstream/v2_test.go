@@ -11,10 +11,10 @@ import (
 // called, and nothing of the resources: those of both versions are asked for and
 // taken, each under its own type (J1, J3, J4).
 func TestVersionOfTheTransport(t *testing.T) {
-	variants(t, func(t *testing.T, delta bool) {
-		for _, v2 := range []bool{false, true} {
-			t.Run(fmt.Sprintf("v2=%t", v2), func(t *testing.T) {
-				o := xdstest.NewOrigin(t)
+	for _, v2 := range []bool{false, true} {
+		t.Run(fmt.Sprintf("v2=%t", v2), func(t *testing.T) {
+			variants(t, func(t *testing.T, delta bool) {
+				o := memory.NewOrigin(t)
 				cfg := fast(delta, o.Addr())
 				cfg.V2 = v2
 				c := newRig(t, cfg).join("k").want(xdstest.ClusterV2Type, "*").want(xdstest.EndpointV2Type, "b").want(cds, "*")
@@ -48,6 +48,6 @@ func TestVersionOfTheTransport(t *testing.T) {
 					}
 				}
 			})
-		}
-	})
+		})
+	}
 }

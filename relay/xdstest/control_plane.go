@@ -44,28 +44,46 @@ type ControlPlane struct {
 // type. nodeKey tells which snapshot a node gets; nil means that of its cluster.
 func NewControlPlane(t TB, nodeKey func(*corev3.Node) string) *ControlPlane {
 	t.Helper()
-	return newSnapshotControlPlane(t, nodeKey, true)
+	return (*Memory)(nil).NewControlPlane(t, nodeKey)
+}
+
+// NewControlPlane is [NewControlPlane] on this network.
+func (m *Memory) NewControlPlane(t TB, nodeKey func(*corev3.Node) string) *ControlPlane {
+	t.Helper()
+	return newSnapshotControlPlane(t, m, nodeKey, true)
 }
 
 // NewLenientControlPlane is NewControlPlane without the ADS mode: a client may
 // name any part of what a snapshot holds.
 func NewLenientControlPlane(t TB, nodeKey func(*corev3.Node) string) *ControlPlane {
 	t.Helper()
-	return newSnapshotControlPlane(t, nodeKey, false)
+	return (*Memory)(nil).NewLenientControlPlane(t, nodeKey)
 }
 
-func newSnapshotControlPlane(t TB, nodeKey func(*corev3.Node) string, ads bool) *ControlPlane {
+// NewLenientControlPlane is [NewLenientControlPlane] on this network.
+func (m *Memory) NewLenientControlPlane(t TB, nodeKey func(*corev3.Node) string) *ControlPlane {
+	t.Helper()
+	return newSnapshotControlPlane(t, m, nodeKey, false)
+}
+
+func newSnapshotControlPlane(t TB, m *Memory, nodeKey func(*corev3.Node) string, ads bool) *ControlPlane {
 	t.Helper()
 	if nodeKey == nil {
 		nodeKey = (*corev3.Node).GetCluster
 	}
 	snapshots := cachev3.NewSnapshotCache(ads, nodeHash(nodeKey), nil)
-	return startControlPlane(t, &ControlPlane{Snapshots: snapshots, cache: snapshots})
+	return startControlPlane(t, m, &ControlPlane{Snapshots: snapshots, cache: snapshots})
 }
 
 // NewLinearControlPlane starts a server with a linear cache for each type that
 // go-control-plane knows, the same for every node.
 func NewLinearControlPlane(t TB) *ControlPlane {
+	t.Helper()
+	return (*Memory)(nil).NewLinearControlPlane(t)
+}
+
+// NewLinearControlPlane is [NewLinearControlPlane] on this network.
+func (m *Memory) NewLinearControlPlane(t TB) *ControlPlane {
 	t.Helper()
 	cp := &ControlPlane{Linear: make(map[string]*cachev3.LinearCache)}
 	mux := &cachev3.MuxCache{
@@ -82,13 +100,13 @@ func NewLinearControlPlane(t TB) *ControlPlane {
 		mux.Caches[typeURL] = cp.Linear[typeURL]
 	}
 	cp.cache = mux
-	return startControlPlane(t, cp)
+	return startControlPlane(t, m, cp)
 }
 
-func startControlPlane(t TB, cp *ControlPlane) *ControlPlane {
+func startControlPlane(t TB, m *Memory, cp *ControlPlane) *ControlPlane {
 	t.Helper()
 	cp.log = NewTranscript("the control plane", 400)
-	cp.srv = newServer(t, nil, cp.register)
+	cp.srv = newServer(t, m, cp.register)
 	if err := cp.Start(); err != nil {
 		t.Fatalf("%v", err)
 	}
