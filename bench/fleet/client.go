@@ -151,12 +151,13 @@ func (c *client) hangUp() {
 // End is told that one of the client's streams has ended. It comes back with
 // all of them, on this connection if others live on it.
 func (c *client) End(_ *h2.Stream, st h2.Status) {
-	c.link.fleet.ended(c, st)
-	c.hangUp()
 	conn := c.link.conn.Load()
+	c.link.fleet.ended(c, st, conn.Usable())
+	c.hangUp()
 	switch {
 	case !conn.Usable(): // it ends by itself
 	case conn.Streams() == 0:
+		c.link.left = true
 		conn.Close()
 	default:
 		c.tries++

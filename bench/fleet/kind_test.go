@@ -8,6 +8,8 @@ import (
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/anypb"
 
 	"xdsrelay/bench/content"
@@ -238,5 +240,27 @@ func TestNewNames(t *testing.T) {
 		}
 		xdstest.Eventually(t, "the client has everything", func() bool { return s.synced.Load() == 1 })
 		well(t, s.Fleet)
+	}
+}
+
+// TestEnds holds that the end of a stream is counted as what it was, that the
+// client comes back with what it holds, and that others on the connection do not
+// notice.
+func TestEnds(t *testing.T) {
+	for _, shared := range []int{1, 2} {
+		s := scripted(t, Config{Delta: true, Clients: shared, StreamsPerConn: shared})
+		s.stream.Close(status.New(codes.ResourceExhausted, "try another"))
+		s.stream = s.origin.NextStream(t)
+		if r := s.stream.NextRequestOf(t, content.EndpointURL); len(r.Initial) != 2 || len(r.Subscribe) != 2 {
+			t.Errorf("it comes back with %s, expected the two that it holds", r)
+		}
+		xdstest.Eventually(t, "all clients", func() bool { return s.connected.Load() == int64(shared) })
+		got := s.Stats()
+		if want := (End{1, "try another"}); len(got.Ends) != 1 || got.Ends["ResourceExhausted"] != want || len(got.Violations) > 0 {
+			t.Errorf("with %d clients: %+v, %+v, expected one end", shared, got.Ends, got.Violations)
+		}
+		if n := len(s.origin.Streams()); n != shared+1 {
+			t.Errorf("%d streams were opened, expected %d", n, shared+1)
+		}
 	}
 }

@@ -25,6 +25,7 @@ type link struct {
 
 	// Owned by the goroutine of run.
 	answered bool // there was a response on the connection
+	left     bool // the connection was closed since no stream was left
 }
 
 // What a link can be told to do: connect anew, with what its clients hold or
@@ -68,11 +69,13 @@ func (l *link) run(ctx context.Context) {
 		}
 		failed++
 		if l.answered {
-			failed, l.answered = 1, false
+			failed = 1
 		}
 		switch l.kicked.Swap(kickNone) {
 		case kickNone:
-			l.fleet.failed(l, err)
+			if !l.left { // and the stream's end was counted
+				l.fleet.failed(l, err)
+			}
 		case kickCold:
 			for _, c := range l.clients {
 				c.forget()
@@ -82,6 +85,7 @@ func (l *link) run(ctx context.Context) {
 		case kickWarm:
 			failed = 0
 		}
+		l.answered, l.left = false, false
 	}
 }
 
@@ -165,14 +169,16 @@ func (f *Fleet) failed(l *link, err error) {
 	f.ends.add(what, err.Error())
 }
 
-// ended counts a stream that ended without our doing.
-func (f *Fleet) ended(c *client, st h2.Status) {
+// ended counts a stream that ended without our doing. What ended with its
+// connection is counted as that.
+func (f *Fleet) ended(c *client, st h2.Status, alone bool) {
 	if st.Breach {
 		f.violations.add(c.String(), problemf(Transport, "%s", st.Message))
 	}
-	if st.Told {
+	switch {
+	case st.Told:
 		f.ends.add(st.Code.String(), st.Message)
-	} else if f.life.Err() == nil && st.Code != 14 { // a connection's end is counted by itself
+	case alone:
 		f.ends.add("stream", st.String())
 	}
 }

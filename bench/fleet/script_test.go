@@ -38,19 +38,20 @@ func scripted(t *testing.T, cfg Config) *script {
 		cfg.Types = []string{"cds", "eds"}
 	}
 	s.Fleet = newFleet(t, cfg)
-	for range cfg.Clients {
+	for range len(s.links) {
 		s.next()
 	}
 	return s
 }
 
-// next lets another client connect and have everything.
+// next lets the clients of another connection have everything.
 func (s *script) next() {
 	s.t.Helper()
-	synced := s.synced.Load() + 1
 	s.start(1)
-	s.accept()
-	xdstest.Eventually(s.t, "the client has everything", func() bool { return s.synced.Load() == synced })
+	for range s.cfg.StreamsPerConn {
+		s.accept()
+	}
+	xdstest.Eventually(s.t, "the client has everything", func() bool { return s.synced.Load() == int64(len(s.running())) })
 }
 
 // accept takes a client's stream and answers its first requests.
