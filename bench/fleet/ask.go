@@ -1,6 +1,20 @@
 package fleet
 
-import "xdsrelay/bench/content"
+import (
+	"sync"
+
+	"xdsrelay/bench/content"
+)
+
+// scratches are buffers for what is short.
+var scratches sync.Pool
+
+func takeScratch() *[256]byte {
+	if b, ok := scratches.Get().(*[256]byte); ok {
+		return b
+	}
+	return new([256]byte)
+}
 
 // ask subscribes to names and drops others; for a SotW client what counts is all
 // that it wants. The first request for a type also says what the client holds.
@@ -9,8 +23,9 @@ func (c *client) ask(k kind, add, drop *set) {
 	if s.names == nil && !s.said {
 		return // an empty list would ask for something else (C7)
 	}
-	var space [256]byte
-	head := space[:0]
+	scratch := takeScratch()
+	defer scratches.Put(scratch)
+	head := scratch[:0]
 	if c.link.fleet.cfg.Delta {
 		head = c.appendNode(head, k, reqNode)
 		head = appendString(head, reqType, k.info().url)
@@ -31,8 +46,9 @@ func (c *client) ask(k kind, add, drop *set) {
 // answer acknowledges a response, or rejects it with a text.
 func (c *client) answer(k kind, nonce []byte, refusal string) {
 	s := &c.subs[k]
-	var space [256]byte
-	head := space[:0]
+	scratch := takeScratch()
+	defer scratches.Put(scratch)
+	head := scratch[:0]
 	if c.link.fleet.cfg.Delta {
 		head = appendString(head, reqType, k.info().url)
 		head = appendBytes(head, reqNonce, nonce)

@@ -10,7 +10,8 @@ import (
 func (c *client) Message(from *h2.Stream, m h2.Message) {
 	at := time.Now().UnixNano()
 	c.link.answered, c.tries = true, 0
-	var scratch [256]byte
+	scratch := takeScratch()
+	defer scratches.Put(scratch)
 	e, err := readMessage(&m, scratch[:0])
 	if err != nil {
 		c.violates(problemf(Malformed, "a response of %d bytes: %v", m.Len(), err))
@@ -25,11 +26,7 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 	}
 	s := &c.subs[k]
 	c.checkNonce(k, e.nonce)
-	v := c.view
-	v.mu.Lock()
-	b := v.bodyLocked(k, &e, &m)
-	st := v.stepLocked(stepKey{from: s.state.Load(), body: b, asked: s.asked, allow: s.allow.union(s.again)})
-	v.mu.Unlock()
+	b, st := c.view.take(k, &e, &m, stepKey{from: s.state.Load(), asked: s.asked, allow: s.allow.union(s.again)})
 	c.violates(st.problems...)
 	if b.hash == s.rejected {
 		c.violates(problemf(ResentRejected, "a response of %d resources of type %s", b.size(), k.info().name))

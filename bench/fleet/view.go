@@ -2,10 +2,12 @@ package fleet
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/cespare/xxhash/v2"
 
 	"xdsrelay/bench/content"
+	"xdsrelay/bench/fleet/h2"
 )
 
 // view is what all clients of a key know together: what they were told, and
@@ -13,6 +15,9 @@ import (
 type view struct {
 	fleet *Fleet // fixed
 	key   int    // fixed
+
+	// The last step of each type: most clients take the same one.
+	recent [kinds]atomic.Pointer[taken]
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -22,6 +27,31 @@ type view struct {
 	states   memo[uint64, *state]
 	sets     memo[uint64, *set]
 	versions map[itemVersion][]versionOf
+}
+
+// taken is a step that was taken.
+type taken struct {
+	key  stepKey
+	step *step
+}
+
+// take reads a response of type k and finds out what it does to a client.
+func (v *view) take(k kind, e *envelope, m *h2.Message, from stepKey) (*body, *step) {
+	// What many clients are doing goes without the lock: the others would wait
+	// for the one that reads something new.
+	if r := v.recent[k].Load(); r != nil && r.key.body.hash == e.hash {
+		if from.body = r.key.body; from == r.key {
+			return from.body, r.step
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	from.body = v.bodyLocked(k, e, m)
+	s := v.stepLocked(from)
+	if r := v.recent[k].Load(); r == nil || r.key != from {
+		v.recent[k].Store(&taken{from, s})
+	}
+	return from.body, s
 }
 
 // itemKey identifies a resource by its bytes.

@@ -9,8 +9,13 @@ import (
 	"syscall"
 )
 
-// readSize is how much one read takes at most.
-const readSize = 64 << 10
+// readSize is how much one read takes at most, and firstRead how much the first
+// one takes: most of what comes is small, and thousands of clients whose turn it
+// is at the same moment hold a buffer each.
+const (
+	readSize  = 64 << 10
+	firstRead = 4 << 10
+)
 
 // input reads from the network without holding a buffer while there is nothing
 // to read. It is owned by Serve's goroutine.
@@ -39,7 +44,10 @@ func (in *input) init(nc net.Conn) {
 // await waits for bytes and returns them behind what [input.keep] was given.
 // They are valid until [input.release]. At most limit bytes are read.
 func (in *input) await(limit int) ([]byte, error) {
-	in.limit, in.err = limit, nil
+	in.limit, in.err = min(limit, firstRead), nil
+	if in.fresh >= firstRead { // there may be more
+		in.limit = min(limit, readSize)
+	}
 	var err error
 	switch {
 	case in.raw != nil:
@@ -59,7 +67,7 @@ func (in *input) await(limit int) ([]byte, error) {
 
 // take gets a buffer that begins with what is left.
 func (in *input) take() []byte {
-	in.buf = takeBuffer(len(in.left) + readSize)
+	in.buf = takeBuffer(len(in.left) + in.limit)
 	return append(*in.buf, in.left...)
 }
 
