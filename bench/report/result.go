@@ -140,8 +140,10 @@ type Step struct {
 	Clients Traffic `json:"clients"`
 	// Load is what the origin had to do.
 	Load Load `json:"load,omitzero"`
-	// Changes is how many changes there were.
-	Changes int `json:"changes,omitempty"`
+	// Changes is how many changes there were, and Late how many seconds after it
+	// was due the origin made one, at most.
+	Changes int     `json:"changes,omitempty"`
+	Late    float64 `json:"late,omitempty"`
 	// LogLines and LogBytes are what the target logged.
 	LogLines int `json:"log_lines"`
 	LogBytes int `json:"log_bytes"`

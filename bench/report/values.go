@@ -79,6 +79,7 @@ func (s *Step) values(setup Setup, before Use) []value {
 		add(OriginResponses, "origin: responses per change", Count, float64(s.Load.Responses)/changes)
 		add("origin_bytes_per_change", "origin: bytes per change", Bytes, float64(s.Load.BytesOut)/changes)
 		add("origin_open", "origin: open streams", Count, float64(s.Load.Open))
+		add("late", "origin: late with a change, at most", Millis, s.Late*1e3)
 		add("fleet_cpu", "fleet: CPU per response", Micros, s.Fleet.CPU/responses*1e6)
 	case Idle:
 		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU/max(s.Seconds, 1e-3)*100)

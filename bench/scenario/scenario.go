@@ -81,6 +81,8 @@ type Override struct {
 	Clients   []int
 	Keys      []int
 	Resources []int
+	Slow      []float64 // percent
+	Stuck     []float64 // percent
 	Targets   []string
 	// Duration is how long the changes of a step take, and how long a named step
 	// waits in which nothing is done.
@@ -99,6 +101,8 @@ func (s Scenario) Apply(o Override) (Scenario, error) {
 	setups = replace(setups, o.Variants, func(s *report.Setup, v string) { s.Variant = v })
 	setups = replace(setups, o.Resources, func(s *report.Setup, n int) { s.Resources = n })
 	setups = replace(setups, o.Keys, func(s *report.Setup, n int) { s.Keys = n })
+	setups = replace(setups, o.Slow, func(s *report.Setup, share float64) { s.Slow = share })
+	setups = replace(setups, o.Stuck, func(s *report.Setup, share float64) { s.Stuck = share })
 	setups = replace(setups, o.Clients, func(s *report.Setup, n int) { s.Clients = n })
 	for _, setup := range setups {
 		if err := check(setup); err != nil {

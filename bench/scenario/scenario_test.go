@@ -70,7 +70,7 @@ func TestOverride(t *testing.T) {
 	}
 	got, err := s.Apply(Override{
 		Variants: []string{"sotw"}, Clients: []int{10, 20}, Keys: []int{2, 5}, Resources: []int{3}, Targets: []string{"tcp"},
-		Duration: time.Second, Interval: 100 * time.Millisecond,
+		Slow: []float64{5}, Stuck: []float64{10}, Duration: time.Second, Interval: 100 * time.Millisecond,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,8 +80,8 @@ func TestOverride(t *testing.T) {
 		setups = append(setups, setup.String())
 	}
 	want := []string{
-		"10 clients, sotw, 2 keys, 3 CDS + 3 EDS", "20 clients, sotw, 2 keys, 3 CDS + 3 EDS",
-		"10 clients, sotw, 5 keys, 3 CDS + 3 EDS", "20 clients, sotw, 5 keys, 3 CDS + 3 EDS",
+		"10 clients, sotw, 2 keys, 3 CDS + 3 EDS, 5 % slow, 10 % stuck", "20 clients, sotw, 2 keys, 3 CDS + 3 EDS, 5 % slow, 10 % stuck",
+		"10 clients, sotw, 5 keys, 3 CDS + 3 EDS, 5 % slow, 10 % stuck", "20 clients, sotw, 5 keys, 3 CDS + 3 EDS, 5 % slow, 10 % stuck",
 	}
 	if !slices.Equal(setups, want) {
 		t.Errorf("setups %q, expected %q", setups, want)

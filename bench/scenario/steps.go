@@ -80,7 +80,7 @@ func (r *runner) measured(ctx context.Context, s Step, kind string, do func(cont
 	}
 	latency := to.clients.FirstSync
 	if kind == report.Change {
-		latency = to.clients.Propagation
+		latency, out.Late = to.clients.Propagation, seconds(to.server.Late)
 	}
 	out.Latency, err = latencyOf(latency)
 	return &out, errors.Join(failed, err)

@@ -16,6 +16,7 @@ const (
 // The steps that most scenarios have.
 var (
 	syncStep = Step{Name: "sync", Do: Connect}
+	fullStep = Step{Name: "full", Do: Change, Change: content.Change{Kind: content.Full}, Count: 5, Interval: 2 * time.Second}
 	oneStep  = Step{Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.EndpointURL}}
 )
 
@@ -39,7 +40,7 @@ func All() []Scenario {
 			Steps: []Step{
 				syncStep, oneStep,
 				{Name: "burst", Do: Change, Change: content.Change{Kind: content.Burst, Resources: 20, Type: content.EndpointURL}},
-				{Name: "full", Do: Change, Change: content.Change{Kind: content.Full}, Count: 5, Interval: 2 * time.Second},
+				fullStep,
 			},
 		},
 		{
@@ -102,7 +103,8 @@ func All() []Scenario {
 			Name: "slow", Answers: "What do slow and stuck clients cost, and what do the others notice?",
 			// The floor does nothing for slow clients, so that all wait for one.
 			Setups: []report.Setup{usual, slow, stuck}, Targets: []string{report.OriginTarget, report.RelayTarget},
-			Steps: []Step{syncStep, oneStep},
+			// Small changes fit into the system's buffers; full ones do not.
+			Steps: []Step{syncStep, oneStep, fullStep},
 		},
 		{
 			Name: "restart", Answers: "What happens to clients of two nodes that are restarted, one after the other?",

@@ -35,6 +35,8 @@ func (m *measuring) addFlags(cmd *cobra.Command, rounds int) {
 	flags.IntSliceVar(&m.override.Clients, "clients", nil, "how many clients there are; several numbers are measured one after the other")
 	flags.IntSliceVar(&m.override.Resources, "resources", nil, "how many clusters, and as many endpoint assignments, each key has")
 	flags.IntSliceVar(&m.override.Keys, "keys", nil, "how many keys there are")
+	flags.Float64SliceVar(&m.override.Slow, "slow", nil, "the `PERCENT` of clients that read slowly")
+	flags.Float64SliceVar(&m.override.Stuck, "stuck", nil, "the `PERCENT` of clients that stop reading once they hold everything")
 	flags.StringSliceVar(&m.override.Variants, "variant", nil, "what the clients speak: delta or sotw, or both with a comma")
 	flags.DurationVar(&m.override.Duration, "duration", 0, "how long the changes of a step take, and how long steps are in which nothing happens")
 	flags.DurationVar(&m.override.Interval, "interval", 0, "the time from one change to the next")
