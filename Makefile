@@ -11,6 +11,10 @@ ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 10s
 
+# The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests
+# are not: that would build each package twice.
+NOPGO := -pgo=off
+
 # Tools are built from source by the Go toolchain, at the version named here.
 GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .bin/golangci-lint-$(GOLANGCI_VERSION)
@@ -18,7 +22,7 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race bench bench-idle bench-check fuzz e2e demo fmt vet lint check clean
+.PHONY: help build test race bench bench-idle pgo bench-check fuzz e2e demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -28,10 +32,10 @@ build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/xdsbench ./cmd/xdsbench
 
 test: ## run the tests
-	$(GO) test ./...
+	$(GO) test $(NOPGO) ./...
 
 race: ## run the tests under the race detector
-	$(GO) test -race ./...
+	$(GO) test $(NOPGO) -race ./...
 
 bench: ## run the Go benchmarks, or those that BENCH=regexp names
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
@@ -41,6 +45,9 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 
 bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
 	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'
+
+pgo: build ## take the profile that the program is built with anew (1 minute)
+	bash bench/profile.sh
 
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
