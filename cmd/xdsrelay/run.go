@@ -24,7 +24,9 @@ func (a *app) newRunCmd() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			node, err := relay.New(cfg, relay.Options{Version: version, Logger: relay.NewLogger(a.stderr, cfg.Log)})
+			log := relay.NewLogger(a.stderr, cfg.Log)
+			limitMemory(log)
+			node, err := relay.New(cfg, relay.Options{Version: version, Logger: log})
 			if err != nil {
 				return err
 			}
