@@ -56,6 +56,9 @@ type Setup struct {
 	// in percent.
 	Slow  float64 `json:"slow,omitempty"`
 	Stuck float64 `json:"stuck,omitempty"`
+	// Types are the short names of the types that clients ask for, with commas
+	// between; empty means all there are.
+	Types string `json:"types,omitempty"`
 }
 
 // String is the setup in words, without what is as usual.
@@ -74,6 +77,9 @@ func (s Setup) String() string {
 	}
 	if s.EndpointSize > 0 {
 		fmt.Fprintf(&b, ", endpoints of %s", Bytes.Format(float64(s.EndpointSize)))
+	}
+	if s.Types != "" {
+		fmt.Fprintf(&b, ", asked for %s alone", s.Types)
 	}
 	if s.Nodes > 1 {
 		fmt.Fprintf(&b, ", %d nodes", s.Nodes)

@@ -52,6 +52,9 @@ func fleetArgs(t Target, s report.Setup, clients int, addrs []string) []string {
 		"--slow", strconv.FormatFloat(s.Slow, 'g', -1, 64),
 		"--stuck", strconv.FormatFloat(s.Stuck, 'g', -1, 64),
 	}
+	if s.Types != "" {
+		args = append(args, "--types", s.Types)
+	}
 	if t.kind == kindTCP {
 		args = append(args, "--tcp")
 	}

@@ -27,6 +27,7 @@ func All() []Scenario {
 	many.Clients = 5000
 	large := many
 	large.Variant, large.Size, large.Clients = variantSotW, 1024, 1000
+	large.Types = "cds" // a changed cluster would bring its endpoints along (E3), a small response
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
