@@ -2,7 +2,7 @@
 // strictly, which environment variables and flags override. A mistake is told
 // with its place, the line marked, and what was expected; all mistakes at once.
 //
-// The structs of this file are the only description of the fields there is: the
+// The structs of this file and of tier.go are the only description of the fields there is: the
 // comments of the default file (default.yaml), the names of the environment
 // variables and what a mistake lists as known all come from here.
 package config
@@ -34,6 +34,11 @@ type Config struct {
 	Aggregation Aggregation `yaml:"aggregation"`
 	// What is kept in memory.
 	Cache Cache `yaml:"cache"`
+	// What is kept beyond that, for a start while the origin is down.
+	LastGood LastGood `yaml:"last_good"`
+	// Several nodes as one: any client may connect to any of them, and the origin
+	// sees one stream for each key.
+	Tier Tier `yaml:"tier"`
 	// The HTTP port for operators: health, metrics, state, profiles.
 	Admin Admin `yaml:"admin"`
 	// How the node stops.
@@ -277,9 +282,11 @@ func Default() *Config {
 			RemovalHold: 5 * time.Minute,
 			BodiesSize:  256 << 20,
 		},
-		Admin: Admin{Address: "127.0.0.1:19000"},
-		Drain: Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
-		Log:   Log{Level: LevelInfo, Format: FormatText},
+		LastGood: defaultLastGood(),
+		Tier:     defaultTier(),
+		Admin:    Admin{Address: "127.0.0.1:19000"},
+		Drain:    Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
+		Log:      Log{Level: LevelInfo, Format: FormatText},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -49,7 +50,6 @@ func TestPrecedence(t *testing.T) {
 func TestEveryScalarHasAVariable(t *testing.T) {
 	values := map[reflect.Type]string{
 		reflect.TypeFor[string]():        "127.0.0.1:77",
-		reflect.TypeFor[bool]():          "true",
 		reflect.TypeFor[float64]():       "0.5",
 		reflect.TypeFor[WildcardForm]():  "star",
 		reflect.TypeFor[int]():           "12_345",
@@ -60,13 +60,19 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		reflect.TypeFor[Transport]():     "v2",
 		reflect.TypeFor[Level]():         "error",
 		reflect.TypeFor[Format]():        "json",
+		reflect.TypeFor[RedisMode]():     "cluster",
+		reflect.TypeFor[LastGoodStore](): "directory",
 		reflect.TypeFor[[]string]():      "a:1, b:2",
 	}
 	before := leaves(Default())
 	for i, l := range before {
 		cfg := Default()
 		d := &decoder{places: make(map[string]place)}
-		d.decodeEnv([]string{l.env() + "=" + values[l.value.Type()]}, cfg)
+		value := values[l.value.Type()]
+		if l.value.Kind() == reflect.Bool {
+			value = strconv.FormatBool(!l.value.Bool())
+		}
+		d.decodeEnv([]string{l.env() + "=" + value}, cfg)
 		if err := d.err(); err != nil {
 			t.Errorf("%s: %v", l.env(), err)
 			continue

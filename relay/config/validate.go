@@ -23,6 +23,8 @@ func (d *decoder) check(cfg *Config) {
 	d.checkRules(cfg)
 	d.checkTypes("aggregation.private_types", cfg.Aggregation.PrivateTypes)
 	d.checkCache(cfg)
+	d.checkLastGood(cfg)
+	d.checkTier(cfg)
 	d.checkAdmin(cfg)
 	d.notNegative("drain.time", cfg.Drain.Time)
 	d.notNegative("drain.grace", cfg.Drain.Grace)

@@ -1,0 +1,23 @@
+package shard
+
+import "context"
+
+// Members knows who is there. There are three: [Solo], a node on its own, [Static],
+// a list, and the one of package shard/lease, in Redis. All methods are safe for
+// concurrent use.
+type Members interface {
+	// Self is this node.
+	Self() Member
+	// View is who is there now, as far as this node knows; it costs no call.
+	View() *View
+	// Changed is closed when View has something new to say. To miss nothing, ask
+	// for it before View.
+	Changed() <-chan struct{}
+	// Announce tells the others of this node. It does not wait for them to hear it.
+	Announce(Status)
+	// Leave tells them that this node owns nothing any more, as if by Announce with
+	// Draining, and waits until that is said, or ctx is over.
+	Leave(ctx context.Context) error
+	// Close ends the membership: with Leave before it, the others see it at once.
+	Close()
+}

@@ -1,0 +1,90 @@
+package shard_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/shard"
+)
+
+// TestOwner: a key has one owner, whatever the order in which members are listed;
+// it changes only when its owner goes or a new one takes it, and never between two
+// that stay.
+func TestOwner(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 2, 6, rapid.ID[string]).Draw(t, "names")
+		var all []shard.Member
+		for _, n := range names {
+			all = append(all, shard.Member{Name: n})
+		}
+		key := rapid.String().Draw(t, "key")
+		owner, ok := shard.NewView(all).Owner(key)
+		if !ok {
+			t.Fatal("no owner")
+		}
+		if again, _ := shard.NewView(rapid.Permutation(all).Draw(t, "order")).Owner(key); again.Name != owner.Name {
+			t.Fatalf("the order decides: %q or %q", owner.Name, again.Name)
+		}
+		i := rapid.IntRange(0, len(all)-1).Draw(t, "leaves")
+		rest := append(append([]shard.Member(nil), all[:i]...), all[i+1:]...)
+		if next, _ := shard.NewView(rest).Owner(key); all[i].Name != owner.Name && next.Name != owner.Name {
+			t.Fatalf("%q left, and the key went from %q to %q", all[i].Name, owner.Name, next.Name)
+		}
+	})
+}
+
+// TestOwnerLeft: who drains owns nothing, who is cut off owns only what nobody else
+// could.
+func TestOwnerLeft(t *testing.T) {
+	is := func(name string, s shard.Status) shard.Member { return shard.Member{Name: name, Status: s} }
+	cut, draining := shard.Status{Cut: true}, shard.Status{Draining: true}
+	for i, tc := range []struct {
+		members []shard.Member
+		want    string
+	}{
+		{nil, ""},
+		{[]shard.Member{is("a", draining)}, ""},
+		{[]shard.Member{is("a", cut)}, "a"},
+		{[]shard.Member{is("a", cut), is("b", shard.Status{})}, "b"},
+		{[]shard.Member{is("a", shard.Status{}), is("b", cut)}, "a"},
+		{[]shard.Member{is("a", draining), is("b", cut)}, "b"},
+	} {
+		for _, key := range []string{"", "x", "shop", "a longer one"} {
+			if owner, ok := shard.NewView(tc.members).Owner(key); owner.Name != tc.want || ok != (tc.want != "") {
+				t.Errorf("case %d: %q owns %q, expected %q", i, owner.Name, key, tc.want)
+			}
+		}
+	}
+}
+
+// TestNameTwice: of two that go by one name the younger counts.
+func TestNameTwice(t *testing.T) {
+	now := time.Now()
+	v := shard.NewView([]shard.Member{{Name: "a", Peer: "old", Since: now}, {Name: "a", Peer: "new", Since: now.Add(1)}})
+	if m := v.Members(); len(m) != 1 || m[0].Peer != "new" {
+		t.Errorf("members %v", m)
+	}
+}
+
+// TestSpread: keys are spread over members, also where names and keys differ by a
+// digit only.
+func TestSpread(t *testing.T) {
+	const members, keys = 5, 10_000
+	var all []shard.Member
+	for i := range members {
+		all = append(all, shard.Member{Name: fmt.Sprintf("node-%d", i)})
+	}
+	v, owned := shard.NewView(all), map[string]int{}
+	for i := range keys {
+		m, _ := v.Owner(fmt.Sprintf("key-%d", i))
+		owned[m.Name]++
+	}
+	for _, m := range all {
+		if n := owned[m.Name]; n < keys/members*9/10 || n > keys/members*11/10 {
+			t.Errorf("%s owns %d of %d keys", m.Name, n, keys)
+		}
+	}
+}
