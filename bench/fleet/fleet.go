@@ -17,7 +17,7 @@ import (
 )
 
 // Fleet is simulated clients. Its methods may be called from any goroutine, one
-// of [Fleet.Connect], [Fleet.Await] and [Fleet.Storm] at a time.
+// of [Fleet.Connect], [Fleet.Await], [Fleet.Storm] and [Fleet.Settle] at a time.
 type Fleet struct {
 	// Fixed after construction.
 	cfg            Config
@@ -33,6 +33,8 @@ type Fleet struct {
 	ramp           *ramp
 	life           context.Context
 	end            context.CancelFunc
+	rest           context.CancelFunc // ends the churn
+	rested         chan struct{}      // closed when it has ended
 
 	world      world
 	violations violations
@@ -84,9 +86,10 @@ func New(cfg Config) (*Fleet, error) {
 		f.links[i] = l
 	}
 	f.life, f.end = context.WithCancel(context.Background())
-	if cfg.Churn > 0 {
-		f.work.Go(f.churn)
-	}
+	var unrest context.Context
+	unrest, f.rest = context.WithCancel(f.life)
+	f.rested = make(chan struct{})
+	f.work.Go(func() { f.churn(unrest) })
 	return f, nil
 }
 
@@ -154,8 +157,9 @@ func (f *Fleet) running() []*client {
 	return f.clients[:min(f.started*f.cfg.StreamsPerConn, len(f.clients))]
 }
 
-// churn lets one restless client after the other do something.
-func (f *Fleet) churn() {
+// churn lets one restless client after the other do something until ctx ends.
+func (f *Fleet) churn(ctx context.Context) {
+	defer close(f.rested)
 	var some []*link
 	for _, l := range f.links {
 		if l.role == restless {
@@ -170,7 +174,7 @@ func (f *Fleet) churn() {
 	for i := 0; ; i++ {
 		select {
 		case <-tick.C:
-		case <-f.life.Done():
+		case <-ctx.Done():
 			return
 		}
 		l := some[i%len(some)]

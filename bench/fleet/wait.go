@@ -108,6 +108,25 @@ func (f *Fleet) Connect(ctx context.Context, n int, until Until) (Reached, error
 	return f.reach(ctx, f.running(), done), nil
 }
 
+// Settle ends the churn for good and waits until each client that was told to
+// connect has its streams and holds all that it asked for, or until ctx ends,
+// which is no error. A storm that was broken off is waited for as well. A client
+// counts once it was seen so: if the server lets clients reconnect one after the
+// other, there may be no moment at which all of them have their streams.
+func (f *Fleet) Settle(ctx context.Context) Reached {
+	f.rest()
+	<-f.rested
+	well := make(map[*client]bool)
+	return f.reach(ctx, f.running(), func(c *client) bool {
+		// In this order: a kick is taken back after the streams are lost, and
+		// before what the client held is forgotten and new streams are opened.
+		if !well[c] && c.link.kicked.Load() == kickNone && c.open.Load() && c.synced.Load() {
+			well[c] = true
+		}
+		return well[c]
+	})
+}
+
 // Await waits until clients hold a revision, or until ctx ends, which is no
 // error. A change says what the revision has changed; without one, any resource
 // of the revision, or of a later one, will do. Clients that are stuck or reject

@@ -26,6 +26,7 @@ type fleetRun struct {
 	control    bool
 	json       bool
 	lasts      time.Duration
+	settle     time.Duration
 	storm      string
 	stormEvery time.Duration
 	stormOver  time.Duration
@@ -39,9 +40,10 @@ func (a *app) newFleetCmd() *cobra.Command {
 		Short: "Be thousands of xDS clients",
 		Long: "Connect simulated clients that behave as Envoys do, check what they are told, and\n" +
 			"measure how long changes take to reach them. What is served has to be the\n" +
-			"content of 'xdsbench origin', directly or through a relay. An interrupt, or the\n" +
-			"end of --for, ends it with the counts. The exit code is 1 if a client saw the\n" +
-			"protocol broken, or could not get all it asked for.",
+			"content of 'xdsbench origin', directly or through a relay. After --for no client\n" +
+			"is made to reconnect any more, and when all hold what they asked for, or after\n" +
+			"--settle, it ends with the counts. An interrupt ends it at once. The exit code is\n" +
+			"1 if a client saw the protocol broken, or could not get all it asked for.",
 		Example: "  xdsbench fleet --addr 127.0.0.1:18000 --clients 5000 --keys 10 --for 1m\n" +
 			"  xdsbench fleet --addr 127.0.0.1:18000,127.0.0.1:18001 --sotw --slow 1 --stuck 1\n" +
 			"  xdsbench fleet --addr 127.0.0.1:18000 --storm warm --storm-every 10s",
@@ -86,6 +88,7 @@ func (r *fleetRun) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&r.control, "control", false, "be a child: take orders as lines of JSON on standard input")
 	flags.BoolVar(&r.json, "json", false, "write the counts at the end as JSON")
 	flags.DurationVar(&r.lasts, "for", 0, "how long to go on; 0 means until an interrupt")
+	flags.DurationVar(&r.settle, "settle", 30*time.Second, "how long clients may take after that to be connected and hold everything again")
 	flags.StringVar(&r.storm, "storm", "", "let all clients reconnect, `WARM` with what they hold or cold without: warm or cold")
 	flags.DurationVar(&r.stormEvery, "storm-every", 10*time.Second, "how often they do")
 	flags.DurationVar(&r.stormOver, "storm-over", 0, "the time over which their connections are cut; 0 means at once")
@@ -107,6 +110,9 @@ func (r *fleetRun) run(ctx context.Context, a *app) error {
 	if r.stormEvery <= 0 {
 		return usageError{fmt.Errorf("storm every: got %v, expected more than 0", r.stormEvery)}
 	}
+	if r.settle < 0 {
+		return usageError{fmt.Errorf("settle: got %v, expected 0 or more", r.settle)}
+	}
 	var err error
 	if r.cfg.TLS, err = r.tls.Config(); err != nil {
 		return usageError{err}
@@ -121,32 +127,18 @@ func (r *fleetRun) run(ctx context.Context, a *app) error {
 	if r.control {
 		return control.Serve(ctx, a.stdin, a.stdout, fleet.Ready{Clients: r.cfg.Clients}, f.Handlers())
 	}
-	if r.lasts > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, r.lasts)
-		defer cancel()
-	}
 	return r.alone(ctx, a, f)
 }
 
 // alone runs a fleet that has no parent.
 func (r *fleetRun) alone(ctx context.Context, a *app, f *fleet.Fleet) error {
 	stop := progress(a.stderr, f)
-	reached, err := f.Connect(ctx, 0, fleet.Synced)
-	var storm <-chan time.Time
-	if r.storm != "" {
-		ticks := time.NewTicker(r.stormEvery)
-		defer ticks.Stop()
-		storm = ticks.C
-	}
-	for ended := err != nil; !ended; {
-		select {
-		case <-ctx.Done():
-			ended = true
-		case <-storm:
-			_, err = f.Storm(ctx, fleet.Storm{Versions: r.storm, Over: r.stormOver})
-			ended = err != nil
-		}
+	reached, err := r.live(ctx, f)
+	if err == nil && ctx.Err() == nil {
+		// The end of --for may have come at any moment, also within a storm.
+		patience, cancel := context.WithTimeout(ctx, r.settle)
+		reached = f.Settle(patience)
+		cancel()
 	}
 	stop()
 	if err != nil {
@@ -166,11 +158,38 @@ func (r *fleetRun) alone(ctx context.Context, a *app, f *fleet.Fleet) error {
 	case len(s.Violations) > 0:
 		return fmt.Errorf("%w: the protocol was broken in %d ways", errUnwell, len(s.Violations))
 	case !reached.Done:
-		return fmt.Errorf("%w: %d of %d clients hold all they asked for; %s", errUnwell, reached.Synced, reached.Clients, reached.Waiting)
-	case int(s.Synced) < s.Clients-int(float64(s.Clients)*r.cfg.Churn/100+1):
-		return fmt.Errorf("%w: at the end, %d of %d clients hold all they asked for", errUnwell, s.Synced, s.Clients)
+		return fmt.Errorf("%w: of %d clients %d are connected and %d hold all they asked for; %s",
+			errUnwell, reached.Clients, reached.Connected, reached.Synced, reached.Waiting)
 	}
 	return nil
+}
+
+// live connects the clients, and lets storms come over them, until the time is
+// over or ctx ends. It returns how far they got at first.
+func (r *fleetRun) live(ctx context.Context, f *fleet.Fleet) (fleet.Reached, error) {
+	if r.lasts > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.lasts)
+		defer cancel()
+	}
+	reached, err := f.Connect(ctx, 0, fleet.Synced)
+	var storm <-chan time.Time
+	if r.storm != "" {
+		ticks := time.NewTicker(r.stormEvery)
+		defer ticks.Stop()
+		storm = ticks.C
+	}
+	for err == nil {
+		select {
+		case <-ctx.Done():
+			return reached, nil
+		case <-storm:
+			if ctx.Err() == nil { // both may be ready
+				_, err = f.Storm(ctx, fleet.Storm{Versions: r.storm, Over: r.stormOver})
+			}
+		}
+	}
+	return reached, err
 }
 
 // progress writes a line a second until the function that it returns is called;

@@ -5,11 +5,13 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+	"time"
 
 	"xdsrelay/bench/content"
 	"xdsrelay/bench/drive"
 	"xdsrelay/bench/fleet"
 	"xdsrelay/bench/origin"
+	"xdsrelay/relay/xdstest"
 )
 
 // TestFleetUsage holds how mistakes of the fleet's flags are told.
@@ -22,6 +24,7 @@ func TestFleetUsage(t *testing.T) {
 		"--addr :1 --types sds":      `type "sds", expected cds, eds, lds or rds`,
 		"--addr :1 --storm lukewarm": `storm: got "lukewarm", expected warm or cold`,
 		"--addr :1 --storm warm --storm-every 0s": "storm every: got 0s",
+		"--addr :1 --settle -1s":                  "settle: got -1s, expected 0 or more",
 		"--addr :1 --tls-cert x":                  "there is no certificate authority",
 		"--addr :1 --tls-ca x --tls-cert x":       "a certificate needs a key",
 		"--addr :1 --tls-ca fleet_test.go":        "fleet_test.go holds no certificate in PEM form",
@@ -52,36 +55,69 @@ func startOrigin(t *testing.T, spec content.Spec) *drive.Driver {
 // whether all was well.
 func TestFleet(t *testing.T) {
 	o := startOrigin(t, content.Spec{Keys: 2, Clusters: 3})
-	args := []string{"fleet", "--addr", o.Addr(), "--clients", "10", "--keys", "2", "--for", "1500ms", "--json", "--storm", "cold", "--storm-every", "200ms"}
-	code, stdout, stderr := command(t, args...)
+	code, stdout, stderr := command(t, "fleet", "--addr", o.Addr(), "--clients", "10", "--keys", "2", "--for", "1500ms", "--json")
 	var s fleet.Stats
 	if err := json.Unmarshal([]byte(stdout), &s); err != nil || code != exitOK {
 		t.Fatalf("exit code %d, %q, %v:\n%s", code, stderr, err, stdout)
 	}
 	h, err := s.FirstSync.Decode()
-	if s.Clients != 10 || s.Synced != 10 || err != nil || h.TotalCount() < 20 || h.TotalCount() != s.FirstSync.Count {
+	if s.Clients != 10 || s.Connected != 10 || s.Synced != 10 || err != nil || h.TotalCount() != 10 || s.FirstSync.Count != 10 {
 		t.Errorf("at the end: %s, %v", stdout, err)
 	}
-	if !strings.Contains(stderr, "10 connected, 10 synced of 10") {
+	if !strings.Contains(stderr, " synced of 10; ") {
 		t.Errorf("it tells %q", stderr)
 	}
 
-	// These are not what the origin was told.
-	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--resources", "3", "--size", "500", "--for", "300ms")
+	// These are not what the origin was told. A fleet that finds that waits no
+	// longer than it has to, one that lacks something waits in vain.
+	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--resources", "3", "--size", "500", "--for", "10ms")
 	if code != exitError || !strings.Contains(stdout, "VIOLATED") || !strings.Contains(stdout, "altered, first: client-000000") ||
 		!strings.HasSuffix(stderr, "xdsbench: not all is well: the protocol was broken in 1 ways\n") {
 		t.Errorf("exit code %d, %q and %q", code, stdout, stderr)
 	}
-	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--resources", "4", "--for", "300ms")
-	if code != exitError || !strings.Contains(stderr, "0 of 3 clients hold all they asked for; client-0000000 of key-00000 (normal), cds: 3 resources") {
+	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--resources", "4", "--for", "1ms", "--settle", "2s")
+	if code != exitError || !strings.Contains(stderr, "of 3 clients 3 are connected and 0 hold all they asked for; client-0000000 of key-00000 (normal), cds: 3 resources") {
 		t.Errorf("exit code %d, %q and %q", code, stdout, stderr)
 	}
 	if err := o.Down(); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--for", "300ms")
+	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--for", "1s")
 	if code != exitError || !strings.Contains(stdout, "× dial, first: dial tcp "+o.Addr()) || !strings.Contains(stderr, "has no stream") {
 		t.Errorf("exit code %d, %q and %q", code, stdout, stderr)
+	}
+}
+
+// TestFleetEndsInStorm holds that a fleet whose time is over in the middle of a
+// storm judges its clients once they had the time to come back.
+func TestFleetEndsInStorm(t *testing.T) {
+	o := startOrigin(t, content.Spec{Keys: 2, Clusters: 3})
+	const lasts = 700 * time.Millisecond
+	over := time.After(lasts + 300*time.Millisecond)
+	type outcome struct {
+		code           int
+		stdout, stderr string
+	}
+	ended := make(chan outcome, 1)
+	go func() {
+		var end outcome
+		end.code, end.stdout, end.stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "10", "--keys", "2",
+			"--for", lasts.String(), "--json", "--storm", "cold", "--storm-every", "10ms")
+		ended <- end
+	}()
+	xdstest.Eventually(t, "streams", func() bool { return o.Stats().Streams == 10 })
+	// From now on a storm cannot come to its end, until the time is over.
+	if err := o.Down(); err != nil {
+		t.Fatal(err)
+	}
+	<-over
+	if err := o.Up(); err != nil {
+		t.Fatal(err)
+	}
+	end := <-ended
+	var s fleet.Stats
+	if err := json.Unmarshal([]byte(end.stdout), &s); err != nil || end.code != exitOK || s.Connected != 10 || s.Synced != 10 {
+		t.Errorf("exit code %d, %q, %v:\n%s", end.code, end.stderr, err, end.stdout)
 	}
 }
 
