@@ -15,7 +15,7 @@ import (
 
 // AutoConfig says how an [Auto] client behaves.
 type AutoConfig struct {
-	Addr    string // server, "host:port"
+	Addr    string // server, "host:port"; see Next
 	Variant Variant
 	Node    *corev3.Node // nil means that of Dial
 
@@ -41,8 +41,28 @@ type AutoConfig struct {
 	BeforeRead func(context.Context)
 	BeforeAck  func(context.Context, *Frame)
 
+	// Next, unless nil, is asked before each attempt at a stream for the server to
+	// go to; Addr and MoveTo then count for nothing. An attempt at a server that
+	// cannot be reached fails, rather than wait for it. It runs on the client's
+	// goroutine.
+	Next func() string
+
+	// Watch, unless nil, is told of all that happens on streams, in order, on the
+	// client's goroutine; of a frame before it is used.
+	Watch func(AutoEvent)
+
 	// DialOptions are added to the defaults (plaintext).
 	DialOptions []grpc.DialOption
+}
+
+// AutoEvent is something that happened to an [Auto] client: a stream was opened,
+// a frame came, or the stream ended.
+type AutoEvent struct {
+	Addr  string // the server
+	Frame *Frame // nil unless a frame came
+	Ended bool   // the stream is over
+	Err   error  // why, if it is over
+	Own   bool   // it is over because the client wanted it
 }
 
 // Auto is a client that behaves as a good Envoy does, on one stream. It

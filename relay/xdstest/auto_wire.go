@@ -40,7 +40,7 @@ func (a *Auto) run() {
 			}
 			at = addr
 		}
-		answered, err := a.stream(ctx, cc, s)
+		answered, err := a.stream(ctx, cc, s, addr)
 		changed := a.endSession(s, err)
 		if !answered { // C13, at the speed of tests
 			a.pause(20*time.Millisecond, changed)
@@ -58,6 +58,9 @@ func (a *Auto) nextSession() (context.Context, *autoSession, string) {
 			a.session = &autoSession{cancel: cancel, nonces: make(map[string]bool)}
 			s, addr := a.session, a.addr
 			a.mu.Unlock()
+			if a.cfg.Next != nil {
+				addr = a.cfg.Next()
+			}
 			return ctx, s, addr
 		}
 		changed := a.changed
@@ -82,12 +85,14 @@ func (a *Auto) endSession(s *autoSession, why error) (changed <-chan struct{}) {
 }
 
 // stream is one life of the stream; it reports whether the server answered.
-func (a *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession) (answered bool, err error) {
-	gs, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, a.cfg.Variant.Method(), grpc.WaitForReady(true))
+func (a *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession, addr string) (answered bool, err error) {
+	gs, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, a.cfg.Variant.Method(), grpc.WaitForReady(a.cfg.Next == nil))
 	if err != nil {
 		return false, err
 	}
-	a.begin(s, gs)
+	a.tell(AutoEvent{Addr: addr})
+	defer func() { a.tell(AutoEvent{Addr: addr, Ended: true, Err: err, Own: ctx.Err() != nil}) }()
+	a.begin(s, gs, addr)
 	for {
 		if a.cfg.BeforeRead != nil {
 			a.cfg.BeforeRead(ctx)
@@ -97,16 +102,24 @@ func (a *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession) 
 			return answered, err
 		}
 		answered = true
+		a.tell(AutoEvent{Addr: addr, Frame: f})
 		a.handle(ctx, s, f)
 	}
 }
 
+// tell tells who watches.
+func (a *Auto) tell(e AutoEvent) {
+	if a.cfg.Watch != nil {
+		a.cfg.Watch(e)
+	}
+}
+
 // begin says on a new stream what is wanted and held (C1, C8).
-func (a *Auto) begin(s *autoSession, gs grpc.ClientStream) {
+func (a *Auto) begin(s *autoSession, gs grpc.ClientStream, addr string) {
 	a.sendMu.Lock()
 	defer a.sendMu.Unlock()
 	a.mu.Lock()
-	a.log.add("stream opened to %s", a.addr)
+	a.log.add("stream opened to %s", addr)
 	s.grpc = gs
 	a.stats.Streams++
 	var messages []proto.Message

@@ -82,6 +82,17 @@ func (f *Frame) String() string {
 	return b.String()
 }
 
+// FrameOf takes a *DiscoveryResponse or *DeltaDiscoveryResponse apart.
+func FrameOf(m proto.Message) (*Frame, error) {
+	switch m := m.(type) {
+	case *discoveryv3.DiscoveryResponse:
+		return sotwFrame(m)
+	case *discoveryv3.DeltaDiscoveryResponse:
+		return deltaFrame(m), nil
+	}
+	return nil, fmt.Errorf("a %T is no response", m)
+}
+
 // sotwFrame takes a SotW response apart.
 func sotwFrame(m *discoveryv3.DiscoveryResponse) (*Frame, error) {
 	f := &Frame{

@@ -62,8 +62,9 @@ func (h *host) ServeLoad() *LoadOrigin {
 	return l
 }
 
-// Watch calls f for all that clients do from now on, before it is answered, each
-// stream's events in their order; streams call it concurrently. f must not block.
+// Watch calls f for all that clients do from now on, before it is answered, and for
+// the responses of a [StateOrigin], before they are sent, each stream's events in
+// their order; streams call it concurrently. f must not block.
 func (h *host) Watch(f func(Event)) {
 	h.watchMu.Lock()
 	defer h.watchMu.Unlock()

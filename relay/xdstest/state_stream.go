@@ -150,6 +150,7 @@ func (s *stateStream) push(typeURL string, sub *stateSub) error {
 	}
 	s.origin.log.add("%s -> %s", s.id, lineOf(m))
 	s.origin.count(func(c *Counts) { c.Responses++ })
+	s.origin.notify(Event{Stream: s.number, Variant: s.variant, Response: m})
 	return s.grpc.SendMsg(m)
 }
 

@@ -8,6 +8,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 )
 
 // receive moves frames from the transport to the inbox until the stream ends.
@@ -34,18 +35,14 @@ func (s *Stream) receive() {
 
 // recvFrame receives one response of the given variant.
 func recvFrame(gs grpc.ClientStream, delta bool) (*Frame, error) {
+	var m proto.Message = &discoveryv3.DiscoveryResponse{}
 	if delta {
-		m := &discoveryv3.DeltaDiscoveryResponse{}
-		if err := gs.RecvMsg(m); err != nil {
-			return nil, err
-		}
-		return deltaFrame(m), nil
+		m = &discoveryv3.DeltaDiscoveryResponse{}
 	}
-	m := &discoveryv3.DiscoveryResponse{}
 	if err := gs.RecvMsg(m); err != nil {
 		return nil, err
 	}
-	return sotwFrame(m)
+	return FrameOf(m)
 }
 
 // Recv takes the next frame, of whatever type; the test fails if none comes
