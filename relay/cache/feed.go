@@ -113,6 +113,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	n, held := t.applyLocked(f.leg, update(t), t.woken)
 	woken := t.takeWokenLocked()
 	t.unlockAndSignal()
+	f.group.changed()
 	if len(woken) > 0 {
 		f.group.cache.cfg.Wake(woken)
 	}

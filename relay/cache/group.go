@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -26,6 +27,9 @@ type Group struct {
 	hold    *time.Timer // see resumeLocked
 
 	legs []leg // of fixed length; see leg for what guards the fields
+
+	// Atomic; replaced with mu held.
+	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil for nobody
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -173,6 +177,7 @@ func (g *Group) expire() {
 			next = at
 		}
 	}
+	g.changed()
 	g.cache.wake(woken)
 	g.cache.stopUnwanted(g)
 	if !next.IsZero() {

@@ -141,6 +141,7 @@ func (g *Group) removeHeld(now time.Time) (removed int) {
 		}
 		t.mu.Unlock()
 	}
+	g.changed()
 	g.cache.wake(woken)
 	if !next.IsZero() {
 		g.guardFrom(next)

@@ -201,6 +201,7 @@ func (t *Table) lapse() {
 	t.lapseLocked(time.Now(), woken)
 	t.armLocked()
 	t.mu.Unlock()
+	t.group.changed()
 	t.group.cache.wake(woken)
 }
 

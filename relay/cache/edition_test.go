@@ -1,0 +1,130 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// signalled takes a signal, if there is one.
+func signalled(news <-chan struct{}) bool {
+	select {
+	case <-news:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestChanges: whoever listens hears of each way in which a table changes, once
+// for all that happened since, and nobody waits for a listener.
+func TestChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{MaxRemovalPercent: 10, Linger: time.Second})
+		c := w.client(clusters, true)
+		news, stop := w.group.Changes()
+		other, stopOther := w.group.Changes()
+		for name, change := range map[string]func(){
+			"answers":    func() { w.feed.Apply(Update{Type: clusters}) },
+			"resources":  func() { w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1")) },
+			"several":    func() { w.apply(clusters, res("a", "2")); w.apply(clusters, res("a", "3")) },
+			"absence":    func() { w.feed.Absent(clusters, []string{"x"}) },
+			"a released": func() { w.feed.Apply(Update{Type: clusters, Full: true}); w.group.Release() },
+			"a lapsed life": func() {
+				w.apply(clusters, resource.New(resource.Resource{Name: "t", Body: []byte("1"), TTL: time.Minute}))
+				signalled(news)
+				time.Sleep(2 * time.Minute)
+			},
+		} {
+			change()
+			synctest.Wait()
+			if !signalled(news) || signalled(news) {
+				t.Errorf("%s: expected one signal", name)
+			}
+		}
+		stop()
+		signalled(other)
+		c.table.Leave(&c.w)
+		time.Sleep(3 * time.Second) // and all of it goes
+		synctest.Wait()
+		if signalled(news) || !signalled(other) {
+			t.Error("the end of a demand: expected a signal for who still listens")
+		}
+		stopOther()
+		stopOther()
+		w.apply(clusters, res("a", "4"))
+		if signalled(news) || signalled(other) {
+			t.Error("a signal for who listens no more")
+		}
+		if w.group.listeners.Load() != nil {
+			t.Error("somebody is still listed")
+		}
+	})
+}
+
+// TestChangesCost: who does not listen costs an update nothing, and who does no
+// allocation.
+func TestChangesCost(t *testing.T) {
+	w := start(t, Config{Wake: func([]*Subscription) {}})
+	w.client(clusters, true)
+	signal := func() float64 { return testing.AllocsPerRun(100, w.group.changed) }
+	if n := signal(); n > 0 {
+		t.Errorf("%v allocations with nobody listening", n)
+	}
+	_, stop := w.group.Changes()
+	defer stop()
+	if n := signal(); n > 0 {
+		t.Errorf("%v allocations with a listener", n)
+	}
+}
+
+// TestEdition: tables with equal content have equal digests, however they came to
+// it, whoever asks for it, and whatever versions the origin gave (K11, D15).
+func TestEdition(t *testing.T) {
+	for name, legs := range map[string][]Leg{"one leg": nil, "two": {{}, {Names: true}}} {
+		t.Run(name, func(t *testing.T) {
+			route := func(_ *resource.Type, name string) int { return 0 }
+			if legs != nil {
+				route = func(_ *resource.Type, name string) int {
+					if name == everything {
+						return 0
+					}
+					return 1
+				}
+			}
+			named := len(legs) / 2 // the leg of names
+			one, two := start(t, Config{Legs: legs, Route: route}), start(t, Config{Legs: legs, Route: route})
+			for _, w := range []*world{one, two} {
+				w.client(clusters, true)
+				w.client(clusters, false, "x")
+			}
+			same := func() bool {
+				a, b := one.group.Table(clusters).Edition(), two.group.Table(clusters).Edition()
+				return a.Digest == b.Digest
+			}
+			one.apply(clusters, res("a", "1"), res("b", "1"))
+			if same() {
+				t.Error("one has resources, the other has none")
+			}
+			two.apply(clusters, res("b", "0"), versioned("a", "1", "v7"))
+			two.apply(clusters, res("b", "1"))
+			if !same() {
+				t.Error("equal content, other digests")
+			}
+			one.leg(named).Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
+			if same() {
+				t.Error("only one has what was asked for by name")
+			}
+			two.leg(named).Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
+			if !same() {
+				t.Error("equal content, other digests")
+			}
+			e := one.group.Table(clusters).Edition()
+			if !e.Wildcard || e.Resources != 3 || e.Type != clusters || e.Updates != 2 || e.Generation < 3 || e.Version == "" {
+				t.Errorf("%+v", e)
+			}
+		})
+	}
+}
