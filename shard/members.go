@@ -1,6 +1,9 @@
 package shard
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Members knows who is there. There are three: [Solo], a node on its own, [Static],
 // a list, and the one of package shard/lease, in Redis. All methods are safe for
@@ -13,6 +16,10 @@ type Members interface {
 	// Changed is closed when View has something new to say. To miss nothing, ask
 	// for it before View.
 	Changed() <-chan struct{}
+	// Heard is when View was last known to be true, also where it did not change: a
+	// node that cannot reach the shared store, or none of the others, goes by what it
+	// heard then, and must not refuse or send away clients on account of that.
+	Heard() time.Time
 	// Announce tells the others of this node. It does not wait for them to hear it.
 	Announce(Status)
 	// Leave tells them that this node owns nothing any more, as if by Announce with

@@ -3,7 +3,10 @@ package shard
 import (
 	"context"
 	"sync"
+	"time"
 )
+
+var _ Members = (*Solo)(nil)
 
 // Solo is a tier of one node, which owns everything. All methods are safe for
 // concurrent use.
@@ -37,6 +40,9 @@ func (s *Solo) Changed() <-chan struct{} {
 	defer s.mu.Unlock()
 	return s.changed
 }
+
+// Heard is now: the node knows of itself.
+func (s *Solo) Heard() time.Time { return time.Now() }
 
 // Announce changes what View says of the node. It goes on owning everything:
 // nobody else is there.
