@@ -76,7 +76,9 @@ type Peer struct {
 	Advertise string `yaml:"advertise"`
 	// Certificates for both sides: all nodes take and show those of one authority.
 	TLS TLS `yaml:"tls"`
-	// A file with a secret that all nodes share, of 16 bytes at least.
+	// A file with a secret that all nodes share, of 16 bytes at least. With several,
+	// one in a line, the first is shown to others and all are good, which is how to
+	// exchange it.
 	TokenFile string `yaml:"token_file"`
 	// Must be true to listen on anything but loopback without TLS: whoever sees the
 	// traffic can then read all configuration, and the token.

@@ -1,0 +1,126 @@
+package secure
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"slices"
+	"sync"
+	"time"
+)
+
+// maxFile bounds a file in bytes; what is meant here takes a few thousand.
+const maxFile = 1 << 20
+
+// settles is how long after its last change a file counts as changing. Within
+// that time a further change may leave its modification time as it is.
+const settles = 2 * time.Second
+
+// Watched is what files say, read again when they have changed. All methods are
+// safe for concurrent use.
+type Watched[T any] struct {
+	// Fixed after construction.
+	paths []string
+	parse func(contents [][]byte) (T, error)
+	log   *slog.Logger
+
+	mu sync.Mutex
+	// Guarded by mu.
+	value   T
+	stamps  []stamp // of what was read last; nil to read it again in any case
+	settled bool    // the stamps tell any further change
+	failed  string  // the failure that was logged last; empty if there is none
+}
+
+// stamp tells versions of a file apart.
+type stamp struct {
+	info os.FileInfo
+}
+
+func (s stamp) same(o stamp) bool {
+	return os.SameFile(s.info, o.info) && s.info.ModTime().Equal(o.info.ModTime()) && s.info.Size() == o.info.Size()
+}
+
+// Watch reads the files, each of 1 MiB at most, and gives what they hold to parse,
+// whose errors have to name the file. It fails where that cannot be done now; later
+// failures are logged, and leave what was read before.
+func Watch[T any](paths []string, log *slog.Logger, parse func(contents [][]byte) (T, error)) (*Watched[T], error) {
+	w := &Watched[T]{paths: slices.Clone(paths), parse: parse, log: log}
+	if err := w.readLocked(w.look()); err != nil { // nobody else has it yet
+		return nil, err
+	}
+	return w, nil
+}
+
+// Get returns what the files hold now. It costs a look at each file's times.
+func (w *Watched[T]) Get() T {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now := w.look()
+	if w.settled && slices.EqualFunc(now, w.stamps, stamp.same) {
+		return w.value
+	}
+	err := w.readLocked(now)
+	switch {
+	case err == nil && w.failed != "":
+		w.failed = ""
+		w.log.Info("files can be used again", "files", w.paths)
+	case err != nil && err.Error() != w.failed:
+		w.failed = err.Error()
+		w.log.Error("files changed and cannot be used; what was read before stays", "files", w.paths, "error", err)
+	}
+	return w.value
+}
+
+// look returns the files' stamps, nil if one of them is not there.
+func (w *Watched[T]) look() []stamp {
+	stamps := make([]stamp, len(w.paths))
+	for i, path := range w.paths {
+		info, err := os.Stat(path)
+		if err != nil {
+			return nil
+		}
+		stamps[i] = stamp{info}
+	}
+	return stamps
+}
+
+// readLocked reads the files, whose stamps were taken before.
+func (w *Watched[T]) readLocked(before []stamp) error {
+	w.stamps, w.settled = nil, false
+	contents := make([][]byte, len(w.paths))
+	for i, path := range w.paths {
+		var err error
+		if contents[i], err = readFile(path); err != nil {
+			return err
+		}
+	}
+	now := time.Now()
+	w.stamps, w.settled = before, before != nil && !slices.ContainsFunc(before, func(s stamp) bool {
+		return now.Sub(s.info.ModTime()) < settles
+	})
+	value, err := w.parse(contents)
+	if err != nil {
+		return err
+	}
+	w.value = value
+	return nil
+}
+
+// readFile reads a file that may not be larger than maxFile.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err // which names it
+	}
+	defer f.Close()
+	content, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	switch {
+	case err != nil:
+		return nil, err
+	case len(content) > maxFile:
+		return nil, fmt.Errorf("%s: more than %d bytes, expected a small file", path, maxFile)
+	}
+	return content, nil
+}
