@@ -38,9 +38,10 @@ var layers = map[string][]string{
 	// Beside the program: what drives it and what tries it out.
 	"relay/demo":        {"relay"},
 	"relay/xdstest":     {"relay/resource"},
+	"shard/redistest":   {"relay/xdstest"},
 	"relay/e2e":         {"relay", "relay/xdstest"},
 	"relay/conformance": {"relay", "relay/xdstest"},
-	"bench":             {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest"},
+	"bench":             {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest", "shard/redistest"},
 	"deploy":            {"relay"},
 }
 
@@ -83,7 +84,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
 			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/load, relay/aggregation, relay/resource"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/secure, relay/aggregation, relay/resource, and in tests relay/xdstest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/secure, relay/aggregation, relay/resource, and in tests relay/xdstest, shard/redistest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
 			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/aggregation, relay/resource"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
@@ -205,8 +206,8 @@ func checkImports(name string, file *ast.File) (broken []string) {
 		rule = part + " may import nothing of this module"
 	}
 	if strings.HasSuffix(name, "_test.go") {
-		allowed = append(slices.Clone(allowed), "relay/xdstest")
-		rule += ", and in tests relay/xdstest"
+		allowed = append(slices.Clone(allowed), "relay/xdstest", "shard/redistest")
+		rule += ", and in tests relay/xdstest, shard/redistest"
 	}
 	for _, imported := range importsOf(file) {
 		folder, ours := strings.CutPrefix(imported, module+"/")

@@ -1,0 +1,219 @@
+// Package redistest starts real Redis servers on free ports of the loopback
+// interface, and does to them what happens to servers: it pauses and kills them,
+// empties them, makes them read-only. For tests.
+package redistest
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// patience is how long a server may take for what takes it moments, on a machine
+// with much else to do.
+const patience = time.Minute
+
+// Config is what is special about a server.
+type Config struct {
+	// Password is what clients have to know. Empty means none.
+	Password string
+	// Args are further lines of its configuration, as "--name", "value".
+	Args []string
+}
+
+// Server is a redis-server that keeps nothing on disk. It ends with the test. Its
+// methods are safe for concurrent use.
+type Server struct {
+	// Fixed after construction.
+	t     xdstest.TB
+	name  string
+	cfg   Config
+	port  *heldPort
+	dir   string
+	file  string // of its configuration, for those that write to it
+	admin *redis.Client
+
+	mu sync.Mutex
+	// Guarded by mu.
+	cmd  *exec.Cmd // nil while none runs
+	done chan struct{}
+	out  *tail
+}
+
+// Start starts a server and waits until it answers.
+func Start(t xdstest.TB, cfg Config) *Server {
+	t.Helper()
+	s := newServer(t, "redis-server", cfg)
+	s.Start()
+	return s
+}
+
+// newServer prepares a server with a port and a folder of its own.
+func newServer(t xdstest.TB, name string, cfg Config) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Fatalf("this test needs a real Redis: %v; .ci/redis installs it on Debian", err)
+	}
+	port, err := holdPort()
+	if err != nil {
+		t.Fatalf("redis: %v", err)
+	}
+	dir, err := os.MkdirTemp("", "redistest")
+	if err != nil {
+		t.Fatalf("redis: %v", err)
+	}
+	s := &Server{t: t, name: name, cfg: cfg, port: port, dir: dir, out: &tail{}}
+	s.admin = redis.NewClient(&redis.Options{
+		Addr: s.Addr(), Password: cfg.Password, Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 2,
+		DialTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, ContextTimeoutEnabled: true,
+	})
+	t.Cleanup(func() {
+		s.Kill()
+		_ = s.admin.Close()
+		port.release()
+		_ = os.RemoveAll(dir)
+	})
+	return s
+}
+
+// Addr is where it listens, as host:port. It stays the same when it starts again.
+func (s *Server) Addr() string { return s.port.addr() }
+
+// URL is the same as redis://, with the password.
+func (s *Server) URL() string {
+	if s.cfg.Password != "" {
+		return fmt.Sprintf("redis://:%s@%s", s.cfg.Password, s.Addr())
+	}
+	return "redis://" + s.Addr()
+}
+
+// Do runs a command on it, for what there is no method for.
+func (s *Server) Do(args ...any) any {
+	s.t.Helper()
+	v, err := s.try(args...)
+	if err != nil {
+		s.t.Fatalf("%s %s: %v: %v\n%s", s.name, s.Addr(), args, err, s.out)
+	}
+	return v
+}
+
+func (s *Server) try(args ...any) (any, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	return s.admin.Do(ctx, args...).Result()
+}
+
+// Start starts it again, empty, after Kill.
+func (s *Server) Start() {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd != nil {
+		s.t.Fatalf("%s %s runs already", s.name, s.Addr())
+	}
+	args := []string{"--save", "", "--appendonly", "no", "--dir", s.dir}
+	if s.cfg.Password != "" {
+		args = append(args, "--requirepass", s.cfg.Password, "--masterauth", s.cfg.Password)
+	}
+	if s.file != "" {
+		args = []string{s.file, "--sentinel"}
+	}
+	_, port, _ := net.SplitHostPort(s.Addr())
+	args = append(args, "--bind", "127.0.0.1", "--port", port)
+	args = append(args, s.cfg.Args...)
+	cmd := exec.Command("redis-server", args...)
+	cmd.Stdout, cmd.Stderr = s.out, s.out
+	dieWithUs(cmd)
+	if err := cmd.Start(); err != nil {
+		s.t.Fatalf("%s: %v", s.name, err)
+	}
+	done := make(chan struct{})
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	s.cmd, s.done = cmd, done
+	s.awaitLocked()
+}
+
+// awaitLocked waits until it answers. mu is held.
+func (s *Server) awaitLocked() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for {
+		once, cancel := context.WithTimeout(ctx, patience/6)
+		err := s.admin.Ping(once).Err()
+		cancel()
+		if err == nil {
+			return
+		}
+		select {
+		case <-s.done:
+			s.t.Fatalf("%s %s ended at its start:\n%s", s.name, s.Addr(), s.out)
+		case <-ctx.Done():
+			s.t.Fatalf("%s %s does not answer: %v\n%s", s.name, s.Addr(), err, s.out)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Kill ends it at once, as by kill -9. Nothing listens then.
+func (s *Server) Kill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		return
+	}
+	_ = s.cmd.Process.Kill()
+	<-s.done
+	s.cmd = nil
+}
+
+// Restart kills it and starts it, empty.
+func (s *Server) Restart() {
+	s.t.Helper()
+	s.Kill()
+	s.Start()
+}
+
+// Pause stops it: it listens, and answers nobody.
+func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
+
+// Resume lets it go on.
+func (s *Server) Resume() { s.t.Helper(); s.signal(syscall.SIGCONT) }
+
+func (s *Server) signal(sig os.Signal) {
+	s.t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.cmd == nil {
+		s.t.Fatalf("%s %s does not run", s.name, s.Addr())
+	}
+	if err := s.cmd.Process.Signal(sig); err != nil {
+		s.t.Fatalf("%s %s: %v: %v", s.name, s.Addr(), sig, err)
+	}
+}
+
+// Flush empties it.
+func (s *Server) Flush() { s.t.Helper(); s.Do("FLUSHALL") }
+
+// ReadOnly makes it refuse all writes, as a replica does whose master is away, or
+// ends that.
+func (s *Server) ReadOnly(on bool) {
+	s.t.Helper()
+	if on {
+		s.Do("REPLICAOF", "127.0.0.1", "1")
+	} else {
+		s.Do("REPLICAOF", "NO", "ONE")
+	}
+}

@@ -1,0 +1,116 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/logging"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// connections is the most that a node has to one server, beside those of hints.
+const connections = 8
+
+// connect makes the client that cfg describes. It dials nothing yet.
+func connect(cfg Config) (redis.UniversalClient, error) {
+	if cfg.Mode == "" {
+		cfg.Mode = Standalone
+	}
+	at, err := parse(cfg.URL, cfg.Mode)
+	if err != nil {
+		return nil, err
+	}
+	sentinelPassword := ""
+	if cfg.SentinelPasswordFile != "" {
+		if sentinelPassword, err = readPassword(cfg.SentinelPasswordFile); err != nil {
+			return nil, err
+		}
+	}
+	options := &redis.UniversalOptions{
+		Addrs:            at.addrs,
+		DB:               at.database,
+		Username:         at.user,
+		Password:         at.password,
+		MasterName:       cfg.Master,
+		SentinelPassword: sentinelPassword,
+		Dialer:           dialer(cfg, at.tls),
+
+		// What is sent has to be plain: proxies and old servers know no version 3.
+		Protocol:         2,
+		DisableIdentity:  true,
+		PipelinePoolSize: -1,
+
+		// The context of each call has the deadline. These are for what has none:
+		// hints, and what the client does on its own. Whether to try again is for the
+		// caller to say, who knows what else there is to do.
+		ContextTimeoutEnabled: true,
+		DialTimeout:           cfg.Timeout,
+		PoolTimeout:           cfg.Timeout,
+		ReadTimeout:           readTimeout,
+		WriteTimeout:          readTimeout,
+		MaxRetries:            -1,
+		DialerRetries:         1,
+
+		PoolSize:        connections,
+		MaxActiveConns:  connections,
+		ConnMaxIdleTime: 5 * time.Minute,
+		ReadBufferSize:  8 << 10,
+		WriteBufferSize: 8 << 10,
+
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	if cfg.PasswordFile != "" {
+		if _, err := readPassword(cfg.PasswordFile); err != nil {
+			return nil, err
+		}
+		options.CredentialsProviderContext = func(context.Context) (string, string, error) {
+			password, err := readPassword(cfg.PasswordFile)
+			return at.user, password, err
+		}
+	}
+
+	// The library logs for the whole program, each failed attempt anew, and to
+	// standard error. The same comes as errors of calls.
+	redis.SetLogger(&logging.VoidLogger{})
+	switch cfg.Mode {
+	case Standalone:
+		return redis.NewClient(options.Simple()), nil
+	case Sentinel:
+		return redis.NewFailoverClient(options.Failover()), nil
+	case Cluster:
+		cluster := options.Cluster()
+		cluster.DisableRoutingPolicies = true // they ask for the list of all commands
+		return redis.NewClusterClient(cluster), nil
+	}
+	return nil, fmt.Errorf("redis: the mode is %q, expected %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
+}
+
+// readTimeout bounds what has no deadline of its own.
+const readTimeout = time.Minute
+
+// dialer makes connections, and the handshake of TLS, within the context's time.
+func dialer(cfg Config, secure bool) func(context.Context, string, string) (net.Conn, error) {
+	plain := &net.Dialer{Timeout: cfg.Timeout, KeepAlive: 15 * time.Second}
+	if !secure {
+		return plain.DialContext
+	}
+	config := cfg.TLS
+	if config == nil {
+		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	}
+	return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
+}
+
+func readPassword(file string) (string, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("redis: the password: %w", err)
+	}
+	return strings.TrimRight(string(text), "\r\n"), nil
+}

@@ -1,0 +1,113 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Hint is something that another node has said, or that hints may have been missed.
+type Hint struct {
+	// Payload is what was said. Anybody who may publish can have said it.
+	Payload string
+	// Missed means: look for yourself. It comes first, and whenever hints may have
+	// been lost: after a connection was lost, or where they came faster than taken.
+	Missed bool
+}
+
+const (
+	// hintsKept is how many hints wait for whom they are for.
+	hintsKept = 64
+	// quiet is how long nothing may come until the connection is tried.
+	quiet = 5 * time.Second
+)
+
+// Hint publishes a payload to who listens to a channel, on any node. It may get lost.
+func (s *Store) Hint(ctx context.Context, channel, payload string) error {
+	_, err := s.call(ctx, "publish", len(payload), func(ctx context.Context) (any, error) {
+		return s.client.Publish(ctx, s.Channel(channel), payload).Result()
+	})
+	return err
+}
+
+// Hints listens to a channel until ctx is over or the store is closed; then what it
+// returns is closed. It connects anew as often as it takes. Who is slow to take
+// hints gets one that says so instead of them.
+func (s *Store) Hints(ctx context.Context, channel string) <-chan Hint {
+	out := make(chan Hint, hintsKept)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.ending {
+		close(out)
+		return out
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(s.life, cancel)
+	s.hints.Go(func() {
+		defer close(out)
+		defer stop()
+		defer cancel()
+		wait := time.Duration(0)
+		for ctx.Err() == nil {
+			if s.listen(ctx, s.Channel(channel), out) {
+				wait = 0
+			}
+			wait = min(2*wait+100*time.Millisecond, quiet)
+			select {
+			case <-time.After(wait/2 + rand.N(wait)):
+			case <-ctx.Done():
+			}
+		}
+	})
+	return out
+}
+
+// listen passes on what one subscription hears until it breaks, and tells whether it
+// came about.
+func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subscribed bool) {
+	sub := s.client.Subscribe(ctx, channel)
+	defer sub.Close()
+	// Receiving does not look at the context.
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	for silent := false; ; {
+		got, err := sub.ReceiveTimeout(ctx, quiet)
+		var late net.Error
+		switch {
+		case err == nil:
+			silent = false
+		case ctx.Err() != nil, silent, !errors.As(err, &late), !late.Timeout():
+			return subscribed
+		default:
+			silent = true
+			if sub.Ping(ctx) != nil {
+				return subscribed
+			}
+		}
+		switch got := got.(type) {
+		case *redis.Subscription:
+			subscribed = true
+			tell(out, Hint{Missed: true})
+		case *redis.Message:
+			tell(out, Hint{Payload: got.Payload})
+		}
+	}
+}
+
+// tell passes a hint on without waiting: where there is no room, an older one goes,
+// and what says so comes last.
+func tell(out chan Hint, h Hint) {
+	select {
+	case out <- h:
+		return
+	default:
+	}
+	select {
+	case <-out:
+	default:
+	}
+	out <- Hint{Missed: true} // there is room: nobody else sends
+}

@@ -1,0 +1,115 @@
+// Package store is the Redis that the nodes of a tier share. It is never in the way:
+// each call has a deadline, and while Redis is out of reach calls fail at once, but
+// for one every few seconds that tries. What Redis says of itself is logged when it
+// changes, never for each call.
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Store is a Redis. All methods are safe for concurrent use.
+type Store struct {
+	// Fixed after construction.
+	cfg     Config
+	client  redis.UniversalClient
+	breaker *breaker
+	metrics *metrics
+	life    context.Context // of hints: ends with Close
+	end     context.CancelFunc
+
+	mu     sync.Mutex
+	ending bool           // guarded by mu: Close was called
+	hints  sync.WaitGroup // of goroutines started before that
+}
+
+// New makes the store that cfg describes. Redis need not be there.
+func New(cfg Config) (*Store, error) {
+	if err := cfg.check(); err != nil {
+		return nil, err
+	}
+	client, err := connect(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{cfg: cfg, client: client, breaker: newBreaker(cfg.Logger)}
+	if s.metrics, err = newMetrics(cfg.Meter, s.breaker); err != nil {
+		_ = client.Close()
+		return nil, err
+	}
+	s.life, s.end = context.WithCancel(context.Background())
+	return s, nil
+}
+
+// State is how Redis is, as far as this node knows. It makes no call.
+func (s *Store) State() State { return s.breaker.current() }
+
+// Close ends the connections and all hints.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	first := !s.ending
+	s.ending = true
+	s.mu.Unlock()
+	if !first {
+		return nil
+	}
+	s.end()
+	s.hints.Wait()
+	return errors.Join(s.metrics.close(), s.client.Close())
+}
+
+// Get is the value of a name, nil if there is none.
+func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
+	r, err := s.call(ctx, "get", 0, func(ctx context.Context) (any, error) {
+		return s.client.Get(ctx, name).Result()
+	})
+	if err != nil || r.IsNil() {
+		return nil, err
+	}
+	text, err := r.Text()
+	return []byte(text), err
+}
+
+// Set gives a name a value for so long. 0 means for good.
+func (s *Store) Set(ctx context.Context, name string, value []byte, ttl time.Duration) error {
+	_, err := s.call(ctx, "set", len(value), func(ctx context.Context) (any, error) {
+		return s.client.Set(ctx, name, value, ttl).Result()
+	})
+	return err
+}
+
+// Delete removes names of one tag.
+func (s *Store) Delete(ctx context.Context, names ...string) error {
+	_, err := s.call(ctx, "del", 0, func(ctx context.Context) (any, error) {
+		return s.client.Del(ctx, names...).Result()
+	})
+	return err
+}
+
+// call makes a call, which sends so many bytes, within its time.
+func (s *Store) call(ctx context.Context, name string, size int, f func(context.Context) (any, error)) (Reply, error) {
+	if err := ctx.Err(); err != nil {
+		return Reply{}, err
+	}
+	timeout := s.cfg.Timeout + time.Duration(size)*time.Second/(8<<20)
+	within, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	began := time.Now()
+	value, err := s.breaker.do(name, func() (any, error) {
+		value, err := f(within)
+		switch {
+		case errors.Is(err, redis.Nil):
+			return nil, nil
+		case err != nil && ctx.Err() != nil:
+			return nil, &givenUp{err: ctx.Err()} // says nothing of Redis
+		}
+		return value, err
+	})
+	s.metrics.called(name, err, time.Since(began))
+	return Reply{value}, err
+}
