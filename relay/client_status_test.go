@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	adminv3 "github.com/envoyproxy/go-control-plane/envoy/admin/v3"
@@ -21,6 +22,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 
+	"xdsrelay/relay"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
 )
@@ -99,7 +101,6 @@ func statusConfig(addr string, variant config.Variant) *config.Config {
 	cfg := originConfig(addr)
 	cfg.Listen.ClientStatus = true
 	cfg.Origin.Variant = variant
-	cfg.Origin.AbsentAfter = 300 * time.Millisecond
 	return cfg
 }
 
@@ -109,55 +110,60 @@ func statusConfig(addr string, variant config.Variant) *config.Config {
 // for in vain. The key is the scope of both.
 func TestClientStatus(t *testing.T) {
 	for _, variant := range []config.Variant{config.SotW, config.Delta} {
-		t.Run(string(variant), func(t *testing.T) {
-			o := xdstest.NewOrigin(t)
-			n := start(t, statusConfig(o.Addr(), variant))
-			conn := xdstest.Dial(t, n.Addr())
-			good, bad := conn.Open(xdstest.SotW), conn.Open(xdstest.SotW)
-			good.Subscribe(xdstest.EndpointType, "a", "b")
-			st := o.NextStream(t)
-			st.NextRequest(t)
-			me := st.Node().GetId()
-			ask := func(lines ...string) {
-				t.Helper()
-				waitLines(t, conn.ClientConn(), lines...)
-			}
-			ask(me+" in test-cluster: a REQUESTED", me+" in test-cluster: b REQUESTED",
-				"test-client in test-cluster: a NOT_SENT", "test-client in test-cluster: b NOT_SENT")
-			st.Respond(t, xdstest.EndpointType, "1", xdstest.Endpoints("a", "10.0.0.1:80"))
-			good.Ack(good.Recv(t))
-			held := "@…"
-			if variant == config.Delta {
-				held = "@1"
-			}
-			// After the time for it, b does not exist (C12).
-			ask(me+" in test-cluster: a"+held+" ACKED", me+" in test-cluster: b DOES_NOT_EXIST",
-				"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT")
-
-			bad.Subscribe(xdstest.EndpointType, "a")
-			bad.Nack(bad.Recv(t), "not to my taste")
-			ask(me+" in test-cluster: a"+held+" ACKED", me+" in test-cluster: b DOES_NOT_EXIST",
-				"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT",
-				"test-client in test-cluster: a@… ERROR (not to my taste)")
-			bad.Cancel()
-
-			// A copy whose body contradicts its name is rejected (A3), and the
-			// last one stays.
-			other := xdstest.Endpoints("other", "10.0.0.2:80")
-			var wrong proto.Message = xdstest.Named{Name: "a", Message: other}
-			if variant == config.SotW {
-				wrong = xdstest.Any(&discoveryv3.Resource{Name: "a", Resource: xdstest.Any(other)})
-			}
-			st.Respond(t, xdstest.EndpointType, "2", wrong)
-			ask(me+" in test-cluster: a"+held+" NACKED (…)", me+" in test-cluster: b DOES_NOT_EXIST",
-				"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT")
-
-			o.Stop()
-			good.Subscribe(xdstest.EndpointType, "c")
-			ask(me+" in test-cluster: a"+held+" NACKED (…)", me+" in test-cluster: b DOES_NOT_EXIST", me+" in test-cluster: c TIMEOUT (…)",
-				"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT", "test-client in test-cluster: c NOT_SENT")
-		})
+		t.Run(string(variant), func(t *testing.T) { synctest.Test(t, func(t *testing.T) { testClientStatus(t, variant) }) })
 	}
+}
+
+func testClientStatus(t *testing.T, variant config.Variant) {
+	network := xdstest.NewMemory()
+	o := network.NewOrigin(t)
+	cfg := statusConfig(o.Addr(), variant)
+	cfg.Origin.AbsentAfter = 300 * time.Millisecond
+	n := startWith(t, cfg, relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial})
+	conn := network.Client(t, n.Addr())
+	good, bad := conn.Open(xdstest.SotW), conn.Open(xdstest.SotW)
+	good.Subscribe(xdstest.EndpointType, "a", "b")
+	st := o.NextStream(t)
+	st.NextRequest(t)
+	me := st.Node().GetId()
+	ask := func(lines ...string) {
+		t.Helper()
+		waitLines(t, conn.ClientConn(), lines...)
+	}
+	ask(me+" in test-cluster: a REQUESTED", me+" in test-cluster: b REQUESTED",
+		"test-client in test-cluster: a NOT_SENT", "test-client in test-cluster: b NOT_SENT")
+	st.Respond(t, xdstest.EndpointType, "1", xdstest.Endpoints("a", "10.0.0.1:80"))
+	good.Ack(good.Recv(t))
+	held := "@…"
+	if variant == config.Delta {
+		held = "@1"
+	}
+	// After the time for it, b does not exist (C12).
+	ask(me+" in test-cluster: a"+held+" ACKED", me+" in test-cluster: b DOES_NOT_EXIST",
+		"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT")
+
+	bad.Subscribe(xdstest.EndpointType, "a")
+	bad.Nack(bad.Recv(t), "not to my taste")
+	ask(me+" in test-cluster: a"+held+" ACKED", me+" in test-cluster: b DOES_NOT_EXIST",
+		"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT",
+		"test-client in test-cluster: a@… ERROR (not to my taste)")
+	bad.Cancel()
+
+	// A copy whose body contradicts its name is rejected (A3), and the
+	// last one stays.
+	other := xdstest.Endpoints("other", "10.0.0.2:80")
+	var wrong proto.Message = xdstest.Named{Name: "a", Message: other}
+	if variant == config.SotW {
+		wrong = xdstest.Any(&discoveryv3.Resource{Name: "a", Resource: xdstest.Any(other)})
+	}
+	st.Respond(t, xdstest.EndpointType, "2", wrong)
+	ask(me+" in test-cluster: a"+held+" NACKED (…)", me+" in test-cluster: b DOES_NOT_EXIST",
+		"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT")
+
+	o.Stop()
+	good.Subscribe(xdstest.EndpointType, "c")
+	ask(me+" in test-cluster: a"+held+" NACKED (…)", me+" in test-cluster: b DOES_NOT_EXIST", me+" in test-cluster: c TIMEOUT (…)",
+		"test-client in test-cluster: a@… SYNCED", "test-client in test-cluster: b NOT_SENT", "test-client in test-cluster: c NOT_SENT")
 }
 
 // TestClientStatusShows: K20: what is told of a resource, and that contents are

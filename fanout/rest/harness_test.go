@@ -45,26 +45,37 @@ const quiet = 100 * time.Millisecond
 
 // world is a REST server whose origin is the test itself.
 type world struct {
-	t      xdstest.TB
-	srv    *Server
-	cache  *cache.Cache
-	url    string
-	client *http.Client
-	feeds  chan *cache.Feed // of each key, in the order of their clients
-	feed   *cache.Feed      // of the first key, once asked for
+	t       xdstest.TB
+	srv     *Server
+	cache   *cache.Cache
+	network *xdstest.Memory // nil for TCP
+	url     string
+	client  *http.Client
+	feeds   chan *cache.Feed // of each key, in the order of their clients
+	feed    *cache.Feed      // of the first key, once asked for
 }
 
 // newWorld serves on a port. A poll waits long unless a change says otherwise.
 func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 	t.Helper()
-	w := newSilentWorld(t, append([]func(*Config){hold(xdstest.Patience)}, change...)...)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	return newWorldOn(t, nil, change...)
+}
+
+// newWorldOn is newWorld in a network; nil is TCP.
+func newWorldOn(t xdstest.TB, network *xdstest.Memory, change ...func(*Config)) *world {
+	t.Helper()
+	w := newSilentWorld(t, append([]func(*Config){hold(xdstest.PatienceHere())}, change...)...)
+	w.network = network
+	l, err := network.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
 	served := make(chan error)
 	go func() { served <- w.srv.Serve(l) }()
-	transport := &http.Transport{MaxIdleConnsPerHost: 100}
+	transport := &http.Transport{
+		MaxIdleConnsPerHost: 100,
+		DialContext:         func(ctx context.Context, _, addr string) (net.Conn, error) { return network.Dial(ctx, addr) },
+	}
 	w.url, w.client = "http://"+l.Addr().String(), &http.Client{Transport: transport}
 	t.Cleanup(func() {
 		transport.CloseIdleConnections()

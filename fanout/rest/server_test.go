@@ -17,7 +17,9 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -38,19 +40,21 @@ func TestRequired(t *testing.T) {
 // dial opens a bare connection.
 func (w *world) dial() net.Conn {
 	w.t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(w.url, "http://"))
+	c, err := w.network.Dial(context.Background(), strings.TrimPrefix(w.url, "http://"))
 	if err != nil {
 		w.t.Fatalf("dial: %v", err)
 	}
 	w.t.Cleanup(func() { _ = c.Close() })
-	_ = c.SetDeadline(time.Now().Add(xdstest.Patience))
+	_ = c.SetDeadline(time.Now().Add(xdstest.PatienceHere()))
 	return c
 }
 
 // TestSlowRequests: a client that sends its request a little at a time is not
 // waited for.
 func TestSlowRequests(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.ReadTimeout = quiet })
+	// Long enough for what comes at once to be read on a busy machine.
+	w := newWorld(t, func(c *Config) { c.ReadTimeout = 20 * quiet })
+	var clients sync.WaitGroup
 	for _, tc := range []struct{ sent, want string }{ // want "": nothing is due
 		{"", ""},
 		{"POST " + clusters + " HTTP/1.1\r\nHost: x\r\nX-", ""},
@@ -58,12 +62,15 @@ func TestSlowRequests(t *testing.T) {
 		{"POST " + clusters + " HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat("x", 64<<10), "HTTP/1.1 431 "},
 	} {
 		c := w.dial()
-		_, _ = io.WriteString(c, tc.sent)
-		got, err := io.ReadAll(c) // until the server closes
-		if isTimeout(err) || !strings.HasPrefix(string(got), tc.want) {
-			t.Errorf("%.40q: got %.80q, %v", tc.sent, got, err)
-		}
+		clients.Go(func() {
+			_, _ = io.WriteString(c, tc.sent)
+			got, err := io.ReadAll(c) // until the server closes
+			if isTimeout(err) || !strings.HasPrefix(string(got), tc.want) {
+				t.Errorf("%.40q: got %.80q, %v", tc.sent, got, err)
+			}
+		})
 	}
+	clients.Wait()
 }
 
 func isTimeout(err error) bool {
@@ -74,46 +81,47 @@ func isTimeout(err error) bool {
 // TestHoldOutlivesTheReadTimeout: the time that a request may take to come does
 // not bound the wait for news (H4).
 func TestHoldOutlivesTheReadTimeout(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.ReadTimeout = quiet })
-	w.known(clusters, cluster("a", 1))
-	version := w.has(w.post(clusters, ask("")), "a")
-	for range 2 { // on the same connection
-		done := w.waiting(1, clusters, ask(version))
-		w.silent(done)
-		w.silent(done)
-		w.change(cds, nil, cluster("a", len(version)+2))
-		version = w.has(w.arrives(done), "a")
-		w.change(cds, nil, cluster("a", 1))
-		version = w.has(w.post(clusters, ask(version)), "a")
-	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOn(t, xdstest.NewMemory(), func(c *Config) { c.ReadTimeout = quiet })
+		w.known(clusters, cluster("a", 1))
+		version := w.has(w.post(clusters, ask("")), "a")
+		for range 2 { // on the same connection
+			done := w.waiting(1, clusters, ask(version))
+			w.silent(done)
+			w.silent(done)
+			w.change(cds, nil, cluster("a", len(version)+2))
+			version = w.has(w.arrives(done), "a")
+			w.change(cds, nil, cluster("a", 1))
+			version = w.has(w.post(clusters, ask(version)), "a")
+		}
+	})
 }
 
 // TestSlowReader: a client that does not read its answer is cut off, and nothing
 // waits for it meanwhile (K19).
 func TestSlowReader(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.SendTimeout = quiet })
-	var many []string
-	for i := range 64 {
-		many = append(many, strings.Repeat(string(rune('a'+i%26)), 1<<20)+fmt.Sprint(i))
-	}
-	w.known(clusters, cluster(many[0], 1))
-	for i, name := range many[1:] {
-		w.change(cds, nil, cluster(name, i))
-	}
-	c := w.dial()
-	if err := c.(*net.TCPConn).SetReadBuffer(4 << 10); err != nil {
-		t.Fatal(err)
-	}
-	body := ask("")
-	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", clusters, len(body), body)
-	if _, err := bufio.NewReaderSize(c, 16).Peek(1); err != nil { // it is being sent
-		t.Fatal(err)
-	}
-	w.watched(0)
-	xdstest.Eventually(t, "the answer to be given up", func() bool {
-		ctx, cancel := context.WithTimeout(t.Context(), quiet)
-		defer cancel()
-		return w.srv.http.Shutdown(ctx) == nil // when no connection is busy any more
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorldOn(t, xdstest.NewMemory(), func(c *Config) { c.SendTimeout = quiet })
+		var many []string
+		for i := range 8 { // more than the network holds
+			many = append(many, strings.Repeat(string(rune('a'+i)), 64<<10))
+		}
+		w.known(clusters, cluster(many[0], 1))
+		for i, name := range many[1:] {
+			w.change(cds, nil, cluster(name, i))
+		}
+		c := w.dial()
+		body := ask("")
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", clusters, len(body), body)
+		if _, err := bufio.NewReaderSize(c, 16).Peek(1); err != nil { // it is being sent
+			t.Fatal(err)
+		}
+		w.watched(0)
+		xdstest.Eventually(t, "the answer to be given up", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), quiet)
+			defer cancel()
+			return w.srv.http.Shutdown(ctx) == nil // when no connection is busy any more
+		})
 	})
 }
 

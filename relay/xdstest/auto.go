@@ -229,7 +229,7 @@ func (a *Auto) CheckViolations(t TB) {
 func (a *Auto) WaitFor(t TB, what string, cond func() bool) {
 	t.Helper()
 	if !poll(cond, a.changeSignal) {
-		t.Fatalf("waited %v for %s, in vain; %s", Patience, what, a)
+		t.Fatalf("waited %v for %s, in vain; %s", PatienceHere(), what, a)
 	}
 }
 

@@ -21,7 +21,7 @@ func dialOptions(more []grpc.DialOption) []grpc.DialOption {
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			Backoff:           backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.6, Jitter: 0.2, MaxDelay: 200 * time.Millisecond},
-			MinConnectTimeout: Patience,
+			MinConnectTimeout: PatienceHere(),
 		}),
 	}, more...)
 }
@@ -90,9 +90,9 @@ func (c *Conn) OpenMethod(method string, delta bool) *Stream {
 func (c *Conn) open(method string) (grpc.ClientStream, context.CancelFunc) {
 	c.t.Helper()
 	ctx, cancel := context.WithCancel(c.ctx)
-	patience := time.AfterFunc(Patience, cancel)
+	limit := time.AfterFunc(PatienceHere(), cancel)
 	gs, err := c.cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true))
-	if !patience.Stop() || err != nil {
+	if !limit.Stop() || err != nil {
 		cancel()
 		c.t.Fatalf("open %s: %v%s", method, err, c.log)
 	}

@@ -91,10 +91,10 @@ func (q *inbox[T]) take(d time.Duration, match func(T) bool) (item T, how outcom
 // "waited for …".
 func (q *inbox[T]) next(t TB, what string, match func(T) bool) T {
 	t.Helper()
-	item, how, why := q.take(Patience, orAny(match))
+	item, how, why := q.take(PatienceHere(), orAny(match))
 	switch how {
 	case timedOut:
-		t.Fatalf("%s: waited %v for %s, in vain%s", q.who, Patience, what, q.log)
+		t.Fatalf("%s: waited %v for %s, in vain%s", q.who, PatienceHere(), what, q.log)
 	case ended:
 		t.Fatalf("%s: ended (%v) instead of bringing %s%s", q.who, why, what, q.log)
 	}
@@ -122,9 +122,9 @@ func (q *inbox[T]) quiet(t TB, d time.Duration, match func(T) bool) {
 // if it does not end within [Patience].
 func (q *inbox[T]) untilEnd(t TB) error {
 	t.Helper()
-	how, why := q.waitEnd(Patience)
+	how, why := q.waitEnd(PatienceHere())
 	if how != ended {
-		t.Fatalf("%s: still open after %v%s", q.who, Patience, q.log)
+		t.Fatalf("%s: still open after %v%s", q.who, PatienceHere(), q.log)
 	}
 	return why
 }

@@ -32,6 +32,9 @@ const memoryBuffer = 64 << 10
 // Listen accepts connections at "127.0.0.1:port"; port 0 stands for one that
 // nobody has had.
 func (m *Memory) Listen(address string) (net.Listener, error) {
+	if m == nil {
+		return net.Listen("tcp", address)
+	}
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
 		return nil, err

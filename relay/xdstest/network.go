@@ -188,7 +188,7 @@ func (n *Network) carry(client net.Conn) {
 	n.mu.Lock()
 	target := n.target
 	n.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), PatienceHere())
 	defer cancel()
 	server, err := n.memory.Dial(ctx, target)
 	if err != nil {

@@ -3,6 +3,7 @@ package xdstest
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"os"
@@ -140,9 +141,14 @@ func TestNetworkStalls(t *testing.T) {
 		say(t, fresh, "c")
 		hearNothing(t, c)
 		hearNothing(t, fresh)
-		if up, down := n.Carried(); down != 1 || (up == 1) != (way&ToServer != 0) {
-			t.Errorf("stalled %d: carried %d up, %d down", way, up, down)
+		want := int64(3) // bytes that the server gets
+		if way&ToServer != 0 {
+			want = 1
 		}
+		Eventually(t, fmt.Sprintf("%d bytes up and 1 down, stalled %d", want, way), func() bool {
+			up, down := n.Carried()
+			return up == want && down == 1
+		})
 		n.Stall(0)
 		hear(t, c, "b")
 		hear(t, fresh, "c")

@@ -84,7 +84,7 @@ func (o *StateOrigin) WaitConverged(t TB, view string, clients ...*Auto) {
 	for _, a := range clients {
 		var diff []string
 		if !poll(func() bool { diff = o.Differences(view, a); return len(diff) == 0 }, a.changeSignal) {
-			t.Fatalf("a client of view %q did not converge within %v: %q; %s%s", view, Patience, diff, a, o.log)
+			t.Fatalf("a client of view %q did not converge within %v: %q; %s%s", view, PatienceHere(), diff, a, o.log)
 		}
 	}
 }

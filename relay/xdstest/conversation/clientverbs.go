@@ -235,7 +235,7 @@ func parseAnswer(a *args, nack bool) (clientAct, error) {
 // parseClientHears reads "[of TYPE] [for DURATION]".
 func parseClientHears(_ *parser, a *args) (clientAct, error) {
 	h, err := parseHears(a)
-	return func(c *client) error { return c.silence(cmp.Or(h.window, c.r.quiet), h.typeURL, true) }, err
+	return func(c *client) error { return c.silence(cmp.Or(h.window, quiet), h.typeURL, true) }, err
 }
 
 // parseTakes reads a number of bytes, which no frame from here on may exceed.

@@ -147,7 +147,7 @@ func (c *client) gets(e *expectation) error {
 			delete(t.held, n)
 			delete(t.shown, n)
 		}
-		return c.silence(c.r.quiet, e.typeURL, true)
+		return c.silence(quiet, e.typeURL, true)
 	}
 	f, err := s.Next(c.r.patience, func(f *xdstest.Frame) bool { return e.next || f.TypeURL == e.typeURL })
 	if isNothing(err) {

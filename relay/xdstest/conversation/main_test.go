@@ -6,7 +6,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"go.uber.org/goleak"
 
@@ -43,24 +43,31 @@ func play(t *testing.T, text string) string {
 		t.Fatal(err)
 	}
 	for _, c := range s.Combinations {
-		p := &probe{T: t}
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			s.Run(p, c, Options{
-				Start: func(_ xdstest.TB, setup Setup) Server {
-					return Server{Addr: func() string { return setup.Origins[0] }}
-				},
-				Patience: 300 * time.Millisecond, Quiet: 50 * time.Millisecond,
-			})
-		}()
-		<-done
-		p.mu.Lock()
-		failures := strings.Join(p.failures, "\n")
-		p.mu.Unlock()
+		var failures string
+		synctest.Test(t, func(t *testing.T) { failures = once(t, s, c) })
 		if failures != "" {
 			return failures
 		}
 	}
 	return ""
+}
+
+// once runs one combination, in virtual time.
+func once(t *testing.T, s Script, combination string) string {
+	t.Helper()
+	p := &probe{T: t}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.Run(p, combination, Options{
+			Start: func(_ xdstest.TB, setup Setup) Server {
+				return Server{Addr: func() string { return setup.Origins[0] }}
+			},
+			Network: xdstest.NewMemory(),
+		})
+	}()
+	<-done
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return strings.Join(p.failures, "\n")
 }

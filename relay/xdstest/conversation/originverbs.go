@@ -150,7 +150,7 @@ func parseDrops(_ *parser, a *args) (originAct, error) {
 // there before arrive first, where it does, so that scripts are not about how
 // changes meet by chance.
 func (o *origin) update(view string, edits []edit) error {
-	o.auto.Settle(o.r.quiet)
+	o.auto.Settle(quiet)
 	o.mu.Lock()
 	o.views[view] = true
 	o.mu.Unlock()
@@ -194,7 +194,7 @@ func parseSeesNode(_ *parser, a *args) (originAct, error) {
 
 func parseOriginHears(_ *parser, a *args) (originAct, error) {
 	h, err := parseHears(a)
-	return func(o *origin) error { return o.hearsNothing(cmp.Or(h.window, o.r.quiet), h.typeURL, 0) }, err
+	return func(o *origin) error { return o.hearsNothing(cmp.Or(h.window, quiet), h.typeURL, 0) }, err
 }
 
 // hears is "[of TYPE] [for DURATION]".

@@ -40,15 +40,11 @@ type Options struct {
 	Start func(t xdstest.TB, setup Setup) Server
 	// Network connects clients, servers and origins; nil is TCP on loopback.
 	Network *xdstest.Memory
-	// Patience is how long something that must happen may take; 0 is
-	// [xdstest.Patience].
-	Patience time.Duration
-	// Quiet is how long nothing may happen where a script says so without a
-	// duration; 0 is 150ms.
-	Quiet time.Duration
 }
 
-const defaultQuiet = 150 * time.Millisecond
+// quiet is how long nothing may happen where a script says so without a
+// duration. What must happen may take as long as [xdstest.PatienceHere] says.
+const quiet = 150 * time.Millisecond
 
 // Run runs the script in one of its combinations. It fails t at the first line
 // that does not hold, with the conversation so far. It must be called on the
@@ -81,7 +77,6 @@ type run struct {
 	log         *xdstest.Transcript
 	network     *xdstest.Memory // nil for TCP
 	patience    time.Duration
-	quiet       time.Duration
 	servers     map[string]Server
 	origins     map[string]*origin
 	clients     map[string]*client
@@ -94,8 +89,8 @@ func newRun(t xdstest.TB, s Script, name string, opts Options) *run {
 	r := &run{
 		combination: combination{down: down, up: up}, contents: s.contents, t: t, network: opts.Network,
 		log:      xdstest.NewTranscript(fmt.Sprintf("%s (%s)", s.File, name), 1000),
-		patience: cmp.Or(opts.Patience, xdstest.Patience), quiet: cmp.Or(opts.Quiet, defaultQuiet),
-		servers: make(map[string]Server), origins: make(map[string]*origin),
+		patience: xdstest.PatienceHere(),
+		servers:  make(map[string]Server), origins: make(map[string]*origin),
 		clients: make(map[string]*client), remembered: make(map[string]string),
 	}
 	setup := Setup{Up: up, Config: s.config}
@@ -128,7 +123,7 @@ func (r *run) value(text string) (string, error) {
 // leftovers is an error if something has arrived, or does so shortly, that the
 // script does not mention.
 func (r *run) leftovers() error {
-	if err := r.allSilent(r.quiet, false); err != nil {
+	if err := r.allSilent(quiet, false); err != nil {
 		return err
 	}
 	for _, o := range r.origins {
@@ -150,7 +145,7 @@ func parseQuiet(a *args) (func(*run) error, error) {
 		}
 	}
 	return func(r *run) error {
-		window := cmp.Or(d, r.quiet)
+		window := cmp.Or(d, quiet)
 		before := make(map[*origin]int)
 		for _, o := range r.origins {
 			before[o] = o.heardSoFar()
