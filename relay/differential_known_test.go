@@ -6,11 +6,13 @@ import (
 	"regexp"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -60,34 +62,39 @@ func TestKnownDifferences(t *testing.T) {
 		for _, relayed := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/relayed=%t", word, relayed), func(t *testing.T) {
 				t.Parallel()
-				cp, k := newKnownTalk(t, d.cache)
-				addr := cp.Addr()
-				if relayed {
-					cfg := testConfig()
-					cfg.Admin.Address = ""
-					cfg.Origin.Addresses, cfg.Origin.AbsentAfter = []string{addr}, 200*time.Millisecond
-					addr = start(t, cfg).Addr()
-				}
-				conn := xdstest.Dial(t, addr)
-				conn.Node = xdstest.Node("client", differentialKey)
-				d.talk(t, k, conn.Open(xdstest.Variant{Delta: d.delta}), relayed)
+				synctest.Test(t, func(t *testing.T) { testKnownDifference(t, d, relayed) })
 			})
 		}
 	}
 }
 
-func newKnownTalk(t *testing.T, cache string) (cp *xdstest.ControlPlane, k *knownTalk) {
+func testKnownDifference(t *testing.T, d known, relayed bool) {
+	network := xdstest.NewMemory()
+	cp, k := newKnownTalk(t, network, d.cache)
+	addr := cp.Addr()
+	if relayed {
+		cfg := testConfig()
+		cfg.Admin.Address = ""
+		cfg.Origin.Addresses, cfg.Origin.AbsentAfter = []string{addr}, 200*time.Millisecond
+		addr = startWith(t, cfg, relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial}).Addr()
+	}
+	conn := network.Client(t, addr)
+	conn.Node = xdstest.Node("client", differentialKey)
+	d.talk(t, k, conn.Open(xdstest.Variant{Delta: d.delta}), relayed)
+}
+
+func newKnownTalk(t *testing.T, network *xdstest.Memory, cache string) (cp *xdstest.ControlPlane, k *knownTalk) {
 	t.Helper()
 	if cache == "linear" {
-		cp = xdstest.NewLinearControlPlane(t)
+		cp = network.NewLinearControlPlane(t)
 		return cp, &knownTalk{
 			set:    func(rs ...proto.Message) { cp.SetLinear(t, rs...) },
 			remove: func(u, n string) { cp.RemoveLinear(t, u, n) },
 		}
 	}
-	cp = xdstest.NewLenientControlPlane(t, nil)
+	cp = network.NewLenientControlPlane(t, nil)
 	if cache == "ads" {
-		cp = xdstest.NewControlPlane(t, nil)
+		cp = network.NewControlPlane(t, nil)
 	}
 	version := 0
 	cp.SetSnapshot(t, "another-key", "1", xdstest.Cluster("secret", time.Second))

@@ -73,7 +73,7 @@ const (
 	// quiet is how long before its end a demo stops changing things, if there
 	// is that much time; patience is how long clients may take after the end.
 	quiet    = 3 * time.Second
-	patience = 15 * time.Second
+	patience = 30 * time.Second
 )
 
 // demo is a running demo. It belongs to the goroutine of Run, except where a

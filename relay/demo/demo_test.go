@@ -2,6 +2,7 @@ package demo
 
 import (
 	"bytes"
+	"context"
 	"maps"
 	"os"
 	"path/filepath"
@@ -15,24 +16,43 @@ import (
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestRun runs a whole demo and reads what it says.
+// until is an output that ends something once it holds what it should.
+type until struct {
+	bytes.Buffer
+	texts []string // regular expressions
+	end   func()
+}
+
+func (u *until) Write(p []byte) (int, error) {
+	n, err := u.Buffer.Write(p)
+	if !slices.ContainsFunc(u.texts, func(text string) bool { return !regexp.MustCompile(text).MatchString(u.String()) }) {
+		u.end()
+	}
+	return n, err
+}
+
+// TestRun runs a whole demo, until it has told of changes, and reads what it says.
 func TestRun(t *testing.T) {
-	var out bytes.Buffer
-	err := Run(t.Context(), Config{Out: &out, Clients: 40, For: 4 * time.Second, Every: 150 * time.Millisecond, Slow: 200 * time.Millisecond})
+	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	defer cancel()
+	out := &until{end: cancel, texts: []string{
+		`endpoints website +api,edge,shop +reached \d+/\d+  file→client \d`,
+		`endpoints users +api +reached`, // nobody else's
+	}}
+	err := Run(ctx, Config{Out: out, Clients: 40, Every: 150 * time.Millisecond, Slow: 200 * time.Millisecond})
 	if err != nil {
 		t.Fatalf("the demo failed: %v\n%s", err, out.String())
 	}
-	for _, want := range []string{
+	for _, want := range append(out.texts,
 		`\(api, edge, shop\)`,
-		`endpoints website +api,edge,shop +reached \d+/\d+  file→client \d`,
-		`endpoints users +api +reached`, // nobody else's
 		`ACKs, 0 NACKs`,
 		`verdict +all 40 clients hold the last state`,
-	} {
+	) {
 		if !regexp.MustCompile(want).MatchString(out.String()) {
 			t.Errorf("the output has nothing like %q:\n%s", want, out.String())
 		}
