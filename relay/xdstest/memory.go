@@ -33,7 +33,7 @@ const memoryBuffer = 64 << 10
 // nobody has had.
 func (m *Memory) Listen(address string) (net.Listener, error) {
 	if m == nil {
-		return net.Listen("tcp", address)
+		return (&net.ListenConfig{}).Listen(context.Background(), "tcp", address)
 	}
 	at, err := net.ResolveTCPAddr("tcp", address)
 	if err != nil {
