@@ -10,6 +10,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 10s
+TIMEOUT ?= 15m
 
 # The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests
 # are not: that would build each package twice.
@@ -32,10 +33,14 @@ build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/xdsbench ./cmd/xdsbench
 
 test: ## run the tests
-	$(GO) test $(NOPGO) ./...
+	$(GO) test $(NOPGO) -timeout $(TIMEOUT) ./...
 
+# One package after the other: the race detector makes everything several times
+# as slow, and packages that share the processors would make each other slower
+# still. What they need is built before, on all processors.
 race: ## run the tests under the race detector
-	$(GO) test $(NOPGO) -race ./...
+	$(GO) build $(NOPGO) -race ./...
+	$(GO) test $(NOPGO) -race -p 1 -timeout $(TIMEOUT) ./...
 
 bench: ## run the Go benchmarks, or those that BENCH=regexp names
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem ./...
