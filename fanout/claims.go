@@ -16,6 +16,9 @@ type claims struct {
 	judged   bool // again, when the wildcard had been answered
 	// version stands for all of it, until the first response (SotW).
 	version string
+	// until is when the client has waited long enough for the table to catch up
+	// with the tier; zero while it does not wait. See behind.go.
+	until time.Time
 }
 
 // comeback is kept of a stream whose client came back with claims, or that moved
@@ -68,9 +71,9 @@ func (ts *typeState) claim(names *cache.Names) {
 // compareLocked compares what a reconnecting delta client holds with what
 // there is, as soon as that is known, or there is no hope for it (B37). It
 // reports whether the client may be told anything.
-func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
+func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) bool {
 	if !ts.hasClaims() {
-		return true
+		return !s.waitsForVersionLocked(ts, h, now)
 	}
 	c := ts.claims
 	if !c.compared {
@@ -78,6 +81,9 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head) bool {
 			return false
 		}
 		tell, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
+		if s.waitsForHeadLocked(ts, tell != nil, h.Behind, now) {
+			return false
+		}
 		ts.sent, ts.acked = at, at
 		ts.tell, c.held, c.compared = tell, rest, true
 	}
@@ -96,7 +102,7 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 		return false
 	}
 	claimed := ts.claims.version
-	ts.claims.version = ""
+	ts.claims = nil
 	return !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }

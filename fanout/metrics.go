@@ -19,6 +19,7 @@ type serverMetrics struct {
 	streams  metric.Int64UpDownCounter
 	refusals metric.Int64Counter
 	timeouts metric.Int64Counter
+	waits    metric.Int64Counter
 	ackTime  metric.Float64Histogram
 
 	types sync.Map // typeKey → *typeMetrics
@@ -31,7 +32,7 @@ type typeKey struct {
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
-	var errs [9]error
+	var errs [10]error
 	var sm serverMetrics
 	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
 	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
@@ -48,6 +49,7 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 		return nil
 	}, built, shared, packed)
 	errs[8] = sm.observeTypes(m)
+	sm.waits, errs[9] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of clients that came with what this node did not have yet: until it had caught up, or the time was over."))
 	return &sm, errors.Join(errs[:]...)
 }
 
@@ -104,3 +106,12 @@ func (m *serverMetrics) refused(code codes.Code) {
 }
 
 func (m *serverMetrics) sendTimeout() { m.timeouts.Add(context.Background(), 1) }
+
+// waited counts a wait for this node to catch up with the tier; see behind.go.
+func (m *serverMetrics) waited(caughtUp bool) {
+	outcome := "timed_out"
+	if caughtUp {
+		outcome = "caught_up"
+	}
+	m.waits.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", outcome)))
+}

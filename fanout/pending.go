@@ -65,7 +65,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 		s.moveLocked(ts)
 		h = ts.table.Head(&ts.watcher)
 	}
-	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h)
+	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h, now)
 }
 
 // hasNews reports whether there may be resources or removals to tell.
@@ -177,7 +177,7 @@ func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
 // client may be told and was not.
 func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 	for _, ts := range s.types {
-		if !kind(ts) || ts.isUncompared() {
+		if !kind(ts) || ts.isUncompared() || ts.waitsForHead() {
 			continue
 		}
 		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.sent.Gen || ts.more) && s.mayTellLocked(ts, h) {

@@ -47,6 +47,10 @@ type Config struct {
 	// Hold bounds how long a key that was idle asks its origin before it
 	// serves what it has. Default 1 s; negative means not at all.
 	Hold time.Duration
+	// HeadWait bounds how long a table counts as behind once it is known from
+	// other nodes that there is newer content; see [Group.Agree]. 0 means not at
+	// all, for a node on its own.
+	HeadWait time.Duration
 	// MaxRemovalPercent is the share of a full-state set that one answer may
 	// remove; removals beyond it, or of all there is, are held back for
 	// RemovalHold (K16). 0 means any share, which is the default.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -267,7 +268,7 @@ func TestBodylessResources(t *testing.T) {
 	c := w.client(endpoints, false, "a", "z")
 	w.apply(endpoints, res("a", "1"))
 	c.ask(t, Query{})
-	w.apply(endpoints, resource.New(resource.Resource{Name: "a", TTL: 1}))
+	w.apply(endpoints, resource.New(resource.Resource{Name: "a", TTL: time.Hour}))
 	expect(t, c.ask(t, Query{}))
 	w.apply(endpoints, resource.New(resource.Resource{Name: "a"}), resource.New(resource.Resource{Name: "z"}))
 	expect(t, c.ask(t, Query{}), "-a", "-z")

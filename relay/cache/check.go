@@ -40,6 +40,9 @@ func (t *Table) check() []string {
 	c.globs()
 	c.lists()
 	c.demand()
+	if a := t.agreed; a != nil && a.now != t.allLocked() {
+		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.now.Hex(), t.allLocked().Hex())
+	}
 	for key, s := range t.subs {
 		c.subscription(key, s)
 	}

@@ -305,6 +305,9 @@ func (t *Table) dropIfUnusedLocked(s *Subscription) {
 	}
 	delete(t.subs, s.key)
 	delete(t.waiting, s)
+	if t.agreed != nil {
+		delete(t.agreed.waiting, s)
+	}
 	for n := range s.names {
 		t.forgetLocked(s, n)
 	}

@@ -111,6 +111,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		return 0
 	}
 	n, held := t.applyLocked(f.leg, update(t), t.woken)
+	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
 	t.unlockAndSignal()
 	f.group.changed()

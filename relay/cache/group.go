@@ -40,6 +40,7 @@ type Group struct {
 	guard    *time.Timer // see removeHeld
 	guardAt  time.Time
 	ended    bool
+	agreed   map[string]Agreed // by the URL of types without a table; nil for none
 }
 
 func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
@@ -54,6 +55,7 @@ func (g *Group) Table(t *resource.Type) *Table {
 		return table
 	}
 	table := newTable(g, t)
+	g.adoptAgreedLocked(table)
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })
 	if i < 0 {
@@ -172,6 +174,7 @@ func (g *Group) expire() {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		at := t.expireLocked(now, woken)
+		t.keepUpLocked(woken)
 		t.unlockAndSignal()
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at

@@ -139,6 +139,7 @@ func (g *Group) removeHeld(now time.Time) (removed int) {
 				next = held.until
 			}
 		}
+		t.keepUpLocked(woken)
 		t.mu.Unlock()
 	}
 	g.changed()

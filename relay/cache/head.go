@@ -40,6 +40,9 @@ type Head struct {
 	// and has not answered, so that the rest of a difference may still be to
 	// come (E5); zero if none. The watcher is woken when that is over.
 	Unsettled time.Time
+	// Behind is until when what there is should not be told to who says that it
+	// has something else, since that is probably newer (K12); zero if it is not.
+	Behind time.Time
 }
 
 // Head tells where w's subscription stands. It costs the same whatever the
@@ -60,6 +63,7 @@ func (t *Table) Head(w *Watcher) Head {
 			h.Unsettled = at
 		}
 	}
+	h.Behind = t.behindUntilLocked()
 	if h.Known && !s.private {
 		t.mu.RUnlock()
 		return h

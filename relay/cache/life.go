@@ -199,6 +199,7 @@ func (t *Table) lapse() {
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
 	t.lapseLocked(time.Now(), woken)
+	t.keepUpLocked(woken)
 	t.armLocked()
 	t.mu.Unlock()
 	t.group.changed()

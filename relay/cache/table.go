@@ -59,6 +59,9 @@ type Table struct {
 	legs    []tableLeg
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
+
+	// Guarded by mu: what other nodes have. nil without a tier.
+	agreed *agreement
 }
 
 // Stats count what was done to a table.
@@ -70,7 +73,7 @@ type Stats struct {
 const everything = "*"
 
 func newTable(g *Group, t *resource.Type) *Table {
-	return &Table{
+	table := &Table{
 		Type: t, group: g, seeds: newSeeds(),
 		entries: make(map[string]*entry),
 		aliases: make(map[string][]*entry),
@@ -88,6 +91,10 @@ func newTable(g *Group, t *resource.Type) *Table {
 		waiting: make(map[*Subscription]struct{}),
 		woken:   make(map[*Subscription]struct{}),
 	}
+	if g.cache.cfg.HeadWait > 0 && !g.private {
+		table.agreed = &agreement{}
+	}
+	return table
 }
 
 // nextID numbers the contents of subscriptions across all tables.

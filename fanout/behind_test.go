@@ -1,0 +1,184 @@
+package fanout
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// headWait is how long clients of these tests wait for a node that is behind.
+const headWait = 5 * time.Second
+
+// newNode is a node of a tier. It has a client of clusters, so that it has a table
+// of them, and holds the first of states.
+func newNode(t *testing.T, states ...proto.Message) *world {
+	t.Helper()
+	w := newWorldOf(t, cache.Config{Linger: time.Minute, HeadWait: headWait}).listen()
+	s := w.open(true)
+	s.Subscribe(cds)
+	w.asked(cds, "*")
+	w.change(cds, nil, states...)
+	s.Ack(s.Recv(t))
+	return w
+}
+
+// heldBy is what another node makes the head of clusters that it holds.
+func heldBy(t *testing.T, states ...proto.Message) cache.Agreed {
+	t.Helper()
+	w := newNode(t, states...)
+	e := w.cache.Groups()[0].Table(resource.TypeOf(cds)).Edition()
+	return cache.Agreed{Digest: e.Digest, Version: e.Version}
+}
+
+func (w *world) agree(a cache.Agreed) { w.cache.Groups()[0].Agree(resource.TypeOf(cds), a) }
+
+// comes is a client that comes from another node with a cluster at version v, of
+// which it was told there as version.
+func (w *world) comes(t *testing.T, delta bool, v int, version string) *xdstest.Stream {
+	t.Helper()
+	s := w.open(delta)
+	if delta {
+		s.Resume(cds, "", map[string]string{"a": resources(t, cluster("a", v))[0].Version})
+	} else {
+		s.Resume(cds, version, nil)
+	}
+	return s
+}
+
+// silent holds that the client hears nothing for so long.
+func silent(t *testing.T, s *xdstest.Stream, d time.Duration) {
+	t.Helper()
+	s.Quiet(t, d-time.Millisecond)
+}
+
+// TestMovesToANodeBehind: a client at the tier's newest version moves to a node that
+// is one behind: nothing older is sent to it while the node may yet catch up, and
+// nothing at all once it has; others are served at once (K12).
+func TestMovesToANodeBehind(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		head := heldBy(t, cluster("a", 2))
+		w := newNode(t, cluster("a", 1))
+		w.agree(head)
+		s := w.comes(t, delta, 2, head.Version)
+		silent(t, s, headWait)
+		fresh := w.open(delta)
+		fresh.Subscribe(cds)
+		fresh.Ack(has(t, fresh.Recv(t), "a"))
+
+		time.Sleep(10 * time.Second)
+		late := heldBy(t, cluster("a", 3))
+		w.agree(late)
+		s = w.comes(t, delta, 3, late.Version)
+		silent(t, s, headWait/2)
+		w.change(cds, nil, cluster("a", 3))
+		if delta {
+			s.Ack(has(t, s.Recv(t))) // B24
+		}
+		s.Quiet(t, 2*headWait)
+		w.change(cds, nil, cluster("a", 4))
+		s.Ack(has(t, s.Recv(t), "a"))
+	})
+}
+
+// TestMovesToANodeLeftBehind: after the bound the node's own state goes out, however
+// many heads came meanwhile (K12).
+func TestMovesToANodeLeftBehind(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newNode(t, cluster("a", 1))
+		head := heldBy(t, cluster("a", 2))
+		w.agree(head)
+		time.Sleep(time.Second)
+		came := time.Now()
+		s := w.comes(t, delta, 2, head.Version)
+		for v := range 3 {
+			s.Quiet(t, time.Second)
+			w.agree(heldBy(t, cluster("a", 3+v)))
+		}
+		s.Ack(has(t, s.Recv(t), "a"))
+		if waited := time.Since(came); waited != headWait-time.Second {
+			t.Errorf("it waited %v", waited)
+		}
+		if other := w.comes(t, delta, 2, head.Version); delta { // which is none of the last any more
+			other.Quiet(t, time.Second)
+		}
+	})
+}
+
+// TestMovesWithout: a client that names a version that nobody knows, or comes to a
+// node that knows of no head or is at it, is told at once what there is (K12).
+func TestMovesWithout(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		head := heldBy(t, cluster("a", 2))
+		w := newNode(t, cluster("a", 1))
+		at := time.Now()
+		told := func(s *xdstest.Stream) {
+			t.Helper()
+			s.Ack(has(t, s.Recv(t), "a"))
+			if time.Since(at) > 0 {
+				t.Error("it waited")
+			}
+		}
+		told(w.comes(t, delta, 2, head.Version)) // there is no head
+		w.agree(heldBy(t, cluster("a", 1)))
+		told(w.comes(t, delta, 2, head.Version)) // the node is at the head
+		w.agree(head)
+		if !delta { // on delta it could be any of those on the way to the head
+			told(w.comes(t, false, 7, "unknown"))
+		}
+		w.change(cds, nil, cluster("a", 2))
+		w.change(cds, nil, cluster("a", 3))
+		told(w.comes(t, delta, 2, head.Version)) // the node is ahead
+	})
+}
+
+// TestMovesByName: a SotW client that asks by name waits a moment only: its version
+// does not prove anything. A delta client is sent nothing that it has (K12).
+func TestMovesByName(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newNode(t, cluster("a", 1), cluster("b", 1))
+		head := heldBy(t, cluster("a", 2), cluster("b", 1))
+		w.agree(head)
+		s := w.open(false)
+		s.Resume(cds, "of a alone", nil, "a")
+		silent(t, s, byNameWait)
+		s.Ack(has(t, s.Recv(t), "a"))
+		same := w.open(true)
+		same.Resume(cds, "", map[string]string{"b": resources(t, cluster("b", 1))[0].Version}, "b")
+		same.Quiet(t, time.Millisecond)
+		behind := w.open(true)
+		behind.Resume(cds, "", map[string]string{"a": resources(t, cluster("a", 2))[0].Version}, "a")
+		behind.Quiet(t, time.Second)
+		w.change(cds, nil, cluster("a", 2))
+		behind.Quiet(t, 2*headWait)
+	})
+}
+
+// TestWaitsForItsTypeOnly: what waits for one type holds up no other, though it comes
+// after it in the order E1, nor what the client asks for while its origin is away (K12).
+func TestWaitsForItsTypeOnly(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newNode(t, cluster("a", 1))
+		head := heldBy(t, cluster("a", 2))
+		w.agree(head)
+		at := time.Now()
+		s := w.comes(t, delta, 2, head.Version)
+		s.Subscribe(rds, "r")
+		w.asked(rds, "r")
+		w.change(rds, nil, route("r", "a"))
+		s.Ack(has(t, s.RecvType(t, rds), "r"))
+		if waited := time.Since(at); waited > time.Second {
+			t.Errorf("routes waited %v", waited)
+		}
+		w.origin().Down(errors.New("gone"))
+		s.Ack(has(t, s.RecvType(t, cds), "a"))
+		if waited := time.Since(at); waited != headWait {
+			t.Errorf("clusters waited %v", waited)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package cache
+
+import (
+	"slices"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// The nodes of a tier agree on what is newest of each type of a key: its head. A
+// node may know of a head before it has the content, since that takes another way.
+// Who comes then and has the newer content would be sent back by what there is
+// (K12), so the table says until when it counts as behind, and fanout lets those
+// wait who say what they have.
+
+// Agreed is what the tier agrees is the newest of a type.
+type Agreed struct {
+	// Digest stands for the content; see [Edition].
+	Digest resource.Digest
+	// Version is what SotW clients of the wildcard are told of it, somewhere.
+	Version string
+	// Own says that this node has said so of what it held: it may have more by now,
+	// never less.
+	Own bool
+}
+
+const (
+	// pastKept is how many of its former digests a table remembers: what is newer
+	// here than the head was the head's content a moment ago.
+	pastKept = 16
+	// agreedKept is how many versions of heads it remembers that it has not reached.
+	agreedKept = 4
+	// byNameWait bounds how long a table counts as behind where nobody asks for
+	// everything: nodes then hold what their own clients ask for, and a digest of
+	// something else proves nothing.
+	byNameWait = 500 * time.Millisecond
+)
+
+// agreement is how a table stands to what the tier agrees on. It is guarded by the
+// table's mu.
+type agreement struct {
+	head  Agreed
+	since time.Time // when this head came; zero: there is none
+	// now is the digest of the present content, and met says that it has been that
+	// of a head since it is the present one: then other heads are newer.
+	now  resource.Digest
+	met  bool
+	past []resource.Digest // former ones, newest last
+	// versions are those of the heads since one was met, newest last.
+	versions []string
+	behind   bool
+	waiting  map[*Subscription]struct{} // for that to end
+}
+
+// Agree notes that a is what the tier agrees is the newest of a type. It does
+// nothing without [Config.HeadWait].
+func (g *Group) Agree(typ *resource.Type, a Agreed) {
+	if g.private || g.cache.cfg.HeadWait <= 0 {
+		return
+	}
+	now := time.Now()
+	t := g.agreeEarly(typ, a)
+	if t == nil {
+		return
+	}
+	woken := make(map[*Subscription]struct{})
+	t.mu.Lock()
+	t.agreeLocked(a, now, woken)
+	t.mu.Unlock()
+	g.cache.wake(woken)
+}
+
+// agreeEarly returns the table of a type. Where there is none yet, what is agreed is
+// kept for it.
+func (g *Group) agreeEarly(typ *resource.Type, a Agreed) *Table {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if t := g.tables[typ.URL]; t != nil {
+		return t
+	}
+	if g.agreed == nil {
+		g.agreed = make(map[string]Agreed)
+	}
+	if _, known := g.agreed[typ.URL]; known || len(g.agreed) < maxTables {
+		g.agreed[typ.URL] = a
+	}
+	return nil
+}
+
+// adoptAgreedLocked gives a new table what is agreed of its type. g.mu must be held.
+func (g *Group) adoptAgreedLocked(t *Table) {
+	a, known := g.agreed[t.Type.URL]
+	if !known {
+		return
+	}
+	delete(g.agreed, t.Type.URL)
+	t.agreeLocked(a, time.Now(), nil) // nobody else knows the table
+}
+
+// agreeLocked takes a head that came at now.
+func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]struct{}) {
+	a := t.agreed
+	if a == nil || !a.since.IsZero() && a.head == head {
+		return
+	}
+	if a.since.IsZero() || a.head.Digest != head.Digest {
+		a.since = now
+	}
+	a.head = head
+	if len(a.versions) == agreedKept {
+		a.versions = slices.Delete(a.versions, 0, 1)
+	}
+	a.versions = append(a.versions, head.Version)
+	a.compare(woken)
+}
+
+// keepUpLocked takes notice of what the table holds now. It must be called after each
+// change of that.
+func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
+	a := t.agreed
+	if a == nil {
+		return
+	}
+	now := t.allLocked()
+	if now == a.now {
+		return
+	}
+	if a.now != (resource.Digest{}) { // before its first answer a table is empty, too
+		if len(a.past) == pastKept {
+			a.past = slices.Delete(a.past, 0, 1)
+		}
+		a.past = append(a.past, a.now)
+	}
+	a.now, a.met = now, false
+	a.compare(woken)
+}
+
+// compare finds out whether the table is behind, and wakes who waits for news of that.
+func (a *agreement) compare(woken map[*Subscription]struct{}) {
+	a.met = a.met || !a.since.IsZero() && a.now == a.head.Digest
+	switch {
+	case a.since.IsZero():
+	case a.head.Own:
+		a.behind, a.versions = false, a.versions[:0]
+	case a.now == a.head.Digest:
+		a.behind, a.versions = false, a.versions[:0]
+	default:
+		a.behind = a.met || !slices.Contains(a.past, a.head.Digest)
+	}
+	for s := range a.waiting {
+		woken[s] = struct{}{}
+	}
+	clear(a.waiting)
+}
+
+// behindUntilLocked is until when the table counts as behind; zero if it does not.
+func (t *Table) behindUntilLocked() time.Time {
+	a := t.agreed
+	if a == nil || !a.behind {
+		return time.Time{}
+	}
+	wait := t.group.cache.cfg.HeadWait
+	if !t.wild.demanded() && wait > byNameWait && !t.group.unreachable(anyLeg) {
+		wait = byNameWait
+	}
+	return a.since.Add(wait)
+}
+
+// Await makes sure that the clients of w's subscription are woken when the table has
+// changed, or another head has come. It reports false where there is no need to
+// wait: the table is not behind any more.
+func (t *Table) Await(w *Watcher) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	a, s := t.agreed, w.sub
+	if a == nil || !a.behind || s == nil {
+		return false
+	}
+	if a.waiting == nil {
+		a.waiting = make(map[*Subscription]struct{})
+	}
+	a.waiting[s] = struct{}{}
+	return true
+}
+
+// Ahead reports whether a version, as SotW clients of the wildcard are told it, is
+// that of a head which the table has not reached.
+func (t *Table) Ahead(version string) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.agreed != nil && t.agreed.behind && slices.Contains(t.agreed.versions, version)
+}
+
+// Version is what w is told of all that it sees (D7).
+func (t *Table) Version(w *Watcher) string {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub == nil {
+		return ""
+	}
+	version, _ := t.versionLocked(w.sub, resource.Digest{})
+	return version
+}

@@ -1,0 +1,195 @@
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// headWait is how long tables of these tests count as behind.
+const headWait = 5 * time.Second
+
+// headOf is what a node would make the head of a type.
+func (w *world) headOf(typ *resource.Type) Agreed {
+	e := w.group.Table(typ).Edition()
+	return Agreed{Digest: e.Digest, Version: e.Version}
+}
+
+// TestBehind: a table is behind a head that it has not reached, for so long after it
+// came, and not behind one that it has been at before (K12).
+func TestBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, ahead := start(t, Config{HeadWait: headWait}), start(t, Config{})
+		c := w.client(clusters, true)
+		ahead.client(clusters, true)
+		is := func(what string, want bool) {
+			t.Helper()
+			if until := c.head().Behind; !until.IsZero() != want {
+				t.Fatalf("%s: behind until %v", what, until)
+			}
+		}
+		var heads []Agreed
+		for i := range 4 {
+			ahead.apply(clusters, res("a", fmt.Sprint(i)))
+			heads = append(heads, ahead.headOf(clusters))
+		}
+		step := func(i int) { w.apply(clusters, res("a", fmt.Sprint(i))) }
+
+		step(0)
+		is("no head", false)
+		w.group.Agree(clusters, heads[0])
+		is("at the head", false)
+		w.group.Agree(clusters, heads[2])
+		is("two behind", true)
+		if until := c.head().Behind; until != time.Now().Add(headWait) {
+			t.Fatalf("behind until %v", until)
+		}
+		time.Sleep(time.Second)
+		w.group.Agree(clusters, heads[2])
+		if until := c.head().Behind; until != time.Now().Add(headWait-time.Second) {
+			t.Fatalf("the same head again: behind until %v", until)
+		}
+		step(1)
+		is("one behind", true)
+		step(2)
+		is("caught up", false)
+		step(3)
+		is("ahead: the head is what there was", false)
+		w.group.Agree(clusters, heads[3])
+		is("at the head once more", false)
+		w.group.Agree(clusters, heads[1])
+		is("the origin went back, and the tier has it", true)
+		step(1)
+		is("went back, too", false)
+		own := heads[0]
+		own.Own = true
+		w.group.Agree(clusters, own)
+		is("of this node", false)
+	})
+}
+
+// TestBehindVersions: the table knows the versions of the heads that it has not
+// reached, of the last few.
+func TestBehindVersions(t *testing.T) {
+	w, ahead := start(t, Config{HeadWait: headWait}), start(t, Config{})
+	w.client(clusters, true)
+	ahead.client(clusters, true)
+	w.apply(clusters, res("a", "0"))
+	table := w.group.Table(clusters)
+	var heads []Agreed
+	for i := range 2 * agreedKept {
+		ahead.apply(clusters, res("a", fmt.Sprint(i)))
+		heads = append(heads, ahead.headOf(clusters))
+		w.group.Agree(clusters, heads[i])
+		for back, h := range heads {
+			if want := back > 0 && back > i-agreedKept; table.Ahead(h.Version) != want {
+				t.Fatalf("head %d of %d: ahead %t", back, i, !want)
+			}
+		}
+	}
+	w.apply(clusters, res("a", fmt.Sprint(len(heads)-1)))
+	for _, h := range heads {
+		if table.Ahead(h.Version) {
+			t.Fatal("the table is at the head, and a version is ahead of it")
+		}
+	}
+}
+
+// TestBehindWakes: who waits for a table that is behind is woken by each change of it
+// and by another head, once; nobody waits where there is nothing to wait for.
+func TestBehindWakes(t *testing.T) {
+	w, ahead := start(t, Config{HeadWait: headWait}), start(t, Config{})
+	c, other := w.client(clusters, false, "a"), w.client(clusters, false, "b")
+	ahead.client(clusters, true)
+	woken := func(what string, want bool) {
+		t.Helper()
+		if got := w.woke(); got[c.w.sub] != want || got[other.w.sub] {
+			t.Fatalf("%s: woken %v", what, got)
+		}
+		w.nap()
+	}
+	w.client(clusters, true)
+	w.feed.Apply(Update{Type: clusters})
+	if c.table.Await(&c.w) {
+		t.Fatal("there is no head to wait for")
+	}
+	ahead.apply(clusters, res("x", "1"))
+	w.nap()
+	w.group.Agree(clusters, ahead.headOf(clusters))
+	woken("nobody waits", false)
+	if !c.table.Await(&c.w) {
+		t.Fatal("the table is behind")
+	}
+	w.group.Agree(clusters, ahead.headOf(clusters))
+	woken("the same head", false)
+	ahead.apply(clusters, res("x", "2"))
+	w.group.Agree(clusters, ahead.headOf(clusters))
+	woken("another head", true)
+	w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}})
+	woken("it does not wait any more", false)
+	w.group.Agree(clusters, ahead.headOf(clusters))
+	c.table.Await(&c.w)
+	w.apply(clusters, res("y", "1"))
+	woken("a change of something else", true)
+	c.table.Await(&c.w)
+	c.table.Leave(&c.w)
+	if n := len(c.table.agreed.waiting); n > 0 {
+		t.Fatalf("%d subscriptions wait without clients", n)
+	}
+}
+
+// TestBehindByName: where nobody asks for everything, nodes hold different things, so
+// the wait is short while there is a stream to the origin.
+func TestBehindByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{HeadWait: headWait})
+		c := w.client(endpoints, false, "a")
+		w.apply(endpoints, res("a", "1"))
+		w.group.Agree(endpoints, Agreed{Digest: resource.Digest{1}})
+		for err, want := range map[error]time.Duration{nil: byNameWait, ErrClosed: headWait} {
+			if err == nil {
+				w.feed.Up()
+			} else {
+				w.feed.Down(err)
+			}
+			if until := c.head().Behind; until != time.Now().Add(want) {
+				t.Errorf("the stream's error is %v: behind until %v, expected %v", err, until, want)
+			}
+		}
+	})
+}
+
+// TestAgreedEarly: what is agreed of a type before anybody asks for it counts from
+// when somebody does; without a tier, and in private groups, nothing counts.
+func TestAgreedEarly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, alone := start(t, Config{HeadWait: headWait}), start(t, Config{})
+		for _, w := range []*world{w, alone} {
+			w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}})
+			w.group.Agree(clusters, Agreed{Digest: resource.Digest{2}})
+		}
+		time.Sleep(time.Hour)
+		if until := w.client(clusters, true).head().Behind; until != time.Now().Add(headWait) {
+			t.Errorf("behind until %v", until)
+		}
+		if until := alone.client(clusters, true).head().Behind; !until.IsZero() {
+			t.Errorf("a node on its own is behind until %v", until)
+		}
+		for i := range 2 * maxTables {
+			w.group.Agree(resource.TypeOf(fmt.Sprint("type.googleapis.com/x", i)), Agreed{})
+		}
+		if n := len(w.group.agreed); n > maxTables {
+			t.Errorf("heads of %d types without a table are kept", n)
+		}
+		private := w.cache.JoinPrivate(w.group, w.group.Node)
+		<-w.feeds
+		private.Agree(clusters, Agreed{Digest: resource.Digest{2}})
+		if private.Table(clusters).agreed != nil {
+			t.Error("a private table takes part in the tier")
+		}
+		w.cache.Leave(private)
+	})
+}
