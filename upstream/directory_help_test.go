@@ -211,28 +211,39 @@ func encode(t testing.TB, ext string, r proto.Message) []byte {
 	return b
 }
 
-// put writes a file in place.
+// put moves a file into its place, where it comes as a whole: what counts errors
+// may not see half of it.
 func put(t testing.TB, path string, content []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	hidden := filepath.Join(filepath.Dir(path), ".new")
+	write(t, hidden, content)
+	if err := os.Rename(hidden, path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write writes a file in place.
+func write(t testing.TB, path string, content []byte) {
+	t.Helper()
 	if err := os.WriteFile(path, content, 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// putResponse writes resources of one type to a file, in its format.
+// putResponse puts resources of one type into a file, in its format.
 func putResponse(t testing.TB, path string, ms ...proto.Message) {
 	t.Helper()
 	put(t, path, encode(t, filepath.Ext(path), answer("", ms...)))
 }
 
-// moveOnto puts a new file in the place of path, in one step.
+// moveOnto puts a file of another directory in the place of path.
 func moveOnto(t testing.TB, path string, content []byte) {
 	t.Helper()
 	tmp := filepath.Join(t.TempDir(), "new")
-	put(t, tmp, content)
+	write(t, tmp, content)
 	if err := os.Rename(tmp, path); err != nil {
 		t.Fatal(err)
 	}

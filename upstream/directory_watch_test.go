@@ -19,12 +19,13 @@ func TestDirectoryReload(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "cds.yaml")
 	putResponse(t, path, xdstest.Cluster("a", time.Second))
-	b := serveDir(t, root)
+	// Long enough for a file to be written, on a busy machine too.
+	b := serveDir(t, root, func(c *DirectoryConfig) { c.Settle = 500 * time.Millisecond })
 	v := b.view("k", resource.ClusterURL)
 	v.shows("a")
 	moveOnto(t, path, encode(t, ".yaml", answer("", xdstest.Cluster("moved", time.Second))))
 	v.shows("moved")
-	putResponse(t, path, xdstest.Cluster("written", time.Second))
+	write(t, path, encode(t, ".yaml", answer("", xdstest.Cluster("written", time.Second))))
 	v.shows("written")
 	if n := b.fileErrors(); n != 0 {
 		t.Errorf("%d errors counted, expected none", n)
@@ -102,16 +103,16 @@ func TestDirectoryTimeKept(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "cds.pb")
 	old := time.Now().Add(-time.Hour)
-	write := func(cluster string) {
-		put(t, path, encode(t, ".pb", answer("", xdstest.Cluster(cluster, time.Second))))
+	change := func(cluster string) {
+		write(t, path, encode(t, ".pb", answer("", xdstest.Cluster(cluster, time.Second))))
 		if err := os.Chtimes(path, old, old); err != nil {
 			t.Fatal(err)
 		}
 	}
-	write("a")
+	change("a")
 	v := serveDir(t, root).view("k", resource.ClusterURL)
 	v.shows("a")
-	write("b")
+	change("b")
 	v.shows("b")
 }
 
@@ -203,7 +204,7 @@ func TestDirectorySettles(t *testing.T) {
 		before := d.current.Load()
 		whole := encode(t, ".yaml", answer("", xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second)))
 		for n := 1; n <= 4; n++ {
-			put(t, path, whole[:len(whole)*n/4])
+			write(t, path, whole[:len(whole)*n/4])
 			events <- fsnotify.Event{Name: path, Op: fsnotify.Write}
 			pass(99 * time.Millisecond)
 			if d.current.Load() != before {
