@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout/door"
 )
 
 // Reasons to end a stream. All are gRPC statuses that say why.
@@ -42,6 +44,7 @@ func statusWriterOf(ctx context.Context) (statusWriter, error) {
 // caller is who opened a stream of any kind, and how the stream is ended.
 type caller struct {
 	status statusWriter // fixed
+	conn   *door.Conn   // fixed; nil where it is not known
 	peer   string       // fixed
 	nodeID string       // set by the handler with the first request
 
@@ -57,6 +60,7 @@ func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
 	p, _ = peer.FromContext(ctx)
 	if p != nil && p.Addr != nil {
 		c.peer = p.Addr.String()
+		c.conn = door.Of(p.Addr)
 	}
 	return p, nil
 }

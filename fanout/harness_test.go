@@ -59,11 +59,14 @@ func (w *world) listen() *world {
 	t.Helper()
 	gs := grpc.NewServer(w.srv.ServerOptions()...)
 	w.srv.Register(gs)
-	w.net = xdstest.NewMemory()
-	l, err := w.net.Listen("127.0.0.1:0")
+	if w.net == nil {
+		w.net = xdstest.NewMemory()
+	}
+	inner, err := w.net.Listen("127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
+	l := w.srv.Listen(inner)
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

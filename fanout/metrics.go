@@ -20,6 +20,8 @@ type serverMetrics struct {
 	refusals metric.Int64Counter
 	timeouts metric.Int64Counter
 	waits    metric.Int64Counter
+	away     metric.Int64Counter
+	turned   metric.Int64Counter
 	ackTime  metric.Float64Histogram
 
 	types sync.Map // typeKey → *typeMetrics
@@ -32,7 +34,7 @@ type typeKey struct {
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
-	var errs [10]error
+	var errs [12]error
 	var sm serverMetrics
 	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
 	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
@@ -50,6 +52,8 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	}, built, shared, packed)
 	errs[8] = sm.observeTypes(m)
 	sm.waits, errs[9] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of clients that came with what this node did not have yet: until it had caught up, or the time was over."))
+	sm.away, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age)."))
+	sm.turned, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
 	return &sm, errors.Join(errs[:]...)
 }
 

@@ -58,6 +58,9 @@ type Config struct {
 	// MaxSendBytes bounds one response, where it can be divided (B40): clients
 	// take so much by default. Default 4 MiB.
 	MaxSendBytes int
+	// MaxConnectionAge is when the clients of a connection are told to connect again,
+	// if it came by [Server.Listen]. 0 means never.
+	MaxConnectionAge time.Duration
 	// MaxNames bounds the names that one stream subscribes to. Default 200,000.
 	MaxNames int
 	// V2 serves version 2 of the protocol as well (J1).
@@ -121,6 +124,8 @@ type Server struct {
 	streams map[*stream]struct{}
 	loads   map[*loadStream]struct{}
 	empty   chan struct{} // closed when draining and no streams are left
+	most    int           // streams, above which full is told to new ones; 0 for no limit
+	full    error
 }
 
 // New makes a Server. It fails where cfg lacks a required field.
@@ -167,6 +172,9 @@ func (s *Server) add(st *stream) error {
 	defer s.mu.Unlock()
 	if s.draining.Load() {
 		return errDraining
+	}
+	if err := s.fullLocked(); err != nil {
+		return err
 	}
 	s.streams[st] = struct{}{}
 	s.metrics.opened(st)

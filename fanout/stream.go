@@ -61,7 +61,7 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err 
 		return err
 	}
 	if err := s.add(st); err != nil {
-		return err
+		return s.notAdmitted(gs.Context(), &st.caller, err)
 	}
 	defer func() {
 		st.end(err) // before waiting for a send that may block

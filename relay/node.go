@@ -173,7 +173,8 @@ func (n *Node) buildServer() (err error) {
 	n.fanout, err = fanout.New(fanout.Config{
 		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
 		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, OriginTimeout: l.OriginTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
-		MaxReceiveBytes: int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
+		MaxConnectionAge: l.MaxConnectionAge,
+		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
 		Compression: compressionOf(l.Compression),
 		Meter:       n.metrics.meter, Logger: n.log,
 	})
@@ -201,6 +202,7 @@ func (n *Node) listen() (err error) {
 	if n.listener, err = n.listenAt("listen.address", n.cfg.Listen.Address); err != nil {
 		return err
 	}
+	n.listener = n.fanout.Listen(n.listener)
 	if err := n.buildPolling(); err != nil {
 		return err
 	}

@@ -98,6 +98,10 @@ type Listen struct {
 	// be reached. It is then ended with UNAVAILABLE, so that the client can fall
 	// back; gRPC clients take 15s of silence for absence. At least 100ms.
 	OriginTimeout time.Duration `yaml:"origin_timeout"`
+	// When the clients of a connection are told to connect again, so that none
+	// stays where it once was for ever: each at a time of its own, after half of
+	// this at the earliest. At least 1m. 0s means never.
+	MaxConnectionAge time.Duration `yaml:"max_connection_age"`
 }
 
 // REST is the port for clients that poll.
@@ -270,6 +274,7 @@ func Default() *Config {
 			SendTimeout:         30 * time.Second,
 			AckTimeout:          30 * time.Second,
 			OriginTimeout:       8 * time.Second,
+			MaxConnectionAge:    12 * time.Hour,
 		},
 		REST:        REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
 		Origin:      DefaultOrigin(),

@@ -101,6 +101,9 @@ func (d *decoder) checkListen(cfg *Config) {
 	d.atLeast("listen.send_timeout", l.SendTimeout, 100*time.Millisecond)
 	d.atLeast("listen.ack_timeout", l.AckTimeout, 100*time.Millisecond)
 	d.atLeast("listen.origin_timeout", l.OriginTimeout, 100*time.Millisecond)
+	if l.MaxConnectionAge != 0 && l.MaxConnectionAge < time.Minute {
+		d.wrong("listen.max_connection_age", "is %s, expected 0s or at least 1m", l.MaxConnectionAge)
+	}
 }
 
 // target checks an address of the origin.

@@ -1,0 +1,330 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// pair are two nodes with the same content.
+func pair(t *testing.T, change ...func(*Config)) [2]*world {
+	t.Helper()
+	var nodes [2]*world
+	network := xdstest.NewMemory()
+	for i := range nodes {
+		named := func(c *Config) { c.NodeName = fmt.Sprintf("node-%d", i) }
+		w := newSilentWorld(t, append(change, named)...)
+		w.net = network
+		nodes[i] = w.listen()
+		go w.answer(t.Context())
+	}
+	return nodes
+}
+
+// answer gives each key of the world a cluster, as its origin would.
+func (w *world) answer(ctx context.Context) {
+	for {
+		select {
+		case f := <-w.feeds:
+			go f.answer(w.t)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (f running) answer(t xdstest.TB) {
+	for {
+		select {
+		case <-f.News():
+			f.TakeDemand(true, true)
+			f.Apply(cache.Update{Type: resource.TypeOf(cds), Version: "v1", Full: true, Resources: resources(t, cluster("a", 1))})
+		case <-f.ctx.Done():
+			return
+		}
+	}
+}
+
+// roamer is a client of several nodes that opens its stream again when it ends: at
+// once if it had an answer, and after a pause otherwise, as C13 wants it.
+type roamer struct {
+	mu sync.Mutex
+	// Guarded by mu.
+	at     string   // the node that answered last
+	ends   []string // of its streams, with their reasons
+	failed int      // of them, those without an answer
+}
+
+// roam starts a client, which ends with the test.
+func roam(t *testing.T, policy string, nodes ...*world) *roamer {
+	t.Helper()
+	r := manual.NewBuilderWithScheme("roam")
+	var list []resolver.Address
+	for _, w := range nodes {
+		list = append(list, resolver.Address{Addr: w.addr})
+	}
+	r.InitialState(resolver.State{Addresses: list})
+	cc, err := grpc.NewClient("roam:///nodes", grpc.WithResolvers(r), nodes[0].net.Option(),
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(fmt.Sprintf(`{"loadBalancingConfig":[{%q:{}}]}`, policy)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	client := &roamer{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var done sync.WaitGroup
+	done.Go(func() {
+		for ctx.Err() == nil {
+			if !client.stream(ctx, cc) {
+				select {
+				case <-time.After(time.Second):
+				case <-ctx.Done():
+				}
+			}
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		done.Wait()
+		_ = cc.Close()
+	})
+	return client
+}
+
+// stream tells whether one stream had an answer before it ended.
+func (r *roamer) stream(ctx context.Context, cc *grpc.ClientConn) (answered bool) {
+	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(cc).StreamAggregatedResources(ctx, grpc.WaitForReady(true))
+	if err == nil {
+		_ = s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds}) // Recv tells why not
+	}
+	for err == nil {
+		var res *discoveryv3.DiscoveryResponse
+		if res, err = s.Recv(); err == nil {
+			answered = true
+			r.mu.Lock()
+			r.at = res.GetControlPlane().GetIdentifier()
+			r.mu.Unlock()
+			_ = s.Send(&discoveryv3.DiscoveryRequest{TypeUrl: cds, VersionInfo: res.GetVersionInfo(), ResponseNonce: res.GetNonce()})
+		}
+	}
+	if ctx.Err() != nil {
+		return true
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ends = append(r.ends, err.Error())
+	if !answered {
+		r.failed++
+	}
+	return answered
+}
+
+func (r *roamer) where() string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.at
+}
+
+// ended tells how the client's streams ended, and how many of them without an answer.
+func (r *roamer) ended() (failed int, ends []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.failed, slices.Clone(r.ends)
+}
+
+// settle waits until each of the clients has an answer and has acknowledged it.
+func settle(t *testing.T, clients []*roamer, nodes [2]*world) {
+	t.Helper()
+	synctest.Wait()
+	xdstest.Eventually(t, "all clients to have what there is", func() bool {
+		quiet := 0
+		for _, w := range nodes {
+			for _, g := range w.srv.guests() {
+				if g.quiet {
+					quiet += g.clients
+				}
+			}
+		}
+		return quiet == len(clients)
+	})
+}
+
+// TestShed: clients that are sent away come to the other node, whichever way they
+// choose among nodes, and none of their streams fails on the way (B42). A client
+// that knows the nodes as a list would come back to the first of them: it is turned
+// away there once.
+func TestShed(t *testing.T) {
+	for _, policy := range []string{"pick_first", "round_robin"} {
+		t.Run(policy, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				nodes := pair(t)
+				var clients []*roamer
+				for range 10 {
+					clients = append(clients, roam(t, policy, nodes[0], nodes[1]))
+				}
+				settle(t, clients, nodes)
+				before := nodes[0].srv.Count()
+				want := min(3, before)
+				if got := nodes[0].srv.Shed(want, before, "too many here"); got != want {
+					t.Fatalf("%d of %d were sent away", got, before)
+				}
+				time.Sleep(awayTime + time.Minute) // virtual; connections that stayed open are cut
+				settle(t, clients, nodes)
+				if got := nodes[0].srv.Count(); got > before-want {
+					t.Errorf("%d clients are there, of %d before", got, before)
+				}
+				var ends []string
+				for _, c := range clients {
+					failed, ended := c.ended()
+					if failed > 0 {
+						t.Errorf("a stream failed: %q", ended)
+					}
+					ends = append(ends, ended...)
+				}
+				if len(ends) != want || slices.ContainsFunc(ends, func(e string) bool { return !strings.Contains(e, "too many here") }) {
+					t.Errorf("streams ended: %q", ends)
+				}
+			})
+		})
+	}
+}
+
+// TestShedBounds: nobody is sent away beyond the number, nor while something is on
+// its way to him, nor twice.
+func TestShedBounds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := w.open(true)
+		one.Subscribe(cds)
+		w.asked(cds, "*")
+		w.serve("v1", cds, cluster("a", 1))
+		frame := has(t, one.Recv(t), "a")
+		synctest.Wait()
+		if n := w.srv.Shed(1, 1, "why"); n != 0 {
+			t.Fatal("a client was sent away with a response on its way")
+		}
+		one.Ack(frame)
+		two := w.open(true) // on the same connection
+		two.Subscribe(cds)
+		two.Ack(has(t, two.Recv(t), "a"))
+		synctest.Wait()
+		if n := w.srv.Shed(1, 1, "why"); n != 0 {
+			t.Fatal("a connection with two streams was sent away for one")
+		}
+		if n := w.srv.Shed(1, 2, "why"); n != 2 {
+			t.Fatalf("%d were sent away", n)
+		}
+		if n := w.srv.Shed(1, 2, "why"); n != 0 {
+			t.Fatalf("%d were sent away once more", n)
+		}
+		refusedWith(t, one, codes.Unavailable, "why")
+		refusedWith(t, two, codes.Unavailable, "why")
+		synctest.Wait()
+		if n := w.srv.Count(); n != 0 {
+			t.Errorf("%d streams are left", n)
+		}
+	})
+}
+
+// TestLimit: a full node refuses new streams with a status that says why, and the
+// client then comes to another node; those that are there stay.
+func TestLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := pair(t)
+		first := roam(t, "pick_first", nodes[0], nodes[1])
+		settle(t, []*roamer{first}, nodes)
+		nodes[0].srv.Limit(1, "too many here")
+		refusedWith(t, nodes[0].open(true), codes.ResourceExhausted, "too many here")
+		time.Sleep(time.Minute) // after which nobody is expected back
+		second := roam(t, "pick_first", nodes[0], nodes[1])
+		time.Sleep(time.Minute)
+		settle(t, []*roamer{first, second}, nodes)
+		if first.where() != "node-0" || second.where() != "node-1" {
+			t.Errorf("they are at %s and %s", first.where(), second.where())
+		}
+		_, none := first.ended()
+		failed, ends := second.ended()
+		if len(none) > 0 || failed != 1 || !strings.Contains(ends[0], "too many here") {
+			t.Errorf("streams ended: %q, %q", none, ends)
+		}
+		nodes[0].srv.Limit(0, "")
+		third := roam(t, "pick_first", nodes[0], nodes[1])
+		settle(t, []*roamer{first, second, third}, nodes)
+		if third.where() != "node-0" {
+			t.Errorf("the third is at %s", third.where())
+		}
+	})
+}
+
+// TestEndOld: a connection that has reached its age ends once its client has
+// answered, or after the time that an answer may take; the client connects again
+// without a failure.
+func TestEndOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const age = time.Hour
+		nodes := pair(t, func(c *Config) { c.MaxConnectionAge, c.AckTimeout = age, age })
+		client := roam(t, "pick_first", nodes[0], nodes[1])
+		silent := nodes[0].open(true) // never acknowledges
+		silent.Subscribe(cds)
+		has(t, silent.Recv(t), "a")
+		settle(t, []*roamer{client}, nodes)
+		nodes[0].srv.EndOld()
+		time.Sleep(age / 3)
+		nodes[0].srv.EndOld()
+		synctest.Wait()
+		if n := nodes[0].srv.Count(); n != 2 {
+			t.Fatalf("%d streams are left before their age", n)
+		}
+		time.Sleep(age * 2 / 3)
+		nodes[0].srv.EndOld()
+		settle(t, []*roamer{client}, nodes)
+		if n := nodes[0].srv.Count(); n != 2 {
+			t.Fatalf("%d streams are there, expected the one that has connected again and the silent one", n)
+		}
+		time.Sleep(age)
+		nodes[0].srv.EndOld()
+		refusedWith(t, silent, codes.Unavailable, "age")
+		if failed, ends := client.ended(); failed > 0 || len(ends) == 0 || client.where() != "node-0" {
+			t.Errorf("streams ended: %q, at %s", ends, client.where())
+		}
+	})
+}
+
+// TestEndUnknown: streams over a listener that is no door are ended alone.
+func TestEndUnknown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSilentWorld(t)
+		f := fake(t)
+		f.say(t, &discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
+		ended := make(chan error, 1)
+		go func() { ended <- w.srv.handle(f, nil, form{}) }()
+		go w.answer(t.Context())
+		synctest.Wait()
+		f.say(t, &discoveryv3.DiscoveryRequest{TypeUrl: cds, VersionInfo: "v1", ResponseNonce: "1"})
+		synctest.Wait()
+		w.srv.EndOld() // nothing is known of its age
+		if n := w.srv.Shed(1, 1, "why"); n != 1 {
+			t.Fatalf("%d were sent away", n)
+		}
+		if err := <-ended; status.Code(err) != codes.Unavailable {
+			t.Errorf("it ended %v", err)
+		}
+	})
+}

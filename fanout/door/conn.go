@@ -1,0 +1,146 @@
+package door
+
+import (
+	"encoding/binary"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is a connection that came in by a [Door].
+type Conn struct {
+	net.Conn
+
+	// Fixed after construction.
+	door  *Door
+	from  address
+	oldAt int64 // in ns since 1970; 0 for never
+
+	gone atomic.Bool // GoAway was called
+
+	mu sync.Mutex
+	// Guarded by mu.
+	out    frames
+	notice []byte // a frame that waits for the end of another
+}
+
+// address is a remote address that knows its connection. grpc-go gives it to the
+// handlers of streams, also where there is TLS in between.
+type address struct {
+	net.Addr
+
+	conn *Conn
+}
+
+// Of is the connection that a remote address belongs to, nil if it came in by no
+// door.
+func Of(a net.Addr) *Conn {
+	if from, ok := a.(*address); ok {
+		return from.conn
+	}
+	return nil
+}
+
+// RemoteAddr is where the connection comes from. See [Of].
+func (c *Conn) RemoteAddr() net.Addr { return &c.from }
+
+// Old tells whether the connection has been there for long enough.
+func (c *Conn) Old(now time.Time) bool { return c.oldAt != 0 && now.UnixNano() >= c.oldAt }
+
+// Write is called for whole frames one after the other, in pieces of any size.
+func (c *Conn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	n, err := c.Conn.Write(p)
+	c.out.pass(p[:n])
+	if err == nil {
+		err = c.noticeLocked()
+	}
+	return n, err
+}
+
+// GoAway tells the client to open no more streams on this connection, and then calls
+// then. Streams that are open go on. It does not wait, but what it does waits for a
+// write that goes on: a client that does not read holds it up until the connection
+// is closed. The second time nothing happens: it returns false, and then is not
+// called. With turn, the next connection from the same host is closed as it comes.
+func (c *Conn) GoAway(why string, turn bool, then func()) bool {
+	if c.gone.Swap(true) {
+		return false
+	}
+	if turn {
+		c.door.expect(c)
+	}
+	go func() {
+		c.tell(why)
+		then()
+	}()
+	return true
+}
+
+func (c *Conn) tell(why string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.notice = frameOf(why)
+	if c.noticeLocked() != nil {
+		_ = c.Conn.Close() // what is on its way may be half a frame
+	}
+}
+
+// Going tells whether the client was told to go.
+func (c *Conn) Going() bool { return c.gone.Load() }
+
+// noticeLocked writes what waits, if no frame is half written.
+func (c *Conn) noticeLocked() error {
+	if c.notice == nil || !c.out.between() {
+		return nil
+	}
+	notice := c.notice
+	c.notice = nil
+	_, err := c.Conn.Write(notice)
+	return err
+}
+
+// headerLen is the length of a frame's header (RFC 9113, 4.1).
+const headerLen = 9
+
+// frames follows where frames begin in what is written.
+type frames struct {
+	head [headerLen]byte
+	have int // bytes of head
+	left int // bytes of the frame's body that are still to come
+}
+
+func (f *frames) pass(p []byte) {
+	for len(p) > 0 {
+		if f.left > 0 {
+			n := min(f.left, len(p))
+			f.left -= n
+			p = p[n:]
+			continue
+		}
+		n := copy(f.head[f.have:], p)
+		f.have += n
+		p = p[n:]
+		if f.have == headerLen {
+			f.have = 0
+			f.left = int(f.head[0])<<16 | int(f.head[1])<<8 | int(f.head[2])
+		}
+	}
+}
+
+// between tells whether the next byte begins a frame.
+func (f *frames) between() bool { return f.have == 0 && f.left == 0 }
+
+// frameOf is the frame that ends a connection in order: with the highest of all
+// stream ids, since those that the client opens before it reads this are served,
+// too (RFC 9113, 6.8).
+func frameOf(why string) []byte {
+	const typeGoAway, lastStream, noError = 7, 1<<31 - 1, 0
+	size := 8 + len(why)
+	frame := []byte{byte(size >> 16), byte(size >> 8), byte(size), typeGoAway, 0, 0, 0, 0, 0}
+	frame = binary.BigEndian.AppendUint32(frame, lastStream)
+	frame = binary.BigEndian.AppendUint32(frame, noError)
+	return append(frame, why...)
+}

@@ -1,0 +1,127 @@
+// Package door is where clients come in: a listener that knows its connections, so
+// that a server can send away the clients of one without a failure of theirs.
+//
+// A stream that ends is opened again at once on the connection that it was on, as
+// long as that one is good: gRPC clients change to another node only if their
+// connection goes. grpc-go says so to all connections of a server or to none, and
+// a connection that is just closed fails a stream which is opened at that moment.
+// So the door writes what HTTP/2 has for it, GOAWAY, between the frames of grpc-go.
+// It has to know where a frame ends for that, and nothing else of the protocol.
+package door
+
+import (
+	"math/rand/v2"
+	"net"
+	"sync"
+	"time"
+)
+
+// Door is a listener. All methods are safe for concurrent use.
+type Door struct {
+	net.Listener
+
+	age    time.Duration // fixed; see New
+	turned func()        // fixed; see New
+
+	mu sync.Mutex
+	// Guarded by mu.
+	unwanted map[string]unwanted // by host
+}
+
+// unwanted says how many connections from a host are closed as they come.
+type unwanted struct {
+	count int
+	until time.Time
+}
+
+const (
+	// turnTime is for how long a client that was sent away is expected.
+	turnTime = 5 * time.Second
+	// maxHosts bounds what is remembered of those who were sent away.
+	maxHosts = 10_000
+)
+
+// New makes the door of a listener whose connections carry HTTP/2 in the form that
+// they are read and written in, so not TLS. age is what a connection grows old at,
+// after half of it at the earliest; each at a time of its own. 0 means never. turned
+// is called for each connection that was turned away; nil for nobody.
+func New(l net.Listener, age time.Duration, turned func()) *Door {
+	if turned == nil {
+		turned = func() {}
+	}
+	return &Door{Listener: l, age: age, turned: turned, unwanted: make(map[string]unwanted)}
+}
+
+// Accept waits for the next connection, which is a [*Conn].
+func (d *Door) Accept() (net.Conn, error) {
+	for {
+		inner, err := d.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		if d.turnsAway(inner.RemoteAddr()) {
+			_ = inner.Close() // nothing was said on it
+			d.turned()
+			continue
+		}
+		c := &Conn{Conn: inner, door: d}
+		c.from = address{inner.RemoteAddr(), c}
+		if d.age > 0 {
+			c.oldAt = time.Now().Add(d.age/2 + rand.N(d.age/2+1)).UnixNano()
+		}
+		return c, nil
+	}
+}
+
+// turnsAway tells whether a connection is to be closed as it comes.
+func (d *Door) turnsAway(from net.Addr) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if len(d.unwanted) == 0 {
+		return false
+	}
+	host := hostOf(from)
+	u, ok := d.unwanted[host]
+	if !ok {
+		return false
+	}
+	if u.count--; u.count <= 0 || time.Now().After(u.until) {
+		delete(d.unwanted, host)
+	} else {
+		d.unwanted[host] = u
+	}
+	return time.Now().Before(u.until)
+}
+
+// expect makes the next connection from where c comes be turned away, if it comes
+// soon: a client that was sent away and has a list of nodes begins with the first
+// of them again, and takes the next only if that one fails.
+func (d *Door) expect(c *Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := time.Now()
+	if len(d.unwanted) >= maxHosts {
+		for host, u := range d.unwanted {
+			if now.After(u.until) {
+				delete(d.unwanted, host)
+			}
+		}
+		if len(d.unwanted) >= maxHosts {
+			return
+		}
+	}
+	host := hostOf(c.from.Addr)
+	u := d.unwanted[host]
+	if now.After(u.until) {
+		u.count = 0
+	}
+	d.unwanted[host] = unwanted{u.count + 1, now.Add(turnTime)}
+}
+
+// hostOf is the host of an address, or all of it where it has none.
+func hostOf(a net.Addr) string {
+	if host, _, err := net.SplitHostPort(a.String()); err == nil {
+		return host
+	}
+	return a.String()
+}

@@ -1,0 +1,217 @@
+package door
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"golang.org/x/net/http2"
+	"pgregory.net/rapid"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// queue is a listener of connections that the test puts into it.
+type queue chan net.Conn
+
+func (q queue) Accept() (net.Conn, error) {
+	c, ok := <-q
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (q queue) Close() error   { return nil }
+func (q queue) Addr() net.Addr { return &net.TCPAddr{} }
+
+// sink is a connection that keeps what is written.
+type sink struct {
+	net.Conn
+	bytes.Buffer
+	from   string
+	closed bool
+}
+
+func (s *sink) Write(p []byte) (int, error) { return s.Buffer.Write(p) }
+func (s *sink) Read([]byte) (int, error)    { return 0, io.EOF }
+func (s *sink) Close() error                { s.closed = true; return nil }
+func (s *sink) RemoteAddr() net.Addr {
+	return &net.TCPAddr{IP: net.ParseIP(s.from), Port: 1}
+}
+
+// goAway waits until a client was sent away, or will be at the end of a frame.
+func goAway(c *Conn, why string, turn bool) {
+	done := make(chan struct{})
+	if c.GoAway(why, turn, func() { close(done) }) {
+		<-done
+	}
+}
+
+// TestGoAwayBetweenFrames: whatever pieces frames are written in, and whenever the
+// client is sent away, it reads whole frames, in their order, with one GOAWAY among
+// them (B42).
+func TestGoAwayBetweenFrames(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var all bytes.Buffer
+		fr := http2.NewFramer(&all, nil)
+		sizes := rapid.SliceOfN(rapid.IntRange(0, 40), 1, 10).Draw(t, "sizes")
+		for i, n := range sizes {
+			if err := fr.WriteData(uint32(2*i+1), false, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s := &sink{from: "192.0.2.1"}
+		q := make(queue, 1)
+		q <- s
+		c, err := New(q, 0, nil).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn := Of(c.RemoteAddr())
+		if conn != c {
+			t.Fatal("the address does not know its connection")
+		}
+		for at := rapid.IntRange(0, all.Len()).Draw(t, "when"); all.Len() > 0; {
+			if all.Len() <= at {
+				goAway(conn, "why", false)
+			}
+			if n, err := c.Write(all.Next(rapid.IntRange(1, 30).Draw(t, "piece"))); err != nil || n == 0 {
+				t.Fatal(n, err)
+			}
+		}
+		goAway(conn, "why", false)
+		if conn.GoAway("again", false, nil) || !conn.Going() {
+			t.Error("it does not say that it goes")
+		}
+
+		read := http2.NewFramer(nil, &s.Buffer)
+		data, away := 0, 0
+		for {
+			f, err := read.ReadFrame()
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			switch f := f.(type) {
+			case *http2.DataFrame:
+				if f.StreamID != uint32(2*data+1) || len(f.Data()) != sizes[data] {
+					t.Fatalf("frame %d is %v", data, f)
+				}
+				data++
+			case *http2.GoAwayFrame:
+				if f.ErrCode != http2.ErrCodeNo || f.LastStreamID != 1<<31-1 {
+					t.Fatalf("frame %v", f)
+				}
+				away++
+			}
+		}
+		if data != len(sizes) || away != 1 {
+			t.Fatalf("%d of %d frames and %d GOAWAY", data, len(sizes), away)
+		}
+	})
+}
+
+// TestTurnAway: who is sent away and comes back at once is turned away once, and
+// nobody else is.
+func TestTurnAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		q := make(queue, 10)
+		turned := 0
+		d := New(q, 0, func() { turned++ })
+		come := func(from string) (*sink, *Conn) {
+			t.Helper()
+			s := &sink{from: from}
+			q <- s
+			last := &sink{from: "192.0.2.99"}
+			q <- last // so that Accept returns in any case
+			c, err := d.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.(*Conn).Conn == net.Conn(s) {
+				<-q
+			}
+			return s, c.(*Conn)
+		}
+		_, c := come("192.0.2.1")
+		goAway(c, "full", true)
+		if s, _ := come("192.0.2.2"); s.closed {
+			t.Error("another one was turned away")
+		}
+		if s, _ := come("192.0.2.1"); !s.closed || turned != 1 {
+			t.Error("who comes back at once was not turned away")
+		}
+		s, c := come("192.0.2.1")
+		if s.closed || turned != 1 {
+			t.Error("who comes back again was turned away")
+		}
+		goAway(c, "full", true)
+		time.Sleep(turnTime + time.Second)
+		if s, _ := come("192.0.2.1"); s.closed {
+			t.Error("who comes back late was turned away")
+		}
+		if len(d.unwanted) != 0 {
+			t.Errorf("%v is remembered", d.unwanted)
+		}
+		for i := range maxHosts + 10 {
+			d.expect(&Conn{from: address{Addr: &net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))}}})
+		}
+		if len(d.unwanted) != maxHosts {
+			t.Errorf("%d hosts are remembered", len(d.unwanted))
+		}
+		time.Sleep(turnTime + time.Second)
+		d.expect(c)
+		if len(d.unwanted) != 1 {
+			t.Errorf("%d hosts are remembered after their time", len(d.unwanted))
+		}
+	})
+}
+
+// TestOld: connections grow old at different times, within the second half of the
+// greatest age.
+func TestOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const age, n = time.Hour, 100
+		q := make(queue, n)
+		d := New(q, age, nil)
+		var all []*Conn
+		for range n {
+			q <- &sink{from: "192.0.2.1"}
+			c, err := d.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, c.(*Conn))
+		}
+		old := func() (count int) {
+			for _, c := range all {
+				if c.Old(time.Now()) {
+					count++
+				}
+			}
+			return count
+		}
+		time.Sleep(age/2 - time.Second)
+		if got := old(); got != 0 {
+			t.Errorf("%d are old too early", got)
+		}
+		time.Sleep(age / 4)
+		if got := old(); got < n/10 || got > n*9/10 {
+			t.Errorf("%d of %d are old at three quarters", got, n)
+		}
+		time.Sleep(age/4 + time.Second)
+		if got := old(); got != n {
+			t.Errorf("%d of %d are old", got, n)
+		}
+		if c := (&Conn{}); c.Old(time.Now()) {
+			t.Error("without an age a connection is old")
+		}
+	})
+}
