@@ -43,7 +43,9 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 		}
 		if said {
 			s.types[typ.URL] = a
-			s.absences.await(now, typ, missing) // C12
+			if r.following == nil { // the owner of a key says itself what does not exist
+				s.absences.await(now, typ, missing) // C12
+			}
 		}
 	}
 }
@@ -134,7 +136,11 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	}
 	s.flush(a)
 	now := time.Now()
-	changes := r.feed.Apply(r.update(a, rsp, now))
+	u := r.update(a, rsp, now)
+	if r.following != nil {
+		r.mirror(&u, a, rsp)
+	}
+	changes := r.feed.Apply(u)
 	r.noteNews(s, a, rsp, now)
 	a.nonce = rsp.Nonce // C2
 	again := a.doubted(rsp)
@@ -142,7 +148,11 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		a.refusals = 0
 		r.accepted[a.typ.URL] = rsp.Version
 		r.cp.metrics.response(rsp, outcomeAck)
-		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, again: again}, now, a.repeated(rsp, changes, now))
+		delay := time.Duration(0)
+		if r.following == nil {
+			delay = a.repeated(rsp, changes, now)
+		}
+		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, again: again}, now, delay)
 		return
 	}
 	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp), again: again} // C4

@@ -29,6 +29,7 @@ func adsMethod(v2, delta bool) string {
 // unmarshalling bodies (D2).
 type incoming struct {
 	delta    bool
+	peer     bool // another node sent it
 	response *resource.Response
 	err      error // the message as a whole cannot be read
 }
@@ -47,9 +48,12 @@ func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	}
 	buf := data.MaterializeToBuffer(mem.DefaultBufferPool())
 	defer buf.Free()
-	if m.delta {
+	switch {
+	case m.peer:
+		m.response, m.err = resource.DecodePeer(buf.ReadOnlyData())
+	case m.delta:
 		m.response, m.err = resource.DecodeDelta(buf.ReadOnlyData())
-	} else {
+	default:
 		m.response, m.err = resource.DecodeSotW(buf.ReadOnlyData())
 	}
 	return nil

@@ -76,6 +76,9 @@ type ControlPlaneConfig struct {
 	Credentials credentials.TransportCredentials
 	// DialOptions are added to those made from the fields above, and win.
 	DialOptions []grpc.DialOption
+	// Peer is the name of this node where the "control plane" is another node of the
+	// tier, which is then asked by [ControlPlane.Follow]; empty otherwise.
+	Peer string
 	// Name tells the control plane from other origins in metrics. Empty for the
 	// only or first one.
 	Name string
@@ -90,6 +93,9 @@ const maxKeepaliveTime = 30 * time.Second
 func (c *ControlPlaneConfig) setDefaults() error {
 	if len(c.Addresses) == 0 {
 		return errors.New("control plane: no address, expected at least one")
+	}
+	if c.Peer != "" {
+		c.Delta, c.Wildcard = true, WildcardStar
 	}
 	for i, a := range c.Addresses {
 		if a == "" || slices.Contains(c.Addresses[:i], a) {

@@ -93,7 +93,7 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 		}
 	}
 	for {
-		m := incoming{delta: cp.cfg.Delta}
+		m := incoming{delta: cp.cfg.Delta, peer: cp.cfg.Peer != ""}
 		if err := stream.RecvMsg(&m); err != nil {
 			end.err = endOf(sctx, err)
 			return end

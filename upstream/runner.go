@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -17,6 +18,8 @@ type runner struct {
 	feed   *cache.Feed
 	events chan event // unbuffered: a link waits until its event is dealt with
 	links  []*link    // by server; nil while that server is not tried
+
+	following *Following // of a key that another node owns; nil otherwise
 
 	up    bool // some session takes part
 	timer *time.Timer
@@ -37,10 +40,14 @@ type runner struct {
 }
 
 func newRunner(c *ControlPlane, f *cache.Feed) *runner {
-	return &runner{
+	r := &runner{
 		cp: c, feed: f, events: make(chan event), links: make([]*link, len(c.servers)),
 		accepted: make(map[string]string), source: -1, stale: make(map[string]map[string]struct{}), staleOf: f.Server(),
 	}
+	if f.Current() { // the owner of the key said so until a moment ago
+		r.source = slices.IndexFunc(c.servers, func(s *server) bool { return s.address == r.staleOf })
+	}
+	return r
 }
 
 // run serves the key until ctx ends, and leaves no goroutine behind.
@@ -160,6 +167,9 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		l.server.journal.failed(ev.end.err, ev.end.opened, r.cp.keys.Load())
 		if !r.up {
 			r.feed.Down(ev.end.err) // C14: nothing else changes
+			if r.following != nil {
+				r.following.State(ev.end.err)
+			}
 		}
 		r.failover(ctx)
 	}
@@ -179,7 +189,9 @@ func (r *runner) adopt(l *link) {
 		r.staleOf = r.cp.servers[r.source].address
 	}
 	r.source = l.server.index
-	r.feed.SetServer(l.server.address)
+	if r.following == nil {
+		r.feed.SetServer(l.server.address)
+	}
 	r.noteStale()
 }
 
@@ -193,6 +205,9 @@ func (r *runner) setUp(s *session) {
 	s.link.server.journal.connected()
 	r.up = true
 	r.feed.Up()
+	if r.following != nil {
+		r.following.State(nil)
+	}
 }
 
 // ended forgets the session of l, if there is one.

@@ -54,6 +54,8 @@ type asked struct {
 	left  map[string]dropped
 	// nonce is the newest one (C2).
 	nonce string
+	// edits is how many requests have changed the subscription (delta).
+	edits uint64
 	// rejected are canonical names of which an unusable copy came: they exist (C12).
 	rejected map[string]struct{}
 	// refusals counts NACKs since the last good response; repeats how often the
@@ -112,6 +114,9 @@ func (s *session) takeNode() *corev3.Node {
 // answer; a subscription has none on delta (C6) and repeats the newest on SotW
 // (C2).
 func (s *session) request(a *asked, m message) {
+	if len(m.subscribe)+len(m.unsubscribe) > 0 {
+		a.edits++
+	}
 	if s.link.server.owner.cfg.Delta {
 		s.send(m.delta(a, s.takeNode()))
 	} else {

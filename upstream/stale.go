@@ -25,6 +25,9 @@ const (
 // is and says what is gone, which it would not of names that it never heard of.
 // Where all that is too much for a request, it counts as unknown.
 func (r *runner) held(s *session, typ *resource.Type) map[string]string {
+	if r.following != nil {
+		return r.feed.Told(typ)
+	}
 	same, before := r.source == s.link.server.index, r.staleOf == s.link.server.address
 	if !same && (r.source >= 0 || !before) {
 		return nil
@@ -53,7 +56,7 @@ func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 // noteStale marks all that is cached as not from the present server (C8). On
 // SotW there is nothing to remember: versions are not per resource.
 func (r *runner) noteStale() {
-	if !r.cp.cfg.Delta {
+	if !r.cp.cfg.Delta || r.following != nil {
 		return
 	}
 	clear(r.stale)

@@ -62,7 +62,10 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	change.remark(u)
 	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
-	if leg.digest != before {
+	switch {
+	case u.Mirror && t.Type.FullState && !u.Partial:
+		leg.version = u.Version
+	case leg.digest != before:
 		leg.settleVersion(u, !ignored && len(u.Keep)+len(leg.guard.names) == 0)
 	}
 	if u.Source != "" {

@@ -73,6 +73,10 @@ type Update struct {
 	// Version is version_info of a SotW origin. It is shown to clients who
 	// see exactly this state (D7). Empty for delta origins.
 	Version string
+	// Mirror says that another node's cache has said so (see [Feed.SetServer]): its
+	// guard has judged the removals, and unless Partial, Version is that of an origin
+	// which sent just what the leg holds then, or empty where there is none.
+	Mirror bool
 	// Source is the origin's control_plane.identifier.
 	Source string
 	// Differences says that the origin keeps account of what it has sent, and
@@ -225,6 +229,23 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	return held
 }
 
+// Told is Held with the versions that clients are told, on every node (K11).
+func (f *Feed) Told(typ *resource.Type) map[string]string {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return nil
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	told := make(map[string]string, t.legs[f.leg].live)
+	for _, e := range t.entries {
+		if h := e.heldBy(f.leg); h != nil {
+			told[h.res.Name] = h.res.Version
+		}
+	}
+	return told
+}
+
 // Server is what [Feed.SetServer] was given last, also if that was a feed of the
 // leg before the key was idle; "" if it never was.
 func (f *Feed) Server() string {
@@ -238,9 +259,22 @@ func (f *Feed) Server() string {
 func (f *Feed) SetServer(address string) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	if f.ctx.Err() == nil {
-		f.group.legs[f.leg].server = address
+	if f.ctx.Err() != nil {
+		return
 	}
+	l := &f.group.legs[f.leg]
+	if l.current = f; l.server != "" && l.server != address {
+		l.current = nil // some of what is held is still the other one's
+	}
+	l.server = address
+}
+
+// Current reports whether the versions of [Feed.Held] are those of [Feed.Server] by
+// now, and not from before the key was idle, or from several servers.
+func (f *Feed) Current() bool {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	return f.group.legs[f.leg].current == f
 }
 
 // Up notes that a stream to the origin is established.

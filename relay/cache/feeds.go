@@ -15,6 +15,7 @@ type leg struct {
 	upstream Upstream
 	listener chan<- struct{} // the feed's news; nil without a feed
 	server   string          // see Feed.Server
+	current  *Feed           // see Feed.Current
 }
 
 // Upstream is the state of a stream to an origin.

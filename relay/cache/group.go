@@ -22,9 +22,12 @@ type Group struct {
 
 	// Guarded by cache.mu.
 	clients int
+	peers   int         // of these, other nodes
 	runs    bool        // it has feeds; false while idle
 	retire  *time.Timer // makes the group idle, see Cache.Leave
 	hold    *time.Timer // see resumeLocked
+	// peersChanged is closed when peers changes; nil while nobody waits for that.
+	peersChanged chan struct{}
 
 	legs []leg // of fixed length; see leg for what guards the fields
 

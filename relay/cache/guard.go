@@ -46,7 +46,7 @@ func (g *guard) spare(name string) {
 // where there is nothing new.
 func (t *Table) guardLocked(by int, u Update, before int) *Held {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
-	if cfg.MaxRemovalPercent <= 0 || !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
+	if cfg.MaxRemovalPercent <= 0 || u.Mirror || !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
 		return nil
 	}
 	gone := t.removalsLocked(by, u)

@@ -12,6 +12,7 @@ import (
 type GroupInfo struct {
 	Key     string `json:"key"`
 	Clients int    `json:"clients"`
+	Peers   int    `json:"peers,omitempty"`   // streams of other nodes
 	Private int    `json:"private,omitempty"` // of them, those with streams of their own
 	Idle    bool   `json:"idle"`
 	// Connected says that there is a stream to every origin of which something
@@ -75,7 +76,7 @@ func (c *Cache) Snapshot() []GroupInfo {
 		up := g.Upstream()
 		i := GroupInfo{Key: string(g.Key), Private: private[g.Key], Connected: up.Connected, Since: up.Since}
 		c.mu.Lock()
-		i.Clients, i.Idle = g.clients, !g.runs
+		i.Clients, i.Peers, i.Idle = g.clients-g.peers, g.peers, !g.runs
 		c.mu.Unlock()
 		if up.Err != nil {
 			i.Error = up.Err.Error()

@@ -20,6 +20,14 @@ type Leg struct {
 	Names bool
 }
 
+// String names the leg among those of a key.
+func (l Leg) String() string {
+	if l.Names {
+		return l.Origin + "/names"
+	}
+	return l.Origin
+}
+
 // Nobody is what [Config.Route] returns for a name that no leg serves: it does
 // not exist, and nobody is asked.
 const Nobody = -1

@@ -44,6 +44,8 @@ type Response struct {
 	Invalid []Invalid
 	// Size is the length of the encoded response in bytes.
 	Size int
+	// Mark is that of a response of another node.
+	Mark PeerMark
 }
 
 // DecodeSotW reads an encoded DiscoveryResponse. Resources that are wrapped in
@@ -55,7 +57,10 @@ func DecodeSotW(b []byte) (*Response, error) { return decode(b, false) }
 // DecodeDelta reads an encoded DeltaDiscoveryResponse; see [DecodeSotW].
 func DecodeDelta(b []byte) (*Response, error) { return decode(b, true) }
 
-func decode(b []byte, delta bool) (*Response, error) {
+func decode(b []byte, delta bool) (*Response, error) { return decodeFrom(b, delta, false) }
+
+// decodeFrom is decode, maybe of what another node has sent.
+func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 	r := &Response{Size: len(b)}
 	var raw [][]byte
 	about := func(list *[]About, read func(*About, []byte) error, b []byte) error {
@@ -84,6 +89,11 @@ func decode(b []byte, delta bool) (*Response, error) {
 		case delta && f.tag == deltaRemovedName:
 			err = about(&r.RemovedNames, (*About).readName, f.bytes)
 		case delta:
+			if peer {
+				if mark, err := r.readMark(f); mark {
+					return err
+				}
+			}
 			r.Extra = append(r.Extra, f.raw...)
 		}
 		return err

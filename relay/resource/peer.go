@@ -1,0 +1,57 @@
+package resource
+
+import "google.golang.org/protobuf/encoding/protowire"
+
+// Between the nodes of a tier configuration travels as a delta stream (ADS), with a
+// little more than the protocol has: what the stream is about stands in its gRPC
+// metadata, and each response has a mark.
+const (
+	// PeerKeyHeader holds the aggregation key, as it is.
+	PeerKeyHeader = "xdsrelay-key-bin"
+	// PeerLegHeader names the leg of the key, as it is.
+	PeerLegHeader = "xdsrelay-leg-bin"
+	// PeerNodeHeader is the name of the node that asks, as it is.
+	PeerNodeHeader = "xdsrelay-node-bin"
+)
+
+// PeerMark is what a response between nodes says of itself.
+type PeerMark struct {
+	// Edits is how many requests of its type that changed the subscription the
+	// response answers, all told; 0 where it is no complete answer. A response that
+	// crossed a request is none for it.
+	Edits uint64
+	// Server is the address of the origin's server from which the key's resources
+	// come; empty where that is not said, since there is none, or it was said before.
+	Server string
+}
+
+// Tags of the mark, which no response of the protocol has.
+const (
+	markEdits  = 1997 << 3
+	markServer = 1998<<3 | 2
+)
+
+// AppendPeerMark appends m to the fields of a delta response.
+func AppendPeerMark(b []byte, m PeerMark) []byte {
+	if m.Edits > 0 {
+		b = protowire.AppendVarint(b, markEdits)
+		b = protowire.AppendVarint(b, m.Edits)
+	}
+	return appendString(b, markServer, m.Server)
+}
+
+// readMark takes in a field of a mark, and reports whether f is one.
+func (r *Response) readMark(f field) (is bool, err error) {
+	switch f.tag {
+	case markEdits:
+		r.Mark.Edits = f.varint
+	case markServer:
+		r.Mark.Server, err = text("server", f.bytes)
+	default:
+		return false, nil
+	}
+	return true, err
+}
+
+// DecodePeer is [DecodeDelta] for a response of another node.
+func DecodePeer(b []byte) (*Response, error) { return decodeFrom(b, true, true) }
