@@ -20,9 +20,12 @@ type account struct {
 
 	// Guarded by owner.mu.
 	members int
-	end     context.CancelCauseFunc // of the report; nil while there is none
-	done    chan struct{}           // closed when the last report is over
-	retire  *time.Timer             // see Collector.leave
+	peers   int // of these, other nodes
+	// peersChanged is closed when peers changes; nil while nobody waits for that.
+	peersChanged chan struct{}
+	end          context.CancelCauseFunc // of the report; nil while there is none
+	done         chan struct{}           // closed when the last report is over
+	retire       *time.Timer             // see Collector.leave
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -59,6 +62,7 @@ func (a *account) set(terms *Terms, refusal error) {
 type Client struct {
 	account *account // fixed
 	news    func()   // fixed
+	peer    bool     // another node; fixed
 
 	held []gauge // guarded by account.mu: what the last report said
 }
@@ -105,5 +109,8 @@ func (c *Client) Leave() {
 	c.held = nil
 	delete(a.clients, c)
 	a.mu.Unlock()
+	if c.peer {
+		a.addPeers(-1)
+	}
 	a.owner.leave(a)
 }

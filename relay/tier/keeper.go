@@ -1,0 +1,304 @@
+package tier
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/shard"
+)
+
+// State is from where this node gets a key.
+type State string
+
+// The states of a key.
+const (
+	Owner    State = "owner"     // from the origin, as its owner
+	Follower State = "follower"  // from the owner
+	Alone    State = "alone"     // from the origin, since the owner cannot be asked
+	ForPeers State = "for peers" // from the origin, since others take this node for the owner
+)
+
+const (
+	// stay is how long a node goes on for its peers once they have left: two that
+	// follow one another would otherwise change places at once.
+	stay = time.Second
+	// longestPause bounds the pause before an owner is asked again that refused.
+	longestPause = 30 * time.Second
+)
+
+// keeper keeps one upstream stream of a key where it belongs: a leg of it, or its load
+// reports.
+type keeper struct {
+	// Fixed after construction.
+	tier   *Tier
+	key    string
+	leg    string
+	peers  func() (n int, changed <-chan struct{}) // that are served with the key here
+	origin func(ctx context.Context)
+	follow func(ctx context.Context, k *keeper, p *peer)
+	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
+	news   chan struct{}             // the stream to the owner has come or gone
+
+	// Owned by run.
+	owner   shard.Member    // the one that is followed, or would be
+	peer    *peer           // the connection to it; nil if there is none to be followed
+	reached <-chan struct{} // closed when it can be reached, or cannot any more
+	source  *job            // what keeps the key in step; nil for nothing
+	owning  *job            // the hooks; nil before the first time
+	retryAt time.Time       // when the owner may be asked again
+	pause   time.Duration   // before that, the last time
+	staysTo time.Time       // see stay
+
+	mu sync.Mutex
+	// Guarded by mu.
+	shown place // where the key comes from
+	// broken is why there is no stream to the owner, and brokenSince since when; zero
+	// if there is, or it was not tried.
+	broken      error
+	brokenSince time.Time
+}
+
+// place is from where a key comes, since when.
+type place struct {
+	state State
+	owner string // the node that is followed, or cannot be
+	since time.Time
+}
+
+// fromOrigin reports whether a key comes from the origin.
+func (s State) fromOrigin() bool { return s == Owner || s == Alone || s == ForPeers }
+
+// job is something that goes on beside run until it is ended.
+type job struct {
+	end  context.CancelFunc
+	done chan struct{}
+}
+
+func startJob(ctx context.Context, do func(context.Context)) *job {
+	ctx, cancel := context.WithCancel(ctx)
+	j := &job{end: cancel, done: make(chan struct{})}
+	go func() {
+		defer close(j.done)
+		do(ctx)
+	}()
+	return j
+}
+
+// stop ends j, which may be nil, and waits for it.
+func (j *job) stop() {
+	if j != nil {
+		j.end()
+		<-j.done
+	}
+}
+
+// run keeps the key until ctx ends.
+func (k *keeper) run(ctx context.Context) {
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	defer func() {
+		k.leave()
+		k.source.stop()
+		k.owning.stop()
+	}()
+	for ctx.Err() == nil {
+		// What changes is asked for before what it is, so that nothing is missed.
+		changed := k.tier.cfg.Members.Changed()
+		n, peers := k.peers()
+		state, at := k.where(k.tier.cfg.Members.View(), n, time.Now())
+		k.become(ctx, state)
+		wait := time.Hour
+		if !at.IsZero() {
+			wait = time.Until(at)
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-changed:
+		case <-peers:
+		case <-k.reached:
+		case <-k.news:
+		case <-timer.C:
+		}
+	}
+}
+
+// where decides from where the key has to come, and when to look again; zero for when
+// something changes. n is how many peers take this node for the owner.
+func (k *keeper) where(view *shard.View, n int, now time.Time) (s State, again time.Time) {
+	owner, ok := view.Owner(k.key)
+	if !ok || owner.Name == k.tier.Self().Name {
+		k.turnTo(shard.Member{})
+		if !ok {
+			return Alone, again // nobody is there to stay
+		}
+		return Owner, again
+	}
+	switch was := k.state(); {
+	case n > 0:
+		k.staysTo = now.Add(stay + rand.N(stay))
+		return ForPeers, again
+	case was == ForPeers && k.staysTo.After(now):
+		return ForPeers, k.staysTo
+	}
+	k.turnTo(owner)
+	return k.reach(now)
+}
+
+// reach decides whether the owner can be followed.
+func (k *keeper) reach(now time.Time) (s State, again time.Time) {
+	var lost time.Time
+	lost, k.reached = k.peer.lost()
+	k.mu.Lock()
+	broken, since, was := k.broken, k.brokenSince, k.shown
+	k.mu.Unlock()
+	timeout := k.tier.cfg.OwnerTimeout
+	switch {
+	case was.state.fromOrigin() && !lost.IsZero():
+		return Alone, again // until it is heard of
+	case was.state == Alone && k.retryAt.After(now):
+		return Alone, k.retryAt
+	case was.state.fromOrigin():
+		return Follower, again
+	case !lost.IsZero() && lost.Add(timeout).After(now):
+		return Follower, lost.Add(timeout)
+	case !lost.IsZero():
+		return Alone, again
+	case broken == nil:
+		return Follower, again
+	case status.Code(broken) == codes.Unavailable && since.Add(timeout).After(now):
+		return Follower, since.Add(timeout) // the stream is being opened anew
+	}
+	// It is there, and does not serve the key: whether it does again is found out by
+	// asking.
+	if k.pause == 0 || now.Sub(was.since) > longestPause {
+		k.pause = timeout
+	} else {
+		k.pause = min(2*k.pause, longestPause)
+	}
+	k.retryAt = now.Add(k.pause + rand.N(k.pause/2))
+	return Alone, k.retryAt
+}
+
+// turnTo makes owner the one to be followed; the zero Member is nobody.
+func (k *keeper) turnTo(owner shard.Member) {
+	if k.owner.Name == owner.Name && k.owner.Peer == owner.Peer && k.owner.Incarnation == owner.Incarnation {
+		return
+	}
+	k.leave()
+	k.owner, k.pause, k.retryAt = owner, 0, time.Time{}
+	if owner.Name != "" {
+		k.peer = k.tier.cfg.Peers.use(owner)
+	}
+	k.report(nil)
+}
+
+// leave lets go of the owner.
+func (k *keeper) leave() {
+	if k.peer == nil {
+		return
+	}
+	if k.state() == Follower { // it runs over the connection
+		k.source.stop()
+		k.source = nil
+	}
+	k.peer.leave()
+	k.peer, k.reached = nil, nil
+}
+
+// report notes whether there is a stream to the owner. It may be called on any
+// goroutine, and does not block.
+func (k *keeper) report(err error) {
+	k.mu.Lock()
+	switch {
+	case err == nil:
+		k.brokenSince = time.Time{}
+	case k.broken == nil:
+		k.brokenSince = time.Now()
+	}
+	k.broken = err
+	k.mu.Unlock()
+	select {
+	case k.news <- struct{}{}:
+	default:
+	}
+}
+
+func (k *keeper) state() State {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.shown.state
+}
+
+// become makes the key come from where it has to. A stream to the origin goes on,
+// whatever for.
+func (k *keeper) become(ctx context.Context, s State) {
+	was := k.state()
+	if s == was && k.source != nil {
+		return
+	}
+	if was == Owner {
+		if k.owning != nil {
+			k.owning.end()
+		}
+	}
+	if k.source == nil || s.fromOrigin() != was.fromOrigin() {
+		k.source.stop()
+		k.source = nil
+		if was != "" && !pauseFor(ctx, k.tier.spread()) {
+			return
+		}
+		k.report(nil)
+		k.source = startJob(ctx, k.fill(s))
+	}
+	k.show(s)
+	if s == Owner && k.own != nil {
+		k.owning.stop()
+		k.owning = startJob(ctx, k.own)
+	}
+}
+
+// fill is what keeps the key in step in a state.
+func (k *keeper) fill(s State) func(context.Context) {
+	if s.fromOrigin() {
+		return k.origin
+	}
+	p := k.peer
+	return func(ctx context.Context) { k.follow(ctx, k, p) }
+}
+
+func (k *keeper) show(s State) {
+	k.mu.Lock()
+	k.shown = place{state: s, owner: k.owner.Name, since: time.Now()}
+	k.mu.Unlock()
+}
+
+// Bounds of the spread.
+const (
+	spreadPerKey = time.Millisecond
+	minSpread    = 10 * time.Millisecond
+	maxSpread    = time.Second
+)
+
+// spread is a random delay that keeps the streams of many keys from moving at once
+// (C13).
+func (t *Tier) spread() time.Duration {
+	return rand.N(min(max(time.Duration(t.keys.Load())*spreadPerKey, minSpread), maxSpread))
+}
+
+// pauseFor waits, and reports whether ctx has not ended.
+func pauseFor(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

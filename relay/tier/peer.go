@@ -1,0 +1,153 @@
+package tier
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard"
+	"xdsrelay/upstream"
+)
+
+// peer is the connection to another node. While somebody uses it, the node is asked
+// again and again whether it is there: a node that hangs, or a network that swallows
+// what is sent, keep a connection open for long.
+type peer struct {
+	// Fixed after construction.
+	owner  *Peers
+	member shard.Member
+	plane  *upstream.ControlPlane
+
+	mu sync.Mutex
+	// Guarded by mu.
+	users   int
+	gone    bool          // it is no member any more
+	asking  *job          // see ask; nil while nobody uses it
+	since   time.Time     // since when it is out of reach, or not known to be there; zero if it is
+	changed chan struct{} // closed when that is another
+}
+
+func newPeer(p *Peers, m shard.Member) (*peer, error) {
+	plane, err := p.plane(m)
+	if err != nil {
+		return nil, err
+	}
+	return &peer{owner: p, member: m, plane: plane, since: time.Now(), changed: make(chan struct{})}, nil
+}
+
+// lost returns since when the node is out of reach, zero if it is not; changed is
+// closed when that is another.
+func (p *peer) lost() (since time.Time, changed <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.since, p.changed
+}
+
+// join begins a use.
+func (p *peer) join() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.users++; p.users > 1 || p.asking != nil {
+		return
+	}
+	if !p.since.IsZero() {
+		p.since = time.Now() // nobody has tried meanwhile
+	}
+	p.asking = startJob(context.Background(), p.ask)
+}
+
+// leave ends a use.
+func (p *peer) leave() {
+	if p.plane == nil {
+		return
+	}
+	p.mu.Lock()
+	p.users--
+	unused, gone, asking := p.users == 0, p.gone, p.asking
+	if unused {
+		p.asking = nil
+	}
+	p.mu.Unlock()
+	if unused {
+		asking.stop()
+	}
+	if unused && gone {
+		p.owner.drop(p)
+	}
+}
+
+// setGone notes whether the node is no member any more, and reports whether the
+// connection can be closed.
+func (p *peer) setGone(gone bool) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.gone = gone
+	return gone && p.users == 0
+}
+
+func (p *peer) unused() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.users == 0
+}
+
+// stop ends what goes on.
+func (p *peer) stop() {
+	p.mu.Lock()
+	asking := p.asking
+	p.asking = nil
+	p.mu.Unlock()
+	asking.stop()
+}
+
+// follow keeps a feed in step with the node.
+func (p *peer) follow(ctx context.Context, f *cache.Feed, k *keeper) {
+	if p.plane == nil {
+		<-ctx.Done()
+		return
+	}
+	p.plane.Follow(ctx, f, upstream.Following{Leg: k.leg, State: k.report})
+}
+
+// Bounds of the time between two questions.
+const (
+	askOften  = 50 * time.Millisecond
+	askSeldom = time.Second
+)
+
+// ask asks the node whether it is there, until ctx ends.
+func (p *peer) ask(ctx context.Context) {
+	timeout := p.owner.cfg.Timeout
+	for {
+		asked := time.Now()
+		one, cancel := context.WithTimeout(ctx, timeout)
+		_, err := ask(one, p.plane, statusPath)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		p.heard(err, asked)
+		if !pauseFor(ctx, min(max(timeout/4, askOften), askSeldom)) {
+			return
+		}
+	}
+}
+
+// heard notes what came of a question.
+func (p *peer) heard(err error, asked time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if (err == nil) == p.since.IsZero() {
+		return
+	}
+	log := p.owner.cfg.Logger
+	if p.since = asked; err == nil {
+		p.since = time.Time{}
+		log.Info("another node is there", "node", p.member.Name, "address", p.member.Peer)
+	} else {
+		log.Warn("another node is out of reach", "node", p.member.Name, "address", p.member.Peer, "error", err)
+	}
+	close(p.changed)
+	p.changed = make(chan struct{})
+}

@@ -1,0 +1,157 @@
+package tier
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+
+	"xdsrelay/shard"
+	"xdsrelay/upstream"
+)
+
+// PeersConfig says how this node connects with the others. It is not changed after
+// [NewPeers].
+type PeersConfig struct {
+	// Self is the name of this node. Required.
+	Self string
+	// Credentials secure connections; nil means plaintext.
+	Credentials credentials.TransportCredentials
+	// Token proves that this node is one of the tier; nil where certificates do.
+	Token credentials.PerRPCCredentials
+	// Timeout is how long a node may be silent until it counts as out of reach.
+	// Default 2 s.
+	Timeout time.Duration
+	// DialOptions are added to what connections are made with.
+	DialOptions []grpc.DialOption
+	// Meter makes the instruments; nil means none.
+	Meter metric.Meter
+	// Logger is told what happens; nil means none.
+	Logger *slog.Logger
+}
+
+// Peers are the connections to the other nodes: one to each, made when it is first
+// needed, which all keys share. All methods are safe for concurrent use.
+type Peers struct {
+	// Fixed after construction.
+	cfg PeersConfig
+
+	mu sync.Mutex
+	// Guarded by mu.
+	all    map[peerID]*peer
+	closed bool
+}
+
+// peerID tells connections apart.
+type peerID struct{ name, address string }
+
+func idOf(m shard.Member) peerID { return peerID{m.Name, m.Peer} }
+
+// NewPeers prepares connections to nobody.
+func NewPeers(cfg PeersConfig) *Peers {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 2 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Peers{cfg: cfg, all: make(map[peerID]*peer)}
+}
+
+// at returns the connection to a member.
+func (p *Peers) at(m shard.Member) (*peer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return nil, errClosed
+	}
+	if one := p.all[idOf(m)]; one != nil {
+		return one, nil
+	}
+	one, err := newPeer(p, m)
+	if err != nil {
+		return nil, err
+	}
+	p.all[idOf(m)] = one
+	return one, nil
+}
+
+// use returns the connection to a member for as long as it is used; see [peer.leave].
+// It never fails: who cannot be connected with is out of reach.
+func (p *Peers) use(m shard.Member) *peer {
+	one, err := p.at(m)
+	if err != nil {
+		p.cfg.Logger.Error("another node cannot be connected with", "node", m.Name, "address", m.Peer, "error", err)
+		return &peer{owner: p, member: m, since: time.Now().Add(-time.Hour), changed: make(chan struct{})}
+	}
+	one.join()
+	return one
+}
+
+// retain closes the connections to who is not in a view, unless they are used.
+func (p *Peers) retain(view *shard.View) {
+	there := make(map[peerID]bool)
+	for _, m := range view.Members() {
+		there[idOf(m)] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for id, one := range p.all {
+		if one.setGone(!there[id]) {
+			delete(p.all, id)
+			one.plane.Close()
+		}
+	}
+}
+
+// drop closes a connection that nobody uses, to a node that has gone.
+func (p *Peers) drop(one *peer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if id := idOf(one.member); p.all[id] == one && one.unused() {
+		delete(p.all, id)
+		one.plane.Close()
+	}
+}
+
+// Close ends all connections.
+func (p *Peers) Close() {
+	p.mu.Lock()
+	p.closed = true
+	all := p.all
+	p.all = nil
+	p.mu.Unlock()
+	for _, one := range all {
+		one.stop()
+		one.plane.Close()
+	}
+}
+
+// Ask asks another node, which answers what [Tier.Handle] says there: path may have
+// a query, like "release?key=x". It fails at once where the node cannot be reached.
+func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, error) {
+	one, err := p.at(m)
+	if err != nil {
+		return nil, err
+	}
+	return ask(ctx, one.plane, path)
+}
+
+// plane makes the client of another node.
+func (p *Peers) plane(m shard.Member) (*upstream.ControlPlane, error) {
+	options := p.cfg.DialOptions
+	if p.cfg.Token != nil {
+		options = append([]grpc.DialOption{grpc.WithPerRPCCredentials(p.cfg.Token)}, options...)
+	}
+	return upstream.NewControlPlane(upstream.ControlPlaneConfig{
+		Addresses: []string{m.Peer}, Peer: p.cfg.Self, Name: "another node",
+		MaxReceiveBytes: 1 << 30, KeepaliveTime: 10 * time.Second, KeepaliveTimeout: max(p.cfg.Timeout, time.Second),
+		ConnectTimeout: max(p.cfg.Timeout, time.Second),
+		Backoff:        upstream.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second},
+		Credentials:    p.cfg.Credentials, DialOptions: options, Meter: p.cfg.Meter, Logger: p.cfg.Logger.With("node", m.Name),
+	})
+}

@@ -1,0 +1,226 @@
+package tier
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/url"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/load"
+	"xdsrelay/shard"
+)
+
+// Origin is where keys come from that this node owns, and all others when their
+// owners cannot be asked.
+type Origin struct {
+	// Run keeps a feed in step with its origin until ctx ends. Required.
+	Run func(ctx context.Context, f *cache.Feed)
+	// Report tells the origin what clients report until ctx ends, and then what is
+	// left; nil where no load reports are taken.
+	Report func(ctx context.Context, o *load.Outlet)
+	// Reach tells whether something is wanted of the origin (the first, where there
+	// are several), and whether there is a connection to it; nil where it is always
+	// there. AwaitReady tries to connect, although nothing may be wanted.
+	Reach      func() (wanted, ready bool)
+	AwaitReady func(ctx context.Context) error
+}
+
+// Config says what a Tier is made of. It is not changed after [New].
+type Config struct {
+	// Members are the nodes. Required.
+	Members shard.Members
+	// Origin is where this node gets what it owns. Required.
+	Origin Origin
+	// Legs are those of each key, in the order of [cache.Feed.Leg].
+	Legs []cache.Leg
+	// Peers are the connections to the other nodes; nil where there never are any.
+	Peers *Peers
+	// Restore is called before anything is asked for a key that is new to this node,
+	// or was idle. It should return soon. Nil for nothing.
+	Restore func(ctx context.Context, g *cache.Group)
+	// Own are called, each on a goroutine of its own, when this node begins to stream
+	// a key from the origin as its owner; ctx ends when it does so no more. A call for
+	// a key begins after the one before has returned. Private groups are nobody's.
+	Own []func(ctx context.Context, g *cache.Group)
+	// OwnerTimeout is how long the owner of a key may be out of reach until this node
+	// asks the origin itself. Default 2 s.
+	OwnerTimeout time.Duration
+	// Logger is told what happens; nil means none.
+	Logger *slog.Logger
+}
+
+// Tier is one node's part of a tier. All methods are safe for concurrent use.
+type Tier struct {
+	// Fixed after construction.
+	cfg   Config
+	close context.CancelFunc
+	tasks sync.WaitGroup
+
+	keys     atomic.Int64 // that are kept now
+	handlers handlers
+
+	mu sync.Mutex
+	// Guarded by mu.
+	status  shard.Status // as announced last
+	keepers map[*keeper]struct{}
+}
+
+// New makes a tier and starts what it does for all keys. It fails where cfg lacks a
+// required field.
+func New(cfg Config) (*Tier, error) {
+	if cfg.Members == nil || cfg.Origin.Run == nil {
+		return nil, errors.New("tier: Members and Origin.Run are required")
+	}
+	if cfg.OwnerTimeout <= 0 {
+		cfg.OwnerTimeout = 2 * time.Second
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[*keeper]struct{})}
+	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Status(), nil })
+	if cfg.Peers != nil {
+		t.tasks.Go(func() { t.forget(ctx) })
+		if cfg.Origin.Reach != nil {
+			t.tasks.Go(func() { t.watchOrigin(ctx) })
+		}
+	}
+	return t, nil
+}
+
+// Close ends what New started. It does not end the membership, nor what runs for
+// single keys: their contexts do that.
+func (t *Tier) Close() {
+	t.close()
+	t.tasks.Wait()
+}
+
+// Self is this node.
+func (t *Tier) Self() shard.Member { return t.cfg.Members.Self() }
+
+// Members are the nodes of the tier.
+func (t *Tier) Members() shard.Members { return t.cfg.Members }
+
+// Owner is the node that owns a key as far as this one knows; false means that there
+// is none.
+func (t *Tier) Owner(key string) (shard.Member, bool) { return t.cfg.Members.View().Owner(key) }
+
+// Announce changes what this node tells the others of itself.
+func (t *Tier) Announce(change func(*shard.Status)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	before := t.status
+	if change(&t.status); t.status != before {
+		t.cfg.Members.Announce(t.status)
+	}
+}
+
+// Status is what this node last told the others of itself.
+func (t *Tier) Status() shard.Status {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.status
+}
+
+// Run keeps a feed in step until ctx ends: with the origin where this node owns the
+// key, and otherwise with the owner. It is what [cache.Config.Run] wants.
+func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
+	g := f.Group()
+	if g.Private() {
+		t.cfg.Origin.Run(ctx, f)
+		return
+	}
+	first := f.Leg() == 0 // whatever there is one of for each key belongs to that
+	if first && t.cfg.Restore != nil {
+		t.cfg.Restore(ctx, g)
+	}
+	k := &keeper{
+		tier: t, news: make(chan struct{}, 1), key: string(f.Key()), leg: t.legName(f.Leg()), peers: g.Peers,
+		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) },
+		follow: func(ctx context.Context, k *keeper, p *peer) { p.follow(ctx, f, k) },
+	}
+	if first {
+		k.own = func(ctx context.Context) { t.own(ctx, g) }
+	}
+	t.keep(ctx, k)
+}
+
+// Report tells the origin what o's clients report until ctx ends, as its own where
+// this node owns the key, and otherwise through the owner. It is what
+// [load.Config.Run] wants.
+func (t *Tier) Report(ctx context.Context, o *load.Outlet) {
+	t.keep(ctx, &keeper{
+		tier: t, news: make(chan struct{}, 1), key: string(o.Key()), leg: loadLeg, peers: o.Peers,
+		origin: func(ctx context.Context) { t.cfg.Origin.Report(ctx, o) },
+		follow: func(ctx context.Context, _ *keeper, p *peer) { p.plane.Report(ctx, o) },
+	})
+}
+
+// loadLeg stands for the load reports among the legs of a key.
+const loadLeg = "load reports"
+
+func (t *Tier) legName(i int) string {
+	if i < len(t.cfg.Legs) {
+		return t.cfg.Legs[i].String()
+	}
+	return ""
+}
+
+// keep runs k, or just the origin where there are no other nodes.
+func (t *Tier) keep(ctx context.Context, k *keeper) {
+	t.keys.Add(1)
+	defer t.keys.Add(-1)
+	if t.cfg.Peers != nil {
+		t.add(k)
+		defer t.remove(k)
+		k.run(ctx)
+		return
+	}
+	if k.own != nil {
+		ctx, cancel := context.WithCancel(ctx)
+		var owning sync.WaitGroup
+		owning.Go(func() { k.own(ctx) })
+		defer owning.Wait()
+		defer cancel()
+	}
+	k.origin(ctx)
+}
+
+// own calls the hooks and waits for them.
+func (t *Tier) own(ctx context.Context, g *cache.Group) {
+	var hooks sync.WaitGroup
+	for _, hook := range t.cfg.Own {
+		hooks.Go(func() { hook(ctx, g) })
+	}
+	hooks.Wait()
+}
+
+func (t *Tier) add(k *keeper) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.keepers[k] = struct{}{}
+}
+
+func (t *Tier) remove(k *keeper) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.keepers, k)
+}
+
+// forget lets go of connections to nodes that have gone.
+func (t *Tier) forget(ctx context.Context) {
+	for {
+		changed := t.cfg.Members.Changed()
+		t.cfg.Peers.retain(t.cfg.Members.View())
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
