@@ -24,6 +24,8 @@ import (
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/tier"
+	"xdsrelay/shard"
 )
 
 // Options are what a node needs beside its configuration.
@@ -53,6 +55,8 @@ type Node struct {
 	metrics  *telemetry
 	rules    *aggregation.Rules
 	origins  *origins
+	members  shard.Members   // the nodes of the tier
+	tier     *tier.Tier      // where each key comes from
 	loads    *load.Collector // nil where the first origin takes no load reports
 	pool     *fanout.Pool
 	cache    *cache.Cache
@@ -119,18 +123,21 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.meter, n.log); err != nil {
 		return err
 	}
+	if err := n.buildTier(); err != nil {
+		return err
+	}
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.origins.Run, Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
+		Run: n.tier.Run, Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
 		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
 		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
 		return err
 	}
-	if cp := n.origins.loadOrigin(); cp != nil {
-		if n.loads, err = load.New(load.Config{Run: cp.Report, Linger: orNone(c.Linger)}); err != nil {
+	if n.origins.loadOrigin() != nil {
+		if n.loads, err = load.New(load.Config{Run: n.tier.Report, Linger: orNone(c.Linger)}); err != nil {
 			return err
 		}
 	}

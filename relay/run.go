@@ -121,6 +121,7 @@ func (n *Node) release() {
 	if n.pool != nil {
 		n.pool.Close()
 	}
+	n.releaseTier()
 	if n.origins != nil {
 		n.origins.Close()
 	}
