@@ -1,5 +1,6 @@
 # `make` alone lists what there is. Nothing here needs more than Go, gcc (for
-# the race detector) and, for e2e, what relay/e2e/run says.
+# the race detector), Redis for the tests (.ci/redis installs it on Debian) and,
+# for e2e, what relay/e2e/run says.
 
 GO ?= go
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
@@ -23,7 +24,7 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build test race bench bench-idle pgo bench-check fuzz e2e demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check fuzz e2e demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -32,13 +33,16 @@ build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -o bin/xdsbench ./cmd/xdsbench
 
-test: ## run the tests
+redis: ## make sure that there is a redis-server, which the tests start
+	@bash .ci/redis
+
+test: redis ## run the tests
 	$(GO) test $(NOPGO) -timeout $(TIMEOUT) ./...
 
 # One package after the other: the race detector makes everything several times
 # as slow, and packages that share the processors would make each other slower
 # still. What they need is built before, on all processors.
-race: ## run the tests under the race detector
+race: redis ## run the tests under the race detector
 	$(GO) build $(NOPGO) -race ./...
 	$(GO) test $(NOPGO) -race -p 1 -timeout $(TIMEOUT) ./...
 
@@ -57,7 +61,7 @@ pgo: build ## take the profile that the program is built with anew (1 minute)
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
 
-e2e: build $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour) through the built program
+e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour) through the built program
 	E2E_CONTOUR=$(CURDIR)/$(CONTOUR) bash relay/e2e/run
 
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"sync"
 	"time"
 )
 
@@ -12,34 +11,22 @@ var _ Members = (*Solo)(nil)
 // concurrent use.
 type Solo struct {
 	self Member
-
-	mu sync.Mutex
-	// Guarded by mu.
-	view    *View
-	changed chan struct{}
+	now  *Current
 }
 
 // NewSolo makes the tier of self alone.
 func NewSolo(self Member) *Solo {
-	return &Solo{self: self, view: NewView([]Member{self}), changed: make(chan struct{})}
+	return &Solo{self: self, now: NewCurrent(self)}
 }
 
 // Self is the node.
 func (s *Solo) Self() Member { return s.self }
 
 // View holds the node alone.
-func (s *Solo) View() *View {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.view
-}
+func (s *Solo) View() *View { return s.now.View() }
 
-// Changed is closed at the next Announce.
-func (s *Solo) Changed() <-chan struct{} {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.changed
-}
+// Changed is closed when Announce says that the node is cut off, or no longer.
+func (s *Solo) Changed() <-chan struct{} { return s.now.Changed() }
 
 // Heard is now: the node knows of itself.
 func (s *Solo) Heard() time.Time { return time.Now() }
@@ -47,14 +34,10 @@ func (s *Solo) Heard() time.Time { return time.Now() }
 // Announce changes what View says of the node. It goes on owning everything:
 // nobody else is there.
 func (s *Solo) Announce(now Status) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	m := s.self
 	m.Status = now
 	m.Draining = false
-	s.view = NewView([]Member{m})
-	close(s.changed)
-	s.changed = make(chan struct{})
+	s.now.Set([]Member{m})
 }
 
 // Leave does nothing: nobody has to hear it.

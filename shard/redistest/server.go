@@ -130,7 +130,7 @@ func (s *Server) Start() {
 	_, port, _ := net.SplitHostPort(s.Addr())
 	args = append(args, "--bind", "127.0.0.1", "--port", port)
 	args = append(args, s.cfg.Args...)
-	cmd := exec.Command("redis-server", args...)
+	cmd := exec.CommandContext(context.Background(), "redis-server", args...)
 	cmd.Stdout, cmd.Stderr = s.out, s.out
 	dieWithUs(cmd)
 	if err := cmd.Start(); err != nil {

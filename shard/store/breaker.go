@@ -30,7 +30,7 @@ type State struct {
 // one tries. The time differs from node to node.
 const (
 	failures = 3
-	pause    = 2 * time.Second
+	pause    = time.Second
 )
 
 // breaker keeps calls from waiting for a Redis that does not answer. All methods

@@ -1,0 +1,136 @@
+package lease_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"xdsrelay/shard"
+	"xdsrelay/shard/redistest"
+)
+
+// TestLifecycle: members find one another, hear of one another what moves keys
+// without waiting for a renewal, and see at once who leaves; who dies is gone when
+// its lease ends.
+func TestLifecycle(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	a := join(t, server.URL(), shard.Member{Name: "a", Version: "v1"}, long, patience)
+	b := join(t, server.URL(), shard.Member{Name: "b"}, long, patience)
+	c := join(t, server.URL(), shard.Member{Name: "c"}, long, patience)
+	for _, n := range []*node{a, b, c} {
+		n.sees("a", "b", "c")
+	}
+	if m := c.member("a"); m.Peer != "a:1" || m.Version != "v1" || m.Incarnation != a.Self().Incarnation || !m.Since.Equal(a.Self().Since) {
+		t.Errorf("c sees %+v", m)
+	}
+	a.Announce(shard.Status{Clients: 7, Cut: true})
+	if m := a.member("a"); m.Clients != 7 || !m.Cut {
+		t.Errorf("a sees itself as %+v", m)
+	}
+	eventually(t, "b to hear that a is cut off", func() bool { return b.member("a").Cut && b.member("a").Clients == 7 })
+	if err := a.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	a.Announce(shard.Status{Clients: 3})
+	eventually(t, "b to hear that a drains", func() bool { return b.member("a").Draining })
+	if owner, ok := a.View().Owner("any"); !ok || owner.Name == "a" {
+		t.Errorf("%q owns after it has left", owner.Name)
+	}
+	a.Close()
+	b.sees("b", "c")
+	c.sees("b", "c")
+	c.Close() // as if it had died
+	if b.member("c").Name == "" {
+		t.Error("c went before its lease ended")
+	}
+}
+
+// TestDeath: who dies is gone from the others' view when its lease ends, and is back
+// with its next life.
+func TestDeath(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	const term = 3 * time.Second
+	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
+	b := join(t, server.URL(), shard.Member{Name: "b"}, term, patience)
+	a.sees("a", "b")
+	b.Close()
+	a.sees("a")
+	join(t, server.URL(), shard.Member{Name: "b"}, term, patience)
+	a.sees("a", "b")
+}
+
+// TestNameTwice: of two nodes of one name the younger has it on all nodes. The other
+// one says so once, and has it again when the younger has left.
+func TestNameTwice(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	began := time.Now()
+	old := join(t, server.URL(), shard.Member{Name: "a", Peer: "old:1", Since: began}, long, patience)
+	other := join(t, server.URL(), shard.Member{Name: "b"}, long, patience)
+	other.sees("a", "b")
+	young := join(t, server.URL(), shard.Member{Name: "a", Peer: "young:1", Since: began.Add(time.Second)}, long, patience)
+	all := []*node{old, other, young}
+	at := func(peer string) func() bool {
+		return func() bool {
+			for _, n := range all {
+				if n.member("a").Peer != peer {
+					return false
+				}
+			}
+			return true
+		}
+	}
+	eventually(t, "the younger to have the name", at("young:1"))
+	for range 3 {
+		server.Flush()
+		// Whichever is first to announce itself again.
+		old.Announce(shard.Status{Cut: !old.Self().Cut})
+		young.Announce(shard.Status{Cut: !young.Self().Cut})
+		eventually(t, "the younger to have the name again", func() bool {
+			return at("young:1")() && other.member("a").Cut == young.Self().Cut
+		})
+	}
+	if n := old.log.count("goes by this node's name"); n != 1 {
+		t.Errorf("the older one said %d times that its name is taken, expected once:\n%s", n, old.log)
+	}
+	if err := young.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	young.Close()
+	all = []*node{old, other}
+	eventually(t, "the older to have the name", at("old:1"))
+}
+
+// TestGarbage: what others have written into the hash harms nobody, and goes.
+func TestGarbage(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	name := "test:{members}"
+	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 1 i {\"name\":\"z\"", "other", "99999999999999 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",
+		"far", "99999999999999 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "gone", "1 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
+	const term = 2 * time.Second
+	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
+	a.sees("a", "far") // a lease far in the future is one like all others
+	a.sees("a")
+	eventually(t, "only a to be there", func() bool { return server.Do("HLEN", name) == int64(1) })
+	server.Do("DEL", name)
+	server.Do("SET", name, "a string")
+	eventually(t, "a call to fail", func() bool { return a.store.State().Error != "" })
+	a.sees("a")
+	server.Do("DEL", name)
+	eventually(t, "a to be there again", func() bool { return server.Do("HLEN", name) == int64(1) })
+}
+
+// TestLeaveWithoutRedis: leaving does not wait longer than its context.
+func TestLeaveWithoutRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	a := join(t, server.URL(), shard.Member{Name: "a"}, long, time.Second)
+	server.Kill()
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := a.Leave(ctx); err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		t.Errorf("left without Redis: %v", err)
+	}
+	if !a.member("a").Draining {
+		t.Error("a does not drain")
+	}
+}

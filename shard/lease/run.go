@@ -1,0 +1,131 @@
+package lease
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"xdsrelay/shard"
+)
+
+// run renews the lease until ctx is over.
+func (m *Members) run(ctx context.Context) {
+	defer close(m.ended)
+	hints := m.cfg.Store.Hints(ctx, channel)
+	timer := time.NewTimer(0) // due to renew
+	defer timer.Stop()
+	var due time.Time
+	for {
+		select {
+		case <-ctx.Done():
+			if hints != nil {
+				for range hints {
+					// Until it is closed: then its goroutine has ended.
+				}
+			}
+			return
+		case <-m.kick:
+		case <-timer.C:
+		case _, ok := <-hints:
+			if !ok {
+				hints = nil // the store is closed
+				continue
+			}
+			// Others hear it too, and what follows comes with it.
+			if soon := rand.N(m.soon()); time.Until(due) > soon {
+				due = time.Now().Add(soon)
+				timer.Reset(soon)
+			}
+			continue
+		}
+		wait := m.cfg.Lease * 3 / 10
+		if m.call(ctx) != nil {
+			wait = min(m.cfg.Lease/10, 2*time.Second) // costs nothing while Redis is known to be away
+		}
+		wait += rand.N(m.cfg.Lease / 30)
+		if end := m.firstEnd(); !end.IsZero() {
+			wait = min(wait, max(time.Until(end)+time.Millisecond, m.soon()))
+		}
+		due = time.Now().Add(wait)
+		timer.Reset(wait)
+	}
+}
+
+// soon is how long what is not urgent waits, so that more can come with it.
+func (m *Members) soon() time.Duration { return min(m.cfg.Lease/50, 200*time.Millisecond) }
+
+// firstEnd is when the first lease in the book ends.
+func (m *Members) firstEnd() time.Time {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.book.next()
+}
+
+// call renews the lease, and takes in who else is there.
+func (m *Members) call(ctx context.Context) error {
+	m.calling.Lock()
+	defer m.calling.Unlock()
+	m.mu.Lock()
+	self, news := m.self, m.news
+	m.news = false
+	_, elder := m.book.known[self.Name]
+	m.mu.Unlock()
+
+	a, err := m.ask(ctx, self, news, elder)
+
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if err != nil {
+		m.news = m.news || news
+		m.book.failed()
+		return err
+	}
+	now := time.Now()
+	m.noteNameLocked(a)
+	came, went := m.book.read(now, a.found)
+	for _, c := range came {
+		m.cfg.Logger.Info("a member came", "member", c.Name, "peer", c.Peer)
+	}
+	for _, w := range went {
+		m.cfg.Logger.Info("a member went", "member", w.Name, "peer", w.Peer, "draining", w.Draining)
+	}
+	m.current.Hear(now)
+	m.showLocked()
+	return nil
+}
+
+// ask makes the call.
+func (m *Members) ask(ctx context.Context, self shard.Member, news, yields bool) (answer, error) {
+	text, err := record(self)
+	if err != nil {
+		return answer{}, err
+	}
+	flag := map[bool]string{true: "1", false: "0"}
+	reply, err := m.cfg.Store.Run(ctx, m.renew, []string{m.name},
+		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(channel), flag[news], flag[yields])
+	if err != nil {
+		return answer{}, err
+	}
+	return readAnswer(reply)
+}
+
+// noteNameLocked says once that another node goes by this one's name, or no longer.
+// It needs mu.
+func (m *Members) noteNameLocked(a answer) {
+	if a.taken != m.taken {
+		m.taken = a.taken
+		if a.taken {
+			for _, f := range a.found {
+				if f.member.Name == m.self.Name {
+					m.cfg.Logger.Error("another node goes by this node's name and started later; the name is its own, and this node owns no keys",
+						"name", m.self.Name, "peer", f.member.Peer)
+				}
+			}
+		} else {
+			m.cfg.Logger.Info("no other node goes by this node's name any more", "name", m.self.Name)
+		}
+	}
+	if !a.taken {
+		delete(m.book.known, m.self.Name)
+	}
+}

@@ -1,0 +1,144 @@
+package lease
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"xdsrelay/shard"
+	"xdsrelay/shard/store"
+)
+
+// In Redis the members of a tier are one hash. A field is a node's name, its value
+// when its lease ends, in ms of Redis' own clock, when it started, in µs, its
+// incarnation and what it says of itself in JSON, which is empty for one that has
+// left.
+//
+// Nobody compares clocks of different machines but for two nodes that go by one
+// name. Redis' clock may jump all the same, when a replica takes over: what runs out
+// by that is announced again, and what would last too long is cut.
+
+// maxRecord is the most that a member may say of itself, in bytes; what is longer
+// does not count as one.
+const maxRecord = 16 << 10
+
+// renewScript announces a node and says who else is there: whether the name belongs to
+// another node, then of each other one its name, what is left of its lease in ms,
+// and its JSON. A node that yields to another one of its name takes the name only
+// when that one has left.
+const renewScript = `
+local name, since, incarnation, member = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local lease, channel, news, yields = tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1', ARGV[8] == '1'
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local all = redis.call('HGETALL', KEYS[1])
+local taken, found, free, out = 0, false, false, {}
+for i = 1, #all, 2 do
+  local till, began, who, json = string.match(all[i + 1], '^(%d+) (%d+) (%S+) (.*)$')
+  till, began = tonumber(till), tonumber(began)
+  if not till or till <= now then
+    redis.call('HDEL', KEYS[1], all[i])
+  else
+    if till > now + 600000 then
+      till = now + lease
+      redis.call('HSET', KEYS[1], all[i], string.format('%.0f %.0f %s %s', till, began, who, json))
+    end
+    if all[i] ~= name then
+      table.insert(out, all[i])
+      table.insert(out, till - now)
+      table.insert(out, json)
+    elseif who == incarnation then
+      found = true
+    elseif json == '' then
+      free = true
+    elseif (began > tonumber(since) or began == tonumber(since) and who > incarnation) then
+      taken = 1
+      table.insert(out, all[i])
+      table.insert(out, till - now)
+      table.insert(out, json)
+    end
+  end
+end
+if yields and not free then taken = 1 end
+if taken == 0 then
+  redis.call('HSET', KEYS[1], name, string.format('%.0f %s %s %s', now + lease, since, incarnation, member))
+  redis.call('PEXPIRE', KEYS[1], 3600000)
+  if news or not found then redis.pcall('PUBLISH', channel, name) end
+end
+table.insert(out, 1, taken)
+return out
+`
+
+// leaveScript takes a node out, if it is still the one of its name.
+const leaveScript = `
+local name, incarnation, channel = ARGV[1], ARGV[2], ARGV[3]
+local record = redis.call('HGET', KEYS[1], name)
+local head, who = string.match(record or '', '^(%d+ %d+) (%S+) ')
+if who == incarnation then
+  redis.call('HSET', KEYS[1], name, head .. ' ' .. who .. ' ')
+  redis.pcall('PUBLISH', channel, name)
+end
+return 1
+`
+
+// answer is what renewScript says.
+type answer struct {
+	taken bool // another node goes by this one's name, and the name is its own
+	found []found
+}
+
+// found is one entry of it.
+type found struct {
+	member shard.Member
+	left   bool          // it has said that it went: only its name is known
+	lease  time.Duration // what is left of it
+}
+
+// readAnswer reads what renewScript says. Entries that are none are left out: anybody may
+// have written them.
+func readAnswer(r store.Reply) (a answer, err error) {
+	list, err := r.List()
+	if err != nil {
+		return a, err
+	}
+	if len(list)%3 != 1 {
+		return a, fmt.Errorf("redis answered %d values, expected one, and three for each member", len(list))
+	}
+	taken, err := list[0].Int()
+	if err != nil {
+		return a, err
+	}
+	a.taken = taken == 1
+	for e := list[1:]; len(e) > 0; e = e[3:] {
+		name, err := e[0].Text()
+		if err != nil {
+			return a, err
+		}
+		left, err := e[1].Int()
+		if err != nil {
+			return a, err
+		}
+		text, err := e[2].Text()
+		if err != nil {
+			return a, err
+		}
+		if m, ok := readMember(name, text); ok {
+			a.found = append(a.found, found{member: m, left: text == "", lease: time.Duration(left) * time.Millisecond})
+		}
+	}
+	return a, nil
+}
+
+func readMember(name, text string) (m shard.Member, ok bool) {
+	if text == "" {
+		return shard.Member{Name: name}, true
+	}
+	if len(text) > maxRecord || json.Unmarshal([]byte(text), &m) != nil || m.Name != name || m.Peer == "" {
+		return m, false
+	}
+	return m, true
+}
+
+// micros is a time as renewScript takes it.
+func micros(t time.Time) string { return strconv.FormatInt(max(t.UnixMicro(), 0), 10) }

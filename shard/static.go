@@ -1,0 +1,179 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+var _ Members = (*Static)(nil)
+
+// StaticConfig is a list of nodes.
+type StaticConfig struct {
+	// Self is this node.
+	Self Member
+	// Others are the others of the list, by name and address.
+	Others []Member
+	// Lease is how long a node counts that does not answer. More than zero.
+	Lease time.Duration
+	// Probe asks a node how it is. It is called for several nodes at a time, with a
+	// deadline.
+	Probe func(context.Context, Member) (Status, error)
+	// Logger gets who comes and goes.
+	Logger *slog.Logger
+}
+
+// Static are the members of a list, of which those count that answer. All methods
+// are safe for concurrent use.
+type Static struct {
+	// Fixed after construction.
+	cfg     StaticConfig
+	current *Current
+	cancel  context.CancelFunc
+	probes  sync.WaitGroup
+
+	mu sync.Mutex
+	// Guarded by mu.
+	self   Member
+	left   bool
+	others []listed
+}
+
+// listed is a node of the list.
+type listed struct {
+	member Member
+	heard  time.Time // when it last answered
+	gone   bool      // that was more than a lease ago
+}
+
+// NewStatic makes the members of a list. All of them count at first, since their
+// keys should not move when a node starts.
+func NewStatic(cfg StaticConfig) (*Static, error) {
+	if cfg.Lease <= 0 || cfg.Probe == nil || cfg.Logger == nil {
+		return nil, fmt.Errorf("members: expected a lease, got %s, a probe and a logger", cfg.Lease)
+	}
+	if i := slices.IndexFunc(cfg.Others, func(m Member) bool { return m.Name == cfg.Self.Name }); i >= 0 {
+		return nil, fmt.Errorf("members: this node, %q, is among the others", cfg.Self.Name)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	s := &Static{cfg: cfg, current: NewCurrent(append(slices.Clone(cfg.Others), cfg.Self)...), cancel: cancel, self: cfg.Self}
+	for i, m := range cfg.Others {
+		s.others = append(s.others, listed{member: m, heard: time.Now()})
+		s.probes.Go(func() { s.watch(ctx, i) })
+	}
+	return s, nil
+}
+
+// Self is this node, with what it announced last.
+func (s *Static) Self() Member {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.self
+}
+
+// View is who has answered within the lease, with this node in any case.
+func (s *Static) View() *View { return s.current.View() }
+
+// Changed is closed when View has something new to say.
+func (s *Static) Changed() <-chan struct{} { return s.current.Changed() }
+
+// Heard is when one of the others last answered, or now where there are none.
+func (s *Static) Heard() time.Time {
+	if len(s.cfg.Others) == 0 {
+		return time.Now()
+	}
+	return s.current.Heard()
+}
+
+// Announce changes what Self says, which the others ask for.
+func (s *Static) Announce(now Status) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now.Draining = now.Draining || s.left
+	s.self.Status = now
+	s.showLocked()
+}
+
+// Leave says that this node owns nothing any more, and gives the others the time to
+// ask.
+func (s *Static) Leave(ctx context.Context) error {
+	s.mu.Lock()
+	s.left = true
+	s.mu.Unlock()
+	s.Announce(s.Self().Status)
+	if len(s.cfg.Others) == 0 {
+		return nil
+	}
+	select {
+	case <-time.After(s.every() * 5 / 4):
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("members: leave: %w; the others see it when they ask next, within %s", ctx.Err(), s.every()*5/4)
+	}
+}
+
+// Close stops asking the others.
+func (s *Static) Close() {
+	s.cancel()
+	s.probes.Wait()
+}
+
+// every is how often a node is asked, but for jitter of a tenth.
+func (s *Static) every() time.Duration { return s.cfg.Lease / 3 }
+
+// watch asks a node until ctx is over.
+func (s *Static) watch(ctx context.Context, i int) {
+	m := s.cfg.Others[i]
+	for {
+		next := time.After(s.every()*9/10 + rand.N(s.every()/5+1))
+		within, cancel := context.WithTimeout(ctx, s.every())
+		status, err := s.cfg.Probe(within, m)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		s.note(i, status, err)
+		select {
+		case <-next:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// note takes in how a probe ended.
+func (s *Static) note(i int, status Status, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	o := &s.others[i]
+	if err == nil {
+		o.heard = now
+		o.member.Status = status
+		s.current.Hear(now)
+	}
+	if gone := now.Sub(o.heard) >= s.cfg.Lease; gone != o.gone {
+		o.gone = gone
+		if gone {
+			s.cfg.Logger.Warn("a member does not answer", "member", o.member.Name, "peer", o.member.Peer, "error", err)
+		} else {
+			s.cfg.Logger.Info("a member answers again", "member", o.member.Name, "peer", o.member.Peer)
+		}
+	}
+	s.showLocked()
+}
+
+// showLocked makes the view anew. It needs mu.
+func (s *Static) showLocked() {
+	members := []Member{s.self}
+	for _, o := range s.others {
+		if !o.gone {
+			members = append(members, o.member)
+		}
+	}
+	s.current.Set(members)
+}

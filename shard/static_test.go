@@ -1,0 +1,159 @@
+package shard_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/shard"
+)
+
+// answers are how the others of a list are.
+type answers struct {
+	mu sync.Mutex
+	by map[string]shard.Status // guarded by mu: of those that answer
+}
+
+func (a *answers) set(name string, s shard.Status) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.by[name] = s
+}
+
+func (a *answers) silence(name string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	delete(a.by, name)
+}
+
+func (a *answers) probe(ctx context.Context, m shard.Member) (shard.Status, error) {
+	a.mu.Lock()
+	s, ok := a.by[m.Name]
+	a.mu.Unlock()
+	if !ok {
+		<-ctx.Done() // as one that was stopped
+		return s, ctx.Err()
+	}
+	return s, nil
+}
+
+// pass lets virtual time pass.
+func pass(d time.Duration) { <-time.After(d) }
+
+func names(v *shard.View) (all []string) {
+	for _, m := range v.Members() {
+		all = append(all, m.Name)
+	}
+	return all
+}
+
+func wantNames(t *testing.T, v *shard.View, want ...string) {
+	t.Helper()
+	got := names(v)
+	if len(got) != len(want) {
+		t.Fatalf("members %v, expected %v", got, want)
+	}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Fatalf("members %v, expected %v", got, want)
+		}
+	}
+}
+
+// TestStatic: who does not answer for a lease is gone, and back with its first
+// answer; what the others say of themselves counts; a node sees itself in any case.
+func TestStatic(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 10 * time.Second
+		a := &answers{by: map[string]shard.Status{"b": {}, "c": {}}}
+		s, err := shard.NewStatic(shard.StaticConfig{
+			Self:   shard.Member{Name: "a", Peer: "a:1"},
+			Others: []shard.Member{{Name: "b", Peer: "b:1"}, {Name: "c", Peer: "c:1"}},
+			Lease:  lease, Probe: a.probe, Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		wantNames(t, s.View(), "a", "b", "c")
+		pass(lease)
+		wantNames(t, s.View(), "a", "b", "c")
+		changed := s.Changed()
+
+		a.silence("c")
+		pass(lease / 2)
+		wantNames(t, s.View(), "a", "b", "c")
+		pass(lease)
+		wantNames(t, s.View(), "a", "b")
+		select {
+		case <-changed:
+		default:
+			t.Error("the change was not told")
+		}
+
+		a.set("c", shard.Status{Cut: true, Clients: 5})
+		a.silence("b")
+		pass(lease * 3 / 2)
+		wantNames(t, s.View(), "a", "c")
+		if m := s.View().Members()[1]; !m.Cut || m.Clients != 5 || m.Peer != "c:1" {
+			t.Errorf("got %+v", m)
+		}
+		a.silence("c")
+		heard := s.Heard()
+		pass(10 * lease)
+		wantNames(t, s.View(), "a")
+		if since := s.Heard().Sub(heard); since > lease/2 {
+			t.Errorf("nobody answers, and the view was true %v later", since)
+		}
+	})
+}
+
+// TestStaticLeave: who leaves says so, whatever it announces later, and waits until
+// the others have had the time to ask.
+func TestStaticLeave(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 9 * time.Second
+		var left, right *shard.Static
+		both := make(chan struct{})
+		ask := func(of **shard.Static) func(context.Context, shard.Member) (shard.Status, error) {
+			return func(context.Context, shard.Member) (shard.Status, error) {
+				<-both
+				return (*of).Self().Status, nil
+			}
+		}
+		join := func(self, other string, of **shard.Static) *shard.Static {
+			s, err := shard.NewStatic(shard.StaticConfig{
+				Self: shard.Member{Name: self}, Others: []shard.Member{{Name: other}},
+				Lease: lease, Probe: ask(of), Logger: slog.New(slog.DiscardHandler),
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		left = join("l", "r", &right)
+		right = join("r", "l", &left)
+		close(both)
+		defer left.Close()
+		defer right.Close()
+		pass(lease)
+		if err := left.Leave(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		left.Announce(shard.Status{Clients: 3})
+		for _, v := range []*shard.View{left.View(), right.View()} {
+			if owner, ok := v.Owner("any"); owner.Name != "r" || !ok {
+				t.Errorf("%q owns, expected %q", owner.Name, "r")
+			}
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := right.Leave(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("left with a context that is over: %v", err)
+		}
+	})
+}
