@@ -80,9 +80,10 @@ func TestTCP(t *testing.T) {
 	if r := c.receive(t); r.GetTypeUrl() != content.ClusterURL || len(r.GetResources()) != 3 || r.GetVersionInfo() != "1" {
 		t.Errorf("the change is %v", r)
 	}
-	if s := d.Stats(); s.Streams != 1 || s.Requests != 3 || s.Responses != 3 {
-		t.Errorf("%+v, expected 3 requests and responses on a stream", s)
-	}
+	xdstest.Eventually(t, "3 requests and responses on a stream to be counted", func() bool {
+		s := d.Stats() // what is sent is counted after that
+		return s.Streams == 1 && s.Requests == 3 && s.Responses == 3
+	})
 	if err := d.Down(); err != nil {
 		t.Fatal(err)
 	}
