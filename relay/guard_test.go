@@ -59,6 +59,8 @@ func TestHeldRemovalsAreShown(t *testing.T) {
 	if _, keys := n.get(t, "/debug/keys"); !strings.Contains(keys, "3 (2 removals held)") {
 		t.Errorf("the page of keys does not show them:\n%s", keys)
 	}
+	// Clients do not wait for the log.
+	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("removals are held back") > 0 })
 	if got := log.count("removals are held back"); got != 1 {
 		t.Errorf("%d lines in the log", got)
 	}
