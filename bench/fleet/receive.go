@@ -41,15 +41,16 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 	if refusal != "" {
 		s.rejected = b.hash
 		s.allow = s.allow.union(b.names) // B16: what was in it counts as not held
-		c.answer(k, e.nonce, refusal)
 		c.meter.response(at, m.Len(), b, nil, c.role)
 		c.meter.answered(0, 1, 0)
+		c.answer(k, e.nonce, refusal)
 		return
 	}
 	s.rejected, s.allow = 0, st.allow
+	// Whoever waits for the state finds what led to it counted.
+	c.meter.response(at, m.Len(), b, st, c.role)
 	s.state.Store(st.to)
 	c.answer(k, e.nonce, "")
-	c.meter.response(at, m.Len(), b, st, c.role)
 	requests := int64(0)
 	if child := k.info().child; child != kinds && c.link.fleet.types.has(child) {
 		c.subs[child].allow = c.subs[child].allow.union(st.changed) // E3
