@@ -57,6 +57,9 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 		return false
 	}
 	if first {
+		if r.feed.Stale(a.typ) { // it was not there yet when the stream began
+			r.markStale(a.typ)
+		}
 		m.held = r.held(s, a.typ)
 	} else if len(d.Again) > 0 {
 		// C9: go-control-plane repeats a name only to who has dropped it before,

@@ -54,6 +54,7 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		}
 		w.spelled = spelled
 		t.askForLocked(w, name)
+		t.reviveNameLocked(name, w)
 	}
 	w.add(s)
 	s.leanOn(w, 1)
@@ -91,7 +92,8 @@ func (t *Table) askForLocked(w *want, name string) {
 }
 
 func (t *Table) wantWildcardLocked(s *Subscription) {
-	if !t.wild.demanded() {
+	begins := !t.wild.demanded()
+	if begins {
 		t.seq++
 		t.wild = want{leg: t.wild.leg, seq: t.seq}
 		if leg := t.wildLeg(); leg != nil {
@@ -101,6 +103,9 @@ func (t *Table) wantWildcardLocked(s *Subscription) {
 		}
 	}
 	t.wild.add(s)
+	if begins {
+		t.reviveWildcardLocked()
+	}
 	s.leanOn(&t.wild, 1)
 	t.dependLocked(s, &t.wild)
 }
@@ -362,6 +367,9 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	}
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
+	}
+	if leg.stale && !t.group.unreachable(1<<f.leg) {
+		leg.unsettled = time.Now()
 	}
 	if names {
 		d.Names = t.namesOfLocked(f.leg)

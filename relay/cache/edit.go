@@ -99,7 +99,7 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 		}
 	}
 	done := t.editLocked(w, e)
-	t.unlockAndSignal()
+	t.unlockAndWake()
 	return done
 }
 
@@ -109,8 +109,20 @@ func (t *Table) Edit(w *Watcher, e Edit) Edited {
 	w.list = 0
 	t.mu.Lock()
 	done := t.editLocked(w, e)
-	t.unlockAndSignal()
+	t.unlockAndWake()
 	return done
+}
+
+// unlockAndWake is unlockAndSignal, which also wakes those who are in t.woken.
+func (t *Table) unlockAndWake() {
+	if t.revivable != nil {
+		t.keepUpLocked(t.woken) // the edit may have revived something
+	}
+	woken := t.takeWokenLocked()
+	t.unlockAndSignal()
+	if len(woken) > 0 {
+		t.group.cache.cfg.Wake(woken)
+	}
 }
 
 // Leave ends w's interest in the table.

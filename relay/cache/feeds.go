@@ -88,6 +88,7 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	up.Connected, up.Err = err == nil, err
 	g.mu.Unlock()
 	if err != nil {
+		g.revive(f.leg)
 		g.release(f.leg)
 	} else {
 		g.forgetLocals(f.leg)

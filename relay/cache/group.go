@@ -31,6 +31,8 @@ type Group struct {
 
 	legs []leg // of fixed length; see leg for what guards the fields
 
+	restored sync.Once // see Restore
+
 	// Atomic; replaced with mu held.
 	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil for nobody
 
@@ -44,6 +46,8 @@ type Group struct {
 	guardAt  time.Time
 	ended    bool
 	agreed   map[string]Agreed // by the URL of types without a table; nil for none
+	// revivable is what was kept of types that have no table, by URL; see Revive.
+	revivable map[string]*revivable
 }
 
 func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
@@ -59,6 +63,8 @@ func (g *Group) Table(t *resource.Type) *Table {
 	}
 	table := newTable(g, t)
 	g.adoptAgreedLocked(table)
+	table.revivable = g.revivable[t.URL]
+	delete(g.revivable, t.URL)
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })
 	if i < 0 {
@@ -172,16 +178,20 @@ func (g *Group) expire() {
 	if !g.cache.inUse(g) {
 		return // looked at again when a client joins
 	}
-	now, next := time.Now(), time.Time{}
-	woken := make(map[*Subscription]struct{})
-	for _, t := range g.Tables() {
-		t.mu.Lock()
-		at := t.expireLocked(now, woken)
-		t.keepUpLocked(woken)
-		t.unlockAndSignal()
+	now := time.Now()
+	next := g.letGo(now)
+	soon := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
 		}
+	}
+	woken := make(map[*Subscription]struct{})
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		soon(t.expireLocked(now, woken))
+		soon(t.letGoLocked(now))
+		t.keepUpLocked(woken)
+		t.unlockAndSignal()
 	}
 	g.changed()
 	g.cache.wake(woken)
@@ -197,6 +207,9 @@ func (g *Group) bytes() int64 {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
 		n += tableSize + t.bytes
+		if t.revivable != nil {
+			n += t.revivable.bytes()
+		}
 		t.mu.RUnlock()
 	}
 	return n
@@ -214,7 +227,7 @@ func (g *Group) over() bool {
 func (g *Group) endLocked() {
 	g.stopTimersLocked()
 	for _, t := range g.Tables() {
-		t.stopLapses()
+		t.stopTimers()
 	}
 }
 

@@ -20,8 +20,11 @@ type GroupInfo struct {
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
 	Error     string    `json:"error,omitempty"`
-	Legs      []LegInfo `json:"legs"`
-	Bytes     int64     `json:"bytes"`
+	// Stale says that something of it was restored from what was kept, and the
+	// origin has not answered for it since (K14).
+	Stale bool      `json:"stale,omitempty"`
+	Legs  []LegInfo `json:"legs"`
+	Bytes int64     `json:"bytes"`
 	// HeldRemovals is how many resources are served although an origin removed
 	// them (K16).
 	HeldRemovals int         `json:"held_removals,omitempty"`
@@ -53,6 +56,7 @@ type TableInfo struct {
 	Watchers      int    `json:"watchers"`
 	Wildcard      bool   `json:"wildcard"`
 	Names         int    `json:"names"`
+	Stale         bool   `json:"stale,omitempty"` // see GroupInfo.Stale
 	Updates       uint64 `json:"updates"`
 	Changes       uint64 `json:"changes"`
 	Ignored       uint64 `json:"ignored"`
@@ -87,6 +91,7 @@ func (c *Cache) Snapshot() []GroupInfo {
 		for _, t := range g.Tables() {
 			ti := t.info()
 			i.Bytes += ti.Bytes
+			i.Stale = i.Stale || ti.Stale
 			i.HeldRemovals += ti.HeldRemovals
 			i.Tables = append(i.Tables, ti)
 		}
@@ -112,7 +117,7 @@ func (t *Table) info() TableInfo {
 		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
 		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-		Expiring: len(t.deadlines), Expired: t.fed.Expired, Remarks: t.remarked.len,
+		Stale: t.staleLocked(), Expiring: len(t.deadlines), Expired: t.fed.Expired, Remarks: t.remarked.len,
 	}
 	for l := range t.legs {
 		i.HeldRemovals += len(t.legs[l].guard.names)

@@ -71,6 +71,7 @@ type tableLeg struct {
 	strays          map[string]string // as the origin spells them
 	differences     bool              // its origin keeps account of what it has sent
 	held            bool              // see Group.resumeLocked
+	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
 	unsettled       time.Time         // since when a new stream has not answered
 
 	live    int             // resources that it holds

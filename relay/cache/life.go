@@ -222,11 +222,13 @@ func (t *Table) lapseLocked(now time.Time, woken map[*Subscription]struct{}) {
 	}
 }
 
-// stopLapses ends the timer for good; the group has to be over.
-func (t *Table) stopLapses() {
+// stopTimers ends the timers for good; the group has to be over.
+func (t *Table) stopTimers() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if t.lapses != nil {
-		t.lapses.Stop()
+	for _, timer := range []*time.Timer{t.lapses, t.holding} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 }

@@ -44,6 +44,7 @@ type Table struct {
 	beats     list[entry]          // entries that clients know with a TTL, by their newest note
 	deadlines deadlines            // of all copies that have one
 	lapses    *time.Timer          // at the first deadline
+	holding   *time.Timer          // see settleRevivedLocked
 	remarks   map[string][]*remark // by name
 	remarked  list[remark]         // all of these, by their notes
 	locals    int                  // remarks of the relay's own
@@ -60,8 +61,10 @@ type Table struct {
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
 
-	// Guarded by mu: what other nodes have. nil without a tier.
-	agreed *agreement
+	// Guarded by mu: what other nodes have, nil without a tier, and what may be taken
+	// of what was kept, mostly nil.
+	agreed    *agreement
+	revivable *revivable
 }
 
 // Stats count what was done to a table.

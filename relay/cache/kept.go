@@ -1,0 +1,93 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// Kept is what a table held at one time, as far as it may outlive the process. It
+// shares its resources with the table, and is not changed once made.
+type Kept struct {
+	Type *resource.Type
+	// Wildcard says that Resources hold all of the wildcard set, and Globs for which
+	// globs they hold all.
+	Wildcard  bool
+	Globs     []string
+	Legs      []KeptLeg
+	Resources []KeptResource
+}
+
+// KeptLeg is what there was of an upstream stream.
+type KeptLeg struct {
+	Leg
+	// Server is the origin's server that the stream led to (see [Feed.Server]),
+	// Version the version_info while the leg held exactly what came with it (D7),
+	// and Source the origin's control_plane.identifier.
+	Server, Version, Source string
+}
+
+// KeptResource is one resource of a Kept.
+type KeptResource struct {
+	Resource *resource.Resource
+	// Legs are those that held it: bits, by their index in Kept.Legs.
+	Legs uint64
+	// Expires is the end of its lifetime, zero if it has none (F5).
+	Expires time.Time
+}
+
+// Kept returns what the table holds. It costs as much as that, and no copy of a
+// resource. ok is false where there is nothing to keep: no origin has answered, or
+// not since the table itself was restored. What was restored and nobody has asked
+// for yet is part of it for the linger time.
+func (t *Table) Kept() (k Kept, ok bool) {
+	if t.group.private {
+		return k, false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.staleLocked() {
+		return k, false
+	}
+	k = Kept{Type: t.Type, Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live)}
+	answered, seen := false, make([]resource.Digest, len(t.legs))
+	for i := range t.legs {
+		leg := &t.legs[i]
+		answered = answered || leg.answered > 0
+		k.Legs[i] = KeptLeg{Leg: t.group.cache.cfg.Legs[i], Server: t.group.serverOf(i), Version: leg.version, Source: leg.source}
+	}
+	for _, e := range t.entries {
+		if e.res == nil {
+			continue
+		}
+		r := KeptResource{Resource: e.res}
+		for _, h := range e.holds() {
+			r.Legs |= 1 << h.leg
+			seen[h.leg] = seen[h.leg].Add(e.res.Member())
+		}
+		if e.life != nil {
+			r.Expires = e.life.expires
+		}
+		k.Resources = append(k.Resources, r)
+	}
+	for i := range k.Legs {
+		if seen[i] != t.legs[i].digest {
+			k.Legs[i].Version = "" // another leg's copy is newer
+		}
+	}
+	for name := range t.globs {
+		if w := t.wants[name]; w != nil && !t.openLocked(w, name) {
+			k.Globs = append(k.Globs, name)
+		}
+	}
+	if t.revivable != nil {
+		t.revivable.addTo(&k, t)
+	}
+	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs) > 0)
+}
+
+func (g *Group) serverOf(leg int) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.legs[leg].server
+}

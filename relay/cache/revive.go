@@ -1,0 +1,363 @@
+package cache
+
+import (
+	"cmp"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// A group that is new in this process may be given what was kept of its key
+// ([Group.Revive]). It is then as if it had been idle with that: what clients ask
+// for is there at once, is held back from them while the origin may answer, and is
+// served where it does not. A table takes of it what is wanted, as it comes to be
+// wanted, since the rest would be asked for by nobody. It is stale until the origin
+// has answered, and until then nothing is known to be gone (K14).
+
+// noVersion is the version under which an origin's resource is remembered that it
+// may have given another meaning meanwhile.
+const noVersion = "unknown"
+
+// revivable is what may still be taken of a Kept.
+type revivable struct {
+	kept   Kept
+	legs   []int               // for each of kept's: the index of today's, or Nobody
+	named  map[string][]int    // indices of resources, by each name that they go by
+	globs  map[string]struct{} // of which they are all
+	digest []resource.Digest   // of what each of today's legs held
+	taken  map[string]struct{} // names of those that were wanted
+	until  time.Time           // when what nobody has asked for by then may go
+}
+
+// Restore calls load the first time that it is called of a group, and does not
+// return before that has. load should give what it finds to [Group.Revive].
+func (g *Group) Restore(load func()) { g.restored.Do(load) }
+
+// Revive gives the group what was kept of one type. What origins have said since the
+// group was made stays as it is.
+func (g *Group) Revive(k Kept) {
+	if g.private {
+		return
+	}
+	r := g.newRevivable(k)
+	g.mu.Lock()
+	t := g.tables[k.Type.URL]
+	if t == nil {
+		if g.revivable == nil {
+			g.revivable = make(map[string]*revivable)
+		}
+		g.revivable[k.Type.URL] = r
+	}
+	for i, l := range k.Legs {
+		if leg := r.legs[i]; leg != Nobody && g.legs[leg].server == "" {
+			g.legs[leg].server = l.Server
+		}
+	}
+	g.mu.Unlock()
+	g.lingerFrom(r.until)
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	t.revivable = r
+	t.reviveWantedLocked(anyLeg)
+	t.keepUpLocked(t.woken)
+	woken := t.takeWokenLocked()
+	t.mu.Unlock()
+	g.changed()
+	if len(woken) > 0 {
+		g.cache.cfg.Wake(woken)
+	}
+}
+
+func (g *Group) newRevivable(k Kept) *revivable {
+	legs := g.cache.cfg.Legs
+	r := &revivable{
+		kept: k, legs: make([]int, len(k.Legs)), named: make(map[string][]int, len(k.Resources)), globs: make(map[string]struct{}, len(k.Globs)),
+		digest: make([]resource.Digest, len(legs)), taken: make(map[string]struct{}), until: time.Now().Add(g.cache.cfg.Linger),
+	}
+	for i, l := range k.Legs {
+		r.legs[i] = Nobody
+		for now := range legs {
+			if legs[now] == l.Leg {
+				r.legs[i] = now
+			}
+		}
+	}
+	for _, n := range k.Globs {
+		r.globs[n] = struct{}{}
+	}
+	for i, one := range k.Resources {
+		for _, n := range namesOf(one.Resource) {
+			r.named[n] = append(r.named[n], i)
+		}
+		for leg := range r.heldBy(one) {
+			r.digest[leg] = r.digest[leg].Add(one.Resource.Member())
+		}
+	}
+	return r
+}
+
+// heldBy goes through the legs of today that held a resource.
+func (r *revivable) heldBy(one KeptResource) func(yield func(leg int) bool) {
+	return func(yield func(int) bool) {
+		for i, leg := range r.legs {
+			if leg != Nobody && one.Legs&(1<<i) != 0 && !yield(leg) {
+				return
+			}
+		}
+	}
+}
+
+// addTo adds to k what is left, as t has not heard of it.
+func (r *revivable) addTo(k *Kept, t *Table) {
+	for _, one := range r.kept.Resources {
+		key := one.Resource.Key
+		if _, taken := r.taken[key]; taken || t.entries[key] != nil {
+			continue
+		}
+		bits := uint64(0)
+		for leg := range r.heldBy(one) {
+			bits |= 1 << leg
+		}
+		if bits != 0 {
+			one.Legs = bits
+			k.Resources = append(k.Resources, one)
+		}
+	}
+	k.Wildcard = k.Wildcard || r.kept.Wildcard && !t.wild.demanded()
+}
+
+// bytes is roughly what is held beyond what tables hold.
+func (r *revivable) bytes() (n int64) {
+	for _, one := range r.kept.Resources {
+		if _, taken := r.taken[one.Resource.Key]; !taken {
+			n += int64(one.Resource.Size())
+		}
+	}
+	return n + int64(len(r.named))*64
+}
+
+// reviveNameLocked takes what was kept of a name that has just come to be wanted.
+func (t *Table) reviveNameLocked(name string, w *want) {
+	r := t.revivable
+	if r == nil || !t.revivesLocked(w.leg) {
+		return
+	}
+	if _, whole := r.globs[name]; resource.IsGlob(name) && !whole {
+		return
+	}
+	seq := w.seq
+	w.seq = min(seq, t.legs[w.leg].answered)
+	for _, i := range r.named[name] {
+		t.reviveResourceLocked(r, r.kept.Resources[i])
+	}
+	if !t.knowsLocked(name) {
+		w.seq = seq
+		return
+	}
+	t.closeLocked(w, name)
+	t.settleRevivedLocked(w.leg)
+}
+
+// reviveWildcardLocked is reviveNameLocked for the wildcard.
+func (t *Table) reviveWildcardLocked() {
+	r := t.revivable
+	if r == nil || !r.kept.Wildcard || !t.revivesLocked(t.wild.leg) {
+		return
+	}
+	for _, one := range r.kept.Resources {
+		t.reviveResourceLocked(r, one)
+	}
+	t.wild.seq = min(t.wild.seq, t.legs[t.wild.leg].answered)
+	t.legs[t.wild.leg].stale = true
+	t.settleRevivedLocked(t.wild.leg)
+}
+
+// revivesLocked reports whether what was kept is better than nothing: the leg has
+// never answered for the type, or cannot be asked.
+func (t *Table) revivesLocked(leg int) bool {
+	return leg != Nobody && (t.legs[leg].answered == 0 || t.group.unreachable(1<<leg))
+}
+
+// reviveResourceLocked puts a resource into the table as if each leg that held it,
+// and is asked for it again, had just said so.
+func (t *Table) reviveResourceLocked(r *revivable, one KeptResource) {
+	res := one.Resource
+	if e := t.entries[res.Key]; e != nil && (e.res == nil || !e.res.SameContent(res)) {
+		return // which is newer
+	}
+	if !one.Expires.IsZero() {
+		left := time.Until(one.Expires)
+		if left <= 0 {
+			return // F5
+		}
+		lasting := *res
+		lasting.TTL = left
+		res = &lasting
+	}
+	for leg := range r.heldBy(one) {
+		t.reviveThroughLocked(r, leg, res)
+	}
+	if w := t.wants[res.Key]; w != nil && w.leg != Nobody && t.entries[res.Key] == nil {
+		t.reviveThroughLocked(r, w.leg, res) // who asks by name sees what only the wildcard's leg held (D11)
+	}
+}
+
+// reviveThroughLocked makes res what a leg holds, if it may, and holds nothing.
+func (t *Table) reviveThroughLocked(r *revivable, leg int, res *resource.Resource) {
+	if e := t.entries[res.Key]; e != nil && e.heldBy(leg) != nil || !t.mayHoldLocked(leg, res) {
+		return
+	}
+	u := turn{table: t, by: leg, first: t.gen + 1, woken: t.woken}
+	u.put(res)
+	t.entries[res.Key].heldBy(leg).version = noVersion
+	t.legs[leg].stale = true
+	r.taken[res.Key] = struct{}{}
+}
+
+// settleRevivedLocked brings what is known of a leg up to date with what was
+// revived of it.
+func (t *Table) settleRevivedLocked(by int) {
+	leg := &t.legs[by]
+	if !leg.stale {
+		return
+	}
+	leg.version = ""
+	for i, l := range t.revivable.kept.Legs {
+		if t.revivable.legs[i] != by {
+			continue
+		}
+		leg.source = cmp.Or(leg.source, l.Source)
+		if leg.digest == t.revivable.digest[by] {
+			leg.version = l.Version
+		}
+	}
+	hold := t.group.cache.cfg.Hold
+	if hold <= 0 || t.group.unreachable(1<<by) || t.group.over() {
+		return
+	}
+	leg.held = true
+	if t.holding == nil {
+		t.holding = time.AfterFunc(hold, t.release)
+	} else {
+		t.holding.Reset(hold)
+	}
+}
+
+// release ends the hold on what was revived, though no origin has answered.
+func (t *Table) release() {
+	woken := make(map[*Subscription]struct{})
+	t.mu.Lock()
+	for by := range t.legs {
+		t.releaseLocked(by, woken)
+	}
+	t.mu.Unlock()
+	t.group.cache.wake(woken)
+}
+
+// reviveWantedLocked takes what was kept of all that is wanted of legs and not
+// known, and marks who waits for it.
+func (t *Table) reviveWantedLocked(legs uint64) {
+	if t.revivable == nil {
+		return
+	}
+	gen := t.gen
+	for name, w := range t.wants {
+		if w.leg != Nobody && legs&(1<<w.leg) != 0 && !t.hasAnswered(w) {
+			t.reviveNameLocked(name, w)
+		}
+	}
+	if w := &t.wild; w.leg != Nobody && legs&(1<<w.leg) != 0 && w.demanded() && !t.hasAnswered(w) {
+		t.reviveWildcardLocked()
+	}
+	if t.gen == gen && !t.staleLocked() {
+		return
+	}
+	for s := range t.waiting {
+		delete(t.waiting, s)
+		s.waits = nil
+		if s.key.wildcard {
+			t.dependLocked(s, &t.wild)
+		}
+		for n := range s.names {
+			t.dependLocked(s, t.wants[n])
+		}
+		t.woken[s] = struct{}{}
+	}
+}
+
+// revive is reviveWantedLocked for the tables of a group, when a leg's origin turns
+// out to be out of reach.
+func (g *Group) revive(leg int) {
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		t.reviveWantedLocked(1 << leg)
+		t.keepUpLocked(t.woken)
+		woken := t.takeWokenLocked()
+		t.mu.Unlock()
+		if len(woken) > 0 {
+			g.cache.cfg.Wake(woken)
+		}
+	}
+}
+
+// staleLocked reports whether the table holds something that was revived, and its
+// origin has not answered yet.
+func (t *Table) staleLocked() bool {
+	for i := range t.legs {
+		if t.legs[i].stale {
+			return true
+		}
+	}
+	return false
+}
+
+// Stale reports whether anything of the leg and the type was restored, and its
+// origin has not answered since.
+func (f *Feed) Stale(typ *resource.Type) bool {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.legs[f.leg].stale
+}
+
+// letGoLocked forgets what was kept and nobody has asked for within the linger time,
+// once the origins answer. It returns when to look again, zero for never.
+func (t *Table) letGoLocked(now time.Time) (next time.Time) {
+	switch r := t.revivable; {
+	case r == nil:
+	case now.Before(r.until):
+		return r.until
+	case t.staleLocked() || t.group.unreachable(anyLeg):
+		return now.Add(time.Minute)
+	default:
+		t.revivable = nil
+	}
+	return next
+}
+
+// letGo is letGoLocked for types that nobody has asked for at all.
+func (g *Group) letGo(now time.Time) (next time.Time) {
+	out := g.unreachable(anyLeg)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for url, r := range g.revivable {
+		at := r.until
+		switch {
+		case now.Before(at):
+		case out:
+			at = now.Add(time.Minute)
+		default:
+			delete(g.revivable, url)
+			continue
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}

@@ -1,0 +1,379 @@
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/resource"
+)
+
+var errOut = errors.New("out of reach")
+
+// answer is apply for what was asked before.
+func (w *world) answer(typ *resource.Type, rs ...*resource.Resource) {
+	w.feed.TakeDemand(true, true)
+	w.apply(typ, rs...)
+}
+
+// keep is what a world's table holds, which must be something.
+func (w *world) keep(typ *resource.Type) Kept {
+	w.t.Helper()
+	k, ok := w.group.Table(typ).Kept()
+	if !ok {
+		w.t.Fatalf("nothing to keep of %s", typ.URL)
+	}
+	return k
+}
+
+// sees lists what a client is told from the start.
+func (c *client) sees(t rapid.TB) []string {
+	t.Helper()
+	got, err := c.table.Changes(&c.w, Query{Since: Start})
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	all := said(got)
+	slices.Sort(all)
+	return all
+}
+
+func expectSees(t *testing.T, c *client, want ...string) {
+	t.Helper()
+	if got := c.sees(t); !slices.Equal(got, want) {
+		t.Errorf("sees %q, expected %q", got, want)
+	}
+}
+
+// TestRevive: a new group takes up what was kept as clients ask for it, holds it
+// back while the origin may answer, and serves it where it does not; it is stale
+// until then. What is missing goes with the answer only (K14).
+func TestRevive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := start(t, Config{})
+		before.client(clusters, true)
+		before.client(endpoints, false, "a", "b", "none")
+		before.feed.TakeDemand(true, true)
+		before.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{versioned("x", "1", "v1"), res("y", "1")}, Full: true, Version: "7"})
+		before.answer(endpoints, res("a", "1"), res("b", "1"))
+		before.remove(endpoints, "none")
+		before.feed.SetServer("origin:1")
+		kept := []Kept{before.keep(clusters), before.keep(endpoints)}
+
+		w := start(t, Config{})
+		for _, k := range kept {
+			w.group.Revive(k)
+		}
+		if len(w.group.Tables()) != 0 {
+			t.Error("there are tables that nobody has asked for")
+		}
+		all, named := w.client(clusters, true), w.client(endpoints, false, "a", "none")
+		if got := w.feed.Server(); got != "origin:1" {
+			t.Errorf("the server is %q", got)
+		}
+		if h := all.head(); !h.Held || !h.Known {
+			t.Errorf("expected all clusters to be known, and held back: %+v", h)
+		}
+		if h := named.head(); !h.Held || h.Known {
+			t.Errorf("expected a name to be unknown that was not there, and the rest held back: %+v", h)
+		}
+		if !w.cache.Snapshot()[0].Stale {
+			t.Error("not marked as stale")
+		}
+		w.feed.Down(errOut)
+		if all.head().Held || named.head().Held {
+			t.Error("held back though the origin is out of reach")
+		}
+		expectSees(t, all, "x", "y")
+		expectSees(t, named, "a")
+		if v := w.group.Table(clusters).Edition().Version; v != "7" {
+			t.Errorf("the version is %q, expected the origin's", v)
+		}
+		got, _ := all.table.Changes(&all.w, Query{Since: Start})
+		if i := slices.IndexFunc(got.Resources, func(r *resource.Resource) bool { return r.Name == "x" }); got.Resources[i].Version != "v1" {
+			t.Errorf("the version of x is %q", got.Resources[i].Version)
+		}
+		if v := w.feed.Held(clusters)["x"]; v != noVersion {
+			t.Errorf("x is claimed in version %q, which may mean something else now", v)
+		}
+		all.ask(t, Query{})
+
+		w.feed.Up()
+		w.feed.TakeDemand(true, true)
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{versioned("x", "1", "v1"), res("z", "1")}, Full: true, Version: "8"})
+		if got := all.ask(t, Query{}); !slices.Equal(said(got), []string{"z", "-y"}) {
+			t.Errorf("the answer told %q, expected only the difference", said(got))
+		}
+		if info := w.cache.Snapshot()[0]; !info.Stale || info.Tables[0].Stale {
+			t.Error("expected only the endpoints to be stale")
+		}
+		w.feed.Apply(Update{Type: endpoints, Resources: []*resource.Resource{res("a", "1")}})
+		if w.cache.Snapshot()[0].Stale {
+			t.Error("stale though the origin has answered")
+		}
+		w.client(endpoints, false, "b")
+		if len(w.client(endpoints, false, "b").sees(t)) > 0 {
+			t.Error("what was kept is served though the origin answers")
+		}
+	})
+}
+
+// TestReviveHold: what was kept is held back for the hold time at most.
+func TestReviveHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := start(t, Config{})
+		before.client(clusters, true)
+		before.answer(clusters, res("x", "1"))
+
+		w := start(t, Config{Hold: time.Second})
+		w.group.Revive(before.keep(clusters))
+		c := w.client(clusters, true)
+		pass(time.Second - 1)
+		if !c.head().Held {
+			t.Error("not held back")
+		}
+		w.nap()
+		pass(1)
+		if c.head().Held || len(w.woke()) == 0 {
+			t.Error("held back beyond the hold time, or nobody was told")
+		}
+		expectSees(t, c, "x")
+	})
+}
+
+// TestReviveLate: what was kept and comes after clients have asked is for them,
+// too; but what the origin has said meanwhile is better.
+func TestReviveLate(t *testing.T) {
+	before := start(t, Config{})
+	before.client(clusters, true)
+	before.client(endpoints, false, "a", "b")
+	before.answer(clusters, res("x", "1"), res("y", "1"))
+	before.answer(endpoints, res("a", "1"), res("b", "1"))
+
+	w := start(t, Config{})
+	all, named := w.client(clusters, true, "x", "q"), w.client(endpoints, false, "a")
+	w.feed.TakeDemand(true, true)
+	w.apply(endpoints, res("a", "2"))
+	w.feed.Down(errOut)
+	if all.head().Known {
+		t.Error("known before anything was said")
+	}
+	w.nap()
+	w.group.Revive(before.keep(clusters))
+	w.group.Revive(before.keep(endpoints))
+	if len(w.woke()) == 0 {
+		t.Error("nobody was told")
+	}
+	expectSees(t, all, "x", "y")
+	got, _ := named.table.Changes(&named.w, Query{Since: Start})
+	if !slices.Equal(said(got), []string{"a"}) || string(got.Resources[0].Body) != "2" {
+		t.Errorf("got %v, expected what the origin said", got.Resources)
+	}
+	// It is out of reach, and so what is asked for only now is taken, too.
+	expectSees(t, w.client(endpoints, false, "b"), "b")
+}
+
+// TestReviveDown: names that the origin has not come to answer are taken up when it
+// goes out of reach.
+func TestReviveDown(t *testing.T) {
+	before := start(t, Config{})
+	before.client(endpoints, false, "a", "b")
+	before.answer(endpoints, res("a", "1"), res("b", "1"))
+
+	w := start(t, Config{})
+	w.group.Revive(before.keep(endpoints))
+	w.client(endpoints, false, "a")
+	w.feed.TakeDemand(true, true)
+	w.feed.Up()
+	w.apply(endpoints, res("a", "1"))
+	c := w.client(endpoints, false, "b")
+	expectSees(t, c)
+	w.nap()
+	w.feed.Down(errOut)
+	expectSees(t, c, "b")
+	if len(w.woke()) == 0 {
+		t.Error("nobody was told")
+	}
+}
+
+// TestReviveLifetimes: what has come to its end while nobody ran is not taken up,
+// and what has not ends in time (F5, C14).
+func TestReviveLifetimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := start(t, Config{})
+		before.client(endpoints, false, "a", "b")
+		before.answer(endpoints,
+			resource.New(resource.Resource{Name: "a", Body: []byte("1"), TTL: time.Minute}),
+			resource.New(resource.Resource{Name: "b", Body: []byte("1"), TTL: time.Hour}))
+		k := before.keep(endpoints)
+		pass(30 * time.Minute)
+
+		w := start(t, Config{})
+		w.group.Revive(k)
+		c := w.client(endpoints, false, "a", "b")
+		w.feed.Down(errOut)
+		expectSees(t, c, "b")
+		pass(31 * time.Minute)
+		expectSees(t, c, "-b")
+	})
+}
+
+// TestKeptUnasked: what was restored and nobody has asked for stays in what is kept
+// for the linger time, and then goes (K10).
+func TestKeptUnasked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		before := start(t, Config{})
+		before.client(endpoints, false, "a", "b")
+		before.answer(endpoints, res("a", "1"), res("b", "1"))
+
+		w := start(t, Config{Linger: time.Minute})
+		w.group.Revive(before.keep(endpoints))
+		w.group.Revive(Kept{Type: clusters})
+		w.client(endpoints, false, "a")
+		if _, ok := w.group.Table(endpoints).Kept(); ok {
+			t.Error("what is stale would be kept in place of what may be newer")
+		}
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		w.apply(endpoints, res("a", "2"))
+		if k := w.keep(endpoints); len(k.Resources) != 2 {
+			t.Errorf("%d resources are kept, expected the one that nobody has asked for, too", len(k.Resources))
+		}
+		pass(2 * time.Minute)
+		if k := w.keep(endpoints); len(k.Resources) != 1 {
+			t.Errorf("%d resources are kept, expected one", len(k.Resources))
+		}
+		if len(w.group.revivable) != 0 {
+			t.Error("types that nobody asks for are held for good")
+		}
+	})
+}
+
+// TestKeptNothing: what no origin has answered for is nothing, and neither are
+// private groups.
+func TestKeptNothing(t *testing.T) {
+	w := start(t, Config{})
+	w.client(endpoints, false, "a")
+	if _, ok := w.group.Table(endpoints).Kept(); ok {
+		t.Error("kept before any answer")
+	}
+	g := w.cache.JoinPrivate(w.group, w.group.Node)
+	defer w.cache.Leave(g)
+	f := <-w.feeds
+	c := &client{table: g.Table(clusters)}
+	c.table.Replace(&c.w, true, nil)
+	f.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
+	if _, ok := c.table.Kept(); ok {
+		t.Error("a private group is kept")
+	}
+	c.table.Leave(&c.w)
+}
+
+// TestReviveProperty: whatever a group has come to hold, a new one that is given it
+// shows the same to the same clients, under the same versions, and its tables are
+// whole.
+func TestReviveProperty(t *testing.T) {
+	const below = "xdstp://o/envoy.config.cluster.v3.Cluster/d/"
+	names := []string{"a", "b", "c", below + "e", below + "f", below + "*", "alias"}
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{}
+		if rapid.Bool().Draw(t, "two legs") {
+			cfg.Legs = []Leg{{Origin: "o"}, {Origin: "o", Names: true}}
+			cfg.Route = func(_ *resource.Type, name string) int {
+				if name == everything {
+					return 0
+				}
+				return 1
+			}
+		}
+		before := newWorld(t, cfg)
+		defer before.close()
+		type wish struct {
+			wild  bool
+			names []string
+		}
+		var wishes []wish
+		var old []*client
+		for i := range rapid.IntRange(1, 3).Draw(t, "clients") {
+			v := wish{rapid.Bool().Draw(t, fmt.Sprint("wild", i)), rapid.SliceOfNDistinct(rapid.SampledFrom(names), 0, 4, rapid.ID[string]).Draw(t, fmt.Sprint("names", i))}
+			wishes = append(wishes, v)
+			old = append(old, before.client(clusters, v.wild, v.names...))
+		}
+		legs := max(1, len(cfg.Legs))
+		for range rapid.IntRange(1, 8).Draw(t, "updates") {
+			by := rapid.IntRange(0, legs-1).Draw(t, "leg")
+			if by > 0 && !before.group.wants(by) {
+				continue
+			}
+			f := before.leg(by)
+			f.TakeDemand(true, true)
+			var u Update
+			u.Type = clusters
+			for _, n := range rapid.SliceOfNDistinct(rapid.SampledFrom(names[:5]), 0, 3, rapid.ID[string]).Draw(t, "resources") {
+				r := resource.Resource{Name: n, Body: []byte(rapid.StringMatching("[xy]").Draw(t, "body"))}
+				if rapid.Bool().Draw(t, "aliased") {
+					r.Aliases, r.Extra = []string{"alias"}, []byte("alias")
+				}
+				u.Resources = append(u.Resources, resource.New(r))
+			}
+			u.Removed = rapid.SliceOfNDistinct(rapid.SampledFrom(names[:5]), 0, 1, rapid.ID[string]).Draw(t, "removed")
+			if u.Full = rapid.Bool().Draw(t, "full"); u.Full {
+				u.Version = rapid.StringMatching("[0-9]").Draw(t, "version")
+			}
+			f.Apply(u)
+		}
+		kept, ok := before.group.Table(clusters).Kept()
+		if !ok {
+			return
+		}
+
+		after := newWorld(t, cfg)
+		defer after.close()
+		late := rapid.Bool().Draw(t, "late")
+		if !late {
+			after.group.Revive(kept)
+		}
+		down := func() {
+			for i := range legs {
+				if i == 0 || after.group.wants(i) {
+					after.leg(i).Down(errOut)
+				}
+			}
+		}
+		var young []*client
+		for _, v := range wishes {
+			young = append(young, after.client(clusters, v.wild, v.names...))
+		}
+		if rapid.Bool().Draw(t, "down first") {
+			down()
+		}
+		if late {
+			after.group.Revive(kept)
+		}
+		down()
+		present := func(c *client) (all []string) {
+			_, resources := c.table.Content(&c.w)
+			for _, r := range resources {
+				all = append(all, r.Key+"="+string(r.Body)+"@"+r.Version)
+			}
+			slices.Sort(all)
+			return all
+		}
+		for i := range old {
+			if o, y := present(old[i]), present(young[i]); !slices.Equal(o, y) {
+				t.Fatalf("client %d of %+v saw %q, and sees %q", i, wishes[i], o, y)
+			}
+			if h := young[i].head(); h.Held {
+				t.Fatal("held back though nobody answers")
+			}
+		}
+		if o, y := before.group.Table(clusters).Edition(), after.group.Table(clusters).Edition(); o.Resources != y.Resources || o.Resources > 0 && o.Version != y.Version {
+			t.Fatalf("the table was %+v, and is %+v", o, y)
+		}
+	})
+}
