@@ -148,7 +148,7 @@ func TestBalance(t *testing.T) {
 		if sent < 20 || sent > 60 {
 			t.Errorf("in the first minute %d of a surplus of 450 are sent away", sent)
 		}
-		if most != 750 || !strings.Contains(halls[0].why, "of 1000 on 2 nodes") {
+		if most < 740 || most > 750 || !strings.Contains(halls[0].why, "on 2 nodes: connect to another") {
 			t.Errorf("with %d clients the limit is %d: %q", clients, most, halls[0].why)
 		}
 		time.Sleep(2 * time.Hour)

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -72,7 +73,9 @@ type Node struct {
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
 
-	state atomic.Int32
+	state   atomic.Int32
+	asked   chan struct{} // closed to make Run drain
+	askOnce sync.Once
 }
 
 // The states of a node, in their order.
@@ -90,7 +93,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed, bind: opts.Listen}
+	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed, bind: opts.Listen, asked: make(chan struct{})}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}

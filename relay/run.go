@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"xdsrelay/shard"
 )
 
 // Run serves until ctx ends, then sends the clients away over the drain time and
@@ -49,14 +51,22 @@ func (n *Node) Run(ctx context.Context) error {
 	n.log.Info("serving", "xds", n.Addr(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 
+	spread, endSpread := context.WithCancel(context.Background())
+	servers.Go(func() { n.newBalancer().run(spread) })
+	defer endSpread()
 	var err error
 	select {
 	case <-ctx.Done():
+		endSpread()
+		n.drain()
+	case <-n.asked:
+		endSpread()
 		n.drain()
 	case err = <-failed:
 		n.log.Error("cannot serve any more", "error", err)
 	}
 	n.state.Store(draining)
+	endSpread()
 	n.release()
 	servers.Wait()
 	if err == nil {
@@ -65,8 +75,24 @@ func (n *Node) Run(ctx context.Context) error {
 	return err
 }
 
-// drain sends the clients away: no new connections or streams, the live streams
-// ended a few at a time. It takes the drain time and grace at most.
+// Drain makes Run end as if its context had ended. It returns an error where that
+// goes on already.
+func (n *Node) Drain() error {
+	first := false
+	n.askOnce.Do(func() {
+		if first = n.state.Load() != draining; first {
+			close(n.asked)
+		}
+	})
+	if !first {
+		return errors.New("the node is draining already")
+	}
+	return nil
+}
+
+// drain hands the keys over to the other nodes and sends the clients away: no new
+// connections or streams, the live streams ended a few at a time. It takes the drain
+// time and grace at most, and what [Node.handOver] takes.
 //
 // GOAWAY goes out first: it ends no stream, but makes a client whose stream is
 // ended look for another connection, and so for another node, instead of being
@@ -75,7 +101,8 @@ func (n *Node) drain() {
 	n.state.Store(draining)
 	n.health.Shutdown()
 	d := n.cfg.Drain
-	n.log.Info("draining", "streams", len(n.fanout.Streams()), "over", d.Time)
+	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Time)
+	n.handOver()
 	// The background: the context that ended is the reason for all this.
 	ctx, cancel := context.WithTimeout(context.Background(), d.Time+d.Grace)
 	defer cancel()
@@ -88,7 +115,7 @@ func (n *Node) drain() {
 	polls.Go(func() { n.drainPolls(ctx) })
 	defer polls.Wait()
 	if err := n.fanout.Drain(ctx, d.Time); err != nil {
-		n.log.Warn("streams are left after the drain time and are cut off", "streams", len(n.fanout.Streams()))
+		n.log.Warn("streams are left after the drain time and are cut off", "streams", n.fanout.Count())
 	} else {
 		// Others, such as someone who watches the health service, get the grace.
 		timer := time.NewTimer(d.Grace)
@@ -100,6 +127,30 @@ func (n *Node) drain() {
 	}
 	n.grpc.Stop()
 	<-stopped
+}
+
+// What leaving a tier may take: until the others know, and until they get the keys
+// elsewhere.
+const (
+	leaveTime    = 2 * time.Second
+	handOverTime = 2 * time.Second
+)
+
+// handOver leaves the tier while everything is still served here: the others find the
+// keys' new owners, who take up what the clients then come for. So those that are sent
+// away later find it there, and the origin sees a key move once.
+func (n *Node) handOver() {
+	n.tier.Announce(func(s *shard.Status) { s.Draining = true })
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+	defer cancel()
+	if err := n.members.Leave(ctx); err != nil {
+		n.log.Warn("the other nodes may not know yet that this one ends", "error", err)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), handOverTime)
+	defer cancel()
+	if left := n.tier.HandOver(ctx); left > 0 {
+		n.log.Warn("keys are left that other nodes have not taken over yet", "keys", left)
+	}
 }
 
 // release ends at once all that there is of the node, in the order in which the
