@@ -1,0 +1,30 @@
+package check
+
+import (
+	"testing"
+
+	"xdsrelay/relay/robust/record"
+)
+
+// TestDeleteOnlyIfDeleted: what is taken from a client without the origin having
+// removed it is seen, in both ways of saying it.
+func TestDeleteOnlyIfDeleted(t *testing.T) {
+	const of = "DeleteOnlyIfDeleted"
+	mustFind(t, forge(t, of, start(removed(1, clusterType, "b"))), "b of Cluster is taken away")
+	mustFind(t, forge(t, of, start(sotw(2, clusterType, res("a", 1)))), "b of Cluster is taken away")
+	mustBeFine(t, forge(t, of, start(origin(clusterType, "b", 0), removed(1, clusterType, "b"), sotw(2, clusterType, res("a", 1)))))
+
+	// Without delta what was asked for by name may be left out.
+	mustBeFine(t, forge(t, of, start(sotw(2, endpointType)), "Resumable"))
+
+	// A removal before the client had it does not count.
+	again := []record.Event{
+		origin(clusterType, "b", 0), removed(1, clusterType, "b"),
+		origin(clusterType, "b", 6), sent(clusterType, res("b", 6)), got(1, clusterType, res("b", 6)), removed(1, clusterType, "b"),
+	}
+	mustFind(t, forge(t, of, start(again...), "Ordered"), "b of Cluster is taken away")
+
+	// What never was may be told to be absent; what always was may not, to anybody.
+	mustBeFine(t, forge(t, of, start(removed(1, endpointType, "never"))))
+	mustFind(t, forge(t, of, start(opened("d", 3, "m"), removed(3, endpointType, "a"))), "a of ClusterLoadAssignment is taken away")
+}

@@ -1,0 +1,154 @@
+package check
+
+import (
+	"slices"
+
+	"xdsrelay/relay/robust/record"
+)
+
+// Model is what a recording says up to a point.
+type Model struct {
+	begun     bool
+	rest      int // number of the last time of rest
+	histories map[resourceID]*history
+	names     map[kind][]string // names that the origin ever had
+	served    map[resourceID]map[int]bool
+	changed   map[kind]int           // number of the origin's last change
+	upstream  map[int]string         // the origin's open streams: key
+	clients   map[string]*client     // by name
+	streams   map[int]*stream        // open ones of clients
+	nodes     map[string]*nodeStatus // by name
+}
+
+// kind is a type of one key.
+type kind struct{ key, typeURL string }
+
+// resourceID is a resource of one key.
+type resourceID struct {
+	kind
+	name string
+}
+
+// nodeStatus is when a node was down.
+type nodeStatus struct {
+	down bool
+	// lastUp is the number of the event that ended the last time; without meaning
+	// while down.
+	lastUp int
+}
+
+func newModel() *Model {
+	return &Model{
+		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
+		changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
+		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
+	}
+}
+
+// apply takes an event in.
+func (m *Model) apply(e *record.Event) {
+	switch e.Kind {
+	case record.OriginState:
+		m.state(e)
+	case record.OriginOpen:
+		m.upstream[e.Stream] = e.Key
+	case record.OriginEnd:
+		delete(m.upstream, e.Stream)
+	case record.OriginSent:
+		for _, r := range e.Resources {
+			id := resourceID{kind{e.Key, e.Type}, r.Name}
+			if m.served[id] == nil {
+				m.served[id] = make(map[int]bool)
+			}
+			m.served[id][r.Serial] = true
+		}
+	case record.ClientNew:
+		m.clients[e.Client] = newClient(e)
+	case record.ClientOpen:
+		if c := m.clients[e.Client]; c != nil {
+			c.stream = &stream{node: e.Node, client: c, opened: e.Seq, types: make(map[string]*told)}
+			m.streams[e.Stream] = c.stream
+		}
+	case record.ClientGot:
+		if s := m.streams[e.Stream]; s != nil {
+			s.client.take(s, e)
+		}
+	case record.ClientEnd:
+		if s := m.streams[e.Stream]; s != nil {
+			delete(m.streams, e.Stream)
+			if s.client.stream == s {
+				s.client.stream = nil
+			}
+		}
+	case record.Begin:
+		m.begun = true
+	case record.NodeDown:
+		m.node(e.Node).down = true
+	case record.NodeUp:
+		*m.node(e.Node) = nodeStatus{lastUp: e.Seq}
+	case record.Rest:
+		m.rest = e.Seq
+	}
+}
+
+func (m *Model) node(name string) *nodeStatus {
+	if m.nodes[name] == nil {
+		m.nodes[name] = &nodeStatus{}
+	}
+	return m.nodes[name]
+}
+
+// state takes a change of the origin's in.
+func (m *Model) state(e *record.Event) {
+	of := kind{e.Key, e.Type}
+	m.changed[of] = e.Seq
+	for _, r := range e.Resources {
+		id := resourceID{of, r.Name}
+		h := m.histories[id]
+		if h == nil {
+			h = &history{}
+			if m.begun {
+				h.add(absent)
+			}
+			m.histories[id] = h
+			m.names[of] = append(m.names[of], r.Name)
+		}
+		h.add(r.Serial)
+	}
+}
+
+// wanted is what the origin has of what a client subscribes to: serials by name.
+func (m *Model) wanted(c *client, typeURL string) map[string]int {
+	of := kind{c.key, typeURL}
+	names := c.wants[typeURL]
+	if len(names) == 0 {
+		names = m.names[of]
+	}
+	out := make(map[string]int)
+	for _, n := range names {
+		if h := m.histories[resourceID{of, n}]; h != nil && h.last() != absent {
+			out[n] = h.last()
+		}
+	}
+	return out
+}
+
+// Streams counts the origin's open streams by key.
+func (m *Model) Streams() map[string]int {
+	count := make(map[string]int)
+	for _, key := range m.upstream {
+		count[key]++
+	}
+	return count
+}
+
+// Keys lists the keys that have clients, sorted.
+func (m *Model) Keys() (keys []string) {
+	for _, c := range m.clients {
+		if !slices.Contains(keys, c.key) {
+			keys = append(keys, c.key)
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,59 @@
+package check
+
+import (
+	"fmt"
+
+	"xdsrelay/relay/robust/record"
+)
+
+// ordered: on a stream, a resource goes through the states that it had at the
+// origin in their order. States may be left out; none comes again unless the origin
+// went back to it.
+type ordered struct {
+	at map[*stream]map[resourceID]int // how far in its history a resource is
+}
+
+func newOrdered() *ordered { return &ordered{at: make(map[*stream]map[resourceID]int)} }
+
+func (*ordered) name() string { return "Ordered" }
+
+func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
+	s := m.streams[e.Stream]
+	switch {
+	case s == nil:
+		return nil
+	case e.Kind == record.ClientEnd:
+		delete(v.at, s)
+		return nil
+	case e.Kind != record.ClientGot:
+		return nil
+	}
+	at := v.at[s]
+	if at == nil {
+		at = make(map[resourceID]int)
+		v.at[s] = at
+	}
+	step := func(name string, serial int) {
+		id := resourceID{kind{s.client.key, e.Type}, name}
+		h := m.histories[id]
+		if to := h.find(serial, at[id]); to >= 0 {
+			at[id] = to
+		} else if before := h.find(serial, 0); before >= 0 {
+			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))
+		}
+	}
+	for _, r := range e.Resources {
+		step(r.Name, r.Serial)
+	}
+	for _, n := range s.client.gone(e) {
+		step(n, absent)
+	}
+	return wrong
+}
+
+func said(serial int) string {
+	if serial == absent {
+		return "its removal"
+	}
+	return fmt.Sprintf("@%d", serial)
+}

@@ -1,0 +1,87 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+
+	"xdsrelay/relay/robust/record"
+)
+
+// resumable: what a client holds is not sent to it again. A delta client says what
+// it holds when it comes back, to whichever node, and on a stream the node knows.
+// A client that is told states of the world can only say a version, which counts
+// where versions are digests and it asks for everything (B39). Endpoints follow
+// their cluster, even unchanged (E3).
+type resumable struct {
+	digests bool // fixed
+}
+
+func newResumable(digests bool) *resumable { return &resumable{digests: digests} }
+
+func (*resumable) name() string { return "Resumable" }
+
+func (v *resumable) check(m *Model, e *record.Event) []string {
+	s := m.streams[e.Stream]
+	switch {
+	case e.Kind != record.ClientGot || s == nil:
+		return nil
+	case e.Delta:
+		return v.checkDelta(m, s, e)
+	default:
+		return v.checkSotW(m, s, e)
+	}
+}
+
+func (v *resumable) checkDelta(m *Model, s *stream, e *record.Event) (wrong []string) {
+	for _, r := range e.Resources {
+		held, ok := s.client.held[e.Type][r.Name]
+		if !ok || held != r || followsCluster(s, e, r.Name) {
+			continue
+		}
+		// The origin may have gone away from this state and back to it meanwhile.
+		if m.histories[resourceID{kind{s.client.key, e.Type}, r.Name}].repeats(r.Serial) {
+			continue
+		}
+		wrong = append(wrong, fmt.Sprintf("%s@%d of %s is sent again to a client that has it", r.Name, r.Serial, record.ShortType(e.Type)))
+	}
+	return wrong
+}
+
+func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
+	// States that differ from the client's may have come and gone since the last
+	// rest.
+	if m.rest == 0 || m.changed[kind{s.client.key, e.Type}] > m.rest {
+		return nil
+	}
+	first := s.of(e.Type).responses == 0
+	if first && (!v.digests || !fullState(e.Type) || len(s.client.wants[e.Type]) > 0) {
+		return nil
+	}
+	got := make(map[string]record.Resource, len(e.Resources))
+	for _, r := range e.Resources {
+		if followsCluster(s, e, r.Name) {
+			return nil
+		}
+		got[r.Name] = r
+	}
+	held := s.client.held[e.Type]
+	if fullState(e.Type) && !maps.Equal(held, got) {
+		return nil
+	}
+	for n, r := range got {
+		if held[n] != r {
+			return nil
+		}
+	}
+	return []string{fmt.Sprintf("a client that has all of it is sent %s again, version %q where it has %q",
+		record.ShortType(e.Type), e.Version, s.client.version[e.Type])}
+}
+
+// followsCluster tells whether endpoints come because their cluster came.
+func followsCluster(s *stream, e *record.Event, name string) bool {
+	if e.Type != endpointType {
+		return false
+	}
+	cluster, ok := s.of(clusterType).names[name]
+	return ok && cluster > s.of(endpointType).names[name]
+}
