@@ -86,6 +86,12 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) bool 
 		}
 		ts.sent, ts.acked = at, at
 		ts.tell, c.held, c.compared = tell, rest, true
+	} else if h.Gen > ts.sent.Gen && ts.sent == ts.acked && !ts.rejected && !ts.marred {
+		// It was compared when nobody could be asked, and now there is more.
+		if tell, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.sent, c.held); ok {
+			ts.sent.Gen, c.held = gen, rest
+			ts.tell, ts.acked = ts.tell.With(tell), ts.sent
+		}
 	}
 	if h.Known || h.WildcardKnown && !c.judged {
 		gone, rest := ts.table.Gone(&ts.watcher, c.held)

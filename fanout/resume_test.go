@@ -192,12 +192,39 @@ func TestResumeWhileTheOriginIsDown(t *testing.T) {
 		w.origin().Up()
 		w.asked(lds, "*", "known")
 		w.serve("", lds, listener("known", 1), listener("there", 1))
-		f := back.Recv(t)
-		if len(f.Removed) != 1 || f.Removed[0] != "gone" {
-			t.Fatalf("expected the removal of what is gone: %v", f)
-		}
-		back.Ack(f)
+		back.Ack(hasRemoved(t, back.Recv(t), []string{"gone"}))
 		back.Quiet(t, short)
+	})
+}
+
+// B37: a client that comes back to a relay that knows nothing, while the origin is
+// down, is compared with what the origin has once it is back.
+func TestResumeAtAColdRelayWhileTheOriginIsDown(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		first := w.open(true) // without it there is no feed
+		first.Subscribe(rds, "r")
+		w.asked(rds, "r")
+		w.origin().Down(errors.New("gone"))
+		s := w.open(true)
+		s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": "old", "g": "x"})
+		s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "z": "x"}, "a", "c", "z")
+		s.Quiet(t, short)
+		w.origin().Up()
+		w.asked(cds, "*")
+		w.asked(eds, "a", "c", "z")
+		w.change(eds, nil, endpoints("a", 1)) // it has that
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("c", 1))
+		s.Ack(has(t, s.RecvType(t, eds), "c"))
+		w.change(eds, nil, endpoints("z", 1))
+		s.Ack(has(t, s.RecvType(t, eds), "z"))
+		w.serve("v1", cds, cluster("a", 1), cluster("b", 1), cluster("n", 1))
+		s.Ack(has(t, s.RecvType(t, cds), "b", "n"))
+		s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"g"}))
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("a", 2))
+		s.Ack(has(t, s.RecvType(t, eds), "a"))
 	})
 }
 

@@ -1,0 +1,43 @@
+package cache
+
+import "xdsrelay/relay/resource"
+
+// Arrived compares claims about names of which nothing was known with what has come
+// since a position (B37). Where a client turns out to have some of it, it returns the
+// names of what changed since and the client has to be told; the client then counts
+// as being at gen, but for removals. Otherwise ok is false, and all is as it was. rest
+// are the claims about which still nothing is known, or that are wrong.
+func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (tell *Names, gen uint64, rest []resource.Held, ok bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	s := w.sub
+	if s == nil {
+		return nil, 0, claims, false
+	}
+	has := make(map[*entry]struct{})
+	for _, c := range claims {
+		if e := t.entries[c.Name]; e != nil {
+			if there, changed := s.seesLocked(e); there && changed > since.Gen && e.res.Version == c.Version {
+				has[e] = struct{}{}
+				continue
+			}
+		}
+		rest = append(rest, c)
+	}
+	if len(has) == 0 {
+		return nil, 0, claims, false
+	}
+	var names []string
+	p := picker{table: t, sub: s, query: Query{Since: since, KeepRemoved: true}, out: &Changes{}}
+	seen := make(map[*entry]struct{})
+	p.eachSince(func(e *entry) {
+		if _, twice := seen[e]; twice {
+			return
+		}
+		seen[e] = struct{}{}
+		if _, held := has[e]; !held && p.told(e) {
+			names = append(names, e.name)
+		}
+	})
+	return NewNames(names), s.gen, rest, true
+}
