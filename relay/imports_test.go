@@ -40,6 +40,7 @@ var layers = map[string][]string{
 	"relay/xdstest":     {"relay/resource"},
 	"shard/redistest":   {"relay/xdstest"},
 	"relay/e2e":         {"relay", "relay/xdstest"},
+	"relay/robust":      {"relay/xdstest", "shard/redistest"},
 	"relay/conformance": {"relay", "relay/xdstest"},
 	"bench":             {"relay", "fanout", "upstream", "shard", "relay/cache", "relay/aggregation", "relay/resource", "relay/xdstest", "shard/redistest"},
 	"deploy":            {"relay"},

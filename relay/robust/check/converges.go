@@ -8,14 +8,19 @@ import (
 	"xdsrelay/relay/robust/record"
 )
 
-// converges: at rest every client has a stream, and holds exactly what the origin
+// converges: at rest, and where a fault must not show, every client has a stream, and holds exactly what the origin
 // has of what it subscribes to. A client that is told states of the world may keep
 // what it asked for by name and the origin no longer has: nothing can tell it (D6).
 type converges struct{}
 
 func (converges) name() string { return "Converges" }
 
-func (v converges) check(m *Model, e *record.Event) []string { return atRest(v, m, e) }
+func (v converges) check(m *Model, e *record.Event) []string {
+	if e.Kind == record.Held {
+		return v.unsettled(m)
+	}
+	return atRest(v, m, e)
+}
 
 func (converges) unsettled(m *Model) (open []string) {
 	for _, name := range slices.Sorted(maps.Keys(m.clients)) {

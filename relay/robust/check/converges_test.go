@@ -24,6 +24,10 @@ func TestConverges(t *testing.T) {
 	away := start(at(record.NodeDown, "n"), ended(1), rest)
 	mustFind(t, forge(t, of, away), "client d has no stream")
 
+	// While a fault lasts that clients must not notice.
+	held := at(record.Held, "")
+	mustFind(t, forge(t, of, start(origin(clusterType, "c", 5), sent(clusterType, res("c", 5)), got(1, clusterType, res("c", 5)), held)), "client s at n, key k, Cluster: lacks c@5")
+
 	// By name and without delta a removal cannot be told.
 	kept := start(origin(endpointType, "a", 0), removed(1, endpointType, "a"), rest)
 	mustBeFine(t, forge(t, of, kept))

@@ -6,8 +6,7 @@ import (
 	"xdsrelay/relay/robust/record"
 )
 
-// isolated: a client is sent only what bears the stamp of its key, and so is a
-// stream at the origin.
+// isolated: a client is sent only what bears the stamp of its key.
 type isolated struct{}
 
 func (isolated) name() string { return "Isolated" }

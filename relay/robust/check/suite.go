@@ -47,7 +47,6 @@ func (c Contradiction) String() string {
 type Suite struct {
 	model      *Model
 	validators []validator
-	observed   map[string]int // by guarantee: events that it applied to
 }
 
 // New makes a suite for a recording that has not begun.
@@ -80,7 +79,7 @@ func (s *Suite) Observe(e *record.Event) (found []Contradiction) {
 	return found
 }
 
-// Unsettled lists what is not at rest: what a [record.Rest] would contradict now.
+// Unsettled lists what a [record.Rest] would contradict now.
 func (s *Suite) Unsettled() (open []string) {
 	for _, v := range s.validators {
 		if v, ok := v.(settler); ok {
@@ -89,6 +88,9 @@ func (s *Suite) Unsettled() (open []string) {
 	}
 	return open
 }
+
+// Unconverged lists what a [record.Held] would contradict now.
+func (s *Suite) Unconverged() []string { return converges{}.unsettled(s.model) }
 
 // Model is what the recording says so far.
 func (s *Suite) Model() *Model { return s.model }

@@ -34,6 +34,8 @@ const (
 	Healed   Kind = "healed"    // the same fault is over
 	NodeDown Kind = "node-down" // a node ends: its streams may
 	NodeUp   Kind = "node-up"   // it serves again
+	// Held: clients must have all that the origin has, though a fault lasts.
+	Held Kind = "held"
 	// Rest: all must be at rest now. Why says what was not if that was waited for
 	// in vain.
 	Rest Kind = "rest"

@@ -1,0 +1,221 @@
+package robust
+
+import (
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"sync"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// Origin is a control plane that records all its states and all that it says. Its
+// streams may speak either variant. It can go back to an earlier state, as one that
+// was restored from a backup does.
+type Origin struct {
+	state *xdstest.StateOrigin // fixed
+	to    *record.Recorder     // fixed
+	size  int                  // fixed; names of each type and key
+	// keeps says that what is asked for by name never goes: without delta an origin
+	// could not tell it (B32). Fixed.
+	keeps bool
+
+	mu      sync.Mutex
+	serial  int            // guarded by mu; of the newest content
+	content map[string]set // guarded by mu; by key
+
+	// Apart from mu, which is held while the state changes.
+	streamsMu sync.Mutex
+	streams   map[int]string // guarded by streamsMu; keys by stream
+}
+
+// set is what a key has: serials by type URL and name.
+type set map[string]map[string]int
+
+func (s set) clone() set {
+	out := make(set, len(s))
+	for typeURL, names := range s {
+		out[typeURL] = maps.Clone(names)
+	}
+	return out
+}
+
+// newOrigin starts an origin that has all names for each key.
+func newOrigin(t xdstest.TB, to *record.Recorder, keys []string, cfg Config) *Origin {
+	t.Helper()
+	o := &Origin{to: to, size: cfg.Size, keeps: cfg.SotW, content: make(map[string]set), streams: make(map[int]string)}
+	o.state = xdstest.NewStateOrigin(t, func(n *corev3.Node) string { return n.GetCluster() })
+	o.state.Watch(o.watch)
+	for _, key := range keys {
+		full := make(set)
+		for _, typeURL := range kinds {
+			full[typeURL] = make(map[string]int)
+			for _, name := range universe(typeURL, cfg.Size) {
+				full[typeURL][name] = o.next()
+			}
+		}
+		o.become(key, full)
+	}
+	return o
+}
+
+func (o *Origin) next() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.serial++
+	return o.serial
+}
+
+// Addr is where it listens, also while it is stopped.
+func (o *Origin) Addr() string { return o.state.Addr() }
+
+// Stop cuts all streams; nothing listens until Start.
+func (o *Origin) Stop() { o.state.Stop() }
+
+// Start makes it listen again.
+func (o *Origin) Start() error { return o.state.Start() }
+
+// Change makes a random change to a key at one stroke: some resources get new
+// content, some go or come.
+func (o *Origin) Change(key string, random *rand.Rand) {
+	o.mu.Lock()
+	next := o.content[key].clone()
+	for range 1 + random.IntN(4) {
+		typeURL := kinds[random.IntN(len(kinds))]
+		names := universe(typeURL, o.size)
+		name := names[random.IntN(len(names))]
+		if random.IntN(4) == 0 && next[typeURL][name] != 0 {
+			delete(next[typeURL], name)
+			continue
+		}
+		o.serial++
+		next[typeURL][name] = o.serial
+	}
+	o.mu.Unlock()
+	o.become(key, next)
+}
+
+// Touch gives one resource of each type of a key new content.
+func (o *Origin) Touch(key string) {
+	o.mu.Lock()
+	next := o.content[key].clone()
+	for _, typeURL := range kinds {
+		o.serial++
+		next[typeURL][universe(typeURL, 1)[0]] = o.serial
+	}
+	o.mu.Unlock()
+	o.become(key, next)
+}
+
+// Snapshot is what it has now, by key.
+func (o *Origin) Snapshot() map[string]set {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return maps.Clone(o.content) // sets are replaced, never changed
+}
+
+// Restore goes back to what it had, or to nothing for keys that are not there.
+func (o *Origin) Restore(to map[string]set) {
+	for key := range o.Snapshot() {
+		o.become(key, to[key])
+	}
+}
+
+// become replaces what a key has, at one stroke, and records it. Versions say what
+// the content is: what was before has the version that it had then.
+func (o *Origin) become(key string, next set) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	now := o.content[key]
+	next = o.kept(now, next)
+	o.content[key] = next
+	o.state.Update(key, func(c *xdstest.Change) {
+		for _, typeURL := range kinds {
+			for _, name := range slices.Sorted(maps.Keys(now[typeURL])) {
+				if next[typeURL][name] == 0 {
+					o.note(key, typeURL, name, 0)
+					c.Remove(typeURL, name)
+				}
+			}
+			for _, name := range slices.Sorted(maps.Keys(next[typeURL])) {
+				if serial := next[typeURL][name]; serial != now[typeURL][name] {
+					o.note(key, typeURL, name, serial)
+					c.SetEnvelope(typeURL, &discoveryv3.Resource{
+						Name: name, Version: "s" + strconv.Itoa(serial), Resource: xdstest.Any(stamped(typeURL, name, key, serial)),
+					})
+				}
+			}
+		}
+	})
+}
+
+// kept is a state with what may not go.
+func (o *Origin) kept(now, next set) set {
+	out := next.clone()
+	for typeURL, names := range now {
+		if out[typeURL] == nil {
+			out[typeURL] = make(map[string]int)
+		}
+		for name, serial := range names {
+			if o.keeps && !xdstest.FullState(typeURL) && out[typeURL][name] == 0 {
+				out[typeURL][name] = serial
+			}
+		}
+	}
+	return out
+}
+
+func (o *Origin) note(key, typeURL, name string, serial int) {
+	o.to.Add(record.Event{
+		Kind: record.OriginState, Key: key, Type: typeURL, Resources: []record.Resource{{Name: name, Key: key, Serial: serial}},
+	})
+}
+
+// watch records what streams do.
+func (o *Origin) watch(e xdstest.Event) {
+	switch {
+	case e.Request != nil:
+		o.request(e)
+	case e.Response != nil:
+		f, err := xdstest.FrameOf(e.Response)
+		if err != nil {
+			return // it builds its responses itself: there are no others
+		}
+		o.to.Add(record.Event{
+			Kind: record.OriginSent, Stream: e.Stream, Key: o.keyOf(e.Stream), Type: f.TypeURL, Delta: f.Delta, Version: f.Version,
+			Resources: resourcesOf(f), Removed: f.Removed, Bytes: proto.Size(e.Response),
+		})
+	case e.Ended:
+		if o.keyOf(e.Stream) != "" {
+			o.to.Add(record.Event{Kind: record.OriginEnd, Stream: e.Stream, Key: o.keyOf(e.Stream)})
+		}
+	}
+}
+
+// request notes the key of a stream, which the first request tells.
+func (o *Origin) request(e xdstest.Event) {
+	if o.keyOf(e.Stream) != "" {
+		return
+	}
+	key := e.Request.Node.GetCluster()
+	o.streamOf(e.Stream, key)
+	o.to.Add(record.Event{Kind: record.OriginOpen, Stream: e.Stream, Key: key, Why: e.Request.Node.GetId()})
+}
+
+func (o *Origin) keyOf(stream int) string {
+	o.streamsMu.Lock()
+	defer o.streamsMu.Unlock()
+	return o.streams[stream]
+}
+
+func (o *Origin) streamOf(stream int, key string) {
+	o.streamsMu.Lock()
+	defer o.streamsMu.Unlock()
+	o.streams[stream] = key
+}

@@ -1,0 +1,102 @@
+package robust
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// plan draws rounds by a seed. Every kind of fault has its turn before one comes
+// again.
+type plan struct {
+	random *rand.Rand
+	tier   bool
+	nodes  int
+	dwell  time.Duration // the longest
+	deck   []fault
+}
+
+// round is what happens between two times of rest.
+type round struct {
+	faults  []chosen
+	changes int           // of the origin, while the faults last
+	dwell   time.Duration // how long faults last where nobody can say when they were felt
+}
+
+// chosen is a fault with its node, -1 for none.
+type chosen struct {
+	fault
+	node int
+}
+
+func newPlan(cfg Config) *plan {
+	dwell := 2 * time.Second
+	if cfg.For > 5*time.Minute {
+		dwell = 20 * time.Second // longer than leases and keepalive
+	}
+	return &plan{random: rand.New(rand.NewPCG(cfg.Seed, 2)), tier: cfg.Tier, nodes: cfg.Nodes, dwell: dwell}
+}
+
+// next draws a round: one fault, sometimes two of different areas.
+func (p *plan) next() round {
+	r := round{faults: []chosen{p.draw("")}}
+	if p.random.IntN(4) == 0 {
+		r.faults = append(r.faults, p.draw(r.faults[0].area))
+	}
+	if p.random.IntN(4) != 0 { // sometimes nothing changes, and then nothing may be sent
+		r.changes = 1 + p.random.IntN(12)
+	}
+	r.dwell = p.dwell/8 + time.Duration(p.random.Int64N(int64(p.dwell)*7/8))
+	return r
+}
+
+// draw takes the next fault that is not of an area.
+func (p *plan) draw(not string) chosen {
+	for {
+		for i, f := range p.deck {
+			if f.area == not {
+				continue
+			}
+			p.deck = slices.Delete(p.deck, i, i+1)
+			c := chosen{fault: f, node: -1}
+			if f.one {
+				c.node = p.random.IntN(p.nodes)
+			}
+			return c
+		}
+		for _, f := range faults {
+			if p.tier || !f.tier {
+				p.deck = append(p.deck, f)
+			}
+		}
+		p.random.Shuffle(len(p.deck), func(i, j int) { p.deck[i], p.deck[j] = p.deck[j], p.deck[i] })
+	}
+}
+
+// bears tells whether clients must get all that the origin has while the faults
+// last. A node that is cut from the origin needs all others.
+func (r round) bears(tier bool) bool {
+	for _, f := range r.faults {
+		if !f.bears(tier) || len(r.faults) > 1 && f.area == "origin" {
+			return false
+		}
+	}
+	return true
+}
+
+func (c chosen) String() string {
+	if c.node < 0 {
+		return c.name
+	}
+	return fmt.Sprintf("%s (n%d)", c.name, c.node)
+}
+
+func (r round) String() string {
+	var names []string
+	for _, f := range r.faults {
+		names = append(names, f.String())
+	}
+	return fmt.Sprintf("%s, %d changes", strings.Join(names, " and "), r.changes)
+}

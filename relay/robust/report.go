@@ -1,0 +1,123 @@
+package robust
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Report is what a run showed.
+type Report struct {
+	Seed       uint64        `json:"seed"`
+	Nodes      int           `json:"nodes"`
+	Clients    int           `json:"clients"`
+	Keys       int           `json:"keys"`
+	Resources  int           `json:"resources_per_key"`
+	Origin     string        `json:"origin"`
+	Tier       bool          `json:"tier"`
+	Lease      time.Duration `json:"lease_ns"`
+	Started    time.Time     `json:"started"`
+	Seconds    float64       `json:"seconds"`
+	Guarantees []string      `json:"guarantees"`
+	Totals     Totals        `json:"totals"`
+	Rounds     []RoundReport `json:"rounds"`
+	// Contradictions are what did not hold; none means that all did.
+	Contradictions []string `json:"contradictions"`
+}
+
+// RoundReport is one round.
+type RoundReport struct {
+	Faults  []string `json:"faults"`
+	Changes int      `json:"changes"`
+	Seconds float64  `json:"seconds"`
+	Totals  Totals   `json:"totals"`
+}
+
+func newReport(w *World) *Report {
+	r := &Report{
+		Seed: w.cfg.Seed, Nodes: w.cfg.Nodes, Clients: w.cfg.Clients, Keys: w.cfg.Keys, Resources: w.cfg.Size * len(kinds),
+		Origin: "delta", Tier: w.cfg.Tier, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
+		Guarantees: append(w.suite.Guarantees(), "Protocol", "Consistent", "Alive"),
+	}
+	if w.cfg.SotW {
+		r.Origin = "sotw"
+	}
+	return r
+}
+
+func (r *Report) round(what round, began time.Duration, w *World) {
+	line := RoundReport{Changes: what.changes, Seconds: (w.to.Since() - began).Seconds()}
+	for _, f := range what.faults {
+		line.Faults = append(line.Faults, f.name)
+	}
+	var before Totals
+	for _, earlier := range r.Rounds {
+		before = earlier.Totals.plus(before)
+	}
+	line.Totals = w.totals.minus(before)
+	r.Rounds = append(r.Rounds, line)
+}
+
+func (r *Report) end(w *World) {
+	r.Seconds, r.Totals = w.to.Since().Seconds(), w.totals
+	for _, c := range w.found {
+		r.Contradictions = append(r.Contradictions, c.String())
+	}
+}
+
+// Write writes the report into a folder, as JSON and to be read.
+func (r *Report) Write(dir, name string) error {
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".json"), append(text, '\n'), 0o644); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(r.Page()), 0o644); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	return nil
+}
+
+// Page is the report in Markdown.
+func (r *Report) Page() string {
+	var b strings.Builder
+	verdict := "**All guarantees held.**"
+	if n := len(r.Contradictions); n > 0 {
+		verdict = fmt.Sprintf("**%d contradictions**, below.", n)
+	}
+	fmt.Fprintf(&b, "# Robustness: %s of faults\n\n%s\n\n", time.Duration(r.Seconds*1e9).Round(time.Second), verdict)
+	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (a tier: %t, lease %v), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
+		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.Tier, r.Lease, r.Clients, r.Keys, r.Resources, r.Origin)
+	fmt.Fprintf(&b, "Checked: %s.\n\n", strings.Join(r.Guarantees, ", "))
+	fmt.Fprintf(&b, "%d rounds; the origin changed %d resources, saw %d streams and sent %d responses; clients opened %d streams, lost %d with their nodes, and got %d responses of %.1f MB.\n\n",
+		len(r.Rounds), r.Totals.OriginChanges, r.Totals.OriginStreams, r.Totals.OriginResponses,
+		r.Totals.ClientStreams, r.Totals.LostStreams, r.Totals.ClientResponses, float64(r.Totals.ClientBytes)/1e6)
+
+	b.WriteString("A round is its faults, what clients get meanwhile, and the way back to rest. Rounds with two faults count for both.\n\n")
+	b.WriteString("| Fault | Rounds | Median s | Longest s |\n|---|--:|--:|--:|\n")
+	took := make(map[string][]float64)
+	for _, round := range r.Rounds {
+		for _, f := range round.Faults {
+			took[f] = append(took[f], round.Seconds)
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(took), func(a, b string) int {
+		return cmp.Or(cmp.Compare(len(took[b]), len(took[a])), cmp.Compare(a, b))
+	})
+	for _, f := range names {
+		slices.Sort(took[f])
+		fmt.Fprintf(&b, "| %s | %d | %.1f | %.1f |\n", f, len(took[f]), took[f][len(took[f])/2], took[f][len(took[f])-1])
+	}
+	for _, c := range r.Contradictions {
+		fmt.Fprintf(&b, "\n```\n%s\n```\n", c)
+	}
+	return b.String()
+}

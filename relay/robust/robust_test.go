@@ -1,0 +1,113 @@
+package robust
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// `make soak` and `make tier-takeover` set these.
+var (
+	soakFor  = flag.Duration("soak", 0, "run for this long, and write a report")
+	soakOut  = flag.String("soak.out", "", "the folder of the report")
+	soakSeed = flag.Uint64("soak.seed", 0, "the seed of the plan; 0 takes one from the clock")
+	soakSotW = flag.Bool("soak.sotw", false, "the origin speaks SotW")
+	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
+	clients  = flag.Int("soak.clients", 240, "how many clients there are")
+)
+
+// TestShort is the robustness suite in short: fixed seeds, a tier of three nodes and
+// nodes on their own, origins of both variants.
+func TestShort(t *testing.T) {
+	if testing.Short() {
+		t.Skip("a minute of real processes")
+	}
+	binary := build(t)
+	for _, cfg := range []Config{
+		{Seed: 1, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 12},
+		{Seed: 2, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 12, SotW: true},
+	} {
+		t.Run(name(cfg), func(t *testing.T) {
+			cfg.Binary = binary
+			run(t, cfg)
+		})
+	}
+}
+
+// TestSoak is the same for as long as -soak says, with more of all.
+func TestSoak(t *testing.T) {
+	if *soakFor == 0 {
+		t.Skip("make soak runs it")
+	}
+	cfg := Config{
+		Seed: *soakSeed, Nodes: *nodes, Clients: *clients, Keys: 8, Size: 12, For: *soakFor, SotW: *soakSotW,
+		Binary: build(t),
+	}
+	if cfg.Seed == 0 {
+		cfg.Seed = uint64(time.Now().Unix())
+	}
+	report := run(t, cfg)
+	if *soakOut == "" {
+		return
+	}
+	if err := report.Write(*soakOut, "robustness-"+report.Started.Format(time.DateOnly)); err != nil {
+		t.Error(err)
+	}
+}
+
+func name(cfg Config) string {
+	text := "alone"
+	if cfg.Tier {
+		text = "tier"
+	}
+	if cfg.SotW {
+		return text + " sotw"
+	}
+	return text + " delta"
+}
+
+// run runs a configuration. The folder stays only where something contradicts a
+// guarantee.
+func run(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	cfg.Logf = t.Logf
+	dir, err := os.MkdirTemp("", "robust")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.Dir = dir
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("seed %d; the recording and the logs are in %s", cfg.Seed, dir)
+			return
+		}
+		_ = os.RemoveAll(dir)
+	})
+	w := New(t, cfg)
+	report := w.Run()
+	if len(w.found) > 0 {
+		t.Error(w.explain())
+	}
+	t.Logf("%d rounds in %.0fs: %+v", len(report.Rounds), report.Seconds, report.Totals)
+	return report
+}
+
+// build builds the relay once.
+func build(t *testing.T) string {
+	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("needs all of 127/8, which only Linux has")
+	}
+	here, err := filepath.Abs(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	binary, err := Build(here, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}

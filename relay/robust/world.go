@@ -1,0 +1,102 @@
+package robust
+
+import (
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strconv"
+
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
+)
+
+// World is all parts of a run: what is tried out, what plays the rest, and what
+// watches. It belongs to the goroutine of its test.
+type World struct {
+	t      xdstest.TB
+	cfg    Config
+	to     *record.Recorder
+	file   *record.File
+	suite  *check.Suite
+	origin *Origin
+	redis  *redistest.Server // nil without a tier
+	nodes  []*Node
+	fleet  *Fleet
+	keys   []string
+	random *rand.Rand
+
+	past   map[string]set // an earlier state of the origin
+	recent []record.Event // the last that were observed
+	found  []check.Contradiction
+	totals Totals
+}
+
+// New starts all parts, and waits until they are at rest for the first time. They
+// end with the test.
+func New(t xdstest.TB, cfg Config) *World {
+	t.Helper()
+	if cfg.Lease == 0 {
+		cfg.Lease = defaultLease
+	}
+	w := &World{
+		t: t, cfg: cfg, to: record.NewRecorder(), suite: check.New(check.Options{Tier: cfg.Tier, Digests: !cfg.SotW}),
+		random: rand.New(rand.NewPCG(cfg.Seed, 3)),
+	}
+	file, err := record.Create(filepath.Join(cfg.Dir, "recording.jsonl.zst"))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	w.file = file
+	t.Cleanup(func() { _ = file.Close() }) // what a run needs of it was written before
+	for i := range cfg.Keys {
+		w.keys = append(w.keys, "key"+strconv.Itoa(i))
+	}
+	w.origin = newOrigin(t, w.to, w.keys, cfg)
+	w.past = w.origin.Snapshot()
+	w.to.Add(record.Event{Kind: record.Begin})
+	if cfg.Tier {
+		w.redis = redistest.Start(t, redistest.Config{})
+		if err := os.WriteFile(filepath.Join(cfg.Dir, tokenFile), []byte("a secret of all nodes\n"), 0o600); err != nil {
+			t.Fatalf("%v", err)
+		}
+	}
+	host := newLoopback()
+	for i := range cfg.Nodes {
+		w.nodes = append(w.nodes, w.newNode(host, i))
+	}
+	for _, n := range w.nodes {
+		n.Start()
+	}
+	w.fleet = newFleet(t, w.to, w.nodes, w.keys, cfg.Clients, cfg.Size, cfg.Seed)
+	w.rest()
+	return w
+}
+
+// newNode prepares a node, which does not run yet.
+func (w *World) newNode(host loopback, i int) *Node {
+	w.t.Helper()
+	n := &Node{
+		t: w.t, name: "n" + strconv.Itoa(i), binary: w.cfg.Binary, dir: w.cfg.Dir, to: w.to,
+		addr: host.port(10_000 + i), admin: host.port(10_100 + i),
+	}
+	w.t.Cleanup(n.stop)
+	n.origin = newProxy(w.t, n.name+" to the origin", host.port(10_200+i), w.origin.Addr())
+	peer := host.port(10_500 + i)
+	if w.cfg.Tier {
+		n.redis = newProxy(w.t, n.name+" to Redis", host.port(10_300+i), w.redis.Addr())
+		n.peer = newProxy(w.t, "peers to "+n.name, host.port(10_400+i), peer)
+	}
+	if err := os.WriteFile(filepath.Join(w.cfg.Dir, n.name+".yaml"), []byte(w.cfg.nodeConfig(n, peer)), 0o644); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	return n
+}
+
+func (w *World) startOrigin() {
+	w.t.Helper()
+	if err := w.origin.Start(); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+}
