@@ -14,8 +14,10 @@ type claims struct {
 	held     []resource.Held
 	compared bool // for the first time
 	judged   bool // again, when the wildcard had been answered
-	// version stands for all of it, until the first response (SotW).
-	version string
+	// version stands for all of it, until the first response (SotW); outdated says
+	// that the client dropped some of that meanwhile.
+	version  string
+	outdated bool
 	// until is when the client has waited long enough for the table to catch up
 	// with the tier; zero while it does not wait. See behind.go.
 	until time.Time
@@ -68,6 +70,21 @@ func (ts *typeState) claim(names *cache.Names) {
 	}
 }
 
+// disclaim notes that the client has dropped names, or the wildcard. What it held of
+// them when it came back it holds no longer, and it wants it anew if it asks for it
+// again before anything was compared.
+func (ts *typeState) disclaim(names []string, wildcard bool) {
+	if !ts.isUncompared() {
+		return
+	}
+	dropped := cache.KeysOf(names)
+	for i, h := range ts.claims.held {
+		if wildcard || dropped.Has(resource.Canonical(h.Name)) {
+			ts.claims.held[i].Version = "" // that of no resource
+		}
+	}
+}
+
 // compareLocked compares what a reconnecting delta client holds with what
 // there is, as soon as that is known, or there is no hope for it (B37). It
 // reports whether the client may be told anything.
@@ -108,7 +125,8 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 		return false
 	}
 	claimed := ts.claims.version
+	outdated := ts.claims.outdated
 	ts.claims = nil
-	return !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
+	return !outdated && !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }

@@ -37,6 +37,9 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		wild = wild || r.Names.Has(wildcardName)
 		ed = ts.table.Replace(&ts.watcher, wild, resource.WithoutGlobs(names)) // D8
 	}
+	if !initial && ed.Wildcard && ts.claimsVersion() {
+		ts.claims.outdated = true // it stood for what the client has thrown away since
+	}
 	ts.edited(ed, false)
 	if answered && len(r.Nonce) == 0 && (ed.Wildcard || len(ed.Added) > 0) {
 		// B10: the client may have forgotten the response that is in flight,
@@ -68,6 +71,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		return none, err
 	}
 	ed := ts.table.Edit(&ts.watcher, e)
+	ts.disclaim(ed.Removed, e.RemoveWildcard)
 	// B35, but not of a client that states its wildcard with every answer.
 	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)

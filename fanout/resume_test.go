@@ -3,7 +3,9 @@ package fanout
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
+	"testing/synctest"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
@@ -52,6 +54,48 @@ func TestResumeDelta(t *testing.T) {
 					same.Ack(hasRemoved(t, same.Recv(t), []string{"g"}))
 				}
 				same.Quiet(t, short)
+			})
+		})
+	}
+}
+
+// B37: what a client that came back has dropped before it was told anything, it
+// does not hold any more: it gets it if it wants it again, by name or with the
+// wildcard.
+func TestResumeThenDrop(t *testing.T) {
+	for name, c := range map[string]struct {
+		first, drop, again []string
+	}{
+		"names, then the wildcard":           {[]string{"a", "b"}, []string{"a", "b"}, []string{"*"}},
+		"names, then one of them":            {[]string{"a", "b"}, []string{"b"}, []string{"b"}},
+		"the wildcard, and again":            {nil, []string{"*"}, []string{"*"}},
+		"the wildcard, then names":           {nil, []string{"*"}, []string{"a", "b"}},
+		"a name that the wildcard covers":    {[]string{"*", "b"}, []string{"b"}, nil},
+		"names and wildcard, then wildcard":  {[]string{"*", "b"}, []string{"*", "b"}, []string{"*"}},
+		"other names, then all the wildcard": {[]string{"c"}, []string{"c"}, []string{"*"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t)
+				s := w.open(true)
+				s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1)), "b": version(t, cluster("b", 1))}, c.first...)
+				s.Unsubscribe(cds, c.drop...)
+				if c.again != nil {
+					s.Subscribe(cds, c.again...)
+				}
+				kept := !slices.Contains(c.drop, "*") && slices.Contains(c.first, "*") || slices.Equal(c.again, []string{"b"}) ||
+					slices.Equal(c.first, []string{"c"})
+				synctest.Wait()
+				w.origin().TakeDemand(true, true)
+				w.change(cds, nil, cluster("a", 1), cluster("b", 1))
+				switch f := s.Recv(t); {
+				case slices.Equal(c.first, []string{"c"}):
+					has(t, f) // it has dropped nothing of that
+				case kept:
+					has(t, f, "b")
+				default:
+					has(t, f, "a", "b")
+				}
 			})
 		})
 	}
@@ -262,6 +306,30 @@ func TestResumeSotW(t *testing.T) {
 		named := w.open(false)
 		named.Resume(cds, g.Version, nil, "a")
 		has(t, named.Recv(t), "a")
+	})
+}
+
+// B39: nor does it prove anything once the client has left the wildcard.
+func TestResumeThenLeave(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		before := newWorld(t)
+		s := before.open(false)
+		s.Subscribe(cds)
+		before.asked(cds, "*")
+		before.change(cds, nil, cluster("a", 1))
+		version := has(t, s.Recv(t), "a").Version
+
+		w := newWorld(t) // knows nothing yet
+		back := w.open(false)
+		back.Resume(cds, version, nil)
+		back.Subscribe(cds, "a")
+		back.Unsubscribe(cds, "*")
+		back.Subscribe(cds, "*")
+		back.Unsubscribe(cds, "a")
+		synctest.Wait()
+		w.origin().TakeDemand(true, true)
+		w.change(cds, nil, cluster("a", 1))
+		has(t, back.Recv(t), "a")
 	})
 }
 
