@@ -73,7 +73,14 @@ func dial(address string, cfg *ControlPlaneConfig) (*grpc.ClientConn, error) {
 // where that has failed; see waitReady.
 func (s *server) open(ctx context.Context) (grpc.ClientStream, error) {
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
-	return s.channel.NewStream(ctx, desc, s.method, s.callOpts...)
+	stream, err := s.channel.NewStream(ctx, desc, s.method, s.callOpts...)
+	if err != nil {
+		return nil, err
+	}
+	// What the server has not seen yet gRPC would move to the next connection, and
+	// whoever sends meanwhile would wait for that. A link tries again itself (C13).
+	_ = stream.Context()
+	return stream, nil
 }
 
 // reachable reports whether there is a connection.

@@ -104,6 +104,8 @@ type wireStream struct {
 	end        chan error
 }
 
+func (s *wireStream) Context() context.Context { return s.ctx }
+
 func (s *wireStream) Header() (metadata.MD, error) { return nil, nil }
 
 func (s *wireStream) SendMsg(m any) error {

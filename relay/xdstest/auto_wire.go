@@ -90,6 +90,7 @@ func (a *Auto) stream(ctx context.Context, cc *grpc.ClientConn, s *autoSession, 
 	if err != nil {
 		return false, err
 	}
+	commit(gs)
 	a.tell(AutoEvent{Addr: addr})
 	defer func() { a.tell(AutoEvent{Addr: addr, Ended: true, Err: err, Own: ctx.Err() != nil}) }()
 	a.begin(s, gs, addr)
@@ -113,6 +114,11 @@ func (a *Auto) tell(e AutoEvent) {
 		a.cfg.Watch(e)
 	}
 }
+
+// commit keeps gRPC from moving a stream that the server has not seen yet to
+// another connection. It would do so under a lock that sending needs, which
+// [testing/synctest] cannot wait for.
+func commit(gs grpc.ClientStream) { _ = gs.Context() }
 
 // begin says on a new stream what is wanted and held (C1, C8).
 func (a *Auto) begin(s *autoSession, gs grpc.ClientStream, addr string) {

@@ -96,6 +96,7 @@ func (c *Conn) open(method string) (grpc.ClientStream, context.CancelFunc) {
 		cancel()
 		c.t.Fatalf("open %s: %v%s", method, err, c.log)
 	}
+	commit(gs)
 	return gs, cancel
 }
 
