@@ -1,6 +1,7 @@
 package robust
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -8,9 +9,9 @@ import (
 
 // Build builds the relay into a folder and returns where it is. It is built without
 // the profile, as tests are. moduleDir is a folder of the repository.
-func Build(moduleDir, into string) (string, error) {
+func Build(ctx context.Context, moduleDir, into string) (string, error) {
 	binary := filepath.Join(into, "xdsrelay")
-	cmd := exec.Command("go", "build", "-pgo=off", "-o", binary, "xdsrelay/cmd/xdsrelay")
+	cmd := exec.CommandContext(ctx, "go", "build", "-pgo=off", "-o", binary, "xdsrelay/cmd/xdsrelay")
 	cmd.Dir = moduleDir
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the relay: %w\n%s", err, out)

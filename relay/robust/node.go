@@ -55,7 +55,7 @@ func (n *Node) Start() {
 	if err != nil {
 		n.t.Fatalf("node %s: %v", n.name, err)
 	}
-	cmd := exec.Command(n.binary, "run", "-c", filepath.Join(n.dir, n.name+".yaml"))
+	cmd := exec.CommandContext(context.Background(), n.binary, "run", "-c", filepath.Join(n.dir, n.name+".yaml"))
 	cmd.Stdout, cmd.Stderr = log, log
 	dieWithUs(cmd)
 	err = cmd.Start()
@@ -110,8 +110,10 @@ func (n *Node) Terminate() {
 	n.cmd = nil
 }
 
-// Pause stops it; Resume lets it go on.
-func (n *Node) Pause()  { n.t.Helper(); n.signal(syscall.SIGSTOP) }
+// Pause stops it as it is.
+func (n *Node) Pause() { n.t.Helper(); n.signal(syscall.SIGSTOP) }
+
+// Resume lets it go on.
 func (n *Node) Resume() { n.t.Helper(); n.signal(syscall.SIGCONT) }
 
 func (n *Node) signal(sig syscall.Signal) {

@@ -113,16 +113,16 @@ func (o *Origin) Touch(key string) {
 	o.become(key, next)
 }
 
-// Snapshot is what it has now, by key.
-func (o *Origin) Snapshot() map[string]set {
+// snapshot is what it has now, by key.
+func (o *Origin) snapshot() map[string]set {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.content) // sets are replaced, never changed
 }
 
-// Restore goes back to what it had, or to nothing for keys that are not there.
-func (o *Origin) Restore(to map[string]set) {
-	for key := range o.Snapshot() {
+// restore goes back to what it had, or to nothing for keys that are not there.
+func (o *Origin) restore(to map[string]set) {
+	for key := range o.snapshot() {
 		o.become(key, to[key])
 	}
 }

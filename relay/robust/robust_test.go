@@ -15,6 +15,7 @@ var (
 	soakOut  = flag.String("soak.out", "", "the folder of the report")
 	soakSeed = flag.Uint64("soak.seed", 0, "the seed of the plan; 0 takes one from the clock")
 	soakSotW = flag.Bool("soak.sotw", false, "the origin speaks SotW")
+	soakTier = flag.Bool("soak.tier", true, "the nodes are one tier")
 	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
 )
@@ -43,7 +44,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("make soak runs it")
 	}
 	cfg := Config{
-		Seed: *soakSeed, Nodes: *nodes, Clients: *clients, Keys: 8, Size: 12, For: *soakFor, SotW: *soakSotW,
+		Seed: *soakSeed, Nodes: *nodes, Clients: *clients, Keys: 8, Size: 12, For: *soakFor, SotW: *soakSotW, Tier: *soakTier,
 		Binary: build(t),
 	}
 	if cfg.Seed == 0 {
@@ -74,7 +75,7 @@ func name(cfg Config) string {
 func run(t *testing.T, cfg Config) *Report {
 	t.Helper()
 	cfg.Logf = t.Logf
-	dir, err := os.MkdirTemp("", "robust")
+	dir, err := os.MkdirTemp("", "robust") //nolint:usetesting // It stays after a failure.
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +106,7 @@ func build(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	binary, err := Build(here, t.TempDir())
+	binary, err := Build(t.Context(), here, t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -67,7 +67,7 @@ func (w *World) round(r round) {
 		return
 	}
 	if w.random.IntN(3) == 0 {
-		w.past = w.origin.Snapshot()
+		w.past = w.origin.snapshot()
 	}
 	w.fleet.Move(0.1)
 	w.rest()
@@ -100,7 +100,7 @@ func (w *World) change(count int) {
 // dwell lets time pass. Nothing has to happen in it.
 func (w *World) dwell(d time.Duration) {
 	if d > 0 {
-		time.Sleep(d)
+		<-time.After(d)
 	}
 	w.observe()
 }
@@ -140,7 +140,7 @@ func (w *World) await(kind record.Kind, why string, open func() []string) {
 			why = strings.TrimSpace(why + " waited for in vain")
 			break
 		}
-		time.Sleep(50 * time.Millisecond)
+		<-time.After(50 * time.Millisecond)
 	}
 	w.to.Add(record.Event{Kind: kind, Why: why})
 	w.observe()
@@ -180,7 +180,7 @@ func (w *World) checkNode(n *Node) {
 		if time.Now().After(deadline) {
 			break
 		}
-		time.Sleep(200 * time.Millisecond)
+		<-time.After(200 * time.Millisecond)
 	}
 	w.contradict("Consistent", err.Error())
 }

@@ -54,7 +54,7 @@ func New(t xdstest.TB, cfg Config) *World {
 		w.keys = append(w.keys, "key"+strconv.Itoa(i))
 	}
 	w.origin = newOrigin(t, w.to, w.keys, cfg)
-	w.past = w.origin.Snapshot()
+	w.past = w.origin.snapshot()
 	w.to.Add(record.Event{Kind: record.Begin})
 	if cfg.Tier {
 		w.redis = redistest.Start(t, redistest.Config{})

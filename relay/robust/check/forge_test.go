@@ -83,6 +83,11 @@ func ended(stream int) record.Event {
 
 func at(kind record.Kind, node string) record.Event { return record.Event{Kind: kind, Node: node} }
 
+// then is a recording that goes on, in a copy of its own.
+func then(events []record.Event, more ...record.Event) []record.Event {
+	return slices.Concat(events, more)
+}
+
 // start is the beginning of a recording: the origin has cluster a@1, endpoints a@2
 // and cluster b@3, and serves them; client d speaks delta, client s does not, both
 // have a stream to node n, d as number 1 and s as 2, and hold all.

@@ -7,22 +7,22 @@ import "testing"
 func TestOrdered(t *testing.T) {
 	const of = "Ordered"
 	changes := start(origin(clusterType, "a", 4), sent(clusterType, res("a", 4)), origin(clusterType, "a", 5), sent(clusterType, res("a", 5)))
-	mustBeFine(t, forge(t, of, append(changes, got(1, clusterType, res("a", 5)))))
-	mustFind(t, forge(t, of, append(changes, got(1, clusterType, res("a", 5)), got(1, clusterType, res("a", 4)))), "a of Cluster is back at @4, after @5")
-	mustFind(t, forge(t, of, append(changes, sotw(2, clusterType, res("a", 4), res("b", 3)), sotw(2, clusterType, res("a", 1), res("b", 3)))),
+	mustBeFine(t, forge(t, of, then(changes, got(1, clusterType, res("a", 5)))))
+	mustFind(t, forge(t, of, then(changes, got(1, clusterType, res("a", 5)), got(1, clusterType, res("a", 4)))), "a of Cluster is back at @4, after @5")
+	mustFind(t, forge(t, of, then(changes, sotw(2, clusterType, res("a", 4), res("b", 3)), sotw(2, clusterType, res("a", 1), res("b", 3)))),
 		"a of Cluster is back at @1, after @4")
 
 	// The origin goes back, once.
-	back := append(changes, origin(clusterType, "a", 1), got(1, clusterType, res("a", 5)), got(1, clusterType, res("a", 1)))
+	back := then(changes, origin(clusterType, "a", 1), got(1, clusterType, res("a", 5)), got(1, clusterType, res("a", 1)))
 	mustBeFine(t, forge(t, of, back))
-	mustFind(t, forge(t, of, append(back, got(1, clusterType, res("a", 5)))), "a of Cluster is back at @5, after @1")
+	mustFind(t, forge(t, of, then(back, got(1, clusterType, res("a", 5)))), "a of Cluster is back at @5, after @1")
 
 	// Another node may be behind; what a client is told there is another matter.
-	mustBeFine(t, forge(t, of, append(changes, got(1, clusterType, res("a", 5)), opened("d", 3, "m"), got(3, clusterType, res("a", 4)))))
+	mustBeFine(t, forge(t, of, then(changes, got(1, clusterType, res("a", 5)), opened("d", 3, "m"), got(3, clusterType, res("a", 4)))))
 
 	// A removal is a state like others.
 	gone := start(origin(clusterType, "b", 0), removed(1, clusterType, "b"))
-	mustFind(t, forge(t, of, append(gone, got(1, clusterType, res("b", 3)))), "b of Cluster is back at @3, after its removal")
-	again := append(gone, origin(clusterType, "b", 6), sent(clusterType, res("b", 6)), got(1, clusterType, res("b", 6)))
-	mustFind(t, forge(t, of, append(again, removed(1, clusterType, "b")), "DeleteOnlyIfDeleted"), "b of Cluster is back at its removal, after @6")
+	mustFind(t, forge(t, of, then(gone, got(1, clusterType, res("b", 3)))), "b of Cluster is back at @3, after its removal")
+	again := then(gone, origin(clusterType, "b", 6), sent(clusterType, res("b", 6)), got(1, clusterType, res("b", 6)))
+	mustFind(t, forge(t, of, then(again, removed(1, clusterType, "b")), "DeleteOnlyIfDeleted"), "b of Cluster is back at its removal, after @6")
 }

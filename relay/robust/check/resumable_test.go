@@ -15,27 +15,27 @@ func TestResumable(t *testing.T) {
 	// Delta, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(got(1, clusterType, a))), "a@1 of Cluster is sent again")
 	back := start(at(record.NodeDown, "n"), ended(1), opened("d", 3, "m"))
-	mustFind(t, forge(t, of, append(back, got(3, clusterType, a))), "a@1 of Cluster is sent again")
-	changed := append(back, origin(clusterType, "a", 4), sent(clusterType, res("a", 4)))
-	mustBeFine(t, forge(t, of, append(changed, got(3, clusterType, res("a", 4)))))
-	mustBeFine(t, forge(t, of, append(changed, origin(clusterType, "a", 1), got(3, clusterType, a)))) // there and back
+	mustFind(t, forge(t, of, then(back, got(3, clusterType, a))), "a@1 of Cluster is sent again")
+	changed := then(back, origin(clusterType, "a", 4), sent(clusterType, res("a", 4)))
+	mustBeFine(t, forge(t, of, then(changed, got(3, clusterType, res("a", 4)))))
+	mustBeFine(t, forge(t, of, then(changed, origin(clusterType, "a", 1), got(3, clusterType, a)))) // there and back
 
 	// The same content under another version is sent again for nothing, too, but
 	// that is for K11 to say: the node cannot know.
 	other := a
 	other.Version = "w"
-	mustBeFine(t, forge(t, of, append(back, got(3, clusterType, other))))
+	mustBeFine(t, forge(t, of, then(back, got(3, clusterType, other))))
 
 	// Endpoints follow their cluster, once.
-	follow := append(changed, got(3, clusterType, res("a", 4)), got(3, endpointType, res("a", 2)))
+	follow := then(changed, got(3, clusterType, res("a", 4)), got(3, endpointType, res("a", 2)))
 	mustBeFine(t, forge(t, of, follow))
-	mustFind(t, forge(t, of, append(follow, got(3, endpointType, res("a", 2)))), "a@2 of ClusterLoadAssignment is sent again")
+	mustFind(t, forge(t, of, then(follow, got(3, endpointType, res("a", 2)))), "a@2 of ClusterLoadAssignment is sent again")
 
 	// The state of the world, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(sotw(2, clusterType, a, b))), "is sent Cluster again")
 	mustFind(t, forge(t, of, start(sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")
 	again := start(at(record.NodeDown, "n"), ended(2), opened("s", 3, "m"))
-	mustFind(t, forge(t, of, append(again, sotw(3, clusterType, a, b))), "is sent Cluster again")
-	mustBeFine(t, forge(t, of, append(again, sotw(3, endpointType, res("a", 2))))) // a version proves nothing of names
-	mustBeFine(t, forge(t, of, append(again, origin(clusterType, "c", 5), origin(clusterType, "c", 0), sotw(3, clusterType, a, b))))
+	mustFind(t, forge(t, of, then(again, sotw(3, clusterType, a, b))), "is sent Cluster again")
+	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("a", 2))))) // a version proves nothing of names
+	mustBeFine(t, forge(t, of, then(again, origin(clusterType, "c", 5), origin(clusterType, "c", 0), sotw(3, clusterType, a, b))))
 }
