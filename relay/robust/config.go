@@ -18,6 +18,8 @@ type Config struct {
 
 	// Lease is how long a dead node counts as a member. 0 means 3s.
 	Lease time.Duration
+	// OwnerTimeout is how long an owner may be out of reach. 0 means 500ms.
+	OwnerTimeout time.Duration
 	// Rounds is after how many rounds the run ends, For after which time; the later
 	// one counts. A round is under way when the time is over, and is finished.
 	Rounds int
@@ -59,7 +61,7 @@ log: {level: info}
   redis: {url: "redis://%s", timeout: 200ms}
   lease: %s
   peer: {address: "%s", advertise: "%s", token_file: "%s"}
-  owner_timeout: 500ms
+  owner_timeout: %s
   balance: {enabled: false}
-`, n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile))
+`, n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
 }

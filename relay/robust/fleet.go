@@ -3,6 +3,7 @@ package robust
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"sync"
 	"time"
 
@@ -72,6 +73,9 @@ func (f *Fleet) start(t xdstest.TB, i int, key string, sort, size int) *xdstest.
 	}
 	return a
 }
+
+// isDelta tells a client's variant by its name.
+func isDelta(client string) bool { return strings.HasPrefix(client, "delta-") }
 
 // next is where a client goes next.
 func (f *Fleet) next() string {

@@ -73,14 +73,18 @@ func (r *Report) end(w *World) {
 
 // Write writes the report into a folder, as JSON and to be read.
 func (r *Report) Write(dir, name string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
+	return write(dir, name, r, r.Page())
+}
+
+func write(dir, name string, report any, page string) error {
+	text, err := json.MarshalIndent(report, "", "  ")
 	if err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	if err := os.WriteFile(filepath.Join(dir, name+".json"), append(text, '\n'), 0o644); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(r.Page()), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, name+".md"), []byte(page), 0o644); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
 	return nil

@@ -18,6 +18,8 @@ var (
 	soakTier = flag.Bool("soak.tier", true, "the nodes are one tier")
 	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
+
+	takeoverOut = flag.String("takeover.out", "", "measure take-overs, and write a report into this folder")
 )
 
 // TestShort is the robustness suite in short: fixed seeds, a tier of three nodes and
@@ -59,6 +61,33 @@ func TestSoak(t *testing.T) {
 	}
 }
 
+// TestTakeover measures what the loss of a node costs, with the default lease and
+// shorter ones, and writes it to -takeover.out.
+func TestTakeover(t *testing.T) {
+	if *takeoverOut == "" {
+		t.Skip("make tier-takeover runs it")
+	}
+	cfg := Config{
+		Seed: 1, Nodes: 3, Clients: 240, Keys: 24, Size: 25, Tier: true, OwnerTimeout: 2 * time.Second, Binary: build(t),
+	}
+	report := &TakeoverReport{
+		Nodes: cfg.Nodes, Clients: cfg.Clients, Keys: cfg.Keys, Resources: cfg.Size * len(kinds), OwnerTimeout: cfg.OwnerTimeout,
+		Started: time.Now().UTC(),
+	}
+	for _, cfg.Lease = range []time.Duration{10 * time.Second, 5 * time.Second, 2 * time.Second} {
+		t.Run(cfg.Lease.String(), func(t *testing.T) {
+			w := start(t, cfg)
+			report.Takeovers = append(report.Takeovers, w.Takeovers(2)...)
+			if len(w.found) > 0 {
+				t.Error(w.explain())
+			}
+		})
+	}
+	if err := report.Write(*takeoverOut, "tier-takeover-"+report.Started.Format(time.DateOnly)); err != nil {
+		t.Error(err)
+	}
+}
+
 func name(cfg Config) string {
 	text := "alone"
 	if cfg.Tier {
@@ -70,9 +99,20 @@ func name(cfg Config) string {
 	return text + " delta"
 }
 
-// run runs a configuration. The folder stays only where something contradicts a
-// guarantee.
+// run runs a configuration.
 func run(t *testing.T, cfg Config) *Report {
+	t.Helper()
+	w := start(t, cfg)
+	report := w.Run()
+	if len(w.found) > 0 {
+		t.Error(w.explain())
+	}
+	t.Logf("%d rounds in %.0fs: %+v", len(report.Rounds), report.Seconds, report.Totals)
+	return report
+}
+
+// start starts a world in a folder that stays only where the test fails.
+func start(t *testing.T, cfg Config) *World {
 	t.Helper()
 	cfg.Logf = t.Logf
 	dir, err := os.MkdirTemp("", "robust") //nolint:usetesting // It stays after a failure.
@@ -87,13 +127,7 @@ func run(t *testing.T, cfg Config) *Report {
 		}
 		_ = os.RemoveAll(dir)
 	})
-	w := New(t, cfg)
-	report := w.Run()
-	if len(w.found) > 0 {
-		t.Error(w.explain())
-	}
-	t.Logf("%d rounds in %.0fs: %+v", len(report.Rounds), report.Seconds, report.Totals)
-	return report
+	return New(t, cfg)
 }
 
 // build builds the relay once.

@@ -10,8 +10,11 @@ import (
 	"xdsrelay/relay/robust/record"
 )
 
-// defaultLease is short, so that a run sees leases end.
-const defaultLease = 3 * time.Second
+// A run is to see leases end, and owners out of reach.
+const (
+	defaultLease        = 3 * time.Second
+	defaultOwnerTimeout = 500 * time.Millisecond
+)
 
 // keepRecent is how many events are kept for the message of a failure.
 const keepRecent = 50_000

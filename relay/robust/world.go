@@ -1,6 +1,7 @@
 package robust
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -37,9 +38,8 @@ type World struct {
 // end with the test.
 func New(t xdstest.TB, cfg Config) *World {
 	t.Helper()
-	if cfg.Lease == 0 {
-		cfg.Lease = defaultLease
-	}
+	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
+	cfg.OwnerTimeout = cmp.Or(cfg.OwnerTimeout, defaultOwnerTimeout)
 	w := &World{
 		t: t, cfg: cfg, to: record.NewRecorder(), suite: check.New(check.Options{Tier: cfg.Tier, Digests: !cfg.SotW}),
 		random: rand.New(rand.NewPCG(cfg.Seed, 3)),
