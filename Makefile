@@ -11,6 +11,7 @@ VCS := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 10s
+SOAK ?= 30m
 TIMEOUT ?= 15m
 
 # The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests
@@ -24,10 +25,10 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check fuzz e2e demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover fuzz e2e demo fmt vet lint check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 	CGO_ENABLED=0 $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' -o bin/xdsrelay ./cmd/xdsrelay
@@ -51,6 +52,12 @@ bench: ## run the Go benchmarks, or those that BENCH=regexp names
 
 bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 	$(GO) test ./bench -run '^TestMeasureIdle$$' -count 1 -timeout 20m -v -args -idle.out results $(ARGS)
+
+soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
+	$(GO) test $(NOPGO) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results $(ARGS)
+
+tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
+	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
 
 bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
 	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'

@@ -1,8 +1,11 @@
 package robust
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -33,6 +36,9 @@ func (w *World) Run() *Report {
 	}
 	for _, v := range w.fleet.Violations() {
 		w.contradict("Protocol", v)
+	}
+	for _, n := range w.nodes {
+		w.checkLog(n)
 	}
 	report.end(w)
 	return report
@@ -186,6 +192,20 @@ func (w *World) checkNode(n *Node) {
 		<-time.After(200 * time.Millisecond)
 	}
 	w.contradict("Consistent", err.Error())
+}
+
+// checkLog looks for what a process says when it fails in a way that its program
+// does not know of.
+func (w *World) checkLog(n *Node) {
+	text, err := os.ReadFile(filepath.Join(n.dir, n.name+".log"))
+	if err != nil {
+		w.t.Errorf("%v", err)
+	}
+	for _, sign := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
+		if _, from, found := bytes.Cut(text, []byte(sign)); found {
+			w.contradict("Alive", fmt.Sprintf("the log of node %s says: %s%s", n.name, sign, from[:min(len(from), 4096)]))
+		}
+	}
 }
 
 // contradict notes what no validator can see in a recording.
