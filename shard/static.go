@@ -61,8 +61,10 @@ func NewStatic(cfg StaticConfig) (*Static, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Static{cfg: cfg, current: NewCurrent(append(slices.Clone(cfg.Others), cfg.Self)...), cancel: cancel, self: cfg.Self}
-	for i, m := range cfg.Others {
+	for _, m := range cfg.Others {
 		s.others = append(s.others, listed{member: m, heard: time.Now()})
+	}
+	for i := range s.others {
 		s.probes.Go(func() { s.watch(ctx, i) })
 	}
 	return s, nil

@@ -105,8 +105,8 @@ func TestNameTwice(t *testing.T) {
 func TestGarbage(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	name := "test:{members}"
-	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 1 i {\"name\":\"z\"", "other", "99999999999999 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",
-		"far", "99999999999999 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "gone", "1 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
+	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 2000 1 i {\"name\":\"z\"", "other", "99999999999999 2000 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",
+		"far", "99999999999999 2000 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "gone", "1 2000 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
 	const term = 2 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
 	a.sees("a", "far") // a lease far in the future is one like all others

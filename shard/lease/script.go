@@ -11,13 +11,13 @@ import (
 )
 
 // In Redis the members of a tier are one hash. A field is a node's name, its value
-// when its lease ends, in ms of Redis' own clock, when it started, in µs, its
-// incarnation and what it says of itself in JSON, which is empty for one that has
-// left.
+// when its lease ends and how long it is, in ms of Redis' own clock, when the node
+// started, in µs, its incarnation and what it says of itself in JSON, which is empty
+// for one that has left.
 //
 // Nobody compares clocks of different machines but for two nodes that go by one
 // name. Redis' clock may jump all the same, when a replica takes over: what runs out
-// by that is announced again, and what would last too long is cut.
+// by that is announced again, and what would last longer than it is gets cut.
 
 // maxRecord is the most that a member may say of itself, in bytes; what is longer
 // does not count as one.
@@ -35,14 +35,14 @@ local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local all = redis.call('HGETALL', KEYS[1])
 local taken, found, free, out = 0, false, false, {}
 for i = 1, #all, 2 do
-  local till, began, who, json = string.match(all[i + 1], '^(%d+) (%d+) (%S+) (.*)$')
-  till, began = tonumber(till), tonumber(began)
+  local till, term, began, who, json = string.match(all[i + 1], '^(%d+) (%d+) (%d+) (%S+) (.*)$')
+  till, term, began = tonumber(till), tonumber(term), tonumber(began)
   if not till or till <= now then
     redis.call('HDEL', KEYS[1], all[i])
   else
-    if till > now + 600000 then
-      till = now + lease
-      redis.call('HSET', KEYS[1], all[i], string.format('%.0f %.0f %s %s', till, began, who, json))
+    if till > now + term then
+      till = now + term
+      redis.call('HSET', KEYS[1], all[i], string.format('%.0f %.0f %.0f %s %s', till, term, began, who, json))
     end
     if all[i] ~= name then
       table.insert(out, all[i])
@@ -62,7 +62,7 @@ for i = 1, #all, 2 do
 end
 if yields and not free then taken = 1 end
 if taken == 0 then
-  redis.call('HSET', KEYS[1], name, string.format('%.0f %s %s %s', now + lease, since, incarnation, member))
+  redis.call('HSET', KEYS[1], name, string.format('%.0f %.0f %s %s %s', now + lease, lease, since, incarnation, member))
   redis.call('PEXPIRE', KEYS[1], 3600000)
   if news or not found then redis.pcall('PUBLISH', channel, name) end
 end
@@ -74,7 +74,7 @@ return out
 const leaveScript = `
 local name, incarnation, channel = ARGV[1], ARGV[2], ARGV[3]
 local record = redis.call('HGET', KEYS[1], name)
-local head, who = string.match(record or '', '^(%d+ %d+) (%S+) ')
+local head, who = string.match(record or '', '^(%d+ %d+ %d+) (%S+) ')
 if who == incarnation then
   redis.call('HSET', KEYS[1], name, head .. ' ' .. who .. ' ')
   redis.pcall('PUBLISH', channel, name)

@@ -42,6 +42,12 @@ func (l *log) Write(p []byte) (int, error) {
 	return l.text.Write(p)
 }
 
+func (l *log) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}
+
 func (l *log) count(s string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

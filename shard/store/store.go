@@ -105,11 +105,20 @@ func (s *Store) call(ctx context.Context, name string, size int, f func(context.
 		switch {
 		case errors.Is(err, redis.Nil):
 			return nil, nil
-		case err != nil && ctx.Err() != nil:
-			return nil, &givenUp{err: ctx.Err()} // says nothing of Redis
+		case err != nil && over(ctx) != nil:
+			return nil, &givenUp{err: over(ctx)} // says nothing of Redis
 		}
 		return value, err
 	})
 	s.metrics.called(name, err, time.Since(began))
 	return Reply{value}, err
+}
+
+// over is why a context is over. A connection can notice the deadline before the
+// context does.
+func over(ctx context.Context) error {
+	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(end) {
+		return context.DeadlineExceeded
+	}
+	return ctx.Err()
 }

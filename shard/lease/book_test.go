@@ -1,0 +1,135 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/shard"
+)
+
+// TestBook: a member that renews its lease whenever it can, which it can when Redis
+// answers, is never out of the book, whatever Redis forgets; and one that died is out
+// two leases after Redis failed, or its clock jumped, at the latest.
+func TestBook(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		const term = 9 * time.Second
+		const every = term / 3
+		b := &book{lease: term, known: make(map[string]entry)}
+		now := time.Unix(1000, 0)
+		redis := map[string]time.Time{} // when leases end
+		alive := map[string]bool{"b": true, "c": true}
+		died := map[string]time.Time{}
+		var upset time.Time // when Redis last failed, or its clock jumped
+		seen := map[string]bool{}
+		read := func() {
+			var all []found
+			for _, name := range []string{"b", "c"} {
+				end, ok := redis[name]
+				if ok && !end.After(now) { // this and the next is what the script does
+					delete(redis, name)
+				} else if ok {
+					end = earlier(end, now.Add(term))
+					redis[name] = end
+					all = append(all, found{member: shard.Member{Name: name, Peer: name}, lease: end.Sub(now)})
+				}
+			}
+			b.read(now, all)
+			for name := range alive {
+				_, ok := b.known[name]
+				if seen[name] && !ok {
+					t.Fatalf("%s is alive and no longer in the book", name)
+				}
+				seen[name] = ok
+			}
+			for name, at := range died {
+				last := at
+				if upset.After(last) {
+					last = upset
+				}
+				if _, ok := b.known[name]; ok && now.Sub(last) > 2*term+every {
+					t.Fatalf("%s died %v ago, %v after Redis failed, and is in the book", name, now.Sub(at), now.Sub(upset))
+				}
+			}
+		}
+		renew := func() { // as all do, in some order
+			now = now.Add(every)
+			first := rapid.Bool().Draw(t, "first")
+			if first {
+				read()
+			}
+			for name := range alive {
+				redis[name] = now.Add(term)
+			}
+			if !first {
+				read()
+			}
+		}
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			switch rapid.SampledFrom([]string{"renew", "outage", "flush", "jump", "die"}).Draw(t, "step") {
+			case "outage":
+				for range rapid.IntRange(1, 20).Draw(t, "tries") {
+					now = now.Add(every)
+					b.failed()
+				}
+				upset = now
+				read()
+			case "flush":
+				clear(redis)
+			case "jump": // of Redis' clock, back or forth
+				by := time.Duration(rapid.IntRange(-1000, 1000).Draw(t, "by")) * time.Second
+				upset = now
+				for name, end := range redis {
+					redis[name] = end.Add(by)
+				}
+			case "die":
+				name := rapid.SampledFrom([]string{"b", "c"}).Draw(t, "who")
+				if alive[name] {
+					delete(alive, name)
+					died[name] = now
+				}
+			}
+			// What happens every few seconds is more than can be borne.
+			for range 3 {
+				renew()
+			}
+		}
+	})
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}
+
+// TestBookLeft: who has left is out at once, and who came in its name is another.
+func TestBookLeft(t *testing.T) {
+	b := &book{lease: time.Minute, known: make(map[string]entry)}
+	now := time.Now()
+	here := func(incarnation string) found {
+		return found{member: shard.Member{Name: "b", Incarnation: incarnation}, lease: time.Minute}
+	}
+	for i, step := range []struct {
+		read       []found
+		came, went int
+	}{
+		{[]found{here("1")}, 1, 0},
+		{[]found{here("1")}, 0, 0},
+		{[]found{here("2")}, 1, 0},
+		{nil, 0, 0},
+		{[]found{{member: shard.Member{Name: "b"}, left: true}}, 0, 1},
+		{[]found{{member: shard.Member{Name: "b"}, left: true}}, 0, 0},
+		{nil, 0, 0},
+	} {
+		now = now.Add(time.Second)
+		if came, went := b.read(now, step.read); len(came) != step.came || len(went) != step.went {
+			t.Errorf("step %d: %v came and %v went", i, came, went)
+		}
+	}
+	if len(b.members()) != 0 || !b.next().IsZero() {
+		t.Errorf("the book has %v", b.members())
+	}
+}

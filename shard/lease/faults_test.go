@@ -1,0 +1,128 @@
+package lease_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/shard"
+	"xdsrelay/shard/redistest"
+)
+
+// fault is what happens to Redis.
+type fault struct {
+	name  string
+	calls time.Duration // how long a call may take
+	on    func(*redistest.Server, *redistest.Proxy)
+	off   func(*redistest.Server, *redistest.Proxy) // nil for what is over at once
+}
+
+// tier is a tier to which it happens.
+type tier struct {
+	fault
+	server *redistest.Server
+	proxy  *redistest.Proxy
+	nodes  []*node
+	stop   []func()
+}
+
+// term is a lease that nobody fails to renew in time, and whose end can be waited for.
+const term = 6 * time.Second
+
+// join makes a node of this name a member of the tier.
+func (s *tier) join(t *testing.T, name string) *node {
+	t.Helper()
+	url := strings.Replace(s.server.URL(), s.server.Addr(), s.proxy.Addr(), 1)
+	n := join(t, url, shard.Member{Name: s.name + " " + name}, term, s.calls)
+	s.nodes = append(s.nodes, n)
+	return n
+}
+
+// see waits until all nodes see those of these names.
+func (s *tier) see(t *testing.T, names ...string) {
+	t.Helper()
+	for i := range names {
+		names[i] = s.name + " " + names[i]
+	}
+	for _, n := range s.nodes {
+		n.sees(names...)
+	}
+}
+
+// TestFaults: whatever happens to Redis, and for however long, nobody goes from
+// anybody's view who is there; and when it is over, who comes and who dies is seen
+// again.
+func TestFaults(t *testing.T) {
+	var tiers []*tier
+	for _, f := range []fault{
+		{"flushed", patience, func(s *redistest.Server, _ *redistest.Proxy) { s.Flush() }, nil},
+		{"restarted", time.Second, func(s *redistest.Server, _ *redistest.Proxy) { s.Restart() }, nil},
+		{"connections lost", time.Second, func(s *redistest.Server, _ *redistest.Proxy) { s.Do("CLIENT", "KILL", "TYPE", "normal") }, nil},
+		{
+			"dead", time.Second,
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() },
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Start() },
+		},
+		{
+			"stopped", 500 * time.Millisecond,
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() },
+			func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() },
+		},
+		{
+			"read-only", patience,
+			func(s *redistest.Server, _ *redistest.Proxy) { s.ReadOnly(true) },
+			func(s *redistest.Server, _ *redistest.Proxy) { s.ReadOnly(false) },
+		},
+		{
+			"slow", patience,
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(time.Second) },
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(0) },
+		},
+		{
+			"too slow", 500 * time.Millisecond,
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(time.Second) },
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(0) },
+		},
+		{
+			"cut off", 500 * time.Millisecond,
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Cut(true) },
+			func(_ *redistest.Server, p *redistest.Proxy) { p.Cut(false) },
+		},
+	} {
+		tier := &tier{fault: f, server: redistest.Start(t, redistest.Config{})}
+		tier.proxy = redistest.StartProxy(t, tier.server.Addr())
+		for _, name := range []string{"a", "b", "c"} {
+			tier.join(t, name)
+		}
+		tiers = append(tiers, tier)
+	}
+	for _, tier := range tiers {
+		tier.see(t, "a", "b", "c")
+		for _, n := range tier.nodes {
+			tier.stop = append(tier.stop, n.watch(tier.name+" a", tier.name+" b", tier.name+" c"))
+		}
+	}
+	for _, tier := range tiers {
+		tier.on(tier.server, tier.proxy)
+	}
+	<-time.After(term * 3 / 2) // so that leases would have ended
+	for _, tier := range tiers {
+		if tier.off != nil {
+			tier.off(tier.server, tier.proxy)
+		}
+		tier.join(t, "d")
+	}
+	for _, tier := range tiers {
+		tier.see(t, "a", "b", "c", "d")
+		for _, stop := range tier.stop {
+			stop()
+		}
+	}
+	for _, tier := range tiers {
+		tier.nodes[3].Close()
+		tier.nodes = tier.nodes[:3]
+	}
+	for _, tier := range tiers {
+		tier.see(t, "a", "b", "c")
+	}
+}

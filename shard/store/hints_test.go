@@ -1,0 +1,119 @@
+package store_test
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
+)
+
+// next is the next hint.
+func next(t *testing.T, hints <-chan store.Hint) store.Hint {
+	t.Helper()
+	select {
+	case h, ok := <-hints:
+		if !ok {
+			t.Fatal("the hints ended")
+		}
+		return h
+	case <-time.After(patience):
+		t.Fatalf("no hint within %v", patience)
+	}
+	return store.Hint{}
+}
+
+// TestHints: who listens is told first to look for itself, then what is said, and
+// again to look after the connection was lost.
+func TestHints(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s, _ := open(t, server.URL())
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	hints := s.Hints(ctx, "c")
+	if h := next(t, hints); !h.Missed {
+		t.Fatalf("got %+v first", h)
+	}
+	for i := range 3 {
+		if err := s.Hint(t.Context(), "c", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Hint(t.Context(), "d", "of another channel"); err != nil {
+			t.Fatal(err)
+		}
+		if h := next(t, hints); h.Payload != fmt.Sprint(i) || h.Missed {
+			t.Errorf("got %+v, expected %d", h, i)
+		}
+	}
+	for _, fault := range []func(){
+		func() { server.Do("CLIENT", "KILL", "TYPE", "pubsub") },
+		server.Restart,
+	} {
+		fault()
+		if h := next(t, hints); !h.Missed {
+			t.Errorf("got %+v after the connection was lost", h)
+		}
+		eventually(t, "a hint to be published", func() bool { return s.Hint(t.Context(), "c", "back") == nil })
+		for h := next(t, hints); h.Payload != "back"; h = next(t, hints) {
+			if !h.Missed {
+				t.Errorf("got %+v", h)
+			}
+		}
+	}
+	cancel()
+	for range hints {
+		t.Error("a hint came after the end")
+	}
+}
+
+// TestSlowListener: who does not take hints gets one in their place, and nothing
+// piles up.
+func TestSlowListener(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s, _ := open(t, server.URL())
+	hints, other := s.Hints(t.Context(), "c"), s.Hints(t.Context(), "c")
+	next(t, hints)
+	next(t, other)
+	const many = 1000
+	for i := range many {
+		if err := s.Hint(t.Context(), "c", fmt.Sprint(i)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Hint(t.Context(), "c", "last"); err != nil {
+		t.Fatal(err)
+	}
+	for h := (store.Hint{}); h.Payload != "last" && !h.Missed; h = next(t, other) {
+		// Whether this one keeps up is for the machine to say.
+	}
+	eventually(t, "the slow one to have what it can keep", func() bool { return len(hints) == cap(hints) })
+	if cap(hints) > 100 {
+		t.Errorf("%d hints are kept", cap(hints))
+	}
+	var last store.Hint
+	eventually(t, "the last hint to say that others were missed", func() bool {
+		for len(hints) > 0 {
+			last = <-hints
+		}
+		return last.Missed || last.Payload == "last"
+	})
+}
+
+// TestHintsEnd: closing the store ends all hints.
+func TestHintsEnd(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s, _ := open(t, server.URL())
+	hints := s.Hints(t.Context(), "c")
+	next(t, hints)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for range hints {
+		t.Error("a hint came after the end")
+	}
+	if _, ok := <-s.Hints(t.Context(), "c"); ok {
+		t.Error("a hint of a store that is closed")
+	}
+}

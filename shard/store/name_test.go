@@ -1,0 +1,45 @@
+package store_test
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/shard/redistest"
+)
+
+// TestName: different tags have different names, and all names of a tag are on one
+// server of a cluster, whatever the tag holds.
+func TestName(t *testing.T) {
+	s, _ := open(t, "redis://localhost:1")
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := rapid.StringOf(rapid.SampledFrom([]rune("a%{}:7D"))).Draw(t, "a"), rapid.StringOf(rapid.SampledFrom([]rune("a%{}:7D"))).Draw(t, "b")
+		if (a == b) != (s.Name(a, "x") == s.Name(b, "x")) {
+			t.Fatalf("%q and %q: names %q and %q", a, b, s.Name(a, "x"), s.Name(b, "x"))
+		}
+		name := s.Name(a, "x", "y")
+		if !strings.HasPrefix(name, "test:{") || !strings.HasSuffix(name, "}:x:y") || hashed(name) == "" || hashed(name) != hashed(s.Name(a)) {
+			t.Fatalf("%q is called %q", a, name)
+		}
+	})
+}
+
+// hashed is the part of a name that says on which server of a cluster it is.
+func hashed(name string) string {
+	_, rest, _ := strings.Cut(name, "{")
+	tag, _, _ := strings.Cut(rest, "}")
+	return tag
+}
+
+// TestNameInRedis: Redis sees tags as hashed does.
+func TestNameInRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{Args: []string{"--cluster-enabled", "yes"}})
+	s, _ := open(t, server.URL())
+	for _, tag := range []string{"", "a", "}", "{", "{}", "a}b", "%7D", "{a}{b}"} {
+		slot := func(name string) any { return server.Do("CLUSTER", "KEYSLOT", name) }
+		if a, b, c := slot(s.Name(tag)), slot(s.Name(tag, "x")), slot(hashed(s.Name(tag))); a != b || b != c {
+			t.Errorf("%q is at %v, %v and %v", tag, a, b, c)
+		}
+	}
+}
