@@ -98,6 +98,12 @@ func (h *hall) limit(most int, why string) {
 	h.most, h.why = most, why
 }
 
+func (h *hall) reason() string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.why
+}
+
 func (h *hall) state() (clients, sent, most int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -148,8 +154,8 @@ func TestBalance(t *testing.T) {
 		if sent < 20 || sent > 60 {
 			t.Errorf("in the first minute %d of a surplus of 450 are sent away", sent)
 		}
-		if most < 740 || most > 750 || !strings.Contains(halls[0].why, "on 2 nodes: connect to another") {
-			t.Errorf("with %d clients the limit is %d: %q", clients, most, halls[0].why)
+		if why := halls[0].reason(); most < 740 || most > 750 || !strings.Contains(why, "on 2 nodes: connect to another") {
+			t.Errorf("with %d clients the limit is %d: %q", clients, most, why)
 		}
 		time.Sleep(2 * time.Hour)
 		if clients, _, _ := halls[0].state(); clients != 550 {
