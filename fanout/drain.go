@@ -34,6 +34,8 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
+		case <-s.empty: // the rest have gone by themselves
+			return nil
 		}
 		st.end(errDraining)
 	}

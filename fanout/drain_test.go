@@ -95,6 +95,30 @@ func TestDrainIsPaced(t *testing.T) {
 	})
 }
 
+// TestDrainOfThoseWhoGo: a drain is over when the last stream has gone by itself.
+func TestDrainOfThoseWhoGo(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(cds)
+		w.asked(cds, "*")
+		drained := make(chan error, 1)
+		go func() { drained <- w.srv.Drain(t.Context(), 1000*time.Hour) }()
+		synctest.Wait()
+		s.Cancel()
+		synctest.Wait()
+		select {
+		case err := <-drained:
+			if err != nil {
+				t.Errorf("drain: %v", err)
+			}
+		default:
+			t.Error("it goes on")
+			s.Cancel()
+		}
+	})
+}
+
 // B42: when the time is over, all that is left is ended at once.
 func TestDrainIsCutShort(t *testing.T) {
 	w := newWorld(t)

@@ -24,6 +24,11 @@ func ExplainKey(cfg config.Aggregation, node, peer []byte, version string) (KeyE
 	if err != nil {
 		return KeyExplanation{}, err
 	}
+	return explainBy(rules, node, peer)
+}
+
+// explainBy is [ExplainKey] with rules that are compiled.
+func explainBy(rules *aggregation.Rules, node, peer []byte) (KeyExplanation, error) {
 	parsed, err := aggregation.ParseNodeJSON(node)
 	if err != nil {
 		return KeyExplanation{}, err

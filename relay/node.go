@@ -129,6 +129,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if err := n.buildTier(); err != nil {
 		return err
 	}
+	n.operate()
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
@@ -229,6 +230,7 @@ func (n *Node) listen() (err error) {
 		Streams: n.fanout.Streams,
 		Origins: n.origins.describe,
 		Check:   n.Check,
+		Tier:    n.tierAdmin(),
 		Metrics: n.metrics.registry,
 
 		ClientStatus: n.status,

@@ -4,62 +4,47 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"os"
 
 	"github.com/spf13/cobra"
 
 	"xdsrelay/relay"
-	"xdsrelay/relay/config"
 )
 
 // newKeyCmd explains aggregation rules.
 func (a *app) newKeyCmd() *cobra.Command {
 	var (
-		file, nodeFile, peerFile string
-		asJSON                   bool
+		k      keyFlags
+		asJSON bool
 	)
 	cmd := &cobra.Command{
 		Use:   "key --node FILE.json",
 		Short: "Explain which aggregation key a client gets",
 		Long: "Explain which rule matches a client, the key that it gives, and the Node that the\n" +
 			"control plane is shown for the whole group. The exit code is 1 if the client\n" +
-			"is refused.",
+			"is refused. Nothing has to run for that; 'key explain' asks a running node.",
 		Example: "  xdsrelay key --node node.json -c relay.yaml\n" +
 			"  xdsrelay key --node bootstrap.json --key 'node.cluster + \"/\" + node.locality.zone'",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command) error {
-			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), WithoutOrigin: true})
+			node, peer, err := k.read()
 			if err != nil {
 				return err
 			}
-			node, err := os.ReadFile(nodeFile)
+			ex, err := a.explain(cmd, k, node, peer)
 			if err != nil {
-				return usageError{fmt.Errorf("node file: %w", err)}
-			}
-			var peer []byte
-			if peerFile != "" {
-				if peer, err = os.ReadFile(peerFile); err != nil {
-					return usageError{fmt.Errorf("peer file: %w", err)}
-				}
-			}
-			ex, err := relay.ExplainKey(cfg.Aggregation, node, peer, version)
-			if err != nil {
-				return usageError{err}
+				return err
 			}
 			return a.printKey(ex, asJSON)
 		}),
 	}
-	flags := cmd.Flags()
-	flags.StringVarP(&file, "config", "c", "", "the configuration `FILE` with the rules; without it, the default rule")
-	flags.StringVar(&nodeFile, "node", "", "`FILE` with the client's Node as JSON, or its bootstrap")
-	flags.StringVar(&peerFile, "peer", "", "`FILE` with what the client's certificate proves, as JSON: authenticated, spiffe_id, dns_names, …")
-	flags.String("key", "", "`CEL`: the only rule, in place of those of the configuration")
-	flags.BoolVar(&asJSON, "json", false, "print JSON")
-	if err := cmd.MarkFlagRequired("node"); err != nil {
-		panic(err) // the flag is defined just above
-	}
+	k.add(cmd, "the default rule")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.AddCommand(a.newKeyExplainCmd())
 	return cmd
 }
+
+// errRefused makes a command fail that has said why.
+var errRefused = errors.New("the client is refused")
 
 func (a *app) printKey(ex relay.KeyExplanation, asJSON bool) error {
 	if asJSON {
@@ -72,7 +57,7 @@ func (a *app) printKey(ex relay.KeyExplanation, asJSON bool) error {
 		fmt.Fprint(a.stdout, ex)
 	}
 	if ex.Refused() {
-		return errors.New("the client is refused")
+		return errRefused
 	}
 	return nil
 }

@@ -1,6 +1,6 @@
 // Package admin is the HTTP interface for operators: health, readiness, metrics,
 // profiles, and the state of keys and streams, as tables for people and as JSON
-// for programs. It only reads.
+// for programs, and the few orders that there are for a running node.
 package admin
 
 import (
@@ -34,6 +34,8 @@ type Config struct {
 	Check func() []string
 	// ClientStatus answers who has what, to a POST (K20).
 	ClientStatus http.Handler
+	// Tier is about all nodes together.
+	Tier Tier
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 }
@@ -70,6 +72,9 @@ func pages(cfg Config) []page {
 		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
 		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins},
 		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check},
+		{"/tier/members", "", "the nodes of the tier", cfg.Tier.members},
+		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them (?key=)", cfg.Tier.keys},
+		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key (?key=)", cfg.Tier.owner},
 		{"/debug/pprof/", "", "profiles of the process, for go tool pprof", pprof.Index},
 		{"/debug/pprof/cmdline", "", "the command line", pprof.Cmdline},
 		{"/debug/pprof/profile", "/debug/pprof/profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
@@ -86,6 +91,9 @@ func Handler(cfg Config) http.Handler {
 		mux.HandleFunc("GET "+p.path, p.handler) // GET stands for HEAD too; others get a 405
 	}
 	mux.Handle("POST "+csds.Path, cfg.ClientStatus)
+	mux.HandleFunc("POST /tier/explain", ordered(cfg.Tier.explain))
+	mux.HandleFunc("POST /release", ordered(cfg.Tier.release))
+	mux.HandleFunc("POST /drain", ordered(cfg.Tier.drain))
 	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
 	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
 	return guard(mux)

@@ -58,6 +58,7 @@ func testConfig() Config {
 		}),
 		Check:   func() []string { return nil },
 		Metrics: registry,
+		Tier:    testTier(),
 	}
 }
 

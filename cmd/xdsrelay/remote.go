@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/config"
+)
+
+// remote is the admin port of a node that runs, as the flags of a command say.
+type remote struct {
+	app     *app
+	address string
+	json    bool
+}
+
+// remoteTime is what a node may take for an answer; it asks other nodes for some.
+const remoteTime = 15 * time.Second
+
+// addressVariable is where a node itself is told its admin port. A command that runs
+// in the node's surroundings, as in its container, finds it by that.
+const addressVariable = "XDSRELAY_ADMIN_ADDRESS"
+
+// addRemote adds the flags to a command that asks a node.
+func (a *app) addRemote(cmd *cobra.Command) *remote {
+	r := &remote{app: a}
+	address := config.Default().Admin.Address
+	for _, e := range a.env {
+		if v, ok := strings.CutPrefix(e, addressVariable+"="); ok && v != "" {
+			address = v
+		}
+	}
+	cmd.Flags().StringVar(&r.address, "admin", address, "the admin port of a running node, as `HOST:PORT`")
+	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
+	return r
+}
+
+// print asks and prints the answer, or returns why there is none.
+func (r *remote) print(ctx context.Context, method, path string, query url.Values, body []byte) error {
+	code, text, err := r.ask(ctx, method, path, query, body)
+	if err != nil {
+		return err
+	}
+	if code >= http.StatusBadRequest {
+		return errors.New(strings.TrimSpace(text))
+	}
+	fmt.Fprint(r.app.stdout, text)
+	return nil
+}
+
+// errNobody is returned where no node answers.
+var errNobody = errors.New("no node answers")
+
+// ask asks the node.
+func (r *remote) ask(ctx context.Context, method, path string, query url.Values, body []byte) (code int, text string, err error) {
+	host, port, err := net.SplitHostPort(r.address)
+	if err != nil || port == "" {
+		return 0, "", usageError{fmt.Errorf("--admin: got %q, expected host:port, like %s", r.address, config.Default().Admin.Address)}
+	}
+	if host == "" {
+		host = "127.0.0.1"
+	}
+	ctx, cancel := context.WithTimeout(ctx, remoteTime)
+	defer cancel()
+	at := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: path, RawQuery: query.Encode()}
+	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
+	if err != nil {
+		return 0, "", usageError{fmt.Errorf("--admin: %w", err)}
+	}
+	req.Header.Set(admin.RequestHeader, "1")
+	if r.json {
+		req.Header.Set("Accept", "application/json")
+	}
+	// Not by a proxy, which could be in the environment for other purposes.
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, "", r.unreached(err)
+	}
+	defer res.Body.Close()
+	answer, err := io.ReadAll(res.Body)
+	if err != nil {
+		return 0, "", fmt.Errorf("the answer of %s breaks off: %w", r.address, err)
+	}
+	if res.StatusCode == http.StatusNotFound && strings.HasPrefix(string(answer), "404 page not found") || res.StatusCode == http.StatusMethodNotAllowed {
+		return 0, "", fmt.Errorf("what listens at %s does not know %s: it is no xdsrelay, or one of another version", r.address, path)
+	}
+	return res.StatusCode, string(answer), nil
+}
+
+// unreached says in words why there was no answer, and what may help.
+func (r *remote) unreached(err error) error {
+	var wrapped *url.Error
+	if errors.As(err, &wrapped) {
+		err = wrapped.Err
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w at %s: connection refused. Is one running here, and is this its admin port (admin.address)? --admin names another", errNobody, r.address)
+	case strings.Contains(err.Error(), "malformed HTTP"):
+		return fmt.Errorf("what listens at %s is not the admin port of a node: it does not speak HTTP", r.address)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("%w at %s within %s", errNobody, r.address, remoteTime)
+	}
+	return fmt.Errorf("%w at %s: %w", errNobody, r.address, err)
+}

@@ -1,0 +1,191 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"xdsrelay/shard"
+)
+
+// Tier is what there is to see of all nodes together, and to do. All functions are
+// required and called concurrently.
+type Tier struct {
+	// Members are the nodes.
+	Members func() Members
+	// Keys asks all nodes for their keys; key is the only one wanted, empty for all.
+	Keys func(ctx context.Context, key string) Keys
+	// Explain works out the key of a client by the node's rules, as [Keys] shows it;
+	// peer may be empty. The error is about what was sent.
+	Explain func(ctx context.Context, node, peer []byte) (Explained, error)
+	// Release does the removals of a key that are held back, on all nodes.
+	Release func(ctx context.Context, key string) (Released, error)
+	// Drain makes the node end. The error says why it does not.
+	Drain func() (Draining, error)
+}
+
+// Members are the nodes of a tier as one of them knows them.
+type Members struct {
+	Self string `json:"self"`
+	// Heard is when that was last known to be true.
+	Heard   time.Time      `json:"heard"`
+	Members []shard.Member `json:"members"`
+}
+
+// Keys are the keys of a tier, sorted.
+type Keys struct {
+	Keys []Key `json:"keys"`
+	// Silent are the nodes that did not answer.
+	Silent []Silent `json:"silent"`
+}
+
+// Key is one key, on all nodes that have it.
+type Key struct {
+	Key string `json:"key"`
+	// Owner is the node that should have the stream to the origin; empty if there is
+	// none.
+	Owner string    `json:"owner"`
+	Nodes []NodeKey `json:"nodes"`
+}
+
+// NodeKey is a key on one node.
+type NodeKey struct {
+	Key  string `json:"key"`
+	Node string `json:"node"`
+	// State is from where the node gets it: as the owner, as a follower of From, alone
+	// since From cannot be asked, for peers that take it for the owner, or idle.
+	State string    `json:"state"`
+	From  string    `json:"from,omitempty"`
+	Since time.Time `json:"since,omitzero"`
+	// Clients and Peers are the streams of clients and of other nodes.
+	Clients   int    `json:"clients"`
+	Peers     int    `json:"peers"`
+	Connected bool   `json:"connected"`
+	Error     string `json:"error,omitempty"`
+	Resources int    `json:"resources"`
+	Bytes     int64  `json:"bytes"`
+	// HeldRemovals is how many resources are served although an origin removed them
+	// (K16); Stale says that something is served that was kept from an earlier life of
+	// the tier, and that the origin has not confirmed (K14).
+	HeldRemovals int  `json:"held_removals"`
+	Stale        bool `json:"stale"`
+}
+
+// Silent is a node that did not answer, and why.
+type Silent struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+}
+
+// Explained says which key a client gets, and what becomes of it.
+type Explained struct {
+	// Rules is the explanation, a table for people with its String and an object with
+	// its JSON.
+	Rules interface{ String() string } `json:"rules"`
+	// Refused says that the client gets no key.
+	Refused bool `json:"refused"`
+	Key     *Key `json:"key,omitempty"`
+	// Silent are the nodes that did not answer.
+	Silent []Silent `json:"silent,omitempty"`
+}
+
+// Released is how many removals were done that had been held back.
+type Released struct {
+	Key      string   `json:"key"`
+	Removals int      `json:"removals"`
+	Silent   []Silent `json:"silent"`
+}
+
+// Draining is what a node that is about to end has to do.
+type Draining struct {
+	Node    string `json:"node"`
+	Clients int    `json:"clients"`
+	// Over is the time over which clients are sent away, in seconds.
+	Over float64 `json:"over_seconds"`
+}
+
+// ErrUnknownKey is returned where no node has a key.
+var ErrUnknownKey = errors.New("no node has this key")
+
+// members shows the nodes.
+func (t Tier) members(w http.ResponseWriter, r *http.Request) {
+	all := t.Members()
+	if wantsJSON(r) {
+		writeJSON(w, http.StatusOK, all)
+		return
+	}
+	rows := [][]string{{"NODE", "STATE", "CLIENTS", "PEER ADDRESS", "VERSION", "UP FOR", "ASKED"}}
+	for _, m := range all.Members {
+		here := ""
+		if m.Name == all.Self {
+			here = "this one"
+		}
+		rows = append(rows, []string{m.Name, memberState(m), strconv.Itoa(m.Clients), m.Peer, m.Version, age(m.Since), here})
+	}
+	table(w, rows)
+	if d := time.Since(all.Heard); d > 5*time.Second {
+		writeText(w, "\nheard of "+d.Round(time.Second).String()+" ago: the node cannot find out what is true now\n")
+	}
+}
+
+func memberState(m shard.Member) string {
+	switch {
+	case m.Draining:
+		return "draining"
+	case m.Cut:
+		return "no origin"
+	}
+	return "ok"
+}
+
+// keys shows the keys of all nodes.
+func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("key")
+	all := t.Keys(r.Context(), key)
+	status := http.StatusOK
+	if key != "" && len(all.Keys) == 0 {
+		status = http.StatusNotFound
+	}
+	if wantsJSON(r) {
+		writeJSON(w, status, all)
+		return
+	}
+	if status != http.StatusOK {
+		w.WriteHeader(status)
+		writeText(w, unknownKey(key, all.Silent))
+		return
+	}
+	if len(all.Keys) == 0 {
+		writeText(w, "no keys: no client has come yet\n")
+	} else {
+		table(w, keyRows(all.Keys))
+		below(w, all.Silent)
+	}
+	writeText(w, silentText(all.Silent))
+}
+
+// owner shows which node owns a key, whether anybody has it or not.
+func (t Tier) owner(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("key")
+	if key == "" {
+		http.Error(w, "the parameter key is missing: expected ?key=KEY", http.StatusBadRequest)
+		return
+	}
+	all := t.Keys(r.Context(), key)
+	one := Key{Key: key, Owner: t.Members().owner(key), Nodes: []NodeKey{}}
+	if len(all.Keys) > 0 {
+		one = all.Keys[0]
+	}
+	if wantsJSON(r) {
+		writeJSON(w, http.StatusOK, Explained{Key: &one, Silent: all.Silent})
+		return
+	}
+	writeKey(w, one, all.Silent)
+}
+
+func (m Members) owner(key string) string {
+	owner, _ := shard.NewView(m.Members).Owner(key)
+	return owner.Name
+}

@@ -1,0 +1,161 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/shard"
+)
+
+// rules stands for an explanation.
+type rules string
+
+func (r rules) String() string { return string(r) }
+
+// testTier has two keys, one with all that an operator should look at.
+func testTier() Tier {
+	now := time.Now()
+	keys := []Key{
+		{Key: "a", Owner: "n1", Nodes: []NodeKey{
+			{Key: "a", Node: "n1", State: "owner", Since: now.Add(-time.Minute), Clients: 3, Peers: 1, Connected: true, Resources: 5, Bytes: 100, HeldRemovals: 2},
+			{Key: "a", Node: "n2", State: "follower", From: "n1", Since: now.Add(-time.Minute), Clients: 4, Connected: true, Resources: 5, Bytes: 100},
+		}},
+		{Key: "b\x1b", Owner: "n2", Nodes: []NodeKey{
+			{Key: "b\x1b", Node: "n1", State: "idle", Stale: true},
+			{Key: "b\x1b", Node: "n2", State: "alone", From: "n3", Error: "gone"},
+		}},
+	}
+	silent := []Silent{{Node: "n3", Error: "no route\n"}}
+	return Tier{
+		Members: func() Members {
+			return Members{Self: "n1", Heard: now.Add(-time.Hour), Members: []shard.Member{
+				{Name: "n1", Peer: "h1:1", Version: "v1", Since: now.Add(-time.Hour), Status: shard.Status{Clients: 5}},
+				{Name: "n2", Status: shard.Status{Draining: true}}, {Name: "n3", Status: shard.Status{Cut: true}},
+			}}
+		},
+		Keys: func(_ context.Context, key string) Keys {
+			all := Keys{Keys: []Key{}, Silent: silent}
+			for _, k := range keys {
+				if key == "" || key == k.Key {
+					all.Keys = append(all.Keys, k)
+				}
+			}
+			return all
+		},
+		Explain: func(_ context.Context, node, peer []byte) (Explained, error) {
+			switch string(node) {
+			case "bad":
+				return Explained{}, errors.New("node file: bad")
+			case "refused":
+				return Explained{Rules: rules("refused: no\n"), Refused: true}, nil
+			}
+			return Explained{Rules: rules("rule " + string(node) + " " + string(peer) + "\n"), Key: &keys[0]}, nil
+		},
+		Release: func(_ context.Context, key string) (Released, error) {
+			done := Released{Key: key, Silent: silent}
+			switch key {
+			case "a":
+				done.Removals = 2
+			case "one":
+				done.Removals = 1
+			case "none":
+			default:
+				return done, ErrUnknownKey
+			}
+			return done, nil
+		},
+		Drain: func() (Draining, error) { return Draining{Node: "n1", Clients: 7, Over: 20}, nil },
+	}
+}
+
+// TestTierPages holds what people see of a tier.
+func TestTierPages(t *testing.T) {
+	cfg := testConfig()
+	cfg.Tier = testTier()
+	ask := serve(t, cfg)
+	for path, want := range map[string]string{
+		"/tier/members": `
+NODE  STATE      CLIENTS  PEER ADDRESS  VERSION  UP FOR  ASKED
+n1    ok         5        h1:1          v1       1h0m0s  this one
+n2    draining   0        -             -        -       -
+n3    no origin  0        -             -        -       -
+
+heard of 1h0m0s ago: the node cannot find out what is true now
+`,
+		"/tier/keys": `
+KEY  OWNER  NODE  STATE              FOR   CLIENTS  PEERS  RESOURCES  BYTES  NOTES
+a    n1     n1    owner              1m0s  3        1      5          100    2 removals held
+a    n1     n2    follower of n1     1m0s  4        0      5          100    -
+b?   n2     n1    idle               -     0        0      0          0      stale
+b?   n2     n2    alone, without n3  -     0        0      0          0      no stream; gone
+
+node n3 did not answer: no route?
+`,
+		"/tier/keys?key=c": `
+no node has the key "c"; 'xdsrelay keys' lists those that there are
+node n3 did not answer: no route?
+`,
+		"/tier/owner?key=a": `
+owner: n1
+
+NODE  STATE           FOR   CLIENTS  PEERS  RESOURCES  BYTES  NOTES
+n1    owner           1m0s  3        1      5          100    2 removals held
+n2    follower of n1  1m0s  4        0      5          100    -
+
+node n3 did not answer: no route?
+`,
+		"/tier/owner?key=new": `
+owner: n1
+no node has it: no client of it has come yet
+node n3 did not answer: no route?
+`,
+		"/tier/owner": "\nthe parameter key is missing: expected ?key=KEY\n",
+	} {
+		if res := ask("GET", path); "\n"+res.text != want {
+			t.Errorf("%s is\n%s\nwant%s", path, res.text, want)
+		}
+	}
+}
+
+// TestOrders holds what becomes of requests that change something, and that those of a
+// web page are refused: it cannot set the header.
+func TestOrders(t *testing.T) {
+	cfg := testConfig()
+	cfg.Tier = testTier()
+	ask := serve(t, cfg)
+	for _, tc := range []struct {
+		method, path string
+		code         int
+		text         string
+	}{
+		{"POST", "/drain", http.StatusAccepted, "node n1 hands its keys over, sends its clients away (7 streams over 20s), and ends\n"},
+		{"POST", "/release?key=a", http.StatusOK, "2 removals of key \"a\" that were held back are done\nnode n3 did not answer: no route?\n"},
+		{"POST", "/release?key=one", http.StatusOK, "a removal of key \"one\" that was held back is done\nnode n3 did"},
+		{"POST", "/release?key=none", http.StatusOK, "nothing of key \"none\" is held back\nnode n3 did"},
+		{"POST", "/release?key=x", http.StatusNotFound, "no node has the key \"x\""},
+		{"POST", "/release", http.StatusBadRequest, "the parameter key is missing"},
+		{"POST", "/tier/explain?peer=p", http.StatusOK, "rule  p\n\nowner: n1\n"},
+	} {
+		res := ask(tc.method, tc.path, RequestHeader, "1")
+		if res.code != tc.code || !strings.HasPrefix(res.text, tc.text) {
+			t.Errorf("%s %s: %d %q", tc.method, tc.path, res.code, res.text)
+		}
+		if res := ask(tc.method, tc.path); res.code != http.StatusForbidden || !strings.Contains(res.text, RequestHeader) {
+			t.Errorf("%s %s without the header: %d %q", tc.method, tc.path, res.code, res.text)
+		}
+		if res := ask(tc.method, tc.path, RequestHeader, "1", "Host", "evil.example"); res.code != http.StatusForbidden {
+			t.Errorf("%s %s for another host: %d %q", tc.method, tc.path, res.code, res.text)
+		}
+		if res := ask("GET", tc.path, RequestHeader, "1"); res.code != http.StatusMethodNotAllowed {
+			t.Errorf("GET %s: %d", tc.path, res.code)
+		}
+	}
+	cfg.Tier.Drain = func() (Draining, error) { return Draining{}, errors.New("the node is draining already") }
+	if res := serve(t, cfg)("POST", "/drain", RequestHeader, "1"); res.code != http.StatusConflict || res.text != "the node is draining already\n" {
+		t.Errorf("a second drain: %d %q", res.code, res.text)
+	}
+}

@@ -1,0 +1,90 @@
+package admin
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+func keyRows(keys []Key) [][]string {
+	rows := [][]string{{"KEY", "OWNER", "NODE", "STATE", "FOR", "CLIENTS", "PEERS", "RESOURCES", "BYTES", "NOTES"}}
+	for _, k := range keys {
+		owner := k.Owner
+		for _, n := range k.Nodes {
+			rows = append(rows, append([]string{k.Key, owner}, nodeRow(n)...))
+		}
+	}
+	return rows
+}
+
+func nodeRow(n NodeKey) []string {
+	state := n.State
+	switch {
+	case n.From == "":
+	case n.State == "follower":
+		state += " of " + n.From
+	case n.State == "alone":
+		state += ", without " + n.From
+	}
+	return []string{n.Node, state, age(n.Since), strconv.Itoa(n.Clients), strconv.Itoa(n.Peers), strconv.Itoa(n.Resources), strconv.FormatInt(n.Bytes, 10), notes(n)}
+}
+
+// notes is what an operator should look at.
+func notes(n NodeKey) string {
+	var all []string
+	if n.HeldRemovals > 0 {
+		all = append(all, strconv.Itoa(n.HeldRemovals)+" removals held")
+	}
+	if n.Stale {
+		all = append(all, "stale")
+	}
+	if n.State != "idle" && !n.Connected {
+		all = append(all, "no stream")
+	}
+	if n.Error != "" {
+		all = append(all, n.Error)
+	}
+	return strings.Join(all, "; ")
+}
+
+// writeKey shows one key with its owner.
+func writeKey(w http.ResponseWriter, k Key, silent []Silent) {
+	owner := k.Owner
+	if owner == "" {
+		owner = "nobody: all nodes are about to end"
+	}
+	writeText(w, "owner: "+printable(owner)+"\n")
+	if len(k.Nodes) == 0 {
+		writeText(w, "no node has it: no client of it has come yet\n")
+	} else {
+		writeText(w, "\n")
+		rows := keyRows([]Key{k})
+		for i := range rows {
+			rows[i] = slices.Delete(rows[i], 0, 2)
+		}
+		table(w, rows)
+		below(w, silent)
+	}
+	writeText(w, silentText(silent))
+}
+
+func unknownKey(key string, silent []Silent) string {
+	return "no node has the key " + strconv.Quote(key) + "; 'xdsrelay keys' lists those that there are\n" + silentText(silent)
+}
+
+// below sets what is said of silent nodes apart from a table.
+func below(w http.ResponseWriter, silent []Silent) {
+	if len(silent) > 0 {
+		writeText(w, "\n")
+	}
+}
+
+// silentText tells of nodes that did not answer.
+func silentText(silent []Silent) string {
+	var b strings.Builder
+	for _, s := range silent {
+		b.WriteString("node " + printable(s.Node) + " did not answer: " + printable(s.Error) + "\n")
+	}
+	return b.String()
+}

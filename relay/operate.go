@@ -1,0 +1,177 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard"
+)
+
+// What operators see and do is about all nodes, whichever of them they ask: it asks
+// the others.
+
+// askTime is what another node may take to answer.
+const askTime = 3 * time.Second
+
+// The questions that nodes ask one another for operators, with ?key=.
+const (
+	askKeys    = "keys"
+	askRelease = "release"
+)
+
+// released is the answer to askRelease.
+type released struct {
+	Known    bool `json:"known"`
+	Removals int  `json:"removals"`
+}
+
+// operate answers the questions of other nodes.
+func (n *Node) operate() {
+	n.tier.Handle(askKeys, func(_ context.Context, q url.Values) (any, error) { return n.ownKeys(q.Get("key")), nil })
+	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
+}
+
+// tierAdmin is what the admin port shows and does.
+func (n *Node) tierAdmin() admin.Tier {
+	return admin.Tier{
+		Members: func() admin.Members {
+			return admin.Members{Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members()}
+		},
+		Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
+		Drain: func() (admin.Draining, error) {
+			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.cfg.Drain.Time.Seconds()}, n.Drain()
+		},
+	}
+}
+
+// askAll asks all nodes, and gives those answers that came, in the order of the nodes.
+func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T, silent []admin.Silent) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	members := n.members.View().Members()
+	if !slices.ContainsFunc(members, func(m shard.Member) bool { return m.Name == n.name }) {
+		members = append([]shard.Member{n.members.Self()}, members...) // the others have not heard of it
+	}
+	type result struct {
+		answer T
+		err    error
+	}
+	results := make([]result, len(members))
+	var asked sync.WaitGroup
+	for i, m := range members {
+		asked.Go(func() {
+			r := &results[i]
+			var answer []byte
+			if answer, r.err = n.tier.Ask(ctx, m, path+"?key="+url.QueryEscape(key)); r.err == nil {
+				r.err = json.Unmarshal(answer, &r.answer)
+			}
+		})
+	}
+	asked.Wait()
+	silent = []admin.Silent{}
+	for i, r := range results {
+		if r.err != nil {
+			silent = append(silent, admin.Silent{Node: members[i].Name, Error: status.Convert(r.err).Message()})
+			continue
+		}
+		answers = append(answers, r.answer)
+	}
+	return answers, silent
+}
+
+// keysOfAll are the keys of all nodes.
+func (n *Node) keysOfAll(ctx context.Context, key string) admin.Keys {
+	answers, silent := askAll[[]admin.NodeKey](ctx, n, askKeys, key)
+	rows := slices.Concat(answers...)
+	slices.SortStableFunc(rows, func(a, b admin.NodeKey) int {
+		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Node, b.Node))
+	})
+	all := admin.Keys{Keys: []admin.Key{}, Silent: silent}
+	view := n.members.View()
+	for _, row := range rows {
+		if last := len(all.Keys) - 1; last < 0 || all.Keys[last].Key != row.Key {
+			owner, _ := view.Owner(row.Key)
+			all.Keys = append(all.Keys, admin.Key{Key: row.Key, Owner: owner.Name})
+		}
+		one := &all.Keys[len(all.Keys)-1]
+		one.Nodes = append(one.Nodes, row)
+	}
+	return all
+}
+
+// ownKeys are the keys that this node has; key is the only one wanted, empty for all.
+func (n *Node) ownKeys(key string) []admin.NodeKey {
+	places := n.tier.Places()
+	rows := []admin.NodeKey{}
+	for _, g := range n.cache.Snapshot() {
+		if key != "" && g.Key != key {
+			continue
+		}
+		row := admin.NodeKey{
+			Key: g.Key, Node: n.name, State: "owner", Since: g.Since, Clients: g.Clients, Peers: g.Peers, Connected: g.Connected,
+			Error: g.Error, Bytes: g.Bytes, HeldRemovals: g.HeldRemovals, Stale: g.Stale,
+		}
+		for _, t := range g.Tables {
+			row.Resources += t.Resources
+		}
+		if place, ok := places[g.Key]; ok {
+			row.State, row.From, row.Since = string(place.State), place.Owner, place.Since
+		}
+		if g.Idle {
+			row.State, row.From = "idle", ""
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// explain tells which key a client gets, and what becomes of it.
+func (n *Node) explain(ctx context.Context, node, peer []byte) (admin.Explained, error) {
+	ex, err := explainBy(n.rules, node, peer)
+	if err != nil || ex.Refused() {
+		return admin.Explained{Rules: ex, Refused: ex.Refused()}, err
+	}
+	key := string(ex.Result.Key)
+	owner, _ := n.members.View().Owner(key)
+	found := admin.Key{Key: key, Owner: owner.Name, Nodes: []admin.NodeKey{}}
+	all := n.keysOfAll(ctx, key)
+	if len(all.Keys) > 0 {
+		found = all.Keys[0]
+	}
+	return admin.Explained{Rules: ex, Key: &found, Silent: all.Silent}, nil
+}
+
+// releaseOnAll does the removals of a key that are held back, on each node: the owner
+// decides for its followers, and a node that cannot reach it has decided for itself.
+func (n *Node) releaseOnAll(ctx context.Context, key string) (admin.Released, error) {
+	answers, silent := askAll[released](ctx, n, askRelease, key)
+	done, known := admin.Released{Key: key, Silent: silent}, false
+	for _, a := range answers {
+		known = known || a.Known
+		done.Removals += a.Removals
+	}
+	if !known {
+		return done, admin.ErrUnknownKey
+	}
+	n.log.Info("removals were released", "key", key, "removals", done.Removals)
+	return done, nil
+}
+
+// releaseHere is releaseOnAll on this node alone.
+func (n *Node) releaseHere(key string) released {
+	groups := n.cache.Groups()
+	i := slices.IndexFunc(groups, func(g *cache.Group) bool { return string(g.Key) == key })
+	if i < 0 {
+		return released{}
+	}
+	return released{Known: true, Removals: groups[i].Release()}
+}
