@@ -229,10 +229,19 @@ func step(t *rapid.T, random *rand.Rand, origins []*xdstest.StateOrigin, ups []*
 
 // startFor starts a node for a rapid check; stop ends it and waits.
 func startFor(t xdstest.TB, change func(*config.Config)) (node *relay.Node, stop func()) {
+	return startOn(t, nil, change)
+}
+
+// startOn is startFor on a network; nil is TCP.
+func startOn(t xdstest.TB, network *xdstest.Memory, change func(*config.Config)) (node *relay.Node, stop func()) {
 	cfg := testConfig()
 	cfg.Admin.Address = ""
 	change(cfg)
-	node, err := relay.New(cfg, relay.Options{Version: "v-test"})
+	opts := relay.Options{Version: "v-test"}
+	if network != nil {
+		opts.Listen, opts.Dial = network.Listen, network.Dial
+	}
+	node, err := relay.New(cfg, opts)
 	if err != nil {
 		t.Fatalf("node: %v", err)
 	}

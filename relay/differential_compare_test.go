@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"xdsrelay/relay/xdstest"
 )
 
@@ -26,6 +28,7 @@ func newPair(t xdstest.TB, o *testOrigin, relay, name string, v xdstest.Variant,
 		a := xdstest.StartAuto(t, xdstest.AutoConfig{
 			Addr: addr, Variant: v, Node: xdstest.Node(name+"-"+role, differentialKey),
 			Reject: reject, BeforeAck: o.hesitate, Forgetful: forgetful,
+			DialOptions: []grpc.DialOption{o.network.Option()},
 		})
 		a.WaitFor(t, "a connection", a.Connected)
 		return a
@@ -105,6 +108,9 @@ func (p *pair) differences() (all []string) {
 			d, r := p.judge(u, n, direct), p.judge(u, n, relayed)
 			if d != right && p.quirks[u].explain(p.wants[u], n, d) != "" {
 				d = right
+			}
+			if r == notGone && p.origin.untold(u, n) {
+				r = right
 			}
 			if d != right || r != right {
 				all = append(all, fmt.Sprintf("%s: %s %q is %s directly, %s through the relay", p.name, u[strings.LastIndex(u, ".")+1:], n, d, r))

@@ -18,6 +18,7 @@ import (
 // test's goroutine, except for rejects.
 type testOrigin struct {
 	*xdstest.ControlPlane
+	network  *xdstest.Memory
 	linear   bool
 	sotw     bool // the relay asks it so
 	version  int
@@ -34,16 +35,15 @@ type served struct {
 	bad     bool // every client rejects it
 }
 
-func newTestOrigin(t xdstest.TB, linear, sotw bool) *testOrigin {
-	o := &testOrigin{linear: linear, sotw: sotw, state: map[string]map[string]served{}}
-	o.direct = map[int64]bool{}
+func newTestOrigin(t xdstest.TB, network *xdstest.Memory, linear, sotw bool) *testOrigin {
+	o := &testOrigin{network: network, linear: linear, sotw: sotw, state: map[string]map[string]served{}, crossing: newCrossing()}
 	for _, u := range differentialTypes {
 		o.state[u] = map[string]served{}
 	}
 	if linear {
-		o.ControlPlane = xdstest.NewLinearControlPlane(t)
+		o.ControlPlane = network.NewLinearControlPlane(t)
 	} else {
-		o.ControlPlane = xdstest.NewLenientControlPlane(t, nil)
+		o.ControlPlane = network.NewLenientControlPlane(t, nil)
 		o.publish(t)
 	}
 	o.OnRequest(o.request)
@@ -84,15 +84,17 @@ func (o *testOrigin) lossy(typeURL string, r xdstest.Resource) string {
 	return o.rejects(typeURL, r)
 }
 
-// hesitate slows clients down that reject: go-control-plane sends what was
-// rejected again at once (O1).
+// hesitate slows clients down, so that time goes on where go-control-plane answers
+// each answer (see "star"), and more those that reject: it sends what was rejected
+// again at once (O1).
 func (o *testOrigin) hesitate(ctx context.Context, f *xdstest.Frame) {
-	if len(f.Resources)+len(f.Removed) > 0 && !slices.ContainsFunc(f.Resources, func(r xdstest.Resource) bool { return o.rejects(f.TypeURL, r) != "" }) {
-		return
+	pause := 100 * time.Microsecond
+	if len(f.Resources)+len(f.Removed) == 0 || slices.ContainsFunc(f.Resources, func(r xdstest.Resource) bool { return o.rejects(f.TypeURL, r) != "" }) {
+		pause = 10 * time.Millisecond
 	}
 	select {
 	case <-ctx.Done():
-	case <-time.After(10 * time.Millisecond):
+	case <-time.After(pause):
 	}
 }
 
@@ -105,6 +107,9 @@ func (o *testOrigin) change(t xdstest.TB, typeURL string, set, remove []string, 
 // called.
 func (o *testOrigin) prepare(t xdstest.TB, typeURL string, set, remove []string, salt int, bad bool) func() {
 	var messages []proto.Message
+	for _, n := range slices.Concat(set, remove) {
+		o.changes(typeURL, n)
+	}
 	for _, n := range set {
 		m := xdstest.Synthetic(typeURL, n, salt)
 		s := served{message: m, body: string(xdstest.Any(m).GetValue()), bad: bad}

@@ -3,6 +3,7 @@ package relay_test
 import (
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"xdsrelay/relay/xdstest"
@@ -48,22 +49,25 @@ func TestDifferentialSeesDifferences(t *testing.T) {
 		}, `Cluster "b" is held though it was rejected directly, held though it was rejected through the relay`},
 	} {
 		t.Run(what, func(t *testing.T) {
-			o := newTestOrigin(t, true, false)
-			o.change(t, xdstest.ClusterType, []string{"a", "b"}, nil, 1, false)
-			o.change(t, xdstest.EndpointType, []string{"a"}, nil, 1, false)
-			p := newPair(t, o, o.Addr(), "client", c.variant, false)
-			p.subscribe(xdstest.ClusterType, "*")
-			settle(t, []*pair{p})
-			c.spoil(t, o, p)
-			if c.want == "" {
-				if err := settled([]*pair{p}, xdstest.Patience); err != nil {
-					t.Errorf("sees a difference where there is none: %v", err)
+			synctest.Test(t, func(t *testing.T) {
+				o := newTestOrigin(t, xdstest.NewMemory(), true, false)
+				o.change(t, xdstest.ClusterType, []string{"a", "b"}, nil, 1, false)
+				o.change(t, xdstest.EndpointType, []string{"a"}, nil, 1, false)
+				p := newPair(t, o, o.Addr(), "client", c.variant, false)
+				p.subscribe(xdstest.ClusterType, "*")
+				settle(t, []*pair{p})
+				c.spoil(t, o, p)
+				patience := soon
+				if c.want == "" {
+					patience = xdstest.Patience
 				}
-				return
-			}
-			xdstest.Eventually(t, "the comparison to see that "+c.want, func() bool {
-				err := settled([]*pair{p}, soon)
-				return err != nil && strings.Contains(err.Error(), c.want)
+				err := settled([]*pair{p}, patience)
+				switch {
+				case c.want == "" && err != nil:
+					t.Errorf("sees a difference where there is none: %v", err)
+				case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+					t.Errorf("sees %v, expected that %s", err, c.want)
+				}
 			})
 		})
 	}
