@@ -6,9 +6,9 @@ package redistest
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
+	"strconv"
 	"sync"
 	"syscall"
 	"time"
@@ -26,6 +26,9 @@ const patience = time.Minute
 type Config struct {
 	// Password is what clients have to know. Empty means none.
 	Password string
+	// CertFile, KeyFile and CAFile make it speak TLS to clients that show a
+	// certificate of that authority. Empty means no TLS.
+	CertFile, KeyFile, CAFile string
 	// Args are further lines of its configuration, as "--name", "value".
 	Args []string
 }
@@ -38,6 +41,7 @@ type Server struct {
 	name  string
 	cfg   Config
 	port  *heldPort
+	tls   *heldPort // nil without TLS
 	dir   string
 	file  string // of its configuration, for those that write to it
 	admin *redis.Client
@@ -76,9 +80,17 @@ func newServer(t xdstest.TB, name string, cfg Config) *Server {
 		Addr: s.Addr(), Password: cfg.Password, Protocol: 2, DisableIdentity: true, MaxRetries: -1, PoolSize: 2,
 		DialTimeout: 5 * time.Second, ReadTimeout: 30 * time.Second, ContextTimeoutEnabled: true,
 	})
+	if cfg.CertFile != "" {
+		if s.tls, err = holdPort(); err != nil {
+			t.Fatalf("redis: %v", err)
+		}
+	}
 	t.Cleanup(func() {
 		s.Kill()
 		_ = s.admin.Close()
+		if s.tls != nil {
+			s.tls.release()
+		}
 		port.release()
 		_ = os.RemoveAll(dir)
 	})
@@ -88,12 +100,17 @@ func newServer(t xdstest.TB, name string, cfg Config) *Server {
 // Addr is where it listens, as host:port. It stays the same when it starts again.
 func (s *Server) Addr() string { return s.port.addr() }
 
-// URL is the same as redis://, with the password.
+// URL is the same as redis://, with the password; with TLS it is rediss://, and
+// another port.
 func (s *Server) URL() string {
-	if s.cfg.Password != "" {
-		return fmt.Sprintf("redis://:%s@%s", s.cfg.Password, s.Addr())
+	scheme, user, addr := "redis", "", s.Addr()
+	if s.tls != nil {
+		scheme, addr = "rediss", s.tls.addr()
 	}
-	return "redis://" + s.Addr()
+	if s.cfg.Password != "" {
+		user = ":" + s.cfg.Password + "@"
+	}
+	return fmt.Sprintf("%s://%s%s", scheme, user, addr)
 }
 
 // Do runs a command on it, for what there is no method for.
@@ -124,11 +141,13 @@ func (s *Server) Start() {
 	if s.cfg.Password != "" {
 		args = append(args, "--requirepass", s.cfg.Password, "--masterauth", s.cfg.Password)
 	}
+	if s.tls != nil {
+		args = append(args, "--tls-port", strconv.Itoa(s.tls.port), "--tls-cert-file", s.cfg.CertFile, "--tls-key-file", s.cfg.KeyFile, "--tls-ca-cert-file", s.cfg.CAFile)
+	}
 	if s.file != "" {
 		args = []string{s.file, "--sentinel"}
 	}
-	_, port, _ := net.SplitHostPort(s.Addr())
-	args = append(args, "--bind", "127.0.0.1", "--port", port)
+	args = append(args, "--bind", "127.0.0.1", "--port", strconv.Itoa(s.port.port))
 	args = append(args, s.cfg.Args...)
 	cmd := exec.CommandContext(context.Background(), "redis-server", args...)
 	cmd.Stdout, cmd.Stderr = s.out, s.out

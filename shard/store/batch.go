@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"github.com/redis/go-redis/v9"
 )
@@ -79,7 +80,7 @@ func (s *Store) runSome(ctx context.Context, calls []Call, some []int, results [
 		case redis.HasErrorPrefix(err, "NOSCRIPT"):
 			unknown = append(unknown, at)
 			continue
-		case err == redis.Nil:
+		case errors.Is(err, redis.Nil):
 			err = nil
 		}
 		results[at] = Result{Reply{value}, err}

@@ -100,11 +100,17 @@ func dialer(cfg Config, secure bool) func(context.Context, string, string) (net.
 	if !secure {
 		return plain.DialContext
 	}
-	config := cfg.TLS
-	if config == nil {
-		config = &tls.Config{MinVersion: tls.VersionTLS12}
+	return func(ctx context.Context, network, addr string) (net.Conn, error) {
+		config := &tls.Config{MinVersion: tls.VersionTLS12}
+		if cfg.TLS != nil {
+			host, _, err := net.SplitHostPort(addr)
+			if err != nil {
+				return nil, err
+			}
+			config = cfg.TLS(host)
+		}
+		return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext(ctx, network, addr)
 	}
-	return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext
 }
 
 func readPassword(file string) (string, error) {

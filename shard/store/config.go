@@ -25,9 +25,9 @@ type Config struct {
 	// The first is read for each connection, so that a new password is taken up.
 	PasswordFile         string
 	SentinelPasswordFile string
-	// TLS is for rediss://. nil means the authorities of the system, and no
-	// certificate of our own.
-	TLS *tls.Config
+	// TLS is for rediss://, asked anew for each connection to a host. nil means the
+	// authorities of the system, and no certificate of our own.
+	TLS func(host string) *tls.Config
 	// Prefix is what all names begin with. Letters, digits, - and _.
 	Prefix string
 	// Timeout is how long a call may take, with 1 s more for each 8 MiB that it

@@ -1,0 +1,111 @@
+package store_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/secure"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
+)
+
+// TestCluster: with a cluster, names of all tags can be used, and hints reach who
+// listens; without one of its masters calls fail, and are made again with it.
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s, _ := open(t, cluster.URL(), func(c *store.Config) { c.Mode = store.Cluster })
+	add := store.NewScript("add", `return redis.call('INCRBY', KEYS[1], 1) + redis.call('INCRBY', KEYS[2], 1)`)
+	var calls []store.Call
+	for i := range 50 {
+		tag := fmt.Sprint(i)
+		keys := []string{s.Name(tag, "a"), s.Name(tag, "b")}
+		if r, err := s.Run(t.Context(), add, keys); err != nil {
+			t.Fatal(err)
+		} else if n, err := r.Int(); n != 2 || err != nil {
+			t.Fatalf("got %d, %v", n, err)
+		}
+		calls = append(calls, store.Call{Keys: keys})
+	}
+	results, err := s.RunEach(t.Context(), add, calls)
+	for i, r := range results {
+		if n, intErr := r.Int(); n != 4 || err != nil || intErr != nil {
+			t.Fatalf("call %d: got %d, %v", i, n, err)
+		}
+	}
+	hints := s.Hints(t.Context(), "c")
+	next(t, hints)
+	eventually(t, "a hint to arrive", func() bool { return s.Hint(t.Context(), "c", "x") == nil })
+	for h := next(t, hints); h.Payload != "x"; h = next(t, hints) {
+	}
+
+	master := cluster.Of(s.Name("a"))
+	master.Kill()
+	until(t, s, "a call to fail", func(err error) bool { return err != nil })
+	master.Start()
+	until(t, s, "calls to be made again", isOK)
+}
+
+// TestSentinel: the master that the sentinels name is used, and its replica when
+// that one has taken over.
+func TestSentinel(t *testing.T) {
+	tier := redistest.StartSentinels(t)
+	s, _ := open(t, tier.URL(), func(c *store.Config) {
+		c.Mode, c.Master, c.Timeout = store.Sentinel, redistest.MasterName, 5*time.Second
+	})
+	name := s.Name("a")
+	if err := s.Set(t.Context(), name, []byte("x"), 0); err != nil {
+		t.Fatal(err)
+	}
+	hints := s.Hints(t.Context(), "c")
+	next(t, hints)
+	tier.Master.Do("WAIT", 1, 0)
+	tier.Master.Kill()
+	tier.AwaitFailover()
+	until(t, s, "calls to be made again", isOK)
+	if v, err := s.Get(t.Context(), name); string(v) != "x" || err != nil {
+		t.Errorf("got %q, %v", v, err)
+	}
+	eventually(t, "writes to be taken", func() bool { return s.Set(t.Context(), name, []byte("y"), 0) == nil })
+	if v := tier.Replica.Do("GET", name); v != "y" {
+		t.Errorf("the new master has %v", v)
+	}
+	if h := next(t, hints); !h.Missed {
+		t.Errorf("got %+v after the failover", h)
+	}
+}
+
+// TestTLS: certificates of both sides; without our own Redis takes no call.
+func TestTLS(t *testing.T) {
+	authority := xdstest.NewAuthority(t, "redis")
+	var files secure.Files
+	files.CertFile, files.KeyFile, files.CAFile = authority.WriteFiles(t.TempDir(), "127.0.0.1")
+	server := redistest.Start(t, redistest.Config{Password: "p", CertFile: files.CertFile, KeyFile: files.KeyFile, CAFile: files.CAFile})
+	with := func(f secure.Files) func(*store.Config) {
+		client, err := secure.NewClient(f, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(c *store.Config) { c.TLS = client.Config }
+	}
+	s, _ := open(t, server.URL(), with(files))
+	until(t, s, "a call to succeed", isOK)
+	hints := s.Hints(t.Context(), "c")
+	next(t, hints)
+	for name, change := range map[string]func(*store.Config){
+		"no certificate":    with(secure.Files{CAFile: files.CAFile}),
+		"a wrong name":      with(secure.Files{CAFile: files.CAFile, CertFile: files.CertFile, KeyFile: files.KeyFile, ServerName: "redis.example"}),
+		"unknown authority": func(*store.Config) {},
+		"an old version": func(c *store.Config) {
+			c.TLS = func(string) *tls.Config { return &tls.Config{MaxVersion: tls.VersionTLS11} }
+		},
+	} {
+		s, _ := open(t, server.URL(), change)
+		if _, err := s.Get(t.Context(), s.Name("a")); err == nil {
+			t.Errorf("%s: a call succeeded", name)
+		}
+	}
+}
