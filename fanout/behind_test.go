@@ -71,7 +71,7 @@ func TestMovesToANodeBehind(t *testing.T) {
 		fresh.Subscribe(cds)
 		fresh.Ack(has(t, fresh.Recv(t), "a"))
 
-		time.Sleep(10 * time.Second)
+		<-time.After(10 * time.Second)
 		late := heldBy(t, cluster("a", 3))
 		w.agree(late)
 		s = w.comes(t, delta, 3, late.Version)
@@ -93,7 +93,7 @@ func TestMovesToANodeLeftBehind(t *testing.T) {
 		w := newNode(t, cluster("a", 1))
 		head := heldBy(t, cluster("a", 2))
 		w.agree(head)
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		came := time.Now()
 		s := w.comes(t, delta, 2, head.Version)
 		for v := range 3 {

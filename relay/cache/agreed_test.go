@@ -47,7 +47,7 @@ func TestBehind(t *testing.T) {
 		if until := c.head().Behind; until != time.Now().Add(headWait) {
 			t.Fatalf("behind until %v", until)
 		}
-		time.Sleep(time.Second)
+		<-time.After(time.Second)
 		w.group.Agree(clusters, heads[2])
 		if until := c.head().Behind; until != time.Now().Add(headWait-time.Second) {
 			t.Fatalf("the same head again: behind until %v", until)
@@ -171,7 +171,7 @@ func TestAgreedEarly(t *testing.T) {
 			w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}})
 			w.group.Agree(clusters, Agreed{Digest: resource.Digest{2}})
 		}
-		time.Sleep(time.Hour)
+		<-time.After(time.Hour)
 		if until := w.client(clusters, true).head().Behind; until != time.Now().Add(headWait) {
 			t.Errorf("behind until %v", until)
 		}

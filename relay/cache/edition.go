@@ -21,6 +21,8 @@ type Edition struct {
 	// Wildcard says that somebody wants everything, so that two nodes that are
 	// equally far hold the same.
 	Wildcard bool
+	// Behind says that other nodes have newer content; see [Group.Agree].
+	Behind bool
 	// Updates is how many answers of origins there have been.
 	Updates uint64
 }
@@ -31,7 +33,7 @@ func (t *Table) Edition() Edition {
 	defer t.mu.RUnlock()
 	return Edition{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Updates: t.fed.Updates,
+		Resources: t.live, Wildcard: t.wild.demanded(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates,
 	}
 }
 

@@ -35,7 +35,7 @@ func TestChanges(t *testing.T) {
 			"a lapsed life": func() {
 				w.apply(clusters, resource.New(resource.Resource{Name: "t", Body: []byte("1"), TTL: time.Minute}))
 				signalled(news)
-				time.Sleep(2 * time.Minute)
+				<-time.After(2 * time.Minute)
 			},
 		} {
 			change()
@@ -47,7 +47,7 @@ func TestChanges(t *testing.T) {
 		stop()
 		signalled(other)
 		c.table.Leave(&c.w)
-		time.Sleep(3 * time.Second) // and all of it goes
+		<-time.After(3 * time.Second) // and all of it goes
 		synctest.Wait()
 		if signalled(news) || !signalled(other) {
 			t.Error("the end of a demand: expected a signal for who still listens")

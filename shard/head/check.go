@@ -1,0 +1,72 @@
+package head
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard/store"
+)
+
+// Check compares what this node holds with what Redis has. It returns a sentence for
+// each difference that is not about to end by itself, sorted, and nothing if all is
+// well. It makes calls, as many as there are keys.
+func (h *Heads) Check(ctx context.Context) (wrong []string, err error) {
+	h.refresh()
+	h.mu.Lock()
+	keys := make([]string, 0, len(h.followed))
+	for key := range h.followed {
+		keys = append(keys, key)
+	}
+	h.mu.Unlock()
+	for some := range slices.Chunk(keys, readAtOnce) {
+		calls := make([]store.Call, len(some))
+		for i, key := range some {
+			calls[i] = readCall(h.cfg.Store, key)
+		}
+		results, err := h.cfg.Store.RunEach(ctx, read, calls)
+		if err != nil {
+			return nil, fmt.Errorf("heads: %w", err)
+		}
+		for i, r := range results {
+			k, err := keptIn(r.Reply)
+			if err != nil {
+				return nil, fmt.Errorf("key %q: %w", some[i], err)
+			}
+			wrong = append(wrong, h.compare(some[i], k)...)
+		}
+	}
+	slices.Sort(wrong)
+	return wrong, nil
+}
+
+// compare is Check for one key, of which Redis has k.
+func (h *Heads) compare(key string, k kept) (wrong []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f, o := h.followed[key], h.owned[key]
+	if f == nil || o != nil && (o.queued || o.deferred) {
+		return nil // it is about to be written
+	}
+	complain := func(e cache.Edition, format string, args ...any) {
+		wrong = append(wrong, fmt.Sprintf("key %q, type %s: ", key, e.Type.URL)+fmt.Sprintf(format, args...))
+	}
+	if o != nil && k.epoch > o.epoch {
+		return []string{fmt.Sprintf("key %q: this node takes it for its own, and another one has claimed it in epoch %d", key, k.epoch)}
+	}
+	for _, e := range editions(f.group) {
+		head, ok := k.heads[e.Type.URL]
+		switch {
+		case e.Updates == 0: // nothing is known of it yet
+		case o != nil && !ok:
+			complain(e, "this node owns it, and there is no head")
+		case o != nil && !head.holds(e):
+			complain(e, "this node owns it and holds %s, the head of node %s is %s", e.Digest.Hex(), head.Owner, head.Digest.Hex())
+		case o == nil && ok && e.Wildcard && e.Behind && time.Since(head.At) > h.cfg.Wait:
+			complain(e, "this node holds %s, the head of node %s is %s since %s", e.Digest.Hex(), head.Owner, head.Digest.Hex(), head.At.Format(time.RFC3339))
+		}
+	}
+	return wrong
+}

@@ -1,0 +1,171 @@
+package head
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
+)
+
+// sent is a write that is on its way, or was lost, or comes twice.
+type sent struct {
+	epoch, generation uint64
+	call              store.Call
+}
+
+// fences is a key in Redis with nodes that all take it for theirs, whose writes arrive
+// late, in any order, several times or never.
+type fences struct {
+	t      *testing.T
+	server *redistest.Server
+	store  *store.Store
+	epochs []uint64 // by node; 0: never claimed
+	last   []uint64 // generation, by node
+	onWay  []sent
+	newest Head   // that Redis has had since it was emptied
+	claim  uint64 // the newest since then
+	ever   uint64 // and altogether
+}
+
+func (f *fences) run(t *rapid.T, script *store.Script, call store.Call) store.Reply {
+	t.Helper()
+	r, err := f.store.Run(f.t.Context(), script, call.Keys, call.Args...)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	return r
+}
+
+func (f *fences) key() string { return f.t.Name() }
+
+// Claim: each claim is above all before, also those that Redis has lost.
+func (f *fences) Claim(t *rapid.T) {
+	i := rapid.IntRange(0, len(f.epochs)-1).Draw(t, "node")
+	k, err := keptIn(f.run(t, claim, claimCall(f.store, f.key())))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if k.epoch <= f.ever {
+		t.Fatalf("epoch %d after %d", k.epoch, f.ever)
+	}
+	f.epochs[i], f.claim, f.ever = k.epoch, k.epoch, k.epoch
+	f.last[i] = k.heads[clusters.URL].Generation
+}
+
+// Send puts a write of a node on its way.
+func (f *fences) Send(t *rapid.T) {
+	i := rapid.IntRange(0, len(f.epochs)-1).Draw(t, "node")
+	if f.epochs[i] == 0 {
+		t.Skip()
+	}
+	f.last[i]++
+	h := Head{Epoch: f.epochs[i], Generation: f.last[i], Owner: fmt.Sprint(i), Digest: resource.Digest{byte(i), byte(f.last[i])}}
+	f.onWay = append(f.onWay, sent{h.Epoch, h.Generation, writeCall(f.store, f.key(), h.Epoch, map[string]Head{clusters.URL: h})})
+}
+
+// Arrive lets one arrive, which may do so again.
+func (f *fences) Arrive(t *rapid.T) {
+	if len(f.onWay) == 0 {
+		t.Skip()
+	}
+	s := rapid.SampledFrom(f.onWay).Draw(t, "write")
+	epoch, err := f.run(t, write, s.call).Text()
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	if refused := epoch != fmt.Sprint(s.epoch); refused != (s.epoch < f.claim) {
+		t.Fatalf("a write of epoch %d was refused: %t; the key was claimed in %d", s.epoch, refused, f.claim)
+	}
+	f.claim = max(f.claim, s.epoch) // Redis may have lost it
+}
+
+// Flush empties Redis.
+func (f *fences) Flush(t *rapid.T) {
+	f.server.Flush()
+	f.newest, f.claim = Head{}, 0
+}
+
+// Check: an older head never replaces a newer one, and none of an older epoch comes
+// after a claim.
+func (f *fences) Check(t *rapid.T) {
+	k, err := keptIn(f.run(t, read, readCall(f.store, f.key())))
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	h, ok := k.heads[clusters.URL]
+	switch {
+	case !ok && f.newest.Generation > 0:
+		t.Fatalf("%+v is gone", f.newest)
+	case !ok:
+		return
+	case f.newest.newer(h):
+		t.Fatalf("%+v was replaced by %+v", f.newest, h)
+	case h != f.newest && h.Epoch < f.claim:
+		t.Fatalf("%+v came after the claim of %d", h, f.claim)
+	case k.epoch != f.claim:
+		t.Fatalf("the key is in epoch %d, claimed in %d", k.epoch, f.claim)
+	}
+	f.newest = h
+}
+
+// TestFencing: however many nodes take a key for theirs, and whatever becomes of their
+// writes on the way, an older epoch never overwrites a newer one's head, nor an older
+// write of one node its newer one.
+func TestFencing(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	rapid.Check(t, func(rt *rapid.T) {
+		server.Flush()
+		f := &fences{t: t, server: server, store: s, epochs: make([]uint64, 3), last: make([]uint64, 3)}
+		rt.Repeat(map[string]func(*rapid.T){"claim": f.Claim, "send": f.Send, "arrive": f.Arrive, "flush": f.Flush, "": f.Check})
+	})
+}
+
+// TestAmbiguousWrites: writes of which the answer was lost are repeated, and neither
+// that nor what else happens meanwhile puts anything older in the place of what is
+// newer.
+func TestAmbiguousWrites(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	direct := openStore(t, server.URL(), time.Minute)
+	proxy := newProxy(t, server)
+	through := openStore(t, proxy.url(), 200*time.Millisecond)
+	a := newNode(t, "a", through, never, never).key("k")
+	b := newNode(t, "b", direct, never, never).key("k")
+	stop := a.own()
+	a.apply("1")
+	first := storedSoon(direct, a)
+
+	proxy.loseAnswers()
+	a.apply("2")
+	second := storedSoon(direct, a) // though a is told that it failed
+	xdstest.Eventually(t, "a failure", func() bool { return a.metric("xdsrelay.tier.head.writes", "failed") > 0 })
+	if second.Epoch != first.Epoch || second.Generation != first.Generation+1 {
+		t.Errorf("%+v, after %+v", second, first)
+	}
+	a.apply("3")
+	proxy.heal()
+	if third := storedSoon(direct, a); !third.newer(second) {
+		t.Errorf("%+v, after %+v", third, second)
+	}
+
+	proxy.loseAnswers()
+	a.apply("4")
+	storedSoon(direct, a)
+	b.own()
+	b.apply("5")
+	head := storedSoon(direct, b)
+	stop() // while its writes are still repeated
+	proxy.heal()
+	xdstest.Eventually(t, "a to have Redis again", func() bool { return through.State().Up })
+	a.Follow(a.Group)
+	a.sees(b)
+	if h := stored(t, direct, "k").heads[clusters.URL]; h != head {
+		t.Errorf("%+v was replaced by %+v", head, h)
+	}
+}

@@ -1,0 +1,137 @@
+package head
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// TestHeadForm: a head is what it was once it has been written and read, and what is
+// none is refused.
+func TestHeadForm(t *testing.T) {
+	h := Head{Epoch: 1 << 52, Generation: 3, Digest: resource.Digest{1, 15: 255}, Version: "a b\n\"c", Owner: "node}1", At: time.UnixMilli(1234567890123)}
+	if got, err := decode(h.encode()); got != h || err != nil {
+		t.Errorf("%+v became %+v, %v", h, got, err)
+	}
+	n := note{Key: "k\x00", Type: "t", Head: h.encode()}
+	if got, head, err := decodeNote(n.encode()); got != n || head != h || err != nil {
+		t.Errorf("%+v became %+v, %+v, %v", n, got, head, err)
+	}
+	for _, bad := range []string{
+		"", "1", "1 2", "1 2 ", "1 2 {}", "x 2 {}", "1 -2 {}", "9007199254740992 1 {}", h.encode() + "x",
+		"1 1 " + `{"digest":"00"}`, "1 1 " + `{"digest":"` + strings.Repeat("0", 64) + `"}`,
+	} {
+		if got, err := decode(bad); err == nil {
+			t.Errorf("%q is %+v", bad, got)
+		}
+	}
+}
+
+// FuzzHead: whatever stands in Redis or comes as a hint is refused or read, and what
+// is read stays what it is.
+func FuzzHead(f *testing.F) {
+	h := Head{Epoch: 1, Generation: 2, Version: "v", Owner: "n", At: time.UnixMilli(1)}
+	f.Add(h.encode())
+	f.Add(note{"k", "t", h.encode()}.encode())
+	f.Fuzz(func(t *testing.T, text string) {
+		if h, err := decode(text); err == nil {
+			if again, err := decode(h.encode()); err != nil || !again.At.Equal(h.At) || again.Epoch != h.Epoch || again.Digest != h.Digest {
+				t.Errorf("%+v became %+v, %v", h, again, err)
+			}
+		}
+		if n, _, err := decodeNote(text); err == nil {
+			if _, _, err := decodeNote(n.encode()); err != nil {
+				t.Errorf("%+v: %v", n, err)
+			}
+		}
+	})
+}
+
+// TestDue: what is to be written of a table, by what is there.
+func TestDue(t *testing.T) {
+	now := time.Now()
+	at := func(digest byte, updates uint64) cache.Edition {
+		return cache.Edition{Type: clusters, Digest: resource.Digest{digest}, Version: string('0' + digest), Updates: updates}
+	}
+	of := func(e cache.Edition, epoch, generation uint64) map[string]Head {
+		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: e.Digest, Version: e.Version}}
+	}
+	const answers = 5 // when the key became this node's
+	for name, c := range map[string]struct {
+		before     map[string]Head
+		is         cache.Edition
+		after      time.Duration
+		generation uint64 // of what is due; 0: nothing
+	}{
+		"the first head":                       {nil, at(1, answers), 0, 1},
+		"nothing is known of the type":         {nil, at(0, 0), never, 0},
+		"the same as before":                   {of(at(1, 0), 3, 7), at(1, answers), 0, 7},
+		"older than before, perhaps":           {of(at(2, 0), 3, 7), at(1, answers), 0, 0},
+		"older, and the time is over":          {of(at(2, 0), 3, 7), at(1, answers), 2 * time.Second, 8},
+		"another, since the origin has spoken": {of(at(2, 0), 3, 7), at(1, answers+1), 0, 8},
+	} {
+		o := &owned{since: now, answers: map[string]uint64{clusters.URL: answers}}
+		o.claimed(kept{epoch: 9, heads: c.before})
+		due := func(e cache.Edition) Head {
+			return o.due([]cache.Edition{e}, "n", time.Second, now.Add(c.after))[clusters.URL]
+		}
+		h := due(c.is)
+		if h.Generation != c.generation || h.Generation > 0 && (h.Epoch != 9 || !h.holds(c.is) || h.Owner != "n") || o.deferred != (c.generation == 0 && c.is.Updates > 0) {
+			t.Errorf("%s: %+v, deferred: %t", name, h, o.deferred)
+			continue
+		}
+		if h.Generation == 0 {
+			continue
+		}
+		o.writes(map[string]Head{clusters.URL: h})
+		if again := due(c.is); again != h {
+			t.Errorf("%s: nobody knows whether it was written, and %+v is due", name, again)
+		}
+		if next := due(at(9, answers+2)); next.Generation != h.Generation+1 {
+			t.Errorf("%s: then something else is due: %+v", name, next)
+		}
+		o.wrote(map[string]Head{clusters.URL: h}, now)
+		if again := due(c.is); again.Generation > 0 {
+			t.Errorf("%s: written, and due again: %+v", name, again)
+		}
+		o.again()
+		if again := due(c.is); again != h {
+			t.Errorf("%s: lost, and %+v is due", name, again)
+		}
+	}
+}
+
+// TestLost: a key that others claim, too, is claimed again after a while that grows and
+// has a bound.
+func TestLost(t *testing.T) {
+	now, last := time.Now(), time.Duration(0)
+	o := &owned{}
+	for range 20 {
+		o.claimed(kept{epoch: 1})
+		if lost, missing := o.differs(kept{epoch: 2}, now); !lost || missing {
+			t.Fatalf("lost: %t, missing: %t", lost, missing)
+		}
+		o.lose(now)
+		last = o.after.Sub(now)
+		if last > longestPause*3/2 {
+			t.Fatalf("a pause of %v", last)
+		}
+		if _, missing := o.differs(kept{}, o.after.Add(-1)); missing {
+			t.Fatal("claimed again before")
+		}
+		if _, missing := o.differs(kept{}, o.after); !missing {
+			t.Fatal("not claimed again")
+		}
+	}
+	if last < longestPause/2 {
+		t.Errorf("the last pause was %v", last)
+	}
+	o.claimed(kept{epoch: 3})
+	o.wrote(nil, now)
+	if o.lose(now); o.after.Sub(now) > 2*time.Second {
+		t.Errorf("after a write: a pause of %v", o.after.Sub(now))
+	}
+}

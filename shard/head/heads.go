@@ -1,0 +1,117 @@
+package head
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard/store"
+)
+
+// Config says what heads are kept of, and where. It is not changed after [New].
+type Config struct {
+	// Store is the Redis. Required.
+	Store *store.Store
+	// Node is this node's name. Required.
+	Node string
+	// Active returns the groups whose heads are followed; private ones among them
+	// are left out. Required.
+	Active func() []*cache.Group
+	// Wait bounds how long a new owner leaves a head as it is, although it has
+	// something else, until its origin has spoken. Default 5 s.
+	Wait time.Duration
+	// Every is how often Redis is asked for what hints have not told, give or take a
+	// quarter. Default 3 s.
+	Every time.Duration
+	// Logger gets what should not be. Required.
+	Logger *slog.Logger
+	// Meter is where the metrics are made. Required.
+	Meter metric.Meter
+}
+
+func (c *Config) setDefaults() error {
+	if c.Store == nil || c.Node == "" || c.Active == nil || c.Logger == nil || c.Meter == nil {
+		return errors.New("head: Store, Node, Active, Logger and Meter are required")
+	}
+	if c.Wait <= 0 {
+		c.Wait = 5 * time.Second
+	}
+	if c.Every <= 0 {
+		c.Every = 3 * time.Second
+	}
+	return nil
+}
+
+// Heads writes the heads of the keys that this node owns, and follows those of all
+// keys that it has. All methods are safe for concurrent use.
+type Heads struct {
+	// Fixed after construction.
+	cfg     Config
+	metrics *metrics
+	end     context.CancelFunc
+	work    sync.WaitGroup
+	dirty   chan struct{} // signalled when queue may have something
+	fresh   chan struct{} // signalled when unread has something, or all may be out of date
+
+	mu sync.Mutex
+	// Guarded by mu.
+	owned    map[string]*owned // by key
+	queue    []*owned          // to be looked at by the writer, each once
+	followed map[string]*followed
+	unread   map[string]struct{} // keys that are to be read at once
+	all      bool                // so are all
+}
+
+// New makes the heads of a node and begins to follow those of others.
+func New(cfg Config) (*Heads, error) {
+	if err := cfg.setDefaults(); err != nil {
+		return nil, err
+	}
+	h := &Heads{
+		cfg: cfg, dirty: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		owned: make(map[string]*owned), followed: make(map[string]*followed), unread: make(map[string]struct{}),
+	}
+	var err error
+	if h.metrics, err = newMetrics(cfg.Meter, h); err != nil {
+		return nil, err
+	}
+	ctx, end := context.WithCancel(context.Background())
+	h.end = end
+	h.work.Go(func() { h.listen(cfg.Store.Hints(ctx, hints)) })
+	h.work.Go(func() { h.check(ctx) })
+	h.work.Go(func() { h.write(ctx) })
+	return h, nil
+}
+
+// Close ends all that. Each Own has to have ended.
+func (h *Heads) Close() error {
+	h.end()
+	h.work.Wait()
+	return h.metrics.close()
+}
+
+// Of returns the head of a type of a key that this node has, as far as it is known
+// here. It makes no call.
+func (h *Heads) Of(key, typeURL string) (Head, bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	f := h.followed[key]
+	if f == nil {
+		return Head{}, false
+	}
+	head, ok := f.heads[typeURL]
+	return head, ok
+}
+
+// signal wakes who waits for c, now or later.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,271 @@
+package head
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
+)
+
+// TestHints: what the owner of a key holds becomes its head, and other nodes that
+// have the key hear of it and know that they are behind, until they are not (K12).
+// What they have before the hint does not make them behind.
+func TestHints(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	a, b := newNode(t, "a", s, never, never).key("k"), newNode(t, "b", s, never, never).key("k")
+	a.own()
+	a.apply("1")
+	first := b.sees(a)
+	if first.Owner != "a" || first.Generation != 1 || first.Epoch == 0 || first.Version != a.edition().Version {
+		t.Errorf("%+v", first)
+	}
+	if !b.edition().Behind || b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster") != 1 {
+		t.Error("b has nothing and is not behind")
+	}
+	b.apply("1")
+	if b.edition().Behind || b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster") != 0 {
+		t.Error("b is behind what it holds")
+	}
+	b.apply("2") // it is faster than Redis
+	a.apply("2")
+	second := b.sees(a)
+	if b.edition().Behind || second.Generation != 2 || second.Epoch != first.Epoch {
+		t.Errorf("%+v; behind: %t", second, b.edition().Behind)
+	}
+	a.apply("3")
+	a.apply("4")
+	third := b.sees(a)
+	if !b.edition().Behind || third.Generation < 3 || a.edition().Behind {
+		t.Errorf("%+v; a is behind: %t, b: %t", third, a.edition().Behind, b.edition().Behind)
+	}
+	if n := b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster"); n != int64(third.Generation-2) {
+		t.Errorf("b is %d generations behind, of %d", n, third.Generation)
+	}
+	if ttl := server.Do("PTTL", name(s, "k")).(int64); ttl < keptFor.Milliseconds()/2 || ttl > keptFor.Milliseconds() {
+		t.Errorf("the head is kept for %d ms", ttl)
+	}
+	if n := a.metric("xdsrelay.tier.head.claims", "ok"); n != 1 {
+		t.Errorf("%d claims", n)
+	}
+	for _, n := range []*keyed{a, b} {
+		xdstest.Eventually(t, "nothing to complain about", func() bool {
+			wrong, err := n.Check(t.Context())
+			return len(wrong) == 0 && err == nil
+		})
+	}
+}
+
+// TestWithoutHints: a node that hears no hint finds the head by asking, and what it
+// finds of keys and types that it does not have does no harm.
+func TestWithoutHints(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	b := newNode(t, "b", s, soon, never).key("k")
+	h := Head{Epoch: 5, Generation: 7, Digest: resource.Digest{1}, Version: "v", Owner: "x", At: time.UnixMilli(1)}
+	server.Do("HSET", name(s, "k"), epochField, "5", typeField+clusters.URL, h.encode(), typeField+"other", "what?", typeField+"more", h.encode(), "more", "x")
+	xdstest.Eventually(t, "the head", func() bool { return b.head() == h })
+	if !b.edition().Behind {
+		t.Error("b is not behind")
+	}
+	server.Do("HSET", name(s, "k"), typeField+clusters.URL, Head{Epoch: 5, Generation: 6}.encode())
+	late := newNode(t, "late", s, never, never).key("k") // reads at once
+	xdstest.Eventually(t, "the head", func() bool { return late.head().Generation == 6 })
+	if b.head() != h {
+		t.Error("an older head replaced a newer one")
+	}
+	server.Do("SET", name(s, "no hash"), "x")
+	c := newNode(t, "c", s, soon, never)
+	c.key("no hash")
+	other := c.key("k")
+	xdstest.Eventually(t, "the head", func() bool { return other.head().Generation == 6 })
+}
+
+// TestKeysOnly: a node forgets the heads of keys that it does not have any more.
+func TestKeysOnly(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	n := newNode(t, "n", s, soon, never)
+	k := n.key("k")
+	k.own()
+	k.apply("1")
+	k.sees(k)
+	k.Table(clusters).Leave(&k.watcher)
+	n.cache.Leave(k.Group)
+	xdstest.Eventually(t, "the key to be forgotten", func() bool { _, ok := n.Of("k", clusters.URL); return !ok })
+}
+
+// TestFlushed: heads that Redis has lost are written again, as they were, by who owns
+// the keys.
+func TestFlushed(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	n := newNode(t, "n", s, soon, never)
+	var keys []*keyed
+	for i := range 3 {
+		k := n.key(fmt.Sprint("k", i))
+		k.own()
+		k.apply("1")
+		keys = append(keys, k)
+	}
+	var before []Head
+	for _, k := range keys {
+		before = append(before, storedSoon(s, k))
+	}
+	server.Flush()
+	for i, k := range keys {
+		if h := storedSoon(s, k); h != before[i] {
+			t.Errorf("%+v became %+v", before[i], h)
+		}
+	}
+	server.Do("HDEL", name(s, "k1"), typeField+clusters.URL)
+	storedSoon(s, keys[1])
+	server.Do("HSET", name(s, "k2"), typeField+clusters.URL, "garbage")
+	storedSoon(s, keys[2])
+	server.Restart()
+	for _, k := range keys {
+		k.apply("2")
+	}
+	for i, k := range keys {
+		if h := storedSoon(s, k); !h.newer(before[i]) {
+			t.Errorf("%+v became %+v", before[i], h)
+		}
+	}
+}
+
+// TestRedisAway: while Redis is away nothing waits for it, however much changes, and
+// when it is back the newest is written, once.
+func TestRedisAway(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), 200*time.Millisecond)
+	n := newNode(t, "n", s, soon, never)
+	k := n.key("k")
+	k.own()
+	k.apply("1")
+	storedSoon(s, k)
+	server.Pause()
+	for i := range 1000 {
+		k.apply(fmt.Sprint(i))
+	}
+	xdstest.Eventually(t, "an attempt", func() bool { return n.metric("xdsrelay.tier.head.writes", "failed") > 0 })
+	n.mu.Lock()
+	if len(n.queue) > 1 {
+		t.Errorf("%d keys wait to be written, of one", len(n.queue))
+	}
+	n.mu.Unlock()
+	server.Resume()
+	xdstest.Eventually(t, "Redis to be back", func() bool { return s.State().Up })
+	if h := storedSoon(s, k); h.Generation > 100 {
+		t.Errorf("generation %d", h.Generation)
+	}
+}
+
+// TestTakeOver: who takes a key over and has something else than its head leaves that
+// alone until its origin has spoken, or the time is over; it is behind meanwhile
+// (K12). What it has of the head it makes its own at once, and its claim stands above
+// the one before.
+func TestTakeOver(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	a, b := newNode(t, "a", s, never, never).key("k"), newNode(t, "b", s, soon, never).key("k")
+	stop := a.own()
+	a.apply("1")
+	b.apply("1")
+	b.sees(a)
+	a.apply("2")
+	head := b.sees(a)
+	stop()
+	b.own()
+	xdstest.Eventually(t, "b to claim the key", func() bool { return stored(t, s, "k").epoch > head.Epoch })
+	xdstest.Eventually(t, "b to have looked at the key", func() bool {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		return b.owned["k"].deferred
+	})
+	if h := stored(t, s, "k").heads[clusters.URL]; h != head {
+		t.Fatalf("b has taken the head back: %+v", h)
+	}
+	if !b.edition().Behind {
+		t.Error("b does not know that it is behind")
+	}
+	b.apply("2") // the origin has spoken
+	if h := storedSoon(s, b); h.Owner != "b" || h.Epoch <= head.Epoch || h.Generation != head.Generation || b.edition().Behind {
+		t.Errorf("%+v, after %+v; behind: %t", h, head, b.edition().Behind)
+	}
+
+	c := newNode(t, "c", s, soon, time.Millisecond).key("k")
+	c.apply("old")
+	c.sees(b)
+	c.own() // its time is over already
+	if h := storedSoon(s, c); h.Generation != head.Generation+1 || h.Owner != "c" {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestTwoOwners: of two nodes that take a key for theirs the younger claim holds; the
+// older is told so, and comes back only with a claim of its own.
+func TestTwoOwners(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	a, b := newNode(t, "a", s, never, never).key("k"), newNode(t, "b", s, never, never).key("k")
+	stop := a.own()
+	a.apply("1")
+	storedSoon(s, a)
+	b.apply("2")
+	b.own()
+	b.apply("3")
+	head := storedSoon(s, b)
+	a.apply("4")
+	xdstest.Eventually(t, "the older claim to be refused", func() bool { return a.metric("xdsrelay.tier.head.writes", "refused") == 1 })
+	if h := stored(t, s, "k").heads[clusters.URL]; h != head {
+		t.Fatalf("%+v was replaced by %+v", head, h)
+	}
+	if wrong, err := b.Check(t.Context()); len(wrong) > 0 || err != nil {
+		t.Errorf("%q, %v", wrong, err)
+	}
+	stop()
+
+	c, d := newNode(t, "c", s, soon, never).key("l"), newNode(t, "d", s, soon, never).key("l")
+	c.own()
+	c.apply("1")
+	storedSoon(s, c)
+	end := d.own()
+	d.apply("2")
+	storedSoon(s, d)
+	end() // it was mistaken, and sees it
+	storedSoon(s, c)
+}
+
+// TestChecked: the check says where memory and Redis differ.
+func TestChecked(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	n := newNode(t, "n", s, never, time.Millisecond)
+	k := n.key("k")
+	k.own()
+	k.apply("1")
+	k.sees(k)
+	check := func(want string) {
+		t.Helper()
+		wrong, err := n.Check(t.Context())
+		if got := fmt.Sprint(wrong, err); got != "["+want+"] <nil>" {
+			t.Errorf("%s, expected %s", got, want)
+		}
+	}
+	check("")
+	url, mine := clusters.URL, k.edition().Digest.Hex()
+	server.Do("HDEL", name(s, "k"), typeField+url)
+	check(fmt.Sprintf("key %q, type %s: this node owns it, and there is no head", "k", url))
+	foreign := Head{Epoch: 1, Generation: 1, Owner: "x", Digest: resource.Digest{1}}
+	server.Do("HSET", name(s, "k"), typeField+url, foreign.encode())
+	check(fmt.Sprintf("key %q, type %s: this node owns it and holds %s, the head of node x is %s", "k", url, mine, foreign.Digest.Hex()))
+	server.Do("HSET", name(s, "k"), epochField, "9000000000000000")
+	check(fmt.Sprintf("key %q: this node takes it for its own, and another one has claimed it in epoch 9000000000000000", "k"))
+	server.Kill()
+	if _, err := n.Check(t.Context()); err == nil {
+		t.Error("no error without Redis")
+	}
+}

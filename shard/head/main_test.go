@@ -1,0 +1,249 @@
+package head
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	toxiproxy "github.com/Shopify/toxiproxy/v2"
+	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/metric/noop"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	"go.uber.org/goleak"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	// never is a time that passes in no test, soon one that passes in every test.
+	never = time.Hour
+	soon  = 20 * time.Millisecond
+)
+
+var clusters = resource.TypeOf(resource.ClusterURL)
+
+// node is a node of a tier, whose origin and peers are the test.
+type node struct {
+	*Heads
+	t      *testing.T
+	name   string
+	cache  *cache.Cache
+	feeds  chan *cache.Feed
+	reader *sdkmetric.ManualReader
+}
+
+// openStore connects with a Redis. calls is how long a call may take.
+func openStore(t *testing.T, url string, calls time.Duration) *store.Store {
+	t.Helper()
+	s, err := store.New(store.Config{URL: url, Prefix: "test", Timeout: calls, Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return s
+}
+
+// newNode makes a node that asks Redis every so often.
+func newNode(t *testing.T, name string, s *store.Store, every, wait time.Duration) *node {
+	t.Helper()
+	n := &node{t: t, name: name, feeds: make(chan *cache.Feed, 16), reader: sdkmetric.NewManualReader()}
+	var err error
+	n.cache, err = cache.New(cache.Config{
+		HeadWait: never, Linger: -1,
+		Wake: func([]*cache.Subscription) {},
+		Run: func(ctx context.Context, f *cache.Feed) {
+			n.feeds <- f
+			<-ctx.Done()
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Heads, err = New(Config{
+		Store: s, Node: name, Active: n.cache.Active, Every: every, Wait: wait,
+		Logger: slog.New(slog.DiscardHandler), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(n.reader)).Meter("test"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		n.cache.Close()
+		if err := n.Close(); err != nil {
+			t.Errorf("close: %v", err)
+		}
+	})
+	return n
+}
+
+// keyed is a key of a node, with a client of clusters.
+type keyed struct {
+	*node
+	*cache.Group
+	feed    *cache.Feed
+	watcher cache.Watcher
+}
+
+// key gives the node a client in a key, which it follows from then on.
+func (n *node) key(name string) *keyed {
+	n.t.Helper()
+	k := &keyed{node: n}
+	k.Group = n.cache.Join(aggregation.Key(name), &corev3.Node{Id: "node"})
+	k.feed = <-n.feeds
+	k.Table(clusters).Replace(&k.watcher, true, nil)
+	n.Follow(k.Group)
+	return k
+}
+
+// own makes the node the owner of a key until stop is called.
+func (k *keyed) own() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		k.Own(ctx, k.Group)
+	}()
+	end := func() { cancel(); <-done }
+	k.t.Cleanup(end)
+	xdstest.Eventually(k.t, "the key to be owned", func() bool {
+		k.mu.Lock()
+		defer k.mu.Unlock()
+		return k.owned[string(k.Key)] != nil
+	})
+	return end
+}
+
+// apply is an answer of the origin, or of the owner.
+func (k *keyed) apply(content ...string) {
+	u := cache.Update{Type: clusters, Full: true}
+	for i, c := range content {
+		u.Resources = append(u.Resources, resource.New(resource.Resource{Name: fmt.Sprint(i), Body: []byte(c)}))
+	}
+	k.feed.Apply(u)
+}
+
+func (k *keyed) edition() cache.Edition { return k.Table(clusters).Edition() }
+
+// head is what the node knows of the key's clusters.
+func (k *keyed) head() Head {
+	h, _ := k.Of(string(k.Key), clusters.URL)
+	return h
+}
+
+// sees waits until the node knows the head of what another one holds.
+func (k *keyed) sees(of *keyed) Head {
+	k.t.Helper()
+	want := of.edition()
+	xdstest.Eventually(k.t, k.name+" to see the head of "+of.name, func() bool { return k.head().Generation > 0 && k.head().holds(want) })
+	return k.head()
+}
+
+// stored is what Redis has of a key.
+func stored(t *testing.T, s *store.Store, key string) kept {
+	t.Helper()
+	k, err := tryStored(t, s, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func tryStored(t *testing.T, s *store.Store, key string) (kept, error) {
+	r, err := s.Run(t.Context(), read, []string{name(s, key)})
+	if err != nil {
+		return kept{}, err
+	}
+	return keptIn(r)
+}
+
+// storedSoon waits until a node has written what it holds.
+func storedSoon(s *store.Store, k *keyed) (h Head) {
+	k.t.Helper()
+	xdstest.Eventually(k.t, "the head of "+k.name, func() bool {
+		is, err := tryStored(k.t, s, string(k.Key)) // Redis may have been away
+		h = is.heads[clusters.URL]
+		return err == nil && h.Generation > 0 && h.holds(k.edition()) && h.Owner == k.name
+	})
+	return h
+}
+
+// metric is the value of a counter or gauge with an attribute.
+func (n *node) metric(name, attribute string) (v int64) {
+	n.t.Helper()
+	var all metricdata.ResourceMetrics
+	if err := n.reader.Collect(context.Background(), &all); err != nil {
+		n.t.Fatal(err)
+	}
+	for _, scope := range all.ScopeMetrics {
+		for _, m := range scope.Metrics {
+			if m.Name != name {
+				continue
+			}
+			var points []metricdata.DataPoint[int64]
+			switch data := m.Data.(type) {
+			case metricdata.Sum[int64]:
+				points = data.DataPoints
+			case metricdata.Gauge[int64]:
+				points = data.DataPoints
+			}
+			for _, p := range points {
+				for _, a := range p.Attributes.ToSlice() {
+					if a.Value.AsString() == attribute {
+						v += p.Value
+					}
+				}
+			}
+		}
+	}
+	return v
+}
+
+// proxy stands before a Redis and loses what a test says.
+type proxy struct {
+	*toxiproxy.Proxy
+	t *testing.T
+}
+
+func newProxy(t *testing.T, server *redistest.Server) *proxy {
+	t.Helper()
+	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
+	p := &proxy{toxiproxy.NewProxy(api, "redis", "127.0.0.1:0", server.Addr()), t}
+	if err := p.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(p.Stop)
+	return p
+}
+
+func (p *proxy) url() string { return "redis://" + p.Listen }
+
+// loseAnswers makes what Redis answers get lost, and not what it is told.
+func (p *proxy) loseAnswers() {
+	p.t.Helper()
+	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"name": "lose", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *proxy) heal() {
+	p.t.Helper()
+	if err := p.Toxics.RemoveToxic(p.t.Context(), "lose"); err != nil {
+		p.t.Fatal(err)
+	}
+}

@@ -1,0 +1,75 @@
+package head
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/resource"
+)
+
+// metrics are counted by outcome and type, never by key.
+type metrics struct {
+	claims, writes metric.Int64Counter
+	behind         metric.Registration
+}
+
+func newMetrics(meter metric.Meter, h *Heads) (*metrics, error) {
+	var m metrics
+	var errs [4]error
+	m.claims, errs[0] = meter.Int64Counter("xdsrelay.tier.head.claims",
+		metric.WithDescription("Keys that this node claimed in Redis as their owner: ok or failed (and then again)."))
+	m.writes, errs[1] = meter.Int64Counter("xdsrelay.tier.head.writes",
+		metric.WithDescription("Heads written to Redis: ok, refused (another node has claimed the key since), or failed (and then again)."))
+	var behind metric.Int64ObservableGauge
+	behind, errs[2] = meter.Int64ObservableGauge("xdsrelay.tier.head.behind",
+		metric.WithDescription("By how many generations this node is behind the tier, at most, of all keys."))
+	m.behind, errs[3] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for label, n := range h.behind() {
+			o.ObserveInt64(behind, n, metric.WithAttributes(attribute.String("type", label)))
+		}
+		return nil
+	}, behind)
+	return &m, errors.Join(errs[:]...)
+}
+
+func (m *metrics) close() error { return m.behind.Unregister() }
+
+func (m *metrics) claimed(outcome string) { count(m.claims, outcome, 1) }
+
+func (m *metrics) wrote(outcome string, heads int) { count(m.writes, outcome, heads) }
+
+func count(c metric.Int64Counter, outcome string, n int) {
+	c.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", outcome)))
+}
+
+// behind is by how many generations this node is behind, at most, by the label of the
+// type. Types of which it has a table are there with 0.
+func (h *Heads) behind() map[string]int64 {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	most := make(map[string]int64)
+	for _, f := range h.followed {
+		for _, e := range editions(f.group) {
+			url, n := e.Type.URL, int64(0)
+			if e.Behind {
+				n = max(1, int64(f.heads[url].Generation)-int64(f.reached[url]))
+			}
+			label := typeLabel(url)
+			most[label] = max(most[label], n)
+		}
+	}
+	return most
+}
+
+// typeLabel is a type URL as a label: those of table A-1 by message name, and all
+// others as one, since clients may invent them.
+func typeLabel(url string) string {
+	if resource.IsKnown(url) {
+		return strings.TrimPrefix(url, resource.TypePrefix)
+	}
+	return "other"
+}

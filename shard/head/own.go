@@ -1,0 +1,195 @@
+package head
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// owned is a key that this node owns, and what it has written of it. All fields are
+// guarded by the mu of Heads.
+type owned struct {
+	key   string
+	group *cache.Group
+	since time.Time
+	// answers are how many each table had had when the key became this node's, by
+	// type URL.
+	answers map[string]uint64
+
+	epoch  uint64          // 0: not claimed, or taken by somebody else since
+	before map[string]Head // what there was when it was claimed, by type URL
+	// heads are those of this epoch. Whatever a write came to, the next one of
+	// something else has a higher generation, so that an older one that arrives late
+	// does no harm. Of those in sure it is known that Redis has them.
+	heads   map[string]Head
+	sure    map[string]bool
+	written time.Time // when the last write was
+	queued  bool
+	// deferred says that something was left as it was, for now.
+	deferred bool
+	refused  int       // how often in a row somebody else had a higher epoch
+	after    time.Time // not to be claimed again before
+}
+
+func newOwned(g *cache.Group, now time.Time) *owned {
+	o := &owned{key: string(g.Key), group: g, since: now, answers: make(map[string]uint64)}
+	for _, t := range g.Tables() {
+		o.answers[t.Type.URL] = t.Edition().Updates
+	}
+	return o
+}
+
+// claimed notes that the key has been claimed, and what there was of it.
+func (o *owned) claimed(k kept) {
+	o.epoch, o.before = k.epoch, k.heads
+	o.heads, o.sure = make(map[string]Head), make(map[string]bool)
+}
+
+// due returns what is to be written of tables in these states. wait bounds how long
+// a head of another node stands although there is something else here.
+func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, now time.Time) map[string]Head {
+	var heads map[string]Head
+	o.deferred = false
+	for _, e := range editions {
+		url := e.Type.URL
+		last, ours := o.heads[url]
+		if !ours {
+			last = o.before[url]
+		}
+		same := last.Generation > 0 && last.holds(e)
+		switch {
+		case ours && same && o.sure[url]:
+			continue
+		case e.Updates == 0: // nothing has been said of it
+			continue
+		case !ours && last.Generation > 0 && !same && e.Updates == o.answers[url] && now.Before(o.since.Add(wait)):
+			// The node before had something else, and the origin has not spoken since:
+			// what is here may be what it had before that.
+			o.deferred = true
+			continue
+		}
+		h := last
+		if !ours || !same {
+			h = Head{Epoch: o.epoch, Generation: last.Generation, Digest: e.Digest, Version: e.Version, Owner: owner, At: now}
+		}
+		if !same {
+			h.Generation++
+		}
+		if heads == nil {
+			heads = make(map[string]Head)
+		}
+		heads[url] = h
+	}
+	return heads
+}
+
+// writes notes that heads are about to be written.
+func (o *owned) writes(heads map[string]Head) {
+	for url, h := range heads {
+		o.heads[url] = h
+		delete(o.sure, url)
+	}
+}
+
+// wrote notes that Redis has heads, or newer ones.
+func (o *owned) wrote(heads map[string]Head, now time.Time) {
+	for url, h := range heads {
+		if o.heads[url] == h {
+			o.sure[url] = true
+		}
+	}
+	o.written, o.refused = now, 0
+}
+
+// longestPause bounds how long a key is left to somebody else who claims it, too.
+const longestPause = 30 * time.Second
+
+// lose notes that somebody else has claimed the key since. Where this node goes on
+// being its owner in the eyes of the members, it claims the key again, after a while
+// that grows: the other one is about to see that, or this one.
+func (o *owned) lose(now time.Time) {
+	o.epoch, o.heads, o.sure = 0, nil, nil
+	pause := min(time.Second<<min(o.refused, 10), longestPause)
+	o.refused++
+	o.after = now.Add(pause/2 + rand.N(pause))
+}
+
+// differs compares what Redis has with what this node has written there: whether
+// somebody else has claimed the key since, and whether something has to be written
+// anew, since it is missing or has been kept for long.
+func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
+	if o.epoch == 0 {
+		return false, !now.Before(o.after)
+	}
+	if k.epoch > o.epoch {
+		return true, false
+	}
+	if k.epoch < o.epoch || now.Sub(o.written) > keptFor/7 {
+		return false, true
+	}
+	for url, h := range o.heads {
+		if there, ok := k.heads[url]; o.sure[url] && (!ok || h.newer(there)) {
+			return false, true
+		}
+	}
+	return false, false
+}
+
+// again makes all that was written of the key due once more.
+func (o *owned) again() { clear(o.sure) }
+
+// editions are the states of all tables of a group.
+func editions(g *cache.Group) []cache.Edition {
+	tables := g.Tables()
+	all := make([]cache.Edition, len(tables))
+	for i, t := range tables {
+		all[i] = t.Edition()
+	}
+	return all
+}
+
+// editionOf is the state of the table of a type, as of one that holds nothing where
+// there is none.
+func editionOf(g *cache.Group, url string) (e cache.Edition) {
+	for _, t := range g.Tables() {
+		if t.Type.URL == url {
+			return t.Edition()
+		}
+	}
+	return e
+}
+
+// agree tells the cache what is newest of a type of a group.
+func agree(g *cache.Group, url string, h Head, own bool) {
+	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own})
+}
+
+// Own writes the heads of a group as long as this node owns its key, that is until
+// ctx ends. A group must not be owned twice at a time.
+func (h *Heads) Own(ctx context.Context, g *cache.Group) {
+	news, stop := g.Changes()
+	defer stop()
+	o := newOwned(g, time.Now())
+	h.mu.Lock()
+	h.owned[o.key] = o
+	h.followLocked(g)
+	h.mu.Unlock()
+	defer func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		if h.owned[o.key] == o {
+			delete(h.owned, o.key)
+		}
+	}()
+	for {
+		h.enqueue(o)
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

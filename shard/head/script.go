@@ -1,0 +1,113 @@
+package head
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"xdsrelay/shard/store"
+)
+
+// What is in Redis of a key is one hash: its epoch, and the head of each type. It
+// goes when nobody has written to it for a week.
+const (
+	epochField = "epoch"
+	typeField  = "type/" // and the URL follows
+	keptFor    = 7 * 24 * time.Hour
+)
+
+// claim takes the key over: it makes an epoch that is higher than any before. It is
+// not less than the clock of Redis in microseconds, so that this holds as well where
+// Redis was emptied, or has lost its newest writes to a failover. It answers with all
+// that there is of the key.
+var claim = store.NewScript("head_claim", `
+local now = redis.call('TIME')
+local epoch = tonumber(now[1]) * 1000000 + tonumber(now[2])
+local held = tonumber(redis.call('HGET', KEYS[1], 'epoch'))
+if held and held >= epoch then epoch = held + 1 end
+redis.call('HSET', KEYS[1], 'epoch', string.format('%.0f', epoch))
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return redis.call('HGETALL', KEYS[1])
+`)
+
+// write writes heads of one epoch, unless there is a higher one: then the writer does
+// not own the key any more. Of its own writes, which may arrive late, an older one
+// never replaces a newer. ARGV: how long it is kept, the channel for hints, the
+// epoch, and for each type its field, the generation, the head and the hint. It
+// answers with the epoch of the key.
+var write = store.NewScript("head_write", `
+local epoch = tonumber(ARGV[3])
+local held = tonumber(redis.call('HGET', KEYS[1], 'epoch')) or 0
+if held > epoch then return string.format('%.0f', held) end
+if held < epoch then redis.call('HSET', KEYS[1], 'epoch', ARGV[3]) end
+for i = 4, #ARGV, 4 do
+	local old = redis.call('HGET', KEYS[1], ARGV[i]) or ''
+	local e, g = string.match(old, '^(%d+) (%d+) ')
+	e, g = tonumber(e) or 0, tonumber(g) or 0
+	if e < epoch or e == epoch and g <= tonumber(ARGV[i + 1]) then
+		redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2])
+		if old ~= ARGV[i + 2] then redis.call('PUBLISH', ARGV[2], ARGV[i + 3]) end
+	end
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return ARGV[3]
+`)
+
+// read answers with all that there is of a key.
+var read = store.NewScript("head_read", `return redis.call('HGETALL', KEYS[1])`)
+
+// hints is the channel on which new heads are told.
+const hints = "heads"
+
+// name is what a key's hash is called.
+func name(s *store.Store, key string) string { return s.Name(key, "head") }
+
+func claimCall(s *store.Store, key string) store.Call {
+	return store.Call{Keys: []string{name(s, key)}, Args: []any{keptFor.Milliseconds()}}
+}
+
+func readCall(s *store.Store, key string) store.Call {
+	return store.Call{Keys: []string{name(s, key)}}
+}
+
+// writeCall writes heads by type URL, which are of the same epoch.
+func writeCall(s *store.Store, key string, epoch uint64, heads map[string]Head) store.Call {
+	args := []any{keptFor.Milliseconds(), s.Channel(hints), epoch}
+	for url, h := range heads {
+		text := h.encode()
+		args = append(args, typeField+url, h.Generation, text, note{key, url, text}.encode())
+	}
+	return store.Call{Keys: []string{name(s, key)}, Args: args}
+}
+
+// kept is what Redis has of a key.
+type kept struct {
+	epoch uint64
+	heads map[string]Head // by type URL
+}
+
+// keptIn reads the answer of claim or read. What cannot be read counts as not there:
+// it is written anew.
+func keptIn(r store.Reply) (k kept, err error) {
+	texts, err := r.Texts()
+	if err != nil {
+		return k, fmt.Errorf("the heads of a key: %w", err)
+	}
+	k.heads = make(map[string]Head)
+	for pair := range slices.Chunk(texts, 2) {
+		if len(pair) < 2 {
+			return k, fmt.Errorf("the heads of a key: %d fields and values, expected pairs", len(texts))
+		}
+		if pair[0] == epochField {
+			k.epoch, _ = strconv.ParseUint(pair[1], 10, 64) // 0: none that counts
+			continue
+		}
+		url, ok := strings.CutPrefix(pair[0], typeField)
+		if h, err := decode(pair[1]); ok && err == nil {
+			k.heads[url] = h
+		}
+	}
+	return k, nil
+}

@@ -1,0 +1,194 @@
+package head
+
+import (
+	"context"
+	"math/rand/v2"
+	"strconv"
+	"time"
+
+	"xdsrelay/shard/store"
+)
+
+// Heads are written behind: what changes puts its key into a queue, in which it is
+// once however often it changes, and the writer looks at what the tables hold when
+// its turn comes. So the queue is bounded by the keys that this node owns, and after
+// Redis was away what is written is the newest.
+
+const (
+	// atOnce is how many keys one exchange with Redis is about.
+	atOnce = 64
+	// breath is how long changes are gathered between two exchanges.
+	breath = 10 * time.Millisecond
+	// Between two attempts, while Redis takes nothing.
+	firstRetry, lastRetry = 100 * time.Millisecond, 3 * time.Second
+)
+
+// enqueue makes the writer look at a key.
+func (h *Heads) enqueue(o *owned) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.enqueueLocked(o)
+}
+
+func (h *Heads) enqueueLocked(o *owned) {
+	if !o.queued && h.owned[o.key] == o {
+		o.queued = true
+		h.queue = append(h.queue, o)
+		signal(h.dirty)
+	}
+}
+
+// take takes the next keys out of the queue.
+func (h *Heads) take() (some []*owned) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for len(h.queue) > 0 && len(some) < atOnce {
+		o := h.queue[0]
+		h.queue[0], h.queue = nil, h.queue[1:]
+		o.queued = false // before it is looked at: what changes from now on counts anew
+		if h.owned[o.key] == o {
+			some = append(some, o)
+		}
+	}
+	if len(h.queue) == 0 {
+		h.queue = nil // lets go of the array
+	}
+	return some
+}
+
+// write writes what is in the queue until ctx ends.
+func (h *Heads) write(ctx context.Context) {
+	retry := firstRetry
+	for {
+		some := h.take()
+		if len(some) == 0 {
+			select {
+			case <-h.dirty:
+			case <-ctx.Done():
+				return
+			}
+			if !sleep(ctx, breath) {
+				return
+			}
+			continue
+		}
+		if h.claim(ctx, some) && h.writeDue(ctx, some) {
+			retry = firstRetry
+			continue
+		}
+		for _, o := range some {
+			h.enqueue(o)
+		}
+		if !sleep(ctx, retry/2+rand.N(retry)) {
+			return
+		}
+		retry = min(2*retry, lastRetry)
+	}
+}
+
+// claim claims those keys that are not this node's yet. It reports whether Redis
+// answered.
+func (h *Heads) claim(ctx context.Context, some []*owned) bool {
+	now := time.Now()
+	var mine []*owned
+	var calls []store.Call
+	h.mu.Lock()
+	for _, o := range some {
+		if o.epoch == 0 && !now.Before(o.after) {
+			mine, calls = append(mine, o), append(calls, claimCall(h.cfg.Store, o.key))
+		}
+	}
+	h.mu.Unlock()
+	results, _ := h.cfg.Store.RunEach(ctx, claim, calls)
+	ok := true
+	for i, r := range results {
+		k, err := keptIn(r.Reply)
+		if r.Err != nil || err != nil {
+			h.metrics.claimed("failed")
+			ok = false
+			continue
+		}
+		h.metrics.claimed("ok")
+		h.mu.Lock()
+		mine[i].claimed(k)
+		h.mu.Unlock()
+		h.learn(mine[i].key, k)
+	}
+	return ok
+}
+
+// writeDue writes what is due of some keys. It reports whether Redis answered.
+func (h *Heads) writeDue(ctx context.Context, some []*owned) bool {
+	type job struct {
+		*owned
+		epoch uint64
+		heads map[string]Head
+	}
+	var jobs []job
+	var calls []store.Call
+	for _, o := range some {
+		now, are := time.Now(), editions(o.group)
+		h.mu.Lock()
+		if o.epoch > 0 {
+			if heads := o.due(are, h.cfg.Node, h.cfg.Wait, now); len(heads) > 0 {
+				o.writes(heads)
+				jobs = append(jobs, job{o, o.epoch, heads})
+				calls = append(calls, writeCall(h.cfg.Store, o.key, o.epoch, heads))
+			}
+		}
+		h.mu.Unlock()
+	}
+	results, _ := h.cfg.Store.RunEach(ctx, write, calls)
+	ok := true
+	for i, r := range results {
+		j := jobs[i]
+		epoch, err := r.Text()
+		if r.Err != nil || err != nil {
+			h.metrics.wrote("failed", len(j.heads))
+			ok = false
+			continue
+		}
+		is, _ := strconv.ParseUint(epoch, 10, 64) // it is what a script wrote
+		h.settle(j.owned, j.epoch, is, j.heads)
+	}
+	return ok
+}
+
+// settle takes in the answer to a write of an epoch: that of the key.
+func (h *Heads) settle(o *owned, epoch, is uint64, heads map[string]Head) {
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if o.epoch != epoch {
+		return // it was found out already that somebody else has the key
+	}
+	if is > epoch {
+		h.metrics.wrote("refused", len(heads))
+		h.loseLocked(o, now)
+		return
+	}
+	h.metrics.wrote("ok", len(heads))
+	o.wrote(heads, now)
+	for url, head := range heads {
+		h.acceptLocked(o.key, url, head)
+	}
+}
+
+// loseLocked notes that another node has claimed a key since. The check claims it
+// again when it is time.
+func (h *Heads) loseLocked(o *owned, now time.Time) {
+	o.lose(now)
+	h.cfg.Logger.Debug("another node has claimed a key that this one takes for its own", "key", o.key, "again_after", o.after.Sub(now))
+}
+
+// sleep waits for d; false means that ctx has ended.
+func sleep(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
