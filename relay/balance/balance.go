@@ -37,22 +37,24 @@ type Share struct {
 // as they said last.
 func ShareOf(members []shard.Member, self string, clients int, l Limits) Share {
 	s := Share{Nodes: 1, Clients: clients}
-	var others []int
-	for _, m := range members {
+	takes := func(m *shard.Member) bool { return m.Name != self && !m.Draining && !m.Cut }
+	for i := range members {
+		m := &members[i]
 		if m.Name == self {
 			continue
 		}
 		s.Others += m.Clients
 		s.Clients += m.Clients // also those of nodes that end, who are about to come
-		if !m.Draining && !m.Cut {
+		if takes(m) {
 			s.Nodes++
-			others = append(others, m.Clients)
 		}
 	}
 	s.Keep = above(s.Clients, s.Nodes, l.Headroom)
 	s.Most = max(above(s.Clients, s.Nodes, l.Refuse), few)
-	for _, n := range others {
-		s.Room += max(s.Keep-n, 0)
+	for i := range members {
+		if m := &members[i]; takes(m) {
+			s.Room += max(s.Keep-m.Clients, 0)
+		}
 	}
 	return s
 }
@@ -72,18 +74,21 @@ func (s Share) Full() bool { return s.Room > 0 }
 
 // Pace spreads what is sent away over time. The zero Pace has sent nobody away.
 type Pace struct {
-	owed   float64 // clients that should have gone
-	credit int     // how many may go until the others have said something new
-	heard  int     // Share.Others at the time
-	begun  bool
+	owed   float64       // clients that should have gone
+	credit int           // how many may go until the others have said something new
+	heard  int           // Share.Others at the time
+	left   time.Duration // until credit is given all the same
 }
+
+// patience is how long clients that were sent away may stay unseen until more go.
+const patience = 10 * time.Minute
 
 // Due is how many clients to send away now, elapsed after the last call. jitter, from
 // 0 to 1, makes it more or less: over time it should be a half.
 //
 // The surplus halves every few minutes rather than going all at once. And clients
 // that were sent away have to show up elsewhere: until the others say of themselves
-// that they have more or fewer than before, no more go than in a minute.
+// that they have more or fewer than before, no more go than in a minute, for a while.
 func (p *Pace) Due(s Share, clients int, l Limits, elapsed time.Duration, jitter float64) int {
 	surplus := s.Surplus(clients)
 	if surplus == 0 {
@@ -91,8 +96,8 @@ func (p *Pace) Due(s Share, clients int, l Limits, elapsed time.Duration, jitter
 		return 0
 	}
 	minute := max(float64(surplus)*float64(l.Shed)/100, 1)
-	if !p.begun || s.Others != p.heard {
-		p.begun, p.heard, p.credit = true, s.Others, int(math.Ceil(minute))
+	if p.left -= elapsed; p.left <= 0 || s.Others != p.heard {
+		p.left, p.heard, p.credit = patience, s.Others, int(math.Ceil(minute))
 	}
 	p.owed += minute * elapsed.Minutes() * 2 * jitter
 	n := min(int(p.owed), p.credit, surplus)

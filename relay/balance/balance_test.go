@@ -75,7 +75,7 @@ func TestSurplusFits(t *testing.T) {
 			if n > s.Keep && s.Surplus(n) == 0 && s.Room > 0 {
 				t.Fatalf("node %d keeps %d of %v", i, n, counts)
 			}
-			if s.Keep >= s.Most && s.Most > few {
+			if s.Keep > s.Most {
 				t.Fatalf("node %d keeps %d and takes %d", i, s.Keep, s.Most)
 			}
 		}
@@ -90,13 +90,17 @@ func TestEven(t *testing.T) {
 		counts := rapid.SliceOfN(rapid.IntRange(0, 5_000), 2, 5).Draw(t, "clients")
 		l := limits(t)
 		paces := make([]Pace, len(counts))
+		told := tier(counts...)
 		random := rand.New(rand.NewPCG(1, rapid.Uint64().Draw(t, "seed")))
 		const step = 10 * time.Second
 		for second := 0; second < 24*3600; second += 10 {
-			told := tier(counts...)
-			moved := 0
+			for i, n := range counts {
+				told[i].Clients = n
+			}
+			settled := true
 			for i := range counts {
-				s := ShareOf(told, fmt.Sprint(i), counts[i], l)
+				s := ShareOf(told, told[i].Name, counts[i], l)
+				settled = settled && s.Surplus(counts[i]) == 0
 				n := paces[i].Due(s, counts[i], l, step, random.Float64())
 				if limit := max(s.Surplus(counts[i])*l.Shed/100, 1) + 1; n > limit {
 					t.Fatalf("%d go at once, of a surplus of %d", n, s.Surplus(counts[i]))
@@ -104,7 +108,6 @@ func TestEven(t *testing.T) {
 				if n == 0 {
 					continue
 				}
-				moved += n
 				counts[i] -= n
 				// They come to any of the others: to the emptiest, or back by chance.
 				to := slices.Index(counts, slices.Min(counts))
@@ -113,24 +116,12 @@ func TestEven(t *testing.T) {
 				}
 				counts[to] += n
 			}
-			if second%600 != 0 || moved > 0 {
-				continue
-			}
-			if done(counts, l) {
+			if settled {
 				return
 			}
 		}
 		t.Fatalf("after a day there are %v", counts)
 	})
-}
-
-func done(counts []int, l Limits) bool {
-	for i, n := range counts {
-		if s := ShareOf(tier(counts...), fmt.Sprint(i), n, l); s.Surplus(n) > 0 {
-			return false
-		}
-	}
-	return true
 }
 
 // TestPace: in a minute a tenth of the surplus goes, and of a small one still one.
@@ -153,7 +144,7 @@ func TestPace(t *testing.T) {
 }
 
 // TestNothingHeard: where the others say nothing new, whatever becomes of those who
-// were sent away, no more go than in a minute.
+// were sent away, no more go in ten minutes than in one.
 func TestNothingHeard(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		here, there := rapid.IntRange(0, 10_000).Draw(t, "here"), rapid.IntRange(0, 10_000).Draw(t, "there")
@@ -161,7 +152,7 @@ func TestNothingHeard(t *testing.T) {
 		most := max(ShareOf(tier(0, there), "0", here, l).Surplus(here)*l.Shed/100, 1) + 1
 		var p Pace
 		sent := 0
-		for range rapid.IntRange(1, 3600).Draw(t, "seconds") {
+		for range rapid.IntRange(1, 600).Draw(t, "seconds") {
 			if sent += p.Due(ShareOf(tier(0, there), "0", here-sent, l), here-sent, l, time.Second, 0.5); sent > most {
 				t.Fatalf("%d went, expected %d at most", sent, most)
 			}
