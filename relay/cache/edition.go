@@ -23,6 +23,9 @@ type Edition struct {
 	Wildcard bool
 	// Behind says that other nodes have newer content; see [Group.Agree].
 	Behind bool
+	// Complete says that the origin has answered for everything that somebody wants by
+	// the wildcard.
+	Complete bool
 	// Updates is how many answers of origins there have been.
 	Updates uint64
 }
@@ -33,7 +36,7 @@ func (t *Table) Edition() Edition {
 	defer t.mu.RUnlock()
 	return Edition{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates,
+		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates,
 	}
 }
 

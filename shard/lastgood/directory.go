@@ -1,0 +1,246 @@
+package lastgood
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Directory keeps records in files of one directory, each under a name made of
+// digests of key and type. Nobody but their owner can read them.
+type Directory struct {
+	// Fixed after construction.
+	path string
+	max  int // of a record, in bytes
+	log  *slog.Logger
+
+	mu sync.Mutex
+	// Guarded by mu.
+	files  map[string]map[string]struct{} // names of files, by the part that stands for the key
+	marks  map[string]written             // of those that this process has written, by name
+	failed string                         // the failure that was logged last; empty if there is none
+}
+
+// written is what is known of a file.
+type written struct {
+	url string
+	Mark
+}
+
+const (
+	recordSuffix = ".good"
+	tempPrefix   = ".writing-"
+)
+
+var recordForm = regexp.MustCompile(`^[0-9a-f]{40}-[0-9a-f]{24}\.good$`)
+
+// NewDirectory makes a store of a directory, which is made if there is none. Records
+// are larger than limit bytes never. What was left half written is removed, and so is
+// what nobody has written for 30 days. It fails where there is no directory.
+func NewDirectory(path string, limit int, log *slog.Logger) (*Directory, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, fmt.Errorf("last known good state: %w", err)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return nil, fmt.Errorf("last known good state: %w", err)
+	}
+	d := &Directory{path: path, max: limit, log: log, files: make(map[string]map[string]struct{}), marks: make(map[string]written)}
+	foreign := 0
+	for _, e := range entries {
+		name := e.Name()
+		info, err := e.Info()
+		switch {
+		case err != nil: // it is gone
+		case strings.HasPrefix(name, tempPrefix), recordForm.MatchString(name) && time.Since(info.ModTime()) > keptFor:
+			d.remove(name)
+		case !recordForm.MatchString(name) || !info.Mode().IsRegular():
+			foreign++
+		default:
+			d.addLocked(name) // nobody else has d yet
+		}
+	}
+	if foreign > 0 {
+		log.Warn("the directory of the last known good state holds what is no record; it is left alone", "directory", path, "files", foreign)
+	}
+	return d, nil
+}
+
+func (d *Directory) remove(name string) {
+	if err := os.Remove(filepath.Join(d.path, name)); err != nil {
+		d.log.Warn("an old file of the last known good state cannot be removed", "error", err)
+	}
+}
+
+func (d *Directory) addLocked(name string) {
+	of, _, _ := strings.Cut(name, "-")
+	if d.files[of] == nil {
+		d.files[of] = make(map[string]struct{})
+	}
+	d.files[of][name] = struct{}{}
+}
+
+// digest is so many hexadecimal digits that stand for s.
+func digest(s string, digits int) string {
+	sum := sha256.Sum256([]byte(s))
+	return hex.EncodeToString(sum[:])[:digits]
+}
+
+func keyPart(key string) string { return digest(key, 40) }
+
+func fileName(key, url string) string { return keyPart(key) + "-" + digest(url, 24) + recordSuffix }
+
+// Save implements [Store]. The file is whole, old or new, whenever the program or the
+// machine ends.
+func (d *Directory) Save(_ context.Context, key, url, text string, sealed []byte) error {
+	name := fileName(key, url)
+	err := d.write(name, sealed)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case err == nil:
+		d.noteLocked(name, url, text, sealed != nil)
+		if d.failed != "" {
+			d.failed = ""
+			d.log.Info("the last known good state can be written again", "directory", d.path)
+		}
+	case kind(err) != d.failed:
+		d.failed = kind(err)
+		d.log.Error("the last known good state cannot be written; clients are served all the same", "directory", d.path, "error", err)
+	}
+	return err
+}
+
+// noteLocked notes that a file was written, or removed.
+func (d *Directory) noteLocked(name, url, text string, there bool) {
+	if there {
+		d.addLocked(name)
+		d.marks[name] = written{url, Mark{text, time.Now()}}
+		return
+	}
+	of, _, _ := strings.Cut(name, "-")
+	if delete(d.files[of], name); len(d.files[of]) == 0 {
+		delete(d.files, of)
+	}
+	delete(d.marks, name)
+}
+
+// kind tells failures apart that deserve a line in the log.
+func kind(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return at.Op + ": " + at.Err.Error()
+	}
+	return err.Error()
+}
+
+func (d *Directory) write(name string, sealed []byte) (err error) {
+	if sealed == nil {
+		if err := os.Remove(filepath.Join(d.path, name)); !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return nil
+	}
+	f, err := os.CreateTemp(d.path, tempPrefix) // for its owner alone
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+		}
+	}()
+	if _, err = f.Write(sealed); err == nil {
+		err = f.Sync()
+	}
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	if err = os.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
+		return err
+	}
+	return syncDir(d.path)
+}
+
+// syncDir makes a rename last.
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// Marks implements [Store]. It knows those of files alone that this process has
+// written and that are still there.
+func (d *Directory) Marks(_ context.Context, key string) (map[string]Mark, error) {
+	all := make(map[string]Mark)
+	for _, name := range d.of(key) {
+		d.mu.Lock()
+		m, ok := d.marks[name]
+		d.mu.Unlock()
+		if !ok {
+			continue
+		}
+		if _, err := os.Stat(filepath.Join(d.path, name)); err == nil {
+			all[m.url] = m.Mark
+		}
+	}
+	return all, nil
+}
+
+// of lists the files of a key.
+func (d *Directory) of(key string) (names []string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for name := range d.files[keyPart(key)] {
+		names = append(names, name)
+	}
+	return names
+}
+
+// Load implements [Store].
+func (d *Directory) Load(_ context.Context, key string, take func(sealed []byte)) error {
+	var errs []error
+	for _, name := range d.of(key) {
+		sealed, err := d.read(name)
+		switch {
+		case err == nil:
+			take(sealed)
+		case !errors.Is(err, fs.ErrNotExist):
+			errs = append(errs, err)
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		d.log.Error("the last known good state of a key cannot be read", "error", err)
+	}
+	return nil // to try again would not help
+}
+
+func (d *Directory) read(name string) ([]byte, error) {
+	f, err := os.Open(filepath.Join(d.path, name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	sealed, err := io.ReadAll(io.LimitReader(f, int64(d.max)+1))
+	if err == nil && len(sealed) > d.max {
+		err = fmt.Errorf("%s: it is larger than last_good.max_size", f.Name())
+	}
+	return sealed, err
+}

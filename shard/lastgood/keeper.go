@@ -1,0 +1,116 @@
+package lastgood
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/resource"
+)
+
+// Config says what is kept, and where. It is not changed after [New].
+type Config struct {
+	// Store is where. Required.
+	Store Store
+	// Prefix tells tiers apart that share a store: records of one are none of the
+	// other's.
+	Prefix string
+	// Keys are those that records are encrypted with; nil for none.
+	Keys *Keys
+	// Encrypted says of a type that it is kept only if there are keys. Secrets always
+	// are. Nil: no others.
+	Encrypted func(t *resource.Type) bool
+	// Delay is how long after a change a type is written. Default 1 s.
+	Delay time.Duration
+	// MaxSize bounds a record in bytes; what is larger is not kept. Required.
+	MaxSize int
+	// Wait bounds how long a key that is new to this node waits for what was kept of
+	// it before its origin is asked. What comes later is taken in later. Default 1 s.
+	Wait time.Duration
+	// Logger gets what should not be. Required.
+	Logger *slog.Logger
+	// Meter is where the metrics are made. Required.
+	Meter metric.Meter
+}
+
+const (
+	// writers is how many records are made at a time, and readers how many keys are
+	// read: each may take some memory.
+	writers = 2
+	readers = 8
+)
+
+// Keeper keeps the keys that this node owns, and restores those that are new to it.
+// All methods are safe for concurrent use.
+type Keeper struct {
+	// Fixed after construction.
+	cfg     Config
+	sealer  *sealer
+	metrics *metrics
+	writing chan struct{} // holds a token for each record that is being made
+	reading chan struct{} // and for each key that is being read
+	life    context.Context
+	end     context.CancelFunc
+
+	mu sync.Mutex
+	// Guarded by mu.
+	closed bool
+	loads  sync.WaitGroup
+	logged map[string]time.Time // when a kind of unusable record was logged last
+}
+
+// New makes a keeper.
+func New(cfg Config) (*Keeper, error) {
+	if cfg.Store == nil || cfg.MaxSize <= 0 || cfg.Logger == nil || cfg.Meter == nil {
+		return nil, errors.New("lastgood: Store, MaxSize, Logger and Meter are required")
+	}
+	if cfg.Delay <= 0 {
+		cfg.Delay = time.Second
+	}
+	if cfg.Wait <= 0 {
+		cfg.Wait = time.Second
+	}
+	if cfg.Encrypted == nil {
+		cfg.Encrypted = func(*resource.Type) bool { return false }
+	}
+	k := &Keeper{cfg: cfg, writing: make(chan struct{}, writers), reading: make(chan struct{}, readers), logged: make(map[string]time.Time)}
+	var err error
+	if k.sealer, err = newSealer(cfg.Prefix, cfg.Keys, cfg.MaxSize); err != nil {
+		return nil, err
+	}
+	if k.metrics, err = newMetrics(cfg.Meter); err != nil {
+		k.sealer.close()
+		return nil, err
+	}
+	k.life, k.end = context.WithCancel(context.Background())
+	return k, nil
+}
+
+// Close ends what Restore has left running. Each Own has to have ended.
+func (k *Keeper) Close() {
+	k.mu.Lock()
+	k.closed = true
+	k.mu.Unlock()
+	k.end()
+	k.loads.Wait()
+	k.sealer.close()
+}
+
+// mustEncrypt reports whether a type is kept only if there are keys.
+func (k *Keeper) mustEncrypt(t *resource.Type) bool {
+	return resource.HoldsSecrets(t.URL) || k.cfg.Encrypted(t)
+}
+
+// take gets a token, unless ctx ends before.
+func take(ctx context.Context, tokens chan struct{}) bool {
+	select {
+	case tokens <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}

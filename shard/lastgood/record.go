@@ -1,0 +1,223 @@
+package lastgood
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// A record, before it is compressed, is a protobuf message of these fields. Those
+// that a reader does not know it passes over.
+const (
+	recKey      = 1 // string
+	recAt       = 2 // when it was made, in milliseconds of Unix time
+	recWildcard = 3 // bool: the resources are the whole wildcard set
+	recGlob     = 4 // string, repeated: globs of which they are all
+	recLeg      = 5 // message, repeated
+	recResponse = 6 // DeltaDiscoveryResponse: type and resources
+	recHeld     = 7 // packed: for each resource the bits of the legs that held it
+	recEnds     = 8 // packed: pairs of a resource's place and the end of its lifetime
+
+	legOrigin  = 1 // string
+	legNames   = 2 // bool
+	legServer  = 3 // string
+	legVersion = 4 // string
+	legSource  = 5 // string
+)
+
+// encode writes a record.
+func encode(key string, at time.Time, k cache.Kept) []byte {
+	size := len(key) + 64
+	rs := make([]*resource.Resource, len(k.Resources))
+	var held, ends []byte
+	for i, one := range k.Resources {
+		rs[i] = one.Resource
+		size += one.Resource.WireSize() + 16
+		held = protowire.AppendVarint(held, one.Legs)
+		if !one.Expires.IsZero() {
+			ends = protowire.AppendVarint(ends, uint64(i))
+			ends = protowire.AppendVarint(ends, uint64(one.Expires.UnixMilli()))
+		}
+	}
+	response := resource.AppendDelta(make([]byte, 0, size), &resource.Message{Type: k.Type, Resources: rs})
+
+	b := make([]byte, 0, len(response)+len(held)+len(ends)+1024)
+	b = appendText(b, recKey, key)
+	b = appendNumber(b, recAt, uint64(at.UnixMilli()))
+	b = appendNumber(b, recWildcard, protowire.EncodeBool(k.Wildcard))
+	for _, g := range k.Globs {
+		b = appendText(b, recGlob, g)
+	}
+	for _, l := range k.Legs {
+		var leg []byte
+		leg = appendText(leg, legOrigin, l.Origin)
+		leg = appendNumber(leg, legNames, protowire.EncodeBool(l.Names))
+		leg = appendText(leg, legServer, l.Server)
+		leg = appendText(leg, legVersion, l.Version)
+		leg = appendText(leg, legSource, l.Source)
+		b = appendBytes(b, recLeg, leg)
+	}
+	b = appendBytes(b, recResponse, response)
+	b = appendBytes(b, recHeld, held)
+	return appendBytes(b, recEnds, ends)
+}
+
+func appendText(b []byte, n protowire.Number, s string) []byte {
+	return protowire.AppendString(protowire.AppendTag(b, n, protowire.BytesType), s)
+}
+
+func appendBytes(b []byte, n protowire.Number, v []byte) []byte {
+	return protowire.AppendBytes(protowire.AppendTag(b, n, protowire.BytesType), v)
+}
+
+func appendNumber(b []byte, n protowire.Number, v uint64) []byte {
+	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
+}
+
+// decode reads what encode wrote of a key and a type, and when that was. Whatever
+// else it is given is an error; it never trusts a number.
+func decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
+	var ofKey string
+	var response, held, ends []byte
+	err = eachField(b, func(n protowire.Number, number uint64, v []byte) (err error) {
+		switch n {
+		case recKey:
+			ofKey = string(v)
+		case recAt:
+			at = time.UnixMilli(int64(number))
+		case recWildcard:
+			k.Wildcard = protowire.DecodeBool(number)
+		case recGlob:
+			k.Globs = append(k.Globs, string(v))
+		case recLeg:
+			leg, err := decodeLeg(v)
+			k.Legs = append(k.Legs, leg)
+			return err
+		case recResponse:
+			response = v
+		case recHeld:
+			held = v
+		case recEnds:
+			ends = v
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return k, at, err
+	case ofKey != key:
+		return k, at, errors.New("the record is of another key")
+	case len(k.Legs) == 0 || len(k.Legs) > maxLegs:
+		return k, at, fmt.Errorf("%d upstream streams, expected 1 to %d", len(k.Legs), maxLegs)
+	}
+	r, err := resource.DecodeDelta(response)
+	switch {
+	case err != nil:
+		return k, at, fmt.Errorf("the resources: %w", err)
+	case len(r.Invalid) > 0:
+		return k, at, r.Invalid[0]
+	case r.Type.URL != url:
+		return k, at, errors.New("the record is of another type")
+	}
+	k.Type, k.Resources = r.Type, make([]cache.KeptResource, len(r.Resources))
+	for i, res := range r.Resources {
+		if res.DoNotCache {
+			return k, at, errors.New("a resource that must not be kept")
+		}
+		k.Resources[i].Resource = res
+	}
+	if err := takeHeld(k.Resources, held); err != nil {
+		return k, at, err
+	}
+	return k, at, takeEnds(k.Resources, ends)
+}
+
+// maxLegs is how many upstream streams a key may have: bits of a uint64.
+const maxLegs = 64
+
+func decodeLeg(b []byte) (l cache.KeptLeg, err error) {
+	err = eachField(b, func(n protowire.Number, number uint64, v []byte) error {
+		switch n {
+		case legOrigin:
+			l.Origin = string(v)
+		case legNames:
+			l.Names = protowire.DecodeBool(number)
+		case legServer:
+			l.Server = string(v)
+		case legVersion:
+			l.Version = string(v)
+		case legSource:
+			l.Source = string(v)
+		}
+		return nil
+	})
+	return l, err
+}
+
+// takeHeld reads who held each resource.
+func takeHeld(rs []cache.KeptResource, packed []byte) error {
+	i := 0
+	for ; len(packed) > 0; i++ {
+		v, n := protowire.ConsumeVarint(packed)
+		if n < 0 || i == len(rs) {
+			break
+		}
+		rs[i].Legs, packed = v, packed[n:]
+	}
+	if i < len(rs) || len(packed) > 0 {
+		return fmt.Errorf("expected for each of %d resources by whom it was held", len(rs))
+	}
+	return nil
+}
+
+// takeEnds reads the ends of lifetimes.
+func takeEnds(rs []cache.KeptResource, packed []byte) error {
+	for len(packed) > 0 {
+		i, n := protowire.ConsumeVarint(packed)
+		if n < 0 || i >= uint64(len(rs)) {
+			return errors.New("the end of a lifetime: expected the place of a resource")
+		}
+		ms, m := protowire.ConsumeVarint(packed[n:])
+		if m < 0 {
+			return errors.New("the end of a lifetime is cut off")
+		}
+		rs[i].Expires, packed = time.UnixMilli(int64(ms)), packed[n+m:]
+	}
+	return nil
+}
+
+// eachField goes through the fields of an encoded message: numbers and bytes.
+func eachField(b []byte, f func(n protowire.Number, number uint64, v []byte) error) error {
+	for len(b) > 0 {
+		n, typ, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return errCutOff
+		}
+		b = b[size:]
+		var number uint64
+		var v []byte
+		switch typ {
+		case protowire.VarintType:
+			number, size = protowire.ConsumeVarint(b)
+		case protowire.BytesType:
+			v, size = protowire.ConsumeBytes(b)
+		default:
+			size = protowire.ConsumeFieldValue(n, typ, b)
+		}
+		if size < 0 {
+			return errCutOff
+		}
+		b = b[size:]
+		if err := f(n, number, v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+var errCutOff = errors.New("the record cannot be read: it is cut off, or was never one")

@@ -1,0 +1,138 @@
+package lastgood
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"xdsrelay/shard/store"
+)
+
+// Redis keeps records in the Redis of a tier. Of each key there is a hash of marks by
+// type, and each record under a name of its own, all with the tag of the key's head.
+type Redis struct {
+	store *store.Store
+	max   int // of a record, in bytes
+	epoch func(key string) (epoch uint64, ok bool)
+}
+
+// NewRedis makes a store of s. epoch is under which number this node has claimed a
+// key; ok is false while it has not. Records are larger than limit bytes never.
+func NewRedis(s *store.Store, limit int, epoch func(key string) (epoch uint64, ok bool)) *Redis {
+	return &Redis{s, limit, epoch}
+}
+
+// save writes a record, unless the key was claimed by a later epoch, or has a newer
+// record of this one: a write may arrive late. KEYS: the key's head, the marks, the
+// record. ARGV: epoch, number, type, mark with both before it, the record (empty for
+// none), how long it is kept.
+var save = store.NewScript("last_good_save", `
+local epoch, number = tonumber(ARGV[1]), tonumber(ARGV[2])
+local head = tonumber(redis.call('HGET', KEYS[1], 'epoch')) or 0
+local e, n = string.match(redis.call('HGET', KEYS[2], ARGV[3]) or '', '^(%d+) (%d+) ')
+e, n = tonumber(e) or 0, tonumber(n) or 0
+if head > epoch or e > epoch or e == epoch and n > number then return 0 end
+if ARGV[5] == '' then
+	redis.call('HDEL', KEYS[2], ARGV[3])
+	redis.call('DEL', KEYS[3])
+	return 1
+end
+redis.call('HSET', KEYS[2], ARGV[3], ARGV[4])
+redis.call('SET', KEYS[3], ARGV[5], 'PX', ARGV[6])
+redis.call('PEXPIRE', KEYS[2], ARGV[6])
+return 1
+`)
+
+var (
+	marks = store.NewScript("last_good_marks", `return redis.call('HGETALL', KEYS[1])`)
+	part  = store.NewScript("last_good_load", `return redis.call('GETRANGE', KEYS[1], ARGV[1], ARGV[2])`)
+)
+
+// partSize is how much of a record one call reads, in bytes: each call has a
+// deadline, however large the record is.
+const partSize = 2 << 20
+
+func (r *Redis) marksName(key string) string       { return r.store.Name(key, "good") }
+func (r *Redis) recordName(key, url string) string { return r.store.Name(key, "good", url) }
+
+// Save implements [Store].
+func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) error {
+	epoch, ok := r.epoch(key)
+	if !ok {
+		return errUnclaimed
+	}
+	number := time.Now().UnixMicro()
+	reply, err := r.store.Run(ctx, save, []string{r.store.Name(key, "head"), r.marksName(key), r.recordName(key, url)},
+		epoch, number, url, fmt.Sprintf("%d %d %s", epoch, number, mark), sealed, keptFor.Milliseconds())
+	if err != nil {
+		return err
+	}
+	if done, err := reply.Int(); err != nil || done != 1 {
+		return errFenced
+	}
+	return nil
+}
+
+// Marks implements [Store].
+func (r *Redis) Marks(ctx context.Context, key string) (map[string]Mark, error) {
+	reply, err := r.store.Run(ctx, marks, []string{r.marksName(key)})
+	if err != nil {
+		return nil, err
+	}
+	texts, err := reply.Texts()
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]Mark, len(texts)/2)
+	for pair := range slices.Chunk(texts, 2) {
+		fields := strings.Fields(pair[len(pair)-1])
+		if len(pair) != 2 || len(fields) != 3 {
+			continue
+		}
+		if number, err := strconv.ParseInt(fields[1], 10, 64); err == nil {
+			all[pair[0]] = Mark{fields[2], time.UnixMicro(number)}
+		}
+	}
+	return all, nil
+}
+
+// Load implements [Store].
+func (r *Redis) Load(ctx context.Context, key string, take func(sealed []byte)) error {
+	all, err := r.Marks(ctx, key)
+	if err != nil {
+		return err
+	}
+	for url := range all {
+		sealed, err := r.load(ctx, r.recordName(key, url))
+		if err != nil {
+			return err
+		}
+		if len(sealed) > 0 {
+			take(sealed)
+		}
+	}
+	return nil
+}
+
+// load reads a record part by part. One that is replaced meanwhile is no whole one,
+// which is found out when it is opened.
+func (r *Redis) load(ctx context.Context, name string) (sealed []byte, err error) {
+	for len(sealed) <= r.max {
+		reply, err := r.store.Run(ctx, part, []string{name}, strconv.Itoa(len(sealed)), strconv.Itoa(len(sealed)+partSize-1))
+		if err != nil {
+			return nil, err
+		}
+		next, err := reply.Text()
+		if err != nil {
+			return nil, err
+		}
+		sealed = append(sealed, next...)
+		if len(next) < partSize {
+			return sealed, nil
+		}
+	}
+	return sealed[:r.max], nil // which is none
+}

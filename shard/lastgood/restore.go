@@ -1,0 +1,117 @@
+package lastgood
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"xdsrelay/relay/cache"
+)
+
+// Restore gives a group that is new in this process what was kept of its key; for one
+// that is not it does nothing. It returns when that is done, or the wait is over, and
+// in the latter case goes on until it is done, ctx ends, or the origins answer.
+func (k *Keeper) Restore(ctx context.Context, g *cache.Group) {
+	if g.Private() {
+		return
+	}
+	g.Restore(func() {
+		done := make(chan struct{})
+		k.mu.Lock()
+		if k.closed {
+			k.mu.Unlock()
+			return
+		}
+		k.loads.Go(func() {
+			defer close(done)
+			k.restore(ctx, g)
+		})
+		k.mu.Unlock()
+		timer := time.NewTimer(k.cfg.Wait)
+		defer timer.Stop()
+		select {
+		case <-done:
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+	})
+}
+
+func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(k.life, cancel)()
+	for pause := time.Second; ; pause = min(2*pause, longestPause) {
+		if !take(ctx, k.reading) {
+			return
+		}
+		err := k.load(ctx, g)
+		<-k.reading
+		if err == nil || g.Upstream().Connected {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause/2 + rand.N(pause)):
+		}
+	}
+}
+
+// load reads the records of a key. What cannot be used is left out.
+func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
+	key, types := string(g.Key), 0
+	var oldest time.Time
+	err := k.cfg.Store.Load(ctx, key, func(sealed []byte) {
+		kept, at, err := k.open(key, sealed)
+		switch {
+		case err != nil:
+			k.metrics.read(outcomeUnusable)
+			k.unusable(key, err)
+			return
+		case time.Since(at) > keptFor:
+			k.metrics.read(outcomeOld)
+			return
+		}
+		k.metrics.read(outcomeOK)
+		g.Revive(kept)
+		types++
+		if oldest.IsZero() || at.Before(oldest) {
+			oldest = at
+		}
+	})
+	if err != nil {
+		k.metrics.read(outcomeFailed)
+	}
+	if types > 0 {
+		k.cfg.Logger.Info("the last known good state of a key was found; it is served until the origin answers", "key", key, "types", types, "from", oldest)
+	}
+	return err
+}
+
+// open reads a record.
+func (k *Keeper) open(key string, sealed []byte) (kept cache.Kept, at time.Time, err error) {
+	url, record, err := k.sealer.open(key, sealed)
+	if err == nil {
+		kept, at, err = decode(record, key, url)
+	}
+	if err != nil && url != "" {
+		err = fmt.Errorf("type %s: %w", url, err)
+	}
+	return kept, at, err
+}
+
+// unusable logs a record that cannot be used, once a minute for each reason.
+func (k *Keeper) unusable(key string, err error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if len(k.logged) > 100 {
+		clear(k.logged)
+	}
+	if time.Since(k.logged[err.Error()]) < time.Minute {
+		return
+	}
+	k.logged[err.Error()] = time.Now()
+	k.cfg.Logger.Error("a record of the last known good state cannot be used, and is not served; others may be like it", "key", key, "error", err)
+}

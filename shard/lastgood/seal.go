@@ -1,0 +1,142 @@
+package lastgood
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// A sealed record is the magic, the format's version, the ID of the key that it is
+// encrypted with (empty for none), the type URL, both with their length in a varint
+// before them, and the record: compressed, and then encrypted. What stands before the
+// record is authenticated with it.
+const (
+	magic         = "xdskept"
+	sealedVersion = 1
+)
+
+// maxPlain bounds a record before it is compressed, in bytes: what somebody else has
+// put into the store must not fill the memory.
+const maxPlain = 1 << 30
+
+// What is wrong with a sealed record.
+var (
+	errForeign     = errors.New("it is no record, or of a later version of the program")
+	errPlain       = errors.New("it is not encrypted, and there are keys: it may come from anybody")
+	errUnknownKey  = errors.New("it is encrypted with a key that is not in the keys file")
+	errNotOpened   = errors.New("it was changed, or encrypted with another key of the same ID, or is of another tier, key or type")
+	errTooLarge    = errors.New("it is larger than last_good.max_size")
+	errUnencrypted = errors.New("it is only kept encrypted, and there are no keys")
+)
+
+// sealer seals and opens the records of one tier. Its methods are safe for concurrent
+// use.
+type sealer struct {
+	// Fixed after construction.
+	prefix string
+	keys   *Keys // nil: nothing is encrypted
+	max    int   // of a sealed record, in bytes
+	pack   *zstd.Encoder
+	unpack *zstd.Decoder
+}
+
+func newSealer(prefix string, keys *Keys, limit int) (*sealer, error) {
+	s := &sealer{prefix: prefix, keys: keys, max: limit}
+	var err error
+	if s.pack, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)); err != nil {
+		return nil, err
+	}
+	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(writers), zstd.WithDecoderMaxMemory(maxPlain))
+	return s, err
+}
+
+func (s *sealer) close() {
+	_ = s.pack.Close()
+	s.unpack.Close()
+}
+
+// seal compresses and encrypts a record.
+func (s *sealer) seal(key, url string, record []byte) ([]byte, error) {
+	if len(record) > maxPlain {
+		return nil, errTooLarge
+	}
+	if s.keys == nil {
+		return s.within(s.pack.EncodeAll(record, header("", url)))
+	}
+	ring := s.keys.file.Get()
+	head := header(ring.first, url)
+	return s.within(ring.byID[ring.first].Seal(head, nil, s.pack.EncodeAll(record, nil), s.bound(head, key)))
+}
+
+func (s *sealer) within(sealed []byte) ([]byte, error) {
+	if len(sealed) > s.max {
+		return nil, errTooLarge
+	}
+	return sealed, nil
+}
+
+// open is the reverse of seal. It tells of which type the record is.
+func (s *sealer) open(key string, sealed []byte) (url string, record []byte, err error) {
+	id, url, rest, ok := splitHeader(sealed)
+	if !ok {
+		return "", nil, errForeign
+	}
+	if s.keys != nil {
+		if id == "" {
+			return url, nil, errPlain
+		}
+		with := s.keys.file.Get().byID[id]
+		if with == nil {
+			return url, nil, errUnknownKey
+		}
+		if rest, err = with.Open(nil, nil, rest, s.bound(sealed[:len(sealed)-len(rest)], key)); err != nil {
+			return url, nil, errNotOpened
+		}
+	} else if id != "" {
+		return url, nil, errUnknownKey
+	}
+	record, err = s.unpack.DecodeAll(rest, nil)
+	if err != nil {
+		return url, nil, fmt.Errorf("it cannot be uncompressed: %w", err)
+	}
+	return url, record, nil
+}
+
+// bound is what a record is bound to.
+func (s *sealer) bound(head []byte, key string) []byte {
+	b := appendPart(nil, s.prefix)
+	b = appendPart(b, key)
+	return append(b, head...)
+}
+
+func header(id, url string) []byte {
+	b := append([]byte(magic), sealedVersion)
+	return appendPart(appendPart(b, id), url)
+}
+
+func appendPart(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+func splitHeader(b []byte) (id, url string, rest []byte, ok bool) {
+	if len(b) <= len(magic) || string(b[:len(magic)]) != magic || b[len(magic)] != sealedVersion {
+		return "", "", nil, false
+	}
+	rest = b[len(magic)+1:]
+	if id, rest, ok = cutPart(rest); !ok {
+		return "", "", nil, false
+	}
+	url, rest, ok = cutPart(rest)
+	return id, url, rest, ok && len(rest) > 0
+}
+
+func cutPart(b []byte) (s string, rest []byte, ok bool) {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return "", nil, false
+	}
+	end := n + int(size)
+	return string(b[n:end]), b[end:], true
+}
