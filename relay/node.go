@@ -27,6 +27,7 @@ import (
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
+	"xdsrelay/shard/lastgood"
 )
 
 // Options are what a node needs beside its configuration.
@@ -56,9 +57,10 @@ type Node struct {
 	metrics  *telemetry
 	rules    *aggregation.Rules
 	origins  *origins
-	members  shard.Members   // the nodes of the tier
-	tier     *tier.Tier      // where each key comes from
-	loads    *load.Collector // nil where the first origin takes no load reports
+	members  shard.Members    // the nodes of the tier
+	tier     *tier.Tier       // where each key comes from
+	keeper   *lastgood.Keeper // nil where no last known good state is kept
+	loads    *load.Collector  // nil where the first origin takes no load reports
 	pool     *fanout.Pool
 	cache    *cache.Cache
 	fanout   *fanout.Server

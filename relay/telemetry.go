@@ -62,12 +62,19 @@ func (t *telemetry) observe(c *cache.Cache, version string) error {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
+	stale, err := t.meter.Int64ObservableGauge("xdsrelay.last_good.keys.stale", metric.WithDescription("Aggregation keys with something that was restored from the last known good state, and for which the origin has not answered since."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
 	labels := metric.WithAttributeSet(attribute.NewSet(attribute.String("version", version), attribute.String("go", runtime.Version())))
 	_, err = t.meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		var active, idle, failing, held, removed int64
+		var active, idle, failing, held, removed, restored int64
 		for _, k := range c.Snapshot() {
 			held += k.Bytes
 			removed += int64(k.HeldRemovals)
+			if k.Stale {
+				restored++
+			}
 			switch {
 			case k.Idle:
 				idle++
@@ -85,8 +92,9 @@ func (t *telemetry) observe(c *cache.Cache, version string) error {
 		o.ObserveInt64(bytes, held)
 		o.ObserveInt64(holds, int64(c.RemovalsHeld()))
 		o.ObserveInt64(removals, removed)
+		o.ObserveInt64(stale, restored)
 		return nil
-	}, build, keys, down, bytes, holds, removals)
+	}, build, keys, down, bytes, holds, removals, stale)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

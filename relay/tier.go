@@ -11,9 +11,13 @@ import (
 // buildTier makes this node's part of the tier: where each key comes from.
 func (n *Node) buildTier() (err error) {
 	n.members = shard.NewSolo(n.self())
-	n.tier, err = tier.New(tier.Config{
+	cfg := tier.Config{
 		Members: n.members, Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.log,
-	})
+	}
+	if err := n.addLastGood(&cfg); err != nil {
+		return err
+	}
+	n.tier, err = tier.New(cfg)
 	return err
 }
 
@@ -36,6 +40,9 @@ func (n *Node) tierOrigin() tier.Origin {
 func (n *Node) releaseTier() {
 	if n.tier != nil {
 		n.tier.Close()
+	}
+	if n.keeper != nil {
+		n.keeper.Close()
 	}
 	if n.members != nil {
 		n.members.Close()

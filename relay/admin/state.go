@@ -46,11 +46,16 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 }
 
 // resources is how many there are, and of how many the removal is held back.
+// Those that were restored and that the origin has not confirmed are stale.
 func resources(t cache.TableInfo) string {
-	if t.HeldRemovals == 0 {
-		return strconv.Itoa(t.Resources)
+	n := strconv.Itoa(t.Resources)
+	if t.HeldRemovals > 0 {
+		n += fmt.Sprintf(" (%d removals held)", t.HeldRemovals)
 	}
-	return fmt.Sprintf("%d (%d removals held)", t.Resources, t.HeldRemovals)
+	if t.Stale {
+		n += " (stale)"
+	}
+	return n
 }
 
 // upstreamState says how the key's streams are, and which are down where there

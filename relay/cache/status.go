@@ -35,7 +35,8 @@ type NameInfo struct {
 	Version string
 	// Changed is when what is held became so; zero where nothing is known.
 	Changed time.Time
-	// Problem comes with Rejected, Failed and Unreachable.
+	// Problem comes with Rejected, Failed and Unreachable, and with what is Accepted
+	// while it is stale (K14).
 	Problem *Problem
 }
 
@@ -48,6 +49,9 @@ type Problem struct {
 
 	leg int // which brought it
 }
+
+// staleMessage is said of what was restored, as long as no origin has confirmed it.
+const staleMessage = "restored from the last known good state: the origin has not sent it since"
 
 // maxProblems bounds the rejected names that a table remembers beyond those that
 // it holds or is asked for by name, and maxMessage what is kept of the reason.
@@ -164,6 +168,12 @@ func (t *Table) describeLocked(e *entry) NameInfo {
 		i.Name, i.Standing, i.Resource, i.Version = e.res.Name, Accepted, e.res, e.version
 		if v := t.legs[e.leg].version; v != "" {
 			i.Version = v
+		}
+		if e.version == noVersion {
+			i.Version = e.res.Version
+			if t.legs[e.leg].stale {
+				i.Problem = &Problem{Message: staleMessage}
+			}
 		}
 	}
 	t.troubleLocked(e.name, &i)

@@ -65,6 +65,7 @@ func (k *Keeper) Own(ctx context.Context, g *cache.Group) {
 		timer.Reset(time.Until(next))
 		select {
 		case <-ctx.Done():
+			o.finish(ctx)
 			return
 		case <-news:
 			if o.due.IsZero() {
@@ -79,6 +80,17 @@ func (k *Keeper) Own(ctx context.Context, g *cache.Group) {
 			}
 		}
 	}
+}
+
+// finishTime bounds what is written at the end.
+const finishTime = time.Second
+
+// finish writes what is still to be written as the node ends, or another one takes
+// the key over: where that one was quicker, Redis knows.
+func (o *owned) finish(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
+	defer cancel()
+	o.save(ctx)
 }
 
 // look finds out what the store has of the key, so that what is missing is written.

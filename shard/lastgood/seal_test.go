@@ -2,9 +2,9 @@ package lastgood
 
 import (
 	"bytes"
+	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"math/rand"
 	"strings"
 	"testing"
 )
@@ -100,7 +100,7 @@ func TestSealSize(t *testing.T) {
 		t.Errorf("compressed it is small: %v", err)
 	}
 	noise := make([]byte, 1000)
-	rand.New(rand.NewSource(1)).Read(noise)
+	_, _ = rand.Read(noise)
 	if _, err := s.seal("key", clusters.URL, noise); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v, expected it to be too large", err)
 	}

@@ -1,0 +1,49 @@
+package relay
+
+import (
+	"fmt"
+	"time"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/tier"
+	"xdsrelay/shard/lastgood"
+)
+
+// addLastGood makes what keeps the last known good state, where it is configured, and
+// adds it to cfg.
+func (n *Node) addLastGood(cfg *tier.Config) error {
+	l := n.cfg.LastGood
+	if l.Store == config.StoreNone {
+		return nil
+	}
+	keeper := lastgood.Config{
+		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.Delay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.Hold),
+		Logger: n.log, Meter: n.metrics.meter,
+	}
+	var err error
+	if l.KeysFile != "" {
+		if keeper.Keys, err = lastgood.NewKeys(l.KeysFile, n.log); err != nil {
+			return fmt.Errorf("last_good.keys_file: %w", err)
+		}
+	} else {
+		n.log.Info("the last known good state is kept without encryption, and without secrets: there is no last_good.keys_file")
+	}
+	if keeper.Store, err = lastgood.NewDirectory(l.Directory, int(l.MaxSize), n.log); err != nil {
+		return fmt.Errorf("last_good.directory: %w", err)
+	}
+	if n.keeper, err = lastgood.New(keeper); err != nil {
+		return err
+	}
+	cfg.Restore = n.keeper.Restore
+	cfg.Own = append(cfg.Own, n.keeper.Own)
+	return nil
+}
+
+// restoreWait is how long a key that is new waits for what was kept of it. Clients do
+// not wait longer for that than for the origin.
+func restoreWait(hold time.Duration) time.Duration {
+	if hold <= 0 {
+		return time.Millisecond // the origin is asked at once; what was kept may still come before
+	}
+	return min(hold, time.Second)
+}

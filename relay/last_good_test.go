@@ -1,0 +1,288 @@
+package relay_test
+
+import (
+	"bytes"
+	"crypto/rand"
+	"encoding/base64"
+	"io/fs"
+	"log/slog"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"github.com/klauspost/compress/zstd"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// fleet is one client of each variant, and what they have been told since a mark.
+type fleet struct {
+	t    *testing.T
+	all  []*xdstest.Auto
+	some map[*xdstest.Auto]*told
+}
+
+// told is what one client was told.
+type told struct {
+	variant xdstest.Variant
+
+	mu    sync.Mutex
+	names map[string]bool // guarded by mu: of resources and removals, by type and name
+}
+
+// wishes are what clients ask for of each type; nothing means everything.
+var wishes = map[string][]string{
+	xdstest.ClusterType: nil, xdstest.EndpointType: {"c1", "c2"}, xdstest.RouteType: {"r1"}, xdstest.SecretType: {"s1"},
+}
+
+// newFleet starts the clients: two that ask for everything on one stream, and two for
+// each type that has methods of its own.
+func newFleet(t *testing.T, addr, name string) *fleet {
+	t.Helper()
+	f := &fleet{t: t, some: make(map[*xdstest.Auto]*told)}
+	vs := []xdstest.Variant{xdstest.SotW, xdstest.Delta}
+	for typ := range wishes {
+		vs = append(vs, xdstest.Variants(typ)[2:]...)
+	}
+	for _, v := range vs {
+		seen := &told{variant: v, names: make(map[string]bool)}
+		c := xdstest.StartAuto(t, xdstest.AutoConfig{
+			Addr: addr, Variant: v, Node: xdstest.Node(name+"-"+v.String(), "demo"),
+			Nack: func(f *xdstest.Frame) string {
+				seen.mu.Lock()
+				defer seen.mu.Unlock()
+				for _, r := range f.Resources {
+					seen.names[r.Name] = true
+				}
+				for _, n := range f.Removed {
+					seen.names["-"+n] = true
+				}
+				return ""
+			},
+		})
+		for typ, names := range wishes {
+			if v.Service == "" || v.Service == typ {
+				c.Subscribe(typ, names...)
+			}
+		}
+		f.all, f.some[c] = append(f.all, c), seen
+	}
+	return f
+}
+
+// holds waits until each client holds just these.
+func (f *fleet) holds(what string, byType map[string][]string) {
+	f.t.Helper()
+	for _, c := range f.all {
+		for typ, names := range byType {
+			if v := f.some[c].variant; v.Service != "" && v.Service != typ {
+				continue
+			}
+			c.WaitFor(f.t, what+": "+c.String(), func() bool {
+				return slices.Equal(slices.Sorted(maps.Keys(c.Held(typ))), names)
+			})
+		}
+		c.CheckViolations(f.t)
+	}
+}
+
+// forget begins a new account of what delta clients are told, and news reads it.
+func (f *fleet) forget() {
+	for _, s := range f.some {
+		s.mu.Lock()
+		clear(s.names)
+		s.mu.Unlock()
+	}
+}
+
+func (f *fleet) news() map[string]bool {
+	all := make(map[string]bool)
+	for _, s := range f.some {
+		if s.variant.Delta {
+			s.mu.Lock()
+			maps.Copy(all, s.names)
+			s.mu.Unlock()
+		}
+	}
+	return all
+}
+
+// canary stands in secrets and nowhere else.
+const canary = "CANARY-IN-THE-COAL-MINE"
+
+func lastGoodConfig(t *testing.T, dir, keys string) *config.Config {
+	cfg := testConfig()
+	cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.KeysFile = config.StoreDirectory, dir, keys
+	cfg.LastGood.Delay = 100 * time.Millisecond
+	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 50*time.Millisecond, 200*time.Millisecond
+	return cfg
+}
+
+func keysOf(t *testing.T, ids ...string) string {
+	t.Helper()
+	var text strings.Builder
+	for _, id := range ids {
+		key := make([]byte, 32)
+		_, _ = rand.Read(key)
+		text.WriteString(id + ":" + base64.StdEncoding.EncodeToString(key) + "\n")
+	}
+	path := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(path, []byte(text.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// TestRestartWithoutOrigin: a node that starts while its origin is down serves new and
+// old clients of all variants what it last had, marked as stale. When the origin is
+// back, only what differs goes out, and what is gone goes with its first answer and
+// not before (K14).
+func TestRestartWithoutOrigin(t *testing.T) {
+	for _, variant := range []config.Variant{config.SotW, config.Delta} {
+		t.Run("origin="+string(variant), func(t *testing.T) { restartWithoutOrigin(t, variant) })
+	}
+}
+
+func restartWithoutOrigin(t *testing.T, variant config.Variant) {
+	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	up := xdstest.NewNetwork(t, o.Addr())
+	dir, keys := t.TempDir(), keysOf(t, "one")
+	o.Set("demo",
+		xdstest.Cluster("c1", time.Second), xdstest.Cluster("c2", time.Second), xdstest.Cluster("c3", time.Second),
+		xdstest.Endpoints("c1", "10.0.0.1:1"), xdstest.Endpoints("c2", "10.0.0.2:1"),
+		xdstest.Route("r1", "c1"), xdstest.Secret("s1", "certificate", canary))
+	cfg := lastGoodConfig(t, dir, keys)
+	cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, variant
+
+	first := start(t, cfg)
+	old := newFleet(t, first.Addr(), "old")
+	state := map[string][]string{
+		xdstest.ClusterType: {"c1", "c2", "c3"}, xdstest.EndpointType: {"c1", "c2"}, xdstest.RouteType: {"r1"}, xdstest.SecretType: {"s1"},
+	}
+	old.holds("the first state", state)
+
+	up.Refuse()
+	up.Cut()
+	first.stop()
+	first.ended(t)
+	noSecrets(t, dir)
+
+	var log lines
+	second := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	old.forget()
+	for _, c := range old.all {
+		c.MoveTo(second.Addr())
+	}
+	young := newFleet(t, second.Addr(), "young")
+	young.holds("what was kept", state)
+	old.holds("what they had", state)
+	for _, c := range old.all {
+		c.WaitFor(t, "the new node", c.Connected)
+	}
+	if _, page := second.get(t, "/debug/keys"); !strings.Contains(page, "stale") {
+		t.Errorf("the page of keys does not say that it is stale:\n%s", page)
+	}
+	if _, metrics := second.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_last_good_keys_stale 1") {
+		t.Error("/metrics does not say that the key is stale")
+	}
+	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("last known good state of a key was found") == 1 })
+
+	// The origin comes back with something else.
+	o.Update("demo", func(c *xdstest.Change) {
+		c.Remove(xdstest.ClusterType, "c3")
+		c.Set(xdstest.Cluster("c4", time.Second))
+		c.Set(xdstest.Endpoints("c2", "10.0.0.9:1"))
+	})
+	young.forget()
+	before := old.news()
+	if len(before) > 0 {
+		t.Errorf("clients that came back with what is kept were told %v", before)
+	}
+	if err := up.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	state[xdstest.ClusterType] = []string{"c1", "c2", "c4"}
+	for _, f := range []*fleet{young, old} {
+		f.holds("the new state", state)
+		for _, c := range f.all {
+			if v := f.some[c].variant; v.Service != "" && v.Service != xdstest.EndpointType {
+				continue
+			}
+			c.WaitFor(t, "the new endpoints", func() bool {
+				return bytes.Contains(c.Held(xdstest.EndpointType)["c2"].Body, []byte("10.0.0.9"))
+			})
+		}
+		news := f.news()
+		for _, want := range []string{"-c3", "c4", "c2"} {
+			if !news[want] {
+				t.Errorf("delta clients were not told %q", want)
+			}
+			delete(news, want)
+		}
+		if len(news) > 0 {
+			t.Errorf("delta clients were told %v, too", news)
+		}
+	}
+	xdstest.Eventually(t, "nothing is stale", func() bool {
+		_, metrics := second.get(t, "/metrics")
+		return strings.Contains(metrics, "xdsrelay_last_good_keys_stale 0")
+	})
+	for _, wrong := range second.Check() {
+		t.Error(wrong)
+	}
+}
+
+// noSecrets holds that no file has the canary in it, as it is or compressed.
+func noSecrets(t *testing.T, dir string) {
+	t.Helper()
+	unpack, err := zstd.NewReader(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unpack.Close()
+	files := 0
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		files++
+		content, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		if leaks(unpack, content) {
+			t.Errorf("%s holds a secret in the clear", path)
+		}
+		return nil
+	})
+	if err != nil || files == 0 {
+		t.Errorf("%d files, %v: expected some", files, err)
+	}
+}
+
+// leaks reports whether the canary is in content, or in anything that can be
+// uncompressed of it.
+func leaks(unpack *zstd.Decoder, content []byte) bool {
+	if bytes.Contains(content, []byte(canary)) {
+		return true
+	}
+	for rest := content; ; {
+		i := bytes.Index(rest, []byte{0x28, 0xb5, 0x2f, 0xfd})
+		if i < 0 {
+			return false
+		}
+		plain, _ := unpack.DecodeAll(rest[i:], nil)
+		if bytes.Contains(plain, []byte(canary)) {
+			return true
+		}
+		rest = rest[i+1:]
+	}
+}
