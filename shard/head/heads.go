@@ -108,6 +108,18 @@ func (h *Heads) Of(key, typeURL string) (Head, bool) {
 	return head, ok
 }
 
+// Epoch is the number under which this node has claimed a key; ok is false where it
+// has not, or somebody else has since, as far as it knows. It makes no call.
+func (h *Heads) Epoch(key string) (epoch uint64, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	o := h.owned[key]
+	if o == nil || o.epoch == 0 {
+		return 0, false
+	}
+	return o.epoch, true
+}
+
 // signal wakes who waits for c, now or later.
 func signal(c chan struct{}) {
 	select {
