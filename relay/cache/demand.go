@@ -244,10 +244,16 @@ func (t *Table) askedForLocked(e *entry) bool {
 func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{}) {
 	leg := &t.legs[h.leg]
 	leg.version = "" // it no longer holds what the origin sent
-	if h.leg == t.wild.leg && leg.askedAll {
+	_, told := leg.dirty[e.name]
+	switch {
+	case h.leg == t.wild.leg && leg.askedAll:
 		// go-control-plane takes what a wildcard brought for held until its name
 		// is dropped, too.
 		leg.dropBroughtLocked(e.name, h.res.Name, false)
+	case leg.differences && !told:
+		// It came while it was wanted, of which the origin has not been told: it
+		// crossed the end of a demand before that.
+		leg.strayLocked(e.name, h.res.Name)
 	}
 	u := turn{table: t, by: h.leg, first: t.gen + 1, woken: woken}
 	heir := t.heirLocked(e)

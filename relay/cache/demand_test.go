@@ -3,6 +3,8 @@ package cache
 import (
 	"slices"
 	"testing"
+
+	"xdsrelay/relay/resource"
 )
 
 // demand formats one type's demand: what to subscribe to, what to leave, and
@@ -199,5 +201,38 @@ func TestWaitingEnds(t *testing.T) {
 	w.apply(clusters, res("a", "1"))
 	if w.feed.Waiting() || len(w.feed.Types()) != 1 {
 		t.Fatalf("%+v", c.head())
+	}
+}
+
+// TestWhatCameInBetweenIsAStray: C9: what arrives while it is wanted, and is wanted
+// no more before the origin was told of either, the origin may take for held. It is
+// dropped before it is wanted again, by name or with the wildcard.
+func TestWhatCameInBetweenIsAStray(t *testing.T) {
+	for what, in := range map[string]struct {
+		wildcard bool
+		names    []string
+	}{"by wildcard": {true, nil}, "by name": {false, []string{"x"}}} {
+		t.Run(what, func(t *testing.T) {
+			w := start(t, Config{})
+			c := w.client(clusters, true)
+			w.client(endpoints, false, "e") // keeps the stream
+			expectDemand(t, w, true, "+*", "+e")
+			w.feed.Apply(Update{Type: clusters, Differences: true})
+			want := func(wildcard bool, names ...string) {
+				c.table.Replace(&c.w, wildcard, names)
+				w.expireAll(c)
+			}
+			want(false)
+			expectDemand(t, w, false, "-*")
+			want(in.wildcard, in.names...)
+			w.feed.Apply(Update{Type: clusters, Differences: true, Resources: []*resource.Resource{res("x", "1")}}) // crosses the drop
+			want(false)
+			expectDemand(t, w, false)
+			want(false, "x")
+			d := w.feed.TakeDemand(false, false)
+			if len(d) != 1 || !slices.Equal(d[0].Again, []string{"x"}) {
+				t.Fatalf("got %+v, expected that x is dropped first", d)
+			}
+		})
 	}
 }

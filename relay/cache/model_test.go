@@ -55,7 +55,7 @@ type modelTold struct {
 	wild     bool
 	returned map[string]bool // dropped and wanted again since the origin was told
 	brought  map[string]bool // by a wildcard that was left since the origin was told, or as strays that are wanted again
-	strays   map[string]bool // dropped, or came when nobody wanted them
+	strays   map[string]bool // dropped, or came when nobody wanted them, or not for long enough to be asked for
 	last     map[string]bool // of brought: need no other drop after the next one
 }
 
@@ -259,8 +259,13 @@ func (m *model) expire(subs []*sub) {
 			if m.copies[leg][n].res != nil && !m.covered(leg, n, also) {
 				m.versions[leg] = ""
 				m.disown(leg, n, also)
-				if leg == m.route(everything) && m.copies[leg][n].res == nil {
-					m.told[leg].brought[n] = m.told[leg].brought[n] || m.told[leg].wild
+				told := &m.told[leg]
+				switch {
+				case m.copies[leg][n].res != nil:
+				case leg == m.route(everything) && told.wild:
+					told.brought[n] = true
+				case m.differs[leg] && told.names[n] == "" && !told.brought[n]:
+					told.strays[n] = true // it came while the origin was not told of who wanted it
 				}
 			}
 		}

@@ -6,8 +6,9 @@ import "cmp"
 // the same, so that one that sends only differences would be silent when it is
 // wanted again. There are two kinds:
 //
-// A resource came when nobody wanted it; mostly it crossed the request that ended
-// its demand. It is ignored, but go-control-plane does not send it again.
+// A resource came when nobody wanted it, or somebody did of whom the origin has not
+// been told, and does no more; mostly it crossed the request that ended its demand.
+// It is ignored, but go-control-plane does not send it again.
 //
 // A name was dropped. Where a change of any other resource crosses that,
 // go-control-plane takes all for held that was subscribed when it made the
