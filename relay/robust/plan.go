@@ -22,7 +22,7 @@ type plan struct {
 type round struct {
 	faults  []chosen
 	changes int           // of the origin, while the faults last
-	dwell   time.Duration // how long faults last where nobody can say when they were felt
+	dwell   time.Duration // how long faults last beside what is waited for
 }
 
 // chosen is a fault with its node, -1 for none.
@@ -48,7 +48,8 @@ func (p *plan) next() round {
 	if p.random.IntN(4) != 0 { // sometimes nothing changes, and then nothing may be sent
 		r.changes = 1 + p.random.IntN(12)
 	}
-	r.dwell = p.dwell/8 + time.Duration(p.random.Int64N(int64(p.dwell)*7/8))
+	share := p.random.Float64()
+	r.dwell = time.Duration(float64(p.dwell) * share * share) // mostly short
 	return r
 }
 

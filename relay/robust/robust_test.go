@@ -19,6 +19,7 @@ var (
 	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
 
+	relayBinary = flag.String("relay", "", "a relay that is built already")
 	takeoverOut = flag.String("takeover.out", "", "measure take-overs, and write a report into this folder")
 )
 
@@ -135,6 +136,9 @@ func build(t *testing.T) string {
 	t.Helper()
 	if runtime.GOOS != "linux" {
 		t.Skip("needs all of 127/8, which only Linux has")
+	}
+	if *relayBinary != "" {
+		return *relayBinary
 	}
 	here, err := filepath.Abs(".")
 	if err != nil {

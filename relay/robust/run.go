@@ -59,13 +59,11 @@ func (w *World) round(r round) {
 		w.tell(record.Fault, f, n)
 		f.begin(w, n)
 	}
-	began := time.Now()
-	w.change(r.changes)
-	if r.bears(w.cfg.Tier) {
-		w.held(r)
-	} else {
-		w.dwell(r.dwell - time.Since(began))
-	}
+	w.change(r.changes - r.changes/2)
+	w.held(r)
+	w.dwell(r.dwell)
+	w.change(r.changes / 2)
+	w.held(r)
 	for _, f := range r.faults {
 		n := w.node(f)
 		f.heal(w, n)
@@ -114,10 +112,13 @@ func (w *World) dwell(d time.Duration) {
 	w.observe()
 }
 
-// held waits until clients have all that the origin has, though faults last.
+// held waits until clients have all that the origin has, though faults last, where
+// they are of that kind.
 func (w *World) held(r round) {
 	w.t.Helper()
-	w.await(record.Held, r.String(), w.suite.Unconverged)
+	if r.bears(w.cfg.Tier) {
+		w.await(record.Held, r.String(), w.suite.Unconverged)
+	}
 }
 
 // rest waits until all is at rest.
@@ -134,8 +135,7 @@ func (w *World) rest() {
 func (w *World) await(kind record.Kind, why string, open func() []string) {
 	w.t.Helper()
 	const looks = 3
-	deadline := time.Now().Add(patience)
-	for good := 0; good < looks; {
+	for good, deadline := 0, time.Now().Add(patience); ; {
 		w.observe()
 		if len(w.found) > 0 {
 			return
@@ -145,13 +145,15 @@ func (w *World) await(kind record.Kind, why string, open func() []string) {
 		} else {
 			good = 0
 		}
+		if good >= looks && w.to.AddNext(record.Event{Kind: kind, Why: why}) {
+			break
+		}
 		if time.Now().After(deadline) {
-			why = strings.TrimSpace(why + " waited for in vain")
+			w.to.Add(record.Event{Kind: kind, Why: strings.TrimSpace(why + " waited for in vain")})
 			break
 		}
 		<-time.After(50 * time.Millisecond)
 	}
-	w.to.Add(record.Event{Kind: kind, Why: why})
 	w.observe()
 }
 

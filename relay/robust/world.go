@@ -58,7 +58,7 @@ func New(t xdstest.TB, cfg Config) *World {
 	w.to.Add(record.Event{Kind: record.Begin})
 	if cfg.Tier {
 		w.redis = redistest.Start(t, redistest.Config{})
-		if err := os.WriteFile(filepath.Join(cfg.Dir, tokenFile), []byte("a secret of all nodes\n"), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(cfg.Dir, tokenFile), []byte("a-secret-of-all-nodes\n"), 0o600); err != nil {
 			t.Fatalf("%v", err)
 		}
 	}

@@ -33,6 +33,10 @@ func TestFile(t *testing.T) {
 		t.Fatalf("Take = %v", events)
 	}
 
+	if !r.AddNext(Event{Kind: Rest}) || r.AddNext(Event{Kind: Rest}) {
+		t.Error("AddNext adds where there is something new, or does not where there is nothing")
+	}
+
 	path := filepath.Join(t.TempDir(), "events")
 	f, err := Create(path)
 	if err != nil {

@@ -22,6 +22,22 @@ func NewRecorder() *Recorder { return &Recorder{start: time.Now()} }
 func (r *Recorder) Add(e Event) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.addLocked(e)
+}
+
+// AddNext records an event if nothing was recorded since the last Take, so that it
+// tells of what the taker has seen. It reports whether it did.
+func (r *Recorder) AddNext(e Event) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.pending) > 0 {
+		return false
+	}
+	r.addLocked(e)
+	return true
+}
+
+func (r *Recorder) addLocked(e Event) {
 	r.seq++
 	e.Seq, e.At = r.seq, time.Since(r.start)
 	r.pending = append(r.pending, e)
