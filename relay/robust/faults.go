@@ -26,6 +26,14 @@ var faults = [...]fault{
 	{"kill and start a node", "process", false, true, always, func(_ *World, n *Node) { n.Kill(); n.Start() }, nothing},
 	{"terminate a node", "process", false, true, always, func(_ *World, n *Node) { n.Terminate() }, func(_ *World, n *Node) { n.Start() }},
 	{"pause a node", "process", false, true, never, func(_ *World, n *Node) { n.Pause() }, func(_ *World, n *Node) { n.Resume() }},
+	{"kill and start all nodes", "process", false, false, always, func(w *World, _ *Node) {
+		for _, n := range w.nodes {
+			n.Kill()
+		}
+		for _, n := range w.nodes {
+			n.Start()
+		}
+	}, nothing},
 
 	// Redis.
 	{"cut a node from Redis", "redis", true, true, always, func(_ *World, n *Node) { n.redis.cut() }, func(_ *World, n *Node) { n.redis.heal() }},

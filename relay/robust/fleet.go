@@ -23,6 +23,8 @@ type Fleet struct {
 	to      *record.Recorder // fixed
 	nodes   []*Node          // fixed
 	clients []*xdstest.Auto  // fixed
+	keys    []string         // fixed; of each client
+	names   []string         // fixed; of each client
 
 	mu     sync.Mutex
 	random *rand.Rand // guarded by mu
@@ -34,7 +36,8 @@ func newFleet(t xdstest.TB, to *record.Recorder, nodes []*Node, keys []string, c
 	t.Helper()
 	f := &Fleet{to: to, nodes: nodes, random: rand.New(rand.NewPCG(seed, 1))}
 	for i := range count {
-		f.clients = append(f.clients, f.start(t, i, keys[i%len(keys)], i/len(keys), size))
+		f.keys = append(f.keys, keys[i%len(keys)])
+		f.clients = append(f.clients, f.start(t, i, f.keys[i], i/len(keys), size))
 	}
 	return f
 }
@@ -58,6 +61,7 @@ func (f *Fleet) start(t xdstest.TB, i int, key string, sort, size int) *xdstest.
 		}
 	}
 	name := fmt.Sprintf("%s-%d", variant, i)
+	f.names = append(f.names, name)
 	f.to.Add(record.Event{Kind: record.ClientNew, Client: name, Key: key, Delta: variant.Delta, Wants: wants})
 	stream := 0 // the client's goroutine's
 	a := xdstest.StartAuto(t, xdstest.AutoConfig{
@@ -119,6 +123,25 @@ func (f *Fleet) Move(share float64) {
 		f.mu.Unlock()
 		if moves {
 			a.Reconnect()
+		}
+	}
+}
+
+// Leave makes all clients of a key leave their streams, until Return.
+func (f *Fleet) Leave(key string) {
+	f.each(key, record.ClientAway, (*xdstest.Auto).Disconnect)
+}
+
+// Return lets them come back.
+func (f *Fleet) Return(key string) {
+	f.each(key, record.ClientBack, (*xdstest.Auto).Connect)
+}
+
+func (f *Fleet) each(key string, kind record.Kind, do func(*xdstest.Auto)) {
+	for i, a := range f.clients {
+		if f.keys[i] == key {
+			f.to.Add(record.Event{Kind: kind, Client: f.names[i], Key: key})
+			do(a)
 		}
 	}
 }

@@ -14,6 +14,7 @@ type plan struct {
 	random *rand.Rand
 	tier   bool
 	nodes  int
+	keys   int
 	dwell  time.Duration // the longest
 	deck   []fault
 }
@@ -21,6 +22,7 @@ type plan struct {
 // round is what happens between two times of rest.
 type round struct {
 	faults  []chosen
+	away    int           // a key whose clients are away meanwhile; -1 for none
 	changes int           // of the origin, while the faults last
 	dwell   time.Duration // how long faults last beside what is waited for
 }
@@ -36,7 +38,7 @@ func newPlan(cfg Config) *plan {
 	if cfg.For > 5*time.Minute {
 		dwell = 20 * time.Second // longer than leases and keepalive
 	}
-	return &plan{random: rand.New(rand.NewPCG(cfg.Seed, 2)), tier: cfg.Tier, nodes: cfg.Nodes, dwell: dwell}
+	return &plan{random: rand.New(rand.NewPCG(cfg.Seed, 2)), tier: cfg.Tier, nodes: cfg.Nodes, keys: cfg.Keys, dwell: dwell}
 }
 
 // next draws a round: one fault, sometimes two of different areas.
@@ -47,6 +49,10 @@ func (p *plan) next() round {
 	}
 	if p.random.IntN(4) != 0 { // sometimes nothing changes, and then nothing may be sent
 		r.changes = 1 + p.random.IntN(12)
+	}
+	r.away = -1
+	if p.random.IntN(4) == 0 {
+		r.away = p.random.IntN(p.keys)
 	}
 	share := p.random.Float64()
 	r.dwell = time.Duration(float64(p.dwell) * share * share) // mostly short
@@ -99,5 +105,9 @@ func (r round) String() string {
 	for _, f := range r.faults {
 		names = append(names, f.String())
 	}
-	return fmt.Sprintf("%s, %d changes", strings.Join(names, " and "), r.changes)
+	text := fmt.Sprintf("%s, %d changes", strings.Join(names, " and "), r.changes)
+	if r.away >= 0 {
+		text += fmt.Sprintf(", the clients of key%d away", r.away)
+	}
+	return text
 }

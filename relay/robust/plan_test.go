@@ -9,7 +9,7 @@ import (
 // TestPlan: a seed gives one plan, in which every fault has its turn, and no two that
 // exclude each other.
 func TestPlan(t *testing.T) {
-	for _, cfg := range []Config{{Seed: 5, Nodes: 3, Tier: true}, {Seed: 5, Nodes: 2}, {Seed: 6, Nodes: 4, Tier: true, For: time.Hour}} {
+	for _, cfg := range []Config{{Seed: 5, Nodes: 3, Keys: 2, Tier: true}, {Seed: 5, Nodes: 2, Keys: 1}, {Seed: 6, Nodes: 4, Keys: 5, Tier: true, For: time.Hour}} {
 		p, again := newPlan(cfg), newPlan(cfg)
 		turns := make(map[string]int)
 		for range 2 * len(faults) {
@@ -36,7 +36,7 @@ func TestPlan(t *testing.T) {
 			}
 		}
 	}
-	if first, other := newPlan(Config{Seed: 1, Nodes: 3}), newPlan(Config{Seed: 2, Nodes: 3}); slices.Equal(texts(first), texts(other)) {
+	if first, other := newPlan(Config{Seed: 1, Nodes: 3, Keys: 1}), newPlan(Config{Seed: 2, Nodes: 3, Keys: 1}); slices.Equal(texts(first), texts(other)) {
 		t.Error("two seeds give the same plan")
 	}
 }

@@ -54,6 +54,9 @@ func (w *World) logf(format string, args ...any) {
 // clients that move.
 func (w *World) round(r round) {
 	w.t.Helper()
+	if r.away >= 0 {
+		w.fleet.Leave(w.keys[r.away])
+	}
 	for _, f := range r.faults {
 		n := w.node(f)
 		w.tell(record.Fault, f, n)
@@ -70,6 +73,10 @@ func (w *World) round(r round) {
 		w.tell(record.Healed, f, n)
 	}
 	w.rest()
+	if r.away >= 0 {
+		w.fleet.Return(w.keys[r.away])
+		w.rest()
+	}
 	if len(w.found) > 0 {
 		return
 	}

@@ -10,6 +10,7 @@ type client struct {
 	held      map[string]map[string]record.Resource // by type URL and name
 	version   map[string]string                     // by type URL: of the last response
 	stream    *stream                               // nil while it has none
+	away      bool                                  // it wants none
 }
 
 // stream is an open stream of a client.

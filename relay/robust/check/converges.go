@@ -25,6 +25,9 @@ func (v converges) check(m *Model, e *record.Event) []string {
 func (converges) unsettled(m *Model) (open []string) {
 	for _, name := range slices.Sorted(maps.Keys(m.clients)) {
 		c := m.clients[name]
+		if c.away {
+			continue
+		}
 		if c.stream == nil {
 			open = append(open, fmt.Sprintf("client %s has no stream", name))
 			continue

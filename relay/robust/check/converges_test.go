@@ -24,6 +24,11 @@ func TestConverges(t *testing.T) {
 	away := start(at(record.NodeDown, "n"), ended(1), rest)
 	mustFind(t, forge(t, of, away), "client d has no stream")
 
+	// Who is away holds what there was.
+	gone = start(record.Event{Kind: record.ClientAway, Client: "d"}, origin(clusterType, "b", 0), sotw(2, clusterType, res("a", 1)), rest)
+	mustBeFine(t, forge(t, of, gone))
+	mustFind(t, forge(t, of, then(gone, record.Event{Kind: record.ClientBack, Client: "d"}, rest)), "client d at n, key k, Cluster: still has b@3")
+
 	// While a fault lasts that clients must not notice.
 	held := at(record.Held, "")
 	mustFind(t, forge(t, of, start(origin(clusterType, "c", 5), sent(clusterType, res("c", 5)), got(1, clusterType, res("c", 5)), held)), "client s at n, key k, Cluster: lacks c@5")

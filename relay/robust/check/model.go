@@ -1,8 +1,6 @@
 package check
 
 import (
-	"slices"
-
 	"xdsrelay/relay/robust/record"
 )
 
@@ -64,6 +62,10 @@ func (m *Model) apply(e *record.Event) {
 		}
 	case record.ClientNew:
 		m.clients[e.Client] = newClient(e)
+	case record.ClientAway, record.ClientBack:
+		if c := m.clients[e.Client]; c != nil {
+			c.away = e.Kind == record.ClientAway
+		}
 	case record.ClientOpen:
 		if c := m.clients[e.Client]; c != nil {
 			c.stream = &stream{node: e.Node, client: c, opened: e.Seq, types: make(map[string]*told)}
@@ -142,13 +144,11 @@ func (m *Model) Streams() map[string]int {
 	return count
 }
 
-// Keys lists the keys that have clients, sorted.
-func (m *Model) Keys() (keys []string) {
+// keys tells of each key that has clients whether any of them is there.
+func (m *Model) keys() map[string]bool {
+	keys := make(map[string]bool)
 	for _, c := range m.clients {
-		if !slices.Contains(keys, c.key) {
-			keys = append(keys, c.key)
-		}
+		keys[c.key] = keys[c.key] || !c.away
 	}
-	slices.Sort(keys)
 	return keys
 }

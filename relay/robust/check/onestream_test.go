@@ -18,6 +18,10 @@ func TestOneStream(t *testing.T) {
 	first := record.Event{Kind: record.OriginEnd, Stream: 900}
 	mustBeFine(t, forge(t, of, start(second, first, rest)))
 	mustFind(t, forge(t, of, start(first, rest)), "0 streams for key k")
+	away := func(client string) record.Event { return record.Event{Kind: record.ClientAway, Client: client} }
+	mustBeFine(t, forge(t, of, start(away("d"), away("s"), first, rest)))
+	mustFind(t, forge(t, of, start(away("d"), away("s"), second, rest)), "2 streams for key k")
+	mustFind(t, forge(t, of, start(away("d"), first, rest)), "0 streams for key k")
 	second.Key = "other"
 	mustFind(t, forge(t, of, start(second, rest)), "1 streams for key other, which has no clients")
 }

@@ -29,6 +29,10 @@ const (
 	// ClientEnd: a stream is over; Own tells that the client wanted it so.
 	ClientEnd Kind = "client-ended"
 
+	// ClientAway: the client has no stream and wants none, until ClientBack.
+	ClientAway Kind = "client-away"
+	ClientBack Kind = "client-back"
+
 	Begin    Kind = "begin"     // the origin's first state is complete
 	Fault    Kind = "fault"     // Why tells which one; Node which node, if any
 	Healed   Kind = "healed"    // the same fault is over
