@@ -20,6 +20,9 @@ type Config struct {
 	Lease time.Duration
 	// OwnerTimeout is how long an owner may be out of reach. 0 means 500ms.
 	OwnerTimeout time.Duration
+	// Direct leaves out the proxies before the origin: all nodes then have it at one
+	// address, so that one can go on where another was.
+	Direct bool
 	// Rounds is after how many rounds the run ends, For after which time; the later
 	// one counts. A round is under way when the time is over, and is finished.
 	Rounds int
@@ -36,9 +39,12 @@ const tokenFile = "token"
 
 // nodeConfig is a node's file. Times are short, so that a run sees all of them.
 func (c Config) nodeConfig(n *Node, peerListen string) string {
-	variant := "delta"
+	variant, origin := "delta", n.origin.addr()
 	if c.SotW {
 		variant = "sotw"
+	}
+	if c.Direct {
+		origin = n.origin.upstream()
 	}
 	text := fmt.Sprintf(`node: {name: %s}
 listen: {address: "%s"}
@@ -53,7 +59,7 @@ origin:
 cache: {linger: 2s}
 drain: {time: 2s, grace: 1s}
 log: {level: info}
-`, n.name, n.addr, n.admin, n.origin.addr(), variant)
+`, n.name, n.addr, n.admin, origin, variant)
 	if !c.Tier {
 		return text
 	}

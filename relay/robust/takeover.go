@@ -12,7 +12,7 @@ import (
 type Takeover struct {
 	Lease time.Duration `json:"lease_ns"`
 	End   string        `json:"end"`  // how the node ended
-	Keys  int           `json:"keys"` // that it owned
+	Keys  int           `json:"keys"` // whose stream to the origin it had
 
 	// The origin's streams, of all keys: before, the most at a time, and after.
 	StreamsBefore int `json:"streams_before"`
@@ -66,6 +66,8 @@ func (w *World) takeover(n *Node, end func(*Node), name string, change bool) Tak
 	out.Stayed = w.cfg.Clients - out.MovedDelta - out.MovedSotW
 	n.Start()
 	w.rest()
+	w.fleet.Move(1) // so that it has its share of clients again
+	w.rest()
 	return out
 }
 
@@ -82,21 +84,23 @@ func (t *Takeover) read(events []record.Event, since time.Duration, open map[str
 	lost := make(map[string]time.Duration) // when a key had a stream again; 0: not yet
 	moved := make(map[string]bool)         // clients
 	bytes := make(map[string]int)          // by client
-	down := false
+	owned := make(map[string]bool)
+	opened := make(map[int]bool) // streams since then
 	var settled time.Duration
 	for i := range events {
 		e := &events[i]
 		switch e.Kind {
-		case record.NodeDown:
-			down = true
 		case record.OriginEnd:
-			open[e.Key]--
-			if down && open[e.Key] == 0 {
+			if open[e.Key]--; open[e.Key] == 0 {
 				lost[e.Key] = 0
+			}
+			if !opened[e.Stream] {
+				owned[e.Key] = true
 			}
 			settled = e.At
 		case record.OriginOpen:
 			open[e.Key]++
+			opened[e.Stream] = true
 			if at, was := lost[e.Key]; was && at == 0 {
 				lost[e.Key] = e.At
 			}
@@ -110,7 +114,7 @@ func (t *Takeover) read(events []record.Event, since time.Duration, open map[str
 			bytes[e.Client] += e.Bytes
 		}
 	}
-	t.Keys = len(lost)
+	t.Keys = len(owned)
 	var took []float64
 	for _, at := range lost {
 		took = append(took, max(0, (at-since).Seconds()))

@@ -57,7 +57,8 @@ func (r *TakeoverReport) Page() string {
 Owners may be out of reach for %v. Each row is one measurement; times are in seconds since the node ended.
 
 **Stream again** is when a key that the node owned had a stream to the origin again, in the median and for the last key:
-a node that needs the key asks the origin itself once the owner is out of reach for that long. **One each** is when the origin
+a node that needs the key asks the origin itself once the owner is out of reach for that long; it is 0 where the key was
+never without one, as after SIGTERM, when keys are handed over first. **One each** is when the origin
 saw exactly one stream for each key again. **Change** is when a change of all keys, made right after the end, had reached
 every client.
 

@@ -20,14 +20,14 @@ func TestReadTakeover(t *testing.T) {
 		at(10, record.Event{Kind: record.OriginEnd, Key: "b"}),
 		at(11, record.Event{Kind: record.ClientEnd, Client: "delta-ads-1"}),
 		at(11, record.Event{Kind: record.ClientEnd, Client: "sotw-ads-2"}),
-		at(12, record.Event{Kind: record.OriginOpen, Key: "a"}),
-		at(12, record.Event{Kind: record.OriginOpen, Key: "a"}),
+		at(12, record.Event{Kind: record.OriginOpen, Key: "a", Stream: 4}),
+		at(12, record.Event{Kind: record.OriginOpen, Key: "a", Stream: 5}),
 		at(12, record.Event{Kind: record.OriginSent, Key: "a", Bytes: 100}),
 		at(13, record.Event{Kind: record.ClientGot, Client: "delta-ads-1", Bytes: 5}),
 		at(13, record.Event{Kind: record.ClientGot, Client: "sotw-ads-2", Bytes: 70}),
 		at(13, record.Event{Kind: record.ClientGot, Client: "delta-ads-3", Bytes: 1}),
-		at(15, record.Event{Kind: record.OriginOpen, Key: "b"}),
-		at(17, record.Event{Kind: record.OriginEnd, Key: "a"}),
+		at(15, record.Event{Kind: record.OriginOpen, Key: "b", Stream: 6}),
+		at(17, record.Event{Kind: record.OriginEnd, Key: "a", Stream: 4}),
 	}
 	out := Takeover{StreamsBefore: 3}
 	out.read(events, 10*time.Second, map[string]int{"a": 1, "b": 1, "c": 1})
