@@ -110,7 +110,9 @@ func TestSendDeadline(t *testing.T) {
 func testSendDeadline(t *testing.T, where string, zip Compression) {
 	w := newWorld(t, func(c *Config) { c.SendTimeout, c.Compression = 3*short, zip })
 	net := w.net.NewNetwork(t, w.addr)
-	s := w.net.Client(t, net.Addr()).Open(xdstest.Delta)
+	// gRPC would let a client that has read a lot, in no time at all, be sent up to
+	// 16 MiB before it reads on.
+	s := w.net.Client(t, net.Addr(), grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10)).Open(xdstest.Delta)
 	types := []string{cds, eds, lds}
 	for _, url := range types {
 		s.Subscribe(url, "a")
