@@ -307,9 +307,3 @@ func (n *Node) Ready() error {
 	}
 	return nil
 }
-
-// Check cross-checks the state of cache and streams. It returns a sentence for
-// each contradiction, and costs as much as all that is held.
-func (n *Node) Check() []string {
-	return append(n.cache.Check(), n.fanout.Check()...)
-}

@@ -35,7 +35,11 @@ func (t *Tier) toHandOver() (left int) {
 	defer t.mu.Unlock()
 	for k := range t.keepers {
 		owner, ok := view.Owner(k.key)
-		if s := k.state(); ok && owner.Name != self && (s == Owner || s == ForPeers) {
+		if !ok || owner.Name == self {
+			continue
+		}
+		n, _ := k.peers()
+		if s := k.state(); s == Owner || s == ForPeers && n > 0 {
 			left++
 		}
 	}

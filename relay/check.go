@@ -1,0 +1,53 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/tier"
+	"xdsrelay/shard"
+)
+
+// settleTime is what a key may take to come from where the members say.
+const settleTime = 2 * time.Second
+
+// Check cross-checks the state of cache and streams, and of the node's place in its
+// tier. It returns a sentence for each contradiction, and costs as much as all that is
+// held; where keys are not where they should be, it waits for them for a moment.
+func (n *Node) Check() []string {
+	wrong := append(n.cache.Check(), n.fanout.Check()...)
+	misplaced := n.misplaced()
+	if len(misplaced) > 0 {
+		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+		defer cancel()
+		<-ctx.Done()
+		// What moved meanwhile was on its way; what is wrong twice is wrong.
+		again := n.misplaced()
+		misplaced = slices.DeleteFunc(misplaced, func(s string) bool { return !slices.Contains(again, s) })
+	}
+	return append(wrong, misplaced...)
+}
+
+// misplaced compares where keys come from with what the members say.
+func (n *Node) misplaced() (wrong []string) {
+	view := n.members.View()
+	known := slices.ContainsFunc(view.Members(), func(m shard.Member) bool { return m.Name == n.name })
+	if !known && n.state.Load() == serving {
+		wrong = append(wrong, fmt.Sprintf("node %q is not among the members that it knows", n.name))
+	}
+	for key, place := range n.tier.Places() {
+		owner, ok := view.Owner(key)
+		switch mine := ok && owner.Name == n.name; {
+		case place.State == tier.Owner && ok && !mine:
+			wrong = append(wrong, fmt.Sprintf("key %q comes from the origin as this node's own, but %q owns it", key, owner.Name))
+		case place.State == tier.Follower && mine:
+			wrong = append(wrong, fmt.Sprintf("key %q comes from %q, but this node owns it", key, place.Owner))
+		case place.State == tier.Follower && ok && place.Owner != owner.Name:
+			wrong = append(wrong, fmt.Sprintf("key %q comes from %q, but %q owns it", key, place.Owner, owner.Name))
+		}
+	}
+	slices.Sort(wrong)
+	return wrong
+}
