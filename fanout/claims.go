@@ -102,6 +102,9 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) bool 
 			return false
 		}
 		ts.sent, ts.acked = at, at
+		if s.tier != nil { // none of these was claimed
+			tell = tell.With(ts.table.Unshared(&ts.watcher))
+		}
 		ts.tell, c.held, c.compared = tell, rest, true
 	} else if h.Gen > ts.sent.Gen && ts.sent == ts.acked && !ts.rejected && !ts.marred {
 		// It was compared when nobody could be asked, and now there is more.

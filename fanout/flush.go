@@ -121,9 +121,12 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	} else {
 		ts.committed(q, b, s.nonces, size, time.Now())
 	}
+	if s.tier != nil {
+		s.markLocked(ts, q, b, f)
+	}
 	s.unacked += size
 	ts.metrics.sent(size, saved)
-	if b.endpoints != nil { // E3
+	if b.endpoints != nil && s.tier == nil { // E3
 		eds := s.findLocked(ts.table.Type.EndpointType)
 		switch {
 		case eds == nil && ts.wasCompared():
@@ -152,6 +155,9 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				// E2: a change that came earlier must not be overtaken. What
 				// was looked at first can be behind only if it waits for an
 				// ACK or changed just now; either will bring us back.
+				if s.tier != nil {
+					continue
+				}
 				if q, b := s.demandedLocked(ts); b != nil {
 					return ts, q, b
 				}

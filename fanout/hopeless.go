@@ -14,8 +14,16 @@ func (s *stream) giveUpLocked(now time.Time) {
 	if s.hopeless.IsZero() {
 		s.hopeless = now
 	}
-	if wait := s.srv.cfg.OriginTimeout - now.Sub(s.hopeless); wait > 0 {
+	patience := s.srv.cfg.OriginTimeout
+	if s.tier != nil {
+		patience = peerPatience
+	}
+	if wait := patience - now.Sub(s.hopeless); wait > 0 {
 		s.armLocked(now.Add(wait))
+		return
+	}
+	if s.tier != nil {
+		s.end(errNoOriginForPeer)
 		return
 	}
 	if s.nonces == 0 {

@@ -19,6 +19,10 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 	if err := proto.Unmarshal(r.Node, &node); err != nil {
 		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
 	}
+	if s.tier != nil {
+		s.identifyPeer(&node, r)
+		return nil
+	}
 	res, err := s.srv.resolve(&node, p)
 	if err != nil {
 		return err

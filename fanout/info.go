@@ -29,7 +29,8 @@ type StreamInfo struct {
 	Service string     `json:"service"`
 	Since   time.Time  `json:"since"`
 	Unacked int        `json:"unacked_bytes"`
-	Gzip    bool       `json:"gzip"` // it takes compressed responses
+	Gzip    bool       `json:"gzip"`            // it takes compressed responses
+	Relay   string     `json:"relay,omitempty"` // another node of the tier, which it is
 	Types   []TypeInfo `json:"types"`
 }
 
@@ -66,10 +67,13 @@ func (s *stream) info() StreamInfo {
 	defer s.mu.Unlock()
 	i := StreamInfo{
 		Peer: s.peer, Since: s.since, Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
-		Variant: variant(s.delta).Value.AsString(), Service: s.service(),
+		Variant: s.variant().Value.AsString(), Service: s.service(),
 	}
 	if s.group == nil {
 		return i // no request yet
+	}
+	if s.tier != nil {
+		i.Relay = s.tier.node
 	}
 	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.wire != nil
 	for _, ts := range s.types {
@@ -108,7 +112,7 @@ func (ts *typeState) stateLocked(head uint64) State {
 // sentence for each, and nothing if all is well.
 func (s *Server) Check() []string {
 	var wrong []string
-	for _, st := range s.snapshot() {
+	for _, st := range append(s.snapshot(), s.peersNow()...) {
 		wrong = append(wrong, st.check()...)
 	}
 	return wrong

@@ -36,7 +36,7 @@ func (f form) noted(h cache.Head) uint64 {
 
 // ask completes a query with how it is to be answered.
 func (f form) ask(q cache.Query, h cache.Head, now time.Time) cache.Query {
-	q.Timed, q.Quiet = f.timed, q.Quiet || f.v2
+	q.Timed, q.Quiet, q.Peer = f.timed, q.Quiet || f.v2, f.relay
 	if f.timed && !h.Expires.IsZero() {
 		step := stepOf(h.Expires.Sub(now))
 		// The end of the step: nobody is told more than is left (F3).

@@ -22,6 +22,7 @@ type loadStream struct {
 	// Fixed after construction.
 	srv  *Server
 	grpc grpc.ServerStream
+	tier *peering // of another node; nil for a client
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -44,24 +45,29 @@ type loadRequest struct {
 var errNoLoads = status.Error(codes.Unimplemented, "the origin of this node takes no load reports")
 
 // describeLoad returns the gRPC description of LRS.
-func (s *Server) describeLoad() *grpc.ServiceDesc {
+func (s *Server) describeLoad(peers bool) *grpc.ServiceDesc {
 	return &grpc.ServiceDesc{
 		ServiceName: lrsv3.LoadReportingService_ServiceDesc.ServiceName,
 		Metadata:    lrsv3.LoadReportingService_ServiceDesc.Metadata,
 		Streams: []grpc.StreamDesc{{
 			StreamName: "StreamLoadStats", ServerStreams: true, ClientStreams: true,
-			Handler: func(_ any, gs grpc.ServerStream) error { return s.handleLoad(gs) },
+			Handler: func(_ any, gs grpc.ServerStream) error { return s.handleLoad(gs, peers) },
 		}},
 	}
 }
 
 // handleLoad serves one stream of load reports until the client ends it or a
 // reason is found to.
-func (s *Server) handleLoad(gs grpc.ServerStream) (err error) {
+func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	if s.cfg.Loads == nil {
 		return errNoLoads
 	}
 	st := &loadStream{srv: s, grpc: gs}
+	if peer {
+		if st.tier, err = peeringOf(gs.Context(), nil); err != nil {
+			return err
+		}
+	}
 	p, err := st.attach(gs.Context())
 	if err != nil {
 		return err
@@ -103,13 +109,19 @@ func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
 	if r.err != nil {
 		return status.Error(codes.InvalidArgument, r.err.Error())
 	}
-	res, err := s.srv.resolve(r.GetNode(), p)
-	if err != nil {
-		return err
+	var client *load.Client
+	if s.tier != nil {
+		client = s.srv.cfg.Loads.JoinPeer(s.tier.key, r.GetNode(), s.news)
+	} else {
+		res, err := s.srv.resolve(r.GetNode(), p)
+		if err != nil {
+			return err
+		}
+		client = s.srv.cfg.Loads.Join(res.Key, res.Node, s.news)
 	}
 	s.nodeID = r.GetNode().GetId()
 	s.mu.Lock()
-	s.client = s.srv.cfg.Loads.Join(res.Key, res.Node, s.news)
+	s.client = client
 	s.mu.Unlock()
 	s.news()
 	return nil
@@ -195,6 +207,10 @@ func (s *loadStream) unanswered() int {
 func (s *Server) addLoad(st *loadStream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if st.tier != nil { // no client, and no reason to wait
+		s.load.stream(1)
+		return nil
+	}
 	if s.draining.Load() {
 		return errDraining
 	}

@@ -29,8 +29,8 @@ type serverMetrics struct {
 }
 
 type typeKey struct {
-	label string
-	delta bool
+	label        string
+	delta, relay bool
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
@@ -55,6 +55,13 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	sm.away, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age)."))
 	sm.turned, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
 	return &sm, errors.Join(errs[:]...)
+}
+
+func (f form) variant() attribute.KeyValue {
+	if f.relay {
+		return attribute.String("variant", "peer")
+	}
+	return variant(f.delta)
 }
 
 func variant(delta bool) attribute.KeyValue {
@@ -96,10 +103,10 @@ func (m *serverMetrics) closed(st *stream) {
 // making a set takes 4 KB of stack, which the goroutine of an idle stream
 // would keep.
 func (m *serverMetrics) kindOf(st *stream) metric.MeasurementOption {
-	k := typeKey{st.service(), st.delta}
+	k := typeKey{st.service(), st.delta, st.relay}
 	option, ok := m.kinds.Load(k)
 	if !ok {
-		set := attribute.NewSet(variant(st.delta), attribute.String("service", k.label))
+		set := attribute.NewSet(st.variant(), attribute.String("service", k.label))
 		option, _ = m.kinds.LoadOrStore(k, metric.WithAttributeSet(set))
 	}
 	return option.(metric.MeasurementOption)

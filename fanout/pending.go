@@ -58,7 +58,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 // false while nothing may be said of it, whatever it is.
 func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok bool) {
 	h = ts.table.Head(&ts.watcher)
-	if h.Private && !ts.private { // K17
+	if h.Private && !ts.private && s.tier == nil { // K17
 		if s.waitsLocked(ts, now) {
 			return h, false
 		}
@@ -119,7 +119,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known: // B24
 		empty := *b
-		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.version, Source: b.source})
+		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: s.versionOf(q, b.version, b.derived), Source: b.source})
 		return q, &empty
 	}
 	ts.skipped(q, b)

@@ -24,7 +24,7 @@ func (s *stream) privateLocked() *cache.Group {
 
 // groupLocked returns the group whose table of t is for the stream.
 func (s *stream) groupLocked(t *resource.Type) (g *cache.Group, private bool) {
-	if s.srv.cfg.Private != nil && s.srv.cfg.Private(t) {
+	if s.tier == nil && s.srv.cfg.Private != nil && s.srv.cfg.Private(t) {
 		return s.privateLocked(), true
 	}
 	return s.group, false

@@ -122,6 +122,7 @@ type Server struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	streams map[*stream]struct{}
+	peers   map[*stream]struct{} // of other nodes: no clients, and no reason to wait
 	loads   map[*loadStream]struct{}
 	empty   chan struct{} // closed when draining and no streams are left
 	most    int           // streams, above which full is told to new ones; 0 for no limit
@@ -133,7 +134,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{})}
+	s := &Server{cfg: cfg, bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{})}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err
@@ -170,6 +171,11 @@ func TransportOptions() []grpc.ServerOption {
 func (s *Server) add(st *stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if st.tier != nil {
+		s.peers[st] = struct{}{}
+		s.metrics.opened(st)
+		return nil
+	}
 	if s.draining.Load() {
 		return errDraining
 	}
@@ -186,6 +192,7 @@ func (s *Server) remove(st *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.streams, st)
+	delete(s.peers, st)
 	s.metrics.closed(st)
 	s.signalEmptyLocked()
 }

@@ -44,7 +44,7 @@ func (s *Server) Register(gs *grpc.Server) {
 	if s.cfg.V2 { // J1
 		s.register(gs, &aggregatedV2, resource.KnownV2(), true)
 	}
-	gs.RegisterService(s.describeLoad(), nil)
+	gs.RegisterService(s.describeLoad(false), nil)
 }
 
 func (s *Server) register(gs *grpc.Server, ads *resource.Service, types []*resource.Type, v2 bool) {

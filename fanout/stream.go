@@ -23,7 +23,8 @@ type stream struct {
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since time.Time
-	form  // but for timed
+	form           // but for timed
+	tier  *peering // of another node; nil for a client
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream, as is timed.
@@ -54,8 +55,13 @@ type stream struct {
 }
 
 // handle serves one stream until the client ends it or a reason is found to.
-func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err error) {
+func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) error {
 	st := &stream{srv: s, grpc: gs, only: only, form: f, since: time.Now()}
+	return st.serve()
+}
+
+func (st *stream) serve() (err error) {
+	s, gs := st.srv, st.grpc
 	p, err := st.attach(gs.Context())
 	if err != nil {
 		return err
@@ -68,7 +74,9 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) (err 
 		s.remove(st)
 	}()
 
-	st.awaitFirst()
+	if st.tier == nil {
+		st.awaitFirst()
+	}
 	for {
 		if err := gs.RecvMsg(&st.in); err != nil {
 			return s.ended(&st.caller, err)
@@ -106,7 +114,7 @@ func (s *stream) receive(r *resource.Request) error {
 	if r.Located && !s.delta && t.FullState { // G9
 		return refuseWhole()
 	}
-	if n := max(r.Names.Len(), r.Subscribe.Len(), len(r.Locators)); n > s.srv.cfg.MaxNames {
+	if n := max(r.Names.Len(), r.Subscribe.Len(), len(r.Locators)); n > s.srv.cfg.MaxNames && s.tier == nil {
 		return s.tooManyNames(n) // before anybody is asked for them
 	}
 	if !s.delta && t.DeltaOnly() {
@@ -128,10 +136,13 @@ func (s *stream) receive(r *resource.Request) error {
 	if err != nil {
 		return malformed(err)
 	}
+	if s.tier != nil {
+		s.editedByPeerLocked(ts, r)
+	}
 	if counts {
 		s.refuseLocatorsLocked(ts, r, answer)
 	}
-	if r.Names.Len()+r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
+	if s.tier == nil && r.Names.Len()+r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
 		if err := s.checkNamesLocked(); err != nil {
 			return err
 		}
@@ -158,7 +169,7 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 	}
 	ts = &typeState{
 		table: group.Table(t), private: private, sent: cache.Start, acked: cache.Start,
-		metrics: s.srv.metrics.of(t, s.delta),
+		metrics: s.srv.metrics.of(t, s.form),
 	}
 	ts.watcher.Client = s
 	if s.back != nil {
@@ -209,9 +220,14 @@ func (s *stream) close() {
 	for _, ts := range types {
 		ts.table.Leave(&ts.watcher)
 	}
-	for _, g := range []*cache.Group{private, group} {
-		if g != nil {
-			s.srv.cfg.Cache.Leave(g)
-		}
+	switch {
+	case s.tier != nil && group != nil:
+		s.srv.cfg.Cache.LeavePeer(group)
+		return
+	case private != nil:
+		s.srv.cfg.Cache.Leave(private)
+	}
+	if group != nil {
+		s.srv.cfg.Cache.Leave(group)
 	}
 }

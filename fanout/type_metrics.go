@@ -37,13 +37,13 @@ const (
 )
 
 // of returns the metrics of a type. Unknown types share one entry.
-func (m *serverMetrics) of(t *resource.Type, delta bool) *typeMetrics {
-	k := typeKey{typeLabel(t.URL), delta}
+func (m *serverMetrics) of(t *resource.Type, f form) *typeMetrics {
+	k := typeKey{typeLabel(t.URL), f.delta, f.relay}
 	if tm, ok := m.types.Load(k); ok {
 		return tm.(*typeMetrics)
 	}
 	set := func(more ...attribute.KeyValue) metric.MeasurementOption {
-		more = append(more, attribute.String("type", k.label), variant(delta))
+		more = append(more, attribute.String("type", k.label), f.variant())
 		return metric.WithAttributeSet(attribute.NewSet(more...))
 	}
 	tm := &typeMetrics{labels: set(), ackTime: m.ackTime, timed: []metric.RecordOption{set()}}

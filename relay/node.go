@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -28,6 +27,7 @@ import (
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/lastgood"
+	"xdsrelay/shard/store"
 )
 
 // Options are what a node needs beside its configuration.
@@ -45,6 +45,9 @@ type Options struct {
 	// nil that is done over TCP; tests in virtual time have a network of their own.
 	Listen func(address string) (net.Listener, error)
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
+	// Members makes the members of a tier with self among them. Nil means what the
+	// configuration names; tests move keys about by it.
+	Members func(self shard.Member) shard.Members
 }
 
 // Node is one relay node. All methods are safe for concurrent use.
@@ -57,7 +60,10 @@ type Node struct {
 	metrics  *telemetry
 	rules    *aggregation.Rules
 	origins  *origins
+	store    *store.Store     // the Redis of the tier; nil for none
 	members  shard.Members    // the nodes of the tier
+	links    *tier.Peers      // the connections to them; nil for a node on its own
+	peers    *peerPort        // where they connect; nil for a node on its own
 	tier     *tier.Tier       // where each key comes from
 	keeper   *lastgood.Keeper // nil where no last known good state is kept
 	loads    *load.Collector  // nil where the first origin takes no load reports
@@ -74,6 +80,7 @@ type Node struct {
 
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
+	enlist  func(shard.Member) shard.Members // nil for what the configuration says
 
 	state   atomic.Int32
 	asked   chan struct{} // closed to make Run drain
@@ -95,7 +102,10 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	n := &Node{cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed, bind: opts.Listen, asked: make(chan struct{})}
+	n := &Node{
+		cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed, bind: opts.Listen, enlist: opts.Members,
+		asked: make(chan struct{}),
+	}
 	if n.log == nil {
 		n.log = slog.New(slog.DiscardHandler)
 	}
@@ -116,7 +126,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 // build makes the parts, each from those before it. dial is added to what control
 // planes are connected with.
 func (n *Node) build(dial []grpc.DialOption) (err error) {
-	if n.name, err = nodeName(n.cfg.Node); err != nil {
+	if n.name, err = nodeName(n.cfg); err != nil {
 		return err
 	}
 	if n.rules, err = aggregation.Compile(n.cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: n.version}); err != nil {
@@ -128,7 +138,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.meter, n.log); err != nil {
 		return err
 	}
-	if err := n.buildTier(); err != nil {
+	if err := n.buildTier(dial); err != nil {
 		return err
 	}
 	n.operate()
@@ -204,6 +214,9 @@ func (n *Node) buildServer() (err error) {
 	n.health = health.NewServer()
 	healthpb.RegisterHealthServer(n.grpc, n.health)
 	reflection.Register(n.grpc)
+	if n.peers != nil {
+		n.buildPeerServer()
+	}
 	for service := range n.grpc.GetServiceInfo() {
 		n.health.SetServingStatus(service, healthpb.HealthCheckResponse_SERVING)
 	}
@@ -252,17 +265,6 @@ func (n *Node) listenAt(field, address string) (net.Listener, error) {
 func listenTCP(address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	return lc.Listen(context.Background(), "tcp", address)
-}
-
-func nodeName(cfg config.Node) (string, error) {
-	if cfg.Name != "" {
-		return cfg.Name, nil
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "", fmt.Errorf("node.name is empty, and the host has no name: %w", err)
-	}
-	return name, nil
 }
 
 // Addr is the address of the xDS port, with the real port.

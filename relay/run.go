@@ -20,13 +20,20 @@ func (n *Node) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	failed := make(chan error, 3)
+	failed := make(chan error, 4)
 	var servers sync.WaitGroup
 	servers.Go(func() {
 		if err := n.grpc.Serve(n.listener); err != nil {
 			failed <- fmt.Errorf("xDS port %s: %w", n.Addr(), err)
 		}
 	})
+	if n.peers != nil {
+		servers.Go(func() {
+			if err := n.peers.server.Serve(n.peers.listener); err != nil {
+				failed <- fmt.Errorf("peer port %s: %w", n.PeerAddr(), err)
+			}
+		})
+	}
 	if n.polling != nil {
 		servers.Go(func() {
 			if err := n.polling.server.Serve(n.polling.listener); err != nil {
@@ -163,6 +170,9 @@ func (n *Node) release() {
 		_ = n.listener.Close() // the server has closed it if it ever served
 	}
 	n.releasePolling()
+	if n.peers != nil {
+		n.peers.close()
+	}
 	if n.loads != nil {
 		n.loads.Close() // reports what is left
 	}

@@ -1,19 +1,51 @@
 package relay
 
 import (
+	"cmp"
 	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"os"
+	"strings"
 	"time"
 
+	"google.golang.org/grpc"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/secure"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
+	"xdsrelay/shard/lease"
+	"xdsrelay/shard/store"
 )
 
-// buildTier makes this node's part of the tier: where each key comes from.
-func (n *Node) buildTier() (err error) {
-	n.members = shard.NewSolo(n.self())
-	cfg := tier.Config{
-		Members: n.members, Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.log,
+// buildTier makes this node's part of the tier: where each key comes from. dial is
+// added to what other nodes are connected with.
+func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
+	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.log}
+	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: time.Now()}
+	if n.cfg.Tier.On() {
+		if n.peers, err = n.newPeerPort(); err != nil {
+			return err
+		}
+		self.Peer = advertised(n.cfg.Tier.Peer, n.PeerAddr())
+		if n.cfg.Node.Name == "" && n.cfg.Tier.Redis.URL != "" {
+			// Two nodes of one host are told apart.
+			_, port, _ := net.SplitHostPort(self.Peer)
+			n.name += "-" + port
+			self.Name = n.name
+		}
+		n.links = tier.NewPeers(tier.PeersConfig{
+			Self: n.name, Credentials: n.peers.credentials, Token: n.peers.token, Timeout: n.cfg.Tier.OwnerTimeout,
+			DialOptions: dial, Meter: n.metrics.meter, Logger: n.log,
+		})
+		cfg.Peers = n.links
 	}
+	if n.members, err = n.join(self); err != nil {
+		return err
+	}
+	cfg.Members = n.members
 	if err := n.addLastGood(&cfg); err != nil {
 		return err
 	}
@@ -21,9 +53,51 @@ func (n *Node) buildTier() (err error) {
 	return err
 }
 
-// self is this node as the others see it.
-func (n *Node) self() shard.Member {
-	return shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: time.Now()}
+// join makes this node a member of what the configuration names.
+func (n *Node) join(self shard.Member) (shard.Members, error) {
+	t := n.cfg.Tier
+	switch {
+	case n.enlist != nil:
+		return n.enlist(self), nil
+	case t.Redis.URL != "":
+		var err error
+		if n.store, err = openStore(t.Redis, n); err != nil {
+			return nil, fmt.Errorf("tier.redis: %w", err)
+		}
+		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Logger: n.log})
+	case len(t.Members) > 0:
+		cfg := shard.StaticConfig{Self: self, Lease: t.Lease, Probe: n.links.Status, Logger: n.log}
+		for _, text := range t.Members {
+			if m := memberOf(text); m.Name != self.Name {
+				cfg.Others = append(cfg.Others, m)
+			}
+		}
+		return shard.NewStatic(cfg)
+	}
+	return shard.NewSolo(self), nil
+}
+
+// memberOf reads an entry of tier.members.
+func memberOf(text string) shard.Member {
+	name, address, _ := strings.Cut(text, "=")
+	return shard.Member{Name: name, Peer: address}
+}
+
+// openStore makes the client of the Redis that cfg names.
+func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
+	var secured func(host string) *tls.Config
+	if f := (secure.Files{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, CAFile: cfg.TLS.CAFile, ServerName: cfg.TLS.ServerName}); f != (secure.Files{}) {
+		client, err := secure.NewClient(f, n.log)
+		if err != nil {
+			return nil, err
+		}
+		secured = client.Config
+	}
+	return store.New(store.Config{
+		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured,
+		PasswordFile: cfg.PasswordFile, SentinelPasswordFile: cfg.SentinelPasswordFile,
+		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.log, Meter: n.metrics.meter,
+	})
 }
 
 // tierOrigin is where keys come from that this node owns.
@@ -36,7 +110,51 @@ func (n *Node) tierOrigin() tier.Origin {
 	return o
 }
 
-// releaseTier ends the membership.
+// PeerAddr is the address of the port for other nodes, with the real port; empty if
+// off.
+func (n *Node) PeerAddr() string {
+	if n.peers == nil || n.peers.listener == nil {
+		return ""
+	}
+	return n.peers.listener.Addr().String()
+}
+
+// advertised is where other nodes reach the port that is bound at an address.
+func advertised(cfg config.Peer, bound string) string {
+	at := cmp.Or(cfg.Advertise, cfg.Address)
+	host, port, err := net.SplitHostPort(at)
+	if err != nil || port != "0" {
+		return at
+	}
+	if _, port, err = net.SplitHostPort(bound); err != nil {
+		return at
+	}
+	return net.JoinHostPort(host, port)
+}
+
+// nodeName is what the configuration calls the node: by name, or by its address in
+// the list of members; and otherwise the name of the host.
+func nodeName(cfg *config.Config) (string, error) {
+	if cfg.Node.Name != "" {
+		return cfg.Node.Name, nil
+	}
+	if len(cfg.Tier.Members) > 0 {
+		at := cmp.Or(cfg.Tier.Peer.Advertise, cfg.Tier.Peer.Address)
+		for _, text := range cfg.Tier.Members {
+			if m := memberOf(text); m.Peer == at {
+				return m.Name, nil
+			}
+		}
+		return "", fmt.Errorf("node.name is empty, and none of tier.members has the address of this node, %s: expected one of both", at)
+	}
+	host, err := os.Hostname()
+	if err != nil {
+		return "", fmt.Errorf("node.name is empty, and the host has no name: %w", err)
+	}
+	return host, nil
+}
+
+// releaseTier ends the membership, and the connections with others.
 func (n *Node) releaseTier() {
 	if n.tier != nil {
 		n.tier.Close()
@@ -46,5 +164,11 @@ func (n *Node) releaseTier() {
 	}
 	if n.members != nil {
 		n.members.Close()
+	}
+	if n.links != nil {
+		n.links.Close()
+	}
+	if n.store != nil {
+		_ = n.store.Close() // there is nothing to be done about it
 	}
 }

@@ -44,7 +44,7 @@ func (k *keyFlags) read() (node, peer []byte, err error) {
 
 // explain works the key out here.
 func (a *app) explain(cmd *cobra.Command, k keyFlags, node, peer []byte) (relay.KeyExplanation, error) {
-	cfg, err := load(config.Input{File: k.config, Env: a.env, Flags: readSettings(cmd.Flags()), WithoutOrigin: true})
+	cfg, err := load(config.Input{File: k.config, Env: a.env, Flags: readSettings(cmd.Flags(), "key"), WithoutOrigin: true})
 	if err != nil {
 		return relay.KeyExplanation{}, err
 	}

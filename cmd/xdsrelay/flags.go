@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/spf13/pflag"
@@ -20,6 +21,9 @@ var settings = []setting{
 	{"upstream-variant", "origin.variant", "sotw|delta", "the variant of xDS spoken with the control plane"},
 	{"key", "aggregation.rules", "CEL", "the expression over node and peer that groups clients, in place of all rules"},
 	{"admin", "admin.address", "ADDR", "where the admin HTTP port listens; empty turns it off"},
+	{"name", "node.name", "NAME", "what the node calls itself; in a tier each needs another"},
+	{"redis", "tier.redis.url", "URL", "the Redis by which several nodes are one tier, as redis://host:port"},
+	{"peer", "tier.peer.address", "ADDR", "where the other nodes of a tier connect, as host:port"},
 	{"linger", "cache.linger", "DURATION", "how long what no client wants any more stays subscribed"},
 	{"log-level", "log.level", "LEVEL", "debug, info, warn or error"},
 }
@@ -32,13 +36,14 @@ func addSettings(flags *pflag.FlagSet) {
 	flags.Bool("plaintext", false, "allow --listen on more than loopback although the port has no TLS yet")
 }
 
-// readSettings gives those flags that were used.
-func readSettings(flags *pflag.FlagSet) []config.Flag {
+// readSettings gives those flags that were used: of all, or of those named in only,
+// where others mean something else.
+func readSettings(flags *pflag.FlagSet, only ...string) []config.Flag {
 	var out []config.Flag
 	for _, s := range settings {
 		f := flags.Lookup(s.name)
 		switch {
-		case f == nil || !f.Changed:
+		case f == nil || !f.Changed, len(only) > 0 && !slices.Contains(only, s.name):
 		case s.name == "upstream":
 			out = append(out, readUpstream(f.Value.String())...)
 		default:

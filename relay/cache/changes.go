@@ -52,6 +52,9 @@ type Query struct {
 	At    time.Time
 	// Quiet leaves all notes to a later answer.
 	Quiet bool
+	// Peer is for another node of the tier: it is told which resources must not be
+	// shared, without the resources, and no errors of this relay's own.
+	Peer bool
 	// NotesOnly asks for notes alone: errors, and heartbeats of what had changed
 	// by Since.Gen, except for the names in Except.
 	NotesOnly bool

@@ -137,13 +137,14 @@ func (p *part) tell(name string, limit uint64) (exists bool) {
 	size := 0
 	p.table.eachOfLocked(name, func(e *entry) {
 		there, gen := p.sub.seesLocked(e)
-		if !there || !e.goesBy(name) {
+		if (!there || !e.goesBy(name)) && !p.stubbed(e) {
 			return
 		}
 		exists = true
 		if _, dup := p.have[e.name]; !dup && gen <= limit {
-			rs = append(rs, e.res)
-			size += e.res.WireSize()
+			res := p.shownOf(e)
+			rs = append(rs, res)
+			size += res.WireSize()
 		}
 	})
 	if p.fits(size) {
@@ -194,7 +195,7 @@ func (p *part) pickOldest() (upTo uint64) {
 	for ; fits < len(changes); fits++ {
 		e := changes[fits]
 		if p.told(e) {
-			p.add(e.res)
+			p.add(p.shownOf(e))
 		} else {
 			p.remove(e.name)
 		}
@@ -212,7 +213,7 @@ func (p *part) pickOldest() (upTo uint64) {
 		for fits > 0 && p.first(changes[fits-1]) == first {
 			fits--
 			e := changes[fits]
-			if n := len(p.out.Resources) - 1; n >= resources && p.out.Resources[n] == e.res {
+			if n := len(p.out.Resources) - 1; n >= resources && p.out.Resources[n].Key == e.name {
 				p.out.Resources = p.out.Resources[:n]
 			} else if n := len(p.out.Removed) - 1; n >= removed && p.out.Removed[n] == e.name {
 				p.out.Removed = p.out.Removed[:n]

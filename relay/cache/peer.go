@@ -1,9 +1,12 @@
 package cache
 
 import (
+	"slices"
+
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
 )
 
 // Other nodes of a tier join the groups of keys that they take this node for the
@@ -45,6 +48,51 @@ func (g *Group) Peers() (n int, changed <-chan struct{}) {
 		g.peersChanged = make(chan struct{})
 	}
 	return g.peers, g.peersChanged
+}
+
+// LegNamed is the index of the leg of a name, as [Leg.String] has it; -1 for none.
+func (c *Cache) LegNamed(name string) int {
+	return slices.IndexFunc(c.cfg.Legs, func(l Leg) bool { return l.String() == name })
+}
+
+// Server is the address of the origin's server from which a leg's resources came last
+// (see [Feed.SetServer]); "" where that is not known, or there is no such leg.
+func (g *Group) Server(leg int) string {
+	if leg < 0 || leg >= len(g.legs) {
+		return ""
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.legs[leg].server
+}
+
+// stub tells another node that there is a resource which must not be kept or shared,
+// and nothing else of it (K17).
+func (t *Table) stub(name string) *resource.Resource {
+	return resource.New(resource.Resource{Name: t.calledLocked(name), Extra: resource.DoNotCacheField(), DoNotCache: true})
+}
+
+// Unshared returns the names of the resources that w asks for and that must not be
+// kept or shared.
+func (t *Table) Unshared(w *Watcher) *Names {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub == nil {
+		return nil
+	}
+	var names []string
+	for _, name := range t.hidden {
+		if e := t.entries[name]; e != nil && t.coversHiddenLocked(w.sub, e) {
+			names = append(names, name)
+		}
+	}
+	return NewNames(names)
+}
+
+// coversHiddenLocked reports whether e is a resource that must not be kept, and s asks
+// for it.
+func (t *Table) coversHiddenLocked(s *Subscription, e *entry) bool {
+	return e.denied && t.hidden[e.name] == e.name && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg)
 }
 
 // Group is the group that the feed is a part of.

@@ -62,7 +62,7 @@ func (p *picker) reach() int {
 // pick adds e if there is something to tell of it.
 func (p *picker) pick(e *entry) {
 	if p.told(e) {
-		p.out.Resources = append(p.out.Resources, e.res)
+		p.out.Resources = append(p.out.Resources, p.shownOf(e))
 	} else if p.untold(e) {
 		p.out.Removed = append(p.out.Removed, e.name)
 	}
@@ -82,7 +82,21 @@ func (p *picker) look(e *entry) (there bool, gen uint64) {
 // changed since the position.
 func (p *picker) told(e *entry) bool {
 	there, gen := p.look(e)
-	return there && gen > p.query.Since.Gen
+	return there && gen > p.query.Since.Gen || p.stubbed(e) && e.gen > p.query.Since.Gen
+}
+
+// stubbed reports whether e is a resource of which another node is told only that it
+// must not be shared.
+func (p *picker) stubbed(e *entry) bool {
+	return p.query.Peer && p.table.coversHiddenLocked(p.sub, e)
+}
+
+// shownOf is what is told of e.
+func (p *picker) shownOf(e *entry) *resource.Resource {
+	if e.res == nil {
+		return p.table.stub(e.name)
+	}
+	return e.res
 }
 
 // untold reports whether e went, or went out of the subscription's sight, since
@@ -163,13 +177,13 @@ func (p *picker) leftOut() (yes bool) {
 // covers them and they are not there yet. It reports whether there are any.
 func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
 	p.table.eachOfLocked(name, func(e *entry) {
-		if there, _ := p.sub.seesLocked(e); !there || !e.goesBy(name) {
+		if there, _ := p.sub.seesLocked(e); (!there || !e.goesBy(name)) && !p.stubbed(e) {
 			return
 		}
 		exists = true
 		if _, dup := have[e.name]; !dup {
 			have[e.name] = struct{}{}
-			p.out.Resources = append(p.out.Resources, e.res)
+			p.out.Resources = append(p.out.Resources, p.shownOf(e))
 		}
 	})
 	return exists

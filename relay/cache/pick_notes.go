@@ -133,7 +133,7 @@ func (p *picker) lives(e *entry) bool {
 // concerns reports whether the client is to be told r.
 func (p *picker) concerns(r *remark) bool {
 	switch {
-	case !p.hears(r):
+	case r.local && p.query.Peer, !p.hears(r):
 		return false
 	case !p.query.Whole:
 		return true

@@ -81,8 +81,8 @@ func (u *turn) hide(res *resource.Resource) {
 // send makes the clients of subs move to private groups.
 func (u *turn) send(subs map[*Subscription]struct{}) {
 	for s := range subs {
-		s.private = true
-		u.woken[s] = struct{}{} // also those that could not move before
+		s.private, s.gen = true, u.table.gen // other nodes are told
+		u.woken[s] = struct{}{}              // also those that could not move before
 	}
 }
 

@@ -50,7 +50,9 @@ type Config struct {
 // Node says which node this is.
 type Node struct {
 	// What the node calls itself towards clients (control_plane.identifier).
-	// Empty means the host name.
+	// In a tier each node needs another. Empty means the host name; with tier.redis
+	// followed by the peer port, with tier.members the name that is listed with the
+	// address of this node.
 	Name string `yaml:"name"`
 }
 

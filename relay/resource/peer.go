@@ -55,3 +55,10 @@ func (r *Response) readMark(f field) (is bool, err error) {
 
 // DecodePeer is [DecodeDelta] for a response of another node.
 func DecodePeer(b []byte) (*Response, error) { return decodeFrom(b, true, true) }
+
+// DoNotCacheField is the encoded envelope field that forbids to keep or share a
+// resource (K17).
+func DoNotCacheField() []byte {
+	const tag, length, on = resCacheControl, 2, 1
+	return append(protowire.AppendVarint(nil, tag), length, doNotCacheIs, on)
+}

@@ -139,6 +139,7 @@ func (k *keeper) where(view *shard.View, n int, now time.Time) (s State, again t
 		}
 		return Owner, again
 	}
+	k.reached = nil
 	switch was := k.state(); {
 	case n > 0:
 		k.staysTo = now.Add(stay + rand.N(stay))

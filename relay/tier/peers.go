@@ -2,6 +2,7 @@ package tier
 
 import (
 	"context"
+	"encoding/json"
 	"log/slog"
 	"sync"
 	"time"
@@ -139,6 +140,15 @@ func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, e
 		return nil, err
 	}
 	return ask(ctx, one.plane, path)
+}
+
+// Status asks another node what it says of itself.
+func (p *Peers) Status(ctx context.Context, m shard.Member) (now shard.Status, err error) {
+	answer, err := p.Ask(ctx, m, statusPath)
+	if err != nil {
+		return now, err
+	}
+	return now, json.Unmarshal(answer, &now)
 }
 
 // plane makes the client of another node.

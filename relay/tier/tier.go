@@ -83,7 +83,7 @@ func New(cfg Config) (*Tier, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[*keeper]struct{})}
-	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Status(), nil })
+	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
 	if cfg.Peers != nil {
 		t.tasks.Go(func() { t.forget(ctx) })
 		if cfg.Origin.Reach != nil {

@@ -1,0 +1,142 @@
+package fanout
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// Other nodes of a tier follow this one, each with a delta stream for a key that they
+// take this node for the owner of. Such a stream is served like that of a client, with
+// these differences:
+//   - Key and Node are what the other node says; it has applied the rules.
+//   - Its names are those of all its clients, so they are not bounded.
+//   - Every request that changes the subscription is answered, with a mark that says
+//     so, since the other node goes on to tell its clients what does not exist (K13).
+//   - The version is that of the origin or none: the other node finds a digest itself,
+//     which is the same (D7, K11).
+//   - Of a resource that must not be shared it is told just that (K17).
+//   - Where the origin is out of reach, it is told at once that it should ask itself.
+//   - E3 and E7 are the other node's to do.
+
+// peering is what a stream of another node has beside that of a client.
+type peering struct {
+	// Fixed after construction.
+	node string // its name
+	key  aggregation.Key
+	leg  int // whose server is told; -1 for nobody's
+
+	// Guarded by the stream's mu.
+	edits  map[*typeState]uint64 // requests that changed a subscription
+	server string                // what was told of the origin's server
+}
+
+// peerPatience is how long the origin may be out of reach until another node is told
+// to ask for itself.
+const peerPatience = time.Second
+
+// errNoOriginForPeer is not UNAVAILABLE, which would mean this node.
+var errNoOriginForPeer = status.Error(codes.FailedPrecondition, "the origin cannot be reached from this node, and nothing is known yet of what was asked for")
+
+// RegisterPeers adds what other nodes of the tier are served to gs: ADS, of which only
+// the incremental variant, and LRS. gs must have been made with [Server.ServerOptions],
+// and let in nobody but nodes of the tier.
+func (s *Server) RegisterPeers(gs *grpc.Server) {
+	gs.RegisterService(&grpc.ServiceDesc{
+		ServiceName: aggregated.Name, Metadata: aggregated.File,
+		Streams: []grpc.StreamDesc{{
+			StreamName: aggregated.Delta, ServerStreams: true, ClientStreams: true,
+			Handler: func(_ any, gs grpc.ServerStream) error { return s.handlePeer(gs) },
+		}},
+	}, nil)
+	gs.RegisterService(s.describeLoad(true), nil)
+}
+
+// handlePeer serves one stream of another node.
+func (s *Server) handlePeer(gs grpc.ServerStream) error {
+	p, err := peeringOf(gs.Context(), s.cfg.Cache)
+	if err != nil {
+		return err
+	}
+	// Its clients may take lifetimes (F1).
+	st := &stream{srv: s, grpc: gs, form: form{delta: true, relay: true, timed: true}, since: time.Now(), tier: p}
+	return st.serve()
+}
+
+// peeringOf reads what a stream of another node is about.
+func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
+	md, _ := metadata.FromIncomingContext(ctx)
+	first := func(name string) string {
+		if v := md.Get(name); len(v) > 0 {
+			return v[0]
+		}
+		return ""
+	}
+	key := first(resource.PeerKeyHeader)
+	if key == "" || len(key) > aggregation.MaxKeyLen {
+		return nil, status.Errorf(codes.InvalidArgument, "the metadata %s has %d bytes, expected an aggregation key of 1 to %d", resource.PeerKeyHeader, len(key), aggregation.MaxKeyLen)
+	}
+	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64)}
+	if c != nil {
+		p.leg = c.LegNamed(first(resource.PeerLegHeader))
+	}
+	return p, nil
+}
+
+// identifyPeer joins the group that another node asks for, in the name of node.
+func (s *stream) identifyPeer(node *corev3.Node, r *resource.Request) {
+	i := identityOf(r.Node)
+	s.node, s.nodeID, s.cluster = i.node, i.id, i.cluster
+	g := s.srv.cfg.Cache.JoinPeer(s.tier.key, node)
+	s.mu.Lock()
+	s.group = g
+	s.mu.Unlock()
+}
+
+// editedByPeer notes that a request of another node changed its subscription.
+func (s *stream) editedByPeerLocked(ts *typeState, r *resource.Request) {
+	if r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
+		s.tier.edits[ts]++
+		ts.owed = true
+	}
+}
+
+// markLocked completes a response to another node, which was just committed.
+func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame) {
+	var m resource.PeerMark
+	if ts.owed = !b.known || b.more || q.NotesOnly; !ts.owed {
+		m.Edits = s.tier.edits[ts]
+	}
+	if server := s.group.Server(s.tier.leg); server != s.tier.server {
+		s.tier.server, m.Server = server, server
+	}
+	f.tail = resource.AppendPeerMark(f.tail, m)
+}
+
+// PeerStreams describes the open streams of other nodes, in no order.
+func (s *Server) PeerStreams() []StreamInfo {
+	streams := s.peersNow()
+	out := make([]StreamInfo, 0, len(streams))
+	for _, st := range streams {
+		out = append(out, st.info())
+	}
+	return out
+}
+
+// peersNow returns the streams of other nodes that are open now.
+func (s *Server) peersNow() []*stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.peers))
+}

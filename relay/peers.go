@@ -1,0 +1,167 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/secure"
+)
+
+// peerPort is where the other nodes of the tier connect.
+type peerPort struct {
+	// Fixed after construction.
+	listener net.Listener
+	server   *grpc.Server // nil until the node is made
+	door     *door
+	// What this node shows of itself when it connects with others.
+	credentials credentials.TransportCredentials // nil for plaintext
+	token       credentials.PerRPCCredentials    // nil for none
+	serving     credentials.TransportCredentials // of the port itself; nil for plaintext
+}
+
+// newPeerPort binds the port, and reads what it takes to let others in and to be let
+// in.
+func (n *Node) newPeerPort() (p *peerPort, err error) {
+	cfg := n.cfg.Tier.Peer
+	p = &peerPort{}
+	if p.door, err = newDoor(cfg, n.metrics.meter, n.log); err != nil {
+		return nil, err
+	}
+	if p.door.token != nil {
+		p.token = tokenCredentials{p.door.token}
+	}
+	if cfg.TLS.CertFile != "" {
+		files := secure.Files{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, CAFile: cfg.TLS.CAFile, ServerName: cfg.TLS.ServerName}
+		server, err := secure.NewServer(files, n.log)
+		if err != nil {
+			return nil, err
+		}
+		client, err := secure.NewClient(files, n.log)
+		if err != nil {
+			return nil, err
+		}
+		p.serving, p.credentials = server.Credentials(), client.Credentials()
+	}
+	p.listener, err = n.listenAt("tier.peer.address", cfg.Address)
+	return p, err
+}
+
+// buildPeerServer makes the gRPC server of the peer port.
+func (n *Node) buildPeerServer() {
+	p := n.peers
+	options := append(n.fanout.ServerOptions(), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32),
+		grpc.UnaryInterceptor(p.door.unary), grpc.StreamInterceptor(p.door.stream))
+	if p.serving != nil {
+		options = append(options, grpc.Creds(p.serving))
+	}
+	p.server = grpc.NewServer(options...)
+	n.fanout.RegisterPeers(p.server)
+	n.tier.Register(p.server)
+	healthpb.RegisterHealthServer(p.server, health.NewServer())
+}
+
+// close ends the port, and every stream that came by it.
+func (p *peerPort) close() {
+	if p.server != nil {
+		p.server.Stop()
+	}
+	if p.listener != nil {
+		_ = p.listener.Close() // the server has closed it if it ever served
+	}
+}
+
+// door lets in those that have the token, where there is one.
+type door struct {
+	// Fixed after construction.
+	token   *secure.Token // nil for none
+	refused metric.Int64Counter
+	log     *slog.Logger
+
+	logged atomic.Int64 // when, in ns since 1970
+}
+
+func newDoor(cfg config.Peer, meter metric.Meter, log *slog.Logger) (d *door, err error) {
+	d = &door{log: log}
+	if cfg.TokenFile != "" {
+		if d.token, err = secure.NewToken(cfg.TokenFile, log); err != nil {
+			return nil, err
+		}
+	}
+	d.refused, err = meter.Int64Counter("xdsrelay.tier.peers.refused", metric.WithDescription("Calls on the peer port without the token of the tier."))
+	return d, err
+}
+
+// The token travels as most do.
+const (
+	authorization = "authorization"
+	bearer        = "Bearer "
+)
+
+// tokenCredentials show the token.
+type tokenCredentials struct{ token *secure.Token }
+
+func (c tokenCredentials) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{authorization: bearer + c.token.Current()}, nil
+}
+
+// RequireTransportSecurity is false: the configuration says whether plaintext will do.
+func (tokenCredentials) RequireTransportSecurity() bool { return false }
+
+// errNoToken says nothing of what would be right.
+var errNoToken = status.Error(codes.Unauthenticated, "this port is for the nodes of the tier: expected its token")
+
+// logPause is between two lines about calls that were refused.
+const logPause = time.Minute
+
+// check refuses who has not the token. Health is for everybody.
+func (d *door) check(ctx context.Context, method string) error {
+	if d.token == nil || strings.HasPrefix(method, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
+		return nil
+	}
+	md, _ := metadata.FromIncomingContext(ctx)
+	for _, v := range md.Get(authorization) {
+		if given, ok := strings.CutPrefix(v, bearer); ok && d.token.Matches(given) {
+			return nil
+		}
+	}
+	d.refused.Add(ctx, 1)
+	now, last := time.Now().UnixNano(), d.logged.Load()
+	if now-last >= int64(logPause) && d.logged.CompareAndSwap(last, now) {
+		from := ""
+		if p, ok := peer.FromContext(ctx); ok {
+			from = p.Addr.String()
+		}
+		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", method)
+	}
+	return errNoToken
+}
+
+func (d *door) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	if err := d.check(ctx, info.FullMethod); err != nil {
+		return nil, err
+	}
+	return handle(ctx, request)
+}
+
+func (d *door) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if err := d.check(stream.Context(), info.FullMethod); err != nil {
+		return err
+	}
+	return handle(srv, stream)
+}
