@@ -134,3 +134,26 @@ func TestLeaveWithoutRedis(t *testing.T) {
 		t.Error("a does not drain")
 	}
 }
+
+// TestRights: a user whose rights end at the prefix, and at commands that are
+// dangerous, has all that members need.
+func TestRights(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{Password: "admin"})
+	server.Do("ACL", "SETUSER", "relay", "on", ">p", "~test:*", "&test:*", "+@all", "-@admin", "-@dangerous")
+	url := "redis://relay:p@" + server.Addr()
+	a := join(t, url, shard.Member{Name: "a"}, long, patience)
+	b := join(t, url, shard.Member{Name: "b"}, long, patience)
+	a.sees("a", "b")
+	b.sees("a", "b")
+	if err := b.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a to hear that b drains", func() bool { return a.member("b").Draining })
+	b.Close()
+	a.sees("a")
+	for _, n := range []*node{a, b} {
+		if c := n.log.count("refuses"); c > 0 {
+			t.Errorf("Redis refused something:\n%s", n.log)
+		}
+	}
+}

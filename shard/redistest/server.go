@@ -5,6 +5,7 @@ package redistest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -113,20 +114,23 @@ func (s *Server) URL() string {
 	return fmt.Sprintf("%s://%s%s", scheme, user, addr)
 }
 
-// Do runs a command on it, for what there is no method for.
+// Do runs a command on it, for what there is no method for. It is sent again where a
+// connection is lost, as sentinels end them when they make a replica the master.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
-	v, err := s.try(args...)
-	if err != nil {
-		s.t.Fatalf("%s %s: %v: %v\n%s", s.name, s.Addr(), args, err, s.out)
-	}
-	return v
-}
-
-func (s *Server) try(args ...any) (any, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	return s.admin.Do(ctx, args...).Result()
+	for {
+		v, err := s.admin.Do(ctx, args...).Result()
+		var answer redis.Error
+		switch {
+		case err == nil:
+			return v
+		case errors.As(err, &answer), ctx.Err() != nil:
+			s.t.Fatalf("%s %s: %v: %v\n%s", s.name, s.Addr(), args, err, s.out)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
 }
 
 // Start starts it again, empty, after Kill.

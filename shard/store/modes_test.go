@@ -18,6 +18,12 @@ import (
 func TestCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	s, _ := open(t, cluster.URL(), func(c *store.Config) { c.Mode = store.Cluster })
+	for _, tag := range []string{"", "a", "}", "{", "{}", "a}b", "%7D", "{a}{b}"} {
+		slot := func(name string) any { return cluster.Masters[0].Do("CLUSTER", "KEYSLOT", name) }
+		if a, b, c := slot(s.Name(tag)), slot(s.Name(tag, "x")), slot(hashed(s.Name(tag))); a != b || b != c {
+			t.Errorf("%q is at %v, %v and %v", tag, a, b, c)
+		}
+	}
 	add := store.NewScript("add", `return redis.call('INCRBY', KEYS[1], 1) + redis.call('INCRBY', KEYS[2], 1)`)
 	var calls []store.Call
 	for i := range 50 {

@@ -5,8 +5,6 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
-
-	"xdsrelay/shard/redistest"
 )
 
 // TestName: different tags have different names, and all names of a tag are on one
@@ -30,16 +28,4 @@ func hashed(name string) string {
 	_, rest, _ := strings.Cut(name, "{")
 	tag, _, _ := strings.Cut(rest, "}")
 	return tag
-}
-
-// TestNameInRedis: Redis sees tags as hashed does.
-func TestNameInRedis(t *testing.T) {
-	server := redistest.Start(t, redistest.Config{Args: []string{"--cluster-enabled", "yes"}})
-	s, _ := open(t, server.URL())
-	for _, tag := range []string{"", "a", "}", "{", "{}", "a}b", "%7D", "{a}{b}"} {
-		slot := func(name string) any { return server.Do("CLUSTER", "KEYSLOT", name) }
-		if a, b, c := slot(s.Name(tag)), slot(s.Name(tag, "x")), slot(hashed(s.Name(tag))); a != b || b != c {
-			t.Errorf("%q is at %v, %v and %v", tag, a, b, c)
-		}
-	}
 }

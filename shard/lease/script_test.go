@@ -1,0 +1,42 @@
+package lease
+
+import (
+	"testing"
+	"time"
+
+	"xdsrelay/shard"
+)
+
+// FuzzReadMember: what others have written of a member is read or left out, and what
+// is read can be used: it has its name and an address.
+func FuzzReadMember(f *testing.F) {
+	text, err := record(shard.Member{Name: "a", Peer: "a:1", Incarnation: "i", Since: time.Unix(1, 2000).UTC(), Status: shard.Status{Clients: 3}})
+	if err != nil {
+		f.Fatal(err)
+	}
+	for _, s := range []string{text, "", "{}", "null", `{"name":"a","peer":1}`, `{"name":"b","peer":"b:1"}`} {
+		f.Add("a", s)
+	}
+	f.Fuzz(func(t *testing.T, name, text string) {
+		m, ok := readMember(name, text)
+		if ok && (m.Name != name || m.Peer == "" && text != "") {
+			t.Fatalf("read %+v of %q for %q", m, text, name)
+		}
+		if !ok || text == "" {
+			return
+		}
+		again, err := record(m)
+		if err != nil {
+			return // longer than it was, with what stands for bytes that are no text
+		}
+		if back, ok := readMember(name, again); ok && !shardEqual(back, m) {
+			t.Fatalf("read %+v, then %+v", m, back)
+		}
+	})
+}
+
+func shardEqual(a, b shard.Member) bool {
+	same := a.Since.Equal(b.Since)
+	a.Since, b.Since = time.Time{}, time.Time{}
+	return same && a == b
+}
