@@ -133,15 +133,15 @@ func TestFencing(t *testing.T) {
 func TestAmbiguousWrites(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	direct := openStore(t, server.URL(), time.Minute)
-	proxy := newProxy(t, server)
-	through := openStore(t, proxy.url(), 200*time.Millisecond)
+	proxy := redistest.StartProxy(t, server.Addr())
+	through := openStore(t, "redis://"+proxy.Addr(), 200*time.Millisecond)
 	a := newNode(t, "a", through, never, never).key("k")
 	b := newNode(t, "b", direct, never, never).key("k")
 	stop := a.own()
 	a.apply("1")
 	first := storedSoon(direct, a)
 
-	proxy.loseAnswers()
+	proxy.Cut(true)
 	a.apply("2")
 	second := storedSoon(direct, a) // though a is told that it failed
 	xdstest.Eventually(t, "a failure", func() bool { return a.metric("xdsrelay.tier.head.writes", "failed") > 0 })
@@ -149,19 +149,19 @@ func TestAmbiguousWrites(t *testing.T) {
 		t.Errorf("%+v, after %+v", second, first)
 	}
 	a.apply("3")
-	proxy.heal()
+	proxy.Cut(false)
 	if third := storedSoon(direct, a); !third.newer(second) {
 		t.Errorf("%+v, after %+v", third, second)
 	}
 
-	proxy.loseAnswers()
+	proxy.Cut(true)
 	a.apply("4")
 	storedSoon(direct, a)
 	b.own()
 	b.apply("5")
 	head := storedSoon(direct, b)
 	stop() // while its writes are still repeated
-	proxy.heal()
+	proxy.Cut(false)
 	xdstest.Eventually(t, "a to have Redis again", func() bool { return through.State().Up })
 	a.Follow(a.Group)
 	a.sees(b)

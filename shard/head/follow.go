@@ -104,7 +104,7 @@ func (h *Heads) listen(said <-chan store.Hint) {
 	for hint := range said {
 		if hint.Missed {
 			h.mu.Lock()
-			h.all = true
+			h.missed = true
 			h.mu.Unlock()
 			signal(h.fresh)
 			continue
@@ -118,7 +118,7 @@ func (h *Heads) listen(said <-chan store.Hint) {
 // check reads the heads of all active keys every few seconds until ctx ends, and of
 // some at once.
 func (h *Heads) check(ctx context.Context) {
-	turn, soon := "", false
+	turn := ""
 	timer := time.NewTimer(h.every())
 	defer timer.Stop()
 	for {
@@ -126,17 +126,18 @@ func (h *Heads) check(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-h.fresh:
-			keys, all := h.takeUnread()
+			keys, hurry := h.takeUnread()
 			h.readAll(ctx, keys)
-			if all && !soon {
-				soon = true
+			if hurry {
 				timer.Reset(rand.N(h.cfg.Every / 4)) // not all nodes at the same moment
 			}
 			continue
 		case <-timer.C:
 		}
-		soon = false
 		timer.Reset(h.every())
+		h.mu.Lock()
+		h.missed, h.hurried = false, false
+		h.mu.Unlock()
 		h.refresh()
 		turn = h.round(ctx, turn)
 	}
@@ -145,15 +146,18 @@ func (h *Heads) check(ctx context.Context) {
 // every is the time until the next round: nodes that began together part.
 func (h *Heads) every() time.Duration { return h.cfg.Every*3/4 + rand.N(h.cfg.Every/2) }
 
-func (h *Heads) takeUnread() (keys []string, all bool) {
+// takeUnread returns the keys that are to be read at once, and whether the next round
+// has to come sooner than it would.
+func (h *Heads) takeUnread() (keys []string, hurry bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for key := range h.unread {
 		keys = append(keys, key)
 	}
 	clear(h.unread)
-	all, h.all = h.all, false
-	return keys, all
+	hurry = h.missed && !h.hurried
+	h.hurried = h.missed
+	return keys, hurry
 }
 
 // refresh makes the followed keys those that are active.

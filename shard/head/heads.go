@@ -56,7 +56,7 @@ type Heads struct {
 	end     context.CancelFunc
 	work    sync.WaitGroup
 	dirty   chan struct{} // signalled when queue may have something
-	fresh   chan struct{} // signalled when unread has something, or all may be out of date
+	fresh   chan struct{} // signalled when unread or missed has changed
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -64,7 +64,8 @@ type Heads struct {
 	queue    []*owned          // to be looked at by the writer, each once
 	followed map[string]*followed
 	unread   map[string]struct{} // keys that are to be read at once
-	all      bool                // so are all
+	missed   bool                // hints may have been missed since the last round
+	hurried  bool                // and the next one comes sooner for that
 }
 
 // New makes the heads of a node and begins to follow those of others.

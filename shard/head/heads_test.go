@@ -8,6 +8,7 @@ import (
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
 )
 
 // TestHints: what the owner of a key holds becomes its head, and other nodes that
@@ -267,5 +268,33 @@ func TestChecked(t *testing.T) {
 	server.Kill()
 	if _, err := n.Check(t.Context()); err == nil {
 		t.Error("no error without Redis")
+	}
+}
+
+// TestCluster: the keys of a tier are on all masters of a cluster, whose nodes hear of
+// each, wherever they listen.
+func TestCluster(t *testing.T) {
+	cluster := redistest.StartCluster(t)
+	s := openMode(t, store.Cluster, cluster.URL(), time.Minute)
+	a := newNode(t, "a", s, never, never)
+	b := newNode(t, "b", openMode(t, store.Cluster, cluster.Masters[2].URL(), time.Minute), never, never)
+	masters := make(map[*redistest.Server]bool)
+	var owned []*keyed
+	for i := range 12 {
+		k, follower := a.key(fmt.Sprint("k", i)), b.key(fmt.Sprint("k", i))
+		k.own()
+		k.apply("1")
+		follower.sees(k)
+		masters[cluster.Of(name(s, string(k.Key)))] = true
+		owned = append(owned, k)
+	}
+	if len(masters) < 3 {
+		t.Errorf("all keys are on %d masters", len(masters))
+	}
+	for _, k := range owned {
+		k.apply("2")
+	}
+	for _, k := range owned {
+		storedSoon(s, k)
 	}
 }

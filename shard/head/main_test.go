@@ -4,12 +4,9 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"strings"
 	"testing"
 	"time"
 
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 	"go.opentelemetry.io/otel/metric/noop"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
@@ -21,7 +18,6 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
-	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
 )
 
@@ -48,7 +44,12 @@ type node struct {
 // openStore connects with a Redis. calls is how long a call may take.
 func openStore(t *testing.T, url string, calls time.Duration) *store.Store {
 	t.Helper()
-	s, err := store.New(store.Config{URL: url, Prefix: "test", Timeout: calls, Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{}})
+	return openMode(t, store.Standalone, url, calls)
+}
+
+func openMode(t *testing.T, mode store.Mode, url string, calls time.Duration) *store.Store {
+	t.Helper()
+	s, err := store.New(store.Config{URL: url, Mode: mode, Prefix: "test", Timeout: calls, Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,6 +90,13 @@ func newNode(t *testing.T, name string, s *store.Store, every, wait time.Duratio
 			t.Errorf("close: %v", err)
 		}
 	})
+	if every == never {
+		xdstest.Eventually(t, "the node to listen", func() bool {
+			n.mu.Lock()
+			defer n.mu.Unlock()
+			return n.missed // which is what listening begins with
+		})
+	}
 	return n
 }
 
@@ -212,38 +220,4 @@ func (n *node) metric(name, attribute string) (v int64) {
 		}
 	}
 	return v
-}
-
-// proxy stands before a Redis and loses what a test says.
-type proxy struct {
-	*toxiproxy.Proxy
-	t *testing.T
-}
-
-func newProxy(t *testing.T, server *redistest.Server) *proxy {
-	t.Helper()
-	api := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &proxy{toxiproxy.NewProxy(api, "redis", "127.0.0.1:0", server.Addr()), t}
-	if err := p.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(p.Stop)
-	return p
-}
-
-func (p *proxy) url() string { return "redis://" + p.Listen }
-
-// loseAnswers makes what Redis answers get lost, and not what it is told.
-func (p *proxy) loseAnswers() {
-	p.t.Helper()
-	if _, err := p.Toxics.AddToxicJson(strings.NewReader(`{"name": "lose", "type": "timeout", "stream": "downstream", "attributes": {"timeout": 0}}`)); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-func (p *proxy) heal() {
-	p.t.Helper()
-	if err := p.Toxics.RemoveToxic(p.t.Context(), "lose"); err != nil {
-		p.t.Fatal(err)
-	}
 }
