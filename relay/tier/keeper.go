@@ -27,6 +27,9 @@ const (
 	// stay is how long a node goes on for its peers once they have left: two that
 	// follow one another would otherwise change places at once.
 	stay = time.Second
+	// freshPause is the least between two questions whether the owner has a key as it
+	// is now.
+	freshPause = 250 * time.Millisecond
 	// longestPause bounds the pause before an owner is asked again that refused.
 	longestPause = 30 * time.Second
 )
@@ -41,6 +44,7 @@ type keeper struct {
 	peers  func() (n int, changed <-chan struct{}) // that are served with the key here
 	origin func(ctx context.Context)
 	follow func(ctx context.Context, k *keeper, p *peer)
+	fresh  func() bool               // whether what is held is as the origin says now; nil if nothing is held
 	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
 	news   chan struct{}             // the stream to the owner has come or gone
 
@@ -110,7 +114,7 @@ func (k *keeper) run(ctx context.Context) {
 		// What changes is asked for before what it is, so that nothing is missed.
 		changed := k.tier.cfg.Members.Changed()
 		n, peers := k.peers()
-		state, at := k.where(k.tier.cfg.Members.View(), n, time.Now())
+		state, at := k.where(ctx, k.tier.cfg.Members.View(), n, time.Now())
 		k.become(ctx, state)
 		wait := time.Hour
 		if !at.IsZero() {
@@ -130,7 +134,7 @@ func (k *keeper) run(ctx context.Context) {
 
 // where decides from where the key has to come, and when to look again; zero for when
 // something changes. n is how many peers take this node for the owner.
-func (k *keeper) where(view *shard.View, n int, now time.Time) (s State, again time.Time) {
+func (k *keeper) where(ctx context.Context, view *shard.View, n int, now time.Time) (s State, again time.Time) {
 	owner, ok := view.Owner(k.key)
 	if !ok || owner.Name == k.tier.Self().Name {
 		k.turnTo(shard.Member{})
@@ -148,11 +152,11 @@ func (k *keeper) where(view *shard.View, n int, now time.Time) (s State, again t
 		return ForPeers, k.staysTo
 	}
 	k.turnTo(owner)
-	return k.reach(now)
+	return k.reach(ctx, now)
 }
 
 // reach decides whether the owner can be followed.
-func (k *keeper) reach(now time.Time) (s State, again time.Time) {
+func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.Time) {
 	var lost time.Time
 	lost, k.reached = k.peer.lost()
 	k.mu.Lock()
@@ -164,6 +168,8 @@ func (k *keeper) reach(now time.Time) (s State, again time.Time) {
 		return Alone, again // until it is heard of
 	case was.state == Alone && k.retryAt.After(now):
 		return Alone, k.retryAt
+	case was.state.fromOrigin() && !k.ownerIsFresh(ctx):
+		return Alone, now.Add(freshPause + rand.N(freshPause))
 	case was.state.fromOrigin():
 		return Follower, again
 	case !lost.IsZero() && lost.Add(timeout).After(now):

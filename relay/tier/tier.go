@@ -84,6 +84,7 @@ func New(cfg Config) (*Tier, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[*keeper]struct{})}
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
+	t.Handle(freshPath, t.answerFresh)
 	if cfg.Peers != nil {
 		t.tasks.Go(func() { t.forget(ctx) })
 		if cfg.Origin.Reach != nil {
@@ -141,7 +142,7 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	}
 	k := &keeper{
 		tier: t, news: make(chan struct{}, 1), key: string(f.Key()), leg: t.legName(f.Leg()), peers: g.Peers,
-		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) },
+		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, fresh: f.Fresh,
 		follow: func(ctx context.Context, k *keeper, p *peer) { p.follow(ctx, f, k) },
 	}
 	if first {

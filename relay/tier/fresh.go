@@ -1,0 +1,53 @@
+package tier
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+)
+
+// A node that gets a key from the origin, since its owner could not be asked, may know
+// of changes of which the owner does not: an owner that has lost the origin, too, still
+// holds what was before. To follow it then would send clients back. So the node asks
+// first whether the owner has the key from the origin as it is now.
+
+// freshPath is the question, with the key and the leg.
+const freshPath = "fresh"
+
+// freshness is the answer.
+type freshness struct {
+	Fresh bool `json:"fresh"`
+}
+
+// answerFresh answers it. Of a key that does not come from the origin here, nothing old
+// is told: it is asked for when it is followed.
+func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for k := range t.keepers {
+		if k.key == query.Get("key") && k.leg == query.Get("leg") && k.fresh != nil && k.state().fromOrigin() {
+			return freshness{Fresh: k.fresh()}, nil
+		}
+	}
+	return freshness{Fresh: true}, nil
+}
+
+// ownerIsFresh asks the owner. One that cannot answer is asked again later, one that
+// does not know the question is taken as it is.
+func (k *keeper) ownerIsFresh(ctx context.Context) bool {
+	if k.fresh == nil || k.peer.plane == nil {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)
+	defer cancel()
+	path := freshPath + "?" + url.Values{"key": {k.key}, "leg": {k.leg}}.Encode()
+	text, err := ask(ctx, k.peer.plane, path)
+	if err != nil {
+		return status.Code(err) == codes.Unimplemented
+	}
+	var answer freshness
+	return json.Unmarshal(text, &answer) == nil && answer.Fresh
+}
