@@ -31,10 +31,11 @@ func TestShort(t *testing.T) {
 	}
 	binary := build(t)
 	for _, cfg := range []Config{
-		{Seed: 1, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 12},
-		{Seed: 2, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 12, SotW: true},
+		{Seed: 1, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 12, Tier: true},
+		{Seed: 2, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 12, Tier: true, SotW: true},
+		{Seed: 3, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 5},
 	} {
-		t.Run(name(cfg), func(t *testing.T) {
+		t.Run(title(cfg), func(t *testing.T) {
 			cfg.Binary = binary
 			run(t, cfg)
 		})
@@ -89,15 +90,15 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-func name(cfg Config) string {
+func title(cfg Config) string {
 	text := "alone"
 	if cfg.Tier {
 		text = "tier"
 	}
 	if cfg.SotW {
-		return text + " sotw"
+		return text + ", sotw"
 	}
-	return text + " delta"
+	return text + ", delta"
 }
 
 // run runs a configuration.
