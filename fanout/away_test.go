@@ -185,7 +185,7 @@ func TestShed(t *testing.T) {
 				if got := nodes[0].srv.Shed(want, before, "too many here"); got != want {
 					t.Fatalf("%d of %d were sent away", got, before)
 				}
-				time.Sleep(awayTime + time.Minute) // virtual; connections that stayed open are cut
+				time.Sleep(awayTime + time.Minute) //nolint:forbidigo // virtual time; connections that stayed open are cut
 				settle(t, clients, nodes)
 				if got := nodes[0].srv.Count(); got > before-want {
 					t.Errorf("%d clients are there, of %d before", got, before)
@@ -252,9 +252,9 @@ func TestLimit(t *testing.T) {
 		settle(t, []*roamer{first}, nodes)
 		nodes[0].srv.Limit(1, "too many here")
 		refusedWith(t, nodes[0].open(true), codes.ResourceExhausted, "too many here")
-		time.Sleep(time.Minute) // after which nobody is expected back
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time, after which nobody is expected back
 		second := roam(t, "pick_first", nodes[0], nodes[1])
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		settle(t, []*roamer{first, second}, nodes)
 		if first.where() != "node-0" || second.where() != "node-1" {
 			t.Errorf("they are at %s and %s", first.where(), second.where())
@@ -286,19 +286,19 @@ func TestEndOld(t *testing.T) {
 		has(t, silent.Recv(t), "a")
 		settle(t, []*roamer{client}, nodes)
 		nodes[0].srv.EndOld()
-		time.Sleep(age / 3)
+		time.Sleep(age / 3) //nolint:forbidigo // virtual time
 		nodes[0].srv.EndOld()
 		synctest.Wait()
 		if n := nodes[0].srv.Count(); n != 2 {
 			t.Fatalf("%d streams are left before their age", n)
 		}
-		time.Sleep(age * 2 / 3)
+		time.Sleep(age * 2 / 3) //nolint:forbidigo // virtual time
 		nodes[0].srv.EndOld()
 		settle(t, []*roamer{client}, nodes)
 		if n := nodes[0].srv.Count(); n != 2 {
 			t.Fatalf("%d streams are there, expected the one that has connected again and the silent one", n)
 		}
-		time.Sleep(age)
+		time.Sleep(age) //nolint:forbidigo // virtual time
 		nodes[0].srv.EndOld()
 		refusedWith(t, silent, codes.Unavailable, "age")
 		if failed, ends := client.ended(); failed > 0 || len(ends) == 0 || client.where() != "node-0" {
