@@ -68,7 +68,7 @@ pgo: build ## take the profile that the program is built with anew (1 minute)
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
 
-e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour) through the built program
+e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour), and tiers, through the built program
 	E2E_CONTOUR=$(CURDIR)/$(CONTOUR) bash relay/e2e/run
 
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it

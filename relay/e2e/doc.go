@@ -6,6 +6,8 @@
 // The fourth client is contour's command line, which speaks to one service for
 // each type, on SotW and delta, and can reject all that it gets.
 //
+// Tiers of several programs share a real Redis, which fails over.
+//
 // The tests carry the build tag e2e, because they need programs that the Go
 // toolchain does not bring: `make e2e` installs what is missing and runs them.
 //

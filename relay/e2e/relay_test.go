@@ -44,7 +44,9 @@ type relayNode struct {
 	variant string // "sotw" or "delta"
 	key     string // CEL expression of the aggregation key
 
-	compression string // listen.compression; empty means the default
+	compression string   // listen.compression; empty means the default
+	flags       []string // further ones
+	env         []string // further variables
 }
 
 // start runs the relay and waits until it is up.
@@ -57,8 +59,10 @@ func (n relayNode) start(ctx context.Context, t *testing.T, name string) *proces
 		"--key", n.key,
 		"--admin", n.admin,
 	)
+	cmd.Args = append(cmd.Args, n.flags...)
+	cmd.Env = append(os.Environ(), n.env...)
 	if n.compression != "" {
-		cmd.Env = append(os.Environ(), "XDSRELAY_LISTEN_COMPRESSION="+n.compression)
+		cmd.Env = append(cmd.Env, "XDSRELAY_LISTEN_COMPRESSION="+n.compression)
 	}
 	p := startProcess(t, name, cmd, nil)
 	up, cancel := context.WithTimeout(ctx, 30*time.Second)
