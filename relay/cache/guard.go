@@ -46,7 +46,11 @@ func (g *guard) spare(name string) {
 // where there is nothing new.
 func (t *Table) guardLocked(by int, u Update, before int) *Held {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
-	if cfg.MaxRemovalPercent <= 0 || u.Mirror || !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
+	if u.Mirror { // the owner holds back for all, also what was held here before
+		leg.guard = guard{}
+		return nil
+	}
+	if cfg.MaxRemovalPercent <= 0 || !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
 		return nil
 	}
 	gone := t.removalsLocked(by, u)

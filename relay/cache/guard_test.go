@@ -3,6 +3,7 @@ package cache
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -109,4 +110,28 @@ func TestNoGuard(t *testing.T) {
 	c.ask(t, Query{})
 	w.feed.Apply(Update{Type: clusters, Full: true})
 	expect(t, c.ask(t, Query{}), "-a", "-b")
+}
+
+// TestFollowersHoldNothing: what the owner of a key removes goes, however much it is,
+// and what it does not remove stays, also where this node was about to (K16).
+func TestFollowersHoldNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute})
+		c := w.client(clusters, true)
+		w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1"))
+		c.ask(t, Query{})
+		w.feed.Apply(Update{Type: clusters, Full: true, Resources: res2("a")})
+		held := func() int { return w.cache.Snapshot()[0].HeldRemovals }
+		if held() != 2 {
+			t.Fatalf("%d removals are held", held())
+		}
+		w.feed.Apply(Update{Type: clusters, Mirror: true}) // another node owns the key now, and has the same
+		if held() != 0 {
+			t.Fatalf("%d removals are held by a follower", held())
+		}
+		time.Sleep(time.Hour)
+		expect(t, c.ask(t, Query{}))
+		w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"a", "b"}})
+		expect(t, c.ask(t, Query{}), "-a", "-b")
+	})
 }
