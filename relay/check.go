@@ -14,21 +14,23 @@ import (
 const settleTime = 2 * time.Second
 
 // Check cross-checks the state of cache and streams, and of the node's place in its
-// tier. It returns a sentence for each contradiction, and costs as much as all that is
+// tier, and compares it with the heads. It returns a sentence for each contradiction, and costs as much as all that is
 // held; where keys are not where they should be, it waits for them for a moment.
 func (n *Node) Check() []string {
 	wrong := append(n.cache.Check(), n.fanout.Check()...)
-	misplaced := n.misplaced()
+	misplaced := n.misplacedOrBehind()
 	if len(misplaced) > 0 {
 		ctx, cancel := context.WithTimeout(context.Background(), settleTime)
 		defer cancel()
 		<-ctx.Done()
 		// What moved meanwhile was on its way; what is wrong twice is wrong.
-		again := n.misplaced()
+		again := n.misplacedOrBehind()
 		misplaced = slices.DeleteFunc(misplaced, func(s string) bool { return !slices.Contains(again, s) })
 	}
 	return append(wrong, misplaced...)
 }
+
+func (n *Node) misplacedOrBehind() []string { return append(n.misplaced(), n.checkHeads()...) }
 
 // misplaced compares where keys come from with what the members say.
 func (n *Node) misplaced() (wrong []string) {

@@ -26,6 +26,7 @@ import (
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
+	"xdsrelay/shard/head"
 	"xdsrelay/shard/lastgood"
 	"xdsrelay/shard/store"
 )
@@ -66,6 +67,7 @@ type Node struct {
 	peers    *peerPort        // where they connect; nil for a node on its own
 	tier     *tier.Tier       // where each key comes from
 	keeper   *lastgood.Keeper // nil where no last known good state is kept
+	heads    *head.Heads      // nil where there is no Redis
 	loads    *load.Collector  // nil where the first origin takes no load reports
 	pool     *fanout.Pool
 	cache    *cache.Cache
@@ -145,11 +147,14 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.tier.Run, Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
+		Run: n.runFeed, HeadWait: n.headWait(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
 		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
 		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
+		return err
+	}
+	if err := n.buildHeads(); err != nil {
 		return err
 	}
 	if n.origins.loadOrigin() != nil {

@@ -46,6 +46,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 		return err
 	}
 	cfg.Members = n.members
+	n.addHeads(&cfg)
 	if err := n.addLastGood(&cfg); err != nil {
 		return err
 	}
@@ -161,6 +162,9 @@ func (n *Node) releaseTier() {
 	}
 	if n.keeper != nil {
 		n.keeper.Close()
+	}
+	if n.heads != nil {
+		_ = n.heads.Close() // there is nothing to be done about it
 	}
 	if n.members != nil {
 		n.members.Close()

@@ -46,6 +46,12 @@ func TestHints(t *testing.T) {
 	if n := b.metric("xdsrelay.tier.head.behind", "envoy.config.cluster.v3.Cluster"); n != int64(third.Generation-2) {
 		t.Errorf("b is %d generations behind, of %d", n, third.Generation)
 	}
+	if epoch, ok := a.Epoch("k"); epoch != first.Epoch || !ok {
+		t.Errorf("a has claimed the key in %d, %t", epoch, ok)
+	}
+	if epoch, ok := b.Epoch("k"); ok {
+		t.Errorf("b has claimed the key in %d", epoch)
+	}
 	if ttl := server.Do("PTTL", name(s, "k")).(int64); ttl < keptFor.Milliseconds()/2 || ttl > keptFor.Milliseconds() {
 		t.Errorf("the head is kept for %d ms", ttl)
 	}

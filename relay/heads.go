@@ -1,0 +1,63 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/tier"
+	"xdsrelay/shard/head"
+)
+
+// addHeads makes heads a matter of whoever owns a key, where there is a Redis to keep
+// them; see buildHeads.
+func (n *Node) addHeads(cfg *tier.Config) {
+	if n.store != nil {
+		cfg.Own = append(cfg.Own, func(ctx context.Context, g *cache.Group) { n.heads.Own(ctx, g) })
+	}
+}
+
+// buildHeads makes what keeps and follows heads. There is a cache by then, and no key
+// in it yet.
+func (n *Node) buildHeads() (err error) {
+	if n.store == nil {
+		return nil
+	}
+	n.heads, err = head.New(head.Config{
+		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Logger: n.log, Meter: n.metrics.meter,
+	})
+	return err
+}
+
+// headWait is how long the cache takes a table for behind: without heads, not at all.
+func (n *Node) headWait() time.Duration {
+	if n.store == nil {
+		return 0
+	}
+	return n.cfg.Tier.HeadWait
+}
+
+// runFeed keeps a feed in step until ctx ends, and makes the heads of its key known.
+func (n *Node) runFeed(ctx context.Context, f *cache.Feed) {
+	if n.heads != nil && f.Leg() == 0 {
+		n.heads.Follow(f.Group())
+	}
+	n.tier.Run(ctx, f)
+}
+
+// headsCheckTime bounds how long the check waits for Redis.
+const headsCheckTime = 5 * time.Second
+
+// checkHeads compares what this node holds with the heads, as far as Redis tells them.
+func (n *Node) checkHeads() []string {
+	if n.heads == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), headsCheckTime)
+	defer cancel()
+	wrong, err := n.heads.Check(ctx)
+	if err != nil {
+		return nil // that Redis is away is told elsewhere, and contradicts nothing
+	}
+	return wrong
+}
