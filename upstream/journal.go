@@ -12,7 +12,9 @@ import (
 // Whatever happens, it writes no more than its ration of lines: up to 19 in
 // any minute.
 type journal struct {
-	log *slog.Logger // fixed
+	// Fixed after construction.
+	log  *slog.Logger
+	what string // that is at the address
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -33,8 +35,8 @@ const (
 	lastReminder  = 5 * time.Minute
 )
 
-func newJournal(log *slog.Logger) *journal {
-	return &journal{log: log, state: newRation(6), partial: newRation(1)}
+func newJournal(log *slog.Logger, what string) *journal {
+	return &journal{log: log, what: what, state: newRation(6), partial: newRation(1)}
 }
 
 // connected notes that a stream is up.
@@ -44,10 +46,10 @@ func (j *journal) connected() {
 	j.streams++
 	switch {
 	case j.down:
-		j.sayLocked(slog.LevelInfo, "control plane is back",
+		j.sayLocked(slog.LevelInfo, j.what+" is back",
 			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
 	case j.streams == 1:
-		j.sayLocked(slog.LevelInfo, "connected to the control plane")
+		j.sayLocked(slog.LevelInfo, "connected to the "+j.what)
 	}
 	j.down = false
 }
@@ -69,7 +71,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		// Either the first of many that are about to fail, or one that the
 		// server refuses while it serves others. These must not use up what
 		// is meant for changes of state.
-		j.partial.sayLocked(j.log, slog.LevelWarn, "a control plane stream failed, others are up",
+		j.partial.sayLocked(j.log, slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
 			slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
@@ -77,14 +79,14 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		j.down, j.since, j.failures, j.unconnected = true, now, 1, !opened
 		j.interval = firstReminder
 		j.remind = now.Add(j.interval)
-		j.sayLocked(slog.LevelWarn, "no stream to the control plane, retrying with backoff",
+		j.sayLocked(slog.LevelWarn, "no stream to the "+j.what+", retrying with backoff",
 			slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
 	j.failures++
 	if !opened && !j.unconnected {
 		j.unconnected = true
-		j.sayLocked(slog.LevelWarn, "cannot connect to the control plane, retrying with backoff",
+		j.sayLocked(slog.LevelWarn, "cannot connect to the "+j.what+", retrying with backoff",
 			slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
@@ -93,7 +95,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 	}
 	j.interval = min(2*j.interval, lastReminder)
 	j.remind = now.Add(j.interval)
-	j.sayLocked(slog.LevelWarn, "still no stream to the control plane, retrying with backoff",
+	j.sayLocked(slog.LevelWarn, "still no stream to the "+j.what+", retrying with backoff",
 		slog.Duration("down_for", now.Sub(j.since).Round(time.Second)), slog.Int("failures", j.failures),
 		slog.Int64("keys", keys), errorAttr(err))
 }
@@ -102,7 +104,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 func (j *journal) refused(typeURL, why string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.partial.sayLocked(j.log, slog.LevelWarn, "NACKed a response of the control plane",
+	j.partial.sayLocked(j.log, slog.LevelWarn, "NACKed a response of the "+j.what,
 		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
 }
 

@@ -9,7 +9,7 @@ func (j *journal) loadRefused(err error) {
 	defer j.mu.Unlock()
 	if !j.noLoad {
 		j.noLoad = true
-		j.sayLocked(slog.LevelInfo, "the control plane takes no load reports, asking again with backoff", errorAttr(err))
+		j.sayLocked(slog.LevelInfo, "the "+j.what+" takes no load reports, asking again with backoff", errorAttr(err))
 	}
 }
 
@@ -19,7 +19,7 @@ func (j *journal) loadTaken() {
 	defer j.mu.Unlock()
 	if j.noLoad {
 		j.noLoad = false
-		j.sayLocked(slog.LevelInfo, "the control plane takes load reports now")
+		j.sayLocked(slog.LevelInfo, "the "+j.what+" takes load reports now")
 	}
 }
 

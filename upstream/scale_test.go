@@ -115,7 +115,7 @@ func TestRation(t *testing.T) {
 // TestJournal: one line per change of state, and reminders that grow rarer.
 func TestJournal(t *testing.T) {
 	var book logbook
-	j := newJournal(slog.New(slog.NewTextHandler(&book, nil)))
+	j := newJournal(slog.New(slog.NewTextHandler(&book, nil)), "control plane")
 	j.connected()
 	j.connected()
 	j.disconnected()

@@ -43,7 +43,11 @@ func newServer(index int, address string, ch channel, owner *ControlPlane) *serv
 	if owner.cfg.Delta {
 		variant = "delta"
 	}
-	s.journal = newJournal(owner.cfg.Logger.With("address", address, "variant", variant))
+	what := "control plane"
+	if owner.cfg.Peer != "" {
+		what = "owner of keys"
+	}
+	s.journal = newJournal(owner.cfg.Logger.With("address", address, "variant", variant), what)
 	return s
 }
 
