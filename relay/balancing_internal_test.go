@@ -145,11 +145,11 @@ func asIs(*balancer) {}
 // knows that the others are there to stay, and stops at what it keeps.
 func TestBalance(t *testing.T) {
 	play(t, [2]int{1000, 0}, asIs, func(_ *board, halls [2]*hall) {
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) //nolint:forbidigo // virtual time
 		if _, sent, most := halls[0].state(); sent > 0 || most > 0 {
 			t.Fatalf("%d are sent away, and %d taken, before two leases", sent, most)
 		}
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		clients, sent, most := halls[0].state()
 		if sent < 20 || sent > 60 {
 			t.Errorf("in the first minute %d of a surplus of 450 are sent away", sent)
@@ -157,7 +157,7 @@ func TestBalance(t *testing.T) {
 		if why := halls[0].reason(); most < 740 || most > 750 || !strings.Contains(why, "on 2 nodes: connect to another") {
 			t.Errorf("with %d clients the limit is %d: %q", clients, most, why)
 		}
-		time.Sleep(2 * time.Hour)
+		time.Sleep(2 * time.Hour) //nolint:forbidigo // virtual time
 		if clients, _, _ := halls[0].state(); clients != 550 {
 			t.Errorf("%d are left", clients)
 		}
@@ -171,7 +171,7 @@ func TestBalance(t *testing.T) {
 // others are told all the same.
 func TestBalanceOff(t *testing.T) {
 	play(t, [2]int{1000, 0}, func(b *balancer) { b.enabled = false }, func(b *board, halls [2]*hall) {
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		if _, sent, most := halls[0].state(); sent > 0 || most > 0 {
 			t.Errorf("%d are sent away, and %d taken", sent, most)
 		}
@@ -185,13 +185,13 @@ func TestBalanceOff(t *testing.T) {
 // clients and takes all who come.
 func TestBalanceUnheard(t *testing.T) {
 	play(t, [2]int{1000, 0}, asIs, func(b *board, halls [2]*hall) {
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		b.mu.Lock()
 		b.heard = time.Now()
 		b.mu.Unlock()
-		time.Sleep(11 * time.Second)
+		time.Sleep(11 * time.Second) //nolint:forbidigo // virtual time
 		_, before, _ := halls[0].state()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		if _, sent, most := halls[0].state(); sent != before || most != 0 {
 			t.Errorf("%d are sent away, and %d taken", sent-before, most)
 		}
@@ -201,11 +201,11 @@ func TestBalanceUnheard(t *testing.T) {
 // TestBalanceDraining: nobody is sent to a node that ends, nor refused on its account.
 func TestBalanceDraining(t *testing.T) {
 	play(t, [2]int{1000, 0}, asIs, func(b *board, halls [2]*hall) {
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		seat{b, 1}.announce(func(s *shard.Status) { s.Draining = true })
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
 		_, before, _ := halls[0].state()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		if _, sent, most := halls[0].state(); sent != before || most != 0 {
 			t.Errorf("%d are sent away, and %d taken", sent-before, most)
 		}
@@ -228,28 +228,28 @@ func TestBalanceTells(t *testing.T) {
 	}
 	play(t, [2]int{500, 500}, counting, func(b *board, halls [2]*hall) {
 		is := func() int { return seat{b, 0}.Self().Clients }
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
 		if is() != 500 {
 			t.Errorf("%d at the beginning", is())
 		}
 		halls[0].add(20)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
 		if is() != 520 {
 			t.Errorf("%d after a large change", is())
 		}
 		halls[0].add(1)
-		time.Sleep(2 * time.Second)
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
 		if is() != 520 {
 			t.Errorf("%d right after a small change", is())
 		}
-		time.Sleep(tellPause)
+		time.Sleep(tellPause) //nolint:forbidigo // virtual time
 		if is() != 521 {
 			t.Errorf("%d some time after a small change", is())
 		}
 		mu.Lock()
 		before := said
 		mu.Unlock()
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		mu.Lock()
 		defer mu.Unlock()
 		if said != before {

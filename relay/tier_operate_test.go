@@ -150,7 +150,7 @@ func TestOneGuard(t *testing.T) {
 			return held
 		}
 		xdstest.Eventually(t, "the owner to hold them back", func() bool { return held(follower)[owner] == 2 })
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		if all := held(follower); len(all) != 1 {
 			t.Errorf("held back: %v, expected by %s alone", all, owner)
 		}

@@ -102,8 +102,7 @@ func (r *remote) ask(ctx context.Context, method, path string, query url.Values,
 
 // unreached says in words why there was no answer, and what may help.
 func (r *remote) unreached(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		err = wrapped.Err
 	}
 	switch {

@@ -2,6 +2,7 @@ package door
 
 import (
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"testing"
@@ -93,7 +94,7 @@ func TestGoAwayBetweenFrames(t *testing.T) {
 		data, away := 0, 0
 		for {
 			f, err := read.ReadFrame()
-			if err == io.EOF {
+			if errors.Is(err, io.EOF) {
 				break
 			}
 			if err != nil {
@@ -153,7 +154,7 @@ func TestTurnAway(t *testing.T) {
 			t.Error("who comes back again was turned away")
 		}
 		goAway(c, "full", true)
-		time.Sleep(turnTime + time.Second)
+		time.Sleep(turnTime + time.Second) //nolint:forbidigo // virtual time
 		if s, _ := come("192.0.2.1"); s.closed {
 			t.Error("who comes back late was turned away")
 		}
@@ -166,7 +167,7 @@ func TestTurnAway(t *testing.T) {
 		if len(d.unwanted) != maxHosts {
 			t.Errorf("%d hosts are remembered", len(d.unwanted))
 		}
-		time.Sleep(turnTime + time.Second)
+		time.Sleep(turnTime + time.Second) //nolint:forbidigo // virtual time
 		d.expect(c)
 		if len(d.unwanted) != 1 {
 			t.Errorf("%d hosts are remembered after their time", len(d.unwanted))
@@ -198,15 +199,15 @@ func TestOld(t *testing.T) {
 			}
 			return count
 		}
-		time.Sleep(age/2 - time.Second)
+		time.Sleep(age/2 - time.Second) //nolint:forbidigo // virtual time
 		if got := old(); got != 0 {
 			t.Errorf("%d are old too early", got)
 		}
-		time.Sleep(age / 4)
+		time.Sleep(age / 4) //nolint:forbidigo // virtual time
 		if got := old(); got < n/10 || got > n*9/10 {
 			t.Errorf("%d of %d are old at three quarters", got, n)
 		}
-		time.Sleep(age/4 + time.Second)
+		time.Sleep(age/4 + time.Second) //nolint:forbidigo // virtual time
 		if got := old(); got != n {
 			t.Errorf("%d of %d are old", got, n)
 		}
