@@ -1,0 +1,374 @@
+package lastgood
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+	"xdsrelay/shard/store"
+)
+
+// rig is a cache with one key, which its keeper owns, and whose origin the test is.
+type rig struct {
+	t      *testing.T
+	cache  *cache.Cache
+	group  *cache.Group
+	feed   *cache.Feed
+	keeper *Keeper
+	log    *logs
+	stop   func() // ends the ownership
+}
+
+// watcher is a client that only asks.
+type watcher struct{ cache.Watcher }
+
+func (*watcher) Flush() {}
+
+// newRig makes a rig in the bubble of a test. A client asks for each of types.
+func newRig(t *testing.T, s Store, change func(*Config), types ...*resource.Type) *rig {
+	t.Helper()
+	r := &rig{t: t, log: new(logs)}
+	cfg := Config{Store: s, Prefix: "tier", MaxSize: 1 << 20, Logger: r.log.logger(), Meter: noop.Meter{}}
+	if change != nil {
+		change(&cfg)
+	}
+	var err error
+	if r.keeper, err = New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	feeds := make(chan *cache.Feed)
+	r.cache, err = cache.New(cache.Config{
+		Wake: func([]*cache.Subscription) {},
+		Run: func(ctx context.Context, f *cache.Feed) {
+			r.keeper.Restore(ctx, f.Group())
+			feeds <- f
+			r.keeper.Own(ctx, f.Group())
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.group = r.cache.Join("key", &corev3.Node{})
+	r.feed = <-feeds
+	for _, typ := range types {
+		w := &watcher{}
+		w.Client = w
+		r.group.Table(typ).Replace(&w.Watcher, true, nil)
+	}
+	r.stop = func() {
+		r.cache.Close()
+		r.keeper.Close()
+	}
+	return r
+}
+
+// answer is the origin's full state of a type.
+func (r *rig) answer(typ *resource.Type, resources ...*resource.Resource) {
+	r.feed.Up()
+	r.feed.TakeDemand(true, true)
+	r.feed.Apply(cache.Update{Type: typ, Resources: resources, Full: true, Version: "1"})
+}
+
+// serves lists the names that clients of a type are served.
+func (r *rig) serves(typ *resource.Type) (names []string) {
+	w := &watcher{}
+	w.Client = w
+	t := r.group.Table(typ)
+	t.Replace(&w.Watcher, true, nil)
+	defer t.Leave(&w.Watcher)
+	if t.Head(&w.Watcher).Held {
+		return nil
+	}
+	_, all := t.Content(&w.Watcher)
+	for _, one := range all {
+		names = append(names, one.Name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// pass lets d go by, and everything happen that is then due.
+func pass(d time.Duration) {
+	time.Sleep(d) //nolint:forbidigo // virtual time
+	synctest.Wait()
+}
+
+// TestOwn: what changes is written once for all that happened within the delay, what
+// does not is not written again, neither by the next owner; and the next process has
+// it.
+func TestOwn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.answer(clusters, res(clusters, "a", "2"), res(clusters, "b", "1"))
+		if m.count() > 0 {
+			t.Error("written before the delay")
+		}
+		pass(2 * time.Second)
+		if m.count() != 1 {
+			t.Errorf("%d writes, expected one for both changes", m.count())
+		}
+		pass(10 * time.Minute)
+		r.stop()
+		if m.count() != 1 {
+			t.Errorf("%d writes, expected none without a change", m.count())
+		}
+
+		next := newRig(t, m, nil, clusters)
+		defer next.stop()
+		next.feed.Down(errors.New("out of reach"))
+		if got := next.serves(clusters); !slices.Equal(got, []string{"a", "b"}) {
+			t.Errorf("the next process serves %q", got)
+		}
+		pass(time.Hour)
+		if m.count() != 1 {
+			t.Errorf("%d writes, expected none of what was restored", m.count())
+		}
+		next.answer(clusters, res(clusters, "a", "2"), res(clusters, "b", "1"))
+		pass(time.Minute)
+		if m.count() != 1 {
+			t.Errorf("%d writes, expected none of what is there already", m.count())
+		}
+		pass(keptFor / 3)
+		if m.count() != 2 {
+			t.Errorf("%d writes, expected one so that it does not come to its end", m.count())
+		}
+	})
+}
+
+// TestOwnRetries: a store that is down gets the newest state when it is back, and so
+// does one that was emptied, or where it is not known what became of a write.
+func TestOwnRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		m.fail(store.ErrDown, true)
+		for _, content := range []string{"1", "2", "3"} {
+			r.answer(clusters, res(clusters, "a", content))
+			pass(time.Minute)
+		}
+		if n := m.count(); n < 3 || n > 60 {
+			t.Errorf("%d attempts in three minutes, expected some, with pauses", n)
+		}
+		m.fail(nil, false)
+		pass(time.Minute)
+		holds := func(content string) bool {
+			kept, _, err := r.keeper.open("key", m.record("key", clusters.URL))
+			return err == nil && len(kept.Resources) == 1 && strings.Contains(string(kept.Resources[0].Resource.Body), content)
+		}
+		if !holds("3") {
+			t.Error("the newest state was not written once the store was back")
+		}
+
+		m.fail(errors.New("the answer was lost"), false) // though it is done
+		r.answer(clusters, res(clusters, "a", "4"))
+		pass(5 * time.Second)
+		m.fail(nil, false)
+		pass(time.Minute)
+		if !holds("4") {
+			t.Error("not written, though nobody knew what became of it")
+		}
+
+		m.mu.Lock()
+		clear(m.records)
+		clear(m.marks)
+		m.mu.Unlock()
+		pass(3 * time.Minute)
+		if !holds("4") {
+			t.Error("not written again after the store was emptied")
+		}
+	})
+}
+
+// TestOwnEnds: what is due is written when the ownership ends.
+func TestOwnEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.stop()
+		if m.record("key", clusters.URL) == nil {
+			t.Error("the last change was lost")
+		}
+	})
+}
+
+// TestRefused: what may not be kept, or is too large, is not, and nothing of it that
+// was; the log says so once.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.MaxSize = 1000 }, clusters, secrets)
+		defer r.stop()
+		r.answer(secrets, res(secrets, "s", "secret"))
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(10 * time.Minute)
+		if m.record("key", secrets.URL) != nil || r.log.count("not kept") != 1 {
+			t.Errorf("secrets are kept without a key, or the log does not say once that they are not:\n%s", r.log)
+		}
+		if m.record("key", clusters.URL) == nil {
+			t.Error("clusters are not kept")
+		}
+		var large []*resource.Resource
+		for range 40 {
+			id := newKey("x")
+			large = append(large, res(clusters, id[:20], id))
+		}
+		r.answer(clusters, large...)
+		pass(10 * time.Minute)
+		r.answer(clusters, large[1:]...)
+		pass(10 * time.Minute)
+		if m.record("key", clusters.URL) != nil {
+			t.Error("an old state is kept in place of one that is too large")
+		}
+		if n := r.log.count("not kept"); n != 2 {
+			t.Errorf("%d lines in the log, expected one for each type:\n%s", n, r.log)
+		}
+		r.answer(clusters, res(clusters, "a", "2"))
+		pass(10 * time.Second)
+		if m.record("key", clusters.URL) == nil || r.log.count("kept again") != 1 {
+			t.Errorf("not kept again:\n%s", r.log)
+		}
+	})
+}
+
+// TestOwnRotation: with a new key everything is written anew, so that the old one can
+// go.
+func TestOwnRotation(t *testing.T) {
+	path := keysFile(t, newKey("one"))
+	keys := openKeys(t, path)
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Keys = keys }, secrets)
+		defer r.stop()
+		r.answer(secrets, res(secrets, "s", "CANARY"))
+		pass(5 * time.Second)
+		sealed := m.record("key", secrets.URL)
+		if sealed == nil || strings.Contains(string(sealed), "CANARY") {
+			t.Fatal("not kept, or not encrypted")
+		}
+		two := newKey("two")
+		writeFile(t, path, two)
+		pass(5 * time.Minute)
+		if id, _, _, _ := splitHeader(m.record("key", secrets.URL)); id != "two" {
+			t.Errorf("encrypted with %q", id)
+		}
+	})
+}
+
+// TestUnusable: a record that cannot be used is not served, which the log says, and
+// the others are.
+func TestUnusable(t *testing.T) {
+	one, two := openKeys(t, keysFile(t, newKey("one"))), openKeys(t, keysFile(t, newKey("one")))
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Keys = one }, clusters, secrets)
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.answer(secrets, res(secrets, "s", "1"))
+		r.stop()
+
+		wrong := newRig(t, m, func(c *Config) { c.Keys = two }, clusters)
+		wrong.feed.Down(errors.New("out of reach"))
+		if got := wrong.serves(clusters); len(got) > 0 {
+			t.Errorf("serves %q with another key", got)
+		}
+		if wrong.log.count("cannot be used") == 0 || !strings.Contains(wrong.log.String(), clusters.URL) {
+			t.Errorf("the log does not say so:\n%s", wrong.log)
+		}
+		wrong.stop()
+
+		m.mu.Lock()
+		m.records["key"][clusters.URL] = m.records["key"][clusters.URL][:50]
+		m.mu.Unlock()
+		right := newRig(t, m, func(c *Config) { c.Keys = one }, clusters, secrets)
+		defer right.stop()
+		right.feed.Down(errors.New("out of reach"))
+		if got := right.serves(clusters); len(got) > 0 {
+			t.Errorf("serves %q of a record that is cut off", got)
+		}
+		if got := right.serves(secrets); len(got) != 1 {
+			t.Errorf("serves %q of a record that is whole", got)
+		}
+	})
+}
+
+// TestOld: what nobody has written for 30 days is not served.
+func TestOld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.stop()
+		pass(keptFor + time.Second)
+		next := newRig(t, m, nil, clusters)
+		defer next.stop()
+		next.feed.Down(errors.New("out of reach"))
+		if got := next.serves(clusters); len(got) > 0 {
+			t.Errorf("serves %q", got)
+		}
+	})
+}
+
+// slow is a store that takes its time to read.
+type slow struct {
+	*memory
+	by time.Duration
+}
+
+func (s slow) Load(ctx context.Context, key string, take func([]byte)) error {
+	select {
+	case <-time.After(s.by):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.memory.Load(ctx, key, take)
+}
+
+// TestSlowStore: a store that takes long to read holds the origin up for the wait at
+// most, and what comes late is served all the same; so is what could not be read at
+// first.
+func TestSlowStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.stop()
+
+		began := time.Now()
+		next := newRig(t, slow{m, 10 * time.Second}, func(c *Config) { c.Wait = 300 * time.Millisecond }, clusters)
+		if took := time.Since(began); took != 300*time.Millisecond {
+			t.Errorf("the origin is asked after %v", took)
+		}
+		next.feed.Down(errors.New("out of reach"))
+		if got := next.serves(clusters); len(got) > 0 {
+			t.Errorf("serves %q before anything was read", got)
+		}
+		pass(10 * time.Second)
+		if got := next.serves(clusters); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("serves %q", got)
+		}
+		next.stop()
+
+		m.fail(store.ErrDown, true)
+		down := newRig(t, m, nil, clusters)
+		defer down.stop()
+		down.feed.Down(errors.New("out of reach"))
+		pass(10 * time.Second)
+		m.fail(nil, false)
+		pass(time.Minute)
+		if got := down.serves(clusters); !slices.Equal(got, []string{"a"}) {
+			t.Errorf("serves %q after the store is back", got)
+		}
+	})
+}
