@@ -28,7 +28,9 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	} else {
 		n.log.Info("the last known good state is kept without encryption, and without secrets: there is no last_good.keys_file")
 	}
-	if keeper.Store, err = lastgood.NewDirectory(l.Directory, int(l.MaxSize), n.log); err != nil {
+	if l.Store == config.StoreRedis {
+		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
+	} else if keeper.Store, err = lastgood.NewDirectory(l.Directory, int(l.MaxSize), n.log); err != nil {
 		return fmt.Errorf("last_good.directory: %w", err)
 	}
 	if n.keeper, err = lastgood.New(keeper); err != nil {

@@ -21,6 +21,7 @@ import (
 	"xdsrelay/relay"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
 )
 
 // fleet is one client of each variant, and what they have been told since a mark.
@@ -59,11 +60,12 @@ func newFleet(t *testing.T, addr, name string) *fleet {
 			Nack: func(f *xdstest.Frame) string {
 				seen.mu.Lock()
 				defer seen.mu.Unlock()
+				_, typ, _ := strings.Cut(f.TypeURL, "v3.")
 				for _, r := range f.Resources {
-					seen.names[r.Name] = true
+					seen.names[typ+" "+r.Name] = true
 				}
 				for _, n := range f.Removed {
-					seen.names["-"+n] = true
+					seen.names[typ+" -"+n] = true
 				}
 				return ""
 			},
@@ -113,6 +115,24 @@ func (f *fleet) news() map[string]bool {
 		}
 	}
 	return all
+}
+
+// wereTold holds that delta clients were told just that. Those that are new may have
+// been told endpoints again, as these follow their clusters (E3).
+func (f *fleet) wereTold(young bool, want ...string) {
+	f.t.Helper()
+	news := f.news()
+	for _, w := range want {
+		if !news[w] {
+			f.t.Errorf("delta clients were not told %q", w)
+		}
+		delete(news, w)
+	}
+	for name := range news {
+		if !young || !strings.HasPrefix(name, "ClusterLoadAssignment c") {
+			f.t.Errorf("delta clients were told %q, too", name)
+		}
+	}
 }
 
 // canary stands in secrets and nowhere else.
@@ -220,16 +240,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 				return bytes.Contains(c.Held(xdstest.EndpointType)["c2"].Body, []byte("10.0.0.9"))
 			})
 		}
-		news := f.news()
-		for _, want := range []string{"-c3", "c4", "c2"} {
-			if !news[want] {
-				t.Errorf("delta clients were not told %q", want)
-			}
-			delete(news, want)
-		}
-		if len(news) > 0 {
-			t.Errorf("delta clients were told %v, too", news)
-		}
+		f.wereTold(f == young, "Cluster -c3", "Cluster c4", "ClusterLoadAssignment c2")
 	}
 	xdstest.Eventually(t, "nothing is stale", func() bool {
 		_, metrics := second.get(t, "/metrics")
@@ -243,28 +254,36 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 // noSecrets holds that no file has the canary in it, as it is or compressed.
 func noSecrets(t *testing.T, dir string) {
 	t.Helper()
+	var contents [][]byte
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		content, err := os.ReadFile(path)
+		contents = append(contents, content)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	noneLeaks(t, contents)
+}
+
+// noneLeaks holds that there are contents, and none has the canary in it.
+func noneLeaks(t *testing.T, contents [][]byte) {
+	t.Helper()
 	unpack, err := zstd.NewReader(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer unpack.Close()
-	files := 0
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		files++
-		content, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
+	for _, content := range contents {
 		if leaks(unpack, content) {
-			t.Errorf("%s holds a secret in the clear", path)
+			t.Errorf("a secret stands in the clear in what is kept, in one of %d places", len(contents))
 		}
-		return nil
-	})
-	if err != nil || files == 0 {
-		t.Errorf("%d files, %v: expected some", files, err)
+	}
+	if len(contents) == 0 {
+		t.Error("nothing is kept")
 	}
 }
 
@@ -284,5 +303,87 @@ func leaks(unpack *zstd.Decoder, content []byte) bool {
 			return true
 		}
 		rest = rest[i+1:]
+	}
+}
+
+// TestTierRestartWithoutOrigin: a tier of two nodes that starts while the origin is
+// down serves what Redis has of it, to new and old clients of all variants, on
+// whichever node they come to; and only what differs goes out when the origin is back
+// (K14). Redis has no secret in the clear.
+func TestTierRestartWithoutOrigin(t *testing.T) {
+	redis := redistest.Start(t, redistest.Config{})
+	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	up := xdstest.NewNetwork(t, o.Addr())
+	o.Set("demo",
+		xdstest.Cluster("c1", time.Second), xdstest.Cluster("c2", time.Second), xdstest.Cluster("c3", time.Second),
+		xdstest.Endpoints("c1", "10.0.0.1:1"), xdstest.Endpoints("c2", "10.0.0.2:1"),
+		xdstest.Route("r1", "c1"), xdstest.Secret("s1", "certificate", canary))
+	keys := keysOf(t, "one")
+	node := func(name string) running {
+		cfg := lastGoodConfig(t, "", keys)
+		cfg.Node.Name, cfg.LastGood.Store = name, config.StoreRedis
+		cfg.Origin.Addresses, cfg.Origin.Variant = []string{up.Addr()}, config.Delta
+		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout, cfg.Tier.Peer.Address = redis.URL(), xdstest.Patience, "127.0.0.1:0"
+		return start(t, cfg)
+	}
+	state := map[string][]string{
+		xdstest.ClusterType: {"c1", "c2", "c3"}, xdstest.EndpointType: {"c1", "c2"}, xdstest.RouteType: {"r1"}, xdstest.SecretType: {"s1"},
+	}
+	a, b := node("a"), node("b")
+	olds := []*fleet{newFleet(t, a.Addr(), "old-a"), newFleet(t, b.Addr(), "old-b")}
+	for _, f := range olds {
+		f.holds("the first state", state)
+	}
+	kept := func() (contents [][]byte) {
+		for _, name := range redis.Do("KEYS", "*:good:*").([]any) {
+			if v, ok := redis.Do("GET", name).(string); ok {
+				contents = append(contents, []byte(v))
+			}
+		}
+		return contents
+	}
+	xdstest.Eventually(t, "all types are kept", func() bool { return len(kept()) == len(wishes) })
+	noneLeaks(t, kept())
+
+	up.Refuse()
+	up.Cut()
+	for _, n := range []running{a, b} {
+		n.stop()
+	}
+	a.ended(t)
+	b.ended(t)
+
+	c, d := node("c"), node("d")
+	for i, f := range olds {
+		f.forget()
+		for _, client := range f.all {
+			client.MoveTo([]running{d, c}[i].Addr())
+		}
+	}
+	fleets := append(olds, newFleet(t, c.Addr(), "young-c"), newFleet(t, d.Addr(), "young-d"))
+	for _, f := range fleets {
+		f.holds("what was kept", state)
+	}
+	for _, f := range olds {
+		for _, client := range f.all {
+			client.WaitFor(t, "the new node", client.Connected)
+		}
+	}
+	for _, f := range fleets[2:] {
+		f.forget()
+	}
+	o.Update("demo", func(c *xdstest.Change) {
+		c.Remove(xdstest.ClusterType, "c3")
+		c.Set(xdstest.Cluster("c4", time.Second))
+	})
+	if err := up.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	state[xdstest.ClusterType] = []string{"c1", "c2", "c4"}
+	for _, f := range fleets {
+		f.holds("the new state", state)
+	}
+	for i, f := range fleets {
+		f.wereTold(i >= len(olds), "Cluster -c3", "Cluster c4")
 	}
 }
