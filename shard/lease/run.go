@@ -18,12 +18,7 @@ func (m *Members) run(ctx context.Context) {
 	for {
 		select {
 		case <-ctx.Done():
-			if hints != nil {
-				for range hints {
-					// Until it is closed: then its goroutine has ended.
-				}
-			}
-			return
+			return // the store waits for the end of the hints
 		case <-m.kick:
 		case <-timer.C:
 		case _, ok := <-hints:

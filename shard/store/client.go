@@ -3,10 +3,12 @@ package store
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -17,8 +19,9 @@ import (
 // connections is the most that a node has to one server, beside those of hints.
 const connections = 8
 
-// connect makes the client that cfg describes. It dials nothing yet.
-func connect(cfg Config) (redis.UniversalClient, error) {
+// connect makes the client that cfg describes. It dials nothing yet. Its connections
+// end with life.
+func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 	if cfg.Mode == "" {
 		cfg.Mode = Standalone
 	}
@@ -39,7 +42,7 @@ func connect(cfg Config) (redis.UniversalClient, error) {
 		Password:         at.password,
 		MasterName:       cfg.Master,
 		SentinelPassword: sentinelPassword,
-		Dialer:           dialer(cfg, at.tls),
+		Dialer:           dialer(life, cfg, at.tls),
 
 		// What is sent has to be plain: proxies and old servers know no version 3.
 		Protocol:         2,
@@ -95,22 +98,56 @@ func connect(cfg Config) (redis.UniversalClient, error) {
 const readTimeout = time.Minute
 
 // dialer makes connections, and the handshake of TLS, within the context's time.
-func dialer(cfg Config, secure bool) func(context.Context, string, string) (net.Conn, error) {
+// With the end of life they are closed, whatever waits for them: contexts have no
+// say in that.
+func dialer(life context.Context, cfg Config, secure bool) func(context.Context, string, string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: cfg.Timeout, KeepAlive: 15 * time.Second}
-	if !secure {
-		return plain.DialContext
+	dial := plain.DialContext
+	if secure {
+		dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			config := &tls.Config{MinVersion: tls.VersionTLS12}
+			if cfg.TLS != nil {
+				host, _, err := net.SplitHostPort(addr)
+				if err != nil {
+					return nil, err
+				}
+				config = cfg.TLS(host)
+			}
+			return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext(ctx, network, addr)
+		}
 	}
 	return func(ctx context.Context, network, addr string) (net.Conn, error) {
-		config := &tls.Config{MinVersion: tls.VersionTLS12}
-		if cfg.TLS != nil {
-			host, _, err := net.SplitHostPort(addr)
-			if err != nil {
-				return nil, err
-			}
-			config = cfg.TLS(host)
+		c, err := dial(ctx, network, addr)
+		if err != nil {
+			return nil, err
 		}
-		return (&tls.Dialer{NetDialer: plain, Config: config}).DialContext(ctx, network, addr)
+		m := &mortal{c, context.AfterFunc(life, func() { _ = c.Close() })}
+		if socket, ok := c.(syscall.Conn); ok {
+			return &mortalSocket{m, socket}, nil
+		}
+		return m, nil
 	}
+}
+
+// mortal is a connection that is closed when something ends.
+type mortal struct {
+	net.Conn
+	forget func() bool
+}
+
+// Close closes it, unless that has come.
+func (m *mortal) Close() error {
+	m.forget()
+	if err := m.Conn.Close(); !errors.Is(err, net.ErrClosed) {
+		return err
+	}
+	return nil
+}
+
+// mortalSocket is one that can be asked whether the other side has closed it.
+type mortalSocket struct {
+	*mortal
+	syscall.Conn
 }
 
 func readPassword(file string) (string, error) {

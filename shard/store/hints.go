@@ -69,12 +69,14 @@ func (s *Store) Hints(ctx context.Context, channel string) <-chan Hint {
 // listen passes on what one subscription hears until it breaks, and tells whether it
 // came about.
 func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subscribed bool) {
-	sub := s.client.Subscribe(ctx, channel)
+	first, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
+	sub := s.client.Subscribe(first, channel)
+	cancel()
 	defer sub.Close()
-	// Receiving does not look at the context.
+	// Receiving does not look at whether the context has ended.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	for silent := false; ; {
-		got, err := sub.ReceiveTimeout(ctx, quiet)
+		got, err := receive(ctx, sub)
 		var late net.Error
 		switch {
 		case err == nil:
@@ -95,6 +97,13 @@ func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subs
 			tell(out, Hint{Payload: got.Payload})
 		}
 	}
+}
+
+// receive waits for what comes next. The deadline is for connecting anew.
+func receive(ctx context.Context, sub *redis.PubSub) (any, error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*quiet)
+	defer cancel()
+	return sub.ReceiveTimeout(ctx, quiet)
 }
 
 // tell passes a hint on without waiting: where there is no room, an older one goes,

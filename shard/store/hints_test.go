@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -115,5 +116,45 @@ func TestHintsEnd(t *testing.T) {
 	}
 	if _, ok := <-s.Hints(t.Context(), "c"); ok {
 		t.Error("a hint of a store that is closed")
+	}
+}
+
+// TestCloseUnanswered: closing waits neither for calls nor for hints that nobody
+// answers.
+func TestCloseUnanswered(t *testing.T) {
+	mute, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mute.Close()
+	s, _ := open(t, "redis://"+mute.Addr().String(), func(c *store.Config) { c.Timeout = time.Hour })
+	hints := s.Hints(t.Context(), "c")
+	called := make(chan error, 1)
+	go func() {
+		_, err := s.Get(t.Context(), s.Name("a"))
+		called <- err
+	}()
+	for range 2 { // one for hints, one for the call
+		c, err := mute.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	began := time.Now()
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+	for range hints {
+		t.Error("a hint came")
+	}
+	if err := <-called; err == nil {
+		t.Error("a call succeeded")
+	}
+	if took := time.Since(began); took > patience/2 {
+		t.Errorf("closing took %v", took)
 	}
 }

@@ -20,7 +20,7 @@ type Store struct {
 	client  redis.UniversalClient
 	breaker *breaker
 	metrics *metrics
-	life    context.Context // of hints: ends with Close
+	life    context.Context // of connections and hints: ends with Close
 	end     context.CancelFunc
 
 	mu     sync.Mutex
@@ -33,16 +33,18 @@ func New(cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
 	}
-	client, err := connect(cfg)
+	life, end := context.WithCancel(context.Background())
+	client, err := connect(life, cfg)
 	if err != nil {
+		end()
 		return nil, err
 	}
-	s := &Store{cfg: cfg, client: client, breaker: newBreaker(cfg.Logger)}
+	s := &Store{cfg: cfg, client: client, life: life, end: end, breaker: newBreaker(cfg.Logger)}
 	if s.metrics, err = newMetrics(cfg.Meter, s.breaker); err != nil {
+		end()
 		_ = client.Close()
 		return nil, err
 	}
-	s.life, s.end = context.WithCancel(context.Background())
 	return s, nil
 }
 
