@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,6 +30,7 @@ type seat struct {
 
 	roster *roster
 	name   string
+	dead   atomic.Bool // nothing is heard of it any more
 }
 
 // take makes self a member.
@@ -89,6 +91,9 @@ func (s *seat) Self() shard.Member {
 }
 
 func (s *seat) Announce(now shard.Status) {
+	if s.dead.Load() {
+		return
+	}
 	s.roster.change(s.name, func(m *shard.Member) {
 		now.Draining = now.Draining || m.Draining
 		m.Status = now
@@ -96,6 +101,9 @@ func (s *seat) Announce(now shard.Status) {
 }
 
 func (s *seat) Leave(context.Context) error {
+	if s.dead.Load() {
+		return nil
+	}
 	s.roster.change(s.name, func(m *shard.Member) { m.Draining = true })
 	return nil
 }
@@ -111,6 +119,8 @@ type tierRig struct {
 	configs map[string]*config.Config
 	names   []string
 	options relay.Options
+
+	resources atomic.Int64 // that clients were sent
 }
 
 // ownerTimeout is that of the nodes of these tests.
@@ -149,6 +159,13 @@ func (r *tierRig) start(name string) {
 // member still takes it for one.
 func (r *tierRig) kill(name string) {
 	r.t.Helper()
+	r.roster.mu.Lock()
+	for _, s := range r.roster.seats {
+		if s.name == name {
+			s.dead.Store(true)
+		}
+	}
+	r.roster.mu.Unlock()
 	r.nodes[name].stop()
 	r.nodes[name].ended(r.t)
 }
@@ -158,6 +175,11 @@ func (r *tierRig) client(node, id, key string, v xdstest.Variant) *xdstest.Auto 
 	r.t.Helper()
 	return xdstest.StartAuto(r.t, xdstest.AutoConfig{
 		Addr: r.nodes[node].Addr(), Variant: v, Node: xdstest.Node(id, key), DialOptions: []grpc.DialOption{r.network.Option()},
+		Watch: func(e xdstest.AutoEvent) {
+			if e.Frame != nil {
+				r.resources.Add(int64(len(e.Frame.Resources)))
+			}
+		},
 	})
 }
 
