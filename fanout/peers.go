@@ -40,6 +40,7 @@ type peering struct {
 	// Guarded by the stream's mu.
 	edits  map[*typeState]uint64 // requests that changed a subscription
 	server string                // what was told of the origin's server
+	cut    bool                  // it was told that the origin is out of reach
 }
 
 // peerPatience is how long the origin may be out of reach until another node is told
@@ -121,7 +122,17 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame) {
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server
 	}
+	s.tier.cut = s.group.Cut(s.tier.leg)
+	m.Cut = s.tier.cut
 	f.tail = resource.AppendPeerMark(f.tail, m)
+}
+
+// oweLocked makes an answer due that another node needs although there is no news: that
+// the origin can be reached again.
+func (s *stream) oweLocked(ts *typeState) {
+	if s.tier != nil && s.tier.cut && !ts.owed && !s.group.Cut(s.tier.leg) {
+		ts.owed = true
+	}
 }
 
 // PeerStreams describes the open streams of other nodes, in no order.

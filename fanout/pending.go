@@ -18,6 +18,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, nil
 	}
 	s.repeatLocked(ts, now)
+	s.oweLocked(ts)
 	ts.hopeless = h.Hopeless && (h.Names > 0 || h.Wildcard)
 	news := ts.hasNews(h)
 	if !news {

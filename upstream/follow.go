@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -83,4 +84,12 @@ func (r *runner) mirror(u *cache.Update, a *asked, rsp *resource.Response) {
 	if rsp.Mark.Server != "" {
 		r.feed.SetServer(rsp.Mark.Server)
 	}
+	if rsp.Mark.Cut {
+		r.feed.Down(errCut)
+	} else {
+		r.feed.Up()
+	}
 }
+
+// errCut is why a key that is followed has no stream to the origin.
+var errCut = errors.New("the node that owns the key cannot reach the origin")

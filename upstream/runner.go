@@ -204,9 +204,13 @@ func (r *runner) setUp(s *session) {
 	r.cp.metrics.stream(1)
 	s.link.server.journal.connected()
 	r.up = true
-	r.feed.Up()
-	if r.following != nil {
-		r.following.State(nil)
+	if r.following == nil {
+		r.feed.Up()
+		return
+	}
+	r.following.State(nil)
+	if !r.feed.Waiting() {
+		r.feed.Up() // else responses say whether the origin can be reached
 	}
 }
 

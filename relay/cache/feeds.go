@@ -82,6 +82,7 @@ func (g *Group) setUpstream(f *Feed, err error) {
 		return
 	}
 	up := &g.legs[f.leg].upstream
+	back := err == nil && up.Err != nil
 	if up.Connected != (err == nil) || up.Since.IsZero() {
 		up.Since = time.Now()
 	}
@@ -92,6 +93,9 @@ func (g *Group) setUpstream(f *Feed, err error) {
 		g.release(f.leg)
 	} else {
 		g.forgetLocals(f.leg)
+	}
+	if back {
+		g.wakePeers()
 	}
 }
 

@@ -66,6 +66,25 @@ func (g *Group) Server(leg int) string {
 	return g.legs[leg].server
 }
 
+// Cut reports whether the origin of a leg is out of reach.
+func (g *Group) Cut(leg int) bool { return leg >= 0 && leg < len(g.legs) && g.unreachable(1<<leg) }
+
+// wakePeers makes other nodes hear that an origin can be reached again.
+func (g *Group) wakePeers() {
+	if n, _ := g.Peers(); n == 0 {
+		return
+	}
+	woken := make(map[*Subscription]struct{})
+	for _, t := range g.Tables() {
+		t.mu.RLock()
+		for _, s := range t.subs {
+			woken[s] = struct{}{}
+		}
+		t.mu.RUnlock()
+	}
+	g.cache.wake(woken)
+}
+
 // stub tells another node that there is a resource which must not be kept or shared,
 // and nothing else of it (K17).
 func (t *Table) stub(name string) *resource.Resource {

@@ -23,12 +23,15 @@ type PeerMark struct {
 	// Server is the address of the origin's server from which the key's resources
 	// come; empty where that is not said, since there is none, or it was said before.
 	Server string
+	// Cut says that the origin is out of reach of the node that has sent it.
+	Cut bool
 }
 
 // Tags of the mark, which no response of the protocol has.
 const (
 	markEdits  = 1997 << 3
 	markServer = 1998<<3 | 2
+	markCut    = 1999 << 3
 )
 
 // AppendPeerMark appends m to the fields of a delta response.
@@ -36,6 +39,10 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 	if m.Edits > 0 {
 		b = protowire.AppendVarint(b, markEdits)
 		b = protowire.AppendVarint(b, m.Edits)
+	}
+	if m.Cut {
+		b = protowire.AppendVarint(b, markCut)
+		b = append(b, 1)
 	}
 	return appendString(b, markServer, m.Server)
 }
@@ -45,6 +52,8 @@ func (r *Response) readMark(f field) (is bool, err error) {
 	switch f.tag {
 	case markEdits:
 		r.Mark.Edits = f.varint
+	case markCut:
+		r.Mark.Cut = f.varint != 0
 	case markServer:
 		r.Mark.Server, err = text("server", f.bytes)
 	default:
