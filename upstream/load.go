@@ -36,6 +36,9 @@ func (c *ControlPlane) Report(ctx context.Context, o *load.Outlet) {
 	if !slices.Contains(node.GetClientFeatures(), allClusters) {
 		node.ClientFeatures = append(node.ClientFeatures, allClusters)
 	}
+	if c.cfg.Peer != "" {
+		ctx = c.withKey(ctx, string(o.Key()))
+	}
 	persist(ctx, c.cfg.Backoff, nearest{c.servers}, func(ctx context.Context) ending {
 		return c.report(ctx, o, node)
 	})
