@@ -27,6 +27,7 @@ type body struct {
 	newest                uint64 // the generation that there was
 	source                string // the origin's control_plane.identifier
 	noted                 bool   // it says something beside resources and removals
+	told                  string // of version
 	known                 bool   // the origin has answered for all of it
 	local                 bool   // it says only that the origin is out of reach (K15)
 	resources             int
@@ -48,15 +49,6 @@ type form struct {
 	timed bool
 	// relay says another node of the tier; see peers.go.
 	relay bool
-}
-
-// versionOf is what a response to q says of the version of all that is there, which
-// is derived from content or not.
-func (f form) versionOf(q cache.Query, version string, derived bool) string {
-	if f.relay && (derived || q.KeepRemoved) {
-		return ""
-	}
-	return version
 }
 
 // bodyKey says for whom a body is: all clients with the same subscription, in
@@ -126,7 +118,10 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		resources: len(c.Resources), removed: len(c.Removed),
 	}
 	b.known = c.Known
-	c.Version = f.versionOf(q, c.Version, c.Derived || c.More)
+	if f.relay && (c.Derived || c.More || c.Withholds) {
+		c.Version = ""
+	}
+	b.told = c.Version
 	b.noted = len(c.Lifetimes)+len(c.Errors) > 0
 	b.local = c.Locals > 0 && c.Locals == len(c.Errors) && len(c.Resources)+len(c.Removed) == 0
 	t, empty := ts.table.Type, c.Empty()

@@ -120,7 +120,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known: // B24
 		empty := *b
-		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: s.versionOf(q, b.version, b.derived), Source: b.source})
+		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.told, Source: b.source})
 		return q, &empty
 	}
 	ts.skipped(q, b)

@@ -45,8 +45,14 @@ func (w *tierWorld) set(key string, v int) {
 	w.origin.Update(key, func(c *xdstest.Change) {
 		c.Set(
 			xdstest.Cluster(key+"-a", time.Duration(v)*time.Second), xdstest.Cluster(key+"-b", time.Second),
-			xdstest.Endpoints(key+"-a", fmt.Sprintf("127.0.0.1:%d", 1000+v)), xdstest.Listener(key+"-l", "127.0.0.1:80", key+"-r"), xdstest.Route(key+"-r", key+"-a"),
+			xdstest.Endpoints(key+"-a", fmt.Sprintf("127.0.0.1:%d", 1000+v)), xdstest.Listener(key+"-l", "127.0.0.1:80", key+"-r"),
+			xdstest.Route(key+"-r", fmt.Sprintf("%s-%c", key, 'a'+v%2)),
 		)
+		if extra := xdstest.Cluster(key+"-c", time.Second); v%2 == 0 {
+			c.Set(extra)
+		} else {
+			c.Remove(xdstest.ClusterType, xdstest.NameOf(extra))
+		}
 	})
 }
 
@@ -103,7 +109,7 @@ func (w *tierWorld) versions() {
 			first := clients[i%len(everyVariant)]
 			for _, u := range []string{xdstest.ClusterType, xdstest.ListenerType, xdstest.EndpointType} {
 				if got, want := c.Version(u), first.Version(u); got != want {
-					w.t.Errorf("%s: client %d has version %q of %s, another %q", key, i, got, u, want)
+					w.t.Errorf("%s of %s: client %d has version %q of %s, another %q", key, w.roster.owner(key), i, got, u, want)
 				}
 				for name, r := range c.Held(u) {
 					if want := first.Held(u)[name].Version; r.Version != want {
@@ -125,11 +131,12 @@ func TestTier(t *testing.T) {
 			w.converged()
 			w.streams(3)
 			w.versions()
-			for v := 2; v < 4; v++ {
+			for v := 2; v < 6; v++ {
 				for _, key := range w.keys {
 					w.set(key, v)
 				}
 				w.converged()
+				w.settle()
 				w.versions()
 			}
 			w.streams(3)

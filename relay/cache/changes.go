@@ -79,6 +79,8 @@ type Changes struct {
 	// exist, which KeepRemoved holds back, and those for which there was no
 	// room. Unrefreshed are names to refresh for which there was none.
 	Withheld, Unrefreshed *Names
+	// Withholds says to another node that KeepRemoved holds removals back.
+	Withholds bool
 	// Unknown are forced names of which nothing is known yet. Unjudged are those
 	// of them that the client asks for by a glob or the wildcard only: where they
 	// turn out not to exist, that is no change; see [Table.Gone].
@@ -168,6 +170,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 		}
 		p.pickForcedErrors()
 	}
+	c.Withholds = q.Peer && q.KeepRemoved && (c.Withheld != nil || p.withholds())
 	if q.Whole && !c.Empty() {
 		c.Resources, c.Heartbeats = nil, nil
 		p.pickWhole()

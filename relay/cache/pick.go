@@ -110,6 +110,15 @@ func (p *picker) untold(e *entry) bool {
 	return gen > since.Removed || gen > since.Gen && p.table.missesLocked(p.sub, e)
 }
 
+// withholds reports whether there are removals since the position that KeepRemoved
+// holds back.
+func (p *picker) withholds() (yes bool) {
+	q := *p
+	q.query.KeepRemoved = false
+	q.eachSince(func(e *entry) { yes = yes || !q.told(e) && q.untold(e) })
+	return yes
+}
+
 // void reports whether e is the tombstone of a glob that is no news: it is not
 // empty any more, or was never asked for.
 func (p *picker) void(e *entry) bool {
