@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -80,12 +81,21 @@ func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T,
 	silent = []admin.Silent{}
 	for i, r := range results {
 		if r.err != nil {
-			silent = append(silent, admin.Silent{Node: members[i].Name, Error: status.Convert(r.err).Message()})
+			silent = append(silent, admin.Silent{Node: members[i].Name, Error: inShort(r.err)})
 			continue
 		}
 		answers = append(answers, r.answer)
 	}
 	return answers, silent
+}
+
+// inShort is why a node did not answer, without what gRPC wraps around it.
+func inShort(err error) string {
+	text := status.Convert(err).Message()
+	if _, cause, ok := strings.Cut(text, "Error while dialing: "); ok {
+		return strings.TrimSuffix(cause, `"`)
+	}
+	return text
 }
 
 // keysOfAll are the keys of all nodes.
