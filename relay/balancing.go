@@ -82,8 +82,10 @@ func (b *balancer) step(now time.Time) {
 		return
 	}
 	members := b.members.View().Members()
-	settled := now.Sub(b.calm.Since(members, now)) >= 2*b.lease
-	if len(members) < 2 || !settled || now.Sub(b.members.Heard()) > b.lease {
+	if now.Sub(b.members.Heard()) > b.lease {
+		b.calm = balance.Calm{} // also when it hears again, numbers are old at first
+	}
+	if calm := now.Sub(b.calm.Since(members, now)); len(members) < 2 || calm < 2*b.lease {
 		b.rest()
 		return
 	}

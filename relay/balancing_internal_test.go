@@ -195,6 +195,17 @@ func TestBalanceUnheard(t *testing.T) {
 		if _, sent, most := halls[0].state(); sent != before || most != 0 {
 			t.Errorf("%d are sent away, and %d taken", sent-before, most)
 		}
+		b.mu.Lock()
+		b.heard = time.Time{}
+		b.mu.Unlock()
+		time.Sleep(19 * time.Second) //nolint:forbidigo // virtual time
+		if _, sent, most := halls[0].state(); sent != before || most != 0 {
+			t.Errorf("%d are sent away, and %d taken, as soon as something is heard", sent-before, most)
+		}
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		if _, sent, most := halls[0].state(); sent == before || most == 0 {
+			t.Errorf("%d are sent away, and %d taken, after that", sent-before, most)
+		}
 	})
 }
 
