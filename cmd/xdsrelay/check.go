@@ -72,6 +72,13 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 		}
 		fmt.Fprintf(w, "  %s\t%s: key %s for %s\n", label, rule.Name, strings.Join(strings.Fields(rule.Key), " "), strings.Join(strings.Fields(match), " "))
 	}
+	if t := cfg.Tier; t.On() {
+		by := "by Redis" // not the URL, which may hold a password
+		if len(t.Members) > 0 {
+			by = "of " + strings.Join(t.Members, ", ")
+		}
+		fmt.Fprintf(w, "  tier\t%s; peers connect to %s\n", by, t.Peer.Address)
+	}
 	admin := cfg.Admin.Address
 	if admin == "" {
 		admin = "off"

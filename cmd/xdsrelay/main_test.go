@@ -101,6 +101,19 @@ func TestUsage(t *testing.T) {
 	}
 }
 
+// TestCheckTier holds what is said of a tier, and that it is no secret.
+func TestCheckTier(t *testing.T) {
+	file := writeFile(t, "relay.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\n")
+	args := []string{"check", "-c", file, "--peer", "127.0.0.1:1", "--redis", "redis://me:secret@127.0.0.1:2"}
+	if code, stdout, stderr := command(t, args...); code != 0 || !strings.Contains(stdout, "  tier     by Redis; peers connect to 127.0.0.1:1\n") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+	file = writeFile(t, "list.yaml", "origin: {directory: "+t.TempDir()+"}\nnode: {name: a}\ntier: {members: ['a=127.0.0.1:1', 'b=127.0.0.1:2'], peer: {address: '127.0.0.1:1'}}\n")
+	if code, stdout, stderr := command(t, "check", "-c", file); code != 0 || !strings.Contains(stdout, "  tier     of a=127.0.0.1:1, b=127.0.0.1:2; peers connect to 127.0.0.1:1\n") {
+		t.Errorf("exit code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 func TestCheck(t *testing.T) {
 	dir := t.TempDir()
 	file := writeFile(t, "relay.yaml", "origin: {directory: "+dir+"}\nadmin: {address: ''}\n"+

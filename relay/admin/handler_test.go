@@ -32,7 +32,7 @@ func testConfig() Config {
 		Ready: func() error { return nil },
 		Keys: func() []cache.GroupInfo {
 			return []cache.GroupInfo{
-				{Key: "a", Clients: 3, Connected: true, Since: time.Now().Add(-90 * time.Second), Tables: []cache.TableInfo{
+				{Key: "a", Clients: 3, Peers: 2, Connected: true, Since: time.Now().Add(-90 * time.Second), Tables: []cache.TableInfo{
 					{TypeURL: "type.googleapis.com/envoy.config.cluster.v3.Cluster", Version: "v7", Generation: 7, Resources: 2, Wildcard: true, Names: 1, Subscriptions: 1, Watchers: 3, Bytes: 100},
 				}},
 				{Key: "b", Idle: true, Error: "gone\x1b[2J"},
@@ -175,9 +175,9 @@ func TestTables(t *testing.T) {
 	ask := serve(t, testConfig())
 	for path, want := range map[string]string{
 		"/debug/keys": `
-KEY  CLIENTS  UPSTREAM   FOR    TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
-a    3        connected  1m30s  Cluster  v7       7           2          *+1     1              3         100    -
-b    0        idle       -      -        -        -           -          -       -              -         -      gone?[2J
+KEY  CLIENTS               UPSTREAM   FOR    TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
+a    3 + 2 of other nodes  connected  1m30s  Cluster  v7       7           2          *+1     1              3         100    -
+b    0                     idle       -      -        -        -           -          -       -              -         -      gone?[2J
 `,
 		"/debug/streams": `
 NODE          PEER         KEY  VARIANT  SERVICE  FOR  TYPE     STATE   SENT  ACKED  NEWEST  NAMES  VERSION  ACKS  NACKS  LAST NACK

@@ -23,6 +23,9 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 	rows := [][]string{{"KEY", "CLIENTS", "UPSTREAM", "FOR", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
 	for _, g := range groups {
 		clients := strconv.Itoa(g.Clients)
+		if g.Peers > 0 {
+			clients += " + " + strconv.Itoa(g.Peers) + " of other nodes"
+		}
 		if g.Private > 0 { // their own tables would fill the page
 			clients += " (" + strconv.Itoa(g.Private) + " with private streams)"
 		}
