@@ -45,7 +45,12 @@ func (n *Node) operate() {
 func (n *Node) tierAdmin() admin.Tier {
 	return admin.Tier{
 		Members: func() admin.Members {
-			return admin.Members{Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members()}
+			all := admin.Members{Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members()}
+			if n.store != nil {
+				state := n.store.State()
+				all.Redis = &state
+			}
+			return all
 		},
 		Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xdsrelay/shard"
+	"xdsrelay/shard/store"
 )
 
 // Tier is what there is to see of all nodes together, and to do. All functions are
@@ -32,6 +33,8 @@ type Members struct {
 	// Heard is when that was last known to be true.
 	Heard   time.Time      `json:"heard"`
 	Members []shard.Member `json:"members"`
+	// Redis is how the tier's Redis is, as far as the node knows; nil if there is none.
+	Redis *store.State `json:"redis,omitempty"`
 }
 
 // Keys are the keys of a tier, sorted.
@@ -127,6 +130,12 @@ func (t Tier) members(w http.ResponseWriter, r *http.Request) {
 	table(w, rows)
 	if d := time.Since(all.Heard); d > 5*time.Second {
 		writeText(w, "\nheard of "+d.Round(time.Second).String()+" ago: the node cannot find out what is true now\n")
+	}
+	switch r := all.Redis; {
+	case r != nil && !r.Up:
+		writeText(w, "\nRedis is out of reach for "+age(r.Since)+": "+printable(r.Error)+"\n")
+	case r != nil && r.Error != "":
+		writeText(w, "\nRedis refuses "+printable(r.Error)+"\n")
 	}
 }
 

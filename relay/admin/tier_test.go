@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"xdsrelay/shard"
+	"xdsrelay/shard/store"
 )
 
 // rules stands for an explanation.
@@ -35,7 +36,7 @@ func testTier() Tier {
 			return Members{Self: "n1", Heard: now.Add(-time.Hour), Members: []shard.Member{
 				{Name: "n1", Peer: "h1:1", Version: "v1", Since: now.Add(-time.Hour), Status: shard.Status{Clients: 5}},
 				{Name: "n2", Status: shard.Status{Draining: true}}, {Name: "n3", Status: shard.Status{Cut: true}},
-			}}
+			}, Redis: &store.State{Since: now.Add(-time.Minute), Error: "no answer\n"}}
 		},
 		Keys: func(_ context.Context, key string) Keys {
 			all := Keys{Keys: []Key{}, Silent: silent}
@@ -85,6 +86,8 @@ n2    draining   0        -             -        -       -
 n3    no origin  0        -             -        -       -
 
 heard of 1h0m0s ago: the node cannot find out what is true now
+
+Redis is out of reach for 1m0s: no answer?
 `,
 		"/tier/keys": `
 KEY  OWNER  NODE  STATE              FOR   CLIENTS  PEERS  RESOURCES  BYTES  NOTES
