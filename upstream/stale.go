@@ -28,6 +28,9 @@ func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 	if r.following != nil {
 		return r.feed.Told(typ)
 	}
+	if r.source < 0 && r.staleOf == "" {
+		r.staleOf = r.feed.Server() // what was kept of the key came late
+	}
 	same, before := r.source == s.link.server.index, r.staleOf == s.link.server.address
 	if !same && (r.source >= 0 || !before) {
 		return nil

@@ -102,12 +102,22 @@ func TestRevive(t *testing.T) {
 			t.Errorf("x is claimed in version %q, which may mean something else now", v)
 		}
 		all.ask(t, Query{})
+		for _, i := range w.group.Table(clusters).NameInfos() {
+			if i.Standing != Accepted || i.Version != "7" || i.Problem == nil || i.Problem.Message != staleMessage {
+				t.Errorf("%s is told of as %+v", i.Name, i)
+			}
+		}
 
 		w.feed.Up()
 		w.feed.TakeDemand(true, true)
 		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{versioned("x", "1", "v1"), res("z", "1")}, Full: true, Version: "8"})
 		if got := all.ask(t, Query{}); !slices.Equal(said(got), []string{"z", "-y"}) {
 			t.Errorf("the answer told %q, expected only the difference", said(got))
+		}
+		for _, i := range w.group.Table(clusters).NameInfos() {
+			if i.Version != "8" || i.Problem != nil {
+				t.Errorf("after the answer %s is told of as %+v", i.Name, i)
+			}
 		}
 		if info := w.cache.Snapshot()[0]; !info.Stale || info.Tables[0].Stale {
 			t.Error("expected only the endpoints to be stale")

@@ -166,14 +166,15 @@ func (t *Table) describeLocked(e *entry) NameInfo {
 	i := NameInfo{Name: t.calledLocked(e.name), Standing: Absent, Changed: time.UnixMilli(e.changed)}
 	if e.res != nil {
 		i.Name, i.Standing, i.Resource, i.Version = e.res.Name, Accepted, e.res, e.version
-		if v := t.legs[e.leg].version; v != "" {
-			i.Version = v
-		}
+		leg := &t.legs[e.leg]
 		if e.version == noVersion {
 			i.Version = e.res.Version
-			if t.legs[e.leg].stale {
+			if leg.stale {
 				i.Problem = &Problem{Message: staleMessage}
 			}
+		}
+		if leg.version != "" {
+			i.Version = leg.version
 		}
 	}
 	t.troubleLocked(e.name, &i)

@@ -138,8 +138,7 @@ func (d *Directory) noteLocked(name, url, text string, there bool) {
 
 // kind tells failures apart that deserve a line in the log.
 func kind(err error) string {
-	var at *fs.PathError
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Op + ": " + at.Err.Error()
 	}
 	return err.Error()
@@ -170,7 +169,7 @@ func (d *Directory) write(name string, sealed []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if err = os.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
+	if err := os.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
 		return err
 	}
 	return syncDir(d.path)

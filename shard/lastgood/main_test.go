@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -134,9 +135,7 @@ func (m *memory) Marks(_ context.Context, key string) (map[string]Mark, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	all := make(map[string]Mark)
-	for url, mark := range m.marks[key] {
-		all[url] = mark
-	}
+	maps.Copy(all, m.marks[key])
 	return all, m.err
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"xdsrelay/shard/store"
@@ -17,12 +18,13 @@ type Redis struct {
 	store *store.Store
 	max   int // of a record, in bytes
 	epoch func(key string) (epoch uint64, ok bool)
+	last  atomic.Int64 // the number of the last write; see number
 }
 
 // NewRedis makes a store of s. epoch is under which number this node has claimed a
 // key; ok is false while it has not. Records are larger than limit bytes never.
 func NewRedis(s *store.Store, limit int, epoch func(key string) (epoch uint64, ok bool)) *Redis {
-	return &Redis{s, limit, epoch}
+	return &Redis{store: s, max: limit, epoch: epoch}
 }
 
 // save writes a record, unless the key was claimed by a later epoch, or has a newer
@@ -64,7 +66,7 @@ func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) 
 	if !ok {
 		return errUnclaimed
 	}
-	number := time.Now().UnixMicro()
+	number := r.number()
 	reply, err := r.store.Run(ctx, save, []string{r.store.Name(key, "head"), r.marksName(key), r.recordName(key, url)},
 		epoch, number, url, fmt.Sprintf("%d %d %s", epoch, number, mark), sealed, keptFor.Milliseconds())
 	if err != nil {
@@ -74,6 +76,17 @@ func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) 
 		return errFenced
 	}
 	return nil
+}
+
+// number is that of the next write: a later one than before, and about the time in
+// microseconds.
+func (r *Redis) number() int64 {
+	for {
+		last := r.last.Load()
+		if next := max(last+1, time.Now().UnixMicro()); r.last.CompareAndSwap(last, next) {
+			return next
+		}
+	}
 }
 
 // Marks implements [Store].
