@@ -60,17 +60,22 @@ func (w *tierWorld) set(key string, v int) {
 func (w *tierWorld) populate() {
 	for _, key := range w.keys {
 		for _, node := range w.names {
-			for i, v := range everyVariant {
-				c := w.client(node, fmt.Sprintf("%s-%s-%d", node, key, i), key, v)
-				c.Subscribe(xdstest.ClusterType)
-				if v.Service == "" {
-					c.Subscribe(xdstest.EndpointType, key+"-a")
-					c.Subscribe(xdstest.ListenerType)
-					c.Subscribe(xdstest.RouteType, key+"-r")
-				}
-				w.clients[key] = append(w.clients[key], c)
-			}
+			w.settle(node, key)
 		}
+	}
+}
+
+// settle puts clients of every variant on a node.
+func (w *tierWorld) settle(node, key string) {
+	for i, v := range everyVariant {
+		c := w.client(node, fmt.Sprintf("%s-%s-%d", node, key, i), key, v)
+		c.Subscribe(xdstest.ClusterType)
+		if v.Service == "" {
+			c.Subscribe(xdstest.EndpointType, key+"-a")
+			c.Subscribe(xdstest.ListenerType)
+			c.Subscribe(xdstest.RouteType, key+"-r")
+		}
+		w.clients[key] = append(w.clients[key], c)
 	}
 }
 

@@ -57,7 +57,9 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 		return false
 	}
 	if first {
-		if r.feed.Stale(a.typ) { // it was not there yet when the stream began
+		// It was not there yet when the stream began. Who owns the key is told
+		// versions that mean something, and says itself what is gone.
+		if r.following == nil && r.feed.Stale(a.typ) {
 			r.markStale(a.typ)
 		}
 		m.held = r.held(s, a.typ)

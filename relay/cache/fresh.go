@@ -20,6 +20,18 @@ func (f *Feed) Fresh() bool {
 	return true
 }
 
+// Doubt notes that what a leg's tables hold may be old, until its origin has answered.
+func (f *Feed) Doubt() {
+	now := time.Now()
+	for _, t := range f.group.Tables() {
+		t.mu.Lock()
+		if leg := &t.legs[f.leg]; leg.wanted > 0 && t.gen > 0 {
+			leg.unsettled = now
+		}
+		t.mu.Unlock()
+	}
+}
+
 // awaits reports whether a leg's new stream has still to say something of the table.
 func (t *Table) awaits(leg int) bool {
 	t.mu.RLock()

@@ -63,11 +63,12 @@ log: {level: info}
 	if !c.Tier {
 		return text
 	}
-	return text + fmt.Sprintf(`tier:
+	return text + fmt.Sprintf(`last_good: {store: directory, directory: "%s", delay: 200ms}
+tier:
   redis: {url: "redis://%s", timeout: 200ms}
   lease: %s
   peer: {address: "%s", advertise: "%s", token_file: "%s"}
   owner_timeout: %s
   balance: {enabled: false}
-`, n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
+`, filepath.Join(c.Dir, n.name), n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
 }

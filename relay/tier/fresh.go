@@ -22,14 +22,15 @@ type freshness struct {
 	Fresh bool `json:"fresh"`
 }
 
-// answerFresh answers it. Of a key that does not come from the origin here, nothing old
-// is told: it is asked for when it is followed.
+// answerFresh answers it. A key that comes from another node here does not count as
+// fresh: this node does not know yet that it owns it, and will ask the origin. Nothing
+// is held of a key that does not come from anywhere.
 func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k := range t.keepers {
-		if k.key == query.Get("key") && k.leg == query.Get("leg") && k.fresh != nil && k.state().fromOrigin() {
-			return freshness{Fresh: k.fresh()}, nil
+		if k.key == query.Get("key") && k.leg == query.Get("leg") && k.fresh != nil {
+			return freshness{Fresh: k.state().fromOrigin() && k.fresh()}, nil
 		}
 	}
 	return freshness{Fresh: true}, nil

@@ -45,6 +45,7 @@ type keeper struct {
 	origin func(ctx context.Context)
 	follow func(ctx context.Context, k *keeper, p *peer)
 	fresh  func() bool               // whether what is held is as the origin says now; nil if nothing is held
+	doubt  func()                    // what is held may be old; nil if nothing is held
 	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
 	news   chan struct{}             // the stream to the owner has come or gone
 
@@ -261,6 +262,9 @@ func (k *keeper) become(ctx context.Context, s State) {
 			return
 		}
 		k.report(nil)
+		if was != "" && s.fromOrigin() && k.doubt != nil {
+			k.doubt()
+		}
 		k.source = startJob(ctx, k.fill(s))
 	}
 	k.show(s)

@@ -1,0 +1,61 @@
+package relay_test
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/config"
+)
+
+// TestRestoredFollower: a tier that starts anew while the origin is down, and whose
+// nodes have each kept what they knew, takes nothing from anybody, whether a node
+// follows another one or not (K14).
+func TestRestoredFollower(t *testing.T) {
+	originVariants(t, func(t *testing.T, variant config.Variant) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			w := newTierWorld(t, 2, variant, "red")
+			owner := w.roster.owner("red")
+			var other string
+			for _, name := range w.names {
+				w.kill(name)
+				w.roster.drop(name)
+				c := w.configs[name]
+				c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, name), 100*time.Millisecond
+				if name != owner {
+					other = name
+				}
+			}
+			// Each has owned the key, and so has kept it.
+			w.start(other)
+			w.settle(other, "red")
+			w.converged()
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
+			w.start(owner)
+			time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time
+			w.streams(1)
+
+			w.origin.Stop()
+			for _, name := range w.names {
+				w.kill(name)
+			}
+			w.start(other)
+			time.Sleep(300 * time.Millisecond) //nolint:forbidigo // virtual time
+			w.start(owner)
+			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+			for _, c := range w.clients["red"] {
+				if d := w.origin.Differences("red", c); len(d) > 0 || strings.Contains(c.String(), "removed=") {
+					t.Errorf("something was taken: %q\n%s", d, c)
+				}
+			}
+			if err := w.origin.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.converged()
+			w.check()
+		})
+	})
+}
