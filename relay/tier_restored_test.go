@@ -31,7 +31,7 @@ func TestRestoredFollower(t *testing.T) {
 			}
 			// Each has owned the key, and so has kept it.
 			w.start(other)
-			w.settle(other, "red")
+			w.inhabit(other, "red")
 			w.converged()
 			time.Sleep(time.Second) //nolint:forbidigo // virtual time
 			w.start(owner)

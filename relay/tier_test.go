@@ -60,13 +60,13 @@ func (w *tierWorld) set(key string, v int) {
 func (w *tierWorld) populate() {
 	for _, key := range w.keys {
 		for _, node := range w.names {
-			w.settle(node, key)
+			w.inhabit(node, key)
 		}
 	}
 }
 
-// settle puts clients of every variant on a node.
-func (w *tierWorld) settle(node, key string) {
+// inhabit puts clients of every variant on a node.
+func (w *tierWorld) inhabit(node, key string) {
 	for i, v := range everyVariant {
 		c := w.client(node, fmt.Sprintf("%s-%s-%d", node, key, i), key, v)
 		c.Subscribe(xdstest.ClusterType)

@@ -56,7 +56,7 @@ origin:
   keepalive: 10s
   keepalive_timeout: 2s
   backoff: {initial: 100ms, max: 1s}
-cache: {linger: 2s}
+cache: {linger: 2s, hold: 20s}
 drain: {time: 2s, grace: 1s}
 log: {level: info}
 `, n.name, n.addr, n.admin, origin, variant)
@@ -69,6 +69,7 @@ tier:
   lease: %s
   peer: {address: "%s", advertise: "%s", token_file: "%s"}
   owner_timeout: %s
+  head_wait: 20s
   balance: {enabled: false}
 `, filepath.Join(c.Dir, n.name), n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
 }

@@ -7,7 +7,10 @@ import (
 )
 
 // deleteOnlyIfDeleted: nothing is taken from a client, and nothing is told to be
-// absent, but what the origin was without, once it had what the client holds.
+// absent, but what the origin was without, once it had what the client holds. The
+// first thing that a client is told of a type by a node that it moves to may be an
+// older state of the origin, where the node knows of none that is newer within its
+// time (K12).
 type deleteOnlyIfDeleted struct{}
 
 func (deleteOnlyIfDeleted) name() string { return "DeleteOnlyIfDeleted" }
@@ -20,7 +23,7 @@ func (deleteOnlyIfDeleted) check(m *Model, e *record.Event) (wrong []string) {
 	for _, n := range s.client.gone(e) {
 		h := m.histories[resourceID{kind{s.client.key, e.Type}, n}]
 		from := 0
-		if held, ok := s.client.held[e.Type][n]; ok {
+		if held, ok := s.client.held[e.Type][n]; ok && s.of(e.Type).responses > 0 {
 			from = max(0, h.find(held.Serial, 0))
 		}
 		if h.find(absent, from) < 0 {

@@ -24,6 +24,9 @@ func TestDeleteOnlyIfDeleted(t *testing.T) {
 	}
 	mustFind(t, forge(t, of, start(again...), "Ordered"), "b of Cluster is taken away")
 
+	mustBeFine(t, forge(t, of, start(append(again[:5:5], opened("d", 3, "m"), removed(3, clusterType, "b"))...)))
+	mustFind(t, forge(t, of, start(opened("d", 3, "m"), removed(3, clusterType, "b"))), "b of Cluster is taken away")
+
 	// What never was may be told to be absent; what always was may not, to anybody.
 	mustBeFine(t, forge(t, of, start(removed(1, endpointType, "never"))))
 	mustFind(t, forge(t, of, start(opened("d", 3, "m"), removed(3, endpointType, "a"))), "a of ClusterLoadAssignment is taken away")
