@@ -60,29 +60,29 @@ func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) error
 	return st.serve()
 }
 
-func (st *stream) serve() (err error) {
-	s, gs := st.srv, st.grpc
-	p, err := st.attach(gs.Context())
+// serve is handle once there is a stream.
+func (s *stream) serve() (err error) {
+	p, err := s.attach(s.grpc.Context())
 	if err != nil {
 		return err
 	}
-	if err := s.add(st); err != nil {
-		return s.notAdmitted(gs.Context(), &st.caller, err)
+	if err := s.srv.add(s); err != nil {
+		return s.srv.notAdmitted(s.grpc.Context(), &s.caller, err)
 	}
 	defer func() {
-		st.end(err) // before waiting for a send that may block
-		s.remove(st)
+		s.end(err) // before waiting for a send that may block
+		s.srv.remove(s)
 	}()
 
-	if st.tier == nil {
-		st.awaitFirst()
+	if s.tier == nil {
+		s.awaitFirst()
 	}
 	for {
-		if err := gs.RecvMsg(&st.in); err != nil {
-			return s.ended(&st.caller, err)
+		if err := s.grpc.RecvMsg(&s.in); err != nil {
+			return s.srv.ended(&s.caller, err)
 		}
-		if err := st.take(p); err != nil {
-			return s.refused(&st.caller, err)
+		if err := s.take(p); err != nil {
+			return s.srv.refused(&s.caller, err)
 		}
 	}
 }

@@ -247,7 +247,7 @@ func (n *Node) listen() (err error) {
 		Title:   "xdsrelay " + n.version + " on " + n.name,
 		Ready:   n.Ready,
 		Keys:    n.cache.Snapshot,
-		Streams: n.fanout.Streams,
+		Streams: func() []fanout.StreamInfo { return append(n.fanout.Streams(), n.fanout.PeerStreams()...) },
 		Origins: n.origins.describe,
 		Check:   n.Check,
 		Tier:    n.tierAdmin(),

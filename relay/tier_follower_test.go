@@ -32,9 +32,9 @@ func newFollowing(t *testing.T, variant config.Variant) *following {
 }
 
 // stream is a scripted client of key "red" on a node, that takes lifetimes.
-func (w *tierRig) stream(node string, v xdstest.Variant) *xdstest.Stream {
-	w.t.Helper()
-	conn := w.network.Client(w.t, w.nodes[node].Addr())
+func (r *tierRig) stream(node string, v xdstest.Variant) *xdstest.Stream {
+	r.t.Helper()
+	conn := r.network.Client(r.t, r.nodes[node].Addr())
 	conn.Node = xdstest.Node("client", "red")
 	conn.Node.ClientFeatures = []string{"xds.config.supports-resource-ttl", "xds.config.resource-in-sotw"}
 	return conn.Open(v)
@@ -90,7 +90,7 @@ func TestFollowerLifetimes(t *testing.T) {
 		old := w.client(w.follower, "1", "red", xdstest.Delta)
 		old.Subscribe(xdstest.ClusterType, "x")
 		old.WaitHeld(t, xdstest.ClusterType, "x")
-		time.Sleep(20 * time.Second)
+		time.Sleep(20 * time.Second) //nolint:forbidigo // virtual time
 		s := w.stream(w.follower, xdstest.Delta)
 		s.Subscribe(xdstest.ClusterType, "x")
 		f := s.Recv(t)
@@ -175,7 +175,7 @@ func TestFollowerWaits(t *testing.T) {
 		s.Subscribe(xdstest.ClusterType)
 		up := o.NextStream(t)
 		up.NextRequest(t)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		if n := len(o.Streams()); n != 1 {
 			t.Errorf("%d streams to the origin", n)
 		}
@@ -201,7 +201,7 @@ func TestFollowerWithoutOrigin(t *testing.T) {
 		known.Subscribe(xdstest.ClusterType)
 		known.Ack(known.Recv(t))
 		w.origin.Stop()
-		time.Sleep(10 * time.Second)
+		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
 
 		late := w.stream(w.follower, xdstest.SotW)
 		late.Subscribe(xdstest.ClusterType)

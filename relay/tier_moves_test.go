@@ -14,7 +14,7 @@ import (
 // more than some seconds (E5, K15).
 func (w *tierWorld) settle() {
 	w.t.Helper()
-	time.Sleep(20 * time.Second)
+	time.Sleep(20 * time.Second) //nolint:forbidigo // virtual time
 	synctest.Wait()
 }
 

@@ -239,7 +239,7 @@ func TestCut(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 20 { // its pauses grow
-			time.Sleep(10 * time.Second)
+			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
 		}
 		if got := w.roster.owner("red"); got != owner {
 			t.Errorf("the key belongs to %s", got)

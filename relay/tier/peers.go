@@ -148,7 +148,8 @@ func (p *Peers) Status(ctx context.Context, m shard.Member) (now shard.Status, e
 	if err != nil {
 		return now, err
 	}
-	return now, json.Unmarshal(answer, &now)
+	err = json.Unmarshal(answer, &now)
+	return now, err
 }
 
 // plane makes the client of another node.

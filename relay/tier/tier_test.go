@@ -1,0 +1,88 @@
+package tier
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"sync/atomic"
+	"testing"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard"
+)
+
+// TestAlone: a node on its own streams each key from the origin, after what was kept of
+// it was given to it, and the hooks of its owner run as long; private groups have none.
+func TestAlone(t *testing.T) {
+	self := shard.Member{Name: "a"}
+	var owned atomic.Int32
+	ran, hooked := make(chan bool, 2), make(chan struct{}, 1)
+	restored := false
+	tier, err := New(Config{
+		Members: shard.NewSolo(self),
+		Origin: Origin{Run: func(ctx context.Context, f *cache.Feed) {
+			ran <- f.Group().Private()
+			<-ctx.Done()
+		}},
+		Restore: func(context.Context, *cache.Group) { restored = true },
+		Own: []func(context.Context, *cache.Group){func(ctx context.Context, g *cache.Group) {
+			owned.Add(1)
+			hooked <- struct{}{}
+			<-ctx.Done()
+			owned.Add(-1)
+		}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tier.Close()
+	c, err := cache.New(cache.Config{Run: tier.Run, Wake: func([]*cache.Subscription) {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	g := c.Join("k", &corev3.Node{})
+	if private := <-ran; private || !restored {
+		t.Errorf("private: %t, restored before: %t", private, restored)
+	}
+	<-hooked
+	c.JoinPrivate(g, &corev3.Node{})
+	if private := <-ran; !private || owned.Load() != 1 {
+		t.Errorf("private: %t, owned: %d", private, owned.Load())
+	}
+	c.Close()
+	if owned.Load() != 0 {
+		t.Error("a hook has outlived the ownership")
+	}
+}
+
+// TestAsk: questions to this node are answered without a connection, with the errors of
+// who answers them.
+func TestAsk(t *testing.T) {
+	tier, err := New(Config{Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tier.Close()
+	failure := errors.New("not today")
+	tier.Handle("echo", func(_ context.Context, q url.Values) (any, error) { return q.Get("say"), nil })
+	tier.Handle("fail", func(context.Context, url.Values) (any, error) { return nil, failure })
+	answer, err := tier.Ask(t.Context(), tier.Self(), "echo?say=a+b")
+	var said string
+	if err != nil || json.Unmarshal(answer, &said) != nil || said != "a b" {
+		t.Errorf("answer %q, %v", answer, err)
+	}
+	if _, err := tier.Ask(t.Context(), tier.Self(), "fail"); !errors.Is(err, failure) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := tier.Ask(t.Context(), tier.Self(), "nothing"); status.Code(err) != codes.Unimplemented {
+		t.Errorf("error %v", err)
+	}
+	if _, err := tier.Ask(t.Context(), shard.Member{Name: "b"}, "echo"); err == nil {
+		t.Error("another node has answered, and there is none")
+	}
+}
