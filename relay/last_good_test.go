@@ -360,7 +360,7 @@ func TestTierRestartWithoutOrigin(t *testing.T) {
 			client.MoveTo([]running{d, c}[i].Addr())
 		}
 	}
-	fleets := append(olds, newFleet(t, c.Addr(), "young-c"), newFleet(t, d.Addr(), "young-d"))
+	fleets := slices.Concat(olds, []*fleet{newFleet(t, c.Addr(), "young-c"), newFleet(t, d.Addr(), "young-d")})
 	for _, f := range fleets {
 		f.holds("what was kept", state)
 	}

@@ -129,7 +129,7 @@ func TestFollowersHoldNothing(t *testing.T) {
 		if held() != 0 {
 			t.Fatalf("%d removals are held by a follower", held())
 		}
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		expect(t, c.ask(t, Query{}))
 		w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: []string{"a", "b"}})
 		expect(t, c.ask(t, Query{}), "-a", "-b")
