@@ -33,6 +33,10 @@ func TestDecodersAgreeWithProtobuf(t *testing.T) {
 		"delta response": func(t *rapid.T) {
 			checkDelta(t, encoded(t, func() proto.Message { return genDeltaResponse().Draw(t, "m") }))
 		},
+		"response of another node": func(t *rapid.T) {
+			checkPeer(t, encoded(t, func() proto.Message { return genDeltaResponse().Draw(t, "m") }),
+				PeerMark{Edits: rapid.Uint64().Draw(t, "edits"), Server: rapid.String().Draw(t, "server"), Cut: rapid.Bool().Draw(t, "cut")})
+		},
 		"sotw response": func(t *rapid.T) {
 			checkSotW(t, encoded(t, func() proto.Message { return genSotWResponse().Draw(t, "m") }))
 		},

@@ -1,8 +1,10 @@
 package resource
 
 import (
+	"slices"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 
@@ -73,6 +75,22 @@ func FuzzEndpointsOf(f *testing.F) {
 			return
 		}
 		equal(t, "endpoints", got, endpointsFor("c", pack(t, &c)))
+	})
+}
+
+// FuzzDecodePeer: a response of another node says what it says without its mark, and
+// the mark what was written.
+func FuzzDecodePeer(f *testing.F) {
+	for i := range 16 {
+		f.Add(marshal(f, genDeltaResponse().Example(i)), uint64(i), "127.0.0.1:1", i%2 == 0)
+	}
+	b := slices.Clip(marshal(f, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterURL, RemovedResources: []string{"gone"}}))
+	f.Add(AppendPeerMark(b, PeerMark{Edits: 1 << 63, Server: "origin", Cut: true}), uint64(0), "", false)
+	for _, tag := range []uint64{markEdits, markCut} { // which the encoder leaves out if they are zero
+		f.Add(protowire.AppendVarint(protowire.AppendVarint(b, tag), 0), uint64(1), "\xff", false)
+	}
+	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server string, cut bool) {
+		checkPeer(t, b, PeerMark{Edits: edits, Server: server, Cut: cut})
 	})
 }
 

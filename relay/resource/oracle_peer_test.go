@@ -1,0 +1,82 @@
+package resource
+
+import (
+	"reflect"
+	"slices"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+// checkPeer holds the decoder of what another node sends against that of what an
+// origin sends, with b as it is, and with m as its mark.
+func checkPeer(t rapid.TB, b []byte, m PeerMark) {
+	t.Helper()
+	plain, rest, err := apart(b)
+	got, peerErr := DecodePeer(b)
+	if err != nil {
+		if peerErr == nil {
+			t.Fatalf("%x: it was read, expected an error like %v", b, err)
+		}
+		return
+	}
+	if peerErr != nil {
+		t.Fatalf("%x: %v", b, peerErr)
+	}
+	samePeer(t, got, rest, plain)
+
+	// What is marked once more has the last mark, where that says something.
+	marked, err := DecodePeer(AppendPeerMark(slices.Clone(b), m))
+	if !utf8.ValidString(m.Server) {
+		if err == nil {
+			t.Fatalf("a server %q was read", m.Server)
+		}
+		return
+	}
+	if err != nil {
+		t.Fatalf("with the mark %+v: %v", m, err)
+	}
+	want := plain
+	if m.Edits > 0 {
+		want.Edits = m.Edits
+	}
+	if m.Server != "" {
+		want.Server = m.Server
+	}
+	want.Cut = want.Cut || m.Cut
+	samePeer(t, marked, rest, want)
+}
+
+// apart reads a response as one of an origin, to which marks are fields that it does
+// not know, and those marks one after the other.
+func apart(b []byte) (mark PeerMark, rest *Response, err error) {
+	var without []byte
+	err = eachField(b, func(f field) (err error) {
+		switch f.tag {
+		case markEdits:
+			mark.Edits = f.varint
+		case markServer:
+			mark.Server, err = text("server", f.bytes)
+		case markCut:
+			mark.Cut = f.varint != 0
+		default:
+			without = append(without, f.raw...)
+		}
+		return err
+	})
+	if err == nil {
+		rest, err = DecodeDelta(without)
+	}
+	return mark, rest, err
+}
+
+// samePeer holds that got says what rest does, with a mark.
+func samePeer(t rapid.TB, got, rest *Response, mark PeerMark) {
+	t.Helper()
+	want := *rest
+	want.Mark, want.Size = mark, got.Size
+	//nolint:govet // the errors compared are our own, made of texts
+	if !reflect.DeepEqual(got, &want) {
+		t.Fatalf("it says\n%+v, expected\n%+v", got, &want)
+	}
+}
