@@ -20,9 +20,9 @@ type Config struct {
 	Lease time.Duration
 	// OwnerTimeout is how long an owner may be out of reach. 0 means 500ms.
 	OwnerTimeout time.Duration
-	// Direct leaves out the proxies before the origin: all nodes then have it at one
-	// address, so that one can go on where another was.
-	Direct bool
+	// Plain leaves out what is there to find mistakes: nodes keep nothing on disk, and
+	// wait as long as they do by default.
+	Plain bool
 	// Rounds is after how many rounds the run ends, For after which time; the later
 	// one counts. A round is under way when the time is over, and is finished.
 	Rounds int
@@ -37,39 +37,40 @@ type Config struct {
 // tokenFile is where the nodes' secret is.
 const tokenFile = "token"
 
-// nodeConfig is a node's file. Times are short, so that a run sees all of them.
+// nodeConfig is a node's file. Times are short, so that a run sees all of them, but
+// for those that a busy machine must not make too short.
 func (c Config) nodeConfig(n *Node, peerListen string) string {
-	variant, origin := "delta", n.origin.addr()
+	variant := "delta"
 	if c.SotW {
 		variant = "sotw"
-	}
-	if c.Direct {
-		origin = n.origin.upstream()
 	}
 	text := fmt.Sprintf(`node: {name: %s}
 listen: {address: "%s"}
 admin: {address: "%s"}
 origin:
-  addresses: ["%s"]
+  addresses: ["unix:%s"]
   variant: %s
   connect_timeout: 2s
   keepalive: 10s
   keepalive_timeout: 2s
   backoff: {initial: 100ms, max: 1s}
-cache: {linger: 2s, hold: 20s}
 drain: {time: 2s, grace: 1s}
 log: {level: info}
-`, n.name, n.addr, n.admin, origin, variant)
+`, n.name, n.addr, n.admin, originSocket, variant)
+	if !c.Plain {
+		text += "cache: {linger: 2s, hold: 3s}\n"
+	}
 	if !c.Tier {
 		return text
 	}
-	return text + fmt.Sprintf(`last_good: {store: directory, directory: "%s", delay: 200ms}
-tier:
+	if !c.Plain {
+		text += "last_good: {store: directory, directory: kept, delay: 200ms}\n"
+	}
+	return text + fmt.Sprintf(`tier:
   redis: {url: "redis://%s", timeout: 200ms}
   lease: %s
   peer: {address: "%s", advertise: "%s", token_file: "%s"}
   owner_timeout: %s
-  head_wait: 20s
   balance: {enabled: false}
-`, filepath.Join(c.Dir, n.name), n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
+`, n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
 }

@@ -47,6 +47,9 @@ func (n *Node) Name() string { return n.name }
 // Addr is where it takes clients.
 func (n *Node) Addr() string { return n.addr }
 
+// home is the node's own folder.
+func (n *Node) home() string { return filepath.Join(n.dir, n.name) }
+
 // Start starts the process and waits until it takes clients.
 func (n *Node) Start() {
 	n.t.Helper()
@@ -57,6 +60,7 @@ func (n *Node) Start() {
 	}
 	cmd := exec.CommandContext(context.Background(), n.binary, "run", "-c", filepath.Join(n.dir, n.name+".yaml"))
 	cmd.Stdout, cmd.Stderr = log, log
+	cmd.Dir = n.home()
 	dieWithUs(cmd)
 	err = cmd.Start()
 	_ = log.Close() // the process has its own

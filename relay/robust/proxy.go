@@ -31,9 +31,6 @@ func newProxy(t xdstest.TB, name, listen, upstream string) *proxy {
 
 func (p *proxy) addr() string { return p.proxy.Listen }
 
-// upstream is where it leads.
-func (p *proxy) upstream() string { return p.proxy.Upstream }
-
 // cut ends all connections and refuses new ones.
 func (p *proxy) cut() { p.proxy.Stop() }
 

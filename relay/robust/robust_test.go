@@ -70,7 +70,7 @@ func TestTakeover(t *testing.T) {
 		t.Skip("make tier-takeover runs it")
 	}
 	cfg := Config{
-		Seed: 1, Nodes: 3, Clients: 240, Keys: 24, Size: 25, Tier: true, OwnerTimeout: 2 * time.Second, Direct: true, Binary: build(t),
+		Seed: 1, Nodes: 3, Clients: 240, Keys: 24, Size: 25, Tier: true, OwnerTimeout: 2 * time.Second, Plain: true, Binary: build(t),
 	}
 	report := &TakeoverReport{
 		Nodes: cfg.Nodes, Clients: cfg.Clients, Keys: cfg.Keys, Resources: cfg.Size * len(kinds), OwnerTimeout: cfg.OwnerTimeout,

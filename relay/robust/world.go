@@ -81,8 +81,12 @@ func (w *World) newNode(host loopback, i int) *Node {
 		t: w.t, name: "n" + strconv.Itoa(i), binary: w.cfg.Binary, dir: w.cfg.Dir, to: w.to,
 		addr: host.port(10_000 + i), admin: host.port(10_100 + i),
 	}
-	w.t.Cleanup(n.stop)
+	if err := os.Mkdir(n.home(), 0o755); err != nil {
+		w.t.Fatalf("%v", err)
+	}
+	newSocket(w.t, n.home(), host.port(10_200+i))
 	n.origin = newProxy(w.t, n.name+" to the origin", host.port(10_200+i), w.origin.Addr())
+	w.t.Cleanup(n.stop)
 	peer := host.port(10_500 + i)
 	if w.cfg.Tier {
 		n.redis = newProxy(w.t, n.name+" to Redis", host.port(10_300+i), w.redis.Addr())
