@@ -37,5 +37,6 @@ func TestResumable(t *testing.T) {
 	again := start(at(record.NodeDown, "n"), ended(2), opened("s", 3, "m"))
 	mustFind(t, forge(t, of, then(again, sotw(3, clusterType, a, b))), "is sent Cluster again")
 	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("a", 2))))) // a version proves nothing of names
+	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("b", 8)), sotw(3, endpointType, res("a", 2))), "NoPhantom"))
 	mustBeFine(t, forge(t, of, then(again, origin(clusterType, "c", 5), origin(clusterType, "c", 0), sotw(3, clusterType, a, b))))
 }
