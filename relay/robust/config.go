@@ -20,8 +20,9 @@ type Config struct {
 	Lease time.Duration
 	// OwnerTimeout is how long an owner may be out of reach. 0 means 500ms.
 	OwnerTimeout time.Duration
-	// Plain leaves out what is there to find mistakes: nodes keep nothing on disk, and
-	// wait as long as they do by default.
+	// Kept says that each node keeps the last known good state in a folder of its own.
+	Kept bool
+	// Plain leaves the times in which nodes wait at their defaults.
 	Plain bool
 	// Rounds is after how many rounds the run ends, For after which time; the later
 	// one counts. A round is under way when the time is over, and is finished.
@@ -63,7 +64,7 @@ log: {level: info}
 	if !c.Tier {
 		return text
 	}
-	if !c.Plain {
+	if c.Kept {
 		text += "last_good: {store: directory, directory: kept, delay: 200ms}\n"
 	}
 	return text + fmt.Sprintf(`tier:
