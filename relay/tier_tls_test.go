@@ -1,0 +1,213 @@
+package relay_test
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard"
+)
+
+// tlsPair are two nodes on loopback, of a list that all know: an owner of key, and a
+// follower of it.
+type tlsPair struct {
+	t               *testing.T
+	origin          *xdstest.StateOrigin
+	key             string
+	owner, follower *place
+	clients         []*xdstest.Auto
+}
+
+// place is where one of them is.
+type place struct {
+	running
+	name  string
+	dir   string           // of its certificates
+	way   *xdstest.Network // to its peer port
+	files config.TLS
+}
+
+// rotate gives a node a new certificate.
+func (p *place) rotate(a *xdstest.Authority) {
+	p.files.CertFile, p.files.KeyFile, p.files.CAFile = a.WriteFiles(p.dir, "127.0.0.1", p.name)
+}
+
+// newTLSPair makes the places of the nodes, with certificates of an authority.
+func newTLSPair(t *testing.T, a *xdstest.Authority) *tlsPair {
+	t.Helper()
+	p := &tlsPair{t: t, origin: xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)}
+	for _, one := range []**place{&p.owner, &p.follower} {
+		*one = &place{dir: t.TempDir(), way: xdstest.NewNetwork(t, "")}
+	}
+	p.owner.name, p.follower.name = "a", "b"
+	p.owner.rotate(a)
+	p.follower.rotate(a)
+	view := shard.NewView([]shard.Member{{Name: "a"}, {Name: "b"}})
+	for i := 0; ; i++ {
+		p.key = fmt.Sprintf("key-%d", i)
+		if m, _ := view.Owner(p.key); m.Name == p.owner.name {
+			break
+		}
+	}
+	p.set(time.Second)
+	return p
+}
+
+// start starts both nodes, with a client on each. Nodes stay members for longer than
+// the test lasts.
+func (p *tlsPair) start(ownerTimeout time.Duration) {
+	p.t.Helper()
+	for _, one := range []*place{p.owner, p.follower} {
+		cfg := testConfig()
+		cfg.Node.Name, cfg.Admin.Address = one.name, ""
+		cfg.Origin.Addresses, cfg.Origin.Variant = []string{p.origin.Addr()}, config.Delta
+		cfg.Tier.Members = []string{p.owner.name + "=" + p.owner.way.Addr(), p.follower.name + "=" + p.follower.way.Addr()}
+		cfg.Tier.Lease, cfg.Tier.OwnerTimeout = 5*time.Minute, ownerTimeout
+		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise, cfg.Tier.Peer.TLS = "127.0.0.1:0", one.way.Addr(), one.files
+		one.running = startWith(p.t, cfg, relay.Options{Version: "v-test"})
+		one.way.Retarget(one.PeerAddr())
+		c := xdstest.StartAuto(p.t, xdstest.AutoConfig{Addr: one.Addr(), Variant: xdstest.Delta, Node: xdstest.Node(one.name, p.key)})
+		c.Subscribe(xdstest.ClusterType)
+		p.clients = append(p.clients, c)
+	}
+	p.t.Cleanup(func() { // both at a time: each waits for the other to hear of it
+		p.owner.stop()
+		p.follower.stop()
+	})
+}
+
+// set changes what the origin serves.
+func (p *tlsPair) set(timeout time.Duration) {
+	p.origin.Set(p.key, xdstest.Cluster("c", timeout))
+}
+
+// converged waits until both clients hold what the origin serves.
+func (p *tlsPair) converged() {
+	p.t.Helper()
+	for _, c := range p.clients {
+		c.WaitFor(p.t, "what the origin serves", func() bool { return len(p.origin.Differences(p.key, c)) == 0 })
+		c.CheckViolations(p.t)
+	}
+}
+
+// one holds that the origin has seen one stream, ever.
+func (p *tlsPair) one() {
+	p.t.Helper()
+	if n := p.origin.Counts(); n.Streams != 1 || n.Open != 1 {
+		p.t.Errorf("the origin saw %d streams, and %d are open: expected that of the owner alone", n.Streams, n.Open)
+	}
+}
+
+// knock shakes hands at a peer port that has a certificate of an authority, and
+// returns that certificate. What it shows of itself is one of the authority of; nil
+// for nothing.
+func knock(t *testing.T, address string, authority, of *xdstest.Authority) (*x509.Certificate, error) {
+	t.Helper()
+	cfg := &tls.Config{MinVersion: tls.VersionTLS13, RootCAs: x509.NewCertPool(), NextProtos: []string{"h2"}}
+	cfg.RootCAs.AppendCertsFromPEM(authority.PEM)
+	if of != nil {
+		cert, err := tls.X509KeyPair(of.Issue("someone"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.Certificates = []tls.Certificate{cert}
+	}
+	d := tls.Dialer{Config: cfg}
+	conn, err := d.DialContext(t.Context(), "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	// Only what the server says next tells a client whether it was let in.
+	if err := conn.SetDeadline(time.Now().Add(xdstest.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	_, err = conn.Read(make([]byte, 1))
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], err
+}
+
+// TestPeerTLS: nodes that show one another certificates of the tier's authority are
+// one: the origin sees one stream. New certificates, of another authority, end no
+// stream, and are shown and asked for by the next connection (K4).
+func TestPeerTLS(t *testing.T) {
+	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
+	p := newTLSPair(t, old)
+	p.start(xdstest.Patience)
+	p.converged()
+	p.one()
+
+	_, before := p.owner.way.Connections()
+	for _, one := range []*place{p.owner, p.follower} {
+		one.rotate(next)
+	}
+	for _, one := range []*place{p.owner, p.follower} {
+		if _, err := knock(t, one.PeerAddr(), next, old); err == nil {
+			t.Errorf("node %s takes a certificate of the old authority", one.name)
+		}
+		if cert, err := knock(t, one.PeerAddr(), next, next); err != nil || cert.Issuer.CommonName != "next" {
+			t.Errorf("a new connection with node %s: %v, and it shows %+v", one.name, err, cert)
+		}
+	}
+	p.set(2 * time.Second)
+	p.converged()
+	p.one()
+	if _, ever := p.owner.way.Connections(); ever != before {
+		t.Errorf("%d connections to the owner became %d", before, ever)
+	}
+
+	p.owner.way.Cut()
+	p.follower.way.Cut()
+	p.set(3 * time.Second)
+	p.converged()
+	p.one()
+	if _, ever := p.owner.way.Connections(); ever == before {
+		t.Error("there was no new connection to the owner, so this test shows nothing")
+	}
+}
+
+// TestPeerTLSRefused: a node that shows no certificate of the tier's authority is not
+// let in. It serves its clients from the origin itself, and follows the owner once it
+// has a good one.
+func TestPeerTLSRefused(t *testing.T) {
+	tier, other := xdstest.NewAuthority(t, "tier"), xdstest.NewAuthority(t, "other")
+	for name, of := range map[string]*xdstest.Authority{"of another authority": other, "none": nil} {
+		t.Run(name, func(t *testing.T) {
+			p := newTLSPair(t, tier)
+			if of != nil {
+				ca := p.follower.files.CAFile
+				p.follower.dir = t.TempDir()
+				p.follower.rotate(of)
+				p.follower.files.CAFile = ca // it knows the others, and they do not know it
+			} else {
+				p.follower.files = config.TLS{}
+			}
+			p.start(time.Second)
+			p.converged()
+			p.set(2 * time.Second)
+			p.converged()
+			if n := p.origin.Counts(); n.Open != 2 {
+				t.Errorf("the origin has %d streams, expected one of each node", n.Open)
+			}
+			if _, err := knock(t, p.owner.PeerAddr(), tier, of); err == nil {
+				t.Error("it was let in")
+			}
+			if _, ever := p.owner.way.Connections(); ever == 0 {
+				t.Error("the node has never tried, so this test shows nothing")
+			}
+			if of == nil {
+				return
+			}
+			p.follower.rotate(tier)
+			xdstest.Eventually(t, "the node follows the owner", func() bool { return p.origin.Counts().Open == 1 })
+			p.set(3 * time.Second)
+			p.converged()
+		})
+	}
+}
