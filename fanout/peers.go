@@ -28,6 +28,8 @@ import (
 //     which is the same (D7, K11).
 //   - Of a resource that must not be shared it is told just that (K17).
 //   - Where the origin is out of reach, it is told at once that it should ask itself.
+//   - If it holds something already, it is told nothing that was restored here, since
+//     that may be older, until the origin has confirmed it.
 //   - E3 and E7 are the other node's to do.
 
 // peering is what a stream of another node has beside that of a client.
@@ -125,6 +127,21 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame) {
 	s.tier.cut = s.group.Cut(s.tier.leg)
 	m.Cut = s.tier.cut
 	f.tail = resource.AppendPeerMark(f.tail, m)
+}
+
+// confirmPause is between two looks whether what was restored has been confirmed.
+const confirmPause = 100 * time.Millisecond
+
+// outdatedLocked reports whether what there is may be older than what the other node
+// has: it was restored, and the origin has not answered since. Where nobody can be
+// asked the other node is told so (see giveUpLocked).
+func (s *stream) outdatedLocked(ts *typeState, h cache.Head, now time.Time) bool {
+	if !h.Stale || !ts.isUncompared() {
+		return false
+	}
+	ts.hopeless = h.Cut
+	s.armLocked(now.Add(confirmPause))
+	return true
 }
 
 // oweLocked makes an answer due that another node needs although there is no news: that

@@ -66,6 +66,9 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 		s.moveLocked(ts)
 		h = ts.table.Head(&ts.watcher)
 	}
+	if s.tier != nil && s.outdatedLocked(ts, h, now) {
+		return h, false
+	}
 	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h, now)
 }
 
