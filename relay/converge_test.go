@@ -11,6 +11,7 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
 	"pgregory.net/rapid"
 
 	"xdsrelay/relay"
@@ -48,7 +49,7 @@ type member struct {
 	strays  atomic.Int32 // resources of another key that it was sent
 }
 
-func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant) *member {
+func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant, options ...grpc.DialOption) *member {
 	m := &member{key: key, variant: v}
 	pause := func(ctx context.Context) {
 		if m.lazy.Load() {
@@ -59,7 +60,7 @@ func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant) *member
 		}
 	}
 	m.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
-		Addr: addr, Variant: v, Node: xdstest.Node(fmt.Sprintf("%s-%d", key, i), key),
+		Addr: addr, Variant: v, Node: xdstest.Node(fmt.Sprintf("%s-%d", key, i), key), DialOptions: options,
 		BeforeRead: pause,
 		BeforeAck:  func(ctx context.Context, _ *xdstest.Frame) { pause(ctx) },
 		Nack: func(f *xdstest.Frame) string {
@@ -156,21 +157,7 @@ func converge(t *rapid.T, variant config.Variant, elsewhere []string) {
 	}
 	_ = down.Heal()
 	for i := range origins {
-		o := origins[i]
-		for _, key := range keysOfTest { // what was rejected is not sent again unless it changes (B14)
-			o.Update(key, func(c *xdstest.Change) {
-				for u, names := range universe(key) {
-					for i, n := range names {
-						// A SotW origin cannot say that other types lose a name (D4).
-						if i == 0 && (variant == config.Delta || xdstest.FullState(u)) {
-							c.Remove(u, n)
-						} else {
-							c.Set(xdstest.Synthetic(u, n, 1000+random.IntN(1000)))
-						}
-					}
-				}
-			})
-		}
+		refresh(origins[i], random, variant)
 	}
 	for _, m := range members {
 		for i, o := range origins {
@@ -191,6 +178,25 @@ func converge(t *rapid.T, variant config.Variant, elsewhere []string) {
 	for i := range origins {
 		ups[i].Close()
 		origins[i].Stop()
+	}
+}
+
+// refresh changes everything that an origin serves: what was rejected is not sent
+// again unless it changes (B14).
+func refresh(o *xdstest.StateOrigin, random *rand.Rand, variant config.Variant) {
+	for _, key := range keysOfTest {
+		o.Update(key, func(c *xdstest.Change) {
+			for u, names := range universe(key) {
+				for i, n := range names {
+					// A SotW origin cannot say that other types lose a name (D4).
+					if i == 0 && (variant == config.Delta || xdstest.FullState(u)) {
+						c.Remove(u, n)
+					} else {
+						c.Set(xdstest.Synthetic(u, n, 1000+random.IntN(1000)))
+					}
+				}
+			}
+		})
 	}
 }
 
@@ -234,13 +240,18 @@ func startFor(t xdstest.TB, change func(*config.Config)) (node *relay.Node, stop
 
 // startOn is startFor on a network; nil is TCP.
 func startOn(t xdstest.TB, network *xdstest.Memory, change func(*config.Config)) (node *relay.Node, stop func()) {
-	cfg := testConfig()
-	cfg.Admin.Address = ""
-	change(cfg)
 	opts := relay.Options{Version: "v-test"}
 	if network != nil {
 		opts.Listen, opts.Dial = network.Listen, network.Dial
 	}
+	return startTo(t, opts, change)
+}
+
+// startTo is startFor with options.
+func startTo(t xdstest.TB, opts relay.Options, change func(*config.Config)) (node *relay.Node, stop func()) {
+	cfg := testConfig()
+	cfg.Admin.Address = ""
+	change(cfg)
 	node, err := relay.New(cfg, opts)
 	if err != nil {
 		t.Fatalf("node: %v", err)
