@@ -112,7 +112,8 @@ func (g *Group) resumeLocked() {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		for i := range t.legs {
-			t.legs[i].held = t.gen > 0 && t.legs[i].wanted > 0
+			known := t.gen > 0 || t.legs[i].answered > 0 // also that there is nothing
+			t.legs[i].held = known && t.legs[i].wanted > 0
 		}
 		t.mu.Unlock()
 	}

@@ -177,6 +177,29 @@ func TestHoldOnResume(t *testing.T) {
 	}
 }
 
+// TestHoldOnResumeOfNothing: that there was nothing is as old as anything else (K13).
+func TestHoldOnResumeOfNothing(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.apply(clusters)
+		if h := c.head(); !h.Known || h.Held || h.Gen > 0 {
+			t.Fatalf("an empty set is %+v", h)
+		}
+		w.cache.Leave(w.group)
+		pass(time.Hour)
+		w.join()
+		if h := c.head(); !h.Held {
+			t.Fatalf("%+v", h)
+		}
+		w.apply(clusters, res("a", "1"))
+		if c.head().Held {
+			t.Fatal("held although the origin has answered")
+		}
+		expect(t, c.ask(t, Query{}), "a")
+	})
+}
+
 // TestHopeless: K13: as long as the first attempt is under way there is hope.
 func TestHopeless(t *testing.T) {
 	inTime(t, Config{}, func(t *testing.T, w *world) {
