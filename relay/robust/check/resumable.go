@@ -64,6 +64,9 @@ func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
 		}
 		got[r.Name] = r
 	}
+	if !fullState(e.Type) && len(got) == 0 {
+		return nil // it tells what became of names that the client does not have (K15)
+	}
 	held := s.client.held[e.Type]
 	if fullState(e.Type) && !maps.Equal(held, got) {
 		return nil

@@ -34,6 +34,7 @@ func TestResumable(t *testing.T) {
 	// The state of the world, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(sotw(2, clusterType, a, b))), "is sent Cluster again")
 	mustFind(t, forge(t, of, start(sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")
+	mustBeFine(t, forge(t, of, start(sotw(2, endpointType)))) // of other names
 	again := start(at(record.NodeDown, "n"), ended(2), opened("s", 3, "m"))
 	mustFind(t, forge(t, of, then(again, sotw(3, clusterType, a, b))), "is sent Cluster again")
 	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("a", 2))))) // a version proves nothing of names
