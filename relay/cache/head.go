@@ -33,7 +33,8 @@ type Head struct {
 	// that is over.
 	Held bool
 	// Stale says that the table holds what was restored, and its origin has not
-	// answered yet; Cut that an origin is out of reach, where the head is stale.
+	// answered yet; Cut that an origin is out of reach, where that
+	// matters: the head is stale, or asks for what must not be shared.
 	Stale, Cut bool
 	// Private says that it asks for a resource that must not be kept, or shared,
 	// so that its clients have to go where they are alone (K17). It is not said
