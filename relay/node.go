@@ -79,6 +79,7 @@ type Node struct {
 	polling  *polling     // nil if off
 	admin    net.Listener // nil if off
 	http     *http.Server // nil if off
+	machines *machinePort // nil if off
 
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
@@ -235,6 +236,9 @@ func (n *Node) listen() (err error) {
 	}
 	n.listener = n.fanout.Listen(n.listener)
 	if err := n.buildPolling(); err != nil {
+		return err
+	}
+	if err := n.buildMachinePort(); err != nil {
 		return err
 	}
 	if n.cfg.Admin.Address == "" {

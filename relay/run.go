@@ -20,7 +20,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	failed := make(chan error, 4)
+	failed := make(chan error, 5)
 	var servers sync.WaitGroup
 	servers.Go(func() {
 		if err := n.grpc.Serve(n.listener); err != nil {
@@ -48,6 +48,13 @@ func (n *Node) Run(ctx context.Context) error {
 			}
 		})
 	}
+	if n.machines != nil {
+		servers.Go(func() {
+			if err := n.machines.serve(); err != nil {
+				failed <- fmt.Errorf("metrics port %s: %w", n.MetricsAddr(), err)
+			}
+		})
+	}
 	n.state.Store(serving)
 	described := n.origins.describe()
 	for _, o := range described[1:] {
@@ -55,7 +62,7 @@ func (n *Node) Run(ctx context.Context) error {
 			"authorities", o.Authorities, "types", o.Types)
 	}
 	o := described[0]
-	n.log.Info("serving", "xds", n.Addr(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
+	n.log.Info("serving", "xds", n.Addr(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 
 	spread, endSpread := context.WithCancel(context.Background())
@@ -187,6 +194,7 @@ func (n *Node) release() {
 		n.origins.Close()
 	}
 	n.releaseAdmin()
+	n.releaseMachinePort()
 	if n.metrics != nil {
 		_ = n.metrics.provider.Shutdown(context.Background()) // there is nothing to send
 	}

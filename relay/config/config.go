@@ -41,6 +41,10 @@ type Config struct {
 	Tier Tier `yaml:"tier"`
 	// The HTTP port for operators: health, metrics, state, profiles.
 	Admin Admin `yaml:"admin"`
+	// The HTTP port for what watches the node: /metrics, /healthz and /readyz, and
+	// nothing else. It tells nothing of keys, clients and resources, so that
+	// Prometheus and kubelets may reach it from outside.
+	Metrics Metrics `yaml:"metrics"`
 	// How the node stops.
 	Drain Drain `yaml:"drain"`
 	// The log, on standard error.
@@ -241,6 +245,13 @@ type Cache struct {
 type Admin struct {
 	// Where it listens, as host:port with a loopback host, since it has neither
 	// TLS nor authentication yet. Port 0 takes a free one. Empty turns it off.
+	Address string `yaml:"address"`
+}
+
+// Metrics is the port for what watches the node.
+type Metrics struct {
+	// Where it listens, as host:port; without TLS. Port 0 takes a free one. Empty
+	// turns it off: the admin port has the same three pages.
 	Address string `yaml:"address"`
 }
 

@@ -26,6 +26,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkLastGood(cfg)
 	d.checkTier(cfg)
 	d.checkAdmin(cfg)
+	d.checkMetrics(cfg)
 	d.notNegative("drain.time", cfg.Drain.Time)
 	d.notNegative("drain.grace", cfg.Drain.Grace)
 	// A field that could not be decoded has kept its default: what follows from
