@@ -116,11 +116,13 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	}
 	saved := s.compress(f, b)
 	size := f.size()
+	now := s.srv.stamp(time.Now())
 	if b.aside {
-		ts.committedAside(s.nonces, size, time.Now())
+		ts.committedAside(s.nonces, size, now)
 	} else {
-		ts.committed(q, b, s.nonces, size, time.Now())
+		ts.committed(q, b, s.nonces, size, now)
 	}
+	ts.observe(now)
 	if s.tier != nil {
 		s.markLocked(ts, q, b, f)
 	}
@@ -148,6 +150,7 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 			q, b := s.pendingLocked(ts, now)
 			switch {
 			case b == nil:
+				ts.observe(s.srv.stamp(now))
 				if q.KeepRemoved {
 					kept |= 1 << i
 				}

@@ -16,6 +16,8 @@ const (
 	Stale   State = "STALE"    // it was not told, or has not acknowledged, the newest
 	Nacked  State = "NACKED"   // it rejected the newest
 	NotSent State = "NOT_SENT" // there was nothing to tell it yet
+	// It came with something from before, which cannot be compared yet.
+	Unknown State = "UNKNOWN"
 )
 
 // StreamInfo describes one open stream.
@@ -38,6 +40,7 @@ type StreamInfo struct {
 type TypeInfo struct {
 	TypeURL  string    `json:"type_url"`
 	State    State     `json:"state"`
+	Since    time.Time `json:"since"`             // when that became so
 	Private  bool      `json:"private,omitempty"` // over an upstream stream of its own
 	Wildcard bool      `json:"wildcard"`
 	Names    int       `json:"names"`
@@ -78,10 +81,11 @@ func (s *stream) info() StreamInfo {
 	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.wire != nil
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
+		stands := ts.standing(h.Gen)
 		i.Types = append(i.Types, TypeInfo{
-			TypeURL: ts.table.Type.URL, State: ts.stateLocked(h.Gen), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
+			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.stoodSince(ts, stands), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
 			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
-			SentAt: ts.sentAt, Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
+			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 		})
 	}
 	return i
@@ -93,19 +97,6 @@ func nonceOf(ts *typeState) string {
 		return ""
 	}
 	return strconv.FormatUint(ts.nonce, 10)
-}
-
-// stateLocked tells how the client stands; the stream's mu must be held.
-func (ts *typeState) stateLocked(head uint64) State {
-	switch {
-	case ts.rejected:
-		return Nacked
-	case ts.nonce == 0 && ts.sent.Gen == 0:
-		return NotSent
-	case ts.open || head > ts.sent.Gen || ts.tell != nil:
-		return Stale
-	}
-	return Synced
 }
 
 // Check looks for streams whose state contradicts itself. It returns a

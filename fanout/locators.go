@@ -56,7 +56,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 	if ts.located == nil || ts.located.errors == nil {
 		return nil
 	}
-	if wait := s.srv.cfg.AckTimeout - now.Sub(ts.sentAt); ts.inFlight && wait > 0 { // B9
+	if wait := s.srv.cfg.AckTimeout - ts.sentAt.before(s.srv.stamp(now)); ts.inFlight && wait > 0 { // B9
 		s.armLocked(now.Add(wait))
 		return nil
 	}
@@ -72,7 +72,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 
 // committedAside notes that a response was sent that says nothing of resources:
 // what the client has of them, and what it thinks of that, stays as it was.
-func (ts *typeState) committedAside(nonce uint64, size int, now time.Time) {
+func (ts *typeState) committedAside(nonce uint64, size int, now stamp) {
 	ts.located.errors, ts.located.aside = nil, true
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size

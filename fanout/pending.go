@@ -66,6 +66,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 		s.moveLocked(ts)
 		h = ts.table.Head(&ts.watcher)
 	}
+	ts.seen = h.Gen
 	if s.tier != nil && s.outdatedLocked(ts, h, now) {
 		return h, false
 	}
@@ -135,7 +136,7 @@ func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
 	if !ts.inFlight {
 		return false
 	}
-	if wait := s.srv.cfg.AckTimeout - now.Sub(ts.sentAt); wait > 0 {
+	if wait := s.srv.cfg.AckTimeout - ts.sentAt.before(s.srv.stamp(now)); wait > 0 {
 		s.armLocked(now.Add(wait))
 		return true
 	}

@@ -161,7 +161,7 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 		}
 		return rejected
 	}
-	ts.metrics.ack(now.Sub(ts.sentAt))
+	ts.metrics.ack(ts.sentAt.before(s.srv.stamp(now)))
 	s.unacked -= ts.accepted()
 	return accepted
 }

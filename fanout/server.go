@@ -107,6 +107,7 @@ func or[T ~int | ~int64](v *T, def T) {
 type Server struct {
 	// Fixed after construction.
 	cfg     Config
+	began   time.Time
 	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
 	load    *loadMetrics
@@ -134,7 +135,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{})}
+	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{})}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err

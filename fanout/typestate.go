@@ -32,7 +32,7 @@ type typeState struct {
 	// first.
 	nonce   uint64
 	version string
-	sentAt  time.Time
+	sentAt  stamp
 	bytes   int // of responses that are not acknowledged
 
 	private  bool // the table is the stream's own (K17)
@@ -45,9 +45,14 @@ type typeState struct {
 	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
 	named    bool // the stream has named resources of this type (B19)
 	hopeless bool // something is asked for that nobody can be asked about (K15)
+	stands   standing
 	// newest is the generation that there was when the newest response was made,
 	// and marredAt that of the part that was NACKed.
 	newest, marredAt uint64
+	// since is when the client came to stand as stands says, and seen the newest
+	// generation that it should have, both as the last flush has seen them.
+	since stamp
+	seen  uint64
 
 	claims     *claims  // of a client that came back
 	repeat     *repeat  // of a client that asks again with its ACKs
@@ -91,7 +96,7 @@ func (ts *typeState) quoted(nonce []byte) bool {
 }
 
 // committed notes that a response was sent.
-func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now time.Time) {
+func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
 	if ts.located != nil {
@@ -163,6 +168,7 @@ func (ts *typeState) accepted() (freed int) {
 	}
 	ts.acked, ts.told, ts.refreshed = ts.sent, nil, nil
 	ts.nack = nil
+	ts.stands = noStanding // also a client that is sent something newer at once has come this far
 	return freed
 }
 
