@@ -28,8 +28,9 @@ import (
 //     which is the same (D7, K11).
 //   - Of a resource that must not be shared it is told just that (K17).
 //   - Where the origin is out of reach, it is told at once that it should ask itself.
-//   - If it holds something already, it is told nothing that was restored here, since
-//     that may be older, until the origin has confirmed it.
+//   - If it holds something already, or knows from the origin that there is nothing, it
+//     is told nothing that was restored here, since that may be older, until the origin
+//     has confirmed it.
 //   - E3 and E7 are the other node's to do.
 
 // peering is what a stream of another node has beside that of a client.

@@ -96,7 +96,10 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 // startDeltaLocked applies the first request for a type: what the client wants,
 // and what it holds already (B37).
 func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
-	if len(r.Held) > 0 {
+	if s.tier != nil && r.Settled && r.Held == nil {
+		r.Held = []resource.Held{} // to hold nothing is a state like any other
+	}
+	if r.Held != nil {
 		ts.claims = &claims{held: r.Held}
 		if s.back == nil {
 			s.comesBackLocked()

@@ -62,56 +62,63 @@ func TestRestoredFollower(t *testing.T) {
 
 // TestOwnerWithAnOldState: a node comes back as the owner of a key while the origin is
 // down, with a state that it kept long ago. Who follows it knows better, and sends
-// nobody back; clients that hold nothing get something all the same (K12, K14).
+// nobody back; clients that hold nothing get something all the same (K12, K14). That
+// there is nothing any more is knowledge, too.
 func TestOwnerWithAnOldState(t *testing.T) {
 	originVariants(t, func(t *testing.T, variant config.Variant) {
-		dir := t.TempDir()
-		synctest.Test(t, func(t *testing.T) {
-			w := newTierWorld(t, 2, variant, "red")
-			owner := w.roster.owner("red")
-			other := w.other("red")
-			for _, name := range w.names {
-				w.kill(name)
-				w.roster.drop(name)
-			}
-			c := w.configs[owner]
-			c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, owner), 100*time.Millisecond
+		t.Run("newer", func(t *testing.T) { ownerWithAnOldState(t, variant, func(w *tierWorld) { w.set("red", 2) }) })
+		t.Run("nothing", func(t *testing.T) { ownerWithAnOldState(t, variant, func(w *tierWorld) { w.empty("red") }) })
+	})
+}
 
-			w.start(owner) // and it keeps what is there now
-			w.inhabit(owner, "red")
-			w.converged()
-			time.Sleep(time.Second) //nolint:forbidigo // virtual time
-			w.kill(owner)
-			w.roster.drop(owner)
-			for _, c := range w.clients["red"] {
-				c.Close()
-			}
-			w.clients["red"] = nil
+func ownerWithAnOldState(t *testing.T, variant config.Variant, change func(*tierWorld)) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newTierWorld(t, 2, variant, "red")
+		owner := w.roster.owner("red")
+		other := w.other("red")
+		for _, name := range w.names {
+			w.kill(name)
+			w.roster.drop(name)
+		}
+		c := w.configs[owner]
+		c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, owner), 100*time.Millisecond
 
-			w.set("red", 2)
-			w.start(other)
-			w.inhabit(other, "red")
-			w.converged()
-			w.settle()
-			w.origin.Stop()
-			sent := w.frames()
-			w.start(owner)
-			w.settle()
-			if n := w.frames() - sent; n > 0 {
-				t.Errorf("clients were sent %d responses", n)
+		w.start(owner) // and it keeps what is there now
+		w.inhabit(owner, "red")
+		w.converged()
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		w.kill(owner)
+		w.roster.drop(owner)
+		for _, c := range w.clients["red"] {
+			c.Close()
+		}
+		w.clients["red"] = nil
+
+		change(w)
+		w.start(other)
+		w.inhabit(other, "red")
+		w.converged()
+		w.settle()
+		w.origin.Stop()
+		sent := w.frames()
+		w.start(owner)
+		w.settle()
+		if n := w.frames() - sent; n > 0 {
+			t.Errorf("clients were sent %d responses", n)
+		}
+		for _, c := range w.clients["red"] {
+			if d := w.origin.Differences("red", c); len(d) > 0 {
+				t.Errorf("a client was sent back: %q\n%s", d, c)
 			}
-			for _, c := range w.clients["red"] {
-				if d := w.origin.Differences("red", c); len(d) > 0 {
-					t.Errorf("a client was sent back: %q\n%s", d, c)
-				}
-			}
-			if err := w.origin.Start(); err != nil {
-				t.Fatal(err)
-			}
-			w.inhabit(owner, "red")
-			w.converged()
-			w.streams(1)
-			w.check()
-		})
+		}
+		if err := w.origin.Start(); err != nil {
+			t.Fatal(err)
+		}
+		w.inhabit(owner, "red")
+		w.converged()
+		w.streams(1)
+		w.check()
 	})
 }

@@ -56,6 +56,16 @@ func (w *tierWorld) set(key string, v int) {
 	})
 }
 
+// empty makes the origin serve nothing of a key.
+func (w *tierWorld) empty(key string) {
+	w.origin.Update(key, func(c *xdstest.Change) {
+		c.Remove(xdstest.ClusterType, key+"-a", key+"-b", key+"-c")
+		c.Remove(xdstest.EndpointType, key+"-a")
+		c.Remove(xdstest.ListenerType, key+"-l")
+		c.Remove(xdstest.RouteType, key+"-r")
+	})
+}
+
 // populate puts clients of every variant on each node.
 func (w *tierWorld) populate() {
 	for _, key := range w.keys {

@@ -63,6 +63,7 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 			r.markStale(a.typ)
 		}
 		m.held = r.held(s, a.typ)
+		m.settled = r.following != nil && r.feed.Settled(a.typ)
 	} else if len(d.Again) > 0 {
 		// C9: go-control-plane repeats a name only to who has dropped it before,
 		// twice if a change may have crossed the first time.

@@ -7,6 +7,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 )
 
 // wildcard is the name that stands for everything.
@@ -21,6 +22,7 @@ type message struct {
 
 	subscribe, unsubscribe []string          // delta
 	held                   map[string]string // delta
+	settled                bool              // delta, to another node; see resource.Request
 }
 
 func (m message) sotw(a *asked, node *corev3.Node) proto.Message {
@@ -31,11 +33,15 @@ func (m message) sotw(a *asked, node *corev3.Node) proto.Message {
 }
 
 func (m message) delta(a *asked, node *corev3.Node) proto.Message {
-	return &discoveryv3.DeltaDiscoveryRequest{
+	r := &discoveryv3.DeltaDiscoveryRequest{
 		Node: node, TypeUrl: a.typ.URL,
 		ResourceNamesSubscribe: m.subscribe, ResourceNamesUnsubscribe: m.unsubscribe,
 		InitialResourceVersions: m.held, ResponseNonce: m.nonce, ErrorDetail: m.refusal,
 	}
+	if m.settled {
+		r.ProtoReflect().SetUnknown(resource.SettledField())
+	}
+	return r
 }
 
 // restate brings a up to date with a whole demand on SotW and reports whether

@@ -325,6 +325,23 @@ func (f *Feed) Stale(typ *resource.Type) bool {
 	return t.legs[f.leg].stale
 }
 
+// Settled reports whether something that is wanted of the type is known from the origin,
+// by the leg: it may be that nothing of it is there.
+func (f *Feed) Settled(typ *resource.Type) bool {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	leg := &t.legs[f.leg]
+	open := len(leg.unanswered)
+	if t.wild.demanded() && t.wild.leg == f.leg && !t.hasAnswered(&t.wild) {
+		open++
+	}
+	return !leg.stale && leg.wanted > open
+}
+
 // letGoLocked forgets what was kept and nobody has asked for within the linger time,
 // once the origins answer. It returns when to look again, zero for never.
 func (t *Table) letGoLocked(now time.Time) (next time.Time) {

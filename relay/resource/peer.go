@@ -4,7 +4,7 @@ import "google.golang.org/protobuf/encoding/protowire"
 
 // Between the nodes of a tier configuration travels as a delta stream (ADS), with a
 // little more than the protocol has: what the stream is about stands in its gRPC
-// metadata, and each response has a mark.
+// metadata, a first request may have a mark, and each response has one.
 const (
 	// PeerKeyHeader holds the aggregation key, as it is.
 	PeerKeyHeader = "xdsrelay-key-bin"
@@ -33,6 +33,13 @@ const (
 	markServer = 1998<<3 | 2
 	markCut    = 1999 << 3
 )
+
+// markSettled is a field of a request between nodes, which no request of the protocol
+// has: see [Request.Settled].
+const markSettled = 1996 << 3
+
+// SettledField is the encoded field that sets [Request.Settled].
+func SettledField() []byte { return append(protowire.AppendVarint(nil, markSettled), 1) }
 
 // AppendPeerMark appends m to the fields of a delta response.
 func AppendPeerMark(b []byte, m PeerMark) []byte {

@@ -46,6 +46,9 @@ type Request struct {
 	// that stands twice in Held counts as it stands last, as in any map.
 	Subscribe, Unsubscribe NameList
 	Held                   []Held
+	// Settled says, between nodes, that the other one knows from the origin what there
+	// is of the type, which may be nothing at all.
+	Settled bool
 
 	// Locators are resource_locators (SotW) or resource_locators_subscribe
 	// (delta). Located says that the request has any, resource_locators_unsubscribe
@@ -104,6 +107,8 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 			err = r.addLocator(f.bytes)
 		case deltaReqUnsubLocators:
 			r.Located = true
+		case markSettled:
+			r.Settled = f.varint != 0
 		}
 		return err
 	})
