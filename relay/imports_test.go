@@ -25,13 +25,14 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/load", "relay/secure", "relay/aggregation", "relay/resource"},
-	"fanout":            {"relay/cache", "relay/load", "relay/aggregation", "relay/resource"},
-	"upstream":          {"relay/cache", "relay/load", "relay/aggregation", "relay/resource"},
-	"shard":             {"relay/cache", "relay/secure", "relay/aggregation", "relay/resource"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/load", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource"},
+	"fanout":            {"relay/cache", "relay/load", "relay/redact", "relay/aggregation", "relay/resource"},
+	"upstream":          {"relay/cache", "relay/load", "relay/redact", "relay/aggregation", "relay/resource"},
+	"shard":             {"relay/cache", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource"},
 	"relay/cache":       {"relay/aggregation", "relay/resource"},
 	"relay/load":        {"relay/aggregation"},
 	"relay/secure":      {},
+	"relay/redact":      {"relay/resource"},
 	"relay/aggregation": {},
 	"relay/resource":    {},
 
@@ -49,7 +50,7 @@ var layers = map[string][]string{
 // pure lists the parts that do no I/O and start no goroutines, and impure the
 // packages that would be a way to do so.
 var (
-	pure   = []string{"relay/aggregation", "relay/resource"}
+	pure   = []string{"relay/aggregation", "relay/resource", "relay/redact"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 
@@ -83,9 +84,9 @@ func TestImportGraphChecker(t *testing.T) {
 		{"program imports the admin part", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/relay/admin"`, ""},
 		{"I/O in a test of a pure part", "relay/resource/a_test.go", `package resource; import _ "os"`, ""},
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
-			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/load, relay/aggregation, relay/resource"},
+			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/load, relay/redact, relay/aggregation, relay/resource"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/secure, relay/aggregation, relay/resource, and in tests relay/xdstest, shard/redistest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/secure, relay/redact, relay/aggregation, relay/resource, and in tests relay/xdstest, shard/redistest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
 			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/aggregation, relay/resource"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
@@ -95,7 +96,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/load, relay/secure, relay/aggregation, relay/resource"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/load, relay/secure, relay/redact, relay/aggregation, relay/resource"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,
