@@ -25,14 +25,15 @@ const module = "xdsrelay"
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/load", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource"},
-	"fanout":            {"relay/cache", "relay/load", "relay/redact", "relay/aggregation", "relay/resource"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource"},
+	"fanout":            {"relay/cache", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource"},
 	"upstream":          {"relay/cache", "relay/load", "relay/redact", "relay/aggregation", "relay/resource"},
 	"shard":             {"relay/cache", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource"},
 	"relay/cache":       {"relay/aggregation", "relay/resource"},
 	"relay/load":        {"relay/aggregation"},
 	"relay/secure":      {},
 	"relay/redact":      {"relay/resource"},
+	"relay/authorize":   {"relay/aggregation"},
 	"relay/aggregation": {},
 	"relay/resource":    {},
 
@@ -50,7 +51,7 @@ var layers = map[string][]string{
 // pure lists the parts that do no I/O and start no goroutines, and impure the
 // packages that would be a way to do so.
 var (
-	pure   = []string{"relay/aggregation", "relay/resource", "relay/redact"}
+	pure   = []string{"relay/aggregation", "relay/authorize", "relay/resource", "relay/redact"}
 	impure = []string{"net/http", "os", "os/exec", "syscall", "google.golang.org/grpc"}
 )
 
@@ -84,7 +85,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"program imports the admin part", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/relay/admin"`, ""},
 		{"I/O in a test of a pure part", "relay/resource/a_test.go", `package resource; import _ "os"`, ""},
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
-			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/load, relay/redact, relay/aggregation, relay/resource"},
+			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
 			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/secure, relay/redact, relay/aggregation, relay/resource, and in tests relay/xdstest, shard/redistest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
@@ -96,7 +97,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/load, relay/secure, relay/redact, relay/aggregation, relay/resource"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,

@@ -7,8 +7,9 @@
 // # Rules
 //
 // A rule is two CEL expressions over the variables node (an
-// envoy.config.core.v3.Node) and peer (a [Peer]): match decides whether the rule
-// applies, key gives the group's name. The first rule that matches wins. Both
+// envoy.config.core.v3.Node), peer (a [Peer]) and listener (the name of the listener
+// that the client came by): match decides whether the rule applies, key gives the
+// group's name. The first rule that matches wins. Both
 // are type-checked by [Compile], so a misspelt field fails at load and not at
 // the first client. Metadata alone is dynamic: a rule that reads a metadata key
 // which a client lacks refuses that client, and names the rule; it never falls

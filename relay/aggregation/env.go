@@ -23,8 +23,8 @@ const (
 
 const nodeType = "envoy.config.core.v3.Node"
 
-// newEnv declares node and peer with static types: the proto message and the Go
-// struct. Only Struct metadata stays dynamic. The standard library and the string
+// newEnv declares node, peer and listener with static types: the proto message, the
+// Go struct and a string. Only Struct metadata stays dynamic. The standard library and the string
 // extension hold no clock and no randomness, so a key depends on its input alone.
 func newEnv() (*cel.Env, error) {
 	peer := reflect.TypeFor[Peer]()
@@ -36,6 +36,7 @@ func newEnv() (*cel.Env, error) {
 		ext.NativeTypes(peer, ext.ParseStructTags(true)),
 		cel.Variable("node", cel.ObjectType(nodeType)),
 		cel.Variable("peer", cel.ObjectType(peer.String())),
+		cel.Variable("listener", cel.StringType),
 		cel.ParserExpressionSizeLimit(maxExprChars),
 		cel.ASTValidators(cel.ValidateRegexLiterals()),
 	)
@@ -84,7 +85,7 @@ func describe(src string, e *cel.Error) issue {
 		is.column++
 		is.message += fieldHint(src, is.line, is.column)
 	case strings.HasPrefix(is.message, "undeclared reference"):
-		is.message += " (known are node and peer)"
+		is.message += " (known are node, peer and listener)"
 	case is.message == "invalid matches argument":
 		is.message = "not a valid regular expression (RE2 syntax)"
 	case strings.Contains(is.message, "input '<EOF>'"):
@@ -115,7 +116,7 @@ func fieldHint(src string, line, column int) string {
 	case strings.HasSuffix(before, "node"):
 		return " (node has id, cluster, locality, metadata, user_agent_name, user_agent_version, client_features and more)"
 	case strings.HasSuffix(before, "peer"):
-		return " (peer has authenticated, spiffe_id, uris, dns_names, common_name, address)"
+		return " (peer has authenticated, spiffe_id, uris, dns_names, common_name, address, listener)"
 	}
 	return ""
 }

@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 	"unicode"
@@ -12,6 +13,7 @@ import (
 // CompileError is one mistake in one rule. [Compile] joins all it finds with
 // errors.Join, so errors.As gives the first.
 type CompileError struct {
+	List    string // what the rules are called; empty means "rules"
 	Index   int    // position of the rule in the list, from 0
 	Rule    string // its name; may be empty
 	Field   string // "name", "match", "key" or "pass"
@@ -25,7 +27,7 @@ type CompileError struct {
 // Error gives the place, the message and, below, the source line with a caret.
 func (e *CompileError) Error() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "rules[%d]", e.Index)
+	fmt.Fprintf(&b, "%s[%d]", cmp.Or(e.List, "rules"), e.Index)
 	if e.Rule != "" {
 		fmt.Fprintf(&b, " %q", e.Rule)
 	}

@@ -2,6 +2,7 @@ package aggregation
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"cel.dev/cel-go/common/ast"
@@ -39,7 +40,7 @@ func lint(tree *ast.AST) (issues []issue) {
 
 func lintLoop(tree *ast.AST, c ast.ComprehensionExpr) string {
 	for _, v := range []string{c.IterVar(), c.IterVar2()} {
-		if v == "node" || v == "peer" {
+		if slices.Contains(variables, v) {
 			return fmt.Sprintf("%s cannot be the name of a loop variable", v)
 		}
 	}

@@ -26,6 +26,9 @@ type Peer struct {
 	// Address is where the connection comes from, as host:port; it is known for
 	// plaintext too and proves nothing.
 	Address string `cel:"address" json:"address,omitempty"`
+	// Listener is the name of the listener that the client came in by, as in the
+	// configuration.
+	Listener string `cel:"listener" json:"listener,omitempty"`
 }
 
 // PeerFrom reads the peer of a connection. Both arguments may be nil.

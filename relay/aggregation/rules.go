@@ -124,7 +124,7 @@ func (rs *Rules) resolve(node *corev3.Node, peer Peer, outcome func(i int, match
 	if err != nil {
 		return Result{}, &Refusal{Reason: BadNode, Detail: err.Error()}
 	}
-	vars := map[string]any{"node": node, "peer": peer}
+	vars := values(node, peer)
 	for i := range rs.rules {
 		r := &rs.rules[i]
 		matched, err := r.matches(vars)

@@ -2,7 +2,7 @@
 // strictly, which environment variables and flags override. A mistake is told
 // with its place, the line marked, and what was expected; all mistakes at once.
 //
-// The structs of this file and of tier.go are the only description of the fields there is: the
+// The structs of this file, authorize.go and tier.go are the only description of the fields there is: the
 // comments of the default file (default.yaml), the names of the environment
 // variables and what a mistake lists as known all come from here.
 package config
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 )
 
 // Config is the configuration of one node. It is a plain value, not changed
@@ -32,6 +33,15 @@ type Config struct {
 	Origins []OtherOrigin `yaml:"origins"`
 	// Which clients share one upstream stream.
 	Aggregation Aggregation `yaml:"aggregation"`
+	// Whether a client may be what it says it is: a list of rules, each with a name,
+	// match, a CEL expression over node, peer and listener, and maybe deny: true. They
+	// are tried in order, before the client's key is known; the first that matches lets
+	// the client in, or with deny refuses it. Who matches none is refused, and so is who
+	// lacks what a rule reads. The word any lets in every client, as does an empty
+	// list, which is allowed only where no port verifies client certificates.
+	Authorize []authorize.Rule `yaml:"authorize"`
+	// When clients that have been let in are looked at again.
+	Recheck Recheck `yaml:"recheck"`
 	// What is kept in memory.
 	Cache Cache `yaml:"cache"`
 	// What is kept beyond that, for a start while the origin is down.
@@ -292,6 +302,7 @@ func Default() *Config {
 		REST:        REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
 		Origin:      DefaultOrigin(),
 		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},
+		Recheck:     defaultRecheck(),
 		Cache: Cache{
 			Linger:      time.Minute,
 			IdleSize:    256 << 20,

@@ -235,6 +235,9 @@ func indexOf(names []string, name string) int {
 }
 
 func (d *decoder) decodeList(n ast.Node, v reflect.Value, path string) {
+	if decodeWord(n, v) {
+		return
+	}
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
 		d.fail(d.placeOf(n), path, "got %s, expected %s", describe(n), expectation(v.Type()))

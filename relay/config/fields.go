@@ -119,6 +119,8 @@ func expectation(t reflect.Type) string {
 		return "a size like 64MiB"
 	case t.Kind() == reflect.Struct:
 		return "fields (" + list(fieldNames(t), "and") + ")"
+	case t == authorizeType:
+		return "a list of rules, or any"
 	case t.Kind() == reflect.Slice:
 		return "a list"
 	case t.Kind() == reflect.Bool:

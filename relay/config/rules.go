@@ -22,18 +22,23 @@ func (d *decoder) checkRules(cfg *Config) {
 		if mistake.Field == "pass" {
 			path += "[" + strconv.Itoa(mistake.Item) + "]"
 		}
-		message := mistake.Message
-		if mistake.Line > 0 {
-			message = "line " + strconv.Itoa(mistake.Line) + ", column " + strconv.Itoa(mistake.Column) + " of the expression: " + message
-		}
-		at, exact := d.inExpression(d.at(path), mistake)
-		d.fail(at, path, "%s", message)
-		if !exact && mistake.Line > 0 {
-			// The expression is not in the file as it was compiled (escapes, folding,
-			// a flag): show it as it was.
-			last := &d.problems[len(d.problems)-1]
-			last.more = "      which is read as\n     " + strings.ReplaceAll(mistake.Snippet(), "\n", "\n     ")
-		}
+		d.misruled(path, mistake)
+	}
+}
+
+// misruled tells of a mistake in a rule, whose field is at path.
+func (d *decoder) misruled(path string, mistake *aggregation.CompileError) {
+	message := mistake.Message
+	if mistake.Line > 0 {
+		message = "line " + strconv.Itoa(mistake.Line) + ", column " + strconv.Itoa(mistake.Column) + " of the expression: " + message
+	}
+	at, exact := d.inExpression(d.at(path), mistake)
+	d.fail(at, path, "%s", message)
+	if !exact && mistake.Line > 0 {
+		// The expression is not in the file as it was compiled (escapes, folding, a
+		// flag): show it as it was.
+		last := &d.problems[len(d.problems)-1]
+		last.more = "      which is read as\n     " + strings.ReplaceAll(mistake.Snippet(), "\n", "\n     ")
 	}
 }
 

@@ -21,6 +21,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkREST(cfg)
 	d.checkOrigins(cfg)
 	d.checkRules(cfg)
+	d.checkAuthorize(cfg)
 	d.checkTypes("aggregation.private_types", cfg.Aggregation.PrivateTypes)
 	d.checkCache(cfg)
 	d.checkLastGood(cfg)

@@ -1,0 +1,56 @@
+package config
+
+import (
+	"errors"
+	"reflect"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml/ast"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
+)
+
+// Recheck says when clients that have been let in are looked at again.
+type Recheck struct {
+	// How often each stream is looked at, give or take a quarter: whether authorize
+	// still allows its client what it said it is, and whether its certificate is still
+	// good. What changes by configuration or by a new trust bundle is seen at once,
+	// and so is the end of a certificate. At least 1s; 0s means only then.
+	Interval time.Duration `yaml:"interval"`
+	// Keeps streams whose client's certificate has expired, or is no longer trusted,
+	// for as long as they last: for clients that renew certificates late and cannot be
+	// changed. New streams are refused in any case.
+	KeepUntrusted bool `yaml:"keep_untrusted"`
+}
+
+func defaultRecheck() Recheck { return Recheck{Interval: 5 * time.Minute} }
+
+var authorizeType = reflect.TypeFor[[]authorize.Rule]()
+
+// decodeWord takes the word that stands for a whole list.
+func decodeWord(n ast.Node, v reflect.Value) bool {
+	s, ok := n.(*ast.StringNode)
+	if !ok || v.Type() != authorizeType || s.Value != "any" {
+		return false
+	}
+	v.Set(reflect.ValueOf(authorize.Any()))
+	return true
+}
+
+// checkAuthorize compiles the rules and puts each mistake where it is in the file.
+func (d *decoder) checkAuthorize(cfg *Config) {
+	_, err := authorize.Compile(cfg.Authorize)
+	for _, err := range flatten(err) {
+		var mistake *aggregation.CompileError
+		if !errors.As(err, &mistake) {
+			d.wrong("authorize", "%v", err)
+			continue
+		}
+		d.misruled("authorize["+strconv.Itoa(mistake.Index)+"]."+mistake.Field, mistake)
+	}
+	if i := cfg.Recheck.Interval; i != 0 && i < time.Second {
+		d.wrong("recheck.interval", "is %s, expected 0s or at least 1s", i)
+	}
+}
