@@ -72,6 +72,12 @@ func (c Client) Node() *corev3.Node {
 // ID is the client's node id.
 func (c Client) ID() string { return c.stream.nodeID }
 
+// Peer is the address that the client came from.
+func (c Client) Peer() string { return c.stream.peer }
+
+// Info describes the stream, as it is now.
+func (c Client) Info() StreamInfo { return c.stream.info() }
+
 // Resources goes through what the client subscribes to, type by type in the order
 // E1, and by name. It costs as much as there is, and holds nothing up.
 func (c Client) Resources(yield func(ResourceStatus) bool) {

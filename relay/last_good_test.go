@@ -24,8 +24,8 @@ import (
 	"xdsrelay/shard/redistest"
 )
 
-// fleet is one client of each variant, and what they have been told since a mark.
-type fleet struct {
+// flock is one client of each variant, and what they have been told since a mark.
+type flock struct {
 	t    *testing.T
 	all  []*xdstest.Auto
 	some map[*xdstest.Auto]*told
@@ -46,9 +46,9 @@ var wishes = map[string][]string{
 
 // newFleet starts the clients: two that ask for everything on one stream, and two for
 // each type that has methods of its own.
-func newFleet(t *testing.T, addr, name string) *fleet {
+func newFleet(t *testing.T, addr, name string) *flock {
 	t.Helper()
-	f := &fleet{t: t, some: make(map[*xdstest.Auto]*told)}
+	f := &flock{t: t, some: make(map[*xdstest.Auto]*told)}
 	vs := []xdstest.Variant{xdstest.SotW, xdstest.Delta}
 	for typ := range wishes {
 		vs = append(vs, xdstest.Variants(typ)[2:]...)
@@ -81,7 +81,7 @@ func newFleet(t *testing.T, addr, name string) *fleet {
 }
 
 // holds waits until each client holds just these.
-func (f *fleet) holds(what string, byType map[string][]string) {
+func (f *flock) holds(what string, byType map[string][]string) {
 	f.t.Helper()
 	for _, c := range f.all {
 		for typ, names := range byType {
@@ -97,7 +97,7 @@ func (f *fleet) holds(what string, byType map[string][]string) {
 }
 
 // forget begins a new account of what delta clients are told, and news reads it.
-func (f *fleet) forget() {
+func (f *flock) forget() {
 	for _, s := range f.some {
 		s.mu.Lock()
 		clear(s.names)
@@ -105,7 +105,7 @@ func (f *fleet) forget() {
 	}
 }
 
-func (f *fleet) news() map[string]bool {
+func (f *flock) news() map[string]bool {
 	all := make(map[string]bool)
 	for _, s := range f.some {
 		if s.variant.Delta {
@@ -119,7 +119,7 @@ func (f *fleet) news() map[string]bool {
 
 // wereTold holds that delta clients were told just that. Those that are new may have
 // been told endpoints again, as these follow their clusters (E3).
-func (f *fleet) wereTold(young bool, want ...string) {
+func (f *flock) wereTold(young bool, want ...string) {
 	f.t.Helper()
 	news := f.news()
 	for _, w := range want {
@@ -230,7 +230,7 @@ func restartWithoutOrigin(t *testing.T, variant config.Variant) {
 		t.Fatal(err)
 	}
 	state[xdstest.ClusterType] = []string{"c1", "c2", "c4"}
-	for _, f := range []*fleet{young, old} {
+	for _, f := range []*flock{young, old} {
 		f.holds("the new state", state)
 		for _, c := range f.all {
 			if v := f.some[c].variant; v.Service != "" && v.Service != xdstest.EndpointType {
@@ -330,7 +330,7 @@ func TestTierRestartWithoutOrigin(t *testing.T) {
 		xdstest.ClusterType: {"c1", "c2", "c3"}, xdstest.EndpointType: {"c1", "c2"}, xdstest.RouteType: {"r1"}, xdstest.SecretType: {"s1"},
 	}
 	a, b := node("a"), node("b")
-	olds := []*fleet{newFleet(t, a.Addr(), "old-a"), newFleet(t, b.Addr(), "old-b")}
+	olds := []*flock{newFleet(t, a.Addr(), "old-a"), newFleet(t, b.Addr(), "old-b")}
 	for _, f := range olds {
 		f.holds("the first state", state)
 	}
@@ -360,7 +360,7 @@ func TestTierRestartWithoutOrigin(t *testing.T) {
 			client.MoveTo([]running{d, c}[i].Addr())
 		}
 	}
-	fleets := slices.Concat(olds, []*fleet{newFleet(t, c.Addr(), "young-c"), newFleet(t, d.Addr(), "young-d")})
+	fleets := slices.Concat(olds, []*flock{newFleet(t, c.Addr(), "young-c"), newFleet(t, d.Addr(), "young-d")})
 	for _, f := range fleets {
 		f.holds("what was kept", state)
 	}

@@ -23,6 +23,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
@@ -73,6 +74,7 @@ type Node struct {
 	cache    *cache.Cache
 	fanout   *fanout.Server
 	status   *csds.Service
+	crowd    *fleet.Fleet // all clients of the tier
 	grpc     *grpc.Server
 	health   *health.Server
 	listener net.Listener

@@ -3,25 +3,19 @@ package relay
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"net/url"
 	"slices"
-	"strings"
-	"sync"
-	"time"
 
-	"google.golang.org/grpc/status"
-
+	"xdsrelay/fanout"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 )
 
 // What operators see and do is about all nodes, whichever of them they ask: it asks
 // the others.
-
-// askTime is what another node may take to answer.
-const askTime = 3 * time.Second
 
 // The questions that nodes ask one another for operators, with ?key=.
 const (
@@ -38,7 +32,15 @@ type released struct {
 // operate answers the questions of other nodes.
 func (n *Node) operate() {
 	n.tier.Handle(askKeys, func(_ context.Context, q url.Values) (any, error) { return n.ownKeys(q.Get("key")), nil })
+	n.crowd = fleet.New(n.own(), n.everybody(), func(path string, h func(context.Context, url.Values) (any, error)) {
+		n.tier.Handle(path, tier.Handler(h))
+	})
 	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
+}
+
+// own are the clients of this node.
+func (n *Node) own() fleet.Local {
+	return fleet.Local{Node: n.name, Clients: func() []fanout.Client { return n.fanout.Clients() }}
 }
 
 // tierAdmin is what the admin port shows and does.
@@ -52,55 +54,21 @@ func (n *Node) tierAdmin() admin.Tier {
 			}
 			return all
 		},
-		Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
+		Fleet: n.crowd, Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
 			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.cfg.Drain.Time.Seconds()}, n.Drain()
 		},
 	}
 }
 
-// askAll asks all nodes, and gives those answers that came, in the order of the nodes.
+// askAll asks all nodes about a key.
 func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T, silent []admin.Silent) {
-	ctx, cancel := context.WithTimeout(ctx, askTime)
-	defer cancel()
-	members := n.members.View().Members()
-	if !slices.ContainsFunc(members, func(m shard.Member) bool { return m.Name == n.name }) {
-		members = append([]shard.Member{n.members.Self()}, members...) // the others have not heard of it
-	}
-	type result struct {
-		answer T
-		err    error
-	}
-	results := make([]result, len(members))
-	var asked sync.WaitGroup
-	for i, m := range members {
-		asked.Go(func() {
-			r := &results[i]
-			var answer []byte
-			if answer, r.err = n.tier.Ask(ctx, m, path+"?key="+url.QueryEscape(key)); r.err == nil {
-				r.err = json.Unmarshal(answer, &r.answer)
-			}
-		})
-	}
-	asked.Wait()
-	silent = []admin.Silent{}
-	for i, r := range results {
-		if r.err != nil {
-			silent = append(silent, admin.Silent{Node: members[i].Name, Error: inShort(r.err)})
-			continue
-		}
-		answers = append(answers, r.answer)
-	}
-	return answers, silent
+	return fleet.AskAll[T](ctx, n.everybody(), path, url.Values{"key": {key}}, nil)
 }
 
-// inShort is why a node did not answer, without what gRPC wraps around it.
-func inShort(err error) string {
-	text := status.Convert(err).Message()
-	if _, cause, ok := strings.Cut(text, "Error while dialing: "); ok {
-		return strings.TrimSuffix(cause, `"`)
-	}
-	return text
+// everybody is how all nodes are asked.
+func (n *Node) everybody() *fleet.Tier {
+	return &fleet.Tier{Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Ask: n.tier.Ask}
 }
 
 // keysOfAll are the keys of all nodes.
@@ -126,17 +94,19 @@ func (n *Node) keysOfAll(ctx context.Context, key string) admin.Keys {
 // ownKeys are the keys that this node has; key is the only one wanted, empty for all.
 func (n *Node) ownKeys(key string) []admin.NodeKey {
 	places := n.tier.Places()
-	rows := []admin.NodeKey{}
+	rows, states := []admin.NodeKey{}, n.own().Keys()
 	for _, g := range n.cache.Snapshot() {
 		if key != "" && g.Key != key {
 			continue
 		}
 		row := admin.NodeKey{
 			Key: g.Key, Node: n.name, State: "owner", Since: g.Since, Clients: g.Clients, Peers: g.Peers, Connected: g.Connected,
-			Error: g.Error, Bytes: g.Bytes, HeldRemovals: g.HeldRemovals, Stale: g.Stale,
+			Error: g.Error, Bytes: g.Bytes, HeldRemovals: g.HeldRemovals, Stale: g.Stale, States: states[g.Key],
 		}
 		for _, t := range g.Tables {
 			row.Resources += t.Resources
+			row.Updates += t.Updates
+			row.Changes += t.Changes
 		}
 		if place, ok := places[g.Key]; ok {
 			row.State, row.From, row.Since = string(place.State), place.Owner, place.Since

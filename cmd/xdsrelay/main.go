@@ -84,13 +84,13 @@ func (a *app) newRootCmd() *cobra.Command {
 		// Called without a command.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		a.newRunCmd(),
 		a.newCheckCmd(),
 		a.newKeyCmd(),
 		a.newMembersCmd(),
 		a.newKeysCmd(),
+		a.newStatusCmd(),
 		a.newReleaseCmd(),
 		a.newDrainCmd(),
 		a.newDemoCmd(),

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -33,8 +34,16 @@ const remoteTime = 15 * time.Second
 // in the node's surroundings, as in its container, finds it by that.
 const addressVariable = "XDSRELAY_ADMIN_ADDRESS"
 
-// addRemote adds the flags to a command that asks a node.
+// addRemote adds the flags to a command that asks a node and prints its answer.
 func (a *app) addRemote(cmd *cobra.Command) *remote {
+	r := a.addAdmin(cmd)
+	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
+	return r
+}
+
+// addAdmin adds the flags that name a node to a command that makes its own of the
+// answers.
+func (a *app) addAdmin(cmd *cobra.Command) *remote {
 	r := &remote{app: a}
 	address := config.Default().Admin.Address
 	for _, e := range a.env {
@@ -43,8 +52,28 @@ func (a *app) addRemote(cmd *cobra.Command) *remote {
 		}
 	}
 	cmd.Flags().StringVar(&r.address, "admin", address, "the admin port of a running node, as `HOST:PORT`")
-	cmd.Flags().BoolVar(&r.json, "json", false, "print JSON")
 	return r
+}
+
+// get asks for JSON and reads it. An error is also what the node has to say about a
+// request that it takes for wrong.
+func (r *remote) get(ctx context.Context, path string, query url.Values, into any) (code int, err error) {
+	asking := *r
+	asking.json = true
+	code, text, err := asking.ask(ctx, http.MethodGet, path, query, nil)
+	if err != nil {
+		return code, err
+	}
+	var wrong struct {
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal([]byte(text), &wrong); err != nil {
+		return code, fmt.Errorf("the answer of %s cannot be read: %s", r.address, firstLine(errors.New(text)))
+	}
+	if wrong.Error != "" {
+		return code, errors.New(wrong.Error)
+	}
+	return code, json.Unmarshal([]byte(text), into)
 }
 
 // print asks and prints the answer, or returns why there is none.

@@ -39,6 +39,7 @@ func (a *app) newKeysCmd() *cobra.Command {
 		Args: cobra.MaximumNArgs(1),
 	}
 	node := a.addRemote(cmd)
+	a.completeKeys(cmd, node)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		query := url.Values{}
@@ -67,6 +68,7 @@ func (a *app) newReleaseCmd() *cobra.Command {
 		},
 	}
 	node := a.addRemote(cmd)
+	a.completeKeys(cmd, node)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		return node.print(cmd.Context(), http.MethodPost, "/release", url.Values{"key": args}, nil)

@@ -64,7 +64,7 @@ type page struct {
 
 // pages are all endpoints.
 func pages(cfg Config) []page {
-	return []page{
+	return append([]page{
 		{"/healthz", "", "answers 200 while the process lives", cfg.healthz},
 		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise", cfg.readyz},
 		{"/metrics", "", "metrics in the Prometheus format", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}).ServeHTTP},
@@ -80,7 +80,7 @@ func pages(cfg Config) []page {
 		{"/debug/pprof/profile", "/debug/pprof/profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
 		{"/debug/pprof/symbol", "", "the function names of program counters", pprof.Symbol},
 		{"/debug/pprof/trace", "/debug/pprof/trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
-	}
+	}, cfg.Tier.apiPages()...)
 }
 
 // Handler serves the admin endpoints.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"xdsrelay/relay/fleet"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -16,6 +17,8 @@ import (
 type Tier struct {
 	// Members are the nodes.
 	Members func() Members
+	// Fleet are the clients of all nodes.
+	Fleet *fleet.Fleet
 	// Keys asks all nodes for their keys; key is the only one wanted, empty for all.
 	Keys func(ctx context.Context, key string) Keys
 	// Explain works out the key of a client by the node's rules, as [Keys] shows it;
@@ -74,13 +77,15 @@ type NodeKey struct {
 	// the tier, and that the origin has not confirmed (K14).
 	HeldRemovals int  `json:"held_removals"`
 	Stale        bool `json:"stale"`
+	// States counts the clients by how they stand; Updates how often an origin, or the
+	// node in From, has said something, and Changes how many resources changed so.
+	States  fleet.Count `json:"states"`
+	Updates uint64      `json:"updates"`
+	Changes uint64      `json:"changes"`
 }
 
 // Silent is a node that did not answer, and why.
-type Silent struct {
-	Node  string `json:"node"`
-	Error string `json:"error"`
-}
+type Silent = fleet.Silent
 
 // Explained says which key a client gets, and what becomes of it.
 type Explained struct {

@@ -2,12 +2,16 @@ package admin
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
 
+	"xdsrelay/fanout"
+	"xdsrelay/relay/fleet"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -32,6 +36,7 @@ func testTier() Tier {
 	}
 	silent := []Silent{{Node: "n3", Error: "no route\n"}}
 	return Tier{
+		Fleet: nobody(),
 		Members: func() Members {
 			return Members{Self: "n1", Heard: now.Add(-time.Hour), Members: []shard.Member{
 				{Name: "n1", Peer: "h1:1", Version: "v1", Since: now.Add(-time.Hour), Status: shard.Status{Clients: 5}},
@@ -161,4 +166,28 @@ func TestOrders(t *testing.T) {
 	if res := serve(t, cfg)("POST", "/drain", RequestHeader, "1"); res.code != http.StatusConflict || res.text != "the node is draining already\n" {
 		t.Errorf("a second drain: %d %q", res.code, res.text)
 	}
+}
+
+// nobody is a fleet without clients, of a node on its own.
+func nobody() *fleet.Fleet {
+	self := shard.Member{Name: "n1"}
+	answers := make(map[string]func(context.Context, url.Values) (any, error))
+	all := &fleet.Tier{
+		Self:    func() shard.Member { return self },
+		Members: func() []shard.Member { return nil },
+		Ask: func(ctx context.Context, _ shard.Member, path string) ([]byte, error) {
+			at, err := url.Parse(path)
+			if err != nil {
+				return nil, err
+			}
+			answer, err := answers[at.Path](ctx, at.Query())
+			if err != nil {
+				return nil, err
+			}
+			return json.Marshal(answer)
+		},
+	}
+	return fleet.New(fleet.Local{Node: "n1", Clients: func() []fanout.Client { return nil }}, all, func(path string, h func(context.Context, url.Values) (any, error)) {
+		answers[path] = h
+	})
 }

@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/fleet"
+)
+
+// completeTime is what a node may take to answer while somebody waits at a prompt.
+const completeTime = time.Second
+
+// mostCompleted is how many names are offered at most.
+const mostCompleted = "100"
+
+// completeNames completes the first argument of a command by the names of clients,
+// and the flags that it has by what there is.
+func (a *app) completeNames(cmd *cobra.Command, node *remote) {
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		var page fleet.Page
+		if _, err := node.get(ctx, "/api/v1/clients", url.Values{"prefix": {begun}, "limit": {mostCompleted}}, &page); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []cobra.Completion
+		for _, c := range page.Clients {
+			names = append(names, cobra.CompletionWithDesc(c.Name, string(c.State)+" "+c.Key))
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+	a.completeFlags(cmd, node)
+}
+
+// completeKeys completes the first argument of a command by the keys.
+func (a *app) completeKeys(cmd *cobra.Command, node *remote) {
+	keys := keysOf(node)
+	cmd.ValidArgsFunction = func(cmd *cobra.Command, args []string, begun string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		return keys(cmd, args, begun)
+	}
+	a.completeFlags(cmd, node)
+}
+
+// completeFlags completes those flags that mean the same for all commands.
+func (a *app) completeFlags(cmd *cobra.Command, node *remote) {
+	var states, types []string
+	for _, s := range fleet.States() {
+		states = append(states, string(s))
+	}
+	types = append(types, columnOrder...)
+	known := map[string]cobra.CompletionFunc{
+		"key": keysOf(node), "node": nodesOf(node),
+		"state":   cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp),
+		"fail-on": cobra.FixedCompletions(states, cobra.ShellCompDirectiveNoFileComp),
+		"type":    cobra.FixedCompletions(types, cobra.ShellCompDirectiveNoFileComp),
+	}
+	for name, f := range known {
+		if cmd.Flags().Lookup(name) != nil {
+			_ = cmd.RegisterFlagCompletionFunc(name, f) // the flag is there
+		}
+	}
+}
+
+func keysOf(node *remote) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		var all admin.Keys
+		if _, err := node.get(ctx, "/api/v1/keys", nil, &all); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var keys []cobra.Completion
+		for _, k := range all.Keys {
+			keys = append(keys, k.Key)
+		}
+		return keys, cobra.ShellCompDirectiveNoFileComp
+	}
+}
+
+func nodesOf(node *remote) cobra.CompletionFunc {
+	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
+		defer cancel()
+		var all admin.Members
+		if _, err := node.get(ctx, "/tier/members", nil, &all); err != nil {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		var names []cobra.Completion
+		for _, m := range all.Members {
+			names = append(names, m.Name)
+		}
+		return names, cobra.ShellCompDirectiveNoFileComp
+	}
+}

@@ -1,0 +1,287 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"xdsrelay/relay/fleet"
+)
+
+// statusFlags say of whom the status is asked, and what it should be.
+type statusFlags struct {
+	key, node, state, typ string
+	resources             bool
+	failOn                string
+	wait                  bool
+	timeout               time.Duration
+}
+
+// newStatusCmd shows who runs which version.
+func (a *app) newStatusCmd() *cobra.Command {
+	var f statusFlags
+	cmd := &cobra.Command{
+		Use:   "status [CLIENT]",
+		Short: "Show which version each client of a running tier has, since when, and who rejected it",
+		Long: "Show how each client of a tier stands with each type that it asks for, whichever\n" +
+			"node it is connected with and whichever is asked:\n\n" +
+			"  SYNCED    it has acknowledged the newest there is for it\n" +
+			"  STALE     it has not been told the newest, or has not acknowledged it\n" +
+			"  NACKED    it has rejected the newest; what it acknowledged before is in use\n" +
+			"  NOT_SENT  there was nothing to tell it yet\n" +
+			"  UNKNOWN   it came with something from before that cannot be compared yet, or its\n" +
+			"            node did not answer\n" +
+			"  -         it does not ask for the type\n\n" +
+			"SINCE is when the worst of these became so, VERSION what the client was sent last.\n" +
+			"A node that does not answer is named below the table.\n\n" +
+			"With CLIENT, a node id or the beginning of one, show all that is known of that\n" +
+			"client. Clients that poll (REST) have no stream, and are not shown.\n\n" +
+			"The exit code is 1 if --fail-on finds a client, or --wait does not come to its end.",
+		Example: "  xdsrelay status\n" +
+			"  xdsrelay status envoy-7 --resources\n" +
+			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
+			"  xdsrelay status --fail-on nacked\n" +
+			"  xdsrelay status --key shop/eu --wait --timeout 2m",
+		Args: cobra.MaximumNArgs(1),
+	}
+	node := a.addAdmin(cmd)
+	out := addOutput(cmd, asTable, asWide, asJSON, asYAML)
+	flags := cmd.Flags()
+	flags.StringVar(&f.key, "key", "", "only clients of this aggregation `KEY`")
+	flags.StringVar(&f.node, "node", "", "only clients of this `NODE` of the tier")
+	flags.StringVar(&f.state, "state", "", "only clients that have a type in one of these `STATES`, separated by commas")
+	flags.StringVar(&f.typ, "type", "", "only clients that ask for this `TYPE`, like CDS; with --state, that stand so with it")
+	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources that it asks for")
+	flags.StringVar(&f.failOn, "fail-on", "", "end with exit code 1 if a client has a type in one of these `STATES`, or a node does not answer")
+	flags.BoolVar(&f.wait, "wait", false, "wait until there are clients and none is STALE, NACKED or UNKNOWN, or the timeout is over")
+	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait with --wait")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		a.began = true
+		if err := out.check(); err != nil {
+			return err
+		}
+		for _, s := range []string{f.state, f.failOn} {
+			if _, err := fleet.ParseStates(s); s != "" && err != nil {
+				return usageError{err}
+			}
+		}
+		if len(args) > 0 {
+			return a.statusOf(cmd.Context(), node, out, args[0], f)
+		}
+		return a.statusOfAll(cmd.Context(), node, out, f)
+	}
+	a.completeNames(cmd, node)
+	return cmd
+}
+
+// query is what the flags ask for.
+func (f *statusFlags) query() url.Values {
+	v := url.Values{}
+	for name, text := range map[string]string{"key": f.key, "node": f.node, "state": f.state, "type": f.typ} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	return v
+}
+
+// pageSize is how many clients are asked for at a time.
+const pageSize = "2000"
+
+// clients asks for all pages of a query.
+func (r *remote) clients(ctx context.Context, query url.Values) (all fleet.Page, err error) {
+	query.Set("limit", pageSize)
+	for {
+		var page fleet.Page
+		if _, err := r.get(ctx, "/api/v1/clients", query, &page); err != nil {
+			return all, err
+		}
+		all.Clients, all.Silent = append(all.Clients, page.Clients...), page.Silent
+		if page.Next == "" {
+			return all, nil
+		}
+		query.Set("page", page.Next)
+	}
+}
+
+// The errors of scripts.
+var (
+	errFound    = errors.New("there are clients that --fail-on names")
+	errSilent   = errors.New("not all nodes of the tier have answered")
+	errNobodyIs = errors.New("no client is like that")
+)
+
+// statusOfAll shows the clients as a table.
+func (a *app) statusOfAll(ctx context.Context, node *remote, out *output, f statusFlags) error {
+	if f.wait {
+		if err := a.awaitSync(ctx, node, f); err != nil {
+			return err
+		}
+	}
+	page, err := node.clients(ctx, f.query())
+	if err != nil {
+		return err
+	}
+	if out.isData() {
+		if err := out.data(a.stdout, page); err != nil {
+			return err
+		}
+	} else {
+		a.printClients(page, out.form == asWide, f)
+	}
+	return f.failure(page)
+}
+
+func (a *app) printClients(page fleet.Page, wide bool, f statusFlags) {
+	now := time.Now()
+	if len(page.Clients) == 0 {
+		if f.query().Encode() == "" {
+			fmt.Fprintln(a.stdout, "no clients: none has come yet, or none has said who it is")
+		} else {
+			fmt.Fprintln(a.stdout, errNobodyIs)
+		}
+	} else {
+		clientTable(a.stdout, page.Clients, wide, now)
+		fmt.Fprintf(a.stdout, "\n%s\n", sumLine(page.Clients))
+		if !wide {
+			rejections(a.stdout, page.Clients, now)
+		}
+	}
+	silentLines(a.stderr, page.Silent)
+}
+
+// failure is what --fail-on makes of clients.
+func (f *statusFlags) failure(page fleet.Page) error {
+	if f.failOn == "" {
+		return nil
+	}
+	bad, err := fleet.ParseStates(f.failOn)
+	if err != nil {
+		return usageError{err}
+	}
+	for i := range page.Clients {
+		for _, s := range bad {
+			if page.Clients[i].Has(s) {
+				return errFound
+			}
+		}
+	}
+	if len(page.Silent) > 0 {
+		return errSilent
+	}
+	return nil
+}
+
+// statusOf shows one client.
+func (a *app) statusOf(ctx context.Context, node *remote, out *output, name string, f statusFlags) error {
+	query := url.Values{"client": {name}}
+	if f.resources {
+		query.Set("resources", "10000")
+	}
+	found, err := node.find(ctx, query)
+	if err != nil {
+		return err
+	}
+	if out.isData() {
+		if err := out.data(a.stdout, found); err != nil {
+			return err
+		}
+	} else {
+		now := time.Now()
+		for i := range found.Clients {
+			if i > 0 {
+				fmt.Fprint(a.stdout, "\n\n")
+			}
+			clientDetail(a.stdout, &found.Clients[i], now)
+		}
+		if found.More {
+			fmt.Fprint(a.stdout, "\nand more clients of that name\n")
+		}
+		silentLines(a.stderr, found.Silent)
+	}
+	return f.failure(fleet.Page{Clients: found.Clients, Silent: found.Silent})
+}
+
+// find looks for a client by its name, or says who could be meant.
+func (r *remote) find(ctx context.Context, query url.Values) (found fleet.Found, err error) {
+	code, err := r.get(ctx, "/api/v1/client", query, &found)
+	if err != nil || code == http.StatusOK {
+		return found, err
+	}
+	name := query.Get("client")
+	var b strings.Builder
+	switch {
+	case len(found.Names) > 0:
+		fmt.Fprintf(&b, "%q is the beginning of several names:", name)
+		for _, n := range found.Names {
+			fmt.Fprintf(&b, "\n  %s", printable(n))
+		}
+		if found.More {
+			b.WriteString("\n  …")
+		}
+	case len(found.Near) > 0:
+		fmt.Fprintf(&b, "no client is called %q; did you mean this?", name)
+		for _, n := range found.Near {
+			fmt.Fprintf(&b, "\n  %s", printable(n))
+		}
+	default:
+		fmt.Fprintf(&b, "no client is called %q; 'xdsrelay status' lists those that there are", name)
+	}
+	for _, s := range found.Silent {
+		fmt.Fprintf(&b, "\nit may be on node %s, which did not answer: %s", printable(s.Node), printable(s.Error))
+	}
+	return found, errors.New(b.String())
+}
+
+// awaitPause is between two looks of --wait.
+const awaitPause = 500 * time.Millisecond
+
+// awaitSync waits until the clients have what they should have.
+func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error {
+	deadline := time.Now().Add(f.timeout)
+	for {
+		behind := f.query()
+		behind.Set("state", strings.Join([]string{string(fleet.Stale), string(fleet.Nacked), string(fleet.Unknown)}, ","))
+		some := f.query()
+		some.Set("limit", "1")
+		late, err := node.clients(ctx, behind)
+		var any fleet.Page
+		if err == nil {
+			_, err = node.get(ctx, "/api/v1/clients", some, &any)
+		}
+		if err != nil {
+			return err
+		}
+		if len(late.Clients) == 0 && len(any.Clients) > 0 && len(late.Silent) == 0 {
+			return nil
+		}
+		if !time.Now().Before(deadline) {
+			a.printClients(late, false, f)
+			switch {
+			case len(late.Silent) > 0:
+				return errSilent
+			case len(late.Clients) > 0:
+				return fmt.Errorf("after %s, %s not in sync", f.timeout, isOrAre(len(late.Clients)))
+			}
+			return fmt.Errorf("after %s, %w", f.timeout, errNobodyIs)
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(awaitPause):
+		}
+	}
+}
+
+func isOrAre(clients int) string {
+	if clients == 1 {
+		return "1 client is"
+	}
+	return count(clients, "client") + " are"
+}

@@ -1,0 +1,80 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/fleet"
+)
+
+// clientDetail writes all that is known of one client.
+func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
+	rows := [][2]string{
+		{"client", c.Name}, {"cluster", c.Cluster}, {"key", c.Key}, {"rule", c.Rule}, {"node", c.Node}, {"peer", c.Peer},
+		{"streams", fmt.Sprintf("%d (%s), connected for %s", c.Streams, strings.Join(c.Variants, "+"), ago(now, c.Connected))},
+		{"state", fmt.Sprintf("%s for %s", c.State, ago(now, c.Since))},
+	}
+	for _, r := range rows {
+		if r[1] != "" {
+			fmt.Fprintf(w, "%-8s %s\n", r[0]+":", printable(r[1]))
+		}
+	}
+	fmt.Fprintln(w)
+	table := [][]string{{"TYPE", "STATE", "SINCE", "ASKS FOR", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST", "ACKS", "NACKS"}}
+	for _, t := range c.Types {
+		name := t.Name
+		if t.Private {
+			name += " (private)"
+		}
+		table = append(table, []string{
+			name, string(t.State), ago(now, t.Since), asksFor(t), t.Version, ago(now, t.SentAt),
+			fmt.Sprint(t.Acked), fmt.Sprint(t.Newest), fmt.Sprint(t.Acks), fmt.Sprint(t.Nacks),
+		})
+	}
+	columns(w, table)
+	for _, t := range c.Types {
+		if t.Nack != nil {
+			fmt.Fprintf(w, "\n%s was rejected %s ago (version %s, code %d): %s\n", t.Name, ago(now, t.Nack.At), printable(t.Nack.Version), t.Nack.Code, printable(t.Nack.Message))
+		}
+	}
+	for _, t := range c.Types {
+		resourceTable(w, t, now)
+	}
+}
+
+func asksFor(t fleet.Type) string {
+	switch {
+	case t.Wildcard && t.Names > 0:
+		return "* and " + count(t.Names, "name")
+	case t.Wildcard:
+		return "*"
+	}
+	return count(t.Names, "name")
+}
+
+// resourceTable writes how the client stands with each resource, where that was asked
+// for.
+func resourceTable(w io.Writer, t fleet.Type, now time.Time) {
+	if len(t.Resources) == 0 {
+		return
+	}
+	fmt.Fprintln(w)
+	table := [][]string{{t.Name, "STATE", "VERSION", "CHANGED"}}
+	for _, r := range t.Resources {
+		state := string(r.State)
+		if !r.Exists {
+			state += " (there is none)"
+		}
+		changed := ""
+		if !r.Changed.IsZero() {
+			changed = ago(now, r.Changed) + " ago"
+		}
+		table = append(table, []string{r.Name, state, shortVersion(r.Version), changed})
+	}
+	columns(w, table)
+	if t.Omitted > 0 {
+		fmt.Fprintf(w, "and %d more\n", t.Omitted)
+	}
+}

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"errors"
+	"net/http"
+
+	"xdsrelay/relay/fleet"
+)
+
+// The answers below /api/v1/ are JSON and keep their fields: later versions of the
+// program add to them. Each tells of the whole tier, whichever node is asked, and
+// names the nodes that did not answer under "silent".
+const apiPath = "/api/v1/"
+
+// apiPages are the endpoints for programs.
+func (t Tier) apiPages() []page {
+	return []page{
+		{apiPath + "summary", "", "the clients of the tier in numbers: how many stand how, by type and node", t.apiSummary},
+		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page (?client=, ?prefix=, ?key=, ?node=, ?state=, ?type=, ?limit=, ?page=)", t.apiClients},
+		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of it (?client=, ?resources=)", t.apiClient},
+		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them (?key=)", t.apiKeys},
+	}
+}
+
+func (t Tier) apiSummary(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, t.Fleet.Summary(r.Context()))
+}
+
+func (t Tier) apiClients(w http.ResponseWriter, r *http.Request) {
+	q, err := fleet.ParseQuery(r.URL.Query())
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	page, err := t.Fleet.Clients(r.Context(), q)
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, page)
+}
+
+func (t Tier) apiClient(w http.ResponseWriter, r *http.Request) {
+	q, err := fleet.ParseQuery(r.URL.Query())
+	if err == nil && q.Name == "" {
+		err = errors.New("the parameter client is missing: expected ?client=NAME")
+	}
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	found, err := t.Fleet.Find(r.Context(), q.Name, q.Resources)
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	status := http.StatusOK
+	if len(found.Clients) == 0 {
+		status = http.StatusNotFound
+	}
+	writeJSON(w, status, found)
+}
+
+func (t Tier) apiKeys(w http.ResponseWriter, r *http.Request) {
+	writeJSON(w, http.StatusOK, t.Keys(r.Context(), r.URL.Query().Get("key")))
+}
+
+// apiError tells a program what was wrong with its request.
+func apiError(w http.ResponseWriter, status int, err error) {
+	writeJSON(w, status, struct {
+		Error string `json:"error"`
+	}{err.Error()})
+}

@@ -1,0 +1,92 @@
+package fleet
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/shard"
+)
+
+// askTime is what another node may take to answer.
+const askTime = 3 * time.Second
+
+// Tier is how all nodes are asked. Its fields are not changed once it is used, and
+// the functions are called concurrently.
+type Tier struct {
+	// Self is this node, Members are all nodes, with or without it.
+	Self    func() shard.Member
+	Members func() []shard.Member
+	// Ask asks a node, this one too, by a path with a query.
+	Ask func(ctx context.Context, m shard.Member, path string) ([]byte, error)
+}
+
+// Silent is a node that did not answer, and why.
+type Silent struct {
+	Node  string `json:"node"`
+	Error string `json:"error"`
+	// Clients is how many streams of clients it last said it had. How they stand is
+	// not known.
+	Clients int `json:"clients"`
+}
+
+// All returns the nodes, this one among them.
+func (t *Tier) All() []shard.Member {
+	members, self := t.Members(), t.Self()
+	if !slices.ContainsFunc(members, func(m shard.Member) bool { return m.Name == self.Name }) {
+		members = append([]shard.Member{self}, members...) // the others have not heard of it
+	}
+	return members
+}
+
+// AskAll asks the nodes for which wanted says so, all if it is nil, at the same time,
+// and gives those answers that came, in the order of the nodes. It takes as long as
+// a node may take to answer, at most.
+func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, wanted func(node string) bool) (answers []T, silent []Silent) {
+	ctx, cancel := context.WithTimeout(ctx, askTime)
+	defer cancel()
+	members := t.All()
+	if wanted != nil {
+		members = slices.DeleteFunc(slices.Clone(members), func(m shard.Member) bool { return !wanted(m.Name) })
+	}
+	type result struct {
+		answer T
+		err    error
+	}
+	results := make([]result, len(members))
+	var asked sync.WaitGroup
+	for i, m := range members {
+		asked.Go(func() {
+			r := &results[i]
+			var answer []byte
+			if answer, r.err = t.Ask(ctx, m, path+"?"+v.Encode()); r.err == nil {
+				r.err = json.Unmarshal(answer, &r.answer)
+			}
+		})
+	}
+	asked.Wait()
+	silent = []Silent{}
+	for i, r := range results {
+		if r.err != nil {
+			silent = append(silent, Silent{Node: members[i].Name, Error: inShort(r.err), Clients: members[i].Clients})
+			continue
+		}
+		answers = append(answers, r.answer)
+	}
+	return answers, silent
+}
+
+// inShort is why a node did not answer, without what gRPC wraps around it.
+func inShort(err error) string {
+	text := status.Convert(err).Message()
+	if _, cause, ok := strings.Cut(text, "Error while dialing: "); ok {
+		return strings.TrimSuffix(cause, `"`)
+	}
+	return text
+}

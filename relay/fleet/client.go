@@ -1,0 +1,192 @@
+package fleet
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+	"time"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/resource"
+)
+
+// Client is a client and how it stands.
+type Client struct {
+	// Name is the client's node id, Cluster the cluster that its node names.
+	Name    string `json:"name"`
+	Cluster string `json:"cluster,omitempty"`
+	// Key is its aggregation key, Rule the rule that gave it.
+	Key  string `json:"key"`
+	Rule string `json:"rule,omitempty"`
+	// Node is the node of the tier that it is connected with, from the address Peer.
+	Node string `json:"node"`
+	Peer string `json:"peer"`
+	// Variants are sotw and delta, mostly one of them.
+	Variants []string `json:"variants"`
+	// Connected is when its oldest stream was opened, and Streams how many it has.
+	Connected time.Time `json:"connected"`
+	Streams   int       `json:"streams"`
+	// Unacked is how many bytes are on their way to it.
+	Unacked int `json:"unacked_bytes"`
+	// State is how it stands altogether, the worst of its types; Since when that
+	// became so.
+	State State     `json:"state"`
+	Since time.Time `json:"since,omitzero"`
+	// Types are those that it asks for, in the order in which they are sent.
+	Types []Type `json:"types"`
+}
+
+// Type is how a client stands with a type.
+type Type struct {
+	URL string `json:"type_url"`
+	// Name is the short name, like CDS.
+	Name string `json:"type"`
+	// State is how the client stands with it, Since when that became so.
+	State State     `json:"state"`
+	Since time.Time `json:"since,omitzero"`
+	// Version is that of the newest response, empty where none was sent on this
+	// stream. Synced says that the client has taken it; otherwise which version it
+	// holds is known by its place in the table's history only, Acked.
+	Version string `json:"version,omitempty"`
+	// Sent, Acked and Newest are generations of the table on the client's node: of
+	// what it was sent, of what it took, and of the newest that it should have.
+	Sent   uint64 `json:"sent_generation"`
+	Acked  uint64 `json:"acked_generation"`
+	Newest uint64 `json:"newest_generation"`
+	// Wildcard says that it asks for everything, Names for how many names it asks.
+	Wildcard bool `json:"wildcard"`
+	Names    int  `json:"names"`
+	// Private says that it gets them over an upstream stream of its own.
+	Private bool `json:"private,omitempty"`
+	// SentAt is when the newest response was sent.
+	SentAt time.Time `json:"sent_at,omitzero"`
+	Acks   uint32    `json:"acks"`
+	Nacks  uint32    `json:"nacks"`
+	// Nack is the rejection since which nothing was acknowledged.
+	Nack *fanout.Nack `json:"nack,omitempty"`
+	// Resources are told only where that is asked for; Omitted is how many more there
+	// are.
+	Resources []Resource `json:"resources,omitempty"`
+	Omitted   int        `json:"resources_omitted,omitempty"`
+}
+
+// Resource is how a client stands with one resource that it asks for.
+type Resource struct {
+	Name  string `json:"name"`
+	State State  `json:"state"`
+	// Exists says that there is one.
+	Exists bool `json:"exists"`
+	// Version is what the client was told; empty where it was not.
+	Version string    `json:"version,omitempty"`
+	Changed time.Time `json:"changed,omitzero"`
+}
+
+// at is the place of a client in the order of all.
+type at struct {
+	Name string `json:"n"`
+	Key  string `json:"k"`
+	Peer string `json:"p"`
+	Node string `json:"o"`
+}
+
+func (c *Client) at() at { return at{c.Name, c.Key, c.Peer, c.Node} }
+
+func (a at) compare(b at) int {
+	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key), strings.Compare(a.Peer, b.Peer), strings.Compare(a.Node, b.Node))
+}
+
+// describe makes a client of its streams, of which there is at least one.
+func describe(node string, streams []fanout.Client, resources int) Client {
+	var c Client
+	for i, s := range streams {
+		info := s.Info()
+		if i == 0 {
+			c = Client{
+				Name: info.NodeID, Cluster: info.Cluster, Key: info.Key, Rule: info.Rule, Node: node, Peer: info.Peer,
+				Connected: info.Since, Types: []Type{},
+			}
+		}
+		if info.Since.Before(c.Connected) {
+			c.Connected = info.Since
+		}
+		if !slices.Contains(c.Variants, info.Variant) {
+			c.Variants = append(c.Variants, info.Variant)
+		}
+		c.Streams++
+		c.Unacked += info.Unacked
+		for _, t := range info.Types {
+			if t.Names > 0 || t.Wildcard {
+				c.add(typeOf(t))
+			}
+		}
+		if resources > 0 {
+			c.list(s, resources)
+		}
+	}
+	slices.SortStableFunc(c.Types, func(a, b Type) int {
+		return cmp.Or(cmp.Compare(resource.TypeOf(a.URL).Order, resource.TypeOf(b.URL).Order), cmp.Compare(a.URL, b.URL))
+	})
+	c.sum()
+	return c
+}
+
+func typeOf(t fanout.TypeInfo) Type {
+	return Type{
+		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
+		Wildcard: t.Wildcard, Names: t.Names, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
+	}
+}
+
+// add adds a type; of one that it has on two streams, the worse.
+func (c *Client) add(t Type) {
+	i := slices.IndexFunc(c.Types, func(o Type) bool { return o.URL == t.URL })
+	switch {
+	case i < 0:
+		c.Types = append(c.Types, t)
+	case badness[t.State] > badness[c.Types[i].State]:
+		c.Types[i] = t
+	}
+}
+
+// sum works out how the client stands altogether.
+func (c *Client) sum() {
+	if len(c.Types) == 0 {
+		c.State, c.Since = NotSent, c.Connected
+		return
+	}
+	c.State = Synced
+	for _, t := range c.Types {
+		if badness[t.State] > badness[c.State] {
+			c.State = t.State
+		}
+	}
+	c.Since = time.Time{}
+	for _, t := range c.Types {
+		switch later := t.Since.After(c.Since); {
+		case t.State != c.State:
+		case c.Since.IsZero(), c.State == Synced && later, c.State != Synced && !later:
+			c.Since = t.Since // synced since the last one is, and stale since the first is
+		}
+	}
+}
+
+// list adds the resources of a stream, at most so many of each type.
+func (c *Client) list(s fanout.Client, limit int) {
+	for r := range s.Resources {
+		i := slices.IndexFunc(c.Types, func(o Type) bool { return o.URL == r.Type.URL })
+		if i < 0 {
+			continue
+		}
+		t := &c.Types[i]
+		if len(t.Resources) >= limit {
+			t.Omitted++
+			continue
+		}
+		t.Resources = append(t.Resources, Resource{Name: r.Name, State: r.State, Exists: r.Resource != nil, Version: r.Version, Changed: r.Changed})
+	}
+}
+
+// Has reports whether the client stands so, altogether or with a type.
+func (c *Client) Has(s State) bool {
+	return c.State == s || slices.ContainsFunc(c.Types, func(t Type) bool { return t.State == s })
+}

@@ -1,0 +1,143 @@
+package fleet
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"slices"
+
+	"xdsrelay/shard"
+)
+
+// The questions that nodes ask one another.
+const (
+	askClients = "fleet/clients"
+	askSums    = "fleet/sums"
+	askNear    = "fleet/near"
+)
+
+// Fleet answers for a whole tier. All methods are safe for concurrent use.
+type Fleet struct {
+	local Local
+	tier  *Tier
+}
+
+// New makes the part of a node, which answers what other nodes ask it by handle.
+func New(local Local, tier *Tier, handle func(path string, h func(context.Context, url.Values) (any, error))) *Fleet {
+	handle(askClients, func(_ context.Context, v url.Values) (any, error) {
+		q, err := ParseQuery(v)
+		if err != nil {
+			return nil, err
+		}
+		return local.Part(q), nil
+	})
+	handle(askSums, func(context.Context, url.Values) (any, error) { return local.Sums(), nil })
+	handle(askNear, func(_ context.Context, v url.Values) (any, error) { return local.Near(v.Get(paramName)), nil })
+	return &Fleet{local: local, tier: tier}
+}
+
+// Page is a page of the clients of a tier.
+type Page struct {
+	Clients []Client `json:"clients"`
+	// Next is what asks for the page behind this one; empty on the last one.
+	Next string `json:"next,omitempty"`
+	// Silent are the nodes that did not answer: their clients are not here. One that
+	// was silent once is not asked for later pages, so that these are not late, too.
+	Silent []Silent `json:"silent"`
+}
+
+// Clients answers a query: a page of clients by their names. Its size is at most what
+// was asked for, and may be less although there are more.
+func (f *Fleet) Clients(ctx context.Context, q Query) (Page, error) {
+	if q.Node != "" && !slices.ContainsFunc(f.tier.All(), func(m shard.Member) bool { return m.Name == q.Node }) {
+		return Page{}, fmt.Errorf("node: no node of the tier is called %q", q.Node)
+	}
+	parts, silent := AskAll[Part](ctx, f.tier, askClients, q.values(), func(node string) bool {
+		return (q.Node == "" || node == q.Node) && !slices.ContainsFunc(q.silent, func(s Silent) bool { return s.Node == node })
+	})
+	return q.join(parts, silent), nil
+}
+
+// join puts the parts of all nodes together. What lies behind the end of any part
+// that has more waits for the next page, since that node may have something before
+// it.
+func (q *Query) join(parts []Part, silent []Silent) Page {
+	page := Page{Clients: []Client{}, Silent: append(append([]Silent{}, q.silent...), silent...)}
+	var end *at
+	for _, p := range parts {
+		if n := len(p.Clients); p.More && n > 0 {
+			if last := p.Clients[n-1].at(); end == nil || last.compare(*end) < 0 {
+				end = &last
+			}
+		}
+		page.Clients = append(page.Clients, p.Clients...)
+	}
+	slices.SortFunc(page.Clients, func(a, b Client) int { return a.at().compare(b.at()) })
+	more := end != nil
+	if more {
+		page.Clients = slices.DeleteFunc(page.Clients, func(c Client) bool { return c.at().compare(*end) > 0 })
+	}
+	if len(page.Clients) > q.Limit {
+		page.Clients, more = page.Clients[:q.Limit], true
+	}
+	if more && len(page.Clients) > 0 {
+		page.Next = cursor{page.Clients[len(page.Clients)-1].at(), page.Silent}.String()
+	}
+	return page
+}
+
+// Found is what a name stands for.
+type Found struct {
+	// Clients are those of that name, or where there are none the clients of the only
+	// name that begins so.
+	Clients []Client `json:"clients"`
+	// Names are those that begin so, where there are several and none is the name
+	// itself; and otherwise those that are near, where there are none. More says that
+	// there are further ones.
+	Names []string `json:"names,omitempty"`
+	Near  []string `json:"near,omitempty"`
+	More  bool     `json:"more,omitempty"`
+	// Silent are the nodes that did not answer: the client may be there.
+	Silent []Silent `json:"silent"`
+}
+
+// Bounds of what is found by a name.
+const (
+	mostFound = 100 // clients
+	mostNames = 20
+	mostNear  = 5
+)
+
+// Find looks for clients by a name or its beginning, and tells so many resources of
+// each of their types.
+func (f *Fleet) Find(ctx context.Context, name string, resources int) (Found, error) {
+	page, err := f.Clients(ctx, Query{Name: name, Limit: mostFound, Resources: resources})
+	if err != nil || len(page.Clients) > 0 {
+		return Found{Clients: page.Clients, More: page.Next != "", Silent: page.Silent}, err
+	}
+	found := Found{Clients: []Client{}, Silent: page.Silent}
+	for q := (Query{Prefix: name, Limit: usualPage, silent: page.Silent}); ; {
+		if page, err = f.Clients(ctx, q); err != nil {
+			return found, err
+		}
+		for _, c := range page.Clients {
+			if n := len(found.Names); n == 0 || found.Names[n-1] != c.Name {
+				found.Names = append(found.Names, c.Name)
+			}
+		}
+		if page.Next == "" || len(found.Names) > mostNames {
+			break
+		}
+		last := page.Clients[len(page.Clients)-1].at()
+		q.after = &last
+	}
+	switch {
+	case len(found.Names) == 1:
+		return f.Find(ctx, found.Names[0], resources)
+	case len(found.Names) > mostNames:
+		found.Names, found.More = found.Names[:mostNames], true
+	case len(found.Names) == 0:
+		found.Near = f.near(ctx, name, found.Silent)
+	}
+	return found, nil
+}

@@ -1,0 +1,169 @@
+package fleet
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Query says which clients are asked for. The zero value is all of them.
+type Query struct {
+	// Name is a node id, Prefix what it has to begin with.
+	Name, Prefix string
+	// Key is an aggregation key, Node a node of the tier.
+	Key, Node string
+	// States are those of which a client must have one, with Type in that type.
+	States []State
+	// Type is a type URL that the client has to ask for.
+	Type string
+	// Resources is how many resources of each type are told of; 0 for none.
+	Resources int
+	// Limit is how many clients a page has at most.
+	Limit int
+
+	after  *at      // the last one of the page before
+	silent []Silent // who did not answer before, and is not asked again
+}
+
+// Bounds of a page: its usual size, and the largest.
+const (
+	usualPage   = 500
+	largestPage = 5000
+)
+
+// maxResources bounds how many resources of a type are told of.
+const maxResources = 10_000
+
+// The parameters of a query.
+const (
+	paramName, paramPrefix, paramKey, paramNode  = "client", "prefix", "key", "node"
+	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
+	paramResources, paramAfter                   = "resources", "after"
+)
+
+// ParseQuery reads a query from the parameters of a URL. The error is the asker's.
+func ParseQuery(v url.Values) (q Query, err error) {
+	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Key: v.Get(paramKey), Node: v.Get(paramNode)}
+	if text := v.Get(paramState); text != "" {
+		if q.States, err = ParseStates(text); err != nil {
+			return q, err
+		}
+	}
+	if text := v.Get(paramType); text != "" {
+		if q.Type = TypeURL(text); q.Type == "" {
+			return q, fmt.Errorf("type: got %q, expected a type URL, its last part, or a name like CDS", text)
+		}
+	}
+	if q.Limit, err = number(v, paramLimit, usualPage, 1, largestPage); err != nil {
+		return q, err
+	}
+	if q.Resources, err = number(v, paramResources, 0, 0, maxResources); err != nil {
+		return q, err
+	}
+	if text := v.Get(paramPage); text != "" {
+		var c cursor
+		raw, err := base64.RawURLEncoding.DecodeString(text)
+		if err == nil {
+			err = json.Unmarshal(raw, &c)
+		}
+		if err != nil {
+			return q, fmt.Errorf("%s: expected what the page before gave as next", paramPage)
+		}
+		q.after, q.silent = &c.After, c.Silent
+	}
+	if text := v.Get(paramAfter); text != "" {
+		q.after = &at{}
+		if err := json.Unmarshal([]byte(text), q.after); err != nil {
+			return q, fmt.Errorf("%s: %w", paramAfter, err)
+		}
+	}
+	return q, nil
+}
+
+func number(v url.Values, name string, usual, least, most int) (int, error) {
+	text := v.Get(name)
+	if text == "" {
+		return usual, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least || n > most {
+		return 0, fmt.Errorf("%s: got %q, expected a number from %d to %d", name, text, least, most)
+	}
+	return n, nil
+}
+
+// ParseStates reads states that are separated by commas, in letters of any case.
+func ParseStates(text string) (states []State, err error) {
+	for word := range strings.SplitSeq(text, ",") {
+		s := State(strings.ReplaceAll(strings.ToUpper(strings.TrimSpace(word)), "-", "_"))
+		if badness[s] == 0 {
+			return nil, fmt.Errorf("state: got %q, expected some of synced, stale, nacked, not_sent, unknown", word)
+		}
+		states = append(states, s)
+	}
+	return states, nil
+}
+
+// values is q as the parameters of a question to another node.
+func (q Query) values() url.Values {
+	v := url.Values{}
+	for name, text := range map[string]string{
+		paramName: q.Name, paramPrefix: q.Prefix, paramKey: q.Key, paramType: q.Type,
+	} {
+		if text != "" {
+			v.Set(name, text)
+		}
+	}
+	var states []string
+	for _, s := range q.States {
+		states = append(states, string(s))
+	}
+	if len(states) > 0 {
+		v.Set(paramState, strings.Join(states, ","))
+	}
+	v.Set(paramLimit, strconv.Itoa(q.Limit))
+	v.Set(paramResources, strconv.Itoa(q.Resources))
+	if q.after != nil {
+		if text, err := json.Marshal(q.after); err == nil { // texts can always be written
+			v.Set(paramAfter, string(text))
+		}
+	}
+	return v
+}
+
+// named reports whether a client is asked for by what is known of it without looking
+// closer.
+func (q *Query) named(name, key string) bool {
+	return (q.Name == "" || name == q.Name) && strings.HasPrefix(name, q.Prefix) && (q.Key == "" || key == q.Key)
+}
+
+// stands reports whether a client stands as is asked for.
+func (q *Query) stands(c *Client) bool {
+	if q.Type == "" && len(q.States) == 0 {
+		return true
+	}
+	if len(c.Types) == 0 {
+		return q.Type == "" && slices.Contains(q.States, c.State)
+	}
+	return slices.ContainsFunc(c.Types, func(t Type) bool {
+		return (q.Type == "" || t.URL == q.Type) && (len(q.States) == 0 || slices.Contains(q.States, t.State))
+	})
+}
+
+// cursor is where a page ends.
+type cursor struct {
+	After  at       `json:"a"`
+	Silent []Silent `json:"s,omitempty"`
+}
+
+func (c cursor) String() string {
+	raw, err := json.Marshal(c)
+	if err != nil {
+		return "" // cannot be: texts can always be written
+	}
+	return base64.RawURLEncoding.EncodeToString(raw)
+}

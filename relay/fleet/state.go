@@ -1,0 +1,21 @@
+package fleet
+
+import "xdsrelay/fanout"
+
+// State is how a client stands.
+type State = fanout.State
+
+// The states, in the words that operators know from `istioctl proxy-status`.
+const (
+	Synced  = fanout.Synced
+	Stale   = fanout.Stale
+	Nacked  = fanout.Nacked
+	NotSent = fanout.NotSent
+	Unknown = fanout.Unknown
+)
+
+// badness orders states: of several types the worst one counts.
+var badness = map[State]int{Synced: 1, NotSent: 2, Unknown: 3, Stale: 4, Nacked: 5}
+
+// States are all states, the worst first.
+func States() []State { return []State{Nacked, Stale, Unknown, NotSent, Synced} }

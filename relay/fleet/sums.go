@@ -1,0 +1,140 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// Count is how many stand how.
+type Count map[State]int
+
+func (c Count) add(o Count) {
+	for s, n := range o {
+		c[s] += n
+	}
+}
+
+// Sums are a node's clients in numbers.
+type Sums struct {
+	Node    string `json:"node"`
+	Clients int    `json:"clients"`
+	Streams int    `json:"streams"`
+	// States counts clients by how they stand altogether.
+	States Count     `json:"states"`
+	Types  []TypeSum `json:"types"`
+	// Unacked is how many bytes are on their way to clients.
+	Unacked int64 `json:"unacked_bytes"`
+}
+
+// TypeSum is a type in numbers of clients that ask for it.
+type TypeSum struct {
+	URL    string `json:"type_url"`
+	Name   string `json:"type"`
+	States Count  `json:"states"`
+	// Stale is since when the first of those that are stale is.
+	Stale time.Time `json:"stale_since,omitzero"`
+}
+
+// Summary is a tier in numbers.
+type Summary struct {
+	Clients int       `json:"clients"`
+	Streams int       `json:"streams"`
+	States  Count     `json:"states"`
+	Types   []TypeSum `json:"types"`
+	Unacked int64     `json:"unacked_bytes"`
+	Nodes   []Sums    `json:"nodes"`
+	// Silent are the nodes that did not answer; Unknown is how many streams of clients
+	// they last said they had, which are in none of the other numbers.
+	Silent  []Silent `json:"silent"`
+	Unknown int      `json:"unknown_streams"`
+}
+
+// Sums counts the clients. It costs as much as there are.
+func (l Local) Sums() Sums {
+	sums := Sums{Node: l.Node, States: Count{}, Types: []TypeSum{}}
+	l.each(func(c *Client) {
+		sums.Clients++
+		sums.Streams += c.Streams
+		sums.Unacked += int64(c.Unacked)
+		sums.States[c.State]++
+		for _, t := range c.Types {
+			one := TypeSum{URL: t.URL, Name: t.Name, States: Count{t.State: 1}}
+			if t.State == Stale {
+				one.Stale = t.Since
+			}
+			sums.Types = addType(sums.Types, one)
+		}
+	})
+	sortTypes(sums.Types)
+	return sums
+}
+
+// Keys counts the clients of each key.
+func (l Local) Keys() map[string]Count {
+	keys := make(map[string]Count)
+	l.each(func(c *Client) {
+		if keys[c.Key] == nil {
+			keys[c.Key] = Count{}
+		}
+		keys[c.Key][c.State]++
+	})
+	return keys
+}
+
+// each calls f for every client, in order.
+func (l Local) each(f func(*Client)) {
+	for streams := l.find(Query{}); len(streams) > 0; {
+		n := sameClient(streams)
+		c := describe(l.Node, streams[:n], 0)
+		f(&c)
+		streams = streams[n:]
+	}
+}
+
+// addType adds the numbers of a type to those of its kind.
+func addType(all []TypeSum, one TypeSum) []TypeSum {
+	i := slices.IndexFunc(all, func(t TypeSum) bool { return t.URL == one.URL })
+	if i < 0 {
+		states := Count{}
+		states.add(one.States)
+		one.States = states
+		return append(all, one)
+	}
+	all[i].States.add(one.States)
+	if s := one.Stale; !s.IsZero() && (all[i].Stale.IsZero() || s.Before(all[i].Stale)) {
+		all[i].Stale = s
+	}
+	return all
+}
+
+func sortTypes(types []TypeSum) {
+	slices.SortFunc(types, func(a, b TypeSum) int {
+		return cmp.Or(cmp.Compare(resource.TypeOf(a.URL).Order, resource.TypeOf(b.URL).Order), strings.Compare(a.URL, b.URL))
+	})
+}
+
+// Summary asks all nodes for their numbers.
+func (f *Fleet) Summary(ctx context.Context) Summary {
+	nodes, silent := AskAll[Sums](ctx, f.tier, askSums, url.Values{}, nil)
+	sum := Summary{States: Count{}, Types: []TypeSum{}, Nodes: nodes, Silent: silent}
+	for _, n := range nodes {
+		sum.Clients += n.Clients
+		sum.Streams += n.Streams
+		sum.Unacked += n.Unacked
+		sum.States.add(n.States)
+		for _, t := range n.Types {
+			sum.Types = addType(sum.Types, t)
+		}
+	}
+	for _, s := range silent {
+		sum.Unknown += s.Clients
+	}
+	sortTypes(sum.Types)
+	return sum
+}

@@ -1,0 +1,215 @@
+package relay_test
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard"
+)
+
+// fleetOf are the clients of a tier as a node tells of them, in pages of a size.
+func (w *tierWorld) fleetOf(node string, query url.Values, size int) (all fleet.Page) {
+	w.t.Helper()
+	query = maps.Clone(query)
+	if query == nil {
+		query = url.Values{}
+	}
+	query.Set("limit", fmt.Sprint(size))
+	for {
+		var page fleet.Page
+		if code, text := w.order(node, http.MethodGet, "/api/v1/clients?"+query.Encode(), &page); code != http.StatusOK {
+			w.t.Fatalf("%d %s", code, text)
+		}
+		if len(page.Clients) > size {
+			w.t.Errorf("a page of %d clients, at most %d were asked for", len(page.Clients), size)
+		}
+		all.Clients, all.Silent = append(all.Clients, page.Clients...), page.Silent
+		if page.Next == "" {
+			return all
+		}
+		query.Set("page", page.Next)
+	}
+}
+
+// names are the clients, in order, with the node that each is on.
+func namesOf(page fleet.Page) (names []string) {
+	for _, c := range page.Clients {
+		names = append(names, c.Name+" on "+c.Node)
+	}
+	return names
+}
+
+// awkward adds two clients of a key to a node: one that rejects everything, and one
+// that answers nothing.
+func (w *tierWorld) awkward(node, key string) (nacking, mute *xdstest.Auto) {
+	start := func(id string, change func(*xdstest.AutoConfig)) *xdstest.Auto {
+		cfg := xdstest.AutoConfig{
+			Addr: w.nodes[node].Addr(), Variant: xdstest.Delta, Node: xdstest.Node(id, key), DialOptions: []grpc.DialOption{w.network.Option()},
+		}
+		change(&cfg)
+		c := xdstest.StartAuto(w.t, cfg)
+		c.Subscribe(xdstest.ClusterType)
+		return c
+	}
+	nacking = start("x-nacking", func(c *xdstest.AutoConfig) { c.Nack = func(*xdstest.Frame) string { return "not to my taste" } })
+	mute = start("x-mute", func(c *xdstest.AutoConfig) {
+		c.BeforeAck = func(ctx context.Context, _ *xdstest.Frame) { <-ctx.Done() }
+	})
+	return nacking, mute
+}
+
+// TestFleet: every node tells the same of all clients of the tier, page by page: how
+// each stands, and what it was told, which at rest is what the client itself holds.
+// Who rejects, and who does not answer, is found by that (K20).
+func TestFleet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 3, "red", "blue")
+		w.populate()
+		w.converged()
+		var want []string
+		byName := map[string]*xdstest.Auto{}
+		for _, key := range w.keys {
+			for i, c := range w.clients[key] {
+				node := w.names[i/len(everyVariant)]
+				name := fmt.Sprintf("%s-%s-%d", node, key, i%len(everyVariant))
+				want, byName[name] = append(want, name+" on "+node), c
+			}
+		}
+		slices.Sort(want)
+		xdstest.Eventually(t, "all to be synced", func() bool {
+			all := w.fleetOf("a", nil, 1000)
+			return !slices.ContainsFunc(all.Clients, func(c fleet.Client) bool { return c.State != fleet.Synced })
+		})
+		for _, node := range w.names {
+			for _, size := range []int{1, 7, 1000} {
+				if got := namesOf(w.fleetOf(node, nil, size)); !slices.Equal(got, want) {
+					t.Errorf("node %s, pages of %d: %q, expected %q", node, size, got, want)
+				}
+			}
+		}
+		for name, c := range byName {
+			w.holds(c, name)
+		}
+		w.awkward("b", "red")
+		xdstest.Eventually(t, "those that are not synced", func() bool {
+			return slices.Equal(namesOf(w.fleetOf("c", url.Values{"state": {"nacked,stale"}}, 10)), []string{"x-mute on b", "x-nacking on b"})
+		})
+		nacked := w.fleetOf("a", url.Values{"state": {"NACKED"}, "type": {"CDS"}, "key": {"red"}}, 10)
+		if len(nacked.Clients) != 1 || nacked.Clients[0].Types[0].Nack.Message != "not to my taste" {
+			t.Errorf("%+v", nacked.Clients)
+		}
+		if none := w.fleetOf("a", url.Values{"state": {"nacked"}, "type": {"lds"}}, 10); len(none.Clients) > 0 {
+			t.Errorf("%+v", none.Clients)
+		}
+		if got := namesOf(w.fleetOf("a", url.Values{"node": {"b"}, "prefix": {"x-"}}, 10)); len(got) != 2 {
+			t.Errorf("on node b: %q", got)
+		}
+		var sum fleet.Summary
+		w.order("c", http.MethodGet, "/api/v1/summary", &sum)
+		if sum.Clients != len(want)+2 || sum.States[fleet.Synced] != len(want) || sum.States[fleet.Nacked] != 1 || sum.States[fleet.Stale] != 1 || len(sum.Nodes) != 3 {
+			t.Errorf("%+v", sum)
+		}
+	})
+}
+
+// holds compares what a node tells of a client with what the client holds.
+func (w *tierWorld) holds(c *xdstest.Auto, name string) {
+	w.t.Helper()
+	var found fleet.Found
+	w.order("b", http.MethodGet, "/api/v1/client?resources=100&client="+name, &found)
+	if len(found.Clients) != 1 {
+		w.t.Fatalf("%s: %+v", name, found)
+	}
+	for _, t := range found.Clients[0].Types {
+		held, told := c.Held(t.URL), map[string]string{}
+		for _, r := range t.Resources {
+			if r.Exists {
+				told[r.Name] = r.Version
+			}
+			if r.Exists && r.State != fleet.Synced {
+				w.t.Errorf("%s: %s is %s", name, r.Name, r.State)
+			}
+		}
+		for n, r := range held {
+			version := r.Version
+			if slices.Contains(found.Clients[0].Variants, "sotw") {
+				version = c.Version(t.URL)
+			}
+			if told[n] != version {
+				w.t.Errorf("%s has %s of %s at %q, and is said to have %q", name, n, t.Name, version, told[n])
+			}
+		}
+		if len(held) != len(told) {
+			w.t.Errorf("%s holds %d of %s, and is said to hold %d", name, len(held), t.Name, len(told))
+		}
+	}
+}
+
+// TestFleetWithSilentNodes: who does not answer is named with every page, with the
+// number of those of whom nothing is known, and costs the time of one question however
+// many pages there are.
+func TestFleetWithSilentNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 3, "red")
+		w.populate()
+		w.converged()
+		w.roster.change("a", func(m *shard.Member) { m.Clients = 4 }) // as it last said
+		w.kill("a")
+		w.roster.change("a", func(m *shard.Member) { m.Draining = false })
+		before := time.Now()
+		got := w.fleetOf("b", nil, 1)
+		if took := time.Since(before); took > 5*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if len(got.Clients) != 8 || len(got.Silent) != 1 || got.Silent[0].Node != "a" || got.Silent[0].Error == "" || got.Silent[0].Clients != 4 {
+			t.Errorf("%d clients, silent: %+v", len(got.Clients), got.Silent)
+		}
+		var sum fleet.Summary
+		w.order("b", http.MethodGet, "/api/v1/summary", &sum)
+		if sum.Clients != 8 || sum.Unknown != 4 {
+			t.Errorf("%+v", sum)
+		}
+	})
+}
+
+// TestFind: a client is found by its name, by a beginning that is nobody else's, and
+// otherwise those are told that could be meant.
+func TestFind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 2, "red")
+		for i, id := range []string{"shop-1", "shop-2", "shop-22", "till-1"} {
+			w.client(w.names[i%2], id, "red", xdstest.Delta).Subscribe(xdstest.ClusterType)
+		}
+		xdstest.Eventually(t, "four clients", func() bool { return len(w.fleetOf("a", nil, 10).Clients) == 4 })
+		for _, tc := range []struct{ asked, clients, names, near string }{
+			{"shop-2", "shop-2", "", ""},
+			{"till", "till-1", "", ""},
+			{"shop", "", "shop-1 shop-2 shop-22", ""},
+			{"shpo-1", "", "", "shop-1"},
+			{"hop-22", "", "", "shop-22"},
+			{"nothing of that kind", "", "", ""},
+		} {
+			var found fleet.Found
+			code, _ := w.order("a", http.MethodGet, "/api/v1/client?client="+url.QueryEscape(tc.asked), &found)
+			var clients []string
+			for _, c := range found.Clients {
+				clients = append(clients, c.Name)
+			}
+			if strings.Join(clients, " ") != tc.clients || strings.Join(found.Names, " ") != tc.names || !strings.HasPrefix(strings.Join(found.Near, " "), tc.near) || (code == http.StatusOK) != (tc.clients != "") {
+				t.Errorf("%q: %d %+v", tc.asked, code, found)
+			}
+		}
+	})
+}
