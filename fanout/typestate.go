@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
 
@@ -182,7 +183,7 @@ func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	}
 	ts.holdMarred()
 	ts.nacs++
-	msg := r.ErrorMessage
+	msg := redact.Text(r.ErrorMessage) // clients quote what they reject
 	if len(msg) > maxNackMessage {
 		msg = strings.ToValidUTF8(msg[:maxNackMessage], "") + "…"
 	}

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"io"
+	"math"
 	"net/http"
 	"strings"
 	"testing"
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/durationpb"
 
 	"xdsrelay/relay/xdstest"
 )
@@ -24,13 +26,14 @@ func TestClientStatusOverHTTP(t *testing.T) {
 	o.Set("", xdstest.Extension("e", &corev3.Node{Id: "known"}))
 	strange := xdstest.Extension("strange", &corev3.Node{})
 	strange.TypedConfig.TypeUrl = "type.googleapis.com/nobody.knows.This"
-	o.Set("", strange)
+	// A time that JSON cannot hold.
+	o.Set("", strange, xdstest.Extension("endless", &durationpb.Duration{Seconds: math.MaxInt64}))
 	n := start(t, originConfig(o.Addr()))
 	conn := xdstest.Dial(t, n.Addr())
 	s := conn.Open(xdstest.Delta)
 	s.Subscribe(xdstest.ClusterType, "c")
 	s.Ack(s.Recv(t))
-	s.Subscribe(xdstest.ExtensionConfigType, "e", "strange")
+	s.Subscribe(xdstest.ExtensionConfigType, "e", "strange", "endless")
 	s.Ack(s.Recv(t))
 	post := func(body string) (int, string) {
 		t.Helper()
@@ -55,11 +58,14 @@ func TestClientStatusOverHTTP(t *testing.T) {
 		}
 		return rsp.GetConfig()
 	}
-	xdstest.Eventually(t, "three resources twice", func() bool { return len(linesOf(read("{}"))) == 6 })
+	xdstest.Eventually(t, "four resources twice", func() bool { return len(linesOf(read("{}"))) == 8 })
 	for _, c := range read("") {
 		for _, g := range c.GetGenericXdsConfigs() {
-			if (g.GetXdsConfig() == nil) != (g.GetName() == "strange") {
+			if (g.GetXdsConfig() == nil) != (g.GetName() == "endless") {
 				t.Errorf("content of %s: %v", g.GetName(), g.GetXdsConfig())
+			}
+			if g.GetName() == "strange" && !strings.Contains(g.GetXdsConfig().String(), "nobody.knows.This") {
+				t.Errorf("of what nobody knows the type should be shown: %v", g.GetXdsConfig())
 			}
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
 
@@ -78,7 +79,9 @@ func (t *Table) rejectLocked(by int, u Update) {
 	}
 }
 
+// shortened is what is kept of a message to be shown.
 func shortened(message string) string {
+	message = redact.Text(message)
 	if len(message) <= maxMessage {
 		return message
 	}

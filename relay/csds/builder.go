@@ -11,6 +11,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
 
@@ -18,6 +19,9 @@ import (
 type builder struct {
 	pages    *pages
 	contents bool
+	redactor redact.Redactor
+	shown    map[*resource.Resource]*anypb.Any // what may be shown, since clients of a key have the same
+	size     int                               // of shown, in bytes
 }
 
 // clientStates are how a client stands, as seen by its server.
@@ -30,7 +34,7 @@ var clientStates = map[fanout.State]statusv3.ConfigStatus{
 
 // client writes how a client stands.
 func (b *builder) client(c fanout.Client) error {
-	b.pages.begin(c.Node(), c.Key)
+	b.pages.begin(redact.Node(c.Node()), c.Key)
 	for r := range c.Resources {
 		g := &statusv3.ClientConfig_GenericXdsConfig{
 			TypeUrl: r.Type.URL, Name: r.Name, VersionInfo: r.Version, ConfigStatus: clientStates[r.State],
@@ -38,7 +42,7 @@ func (b *builder) client(c fanout.Client) error {
 		}
 		if r.Nack != nil {
 			g.ErrorState = &adminv3.UpdateFailureState{
-				Details: r.Nack.Message, LastUpdateAttempt: timeOf(r.Nack.At), VersionInfo: r.Nack.Version,
+				Details: redact.Text(r.Nack.Message), LastUpdateAttempt: timeOf(r.Nack.At), VersionInfo: r.Nack.Version,
 			}
 		}
 		if err := b.pages.add(g); err != nil {
@@ -60,7 +64,7 @@ var relayStates = map[cache.Standing]adminv3.ClientResourceStatus{
 
 // relay writes how the relay stands with what it asks for in the name of a key.
 func (b *builder) relay(group *cache.Group) error {
-	b.pages.begin(group.Node, string(group.Key))
+	b.pages.begin(redact.Node(group.Node), string(group.Key))
 	for _, t := range group.Tables() {
 		for _, i := range t.NameInfos() {
 			g := &statusv3.ClientConfig_GenericXdsConfig{
@@ -68,7 +72,7 @@ func (b *builder) relay(group *cache.Group) error {
 				LastUpdated: timeOf(i.Changed), XdsConfig: b.content(t.Type, i.Resource, group.Private()),
 			}
 			if p := i.Problem; p != nil {
-				g.ErrorState = &adminv3.UpdateFailureState{Details: p.Message, LastUpdateAttempt: timeOf(p.At), VersionInfo: p.Version}
+				g.ErrorState = &adminv3.UpdateFailureState{Details: redact.Text(p.Message), LastUpdateAttempt: timeOf(p.At), VersionInfo: p.Version}
 			}
 			if err := b.pages.add(g); err != nil {
 				return err
@@ -82,15 +86,26 @@ func (b *builder) relay(group *cache.Group) error {
 // hold it, and cannot be divided further.
 const maxContent = 3 << 20
 
-// content returns the body of a resource, unless it is not to be shown.
+// maxShown bounds what is remembered of what may be shown, in bytes.
+const maxShown = 16 << 20
+
+// content returns what may be shown of a resource, nil for nothing.
 func (b *builder) content(t *resource.Type, r *resource.Resource, private bool) *anypb.Any {
 	if !b.contents || private || r == nil || len(r.Body) == 0 || len(r.Body) > maxContent || r.DoNotCache || resource.HoldsSecrets(t.URL) {
 		return nil
+	}
+	if body, known := b.shown[r]; known {
+		return body
 	}
 	body := &anypb.Any{}
 	if proto.Unmarshal(r.Body, body) != nil || resource.HoldsSecrets(body.GetTypeUrl()) {
 		return nil
 	}
+	b.redactor.Any(body)
+	if b.size += len(body.GetValue()); b.shown == nil || b.size > maxShown {
+		b.shown, b.size = make(map[*resource.Resource]*anypb.Any), len(body.GetValue())
+	}
+	b.shown[r] = body
 	return body
 }
 

@@ -13,5 +13,7 @@
 // changing meanwhile: an answer is true piece by piece, and nothing waits for it.
 //
 // Secrets are never shown, only that they exist, and at which version; nor is
-// what the origin forbids to share (K17), or what is a single client's own (K6).
+// what the origin forbids to share (K17), or what is a single client's own (K6). Of
+// other resources, of Nodes and of errors that is left out which [redact] hides; nor
+// can Nodes be asked for by it.
 package csds

@@ -7,9 +7,6 @@ import (
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
-
-	// The messages that JSON spells out.
-	_ "xdsrelay/relay/resource/jsontypes"
 )
 
 // Path is where HTTP clients ask.
@@ -20,7 +17,7 @@ const maxRequest = 1 << 20
 
 // ServeHTTP answers a POST whose body is a ClientStatusRequest as JSON with one
 // ClientStatusResponse as JSON, of any size. Resources that hold what JSON cannot
-// spell out are shown without their contents.
+// spell out, such as a time out of its range, are shown without their contents.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
@@ -64,8 +61,7 @@ func (j *jsonWriter) write(configs []*statusv3.ClientConfig) error {
 	return j.err
 }
 
-// withoutUnspeakable leaves out the contents that JSON cannot hold: those of
-// types that this program does not know.
+// withoutUnspeakable leaves out the contents that JSON cannot hold.
 func withoutUnspeakable(c *statusv3.ClientConfig) {
 	for _, g := range c.GetGenericXdsConfigs() {
 		if _, err := protojson.Marshal(g.GetXdsConfig()); g.GetXdsConfig() != nil && err != nil {

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/redact"
 )
 
 // matcher decides by node which configs are asked for.
@@ -49,13 +50,16 @@ func newMatcher(in []*matcherv3.NodeMatcher) (*matcher, error) {
 	return m, nil
 }
 
-// client reports whether a client is asked for. Its Node is read only if need be.
+// client reports whether a client is asked for. Its Node is read only if need be,
+// and without what is not shown of it: who may ask often could else guess that.
 func (m *matcher) client(c fanout.Client) bool {
-	return m.matches(c.ID(), func() *structpb.Struct { return c.Node().GetMetadata() })
+	return m.matches(c.ID(), func() *structpb.Struct { return redact.Node(c.Node()).GetMetadata() })
 }
 
 // node reports whether a node is asked for.
-func (m *matcher) node(n *corev3.Node) bool { return m.matches(n.GetId(), n.GetMetadata) }
+func (m *matcher) node(n *corev3.Node) bool {
+	return m.matches(n.GetId(), func() *structpb.Struct { return redact.Node(n).GetMetadata() })
+}
 
 func (m *matcher) matches(id string, metadata func() *structpb.Struct) bool {
 	if len(m.any) == 0 {

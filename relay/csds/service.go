@@ -121,6 +121,7 @@ func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
 			}
 		}
 		delete(clients, key) // lets go of those that are done
+		b.shown = nil
 	}
 	return p.flush(true)
 }

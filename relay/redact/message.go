@@ -49,6 +49,8 @@ func (r *Redactor) walk(m protoreflect.Message, depth int) (changed bool) {
 		return r.walkPair(m, depth) || changed
 	case name == structName:
 		changed = hidePair(m) || changed
+	case name == valueName:
+		changed = speakable(m) || changed
 	}
 	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
 		if r.hidden(f) {

@@ -2,12 +2,14 @@ package redact_test
 
 import (
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/encoding/prototext"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
@@ -129,6 +131,19 @@ func TestNode(t *testing.T) {
 	if redact.Node(nil) != nil {
 		t.Error("no Node gives one")
 	}
+}
+
+// TestSpeakable: no client keeps a Node from being shown as JSON by its metadata.
+func TestSpeakable(t *testing.T) {
+	n := &corev3.Node{Metadata: &structpb.Struct{Fields: map[string]*structpb.Value{
+		"nan": structpb.NewNumberValue(math.NaN()), "inf": structpb.NewNumberValue(math.Inf(-1)), "none": {}, "nil": nil,
+		"list": structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{{}}}),
+	}}}
+	out, err := protojson.Marshal(redact.Node(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustNot(t, string(out), nil, []string{`"NaN"`, `"-Inf"`, "null"})
 }
 
 // TestDeep: what is nested too deep to be looked into is not shown.

@@ -1,6 +1,9 @@
 package redact
 
 import (
+	"math"
+	"strconv"
+
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -74,4 +77,22 @@ func hidePair(m protoreflect.Message) bool {
 		return false
 	}
 	return scrub(value.Message())
+}
+
+// speakable makes a value one that JSON can hold. It cannot hold none, and numbers
+// that are none; a client could else keep all from being shown by its metadata.
+func speakable(m protoreflect.Message) bool {
+	fields := m.Descriptor().Fields()
+	number := fields.ByName("number_value")
+	switch f := m.WhichOneof(m.Descriptor().Oneofs().ByName("kind")); f {
+	case nil:
+		m.Set(fields.ByName("null_value"), protoreflect.ValueOfEnum(0))
+		return true
+	case number:
+		if n := m.Get(f).Float(); math.IsNaN(n) || math.IsInf(n, 0) {
+			m.Set(fields.ByName("string_value"), protoreflect.ValueOfString(strconv.FormatFloat(n, 'g', -1, 64)))
+			return true
+		}
+	}
+	return false
 }
