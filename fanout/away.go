@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/door"
+	"xdsrelay/relay/aggregation"
 )
 
 // Clients are sent away by connections: a stream that ends is opened again at once
@@ -30,12 +31,20 @@ const (
 
 var errOld = status.Error(codes.Unavailable, "the connection has reached the age that this node lets connections have: connect again")
 
+// Listener says how clients come in by one of the listeners of a server.
+type Listener struct {
+	// Name is what it is called; rules see it as peer.listener.
+	Name string
+	// Secure shakes hands; nil for plaintext. See [door.Config].
+	Secure func(raw net.Conn) (net.Conn, aggregation.Connection, error)
+}
+
 // Listen gives the listener that the gRPC server has to accept clients from: it
 // knows connections, for [Server.Shed] and [Server.EndOld]. What comes by another
-// listener is served all the same, but only its streams are ended, and it does not
-// grow old.
-func (s *Server) Listen(l net.Listener) net.Listener {
-	return door.New(l, s.cfg.MaxConnectionAge, s.metrics.turnedAway)
+// listener is served all the same, but only its streams are ended, it does not grow
+// old, and is plaintext.
+func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
+	return door.New(l, door.Config{Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway})
 }
 
 // guest is a client's connection with its streams.

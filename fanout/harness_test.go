@@ -66,7 +66,7 @@ func (w *world) listen() *world {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	l := w.srv.Listen(inner)
+	l := w.srv.Listen(inner, Listener{Name: "default"})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/door"
 	"xdsrelay/fanout/member"
 	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
@@ -50,6 +51,8 @@ type Config struct {
 	// less than the 15 s after which a client takes silence for absence.
 	// Default 8 s.
 	OriginTimeout time.Duration
+	// HandshakeTimeout ends a connection on which HTTP/2 has not begun. Default 10 s.
+	HandshakeTimeout time.Duration
 	// FirstRequestTimeout ends a stream that says nothing. Default 10 s.
 	FirstRequestTimeout time.Duration
 	// MaxReceiveBytes bounds one request; a reconnecting delta client lists
@@ -83,6 +86,7 @@ func (c *Config) setDefaults() error {
 	or(&c.SendTimeout, 30*time.Second)
 	or(&c.AckTimeout, 30*time.Second)
 	or(&c.OriginTimeout, 8*time.Second)
+	or(&c.HandshakeTimeout, 10*time.Second)
 	or(&c.FirstRequestTimeout, 10*time.Second)
 	or(&c.MaxReceiveBytes, 64<<20)
 	or(&c.MaxSendBytes, 4<<20)
@@ -147,6 +151,8 @@ func New(cfg Config) (*Server, error) {
 // ServerOptions are what the gRPC server has to be made with.
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return append(TransportOptions(),
+		grpc.Creds(door.Credentials()),
+		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
 		grpc.MaxSendMsgSize(math.MaxInt32))

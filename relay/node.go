@@ -77,7 +77,7 @@ type Node struct {
 	crowd    *fleet.Fleet // all clients of the tier
 	grpc     *grpc.Server
 	health   *health.Server
-	listener net.Listener
+	clients  []clientPort // the first one first
 	polling  *polling     // nil if off
 	admin    net.Listener // nil if off
 	http     *http.Server // nil if off
@@ -204,6 +204,7 @@ func (n *Node) buildServer() (err error) {
 	n.fanout, err = fanout.New(fanout.Config{
 		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
 		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, OriginTimeout: l.OriginTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
+		HandshakeTimeout: l.HandshakeTimeout,
 		MaxConnectionAge: l.MaxConnectionAge,
 		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
 		Compression: compressionOf(l.Compression),
@@ -233,10 +234,9 @@ func (n *Node) buildServer() (err error) {
 
 // listen binds the ports.
 func (n *Node) listen() (err error) {
-	if n.listener, err = n.listenAt("listen.address", n.cfg.Listen.Address); err != nil {
+	if err := n.listenForClients(); err != nil {
 		return err
 	}
-	n.listener = n.fanout.Listen(n.listener)
 	if err := n.buildPolling(); err != nil {
 		return err
 	}
@@ -277,9 +277,6 @@ func listenTCP(address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	return lc.Listen(context.Background(), "tcp", address)
 }
-
-// Addr is the address of the xDS port, with the real port.
-func (n *Node) Addr() string { return n.listener.Addr().String() }
 
 // AdminAddr is the address of the admin port, with the real port; empty if off.
 func (n *Node) AdminAddr() string {

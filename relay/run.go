@@ -20,13 +20,15 @@ func (n *Node) Run(ctx context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	failed := make(chan error, 5)
+	failed := make(chan error, 4+len(n.clients))
 	var servers sync.WaitGroup
-	servers.Go(func() {
-		if err := n.grpc.Serve(n.listener); err != nil {
-			failed <- fmt.Errorf("xDS port %s: %w", n.Addr(), err)
-		}
-	})
+	for _, p := range n.clients {
+		servers.Go(func() {
+			if err := n.grpc.Serve(p.listener); err != nil {
+				failed <- fmt.Errorf("xDS port %q, %s: %w", p.name, p.listener.Addr(), err)
+			}
+		})
+	}
 	if n.peers != nil {
 		servers.Go(func() {
 			if err := n.peers.server.Serve(n.peers.listener); err != nil {
@@ -62,7 +64,7 @@ func (n *Node) Run(ctx context.Context) error {
 			"authorities", o.Authorities, "types", o.Types)
 	}
 	o := described[0]
-	n.log.Info("serving", "xds", n.Addr(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
+	n.log.Info("serving", "xds", n.describeListeners(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
 
 	spread, endSpread := context.WithCancel(context.Background())
@@ -173,8 +175,8 @@ func (n *Node) release() {
 	if n.grpc != nil {
 		n.grpc.Stop()
 	}
-	if n.listener != nil {
-		_ = n.listener.Close() // the server has closed it if it ever served
+	for _, p := range n.clients {
+		_ = p.listener.Close() // the server has closed it if it ever served
 	}
 	n.releasePolling()
 	if n.peers != nil {

@@ -54,6 +54,9 @@ func (a *app) printSummary(file string, cfg *config.Config) {
 	fmt.Fprintf(a.stdout, "ok: %s\n", file)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(w, "  clients\t%s\n", cfg.Listen.Address)
+	for _, l := range cfg.Listeners {
+		fmt.Fprintf(w, "  clients %s\t%s\n", l.Name, l.Address)
+	}
 	fmt.Fprintf(w, "  origin\t%s\n", whereIs(cfg.Origin))
 	for _, o := range cfg.Origins {
 		serves := slices.Clone(o.Types)

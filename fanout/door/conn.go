@@ -10,9 +10,12 @@ import (
 
 // Conn is a connection that came in by a [Door].
 type Conn struct {
+	// Conn is what HTTP/2 is spoken on: what was accepted, or TLS on it once hands were
+	// shaken, before anybody serves it.
 	net.Conn
 
 	// Fixed after construction.
+	raw   net.Conn // what was accepted
 	door  *Door
 	from  address
 	oldAt int64 // in ns since 1970; 0 for never
@@ -33,6 +36,18 @@ type address struct {
 	conn *Conn
 }
 
+// isLocal tells whether the client is a process of this machine, on a Unix socket,
+// whose own end has no name.
+func (a *address) isLocal() bool { return a.Network() == "unix" }
+
+// String is where the client comes from; on a Unix socket, which one it came by.
+func (a *address) String() string {
+	if a.isLocal() {
+		return "unix:" + a.conn.raw.LocalAddr().String()
+	}
+	return a.Addr.String()
+}
+
 // Of is the connection that a remote address belongs to, nil if it came in by no
 // door.
 func Of(a net.Addr) *Conn {
@@ -44,6 +59,21 @@ func Of(a net.Addr) *Conn {
 
 // RemoteAddr is where the connection comes from. See [Of].
 func (c *Conn) RemoteAddr() net.Addr { return &c.from }
+
+// SetDeadline is called by grpc-go for a new connection, and with no time at all once
+// HTTP/2 has begun on it.
+func (c *Conn) SetDeadline(t time.Time) error {
+	if t.IsZero() {
+		c.door.arrived(c)
+	}
+	return c.Conn.SetDeadline(t)
+}
+
+// Close ends the connection.
+func (c *Conn) Close() error {
+	c.door.arrived(c)
+	return c.Conn.Close()
+}
 
 // Old tells whether the connection has been there for long enough.
 func (c *Conn) Old(now time.Time) bool { return c.oldAt != 0 && now.UnixNano() >= c.oldAt }

@@ -14,18 +14,37 @@ import (
 	"net"
 	"sync"
 	"time"
+
+	"xdsrelay/relay/aggregation"
 )
 
-// Door is a listener. All methods are safe for concurrent use.
+// Config says how a Door behaves. It is not changed after [New].
+type Config struct {
+	// Name is what the listener is called, which those who serve its clients learn.
+	Name string
+	// Secure shakes hands on a connection; nil for plaintext. What it returns carries
+	// HTTP/2 in the form that it is read and written in, and is described without the
+	// listener's name.
+	Secure func(raw net.Conn) (net.Conn, aggregation.Connection, error)
+	// Age is what a connection grows old at, after half of it at the earliest; each at
+	// a time of its own. 0 means never.
+	Age time.Duration
+	// Turned is called for each connection that was turned away; nil for nobody.
+	Turned func()
+}
+
+// Door is a listener. The server that accepts from it needs [Credentials]. All
+// methods are safe for concurrent use.
 type Door struct {
 	net.Listener
 
-	age    time.Duration // fixed; see New
-	turned func()        // fixed; see New
+	cfg Config // fixed after construction
 
 	mu sync.Mutex
 	// Guarded by mu.
 	unwanted map[string]unwanted // by host
+	arriving map[*Conn]struct{}  // on which HTTP/2 has not begun
+	closed   bool
 }
 
 // unwanted says how many connections from a host are closed as they come.
@@ -41,15 +60,12 @@ const (
 	maxHosts = 10_000
 )
 
-// New makes the door of a listener whose connections carry HTTP/2 in the form that
-// they are read and written in, so not TLS. age is what a connection grows old at,
-// after half of it at the earliest; each at a time of its own. 0 means never. turned
-// is called for each connection that was turned away; nil for nobody.
-func New(l net.Listener, age time.Duration, turned func()) *Door {
-	if turned == nil {
-		turned = func() {}
+// New makes the door of a listener.
+func New(l net.Listener, cfg Config) *Door {
+	if cfg.Turned == nil {
+		cfg.Turned = func() {}
 	}
-	return &Door{Listener: l, age: age, turned: turned, unwanted: make(map[string]unwanted)}
+	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{})}
 }
 
 // Accept waits for the next connection, which is a [*Conn].
@@ -61,16 +77,52 @@ func (d *Door) Accept() (net.Conn, error) {
 		}
 		if d.turnsAway(inner.RemoteAddr()) {
 			_ = inner.Close() // nothing was said on it
-			d.turned()
+			d.cfg.Turned()
 			continue
 		}
-		c := &Conn{Conn: inner, door: d}
+		c := &Conn{Conn: inner, raw: inner, door: d}
 		c.from = address{inner.RemoteAddr(), c}
-		if d.age > 0 {
-			c.oldAt = time.Now().Add(d.age/2 + rand.N(d.age/2+1)).UnixNano()
+		if age := d.cfg.Age; age > 0 {
+			c.oldAt = time.Now().Add(age/2 + rand.N(age/2+1)).UnixNano()
+		}
+		if !d.arrives(c) {
+			_ = inner.Close()
+			return nil, net.ErrClosed
 		}
 		return c, nil
 	}
+}
+
+// Close takes no more connections, and ends those that are arriving: a server that
+// stops waits for them, and a client that says nothing would hold it up.
+func (d *Door) Close() error {
+	err := d.Listener.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for c := range d.arriving {
+		_ = c.raw.Close()
+	}
+	clear(d.arriving)
+	return err
+}
+
+// arrives notes a connection that is new; not on a door that is closed.
+func (d *Door) arrives(c *Conn) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return false
+	}
+	d.arriving[c] = struct{}{}
+	return true
+}
+
+// arrived ends what arrives began. It may be called again.
+func (d *Door) arrived(c *Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.arriving, c)
 }
 
 // turnsAway tells whether a connection is to be closed as it comes.
@@ -97,6 +149,9 @@ func (d *Door) turnsAway(from net.Addr) bool {
 // soon: a client that was sent away and has a list of nodes begins with the first
 // of them again, and takes the next only if that one fails.
 func (d *Door) expect(c *Conn) {
+	if c.from.isLocal() {
+		return // all clients of a Unix socket look the same
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()

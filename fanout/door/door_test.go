@@ -11,7 +11,10 @@ import (
 
 	"go.uber.org/goleak"
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/credentials"
 	"pgregory.net/rapid"
+
+	"xdsrelay/relay/aggregation"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -41,6 +44,7 @@ type sink struct {
 func (s *sink) Write(p []byte) (int, error) { return s.Buffer.Write(p) }
 func (s *sink) Read([]byte) (int, error)    { return 0, io.EOF }
 func (s *sink) Close() error                { s.closed = true; return nil }
+func (s *sink) SetDeadline(time.Time) error { return nil }
 func (s *sink) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP(s.from), Port: 1}
 }
@@ -69,7 +73,7 @@ func TestGoAwayBetweenFrames(t *testing.T) {
 		s := &sink{from: "192.0.2.1"}
 		q := make(queue, 1)
 		q <- s
-		c, err := New(q, 0, nil).Accept()
+		c, err := New(q, Config{}).Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +129,7 @@ func TestTurnAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := make(queue, 10)
 		turned := 0
-		d := New(q, 0, func() { turned++ })
+		d := New(q, Config{Turned: func() { turned++ }})
 		come := func(from string) (*sink, *Conn) {
 			t.Helper()
 			s := &sink{from: from}
@@ -181,7 +185,7 @@ func TestOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const age, n = time.Hour, 100
 		q := make(queue, n)
-		d := New(q, age, nil)
+		d := New(q, Config{Age: age})
 		var all []*Conn
 		for range n {
 			q <- &sink{from: "192.0.2.1"}
@@ -215,4 +219,75 @@ func TestOld(t *testing.T) {
 			t.Error("without an age a connection is old")
 		}
 	})
+}
+
+// TestCloseEndsArrivals: a door that closes ends the connections on which HTTP/2 has
+// not begun, and no others.
+func TestCloseEndsArrivals(t *testing.T) {
+	q := make(queue, 2)
+	d := New(q, Config{})
+	var sinks []*sink
+	for range 2 {
+		s := &sink{from: "192.0.2.1"}
+		sinks = append(sinks, s)
+		q <- s
+		c, err := d.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(sinks) == 1 {
+			if err := c.SetDeadline(time.Now()); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.SetDeadline(time.Time{}); err != nil { // as grpc-go does in the end
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if sinks[0].closed || !sinks[1].closed {
+		t.Errorf("who has arrived is closed: %v, who has not: %v", sinks[0].closed, sinks[1].closed)
+	}
+	late := &sink{from: "192.0.2.1"}
+	q <- late
+	if c, err := d.Accept(); err == nil || !late.closed {
+		t.Errorf("a closed door lets in %v", c)
+	}
+}
+
+// TestCredentials: a connection is described by its door's name, and served on what
+// its handshake has made of it, which knows the door.
+func TestCredentials(t *testing.T) {
+	refused := errors.New("refused")
+	for _, secure := range []func(net.Conn) (net.Conn, aggregation.Connection, error){
+		nil,
+		func(raw net.Conn) (net.Conn, aggregation.Connection, error) {
+			return raw, aggregation.Connection{TLS: &credentials.TLSInfo{}}, nil
+		},
+		func(net.Conn) (net.Conn, aggregation.Connection, error) {
+			return nil, aggregation.Connection{}, refused
+		},
+	} {
+		q := make(queue, 1)
+		q <- &sink{from: "192.0.2.1"}
+		c, err := New(q, Config{Name: "mesh", Secure: secure}).Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn, auth, err := Credentials().ServerHandshake(c)
+		if errors.Is(err, refused) {
+			continue
+		}
+		if err != nil || Of(conn.RemoteAddr()) != c {
+			t.Fatalf("%v, %v", conn, err)
+		}
+		if info := auth.(*aggregation.Connection); info.Listener != "mesh" || (info.TLS == nil) != (secure == nil) {
+			t.Errorf("%+v", info)
+		}
+	}
+	if conn, auth, err := Credentials().ServerHandshake(&sink{}); conn == nil || auth != nil || err != nil {
+		t.Errorf("by no door: %v, %v", auth, err)
+	}
 }

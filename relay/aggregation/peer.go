@@ -31,11 +31,32 @@ type Peer struct {
 	Listener string `cel:"listener" json:"listener,omitempty"`
 }
 
-// PeerFrom reads the peer of a connection. Both arguments may be nil.
+// Identity is the one name of a client that its certificate proves: its SPIFFE id,
+// else its first URI, else its first DNS name, else the subject's common name. It is
+// empty for who has proved nothing.
+func (p *Peer) Identity() string {
+	switch {
+	case !p.Authenticated:
+		return ""
+	case p.SPIFFEID != "":
+		return p.SPIFFEID
+	case len(p.URIs) > 0:
+		return p.URIs[0]
+	case len(p.DNSNames) > 0:
+		return p.DNSNames[0]
+	}
+	return p.CommonName
+}
+
+// PeerFrom reads the peer of a connection, whose AuthInfo is a [*Connection] or that
+// of TLS. Both arguments may be nil.
 func PeerFrom(auth credentials.AuthInfo, addr net.Addr) Peer {
 	var p Peer
 	if addr != nil {
 		p.Address = addr.String()
+	}
+	if c, ok := auth.(*Connection); ok && c != nil {
+		p.Listener, auth = c.Listener, c.TLS
 	}
 	cert := verifiedLeaf(auth)
 	if cert == nil {

@@ -7,6 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"errors"
 	"math/big"
 	"net"
 	"net/url"
@@ -114,5 +115,57 @@ func TestSPIFFEForm(t *testing.T) {
 		if isSPIFFE(u) != want {
 			t.Errorf("%s: %v", uri, !want)
 		}
+	}
+}
+
+// TestIdentity: the best name that was proved, and none where nothing was.
+func TestIdentity(t *testing.T) {
+	all := Peer{Authenticated: true, SPIFFEID: "spiffe://corp/a", URIs: []string{"urn:a"}, DNSNames: []string{"a.corp"}, CommonName: "a"}
+	for _, want := range []string{"spiffe://corp/a", "urn:a", "a.corp", "a", ""} {
+		if got := all.Identity(); got != want {
+			t.Errorf("%+v is %q, want %q", all, got, want)
+		}
+		switch {
+		case all.SPIFFEID != "":
+			all.SPIFFEID = ""
+		case all.URIs != nil:
+			all.URIs = nil
+		case all.DNSNames != nil:
+			all.DNSNames = nil
+		default:
+			all.CommonName = ""
+		}
+	}
+	if got := (&Peer{CommonName: "claimed", Address: "10.0.0.1:1"}).Identity(); got != "" {
+		t.Errorf("who proved nothing is %q", got)
+	}
+}
+
+// TestPeerOfConnection: a connection tells by which listener it came, with a
+// certificate or without, and whether that is still good.
+func TestPeerOfConnection(t *testing.T) {
+	info := handshake(t, clientCert(t, "spiffe://corp/ns/web"), tls.RequireAndVerifyClientCert).(credentials.TLSInfo)
+	gone := errors.New("gone")
+	c := &Connection{Listener: "mesh", TLS: &info, Recheck: func() error { return gone }}
+	if got := PeerFrom(c, nil); got.Listener != "mesh" || got.SPIFFEID != "spiffe://corp/ns/web" || !got.Authenticated {
+		t.Errorf("%+v", got)
+	}
+	if err := StillTrusted(c); !errors.Is(err, gone) {
+		t.Errorf("rechecked: %v", err)
+	}
+	plain := &Connection{Listener: "local"}
+	if got := PeerFrom(plain, nil); !reflect.DeepEqual(got, Peer{Listener: "local"}) {
+		t.Errorf("plaintext: %+v", got)
+	}
+	for _, auth := range []credentials.AuthInfo{plain, (*Connection)(nil), info, nil} {
+		if err := StillTrusted(auth); err != nil {
+			t.Errorf("%T: %v", auth, err)
+		}
+	}
+	if got := PeerFrom((*Connection)(nil), nil); !reflect.DeepEqual(got, Peer{}) {
+		t.Errorf("nil: %+v", got)
+	}
+	if plain.AuthType() == c.AuthType() {
+		t.Error("plaintext calls itself TLS")
 	}
 }

@@ -2,7 +2,7 @@
 // strictly, which environment variables and flags override. A mistake is told
 // with its place, the line marked, and what was expected; all mistakes at once.
 //
-// The structs of this file, authorize.go and tier.go are the only description of the fields there is: the
+// The structs of this file, listen.go, authorize.go and tier.go are the only description of the fields there is: the
 // comments of the default file (default.yaml), the names of the environment
 // variables and what a mistake lists as known all come from here.
 package config
@@ -21,6 +21,10 @@ type Config struct {
 	Node Node `yaml:"node"`
 	// The side of the clients.
 	Listen Listen `yaml:"listen"`
+	// Further ports for clients, served like the one above and with the same limits
+	// and times: a list of sections, each with a name and those fields of listen that
+	// say where and how clients connect. Rules tell them apart by peer.listener.
+	Listeners []OtherListener `yaml:"listeners"`
 	// The port for clients that poll: REST with JSON. JSON spells everything out, so
 	// an answer fails that would hold a message or field unknown to this program.
 	// listen.max_names and listen.send_timeout count here, too.
@@ -70,13 +74,9 @@ type Node struct {
 	Name string `yaml:"name"`
 }
 
-// Listen is the xDS port.
+// Listen is the xDS port. Rules know it by the name "default".
 type Listen struct {
-	// Where xDS clients connect, as host:port. Port 0 takes a free one.
-	Address string `yaml:"address"`
-	// Must be true to listen on anything but loopback: the port has no TLS yet,
-	// so whoever can reach it can read the configuration of any client.
-	Plaintext bool `yaml:"plaintext"`
+	Listener
 	// Serves version 2 of xDS beside version 3, each on its own methods and with
 	// resources of its own version: a client of version 2 needs a control plane
 	// that has such resources.
@@ -101,6 +101,9 @@ type Listen struct {
 	MaxSendSize Size `yaml:"max_send_size"`
 	// How many names one stream may subscribe to. At least 1.
 	MaxNames int `yaml:"max_names"`
+	// How long a client may take for everything that comes before its first stream:
+	// TLS, and the beginning of HTTP/2. At least 100ms.
+	HandshakeTimeout time.Duration `yaml:"handshake_timeout"`
 	// How long a stream may stay without its first request before it is ended. At
 	// least 100ms.
 	FirstRequestTimeout time.Duration `yaml:"first_request_timeout"`
@@ -288,11 +291,12 @@ type Log struct {
 func Default() *Config {
 	return &Config{
 		Listen: Listen{
-			Address:             "127.0.0.1:18000",
+			Listener:            Listener{Address: "127.0.0.1:18000"},
 			Compression:         CompressionOn,
 			MaxReceiveSize:      64 << 20,
 			MaxSendSize:         4 << 20,
 			MaxNames:            200_000,
+			HandshakeTimeout:    10 * time.Second,
 			FirstRequestTimeout: 10 * time.Second,
 			SendTimeout:         30 * time.Second,
 			AckTimeout:          30 * time.Second,

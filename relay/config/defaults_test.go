@@ -52,7 +52,7 @@ func TestDefaultLacksOnlyTheOrigin(t *testing.T) {
 // writeDefaultYAML makes the default file.
 func writeDefaultYAML(t *testing.T) string {
 	t.Helper()
-	docs := fieldDocs(t, "config.go", "authorize.go", "tier.go", "../aggregation/rules.go")
+	docs := fieldDocs(t, "config.go", "listen.go", "authorize.go", "tier.go", "../aggregation/rules.go")
 	var b strings.Builder
 	b.WriteString("# The configuration of xdsrelay, with all fields at their defaults.\n" +
 		"# Every field that holds one value can be set by an environment variable too:\n" +
@@ -63,12 +63,12 @@ func writeDefaultYAML(t *testing.T) string {
 }
 
 func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, indent string) {
-	for i := range v.NumField() {
-		f, value := v.Type().Field(i), v.Field(i)
+	for _, f := range fieldsOf(v.Type()) {
+		value := v.FieldByIndex(f.Index)
 		if indent == "" {
 			b.WriteString("\n")
 		}
-		for line := range strings.Lines(docs[v.Type().Name()+"."+f.Name]) {
+		for line := range strings.Lines(docs[owner(v.Type(), f)+"."+f.Name]) {
 			b.WriteString(indent + "# " + strings.TrimSpace(line) + "\n")
 		}
 		b.WriteString(indent + yamlName(f) + ":")
@@ -87,6 +87,14 @@ func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, in
 			b.WriteString(" " + writeScalar(value) + "\n")
 		}
 	}
+}
+
+// owner is the struct that a field is written in, which may be embedded in t.
+func owner(t reflect.Type, f reflect.StructField) string {
+	for _, i := range f.Index[:len(f.Index)-1] {
+		t = t.Field(i).Type
+	}
+	return t.Name()
 }
 
 func writeScalar(v reflect.Value) string {
@@ -138,7 +146,7 @@ func fieldDocs(t *testing.T, files ...string) map[string]string {
 
 // TestEveryFieldHasAComment holds that config.go says of each field what it is.
 func TestEveryFieldHasAComment(t *testing.T) {
-	docs := fieldDocs(t, "config.go", "authorize.go", "tier.go")
+	docs := fieldDocs(t, "config.go", "listen.go", "authorize.go", "tier.go")
 	for field, doc := range docs {
 		if strings.TrimSpace(doc) == "" {
 			t.Errorf("%s has no comment", field)

@@ -33,8 +33,8 @@ func leaves(cfg *Config) (out []leaf) {
 	walk = func(v reflect.Value, path string) {
 		switch {
 		case v.Kind() == reflect.Struct:
-			for i := range v.NumField() {
-				walk(v.Field(i), join(path, yamlName(v.Type().Field(i))))
+			for _, f := range fieldsOf(v.Type()) {
+				walk(v.FieldByIndex(f.Index), join(path, yamlName(f)))
 			}
 		case v.Kind() != reflect.Slice || v.Type() == stringsType:
 			out = append(out, leaf{path, v})

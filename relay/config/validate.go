@@ -28,6 +28,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkTier(cfg)
 	d.checkAdmin(cfg)
 	d.checkMetrics(cfg)
+	d.checkPorts(cfg)
 	d.notNegative("drain.time", cfg.Drain.Time)
 	d.notNegative("drain.grace", cfg.Drain.Grace)
 	// A field that could not be decoded has kept its default: what follows from
@@ -87,10 +88,7 @@ func (d *decoder) checkNode(cfg *Config) {
 
 func (d *decoder) checkListen(cfg *Config) {
 	l := cfg.Listen
-	if host, ok := d.hostPort("listen.address", l.Address, 0); ok && !isLoopback(host) && !l.Plaintext {
-		d.wrong("listen.address", "%s is not a loopback address, and the xDS port has no TLS yet: whoever reaches it can read every client's configuration. "+
-			"Set listen.plaintext: true (or XDSRELAY_LISTEN_PLAINTEXT=true, or --plaintext) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
-	}
+	d.checkListeners(cfg)
 	if l.Compression > 0 {
 		d.sizeWithin("listen.compression", Size(l.Compression), 1<<10, 1<<30)
 	}
@@ -99,6 +97,7 @@ func (d *decoder) checkListen(cfg *Config) {
 	if l.MaxNames < 1 {
 		d.wrong("listen.max_names", "is %d, expected at least 1", l.MaxNames)
 	}
+	d.atLeast("listen.handshake_timeout", l.HandshakeTimeout, 100*time.Millisecond)
 	d.atLeast("listen.first_request_timeout", l.FirstRequestTimeout, 100*time.Millisecond)
 	d.atLeast("listen.send_timeout", l.SendTimeout, 100*time.Millisecond)
 	d.atLeast("listen.ack_timeout", l.AckTimeout, 100*time.Millisecond)
@@ -166,9 +165,6 @@ func (d *decoder) checkAdmin(cfg *Config) {
 	if host, ok := d.hostPort("admin.address", a, 0); ok && !isLoopback(host) {
 		d.wrong("admin.address", "%s is not a loopback address, and the admin port has neither TLS nor authentication yet: it shows the state of every client "+
 			"and takes profiles. Expected a loopback host such as 127.0.0.1, or \"\" to turn it off", quoteHost(host))
-	}
-	if a == cfg.Listen.Address && !strings.HasSuffix(a, ":0") {
-		d.wrong("admin.address", "is the same as listen.address, expected another port")
 	}
 }
 

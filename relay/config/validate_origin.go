@@ -23,7 +23,11 @@ func (d *decoder) checkOrigins(cfg *Config) {
 	d.checkAuthorities("origin", cfg.Origin, authorities)
 	for i, o := range cfg.Origins {
 		path := "origins[" + strconv.Itoa(i) + "]"
-		d.checkName(path+".name", o.Name, names)
+		if o.Name == DefaultName {
+			d.wrong(path+".name", "is %q, which is the name of the section origin", DefaultName)
+		} else {
+			d.checkName(path+".name", "origin", o.Name, names)
+		}
 		d.checkOrigin(path, o.Origin)
 		if len(o.Authorities)+len(o.Types) == 0 {
 			d.wrong(path, "serves nothing, expected %s.types or %s.authorities", path, path)
@@ -45,18 +49,16 @@ func (d *decoder) checkOrigins(cfg *Config) {
 	}
 }
 
-// checkName checks what an origin is called; names holds those before it.
-func (d *decoder) checkName(path, name string, names map[string]string) {
+// checkName checks what an origin or listener is called; names holds those before it.
+func (d *decoder) checkName(path, what, name string, names map[string]string) {
 	plain := func(r rune) bool {
 		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_'
 	}
 	switch {
 	case name == "":
-		d.wrong(path, "is empty, expected a name for this origin")
+		d.wrong(path, "is empty, expected a name for this %s", what)
 	case len(name) > 63 || strings.ContainsFunc(name, func(r rune) bool { return !plain(r) }):
 		d.wrong(path, "got %q, expected up to 63 letters, digits, - and _", shorten(name))
-	case name == DefaultName:
-		d.wrong(path, "is %q, which is the name of the section origin", DefaultName)
 	case names[name] != "":
 		d.wrong(path, "is %q, which %s is called already", name, names[name])
 	}

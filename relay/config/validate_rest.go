@@ -1,9 +1,6 @@
 package config
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // leastLinger is how long demand has to last where clients poll: they hold
 // nothing between two polls, and those of Envoy are a second apart or more.
@@ -22,11 +19,6 @@ func (d *decoder) checkREST(cfg *Config) {
 	if host, ok := d.hostPort("rest.address", r.Address, 0); ok && !isLoopback(host) && !r.Plaintext {
 		d.wrong("rest.address", "%s is not a loopback address, and the REST port has no TLS yet: whoever reaches it can read every client's configuration. "+
 			"Set rest.plaintext: true (or XDSRELAY_REST_PLAINTEXT=true) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
-	}
-	for _, other := range []struct{ field, address string }{{"listen.address", cfg.Listen.Address}, {"admin.address", cfg.Admin.Address}} {
-		if r.Address == other.address && !strings.HasSuffix(r.Address, ":0") {
-			d.wrong("rest.address", "is the same as %s, expected another port", other.field)
-		}
 	}
 	if cfg.Cache.Linger < leastLinger {
 		d.wrong("cache.linger", "is %s, expected at least %s where clients poll (rest.address): what a poll asked for has to stay subscribed until the next one",
