@@ -3,7 +3,6 @@ package fanout
 import (
 	"context"
 	"errors"
-	"strings"
 	"sync"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -75,20 +74,11 @@ func variant(delta bool) attribute.KeyValue {
 func (s *stream) service() string {
 	switch {
 	case s.only != nil:
-		return typeLabel(s.only.URL)
+		return resource.TypeLabel(s.only.URL)
 	case s.v2:
 		return "ads-v2"
 	}
 	return "ads"
-}
-
-// typeLabel is a type URL as a label: those of table A-1 by message name, and
-// all others as one, since clients may invent them.
-func typeLabel(url string) string {
-	if resource.IsKnown(url) {
-		return strings.TrimPrefix(url, resource.TypePrefix)
-	}
-	return "other"
 }
 
 func (m *serverMetrics) opened(st *stream) {

@@ -38,7 +38,7 @@ const (
 
 // of returns the metrics of a type. Unknown types share one entry.
 func (m *serverMetrics) of(t *resource.Type, f form) *typeMetrics {
-	k := typeKey{typeLabel(t.URL), f.delta, f.relay}
+	k := typeKey{resource.TypeLabel(t.URL), f.delta, f.relay}
 	if tm, ok := m.types.Load(k); ok {
 		return tm.(*typeMetrics)
 	}

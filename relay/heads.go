@@ -24,7 +24,7 @@ func (n *Node) buildHeads() (err error) {
 		return nil
 	}
 	n.heads, err = head.New(head.Config{
-		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Logger: n.log, Meter: n.metrics.meter,
+		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Logger: n.log, Meter: n.metrics.Meter(),
 	})
 	return err
 }

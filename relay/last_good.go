@@ -18,7 +18,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	}
 	keeper := lastgood.Config{
 		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.Delay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.Hold),
-		Logger: n.log, Meter: n.metrics.meter,
+		Logger: n.log, Meter: n.metrics.Meter(),
 	}
 	var err error
 	if l.KeysFile != "" {

@@ -25,7 +25,7 @@ func (n *Node) buildMachinePort() error {
 	if err != nil {
 		return err
 	}
-	n.machines = &machinePort{admin.NewServer(admin.Machines(n.Ready, n.metrics.registry), n.log), listener}
+	n.machines = &machinePort{admin.NewServer(admin.Machines(n.Ready, n.metrics.Registry()), n.log), listener}
 	return nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/telemetry"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/head"
@@ -59,7 +60,7 @@ type Node struct {
 	name     string
 	version  string
 	log      *slog.Logger
-	metrics  *telemetry
+	metrics  *telemetry.Telemetry
 	rules    *aggregation.Rules
 	origins  *origins
 	store    *store.Store     // the Redis of the tier; nil for none
@@ -137,10 +138,10 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.rules, err = aggregation.Compile(n.cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: n.version}); err != nil {
 		return err
 	}
-	if n.metrics, err = newTelemetry(n.version); err != nil {
+	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, Logger: n.log}); err != nil {
 		return err
 	}
-	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.meter, n.log); err != nil {
+	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.Meter(), n.log); err != nil {
 		return err
 	}
 	if err := n.buildTier(dial); err != nil {
@@ -165,7 +166,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 			return err
 		}
 	}
-	if err := n.metrics.observe(n.cache, n.version); err != nil {
+	if err := observe(n.metrics.Meter(), n.cache, n.version); err != nil {
 		return err
 	}
 	if err := n.buildServer(); err != nil {
@@ -208,7 +209,7 @@ func (n *Node) buildServer() (err error) {
 		MaxConnectionAge: l.MaxConnectionAge,
 		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
 		Compression: compressionOf(l.Compression),
-		Meter:       n.metrics.meter, Logger: n.log,
+		Meter:       n.metrics.Meter(), Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -257,7 +258,7 @@ func (n *Node) listen() (err error) {
 		Origins: n.origins.describe,
 		Check:   n.Check,
 		Tier:    n.tierAdmin(),
-		Metrics: n.metrics.registry,
+		Metrics: n.metrics.Registry(),
 
 		ClientStatus: n.status,
 	}), n.log)

@@ -40,7 +40,7 @@ type peerPort struct {
 func (n *Node) newPeerPort() (p *peerPort, err error) {
 	cfg := n.cfg.Tier.Peer
 	p = &peerPort{}
-	if p.door, err = newDoor(cfg, n.metrics.meter, n.log); err != nil {
+	if p.door, err = newDoor(cfg, n.metrics.Meter(), n.log); err != nil {
 		return nil, err
 	}
 	if p.door.token != nil {

@@ -198,7 +198,7 @@ func (n *Node) release() {
 	n.releaseAdmin()
 	n.releaseMachinePort()
 	if n.metrics != nil {
-		_ = n.metrics.provider.Shutdown(context.Background()) // there is nothing to send
+		n.metrics.Close()
 	}
 }
 

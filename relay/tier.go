@@ -38,7 +38,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 		}
 		n.links = tier.NewPeers(tier.PeersConfig{
 			Self: n.name, Credentials: n.peers.credentials, Token: n.peers.token, Timeout: n.cfg.Tier.OwnerTimeout,
-			DialOptions: dial, Meter: n.metrics.meter, Logger: n.log,
+			DialOptions: dial, Meter: n.metrics.Meter(), Logger: n.log,
 		})
 		cfg.Peers = n.links
 	}
@@ -97,7 +97,7 @@ func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
 	return store.New(store.Config{
 		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured,
 		PasswordFile: cfg.PasswordFile, SentinelPasswordFile: cfg.SentinelPasswordFile,
-		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.log, Meter: n.metrics.meter,
+		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.log, Meter: n.metrics.Meter(),
 	})
 }
 

@@ -24,7 +24,7 @@ type metrics struct {
 }
 
 type label struct {
-	typeURL string
+	typ     string // see resource.TypeLabel
 	outcome outcome
 }
 
@@ -37,10 +37,6 @@ const (
 	outcomeUnrequested outcome = "unrequested" // C10
 )
 
-// otherType stands for all types that are not known: clients may ask for any
-// type URL, and each would be a new time series.
-const otherType = "other"
-
 func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 	meter := cfg.Meter
 	common := originLabel(cfg.Name, attribute.String("variant", "sotw"))
@@ -51,14 +47,10 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		variant: metric.WithAttributeSet(attribute.NewSet(common...)),
 		byType:  make(map[label]metric.MeasurementOption),
 	}
-	urls := []string{otherType}
-	for _, t := range slices.Concat(resource.Known(), resource.KnownV2()) {
-		urls = append(urls, t.URL)
-	}
-	for _, url := range urls {
+	for _, name := range resource.TypeLabels() {
 		for _, o := range []outcome{outcomeAck, outcomeNack, outcomeUnrequested} {
-			all := append(slices.Clone(common), attribute.String("type_url", url), attribute.String("outcome", string(o)))
-			m.byType[label{url, o}] = metric.WithAttributeSet(attribute.NewSet(all...))
+			all := append(slices.Clone(common), attribute.String("type", name), attribute.String("outcome", string(o)))
+			m.byType[label{name, o}] = metric.WithAttributeSet(attribute.NewSet(all...))
 		}
 	}
 	var err error
@@ -95,10 +87,7 @@ func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.var
 func (m *metrics) reconnect() { m.reconnects.Add(context.Background(), 1, m.variant) }
 
 func (m *metrics) response(r *resource.Response, o outcome) {
-	with, ok := m.byType[label{r.Type.URL, o}]
-	if !ok {
-		with = m.byType[label{otherType, o}]
-	}
+	with := m.byType[label{resource.TypeLabel(r.Type.URL), o}]
 	m.responses.Add(context.Background(), 1, with)
 	m.bytes.Add(context.Background(), int64(r.Size), with)
 }

@@ -13,6 +13,8 @@ import (
 
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+
+	"xdsrelay/relay/resource"
 )
 
 // logbook collects log lines.
@@ -166,7 +168,7 @@ func TestMetrics(t *testing.T) {
 		sums := make(map[string]int64)
 		for _, m := range got.ScopeMetrics[0].Metrics {
 			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
-				typ, _ := p.Attributes.Value("type_url")
+				typ, _ := p.Attributes.Value("type")
 				outcome, _ := p.Attributes.Value("outcome")
 				variant, ok := p.Attributes.Value("variant")
 				if !ok || variant.AsString() != either(delta, "delta", "sotw") {
@@ -176,17 +178,17 @@ func TestMetrics(t *testing.T) {
 			}
 		}
 		for name, want := range map[string]int64{
-			"xdsrelay.upstream.responses " + cds + " ack":         1,
-			"xdsrelay.upstream.responses other ack":               1,
-			"xdsrelay.upstream.responses " + eds + " unrequested": 1,
-			"xdsrelay.upstream.streams":                           0,
-			"xdsrelay.upstream.reconnects":                        1,
+			"xdsrelay.upstream.responses " + resource.TypeLabel(cds) + " ack":         1,
+			"xdsrelay.upstream.responses other ack":                                   1,
+			"xdsrelay.upstream.responses " + resource.TypeLabel(eds) + " unrequested": 1,
+			"xdsrelay.upstream.streams":                                               0,
+			"xdsrelay.upstream.reconnects":                                            1,
 		} {
 			if sums[name] != want {
 				t.Errorf("%s is %d, expected %d; all: %v", name, sums[name], want, sums)
 			}
 		}
-		if sums["xdsrelay.upstream.response.size "+cds+" ack"] == 0 {
+		if sums["xdsrelay.upstream.response.size "+resource.TypeLabel(cds)+" ack"] == 0 {
 			t.Errorf("no bytes counted: %v", sums)
 		}
 	})

@@ -3,7 +3,6 @@ package rest
 import (
 	"context"
 	"strconv"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -36,7 +35,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 func (m *metrics) answered(t *resource.Type, a *answer) {
 	name := "none"
 	if t != nil {
-		name = strings.TrimPrefix(t.URL, resource.TypePrefix)
+		name = resource.TypeLabel(t.URL)
 	}
 	set := metric.WithAttributeSet(attribute.NewSet(attribute.String("type", name), attribute.String("status", strconv.Itoa(a.status))))
 	m.polls.Add(context.Background(), 1, set)

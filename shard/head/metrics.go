@@ -3,7 +3,6 @@ package head
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -58,18 +57,9 @@ func (h *Heads) behind() map[string]int64 {
 			if e.Behind {
 				n = max(1, int64(f.heads[url].Generation)-int64(f.reached[url]))
 			}
-			label := typeLabel(url)
+			label := resource.TypeLabel(url)
 			most[label] = max(most[label], n)
 		}
 	}
 	return most
-}
-
-// typeLabel is a type URL as a label: those of table A-1 by message name, and all
-// others as one, since clients may invent them.
-func typeLabel(url string) string {
-	if resource.IsKnown(url) {
-		return strings.TrimPrefix(url, resource.TypePrefix)
-	}
-	return "other"
 }

@@ -1,0 +1,77 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/cache"
+)
+
+// observe adds the metrics of the node itself. Nothing is labelled by key.
+func observe(meter metric.Meter, c *cache.Cache, version string) error {
+	build, err := meter.Int64ObservableGauge("xdsrelay.build.info", metric.WithDescription("Always 1; the labels say what runs."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	keys, err := meter.Int64ObservableGauge("xdsrelay.cache.keys", metric.WithDescription("Aggregation keys in memory, by state: active ones have clients or had some within the linger time."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	down, err := meter.Int64ObservableGauge("xdsrelay.cache.keys.down", metric.WithDescription("Active aggregation keys without a stream to an origin of which they want something."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	bytes, err := meter.Int64ObservableGauge("xdsrelay.cache.size", metric.WithUnit("By"), metric.WithDescription("What the tables of all keys hold, roughly."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	holds, err := meter.Int64ObservableCounter("xdsrelay.cache.removal.holds", metric.WithDescription("Times that the removals of an origin's answer began to be held back."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	removals, err := meter.Int64ObservableGauge("xdsrelay.cache.removals.held", metric.WithDescription("Resources that an origin has removed and that are served all the same, as their removals are held back."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	stale, err := meter.Int64ObservableGauge("xdsrelay.last_good.keys.stale", metric.WithDescription("Aggregation keys with something that was restored from the last known good state, and for which the origin has not answered since."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	labels := metric.WithAttributeSet(attribute.NewSet(attribute.String("version", version), attribute.String("go", runtime.Version())))
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		var active, idle, failing, held, removed, restored int64
+		for _, k := range c.Snapshot() {
+			held += k.Bytes
+			removed += int64(k.HeldRemovals)
+			if k.Stale {
+				restored++
+			}
+			switch {
+			case k.Idle:
+				idle++
+			case k.Connected:
+				active++
+			default:
+				active++
+				failing++
+			}
+		}
+		o.ObserveInt64(build, 1, labels)
+		o.ObserveInt64(keys, active, metric.WithAttributes(attribute.String("state", "active")))
+		o.ObserveInt64(keys, idle, metric.WithAttributes(attribute.String("state", "idle")))
+		o.ObserveInt64(down, failing)
+		o.ObserveInt64(bytes, held)
+		o.ObserveInt64(holds, int64(c.RemovalsHeld()))
+		o.ObserveInt64(removals, removed)
+		o.ObserveInt64(stale, restored)
+		return nil
+	}, build, keys, down, bytes, holds, removals, stale)
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
+	return nil
+}

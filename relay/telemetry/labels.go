@@ -1,0 +1,103 @@
+package telemetry
+
+import "xdsrelay/relay/resource"
+
+// Label is something by which measurements of an instrument are told apart. None is
+// ever a client, a key or a resource, unless the configuration asks for the largest
+// keys (telemetry.top_keys).
+type Label struct {
+	Name string
+	// Values are all that there may be. Where they cannot be listed, Pattern is the
+	// regular expression of one, and Meaning says what they are.
+	Values  []string
+	Pattern string
+	Meaning string
+	// Optional says that measurements may lack it.
+	Optional bool
+}
+
+// label lists the values of a label.
+func label(name string, values ...string) Label { return Label{Name: name, Values: values} }
+
+// Labels that several instruments have.
+func typeLabel() Label { return Label{Name: "type", Values: resource.TypeLabels(), Meaning: "types"} }
+
+func variantLabel() Label { return label("variant", "sotw", "delta", "peer") }
+
+// originLabel tells origins apart where there are several.
+func originLabel() Label {
+	return Label{Name: "origin", Pattern: `[^"]+`, Meaning: "a name in `origins`, or `another node`; the section `origin` has none", Optional: true}
+}
+
+// labels are those of each instrument. A test holds that each instrument stands here,
+// and has no others.
+func labels() map[string][]Label {
+	serviceLabel := Label{Name: "service", Values: append([]string{"ads", "ads-v2"}, resource.TypeLabels()...), Meaning: "`ads`, `ads-v2`, or the type of a service of its own"}
+	code := Label{Name: "code", Pattern: `[A-Z][A-Za-z]+`, Meaning: "gRPC status codes, like `InvalidArgument`"}
+	call := Label{Name: "call", Pattern: `[a-z._]+`, Meaning: "what this program calls Redis for, like `head_write`"}
+	m := map[string][]Label{
+		"xdsrelay.build.info": {
+			{Name: "version", Pattern: `.+`, Meaning: "of the program"},
+			{Name: "go", Pattern: `go.+`, Meaning: "version of Go"},
+		},
+
+		"xdsrelay.cache.keys":                   {label("state", "active", "idle")},
+		"xdsrelay.cache.keys.down":              {},
+		"xdsrelay.cache.size":                   {},
+		"xdsrelay.cache.removal.holds":          {},
+		"xdsrelay.cache.removals.held":          {},
+		"xdsrelay.last_good.keys.stale":         {},
+		"xdsrelay.downstream.streams":           {variantLabel(), serviceLabel},
+		"xdsrelay.downstream.refusals":          {code},
+		"xdsrelay.downstream.send_timeouts":     {},
+		"xdsrelay.downstream.sent_away":         {label("reason", "surplus", "age")},
+		"xdsrelay.downstream.turned_away":       {},
+		"xdsrelay.downstream.ack.duration":      {typeLabel(), variantLabel()},
+		"xdsrelay.downstream.responses":         {typeLabel(), variantLabel()},
+		"xdsrelay.downstream.sent":              {typeLabel(), variantLabel()},
+		"xdsrelay.downstream.compressed":        {typeLabel(), variantLabel()},
+		"xdsrelay.downstream.saved":             {typeLabel(), variantLabel()},
+		"xdsrelay.downstream.oversize":          {typeLabel(), variantLabel()},
+		"xdsrelay.downstream.answers":           {typeLabel(), variantLabel(), label("outcome", "ack", "nack", "stale")},
+		"xdsrelay.downstream.bodies.built":      {},
+		"xdsrelay.downstream.bodies.shared":     {},
+		"xdsrelay.downstream.bodies.compressed": {},
+
+		"xdsrelay.downstream.load.streams":  {},
+		"xdsrelay.downstream.load.reports":  {},
+		"xdsrelay.downstream.load.clusters": {},
+		"xdsrelay.downstream.load.size":     {},
+		"xdsrelay.downstream.load.left_out": {},
+
+		"xdsrelay.rest.polls":   {{Name: "type", Values: append(resource.TypeLabels(), "none"), Meaning: "types, or `none` for paths that are none's"}, {Name: "status", Pattern: `\d{3}`, Meaning: "HTTP status codes"}},
+		"xdsrelay.rest.sent":    {{Name: "type", Values: append(resource.TypeLabels(), "none"), Meaning: "types, or `none` for paths that are none's"}, {Name: "status", Pattern: `\d{3}`, Meaning: "HTTP status codes"}},
+		"xdsrelay.rest.waiting": {},
+
+		"xdsrelay.upstream.streams":       {originLabel(), variantLabel()},
+		"xdsrelay.upstream.reconnects":    {originLabel(), variantLabel()},
+		"xdsrelay.upstream.responses":     {originLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")},
+		"xdsrelay.upstream.response.size": {originLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")},
+		"xdsrelay.upstream.load.streams":  {},
+		"xdsrelay.upstream.load.reports":  {label("outcome", "sent", "unsent")},
+		"xdsrelay.upstream.load.size":     {},
+
+		"xdsrelay.origin.file.errors":  {originLabel(), label("reason", "unreadable", "malformed", "bad directory name", "duplicate name")},
+		"xdsrelay.origin.file.reloads": {originLabel()},
+		"xdsrelay.origin.files":        {originLabel(), label("state", "good", "bad")},
+
+		"xdsrelay.tier.head.waits":    {label("outcome", "caught_up", "timed_out")},
+		"xdsrelay.tier.head.claims":   {label("outcome", "ok", "failed")},
+		"xdsrelay.tier.head.writes":   {label("outcome", "ok", "refused", "failed")},
+		"xdsrelay.tier.head.behind":   {typeLabel()},
+		"xdsrelay.tier.peers.refused": {},
+
+		"xdsrelay.redis.calls":         {call, label("outcome", "ok", "refused", "failed", "given_up", "skipped")},
+		"xdsrelay.redis.call.duration": {call},
+		"xdsrelay.redis.up":            {},
+
+		"xdsrelay.last_good.writes":     {label("outcome", "ok", "failed", "fenced", "too_large", "unencrypted")},
+		"xdsrelay.last_good.write.size": {},
+		"xdsrelay.last_good.reads":      {label("outcome", "ok", "failed", "unusable", "old")},
+	}
+	return m
+}

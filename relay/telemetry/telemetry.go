@@ -1,0 +1,105 @@
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel/attribute"
+	otelprometheus "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+// Config says of which node telemetry is.
+type Config struct {
+	// Version is the program's, Instance the name of the node.
+	Version, Instance string
+	// Logger is told when what is sent does not arrive. Required.
+	Logger *slog.Logger
+}
+
+// Telemetry is where a node's instruments go. They have a registry of their own, so
+// that several nodes fit into one process. All methods are safe for concurrent use.
+type Telemetry struct {
+	// Fixed after construction.
+	registry *prometheus.Registry
+	metrics  *sdkmetric.MeterProvider
+	meter    *recorder
+}
+
+// translation is how OpenTelemetry's names become those of Prometheus.
+func translation() otlptranslator.TranslationStrategyOption {
+	return otlptranslator.UnderscoreEscapingWithSuffixes
+}
+
+// New makes the telemetry of a node, as the environment says:
+//   - OTEL_METRICS_EXPORTER is otlp, prometheus or none; where it is not set, metrics
+//     are sent if there is an endpoint. Prometheus can read them in any case.
+//   - OTEL_EXPORTER_OTLP_ENDPOINT, …_PROTOCOL (grpc or http/protobuf), …_HEADERS,
+//     …_CERTIFICATE and so on, and those for metrics alone, say where to and how.
+//   - OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say who sends;
+//     OTEL_SDK_DISABLED=true that nothing is sent at all.
+//
+// It fails where the environment asks for what there is not.
+func New(cfg Config) (*Telemetry, error) {
+	who, err := identityOf(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := otelprometheus.New(otelprometheus.WithRegisterer(registry), otelprometheus.WithoutScopeInfo(),
+		otelprometheus.WithTranslationStrategy(translation()))
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: metrics: %w", err)
+	}
+	options := []sdkmetric.Option{sdkmetric.WithReader(exporter), sdkmetric.WithResource(who)}
+	sent, err := metricExporter(context.Background())
+	if err != nil {
+		return nil, fmt.Errorf("telemetry: metrics: %w", err)
+	}
+	if sent != nil {
+		sent = &watchedMetrics{Exporter: sent, watch: watch{what: "metrics", log: cfg.Logger}}
+		options = append(options, sdkmetric.WithReader(sdkmetric.NewPeriodicReader(sent)))
+	}
+	t := &Telemetry{registry: registry, metrics: sdkmetric.NewMeterProvider(options...)}
+	t.meter = &recorder{Meter: t.metrics.Meter("xdsrelay", metric.WithInstrumentationVersion(cfg.Version)), labels: labels()}
+	return t, nil
+}
+
+// identityOf is who the telemetry is of: what the environment says goes first.
+func identityOf(cfg Config) (*resource.Resource, error) {
+	own := resource.NewSchemaless(attribute.String("service.name", "xdsrelay"),
+		attribute.String("service.version", cfg.Version), attribute.String("service.instance.id", cfg.Instance))
+	said, err := resource.New(context.Background(), resource.WithFromEnv())
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) {
+		return nil, err
+	}
+	return resource.Merge(own, said)
+}
+
+// Meter makes instruments.
+func (t *Telemetry) Meter() metric.Meter { return t.meter }
+
+// Registry is what Prometheus reads.
+func (t *Telemetry) Registry() prometheus.Gatherer { return t.registry }
+
+// Instruments are those that were made by now, by name.
+func (t *Telemetry) Instruments() []Instrument { return t.meter.instruments() }
+
+// closeTime bounds the wait for what is left to be sent.
+const closeTime = 2 * time.Second
+
+// Close sends what is left, and ends all of it.
+func (t *Telemetry) Close() {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	_ = t.metrics.Shutdown(ctx) // that it does not arrive was told
+}
