@@ -87,6 +87,7 @@ func (a *app) newRootCmd() *cobra.Command {
 	root.AddCommand(
 		a.newRunCmd(),
 		a.newCheckCmd(),
+		a.newBootstrapCmd(),
 		a.newKeyCmd(),
 		a.newMembersCmd(),
 		a.newKeysCmd(),

@@ -14,6 +14,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"xdsrelay/relay/bootstrap"
 )
 
 // kinds are the xDS clients under test, each with the command that runs it.
@@ -53,7 +55,7 @@ func startClient(t *testing.T, kind, name, server string) *client {
 		return strings.HasPrefix(entry, "GRPC_XDS_BOOTSTRAP=")
 	})
 	cmd.Env = append(cmd.Env,
-		"GRPC_XDS_BOOTSTRAP_CONFIG="+bootstrap(t, server, name),
+		"GRPC_XDS_BOOTSTRAP_CONFIG="+bootstrapOf(t, server, name),
 		"no_proxy=127.0.0.1",
 		roleVariable+"="+kind,
 	)
@@ -61,22 +63,12 @@ func startClient(t *testing.T, kind, name, server string) *client {
 	return c
 }
 
-// bootstrap returns the xDS bootstrap of a client whose node has id.
-func bootstrap(t *testing.T, server, id string) string {
+// bootstrapOf returns the xDS bootstrap of a client whose node has id.
+func bootstrapOf(t *testing.T, server, id string) string {
 	t.Helper()
-	type object = map[string]any
-	text, err := json.Marshal(object{
-		"xds_servers": []any{object{
-			"server_uri":      server,
-			"channel_creds":   []any{object{"type": "insecure"}},
-			"server_features": []string{"xds_v3"},
-		}},
-		"node": object{
-			"id":      id,
-			"cluster": cluster,
-			// grpc-js refuses a node without one.
-			"locality": object{"region": "r", "zone": "z"},
-		},
+	text, err := bootstrap.GRPC(bootstrap.Options{
+		Addresses: []string{server}, NodeID: id, Cluster: cluster,
+		Locality: bootstrap.Locality{Region: "r", Zone: "z"}, // grpc-js refuses a node without one
 	})
 	if err != nil {
 		t.Fatalf("bootstrap of %s: %v", id, err)
