@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode/utf8"
+
+	"xdsrelay/relay/redact"
 )
 
 // Problem is one mistake in the configuration.
@@ -26,7 +28,7 @@ type Problem struct {
 }
 
 // String gives the place, the field and the message, and below the line at
-// fault with a mark.
+// fault with a mark. A password in it, as of a URL, is not shown.
 func (p Problem) String() string {
 	var b strings.Builder
 	if p.Source != "" {
@@ -39,12 +41,12 @@ func (p Problem) String() string {
 	if p.Field != "" {
 		b.WriteString(p.Field + ": ")
 	}
-	b.WriteString(p.Message)
+	b.WriteString(redact.Text(p.Message))
 	if p.Line > 0 {
 		b.WriteString("\n" + p.snippet())
 	}
 	if p.more != "" {
-		b.WriteString("\n" + p.more)
+		b.WriteString("\n" + redact.Text(p.more))
 	}
 	return b.String()
 }
@@ -55,7 +57,8 @@ const snippetWidth = 100
 // snippet shows the line with a mark below the mistake; of a long line, the
 // part around it.
 func (p Problem) snippet() string {
-	line, at := []rune(p.text), p.Column-1
+	text := redact.Text(p.text)
+	line, at := []rune(text), p.Column-1
 	at = max(min(at, len(line)), 0)
 	if from := at - snippetWidth/2; from > 0 && len(line) > snippetWidth {
 		line, at = line[from:], at-from
@@ -72,6 +75,9 @@ func (p Problem) snippet() string {
 		if r != '\t' && (r < ' ' || r == 0x7f || r == utf8.RuneError) {
 			line[i] = '?' // it goes to a terminal
 		}
+	}
+	if text != p.text { // there is no telling where the mistake is in it
+		return fmt.Sprintf("%5d | %s", p.Line, string(line))
 	}
 	mark := "^" + strings.Repeat("~", max(min(p.width, len(line)-at)-1, 0))
 	return fmt.Sprintf("%5d | %s\n      | %s%s", p.Line, string(line), string(pad), mark)

@@ -96,7 +96,7 @@ func hideNamed(s string) string {
 			break
 		}
 		path := at[2] > 0 && rest[at[2]-1] == '/' && !strings.Contains(rest[at[4]:at[5]], "=") // as in /run/token: no such file
-		if path || !Sensitive(rest[at[2]:at[3]]) {
+		if name := rest[at[2]:at[3]]; path || name == "pass" || !Sensitive(name) {             // pass is a word, too, and a field of the configuration
 			b.WriteString(rest[:at[5]])
 			rest = rest[at[5]:]
 			continue
