@@ -1,9 +1,12 @@
 package fanout
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -12,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 )
 
@@ -27,6 +31,7 @@ const awayTime = 5 * time.Second
 const (
 	surplus = "surplus"
 	age     = "age"
+	memory  = "memory"
 )
 
 var errOld = status.Error(codes.Unavailable, "the connection has reached the age that this node lets connections have: connect again")
@@ -51,8 +56,10 @@ func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
 type guest struct {
 	conn    *door.Conn // nil where it is not known; the guest is then one stream
 	streams []*caller
-	clients int  // those of the streams that are for configuration
-	quiet   bool // nothing is on its way, and each stream has had an answer
+	states  []*stream // those of the streams that are for configuration
+	cost    int       // see ShedCostly
+	clients int       // those of the streams that are for configuration
+	quiet   bool      // nothing is on its way, and each stream has had an answer
 }
 
 // guests are those who are there and were not sent away yet.
@@ -75,6 +82,7 @@ func (s *Server) guests() []*guest {
 	for _, st := range s.snapshot() {
 		if !skip(&st.caller) {
 			g := of(&st.caller)
+			g.states = append(g.states, st)
 			g.clients++
 			g.quiet = st.quiet() && g.quiet
 		}
@@ -119,6 +127,53 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 	return sent
 }
 
+// shedPart is how much of the clients goes at a time where memory is short.
+const shedPart = 100
+
+// ShedCostly sends away one in a hundred of the clients, and at least one: those that
+// hold most memory. It returns how many.
+func (s *Server) ShedCostly() (sent int) {
+	all := s.guests()
+	for _, g := range all {
+		g.cost = g.costs()
+	}
+	slices.SortFunc(all, func(a, b *guest) int { return cmp.Compare(b.cost, a.cost) })
+	v := s.cfg.Limits.Values()
+	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory are in use (%s), and this client is among those that take most", v.MemoryPercent, limit.Memory.About().Field)
+	for _, g := range all[:min(len(all)/shedPart+1, len(all))] {
+		s.cfg.Limits.Count(limit.Memory, g.streams[0].peer, status.Convert(reason).Message())
+		s.sendAway(g, reason, memory)
+		sent += g.clients
+	}
+	return sent
+}
+
+// costs is roughly what the client holds beyond what all do: what it does not read,
+// and a request of which a part has come.
+func (g *guest) costs() (n int) {
+	for _, st := range g.states {
+		n += st.costs()
+	}
+	if g.conn != nil {
+		n += g.conn.Unread()
+	}
+	return n
+}
+
+// nameCost is what a name takes that one stream alone asks for, beside its bytes.
+const nameCost = 100
+
+func (s *stream) costs() (n int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n = s.unacked
+	for _, ts := range s.types {
+		h := ts.table.Head(&ts.watcher)
+		n += h.NameBytes + nameCost*(h.Names+ts.tell.Len()+ts.told.Len())
+	}
+	return n
+}
+
 // EndOld sends away the clients whose connections have reached their age: each when
 // nothing is on its way to it, or when it has not answered for the time that an ACK
 // may take. It is to be called now and then.
@@ -143,7 +198,7 @@ func (s *Server) sendAway(g *guest, reason error, label string) {
 		end()
 		return
 	}
-	if g.conn.GoAway(status.Convert(reason).Message(), label == surplus, end) {
+	if g.conn.GoAway(status.Convert(reason).Message(), label == surplus || label == memory && s.elsewhere.Load(), end) {
 		time.AfterFunc(awayTime, func() { _ = g.conn.Close() })
 	}
 }
@@ -154,6 +209,10 @@ func (s *Server) Count() int {
 	defer s.mu.Unlock()
 	return len(s.streams)
 }
+
+// Elsewhere says whether there are other nodes that a client may connect to. If so,
+// one for which this node has no room is told to close its connection, too.
+func (s *Server) Elsewhere(there bool) { s.elsewhere.Store(there) }
 
 // Limit refuses new streams with RESOURCE_EXHAUSTED and why while there are most or
 // more. 0 means that there is no limit.
@@ -177,8 +236,11 @@ func (s *Server) fullLocked() error {
 // notAdmitted is the end of a stream that was not let in. Where the node has too
 // many, the next attempt has to be on another connection to come to another node.
 func (s *Server) notAdmitted(ctx context.Context, c *caller, err error) error {
-	if status.Code(err) == codes.ResourceExhausted {
-		s.metrics.refused(codes.ResourceExhausted) // not logged: there may be thousands
+	if status.Code(err) != codes.ResourceExhausted {
+		return err
+	}
+	s.metrics.refused(codes.ResourceExhausted) // not logged: there may be thousands
+	if _, limited := errors.AsType[*limit.Refusal](err); !limited || limit.Elsewhere(err) && s.elsewhere.Load() {
 		told := make(chan struct{})
 		if c.conn != nil && c.conn.GoAway(status.Convert(err).Message(), true, func() { close(told) }) {
 			select {

@@ -119,7 +119,7 @@ func TestTooManyNames(t *testing.T) {
 
 		at := w.open(delta)
 		at.Subscribe(eds, names(0, 101)...)
-		refusedWith(t, at, codes.ResourceExhausted, "limit of 100")
+		refusedWith(t, at, codes.ResourceExhausted, "the limit is 100")
 		w.asked(eds, names(0, 100)...)
 
 		over := w.open(delta)
@@ -144,7 +144,7 @@ func TestTooManyNames(t *testing.T) {
 			s.Subscribe(cds, names(i*10, i*10+10)...)
 			s.Unsubscribe(cds, names(i*10, i*10+10)...)
 		}
-		refusedWith(t, s, codes.ResourceExhausted, "limit of 100")
+		refusedWith(t, s, codes.ResourceExhausted, "the limit is 100")
 	})
 }
 
@@ -182,7 +182,7 @@ func TestTooManyTypesOfAKey(t *testing.T) {
 		}
 		s := w.open(true)
 		s.Subscribe(resource.TypePrefix+"x.OneMore", "a")
-		refusedWith(t, s, codes.ResourceExhausted, "too many resource types")
+		refusedWith(t, s, codes.ResourceExhausted, "resource types asked for by the clients of this key")
 		s = w.open(true)
 		s.Subscribe(cds, "a")
 		w.asked(cds, "a")

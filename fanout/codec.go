@@ -50,6 +50,8 @@ func (r *request) read(delta bool, to *resource.Request) (err error) {
 	return nil
 }
 
+func (r *request) size() int { return r.data.Len() }
+
 // free gives the bytes back.
 func (r *request) free() {
 	r.data.Free()

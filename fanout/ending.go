@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/limit"
 )
 
 // Reasons to end a stream. All are gRPC statuses that say why.
@@ -47,6 +48,7 @@ type caller struct {
 	conn   *door.Conn   // fixed; nil where it is not known
 	peer   string       // fixed
 	nodeID string       // set by the handler with the first request
+	stay   limit.Stay   // set by Server.admit
 
 	reason atomic.Pointer[error] // the first to end the stream
 }

@@ -15,6 +15,11 @@ import (
 // identify takes the client's Node from the first request and finds its key
 // (B1).
 func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
+	if s.tier == nil {
+		if err := s.srv.checkNode(&s.caller, len(r.Node)); err != nil {
+			return err
+		}
+	}
 	var node corev3.Node
 	if err := proto.Unmarshal(r.Node, &node); err != nil {
 		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
@@ -25,6 +30,9 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 	}
 	res, err := s.srv.resolve(&node, p)
 	if err != nil {
+		return err
+	}
+	if err := s.srv.useKey(&s.caller, res.Key); err != nil {
 		return err
 	}
 	s.timed = s.takesTTLs(node.GetClientFeatures())

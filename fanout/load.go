@@ -10,6 +10,8 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
 )
 
@@ -23,6 +25,8 @@ type loadStream struct {
 	srv  *Server
 	grpc grpc.ServerStream
 	tier *peering // of another node; nil for a client
+
+	key aggregation.Key // owned by the handler goroutine; empty until it is known
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -72,16 +76,18 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.addLoad(st); err != nil {
-		return err
+	if err := s.admitLoad(st, p); err != nil {
+		return s.notAdmitted(gs.Context(), &st.caller, err)
 	}
 	defer func() {
 		st.end(err) // before waiting for a send that may block
 		s.removeLoad(st)
+		s.leaveLoad(st)
 	}()
 
 	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
 	defer first.Stop()
+	var tokens limit.Tokens
 	for joined := false; ; {
 		var r loadRequest
 		if err := gs.RecvMsg(&r); err != nil {
@@ -98,6 +104,9 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 		}
 		if err := st.receive(&r); err != nil {
 			return s.refused(&st.caller, err)
+		}
+		if st.tier == nil {
+			s.hold(gs.Context(), &st.caller, &tokens, r.size)
 		}
 	}
 }
@@ -117,6 +126,10 @@ func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
 		if err != nil {
 			return err
 		}
+		if err := s.srv.useKey(&s.caller, res.Key); err != nil {
+			return err
+		}
+		s.key = res.Key
 		client = s.srv.cfg.Loads.Join(res.Key, res.Node, s.news)
 	}
 	s.nodeID = r.GetNode().GetId()

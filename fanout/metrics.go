@@ -51,7 +51,7 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	}, built, shared, packed)
 	errs[8] = sm.observeTypes(m)
 	sm.waits, errs[9] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of clients that came with what this node did not have yet: until it had caught up, or the time was over."))
-	sm.away, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age)."))
+	sm.away, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age), or because they took most of a memory that was short (memory)."))
 	sm.turned, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
 	return &sm, errors.Join(errs[:]...)
 }

@@ -151,6 +151,7 @@ const (
 // judgeLocked takes a request that quotes the newest nonce as ACK or NACK. A
 // second one only states a subscription.
 func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
+	s.inSyncLocked()
 	if !ts.open {
 		return none
 	}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/member"
 	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
@@ -66,6 +67,9 @@ type Config struct {
 	MaxConnectionAge time.Duration
 	// MaxNames bounds the names that one stream subscribes to. Default 200,000.
 	MaxNames int
+	// Limits are those on what clients take of the node. Nil means none beside the
+	// ones above.
+	Limits *limit.Limiter
 	// V2 serves version 2 of the protocol as well (J1).
 	V2 bool
 	// Compression says what is compressed; the default is nothing.
@@ -98,6 +102,12 @@ func (c *Config) setDefaults() error {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Limits == nil {
+		var err error
+		if c.Limits, err = limit.New(limit.Values{}, c.Meter, c.Logger); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
@@ -122,7 +132,9 @@ type Server struct {
 	noWire     sync.Once            // guards a line of the log
 
 	draining       atomic.Bool
-	oversizeLogged atomic.Int64 // when, in ns since 1970; see oversize
+	elsewhere      atomic.Bool                            // there are other nodes; see Server.Elsewhere
+	lines          [codes.Unauthenticated + 1]limit.Lines // of the log, by code; see refused
+	oversizeLogged atomic.Int64                           // when, in ns since 1970; see oversize
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -167,12 +179,17 @@ func TransportOptions() []grpc.ServerOption {
 		// buffer, which grpc-go shares between connections, saves copies
 		// without costing idle clients anything.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
-		grpc.KeepaliveParams(keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}),
+		grpc.KeepaliveParams(KeepaliveParams()),
 		grpc.StaticStreamWindowSize(64 << 10),
 		grpc.StaticConnWindowSize(64 << 10),
 		grpc.WriteBufferSize(256 << 10),
 		grpc.ReadBufferSize(8 << 10),
 	}
+}
+
+// KeepaliveParams are how clients that have gone are noticed.
+func KeepaliveParams() keepalive.ServerParameters {
+	return keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}
 }
 
 func (s *Server) add(st *stream) error {
@@ -233,22 +250,38 @@ func (s *Server) ended(c *caller, err error) error {
 	switch err = c.reasonOr(err); {
 	case errors.Is(err, io.EOF):
 		return nil
-	case status.Code(err) == codes.ResourceExhausted, errors.Is(err, errNoRequest):
-		return s.refused(c, err) // a message that is too large, or none at all
+	case status.Code(err) == codes.ResourceExhausted: // gRPC has not read a message that is too large
+		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
+		return s.refused(c, status.Errorf(codes.ResourceExhausted, "a request is larger than listen.max_receive_size: %s", status.Convert(err).Message()))
+	case errors.Is(err, errNoRequest):
+		s.cfg.Limits.Count(limit.FirstRequest, c.peer, err.Error())
+		return s.refused(c, err)
+	case errors.Is(err, errSendDeadline):
+		s.cfg.Limits.Count(limit.SendTimeout, c.peer, err.Error())
 	}
 	return err
 }
 
+// linePause is between two log lines about refusals with the same code.
+const linePause = time.Second
+
 // refused counts and logs a stream that is ended because of what the client
-// asked for.
+// asked for. Limits have a log of their own.
 func (s *Server) refused(c *caller, err error) error {
 	code := status.Code(err)
 	s.metrics.refused(code)
+	if _, limited := errors.AsType[*limit.Refusal](err); limited || int(code) >= len(s.lines) {
+		return err
+	}
+	more, ok := s.lines[code].Next(time.Now(), linePause)
+	if !ok {
+		return err
+	}
 	level := slog.LevelInfo
 	if code == codes.Internal {
 		level = slog.LevelError
 	}
-	s.cfg.Logger.Log(context.Background(), level, "stream refused", "peer", c.peer, "node", c.nodeID, "code", code.String(), "reason", err.Error())
+	s.cfg.Logger.Log(context.Background(), level, "stream refused", "peer", c.peer, "node", c.nodeID, "code", code.String(), "reason", err.Error(), "more_since_last", more)
 	return err
 }
 

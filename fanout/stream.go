@@ -6,10 +6,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -32,7 +31,9 @@ type stream struct {
 	node, cluster, rule string // the first as identity has it
 	wire                *wire  // of a client that takes gzip; nil for others
 
-	in request // owned by the handler goroutine
+	// Owned by the handler goroutine.
+	in     request
+	tokens limit.Tokens
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -46,6 +47,7 @@ type stream struct {
 	alarmAt time.Time
 	// hopeless is since when the client has waited in vain; see giveUpLocked.
 	hopeless time.Time
+	arrival  limit.Arrival // while it is not in sync; see inSyncLocked
 	// warming are the endpoints of clusters that a returning delta client was
 	// sent before it asked for endpoints (E3).
 	warming *cache.Names
@@ -66,12 +68,13 @@ func (s *stream) serve() (err error) {
 	if err != nil {
 		return err
 	}
-	if err := s.srv.add(s); err != nil {
+	if err := s.srv.admit(s, p); err != nil {
 		return s.srv.notAdmitted(s.grpc.Context(), &s.caller, err)
 	}
 	defer func() {
 		s.end(err) // before waiting for a send that may block
 		s.srv.remove(s)
+		s.srv.leave(s)
 	}()
 
 	if s.tier == nil {
@@ -81,8 +84,12 @@ func (s *stream) serve() (err error) {
 		if err := s.grpc.RecvMsg(&s.in); err != nil {
 			return s.srv.ended(&s.caller, err)
 		}
+		size := s.in.size()
 		if err := s.take(p); err != nil {
 			return s.srv.refused(&s.caller, err)
+		}
+		if s.tier == nil {
+			s.srv.hold(s.grpc.Context(), &s.caller, &s.tokens, size)
 		}
 	}
 }
@@ -114,8 +121,10 @@ func (s *stream) receive(r *resource.Request) error {
 	if r.Located && !s.delta && t.FullState { // G9
 		return refuseWhole()
 	}
-	if n := max(r.Names.Len(), r.Subscribe.Len(), len(r.Locators)); n > s.srv.cfg.MaxNames && s.tier == nil {
-		return s.tooManyNames(n) // before anybody is asked for them
+	if s.tier == nil {
+		if err := s.checkRequest(r); err != nil {
+			return err
+		}
 	}
 	if !s.delta && t.DeltaOnly() {
 		return nil // D8: there is no SotW form to answer with
@@ -148,24 +157,23 @@ func (s *stream) receive(r *resource.Request) error {
 		}
 	}
 	s.flushLocked()
+	if s.nonces == 0 {
+		s.inSyncLocked() // as far as this node goes: there is nothing yet
+	}
 	return nil
 }
-
-// maxTypes bounds the types of one stream: there are about a dozen in use. Sets
-// of them are bits of a uint64.
-const maxTypes = 64
 
 // stateLocked returns the state for t, made on the first request for it.
 func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err error) {
 	if ts := s.findLocked(t.URL); ts != nil {
 		return ts, false, nil
 	}
-	if len(s.types) >= maxTypes {
-		return nil, false, status.Errorf(codes.ResourceExhausted, "more than %d resource types on one stream", maxTypes)
+	if err := s.checkTypesLocked(); err != nil {
+		return nil, false, err
 	}
 	group, private := s.groupLocked(t)
-	if !group.HasRoom(t) {
-		return nil, false, status.Errorf(codes.ResourceExhausted, "the clients of this key have asked for too many resource types to add %q", t.URL)
+	if err := s.checkRoom(group, t); err != nil {
+		return nil, false, err
 	}
 	ts = &typeState{
 		table: group.Table(t), private: private, sent: cache.Start, acked: cache.Start,
@@ -190,23 +198,6 @@ func (s *stream) findLocked(url string) *typeState {
 		}
 	}
 	return nil
-}
-
-// checkNamesLocked holds the bound on names per stream: on those that it
-// subscribes to, and on those that it has to be told and never acknowledges.
-func (s *stream) checkNamesLocked() error {
-	n := 0
-	for _, ts := range s.types {
-		n += max(ts.table.Head(&ts.watcher).Names, ts.tell.Len(), ts.told.Len())
-	}
-	if n > s.srv.cfg.MaxNames {
-		return s.tooManyNames(n)
-	}
-	return nil
-}
-
-func (s *stream) tooManyNames(n int) error {
-	return status.Errorf(codes.ResourceExhausted, "the stream subscribes to %d names, more than the limit of %d", n, s.srv.cfg.MaxNames)
 }
 
 // close frees what an ended stream held. When it returns, nobody sends any more.

@@ -27,6 +27,7 @@ type balancer struct {
 	shed   func(n, most int, why string) int
 	limit  func(most int, why string)
 	endOld func()
+	others func(bool)
 
 	// Owned by run.
 	calm     balance.Calm
@@ -51,7 +52,7 @@ func (n *Node) newBalancer() *balancer {
 	return &balancer{
 		members: n.members, announce: n.tier.Announce, enabled: b.Enabled, lease: n.cfg.Tier.Lease, log: n.log,
 		limits: balance.Limits{Headroom: b.HeadroomPercent, Refuse: b.RefusePercent, Shed: b.ShedPercent},
-		count:  n.fanout.Count, shed: n.fanout.Shed, limit: n.fanout.Limit, endOld: n.fanout.EndOld,
+		count:  n.fanout.Count, shed: n.fanout.Shed, limit: n.fanout.Limit, endOld: n.fanout.EndOld, others: n.fanout.Elsewhere,
 	}
 }
 
@@ -78,10 +79,11 @@ func (b *balancer) step(now time.Time) {
 	b.endOld()
 	clients := b.count()
 	b.tell(clients, now)
+	members := b.members.View().Members()
+	b.others(len(members) > 1)
 	if !b.enabled {
 		return
 	}
-	members := b.members.View().Members()
 	if now.Sub(b.members.Heard()) > b.lease {
 		b.calm = balance.Calm{} // also when it hears again, numbers are old at first
 	}

@@ -26,7 +26,7 @@ func (n *Node) listenForClients() error {
 		if err != nil {
 			return err
 		}
-		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(listener, fanout.Listener{Name: l.Name})})
+		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, true), fanout.Listener{Name: l.Name})})
 	}
 	return nil
 }

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -71,6 +72,7 @@ type Node struct {
 	keeper   *lastgood.Keeper // nil where no last known good state is kept
 	heads    *head.Heads      // nil where there is no Redis
 	loads    *load.Collector  // nil where the first origin takes no load reports
+	limits   *limit.Limiter
 	pool     *fanout.Pool
 	cache    *cache.Cache
 	fanout   *fanout.Server
@@ -148,6 +150,9 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 		return err
 	}
 	n.operate()
+	if n.limits, err = limit.New(limitsOf(n.cfg), n.metrics.Meter(), n.log); err != nil {
+		return err
+	}
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
@@ -208,15 +213,15 @@ func (n *Node) buildServer() (err error) {
 		HandshakeTimeout: l.HandshakeTimeout,
 		MaxConnectionAge: l.MaxConnectionAge,
 		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
-		Compression: compressionOf(l.Compression),
-		Meter:       n.metrics.Meter(), Logger: n.log,
+		Compression: compressionOf(l.Compression), Limits: n.limits,
+		Meter: n.metrics.Meter(), Logger: n.log,
 	})
 	if err != nil {
 		return err
 	}
 	n.status = csds.New(csds.Config{Clients: n.fanout.Clients, Groups: n.cache.Active})
 	// The handlers of streams use the cache, so stopping waits for them.
-	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), grpc.WaitForHandlers(true))...)
+	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), append(n.clientOptions(), grpc.WaitForHandlers(true))...)...)
 	n.fanout.Register(n.grpc)
 	if l.ClientStatus {
 		n.status.Register(n.grpc)

@@ -24,7 +24,7 @@ func (n *Node) buildPolling() (err error) {
 		Cache: n.cache, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
 		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
 		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
-		Meter: n.metrics.Meter(), Logger: n.log,
+		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.log,
 	})
 	if err != nil {
 		return err
@@ -33,7 +33,7 @@ func (n *Node) buildPolling() (err error) {
 	if err != nil {
 		return err
 	}
-	n.polling = &polling{server, listener}
+	n.polling = &polling{server, n.limits.Listen(listener, false)}
 	return nil
 }
 

@@ -69,6 +69,7 @@ func (n *Node) Run(ctx context.Context) error {
 
 	spread, endSpread := context.WithCancel(context.Background())
 	servers.Go(func() { n.newBalancer().run(spread) })
+	servers.Go(func() { n.watchLimits(spread) })
 	defer endSpread()
 	var err error
 	select {

@@ -20,12 +20,18 @@ type Conn struct {
 	from  address
 	oldAt int64 // in ns since 1970; 0 for never
 
-	gone atomic.Bool // GoAway was called
+	gone   atomic.Bool  // GoAway was called
+	unread atomic.Int64 // bytes; see Unread
 
 	mu sync.Mutex
 	// Guarded by mu.
 	out    frames
 	notice []byte // a frame that waits for the end of another
+
+	claims sync.Mutex
+	// Guarded by claims.
+	release func() // what Claim has booked; nil for nothing
+	closed  bool
 }
 
 // address is a remote address that knows its connection. grpc-go gives it to the
@@ -72,6 +78,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // Close ends the connection.
 func (c *Conn) Close() error {
 	c.door.arrived(c)
+	c.giveBack()
 	return c.Conn.Close()
 }
 

@@ -82,7 +82,20 @@ func (c *Cache[K, V]) Grow(k K, s *Slot[V], size int64) {
 	}
 	c.bytes += size
 	s.size += size
-	for c.bytes > c.limit {
+	c.evictLocked(c.limit)
+}
+
+// Clear forgets all values. Who holds one keeps it.
+func (c *Cache[K, V]) Clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evictLocked(0)
+}
+
+// evictLocked forgets the values that are unused for longest, until the rest holds no
+// more than so many bytes.
+func (c *Cache[K, V]) evictLocked(most int64) {
+	for c.bytes > most {
 		_, old, ok := c.recent.RemoveOldest()
 		if !ok {
 			return

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc/codes"
+
+	"xdsrelay/fanout/limit"
 )
 
 // answer is one response. It is immutable, and may be that of many clients.
@@ -33,10 +35,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Allow", http.MethodPost)
 		a = refuse(codes.Unimplemented, http.StatusMethodNotAllowed, "the method is "+r.Method+", expected POST")
 	default:
-		body, problem := s.read(w, r)
-		if a = problem; a == nil {
-			a = s.serve(r, t, body)
-		}
+		a = s.serve(w, r, t)
 	}
 	if a.status != statusGone {
 		s.write(w, a)
@@ -48,6 +47,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *answer) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.MaxReceiveBytes))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
+		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than rest.max_receive_size")
 		return nil, refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
 			"the body has more than "+strconv.FormatInt(s.cfg.MaxReceiveBytes, 10)+" bytes")
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -67,11 +68,11 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, poll func(path, version
 // poll asks without HTTP.
 func (w *world) poll(t *testing.T, ctx context.Context, path, version string, names ...string) *answer {
 	t.Helper()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(ask(version, names...)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w.srv.serve(req, w.srv.types[path], []byte(ask(version, names...)))
+	return w.srv.serve(httptest.NewRecorder(), req, w.srv.types[path])
 }
 
 // TestHoldEnds: the hold ends with 304 before the second after which Envoy gives

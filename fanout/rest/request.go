@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
 )
@@ -29,18 +30,41 @@ type request struct {
 	wildcard bool
 }
 
-// serve answers a request that was read.
-func (s *Server) serve(r *http.Request, t *resource.Type, body []byte) *answer {
-	q, err := s.decode(r, t, body)
+// serve answers a request, if there is room for it.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type) *answer {
+	p := peerOf(r)
+	stay, err := s.cfg.Limits.Enter(limit.SourceAt(p.Address), p.Identity())
+	if err != nil {
+		return refusal(err)
+	}
+	key := "" // until one is booked
+	defer func() { s.cfg.Limits.Leave(stay, key) }()
+	body, problem := s.read(w, r)
+	if problem != nil {
+		return problem
+	}
+	q, err := s.decode(r, p, t, body)
+	if err == nil {
+		err = s.use(stay, q.group.Key, p.Address)
+	}
 	if err != nil {
 		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "poll refused", slog.String("peer", r.RemoteAddr), slog.String("reason", err.Error()))
 		return refusal(err)
 	}
+	key = string(q.group.Key)
 	return s.poll(r.Context(), t, q)
 }
 
+// use books the key of a client.
+func (s *Server) use(stay limit.Stay, key aggregation.Key, who string) error {
+	if most := s.cfg.Limits.Values().Keys; !s.cfg.Cache.HasRoom(key, most) {
+		return s.cfg.Limits.Refuse(limit.Keys, who, most+1, most, "aggregation keys on this node")
+	}
+	return s.cfg.Limits.Use(stay, string(key))
+}
+
 // decode reads a request. Its errors are gRPC statuses.
-func (s *Server) decode(r *http.Request, t *resource.Type, body []byte) (*request, error) {
+func (s *Server) decode(r *http.Request, p aggregation.Peer, t *resource.Type, body []byte) (*request, error) {
 	m, err := parse(body)
 	if err != nil {
 		return nil, err
@@ -53,9 +77,9 @@ func (s *Server) decode(r *http.Request, t *resource.Type, body []byte) (*reques
 	case len(m.GetResourceLocators()) > 0: // G9
 		return nil, status.Error(codes.InvalidArgument, "resource_locators are not supported: ask for resource_names")
 	case len(m.GetResourceNames()) > s.cfg.MaxNames:
-		return nil, status.Errorf(codes.ResourceExhausted, "the request asks for %d names, more than the limit of %d", len(m.GetResourceNames()), s.cfg.MaxNames)
+		return nil, s.cfg.Limits.Refuse(limit.Names, r.RemoteAddr, len(m.GetResourceNames()), s.cfg.MaxNames, "names in one poll")
 	}
-	group, err := s.cfg.Rules().Resolve(m.GetNode(), peerOf(r))
+	group, err := s.cfg.Rules().Resolve(m.GetNode(), p)
 	if err != nil {
 		return nil, err
 	}

@@ -183,7 +183,7 @@ func TestRefusals(t *testing.T) {
 	})
 	w.fails(w.post(clusters, ask("")), http.StatusForbidden, "no aggregation rule matches", `"code":7`)
 	res := w.post(clusters, ask("", "a", "b", "c"))
-	w.fails(res, http.StatusTooManyRequests, "3 names", "limit of 2", `"code":8`)
+	w.fails(res, http.StatusTooManyRequests, "3 names", "the limit is 2", `"code":8`)
 	if res.header.Get("Retry-After") == "" {
 		t.Error("429 without Retry-After")
 	}

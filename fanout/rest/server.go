@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -47,6 +48,8 @@ type Config struct {
 	ReadTimeout time.Duration
 	// SendTimeout bounds how long it may take to read the answer. Default 30 s.
 	SendTimeout time.Duration
+	// Limits are those on what clients take of the node. Nil means none.
+	Limits *limit.Limiter
 	// Meter makes the metrics; nil means none.
 	Meter metric.Meter
 	// Logger is for refusals and what cannot be encoded; nil means none.
@@ -71,6 +74,12 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Limits == nil {
+		var err error
+		if c.Limits, err = limit.New(limit.Values{}, c.Meter, c.Logger); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -151,6 +160,9 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	close(s.drained)
 	return s.http.Shutdown(ctx)
 }
+
+// Shrink forgets what is kept only to save work.
+func (s *Server) Shrink() { s.answers.Clear() }
 
 // Close ends everything at once.
 func (s *Server) Close() { _ = s.http.Close() }

@@ -70,6 +70,9 @@ func (g *Group) Agree(typ *resource.Type, a Agreed) {
 	g.cache.wake(woken)
 }
 
+// maxAgreed bounds the types of a group for which that is kept.
+const maxAgreed = 256
+
 // agreeEarly returns the table of a type. Where there is none yet, what is agreed is
 // kept for it.
 func (g *Group) agreeEarly(typ *resource.Type, a Agreed) *Table {
@@ -81,7 +84,7 @@ func (g *Group) agreeEarly(typ *resource.Type, a Agreed) *Table {
 	if g.agreed == nil {
 		g.agreed = make(map[string]Agreed)
 	}
-	if _, known := g.agreed[typ.URL]; known || len(g.agreed) < maxTables {
+	if _, known := g.agreed[typ.URL]; known || len(g.agreed) < maxAgreed {
 		g.agreed[typ.URL] = a
 	}
 	return nil

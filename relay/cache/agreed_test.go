@@ -178,10 +178,10 @@ func TestAgreedEarly(t *testing.T) {
 		if until := alone.client(clusters, true).head().Behind; !until.IsZero() {
 			t.Errorf("a node on its own is behind until %v", until)
 		}
-		for i := range 2 * maxTables {
+		for i := range 2 * maxAgreed {
 			w.group.Agree(resource.TypeOf(fmt.Sprint("type.googleapis.com/x", i)), Agreed{})
 		}
-		if n := len(w.group.agreed); n > maxTables {
+		if n := len(w.group.agreed); n > maxAgreed {
 			t.Errorf("heads of %d types without a table are kept", n)
 		}
 		private := w.cache.JoinPrivate(w.group, w.group.Node)

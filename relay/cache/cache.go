@@ -104,6 +104,7 @@ type Cache struct {
 	idleBytes int64
 	sizes     map[*Group]int64 // what idleBytes counts for each idle group
 	privates  map[*Group]struct{}
+	running   int // groups with feeds, private ones included
 	closed    bool
 }
 
@@ -184,7 +185,34 @@ func (c *Cache) retire(g *Group) {
 	c.sizes[g] = g.bytes()
 	c.idleBytes += c.sizes[g]
 	c.idle.Add(g.Key, g)
-	for c.idleBytes > c.cfg.IdleBytes {
+	c.evictLocked(c.cfg.IdleBytes)
+}
+
+// HasRoom reports whether a client of key may be taken: the key has upstream streams
+// already, or there are not yet most others that do, private groups included; 0 means
+// any number. Clients that come at the same moment may go a little beyond.
+func (c *Cache) HasRoom(key aggregation.Key, most int) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if most <= 0 || c.running < most {
+		return true
+	}
+	g := c.groups[key]
+	return g != nil && g.runs
+}
+
+// DropIdle gives up what keys without clients hold, but for those whose linger time
+// is not over.
+func (c *Cache) DropIdle() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.evictLocked(0)
+}
+
+// evictLocked gives up idle keys, those first that are unused for longest, until the
+// rest holds no more than so many bytes.
+func (c *Cache) evictLocked(most int64) {
+	for c.idleBytes > most {
 		_, old, ok := c.idle.RemoveOldest()
 		if !ok {
 			return

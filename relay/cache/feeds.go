@@ -163,6 +163,9 @@ func (c *Cache) stopUnwanted(g *Group) {
 // startLocked starts the feeds that are due: the first one, and those of which
 // something is wanted. cache.mu must be held.
 func (g *Group) startLocked() {
+	if !g.runs {
+		g.cache.running++
+	}
 	g.runs = true
 	for i := range g.legs {
 		if g.legs[i].feed == nil && (i == 0 || g.wants(i)) {
@@ -184,6 +187,9 @@ func (g *Group) startLegLocked(i int) {
 
 // stopLocked ends all feeds. cache.mu must be held.
 func (g *Group) stopLocked(cause error) {
+	if g.runs {
+		g.cache.running--
+	}
 	g.runs = false
 	for i := range g.legs {
 		if g.legs[i].feed != nil {

@@ -74,17 +74,14 @@ func (g *Group) Table(t *resource.Type) *Table {
 	return table
 }
 
-// maxTables bounds the tables of a group; there are about a dozen types in use,
-// but clients may invent type URLs.
-const maxTables = 256
-
 // HasRoom reports whether a client may ask for t: there is a table for it, or
-// not yet too many others. Clients that ask at the same moment may go a little
-// beyond.
-func (g *Group) HasRoom(t *resource.Type) bool {
+// not yet most others, of which 0 means any number. There are about a dozen types
+// in use, but clients may invent type URLs. Clients that ask at the same moment may
+// go a little beyond.
+func (g *Group) HasRoom(t *resource.Type, most int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.tables[t.URL] != nil || len(g.tables) < maxTables || resource.IsKnown(t.URL)
+	return most <= 0 || g.tables[t.URL] != nil || len(g.tables) < most || resource.IsKnown(t.URL)
 }
 
 func (g *Group) lookup(t *resource.Type) *Table {

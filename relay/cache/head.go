@@ -10,10 +10,10 @@ import (
 type Head struct {
 	// Subscription identifies its content in this process; 0: none.
 	Subscription uint64
-	// Names says how many names it has, and how many of these are globs;
-	// Wildcard whether it has "*" too.
-	Names, Globs int
-	Wildcard     bool
+	// Names says how many names it has, NameBytes how long they are together, and
+	// Globs how many of them are globs; Wildcard whether it has "*" too.
+	Names, NameBytes, Globs int
+	Wildcard                bool
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
 	// Noted is the newest note that it may see, but for heartbeats, and Beat the
@@ -59,7 +59,7 @@ func (t *Table) Head(w *Watcher) Head {
 		return Head{}
 	}
 	h := Head{
-		Subscription: s.id, Names: len(s.names), Globs: s.globs, Wildcard: s.key.wildcard,
+		Subscription: s.id, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
 		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s),
 	}
 	for i := range t.legs {

@@ -36,6 +36,7 @@ type Subscription struct {
 type subKey struct {
 	sum      [2]uint64
 	len      int
+	bytes    int // of the names
 	wildcard bool
 }
 
@@ -68,6 +69,7 @@ func (s *seeds) listKey(wildcard bool, names resource.NameList) (k subKey, ok bo
 			k.sum[0] += maphash.Bytes(s[0], n)
 			k.sum[1] += maphash.Bytes(s[1], n)
 			k.len++
+			k.bytes += len(n)
 		}
 	}
 	return k, true
@@ -77,12 +79,14 @@ func (k *subKey) add(s *seeds, name string) {
 	k.sum[0] += maphash.String(s[0], name)
 	k.sum[1] += maphash.String(s[1], name)
 	k.len++
+	k.bytes += len(name)
 }
 
 func (k *subKey) drop(s *seeds, name string) {
 	k.sum[0] -= maphash.String(s[0], name)
 	k.sum[1] -= maphash.String(s[1], name)
 	k.len--
+	k.bytes -= len(name)
 }
 
 // placeLocked lets s, which is new in content, see all that there is. t.mu must

@@ -29,6 +29,8 @@ type Config struct {
 	// an answer fails that would hold a message or field unknown to this program.
 	// listen.max_names and listen.send_timeout count here, too.
 	REST REST `yaml:"rest"`
+	// How much clients may take of this node.
+	Limits Limits `yaml:"limits"`
 	// Where configuration comes from: a control plane or a directory.
 	Origin Origin `yaml:"origin"`
 	// Further origins, for what the one above does not serve: a list of sections
@@ -304,6 +306,7 @@ func Default() *Config {
 			MaxConnectionAge:    12 * time.Hour,
 		},
 		REST:        REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
+		Limits:      defaultLimits(),
 		Origin:      DefaultOrigin(),
 		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},
 		Recheck:     defaultRecheck(),

@@ -52,7 +52,7 @@ func TestDefaultLacksOnlyTheOrigin(t *testing.T) {
 // writeDefaultYAML makes the default file.
 func writeDefaultYAML(t *testing.T) string {
 	t.Helper()
-	docs := fieldDocs(t, "config.go", "listen.go", "authorize.go", "tier.go", "../aggregation/rules.go")
+	docs := fieldDocs(t, "config.go", "listen.go", "limits.go", "authorize.go", "tier.go", "../aggregation/rules.go")
 	var b strings.Builder
 	b.WriteString("# The configuration of xdsrelay, with all fields at their defaults.\n" +
 		"# Every field that holds one value can be set by an environment variable too:\n" +

@@ -19,6 +19,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkNode(cfg)
 	d.checkListen(cfg)
 	d.checkREST(cfg)
+	d.checkLimits(cfg)
 	d.checkOrigins(cfg)
 	d.checkRules(cfg)
 	d.checkAuthorize(cfg)

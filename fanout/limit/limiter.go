@@ -1,0 +1,234 @@
+package limit
+
+import (
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/metric/noop"
+)
+
+// Limiter holds the limits of a node and what there is. All methods are safe for
+// concurrent use.
+type Limiter struct {
+	// Fixed after construction.
+	refusals *refusals
+
+	values   atomic.Pointer[Values]
+	arrivals arrivals             // has a lock of its own
+	gate     atomic.Pointer[gate] // nil until something was measured
+
+	mu sync.Mutex
+	// Guarded by mu.
+	connections, streams, peers int
+	accounts                    map[owner]*account
+	left                        []lingering // in the order of their ends
+}
+
+// New makes a limiter. meter and log may be nil.
+func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
+	if meter == nil {
+		meter = noop.Meter{}
+	}
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	l := &Limiter{accounts: make(map[owner]*account)}
+	l.values.Store(&v)
+	var err error
+	if l.refusals, err = newRefusals(meter, log); err != nil {
+		return nil, err
+	}
+	return l, l.observe(meter)
+}
+
+// Set puts other limits into force. What is there already stays.
+func (l *Limiter) Set(v Values) { l.values.Store(&v) }
+
+// Values are the limits in force, not to be changed.
+func (l *Limiter) Values() *Values { return l.values.Load() }
+
+// Refuse makes the refusal of a client that is over a limit on what one stream may
+// ask for, and counts it: it has so many of what, and most is the limit. who is for
+// the log.
+func (l *Limiter) Refuse(n Name, who string, have, most int, what string) error {
+	return l.refusals.refuse(n, who, have, most, what)
+}
+
+// Count counts what a client was refused by other means; see [Limiter.Refuse].
+func (l *Limiter) Count(n Name, who, reason string) { l.refusals.count(n, who, reason) }
+
+// over tells whether there is no room for one more.
+func over(have, most int) bool { return most > 0 && have >= most }
+
+// connect books a connection, or refuses it. It returns the account of its source, nil
+// for a source without limits.
+func (l *Limiter) connect(s Source) (*account, error) {
+	v := l.Values()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if over(l.connections, v.Connections) {
+		return nil, l.refusals.refuse(Connections, s.String(), l.connections+1, v.Connections, "connections to this node")
+	}
+	var a *account
+	if s != (Source{}) {
+		a = l.accountLocked(owner{source: s})
+		if over(a.connections, v.ConnectionsPerSource) {
+			return nil, l.refusals.refuse(ConnectionsPerSource, s.String(), a.connections+1, v.ConnectionsPerSource, "connections from "+s.String())
+		}
+		a.connections++
+	}
+	l.connections++
+	return a, nil
+}
+
+func (l *Limiter) disconnect(a *account) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.connections--
+	if a != nil {
+		a.connections--
+		l.tidyLocked(a)
+	}
+}
+
+// Identify books a connection as one of an identity, or refuses it. It has to be
+// given back by release, once.
+func (l *Limiter) Identify(s Source, identity string) (release func(), err error) {
+	most := l.Values().ConnectionsPerIdentity
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	a := l.accountLocked(owner{identity: identity})
+	if over(a.connections, most) {
+		return nil, l.refusals.refuse(ConnectionsPerIdentity, s.String(), a.connections+1, most, "connections of "+identity)
+	}
+	a.connections++
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		a.connections--
+		l.tidyLocked(a)
+	}, nil
+}
+
+// Stay is a stream that was entered. The zero Stay is of a stream without a source and
+// without an identity.
+type Stay struct{ source, identity *account }
+
+// keys is the account that the stream's key counts in: that of its identity, if it has
+// one.
+func (s Stay) keys() *account {
+	if s.identity != nil {
+		return s.identity
+	}
+	return s.source
+}
+
+// Enter books a stream of a client, or refuses it: also where there is room, but the
+// node is overloaded. identity is empty for a client without one. What was entered
+// has to be left.
+func (l *Limiter) Enter(s Source, identity string) (stay Stay, err error) {
+	v := l.Values()
+	if err := l.admit(v, s); err != nil {
+		return stay, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if over(l.streams, v.Streams) {
+		return stay, l.refusals.refuse(Streams, s.String(), l.streams+1, v.Streams, "streams on this node")
+	}
+	if s != (Source{}) {
+		stay.source = l.accountLocked(owner{source: s})
+		if have := stay.source.streams; over(have, v.StreamsPerSource) {
+			return Stay{}, l.refusals.refuse(StreamsPerSource, s.String(), have+1, v.StreamsPerSource, "streams from "+s.String())
+		}
+	}
+	if identity != "" {
+		stay.identity = l.accountLocked(owner{identity: identity})
+		if have := stay.identity.streams; over(have, v.StreamsPerIdentity) {
+			if stay.source != nil {
+				l.tidyLocked(stay.source)
+			}
+			return Stay{}, l.refusals.refuse(StreamsPerIdentity, s.String(), have+1, v.StreamsPerIdentity, "streams of "+identity)
+		}
+	}
+	l.streams++
+	for _, a := range stay.accounts() {
+		a.streams++
+	}
+	return stay, nil
+}
+
+func (s Stay) accounts() []*account {
+	all := make([]*account, 0, 2)
+	for _, a := range [2]*account{s.source, s.identity} {
+		if a != nil {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// Use books the key of a stream that was entered, or refuses it. It is called once for
+// each stream at most.
+func (l *Limiter) Use(s Stay, key string) error {
+	most := l.Values().KeysPerIdentity
+	a := s.keys()
+	if a == nil {
+		return nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(time.Now())
+	u, ok := a.uses(key)
+	if have := a.keys(); !ok && over(have, most) {
+		return l.refusals.refuse(KeysPerIdentity, a.of.source.String(), have+1, most, "aggregation keys of "+a.of.String())
+	}
+	u.streams++
+	a.set(key, u)
+	return nil
+}
+
+// Leave gives back a stream that was entered, and its key if one was booked; key is
+// empty if none was.
+func (l *Limiter) Leave(s Stay, key string) {
+	linger := l.Values().Linger
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.streams--
+	now := time.Now()
+	if a := s.keys(); key != "" && a != nil {
+		u, _ := a.uses(key)
+		if u.streams--; u.streams == 0 {
+			u.until = now.Add(linger).UnixNano()
+			l.left = append(l.left, lingering{a, key, u.until})
+		}
+		a.set(key, u)
+	}
+	for _, a := range s.accounts() {
+		a.streams--
+		l.tidyLocked(a)
+	}
+	l.forgetLocked(now)
+}
+
+// EnterPeer books a stream of another node, or refuses it.
+func (l *Limiter) EnterPeer(who string) error {
+	most := l.Values().PeerStreams
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if over(l.peers, most) {
+		return l.refusals.refuse(PeerStreams, who, l.peers+1, most, "streams of other nodes")
+	}
+	l.peers++
+	return nil
+}
+
+// LeavePeer gives it back.
+func (l *Limiter) LeavePeer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peers--
+}

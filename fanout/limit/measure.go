@@ -1,0 +1,91 @@
+package limit
+
+import (
+	"math"
+	"runtime/metrics"
+	"time"
+)
+
+// What the runtime is asked.
+const (
+	latencies = iota
+	liveHeap
+	totalMemory
+	releasedHeap
+	heapObjects
+	heapFree
+	heapUnused
+	memoryLimit
+	gcCycles
+)
+
+// meter reads what the runtime measures. It belongs to one goroutine.
+type meter struct {
+	samples []metrics.Sample
+	before  []uint64 // counts of the latencies
+}
+
+func newMeter() *meter {
+	return &meter{samples: []metrics.Sample{
+		latencies:    {Name: "/sched/latencies:seconds"},
+		liveHeap:     {Name: "/gc/heap/live:bytes"},
+		totalMemory:  {Name: "/memory/classes/total:bytes"},
+		releasedHeap: {Name: "/memory/classes/heap/released:bytes"},
+		heapObjects:  {Name: "/memory/classes/heap/objects:bytes"},
+		heapFree:     {Name: "/memory/classes/heap/free:bytes"},
+		heapUnused:   {Name: "/memory/classes/heap/unused:bytes"},
+		memoryLimit:  {Name: "/gc/gomemlimit:bytes"},
+		gcCycles:     {Name: "/gc/cycles/total:gc-cycles"},
+	}}
+}
+
+func (m *meter) bytes(i int) uint64 {
+	if m.samples[i].Value.Kind() != metrics.KindUint64 {
+		return 0
+	}
+	return m.samples[i].Value.Uint64()
+}
+
+// read measures how long goroutines wait for a processor since the last call, nine of
+// ten, and how much memory is in use.
+func (m *meter) read() (lag time.Duration, u usage) {
+	metrics.Read(m.samples)
+	if m.samples[latencies].Value.Kind() == metrics.KindFloat64Histogram {
+		lag = m.lag(m.samples[latencies].Value.Float64Histogram())
+	}
+	u.cycles, u.limit = m.bytes(gcCycles), m.bytes(memoryLimit)
+	if u.limit >= math.MaxInt64 {
+		u.limit = 0
+	}
+	// What counts towards the limit, with what the last collection has left instead
+	// of all that was made since: stacks and the runtime's own are always in use.
+	besides := m.bytes(releasedHeap) + m.bytes(heapObjects) + m.bytes(heapFree) + m.bytes(heapUnused)
+	u.used = m.bytes(liveHeap) + m.bytes(totalMemory) - min(besides, m.bytes(totalMemory))
+	return lag, u
+}
+
+// lag is the ninth decile of what the histogram has more than last time.
+func (m *meter) lag(h *metrics.Float64Histogram) time.Duration {
+	first := m.before == nil
+	if first {
+		m.before = make([]uint64, len(h.Counts))
+	}
+	var total uint64
+	for i, n := range h.Counts {
+		total += n - m.before[i]
+	}
+	rest, lag := total/10, 0.0
+	for i := len(h.Counts) - 1; i >= 0 && total > 0; i-- {
+		if n := h.Counts[i] - m.before[i]; n > rest {
+			lag = max(h.Buckets[i], 0) // where the bucket begins; the first begins at -Inf
+			break
+		} else {
+			rest -= n
+		}
+	}
+	copy(m.before, h.Counts)
+	if first {
+		return 0
+	}
+	return time.Duration(lag * float64(time.Second))
+}

@@ -1,0 +1,116 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"runtime"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// Relief is what can be given up where memory is nearly used up.
+type Relief struct {
+	// Shrink empties what is kept only to save work.
+	Shrink func()
+	// Shed sends away a few of the clients that cost most, and tells how many.
+	Shed func() int
+}
+
+// pause is between two measurements.
+const pause = time.Second
+
+// Run measures until ctx ends how busy the node is and how much memory it has left, and
+// acts accordingly. It is called once.
+func (l *Limiter) Run(ctx context.Context, r Relief) {
+	var (
+		m = newMeter()
+		p pace
+		k memory
+	)
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	due := time.Now().Add(pause)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		lag, u := m.read()
+		// A node that gets no processor at all notices that by its own clock.
+		lag = max(lag, now.Sub(due))
+		v := l.Values()
+		starting, finished := l.arrivals.starting(now, v.SyncWithin)
+		g := &gate{ceiling: p.step(now, lag, starting, finished, v), lag: lag, usage: u}
+		relief := k.step(now, u, v.MemoryPercent)
+		g.tight = relief.tight
+		l.relieve(relief, g, r)
+		l.gate.Store(g)
+		l.forget(now)
+		due = time.Now().Add(pause)
+		timer.Reset(pause)
+	}
+}
+
+// relieve does what is due, and says when that begins and ends.
+func (l *Limiter) relieve(due relief, g *gate, r Relief) {
+	log := l.refusals.log
+	before := l.gate.Load()
+	if was := before != nil && before.tight; was != due.tight {
+		if due.tight {
+			log.Warn("memory is nearly used up: no new streams are let in, and caches are emptied", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
+		} else {
+			log.Info("there is enough memory again: new streams are let in", "percent", g.percent())
+		}
+	}
+	if !due.tight {
+		return
+	}
+	l.gate.Store(g) // at once
+	r.Shrink()
+	if due.shed {
+		if n := r.Shed(); n > 0 {
+			log.Warn("memory is nearly used up: clients that cost most are sent away", "clients", n, "percent", g.percent())
+		}
+	}
+	if due.collect {
+		runtime.GC()
+	}
+}
+
+func (l *Limiter) forget(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.forgetLocked(now)
+}
+
+// observe makes the metrics of what there is.
+func (l *Limiter) observe(m metric.Meter) error {
+	var errs [6]error
+	gauge := func(i int, name string, o ...metric.Int64ObservableGaugeOption) (g metric.Int64ObservableGauge) {
+		g, errs[i] = m.Int64ObservableGauge("xdsrelay.limits."+name, o...)
+		return g
+	}
+	connections := gauge(0, "connections", metric.WithDescription("Open connections of clients."))
+	starting := gauge(1, "starting", metric.WithDescription("Client streams that came a short while ago and are not in sync yet."))
+	ceiling := gauge(2, "starting.ceiling", metric.WithDescription("How many of these there may be; 0 while any number may."))
+	lag := gauge(3, "lag", metric.WithUnit("us"), metric.WithDescription("For how long nine of ten goroutines waited at most for a processor, in the last second."))
+	memory := gauge(4, "memory", metric.WithUnit("%"), metric.WithDescription("Memory in use that no collection would free, in percent of the memory limit; 0 without a limit."))
+	_, errs[5] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		l.mu.Lock()
+		open := l.connections
+		l.mu.Unlock()
+		n, _ := l.arrivals.starting(time.Now(), l.Values().SyncWithin)
+		o.ObserveInt64(connections, int64(open))
+		o.ObserveInt64(starting, int64(n))
+		if g := l.gate.Load(); g != nil {
+			o.ObserveInt64(ceiling, int64(g.ceiling))
+			o.ObserveInt64(lag, g.lag.Microseconds())
+			o.ObserveInt64(memory, int64(g.percent()))
+		}
+		return nil
+	}, connections, starting, ceiling, lag, memory)
+	return errors.Join(errs[:]...)
+}

@@ -1,0 +1,251 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// admit lets a stream in, or says why not. What it costs to refuse one is little: so
+// far there is a goroutine and nothing else.
+func (s *Server) admit(st *stream, p *peer.Peer) error {
+	if err := s.enter(st.grpc.Context(), &st.caller, p, st.tier != nil); err != nil {
+		return err
+	}
+	if err := s.add(st); err != nil {
+		s.exit(&st.caller, st.tier != nil, "")
+		return err
+	}
+	if st.tier == nil {
+		st.mu.Lock()
+		st.arrival = s.cfg.Limits.Came()
+		st.mu.Unlock()
+	}
+	return nil
+}
+
+// leave takes a stream that was admitted and has ended out of the limits.
+func (s *Server) leave(st *stream) {
+	s.cfg.Limits.Gone(st.arrival)
+	s.exit(&st.caller, st.tier != nil, keyOf(st.group))
+}
+
+// admitLoad and leaveLoad are the same for a stream of load reports.
+func (s *Server) admitLoad(st *loadStream, p *peer.Peer) error {
+	if err := s.enter(st.grpc.Context(), &st.caller, p, st.tier != nil); err != nil {
+		return err
+	}
+	if err := s.addLoad(st); err != nil {
+		s.exit(&st.caller, st.tier != nil, "")
+		return err
+	}
+	return nil
+}
+
+func (s *Server) leaveLoad(st *loadStream) { s.exit(&st.caller, st.tier != nil, st.key) }
+
+func (s *Server) enter(ctx context.Context, c *caller, p *peer.Peer, node bool) error {
+	l := s.cfg.Limits
+	if node {
+		return l.EnterPeer(c.peer)
+	}
+	if most := l.Values().HeaderSize; most > 0 {
+		if n := headerSize(ctx); n > most {
+			return l.Refuse(limit.HeaderSize, c.peer, n, most, "bytes of headers")
+		}
+	}
+	var source limit.Source
+	identity := ""
+	if p != nil {
+		source = limit.SourceOf(p.Addr)
+		if p.AuthInfo != nil {
+			claim := aggregation.PeerFrom(p.AuthInfo, p.Addr)
+			identity = claim.Identity()
+		}
+	}
+	if identity != "" && c.conn != nil {
+		if err := c.conn.Claim(func() (func(), error) { return l.Identify(source, identity) }); err != nil {
+			return err
+		}
+	}
+	var err error
+	c.stay, err = l.Enter(source, identity)
+	return err
+}
+
+func (s *Server) exit(c *caller, node bool, key aggregation.Key) {
+	if node {
+		s.cfg.Limits.LeavePeer()
+		return
+	}
+	s.cfg.Limits.Leave(c.stay, string(key))
+}
+
+// keyOf is the key of a client, empty if it has none yet.
+func keyOf(g *cache.Group) aggregation.Key {
+	if g == nil {
+		return ""
+	}
+	return g.Key
+}
+
+// headerSize is how large the headers of a stream are, but for those that HTTP/2
+// itself defines, as its setting counts them (RFC 9113, 6.5.2).
+func headerSize(ctx context.Context) (n int) {
+	const each = 32
+	md, _ := metadata.FromIncomingContext(ctx)
+	for name, values := range md {
+		for _, v := range values {
+			n += len(name) + len(v) + each
+		}
+	}
+	return n
+}
+
+// useKey books the key of a client.
+func (s *Server) useKey(c *caller, key aggregation.Key) error {
+	l := s.cfg.Limits
+	if most := l.Values().Keys; !s.cfg.Cache.HasRoom(key, most) {
+		return l.Refuse(limit.Keys, c.peer, most+1, most, "aggregation keys on this node")
+	}
+	return l.Use(c.stay, string(key))
+}
+
+// checkNode bounds the Node of a client.
+func (s *Server) checkNode(c *caller, size int) error {
+	if most := s.cfg.Limits.Values().NodeSize; most > 0 && size > most {
+		return s.cfg.Limits.Refuse(limit.NodeSize, c.peer, size, most, "bytes of a node")
+	}
+	return nil
+}
+
+// hold reads nothing more from a client for as long as it was too fast. An end to the
+// stream would not do: the client would come back at once, since it had an answer, and
+// to bring it in sync again costs more than what it asks for.
+func (s *Server) hold(ctx context.Context, c *caller, t *limit.Tokens, size int) {
+	if c.conn != nil {
+		c.conn.Taken(size)
+	}
+	v := s.cfg.Limits.Values()
+	wait := t.Take(time.Now(), limit.Cost(size), v.RequestsPerSecond, v.RequestBurst)
+	if wait <= 0 {
+		return
+	}
+	s.cfg.Limits.Count(limit.Requests, c.peer, fmt.Sprintf("more than %d requests per second on one stream (limits.requests_per_second): they are read later", v.RequestsPerSecond))
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// inSyncLocked notes that the client was brought in sync: it has answered, or there is
+// nothing to tell it yet.
+func (s *stream) inSyncLocked() {
+	if s.arrival != 0 {
+		s.srv.cfg.Limits.InSync(s.arrival)
+		s.arrival = 0
+	}
+}
+
+// maxTypeURL bounds a type URL, in bytes: unknown ones are kept.
+const maxTypeURL = 512
+
+// checkRequest refuses a request that asks for too much, before anybody is asked for
+// it.
+func (s *stream) checkRequest(r *resource.Request) error {
+	if n := max(r.Names.Len(), r.Subscribe.Len(), len(r.Locators)); n > s.srv.cfg.MaxNames {
+		return s.tooManyNames(n)
+	}
+	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 {
+		if n := max(nameBytes(r.Names, most), nameBytes(r.Subscribe, most)); n > most {
+			return s.tooManyBytes(n, most)
+		}
+	}
+	return nil
+}
+
+// nameBytes is how long names are together; 0 where they cannot be longer than most.
+func nameBytes(l resource.NameList, most int) (n int) {
+	if len(l.Bytes()) <= most {
+		return 0
+	}
+	for name := range l.All() {
+		n += len(name)
+	}
+	return n
+}
+
+// checkNamesLocked holds the bounds on names per stream: on those that it
+// subscribes to, and on those that it has to be told and never acknowledges.
+func (s *stream) checkNamesLocked() error {
+	names, bytes := 0, 0
+	for _, ts := range s.types {
+		h := ts.table.Head(&ts.watcher)
+		names += max(h.Names, ts.tell.Len(), ts.told.Len())
+		bytes += h.NameBytes
+	}
+	if names > s.srv.cfg.MaxNames {
+		return s.tooManyNames(names)
+	}
+	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 && bytes > most {
+		return s.tooManyBytes(bytes, most)
+	}
+	return nil
+}
+
+func (s *stream) tooManyNames(n int) error {
+	return s.srv.cfg.Limits.Refuse(limit.Names, s.peer, n, s.srv.cfg.MaxNames, "names on one stream")
+}
+
+func (s *stream) tooManyBytes(n, most int) error {
+	return s.srv.cfg.Limits.Refuse(limit.NameSize, s.peer, n, most, "bytes of names on one stream")
+}
+
+// maxTypes bounds the types of one stream whatever the limit is: there are about a
+// dozen in use. Sets of them are bits of a uint64.
+const maxTypes = 64
+
+// checkTypesLocked refuses a type beyond the limit.
+func (s *stream) checkTypesLocked() error {
+	most := s.srv.cfg.Limits.Values().TypesPerStream
+	if most <= 0 || most > maxTypes || s.tier != nil {
+		most = maxTypes
+	}
+	if n := len(s.types); n >= most {
+		return s.srv.cfg.Limits.Refuse(limit.TypesPerStream, s.peer, n+1, most, "resource types on one stream")
+	}
+	return nil
+}
+
+// maxTypesPerKey bounds the types of a key where no limit does.
+const maxTypesPerKey = 256
+
+// checkRoom refuses a type of which a group takes no more.
+func (s *stream) checkRoom(g *cache.Group, t *resource.Type) error {
+	if len(t.URL) > maxTypeURL {
+		return status.Errorf(codes.InvalidArgument, "type_url has %d bytes, expected at most %d", len(t.URL), maxTypeURL)
+	}
+	most := s.srv.cfg.Limits.Values().TypesPerKey
+	if most <= 0 || s.tier != nil {
+		most = maxTypesPerKey
+	}
+	if !g.HasRoom(t, most) {
+		return s.srv.cfg.Limits.Refuse(limit.TypesPerKey, s.peer, most+1, most, "resource types asked for by the clients of this key")
+	}
+	return nil
+}
+
+// Shrink forgets what is kept only to save work.
+func (s *Server) Shrink() { s.bodies.Clear() }

@@ -1,0 +1,88 @@
+package config
+
+import "time"
+
+// Limits are how much clients may take of this node. 0 means any number, where nothing
+// else is said. Whoever is refused is told which limit it was.
+type Limits struct {
+	// Connections of clients, those of clients that poll included.
+	Connections int `yaml:"connections"`
+	// The same from one address, or from one IPv6 network of 64 bits. Many clients may
+	// be behind one address; lower it where none are.
+	ConnectionsPerSource int `yaml:"connections_per_source"`
+	// The same of one identity, which is what a client certificate proves.
+	ConnectionsPerIdentity int `yaml:"connections_per_identity"`
+	// Streams of clients, and polls that are being answered.
+	Streams int `yaml:"streams"`
+	// The same from one address.
+	StreamsPerSource int `yaml:"streams_per_source"`
+	// The same of one identity.
+	StreamsPerIdentity int `yaml:"streams_per_identity"`
+	// Streams that are open at the same time on one connection. An Envoy without ADS
+	// has one for each cluster with EDS. A client that wants more waits, or opens
+	// another connection. From 1 to 1000000.
+	StreamsPerConnection int `yaml:"streams_per_connection"`
+	// Aggregation keys that are asked for upstream, private ones included.
+	Keys int `yaml:"keys"`
+	// The same of one identity, or of one address where clients have no identity.
+	KeysPerIdentity int `yaml:"keys_per_identity"`
+	// Resource types on one stream. From 1 to 64.
+	TypesPerStream int `yaml:"types_per_stream"`
+	// Resource types of one key, beyond which none is added that xDS does not define.
+	// From 1 to 256.
+	TypesPerKey int `yaml:"types_per_key"`
+	// What the names of one stream may take together; listen.max_names bounds how many
+	// there may be. From 1KiB to 1GiB.
+	NameSize Size `yaml:"name_size"`
+	// The largest Node that a client may send. From 1KiB to 64MiB.
+	NodeSize Size `yaml:"node_size"`
+	// The headers of one stream. From 4KiB to 16MiB.
+	HeaderSize Size `yaml:"header_size"`
+	// Requests that one stream may send in a second for ever, each 64KiB of one counted
+	// as another. What comes faster is read later.
+	RequestsPerSecond int `yaml:"requests_per_second"`
+	// How many it may send at once before that. At least 1.
+	RequestBurst int `yaml:"request_burst"`
+	// New streams that a node lets in however busy it is, as long as they are not in
+	// sync. 0 turns this limit off: a node then takes as many at a time as come.
+	NewStreams int `yaml:"new_streams"`
+	// While a node is busy it lets in as many beyond that as it brings in sync within
+	// this time, at the rate that it is measured to. From 1s to 1m.
+	SyncWithin time.Duration `yaml:"sync_within"`
+	// How long a connection may be without a stream. At least 1m. 0s means for ever.
+	IdleTimeout time.Duration `yaml:"idle_timeout"`
+	// The part of the memory limit, in percent, from which no new streams are let in
+	// and caches are emptied. Halfway from there to the limit clients are sent away,
+	// those first that cost most. The limit is GOMEMLIMIT, or else 90 % of what the
+	// container may use; without one nothing happens. From 10 to 95, or 0 for never.
+	MemoryPercent int `yaml:"memory_percent"`
+	// Streams of other nodes of a tier, which none of the above counts.
+	PeerStreams int `yaml:"peer_streams"`
+}
+
+// defaultLimits are far above what a fleet needs, and below what a node cannot bear.
+func defaultLimits() Limits {
+	return Limits{
+		Connections:            50_000,
+		ConnectionsPerSource:   20_000,
+		ConnectionsPerIdentity: 20_000,
+		Streams:                100_000,
+		StreamsPerSource:       40_000,
+		StreamsPerIdentity:     40_000,
+		StreamsPerConnection:   1_000,
+		Keys:                   50_000,
+		KeysPerIdentity:        10_000,
+		TypesPerStream:         32,
+		TypesPerKey:            64,
+		NameSize:               16 << 20,
+		NodeSize:               1 << 20,
+		HeaderSize:             64 << 10,
+		RequestsPerSecond:      200,
+		RequestBurst:           5_000,
+		NewStreams:             1_000,
+		SyncWithin:             10 * time.Second,
+		IdleTimeout:            10 * time.Minute,
+		MemoryPercent:          80,
+		PeerStreams:            500_000,
+	}
+}

@@ -1,0 +1,54 @@
+package relay
+
+import (
+	"context"
+
+	"google.golang.org/grpc"
+
+	"xdsrelay/fanout"
+	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/config"
+)
+
+// limitsOf are the limits of a configuration.
+func limitsOf(cfg *config.Config) limit.Values {
+	l := cfg.Limits
+	return limit.Values{
+		Connections: l.Connections, ConnectionsPerSource: l.ConnectionsPerSource, ConnectionsPerIdentity: l.ConnectionsPerIdentity,
+		Streams: l.Streams, StreamsPerSource: l.StreamsPerSource, StreamsPerIdentity: l.StreamsPerIdentity,
+		Keys: l.Keys, KeysPerIdentity: l.KeysPerIdentity, PeerStreams: l.PeerStreams,
+		TypesPerStream: l.TypesPerStream, TypesPerKey: l.TypesPerKey,
+		NameSize: int(l.NameSize), NodeSize: int(l.NodeSize), HeaderSize: int(l.HeaderSize),
+		RequestsPerSecond: l.RequestsPerSecond, RequestBurst: l.RequestBurst,
+		NewStreams: l.NewStreams, SyncWithin: l.SyncWithin, MemoryPercent: l.MemoryPercent,
+		Linger: cfg.Cache.Linger,
+	}
+}
+
+// clientOptions are the limits that gRPC itself holds, on the ports for clients.
+func (n *Node) clientOptions() []grpc.ServerOption {
+	l := n.cfg.Limits
+	alive := fanout.KeepaliveParams()
+	alive.MaxConnectionIdle = l.IdleTimeout
+	return []grpc.ServerOption{
+		grpc.MaxConcurrentStreams(uint32(l.StreamsPerConnection)),
+		// Half of it is for those that are told what the limit is.
+		grpc.MaxHeaderListSize(2 * uint32(l.HeaderSize)),
+		grpc.KeepaliveParams(alive),
+	}
+}
+
+// watchLimits measures until ctx ends how busy the node is and how much memory it has
+// left.
+func (n *Node) watchLimits(ctx context.Context) {
+	n.limits.Run(ctx, limit.Relief{
+		Shrink: func() {
+			n.fanout.Shrink()
+			if n.polling != nil {
+				n.polling.server.Shrink()
+			}
+			n.cache.DropIdle()
+		},
+		Shed: n.fanout.ShedCostly,
+	})
+}
