@@ -123,7 +123,7 @@ func play(t *testing.T, clients [2]int, change func(*balancer), f func(b *board,
 			one := &balancer{
 				members: seat{b, i}, announce: seat{b, i}.announce, enabled: true, lease: 10 * time.Second, log: slog.New(slog.DiscardHandler),
 				limits: balance.Limits{Headroom: 10, Refuse: 50, Shed: 10},
-				count:  h.count, shed: h.shed, limit: h.limit, endOld: func() {},
+				count:  h.count, shed: h.shed, limit: h.limit, endOld: func() {}, others: func(bool) {},
 			}
 			change(one)
 			running.Go(func() { one.run(ctx) })
