@@ -29,8 +29,8 @@ import (
 //   - Of a resource that must not be shared it is told just that (K17).
 //   - Where the origin is out of reach, it is told at once that it should ask itself.
 //   - If it holds something already, or knows from the origin that there is nothing, it
-//     is told nothing that was restored here, since that may be older, until the origin
-//     has confirmed it.
+//     is told nothing that may be older, until the origin has confirmed it: what was
+//     restored here, and what this node has from before the key became its own.
 //   - E3 and E7 are the other node's to do.
 
 // peering is what a stream of another node has beside that of a client.
@@ -134,13 +134,16 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame) {
 const confirmPause = 100 * time.Millisecond
 
 // outdatedLocked reports whether what there is may be older than what the other node
-// has: it was restored, and the origin has not answered since. Where nobody can be
-// asked the other node is told so (see giveUpLocked).
-func (s *stream) outdatedLocked(ts *typeState, h cache.Head, now time.Time) bool {
-	if !h.Stale || !ts.isUncompared() {
+// has. Where nobody can be asked the other node is told so (see giveUpLocked).
+func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
+	if !ts.isUncompared() {
 		return false
 	}
-	ts.hopeless = h.Cut
+	doubtful, cut := ts.table.Doubtful()
+	if !doubtful {
+		return false
+	}
+	ts.hopeless = cut
 	s.armLocked(now.Add(confirmPause))
 	return true
 }

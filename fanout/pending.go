@@ -67,7 +67,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 		h = ts.table.Head(&ts.watcher)
 	}
 	ts.seen = h.Gen
-	if s.tier != nil && s.outdatedLocked(ts, h, now) {
+	if s.tier != nil && s.outdatedLocked(ts, now) {
 		return h, false
 	}
 	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h, now)

@@ -67,7 +67,7 @@ func TestRestoredFollower(t *testing.T) {
 func TestOwnerWithAnOldState(t *testing.T) {
 	originVariants(t, func(t *testing.T, variant config.Variant) {
 		t.Run("newer", func(t *testing.T) { ownerWithAnOldState(t, variant, func(w *tierWorld) { w.set("red", 2) }) })
-		t.Run("nothing", func(t *testing.T) { ownerWithAnOldState(t, variant, func(w *tierWorld) { w.empty("red") }) })
+		t.Run("nothing", func(t *testing.T) { ownerWithAnOldState(t, variant, func(w *tierWorld) { w.empty("red", variant) }) })
 	})
 }
 
@@ -117,6 +117,7 @@ func ownerWithAnOldState(t *testing.T, variant config.Variant, change func(*tier
 			t.Fatal(err)
 		}
 		w.inhabit(owner, "red")
+		w.settle()
 		w.converged()
 		w.streams(1)
 		w.check()

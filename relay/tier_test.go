@@ -56,13 +56,16 @@ func (w *tierWorld) set(key string, v int) {
 	})
 }
 
-// empty makes the origin serve nothing of a key.
-func (w *tierWorld) empty(key string) {
+// empty makes the origin serve nothing of a key, as far as it can say so: of what is
+// asked for by name, SotW only knows silence (C11).
+func (w *tierWorld) empty(key string, variant config.Variant) {
 	w.origin.Update(key, func(c *xdstest.Change) {
 		c.Remove(xdstest.ClusterType, key+"-a", key+"-b", key+"-c")
-		c.Remove(xdstest.EndpointType, key+"-a")
 		c.Remove(xdstest.ListenerType, key+"-l")
-		c.Remove(xdstest.RouteType, key+"-r")
+		if variant == config.Delta {
+			c.Remove(xdstest.EndpointType, key+"-a")
+			c.Remove(xdstest.RouteType, key+"-r")
+		}
 	})
 }
 

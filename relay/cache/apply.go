@@ -133,7 +133,7 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.releaseLocked(by, woken)
 	leg := &t.legs[by]
-	leg.stale = false
+	leg.stale, leg.doubted = false, false
 	if leg.asked == leg.answered {
 		return
 	}

@@ -16,6 +16,7 @@ type leg struct {
 	listener chan<- struct{} // the feed's news; nil without a feed
 	server   string          // see Feed.Server
 	current  *Feed           // see Feed.Current
+	borrowed bool            // see Feed.Borrow
 }
 
 // Upstream is the state of a stream to an origin.

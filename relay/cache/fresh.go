@@ -20,16 +20,60 @@ func (f *Feed) Fresh() bool {
 	return true
 }
 
-// Doubt notes that what a leg's tables hold may be old, until its origin has answered.
+// Doubt notes that what a leg's tables hold may be old, until its origin has answered:
+// it came from elsewhere, or the key was idle.
 func (f *Feed) Doubt() {
 	now := time.Now()
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
-		if leg := &t.legs[f.leg]; leg.wanted > 0 && t.gen > 0 {
-			leg.unsettled = now
+		if leg := &t.legs[f.leg]; t.gen > 0 {
+			leg.doubted = true
+			if leg.wanted > 0 {
+				leg.unsettled = now
+			}
 		}
 		t.mu.Unlock()
 	}
+}
+
+// Borrow notes whether the leg is kept in step with another node, rather than with its
+// origin.
+func (f *Feed) Borrow(is bool) {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	f.group.legs[f.leg].borrowed = is
+}
+
+// Doubtful reports whether another node that has something of the table may have newer
+// than what there is: it was restored, or is another node's, or of a time when this node
+// was not the one to ask the origin, and the origin has not answered since. cut says
+// that it cannot be asked either.
+func (t *Table) Doubtful() (is, cut bool) {
+	var old, asked uint64 // sets of legs
+	t.mu.RLock()
+	for i := range t.legs {
+		leg := &t.legs[i]
+		switch {
+		case leg.stale:
+			old |= 1 << i
+		case leg.doubted:
+			asked |= 1 << i
+		}
+		if !leg.unsettled.IsZero() && time.Since(leg.unsettled) < freshAfter {
+			old |= asked & (1 << i)
+		}
+	}
+	t.mu.RUnlock()
+	g := t.group
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.legs {
+		bit, down := uint64(1)<<i, g.legs[i].upstream.Err != nil
+		if old&bit != 0 || g.legs[i].borrowed || asked&bit != 0 && down {
+			is, cut = true, cut || down
+		}
+	}
+	return is, cut
 }
 
 // awaits reports whether a leg's new stream has still to say something of the table.

@@ -32,10 +32,6 @@ type Head struct {
 	// may be old, and the origin is being asked. The watcher is woken when
 	// that is over.
 	Held bool
-	// Stale says that the table holds what was restored, and its origin has not
-	// answered yet; Cut that an origin is out of reach, where that
-	// matters: the head is stale, or asks for what must not be shared.
-	Stale, Cut bool
 	// Private says that it asks for a resource that must not be kept, or shared,
 	// so that its clients have to go where they are alone (K17). It is not said
 	// while an origin is out of reach: nothing could be got there.
@@ -66,18 +62,16 @@ func (t *Table) Head(w *Watcher) Head {
 		if at := t.legs[i].unsettled; at.After(h.Unsettled) {
 			h.Unsettled = at
 		}
-		h.Stale = h.Stale || t.legs[i].stale
 	}
 	h.Behind = t.behindUntilLocked()
-	if h.Known && !s.private && !h.Stale {
+	if h.Known && !s.private {
 		t.mu.RUnlock()
 		return h
 	}
 	private, legs := s.private, t.waitsForLocked(s)
 	t.mu.RUnlock()
 	h.Hopeless = !h.Known && t.group.unreachable(legs)
-	h.Cut = (private || h.Stale) && t.group.unreachable(anyLeg)
-	h.Private = private && !h.Cut
+	h.Private = private && !t.group.unreachable(anyLeg)
 	return h
 }
 

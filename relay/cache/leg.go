@@ -72,6 +72,7 @@ type tableLeg struct {
 	differences     bool              // its origin keeps account of what it has sent
 	held            bool              // see Group.resumeLocked
 	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
+	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
 	unsettled       time.Time         // since when a new stream has not answered
 
 	live    int             // resources that it holds

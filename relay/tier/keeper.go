@@ -46,6 +46,7 @@ type keeper struct {
 	follow func(ctx context.Context, k *keeper, p *peer)
 	fresh  func() bool               // whether what is held is as the origin says now; nil if nothing is held
 	doubt  func()                    // what is held may be old; nil if nothing is held
+	borrow func(bool)                // what is held is another node's, or not; nil as doubt is
 	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
 	news   chan struct{}             // the stream to the owner has come or gone
 
@@ -258,13 +259,17 @@ func (k *keeper) become(ctx context.Context, s State) {
 	if k.source == nil || s.fromOrigin() != was.fromOrigin() {
 		k.source.stop()
 		k.source = nil
+		if k.borrow != nil {
+			// Before anything is waited for: others may follow this node already.
+			if s.fromOrigin() {
+				k.doubt()
+			}
+			k.borrow(!s.fromOrigin())
+		}
 		if was != "" && !pauseFor(ctx, k.tier.spread()) {
 			return
 		}
 		k.report(nil)
-		if was != "" && s.fromOrigin() && k.doubt != nil {
-			k.doubt()
-		}
 		k.source = startJob(ctx, k.fill(s))
 	}
 	k.show(s)

@@ -142,7 +142,7 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	}
 	k := &keeper{
 		tier: t, news: make(chan struct{}, 1), key: string(f.Key()), leg: t.legName(f.Leg()), peers: g.Peers,
-		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, fresh: f.Fresh, doubt: f.Doubt,
+		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, fresh: f.Fresh, doubt: f.Doubt, borrow: f.Borrow,
 		follow: func(ctx context.Context, k *keeper, p *peer) { p.follow(ctx, f, k) },
 	}
 	if first {
