@@ -50,6 +50,8 @@ type caller struct {
 	nodeID string       // set by the handler with the first request
 	stay   limit.Stay   // set by Server.admit
 
+	admission
+
 	reason atomic.Pointer[error] // the first to end the stream
 }
 

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"net"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,9 +32,10 @@ type world struct {
 	net    *xdstest.Memory
 	addr   string
 	conn   *xdstest.Conn
-	feeds  chan running // of each key, in the order of their clients
-	feed   *cache.Feed  // of the first key, once asked for
-	source string       // of the origin: its control_plane.identifier
+	feeds  chan running                                             // of each key, in the order of their clients
+	feed   *cache.Feed                                              // of the first key, once asked for
+	source string                                                   // of the origin: its control_plane.identifier
+	secure func(net.Conn) (net.Conn, aggregation.Connection, error) // nil for plaintext
 }
 
 // running is a feed and its life.
@@ -66,7 +68,7 @@ func (w *world) listen() *world {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	l := w.srv.Listen(inner, Listener{Name: "default"})
+	l := w.srv.Listen(inner, Listener{Name: "default", Secure: w.secure})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

@@ -8,7 +8,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"xdsrelay/relay/aggregation"
+	"xdsrelay/fanout/gate"
 	"xdsrelay/relay/resource"
 )
 
@@ -28,17 +28,18 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 		s.identifyPeer(&node, r)
 		return nil
 	}
-	res, err := s.srv.resolve(&node, p)
+	i := identityOf(r.Node)
+	s.node, s.nodeID, s.cluster, s.large = i.node, i.id, i.cluster, i.large
+	res, err := s.srv.letIn(&s.caller, &node, gate.ClientOf(p), i.fields())
 	if err != nil {
 		return err
 	}
 	if err := s.srv.useKey(&s.caller, res.Key); err != nil {
 		return err
 	}
+	s.rule = res.Rule
 	s.timed = s.takesTTLs(node.GetClientFeatures())
 	s.wire = s.wireFor(&node)
-	i := identityOf(r.Node)
-	s.node, s.nodeID, s.cluster, s.rule = i.node, i.id, i.cluster, res.Rule
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
 	s.mu.Lock()
 	s.group = g
@@ -50,16 +51,6 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 // malformed refuses a request that cannot be read.
 func malformed(err error) error {
 	return status.Errorf(codes.InvalidArgument, "the request is malformed: %v", err)
-}
-
-// resolve finds the key of a client by the Node that it says it is, and by what
-// is known of its connection; p may be nil.
-func (s *Server) resolve(node *corev3.Node, p *peer.Peer) (aggregation.Result, error) {
-	var claim aggregation.Peer
-	if p != nil {
-		claim = aggregation.PeerFrom(p.AuthInfo, p.Addr)
-	}
-	return s.cfg.Rules().Resolve(node, claim)
 }
 
 // typeOf finds out what a request is about (A5).

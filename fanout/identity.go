@@ -19,15 +19,27 @@ const (
 // identity is what is kept of a client's Node for as long as its stream lives:
 // the encoded fields that tell who it is, as one string that all others are parts
 // of. The long list of extensions that Envoy knows is no part of it.
-type identity struct{ node, id, cluster string }
+type identity struct {
+	node, id, cluster string
+	large             bool // the metadata was left out
+}
 
 // identityOf reads an encoded Node, which is well-formed.
 func identityOf(raw []byte) identity {
 	i := identityWith(raw, nodeFieldsMetadata)
 	if len(i.node) > maxNode {
 		i = identityWith(raw, nodeFields)
+		i.large = true
 	}
 	return i
+}
+
+// fields are those that are kept, bits by number.
+func (i identity) fields() uint64 {
+	if i.large {
+		return nodeFields
+	}
+	return nodeFieldsMetadata
 }
 
 // identityWith keeps the fields of a set.
@@ -51,7 +63,7 @@ func identityWith(raw []byte, fields uint64) identity {
 		raw = raw[n:]
 	}
 	node := string(kept)
-	return identity{node, node[id[0]:id[1]], node[cluster[0]:cluster[1]]}
+	return identity{node: node, id: node[id[0]:id[1]], cluster: node[cluster[0]:cluster[1]]}
 }
 
 // valueAt is where the value of the last field of b is, which has n bytes and is

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
@@ -118,11 +119,12 @@ func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
 	if r.err != nil {
 		return status.Error(codes.InvalidArgument, r.err.Error())
 	}
+	s.nodeID = r.GetNode().GetId()
 	var client *load.Client
 	if s.tier != nil {
 		client = s.srv.cfg.Loads.JoinPeer(s.tier.key, r.GetNode(), s.news)
 	} else {
-		res, err := s.srv.resolve(r.GetNode(), p)
+		res, err := s.srv.letIn(&s.caller, r.GetNode(), gate.ClientOf(p), 0)
 		if err != nil {
 			return err
 		}
@@ -132,7 +134,6 @@ func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
 		s.key = res.Key
 		client = s.srv.cfg.Loads.Join(res.Key, res.Node, s.news)
 	}
-	s.nodeID = r.GetNode().GetId()
 	s.mu.Lock()
 	s.client = client
 	s.mu.Unlock()

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/member"
 	"xdsrelay/fanout/once"
@@ -34,6 +35,12 @@ type Config struct {
 	Pool  *Pool
 	// Rules returns the rules that are in force now. Required.
 	Rules func() *aggregation.Rules
+	// Gate lets clients in, or refuses them; nil lets in everybody.
+	Gate *gate.Gate
+	// RecheckInterval is how often each stream is looked at, whether its client may
+	// stay; see [Server.RunRechecks]. 0 means only when something is known to have
+	// changed.
+	RecheckInterval time.Duration
 	// Loads takes the clients' load reports. Nil means that the origin takes
 	// none, which is told to the clients.
 	Loads *load.Collector
@@ -125,6 +132,7 @@ type Server struct {
 	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
 	load    *loadMetrics
+	recheck chan struct{} // holds one signal
 
 	compressor member.Compressor    // safe for concurrent use
 	packed     atomic.Uint64        // bodies that were compressed
@@ -151,7 +159,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{})}
+	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1)}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err

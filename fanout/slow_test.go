@@ -21,16 +21,16 @@ func large(name string, size int) proto.Message {
 	return c
 }
 
-// gate lets an automatic client read only while it is open.
-type gate struct {
+// barrier lets an automatic client read only while it is open.
+type barrier struct {
 	opened chan struct{}
 }
 
-func newGate() *gate { return &gate{opened: make(chan struct{})} }
+func newGate() *barrier { return &barrier{opened: make(chan struct{})} }
 
-func (g *gate) open() { close(g.opened) }
+func (g *barrier) open() { close(g.opened) }
 
-func (g *gate) pass(ctx context.Context) {
+func (g *barrier) pass(ctx context.Context) {
 	select {
 	case <-g.opened:
 	case <-ctx.Done():

@@ -29,6 +29,7 @@ type stream struct {
 	// else knows the stream, as is timed.
 	group               *cache.Group
 	node, cluster, rule string // the first as identity has it
+	large               bool   // node is without the metadata
 	wire                *wire  // of a client that takes gzip; nil for others
 
 	// Owned by the handler goroutine.

@@ -18,9 +18,11 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/csds"
@@ -62,7 +64,7 @@ type Node struct {
 	version  string
 	log      *slog.Logger
 	metrics  *telemetry.Telemetry
-	rules    *aggregation.Rules
+	gate     *gate.Gate
 	origins  *origins
 	store    *store.Store     // the Redis of the tier; nil for none
 	members  shard.Members    // the nodes of the tier
@@ -89,6 +91,10 @@ type Node struct {
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
 	enlist  func(shard.Member) shard.Members // nil for what the configuration says
+
+	// Atomic: what clients are told apart by, and let in by, as it is now.
+	rules  atomic.Pointer[aggregation.Rules]
+	policy atomic.Pointer[authorize.Policy]
 
 	state   atomic.Int32
 	asked   chan struct{} // closed to make Run drain
@@ -137,10 +143,10 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.name, err = nodeName(n.cfg); err != nil {
 		return err
 	}
-	if n.rules, err = aggregation.Compile(n.cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: n.version}); err != nil {
+	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, Logger: n.log}); err != nil {
 		return err
 	}
-	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, Logger: n.log}); err != nil {
+	if err := n.buildGate(); err != nil {
 		return err
 	}
 	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.Meter(), n.log); err != nil {
@@ -208,7 +214,7 @@ func orNone[T ~int64](v T) T {
 func (n *Node) buildServer() (err error) {
 	l := n.cfg.Listen
 	n.fanout, err = fanout.New(fanout.Config{
-		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
+		Cache: n.cache, Pool: n.pool, Loads: n.loads, Rules: n.rules.Load, Gate: n.gate, RecheckInterval: n.cfg.Recheck.Interval, NodeName: n.name, Private: n.private,
 		SendTimeout: l.SendTimeout, AckTimeout: l.AckTimeout, OriginTimeout: l.OriginTimeout, FirstRequestTimeout: l.FirstRequestTimeout,
 		HandshakeTimeout: l.HandshakeTimeout,
 		MaxConnectionAge: l.MaxConnectionAge,
@@ -219,7 +225,7 @@ func (n *Node) buildServer() (err error) {
 	if err != nil {
 		return err
 	}
-	n.status = csds.New(csds.Config{Clients: n.fanout.Clients, Groups: n.cache.Active})
+	n.status = csds.New(csds.Config{Clients: n.fanout.Clients, Groups: n.cache.Active, Gate: n.gate})
 	// The handlers of streams use the cache, so stopping waits for them.
 	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), append(n.clientOptions(), grpc.WaitForHandlers(true))...)...)
 	n.fanout.Register(n.grpc)

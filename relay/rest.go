@@ -5,7 +5,7 @@ import (
 	"net"
 
 	"xdsrelay/fanout/rest"
-	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/config"
 )
 
 // polling is what serves clients that poll. It is nil where that is off.
@@ -21,7 +21,7 @@ func (n *Node) buildPolling() (err error) {
 		return nil
 	}
 	server, err := rest.New(rest.Config{
-		Cache: n.cache, Rules: func() *aggregation.Rules { return n.rules }, NodeName: n.name, Private: n.private,
+		Cache: n.cache, Rules: n.rules.Load, Gate: n.gate, Listener: config.RESTName, NodeName: n.name, Private: n.private,
 		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
 		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
 		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.log,

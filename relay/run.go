@@ -70,6 +70,7 @@ func (n *Node) Run(ctx context.Context) error {
 	spread, endSpread := context.WithCancel(context.Background())
 	servers.Go(func() { n.newBalancer().run(spread) })
 	servers.Go(func() { n.watchLimits(spread) })
+	servers.Go(func() { n.fanout.RunRechecks(spread) })
 	defer endSpread()
 	var err error
 	select {

@@ -8,12 +8,15 @@ import (
 	"regexp"
 	"slices"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
@@ -32,8 +35,8 @@ type request struct {
 
 // serve answers a request, if there is room for it.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type) *answer {
-	p := peerOf(r)
-	stay, err := s.cfg.Limits.Enter(limit.SourceAt(p.Address), p.Identity())
+	by := s.clientOf(r)
+	stay, err := s.cfg.Limits.Enter(limit.SourceAt(by.Address), by.Identity())
 	if err != nil {
 		return refusal(err)
 	}
@@ -43,9 +46,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 	if problem != nil {
 		return problem
 	}
-	q, err := s.decode(r, p, t, body)
+	q, err := s.decode(r, by, t, body)
 	if err == nil {
-		err = s.use(stay, q.group.Key, p.Address)
+		err = s.use(stay, q.group.Key, by.Address)
 	}
 	if err != nil {
 		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "poll refused", slog.String("peer", r.RemoteAddr), slog.String("reason", err.Error()))
@@ -64,7 +67,7 @@ func (s *Server) use(stay limit.Stay, key aggregation.Key, who string) error {
 }
 
 // decode reads a request. Its errors are gRPC statuses.
-func (s *Server) decode(r *http.Request, p aggregation.Peer, t *resource.Type, body []byte) (*request, error) {
+func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body []byte) (*request, error) {
 	m, err := parse(body)
 	if err != nil {
 		return nil, err
@@ -79,7 +82,7 @@ func (s *Server) decode(r *http.Request, p aggregation.Peer, t *resource.Type, b
 	case len(m.GetResourceNames()) > s.cfg.MaxNames:
 		return nil, s.cfg.Limits.Refuse(limit.Names, r.RemoteAddr, len(m.GetResourceNames()), s.cfg.MaxNames, "names in one poll")
 	}
-	group, err := s.cfg.Rules().Resolve(m.GetNode(), p)
+	group, err := s.letIn(m.GetNode(), by)
 	if err != nil {
 		return nil, err
 	}
@@ -96,14 +99,26 @@ func (s *Server) decode(r *http.Request, p aggregation.Peer, t *resource.Type, b
 	return q, nil
 }
 
-// peerOf is what the connection proves of the client.
-func peerOf(r *http.Request) aggregation.Peer {
-	var p aggregation.Peer
-	if r.TLS != nil {
-		p = aggregation.PeerFrom(credentials.TLSInfo{State: *r.TLS}, nil)
+// letIn lets a client in that says it is node, and finds its key.
+func (s *Server) letIn(node *corev3.Node, by gate.Client) (aggregation.Result, error) {
+	if err := aggregation.Vet(node); err != nil {
+		return aggregation.Result{}, err
 	}
-	p.Address = r.RemoteAddr
-	return p
+	if err := s.cfg.Gate.Admit(s.cfg.Gate.Policy(), node, by); err != nil {
+		return aggregation.Result{}, err
+	}
+	return s.cfg.Rules().Resolve(node, by.Peer)
+}
+
+// clientOf is what the connection proves of the client.
+func (s *Server) clientOf(r *http.Request) gate.Client {
+	var p peer.Peer
+	if r.TLS != nil {
+		p.AuthInfo = credentials.TLSInfo{State: *r.TLS}
+	}
+	by := gate.ClientOf(&p)
+	by.Address, by.Listener = r.RemoteAddr, s.cfg.Listener
+	return by
 }
 
 // place is how the protobuf library says where in a text something is wrong.

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
@@ -25,6 +26,10 @@ type Config struct {
 	Cache *cache.Cache
 	// Rules returns the rules that are in force now. Required.
 	Rules func() *aggregation.Rules
+	// Listener is what rules call the port.
+	Listener string
+	// Gate lets clients in, poll by poll, or refuses them; nil lets in everybody.
+	Gate *gate.Gate
 	// Private says which types are not served here, since each client is to get
 	// them over an upstream stream of its own (K6); nil means none.
 	Private func(*resource.Type) bool

@@ -1,6 +1,8 @@
 package aggregation
 
 import (
+	"time"
+
 	"google.golang.org/grpc/credentials"
 )
 
@@ -32,4 +34,16 @@ func StillTrusted(auth credentials.AuthInfo) error {
 		return c.Recheck()
 	}
 	return nil
+}
+
+// Expires is when the certificate behind an AuthInfo ends; zero where there is none
+// that was verified.
+func Expires(auth credentials.AuthInfo) time.Time {
+	if c, ok := auth.(*Connection); ok && c != nil {
+		auth = c.TLS
+	}
+	if cert := verifiedLeaf(auth); cert != nil {
+		return cert.NotAfter
+	}
+	return time.Time{}
 }

@@ -114,11 +114,8 @@ func (rs *Rules) Resolve(node *corev3.Node, peer Peer) (Result, error) {
 
 // resolve is Resolve, telling outcome (if not nil) of each rule it tries.
 func (rs *Rules) resolve(node *corev3.Node, peer Peer, outcome func(i int, matched bool, err error)) (Result, *Refusal) {
-	if node.GetId() == "" {
-		return Result{}, &Refusal{Reason: NoNodeID, Detail: "the first request names no node id"} // B1
-	}
-	if n := proto.Size(node); n > MaxNodeBytes {
-		return Result{}, &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node has %d bytes, expected at most %d", n, MaxNodeBytes)}
+	if refusal := vet(node); refusal != nil {
+		return Result{}, refusal
 	}
 	payload, err := payloadFeatures(node.GetClientFeatures())
 	if err != nil {
@@ -139,6 +136,24 @@ func (rs *Rules) resolve(node *corev3.Node, peer Peer, outcome func(i int, match
 		}
 	}
 	return Result{}, &Refusal{Reason: NoRule, Detail: "no aggregation rule matches this client"}
+}
+
+// Vet refuses a Node that no rule is to be run over. The error is nil or a [*Refusal].
+func Vet(node *corev3.Node) error {
+	if refusal := vet(node); refusal != nil {
+		return refusal
+	}
+	return nil
+}
+
+func vet(node *corev3.Node) *Refusal {
+	if node.GetId() == "" {
+		return &Refusal{Reason: NoNodeID, Detail: "the first request names no node id"} // B1
+	}
+	if n := proto.Size(node); n > MaxNodeBytes {
+		return &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node has %d bytes, expected at most %d", n, MaxNodeBytes)}
+	}
+	return nil
 }
 
 func (r *rule) matches(vars map[string]any) (bool, error) {

@@ -11,17 +11,21 @@ import (
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/gate"
 	"xdsrelay/relay/cache"
 )
 
-// Config is where the service gets what it shows. Both functions are required,
+// Config is where the service gets what it shows. The functions are required,
 // and are called concurrently.
 type Config struct {
 	// Clients returns the clients' streams.
 	Clients func() []fanout.Client
+	// Gate lets in who asks over gRPC, or refuses them; nil lets in everybody.
+	Gate *gate.Gate
 	// Groups returns the groups for which the relay is a client of the origin.
 	Groups func() []*cache.Group
 }
@@ -61,14 +65,27 @@ func (s *Service) StreamClientStatus(stream statusv3.ClientStatusDiscoveryServic
 		p := pages{limit: streamed, send: func(c []*statusv3.ClientConfig) error {
 			return stream.Send(&statusv3.ClientStatusResponse{Config: c})
 		}}
+		if err := s.admit(stream.Context(), req); err != nil {
+			return err
+		}
 		if err := s.answer(req, &p); err != nil {
 			return err
 		}
 	}
 }
 
+// admit decides whether whoever asks may: each request stands for itself. The Node in
+// it may be missing, and is then an empty one to the rules of authorize.
+func (s *Service) admit(ctx context.Context, req *statusv3.ClientStatusRequest) error {
+	p, _ := peer.FromContext(ctx)
+	return s.cfg.Gate.Admit(s.cfg.Gate.Policy(), req.GetNode(), gate.ClientOf(p))
+}
+
 // FetchClientStatus answers in one response, or says that it would be too large.
-func (s *Service) FetchClientStatus(_ context.Context, req *statusv3.ClientStatusRequest) (*statusv3.ClientStatusResponse, error) {
+func (s *Service) FetchClientStatus(ctx context.Context, req *statusv3.ClientStatusRequest) (*statusv3.ClientStatusResponse, error) {
+	if err := s.admit(ctx, req); err != nil {
+		return nil, err
+	}
 	var rsp *statusv3.ClientStatusResponse
 	p := pages{limit: fetched, send: func(c []*statusv3.ClientConfig) error {
 		if rsp != nil {

@@ -41,6 +41,11 @@ func labels() map[string][]Label {
 			{Name: "go", Pattern: `go.+`, Meaning: "version of Go"},
 		},
 
+		"xdsrelay.authorize.refused": {
+			{Name: "rule", Pattern: `[^"]*`, Meaning: "the name of a rule; empty for who matches none, or whose certificate is good no more"},
+			label("reason", "denied", "no_rule", "failed", "untrusted"), label("again", "true", "false"),
+		},
+
 		"xdsrelay.cache.keys":                   {label("state", "active", "idle")},
 		"xdsrelay.cache.keys.down":              {},
 		"xdsrelay.cache.size":                   {},

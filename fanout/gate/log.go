@@ -1,0 +1,96 @@
+package gate
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/hashicorp/golang-lru/v2/simplelru"
+)
+
+// Bounds on what refusals write into the log, whoever knocks how often.
+const (
+	maxLogged    = 4096      // clients that are remembered as logged
+	logAgain     = time.Hour // after which one of them is logged again
+	logWindow    = time.Minute
+	maxPerWindow = 60 // lines
+)
+
+// refusalLog writes a line for each client that is refused by a rule, once.
+type refusalLog struct {
+	log *slog.Logger // fixed after construction
+
+	mu sync.Mutex
+	// Guarded by mu.
+	logged *simplelru.LRU[logKey, time.Time] // who was logged, and when
+	window time.Time                         // when it began
+	lines  int                               // in the window
+	left   int                               // lines that were left out in it
+}
+
+// logKey says for whom and why a line stands. A client is its identity, or the host
+// that it connects from: what it calls itself may be another each time.
+type logKey struct{ who, rule, reason string }
+
+func (l *refusalLog) init(log *slog.Logger) (err error) {
+	l.log = log
+	l.logged, err = simplelru.NewLRU[logKey, time.Time](maxLogged, nil)
+	return err
+}
+
+func (l *refusalLog) refused(now time.Time, rule, reason, nodeID string, c Client, err error) {
+	if left, ok := l.due(now, logKey{whoIs(c), rule, reason}); ok {
+		attrs := []slog.Attr{
+			slog.String("peer", c.Address), slog.String("identity", c.Identity()), slog.String("listener", c.Listener),
+			slog.String("node", shorten(nodeID)), slog.String("rule", rule), slog.String("reason", err.Error()),
+		}
+		if left > 0 {
+			attrs = append(attrs, slog.Int("left_out", left))
+		}
+		l.log.LogAttrs(context.Background(), slog.LevelWarn, "client not authorised", attrs...)
+	}
+}
+
+// due reports whether a line is to be written, and how many were left out since the
+// last one.
+func (l *refusalLog) due(now time.Time, k logKey) (left int, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if at, known := l.logged.Get(k); known && now.Sub(at) < logAgain {
+		return 0, false
+	}
+	if now.Sub(l.window) >= logWindow {
+		l.window, l.lines = now, 0
+	}
+	if l.lines >= maxPerWindow {
+		l.left++
+		return 0, false // and not remembered: it comes when there is room
+	}
+	l.lines++
+	l.logged.Add(k, now)
+	left, l.left = l.left, 0
+	return left, true
+}
+
+// whoIs is the client's identity, or else the host that it connects from.
+func whoIs(c Client) string {
+	if id := c.Identity(); id != "" {
+		return id
+	}
+	if host, _, err := net.SplitHostPort(c.Address); err == nil {
+		return host
+	}
+	return c.Address
+}
+
+// maxNodeID bounds what a line shows of a node id, in bytes.
+const maxNodeID = 200
+
+func shorten(id string) string {
+	if len(id) > maxNodeID {
+		return id[:maxNodeID] + "…"
+	}
+	return id
+}
