@@ -11,7 +11,7 @@ import (
 // applyLocked stores what a leg said, and adds to woken the subscriptions that
 // can see what changed. It returns how much did, and which removals it began to
 // hold back. t.mu must be held.
-func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) (changed int, held *Held) {
+func (t *Table) applyLocked(by int, u Update, server string, woken map[*Subscription]struct{}) (changed int, held *Held) {
 	t.fed.Updates++
 	leg := &t.legs[by]
 	before, live, ignored := leg.digest, leg.live, false
@@ -71,6 +71,11 @@ func (t *Table) applyLocked(by int, u Update, woken map[*Subscription]struct{}) 
 	if u.Source != "" {
 		leg.source = u.Source
 	}
+	cause := CauseOrigin
+	if u.Mirror {
+		cause = CauseOwner
+	}
+	t.recordLocked(&change, cause, server)
 	if !u.Partial {
 		t.answerLocked(by, woken)
 	}

@@ -57,6 +57,9 @@ type Config struct {
 	MaxRemovalPercent int
 	// RemovalHold bounds that. 0 means until [Group.Release].
 	RemovalHold time.Duration
+	// History is how many updates a table remembers, in about 150 bytes each; see
+	// [Table.History]. Default 20; negative means none.
+	History int
 	// Alarm is told when removals begin to be held back. It must not block.
 	// Default: nobody is told.
 	Alarm func(Held)
@@ -79,6 +82,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Tombstones <= 0 {
 		c.Tombstones = 1024
+	}
+	if c.History == 0 {
+		c.History = 20
 	}
 	if c.Alarm == nil {
 		c.Alarm = func(Held) {}

@@ -109,12 +109,13 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	if t == nil {
 		return 0 // nobody asked (C10)
 	}
+	server := f.Server()
 	t.mu.Lock()
 	if f.ctx.Err() != nil {
 		t.mu.Unlock()
 		return 0
 	}
-	n, held := t.applyLocked(f.leg, update(t), t.woken)
+	n, held := t.applyLocked(f.leg, update(t), server, t.woken)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
 	t.unlockAndSignal()

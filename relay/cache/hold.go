@@ -101,12 +101,22 @@ type turn struct {
 	by    int
 	first uint64 // generation of the first change
 	woken map[*Subscription]struct{}
+
+	added, changed, removed uint32 // resources; see recordLocked
 }
 
 // set gives name a state that clients can see.
 func (u *turn) set(name string, s state) {
 	u.table.gen++ // each change has its own, so that an update can be told in parts (B40)
-	u.table.setLocked(name, s, u.first, u.woken)
+	switch old := u.table.setLocked(name, s, u.first, u.woken); {
+	case old == s.res:
+	case old == nil:
+		u.added++
+	case s.res == nil:
+		u.removed++
+	default:
+		u.changed++
+	}
 }
 
 // put makes res the leg's copy. What came last is what clients see, until its leg

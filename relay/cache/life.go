@@ -207,7 +207,7 @@ func (t *Table) lapse() {
 }
 
 func (t *Table) lapseLocked(now time.Time, woken map[*Subscription]struct{}) {
-	first := t.gen + 1
+	all := turn{table: t, first: t.gen + 1}
 	for len(t.deadlines) > 0 && !t.deadlines[0].expires.After(now) {
 		l := t.deadlines[0]
 		for _, h := range l.entry.holds() {
@@ -216,10 +216,14 @@ func (t *Table) lapseLocked(now time.Time, woken map[*Subscription]struct{}) {
 			}
 			t.fed.Expired++
 			t.legs[h.leg].version = "" // it no longer holds what the origin sent
-			u := turn{table: t, by: h.leg, first: first, woken: woken}
+			u := turn{table: t, by: h.leg, first: all.first, woken: woken}
 			u.drop(l.entry)
+			all.by = h.leg
+			all.changed += u.changed // where another leg has it
+			all.removed += u.removed
 		}
 	}
+	t.recordLocked(&all, CauseExpired, "")
 }
 
 // stopTimers ends the timers for good; the group has to be over.

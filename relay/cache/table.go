@@ -32,6 +32,7 @@ type Table struct {
 	members    int             // those of the wildcard set
 	digest     resource.Digest // of the wildcard set
 	fed        Stats
+	history    history
 	// rejected are names whose newest copies could not be used, by their
 	// canonical form; nil as long as there were none.
 	rejected map[string]*Problem
@@ -118,8 +119,9 @@ func (s *state) share() share { return share{s.res, s.member} }
 
 // setLocked gives name a state at the newest generation, and marks the
 // subscriptions that can see the difference. first is the generation of the first
-// change of the same update. t.mu must be held.
-func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscription]struct{}) {
+// change of the same update. It returns the resource that there was. t.mu must be
+// held.
+func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscription]struct{}) (old *resource.Resource) {
 	e := t.entries[name]
 	if e == nil {
 		if w := t.wants[name]; w != nil && w.leg != Nobody {
@@ -135,9 +137,13 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 			t.graves.remove(e)
 		}
 	}
-	old, was, res := e.res, e.member, s.res
+	was, res := e.member, s.res
+	old = e.res
 	named, wild := old != res || res == nil, was || s.member || s.noticed
 	t.markLocked(e, &s, named, wild, woken)
+	if old == nil && res != nil {
+		e.born = t.gen
+	}
 	if named {
 		t.replaceLocked(e, res)
 		e.named = t.gen
@@ -153,11 +159,12 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 	if res == nil {
 		t.graves.push(e)
 		t.reapLocked()
-		return
+		return old
 	}
 	if e.urn != nil {
 		e.urn.spelled = res.Name
 	}
+	return old
 }
 
 // replaceLocked counts res in place of e.res, and brings the aliases up to date.

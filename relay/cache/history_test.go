@@ -1,0 +1,160 @@
+package cache
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"xdsrelay/relay/resource"
+)
+
+// story writes a history: "+1 ~2 -0 =3" for each update, the newest first.
+func story(t *Table) (lines []string) {
+	for _, p := range t.History() {
+		lines = append(lines, fmt.Sprintf("%s +%d ~%d -%d =%d", p.Cause, p.Added, p.Changed, p.Removed, p.Resources))
+	}
+	return lines
+}
+
+// TestHistory: a table remembers its newest updates that changed something, as many as
+// it is told to: when, from whom, under which version, and how much was changed.
+func TestHistory(t *testing.T) {
+	w := start(t, Config{History: 3})
+	w.client(clusters, true)
+	table := w.group.Table(clusters)
+	w.feed.SetServer("10.0.0.1:18000")
+	full := func(version string, rs ...*resource.Resource) {
+		w.feed.Apply(Update{Type: clusters, Full: true, Resources: rs, Version: version, Source: "istiod"})
+	}
+	before := time.Now().Add(-time.Millisecond)
+	full("v1", res("a", "1"), res("b", "1"))
+	full("v2", res("a", "1"), res("b", "1")) // the same
+	full("v3", res("a", "2"), res("c", "1"))
+	expect := func(want ...string) {
+		t.Helper()
+		if got := story(table); fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%q, expected %q", got, want)
+		}
+	}
+	expect("origin +1 ~1 -1 =2", "origin +2 ~0 -0 =2")
+	past := table.History()[0]
+	if past.Version != "v3" || past.Source != "istiod" || past.Server != "10.0.0.1:18000" || past.At.Before(before) || past.Digest != table.Edition().Digest.Hex() || past.Generation != table.Edition().Generation {
+		t.Errorf("%+v", past)
+	}
+	w.apply(clusters, res("a", "3"))
+	if past = table.History()[0]; past.Version != table.Edition().Version {
+		t.Errorf("without a version of the origin: %+v, the table's is %s", past, table.Edition().Version)
+	}
+	w.remove(clusters, "c", "nothing of that name")
+	expect("origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2", "origin +1 ~1 -1 =2")
+	w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("d", "1")}, Mirror: true})
+	expect("owner +1 ~0 -0 =2", "origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2")
+}
+
+// TestNoHistory: a table keeps none where none is wanted, nor where it is a single
+// client's.
+func TestNoHistory(t *testing.T) {
+	w := start(t, Config{History: -1})
+	w.client(clusters, true)
+	w.apply(clusters, res("a", "1"))
+	if h := w.group.Table(clusters).History(); len(h) > 0 {
+		t.Errorf("%+v", h)
+	}
+}
+
+// TestHistoryCost: an update costs no allocation for its history once the ring is full.
+func TestHistoryCost(t *testing.T) {
+	cost := func(history int) float64 {
+		w := start(t, Config{History: history, Wake: func([]*Subscription) {}})
+		w.client(clusters, true)
+		table := w.group.Table(clusters)
+		table.mu.Lock()
+		defer table.mu.Unlock()
+		return testing.AllocsPerRun(100, func() {
+			table.recordLocked(&turn{table: table, changed: 1}, CauseOrigin, "")
+		})
+	}
+	if with, without := cost(20), cost(-1); with > without {
+		t.Errorf("%v allocations with a history, %v without", with, without)
+	}
+}
+
+// TestLacks: what a client at a generation lacks is the difference between what its
+// subscription saw then and what it sees now.
+func TestLacks(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		w := newWorld(t, Config{})
+		defer w.close()
+		names := []string{"a", "b", "c", "d", "e"}
+		wild := rapid.Bool().Draw(r, "wildcard")
+		var wanted []string
+		if !wild {
+			wanted = rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 4, rapid.ID[string]).Draw(r, "names")
+		}
+		w.client(clusters, true) // all of it is asked for
+		c := w.client(clusters, wild, wanted...)
+		sub := c.table.Subscription(&c.w)
+		sees := func() map[string]*resource.Resource {
+			all := map[string]*resource.Resource{}
+			for _, s := range sub.Sights() {
+				if s.Resource != nil {
+					all[s.Name] = s.Resource
+				}
+			}
+			return all
+		}
+		content := 0
+		change := func() (name string, removed bool) {
+			name = rapid.SampledFrom(names).Draw(r, "name")
+			if rapid.IntRange(0, 2).Draw(r, "remove") == 0 {
+				w.remove(clusters, name)
+				return name, true
+			}
+			content++
+			w.apply(clusters, res(name, fmt.Sprint(content)))
+			return name, false
+		}
+		for range rapid.IntRange(0, 10).Draw(r, "before") {
+			change()
+		}
+		then, since, removed := sees(), w.group.Table(clusters).Edition().Generation, map[string]bool{}
+		for range rapid.IntRange(0, 10).Draw(r, "after") {
+			if name, gone := change(); gone {
+				removed[name] = true
+			}
+		}
+		now, want := sees(), map[string]string{}
+		for name, res := range now {
+			switch old, was := then[name]; {
+			case !was, removed[name]:
+				want[name] = "added"
+			case old != res:
+				want[name] = "changed"
+			}
+		}
+		for name := range then {
+			if now[name] == nil {
+				want[name] = "removed"
+			}
+		}
+		got := map[string]string{}
+		for _, l := range sub.Lacks(since) {
+			switch {
+			case l.Resource == nil:
+				got[l.Name] = "removed"
+			case l.Was:
+				got[l.Name] = "changed"
+			default:
+				got[l.Name] = "added"
+			}
+			if l.Resource != now[l.Name] {
+				r.Errorf("%s is another one", l.Name)
+			}
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			r.Errorf("lacks %v, expected %v", got, want)
+		}
+	})
+}
