@@ -162,7 +162,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.runFeed, HeadWait: n.headWait(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones,
+		Run: n.runFeed, HeadWait: n.headWait(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
 		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
 		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
@@ -204,7 +204,7 @@ func (n *Node) removalsHeld(h cache.Held) {
 }
 
 // orNone says "none" as the parts do, for which 0 stands for the default.
-func orNone[T ~int64](v T) T {
+func orNone[T ~int64 | ~int](v T) T {
 	if v == 0 {
 		return -1
 	}

@@ -40,7 +40,7 @@ func (n *Node) operate() {
 
 // own are the clients of this node.
 func (n *Node) own() fleet.Local {
-	return fleet.Local{Node: n.name, Clients: func() []fanout.Client { return n.fanout.Clients() }}
+	return fleet.Local{Node: n.name, Clients: func() []fanout.Client { return n.fanout.Clients() }, Groups: func() []*cache.Group { return n.cache.Groups() }}
 }
 
 // tierAdmin is what the admin port shows and does.
@@ -68,7 +68,13 @@ func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T,
 
 // everybody is how all nodes are asked.
 func (n *Node) everybody() *fleet.Tier {
-	return &fleet.Tier{Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Ask: n.tier.Ask}
+	return &fleet.Tier{
+		Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Ask: n.tier.Ask,
+		Owner: func(key string) string {
+			owner, _ := n.members.View().Owner(key)
+			return owner.Name
+		},
+	}
 }
 
 // keysOfAll are the keys of all nodes.

@@ -8,12 +8,14 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
@@ -209,6 +211,157 @@ func TestFind(t *testing.T) {
 			}
 			if strings.Join(clients, " ") != tc.clients || strings.Join(found.Names, " ") != tc.names || !strings.HasPrefix(strings.Join(found.Near, " "), tc.near) || (code == http.StatusOK) != (tc.clients != "") {
 				t.Errorf("%q: %d %+v", tc.asked, code, found)
+			}
+		}
+	})
+}
+
+// TestDiff: what a client holds against what there is: nothing where it is synced, and
+// otherwise just the names that it holds in an older version, does not hold, or holds
+// although they are gone, with what became of that on the way.
+func TestDiff(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 2, "red")
+		var busy atomic.Bool // it answers nothing any more
+		start := func(id string, cfg xdstest.AutoConfig) *xdstest.Auto {
+			cfg.Addr, cfg.Variant, cfg.Node, cfg.DialOptions = w.nodes["b"].Addr(), xdstest.Delta, xdstest.Node(id, "red"), []grpc.DialOption{w.network.Option()}
+			c := xdstest.StartAuto(t, cfg)
+			c.Subscribe(xdstest.ClusterType)
+			c.WaitHeld(t, xdstest.ClusterType, "red-a", "red-b")
+			return c
+		}
+		good := start("good", xdstest.AutoConfig{})
+		start("mute", xdstest.AutoConfig{BeforeAck: func(ctx context.Context, _ *xdstest.Frame) {
+			if busy.Load() {
+				<-ctx.Done()
+			}
+		}})
+		start("picky", xdstest.AutoConfig{Nack: func(*xdstest.Frame) string {
+			if busy.Load() {
+				return "no more"
+			}
+			return ""
+		}})
+		differs := func(id string) []string {
+			var d fleet.Diff
+			if code, text := w.order("a", http.MethodGet, "/api/v1/diff?client="+id, &d); code != http.StatusOK || len(d.Diffs) != 1 || len(d.Diffs[0].Types) != 1 {
+				t.Fatalf("%d %s", code, text)
+			}
+			one := d.Diffs[0]
+			var lines []string
+			for _, c := range one.Types[0].Differences {
+				lines = append(lines, fmt.Sprintf("%s %s %s", c.Change, c.Name, c.Sent))
+			}
+			if one.Differs != (len(lines) > 0) || len(one.Notes) > 0 {
+				t.Errorf("%s: %+v", id, one)
+			}
+			return append(lines, fmt.Sprintf("%d same", one.Types[0].Same))
+		}
+		expect := func(id string, want ...string) {
+			t.Helper()
+			xdstest.Eventually(t, fmt.Sprintf("the differences of %s to be %q", id, want), func() bool { return slices.Equal(differs(id), want) })
+		}
+		for _, id := range []string{"good", "mute", "picky"} {
+			expect(id, "2 same")
+		}
+		busy.Store(true)
+		w.set("red", 2) // a is another, c is new
+		w.origin.Remove("red", xdstest.ClusterType, "red-b")
+		good.WaitHeld(t, xdstest.ClusterType, "red-a", "red-c")
+		expect("good", "2 same")
+		mute := differs("mute")
+		if fmt.Sprint(mute) != "[changed red-a STALE removed red-b NOT_SENT added red-c STALE 0 same]" && fmt.Sprint(mute) != "[changed red-a STALE removed red-b STALE added red-c STALE 0 same]" {
+			t.Errorf("mute: %q", mute)
+		}
+		expect("picky", "changed red-a NACKED", "removed red-b NACKED", "added red-c NACKED", "0 same")
+		var none fleet.Diff
+		if code, _ := w.order("a", http.MethodGet, "/api/v1/diff?client=godo", &none); code != http.StatusNotFound || !slices.Contains(none.Near, "good") {
+			t.Errorf("a name that nobody has: %d %+v", code, none)
+		}
+	})
+}
+
+// TestHistoryOfTier: each node remembers what became of a key, from whom, and with the
+// same digest (K11); what the origin takes back has the digest that it had before.
+func TestHistoryOfTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 2, "red")
+		w.populate()
+		w.converged()
+		for _, v := range []int{2, 3} {
+			w.set("red", v)
+			w.converged()
+		}
+		var h fleet.History
+		w.order("b", http.MethodGet, "/api/v1/history?key=red", &h)
+		if h.Owner != w.roster.owner("red") || len(h.Nodes) != 2 {
+			t.Fatalf("%+v", h)
+		}
+		var digests []string
+		for _, n := range h.Nodes {
+			cause := cache.CauseOwner
+			if n.Node == h.Owner {
+				cause = cache.CauseOrigin
+			}
+			i := slices.IndexFunc(n.Types, func(t fleet.TypeHistory) bool { return t.Name == "CDS" })
+			versions := n.Types[i].Versions
+			if len(versions) < 3 || versions[0].Cause != cause || versions[0].Removed != 1 || versions[0].Resources != 2 || versions[0].At.IsZero() {
+				t.Errorf("node %s: %+v", n.Node, versions)
+			}
+			if last := versions[0]; n.Node == h.Owner && (last.Changed != 1 || versions[1].Added != 1) { // others are told of removals last
+				t.Errorf("the owner: %+v", versions)
+			}
+			digests = append(digests, versions[0].Digest)
+		}
+		if digests[0] != digests[1] {
+			t.Errorf("digests differ: %q", digests)
+		}
+		if code, text := w.order("b", http.MethodGet, "/api/v1/history?key=nobody", nil); code != http.StatusNotFound || !strings.Contains(text, "no node has the key") {
+			t.Errorf("%d %s", code, text)
+		}
+	})
+}
+
+// TestDump: the resources of a key are shown from any node, in parts, without what is
+// secret in them.
+func TestDump(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 2, "red")
+		w.origin.Update("red", func(c *xdstest.Change) {
+			c.Set(xdstest.Secret("tls", "the certificate", "the private key"))
+			for i := range 600 {
+				c.Set(xdstest.Cluster(fmt.Sprintf("c-%03d-%s", i, strings.Repeat("x", 1000)), time.Second))
+			}
+		})
+		w.populate()
+		w.converged()
+		w.clients["red"][0].Subscribe(xdstest.SecretType, "tls")
+		w.clients["red"][0].WaitHeld(t, xdstest.SecretType, "tls")
+		for _, node := range w.names {
+			query, parts := url.Values{"key": {"red"}}, 0
+			got := map[string]bool{}
+			for {
+				var d fleet.Dump
+				code, text := w.order(node, http.MethodGet, "/api/v1/dump?"+query.Encode(), &d)
+				if code != http.StatusOK || d.Node != w.roster.owner("red") {
+					t.Fatalf("%d %.200s", code, text)
+				}
+				if strings.Contains(text, "private key") || strings.Contains(text, "dGhlIHByaXZhdGUga2V5") {
+					t.Errorf("a private key is shown:\n%.2000s", text)
+				}
+				for _, r := range d.Resources {
+					if got[r.Name+r.URL] || len(r.Resource) == 0 {
+						t.Errorf("%.20s comes twice, or is not shown", r.Name)
+					}
+					got[r.Name+r.URL] = true
+				}
+				if parts++; d.Next == "" {
+					break
+				}
+				query.Set("page", d.Next)
+			}
+			if len(got) != 606 || parts < 2 {
+				t.Errorf("%d resources in %d parts", len(got), parts)
 			}
 		}
 	})

@@ -55,10 +55,13 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	var (
 		wrong *config.Error
 		usage usageError
+		quiet errQuiet
 	)
 	switch {
 	case errors.As(err, &wrong):
 		fmt.Fprintf(stderr, "xdsrelay: the configuration has %s:\n%v\n", plural(len(wrong.Problems), "mistake"), err)
+	case errors.As(err, &quiet):
+		return exitError
 	case !a.began:
 		fmt.Fprintf(stderr, "xdsrelay: %v\nSee '%s --help'.\n", firstLine(err), cmd.CommandPath())
 	case errors.As(err, &usage):
@@ -92,6 +95,10 @@ func (a *app) newRootCmd() *cobra.Command {
 		a.newMembersCmd(),
 		a.newKeysCmd(),
 		a.newStatusCmd(),
+		a.newDiffCmd(),
+		a.newDumpCmd(),
+		a.newHistoryCmd(),
+		a.newTopCmd(),
 		a.newReleaseCmd(),
 		a.newDrainCmd(),
 		a.newDemoCmd(),

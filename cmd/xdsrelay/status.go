@@ -214,7 +214,11 @@ func (r *remote) find(ctx context.Context, query url.Values) (found fleet.Found,
 	if err != nil || code == http.StatusOK {
 		return found, err
 	}
-	name := query.Get("client")
+	return found, nobodyCalled(query.Get("client"), found)
+}
+
+// nobodyCalled says who could be meant by a name that nobody has.
+func nobodyCalled(name string, found fleet.Found) error {
 	var b strings.Builder
 	switch {
 	case len(found.Names) > 0:
@@ -236,7 +240,7 @@ func (r *remote) find(ctx context.Context, query url.Values) (found fleet.Found,
 	for _, s := range found.Silent {
 		fmt.Fprintf(&b, "\nit may be on node %s, which did not answer: %s", printable(s.Node), printable(s.Error))
 	}
-	return found, errors.New(b.String())
+	return errors.New(b.String())
 }
 
 // awaitPause is between two looks of --wait.

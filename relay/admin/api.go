@@ -2,7 +2,9 @@ package admin
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"strings"
 
 	"xdsrelay/relay/fleet"
 )
@@ -19,6 +21,9 @@ func (t Tier) apiPages() []page {
 		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page (?client=, ?prefix=, ?key=, ?node=, ?state=, ?type=, ?limit=, ?page=)", t.apiClients},
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of it (?client=, ?resources=)", t.apiClient},
 		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them (?key=)", t.apiKeys},
+		{apiPath + "diff", apiPath + "diff?client=NAME", "what a client holds against what its node has now (?client=)", t.apiDiff},
+		{apiPath + "history", apiPath + "history?key=NAME", "what became of a key by its newest updates, type by type (?key=)", t.apiHistory},
+		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, part by part (?key=, ?type=, ?node=, ?page=)", t.apiDump},
 	}
 }
 
@@ -70,4 +75,68 @@ func apiError(w http.ResponseWriter, status int, err error) {
 	writeJSON(w, status, struct {
 		Error string `json:"error"`
 	}{err.Error()})
+}
+
+func (t Tier) apiDiff(w http.ResponseWriter, r *http.Request) {
+	name := r.URL.Query().Get("client")
+	if name == "" {
+		apiError(w, http.StatusBadRequest, errors.New("the parameter client is missing: expected ?client=NAME"))
+		return
+	}
+	diff, err := t.Fleet.Diff(r.Context(), name)
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	status := http.StatusOK
+	if len(diff.Diffs) == 0 {
+		status = http.StatusNotFound
+	}
+	writeJSON(w, status, diff)
+}
+
+func (t Tier) apiHistory(w http.ResponseWriter, r *http.Request) {
+	key := r.URL.Query().Get("key")
+	if key == "" {
+		apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
+		return
+	}
+	history, err := t.Fleet.History(r.Context(), key)
+	if err != nil {
+		apiError(w, http.StatusNotFound, keyError(err, key, history.Silent))
+		return
+	}
+	writeJSON(w, http.StatusOK, history)
+}
+
+func (t Tier) apiDump(w http.ResponseWriter, r *http.Request) {
+	v := r.URL.Query()
+	key, typeURL := v.Get("key"), ""
+	if key == "" {
+		apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
+		return
+	}
+	if text := v.Get("type"); text != "" {
+		if typeURL = fleet.TypeURL(text); typeURL == "" {
+			apiError(w, http.StatusBadRequest, fmt.Errorf("type: got %q, expected a type URL, its last part, or a name like CDS", text))
+			return
+		}
+	}
+	dump, err := t.Fleet.Dump(r.Context(), key, typeURL, v.Get("node"), v.Get("page"))
+	switch {
+	case errors.Is(err, ErrUnknownKey):
+		apiError(w, http.StatusNotFound, keyError(err, key, dump.Silent))
+	case err != nil:
+		apiError(w, http.StatusBadRequest, err)
+	default:
+		writeJSON(w, http.StatusOK, dump)
+	}
+}
+
+// keyError says of an unknown key what is worth knowing.
+func keyError(err error, key string, silent []Silent) error {
+	if !errors.Is(err, ErrUnknownKey) {
+		return err
+	}
+	return errors.New(strings.TrimSpace(unknownKey(key, silent)))
 }

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -115,7 +114,7 @@ type Draining struct {
 }
 
 // ErrUnknownKey is returned where no node has a key.
-var ErrUnknownKey = errors.New("no node has this key")
+var ErrUnknownKey = fleet.ErrUnknownKey
 
 // members shows the nodes.
 func (t Tier) members(w http.ResponseWriter, r *http.Request) {

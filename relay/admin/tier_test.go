@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
@@ -175,6 +176,7 @@ func nobody() *fleet.Fleet {
 	all := &fleet.Tier{
 		Self:    func() shard.Member { return self },
 		Members: func() []shard.Member { return nil },
+		Owner:   func(string) string { return self.Name },
 		Ask: func(ctx context.Context, _ shard.Member, path string) ([]byte, error) {
 			at, err := url.Parse(path)
 			if err != nil {
@@ -187,7 +189,7 @@ func nobody() *fleet.Fleet {
 			return json.Marshal(answer)
 		},
 	}
-	return fleet.New(fleet.Local{Node: "n1", Clients: func() []fanout.Client { return nil }}, all, func(path string, h func(context.Context, url.Values) (any, error)) {
+	return fleet.New(fleet.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}, all, func(path string, h func(context.Context, url.Values) (any, error)) {
 		answers[path] = h
 	})
 }

@@ -18,8 +18,9 @@ type entry struct {
 	// who asks by name, and by the wildcard alone; 0 if there was none.
 	named, wild uint64
 	// born is the generation since which there is a resource, or of a tombstone,
-	// since which there was the last one; 0 if there never was.
-	born uint64
+	// since which there was the last one, and lived that of the first one; 0 if there
+	// never was.
+	born, lived uint64
 	// changed is when gen was, in milliseconds of Unix time.
 	changed int64
 	// first is the generation of the first change of the same update: what

@@ -17,15 +17,14 @@ type Lack struct {
 	// Resource is what there is now, nil where it was removed.
 	Resource *resource.Resource
 	// Was says that there was a resource of the name at the earlier generation:
-	// another one, of which nothing more is known, since only the newest is kept. One
-	// that was removed since and came back counts as new.
-	Was bool
+	// another one, of which nothing more is known, since only the newest is kept. Maybe
+	// says that even this is not known: the name has come and gone meanwhile.
+	Was, Maybe bool
 }
 
 // Lacks returns what of a subscription has changed since a generation, by time, the
-// newest first. What came and went meanwhile is no difference. Removals that are no
-// longer known are left out; a client that is that far behind is told to start anew.
-// It costs as much as there were changes.
+// newest first. Removals that are no longer known are left out; a client that is that
+// far behind is told to start anew. It costs as much as there were changes.
 func (s *Subscription) Lacks(since uint64) []Lack {
 	t := s.table
 	t.mu.RLock()
@@ -34,10 +33,11 @@ func (s *Subscription) Lacks(since uint64) []Lack {
 	for e := t.changes.newest; e != nil && e.gen > since; e = e.changes.next {
 		there, gen := s.seesLocked(e)
 		was := e.born > 0 && e.born <= since
-		if gen <= since || !there && !was {
+		maybe := !was && e.lived > 0 && e.lived <= since
+		if gen <= since || !there && !was && !maybe {
 			continue
 		}
-		l := Lack{Name: t.calledLocked(e.name), Gen: gen, Changed: time.UnixMilli(e.changed), Was: was}
+		l := Lack{Name: t.calledLocked(e.name), Gen: gen, Changed: time.UnixMilli(e.changed), Was: was, Maybe: maybe}
 		if there {
 			l.Name, l.Resource = e.res.Name, e.res
 		}

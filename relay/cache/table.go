@@ -143,6 +143,9 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 	t.markLocked(e, &s, named, wild, woken)
 	if old == nil && res != nil {
 		e.born = t.gen
+		if e.lived == 0 {
+			e.lived = t.gen
+		}
 	}
 	if named {
 		t.replaceLocked(e, res)

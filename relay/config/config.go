@@ -244,6 +244,9 @@ type Cache struct {
 	// How many removed resources each type of a key remembers at least; a client
 	// that is further behind starts over. At least 1.
 	Tombstones int `yaml:"tombstones"`
+	// How many updates each type of a key remembers, in about 150 bytes each, for
+	// 'xdsrelay history'. From 0, which means none, to 10000.
+	History int `yaml:"history"`
 	// How many percent of a complete set (clusters, listeners, scoped routes) one
 	// answer of an origin may remove. Where it would remove more, or all, its
 	// removals are held back and an alarm is raised. From 0, which means any number,
@@ -315,6 +318,7 @@ func Default() *Config {
 			IdleSize:    256 << 20,
 			Hold:        time.Second,
 			Tombstones:  1024,
+			History:     20,
 			RemovalHold: 5 * time.Minute,
 			BodiesSize:  256 << 20,
 		},

@@ -148,6 +148,9 @@ func (d *decoder) checkCache(cfg *Config) {
 	if c.IdleSize < 0 {
 		d.wrong("cache.idle_size", "is %d bytes, expected at least 0B", c.IdleSize)
 	}
+	if c.History < 0 || c.History > 10_000 {
+		d.wrong("cache.history", "is %d, expected 0 to 10000", c.History)
+	}
 	if c.Tombstones < 1 {
 		d.wrong("cache.tombstones", "is %d, expected at least 1", c.Tombstones)
 	}

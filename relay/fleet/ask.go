@@ -23,6 +23,8 @@ type Tier struct {
 	// Self is this node, Members are all nodes, with or without it.
 	Self    func() shard.Member
 	Members func() []shard.Member
+	// Owner is the node that owns a key; empty if all are about to end.
+	Owner func(key string) string
 	// Ask asks a node, this one too, by a path with a query.
 	Ask func(ctx context.Context, m shard.Member, path string) ([]byte, error)
 }

@@ -14,6 +14,10 @@ const (
 	askClients = "fleet/clients"
 	askSums    = "fleet/sums"
 	askNear    = "fleet/near"
+	askHistory = "fleet/history"
+	askDump    = "fleet/dump"
+	askDiff    = "fleet/diff"
+	askDigests = "fleet/digests"
 )
 
 // Fleet answers for a whole tier. All methods are safe for concurrent use.
@@ -33,6 +37,12 @@ func New(local Local, tier *Tier, handle func(path string, h func(context.Contex
 	})
 	handle(askSums, func(context.Context, url.Values) (any, error) { return local.Sums(), nil })
 	handle(askNear, func(_ context.Context, v url.Values) (any, error) { return local.Near(v.Get(paramName)), nil })
+	handle(askHistory, func(_ context.Context, v url.Values) (any, error) { return local.history(v.Get(paramKey)), nil })
+	handle(askDump, func(_ context.Context, v url.Values) (any, error) { return local.answerDump(v) })
+	handle(askDiff, func(_ context.Context, v url.Values) (any, error) {
+		return local.diff(at{Name: v.Get(paramName), Key: v.Get(paramKey), Peer: v.Get(paramPeer)}), nil
+	})
+	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(paramKey)), nil })
 	return &Fleet{local: local, tier: tier}
 }
 
@@ -81,7 +91,7 @@ func (q *Query) join(parts []Part, silent []Silent) Page {
 		page.Clients, more = page.Clients[:q.Limit], true
 	}
 	if more && len(page.Clients) > 0 {
-		page.Next = cursor{page.Clients[len(page.Clients)-1].at(), page.Silent}.String()
+		page.Next = token(cursor{page.Clients[len(page.Clients)-1].at(), page.Silent})
 	}
 	return page
 }

@@ -4,14 +4,16 @@ import (
 	"slices"
 
 	"xdsrelay/fanout"
+	"xdsrelay/relay/cache"
 )
 
 // Local is what a node tells of its own clients. All methods are safe for concurrent
 // use.
 type Local struct {
-	// Node is its name; Clients are the streams of its clients.
+	// Node is its name; Clients are the streams of its clients, Groups its keys.
 	Node    string
 	Clients func() []fanout.Client
+	Groups  func() []*cache.Group
 }
 
 // Part is a page of the clients of one node, by name, key and address.

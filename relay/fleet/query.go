@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -42,7 +41,7 @@ const maxResources = 10_000
 const (
 	paramName, paramPrefix, paramKey, paramNode  = "client", "prefix", "key", "node"
 	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
-	paramResources, paramAfter                   = "resources", "after"
+	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
 )
 
 // ParseQuery reads a query from the parameters of a URL. The error is the asker's.
@@ -66,11 +65,7 @@ func ParseQuery(v url.Values) (q Query, err error) {
 	}
 	if text := v.Get(paramPage); text != "" {
 		var c cursor
-		raw, err := base64.RawURLEncoding.DecodeString(text)
-		if err == nil {
-			err = json.Unmarshal(raw, &c)
-		}
-		if err != nil {
+		if err := readToken(text, &c); err != nil {
 			return q, fmt.Errorf("%s: expected what the page before gave as next", paramPage)
 		}
 		q.after, q.silent = &c.After, c.Silent
@@ -158,12 +153,4 @@ func (q *Query) stands(c *Client) bool {
 type cursor struct {
 	After  at       `json:"a"`
 	Silent []Silent `json:"s,omitempty"`
-}
-
-func (c cursor) String() string {
-	raw, err := json.Marshal(c)
-	if err != nil {
-		return "" // cannot be: texts can always be written
-	}
-	return base64.RawURLEncoding.EncodeToString(raw)
 }
