@@ -17,16 +17,28 @@ type clientPort struct {
 
 // listenForClients binds the ports for xDS clients, the first one first.
 func (n *Node) listenForClients() error {
+	shake, err := newHandshakes(n.metrics.Meter(), n.log)
+	if err != nil {
+		return err
+	}
 	for i, l := range n.cfg.AllListeners() {
-		field := "listen.address"
+		section := "listen"
 		if i > 0 {
-			field = fmt.Sprintf("listeners[%d].address", i-1)
+			section = fmt.Sprintf("listeners[%d]", i-1)
 		}
-		listener, err := n.listenAt(field, l.Address)
+		how := fanout.Listener{Name: l.Name}
+		server, err := n.secureServer(l.TLS)
+		if err != nil {
+			return fmt.Errorf("%s.tls: %w", section, err)
+		}
+		if server != nil {
+			how.Secure = shake.by(l.Name, server)
+		}
+		listener, err := n.listenAt(section+".address", l.Address)
 		if err != nil {
 			return err
 		}
-		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, true), fanout.Listener{Name: l.Name})})
+		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, true), how)})
 	}
 	return nil
 }

@@ -28,6 +28,7 @@ import (
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
@@ -59,34 +60,36 @@ type Options struct {
 // Node is one relay node. All methods are safe for concurrent use.
 type Node struct {
 	// Fixed after construction.
-	cfg      *config.Config
-	name     string
-	version  string
-	log      *slog.Logger
-	metrics  *telemetry.Telemetry
-	gate     *gate.Gate
-	origins  *origins
-	store    *store.Store     // the Redis of the tier; nil for none
-	members  shard.Members    // the nodes of the tier
-	links    *tier.Peers      // the connections to them; nil for a node on its own
-	peers    *peerPort        // where they connect; nil for a node on its own
-	tier     *tier.Tier       // where each key comes from
-	keeper   *lastgood.Keeper // nil where no last known good state is kept
-	heads    *head.Heads      // nil where there is no Redis
-	loads    *load.Collector  // nil where the first origin takes no load reports
-	limits   *limit.Limiter
-	pool     *fanout.Pool
-	cache    *cache.Cache
-	fanout   *fanout.Server
-	status   *csds.Service
-	crowd    *fleet.Fleet // all clients of the tier
-	grpc     *grpc.Server
-	health   *health.Server
-	clients  []clientPort // the first one first
-	polling  *polling     // nil if off
-	admin    net.Listener // nil if off
-	http     *http.Server // nil if off
-	machines *machinePort // nil if off
+	cfg       *config.Config
+	name      string
+	version   string
+	log       *slog.Logger
+	metrics   *telemetry.Telemetry
+	gate      *gate.Gate
+	origins   *origins
+	store     *store.Store     // the Redis of the tier; nil for none
+	members   shard.Members    // the nodes of the tier
+	links     *tier.Peers      // the connections to them; nil for a node on its own
+	peers     *peerPort        // where they connect; nil for a node on its own
+	tier      *tier.Tier       // where each key comes from
+	keeper    *lastgood.Keeper // nil where no last known good state is kept
+	heads     *head.Heads      // nil where there is no Redis
+	loads     *load.Collector  // nil where the first origin takes no load reports
+	limits    *limit.Limiter
+	pool      *fanout.Pool
+	cache     *cache.Cache
+	fanout    *fanout.Server
+	status    *csds.Service
+	crowd     *fleet.Fleet // all clients of the tier
+	grpc      *grpc.Server
+	health    *health.Server
+	clients   []clientPort                // the first one first
+	servers   []*secure.Server            // of the ports for clients that have TLS
+	workloads map[string]*secure.Workload // by address
+	polling   *polling                    // nil if off
+	admin     net.Listener                // nil if off
+	http      *http.Server                // nil if off
+	machines  *machinePort                // nil if off
 
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)

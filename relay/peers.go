@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -46,13 +47,17 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 	if p.door.token != nil {
 		p.token = tokenCredentials{p.door.token}
 	}
-	if cfg.TLS.CertFile != "" {
-		files := secure.Files{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, CAFile: cfg.TLS.CAFile, ServerName: cfg.TLS.ServerName}
-		server, err := secure.NewServer(files, n.log)
+	if cfg.TLS.CertFile != "" || cfg.TLS.WorkloadAPI != "" {
+		both, err := n.certificates(cfg.TLS.Certificates)
+		if err != nil {
+			return nil, fmt.Errorf("tier.peer.tls: %w", err)
+		}
+		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.PeerIDs
+		server, err := secure.NewServer(both, n.log)
 		if err != nil {
 			return nil, err
 		}
-		client, err := secure.NewClient(files, n.log)
+		client, err := secure.NewClient(both, n.log)
 		if err != nil {
 			return nil, err
 		}

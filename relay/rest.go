@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net"
 
 	"xdsrelay/fanout/rest"
@@ -29,11 +31,19 @@ func (n *Node) buildPolling() (err error) {
 	if err != nil {
 		return err
 	}
+	secured, err := n.secureServer(r.TLS)
+	if err != nil {
+		return fmt.Errorf("rest.tls: %w", err)
+	}
 	listener, err := n.listenAt("rest.address", r.Address)
 	if err != nil {
 		return err
 	}
-	n.polling = &polling{server, n.limits.Listen(listener, false)}
+	listener = n.limits.Listen(listener, false)
+	if secured != nil {
+		listener = tls.NewListener(listener, secured.Config("http/1.1"))
+	}
+	n.polling = &polling{server, listener}
 	return nil
 }
 

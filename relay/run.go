@@ -198,6 +198,7 @@ func (n *Node) release() {
 		n.origins.Close()
 	}
 	n.releaseAdmin()
+	n.releaseWorkloads()
 	n.releaseMachinePort()
 	if n.metrics != nil {
 		n.metrics.Close()

@@ -13,7 +13,6 @@ import (
 	"google.golang.org/grpc"
 
 	"xdsrelay/relay/config"
-	"xdsrelay/relay/secure"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/lease"
@@ -87,8 +86,8 @@ func memberOf(text string) shard.Member {
 // openStore makes the client of the Redis that cfg names.
 func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
 	var secured func(host string) *tls.Config
-	if f := (secure.Files{CertFile: cfg.TLS.CertFile, KeyFile: cfg.TLS.KeyFile, CAFile: cfg.TLS.CAFile, ServerName: cfg.TLS.ServerName}); f != (secure.Files{}) {
-		client, err := secure.NewClient(f, n.log)
+	if cfg.TLS.On() {
+		client, err := n.secureClient(cfg.TLS)
 		if err != nil {
 			return nil, err
 		}

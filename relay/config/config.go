@@ -2,7 +2,7 @@
 // strictly, which environment variables and flags override. A mistake is told
 // with its place, the line marked, and what was expected; all mistakes at once.
 //
-// The structs of this file, listen.go, authorize.go and tier.go are the only description of the fields there is: the
+// The structs of this file, listen.go, tls.go, authorize.go and tier.go are the only description of the fields there is: the
 // comments of the default file (default.yaml), the names of the environment
 // variables and what a mistake lists as known all come from here.
 package config
@@ -129,8 +129,10 @@ type Listen struct {
 type REST struct {
 	// Where it listens, as host:port. Port 0 takes a free one. Empty turns it off.
 	Address string `yaml:"address"`
-	// Must be true to listen on anything but loopback, as for listen.
+	// Must be true to listen on anything but loopback without TLS, as for listen.
 	Plaintext bool `yaml:"plaintext"`
+	// The port's certificate, and whose certificates clients show.
+	TLS ServerTLS `yaml:"tls"`
 	// How long a poll whose version is current waits for news before it is told
 	// that there are none. Less than the client's timeout, which is 1s in Envoy. 0s
 	// means not at all. At most 5m.
@@ -296,7 +298,7 @@ type Log struct {
 func Default() *Config {
 	return &Config{
 		Listen: Listen{
-			Listener:            Listener{Address: "127.0.0.1:18000"},
+			Listener:            Listener{Address: "127.0.0.1:18000", TLS: ServerTLS{Certificates: defaultCertificates()}},
 			Compression:         CompressionOn,
 			MaxReceiveSize:      64 << 20,
 			MaxSendSize:         4 << 20,
@@ -308,7 +310,7 @@ func Default() *Config {
 			OriginTimeout:       8 * time.Second,
 			MaxConnectionAge:    12 * time.Hour,
 		},
-		REST:        REST{Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
+		REST:        REST{TLS: ServerTLS{Certificates: defaultCertificates()}, Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
 		Limits:      defaultLimits(),
 		Origin:      DefaultOrigin(),
 		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},

@@ -180,6 +180,8 @@ func (d *decoder) decode(n ast.Node, v reflect.Value, path string) {
 		d.decodeStruct(n, v, path)
 	case t.Kind() == reflect.Slice:
 		d.decodeList(n, v, path)
+	case t.Kind() == reflect.Map:
+		d.decodeMap(n, v, path)
 	default:
 		d.decodeScalar(n, v, path)
 	}
@@ -219,8 +221,11 @@ func (d *decoder) decodeStruct(n ast.Node, v reflect.Value, path string) {
 
 // newItem is an item of a list before it is decoded.
 func newItem(t reflect.Type) reflect.Value {
-	if t == reflect.TypeFor[OtherOrigin]() {
+	switch t {
+	case reflect.TypeFor[OtherOrigin]():
 		return reflect.ValueOf(OtherOrigin{Origin: DefaultOrigin()})
+	case reflect.TypeFor[OtherListener]():
+		return reflect.ValueOf(OtherListener{Listener: DefaultListener()})
 	}
 	return reflect.Zero(t)
 }
@@ -252,6 +257,35 @@ func (d *decoder) decodeList(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
+// decodeMap takes texts by name.
+func (d *decoder) decodeMap(n ast.Node, v reflect.Value, path string) {
+	var pairs []*ast.MappingValueNode
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		pairs = n.Values
+	case *ast.MappingValueNode:
+		pairs = []*ast.MappingValueNode{n}
+	default:
+		d.fail(d.placeOf(n), path, "got %s, expected %s", describe(n), expectation(v.Type()))
+		return
+	}
+	v.SetZero() // replaces the default
+	for _, pair := range pairs {
+		name := pair.Key.GetToken().Value
+		if s, ok := pair.Key.(*ast.StringNode); ok {
+			name = s.Value
+		}
+		inner := join(path, name)
+		d.places[inner] = d.tokenPlace(pair.Key.GetToken())
+		item := reflect.New(v.Type().Elem()).Elem()
+		d.decode(pair.Value, item, inner)
+		if v.IsNil() {
+			v.Set(reflect.MakeMap(v.Type()))
+		}
+		v.SetMapIndex(reflect.ValueOf(name), item)
+	}
+}
+
 func (d *decoder) decodeScalar(n ast.Node, v reflect.Value, path string) {
 	t := v.Type()
 	text, ok := "", false
@@ -264,7 +298,7 @@ func (d *decoder) decodeScalar(n ast.Node, v reflect.Value, path string) {
 		text = n.GetToken().Value
 		ok = t.Kind() == reflect.Int || t.Kind() == reflect.Float64 || isText(t)
 	case *ast.FloatNode:
-		text, ok = n.GetToken().Value, t.Kind() == reflect.Float64
+		text, ok = n.GetToken().Value, t.Kind() == reflect.Float64 || t == reflect.TypeFor[TLSVersion]()
 	case *ast.BoolNode:
 		text, ok = strconv.FormatBool(n.Value), t.Kind() == reflect.Bool || t == reflect.TypeFor[Compression]()
 	}

@@ -52,7 +52,7 @@ func TestDefaultLacksOnlyTheOrigin(t *testing.T) {
 // writeDefaultYAML makes the default file.
 func writeDefaultYAML(t *testing.T) string {
 	t.Helper()
-	docs := fieldDocs(t, "config.go", "listen.go", "limits.go", "authorize.go", "tier.go", "../aggregation/rules.go")
+	docs := fieldDocs(t, "config.go", "listen.go", "tls.go", "limits.go", "authorize.go", "tier.go", "../aggregation/rules.go")
 	var b strings.Builder
 	b.WriteString("# The configuration of xdsrelay, with all fields at their defaults.\n" +
 		"# Every field that holds one value can be set by an environment variable too:\n" +
@@ -109,6 +109,8 @@ func writeScalar(v reflect.Value) string {
 		return s
 	case []string:
 		return "[]"
+	case TLSVersion, ClientAuth:
+		return fmt.Sprintf("%q", x)
 	default:
 		return fmt.Sprint(x)
 	}
@@ -146,7 +148,7 @@ func fieldDocs(t *testing.T, files ...string) map[string]string {
 
 // TestEveryFieldHasAComment holds that config.go says of each field what it is.
 func TestEveryFieldHasAComment(t *testing.T) {
-	docs := fieldDocs(t, "config.go", "listen.go", "authorize.go", "tier.go")
+	docs := fieldDocs(t, "config.go", "listen.go", "tls.go", "authorize.go", "tier.go")
 	for field, doc := range docs {
 		if strings.TrimSpace(doc) == "" {
 			t.Errorf("%s has no comment", field)

@@ -123,6 +123,8 @@ func expectation(t reflect.Type) string {
 		return "a list of rules, or any"
 	case t.Kind() == reflect.Slice:
 		return "a list"
+	case t.Kind() == reflect.Map:
+		return "names with a text each, like example.org: /etc/bundle.json"
 	case t.Kind() == reflect.Bool:
 		return "true or false"
 	case t.Kind() == reflect.Int:

@@ -4,9 +4,13 @@ package config
 type Listener struct {
 	// Where xDS clients connect, as host:port. Port 0 takes a free one.
 	Address string `yaml:"address"`
-	// Must be true to listen on anything but loopback: the port has no TLS yet,
-	// so whoever can reach it can read the configuration of any client.
+	// Must be true to listen on anything but loopback without TLS: whoever can reach
+	// the port can then read the configuration of any client.
 	Plaintext bool `yaml:"plaintext"`
+	// The port's certificate, and whose certificates clients show. Envoy as a client
+	// speaks TLS 1.2 at most unless its configuration says more:
+	// tls_params: {tls_maximum_protocol_version: TLSv1_3}.
+	TLS ServerTLS `yaml:"tls"`
 }
 
 // OtherListener is a further port for clients.
@@ -20,6 +24,12 @@ type OtherListener struct {
 // RESTName is what the port for clients that poll is called where listeners are told
 // apart.
 const RESTName = "rest"
+
+// DefaultListener returns a listener where nothing is configured. It says nowhere
+// where it is.
+func DefaultListener() Listener {
+	return Listener{TLS: ServerTLS{Certificates: defaultCertificates()}}
+}
 
 // AllListeners are those for xDS clients, listen first, by the name
 // [DefaultName].

@@ -63,6 +63,9 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		reflect.TypeFor[RedisMode]():     "cluster",
 		reflect.TypeFor[LastGoodStore](): "directory",
 		reflect.TypeFor[[]string]():      "a:1, b:2",
+		reflect.TypeFor[TLSVersion]():    "1.2",
+		reflect.TypeFor[ClientAuth]():    "optional",
+		reflect.TypeFor[Bundles]():       "a.org=/a, b.org=/b",
 	}
 	before := leaves(Default())
 	for i, l := range before {

@@ -50,31 +50,16 @@ type Redis struct {
 	Timeout time.Duration `yaml:"timeout"`
 }
 
-// TLS names the files with certificates in PEM form. They are read again when they
-// change.
-type TLS struct {
-	// What this node shows of itself: a certificate, with those between it and the
-	// authority.
-	CertFile string `yaml:"cert_file"`
-	// The certificate's private key.
-	KeyFile string `yaml:"key_file"`
-	// The authorities that the other side's certificate has to come from. Empty
-	// means those of the system.
-	CAFile string `yaml:"ca_file"`
-	// The name that the other side's certificate has to be for. Empty means the
-	// host that is dialled.
-	ServerName string `yaml:"server_name"`
-}
-
 // Peer is the port for the other nodes of the tier. Nodes prove to one another that
-// they are peers: by certificates of the authority in tls.ca_file, by the token, or
-// both.
+// they are peers: by certificates of the authority in tls.ca_file, by SPIFFE ids, by the
+// token, or by several of these.
 type Peer struct {
 	// Where it listens, as host:port. Port 0 takes a free one. Required in a tier.
 	Address string `yaml:"address"`
 	// Where the other nodes reach it, as host:port. Empty means the address above.
 	Advertise string `yaml:"advertise"`
-	// Certificates for both sides: all nodes take and show those of one authority.
+	// Certificates for both sides: all nodes take and show those of one authority, or
+	// of the SPIFFE ids in peer_ids.
 	TLS TLS `yaml:"tls"`
 	// A file with a secret that all nodes share, of 16 bytes at least. With several,
 	// one in a line, the first is shown to others and all are good, which is how to
@@ -125,8 +110,9 @@ func (t Tier) On() bool { return t.Redis.URL != "" || len(t.Members) > 0 }
 // defaultTier is the tier where nothing is configured: none.
 func defaultTier() Tier {
 	return Tier{
-		Redis:        Redis{Mode: Standalone, Prefix: "xdsrelay", Timeout: 500 * time.Millisecond},
+		Redis:        Redis{Mode: Standalone, Prefix: "xdsrelay", TLS: TLS{Certificates: defaultCertificates()}, Timeout: 500 * time.Millisecond},
 		Lease:        10 * time.Second,
+		Peer:         Peer{TLS: TLS{Certificates: defaultCertificates()}},
 		OwnerTimeout: 2 * time.Second,
 		HeadWait:     5 * time.Second,
 		Balance:      Balance{Enabled: true, HeadroomPercent: 10, RefusePercent: 50, ShedPercent: 10},

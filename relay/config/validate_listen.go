@@ -26,9 +26,21 @@ func (d *decoder) checkListeners(cfg *Config) {
 // checkListener checks one of them; plaintext is how to say that its traffic may be
 // seen.
 func (d *decoder) checkListener(path, plaintext string, l Listener) {
-	if host, ok := d.hostPort(path+".address", l.Address, 0); ok && !isLoopback(host) && !l.Plaintext {
-		d.wrong(path+".address", "%s is not a loopback address, and the xDS port has no TLS yet: whoever reaches it can read every client's configuration. "+
-			"Set %s if the network may see it, or listen on 127.0.0.1", quoteHost(host), plaintext)
+	d.checkServerTLS(path+".tls", l.TLS)
+	if host, ok := d.hostPort(path+".address", l.Address, 0); ok {
+		d.checkPlaintext(path, "xDS", plaintext, host, l.Plaintext, l.TLS)
+	}
+}
+
+// checkPlaintext holds that a port that others than this machine can reach has TLS, or
+// that the user has said that it needs none.
+func (d *decoder) checkPlaintext(path, what, plaintext, host string, allowed bool, t ServerTLS) {
+	switch {
+	case t.On() && allowed:
+		d.wrong(path+".plaintext", "is true, but the port has a certificate (%s.tls): expected one of the two", path)
+	case !t.On() && !allowed && !isLoopback(host):
+		d.wrong(path+".address", "%s is not a loopback address, and the %s port has no TLS: whoever reaches it can read every client's configuration. "+
+			"Set %s.tls (cert_file, key_file, ca_file), or %s if the network may see it, or listen on 127.0.0.1", quoteHost(host), what, path, plaintext)
 	}
 }
 

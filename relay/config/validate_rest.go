@@ -16,9 +16,9 @@ func (d *decoder) checkREST(cfg *Config) {
 	if r.Address == "" {
 		return
 	}
-	if host, ok := d.hostPort("rest.address", r.Address, 0); ok && !isLoopback(host) && !r.Plaintext {
-		d.wrong("rest.address", "%s is not a loopback address, and the REST port has no TLS yet: whoever reaches it can read every client's configuration. "+
-			"Set rest.plaintext: true (or XDSRELAY_REST_PLAINTEXT=true) if the network may see it, or listen on 127.0.0.1", quoteHost(host))
+	d.checkServerTLS("rest.tls", r.TLS)
+	if host, ok := d.hostPort("rest.address", r.Address, 0); ok {
+		d.checkPlaintext("rest", "REST", "rest.plaintext: true (or XDSRELAY_REST_PLAINTEXT=true)", host, r.Plaintext, r.TLS)
 	}
 	if cfg.Cache.Linger < leastLinger {
 		d.wrong("cache.linger", "is %s, expected at least %s where clients poll (rest.address): what a poll asked for has to stay subscribed until the next one",

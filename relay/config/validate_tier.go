@@ -49,16 +49,6 @@ func (d *decoder) checkRedis(r Redis) {
 	d.checkTLS("tier.redis.tls", r.TLS)
 }
 
-// checkTLS holds that the files of a section are there and belong together.
-func (d *decoder) checkTLS(path string, t TLS) {
-	if (t.CertFile == "") != (t.KeyFile == "") {
-		d.wrong(path+".cert_file", "a certificate and its key belong together: expected cert_file and key_file, or neither")
-	}
-	d.readable(path+".cert_file", t.CertFile)
-	d.readable(path+".key_file", t.KeyFile)
-	d.readable(path+".ca_file", t.CAFile)
-}
-
 // readable holds that a file, where one is named, can be read.
 func (d *decoder) readable(path, name string) {
 	if name == "" {
@@ -97,15 +87,15 @@ func (d *decoder) checkPeer(t Tier) {
 	}
 	host, ok := d.hostPort("tier.peer.address", p.Address, 0)
 	loopback := isLoopback(host)
-	secure := p.TLS.CertFile != ""
+	secure, trusts := p.TLS.CertFile != "" || p.TLS.WorkloadAPI != "", p.TLS.trusts()
 	if ok && !loopback && !secure && !p.Plaintext {
 		d.wrong("tier.peer.address", "%s is not a loopback address, and tier.peer.tls has no certificate: whoever sees the traffic can read all configuration. "+
 			"Set tier.peer.tls, or tier.peer.plaintext: true if the network may see it", quoteHost(host))
 	}
-	if ok && !loopback && p.TokenFile == "" && (!secure || p.TLS.CAFile == "") {
+	if ok && !loopback && p.TokenFile == "" && (!secure || !trusts) {
 		d.wrong("tier.peer.token_file", "is empty, and there is no tls.ca_file for the certificates of peers: expected one of them, since %s is not a loopback address", quoteHost(host))
 	}
-	if secure && p.TLS.CAFile == "" && p.TokenFile == "" {
+	if secure && !trusts && p.TokenFile == "" {
 		d.wrong("tier.peer.tls.ca_file", "is empty: expected the authority whose certificates peers show, or a token_file")
 	}
 	if p.Advertise != "" {

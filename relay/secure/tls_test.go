@@ -20,7 +20,7 @@ import (
 
 // side is the files of one side of a connection.
 type side struct {
-	secure.Files
+	secure.Config
 	dir string
 }
 
@@ -86,11 +86,11 @@ func TestRotation(t *testing.T) {
 	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
 	node, peer := newSide(t, old, "127.0.0.1"), newSide(t, old, "peer")
 	log := new(logs)
-	server, err := secure.NewServer(node.Files, log.logger())
+	server, err := secure.NewServer(node.Config, log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := secure.NewClient(peer.Files, log.logger())
+	client, err := secure.NewClient(peer.Config, log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,11 +136,11 @@ func TestRotation(t *testing.T) {
 func TestHalfRotated(t *testing.T) {
 	a := xdstest.NewAuthority(t, "a")
 	node, peer, log := newSide(t, a, "127.0.0.1"), newSide(t, a, "peer"), new(logs)
-	server, err := secure.NewServer(node.Files, log.logger())
+	server, err := secure.NewServer(node.Config, log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := secure.NewClient(peer.Files, log.logger())
+	client, err := secure.NewClient(peer.Config, log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,12 +170,12 @@ func TestHalfRotated(t *testing.T) {
 func TestNoCertificate(t *testing.T) {
 	a := xdstest.NewAuthority(t, "a")
 	node := newSide(t, a, "node.test")
-	bare := secure.Files{CAFile: node.CAFile, ServerName: "node.test"}
+	bare := secure.Config{CAFile: node.CAFile, ServerName: "node.test"}
 	client, err := secure.NewClient(bare, new(logs).logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	strict, err := secure.NewServer(node.Files, new(logs).logger())
+	strict, err := secure.NewServer(node.Config, new(logs).logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,7 +183,7 @@ func TestNoCertificate(t *testing.T) {
 		t.Error("a client without a certificate got in")
 	}
 	node.CAFile = ""
-	open, err := secure.NewServer(node.Files, new(logs).logger())
+	open, err := secure.NewServer(node.Config, new(logs).logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,17 +209,17 @@ func TestBadFiles(t *testing.T) {
 	write(t, junk, "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n")
 	missing := filepath.Join(t.TempDir(), "missing.pem")
 	for _, tc := range []struct {
-		files secure.Files
+		files secure.Config
 		names string
 	}{
-		{secure.Files{CertFile: missing, KeyFile: good.KeyFile}, missing},
-		{secure.Files{CertFile: good.CertFile, KeyFile: missing}, missing},
-		{secure.Files{CertFile: good.CertFile, KeyFile: other.KeyFile}, other.KeyFile},
-		{secure.Files{CertFile: good.KeyFile, KeyFile: good.CertFile}, good.KeyFile},
-		{secure.Files{CertFile: good.CertFile}, good.CertFile},
-		{secure.Files{CAFile: missing}, missing},
-		{secure.Files{CAFile: junk}, junk},
-		{secure.Files{CAFile: good.KeyFile}, good.KeyFile},
+		{secure.Config{CertFile: missing, KeyFile: good.KeyFile}, missing},
+		{secure.Config{CertFile: good.CertFile, KeyFile: missing}, missing},
+		{secure.Config{CertFile: good.CertFile, KeyFile: other.KeyFile}, other.KeyFile},
+		{secure.Config{CertFile: good.KeyFile, KeyFile: good.CertFile}, good.KeyFile},
+		{secure.Config{CertFile: good.CertFile}, good.CertFile},
+		{secure.Config{CAFile: missing}, missing},
+		{secure.Config{CAFile: junk}, junk},
+		{secure.Config{CAFile: good.KeyFile}, good.KeyFile},
 	} {
 		_, err := secure.NewClient(tc.files, new(logs).logger())
 		if err == nil || !strings.Contains(err.Error(), tc.names) {
@@ -232,7 +232,7 @@ func TestBadFiles(t *testing.T) {
 			t.Errorf("server, %+v: got %v, expected an error that names %s", tc.files, err, tc.names)
 		}
 	}
-	if _, err := secure.NewServer(secure.Files{CAFile: good.CAFile}, new(logs).logger()); err == nil {
+	if _, err := secure.NewServer(secure.Config{CAFile: good.CAFile}, new(logs).logger()); err == nil {
 		t.Error("a server without a certificate")
 	}
 }
@@ -242,11 +242,11 @@ func TestBadFiles(t *testing.T) {
 func TestCredentials(t *testing.T) {
 	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
 	node, peer := newSide(t, old, "127.0.0.1"), newSide(t, old, "peer")
-	server, err := secure.NewServer(node.Files, new(logs).logger())
+	server, err := secure.NewServer(node.Config, new(logs).logger())
 	if err != nil {
 		t.Fatal(err)
 	}
-	client, err := secure.NewClient(peer.Files, new(logs).logger())
+	client, err := secure.NewClient(peer.Config, new(logs).logger())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -87,10 +87,10 @@ func TestSentinel(t *testing.T) {
 // TestTLS: certificates of both sides; without our own Redis takes no call.
 func TestTLS(t *testing.T) {
 	authority := xdstest.NewAuthority(t, "redis")
-	var files secure.Files
+	var files secure.Config
 	files.CertFile, files.KeyFile, files.CAFile = authority.WriteFiles(t.TempDir(), "127.0.0.1")
 	server := redistest.Start(t, redistest.Config{Password: "p", CertFile: files.CertFile, KeyFile: files.KeyFile, CAFile: files.CAFile})
-	with := func(f secure.Files) func(*store.Config) {
+	with := func(f secure.Config) func(*store.Config) {
 		client, err := secure.NewClient(f, slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
@@ -102,8 +102,8 @@ func TestTLS(t *testing.T) {
 	hints := s.Hints(t.Context(), "c")
 	next(t, hints)
 	for name, change := range map[string]func(*store.Config){
-		"no certificate":    with(secure.Files{CAFile: files.CAFile}),
-		"a wrong name":      with(secure.Files{CAFile: files.CAFile, CertFile: files.CertFile, KeyFile: files.KeyFile, ServerName: "redis.example"}),
+		"no certificate":    with(secure.Config{CAFile: files.CAFile}),
+		"a wrong name":      with(secure.Config{CAFile: files.CAFile, CertFile: files.CertFile, KeyFile: files.KeyFile, ServerName: "redis.example"}),
 		"unknown authority": func(*store.Config) {},
 		"an old version": func(c *store.Config) {
 			c.TLS = func(string) *tls.Config { return &tls.Config{MaxVersion: tls.VersionTLS11} }

@@ -1,0 +1,86 @@
+package relay
+
+import (
+	"crypto/tls"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/secure"
+)
+
+// certificates makes of a section what [secure] wants. Parts that name the same
+// Workload API share a connection to it.
+func (n *Node) certificates(c config.Certificates) (secure.Config, error) {
+	out := secure.Config{CertFile: c.CertFile, KeyFile: c.KeyFile, CAFile: c.CAFile, Bundles: c.SPIFFEBundles}
+	if c.MinVersion == config.TLS12 {
+		out.MinVersion = tls.VersionTLS12
+	}
+	if c.WorkloadAPI == "" {
+		return out, nil
+	}
+	w := n.workloads[c.WorkloadAPI]
+	if w == nil {
+		var err error
+		if w, err = secure.DialWorkload(c.WorkloadAPI, n.log); err != nil {
+			return out, err
+		}
+		if n.workloads == nil {
+			n.workloads = make(map[string]*secure.Workload)
+		}
+		n.workloads[c.WorkloadAPI] = w
+	}
+	out.Workload = w
+	return out, nil
+}
+
+// secureClient makes the side that dials of a section.
+func (n *Node) secureClient(t config.TLS) (*secure.Client, error) {
+	cfg, err := n.certificates(t.Certificates)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ServerName, cfg.PeerIDs = t.ServerName, t.PeerIDs
+	return secure.NewClient(cfg, n.log)
+}
+
+// clientAuth is what the modes of the configuration are called elsewhere.
+var clientAuth = map[config.ClientAuth]secure.ClientAuth{
+	config.ClientAuthAuto:     secure.ClientAuthDefault,
+	config.ClientAuthRequire:  secure.ClientAuthRequired,
+	config.ClientAuthOptional: secure.ClientAuthOptional,
+	config.ClientAuthNone:     secure.ClientAuthNone,
+}
+
+// secureServer makes the side that listens of a section; nil where it is empty.
+func (n *Node) secureServer(t config.ServerTLS) (*secure.Server, error) {
+	if !t.On() {
+		return nil, nil
+	}
+	cfg, err := n.certificates(t.Certificates)
+	if err != nil {
+		return nil, err
+	}
+	cfg.ClientAuth = clientAuth[t.ClientAuth]
+	s, err := secure.NewServer(cfg, n.log)
+	if err != nil {
+		return nil, err
+	}
+	n.servers = append(n.servers, s)
+	return s, nil
+}
+
+// trustGeneration grows whenever a port for clients takes certificates of other
+// authorities than before: those of clients that are connected are then to be looked at
+// again. It costs a look at the times of the files with authorities.
+func (n *Node) trustGeneration() (sum uint64) {
+	for _, s := range n.servers {
+		sum += s.Generation()
+	}
+	return sum
+}
+
+// releaseWorkloads ends the connections with Workload APIs.
+func (n *Node) releaseWorkloads() {
+	for _, w := range n.workloads {
+		w.Close()
+	}
+}

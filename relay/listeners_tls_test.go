@@ -1,0 +1,169 @@
+package relay_test
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// tlsListener is a section of the configuration with certificates of an authority.
+func tlsListener(t *testing.T, dir string, a *xdstest.Authority) config.Listener {
+	t.Helper()
+	l := config.DefaultListener()
+	l.Address = "127.0.0.1:0"
+	l.TLS.CertFile, l.TLS.KeyFile, l.TLS.CAFile = a.WriteFiles(dir, "127.0.0.1")
+	return l
+}
+
+// health asks a node by a new connection with those credentials.
+func health(t *testing.T, address string, creds credentials.TransportCredentials) error {
+	t.Helper()
+	cc, err := grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(creds))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cc.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	defer cancel()
+	_, err = healthpb.NewHealthClient(cc).Check(ctx, &healthpb.HealthCheckRequest{})
+	return err
+}
+
+// TestClientTLS: a port with TLS lets in clients whose certificates are of its
+// authority and good, and speak HTTP/2 over TLS 1.3; nobody else. Other ports may ask
+// for less.
+func TestClientTLS(t *testing.T) {
+	mesh, other := xdstest.NewAuthority(t, "mesh"), xdstest.NewAuthority(t, "other")
+	cfg := testConfig()
+	cfg.Origin.Directory = t.TempDir()
+	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+	for name, change := range map[string]func(*config.ServerTLS){
+		"optional": func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthOptional },
+		"none":     func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthNone },
+		"old":      func(s *config.ServerTLS) { s.MinVersion = config.TLS12 },
+	} {
+		l := config.OtherListener{Name: name, Listener: tlsListener(t, t.TempDir(), mesh)}
+		change(&l.TLS)
+		cfg.Listeners = append(cfg.Listeners, l)
+	}
+	n := start(t, cfg)
+
+	expired := mesh.ClientTLS(nil)
+	late := xdstest.PairOf(t, []string{"web"}, func(hosts ...string) (cert, key []byte) {
+		return mesh.IssueUntil(time.Now().Add(-time.Minute), hosts...)
+	})
+	expired.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &late, nil }
+	old := mesh.ClientTLS(mesh, "web")
+	old.MaxVersion = tls.VersionTLS12
+	for _, tc := range []struct {
+		name string
+		tls  *tls.Config
+		in   string // the listeners that let it in
+	}{
+		{"good", mesh.ClientTLS(mesh, "web"), "default optional none old"},
+		{"of another authority", mesh.ClientTLS(other, "web"), "none"},
+		{"expired", expired, "none"},
+		{"without a certificate", mesh.ClientTLS(nil), "optional none"},
+		{"TLS 1.2", old, "old"},
+	} {
+		for _, l := range cfg.AllListeners() {
+			err := health(t, n.ListenerAddr(l.Name), credentials.NewTLS(tc.tls))
+			if want := strings.Contains(tc.in, l.Name); (err == nil) != want {
+				t.Errorf("a client that is %s at listener %s: %v", tc.name, l.Name, err)
+			}
+		}
+	}
+	for name, protos := range map[string][]string{"HTTP/1.1": {"http/1.1"}, "nothing": nil} {
+		c := mesh.ClientTLS(mesh, "web")
+		c.NextProtos = protos
+		conn, err := (&tls.Dialer{Config: c}).DialContext(t.Context(), "tcp", n.Addr())
+		if err != nil {
+			continue // told in the handshake
+		}
+		if err := conn.SetDeadline(time.Now().Add(xdstest.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		if k, err := conn.Read(make([]byte, 1)); err == nil || isTimeout(err) {
+			t.Errorf("a client that offers %s gets %d bytes, %v", name, k, err)
+		}
+		_ = conn.Close()
+	}
+	conn, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", n.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")); err != nil {
+		t.Fatal(err)
+	}
+	if err := conn.SetDeadline(time.Now().Add(xdstest.Patience)); err != nil {
+		t.Fatal(err)
+	}
+	buf := make([]byte, 100)
+	k, err := conn.Read(buf)
+	for err == nil {
+		_, err = conn.Read(buf[k:])
+	}
+	if isTimeout(err) || k > 0 && buf[0] != 21 { // an alert of TLS
+		t.Errorf("plaintext is answered by %q, %v", buf[:k], err)
+	}
+}
+
+func isTimeout(err error) bool {
+	timed, ok := err.(net.Error) //nolint:errorlint // as connections give it
+	return ok && timed.Timeout()
+}
+
+// TestClientTLSRotation: a client is grouped by what its certificate proves. New
+// certificates and authorities of a port end no stream, and count for the next
+// handshake.
+func TestClientTLSRotation(t *testing.T) {
+	before, after := xdstest.NewAuthority(t, "before"), xdstest.NewAuthority(t, "after")
+	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	origin.Set("shop", xdstest.Cluster("a", time.Second))
+	cfg := testConfig()
+	cfg.Origin.Addresses = []string{origin.Addr()}
+	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "by id", Match: "peer.spiffe_id == 'spiffe://corp/web'", Key: "node.cluster"}}
+	dir := t.TempDir()
+	cfg.Listen.Listener = tlsListener(t, dir, before)
+	n := start(t, cfg)
+	join := func(a *xdstest.Authority, name string) *xdstest.Auto {
+		c := xdstest.StartAuto(t, xdstest.AutoConfig{
+			Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node(name, "shop"),
+			DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(a.ClientTLS(a, "spiffe://corp/web")))},
+		})
+		c.Subscribe(xdstest.ClusterType)
+		return c
+	}
+	first := join(before, "first")
+	first.WaitHeld(t, xdstest.ClusterType, "a")
+
+	after.WriteFiles(dir, "127.0.0.1")
+	xdstest.Eventually(t, "the new authority counts", func() bool {
+		return health(t, n.Addr(), credentials.NewTLS(after.ClientTLS(after, "x"))) == nil
+	})
+	if err := health(t, n.Addr(), credentials.NewTLS(after.ClientTLS(before, "x"))); err == nil {
+		t.Error("a certificate of the old authority is taken")
+	}
+	second := join(after, "second")
+	origin.Set("shop", xdstest.Cluster("b", time.Second))
+	for _, c := range []*xdstest.Auto{first, second} {
+		c.WaitHeld(t, xdstest.ClusterType, "a", "b")
+		c.CheckViolations(t)
+		if s := c.Stats(); s.Streams != 1 {
+			t.Errorf("%s has had %d streams", c, s.Streams)
+		}
+	}
+}

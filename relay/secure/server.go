@@ -1,0 +1,183 @@
+package secure
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/credentials"
+)
+
+// Server is the side that listens. All methods are safe for concurrent use.
+type Server struct {
+	// Fixed after construction: what is trusted may become nothing, which does not
+	// mean that nobody is asked any more.
+	cfg    Config
+	source *source
+	asks   tls.ClientAuthType
+}
+
+// NewServer reads what cfg names, and needs a certificate. It fails where something
+// cannot be used, with an error that names it.
+func NewServer(cfg Config, log *slog.Logger) (*Server, error) {
+	if cfg.CertFile == "" && cfg.Workload == nil {
+		return nil, errors.New("there is no certificate, which a server needs")
+	}
+	s, err := cfg.source(log)
+	if err != nil {
+		return nil, err
+	}
+	verifies := cfg.CAFile != "" || cfg.spiffe()
+	server := &Server{cfg: cfg, source: s}
+	switch {
+	case cfg.ClientAuth == ClientAuthNone, cfg.ClientAuth == ClientAuthDefault && !verifies:
+		server.asks = tls.NoClientCert
+	case !verifies:
+		return nil, errors.New("clients are asked for certificates, and there is no authority to verify them with")
+	case cfg.ClientAuth == ClientAuthOptional:
+		server.asks = tls.VerifyClientCertIfGiven
+	default:
+		server.asks = tls.RequireAndVerifyClientCert
+	}
+	return server, nil
+}
+
+// Config is for a listener that speaks one of protos, best first (ALPN). The files
+// are looked at again for each connection.
+func (s *Server) Config(protos ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: s.cfg.minVersion(),
+		NextProtos: protos,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			return s.config(s.source.get(), protos...), nil
+		},
+	}
+}
+
+// config is for one connection.
+func (s *Server) config(m *material, protos ...string) *tls.Config {
+	c := &tls.Config{MinVersion: s.cfg.minVersion(), CipherSuites: suites(), NextProtos: protos, Certificates: m.certs, ClientAuth: s.asks}
+	if s.asks == tls.NoClientCert {
+		return c
+	}
+	c.ClientCAs = m.pool
+	// A ticket would let in again who showed a certificate of an authority that has
+	// been withdrawn. Connections are few and long.
+	c.SessionTicketsDisabled = true
+	c.VerifyConnection = func(state tls.ConnectionState) error {
+		if len(state.PeerCertificates) == 0 {
+			return nil // where that is allowed
+		}
+		return m.trust.verify(state.PeerCertificates, x509.ExtKeyUsageClientAuth, time.Now())
+	}
+	return c
+}
+
+// Handshake shakes hands with a client that is to speak HTTP/2. Beside what it has
+// shown, it returns how to see whether that would be taken again, nil where it has
+// shown nothing. It closes raw where it fails.
+func (s *Server) Handshake(raw net.Conn) (net.Conn, *credentials.TLSInfo, func() error, error) {
+	m := s.source.get()
+	conn, auth, err := credentials.NewTLS(s.config(m, "h2")).ServerHandshake(raw)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	info := auth.(credentials.TLSInfo)
+	return conn, &info, s.recheck(m, info.State.VerifiedChains), nil
+}
+
+// recheck makes what [Server.Handshake] returns. Certificates are verified again only
+// when authorities have changed or one of them has expired.
+func (s *Server) recheck(m *material, chains [][]*x509.Certificate) func() error {
+	if len(chains) == 0 {
+		return nil
+	}
+	chain := chains[0]
+	until := chain[0].NotAfter
+	for _, c := range chain {
+		if c.NotAfter.Before(until) {
+			until = c.NotAfter
+		}
+	}
+	var good atomic.Uint64 // the generation that took it last
+	good.Store(m.generation)
+	return func() error {
+		now, m := time.Now(), s.source.get()
+		if m.generation == good.Load() && now.Before(until) {
+			return nil
+		}
+		if err := m.trust.verify(chain, x509.ExtKeyUsageClientAuth, now); err != nil {
+			return err
+		}
+		good.Store(m.generation)
+		return nil
+	}
+}
+
+// Generation grows whenever certificates of other authorities are taken than before.
+// It costs a look at the files.
+func (s *Server) Generation() uint64 { return s.source.get().generation }
+
+// AsksClients tells whether clients are asked for certificates.
+func (s *Server) AsksClients() bool { return s.asks != tls.NoClientCert }
+
+// Credentials are those of a gRPC server.
+func (s *Server) Credentials() credentials.TransportCredentials { return &serverCredentials{s} }
+
+type serverCredentials struct{ server *Server }
+
+func (c *serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	conn, info, _, err := c.server.Handshake(raw)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, *info, nil
+}
+
+func (c *serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	return nil, nil, errors.New("these credentials are a server's")
+}
+
+func (c *serverCredentials) Info() credentials.ProtocolInfo {
+	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
+}
+
+func (c *serverCredentials) Clone() credentials.TransportCredentials { return c }
+
+func (c *serverCredentials) OverrideServerName(string) error {
+	return errors.New("these credentials are a server's")
+}
+
+// Why tells in a word why a handshake has failed, for metrics, and in a sentence what
+// the operator can do about it, empty where there is nothing to say.
+func Why(err error) (word, hint string) {
+	var record tls.RecordHeaderError
+	var network net.Error
+	var verification *tls.CertificateVerificationError
+	text := err.Error()
+	says := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case errors.As(err, &network) && network.Timeout():
+		return "timeout", ""
+	case errors.As(err, &record):
+		return "plaintext", "the client does not speak TLS"
+	case says("unsupported versions", "protocol version not supported"):
+		return "version", `the client speaks an older version of TLS: raise its greatest version (Envoy: tls_maximum_protocol_version: TLSv1_3), or allow tls.min_version: "1.2"`
+	case says("application protocol", "ALPN"):
+		return "protocol", "the client does not offer HTTP/2 (ALPN h2)"
+	case says("didn't provide a certificate"):
+		return "no_certificate", "the client shows no certificate"
+	case errors.As(err, &verification), says("certificate", "x509"):
+		return "certificate", ""
+	}
+	return "other", ""
+}
