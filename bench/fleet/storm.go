@@ -7,8 +7,11 @@ import (
 	"time"
 )
 
-// Storm is a reconnection of all clients.
+// Storm is a reconnection of clients.
 type Storm struct {
+	// Links is how many connections are cut, chosen at random; 0 means all. The
+	// clients of the others stay.
+	Links int `json:"links,omitempty"`
 	// Versions is "warm" for clients that come back with what they hold, and
 	// "cold" for clients that have forgotten it.
 	Versions string `json:"versions"`
@@ -31,7 +34,7 @@ type Stormed struct {
 	Resent int64 `json:"resent"`
 }
 
-// Storm cuts all connections and waits until all clients hold everything again
+// Storm cuts connections and waits until all clients hold everything again
 // and no more responses come, or until ctx ends, which is no error.
 func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 	how := kickWarm
@@ -43,13 +46,16 @@ func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 		return Stormed{}, fmt.Errorf("storm: versions %q, expected warm or cold", s.Versions)
 	}
 	orElse(&s.Quiet, 500*time.Millisecond)
-	if s.Over < 0 || s.Quiet < 0 {
-		return Stormed{}, fmt.Errorf("storm: over %v with %v of quiet, expected no negative times", s.Over, s.Quiet)
+	if s.Over < 0 || s.Quiet < 0 || s.Links < 0 {
+		return Stormed{}, fmt.Errorf("storm: %d connections over %v with %v of quiet, expected nothing negative", s.Links, s.Over, s.Quiet)
 	}
 	f.mu.Lock()
 	links := append([]*link(nil), f.links[:f.started]...)
 	f.mu.Unlock()
 	rand.Shuffle(len(links), func(i, j int) { links[i], links[j] = links[j], links[i] })
+	if s.Links > 0 {
+		links = links[:min(s.Links, len(links))]
+	}
 	before, begun := f.total(), time.Now()
 	conns := make(map[*link]any, len(links)) // the connections that are to go
 	for i, l := range links {
@@ -63,7 +69,8 @@ func (f *Fleet) Storm(ctx context.Context, s Storm) (Stormed, error) {
 	}
 	r := f.reach(ctx, f.running(), func(c *client) bool {
 		conn := c.link.conn.Load()
-		return conn != nil && any(conn) != conns[c.link] && c.open.Load() && c.synced.Load()
+		old, cut := conns[c.link]
+		return conn != nil && (!cut || any(conn) != old) && c.open.Load() && c.synced.Load()
 	})
 	for r.Done {
 		latest := max(f.total().latest, begun.UnixNano())

@@ -59,6 +59,9 @@ type Setup struct {
 	// Types are the short names of the types that clients ask for, with commas
 	// between; empty means all there are.
 	Types string `json:"types,omitempty"`
+	// Admit is how many new streams a relay lets in while it is busy, beside what it
+	// brings in sync in a second; 0 is its default.
+	Admit int `json:"admit,omitempty"`
 }
 
 // String is the setup in words, without what is as usual.
@@ -89,6 +92,9 @@ func (s Setup) String() string {
 	}
 	if s.Stuck > 0 {
 		fmt.Fprintf(&b, ", %g %% stuck", s.Stuck)
+	}
+	if s.Admit > 0 {
+		fmt.Fprintf(&b, ", a busy relay lets in %s at a time, or what it syncs in 1 s", count(float64(s.Admit)))
 	}
 	return b.String()
 }
@@ -152,7 +158,9 @@ type Step struct {
 	Late    float64 `json:"late,omitempty"`
 	// LogLines and LogBytes are what the target logged.
 	LogLines int `json:"log_lines"`
-	LogBytes int `json:"log_bytes"`
+	// Refused is how many streams the target ended with RESOURCE_EXHAUSTED.
+	Refused  int64 `json:"refused,omitempty"`
+	LogBytes int   `json:"log_bytes"`
 	// Latency is how long each client waited: for a change from when it was due,
 	// or from its connection until it held everything.
 	Latency *Latency `json:"latency,omitempty"`

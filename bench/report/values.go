@@ -64,7 +64,12 @@ func (s *Step) values(setup Setup, before Use) []value {
 		}
 		latency("sync")
 		rss()
+		if s.Kind == Storm {
+			cost("peak", "peak RSS so far", Bytes, float64(s.Target.Peak))
+			add("refused", "streams refused", Count, float64(s.Refused))
+		}
 		add(StreamsOpened, "origin: streams opened", Count, float64(s.Load.Streams))
+		add("origin_requests", "origin: requests", Count, float64(s.Load.Requests))
 		add("origin_responses", "origin: responses", Count, float64(s.Load.Responses))
 		add("origin_bytes", "origin: bytes sent", Bytes, float64(s.Load.BytesOut))
 	case Change:

@@ -113,10 +113,10 @@ func (f *fleetChild) await(ctx context.Context, revision uint64, change *content
 	return f.reached(r, err)
 }
 
-// storm lets all clients connect anew over a time, and waits until they hold
-// everything.
-func (f *fleetChild) storm(ctx context.Context, cold bool, over, timeout time.Duration) (time.Duration, error) {
-	args := fleet.StormArgs{Storm: fleet.Storm{Versions: "warm", Over: over}, Timeout: timeout}
+// storm lets so many clients connect anew over a time, 0 for all, and waits until
+// all hold everything.
+func (f *fleetChild) storm(ctx context.Context, clients int, cold bool, over, timeout time.Duration) (time.Duration, error) {
+	args := fleet.StormArgs{Storm: fleet.Storm{Versions: "warm", Over: over, Links: clients}, Timeout: timeout}
 	if cold {
 		args.Versions = "cold"
 	}

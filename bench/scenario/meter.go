@@ -4,6 +4,8 @@ import (
 	"context"
 	"time"
 
+	"google.golang.org/grpc/codes"
+
 	"xdsrelay/bench/drive"
 	"xdsrelay/bench/fleet"
 	"xdsrelay/bench/report"
@@ -41,6 +43,9 @@ func (b *bed) read(ctx context.Context) (reading, error) {
 	return r, err
 }
 
+// refused is how the fleet calls the end of a stream for which there was no room.
+var refused = codes.ResourceExhausted.String()
+
 // between says what happened between two readings.
 func between(from, to *reading) report.Step {
 	return report.Step{
@@ -58,6 +63,7 @@ func between(from, to *reading) report.Step {
 			BytesIn:   to.server.BytesIn - from.server.BytesIn,
 			BytesOut:  to.server.BytesOut - from.server.BytesOut,
 		},
+		Refused:  to.clients.Ends[refused].Count - from.clients.Ends[refused].Count,
 		LogLines: to.logLines - from.logLines,
 		LogBytes: to.logBytes - from.logBytes,
 	}

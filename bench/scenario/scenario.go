@@ -31,7 +31,7 @@ const (
 	Connect Action = "connect" // all clients connect, and get everything
 	Wait    Action = "wait"    // nothing is done, For a time
 	Change  Action = "change"  // Count changes, one each Interval
-	Storm   Action = "storm"   // all clients connect anew, over the time For, or all at once
+	Storm   Action = "storm"   // all clients, or Count of them, connect anew, over the time For, or all at once
 	Down    Action = "down"    // the origin goes away
 	Up      Action = "up"      // the origin comes back
 	Restart Action = "restart" // the target's nodes restart, one after the other
@@ -44,7 +44,7 @@ type Step struct {
 	Do   Action
 	For  time.Duration
 	// Change, Interval and Count are those of changes. Interval and Count may be
-	// 0 for the usual.
+	// 0 for the usual. A storm's Count may be 0 for all clients.
 	Change   content.Change
 	Interval time.Duration
 	Count    int

@@ -146,9 +146,9 @@ func (r *runner) change(ctx context.Context, s Step) (took, error) {
 	return took{time: elapsed, changes: s.Count}, err
 }
 
-// storm lets all clients connect anew, and waits until they hold everything.
+// storm lets clients connect anew, and waits until all hold everything.
 func (r *runner) storm(ctx context.Context, s Step) (took, error) {
-	elapsed, err := r.bed.fleet.storm(ctx, s.Cold, s.For, syncTimeout)
+	elapsed, err := r.bed.fleet.storm(ctx, s.Count, s.Cold, s.For, syncTimeout)
 	return took{time: elapsed}, err
 }
 

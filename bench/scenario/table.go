@@ -28,6 +28,10 @@ func All() []Scenario {
 	large := many
 	large.Variant, large.Size, large.Clients = variantSotW, 1024, 1000
 	large.Types = "cds" // a changed cluster would bring its endpoints along (E3), a small response
+	crowd := many
+	crowd.Clients = 6000
+	crowdSotW, heavy := crowd, crowd
+	crowdSotW.Variant, heavy.Resources, heavy.Admit = variantSotW, 1000, 100
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
@@ -79,6 +83,15 @@ func All() []Scenario {
 				syncStep,
 				{Name: "warm", Do: Storm},
 				{Name: "cold", Do: Storm, Cold: true},
+			},
+		},
+		{
+			Name: "reconnect", Answers: "What does it take to bring 5,000 clients back that were cut off all at once, while 1,000 stay, and what if the relay refuses most of them at first?",
+			Setups: []report.Setup{crowd, crowdSotW, heavy}, Targets: []string{report.RelayTarget},
+			Steps: []Step{
+				syncStep,
+				{Name: "warm", Do: Storm, Count: 5000},
+				{Name: "cold", Do: Storm, Count: 5000, Cold: true},
 			},
 		},
 		{

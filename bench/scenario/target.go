@@ -116,7 +116,7 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 		if err != nil {
 			return nil, err
 		}
-		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, admin, origin)), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte(relayConfig(i+1, n.addr, admin, origin, setup.Admit)), 0o600); err != nil {
 			return nil, fmt.Errorf("configuration of %s: %w", n.name, err)
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
@@ -130,8 +130,12 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 }
 
 // relayConfig is the configuration of a node: the defaults, with metrics on.
-func relayConfig(number int, addr string, admin int, origin string) string {
-	return fmt.Sprintf(`node:
+func relayConfig(number int, addr string, admin int, origin string, admit int) string {
+	limits := ""
+	if admit > 0 {
+		limits = fmt.Sprintf("limits:\n  new_streams: %d\n  sync_within: 1s\n", admit)
+	}
+	return limits + fmt.Sprintf(`node:
   name: node-%d
 listen:
   address: %s

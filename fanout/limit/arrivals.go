@@ -29,8 +29,8 @@ type Arrival uint32
 
 func (a *arrivals) at(at uint32) *second { return &a.seconds[at%uint32(len(a.seconds))] }
 
-// came counts a new stream.
-func (a *arrivals) came(now time.Time) Arrival {
+// came counts a new stream, and tells how many of its second are not in sync.
+func (a *arrivals) came(now time.Time) (Arrival, int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := uint32(now.Unix())
@@ -39,7 +39,7 @@ func (a *arrivals) came(now time.Time) Arrival {
 		*s = second{at: at}
 	}
 	s.count++
-	return Arrival(at)
+	return Arrival(at), s.count
 }
 
 // done takes a stream out again, which is in sync or has ended.

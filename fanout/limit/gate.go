@@ -38,7 +38,16 @@ func (l *Limiter) admit(v *Values, s Source) error {
 }
 
 // Came counts a stream that was entered among those that are not in sync.
-func (l *Limiter) Came() Arrival { return l.arrivals.came(time.Now()) }
+func (l *Limiter) Came() Arrival {
+	a, together := l.arrivals.came(time.Now())
+	if together == l.Values().NewStreams { // a crowd
+		select {
+		case l.crowd <- struct{}{}:
+		default:
+		}
+	}
+	return a
+}
 
 // InSync says that such a stream has what there is, or waits for somebody else.
 func (l *Limiter) InSync(a Arrival) { l.arrivals.done(a, true) }

@@ -15,6 +15,7 @@ import (
 type Limiter struct {
 	// Fixed after construction.
 	refusals *refusals
+	crowd    chan struct{} // has one place: Run is to measure now
 
 	values   atomic.Pointer[Values]
 	arrivals arrivals             // has a lock of its own
@@ -35,7 +36,7 @@ func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{accounts: make(map[owner]*account)}
+	l := &Limiter{crowd: make(chan struct{}, 1), accounts: make(map[owner]*account)}
 	l.values.Store(&v)
 	var err error
 	if l.refusals, err = newRefusals(meter, log); err != nil {

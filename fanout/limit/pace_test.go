@@ -107,16 +107,17 @@ func TestCeiling(t *testing.T) {
 	v := &Values{NewStreams: 100, SyncWithin: 10 * time.Second}
 	var p pace
 	now, finished := time.Unix(1000, 0), uint64(0)
+	starting := 5000
 	step := func(lag time.Duration, more uint64) int {
 		now, finished = now.Add(time.Second), finished+more
-		return p.step(now, lag, 5000, finished, v)
+		return p.step(now, lag, starting, finished, v)
 	}
 	for range 10 {
 		if c := step(0, 50); c != 0 {
 			t.Fatalf("a ceiling of %d while the node is not busy", c)
 		}
 	}
-	for i := range 3 {
+	for i := range 2 {
 		if c := step(time.Second, 500); c != 0 {
 			t.Fatalf("a ceiling of %d after %d s", c, i)
 		}
@@ -126,6 +127,16 @@ func TestCeiling(t *testing.T) {
 			t.Fatalf("a ceiling of %d, at 500/s", c)
 		}
 	}
+	starting = 0
+	for range 10 {
+		if c := step(0, 10); c != 0 && now.Sub(p.lagged) > calmTime {
+			t.Fatalf("a ceiling of %d long after", c)
+		}
+	}
+	starting = 5000
+	if c := step(time.Second, 0); c < 3500 || c > 5000 {
+		t.Fatalf("a ceiling of %d when the next crowd comes, at 500/s", c)
+	}
 	last := 0
 	for range 60 {
 		last = step(time.Second, 0)
@@ -133,17 +144,28 @@ func TestCeiling(t *testing.T) {
 	if last != v.NewStreams {
 		t.Errorf("a ceiling of %d where nobody comes in sync, want %d", last, v.NewStreams)
 	}
-	for range 5 {
-		last = step(0, 0)
-	}
-	if last != 0 {
-		t.Errorf("a ceiling of %d long after", last)
-	}
 	v.NewStreams = 0
 	for range 10 {
 		if c := step(time.Second, 0); c != 0 {
 			t.Fatalf("a ceiling of %d, but there is no limit", c)
 		}
+	}
+}
+
+// Few streams tell nothing of how many a node can bring in sync, however long it is
+// busy with something else.
+func TestFewTeachNothing(t *testing.T) {
+	v := &Values{NewStreams: 100, SyncWithin: 10 * time.Second}
+	var p pace
+	now, finished := time.Unix(1000, 0), uint64(0)
+	for range 100 {
+		now, finished = now.Add(time.Second), finished+20
+		if c := p.step(now, time.Second, 20, finished, v); c != 0 {
+			t.Fatalf("a ceiling of %d", c)
+		}
+	}
+	if c := p.step(now.Add(time.Second), time.Second, 5000, finished, v); c != 0 {
+		t.Fatalf("a ceiling of %d when a crowd comes", c)
 	}
 }
 

@@ -18,7 +18,7 @@ type Relief struct {
 }
 
 // pause is between two measurements.
-const pause = time.Second
+const pause = 500 * time.Millisecond
 
 // Run measures until ctx ends how busy the node is and how much memory it has left, and
 // acts accordingly. It is called once.
@@ -36,6 +36,7 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
+		case <-l.crowd:
 		}
 		now := time.Now()
 		lag, u := m.read()
