@@ -258,9 +258,10 @@ func (s *Server) ended(c *caller, err error) error {
 	switch err = c.reasonOr(err); {
 	case errors.Is(err, io.EOF):
 		return nil
-	case status.Code(err) == codes.ResourceExhausted: // gRPC has not read a message that is too large
+	case status.Code(err) == codes.ResourceExhausted:
+		// gRPC has not read a message that is too large, and has told so itself.
 		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
-		return s.refused(c, status.Errorf(codes.ResourceExhausted, "a request is larger than listen.max_receive_size: %s", status.Convert(err).Message()))
+		return s.refused(c, err)
 	case errors.Is(err, errNoRequest):
 		s.cfg.Limits.Count(limit.FirstRequest, c.peer, err.Error())
 		return s.refused(c, err)

@@ -1,11 +1,18 @@
 package limit
 
 import (
-	"encoding/binary"
+	"bytes"
+	"errors"
 	"io"
 	"net"
+	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/codes"
 )
 
 // Listener counts the connections of a listener, and refuses those that are too many.
@@ -64,33 +71,65 @@ func (l *Listener) refuse(c net.Conn, why error) {
 	_ = c.Close()
 }
 
-// tell says why in HTTP/2 and closes the connection. It reads what the client begins
-// with, since a connection that is closed with something unread loses what was written.
+// tell answers the first stream of a connection with why, and closes the connection.
+// It reads on to the end, since a connection that is closed with something unread loses
+// what was written.
 func tell(c net.Conn, why string) {
 	defer c.Close()
 	if c.SetDeadline(time.Now().Add(tellTime)) != nil {
 		return
 	}
-	if _, err := c.Write(goAway(why)); err != nil {
+	in := io.LimitReader(c, maxTold)
+	if answerFirst(c, in, why) != nil {
 		return
 	}
-	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() != nil {
-		return
+	if half, ok := c.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		_, _ = io.Copy(io.Discard, in)
 	}
-	_, _ = io.Copy(io.Discard, io.LimitReader(c, 64<<10))
 }
 
-// goAway is all that a server has to say to whom it does not serve (RFC 9113, 6.5
-// and 6.8): its settings, of which there are none, and why.
-func goAway(why string) []byte {
-	const header, typeSettings, typeGoAway, enhanceYourCalm = 9, 4, 7, 0xb
-	frames := make([]byte, header, 2*header+8+len(why))
-	frames[3] = typeSettings
-	size := 8 + len(why)
-	frames = append(frames, byte(size>>16), byte(size>>8), byte(size), typeGoAway, 0, 0, 0, 0, 0)
-	frames = binary.BigEndian.AppendUint32(frames, 0) // no stream was served
-	frames = binary.BigEndian.AppendUint32(frames, enhanceYourCalm)
-	return append(frames, why...)
+// maxTold bounds what is read from who is told, in bytes.
+const maxTold = 64 << 10
+
+// answerFirst is all that a server has to say to whom it does not serve: settings, of
+// which there are none, RESOURCE_EXHAUSTED on the first stream, and the end.
+func answerFirst(w io.Writer, r io.Reader, why string) error {
+	preface := make([]byte, len(http2.ClientPreface))
+	if _, err := io.ReadFull(r, preface); err != nil || string(preface) != http2.ClientPreface {
+		return errors.Join(err, errNoHTTP2)
+	}
+	f := http2.NewFramer(w, r)
+	if err := f.WriteSettings(); err != nil {
+		return err
+	}
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			return err
+		}
+		if frame.Header().Type != http2.FrameHeaders {
+			continue
+		}
+		id := frame.Header().StreamID
+		return errors.Join(
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: trailersOf(why), EndHeaders: true, EndStream: true}),
+			f.WriteGoAway(id, http2.ErrCodeEnhanceYourCalm, []byte(why)))
+	}
+}
+
+var errNoHTTP2 = errors.New("the connection does not begin as HTTP/2 does")
+
+// trailersOf is a gRPC response that is nothing but its status.
+func trailersOf(why string) []byte {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, h := range [][2]string{
+		{":status", "200"}, {"content-type", "application/grpc"},
+		{"grpc-status", strconv.Itoa(int(codes.ResourceExhausted))}, {"grpc-message", strings.ReplaceAll(why, "%", "%25")},
+	} {
+		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // a buffer takes all
+	}
+	return block.Bytes()
 }
 
 // conn is a connection that counts.

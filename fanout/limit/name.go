@@ -47,7 +47,7 @@ type About struct {
 const exhausted = "`RESOURCE_EXHAUSTED`"
 
 var about = [names]About{
-	Connections:            {"connections", "limits.connections", "connections of clients to this node, those of clients that poll included", "closed as it comes; without TLS, GOAWAY with the reason goes before (`UNAVAILABLE`)"},
+	Connections:            {"connections", "limits.connections", "connections of clients to this node, those of clients that poll included", exhausted + " on the first stream, and the connection is closed; with TLS, and where very many come at once, it is just closed"},
 	ConnectionsPerSource:   {"connections_per_source", "limits.connections_per_source", "connections from one address; of IPv6, from one /64", "the same"},
 	ConnectionsPerIdentity: {"connections_per_identity", "limits.connections_per_identity", "connections with streams of one identity: a SPIFFE id or another name of a client certificate", exhausted},
 	StreamsPerConnection:   {"", "limits.streams_per_connection", "streams open at the same time on one connection (SETTINGS_MAX_CONCURRENT_STREAMS)", "clients wait or open another connection by themselves; who does not gets `REFUSED_STREAM`"},
