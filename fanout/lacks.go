@@ -1,6 +1,8 @@
 package fanout
 
 import (
+	"slices"
+
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -50,24 +52,47 @@ func (c Client) Holdings() []Holds {
 func (s *typeStatus) lacks() (same int, lacks []Lacking) {
 	found := make(map[string]bool)
 	for _, l := range s.sub.Lacks(s.acked) {
-		found[l.Name] = true
+		key := resource.Canonical(l.Name)
+		found[key] = true
 		state := Stale
 		switch {
-		case l.Gen > s.sent || among(s.untold, resource.Canonical(l.Name)):
+		case l.Gen > s.sent || among(s.untold, key):
 			state = NotSent
 		case s.rejected:
 			state = Nacked
 		}
 		lacks = append(lacks, Lacking{l, state})
 	}
+	told := []*cache.Names{s.untold[0], s.untold[1], s.unacked[0]} // beside positions
+	seen := make(map[string]bool)
 	for _, sight := range s.sub.Sights() {
-		switch state := s.state(sight); {
-		case sight.Resource == nil || found[sight.Name]:
-		case state == Synced:
-			same++
-		default: // it has asked for the name since
-			lacks = append(lacks, Lacking{cache.Lack{Name: sight.Name, Gen: sight.Gen, Changed: sight.Changed, Resource: sight.Resource}, state})
+		key := resource.Canonical(sight.Name)
+		beside := slices.ContainsFunc(told, func(n *cache.Names) bool { return n.Has(key) })
+		switch seen[key] = true; {
+		case found[key]:
+		case !beside && sight.Resource != nil:
+			same++ // also what is sent once more as it is (E3)
+		case beside && (sight.Resource != nil || sight.Gen > 0):
+			lacks = append(lacks, Lacking{lackOf(sight), s.state(sight)})
+		}
+	}
+	for _, names := range told { // of these a client that came back may hold some
+		if names == nil {
+			continue
+		}
+		for _, n := range names.List {
+			if !seen[n] && !found[n] {
+				seen[n] = true
+				lacks = append(lacks, Lacking{cache.Lack{Name: n, Maybe: true}, NotSent})
+			}
 		}
 	}
 	return same, lacks
+}
+
+// lackOf is a name that a client has to be told whatever its position: since it has
+// asked for it just now, or came back with something else of it. What it holds is not
+// known.
+func lackOf(s cache.Sight) cache.Lack {
+	return cache.Lack{Name: s.Name, Gen: s.Gen, Changed: s.Changed, Resource: s.Resource, Maybe: true}
 }

@@ -119,7 +119,7 @@ func printDiff(w io.Writer, d *fleet.ClientDiff, now time.Time) {
 		for _, c := range t.Differences {
 			what := c.Change
 			if c.Unsure {
-				what += " (it has come and gone, so what the client holds is not known)"
+				what += " (what it holds of it is not known)"
 			}
 			if c.Version != "" {
 				what += " to " + shortVersion(c.Version)

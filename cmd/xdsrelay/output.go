@@ -96,8 +96,6 @@ func ago(now, then time.Time) string {
 	d := max(now.Sub(then), 0)
 	day := 24 * time.Hour
 	switch {
-	case d < time.Second:
-		return "now"
 	case d < time.Minute:
 		return fmt.Sprintf("%ds", d/time.Second)
 	case d < time.Hour:

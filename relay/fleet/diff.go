@@ -52,8 +52,8 @@ type TypeDiff struct {
 type Difference struct {
 	Name string `json:"name"`
 	// Change is what would make it right: added, changed or removed. Unsure says that
-	// the name has come and gone meanwhile, so whether the client holds some older
-	// version is not known.
+	// whether the client holds some older version is not known: the name has come and
+	// gone meanwhile, or the client has asked for it since, or came back with it.
 	Change string `json:"change"`
 	Unsure bool   `json:"unsure,omitempty"`
 	// Version is the one there is now. Which older one the client holds is not known:
