@@ -3,12 +3,14 @@ package fleet
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/shard"
@@ -86,6 +88,9 @@ func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, want
 
 // inShort is why a node did not answer, without what gRPC wraps around it.
 func inShort(err error) string {
+	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
+		return "no answer within " + askTime.String()
+	}
 	text := status.Convert(err).Message()
 	if _, cause, ok := strings.Cut(text, "Error while dialing: "); ok {
 		return strings.TrimSuffix(cause, `"`)
