@@ -29,8 +29,8 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 		return nil
 	}
 	i := identityOf(r.Node)
-	s.node, s.nodeID, s.cluster, s.large = i.node, i.id, i.cluster, i.large
-	res, err := s.srv.letIn(&s.caller, &node, gate.ClientOf(p), i.fields())
+	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, i.fields
+	res, err := s.srv.letIn(&s.caller, &node, gate.ClientOf(p), i.fields)
 	if err != nil {
 		return err
 	}

@@ -11,8 +11,9 @@ const (
 	nodeAgentField     protowire.Number = 6
 	nodeAgentVersion   protowire.Number = 7
 	nodeFeaturesField  protowire.Number = 10
-	maxNode                             = 4 << 10 // bytes beyond which the metadata is left out
+	maxNode                             = 4 << 10 // bytes beyond which the metadata is left out, and then the rest
 	nodeFields                          = 1<<nodeIDField | 1<<nodeClusterField | 1<<nodeLocalityField | 1<<nodeAgentField | 1<<nodeAgentVersion | 1<<nodeFeaturesField
+	nodeNameFields                      = 1<<nodeIDField | 1<<nodeClusterField
 	nodeFieldsMetadata                  = nodeFields | 1<<nodeMetadataField
 )
 
@@ -21,25 +22,30 @@ const (
 // of. The long list of extensions that Envoy knows is no part of it.
 type identity struct {
 	node, id, cluster string
-	large             bool // the metadata was left out
+	fields            uint64 // that are in node, bits by number
 }
 
-// identityOf reads an encoded Node, which is well-formed.
+// identityOf reads an encoded Node, which is well-formed. Of what is too large only
+// id and cluster are kept, which are bounded for clients that are let in.
 func identityOf(raw []byte) identity {
 	i := identityWith(raw, nodeFieldsMetadata)
 	if len(i.node) > maxNode {
 		i = identityWith(raw, nodeFields)
-		i.large = true
+	}
+	if len(i.node) > maxNode {
+		i = identityNamed(i.id, i.cluster)
 	}
 	return i
 }
 
-// fields are those that are kept, bits by number.
-func (i identity) fields() uint64 {
-	if i.large {
-		return nodeFields
-	}
-	return nodeFieldsMetadata
+// identityNamed is an identity of a name alone.
+func identityNamed(id, cluster string) identity {
+	kept := make([]byte, 0, len(id)+len(cluster)+12)
+	kept = protowire.AppendString(protowire.AppendTag(kept, nodeIDField, protowire.BytesType), id)
+	endOfID := len(kept)
+	kept = protowire.AppendString(protowire.AppendTag(kept, nodeClusterField, protowire.BytesType), cluster)
+	node := string(kept)
+	return identity{node, node[endOfID-len(id) : endOfID], node[len(node)-len(cluster):], nodeNameFields}
 }
 
 // identityWith keeps the fields of a set.
@@ -63,7 +69,7 @@ func identityWith(raw []byte, fields uint64) identity {
 		raw = raw[n:]
 	}
 	node := string(kept)
-	return identity{node: node, id: node[id[0]:id[1]], cluster: node[cluster[0]:cluster[1]]}
+	return identity{node, node[id[0]:id[1]], node[cluster[0]:cluster[1]], fields}
 }
 
 // valueAt is where the value of the last field of b is, which has n bytes and is

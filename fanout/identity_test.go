@@ -44,7 +44,12 @@ func TestIdentity(t *testing.T) {
 	if err := proto.Unmarshal([]byte(identityOf(encodeNode(t, all)).node), got); err != nil || !proto.Equal(got, kept) {
 		t.Fatalf("of a large one %v is kept, error %v", got, err)
 	}
-	if i := identityOf(nil); i != (identity{}) {
+	kept.UserAgentName = strings.Repeat("x", maxNode)
+	got.Reset()
+	if err := proto.Unmarshal([]byte(identityOf(encodeNode(t, kept)).node), got); err != nil || !proto.Equal(got, &corev3.Node{Id: "id", Cluster: "cluster"}) {
+		t.Fatalf("of one that is large without metadata %v is kept, error %v", got, err)
+	}
+	if i := identityOf(nil); i.node+i.id+i.cluster != "" {
 		t.Fatalf("nobody is %+v", i)
 	}
 }
@@ -79,6 +84,9 @@ func FuzzIdentity(f *testing.F) {
 		wellFormed := proto.Unmarshal(raw, n) == nil
 		if i := identityOf(raw); wellFormed && (i.id != n.GetId() || i.cluster != n.GetCluster()) {
 			t.Fatalf("%q of %q, expected %q of %q", i.id, i.cluster, n.GetId(), n.GetCluster())
+		}
+		if i := identityOf(raw); wellFormed && len(i.node) > max(maxNode, len(i.id)+len(i.cluster)+12) {
+			t.Fatalf("%d bytes are kept", len(i.node))
 		}
 	})
 }

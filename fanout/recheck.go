@@ -122,11 +122,7 @@ func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, now ti
 // recheck implements checked.
 func (s *stream) recheck() {
 	p, _ := peer.FromContext(s.grpc.Context())
-	set := uint64(nodeFieldsMetadata)
-	if s.large {
-		set = nodeFields
-	}
-	s.srv.recheckCaller(&s.caller, p, s.node, set)
+	s.srv.recheckCaller(&s.caller, p, s.node, s.fields)
 }
 
 // recheck implements checked.

@@ -29,7 +29,7 @@ type stream struct {
 	// else knows the stream, as is timed.
 	group               *cache.Group
 	node, cluster, rule string // the first as identity has it
-	large               bool   // node is without the metadata
+	fields              uint64 // of the Node that are in node, bits by number
 	wire                *wire  // of a client that takes gzip; nil for others
 
 	// Owned by the handler goroutine.

@@ -79,8 +79,9 @@ type Reason string
 const (
 	// NoNodeID: the first request names no node id (B1).
 	NoNodeID Reason = "no_node_id"
-	// BadNode: the Node is larger than any rule may be asked to read, or announces
-	// more client features than can be told apart.
+	// BadNode: the Node is larger than any rule may be asked to read, has an id or
+	// a cluster that is too long to be kept, or announces more client features than
+	// can be told apart.
 	BadNode Reason = "bad_node"
 	// NoRule: no rule matches the client.
 	NoRule Reason = "no_rule"

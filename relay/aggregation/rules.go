@@ -32,6 +32,10 @@ func DefaultRule() Rule { return Rule{Name: "default", Key: "node.cluster"} }
 // that lists all of its extensions stays well below.
 const MaxNodeBytes = 1 << 20
 
+// MaxNodeName bounds the id and the cluster of a Node, in bytes each: they are kept
+// for as long as the client's stream lives.
+const MaxNodeName = 4 << 10
+
 // Options are what the rules need to know of the relay.
 type Options struct {
 	// UserAgentVersion is the relay's version, shown to the control plane where a
@@ -152,6 +156,12 @@ func vet(node *corev3.Node) *Refusal {
 	}
 	if n := proto.Size(node); n > MaxNodeBytes {
 		return &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node has %d bytes, expected at most %d", n, MaxNodeBytes)}
+	}
+	if n := len(node.GetId()); n > MaxNodeName {
+		return &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node id has %d bytes, expected at most %d", n, MaxNodeName)}
+	}
+	if n := len(node.GetCluster()); n > MaxNodeName {
+		return &Refusal{Reason: BadNode, Detail: fmt.Sprintf("the node's cluster has %d bytes, expected at most %d", n, MaxNodeName)}
 	}
 	return nil
 }

@@ -195,12 +195,14 @@ func TestRefusals(t *testing.T) {
 		{"text direction", Rule{Name: "X", Key: "node.cluster"}, &corev3.Node{Id: "a", Cluster: "a\u202eb"}, BadKey, "U+202E"},
 		{"long key", Rule{Name: "X", Key: "node.cluster"}, &corev3.Node{Id: "a", Cluster: strings.Repeat("x", MaxKeyLen+1)}, BadKey, "513 bytes, expected at most 512"},
 		{"long after escaping", Rule{Name: "X", Key: "node.cluster"}, &corev3.Node{Id: "a", Cluster: strings.Repeat("~", MaxKeyLen)}, BadKey, "1536 bytes with its marks"},
+		{"long id", DefaultRule(), &corev3.Node{Id: strings.Repeat("x", MaxNodeName+1), Cluster: "c"}, BadNode, "the node id has 4097 bytes, expected at most 4096"},
+		{"long cluster", Rule{Key: `"k"`}, &corev3.Node{Id: "a", Cluster: strings.Repeat("x", MaxNodeName+1)}, BadNode, "the node's cluster has 4097 bytes, expected at most 4096"},
 		{"huge node", DefaultRule(), &corev3.Node{Id: "a", Cluster: strings.Repeat("x", MaxNodeBytes)}, BadNode, "bytes, expected at most 1048576"},
 		{"many features", DefaultRule(), &corev3.Node{Id: "a", ClientFeatures: manyFeatures(maxFeatures + 1)}, BadNode, "more than 64 client features"},
 		{"cost", Rule{Name: "X", Match: `node.client_features.exists(a, node.client_features.exists(b, a + b == "x"))`, Key: `"k"`},
 			&corev3.Node{Id: "a", ClientFeatures: manyTranslated(2000)}, RuleFailed, "rule X: match: operation cancelled: actual cost limit exceeded"},
-		{"cost of a long string", Rule{Name: "X", Key: `node.cluster.replace("", "0123456789abcdef").replace("", "0123456789abcdef").replace("", "0123456789abcdef")`},
-			&corev3.Node{Id: "a", Cluster: strings.Repeat("x", 500_000)}, RuleFailed, "rule X: key: operation cancelled: actual cost limit exceeded"},
+		{"cost of a long string", Rule{Name: "X", Key: `node.user_agent_name.replace("", "0123456789abcdef").replace("", "0123456789abcdef").replace("", "0123456789abcdef")`},
+			&corev3.Node{Id: "a", UserAgentName: strings.Repeat("x", 500_000)}, RuleFailed, "rule X: key: operation cancelled: actual cost limit exceeded"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := mustCompile(t, tc.rule).Resolve(tc.node, Peer{})
