@@ -84,10 +84,13 @@ func (p *Pool) next() (clients []cache.Client, ok bool) {
 			return nil, false
 		case len(p.clients) > 0:
 			last := len(p.clients) - 1
-			clients, p.clients = p.clients[last], p.clients[:last]
+			clients = p.clients[last]
+			p.clients[last] = nil // not to keep streams that end
+			p.clients = p.clients[:last]
 			return clients, true
 		case len(p.queue) > 0:
 			s := p.queue[0]
+			p.queue[0] = nil
 			p.queue = p.queue[1:]
 			delete(p.queued, s) // before reading: a later change queues it anew
 			p.mu.Unlock()
