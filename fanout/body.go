@@ -102,8 +102,14 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
 		b := s.srv.buildBody(ts, q, s.form)
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
-		return b, int64(cap(b.data))
+		return b, b.size()
 	})
+}
+
+// size is what a body holds, in bytes: what is encoded, and the names that go with it,
+// of which a client can make there be many where nothing is encoded at all.
+func (b *body) size() int64 {
+	return int64(cap(b.data)) + b.endpoints.Size() + b.withheld.Size() + b.unrefreshed.Size() + b.unknown.Size() + b.unjudged.Size()
 }
 
 // buildBody asks the cache and encodes the answer. It runs once per bodyKey.

@@ -49,6 +49,15 @@ func (n *Names) With(o *Names) *Names {
 // Len is the number of names.
 func (n *Names) Len() int { return len(n.list()) }
 
+// Size is what the set takes, in bytes.
+func (n *Names) Size() (bytes int64) {
+	const perName = 16 // of the string itself
+	for _, name := range n.list() {
+		bytes += perName + int64(len(name))
+	}
+	return bytes
+}
+
 // Has reports whether a name is in the set, which may be nil.
 func (n *Names) Has(name string) bool {
 	_, ok := slices.BinarySearch(n.list(), name)
