@@ -167,7 +167,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
 		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
-		Linger: orNone(c.Linger), IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
+		Linger: orNone(c.Linger), Lingering: n.cfg.Listen.MaxNames, IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
 		return err

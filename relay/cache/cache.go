@@ -38,6 +38,9 @@ type Config struct {
 	// Linger is how long names and keys that nobody wants any more stay
 	// subscribed (K10). Default 60 s; negative means not at all.
 	Linger time.Duration
+	// Lingering is how many names of a type and key do so at a time; the others are
+	// dropped at once. Default 200,000.
+	Lingering int
 	// IdleBytes bounds what keys without clients may hold together. Default
 	// 256 MiB; negative means that idle keys are dropped at once.
 	IdleBytes int64
@@ -79,6 +82,9 @@ func (c *Config) setDefaults() error {
 	or(&c.Hold, time.Second)
 	if c.IdleBytes == 0 {
 		c.IdleBytes = 256 << 20
+	}
+	if c.Lingering <= 0 {
+		c.Lingering = 200_000
 	}
 	if c.Tombstones <= 0 {
 		c.Tombstones = 1024

@@ -206,8 +206,12 @@ func (c *checker) demand() {
 			c.complain("%q is wanted by %d subscriptions, and lingers until %v", name, len(w.subs), w.expires)
 		}
 	}
+	lingering := 0
 	for name, w := range t.wants {
 		one(name, w)
+		if !w.expires.IsZero() {
+			lingering++
+		}
 		if w.leg == Nobody {
 			if t.entries[name] == nil {
 				c.complain("%q is served by nobody, and does not count as absent", name)
@@ -226,6 +230,9 @@ func (c *checker) demand() {
 		if want := waits && t.entries[name] == nil && !t.failedLocked(name); listed != want {
 			c.complain("%q waits for an answer: %t, but it is listed so: %t", name, want, listed)
 		}
+	}
+	if lingering != t.lingering {
+		c.complain("%d names linger, and %d are counted", lingering, t.lingering)
 	}
 	one("*", &t.wild)
 	for i := range t.legs {

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"cmp"
+	"maps"
 	"slices"
 	"time"
 
@@ -55,6 +56,9 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		w.spelled = spelled
 		t.askForLocked(w, name)
 		t.reviveNameLocked(name, w)
+	}
+	if !w.expires.IsZero() {
+		t.lingering--
 	}
 	w.add(s)
 	s.leanOn(w, 1)
@@ -119,7 +123,8 @@ func (t *Table) wildLeg() *tableLeg {
 }
 
 // forgetLocked notes that s asks for name no more. The name stays subscribed
-// for the linger time, so that reconnecting clients find it (K10).
+// for the linger time, so that reconnecting clients find it (K10), unless there are
+// too many such: clients may ask for ever new names.
 func (t *Table) forgetLocked(s *Subscription, name string) {
 	w := t.wants[name]
 	if w == nil {
@@ -127,10 +132,14 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 	}
 	delete(w.subs, s)
 	s.leanOn(w, -1)
-	if len(w.subs) == 0 {
-		w.expires = time.Now().Add(t.group.lingers())
-		t.group.lingerFrom(w.expires)
+	if len(w.subs) > 0 {
+		return
 	}
+	w.expires = time.Now()
+	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering {
+		w.expires = w.expires.Add(t.group.lingers())
+	}
+	t.group.lingerFrom(w.expires)
 }
 
 func (t *Table) forgetWildcardLocked(s *Subscription) {
@@ -165,6 +174,7 @@ func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (n
 	for name, w := range t.wants {
 		if over(w) {
 			delete(t.wants, name)
+			t.lingering--
 			t.bytes -= entrySize(name)
 			t.stopAskingLocked(w, name)
 			ended = append(ended, name)
@@ -183,7 +193,31 @@ func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (n
 		}
 	}
 	t.forgetUnwantedLocked()
+	if len(ended) > spacious {
+		t.shrinkLocked()
+	}
 	return next
+}
+
+// spacious is how many names may be gone from a map that is kept: maps do not shrink
+// by themselves, and to clear one costs as much as it has ever held.
+const spacious = 1024
+
+// shrinkLocked gives back the room of what is gone.
+func (t *Table) shrinkLocked() {
+	t.wants, t.entries = maps.Clone(t.wants), maps.Clone(t.entries)
+	for i := range t.legs {
+		t.legs[i].unanswered = maps.Clone(t.legs[i].unanswered)
+	}
+}
+
+// emptied is m without anything in it.
+func emptied[V any](m map[string]V) map[string]V {
+	if len(m) > spacious {
+		return make(map[string]V)
+	}
+	clear(m)
+	return m
 }
 
 // leaveWildcardLocked ends the demand for the wildcard.
@@ -348,7 +382,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 			leg.unsettled = time.Now()
 		}
 		d.WildcardChanged = d.Wildcard
-		clear(leg.dirty)
+		leg.dirty = emptied(leg.dirty)
 		leg.strays = nil // a new stream says what is held (C8)
 		for n, w := range t.wants {
 			if w.leg == f.leg {
@@ -366,7 +400,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		}
 	}
 	leg.dirtyAll, leg.askedAll = false, d.Wildcard
-	clear(leg.dirty)
+	leg.dirty = emptied(leg.dirty)
 	leg.asked = t.seq
 	if len(leg.strays) > maxStrays {
 		leg.dropStraysLocked()

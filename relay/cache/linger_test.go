@@ -60,6 +60,35 @@ func TestNamesLinger(t *testing.T) {
 	})
 }
 
+// TestLingeringIsBounded: of ever new names that are left, no more linger than may,
+// and those that came first stay (K10).
+func TestLingeringIsBounded(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Lingering: 3000}, func(t *testing.T, w *world) {
+		c := w.client(clusters, false, "first")
+		c.table.Replace(&c.w, false, nil)
+		const each = 1000
+		for i := range 10 {
+			names := make([]string, each)
+			for j := range names {
+				names[j] = fmt.Sprintf("n%d-%d", i, j)
+			}
+			c.table.Edit(&c.w, Edit{Add: names})
+			c.table.Edit(&c.w, Edit{Remove: names})
+			pass(5 * time.Second)
+			if n := c.table.info().Names; n > 3000 {
+				t.Fatalf("after %d names, %d are asked for", (i+1)*each, n)
+			}
+		}
+		if _, ok := c.table.wants["first"]; !ok {
+			t.Error("the first one was dropped early")
+		}
+		pass(2 * time.Minute)
+		if n := c.table.info().Names; n != 0 {
+			t.Errorf("%d names are still asked for", n)
+		}
+	})
+}
+
 // TestNoLinger: a negative linger time means not at all.
 func TestNoLinger(t *testing.T) {
 	inTime(t, Config{Linger: -1}, func(t *testing.T, w *world) {

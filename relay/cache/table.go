@@ -52,9 +52,10 @@ type Table struct {
 	extra     extra
 
 	// Guarded by mu: who wants what.
-	subs  map[subKey]*Subscription
-	wants map[string]*want
-	wild  want
+	subs      map[subKey]*Subscription
+	wants     map[string]*want
+	wild      want
+	lingering int // names of wants that nobody wants any more
 
 	// Guarded by mu: what the origins were asked, and have answered.
 	seq     uint64 // numbers what is wanted
