@@ -25,7 +25,7 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover fuzz e2e demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile fuzz e2e demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,6 +60,9 @@ soak: redis ## let faults happen to a tier of real processes for SOAK (30m), int
 
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
+
+hostile: ## attack a node in a process of its own with full sizes (minutes)
+	$(GO) test $(NOPGO) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full $(ARGS)
 
 bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
 	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'

@@ -1,0 +1,272 @@
+package hostile
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc/codes"
+
+	"xdsrelay/bench/content"
+	"xdsrelay/relay/xdstest"
+)
+
+// names are attacks by what is asked for, and by how responses are answered.
+var names = []attack{
+	{"100,000 names", manyNames},
+	{"ever new names", newNames},
+	{"a new type with each request", newTypes},
+	{"new keys", newKeys},
+	{"huge lists of what is held", hugeHeld},
+	{"never an ACK", neverACK},
+	{"a NACK for everything", alwaysNACK},
+	{"NACKs with long reasons", longNACKs},
+	{"nonsense nonces", nonces},
+}
+
+func some(from, n int) []string {
+	all := make([]string, n)
+	for i := range all {
+		all[i] = fmt.Sprintf("%s/invented-%07d", theKey, from+i)
+	}
+	return all
+}
+
+// manyNames asks for more names than a stream may.
+func manyNames(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	before := s.origin.Stats()
+	for range size(3, 20) {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.EndpointURL, some(0, size(20_000, 20_000))...))
+		c.refused(t, codes.ResourceExhausted, "names", fmt.Sprint(maxNames))
+		c = open(t, cc, sotwMethod)
+		_ = c.send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("x", theKey), TypeUrl: content.EndpointURL, ResourceNames: some(0, 20_000)})
+		c.refused(t, codes.ResourceExhausted, "names", fmt.Sprint(maxNames))
+		// In small pieces.
+		c = open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.EndpointURL))
+		for i := range 20 {
+			if c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL, ResourceNamesSubscribe: some(i*1000, 1000)}) != nil {
+				break
+			}
+		}
+		c.refused(t, codes.ResourceExhausted, "names", fmt.Sprint(maxNames))
+	}
+	if asked := s.origin.Stats().StreamsTotal - before.StreamsTotal; asked > 0 {
+		t.Errorf("the origin has seen %d more streams", asked)
+	}
+}
+
+// newNames subscribes to names that nobody has asked for before, and leaves them.
+func newNames(t *testing.T, s *stage) {
+	const batch = 500
+	c := open(t, s.dial(t), deltaMethod)
+	_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+	rounds := size(40, 2000)
+	for i := range rounds {
+		if err := c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL, ResourceNamesSubscribe: some(i*batch, batch)}); err != nil {
+			break
+		}
+		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL, ResourceNamesUnsubscribe: some(i*batch, batch)})
+	}
+	// What the node still wants of the origin is bounded all the time.
+	if now := s.footprint(t); now.names > s.before.names+3*maxNames {
+		t.Errorf("the node asks the origin for %d names, expected %d at most", now.names, s.before.names+3*maxNames)
+	}
+	c.close()
+}
+
+// newTypes invents types.
+func newTypes(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	for range size(5, 50) {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", "an invented key", content.ClusterURL))
+		for i := range 100 {
+			if c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: fmt.Sprintf("type.googleapis.com/invented.Type%d", i), ResourceNamesSubscribe: []string{"a"}}) != nil {
+				break
+			}
+		}
+		c.refused(t, codes.ResourceExhausted, "types", "limits.types_per_stream")
+	}
+	// Each stream a few, of the key that good clients have.
+	var calls []*call
+	var refused int
+	for i := range 20 {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+		for j := range 20 {
+			_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: fmt.Sprintf("type.googleapis.com/invented.Type%d", i*20+j), ResourceNamesSubscribe: []string{"a"}})
+		}
+		calls = append(calls, c)
+	}
+	barrier(t, cc)
+	xdstest.Eventually(t, "a refusal", func() bool {
+		refused = 0
+		for _, c := range calls {
+			if c.over() {
+				refused++
+			}
+		}
+		return refused > 0
+	})
+	for _, c := range calls {
+		if c.over() {
+			refusedWith(t, c.err, codes.ResourceExhausted, "types")
+		}
+		c.close()
+	}
+}
+
+// newKeys invents keys, each with a name of its own that nobody knows.
+func newKeys(t *testing.T, s *stage) {
+	var all sync.WaitGroup
+	const parallel = 10
+	for p := range parallel {
+		cc := s.dial(t)
+		all.Go(func() {
+			for i := range size(300, 10_000) / parallel {
+				c := open(t, cc, deltaMethod)
+				_ = c.send(hello("x", fmt.Sprintf("invented-%d-%d", p, i), content.ClusterURL, "*"))
+				if i%10 == 9 {
+					barrier(t, cc)
+				}
+				c.close()
+			}
+		})
+	}
+	all.Wait()
+}
+
+// hugeHeld says that it holds very much, again and again.
+func hugeHeld(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	held := map[string]string{}
+	for _, n := range some(0, 15_000) {
+		held[n] = "1"
+	}
+	var calls []*call
+	for range size(10, 100) {
+		c := open(t, cc, deltaMethod)
+		m := hello("x", theKey, content.ClusterURL, "*")
+		m.InitialResourceVersions = held
+		_ = c.send(m)
+		calls = append(calls, c)
+		// Of a type of which nothing is ever known, so that it is never compared.
+		c = open(t, cc, deltaMethod)
+		m = hello("x", "an invented key", content.ClusterURL, "*")
+		m.InitialResourceVersions = held
+		_ = c.send(m)
+		calls = append(calls, c)
+	}
+	barrier(t, cc)
+	for _, c := range calls {
+		c.close()
+	}
+}
+
+// neverACK opens streams and answers nothing, while everything changes.
+func neverACK(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	var calls []*call
+	for range size(100, 2000) {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ListenerURL})
+		calls = append(calls, c)
+	}
+	changes := s.changes.Load()
+	xdstest.Eventually(t, "some changes", func() bool { return s.changes.Load() > changes+5 || t.Failed() })
+	for _, c := range calls {
+		if n := c.count(); n > 2 {
+			t.Errorf("%d responses for two types went out without an ACK", n)
+			break
+		}
+		c.onlyOf(t, theKey, true)
+		c.close()
+	}
+}
+
+// alwaysNACK rejects each response at once: it gets no more of them than there are
+// changes.
+func alwaysNACK(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	began := s.changes.Load()
+	var all sync.WaitGroup
+	for range size(20, 200) {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+		all.Go(func() {
+			defer c.close()
+			for i := 1; s.changes.Load() < began+10 && !t.Failed(); i++ {
+				xdstest.Eventually(t, "the next response", func() bool { return c.count() >= i || c.over() || s.changes.Load() >= began+10 || t.Failed() })
+				if c.count() < i {
+					break
+				}
+				var r discoveryv3.DeltaDiscoveryResponse
+				c.respond(t, i, &r)
+				_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{Code: 3, Message: "no"}})
+			}
+			if n, changes := c.count(), int(s.changes.Load()-began); n > 2*(changes+3) {
+				t.Errorf("%d responses went to a client that rejects all, after %d changes", n, changes)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// longNACKs rejects with reasons as long as requests may be.
+func longNACKs(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	reason := strings.Repeat("no! ", maxReceive/5)
+	var calls []*call
+	for range size(20, 200) {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+		var r discoveryv3.DeltaDiscoveryResponse
+		c.respond(t, 1, &r)
+		for range 3 {
+			_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{Code: 3, Message: reason}})
+		}
+		calls = append(calls, c)
+	}
+	s.keepsLittle(t, len(calls))
+	for _, c := range calls {
+		if c.over() {
+			t.Errorf("it ended with %v", c.err)
+		}
+		c.close()
+	}
+}
+
+// nonces answers what was never sent.
+func nonces(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	for _, method := range []string{deltaMethod, sotwMethod} {
+		c := open(t, cc, method)
+		delta := method == deltaMethod
+		if delta {
+			_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+		} else {
+			_ = c.send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("x", theKey), TypeUrl: content.ClusterURL})
+		}
+		xdstest.Eventually(t, "the first response", func() bool { return c.count() == 1 || c.over() })
+		for i := range size(500, 20_000) {
+			nonce := []string{"", "0", "-1", "18446744073709551616", "1\x00", strings.Repeat("9", 1000), "eins", fmt.Sprint(i + 2)}[i%8]
+			if delta {
+				_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: nonce})
+			} else if nonce != "" {
+				_ = c.send(&discoveryv3.DiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: nonce, VersionInfo: nonce})
+			}
+		}
+		barrier(t, cc)
+		if c.over() || c.count() > 2 {
+			t.Errorf("after nonsense nonces: %d responses, ended %v", c.count(), c.over())
+		}
+		c.close()
+	}
+}

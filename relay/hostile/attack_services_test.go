@@ -1,0 +1,92 @@
+package hostile
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
+	"google.golang.org/grpc/codes"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// services are attacks on what a node serves beside resources.
+var services = []attack{
+	{"load reports", loadReports},
+	{"health, reflection and client status", otherServices},
+}
+
+const (
+	loadMethod    = "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats"
+	watchMethod   = "/grpc.health.v1.Health/Watch"
+	checkMethod   = "/grpc.health.v1.Health/Check"
+	reflectMethod = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo"
+	csdsMethod    = "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClientStatus"
+)
+
+// loadReports reports of ever new clusters, as large as it may.
+func loadReports(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	for p := range size(5, 50) {
+		c := open(t, cc, loadMethod)
+		for i := range size(20, 500) {
+			m := &lrsv3.LoadStatsRequest{Node: xdstest.Node("x", theKey)}
+			for j := range 500 {
+				m.ClusterStats = append(m.ClusterStats, &endpointv3.ClusterStats{
+					ClusterName: fmt.Sprintf("invented-%d-%d-%d-%s", p, i, j, strings.Repeat("c", 1000)), TotalDroppedRequests: 1,
+				})
+			}
+			if c.send(m) != nil {
+				break
+			}
+		}
+		if c.over() {
+			continue // the origin takes none
+		}
+		c.close()
+	}
+	c := open(t, cc, loadMethod)
+	_ = c.send([]byte{0xff, 0xff, 0xff})
+	<-c.ended
+	c = open(t, cc, loadMethod)
+	<-c.ended // without a word
+}
+
+// otherServices asks what is not for clients, and more than anybody needs.
+func otherServices(t *testing.T, s *stage) {
+	cc := s.dial(t)
+	c := open(t, cc, csdsMethod)
+	_ = c.send(&statusv3.ClientStatusRequest{})
+	c.refused(t, codes.Unimplemented)
+	var calls []*call
+	for range size(50, 1000) {
+		w := open(t, cc, watchMethod)
+		_ = w.send(&healthpb.HealthCheckRequest{Service: "invented"})
+		_ = w.CloseSend()
+		r := open(t, cc, reflectMethod)
+		for range 20 {
+			_ = r.send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileContainingSymbol{
+				FileContainingSymbol: "envoy.service.discovery.v3.AggregatedDiscoveryService",
+			}})
+		}
+		calls = append(calls, w, r)
+	}
+	big := open(t, cc, reflectMethod)
+	_ = big.send(&reflectionpb.ServerReflectionRequest{MessageRequest: &reflectionpb.ServerReflectionRequest_FileByFilename{FileByFilename: strings.Repeat("f", 2*maxReceive)}})
+	big.refused(t, codes.ResourceExhausted, "larger than max")
+	for _, c := range calls {
+		xdstest.Eventually(t, "an answer", func() bool { return c.count() > 0 || c.over() })
+		c.close()
+	}
+	w := s.wire(t, false)
+	for range size(20, 1000) { // half a request each
+		w.body(w.open(checkMethod), []byte{0, 0, 0, 0, 10, 1})
+	}
+	w.roundTrip()
+	w.close()
+}

@@ -1,0 +1,172 @@
+package hostile
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// footprint is what a node takes, and what it knows.
+type footprint struct {
+	goroutines int
+	heap       int64 // live bytes
+	rss        int64 // bytes; only of a process of its own
+	streams    int
+	keys       int   // with clients
+	idle       int   // keys without
+	upstream   int64 // streams that the origin has
+	names      int   // asked of the origin, in all keys with clients
+}
+
+// What a node may take more after an attack than before: what changes of themselves,
+// like pools, timers and the buckets of maps.
+const (
+	spareGoroutines = 12
+	spareHeap       = 6 << 20
+	spareRSS        = 40 << 20
+)
+
+// footprint measures after a garbage collection.
+func (s *stage) footprint(t *testing.T) footprint {
+	t.Helper()
+	if s.process != nil {
+		if err := s.process.Signal(syscall.SIGUSR1); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.get(t, "/debug/pprof/heap?gc=1")
+	metrics := s.get(t, "/metrics")
+	f := footprint{
+		goroutines: int(metric(t, metrics, "go_goroutines")), heap: int64(metric(t, metrics, "go_memstats_heap_alloc_bytes")),
+		upstream: s.origin.Stats().Streams,
+	}
+	if s.process != nil {
+		f.rss = int64(metric(t, metrics, "process_resident_memory_bytes"))
+	}
+	var keys []struct {
+		Clients int
+		Idle    bool
+		Tables  []struct{ Names int }
+	}
+	var streams []struct{}
+	s.ask(t, "/debug/keys?format=json", &keys)
+	s.ask(t, "/debug/streams?format=json", &streams)
+	f.streams = len(streams)
+	for _, k := range keys {
+		if k.Clients == 0 {
+			f.idle++
+			continue
+		}
+		f.keys++
+		for _, table := range k.Tables {
+			f.names += table.Names
+		}
+	}
+	return f
+}
+
+func (f footprint) String() string {
+	return fmt.Sprintf("%d goroutines, %.1f MiB live, %.1f MiB resident, %d streams, %d keys and %d idle, %d upstream streams, %d names",
+		f.goroutines, float64(f.heap)/(1<<20), float64(f.rss)/(1<<20), f.streams, f.keys, f.idle, f.upstream, f.names)
+}
+
+// over says in what f exceeds what is allowed after an attack; empty for nothing.
+func (f footprint) over(before footprint) string {
+	var over []string
+	check := func(ok bool, what string) {
+		if !ok {
+			over = append(over, what)
+		}
+	}
+	check(f.goroutines <= before.goroutines+spareGoroutines, "goroutines")
+	check(f.heap <= before.heap+spareHeap, "live heap")
+	check(f.rss <= before.rss+spareRSS, "resident memory")
+	check(f.streams == before.streams, "streams")
+	check(f.keys == before.keys, "keys")
+	check(f.upstream == before.upstream, "upstream streams")
+	check(f.names == before.names, "names")
+	return strings.Join(over, ", ")
+}
+
+// recovers waits until the node is as it was before the attack.
+func (s *stage) recovers(t *testing.T, attack string) {
+	t.Helper()
+	var now footprint
+	limit := time.Now().Add(xdstest.Patience / 4)
+	for now = s.footprint(t); now.over(s.before) != ""; now = s.footprint(t) {
+		if time.Now().After(limit) {
+			t.Errorf("after %s there is more than before of: %s\nbefore: %v\nnow:    %v", attack, now.over(s.before), s.before, now)
+			break
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	if text := s.get(t, "/debug/check"); text != "ok\n" {
+		t.Errorf("after %s the node's state contradicts itself: %s", attack, text)
+	}
+	t.Logf("after %s: %d changes have reached everybody; %v", attack, s.changes.Load(), now)
+}
+
+// keepsLittle holds what a node keeps of an attacker's streams while they live. It is
+// seen in a process of its own only: in the test's there is the attacker, too.
+func (s *stage) keepsLittle(t *testing.T, streams int) {
+	t.Helper()
+	if s.process == nil {
+		return
+	}
+	const each = 48 << 10 // gRPC's and the relay's parts
+	xdstest.Eventually(t, fmt.Sprintf("%d streams to hold little", streams), func() bool {
+		now := s.footprint(t)
+		if now.heap <= s.before.heap+int64(streams)*each+spareHeap {
+			return true
+		}
+		t.Logf("before %v, now %v", s.before, now)
+		return false
+	})
+}
+
+// get asks the admin port.
+func (s *stage) get(t *testing.T, path string) string {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: xdstest.Patience}
+	res, err := client.Get("http://" + s.Admin + path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	data, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+func (s *stage) ask(t *testing.T, path string, to any) {
+	t.Helper()
+	if text := s.get(t, path); json.Unmarshal([]byte(text), to) != nil {
+		t.Fatalf("%s answers %q", path, text)
+	}
+}
+
+// metric is a value of the metrics page.
+func metric(t *testing.T, page, name string) float64 {
+	t.Helper()
+	for line := range strings.Lines(page) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			n, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			return n
+		}
+	}
+	t.Fatalf("/metrics lacks %s", name)
+	return 0
+}

@@ -1,0 +1,157 @@
+package hostile
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"os/signal"
+	"runtime/debug"
+	"syscall"
+	"testing"
+	"time"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// childEnv names the environment variable that makes this program a node, and holds
+// its [setup] in JSON.
+const childEnv = "XDSRELAY_HOSTILE_NODE"
+
+// setup says which node is attacked.
+type setup struct {
+	Origin string // address
+	Polls  bool   // it has a port for clients that poll
+}
+
+// ports are where a node listens.
+type ports struct{ XDS, REST, Admin string }
+
+// limits of the node under attack. Those that hold an attack back by time are short.
+const (
+	maxReceive   = 1 << 20
+	maxNames     = 5_000
+	firstRequest = 500 * time.Millisecond
+	sendTimeout  = 3 * time.Second
+	linger       = 200 * time.Millisecond
+	pollLinger   = time.Second // the least that is allowed
+)
+
+// nodeConfig is the configuration of the node under attack.
+func (s setup) config() *config.Config {
+	cfg := config.Default()
+	cfg.Node.Name = "node"
+	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
+	cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = firstRequest, sendTimeout
+	cfg.Origin.Addresses = []string{s.Origin}
+	cfg.Cache.Linger, cfg.Cache.IdleSize, cfg.Cache.BodiesSize = linger, 1<<20, 1<<20
+	if s.Polls {
+		cfg.REST.Address, cfg.REST.MaxReceiveSize, cfg.REST.Hold = "127.0.0.1:0", maxReceive, 50*time.Millisecond
+		cfg.Cache.Linger = pollLinger
+	}
+	cfg.Drain.Time, cfg.Drain.Grace = 10*time.Millisecond, xdstest.Patience
+	return cfg
+}
+
+// startNode runs a node in this process until the test ends.
+func startNode(t *testing.T, cfg *config.Config) ports {
+	t.Helper()
+	node, err := relay.New(cfg, relay.Options{Version: "hostile"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- node.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Errorf("the node ended with %v", err)
+		}
+	})
+	xdstest.Eventually(t, "the node is ready", func() bool { return node.Ready() == nil })
+	return portsOf(node)
+}
+
+func portsOf(n *relay.Node) ports { return ports{n.Addr(), n.RESTAddr(), n.AdminAddr()} }
+
+// startChild runs a node as a process of its own until the test ends.
+func startChild(t *testing.T, of setup) (ports, *os.Process) {
+	t.Helper()
+	arg, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(arg))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // which ends it
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the node's process: %v", err)
+		}
+	})
+	line, err := bufio.NewReader(out).ReadBytes('\n')
+	if err != nil {
+		t.Fatalf("the node's process says nothing: %v", err)
+	}
+	var p ports
+	if err := json.Unmarshal(line, &p); err != nil {
+		t.Fatalf("the node's process says %q: %v", line, err)
+	}
+	return p, cmd.Process
+}
+
+// serveAsChild is a node that runs until its standard input ends. With SIGUSR1 it
+// gives the system the memory back that it does not use.
+func serveAsChild() int {
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	var of setup
+	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &of); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	node, err := relay.New(of.config(), relay.Options{Version: "hostile", Logger: log})
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	if err := json.NewEncoder(os.Stdout).Encode(portsOf(node)); err != nil {
+		return 1
+	}
+	asked := make(chan os.Signal, 1)
+	signal.Notify(asked, syscall.SIGUSR1)
+	go func() {
+		for range asked {
+			debug.FreeOSMemory()
+		}
+	}()
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		stop()
+	}()
+	if err := node.Run(ctx); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,182 @@
+package hostile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"xdsrelay/bench/content"
+	"xdsrelay/bench/drive"
+	"xdsrelay/bench/fleet"
+	"xdsrelay/bench/origin"
+	"xdsrelay/relay/xdstest"
+)
+
+// good is how many clients watch the node, one half of each variant.
+const good = 200
+
+// spec is what the origin serves.
+var spec = content.Spec{Keys: 4, Clusters: 4, Listeners: 2}
+
+// stage is a node with an origin and its good clients.
+type stage struct {
+	ports
+
+	origin  *drive.Driver
+	fleets  []*fleet.Fleet
+	process *os.Process // of the node; nil where that is the test's own
+	before  footprint   // of the node, before the attack that runs
+	changes atomic.Int64
+}
+
+// attack is something that clients of a stage do.
+type attack struct {
+	name string
+	// run attacks until that has been refused, or is over, and leaves nothing open.
+	run func(t *testing.T, s *stage)
+}
+
+// newStage starts a node and lets the good clients come.
+func newStage(t *testing.T, of setup) *stage {
+	t.Helper()
+	o, err := origin.New(origin.Config{Spec: spec, Cache: origin.Linear})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &stage{}
+	if s.origin, err = drive.New(o, "127.0.0.1:0"); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.origin.Close)
+	of.Origin = s.origin.Addr()
+	if *full {
+		s.ports, s.process = startChild(t, of)
+	} else {
+		s.ports = startNode(t, of.config())
+	}
+	s.populate(t)
+	return s
+}
+
+// populate lets the good clients come.
+func (s *stage) populate(t *testing.T) {
+	t.Helper()
+	for i, delta := range []bool{true, false} {
+		f, err := fleet.New(fleet.Config{Addrs: []string{s.XDS}, Clients: good / 2, FirstClient: i * good / 2, Content: spec, Delta: delta})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(f.Close)
+		s.fleets = append(s.fleets, f)
+		ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+		defer cancel()
+		if r, err := f.Connect(ctx, 0, fleet.Synced); err != nil || !r.Done {
+			t.Fatalf("the good clients: %+v, %v; %+v", r, err, f.Progress())
+		}
+	}
+	for range 3 {
+		if err := s.converges(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// withstands runs an attack, and holds what must be so meanwhile and afterwards.
+func (s *stage) withstands(t *testing.T, a attack) {
+	t.Helper()
+	var began time.Time
+	t.Run(a.name, func(t *testing.T) {
+		if s.process == nil || s.before == (footprint{}) {
+			s.before = s.footprint(t) // the good clients learn, too, in this process
+		}
+		began = time.Now()
+		ctx, end := context.WithCancel(t.Context())
+		defer end()
+		changes := s.changes.Load()
+		var watch sync.WaitGroup
+		watch.Go(func() {
+			for ctx.Err() == nil {
+				if err := s.converges(t.Context()); err != nil {
+					t.Errorf("during the attack: %v", err)
+					return
+				}
+				select {
+				case <-time.After(20 * time.Millisecond):
+				case <-ctx.Done():
+				}
+			}
+		})
+		a.run(t, s)
+		end()
+		watch.Wait()
+		for s.changes.Load() < changes+2 && !t.Failed() {
+			if err := s.converges(t.Context()); err != nil {
+				t.Fatalf("after the attack: %v", err)
+			}
+		}
+		s.unharmed(t)
+	})
+	if began.IsZero() {
+		return // it was not chosen
+	}
+	over := time.Now()
+	// Now that all of the attacker's is closed.
+	s.recovers(t, a.name)
+	t.Logf("%s took %.1fs, and %.1fs to recover", a.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
+}
+
+// converges makes a change of everything at the origin, and waits until all good
+// clients hold it.
+func (s *stage) converges(parent context.Context) error {
+	c := content.Change{Kind: content.Full}
+	made, err := s.origin.Change(c)
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(parent, xdstest.Patience)
+	defer cancel()
+	for _, f := range s.fleets {
+		r, err := f.Await(ctx, made.Revision, &c)
+		if err == nil && !r.Done {
+			err = fmt.Errorf("%d of %d good clients have not got revision %d within %v: %s", int64(r.Clients)-r.Synced, r.Clients, made.Revision, r.Elapsed, r.Waiting)
+		}
+		if err != nil {
+			return errors.Join(err, s.wrongs())
+		}
+	}
+	s.changes.Add(1)
+	return nil
+}
+
+// wrongs is what went wrong with the good clients so far: streams that ended, and
+// breaches of the protocol, among them names of another key.
+func (s *stage) wrongs() (err error) {
+	for _, f := range s.fleets {
+		stats := f.Progress()
+		for k, v := range stats.Violations {
+			err = errors.Join(err, fmt.Errorf("good clients saw %d × %s: %s", v.Count, k, v.First))
+		}
+		for k, e := range stats.Ends {
+			err = errors.Join(err, fmt.Errorf("of good clients ended %d × %s: %s", e.Count, k, e.First))
+		}
+	}
+	return err
+}
+
+// unharmed holds that the good clients are all there and have seen nothing wrong.
+func (s *stage) unharmed(t *testing.T) {
+	t.Helper()
+	if err := s.wrongs(); err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range s.fleets {
+		if p := f.Progress(); p.Connected != good/2 {
+			t.Fatalf("%d good clients are connected, expected %d", p.Connected, good/2)
+		}
+	}
+}
