@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"slices"
+	"time"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -100,7 +101,9 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 		return b
 	}
 	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
+		began := time.Now()
 		b := s.srv.buildBody(ts, q, s.form)
+		ts.metrics.built(time.Since(began))
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
 		return b, b.size()
 	})

@@ -68,14 +68,16 @@ func (s *stream) flushLocked() {
 			s.giveUpLocked(time.Now())
 			return
 		}
-		room := s.unacked < inlineBudget
-		f := s.commitLocked(ts, q, b)
+		room, now := s.unacked < inlineBudget, time.Now()
+		f := s.commitLocked(ts, q, b, now)
 		if !room {
 			s.sending = true
 			s.senders.Go(func() { s.sendSlowly(f) })
 			return
 		}
-		if err := s.send(f); err != nil {
+		err := s.send(f)
+		ts.metrics.busy.Add(int64(time.Since(now)))
+		if err != nil {
 			s.failLocked(err)
 		}
 	}
@@ -108,7 +110,8 @@ func (s *stream) failLocked(err error) {
 }
 
 // commitLocked notes that b is sent to the client and completes it.
-func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
+func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time.Time) *frame {
+	before := ts.sent
 	s.nonces++ // B5: one sequence for all types of the stream
 	f := newFrame(b.data, s.nonces)
 	if whole := f.size(); whole > s.srv.cfg.MaxSendBytes {
@@ -116,7 +119,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	}
 	saved := s.compress(f, b)
 	size := f.size()
-	now := s.srv.stamp(time.Now())
+	now := s.srv.stamp(moment)
 	if b.aside {
 		ts.committedAside(s.nonces, size, now)
 	} else {
@@ -124,8 +127,9 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body) *frame {
 	}
 	ts.observe(now)
 	if s.tier != nil {
-		s.markLocked(ts, q, b, f)
+		s.markLocked(ts, q, b, f, before)
 	}
+	s.sentLocked(ts, before.Gen, ts.sent.Gen, moment)
 	s.unacked += size
 	ts.metrics.sent(size, saved)
 	if b.endpoints != nil && s.tier == nil { // E3

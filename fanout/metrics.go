@@ -23,6 +23,8 @@ type serverMetrics struct {
 	turned   metric.Int64Counter
 	ackTime  metric.Float64Histogram
 
+	propagation, building metric.Float64Histogram
+
 	types sync.Map // typeKey → *typeMetrics
 	kinds sync.Map // typeKey → metric.MeasurementOption, of streams
 }
@@ -33,7 +35,7 @@ type typeKey struct {
 }
 
 func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
-	var errs [12]error
+	var errs [15]error
 	var sm serverMetrics
 	sm.streams, errs[0] = m.Int64UpDownCounter("xdsrelay.downstream.streams", metric.WithDescription("Open client streams."))
 	sm.refusals, errs[1] = m.Int64Counter("xdsrelay.downstream.refusals", metric.WithDescription("Streams ended because of what the client asked for."))
@@ -53,6 +55,12 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	sm.waits, errs[9] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of clients that came with what this node did not have yet: until it had caught up, or the time was over."))
 	sm.away, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age), or because they took most of a memory that was short (memory)."))
 	sm.turned, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
+	sm.propagation, errs[12] = m.Float64Histogram("xdsrelay.downstream.propagation.duration", metric.WithUnit("s"),
+		metric.WithDescription("From storing an update of the origin to its ACK by a client, of the oldest update that the ACK is about. What a client gets first does not count, since it may be of any age."))
+	sm.building, errs[13] = m.Float64Histogram("xdsrelay.downstream.body.build.duration", metric.WithUnit("s"),
+		metric.WithDescription("How long bodies took to be made: to look for what changed, and to encode it. Bounds: 10 µs to 1 s."),
+		metric.WithExplicitBucketBoundaries(.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1))
+	errs[14] = sm.observeStreams(m, s)
 	return &sm, errors.Join(errs[:]...)
 }
 

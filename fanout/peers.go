@@ -117,7 +117,7 @@ func (s *stream) editedByPeerLocked(ts *typeState, r *resource.Request) {
 }
 
 // markLocked completes a response to another node, which was just committed.
-func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame) {
+func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, before cache.Position) {
 	var m resource.PeerMark
 	if ts.owed = !b.known || b.more || q.NotesOnly; !ts.owed {
 		m.Edits = s.tier.edits[ts]
@@ -127,6 +127,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame) {
 	}
 	s.tier.cut = s.group.Cut(s.tier.leg)
 	m.Cut = s.tier.cut
+	m.Trace = s.parentLocked(ts, before, ts.sent.Gen)
 	f.tail = resource.AppendPeerMark(f.tail, m)
 }
 

@@ -43,7 +43,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		quiet := q
 		quiet.Quiet = true
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
-			ts.skipped(quiet, b) // B14: nothing that the client can see has changed
+			s.skipLocked(ts, quiet, b) // B14: nothing that the client can see has changed
 			if b.more {
 				return s.pendingLocked(ts, now) // so far
 			}
@@ -120,14 +120,14 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		if ts.rejected { // nor can it be rejected: what comes again begins after it
 			ts.acked, ts.told, ts.refreshed = b.to, nil, nil
 		}
-		ts.skipped(q, b)
+		s.skipLocked(ts, q, b)
 		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known: // B24
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.told, Source: b.source})
 		return q, &empty
 	}
-	ts.skipped(q, b)
+	s.skipLocked(ts, q, b)
 	return q, nil
 }
 

@@ -160,12 +160,15 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 		again := ts.nack != nil
 		s.unacked -= ts.refused(r, now)
 		ts.metrics.nack()
+		ctx := s.refusedLocked(ts, ts.acked.Gen, ts.sent.Gen, ts.nack.Message, now)
 		if !again {
-			s.srv.nacked(s, ts)
+			s.srv.nacked(ctx, s, ts)
 		}
 		return rejected
 	}
 	ts.metrics.ack(ts.sentAt.before(s.srv.stamp(now)))
+	before := ts.acked.Gen
 	s.unacked -= ts.accepted()
+	s.acceptedLocked(ts, before, ts.acked.Gen, now)
 	return accepted
 }

@@ -26,6 +26,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
 )
 
 // Config says how a Server behaves. It is not changed after [New].
@@ -84,6 +85,8 @@ type Config struct {
 	// BodyBytes bounds the encoded responses that are kept for sharing.
 	// Default 256 MiB.
 	BodyBytes int64
+	// Tracer follows updates on their way to the clients; nil follows none.
+	Tracer *trace.Tracer
 	// Meter makes the metrics; nil means none.
 	Meter metric.Meter
 	// Logger is for refusals and rejections; nil means none.
@@ -296,8 +299,8 @@ func (s *Server) refused(c *caller, err error) error {
 
 // nacked logs a client's rejection: once per client and type until it accepts
 // something again, so that a client that rejects everything fills no disk.
-func (s *Server) nacked(st *stream, ts *typeState) {
-	s.cfg.Logger.Warn("response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
+func (s *Server) nacked(ctx context.Context, st *stream, ts *typeState) {
+	s.cfg.Logger.WarnContext(ctx, "response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
 		"type", ts.table.Type.URL, "version", ts.nack.Version, "message", ts.nack.Message)
 }
 

@@ -206,6 +206,9 @@ func (s *stream) close() {
 	s.mu.Lock()
 	s.ended = true
 	s.disarmLocked()
+	for _, ts := range s.types {
+		s.leftLocked(ts, ts.acked.Gen, everything)
+	}
 	types, group, private := s.types, s.group, s.private
 	s.mu.Unlock()
 	s.senders.Wait()

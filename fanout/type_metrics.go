@@ -17,14 +17,18 @@ import (
 // numbers, which are asked for when the metrics are read.
 type typeMetrics struct {
 	// Fixed after construction.
+	key      typeKey
 	labels   metric.MeasurementOption
 	outcomes [outcomes]metric.MeasurementOption
 	ackTime  metric.Float64Histogram
 	timed    []metric.RecordOption
 
+	propagation, building metric.Float64Histogram
+
 	responses, bytes  atomic.Int64
 	compressed, saved atomic.Int64 // of these, and by how many bytes
 	oversized         atomic.Int64
+	busy              atomic.Int64 // ns in sends that did not block
 	answers           [outcomes]atomic.Int64
 }
 
@@ -46,7 +50,7 @@ func (m *serverMetrics) of(t *resource.Type, f form) *typeMetrics {
 		more = append(more, attribute.String("type", k.label), f.variant())
 		return metric.WithAttributeSet(attribute.NewSet(more...))
 	}
-	tm := &typeMetrics{labels: set(), ackTime: m.ackTime, timed: []metric.RecordOption{set()}}
+	tm := &typeMetrics{key: k, labels: set(), ackTime: m.ackTime, timed: []metric.RecordOption{set()}, propagation: m.propagation, building: m.building}
 	for i, outcome := range [outcomes]string{"ack", "nack", "stale"} {
 		tm.outcomes[i] = set(attribute.String("outcome", outcome))
 	}
@@ -56,7 +60,7 @@ func (m *serverMetrics) of(t *resource.Type, f form) *typeMetrics {
 
 // observeTypes makes the metrics of all types.
 func (m *serverMetrics) observeTypes(meter metric.Meter) error {
-	var errs [7]error
+	var errs [8]error
 	counter := func(i int, name string, options ...metric.Int64ObservableCounterOption) (c metric.Int64ObservableCounter) {
 		c, errs[i] = meter.Int64ObservableCounter("xdsrelay.downstream."+name, options...)
 		return c
@@ -67,6 +71,8 @@ func (m *serverMetrics) observeTypes(meter metric.Meter) error {
 	saved := counter(3, "saved", metric.WithUnit("By"), metric.WithDescription("Bytes by which responses were smaller because they were compressed."))
 	oversize := counter(4, "oversize", metric.WithDescription("Responses larger than clients accept that could not be divided."))
 	answers := counter(5, "answers", metric.WithDescription("What clients answered: ack, nack or stale."))
+	busy, err := meter.Float64ObservableCounter("xdsrelay.downstream.send.time", metric.WithUnit("s"), metric.WithDescription("Time spent to hand responses to the transport, where that could not block."))
+	errs[7] = err
 	_, errs[6] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		tell := func(c metric.Int64Observable, n *atomic.Int64, labels metric.MeasurementOption) {
 			if n := n.Load(); n > 0 {
@@ -80,13 +86,14 @@ func (m *serverMetrics) observeTypes(meter metric.Meter) error {
 			tell(compressed, &t.compressed, t.labels)
 			tell(saved, &t.saved, t.labels)
 			tell(oversize, &t.oversized, t.labels)
+			o.ObserveFloat64(busy, time.Duration(t.busy.Load()).Seconds(), t.labels)
 			for i := range t.answers {
 				tell(answers, &t.answers[i], t.outcomes[i])
 			}
 			return true
 		})
 		return nil
-	}, responses, bytes, compressed, saved, oversize, answers)
+	}, responses, bytes, compressed, saved, oversize, answers, busy)
 	return errors.Join(errs[:]...)
 }
 
@@ -103,6 +110,17 @@ func (t *typeMetrics) sent(size, saved int) {
 func (t *typeMetrics) ack(after time.Duration) {
 	t.answers[outcomeACK].Add(1)
 	t.ackTime.Record(context.Background(), after.Seconds(), t.timed...)
+}
+
+// propagated counts that a client has taken an update so long after it came. ctx may
+// hold the update's trace.
+func (t *typeMetrics) propagated(ctx context.Context, after time.Duration) {
+	t.propagation.Record(ctx, max(0, after.Seconds()), t.timed...)
+}
+
+// built counts that a body took so long to make.
+func (t *typeMetrics) built(took time.Duration) {
+	t.building.Record(context.Background(), took.Seconds(), t.timed...)
 }
 
 func (t *typeMetrics) nack()     { t.answers[outcomeNACK].Add(1) }

@@ -21,17 +21,18 @@ const module = "xdsrelay"
 // it may import. A folder that is not listed belongs to its nearest listed
 // parent. Parts are only ever added below what they import:
 //
-//	cmd → relay → {fanout, upstream, shard} → {relay/cache, relay/load} → {relay/aggregation, relay/resource}
+//	cmd → relay → {fanout, upstream, shard} → {relay/cache, relay/load} → {relay/aggregation, relay/resource, relay/trace}
 var layers = map[string][]string{
 	"cmd/xdsrelay":      {"relay", "relay/demo"},
 	"cmd/xdsbench":      {"bench"},
-	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource"},
-	"fanout":            {"relay/cache", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource"},
-	"upstream":          {"relay/cache", "relay/load", "relay/redact", "relay/aggregation", "relay/resource"},
-	"shard":             {"relay/cache", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource"},
-	"relay/cache":       {"relay/redact", "relay/aggregation", "relay/resource"},
+	"relay":             {"fanout", "upstream", "shard", "relay/cache", "relay/trace", "relay/load", "relay/secure", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource"},
+	"fanout":            {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/authorize", "relay/aggregation", "relay/resource"},
+	"upstream":          {"relay/cache", "relay/trace", "relay/load", "relay/redact", "relay/aggregation", "relay/resource"},
+	"shard":             {"relay/cache", "relay/trace", "relay/secure", "relay/redact", "relay/aggregation", "relay/resource"},
+	"relay/cache":       {"relay/trace", "relay/redact", "relay/aggregation", "relay/resource"},
 	"relay/load":        {"relay/aggregation"},
 	"relay/secure":      {},
+	"relay/trace":       {},
 	"relay/redact":      {"relay/resource"},
 	"relay/authorize":   {"relay/aggregation"},
 	"relay/aggregation": {},
@@ -86,11 +87,11 @@ func TestImportGraphChecker(t *testing.T) {
 		{"program imports the admin part", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/relay/admin"`, ""},
 		{"I/O in a test of a pure part", "relay/resource/a_test.go", `package resource; import _ "os"`, ""},
 		{"sideways", "fanout/a.go", `package fanout; import _ "xdsrelay/upstream"`,
-			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
+			"fanout/a.go imports xdsrelay/upstream: fanout may import only relay/cache, relay/trace, relay/load, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
 		{"sideways in a test", "shard/a_test.go", `package shard_test; import _ "xdsrelay/fanout"`,
-			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/secure, relay/redact, relay/aggregation, relay/resource, and in tests relay/xdstest, shard/redistest"},
+			"shard/a_test.go imports xdsrelay/fanout: shard may import only relay/cache, relay/trace, relay/secure, relay/redact, relay/aggregation, relay/resource, and in tests relay/xdstest, shard/redistest"},
 		{"upwards", "relay/cache/a.go", `package cache; import _ "xdsrelay/relay"`,
-			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/redact, relay/aggregation, relay/resource"},
+			"relay/cache/a.go imports xdsrelay/relay: relay/cache may import only relay/trace, relay/redact, relay/aggregation, relay/resource"},
 		{"upwards from a subfolder", "relay/admin/a.go", "// Package admin is.\npackage admin; import _ \"xdsrelay/relay\"",
 			"relay/admin/a.go imports xdsrelay/relay: nothing below the node imports it"},
 		{"pure imports a neighbour", "relay/resource/a.go", `package resource; import _ "xdsrelay/relay/aggregation"`,
@@ -98,7 +99,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,

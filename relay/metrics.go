@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 
@@ -11,8 +12,14 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// observe adds the metrics of the node itself. Nothing is labelled by key.
-func observe(meter metric.Meter, c *cache.Cache, version string) error {
+// observe adds the metrics of the node itself.
+func (n *Node) observe() error {
+	meter := n.metrics.Meter()
+	return errors.Join(observeCache(meter, n.cache, n.version), observeTables(meter, n.cache, n.cfg.Telemetry.TopKeys), n.observeTier(meter))
+}
+
+// observeCache adds those of all keys together. Nothing is labelled by key.
+func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
 	build, err := meter.Int64ObservableGauge("xdsrelay.build.info", metric.WithDescription("Always 1; the labels say what runs."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)

@@ -51,6 +51,7 @@ func allInstruments(t *testing.T) []telemetry.Instrument {
 	files.Directory = t.TempDir()
 	cfg.Origins = []config.OtherOrigin{{Name: "files", Types: []string{"Runtime"}, Origin: files}}
 	cfg.Tier.Redis.URL = "redis://127.0.0.1:1"
+	cfg.Telemetry.TopKeys = 5
 	cfg.LastGood.Store = config.StoreRedis
 	n, err := relay.New(cfg, relay.Options{Version: "v-test"})
 	if err != nil {

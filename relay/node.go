@@ -146,7 +146,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.name, err = nodeName(n.cfg); err != nil {
 		return err
 	}
-	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, Logger: n.log}); err != nil {
+	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, ClientSpans: n.cfg.Telemetry.ClientSpans, Logger: n.log}); err != nil {
 		return err
 	}
 	if err := n.buildGate(); err != nil {
@@ -165,7 +165,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.runFeed, HeadWait: n.headWait(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
+		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
 		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Listen.MaxNames, IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
@@ -180,7 +180,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 			return err
 		}
 	}
-	if err := observe(n.metrics.Meter(), n.cache, n.version); err != nil {
+	if err := n.observe(); err != nil {
 		return err
 	}
 	if err := n.buildServer(); err != nil {
@@ -223,7 +223,7 @@ func (n *Node) buildServer() (err error) {
 		MaxConnectionAge: l.MaxConnectionAge,
 		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
 		Compression: compressionOf(l.Compression), Limits: n.limits,
-		Meter: n.metrics.Meter(), Logger: n.log,
+		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.log,
 	})
 	if err != nil {
 		return err

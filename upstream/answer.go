@@ -143,8 +143,10 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	s.flush(a)
 	now := time.Now()
 	u := r.update(a, rsp, now)
+	u.Received = now
 	if r.following != nil {
 		r.mirror(&u, a, rsp)
+		u.Parent = rsp.Mark.Trace
 	}
 	changes := r.feed.Apply(u)
 	r.noteNews(s, a, rsp, now)

@@ -16,6 +16,7 @@ import (
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
 )
 
 // Config says how a Cache behaves. It is not changed after [New].
@@ -25,6 +26,8 @@ type Config struct {
 	// the first one at once, and for others when something is wanted of them.
 	// Required.
 	Run func(ctx context.Context, f *Feed)
+	// Tracer follows the updates that are applied; nil follows none.
+	Tracer *trace.Tracer
 	// Legs are the upstream streams of each key, at most 64. Default: a single
 	// one.
 	Legs []Leg

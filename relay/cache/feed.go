@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
@@ -85,6 +86,10 @@ type Update struct {
 	// Partial says that this does not answer what was asked, for instance a
 	// fired timer (D5) or one of several frames.
 	Partial bool
+	// Received is when it came, and Parent the trace context that came with it from
+	// another node: for traces. Zero means now, and empty none.
+	Received time.Time
+	Parent   string
 }
 
 // Apply stores u and signals those who can see what changed. It costs as much
@@ -115,7 +120,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		t.mu.Unlock()
 		return 0
 	}
-	n, held := t.applyLocked(f.leg, update(t), server, t.woken)
+	u, began := update(t), time.Now()
+	n, held := t.applyLocked(f.leg, u, server, t.woken)
+	t.stampLocked(&u, began, n, t.woken)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
 	t.unlockAndSignal()

@@ -82,7 +82,8 @@ func (u *turn) hide(res *resource.Resource) {
 func (u *turn) send(subs map[*Subscription]struct{}) {
 	for s := range subs {
 		s.private, s.gen = true, u.table.gen // other nodes are told
-		u.woken[s] = struct{}{}              // also those that could not move before
+		s.concerns.add(u.table.stamps.n + 1)
+		u.woken[s] = struct{}{} // also those that could not move before
 	}
 }
 

@@ -26,6 +26,7 @@ type Subscription struct {
 	digest   resource.Digest // of those
 	per      []int           // what it wants of each leg; nil where there is only one
 	private  bool            // it asks for a resource that must not be kept (K17)
+	concerns concerns        // see stamps
 	watchers *Watcher
 	count    int
 }
@@ -92,7 +93,7 @@ func (k *subKey) drop(s *seeds, name string) {
 // placeLocked lets s, which is new in content, see all that there is. t.mu must
 // be held.
 func (t *Table) placeLocked(s *Subscription) {
-	s.gen = t.gen
+	s.gen, s.concerns = t.gen, concerns{newest: t.stamps.n}
 	if r := t.remarked.newest; r != nil {
 		s.noted = r.note
 	}

@@ -40,6 +40,8 @@ type Table struct {
 	// may ask for them; nil as long as there were none (K17).
 	hidden map[string]string
 
+	stamps stamps // guarded by mu
+
 	// Guarded by mu: what is told without a change of a resource; see remark.go.
 	notes     uint64               // the number of the newest note
 	beats     list[entry]          // entries that clients know with a TTL, by their newest note
@@ -203,6 +205,7 @@ func (t *Table) joinWildcardLocked(e *entry, old *resource.Resource, was bool, s
 func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
 		s.gen = t.gen
+		s.concerns.add(t.stamps.n + 1)
 		woken[s] = struct{}{}
 	}
 	if wild {

@@ -61,6 +61,10 @@ type Config struct {
 	// nothing else. It tells nothing of keys, clients and resources, so that
 	// Prometheus and kubelets may reach it from outside.
 	Metrics Metrics `yaml:"metrics"`
+	// What the node tells of itself beside the log. Where metrics and traces are sent
+	// is said by the environment, as OpenTelemetry has it: OTEL_EXPORTER_OTLP_ENDPOINT
+	// and so on. Prometheus reads the metrics on the admin port in any case.
+	Telemetry Telemetry `yaml:"telemetry"`
 	// How the node stops.
 	Drain Drain `yaml:"drain"`
 	// The log, on standard error.
@@ -275,6 +279,16 @@ type Metrics struct {
 	Address string `yaml:"address"`
 }
 
+// Telemetry says what metrics and traces show.
+type Telemetry struct {
+	// How many keys have metrics of their own, with the key as a label: those with the
+	// most clients. 0 means none. At most 1000.
+	TopKeys int `yaml:"top_keys"`
+	// How many clients of each update that is traced have a span of their own, at most
+	// 16. Which updates are traced is said by OTEL_TRACES_SAMPLER.
+	ClientSpans int `yaml:"client_spans"`
+}
+
 // Drain is what happens between SIGTERM and the end.
 type Drain struct {
 	// The time over which clients are sent away, a few at a time, so that they do
@@ -324,11 +338,12 @@ func Default() *Config {
 			RemovalHold: 5 * time.Minute,
 			BodiesSize:  256 << 20,
 		},
-		LastGood: defaultLastGood(),
-		Tier:     defaultTier(),
-		Admin:    Admin{Address: "127.0.0.1:19000"},
-		Drain:    Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
-		Log:      Log{Level: LevelInfo, Format: FormatText},
+		LastGood:  defaultLastGood(),
+		Tier:      defaultTier(),
+		Admin:     Admin{Address: "127.0.0.1:19000"},
+		Telemetry: Telemetry{ClientSpans: 3},
+		Drain:     Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
+		Log:       Log{Level: LevelInfo, Format: FormatText},
 	}
 }
 

@@ -25,6 +25,9 @@ type PeerMark struct {
 	Server string
 	// Cut says that the origin is out of reach of the node that has sent it.
 	Cut bool
+	// Trace is the trace context of the newest update in it, as W3C's traceparent;
+	// empty where it is not traced.
+	Trace string
 }
 
 // Tags of the mark, which no response of the protocol has.
@@ -32,6 +35,7 @@ const (
 	markEdits  = 1997 << 3
 	markServer = 1998<<3 | 2
 	markCut    = 1999 << 3
+	markTrace  = 2000<<3 | 2
 )
 
 // markSettled is a field of a request between nodes, which no request of the protocol
@@ -51,7 +55,7 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 		b = protowire.AppendVarint(b, markCut)
 		b = append(b, 1)
 	}
-	return appendString(b, markServer, m.Server)
+	return appendString(appendString(b, markServer, m.Server), markTrace, m.Trace)
 }
 
 // readMark takes in a field of a mark, and reports whether f is one.
@@ -63,6 +67,8 @@ func (r *Response) readMark(f field) (is bool, err error) {
 		r.Mark.Cut = f.varint != 0
 	case markServer:
 		r.Mark.Server, err = text("server", f.bytes)
+	case markTrace:
+		r.Mark.Trace, err = text("trace", f.bytes)
 	default:
 		return false, nil
 	}

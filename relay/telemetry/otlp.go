@@ -11,8 +11,11 @@ import (
 
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetricgrpc"
 	"go.opentelemetry.io/otel/exporters/otlp/otlpmetric/otlpmetrichttp"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracegrpc"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 )
 
 // The signals, as the names of environment variables have them.
@@ -66,6 +69,18 @@ func metricExporter(ctx context.Context) (sdkmetric.Exporter, error) {
 	return otlpmetrichttp.New(ctx)
 }
 
+// traceExporter sends spans; nil where they are not to be sent.
+func traceExporter(ctx context.Context) (sdktrace.SpanExporter, error) {
+	protocol, err := pushed(signalTraces)
+	switch {
+	case err != nil || protocol == "":
+		return nil, err
+	case protocol == protocolGRPC:
+		return otlptracegrpc.New(ctx)
+	}
+	return otlptracehttp.New(ctx)
+}
+
 // watch logs when what is sent begins to be lost, and when it arrives again, rather
 // than each time.
 type watch struct {
@@ -98,5 +113,17 @@ type watchedMetrics struct {
 // Export returns no error, which the SDK would write to standard error each time.
 func (w *watchedMetrics) Export(ctx context.Context, data *metricdata.ResourceMetrics) error {
 	w.note(w.Exporter.Export(ctx, data))
+	return nil
+}
+
+// watchedSpans is watchedMetrics for spans.
+type watchedSpans struct {
+	sdktrace.SpanExporter
+	watch
+}
+
+// ExportSpans returns no error; see watchedMetrics.
+func (w *watchedSpans) ExportSpans(ctx context.Context, spans []sdktrace.ReadOnlySpan) error {
+	w.note(w.SpanExporter.ExportSpans(ctx, spans))
 	return nil
 }

@@ -15,12 +15,18 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	oteltrace "go.opentelemetry.io/otel/trace"
+
+	"xdsrelay/relay/trace"
 )
 
 // Config says of which node telemetry is.
 type Config struct {
 	// Version is the program's, Instance the name of the node.
 	Version, Instance string
+	// ClientSpans is how many clients of an update get spans of their own.
+	ClientSpans int
 	// Logger is told when what is sent does not arrive. Required.
 	Logger *slog.Logger
 }
@@ -32,6 +38,8 @@ type Telemetry struct {
 	registry *prometheus.Registry
 	metrics  *sdkmetric.MeterProvider
 	meter    *recorder
+	spans    *sdktrace.TracerProvider // nil where traces are not sent
+	tracer   *trace.Tracer            // likewise
 }
 
 // translation is how OpenTelemetry's names become those of Prometheus.
@@ -42,6 +50,8 @@ func translation() otlptranslator.TranslationStrategyOption {
 // New makes the telemetry of a node, as the environment says:
 //   - OTEL_METRICS_EXPORTER is otlp, prometheus or none; where it is not set, metrics
 //     are sent if there is an endpoint. Prometheus can read them in any case.
+//   - OTEL_TRACES_EXPORTER is otlp or none; where it is not set, traces are sent if
+//     there is an endpoint. OTEL_TRACES_SAMPLER says of which updates.
 //   - OTEL_EXPORTER_OTLP_ENDPOINT, …_PROTOCOL (grpc or http/protobuf), …_HEADERS,
 //     …_CERTIFICATE and so on, and those for metrics alone, say where to and how.
 //   - OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME say who sends;
@@ -71,6 +81,16 @@ func New(cfg Config) (*Telemetry, error) {
 	}
 	t := &Telemetry{registry: registry, metrics: sdkmetric.NewMeterProvider(options...)}
 	t.meter = &recorder{Meter: t.metrics.Meter("xdsrelay", metric.WithInstrumentationVersion(cfg.Version)), labels: labels()}
+	exporting, err := traceExporter(context.Background())
+	if err != nil {
+		t.Close()
+		return nil, fmt.Errorf("telemetry: traces: %w", err)
+	}
+	if exporting != nil {
+		exporting = &watchedSpans{SpanExporter: exporting, watch: watch{what: "traces", log: cfg.Logger}}
+		t.spans = sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporting), sdktrace.WithResource(who))
+		t.tracer = trace.New(trace.Config{Spans: t.spans.Tracer("xdsrelay", oteltrace.WithInstrumentationVersion(cfg.Version)), Clients: cfg.ClientSpans})
+	}
 	return t, nil
 }
 
@@ -88,6 +108,9 @@ func identityOf(cfg Config) (*resource.Resource, error) {
 // Meter makes instruments.
 func (t *Telemetry) Meter() metric.Meter { return t.meter }
 
+// Tracer follows updates; nil where traces are not sent.
+func (t *Telemetry) Tracer() *trace.Tracer { return t.tracer }
+
 // Registry is what Prometheus reads.
 func (t *Telemetry) Registry() prometheus.Gatherer { return t.registry }
 
@@ -101,5 +124,9 @@ const closeTime = 2 * time.Second
 func (t *Telemetry) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
+	t.tracer.Close()
+	if t.spans != nil {
+		_ = t.spans.Shutdown(ctx) // that it does not arrive was told
+	}
 	_ = t.metrics.Shutdown(ctx) // that it does not arrive was told
 }

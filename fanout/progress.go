@@ -1,0 +1,115 @@
+package fanout
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/redact"
+	"xdsrelay/relay/trace"
+)
+
+// How far updates have come is told by the positions of clients alone: a position that
+// moves over an update says that its client was sent it, or has answered. So nothing is
+// kept for each client, and while no update is traced a send costs nothing more.
+
+// sentLocked notes that a client was sent the updates between two positions.
+func (s *stream) sentLocked(ts *typeState, from, to uint64, now time.Time) {
+	if from >= to || !s.srv.cfg.Tracer.Live() {
+		return
+	}
+	var room [4]*trace.Update
+	client := trace.Client{Ref: ts, ID: s.nodeID, Variant: s.variant().Value.AsString(), Peer: s.tier != nil}
+	if s.tier != nil {
+		client.ID = s.tier.node
+	}
+	for _, u := range s.traced(room[:0], ts, from, to) {
+		u.Sent(client, now)
+	}
+}
+
+// traced appends the traced updates between two positions to room. What came before
+// the stream was no update for who came with nothing.
+func (s *stream) traced(room []*trace.Update, ts *typeState, from, to uint64) []*trace.Update {
+	var after time.Time
+	if from == 0 {
+		after = s.since
+	}
+	return ts.table.Traced(room, &ts.watcher, from, to, after)
+}
+
+// acceptedLocked notes that a client has taken what is between two positions: for how
+// long the oldest of it was on its way, and that it was taken. Who had nothing before
+// does not count, since what it gets first may be of any age.
+func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) {
+	if from >= to {
+		return
+	}
+	ctx := context.Background()
+	if s.srv.cfg.Tracer.Live() {
+		var room [4]*trace.Update
+		for i, u := range s.traced(room[:0], ts, from, to) {
+			if i == 0 {
+				ctx = u.Context() // an exemplar
+			}
+			u.Answered(ts, true, "", now)
+		}
+	}
+	if from == 0 {
+		return
+	}
+	if came := ts.table.Came(&ts.watcher, from, to); !came.IsZero() {
+		ts.metrics.propagated(ctx, now.Sub(came))
+	}
+}
+
+// refusedLocked notes that a client has rejected what is between two positions. It
+// returns a context with the trace of that, for the log.
+func (s *stream) refusedLocked(ts *typeState, from, to uint64, why string, now time.Time) context.Context {
+	ctx := context.Background()
+	if !s.srv.cfg.Tracer.Live() {
+		return ctx
+	}
+	why = redact.Text(why)
+	for i, u := range s.traced(nil, ts, from, to) {
+		if i == 0 {
+			ctx = u.Context()
+		}
+		u.Answered(ts, false, why, now)
+	}
+	return ctx
+}
+
+// leftLocked notes that a client will not be told what is between two positions.
+func (s *stream) leftLocked(ts *typeState, from, to uint64) {
+	if from >= to || !s.srv.cfg.Tracer.Live() {
+		return
+	}
+	for _, u := range s.traced(nil, ts, from, to) {
+		u.Left()
+	}
+}
+
+// skipLocked notes that there was nothing to send on the way to b's position.
+func (s *stream) skipLocked(ts *typeState, q cache.Query, b *body) {
+	before := ts.acked.Gen
+	ts.skipped(q, b)
+	s.leftLocked(ts, before, ts.acked.Gen)
+}
+
+// everything stands for the newest generation.
+const everything = math.MaxUint64
+
+// parentLocked is the trace context of the newest traced update that leads to a
+// position, for another node; empty if there is none.
+func (s *stream) parentLocked(ts *typeState, from cache.Position, to uint64) string {
+	if !s.srv.cfg.Tracer.Live() {
+		return ""
+	}
+	all := s.traced(nil, ts, from.Gen, to)
+	if len(all) == 0 {
+		return ""
+	}
+	return all[len(all)-1].Parent()
+}

@@ -1,0 +1,105 @@
+package fanout
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/fanout/door"
+)
+
+// surveyEvery bounds how often all streams are looked at for metrics, whoever reads
+// them.
+const surveyEvery = time.Second
+
+// survey is how the clients stand, found out by looking at every stream when metrics
+// are read. So it costs nothing while clients are served.
+type survey struct {
+	srv *Server // fixed
+
+	mu sync.Mutex
+	// Guarded by mu.
+	at      time.Time
+	clients int64
+	unacked int64
+	states  map[standingOf]int64
+	behind  map[string]int64 // by type
+}
+
+// standingOf is how clients stand with a type.
+type standingOf struct {
+	typeKey
+	standing
+}
+
+// lookLocked brings the survey up to date.
+func (v *survey) lookLocked() {
+	if now := time.Now(); now.Sub(v.at) >= surveyEvery {
+		v.at = now
+	} else {
+		return
+	}
+	v.clients, v.unacked, v.states, v.behind = 0, 0, make(map[standingOf]int64), make(map[string]int64)
+	conns := make(map[*door.Conn]struct{})
+	for _, st := range v.srv.snapshot() {
+		if st.conn == nil {
+			v.clients++
+		} else {
+			conns[st.conn] = struct{}{}
+		}
+		v.add(st)
+	}
+	v.clients += int64(len(conns))
+}
+
+func (v *survey) add(st *stream) {
+	st.mu.Lock()
+	defer st.mu.Unlock()
+	v.unacked += int64(st.unacked)
+	for _, ts := range st.types {
+		head := ts.table.Head(&ts.watcher).Gen
+		label := ts.metrics.key.label
+		v.states[standingOf{ts.metrics.key, ts.standing(head)}]++
+		v.behind[label] = max(v.behind[label], int64(head)-int64(ts.acked.Gen))
+	}
+}
+
+// observeStreams makes the metrics of how the clients stand.
+func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
+	var errs [5]error
+	gauge := func(i int, name string, options ...metric.Int64ObservableGaugeOption) (g metric.Int64ObservableGauge) {
+		g, errs[i] = meter.Int64ObservableGauge("xdsrelay.downstream."+name, options...)
+		return g
+	}
+	clients := gauge(0, "clients", metric.WithDescription("Connections of clients with streams for configuration; streams that came without a known connection count each."))
+	stand := gauge(1, "states", metric.WithDescription("Types of client streams, by how their clients stand: synced, stale (not told, or not acknowledged, the newest), nacked (rejected the newest), not_sent (nothing to tell yet), unknown (it says that it has something, and the origin has not answered)."))
+	behind := gauge(2, "behind", metric.WithDescription("By how many generations of a type the client is behind that is furthest."))
+	unacked := gauge(3, "unacked", metric.WithUnit("By"), metric.WithDescription("Bytes of responses that clients have not answered."))
+	v := &survey{srv: s}
+	_, errs[4] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.lookLocked()
+		o.ObserveInt64(clients, v.clients)
+		o.ObserveInt64(unacked, v.unacked)
+		m.types.Range(func(k, _ any) bool {
+			key := k.(typeKey)
+			if key.relay {
+				return true
+			}
+			for one := standsSynced; one <= standsUnknown; one++ { // 0 too: a state that has ended is told
+				o.ObserveInt64(stand, v.states[standingOf{key, one}], metric.WithAttributeSet(attribute.NewSet(
+					attribute.String("type", key.label), variant(key.delta), attribute.String("state", strings.ToLower(string(states[one]))))))
+			}
+			o.ObserveInt64(behind, v.behind[key.label], metric.WithAttributeSet(attribute.NewSet(attribute.String("type", key.label))))
+			return true
+		})
+		return nil
+	}, clients, stand, behind, unacked)
+	return errors.Join(errs[:]...)
+}

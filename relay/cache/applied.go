@@ -1,0 +1,122 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
+)
+
+// A table remembers when its last few updates came, and a subscription which of these
+// concern it, as bits. So the age of what a client has just acknowledged is found
+// without anything that is kept per client.
+
+// remembered is how many updates a table remembers, and a subscription has bits for.
+const remembered = 16
+
+// stamp is an update that was applied.
+type stamp struct {
+	gen   uint64 // the newest then
+	at    int64  // in ns since 1970
+	trace *trace.Update
+}
+
+// stamps are the last updates of a table. Guarded by its mu.
+type stamps struct {
+	ring []stamp
+	n    uint64 // updates by now, each with its number, the first with 1
+}
+
+func (s *stamps) add(one stamp) {
+	s.n++
+	if len(s.ring) < remembered {
+		s.ring = append(s.ring, one)
+		return
+	}
+	s.ring[(s.n-1)%remembered] = one
+}
+
+// of returns the update of a number that is remembered.
+func (s *stamps) of(number uint64) *stamp { return &s.ring[(number-1)%remembered] }
+
+// concerns are the updates that concern a subscription.
+type concerns struct {
+	newest uint64 // the number of the newest
+	bits   uint16 // bit i for the one i before that
+}
+
+// add notes the update of a number, again without harm.
+func (c *concerns) add(number uint64) {
+	c.bits, c.newest = c.bits<<(number-c.newest)|1, number
+}
+
+// stampLocked remembers the update that has just made so many changes, and whose
+// subscriptions are in woken.
+func (t *Table) stampLocked(u *Update, began time.Time, changes int, woken map[*Subscription]struct{}) {
+	if changes == 0 {
+		return
+	}
+	one := stamp{gen: t.gen, at: time.Now().UnixNano()}
+	if tracer := t.group.cache.cfg.Tracer; tracer != nil {
+		clients := 0
+		for s := range woken {
+			if s.concerns.newest == t.stamps.n+1 {
+				clients += s.count
+			}
+		}
+		received := u.Received
+		if received.IsZero() {
+			received = began
+		}
+		one.trace = tracer.Start(trace.Source{
+			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: u.Version, Received: received, Began: began, Parent: u.Parent,
+		}, changes, clients)
+	}
+	t.stamps.add(one)
+}
+
+// eachStampLocked goes through the updates that concern s and are among those after
+// generation from, up to to, the oldest first.
+func (t *Table) eachStampLocked(s *Subscription, from, to uint64, yield func(*stamp) bool) {
+	n := t.stamps.n
+	for number := n - min(n, remembered) + 1; number <= n; number++ {
+		if number > s.concerns.newest {
+			return
+		}
+		one := t.stamps.of(number)
+		if one.gen > from && one.gen <= to && s.concerns.bits>>(s.concerns.newest-number)&1 != 0 && !yield(one) {
+			return
+		}
+	}
+}
+
+// Came tells when the oldest update came that concerns w, of those that end after
+// generation from, up to to; zero where none is remembered.
+func (t *Table) Came(w *Watcher, from, to uint64) (at time.Time) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub != nil {
+		t.eachStampLocked(w.sub, from, to, func(s *stamp) bool {
+			at = time.Unix(0, s.at)
+			return false
+		})
+	}
+	return at
+}
+
+// Traced appends those of the updates that [Table.Came] looks at which are followed,
+// and came after a moment, to buf.
+func (t *Table) Traced(buf []*trace.Update, w *Watcher, from, to uint64, after time.Time) []*trace.Update {
+	since := after.UnixNano()
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub != nil {
+		t.eachStampLocked(w.sub, from, to, func(s *stamp) bool {
+			if s.trace.Flying() && s.at >= since {
+				buf = append(buf, s.trace)
+			}
+			return true
+		})
+	}
+	return buf
+}

@@ -1,0 +1,200 @@
+package trace
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	oteltrace "go.opentelemetry.io/otel/trace"
+)
+
+// Config says what is traced. It is not changed after [New].
+type Config struct {
+	// Spans makes the spans, and decides which updates are traced. Required.
+	Spans oteltrace.Tracer
+	// Clients is how many clients of an update get a span of their own, at most 16.
+	// 0 means none.
+	Clients int
+	// Timeout is how long an update may take until it counts as over, complete or
+	// not. Default 30 s.
+	Timeout time.Duration
+	// InFlight bounds the updates that are traced at the same time: beyond that, the
+	// oldest counts as over. Default 256.
+	InFlight int
+}
+
+// Tracer follows updates. All methods are safe for concurrent use, and nil is a Tracer
+// that follows none.
+type Tracer struct {
+	// Fixed after construction.
+	cfg  Config
+	over chan *Update // has room for all in flight
+	end  chan struct{}
+	once sync.Once // guards end
+	work sync.WaitGroup
+
+	live atomic.Int64 // updates in flight
+
+	mu sync.Mutex
+	// Guarded by mu.
+	flying []*Update // oldest first
+}
+
+// New starts a Tracer; [Tracer.Close] ends it.
+func New(cfg Config) *Tracer {
+	if cfg.Timeout <= 0 {
+		cfg.Timeout = 30 * time.Second
+	}
+	if cfg.InFlight <= 0 {
+		cfg.InFlight = 256
+	}
+	cfg.Clients = min(max(cfg.Clients, 0), maxClients)
+	t := &Tracer{cfg: cfg, over: make(chan *Update, cfg.InFlight), end: make(chan struct{})}
+	t.work.Go(t.run)
+	return t
+}
+
+// Close ends all updates, as far as they have come. It may be called again.
+func (t *Tracer) Close() {
+	if t == nil {
+		return
+	}
+	t.once.Do(func() { close(t.end) })
+	t.work.Wait()
+	for _, u := range t.overdue(time.Time{}) {
+		u.finish(closed)
+		t.emit(u)
+	}
+}
+
+// Live reports whether any update is being followed. It costs an atomic load.
+func (t *Tracer) Live() bool { return t != nil && t.live.Load() > 0 }
+
+// run makes the spans of updates that are over, and ends those that take too long.
+func (t *Tracer) run() {
+	look := time.NewTicker(t.cfg.Timeout / 8)
+	defer look.Stop()
+	for {
+		select {
+		case u := <-t.over:
+			t.emit(u)
+		case now := <-look.C:
+			for _, u := range t.overdue(now.Add(-t.cfg.Timeout)) {
+				u.finish(timedOut)
+				t.emit(u)
+			}
+		case <-t.end:
+			return
+		}
+	}
+}
+
+// overdue are the updates that began before a moment; all of them if that is zero.
+func (t *Tracer) overdue(before time.Time) (late []*Update) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, u := range t.flying {
+		if before.IsZero() || u.source.Received.Before(before) {
+			late = append(late, u)
+		}
+	}
+	return late
+}
+
+// Source is where an update came from.
+type Source struct {
+	// Type is the type's label, Key the aggregation key, and Version what the origin
+	// calls it, which may be empty.
+	Type, Key, Version string
+	// Received is when it came, and Began when it began to be applied.
+	Received, Began time.Time
+	// Parent is the trace context that came with it, from another node; empty if it
+	// came from an origin.
+	Parent string
+}
+
+// Start begins an update that has been applied, with so many changes, and of which so
+// many clients are to be told. It returns nil where that is not traced. Nobody else may
+// know of the update yet.
+func (t *Tracer) Start(s Source, changes, clients int) *Update {
+	if t == nil {
+		return nil
+	}
+	ctx, span := t.cfg.Spans.Start(contextOf(s.Parent), "update", oteltrace.WithTimestamp(s.Received),
+		oteltrace.WithSpanKind(oteltrace.SpanKindConsumer), oteltrace.WithAttributes(attribute.String("xds.type", s.Type)))
+	if !span.IsRecording() || !span.SpanContext().IsSampled() {
+		span.End()
+		return nil
+	}
+	u := &Update{tracer: t, source: s, ctx: ctx, span: span, changes: changes, clients: int64(clients), applied: time.Now()}
+	if t.cfg.Clients > 0 {
+		u.stride = max(1, int64(clients)/int64(t.cfg.Clients))
+	}
+	t.mu.Lock()
+	t.flying = append(t.flying, u)
+	var oldest *Update
+	if len(t.flying) > t.cfg.InFlight {
+		oldest = t.flying[0]
+	}
+	t.mu.Unlock()
+	t.live.Add(1)
+	if oldest != nil {
+		oldest.close(evicted)
+	}
+	if clients == 0 {
+		u.close(complete)
+	}
+	return u
+}
+
+// forget takes u out of those in flight, and reports whether it was there.
+func (t *Tracer) forget(u *Update) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	i := slices.Index(t.flying, u)
+	if i < 0 {
+		return false
+	}
+	t.flying = slices.Delete(t.flying, i, i+1)
+	t.live.Add(-1)
+	return true
+}
+
+// Begin begins a span of something short that is no update, such as an attempt to
+// connect. end ends it, with an error unless that is nil; text is the error's without
+// what is secret.
+func (t *Tracer) Begin(name string, about ...attribute.KeyValue) (end func(text string)) {
+	if t == nil {
+		return func(string) {}
+	}
+	_, span := t.cfg.Spans.Start(context.Background(), name, oteltrace.WithSpanKind(oteltrace.SpanKindClient), oteltrace.WithAttributes(about...))
+	return func(text string) {
+		if text != "" {
+			span.SetStatus(codes.Error, text)
+		}
+		span.End()
+	}
+}
+
+// Trace context travels as W3C has it.
+const header = "traceparent"
+
+// contextOf is the trace context that a text stands for; what is malformed is none.
+func contextOf(text string) context.Context {
+	if text == "" {
+		return context.Background()
+	}
+	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{header: text})
+}
+
+// textOf is the opposite of contextOf.
+func textOf(ctx context.Context) string {
+	c := propagation.MapCarrier{}
+	propagation.TraceContext{}.Inject(ctx, c)
+	return c[header]
+}

@@ -1,0 +1,222 @@
+package trace
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	oteltrace "go.opentelemetry.io/otel/trace"
+)
+
+// maxClients bounds Config.Clients.
+const maxClients = 16
+
+// Update is one that is being followed. All methods are safe for concurrent use, do
+// nothing on nil, and cost a few atomic operations.
+type Update struct {
+	// Fixed after construction.
+	tracer  *Tracer
+	source  Source
+	ctx     context.Context // holds the span
+	span    oteltrace.Span
+	changes int
+	clients int64
+	stride  int64 // every how many sends a client gets a span; 0 for none
+	applied time.Time
+
+	sent, peers, acked, nacked, left atomic.Int64
+	firstSent, lastSent, lastAnswer  atomic.Int64 // in ns since 1970; 0 for never
+	rejected                         atomic.Pointer[string]
+	state                            atomic.Int32
+	picks                            [maxClients]atomic.Pointer[pick]
+}
+
+// The states of an update: in flight, or why it is over.
+const (
+	flying int32 = iota
+	complete
+	timedOut
+	evicted
+	closed
+)
+
+// pick is a client that gets a span of its own.
+type pick struct {
+	client   any
+	id       string
+	variant  string
+	sent     time.Time
+	answered atomic.Int64 // in ns since 1970; 0 for not yet
+	accepted atomic.Bool
+}
+
+// Client is who is sent an update.
+type Client struct {
+	// Ref tells it from others; it is only compared.
+	Ref any
+	// ID is the id of its node, or the name if it is a node of the tier (Peer).
+	ID, Variant string
+	Peer        bool
+}
+
+// Sent notes that the update was sent to a client.
+func (u *Update) Sent(to Client, now time.Time) {
+	if u == nil || u.state.Load() != flying {
+		return
+	}
+	n := u.sent.Add(1) - 1
+	at := now.UnixNano()
+	u.firstSent.CompareAndSwap(0, at)
+	u.lastSent.Store(at)
+	if to.Peer {
+		u.peers.Add(1)
+	}
+	if u.stride == 0 || n%u.stride != 0 {
+		return
+	}
+	if i := n / u.stride; i < int64(u.tracer.cfg.Clients) {
+		u.picks[i].Store(&pick{client: to.Ref, id: to.ID, variant: to.Variant, sent: now})
+	}
+}
+
+// Answered notes what a client says of it. why is what it says against it, without what
+// is secret.
+func (u *Update) Answered(ref any, accepted bool, why string, now time.Time) {
+	if u == nil || u.state.Load() != flying {
+		return
+	}
+	u.lastAnswer.Store(now.UnixNano())
+	for i := range u.tracer.cfg.Clients {
+		if p := u.picks[i].Load(); p != nil && p.client == ref {
+			p.accepted.Store(accepted)
+			p.answered.Store(now.UnixNano())
+			break
+		}
+	}
+	if accepted {
+		u.acked.Add(1)
+	} else {
+		u.rejected.CompareAndSwap(nil, &why)
+		u.nacked.Add(1)
+	}
+	u.check()
+}
+
+// Left notes that a client need not be told, or has gone.
+func (u *Update) Left() {
+	if u == nil || u.state.Load() != flying {
+		return
+	}
+	u.left.Add(1)
+	u.check()
+}
+
+// check ends the update once everybody has answered.
+func (u *Update) check() {
+	if u.acked.Load()+u.nacked.Load()+u.left.Load() >= u.clients {
+		u.close(complete)
+	}
+}
+
+// finish notes why the update is over, and reports whether it was not before.
+func (u *Update) finish(why int32) bool { return u.state.CompareAndSwap(flying, why) }
+
+// close ends the update, whose spans are made elsewhere.
+func (u *Update) close(why int32) {
+	if !u.finish(why) {
+		return
+	}
+	select {
+	case u.tracer.over <- u:
+	default: // it is found when it is overdue
+	}
+}
+
+// Context holds the update's span, for logs and exemplars; nil is the background.
+func (u *Update) Context() context.Context {
+	if u == nil {
+		return context.Background()
+	}
+	return u.ctx
+}
+
+// Parent is the trace context for others, empty for nil.
+func (u *Update) Parent() string {
+	if u == nil {
+		return ""
+	}
+	return textOf(u.ctx)
+}
+
+// Flying reports whether the update is still followed.
+func (u *Update) Flying() bool { return u != nil && u.state.Load() == flying }
+
+// emit makes the spans of an update that is over.
+func (t *Tracer) emit(u *Update) {
+	if !t.forget(u) {
+		return
+	}
+	last := u.applied
+	stage := func(name string, from, to time.Time, about ...attribute.KeyValue) {
+		if from.IsZero() || to.IsZero() {
+			return
+		}
+		if to.Before(from) {
+			to = from
+		}
+		if to.After(last) {
+			last = to
+		}
+		_, span := t.cfg.Spans.Start(u.ctx, name, oteltrace.WithTimestamp(from), oteltrace.WithAttributes(about...))
+		span.End(oteltrace.WithTimestamp(to))
+	}
+	first, sent, answered := moment(&u.firstSent), moment(&u.lastSent), moment(&u.lastAnswer)
+	stage("apply", u.source.Began, u.applied)
+	stage("first send", u.applied, first)
+	stage("send", first, sent, attribute.Int64("xds.sent", u.sent.Load()))
+	stage("answer", first, answered, attribute.Int64("xds.acks", u.acked.Load()), attribute.Int64("xds.nacks", u.nacked.Load()))
+	for i := range t.cfg.Clients {
+		p := u.picks[i].Load()
+		if p == nil {
+			continue
+		}
+		outcome, to := "nack", moment(&p.answered)
+		switch {
+		case to.IsZero():
+			outcome, to = "none", sent
+		case p.accepted.Load():
+			outcome = "ack"
+		}
+		stage("client", p.sent, to, attribute.String("xds.client", p.id), attribute.String("xds.variant", p.variant), attribute.String("xds.answer", outcome))
+	}
+	u.span.SetAttributes(u.attributes()...)
+	u.span.End(oteltrace.WithTimestamp(last))
+}
+
+func (u *Update) attributes() []attribute.KeyValue {
+	state := u.state.Load()
+	all := []attribute.KeyValue{
+		attribute.String("xdsrelay.key", u.source.Key), attribute.String("xds.version", u.source.Version),
+		attribute.Int("xds.changes", u.changes), attribute.Int64("xds.clients", u.clients),
+		attribute.String("xds.clients.counted", "at apply, by subscription: approximate"),
+		attribute.Int64("xds.peers", u.peers.Load()), attribute.Int64("xds.sent", u.sent.Load()),
+		attribute.Int64("xds.acks", u.acked.Load()), attribute.Int64("xds.nacks", u.nacked.Load()),
+		attribute.Int64("xds.left", u.left.Load()), attribute.Bool("xds.complete", state == complete),
+	}
+	if why := map[int32]string{timedOut: "timeout", evicted: "too many updates in flight", closed: "shutdown"}[state]; why != "" {
+		all = append(all, attribute.String("xds.incomplete", why))
+	}
+	if why := u.rejected.Load(); why != nil {
+		all = append(all, attribute.String("xds.nack", *why))
+	}
+	return all
+}
+
+// moment is a time that was noted; zero if none was.
+func moment(at *atomic.Int64) time.Time {
+	if n := at.Load(); n != 0 {
+		return time.Unix(0, n)
+	}
+	return time.Time{}
+}

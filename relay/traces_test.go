@@ -1,0 +1,138 @@
+package relay_test
+
+import (
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
+)
+
+// collect starts a collector to which the nodes of the test send.
+func collect(t *testing.T) *xdstest.Collector {
+	t.Helper()
+	c := xdstest.StartCollector(t)
+	for name, value := range c.Env() {
+		t.Setenv(name, value)
+	}
+	return c
+}
+
+// updateOf waits for the span of a complete update with so many clients.
+func updateOf(t *testing.T, c *xdstest.Collector, node string, clients int64) (found xdstest.Span) {
+	t.Helper()
+	xdstest.Eventually(t, "the update has been traced", func() bool {
+		return slices.ContainsFunc(c.Spans("update"), func(s xdstest.Span) bool {
+			if s.Instance != node || s.Attribute("xds.clients") != clients || s.Attribute("xds.complete") != true {
+				return false
+			}
+			found = s
+			return true
+		})
+	})
+	return found
+}
+
+// TestTraceOfAnUpdate: an update is one trace, from its arrival to the last answer,
+// with a span for each stage and for some of the clients.
+func TestTraceOfAnUpdate(t *testing.T) {
+	collector := collect(t)
+	cfg := testConfig()
+	cfg.Origin.Directory = t.TempDir()
+	cfg.Telemetry.ClientSpans = 2
+	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
+	n := start(t, cfg)
+	const clients = 4
+	var fleet []*xdstest.Auto
+	for i := range clients {
+		c := xdstest.StartAuto(t, xdstest.AutoConfig{
+			Addr: n.Addr(), Variant: []xdstest.Variant{xdstest.SotW, xdstest.Delta}[i%2], Node: xdstest.Node("the-node", "demo"),
+			Nack: func(f *xdstest.Frame) string {
+				if i == 3 && slices.Contains(f.Names(), "c2") {
+					return "I do not like it"
+				}
+				return ""
+			},
+		})
+		c.Subscribe(clusterURL)
+		fleet = append(fleet, c)
+	}
+	for _, c := range fleet {
+		c.WaitHeld(t, clusterURL, "c1")
+	}
+	writeResources(t, cfg.Origin.Directory, "more.json", xdstest.Cluster("c2", time.Second))
+
+	update := updateOf(t, collector, "node-1", clients)
+	for name, want := range map[string]any{
+		"xds.type": "envoy.config.cluster.v3.Cluster", "xdsrelay.key": "demo", "xds.changes": int64(1), "xds.sent": int64(clients),
+		"xds.acks": int64(clients - 1), "xds.nacks": int64(1), "xds.nack": "I do not like it",
+	} {
+		if got := update.Attribute(name); got != want {
+			t.Errorf("%s is %v, expected %v", name, got, want)
+		}
+	}
+	xdstest.Eventually(t, "the stages have come", func() bool {
+		names := map[string]int{}
+		for _, s := range collector.Children(update) {
+			names[s.Name]++
+			if s.StartTimeUnixNano < update.StartTimeUnixNano || s.EndTimeUnixNano > update.EndTimeUnixNano {
+				t.Errorf("%s lies outside of its update", s.Name)
+			}
+		}
+		return names["apply"] == 1 && names["first send"] == 1 && names["send"] == 1 && names["answer"] == 1 && names["client"] == 2
+	})
+	xdstest.Eventually(t, "metrics are sent, too", func() bool { return collector.Has("xdsrelay.downstream.propagation.duration") })
+
+	request, err := http.NewRequest(http.MethodGet, "http://"+n.AdminAddr()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Accept", "application/openmetrics-text; version=1.0.0")
+	response, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(text), "trace_id=") {
+		t.Error("no histogram shows a trace as its exemplar")
+	}
+}
+
+// TestTraceOfATier: the updates of followers are below that of the owner, so that one
+// trace shows the way through all nodes.
+func TestTraceOfATier(t *testing.T) {
+	collector := collect(t)
+	dir := t.TempDir()
+	writeResources(t, dir, "clusters.json", xdstest.Cluster("c1", time.Second))
+	r := newTierRig(t, xdstest.NewMemory(), 3, func(cfg *config.Config) { cfg.Origin.Directory = dir })
+	for _, node := range r.names {
+		c := r.client(node, "client-of-"+node, "demo", xdstest.Delta)
+		c.Subscribe(clusterURL)
+		c.WaitHeld(t, clusterURL, "c1")
+	}
+	writeResources(t, dir, "more.json", xdstest.Cluster("c2", time.Second))
+
+	owner := r.roster.owner("demo")
+	root := updateOf(t, collector, owner, 3) // its client, and two nodes
+	if got := root.Attribute("xds.peers"); got != int64(2) {
+		t.Errorf("%v of those that were sent it are nodes, expected 2", got)
+	}
+	for _, node := range r.names {
+		if node == owner {
+			continue
+		}
+		xdstest.Eventually(t, "the update of "+node+" is below that of "+owner, func() bool {
+			return slices.ContainsFunc(collector.Children(root), func(s xdstest.Span) bool {
+				return s.Name == "update" && s.Instance == node && string(s.TraceId) == string(root.TraceId) && s.Attribute("xds.acks") == int64(1)
+			})
+		})
+	}
+}
