@@ -6,9 +6,13 @@ import (
 	"net/url"
 	"slices"
 
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
+	"google.golang.org/grpc"
+
 	"xdsrelay/fanout"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/csds"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
@@ -41,6 +45,22 @@ func (n *Node) operate() {
 // own are the clients of this node.
 func (n *Node) own() fleet.Local {
 	return fleet.Local{Node: n.name, Clients: func() []fanout.Client { return n.fanout.Clients() }, Groups: func() []*cache.Group { return n.cache.Groups() }}
+}
+
+// otherStatus are the other nodes, to be asked for their part of who has what.
+func (n *Node) otherStatus() (others []csds.Other) {
+	if n.links == nil {
+		return nil
+	}
+	for _, m := range n.members.View().Members() {
+		if m.Name == n.name {
+			continue
+		}
+		others = append(others, csds.Other{Name: m.Name, Ask: func(ctx context.Context, req *statusv3.ClientStatusRequest) (grpc.ClientStream, error) {
+			return n.links.Stream(ctx, m, csds.Method, req)
+		}})
+	}
+	return others
 }
 
 // tierAdmin is what the admin port shows and does.

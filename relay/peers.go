@@ -78,6 +78,7 @@ func (n *Node) buildPeerServer() {
 	p.server = grpc.NewServer(options...)
 	n.fanout.RegisterPeers(p.server)
 	n.tier.Register(p.server)
+	n.status.Own().Register(p.server)
 	healthpb.RegisterHealthServer(p.server, health.NewServer())
 }
 

@@ -13,7 +13,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/fleet"
@@ -363,6 +365,50 @@ func TestDump(t *testing.T) {
 			if len(got) != 606 || parts < 2 {
 				t.Errorf("%d resources in %d parts", len(got), parts)
 			}
+		}
+	})
+}
+
+// TestClientStatusOfTier: K20: the client status service tells of the clients of all
+// nodes, whichever is asked, or of those of one; matchers are applied on each. A node
+// that does not answer is there with its name and the status UNKNOWN.
+func TestClientStatusOfTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 3, "red")
+		w.populate()
+		w.converged()
+		ask := func(query string) (clients, silent []string) {
+			_, text := w.order("b", http.MethodPost, "/v3/discovery:client_status"+query, nil)
+			var rsp statusv3.ClientStatusResponse
+			if err := protojson.Unmarshal([]byte(text), &rsp); err != nil {
+				t.Fatalf("%v in %s", err, text)
+			}
+			for _, c := range rsp.GetConfig() {
+				switch g := c.GetGenericXdsConfigs(); {
+				case len(g) == 1 && g[0].GetTypeUrl() == "" && g[0].GetConfigStatus() == statusv3.ConfigStatus_UNKNOWN:
+					silent = append(silent, c.GetNode().GetId()+": "+g[0].GetErrorState().GetDetails())
+				case strings.Contains(c.GetNode().GetId(), "-red-"):
+					clients = append(clients, c.GetNode().GetId())
+				}
+			}
+			slices.Sort(clients)
+			return slices.Compact(clients), silent
+		}
+		if clients, silent := ask(""); len(clients) != 12 || len(silent) > 0 {
+			t.Errorf("%q, silent: %q", clients, silent)
+		}
+		for _, node := range w.names {
+			if clients, silent := ask("?node=" + node); len(clients) != 4 || !strings.HasPrefix(clients[0], node) || len(silent) > 0 {
+				t.Errorf("of node %s: %q, silent: %q", node, clients, silent)
+			}
+		}
+		if code, text := w.order("b", http.MethodPost, "/v3/discovery:client_status?node=z", nil); code != http.StatusBadRequest || !strings.Contains(text, "no node of the tier") {
+			t.Errorf("%d %s", code, text)
+		}
+		w.kill("c")
+		w.roster.change("c", func(m *shard.Member) { m.Draining = false })
+		if clients, silent := ask(""); len(clients) != 8 || len(silent) != 1 || !strings.HasPrefix(silent[0], "c: this node of the tier did not answer") {
+			t.Errorf("%q, silent: %q", clients, silent)
 		}
 	})
 }

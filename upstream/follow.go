@@ -58,6 +58,19 @@ func (c *ControlPlane) Call(ctx context.Context, method string, request, respons
 	return stream.RecvMsg(response)
 }
 
+// Stream makes a call that is answered by a stream of messages, as [ControlPlane.Call]
+// makes one. It lasts until ctx ends or it has been read to its end.
+func (c *ControlPlane) Stream(ctx context.Context, method string, request proto.Message) (grpc.ClientStream, error) {
+	stream, err := c.servers[0].channel.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, method)
+	if err != nil {
+		return nil, err
+	}
+	// What fails to be sent is told by the receive.
+	_ = stream.SendMsg(request)
+	_ = stream.CloseSend()
+	return stream, nil
+}
+
 // Reach tells whether the control plane can be reached: wanted says that some key
 // wants something of it, and ready that there is a connection to one of its servers.
 func (c *ControlPlane) Reach() (wanted, ready bool) {

@@ -17,7 +17,8 @@ const maxRequest = 1 << 20
 
 // ServeHTTP answers a POST whose body is a ClientStatusRequest as JSON with one
 // ClientStatusResponse as JSON, of any size. Resources that hold what JSON cannot
-// spell out, such as a time out of its range, are shown without their contents.
+// spell out, such as a time out of its range, are shown without their contents. With
+// ?node= it tells of one node of the tier.
 func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxRequest))
 	if err != nil {
@@ -32,7 +33,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	out := jsonWriter{w: w}
-	if err := s.answer(req, &pages{limit: streamed, send: out.write}); err != nil && !out.begun {
+	if err := s.answer(r.Context(), req, r.URL.Query().Get("node"), &pages{limit: streamed, send: out.write}); err != nil && !out.begun {
 		http.Error(w, status.Convert(err).Message(), http.StatusBadRequest)
 		return
 	}

@@ -22,10 +22,15 @@ import (
 // Config is where the service gets what it shows. The functions are required,
 // and are called concurrently.
 type Config struct {
+	// Name is this node's.
+	Name string
 	// Clients returns the clients' streams.
 	Clients func() []fanout.Client
 	// Gate lets in who asks over gRPC, or refuses them; nil lets in everybody.
 	Gate *gate.Gate
+	// Others returns the other nodes of the tier, whose answers are a part of this
+	// one's; nil for a service that tells of its own node only.
+	Others func() []Other
 	// Groups returns the groups for which the relay is a client of the origin.
 	Groups func() []*cache.Group
 }
@@ -35,6 +40,11 @@ type Config struct {
 type Service struct {
 	statusv3.UnimplementedClientStatusDiscoveryServiceServer
 	cfg Config
+}
+
+// Own is the service for other nodes: it tells of this node alone, whoever asks.
+func (s *Service) Own() *Service {
+	return &Service{cfg: Config{Clients: s.cfg.Clients, Groups: s.cfg.Groups}}
 }
 
 // New makes a service.
@@ -68,7 +78,7 @@ func (s *Service) StreamClientStatus(stream statusv3.ClientStatusDiscoveryServic
 		if err := s.admit(stream.Context(), req); err != nil {
 			return err
 		}
-		if err := s.answer(req, &p); err != nil {
+		if err := s.answer(stream.Context(), req, "", &p); err != nil {
 			return err
 		}
 	}
@@ -95,19 +105,41 @@ func (s *Service) FetchClientStatus(ctx context.Context, req *statusv3.ClientSta
 		rsp = &statusv3.ClientStatusResponse{Config: c}
 		return nil
 	}}
-	if err := s.answer(req, &p); err != nil {
+	if err := s.answer(ctx, req, "", &p); err != nil {
 		return nil, err
 	}
 	return rsp, nil
 }
 
-// answer writes what is asked for: key by key, first how the relay stands, and
-// then its clients by their ids.
-func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
+// answer writes what is asked for, of all nodes or only one: first of this node, then
+// of the others.
+func (s *Service) answer(ctx context.Context, req *statusv3.ClientStatusRequest, only string, p *pages) error {
 	match, err := newMatcher(req.GetNodeMatchers())
 	if err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
+	var others []Other
+	if s.cfg.Others != nil {
+		others = s.cfg.Others()
+	}
+	if only != "" && only != s.cfg.Name {
+		if others = slices.DeleteFunc(others, func(o Other) bool { return o.Name != only }); len(others) == 0 {
+			return status.Errorf(codes.InvalidArgument, "no node of the tier is called %q", only)
+		}
+	} else if err := s.own(req, match, p); err != nil {
+		return err
+	}
+	if only == "" || only != s.cfg.Name {
+		if err := s.others(ctx, req, others, p); err != nil {
+			return err
+		}
+	}
+	return p.flush(true)
+}
+
+// own writes what is asked for of this node: key by key, first how the relay stands,
+// and then its clients by their ids.
+func (s *Service) own(req *statusv3.ClientStatusRequest, match *matcher, p *pages) error {
 	clients, groups := make(map[string][]fanout.Client), make(map[string][]*cache.Group)
 	for _, c := range s.cfg.Clients() {
 		if match.client(c) {
@@ -140,7 +172,7 @@ func (s *Service) answer(req *statusv3.ClientStatusRequest, p *pages) error {
 		delete(clients, key) // lets go of those that are done
 		b.shown = nil
 	}
-	return p.flush(true)
+	return nil
 }
 
 // rank puts a key's own group before those of single clients.

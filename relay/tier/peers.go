@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/shard"
 	"xdsrelay/upstream"
@@ -140,6 +141,17 @@ func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, e
 		return nil, err
 	}
 	return ask(ctx, one.plane, path)
+}
+
+// Stream makes a call of another node that is answered by a stream of messages. It
+// fails at once where the node cannot be reached, and lasts until ctx ends or it has
+// been read to its end.
+func (p *Peers) Stream(ctx context.Context, m shard.Member, method string, request proto.Message) (grpc.ClientStream, error) {
+	one, err := p.at(m)
+	if err != nil {
+		return nil, err
+	}
+	return one.plane.Stream(ctx, method, request)
 }
 
 // Status asks another node what it says of itself.
