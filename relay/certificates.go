@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"context"
 	"crypto/tls"
+	"time"
 
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/secure"
@@ -68,9 +70,33 @@ func (n *Node) secureServer(t config.ServerTLS) (*secure.Server, error) {
 	return s, nil
 }
 
-// trustGeneration grows whenever a port for clients takes certificates of other
-// authorities than before: those of clients that are connected are then to be looked at
-// again. It costs a look at the times of the files with authorities.
+// trustPause is between two looks at whose certificates are taken.
+const trustPause = time.Second
+
+// watchTrust has the streams of clients looked at again, until ctx ends, whenever a
+// port for clients takes certificates of other authorities than before.
+func (n *Node) watchTrust(ctx context.Context) {
+	if len(n.servers) == 0 {
+		return
+	}
+	ticker := time.NewTicker(trustPause)
+	defer ticker.Stop()
+	last := n.trustGeneration()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		if now := n.trustGeneration(); now != last {
+			last = now
+			n.log.Info("other authorities are trusted: clients that are connected are looked at again")
+			n.fanout.Recheck()
+		}
+	}
+}
+
+// trustGeneration costs a look at the times of files.
 func (n *Node) trustGeneration() (sum uint64) {
 	for _, s := range n.servers {
 		sum += s.Generation()

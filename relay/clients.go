@@ -3,6 +3,7 @@ package relay
 import (
 	"fmt"
 	"net"
+	"os"
 	"strings"
 
 	"xdsrelay/fanout"
@@ -13,6 +14,15 @@ import (
 type clientPort struct {
 	name     string
 	listener net.Listener
+}
+
+// address is where clients reach it, in the form in which gRPC dials.
+func (p clientPort) address() string {
+	a := p.listener.Addr()
+	if a.Network() == "unix" {
+		return "unix:" + a.String()
+	}
+	return a.String()
 }
 
 // listenForClients binds the ports for xDS clients, the first one first.
@@ -34,13 +44,26 @@ func (n *Node) listenForClients() error {
 		if server != nil {
 			how.Secure = shake.by(l.Name, server)
 		}
-		listener, err := n.listenAt(section+".address", l.Address)
+		listener, err := n.listenForClientsAt(section+".address", l)
 		if err != nil {
 			return err
 		}
 		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, true), how)})
 	}
 	return nil
+}
+
+// listenForClientsAt binds a port or makes a Unix socket.
+func (n *Node) listenForClientsAt(field string, l config.OtherListener) (net.Listener, error) {
+	path := config.SocketPath(l.Address)
+	if path == "" {
+		return n.listenAt(field, l.Address)
+	}
+	listener, err := listenUnix(path, os.FileMode(l.SocketMode))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", field, err)
+	}
+	return listener, nil
 }
 
 // Addr is the address of the first xDS port, with the real port.
@@ -51,7 +74,7 @@ func (n *Node) Addr() string { return n.ListenerAddr(config.DefaultName) }
 func (n *Node) ListenerAddr(name string) string {
 	for _, p := range n.clients {
 		if p.name == name {
-			return p.listener.Addr().String()
+			return p.address()
 		}
 	}
 	return ""
@@ -61,7 +84,7 @@ func (n *Node) ListenerAddr(name string) string {
 func (n *Node) describeListeners() string {
 	var all []string
 	for _, p := range n.clients {
-		all = append(all, p.listener.Addr().String())
+		all = append(all, p.address())
 	}
 	return strings.Join(all, ",")
 }

@@ -1,9 +1,13 @@
 package relay_test
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +17,9 @@ import (
 	"google.golang.org/grpc/credentials"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
+	"xdsrelay/relay"
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
 )
@@ -165,5 +171,149 @@ func TestClientTLSRotation(t *testing.T) {
 		if s := c.Stats(); s.Streams != 1 {
 			t.Errorf("%s has had %d streams", c, s.Streams)
 		}
+	}
+}
+
+// TestTrustWithdrawn: a client stays while new certificates come, and goes when nobody
+// trusts the authority of its own any more.
+func TestTrustWithdrawn(t *testing.T) {
+	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
+	dir, resources := t.TempDir(), t.TempDir()
+	writeResources(t, resources, "all.json", xdstest.Cluster("a", time.Second))
+	cfg := testConfig()
+	cfg.Origin.Directory = resources
+	cfg.Authorize = authorize.Any()
+	cfg.Listen.Listener = tlsListener(t, dir, old)
+	n := start(t, cfg)
+	clients := map[*xdstest.Authority]*xdstest.Auto{}
+	for _, a := range []*xdstest.Authority{old, next} {
+		if a == next {
+			replace(t, cfg.Listen.TLS.CAFile, append(bytes.Clone(old.PEM), next.PEM...))
+		}
+		c := xdstest.StartAuto(t, xdstest.AutoConfig{
+			Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "shop"),
+			DialOptions: []grpc.DialOption{grpc.WithTransportCredentials(credentials.NewTLS(old.ClientTLS(a, "web")))},
+		})
+		c.Subscribe(xdstest.ClusterType)
+		c.WaitHeld(t, xdstest.ClusterType, "a")
+		clients[a] = c
+	}
+	replace(t, cfg.Listen.TLS.CAFile, next.PEM)
+	clients[old].WaitFor(t, "the client of the old authority to be sent away", func() bool { return clients[old].Stats().LastEnd != nil })
+	if s := clients[next].Stats(); s.Streams != 1 || s.LastEnd != nil {
+		t.Errorf("the client of the new authority had %d streams, %v", s.Streams, s.LastEnd)
+	}
+}
+
+// replace puts a new file in the place of another.
+func replace(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestUnixSocket: a port may be a Unix socket with permissions of its own. A file that
+// is left of another is no obstacle; one that is used, or no socket, is.
+func TestUnixSocket(t *testing.T) {
+	dir := t.TempDir()
+	writeResources(t, dir, "all.json", xdstest.Cluster("a", time.Second))
+	cfg := testConfig()
+	cfg.Origin.Directory = dir
+	path := filepath.Join(t.TempDir(), "xds.sock")
+	stale, err := net.ListenUnix("unix", &net.UnixAddr{Name: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	stale.SetUnlinkOnClose(false)
+	if err := stale.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.Listen.Address, cfg.Listen.SocketMode = "unix:"+path, 0o600
+	n := start(t, cfg)
+	if n.Addr() != "unix:"+path {
+		t.Errorf("it listens on %s", n.Addr())
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info, err)
+	}
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{
+		Addr: path, Variant: xdstest.Delta, Node: xdstest.Node("c", "shop"),
+		DialOptions: []grpc.DialOption{grpc.WithContextDialer(func(ctx context.Context, path string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", path)
+		})},
+	})
+	c.Subscribe(xdstest.ClusterType)
+	c.WaitHeld(t, xdstest.ClusterType, "a")
+
+	second := testConfig()
+	second.Origin.Directory = dir
+	file := filepath.Join(t.TempDir(), "file")
+	replace(t, file, []byte("precious"))
+	for address, want := range map[string]string{path: "another process listens", file: "no socket"} {
+		second.Listen.Address = "unix:" + address
+		if _, err := relay.New(second, relay.Options{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", address, err, want)
+		}
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	c.Close()
+	n.stop()
+	n.ended(t)
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("the socket's file is left")
+	}
+}
+
+// TestOriginTLS: a control plane is dialled over TLS with a certificate of this node,
+// and has to be who it should be, by name or by SPIFFE id.
+func TestOriginTLS(t *testing.T) {
+	a, other := xdstest.NewAuthority(t, "a"), xdstest.NewAuthority(t, "other")
+	secured := &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
+	secured.ClientCAs.AddCert(a.Certificate())
+	secured.Certificates = []tls.Certificate{xdstest.PairOf(t, []string{"127.0.0.1", "spiffe://corp/cp"}, a.Issue)}
+	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	if err := origin.Secure(secured); err != nil {
+		t.Fatal(err)
+	}
+	origin.Set("shop", xdstest.Cluster("a", time.Second))
+	for name, tc := range map[string]struct {
+		change func(*config.OriginTLS)
+		good   bool
+	}{
+		"by name":              {func(*config.OriginTLS) {}, true},
+		"by SPIFFE id":         {func(o *config.OriginTLS) { o.PeerIDs = []string{"spiffe://corp/cp"} }, true},
+		"by trust domain":      {func(o *config.OriginTLS) { o.PeerIDs = []string{"spiffe://corp/*"} }, true},
+		"another name":         {func(o *config.OriginTLS) { o.ServerName = "cp.corp" }, false},
+		"another id":           {func(o *config.OriginTLS) { o.PeerIDs = []string{"spiffe://corp/other", "spiffe://corp/cp/*"} }, false},
+		"another authority":    {func(o *config.OriginTLS) { _, _, o.CAFile = other.WriteFiles(t.TempDir(), "x") }, false},
+		"no certificate":       {func(o *config.OriginTLS) { o.CertFile, o.KeyFile = "", "" }, false},
+		"the system's":         {func(o *config.OriginTLS) { o.CAFile, o.Enabled = "", true }, false},
+		"plaintext":            {func(o *config.OriginTLS) { *o = config.OriginTLS{} }, false},
+		"one of the wrong one": {func(o *config.OriginTLS) { o.CertFile, o.KeyFile, _ = other.WriteFiles(t.TempDir(), "x") }, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cfg := testConfig()
+			cfg.Origin.Addresses = []string{origin.Addr()}
+			cfg.Origin.TLS.CertFile, cfg.Origin.TLS.KeyFile, cfg.Origin.TLS.CAFile = a.WriteFiles(t.TempDir(), "relay")
+			tc.change(&cfg.Origin.TLS)
+			cfg.Listen.OriginTimeout = 100 * time.Millisecond
+			n := start(t, cfg)
+			c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "shop")})
+			c.Subscribe(xdstest.ClusterType)
+			if tc.good {
+				c.WaitHeld(t, xdstest.ClusterType, "a")
+				return
+			}
+			c.WaitFor(t, "the client to be told that there is no origin", func() bool { return c.Stats().LastEnd != nil })
+			if held := c.Held(xdstest.ClusterType); len(held) > 0 {
+				t.Errorf("it got %v", held)
+			}
+		})
 	}
 }

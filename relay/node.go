@@ -152,7 +152,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if err := n.buildGate(); err != nil {
 		return err
 	}
-	if n.origins, err = newOrigins(n.cfg, dial, n.metrics.Meter(), n.log); err != nil {
+	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics.Meter(), n.log); err != nil {
 		return err
 	}
 	if err := n.buildTier(dial); err != nil {
@@ -286,11 +286,6 @@ func (n *Node) listenAt(field, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return l, nil
-}
-
-func listenTCP(address string) (net.Listener, error) {
-	var lc net.ListenConfig
-	return lc.Listen(context.Background(), "tcp", address)
 }
 
 // AdminAddr is the address of the admin port, with the real port; empty if off.

@@ -2,12 +2,14 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 
 	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
@@ -27,9 +29,24 @@ type origin interface {
 	Close()
 }
 
+// secureFor makes the credentials that an origin is dialled with; nil for plaintext.
+type secureFor func(config.Origin) (credentials.TransportCredentials, error)
+
+// originCredentials are a [secureFor].
+func (n *Node) originCredentials(cfg config.Origin) (credentials.TransportCredentials, error) {
+	if !cfg.TLS.On() {
+		return nil, nil
+	}
+	c, err := n.secureClient(cfg.TLS.TLS)
+	if err != nil {
+		return nil, fmt.Errorf("tls: %w", err)
+	}
+	return c.Credentials(), nil
+}
+
 // newOrigin makes the origin that cfg names, without its legs. label tells it from
 // others in metrics.
-func newOrigin(label string, cfg config.Origin, dial []grpc.DialOption, meter metric.Meter, log *slog.Logger) (made namedOrigin, err error) {
+func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, meter metric.Meter, log *slog.Logger) (made namedOrigin, err error) {
 	if cfg.Directory != "" {
 		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
 			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: meter, Logger: log,
@@ -47,8 +64,13 @@ func newOrigin(label string, cfg config.Origin, dial []grpc.DialOption, meter me
 	if jitter == 0 {
 		jitter = -1 // none; 0 would stand for the default
 	}
+	creds, err := secured(cfg)
+	if err != nil {
+		return made, err
+	}
 	c, err := upstream.NewControlPlane(upstream.ControlPlaneConfig{
 		Addresses:        cfg.Addresses,
+		Credentials:      creds,
 		Delta:            cfg.Variant == config.Delta,
 		V2:               cfg.Transport == config.V2,
 		Wildcard:         form,

@@ -71,6 +71,7 @@ func (n *Node) Run(ctx context.Context) error {
 	servers.Go(func() { n.newBalancer().run(spread) })
 	servers.Go(func() { n.watchLimits(spread) })
 	servers.Go(func() { n.fanout.RunRechecks(spread) })
+	servers.Go(func() { n.watchTrust(spread) })
 	defer endSpread()
 	var err error
 	select {

@@ -47,15 +47,35 @@ func whereIs(o config.Origin) string {
 	if o.Directory != "" {
 		return "directory " + o.Directory
 	}
-	return fmt.Sprintf("%s (%s)", strings.Join(o.Addresses, ", "), o.Variant)
+	secured := "plaintext"
+	if o.TLS.On() {
+		secured = "TLS"
+	}
+	return fmt.Sprintf("%s (%s, %s)", strings.Join(o.Addresses, ", "), o.Variant, secured)
+}
+
+// howToConnect says where a port for clients is, and what it asks of them.
+func howToConnect(address string, t config.ServerTLS) string {
+	switch {
+	case !t.On():
+		return address + " (plaintext)"
+	case !t.AsksClients():
+		return address + " (TLS)"
+	case t.ClientAuth == config.ClientAuthOptional:
+		return address + " (TLS, client certificates optional)"
+	}
+	return address + " (TLS, client certificates required)"
 }
 
 func (a *app) printSummary(file string, cfg *config.Config) {
 	fmt.Fprintf(a.stdout, "ok: %s\n", file)
 	w := tabwriter.NewWriter(a.stdout, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(w, "  clients\t%s\n", cfg.Listen.Address)
+	fmt.Fprintf(w, "  clients\t%s\n", howToConnect(cfg.Listen.Address, cfg.Listen.TLS))
 	for _, l := range cfg.Listeners {
-		fmt.Fprintf(w, "  clients %s\t%s\n", l.Name, l.Address)
+		fmt.Fprintf(w, "  clients %s\t%s\n", l.Name, howToConnect(l.Address, l.TLS))
+	}
+	if cfg.REST.Address != "" {
+		fmt.Fprintf(w, "  clients that poll\t%s\n", howToConnect(cfg.REST.Address, cfg.REST.TLS))
 	}
 	fmt.Fprintf(w, "  origin\t%s\n", whereIs(cfg.Origin))
 	for _, o := range cfg.Origins {

@@ -16,8 +16,14 @@ type setting struct{ name, field, value, help string }
 // settings are the flags of run and check for a quick start without a file. The
 // values are texts, so that a mistake is told in the words of the configuration.
 var settings = []setting{
-	{"listen", "listen.address", "ADDR", "where xDS clients connect, as host:port"},
+	{"listen", "listen.address", "ADDR", "where xDS clients connect, as host:port or unix:PATH"},
+	{"tls-cert", "listen.tls.cert_file", "FILE", "the certificate of the port for clients, which then has TLS; with --tls-key"},
+	{"tls-key", "listen.tls.key_file", "FILE", "its private key"},
+	{"tls-ca", "listen.tls.ca_file", "FILE", "the authorities of clients, who then have to show a certificate"},
 	{"upstream", "origin", "ADDR|DIR", "the control plane, as host:port (several with commas), or a directory of resources"},
+	{"upstream-tls-ca", "origin.tls.ca_file", "FILE", "the authorities of the control plane, which is then dialled over TLS"},
+	{"upstream-tls-cert", "origin.tls.cert_file", "FILE", "the certificate that is shown to the control plane; with --upstream-tls-key"},
+	{"upstream-tls-key", "origin.tls.key_file", "FILE", "its private key"},
 	{"upstream-variant", "origin.variant", "sotw|delta", "the variant of xDS spoken with the control plane"},
 	{"key", "aggregation.rules", "CEL", "the expression over node and peer that groups clients, in place of all rules"},
 	{"admin", "admin.address", "ADDR", "where the admin HTTP port listens; empty turns it off"},
@@ -33,7 +39,8 @@ func addSettings(flags *pflag.FlagSet) {
 	for _, s := range settings {
 		flags.String(s.name, "", "`"+s.value+"`: "+s.help)
 	}
-	flags.Bool("plaintext", false, "allow --listen on more than loopback although the port has no TLS yet")
+	flags.Bool("upstream-tls", false, "dial the control plane over TLS, with the authorities of the system unless --upstream-tls-ca names others")
+	flags.Bool("plaintext", false, "allow --listen on more than loopback without TLS")
 }
 
 // readSettings gives those flags that were used: of all, or of those named in only,
@@ -49,6 +56,9 @@ func readSettings(flags *pflag.FlagSet, only ...string) []config.Flag {
 		default:
 			out = append(out, config.Flag{Name: "--" + s.name, Field: s.field, Value: f.Value.String()})
 		}
+	}
+	if f := flags.Lookup("upstream-tls"); f != nil && f.Changed {
+		out = append(out, config.Flag{Name: "--upstream-tls", Field: "origin.tls.enabled", Value: f.Value.String()})
 	}
 	if f := flags.Lookup("plaintext"); f != nil && f.Changed {
 		out = append(out, config.Flag{Name: "--plaintext", Field: "listen.plaintext", Value: f.Value.String()})

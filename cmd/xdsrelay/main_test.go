@@ -120,7 +120,7 @@ func TestCheck(t *testing.T) {
 		"aggregation:\n  rules:\n  - {name: edge, match: node.cluster == 'edge', key: node.id}\n  - {name: rest, key: node.cluster}\n")
 	code, stdout, stderr := command(t, "check", "-c", file)
 	want := "ok: " + file + `
-  clients  127.0.0.1:18000
+  clients  127.0.0.1:18000 (plaintext)
   origin   directory ` + dir + `
   rules    edge: key node.id for node.cluster == 'edge'
            rest: key node.cluster for all

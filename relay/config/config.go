@@ -151,8 +151,10 @@ type REST struct {
 type Origin struct {
 	// The control plane's addresses, the preferred one first; a later one serves
 	// while no better one can be reached. Each is host:port, dns:///host:port or
-	// unix:PATH. Plaintext for now. Either this or directory is required.
+	// unix:PATH. Either this or directory is required.
 	Addresses []string `yaml:"addresses"`
+	// How the connections are secured; they are plaintext unless something is said here.
+	TLS OriginTLS `yaml:"tls"`
 	// A directory of files with resources (.yaml, .json, .txtpb, .pb), followed as
 	// it changes; it takes the place of a control plane. Relative to the working
 	// directory.
@@ -312,7 +314,7 @@ type Log struct {
 func Default() *Config {
 	return &Config{
 		Listen: Listen{
-			Listener:            Listener{Address: "127.0.0.1:18000", TLS: ServerTLS{Certificates: defaultCertificates()}},
+			Listener:            defaultListen(),
 			Compression:         CompressionOn,
 			MaxReceiveSize:      64 << 20,
 			MaxSendSize:         4 << 20,
@@ -351,6 +353,7 @@ func Default() *Config {
 // where it is.
 func DefaultOrigin() Origin {
 	return Origin{
+		TLS:              OriginTLS{TLS: TLS{Certificates: defaultCertificates()}},
 		Variant:          Delta,
 		Transport:        V3,
 		WildcardForm:     WildcardLegacy,

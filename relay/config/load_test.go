@@ -63,6 +63,7 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 		reflect.TypeFor[RedisMode]():     "cluster",
 		reflect.TypeFor[LastGoodStore](): "directory",
 		reflect.TypeFor[[]string]():      "a:1, b:2",
+		reflect.TypeFor[FileMode]():      "0600",
 		reflect.TypeFor[TLSVersion]():    "1.2",
 		reflect.TypeFor[ClientAuth]():    "optional",
 		reflect.TypeFor[Bundles]():       "a.org=/a, b.org=/b",

@@ -42,6 +42,18 @@ type TLS struct {
 	PeerIDs []string `yaml:"peer_ids"`
 }
 
+// OriginTLS is how a control plane is dialled.
+type OriginTLS struct {
+	// Speaks TLS although nothing else is said: the server's certificate has to be of
+	// an authority of the system and for the host that is dialled. Any other field of
+	// this section but min_version turns TLS on as well.
+	Enabled bool `yaml:"enabled"`
+	TLS
+}
+
+// On tells whether TLS is spoken.
+func (t *OriginTLS) On() bool { return t.Enabled || t.TLS.On() }
+
 // ServerTLS is how clients are let in. It is on where there is a certificate.
 type ServerTLS struct {
 	Certificates

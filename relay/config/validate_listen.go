@@ -27,10 +27,27 @@ func (d *decoder) checkListeners(cfg *Config) {
 // seen.
 func (d *decoder) checkListener(path, plaintext string, l Listener) {
 	d.checkServerTLS(path+".tls", l.TLS)
+	if strings.HasPrefix(l.Address, "unix:") {
+		d.checkSocket(path+".address", SocketPath(l.Address))
+		return
+	}
 	if host, ok := d.hostPort(path+".address", l.Address, 0); ok {
 		d.checkPlaintext(path, "xDS", plaintext, host, l.Plaintext, l.TLS)
 	}
 }
+
+// checkSocket checks the path of a Unix socket.
+func (d *decoder) checkSocket(path, socket string) {
+	switch {
+	case socket == "", strings.HasPrefix(socket, "@"):
+		d.wrong(path, "got %q, expected the path of a socket after unix:", shorten("unix:"+socket))
+	case len(socket) > maxSocketPath:
+		d.wrong(path, "has a path of %d bytes, expected at most %d, which is what systems take for a socket", len(socket), maxSocketPath)
+	}
+}
+
+// maxSocketPath is the least that any system takes, without the byte that ends it.
+const maxSocketPath = 103
 
 // checkPlaintext holds that a port that others than this machine can reach has TLS, or
 // that the user has said that it needs none.

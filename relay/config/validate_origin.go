@@ -154,6 +154,10 @@ func (d *decoder) checkOrigin(path string, o Origin) {
 		}
 		seen[address] = true
 	}
+	d.checkTLS(path+".tls", o.TLS.TLS)
+	if o.TLS.On() && o.Directory != "" {
+		d.wrong(path+".tls", "is set for a directory, which needs no connection")
+	}
 	d.checkTransport(path, o)
 	d.checkBackoff(path+".backoff", o.Backoff)
 }

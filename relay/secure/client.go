@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -38,10 +39,7 @@ func NewClient(cfg Config, log *slog.Logger) (*Client, error) {
 // of. The files are looked at again for each.
 func (c *Client) Config(host string) *tls.Config {
 	m := c.source.get()
-	if c.cfg.ServerName != "" {
-		host = c.cfg.ServerName
-	}
-	t := &tls.Config{MinVersion: c.cfg.minVersion(), CipherSuites: suites(), ServerName: host, RootCAs: m.trust.roots, Certificates: m.certs}
+	t := &tls.Config{MinVersion: c.cfg.minVersion(), CipherSuites: suites(), ServerName: c.nameOf(host), RootCAs: m.trust.roots, Certificates: m.certs}
 	if len(m.trust.ids) > 0 {
 		// The name is not what counts, and the library would insist on it.
 		t.InsecureSkipVerify = true
@@ -51,6 +49,9 @@ func (c *Client) Config(host string) *tls.Config {
 	}
 	return t
 }
+
+// nameOf is what a server's certificate has to be for.
+func (c *Client) nameOf(host string) string { return cmp.Or(c.cfg.ServerName, host) }
 
 // Dial connects to address, as host:port, and shakes hands.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
@@ -73,7 +74,8 @@ func hostOf(address string) string {
 type clientCredentials struct{ client *Client }
 
 func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return credentials.NewTLS(c.client.Config(hostOf(authority))).ClientHandshake(ctx, authority, raw)
+	name := c.client.nameOf(hostOf(authority)) // grpc-go puts it in the place of the one in the configuration
+	return credentials.NewTLS(c.client.Config(name)).ClientHandshake(ctx, name, raw)
 }
 
 func (c *clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {

@@ -125,9 +125,6 @@ func (s *Server) recheck(m *material, chains [][]*x509.Certificate) func() error
 // It costs a look at the files.
 func (s *Server) Generation() uint64 { return s.source.get().generation }
 
-// AsksClients tells whether clients are asked for certificates.
-func (s *Server) AsksClients() bool { return s.asks != tls.NoClientCert }
-
 // Credentials are those of a gRPC server.
 func (s *Server) Credentials() credentials.TransportCredentials { return &serverCredentials{s} }
 

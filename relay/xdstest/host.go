@@ -1,6 +1,7 @@
 package xdstest
 
 import (
+	"crypto/tls"
 	"sync"
 	"sync/atomic"
 
@@ -44,6 +45,15 @@ func (h *host) Stop() {
 func (h *host) Start() error {
 	h.log.add("origin started")
 	return h.srv.start()
+}
+
+// Secure makes the origin speak TLS from now on. Streams are cut.
+func (h *host) Secure(cfg *tls.Config) error {
+	h.Stop()
+	h.srv.mu.Lock()
+	h.srv.tls = cfg
+	h.srv.mu.Unlock()
+	return h.Start()
 }
 
 // Transcript is the conversation so far, for a test's own messages.

@@ -1,11 +1,14 @@
 package xdstest
 
 import (
+	"crypto/tls"
 	"fmt"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
 )
 
@@ -16,6 +19,7 @@ type server struct {
 	register func(*grpc.Server) // fixed
 
 	mu   sync.Mutex
+	tls  *tls.Config   // guarded by mu; nil for plaintext
 	grpc *grpc.Server  // guarded by mu; nil while stopped
 	done chan struct{} // guarded by mu; closed when grpc has stopped serving
 }
@@ -48,7 +52,12 @@ func (s *server) start() error {
 	if err != nil {
 		return fmt.Errorf("start the server at %s: %w", s.port.addr(), err)
 	}
+	creds := insecure.NewCredentials()
+	if s.tls != nil {
+		creds = credentials.NewTLS(s.tls)
+	}
 	g := grpc.NewServer(
+		grpc.Creds(creds),
 		grpc.MaxRecvMsgSize(1<<30),
 		grpc.WaitForHandlers(true),
 		// B41: clients may ping often, with and without streams.

@@ -1,0 +1,58 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+)
+
+func listenTCP(address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	return lc.Listen(context.Background(), "tcp", address)
+}
+
+// listenUnix makes a Unix socket, whose file goes when it is closed. A file that
+// another process has left there is removed, unless it is none of a socket, or
+// somebody listens on it.
+func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
+	if err := removeStale(path); err != nil {
+		return nil, err
+	}
+	var lc net.ListenConfig
+	l, err := lc.Listen(context.Background(), "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, mode); err != nil {
+		_ = l.Close() // the error is what went wrong first
+		return nil, err
+	}
+	return l, nil
+}
+
+// removeStale removes the file of a socket that nobody listens on.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case info.Mode().Type() != fs.ModeSocket:
+		return fmt.Errorf("%s is there and no socket: expected a path where a socket may be made", path)
+	}
+	var d net.Dialer
+	conn, err := d.DialContext(context.Background(), "unix", path)
+	switch {
+	case err == nil:
+		_ = conn.Close() // nothing was said on it
+		return fmt.Errorf("%s: another process listens there", path)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return os.Remove(path)
+	}
+	return fmt.Errorf("%s: cannot tell whether another process listens there: %w", path, err)
+}
