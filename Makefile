@@ -79,6 +79,26 @@ e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour),
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
 	bin/xdsrelay demo $(ARGS)
 
+.PHONY: deploy-check image sbom
+
+deploy-check: build ## check what is in deploy/: chart, manifests, alerts, dashboards, image
+	bash .ci/prometheus
+	cd deploy/verify && $(GO) vet ./... && $(GO) test $(NOPGO) ./...
+
+# Reproducible: all times are those of the commit, and nothing comes from this machine.
+# ARGS='-push registry.example.com/xdsrelay:v1' pushes it, too.
+image: ## make bin/xdsrelay-image.tar, an OCI image for amd64 and arm64, without Docker
+	for arch in amd64 arm64; do \
+	  CGO_ENABLED=0 GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=$(VCS) -trimpath -ldflags '-X main.version=$(VERSION)' \
+	    -o bin/linux-$$arch/xdsrelay ./cmd/xdsrelay || exit 1; \
+	done
+	cd deploy/verify && $(GO) run ./image -program linux/amd64=$(CURDIR)/bin/linux-amd64/xdsrelay -program linux/arm64=$(CURDIR)/bin/linux-arm64/xdsrelay \
+	  -version '$(VERSION)' -revision "$$(git rev-parse HEAD 2>/dev/null)" -created "$$(git log -1 --format=%ct 2>/dev/null || echo 0)" \
+	  -license $(CURDIR)/LICENSE -o $(CURDIR)/bin/xdsrelay-image.tar $(ARGS)
+
+sbom: build ## list what bin/xdsrelay is made of in bin/xdsrelay.cdx.json (CycloneDX)
+	cd deploy/verify && $(GO) run ./sbom -version '$(VERSION)' $(CURDIR)/bin/xdsrelay >$(CURDIR)/bin/xdsrelay.cdx.json
+
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
 
@@ -88,6 +108,7 @@ vet: ## run go vet, on the end-to-end tests too
 
 lint: $(GOLANGCI) ## run golangci-lint
 	$(GOLANGCI) run ./...
+	cd deploy/verify && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
 
 check: vet lint test ## vet, lint and test: what a change has to pass
 

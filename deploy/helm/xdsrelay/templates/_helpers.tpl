@@ -1,0 +1,186 @@
+{{- define "xdsrelay.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 52 | trimSuffix "-" -}}
+{{- else if contains (include "xdsrelay.name" .) .Release.Name -}}
+{{- .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name (include "xdsrelay.name" .) | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "xdsrelay.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 52 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "xdsrelay.selector" -}}
+app.kubernetes.io/name: {{ include "xdsrelay.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "xdsrelay.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "xdsrelay.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "xdsrelay.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "xdsrelay.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "xdsrelay.image" -}}
+{{- with .Values.image -}}
+{{- $name := printf "%s/%s" .registry .repository | trimPrefix "/" -}}
+{{- if .digest -}}{{ $name }}@{{ .digest }}{{- else -}}{{ $name }}:{{ default $.Chart.AppVersion .tag }}{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secrets with certificates: those named, or those that cert-manager makes. */}}
+{{- define "xdsrelay.tlsSecret" -}}
+{{- if .Values.tls.secretName -}}{{ .Values.tls.secretName }}
+{{- else if .Values.certManager.enabled -}}{{ include "xdsrelay.fullname" . }}-tls
+{{- end -}}
+{{- end -}}
+{{- define "xdsrelay.peerSecret" -}}
+{{- if .Values.tier.peer.tlsSecret -}}{{ .Values.tier.peer.tlsSecret }}
+{{- else if and .Values.certManager.enabled .Values.certManager.peerIssuerRef.name -}}{{ include "xdsrelay.fullname" . }}-peer-tls
+{{- end -}}
+{{- end -}}
+
+{{/* "yes" where the relays are one tier. */}}
+{{- define "xdsrelay.tier" -}}
+{{- if or .Values.tier.redis.urlSecret.name (dig "tier" "redis" "url" "" .Values.config) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* How clients are let in. */}}
+{{- define "xdsrelay.serverTLS" -}}
+{{- if include "xdsrelay.tlsSecret" . -}}
+tls:
+  cert_file: /etc/xdsrelay/tls/tls.crt
+  key_file: /etc/xdsrelay/tls/tls.key
+  {{- if .Values.tls.clientAuth }}
+  ca_file: /etc/xdsrelay/tls/ca.crt
+  {{- end }}
+{{- else -}}
+plaintext: true
+{{- end -}}
+{{- end -}}
+
+{{/* What the chart knows of the configuration. */}}
+{{- define "xdsrelay.known" -}}
+listen:
+  address: :{{ .Values.ports.xds }}
+  {{- include "xdsrelay.serverTLS" . | nindent 2 }}
+{{- if .Values.ports.rest }}
+rest:
+  address: :{{ .Values.ports.rest }}
+  {{- include "xdsrelay.serverTLS" . | nindent 2 }}
+{{- end }}
+{{- if include "xdsrelay.tier" . }}
+tier:
+  redis:
+    prefix: {{ include "xdsrelay.fullname" . }}
+    {{- if .Values.tier.redis.passwordSecret.name }}
+    password_file: /etc/xdsrelay/redis/password
+    {{- end }}
+    {{- if .Values.tier.redis.sentinelPasswordSecret.name }}
+    sentinel_password_file: /etc/xdsrelay/sentinel/password
+    {{- end }}
+    {{- if .Values.tier.redis.tlsSecret }}
+    tls:
+      ca_file: /etc/xdsrelay/redis-tls/ca.crt
+    {{- end }}
+  peer:
+    address: :{{ .Values.ports.peer }}
+    {{- if include "xdsrelay.peerSecret" . }}
+    tls:
+      cert_file: /etc/xdsrelay/peer-tls/tls.crt
+      key_file: /etc/xdsrelay/peer-tls/tls.key
+      ca_file: /etc/xdsrelay/peer-tls/ca.crt
+      server_name: {{ include "xdsrelay.fullname" . }}-peers.{{ .Release.Namespace }}.svc
+    {{- else }}
+    plaintext: true
+    {{- end }}
+    {{- if .Values.tier.peer.tokenSecret.name }}
+    token_file: /etc/xdsrelay/peer-token/token
+    {{- end }}
+{{- end }}
+{{- if .Values.lastGood.keysSecret.name }}
+last_good:
+  keys_file: /etc/xdsrelay/last-good/keys
+{{- end }}
+admin:
+  address: 127.0.0.1:19000
+metrics:
+  address: :{{ .Values.ports.metrics }}
+drain:
+  time: {{ .Values.drain.seconds }}s
+  grace: {{ .Values.drain.graceSeconds }}s
+log:
+  format: json
+{{- end -}}
+
+{{- define "xdsrelay.config" -}}
+{{- mergeOverwrite (fromYaml (include "xdsrelay.known" .)) (deepCopy .Values.config) | toYaml -}}
+{{- end -}}
+
+{{/* What cannot work is said before anything is installed. */}}
+{{- define "xdsrelay.check" -}}
+{{- if and (not .Values.existingConfigMap) (not (dig "origin" "addresses" "" .Values.config)) (not (dig "origin" "directory" "" .Values.config)) -}}
+{{- fail "config.origin has to say where configuration comes from: --set 'config.origin.addresses={control-plane.example:18000}'" -}}
+{{- end -}}
+{{- if hasKey .Values.config "drain" -}}
+{{- fail "the pod's time to end is worked out from drain.seconds and drain.graceSeconds: set those instead of config.drain" -}}
+{{- end -}}
+{{- if and (include "xdsrelay.tier" .) (not (include "xdsrelay.peerSecret" .)) (not .Values.tier.peer.tokenSecret.name) -}}
+{{- fail "relays of a tier have to prove that they are: set tier.peer.tlsSecret, tier.peer.tokenSecret.name or certManager.peerIssuerRef.name" -}}
+{{- end -}}
+{{- with .Values.certManager -}}
+{{- if and .enabled (not .issuerRef.name) -}}{{- fail "certManager.issuerRef.name has to name the issuer" -}}{{- end -}}
+{{- if and .enabled .peerIssuerRef.name (eq (toJson .issuerRef) (toJson .peerIssuerRef)) (not $.Values.tier.peer.tokenSecret.name) -}}
+{{- fail "whoever has a certificate of certManager.peerIssuerRef counts as a relay: name an issuer for relays alone, or set tier.peer.tokenSecret.name too" -}}
+{{- end -}}
+{{- end -}}
+{{- if and .Values.tls.clientAuth (not (include "xdsrelay.tlsSecret" .)) -}}
+{{- fail "tls.clientAuth needs certificates: set tls.secretName or certManager.enabled" -}}
+{{- end -}}
+{{- if and .Values.tls.clientAuth (not .Values.existingConfigMap) (not (dig "authorize" "" .Values.config)) -}}
+{{- fail "where clients show certificates, config.authorize has to say who may be what: rules, or the word any" -}}
+{{- end -}}
+{{- if and .Values.autoscaling.enabled (ne .Values.kind "Deployment") -}}
+{{- fail "autoscaling is for kind: Deployment" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secrets that are mounted, each below /etc/xdsrelay. */}}
+{{- define "xdsrelay.secrets" -}}
+{{- $all := list -}}
+{{- if include "xdsrelay.tlsSecret" . -}}
+{{- $all = append $all (dict "volume" "tls" "name" (include "xdsrelay.tlsSecret" .)) -}}
+{{- end -}}
+{{- if include "xdsrelay.tier" . -}}
+{{- if include "xdsrelay.peerSecret" . -}}
+{{- $all = append $all (dict "volume" "peer-tls" "name" (include "xdsrelay.peerSecret" .)) -}}
+{{- end -}}
+{{- with .Values.tier.peer.tokenSecret -}}{{- if .name -}}
+{{- $all = append $all (dict "volume" "peer-token" "name" .name "key" .key "path" "token") -}}
+{{- end -}}{{- end -}}
+{{- with .Values.tier.redis.passwordSecret -}}{{- if .name -}}
+{{- $all = append $all (dict "volume" "redis" "name" .name "key" .key "path" "password") -}}
+{{- end -}}{{- end -}}
+{{- with .Values.tier.redis.sentinelPasswordSecret -}}{{- if .name -}}
+{{- $all = append $all (dict "volume" "sentinel" "name" .name "key" .key "path" "password") -}}
+{{- end -}}{{- end -}}
+{{- if .Values.tier.redis.tlsSecret -}}
+{{- $all = append $all (dict "volume" "redis-tls" "name" .Values.tier.redis.tlsSecret) -}}
+{{- end -}}
+{{- end -}}
+{{- with .Values.lastGood.keysSecret -}}{{- if .name -}}
+{{- $all = append $all (dict "volume" "last-good" "name" .name "key" .key "path" "keys") -}}
+{{- end -}}{{- end -}}
+{{- toYaml $all -}}
+{{- end -}}
