@@ -59,7 +59,8 @@ type Config struct {
 	Admin Admin `yaml:"admin"`
 	// The HTTP port for what watches the node: /metrics, /healthz and /readyz, and
 	// nothing else. It tells nothing of keys, clients and resources, so that
-	// Prometheus and kubelets may reach it from outside.
+	// Prometheus and kubelets may reach it from outside; only telemetry.top_keys names
+	// keys there.
 	Metrics Metrics `yaml:"metrics"`
 	// What the node tells of itself beside the log. Where metrics and traces are sent
 	// is said by the environment, as OpenTelemetry has it: OTEL_EXPORTER_OTLP_ENDPOINT
