@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"math"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -11,18 +12,31 @@ import (
 )
 
 // admission is what is kept of how a client was let in, so that it can be asked again
-// whether it may stay. It is written with the first request, but for what says
-// otherwise.
+// whether it may stay.
 type admission struct {
-	policy *authorize.Policy // that let it in
-	// claim is, encoded, what the policy reads of the Node beyond what else is kept
-	// of that.
-	claim string
-
-	// Guarded by the Server's mu.
-	admitted bool
-	due      stamp // when to ask again; 0 for never
+	// by is what let it in; nil if everybody was. It is written with the first request.
+	by *allowed
+	// due is when to ask again, 0 before it was let in; guarded by the Server's mu.
+	due stamp
 }
+
+// allowed is by which rules a client was let in. It never changes.
+type allowed struct {
+	policy *authorize.Policy
+	// claim is, encoded, what they read of the Node beyond what else is kept of that.
+	claim string
+}
+
+// reads is what is known of the Node beyond what else is kept of it.
+func (a *allowed) reads() aggregation.Fields {
+	if a == nil {
+		return aggregation.Fields{}
+	}
+	return a.policy.Reads()
+}
+
+// notDue says that nothing but a change is a reason to ask again.
+const notDue stamp = math.MaxInt64
 
 // letIn lets a client in that says it is node, finds its key, and notes in c what it
 // takes to ask again; set are the fields of node, bits by number, that are kept in any
@@ -39,7 +53,9 @@ func (s *Server) letIn(c *caller, node *corev3.Node, by gate.Client, set uint64)
 	if err != nil {
 		return res, err
 	}
-	c.policy, c.claim = policy, policy.Reads().Extract(node, set)
+	if !policy.Open() {
+		c.by = &allowed{policy, policy.Reads().Extract(node, set)}
+	}
 	s.askAgain(c, policy, by, time.Now())
 	return res, nil
 }

@@ -29,7 +29,7 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 		return nil
 	}
 	i := identityOf(r.Node)
-	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, i.fields
+	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, uint16(i.fields) //nolint:gosec // a Node has 12 fields
 	res, err := s.srv.letIn(&s.caller, &node, gate.ClientOf(p), i.fields)
 	if err != nil {
 		return err
@@ -37,7 +37,7 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 	if err := s.srv.useKey(&s.caller, res.Key); err != nil {
 		return err
 	}
-	s.rule = res.Rule
+	s.rule, s.sharesSecrets = res.Rule, res.ShareSecrets
 	s.timed = s.takesTTLs(node.GetClientFeatures())
 	s.wire = s.wireFor(&node)
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)

@@ -59,7 +59,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 // false while nothing may be said of it, whatever it is.
 func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok bool) {
 	h = ts.table.Head(&ts.watcher)
-	if h.Private && !ts.private && s.tier == nil { // K17
+	if h.Private && !ts.table.Sole() && s.tier == nil { // K17
 		if s.waitsLocked(ts, now) {
 			return h, false
 		}

@@ -8,6 +8,8 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout/gate"
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -148,5 +150,132 @@ func TestPrivateTypes(t *testing.T) {
 		}
 		s.CloseSend()
 		xdstest.Eventually(t, "the private stream to end", func() bool { return own.Apply(cache.Update{Type: resource.TypeOf(sds), Removed: []string{"a"}}) == 0 })
+	})
+}
+
+// identities returns the feeds of so many private groups that have just begun and are
+// asked for secrets, by the identity that their Nodes show.
+func (w *world) identities(n int) map[string]*cache.Feed {
+	w.t.Helper()
+	feeds := make(map[string]*cache.Feed)
+	for len(feeds) < n {
+		var f running
+		select {
+		case f = <-w.feeds:
+		case <-time.After(xdstest.Patience):
+			w.t.Fatalf("nobody got an upstream stream of their own")
+		}
+		identity := f.Node().GetMetadata().GetFields()["xdsrelay.identity"].GetStringValue()
+		if identity == "" && w.feed == nil {
+			w.feed = f.Feed // the key's
+			continue
+		}
+		xdstest.Eventually(w.t, "the stream to be asked", func() bool { return len(f.TakeDemand(true, true)) > 0 })
+		feeds[identity+" "+f.Node().GetId()] = f.Feed
+	}
+	return feeds
+}
+
+// TestSecretsOfIdentities: clients of one key get secrets over an upstream stream for
+// each identity, which all streams of that identity share, and no other's secrets
+// (K6). Who has proved nothing gets those of the key. What must not be shared is each
+// stream's own (K17).
+func TestSecretsOfIdentities(t *testing.T) {
+	for _, delta := range []bool{false, true} {
+		virtual(t, func(t *testing.T) {
+			w := newGuarded(t, nil, nil)
+			v := xdstest.Variant{Delta: delta}
+			a := w.as("spiffe://corp/a")
+			one, two, other, plain := a.Open(v), a.Open(v), w.as("spiffe://corp/b").Open(v), w.as("").Open(v)
+			plain.Subscribe(sds, "s")
+			w.asked(sds, "s")
+			one.Subscribe(cds)
+			w.asked(cds, "*") // by the key
+			for _, s := range []*xdstest.Stream{one, two, other} {
+				s.Subscribe(sds, "s")
+			}
+			own := w.identities(2)
+			ofA, ofB := own["spiffe://corp/a xdsrelay/test-cluster/spiffe://corp/a"], own["spiffe://corp/b xdsrelay/test-cluster/spiffe://corp/b"]
+			if ofA == nil || ofB == nil {
+				t.Fatalf("the streams are for %v", own)
+			}
+			w.change(sds, nil, xdstest.Secret("s", "all", "all"))
+			plain.Ack(has(t, plain.Recv(t), "s"))
+			one.Quiet(t, time.Minute)
+			applyTo(ofA, sds, resources(t, xdstest.Secret("s", "of a", "of a"))...)
+			first := has(t, one.Recv(t), "s")
+			one.Ack(first)
+			same := has(t, two.Recv(t), "s")
+			two.Ack(same)
+			other.Quiet(t, time.Minute)
+			applyTo(ofB, sds, resources(t, xdstest.Secret("s", "of b", "of b"))...)
+			another := has(t, other.Recv(t), "s")
+			other.Ack(another)
+			if !proto.Equal(first.Resources[0].Body, same.Resources[0].Body) || proto.Equal(first.Resources[0].Body, another.Resources[0].Body) {
+				t.Fatal("an identity has another's secret")
+			}
+
+			applyTo(ofA, sds, secret(t, "s", "for nobody else"))
+			for range 2 { // both have the same Node: the client's, with what it has proved
+				if sole := w.identities(1)["spiffe://corp/a test-client"]; sole == nil {
+					t.Fatal("what must not be shared is asked for in another name")
+				}
+			}
+			other.Quiet(t, time.Minute)
+		})
+	}
+}
+
+// TestSharedSecrets: a rule may say that the secrets of a key are for all its clients.
+func TestSharedSecrets(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		rules, err := aggregation.Compile([]aggregation.Rule{{Key: "node.cluster", ShareSecrets: true}}, aggregation.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := newGuarded(t, nil, func(_ *gate.Config, c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
+		one, two := w.as("spiffe://corp/a").Open(xdstest.Delta), w.as("spiffe://corp/b").Open(xdstest.Delta)
+		one.Subscribe(sds, "s")
+		two.Subscribe(sds, "s")
+		w.asked(sds, "s")
+		w.change(sds, nil, xdstest.Secret("s", "all", "all"))
+		one.Ack(has(t, one.Recv(t), "s"))
+		two.Ack(has(t, two.Recv(t), "s"))
+		select {
+		case f := <-w.feeds:
+			t.Fatalf("there is another upstream stream, for %v", f.Node())
+		default:
+		}
+	})
+}
+
+// TestSecretsEndWithTheirClients: the stream of an identity ends with its last client,
+// at once.
+func TestSecretsEndWithTheirClients(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newGuarded(t, nil, nil)
+		a := w.as("spiffe://corp/a")
+		one, two := a.Open(xdstest.Delta), a.Open(xdstest.Delta)
+		one.Subscribe(sds, "s")
+		two.Subscribe(sds, "s")
+		feed := w.identities(1)["spiffe://corp/a xdsrelay/test-cluster/spiffe://corp/a"]
+		version := ""
+		alive := func() bool {
+			version += "x"
+			return feed.Apply(cache.Update{Type: resource.TypeOf(sds), Resources: resources(t, xdstest.Secret("s", version, ""))}) > 0
+		}
+		alive()
+		one.Ack(has(t, one.Recv(t), "s"))
+		two.Ack(has(t, two.Recv(t), "s")) // both are there
+		one.CloseSend()
+		one.End(time.Second)
+		if !alive() {
+			t.Fatal("it ended with the first")
+		}
+		two.CloseSend()
+		two.End(time.Second)
+		if alive() {
+			t.Fatal("it lives on")
+		}
 	})
 }

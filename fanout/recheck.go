@@ -92,10 +92,10 @@ func (s *Server) dueNow(now time.Time, all bool) (out []checked) {
 // turnLocked reports whether the caller is to be looked at. The Server's mu must be
 // held.
 func (c *caller) turnLocked(now stamp, all bool) bool {
-	if !c.admitted || !all && (c.due == 0 || c.due > now) {
+	if c.due == 0 || c.due > now && !all {
 		return false
 	}
-	c.due = 0
+	c.due = notDue
 	return true
 }
 
@@ -110,19 +110,19 @@ func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, now ti
 			at = next
 		}
 	}
-	due := stamp(0)
+	due := notDue
 	if !at.IsZero() {
 		due = s.stamp(at)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	c.admitted, c.due = true, due
+	c.due = due
 }
 
 // recheck implements checked.
 func (s *stream) recheck() {
 	p, _ := peer.FromContext(s.grpc.Context())
-	s.srv.recheckCaller(&s.caller, p, s.node, s.fields)
+	s.srv.recheckCaller(&s.caller, p, s.node, uint64(s.fields))
 }
 
 // recheck implements checked.
@@ -137,11 +137,15 @@ func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64)
 	by, policy := gate.ClientOf(p), s.cfg.Gate.Policy()
 	var claim corev3.Node
 	if !policy.Open() {
-		if !policy.Reads().Within(c.policy.Reads(), set) {
+		if !policy.Reads().Within(c.by.reads(), set) {
 			c.end(errRulesChanged)
 			return
 		}
-		if proto.Unmarshal([]byte(node), &claim) != nil || (proto.UnmarshalOptions{Merge: true}).Unmarshal([]byte(c.claim), &claim) != nil {
+		kept := node
+		if c.by != nil {
+			kept += c.by.claim
+		}
+		if proto.Unmarshal([]byte(kept), &claim) != nil {
 			c.end(errRulesChanged) // cannot be: both could be read before
 			return
 		}

@@ -253,8 +253,8 @@ func TestWhatRulesReadIsKept(t *testing.T) {
 		w.srv.Recheck()
 		s.Quiet(t, time.Hour)
 		for st := range w.srv.streams {
-			if len(st.claim) > 100 || st.claim == "" || len(st.node) > 100 {
-				t.Errorf("%d and %d bytes are kept", len(st.claim), len(st.node))
+			if len(st.by.claim) > 100 || st.by.claim == "" || len(st.node) > 100 {
+				t.Errorf("%d and %d bytes are kept", len(st.by.claim), len(st.node))
 			}
 		}
 		w.rule(t, authorize.Rule{Match: `peer.spiffe_id == "spiffe://corp/" + node.metadata.team.name && node.id == "n"`})

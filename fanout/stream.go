@@ -22,14 +22,17 @@ type stream struct {
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since time.Time
-	form           // but for timed
-	tier  *peering // of another node; nil for a client
+	form  // but for timed
+	// sharesSecrets says with all clients of the key. It is set as those below, and
+	// here because there is room.
+	sharesSecrets bool
+	fields        uint16   // of the Node that are in node, bits by number; set likewise
+	tier          *peering // of another node; nil for a client; fixed
 
 	// Set by the handler goroutine with the first request, before anybody
 	// else knows the stream, as is timed.
 	group               *cache.Group
 	node, cluster, rule string // the first as identity has it
-	fields              uint64 // of the Node that are in node, bits by number
 	wire                *wire  // of a client that takes gzip; nil for others
 
 	// Owned by the handler goroutine.
@@ -39,7 +42,7 @@ type stream struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	types   []*typeState // in the order E1
-	private *cache.Group // nil unless a type needs it; see privateLocked
+	own     *ownGroups   // nil unless a type needs it
 	nonces  uint64
 	unacked int         // bytes of responses that are not acknowledged
 	sending bool        // a goroutine is in a send that may block
@@ -209,7 +212,7 @@ func (s *stream) close() {
 	for _, ts := range s.types {
 		s.leftLocked(ts, ts.acked.Gen, everything)
 	}
-	types, group, private := s.types, s.group, s.private
+	types, group, own := s.types, s.group, s.own
 	s.mu.Unlock()
 	s.senders.Wait()
 	for _, ts := range types {
@@ -219,8 +222,8 @@ func (s *stream) close() {
 	case s.tier != nil && group != nil:
 		s.srv.cfg.Cache.LeavePeer(group)
 		return
-	case private != nil:
-		s.srv.cfg.Cache.Leave(private)
+	case own != nil:
+		own.leave(s.srv.cfg.Cache)
 	}
 	if group != nil {
 		s.srv.cfg.Cache.Leave(group)

@@ -55,6 +55,7 @@ func TestClientTLS(t *testing.T) {
 	cfg := testConfig()
 	cfg.Origin.Directory = t.TempDir()
 	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorize = authorize.Any()
 	for name, change := range map[string]func(*config.ServerTLS){
 		"optional": func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthOptional },
 		"none":     func(s *config.ServerTLS) { s.ClientAuth = config.ClientAuthNone },
@@ -144,6 +145,7 @@ func TestClientTLSRotation(t *testing.T) {
 	cfg.Aggregation.Rules = []aggregation.Rule{{Name: "by id", Match: "peer.spiffe_id == 'spiffe://corp/web'", Key: "node.cluster"}}
 	dir := t.TempDir()
 	cfg.Listen.Listener = tlsListener(t, dir, before)
+	cfg.Authorize = authorize.Any()
 	n := start(t, cfg)
 	join := func(a *xdstest.Authority, name string) *xdstest.Auto {
 		c := xdstest.StartAuto(t, xdstest.AutoConfig{

@@ -113,7 +113,7 @@ func (g *Gate) decide(p *authorize.Policy, node *corev3.Node, c Client, again bo
 		return nil
 	}
 	if !again || !g.cfg.KeepUntrusted {
-		if err := aggregation.StillTrusted(c.auth); err != nil {
+		if err := c.trusted(); err != nil {
 			g.refuse("", "untrusted", node, c, again, err)
 			return status.Error(codes.Unauthenticated, "the certificate of this client is not good any more: "+err.Error())
 		}
@@ -134,6 +134,17 @@ func (g *Gate) refuse(rule, reason string, node *corev3.Node, c Client, again bo
 	g.refused.Add(context.Background(), 1, metric.WithAttributes(
 		attribute.String("rule", rule), attribute.String("reason", reason), attribute.Bool("again", again)))
 	g.log.refused(time.Now(), rule, reason, node.GetId(), c, err)
+}
+
+// errExpired is said where nothing but the date is known of a certificate.
+var errExpired = errors.New("it has expired")
+
+// trusted tells whether the certificate would be taken now.
+func (c Client) trusted() error {
+	if at := c.Expires(); !at.IsZero() && time.Now().After(at) {
+		return errExpired
+	}
+	return aggregation.StillTrusted(c.auth)
 }
 
 // Expires is when the certificate of c ends; zero for a client without one.

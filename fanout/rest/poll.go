@@ -36,7 +36,7 @@ func (p *poll) Flush() {
 // poll answers a request: at once if there is something to tell, and otherwise
 // when there is, or when the hold is over (H4).
 func (s *Server) poll(ctx context.Context, t *resource.Type, q *request) *answer {
-	if s.cfg.Private != nil && s.cfg.Private(t) {
+	if s.cfg.Private != nil && s.cfg.Private(t) || q.ownSecrets && resource.HoldsSecrets(t.URL) {
 		return private()
 	}
 	g := s.cfg.Cache.Join(q.group.Key, q.group.Node)

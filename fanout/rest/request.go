@@ -31,6 +31,8 @@ type request struct {
 	version  string   // of what the client has; empty for nothing
 	names    []string // sorted, each once
 	wildcard bool
+	// ownSecrets says that secrets are for the client's identity, not for its key.
+	ownSecrets bool
 }
 
 // serve answers a request, if there is room for it.
@@ -86,7 +88,7 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 	if err != nil {
 		return nil, err
 	}
-	q := &request{group: group, version: m.GetVersionInfo(), names: m.GetResourceNames()}
+	q := &request{group: group, ownSecrets: by.Authenticated && !group.ShareSecrets, version: m.GetVersionInfo(), names: m.GetResourceNames()}
 	slices.Sort(q.names)
 	q.names = slices.Compact(q.names)
 	if len(q.names) == 0 {

@@ -2,9 +2,11 @@ package aggregation
 
 import (
 	"slices"
+	"strings"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
@@ -39,6 +41,10 @@ func copyPassed(paths []path, src *corev3.Node) *corev3.Node {
 		case "metadata":
 			copyMetadata(dst, p[1:], src.GetMetadata())
 		}
+	}
+	// What the relay says of a client no client may say itself.
+	if delete(dst.GetMetadata().GetFields(), identityField); len(dst.GetMetadata().GetFields()) == 0 {
+		dst.Metadata = nil
 	}
 	return dst
 }
@@ -148,6 +154,27 @@ func finish(n *corev3.Node, paths []path, key Key, relayVersion string, payload 
 		n.UserAgentVersionType = &corev3.Node_UserAgentVersion{UserAgentVersion: relayVersion}
 	}
 	n.ClientFeatures = upstreamFeatures(payload)
+	return n
+}
+
+// identityField is where the metadata of a Node tells whose it is.
+const identityField = "xdsrelay.identity"
+
+// NodeOf is the upstream Node of a part of a group: of the members that have proved
+// to be identity. It is the group's with the identity in the metadata, and in the id,
+// unless that is the clients' own. With no identity it is a copy.
+func NodeOf(group *corev3.Node, identity string) *corev3.Node {
+	n := proto.CloneOf(group)
+	if identity == "" {
+		return n
+	}
+	if strings.HasPrefix(n.GetId(), idPrefix) {
+		n.Id += "/" + identity
+	}
+	if n.Metadata == nil {
+		n.Metadata = newStruct()
+	}
+	n.Metadata.Fields[identityField] = structpb.NewStringValue(identity)
 	return n
 }
 

@@ -32,8 +32,9 @@ type Peer struct {
 }
 
 // Identity is the one name of a client that its certificate proves: its SPIFFE id,
-// else its first URI, else its first DNS name, else the subject's common name. It is
-// empty for who has proved nothing.
+// else its first URI, else its first DNS name, else the subject's common name. All
+// but the first come with their kind, as in dns:web.corp, so that none passes for
+// another. It is empty for who has proved nothing.
 func (p *Peer) Identity() string {
 	switch {
 	case !p.Authenticated:
@@ -41,11 +42,13 @@ func (p *Peer) Identity() string {
 	case p.SPIFFEID != "":
 		return p.SPIFFEID
 	case len(p.URIs) > 0:
-		return p.URIs[0]
+		return "uri:" + p.URIs[0]
 	case len(p.DNSNames) > 0:
-		return p.DNSNames[0]
+		return "dns:" + p.DNSNames[0]
+	case p.CommonName != "":
+		return "cn:" + p.CommonName
 	}
-	return p.CommonName
+	return ""
 }
 
 // PeerFrom reads the peer of a connection, whose AuthInfo is a [*Connection] or that

@@ -121,7 +121,7 @@ func TestSPIFFEForm(t *testing.T) {
 // TestIdentity: the best name that was proved, and none where nothing was.
 func TestIdentity(t *testing.T) {
 	all := Peer{Authenticated: true, SPIFFEID: "spiffe://corp/a", URIs: []string{"urn:a"}, DNSNames: []string{"a.corp"}, CommonName: "a"}
-	for _, want := range []string{"spiffe://corp/a", "urn:a", "a.corp", "a", ""} {
+	for _, want := range []string{"spiffe://corp/a", "uri:urn:a", "dns:a.corp", "cn:a", ""} {
 		if got := all.Identity(); got != want {
 			t.Errorf("%+v is %q, want %q", all, got, want)
 		}

@@ -23,6 +23,10 @@ type Rule struct {
 	// expression without "node.": user_agent_name, locality.region, metadata.team.
 	// Clients that differ in one of them are different groups (K4, K6).
 	Pass []string `yaml:"pass"`
+	// ShareSecrets lets all clients of a key share its secrets. Without it, clients
+	// that have proved who they are share them only with those of the same identity:
+	// the control plane sees a stream for each, with the identity in its Node.
+	ShareSecrets bool `yaml:"share_secrets"`
 }
 
 // DefaultRule is the rule of an empty list: clients of one cluster are a group.
@@ -103,6 +107,8 @@ type Result struct {
 	// Node is the group's upstream Node (K4), the same for every member. It shares
 	// nothing with the client's Node.
 	Node *corev3.Node
+	// ShareSecrets is that of the rule.
+	ShareSecrets bool
 }
 
 // Resolve finds the group of a client from the Node of its stream's first request
@@ -197,5 +203,5 @@ func (rs *Rules) apply(r *rule, node *corev3.Node, vars map[string]any, payload 
 	if len(key) > MaxKeyLen {
 		return refuse(BadKey, fmt.Sprintf("the key has %d bytes with its marks, expected at most %d", len(key), MaxKeyLen))
 	}
-	return Result{Rule: r.name, Key: key, Node: finish(passed, r.paths, key, rs.userAgentVersion, payload)}, nil
+	return Result{Rule: r.name, Key: key, ShareSecrets: r.config.ShareSecrets, Node: finish(passed, r.paths, key, rs.userAgentVersion, payload)}, nil
 }

@@ -25,7 +25,7 @@ func (t *Table) applyLocked(by int, u Update, server string, woken map[*Subscrip
 			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
 				leg.strayLocked(res.Key, res.Name)
 			}
-		case res.DoNotCache && !t.group.private: // K17
+		case res.DoNotCache && !t.group.sole: // K17
 			change.hide(res)
 			ignored = true
 		case res.Heartbeat():

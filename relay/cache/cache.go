@@ -119,8 +119,10 @@ type Cache struct {
 	idleBytes int64
 	sizes     map[*Group]int64 // what idleBytes counts for each idle group
 	privates  map[*Group]struct{}
-	running   int // groups with feeds, private ones included
-	closed    bool
+	// identities are those of privates that the clients of an identity find.
+	identities map[owner]*Group
+	running    int // groups with feeds, private ones included
+	closed     bool
 }
 
 // ErrClosed is the cause with which feeds end when the cache is closed.
@@ -135,7 +137,7 @@ func New(cfg Config) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{cfg: cfg, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{})}
+	c := &Cache{cfg: cfg, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group)}
 	c.ctx, c.close = context.WithCancelCause(context.Background())
 	return c, nil
 }

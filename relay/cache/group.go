@@ -19,6 +19,9 @@ type Group struct {
 	Node    *corev3.Node
 	cache   *Cache
 	private bool // see Cache.JoinPrivate
+	sole    bool // private, and of a single client
+	// identity is whose private group it is, if not sole; see Cache.JoinIdentity.
+	identity string
 
 	// Guarded by cache.mu.
 	clients int

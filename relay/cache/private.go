@@ -7,6 +7,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
 )
 
@@ -14,28 +15,74 @@ import (
 // for each client by itself (K6). A client gets these through a private group:
 // tables and upstream streams of its own, which end with it. Nobody else can find
 // the group, since it is not in the cache's index of keys.
+//
+// Secrets are for those who have proved who they are: clients of one key and one
+// identity get them through a private group that they have in common. It ends with
+// the last of them, and no other identity finds it.
+
+// owner says whose a private group is that several clients may find.
+type owner struct {
+	key      aggregation.Key
+	identity string
+}
 
 // JoinPrivate makes a private group for one client of the group of, represented
 // upstream by node. It ends with [Cache.Leave], at once.
 func (c *Cache) JoinPrivate(of *Group, node *corev3.Node) *Group {
-	g := newGroup(c, of.Key, node)
-	g.private, g.clients = true, 1
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	g := c.newPrivateLocked(of, node)
+	g.sole = true
+	c.startPrivateLocked(g)
+	return g
+}
+
+// JoinIdentity adds a client to the private group that the clients of the group of
+// have in common who have proved to be identity, which is not empty. It is made on
+// first use, and then represented upstream by what node gives. Each JoinIdentity needs
+// one [Cache.Leave]; the last one ends the group, at once.
+func (c *Cache) JoinIdentity(of *Group, identity string, node func() *corev3.Node) *Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	o := owner{of.Key, identity}
+	if g := c.identities[o]; g != nil {
+		g.clients++
+		return g
+	}
+	g := c.newPrivateLocked(of, node())
+	g.identity = identity
+	c.identities[o] = g
+	c.startPrivateLocked(g)
+	return g
+}
+
+func (c *Cache) newPrivateLocked(of *Group, node *corev3.Node) *Group {
+	g := newGroup(c, of.Key, node)
+	g.private, g.clients = true, 1
+	return g
+}
+
+func (c *Cache) startPrivateLocked(g *Group) {
 	c.privates[g] = struct{}{}
 	if !c.closed {
 		g.startLocked()
 	}
-	return g
 }
 
-// Private reports whether the group is one client's own: what it holds must not
-// be shown to others.
+// Private reports whether the group is one client's own, or one identity's: what it
+// holds must not be shown to others.
 func (g *Group) Private() bool { return g.private }
 
-// dropLocked ends a private group, whose client has left. cache.mu must be held.
+// Sole reports whether the table is one client's own, so that it may hold what must
+// not be shared at all (K17).
+func (t *Table) Sole() bool { return t.group.sole }
+
+// dropLocked ends a private group, whose last client has left. cache.mu must be held.
 func (g *Group) dropLocked() {
 	delete(g.cache.privates, g)
+	if g.identity != "" {
+		delete(g.cache.identities, owner{g.Key, g.identity})
+	}
 	g.stopLocked(errIdle)
 	g.endLocked()
 }

@@ -50,7 +50,29 @@ func (d *decoder) checkAuthorize(cfg *Config) {
 		}
 		d.misruled("authorize["+strconv.Itoa(mistake.Index)+"]."+mistake.Field, mistake)
 	}
+	if port := cfg.verifyingPort(); port != "" && len(cfg.Authorize) == 0 {
+		d.wrong("authorize", "is missing, but %s asks clients for certificates: without rules each of them could say that it is any other. "+
+			`Expected rules such as [{name: own, match: 'peer.spiffe_id == "spiffe://corp/" + node.cluster'}], or the word any if every client with a good certificate may have everything`, port)
+	}
 	if i := cfg.Recheck.Interval; i != 0 && i < time.Second {
 		d.wrong("recheck.interval", "is %s, expected 0s or at least 1s", i)
 	}
+}
+
+// verifyingPort is the section of a port that asks clients for certificates; empty if
+// none does.
+func (c *Config) verifyingPort() string {
+	for i, l := range c.AllListeners() {
+		switch {
+		case !l.TLS.AsksClients():
+		case i == 0:
+			return "listen.tls"
+		default:
+			return "listeners[" + strconv.Itoa(i-1) + "].tls"
+		}
+	}
+	if c.REST.Address != "" && c.REST.TLS.AsksClients() {
+		return "rest.tls"
+	}
+	return ""
 }
