@@ -59,21 +59,21 @@ func TestWhoGetsWhat(t *testing.T) {
 	}
 	n := start(t, cfg)
 
-	secure := func(of *xdstest.Authority, id string) grpc.DialOption {
-		return grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(of, "spiffe://corp/"+id)))
+	secure := func(of *xdstest.Authority, id string) credentials.TransportCredentials {
+		return credentials.NewTLS(mesh.ClientTLS(of, "spiffe://corp/"+id))
 	}
 	var b strings.Builder
 	b.WriteString("| Certificate | Listener | Says that it is | Names a key | Gets | Secret |\n|---|---|---|---|---|---|\n")
 	for _, who := range []struct {
 		name, listener string
-		how            grpc.DialOption
+		how            credentials.TransportCredentials
 	}{
 		{"`spiffe://corp/web`", config.DefaultName, secure(mesh, "web")},
 		{"`spiffe://corp/db`", config.DefaultName, secure(mesh, "db")},
 		{"`spiffe://corp/ops`", config.DefaultName, secure(mesh, "ops")},
 		{"of another authority", config.DefaultName, secure(other, "web")},
-		{"none", config.DefaultName, grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(nil)))},
-		{"none, plaintext", "local", grpc.WithTransportCredentials(insecure.NewCredentials())},
+		{"none", config.DefaultName, credentials.NewTLS(mesh.ClientTLS(nil))},
+		{"none, plaintext", "local", insecure.NewCredentials()},
 	} {
 		for _, claim := range []string{"web", "db"} {
 			for _, forged := range []string{"", "web", "db"} {
@@ -119,15 +119,18 @@ func TestWhoGetsWhat(t *testing.T) {
 
 // asks tells what a client gets that says it is of a cluster, and names a key as nodes
 // of a tier do to one another, unless that is "".
-func asks(t *testing.T, address, claim, forged string, delta bool, how grpc.DialOption) string {
+func asks(t *testing.T, address, claim, forged string, delta bool, how credentials.TransportCredentials) string {
 	t.Helper()
+	if health(t, address, how) != nil {
+		return "no connection | "
+	}
 	naming := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 		if forged != "" {
 			ctx = metadata.AppendToOutgoingContext(ctx, resource.PeerKeyHeader, forged, resource.PeerNodeHeader, "relay-2")
 		}
 		return streamer(ctx, desc, cc, method, opts...)
 	}
-	c := xdstest.Dial(t, address, how, grpc.WithStreamInterceptor(naming))
+	c := xdstest.Dial(t, address, grpc.WithTransportCredentials(how), grpc.WithStreamInterceptor(naming))
 	defer c.Close()
 	c.Node = xdstest.Node("client-of-"+claim, claim)
 	s := c.Open(xdstest.Variant{Delta: delta})
@@ -137,8 +140,6 @@ func asks(t *testing.T, address, claim, forged string, delta bool, how grpc.Dial
 		switch st := s.ExpectClosed(t); {
 		case st.Code() == codes.PermissionDenied && strings.Contains(st.Message(), "tried: own, ops, local"):
 			return "PERMISSION_DENIED | "
-		case st.Code() == codes.Unavailable:
-			return "no connection | "
 		default:
 			return st.String() + " | "
 		}
