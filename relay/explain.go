@@ -9,26 +9,35 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 )
 
-// KeyExplanation says which rule gives a client its aggregation key. Its String
-// is a table for a terminal.
-type KeyExplanation struct{ aggregation.Explanation }
+// KeyExplanation says whether a client is let in, and which rule gives it its
+// aggregation key. Its String is a table for a terminal.
+type KeyExplanation struct {
+	aggregation.Explanation
+	// Access is what the rules of authorize say.
+	Access authorize.Explanation
+}
 
 // ExplainKey works out the key of a client by the rules of a configuration. node
 // is the client's Node in JSON, or a bootstrap that holds one; peer is an
 // [aggregation.Peer] in JSON, empty for a client that proved nothing.
-func ExplainKey(cfg config.Aggregation, node, peer []byte, version string) (KeyExplanation, error) {
-	rules, err := aggregation.Compile(cfg.Rules, aggregation.Options{UserAgentVersion: version})
+func ExplainKey(cfg *config.Config, node, peer []byte, version string) (KeyExplanation, error) {
+	rules, err := aggregation.Compile(cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: version})
 	if err != nil {
 		return KeyExplanation{}, err
 	}
-	return explainBy(rules, node, peer)
+	policy, err := authorize.Compile(cfg.Authorize)
+	if err != nil {
+		return KeyExplanation{}, err
+	}
+	return explainBy(rules, policy, node, peer)
 }
 
 // explainBy is [ExplainKey] with rules that are compiled.
-func explainBy(rules *aggregation.Rules, node, peer []byte) (KeyExplanation, error) {
+func explainBy(rules *aggregation.Rules, policy *authorize.Policy, node, peer []byte) (KeyExplanation, error) {
 	parsed, err := aggregation.ParseNodeJSON(node)
 	if err != nil {
 		return KeyExplanation{}, err
@@ -44,11 +53,22 @@ func explainBy(rules *aggregation.Rules, node, peer []byte) (KeyExplanation, err
 			return KeyExplanation{}, fmt.Errorf("peer file: more than one JSON value")
 		}
 	}
-	return KeyExplanation{rules.Explain(parsed, claimed)}, nil
+	return KeyExplanation{rules.Explain(parsed, claimed), policy.Explain(parsed, claimed)}, nil
 }
 
-// Refused tells whether the client gets no key.
-func (ex KeyExplanation) Refused() bool { return ex.Refusal != nil }
+// Refused tells whether the client is not let in, or gets no key.
+func (ex KeyExplanation) Refused() bool { return ex.Refusal != nil || ex.Access.Refusal != nil }
+
+// String is the explanation for a terminal: of the key, if the client is let in.
+func (ex KeyExplanation) String() string {
+	switch {
+	case ex.Access.Refusal != nil:
+		return ex.Access.String()
+	case len(ex.Access.Rules) > 0:
+		return ex.Access.String() + "\n" + ex.Explanation.String()
+	}
+	return ex.Explanation.String()
+}
 
 // MarshalJSON gives the key or the refusal, and what became of each rule.
 func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
@@ -71,9 +91,16 @@ func (ex KeyExplanation) MarshalJSON() ([]byte, error) {
 		Node    json.RawMessage `json:"upstream_node,omitempty"`
 		Refusal *refusalJSON    `json:"refused,omitempty"`
 		Rules   []ruleJSON      `json:"rules"`
+
+		Authorize []authorize.RuleOutcome `json:"authorize,omitempty"`
 	}
+	out.Authorize = ex.Access.Rules
 	for _, r := range ex.Rules {
 		out.Rules = append(out.Rules, ruleJSON{r.Rule, string(r.Outcome), r.Match, r.Key, append([]string{}, r.Passes...)})
+	}
+	if r := ex.Access.Refusal; r != nil {
+		out.Refusal = &refusalJSON{r.GRPCStatus().Code().String(), string(r.Reason), r.Rule, r.Error()}
+		return json.Marshal(out)
 	}
 	if r := ex.Refusal; r != nil {
 		out.Refusal = &refusalJSON{r.Code().String(), string(r.Reason), r.Rule, r.Detail}

@@ -147,7 +147,7 @@ func (n *Node) ownKeys(key string) []admin.NodeKey {
 
 // explain tells which key a client gets, and what becomes of it.
 func (n *Node) explain(ctx context.Context, node, peer []byte) (admin.Explained, error) {
-	ex, err := explainBy(n.rules.Load(), node, peer)
+	ex, err := explainBy(n.rules.Load(), n.policy.Load(), node, peer)
 	if err != nil || ex.Refused() {
 		return admin.Explained{Rules: ex, Refused: ex.Refused()}, err
 	}

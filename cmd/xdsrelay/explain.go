@@ -15,7 +15,7 @@ import (
 )
 
 // keyFlags say of which client a key is explained, and by which rules.
-type keyFlags struct{ config, node, peer string }
+type keyFlags struct{ config, node, peer, peerID, listener string }
 
 // add adds the flags. The rules are those of a file or of the flag key.
 func (k *keyFlags) add(cmd *cobra.Command, without string) {
@@ -23,6 +23,8 @@ func (k *keyFlags) add(cmd *cobra.Command, without string) {
 	flags.StringVarP(&k.config, "config", "c", "", "the configuration `FILE` with the rules; without it, "+without)
 	flags.StringVar(&k.node, "node", "", "`FILE` with the client's Node as JSON, or its bootstrap")
 	flags.StringVar(&k.peer, "peer", "", "`FILE` with what the client's certificate proves, as JSON: authenticated, spiffe_id, dns_names, …")
+	flags.StringVar(&k.peerID, "peer-id", "", "the SPIFFE `ID` that the client's certificate proves")
+	flags.StringVar(&k.listener, "listener", "", "`NAME` of the listener that the client comes by")
 	flags.String("key", "", "`CEL`: the only rule, in place of those of the configuration")
 	if err := cmd.MarkFlagRequired("node"); err != nil {
 		panic(err) // the flag is defined just above
@@ -39,7 +41,29 @@ func (k *keyFlags) read() (node, peer []byte, err error) {
 			return nil, nil, usageError{fmt.Errorf("peer file: %w", err)}
 		}
 	}
+	if k.peerID != "" || k.listener != "" {
+		if peer, err = k.addTo(peer); err != nil {
+			return nil, nil, usageError{fmt.Errorf("peer file: %w", err)}
+		}
+	}
 	return node, peer, nil
+}
+
+// addTo puts what the flags say of the client into the JSON of the peer file.
+func (k *keyFlags) addTo(peer []byte) ([]byte, error) {
+	fields := map[string]any{}
+	if len(peer) > 0 {
+		if err := json.Unmarshal(peer, &fields); err != nil {
+			return nil, err
+		}
+	}
+	if k.peerID != "" {
+		fields["authenticated"], fields["spiffe_id"], fields["uris"] = true, k.peerID, []string{k.peerID}
+	}
+	if k.listener != "" {
+		fields["listener"] = k.listener
+	}
+	return json.Marshal(fields)
 }
 
 // explain works the key out here.
@@ -48,7 +72,7 @@ func (a *app) explain(cmd *cobra.Command, k keyFlags, node, peer []byte) (relay.
 	if err != nil {
 		return relay.KeyExplanation{}, err
 	}
-	ex, err := relay.ExplainKey(cfg.Aggregation, node, peer, version)
+	ex, err := relay.ExplainKey(cfg, node, peer, version)
 	if err != nil {
 		return ex, usageError{err}
 	}

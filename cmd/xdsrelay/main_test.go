@@ -204,3 +204,17 @@ func TestRunEnds(t *testing.T) {
 		}
 	}
 }
+
+// TestKeyTellsWhoIsLetIn: key says what authorize does with a client, by the identity
+// and the listener that flags give it.
+func TestKeyTellsWhoIsLetIn(t *testing.T) {
+	node := writeFile(t, "node.json", `{"id":"a","cluster":"web"}`)
+	file := writeFile(t, "relay.yaml", "authorize:\n  - name: own\n    match: listener == \"mesh\" && peer.spiffe_id == \"spiffe://corp/\" + node.cluster\n")
+	for args, want := range map[string]int{"spiffe://corp/web mesh": 0, "spiffe://corp/db mesh": 1, "spiffe://corp/web other": 1} {
+		id, listener, _ := strings.Cut(args, " ")
+		code, stdout, _ := command(t, "key", "--node", node, "-c", file, "--peer-id", id, "--listener", listener)
+		if code != want || strings.Contains(stdout, "key: web") != (want == 0) || !strings.Contains(stdout, "own ") {
+			t.Errorf("%s: %d\n%s", args, code, stdout)
+		}
+	}
+}
