@@ -2,7 +2,9 @@ package fanout
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync"
@@ -13,11 +15,13 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/resolver"
 	"google.golang.org/grpc/resolver/manual"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -36,6 +40,31 @@ func pair(t *testing.T, change ...func(*Config)) [2]*world {
 		go w.answer(t.Context())
 	}
 	return nodes
+}
+
+// pairOverTLS are two nodes that are reached by TLS alone, and what it takes to be a
+// client of them.
+func pairOverTLS(t *testing.T) ([2]*world, credentials.TransportCredentials) {
+	t.Helper()
+	a := xdstest.NewAuthority(t, "a")
+	creds := credentials.NewTLS(&tls.Config{MinVersion: tls.VersionTLS13, Certificates: []tls.Certificate{xdstest.PairOf(t, []string{"nodes"}, a.Issue)}})
+	var nodes [2]*world
+	network := xdstest.NewMemory()
+	for i := range nodes {
+		w := newSilentWorld(t, func(c *Config) { c.NodeName = fmt.Sprintf("node-%d", i) })
+		w.net = network
+		w.secure = func(raw net.Conn) (net.Conn, aggregation.Connection, error) {
+			conn, auth, err := creds.ServerHandshake(raw)
+			if err != nil {
+				return nil, aggregation.Connection{}, err
+			}
+			info := auth.(credentials.TLSInfo)
+			return conn, aggregation.Connection{TLS: &info}, nil
+		}
+		nodes[i] = w.listen()
+		go w.answer(t.Context())
+	}
+	return nodes, credentials.NewTLS(a.ClientTLS(nil))
 }
 
 // answer gives each key of the world a cluster, as its origin would.
@@ -75,6 +104,12 @@ type roamer struct {
 // roam starts a client, which ends with the test.
 func roam(t *testing.T, policy string, nodes ...*world) *roamer {
 	t.Helper()
+	return roamBy(t, insecure.NewCredentials(), policy, nodes...)
+}
+
+// roamBy is roam with credentials.
+func roamBy(t *testing.T, creds credentials.TransportCredentials, policy string, nodes ...*world) *roamer {
+	t.Helper()
 	r := manual.NewBuilderWithScheme("roam")
 	var list []resolver.Address
 	for _, w := range nodes {
@@ -82,7 +117,7 @@ func roam(t *testing.T, policy string, nodes ...*world) *roamer {
 	}
 	r.InitialState(resolver.State{Addresses: list})
 	cc, err := grpc.NewClient("roam:///nodes", grpc.WithResolvers(r), nodes[0].net.Option(),
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultServiceConfig(fmt.Sprintf(`{"loadBalancingConfig":[{%q:{}}]}`, policy)))
 	if err != nil {
 		t.Fatal(err)
@@ -167,17 +202,24 @@ func settle(t *testing.T, clients []*roamer, nodes [2]*world) {
 }
 
 // TestShed: clients that are sent away come to the other node, whichever way they
-// choose among nodes, and none of their streams fails on the way (B42). A client
+// choose among nodes, over TLS as without, and none of their streams fails on the way (B42). A client
 // that knows the nodes as a list would come back to the first of them: it is turned
 // away there once.
 func TestShed(t *testing.T) {
-	for _, policy := range []string{"pick_first", "round_robin"} {
-		t.Run(policy, func(t *testing.T) {
+	for _, way := range []string{"pick_first", "round_robin", "pick_first over TLS"} {
+		t.Run(way, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				nodes := pair(t)
+				policy, secured := strings.CutSuffix(way, " over TLS")
+				var nodes [2]*world
+				creds := insecure.NewCredentials()
+				if secured {
+					nodes, creds = pairOverTLS(t)
+				} else {
+					nodes = pair(t)
+				}
 				var clients []*roamer
 				for range 10 {
-					clients = append(clients, roam(t, policy, nodes[0], nodes[1]))
+					clients = append(clients, roamBy(t, creds, policy, nodes[0], nodes[1]))
 				}
 				settle(t, clients, nodes)
 				before := nodes[0].srv.Count()
