@@ -4,22 +4,30 @@ import (
 	"xdsrelay/fanout/gate"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 )
 
 // buildGate compiles the rules, and makes what lets clients in by them.
 func (n *Node) buildGate() error {
-	rules, err := aggregation.Compile(n.cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: n.version})
-	if err != nil {
-		return err
-	}
-	policy, err := authorize.Compile(n.cfg.Authorize)
+	rules, policy, err := n.compileRules(n.cfg)
 	if err != nil {
 		return err
 	}
 	n.rules.Store(rules)
 	n.policy.Store(policy)
 	n.gate, err = gate.New(gate.Config{
-		Policy: n.policy.Load, KeepUntrusted: n.cfg.Recheck.KeepUntrusted, Meter: n.metrics.Meter(), Logger: n.log,
+		Policy: n.policy.Load, KeepUntrusted: n.cfg.Recheck.KeepUntrusted, Meter: n.metrics.Meter(), Logger: n.part(logs.Security),
 	})
 	return err
+}
+
+// compileRules compiles those that give clients their keys, and those that let them in.
+func (n *Node) compileRules(cfg *config.Config) (*aggregation.Rules, *authorize.Policy, error) {
+	rules, err := aggregation.Compile(cfg.Aggregation.Rules, aggregation.Options{UserAgentVersion: n.version})
+	if err != nil {
+		return nil, nil, err
+	}
+	policy, err := authorize.Compile(cfg.Authorize)
+	return rules, policy, err
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/balance"
+	"xdsrelay/relay/logs"
 	"xdsrelay/shard"
 )
 
@@ -50,7 +51,7 @@ const (
 func (n *Node) newBalancer() *balancer {
 	b := n.cfg.Tier.Balance
 	return &balancer{
-		members: n.members, announce: n.tier.Announce, enabled: b.Enabled, lease: n.cfg.Tier.Lease, log: n.log,
+		members: n.members, announce: n.tier.Announce, enabled: b.Enabled, lease: n.cfg.Tier.Lease, log: n.part(logs.Tier),
 		limits: balance.Limits{Headroom: b.HeadroomPercent, Refuse: b.RefusePercent, Shed: b.ShedPercent},
 		count:  n.fanout.Count, shed: n.fanout.Shed, limit: n.fanout.Limit, endOld: n.fanout.EndOld, others: n.fanout.Elsewhere,
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
 )
 
@@ -22,7 +23,7 @@ func (n *Node) certificates(c config.Certificates) (secure.Config, error) {
 	w := n.workloads[c.WorkloadAPI]
 	if w == nil {
 		var err error
-		if w, err = secure.DialWorkload(c.WorkloadAPI, n.log); err != nil {
+		if w, err = secure.DialWorkload(c.WorkloadAPI, n.part(logs.Security)); err != nil {
 			return out, err
 		}
 		if n.workloads == nil {
@@ -41,7 +42,7 @@ func (n *Node) secureClient(t config.TLS) (*secure.Client, error) {
 		return nil, err
 	}
 	cfg.ServerName, cfg.PeerIDs = t.ServerName, t.PeerIDs
-	return secure.NewClient(cfg, n.log)
+	return secure.NewClient(cfg, n.part(logs.Security))
 }
 
 // clientAuth is what the modes of the configuration are called elsewhere.
@@ -62,7 +63,7 @@ func (n *Node) secureServer(t config.ServerTLS) (*secure.Server, error) {
 		return nil, err
 	}
 	cfg.ClientAuth = clientAuth[t.ClientAuth]
-	s, err := secure.NewServer(cfg, n.log)
+	s, err := secure.NewServer(cfg, n.part(logs.Security))
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 )
 
 // clientPort is a listener for xDS clients.
@@ -27,7 +28,7 @@ func (p clientPort) address() string {
 
 // listenForClients binds the ports for xDS clients, the first one first.
 func (n *Node) listenForClients() error {
-	shake, err := newHandshakes(n.metrics.Meter(), n.log)
+	shake, err := newHandshakes(n.metrics.Meter(), n.part(logs.Security))
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard/lastgood"
 )
@@ -16,21 +17,22 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	if l.Store == config.StoreNone {
 		return nil
 	}
+	log := n.part(logs.LastGood)
 	keeper := lastgood.Config{
 		Prefix: n.cfg.Tier.Redis.Prefix, Encrypted: n.private, Delay: l.Delay, MaxSize: int(l.MaxSize), Wait: restoreWait(n.cfg.Cache.Hold),
-		Logger: n.log, Meter: n.metrics.Meter(),
+		Logger: log, Meter: n.metrics.Meter(),
 	}
 	var err error
 	if l.KeysFile != "" {
-		if keeper.Keys, err = lastgood.NewKeys(l.KeysFile, n.log); err != nil {
+		if keeper.Keys, err = lastgood.NewKeys(l.KeysFile, log); err != nil {
 			return fmt.Errorf("last_good.keys_file: %w", err)
 		}
 	} else {
-		n.log.Info("the last known good state is kept without encryption, and without secrets: there is no last_good.keys_file")
+		log.Info("the last known good state is kept without encryption, and without secrets: there is no last_good.keys_file")
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
-	} else if keeper.Store, err = lastgood.NewDirectory(l.Directory, int(l.MaxSize), n.log); err != nil {
+	} else if keeper.Store, err = lastgood.NewDirectory(l.Directory, int(l.MaxSize), log); err != nil {
 		return fmt.Errorf("last_good.directory: %w", err)
 	}
 	if n.keeper, err = lastgood.New(keeper); err != nil {

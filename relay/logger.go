@@ -5,15 +5,14 @@ import (
 	"log/slog"
 
 	"xdsrelay/relay/config"
-	"xdsrelay/relay/redact"
+	"xdsrelay/relay/logs"
 )
 
-// NewLogger makes the logger that cfg describes, which writes to w. Whatever a part
-// logs of what clients and origins have sent, secrets do not get into the log.
-func NewLogger(w io.Writer, cfg config.Log) *slog.Logger {
-	options := &slog.HandlerOptions{Level: cfg.Level.Level()}
-	if cfg.Format == config.FormatJSON {
-		return slog.New(redact.Handler(slog.NewJSONHandler(w, options)))
-	}
-	return slog.New(redact.Handler(slog.NewTextHandler(w, options)))
+// NewLogger makes the logger that cfg describes, which writes to w, and its levels,
+// which may change while it is used. Whatever a part logs of what clients and origins
+// have sent, secrets do not get into the log.
+func NewLogger(w io.Writer, cfg config.Log) (*slog.Logger, *logs.Levels) {
+	levels := logs.NewLevels(cfg.Level.Level())
+	levels.Set(cfg.Level.Level(), cfg.Own())
+	return logs.New(w, logs.Config{JSON: cfg.Format == config.FormatJSON, Levels: levels, Repeats: cfg.Repeats}), levels
 }

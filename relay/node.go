@@ -28,6 +28,7 @@ import (
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/relay/tier"
@@ -44,6 +45,12 @@ type Options struct {
 	Version string
 	// Logger is told what happens; nil means nothing is logged.
 	Logger *slog.Logger
+	// Levels are those of the logger, where they may be changed while the node runs;
+	// nil for others.
+	Levels *logs.Levels
+	// Source is where the configuration can be read again. Without Load it stays as it
+	// is.
+	Source Source
 	// Changed is called when resources of a key have been stored and before any
 	// client is told of them, sometimes without need; nil means nobody is told.
 	// It must not block.
@@ -63,7 +70,11 @@ type Node struct {
 	cfg       *config.Config
 	name      string
 	version   string
-	log       *slog.Logger
+	logger    *slog.Logger // of all parts; see part
+	log       *slog.Logger // of the node itself
+	levels    *logs.Levels // nil where they cannot be changed
+	source    Source
+	settings  *settings
 	metrics   *telemetry.Telemetry
 	gate      *gate.Gate
 	origins   *origins
@@ -120,12 +131,13 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
-		cfg: cfg, version: cmp.Or(opts.Version, "dev"), log: opts.Logger, changed: opts.Changed, bind: opts.Listen, enlist: opts.Members,
+		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, enlist: opts.Members,
 		asked: make(chan struct{}),
 	}
-	if n.log == nil {
-		n.log = slog.New(slog.DiscardHandler)
+	if n.logger == nil {
+		n.logger = slog.New(slog.DiscardHandler)
 	}
+	n.log = n.part(logs.Node)
 	if n.bind == nil {
 		n.bind = listenTCP
 	}
@@ -152,14 +164,17 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if err := n.buildGate(); err != nil {
 		return err
 	}
-	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics.Meter(), n.log); err != nil {
+	if n.settings, err = newSettings(n.cfg, n.source, n.metrics.Meter()); err != nil {
+		return err
+	}
+	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics.Meter(), n.part(logs.Origin)); err != nil {
 		return err
 	}
 	if err := n.buildTier(dial); err != nil {
 		return err
 	}
 	n.operate()
-	if n.limits, err = limit.New(limitsOf(n.cfg), n.metrics.Meter(), n.log); err != nil {
+	if n.limits, err = limit.New(limitsOf(n.cfg), n.metrics.Meter(), n.part(logs.Clients)); err != nil {
 		return err
 	}
 	n.pool = fanout.NewPool(0)
@@ -202,9 +217,12 @@ func (n *Node) wake(subs []*cache.Subscription) {
 
 // removalsHeld tells the operator that an origin has removed suspiciously much (K16).
 func (n *Node) removalsHeld(h cache.Held) {
-	n.log.Warn("removals are held back: an origin has removed more than cache.max_removal_percent allows",
+	n.part(logs.Origin).Warn("removals are held back: an origin has removed more than cache.max_removal_percent allows",
 		"key", string(h.Group.Key), "type", h.Type.URL, "origin", h.Origin, "removals", h.Removals, "of", h.Of, "hold", n.cfg.Cache.RemovalHold)
 }
+
+// part is the logger of a part of the node.
+func (n *Node) part(name string) *slog.Logger { return logs.Part(n.logger, name) }
 
 // orNone says "none" as the parts do, for which 0 stands for the default.
 func orNone[T ~int64 | ~int](v T) T {
@@ -223,7 +241,7 @@ func (n *Node) buildServer() (err error) {
 		MaxConnectionAge: l.MaxConnectionAge,
 		MaxReceiveBytes:  int(l.MaxReceiveSize), MaxSendBytes: int(l.MaxSendSize), MaxNames: l.MaxNames, V2: l.V2, BodyBytes: int64(n.cfg.Cache.BodiesSize),
 		Compression: compressionOf(l.Compression), Limits: n.limits,
-		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.log,
+		Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	})
 	if err != nil {
 		return err
@@ -273,6 +291,7 @@ func (n *Node) listen() (err error) {
 		Check:   n.Check,
 		Tier:    n.tierAdmin(),
 		Metrics: n.metrics.Registry(),
+		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
 
 		ClientStatus: n.status,
 	}), n.log)

@@ -76,7 +76,7 @@ func (n *Node) tierAdmin() admin.Tier {
 		},
 		Fleet: n.crowd, Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
-			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.cfg.Drain.Time.Seconds()}, n.Drain()
+			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Time.Seconds()}, n.Drain()
 		},
 	}
 }

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
 )
 
@@ -41,7 +42,7 @@ type peerPort struct {
 func (n *Node) newPeerPort() (p *peerPort, err error) {
 	cfg := n.cfg.Tier.Peer
 	p = &peerPort{}
-	if p.door, err = newDoor(cfg, n.metrics.Meter(), n.log); err != nil {
+	if p.door, err = newDoor(cfg, n.metrics.Meter(), n.part(logs.Security)); err != nil {
 		return nil, err
 	}
 	if p.door.token != nil {
@@ -53,11 +54,11 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 			return nil, fmt.Errorf("tier.peer.tls: %w", err)
 		}
 		both.ServerName, both.PeerIDs = cfg.TLS.ServerName, cfg.TLS.PeerIDs
-		server, err := secure.NewServer(both, n.log)
+		server, err := secure.NewServer(both, n.part(logs.Security))
 		if err != nil {
 			return nil, err
 		}
-		client, err := secure.NewClient(both, n.log)
+		client, err := secure.NewClient(both, n.part(logs.Security))
 		if err != nil {
 			return nil, err
 		}

@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/fanout/rest"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 )
 
 // polling is what serves clients that poll. It is nil where that is off.
@@ -26,7 +27,7 @@ func (n *Node) buildPolling() (err error) {
 		Cache: n.cache, Rules: n.rules.Load, Gate: n.gate, Listener: config.RESTName, NodeName: n.name, Private: n.private,
 		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
 		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
-		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.log,
+		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	})
 	if err != nil {
 		return err
@@ -62,7 +63,7 @@ func (n *Node) drainPolls(ctx context.Context) {
 	if n.polling == nil {
 		return
 	}
-	if err := n.polling.server.Drain(ctx, n.cfg.Drain.Time); err != nil {
+	if err := n.polling.server.Drain(ctx, n.settings.drain().Time); err != nil {
 		n.log.Warn("polls are left after the drain time and are cut off")
 	}
 }

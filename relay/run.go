@@ -72,6 +72,7 @@ func (n *Node) Run(ctx context.Context) error {
 	servers.Go(func() { n.watchLimits(spread) })
 	servers.Go(func() { n.fanout.RunRechecks(spread) })
 	servers.Go(func() { n.watchTrust(spread) })
+	servers.Go(func() { n.followSource(spread) })
 	defer endSpread()
 	var err error
 	select {
@@ -119,7 +120,7 @@ func (n *Node) Drain() error {
 func (n *Node) drain() {
 	n.state.Store(draining)
 	n.health.Shutdown()
-	d := n.cfg.Drain
+	d := n.settings.drain()
 	n.log.Info("draining", "streams", n.fanout.Count(), "over", d.Time)
 	n.handOver()
 	// The background: the context that ended is the reason for all this.

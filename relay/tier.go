@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/lease"
@@ -22,7 +23,7 @@ import (
 // buildTier makes this node's part of the tier: where each key comes from. dial is
 // added to what other nodes are connected with.
 func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
-	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.log}
+	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.part(logs.Tier)}
 	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: time.Now()}
 	if n.cfg.Tier.On() {
 		if n.peers, err = n.newPeerPort(); err != nil {
@@ -37,7 +38,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 		}
 		n.links = tier.NewPeers(tier.PeersConfig{
 			Self: n.name, Credentials: n.peers.credentials, Token: n.peers.token, Timeout: n.cfg.Tier.OwnerTimeout,
-			DialOptions: dial, Meter: n.metrics.Meter(), Logger: n.log,
+			DialOptions: dial, Meter: n.metrics.Meter(), Logger: n.part(logs.Tier),
 		})
 		cfg.Peers = n.links
 	}
@@ -64,9 +65,9 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 		if n.store, err = openStore(t.Redis, n); err != nil {
 			return nil, fmt.Errorf("tier.redis: %w", err)
 		}
-		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Logger: n.log})
+		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Logger: n.part(logs.Tier)})
 	case len(t.Members) > 0:
-		cfg := shard.StaticConfig{Self: self, Lease: t.Lease, Probe: n.links.Status, Logger: n.log}
+		cfg := shard.StaticConfig{Self: self, Lease: t.Lease, Probe: n.links.Status, Logger: n.part(logs.Tier)}
 		for _, text := range t.Members {
 			if m := memberOf(text); m.Name != self.Name {
 				cfg.Others = append(cfg.Others, m)
@@ -96,7 +97,7 @@ func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
 	return store.New(store.Config{
 		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured,
 		PasswordFile: cfg.PasswordFile, SentinelPasswordFile: cfg.SentinelPasswordFile,
-		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.log, Meter: n.metrics.Meter(),
+		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.part(logs.Redis), Meter: n.metrics.Meter(),
 	})
 }
 

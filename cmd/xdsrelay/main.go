@@ -100,7 +100,7 @@ func (a *app) newRootCmd() *cobra.Command {
 		a.newHistoryCmd(),
 		a.newTopCmd(),
 		a.newReleaseCmd(),
-		a.newDrainCmd(),
+		a.newDrainCmd(), a.newReloadCmd(), a.newLogCmd(),
 		a.newDemoCmd(),
 		a.newConfigCmd(),
 		a.newVersionCmd(),

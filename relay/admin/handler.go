@@ -16,6 +16,7 @@ import (
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/logs"
 )
 
 // Config is where the handler gets what it shows. All fields are required, and
@@ -36,6 +37,11 @@ type Config struct {
 	ClientStatus http.Handler
 	// Tier is about all nodes together.
 	Tier Tier
+	// Levels are those of the log; nil where they cannot be changed.
+	Levels *logs.Levels
+	// Settings tells what became of the configuration, and Reload reads it again.
+	Settings func() Settings
+	Reload   func() (Settings, error)
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 }
@@ -72,6 +78,8 @@ func pages(cfg Config) []page {
 		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
 		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins},
 		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check},
+		{"/log", "", "the levels of the log, by part", cfg.logLevels},
+		{"/config", "", "what became of the configuration: when it was read, what was refused, what waits for a restart", cfg.settings},
 		{"/tier/members", "", "the nodes of the tier", cfg.Tier.members},
 		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them (?key=)", cfg.Tier.keys},
 		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key (?key=)", cfg.Tier.owner},
@@ -94,6 +102,8 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("POST /tier/explain", ordered(cfg.Tier.explain))
 	mux.HandleFunc("POST /release", ordered(cfg.Tier.release))
 	mux.HandleFunc("POST /drain", ordered(cfg.Tier.drain))
+	mux.HandleFunc("POST /log/level", ordered(cfg.setLogLevel))
+	mux.HandleFunc("POST /config/reload", ordered(cfg.reload))
 	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
 	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
 	return guard(mux)

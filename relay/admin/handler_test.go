@@ -18,6 +18,7 @@ import (
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/logs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -56,9 +57,11 @@ func testConfig() Config {
 			body, _ := io.ReadAll(r.Body)
 			_, _ = fmt.Fprintf(w, "answer to %s", body)
 		}),
-		Check:   func() []string { return nil },
-		Metrics: registry,
-		Tier:    testTier(),
+		Check:    func() []string { return nil },
+		Settings: func() Settings { return Settings{} },
+		Levels:   logs.NewLevels(slog.LevelInfo),
+		Metrics:  registry,
+		Tier:     testTier(),
 	}
 }
 

@@ -45,7 +45,7 @@ type Config struct {
 	// the client in, or with deny refuses it. Who matches none is refused, and so is who
 	// lacks what a rule reads. The word any lets in every client, as does an empty
 	// list, which is allowed only where no port verifies client certificates.
-	Authorize []authorize.Rule `yaml:"authorize"`
+	Authorize []authorize.Rule `yaml:"authorize" change:"live"`
 	// When clients that have been let in are looked at again.
 	Recheck Recheck `yaml:"recheck"`
 	// What is kept in memory.
@@ -67,7 +67,7 @@ type Config struct {
 	// and so on. Prometheus reads the metrics on the admin port in any case.
 	Telemetry Telemetry `yaml:"telemetry"`
 	// How the node stops.
-	Drain Drain `yaml:"drain"`
+	Drain Drain `yaml:"drain" change:"live"`
 	// The log, on standard error.
 	Log Log `yaml:"log"`
 }
@@ -230,7 +230,7 @@ type Backoff struct {
 type Aggregation struct {
 	// Tried in order; the first that matches gives the client's key, and a client
 	// that none matches is refused. Empty means one rule: key node.cluster.
-	Rules []aggregation.Rule `yaml:"rules"`
+	Rules []aggregation.Rule `yaml:"rules" change:"live"`
 	// Types that each client gets over an upstream stream of its own, which shows
 	// the client's own node id: for what a control plane makes for single clients,
 	// like secrets. By type URL, or the last part of it, like Secret. Nothing of
@@ -305,9 +305,17 @@ type Drain struct {
 // Log says what is logged, and how.
 type Log struct {
 	// The least level that is logged: debug, info, warn or error.
-	Level Level `yaml:"level"`
+	Level Level `yaml:"level" change:"live"`
+	// The level of single parts, where it is another one: each as part=level, like
+	// origin=debug. The parts are clients, last_good, node, origin, redis, security and
+	// tier.
+	Levels []string `yaml:"levels" change:"live"`
 	// Either text or json.
 	Format Format `yaml:"format"`
+	// How many lines are written in a minute that say the same, of whatever client or
+	// key; the next one tells how many were left out. What is for debugging is always
+	// written. 0 means that all is.
+	Repeats int `yaml:"repeats"`
 }
 
 // Default returns the configuration where nothing is configured. It lacks an
@@ -346,7 +354,7 @@ func Default() *Config {
 		Admin:     Admin{Address: "127.0.0.1:19000"},
 		Telemetry: Telemetry{ClientSpans: 3},
 		Drain:     Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
-		Log:       Log{Level: LevelInfo, Format: FormatText},
+		Log:       Log{Level: LevelInfo, Format: FormatText, Repeats: 60},
 	}
 }
 

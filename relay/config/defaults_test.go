@@ -71,6 +71,9 @@ func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, in
 		for line := range strings.Lines(docs[owner(v.Type(), f)+"."+f.Name]) {
 			b.WriteString(indent + "# " + strings.TrimSpace(line) + "\n")
 		}
+		if isLive(f) {
+			b.WriteString(indent + "# A change takes effect while the node runs.\n")
+		}
 		b.WriteString(indent + yamlName(f) + ":")
 		switch {
 		case value.Kind() == reflect.Struct:

@@ -6,58 +6,58 @@ import "time"
 // else is said. Whoever is refused is told which limit it was.
 type Limits struct {
 	// Connections of clients, those of clients that poll included.
-	Connections int `yaml:"connections"`
+	Connections int `yaml:"connections" change:"live"`
 	// The same from one address, or from one IPv6 network of 64 bits. Many clients may
 	// be behind one address; lower it where none are.
-	ConnectionsPerSource int `yaml:"connections_per_source"`
+	ConnectionsPerSource int `yaml:"connections_per_source" change:"live"`
 	// The same of one identity, which is what a client certificate proves.
-	ConnectionsPerIdentity int `yaml:"connections_per_identity"`
+	ConnectionsPerIdentity int `yaml:"connections_per_identity" change:"live"`
 	// Streams of clients, and polls that are being answered.
-	Streams int `yaml:"streams"`
+	Streams int `yaml:"streams" change:"live"`
 	// The same from one address.
-	StreamsPerSource int `yaml:"streams_per_source"`
+	StreamsPerSource int `yaml:"streams_per_source" change:"live"`
 	// The same of one identity.
-	StreamsPerIdentity int `yaml:"streams_per_identity"`
+	StreamsPerIdentity int `yaml:"streams_per_identity" change:"live"`
 	// Streams that are open at the same time on one connection. An Envoy without ADS
 	// has one for each cluster with EDS. A client that wants more waits, or opens
 	// another connection. From 1 to 1000000.
 	StreamsPerConnection int `yaml:"streams_per_connection"`
 	// Aggregation keys that are asked for upstream, private ones included.
-	Keys int `yaml:"keys"`
+	Keys int `yaml:"keys" change:"live"`
 	// The same of one identity, or of one address where clients have no identity.
-	KeysPerIdentity int `yaml:"keys_per_identity"`
+	KeysPerIdentity int `yaml:"keys_per_identity" change:"live"`
 	// Resource types on one stream. From 1 to 64.
-	TypesPerStream int `yaml:"types_per_stream"`
+	TypesPerStream int `yaml:"types_per_stream" change:"live"`
 	// Resource types of one key, beyond which none is added that xDS does not define.
 	// From 1 to 256.
-	TypesPerKey int `yaml:"types_per_key"`
+	TypesPerKey int `yaml:"types_per_key" change:"live"`
 	// What the names of one stream may take together; listen.max_names bounds how many
 	// there may be. From 1KiB to 1GiB.
-	NameSize Size `yaml:"name_size"`
+	NameSize Size `yaml:"name_size" change:"live"`
 	// The largest Node that a client may send. From 1KiB to 64MiB.
-	NodeSize Size `yaml:"node_size"`
+	NodeSize Size `yaml:"node_size" change:"live"`
 	// The headers of one stream. From 4KiB to 16MiB.
 	HeaderSize Size `yaml:"header_size"`
 	// Requests that one stream may send in a second for ever, each 64KiB of one counted
 	// as another. What comes faster is read later.
-	RequestsPerSecond int `yaml:"requests_per_second"`
+	RequestsPerSecond int `yaml:"requests_per_second" change:"live"`
 	// How many it may send at once before that. At least 1.
-	RequestBurst int `yaml:"request_burst"`
+	RequestBurst int `yaml:"request_burst" change:"live"`
 	// New streams that a node lets in however busy it is, as long as they are not in
 	// sync. 0 turns this limit off: a node then takes as many at a time as come.
-	NewStreams int `yaml:"new_streams"`
+	NewStreams int `yaml:"new_streams" change:"live"`
 	// While a node is busy it lets in as many beyond that as it brings in sync within
 	// this time, at the rate that it is measured to. From 1s to 1m.
-	SyncWithin time.Duration `yaml:"sync_within"`
+	SyncWithin time.Duration `yaml:"sync_within" change:"live"`
 	// How long a connection may be without a stream. At least 1m. 0s means for ever.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// The part of the memory limit, in percent, from which no new streams are let in
 	// and caches are emptied. Halfway from there to the limit clients are sent away,
 	// those first that cost most. The limit is GOMEMLIMIT, or else 90 % of what the
 	// container may use; without one nothing happens. From 10 to 95, or 0 for never.
-	MemoryPercent int `yaml:"memory_percent"`
+	MemoryPercent int `yaml:"memory_percent" change:"live"`
 	// Streams of other nodes of a tier, which none of the above counts.
-	PeerStreams int `yaml:"peer_streams"`
+	PeerStreams int `yaml:"peer_streams" change:"live"`
 }
 
 // defaultLimits are far above what a fleet needs, and below what a node cannot bear.

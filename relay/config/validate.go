@@ -32,6 +32,7 @@ func (d *decoder) check(cfg *Config) {
 	d.checkPorts(cfg)
 	d.intWithin("telemetry.top_keys", cfg.Telemetry.TopKeys, 0, 1000)
 	d.intWithin("telemetry.client_spans", cfg.Telemetry.ClientSpans, 0, 16)
+	d.checkLog(cfg)
 	d.notNegative("drain.time", cfg.Drain.Time)
 	d.notNegative("drain.grace", cfg.Drain.Grace)
 	// A field that could not be decoded has kept its default: what follows from

@@ -1,0 +1,63 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Settings is what became of a node's configuration.
+type Settings struct {
+	// File is where it stands; empty for none.
+	File string `json:"file,omitempty"`
+	// Read is when what is in force was read.
+	Read time.Time `json:"read"`
+	// Restart lists the fields that have changed since the node was started, and that
+	// only a restart puts into force.
+	Restart []string `json:"restart,omitempty"`
+	// Refused says why what was read last is not in force, and RefusedAt since when;
+	// empty where it is.
+	Refused   string    `json:"refused,omitempty"`
+	RefusedAt time.Time `json:"refused_at,omitzero"`
+}
+
+// settings shows what became of the configuration.
+func (cfg Config) settings(w http.ResponseWriter, r *http.Request) {
+	writeSettings(w, r, http.StatusOK, cfg.Settings())
+}
+
+// reload reads the configuration again.
+func (cfg Config) reload(w http.ResponseWriter, r *http.Request) {
+	s, err := cfg.Reload()
+	switch {
+	case err != nil && s.Refused == "": // there is nothing that could be read
+		http.Error(w, err.Error(), http.StatusConflict)
+	case err != nil:
+		writeSettings(w, r, http.StatusUnprocessableEntity, s)
+	default:
+		writeSettings(w, r, http.StatusOK, s)
+	}
+}
+
+func writeSettings(w http.ResponseWriter, r *http.Request, status int, s Settings) {
+	if wantsJSON(r) {
+		writeJSON(w, status, s)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	from := "flags and environment"
+	if s.File != "" {
+		from = printable(s.File)
+	}
+	writeText(w, "in force since "+s.Read.UTC().Format(time.RFC3339)+", from "+from+"\n")
+	if len(s.Restart) > 0 {
+		writeText(w, "changed, and waiting for a restart: "+printable(strings.Join(s.Restart, ", "))+"\n")
+	}
+	if s.Refused != "" {
+		writeText(w, "refused at "+s.RefusedAt.UTC().Format(time.RFC3339)+", so that the one before stays in force:\n")
+		for line := range strings.Lines(s.Refused) {
+			writeText(w, "  "+printable(strings.TrimRight(line, "\n"))+"\n")
+		}
+	}
+}

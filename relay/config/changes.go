@@ -1,0 +1,34 @@
+package config
+
+import (
+	"reflect"
+	"slices"
+)
+
+// Changes lists the fields in which two configurations differ, by path and in the
+// order of the file: those that take effect while a node runs, and those that need it
+// to start anew. A list counts as one field.
+func Changes(old, new *Config) (live, restart []string) {
+	var walk func(a, b reflect.Value, path string, mayChange bool)
+	walk = func(a, b reflect.Value, path string, mayChange bool) {
+		if a.Kind() == reflect.Struct && !isText(a.Type()) {
+			for _, f := range fieldsOf(a.Type()) {
+				walk(a.FieldByIndex(f.Index), b.FieldByIndex(f.Index), join(path, yamlName(f)), mayChange || isLive(f))
+			}
+			return
+		}
+		switch {
+		case reflect.DeepEqual(a.Interface(), b.Interface()):
+		case mayChange:
+			live = append(live, path)
+		default:
+			restart = append(restart, path)
+		}
+	}
+	walk(reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem(), "", false)
+	return slices.Clip(live), slices.Clip(restart)
+}
+
+// isLive tells whether a field, or a section with all that is in it, may change while
+// a node runs: its tag says so.
+func isLive(f reflect.StructField) bool { return f.Tag.Get("change") == "live" }

@@ -1,0 +1,239 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/config"
+)
+
+// Source is where a node's configuration comes from, so that it can be read again
+// while the node runs.
+type Source struct {
+	// File is looked at every now and then; empty where there is none.
+	File string
+	// Load reads and checks the whole configuration.
+	Load func() (*config.Config, error)
+	// Signals has a value whenever it is to be read again; nil for never.
+	Signals <-chan os.Signal
+}
+
+// lookPause is between two looks at the file. A look is a call of stat, which works
+// for every file system and for files behind links that are swapped, as those of
+// Kubernetes are.
+const lookPause = 2 * time.Second
+
+// settings keeps what may change of a node's configuration in step with where that
+// comes from. A configuration with a mistake changes nothing.
+type settings struct {
+	// Fixed after construction.
+	source  Source
+	first   *config.Config // what the node was started with
+	outcome metric.Int64Counter
+
+	mu sync.Mutex
+	// Guarded by mu.
+	current *config.Config // what was put into force last
+	state   admin.Settings
+}
+
+func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settings, error) {
+	s := &settings{source: source, first: cfg, current: cfg, state: admin.Settings{File: source.File, Read: time.Now()}}
+	var err error
+	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reads", metric.WithDescription(
+		"Times that the configuration was read again, by outcome: applied, unchanged, or refused since there was a mistake in it.")); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	refused, err := meter.Int64ObservableGauge("xdsrelay.config.refused", metric.WithDescription("1 while the configuration as it stands now is not in force, since there is a mistake in it; 0 otherwise."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	restart, err := meter.Int64ObservableGauge("xdsrelay.config.restart.fields", metric.WithDescription("Fields of the configuration that have changed, and that only a restart puts into force."))
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		state := s.State()
+		bad := int64(0)
+		if state.Refused != "" {
+			bad = 1
+		}
+		o.ObserveInt64(refused, bad)
+		o.ObserveInt64(restart, int64(len(state.Restart)))
+		return nil
+	}, refused, restart)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	return s, nil
+}
+
+// State tells what became of the configuration.
+func (s *settings) State() admin.Settings {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.state
+}
+
+// drain is how the node stops now.
+func (s *settings) drain() config.Drain {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current.Drain
+}
+
+// A change prepares to put a configuration into force, and returns what does. All are
+// prepared before the first one is done, which cannot fail.
+type change func(*config.Config) (do func(), err error)
+
+// changes are all that may change of a node while it runs: each for the fields whose
+// tags say so.
+func (n *Node) changes() []change {
+	return []change{n.changeRules, n.changeLimits, n.changeLevels}
+}
+
+// changeRules takes new rules. Streams keep the key that they have; those that are
+// not allowed any more end.
+func (n *Node) changeRules(cfg *config.Config) (func(), error) {
+	rules, policy, err := n.compileRules(cfg)
+	return func() {
+		n.rules.Store(rules)
+		n.policy.Store(policy)
+		n.fanout.Recheck()
+	}, err
+}
+
+// changeLimits takes new limits, but those that gRPC holds.
+func (n *Node) changeLimits(cfg *config.Config) (func(), error) {
+	l, first := limitsOf(cfg), limitsOf(n.cfg)
+	l.HeaderSize, l.Linger = first.HeaderSize, first.Linger
+	return func() { n.limits.Set(l) }, nil
+}
+
+func (n *Node) changeLevels(cfg *config.Config) (func(), error) {
+	return func() {
+		if n.levels != nil {
+			n.levels.Set(cfg.Log.Level.Level(), cfg.Log.Own())
+		}
+	}, nil
+}
+
+// errNoSource is returned by Reload where the configuration is the caller's own.
+var errNoSource = errors.New("the configuration of this node comes from nowhere that it could be read from again")
+
+// Reload reads the configuration again and puts into force what of it may change
+// while the node runs. No stream ends by it. Where there is a mistake nothing
+// changes, and the error says what is wrong.
+func (n *Node) Reload() (admin.Settings, error) {
+	s := n.settings
+	if s.source.Load == nil {
+		return s.State(), errNoSource
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := n.reloadLocked()
+	if err != nil {
+		if s.state.Refused == "" {
+			s.state.RefusedAt = time.Now()
+		}
+		s.state.Refused = err.Error()
+		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "refused")))
+		n.log.Error("the configuration is refused, and what was in force stays so", "error", err)
+	}
+	return s.state, err
+}
+
+// reloadLocked is Reload with the settings' mu held.
+func (n *Node) reloadLocked() error {
+	s := n.settings
+	cfg, err := s.source.Load()
+	if err != nil {
+		return err
+	}
+	live, _ := config.Changes(s.current, cfg)
+	_, restart := config.Changes(s.first, cfg)
+	var steps []func()
+	for _, prepare := range n.changes() {
+		do, err := prepare(cfg)
+		if err != nil {
+			return err
+		}
+		steps = append(steps, do)
+	}
+	waiting := strings.Join(restart, ",") != strings.Join(s.state.Restart, ",")
+	s.state.Refused, s.state.RefusedAt, s.state.Restart = "", time.Time{}, restart
+	if waiting && len(restart) > 0 {
+		n.log.Warn("fields of the configuration have changed that only a restart puts into force", "fields", restart)
+	}
+	if len(live) == 0 {
+		s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "unchanged")))
+		return nil
+	}
+	for _, do := range steps {
+		do()
+	}
+	s.current, s.state.Read = cfg, time.Now()
+	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
+	n.log.Info("the configuration has changed", "fields", live)
+	return nil
+}
+
+// followSource reads the configuration again when the file changes or a signal comes,
+// until ctx ends.
+func (n *Node) followSource(ctx context.Context) {
+	s := n.settings.source
+	if s.Load == nil {
+		return
+	}
+	before := lookAt(s.File)
+	ticker := time.NewTicker(lookPause)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.Signals:
+		case <-ticker.C:
+			now := lookAt(s.File)
+			if now.same(before) {
+				continue
+			}
+			before = now
+		}
+		_, _ = n.Reload() // which has logged what is wrong
+	}
+}
+
+// look is what tells a file from what it was before.
+type look struct{ info os.FileInfo }
+
+// lookAt looks at a file. One that is not there looks like none.
+func lookAt(file string) look {
+	if file == "" {
+		return look{}
+	}
+	info, err := os.Stat(file)
+	if err != nil {
+		return look{} // which reading it will tell
+	}
+	return look{info}
+}
+
+func (l look) same(o look) bool {
+	if l.info == nil || o.info == nil {
+		return l.info == o.info
+	}
+	return os.SameFile(l.info, o.info) && l.info.ModTime().Equal(o.info.ModTime()) && l.info.Size() == o.info.Size()
+}
+
+// Settings tells what became of the node's configuration.
+func (n *Node) Settings() admin.Settings { return n.settings.State() }

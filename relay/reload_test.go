@@ -1,0 +1,168 @@
+package relay_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	"google.golang.org/grpc"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
+	"xdsrelay/relay/xdstest"
+)
+
+// logText is what a node logs.
+type logText struct {
+	mu   sync.Mutex
+	text bytes.Buffer // guarded by mu
+}
+
+func (l *logText) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+// take returns what has been logged since it was last called.
+func (l *logText) take() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	defer l.text.Reset()
+	return l.text.String()
+}
+
+// TestReload: a node takes a new configuration when its file changes or it is told to.
+// What may change does so without the end of a stream; a mistake changes nothing, and
+// is told; what only a restart puts into force is told, too.
+func TestReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		origin := network.NewStateOrigin(t, func(n *corev3.Node) string {
+			if strings.Contains(n.GetId(), "canary") {
+				return "canary-red"
+			}
+			return "red"
+		})
+		for _, key := range []string{"red", "canary-red"} {
+			origin.Update(key, func(c *xdstest.Change) { c.Set(xdstest.Cluster(key, time.Second)) })
+		}
+		cfg := testConfig()
+		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		cfg.Aggregation.Rules = []aggregation.Rule{{Name: "all", Key: "node.cluster"}}
+
+		// What stands in the file is only a sign here; next is what it would say.
+		file := filepath.Join(t.TempDir(), "relay.yaml")
+		var mu sync.Mutex
+		next, mistake := *cfg, error(nil)
+		say := func(change func(*config.Config), err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			next, mistake = *cfg, err
+			if change != nil {
+				change(&next)
+			}
+			if err := os.WriteFile(file, fmt.Appendln(nil, time.Now().UnixNano(), err), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		say(nil, nil)
+		signals := make(chan os.Signal)
+		var text logText
+		logger, levels := relay.NewLogger(&text, cfg.Log)
+		n := startWith(t, cfg, relay.Options{
+			Version: "v-test", Listen: network.Listen, Dial: network.Dial, Logger: logger, Levels: levels,
+			Source: relay.Source{File: file, Signals: signals, Load: func() (*config.Config, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				c := next
+				return &c, mistake
+			}},
+		})
+		client := func(id string) *xdstest.Auto {
+			c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: everyVariant[0], Node: xdstest.Node(id, "red"), DialOptions: []grpc.DialOption{network.Option()}})
+			c.Subscribe(xdstest.ClusterType)
+			return c
+		}
+		holds := func(c *xdstest.Auto, key string) {
+			t.Helper()
+			c.WaitFor(t, "the clusters of "+key, func() bool { return len(origin.Differences(key, c)) == 0 && len(c.Held(xdstest.ClusterType)) > 0 })
+		}
+		look := func() {
+			time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time
+			synctest.Wait()
+		}
+		first := client("first")
+		holds(first, "red")
+		text.take()
+
+		canary := func(c *config.Config) {
+			c.Aggregation.Rules = []aggregation.Rule{{Name: "canaries", Key: "'canary-' + node.cluster"}}
+			c.Log.Level = config.LevelDebug
+		}
+		say(canary, nil)
+		look()
+		if l := text.take(); !strings.Contains(l, "the configuration has changed") || !strings.Contains(l, "[aggregation.rules log.level]") {
+			t.Errorf("logged %s", l)
+		}
+		second := client("second")
+		holds(second, "canary-red")
+		holds(first, "red")
+		if l := levels.Get()[logs.Tier]; l != slog.LevelDebug {
+			t.Errorf("the level is %s", l)
+		}
+
+		bad := errors.New("relay.yaml:3:5: mistake")
+		say(nil, bad)
+		look()
+		state := n.Settings()
+		if l := text.take(); !strings.Contains(l, bad.Error()) || state.Refused != bad.Error() || state.RefusedAt.IsZero() {
+			t.Errorf("a mistake: the state is %+v, logged %s", state, l)
+		}
+		holds(client("third"), "canary-red")
+
+		say(func(c *config.Config) {
+			canary(c)
+			c.Listen.Address, c.Drain.Time = "127.0.0.1:1", time.Minute
+		}, nil)
+		signals <- os.Interrupt // whatever it is
+		synctest.Wait()
+		state = n.Settings()
+		if state.Refused != "" || !slices.Equal(state.Restart, []string{"listen.address"}) {
+			t.Errorf("after a change that needs a restart: %+v", state)
+		}
+		if l := text.take(); !strings.Contains(l, "only a restart") || !strings.Contains(l, "drain.time") {
+			t.Errorf("logged %s", l)
+		}
+		say(canary, nil)
+		if state, err := n.Reload(); err != nil || len(state.Restart) > 0 {
+			t.Errorf("taken back: %+v, %v", state, err)
+		}
+		if s := first.Stats(); s.Streams != 1 {
+			t.Errorf("the first client needed %d streams", s.Streams)
+		}
+	})
+}
+
+// TestReloadNothing: a node whose configuration is its caller's own says so.
+func TestReloadNothing(t *testing.T) {
+	cfg := testConfig()
+	cfg.Origin.Directory = t.TempDir()
+	cfg.Origin.Addresses = nil
+	n := start(t, cfg)
+	if _, err := n.Reload(); err == nil || !strings.Contains(err.Error(), "nowhere") {
+		t.Errorf("Reload: %v", err)
+	}
+}
