@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/xds"
 
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/bootstrap"
 	"xdsrelay/relay/xdstest"
 )
@@ -23,6 +24,7 @@ func TestBootstrapWithTLS(t *testing.T) {
 		writeResources(t, cfg.Origin.Directory, string(rune('a'+i))+".json", r)
 	}
 	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorize = authorize.Any()
 	n := start(t, cfg)
 
 	cert, key, ca := mesh.WriteFiles(t.TempDir(), "web")

@@ -19,6 +19,7 @@ var settings = []setting{
 	{"listen", "listen.address", "ADDR", "where xDS clients connect, as host:port or unix:PATH"},
 	{"tls-cert", "listen.tls.cert_file", "FILE", "the certificate of the port for clients, which then has TLS; with --tls-key"},
 	{"tls-key", "listen.tls.key_file", "FILE", "its private key"},
+	{"authorize", "authorize", "any", "let in every client whose certificate is good; rules need a file"},
 	{"tls-ca", "listen.tls.ca_file", "FILE", "the authorities of clients, who then have to show a certificate"},
 	{"upstream", "origin", "ADDR|DIR", "the control plane, as host:port (several with commas), or a directory of resources"},
 	{"upstream-tls-ca", "origin.tls.ca_file", "FILE", "the authorities of the control plane, which is then dialled over TLS"},

@@ -29,10 +29,13 @@ func defaultRecheck() Recheck { return Recheck{Interval: 5 * time.Minute} }
 
 var authorizeType = reflect.TypeFor[[]authorize.Rule]()
 
+// anyWord stands for the list that lets in every client.
+const anyWord = "any"
+
 // decodeWord takes the word that stands for a whole list.
 func decodeWord(n ast.Node, v reflect.Value) bool {
 	s, ok := n.(*ast.StringNode)
-	if !ok || v.Type() != authorizeType || s.Value != "any" {
+	if !ok || v.Type() != authorizeType || s.Value != anyWord {
 		return false
 	}
 	v.Set(reflect.ValueOf(authorize.Any()))

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 )
 
 // Input is where a configuration comes from. Later fields win over earlier
@@ -104,6 +105,10 @@ func (d *decoder) decodeFlags(flags []Flag, cfg *Config) {
 		d.override(f.Field, at)
 		if f.Field == "aggregation.rules" {
 			cfg.Aggregation.Rules = []aggregation.Rule{{Name: strings.TrimLeft(f.Name, "-"), Key: f.Value}}
+			continue
+		}
+		if f.Field == "authorize" && f.Value == anyWord {
+			cfg.Authorize = authorize.Any()
 			continue
 		}
 		if err := setField(cfg, f.Field, f.Value); err != nil {
