@@ -20,7 +20,6 @@ import (
 	"xdsrelay/fanout"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
-	"xdsrelay/relay/admin"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/cache"
@@ -276,26 +275,7 @@ func (n *Node) listen() (err error) {
 	if err := n.buildMachinePort(); err != nil {
 		return err
 	}
-	if n.cfg.Admin.Address == "" {
-		return nil
-	}
-	if n.admin, err = n.listenAt("admin.address", n.cfg.Admin.Address); err != nil {
-		return err
-	}
-	n.http = admin.NewServer(admin.Handler(admin.Config{
-		Title:   "xdsrelay " + n.version + " on " + n.name,
-		Ready:   n.Ready,
-		Keys:    n.cache.Snapshot,
-		Streams: func() []fanout.StreamInfo { return append(n.fanout.Streams(), n.fanout.PeerStreams()...) },
-		Origins: n.origins.describe,
-		Check:   n.Check,
-		Tier:    n.tierAdmin(),
-		Metrics: n.metrics.Registry(),
-		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
-
-		ClientStatus: n.status,
-	}), n.log)
-	return nil
+	return n.buildAdmin()
 }
 
 // listenAt binds the port that a field of the configuration names.
@@ -305,14 +285,6 @@ func (n *Node) listenAt(field, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return l, nil
-}
-
-// AdminAddr is the address of the admin port, with the real port; empty if off.
-func (n *Node) AdminAddr() string {
-	if n.admin == nil {
-		return ""
-	}
-	return n.admin.Addr().String()
 }
 
 // Ready returns nil while the node should get clients, and why not otherwise:

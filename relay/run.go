@@ -206,17 +206,3 @@ func (n *Node) release() {
 		n.metrics.Close()
 	}
 }
-
-// releaseAdmin lets requests that run end, for a moment.
-func (n *Node) releaseAdmin() {
-	if n.http != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if n.http.Shutdown(ctx) != nil {
-			_ = n.http.Close()
-		}
-	}
-	if n.admin != nil {
-		_ = n.admin.Close() // the server has closed it if it ever served
-	}
-}

@@ -2,12 +2,12 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"strings"
@@ -25,6 +25,7 @@ type remote struct {
 	app     *app
 	address string
 	json    bool
+	rights  rights
 }
 
 // remoteTime is what a node may take for an answer; it asks other nodes for some.
@@ -45,13 +46,9 @@ func (a *app) addRemote(cmd *cobra.Command) *remote {
 // answers.
 func (a *app) addAdmin(cmd *cobra.Command) *remote {
 	r := &remote{app: a}
-	address := config.Default().Admin.Address
-	for _, e := range a.env {
-		if v, ok := strings.CutPrefix(e, addressVariable+"="); ok && v != "" {
-			address = v
-		}
-	}
-	cmd.Flags().StringVar(&r.address, "admin", address, "the admin port of a running node, as `HOST:PORT`")
+	address := cmp.Or(variable(a.env, addressVariable), config.Default().Admin.Address)
+	cmd.Flags().StringVar(&r.address, "admin", address, "the admin port of a running node, as `HOST:PORT` or https://HOST:PORT")
+	r.rights.add(cmd, a.env)
 	return r
 }
 
@@ -94,16 +91,13 @@ var errNobody = errors.New("no node answers")
 
 // ask asks the node.
 func (r *remote) ask(ctx context.Context, method, path string, query url.Values, body []byte) (code int, text string, err error) {
-	host, port, err := net.SplitHostPort(r.address)
-	if err != nil || port == "" {
-		return 0, "", usageError{fmt.Errorf("--admin: got %q, expected host:port, like %s", r.address, config.Default().Admin.Address)}
+	at, err := baseURL(r.address)
+	if err != nil {
+		return 0, "", err
 	}
-	if host == "" {
-		host = "127.0.0.1"
-	}
+	at.Path, at.RawQuery = path, query.Encode()
 	ctx, cancel := context.WithTimeout(ctx, remoteTime)
 	defer cancel()
-	at := url.URL{Scheme: "http", Host: net.JoinHostPort(host, port), Path: path, RawQuery: query.Encode()}
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
 		return 0, "", usageError{fmt.Errorf("--admin: %w", err)}
@@ -112,13 +106,18 @@ func (r *remote) ask(ctx context.Context, method, path string, query url.Values,
 	if r.json {
 		req.Header.Set("Accept", "application/json")
 	}
-	// Not by a proxy, which could be in the environment for other purposes.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client, err := r.rights.prepare(req)
+	if err != nil {
+		return 0, "", err
+	}
 	res, err := client.Do(req)
 	if err != nil {
 		return 0, "", r.unreached(err)
 	}
 	defer res.Body.Close()
+	if res.StatusCode == http.StatusUnauthorized {
+		return 0, "", fmt.Errorf("the node at %s asks for a token, and got none that it takes: --admin-token-file names a file with one", r.address)
+	}
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
 		return 0, "", fmt.Errorf("the answer of %s breaks off: %w", r.address, err)
@@ -137,7 +136,9 @@ func (r *remote) unreached(err error) error {
 	switch {
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Errorf("%w at %s: connection refused. Is one running here, and is this its admin port (admin.address)? --admin names another", errNobody, r.address)
-	case strings.Contains(err.Error(), "malformed HTTP"):
+	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
+		return fmt.Errorf("what listens at %s does not speak TLS: expected --admin without https://", r.address)
+	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // the latter of a server that speaks first
 		return fmt.Errorf("what listens at %s is not the admin port of a node: it does not speak HTTP", r.address)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w at %s within %s", errNobody, r.address, remoteTime)

@@ -4,10 +4,9 @@
 package admin
 
 import (
-	"net"
 	"net/http"
 	"net/http/pprof"
-	"net/netip"
+	"os"
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,9 +16,10 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/redact"
 )
 
-// Config is where the handler gets what it shows. All fields are required, and
+// Config is where the handler gets what it shows. All fields but Access are required, and
 // all functions are called concurrently.
 type Config struct {
 	// Title names node and version on the index page.
@@ -44,6 +44,8 @@ type Config struct {
 	Reload   func() (Settings, error)
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
+	// Access says who may see this, and who may give orders.
+	Access Access
 }
 
 // OriginInfo describes where configuration comes from.
@@ -83,12 +85,26 @@ func pages(cfg Config) []page {
 		{"/tier/members", "", "the nodes of the tier", cfg.Tier.members},
 		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them (?key=)", cfg.Tier.keys},
 		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key (?key=)", cfg.Tier.owner},
-		{"/debug/pprof/", "", "profiles of the process, for go tool pprof", pprof.Index},
-		{"/debug/pprof/cmdline", "", "the command line", pprof.Cmdline},
-		{"/debug/pprof/profile", "/debug/pprof/profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
-		{"/debug/pprof/symbol", "", "the function names of program counters", pprof.Symbol},
-		{"/debug/pprof/trace", "/debug/pprof/trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
+		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index},
+		{profiles + "cmdline", "", "the command line, without passwords", commandLine(os.Args)},
+		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
+		{profiles + "symbol", "", "the function names of program counters", pprof.Symbol},
+		{profiles + "trace", profiles + "trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
 	}, cfg.Tier.apiPages()...)
+}
+
+// profiles is where the profiles of the process are. They look into it and can
+// burden it, so that they take the rights of an operator.
+const profiles = "/debug/pprof/"
+
+// commandLine shows the arguments of a program, one in a line.
+func commandLine(args []string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		for _, arg := range args {
+			writeText(w, printable(redact.Text(arg))+"\n")
+		}
+	}
 }
 
 // Handler serves the admin endpoints.
@@ -96,51 +112,21 @@ func Handler(cfg Config) http.Handler {
 	mux := http.NewServeMux()
 	all := pages(cfg)
 	for _, p := range all {
-		mux.HandleFunc("GET "+p.path, p.handler) // GET stands for HEAD too; others get a 405
+		handler := p.handler
+		if strings.HasPrefix(p.path, profiles) {
+			handler = cfg.Access.operators(handler)
+		}
+		mux.HandleFunc("GET "+p.path, handler) // GET stands for HEAD too; others get a 405
 	}
 	mux.Handle("POST "+csds.Path, cfg.ClientStatus)
 	mux.HandleFunc("POST /tier/explain", ordered(cfg.Tier.explain))
-	mux.HandleFunc("POST /release", ordered(cfg.Tier.release))
-	mux.HandleFunc("POST /drain", ordered(cfg.Tier.drain))
-	mux.HandleFunc("POST /log/level", ordered(cfg.setLogLevel))
-	mux.HandleFunc("POST /config/reload", ordered(cfg.reload))
+	mux.HandleFunc("POST /release", ordered(cfg.Access.operators(cfg.Tier.release)))
+	mux.HandleFunc("POST /drain", ordered(cfg.Access.operators(cfg.Tier.drain)))
+	mux.HandleFunc("POST /log/level", ordered(cfg.Access.operators(cfg.setLogLevel)))
+	mux.HandleFunc("POST /config/reload", ordered(cfg.Access.operators(cfg.reload)))
 	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
 	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
-	return guard(mux)
-}
-
-// guard sets what keeps a browser from doing more with the pages than show them.
-// It answers requests only for addresses and localhost: a web site whose name
-// was made to point at this machine could otherwise read everything here through
-// its visitor's browser.
-func guard(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		h := w.Header()
-		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-		h.Set("Cross-Origin-Resource-Policy", "same-origin")
-		h.Set("Referrer-Policy", "no-referrer")
-		h.Set("X-Content-Type-Options", "nosniff")
-		h.Set("X-Frame-Options", "DENY")
-		if !isAddress(r.Host) {
-			http.Error(w, "the Host header has to be an IP address or localhost", http.StatusForbidden)
-			return
-		}
-		next.ServeHTTP(w, r)
-	})
-}
-
-// isAddress tells whether a Host header is localhost or an IP address.
-func isAddress(hostport string) bool {
-	host, _, err := net.SplitHostPort(hostport)
-	if err != nil {
-		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
-	}
-	if host == "localhost" {
-		return true
-	}
-	_, err = netip.ParseAddr(host)
-	return err == nil
+	return cfg.Access.guard(cfg.Access.admitted(mux))
 }
 
 func (cfg Config) healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }

@@ -268,13 +268,6 @@ type Cache struct {
 	BodiesSize Size `yaml:"bodies_size"`
 }
 
-// Admin is the HTTP port for operators.
-type Admin struct {
-	// Where it listens, as host:port with a loopback host, since it has neither
-	// TLS nor authentication yet. Port 0 takes a free one. Empty turns it off.
-	Address string `yaml:"address"`
-}
-
 // Metrics is the port for what watches the node.
 type Metrics struct {
 	// Where it listens, as host:port; without TLS. Port 0 takes a free one. Empty
@@ -351,7 +344,7 @@ func Default() *Config {
 		},
 		LastGood:  defaultLastGood(),
 		Tier:      defaultTier(),
-		Admin:     Admin{Address: "127.0.0.1:19000"},
+		Admin:     Admin{Address: "127.0.0.1:19000", TLS: ServerTLS{Certificates: defaultCertificates()}},
 		Telemetry: Telemetry{ClientSpans: 3},
 		Drain:     Drain{Time: 20 * time.Second, Grace: 5 * time.Second},
 		Log:       Log{Level: LevelInfo, Format: FormatText, Repeats: 60},

@@ -164,17 +164,6 @@ func (d *decoder) checkCache(cfg *Config) {
 	d.sizeWithin("cache.bodies_size", c.BodiesSize, 1<<20, 1<<50)
 }
 
-func (d *decoder) checkAdmin(cfg *Config) {
-	a := cfg.Admin.Address
-	if a == "" {
-		return
-	}
-	if host, ok := d.hostPort("admin.address", a, 0); ok && !isLoopback(host) {
-		d.wrong("admin.address", "%s is not a loopback address, and the admin port has neither TLS nor authentication yet: it shows the state of every client "+
-			"and takes profiles. Expected a loopback host such as 127.0.0.1, or \"\" to turn it off", quoteHost(host))
-	}
-}
-
 // hostPort checks an address in the form host:port with a port of at least
 // least, and gives its host.
 func (d *decoder) hostPort(path, address string, least uint64) (host string, ok bool) {

@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	// The types that can be looked into.
 	_ "github.com/cncf/xds/go/udpa/type/v1"
 
-	// The types that can be looked into.
 	_ "xdsrelay/relay/resource/jsontypes"
 )
 

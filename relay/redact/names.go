@@ -1,6 +1,9 @@
 package redact
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // telling are parts of names whose values are secret, without separators.
 var telling = []string{
@@ -30,10 +33,8 @@ func Sensitive(name string) bool {
 		}
 	}
 	flat := string(n)
-	for _, word := range alone {
-		if flat == word {
-			return true
-		}
+	if slices.Contains(alone, flat) {
+		return true
 	}
 	for _, word := range telling {
 		if strings.Contains(flat, word) {

@@ -129,6 +129,7 @@ func labels() map[string][]Label {
 		"xdsrelay.tier.head.writes":   {label("outcome", "ok", "refused", "failed")},
 		"xdsrelay.tier.head.behind":   {typeLabel()},
 		"xdsrelay.tier.peers.refused": {},
+		"xdsrelay.admin.refused":      {},
 
 		"xdsrelay.redis.calls":         {call, label("outcome", "ok", "refused", "failed", "given_up", "skipped")},
 		"xdsrelay.redis.call.duration": {call},

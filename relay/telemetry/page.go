@@ -64,7 +64,7 @@ func title(part string) string {
 var titles = map[string]string{
 	"build": "The program", "cache": "What is held", "downstream": "Clients", "last_good": "The last known good state", "origin": "Directories",
 	"redis": "Redis", "rest": "Clients that poll", "tier": "The tier", "upstream": "Control planes and other nodes", "telemetry": "Telemetry itself",
-	"refused": "What limits refuse", "limits": "Limits", "authorize": "Who may be what it says", "tls": "Certificates", "config": "Configuration", "key": "The largest keys",
+	"refused": "What limits refuse", "limits": "Limits", "authorize": "Who may be what it says", "tls": "Certificates", "config": "Configuration", "key": "The largest keys", "admin": "The admin port",
 }
 
 // labelNames are the labels of an instrument; those that have few values with these.

@@ -1,0 +1,103 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"xdsrelay/relay/secure"
+)
+
+// Access says who may use the admin port. The zero value lets in whoever reaches
+// it, by an address or as localhost.
+type Access struct {
+	// Token lets do everything, ReadToken only look. Both are nil where nobody is
+	// asked for a token; ReadToken is nil without Token.
+	Token, ReadToken *secure.Token
+	// Hosts are names, beside addresses and localhost, that the Host header may have.
+	Hosts []string
+	// AnyHost is for a port with TLS, where a browser sees from the certificate that
+	// a name is not that of this node.
+	AnyHost bool
+	// Refused is told of requests that lack a right; nil for nobody.
+	Refused func(r *http.Request, why string)
+}
+
+// role is what somebody may do.
+type role int
+
+const (
+	noRole role = iota
+	reader
+	operator
+)
+
+// roleKey is where a request's context has the role.
+type roleKey struct{}
+
+// open are the pages that tell nothing but whether a node lives and is ready, which
+// kubelets ask for without a token.
+var open = map[string]bool{"/healthz": true, "/readyz": true}
+
+// admitted lets in those with a token, where there is one.
+func (a Access) admitted(next http.Handler) http.Handler {
+	if a.Token == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		is := a.roleOf(r)
+		if is == noRole && !open[r.URL.Path] {
+			a.refuse(w, r, http.StatusUnauthorized, "this port asks for a token: expected Authorization: Bearer TOKEN, or the token as the password of a browser")
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, is)))
+	})
+}
+
+// roleOf reads the token of a request: as programs send it, or as the password that
+// a browser asks for, with any user. One in the URL is none: URLs are logged.
+func (a Access) roleOf(r *http.Request) role {
+	given, ok := bearerOf(r)
+	if !ok {
+		if _, given, ok = r.BasicAuth(); !ok {
+			return noRole
+		}
+	}
+	switch {
+	case a.Token.Matches(given):
+		return operator
+	case a.ReadToken != nil && a.ReadToken.Matches(given):
+		return reader
+	}
+	return noRole
+}
+
+func bearerOf(r *http.Request) (token string, ok bool) {
+	scheme, token, ok := strings.Cut(r.Header.Get("Authorization"), " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// operators lets only those through who may do everything.
+func (a Access) operators(next http.HandlerFunc) http.HandlerFunc {
+	if a.Token == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		if is, _ := r.Context().Value(roleKey{}).(role); is != operator {
+			a.refuse(w, r, http.StatusForbidden, "the token is one to read with: expected that of an operator")
+			return
+		}
+		next(w, r)
+	}
+}
+
+// refuse says that a right is missing, and which.
+func (a Access) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
+	if a.Refused != nil {
+		a.Refused(r, why)
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Basic realm="xdsrelay", charset="UTF-8"`)
+	}
+	http.Error(w, why, status)
+}

@@ -1,0 +1,105 @@
+package relay
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/secure"
+)
+
+// buildAdmin makes the server for operators and binds its port.
+func (n *Node) buildAdmin() error {
+	cfg := n.cfg.Admin
+	if cfg.Address == "" {
+		return nil
+	}
+	access, err := n.adminAccess()
+	if err != nil {
+		return err
+	}
+	secured, err := n.secureServer(cfg.TLS)
+	if err != nil {
+		return fmt.Errorf("admin.tls: %w", err)
+	}
+	if n.admin, err = n.listenAt("admin.address", cfg.Address); err != nil {
+		return err
+	}
+	if secured != nil {
+		n.admin = tls.NewListener(n.admin, secured.Config("http/1.1"))
+	}
+	n.http = admin.NewServer(admin.Handler(admin.Config{
+		Title:   "xdsrelay " + n.version + " on " + n.name,
+		Ready:   n.Ready,
+		Keys:    n.cache.Snapshot,
+		Streams: func() []fanout.StreamInfo { return append(n.fanout.Streams(), n.fanout.PeerStreams()...) },
+		Origins: n.origins.describe,
+		Check:   n.Check,
+		Tier:    n.tierAdmin(),
+		Metrics: n.metrics.Registry(),
+		Access:  access,
+		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
+
+		ClientStatus: n.status,
+	}), n.log)
+	return nil
+}
+
+// adminAccess says who may use the admin port.
+func (n *Node) adminAccess() (a admin.Access, err error) {
+	cfg := n.cfg.Admin
+	a = admin.Access{Hosts: cfg.Hosts, AnyHost: cfg.TLS.On() && len(cfg.Hosts) == 0}
+	for _, t := range []struct {
+		field, file string
+		into        **secure.Token
+	}{{"token_file", cfg.TokenFile, &a.Token}, {"read_token_file", cfg.ReadTokenFile, &a.ReadToken}} {
+		if t.file == "" {
+			continue
+		}
+		if *t.into, err = secure.NewToken(t.file, n.log); err != nil {
+			return a, fmt.Errorf("admin.%s: %w", t.field, err)
+		}
+	}
+	refused, err := n.metrics.Meter().Int64Counter("xdsrelay.admin.refused", metric.WithDescription("Requests on the admin port that lacked a right: without a good token, for another host, or made by another web site."))
+	if err != nil {
+		return a, fmt.Errorf("metrics: %w", err)
+	}
+	var logged atomic.Int64 // when, in ns since 1970
+	a.Refused = func(r *http.Request, why string) {
+		refused.Add(r.Context(), 1)
+		now, last := time.Now().UnixNano(), logged.Load()
+		if now-last >= int64(logPause) && logged.CompareAndSwap(last, now) {
+			n.log.Warn("a request on the admin port was refused", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why)
+		}
+	}
+	return a, nil
+}
+
+// AdminAddr is the address of the admin port, with the real port; empty if off.
+func (n *Node) AdminAddr() string {
+	if n.admin == nil {
+		return ""
+	}
+	return n.admin.Addr().String()
+}
+
+// releaseAdmin lets requests that run end, for a moment.
+func (n *Node) releaseAdmin() {
+	if n.http != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if n.http.Shutdown(ctx) != nil {
+			_ = n.http.Close()
+		}
+	}
+	if n.admin != nil {
+		_ = n.admin.Close() // the server has closed it if it ever served
+	}
+}
