@@ -8,20 +8,27 @@ import (
 	"testing"
 )
 
-// TestGuaranteesNameTests: each test that docs/guarantees.md names exists in
-// the package that it names.
+// TestGuaranteesNameTests: each test that docs/guarantees.md and the threat model
+// name exists in the package that they name.
 func TestGuaranteesNameTests(t *testing.T) {
-	text, err := os.ReadFile("../docs/guarantees.md")
+	for doc, least := range map[string]int{"docs/guarantees.md": 40, "docs/threat-model.md": 20} {
+		testNames(t, doc, least)
+	}
+}
+
+func testNames(t *testing.T, doc string, least int) {
+	t.Helper()
+	text, err := os.ReadFile("../" + doc)
 	if err != nil {
 		t.Fatal(err)
 	}
 	named := regexp.MustCompile("`([a-z/]+): ((?:Test|Benchmark|Fuzz)\\w+)`").FindAllStringSubmatch(string(text), -1)
-	if len(named) < 40 {
-		t.Fatalf("only %d tests are named: has the form changed?", len(named))
+	if len(named) < least {
+		t.Fatalf("%s: only %d tests are named: has the form changed?", doc, len(named))
 	}
 	for _, n := range named {
 		if dir, test := n[1], n[2]; !hasTest(t, filepath.Join("..", dir), test) {
-			t.Errorf("docs/guarantees.md names %s of %s, which does not exist", test, dir)
+			t.Errorf("%s names %s of %s, which does not exist", doc, test, dir)
 		}
 	}
 }
