@@ -49,7 +49,7 @@ func (n *Node) listenForClients() error {
 		if err != nil {
 			return err
 		}
-		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, true), how)})
+		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, server == nil), how)})
 	}
 	return nil
 }

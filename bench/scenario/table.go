@@ -31,7 +31,9 @@ func All() []Scenario {
 	crowd := many
 	crowd.Clients = 6000
 	crowdSotW, heavy := crowd, crowd
-	crowdSotW.Variant, heavy.Resources, heavy.Admit = variantSotW, 1000, 100
+	crowdSotW.Variant, heavy.Resources = variantSotW, 1000
+	admitted := heavy
+	admitted.Admit = 100
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
@@ -87,7 +89,7 @@ func All() []Scenario {
 		},
 		{
 			Name: "reconnect", Answers: "What does it take to bring 5,000 clients back that were cut off all at once, while 1,000 stay, and what if the relay refuses most of them at first?",
-			Setups: []report.Setup{crowd, crowdSotW, heavy}, Targets: []string{report.RelayTarget},
+			Setups: []report.Setup{crowd, crowdSotW, heavy, admitted}, Targets: []string{report.RelayTarget},
 			Steps: []Step{
 				syncStep,
 				{Name: "warm", Do: Storm, Count: 5000},
