@@ -11,10 +11,12 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -200,6 +202,48 @@ func TestLimitOfHeaders(t *testing.T) {
 	}
 	n.refusals(t, "header_size", 1)
 	supplied(t, xdstest.Dial(t, n.Addr()))
+}
+
+// Connections and streams of an identity count wherever they come from, and another
+// identity has its own.
+func TestLimitsOfIdentities(t *testing.T) {
+	for limit, change := range map[string]func(*config.Config){
+		"connections_per_identity": func(c *config.Config) { c.Limits.ConnectionsPerIdentity = 1 },
+		"streams_per_identity":     func(c *config.Config) { c.Limits.StreamsPerIdentity = 1 },
+		"keys_per_identity":        func(c *config.Config) { c.Limits.KeysPerIdentity = 1 },
+	} {
+		t.Run(limit, func(t *testing.T) {
+			mesh := xdstest.NewAuthority(t, "mesh")
+			n := limited(t, func(c *config.Config) {
+				change(c)
+				c.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+				c.Authorize = authorize.Any()
+			})
+			dial := func(identity string) *xdstest.Conn {
+				return xdstest.Dial(t, n.Addr(), grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(mesh, identity))))
+			}
+			first := dial("web")
+			supplied(t, first)
+			second := dial("web")
+			second.Node = xdstest.Node("other", "other")
+			s := second.Open(xdstest.Variant{})
+			s.Subscribe(resource.ClusterURL)
+			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of web: the limit is 1 (limits."+limit+")") {
+				t.Errorf("told %v", st)
+			}
+			n.refusals(t, limit, 1)
+			supplied(t, dial("db"))
+			first.Close()
+			if limit != "keys_per_identity" { // which it keeps for the linger time
+				xdstest.Eventually(t, "the identity to have room again", func() bool {
+					s := dial("web").Open(xdstest.Variant{Delta: true})
+					s.Subscribe(resource.ClusterURL)
+					_, err := s.Next(xdstest.Patience, func(*xdstest.Frame) bool { return true })
+					return err == nil
+				})
+			}
+		})
+	}
 }
 
 // A client that asks too fast is read later, and loses nothing; others are not held

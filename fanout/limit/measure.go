@@ -46,13 +46,9 @@ func (m *meter) bytes(i int) uint64 {
 	return m.samples[i].Value.Uint64()
 }
 
-// read measures how long goroutines wait for a processor since the last call, nine of
-// ten, and how much memory is in use.
-func (m *meter) read() (lag time.Duration, u usage) {
+// read measures, and tells how much memory is in use.
+func (m *meter) read() (u usage) {
 	metrics.Read(m.samples)
-	if m.samples[latencies].Value.Kind() == metrics.KindFloat64Histogram {
-		lag = m.lag(m.samples[latencies].Value.Float64Histogram())
-	}
 	u.cycles, u.limit = m.bytes(gcCycles), m.bytes(memoryLimit)
 	if u.limit >= math.MaxInt64 {
 		u.limit = 0
@@ -61,11 +57,16 @@ func (m *meter) read() (lag time.Duration, u usage) {
 	// of all that was made since: stacks and the runtime's own are always in use.
 	besides := m.bytes(releasedHeap) + m.bytes(heapObjects) + m.bytes(heapFree) + m.bytes(heapUnused)
 	u.used = m.bytes(liveHeap) + m.bytes(totalMemory) - min(besides, m.bytes(totalMemory))
-	return lag, u
+	return u
 }
 
-// lag is the ninth decile of what the histogram has more than last time.
-func (m *meter) lag(h *metrics.Float64Histogram) time.Duration {
+// lag is how long goroutines waited for a processor, nine of ten at most: the ninth
+// decile of what was measured since the last call. It is as of the last read.
+func (m *meter) lag() time.Duration {
+	if m.samples[latencies].Value.Kind() != metrics.KindFloat64Histogram {
+		return 0
+	}
+	h := m.samples[latencies].Value.Float64Histogram()
 	first := m.before == nil
 	if first {
 		m.before = make([]uint64, len(h.Counts))

@@ -70,7 +70,7 @@ var about = [names]About{
 	FirstRequest:           {"first_request", "listen.first_request_timeout", "time from opening a stream to its first request", "`DEADLINE_EXCEEDED`"},
 	SendTimeout:            {"send_timeout", "listen.send_timeout", "time that a client may take to read", "`DEADLINE_EXCEEDED`"},
 	Idle:                   {"", "limits.idle_timeout", "time that a connection may be without a stream", "GOAWAY"},
-	PeerStreams:            {"peer_streams", "limits.peer_streams", "streams of other nodes of the tier on this one", exhausted + "; the other node then asks the origin itself"},
+	PeerStreams:            {"peer_streams", "limits.peer_streams", "streams of other nodes of the tier on this one", exhausted},
 }
 
 // String is the limit's label.

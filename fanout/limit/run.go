@@ -17,8 +17,13 @@ type Relief struct {
 	Shed func() int
 }
 
-// pause is between two measurements.
-const pause = 500 * time.Millisecond
+const (
+	// pause is between two looks at how busy the node is.
+	pause = 500 * time.Millisecond
+	// shortPause is between two looks at the memory while a crowd comes in, which can
+	// take very much of it in little time.
+	shortPause = 50 * time.Millisecond
+)
 
 // Run measures until ctx ends how busy the node is and how much memory it has left, and
 // acts accordingly. It is called once.
@@ -30,28 +35,39 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 	)
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
+	g := &gate{}
 	due := time.Now().Add(pause)
+	paced := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
 		case <-l.crowd:
+			paced = time.Time{} // to be looked at now
 		}
 		now := time.Now()
-		lag, u := m.read()
-		// A node that gets no processor at all notices that by its own clock.
-		lag = max(lag, now.Sub(due))
 		v := l.Values()
 		starting, finished := l.arrivals.starting(now, v.SyncWithin)
-		g := &gate{ceiling: p.step(now, lag, starting, finished, v), lag: lag, usage: u}
-		relief := k.step(now, u, v.MemoryPercent)
-		g.tight = relief.tight
-		l.relieve(relief, g, r)
+		next := &gate{ceiling: g.ceiling, lag: g.lag, usage: m.read()}
+		if now.Sub(paced) >= pause {
+			paced = now
+			// A node that gets no processor at all notices that by its own clock.
+			next.lag = max(m.lag(), now.Sub(due))
+			next.ceiling = p.step(now, next.lag, starting, finished, v)
+		}
+		relief := k.step(now, next.usage, v.MemoryPercent)
+		next.tight = relief.tight
+		l.relieve(relief, next, r)
+		g = next
 		l.gate.Store(g)
 		l.forget(now)
-		due = time.Now().Add(pause)
-		timer.Reset(pause)
+		wait := pause
+		if g.usage.limit > 0 && starting > 0 {
+			wait = shortPause
+		}
+		due = time.Now().Add(wait)
+		timer.Reset(wait)
 	}
 }
 
@@ -97,8 +113,9 @@ func (l *Limiter) observe(m metric.Meter) error {
 	connections := gauge(0, "connections", metric.WithDescription("Open connections of clients."))
 	starting := gauge(1, "starting", metric.WithDescription("Client streams that came a short while ago and are not in sync yet."))
 	ceiling := gauge(2, "starting.ceiling", metric.WithDescription("How many of these there may be; 0 while any number may."))
-	lag := gauge(3, "lag", metric.WithUnit("us"), metric.WithDescription("For how long nine of ten goroutines waited at most for a processor, in the last second."))
-	memory := gauge(4, "memory", metric.WithUnit("%"), metric.WithDescription("Memory in use that no collection would free, in percent of the memory limit; 0 without a limit."))
+	memory := gauge(3, "memory", metric.WithUnit("%"), metric.WithDescription("Memory in use that no collection would free, in percent of the memory limit; 0 without a limit."))
+	var lag metric.Float64ObservableGauge
+	lag, errs[4] = m.Float64ObservableGauge("xdsrelay.limits.lag", metric.WithUnit("s"), metric.WithDescription("For how long nine of ten goroutines waited at most for a processor, of late."))
 	_, errs[5] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		l.mu.Lock()
 		open := l.connections
@@ -108,7 +125,7 @@ func (l *Limiter) observe(m metric.Meter) error {
 		o.ObserveInt64(starting, int64(n))
 		if g := l.gate.Load(); g != nil {
 			o.ObserveInt64(ceiling, int64(g.ceiling))
-			o.ObserveInt64(lag, g.lag.Microseconds())
+			o.ObserveFloat64(lag, g.lag.Seconds())
 			o.ObserveInt64(memory, int64(g.percent()))
 		}
 		return nil

@@ -1,0 +1,136 @@
+package fanout
+
+import (
+	"context"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+
+	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// Where memory is short those go first who hold most of it: who does not read, who
+// has begun a message and does not end it, who asks for much alone. Few go at a time.
+func TestShedCostly(t *testing.T) {
+	w := newWorld(t)
+	modest := w.open(true)
+	modest.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("v1", cds, cluster("a", 1))
+	modest.Ack(has(t, modest.Recv(t), "a"))
+
+	conn := w.dial()
+	costly := conn.Open(xdstest.Variant{Delta: true})
+	var names []string
+	for i := range 1000 {
+		names = append(names, fmt.Sprint("name-", i))
+	}
+	costly.Subscribe(eds, names...)
+	w.askedMany(eds, len(names))
+	if n := w.srv.ShedCostly(); n != 1 {
+		t.Errorf("%d clients were sent away, want 1", n)
+	}
+	refusedWith(t, costly, codes.ResourceExhausted, limit.Memory.About().Field)
+	w.serve("v2", cds, cluster("a", 2))
+	modest.Ack(has(t, modest.Recv(t), "a"))
+	xdstest.Eventually(t, "the costly client to be gone", func() bool { return w.srv.Count() == 1 })
+}
+
+// askedMany waits until so many names of a type are asked for.
+func (w *world) askedMany(typeURL string, names int) {
+	w.t.Helper()
+	xdstest.Eventually(w.t, "the names to be asked for", func() bool {
+		for _, d := range w.origin().TakeDemand(true, true) {
+			if d.Table.Type.URL == typeURL && len(d.Names) == names {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// A message that has begun and does not end counts as what has come of it.
+func TestUnfinishedMessagesCount(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(true)
+	s.Subscribe(cds)
+	w.asked(cds, "*")
+	guests := w.srv.guests()
+	if len(guests) != 1 {
+		t.Fatalf("%d guests", len(guests))
+	}
+	before := guests[0].costs()
+	if before > 1<<10 {
+		t.Errorf("a client that has said little costs %d bytes", before)
+	}
+	// A request that is taken does not count any more.
+	s.Subscribe(eds, strings.Repeat("x", 30_000))
+	w.askedMany(eds, 1)
+	xdstest.Eventually(t, "the request to be taken", func() bool { return guests[0].conn.Unread() < 1<<10 })
+}
+
+// While memory is nearly used up nobody new is let in, those who are there go on, and
+// when there is enough again new ones are served: with the memory limit of this
+// process.
+func TestMemoryIsShort(t *testing.T) {
+	l, err := limit.New(limit.Values{MemoryPercent: 50}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) { c.Limits = l })
+	first := w.open(true)
+	first.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("v1", cds, cluster("a", 1))
+	first.Ack(has(t, first.Recv(t), "a"))
+
+	before := debug.SetMemoryLimit(32 << 20)
+	defer debug.SetMemoryLimit(before)
+	hold := make([]byte, 24<<20)
+	for i := range hold {
+		hold[i] = 1
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	shrunk := make(chan struct{}, 100)
+	go func() {
+		defer close(done)
+		l.Run(ctx, limit.Relief{Shrink: func() {
+			select {
+			case shrunk <- struct{}{}:
+			default:
+			}
+		}, Shed: func() int { return 0 }})
+	}()
+	defer func() { cancel(); <-done }()
+	xdstest.Eventually(t, "a new stream to be refused", func() bool {
+		s := w.dial().Open(xdstest.Variant{Delta: true})
+		s.Subscribe(cds)
+		_, err := s.Next(time.Second, func(*xdstest.Frame) bool { return true })
+		if err == nil {
+			return false
+		}
+		refusedWith(t, s, codes.ResourceExhausted, "% of this node's memory are in use: the limit is 50 (limits.memory_percent)")
+		return true
+	})
+	<-shrunk
+	w.serve("v2", cds, cluster("a", 2))
+	first.Ack(has(t, first.Recv(t), "a"))
+	if hold[1] != 1 {
+		t.Fatal("nothing is held")
+	}
+	hold = nil
+	debug.SetMemoryLimit(before)
+	xdstest.Eventually(t, "a new stream to be served", func() bool {
+		s := w.dial().Open(xdstest.Variant{Delta: true})
+		s.Subscribe(resource.ClusterURL)
+		_, err := s.Next(time.Second, func(*xdstest.Frame) bool { return true })
+		return err == nil
+	})
+}
