@@ -63,12 +63,12 @@ type Limits struct {
 // defaultLimits are far above what a fleet needs, and below what a node cannot bear.
 func defaultLimits() Limits {
 	return Limits{
-		Connections:            50_000,
-		ConnectionsPerSource:   20_000,
-		ConnectionsPerIdentity: 20_000,
-		Streams:                100_000,
-		StreamsPerSource:       40_000,
-		StreamsPerIdentity:     40_000,
+		Connections:            200_000,
+		ConnectionsPerSource:   50_000,
+		ConnectionsPerIdentity: 50_000,
+		Streams:                400_000,
+		StreamsPerSource:       100_000,
+		StreamsPerIdentity:     100_000,
 		StreamsPerConnection:   1_000,
 		Keys:                   50_000,
 		KeysPerIdentity:        10_000,
