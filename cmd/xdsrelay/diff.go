@@ -118,11 +118,11 @@ func printDiff(w io.Writer, d *fleet.ClientDiff, now time.Time) {
 		var rows [][]string
 		for _, c := range t.Differences {
 			what := c.Change
-			if c.Unsure {
-				what += " (what it holds of it is not known)"
-			}
 			if c.Version != "" {
 				what += " to " + shortVersion(c.Version)
+			}
+			if c.Unsure {
+				what += " (what it holds of it is not known)"
 			}
 			rows = append(rows, []string{"  " + changeSigns[c.Change], c.Name, what, ago(now, c.Changed) + " ago", sentWords[c.Sent]})
 		}

@@ -64,7 +64,7 @@ type Type struct {
 	Acks   uint32    `json:"acks"`
 	Nacks  uint32    `json:"nacks"`
 	// Nack is the rejection since which nothing was acknowledged.
-	Nack *fanout.Nack `json:"nack,omitempty"`
+	Nack *Nack `json:"nack,omitempty"`
 	// Resources are told only where that is asked for; Omitted is how many more there
 	// are.
 	Resources []Resource `json:"resources,omitempty"`

@@ -5,6 +5,9 @@ import "xdsrelay/fanout"
 // State is how a client stands.
 type State = fanout.State
 
+// Nack is a client's rejection of a response, without what must not be shown of it.
+type Nack = fanout.Nack
+
 // The states, in the words that operators know from `istioctl proxy-status`.
 const (
 	Synced  = fanout.Synced

@@ -1,0 +1,136 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/xdstest"
+)
+
+// someClients stand in every way, and one has a name that would do something to a
+// terminal.
+func someClients(now time.Time) []fleet.Client {
+	typ := func(url string, s fleet.State, since time.Duration, version string) fleet.Type {
+		return fleet.Type{
+			URL: url, Name: fleet.ShortName(url), State: s, Since: now.Add(-since), Version: version, SentAt: now.Add(-since), Wildcard: fleet.ShortName(url) == "CDS", Names: 2,
+			Sent: 9, Acked: 8, Newest: 9, Acks: 3,
+		}
+	}
+	nacked := typ(fleet.TypeURL("lds"), fleet.Nacked, 3*time.Minute, "v7")
+	nacked.Nacks, nacked.Nack = 2, &fleet.Nack{At: now.Add(-3 * time.Minute), Code: 13, Message: "no such filter", Version: "v7"}
+	client := func(name, node string, s fleet.State, since time.Duration, types ...fleet.Type) fleet.Client {
+		return fleet.Client{
+			Name: name, Cluster: "shop", Key: "shop/eu", Rule: "default", Node: node, Peer: "10.0.0.7:4711", Variants: []string{"delta"},
+			Connected: now.Add(-26 * time.Hour), Streams: 1, State: s, Since: now.Add(-since), Types: types,
+		}
+	}
+	other := typ("type.googleapis.com/acme.Widget", fleet.Synced, time.Hour, strings.Repeat("0123456789abcdef", 2))
+	return []fleet.Client{
+		client("envoy-1", "a", fleet.Synced, time.Hour, typ(fleet.TypeURL("cds"), fleet.Synced, 2*time.Hour, "v7"), other),
+		client("envoy-2", "b", fleet.Nacked, 3*time.Minute, typ(fleet.TypeURL("cds"), fleet.Synced, time.Hour, "v7"), nacked),
+		client("envoy-3", "b", fleet.Nacked, 3*time.Minute, nacked),
+		client("envoy-4\x1b[2J", "b", fleet.Stale, 500*time.Millisecond, typ(fleet.TypeURL("eds"), fleet.Stale, 500*time.Millisecond, "v6"), typ(fleet.TypeURL("rds"), fleet.NotSent, 2*time.Second, "")),
+	}
+}
+
+// TestStatusTables holds what people see.
+func TestStatusTables(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	clients := someClients(now)
+	for name, draw := range map[string]func(*bytes.Buffer){
+		"table": func(b *bytes.Buffer) {
+			clientTable(b, clients, false, now)
+			b.WriteString("\n" + sumLine(clients) + "\n")
+			rejections(b, clients, now)
+			silentLines(b, []fleet.Silent{{Node: "c", Error: "no answer within 3s", Clients: 12}})
+		},
+		"wide": func(b *bytes.Buffer) { clientTable(b, clients, true, now) },
+		"client": func(b *bytes.Buffer) {
+			c := clients[1]
+			c.Types[0].Resources = []fleet.Resource{{Name: "web", State: fleet.Synced, Exists: true, Version: "v7", Changed: now.Add(-time.Hour)}, {Name: "gone", State: fleet.NotSent}}
+			c.Types[0].Omitted = 3
+			clientDetail(b, &c, now)
+		},
+		"diff": func(b *bytes.Buffer) {
+			printDiff(b, &fleet.ClientDiff{Name: "envoy-2", Key: "shop/eu", Node: "b", Peer: "10.0.0.7:4711", Notes: []string{"node b is behind"}, Types: []fleet.TypeDiff{
+				{Name: "CDS", State: fleet.Synced, Same: 12},
+				{Name: "LDS", State: fleet.Nacked, Same: 1, Differences: []fleet.Difference{
+					{Name: "l", Change: "changed", Version: "v7", Changed: now.Add(-time.Minute), Sent: fleet.Nacked},
+					{Name: "m", Change: "added", Version: "v7", Changed: now.Add(-time.Minute), Sent: fleet.NotSent, Unsure: true},
+					{Name: "n", Change: "removed", Changed: now.Add(-time.Minute), Sent: fleet.Stale},
+				}},
+				{Name: "EDS", State: fleet.Unknown, Unknown: true},
+			}}, now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b bytes.Buffer
+			draw(&b)
+			golden(t, "testdata/status_"+name+".txt", b.String())
+		})
+	}
+}
+
+// TestStatusCommands runs the commands about clients and keys against a node.
+func TestStatusCommands(t *testing.T) {
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "../../deploy/examples/directory")
+	admin := p.address(t, "admin")
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	xdstest.Eventually(t, "the client to be synced", func() bool {
+		_, stdout, _ := command(t, "status", "--admin", admin)
+		return strings.Contains(stdout, "1 client: 1 SYNCED")
+	})
+	for _, tc := range []struct {
+		args           string
+		code           int
+		stdout, stderr string // a part of each; "" for nothing at all
+	}{
+		{"status", 0, "envoy-1  shop  SYNCED", ""},
+		{"status -o wide", 0, "127.0.0.1:", ""},
+		{"status -o json", 0, `"state": "SYNCED"`, ""},
+		{"status -o yaml", 0, "state: SYNCED", ""},
+		{"status -o xml", 2, "", "expected one of table, wide, json, yaml"},
+		{"status --state nacked", 0, "no client is like that", ""},
+		{"status --state odd", 2, "", "expected some of synced"},
+		{"status --type odd", 1, "", "expected a type URL"},
+		{"status --node odd", 1, "", "no node of the tier"},
+		{"status env", 0, "client:  envoy-1", ""},
+		{"status env --resources", 0, "STATE", ""},
+		{"status envoy-2", 1, "", "did you mean this?\n  envoy-1"},
+		{"status --fail-on synced", 1, "envoy-1", "--fail-on"},
+		{"status --fail-on nacked,stale,unknown", 0, "envoy-1", ""},
+		{"status --wait", 0, "1 client: 1 SYNCED", ""},
+		{"status --key none --wait --timeout 1ms", 1, "no client", "after 1ms"},
+		{"diff envoy-1", 0, "CDS SYNCED", ""},
+		{"diff nobody-there", 2, "", "no client is called"},
+		{"dump shop", 0, "key: shop", ""},
+		{"dump shop --type cds -o json", 0, `"type_url"`, ""},
+		{"dump shop -o table", 0, "CDS", ""},
+		{"dump none", 1, "", `no node has the key "none"`},
+		{"history shop", 0, "origin", ""},
+		{"history shop -n 1 -o json", 0, `"cause": "origin"`, ""},
+		{"history none", 1, "", `no node has the key "none"`},
+		{"top --once --interval 100ms", 0, "1 client on 1 node, 1 key: 1 SYNCED", ""},
+		{"__complete status env", 0, "envoy-1\tSYNCED shop", "Completion ended"},
+		{"__complete dump sh", 0, "shop", "Completion ended"},
+		{"__complete status --state=", 0, "NACKED", "Completion ended"},
+	} {
+		t.Run(tc.args, func(t *testing.T) {
+			args := strings.Fields(tc.args)
+			if args[0] == "__complete" {
+				args = append([]string{"__complete", args[1], "--admin", admin}, args[2:]...)
+			} else {
+				args = append(args, "--admin", admin)
+			}
+			code, stdout, stderr := command(t, args...)
+			is := func(got, want string) bool { return got == want || want != "" && strings.Contains(got, want) }
+			if code != tc.code || !is(stdout, tc.stdout) || !is(stderr, tc.stderr) {
+				t.Errorf("exit code %d, want %d; got\n%s%s", code, tc.code, stdout, stderr)
+			}
+		})
+	}
+}
