@@ -91,7 +91,6 @@ func labels() map[string][]Label {
 		"xdsrelay.config.restart.fields":        {},
 		"xdsrelay.downstream.sent_away":         {label("reason", "surplus", "age", "memory")},
 		"xdsrelay.downstream.turned_away":       {},
-		"xdsrelay.downstream.handshakes.failed": {{Name: "listener", Pattern: `.+`, Meaning: "the names of the listeners"}, {Name: "reason", Pattern: `[a-z_]+`, Meaning: "a word for what went wrong"}},
 		"xdsrelay.downstream.ack.duration":      {typeLabel(), variantLabel()},
 		"xdsrelay.downstream.responses":         {typeLabel(), variantLabel()},
 		"xdsrelay.downstream.sent":              {typeLabel(), variantLabel()},
