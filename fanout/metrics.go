@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -24,6 +25,8 @@ type serverMetrics struct {
 	ackTime  metric.Float64Histogram
 
 	propagation, building metric.Float64Histogram
+
+	requests, bytesIn [variants]atomic.Int64
 
 	types sync.Map // typeKey → *typeMetrics
 	kinds sync.Map // typeKey → metric.MeasurementOption, of streams
@@ -60,7 +63,7 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	sm.building, errs[13] = m.Float64Histogram("xdsrelay.downstream.body.build.duration", metric.WithUnit("s"),
 		metric.WithDescription("How long bodies took to be made: to look for what changed, and to encode it. Bounds: 10 µs to 1 s."),
 		metric.WithExplicitBucketBoundaries(.00001, .00005, .0001, .0005, .001, .005, .01, .05, .1, .5, 1))
-	errs[14] = sm.observeStreams(m, s)
+	errs[14] = errors.Join(sm.observeStreams(m, s), sm.observeRequests(m))
 	return &sm, errors.Join(errs[:]...)
 }
 
@@ -108,6 +111,42 @@ func (m *serverMetrics) kindOf(st *stream) metric.MeasurementOption {
 		option, _ = m.kinds.LoadOrStore(k, metric.WithAttributeSet(set))
 	}
 	return option.(metric.MeasurementOption)
+}
+
+// The variants, as places in arrays.
+const (
+	variantSotW = iota
+	variantDelta
+	variantPeer
+	variants
+)
+
+// received counts a request of so many bytes.
+func (m *serverMetrics) received(f form, size int) {
+	i := variantSotW
+	switch {
+	case f.relay:
+		i = variantPeer
+	case f.delta:
+		i = variantDelta
+	}
+	m.requests[i].Add(1)
+	m.bytesIn[i].Add(int64(size))
+}
+
+// observeRequests makes the metrics of what clients send.
+func (m *serverMetrics) observeRequests(meter metric.Meter) error {
+	requests, err := meter.Int64ObservableCounter("xdsrelay.downstream.requests", metric.WithDescription("Requests of clients: subscriptions and answers."))
+	bytes, err2 := meter.Int64ObservableCounter("xdsrelay.downstream.received", metric.WithUnit("By"), metric.WithDescription("Bytes of requests of clients."))
+	_, err3 := meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		for i, name := range [variants]string{"sotw", "delta", "peer"} {
+			with := metric.WithAttributeSet(attribute.NewSet(attribute.String("variant", name)))
+			o.ObserveInt64(requests, m.requests[i].Load(), with)
+			o.ObserveInt64(bytes, m.bytesIn[i].Load(), with)
+		}
+		return nil
+	}, requests, bytes)
+	return errors.Join(err, err2, err3)
 }
 
 func (m *serverMetrics) refused(code codes.Code) {

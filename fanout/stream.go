@@ -102,6 +102,7 @@ func (s *stream) serve() (err error) {
 func (s *stream) take(p *peer.Peer) error {
 	defer s.in.free()
 	var r resource.Request
+	s.srv.metrics.received(s.form, s.in.data.Len())
 	if err := s.in.read(s.delta, &r); err != nil {
 		return err
 	}

@@ -54,7 +54,7 @@ var clientAuth = map[config.ClientAuth]secure.ClientAuth{
 }
 
 // secureServer makes the side that listens of a section; nil where it is empty.
-func (n *Node) secureServer(t config.ServerTLS) (*secure.Server, error) {
+func (n *Node) secureServer(section string, t config.ServerTLS) (*secure.Server, error) {
 	if !t.On() {
 		return nil, nil
 	}
@@ -68,6 +68,7 @@ func (n *Node) secureServer(t config.ServerTLS) (*secure.Server, error) {
 		return nil, err
 	}
 	n.servers = append(n.servers, s)
+	n.certs.watch(section, s.Expires)
 	return s, nil
 }
 

@@ -38,7 +38,7 @@ func (n *Node) listenForClients() error {
 			section = fmt.Sprintf("listeners[%d]", i-1)
 		}
 		how := fanout.Listener{Name: l.Name}
-		server, err := n.secureServer(l.TLS)
+		server, err := n.secureServer(section, l.TLS)
 		if err != nil {
 			return fmt.Errorf("%s.tls: %w", section, err)
 		}

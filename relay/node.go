@@ -101,6 +101,8 @@ type Node struct {
 	http      *http.Server                // nil if off
 	machines  *machinePort                // nil if off
 
+	certs expiries
+
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
 	enlist  func(shard.Member) shard.Members // nil for what the configuration says
@@ -166,7 +168,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.settings, err = newSettings(n.cfg, n.source, n.metrics.Meter()); err != nil {
 		return err
 	}
-	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics.Meter(), n.part(logs.Origin)); err != nil {
+	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics, n.part(logs.Origin)); err != nil {
 		return err
 	}
 	if err := n.buildTier(dial); err != nil {

@@ -25,7 +25,7 @@ func (n *Node) buildAdmin() error {
 	if err != nil {
 		return err
 	}
-	secured, err := n.secureServer(cfg.TLS)
+	secured, err := n.secureServer("admin", cfg.TLS)
 	if err != nil {
 		return fmt.Errorf("admin.tls: %w", err)
 	}

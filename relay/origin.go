@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 
-	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
@@ -15,6 +14,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/telemetry"
 	"xdsrelay/upstream"
 )
 
@@ -46,10 +46,10 @@ func (n *Node) originCredentials(cfg config.Origin) (credentials.TransportCreden
 
 // newOrigin makes the origin that cfg names, without its legs. label tells it from
 // others in metrics.
-func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, meter metric.Meter, log *slog.Logger) (made namedOrigin, err error) {
+func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (made namedOrigin, err error) {
 	if cfg.Directory != "" {
 		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
-			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: meter, Logger: log,
+			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: tel.Meter(), Logger: log,
 		})
 		if err != nil {
 			return made, err
@@ -85,7 +85,8 @@ func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.D
 		},
 		DialOptions: dial,
 		Name:        label,
-		Meter:       meter,
+		Tracer:      tel.Tracer(),
+		Meter:       tel.Meter(),
 		Logger:      log,
 	})
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"log/slog"
 
-	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/telemetry"
 	"xdsrelay/upstream"
 )
 
@@ -42,13 +42,13 @@ type namedOrigin struct {
 
 // newOrigins makes the origins that cfg names; secured makes their credentials, and dial
 // is added to what control planes are connected with. On an error nothing is left open.
-func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, meter metric.Meter, log *slog.Logger) (*origins, error) {
+func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (*origins, error) {
 	o := &origins{authorities: make(map[string]int), types: make(map[string]int)}
-	if err := o.add(config.DefaultName, cfg.Origin, nil, secured, dial, meter, log); err != nil {
+	if err := o.add(config.DefaultName, cfg.Origin, nil, secured, dial, tel, log); err != nil {
 		return nil, err
 	}
 	for _, other := range cfg.Origins {
-		if err := o.add(other.Name, other.Origin, other.Types, secured, dial, meter, log.With("origin", other.Name)); err != nil {
+		if err := o.add(other.Name, other.Origin, other.Types, secured, dial, tel, log.With("origin", other.Name)); err != nil {
 			o.Close()
 			return nil, fmt.Errorf("origin %q: %w", other.Name, err)
 		}
@@ -56,12 +56,12 @@ func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, m
 	return o, nil
 }
 
-func (o *origins) add(name string, cfg config.Origin, types []string, secured secureFor, dial []grpc.DialOption, meter metric.Meter, log *slog.Logger) error {
+func (o *origins) add(name string, cfg config.Origin, types []string, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) error {
 	label := name
 	if len(o.all) == 0 {
 		label = "" // as if there were no others
 	}
-	made, err := newOrigin(label, cfg, secured, dial, meter, log)
+	made, err := newOrigin(label, cfg, secured, dial, tel, log)
 	if err != nil {
 		return err
 	}

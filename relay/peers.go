@@ -62,6 +62,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		if err != nil {
 			return nil, err
 		}
+		n.certs.watch("tier.peer", server.Expires)
 		p.serving, p.credentials = server.Credentials(), client.Credentials()
 	}
 	p.listener, err = n.listenAt("tier.peer.address", cfg.Address)

@@ -32,7 +32,7 @@ func (n *Node) buildPolling() (err error) {
 	if err != nil {
 		return err
 	}
-	secured, err := n.secureServer(r.TLS)
+	secured, err := n.secureServer("rest", r.TLS)
 	if err != nil {
 		return fmt.Errorf("rest.tls: %w", err)
 	}

@@ -38,7 +38,7 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 		}
 		n.links = tier.NewPeers(tier.PeersConfig{
 			Self: n.name, Credentials: n.peers.credentials, Token: n.peers.token, Timeout: n.cfg.Tier.OwnerTimeout,
-			DialOptions: dial, Meter: n.metrics.Meter(), Logger: n.part(logs.Tier),
+			DialOptions: dial, Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Tier),
 		})
 		cfg.Peers = n.links
 	}
@@ -92,6 +92,7 @@ func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
 		if err != nil {
 			return nil, err
 		}
+		n.certs.watch("tier.redis", client.Expires)
 		secured = client.Config
 	}
 	return store.New(store.Config{

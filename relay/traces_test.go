@@ -22,12 +22,12 @@ func collect(t *testing.T) *xdstest.Collector {
 	return c
 }
 
-// updateOf waits for the span of a complete update with so many clients.
-func updateOf(t *testing.T, c *xdstest.Collector, node string, clients int64) (found xdstest.Span) {
+// updateOf waits for the span of a complete update since a moment with so many clients.
+func updateOf(t *testing.T, c *xdstest.Collector, since time.Time, node string, clients int64) (found xdstest.Span) {
 	t.Helper()
 	xdstest.Eventually(t, "the update has been traced", func() bool {
 		return slices.ContainsFunc(c.Spans("update"), func(s xdstest.Span) bool {
-			if s.Instance != node || s.Attribute("xds.clients") != clients || s.Attribute("xds.complete") != true {
+			if s.Instance != node || s.Attribute("xds.clients") != clients || s.Attribute("xds.complete") != true || int64(s.StartTimeUnixNano) < since.UnixNano() {
 				return false
 			}
 			found = s
@@ -64,9 +64,10 @@ func TestTraceOfAnUpdate(t *testing.T) {
 	for _, c := range fleet {
 		c.WaitHeld(t, clusterURL, "c1")
 	}
+	since := time.Now()
 	writeResources(t, cfg.Origin.Directory, "more.json", xdstest.Cluster("c2", time.Second))
 
-	update := updateOf(t, collector, "node-1", clients)
+	update := updateOf(t, collector, since, "node-1", clients)
 	for name, want := range map[string]any{
 		"xds.type": "envoy.config.cluster.v3.Cluster", "xdsrelay.key": "demo", "xds.changes": int64(1), "xds.sent": int64(clients),
 		"xds.acks": int64(clients - 1), "xds.nacks": int64(1), "xds.nack": "I do not like it",
@@ -118,10 +119,11 @@ func TestTraceOfATier(t *testing.T) {
 		c.Subscribe(clusterURL)
 		c.WaitHeld(t, clusterURL, "c1")
 	}
+	since := time.Now()
 	writeResources(t, dir, "more.json", xdstest.Cluster("c2", time.Second))
 
 	owner := r.roster.owner("demo")
-	root := updateOf(t, collector, owner, 3) // its client, and two nodes
+	root := updateOf(t, collector, since, owner, 3) // its client, and two nodes
 	if got := root.Attribute("xds.peers"); got != int64(2) {
 		t.Errorf("%v of those that were sent it are nodes, expected 2", got)
 	}

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"xdsrelay/relay/trace"
 )
 
 // WildcardForm is how a wildcard subscription is written (D10).
@@ -82,6 +84,8 @@ type ControlPlaneConfig struct {
 	// Name tells the control plane from other origins in metrics. Empty for the
 	// only or first one.
 	Name string
+	// Tracer gets a span for each attempt to open a stream; nil for none.
+	Tracer *trace.Tracer
 	// Meter makes the instruments. Default: none.
 	Meter metric.Meter
 	// Logger is told of each change of the connection's state. Default: none.

@@ -68,6 +68,7 @@ func (c *ControlPlane) Serves(t *resource.Type, name string) bool {
 // Close ends the connections. A Run that is still going on ends with its
 // context, and does nothing until then.
 func (c *ControlPlane) Close() {
+	c.metrics.close()
 	for _, s := range c.servers {
 		_ = s.channel.Close() // says only that it was closed before
 	}

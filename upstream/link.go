@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
+	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
 
@@ -71,8 +74,10 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 	cp := l.server.owner
 	sctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	connected := cp.cfg.Tracer.Begin("connect", attribute.String("server.address", l.server.address), attribute.Bool("xdsrelay.peer", cp.cfg.Peer != ""))
 	stream, err := l.server.open(sctx)
 	if err != nil {
+		connected(redact.Error(err))
 		end.err = err
 		l.tell(ctx, event{kind: evFailed, end: end})
 		return end
@@ -82,12 +87,16 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 	defer func() {
 		end.lived = time.Since(s.opened)
 		cancel(end.err)
+		if !end.responded {
+			connected(redact.Error(end.err))
+		}
 		l.tell(ctx, event{session: s, kind: evEnded, end: end})
 	}()
 	if !l.tell(ctx, event{session: s, kind: evOpened}) {
 		return end
 	}
 	if md, _ := stream.Header(); len(md) > 0 { // an error is told by RecvMsg too
+		connected("")
 		if !l.tell(ctx, event{session: s, kind: evHeaders}) {
 			return end
 		}
@@ -103,7 +112,10 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 			end.err = fmt.Errorf("a response cannot be read: %w", m.err)
 			return end
 		}
-		end.responded = true
+		if !end.responded {
+			end.responded = true
+			connected("") // if the headers have not said so
+		}
 		if !l.tell(ctx, event{session: s, kind: evResponse, response: m.response}) {
 			return end
 		}

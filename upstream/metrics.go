@@ -3,6 +3,8 @@ package upstream
 import (
 	"context"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
@@ -18,6 +20,11 @@ type metrics struct {
 	responses  metric.Int64Counter
 	bytes      metric.Int64Counter
 	load       *loadMetrics
+	requests   metric.Int64Counter
+	sent       metric.Int64Counter
+	age        metric.Registration // nil for other nodes, which come and go
+
+	last atomic.Int64 // when the last response came, or this was made, in ns since 1970
 
 	variant metric.MeasurementOption
 	byType  map[label]metric.MeasurementOption // made once: they are costly
@@ -69,9 +76,51 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		metric.WithDescription("Responses of control planes, by how they were answered.")); err != nil {
 		return nil, err
 	}
+	if m.requests, err = meter.Int64Counter("xdsrelay.upstream.requests",
+		metric.WithDescription("Requests to control planes: subscriptions and answers.")); err != nil {
+		return nil, err
+	}
+	if m.sent, err = meter.Int64Counter("xdsrelay.upstream.request.size", metric.WithUnit("By"),
+		metric.WithDescription("Bytes of requests to control planes, uncompressed.")); err != nil {
+		return nil, err
+	}
+	m.last.Store(time.Now().UnixNano())
+	if cfg.Peer == "" {
+		if err := m.observeAge(meter, cfg.Name); err != nil {
+			return nil, err
+		}
+	}
 	m.bytes, err = meter.Int64Counter("xdsrelay.upstream.response.size", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of responses of control planes, uncompressed."))
 	return m, err
+}
+
+// observeAge makes the metric of the time since the last response.
+func (m *metrics) observeAge(meter metric.Meter, origin string) error {
+	age, err := meter.Float64ObservableGauge("xdsrelay.upstream.response.age", metric.WithUnit("s"),
+		metric.WithDescription("How long ago the last response of a control plane came, whichever key and type it was for; since the start if none has."))
+	if err != nil {
+		return err
+	}
+	with := metric.WithAttributes(originLabel(origin)...)
+	m.age, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
+		o.ObserveFloat64(age, time.Since(time.Unix(0, m.last.Load())).Seconds(), with)
+		return nil
+	}, age)
+	return err
+}
+
+// close ends what is asked for when metrics are read.
+func (m *metrics) close() {
+	if m.age != nil {
+		_ = m.age.Unregister() // says only that it was before
+	}
+}
+
+// request counts a request of so many bytes.
+func (m *metrics) request(size int) {
+	m.requests.Add(context.Background(), 1, m.variant)
+	m.sent.Add(context.Background(), int64(size), m.variant)
 }
 
 // originLabel is a metric's attributes, with the name of the origin if it has one.
@@ -87,6 +136,7 @@ func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.var
 func (m *metrics) reconnect() { m.reconnects.Add(context.Background(), 1, m.variant) }
 
 func (m *metrics) response(r *resource.Response, o outcome) {
+	m.last.Store(time.Now().UnixNano())
 	with := m.byType[label{resource.TypeLabel(r.Type.URL), o}]
 	m.responses.Add(context.Background(), 1, with)
 	m.bytes.Add(context.Background(), int64(r.Size), with)

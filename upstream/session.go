@@ -89,6 +89,7 @@ func (s *session) send(m proto.Message) {
 	if s.broken {
 		return
 	}
+	s.link.server.owner.metrics.request(proto.Size(m))
 	err := sendWithin(s.link.server.owner.cfg.SendTimeout, s.stream, s.cancel, m)
 	s.broken = err != nil // the receiver is told why
 }

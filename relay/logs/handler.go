@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"xdsrelay/relay/redact"
+	"xdsrelay/relay/telemetry"
 )
 
 // Config says how lines are written.
@@ -20,7 +21,8 @@ type Config struct {
 	Repeats int
 }
 
-// New makes a logger that writes to w, without secrets (see [redact.Handler]).
+// New makes a logger that writes to w, without secrets (see [redact.Handler]), and with
+// the trace that a line belongs to.
 func New(w io.Writer, cfg Config) *slog.Logger {
 	// What is below its level has been dropped already.
 	options := &slog.HandlerOptions{Level: slog.Level(-1 << 16)}
@@ -28,7 +30,7 @@ func New(w io.Writer, cfg Config) *slog.Logger {
 	if cfg.JSON {
 		lines = slog.NewJSONHandler(w, options)
 	}
-	h := handler{lines: redact.Handler(lines), levels: cfg.Levels, level: cfg.Levels.of("")}
+	h := handler{lines: telemetry.LogHandler(redact.Handler(lines)), levels: cfg.Levels, level: cfg.Levels.of("")}
 	if cfg.Repeats > 0 {
 		h.repeats = newRepeats(cfg.Repeats)
 	}

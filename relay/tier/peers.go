@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/trace"
 	"xdsrelay/shard"
 	"xdsrelay/upstream"
 )
@@ -30,6 +31,8 @@ type PeersConfig struct {
 	Timeout time.Duration
 	// DialOptions are added to what connections are made with.
 	DialOptions []grpc.DialOption
+	// Tracer gets spans of connections; nil for none.
+	Tracer *trace.Tracer
 	// Meter makes the instruments; nil means none.
 	Meter metric.Meter
 	// Logger is told what happens; nil means none.
@@ -175,6 +178,6 @@ func (p *Peers) plane(m shard.Member) (*upstream.ControlPlane, error) {
 		MaxReceiveBytes: 1 << 30, KeepaliveTime: 10 * time.Second, KeepaliveTimeout: max(p.cfg.Timeout, time.Second),
 		ConnectTimeout: max(p.cfg.Timeout, time.Second),
 		Backoff:        upstream.Backoff{Initial: 100 * time.Millisecond, Max: 2 * time.Second},
-		Credentials:    p.cfg.Credentials, DialOptions: options, Meter: p.cfg.Meter, Logger: p.cfg.Logger.With("node", m.Name),
+		Credentials:    p.cfg.Credentials, DialOptions: options, Tracer: p.cfg.Tracer, Meter: p.cfg.Meter, Logger: p.cfg.Logger.With("node", m.Name),
 	})
 }

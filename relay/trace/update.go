@@ -97,10 +97,15 @@ func (u *Update) Answered(ref any, accepted bool, why string, now time.Time) {
 	if accepted {
 		u.acked.Add(1)
 	} else {
-		u.rejected.CompareAndSwap(nil, &why)
-		u.nacked.Add(1)
+		u.reject(why)
 	}
 	u.check()
+}
+
+// reject is apart so that only who rejects makes a copy of why.
+func (u *Update) reject(why string) {
+	u.rejected.CompareAndSwap(nil, &why)
+	u.nacked.Add(1)
 }
 
 // Left notes that a client need not be told, or has gone.

@@ -1,0 +1,44 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// TestStamps: a subscription knows which of the last updates concern it, as a model
+// does that keeps them all.
+func TestStamps(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		table, sub := &Table{}, &Subscription{}
+		var concerned []uint64 // generations
+		gens := []uint64{0}
+		for range rapid.IntRange(0, 60).Draw(t, "updates") {
+			table.gen += rapid.Uint64Range(1, 3).Draw(t, "changes")
+			if rapid.Bool().Draw(t, "concerned") {
+				sub.concerns.add(table.stamps.n + 1)
+				sub.concerns.add(table.stamps.n + 1)
+				concerned = append(concerned, table.gen)
+			}
+			table.stamps.add(stamp{gen: table.gen})
+			gens = append(gens, table.gen)
+		}
+		from := rapid.SampledFrom(gens).Draw(t, "from")
+		to := rapid.SampledFrom(gens).Draw(t, "to")
+		var got, want []uint64
+		table.eachStampLocked(sub, from, to, func(s *stamp) bool {
+			got = append(got, s.gen)
+			return true
+		})
+		known := gens[max(1, len(gens)-remembered):]
+		for _, g := range concerned {
+			if g > from && g <= to && slices.Contains(known, g) {
+				want = append(want, g)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Fatalf("updates %v, expected %v of %v", got, want, concerned)
+		}
+	})
+}

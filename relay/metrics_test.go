@@ -1,0 +1,125 @@
+package relay_test
+
+import (
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/telemetry"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
+)
+
+// TestMetricsAreThose runs a node with everything turned on, and holds that what it
+// shows to Prometheus are the metrics of docs/metrics.md, with the labels that stand
+// there, and that no client, key or resource is among these.
+func TestMetricsAreThose(t *testing.T) {
+	redis := redistest.Start(t, redistest.Config{})
+	cfg := testConfig()
+	cfg.REST.Address, cfg.Tier.Peer.Address = "127.0.0.1:0", "127.0.0.1:0"
+	cfg.Tier.Redis.URL = redis.URL()
+	cfg.LastGood.Store, cfg.LastGood.Delay = config.StoreRedis, 100*time.Millisecond
+	cfg.Origin.Directory = t.TempDir()
+	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("secret-resource", time.Second))
+	other := config.DefaultOrigin()
+	origin := xdstest.NewOrigin(t)
+	other.Addresses = []string{origin.Addr()}
+	cfg.Origins = []config.OtherOrigin{{Name: "second", Types: []string{"Runtime"}, Origin: other}}
+	n := start(t, cfg)
+
+	picky := func(f *xdstest.Frame) string {
+		if slices.Contains(f.Names(), "secret-too") {
+			return "no"
+		}
+		return ""
+	}
+	for i, v := range []xdstest.Variant{xdstest.SotW, xdstest.Delta} {
+		auto := xdstest.AutoConfig{Addr: n.Addr(), Variant: v, Node: xdstest.Node("secret-client", "secret-key")}
+		if i == 1 {
+			auto.Nack = picky
+		}
+		c := xdstest.StartAuto(t, auto)
+		c.Subscribe(clusterURL)
+		c.Subscribe("type.googleapis.com/secret.Type", "secret-name")
+		c.WaitHeld(t, clusterURL, "secret-resource")
+	}
+	writeResources(t, cfg.Origin.Directory, "more.json", xdstest.Cluster("secret-too", time.Second))
+
+	documented := make(map[string]telemetry.Instrument)
+	for _, i := range n.Instruments() {
+		documented[i.Prometheus] = i
+	}
+	// What takes a failure, another node or a client of another kind to be counted
+	// first; counters without labels are there with 0.
+	rare := regexp.MustCompile(`^xdsrelay_(authorize|rest_|tier_head_behind|tls|refused|limits|downstream_(refusals|handshakes|load|oversize|compressed|saved)|upstream_|origin_file_errors|key_)`)
+	var missing []string
+	defer func() {
+		if t.Failed() {
+			t.Logf("not shown: %v", missing)
+		}
+	}()
+	xdstest.Eventually(t, "all metrics are shown", func() bool {
+		families := scrape(t, n, documented)
+		missing = nil
+		for name := range documented {
+			if !slices.Contains(families, name) && !rare.MatchString(name) {
+				missing = append(missing, name)
+			}
+		}
+		_, text := n.get(t, "/metrics")
+		return len(missing) == 0 && strings.Contains(text, `outcome="nack"`) &&
+			strings.Contains(text, `xdsrelay_downstream_propagation_duration_seconds_count{type="envoy.config.cluster.v3.Cluster",variant="sotw"} 1`)
+	})
+	if _, text := n.get(t, "/metrics"); strings.Contains(text, "secret") {
+		t.Error("a client, a key or a resource is told by a metric")
+	}
+}
+
+// scrape returns the names of the metrics that a node shows, and holds that they and
+// their labels are documented.
+func scrape(t *testing.T, n running, documented map[string]telemetry.Instrument) (names []string) {
+	t.Helper()
+	_, text := n.get(t, "/metrics")
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, family := range families {
+		if !strings.HasPrefix(name, "xdsrelay") {
+			continue
+		}
+		i, ok := documented[name]
+		if !ok {
+			t.Errorf("%s is not documented", name)
+			continue
+		}
+		for _, m := range family.Metric {
+			for _, pair := range m.Label {
+				if !allows(i.Labels, pair.GetName(), pair.GetValue()) {
+					t.Errorf("%s has %s=%q, which is not documented", name, pair.GetName(), pair.GetValue())
+				}
+			}
+		}
+	}
+	return slices.Collect(maps.Keys(families))
+}
+
+func allows(labels []telemetry.Label, name, value string) bool {
+	return slices.ContainsFunc(labels, func(l telemetry.Label) bool {
+		switch {
+		case l.Name != name:
+			return false
+		case l.Pattern != "":
+			return regexp.MustCompile("^(" + l.Pattern + ")$").MatchString(value)
+		}
+		return slices.Contains(l.Values, value)
+	})
+}

@@ -1,0 +1,139 @@
+package trace
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	sdktrace "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// traced runs a test in virtual time with a Tracer, whose spans are recorded.
+func traced(t *testing.T, change func(*Config), f func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder)) {
+	synctest.Test(t, func(t *testing.T) {
+		spans := tracetest.NewSpanRecorder()
+		cfg := Config{Spans: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"), Clients: 2}
+		change(&cfg)
+		tracer := New(cfg)
+		defer tracer.Close()
+		f(t, tracer, spans)
+	})
+}
+
+// ended counts the spans of a name that have ended, and gives the last.
+func ended(spans *tracetest.SpanRecorder, name string) (n int, last sdktrace.ReadOnlySpan) {
+	for _, s := range spans.Ended() {
+		if s.Name() == name {
+			n, last = n+1, s
+		}
+	}
+	return n, last
+}
+
+func valueOf(s sdktrace.ReadOnlySpan, name string) any {
+	for _, kv := range s.Attributes() {
+		if string(kv.Key) == name {
+			return kv.Value.AsInterface()
+		}
+	}
+	return nil
+}
+
+// TestUpdate: an update is over when all have answered, and ends with the last answer.
+func TestUpdate(t *testing.T) {
+	traced(t, func(*Config) {}, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {
+		began := time.Now()
+		u := tracer.Start(Source{Type: "t", Received: began, Began: began}, 1, 10)
+		for i := range 10 {
+			time.Sleep(time.Millisecond)
+			u.Sent(Client{Ref: i, ID: "c"}, time.Now())
+		}
+		for i := range 10 {
+			time.Sleep(time.Millisecond)
+			u.Answered(i, i != 7, "bad", time.Now())
+		}
+		synctest.Wait()
+		n, span := ended(spans, "update")
+		if n != 1 || tracer.Live() || u.Flying() {
+			t.Fatalf("%d updates have ended; live: %t", n, tracer.Live())
+		}
+		if took := span.EndTime().Sub(began); took != 20*time.Millisecond {
+			t.Errorf("it took %v, expected 20ms", took)
+		}
+		for name, want := range map[string]any{"xds.acks": int64(9), "xds.nacks": int64(1), "xds.nack": "bad", "xds.sent": int64(10), "xds.complete": true} {
+			if got := valueOf(span, name); got != want {
+				t.Errorf("%s is %v, expected %v", name, got, want)
+			}
+		}
+		if n, _ := ended(spans, "client"); n != 2 {
+			t.Errorf("%d clients have spans, expected 2", n)
+		}
+	})
+}
+
+// TestUnanswered: an update that not everybody answers is over after a time.
+func TestUnanswered(t *testing.T) {
+	traced(t, func(*Config) {}, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {
+		u := tracer.Start(Source{Received: time.Now()}, 1, 2)
+		u.Sent(Client{Ref: 1}, time.Now())
+		u.Left()
+		time.Sleep(40 * time.Second)
+		n, span := ended(spans, "update")
+		if n != 1 || valueOf(span, "xds.complete") != false || valueOf(span, "xds.incomplete") != "timeout" {
+			t.Errorf("%d updates have ended, attributes %v", n, span.Attributes())
+		}
+		u.Answered(1, true, "", time.Now()) // too late, and no harm
+	})
+}
+
+// TestTooMany: beyond a number the oldest update is over.
+func TestTooMany(t *testing.T) {
+	traced(t, func(c *Config) { c.InFlight = 3 }, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {
+		for range 5 {
+			tracer.Start(Source{Received: time.Now()}, 1, 1)
+			synctest.Wait()
+		}
+		if n, span := ended(spans, "update"); n != 2 || valueOf(span, "xds.incomplete") != "too many updates in flight" {
+			t.Errorf("%d updates have ended, expected 2", n)
+		}
+	})
+}
+
+// TestParent: an update that came from another node belongs to its trace.
+func TestParent(t *testing.T) {
+	traced(t, func(*Config) {}, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {
+		owner := tracer.Start(Source{Received: time.Now()}, 1, 1)
+		tracer.Start(Source{Received: time.Now(), Parent: owner.Parent()}, 1, 0)
+		tracer.Start(Source{Received: time.Now(), Parent: "no trace context"}, 1, 0)
+		synctest.Wait()
+		all := spans.Ended()
+		below := 0
+		for _, s := range all {
+			if s.Name() == "update" && s.Parent().SpanID() == owner.span.SpanContext().SpanID() {
+				below++
+			}
+		}
+		if below != 1 {
+			t.Errorf("%d updates are below the first, expected 1", below)
+		}
+	})
+}
+
+// TestNone: nothing is traced without a Tracer, at no cost.
+func TestNone(t *testing.T) {
+	var tracer *Tracer
+	if got := testing.AllocsPerRun(100, func() {
+		u := tracer.Start(Source{}, 1, 1)
+		u.Sent(Client{}, time.Time{})
+		u.Answered(nil, true, "", time.Time{})
+		u.Left()
+	}); got > 0 || tracer.Live() {
+		t.Errorf("%v allocations without a Tracer", got)
+	}
+	tracer.Begin("x")("")
+	tracer.Close()
+}
