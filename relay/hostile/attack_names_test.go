@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -122,24 +123,41 @@ func newTypes(t *testing.T, s *stage) {
 	}
 }
 
-// newKeys invents keys, each with a name of its own that nobody knows.
+// newKeys invents keys, and stays. There are no more than may be.
 func newKeys(t *testing.T, s *stage) {
+	const parallel = 20
 	var all sync.WaitGroup
-	const parallel = 10
+	calls := make([][]*call, parallel)
 	for p := range parallel {
 		cc := s.dial(t)
-		all.Go(func() {
-			for i := range size(300, 10_000) / parallel {
-				c := open(t, cc, deltaMethod)
-				_ = c.send(hello("x", fmt.Sprintf("invented-%d-%d", p, i), content.ClusterURL, "*"))
-				if i%10 == 9 {
-					barrier(t, cc)
-				}
-				c.close()
-			}
-		})
+		for i := range size(300, 10_000) / parallel {
+			c := open(t, cc, deltaMethod)
+			calls[p] = append(calls[p], c)
+			all.Go(func() { _ = c.send(hello("x", fmt.Sprintf("invented-%d-%d", p, i), content.ClusterURL, "*")) })
+		}
 	}
 	all.Wait()
+	refused := func() (n int) {
+		for _, c := range slices.Concat(calls...) {
+			if c.over() {
+				n++
+			}
+		}
+		return n
+	}
+	most := len(slices.Concat(calls...)) - (maxKeys - spec.Keys)
+	xdstest.Eventually(t, fmt.Sprintf("%d refusals", most), func() bool { return refused() >= most })
+	for _, c := range slices.Concat(calls...) {
+		if c.over() {
+			refusedWith(t, c.err, codes.ResourceExhausted, "limit")
+		}
+		if c.count() > 0 {
+			t.Error("an invented key was sent something")
+		}
+	}
+	for _, c := range slices.Concat(calls...) {
+		c.close()
+	}
 }
 
 // hugeHeld says that it holds very much, again and again.

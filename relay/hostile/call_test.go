@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
@@ -40,8 +41,12 @@ func (rawCodec) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil 
 // dial makes a real gRPC client. Its connection comes with the first call.
 func (s *stage) dial(t *testing.T, opts ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
+	creds := insecure.NewCredentials()
+	if s.bad != nil {
+		creds = credentials.NewTLS(s.bad)
+	}
 	cc, err := grpc.NewClient("passthrough:///"+s.XDS, append([]grpc.DialOption{
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithTransportCredentials(creds),
 		grpc.WithDefaultCallOptions(grpc.ForceCodec(rawCodec{}), grpc.MaxCallRecvMsgSize(1<<30), grpc.MaxCallSendMsgSize(1<<30)),
 	}, opts...)...)
 	if err != nil {

@@ -10,12 +10,14 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"path/filepath"
 	"runtime/debug"
 	"syscall"
 	"testing"
 	"time"
 
 	"xdsrelay/relay"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
 )
@@ -28,6 +30,16 @@ const childEnv = "XDSRELAY_HOSTILE_NODE"
 type setup struct {
 	Origin string // address
 	Polls  bool   // it has a port for clients that poll
+	TLS    string // a folder with its certificate, its key and whose certificates it takes; empty for none
+}
+
+// Clients of a node with TLS may be of the key that their certificate names. That of
+// the good ones is good for any.
+const goodName = "good"
+
+var tlsRules = []authorize.Rule{
+	{Name: "the fleet", Match: `"` + goodName + `" in peer.dns_names`},
+	{Name: "its own key", Match: `node.cluster in peer.dns_names`},
 }
 
 // ports are where a node listens.
@@ -37,6 +49,8 @@ type ports struct{ XDS, REST, Admin string }
 const (
 	maxReceive   = 1 << 20
 	maxNames     = 5_000
+	maxKeys      = 100
+	handshake    = time.Second
 	firstRequest = 500 * time.Millisecond
 	sendTimeout  = 3 * time.Second
 	linger       = 200 * time.Millisecond
@@ -49,9 +63,15 @@ func (s setup) config() *config.Config {
 	cfg.Node.Name = "node"
 	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
-	cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = firstRequest, sendTimeout
+	cfg.Listen.HandshakeTimeout, cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = handshake, firstRequest, sendTimeout
+	cfg.Limits.Keys = maxKeys
 	cfg.Origin.Addresses = []string{s.Origin}
 	cfg.Cache.Linger, cfg.Cache.IdleSize, cfg.Cache.BodiesSize = linger, 1<<20, 1<<20
+	if s.TLS != "" {
+		t := &cfg.Listen.TLS
+		t.CertFile, t.KeyFile, t.CAFile = filepath.Join(s.TLS, "cert.pem"), filepath.Join(s.TLS, "key.pem"), filepath.Join(s.TLS, "ca.pem")
+		cfg.Authorize, cfg.Recheck.Interval = tlsRules, time.Second
+	}
 	if s.Polls {
 		cfg.REST.Address, cfg.REST.MaxReceiveSize, cfg.REST.Hold = "127.0.0.1:0", maxReceive, 50*time.Millisecond
 		cfg.Cache.Linger = pollLinger

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"os"
@@ -25,13 +26,17 @@ var spec = content.Spec{Keys: 4, Clusters: 4, Listeners: 2}
 
 // stage is a node with an origin and its good clients.
 type stage struct {
+	setup
 	ports
 
 	origin  *drive.Driver
 	fleets  []*fleet.Fleet
+	good    *tls.Config // of the good clients; nil for plaintext
+	bad     *tls.Config // of attackers that have a certificate, for [theKey]
 	process *os.Process // of the node; nil where that is the test's own
 	before  footprint   // of the node, before the attack that runs
 	changes atomic.Int64
+	ramp    map[string]int64 // ends of good clients while they came, by kind: a busy machine lets some be late
 }
 
 // attack is something that clients of a stage do.
@@ -44,16 +49,31 @@ type attack struct {
 // newStage starts a node and lets the good clients come.
 func newStage(t *testing.T, of setup) *stage {
 	t.Helper()
+	return newTLSStage(t, of, nil)
+}
+
+// newTLSStage is newStage with the authority of all certificates; nil for plaintext.
+func newTLSStage(t *testing.T, of setup, mesh *xdstest.Authority) *stage {
+	t.Helper()
+	if mesh != nil {
+		of.TLS = t.TempDir()
+		mesh.WriteFiles(of.TLS, "127.0.0.1")
+	}
 	o, err := origin.New(origin.Config{Spec: spec, Cache: origin.Linear})
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &stage{}
+	s := &stage{setup: of}
 	if s.origin, err = drive.New(o, "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(s.origin.Close)
 	of.Origin = s.origin.Addr()
+	if of.TLS != "" {
+		s.good, s.bad = mesh.ClientTLS(mesh, goodName), mesh.ClientTLS(mesh, theKey)
+		s.good.ServerName, s.bad.ServerName = "127.0.0.1", "127.0.0.1"
+		s.good.NextProtos = []string{"h2"}
+	}
 	if *full {
 		s.ports, s.process = startChild(t, of)
 	} else {
@@ -67,7 +87,7 @@ func newStage(t *testing.T, of setup) *stage {
 func (s *stage) populate(t *testing.T) {
 	t.Helper()
 	for i, delta := range []bool{true, false} {
-		f, err := fleet.New(fleet.Config{Addrs: []string{s.XDS}, Clients: good / 2, FirstClient: i * good / 2, Content: spec, Delta: delta})
+		f, err := fleet.New(fleet.Config{Addrs: []string{s.XDS}, Clients: good / 2, FirstClient: i * good / 2, Content: spec, Delta: delta, TLS: s.good, ConnectParallel: 8})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,6 +100,7 @@ func (s *stage) populate(t *testing.T) {
 		}
 	}
 	for range 3 {
+		s.ramp = s.ends()
 		if err := s.converges(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -157,15 +178,27 @@ func (s *stage) converges(parent context.Context) error {
 // breaches of the protocol, among them names of another key.
 func (s *stage) wrongs() (err error) {
 	for _, f := range s.fleets {
-		stats := f.Progress()
-		for k, v := range stats.Violations {
+		for k, v := range f.Progress().Violations {
 			err = errors.Join(err, fmt.Errorf("good clients saw %d × %s: %s", v.Count, k, v.First))
 		}
-		for k, e := range stats.Ends {
-			err = errors.Join(err, fmt.Errorf("of good clients ended %d × %s: %s", e.Count, k, e.First))
+	}
+	for k, n := range s.ends() {
+		if n > s.ramp[k] {
+			err = errors.Join(err, fmt.Errorf("%d connections or streams of good clients ended: %s", n-s.ramp[k], k))
 		}
 	}
 	return err
+}
+
+// ends is how often connections and streams of good clients have ended, by kind.
+func (s *stage) ends() map[string]int64 {
+	all := make(map[string]int64)
+	for _, f := range s.fleets {
+		for k, e := range f.Progress().Ends {
+			all[k] += e.Count
+		}
+	}
+	return all
 }
 
 // unharmed holds that the good clients are all there and have seen nothing wrong.

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
 	"fmt"
 	"io"
@@ -57,11 +58,41 @@ func (s *stage) rawDial(t *testing.T) net.Conn {
 	return conn
 }
 
+// cutOff waits until the server has closed connections on which nothing came, or not
+// enough, and closes them.
+func cutOff(t *testing.T, all []net.Conn) {
+	t.Helper()
+	limit := time.Now().Add(xdstest.Patience)
+	for i, c := range all {
+		_ = c.SetReadDeadline(limit)
+		if _, err := io.Copy(io.Discard, c); isTimeout(err) {
+			t.Fatalf("connection %d of %d is still open", i, len(all))
+		}
+		_ = c.Close()
+	}
+}
+
+// connect is a connection that HTTP/2 can be spoken on: with TLS, where there is TLS.
+func (s *stage) connect(t *testing.T) net.Conn {
+	t.Helper()
+	conn := s.rawDial(t)
+	if s.bad == nil {
+		return conn
+	}
+	c := s.bad.Clone()
+	c.NextProtos = []string{"h2"}
+	over := tls.Client(conn, c)
+	if err := over.HandshakeContext(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return over
+}
+
 // wire connects and shakes hands, with the given settings.
 func (s *stage) wire(t *testing.T, reads silent, settings ...http2.Setting) *wire {
 	t.Helper()
 	w := &wire{
-		t: t, conn: s.rawDial(t), done: make(chan struct{}), next: 1,
+		t: t, conn: s.connect(t), done: make(chan struct{}), next: 1,
 		statuses: make(map[uint32]string), resets: make(map[uint32]http2.ErrCode),
 	}
 	w.framer = http2.NewFramer(w.conn, w.conn)
