@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/xdstest"
 )
 
 // TestRestoredFollower: a tier that starts anew while the origin is down, and whose
@@ -121,5 +122,64 @@ func ownerWithAnOldState(t *testing.T, variant config.Variant, change func(*tier
 		w.converged()
 		w.streams(1)
 		w.check()
+	})
+}
+
+// TestClientKnowsMore: a client comes to a node that starts while the origin is down,
+// and that has kept an older state than the client has. What that lacks is not gone
+// before the origin has said so (K14).
+func TestClientKnowsMore(t *testing.T) {
+	originVariants(t, func(t *testing.T, variant config.Variant) {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			w := newTierWorld(t, 2, variant, "red")
+			old, other := w.names[0], w.names[1]
+			for _, name := range w.names {
+				w.kill(name)
+				w.roster.drop(name)
+			}
+			c := w.configs[old]
+			c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, dir, 100*time.Millisecond
+			w.start(old) // and it keeps what is there now
+			w.inhabit(old, "red")
+			w.converged()
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
+			w.kill(old)
+			w.roster.drop(old)
+			for _, c := range w.clients["red"] {
+				c.Close()
+			}
+			w.clients["red"] = nil
+
+			w.set("red", 2) // with a cluster more
+			w.start(other)
+			w.inhabit(other, "red")
+			w.settle()
+			w.converged()
+			w.origin.Stop()
+			w.kill(other)
+			w.roster.drop(other)
+			w.start(old)
+			var all []*xdstest.Auto
+			for i, c := range w.clients["red"] {
+				if everyVariant[i].Delta {
+					all = append(all, c)
+				}
+				c.MoveTo(w.nodes[old].Addr())
+			}
+			w.settle()
+			for _, c := range all {
+				if _, is := c.Held(xdstest.ClusterType)["red-c"]; !is || !c.Connected() {
+					t.Errorf("what only the client knows was taken away:\n%s", c)
+				}
+			}
+			w.set("red", 3) // without it
+			if err := w.origin.Start(); err != nil {
+				t.Fatal(err)
+			}
+			w.settle()
+			w.converged()
+			w.check()
+		})
 	})
 }

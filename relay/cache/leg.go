@@ -143,11 +143,18 @@ func (t *Table) oneOriginLocked(a, b int) bool {
 // that name (K13): the set has been answered for, its leg has said something of
 // the name, or another origin serves it.
 func (t *Table) judgedLocked(name string) bool {
-	if e := t.entries[name]; e != nil && e.wild > 0 || t.wildKnownLocked() {
+	if e := t.entries[name]; e != nil && e.wild > 0 || t.wildJudgedLocked() {
 		return true
 	}
 	leg := t.legOf(name)
 	return leg == Nobody || !t.oneOriginLocked(leg, t.wild.leg)
+}
+
+// wildJudgedLocked reports whether what the wildcard set lacks does not exist: it has
+// been answered for, and not by what may be old (K14).
+func (t *Table) wildJudgedLocked() bool {
+	leg := t.wildLeg()
+	return t.wildKnownLocked() && leg != nil && !leg.stale && !leg.doubted
 }
 
 // legsOfLocked goes through the legs of which s wants something.

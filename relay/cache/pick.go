@@ -214,7 +214,7 @@ func (p *picker) gone(name string) bool {
 		return about.Code == resource.CodeNotFound
 	case named: // D11: a name of the same leg belongs to the wildcard set, if it exists at all
 		w := t.wants[name]
-		return s.key.wildcard && t.wildKnownLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)
+		return s.key.wildcard && t.wildJudgedLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)
 	case t.coversLocked(s, name):
 		return !t.opensLocked(s, name)
 	case s.key.wildcard:
