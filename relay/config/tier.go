@@ -93,8 +93,9 @@ type LastGood struct {
 	// The directory, for this node alone.
 	Directory string `yaml:"directory"`
 	// A file with the keys that it is encrypted with: one in a line, as ID:KEY with
-	// 32 bytes in base64. The first one encrypts, all decrypt. Without it secrets are
-	// not kept, and the rest is not encrypted.
+	// 32 bytes in base64. The first one encrypts, all decrypt. Without it nothing is
+	// encrypted, and secrets are not kept, nor is a type of a key while a resource of
+	// it holds something that may be secret, such as a key or a text inline.
 	KeysFile string `yaml:"keys_file"`
 	// How long after a change it is written; further changes wait for the next time.
 	// At least 100ms.

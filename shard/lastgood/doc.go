@@ -11,6 +11,7 @@
 // A record is one type of one key: the resources as a delta response would hold them,
 // and around it what else makes the cache's state (see record.go). It is compressed,
 // encrypted where there are keys, and bound to the tier, the key and the type, so
-// that nobody can put one in the place of another. Secrets are kept only where they
-// are encrypted; resources that must not be kept (K17) never.
+// that nobody can put one in the place of another. Secrets, and types of
+// which a resource holds one, are kept only where they are encrypted; resources that
+// must not be kept (K17) never.
 package lastgood

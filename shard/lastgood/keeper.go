@@ -22,7 +22,7 @@ type Config struct {
 	// Keys are those that records are encrypted with; nil for none.
 	Keys *Keys
 	// Encrypted says of a type that it is kept only if there are keys. Secrets always
-	// are. Nil: no others.
+	// are, and a type while any of its resources holds something secret. Nil: no others.
 	Encrypted func(t *resource.Type) bool
 	// Delay is how long after a change a type is written. Default 1 s.
 	Delay time.Duration

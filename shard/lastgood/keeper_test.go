@@ -3,6 +3,7 @@ package lastgood
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -240,6 +241,46 @@ func TestRefused(t *testing.T) {
 		if m.record("key", clusters.URL) == nil || r.log.count("kept again") != 1 {
 			t.Errorf("not kept again:\n%s", r.log)
 		}
+	})
+}
+
+// TestHoldsSecrets: without keys a type of which one resource holds a secret is not
+// kept, neither are the others of it, and nothing of it that was; as soon as there is
+// none it is (K14).
+func TestHoldsSecrets(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keys=%t", encrypted), func(t *testing.T) { testHoldsSecrets(t, encrypted) })
+	}
+}
+
+func testHoldsSecrets(t *testing.T, encrypted bool) {
+	var keys *Keys
+	if encrypted {
+		keys = openKeys(t, keysFile(t, newKey("one")))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Keys = keys }, clusters)
+		defer r.stop()
+		expect := func(kept bool, lines int, all ...*resource.Resource) {
+			t.Helper()
+			r.answer(clusters, all...)
+			pass(time.Minute)
+			sealed := m.record("key", clusters.URL)
+			if strings.Contains(string(sealed), "CANARY") || (sealed != nil) != (kept || encrypted) {
+				t.Errorf("%d resources: %d bytes are kept", len(all), len(sealed))
+			}
+			if n := r.log.count("last_good.keys_file"); n != lines && !encrypted {
+				t.Errorf("the log says %d times what to do, expected %d:\n%s", n, lines, r.log)
+			}
+		}
+		a, b := res(clusters, "a", "1"), res(clusters, "b", "1")
+		secret := res(clusters, "s", "password=CANARY")
+		expect(true, 0, a, b)
+		expect(false, 1, a, b, secret)
+		expect(false, 1, a, res(clusters, "b", "2"), secret)
+		expect(true, 1, a, res(clusters, "b", "3"))
+		expect(false, 2, a, secret)
 	})
 }
 

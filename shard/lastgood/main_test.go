@@ -91,7 +91,7 @@ func openKeys(t testing.TB, path string) *Keys {
 // body is an Any of a type whose first field is the name.
 func body(typ *resource.Type, name, more string) []byte {
 	inner := appendText(nil, 1, name)
-	inner = appendText(inner, 900, more)
+	inner = appendText(inner, 28, more) // of a cluster the name for statistics
 	return appendBytes(appendText(nil, 1, typ.URL), 2, inner)
 }
 

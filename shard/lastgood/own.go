@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/redact"
+	"xdsrelay/relay/resource"
 	"xdsrelay/shard/store"
 )
 
@@ -48,6 +50,9 @@ type stored struct {
 	// refused is what would have been the mark of something that is not kept, and
 	// refusal why; empty if it is.
 	refused, refusal string
+	// open are resources that may be kept without encryption, of those that were there
+	// when this was looked at last: looking into one costs more than writing it.
+	open map[*resource.Resource]struct{}
 }
 
 // Own keeps a key as long as this node owns it, that is until ctx ends.
@@ -169,7 +174,7 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	if !ok {
 		return nil
 	}
-	sealed, err := k.seal(o.key, kept)
+	sealed, err := k.seal(o.key, kept, w)
 	if err != nil {
 		return o.refuse(ctx, t, w, mark, err)
 	}
@@ -190,11 +195,34 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 }
 
 // seal makes a record, if the type is kept.
-func (k *Keeper) seal(key string, kept cache.Kept) ([]byte, error) {
+func (k *Keeper) seal(key string, kept cache.Kept, w *stored) ([]byte, error) {
 	if k.cfg.Keys == nil && k.mustEncrypt(kept.Type) {
 		return nil, errUnencrypted
 	}
+	if k.cfg.Keys == nil && w.holdsSecrets(kept.Resources) {
+		return nil, errHoldsSecrets
+	}
 	return k.sealer.seal(key, kept.Type.URL, encode(key, time.Now(), kept))
+}
+
+// holdsSecrets reports whether any of the resources holds what must not be written in
+// the clear. All of the type then are not kept: without that one the rest would say
+// that there is none.
+func (w *stored) holdsSecrets(all []cache.KeptResource) bool {
+	var reader redact.Redactor
+	open := make(map[*resource.Resource]struct{}, len(all))
+	found := false
+	for _, one := range all {
+		_, known := w.open[one.Resource]
+		switch {
+		case known || !found && !reader.Holds(one.Resource):
+			open[one.Resource] = struct{}{}
+		default:
+			found = true
+		}
+	}
+	w.open = open
+	return found
 }
 
 // refuse notes that a type is not kept, and removes what was kept of it before: that

@@ -29,6 +29,8 @@ var (
 	errNotOpened   = errors.New("it was changed, or encrypted with another key of the same ID, or is of another tier, key or type")
 	errTooLarge    = errors.New("it is larger than last_good.max_size")
 	errUnencrypted = errors.New("it is only kept encrypted, and there are no keys")
+
+	errHoldsSecrets = errors.New("a resource holds what may be secret, which is only kept encrypted, and there are no keys: expected last_good.keys_file")
 )
 
 // sealer seals and opens the records of one tier. Its methods are safe for concurrent
