@@ -228,7 +228,7 @@ func TestLimitsOfIdentities(t *testing.T) {
 			second.Node = xdstest.Node("other", "other")
 			s := second.Open(xdstest.Variant{})
 			s.Subscribe(resource.ClusterURL)
-			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of web: the limit is 1 (limits."+limit+")") {
+			if st := s.ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "of dns:web: the limit is 1 (limits."+limit+")") {
 				t.Errorf("told %v", st)
 			}
 			n.refusals(t, limit, 1)
