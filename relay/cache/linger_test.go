@@ -79,7 +79,10 @@ func TestLingeringIsBounded(t *testing.T) {
 				t.Fatalf("after %d names, %d are asked for", (i+1)*each, n)
 			}
 		}
-		if _, ok := c.table.wants["first"]; !ok {
+		c.table.mu.RLock()
+		_, ok := c.table.wants["first"]
+		c.table.mu.RUnlock()
+		if !ok {
 			t.Error("the first one was dropped early")
 		}
 		pass(2 * time.Minute)
