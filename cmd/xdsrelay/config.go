@@ -28,6 +28,22 @@ func (a *app) newConfigCmd() *cobra.Command {
 			return err
 		}),
 	}, &cobra.Command{
+		Use:   "schema",
+		Short: "Print the JSON Schema of a configuration file, for editors",
+		Args:  cobra.NoArgs,
+		RunE: a.action(func(*cobra.Command) error {
+			_, err := a.stdout.Write(config.Schema())
+			return err
+		}),
+	}, &cobra.Command{
+		Use:   "doc",
+		Short: "Describe all fields, in Markdown",
+		Args:  cobra.NoArgs,
+		RunE: a.action(func(*cobra.Command) error {
+			_, err := fmt.Fprint(a.stdout, config.Doc())
+			return err
+		}),
+	}, &cobra.Command{
 		Use:   "env",
 		Short: "List the environment variables and the fields they set",
 		Args:  cobra.NoArgs,

@@ -8,7 +8,7 @@ import (
 // Changes lists the fields in which two configurations differ, by path and in the
 // order of the file: those that take effect while a node runs, and those that need it
 // to start anew. A list counts as one field.
-func Changes(old, new *Config) (live, restart []string) {
+func Changes(old, next *Config) (live, restart []string) {
 	var walk func(a, b reflect.Value, path string, mayChange bool)
 	walk = func(a, b reflect.Value, path string, mayChange bool) {
 		if a.Kind() == reflect.Struct && !isText(a.Type()) {
@@ -25,7 +25,7 @@ func Changes(old, new *Config) (live, restart []string) {
 			restart = append(restart, path)
 		}
 	}
-	walk(reflect.ValueOf(old).Elem(), reflect.ValueOf(new).Elem(), "", false)
+	walk(reflect.ValueOf(old).Elem(), reflect.ValueOf(next).Elem(), "", false)
 	return slices.Clip(live), slices.Clip(restart)
 }
 

@@ -51,7 +51,7 @@ func TestLevels(t *testing.T) {
 	if l := levels.Get(); l[logs.Clients] != slog.LevelDebug || l[""] != slog.LevelWarn || l[logs.Tier] != slog.LevelWarn || len(l) != len(logs.Parts())+1 {
 		t.Errorf("the levels are %v", l)
 	}
-	if err := levels.SetPart("orgin", slog.LevelDebug); err == nil || !strings.Contains(err.Error(), "origin") {
+	if err := levels.SetPart("origins", slog.LevelDebug); err == nil || !strings.Contains(err.Error(), "origin") {
 		t.Errorf("a part that does not exist: %v", err)
 	}
 }
@@ -101,7 +101,7 @@ func TestRepeatsAreBounded(t *testing.T) {
 	for range 4 {
 		writers.Go(func() {
 			for i := range 1000 {
-				log.Info(strings.Repeat("x", i+1))
+				log.Info(strings.Repeat("x", i+1)) //nolint:sloglint // each is another kind
 			}
 		})
 	}
