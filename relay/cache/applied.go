@@ -51,12 +51,13 @@ func (c *concerns) add(number uint64) {
 }
 
 // stampLocked remembers the update that has just made so many changes, and whose
-// subscriptions are in woken.
+// subscriptions are in woken. It came when it began to be applied: whoever can see it
+// had joined by then.
 func (t *Table) stampLocked(u *Update, began time.Time, changes int, woken map[*Subscription]struct{}) {
 	if changes == 0 {
 		return
 	}
-	one := stamp{gen: t.gen, at: time.Now().UnixNano()}
+	one := stamp{gen: t.gen, at: began.UnixNano()}
 	if tracer := t.group.cache.cfg.Tracer; tracer != nil {
 		clients := 0
 		for s := range woken {

@@ -11,7 +11,7 @@ import (
 // applyLocked stores what a leg said, and adds to woken the subscriptions that
 // can see what changed. It returns how much did, and which removals it began to
 // hold back. t.mu must be held.
-func (t *Table) applyLocked(by int, u Update, server string, woken map[*Subscription]struct{}) (changed int, held *Held) {
+func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, held *Held) {
 	t.fed.Updates++
 	leg := &t.legs[by]
 	before, live, ignored := leg.digest, leg.live, false
@@ -75,7 +75,7 @@ func (t *Table) applyLocked(by int, u Update, server string, woken map[*Subscrip
 	if u.Mirror {
 		cause = CauseOwner
 	}
-	t.recordLocked(&change, cause, server)
+	t.recordLocked(&change, began, cause, server)
 	if !u.Partial {
 		t.answerLocked(by, woken)
 	}

@@ -121,7 +121,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		return 0
 	}
 	u, began := update(t), time.Now()
-	n, held := t.applyLocked(f.leg, u, server, t.woken)
+	n, held := t.applyLocked(f.leg, u, server, began, t.woken)
 	t.stampLocked(&u, began, n, t.woken)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()

@@ -121,7 +121,7 @@ func (t *Table) removeHeldLocked(by int, woken map[*Subscription]struct{}) (remo
 		leg.version = "" // what is there now was never sent under one
 	}
 	t.fed.Changes += t.gen + 1 - change.first
-	t.recordLocked(&change, CauseReleased, "")
+	t.recordLocked(&change, time.Now(), CauseReleased, "")
 	return len(names)
 }
 

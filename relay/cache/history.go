@@ -58,16 +58,16 @@ type history struct {
 	next int // where the oldest one is, once the ring is full
 }
 
-// recordLocked notes what a turn has changed, if anything. What is restored comes
+// recordLocked notes what a turn has changed, if anything, and when it began. What is restored comes
 // name by name and is one update. The server is that of the leg. It costs the same
 // whatever changed.
-func (t *Table) recordLocked(u *turn, cause Cause, server string) {
+func (t *Table) recordLocked(u *turn, at time.Time, cause Cause, server string) {
 	limit := t.group.cache.cfg.History
 	if u.added+u.changed+u.removed == 0 || limit <= 0 || t.group.private {
 		return
 	}
 	p := past{
-		at: time.Now().UnixMilli(), cause: cause, digest: t.digest, all: t.allLocked(), gen: t.gen,
+		at: at.UnixMilli(), cause: cause, digest: t.digest, all: t.allLocked(), gen: t.gen,
 		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.live), source: t.legs[u.by].source, server: server,
 	}
 	if leg := t.wildLeg(); leg != nil && leg.version != "" && leg.live == t.members && leg.digest == t.digest {

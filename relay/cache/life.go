@@ -223,7 +223,7 @@ func (t *Table) lapseLocked(now time.Time, woken map[*Subscription]struct{}) {
 			all.removed += u.removed
 		}
 	}
-	t.recordLocked(&all, CauseExpired, "")
+	t.recordLocked(&all, now, CauseExpired, "")
 }
 
 // stopTimers ends the timers for good; the group has to be over.

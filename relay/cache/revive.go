@@ -211,7 +211,7 @@ func (t *Table) reviveThroughLocked(r *revivable, leg int, res *resource.Resourc
 	}
 	u := turn{table: t, by: leg, first: t.gen + 1, woken: t.woken}
 	u.put(res)
-	t.recordLocked(&u, CauseRestored, "")
+	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	t.entries[res.Key].heldBy(leg).version = noVersion
 	t.legs[leg].stale = true
 	r.taken[res.Key] = struct{}{}
