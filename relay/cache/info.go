@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/redact"
 )
 
 // GroupInfo describes one key.
@@ -83,7 +84,7 @@ func (c *Cache) Snapshot() []GroupInfo {
 		i.Clients, i.Peers, i.Idle = g.clients-g.peers, g.peers, !g.runs
 		c.mu.Unlock()
 		if up.Err != nil {
-			i.Error = up.Err.Error()
+			i.Error = redact.Error(up.Err)
 		}
 		for l := range g.legs {
 			i.Legs = append(i.Legs, g.legInfo(l))
@@ -105,7 +106,7 @@ func (g *Group) legInfo(i int) LegInfo {
 	leg, up := g.cache.cfg.Legs[i], g.upstreamOf(i)
 	info := LegInfo{Origin: leg.Origin, Names: leg.Names, Wanted: g.wants(i), Connected: up.Connected, Since: up.Since}
 	if up.Err != nil {
-		info.Error = up.Err.Error()
+		info.Error = redact.Error(up.Err)
 	}
 	return info
 }

@@ -156,7 +156,7 @@ func (t *Table) NameInfos() []NameInfo {
 	for leg, names := range waiting {
 		if up := t.group.upstreamOf(leg); up.Err != nil {
 			for _, i := range names {
-				out[i].Standing, out[i].Problem = Unreachable, &Problem{At: up.Since, Message: up.Err.Error()}
+				out[i].Standing, out[i].Problem = Unreachable, &Problem{At: up.Since, Message: redact.Error(up.Err)}
 			}
 		}
 	}

@@ -25,8 +25,12 @@ var pairs = map[protoreflect.FullName]bool{
 	"envoy.config.core.v3.HeaderValue":            true,
 	"envoy.config.core.v3.KeyValue":               true,
 	"envoy.config.core.v3.KeyValuePair":           true,
+	"envoy.config.core.v3.QueryParameter":         true,
 	"envoy.config.route.v3.HeaderMatcher":         true,
 	"envoy.config.route.v3.QueryParameterMatcher": true,
+
+	"envoy.extensions.common.ratelimit.v3.RateLimitDescriptor.Entry":          true,
+	"envoy.extensions.filters.http.header_to_metadata.v3.Config.KeyValuePair": true,
 }
 
 // hideSecret leaves of a secret its name and its kind.

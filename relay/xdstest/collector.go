@@ -2,6 +2,7 @@ package xdstest
 
 import (
 	"context"
+	"maps"
 	"net"
 	"slices"
 	"sync"
@@ -11,6 +12,7 @@ import (
 	commonpb "go.opentelemetry.io/proto/otlp/common/v1"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // Collector receives telemetry by OTLP over gRPC, on a socket of the loopback.
@@ -23,6 +25,8 @@ type Collector struct {
 	// Guarded by mu.
 	spans   []Span
 	metrics map[string]bool
+	traced  [][]byte
+	latest  map[string][]byte // of metrics, by instance
 }
 
 // Span is one that a Collector has received.
@@ -59,7 +63,7 @@ func StartCollector(t TB) *Collector {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	c := &Collector{addr: l.Addr().String(), metrics: make(map[string]bool)}
+	c := &Collector{addr: l.Addr().String(), metrics: make(map[string]bool), latest: make(map[string][]byte)}
 	gs := grpc.NewServer()
 	collecttrace.RegisterTraceServiceServer(gs, c)
 	collectmetrics.RegisterMetricsServiceServer(gs, metricsCollector{c: c})
@@ -103,6 +107,14 @@ func (c *Collector) Children(of Span) (below []Span) {
 	return below
 }
 
+// Received is all that has come, encoded as it came; of metrics the latest of each
+// node.
+func (c *Collector) Received() [][]byte {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.AppendSeq(slices.Clone(c.traced), maps.Values(c.latest))
+}
+
 // Has reports whether a metric of a name has come.
 func (c *Collector) Has(metric string) bool {
 	c.mu.Lock()
@@ -114,6 +126,7 @@ func (c *Collector) Has(metric string) bool {
 func (c *Collector) Export(_ context.Context, r *collecttrace.ExportTraceServiceRequest) (*collecttrace.ExportTraceServiceResponse, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.traced = append(c.traced, encoded(r))
 	for _, of := range r.ResourceSpans {
 		instance, _ := valueOf(of.Resource.Attributes, "service.instance.id").(string)
 		for _, scope := range of.ScopeSpans {
@@ -135,6 +148,8 @@ func (m metricsCollector) Export(_ context.Context, r *collectmetrics.ExportMetr
 	m.c.mu.Lock()
 	defer m.c.mu.Unlock()
 	for _, of := range r.ResourceMetrics {
+		instance, _ := valueOf(of.Resource.Attributes, "service.instance.id").(string)
+		m.c.latest[instance] = encoded(of)
 		for _, scope := range of.ScopeMetrics {
 			for _, one := range scope.Metrics {
 				m.c.metrics[one.Name] = true
@@ -142,4 +157,13 @@ func (m metricsCollector) Export(_ context.Context, r *collectmetrics.ExportMetr
 		}
 	}
 	return &collectmetrics.ExportMetricsServiceResponse{}, nil
+}
+
+// encoded is a message that has come, and so can be encoded.
+func encoded(m proto.Message) []byte {
+	b, err := proto.Marshal(m)
+	if err != nil {
+		panic("xdstest: encode what has come: " + err.Error())
+	}
+	return b
 }
