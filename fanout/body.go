@@ -105,7 +105,8 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 		b := s.srv.buildBody(ts, q, s.form)
 		ts.metrics.built(time.Since(began))
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
-		return b, b.size()
+		size := b.size()
+		return b, size
 	})
 }
 

@@ -49,10 +49,11 @@ func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) {
 	ctx := context.Background()
 	if s.srv.cfg.Tracer.Live() {
 		var room [4]*trace.Update
-		for i, u := range s.traced(room[:0], ts, from, to) {
-			if i == 0 {
-				ctx = u.Context() // an exemplar
-			}
+		updates := s.traced(room[:0], ts, from, to)
+		if len(updates) > 0 {
+			ctx = updates[0].Context() // an exemplar
+		}
+		for _, u := range updates {
 			u.Answered(ts, true, "", now)
 		}
 	}
@@ -72,10 +73,11 @@ func (s *stream) refusedLocked(ts *typeState, from, to uint64, why string, now t
 		return ctx
 	}
 	why = redact.Text(why)
-	for i, u := range s.traced(nil, ts, from, to) {
-		if i == 0 {
-			ctx = u.Context()
-		}
+	updates := s.traced(nil, ts, from, to)
+	if len(updates) > 0 {
+		ctx = updates[0].Context()
+	}
+	for _, u := range updates {
 		u.Answered(ts, false, why, now)
 	}
 	return ctx

@@ -39,11 +39,11 @@ type standingOf struct {
 
 // lookLocked brings the survey up to date.
 func (v *survey) lookLocked() {
-	if now := time.Now(); now.Sub(v.at) >= surveyEvery {
-		v.at = now
-	} else {
+	now := time.Now()
+	if now.Sub(v.at) < surveyEvery {
 		return
 	}
+	v.at = now
 	v.clients, v.unacked, v.states, v.behind = 0, 0, make(map[standingOf]int64), make(map[string]int64)
 	conns := make(map[*door.Conn]struct{})
 	for _, st := range v.srv.snapshot() {

@@ -54,7 +54,7 @@ func TestEveryServiceIsGuarded(t *testing.T) {
 	_, err = stream.Recv()
 	refused("client status, streamed", err)
 	poll := func() (int, string) {
-		rsp, err := http.Post("http://"+n.RESTAddr()+"/v3/discovery:clusters", "application/json", strings.NewReader(`{"node":{"id":"a","cluster":"b"}}`)) //nolint:noctx // on loopback
+		rsp, err := http.Post("http://"+n.RESTAddr()+"/v3/discovery:clusters", "application/json", strings.NewReader(`{"node":{"id":"a","cluster":"b"}}`))
 		if err != nil {
 			t.Fatal(err)
 		}

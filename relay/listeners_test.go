@@ -51,7 +51,7 @@ func TestSilentConnections(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer conn.Close()
+		t.Cleanup(func() { _ = conn.Close() })
 		c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("good", "shop")})
 		c.Subscribe(xdstest.ClusterType)
 		c.WaitHeld(t, xdstest.ClusterType, "a")

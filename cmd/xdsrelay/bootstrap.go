@@ -32,7 +32,7 @@ func (a *app) newBootstrapCmd() *cobra.Command {
 }
 
 // newBootstrapOfCmd prints the bootstrap of one kind of client.
-func (a *app) newBootstrapOfCmd(use, short, long, example string, make func(bootstrap.Options) ([]byte, error)) *cobra.Command {
+func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bootstrap.Options) ([]byte, error)) *cobra.Command {
 	var (
 		o       bootstrap.Options
 		variant string
@@ -45,7 +45,7 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, make func(boot
 			if variant != "" && variant != "sotw" && variant != "delta" {
 				return usageError{fmt.Errorf("the variant is %q, expected delta or sotw", variant)}
 			}
-			text, err := make(o)
+			text, err := render(o)
 			if err != nil {
 				return usageError{err}
 			}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -166,10 +167,8 @@ func (f *statusFlags) failure(page fleet.Page) error {
 		return usageError{err}
 	}
 	for i := range page.Clients {
-		for _, s := range bad {
-			if page.Clients[i].Has(s) {
-				return errFound
-			}
+		if slices.ContainsFunc(bad, page.Clients[i].Has) {
+			return errFound
 		}
 	}
 	if len(page.Silent) > 0 {
@@ -255,14 +254,14 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 		some := f.query()
 		some.Set("limit", "1")
 		late, err := node.clients(ctx, behind)
-		var any fleet.Page
+		var present fleet.Page
 		if err == nil {
-			_, err = node.get(ctx, "/api/v1/clients", some, &any)
+			_, err = node.get(ctx, "/api/v1/clients", some, &present)
 		}
 		if err != nil {
 			return err
 		}
-		if len(late.Clients) == 0 && len(any.Clients) > 0 && len(late.Silent) == 0 {
+		if len(late.Clients) == 0 && len(present.Clients) > 0 && len(late.Silent) == 0 {
 			return nil
 		}
 		if !time.Now().Before(deadline) {

@@ -57,7 +57,7 @@ func (r *rig) counted(t *testing.T) map[string]int64 {
 	for _, s := range all.ScopeMetrics {
 		for _, m := range s.Metrics {
 			for _, p := range m.Data.(metricdata.Sum[int64]).DataPoints {
-				value := func(name string) string { v, _ := p.Attributes.Value(attribute.Key(name)); return v.Emit() }
+				value := func(name string) string { v, _ := p.Attributes.Value(attribute.Key(name)); return v.String() }
 				out[value("rule")+" "+value("reason")+" "+value("again")] = p.Value
 			}
 		}
@@ -98,7 +98,7 @@ func TestRefusals(t *testing.T) {
 		if n := strings.Count(log, "\n"); n != 2 || strings.Contains(log, "canary") || !strings.Contains(log, "identity=spiffe://corp/a") || !strings.Contains(log, "rule=old") {
 			t.Errorf("logged %d lines:\n%s", n, log)
 		}
-		time.Sleep(logAgain)
+		time.Sleep(logAgain) //nolint:forbidigo // virtual time
 		_ = r.Admit(r.Policy(), &corev3.Node{UserAgentName: "old"}, client("", "10.0.0.2:1"))
 		if n := strings.Count(r.log.String(), "\n"); n != 3 {
 			t.Errorf("%d lines after an hour", n)
@@ -119,7 +119,7 @@ func TestLogIsBounded(t *testing.T) {
 		if n := strings.Count(r.log.String(), "\n"); n != maxPerWindow {
 			t.Errorf("%d lines", n)
 		}
-		time.Sleep(logWindow)
+		time.Sleep(logWindow) //nolint:forbidigo // virtual time
 		knock(20_000)
 		if n := r.Gate.log.logged.Len(); n != 2*maxPerWindow || !strings.Contains(r.log.String(), "left_out=") {
 			t.Errorf("%d are remembered, and the log says:\n%.300s", n, r.log.String())

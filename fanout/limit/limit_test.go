@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -96,9 +97,7 @@ func testBooking(t *rapid.T) {
 			}
 		}
 		for k, at := range left {
-			var of, key string
-			fmt.Sscanf(k, "%s %s", &of, &key)
-			if of == o && time.Since(at) < v.Linger {
+			if of, key, _ := strings.Cut(k, " "); of == o && time.Since(at) < v.Linger {
 				keys[key] = true
 			}
 		}
@@ -146,12 +145,12 @@ func testBooking(t *rapid.T) {
 				left[ownerOf(m)+" "+m.key] = time.Now()
 			}
 		},
-		"wait": func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second) },
+		"wait": func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second) }, //nolint:forbidigo // virtual time
 	})
 	for _, m := range open {
 		l.Leave(m.stay, m.key)
 	}
-	time.Sleep(v.Linger)
+	time.Sleep(v.Linger) //nolint:forbidigo // virtual time
 	l.forget(time.Now())
 	if l.streams != 0 || len(l.accounts) != 0 || len(l.left) != 0 {
 		t.Fatalf("when all have gone there are %d streams, %d accounts and %d keys", l.streams, len(l.accounts), len(l.left))
@@ -199,18 +198,18 @@ func TestArrivals(t *testing.T) {
 			}
 		}
 		first := l.Came()
-		time.Sleep(5 * time.Second)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time
 		second, third := l.Came(), l.Came()
 		want(3, 0)
 		l.InSync(second)
 		l.Gone(third)
 		l.Gone(0)
 		want(1, 1)
-		time.Sleep(6 * time.Second)
+		time.Sleep(6 * time.Second) //nolint:forbidigo // virtual time
 		want(0, 1)
 		l.InSync(first) // late
 		want(0, 2)
-		time.Sleep(time.Hour)
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
 		l.Came()
 		want(1, 2)
 	})

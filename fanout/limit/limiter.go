@@ -42,7 +42,10 @@ func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
 	if l.refusals, err = newRefusals(meter, log); err != nil {
 		return nil, err
 	}
-	return l, l.observe(meter)
+	if err := l.observe(meter); err != nil {
+		return nil, err
+	}
+	return l, nil
 }
 
 // Set puts other limits into force. What is there already stays.

@@ -77,12 +77,12 @@ func (m *meter) lag() time.Duration {
 	}
 	rest, lag := total/10, 0.0
 	for i := len(h.Counts) - 1; i >= 0 && total > 0; i-- {
-		if n := h.Counts[i] - m.before[i]; n > rest {
+		n := h.Counts[i] - m.before[i]
+		if n > rest {
 			lag = max(h.Buckets[i], 0) // where the bucket begins; the first begins at -Inf
 			break
-		} else {
-			rest -= n
 		}
+		rest -= n
 	}
 	copy(m.before, h.Counts)
 	if first {

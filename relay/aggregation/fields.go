@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"maps"
 	"math"
 	"slices"
 
@@ -90,9 +91,7 @@ func (f Fields) Extract(node *corev3.Node, set uint64) string {
 // ends there is a part of what an expression sees.
 func extract(dst, src *structpb.Struct, p path) {
 	if len(p) == 0 {
-		for name, v := range src.GetFields() {
-			dst.Fields[name] = v
-		}
+		maps.Copy(dst.Fields, src.GetFields())
 		return
 	}
 	v, ok := src.GetFields()[p[0]]

@@ -3,6 +3,7 @@ package hostile
 import (
 	"crypto/rand"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -224,7 +225,7 @@ func garbage(t *testing.T, s *stage) {
 }
 
 func isTimeout(err error) bool {
-	n, ok := err.(net.Error)
+	n, ok := errors.AsType[net.Error](err)
 	return ok && n.Timeout()
 }
 

@@ -94,8 +94,9 @@ func (s *stage) populate(t *testing.T) {
 		t.Cleanup(f.Close)
 		s.fleets = append(s.fleets, f)
 		ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
-		defer cancel()
-		if r, err := f.Connect(ctx, 0, fleet.Synced); err != nil || !r.Done {
+		r, err := f.Connect(ctx, 0, fleet.Synced)
+		cancel()
+		if err != nil || !r.Done {
 			t.Fatalf("the good clients: %+v, %v; %+v", r, err, f.Progress())
 		}
 	}

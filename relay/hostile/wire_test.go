@@ -99,7 +99,7 @@ func (s *stage) wire(t *testing.T, reads silent, settings ...http2.Setting) *wir
 	w.framer.AllowIllegalWrites = true
 	w.enc = hpack.NewEncoder(&w.block)
 	_, _ = io.WriteString(w.conn, http2.ClientPreface)
-	w.send(func(f *http2.Framer) error { return f.WriteSettings(settings...) })
+	_ = w.send(func(f *http2.Framer) error { return f.WriteSettings(settings...) })
 	if !reads {
 		go w.read()
 	}

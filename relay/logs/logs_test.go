@@ -51,7 +51,7 @@ func TestLevels(t *testing.T) {
 	if l := levels.Get(); l[logs.Clients] != slog.LevelDebug || l[""] != slog.LevelWarn || l[logs.Tier] != slog.LevelWarn || len(l) != len(logs.Parts())+1 {
 		t.Errorf("the levels are %v", l)
 	}
-	if err := levels.SetPart("origins", slog.LevelDebug); err == nil || !strings.Contains(err.Error(), "origin") {
+	if err := levels.SetPart("orgn", slog.LevelDebug); err == nil || !strings.Contains(err.Error(), "origin") {
 		t.Errorf("a part that does not exist: %v", err)
 	}
 }

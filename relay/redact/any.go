@@ -15,6 +15,7 @@ import (
 	// The types that can be looked into.
 	_ "github.com/cncf/xds/go/udpa/type/v1"
 
+	// And those that Envoy has.
 	_ "xdsrelay/relay/resource/jsontypes"
 )
 

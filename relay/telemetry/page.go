@@ -25,7 +25,7 @@ func Page(instruments []Instrument) string {
 	seen := make(map[string]bool)
 	for _, i := range instruments {
 		for _, l := range i.Labels {
-			if row := fmt.Sprintf("| `%s` | %s |\n", l.Name, valuesOf(l)); !seen[row] && l.Meaning != "" {
+			if row := "| `" + l.Name + "` | " + valuesOf(l) + " |\n"; !seen[row] && l.Meaning != "" {
 				seen[row] = true
 				b.WriteString(row)
 			}

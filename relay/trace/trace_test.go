@@ -49,11 +49,11 @@ func TestUpdate(t *testing.T) {
 		began := time.Now()
 		u := tracer.Start(Source{Type: "t", Received: began, Began: began}, 1, 10)
 		for i := range 10 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
 			u.Sent(Client{Ref: i, ID: "c"}, time.Now())
 		}
 		for i := range 10 {
-			time.Sleep(time.Millisecond)
+			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
 			u.Answered(i, i != 7, "bad", time.Now())
 		}
 		synctest.Wait()
@@ -81,7 +81,7 @@ func TestUnanswered(t *testing.T) {
 		u := tracer.Start(Source{Received: time.Now()}, 1, 2)
 		u.Sent(Client{Ref: 1}, time.Now())
 		u.Left()
-		time.Sleep(40 * time.Second)
+		time.Sleep(40 * time.Second) //nolint:forbidigo // virtual time
 		n, span := ended(spans, "update")
 		if n != 1 || valueOf(span, "xds.complete") != false || valueOf(span, "xds.incomplete") != "timeout" {
 			t.Errorf("%d updates have ended, attributes %v", n, span.Attributes())

@@ -172,7 +172,9 @@ func (t *Tracer) Begin(name string, about ...attribute.KeyValue) (end func(text 
 	if t == nil {
 		return func(string) {}
 	}
+	//nolint:spancheck // end ends it
 	_, span := t.cfg.Spans.Start(context.Background(), name, oteltrace.WithSpanKind(oteltrace.SpanKindClient), oteltrace.WithAttributes(about...))
+	//nolint:spancheck // likewise
 	return func(text string) {
 		if text != "" {
 			span.SetStatus(codes.Error, text)

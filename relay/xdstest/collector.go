@@ -59,7 +59,7 @@ func valueOf(all []*commonpb.KeyValue, name string) any {
 // StartCollector starts a Collector that ends with the test.
 func StartCollector(t TB) *Collector {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
