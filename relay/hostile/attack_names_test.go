@@ -40,12 +40,13 @@ func some(from, n int) []string {
 func manyNames(t *testing.T, s *stage) {
 	cc := s.dial(t)
 	before := s.origin.Stats()
+	many := some(0, 20_000) // before a stream is open, which has to ask at once
 	for range size(3, 20) {
 		c := open(t, cc, deltaMethod)
-		_ = c.send(hello("x", theKey, content.EndpointURL, some(0, size(20_000, 20_000))...))
+		_ = c.send(hello("x", theKey, content.EndpointURL, many...))
 		c.refused(t, codes.ResourceExhausted, "names", fmt.Sprint(maxNames))
 		c = open(t, cc, sotwMethod)
-		_ = c.send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("x", theKey), TypeUrl: content.EndpointURL, ResourceNames: some(0, 20_000)})
+		_ = c.send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("x", theKey), TypeUrl: content.EndpointURL, ResourceNames: many})
 		c.refused(t, codes.ResourceExhausted, "names", fmt.Sprint(maxNames))
 		// In small pieces.
 		c = open(t, cc, deltaMethod)

@@ -51,7 +51,7 @@ const (
 	maxNames     = 5_000
 	maxKeys      = 100
 	handshake    = time.Second
-	firstRequest = 500 * time.Millisecond
+	firstRequest = time.Second
 	sendTimeout  = 3 * time.Second
 	linger       = 200 * time.Millisecond
 	pollLinger   = time.Second // the least that is allowed
