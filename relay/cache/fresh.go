@@ -45,22 +45,18 @@ func (f *Feed) Borrow(is bool) {
 }
 
 // Doubtful reports whether another node that has something of the table may have newer
-// than what there is: it was restored, or is another node's, or of a time when this node
-// was not the one to ask the origin, and the origin has not answered since. cut says
-// that it cannot be asked either.
+// than what there is: it was restored, or is another node's, or the origin has been out
+// of reach and has not answered since. cut says that it still is.
 func (t *Table) Doubtful() (is, cut bool) {
-	var old, asked uint64 // sets of legs
+	var wanted, old uint64 // sets of legs
 	t.mu.RLock()
 	for i := range t.legs {
 		leg := &t.legs[i]
-		switch {
-		case leg.stale:
-			old |= 1 << i
-		case leg.doubted:
-			asked |= 1 << i
+		if leg.wanted > 0 {
+			wanted |= 1 << i
 		}
-		if !leg.unsettled.IsZero() && time.Since(leg.unsettled) < freshAfter {
-			old |= asked & (1 << i)
+		if leg.stale || !leg.unsettled.IsZero() && time.Since(leg.unsettled) < freshAfter {
+			old |= 1 << i
 		}
 	}
 	t.mu.RUnlock()
@@ -68,10 +64,12 @@ func (t *Table) Doubtful() (is, cut bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range g.legs {
-		bit, down := uint64(1)<<i, g.legs[i].upstream.Err != nil
-		if old&bit != 0 || g.legs[i].borrowed || asked&bit != 0 && down {
-			is, cut = true, cut || down
+		if wanted&(1<<i) == 0 {
+			continue
 		}
+		down := g.legs[i].upstream.Err != nil
+		is = is || down || g.legs[i].borrowed || old&(1<<i) != 0
+		cut = cut || down
 	}
 	return is, cut
 }
