@@ -104,6 +104,9 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 			rest = append(rest, c)
 			continue
 		case there && e.res.Version == c.Version:
+		case !there && t.doubtsLocked(s):
+			rest = append(rest, c) // it may be newer than what is known
+			continue
 		default:
 			names = append(names, c.Name)
 		}
@@ -145,7 +148,11 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []re
 		_, named := s.names[c.Name]
 		covered := t.coversLocked(s, c.Name)
 		switch {
-		case e != nil && s.namesLocked(e): // told as a change
+		case e != nil && s.seesNowLocked(e): // told as a change
+		case t.doubtsLocked(s):
+			rest = append(rest, c)
+		case e != nil && s.namesLocked(e):
+			names = append(names, c.Name)
 		case !known && named, t.opensLocked(s, c.Name):
 			rest = append(rest, c)
 		case !s.key.wildcard && !covered: // nobody says that it is gone (C11)
@@ -156,6 +163,24 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []re
 		}
 	}
 	return NewNames(names), rest
+}
+
+// doubtsLocked reports whether what s sees may be older than what a client has that
+// comes back: it was restored, or the key was idle or another node's, and a leg of s has
+// not answered since. Nothing is gone by that (K14).
+func (t *Table) doubtsLocked(s *Subscription) bool {
+	for leg := range t.legsOfLocked(s) {
+		if leg.stale || leg.doubted {
+			return true
+		}
+	}
+	return false
+}
+
+// seesNowLocked reports whether s sees a resource that is there.
+func (s *Subscription) seesNowLocked(e *entry) bool {
+	there, _ := s.seesLocked(e)
+	return there
 }
 
 // coversLocked reports whether s wants the glob that covers the canonical name.
