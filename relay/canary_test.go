@@ -387,7 +387,7 @@ func TestCanaries(t *testing.T) {
 		log.mu.Unlock()
 	}
 	folder, _ := redis.Do("CONFIG", "GET", "dir").([]any)
-	a.files(folder[1].(string), len("appendonly"))
+	a.files(folder[1].(string), 10_000)
 }
 
 // nodeRequest is that of a client that polls for secrets.
