@@ -37,7 +37,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require github.com/santhosh-tekuri/jsonschema/v6 v6.0.3 // indirect
+require github.com/santhosh-tekuri/jsonschema/v6 v6.0.3
 
 require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
