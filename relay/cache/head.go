@@ -106,7 +106,6 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		case there && e.res.Version == c.Version:
 		case !there && t.doubtsLocked(s):
 			rest = append(rest, c) // it may be newer than what is known
-			continue
 		default:
 			names = append(names, c.Name)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -359,4 +360,44 @@ func TestConfig(t *testing.T) {
 	if err := cfg.setDefaults(); err != nil || cfg.Linger != 0 || cfg.Hold != time.Second || cfg.IdleBytes != 256<<20 || cfg.Tombstones != 1024 {
 		t.Errorf("%+v, %v", cfg, err)
 	}
+}
+
+// TestNothingIsGoneInDoubt: what a key that was idle knows is old. A client that comes
+// back may know better, and is told that something is gone only once the origin has
+// answered: be it that the state lacks it, or knows that it was removed then (K14).
+func TestNothingIsGoneInDoubt(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		named, all := w.client(endpoints, false, "a", "b"), w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.apply(endpoints, res("a", "1"), res("b", "1"))
+		w.remove(endpoints, "a")
+		w.apply(clusters, res("a", "1"))
+		w.cache.Leave(w.group)
+		pass(time.Hour)
+		w.join()
+		w.feed.TakeDemand(true, false)
+		w.feed.Down(errors.New("refused"))
+
+		var rests [][]resource.Held
+		for _, c := range []*client{named, all} {
+			tell, _, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
+			if c == named && !slices.Equal(tell.List, []string{"b"}) || c == all && tell != nil {
+				t.Errorf("told of %v, legs %+v", tell, c.table.legs)
+			}
+			if gone, _ := c.table.Gone(&c.w, rest); gone != nil {
+				t.Errorf("%v is gone", gone.List)
+			}
+			rests = append(rests, rest)
+		}
+		w.feed.Up()
+		w.feed.TakeDemand(true, false)
+		w.apply(endpoints, res("b", "1"))
+		w.apply(clusters, res("a", "1"))
+		if gone, rest := named.table.Gone(&named.w, rests[0]); gone == nil || !slices.Equal(gone.List, []string{"a"}) || rest != nil {
+			t.Errorf("of %v, %v is gone, and %v left", rests[0], gone, rest)
+		}
+		if gone, rest := all.table.Gone(&all.w, rests[1]); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
+			t.Errorf("of %v, %v is gone, and %v left", rests[1], gone, rest)
+		}
+	})
 }
