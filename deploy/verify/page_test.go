@@ -58,8 +58,8 @@ func TestDeployPage(t *testing.T) {
 		t.Errorf("the page has lost its commands: %v", tried)
 	}
 	for _, block := range regexp.MustCompile("(?s)```yaml\n(.*?)```").FindAllStringSubmatch(string(page), -1) {
-		var any map[string]any
-		if err := yaml.UnmarshalStrict([]byte(block[1]), &any); err != nil {
+		var v map[string]any
+		if err := yaml.UnmarshalStrict([]byte(block[1]), &v); err != nil {
 			t.Errorf("%v:\n%s", err, block[1])
 		}
 	}
