@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -274,6 +275,7 @@ func TestSecretsEndWithTheirClients(t *testing.T) {
 		}
 		two.CloseSend()
 		two.End(time.Second)
+		synctest.Wait() // until the node has noticed, too
 		if alive() {
 			t.Fatal("it lives on")
 		}
