@@ -138,6 +138,8 @@ func (r *remote) unreached(err error) error {
 		return fmt.Errorf("%w at %s: connection refused. Is one running here, and is this its admin port (admin.address)? --admin names another", errNobody, r.address)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("what listens at %s does not speak TLS: expected --admin without https://", r.address)
+	case strings.Contains(err.Error(), "remote error: tls: "): // said before or after the request was written
+		return fmt.Errorf("%w at %s: %w", errNobody, r.address, err)
 	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // the latter of a server that speaks first
 		return fmt.Errorf("what listens at %s is not the admin port of a node: it does not speak HTTP", r.address)
 	case errors.Is(err, context.DeadlineExceeded):
