@@ -28,13 +28,13 @@ var (
 // nodes on their own, origins of both variants.
 func TestShort(t *testing.T) {
 	if testing.Short() {
-		t.Skip("half a minute of real processes")
+		t.Skip("a minute of real processes")
 	}
 	binary := build(t)
 	for _, cfg := range []Config{
-		{Seed: 1, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 4, Tier: true, Kept: true},
-		{Seed: 2, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 4, Tier: true, Kept: true, SotW: true},
-		{Seed: 3, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 3},
+		{Seed: 1, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 12, Tier: true, Kept: true},
+		{Seed: 2, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 12, Tier: true, Kept: true, SotW: true},
+		{Seed: 3, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 5},
 	} {
 		t.Run(title(cfg), func(t *testing.T) {
 			cfg.Binary = binary
