@@ -256,7 +256,9 @@ func (n *Node) buildServer() (err error) {
 	}
 	n.health = health.NewServer()
 	healthpb.RegisterHealthServer(n.grpc, n.health)
-	reflection.Register(n.grpc)
+	if l.Reflection {
+		reflection.Register(n.grpc)
+	}
 	if n.peers != nil {
 		n.buildPeerServer()
 	}

@@ -126,7 +126,7 @@ func (n running) get(t *testing.T, path string) (code int, body string) {
 // which streams end with UNAVAILABLE (B42).
 func TestNode(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory = t.TempDir()
+	cfg.Origin.Directory, cfg.Listen.Reflection = t.TempDir(), true
 	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("c1", time.Second))
 	n := start(t, cfg)
 

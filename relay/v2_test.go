@@ -77,6 +77,7 @@ func (p *polled) pollRaw(t *testing.T, body string) int {
 func TestVersion2IsOff(t *testing.T) {
 	cfg := testConfig()
 	cfg.Origin.Directory, cfg.REST.Address = t.TempDir(), "127.0.0.1:0"
+	cfg.Listen.Reflection = true
 	n := start(t, cfg)
 	conn := xdstest.Dial(t, n.Addr())
 	if st := conn.Open(xdstest.Variant{V2: true}).ExpectClosed(t); st.Code() != codes.Unimplemented {
@@ -95,7 +96,7 @@ func TestVersion2IsOff(t *testing.T) {
 // asking for their descriptors, which the program does not have, harms nobody (J1).
 func TestReflectionOfVersion2(t *testing.T) {
 	cfg := testConfig()
-	cfg.Origin.Directory, cfg.Listen.V2 = t.TempDir(), true
+	cfg.Origin.Directory, cfg.Listen.V2, cfg.Listen.Reflection = t.TempDir(), true, true
 	cc := xdstest.Dial(t, start(t, cfg).Addr()).ClientConn()
 	if services := reflect(t, cc); !strings.Contains(services, adsV2) {
 		t.Errorf("services %s", services)

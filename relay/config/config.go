@@ -93,6 +93,10 @@ type Listen struct {
 	// resources of all keys but the bodies of secrets: one key's clients to
 	// another's. The admin port answers the same questions in any case.
 	ClientStatus bool `yaml:"client_status"`
+	// Serves gRPC reflection on this port, for grpcurl and the like. It tells nothing of
+	// clients or resources, but answers whoever reaches the port with hundreds of times
+	// what was asked with.
+	Reflection bool `yaml:"reflection"`
 	// Which responses go out compressed to clients that take gzip, as gRPC libraries
 	// do and Envoy does not. true means those for which that saves this node CPU time:
 	// of 16KiB and more, once 16 clients have been sent the same. A size means all
