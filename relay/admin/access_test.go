@@ -19,7 +19,7 @@ const (
 	readerToken   = "reader-0123456789"
 )
 
-func token(t *testing.T, text string) *secure.Token {
+func token(t testing.TB, text string) *secure.Token {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte(text+"\n"), 0o600); err != nil {

@@ -59,14 +59,23 @@ func watchFiles(c *Config, log *slog.Logger) (*Watched[*inFiles], error) {
 			}
 		}
 		for i, domain := range domains {
-			b, err := spiffebundle.Parse(domain, contents[bundles[i]])
+			b, err := bundleIn(domain, contents[bundles[i]])
 			if err != nil {
 				return nil, fmt.Errorf("bundle %s of trust domain %s: %w", paths[bundles[i]], domain.Name(), err)
 			}
-			f.domains = append(f.domains, b.X509Bundle())
+			f.domains = append(f.domains, b)
 		}
 		return f, nil
 	})
+}
+
+// bundleIn reads the authorities of a trust domain that certificates are issued by.
+func bundleIn(domain spiffeid.TrustDomain, content []byte) (*x509bundle.Bundle, error) {
+	b, err := spiffebundle.Parse(domain, content)
+	if err != nil {
+		return nil, err
+	}
+	return b.X509Bundle(), nil
 }
 
 // material is what there is for one handshake. It is not changed once made.

@@ -56,7 +56,14 @@ func Read(path string, f func(*Event) error) error {
 		return fmt.Errorf("read a recording: %w", err)
 	}
 	defer file.Close()
-	zip, err := zstd.NewReader(file)
+	return read(file, f)
+}
+
+// maxWindow bounds what decompression keeps, in bytes. Our own files need 4 MiB.
+const maxWindow = 8 << 20
+
+func read(file io.Reader, f func(*Event) error) error {
+	zip, err := zstd.NewReader(file, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(maxWindow))
 	if err != nil {
 		return fmt.Errorf("read a recording: %w", err)
 	}
