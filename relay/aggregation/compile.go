@@ -47,6 +47,10 @@ func (c *compiler) compile() rule {
 		c.fail("key", 0, c.config.Key, issues...)
 		r.key, r.analysis = prog, a
 	}
+	if c.config.ShownAs != "" {
+		c.checkShown()
+		r.paths, r.exact = []path{c.config.shownPath()}, false
+	}
 	r.addPaths(c.passList())
 	r.mark, r.marked = r.analysis.mark()
 	return r

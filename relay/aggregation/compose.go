@@ -144,7 +144,7 @@ func cloneValue(v *structpb.Value) *structpb.Value {
 
 // finish turns the passed fields into the group's upstream Node (K4).
 func finish(n *corev3.Node, paths []path, key Key, relayVersion string, payload []string) *corev3.Node {
-	if !hasPath(paths, "id") {
+	if !hasPath(paths, "id") && !hasPath(paths, "id"+isKey) {
 		n.Id = idPrefix + string(key)
 	}
 	if !hasPath(paths, "user_agent_name") {

@@ -19,7 +19,8 @@
 // Besides CEL's standard library, rules have the string functions of cel-go
 // (split, substring, lowerAscii, replace and so on). Left out is what would let a
 // client's Node make an evaluation grow without bound: join and format, patterns
-// and replacement texts that are not constants.
+// and replacement texts that are not constants. regex.replace(text, pattern, with)
+// puts with, in which \1 is the first group, in the place of each match.
 //
 // # Isolation by construction
 //
@@ -30,6 +31,11 @@
 // list) are copied to the upstream Node. A field that only decides, in match or
 // in the condition of a ?:, does not flow and is not passed. Both branches of a
 // ?: do: to have two groups of which each knows one field only, write two rules.
+//
+// A key that is made of a part of a field, like the name before the number in
+// web-17, would thus tell web-17 and web-18 apart after all: the whole field flows
+// into it. Such a rule says shown_as. The control plane then sees the key's text in
+// the place of the fields.
 //
 // This holds if equal keys always come with equal Nodes, and the string that a
 // key expression gives does not ensure that:
@@ -50,6 +56,7 @@
 // where the mark says what the string is made of and makes it unambiguous:
 //
 //	web                   the string is node.cluster, the default; no mark
+//	web~id=key            the string itself is shown, as the id (shown_as)
 //	prod~metadata.env     the string is exactly this one field
 //	all~none              no Node field is passed (a constant, a peer identity)
 //	a/b/c~41d0…           anything else: 96 bits of SHA-256 over names and values

@@ -32,6 +32,7 @@ func newEnv() (*cel.Env, error) {
 		cel.StdLib(),
 		cel.Macros(cel.StandardMacros...),
 		ext.Strings(),
+		regexFunctions(),
 		cel.Types(&corev3.Node{}),
 		ext.NativeTypes(peer, ext.ParseStructTags(true)),
 		cel.Variable("node", cel.ObjectType(nodeType)),

@@ -34,6 +34,8 @@ func (a analysis) mark() (mark string, ok bool) {
 	switch {
 	case len(a.paths) == 0:
 		return markNone, true
+	case len(a.paths) == 1 && isShown(a.paths[0]):
+		return "~" + a.paths[0].String(), true
 	case !a.exact:
 		return "", false
 	case a.paths[0][0] == "cluster":

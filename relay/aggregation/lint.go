@@ -61,6 +61,8 @@ func lintCall(call ast.CallExpr) string {
 		if _, ok := literal(args[len(args)-1]); !ok {
 			return "matches() needs a constant pattern"
 		}
+	case regexReplace:
+		return lintRegex(args)
 	case "replace":
 		if len(args) < 2 {
 			return ""

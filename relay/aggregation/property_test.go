@@ -81,6 +81,7 @@ var keyExprs = []string{
 	`node.cluster + "/" + node.locality.zone`, `node.cluster + node.id`,
 	`"k"`, `node.metadata == {} ? "k" : "l"`, `node.metadata.size() > 1 ? "k" : "l"`,
 	`string(node.metadata.size())`, `"env" in node.metadata ? "k" : "k"`, `string("env" in node.metadata)`,
+	`regex.replace(node.id, "[a/]", "")`,
 	`string(has(node.locality)) + "~id"`, `peer.common_name`,
 }
 
@@ -93,6 +94,7 @@ func compileEach(t testing.TB) (all []*Rules) {
 		for _, pass := range passLists {
 			all = append(all, mustCompile(t, Rule{Key: key, Pass: pass}))
 		}
+		all = append(all, mustCompile(t, Rule{Key: key, ShownAs: "id"}), mustCompile(t, Rule{Key: key, ShownAs: "cluster", Pass: []string{"id"}}))
 	}
 	return all
 }

@@ -23,6 +23,12 @@ type Rule struct {
 	// expression without "node.": user_agent_name, locality.region, metadata.team.
 	// Clients that differ in one of them are different groups (K4, K6).
 	Pass []string `yaml:"pass"`
+	// ShownAs is the field of the Node, id or cluster, in which the control plane is
+	// shown the text that key gives. Of a client it then sees this text and what pass
+	// lists, and none of the fields that the key is made of. A key made of parts of a
+	// field needs it: clients that differ in the whole field would be different groups
+	// otherwise. Empty means that those fields themselves are shown.
+	ShownAs string `yaml:"shown_as"`
 	// ShareSecrets lets all clients of a key share its secrets. Without it, clients
 	// that have proved who they are share them only with those of the same identity:
 	// the control plane sees a stream for each, with the identity in its Node.
@@ -195,6 +201,7 @@ func (rs *Rules) apply(r *rule, node *corev3.Node, vars map[string]any, payload 
 		return refuse(BadKey, err.Error())
 	}
 	passed := copyPassed(r.paths, node)
+	r.config.show(passed, text)
 	mark := r.mark
 	if !r.marked {
 		mark = digestMark(r.paths, passed)

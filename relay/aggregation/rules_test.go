@@ -90,6 +90,7 @@ func TestKeyAndPassedFields(t *testing.T) {
 			`{"user_agent_build_version":{"version":{"major_number":1,"minor_number":33,"patch":2}}}`},
 		{"absolute name", `.node.cluster`, nil, "web", `{"cluster":"web"}`},
 		{"features do not flow", `node.client_features[0]`, nil, "xds.config.resource-in-sotw~none", `{}`},
+		{"part of a field", `regex.replace(node.id, "[0-9]+$", "")`, nil, "c~DIGEST", `{"id":"c1"}`},
 		{"pass", `node.cluster`, []string{"metadata.team", "locality.region", "user_agent_name"}, "web~DIGEST",
 			`{"cluster":"web","locality":{"region":"eu"},"metadata":{"team":{"name":"core","size":4}},"user_agent_name":"envoy"}`},
 		{"pass what is absent", `node.cluster`, []string{"locality.sub_zone", "metadata.nope.x"}, "web~DIGEST", `{"cluster":"web"}`},
