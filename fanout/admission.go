@@ -45,6 +45,7 @@ func (s *Server) letIn(c *caller, node *corev3.Node, by gate.Client, set uint64)
 	if err := aggregation.Vet(node); err != nil {
 		return aggregation.Result{}, err
 	}
+	before := s.rechecks.Load()
 	policy := s.cfg.Gate.Policy()
 	if err := s.cfg.Gate.Admit(policy, node, by); err != nil {
 		return aggregation.Result{}, err
@@ -56,6 +57,6 @@ func (s *Server) letIn(c *caller, node *corev3.Node, by gate.Client, set uint64)
 	if !policy.Open() {
 		c.by = &allowed{policy, policy.Reads().Extract(node, set)}
 	}
-	s.askAgain(c, policy, by, time.Now())
+	s.askAgain(c, policy, by, before, time.Now())
 	return res, nil
 }

@@ -59,6 +59,7 @@ func (s *Server) RunRechecks(ctx context.Context) {
 
 // Recheck has all streams looked at soon: what was trusted or allowed has changed.
 func (s *Server) Recheck() {
+	s.rechecks.Add(1)
 	select {
 	case s.recheck <- struct{}{}:
 	default: // they are about to be
@@ -99,8 +100,9 @@ func (c *caller) turnLocked(now stamp, all bool) bool {
 	return true
 }
 
-// askAgain notes when a client that was let in is looked at next.
-func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, now time.Time) {
+// askAgain notes when a client that was let in is looked at next. before is how often
+// Recheck had been called before it was let in.
+func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, before uint64, now time.Time) {
 	var at time.Time
 	if expires := by.Expires(); !expires.IsZero() && !s.cfg.Gate.KeepsUntrusted() {
 		at = expires.Add(time.Second) // its last second is over then
@@ -116,6 +118,9 @@ func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, now ti
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.rechecks.Load() != before {
+		due = s.stamp(now) // who let it in may not have seen the change, and who looked did not see it
+	}
 	c.due = due
 }
 
@@ -134,6 +139,7 @@ func (s *loadStream) recheck() {
 // recheckCaller asks again whether a client may be what it said, of which node has a
 // set of fields.
 func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64) {
+	before := s.rechecks.Load()
 	by, policy := gate.ClientOf(p), s.cfg.Gate.Policy()
 	var claim corev3.Node
 	if !policy.Open() {
@@ -154,5 +160,5 @@ func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64)
 		c.end(err)
 		return
 	}
-	s.askAgain(c, policy, by, time.Now())
+	s.askAgain(c, policy, by, before, time.Now())
 }

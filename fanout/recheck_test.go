@@ -8,8 +8,10 @@ import (
 	"net"
 	"net/url"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -232,6 +234,31 @@ func TestRulesChange(t *testing.T) {
 		w.rule(t, authorize.Rule{Name: "nobody", Match: `listener == "none"`})
 		if st := one.End(7 * time.Minute); st.Code() != codes.PermissionDenied {
 			t.Errorf("after the interval: %v", st)
+		}
+	})
+}
+
+// TestRulesChangeMeanwhile: a client that was let in by rules which changed in that
+// moment is asked by the new ones, although its stream was not there yet when all were.
+func TestRulesChangeMeanwhile(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		var w *guarded
+		var once sync.Once
+		w = newGuarded(t, authorize.Any(), func(c *gate.Config, _ *Config) {
+			c.Policy = func() *authorize.Policy {
+				was := w.policy.Load()
+				once.Do(func() {
+					w.rule(t, own)
+					w.srv.Recheck()
+					synctest.Wait() // all streams have been looked at
+				})
+				return was
+			}
+		})
+		s := w.as("spiffe://corp/other").Open(xdstest.Variant{Delta: true})
+		s.Subscribe(cds)
+		if st := s.End(time.Minute); st.Code() != codes.PermissionDenied {
+			t.Errorf("%v", st)
 		}
 	})
 }

@@ -144,6 +144,7 @@ type Server struct {
 
 	draining       atomic.Bool
 	elsewhere      atomic.Bool                            // there are other nodes; see Server.Elsewhere
+	rechecks       atomic.Uint64                          // calls of Recheck
 	lines          [codes.Unauthenticated + 1]limit.Lines // of the log, by code; see refused
 	oversizeLogged atomic.Int64                           // when, in ns since 1970; see oversize
 
