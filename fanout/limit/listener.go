@@ -99,6 +99,7 @@ func answerFirst(w io.Writer, r io.Reader, why string) error {
 		return errors.Join(err, errNoHTTP2)
 	}
 	f := http2.NewFramer(w, r)
+	f.SetMaxReadFrameSize(maxTold) // it makes room for what a frame says of itself
 	if err := f.WriteSettings(); err != nil {
 		return err
 	}
