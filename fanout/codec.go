@@ -1,7 +1,6 @@
 package fanout
 
 import (
-	"fmt"
 	"strconv"
 
 	"google.golang.org/grpc/encoding"
@@ -32,8 +31,9 @@ func newFrame(body []byte, nonce uint64) *frame {
 
 func (f *frame) size() int { return len(f.body) + len(f.tail) + frameHeader }
 
-// request is a request on its way in, as the transport hands it over. It is read
-// later, so that what was read does not live while the handler waits for the next.
+// request is a request on its way in, of any service, as the transport hands it over.
+// It is read later, so that what was read does not live while the handler waits for the
+// next, and that the handler refuses in its own words what cannot be.
 type request struct{ data mem.Buffer }
 
 // read reads the request as one of a variant. The result is good until the request
@@ -74,13 +74,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
-	if l, ok := v.(*loadRequest); ok {
-		l.size = data.Len()
-		if err := c.CodecV2.Unmarshal(data, &l.LoadStatsRequest); err != nil {
-			l.err = fmt.Errorf("the load report is malformed: %w", err)
-		}
-		return nil
-	}
 	r, ok := v.(*request)
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)

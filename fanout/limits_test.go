@@ -1,8 +1,10 @@
 package fanout
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -18,7 +20,13 @@ import (
 // Where memory is short those go first who hold most of it: who does not read, who
 // has begun a message and does not end it, who asks for much alone. Few go at a time.
 func TestShedCostly(t *testing.T) {
-	w := newWorld(t)
+	var log bytes.Buffer // has a line of each limit that was reached
+	w := newWorld(t, func(c *Config) {
+		var err error
+		if c.Limits, err = limit.New(limit.Values{}, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
+			t.Fatal(err)
+		}
+	})
 	modest := w.open(true)
 	modest.Subscribe(cds)
 	w.asked(cds, "*")
@@ -40,6 +48,9 @@ func TestShedCostly(t *testing.T) {
 	w.serve("v2", cds, cluster("a", 2))
 	modest.Ack(has(t, modest.Recv(t), "a"))
 	xdstest.Eventually(t, "the costly client to be gone", func() bool { return w.srv.Count() == 1 })
+	if text := log.String(); !strings.Contains(text, "limit=memory") || strings.Contains(text, "limit=message_size") {
+		t.Errorf("it counts as %s", text)
+	}
 }
 
 // askedMany waits until so many names of a type are asked for.

@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
@@ -37,14 +38,6 @@ type loadStream struct {
 	ended   bool         // the handler has returned
 
 	tellers sync.WaitGroup
-}
-
-// loadRequest is a load report on its way in. A message that cannot be decoded
-// is kept as err, so that the handler can refuse it with its own words.
-type loadRequest struct {
-	lrsv3.LoadStatsRequest
-	size int
-	err  error
 }
 
 var errNoLoads = status.Error(codes.Unimplemented, "the origin of this node takes no load reports")
@@ -89,41 +82,64 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	first := time.AfterFunc(s.cfg.FirstRequestTimeout, func() { st.end(errNoRequest) })
 	defer first.Stop()
 	var tokens limit.Tokens
-	for joined := false; ; {
-		var r loadRequest
-		if err := gs.RecvMsg(&r); err != nil {
+	var in request
+	for joined := false; ; joined = true {
+		if err := gs.RecvMsg(&in); err != nil {
 			return s.ended(&st.caller, err)
 		}
-		if !joined {
-			if !first.Stop() {
-				return s.ended(&st.caller, errNoRequest) // it came just as the time was over
-			}
-			if err := st.identify(&r, p); err != nil {
-				return s.refused(&st.caller, err)
-			}
-			joined = true
+		size := in.size()
+		if !joined && !first.Stop() {
+			in.free()
+			return s.ended(&st.caller, errNoRequest) // it came just as the time was over
 		}
-		if err := st.receive(&r); err != nil {
+		if err := st.take(&in, p, !joined); err != nil {
 			return s.refused(&st.caller, err)
 		}
 		if st.tier == nil {
-			s.hold(gs.Context(), &st.caller, &tokens, r.size)
+			s.hold(gs.Context(), &st.caller, &tokens, size)
 		}
 	}
+}
+
+// take takes the message in that has come, of a client that p tells of.
+func (s *loadStream) take(in *request, p *peer.Peer, first bool) error {
+	defer in.free()
+	r, err := s.read(in)
+	if err != nil {
+		return err
+	}
+	if first {
+		if err := s.identify(r, p); err != nil {
+			return err
+		}
+	}
+	return s.receive(r, in.size())
+}
+
+// read reads a message.
+func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
+	raw, r := in.data.ReadOnlyData(), &lrsv3.LoadStatsRequest{}
+	if d := r.ProtoReflect().Descriptor(); s.tier == nil && messagesIn(raw, d, maxLoadParts) > maxLoadParts {
+		return nil, status.Errorf(codes.ResourceExhausted, "the load report has more than %d parts, expected fewer", maxLoadParts)
+	}
+	if err := proto.Unmarshal(raw, r); err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "the load report is malformed: %v", err)
+	}
+	return r, nil
 }
 
 // identify takes the client's Node from the first message and joins its key's
 // account, by the same rules as for configuration (B1). What later messages say
 // of the Node counts for nothing.
-func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
-	if r.err != nil {
-		return status.Error(codes.InvalidArgument, r.err.Error())
-	}
+func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
 	s.nodeID = r.GetNode().GetId()
 	var client *load.Client
 	if s.tier != nil {
 		client = s.srv.cfg.Loads.JoinPeer(s.tier.key, r.GetNode(), s.news)
 	} else {
+		if err := s.srv.checkNode(&s.caller, proto.Size(r.GetNode())); err != nil {
+			return err
+		}
 		res, err := s.srv.letIn(&s.caller, r.GetNode(), gate.ClientOf(p), 0)
 		if err != nil {
 			return err
@@ -141,16 +157,13 @@ func (s *loadStream) identify(r *loadRequest, p *peer.Peer) error {
 	return nil
 }
 
-// receive adds a report to the key's account.
-func (s *loadStream) receive(r *loadRequest) error {
-	if r.err != nil {
-		return status.Error(codes.InvalidArgument, r.err.Error())
-	}
+// receive adds a report to the key's account, which came in so many bytes.
+func (s *loadStream) receive(r *lrsv3.LoadStatsRequest, size int) error {
 	stats := r.GetClusterStats()
 	if err := load.Check(stats); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	s.srv.load.received(len(stats), r.size, s.client.Report(stats))
+	s.srv.load.received(len(stats), size, s.client.Report(stats))
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/xdstest"
@@ -218,7 +219,12 @@ func TestLoadRefusals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newLoadWorld(t, func(c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
+		w := newLoadWorld(t, func(c *Config) {
+			c.Rules = func() *aggregation.Rules { return rules }
+			if c.Limits, err = limit.New(limit.Values{NodeSize: 1 << 10}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
 		good := w.open(w.conn)
 		o := w.outlet()
 		node := xdstest.Node("n", "prod")
@@ -236,6 +242,8 @@ func TestLoadRefusals(t *testing.T) {
 			"garbage first":  {[]*lrsv3.LoadStatsRequest{garbage}, codes.InvalidArgument, "load report is malformed"},
 			"garbage later":  {[]*lrsv3.LoadStatsRequest{hello, garbage}, codes.InvalidArgument, "load report is malformed"},
 			"no cluster":     {[]*lrsv3.LoadStatsRequest{hello, reporting(issued(1), &endpointv3.ClusterStats{})}, codes.InvalidArgument, "cluster_stats[1] has no cluster_name"},
+			"many parts":     {[]*lrsv3.LoadStatsRequest{{Node: node, ClusterStats: make([]*endpointv3.ClusterStats, maxLoadParts+1)}}, codes.ResourceExhausted, "parts"},
+			"a giant":        {[]*lrsv3.LoadStatsRequest{{Node: xdstest.Node(strings.Repeat("x", 2000), "prod")}}, codes.ResourceExhausted, "limits.node_size"},
 			"a giant's name": {[]*lrsv3.LoadStatsRequest{hello, reporting(xdstest.ClusterLoad(strings.Repeat("x", 5000)))}, codes.InvalidArgument, "cluster_name has 5000 bytes"},
 		} {
 			t.Log(what)

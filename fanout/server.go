@@ -262,7 +262,7 @@ func (s *Server) ended(c *caller, err error) error {
 	switch err = c.reasonOr(err); {
 	case errors.Is(err, io.EOF):
 		return nil
-	case status.Code(err) == codes.ResourceExhausted:
+	case status.Code(err) == codes.ResourceExhausted && c.reason.Load() == nil:
 		// gRPC has not read a message that is too large, and has told so itself.
 		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
 		return s.refused(c, err)
