@@ -35,6 +35,9 @@ func (n *Node) buildAdmin() error {
 	if secured != nil {
 		n.admin = tls.NewListener(n.admin, secured.Config("http/1.1"))
 	}
+	if secured != nil {
+		access.StillTrusted = secure.StillTrusted
+	}
 	n.http = admin.NewServer(admin.Handler(admin.Config{
 		Title:   "xdsrelay " + n.version + " on " + n.name,
 		Ready:   n.Ready,
@@ -49,6 +52,9 @@ func (n *Node) buildAdmin() error {
 
 		ClientStatus: n.status,
 	}), n.log)
+	if secured != nil {
+		n.http.ConnContext = secured.Keep
+	}
 	return nil
 }
 
@@ -67,7 +73,7 @@ func (n *Node) adminAccess() (a admin.Access, err error) {
 			return a, fmt.Errorf("admin.%s: %w", t.field, err)
 		}
 	}
-	refused, err := n.metrics.Meter().Int64Counter("xdsrelay.admin.refused", metric.WithDescription("Requests on the admin port that lacked a right: without a good token, for another host, or made by another web site."))
+	refused, err := n.metrics.Meter().Int64Counter("xdsrelay.admin.refused", metric.WithDescription("Requests on the admin port that lacked a right: without a good token or certificate, for another host, or made by another web site."))
 	if err != nil {
 		return a, fmt.Errorf("metrics: %w", err)
 	}

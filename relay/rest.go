@@ -9,6 +9,7 @@ import (
 	"xdsrelay/fanout/rest"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/secure"
 )
 
 // polling is what serves clients that poll. It is nil where that is off.
@@ -23,18 +24,22 @@ func (n *Node) buildPolling() (err error) {
 	if r.Address == "" {
 		return nil
 	}
-	server, err := rest.New(rest.Config{
+	secured, err := n.secureServer("rest", r.TLS)
+	if err != nil {
+		return fmt.Errorf("rest.tls: %w", err)
+	}
+	cfg := rest.Config{
 		Cache: n.cache, Rules: n.rules.Load, Gate: n.gate, Listener: config.RESTName, NodeName: n.name, Private: n.private,
 		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
 		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
 		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
-	})
+	}
+	if secured != nil {
+		cfg.Connection, cfg.StillTrusted = secured.Keep, secure.StillTrusted
+	}
+	server, err := rest.New(cfg)
 	if err != nil {
 		return err
-	}
-	secured, err := n.secureServer("rest", r.TLS)
-	if err != nil {
-		return fmt.Errorf("rest.tls: %w", err)
 	}
 	listener, err := n.listenAt("rest.address", r.Address)
 	if err != nil {

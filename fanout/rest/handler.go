@@ -66,6 +66,8 @@ func (s *Server) write(w http.ResponseWriter, a *answer) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(s.cfg.SendTimeout))
 	h := w.Header()
 	switch a.status {
+	case http.StatusUnauthorized:
+		h.Set("Connection", "close") // another one may come with a better certificate
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		h.Set("Retry-After", "1") // in seconds
 	}

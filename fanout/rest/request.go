@@ -116,7 +116,11 @@ func (s *Server) letIn(node *corev3.Node, by gate.Client) (aggregation.Result, e
 func (s *Server) clientOf(r *http.Request) gate.Client {
 	var p peer.Peer
 	if r.TLS != nil {
-		p.AuthInfo = credentials.TLSInfo{State: *r.TLS}
+		c := &aggregation.Connection{TLS: &credentials.TLSInfo{State: *r.TLS}}
+		if s.cfg.StillTrusted != nil {
+			c.Recheck = func() error { return s.cfg.StillTrusted(r) }
+		}
+		p.AuthInfo = c
 	}
 	by := gate.ClientOf(&p)
 	by.Address, by.Listener = r.RemoteAddr, s.cfg.Listener

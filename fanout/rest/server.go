@@ -30,6 +30,11 @@ type Config struct {
 	Listener string
 	// Gate lets clients in, poll by poll, or refuses them; nil lets in everybody.
 	Gate *gate.Gate
+	// Connection is called for each new connection, and what it returns is the context
+	// of its requests; StillTrusted tells whether the certificate that a request came
+	// with would be taken now. Both are nil where clients show none.
+	Connection   func(context.Context, net.Conn) context.Context
+	StillTrusted func(*http.Request) error
 	// Private says which types are not served here, since each client is to get
 	// them over an upstream stream of its own (K6); nil means none.
 	Private func(*resource.Type) bool
@@ -138,6 +143,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.http = &http.Server{
 		Handler:           s,
+		ConnContext:       cfg.Connection,
 		ReadHeaderTimeout: cfg.ReadTimeout,
 		ReadTimeout:       cfg.ReadTimeout,
 		WriteTimeout:      cfg.ReadTimeout + cfg.Hold + cfg.SendTimeout, // handlers set a nearer one

@@ -19,6 +19,9 @@ type Access struct {
 	// AnyHost is for a port with TLS, where a browser sees from the certificate that
 	// a name is not that of this node.
 	AnyHost bool
+	// StillTrusted tells whether the certificate that a request came with would be taken
+	// now; nil where nobody shows one.
+	StillTrusted func(*http.Request) error
 	// Refused is told of requests that lack a right; nil for nobody.
 	Refused func(r *http.Request, why string)
 }
@@ -38,6 +41,25 @@ type roleKey struct{}
 // open are the pages that tell nothing but whether a node lives and is ready, which
 // kubelets ask for without a token.
 var open = map[string]bool{"/healthz": true, "/readyz": true}
+
+// trusted refuses those whose connection was made with a certificate that would be
+// taken no more.
+func (a Access) trusted(next http.Handler) http.Handler {
+	if a.StillTrusted == nil {
+		return next
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := a.StillTrusted(r); err != nil {
+			if a.Refused != nil {
+				a.Refused(r, "the certificate is not good any more: "+err.Error())
+			}
+			w.Header().Set("Connection", "close") // another one may come with a better certificate
+			http.Error(w, "the certificate of this connection is not good any more", http.StatusForbidden)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
 
 // admitted lets in those with a token, where there is one.
 func (a Access) admitted(next http.Handler) http.Handler {

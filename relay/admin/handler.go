@@ -126,7 +126,7 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("POST /config/reload", ordered(cfg.Access.operators(cfg.reload)))
 	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
 	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
-	return cfg.Access.guard(cfg.Access.admitted(mux))
+	return cfg.Access.guard(cfg.Access.trusted(cfg.Access.admitted(mux)))
 }
 
 func (cfg Config) healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }

@@ -90,12 +90,13 @@ func (s *Server) Handshake(raw net.Conn) (net.Conn, *credentials.TLSInfo, func()
 		return nil, nil, nil, err
 	}
 	info := auth.(credentials.TLSInfo)
-	return conn, &info, s.recheck(m, info.State.VerifiedChains), nil
+	return conn, &info, s.recheck(m.generation, info.State.VerifiedChains), nil
 }
 
-// recheck makes what [Server.Handshake] returns. Certificates are verified again only
-// when authorities have changed or one of them has expired.
-func (s *Server) recheck(m *material, chains [][]*x509.Certificate) func() error {
+// recheck makes what [Server.Handshake] returns, for what was taken in a generation.
+// Certificates are verified again only when authorities have changed or one of them
+// has expired.
+func (s *Server) recheck(took uint64, chains [][]*x509.Certificate) func() error {
 	if len(chains) == 0 {
 		return nil
 	}
@@ -107,7 +108,7 @@ func (s *Server) recheck(m *material, chains [][]*x509.Certificate) func() error
 		}
 	}
 	var good atomic.Uint64 // the generation that took it last
-	good.Store(m.generation)
+	good.Store(took)
 	return func() error {
 		now, m := time.Now(), s.source.get()
 		if m.generation == good.Load() && now.Before(until) {
