@@ -60,9 +60,25 @@ func (r *request) free() {
 
 // codec passes frames and requests through without a copy, and leaves everything
 // else (health, reflection) to the proto codec.
-type codec struct{ encoding.CodecV2 }
+type codec struct {
+	encoding.CodecV2
+	requests mem.BufferPool // where requests are kept until they are read
+}
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+func newCodec() codec {
+	return codec{encoding.GetCodecV2(proto.Name), mem.NewTieredBufferPool(requestSizes()...)}
+}
+
+// requestSizes are the sizes of buffers for requests: an ACK's, and all powers of two
+// up to 1 MiB. gRPC's own pool has none between 32 KiB and 1 MiB, so that each client
+// that comes back and says which thousand resources it holds would take the latter.
+func requestSizes() []int {
+	sizes := []int{256}
+	for size := 4 << 10; size <= 1<<20; size *= 2 {
+		sizes = append(sizes, size)
+	}
+	return sizes
+}
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
@@ -78,6 +94,6 @@ func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	if !ok {
 		return c.CodecV2.Unmarshal(data, v)
 	}
-	r.data = data.MaterializeToBuffer(mem.DefaultBufferPool())
+	r.data = data.MaterializeToBuffer(c.requests)
 	return nil
 }

@@ -194,6 +194,23 @@ func TestCostOfTheSameNames(t *testing.T) {
 	}
 }
 
+// A request takes as much memory as it has bytes, and not that of the largest: when
+// thousands come back at once, each with the list of what it holds, there is one
+// for each of them.
+func TestCostOfARequestsBuffer(t *testing.T) {
+	for _, size := range []int{100, 3_000, 30_000, 40_000, 100_000, 600_000, 5_000_000} {
+		data, c := mem.BufferSlice{mem.SliceBuffer(make([]byte, size/2)), mem.SliceBuffer(make([]byte, size-size/2))}, newCodec()
+		var r request
+		if err := c.Unmarshal(data, &r); err != nil {
+			t.Fatalf("a request of %d bytes: %v", size, err)
+		}
+		if got, most := cap(r.data.ReadOnlyData()), max(4<<10, 2*size); got > most {
+			t.Errorf("a request of %d bytes takes %d, at most %d are meant", size, got, most)
+		}
+		r.free()
+	}
+}
+
 // What lives of an idle stream with two types, beside the transport's share: about
 // a kilobyte, however many resources there are.
 func TestCostOfAnIdleStream(t *testing.T) {
