@@ -8,8 +8,12 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
 )
 
 // collect starts a collector to which the nodes of the test send.
@@ -134,6 +138,73 @@ func TestTraceOfATier(t *testing.T) {
 		xdstest.Eventually(t, "the update of "+node+" is below that of "+owner, func() bool {
 			return slices.ContainsFunc(collector.Children(root), func(s xdstest.Span) bool {
 				return s.Name == "update" && s.Instance == node && string(s.TraceId) == string(root.TraceId) && s.Attribute("xds.acks") == int64(1)
+			})
+		})
+	}
+}
+
+// TestTraceThroughRedis: nodes that get an update from the origin themselves, as the
+// owner of the key is out of their reach, learn from its head in Redis to which trace
+// it belongs.
+func TestTraceThroughRedis(t *testing.T) {
+	collector := collect(t)
+	redis := redistest.Start(t, redistest.Config{})
+	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	origin.Set("demo", xdstest.Cluster("c", time.Second))
+	var nodes []running
+	var clients []*seen
+	names := []string{"a", "b", "c"}
+	for _, name := range names {
+		way := xdstest.NewNetwork(t, "127.0.0.1:1") // leads nowhere
+		cfg := testConfig()
+		cfg.Node.Name = name
+		cfg.Origin.Addresses, cfg.Origin.Variant = []string{origin.Addr()}, config.Delta
+		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = redis.URL(), xdstest.Patience
+		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise = "127.0.0.1:0", way.Addr()
+		cfg.Tier.HeadWait, cfg.Tier.OwnerTimeout = xdstest.Patience, 100*time.Millisecond
+		cfg.Tier.Balance.Enabled = false
+		n := start(t, cfg)
+		nodes = append(nodes, n)
+		clients = append(clients, newSeen(t, n.Addr(), "client-of-"+name, xdstest.Variant{Delta: true}))
+	}
+	for i, c := range clients {
+		c.waitFor(t, 1)
+		xdstest.Eventually(t, "the heads to be there", func() bool { return len(nodes[i].Check()) == 0 })
+	}
+	since := time.Now()
+	origin.Set("demo", xdstest.Cluster("c", 2*time.Second))
+	for _, c := range clients {
+		c.waitFor(t, 2)
+	}
+
+	var root xdstest.Span // of the owner: its head stands below it
+	heads := func() (from []string) {
+		for _, s := range collector.Children(root) {
+			if s.Name == "head" {
+				from = append(from, s.Instance)
+			}
+		}
+		slices.Sort(from)
+		return slices.Compact(from)
+	}
+	xdstest.Eventually(t, "all nodes to have told of the head", func() bool {
+		for _, s := range collector.Spans("update") {
+			if root = s; int64(s.StartTimeUnixNano) >= since.UnixNano() && slices.Equal(heads(), names) {
+				return true
+			}
+		}
+		return false
+	})
+	for _, node := range names {
+		if node == root.Instance {
+			continue
+		}
+		xdstest.Eventually(t, "the update of "+node+" is found from that of "+root.Instance, func() bool {
+			return slices.ContainsFunc(collector.Spans("update"), func(s xdstest.Span) bool {
+				below := string(s.ParentSpanId) == string(root.SpanId) // the head was faster
+				return s.Instance == node && (below || slices.ContainsFunc(collector.Children(root), func(head xdstest.Span) bool {
+					return slices.ContainsFunc(head.Links, func(l *tracepb.Span_Link) bool { return string(l.SpanId) == string(s.SpanId) })
+				}))
 			})
 		})
 	}

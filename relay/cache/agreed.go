@@ -22,6 +22,9 @@ type Agreed struct {
 	// Own says that this node has said so of what it held: it may have more by now,
 	// never less.
 	Own bool
+	// Trace is the trace context of the update that made it, as W3C's traceparent;
+	// empty where that is not known, or not traced.
+	Trace string
 }
 
 const (
@@ -50,6 +53,7 @@ type agreement struct {
 	versions []string
 	behind   bool
 	waiting  map[*Subscription]struct{} // for that to end
+	heard    heard
 }
 
 // Agree notes that a is what the tier agrees is the newest of a type. It does
@@ -114,6 +118,7 @@ func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]
 		a.versions = slices.Delete(a.versions, 0, 1)
 	}
 	a.versions = append(a.versions, head.Version)
+	t.hearLocked(head, now)
 	a.compare(woken)
 }
 
@@ -135,6 +140,9 @@ func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
 		a.past = append(a.past, a.now)
 	}
 	a.now, a.met = now, false
+	if a.heard.trace != "" && now == a.head.Digest {
+		t.meetLocked(time.Now())
+	}
 	a.compare(woken)
 }
 

@@ -70,7 +70,7 @@ func (t *Table) stampLocked(u *Update, began time.Time, changes int, woken map[*
 			received = began
 		}
 		one.trace = tracer.Start(trace.Source{
-			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: u.Version, Received: received, Began: began, Parent: u.Parent,
+			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: u.Version, Received: received, Began: began, Parent: t.parentLocked(u, began),
 		}, changes, clients)
 	}
 	t.stamps.add(one)

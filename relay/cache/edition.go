@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
 )
 
 // Edition is what a table holds at one time, in short.
@@ -28,6 +29,9 @@ type Edition struct {
 	Complete bool
 	// Updates is how many answers of origins there have been.
 	Updates uint64
+	// Traced is the update that made the newest change; nil where it is not traced, or
+	// has been forgotten.
+	Traced *trace.Update
 }
 
 // Edition tells what the table holds, at the same cost whatever its size.
@@ -36,7 +40,7 @@ func (t *Table) Edition() Edition {
 	defer t.mu.RUnlock()
 	return Edition{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates,
+		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }
 

@@ -165,6 +165,29 @@ func (t *Tracer) forget(u *Update) bool {
 	return true
 }
 
+// Below makes a span of something that is over below a trace context, if that is one
+// and its trace is sampled. It points to an update that has to do with it but belongs to
+// another trace; nil for none.
+func (t *Tracer) Below(parent, name string, also *Update, from, to time.Time, about ...attribute.KeyValue) {
+	if t == nil {
+		return
+	}
+	ctx := contextOf(parent)
+	of := oteltrace.SpanContextFromContext(ctx)
+	if !of.IsSampled() {
+		return
+	}
+	if to.Before(from) {
+		to = from
+	}
+	options := []oteltrace.SpanStartOption{oteltrace.WithTimestamp(from), oteltrace.WithAttributes(about...)}
+	if also != nil && also.span.SpanContext().TraceID() != of.TraceID() {
+		options = append(options, oteltrace.WithLinks(oteltrace.Link{SpanContext: also.span.SpanContext()}))
+	}
+	_, span := t.cfg.Spans.Start(ctx, name, options...)
+	span.End(oteltrace.WithTimestamp(to))
+}
+
 // Begin begins a span of something short that is no update, such as an attempt to
 // connect. end ends it, with an error unless that is nil; text is the error's without
 // what is secret.
@@ -192,6 +215,12 @@ func contextOf(text string) context.Context {
 		return context.Background()
 	}
 	return propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{header: text})
+}
+
+// Valid reports whether a text is a trace context of this form: W3C's traceparent, of
+// the one length that its version 00 has.
+func Valid(text string) bool {
+	return len(text) == 55 && oteltrace.SpanContextFromContext(contextOf(text)).IsValid()
 }
 
 // textOf is the opposite of contextOf.

@@ -17,6 +17,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
 )
 
 // Head is what is newest of one type of a key.
@@ -33,6 +34,9 @@ type Head struct {
 	// Owner is the node that wrote it, and At when.
 	Owner string
 	At    time.Time
+	// Trace is the trace context of the update that made it, as W3C's traceparent;
+	// empty where that is not traced. It says nothing of what the head is.
+	Trace string
 }
 
 // newer reports whether h comes after o.
@@ -49,12 +53,15 @@ type wire struct {
 	Digest  string `json:"digest"`
 	Owner   string `json:"owner"`
 	At      int64  `json:"at"` // in milliseconds of Unix time
+	// Fields that came later are left out where they say nothing, and nodes that do not
+	// know them read past them: the nodes of a tier are not all of one version.
+	Trace string `json:"trace,omitempty"`
 }
 
 // encode is how a head is kept: epoch, generation and the rest as JSON, with blanks
 // between them.
 func (h Head) encode() string {
-	rest, err := json.Marshal(wire{h.Version, h.Digest.Hex(), h.Owner, h.At.UnixMilli()})
+	rest, err := json.Marshal(wire{h.Version, h.Digest.Hex(), h.Owner, h.At.UnixMilli(), h.Trace})
 	if err != nil {
 		panic("head: strings and a number cannot be written as JSON: " + err.Error())
 	}
@@ -89,6 +96,9 @@ func decode(text string) (h Head, err error) {
 	}
 	copy(h.Digest[:], digest)
 	h.Version, h.Owner, h.At = w.Version, w.Owner, time.UnixMilli(w.At)
+	if trace.Valid(w.Trace) {
+		h.Trace = w.Trace // a head is as good without it
+	}
 	return h, nil
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/trace"
 )
 
 // TestHeadForm: a head is what it was once it has been written and read, and what is
@@ -15,6 +16,23 @@ func TestHeadForm(t *testing.T) {
 	h := Head{Epoch: 1 << 52, Generation: 3, Digest: resource.Digest{1, 15: 255}, Version: "a b\n\"c", Owner: "node}1", At: time.UnixMilli(1234567890123)}
 	if got, err := decode(h.encode()); got != h || err != nil {
 		t.Errorf("%+v became %+v, %v", h, got, err)
+	}
+	const old = `4503599627370496 3 {"version":"a b\n\"c","digest":"010000000000000000000000000000ff","owner":"node}1","at":1234567890123}`
+	if h.encode() != old {
+		t.Errorf("without a trace it is %s, expected what it was before there were traces", h.encode())
+	}
+	h.Trace = aTrace
+	if got, err := decode(h.encode()); got != h || err != nil {
+		t.Errorf("%+v became %+v, %v", h, got, err)
+	}
+	newer := strings.TrimSuffix(h.encode(), "}") + `,"what comes later":[1]}`
+	if got, err := decode(newer); got != h || err != nil {
+		t.Errorf("%s became %+v, %v", newer, got, err)
+	}
+	bad := h
+	bad.Trace, h.Trace = "no trace", ""
+	if got, err := decode(bad.encode()); got != h || err != nil {
+		t.Errorf("a trace that is none: %+v, %v", got, err)
 	}
 	n := note{Key: "k\x00", Type: "t", Head: h.encode()}
 	if got, head, err := decodeNote(n.encode()); got != n || head != h || err != nil {
@@ -36,9 +54,16 @@ func FuzzHead(f *testing.F) {
 	h := Head{Epoch: 1, Generation: 2, Version: "v", Owner: "n", At: time.UnixMilli(1)}
 	f.Add(h.encode())
 	f.Add(note{"k", "t", h.encode()}.encode())
+	h.Trace = aTrace
+	f.Add(h.encode())
+	h.Trace = strings.Repeat("0", len(aTrace))
+	f.Add(h.encode())
 	f.Fuzz(func(t *testing.T, text string) {
 		if h, err := decode(text); err == nil {
-			if again, err := decode(h.encode()); err != nil || !again.At.Equal(h.At) || again.Epoch != h.Epoch || again.Digest != h.Digest {
+			if h.Trace != "" && !trace.Valid(h.Trace) {
+				t.Errorf("%q is no trace context", h.Trace)
+			}
+			if again, err := decode(h.encode()); err != nil || !again.At.Equal(h.At) || again.Epoch != h.Epoch || again.Digest != h.Digest || again.Trace != h.Trace {
 				t.Errorf("%+v became %+v, %v", h, again, err)
 			}
 		}
@@ -49,6 +74,8 @@ func FuzzHead(f *testing.F) {
 		}
 	})
 }
+
+const aTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
 // TestDue: what is to be written of a table, by what is there.
 func TestDue(t *testing.T) {

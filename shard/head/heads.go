@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/trace"
 	"xdsrelay/shard/store"
 )
 
@@ -32,6 +33,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Meter is where the metrics are made. Required.
 	Meter metric.Meter
+	// Tracer gets spans of heads that traced updates have made; nil for none.
+	Tracer *trace.Tracer
 }
 
 func (c *Config) setDefaults() error {

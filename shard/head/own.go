@@ -77,6 +77,7 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 		}
 		if !same {
 			h.Generation++
+			h.Trace = e.Traced.Parent()
 		}
 		if heads == nil {
 			heads = make(map[string]Head)
@@ -162,9 +163,16 @@ func editionOf(g *cache.Group, url string) (e cache.Edition) {
 	return e
 }
 
+// tracedFor is how long the trace of a head is gone on with: who hears of it later does
+// so because it has come later, and the update is over.
+const tracedFor = time.Minute
+
 // agree tells the cache what is newest of a type of a group.
 func agree(g *cache.Group, url string, h Head, own bool) {
-	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own})
+	if time.Since(h.At) > tracedFor {
+		h.Trace = ""
+	}
+	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own, Trace: h.Trace})
 }
 
 // Own writes the heads of a group as long as this node owns its key, that is until

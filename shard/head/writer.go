@@ -6,6 +6,9 @@ import (
 	"strconv"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+
+	"xdsrelay/relay/resource"
 	"xdsrelay/shard/store"
 )
 
@@ -168,9 +171,21 @@ func (h *Heads) settle(o *owned, epoch, is uint64, heads map[string]Head) {
 		return
 	}
 	h.metrics.wrote("ok", len(heads))
+	h.trace(o, heads, now)
 	o.wrote(heads, now)
 	for url, head := range heads {
 		h.acceptLocked(o.key, url, head)
+	}
+}
+
+// trace makes spans of the time from looking at what updates have made until Redis has
+// the heads of it.
+func (h *Heads) trace(o *owned, heads map[string]Head, now time.Time) {
+	for url, head := range heads {
+		if head.Trace != "" && now.Sub(head.At) <= tracedFor { // later it is only written again
+			h.cfg.Tracer.Below(head.Trace, "head", nil, head.At, now, attribute.String("xds.type", resource.TypeLabel(url)),
+				attribute.String("xdsrelay.key", o.key), attribute.String("xds.version", head.Version))
+		}
 	}
 }
 
