@@ -92,8 +92,9 @@ func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.D
 	if err != nil {
 		return made, err
 	}
-	info := admin.OriginInfo{Kind: "control plane", Where: cfg.Addresses, Variant: string(cfg.Variant)}
-	return namedOrigin{origin: c, describe: func() admin.OriginInfo { return info }}, nil
+	return namedOrigin{origin: c, describe: func() admin.OriginInfo {
+		return admin.OriginInfo{Kind: "control plane", Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems()}
+	}}, nil
 }
 
 func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInfo {

@@ -80,6 +80,16 @@ func (c *ControlPlane) Reach() (wanted, ready bool) {
 	return c.keys.Load() > 0, ready
 }
 
+// Problems says which servers cannot be reached, since when and why, without secrets.
+func (c *ControlPlane) Problems() (all []string) {
+	for _, s := range c.servers {
+		if text := s.journal.problem(); text != "" {
+			all = append(all, s.address+": "+text)
+		}
+	}
+	return all
+}
+
 // AwaitReady tries to connect with the best server that can be reached, although no
 // key may want it, until there is a connection or ctx ends.
 func (c *ControlPlane) AwaitReady(ctx context.Context) error {

@@ -2,9 +2,12 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
+
+	"xdsrelay/relay/redact"
 )
 
 // journal logs what happens with one address, for all keys together: each
@@ -23,6 +26,7 @@ type journal struct {
 	unconnected bool      // trying to connect failed since it is down
 	since       time.Time // when down began
 	failures    int       // since then, of all keys
+	last        error     // the newest of them
 	remind      time.Time // when to say again that it is down
 	interval    time.Duration
 	noLoad      bool   // the server takes no load reports
@@ -67,6 +71,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	now := time.Now()
+	j.last = err
 	if j.streams > 0 {
 		// Either the first of many that are about to fail, or one that the
 		// server refuses while it serves others. These must not use up what
@@ -98,6 +103,20 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 	j.sayLocked(slog.LevelWarn, "still no stream to the "+j.what+", retrying with backoff",
 		slog.Duration("down_for", now.Sub(j.since).Round(time.Second)), slog.Int("failures", j.failures),
 		slog.Int64("keys", keys), errorAttr(err))
+}
+
+// problem says what is wrong with the address now; "" where nothing is known to be.
+func (j *journal) problem() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if !j.down {
+		return ""
+	}
+	text := fmt.Sprintf("no stream for %v", time.Since(j.since).Round(time.Second))
+	if j.last != nil {
+		text += ": " + shorten(redact.Error(j.last), 512)
+	}
+	return text
 }
 
 // refused notes that a response was NACKed.

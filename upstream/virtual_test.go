@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"math"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -210,8 +211,14 @@ func TestWaitingCostsNothing(t *testing.T) {
 			}
 			time.Sleep(24 * time.Hour) //nolint:forbidigo // virtual time
 			back := time.Now()
+			if got := r.cp.Problems(); len(got) != 1 || !strings.HasPrefix(got[0], "nowhere: no stream for 24h0m0s: ") {
+				t.Errorf("the problems are %q", got)
+			}
 			w.set(connectivity.Ready)
 			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+			if got := r.cp.Problems(); got != nil {
+				t.Errorf("the problems are %q although all is well", got)
+			}
 			opens := w.opens()
 			if vain := w.vain(); len(opens) != keys || vain != keys {
 				t.Fatalf("%d streams and %d vain attempts for %d keys", len(opens), vain, keys)

@@ -54,7 +54,7 @@ type OriginInfo struct {
 	Kind     string   `json:"kind"`              // "control plane" or "directory"
 	Where    []string `json:"where"`             // addresses, or the directory
 	Variant  string   `json:"variant,omitempty"` // of a control plane
-	Problems []string `json:"problems"`          // what is wrong with files of a directory
+	Problems []string `json:"problems"`          // what is wrong with files of a directory, or keeps servers out of reach
 	// Authorities and Types are what it serves beyond the rest, which is the first
 	// one's; SeparateNames the types whose names have a stream of their own.
 	Authorities   []string `json:"authorities,omitempty"`

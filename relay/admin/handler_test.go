@@ -199,7 +199,7 @@ n2?n1 forged  127.0.0.1:2  a    delta    ads      -    Cluster  NACKED  7     6 
 NAME     KIND           WHERE     VARIANT  AUTHORITIES  TYPES
 default  directory      /etc/xds  -        -            all others
 sds      control plane  sds:1     delta    ""           Secret
-problem: x.json: bad
+problem with default: x.json: bad
 `,
 		"/debug/check": "\nok\n",
 	} {

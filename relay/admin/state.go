@@ -146,7 +146,7 @@ func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
 	table(w, rows)
 	for _, o := range all {
 		for _, problem := range o.Problems {
-			writeText(w, "problem: "+printable(problem)+"\n")
+			writeText(w, "problem with "+o.Name+": "+printable(problem)+"\n")
 		}
 	}
 }
