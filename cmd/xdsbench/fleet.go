@@ -40,10 +40,11 @@ func (a *app) newFleetCmd() *cobra.Command {
 		Short: "Be thousands of xDS clients",
 		Long: "Connect simulated clients that behave as Envoys do, check what they are told, and\n" +
 			"measure how long changes take to reach them. What is served has to be the\n" +
-			"content of 'xdsbench origin', directly or through a relay. After --for no client\n" +
-			"is made to reconnect any more, and when all hold what they asked for, or after\n" +
-			"--settle, it ends with the counts. An interrupt ends it at once. The exit code is\n" +
-			"1 if a client saw the protocol broken, or could not get all it asked for.",
+			"content of 'xdsbench origin', directly or through a relay; one that is restarted\n" +
+			"begins anew, which counts as going back. After --for no client is made to\n" +
+			"reconnect any more, and when all hold what they asked for, or after --settle, it\n" +
+			"ends with the counts. An interrupt ends it at once. The exit code is 1 if a\n" +
+			"client saw the protocol broken, or could not get all it asked for.",
 		Example: "  xdsbench fleet --addr 127.0.0.1:18000 --clients 5000 --keys 10 --for 1m\n" +
 			"  xdsbench fleet --addr 127.0.0.1:18000,127.0.0.1:18001 --sotw --slow 1 --stuck 1\n" +
 			"  xdsbench fleet --addr 127.0.0.1:18000 --storm warm --storm-every 10s",
