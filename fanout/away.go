@@ -49,7 +49,22 @@ type Listener struct {
 // listener is served all the same, but only its streams are ended, it does not grow
 // old, and is plaintext.
 func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
-	return door.New(l, door.Config{Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway})
+	return door.New(l, door.Config{Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway, Refused: s.countRefused})
+}
+
+// countRefused counts what grpc-go refuses by itself.
+func (s *Server) countRefused(what door.Refused, from string) {
+	l := s.cfg.Limits
+	switch what {
+	case door.ManyStreams:
+		l.Count(limit.StreamsPerConnection, from, "more streams on one connection than it may have")
+	case door.LargeHeaders:
+		l.Count(limit.HeaderSize, from, "headers of more than twice the limit")
+	case door.ManyPings:
+		l.Count(limit.Pings, from, "more pings than one in five seconds")
+	case door.Idle:
+		l.Count(limit.Idle, from, "a connection without a stream")
+	}
 }
 
 // guest is a client's connection with its streams.

@@ -16,7 +16,7 @@ func limitsOf(cfg *config.Config) limit.Values {
 	return limit.Values{
 		Connections: l.Connections, ConnectionsPerSource: l.ConnectionsPerSource, ConnectionsPerIdentity: l.ConnectionsPerIdentity,
 		Streams: l.Streams, StreamsPerSource: l.StreamsPerSource, StreamsPerIdentity: l.StreamsPerIdentity,
-		Keys: l.Keys, KeysPerIdentity: l.KeysPerIdentity, PeerStreams: l.PeerStreams,
+		Keys: l.Keys, KeysPerIdentity: l.KeysPerIdentity, PeerConnections: l.PeerConnections, PeerStreams: l.PeerStreams,
 		TypesPerStream: l.TypesPerStream, TypesPerKey: l.TypesPerKey,
 		NameSize: int(l.NameSize), NodeSize: int(l.NodeSize), HeaderSize: int(l.HeaderSize),
 		RequestsPerSecond: l.RequestsPerSecond, RequestBurst: l.RequestBurst,

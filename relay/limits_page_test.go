@@ -51,7 +51,11 @@ func limitsTable(t *testing.T) string {
 		if a.Label != "" {
 			label = "`limit=" + a.Label + "`"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s | %s |\n", a.Field, a.What, defaultOf(t, a.Field), a.Told, label)
+		field, value := "–", a.Fixed
+		if a.Field != "" {
+			field, value = "`"+a.Field+"`", defaultOf(t, a.Field)
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", field, a.What, value, a.Told, label)
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -171,13 +171,13 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics, n.part(logs.Origin)); err != nil {
 		return err
 	}
+	if n.limits, err = limit.New(limitsOf(n.cfg), n.metrics.Meter(), n.part(logs.Clients)); err != nil {
+		return err
+	}
 	if err := n.buildTier(dial); err != nil {
 		return err
 	}
 	n.operate()
-	if n.limits, err = limit.New(limitsOf(n.cfg), n.metrics.Meter(), n.part(logs.Clients)); err != nil {
-		return err
-	}
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{

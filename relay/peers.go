@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
@@ -65,14 +66,20 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		n.certs.watch("tier.peer", server.Expires)
 		p.serving, p.credentials = server.Credentials(), client.Credentials()
 	}
-	p.listener, err = n.listenAt("tier.peer.address", cfg.Address)
-	return p, err
+	listener, err := n.listenAt("tier.peer.address", cfg.Address)
+	if err != nil {
+		return p, err
+	}
+	p.listener = n.limits.ListenPeers(listener, p.serving == nil)
+	return p, nil
 }
 
 // buildPeerServer makes the gRPC server of the peer port.
 func (n *Node) buildPeerServer() {
 	p := n.peers
-	options := append(n.fanout.ServerOptions(), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32),
+	alive := fanout.KeepaliveParams()
+	alive.MaxConnectionIdle = n.cfg.Limits.IdleTimeout // a stranger without the token has no stream
+	options := append(n.fanout.ServerOptions(), grpc.KeepaliveParams(alive), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32),
 		grpc.UnaryInterceptor(p.door.unary), grpc.StreamInterceptor(p.door.stream))
 	if p.serving != nil {
 		options = append(options, grpc.Creds(p.serving))

@@ -90,7 +90,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.Conn.Write(p)
-	c.out.pass(p[:n])
+	c.out.pass(p[:n], c.ended)
 	if err == nil {
 		err = c.noticeLocked()
 	}
@@ -139,45 +139,13 @@ func (c *Conn) noticeLocked() error {
 	return err
 }
 
-// headerLen is the length of a frame's header (RFC 9113, 4.1).
-const headerLen = 9
-
-// frames follows where frames begin in what is written.
-type frames struct {
-	head [headerLen]byte
-	have int // bytes of head
-	left int // bytes of the frame's body that are still to come
-}
-
-func (f *frames) pass(p []byte) {
-	for len(p) > 0 {
-		if f.left > 0 {
-			n := min(f.left, len(p))
-			f.left -= n
-			p = p[n:]
-			continue
-		}
-		n := copy(f.head[f.have:], p)
-		f.have += n
-		p = p[n:]
-		if f.have == headerLen {
-			f.have = 0
-			f.left = int(f.head[0])<<16 | int(f.head[1])<<8 | int(f.head[2])
-		}
-	}
-}
-
-// between tells whether the next byte begins a frame.
-func (f *frames) between() bool { return f.have == 0 && f.left == 0 }
-
 // frameOf is the frame that ends a connection in order: with the highest of all
 // stream ids, since those that the client opens before it reads this are served,
 // too (RFC 9113, 6.8).
 func frameOf(why string) []byte {
-	const typeGoAway, lastStream, noError = 7, 1<<31 - 1, 0
 	size := 8 + len(why)
 	frame := []byte{byte(size >> 16), byte(size >> 8), byte(size), typeGoAway, 0, 0, 0, 0, 0}
-	frame = binary.BigEndian.AppendUint32(frame, lastStream)
+	frame = binary.BigEndian.AppendUint32(frame, anyStream)
 	frame = binary.BigEndian.AppendUint32(frame, noError)
 	return append(frame, why...)
 }

@@ -31,6 +31,9 @@ type Config struct {
 	Age time.Duration
 	// Turned is called for each connection that was turned away; nil for nobody.
 	Turned func()
+	// Refused is called with what grpc-go refuses a client by itself, and where that is
+	// from; nil for nobody. It must not block.
+	Refused func(what Refused, from string)
 }
 
 // Door is a listener. The server that accepts from it needs [Credentials]. All
@@ -64,6 +67,9 @@ const (
 func New(l net.Listener, cfg Config) *Door {
 	if cfg.Turned == nil {
 		cfg.Turned = func() {}
+	}
+	if cfg.Refused == nil {
+		cfg.Refused = func(Refused, string) {}
 	}
 	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{})}
 }

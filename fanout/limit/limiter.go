@@ -23,9 +23,10 @@ type Limiter struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	connections, streams, peers int
-	accounts                    map[owner]*account
-	left                        []lingering // in the order of their ends
+	connections, streams   int
+	peerConnections, peers int
+	accounts               map[owner]*account
+	left                   []lingering // in the order of their ends
 }
 
 // New makes a limiter. meter and log may be nil.
@@ -86,6 +87,24 @@ func (l *Limiter) connect(s Source) (*account, error) {
 	}
 	l.connections++
 	return a, nil
+}
+
+// connectPeer books a connection of another node, or refuses it.
+func (l *Limiter) connectPeer(s Source) error {
+	most := l.Values().PeerConnections
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if over(l.peerConnections, most) {
+		return l.refusals.refuse(PeerConnections, s.String(), l.peerConnections+1, most, "connections of other nodes")
+	}
+	l.peerConnections++
+	return nil
+}
+
+func (l *Limiter) disconnectPeer() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peerConnections--
 }
 
 func (l *Limiter) disconnect(a *account) {

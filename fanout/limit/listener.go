@@ -19,7 +19,7 @@ import (
 type Listener struct {
 	net.Listener
 
-	limiter *Limiter
+	book    func(Source) (release func(), err error)
 	tell    bool
 	telling chan struct{} // has room for those who are being told
 }
@@ -34,7 +34,20 @@ const (
 // Listen counts the connections of inner. tell says that they carry HTTP/2 as it is,
 // so not TLS, so that who is refused can be told why.
 func (l *Limiter) Listen(inner net.Listener, tell bool) *Listener {
-	return &Listener{inner, l, tell, make(chan struct{}, maxTelling)}
+	return newListener(inner, tell, func(s Source) (func(), error) {
+		a, err := l.connect(s)
+		return func() { l.disconnect(a) }, err
+	})
+}
+
+// ListenPeers is Listen for the port of other nodes, whose connections have a limit of
+// their own.
+func (l *Limiter) ListenPeers(inner net.Listener, tell bool) *Listener {
+	return newListener(inner, tell, func(s Source) (func(), error) { return l.disconnectPeer, l.connectPeer(s) })
+}
+
+func newListener(inner net.Listener, tell bool, book func(Source) (func(), error)) *Listener {
+	return &Listener{inner, book, tell, make(chan struct{}, maxTelling)}
 }
 
 // Accept waits for the next connection for which there is room.
@@ -44,13 +57,12 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := SourceOf(c.RemoteAddr())
-		a, err := l.limiter.connect(s)
+		release, err := l.book(SourceOf(c.RemoteAddr()))
 		if err != nil {
 			l.refuse(c, err)
 			continue
 		}
-		return &conn{Conn: c, limiter: l.limiter, account: a}, nil
+		return &conn{Conn: c, release: release}, nil
 	}
 }
 
@@ -137,15 +149,14 @@ func trailersOf(why string) []byte {
 type conn struct {
 	net.Conn
 
-	limiter *Limiter
-	account *account // nil for none
+	release func() // fixed
 	gone    atomic.Bool
 }
 
 // Close gives the place back.
 func (c *conn) Close() error {
 	if !c.gone.Swap(true) {
-		c.limiter.disconnect(c.account)
+		c.release()
 	}
 	return c.Conn.Close()
 }

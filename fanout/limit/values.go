@@ -9,8 +9,8 @@ type Values struct {
 	Connections, ConnectionsPerSource, ConnectionsPerIdentity int
 	Streams, StreamsPerSource, StreamsPerIdentity             int
 	Keys, KeysPerIdentity                                     int
-	// PeerStreams are those of other nodes.
-	PeerStreams int
+	// PeerConnections and PeerStreams are those of other nodes.
+	PeerConnections, PeerStreams int
 	// Of one stream, or of one key.
 	TypesPerStream, TypesPerKey    int
 	NameSize, NodeSize, HeaderSize int

@@ -56,7 +56,10 @@ type Limits struct {
 	// those first that cost most. The limit is GOMEMLIMIT, or else 90 % of what the
 	// container may use; without one nothing happens. From 10 to 95, or 0 for never.
 	MemoryPercent int `yaml:"memory_percent" change:"live"`
-	// Streams of other nodes of a tier, which none of the above counts.
+	// Connections of other nodes of a tier, which none of the above counts. Each has
+	// one or two to this one.
+	PeerConnections int `yaml:"peer_connections" change:"live"`
+	// Streams of other nodes of a tier, likewise.
 	PeerStreams int `yaml:"peer_streams" change:"live"`
 }
 
@@ -83,6 +86,7 @@ func defaultLimits() Limits {
 		SyncWithin:             10 * time.Second,
 		IdleTimeout:            10 * time.Minute,
 		MemoryPercent:          80,
+		PeerConnections:        10_000,
 		PeerStreams:            500_000,
 	}
 }

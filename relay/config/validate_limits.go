@@ -11,7 +11,7 @@ func (d *decoder) checkLimits(cfg *Config) {
 		{"connections", l.Connections}, {"connections_per_source", l.ConnectionsPerSource}, {"connections_per_identity", l.ConnectionsPerIdentity},
 		{"streams", l.Streams}, {"streams_per_source", l.StreamsPerSource}, {"streams_per_identity", l.StreamsPerIdentity},
 		{"keys", l.Keys}, {"keys_per_identity", l.KeysPerIdentity}, {"requests_per_second", l.RequestsPerSecond},
-		{"new_streams", l.NewStreams}, {"peer_streams", l.PeerStreams},
+		{"new_streams", l.NewStreams}, {"peer_connections", l.PeerConnections}, {"peer_streams", l.PeerStreams},
 	} {
 		if f.got < 0 {
 			d.wrong("limits."+f.name, "is %d, expected at least 0", f.got)
