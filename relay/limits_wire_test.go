@@ -226,7 +226,9 @@ func TestLimitsOfPeers(t *testing.T) {
 			change(c)
 		})
 	}
-	peer := func(n running) *xdstest.Conn { return xdstest.Dial(t, n.PeerAddr(), grpc.WithPerRPCCredentials(otherKey{})) }
+	peer := func(n running) *xdstest.Conn {
+		return xdstest.Dial(t, n.PeerAddr(), grpc.WithPerRPCCredentials(otherKey{}))
+	}
 	n := tier(func(c *config.Config) { c.Limits.PeerStreams = 1 })
 	first := supplied(t, peer(n))
 	if st := peer(n).Open(xdstest.Delta).ExpectClosed(t); st.Code() != codes.ResourceExhausted || !strings.Contains(st.Message(), "2 streams of other nodes: the limit is 1 (limits.peer_streams)") {
@@ -259,7 +261,7 @@ func TestLimitsOfPeers(t *testing.T) {
 // once, instead of letting them wait; when they have gone it takes others.
 func TestLimitOfNewStreams(t *testing.T) {
 	n := limited(t, func(c *config.Config) { c.Limits.NewStreams, c.Limits.SyncWithin = 2, time.Minute })
-	supplied(t, xdstest.Dial(t, n.Addr())) // from here on there is something to tell
+	supplied(t, xdstest.Dial(t, n.Addr()))                    // from here on there is something to tell
 	comes := func(c *xdstest.Conn) (*xdstest.Stream, error) { // and never says that it has it
 		s := c.Open(xdstest.Variant{Delta: true})
 		s.Subscribe(resource.ClusterURL)

@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -318,4 +320,49 @@ func TestOriginTLS(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestConnectionAgeOverTLS: connections with TLS that grow old are exchanged for new
+// ones while the origin goes on changing, and their clients lose nothing by it.
+func TestConnectionAgeOverTLS(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		mesh := xdstest.NewAuthority(t, "mesh")
+		network := xdstest.NewMemory()
+		origin := network.NewStateOrigin(t, (*corev3.Node).GetCluster)
+		change := func(i int) { origin.Set("shop", xdstest.Cluster("a", time.Duration(i)*time.Second)) }
+		change(1)
+		cfg := testConfig()
+		cfg.Origin.Addresses, cfg.Admin.Address = []string{origin.Addr()}, ""
+		cfg.Authorize = authorize.Any()
+		cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+		cfg.Listen.MaxConnectionAge = time.Minute
+		n := startWith(t, cfg, relay.Options{Listen: network.Listen, Dial: network.Dial})
+		var clients []*xdstest.Auto
+		for i := range 6 {
+			c := xdstest.StartAuto(t, xdstest.AutoConfig{
+				Addr: n.Addr(), Variant: []xdstest.Variant{xdstest.SotW, xdstest.Delta}[i%2], Node: xdstest.Node(fmt.Sprint("c", i), "shop"),
+				DialOptions: []grpc.DialOption{network.Option(), grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(mesh, "web")))},
+			})
+			c.Subscribe(xdstest.ClusterType)
+			c.WaitHeld(t, xdstest.ClusterType, "a")
+			clients = append(clients, c)
+		}
+		const rounds = 60
+		for i := range rounds {
+			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+			change(i + 2)
+			for _, c := range clients {
+				c.WaitFor(t, "the change", func() bool { return len(origin.Differences("shop", c)) == 0 })
+			}
+		}
+		for _, c := range clients {
+			c.CheckViolations(t)
+			if s := c.Stats(); s.Streams < rounds/6 || !strings.Contains(fmt.Sprint(s.LastEnd), "age") {
+				t.Errorf("a client had %d streams, the last of which ended with %v", s.Streams, s.LastEnd)
+			}
+		}
+		if c := origin.Counts(); c.Streams != 1 {
+			t.Errorf("the origin saw %d streams", c.Streams)
+		}
+	})
 }

@@ -211,3 +211,60 @@ func TestPeerTLSRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestPeerWorkloadAPI: nodes take one another by SPIFFE ids of the tier, with what a
+// Workload API says. When it says something else no stream ends, and the next
+// connection is made with that; who has another id or the old authority is refused
+// (K4).
+func TestPeerWorkloadAPI(t *testing.T) {
+	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
+	api := xdstest.NewWorkloadAPI(t)
+	api.Set("spiffe://tier.test/node", old, nil)
+	p := newTLSPair(t, old)
+	for _, one := range []*place{p.owner, p.follower} {
+		one.files = config.TLS{Certificates: config.Certificates{WorkloadAPI: api.Address()}, PeerIDs: []string{"spiffe://tier.test/node"}}
+	}
+	p.start(xdstest.Patience)
+	p.converged()
+	p.one()
+	shows := func(of *xdstest.Authority, id string) error {
+		cfg := of.ClientTLS(of, id)
+		cfg.InsecureSkipVerify, cfg.NextProtos = true, []string{"h2"} // it is about the client
+		conn, err := (&tls.Dialer{Config: cfg}).DialContext(t.Context(), "tcp", p.owner.PeerAddr())
+		if err != nil {
+			return err
+		}
+		defer conn.Close()
+		if err := conn.SetDeadline(time.Now().Add(xdstest.Patience)); err != nil {
+			t.Fatal(err)
+		}
+		_, err = conn.Read(make([]byte, 1))
+		return err
+	}
+	if err := shows(old, "spiffe://tier.test/node"); err != nil {
+		t.Errorf("a node of the tier is refused: %v", err)
+	}
+	for _, id := range []string{"spiffe://tier.test/other", "spiffe://other.test/node", "node"} {
+		if shows(old, id) == nil {
+			t.Errorf("%s is let in", id)
+		}
+	}
+
+	_, before := p.owner.way.Connections()
+	api.Set("spiffe://tier.test/node", next, nil)
+	xdstest.Eventually(t, "the new authority is trusted", func() bool { return shows(next, "spiffe://tier.test/node") == nil })
+	if shows(old, "spiffe://tier.test/node") == nil {
+		t.Error("a certificate of the old authority is taken")
+	}
+	p.set(2 * time.Second)
+	p.converged()
+	p.one()
+	if _, ever := p.owner.way.Connections(); ever != before {
+		t.Errorf("%d connections to the owner became %d", before, ever)
+	}
+	p.owner.way.Cut()
+	p.follower.way.Cut()
+	p.set(3 * time.Second)
+	p.converged()
+	p.one()
+}

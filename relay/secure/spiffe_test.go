@@ -1,23 +1,15 @@
 package secure_test
 
 import (
-	"context"
 	"crypto/tls"
-	"encoding/pem"
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/spiffe/go-spiffe/v2/bundle/spiffebundle"
-	"github.com/spiffe/go-spiffe/v2/proto/spiffe/workload"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/xdstest"
@@ -165,86 +157,13 @@ func TestExpiry(t *testing.T) {
 	xdstest.Eventually(t, "the certificate has ended", func() bool { return m.recheck() != nil })
 }
 
-// agent is a Workload API on a Unix socket.
-type agent struct {
-	workload.UnimplementedSpiffeWorkloadAPIServer
-	t    *testing.T
-	path string
-	stop func()
-
-	mu      sync.Mutex
-	answer  *workload.X509SVIDResponse // guarded by mu
-	changed chan struct{}              // guarded by mu; closed and replaced with answer
-}
-
-func newAgent(t *testing.T) *agent {
-	a := &agent{t: t, path: filepath.Join(t.TempDir(), "agent.sock"), changed: make(chan struct{})}
-	a.start()
-	return a
-}
-
-func (a *agent) start() {
-	a.t.Helper()
-	l, err := net.Listen("unix", a.path)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	g := grpc.NewServer()
-	workload.RegisterSpiffeWorkloadAPIServer(g, a)
-	done := make(chan struct{})
-	go func() { defer close(done); _ = g.Serve(l) }()
-	a.stop = sync.OnceFunc(func() { g.Stop(); <-done })
-	a.t.Cleanup(a.stop)
-}
-
-// set gives an id to who asks, by an authority, and bundles of domains.
-func (a *agent) set(id string, by *xdstest.Authority, bundles map[string]*xdstest.Authority) {
-	a.t.Helper()
-	cert, key := by.Issue(id)
-	der := func(content []byte) []byte { block, _ := pem.Decode(content); return block.Bytes }
-	r := &workload.X509SVIDResponse{
-		Svids:            []*workload.X509SVID{{SpiffeId: id, X509Svid: der(cert), X509SvidKey: der(key), Bundle: by.Certificate().Raw}},
-		FederatedBundles: make(map[string][]byte),
-	}
-	for domain, of := range bundles {
-		r.FederatedBundles["spiffe://"+domain] = of.Certificate().Raw
-	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	a.answer = r
-	close(a.changed)
-	a.changed = make(chan struct{})
-}
-
-// FetchX509SVID answers now and with each change.
-func (a *agent) FetchX509SVID(_ *workload.X509SVIDRequest, s workload.SpiffeWorkloadAPI_FetchX509SVIDServer) error {
-	if md, _ := metadata.FromIncomingContext(s.Context()); len(md.Get("workload.spiffe.io")) == 0 {
-		return status.Error(codes.InvalidArgument, "the header is missing")
-	}
-	for {
-		a.mu.Lock()
-		answer, changed := a.answer, a.changed
-		a.mu.Unlock()
-		if answer != nil {
-			if err := s.Send(answer); err != nil {
-				return err
-			}
-		}
-		select {
-		case <-changed:
-		case <-s.Context().Done():
-			return context.Cause(s.Context())
-		}
-	}
-}
-
 // TestWorkloadAPI: certificates and bundles of both sides come from a Workload API,
 // also while they change; what it said last stays while it is away.
 func TestWorkloadAPI(t *testing.T) {
 	old, next, friend := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next"), xdstest.NewAuthority(t, "friend")
-	api, log := newAgent(t), new(logs)
-	api.set("spiffe://corp.test/relay", old, map[string]*xdstest.Authority{"friend.test": friend})
-	w, err := secure.DialWorkload("unix://"+api.path, log.logger())
+	api, log := xdstest.NewWorkloadAPI(t), new(logs)
+	api.Set("spiffe://corp.test/relay", old, map[string]*xdstest.Authority{"friend.test": friend})
+	w, err := secure.DialWorkload(api.Address(), log.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -275,7 +194,7 @@ func TestWorkloadAPI(t *testing.T) {
 		t.Fatalf("a federated client: %v", m.err)
 	}
 
-	api.set("spiffe://corp.test/relay", next, nil)
+	api.Set("spiffe://corp.test/relay", next, nil)
 	xdstest.Eventually(t, "the new certificate is shown", func() bool {
 		c, err := dial(t, client, address)
 		return err == nil && c.(*tls.Conn).ConnectionState().PeerCertificates[0].Issuer.CommonName == "next"
@@ -293,12 +212,12 @@ func TestWorkloadAPI(t *testing.T) {
 		t.Error("an authority that was taken back lets clients in")
 	}
 
-	api.stop()
+	api.Stop()
 	xdstest.Eventually(t, "it is told that the API is away", func() bool { return log.lines("does not answer") == 1 })
 	if _, err := dial(t, client, address); err != nil {
 		t.Errorf("while the API is away: %v", err)
 	}
-	api.start()
+	api.Start()
 	xdstest.Eventually(t, "it is told that the API is back", func() bool { return log.lines("answers again") == 1 })
 }
 

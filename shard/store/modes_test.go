@@ -115,3 +115,49 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// TestWorkloadAPI: certificates of both sides are those of SPIFFE ids. What is shown
+// and whom to trust comes from a Workload API, also when it changes; who has another
+// id is not taken for Redis.
+func TestWorkloadAPI(t *testing.T) {
+	old, after := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
+	dir := t.TempDir()
+	cert, key, ca := old.WriteFiles(dir, "spiffe://corp.test/redis")
+	server := redistest.Start(t, redistest.Config{CertFile: cert, KeyFile: key, CAFile: ca})
+	api := xdstest.NewWorkloadAPI(t)
+	api.Set("spiffe://corp.test/relay", old, nil)
+	w, err := secure.DialWorkload(api.Address(), slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	of := func(id string) func(*store.Config) {
+		client, err := secure.NewClient(secure.Config{Workload: w, PeerIDs: []string{id}}, slog.New(slog.DiscardHandler))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return func(c *store.Config) { c.TLS = client.Config }
+	}
+	s, _ := open(t, server.URL(), of("spiffe://corp.test/redis"))
+	until(t, s, "a call to succeed", isOK)
+	wrong, _ := open(t, server.URL(), of("spiffe://corp.test/other"))
+	if _, err := wrong.Get(t.Context(), wrong.Name("a")); err == nil {
+		t.Error("a call to a Redis of another id succeeded")
+	}
+
+	api.Set("spiffe://corp.test/relay", after, nil)
+	fresh := func() error { // over a new connection
+		s, _ := open(t, server.URL(), of("spiffe://corp.test/redis"))
+		defer s.Close()
+		_, err := s.Get(t.Context(), s.Name("a"))
+		return err
+	}
+	eventually(t, "a Redis of the old authority to be refused", func() bool { return fresh() != nil })
+	until(t, s, "calls to go on over connections from before", isOK)
+	after.WriteFiles(dir, "spiffe://corp.test/redis")
+	server.Restart()
+	until(t, s, "calls to be made again", isOK)
+	if err := fresh(); err != nil {
+		t.Errorf("with certificates of the new authority on both sides: %v", err)
+	}
+}
