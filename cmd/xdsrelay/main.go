@@ -91,6 +91,7 @@ func (a *app) newRootCmd() *cobra.Command {
 		a.newRunCmd(),
 		a.newCheckCmd(),
 		a.newBootstrapCmd(),
+		a.newMigrateCmd(),
 		a.newKeyCmd(),
 		a.newMembersCmd(),
 		a.newKeysCmd(),

@@ -19,6 +19,8 @@ import (
 type Input struct {
 	// File is the path of the YAML file; empty means none.
 	File string
+	// Data is what the file holds, if not nil: File is then only its name, for messages.
+	Data []byte
 	// Env is the environment, as os.Environ gives it. Variables that begin with
 	// XDSRELAY_ set the field of that name; lists of texts are split at commas.
 	Env []string
@@ -41,8 +43,8 @@ type Flag struct {
 // Load reads a configuration and checks it. The error is an [*Error] that holds
 // all mistakes, unless the file cannot be read.
 func Load(in Input) (*Config, error) {
-	var data []byte
-	if in.File != "" {
+	data := in.Data
+	if data == nil && in.File != "" {
 		var err error
 		if data, err = readFile(in.File); err != nil {
 			return nil, err
