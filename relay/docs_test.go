@@ -50,23 +50,3 @@ func hasTest(t *testing.T, dir, name string) bool {
 	}
 	return false
 }
-
-// TestLinksLead: every relative link of the documents leads to a file.
-func TestLinksLead(t *testing.T) {
-	docs, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	link := regexp.MustCompile(`\]\(([^)#:]+)[^):]*\)`)
-	for _, doc := range append(docs, "../README.md") {
-		text, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(doc), m[1])); err != nil {
-				t.Errorf("%s: the link to %s leads nowhere", doc, m[1])
-			}
-		}
-	}
-}

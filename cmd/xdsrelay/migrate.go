@@ -50,7 +50,7 @@ func (a *app) migrate(names []string) error {
 	// A node takes the result, or nobody gets to see it.
 	_, err = config.Load(config.Input{File: "the result", Data: res.Text, WithoutOrigin: !res.Origin})
 	if wrong, ok := errors.AsType[*config.Error](err); ok {
-		return fmt.Errorf("this cannot be done by a configuration of xdsrelay:\n%v", wrong) // not mistakes that the user has made
+		return errors.New("this cannot be done by a configuration of xdsrelay:\n" + wrong.Error()) // not mistakes of the user
 	} else if err != nil {
 		return err
 	}

@@ -24,7 +24,7 @@ func comment(text string) string {
 	const width = 92
 	var b strings.Builder
 	line := "#"
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		if len(line)+1+len(word) > width && line != "#" {
 			b.WriteString(line + "\n")
 			line = "#"

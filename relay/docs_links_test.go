@@ -1,0 +1,142 @@
+package relay_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// page is a document for readers.
+type page struct {
+	name    string // from the root: docs/cli.md
+	text    string // without what stands in code blocks
+	links   []string
+	anchors []string
+}
+
+var (
+	linkForm   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
+	sourceForm = regexp.MustCompile(`(?:src|srcset|href)="([^"]+)"`)
+	codeForm   = regexp.MustCompile("(?ms)^```.*?^```")
+	headForm   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
+	inlineForm = regexp.MustCompile("`[^`\n]*`")
+)
+
+func readPage(t *testing.T, name string) page {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("..", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := page{name: name, text: codeForm.ReplaceAllString(string(text), "")}
+	plain := inlineForm.ReplaceAllString(p.text, "")
+	for _, form := range []*regexp.Regexp{linkForm, sourceForm} {
+		for _, m := range form.FindAllStringSubmatch(plain, -1) {
+			p.links = append(p.links, m[1])
+		}
+	}
+	for _, m := range headForm.FindAllStringSubmatch(p.text, -1) {
+		p.anchors = append(p.anchors, anchor(m[1]))
+	}
+	return p
+}
+
+// anchor is what GitHub makes of a heading.
+func anchor(heading string) string {
+	heading = regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(heading, "$1")
+	var b strings.Builder
+	for _, r := range strings.ToLower(heading) {
+		switch {
+		case r == ' ':
+			b.WriteByte('-')
+		case r == '-' || r == '_' || unicode.IsLetter(r) || unicode.IsDigit(r):
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// pages are README and what is below docs.
+func pages(t *testing.T) map[string]page {
+	t.Helper()
+	files, err := filepath.Glob("../docs/*.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]page{"README.md": readPage(t, "README.md")}
+	for _, f := range files {
+		name := path.Join("docs", filepath.Base(f))
+		all[name] = readPage(t, name)
+	}
+	return all
+}
+
+// leads resolves a link of a page; ok is false for those that leave the repository.
+func (p page) leads(link string) (file, anchor string, ok bool) {
+	if strings.Contains(link, "://") || strings.HasPrefix(link, "mailto:") {
+		return "", "", false
+	}
+	file, anchor, _ = strings.Cut(link, "#")
+	if file == "" {
+		return p.name, anchor, true
+	}
+	return path.Join(path.Dir(p.name), file), anchor, true
+}
+
+// TestLinksLead: every relative link of the documents, and every picture, is there, and
+// so is the heading that it names.
+func TestLinksLead(t *testing.T) {
+	all := pages(t)
+	for _, p := range all {
+		for _, link := range p.links {
+			file, anchor, ok := p.leads(link)
+			if !ok {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join("..", file)); err != nil {
+				t.Errorf("%s: the link to %s leads nowhere", p.name, link)
+				continue
+			}
+			if to, isPage := all[file]; isPage && anchor != "" && !slices.Contains(to.anchors, anchor) {
+				t.Errorf("%s: %s has no heading #%s", p.name, file, anchor)
+			}
+		}
+	}
+}
+
+// TestPagesAreReached: links lead from README to every page and every picture.
+func TestPagesAreReached(t *testing.T) {
+	all := pages(t)
+	reached := map[string]bool{"README.md": true}
+	for queue := []string{"README.md"}; len(queue) > 0; queue = queue[1:] {
+		p := all[queue[0]]
+		for _, link := range p.links {
+			file, _, ok := p.leads(link)
+			if _, isPage := all[file]; ok && isPage && !reached[file] {
+				queue = append(queue, file)
+			}
+			if ok {
+				reached[file] = true
+			}
+		}
+	}
+	pictures, err := filepath.Glob("../docs/img/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name := range all {
+		if !reached[name] {
+			t.Errorf("no link leads from README.md to %s", name)
+		}
+	}
+	for _, picture := range pictures {
+		if name := path.Join("docs/img", filepath.Base(picture)); !reached[name] {
+			t.Errorf("no page shows %s", name)
+		}
+	}
+}
