@@ -91,6 +91,8 @@ type Node struct {
 	fanout    *fanout.Server
 	status    *csds.Service
 	crowd     *fleet.Fleet // all clients of the tier
+	board     *fleet.Board // the newest updates on this node
+	samples   samples      // what it was like; guards itself
 	grpc      *grpc.Server
 	health    *health.Server
 	clients   []clientPort                // the first one first

@@ -35,10 +35,18 @@ type released struct {
 
 // operate answers the questions of other nodes.
 func (n *Node) operate() {
-	n.tier.Handle(askKeys, func(_ context.Context, q url.Values) (any, error) { return n.ownKeys(q.Get("key")), nil })
+	n.tier.Handle(askKeys, func(_ context.Context, v url.Values) (any, error) {
+		q, err := admin.ParseKeyQuery(v)
+		if err != nil {
+			return nil, err
+		}
+		return q.Rows(n.ownKeys(q)), nil
+	})
 	n.crowd = fleet.New(n.own(), n.everybody(), func(path string, h func(context.Context, url.Values) (any, error)) {
 		n.tier.Handle(path, tier.Handler(h))
 	})
+	n.board = fleet.NewBoard(n.own())
+	n.answerLive()
 	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
 }
 
@@ -74,7 +82,7 @@ func (n *Node) tierAdmin() admin.Tier {
 			}
 			return all
 		},
-		Fleet: n.crowd, Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
+		Fleet: n.crowd, Nodes: n.statesOfAll, Series: n.seriesOfAll, Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
 			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Time.Seconds()}, n.Drain()
 		},
@@ -97,10 +105,11 @@ func (n *Node) everybody() *fleet.Tier {
 	}
 }
 
-// keysOfAll are the keys of all nodes.
-func (n *Node) keysOfAll(ctx context.Context, key string) admin.Keys {
-	answers, silent := askAll[[]admin.NodeKey](ctx, n, askKeys, key)
+// keysOfAll are keys of all nodes.
+func (n *Node) keysOfAll(ctx context.Context, q admin.KeyQuery) admin.Keys {
+	answers, silent := fleet.AskAll[[]admin.NodeKey](ctx, n.everybody(), askKeys, q.Values(), nil)
 	rows := slices.Concat(answers...)
+	rows = slices.DeleteFunc(rows, func(row admin.NodeKey) bool { return !q.Wants(row.Key) }) // of a node of an older version
 	slices.SortStableFunc(rows, func(a, b admin.NodeKey) int {
 		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Node, b.Node))
 	})
@@ -114,15 +123,15 @@ func (n *Node) keysOfAll(ctx context.Context, key string) admin.Keys {
 		one := &all.Keys[len(all.Keys)-1]
 		one.Nodes = append(one.Nodes, row)
 	}
-	return all
+	return q.Page(all)
 }
 
-// ownKeys are the keys that this node has; key is the only one wanted, empty for all.
-func (n *Node) ownKeys(key string) []admin.NodeKey {
+// ownKeys are those keys that this node has.
+func (n *Node) ownKeys(q admin.KeyQuery) []admin.NodeKey {
 	places := n.tier.Places()
 	rows, states := []admin.NodeKey{}, n.own().Keys()
 	for _, g := range n.cache.Snapshot() {
-		if key != "" && g.Key != key {
+		if !q.Wants(g.Key) {
 			continue
 		}
 		row := admin.NodeKey{
@@ -154,7 +163,7 @@ func (n *Node) explain(ctx context.Context, node, peer []byte) (admin.Explained,
 	key := string(ex.Result.Key)
 	owner, _ := n.members.View().Owner(key)
 	found := admin.Key{Key: key, Owner: owner.Name, Nodes: []admin.NodeKey{}}
-	all := n.keysOfAll(ctx, key)
+	all := n.keysOfAll(ctx, admin.KeyQuery{Key: key})
 	if len(all.Keys) > 0 {
 		found = all.Keys[0]
 	}

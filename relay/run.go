@@ -74,6 +74,11 @@ func (n *Node) Run(ctx context.Context) error {
 	servers.Go(func() { n.watchTrust(spread) })
 	servers.Go(func() { n.followSource(spread) })
 	defer endSpread()
+	watched, endSamples := context.WithCancel(context.Background()) // also while the node drains
+	defer endSamples()
+	if n.http != nil {
+		servers.Go(func() { n.keepSamples(watched) })
+	}
 	var err error
 	select {
 	case <-ctx.Done():
@@ -87,6 +92,7 @@ func (n *Node) Run(ctx context.Context) error {
 	}
 	n.state.Store(draining)
 	endSpread()
+	endSamples()
 	n.release()
 	servers.Wait()
 	if err == nil {

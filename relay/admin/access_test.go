@@ -61,7 +61,7 @@ func TestAccess(t *testing.T) {
 			look = append(look, c)
 		}
 	}
-	look = append(look, call{"POST", csds.Path}, call{"POST", "/tier/explain"}, call{"GET", "/"}, call{"GET", "/debug/"}, call{"GET", "/nothing"})
+	look = append(look, call{"POST", csds.Path}, call{"POST", "/tier/explain"}, call{"GET", "/"}, call{"GET", "/debug/"}, call{"GET", "/ui/app.js"}, call{"GET", "/nothing"})
 	order = append(order, call{"POST", "/release?key=a"}, call{"POST", "/drain"})
 
 	isRefused := func(code int) bool { return code == http.StatusUnauthorized || code == http.StatusForbidden }

@@ -18,9 +18,9 @@ const apiPath = "/api/v1/"
 func (t Tier) apiPages() []page {
 	return []page{
 		{apiPath + "summary", "", "the clients of the tier in numbers: how many stand how, by type and node", t.apiSummary},
-		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page (?client=, ?prefix=, ?key=, ?node=, ?state=, ?type=, ?limit=, ?page=)", t.apiClients},
+		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page (?client=, ?prefix=, ?search=, ?key=, ?node=, ?state=, ?type=, ?limit=, ?page=)", t.apiClients},
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of it (?client=, ?resources=)", t.apiClient},
-		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them (?key=)", t.apiKeys},
+		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them (?key=, ?search=, ?limit=, ?page=)", t.apiKeys},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "what a client holds against what its node has now (?client=)", t.apiDiff},
 		{apiPath + "history", apiPath + "history?key=NAME", "what became of a key by its newest updates, type by type (?key=)", t.apiHistory},
 		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, part by part (?key=, ?type=, ?node=, ?page=)", t.apiDump},
@@ -67,7 +67,12 @@ func (t Tier) apiClient(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t Tier) apiKeys(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, http.StatusOK, t.Keys(r.Context(), r.URL.Query().Get("key")))
+	q, err := ParseKeyQuery(r.URL.Query())
+	if err != nil {
+		apiError(w, http.StatusBadRequest, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, t.Keys(r.Context(), q))
 }
 
 // apiError tells a program what was wrong with its request.

@@ -90,7 +90,7 @@ func pages(cfg Config) []page {
 		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
 		{profiles + "symbol", "", "the function names of program counters", pprof.Symbol},
 		{profiles + "trace", profiles + "trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
-	}, cfg.Tier.apiPages()...)
+	}, append(cfg.Tier.apiPages(), cfg.livePages()...)...)
 }
 
 // profiles is where the profiles of the process are. They look into it and can
@@ -124,7 +124,8 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("POST /drain", ordered(cfg.Access.operators(cfg.Tier.drain)))
 	mux.HandleFunc("POST /log/level", ordered(cfg.Access.operators(cfg.setLogLevel)))
 	mux.HandleFunc("POST /config/reload", ordered(cfg.Access.operators(cfg.reload)))
-	mux.HandleFunc("GET /{$}", index(cfg.Title, all))
+	mux.HandleFunc("GET /{$}", home(index(cfg.Title, all)))
+	mux.HandleFunc("GET "+uiPath+"{name}", func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })
 	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
 	return cfg.Access.guard(cfg.Access.trusted(cfg.Access.admitted(mux)))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -18,8 +19,12 @@ type Tier struct {
 	Members func() Members
 	// Fleet are the clients of all nodes.
 	Fleet *fleet.Fleet
-	// Keys asks all nodes for their keys; key is the only one wanted, empty for all.
-	Keys func(ctx context.Context, key string) Keys
+	// Keys asks all nodes for their keys.
+	Keys func(ctx context.Context, q KeyQuery) Keys
+	// Nodes asks all nodes how they are, and Series for the samples that they kept after
+	// a moment, in seconds of Unix time.
+	Nodes  func(ctx context.Context) ([]NodeState, []Silent)
+	Series func(ctx context.Context, since int64) ([]series.Part, []Silent)
 	// Explain works out the key of a client by the node's rules, as [Keys] shows it;
 	// peer may be empty. The error is about what was sent.
 	Explain func(ctx context.Context, node, peer []byte) (Explained, error)
@@ -42,6 +47,8 @@ type Members struct {
 // Keys are the keys of a tier, sorted.
 type Keys struct {
 	Keys []Key `json:"keys"`
+	// Next is what asks for those behind, where not all were asked for; empty at the end.
+	Next string `json:"next,omitempty"`
 	// Silent are the nodes that did not answer.
 	Silent []Silent `json:"silent"`
 }
@@ -156,7 +163,7 @@ func memberState(m shard.Member) string {
 // keys shows the keys of all nodes.
 func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
 	key := r.URL.Query().Get("key")
-	all := t.Keys(r.Context(), key)
+	all := t.Keys(r.Context(), KeyQuery{Key: key})
 	status := http.StatusOK
 	if key != "" && len(all.Keys) == 0 {
 		status = http.StatusNotFound
@@ -186,7 +193,7 @@ func (t Tier) owner(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the parameter key is missing: expected ?key=KEY", http.StatusBadRequest)
 		return
 	}
-	all := t.Keys(r.Context(), key)
+	all := t.Keys(r.Context(), KeyQuery{Key: key})
 	one := Key{Key: key, Owner: t.Members().owner(key), Nodes: []NodeKey{}}
 	if len(all.Keys) > 0 {
 		one = all.Keys[0]

@@ -13,6 +13,7 @@ import (
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -44,10 +45,12 @@ func testTier() Tier {
 				{Name: "n2", Status: shard.Status{Draining: true}}, {Name: "n3", Status: shard.Status{Cut: true}},
 			}, Redis: &store.State{Since: now.Add(-time.Minute), Error: "no answer\n"}}
 		},
-		Keys: func(_ context.Context, key string) Keys {
+		Nodes:  func(context.Context) ([]NodeState, []Silent) { return nil, silent },
+		Series: func(context.Context, int64) ([]series.Part, []Silent) { return nil, silent },
+		Keys: func(_ context.Context, q KeyQuery) Keys {
 			all := Keys{Keys: []Key{}, Silent: silent}
 			for _, k := range keys {
-				if key == "" || key == k.Key {
+				if q.Wants(k.Key) {
 					all.Keys = append(all.Keys, k)
 				}
 			}

@@ -121,3 +121,34 @@ func (t *Table) Traced(buf []*trace.Update, w *Watcher, from, to uint64, after t
 	}
 	return buf
 }
+
+// Arrival is an update of a table, as it is remembered.
+type Arrival struct {
+	// Number counts the updates of the table, the first is 1; Gen is the generation
+	// that it ends with.
+	Number, Gen uint64
+	At          time.Time
+}
+
+// Latest is the newest update of the table; ok is false where there was none.
+func (t *Table) Latest() (a Arrival, ok bool) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.stamps.n == 0 {
+		return Arrival{}, false
+	}
+	newest := t.stamps.of(t.stamps.n)
+	return Arrival{Number: t.stamps.n, Gen: newest.gen, At: time.Unix(0, newest.at)}, true
+}
+
+// Concerns reports whether w was to be told of an update, by its number. What is no
+// longer remembered concerns nobody.
+func (t *Table) Concerns(w *Watcher, number uint64) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if w.sub == nil {
+		return false
+	}
+	c := &w.sub.concerns
+	return number <= c.newest && c.newest-number < remembered && c.bits>>(c.newest-number)&1 != 0
+}

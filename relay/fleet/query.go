@@ -11,8 +11,9 @@ import (
 
 // Query says which clients are asked for. The zero value is all of them.
 type Query struct {
-	// Name is a node id, Prefix what it has to begin with.
-	Name, Prefix string
+	// Name is a node id, Prefix what it has to begin with, and Search what it has to
+	// hold, in letters of any case.
+	Name, Prefix, Search string
 	// Key is an aggregation key, Node a node of the tier.
 	Key, Node string
 	// States are those of which a client must have one, with Type in that type.
@@ -40,13 +41,14 @@ const maxResources = 10_000
 // The parameters of a query.
 const (
 	paramName, paramPrefix, paramKey, paramNode  = "client", "prefix", "key", "node"
+	paramSearch                                  = "search"
 	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
 	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
 )
 
 // ParseQuery reads a query from the parameters of a URL. The error is the asker's.
 func ParseQuery(v url.Values) (q Query, err error) {
-	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Key: v.Get(paramKey), Node: v.Get(paramNode)}
+	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Search: v.Get(paramSearch), Key: v.Get(paramKey), Node: v.Get(paramNode)}
 	if text := v.Get(paramState); text != "" {
 		if q.States, err = ParseStates(text); err != nil {
 			return q, err
@@ -107,7 +109,7 @@ func ParseStates(text string) (states []State, err error) {
 func (q Query) values() url.Values {
 	v := url.Values{}
 	for name, text := range map[string]string{
-		paramName: q.Name, paramPrefix: q.Prefix, paramKey: q.Key, paramType: q.Type,
+		paramName: q.Name, paramPrefix: q.Prefix, paramSearch: q.Search, paramKey: q.Key, paramType: q.Type,
 	} {
 		if text != "" {
 			v.Set(name, text)
@@ -133,7 +135,8 @@ func (q Query) values() url.Values {
 // named reports whether a client is asked for by what is known of it without looking
 // closer.
 func (q *Query) named(name, key string) bool {
-	return (q.Name == "" || name == q.Name) && strings.HasPrefix(name, q.Prefix) && (q.Key == "" || key == q.Key)
+	return (q.Name == "" || name == q.Name) && strings.HasPrefix(name, q.Prefix) && (q.Key == "" || key == q.Key) &&
+		(q.Search == "" || strings.Contains(strings.ToLower(name), strings.ToLower(q.Search)))
 }
 
 // stands reports whether a client stands as is asked for.

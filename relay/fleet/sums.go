@@ -122,6 +122,11 @@ func sortTypes(types []TypeSum) {
 // Summary asks all nodes for their numbers.
 func (f *Fleet) Summary(ctx context.Context) Summary {
 	nodes, silent := AskAll[Sums](ctx, f.tier, askSums, url.Values{}, nil)
+	return SumUp(nodes, silent)
+}
+
+// SumUp adds up the numbers of nodes.
+func SumUp(nodes []Sums, silent []Silent) Summary {
 	sum := Summary{States: Count{}, Types: []TypeSum{}, Nodes: nodes, Silent: silent}
 	for _, n := range nodes {
 		sum.Clients += n.Clients

@@ -1,0 +1,41 @@
+package fanout
+
+import (
+	"time"
+
+	"xdsrelay/relay/cache"
+)
+
+// Reach tells how an update of a table stands with a client: Synced if the client has
+// taken it, Nacked if it rejected it, Stale if it was sent and is not answered, and
+// NotSent if it is still to be sent. at is when that became so. ok is false where the
+// client need not be told of the update, or came after it. Nothing is kept for this; it
+// costs a look at the client's position.
+func (c Client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Time, ok bool) {
+	s := c.stream
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.since.After(u.At) {
+		return "", time.Time{}, false
+	}
+	for _, ts := range s.types {
+		if ts.table != t {
+			continue
+		}
+		if !t.Concerns(&ts.watcher, u.Number) {
+			return "", time.Time{}, false
+		}
+		switch {
+		case ts.acked.Gen >= u.Gen:
+			state = Synced
+		case ts.rejected || ts.marred:
+			state = Nacked
+		case ts.open && ts.sent.Gen >= u.Gen:
+			state = Stale
+		default:
+			state = NotSent
+		}
+		return state, s.srv.timeOf(ts.since), true
+	}
+	return "", time.Time{}, false
+}

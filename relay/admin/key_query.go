@@ -1,0 +1,67 @@
+package admin
+
+import (
+	"fmt"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// KeyQuery says which keys are asked for. The zero value is all of them.
+type KeyQuery struct {
+	// Key is the only one wanted, Search is what it has to hold, in letters of any case.
+	Key, Search string
+	// After is the key behind which a page begins, and Limit how many it has at most; 0
+	// for all.
+	After string
+	Limit int
+}
+
+// mostKeys bounds a page of keys.
+const mostKeys = 1000
+
+// ParseKeyQuery reads a query from the parameters of a URL. The error is the asker's.
+func ParseKeyQuery(v url.Values) (q KeyQuery, err error) {
+	q = KeyQuery{Key: v.Get("key"), Search: v.Get("search"), After: v.Get("page")}
+	if text := v.Get("limit"); text != "" {
+		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > mostKeys {
+			return q, fmt.Errorf("limit: got %q, expected a number from 1 to %d", text, mostKeys)
+		}
+	}
+	return q, nil
+}
+
+// Values is q as the parameters of a URL.
+func (q KeyQuery) Values() url.Values {
+	v := url.Values{"key": {q.Key}, "search": {q.Search}, "page": {q.After}}
+	if q.Limit > 0 {
+		v.Set("limit", strconv.Itoa(q.Limit))
+	}
+	return v
+}
+
+// Wants reports whether a key is asked for.
+func (q KeyQuery) Wants(key string) bool {
+	return (q.Key == "" || key == q.Key) && (q.After == "" || key > q.After) &&
+		(q.Search == "" || strings.Contains(strings.ToLower(key), strings.ToLower(q.Search)))
+}
+
+// Rows cuts the rows of one node, sorted by key, to a page and one more, by which it is
+// seen that there are more.
+func (q KeyQuery) Rows(rows []NodeKey) []NodeKey {
+	if q.Limit > 0 && len(rows) > q.Limit+1 {
+		rows = rows[:q.Limit+1]
+	}
+	return rows
+}
+
+// Page cuts the keys of all nodes to a page. Each node has told more than a page of its
+// own keys, if it has more, so the first of all are complete.
+func (q KeyQuery) Page(all Keys) Keys {
+	if q.Limit > 0 && len(all.Keys) > q.Limit {
+		all.Keys = slices.Clip(all.Keys[:q.Limit])
+		all.Next = all.Keys[q.Limit-1].Key
+	}
+	return all
+}

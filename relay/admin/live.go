@@ -1,0 +1,162 @@
+package admin
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
+	"xdsrelay/shard"
+	"xdsrelay/shard/store"
+)
+
+// NodeState is what a node tells of itself for the live page.
+type NodeState struct {
+	Node string `json:"node"`
+	// NotReady is why it should get no clients; empty if it should.
+	NotReady string     `json:"not_ready,omitempty"`
+	Settings Settings   `json:"settings"`
+	Sums     fleet.Sums `json:"sums"`
+	Keys     KeySums    `json:"keys"`
+	// Problems are what is wrong with files of directories, a few of them.
+	Problems []string         `json:"problems,omitempty"`
+	Progress []fleet.Progress `json:"progress"`
+	// Totals are ten seconds old at most.
+	Totals series.Totals `json:"totals"`
+}
+
+// KeySums are the keys of a node in numbers.
+type KeySums struct {
+	// Owner, Follower, Alone, ForPeers and Idle are from where it gets them; see
+	// [NodeKey].
+	Owner    int `json:"owner"`
+	Follower int `json:"follower"`
+	Alone    int `json:"alone"`
+	ForPeers int `json:"for_peers"`
+	Idle     int `json:"idle"`
+	// Down are those without a stream that they should have, DownSince is since when
+	// the first one is, and DownError why.
+	Down      int       `json:"down"`
+	DownSince time.Time `json:"down_since,omitzero"`
+	DownError string    `json:"down_error,omitempty"`
+	// Stale are those with something from an earlier life of the tier (K14), Held those
+	// of which removals are held back (K16).
+	Stale int `json:"stale"`
+	Held  int `json:"held"`
+}
+
+// Live is a tier at a glance. It holds no time that passes while nothing happens, so
+// that an answer is the same as the one before as long as nothing has changed.
+type Live struct {
+	Title string     `json:"title"`
+	Self  string     `json:"self"`
+	Nodes []LiveNode `json:"nodes"`
+	// Clients are those of all nodes that answered.
+	Clients fleet.Summary  `json:"clients"`
+	Updates []fleet.Update `json:"updates"`
+	// Traffic is what went in and out since the nodes were started.
+	Traffic series.Totals `json:"traffic"`
+	Origins []OriginInfo  `json:"origins"`
+	// Warnings are what an operator should look at, the worst first.
+	Warnings []Warning `json:"warnings"`
+}
+
+// LiveNode is a node of the tier.
+type LiveNode struct {
+	Name    string    `json:"name"`
+	Version string    `json:"version,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	// State is ok, draining, "no origin", "not ready" or silent; Error says why.
+	State    string        `json:"state"`
+	Error    string        `json:"error,omitempty"`
+	Clients  int           `json:"clients"`
+	Streams  int           `json:"streams"`
+	States   fleet.Count   `json:"states"`
+	Keys     KeySums       `json:"keys"`
+	Traffic  series.Totals `json:"traffic"`
+	Settings *Settings     `json:"settings,omitempty"`
+}
+
+// observed is all that is known of a tier at a moment.
+type observed struct {
+	title   string
+	members Members
+	answers []NodeState
+	silent  []Silent
+	origins []OriginInfo
+	now     time.Time
+}
+
+// live puts together what nodes have told.
+func (o observed) live() Live {
+	l := Live{Title: o.title, Self: o.members.Self, Nodes: []LiveNode{}, Origins: o.origins}
+	var sums []fleet.Sums
+	var boards [][]fleet.Progress
+	for _, m := range o.members.everybody() {
+		n := LiveNode{Name: m.Name, Version: m.Version, Since: m.Since, State: memberState(m), Clients: m.Clients, States: fleet.Count{}}
+		if i := slices.IndexFunc(o.silent, func(s Silent) bool { return s.Node == m.Name }); i >= 0 {
+			n.State, n.Error = "silent", o.silent[i].Error
+		}
+		if i := slices.IndexFunc(o.answers, func(a NodeState) bool { return a.Node == m.Name }); i >= 0 {
+			a := &o.answers[i]
+			if n.State == "ok" && a.NotReady != "" {
+				n.State, n.Error = "not ready", a.NotReady
+			}
+			n.Clients, n.Streams, n.States, n.Keys, n.Traffic, n.Settings = a.Sums.Clients, a.Sums.Streams, a.Sums.States, a.Keys, a.Totals, &a.Settings
+			l.Traffic.Add(a.Totals)
+			sums, boards = append(sums, a.Sums), append(boards, a.Progress)
+		}
+		l.Nodes = append(l.Nodes, n)
+	}
+	l.Clients, l.Updates = fleet.SumUp(sums, o.silent), fleet.Updates(boards)
+	l.Warnings = o.warnings()
+	return l
+}
+
+// lookPause is how long an answer is good: several pages that are open cost a tier
+// what one costs.
+const lookPause = time.Second
+
+// watcher looks at a tier when it is asked to, and seldom enough.
+type watcher struct {
+	cfg Config // fixed
+
+	mu sync.Mutex
+	// Guarded by mu.
+	at   time.Time
+	last Live
+}
+
+// look asks all nodes, unless that was done just now. Who comes meanwhile waits for the
+// answer, which no single one of them can break off.
+func (v *watcher) look(ctx context.Context) Live {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if time.Since(v.at) < lookPause {
+		return v.last
+	}
+	answers, silent := v.cfg.Tier.Nodes(context.WithoutCancel(ctx))
+	v.last = observed{
+		title: v.cfg.Title, members: v.cfg.Tier.Members(), answers: answers, silent: silent, origins: v.cfg.Origins(), now: time.Now(),
+	}.live()
+	v.at = time.Now()
+	return v.last
+}
+
+// everybody are the members, with this node also where it is not among them.
+func (m Members) everybody() []shard.Member {
+	if slices.ContainsFunc(m.Members, func(one shard.Member) bool { return one.Name == m.Self }) {
+		return m.Members
+	}
+	return append([]shard.Member{{Name: m.Self}}, m.Members...)
+}
+
+// redisDown reports since when the tier's Redis is out of reach, and why.
+func redisDown(s *store.State) (since time.Time, why string, down bool) {
+	if s == nil || s.Up {
+		return time.Time{}, "", false
+	}
+	return s.Since, s.Error, true
+}

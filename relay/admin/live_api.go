@@ -1,0 +1,65 @@
+package admin
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
+)
+
+// livePages are what the live page asks for.
+func (cfg Config) livePages() []page {
+	v := &watcher{cfg: cfg}
+	return []page{
+		{apiPath + "live", "", "the tier at a glance: nodes, clients by state, updates on their way, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
+			writeTagged(w, r, v.look(r.Context()))
+		}},
+		{apiPath + "series", "", "the last hour of the tier, a sample every ten seconds (?since=, in seconds of Unix time)", cfg.apiSeries},
+	}
+}
+
+// settled is how old samples are of which no node's is missing any more.
+const settled = 3 * time.Second
+
+func (cfg Config) apiSeries(w http.ResponseWriter, r *http.Request) {
+	since := int64(0)
+	if text := r.URL.Query().Get("since"); text != "" {
+		var err error
+		if since, err = strconv.ParseInt(text, 10, 64); err != nil {
+			apiError(w, http.StatusBadRequest, fmt.Errorf("since: got %q, expected seconds of Unix time", text))
+			return
+		}
+	}
+	parts, _ := cfg.Tier.Series(r.Context(), since)
+	var names [series.States]string
+	for i, s := range fleet.States() {
+		names[i] = strings.ToLower(string(s))
+	}
+	writeTagged(w, r, series.Join(parts, names, time.Now().Add(-settled).Unix()))
+}
+
+// writeTagged answers with JSON, or with 304 to who has it already.
+func writeTagged(w http.ResponseWriter, r *http.Request, v any) {
+	body, err := json.Marshal(v)
+	if err != nil { // cannot be: these are texts and numbers
+		apiError(w, http.StatusInternalServerError, err)
+		return
+	}
+	writeIfNew(w, r, "application/json", append(body, '\n'))
+}
+
+// writeIfNew answers with a body that is known by its hash.
+func writeIfNew(w http.ResponseWriter, r *http.Request, contentType string, body []byte) {
+	sum := sha256.Sum256(body)
+	w.Header().Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
+	w.Header().Set("Content-Type", contentType)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(body))
+}

@@ -1,0 +1,184 @@
+// What is shown, by the part of the address behind #, and what is asked for that.
+import { client, clientPath, clients, clientsPath } from './clients.js';
+import { config } from './config.js';
+import { morph } from './dom.js';
+import { clock, count, span } from './format.js';
+import { keys, keysPath } from './keys.js';
+import { overview } from './overview.js';
+import { Feed } from './poll.js';
+
+const main = document.getElementById('main');
+const hour = 3600;
+
+const seen = { live: null, series: emptySeries(), data: null, levels: null };
+let view = null; // {name, query, name of the client}
+let detail = null; // the feed of the view
+
+const live = new Feed('/api/v1/live', 2000, {
+  onState: tellFresh,
+  onData(data) {
+    tellTrouble(seen.live, data);
+    seen.live = data;
+    document.getElementById('title').textContent = data.title;
+    show();
+  },
+});
+
+const series = new Feed('/api/v1/series', 10_000, {
+  onData(data, feed) {
+    if (data.at.length) {
+      seen.series = join(seen.series, data);
+      feed.path = `/api/v1/series?since=${seen.series.at[seen.series.at.length - 1]}`;
+      feed.tag = null;
+    }
+    show();
+  },
+});
+
+function emptySeries() {
+  return { at: [], states: {}, p50: [], p99: [], bytes_in: [], bytes_out: [], responses_in: [], responses_out: [] };
+}
+
+// join puts newer samples behind those that are there, and keeps an hour.
+function join(old, fresh) {
+  const first = old.at.findIndex((t) => t > fresh.at[fresh.at.length - 1] - hour);
+  const cut = (a, b) => (first < 0 ? [] : (a ?? []).slice(first)).concat(b ?? []);
+  const out = { states: {} };
+  for (const name of ['at', 'p50', 'p99', 'bytes_in', 'bytes_out', 'responses_in', 'responses_out']) out[name] = cut(old[name], fresh[name]);
+  for (const name of Object.keys(fresh.states)) out.states[name] = cut(old.states[name], fresh.states[name]);
+  return out;
+}
+
+// route reads the address.
+function route() {
+  const [path, search = ''] = location.hash.replace(/^#/, '').split('?');
+  const q = Object.fromEntries(new URLSearchParams(search));
+  if (path.startsWith('/client/')) {
+    let name = path.slice('/client/'.length);
+    try {
+      name = decodeURIComponent(name);
+    } catch { /* then it is meant as it is */ }
+    return { name: 'client', client: name };
+  }
+  if (path === '/clients') return { name: 'clients', query: paged(q, clientsPath) };
+  if (path === '/keys') return { name: 'keys', query: paged(q, keysPath) };
+  if (path === '/config') return { name: 'config' };
+  return { name: 'overview' };
+}
+
+// paged remembers the pages before, so that one can go back.
+function paged(q, pathOf) {
+  const query = { ...q, pages: [''] };
+  query.turn = (step, next) => {
+    query.pages = step > 0 ? [...query.pages, next] : query.pages.slice(0, -1);
+    detail.to(pathOf(query));
+    main.querySelector('h1')?.focus();
+  };
+  return query;
+}
+
+const titles = { overview: 'Overview', clients: 'Clients', client: 'Client', keys: 'Keys', config: 'Configuration' };
+
+function enter() {
+  const last = view;
+  view = route();
+  if (!(last && last.name === view.name && view.name !== 'client')) seen.data = null;
+  detail?.end();
+  detail = null;
+  const path = { clients: () => clientsPath(view.query), keys: () => keysPath(view.query), client: () => clientPath(view.client), config: () => '/log?format=json' }[view.name]?.();
+  if (path) {
+    const here = view;
+    detail = new Feed(path, view.name === 'config' ? 30_000 : 4000, {
+      onState: tellFresh,
+      onData(data) {
+        if (here !== view) return;
+        if (view.name === 'config') seen.levels = data;
+        else seen.data = data;
+        show();
+      },
+    });
+    if (view.name === 'config') detail.onState = null; // a log that is not the node's own is no trouble
+    detail.now();
+  }
+  document.title = `${view.client ?? titles[view.name]} · xdsrelay`;
+  for (const link of document.querySelectorAll('#nav a')) {
+    const target = link.getAttribute('href');
+    const on = target === `#/${view.name}` || (target === '#/' && view.name === 'overview') || (target === '#/clients' && view.name === 'client');
+    if (on) link.setAttribute('aria-current', 'page');
+    else link.removeAttribute('aria-current');
+  }
+  show();
+  if (last && last.name !== view.name) {
+    window.scrollTo(0, 0);
+    main.querySelector('h1')?.focus();
+  }
+}
+
+function show() {
+  if (!view) return;
+  const go = (hash) => { if (location.hash !== hash) location.replace(hash); };
+  const all = { live: seen.live, series: seen.series, data: seen.data, levels: seen.levels, query: view.query, name: view.client, go };
+  if (!seen.live && (view.name === 'overview' || view.name === 'config')) return;
+  morph(main, { overview, clients, client, keys, config }[view.name](all).filter(Boolean));
+  tick();
+}
+
+// tick keeps times up to date that pass.
+function tick() {
+  const now = Date.now() + live.skew;
+  for (const time of main.querySelectorAll('time[data-ago]')) {
+    const text = span((now - Date.parse(time.dateTime)) / 1000);
+    const form = time.dataset.ago;
+    const whole = form === 'since' ? `for ${text}` : form === 'bare' ? text : `${text} ago`;
+    if (time.textContent !== whole) time.textContent = whole;
+  }
+  tellFresh();
+}
+
+// tellFresh says how old what is shown is, and what is done about it.
+function tellFresh() {
+  const worst = [live, detail].filter((f) => f && f.failures > 1 || f?.error?.denied || (f?.failures && !f.good))[0];
+  const fresh = document.getElementById('fresh');
+  const trouble = document.getElementById('trouble');
+  if (!worst) {
+    fresh.dataset.state = live.good ? 'ok' : 'wait';
+    set('fresh-text', live.good ? 'live' : 'connecting');
+    trouble.hidden = true;
+    main.classList.remove('old');
+    return;
+  }
+  fresh.dataset.state = 'old';
+  set('fresh-text', worst.good ? `${span((Date.now() - worst.good) / 1000)} old` : 'no answer');
+  main.classList.toggle('old', worst.good > 0);
+  const since = worst.good ? `What is shown is as of ${clock(new Date(worst.good))}.` : 'Nothing can be shown yet.';
+  set('trouble-text', worst.error?.denied ? `This node asks for a token again. ${since} Load the page anew to give it.` : `The node does not answer (${reason(worst.error)}). ${since} It is asked again and again.`);
+  trouble.hidden = false;
+}
+
+const reason = (error) => (error instanceof TypeError ? 'no connection' : error?.message ?? 'no reason');
+
+function set(id, text) {
+  const node = document.getElementById(id);
+  if (node.textContent !== text) node.textContent = text;
+}
+
+// tellTrouble tells people who do not see the page of new problems, and only of these.
+function tellTrouble(before, now) {
+  const errors = (l) => new Set((l?.warnings ?? []).filter((w) => w.level === 'error').map((w) => w.text));
+  const old = errors(before);
+  const fresh = [...errors(now)].filter((text) => !old.has(text));
+  if (fresh.length) set('said', `${count(fresh.length, 'new problem')}: ${fresh.join('. ')}`);
+  else if (before && old.size && !errors(now).size) set('said', 'All problems are over.');
+}
+
+document.getElementById('retry').addEventListener('click', () => {
+  if (live.error?.denied) location.reload();
+  live.now();
+  series.now();
+  detail?.now();
+});
+window.addEventListener('hashchange', enter);
+setInterval(() => { if (!document.hidden) tick(); }, 1000);
+enter();
+live.now();
+series.now();

@@ -1,0 +1,88 @@
+// The clients, page by page, and one of them closely.
+import { el, table } from './dom.js';
+import { bytes, count, number, stateNames, stateOrder } from './format.js';
+import { ago, chip, clientLink, search, shorten, silence } from './parts.js';
+
+export const pageSize = 50;
+
+export function clientsPath({ state, search: text, type, key, node, pages }) {
+  const q = new URLSearchParams({ limit: pageSize });
+  for (const [name, value] of Object.entries({ state, search: text, type, key, node, page: pages[pages.length - 1] })) if (value) q.set(name, value);
+  return `/api/v1/clients?${q}`;
+}
+
+export function clients({ data, query, live, go }) {
+  const filter = (state, text, n) => el('a', { 'data-key': state || 'all', href: href({ ...query, state }), 'aria-current': (query.state ?? '') === state ? 'true' : null }, text, n === null ? null : el('span', { class: 'soft' }, ` ${number(n)}`));
+  const narrowed = ['type', 'key', 'node'].filter((n) => query[n]);
+  return [
+    el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, 'Clients'),
+      narrowed.map((n) => el('p', { class: 'soft', 'data-key': n }, `${n} ${query[n]} `, el('a', { href: href({ ...query, [n]: '' }) }, 'show all')))),
+    el('section', { class: 'card', 'data-key': 'list', 'aria-label': 'List of clients' },
+      el('div', { class: 'tools' },
+        search({ label: 'Search by name', value: query.search ?? '', onSearch: (text) => go(href({ ...query, search: text })) }),
+        el('nav', { 'aria-label': 'Clients by state', class: 'filters' }, filter('', 'All', live?.clients.clients ?? null),
+          stateOrder.filter((s) => s !== 'UNKNOWN' || live?.clients.states[s]).map((s) => filter(s, stateNames[s], live?.clients.states[s] ?? 0)))),
+      data ? list(data, query) : el('p', { class: 'empty' }, 'Asking…')),
+  ];
+}
+
+export function href(query) {
+  const q = new URLSearchParams();
+  for (const name of ['state', 'search', 'type', 'key', 'node']) if (query[name]) q.set(name, query[name]);
+  return `#/clients${q.size ? `?${q}` : ''}`;
+}
+
+function list(data, query) {
+  const rows = data.clients.map((c) => {
+    const bad = c.types.filter((t) => t.nack || (t.state !== 'SYNCED' && t.state !== 'NOT_SENT'));
+    return { key: `${c.name}|${c.key}|${c.node}|${c.peer}`, cells: [
+      clientLink(c.name), c.key, c.node, chip(c.state), ago(c.since),
+      bad.length ? el('div', {}, bad.map((t) => el('p', { 'data-key': t.type_url }, el('b', {}, t.type), t.nack ? el('span', { class: 'reason' }, ` ${t.nack.message}`) : el('span', { class: 'soft' }, ` ${stateNames[t.state].toLowerCase()}`)))) : null,
+      c.types.map((t) => t.type).join(' ')] };
+  });
+  const begin = (query.pages.length - 1) * pageSize;
+  return [
+    silence(data.silent),
+    rows.length ? table('Clients', [{ title: 'Client' }, { title: 'Key' }, { title: 'Node' }, { title: 'State' }, { title: 'Since' }, { title: 'What is wrong' }, { title: 'Types' }], rows, { class: 'cards', 'data-key': 'table' })
+      : el('p', { class: 'empty', 'data-key': 'none' }, 'No client is like that.'),
+    el('div', { class: 'pager', 'data-key': 'pager' },
+      el('span', { class: 'soft small' }, rows.length ? `${number(begin + 1)} to ${number(begin + rows.length)}` : ''),
+      el('button', { type: 'button', disabled: query.pages.length < 2, onclick: () => query.turn(-1) }, 'Previous'),
+      el('button', { type: 'button', disabled: !data.next, onclick: () => query.turn(1, data.next) }, 'Next')),
+  ];
+}
+
+export const clientPath = (name) => `/api/v1/client?${new URLSearchParams({ client: name, resources: 500 })}`;
+
+export function client({ data, name }) {
+  const head = (text, ...more) => el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, text), more, el('p', {}, el('a', { href: '#/clients' }, 'all clients')));
+  if (!data) return [head(name), el('p', { class: 'empty' }, 'Asking…')];
+  if (!data.clients?.length) {
+    const others = [...(data.names ?? []), ...(data.near ?? [])];
+    return [head(name), silence(data.silent), el('section', { class: 'card', 'data-key': 'none' }, el('p', {}, 'No client of this name is connected now.'),
+      others.length ? [el('p', { class: 'soft' }, 'These are like it:'), el('ul', {}, others.map((n) => el('li', { 'data-key': n }, clientLink(n))))] : null)];
+  }
+  return [head(data.clients[0].name, chip(data.clients[0].state)), silence(data.silent), data.clients.map((c, i) => one(c, i))];
+}
+
+function one(c, i) {
+  const fact = (name, value) => (value || value === 0 ? el('div', { 'data-key': name }, el('dt', {}, name), el('dd', {}, value)) : null);
+  return el('div', { class: 'grid', 'data-key': `client-${i}` },
+    el('section', { class: 'card', 'aria-label': 'What it is' }, el('dl', { class: 'facts' },
+      fact('State', [chip(c.state), ' ', el('span', { class: 'soft small' }, ago(c.since, { since: true }))]),
+      fact('Key', [el('a', { href: `#/keys?search=${encodeURIComponent(c.key)}` }, c.key), c.rule ? el('span', { class: 'soft small' }, ` by rule ${c.rule}`) : null]),
+      fact('Connected with', [c.node, el('span', { class: 'soft small' }, ' from '), el('span', { class: 'mono' }, c.peer)]),
+      fact('Connected', ago(c.connected)), fact('Cluster', c.cluster), fact('Speaks', `${c.variants.join(', ')} on ${count(c.streams, 'stream')}`), fact('On their way', bytes(c.unacked_bytes)))),
+    el('section', { class: 'card', 'aria-labelledby': `types-${i}` }, el('header', {}, el('h2', { id: `types-${i}` }, 'What it holds')),
+      c.types.length ? table('Types of the client', [{ title: 'Type' }, { title: 'State' }, { title: 'Since' }, { title: 'Version sent' }, { title: 'Acked, of newest', num: true }, { title: 'Asks for', num: true }, { title: 'ACKs', num: true }, { title: 'NACKs', num: true }],
+        c.types.map((t) => ({ key: t.type_url, cells: [el('span', { title: t.type_url }, t.type, t.private ? el('span', { class: 'tag' }, 'private') : null), chip(t.state), ago(t.since), t.version ? shorten(t.version, 16) : null,
+          `${number(t.acked_generation)} / ${number(t.newest_generation)}`, t.wildcard ? (t.names ? `* + ${t.names}` : '*') : number(t.names), number(t.acks), number(t.nacks)] })), { class: 'cards' })
+        : el('p', { class: 'empty' }, 'It has asked for nothing yet.')),
+    c.types.filter((t) => t.nack).map((t) => el('section', { class: 'alert error', 'data-key': `nack-${t.type_url}`, 'aria-label': `Why ${t.type} was rejected` },
+      el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at))), el('pre', {}, t.nack.message))),
+    c.types.filter((t) => t.resources?.length).map((t) => el('details', { class: 'card', 'data-key': `res-${t.type_url}` },
+      el('summary', {}, `${count(t.resources.length + (t.resources_omitted ?? 0), 'resource')} of ${t.type}`),
+      table(`Resources of ${t.type}`, [{ title: 'Name' }, { title: 'State' }, { title: 'Version' }, { title: 'Changed' }],
+        t.resources.map((r) => ({ key: r.name, cells: [r.name, [chip(r.state), r.exists ? null : el('span', { class: 'soft small' }, ' there is none')], r.version ? shorten(r.version, 16) : null, ago(r.changed)] })), { class: 'cards' }),
+      t.resources_omitted ? el('p', { class: 'soft' }, `and ${number(t.resources_omitted)} more: xdsrelay status ${c.name} lists them`) : null)));
+}

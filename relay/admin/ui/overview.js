@@ -1,0 +1,123 @@
+// The tier at a glance.
+import { chart } from './chart.js';
+import { el, table } from './dom.js';
+import { bytes, count, number, percent, seconds, stateNames } from './format.js';
+import { ago, chip, inWords, legend, progressBar, shorten, stateBar } from './parts.js';
+
+const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
+  el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
+
+export function overview({ live, series }) {
+  const trouble = live.warnings.filter((w) => w.level === 'error').length;
+  return [
+    el('div', { class: 'head', 'data-key': 'head' },
+      el('h1', { tabindex: '-1' }, summary(live)),
+      trouble ? el('p', {}, chip('bad', count(trouble, 'problem'))) : el('p', {}, chip('ok', 'no problems'))),
+    alerts(live.warnings),
+    tiles(live, series),
+    el('div', { class: 'grid wide-left', 'data-key': 'flow' }, updates(live.updates), el('div', { class: 'grid stack', 'data-key': 'side' }, load(live), types(live))),
+    nodes(live),
+    charts(series),
+  ];
+}
+
+function summary(live) {
+  const nodes = live.nodes.length === 1 ? `node ${live.self}` : count(live.nodes.length, 'node');
+  return `${count(live.clients.clients, 'client')} on ${nodes}`;
+}
+
+export function alerts(warnings) {
+  if (!warnings.length) return null;
+  return el('section', { 'data-key': 'alerts', 'aria-label': 'Problems and warnings' }, el('ul', { class: 'alerts' }, warnings.map((w) => el('li', { class: `alert ${w.level}`, 'data-key': `${w.kind}-${w.node ?? ''}-${w.text}` },
+    el('div', { class: 'line' }, el('b', {}, w.level === 'error' ? 'Problem' : 'Warning'),
+      el('span', {}, w.kind === 'clients' ? el('a', { href: '#/clients?state=NACKED' }, w.text) : w.text), w.since ? el('span', { class: 'soft small' }, ago(w.since, { since: true })) : null),
+    w.detail ? el('pre', {}, w.detail) : null))));
+}
+
+function tiles(live, series) {
+  const { traffic: t, clients } = live;
+  const files = live.origins.every((o) => o.kind === 'directory');
+  const last = newest(series);
+  const tile = (key, title, big, ...more) => el('section', { class: 'card tile', 'data-key': key, 'aria-labelledby': `t-${key}` }, el('h2', { class: 'soft', id: `t-${key}` }, title), el('p', { class: 'big' }, big), more);
+  return el('div', { class: 'grid tiles', 'data-key': 'tiles' },
+    tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: true }), stateBar(clients.states, 'Clients')),
+    tile('took', 'Time to clients', last ? seconds(last.p50) : '–', el('p', { class: 'soft small' }, last ? `p50; p99 ${seconds(last.p99)}, of the updates in the ten seconds before ` : 'no update in the last hour', last ? el('time', {}, last.at) : null)),
+    tile('streams', 'Streams to the control plane', files ? 'none' : number(t.streams_in), el('p', { class: 'soft small' }, files ? 'the origin is a directory' : `for ${count(clients.streams, 'stream')} of clients`)),
+    tile('bytes', 'Sent to clients', bytes(t.bytes_out), el('p', { class: 'soft small' }, `${bytes(t.bytes_in)} came from the control plane, since the nodes started`)));
+}
+
+function newest(series) {
+  for (let i = series.at.length - 1; i >= 0; i--) {
+    if (series.p50[i] !== null) return { p50: series.p50[i], p99: series.p99[i], at: new Date(series.at[i] * 1000).toLocaleTimeString('en-GB') };
+  }
+  return null;
+}
+
+function updates(all) {
+  const shown = all.filter((u) => u.clients > 0).slice(0, 12);
+  return card('updates', 'Updates on their way', el('p', { class: 'soft small' }, 'to the clients that are concerned, the newest first'),
+    shown.length ? el('ol', { class: 'updates' }, shown.map((u) => el('li', { 'data-key': `${u.key}/${u.type}/${u.generation}` },
+      el('p', { class: 'what' }, el('b', {}, u.key), el('span', { class: 'tag' }, u.type), el('span', { class: 'soft small' }, ` ${change(u)} `), u.version ? el('span', { class: 'soft' }, shorten(u.version, 8)) : null),
+      progressBar(u),
+      el('p', { class: 'num reach' }, u.nacked ? [el('span', { class: 'reason small' }, `${number(u.nacked)} rejected`), ' '] : null, `${number(u.acked)} / ${number(u.clients)}`),
+      el('p', { class: 'small took' }, u.acked ? [el('span', { class: 'soft' }, 'p50 '), seconds(u.p50_seconds), el('span', { class: 'soft' }, ' p99 '), seconds(u.p99_seconds)] : ''),
+      el('p', { class: 'num soft small when' }, ago(u.at)))))
+      : el('p', { class: 'empty' }, 'None yet. An update shows up here as soon as a client has to be told of it.'));
+}
+
+function change(u) {
+  const parts = [];
+  if (u.added) parts.push(`+${u.added}`);
+  if (u.changed) parts.push(`~${u.changed}`);
+  if (u.removed) parts.push(`−${u.removed}`);
+  return parts.join(' ');
+}
+
+// load is what the control plane is spared.
+function load(live) {
+  const t = live.traffic;
+  const rows = [
+    ['Streams now', t.streams_in, live.clients.streams, number],
+    ['Responses', t.responses_in, t.responses_out, number],
+    ['Bytes', t.bytes_in, t.bytes_out, bytes],
+  ];
+  const files = live.origins.every((o) => o.kind === 'directory');
+  return card('load', 'Control-plane load saved', null,
+    table('Control-plane load saved', [{ title: '' }, { title: 'From the origin', num: true }, { title: 'To clients', num: true }, { title: 'Saved', num: true }],
+      rows.map(([name, into, out, show]) => ({ key: name, cells: [name, show(into), show(out), out > into ? el('b', {}, percent(out - into, out)) : '–'] })), { class: 'plain' }),
+    el('p', { class: 'soft small' }, files ? 'The origin is a directory: nothing comes over streams.' : 'Without the relay the control plane would have what is under “To clients”. Counted since the nodes started; what they pass to one another is in neither column.'),
+    el('ul', { class: 'legend' }, live.origins.map((o) => el('li', { 'data-key': o.name }, `${o.kind}${o.variant ? ` (${o.variant})` : ''}: `, el('span', { class: 'mono' }, o.where.join(', '))))));
+}
+
+function charts(s) {
+  const rate = (show) => (v) => `${show(v)}/s`;
+  return el('div', { class: 'grid pair', 'data-key': 'charts' },
+    card('c-states', 'Clients by state, last hour', null, chart({ key: 'states', title: 'Clients by state', at: s.at, stacked: true, show: number,
+      series: ['NACKED', 'STALE', 'UNKNOWN', 'NOT_SENT', 'SYNCED'].map((n) => ({ name: stateNames[n], id: n.toLowerCase(), values: s.states[n.toLowerCase()] ?? [] })) })),
+    card('c-took', 'From an update to the ACKs, last hour', null, chart({ key: 'took', title: 'Time to clients', at: s.at, show: seconds,
+      series: [{ name: 'p50', id: 'p50', values: s.p50 }, { name: 'p99', id: 'p99', values: s.p99 }] })),
+    card('c-bytes', 'Bytes, last hour', null, chart({ key: 'bytes', title: 'Bytes per second', at: s.at, show: rate(bytes),
+      series: [{ name: 'From the origin', id: 'in', values: s.bytes_in }, { name: 'To clients', id: 'out', values: s.bytes_out }] })),
+    card('c-responses', 'Responses, last hour', null, chart({ key: 'responses', title: 'Responses per second', at: s.at, show: rate(number),
+      series: [{ name: 'From the origin', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
+}
+
+const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', 'no origin': 'bad', 'not ready': 'bad' };
+
+function nodes(live) {
+  return card('nodes', live.nodes.length === 1 ? 'Node' : 'Nodes', null, table('Nodes of the tier',
+    [{ title: 'Node' }, { title: 'State' }, { title: 'Clients', num: true }, { title: 'How they stand' }, { title: 'Keys owned', num: true }, { title: 'Keys followed', num: true }, { title: 'Streams up', num: true }, { title: 'Version' }, { title: 'Up', num: true }],
+    live.nodes.map((n) => ({ key: n.name, cells: [
+      [n.name, n.name === live.self ? el('span', { class: 'soft small' }, ' this one') : null],
+      el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', n.state)),
+      n.state === 'silent' ? `${number(n.clients)}?` : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
+      n.state === 'silent' ? null : number(n.keys.owner), n.state === 'silent' ? null : [number(n.keys.follower), n.keys.alone ? el('span', { class: 'soft' }, ` + ${n.keys.alone} alone`) : null],
+      n.state === 'silent' ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
+}
+
+function types(live) {
+  if (!live.clients.types.length) return null;
+  return card('types', 'Clients by type', null, table('Clients by type', [{ title: 'Type' }, { title: 'Clients', num: true }, { title: 'How they stand' }],
+    live.clients.types.map((t) => ({ key: t.type_url, cells: [el('a', { href: `#/clients?type=${encodeURIComponent(t.type)}`, title: t.type_url }, t.type),
+      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, inWords(t.states), t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
+}

@@ -1,0 +1,65 @@
+// Small parts that several views have.
+import { el } from './dom.js';
+import { count, number, stateHelp, stateNames, stateOrder, stamp } from './format.js';
+
+// ago is a time that passes; app.js keeps its text up to date.
+export function ago(text, { since = false } = {}) {
+  if (!text || text.startsWith('0001')) return null;
+  return el('time', { datetime: text, title: stamp(text), 'data-ago': since === 'bare' ? since : since ? 'since' : 'ago' }, '');
+}
+
+export const chip = (state, text) => el('span', { class: 'chip', 'data-s': state }, text ?? stateNames[state] ?? state);
+
+// stateBar shows how clients stand.
+export function stateBar(states, what) {
+  const all = stateOrder.reduce((sum, s) => sum + (states[s] ?? 0), 0);
+  if (!all) return null;
+  return el('div', { class: 'bar', role: 'img', 'aria-label': `${what}: ${inWords(states)}` },
+    stateOrder.filter((s) => states[s]).map((s) => el('i', { 'data-key': s, 'data-s': s.toLowerCase(), style: { width: `${(100 * states[s]) / all}%` } })));
+}
+
+export const inWords = (states) => stateOrder.filter((s) => states[s]).map((s) => `${number(states[s])} ${stateNames[s].toLowerCase()}`).join(', ') || 'none';
+
+// legend lists states with their numbers, as links to the clients.
+export function legend(states, { links = false } = {}) {
+  return el('ul', { class: 'legend' }, stateOrder.filter((s) => states[s] || s === 'SYNCED' || s === 'NACKED').map((s) => {
+    const text = [el('span', { class: `swatch key-${s.toLowerCase()}`, 'aria-hidden': 'true' }), el('b', {}, number(states[s] ?? 0)), ` ${stateNames[s].toLowerCase()}`];
+    return el('li', { title: stateHelp[s], 'data-key': s }, links ? el('a', { href: `#/clients?state=${s}` }, text) : text);
+  }));
+}
+
+// progressBar shows how far an update has come.
+export function progressBar(u) {
+  const parts = [['synced', u.acked], ['nacked', u.nacked], ['stale', u.sent], ['waiting', u.waiting]];
+  const text = `${count(u.acked, 'client')} of ${number(u.clients)} ${u.acked === 1 ? 'has' : 'have'} it`
+    + `${u.nacked ? `, ${number(u.nacked)} rejected it` : ''}${u.sent ? `, ${number(u.sent)} did not answer yet` : ''}${u.waiting ? `, ${number(u.waiting)} to be told` : ''}`;
+  return el('div', {
+    class: 'bar', role: 'progressbar', 'aria-label': `${u.type} of ${u.key}`, 'aria-valuemin': 0, 'aria-valuemax': u.clients || 1, 'aria-valuenow': u.acked, 'aria-valuetext': text, title: text,
+  }, parts.map(([state, n]) => el('i', { 'data-key': state, 'data-s': state, hidden: !n, style: { width: `${u.clients ? (100 * n) / u.clients : 0}%` } })));
+}
+
+// shorten keeps the beginning of a version.
+export const shorten = (text, most = 12) => (text && text.length > most ? el('span', { class: 'mono', title: text }, `${text.slice(0, most)}…`) : el('span', { class: 'mono' }, text));
+
+export const clientLink = (name) => el('a', { href: `#/client/${encodeURIComponent(name)}` }, name || '(no name)');
+
+// silence says which nodes are missing in a list.
+export function silence(silent) {
+  if (!silent?.length) return null;
+  return el('p', { class: 'alert error', 'data-key': 'silent' }, `Without ${silent.map((s) => s.node).join(', ')}: no answer.`);
+}
+
+// fields of a form keep what is typed while the page changes around them.
+export function search({ label, value, onSearch }) {
+  let timer;
+  const input = el('input', {
+    type: 'search', 'data-key': 'search', id: 'search', placeholder: label, 'aria-label': label, autocomplete: 'off', spellcheck: 'false', maxlength: 200,
+    oninput(event) {
+      const text = event.currentTarget.value;
+      clearTimeout(timer);
+      timer = setTimeout(() => onSearch(text), 250);
+    },
+  });
+  input.value = value;
+  return el('form', { role: 'search', 'data-key': 'form', onsubmit: (event) => { event.preventDefault(); onSearch(event.currentTarget.elements.search.value); } }, input);
+}

@@ -1,0 +1,99 @@
+package relay
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
+)
+
+// The questions that nodes ask one another for the live page.
+const (
+	askLive   = "live"
+	askSeries = "series"
+)
+
+// paramSince is from when on samples are asked for.
+const paramSince = "since"
+
+// answerLive answers what is asked for the live page.
+func (n *Node) answerLive() {
+	n.tier.Handle(askLive, func(context.Context, url.Values) (any, error) { return n.stateNow(), nil })
+	n.tier.Handle(askSeries, func(_ context.Context, q url.Values) (any, error) {
+		since, err := strconv.ParseInt(q.Get(paramSince), 10, 64)
+		if err != nil {
+			return nil, err
+		}
+		return n.samples.after(since), nil
+	})
+}
+
+// statesOfAll asks all nodes how they are.
+func (n *Node) statesOfAll(ctx context.Context) ([]admin.NodeState, []admin.Silent) {
+	return fleet.AskAll[admin.NodeState](ctx, n.everybody(), askLive, url.Values{}, nil)
+}
+
+// seriesOfAll asks all nodes for their samples.
+func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []admin.Silent) {
+	return fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, nil)
+}
+
+// mostProblems bounds those of files that are told.
+const mostProblems = 5
+
+// stateNow is how this node is.
+func (n *Node) stateNow() admin.NodeState {
+	s := admin.NodeState{
+		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(),
+	}
+	if err := n.Ready(); err != nil {
+		s.NotReady = err.Error()
+	}
+	for _, o := range n.origins.describe() {
+		for _, problem := range o.Problems {
+			if len(s.Problems) < mostProblems {
+				s.Problems = append(s.Problems, problem)
+			}
+		}
+	}
+	return s
+}
+
+// keySums are the keys of this node in numbers.
+func (n *Node) keySums() (sums admin.KeySums) {
+	places := n.tier.Places()
+	for _, g := range n.cache.Snapshot() {
+		place, known := places[g.Key]
+		state := "owner"
+		if known {
+			state = string(place.State)
+		}
+		switch {
+		case g.Idle:
+			sums.Idle++
+		case state == "follower":
+			sums.Follower++
+		case state == "alone":
+			sums.Alone++
+		case placeLabel(state) == "for_peers":
+			sums.ForPeers++
+		default:
+			sums.Owner++
+		}
+		if !g.Idle && !g.Connected && g.Error != "" {
+			if sums.Down++; sums.DownSince.IsZero() || g.Since.Before(sums.DownSince) {
+				sums.DownSince, sums.DownError = g.Since, g.Error
+			}
+		}
+		if g.Stale {
+			sums.Stale++
+		}
+		if g.HeldRemovals > 0 {
+			sums.Held++
+		}
+	}
+	return sums
+}

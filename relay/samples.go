@@ -1,0 +1,115 @@
+package relay
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
+)
+
+// samples are what the node was like over the last hour, for the live page. They are
+// read off the metrics, so serving clients costs nothing more.
+type samples struct {
+	mu     sync.Mutex
+	ring   series.Ring // guarded by mu
+	bounds []float64   // guarded by mu
+}
+
+func (s *samples) totals() series.Totals {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ring.Totals()
+}
+
+func (s *samples) after(since int64) series.Part {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return series.Part{Bounds: s.bounds, Samples: s.ring.After(since)}
+}
+
+// sample adds one now.
+func (n *Node) sample() {
+	totals := n.readTotals()
+	sums := n.own().Sums()
+	var states [series.States]int
+	for i, s := range fleet.States() {
+		states[i] = sums.States[s]
+	}
+	n.board.Look() // so that updates are noted while nobody looks
+	n.samples.mu.Lock()
+	defer n.samples.mu.Unlock()
+	n.samples.bounds = totals.Bounds
+	n.samples.ring.Add(float64(time.Now().UnixMilli())/1e3, sums.Clients, states, totals)
+}
+
+// keepSamples takes one at each multiple of the step, until ctx ends.
+func (n *Node) keepSamples(ctx context.Context) {
+	const step = series.Step * time.Second
+	n.sample()
+	for {
+		now := time.Now()
+		timer := time.NewTimer(now.Truncate(step).Add(step).Sub(now))
+		select {
+		case <-ctx.Done():
+			timer.Stop()
+			return
+		case <-timer.C:
+			n.sample()
+		}
+	}
+}
+
+// Labels of what passes between nodes, which is neither the origin's nor a client's.
+const (
+	labelOrigin, otherNode = "origin", "another node"
+	labelVariant, peerNode = "variant", "peer"
+)
+
+// readTotals reads the metrics that samples are made of.
+func (n *Node) readTotals() (t series.Totals) {
+	families, err := n.metrics.Registry().Gather()
+	if err != nil && len(families) == 0 {
+		return t
+	}
+	called := make(map[string]string) // OpenTelemetry's names by those of Prometheus
+	for _, i := range n.metrics.Instruments() {
+		called[i.Prometheus] = i.Name
+	}
+	whole := map[string]*int64{
+		"xdsrelay.upstream.streams": &t.StreamsIn, "xdsrelay.downstream.streams": &t.StreamsOut,
+		"xdsrelay.upstream.response.size": &t.BytesIn, "xdsrelay.downstream.sent": &t.BytesOut,
+		"xdsrelay.upstream.responses": &t.ResponsesIn, "xdsrelay.downstream.responses": &t.ResponsesOut,
+		"xdsrelay.downstream.answers": &t.Nacks,
+	}
+	for _, f := range families {
+		name := called[f.GetName()]
+		for _, m := range f.GetMetric() {
+			labels := make(map[string]string)
+			for _, l := range m.GetLabel() {
+				labels[l.GetName()] = l.GetValue()
+			}
+			switch sum := whole[name]; {
+			case labels[labelOrigin] == otherNode, labels[labelVariant] == peerNode:
+			case name == "xdsrelay.downstream.answers" && labels["outcome"] != "nack":
+			case sum != nil:
+				*sum += int64(m.GetCounter().GetValue() + m.GetGauge().GetValue())
+			case name == "xdsrelay.downstream.propagation.duration":
+				buckets, before := m.GetHistogram().GetBucket(), uint64(0)
+				if t.Bounds == nil {
+					for _, b := range buckets {
+						t.Bounds = append(t.Bounds, b.GetUpperBound())
+					}
+					t.Took = make([]uint64, len(buckets)+1)
+				}
+				for i, b := range buckets {
+					t.Took[i] += b.GetCumulativeCount() - before
+					before = b.GetCumulativeCount()
+				}
+				t.Took[len(buckets)] += m.GetHistogram().GetSampleCount() - before
+			}
+		}
+	}
+	return t
+}

@@ -1,0 +1,131 @@
+package series
+
+import (
+	"maps"
+	"math"
+	"slices"
+)
+
+// Tier is what all nodes of a tier were like, column by column: element i of each is
+// about the time At[i].
+type Tier struct {
+	Step int     `json:"step_seconds"`
+	At   []int64 `json:"at"` // Unix time in seconds
+	// Nodes is of how many nodes there is a sample.
+	Nodes   []int `json:"nodes"`
+	Clients []int `json:"clients"`
+	// States are clients by state, under its name in lower case.
+	States map[string][]int `json:"states"`
+	// In and Out are streams to control planes, and of clients.
+	In  []int64 `json:"streams_in"`
+	Out []int64 `json:"streams_out"`
+	// The rates are per second, over the time before.
+	BytesIn      []float64 `json:"bytes_in"`
+	BytesOut     []float64 `json:"bytes_out"`
+	ResponsesIn  []float64 `json:"responses_in"`
+	ResponsesOut []float64 `json:"responses_out"`
+	Nacks        []float64 `json:"nacks"`
+	// P50 and P99 are seconds from storing an update to a client's ACK, over the time
+	// before; null where no client took any.
+	P50 []*float64 `json:"p50"`
+	P99 []*float64 `json:"p99"`
+}
+
+// Join adds up what nodes tell, up to a moment: what is newer may not be complete.
+// names are the states in the order of samples.
+func Join(parts []Part, names [States]string, until int64) Tier {
+	type slot struct {
+		sum   Sample
+		rates [5]float64
+		took  []uint64
+		nodes int
+	}
+	slots := make(map[int64]*slot)
+	var bounds []float64
+	for _, p := range parts {
+		if bounds == nil {
+			bounds = p.Bounds
+		}
+		for _, s := range p.Samples {
+			if s.At > until {
+				continue
+			}
+			one := slots[s.At]
+			if one == nil {
+				one = &slot{}
+				slots[s.At] = one
+			}
+			one.nodes++
+			one.sum.Clients += s.Clients
+			one.sum.In += s.In
+			one.sum.Out += s.Out
+			for i := range s.States {
+				one.sum.States[i] += s.States[i]
+			}
+			for i, rate := range s.Rates {
+				one.rates[i] += float64(rate)
+			}
+			if !slices.Equal(p.Bounds, bounds) {
+				continue // a node of another version
+			}
+			for i, n := range s.Took {
+				if one.took == nil {
+					one.took = make([]uint64, len(s.Took))
+				}
+				one.took[i] += uint64(n)
+			}
+		}
+	}
+	t := Tier{Step: Step, At: slices.Sorted(maps.Keys(slots)), States: make(map[string][]int)}
+	if t.At == nil {
+		t.At = []int64{}
+	}
+	for _, at := range t.At {
+		s := slots[at]
+		t.Nodes, t.Clients = append(t.Nodes, s.nodes), append(t.Clients, s.sum.Clients)
+		t.In, t.Out = append(t.In, s.sum.In), append(t.Out, s.sum.Out)
+		for i, name := range names {
+			t.States[name] = append(t.States[name], s.sum.States[i])
+		}
+		for i, column := range []*[]float64{&t.BytesIn, &t.BytesOut, &t.ResponsesIn, &t.ResponsesOut, &t.Nacks} {
+			*column = append(*column, short(s.rates[i]))
+		}
+		t.P50, t.P99 = append(t.P50, Quantile(.5, bounds, s.took)), append(t.P99, Quantile(.99, bounds, s.took))
+	}
+	return t
+}
+
+// short is a number in three digits or so, which is what a picture can show.
+func short(v float64) float64 {
+	if v == 0 {
+		return 0
+	}
+	scale := math.Pow(10, 2-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*scale) / scale
+}
+
+// Quantile estimates a quantile of a histogram: as if what is between two bounds was
+// spread evenly. Beyond the last bound it is that bound. nil for an empty one.
+func Quantile(q float64, bounds []float64, counts []uint64) *float64 {
+	var all uint64
+	for _, n := range counts {
+		all += n
+	}
+	if all == 0 || len(bounds) == 0 {
+		return nil
+	}
+	rank, low := q*float64(all), 0.0
+	for i, n := range counts {
+		if i >= len(bounds) {
+			break
+		}
+		if n > 0 && rank <= float64(n) {
+			v := short(low + (bounds[i]-low)*rank/float64(n))
+			return &v
+		}
+		rank -= float64(n)
+		low = bounds[i]
+	}
+	v := bounds[len(bounds)-1]
+	return &v
+}

@@ -1,0 +1,88 @@
+package relay_test
+
+import (
+	"net/http"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/admin"
+	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/series"
+	"xdsrelay/relay/xdstest"
+)
+
+// TestLiveTier holds what the live page is told by any node, of the whole tier: how far
+// an update has come, with those that reject it and those that do not answer, what goes
+// in and out, and the last hour (K20).
+func TestLiveTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 3, "red")
+		w.populate()
+		w.converged()
+		owner, other := w.roster.owner("red"), w.other("red")
+		clients := len(w.clients["red"])
+		live := func(node string) (l admin.Live) {
+			w.order(node, http.MethodGet, "/api/v1/live", &l)
+			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time: the next answer is another
+			return l
+		}
+		newest := func(l admin.Live) fleet.Update {
+			i := slices.IndexFunc(l.Updates, func(u fleet.Update) bool { return u.URL == xdstest.ClusterType })
+			if i < 0 {
+				t.Fatalf("no update in %+v", l)
+			}
+			return l.Updates[i]
+		}
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time: after the clients came
+		w.set("red", 2)
+		w.converged()
+		for _, node := range []string{owner, other} {
+			l := live(node)
+			if u := newest(l); u.Key != "red" || u.Clients != clients || u.Acked != clients || len(u.Nodes) != 3 || u.Cause != "origin" {
+				t.Errorf("on node %s the update is %+v, expected %d clients", node, u, clients)
+			}
+			if l.Self != node || len(l.Nodes) != 3 || l.Clients.Clients != clients || l.Clients.States[fleet.Synced] != clients || len(l.Warnings) != 0 {
+				t.Errorf("on node %s: %+v", node, l)
+			}
+		}
+		w.awkward(other, "red")
+		xdstest.Eventually(t, "the awkward ones to stand as they do", func() bool {
+			l := live(owner)
+			return l.Clients.States[fleet.Nacked] == 1 && l.Clients.States[fleet.Stale] == 1
+		})
+		w.set("red", 3)
+		xdstest.Eventually(t, "the update to come to all who take it", func() bool {
+			u := newest(live(owner))
+			return u.Clients == clients+2 && u.Acked == clients && u.Nacked == 1 && u.Sent+u.Waiting == 1 && u.Last < 1
+		})
+		l := live(owner)
+		if len(l.Warnings) != 1 || l.Warnings[0].Kind != "clients" {
+			t.Errorf("warnings %+v", l.Warnings)
+		}
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		l = live(other)
+		if in, out := l.Traffic.StreamsIn, l.Traffic.StreamsOut; in != 1 || out != int64(clients)+2 || l.Traffic.BytesIn == 0 || l.Traffic.BytesOut <= l.Traffic.BytesIn || l.Traffic.Nacks == 0 {
+			t.Errorf("traffic %+v", l.Traffic)
+		}
+		var hour series.Tier
+		w.order(other, http.MethodGet, "/api/v1/series", &hour)
+		last := len(hour.At) - 1
+		if last < 2 || hour.Clients[last] != clients+2 || hour.States["nacked"][last] != 1 || hour.In[last] != 1 || hour.Nodes[last] != 3 {
+			t.Errorf("the last hour is %+v", hour)
+		}
+		if !slices.ContainsFunc(hour.P99, func(p *float64) bool { return p != nil }) {
+			t.Error("no time of any update")
+		}
+		var page admin.Keys
+		w.order(other, http.MethodGet, "/api/v1/keys?limit=1&search=RE", &page)
+		if len(page.Keys) != 1 || len(page.Keys[0].Nodes) != 3 || page.Next != "" {
+			t.Errorf("keys %+v", page)
+		}
+		w.kill(other)
+		xdstest.Eventually(t, "the node to be missing", func() bool {
+			return slices.ContainsFunc(live(owner).Nodes, func(n admin.LiveNode) bool { return n.Name == other && n.State == "silent" })
+		})
+	})
+}
