@@ -25,7 +25,7 @@ CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile fuzz e2e demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile fuzz e2e screenshots demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,8 +74,11 @@ pgo: build ## take the profile that the program is built with anew (1 minute)
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
 
-e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour), and tiers, through the built program
+e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour), and tiers, through the built program, and a browser on its page
 	E2E_CONTOUR=$(CURDIR)/$(CONTOUR) bash relay/e2e/run
+
+screenshots: build redis ## take the pictures of the live page in docs/img (3 minutes)
+	E2E_SCREENSHOTS=$(CURDIR)/docs/img bash relay/e2e/run -run '^TestScreenshots$$'
 
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
 	bin/xdsrelay demo $(ARGS)
@@ -114,7 +117,7 @@ lint: $(GOLANGCI) ## run golangci-lint
 check: vet lint test ## vet, lint and test: what a change has to pass
 
 clean: ## remove what the targets above have built
-	rm -rf bin .bin relay/e2e/clients/node/node_modules
+	rm -rf bin .bin relay/e2e/clients/node/node_modules relay/e2e/browser/node_modules
 
 # go install leaves the name without the version; the version in the name makes
 # a new one be built when it changes.

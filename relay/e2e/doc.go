@@ -8,6 +8,8 @@
 //
 // Tiers of several programs share a real Redis, which fails over.
 //
+// A browser (Debian's Chromium, driven by Playwright) uses the live page of such a tier.
+//
 // The tests carry the build tag e2e, because they need programs that the Go
 // toolchain does not bring: `make e2e` installs what is missing and runs them.
 //

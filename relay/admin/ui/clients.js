@@ -80,7 +80,7 @@ function one(c, i) {
         : el('p', { class: 'empty' }, 'It has asked for nothing yet.')),
     c.types.filter((t) => t.nack).map((t) => el('section', { class: 'alert error', 'data-key': `nack-${t.type_url}`, 'aria-label': `Why ${t.type} was rejected` },
       el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at))), el('pre', {}, t.nack.message))),
-    c.types.filter((t) => t.resources?.length).map((t) => el('details', { class: 'card', 'data-key': `res-${t.type_url}` },
+    c.types.filter((t) => t.resources?.length).map((t) => el('details', { class: 'card', 'data-key': `res-${t.type_url}`, open: t.resources.length <= 20 },
       el('summary', {}, `${count(t.resources.length + (t.resources_omitted ?? 0), 'resource')} of ${t.type}`),
       table(`Resources of ${t.type}`, [{ title: 'Name' }, { title: 'State' }, { title: 'Version' }, { title: 'Changed' }],
         t.resources.map((r) => ({ key: r.name, cells: [r.name, [chip(r.state), r.exists ? null : el('span', { class: 'soft small' }, ' there is none')], r.version ? shorten(r.version, 16) : null, ago(r.changed)] })), { class: 'cards' }),

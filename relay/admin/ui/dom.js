@@ -68,7 +68,7 @@ function patch(old, next) {
     if (!next.hasAttribute(name) && name !== 'style' && name !== 'open') old.removeAttribute(name);
   }
   for (const { name, value } of next.attributes) {
-    if (name !== 'style' && old.getAttribute(name) !== value) old.setAttribute(name, value);
+    if (name !== 'style' && name !== 'open' && old.getAttribute(name) !== value) old.setAttribute(name, value);
   }
   if (old.style && old.style.cssText !== next.style.cssText) old.style.cssText = next.style.cssText;
   for (const event of ['onclick', 'onsubmit', 'oninput', 'onpointermove', 'onpointerleave']) {
