@@ -138,3 +138,19 @@ func FuzzTranslate(f *testing.F) {
 		}
 	})
 }
+
+// TestPageShowsWhatIsWritten: the example of docs/migration.md becomes what stands below it.
+func TestPageShowsWhatIsWritten(t *testing.T) {
+	page, err := os.ReadFile("../../docs/migration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(page), "```text\n")
+	rules, rest, _ := strings.Cut(rest, "```")
+	_, rest, _ = strings.Cut(rest, "```yaml\n")
+	want, _, _ := strings.Cut(rest, "```")
+	res, err := Translate(File{"rules", []byte(rules)})
+	if err != nil || want == "" || !strings.HasSuffix(string(res.Text), "\n"+want) {
+		t.Errorf("error %v; it becomes\n%s", err, res.Text)
+	}
+}
