@@ -49,7 +49,10 @@ type Listener struct {
 // listener is served all the same, but only its streams are ended, it does not grow
 // old, and is plaintext.
 func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
-	return door.New(l, door.Config{Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway, Refused: s.countRefused})
+	return door.New(l, door.Config{
+		Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway, Refused: s.countRefused,
+		Bounds: s.bounds, Faulty: s.faulty,
+	})
 }
 
 // countRefused counts what grpc-go refuses by itself.

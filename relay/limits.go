@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -20,9 +21,29 @@ func limitsOf(cfg *config.Config) limit.Values {
 		TypesPerStream: l.TypesPerStream, TypesPerKey: l.TypesPerKey,
 		NameSize: int(l.NameSize), NodeSize: int(l.NodeSize), HeaderSize: int(l.HeaderSize),
 		RequestsPerSecond: l.RequestsPerSecond, RequestBurst: l.RequestBurst,
+		RequestTimeout: requestTimeout(cfg), PartialSize: partialSize(cfg),
 		NewStreams: l.NewStreams, SyncWithin: l.SyncWithin, MemoryPercent: l.MemoryPercent,
 		Linger: cfg.Cache.Linger,
 	}
+}
+
+// requestTimeout leaves time for the turn of a request that comes after the largest one:
+// until that is paid for nothing is read.
+func requestTimeout(cfg *config.Config) time.Duration {
+	l := cfg.Limits
+	if l.RequestTimeout == 0 || l.RequestsPerSecond == 0 {
+		return l.RequestTimeout
+	}
+	turn := time.Duration(limit.Cost(int(cfg.Listen.MaxReceiveSize))) * time.Second / time.Duration(l.RequestsPerSecond)
+	return max(l.RequestTimeout, 2*turn)
+}
+
+// partialSize leaves room for the largest request.
+func partialSize(cfg *config.Config) int {
+	if cfg.Limits.PartialSize == 0 {
+		return 0
+	}
+	return int(max(cfg.Limits.PartialSize, cfg.Listen.MaxReceiveSize))
 }
 
 // clientOptions are the limits that gRPC itself holds, on the ports for clients.

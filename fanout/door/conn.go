@@ -1,11 +1,12 @@
 package door
 
 import (
-	"encoding/binary"
 	"net"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/net/http2"
 )
 
 // Conn is a connection that came in by a [Door].
@@ -20,13 +21,22 @@ type Conn struct {
 	from  address
 	oldAt int64 // in ns since 1970; 0 for never
 
-	gone   atomic.Bool  // GoAway was called
-	unread atomic.Int64 // bytes; see Unread
+	gone    atomic.Bool  // GoAway was called
+	unread  atomic.Int64 // bytes; see Unread
+	cutting atomic.Bool  // streams are being ended; see Read
+
+	coming sync.Mutex
+	// Guarded by coming.
+	in      incoming
+	watch   *time.Timer // nil while nothing is incomplete; see watchLocked
+	watchAt time.Time
+	woken   bool // look has ended a read
+	shut    bool // there is nothing more to look at
 
 	mu sync.Mutex
 	// Guarded by mu.
-	out    frames
-	notice []byte // a frame that waits for the end of another
+	out    outgoing
+	notice []byte // frames that wait for the end of another
 
 	claims sync.Mutex
 	// Guarded by claims.
@@ -79,6 +89,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 func (c *Conn) Close() error {
 	c.door.arrived(c)
 	c.giveBack()
+	c.stopWatching()
 	return c.Conn.Close()
 }
 
@@ -90,7 +101,7 @@ func (c *Conn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	n, err := c.Conn.Write(p)
-	c.out.pass(p[:n], c.ended)
+	c.out.pass(p[:n], c.ended, c.forget)
 	if err == nil {
 		err = c.noticeLocked()
 	}
@@ -110,16 +121,17 @@ func (c *Conn) GoAway(why string, turn bool, then func()) bool {
 		c.door.expect(c)
 	}
 	go func() {
-		c.tell(why)
+		c.tell(goAway(http2.ErrCodeNo, why))
 		then()
 	}()
 	return true
 }
 
-func (c *Conn) tell(why string) {
+// tell sends frames between others. It may have to wait for a client that does not read.
+func (c *Conn) tell(frames []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.notice = frameOf(why)
+	c.notice = append(c.notice, frames...)
 	if c.noticeLocked() != nil {
 		_ = c.Conn.Close() // what is on its way may be half a frame
 	}
@@ -137,15 +149,4 @@ func (c *Conn) noticeLocked() error {
 	c.notice = nil
 	_, err := c.Conn.Write(notice)
 	return err
-}
-
-// frameOf is the frame that ends a connection in order: with the highest of all
-// stream ids, since those that the client opens before it reads this are served,
-// too (RFC 9113, 6.8).
-func frameOf(why string) []byte {
-	size := 8 + len(why)
-	frame := []byte{byte(size >> 16), byte(size >> 8), byte(size), typeGoAway, 0, 0, 0, 0, 0}
-	frame = binary.BigEndian.AppendUint32(frame, anyStream)
-	frame = binary.BigEndian.AppendUint32(frame, noError)
-	return append(frame, why...)
 }

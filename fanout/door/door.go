@@ -6,7 +6,12 @@
 // connection goes. grpc-go says so to all connections of a server or to none, and
 // a connection that is just closed fails a stream which is opened at that moment.
 // So the door writes what HTTP/2 has for it, GOAWAY, between the frames of grpc-go.
-// It has to know where a frame ends for that, and nothing else of the protocol.
+// It has to know where a frame ends for that.
+//
+// It is also the only one who sees what is not complete, because grpc-go waits for the
+// rest of a frame, of a block of headers and of a message for ever, and keeps what has
+// come. The door follows where these begin and end, and ends what takes too long or too
+// much room; see [Bounds].
 package door
 
 import (
@@ -29,6 +34,12 @@ type Config struct {
 	// Age is what a connection grows old at, after half of it at the earliest; each at
 	// a time of its own. 0 means never.
 	Age time.Duration
+	// Bounds are those of now for what is incomplete; nil for none.
+	Bounds func() Bounds
+	// Faulty is called for each stream or connection that is ended because of them,
+	// with where it comes from. It returns what the client of a connection is told, and
+	// has to be quick. Required with Bounds.
+	Faulty func(from string, what Fault) (why string)
 	// Turned is called for each connection that was turned away; nil for nobody.
 	Turned func()
 	// Refused is called with what grpc-go refuses a client by itself, and where that is
@@ -71,6 +82,9 @@ func New(l net.Listener, cfg Config) *Door {
 	if cfg.Refused == nil {
 		cfg.Refused = func(Refused, string) {}
 	}
+	if cfg.Bounds == nil {
+		cfg.Bounds = func() Bounds { return Bounds{} }
+	}
 	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{})}
 }
 
@@ -86,7 +100,7 @@ func (d *Door) Accept() (net.Conn, error) {
 			d.cfg.Turned()
 			continue
 		}
-		c := &Conn{Conn: inner, raw: inner, door: d}
+		c := &Conn{Conn: inner, raw: inner, door: d, in: newIncoming()}
 		c.from = address{inner.RemoteAddr(), c}
 		if age := d.cfg.Age; age > 0 {
 			c.oldAt = time.Now().Add(age/2 + rand.N(age/2+1)).UnixNano()

@@ -49,8 +49,8 @@ func (s *sink) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP(s.from), Port: 1}
 }
 
-// goAway waits until a client was sent away, or will be at the end of a frame.
-func goAway(c *Conn, why string, turn bool) {
+// sendAway waits until a client was sent away, or will be at the end of a frame.
+func sendAway(c *Conn, why string, turn bool) {
 	done := make(chan struct{})
 	if c.GoAway(why, turn, func() { close(done) }) {
 		<-done
@@ -83,13 +83,13 @@ func TestGoAwayBetweenFrames(t *testing.T) {
 		}
 		for at := rapid.IntRange(0, all.Len()).Draw(t, "when"); all.Len() > 0; {
 			if all.Len() <= at {
-				goAway(conn, "why", false)
+				sendAway(conn, "why", false)
 			}
 			if n, err := c.Write(all.Next(rapid.IntRange(1, 30).Draw(t, "piece"))); err != nil || n == 0 {
 				t.Fatal(n, err)
 			}
 		}
-		goAway(conn, "why", false)
+		sendAway(conn, "why", false)
 		if conn.GoAway("again", false, nil) || !conn.Going() {
 			t.Error("it does not say that it goes")
 		}
@@ -146,7 +146,7 @@ func TestTurnAway(t *testing.T) {
 			return s, c.(*Conn)
 		}
 		_, c := come("192.0.2.1")
-		goAway(c, "full", true)
+		sendAway(c, "full", true)
 		if s, _ := come("192.0.2.2"); s.closed {
 			t.Error("another one was turned away")
 		}
@@ -157,7 +157,7 @@ func TestTurnAway(t *testing.T) {
 		if s.closed || turned != 1 {
 			t.Error("who comes back again was turned away")
 		}
-		goAway(c, "full", true)
+		sendAway(c, "full", true)
 		time.Sleep(turnTime + time.Second) //nolint:forbidigo // virtual time
 		if s, _ := come("192.0.2.1"); s.closed {
 			t.Error("who comes back late was turned away")

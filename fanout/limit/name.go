@@ -24,6 +24,8 @@ const (
 	NodeSize
 	HeaderSize
 	Requests
+	RequestTimeout
+	PartialSize
 	Handshake
 	FirstRequest
 	SendTimeout
@@ -68,6 +70,8 @@ var about = [names]About{
 	NodeSize:               {"node_size", "limits.node_size", "", "bytes of the Node in a first request", exhausted},
 	HeaderSize:             {"header_size", "limits.header_size", "", "bytes of the headers of one stream, as HTTP/2 counts them", exhausted + "; beyond twice as much `FRAME_SIZE_ERROR`, unless the client knows the setting and refuses by itself"},
 	Requests:               {"requests", "limits.requests_per_second", "", "requests per second of one stream, after limits.request_burst of them; each 64KiB of a request count as another one", "read no faster: the client is held up by flow control"},
+	RequestTimeout:         {"request_timeout", "limits.request_timeout", "", "time from the first byte of a request to its last, and the same of a frame and of the headers of a stream", "`ENHANCE_YOUR_CALM` on the stream, which gRPC clients take for `RESOURCE_EXHAUSTED`; half a frame and half the headers, which nothing of another stream can follow, end the connection so"},
+	PartialSize:            {"partial_size", "limits.partial_size", "", "bytes that have come on one connection of requests that are not complete", "`ENHANCE_YOUR_CALM` on the stream with the oldest of them"},
 	Handshake:              {"", "listen.handshake_timeout", "", "time from accepting a connection to the end of its TLS and HTTP/2 handshakes", "closed"},
 	FirstRequest:           {"first_request", "listen.first_request_timeout", "", "time from opening a stream to its first request", "`DEADLINE_EXCEEDED`"},
 	SendTimeout:            {"send_timeout", "listen.send_timeout", "", "time that a client may take to read", "`DEADLINE_EXCEEDED`"},

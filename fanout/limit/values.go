@@ -16,6 +16,11 @@ type Values struct {
 	NameSize, NodeSize, HeaderSize int
 	// RequestsPerSecond of one stream, after RequestBurst of them.
 	RequestsPerSecond, RequestBurst int
+	// RequestTimeout is for one request, frame or block of headers, from its first byte
+	// to its last; PartialSize for what has come on one connection of requests that are
+	// not complete.
+	RequestTimeout time.Duration
+	PartialSize    int
 	// NewStreams that are not in sync yet are let in however busy the node is, and
 	// beyond them as many as it brings in sync within SyncWithin.
 	NewStreams int

@@ -43,6 +43,15 @@ type Limits struct {
 	RequestsPerSecond int `yaml:"requests_per_second" change:"live"`
 	// How many it may send at once before that. At least 1.
 	RequestBurst int `yaml:"request_burst" change:"live"`
+	// How long a client may take for one request, from its first byte to its last, and
+	// for one frame or the headers of a stream. At least 1s, and twice as long as
+	// requests_per_second makes a client wait after a request of listen.max_receive_size,
+	// if that is more. 0s means for ever.
+	RequestTimeout time.Duration `yaml:"request_timeout" change:"live"`
+	// What may have come of requests that are not complete, on one connection. Beyond
+	// that the stream with the oldest of them ends. listen.max_receive_size if that is
+	// more.
+	PartialSize Size `yaml:"partial_size" change:"live"`
 	// New streams that a node lets in however busy it is, as long as they are not in
 	// sync. 0 turns this limit off: a node then takes as many at a time as come.
 	NewStreams int `yaml:"new_streams" change:"live"`
@@ -82,6 +91,8 @@ func defaultLimits() Limits {
 		HeaderSize:             64 << 10,
 		RequestsPerSecond:      200,
 		RequestBurst:           5_000,
+		RequestTimeout:         30 * time.Second,
+		PartialSize:            64 << 20,
 		NewStreams:             1_000,
 		SyncWithin:             10 * time.Second,
 		IdleTimeout:            10 * time.Minute,

@@ -24,6 +24,9 @@ func (d *decoder) checkLimits(cfg *Config) {
 	d.sizeWithin("limits.name_size", l.NameSize, 1<<10, 1<<30)
 	d.sizeWithin("limits.node_size", l.NodeSize, 1<<10, 64<<20)
 	d.sizeWithin("limits.header_size", l.HeaderSize, 4<<10, 16<<20)
+	if l.RequestTimeout != 0 {
+		d.atLeast("limits.request_timeout", l.RequestTimeout, time.Second)
+	}
 	if l.SyncWithin < time.Second || l.SyncWithin > time.Minute {
 		d.wrong("limits.sync_within", "is %s, expected 1s to 1m", l.SyncWithin)
 	}

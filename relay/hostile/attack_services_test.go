@@ -83,10 +83,19 @@ func otherServices(t *testing.T, s *stage) {
 		xdstest.Eventually(t, "an answer", func() bool { return c.count() > 0 || c.over() })
 		c.close()
 	}
+	// Half a request each, and nothing at all.
 	w := s.wire(t, false)
-	for range size(20, 1000) { // half a request each
-		w.body(w.open(checkMethod), []byte{0, 0, 0, 0, 10, 1})
+	var ids []uint32
+	for range size(20, 400) {
+		for _, method := range []string{checkMethod, watchMethod} {
+			id := w.open(method)
+			w.body(id, []byte{0, 0, 0, 0, 10, 1})
+			ids = append(ids, id)
+		}
+		ids = append(ids, w.open(checkMethod), w.open(watchMethod))
 	}
-	w.roundTrip()
+	for _, id := range ids {
+		w.refused(id, "reset ENHANCE_YOUR_CALM")
+	}
 	w.close()
 }

@@ -7,7 +7,7 @@ import "testing"
 // delivered, and the node gives back what the attack took.
 func TestAttacks(t *testing.T) {
 	s := newStage(t, setup{})
-	for _, list := range [][]attack{claims, names, frames, services} {
+	for _, list := range [][]attack{claims, names, frames, halves, services} {
 		for _, a := range list {
 			s.withstands(t, a)
 		}

@@ -52,6 +52,8 @@ const (
 	maxKeys      = 100
 	handshake    = time.Second
 	firstRequest = time.Second
+	request      = time.Second
+	partialSize  = 2 << 20
 	sendTimeout  = 3 * time.Second
 	linger       = 200 * time.Millisecond
 	pollLinger   = time.Second // the least that is allowed
@@ -64,7 +66,7 @@ func (s setup) config() *config.Config {
 	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
 	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
 	cfg.Listen.HandshakeTimeout, cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = handshake, firstRequest, sendTimeout
-	cfg.Limits.Keys = maxKeys
+	cfg.Limits.Keys, cfg.Limits.RequestTimeout, cfg.Limits.PartialSize = maxKeys, request, partialSize
 	cfg.Origin.Addresses = []string{s.Origin}
 	cfg.Cache.Linger, cfg.Cache.IdleSize, cfg.Cache.BodiesSize = linger, 1<<20, 1<<20
 	if s.TLS != "" {

@@ -31,7 +31,8 @@ type wire struct {
 	framer *http2.Framer
 	block  bytes.Buffer
 	enc    *hpack.Encoder
-	next   uint32 // stream
+	next   uint32         // stream
+	spent  map[uint32]int // bytes of data sent, by stream; of all at 0
 
 	sending sync.Mutex // held while a frame is written
 
@@ -41,7 +42,8 @@ type wire struct {
 	statuses map[uint32]string // "CODE: message" of streams that ended in order
 	resets   map[uint32]http2.ErrCode
 	pongs    int
-	data     int // bytes of it
+	data     int            // bytes of it
+	granted  map[uint32]int // what windows have grown by; that of the connection at 0
 }
 
 // silent leaves a wire's reading side alone: the server's frames stay in the buffers.
@@ -94,6 +96,7 @@ func (s *stage) wire(t *testing.T, reads silent, settings ...http2.Setting) *wir
 	w := &wire{
 		t: t, conn: s.connect(t), done: make(chan struct{}), next: 1,
 		statuses: make(map[uint32]string), resets: make(map[uint32]http2.ErrCode),
+		spent: make(map[uint32]int), granted: make(map[uint32]int),
 	}
 	w.framer = http2.NewFramer(w.conn, w.conn)
 	w.framer.AllowIllegalWrites = true
@@ -154,6 +157,8 @@ func (w *wire) note(f http2.Frame) {
 		w.resets[id] = f.ErrCode
 	case *http2.PingFrame:
 		w.pongs++
+	case *http2.WindowUpdateFrame:
+		w.granted[id] += int(f.Increment)
 	case *http2.DataFrame:
 		w.data += len(f.Data())
 	case *http2.MetaHeadersFrame:
@@ -286,6 +291,37 @@ func (w *wire) body(id uint32, b []byte) {
 		if w.send(func(f *http2.Framer) error { return f.WriteData(id, false, b[:n]) }) != nil {
 			return
 		}
+		w.spent[id] += n
+		w.spent[0] += n
+		b = b[n:]
+	}
+}
+
+// bytes is how much data has come.
+func (w *wire) bytes() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.data
+}
+
+// room is how much data may be sent on a stream.
+func (w *wire) room(id uint32) int {
+	const window = 1<<16 - 1 // at first
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return window + min(w.granted[id]-w.spent[id], w.granted[0]-w.spent[0])
+}
+
+// flood sends bytes as data as fast as the server's windows allow, as long as the
+// stream has not ended.
+func (w *wire) flood(id uint32, b []byte) {
+	for len(b) > 0 && w.outcome(id) == "" {
+		n := min(len(b), 16<<10, w.room(id))
+		if n <= 0 {
+			<-time.After(time.Millisecond)
+			continue
+		}
+		w.body(id, b[:n])
 		b = b[n:]
 	}
 }

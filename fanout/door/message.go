@@ -1,0 +1,68 @@
+package door
+
+import (
+	"encoding/binary"
+	"time"
+)
+
+// message is what has come of a gRPC message: five bytes that end with its length, and
+// then the message. The zero message is that before one.
+type message struct {
+	prefix [5]byte
+	have   uint8  // bytes of prefix
+	left   uint32 // bytes that are still to come, once prefix is there
+	size   int    // bytes that have come
+	since  time.Time
+	// awaited is a stream's first message, which there is to be even if nothing of it
+	// has come.
+	awaited bool
+	// cut is set once the stream was ended because of the message.
+	cut bool
+}
+
+// take takes what comes of a stream. It tells whether a message is complete with it.
+func (m *message) take(p []byte) (complete bool) {
+	for len(p) > 0 {
+		if int(m.have) < len(m.prefix) {
+			n := copy(m.prefix[m.have:], p)
+			m.have += uint8(n)
+			m.size += n
+			p = p[n:]
+			if int(m.have) < len(m.prefix) {
+				break
+			}
+			m.left = binary.BigEndian.Uint32(m.prefix[1:])
+		} else {
+			n := min(int64(m.left), int64(len(p)))
+			m.left -= uint32(n)
+			m.size += int(n)
+			p = p[n:]
+		}
+		if m.left == 0 {
+			*m = message{}
+			complete = true
+		}
+	}
+	return complete
+}
+
+// isMessage tells whether p is one message.
+func isMessage(p []byte) bool {
+	const prefix = len(message{}.prefix)
+	return len(p) >= prefix && int64(binary.BigEndian.Uint32(p[1:])) == int64(len(p)-prefix)
+}
+
+// none tells that there is nothing to wait for.
+func (m *message) none() bool { return m.size == 0 && !m.awaited && !m.cut }
+
+// due is when the message has to be complete; zero for never.
+func (m *message) due(b Bounds) time.Time {
+	within := b.Request
+	if m.awaited {
+		within = b.First
+	}
+	if within <= 0 || m.cut {
+		return time.Time{}
+	}
+	return m.since.Add(within)
+}

@@ -1,0 +1,198 @@
+package door
+
+import (
+	"errors"
+	"os"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// Bounds are how much of a client's may be incomplete, and for how long. 0 means any.
+type Bounds struct {
+	// First is for the first request of a stream, from its headers on; Request for any
+	// other one, and for a frame and the headers of a stream.
+	First, Request time.Duration
+	// Size is of all requests on a connection that are not complete, in bytes.
+	Size int
+}
+
+// Fault is what is wrong with a client that is beyond the [Bounds].
+type Fault int
+
+// Faults.
+const (
+	LateFirst   Fault = iota // the first request of a stream is not complete
+	LateRequest              // another request is not complete
+	LateFrame                // a frame or the headers of a stream are not complete
+	TooMuch                  // all requests that are not complete are too large together
+)
+
+// Read follows what comes. Where a stream has to end it goes on with a frame that resets
+// it, as if that came from the client, so that the server drops what has come; and the
+// client is sent another.
+func (c *Conn) Read(p []byte) (int, error) {
+	for {
+		if c.cutting.Load() {
+			n, most := c.inject(p)
+			if n > 0 {
+				return n, nil
+			}
+			p = p[:most]
+		}
+		n, err := c.Conn.Read(p)
+		if n > 0 {
+			c.unread.Add(int64(n))
+			c.took(p[:n])
+		}
+		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.wasWoken() {
+			continue
+		}
+		return n, err
+	}
+}
+
+func (c *Conn) inject(p []byte) (n, most int) {
+	c.coming.Lock()
+	defer c.coming.Unlock()
+	if reset := c.in.wereCut(); reset != nil {
+		go c.tell(reset)
+	}
+	n, most = c.in.inject(p)
+	c.cutting.Store(n > 0 || len(c.in.cuts) > 0)
+	return n, most
+}
+
+// took looks at what was read.
+func (c *Conn) took(p []byte) {
+	c.coming.Lock()
+	defer c.coming.Unlock()
+	c.in.take(p, time.Now)
+	if c.in.since.IsZero() && c.in.partial == nil {
+		return
+	}
+	b := c.door.cfg.Bounds()
+	for b.Size > 0 && c.in.size > b.Size {
+		stream, m := c.in.oldest()
+		c.cutLocked(stream, m, TooMuch)
+	}
+	c.watchLocked(b)
+}
+
+// cutLocked ends a stream.
+func (c *Conn) cutLocked(stream uint32, m message, why Fault) {
+	c.in.cut(stream, m)
+	c.cutting.Store(true)
+	c.door.cfg.Faulty(c.from.String(), why)
+}
+
+// watchLocked makes sure that the connection is looked at when something is late.
+func (c *Conn) watchLocked(b Bounds) {
+	due := c.in.due(b)
+	switch {
+	case due.IsZero() || c.shut || c.watch != nil && !due.Before(c.watchAt):
+		return
+	case c.watch == nil:
+		c.watch = time.AfterFunc(time.Until(due), c.look)
+	default:
+		c.watch.Reset(time.Until(due))
+	}
+	c.watchAt = due
+}
+
+// look ends what is late.
+func (c *Conn) look() {
+	if why := c.lookAtStreams(); why != "" {
+		c.refuse(why)
+	}
+}
+
+// lookAtStreams ends streams that are late, and returns why the connection has to end
+// if it is late itself.
+func (c *Conn) lookAtStreams() (why string) {
+	c.coming.Lock()
+	defer c.coming.Unlock()
+	c.watch = nil // a timer takes 150 bytes: none is kept that nobody waits for
+	if c.shut {
+		return ""
+	}
+	now, b := time.Now(), c.door.cfg.Bounds()
+	if b.Request > 0 && !c.in.since.IsZero() && now.Sub(c.in.since) >= b.Request {
+		c.shut = true
+		return c.door.cfg.Faulty(c.from.String(), LateFrame)
+	}
+	for stream, m := range c.in.partial {
+		due := m.due(b)
+		if due.IsZero() || now.Before(due) {
+			continue
+		}
+		why := LateRequest
+		if m.awaited {
+			why = LateFirst
+		}
+		c.cutLocked(stream, m, why)
+	}
+	if len(c.in.cuts) > 0 && !c.woken {
+		c.woken = true
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // who reads comes back, and reads what ends them
+	}
+	c.watchLocked(b)
+	return ""
+}
+
+// wasWoken tells whether a read has ended for no other reason than look.
+func (c *Conn) wasWoken() bool {
+	c.coming.Lock()
+	defer c.coming.Unlock()
+	if !c.woken {
+		return false
+	}
+	c.woken = false
+	return c.Conn.SetReadDeadline(time.Time{}) == nil
+}
+
+// forget forgets a stream that the server has ended.
+func (c *Conn) forget(stream uint32) {
+	c.coming.Lock()
+	defer c.coming.Unlock()
+	c.in.drop(stream)
+}
+
+// stopWatching is called when the connection is closed.
+func (c *Conn) stopWatching() {
+	c.coming.Lock()
+	defer c.coming.Unlock()
+	c.shut = true
+	if c.watch != nil {
+		c.watch.Stop()
+		c.watch = nil
+	}
+}
+
+// refuseTime is what a client that is refused has to read why.
+const refuseTime = time.Second
+
+// refuse ends the connection, and tells why if something else is not half written.
+func (c *Conn) refuse(why string) {
+	if c.mu.TryLock() {
+		if c.out.between() && c.Conn.SetWriteDeadline(time.Now().Add(refuseTime)) == nil {
+			_, _ = c.Conn.Write(goAway(http2.ErrCodeEnhanceYourCalm, why))
+		}
+		c.mu.Unlock()
+	}
+	_ = c.Conn.Close()
+}
+
+// around is what HTTP/2 puts around a message, and what clients say between two.
+const around = 64
+
+// Taken says that a message of so many bytes was taken.
+func (c *Conn) Taken(size int) {
+	if c.unread.Add(-int64(size)-around) < 0 {
+		c.unread.Store(0) // something that came just now may get lost, which is little
+	}
+}
+
+// Unread is roughly how many bytes have come that no message was taken of: of a client
+// that begins one and never ends it, all that it has sent.
+func (c *Conn) Unread() int { return max(int(c.unread.Load()), 0) }

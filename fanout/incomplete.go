@@ -1,0 +1,37 @@
+package fanout
+
+import (
+	"fmt"
+	"time"
+
+	"google.golang.org/grpc/status"
+
+	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/limit"
+)
+
+// firstGrace is by how much later the door ends a stream without a first request than
+// those do who serve it, and who say so better.
+const firstGrace = time.Second
+
+// bounds are those of requests that are not complete.
+func (s *Server) bounds() door.Bounds {
+	v := s.cfg.Limits.Values()
+	return door.Bounds{First: s.cfg.FirstRequestTimeout + firstGrace, Request: v.RequestTimeout, Size: v.PartialSize}
+}
+
+// faulty counts a client that is beyond them, and returns what it is told.
+func (s *Server) faulty(from string, fault door.Fault) string {
+	v := s.cfg.Limits.Values()
+	name, why := limit.RequestTimeout, fmt.Sprintf("a request was not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
+	switch fault {
+	case door.LateFirst:
+		name, why = limit.FirstRequest, status.Convert(errNoRequest).Message()
+	case door.LateFrame:
+		why = fmt.Sprintf("a frame, or the headers of a stream, were not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
+	case door.TooMuch:
+		name, why = limit.PartialSize, fmt.Sprintf("more than %d bytes of requests that are not complete have come on this connection (%s)", v.PartialSize, limit.PartialSize.About().Field)
+	}
+	s.cfg.Limits.Count(name, from, why)
+	return why
+}
