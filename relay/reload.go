@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -91,8 +92,8 @@ func (s *settings) drain() config.Drain {
 	return s.current.Drain
 }
 
-// A change prepares to put a configuration into force, and returns what does. All are
-// prepared before the first one is done, which cannot fail.
+// A change prepares to put a configuration into force, in which nothing differs that
+// only a restart changes, and returns what does. All are prepared before the first one is done, which cannot fail.
 type change func(*config.Config) (do func(), err error)
 
 // changes are all that may change of a node while it runs: each for the fields whose
@@ -112,10 +113,9 @@ func (n *Node) changeRules(cfg *config.Config) (func(), error) {
 	}, err
 }
 
-// changeLimits takes new limits, but those that gRPC holds.
+// changeLimits takes new limits.
 func (n *Node) changeLimits(cfg *config.Config) (func(), error) {
-	l, first := limitsOf(cfg), limitsOf(n.cfg)
-	l.HeaderSize, l.Linger = first.HeaderSize, first.Linger
+	l := limitsOf(cfg)
 	return func() { n.limits.Set(l) }, nil
 }
 
@@ -155,12 +155,17 @@ func (n *Node) Reload() (admin.Settings, error) {
 // reloadLocked is Reload with the settings' mu held.
 func (n *Node) reloadLocked() error {
 	s := n.settings
-	cfg, err := s.source.Load()
+	read, err := s.source.Load()
 	if err != nil {
 		return err
 	}
+	cfg := config.Running(s.first, read)
+	_, restart := config.Changes(s.first, read)
+	if slices.ContainsFunc(restart, saysWhoClientsAre) && !slices.Equal(s.current.Authorize, read.Authorize) {
+		cfg.Authorize = s.current.Authorize
+		restart = append(restart, "authorize")
+	}
 	live, _ := config.Changes(s.current, cfg)
-	_, restart := config.Changes(s.first, cfg)
 	var steps []func()
 	for _, prepare := range n.changes() {
 		do, err := prepare(cfg)
@@ -185,6 +190,14 @@ func (n *Node) reloadLocked() error {
 	s.outcome.Add(context.Background(), 1, metric.WithAttributes(attribute.String("outcome", "applied")))
 	n.log.Info("the configuration has changed", "fields", live)
 	return nil
+}
+
+// saysWhoClientsAre tells whether a field of the configuration is one by which ports
+// find out who their clients are. The rules of authorize are written for the ports that
+// stand beside them: with others they could let in everybody, or nobody, so that they
+// wait with these for a restart.
+func saysWhoClientsAre(field string) bool {
+	return field == "listeners" || strings.HasPrefix(field, "listen.tls.") || strings.HasPrefix(field, "rest.tls.")
 }
 
 // followSource reads the configuration again when the file changes or a signal comes,

@@ -16,9 +16,12 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/xdstest"
@@ -154,6 +157,53 @@ func TestReload(t *testing.T) {
 			t.Errorf("the first client needed %d streams", s.Streams)
 		}
 	})
+}
+
+// TestReloadWithPorts: rules of authorize are in force together with the ports for which
+// they are written: where these wait for a restart, the rules do. Others count at once.
+func TestReloadWithPorts(t *testing.T) {
+	mesh := xdstest.NewAuthority(t, "mesh")
+	cfg := testConfig()
+	cfg.Origin.Directory = t.TempDir()
+	writeResources(t, cfg.Origin.Directory, "all.json", xdstest.Cluster("a", time.Second))
+	cfg.Listen.Listener = tlsListener(t, t.TempDir(), mesh)
+	cfg.Authorize = []authorize.Rule{{Name: "own", Match: `peer.spiffe_id == "spiffe://corp/" + node.cluster`}}
+	next := *cfg
+	n := startWith(t, cfg, relay.Options{Version: "v-test", Source: relay.Source{Load: func() (*config.Config, error) {
+		c := next
+		return &c, nil
+	}}})
+	// join is what becomes of a client that says that it is another.
+	join := func() codes.Code {
+		t.Helper()
+		c := xdstest.Dial(t, n.Addr(), grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(mesh, "spiffe://corp/web"))))
+		c.Node = xdstest.Node("n", "db")
+		s := c.Open(xdstest.Variant{Delta: true})
+		s.Subscribe(xdstest.ClusterType)
+		if _, err := s.Next(xdstest.Patience, func(*xdstest.Frame) bool { return true }); err != nil {
+			return s.End(xdstest.Patience).Code()
+		}
+		return codes.OK
+	}
+	reload := func(change func(*config.Config), want ...string) {
+		t.Helper()
+		next = *cfg
+		change(&next)
+		if state, err := n.Reload(); err != nil || !slices.Equal(state.Restart, want) {
+			t.Errorf("%+v, %v, want %v to wait", state, err, want)
+		}
+	}
+	reload(func(c *config.Config) {
+		c.Listen.TLS, c.Listen.Plaintext, c.Authorize = config.DefaultListener().TLS, true, nil
+		c.Limits.Keys = 7
+	}, "listen.plaintext", "listen.tls.cert_file", "listen.tls.key_file", "listen.tls.ca_file", "authorize")
+	if code := join(); code != codes.PermissionDenied {
+		t.Errorf("with the rules of ports without certificates: %s", code)
+	}
+	reload(func(c *config.Config) { c.Authorize, c.Listen.MaxNames = authorize.Any(), 1 }, "listen.max_names")
+	if code := join(); code != codes.OK {
+		t.Errorf("with other rules: %s", code)
+	}
 }
 
 // TestReloadNothing: a node whose configuration is its caller's own says so.

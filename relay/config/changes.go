@@ -29,6 +29,24 @@ func Changes(old, next *Config) (live, restart []string) {
 	return slices.Clip(live), slices.Clip(restart)
 }
 
+// Running is the configuration of a node that was started with first, once next has
+// been put into force as far as that goes without a restart. Lists may be shared.
+func Running(first, next *Config) *Config {
+	out := *first
+	var walk func(to, from reflect.Value, mayChange bool)
+	walk = func(to, from reflect.Value, mayChange bool) {
+		if to.Kind() == reflect.Struct && !isText(to.Type()) {
+			for _, f := range fieldsOf(to.Type()) {
+				walk(to.FieldByIndex(f.Index), from.FieldByIndex(f.Index), mayChange || isLive(f))
+			}
+		} else if mayChange {
+			to.Set(from)
+		}
+	}
+	walk(reflect.ValueOf(&out).Elem(), reflect.ValueOf(next).Elem(), false)
+	return &out
+}
+
 // isLive tells whether a field, or a section with all that is in it, may change while
 // a node runs: its tag says so.
 func isLive(f reflect.StructField) bool { return f.Tag.Get("change") == "live" }
