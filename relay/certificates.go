@@ -76,9 +76,10 @@ func (n *Node) secureServer(section string, t config.ServerTLS) (*secure.Server,
 const trustPause = time.Second
 
 // watchTrust has the streams of clients looked at again, until ctx ends, whenever a
-// port for clients takes certificates of other authorities than before.
+// port takes certificates of other authorities than before, and closes the connections
+// of other nodes that stand on what is not trusted any more.
 func (n *Node) watchTrust(ctx context.Context) {
-	if len(n.servers) == 0 {
+	if len(n.servers) == 0 && n.peers == nil {
 		return
 	}
 	ticker := time.NewTicker(trustPause)
@@ -94,6 +95,9 @@ func (n *Node) watchTrust(ctx context.Context) {
 			last = now
 			n.log.Info("other authorities are trusted: clients that are connected are looked at again")
 			n.fanout.Recheck()
+		}
+		if n.peers != nil {
+			n.peers.endUntrusted(n.part(logs.Security))
 		}
 	}
 }

@@ -96,7 +96,7 @@ type Node struct {
 	grpc      *grpc.Server
 	health    *health.Server
 	clients   []clientPort                // the first one first
-	servers   []*secure.Server            // of the ports for clients that have TLS
+	servers   []*secure.Server            // of the ports that have TLS, but for that of peers
 	workloads map[string]*secure.Workload // by address
 	polling   *polling                    // nil if off
 	admin     net.Listener                // nil if off

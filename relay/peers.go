@@ -35,7 +35,7 @@ type peerPort struct {
 	// What this node shows of itself when it connects with others.
 	credentials credentials.TransportCredentials // nil for plaintext
 	token       credentials.PerRPCCredentials    // nil for none
-	serving     credentials.TransportCredentials // of the port itself; nil for plaintext
+	serving     *secure.Credentials              // of the port itself; nil for plaintext
 }
 
 // newPeerPort binds the port, and reads what it takes to let others in and to be let
@@ -89,6 +89,17 @@ func (n *Node) buildPeerServer() {
 	n.tier.Register(p.server)
 	n.status.Own().Register(p.server)
 	healthpb.RegisterHealthServer(p.server, health.NewServer())
+}
+
+// endUntrusted closes the connections of nodes whose certificates are good no more:
+// they have all keys, and may stand for ever.
+func (p *peerPort) endUntrusted(log *slog.Logger) {
+	if p.serving == nil {
+		return
+	}
+	for _, from := range p.serving.EndUntrusted() {
+		log.Warn("a connection of another node was closed: its certificate is not good any more", "peer", from.String())
+	}
 }
 
 // close ends the port, and every stream that came by it.

@@ -1,7 +1,6 @@
 package secure
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -125,33 +124,6 @@ func (s *Server) recheck(took uint64, chains [][]*x509.Certificate) func() error
 // Generation grows whenever certificates of other authorities are taken than before.
 // It costs a look at the files.
 func (s *Server) Generation() uint64 { return s.source.get().generation }
-
-// Credentials are those of a gRPC server.
-func (s *Server) Credentials() credentials.TransportCredentials { return &serverCredentials{s} }
-
-type serverCredentials struct{ server *Server }
-
-func (c *serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	conn, info, _, err := c.server.Handshake(raw)
-	if err != nil {
-		return nil, nil, err
-	}
-	return conn, *info, nil
-}
-
-func (c *serverCredentials) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("these credentials are a server's")
-}
-
-func (c *serverCredentials) Info() credentials.ProtocolInfo {
-	return credentials.ProtocolInfo{SecurityProtocol: "tls"}
-}
-
-func (c *serverCredentials) Clone() credentials.TransportCredentials { return c }
-
-func (c *serverCredentials) OverrideServerName(string) error {
-	return errors.New("these credentials are a server's")
-}
 
 // Why tells in a word why a handshake has failed, for metrics, and in a sentence what
 // the operator can do about it, empty where there is nothing to say.

@@ -254,7 +254,8 @@ func TestCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := grpc.NewServer(grpc.Creds(server.Credentials()))
+	creds := server.Credentials()
+	s := grpc.NewServer(grpc.Creds(creds))
 	healthpb.RegisterHealthServer(s, health.NewServer())
 	done := make(chan struct{})
 	go func() { defer close(done); _ = s.Serve(l) }()
@@ -289,4 +290,11 @@ func TestCredentials(t *testing.T) {
 	if err := check(first); err != nil {
 		t.Errorf("a connection from before: %v", err)
 	}
+	if ended := creds.EndUntrusted(); len(ended) != 1 {
+		t.Errorf("connections from %v were closed, want one", ended)
+	}
+	if ended := creds.EndUntrusted(); len(ended) != 0 {
+		t.Errorf("connections from %v were closed, too", ended)
+	}
+	xdstest.Eventually(t, "a new connection in its place", func() bool { return check(first) == nil })
 }
