@@ -2,6 +2,8 @@ package aggregation
 
 import (
 	"fmt"
+	"regexp/syntax"
+	"slices"
 	"strings"
 
 	"cel.dev/cel-go/cel"
@@ -162,9 +164,7 @@ func lintMatch(call ast.CallExpr) string {
 	}
 	switch name := call.FunctionName(); name {
 	case "matches":
-		begins := strings.HasPrefix(text, "^") || strings.HasPrefix(text, `\A`)
-		ends := strings.HasSuffix(text, "$") || strings.HasSuffix(text, `\z`)
-		if !begins || !ends || strings.Contains(text, "|") && !strings.Contains(text, "(") {
+		if !isTied(text) {
 			return "matches() looks for its pattern anywhere in a text: write ^(…)$ around it"
 		}
 	case "startsWith", "endsWith", "contains":
@@ -176,4 +176,30 @@ func lintMatch(call ast.CallExpr) string {
 		}
 	}
 	return ""
+}
+
+// isTied reports whether a pattern says what the whole of a text is, in each of its
+// alternatives.
+func isTied(pattern string) bool {
+	re, err := syntax.Parse(pattern, syntax.Perl) // as matches() does
+	return err != nil || ties(re, syntax.OpBeginText) && ties(re, syntax.OpEndText)
+}
+
+// ties reports whether whatever matches re does so at an end of the text.
+func ties(re *syntax.Regexp, end syntax.Op) bool {
+	switch re.Op {
+	case end:
+		return true
+	case syntax.OpCapture:
+		return ties(re.Sub[0], end)
+	case syntax.OpConcat:
+		if end == syntax.OpBeginText {
+			return ties(re.Sub[0], end)
+		}
+		return ties(re.Sub[len(re.Sub)-1], end)
+	case syntax.OpAlternate:
+		return !slices.ContainsFunc(re.Sub, func(one *syntax.Regexp) bool { return !ties(one, end) })
+	default:
+		return false
+	}
 }

@@ -145,3 +145,22 @@ func TestWithin(t *testing.T) {
 		t.Error("a condition does not know whether it looks at the client")
 	}
 }
+
+// TestTied: a pattern of a rule about access says what the whole of a text is, however
+// it is put together.
+func TestTied(t *testing.T) {
+	env, err := NewEnv(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for pattern, want := range map[string]bool{
+		`^a$`: true, `\Aa\z`: true, `^(a|b)$`: true, `^a$|^b$`: true, `(^a$)`: true, `^(?:a|b)+$`: true, `(?i)^a$`: true,
+		`a`: false, `^a`: false, `a$`: false, `^a|b$`: false, `^(a)|b$`: false, `^a|(b)$`: false, `(^a)|(b$)`: false,
+		`(?m)^a$`: false, `^(?m)a$`: false, `^a\$`: false, `^a$?`: false, `^*a$`: false, `^`: false, `$`: false, ``: false,
+	} {
+		_, issues := env.Condition("peer.spiffe_id.matches(r'" + pattern + "')")
+		if (len(issues) == 0) != want {
+			t.Errorf("%s: %v", pattern, issues)
+		}
+	}
+}
