@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
@@ -84,6 +85,9 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 	case len(m.GetResourceNames()) > s.cfg.MaxNames:
 		return nil, s.cfg.Limits.Refuse(limit.Names, r.RemoteAddr, len(m.GetResourceNames()), s.cfg.MaxNames, "names in one poll")
 	}
+	if err := s.checkSizes(m, r.RemoteAddr); err != nil {
+		return nil, err
+	}
 	group, err := s.letIn(m.GetNode(), by)
 	if err != nil {
 		return nil, err
@@ -99,6 +103,22 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 		q.wildcard, q.names = true, slices.Delete(q.names, at, at+1)
 	}
 	return q, nil
+}
+
+// checkSizes bounds the Node of a poll, and the names that it asks for.
+func (s *Server) checkSizes(m *discoveryv3.DiscoveryRequest, who string) error {
+	v := s.cfg.Limits.Values()
+	if n := proto.Size(m.GetNode()); v.NodeSize > 0 && n > v.NodeSize {
+		return s.cfg.Limits.Refuse(limit.NodeSize, who, n, v.NodeSize, "bytes of a node")
+	}
+	bytes := 0
+	for _, name := range m.GetResourceNames() {
+		bytes += len(name)
+	}
+	if v.NameSize > 0 && bytes > v.NameSize {
+		return s.cfg.Limits.Refuse(limit.NameSize, who, bytes, v.NameSize, "bytes of names in one poll")
+	}
+	return nil
 }
 
 // letIn lets a client in that says it is node, and finds its key.

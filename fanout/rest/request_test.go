@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -180,6 +181,9 @@ func TestRefusals(t *testing.T) {
 	w := newWorld(t, func(c *Config) {
 		c.MaxNames = 2
 		c.Rules = func() *aggregation.Rules { return rules }
+		if c.Limits, err = limit.New(limit.Values{NodeSize: 1 << 10, NameSize: 100}, nil, nil); err != nil {
+			t.Fatal(err)
+		}
 	})
 	w.fails(w.post(clusters, ask("")), http.StatusForbidden, "no aggregation rule matches", `"code":7`)
 	res := w.post(clusters, ask("", "a", "b", "c"))
@@ -187,6 +191,8 @@ func TestRefusals(t *testing.T) {
 	if res.header.Get("Retry-After") == "" {
 		t.Error("429 without Retry-After")
 	}
+	w.fails(w.post(clusters, ask("", strings.Repeat("x", 101))), http.StatusTooManyRequests, "101 bytes of names", "limits.name_size")
+	w.fails(w.post(clusters, `{"node":{"id":"`+strings.Repeat("x", 2000)+`"}}`), http.StatusTooManyRequests, "limits.node_size")
 	w.fails(w.post(clusters, `{"node":{"id":"n","cluster":"ours"},"resourceLocators":[{"name":"a"}]}`), http.StatusBadRequest, "resource_locators")
 	for code, want := range map[codes.Code]int{
 		codes.InvalidArgument: 400, codes.Unauthenticated: 401, codes.PermissionDenied: 403, codes.ResourceExhausted: 429,
