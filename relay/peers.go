@@ -14,11 +14,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/health"
-	healthpb "google.golang.org/grpc/health/grpc_health_v1"
-	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/grpc/tap"
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/config"
@@ -79,8 +77,7 @@ func (n *Node) buildPeerServer() {
 	p := n.peers
 	alive := fanout.KeepaliveParams()
 	alive.MaxConnectionIdle = n.cfg.Limits.IdleTimeout // a stranger without the token has no stream
-	options := append(n.fanout.ServerOptions(), grpc.KeepaliveParams(alive), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32),
-		grpc.UnaryInterceptor(p.door.unary), grpc.StreamInterceptor(p.door.stream))
+	options := append(n.fanout.ServerOptions(), grpc.KeepaliveParams(alive), grpc.WaitForHandlers(true), grpc.MaxRecvMsgSize(math.MaxInt32), grpc.InTapHandle(p.door.admit))
 	if p.serving != nil {
 		options = append(options, grpc.Creds(p.serving))
 	}
@@ -88,7 +85,6 @@ func (n *Node) buildPeerServer() {
 	n.fanout.RegisterPeers(p.server)
 	n.tier.Register(p.server)
 	n.status.Own().Register(p.server)
-	healthpb.RegisterHealthServer(p.server, health.NewServer())
 }
 
 // endUntrusted closes the connections of nodes whose certificates are good no more:
@@ -155,15 +151,15 @@ var errNoToken = status.Error(codes.Unauthenticated, "this port is for the nodes
 // logPause is between two lines about calls that were refused.
 const logPause = time.Minute
 
-// check refuses who has not the token. Health is for everybody.
-func (d *door) check(ctx context.Context, method string) error {
-	if d.token == nil || strings.HasPrefix(method, "/"+healthpb.Health_ServiceDesc.ServiceName+"/") {
-		return nil
+// admit refuses who has not the token, before anything of a call is read: messages on
+// this port have no bound.
+func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, error) {
+	if d.token == nil {
+		return ctx, nil
 	}
-	md, _ := metadata.FromIncomingContext(ctx)
-	for _, v := range md.Get(authorization) {
+	for _, v := range call.Header.Get(authorization) {
 		if given, ok := strings.CutPrefix(v, bearer); ok && d.token.Matches(given) {
-			return nil
+			return ctx, nil
 		}
 	}
 	d.refused.Add(ctx, 1)
@@ -173,21 +169,7 @@ func (d *door) check(ctx context.Context, method string) error {
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
 		}
-		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", method)
+		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", call.FullMethodName)
 	}
-	return errNoToken
-}
-
-func (d *door) unary(ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
-	if err := d.check(ctx, info.FullMethod); err != nil {
-		return nil, err
-	}
-	return handle(ctx, request)
-}
-
-func (d *door) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
-	if err := d.check(stream.Context(), info.FullMethod); err != nil {
-		return err
-	}
-	return handle(srv, stream)
+	return nil, errNoToken
 }
