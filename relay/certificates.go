@@ -68,7 +68,7 @@ func (n *Node) secureServer(section string, t config.ServerTLS) (*secure.Server,
 		return nil, err
 	}
 	n.servers = append(n.servers, s)
-	n.certs.watch(section, s.Expires)
+	n.certs.watch(section, s.Validity)
 	return s, nil
 }
 

@@ -7,33 +7,37 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// expiries are until when the certificates are good that this node shows, by the
-// section of the configuration that names them. Safe for concurrent use.
+// expiries are from when until when the certificates are good that this node shows, by
+// the section of the configuration that names them. Safe for concurrent use.
 type expiries struct {
 	mu  sync.Mutex
-	all map[string]func() time.Time // guarded by mu
+	all map[string]func() (from, until time.Time) // guarded by mu
 }
 
-// watch adds a certificate, of which until tells when it ends, zero where there is none.
-func (e *expiries) watch(section string, until func() time.Time) {
+// watch adds a certificate, of which validity tells from when until when it is good, zero
+// where there is none.
+func (e *expiries) watch(section string, validity func() (from, until time.Time)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.all == nil {
-		e.all = make(map[string]func() time.Time)
+		e.all = make(map[string]func() (from, until time.Time))
 	}
-	e.all[section] = until
+	e.all[section] = validity
 }
 
-// observe makes the metric. Reading it looks at the files.
+// observe makes the metrics. Reading them looks at the files. Since when a certificate is
+// good says, with its end, how long it lives: an hour or a year, and so what is late.
 func (e *expiries) observe(meter metric.Meter) error {
 	g := &gauges{meter: meter}
+	start := g.seconds("xdsrelay.tls.certificate.start", "Since when the certificate is good that this node shows, in seconds since 1970.")
 	expiry := g.seconds("xdsrelay.tls.certificate.expiry", "When the certificate ends that this node shows, in seconds since 1970.")
 	return g.read(func(o metric.Observer) {
 		e.mu.Lock()
 		defer e.mu.Unlock()
-		for section, until := range e.all {
-			if at := until(); !at.IsZero() {
-				o.ObserveFloat64(expiry, float64(at.Unix()), by("use", section))
+		for section, validity := range e.all {
+			if from, until := validity(); !until.IsZero() {
+				o.ObserveFloat64(start, float64(from.Unix()), by("use", section))
+				o.ObserveFloat64(expiry, float64(until.Unix()), by("use", section))
 			}
 		}
 	})

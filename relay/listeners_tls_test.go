@@ -312,6 +312,10 @@ func TestOriginTLS(t *testing.T) {
 			c.Subscribe(xdstest.ClusterType)
 			if tc.good {
 				c.WaitHeld(t, xdstest.ClusterType, "a")
+				if _, text := n.get(t, "/metrics"); !strings.Contains(text, `xdsrelay_tls_certificate_expiry_seconds{use="origin"} `) ||
+					!strings.Contains(text, `xdsrelay_tls_certificate_start_seconds{use="origin"} `) {
+					t.Error("no metric tells how long the certificate of this node is good")
+				}
 				return
 			}
 			c.WaitFor(t, "the client to be told that there is no origin", func() bool { return c.Stats().LastEnd != nil })

@@ -29,11 +29,12 @@ type origin interface {
 	Close()
 }
 
-// secureFor makes the credentials that an origin is dialled with; nil for plaintext.
-type secureFor func(config.Origin) (credentials.TransportCredentials, error)
+// secureFor makes the credentials that an origin of a section is dialled with; nil for
+// plaintext.
+type secureFor func(section string, cfg config.Origin) (credentials.TransportCredentials, error)
 
 // originCredentials are a [secureFor].
-func (n *Node) originCredentials(cfg config.Origin) (credentials.TransportCredentials, error) {
+func (n *Node) originCredentials(section string, cfg config.Origin) (credentials.TransportCredentials, error) {
 	if !cfg.TLS.On() {
 		return nil, nil
 	}
@@ -41,12 +42,13 @@ func (n *Node) originCredentials(cfg config.Origin) (credentials.TransportCreden
 	if err != nil {
 		return nil, fmt.Errorf("tls: %w", err)
 	}
+	n.certs.watch(section, c.Validity)
 	return c.Credentials(), nil
 }
 
 // newOrigin makes the origin that cfg names, without its legs. label tells it from
-// others in metrics.
-func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (made namedOrigin, err error) {
+// others in metrics, and section is where it stands in the configuration.
+func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (made namedOrigin, err error) {
 	if cfg.Directory != "" {
 		d, err := upstream.NewDirectory(upstream.DirectoryConfig{
 			Path: cfg.Directory, Watched: cfg.WatchedDirectory, Name: label, Meter: tel.Meter(), Logger: log,
@@ -64,7 +66,7 @@ func newOrigin(label string, cfg config.Origin, secured secureFor, dial []grpc.D
 	if jitter == 0 {
 		jitter = -1 // none; 0 would stand for the default
 	}
-	creds, err := secured(cfg)
+	creds, err := secured(section, cfg)
 	if err != nil {
 		return made, err
 	}

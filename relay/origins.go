@@ -57,11 +57,11 @@ func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, t
 }
 
 func (o *origins) add(name string, cfg config.Origin, types []string, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) error {
-	label := name
+	label, section := name, fmt.Sprintf("origins[%d]", len(o.all)-1)
 	if len(o.all) == 0 {
-		label = "" // as if there were no others
+		label, section = "", "origin" // as if there were no others
 	}
-	made, err := newOrigin(label, cfg, secured, dial, tel, log)
+	made, err := newOrigin(label, section, cfg, secured, dial, tel, log)
 	if err != nil {
 		return err
 	}

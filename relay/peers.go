@@ -61,7 +61,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		if err != nil {
 			return nil, err
 		}
-		n.certs.watch("tier.peer", server.Expires)
+		n.certs.watch("tier.peer", server.Validity)
 		p.serving, p.credentials = server.Credentials(), client.Credentials()
 	}
 	listener, err := n.listenAt("tier.peer.address", cfg.Address)

@@ -92,7 +92,7 @@ func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.certs.watch("tier.redis", client.Expires)
+		n.certs.watch("tier.redis", client.Validity)
 		secured = client.Config
 	}
 	return store.New(store.Config{

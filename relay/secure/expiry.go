@@ -2,15 +2,17 @@ package secure
 
 import "time"
 
-// Expires is when the certificate ends that is shown; zero where there is none.
-func (s *Server) Expires() time.Time { return s.source.get().expires() }
+// Validity is from when until when the certificate is good that is shown; zero where
+// there is none.
+func (s *Server) Validity() (from, until time.Time) { return s.source.get().validity() }
 
-// Expires is when the certificate ends that is shown; zero where there is none.
-func (c *Client) Expires() time.Time { return c.source.get().expires() }
+// Validity is from when until when the certificate is good that is shown; zero where
+// there is none.
+func (c *Client) Validity() (from, until time.Time) { return c.source.get().validity() }
 
-func (m *material) expires() time.Time {
+func (m *material) validity() (from, until time.Time) {
 	if len(m.certs) == 0 || m.certs[0].Leaf == nil {
-		return time.Time{}
+		return from, until
 	}
-	return m.certs[0].Leaf.NotAfter
+	return m.certs[0].Leaf.NotBefore, m.certs[0].Leaf.NotAfter
 }

@@ -61,7 +61,8 @@ func labels() map[string][]Label {
 		"xdsrelay.upstream.requests":               {originLabel(), variantLabel()},
 		"xdsrelay.upstream.request.size":           {originLabel(), variantLabel()},
 		"xdsrelay.upstream.response.age":           {originLabel()},
-		"xdsrelay.tls.certificate.expiry":          {{Name: "use", Pattern: `[a-z.]+(\[\d+\])?`, Meaning: "the section of the configuration that names the certificate"}},
+		"xdsrelay.tls.certificate.expiry":          {useLabel()},
+		"xdsrelay.tls.certificate.start":           {useLabel()},
 		"xdsrelay.cache.resources":                 {typeLabel()},
 		"xdsrelay.cache.demand.names":              {typeLabel()},
 		"xdsrelay.cache.demand.wildcards":          {typeLabel()},
@@ -143,4 +144,9 @@ func labels() map[string][]Label {
 		"xdsrelay.last_good.reads":      {label("outcome", "ok", "failed", "unusable", "old")},
 	}
 	return m
+}
+
+// useLabel tells certificates apart.
+func useLabel() Label {
+	return Label{Name: "use", Pattern: `[a-z.]+(\[\d+\])?`, Meaning: "the section of the configuration that names the certificate"}
 }
