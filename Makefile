@@ -23,9 +23,10 @@ GOLANGCI_VERSION := v2.15.0
 GOLANGCI := .bin/golangci-lint-$(GOLANGCI_VERSION)
 CONTOUR_VERSION := v1.33.8
 CONTOUR := .bin/contour-$(CONTOUR_VERSION)
+COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile fuzz e2e screenshots demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile fuzz e2e screenshots trace-picture demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -74,8 +75,14 @@ pgo: build ## take the profile that the program is built with anew (1 minute)
 fuzz: ## run each fuzz target for FUZZTIME (10s, or 5000x for executions)
 	@$(GO) list -f '{{.Dir}}' ./... | FUZZTIME='$(FUZZTIME)' GO='$(GO)' bash .ci/fuzz
 
-e2e: build redis $(CONTOUR) ## run real xDS clients (Go, Python, Node, contour), and tiers, through the built program, and a browser on its page
-	E2E_CONTOUR=$(CURDIR)/$(CONTOUR) bash relay/e2e/run
+e2e: build redis $(CONTOUR) $(COLLECTOR) ## run real xDS clients (Go, Python, Node, contour), and tiers, through the built program, and a browser on its page
+	E2E_CONTOUR=$(CURDIR)/$(CONTOUR) E2E_COLLECTOR=$(CURDIR)/$(COLLECTOR) bash relay/e2e/run
+
+trace-picture: build redis $(COLLECTOR) ## draw docs/img/trace.svg from what a collector receives of a tier
+	rm -rf bin/record && mkdir -p bin/record docs/img
+	E2E_RECORD=$(CURDIR)/bin/record E2E_COLLECTOR=$(CURDIR)/$(COLLECTOR) bash relay/e2e/run -run '^TestCollector$$'
+	$(GO) run $(NOPGO) ./relay/e2e/picture bin/record/traces.json >bin/record/trace.svg
+	mv bin/record/trace.svg docs/img/trace.svg
 
 screenshots: build redis ## take the pictures of the live page in docs/img (3 minutes)
 	E2E_SCREENSHOTS=$(CURDIR)/docs/img bash relay/e2e/run -run '^TestScreenshots$$'
@@ -109,10 +116,12 @@ fmt: ## format the Go code
 vet: ## run go vet, on the end-to-end tests too
 	$(GO) vet ./...
 	$(GO) vet -tags e2e ./relay/e2e
+	cd deploy/verify/collector && CGO_ENABLED=0 $(GO) vet ./...
 
 lint: $(GOLANGCI) ## run golangci-lint
 	$(GOLANGCI) run ./...
 	cd deploy/verify && $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
+	cd deploy/verify/collector && CGO_ENABLED=0 $(CURDIR)/$(GOLANGCI) run --config $(CURDIR)/.golangci.yml ./...
 
 check: vet lint test ## vet, lint and test: what a change has to pass
 
@@ -129,3 +138,9 @@ $(GOLANGCI):
 $(CONTOUR):
 	GOBIN=$(CURDIR)/.bin GOFLAGS= CGO_ENABLED=0 $(GO) install github.com/projectcontour/contour/cmd/contour@$(CONTOUR_VERSION)
 	mv .bin/contour $@
+
+# What telemetry is sent to in the end-to-end tests: the OpenTelemetry Collector, of the
+# parts that they need. It is built as go vet looks at it, so that both share what is
+# compiled (a minute and a half of one processor).
+$(COLLECTOR): deploy/verify/collector/main.go deploy/verify/collector/go.mod
+	cd deploy/verify/collector && CGO_ENABLED=0 $(GO) build -ldflags '-s -w' -o $(CURDIR)/$@ .

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os/exec"
 	"strings"
 	"sync"
@@ -154,4 +155,20 @@ func poll(ctx context.Context, condition func() error) error {
 		case <-every.C:
 		}
 	}
+}
+
+// accepts waits until a process accepts connections at an address.
+func accepts(ctx context.Context, p *process, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	return poll(ctx, func() error {
+		if err := p.ended(); err != nil {
+			return final{err}
+		}
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
+		if err != nil {
+			return err
+		}
+		return conn.Close()
+	})
 }
