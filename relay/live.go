@@ -54,7 +54,7 @@ func (n *Node) stateNow() admin.NodeState {
 	}
 	for _, o := range n.origins.describe() {
 		for _, problem := range o.Problems {
-			if len(s.Problems) < mostProblems {
+			if o.Kind == admin.Directory && len(s.Problems) < mostProblems {
 				s.Problems = append(s.Problems, problem)
 			}
 		}

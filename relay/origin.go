@@ -95,12 +95,12 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 		return made, err
 	}
 	return namedOrigin{origin: c, describe: func() admin.OriginInfo {
-		return admin.OriginInfo{Kind: "control plane", Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems()}
+		return admin.OriginInfo{Kind: admin.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems()}
 	}}, nil
 }
 
 func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInfo {
-	info := admin.OriginInfo{Kind: "directory", Where: []string{cfg.Directory}}
+	info := admin.OriginInfo{Kind: admin.Directory, Where: []string{cfg.Directory}}
 	errs := d.Errors()
 	for _, path := range slices.Sorted(maps.Keys(errs)) {
 		info.Problems = append(info.Problems, errs[path].Error())

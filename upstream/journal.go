@@ -2,7 +2,6 @@ package upstream
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -112,7 +111,7 @@ func (j *journal) problem() string {
 	if !j.down {
 		return ""
 	}
-	text := fmt.Sprintf("no stream for %v", time.Since(j.since).Round(time.Second))
+	text := "no stream since " + j.since.UTC().Format(time.RFC3339)
 	if j.last != nil {
 		text += ": " + shorten(redact.Error(j.last), 512)
 	}

@@ -135,6 +135,7 @@ func (a *app) statusOfAll(ctx context.Context, node *remote, out *output, f stat
 		}
 	} else {
 		a.printClients(page, out.form == asWide, f)
+		a.warningLines(ctx, node, time.Now())
 	}
 	return f.failure(page)
 }
@@ -203,6 +204,7 @@ func (a *app) statusOf(ctx context.Context, node *remote, out *output, name stri
 			fmt.Fprint(a.stdout, "\nand more clients of that name\n")
 		}
 		silentLines(a.stderr, found.Silent)
+		a.warningLines(ctx, node, now)
 	}
 	return f.failure(fleet.Page{Clients: found.Clients, Silent: found.Silent})
 }

@@ -134,3 +134,19 @@ func TestStatusCommands(t *testing.T) {
 		})
 	}
 }
+
+// TestStatusWarns: the clients of a node may be SYNCED while its origin is away, so the
+// table says that, too.
+func TestStatusWarns(t *testing.T) {
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "127.0.0.1:1")
+	admin := p.address(t, "admin")
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	for _, args := range [][]string{{"status"}, {"status", "envoy-1"}} {
+		xdstest.Eventually(t, "status to say that there is no stream to the origin", func() bool {
+			_, stdout, stderr := command(t, append(args, "--admin", admin)...)
+			return strings.Contains(stdout, "envoy-1") && strings.Contains(stderr, "has no stream for 1 key; clients keep what they have, for ") &&
+				strings.Contains(stderr, "connection refused")
+		})
+	}
+}

@@ -48,10 +48,16 @@ type Config struct {
 	Access Access
 }
 
+// The kinds of origins.
+const (
+	ControlPlane = "control plane"
+	Directory    = "directory"
+)
+
 // OriginInfo describes where configuration comes from.
 type OriginInfo struct {
 	Name     string   `json:"name"`
-	Kind     string   `json:"kind"`              // "control plane" or "directory"
+	Kind     string   `json:"kind"`              // ControlPlane or Directory
 	Where    []string `json:"where"`             // addresses, or the directory
 	Variant  string   `json:"variant,omitempty"` // of a control plane
 	Problems []string `json:"problems"`          // what is wrong with files of a directory, or keeps servers out of reach

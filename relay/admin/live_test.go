@@ -157,7 +157,7 @@ func TestWarnings(t *testing.T) {
 		got = append(got, w.Level+" "+w.Kind+" "+w.Text+" | "+w.Detail)
 	}
 	want := []string{
-		"error node Node d does not answer; how its 9 streams stand is not known | no route",
+		"error silence Node d does not answer; how its 9 streams stand is not known | no route",
 		"error node Node c cannot reach the origin | ",
 		"error redis Redis is out of reach for node a; clients are served all the same | no answer",
 		"error config Node a refused its new configuration; the one before stays in force | line 3: bad",

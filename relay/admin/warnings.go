@@ -12,8 +12,8 @@ import (
 
 // Warning is something that an operator should look at.
 type Warning struct {
-	// Level is error or warning, Kind what it is about: node, config, origin, files,
-	// stale, held, redis or clients.
+	// Level is error or warning, Kind what it is about: silence, node, config, origin,
+	// files, stale, held, redis or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -23,6 +23,13 @@ type Warning struct {
 	Detail string    `json:"detail,omitempty"`
 	Since  time.Time `json:"since,omitzero"`
 }
+
+// Kinds of warnings that other places tell as well: nodes that do not answer, and
+// clients that reject.
+const (
+	AboutSilence = "silence"
+	AboutClients = "clients"
+)
 
 // The levels of warnings.
 const (
@@ -44,7 +51,7 @@ func (o observed) warnings() []Warning {
 		if s.Clients > 0 {
 			text += fmt.Sprintf("; how its %s stand is not known", count(s.Clients, "stream"))
 		}
-		add(levelError, "node", s.Node, text, s.Error, time.Time{})
+		add(levelError, AboutSilence, s.Node, text, s.Error, time.Time{})
 	}
 	for _, m := range o.members.Members {
 		switch {
@@ -71,7 +78,7 @@ func (o observed) warnings() []Warning {
 		if rejecting == 1 {
 			verb = "rejects"
 		}
-		add(levelError, "clients", "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), "", time.Time{})
+		add(levelError, AboutClients, "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), "", time.Time{})
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
 	return all
