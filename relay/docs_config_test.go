@@ -13,7 +13,7 @@ import (
 	"xdsrelay/relay/config"
 )
 
-var yamlForm = regexp.MustCompile("(?ms)^```yaml\n(.*?)^```")
+var yamlForm = regexp.MustCompile("(?s)```yaml\n(.*?\n)```")
 
 // TestConfigurationsOfPages: what the documents show as a configuration of xdsrelay is
 // one: decoded strictly and checked, except for files that it names.

@@ -22,7 +22,7 @@ type page struct {
 var (
 	linkForm   = regexp.MustCompile(`\]\(([^)\s]+)\)`)
 	sourceForm = regexp.MustCompile(`(?:src|srcset|href)="([^"]+)"`)
-	codeForm   = regexp.MustCompile("(?ms)^```.*?^```")
+	codeForm   = regexp.MustCompile("(?s)```.*?\n```")
 	headForm   = regexp.MustCompile(`(?m)^#+ +(.*)$`)
 	inlineForm = regexp.MustCompile("`[^`\n]*`")
 )

@@ -15,7 +15,7 @@ func TestCommandsOfPages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	block, inline := regexp.MustCompile("(?ms)^```sh\n(.*?)^```"), regexp.MustCompile("`(xdsrelay [a-z][^`]*)`")
+	block, inline := regexp.MustCompile("(?s)```sh\n(.*?\n)```"), regexp.MustCompile("`(xdsrelay [a-z][^`]*)`")
 	found := 0
 	for _, file := range append(files, "../../README.md") {
 		text, err := os.ReadFile(file)

@@ -7,7 +7,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"log"
+	"log/slog"
 	"net"
 	"os"
 	"os/signal"
@@ -57,7 +57,7 @@ func serve(ctx context.Context, l net.Listener, next <-chan time.Time) error {
 				err = cache.SetSnapshot(ctx, "web", s)
 			}
 			if err != nil {
-				log.Printf("snapshot %d: %v", version, err)
+				slog.Error("no snapshot", "version", version, "err", err)
 			}
 			select {
 			case <-ctx.Done():
@@ -73,13 +73,23 @@ func main() {
 	address := flag.String("listen", "127.0.0.1:18080", "where to serve xDS")
 	every := flag.Duration("every", 10*time.Second, "time between changes")
 	flag.Parse()
+	if err := run(*address, *every); err != nil {
+		slog.Error("ended", "err", err)
+		os.Exit(1)
+	}
+}
+
+// run serves until an interrupt.
+func run(address string, every time.Duration) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	l, err := net.Listen("tcp", *address)
-	if err == nil {
-		err = serve(ctx, l, time.Tick(*every))
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
 	}
-	if err != nil && ctx.Err() == nil {
-		log.Fatal(err)
+	if err := serve(ctx, l, time.Tick(every)); ctx.Err() == nil {
+		return err
 	}
+	return nil
 }

@@ -35,7 +35,9 @@ func TestBehindARelay(t *testing.T) {
 	t.Cleanup(func() {
 		stop()
 		for range 2 {
-			<-ended
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
 		}
 	})
 	var clients []*xdstest.Auto
