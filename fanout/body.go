@@ -103,7 +103,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	return s.srv.bodies.Fill(k, slot, func() (*body, int64) {
 		began := time.Now()
 		b := s.srv.buildBody(ts, q, s.form)
-		ts.metrics.built(time.Since(began))
+		ts.metrics.built(s.newestLocked(ts, q.Since, h.Gen).Context(), time.Since(began))
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
 		size := b.size()
 		return b, size

@@ -127,7 +127,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 	}
 	s.tier.cut = s.group.Cut(s.tier.leg)
 	m.Cut = s.tier.cut
-	m.Trace = s.parentLocked(ts, before, ts.sent.Gen)
+	m.Trace = s.newestLocked(ts, before, ts.sent.Gen).Parent()
 	f.tail = resource.AppendPeerMark(f.tail, m)
 }
 

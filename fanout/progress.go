@@ -41,28 +41,30 @@ func (s *stream) traced(room []*trace.Update, ts *typeState, from, to uint64) []
 
 // acceptedLocked notes that a client has taken what is between two positions: for how
 // long the oldest of it was on its way, and that it was taken. Who had nothing before
-// does not count, since what it gets first may be of any age.
-func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) {
-	if from >= to {
-		return
-	}
+// does not count, since what it gets first may be of any age. It returns a context with
+// the trace of that, for exemplars.
+func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) context.Context {
 	ctx := context.Background()
+	if from >= to {
+		return ctx
+	}
 	if s.srv.cfg.Tracer.Live() {
 		var room [4]*trace.Update
 		updates := s.traced(room[:0], ts, from, to)
 		if len(updates) > 0 {
-			ctx = updates[0].Context() // an exemplar
+			ctx = updates[0].Context()
 		}
 		for _, u := range updates {
 			u.Answered(ts, true, "", now)
 		}
 	}
 	if from == 0 {
-		return
+		return ctx
 	}
 	if came := ts.table.Came(&ts.watcher, from, to); !came.IsZero() {
 		ts.metrics.propagated(ctx, now.Sub(came))
 	}
+	return ctx
 }
 
 // refusedLocked notes that a client has rejected what is between two positions. It
@@ -103,15 +105,15 @@ func (s *stream) skipLocked(ts *typeState, q cache.Query, b *body) {
 // everything stands for the newest generation.
 const everything = math.MaxUint64
 
-// parentLocked is the trace context of the newest traced update that leads to a
-// position, for another node; empty if there is none.
-func (s *stream) parentLocked(ts *typeState, from cache.Position, to uint64) string {
+// newestLocked is the newest traced update that leads from one position to another; nil
+// if there is none.
+func (s *stream) newestLocked(ts *typeState, from cache.Position, to uint64) *trace.Update {
 	if !s.srv.cfg.Tracer.Live() {
-		return ""
+		return nil
 	}
 	all := s.traced(nil, ts, from.Gen, to)
 	if len(all) == 0 {
-		return ""
+		return nil
 	}
-	return all[len(all)-1].Parent()
+	return all[len(all)-1]
 }

@@ -166,9 +166,8 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 		}
 		return rejected
 	}
-	ts.metrics.ack(ts.sentAt.before(s.srv.stamp(now)))
-	before := ts.acked.Gen
+	took, before := ts.sentAt.before(s.srv.stamp(now)), ts.acked.Gen
 	s.unacked -= ts.accepted()
-	s.acceptedLocked(ts, before, ts.acked.Gen, now)
+	ts.metrics.ack(s.acceptedLocked(ts, before, ts.acked.Gen, now), took)
 	return accepted
 }

@@ -107,20 +107,23 @@ func (t *typeMetrics) sent(size, saved int) {
 	}
 }
 
-func (t *typeMetrics) ack(after time.Duration) {
+// A ctx of these may hold the trace of what is counted, which histograms show as an
+// exemplar.
+
+// ack counts that a client has taken a response so long after it was sent.
+func (t *typeMetrics) ack(ctx context.Context, after time.Duration) {
 	t.answers[outcomeACK].Add(1)
-	t.ackTime.Record(context.Background(), after.Seconds(), t.timed...)
+	t.ackTime.Record(ctx, after.Seconds(), t.timed...)
 }
 
-// propagated counts that a client has taken an update so long after it came. ctx may
-// hold the update's trace.
+// propagated counts that a client has taken an update so long after it came.
 func (t *typeMetrics) propagated(ctx context.Context, after time.Duration) {
 	t.propagation.Record(ctx, max(0, after.Seconds()), t.timed...)
 }
 
 // built counts that a body took so long to make.
-func (t *typeMetrics) built(took time.Duration) {
-	t.building.Record(context.Background(), took.Seconds(), t.timed...)
+func (t *typeMetrics) built(ctx context.Context, took time.Duration) {
+	t.building.Record(ctx, took.Seconds(), t.timed...)
 }
 
 func (t *typeMetrics) nack()     { t.answers[outcomeNACK].Add(1) }

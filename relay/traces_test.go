@@ -1,10 +1,11 @@
 package relay_test
 
 import (
+	"encoding/hex"
 	"io"
 	"net/http"
+	"regexp"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -106,8 +107,10 @@ func TestTraceOfAnUpdate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(string(text), "trace_id=") {
-		t.Error("no histogram shows a trace as its exemplar")
+	for _, name := range []string{"propagation", "ack", "body_build"} {
+		if !regexp.MustCompile(`(?m)^xdsrelay_downstream_` + name + `_duration_seconds_bucket\{.*# \{.*trace_id="` + hex.EncodeToString(update.TraceId) + `"`).Match(text) {
+			t.Errorf("%s: no bucket shows the trace as its exemplar", name)
+		}
 	}
 }
 
