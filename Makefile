@@ -63,8 +63,8 @@ soak: redis ## let faults happen to a tier of real processes for SOAK (30m), int
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
 
-hostile: ## attack a node in a process of its own with full sizes (minutes)
-	$(GO) test $(NOPGO) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full $(ARGS)
+hostile: ## attack a node in a process of its own with full sizes, into bench/results (10 minutes)
+	$(GO) test $(NOPGO) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full -hostile.out $(CURDIR)/bench/results $(ARGS)
 
 bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
 	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'

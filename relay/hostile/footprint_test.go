@@ -99,10 +99,9 @@ func (f footprint) over(before footprint) string {
 	return strings.Join(over, ", ")
 }
 
-// recovers waits until the node is as it was before the attack.
-func (s *stage) recovers(t *testing.T, attack string) {
+// recovers waits until the node is as it was before the attack, and returns how it is.
+func (s *stage) recovers(t *testing.T, attack string) (now footprint) {
 	t.Helper()
-	var now footprint
 	limit := time.Now().Add(xdstest.Patience / 4)
 	for now = s.footprint(t); now.over(s.before) != ""; now = s.footprint(t) {
 		if time.Now().After(limit) {
@@ -115,6 +114,7 @@ func (s *stage) recovers(t *testing.T, attack string) {
 		t.Errorf("after %s the node's state contradicts itself: %s", attack, text)
 	}
 	t.Logf("after %s: %d changes have reached everybody; %v", attack, s.changes.Load(), now)
+	return now
 }
 
 // keepsLittle holds what a node keeps of an attacker's streams while they live. It is

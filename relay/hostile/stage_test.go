@@ -35,6 +35,7 @@ type stage struct {
 	bad     *tls.Config // of attackers that have a certificate, for [theKey]
 	process *os.Process // of the node; nil where that is the test's own
 	before  footprint   // of the node, before the attack that runs
+	results []result
 	changes atomic.Int64
 	ramp    map[string]int64 // ends of good clients while they came, by kind: a busy machine lets some be late
 }
@@ -64,6 +65,7 @@ func newTLSStage(t *testing.T, of setup, mesh *xdstest.Authority) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{setup: of}
+	t.Cleanup(func() { s.report(t) })
 	if s.origin, err = drive.New(o, "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -112,6 +114,8 @@ func (s *stage) populate(t *testing.T) {
 func (s *stage) withstands(t *testing.T, a attack) {
 	t.Helper()
 	var began time.Time
+	var changes int64
+	var refused map[string]int
 	t.Run(a.name, func(t *testing.T) {
 		if s.process == nil || s.before == (footprint{}) {
 			s.before = s.footprint(t) // the good clients learn, too, in this process
@@ -119,7 +123,8 @@ func (s *stage) withstands(t *testing.T, a attack) {
 		began = time.Now()
 		ctx, end := context.WithCancel(t.Context())
 		defer end()
-		changes := s.changes.Load()
+		changes = s.changes.Load()
+		refused = refusalsIn(s.get(t, "/metrics"))
 		var watch sync.WaitGroup
 		watch.Go(func() {
 			for ctx.Err() == nil {
@@ -147,8 +152,13 @@ func (s *stage) withstands(t *testing.T, a attack) {
 		return // it was not chosen
 	}
 	over := time.Now()
+	reached := s.changes.Load() - changes
 	// Now that all of the attacker's is closed.
-	s.recovers(t, a.name)
+	after := s.recovers(t, a.name)
+	s.results = append(s.results, result{
+		attack: a.name, took: over.Sub(began), recovered: time.Since(over), changes: reached,
+		refusals: since(refused, refusalsIn(s.get(t, "/metrics"))), before: s.before, after: after,
+	})
 	t.Logf("%s took %.1fs, and %.1fs to recover", a.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
 }
 
