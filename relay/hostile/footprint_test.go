@@ -138,8 +138,19 @@ func (s *stage) keepsLittle(t *testing.T, streams int) {
 // get asks the admin port.
 func (s *stage) get(t *testing.T, path string) string {
 	t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: xdstest.Patience}
-	res, err := client.Get("http://" + s.Admin + path)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: s.operators}, Timeout: xdstest.Patience}
+	scheme := "http://"
+	if s.operators != nil {
+		scheme = "https://"
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+s.Admin+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.operators != nil {
+		req.Header.Set("Authorization", "Bearer "+operatorToken)
+	}
+	res, err := client.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,10 @@ const childEnv = "XDSRELAY_HOSTILE_NODE"
 type setup struct {
 	Origin string // address
 	Polls  bool   // it has a port for clients that poll
-	TLS    string // a folder with its certificate, its key and whose certificates it takes; empty for none
+	// Operators is a folder with the certificate of the operators' port, its key, whose
+	// certificates it takes, and a token; empty for a port on loopback.
+	Operators string
+	TLS       string // a folder with its certificate, its key and whose certificates it takes; empty for none
 }
 
 // Clients of a node with TLS may be of the key that their certificate names. That of
@@ -73,6 +76,11 @@ func (s setup) config() *config.Config {
 		t := &cfg.Listen.TLS
 		t.CertFile, t.KeyFile, t.CAFile = filepath.Join(s.TLS, "cert.pem"), filepath.Join(s.TLS, "key.pem"), filepath.Join(s.TLS, "ca.pem")
 		cfg.Authorize, cfg.Recheck.Interval = tlsRules, time.Second
+	}
+	if s.Operators != "" {
+		a := &cfg.Admin
+		a.TLS.CertFile, a.TLS.KeyFile, a.TLS.CAFile = filepath.Join(s.Operators, "cert.pem"), filepath.Join(s.Operators, "key.pem"), filepath.Join(s.Operators, "ca.pem")
+		a.TokenFile = filepath.Join(s.Operators, "token")
 	}
 	if s.Polls {
 		cfg.REST.Address, cfg.REST.MaxReceiveSize, cfg.REST.Hold = "127.0.0.1:0", maxReceive, 50*time.Millisecond

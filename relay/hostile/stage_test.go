@@ -29,15 +29,16 @@ type stage struct {
 	setup
 	ports
 
-	origin  *drive.Driver
-	fleets  []*fleet.Fleet
-	good    *tls.Config // of the good clients; nil for plaintext
-	bad     *tls.Config // of attackers that have a certificate, for [theKey]
-	process *os.Process // of the node; nil where that is the test's own
-	before  footprint   // of the node, before the attack that runs
-	results []result
-	changes atomic.Int64
-	ramp    map[string]int64 // ends of good clients while they came, by kind: a busy machine lets some be late
+	origin    *drive.Driver
+	fleets    []*fleet.Fleet
+	good      *tls.Config // of the good clients; nil for plaintext
+	bad       *tls.Config // of attackers that have a certificate, for [theKey]
+	operators *tls.Config // of operators, where they need one
+	process   *os.Process // of the node; nil where that is the test's own
+	before    footprint   // of the node, before the attack that runs
+	results   []result
+	changes   atomic.Int64
+	ramp      map[string]int64 // ends of good clients while they came, by kind: a busy machine lets some be late
 }
 
 // attack is something that clients of a stage do.
