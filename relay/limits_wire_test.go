@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/binary"
 	"io"
 	"log/slog"
@@ -9,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -297,21 +299,17 @@ func TestLimitOfNewStreams(t *testing.T) {
 // burn keeps all processors so busy that goroutines wait for them, until rest is
 // called.
 func burn() (rest func()) {
-	end := make(chan struct{})
+	var end atomic.Bool
 	var burning sync.WaitGroup
 	for range 12 * runtime.GOMAXPROCS(0) {
 		burning.Go(func() {
-			for {
-				select {
-				case <-end:
-					return
-				default:
-				}
+			for sum := [32]byte{}; !end.Load(); {
+				sum = sha256.Sum256(sum[:])
 			}
 		})
 	}
 	return sync.OnceFunc(func() {
-		close(end)
+		end.Store(true)
 		burning.Wait()
 	})
 }

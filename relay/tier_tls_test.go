@@ -231,8 +231,8 @@ func TestPeerTLSRefused(t *testing.T) {
 }
 
 // TestPeerWorkloadAPI: nodes take one another by SPIFFE ids of the tier, with what a
-// Workload API says. When it says something else no stream ends, and the next
-// connection is made with that; who has another id or the old authority is refused
+// Workload API says. When it knows a new authority as well no stream ends; what stands
+// on one that is withdrawn is closed, and opened anew. Who has another id is refused
 // (K4).
 func TestPeerWorkloadAPI(t *testing.T) {
 	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
@@ -269,10 +269,10 @@ func TestPeerWorkloadAPI(t *testing.T) {
 	}
 
 	_, before := p.owner.way.Connections()
-	api.Set("spiffe://tier.test/node", next, nil)
-	xdstest.Eventually(t, "the new authority is trusted", func() bool { return shows(next, "spiffe://tier.test/node") == nil })
-	if shows(old, "spiffe://tier.test/node") == nil {
-		t.Error("a certificate of the old authority is taken")
+	api.Set("spiffe://tier.test/node", next, nil, old)
+	xdstest.Eventually(t, "the new authority is trusted, too", func() bool { return shows(next, "spiffe://tier.test/node") == nil })
+	if err := shows(old, "spiffe://tier.test/node"); err != nil {
+		t.Errorf("a node with a certificate from before is refused: %v", err)
 	}
 	p.set(2 * time.Second)
 	p.converged()
@@ -280,8 +280,13 @@ func TestPeerWorkloadAPI(t *testing.T) {
 	if _, ever := p.owner.way.Connections(); ever != before {
 		t.Errorf("%d connections to the owner became %d", before, ever)
 	}
-	p.owner.way.Cut()
-	p.follower.way.Cut()
+
+	api.Set("spiffe://tier.test/node", next, nil)
+	xdstest.Eventually(t, "the old authority is trusted no more", func() bool { return shows(old, "spiffe://tier.test/node") != nil })
+	xdstest.Eventually(t, "a new connection to the owner", func() bool {
+		_, ever := p.owner.way.Connections()
+		return ever > before
+	})
 	p.set(3 * time.Second)
 	p.converged()
 	p.one()

@@ -47,15 +47,20 @@ type client struct {
 // startClient runs a new client of a kind against the xDS server at address.
 func startClient(t *testing.T, kind, name, server string) *client {
 	t.Helper()
+	return startClientWith(t, kind, kinds[kind], name, bootstrapOf(t, server, name))
+}
+
+// startClientWith runs the command of a kind with a bootstrap.
+func startClientWith(t *testing.T, kind string, command []string, name, text string) *client {
+	t.Helper()
 	c := &client{name: name}
-	command := kinds[kind]
 	cmd := exec.CommandContext(t.Context(), command[0], command[1:]...)
 	// A file that the environment names would win over the bootstrap given here.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return strings.HasPrefix(entry, "GRPC_XDS_BOOTSTRAP=")
 	})
 	cmd.Env = append(cmd.Env,
-		"GRPC_XDS_BOOTSTRAP_CONFIG="+bootstrapOf(t, server, name),
+		"GRPC_XDS_BOOTSTRAP_CONFIG="+text,
 		"no_proxy=127.0.0.1",
 		roleVariable+"="+kind,
 	)

@@ -6,6 +6,9 @@
 // The fourth client is contour's command line, which speaks to one service for
 // each type, on SotW and delta, and can reject all that it gets.
 //
+// With TLS on both sides it is grpc-go and the C core, which speaks xDS by hand where
+// Debian's version is too old for that; grpc-js cannot do TLS with xDS.
+//
 // Tiers of several programs share a real Redis, which fails over.
 //
 // A browser (Debian's Chromium, driven by Playwright) uses the live page of such a tier.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/spiffe/go-spiffe/v2/proto/spiffe/workload"
@@ -69,13 +70,17 @@ func (a *WorkloadAPI) Start() {
 func (a *WorkloadAPI) Stop() { a.stop() }
 
 // Set gives a certificate by an authority for a SPIFFE id to all who ask, with that
-// authority for the id's trust domain, and those of other domains.
-func (a *WorkloadAPI) Set(id string, by *Authority, others map[string]*Authority) {
+// authority and those in also for the id's trust domain, and those of other domains.
+func (a *WorkloadAPI) Set(id string, by *Authority, others map[string]*Authority, also ...*Authority) {
 	a.t.Helper()
 	cert, key := by.Issue(id)
 	der := func(content []byte) []byte { block, _ := pem.Decode(content); return block.Bytes }
+	bundle := slices.Clone(by.Certificate().Raw)
+	for _, one := range also {
+		bundle = append(bundle, one.Certificate().Raw...)
+	}
 	r := &workload.X509SVIDResponse{
-		Svids:            []*workload.X509SVID{{SpiffeId: id, X509Svid: der(cert), X509SvidKey: der(key), Bundle: by.Certificate().Raw}},
+		Svids:            []*workload.X509SVID{{SpiffeId: id, X509Svid: der(cert), X509SvidKey: der(key), Bundle: bundle}},
 		FederatedBundles: make(map[string][]byte),
 	}
 	for domain, of := range others {
