@@ -23,7 +23,12 @@ func (a *app) newMigrateCmd() *cobra.Command {
 			"on standard error and in comments.",
 		Example: "  xdsrelay migrate bootstrap.yaml aggregation-rules.yaml > relay.yaml\n" +
 			"  xdsrelay check -c relay.yaml",
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("expected a bootstrap file of xds-relay, its aggregation rules, or both")
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			a.began = true
 			return a.migrate(args)
