@@ -39,6 +39,7 @@ type settings struct {
 	// Fixed after construction.
 	source  Source
 	first   *config.Config // what the node was started with
+	seen    look           // how the file was then
 	outcome metric.Int64Counter
 
 	mu sync.Mutex
@@ -48,7 +49,8 @@ type settings struct {
 }
 
 func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settings, error) {
-	s := &settings{source: source, first: cfg, current: cfg, state: admin.Settings{File: source.File, Read: time.Now()}}
+	// Making a node may take a while, in which the file may change.
+	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: admin.Settings{File: source.File, Read: time.Now()}}
 	var err error
 	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reads", metric.WithDescription(
 		"Times that the configuration was read again, by outcome: applied, unchanged, or refused since there was a mistake in it.")); err != nil {
@@ -207,7 +209,7 @@ func (n *Node) followSource(ctx context.Context) {
 	if s.Load == nil {
 		return
 	}
-	before := lookAt(s.File)
+	before := n.settings.seen
 	ticker := time.NewTicker(lookPause)
 	defer ticker.Stop()
 	for {

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -155,6 +156,38 @@ func TestReload(t *testing.T) {
 		}
 		if s := first.Stats(); s.Streams != 1 {
 			t.Errorf("the first client needed %d streams", s.Streams)
+		}
+	})
+}
+
+// TestReloadBeforeRun: a change of the file while a node is made counts as well.
+func TestReloadBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		origin := network.NewStateOrigin(t, (*corev3.Node).GetCluster)
+		cfg := testConfig()
+		cfg.Admin.Address, cfg.Origin.Addresses = "", []string{origin.Addr()}
+		file := filepath.Join(t.TempDir(), "relay.yaml")
+		replace(t, file, []byte("before"))
+		next := *cfg
+		next.Drain.Grace = 7 * time.Second
+		n, err := relay.New(cfg, relay.Options{
+			Version: "v-test", Listen: network.Listen, Dial: network.Dial,
+			Source: relay.Source{File: file, Load: func() (*config.Config, error) { return &next, nil }},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		replace(t, file, []byte("after"))
+		began, done := time.Now(), make(chan error, 1)
+		ctx, stop := context.WithTimeout(t.Context(), 5*time.Second)
+		defer stop()
+		go func() { done <- n.Run(ctx) }()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+		if !n.Settings().Read.After(began) {
+			t.Errorf("what is in force: %+v", n.Settings())
 		}
 	})
 }
