@@ -76,6 +76,13 @@ func (a Access) admitted(next http.Handler) http.Handler {
 	})
 }
 
+// asksToken tells whether a request comes from somebody who has none, where there is
+// one.
+func (a Access) asksToken(r *http.Request) bool {
+	is, _ := r.Context().Value(roleKey{}).(role)
+	return a.Token != nil && is == noRole
+}
+
 // roleOf reads the token of a request: as programs send it, or as the password that
 // a browser asks for, with any user. One in the URL is none: URLs are logged.
 func (a Access) roleOf(r *http.Request) role {

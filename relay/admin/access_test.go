@@ -2,6 +2,7 @@ package admin
 
 import (
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net/http"
 	"os"
@@ -109,6 +110,30 @@ func TestAccess(t *testing.T) {
 	}
 	for _, query := range []string{"token", "access_token", "authorization"} {
 		check(call{"GET", "/debug/keys?" + query + "=" + operatorToken}, "a token in the URL", http.StatusUnauthorized, nil)
+	}
+}
+
+// TestReadyTellsNoStranger: probes need no token, and why a node is not ready, which may
+// name keys and addresses, is told to those alone who have one where it takes one.
+func TestReadyTellsNoStranger(t *testing.T) {
+	cfg := testConfig()
+	cfg.Ready = func() error { return errors.New("10.0.0.1 is out of reach") }
+	without := serve(t, cfg)
+	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken)}
+	with := serve(t, cfg)
+	for _, tc := range []struct {
+		who    string
+		res    answer
+		reason bool
+	}{
+		{"anybody where there is no token", without("GET", "/readyz"), true},
+		{"a stranger", with("GET", "/readyz"), false},
+		{"a wrong token", with("GET", "/readyz", "Authorization", "Bearer x"), false},
+		{"a reader", with("GET", "/readyz", "Authorization", "Bearer "+readerToken), true},
+	} {
+		if told := strings.Contains(tc.res.text, "10.0.0.1"); tc.res.code != http.StatusServiceUnavailable || told != tc.reason {
+			t.Errorf("%s: %d %s", tc.who, tc.res.code, tc.res.text)
+		}
 	}
 }
 

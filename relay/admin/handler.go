@@ -4,6 +4,7 @@
 package admin
 
 import (
+	"errors"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -138,8 +139,11 @@ func Handler(cfg Config) http.Handler {
 
 func (cfg Config) healthz(w http.ResponseWriter, _ *http.Request) { writeText(w, "ok\n") }
 
-func (cfg Config) readyz(w http.ResponseWriter, _ *http.Request) {
+func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 	if err := cfg.Ready(); err != nil {
+		if cfg.Access.asksToken(r) {
+			err = errors.New("with a token this page says why")
+		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)
 		writeText(w, "not ready: "+printable(err.Error())+"\n")
