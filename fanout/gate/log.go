@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"net"
+	"strings"
 	"sync"
 	"time"
 
@@ -90,7 +91,7 @@ const maxNodeID = 200
 
 func shorten(id string) string {
 	if len(id) > maxNodeID {
-		return id[:maxNodeID] + "…"
+		return strings.ToValidUTF8(id[:maxNodeID], "") + "…"
 	}
 	return id
 }

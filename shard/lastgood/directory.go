@@ -45,8 +45,8 @@ const (
 
 var recordForm = regexp.MustCompile(`^[0-9a-f]{40}-[0-9a-f]{24}\.good$`)
 
-// NewDirectory makes a store of a directory, which is made if there is none. Records
-// are larger than limit bytes never. What was left half written is removed, and so is
+// NewDirectory makes a store of a directory, which is made if there is none. No
+// record is larger than limit bytes. What was left half written is removed, and so is
 // what nobody has written for 30 days. It fails where there is no directory.
 func NewDirectory(path string, limit int, log *slog.Logger) (*Directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {

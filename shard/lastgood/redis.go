@@ -22,7 +22,7 @@ type Redis struct {
 }
 
 // NewRedis makes a store of s. epoch is under which number this node has claimed a
-// key; ok is false while it has not. Records are larger than limit bytes never.
+// key; ok is false while it has not. No record is larger than limit bytes.
 func NewRedis(s *store.Store, limit int, epoch func(key string) (epoch uint64, ok bool)) *Redis {
 	return &Redis{store: s, max: limit, epoch: epoch}
 }
