@@ -142,11 +142,11 @@ type Server struct {
 	wire       atomic.Pointer[wire] // see wireFor
 	noWire     sync.Once            // guards a line of the log
 
-	draining       atomic.Bool
-	elsewhere      atomic.Bool                            // there are other nodes; see Server.Elsewhere
-	rechecks       atomic.Uint64                          // calls of Recheck
-	lines          [codes.Unauthenticated + 1]limit.Lines // of the log, by code; see refused
-	oversizeLogged atomic.Int64                           // when, in ns since 1970; see oversize
+	draining      atomic.Bool
+	elsewhere     atomic.Bool                            // there are other nodes; see Server.Elsewhere
+	rechecks      atomic.Uint64                          // calls of Recheck
+	lines         [codes.Unauthenticated + 1]limit.Lines // of the log, by code; see refused
+	oversizeLines limit.Lines                            // see oversize
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -313,11 +313,10 @@ const oversizePause = time.Minute
 // not take it.
 func (s *Server) oversize(ts *typeState, size int) {
 	ts.metrics.oversize()
-	now := time.Now().UnixNano()
-	last := s.oversizeLogged.Load()
-	if now-last < int64(oversizePause) || !s.oversizeLogged.CompareAndSwap(last, now) {
+	more, due := s.oversizeLines.Next(time.Now(), oversizePause)
+	if !due {
 		return
 	}
 	s.cfg.Logger.Error("a response is larger than most clients accept, and cannot be divided",
-		"type", ts.table.Type.URL, "bytes", size, "limit", s.cfg.MaxSendBytes)
+		"type", ts.table.Type.URL, "bytes", size, "limit", s.cfg.MaxSendBytes, "more_since_last", more)
 }

@@ -4,12 +4,12 @@ import (
 	"context"
 	"log/slog"
 	"net"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/secure"
 )
@@ -20,7 +20,7 @@ type handshakes struct {
 	failed metric.Int64Counter
 	log    *slog.Logger
 
-	logged atomic.Int64 // when, in ns since 1970
+	lines limit.Lines // of the log
 }
 
 func newHandshakes(meter metric.Meter, log *slog.Logger) (h *handshakes, err error) {
@@ -46,10 +46,10 @@ func (h *handshakes) by(listener string, s *secure.Server) func(net.Conn) (net.C
 func (h *handshakes) tell(listener string, from net.Addr, err error) {
 	word, hint := secure.Why(err)
 	h.failed.Add(context.Background(), 1, metric.WithAttributes(attribute.String("listener", listener), attribute.String("reason", word)))
-	now, last := time.Now().UnixNano(), h.logged.Load()
-	if now-last < int64(logPause) || !h.logged.CompareAndSwap(last, now) {
+	more, due := h.lines.Next(time.Now(), logPause)
+	if !due {
 		return
 	}
 	h.log.Warn("a client was refused in the TLS handshake; further ones are counted", "listener", listener, "peer", from.String(),
-		"reason", word, "error", err, "hint", hint)
+		"reason", word, "error", err, "hint", hint, "more_since_last", more)
 }

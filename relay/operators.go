@@ -5,12 +5,12 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/secure"
 )
@@ -34,8 +34,6 @@ func (n *Node) buildAdmin() error {
 	}
 	if secured != nil {
 		n.admin = tls.NewListener(n.admin, secured.Config("http/1.1"))
-	}
-	if secured != nil {
 		access.StillTrusted = secure.StillTrusted
 	}
 	n.http = admin.NewServer(admin.Handler(admin.Config{
@@ -77,12 +75,11 @@ func (n *Node) adminAccess() (a admin.Access, err error) {
 	if err != nil {
 		return a, fmt.Errorf("metrics: %w", err)
 	}
-	var logged atomic.Int64 // when, in ns since 1970
+	var lines limit.Lines
 	a.Refused = func(r *http.Request, why string) {
 		refused.Add(r.Context(), 1)
-		now, last := time.Now().UnixNano(), logged.Load()
-		if now-last >= int64(logPause) && logged.CompareAndSwap(last, now) {
-			n.log.Warn("a request on the admin port was refused", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why)
+		if more, due := lines.Next(time.Now(), logPause); due {
+			n.log.Warn("a request on the admin port was refused", "peer", r.RemoteAddr, "method", r.Method, "path", r.URL.Path, "reason", why, "more_since_last", more)
 		}
 	}
 	return a, nil

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -19,6 +18,7 @@ import (
 	"google.golang.org/grpc/tap"
 
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
@@ -115,7 +115,7 @@ type door struct {
 	refused metric.Int64Counter
 	log     *slog.Logger
 
-	logged atomic.Int64 // when, in ns since 1970
+	lines limit.Lines // of the log
 }
 
 func newDoor(cfg config.Peer, meter metric.Meter, log *slog.Logger) (d *door, err error) {
@@ -163,13 +163,12 @@ func (d *door) admit(ctx context.Context, call *tap.Info) (context.Context, erro
 		}
 	}
 	d.refused.Add(ctx, 1)
-	now, last := time.Now().UnixNano(), d.logged.Load()
-	if now-last >= int64(logPause) && d.logged.CompareAndSwap(last, now) {
+	if more, due := d.lines.Next(time.Now(), logPause); due {
 		from := ""
 		if p, ok := peer.FromContext(ctx); ok {
 			from = p.Addr.String()
 		}
-		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", call.FullMethodName)
+		d.log.Warn("a call on the peer port was refused: it lacks the token of the tier", "peer", from, "method", call.FullMethodName, "more_since_last", more)
 	}
 	return nil, errNoToken
 }
