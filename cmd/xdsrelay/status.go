@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/url"
 	"slices"
@@ -22,6 +23,8 @@ type statusFlags struct {
 	failOn                string
 	wait                  bool
 	timeout               time.Duration
+	watch                 bool
+	interval              time.Duration
 }
 
 // newStatusCmd shows who runs which version.
@@ -43,10 +46,13 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"A node that does not answer is named below the table.\n\n" +
 			"With CLIENT, a node id or the beginning of one, show all that is known of that\n" +
 			"client. Clients that poll (REST) have no stream, and are not shown.\n\n" +
+			"With --watch it goes on until it is interrupted (Ctrl-C); where the output is no\n" +
+			"terminal, or is for programs, one answer follows the other.\n\n" +
 			"The exit code is 1 if --fail-on finds a client, or --wait does not come to its end.",
 		Example: "  xdsrelay status\n" +
 			"  xdsrelay status envoy-7 --resources\n" +
 			"  xdsrelay status --key shop/eu --state nacked,stale -o wide\n" +
+			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
 			"  xdsrelay status --key shop/eu --wait --timeout 2m",
 		Args: cobra.MaximumNArgs(1),
@@ -62,6 +68,10 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags.StringVar(&f.failOn, "fail-on", "", "end with exit code 1 if a client has a type in one of these `STATES`, or a node does not answer")
 	flags.BoolVar(&f.wait, "wait", false, "wait until there are clients and none is STALE, NACKED or UNKNOWN, or the timeout is over")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait with --wait")
+	flags.BoolVarP(&f.watch, "watch", "w", false, "ask again and again")
+	flags.DurationVar(&f.interval, "interval", 2*time.Second, "the time between two answers with --watch")
+	cmd.MarkFlagsMutuallyExclusive("watch", "wait")
+	cmd.MarkFlagsMutuallyExclusive("watch", "fail-on")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		if err := out.check(); err != nil {
@@ -72,10 +82,24 @@ func (a *app) newStatusCmd() *cobra.Command {
 				return usageError{err}
 			}
 		}
-		if len(args) > 0 {
-			return a.statusOf(cmd.Context(), node, out, args[0], f)
+		if err := checkInterval(f.interval); err != nil {
+			return err
 		}
-		return a.statusOfAll(cmd.Context(), node, out, f)
+		if f.wait && len(args) == 0 {
+			if err := a.awaitSync(cmd.Context(), node, f); err != nil {
+				return err
+			}
+		}
+		show := func(ctx context.Context, w, notes io.Writer) error {
+			if len(args) > 0 {
+				return statusOf(ctx, w, notes, node, out, args[0], f)
+			}
+			return statusOfAll(ctx, w, notes, node, out, f)
+		}
+		if !f.watch {
+			return show(cmd.Context(), a.stdout, a.stderr)
+		}
+		return a.watchStatus(cmd.Context(), out, f.interval, show)
 	}
 	a.completeNames(cmd, node)
 	return cmd
@@ -118,44 +142,39 @@ var (
 	errNobodyIs = errors.New("no client is like that")
 )
 
-// statusOfAll shows the clients as a table.
-func (a *app) statusOfAll(ctx context.Context, node *remote, out *output, f statusFlags) error {
-	if f.wait {
-		if err := a.awaitSync(ctx, node, f); err != nil {
-			return err
-		}
-	}
+// statusOfAll shows the clients as a table; who did not answer goes to notes.
+func statusOfAll(ctx context.Context, w, notes io.Writer, node *remote, out *output, f statusFlags) error {
 	page, err := node.clients(ctx, f.query())
 	if err != nil {
 		return err
 	}
 	if out.isData() {
-		if err := out.data(a.stdout, page); err != nil {
+		if err := out.data(w, page); err != nil {
 			return err
 		}
 	} else {
-		a.printClients(page, out.form == asWide, f)
-		a.warningLines(ctx, node, time.Now())
+		printClients(w, notes, page, out.form == asWide, f)
+		warningLines(ctx, notes, node, time.Now())
 	}
 	return f.failure(page)
 }
 
-func (a *app) printClients(page fleet.Page, wide bool, f statusFlags) {
+func printClients(w, notes io.Writer, page fleet.Page, wide bool, f statusFlags) {
 	now := time.Now()
 	if len(page.Clients) == 0 {
 		if f.query().Encode() == "" {
-			fmt.Fprintln(a.stdout, "no clients: none has come yet, or none has said who it is")
+			fmt.Fprintln(w, "no clients: none has come yet, or none has said who it is")
 		} else {
-			fmt.Fprintln(a.stdout, errNobodyIs)
+			fmt.Fprintln(w, errNobodyIs)
 		}
 	} else {
-		clientTable(a.stdout, page.Clients, wide, now)
-		fmt.Fprintf(a.stdout, "\n%s\n", sumLine(page.Clients))
+		clientTable(w, page.Clients, wide, now)
+		fmt.Fprintf(w, "\n%s\n", sumLine(page.Clients))
 		if !wide {
-			rejections(a.stdout, page.Clients, now)
+			rejections(w, page.Clients, now)
 		}
 	}
-	silentLines(a.stderr, page.Silent)
+	silentLines(notes, page.Silent)
 }
 
 // failure is what --fail-on makes of clients.
@@ -178,8 +197,8 @@ func (f *statusFlags) failure(page fleet.Page) error {
 	return nil
 }
 
-// statusOf shows one client.
-func (a *app) statusOf(ctx context.Context, node *remote, out *output, name string, f statusFlags) error {
+// statusOf shows one client, likewise.
+func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output, name string, f statusFlags) error {
 	query := url.Values{"client": {name}}
 	if f.resources {
 		query.Set("resources", "10000")
@@ -189,22 +208,22 @@ func (a *app) statusOf(ctx context.Context, node *remote, out *output, name stri
 		return err
 	}
 	if out.isData() {
-		if err := out.data(a.stdout, found); err != nil {
+		if err := out.data(w, found); err != nil {
 			return err
 		}
 	} else {
 		now := time.Now()
 		for i := range found.Clients {
 			if i > 0 {
-				fmt.Fprint(a.stdout, "\n\n")
+				fmt.Fprint(w, "\n\n")
 			}
-			clientDetail(a.stdout, &found.Clients[i], now)
+			clientDetail(w, &found.Clients[i], now)
 		}
 		if found.More {
-			fmt.Fprint(a.stdout, "\nand more clients of that name\n")
+			fmt.Fprint(w, "\nand more clients of that name\n")
 		}
-		silentLines(a.stderr, found.Silent)
-		a.warningLines(ctx, node, now)
+		silentLines(notes, found.Silent)
+		warningLines(ctx, notes, node, now)
 	}
 	return f.failure(fleet.Page{Clients: found.Clients, Silent: found.Silent})
 }
@@ -267,7 +286,7 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 			return nil
 		}
 		if !time.Now().Before(deadline) {
-			a.printClients(late, false, f)
+			printClients(a.stdout, a.stderr, late, false, f)
 			switch {
 			case len(late.Silent) > 0:
 				return errSilent

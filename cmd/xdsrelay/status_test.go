@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -103,6 +104,9 @@ func TestStatusCommands(t *testing.T) {
 		{"status envoy-2", 1, "", "did you mean this?\n  envoy-1"},
 		{"status --fail-on synced", 1, "envoy-1", "--fail-on"},
 		{"status --fail-on nacked,stale,unknown", 0, "envoy-1", ""},
+		{"status --watch --wait", 2, "", "none of the others can be"},
+		{"status --watch --fail-on stale", 2, "", "none of the others can be"},
+		{"status --watch --interval 1ms", 2, "", "expected at least 100ms"},
 		{"status --wait", 0, "1 client: 1 SYNCED", ""},
 		{"status --key none --wait --timeout 1ms", 1, "no client", "after 1ms"},
 		{"diff envoy-1", 0, "CDS SYNCED", ""},
@@ -149,4 +153,55 @@ func TestStatusWarns(t *testing.T) {
 				strings.Contains(stderr, "connection refused")
 		})
 	}
+}
+
+// TestWatch: status goes on until it is interrupted, and then ends well. Where it writes
+// to no terminal, one answer follows the other.
+func TestWatch(t *testing.T) {
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "../../deploy/examples/directory")
+	admin := p.address(t, "admin")
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	xdstest.Eventually(t, "the client to be synced", func() bool {
+		_, stdout, _ := command(t, "status", "--admin", admin)
+		return strings.Contains(stdout, "1 client: 1 SYNCED")
+	})
+	for name, tc := range map[string]struct{ args, each string }{
+		"clients": {"status", "1 client: 1 SYNCED"},
+		"client":  {"status envoy-1", "client:  envoy-1"},
+		"json":    {"status -o json", `"state": "SYNCED"`},
+		"yaml":    {"status -o yaml", "---\n"},
+		"top":     {"top", "1 client on 1 node"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			args := append(strings.Fields(tc.args), "--interval", "100ms", "--admin", admin)
+			if name != "top" {
+				args = append(args, "--watch")
+			}
+			ctx, interrupt := context.WithCancel(t.Context())
+			defer interrupt()
+			out := &pages{each: tc.each, enough: interrupt}
+			var errs bytes.Buffer
+			if code := run(ctx, args, nil, out, &errs); code != 0 || errs.Len() > 0 {
+				t.Errorf("exit code %d, %s", code, errs.String())
+			}
+			if n := strings.Count(out.text, tc.each); n < 3 || strings.Contains(out.text, "\x1b") {
+				t.Errorf("%d answers: %q", n, out.text)
+			}
+		})
+	}
+}
+
+// pages is an output that has enough after three of something.
+type pages struct {
+	each, text string
+	enough     func()
+}
+
+func (p *pages) Write(b []byte) (int, error) {
+	p.text += string(b)
+	if strings.Count(p.text, p.each) >= 3 {
+		p.enough()
+	}
+	return len(b), nil
 }

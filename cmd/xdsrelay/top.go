@@ -5,12 +5,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
-	"os"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/fleet"
@@ -34,8 +31,8 @@ func (a *app) newTopCmd() *cobra.Command {
 	cmd.Flags().BoolVar(&once, "once", false, "print one picture, of one interval, and end")
 	cmd.Flags().DurationVar(&every, "interval", 2*time.Second, "the time between two pictures")
 	cmd.RunE = a.action(func(cmd *cobra.Command) error {
-		if every < 100*time.Millisecond {
-			return usageError{fmt.Errorf("--interval: got %s, expected at least 100ms", every)}
+		if err := checkInterval(every); err != nil {
+			return err
 		}
 		return a.top(cmd.Context(), node, every, once)
 	})
@@ -76,88 +73,29 @@ func (r *remote) look(ctx context.Context) (p picture, err error) {
 	return p, nil
 }
 
-// Sequences of terminals: they take another screen and come back, and begin anew.
-const (
-	enterScreen = "\x1b[?1049h\x1b[?25l"
-	leaveScreen = "\x1b[?25h\x1b[?1049l"
-	clearScreen = "\x1b[H\x1b[2J"
-)
-
 func (a *app) top(ctx context.Context, node *remote, every time.Duration, once bool) error {
 	last, err := node.look(ctx)
 	if err != nil {
 		return err
 	}
-	screen := a.screen()
-	if once {
-		screen = nil
+	select {
+	case <-ctx.Done():
+		return nil
+	case <-time.After(every): // rates are those of an interval
 	}
-	if screen != nil {
-		fmt.Fprint(a.stdout, enterScreen)
-		defer fmt.Fprint(a.stdout, leaveScreen)
-	}
-	for begun := time.Now(); ; {
-		select {
-		case <-ctx.Done():
-			return nil // who watches has seen enough
-		case <-time.After(every):
-		}
+	draw := func(ctx context.Context, w io.Writer) error {
 		now, err := node.look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil && (once || screen == nil):
+		if err != nil {
 			return err
-		case err != nil:
-			fmt.Fprintf(a.stdout, "%s%s\n\nthe last answer came %s ago; trying again\n", clearScreen, err, ago(time.Now(), last.at))
-			continue
 		}
-		var b strings.Builder
-		drawTop(&b, last, now)
-		switch {
-		case screen != nil:
-			width, height, err := term.GetSize(int(screen.Fd()))
-			if err != nil {
-				width, height = 80, 24
-			}
-			fmt.Fprint(a.stdout, clearScreen+cut(b.String(), width, height))
-		case !once && time.Since(begun) > 2*every:
-			fmt.Fprint(a.stdout, "\n"+b.String())
-		default:
-			fmt.Fprint(a.stdout, b.String())
-		}
-		if last = now; once {
-			return nil
-		}
-	}
-}
-
-// screen is the terminal that the output goes to; nil if it is none, or a simple one.
-func (a *app) screen() *os.File {
-	f, ok := a.stdout.(*os.File)
-	if !ok || !term.IsTerminal(int(f.Fd())) {
+		drawTop(w, last, now)
+		last = now
 		return nil
 	}
-	for _, e := range a.env {
-		if e == "TERM=dumb" || e == "TERM=" {
-			return nil
-		}
+	if once {
+		return draw(ctx, a.stdout)
 	}
-	return f
-}
-
-// cut makes a text fit into a terminal.
-func cut(text string, width, height int) string {
-	lines := strings.Split(strings.TrimSuffix(text, "\n"), "\n")
-	if len(lines) > height {
-		lines = lines[:height]
-	}
-	for i, line := range lines {
-		if r := []rune(line); len(r) > width {
-			lines[i] = string(r[:width])
-		}
-	}
-	return strings.Join(lines, "\n")
+	return a.watch(ctx, a.screen(), every, draw)
 }
 
 // drawTop writes a picture; rates are those since the last one.

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -12,22 +13,22 @@ import (
 // warningLines tells what an operator should look at in the tier beside its clients:
 // SYNCED means that a client has what its node has, and the origin of that may be away.
 // A node that is too old to be asked has nothing to say.
-func (a *app) warningLines(ctx context.Context, node *remote, now time.Time) {
+func warningLines(ctx context.Context, w io.Writer, node *remote, now time.Time) {
 	var live admin.Live
 	if _, err := node.get(ctx, "/api/v1/live", nil, &live); err != nil {
 		return
 	}
-	for _, w := range live.Warnings {
-		if w.Kind == admin.AboutSilence || w.Kind == admin.AboutClients {
+	for _, one := range live.Warnings {
+		if one.Kind == admin.AboutSilence || one.Kind == admin.AboutClients {
 			continue // the table and the lines below it tell
 		}
-		text := w.Text
-		if !w.Since.IsZero() {
-			text += ", for " + ago(now, w.Since)
+		text := one.Text
+		if !one.Since.IsZero() {
+			text += ", for " + ago(now, one.Since)
 		}
-		if detail, _, _ := strings.Cut(w.Detail, "\n"); detail != "" {
+		if detail, _, _ := strings.Cut(one.Detail, "\n"); detail != "" {
 			text += ": " + detail
 		}
-		fmt.Fprintf(a.stderr, "%s: %s\n", w.Level, printable(text))
+		fmt.Fprintf(w, "%s: %s\n", one.Level, printable(text))
 	}
 }
