@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"maps"
+	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/telemetry"
@@ -29,7 +32,8 @@ func TestMetricsAreThose(t *testing.T) {
 	cfg.Origin.Directory = t.TempDir()
 	writeResources(t, cfg.Origin.Directory, "clusters.json", xdstest.Cluster("secret-resource", time.Second))
 	other := config.DefaultOrigin()
-	origin := xdstest.NewOrigin(t)
+	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	origin.Set("secret-key", xdstest.Runtime("secret-layer", nil))
 	other.Addresses = []string{origin.Addr()}
 	cfg.Origins = []config.OtherOrigin{{Name: "second", Types: []string{"Runtime"}, Origin: other}}
 	n := start(t, cfg)
@@ -48,7 +52,13 @@ func TestMetricsAreThose(t *testing.T) {
 		c := xdstest.StartAuto(t, auto)
 		c.Subscribe(clusterURL)
 		c.Subscribe("type.googleapis.com/secret.Type", "secret-name")
+		c.Subscribe(xdstest.RuntimeType, "secret-layer")
 		c.WaitHeld(t, clusterURL, "secret-resource")
+		c.WaitHeld(t, xdstest.RuntimeType, "secret-layer")
+	}
+	poller := polled{node: n, path: "/v3/discovery:clusters"}
+	if status := poller.poll(t); status != http.StatusOK {
+		t.Errorf("a poll got %d", status)
 	}
 	writeResources(t, cfg.Origin.Directory, "more.json", xdstest.Cluster("secret-too", time.Second))
 
@@ -56,9 +66,10 @@ func TestMetricsAreThose(t *testing.T) {
 	for _, i := range n.Instruments() {
 		documented[i.Prometheus] = i
 	}
-	// What takes a failure, another node or a client of another kind to be counted
-	// first; counters without labels are there with 0.
-	rare := regexp.MustCompile(`^xdsrelay_(authorize|rest_|tier_head_behind|tls|refused|limits|downstream_(refusals|handshakes|load|oversize|compressed|saved)|upstream_|origin_file_errors|key_)`)
+	// Counters with labels of what has not happened here: a failure, something refused, a
+	// client that takes gzip; and what is turned off, since it tells of keys or takes TLS.
+	// Counters without labels are there with 0.
+	rare := regexp.MustCompile(`^xdsrelay_(authorize_refused_total|refused_total|downstream_(refusals_total|handshakes_failed_total|oversize_total|compressed_total|saved_bytes_total)|upstream_reconnects_total|origin_file_errors_total|key_(clients|resources)|tls_certificate_(start|expiry)_seconds)$`)
 	var missing []string
 	defer func() {
 		if t.Failed() {
