@@ -342,7 +342,7 @@ func TestConnectionAgeOverTLS(t *testing.T) {
 		cfg.Listen.MaxConnectionAge = time.Minute
 		n := startWith(t, cfg, relay.Options{Listen: network.Listen, Dial: network.Dial})
 		var clients []*xdstest.Auto
-		for i := range 6 {
+		for i := range 4 {
 			c := xdstest.StartAuto(t, xdstest.AutoConfig{
 				Addr: n.Addr(), Variant: []xdstest.Variant{xdstest.SotW, xdstest.Delta}[i%2], Node: xdstest.Node(fmt.Sprint("c", i), "shop"),
 				DialOptions: []grpc.DialOption{network.Option(), grpc.WithTransportCredentials(credentials.NewTLS(mesh.ClientTLS(mesh, "web")))},
@@ -351,7 +351,7 @@ func TestConnectionAgeOverTLS(t *testing.T) {
 			c.WaitHeld(t, xdstest.ClusterType, "a")
 			clients = append(clients, c)
 		}
-		const rounds = 60
+		const rounds = 24
 		for i := range rounds {
 			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
 			change(i + 2)
