@@ -133,8 +133,8 @@ func TestLivePage(t *testing.T) {
 		})
 	}
 	step(t, "a bad configuration is shown, and that it is mended", func() error {
-		s.configure("log: {levle: info}")
-		if err := b.do(view("#/config"), sees("Node relay-b refused its new configuration", ".alert"), sees("levle", ".alert pre"), sees("new one refused", "main table")); err != nil {
+		s.configure("log: {lvl: info}")
+		if err := b.do(view("#/config"), sees("Node relay-b refused its new configuration", ".alert"), sees("lvl", ".alert pre"), sees("new one refused", "main table")); err != nil {
 			return err
 		}
 		s.configure("log: {level: warn}")
@@ -174,7 +174,7 @@ func TestPageWithToken(t *testing.T) {
 		flags: []string{"-c", write("relay.yaml", fmt.Sprintf("admin: {token_file: %s, read_token_file: %s}", write("token", "operator-0123456789"), write("read", reading)))},
 	}
 	n.start(contextOf(t), t, "the node")
-	res, err := http.Get("http://" + n.admin + "/ui/app.js") //nolint:noctx // a local node
+	res, err := http.Get("http://" + n.admin + "/ui/app.js")
 	if err != nil {
 		t.Fatal(err)
 	}
