@@ -31,8 +31,8 @@ func TestAttacksOverTLS(t *testing.T) {
 	s.withstands(t, attack{"keys of others", keysOfOthers})
 	s.withstands(t, attack{"revoked by rotation", func(t *testing.T, s *stage) { revoked(t, s, mesh) }})
 	s.withstands(t, attack{"half of a handshake", halfHandshake})
-	some := []string{"half-open connections", "rapid reset", "garbage frames", "slowloris", "never reading"}
-	for _, a := range frames {
+	some := []string{"half-open connections", "rapid reset", "garbage frames", "slowloris", "never reading", "half of a later request"}
+	for _, a := range slices.Concat(frames, halves) {
 		if *full || slices.Contains(some, a.name) {
 			s.withstands(t, a)
 		}
