@@ -74,10 +74,10 @@ func halfRequests(t *testing.T, s *stage) {
 func largeHalves(t *testing.T, s *stage) {
 	var wires []*wire
 	body := make([]byte, maxReceive-1)
-	for range size(2, 20) {
+	for range size(2, 5) {
 		w := s.wire(t, false)
 		wires = append(wires, w)
-		for range size(8, 100) {
+		for range size(8, 60) {
 			id := w.begins()
 			w.body(id, binary.BigEndian.AppendUint32([]byte{0}, maxReceive)[:5])
 			w.flood(id, body)

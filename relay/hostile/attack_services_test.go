@@ -64,7 +64,7 @@ func otherServices(t *testing.T, s *stage) {
 	_ = c.send(&statusv3.ClientStatusRequest{})
 	c.refused(t, codes.Unimplemented)
 	var calls []*call
-	for range size(50, 1000) {
+	for range size(50, 400) { // a connection has room for a thousand streams
 		w := open(t, cc, watchMethod)
 		_ = w.send(&healthpb.HealthCheckRequest{Service: "invented"})
 		_ = w.CloseSend()
@@ -86,7 +86,7 @@ func otherServices(t *testing.T, s *stage) {
 	// Half a request each, and nothing at all.
 	w := s.wire(t, false)
 	var ids []uint32
-	for range size(20, 400) {
+	for range size(20, 150) {
 		for _, method := range []string{checkMethod, watchMethod} {
 			id := w.open(method)
 			w.body(id, []byte{0, 0, 0, 0, 10, 1})
