@@ -20,15 +20,15 @@ var out = flag.String("hostile.out", "", "a folder for a page of results")
 // result is what an attack has come to.
 type result struct {
 	attack        string
-	took          time.Duration // seconds of the attack, and until the node was as before
-	recovered     time.Duration
+	took          time.Duration
+	recovered     time.Duration  // until the node was as before
 	changes       int64          // that reached all good clients meanwhile
 	refusals      map[string]int // counted by the node, by what it says they were
 	before, after footprint
 }
 
 // refusal is a counter of the node about clients that it turned away, with its label.
-var refusal = regexp.MustCompile(`(?m)^xdsrelay_(refused|downstream_refusals|authorize_refused|downstream_handshakes_failed)_total\{([^}]*)\} (\S+)$`)
+var refusal = regexp.MustCompile(`(?m)^xdsrelay_(refused|downstream_refusals|authorize_refused|downstream_handshakes_failed|admin_refused)_total(?:\{([^}]*)\})? (\S+)$`)
 
 // word is a label's value, of those that say why.
 var word = regexp.MustCompile(`(limit|code|rule|reason)="([^"]*)"`)
@@ -38,9 +38,12 @@ func refusalsIn(metrics string) map[string]int {
 	all := make(map[string]int)
 	for _, m := range refusal.FindAllStringSubmatch(metrics, -1) {
 		n, err := strconv.ParseFloat(m[3], 64)
-		why := word.FindStringSubmatch(m[2])
-		if err == nil && why != nil {
-			all[why[2]] += int(n)
+		why := "operators' port" // which does not say
+		if w := word.FindStringSubmatch(m[2]); w != nil {
+			why = w[2]
+		}
+		if err == nil {
+			all[why] += int(n)
 		}
 	}
 	return all
