@@ -41,7 +41,7 @@ func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []a
 	return fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, nil)
 }
 
-// mostProblems bounds those of files that are told.
+// mostProblems bounds those of files, and of servers, that are told.
 const mostProblems = 5
 
 // stateNow is how this node is.
@@ -53,9 +53,13 @@ func (n *Node) stateNow() admin.NodeState {
 		s.NotReady = err.Error()
 	}
 	for _, o := range n.origins.describe() {
+		into := &s.Unreachable
+		if o.Kind == admin.Directory {
+			into = &s.Problems
+		}
 		for _, problem := range o.Problems {
-			if o.Kind == admin.Directory && len(s.Problems) < mostProblems {
-				s.Problems = append(s.Problems, problem)
+			if len(*into) < mostProblems {
+				*into = append(*into, problem)
 			}
 		}
 	}

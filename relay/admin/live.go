@@ -20,9 +20,11 @@ type NodeState struct {
 	Settings Settings   `json:"settings"`
 	Sums     fleet.Sums `json:"sums"`
 	Keys     KeySums    `json:"keys"`
-	// Problems are what is wrong with files of directories, a few of them.
-	Problems []string         `json:"problems,omitempty"`
-	Progress []fleet.Progress `json:"progress"`
+	// Problems are what is wrong with files of directories, Unreachable what keeps
+	// servers of control planes out of reach: a few of each.
+	Problems    []string         `json:"problems,omitempty"`
+	Unreachable []string         `json:"unreachable,omitempty"`
+	Progress    []fleet.Progress `json:"progress"`
 	// Totals are ten seconds old at most.
 	Totals series.Totals `json:"totals"`
 }

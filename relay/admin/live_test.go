@@ -149,7 +149,7 @@ func TestWarnings(t *testing.T) {
 				Node: "a", NotReady: "no key has any state", Settings: Settings{Refused: "line 3: bad", RefusedAt: now, Restart: []string{"listen.address"}},
 				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3}, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
 			},
-			{Node: "b", NotReady: "draining"}, {Node: "c"},
+			{Node: "b", NotReady: "draining"}, {Node: "c", Unreachable: []string{"10.0.0.1:1: refused"}},
 		},
 	}
 	var got []string
@@ -170,6 +170,7 @@ func TestWarnings(t *testing.T) {
 		"warning config Node a has to be restarted for a part of its configuration | listen.address",
 		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
 		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
+		"warning origin Node c cannot reach a server of the control plane | 10.0.0.1:1: refused",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

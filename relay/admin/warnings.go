@@ -96,7 +96,10 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelWarning, "config", fmt.Sprintf("Node %s has to be restarted for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
 	}
 	k := a.Keys
-	if k.Down > 0 {
+	switch {
+	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
+		add(levelWarning, "origin", fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
+	case k.Down > 0:
 		add(levelError, "origin", fmt.Sprintf("Node %s has no stream for %s; clients keep what they have", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
 	}
 	if len(a.Problems) > 0 {

@@ -187,37 +187,3 @@ func TestPageWithToken(t *testing.T) {
 		t.Fatal(err)
 	}
 }
-
-// TestScreenshots takes the pictures of the documentation; `make screenshots` runs it.
-func TestScreenshots(t *testing.T) {
-	dir := os.Getenv("E2E_SCREENSHOTS")
-	if dir == "" {
-		t.Skip("E2E_SCREENSHOTS names no folder")
-	}
-	s := startStage(t, 60, "web-storefront", "checkout", "search", "edge-eu", "edge-us")
-	s.client("b", "canary-7f9c", "checkout", 1, func(f *xdstest.Frame) string {
-		if f.Nonce == "1" {
-			return ""
-		}
-		return "envoy.filters.http.lua: script load error: [string]:12: '=' expected near 'resp'"
-	})
-	const rounds = 60 // at two seconds each
-	for i := range rounds {
-		s.update(s.keys[i%len(s.keys)])
-		if i%4 == 0 {
-			s.update(s.keys[(i+2)%len(s.keys)])
-		}
-		<-time.After(2 * time.Second)
-	}
-	b := startBrowser(t)
-	shot := func(name, view string, width, height int, scheme string) order {
-		return order{"do": "shot", "path": filepath.Join(dir, name+".png"), "view": view, "width": width, "height": height, "scheme": scheme}
-	}
-	if err := b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"}, sees("1 client rejects"),
-		shot("live-overview", "#/", 1280, 1230, "light"), shot("live-overview-dark", "#/", 1280, 1230, "dark"),
-		shot("live-clients", "#/clients", 1280, 760, "light"), shot("live-client", "#/client/canary-7f9c", 1280, 560, "light"),
-		shot("live-keys", "#/keys", 1280, 480, "light"), shot("live-phone", "#/", 390, 844, "light"), shot("live-phone-dark", "#/clients?state=NACKED", 390, 844, "dark"),
-	); err != nil {
-		t.Fatal(err)
-	}
-}

@@ -2,7 +2,7 @@
 import { chart } from './chart.js';
 import { el, table } from './dom.js';
 import { bytes, count, number, percent, seconds, stateNames } from './format.js';
-import { ago, chip, inWords, legend, progressBar, shorten, stateBar } from './parts.js';
+import { ago, chip, inWords, legend, progressBar, stateBar } from './parts.js';
 
 const card = (key, title, aside, ...body) => el('section', { class: 'card', 'data-key': key, 'aria-labelledby': `h-${key}` },
   el('header', {}, el('h2', { id: `h-${key}` }, title), aside), body);
@@ -57,10 +57,10 @@ function updates(all) {
   const shown = all.filter((u) => u.clients > 0).slice(0, 12);
   return card('updates', 'Updates on their way', el('p', { class: 'soft small' }, 'to the clients that are concerned, the newest first'),
     shown.length ? el('ol', { class: 'updates' }, shown.map((u) => el('li', { 'data-key': `${u.key}/${u.type}/${u.generation}` },
-      el('p', { class: 'what' }, el('b', {}, u.key), el('span', { class: 'tag' }, u.type), el('span', { class: 'soft small' }, ` ${change(u)} `), u.version ? el('span', { class: 'soft' }, shorten(u.version, 8)) : null),
+      el('p', { class: 'what', title: `${u.key} ${u.type} ${u.version ?? ''}` }, el('b', {}, u.key), el('span', { class: 'tag' }, u.type), el('span', { class: 'soft small' }, change(u))),
       progressBar(u),
       el('p', { class: 'num reach' }, u.nacked ? [el('span', { class: 'reason small' }, `${number(u.nacked)} rejected`), ' '] : null, `${number(u.acked)} / ${number(u.clients)}`),
-      el('p', { class: 'small took' }, u.acked ? [el('span', { class: 'soft' }, 'p50 '), seconds(u.p50_seconds), el('span', { class: 'soft' }, ' p99 '), seconds(u.p99_seconds)] : ''),
+      el('p', { class: 'small took' }, u.acked ? [el('span', {}, el('i', { class: 'soft' }, 'p50 '), seconds(u.p50_seconds)), el('span', {}, el('i', { class: 'soft' }, ' p99 '), seconds(u.p99_seconds))] : ''),
       el('p', { class: 'num soft small when' }, ago(u.at)))))
       : el('p', { class: 'empty' }, 'None yet. An update shows up here as soon as a client has to be told of it.'));
 }

@@ -1,0 +1,102 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// TestScreenshots takes the pictures of the documentation; `make screenshots` runs it.
+func TestScreenshots(t *testing.T) {
+	dir := os.Getenv("E2E_SCREENSHOTS")
+	if dir == "" {
+		t.Skip("E2E_SCREENSHOTS names no folder")
+	}
+	s := startStage(t, 60, "web-storefront", "checkout", "search", "edge-eu", "edge-us")
+	s.client("b", "canary-7f9c", "checkout", 1, func(f *xdstest.Frame) string {
+		if f.Nonce == "1" {
+			return ""
+		}
+		return "envoy.filters.http.lua: script load error: [string]:12: '=' expected near 'resp'"
+	})
+	const rounds = 60 // at two seconds each
+	for i := range rounds {
+		s.update(s.keys[i%len(s.keys)])
+		if i%4 == 0 {
+			s.update(s.keys[(i+2)%len(s.keys)])
+		}
+		<-time.After(2 * time.Second)
+	}
+	b := startBrowser(t)
+	shot := func(name, view string, width, height int, scheme string) order {
+		return order{"do": "shot", "path": filepath.Join(dir, name+".png"), "view": view, "width": width, "height": height, "scheme": scheme}
+	}
+	if err := b.do(order{"do": "open", "url": "http://" + s.nodes["a"].admin + "/"}, sees("1 client rejects"),
+		shot("live-overview", "#/", 1280, 1230, "light"), shot("live-overview-dark", "#/", 1280, 1230, "dark"),
+		shot("live-clients", "#/clients", 1280, 760, "light"), shot("live-client", "#/client/canary-7f9c", 1280, 560, "light"),
+		shot("live-keys", "#/keys", 1280, 480, "light"), shot("live-phone", "#/", 390, 844, "light"), shot("live-phone-dark", "#/clients?state=NACKED", 390, 844, "dark"),
+	); err != nil {
+		t.Fatal(err)
+	}
+	pictures, err := filepath.Glob(filepath.Join(dir, "live-*.png"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range pictures {
+		if err := shrink(path); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// shrink gives a picture a palette of its most frequent colours, which is all that there
+// is in a page but for the edges of letters.
+func shrink(path string) error {
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	from, err := png.Decode(bytes.NewReader(raw))
+	if err != nil {
+		return err
+	}
+	box := from.Bounds()
+	often := make(map[color.RGBA]int)
+	at := func(x, y int) color.RGBA { return color.RGBAModel.Convert(from.At(x, y)).(color.RGBA) }
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			often[at(x, y)]++
+		}
+	}
+	colours := slices.SortedFunc(maps.Keys(often), func(a, b color.RGBA) int { return often[b] - often[a] })
+	var palette color.Palette
+	for _, c := range colours[:min(len(colours), 256)] {
+		palette = append(palette, c)
+	}
+	nearest := make(map[color.RGBA]uint8, len(colours))
+	for _, c := range colours {
+		nearest[c] = uint8(palette.Index(c))
+	}
+	to := image.NewPaletted(box, palette)
+	for y := box.Min.Y; y < box.Max.Y; y++ {
+		for x := box.Min.X; x < box.Max.X; x++ {
+			to.SetColorIndex(x, y, nearest[at(x, y)])
+		}
+	}
+	var out bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, to); err != nil {
+		return err
+	}
+	return os.WriteFile(path, out.Bytes(), 0o644)
+}
