@@ -81,8 +81,10 @@ func shrink(path string) error {
 	}
 	colours := slices.SortedFunc(maps.Keys(often), func(a, b color.RGBA) int { return often[b] - often[a] })
 	var palette color.Palette
-	for _, c := range colours[:min(len(colours), 256)] {
-		palette = append(palette, c)
+	for _, c := range colours { // those that are like one that is there would take the room of others
+		if len(palette) < 256 && (len(palette) == 0 || distance(palette.Convert(c).(color.RGBA), c) > 100) {
+			palette = append(palette, c)
+		}
 	}
 	nearest := make(map[color.RGBA]uint8, len(colours))
 	for _, c := range colours {
@@ -99,4 +101,13 @@ func shrink(path string) error {
 		return err
 	}
 	return os.WriteFile(path, out.Bytes(), 0o644)
+}
+
+// distance is how different two colours are.
+func distance(a, b color.RGBA) int {
+	sum := 0
+	for _, d := range []int{int(a.R) - int(b.R), int(a.G) - int(b.G), int(a.B) - int(b.B)} {
+		sum += d * d
+	}
+	return sum
 }
