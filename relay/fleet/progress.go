@@ -115,6 +115,13 @@ func (b *Board) lookLocked() {
 	}
 	slices.SortFunc(found, func(x, y *chased) int { return y.update.At.Compare(x.update.At) })
 	found = found[:min(len(found), boardSize)]
+	// What was followed by another before all had answered is not looked at any more: how
+	// it stood would be said for ever.
+	b.all = slices.DeleteFunc(b.all, func(p Progress) bool {
+		return p.Sent+p.Waiting > 0 && slices.ContainsFunc(found, func(c *chased) bool {
+			return c.seen.Key == p.Key && c.seen.URL == p.URL && c.update.Gen != p.Generation
+		})
+	})
 	byKey := make(map[string][]*chased)
 	for _, c := range found {
 		i := slices.IndexFunc(b.all, func(p Progress) bool {

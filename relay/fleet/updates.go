@@ -51,22 +51,24 @@ const (
 func Updates(boards [][]Progress) []Update {
 	all := slices.Concat(boards...)
 	slices.SortFunc(all, func(a, b Progress) int {
-		return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.Key, b.Key), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Node, b.Node))
+		return cmp.Or(cmp.Compare(a.Age, b.Age), cmp.Compare(a.Key, b.Key), cmp.Compare(a.URL, b.URL), cmp.Compare(a.Node, b.Node), cmp.Compare(b.Generation, a.Generation))
 	})
 	type about struct{ key, url string }
-	type heap struct {
-		parts []Progress
-	}
-	newest := make(map[about]*heap)
+	type heap struct{ parts []Progress }
+	found := make(map[about][]*heap)
 	var heaps []*heap
 	for _, p := range all {
+		// The newest that this node has no part of: what came to one node at once may come
+		// to another in two parts, and then it is the newer one that says how it stands.
 		k := about{p.Key, p.URL}
-		h := newest[k]
-		if h == nil || p.Age-h.parts[0].Age > sameUpdate || slices.ContainsFunc(h.parts, func(o Progress) bool { return o.Node == p.Node }) {
-			h = &heap{}
-			newest[k], heaps = h, append(heaps, h)
+		i := slices.IndexFunc(found[k], func(h *heap) bool {
+			return p.Age-h.parts[0].Age <= sameUpdate && !slices.ContainsFunc(h.parts, func(o Progress) bool { return o.Node == p.Node })
+		})
+		if i < 0 {
+			h := &heap{}
+			heaps, found[k], i = append(heaps, h), append(found[k], h), len(found[k])
 		}
-		h.parts = append(h.parts, p)
+		found[k][i].parts = append(found[k][i].parts, p)
 	}
 	out := []Update{}
 	for _, h := range heaps[:min(len(heaps), mostUpdates)] {

@@ -44,6 +44,10 @@ func TestUpdates(t *testing.T) {
 	if len(u.Nodes) != 2 || u.Nodes[0].Node != "a" || u.Nodes[1].Acked != 100 {
 		t.Errorf("nodes %+v", u.Nodes)
 	}
+	parts := Updates([][]Progress{{progress("a", "k", 1, 6, 4), progress("a", "k", 1, 6, 6)}, {progress("b", "k", 1, 3, 3)}, {progress("c", "k", 1.1, 3, 3)}})
+	if len(parts) != 2 || len(parts[0].Nodes) != 3 || len(parts[1].Nodes) != 1 {
+		t.Errorf("an update that came to a node in two parts: %+v", parts)
+	}
 	if got := Updates(nil); got == nil || len(got) != 0 {
 		t.Errorf("of nothing: %v", got)
 	}
