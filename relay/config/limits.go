@@ -92,7 +92,7 @@ func defaultLimits() Limits {
 		RequestsPerSecond:      200,
 		RequestBurst:           5_000,
 		RequestTimeout:         30 * time.Second,
-		PartialSize:            64 << 20,
+		PartialSize:            256 << 20,
 		NewStreams:             1_000,
 		SyncWithin:             10 * time.Second,
 		IdleTimeout:            10 * time.Minute,

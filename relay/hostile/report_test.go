@@ -80,7 +80,7 @@ func (r result) row() string {
 const (
 	pageBegin = `# Attacks on a node, and what became of them
 
-Written by ` + "`make hostile`" + `. A node in a process of its own is attacked, with 200 good clients on it, while its origin changes everything again and again. *Changes* is how many of these reached all good clients during the attack and right after; none of their streams ended, and nothing of another key was delivered, or the test fails. *Refused* is what the node counted, by limit, code, rule or reason: what HTTP/2 or TLS refuse by themselves is not in it, but held by the tests, each of which looks at what the attacker is told. Memory is resident MiB, of a node that has given the system back what it does not use.
+Written by ` + "`make hostile`" + `. A node in a process of its own is attacked, with 200 good clients on it, while its origin changes everything again and again. *Changes* is how many of these reached all good clients during the attack and right after; none of their streams ended, and nothing of another key was delivered, or the test fails. *Refused* is what the node counted, by limit, code, rule or reason: what HTTP/2 or TLS refuse by themselves is not in it, but held by the tests, each of which looks at what the attacker is told. Memory is resident MiB, of a node that has given the system back what it does not use; *before* is before the first attack on it.
 
 `
 	tableHead = "| Attack | Refused | Took s | Changes | Recovered s | Memory before | after | Goroutines before | after |\n|---|---|--:|--:|--:|--:|--:|--:|--:|\n"
