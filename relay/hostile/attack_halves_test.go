@@ -77,7 +77,7 @@ func largeHalves(t *testing.T, s *stage) {
 	for range size(2, 5) {
 		w := s.wire(t, false)
 		wires = append(wires, w)
-		for range size(8, 60) {
+		for range size(12, 60) {
 			id := w.begins()
 			w.body(id, binary.BigEndian.AppendUint32([]byte{0}, maxReceive)[:5])
 			w.flood(id, body)

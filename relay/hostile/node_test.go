@@ -55,8 +55,8 @@ const (
 	maxKeys      = 100
 	handshake    = time.Second
 	firstRequest = time.Second
-	request      = time.Second
-	partialSize  = 2 << 20
+	request      = 3 * time.Second // large requests come in it on a slow machine, too
+	partialSize  = 8 << 20
 	sendTimeout  = 3 * time.Second
 	linger       = 200 * time.Millisecond
 	pollLinger   = time.Second // the least that is allowed
