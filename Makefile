@@ -84,7 +84,7 @@ trace-picture: build redis $(COLLECTOR) ## draw docs/img/trace.svg from what a c
 	$(GO) run $(NOPGO) ./relay/e2e/picture bin/record/traces.json >bin/record/trace.svg
 	mv bin/record/trace.svg docs/img/trace.svg
 
-screenshots: build redis ## take the pictures of the live page in docs/img (3 minutes)
+screenshots: build redis ## take the pictures of the live page and of a terminal in docs/img (3 minutes)
 	E2E_SCREENSHOTS=$(CURDIR)/docs/img bash relay/e2e/run -run '^TestScreenshots$$'
 
 demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' ends it
