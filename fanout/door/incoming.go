@@ -82,7 +82,8 @@ func (in *incoming) data(p []byte) {
 	if in.body == 0 {
 		return // padding, or no DATA
 	}
-	if len(p) == in.body && !in.padded && !in.kept && isMessage(p) { // as nearly always
+	fresh := !in.kept && in.message.have == 0                     // the end of a message may look like one
+	if fresh && len(p) == in.body && !in.padded && isMessage(p) { // as nearly always
 		in.body = 0
 		return
 	}

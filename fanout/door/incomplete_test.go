@@ -237,6 +237,23 @@ func TestEndsInTheMiddle(t *testing.T) {
 	})
 }
 
+// TestPieces: a request that is read in two pieces is complete with the second one,
+// wherever it was cut, also if that looks like a request of its own.
+func TestPieces(t *testing.T) {
+	var b bytes.Buffer
+	if err := http2.NewFramer(&b, nil).WriteData(1, false, append([]byte{0, 0, 0, 0, 15}, make([]byte, 15)...)); err != nil {
+		t.Fatal(err)
+	}
+	for cut := 1; cut < b.Len(); cut++ {
+		var in incoming
+		in.take(b.Bytes()[:cut], time.Now)
+		in.take(b.Bytes()[cut:], time.Now)
+		if in.size != 0 || in.partial != nil || !in.whole() {
+			t.Errorf("cut at %d: %+v", cut, in)
+		}
+	}
+}
+
 // TestLateFrames: a connection ends with its reason where a frame, or a block of headers,
 // is not complete in time, also if something of it comes now and then.
 func TestLateFrames(t *testing.T) {
