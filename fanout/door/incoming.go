@@ -82,8 +82,8 @@ func (in *incoming) data(p []byte) {
 	if in.body == 0 {
 		return // padding, or no DATA
 	}
-	fresh := !in.kept && in.message.have == 0                     // the end of a message may look like one
-	if fresh && len(p) == in.body && !in.padded && isMessage(p) { // as nearly always
+	// A whole message, as nearly always. Where one has begun, its end may look so, too.
+	if !in.kept && in.message.have == 0 && !in.padded && len(p) == in.body && isMessage(p) {
 		in.body = 0
 		return
 	}
