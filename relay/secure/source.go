@@ -75,6 +75,11 @@ func bundleIn(domain spiffeid.TrustDomain, content []byte) (*x509bundle.Bundle, 
 	if err != nil {
 		return nil, err
 	}
+	for i, a := range b.X509Authorities() {
+		if a.PublicKey == nil { // nothing could ever be verified by it
+			return nil, fmt.Errorf("the certificate of key %d of the bundle of %s has a public key of an unknown kind; expected RSA, ECDSA or Ed25519", i+1, domain)
+		}
+	}
 	return b.X509Bundle(), nil
 }
 
