@@ -77,14 +77,8 @@ func TestStatusTables(t *testing.T) {
 
 // TestStatusCommands runs the commands about clients and keys against a node.
 func TestStatusCommands(t *testing.T) {
-	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "../../deploy/examples/directory")
-	admin := p.address(t, "admin")
-	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
-	c.Subscribe(xdstest.ClusterType)
-	xdstest.Eventually(t, "the client to be synced", func() bool {
-		_, stdout, _ := command(t, "status", "--admin", admin)
-		return strings.Contains(stdout, "1 client: 1 SYNCED")
-	})
+	admin := oneClient(t, "../../deploy/examples/directory")
+	awaitSynced(t, admin)
 	for _, tc := range []struct {
 		args           string
 		code           int
@@ -142,10 +136,7 @@ func TestStatusCommands(t *testing.T) {
 // TestStatusWarns: the clients of a node may be SYNCED while its origin is away, so the
 // table says that, too.
 func TestStatusWarns(t *testing.T) {
-	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "127.0.0.1:1")
-	admin := p.address(t, "admin")
-	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
-	c.Subscribe(xdstest.ClusterType)
+	admin := oneClient(t, "127.0.0.1:1")
 	for _, args := range [][]string{{"status"}, {"status", "envoy-1"}} {
 		xdstest.Eventually(t, "status to say that there is no stream to the origin", func() bool {
 			_, stdout, stderr := command(t, append(args, "--admin", admin)...)
@@ -158,14 +149,8 @@ func TestStatusWarns(t *testing.T) {
 // TestWatch: status goes on until it is interrupted, and then ends well. Where it writes
 // to no terminal, one answer follows the other.
 func TestWatch(t *testing.T) {
-	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "../../deploy/examples/directory")
-	admin := p.address(t, "admin")
-	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
-	c.Subscribe(xdstest.ClusterType)
-	xdstest.Eventually(t, "the client to be synced", func() bool {
-		_, stdout, _ := command(t, "status", "--admin", admin)
-		return strings.Contains(stdout, "1 client: 1 SYNCED")
-	})
+	admin := oneClient(t, "../../deploy/examples/directory")
+	awaitSynced(t, admin)
 	for name, tc := range map[string]struct{ args, each string }{
 		"clients": {"status", "1 client: 1 SYNCED"},
 		"client":  {"status envoy-1", "client:  envoy-1"},
@@ -204,4 +189,21 @@ func (p *pages) Write(b []byte) (int, error) {
 		p.enough()
 	}
 	return len(b), nil
+}
+
+// oneClient starts a node with a client, and returns the node's admin port.
+func oneClient(t *testing.T, upstream string) (admin string) {
+	t.Helper()
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", upstream)
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	return p.address(t, "admin")
+}
+
+func awaitSynced(t *testing.T, admin string) {
+	t.Helper()
+	xdstest.Eventually(t, "the client to be synced", func() bool {
+		_, stdout, _ := command(t, "status", "--admin", admin)
+		return strings.Contains(stdout, "1 client: 1 SYNCED")
+	})
 }
