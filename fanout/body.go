@@ -31,8 +31,8 @@ type body struct {
 	told                  string // of version
 	known                 bool   // the origin has answered for all of it
 	local                 bool   // it says only that the origin is out of reach (K15)
+	withdraws             bool   // it has what KeepRemoved would hold back
 	resources             int
-	removed               int
 	aside                 bool     // it says nothing of resources; see located
 	packing               *packing // nil if it is never compressed
 	err                   error
@@ -125,9 +125,9 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	b := &body{
 		to: c.To, version: c.Version, derived: c.Derived, source: c.Source,
 		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, unjudged: c.Unjudged, more: c.More, newest: c.Newest,
-		resources: len(c.Resources), removed: len(c.Removed),
+		resources: len(c.Resources),
 	}
-	b.known = c.Known
+	b.known, b.withdraws = c.Known, c.Withdraws
 	if f.relay && (c.Derived || c.More || c.Withholds) {
 		c.Version = ""
 	}

@@ -105,6 +105,33 @@ func TestClustersGoAfterRoutes(t *testing.T) {
 	})
 }
 
+// E2: clients that have to wait with removals, and those that need not, share the
+// answer that has none.
+func TestOneBodyWhereNothingGoes(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		waits, _ := moveAway(t, w, delta)
+		free := w.open(delta)
+		free.Subscribe(cds)
+		free.Ack(has(t, free.RecvType(t, cds), "x", "y"))
+		w.change(rds, nil, route("r", "x"))
+		free.Quiet(t, short)
+		built := w.srv.bodies.Built()
+		w.change(cds, nil, cluster("z", 1))
+		for _, s := range []*xdstest.Stream{waits, free} {
+			f := s.RecvType(t, cds)
+			if delta {
+				s.Ack(has(t, f, "z"))
+			} else {
+				s.Ack(has(t, f, "x", "y", "z"))
+			}
+		}
+		if n := w.srv.bodies.Built() - built; n != 1 {
+			t.Errorf("%d bodies were built", n)
+		}
+	})
+}
+
 // E2: a cluster that comes back while its removal was held back was never gone.
 func TestHeldRemovalIsTakenBack(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {

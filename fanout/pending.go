@@ -90,10 +90,11 @@ func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now t
 	// Nothing that a newcomer has can be in the way of its routes while the rest
 	// comes in parts.
 	mayKeep := (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
-	q.KeepRemoved = mayKeep && s.keepsLocked(ts, now)
 	b := s.bodyLocked(ts, h, q)
-	if b.removed > 0 && mayKeep && !q.KeepRemoved && s.keepsLocked(ts, now) {
-		// A route changed before the removal that we just saw.
+	// What has to wait is asked after the look at the table: a route may have changed
+	// before the removal that we just saw. Where nothing is withdrawn, who has to wait
+	// and who has not share the answer.
+	if b.withdraws && mayKeep && s.keepsLocked(ts, now) {
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}

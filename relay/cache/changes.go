@@ -81,6 +81,9 @@ type Changes struct {
 	Withheld, Unrefreshed *Names
 	// Withholds says to another node that KeepRemoved holds removals back.
 	Withholds bool
+	// Withdraws says that there is, or may be, something that KeepRemoved would hold
+	// back: where it is false, nobody has to wait for anything in the answer.
+	Withdraws bool
 	// Unknown are forced names of which nothing is known yet. Unjudged are those
 	// of them that the client asks for by a glob or the wildcard only: where they
 	// turn out not to exist, that is no change; see [Table.Gone].
@@ -176,6 +179,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 		p.pickWhole()
 	}
 	t.calledAllLocked(c.Removed)
+	c.Withdraws = c.Withdraws || len(c.Removed)+len(c.RemovedNames)+len(c.Errors) > 0
 	p.finish()
 	return c, nil
 }

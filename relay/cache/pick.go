@@ -261,9 +261,13 @@ func (p *picker) pickState(e *entry) {
 	if e.res != nil {
 		was = e.res // it left the wildcard set (D11)
 	}
-	if p.query.KeepRemoved && was != nil && gen > p.query.Since.Removed {
+	switch {
+	case was == nil || gen <= p.query.Since.Removed:
+	case p.query.KeepRemoved:
 		p.out.Resources = append(p.out.Resources, was)
 		p.leftover = p.leftover.Add(was.Member())
+	default:
+		p.out.Withdraws = true
 	}
 }
 

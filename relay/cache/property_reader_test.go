@@ -155,6 +155,7 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 	got.Removed = slices.Sorted(slices.Values(resource.CanonicalNames(got.Removed)))
 	view := m.model.view(&c.sub)
 	m.judge(t, c, q, got, view)
+	m.withdraws(t, c, q, got)
 	m.look(t, c, view)
 	c.take(got, q)
 	m.heard(t, c, got)
@@ -170,6 +171,28 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 		}
 	}
 	return got.Removed, got.More
+}
+
+// withdraws compares an answer that holds removals back with the one that does not,
+// where that says that it withdraws nothing, and is no part: they are the same.
+func (m *machine) withdraws(t *rapid.T, c *reader, q Query, kept Changes) {
+	if !q.KeepRemoved {
+		return
+	}
+	q.KeepRemoved = false
+	all, err := m.table.Changes(&c.w, q)
+	if err != nil {
+		t.Fatalf("%v: %v", c.at, err)
+	}
+	if all.Withdraws || all.More || kept.More { // a part ends earlier where a removal follows it
+		return
+	}
+	equal(t, "what is told", said(all), said(kept))
+	equal(t, "heartbeats", said(Changes{Resources: all.Heartbeats}), said(Changes{Resources: kept.Heartbeats}))
+	equal(t, "errors", len(all.Errors), len(kept.Errors))
+	equal(t, "told later", all.Withheld.list(), kept.Withheld.list())
+	equal(t, "refreshed later", all.Unrefreshed.list(), kept.Unrefreshed.list())
+	equal(t, "version", all.Version, kept.Version)
 }
 
 // unknownTo reports whether nothing can be said of a name to somebody who wants s.
