@@ -129,13 +129,17 @@ func (s *Server) checkNode(c *caller, size int) error {
 	return nil
 }
 
+// taken notes that a message was taken which is not the first of its stream.
+func (c *caller) taken(size int) {
+	if c.conn != nil {
+		c.conn.Taken(size)
+	}
+}
+
 // hold reads nothing more from a client for as long as it was too fast. An end to the
 // stream would not do: the client would come back at once, since it had an answer, and
 // to bring it in sync again costs more than what it asks for.
 func (s *Server) hold(ctx context.Context, c *caller, t *limit.Tokens, size int) {
-	if c.conn != nil {
-		c.conn.Taken(size)
-	}
 	v := s.cfg.Limits.Values()
 	wait := t.Take(time.Now(), limit.Cost(size), v.RequestsPerSecond, v.RequestBurst)
 	if wait <= 0 {

@@ -88,6 +88,9 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 			return s.ended(&st.caller, err)
 		}
 		size := in.size()
+		if joined {
+			st.taken(size)
+		}
 		if !joined && !first.Stop() {
 			in.free()
 			return s.ended(&st.caller, errNoRequest) // it came just as the time was over

@@ -84,11 +84,14 @@ func (s *stream) serve() (err error) {
 	if s.tier == nil {
 		s.awaitFirst()
 	}
-	for {
+	for first := true; ; first = false {
 		if err := s.grpc.RecvMsg(&s.in); err != nil {
 			return s.srv.ended(&s.caller, err)
 		}
 		size := s.in.size()
+		if !first {
+			s.taken(size)
+		}
 		if err := s.take(p); err != nil {
 			return s.srv.refused(&s.caller, err)
 		}

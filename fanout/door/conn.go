@@ -22,7 +22,7 @@ type Conn struct {
 	oldAt int64 // in ns since 1970; 0 for never
 
 	gone    atomic.Bool  // GoAway was called
-	unread  atomic.Int64 // bytes; see Unread
+	waiting atomic.Int64 // bytes of messages that are complete; see Unread
 	cutting atomic.Bool  // streams are being ended; see Read
 
 	coming sync.Mutex

@@ -78,7 +78,7 @@ func FuzzIncoming(f *testing.F) {
 			parts.take(rest[:n], now)
 			rest = rest[n:]
 		}
-		if whole.size != parts.size || whole.whole() != parts.whole() || !maps.Equal(whole.partial, parts.partial) {
+		if whole.size != parts.size || whole.ready != parts.ready || whole.whole() != parts.whole() || !maps.Equal(whole.partial, parts.partial) {
 			t.Fatalf("%+v at once, %+v in pieces", whole, parts)
 		}
 		sum := 0

@@ -28,6 +28,7 @@ type incoming struct {
 
 	partial map[uint32]message // by stream; those that are not complete; nil for none
 	size    int                // bytes of these
+	ready   int                // bytes of those that are complete, without each stream's first
 	cuts    []uint32           // the streams that are to be ended
 	were    []uint32           // those that the server is being told to end
 	out     []byte             // of what tells it, what it has not read yet
@@ -85,6 +86,7 @@ func (in *incoming) data(p []byte) {
 	// A whole message, as nearly always. Where one has begun, its end may look so, too.
 	if !in.kept && in.message.have == 0 && !in.padded && len(p) == in.body && isMessage(p) {
 		in.body = 0
+		in.ready += len(p)
 		return
 	}
 	if in.padded {
@@ -94,9 +96,14 @@ func (in *incoming) data(p []byte) {
 	}
 	n := min(in.body, len(p))
 	in.body -= n
-	if !in.message.cut && in.message.take(p[:n]) {
+	if in.message.cut {
+		return
+	}
+	complete, size := in.message.take(p[:n])
+	if complete {
 		in.before.since = time.Time{}
 	}
+	in.ready += size
 }
 
 // end ends a frame.

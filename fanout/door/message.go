@@ -20,8 +20,9 @@ type message struct {
 	cut bool
 }
 
-// take takes what comes of a stream. It tells whether a message is complete with it.
-func (m *message) take(p []byte) (complete bool) {
+// take takes what comes of a stream. It tells whether a message is complete with it, and
+// how long those are that are, but for a stream's first.
+func (m *message) take(p []byte) (complete bool, size int) {
 	for len(p) > 0 {
 		if int(m.have) < len(m.prefix) {
 			n := copy(m.prefix[m.have:], p)
@@ -39,11 +40,14 @@ func (m *message) take(p []byte) (complete bool) {
 			p = p[n:]
 		}
 		if m.left == 0 {
+			if !m.awaited {
+				size += m.size
+			}
 			*m = message{}
 			complete = true
 		}
 	}
-	return complete
+	return complete, size
 }
 
 // isMessage tells whether p is one message.

@@ -42,7 +42,6 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(p)
 		if n > 0 {
-			c.unread.Add(int64(n))
 			c.took(p[:n])
 		}
 		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.wasWoken() {
@@ -68,6 +67,10 @@ func (c *Conn) took(p []byte) {
 	c.coming.Lock()
 	defer c.coming.Unlock()
 	c.in.take(p, time.Now)
+	if c.in.ready > 0 {
+		c.waiting.Add(int64(c.in.ready))
+		c.in.ready = 0
+	}
 	if c.in.since.IsZero() && c.in.partial == nil {
 		return
 	}
@@ -183,16 +186,26 @@ func (c *Conn) refuse(why string) {
 	_ = c.Conn.Close()
 }
 
-// around is what HTTP/2 puts around a message, and what clients say between two.
-const around = 64
-
-// Taken says that a message of so many bytes was taken.
+// Taken says that a message of so many bytes was taken of a stream. It is not called for
+// a stream's first.
 func (c *Conn) Taken(size int) {
-	if c.unread.Add(-int64(size)-around) < 0 {
-		c.unread.Store(0) // something that came just now may get lost, which is little
+	if c.waiting.Add(-int64(size)-int64(len(message{}.prefix))) < 0 {
+		c.waiting.Store(0) // something that came just now may get lost, which is little
 	}
 }
 
-// Unread is roughly how many bytes have come that no message was taken of: of a client
-// that begins one and never ends it, all that it has sent.
-func (c *Conn) Unread() int { return max(int(c.unread.Load()), 0) }
+// Unread is how many bytes of messages have come that nobody has taken: all that there
+// is of those that are not complete, and those that are. A stream's first is not among
+// the latter, since its handler waits for it, and the services that do not say what they
+// have taken are mostly asked no more.
+//
+// What lies complete is known by its sum alone. A stream that ends before it was taken
+// leaves it there, and one that is compressed is longer when it is taken than it was;
+// neither is more than the window of a stream, and what is not complete cannot be hidden
+// so.
+func (c *Conn) Unread() int {
+	c.coming.Lock()
+	partial := c.in.size
+	c.coming.Unlock()
+	return partial + max(int(c.waiting.Load()), 0)
+}
