@@ -53,7 +53,7 @@ const exhausted = "`RESOURCE_EXHAUSTED`"
 var about = [names]About{
 	Connections:            {"connections", "limits.connections", "", "connections of clients to this node, those of clients that poll included", exhausted + " on the first stream, and the connection is closed; with TLS, and where very many come at once, it is just closed"},
 	ConnectionsPerSource:   {"connections_per_source", "limits.connections_per_source", "", "connections from one address; of IPv6, from one /64", "the same"},
-	ConnectionsPerIdentity: {"connections_per_identity", "limits.connections_per_identity", "", "connections with streams of one identity: a SPIFFE id or another name of a client certificate", exhausted},
+	ConnectionsPerIdentity: {"connections_per_identity", "limits.connections_per_identity", "", "connections of one identity, a SPIFFE id or another name of a client certificate, each from its first stream or poll on", exhausted + "; of a client that polls the connection is closed"},
 	StreamsPerConnection:   {"streams_per_connection", "limits.streams_per_connection", "", "streams open at the same time on one connection (SETTINGS_MAX_CONCURRENT_STREAMS)", "clients wait or open another connection by themselves; who does not gets `REFUSED_STREAM`"},
 	Streams:                {"streams", "limits.streams", "", "streams of clients on this node, and polls that wait", exhausted + ", and GOAWAY where there are other nodes"},
 	StreamsPerSource:       {"streams_per_source", "limits.streams_per_source", "", "the same from one address", exhausted},

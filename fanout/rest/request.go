@@ -39,6 +39,10 @@ type request struct {
 // serve answers a request, if there is room for it.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type) *answer {
 	by := s.clientOf(r)
+	if err := s.claim(r, by); err != nil {
+		w.Header().Set("Connection", "close") // or it would be there all the same
+		return refusal(err)
+	}
 	stay, err := s.cfg.Limits.Enter(limit.SourceAt(by.Address), by.Identity())
 	if err != nil {
 		return refusal(err)

@@ -110,6 +110,8 @@ type Server struct {
 	metrics *metrics
 	http    *http.Server
 
+	connections connections // a lock of its own
+
 	// drained is closed when polls should not wait any more than over, which is
 	// set before that and not changed afterwards.
 	drained chan struct{}
@@ -123,7 +125,7 @@ func New(cfg Config) (*Server, error) {
 	}
 	s := &Server{
 		cfg: cfg, types: make(map[string]*resource.Type), answers: once.New[contentKey, answer](cfg.BodyBytes),
-		drained: make(chan struct{}),
+		connections: connections{release: make(map[net.Conn]func())}, drained: make(chan struct{}),
 	}
 	types := resource.Known()
 	var err error
@@ -143,7 +145,8 @@ func New(cfg Config) (*Server, error) {
 	}
 	s.http = &http.Server{
 		Handler:           s,
-		ConnContext:       cfg.Connection,
+		ConnContext:       s.connect,
+		ConnState:         s.changed,
 		ReadHeaderTimeout: cfg.ReadTimeout,
 		ReadTimeout:       cfg.ReadTimeout,
 		WriteTimeout:      cfg.ReadTimeout + cfg.Hold + cfg.SendTimeout, // handlers set a nearer one
