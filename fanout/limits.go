@@ -114,11 +114,7 @@ func headerSize(ctx context.Context) (n int) {
 
 // useKey books the key of a client.
 func (s *Server) useKey(c *caller, key aggregation.Key) error {
-	l := s.cfg.Limits
-	if most := l.Values().Keys; !s.cfg.Cache.HasRoom(key, most) {
-		return l.Refuse(limit.Keys, c.peer, most+1, most, "aggregation keys on this node")
-	}
-	return l.Use(c.stay, string(key))
+	return s.cfg.Limits.Use(c.stay, c.peer, string(key), func(most int) bool { return s.cfg.Cache.HasRoom(key, most) })
 }
 
 // checkNode bounds the Node of a client.

@@ -121,9 +121,10 @@ func testBooking(t *rapid.T) {
 			}
 			key := fmt.Sprint("k", rapid.IntRange(0, 5).Draw(t, "key"))
 			keys := keysOf(ownerOf(m))
-			want = keys[key] || room(len(keys), v.KeysPerIdentity)
-			if err = l.Use(m.stay, key); (err == nil) != want {
-				t.Fatalf("the key %s of %s got %v, want room: %t; it has %v", key, ownerOf(m), err, want, keys)
+			full := rapid.IntRange(0, 9).Draw(t, "full") == 0
+			want = !full && (keys[key] || room(len(keys), v.KeysPerIdentity))
+			if err = l.Use(m.stay, "client", key, func(int) bool { return !full }); (err == nil) != want {
+				t.Fatalf("the key %s of %s got %v, want room: %t; it has %v, and the node is full: %t", key, ownerOf(m), err, want, keys, full)
 			}
 			if err != nil {
 				l.Leave(m.stay, "")

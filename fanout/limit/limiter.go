@@ -195,9 +195,14 @@ func (s Stay) accounts() []*account {
 }
 
 // Use books the key of a stream that was entered, or refuses it. It is called once for
-// each stream at most.
-func (l *Limiter) Use(s Stay, key string) error {
-	most := l.Values().KeysPerIdentity
+// each stream at most. hasRoom tells whether a node that may have so many keys has room
+// for this one; who is for the log.
+func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) error {
+	v := l.Values()
+	if !hasRoom(v.Keys) {
+		return l.refusals.refuse(Keys, who, v.Keys+1, v.Keys, "aggregation keys on this node")
+	}
+	most := v.KeysPerIdentity
 	a := s.keys()
 	if a == nil {
 		return nil

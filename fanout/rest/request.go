@@ -55,7 +55,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 	}
 	q, err := s.decode(r, by, t, body)
 	if err == nil {
-		err = s.use(stay, q.group.Key, by.Address)
+		err = s.cfg.Limits.Use(stay, by.Address, string(q.group.Key), func(most int) bool { return s.cfg.Cache.HasRoom(q.group.Key, most) })
 	}
 	if err != nil {
 		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "poll refused", slog.String("peer", r.RemoteAddr), slog.String("reason", err.Error()))
@@ -63,14 +63,6 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 	}
 	key = string(q.group.Key)
 	return s.poll(r.Context(), t, q)
-}
-
-// use books the key of a client.
-func (s *Server) use(stay limit.Stay, key aggregation.Key, who string) error {
-	if most := s.cfg.Limits.Values().Keys; !s.cfg.Cache.HasRoom(key, most) {
-		return s.cfg.Limits.Refuse(limit.Keys, who, most+1, most, "aggregation keys on this node")
-	}
-	return s.cfg.Limits.Use(stay, string(key))
 }
 
 // decode reads a request. Its errors are gRPC statuses.
