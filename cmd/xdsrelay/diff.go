@@ -34,7 +34,7 @@ func (a *app) newDiffCmd() *cobra.Command {
 			"what there is, 1 if not, and 2 if that could not be found out.",
 		Example: "  xdsrelay diff envoy-7\n" +
 			"  xdsrelay diff envoy-7 -o json",
-		Args: cobra.ExactArgs(1),
+		Args: one("CLIENT", clientsHint),
 	}
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable, asJSON, asYAML)

@@ -27,7 +27,7 @@ func (a *app) newDumpCmd() *cobra.Command {
 		Example: "  xdsrelay dump shop/eu --type CDS\n" +
 			"  xdsrelay dump shop/eu -o table\n" +
 			"  xdsrelay dump shop/eu -o json | jq -r '.resources[].name'",
-		Args: cobra.ExactArgs(1),
+		Args: one("KEY", keysHint),
 	}
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asYAML, asJSON, asTable)
@@ -36,6 +36,9 @@ func (a *app) newDumpCmd() *cobra.Command {
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		a.began = true
 		if err := out.check(); err != nil {
+			return err
+		}
+		if err := checkType(typ); err != nil {
 			return err
 		}
 		query := url.Values{"key": args}

@@ -26,7 +26,7 @@ func (a *app) newHistoryCmd() *cobra.Command {
 			"shows as the same digest.",
 		Example: "  xdsrelay history shop/eu\n" +
 			"  xdsrelay history shop/eu --type CDS -n 3 -o json",
-		Args: cobra.ExactArgs(1),
+		Args: one("KEY", keysHint),
 	}
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable, asWide, asJSON, asYAML)
@@ -38,10 +38,13 @@ func (a *app) newHistoryCmd() *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
-		wanted := fleet.TypeURL(typ)
-		if typ != "" && wanted == "" {
-			return usageError{fmt.Errorf("--type: got %q, expected a type URL, its last part, or a name like CDS", typ)}
+		if err := checkType(typ); err != nil {
+			return err
 		}
+		if limit < 0 {
+			return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", limit)}
+		}
+		wanted := fleet.TypeURL(typ)
 		var h fleet.History
 		if _, err := node.get(cmd.Context(), "/api/v1/history", url.Values{"key": args}, &h); err != nil {
 			return err

@@ -83,7 +83,7 @@ func (a *app) newRootCmd() *cobra.Command {
 			"thousands of Envoys and gRPC clients.",
 		SilenceUsage:  true,
 		SilenceErrors: true,
-		Args:          cobra.NoArgs,
+		Args:          noSuchCommand,
 		// Called without a command.
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

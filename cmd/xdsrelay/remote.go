@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/config"
@@ -24,6 +25,7 @@ import (
 type remote struct {
 	app     *app
 	address string
+	flag    *pflag.Flag // of the address
 	json    bool
 	rights  rights
 }
@@ -48,8 +50,17 @@ func (a *app) addAdmin(cmd *cobra.Command) *remote {
 	r := &remote{app: a}
 	address := cmp.Or(variable(a.env, addressVariable), config.Default().Admin.Address)
 	cmd.Flags().StringVar(&r.address, "admin", address, "the admin port of a running node, as `HOST:PORT` or https://HOST:PORT")
+	r.flag = cmd.Flags().Lookup("admin")
 	r.rights.add(cmd, a.env)
 	return r
+}
+
+// named is what the address comes from: the flag, or the variable where that is not given.
+func (r *remote) named() string {
+	if !r.flag.Changed && variable(r.app.env, addressVariable) != "" {
+		return addressVariable
+	}
+	return "--admin"
 }
 
 // get asks for JSON and reads it. An error is also what the node has to say about a
@@ -91,7 +102,7 @@ var errNobody = errors.New("no node answers")
 
 // ask asks the node.
 func (r *remote) ask(ctx context.Context, method, path string, query url.Values, body []byte) (code int, text string, err error) {
-	at, err := baseURL(r.address)
+	at, err := baseURL(r.named(), r.address)
 	if err != nil {
 		return 0, "", err
 	}
@@ -100,7 +111,7 @@ func (r *remote) ask(ctx context.Context, method, path string, query url.Values,
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, method, at.String(), bytes.NewReader(body))
 	if err != nil {
-		return 0, "", usageError{fmt.Errorf("--admin: %w", err)}
+		return 0, "", usageError{fmt.Errorf("%s: %w", r.named(), err)}
 	}
 	req.Header.Set(admin.RequestHeader, "1")
 	if r.json {
@@ -142,6 +153,8 @@ func (r *remote) unreached(err error) error {
 		return fmt.Errorf("%w at %s: %w", errNobody, r.address, err)
 	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // the latter of a server that speaks first
 		return fmt.Errorf("what listens at %s is not the admin port of a node: it does not speak HTTP", r.address)
+	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("%w at %s: the connection was closed without an answer. Is this the admin port (admin.address), and not another one? --admin names another", errNobody, r.address)
 	case errors.Is(err, context.DeadlineExceeded):
 		return fmt.Errorf("%w at %s within %s", errNobody, r.address, remoteTime)
 	}

@@ -45,9 +45,10 @@ func variable(env []string, name string) (value string) {
 	return value
 }
 
-// baseURL reads --admin: host:port, or a URL of http or https with nothing more.
-func baseURL(address string) (*url.URL, error) {
-	wrong := usageError{fmt.Errorf("--admin: got %q, expected host:port, like %s, or https://host:port", address, config.Default().Admin.Address)}
+// baseURL reads the address of an admin port, which a flag or a variable has named:
+// host:port, or a URL of http or https with nothing more.
+func baseURL(named, address string) (*url.URL, error) {
+	wrong := usageError{fmt.Errorf("%s: got %q, expected host:port, like %s, or https://host:port", named, address, config.Default().Admin.Address)}
 	scheme, hostport, ok := strings.Cut(address, "://")
 	if !ok {
 		scheme, hostport = "http", address

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"bufio"
 	"encoding/json"
+	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +39,7 @@ func TestRemote(t *testing.T) {
 	}
 	refused := nobody.Addr().String()
 	nobody.Close()
+	silent := closing(t)
 	known := writeFile(t, "known.json", `{"id": "n", "cluster": "test-cluster"}`)
 	node, nameless := writeFile(t, "node.json", `{"id": "n", "cluster": "shop"}`), writeFile(t, "nameless.json", `{"id": "n"}`)
 
@@ -73,6 +77,20 @@ func TestRemote(t *testing.T) {
 		{"key explain --node /nowhere --admin " + admin, 2, "", "xdsrelay: node file: open /nowhere"},
 		{"members --admin " + refused, 1, "", "xdsrelay: no node answers at " + refused + ": connection refused. Is one running here"},
 		{"members --admin " + xds, 1, "", "it does not speak HTTP"},
+		{"members --admin " + silent, 1, "", "xdsrelay: no node answers at " + silent + ": the connection was closed without an answer. Is this the admin port"},
+		{"history --admin " + admin, 2, "", "xdsrelay: expected one KEY; 'xdsrelay keys' lists"},
+		{"history test-cluster -n -1 --admin " + admin, 2, "", "xdsrelay: --limit: got -1, expected at least 1"},
+		{"history test-cluster --type XDS --admin " + admin, 2, "", "xdsrelay: --type: got \"XDS\""},
+		{"dump --admin " + admin, 2, "", "xdsrelay: expected one KEY"},
+		{"dump test-cluster --type XDS --admin " + admin, 2, "", "xdsrelay: --type: got \"XDS\""},
+		{"diff --admin " + admin, 2, "", "xdsrelay: expected one CLIENT; 'xdsrelay status' lists"},
+		{"status a b --admin " + admin, 2, "", "xdsrelay: expected one CLIENT at most, got a b"},
+		{"status --type XDS --admin " + admin, 2, "", "xdsrelay: --type: got \"XDS\""},
+		{"status --state bad --admin " + admin, 2, "", "xdsrelay: --state: got \"bad\", expected some of"},
+		{"status --fail-on bad --admin " + admin, 2, "", "xdsrelay: --fail-on: got \"bad\", expected some of"},
+		{"status --wait --timeout -1s --admin " + admin, 2, "", "xdsrelay: --timeout: got -1s, expected at least 0"},
+		{"statsu", 2, "", "xdsrelay: unknown command \"statsu\" for \"xdsrelay\"; did you mean status?"},
+		{"config defualt", 2, "", "did you mean default?"},
 		{"members --admin nowhere", 2, "", "xdsrelay: --admin: got \"nowhere\", expected host:port"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
@@ -99,12 +117,44 @@ func TestRemote(t *testing.T) {
 	})
 }
 
-// TestRemoteFromEnvironment: a command in the node's surroundings finds its admin port.
+// closing is the address of a server that reads what is asked and ends the connection
+// without a word, as Redis does.
+func closing(t *testing.T) string {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = http.ReadRequest(bufio.NewReader(c))
+			c.Close()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestRemoteFromEnvironment: a command in the node's surroundings finds its admin port,
+// and says where a wrong address comes from.
 func TestRemoteFromEnvironment(t *testing.T) {
 	a := &app{env: []string{"HOME=/", addressVariable + "=127.0.0.1:1234"}}
 	cmd := a.newMembersCmd()
 	if got := cmd.Flags().Lookup("admin").DefValue; got != "127.0.0.1:1234" {
 		t.Errorf("--admin is %s", got)
+	}
+	for args, want := range map[string]string{
+		"members":                "xdsrelay: XDSRELAY_ADMIN_ADDRESS: got \"nowhere\", expected host:port",
+		"members --admin no:t:a": "xdsrelay: --admin: got \"no:t:a\", expected host:port",
+	} {
+		var stderr strings.Builder
+		code := run(t.Context(), strings.Fields(args), []string{addressVariable + "=nowhere"}, io.Discard, &stderr)
+		if code != exitUsage || !strings.HasPrefix(stderr.String(), want) {
+			t.Errorf("%s: exit code %d: %s", args, code, stderr.String())
+		}
 	}
 }
 

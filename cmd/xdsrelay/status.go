@@ -55,7 +55,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"  xdsrelay status --state nacked,stale --watch\n" +
 			"  xdsrelay status --fail-on nacked\n" +
 			"  xdsrelay status --key shop/eu --wait --timeout 2m",
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne("CLIENT"),
 	}
 	node := a.addAdmin(cmd)
 	out := addOutput(cmd, asTable, asWide, asJSON, asYAML)
@@ -77,12 +77,7 @@ func (a *app) newStatusCmd() *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
-		for _, s := range []string{f.state, f.failOn} {
-			if _, err := fleet.ParseStates(s); s != "" && err != nil {
-				return usageError{err}
-			}
-		}
-		if err := checkInterval(f.interval); err != nil {
+		if err := f.check(); err != nil {
 			return err
 		}
 		if f.wait && len(args) == 0 {
@@ -103,6 +98,19 @@ func (a *app) newStatusCmd() *cobra.Command {
 	}
 	a.completeNames(cmd, node)
 	return cmd
+}
+
+// check tells what is wrong with the flags, before a node is asked.
+func (f *statusFlags) check() error {
+	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
+		if _, err := fleet.ParseStates(states.text); states.text != "" && err != nil {
+			return usageError{fmt.Errorf("%s: %s", states.flag, strings.TrimPrefix(err.Error(), "state: "))}
+		}
+	}
+	if f.timeout < 0 {
+		return usageError{fmt.Errorf("--timeout: got %s, expected at least 0", f.timeout)}
+	}
+	return errors.Join(checkType(f.typ), checkInterval(f.interval))
 }
 
 // query is what the flags ask for.

@@ -91,7 +91,7 @@ func TestStatusCommands(t *testing.T) {
 		{"status -o xml", 2, "", "expected one of table, wide, json, yaml"},
 		{"status --state nacked", 0, "no client is like that", ""},
 		{"status --state odd", 2, "", "expected some of synced"},
-		{"status --type odd", 1, "", "expected a type URL"},
+		{"status --type odd", 2, "", "expected a type URL"},
 		{"status --node odd", 1, "", "no node of the tier"},
 		{"status env", 0, "client:  envoy-1", ""},
 		{"status env --resources", 0, "STATE", ""},

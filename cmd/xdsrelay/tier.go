@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"net/http"
 	"net/url"
 
@@ -36,7 +35,7 @@ func (a *app) newKeysCmd() *cobra.Command {
 			"should look at, such as removals that are held back.",
 		Example: "  xdsrelay keys\n" +
 			"  xdsrelay keys shop/eu",
-		Args: cobra.MaximumNArgs(1),
+		Args: atMostOne("KEY"),
 	}
 	node := a.addRemote(cmd)
 	a.completeKeys(cmd, node)
@@ -60,12 +59,7 @@ func (a *app) newReleaseCmd() *cobra.Command {
 			"suspiciously much (cache.max_removal_percent), on all nodes of the tier. 'keys'\n" +
 			"shows which keys have such.",
 		Example: "  xdsrelay release shop/eu",
-		Args: func(_ *cobra.Command, args []string) error {
-			if len(args) != 1 || args[0] == "" {
-				return errors.New("expected one KEY; 'xdsrelay keys' lists those that there are")
-			}
-			return nil
-		},
+		Args:    one("KEY", keysHint),
 	}
 	node := a.addRemote(cmd)
 	a.completeKeys(cmd, node)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -108,7 +109,7 @@ func (t Tier) apiHistory(w http.ResponseWriter, r *http.Request) {
 	}
 	history, err := t.Fleet.History(r.Context(), key)
 	if err != nil {
-		apiError(w, http.StatusNotFound, keyError(err, key, history.Silent))
+		apiError(w, http.StatusNotFound, t.keyError(r.Context(), err, key, history.Silent))
 		return
 	}
 	writeJSON(w, http.StatusOK, history)
@@ -130,7 +131,7 @@ func (t Tier) apiDump(w http.ResponseWriter, r *http.Request) {
 	dump, err := t.Fleet.Dump(r.Context(), key, typeURL, v.Get("node"), v.Get("page"))
 	switch {
 	case errors.Is(err, ErrUnknownKey):
-		apiError(w, http.StatusNotFound, keyError(err, key, dump.Silent))
+		apiError(w, http.StatusNotFound, t.keyError(r.Context(), err, key, dump.Silent))
 	case err != nil:
 		apiError(w, http.StatusBadRequest, err)
 	default:
@@ -139,9 +140,9 @@ func (t Tier) apiDump(w http.ResponseWriter, r *http.Request) {
 }
 
 // keyError says of an unknown key what is worth knowing.
-func keyError(err error, key string, silent []Silent) error {
+func (t Tier) keyError(ctx context.Context, err error, key string, silent []Silent) error {
 	if !errors.Is(err, ErrUnknownKey) {
 		return err
 	}
-	return errors.New(strings.TrimSpace(unknownKey(key, silent)))
+	return errors.New(strings.TrimSpace(t.unknownKey(ctx, key, silent)))
 }

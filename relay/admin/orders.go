@@ -72,7 +72,7 @@ func (t Tier) release(w http.ResponseWriter, r *http.Request) {
 	}
 	done, err := t.Release(r.Context(), key)
 	if errors.Is(err, ErrUnknownKey) {
-		http.Error(w, strings.TrimSuffix(unknownKey(key, done.Silent), "\n"), http.StatusNotFound)
+		http.Error(w, strings.TrimSuffix(t.unknownKey(r.Context(), key, done.Silent), "\n"), http.StatusNotFound)
 		return
 	}
 	if wantsJSON(r) {

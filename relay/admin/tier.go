@@ -174,7 +174,7 @@ func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
 	}
 	if status != http.StatusOK {
 		w.WriteHeader(status)
-		writeText(w, unknownKey(key, all.Silent))
+		writeText(w, t.unknownKey(r.Context(), key, all.Silent))
 		return
 	}
 	if len(all.Keys) == 0 {

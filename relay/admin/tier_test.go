@@ -111,6 +111,10 @@ node n3 did not answer: no route?
 no node has the key "c"; 'xdsrelay keys' lists those that there are
 node n3 did not answer: no route?
 `,
+		"/tier/keys?key=B": `
+no node has the key "B"; did you mean "b\x1b"? 'xdsrelay keys' lists those that there are
+node n3 did not answer: no route?
+`,
 		"/tier/owner?key=a": `
 owner: n1
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -69,8 +70,23 @@ func writeKey(w http.ResponseWriter, k Key, silent []Silent) {
 	writeText(w, silentText(silent))
 }
 
-func unknownKey(key string, silent []Silent) string {
-	return "no node has the key " + strconv.Quote(key) + "; 'xdsrelay keys' lists those that there are\n" + silentText(silent)
+// mostNear is how many keys are named that one which is not there may stand for.
+const mostNear = 3
+
+// unknownKey says that no node has a key, and names those that hold it: features of a
+// client, such as all gRPC clients have, become a part of its key.
+func (t Tier) unknownKey(ctx context.Context, key string, silent []Silent) string {
+	text := "no node has the key " + strconv.Quote(key)
+	var near []string
+	for _, k := range t.Keys(ctx, KeyQuery{Search: key, Limit: mostNear}).Keys {
+		near = append(near, strconv.Quote(k.Key))
+	}
+	if len(near) > 0 {
+		text += "; did you mean " + strings.Join(near, " or ") + "?"
+	} else {
+		text += ";"
+	}
+	return text + " 'xdsrelay keys' lists those that there are\n" + silentText(silent)
 }
 
 // below sets what is said of silent nodes apart from a table.
