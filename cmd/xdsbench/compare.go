@@ -1,6 +1,8 @@
 package main
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
 	"xdsrelay/bench/report"
@@ -18,13 +20,21 @@ func (a *app) newRunCmd() *cobra.Command {
 		Example: "  xdsbench run steady\n" +
 			"  xdsbench run outage-idle --clients 5000 --variant delta\n" +
 			"  xdsbench run steady --target 'command:./server --upstream {{.Origin}} --port {{.Port}}'",
-		Args: cobra.ExactArgs(1),
+		Args: func(_ *cobra.Command, args []string) error { return scenariosGiven(args, 1) },
 	}
 	m.addFlags(cmd, 1)
 	cmd.RunE = a.action(func(cmd *cobra.Command) error {
 		return m.measure(cmd.Context(), a, cmd.Flags().Args(), []string{report.RelayTarget})
 	})
 	return cmd
+}
+
+// scenariosGiven refuses a command line without a scenario, or with more than may be.
+func scenariosGiven(args []string, most int) error {
+	if len(args) == 0 || len(args) > most {
+		return fmt.Errorf("expected a SCENARIO, got %d; 'xdsbench scenarios' lists those that there are", len(args))
+	}
+	return nil
 }
 
 // newCompareCmd measures targets side by side.
@@ -40,7 +50,7 @@ func (a *app) newCompareCmd() *cobra.Command {
 		Example: "  xdsbench compare steady\n" +
 			"  xdsbench compare clients --clients 1000,5000,10000 --rounds 5 --keep bench/results\n" +
 			"  xdsbench compare steady --target floor --target relay:/tmp/old/xdsrelay --target relay",
-		Args: cobra.MinimumNArgs(1),
+		Args: func(_ *cobra.Command, args []string) error { return scenariosGiven(args, len(args)) },
 	}
 	m.addFlags(cmd, 3)
 	cmd.RunE = a.action(func(cmd *cobra.Command) error { return m.measure(cmd.Context(), a, cmd.Flags().Args(), nil) })

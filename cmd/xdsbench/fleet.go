@@ -90,7 +90,7 @@ func (r *fleetRun) addFlags(cmd *cobra.Command) {
 	flags.BoolVar(&r.json, "json", false, "write the counts at the end as JSON")
 	flags.DurationVar(&r.lasts, "for", 0, "how long to go on; 0 means until an interrupt")
 	flags.DurationVar(&r.settle, "settle", 30*time.Second, "how long clients may take after that to be connected and hold everything again")
-	flags.StringVar(&r.storm, "storm", "", "let all clients reconnect, `WARM` with what they hold or cold without: warm or cold")
+	flags.StringVar(&r.storm, "storm", "", "let all clients reconnect: `HOW` is warm, with what they hold, or cold, without")
 	flags.DurationVar(&r.stormEvery, "storm-every", 10*time.Second, "how often they do")
 	flags.DurationVar(&r.stormOver, "storm-over", 0, "the time over which their connections are cut; 0 means at once")
 	cmd.MarkFlagsMutuallyExclusive("delta", "sotw")

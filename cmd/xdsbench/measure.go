@@ -37,6 +37,9 @@ func (m *measuring) addFlags(cmd *cobra.Command, rounds int) {
 	flags.IntSliceVar(&m.override.Keys, "keys", nil, "how many keys there are")
 	flags.Float64SliceVar(&m.override.Slow, "slow", nil, "the `PERCENT` of clients that read slowly")
 	flags.Float64SliceVar(&m.override.Stuck, "stuck", nil, "the `PERCENT` of clients that stop reading once they hold everything")
+	for _, name := range []string{"slow", "stuck"} {
+		flags.Lookup(name).DefValue = "" // else the help says [], which is no value of theirs
+	}
 	flags.StringSliceVar(&m.override.Variants, "variant", nil, "what the clients speak: delta or sotw, or both with a comma")
 	flags.DurationVar(&m.override.Duration, "duration", 0, "how long the changes of a step take, and how long steps are in which nothing happens")
 	flags.DurationVar(&m.override.Interval, "interval", 0, "the time from one change to the next")

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -24,5 +25,9 @@ func TestDemo(t *testing.T) {
 		if code, _, stderr := command(t, args...); code != 2 || stderr == "" {
 			t.Errorf("%v: exit code %d, stderr %q", args, code, stderr)
 		}
+	}
+	nowhere := filepath.Join(empty, "nowhere")
+	if code, _, stderr := command(t, "demo", "--dir", nowhere); code != 2 || !strings.Contains(stderr, nowhere+": no such file or directory") {
+		t.Errorf("a directory that is not there: exit code %d, stderr %q", code, stderr)
 	}
 }

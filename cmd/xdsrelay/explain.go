@@ -1,13 +1,16 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"os"
+	"unicode/utf8"
 
+	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"xdsrelay/relay"
@@ -21,7 +24,7 @@ type keyFlags struct{ config, node, peer, peerID, listener string }
 func (k *keyFlags) add(cmd *cobra.Command, without string) {
 	flags := cmd.Flags()
 	flags.StringVarP(&k.config, "config", "c", "", "the configuration `FILE` with the rules; without it, "+without)
-	flags.StringVar(&k.node, "node", "", "`FILE` with the client's Node as JSON, or its bootstrap")
+	flags.StringVar(&k.node, "node", "", "`FILE` with the client's Node as JSON or YAML, or its bootstrap")
 	flags.StringVar(&k.peer, "peer", "", "`FILE` with what the client's certificate proves, as JSON: authenticated, spiffe_id, dns_names, …")
 	flags.StringVar(&k.peerID, "peer-id", "", "the SPIFFE `ID` that the client's certificate proves")
 	flags.StringVar(&k.listener, "listener", "", "`NAME` of the listener that the client comes by")
@@ -33,7 +36,10 @@ func (k *keyFlags) add(cmd *cobra.Command, without string) {
 
 // read reads the files about the client.
 func (k *keyFlags) read() (node, peer []byte, err error) {
-	if node, err = os.ReadFile(k.node); err != nil {
+	if node, err = os.ReadFile(k.node); err == nil {
+		node, err = asNodeJSON(node)
+	}
+	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("node file: %w", err)}
 	}
 	if k.peer != "" {
@@ -47,6 +53,21 @@ func (k *keyFlags) read() (node, peer []byte, err error) {
 		}
 	}
 	return node, peer, nil
+}
+
+// asNodeJSON makes JSON of what may be YAML, as the bootstrap of an Envoy is.
+func asNodeJSON(text []byte) ([]byte, error) {
+	if start := bytes.TrimSpace(text); len(start) == 0 || bytes.HasPrefix(start, []byte("{")) {
+		return text, nil // mistakes in it are told as those of JSON
+	}
+	if !utf8.Valid(text) {
+		return nil, errors.New("is no text, expected JSON or YAML")
+	}
+	out, err := yaml.YAMLToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("is neither JSON nor YAML: %s", firstLine(err))
+	}
+	return out, nil
 }
 
 // addTo puts what the flags say of the client into the JSON of the peer file.
@@ -83,7 +104,7 @@ func (a *app) explain(cmd *cobra.Command, k keyFlags, node, peer []byte) (relay.
 func (a *app) newKeyExplainCmd() *cobra.Command {
 	var k keyFlags
 	cmd := &cobra.Command{
-		Use:   "explain --node FILE.json",
+		Use:   "explain --node FILE",
 		Short: "Explain which key a client gets in a running tier, and who owns it",
 		Long: "Explain which rule matches a client, the key that it gives, which node of the\n" +
 			"running tier owns that key, and from where the other nodes get it. The rules are\n" +

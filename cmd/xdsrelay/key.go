@@ -17,13 +17,13 @@ func (a *app) newKeyCmd() *cobra.Command {
 		asJSON bool
 	)
 	cmd := &cobra.Command{
-		Use:   "key --node FILE.json",
+		Use:   "key --node FILE",
 		Short: "Explain which aggregation key a client gets",
 		Long: "Explain which rule matches a client, the key that it gives, and the Node that the\n" +
 			"control plane is shown for the whole group. The exit code is 1 if the client\n" +
 			"is refused. Nothing has to run for that; 'key explain' asks a running node.",
 		Example: "  xdsrelay key --node node.json -c relay.yaml\n" +
-			"  xdsrelay key --node bootstrap.json --key 'node.cluster + \"/\" + node.locality.zone'",
+			"  xdsrelay key --node envoy.yaml --key 'node.cluster + \"/\" + node.locality.zone'",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command) error {
 			node, peer, err := k.read()

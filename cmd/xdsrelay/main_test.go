@@ -57,7 +57,7 @@ func TestUsage(t *testing.T) {
 	}{
 		{"", 0, ""},
 		{"--help", 0, ""},
-		{"runn", 2, "xdsrelay: unknown command \"runn\" for \"xdsrelay\"\nSee 'xdsrelay --help'.\n"},
+		{"runn", 2, "xdsrelay: unknown command \"runn\" for \"xdsrelay\"; did you mean run?\nSee 'xdsrelay --help'.\n"},
 		{"run --nope", 2, "xdsrelay: unknown flag: --nope\nSee 'xdsrelay run --help'.\n"},
 		{"run extra", 2, "xdsrelay: unknown command \"extra\""},
 		{"run --plaintext=maybe", 2, "xdsrelay: invalid argument \"maybe\""},
@@ -81,6 +81,9 @@ func TestUsage(t *testing.T) {
 		{"check -c /dev/null --upstream " + badDir, 1, "xdsrelay: "},
 		{"key --node /nowhere.json", 2, "xdsrelay: node file: open /nowhere.json: no such file or directory\n"},
 		{"key --node " + broken, 2, "xdsrelay: node file: "},
+		{"key --node " + writeFile(t, "envoy.yaml", "node:\n  id: web-1\n  cluster: web\n"), 0, ""},
+		{"key --node " + writeFile(t, "bad.yaml", "node: [\n"), 2, "xdsrelay: node file: is neither JSON nor YAML: "},
+		{"key --node " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is no text, expected JSON or YAML\n"},
 		{"key --node " + node + " --key node.metadata.team", 1, "xdsrelay: the client is refused\n"},
 		{"key --node " + node + " --key 1", 2, "xdsrelay: the configuration has a mistake:\n--key: aggregation.rules[0].key: "},
 		{"key --node " + node + " --key node.id --peer " + broken, 2, "xdsrelay: peer file: "},

@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,6 +64,7 @@ func TestParseNodeJSON(t *testing.T) {
 		{"node", `{"id":"a","user_agent_name":"x"}`, "a", ""},
 		{"camel case", `{"id":"a","userAgentName":"x"}`, "a", ""},
 		{"gRPC bootstrap", `{"xds_servers":[{"server_uri":"x"}],"node":{"id":"b","locality":{"zone":"z"}}}`, "b", ""},
+		{"features of gRPC", `{"xds_servers":[{"server_uri":"x"}],"node":{"id":"b","client_features":["x"]}}`, "b", ""},
 		{"unknown fields", `{"id":"a","new_field":{"x":1}}`, "a", ""},
 		{"no field known", `{"name":"a"}`, "", `node file: holds no field of a Node; expected {"id"`},
 		{"empty node", `{"node":{}}`, "", `node file, field "node": holds no field`},
@@ -77,6 +79,10 @@ func TestParseNodeJSON(t *testing.T) {
 		if tc.err == "" {
 			if err != nil || node.GetId() != tc.id {
 				t.Errorf("%s: %v, %v", tc.name, node, err)
+			}
+			grpc := slices.Contains(node.GetClientFeatures(), "envoy.lb.does_not_support_overprovisioning")
+			if grpc != strings.Contains(tc.in, "xds_servers") {
+				t.Errorf("%s: features %q", tc.name, node.GetClientFeatures())
 			}
 		} else if err == nil || !strings.Contains(strings.ReplaceAll(err.Error(), "\u00a0", " "), tc.err) {
 			t.Errorf("%s: error %v, want %q", tc.name, err, tc.err)

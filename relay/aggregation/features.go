@@ -18,6 +18,9 @@ const (
 // whatever its clients do (C17). Sorted.
 var relayFeatures = [...]string{"xds.config.resource-in-sotw", "xds.config.supports-resource-ttl"}
 
+// grpcFeatures is what the gRPC libraries add to the Node of their bootstrap.
+var grpcFeatures = [...]string{"envoy.lb.does_not_support_overprovisioning", "xds.config.resource-in-sotw"}
+
 // A client's feature belongs to one of three kinds (K5).
 type featureKind int
 

@@ -12,7 +12,8 @@ import (
 )
 
 // ParseNodeJSON reads a Node from JSON: the Node itself, or an Envoy or gRPC
-// bootstrap with the Node in its "node" field. Unknown fields are skipped, since
+// bootstrap with the Node in its "node" field. To that of a gRPC client it adds what
+// all gRPC libraries announce and no bootstrap says, since the key holds it. Unknown fields are skipped, since
 // a bootstrap and newer clients hold more than a Node here knows; a document in
 // which nothing of a Node is found is an error.
 func ParseNodeJSON(data []byte) (*corev3.Node, error) {
@@ -36,6 +37,9 @@ func ParseNodeJSON(data []byte) (*corev3.Node, error) {
 	}
 	if proto.Size(node) == 0 {
 		return nil, fmt.Errorf(`%s: holds no field of a Node; expected {"id": …, "cluster": …, "metadata": …} or a bootstrap with "node"`, where)
+	}
+	if _, ok := top["xds_servers"]; ok {
+		node.ClientFeatures = append(node.ClientFeatures, grpcFeatures[:]...)
 	}
 	return node, nil
 }

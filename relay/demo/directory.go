@@ -48,6 +48,9 @@ func openDirectory(root string) (*directory, error) {
 	if err != nil {
 		return nil, err
 	}
+	if _, err := os.Stat(root); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrDirectory, err)
+	}
 	d := &directory{root: root, library: &library{}, files: make(map[string]*file)}
 	d.read()
 	if len(d.files) == 0 {
