@@ -91,6 +91,7 @@ type Node struct {
 	fanout    *fanout.Server
 	status    *csds.Service
 	crowd     *fleet.Fleet // all clients of the tier
+	strays    fleet.Strays // nodes that have clients and are no members; guards itself
 	board     *fleet.Board // the newest updates on this node
 	samples   samples      // what it was like; guards itself
 	grpc      *grpc.Server

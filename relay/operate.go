@@ -3,8 +3,10 @@ package relay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/url"
 	"slices"
+	"time"
 
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
@@ -60,11 +62,9 @@ func (n *Node) otherStatus() (others []csds.Other) {
 	if n.links == nil {
 		return nil
 	}
-	for _, m := range n.members.View().Members() {
-		if m.Name == n.name {
-			continue
-		}
-		others = append(others, csds.Other{Name: m.Name, Ask: func(ctx context.Context, req *statusv3.ClientStatusRequest) (grpc.ClientStream, error) {
+	members, strays := n.everybody().Others()
+	for i, m := range append(members, strays...) {
+		others = append(others, csds.Other{Name: m.Name, Stray: i >= len(members), Ask: func(ctx context.Context, req *statusv3.ClientStatusRequest) (grpc.ClientStream, error) {
 			return n.links.Stream(ctx, m, csds.Method, req)
 		}})
 	}
@@ -75,7 +75,7 @@ func (n *Node) otherStatus() (others []csds.Other) {
 func (n *Node) tierAdmin() admin.Tier {
 	return admin.Tier{
 		Members: func() admin.Members {
-			all := admin.Members{Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members()}
+			all := admin.Members{Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members(), Strays: n.strays.Alive()}
 			if n.store != nil {
 				state := n.store.State()
 				all.Redis = &state
@@ -97,12 +97,26 @@ func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T,
 // everybody is how all nodes are asked.
 func (n *Node) everybody() *fleet.Tier {
 	return &fleet.Tier{
-		Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Ask: n.tier.Ask,
+		Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Strays: n.lookForStrays, Ask: n.askNode,
 		Owner: func(key string) string {
 			owner, _ := n.members.View().Owner(key)
 			return owner.Name
 		},
 	}
+}
+
+// lookForStrays are the nodes that may be there, although they are no members.
+func (n *Node) lookForStrays() []shard.Member {
+	return n.strays.Look(n.members.View().Members(), time.Now())
+}
+
+// askNode asks a node, and remembers whether it answers.
+func (n *Node) askNode(ctx context.Context, m shard.Member, path string) ([]byte, error) {
+	answer, err := n.tier.Ask(ctx, m, path)
+	if err == nil || !errors.Is(ctx.Err(), context.Canceled) { // else nobody has waited for it
+		n.strays.Note(m.Name, err == nil, time.Now())
+	}
+	return answer, err
 }
 
 // keysOfAll are keys of all nodes.

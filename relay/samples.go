@@ -38,6 +38,7 @@ func (n *Node) sample() {
 		states[i] = sums.States[s]
 	}
 	n.board.Look() // so that updates are noted while nobody looks
+	n.lookForStrays()
 	n.samples.mu.Lock()
 	defer n.samples.mu.Unlock()
 	n.samples.bounds = totals.Bounds

@@ -369,6 +369,27 @@ func TestDump(t *testing.T) {
 	})
 }
 
+// clientStatus is what the client status service tells on a node: the clients of the key
+// red, and the nodes that did not answer.
+func (w *tierWorld) clientStatus(node, query string) (clients, silent []string) {
+	w.t.Helper()
+	_, text := w.order(node, http.MethodPost, "/v3/discovery:client_status"+query, nil)
+	var rsp statusv3.ClientStatusResponse
+	if err := protojson.Unmarshal([]byte(text), &rsp); err != nil {
+		w.t.Fatalf("%v in %s", err, text)
+	}
+	for _, c := range rsp.GetConfig() {
+		switch g := c.GetGenericXdsConfigs(); {
+		case len(g) == 1 && g[0].GetTypeUrl() == "" && g[0].GetConfigStatus() == statusv3.ConfigStatus_UNKNOWN:
+			silent = append(silent, c.GetNode().GetId()+": "+g[0].GetErrorState().GetDetails())
+		case strings.Contains(c.GetNode().GetId(), "-red-"):
+			clients = append(clients, c.GetNode().GetId())
+		}
+	}
+	slices.Sort(clients)
+	return slices.Compact(clients), silent
+}
+
 // TestClientStatusOfTier: K20: the client status service tells of the clients of all
 // nodes, whichever is asked, or of those of one; matchers are applied on each. A node
 // that does not answer is there with its name and the status UNKNOWN.
@@ -377,23 +398,7 @@ func TestClientStatusOfTier(t *testing.T) {
 		w := newOperatedWorld(t, 3, "red")
 		w.populate()
 		w.converged()
-		ask := func(query string) (clients, silent []string) {
-			_, text := w.order("b", http.MethodPost, "/v3/discovery:client_status"+query, nil)
-			var rsp statusv3.ClientStatusResponse
-			if err := protojson.Unmarshal([]byte(text), &rsp); err != nil {
-				t.Fatalf("%v in %s", err, text)
-			}
-			for _, c := range rsp.GetConfig() {
-				switch g := c.GetGenericXdsConfigs(); {
-				case len(g) == 1 && g[0].GetTypeUrl() == "" && g[0].GetConfigStatus() == statusv3.ConfigStatus_UNKNOWN:
-					silent = append(silent, c.GetNode().GetId()+": "+g[0].GetErrorState().GetDetails())
-				case strings.Contains(c.GetNode().GetId(), "-red-"):
-					clients = append(clients, c.GetNode().GetId())
-				}
-			}
-			slices.Sort(clients)
-			return slices.Compact(clients), silent
-		}
+		ask := func(query string) (clients, silent []string) { return w.clientStatus("b", query) }
 		if clients, silent := ask(""); len(clients) != 12 || len(silent) > 0 {
 			t.Errorf("%q, silent: %q", clients, silent)
 		}

@@ -23,6 +23,9 @@ func nodeRows(p picture) [][]string {
 			notes[m.Name] = "no origin"
 		}
 	}
+	for _, m := range p.members.Strays {
+		versions[m.Name], notes[m.Name] = m.Version, "no member of the tier"
+	}
 	for _, n := range p.summary.Nodes {
 		row := []string{n.Node, fmt.Sprint(n.Clients), fmt.Sprint(n.Streams)}
 		for _, s := range []fleet.State{fleet.Synced, fleet.Stale, fleet.Nacked, fleet.NotSent, fleet.Unknown} {

@@ -70,7 +70,8 @@ type LiveNode struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
-	// State is ok, draining, "no origin", "not ready" or silent; Error says why.
+	// State is ok, draining, "no origin", "not ready", silent, or apart for one that is no
+	// member and serves clients all the same; Error says why.
 	State    string        `json:"state"`
 	Error    string        `json:"error,omitempty"`
 	Clients  int           `json:"clients"`
@@ -98,6 +99,9 @@ func (o observed) live() Live {
 	var boards [][]fleet.Progress
 	for _, m := range o.members.everybody() {
 		n := LiveNode{Name: m.Name, Version: m.Version, Since: m.Since, State: memberState(m), Clients: m.Clients, States: fleet.Count{}}
+		if slices.ContainsFunc(o.members.Strays, func(s shard.Member) bool { return s.Name == m.Name }) {
+			n.State = stateApart
+		}
 		if i := slices.IndexFunc(o.silent, func(s Silent) bool { return s.Node == m.Name }); i >= 0 {
 			n.State, n.Error = "silent", o.silent[i].Error
 		}
@@ -147,12 +151,14 @@ func (v *watcher) look(ctx context.Context) Live {
 	return v.last
 }
 
-// everybody are the members, with this node also where it is not among them.
+// everybody are the members, with this node also where it is not among them, and the
+// strays.
 func (m Members) everybody() []shard.Member {
-	if slices.ContainsFunc(m.Members, func(one shard.Member) bool { return one.Name == m.Self }) {
-		return m.Members
+	all := slices.Concat(m.Members, m.Strays)
+	if slices.ContainsFunc(all, func(one shard.Member) bool { return one.Name == m.Self }) {
+		return all
 	}
-	return append([]shard.Member{{Name: m.Self}}, m.Members...)
+	return append([]shard.Member{{Name: m.Self}}, all...)
 }
 
 // redisDown reports since when the tier's Redis is out of reach, and why.

@@ -40,6 +40,9 @@ type Members struct {
 	// Heard is when that was last known to be true.
 	Heard   time.Time      `json:"heard"`
 	Members []shard.Member `json:"members"`
+	// Strays are nodes that answer although they are no members, as one does that cannot
+	// reach Redis; see [fleet.Strays].
+	Strays []shard.Member `json:"strays,omitempty"`
 	// Redis is how the tier's Redis is, as far as the node knows; nil if there is none.
 	Redis *store.State `json:"redis,omitempty"`
 }
@@ -138,6 +141,9 @@ func (t Tier) members(w http.ResponseWriter, r *http.Request) {
 		}
 		rows = append(rows, []string{m.Name, memberState(m), strconv.Itoa(m.Clients), m.Peer, m.Version, age(m.Since), here})
 	}
+	for _, m := range all.Strays {
+		rows = append(rows, []string{m.Name, stateApart, "", m.Peer, m.Version, age(m.Since), ""})
+	}
 	table(w, rows)
 	if d := time.Since(all.Heard); d > 5*time.Second {
 		writeText(w, "\nheard of "+d.Round(time.Second).String()+" ago: the node cannot find out what is true now\n")
@@ -149,6 +155,9 @@ func (t Tier) members(w http.ResponseWriter, r *http.Request) {
 		writeText(w, "\nRedis refuses "+printable(r.Error)+"\n")
 	}
 }
+
+// stateApart is that of a stray.
+const stateApart = "apart"
 
 func memberState(m shard.Member) string {
 	switch {

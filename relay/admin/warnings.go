@@ -61,6 +61,9 @@ func (o observed) warnings() []Warning {
 			add(levelError, "node", m.Name, fmt.Sprintf("Node %s cannot reach the origin", m.Name), "", time.Time{})
 		}
 	}
+	for _, m := range o.members.Strays {
+		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients and is no member of the tier any more: can it reach Redis?", m.Name), "", time.Time{})
+	}
 	if o.now.Sub(o.members.Heard) > unheard && !o.members.Heard.IsZero() {
 		add(levelWarning, "node", o.members.Self, fmt.Sprintf("Node %s cannot find out who is in the tier; what is shown was true then", o.members.Self), "", o.members.Heard)
 	}

@@ -20,6 +20,9 @@ const Method = "/envoy.service.status.v3.ClientStatusDiscoveryService/StreamClie
 // Other is another node of the tier.
 type Other struct {
 	Name string
+	// Stray says that it may have ended long ago, so that nothing is said of it where it
+	// does not answer.
+	Stray bool
 	// Ask asks it for its own part, and returns the stream of the answer.
 	Ask func(ctx context.Context, req *statusv3.ClientStatusRequest) (grpc.ClientStream, error)
 }
@@ -101,6 +104,9 @@ func (s *Service) others(ctx context.Context, req *statusv3.ClientStatusRequest,
 				break
 			}
 			if one.err != nil {
+				if o.Stray {
+					break
+				}
 				if err := p.silent(o, one.err); err != nil {
 					return err
 				}

@@ -25,6 +25,9 @@ type Tier struct {
 	// Self is this node, Members are all nodes, with or without it.
 	Self    func() shard.Member
 	Members func() []shard.Member
+	// Strays are nodes that are asked beside them, and of which nothing is said where they
+	// do not answer; see [Strays]. nil for none.
+	Strays func() []shard.Member
 	// Owner is the node that owns a key; empty if all are about to end.
 	Owner func(key string) string
 	// Ask asks a node, this one too, by a path with a query.
@@ -40,13 +43,30 @@ type Silent struct {
 	Clients int `json:"clients"`
 }
 
-// All returns the nodes, this one among them.
+// All returns the nodes, this one among them, and at the end those that only may be
+// there.
 func (t *Tier) All() []shard.Member {
-	members, self := t.Members(), t.Self()
-	if !slices.ContainsFunc(members, func(m shard.Member) bool { return m.Name == self.Name }) {
+	members, strays := t.all()
+	return append(members, strays...)
+}
+
+// all is All, with those apart that only may be there.
+func (t *Tier) all() (members, strays []shard.Member) {
+	members, self := slices.Clone(t.Members()), t.Self()
+	if !named(members, self.Name) {
 		members = append([]shard.Member{self}, members...) // the others have not heard of it
 	}
-	return members
+	if t.Strays != nil {
+		strays = slices.DeleteFunc(t.Strays(), func(m shard.Member) bool { return named(members, m.Name) })
+	}
+	return members, strays
+}
+
+// Others are the nodes beside this one, with those apart that only may be there.
+func (t *Tier) Others() (members, strays []shard.Member) {
+	members, strays = t.all()
+	self := t.Self().Name
+	return slices.DeleteFunc(members, func(m shard.Member) bool { return m.Name == self }), strays
 }
 
 // AskAll asks the nodes for which wanted says so, all if it is nil, at the same time,
@@ -55,9 +75,10 @@ func (t *Tier) All() []shard.Member {
 func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, wanted func(node string) bool) (answers []T, silent []Silent) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
-	members := t.All()
+	members, strays := t.all()
+	members = append(members, strays...)
 	if wanted != nil {
-		members = slices.DeleteFunc(slices.Clone(members), func(m shard.Member) bool { return !wanted(m.Name) })
+		members = slices.DeleteFunc(members, func(m shard.Member) bool { return !wanted(m.Name) })
 	}
 	type result struct {
 		answer T
@@ -78,6 +99,9 @@ func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, want
 	silent = []Silent{}
 	for i, r := range results {
 		if r.err != nil {
+			if named(strays, members[i].Name) {
+				continue
+			}
 			silent = append(silent, Silent{Node: members[i].Name, Error: inShort(r.err), Clients: members[i].Clients})
 			continue
 		}

@@ -102,7 +102,7 @@ function charts(s) {
       series: [{ name: 'From the origin', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
 }
 
-const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', 'no origin': 'bad', 'not ready': 'bad' };
+const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', apart: 'bad', 'no origin': 'bad', 'not ready': 'bad' };
 
 function nodes(live) {
   return card('nodes', live.nodes.length === 1 ? 'Node' : 'Nodes', null, table('Nodes of the tier',

@@ -1,0 +1,60 @@
+package fleet
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/shard"
+)
+
+// TestStrays: who was a member and did not say that it ends is asked, seldom where it
+// does not answer, and not for ever; and few are remembered.
+func TestStrays(t *testing.T) {
+	var s Strays
+	now := time.Unix(1000, 0)
+	a, b, c := shard.Member{Name: "a"}, shard.Member{Name: "b"}, shard.Member{Name: "c", Status: shard.Status{Draining: true}}
+	due := func(members ...shard.Member) (names []string) {
+		t.Helper()
+		for _, m := range s.Look(members, now) {
+			names = append(names, m.Name)
+		}
+		return names
+	}
+	expect := func(what string, got []string, want ...string) {
+		t.Helper()
+		if !slices.Equal(got, want) {
+			t.Errorf("%s: %q, expected %q", what, got, want)
+		}
+	}
+	expect("all are members", due(a, b, c))
+	expect("b went, and c said so", due(a), "b")
+	if alive := s.Alive(); len(alive) > 0 {
+		t.Errorf("nothing was heard of %+v", alive)
+	}
+	s.Note("a", false, now) // a member
+	s.Note("b", true, now)
+	if alive := s.Alive(); len(alive) != 1 || alive[0].Name != "b" {
+		t.Errorf("%+v", alive)
+	}
+	s.Note("b", false, now)
+	if alive := s.Alive(); len(alive) > 0 {
+		t.Errorf("%+v", alive)
+	}
+	expect("it has just not answered", due(a))
+	now = now.Add(strayPause)
+	expect("a while later", due(a), "b")
+	expect("it is a member again", due(a, b))
+	expect("it went again", due(a), "b")
+	now = now.Add(strayTime + time.Second)
+	s.Note("b", false, now)
+	now = now.Add(time.Hour)
+	expect("it is given up", due(a))
+	for i := range 3 * mostStrays {
+		due(a, shard.Member{Name: fmt.Sprint(i)})
+	}
+	if n := len(due(a)); n != mostStrays {
+		t.Errorf("%d are remembered, expected %d", n, mostStrays)
+	}
+}
