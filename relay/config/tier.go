@@ -100,8 +100,9 @@ type LastGood struct {
 	// How long after a change it is written; further changes wait for the next time.
 	// At least 100ms.
 	Delay time.Duration `yaml:"delay"`
-	// The most that one type of a key may take, compressed. What is larger is not
-	// kept. From 4KiB to 512MiB.
+	// The most that one type of a key may take, compressed; uncompressed it may take
+	// four times as much, and 1GiB in any case at most. What is larger is not kept, nor
+	// taken from the store. From 4KiB to 512MiB.
 	MaxSize Size `yaml:"max_size"`
 }
 

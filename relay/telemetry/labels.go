@@ -141,7 +141,7 @@ func labels() map[string][]Label {
 
 		"xdsrelay.last_good.writes":     {label("outcome", "ok", "failed", "fenced", "too_large", "unencrypted")},
 		"xdsrelay.last_good.write.size": {},
-		"xdsrelay.last_good.reads":      {label("outcome", "ok", "failed", "unusable", "old")},
+		"xdsrelay.last_good.reads":      {label("outcome", "ok", "failed", "unusable", "old", "too_large")},
 	}
 	return m
 }

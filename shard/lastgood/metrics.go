@@ -41,7 +41,7 @@ func newMetrics(meter metric.Meter) (*metrics, error) {
 	m.bytes, errs[1] = meter.Int64Counter("xdsrelay.last_good.write.size", metric.WithUnit("By"),
 		metric.WithDescription("Bytes of the records that were written."))
 	m.reads, errs[2] = meter.Int64Counter("xdsrelay.last_good.reads",
-		metric.WithDescription("Records of the last known good state: ok, unusable (damaged, or not of this tier and its keys), old (nobody has written them for 30 days), and reads of keys that failed."))
+		metric.WithDescription("Records of the last known good state: ok, unusable (damaged, or not of this tier and its keys), old (nobody has written them for 30 days), too_large (uncompressed they would be larger than any that is written), and reads of keys that failed."))
 	return m, errors.Join(errs[:]...)
 }
 

@@ -2,6 +2,7 @@ package lastgood
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"time"
@@ -66,6 +67,10 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 	err := k.cfg.Store.Load(ctx, key, func(sealed []byte) {
 		kept, at, err := k.open(key, sealed)
 		switch {
+		case errors.Is(err, errBomb):
+			k.metrics.read(outcomeTooLarge)
+			k.unusable(key, err)
+			return
 		case err != nil:
 			k.metrics.read(outcomeUnusable)
 			k.unusable(key, err)

@@ -17,9 +17,14 @@ const (
 	sealedVersion = 1
 )
 
-// maxPlain bounds a record before it is compressed, in bytes: what somebody else has
-// put into the store must not fill the memory.
-const maxPlain = 1 << 30
+// A record before it is compressed is bounded, too, since what somebody else has put
+// into the store must not fill the memory: by so many times its bound when it is
+// compressed, and by so many bytes in any case. That is far beyond what clients are sent
+// of one type, also where little is left of it when it is compressed.
+const (
+	unpackedTimes = 4
+	maxUnpacked   = 1 << 30
+)
 
 // What is wrong with a sealed record.
 var (
@@ -27,7 +32,9 @@ var (
 	errPlain       = errors.New("it is not encrypted, and there are keys: it may come from anybody")
 	errUnknownKey  = errors.New("it is encrypted with a key that is not in the keys file")
 	errNotOpened   = errors.New("it was changed, or encrypted with another key of the same ID, or is of another tier, key or type")
-	errTooLarge    = errors.New("it is larger than last_good.max_size")
+	errTooLarge    = errors.New("it is larger than last_good.max_size, or than four times that before it is compressed")
+	errBomb        = errors.New("uncompressed it is larger than any record, which have at most four times last_good.max_size")
+	errPacked      = errors.New("it cannot be uncompressed")
 	errUnencrypted = errors.New("it is only kept encrypted, and there are no keys")
 
 	errHoldsSecrets = errors.New("a resource holds what may be secret, which is only kept encrypted, and there are no keys: expected last_good.keys_file")
@@ -40,17 +47,18 @@ type sealer struct {
 	prefix string
 	keys   *Keys // nil: nothing is encrypted
 	max    int   // of a sealed record, in bytes
+	most   int   // of a record before it is compressed, in bytes
 	pack   *zstd.Encoder
 	unpack *zstd.Decoder
 }
 
 func newSealer(prefix string, keys *Keys, limit int) (*sealer, error) {
-	s := &sealer{prefix: prefix, keys: keys, max: limit}
+	s := &sealer{prefix: prefix, keys: keys, max: limit, most: min(limit*unpackedTimes, maxUnpacked)}
 	var err error
 	if s.pack, err = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithEncoderLevel(zstd.SpeedFastest)); err != nil {
 		return nil, err
 	}
-	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(writers), zstd.WithDecoderMaxMemory(maxPlain))
+	s.unpack, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(writers), zstd.WithDecoderMaxMemory(uint64(s.most)), zstd.WithDecodeAllCapLimit(true))
 	return s, err
 }
 
@@ -61,7 +69,7 @@ func (s *sealer) close() {
 
 // seal compresses and encrypts a record.
 func (s *sealer) seal(key, url string, record []byte) ([]byte, error) {
-	if len(record) > maxPlain {
+	if len(record) > s.most {
 		return nil, errTooLarge
 	}
 	if s.keys == nil {
@@ -99,11 +107,30 @@ func (s *sealer) open(key string, sealed []byte) (url string, record []byte, err
 	} else if id != "" {
 		return url, nil, errUnknownKey
 	}
-	record, err = s.unpack.DecodeAll(rest, nil)
-	if err != nil {
-		return url, nil, fmt.Errorf("it cannot be uncompressed: %w", err)
+	record, err = s.uncompress(rest)
+	return url, record, err
+}
+
+// uncompress is the reverse of what seal does first. It makes room once, for what the
+// record says that it has, and takes no more.
+func (s *sealer) uncompress(packed []byte) ([]byte, error) {
+	const unsaid = 256 // below that seal does not always say it
+	var frame zstd.Header
+	if err := frame.Decode(packed); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPacked, err)
 	}
-	return url, record, nil
+	size := uint64(unsaid)
+	if frame.HasFCS {
+		size = frame.FrameContentSize
+	}
+	if size > uint64(s.most) {
+		return nil, fmt.Errorf("%w: it has %d bytes", errBomb, size)
+	}
+	record, err := s.unpack.DecodeAll(packed, make([]byte, 0, size))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errPacked, err)
+	}
+	return record, nil
 }
 
 // bound is what a record is bound to.

@@ -5,13 +5,27 @@ import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
+	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/klauspost/compress/zstd"
 )
 
 func newTestSealer(t testing.TB, prefix string, keys *Keys) *sealer {
 	t.Helper()
 	s, err := newSealer(prefix, keys, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.close)
+	return s
+}
+
+// newLimitedSealer has no keys, and takes records up to a limit.
+func newLimitedSealer(t testing.TB, limit int) *sealer {
+	t.Helper()
+	s, err := newSealer("tier", nil, limit)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,18 +105,88 @@ func TestSealPlain(t *testing.T) {
 	}
 }
 
-// TestSealSize: what is larger than the limit is not kept, counted as it is
-// compressed.
+// TestSealSize: what is larger than the limit is not kept, counted as it is compressed;
+// nor is what is much larger than that before.
 func TestSealSize(t *testing.T) {
-	s := newTestSealer(t, "tier", nil)
-	s.max = 1000
-	if _, err := s.seal("key", clusters.URL, make([]byte, 100_000)); err != nil {
+	// Beyond a window of the compression, too.
+	s := newLimitedSealer(t, 8<<20)
+	large := make([]byte, 8<<20*unpackedTimes)
+	sealed, err := s.seal("key", clusters.URL, large)
+	if err == nil {
+		_, _, err = s.open("key", sealed)
+	}
+	if err != nil {
+		t.Errorf("a large one: %v", err)
+	}
+
+	for size := 1; size < 1000; size++ {
+		sealed, err := s.seal("key", clusters.URL, large[:size])
+		if err == nil {
+			_, _, err = s.open("key", sealed)
+		}
+		if err != nil {
+			t.Errorf("one of %d bytes: %v", size, err)
+		}
+	}
+
+	s = newLimitedSealer(t, 1000)
+	if _, err := s.seal("key", clusters.URL, make([]byte, 1000*unpackedTimes)); err != nil {
 		t.Errorf("compressed it is small: %v", err)
+	}
+	if _, err := s.seal("key", clusters.URL, make([]byte, 1000*unpackedTimes+1)); !errors.Is(err, errTooLarge) {
+		t.Errorf("got %v, expected it to be too large although it is small when compressed", err)
 	}
 	noise := make([]byte, 1000)
 	_, _ = rand.Read(noise)
 	if _, err := s.seal("key", clusters.URL, noise); !errors.Is(err, errTooLarge) {
 		t.Errorf("got %v, expected it to be too large", err)
+	}
+}
+
+// TestBombs: what is small and unpacks to more than any record has is given up before
+// it does, and so is what unpacks to more than it says.
+func TestBombs(t *testing.T) {
+	const limit = 100_000
+	s := newLimitedSealer(t, limit)
+	huge := make([]byte, 64<<20)
+	pack := func(size int) []byte { return s.pack.EncodeAll(huge[:size], nil) }
+	var streamed bytes.Buffer
+	w, err := zstd.NewWriter(&streamed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // with one it would know the size
+		_, _ = w.Write(huge)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	const most = limit * unpackedTimes
+	for name, tc := range map[string]struct {
+		packed []byte
+		want   error
+	}{
+		"as large as may be":        {pack(most), nil},
+		"one byte more":             {pack(most + 1), errBomb},
+		"huge":                      {pack(len(huge)), errBomb},
+		"of no size":                {streamed.Bytes(), errPacked},
+		"many frames":               {bytes.Repeat(pack(most/10), 11), errPacked},
+		"behind a frame of nothing": {append([]byte{0x50, 0x2a, 0x4d, 0x18, 0, 0, 0, 0}, pack(len(huge))...), errPacked},
+		"nothing":                   {[]byte{0}, errPacked},
+	} {
+		if len(tc.packed) > limit {
+			t.Fatalf("%s: it is no bomb with %d bytes", name, len(tc.packed))
+		}
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, got, err := s.open("key", append(header("", clusters.URL), tc.packed...))
+		runtime.ReadMemStats(&after)
+		if !errors.Is(err, tc.want) || err == nil && len(got) != most {
+			t.Errorf("%s: got %d bytes, %v, expected %v", name, len(got), err, tc.want)
+		}
+		if took := after.TotalAlloc - before.TotalAlloc; took > most+1<<20 {
+			t.Errorf("%s: %d bytes were allocated, of at most %d", name, took, most)
+		}
 	}
 }
 
