@@ -27,6 +27,9 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 	for i := range demands {
 		d := &demands[i]
 		typ := d.Table.Type
+		if !r.takes(s, typ, now) {
+			continue
+		}
 		a := s.types[typ.URL]
 		first := a == nil
 		if first {
@@ -42,7 +45,7 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 			said = r.askSotW(s, a, d, missing, first, whole)
 		}
 		if said {
-			s.types[typ.URL] = a
+			s.types[typ.URL], a.since = a, now
 			if r.following == nil { // the owner of a key says itself what does not exist
 				s.absences.await(now, typ, missing) // C12
 			}
@@ -141,6 +144,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		return
 	}
 	s.flush(a)
+	s.link.base().learn(a.typ)
 	now := time.Now()
 	u := r.update(a, rsp, now)
 	u.Received = now

@@ -28,7 +28,8 @@ type journal struct {
 	last        error     // the newest of them
 	remind      time.Time // when to say again that it is down
 	interval    time.Duration
-	noLoad      bool   // the server takes no load reports
+	noLoad      bool // the server takes no load reports
+	aside       map[setAside]struct{}
 	state       ration // of lines about the state
 	partial     ration // of lines about single streams and responses
 }

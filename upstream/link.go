@@ -19,10 +19,13 @@ type link struct {
 	server *server
 	events chan<- event
 	stop   context.CancelFunc
+	probes *suspect // what the only stream is for, and of which link; nil for a link
+	of     *link    // that goes on; see probe.go
 
 	// Owned by the runner.
 	session *session // the open stream, nil if there is none
 	failed  bool     // connectivity failed, and no response since (C15)
+	trial
 }
 
 // event is what a link tells its runner, one at a time.
@@ -104,7 +107,7 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 	for {
 		m := incoming{delta: cp.cfg.Delta, peer: cp.cfg.Peer != ""}
 		if err := stream.RecvMsg(&m); err != nil {
-			end.err = endOf(sctx, err)
+			end.err, end.ours = endOf(sctx, err)
 			return end
 		}
 		if m.err != nil {
@@ -123,10 +126,10 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 }
 
 // endOf says why a stream ended: the reason for which this side cancelled it,
-// or what the server said.
-func endOf(ctx context.Context, err error) error {
+// which makes it ours, or what the server said.
+func endOf(ctx context.Context, err error) (why error, ours bool) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause
+		return cause, true
 	}
-	return fmt.Errorf("the stream ended: %w", err)
+	return fmt.Errorf("the stream ended: %w", err), false
 }

@@ -16,6 +16,7 @@ import (
 // methods are safe for concurrent use.
 type metrics struct {
 	streams    metric.Int64UpDownCounter
+	apart      metric.Int64UpDownCounter
 	reconnects metric.Int64Counter
 	responses  metric.Int64Counter
 	bytes      metric.Int64Counter
@@ -66,6 +67,10 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 	}
 	if m.streams, err = meter.Int64UpDownCounter("xdsrelay.upstream.streams",
 		metric.WithDescription("Streams to control planes that are up.")); err != nil {
+		return nil, err
+	}
+	if m.apart, err = meter.Int64UpDownCounter("xdsrelay.upstream.types.apart",
+		metric.WithDescription("Types that keys ask for on a stream of their own, since the control plane may have ended one for them.")); err != nil {
 		return nil, err
 	}
 	if m.reconnects, err = meter.Int64Counter("xdsrelay.upstream.reconnects",
@@ -132,6 +137,8 @@ func originLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyV
 }
 
 func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.variant) }
+
+func (m *metrics) setApart(n int64) { m.apart.Add(context.Background(), n, m.variant) }
 
 func (m *metrics) reconnect() { m.reconnects.Add(context.Background(), 1, m.variant) }
 

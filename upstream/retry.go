@@ -15,6 +15,8 @@ type ending struct {
 	// opened says that there was a stream; responded that it brought a
 	// response.
 	opened, responded bool
+	// ours says that this side has ended it.
+	ours bool
 	// unreadable says that the server sent something that is no response.
 	unreadable bool
 	lived      time.Duration

@@ -69,7 +69,7 @@ func (r *runner) run(ctx context.Context) {
 		case ev := <-r.events:
 			r.handle(ctx, ev)
 		case <-r.timer.C:
-			r.tick(time.Now())
+			r.tick(ctx, time.Now())
 		}
 	}
 }
@@ -89,8 +89,10 @@ func (r *runner) sessions() func(yield func(*session) bool) {
 // is a stream: a new stream asks for everything anyway.
 func (r *runner) demand(ctx context.Context, all bool) {
 	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
-	for s := range r.sessions() {
+	for s := range r.streams() {
 		r.ask(s, demands, all)
+	}
+	for s := range r.sessions() {
 		r.settle(s, time.Now())
 	}
 	if len(demands) > 0 && r.links[0] == nil {
@@ -115,6 +117,7 @@ func (r *runner) stopFrom(index int) {
 		}
 		l.stop()
 		r.ended(l)
+		r.quit(l)
 		r.links[index+i] = nil
 	}
 }
@@ -127,7 +130,7 @@ func (r *runner) failover(ctx context.Context) {
 		case l == nil && i == 0:
 			return // nothing is wanted yet
 		case l == nil:
-			if r.feed.Waiting() {
+			if r.feed.Waiting(nil) {
 				r.start(ctx, i)
 			}
 			return
@@ -140,6 +143,10 @@ func (r *runner) failover(ctx context.Context) {
 // handle deals with what a link has to tell.
 func (r *runner) handle(ctx context.Context, ev event) {
 	l := ev.link
+	if l.probes != nil {
+		r.handleProbe(ctx, ev)
+		return
+	}
 	if r.links[l.server.index] != l || ev.session != nil && ev.kind != evOpened && ev.session != l.session {
 		return // of a link that was given up
 	}
@@ -150,7 +157,11 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		}
 		l.session = ev.session
 		l.session.node = r.feed.Node()
-		r.ask(l.session, r.feed.TakeDemand(true, !r.cp.cfg.Delta), true)
+		demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
+		r.ask(l.session, demands, true)
+		if l.probe != nil && l.probe.session != nil {
+			r.ask(l.probe.session, demands, true)
+		}
 	case evHeaders:
 		r.setUp(l.session)
 	case evResponse:
@@ -159,6 +170,9 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		r.respond(l.session, ev.response)
 	case evFailed, evEnded:
 		l.failed = l.failed || !ev.end.responded // C15, as A57 has it
+		if r.following == nil && l.session != nil {
+			r.judge(l, l.session, ev.end, time.Now())
+		}
 		r.ended(l)
 		r.repair()
 		if errors.Is(ev.end.err, errRenewed) {
@@ -209,7 +223,7 @@ func (r *runner) setUp(s *session) {
 		return
 	}
 	r.following.State(nil)
-	if !r.feed.Waiting() {
+	if !r.feed.Waiting(nil) {
 		r.feed.Up() // else responses say whether the origin can be reached
 	}
 }
@@ -243,7 +257,7 @@ func (r *runner) repair() {
 		return
 	}
 	demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
-	for s := range r.sessions() {
+	for s := range r.streams() {
 		r.ask(s, demands, true)
 	}
 }

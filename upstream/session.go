@@ -40,7 +40,8 @@ type session struct {
 
 // asked is what a stream has asked for of one type.
 type asked struct {
-	typ *resource.Type
+	typ   *resource.Type
+	since time.Time // when it was asked for last
 	// wild says that the wildcard is subscribed; legacy that this was said by
 	// leaving the names out (D10).
 	wild, legacy bool

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"context"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -10,9 +11,17 @@ import (
 // arm sets the timer to the next thing that has to be done.
 func (r *runner) arm() {
 	var next time.Time
-	for s := range r.sessions() {
-		if at := s.next(); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+	sooner := func(at time.Time) {
+		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
+		}
+	}
+	for s := range r.streams() {
+		sooner(s.next())
+	}
+	for _, l := range r.links {
+		if l != nil {
+			sooner(l.probeDue())
 		}
 	}
 	if next.IsZero() {
@@ -23,8 +32,8 @@ func (r *runner) arm() {
 }
 
 // tick does what is due at now.
-func (r *runner) tick(now time.Time) {
-	for s := range r.sessions() {
+func (r *runner) tick(ctx context.Context, now time.Time) {
+	for s := range r.streams() {
 		for _, w := range s.absences.expired(now) {
 			r.absent(s, w)
 		}
@@ -40,7 +49,14 @@ func (r *runner) tick(now time.Time) {
 			}
 		}
 		due(&s.settleAt, now)
-		r.settle(s, now)
+		if s.link.probes == nil {
+			r.settle(s, now)
+		}
+	}
+	for _, l := range r.links {
+		if l != nil {
+			r.seeTo(ctx, l, now)
+		}
 	}
 }
 
@@ -65,11 +81,11 @@ func (r *runner) absent(s *session, w awaited) {
 }
 
 // settle counts a silent stream as taking part once it has stood for a while
-// and nothing is missing: a server that has nothing new to say to a returning
+// and nothing is missing, beside what is asked for elsewhere: a server that has nothing new to say to a returning
 // client need not even send headers. While something is missing, silence says
 // nothing.
 func (r *runner) settle(s *session, now time.Time) {
-	if !s.up && s.settleAt.IsZero() && now.Sub(s.opened) >= settleAfter && !r.feed.Waiting() {
+	if !s.up && s.settleAt.IsZero() && now.Sub(s.opened) >= settleAfter && !r.feed.Waiting(s.link.setsApart) {
 		r.setUp(s)
 	}
 }

@@ -187,19 +187,19 @@ func TestKnownByOtherMeans(t *testing.T) {
 // TestWaitingEnds: Waiting says whether anything is still to come.
 func TestWaitingEnds(t *testing.T) {
 	w := start(t, Config{})
-	if w.feed.Waiting() {
+	if w.feed.Waiting(nil) {
 		t.Fatal("waiting, though nothing is wanted")
 	}
 	c := w.client(clusters, true, "a")
 	w.feed.TakeDemand(true, false)
 	for _, step := range []func(){func() {}, func() { w.apply(clusters) }} {
 		step()
-		if !w.feed.Waiting() {
+		if !w.feed.Waiting(nil) {
 			t.Fatal("not waiting, though nothing is known of a name")
 		}
 	}
 	w.apply(clusters, res("a", "1"))
-	if w.feed.Waiting() || len(w.feed.Types()) != 1 {
+	if w.feed.Waiting(nil) || len(w.feed.Types()) != 1 {
 		t.Fatalf("%+v", c.head())
 	}
 }

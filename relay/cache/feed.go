@@ -51,6 +51,16 @@ func (f *Feed) TakeDemand(all, names bool) []Demand {
 	return out
 }
 
+// TakeAll is TakeDemand for everything that is wanted of one type. ok says whether
+// there is anything.
+func (f *Feed) TakeAll(typ *resource.Type, names bool) (d Demand, ok bool) {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return d, false
+	}
+	return t.takeDemand(f, true, names)
+}
+
 // Update is what an origin said about one type.
 type Update struct {
 	Type *resource.Type
@@ -180,10 +190,11 @@ func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 }
 
 // Waiting reports whether something is wanted of the leg of which nothing is known: a
-// name, or a wildcard that the origin has not answered for.
-func (f *Feed) Waiting() bool {
+// name, or a wildcard that the origin has not answered for. Types of which but is true
+// do not count; it may be nil.
+func (f *Feed) Waiting(but func(*resource.Type) bool) bool {
 	for _, t := range f.group.Tables() {
-		if t.waitingForOrigin(f.leg) {
+		if (but == nil || !but(t.Type)) && t.waitingForOrigin(f.leg) {
 			return true
 		}
 	}

@@ -101,7 +101,7 @@ func TestConcurrency(t *testing.T) {
 				f.Apply(Update{Type: endpoints, Resources: []*resource.Resource{res(name(), name())}})
 				f.Held(endpoints)
 				f.Missing(endpoints, []string{name()})
-				f.Waiting()
+				f.Waiting(nil)
 				f.Down(ErrClosed)
 			default:
 			}
