@@ -41,7 +41,7 @@ func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []a
 	return fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, nil)
 }
 
-// mostProblems bounds those of files, and of servers, that are told.
+// mostProblems bounds those of files, of servers and of types that are told.
 const mostProblems = 5
 
 // stateNow is how this node is.
@@ -53,6 +53,7 @@ func (n *Node) stateNow() admin.NodeState {
 		s.NotReady = err.Error()
 	}
 	for _, o := range n.origins.describe() {
+		s.Apart = append(s.Apart, o.Apart[:min(len(o.Apart), mostProblems-len(s.Apart))]...)
 		into := &s.Unreachable
 		if o.Kind == admin.Directory {
 			into = &s.Problems

@@ -57,7 +57,7 @@ type suspect struct {
 	pause time.Duration // before the next attempt but one
 	due   time.Time     // of the next attempt
 	idle  bool          // nothing of it is wanted any more
-	said  bool          // the log has told that it ended a stream
+	said  bool          // it has been told that it seems to have ended a stream
 }
 
 // against is how much the end of a stream speaks against what it was asked for last.
@@ -148,8 +148,7 @@ func (r *runner) takes(s *session, t *resource.Type, now time.Time) bool {
 	}
 	if sus := l.apart[t.URL]; sus != nil {
 		if sus.idle {
-			sus.idle = false
-			r.showApart(l, sus, 1)
+			r.setIdle(l, sus, false)
 		}
 		return false
 	}
@@ -167,7 +166,6 @@ func (r *runner) setApart(l *link, t *resource.Type, why error, due time.Time) {
 	}
 	sus := &suspect{typ: t, pause: 2 * firstProbe, due: due}
 	l.apart[t.URL] = sus
-	r.showApart(l, sus, 1)
 	if why != nil {
 		r.blame(l, sus, why)
 	}
@@ -178,14 +176,36 @@ func (r *runner) blame(l *link, sus *suspect, why error) {
 	if !sus.said {
 		sus.said = true
 		l.server.journal.setApart(string(r.feed.Key()), sus.typ.URL, why)
+		r.show(l, sus, true)
 	}
+}
+
+// setIdle notes whether something of a suspect is wanted.
+func (r *runner) setIdle(l *link, sus *suspect, idle bool) {
+	if sus.idle != idle {
+		sus.idle = idle
+		r.show(l, sus, !idle)
+	}
+}
+
+// show shows operators a suspect that ended a stream, or that this is over.
+func (r *runner) show(l *link, sus *suspect, apart bool) {
+	if !sus.said {
+		return
+	}
+	n := int64(1)
+	if !apart {
+		n = -1
+	}
+	r.cp.metrics.setApart(n)
+	l.server.journal.note(string(r.feed.Key()), sus.typ.URL, apart)
 }
 
 // rejoin takes back a type that was set apart, and asks for it like for all others.
 func (r *runner) rejoin(l *link, sus *suspect) {
 	l.learn(sus.typ)
 	delete(l.apart, sus.typ.URL)
-	r.showApart(l, sus, -1)
+	r.show(l, sus, false)
 	if s := l.session; s != nil {
 		r.askAlone(s, sus.typ)
 	}
@@ -194,19 +214,11 @@ func (r *runner) rejoin(l *link, sus *suspect) {
 	}
 }
 
-// showApart counts a suspect of which something is wanted, or no more.
-func (r *runner) showApart(l *link, sus *suspect, n int64) {
-	r.cp.metrics.setApart(n)
-	l.server.journal.note(string(r.feed.Key()), sus.typ.URL, n > 0)
-}
-
 // quit forgets what l has set apart, for its end.
 func (r *runner) quit(l *link) {
 	r.stopProbe(l)
 	for _, sus := range l.apart {
-		if !sus.idle {
-			r.showApart(l, sus, -1)
-		}
+		r.setIdle(l, sus, true)
 	}
 	l.apart = nil
 }

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// setAside is a type of a key that is set apart.
+// setAside is a type of a key that is set apart, and said to be.
 type setAside struct{ key, typeURL string }
 
 // mostAside bounds what is listed of them.
@@ -47,7 +47,7 @@ func (j *journal) listAside() (lines []string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for s := range j.aside {
-		lines = append(lines, fmt.Sprintf("%s of key %q", s.typeURL, s.key))
+		lines = append(lines, fmt.Sprintf("%q of key %q", s.typeURL, s.key))
 	}
 	slices.Sort(lines)
 	if more := len(lines) - mostAside; more > 0 {
@@ -57,7 +57,8 @@ func (j *journal) listAside() (lines []string) {
 }
 
 // Apart lists the types that keys ask for on a stream of their own, since a server
-// ended one on which it was asked for them, in lines; of many only some.
+// ended one on which it was asked for them, in lines; of many only some. Types and
+// keys are quoted, as clients can choose them.
 func (c *ControlPlane) Apart() (all []string) {
 	for _, s := range c.servers {
 		all = append(all, s.journal.listAside()...)

@@ -70,7 +70,7 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		return nil, err
 	}
 	if m.apart, err = meter.Int64UpDownCounter("xdsrelay.upstream.types.apart",
-		metric.WithDescription("Types that keys ask for on a stream of their own, since the control plane may have ended one for them.")); err != nil {
+		metric.WithDescription("Types that keys ask for on a stream of their own, since the control plane ended one on which it was asked for them.")); err != nil {
 		return nil, err
 	}
 	if m.reconnects, err = meter.Int64Counter("xdsrelay.upstream.reconnects",

@@ -79,8 +79,7 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 		p.session.node = r.feed.Node()
 		r.askAlone(p.session, sus.typ)
 		if p.session.types[sus.typ.URL] == nil {
-			sus.idle = true
-			r.showApart(l, sus, -1)
+			r.setIdle(l, sus, true)
 			r.stopProbe(l)
 		}
 	case evHeaders:

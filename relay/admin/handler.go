@@ -62,6 +62,9 @@ type OriginInfo struct {
 	Where    []string `json:"where"`             // addresses, or the directory
 	Variant  string   `json:"variant,omitempty"` // of a control plane
 	Problems []string `json:"problems"`          // what is wrong with files of a directory, or keeps servers out of reach
+	// Apart are types that keys ask for on a stream of their own, since the control
+	// plane ended one on which it was asked for them: a few of them, with their keys.
+	Apart []string `json:"apart,omitempty"`
 	// Authorities and Types are what it serves beyond the rest, which is the first
 	// one's; SeparateNames the types whose names have a stream of their own.
 	Authorities   []string `json:"authorities,omitempty"`

@@ -50,7 +50,7 @@ func testConfig() Config {
 		Origins: func() []OriginInfo {
 			return []OriginInfo{
 				{Name: "default", Kind: "directory", Where: []string{"/etc/xds"}, Problems: []string{"x.json: bad"}},
-				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}},
+				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}, Apart: []string{"x.Y of key \"k\""}},
 			}
 		},
 		ClientStatus: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -200,6 +200,7 @@ NAME     KIND           WHERE     VARIANT  AUTHORITIES  TYPES
 default  directory      /etc/xds  -        -            all others
 sds      control plane  sds:1     delta    ""           Secret
 problem with default: x.json: bad
+sds is asked on another stream for: x.Y of key "k"
 `,
 		"/debug/check": "\nok\n",
 	} {

@@ -22,9 +22,12 @@ type NodeState struct {
 	Keys     KeySums    `json:"keys"`
 	// Problems are what is wrong with files of directories, Unreachable what keeps
 	// servers of control planes out of reach: a few of each.
-	Problems    []string         `json:"problems,omitempty"`
-	Unreachable []string         `json:"unreachable,omitempty"`
-	Progress    []fleet.Progress `json:"progress"`
+	Problems    []string `json:"problems,omitempty"`
+	Unreachable []string `json:"unreachable,omitempty"`
+	// Apart are types for which a control plane seems to end streams; see
+	// [OriginInfo].
+	Apart    []string         `json:"apart,omitempty"`
+	Progress []fleet.Progress `json:"progress"`
 	// Totals are ten seconds old at most.
 	Totals series.Totals `json:"totals"`
 }

@@ -149,7 +149,7 @@ func TestWarnings(t *testing.T) {
 				Node: "a", NotReady: "no key has any state", Settings: Settings{Refused: "line 3: bad", RefusedAt: now, Restart: []string{"listen.address"}},
 				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3}, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
 			},
-			{Node: "b", NotReady: "draining"}, {Node: "c", Unreachable: []string{"10.0.0.1:1: refused"}},
+			{Node: "b", NotReady: "draining"}, {Node: "c", Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}},
 		},
 	}
 	var got []string
@@ -171,6 +171,7 @@ func TestWarnings(t *testing.T) {
 		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
 		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
 		"warning origin Node c cannot reach a server of the control plane | 10.0.0.1:1: refused",
+		"warning types Clients of node c ask for types that the control plane seems not to know; it ends the streams on which it is asked for them | x.Y",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))

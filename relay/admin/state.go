@@ -148,6 +148,9 @@ func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
 		for _, problem := range o.Problems {
 			writeText(w, "problem with "+o.Name+": "+printable(problem)+"\n")
 		}
+		for _, one := range o.Apart {
+			writeText(w, o.Name+" is asked on another stream for: "+printable(one)+"\n")
+		}
 	}
 }
 

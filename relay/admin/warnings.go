@@ -13,7 +13,7 @@ import (
 // Warning is something that an operator should look at.
 type Warning struct {
 	// Level is error or warning, Kind what it is about: silence, node, config, origin,
-	// files, stale, held, redis or clients.
+	// files, types, stale, held, redis or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -107,6 +107,9 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	if len(a.Problems) > 0 {
 		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})
+	}
+	if len(a.Apart) > 0 {
+		add(levelWarning, "types", fmt.Sprintf("Clients of node %s ask for types that the control plane seems not to know; it ends the streams on which it is asked for them", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
 	}
 	if k.Stale > 0 {
 		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the origin has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
