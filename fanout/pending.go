@@ -88,8 +88,8 @@ func (ts *typeState) lags() bool {
 // for other types (E2, E5, E8), and the query for it.
 func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now time.Time) (cache.Query, *body) {
 	// Nothing that a newcomer has can be in the way of its routes while the rest
-	// comes in parts.
-	mayKeep := (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
+	// comes in parts. Who asks for everything again has not come anew.
+	mayKeep := ts.again || (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
 	b := s.bodyLocked(ts, h, q)
 	// What has to wait is asked after the look at the table: a route may have changed
 	// before the removal that we just saw. Where nothing is withdrawn, who has to wait

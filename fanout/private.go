@@ -108,7 +108,7 @@ func (s *stream) moveLocked(ts *typeState) {
 
 	ts.sent, ts.acked = cache.Start, cache.Start
 	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
-	ts.rejected, ts.more, ts.marred = false, false, false
+	ts.rejected, ts.more, ts.marred, ts.again = false, false, false, false
 	ts.claims, ts.moved = &claims{held: held}, true
 	s.comesBackLocked() // E5
 }

@@ -45,6 +45,7 @@ type typeState struct {
 	marred   bool // an earlier part was NACKed
 	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
 	named    bool // the stream has named resources of this type (B19)
+	again    bool // a client that had been told everything is told all of it again
 	hopeless bool // something is asked for that nobody can be asked about (K15)
 	stands   standing
 	// newest is the generation that there was when the newest response was made,
@@ -209,8 +210,11 @@ func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 	if ed.Wildcard || wildcardAgain { // B35
 		// The whole set is new to the client, and it waits for it (B24).
 		ts.owed = true
-		if ed.Wildcard && !ts.open {
-			ts.acked = cache.Start // it kept nothing that could go
+		switch {
+		case ed.Wildcard && !ts.open:
+			ts.acked, ts.again = cache.Start, false // it kept nothing that could go
+		case ts.acked.Removed <= ts.acked.Gen:
+			ts.again = true
 		}
 		// A response that is on its way is kept as far as the new wildcard
 		// covers it, so removals since then count (B33).
