@@ -13,7 +13,7 @@ func (a *app) newMembersCmd() *cobra.Command {
 		Use:   "members",
 		Short: "Show the nodes of a running tier",
 		Long: "Show the nodes of a tier as one of them knows them: whether they take part, how\n" +
-			"many clients they have, and where other nodes reach them.",
+			"many streams of clients they have, and where other nodes reach them.",
 		Example: "  xdsrelay members\n" +
 			"  xdsrelay members --admin 127.0.0.1:19010 --json",
 		Args: cobra.NoArgs,

@@ -182,7 +182,7 @@ func TestTables(t *testing.T) {
 	ask := serve(t, testConfig())
 	for path, want := range map[string]string{
 		"/debug/keys": `
-KEY  CLIENTS               UPSTREAM   FOR    TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
+KEY  STREAMS               UPSTREAM   FOR    TYPE     VERSION  GENERATION  RESOURCES  WANTED  SUBSCRIPTIONS  WATCHERS  BYTES  ERROR
 a    3 + 2 of other nodes  connected  1m30s  Cluster  v7       7           2          *+1     1              3         100    -
 b    0                     idle       -      -        -        -           -          -       -              -         -      gone?[2J
 `,

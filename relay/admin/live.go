@@ -75,8 +75,10 @@ type LiveNode struct {
 	Since   time.Time `json:"since,omitzero"`
 	// State is ok, draining, "no origin", "not ready", silent, or apart for one that is no
 	// member and serves clients all the same; Error says why.
-	State    string        `json:"state"`
-	Error    string        `json:"error,omitempty"`
+	State string `json:"state"`
+	Error string `json:"error,omitempty"`
+	// Clients are unknown of one that is silent, and Streams are those that it last said
+	// it had.
 	Clients  int           `json:"clients"`
 	Streams  int           `json:"streams"`
 	States   fleet.Count   `json:"states"`
@@ -101,12 +103,12 @@ func (o observed) live() Live {
 	var sums []fleet.Sums
 	var boards [][]fleet.Progress
 	for _, m := range o.members.everybody() {
-		n := LiveNode{Name: m.Name, Version: m.Version, Since: m.Since, State: memberState(m), Clients: m.Clients, States: fleet.Count{}}
+		n := LiveNode{Name: m.Name, Version: m.Version, Since: m.Since, State: memberState(m), States: fleet.Count{}}
 		if slices.ContainsFunc(o.members.Strays, func(s shard.Member) bool { return s.Name == m.Name }) {
 			n.State = stateApart
 		}
 		if i := slices.IndexFunc(o.silent, func(s Silent) bool { return s.Node == m.Name }); i >= 0 {
-			n.State, n.Error = "silent", o.silent[i].Error
+			n.State, n.Error, n.Streams = "silent", o.silent[i].Error, o.silent[i].Clients
 		}
 		if i := slices.IndexFunc(o.answers, func(a NodeState) bool { return a.Node == m.Name }); i >= 0 {
 			a := &o.answers[i]

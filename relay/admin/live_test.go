@@ -87,7 +87,7 @@ func TestLiveAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(first.text), &live); err != nil {
 		t.Fatalf("%v in %s", err, first.text)
 	}
-	if live.Self != "n1" || len(live.Nodes) != 3 || live.Nodes[2].State != "silent" || live.Clients.Clients != 3 || live.Clients.Unknown != 5 || live.Traffic.BytesIn != 7 || len(live.Updates) != 1 {
+	if live.Self != "n1" || len(live.Nodes) != 3 || live.Nodes[2].State != "silent" || live.Nodes[2].Clients != 0 || live.Nodes[2].Streams != 5 || live.Clients.Clients != 3 || live.Clients.Unknown != 5 || live.Traffic.BytesIn != 7 || len(live.Updates) != 1 {
 		t.Errorf("live: %s", first.text)
 	}
 	if res := ask("GET", "/api/v1/live", "If-None-Match", first.header.Get("ETag")); res.code != 304 || res.text != "" {

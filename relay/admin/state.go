@@ -20,7 +20,7 @@ func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, groups)
 		return
 	}
-	rows := [][]string{{"KEY", "CLIENTS", "UPSTREAM", "FOR", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
+	rows := [][]string{{"KEY", "STREAMS", "UPSTREAM", "FOR", "TYPE", "VERSION", "GENERATION", "RESOURCES", "WANTED", "SUBSCRIPTIONS", "WATCHERS", "BYTES", "ERROR"}}
 	for _, g := range groups {
 		clients := strconv.Itoa(g.Clients)
 		if g.Peers > 0 {

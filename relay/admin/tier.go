@@ -133,7 +133,7 @@ func (t Tier) members(w http.ResponseWriter, r *http.Request) {
 		writeJSON(w, http.StatusOK, all)
 		return
 	}
-	rows := [][]string{{"NODE", "STATE", "CLIENTS", "PEER ADDRESS", "VERSION", "UP FOR", "ASKED"}}
+	rows := [][]string{{"NODE", "STATE", "STREAMS", "PEER ADDRESS", "VERSION", "UP FOR", "ASKED"}}
 	for _, m := range all.Members {
 		here := ""
 		if m.Name == all.Self {

@@ -89,7 +89,7 @@ func TestTierPages(t *testing.T) {
 	ask := serve(t, cfg)
 	for path, want := range map[string]string{
 		"/tier/members": `
-NODE  STATE      CLIENTS  PEER ADDRESS  VERSION  UP FOR  ASKED
+NODE  STATE      STREAMS  PEER ADDRESS  VERSION  UP FOR  ASKED
 n1    ok         5        h1:1          v1       1h0m0s  this one
 n2    draining   0        -             -        -       -
 n3    no origin  0        -             -        -       -
@@ -99,7 +99,7 @@ heard of 1h0m0s ago: the node cannot find out what is true now
 Redis is out of reach for 1m0s: no answer?
 `,
 		"/tier/keys": `
-KEY  OWNER  NODE  STATE              FOR   CLIENTS  PEERS  RESOURCES  BYTES  NOTES
+KEY  OWNER  NODE  STATE              FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES
 a    n1     n1    owner              1m0s  3        1      5          100    2 removals held
 a    n1     n2    follower of n1     1m0s  4        0      5          100    -
 b?   n2     n1    idle               -     0        0      0          0      stale
@@ -118,7 +118,7 @@ node n3 did not answer: no route?
 		"/tier/owner?key=a": `
 owner: n1
 
-NODE  STATE           FOR   CLIENTS  PEERS  RESOURCES  BYTES  NOTES
+NODE  STATE           FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES
 n1    owner           1m0s  3        1      5          100    2 removals held
 n2    follower of n1  1m0s  4        0      5          100    -
 

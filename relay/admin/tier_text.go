@@ -9,7 +9,7 @@ import (
 )
 
 func keyRows(keys []Key) [][]string {
-	rows := [][]string{{"KEY", "OWNER", "NODE", "STATE", "FOR", "CLIENTS", "PEERS", "RESOURCES", "BYTES", "NOTES"}}
+	rows := [][]string{{"KEY", "OWNER", "NODE", "STATE", "FOR", "STREAMS", "PEERS", "RESOURCES", "BYTES", "NOTES"}}
 	for _, k := range keys {
 		owner := k.Owner
 		for _, n := range k.Nodes {

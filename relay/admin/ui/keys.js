@@ -27,15 +27,15 @@ function list(data, query) {
     const states = {};
     for (const n of k.nodes) for (const [s, v] of Object.entries(n.states ?? {})) states[s] = (states[s] ?? 0) + v;
     const best = k.nodes.find((n) => n.node === k.owner) ?? k.nodes[0];
-    const clients = k.nodes.reduce((sum, n) => sum + n.clients, 0);
-    return { key: k.key, cells: [el('a', { href: `#/clients?key=${encodeURIComponent(k.key)}` }, k.key), k.owner || 'nobody', number(clients), stateBar(states, `Clients of ${k.key}`),
+    const streams = k.nodes.reduce((sum, n) => sum + n.clients, 0);
+    return { key: k.key, cells: [el('a', { href: `#/clients?key=${encodeURIComponent(k.key)}` }, k.key), k.owner || 'nobody', number(streams), stateBar(states, `Clients of ${k.key}`),
       number(best?.resources ?? 0), bytes(best?.bytes ?? 0), number(best?.updates ?? 0),
       el('ul', {}, k.nodes.map((n) => el('li', { 'data-key': n.node, class: 'small' }, `${n.node} `, el('span', { class: 'soft' }, `${place(n)} `), ago(n.since, { since: 'bare' }), notes(n)))) ] };
   });
   const begin = (query.pages.length - 1) * pageSize;
   return [
     silence(data.silent),
-    rows.length ? table('Keys', [{ title: 'Key' }, { title: 'Owner' }, { title: 'Clients', num: true }, { title: 'How they stand' }, { title: 'Resources', num: true }, { title: 'Size', num: true }, { title: 'Updates', num: true }, { title: 'On the nodes' }], rows, { class: 'cards', 'data-key': 'table' })
+    rows.length ? table('Keys', [{ title: 'Key' }, { title: 'Owner' }, { title: 'Streams', num: true }, { title: 'How they stand' }, { title: 'Resources', num: true }, { title: 'Size', num: true }, { title: 'Updates', num: true }, { title: 'On the nodes' }], rows, { class: 'cards', 'data-key': 'table' })
       : el('p', { class: 'empty', 'data-key': 'none' }, query.search ? 'No key is like that.' : 'No keys yet: no client has come.'),
     el('div', { class: 'pager', 'data-key': 'pager' },
       el('span', { class: 'soft small' }, rows.length ? `${number(begin + 1)} to ${number(begin + rows.length)}` : ''),

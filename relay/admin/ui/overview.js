@@ -110,7 +110,7 @@ function nodes(live) {
     live.nodes.map((n) => ({ key: n.name, cells: [
       [n.name, n.name === live.self ? el('span', { class: 'soft small' }, ' this one') : null],
       el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', n.state)),
-      n.state === 'silent' ? `${number(n.clients)}?` : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
+      n.state === 'silent' ? `${count(n.streams, 'stream')}?` : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
       n.state === 'silent' ? null : number(n.keys.owner), n.state === 'silent' ? null : [number(n.keys.follower), n.keys.alone ? el('span', { class: 'soft' }, ` + ${n.keys.alone} alone`) : null],
       n.state === 'silent' ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
 }
