@@ -32,6 +32,9 @@ func (a *app) completeNames(cmd *cobra.Command, node *remote) {
 		}
 		var names []cobra.Completion
 		for _, c := range page.Clients {
+			if printable(c.Name) != c.Name || printable(c.Key) != c.Key {
+				continue // nobody could type it, and a shell would show it
+			}
 			names = append(names, cobra.CompletionWithDesc(c.Name, string(c.State)+" "+c.Key))
 		}
 		return names, cobra.ShellCompDirectiveNoFileComp
@@ -81,6 +84,9 @@ func keysOf(node *remote) cobra.CompletionFunc {
 		}
 		var keys []cobra.Completion
 		for _, k := range all.Keys {
+			if printable(k.Key) != k.Key {
+				continue
+			}
 			keys = append(keys, k.Key)
 		}
 		return keys, cobra.ShellCompDirectiveNoFileComp

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"io"
 	"net/url"
+	"slices"
 	"time"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"xdsrelay/relay/fleet"
@@ -98,23 +98,32 @@ func (a *app) dump(ctx context.Context, node *remote, out *output, query url.Val
 
 // dumpHead writes what stands before the resources.
 func dumpHead(w io.Writer, out *output, d *fleet.Dump) error {
-	head, err := json.Marshal(map[string]string{"key": d.Key, "node": d.Node})
+	key, err := json.Marshal(d.Key)
+	if err != nil {
+		return err
+	}
+	node, err := json.Marshal(d.Node)
 	if err != nil {
 		return err
 	}
 	if out.form == asJSON {
-		_, err = fmt.Fprintf(w, "%s, \"resources\": [", head[:len(head)-1])
+		_, err = fmt.Fprintf(w, "{\"key\":%s,\"node\":%s, \"resources\": [", printableJSON(key), printableJSON(node))
 		return err
 	}
-	text, err := yaml.JSONToYAML(head)
-	if err != nil {
-		return err
+	for i, text := range [][]byte{key, node} {
+		text, err := toYAML(text)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(w, "%s: %s", []string{"key", "node"}[i], text); err != nil {
+			return err
+		}
 	}
 	empty := ""
 	if len(d.Resources) == 0 {
 		empty = " []"
 	}
-	_, err = fmt.Fprintf(w, "%sresources:%s\n", text, empty)
+	_, err = fmt.Fprintf(w, "resources:%s\n", empty)
 	return err
 }
 
@@ -129,16 +138,19 @@ func dumpOne(w io.Writer, out *output, r fleet.Dumped, first bool) error {
 		if first {
 			comma = "\n  "
 		}
-		_, err = fmt.Fprintf(w, "%s%s", comma, text)
+		_, err = fmt.Fprintf(w, "%s%s", comma, printableJSON(text))
 		return err
 	}
-	element, err := json.Marshal([]fleet.Dumped{r})
+	if text, err = json.Marshal(r); err != nil {
+		return err
+	}
+	element, err := toYAML(slices.Concat([]byte("["), text, []byte("]")))
 	if err != nil {
 		return err
 	}
-	if text, err = yaml.JSONToYAML(element); err != nil {
-		return err
+	if element[0] == '[' { // it could not be spelled out
+		element = slices.Concat([]byte("- "), printableJSON(text), []byte("\n"))
 	}
-	_, err = w.Write(text)
+	_, err = w.Write(element)
 	return err
 }

@@ -166,7 +166,7 @@ func (a *app) explainAndAsk(cmd *cobra.Command, k keyFlags, node *remote, client
 		return err
 	}
 	if !node.json {
-		fmt.Fprint(a.stdout, ex)
+		fmt.Fprint(a.stdout, printableLines(ex.String()))
 		if err != nil {
 			fmt.Fprintf(a.stderr, "\nwho owns the key is not known: %v\n", err)
 			return nil
@@ -187,6 +187,6 @@ func (a *app) explainAndAsk(cmd *cobra.Command, k keyFlags, node *remote, client
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "%s\n", out)
+	fmt.Fprintf(a.stdout, "%s\n", printableJSON(out))
 	return nil
 }

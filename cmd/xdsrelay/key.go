@@ -52,9 +52,9 @@ func (a *app) printKey(ex relay.KeyExplanation, asJSON bool) error {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(a.stdout, "%s\n", out)
+		fmt.Fprintf(a.stdout, "%s\n", printableJSON(out))
 	} else {
-		fmt.Fprint(a.stdout, ex)
+		fmt.Fprint(a.stdout, printableLines(ex.String()))
 	}
 	if ex.Refused() {
 		return errRefused

@@ -59,15 +59,15 @@ func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int 
 	)
 	switch {
 	case errors.As(err, &wrong):
-		fmt.Fprintf(stderr, "xdsrelay: the configuration has %s:\n%v\n", plural(len(wrong.Problems), "mistake"), err)
+		fmt.Fprintf(stderr, "xdsrelay: the configuration has %s:\n%s\n", plural(len(wrong.Problems), "mistake"), printableLines(err.Error()))
 	case errors.As(err, &quiet):
 		return exitError
 	case !a.began:
-		fmt.Fprintf(stderr, "xdsrelay: %v\nSee '%s --help'.\n", firstLine(err), cmd.CommandPath())
+		fmt.Fprintf(stderr, "xdsrelay: %s\nSee '%s --help'.\n", printable(firstLine(err)), cmd.CommandPath())
 	case errors.As(err, &usage):
-		fmt.Fprintf(stderr, "xdsrelay: %v\n", err)
+		fmt.Fprintf(stderr, "xdsrelay: %s\n", printableLines(err.Error()))
 	default:
-		fmt.Fprintf(stderr, "xdsrelay: %v\n", err)
+		fmt.Fprintf(stderr, "xdsrelay: %s\n", printableLines(err.Error()))
 		return exitError
 	}
 	return exitUsage

@@ -8,9 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
-	"unicode"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 )
 
@@ -50,12 +48,12 @@ func (o *output) isData() bool { return o.form == asJSON || o.form == asYAML }
 func (o *output) data(w io.Writer, v any) error {
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err == nil && o.form == asYAML {
-		text, err = yaml.JSONToYAML(text)
+		text, err = toYAML(text)
 	}
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(text), "\n"))
+	_, err = fmt.Fprintln(w, strings.TrimSuffix(string(printableJSON(text)), "\n"))
 	return err
 }
 
@@ -76,16 +74,6 @@ func columns(w io.Writer, rows [][]string) {
 		fmt.Fprintln(t)
 	}
 	_ = t.Flush() // fails only where nobody reads
-}
-
-// printable makes a text safe for a terminal and for a line of a table.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
 }
 
 // ago is how long ago a time was, in two units at most.

@@ -86,21 +86,24 @@ func (r *remote) get(ctx context.Context, path string, query url.Values, into an
 
 // print asks and prints the answer, or returns why there is none.
 func (r *remote) print(ctx context.Context, method, path string, query url.Values, body []byte) error {
-	code, text, err := r.ask(ctx, method, path, query, body)
-	if err != nil {
-		return err
-	}
-	if code >= http.StatusBadRequest {
-		return errors.New(strings.TrimSpace(text))
-	}
+	text, err := r.order(ctx, method, path, query, body)
 	fmt.Fprint(r.app.stdout, text)
-	return nil
+	return err
+}
+
+// order returns the answer, or why there is none.
+func (r *remote) order(ctx context.Context, method, path string, query url.Values, body []byte) (text string, err error) {
+	code, text, err := r.ask(ctx, method, path, query, body)
+	if err == nil && code >= http.StatusBadRequest {
+		return "", errors.New(strings.TrimSpace(text))
+	}
+	return text, err
 }
 
 // errNobody is returned where no node answers.
 var errNobody = errors.New("no node answers")
 
-// ask asks the node.
+// ask asks the node. What it answers is made safe for a terminal.
 func (r *remote) ask(ctx context.Context, method, path string, query url.Values, body []byte) (code int, text string, err error) {
 	at, err := baseURL(r.named(), r.address)
 	if err != nil {
@@ -136,7 +139,10 @@ func (r *remote) ask(ctx context.Context, method, path string, query url.Values,
 	if res.StatusCode == http.StatusNotFound && strings.HasPrefix(string(answer), "404 page not found") || res.StatusCode == http.StatusMethodNotAllowed {
 		return 0, "", fmt.Errorf("what listens at %s does not know %s: it is no xdsrelay, or one of another version", r.address, path)
 	}
-	return res.StatusCode, string(answer), nil
+	if r.json {
+		return res.StatusCode, string(printableJSON(answer)), nil
+	}
+	return res.StatusCode, printableLines(string(answer)), nil
 }
 
 // unreached says in words why there was no answer, and what may help.

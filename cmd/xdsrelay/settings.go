@@ -53,7 +53,7 @@ func (a *app) newLogCmd() *cobra.Command {
 		a.began = true
 		for i, order := range orders {
 			if i < len(orders)-1 { // the last one shows all
-				if _, _, err := node.ask(cmd.Context(), http.MethodPost, "/log/level", order, nil); err != nil {
+				if _, err := node.order(cmd.Context(), http.MethodPost, "/log/level", order, nil); err != nil {
 					return err
 				}
 				continue

@@ -77,10 +77,10 @@ func (a *app) newStatusCmd() *cobra.Command {
 		if err := out.check(); err != nil {
 			return err
 		}
-		if err := f.check(); err != nil {
+		if err := f.check(len(args) > 0); err != nil {
 			return err
 		}
-		if f.wait && len(args) == 0 {
+		if f.wait {
 			if err := a.awaitSync(cmd.Context(), node, f); err != nil {
 				return err
 			}
@@ -100,8 +100,20 @@ func (a *app) newStatusCmd() *cobra.Command {
 	return cmd
 }
 
-// check tells what is wrong with the flags, before a node is asked.
-func (f *statusFlags) check() error {
+// check tells what is wrong with the flags, before a node is asked. one says that a
+// client is named.
+func (f *statusFlags) check(one bool) error {
+	for _, of := range []struct {
+		flag string
+		set  bool
+	}{{"--key", f.key != ""}, {"--node", f.node != ""}, {"--state", f.state != ""}, {"--type", f.typ != ""}, {"--wait", f.wait}} {
+		if one && of.set {
+			return usageError{fmt.Errorf("%s is about all clients: expected no CLIENT with it", of.flag)}
+		}
+	}
+	if f.resources && !one {
+		return usageError{errors.New("--resources is about one client: expected a CLIENT with it")}
+	}
 	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
 		if _, err := fleet.ParseStates(states.text); states.text != "" && err != nil {
 			return usageError{fmt.Errorf("%s: %s", states.flag, strings.TrimPrefix(err.Error(), "state: "))}

@@ -44,7 +44,7 @@ func (a *app) watch(ctx context.Context, screen *os.File, every time.Duration, d
 		case err != nil && (last.IsZero() || screen == nil):
 			return err
 		case err != nil:
-			fmt.Fprintf(a.stdout, "%s%s\n\nthe last answer came %s ago; trying again\n", clearScreen, err, ago(time.Now(), last))
+			fmt.Fprintf(a.stdout, "%s%s\n\nthe last answer came %s ago; trying again\n", clearScreen, printableLines(err.Error()), ago(time.Now(), last))
 		case screen != nil:
 			width, height, err := term.GetSize(int(screen.Fd()))
 			if err != nil {
