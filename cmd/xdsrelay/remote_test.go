@@ -93,7 +93,7 @@ func TestRemote(t *testing.T) {
 		{"status --resources --admin " + admin, 2, "", "xdsrelay: --resources is about one client"},
 		{"status --wait --timeout -1s --admin " + admin, 2, "", "xdsrelay: --timeout: got -1s, expected at least 0"},
 		{"statsu", 2, "", "xdsrelay: unknown command \"statsu\" for \"xdsrelay\"; did you mean status?"},
-		{"config defualt", 2, "", "did you mean default?"},
+		{"config schem", 2, "", "did you mean schema?"},
 		{"members --admin nowhere", 2, "", "xdsrelay: --admin: got \"nowhere\", expected host:port"},
 	} {
 		t.Run(tc.args, func(t *testing.T) {
