@@ -6,10 +6,11 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"xdsrelay/relay/admin"
 )
 
 // output is the form in which a command prints what it has found out.
@@ -57,24 +58,8 @@ func (o *output) data(w io.Writer, v any) error {
 	return err
 }
 
-// columns writes rows as aligned columns, the first row being the header. What comes
-// from clients cannot do anything to a terminal.
-func columns(w io.Writer, rows [][]string) {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i, cell := range row {
-			if cell = printable(cell); cell == "" {
-				cell = "-"
-			}
-			if i > 0 {
-				cell = "\t" + cell
-			}
-			fmt.Fprint(t, cell)
-		}
-		fmt.Fprintln(t)
-	}
-	_ = t.Flush() // fails only where nobody reads
-}
+// columns writes rows as the admin port writes its own.
+func columns(w io.Writer, rows [][]string) { admin.WriteTable(w, rows) }
 
 // ago is how long ago a time was, in two units at most.
 func ago(now, then time.Time) string {

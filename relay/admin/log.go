@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"log/slog"
 	"maps"
 	"net/http"
@@ -31,7 +32,7 @@ func writeLevels(w http.ResponseWriter, r *http.Request, levels *logs.Levels) {
 	}
 	rows := [][]string{{"PART", "LEVEL"}}
 	for _, part := range slices.Sorted(maps.Keys(all)) {
-		rows = append(rows, []string{part, strings.ToLower(all[part].String())})
+		rows = append(rows, []string{cmp.Or(part, "others"), strings.ToLower(all[part].String())})
 	}
 	table(w, rows)
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"unicode"
 )
 
@@ -32,24 +31,10 @@ func writeText(w io.Writer, text string) {
 	_, _ = io.WriteString(w, text) // fails only where the client has gone
 }
 
-// table writes rows as aligned columns, the first row being the header. Cells
-// hold what clients and control planes chose, so only printable characters pass.
+// table answers with a table.
 func table(w http.ResponseWriter, rows [][]string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		for i, cell := range row {
-			if cell = printable(cell); cell == "" {
-				cell = "-"
-			}
-			if i > 0 {
-				cell = "\t" + cell
-			}
-			writeText(tw, cell)
-		}
-		writeText(tw, "\n")
-	}
-	_ = tw.Flush() // fails only where the client has gone
+	WriteTable(w, rows)
 }
 
 // printable makes a text safe for a terminal and for a line of a table.

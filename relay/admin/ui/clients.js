@@ -44,7 +44,7 @@ function list(data, query) {
   return [
     silence(data.silent),
     rows.length ? table('Clients', [{ title: 'Client' }, { title: 'Key' }, { title: 'Node' }, { title: 'State' }, { title: 'Since' }, { title: 'What is wrong' }, { title: 'Types' }], rows, { class: 'cards', 'data-key': 'table' })
-      : el('p', { class: 'empty', 'data-key': 'none' }, 'No client is like that.'),
+      : el('p', { class: 'empty', 'data-key': 'none' }, query.state || query.search || query.type || query.key || query.node ? 'No client is like that.' : 'No clients yet: none has come.'),
     el('div', { class: 'pager', 'data-key': 'pager' },
       el('span', { class: 'soft small' }, rows.length ? `${number(begin + 1)} to ${number(begin + rows.length)}` : ''),
       el('button', { type: 'button', disabled: query.pages.length < 2, onclick: () => query.turn(-1) }, 'Previous'),
