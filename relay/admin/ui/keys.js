@@ -1,6 +1,6 @@
 // The keys of the tier, page by page.
 import { el, table } from './dom.js';
-import { bytes, number } from './format.js';
+import { bytes, count, number } from './format.js';
 import { ago, search, silence, stateBar } from './parts.js';
 
 export const pageSize = 50;
@@ -54,7 +54,8 @@ function notes(n) {
   const all = [];
   if (n.state !== 'idle' && !n.connected) all.push('no stream');
   if (n.stale) all.push('last known good state');
-  if (n.held_removals) all.push(`${n.held_removals} removals held back`);
+  if (n.held_removals) all.push(`${count(n.held_removals, 'removal')} held back`);
   if (n.error) all.push(n.error);
-  return all.length ? el('span', { class: 'reason' }, ` ${all.join('; ')}`) : null;
+  // Why a key is idle is nothing wrong.
+  return all.length ? el('span', { class: n.state === 'idle' && !n.stale && !n.held_removals ? 'soft' : 'reason' }, ` ${all.join('; ')}`) : null;
 }

@@ -41,7 +41,7 @@ function tiles(live, series) {
   const tile = (key, title, big, ...more) => el('section', { class: 'card tile', 'data-key': key, 'aria-labelledby': `t-${key}` }, el('h2', { class: 'soft', id: `t-${key}` }, title), el('p', { class: 'big' }, big), more);
   return el('div', { class: 'grid tiles', 'data-key': 'tiles' },
     tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: true }), stateBar(clients.states, 'Clients')),
-    tile('took', 'Time to clients', last ? seconds(last.p50) : '–', el('p', { class: 'soft small' }, last ? `p50; p99 ${seconds(last.p99)}, of the updates in the ten seconds before ` : 'no update in the last hour', last ? el('time', {}, last.at) : null)),
+    tile('took', 'Time to clients', last ? seconds(last.p50) : '–', el('p', { class: 'soft small' }, last ? `p50; p99 ${seconds(last.p99)}, of the updates in the ten seconds before ` : live.updates?.some((u) => Date.now() - Date.parse(u.at) < 20_000) ? 'not counted yet' : 'no update in the last hour', last ? el('time', {}, last.at) : null)),
     tile('streams', 'Streams to the control plane', files ? 'none' : number(t.streams_in), el('p', { class: 'soft small' }, files ? 'the origin is a directory' : `for ${count(clients.streams, 'stream')} of clients`)),
     tile('bytes', 'Sent to clients', bytes(t.bytes_out), el('p', { class: 'soft small' }, `${bytes(t.bytes_in)} came from the control plane, since the nodes started`)));
 }
