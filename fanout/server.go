@@ -174,7 +174,7 @@ func New(cfg Config) (*Server, error) {
 
 // ServerOptions are what the gRPC server has to be made with.
 func (s *Server) ServerOptions() []grpc.ServerOption {
-	return append(TransportOptions(),
+	return append(append(TransportOptions(), s.asTheyAre()...),
 		grpc.Creds(door.Credentials()),
 		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.ForceServerCodecV2(newCodec()),

@@ -30,7 +30,7 @@ func TestLimitOfPollingIdentities(t *testing.T) {
 		t.Cleanup(transport.CloseIdleConnections)
 		return &http.Client{Transport: transport}
 	}
-	poll := func(c *http.Client) (code int, text string, res *http.Response) {
+	poll := func(c *http.Client) (code int, text string, closed bool) {
 		t.Helper()
 		res, err := c.Post("https://"+n.RESTAddr()+"/v3/discovery:clusters", "application/json", strings.NewReader(`{"node": {"id": "n", "cluster": "shop"}}`))
 		if err != nil {
@@ -41,7 +41,7 @@ func TestLimitOfPollingIdentities(t *testing.T) {
 			t.Fatal(err)
 		}
 		_ = res.Body.Close()
-		return res.StatusCode, string(body), res
+		return res.StatusCode, string(body), res.Close
 	}
 	answered := func(c *http.Client, what string) {
 		t.Helper()
@@ -49,9 +49,9 @@ func TestLimitOfPollingIdentities(t *testing.T) {
 	}
 	first, second := client("web"), client("web")
 	answered(first, "the first to be answered")
-	code, text, res := poll(second)
-	if code != http.StatusTooManyRequests || !strings.Contains(text, "2 connections of dns:web: the limit is 1 (limits.connections_per_identity)") || !res.Close {
-		t.Errorf("the second got %d %s, closed: %v", code, text, res.Close)
+	code, text, closed := poll(second)
+	if code != http.StatusTooManyRequests || !strings.Contains(text, "2 connections of dns:web: the limit is 1 (limits.connections_per_identity)") || !closed {
+		t.Errorf("the second got %d %s, closed: %v", code, text, closed)
 	}
 	n.refusals(t, "connections_per_identity", 1)
 	if code, text, _ := poll(first); code != http.StatusOK {

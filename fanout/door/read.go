@@ -199,10 +199,8 @@ func (c *Conn) Taken(size int) {
 // the latter, since its handler waits for it, and the services that do not say what they
 // have taken are mostly asked no more.
 //
-// What lies complete is known by its sum alone. A stream that ends before it was taken
-// leaves it there, and one that is compressed is longer when it is taken than it was;
-// neither is more than the window of a stream, and what is not complete cannot be hidden
-// so.
+// What lies complete is known by its sum alone: a stream that ends before it was taken
+// leaves it there, which is no more than the window of a stream.
 func (c *Conn) Unread() int {
 	c.coming.Lock()
 	partial := c.in.size
