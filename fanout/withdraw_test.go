@@ -20,3 +20,29 @@ func TestRemovalsAfterTheWildcardAgain(t *testing.T) {
 		s.Quiet(t, short)
 	})
 }
+
+// TestNothingLeftAfterAReconnect: E5, B37: also where there is nothing but what has
+// gone, it goes after the routes.
+func TestNothingLeftAfterAReconnect(t *testing.T) {
+	w, s := back(t, cds, rds)
+	w.serve("", cds)
+	s.Ack(has(t, s.RecvType(t, cds))) // B24
+	s.Quiet(t, 2*resumeGrace)
+	w.change(rds, []string{"old"}, route("r", "y"))
+	s.Ack(hasRemoved(t, s.RecvType(t, rds), []string{"old"}, "r"))
+	s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"x"}))
+	s.Quiet(t, short)
+}
+
+// TestRemovalsOfClaimsAfterARejection: B14, E5: a removal that is due only since the
+// client came back with the resource, and had to wait, is told when it may go, even
+// if the client has rejected what it was told before.
+func TestRemovalsOfClaimsAfterARejection(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w, s := back(t, cds)
+		w.serve("", cds, cluster("y", 1))
+		s.Nack(has(t, s.Recv(t), "y"), "no")
+		s.Nack(hasRemoved(t, s.Recv(t), []string{"x"}, "y"), "no")
+		s.Quiet(t, 2*resumeGrace)
+	})
+}
