@@ -129,12 +129,15 @@ func (r *remote) ask(ctx context.Context, method, path string, query url.Values,
 		return 0, "", r.unreached(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode == http.StatusUnauthorized {
-		return 0, "", fmt.Errorf("the node at %s asks for a token, and got none that it takes: --admin-token-file names a file with one", r.address)
-	}
 	answer, err := io.ReadAll(res.Body)
 	if err != nil {
 		return 0, "", fmt.Errorf("the answer of %s breaks off: %w", r.address, err)
+	}
+	if at.Scheme == "http" && res.StatusCode == http.StatusBadRequest && strings.HasPrefix(string(answer), "Client sent an HTTP request to an HTTPS server") {
+		return 0, "", fmt.Errorf("what listens at %s speaks TLS: expected --admin https://%s", r.address, at.Host)
+	}
+	if res.StatusCode == http.StatusUnauthorized {
+		return 0, "", fmt.Errorf("the node at %s asks for a token, and got none that it takes: --admin-token-file names a file with one", r.address)
 	}
 	if res.StatusCode == http.StatusNotFound && strings.HasPrefix(string(answer), "404 page not found") || res.StatusCode == http.StatusMethodNotAllowed {
 		return 0, "", fmt.Errorf("what listens at %s does not know %s: it is no xdsrelay, or one of another version", r.address, path)
@@ -155,8 +158,12 @@ func (r *remote) unreached(err error) error {
 		return fmt.Errorf("%w at %s: connection refused. Is one running here, and is this its admin port (admin.address)? --admin names another", errNobody, r.address)
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
 		return fmt.Errorf("what listens at %s does not speak TLS: expected --admin without https://", r.address)
-	case strings.Contains(err.Error(), "remote error: tls: "): // said before or after the request was written
+	case strings.Contains(err.Error(), "remote error: tls: certificate required"): // said before or after the request was written
+		return fmt.Errorf("%w at %s: %w, of an authority that it trusts (admin.tls.ca_file): --admin-cert and --admin-key name it", errNobody, r.address, err)
+	case strings.Contains(err.Error(), "remote error: tls: "):
 		return fmt.Errorf("%w at %s: %w", errNobody, r.address, err)
+	case strings.Contains(err.Error(), "signed by unknown authority"):
+		return fmt.Errorf("%w at %s: %w; --admin-ca names a file with the authorities of its certificate", errNobody, r.address, err)
 	case strings.Contains(err.Error(), "malformed HTTP"), strings.Contains(err.Error(), "readLoopPeekFail"): // the latter of a server that speaks first
 		return fmt.Errorf("what listens at %s is not the admin port of a node: it does not speak HTTP", r.address)
 	case errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"xdsrelay/relay/csds"
+	"xdsrelay/relay/redact"
 	"xdsrelay/relay/secure"
 )
 
@@ -40,7 +41,12 @@ func TestAccess(t *testing.T) {
 	cfg := testConfig()
 	without := serve(t, cfg)
 	var refused atomic.Int32
-	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken), Refused: func(*http.Request, string) { refused.Add(1) }}
+	cfg.Access = Access{Token: token(t, operatorToken), ReadToken: token(t, readerToken), Refused: func(_ *http.Request, why string) {
+		refused.Add(1)
+		if shown := redact.Text(why); shown != why {
+			t.Errorf("in the log %q is %q", why, shown)
+		}
+	}}
 	with := serve(t, cfg)
 
 	bearer := func(token string) []string { return []string{RequestHeader, "1", "Authorization", "Bearer " + token} }
