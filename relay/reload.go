@@ -28,11 +28,6 @@ type Source struct {
 	Signals <-chan os.Signal
 }
 
-// lookPause is between two looks at the file. A look is a call of stat, which works
-// for every file system and for files behind links that are swapped, as those of
-// Kubernetes are.
-const lookPause = 2 * time.Second
-
 // settings keeps what may change of a node's configuration in step with where that
 // comes from. A configuration with a mistake changes nothing.
 type settings struct {
@@ -200,54 +195,6 @@ func (n *Node) reloadLocked() error {
 // wait with these for a restart.
 func saysWhoClientsAre(field string) bool {
 	return field == "listeners" || strings.HasPrefix(field, "listen.tls.") || strings.HasPrefix(field, "rest.tls.")
-}
-
-// followSource reads the configuration again when the file changes or a signal comes,
-// until ctx ends.
-func (n *Node) followSource(ctx context.Context) {
-	s := n.settings.source
-	if s.Load == nil {
-		return
-	}
-	before := n.settings.seen
-	ticker := time.NewTicker(lookPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.Signals:
-		case <-ticker.C:
-			now := lookAt(s.File)
-			if now.same(before) {
-				continue
-			}
-			before = now
-		}
-		_, _ = n.Reload() // which has logged what is wrong
-	}
-}
-
-// look is what tells a file from what it was before.
-type look struct{ info os.FileInfo }
-
-// lookAt looks at a file. One that is not there looks like none.
-func lookAt(file string) look {
-	if file == "" {
-		return look{}
-	}
-	info, err := os.Stat(file)
-	if err != nil {
-		return look{} // which reading it will tell
-	}
-	return look{info}
-}
-
-func (l look) same(o look) bool {
-	if l.info == nil || o.info == nil {
-		return l.info == o.info
-	}
-	return os.SameFile(l.info, o.info) && l.info.ModTime().Equal(o.info.ModTime()) && l.info.Size() == o.info.Size()
 }
 
 // Settings tells what became of the node's configuration.
