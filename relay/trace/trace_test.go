@@ -103,6 +103,35 @@ func TestTooMany(t *testing.T) {
 	})
 }
 
+// slow is an exporter that takes its time for a span, until it is told.
+type slow struct {
+	sdktrace.SpanProcessor
+	let chan struct{}
+}
+
+func (s slow) OnEnd(span sdktrace.ReadOnlySpan) {
+	<-s.let
+	s.SpanProcessor.OnEnd(span)
+}
+
+// TestTooManyAtOnce: updates that come faster than spans are made are bounded, too.
+func TestTooManyAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spans := slow{tracetest.NewSpanRecorder(), make(chan struct{})}
+		tracer := New(Config{Spans: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test"), InFlight: 3})
+		defer tracer.Close()
+		for range 20 {
+			tracer.Start(Source{Received: time.Now()}, 1, 1)
+		}
+		close(spans.let)
+		synctest.Wait()
+		time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time: less than an update may take
+		if n := tracer.live.Load(); n != 3 {
+			t.Errorf("%d updates are in flight, expected 3", n)
+		}
+	})
+}
+
 // TestParent: an update that came from another node belongs to its trace.
 func TestParent(t *testing.T) {
 	traced(t, func(*Config) {}, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {

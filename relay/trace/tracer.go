@@ -33,7 +33,7 @@ type Config struct {
 type Tracer struct {
 	// Fixed after construction.
 	cfg  Config
-	over chan *Update // has room for all in flight
+	over chan struct{} // of one: some update is over
 	end  chan struct{}
 	once sync.Once // guards end
 	work sync.WaitGroup
@@ -42,7 +42,7 @@ type Tracer struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	flying []*Update // oldest first
+	flying []*Update // until their spans are made; oldest first
 }
 
 // New starts a Tracer; [Tracer.Close] ends it.
@@ -54,7 +54,7 @@ func New(cfg Config) *Tracer {
 		cfg.InFlight = 256
 	}
 	cfg.Clients = min(max(cfg.Clients, 0), maxClients)
-	t := &Tracer{cfg: cfg, over: make(chan *Update, cfg.InFlight), end: make(chan struct{})}
+	t := &Tracer{cfg: cfg, over: make(chan struct{}, 1), end: make(chan struct{})}
 	t.work.Go(t.run)
 	return t
 }
@@ -66,7 +66,7 @@ func (t *Tracer) Close() {
 	}
 	t.once.Do(func() { close(t.end) })
 	t.work.Wait()
-	for _, u := range t.overdue(time.Time{}) {
+	for _, u := range t.those(func(*Update) bool { return true }) {
 		u.finish(closed)
 		t.emit(u)
 	}
@@ -81,10 +81,13 @@ func (t *Tracer) run() {
 	defer look.Stop()
 	for {
 		select {
-		case u := <-t.over:
-			t.emit(u)
+		case <-t.over:
+			for _, u := range t.those(func(u *Update) bool { return !u.Flying() }) {
+				t.emit(u)
+			}
 		case now := <-look.C:
-			for _, u := range t.overdue(now.Add(-t.cfg.Timeout)) {
+			late := now.Add(-t.cfg.Timeout)
+			for _, u := range t.those(func(u *Update) bool { return u.source.Received.Before(late) }) {
 				u.finish(timedOut)
 				t.emit(u)
 			}
@@ -94,16 +97,16 @@ func (t *Tracer) run() {
 	}
 }
 
-// overdue are the updates that began before a moment; all of them if that is zero.
-func (t *Tracer) overdue(before time.Time) (late []*Update) {
+// those are the updates in flight, or over without their spans, of which is is true.
+func (t *Tracer) those(is func(*Update) bool) (some []*Update) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, u := range t.flying {
-		if before.IsZero() || u.source.Received.Before(before) {
-			late = append(late, u)
+		if is(u) {
+			some = append(some, u)
 		}
 	}
-	return late
+	return some
 }
 
 // Source is where an update came from.
@@ -138,8 +141,8 @@ func (t *Tracer) Start(s Source, changes, clients int) *Update {
 	t.mu.Lock()
 	t.flying = append(t.flying, u)
 	var oldest *Update
-	if len(t.flying) > t.cfg.InFlight {
-		oldest = t.flying[0]
+	if n := len(t.flying) - t.cfg.InFlight; n > 0 {
+		oldest = t.flying[n-1] // those before it were over in their turn, and wait for their spans
 	}
 	t.mu.Unlock()
 	t.live.Add(1)
