@@ -39,7 +39,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 		return err
 	}
 	cfg.Restore = n.keeper.Restore
-	cfg.Own = append(cfg.Own, n.keeper.Own)
+	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
 	return nil
 }
 

@@ -387,3 +387,29 @@ func TestTierRestartWithoutOrigin(t *testing.T) {
 		f.wereTold(i >= len(olds), "Cluster -c3", "Cluster c4")
 	}
 }
+
+// TestLastChangeIsKept: what changed a moment before a node ends is kept in Redis, too,
+// however long changes are gathered: the node still owns the key then.
+func TestLastChangeIsKept(t *testing.T) {
+	redis := redistest.Start(t, redistest.Config{})
+	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	o.Set("demo", xdstest.Cluster("c1", time.Second))
+	cfg := lastGoodConfig(t, "", keysOf(t, "one"))
+	cfg.Node.Name, cfg.LastGood.Store, cfg.LastGood.Delay = "a", config.StoreRedis, time.Hour
+	cfg.Origin.Addresses = []string{o.Addr()}
+	cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout, cfg.Tier.Peer.Address = redis.URL(), xdstest.Patience, "127.0.0.1:0"
+	n := start(t, cfg)
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Variant: xdstest.Delta, Node: xdstest.Node("c", "demo")})
+	c.Subscribe(xdstest.ClusterType)
+	c.WaitHeld(t, xdstest.ClusterType, "c1")
+	of := func(what string) int { return len(redis.Do("KEYS", what).([]any)) }
+	xdstest.Eventually(t, "the key to be claimed", func() bool { return of("*head*") > 0 })
+	if n := of("*:good:*"); n > 0 {
+		t.Fatalf("%d records are kept before their time", n)
+	}
+	n.stop()
+	n.ended(t)
+	if of("*:good:*") != 1 {
+		t.Errorf("the last change is not kept: %v", redis.Do("KEYS", "*"))
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net/url"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -43,8 +44,9 @@ type Config struct {
 	// or was idle. It should return soon. Nil for nothing.
 	Restore func(ctx context.Context, g *cache.Group)
 	// Own are called, each on a goroutine of its own, when this node begins to stream
-	// a key from the origin as its owner; ctx ends when it does so no more. A call for
-	// a key begins after the one before has returned. Private groups are nobody's.
+	// a key from the origin as its owner; ctx ends when it does so no more, and those
+	// behind have returned: what they do at the end they do with the key still owned. A
+	// call for a key begins after the one before has returned. Private groups are nobody's.
 	Own []func(ctx context.Context, g *cache.Group)
 	// OwnerTimeout is how long the owner of a key may be out of reach until this node
 	// asks the origin itself. Default 2 s.
@@ -192,13 +194,16 @@ func (t *Tier) keep(ctx context.Context, k *keeper) {
 	k.origin(ctx)
 }
 
-// own calls the hooks and waits for them.
+// own calls the hooks, and at the end waits for them, the last one first.
 func (t *Tier) own(ctx context.Context, g *cache.Group) {
-	var hooks sync.WaitGroup
+	var hooks []*job
 	for _, hook := range t.cfg.Own {
-		hooks.Go(func() { hook(ctx, g) })
+		hooks = append(hooks, startJob(context.WithoutCancel(ctx), func(ctx context.Context) { hook(ctx, g) }))
 	}
-	hooks.Wait()
+	<-ctx.Done()
+	for _, j := range slices.Backward(hooks) {
+		j.stop()
+	}
 }
 
 func (t *Tier) add(k *keeper) {
