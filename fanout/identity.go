@@ -38,6 +38,10 @@ func identityOf(raw []byte) identity {
 	return i
 }
 
+// KeepNode returns what is kept of an encoded Node, which is well-formed: a string for
+// [KeptNode], a few KiB at most beside id and cluster.
+func KeepNode(raw []byte) string { return identityOf(raw).node }
+
 // identityNamed is an identity of a name alone.
 func identityNamed(id, cluster string) identity {
 	kept := make([]byte, 0, len(id)+len(cluster)+12)

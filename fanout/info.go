@@ -20,23 +20,29 @@ const (
 	Unknown State = "UNKNOWN"
 )
 
-// StreamInfo describes one open stream.
+// PollVariant is the variant of clients that poll, which have no stream.
+const PollVariant = "rest"
+
+// StreamInfo describes one open stream, or a client that polls.
 type StreamInfo struct {
-	Peer    string     `json:"peer"`
-	NodeID  string     `json:"node_id"`
-	Cluster string     `json:"cluster"`
-	Key     string     `json:"key"`
-	Rule    string     `json:"rule"`
-	Variant string     `json:"variant"`
-	Service string     `json:"service"`
-	Since   time.Time  `json:"since"`
-	Unacked int        `json:"unacked_bytes"`
-	Gzip    bool       `json:"gzip"`            // it takes compressed responses
-	Relay   string     `json:"relay,omitempty"` // another node of the tier, which it is
-	Types   []TypeInfo `json:"types"`
+	Peer    string    `json:"peer"`
+	NodeID  string    `json:"node_id"`
+	Cluster string    `json:"cluster"`
+	Key     string    `json:"key"`
+	Rule    string    `json:"rule"`
+	Variant string    `json:"variant"`
+	Service string    `json:"service"`
+	Since   time.Time `json:"since"`
+	Unacked int       `json:"unacked_bytes"`
+	Gzip    bool      `json:"gzip"`            // it takes compressed responses
+	Relay   string    `json:"relay,omitempty"` // another node of the tier, which it is
+	// Polled is when a client that polls asked or was answered last; zero for a stream.
+	Polled time.Time `json:"polled,omitzero"`
+
+	Types []TypeInfo `json:"types"`
 }
 
-// TypeInfo describes one type of a stream.
+// TypeInfo describes one type of a stream, or of a client that polls.
 type TypeInfo struct {
 	TypeURL  string    `json:"type_url"`
 	State    State     `json:"state"`
@@ -53,6 +59,11 @@ type TypeInfo struct {
 	Acks     uint32    `json:"acks"`
 	Nacks    uint32    `json:"nacks"`
 	LastNack *Nack     `json:"last_nack,omitempty"`
+	// Has is the version that a client which polls says it has, and Told how often in a
+	// row it was told Version and came back without it, since SentAt: it rejects that, or
+	// the answers do not arrive. Both are empty for streams.
+	Has  string `json:"has_version,omitempty"`
+	Told uint32 `json:"told_in_vain,omitempty"`
 }
 
 // Streams describes the open streams, in no order.

@@ -27,45 +27,44 @@ type Lacking struct {
 	State State
 }
 
-// Holdings compares what the client holds with what there is, type by type in the
-// order E1. What it has acknowledged it holds. It costs as much as it subscribes to.
-func (c Client) Holdings() []Holds {
-	c.stream.mu.Lock()
-	var types []typeStatus
+// Holdings are those of the types that the stream has now.
+func (c client) Holdings() []Holds {
+	c.mu.Lock()
+	var types []Place
 	var out []Holds
-	for _, ts := range c.stream.types {
+	for _, ts := range c.types {
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
-			types = append(types, ts.statusLocked(sub, c.stream.delta))
+			types = append(types, ts.placeLocked(sub, c.delta))
 			out = append(out, Holds{Type: ts.table.Type, State: states[ts.standing(ts.table.Head(&ts.watcher).Gen)]})
 		}
 	}
-	c.stream.mu.Unlock()
+	c.mu.Unlock()
 	for i := range out {
 		if out[i].State != Unknown {
-			out[i].Same, out[i].Lacks = types[i].lacks()
+			out[i].Same, out[i].Lacks = types[i].Lacks()
 		}
 	}
 	return out
 }
 
-// lacks tells how many resources the client has as they are, and what it has not.
-func (s *typeStatus) lacks() (same int, lacks []Lacking) {
+// Lacks tells how many resources the client has as they are, and what it has not.
+func (p *Place) Lacks() (same int, lacks []Lacking) {
 	found := make(map[string]bool)
-	for _, l := range s.sub.Lacks(s.acked) {
+	for _, l := range p.Sub.Lacks(p.Acked) {
 		key := resource.Canonical(l.Name)
 		found[key] = true
 		state := Stale
 		switch {
-		case l.Gen > s.sent || among(s.untold, key):
+		case l.Gen > p.Sent || among(p.untold, key):
 			state = NotSent
-		case s.rejected:
+		case p.Rejected:
 			state = Nacked
 		}
 		lacks = append(lacks, Lacking{l, state})
 	}
-	told := []*cache.Names{s.untold[0], s.untold[1], s.unacked[0]} // beside positions
+	told := []*cache.Names{p.untold[0], p.untold[1], p.unacked[0]} // beside positions
 	seen := make(map[string]bool)
-	for _, sight := range s.sub.Sights() {
+	for _, sight := range p.Sub.Sights() {
 		key := resource.Canonical(sight.Name)
 		beside := slices.ContainsFunc(told, func(n *cache.Names) bool { return n.Has(key) })
 		switch seen[key] = true; {
@@ -73,7 +72,7 @@ func (s *typeStatus) lacks() (same int, lacks []Lacking) {
 		case !beside && sight.Resource != nil:
 			same++ // also what is sent once more as it is (E3)
 		case beside && (sight.Resource != nil || sight.Gen > 0):
-			lacks = append(lacks, Lacking{lackOf(sight), s.state(sight)})
+			lacks = append(lacks, Lacking{lackOf(sight), p.state(sight)})
 		}
 	}
 	for _, names := range told { // of these a client that came back may hold some

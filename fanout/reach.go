@@ -6,12 +6,8 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// Reach tells how an update of a table stands with a client: Synced if the client has
-// taken it, Nacked if it rejected it, Stale if it was sent and is not answered, and
-// NotSent if it is still to be sent. at is when that became so. ok is false where the
-// client need not be told of the update, or came after it. Nothing is kept for this; it
-// costs a look at the client's position.
-func (c Client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Time, ok bool) {
+// Reach costs a look at the client's position.
+func (c client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Time, ok bool) {
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,14 +12,34 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Client is an open stream, for those who ask how its client stands with each
-// resource (K20).
-type Client struct {
-	// Key is the client's aggregation key.
-	Key string
-
-	stream *stream
+// Client is an open stream, or a client that polls, for those who ask how it stands
+// with each resource (K20). All methods are safe for concurrent use.
+type Client interface {
+	// Key is the client's aggregation key, ID its node id, and Peer the address that it
+	// came from.
+	Key() string
+	ID() string
+	Peer() string
+	// Node is what is kept of the client's Node: id, cluster, locality, user agent and
+	// client features, and its metadata unless that is large.
+	Node() *corev3.Node
+	// Info describes it, as it is now.
+	Info() StreamInfo
+	// Resources goes through what the client subscribes to, type by type in the order
+	// E1, and by name. It costs as much as there is, and holds nothing up.
+	Resources(yield func(ResourceStatus) bool)
+	// Holdings compares what the client holds with what there is, type by type in the
+	// order E1. What it has acknowledged it holds. It costs as much as it subscribes to.
+	Holdings() []Holds
+	// Reach tells how an update of a table stands with the client: Synced if it has taken
+	// it, Nacked if it rejected it, Stale if it was sent and is not answered, and NotSent
+	// if it is still to be sent. at is when that became so. ok is false where the client
+	// need not be told of the update, or came after it. Nothing is kept for this.
+	Reach(t *cache.Table, u cache.Arrival) (state State, at time.Time, ok bool)
 }
+
+// client is a stream as a Client, once its client has said who it is.
+type client struct{ *stream }
 
 // ResourceStatus is how a client stands with one resource that it subscribes to.
 type ResourceStatus struct {
@@ -53,108 +73,118 @@ func (s *Server) Clients() []Client {
 		g := st.group
 		st.mu.Unlock()
 		if g != nil {
-			out = append(out, Client{Key: string(g.Key), stream: st})
+			out = append(out, client{st})
 		}
 	}
 	return out
 }
 
-// Node is what is kept of the client's Node: id, cluster, locality, user agent and
-// client features, and its metadata unless that is large.
-func (c Client) Node() *corev3.Node {
+func (c client) Key() string        { return string(c.group.Key) }
+func (c client) ID() string         { return c.nodeID }
+func (c client) Peer() string       { return c.peer }
+func (c client) Node() *corev3.Node { return KeptNode(c.node, c.nodeID, c.cluster) }
+func (c client) Info() StreamInfo   { return c.info() }
+
+// KeptNode reads what [KeepNode] has kept of a Node with this id and cluster.
+func KeptNode(kept, id, cluster string) *corev3.Node {
 	n := &corev3.Node{}
-	if err := proto.Unmarshal([]byte(c.stream.node), n); err != nil {
-		return &corev3.Node{Id: c.stream.nodeID, Cluster: c.stream.cluster} // cannot be: it could be read before
+	if err := proto.Unmarshal([]byte(kept), n); err != nil {
+		return &corev3.Node{Id: id, Cluster: cluster} // cannot be: it could be read before
 	}
 	return n
 }
 
-// ID is the client's node id.
-func (c Client) ID() string { return c.stream.nodeID }
-
-// Peer is the address that the client came from.
-func (c Client) Peer() string { return c.stream.peer }
-
-// Info describes the stream, as it is now.
-func (c Client) Info() StreamInfo { return c.stream.info() }
-
-// Resources goes through what the client subscribes to, type by type in the order
-// E1, and by name. It costs as much as there is, and holds nothing up.
-func (c Client) Resources(yield func(ResourceStatus) bool) {
-	c.stream.mu.Lock()
-	types := make([]typeStatus, 0, len(c.stream.types))
-	for _, ts := range c.stream.types {
+// Resources are those of the types that the stream has now.
+func (c client) Resources(yield func(ResourceStatus) bool) {
+	c.mu.Lock()
+	types := make([]Place, 0, len(c.types))
+	for _, ts := range c.types {
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
-			types = append(types, ts.statusLocked(sub, c.stream.delta))
+			types = append(types, ts.placeLocked(sub, c.delta))
 		}
 	}
-	c.stream.mu.Unlock()
+	c.mu.Unlock()
 	for i := range types {
-		sights := types[i].sub.Sights()
-		slices.SortFunc(sights, func(a, b cache.Sight) int { return strings.Compare(a.Name, b.Name) })
-		for _, sight := range sights {
-			if !yield(types[i].of(sight)) {
-				return
-			}
+		if !types[i].Resources(yield) {
+			return
 		}
 	}
 }
 
-// typeStatus is what of a typeState says how the client stands with its
-// resources. It never changes.
-type typeStatus struct {
-	typ         *resource.Type
-	private     bool
-	sub         *cache.Subscription
-	sent, acked uint64
-	untold      [2]*cache.Names // not told yet
-	unacked     [2]*cache.Names // told, and not acknowledged
-	rejected    bool
-	nack        *Nack
-	version     string // of the newest response on SotW
+// Place is where a client is in a table, by which it is known how it stands with each
+// resource.
+type Place struct {
+	Type *resource.Type
+	// Private says that what it sees is the client's own.
+	Private bool
+	// Sub is what it asks for.
+	Sub *cache.Subscription
+	// Sent and Acked are the generations of what it was told, and of what it took.
+	Sent, Acked uint64
+	// Rejected says that it rejected what is between them, which Nack tells more of.
+	Rejected bool
+	Nack     *Nack
+	// Version is that of the newest response where it stands for all in it, as on SotW.
+	Version string
+
+	untold  [2]*cache.Names // not told yet, though before Sent
+	unacked [2]*cache.Names // told, and not acknowledged, though before Acked
 }
 
-// statusLocked takes in the state of now; the stream's mu must be held.
-func (ts *typeState) statusLocked(sub *cache.Subscription, delta bool) typeStatus {
-	s := typeStatus{
-		typ: ts.table.Type, private: ts.private, sub: sub, sent: ts.sent.Gen, acked: ts.acked.Gen,
+// placeLocked takes in the state of now; the stream's mu must be held.
+func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
+	p := Place{
+		Type: ts.table.Type, Private: ts.private, Sub: sub, Sent: ts.sent.Gen, Acked: ts.acked.Gen,
 		untold: [2]*cache.Names{ts.tell, ts.asked}, unacked: [2]*cache.Names{ts.told, ts.refreshed},
-		rejected: ts.rejected || ts.marred, nack: ts.nack,
+		Rejected: ts.rejected || ts.marred, Nack: ts.nack,
 	}
 	if !delta {
-		s.version = ts.version
+		p.Version = ts.version
 	}
-	return s
+	return p
 }
 
-func (s *typeStatus) of(sight cache.Sight) ResourceStatus {
+// Resources goes through what the client asks for, by name. It reports whether yield
+// wants more.
+func (p *Place) Resources(yield func(ResourceStatus) bool) bool {
+	sights := p.Sub.Sights()
+	slices.SortFunc(sights, func(a, b cache.Sight) int { return strings.Compare(a.Name, b.Name) })
+	for _, sight := range sights {
+		if !yield(p.of(sight)) {
+			return false
+		}
+	}
+	return true
+}
+
+func (p *Place) of(sight cache.Sight) ResourceStatus {
 	out := ResourceStatus{
-		Type: s.typ, Private: s.private, Name: sight.Name, Resource: sight.Resource, Changed: sight.Changed,
-		State: s.state(sight),
+		Type: p.Type, Private: p.Private, Name: sight.Name, Resource: sight.Resource, Changed: sight.Changed,
+		State: p.state(sight),
 	}
 	if out.State == NotSent {
 		return out
 	}
-	if out.Version = s.version; out.Version == "" {
+	if out.Version = p.Version; out.Version == "" {
 		out.Version = sight.Resource.Version
 	}
 	if out.State == Nacked {
-		out.Nack = s.nack
+		out.Nack = p.Nack
 	}
 	return out
 }
 
-func (s *typeStatus) state(sight cache.Sight) State {
+func (p *Place) state(sight cache.Sight) State {
 	if sight.Resource == nil {
 		return NotSent
 	}
 	key := sight.Resource.Key
 	switch {
-	case sight.Gen > s.sent || among(s.untold, key):
+	case sight.Gen > p.Sent || among(p.untold, key):
 		return NotSent
-	case sight.Gen <= s.acked && !among(s.unacked, key):
+	case sight.Gen <= p.Acked && !among(p.unacked, key):
 		return Synced
-	case s.rejected:
+	case p.Rejected:
 		return Nacked
 	}
 	return Stale

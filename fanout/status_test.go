@@ -163,8 +163,8 @@ func TestStatusSaysWho(t *testing.T) {
 		c := w.only()
 		want := proto.CloneOf(w.conn.Node)
 		want.Extensions = nil
-		if c.Key != "us" || c.ID() != "me" || !proto.Equal(c.Node(), want) {
-			t.Fatalf("client %q of %q: %v", c.ID(), c.Key, c.Node())
+		if c.Key() != "us" || c.ID() != "me" || !proto.Equal(c.Node(), want) {
+			t.Fatalf("client %q of %q: %v", c.ID(), c.Key(), c.Node())
 		}
 	})
 }

@@ -13,6 +13,8 @@ type Seen struct {
 	Resources int
 	// Source is the origin's control_plane.identifier, or those of several.
 	Source string
+	// Gen is the generation of the table then. While it stays, so does the rest.
+	Gen uint64
 }
 
 // Seen tells what w's subscription sees, at the same cost whatever the size.
@@ -36,7 +38,7 @@ func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
 }
 
 func (t *Table) seenLocked(w *Watcher) Seen {
-	var s Seen
+	s := Seen{Gen: t.gen}
 	var digest resource.Digest
 	if w.sub != nil {
 		digest, s.Resources = t.sumLocked(w.sub)

@@ -34,7 +34,7 @@ var clientStates = map[fanout.State]statusv3.ConfigStatus{
 
 // client writes how a client stands.
 func (b *builder) client(c fanout.Client) error {
-	b.pages.begin(redact.Node(c.Node()), c.Key)
+	b.pages.begin(redact.Node(c.Node()), c.Key())
 	for r := range c.Resources {
 		g := &statusv3.ClientConfig_GenericXdsConfig{
 			TypeUrl: r.Type.URL, Name: r.Name, VersionInfo: r.Version, ConfigStatus: clientStates[r.State],

@@ -143,7 +143,7 @@ func (s *Service) own(req *statusv3.ClientStatusRequest, match *matcher, p *page
 	clients, groups := make(map[string][]fanout.Client), make(map[string][]*cache.Group)
 	for _, c := range s.cfg.Clients() {
 		if match.client(c) {
-			clients[c.Key] = append(clients[c.Key], c)
+			clients[c.Key()] = append(clients[c.Key()], c)
 		}
 	}
 	for _, g := range s.cfg.Groups() {

@@ -44,18 +44,18 @@ func (l Local) Part(q Query) Part {
 // find returns the streams of the clients that q may ask for, in order.
 func (l Local) find(q Query) []fanout.Client {
 	streams := slices.DeleteFunc(l.Clients(), func(c fanout.Client) bool {
-		return !q.named(c.ID(), c.Key) || q.after != nil && l.at(c).compare(*q.after) <= 0
+		return !q.named(c.ID(), c.Key()) || q.after != nil && l.at(c).compare(*q.after) <= 0
 	})
 	slices.SortFunc(streams, func(a, b fanout.Client) int { return l.at(a).compare(l.at(b)) })
 	return streams
 }
 
-func (l Local) at(c fanout.Client) at { return at{c.ID(), c.Key, c.Peer(), l.Node} }
+func (l Local) at(c fanout.Client) at { return at{c.ID(), c.Key(), c.Peer(), l.Node} }
 
 // sameClient is how many of the streams, from the first one on, are the same client's.
 func sameClient(streams []fanout.Client) int {
 	first, n := streams[0], 1
-	for n < len(streams) && streams[n].ID() == first.ID() && streams[n].Key == first.Key && streams[n].Peer() == first.Peer() {
+	for n < len(streams) && streams[n].ID() == first.ID() && streams[n].Key() == first.Key() && streams[n].Peer() == first.Peer() {
 		n++
 	}
 	return n

@@ -138,7 +138,7 @@ func (b *Board) lookLocked() {
 	}
 	if len(byKey) > 0 {
 		for _, client := range b.local.Clients() {
-			for _, c := range byKey[client.Key] {
+			for _, c := range byKey[client.Key()] {
 				c.ask(client)
 			}
 		}

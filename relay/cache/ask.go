@@ -1,0 +1,58 @@
+package cache
+
+import (
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// Find returns the table of a key for a type, and nil where there is none. It makes
+// nothing, and keeps no key from being given up.
+func (c *Cache) Find(key aggregation.Key, t *resource.Type) *Table {
+	c.mu.Lock()
+	g := c.groups[key]
+	c.mu.Unlock()
+	if g == nil {
+		return nil
+	}
+	return g.lookup(t)
+}
+
+// Ask tells what somebody would see now who asked for names, and the wildcard if so
+// said. What it returns is a Subscription that nobody has: it is no demand, no change
+// finds it, and it is good for Sights, Lacks and Met. It costs as much as there are
+// names, and with the wildcard mostly nothing.
+func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
+	names = resource.CanonicalNames(names)
+	s := &Subscription{table: t, key: t.seeds.key(wildcard, names), names: make(map[string]struct{}, len(names))}
+	for _, n := range names {
+		s.names[n] = struct{}{}
+	}
+	s.countGlobs(&Edited{Added: names})
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	t.recountLocked(s)
+	digest, live := t.sumLocked(s)
+	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.gen}
+}
+
+// Met reports whether an update has changed something that s sees, by its number. Of
+// one that was followed by others only what these left untouched counts.
+func (s *Subscription) Met(number uint64) bool {
+	t := s.table
+	t.mu.RLock()
+	if number == 0 || number > t.stamps.n || t.stamps.n-number >= uint64(len(t.stamps.ring)) {
+		t.mu.RUnlock()
+		return false
+	}
+	before, gen := uint64(0), t.stamps.of(number).gen
+	if t.stamps.n-number+1 < uint64(len(t.stamps.ring)) {
+		before = t.stamps.of(number - 1).gen
+	}
+	t.mu.RUnlock()
+	for _, l := range s.Lacks(before) {
+		if l.Gen <= gen {
+			return true
+		}
+	}
+	return false
+}
