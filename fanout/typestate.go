@@ -72,6 +72,16 @@ type Nack struct {
 	Version string    `json:"version,omitempty"`
 }
 
+// NewNack notes a rejection, without what must not be shown of it: clients quote what
+// they reject.
+func NewNack(at time.Time, code int32, message, version string) *Nack {
+	message = redact.Text(message)
+	if len(message) > maxNackMessage {
+		message = strings.ToValidUTF8(message[:maxNackMessage], "") + "…"
+	}
+	return &Nack{At: at, Code: code, Message: message, Version: version}
+}
+
 // maxNackMessage bounds what is kept of a client's complaint, in bytes.
 const maxNackMessage = 1 << 10
 
@@ -184,11 +194,7 @@ func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	}
 	ts.holdMarred()
 	ts.nacs++
-	msg := redact.Text(r.ErrorMessage) // clients quote what they reject
-	if len(msg) > maxNackMessage {
-		msg = strings.ToValidUTF8(msg[:maxNackMessage], "") + "…"
-	}
-	ts.nack = &Nack{At: now, Code: r.ErrorCode, Message: msg, Version: ts.version}
+	ts.nack = NewNack(now, r.ErrorCode, r.ErrorMessage, ts.version)
 	return freed
 }
 

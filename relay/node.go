@@ -250,7 +250,7 @@ func (n *Node) buildServer() (err error) {
 	if err != nil {
 		return err
 	}
-	n.status = csds.New(csds.Config{Name: n.name, Others: n.otherStatus, Clients: n.fanout.Clients, Groups: n.cache.Active, Gate: n.gate})
+	n.status = csds.New(csds.Config{Name: n.name, Others: n.otherStatus, Clients: n.everyClient, Groups: n.cache.Active, Gate: n.gate})
 	// The handlers of streams use the cache, so stopping waits for them.
 	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), append(n.clientOptions(), grpc.WaitForHandlers(true))...)...)
 	n.fanout.Register(n.grpc)

@@ -11,7 +11,6 @@ import (
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
 
-	"xdsrelay/fanout"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
@@ -54,7 +53,7 @@ func (n *Node) operate() {
 
 // own are the clients of this node.
 func (n *Node) own() fleet.Local {
-	return fleet.Local{Node: n.name, Clients: func() []fanout.Client { return n.fanout.Clients() }, Groups: func() []*cache.Group { return n.cache.Groups() }}
+	return fleet.Local{Node: n.name, Clients: n.everyClient, Groups: func() []*cache.Group { return n.cache.Groups() }}
 }
 
 // otherStatus are the other nodes, to be asked for their part of who has what.

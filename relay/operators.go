@@ -9,7 +9,6 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
-	"xdsrelay/fanout"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/secure"
@@ -40,7 +39,7 @@ func (n *Node) buildAdmin() error {
 		Title:   "xdsrelay " + n.version + " on " + n.name,
 		Ready:   n.Ready,
 		Keys:    n.cache.Snapshot,
-		Streams: func() []fanout.StreamInfo { return append(n.fanout.Streams(), n.fanout.PeerStreams()...) },
+		Streams: n.everyStream,
 		Origins: n.origins.describe,
 		Check:   n.Check,
 		Tier:    n.tierAdmin(),

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 
+	"xdsrelay/fanout"
 	"xdsrelay/fanout/rest"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
@@ -30,7 +31,7 @@ func (n *Node) buildPolling() (err error) {
 	}
 	cfg := rest.Config{
 		Cache: n.cache, Rules: n.rules.Load, Gate: n.gate, Listener: config.RESTName, NodeName: n.name, Private: n.private,
-		Hold: orNone(r.Hold), MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
+		Hold: orNone(r.Hold), Remember: r.Remember, MaxReceiveBytes: int64(r.MaxReceiveSize), BodyBytes: int64(r.BodiesSize),
 		V2: n.cfg.Listen.V2, MaxNames: n.cfg.Listen.MaxNames, SendTimeout: n.cfg.Listen.SendTimeout,
 		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	}
@@ -60,6 +61,24 @@ func (n *Node) RESTAddr() string {
 		return ""
 	}
 	return n.polling.listener.Addr().String()
+}
+
+// everyClient are the clients of this node: those with streams, and those that poll.
+func (n *Node) everyClient() []fanout.Client {
+	clients := n.fanout.Clients()
+	if n.polling != nil {
+		clients = append(clients, n.polling.server.Clients()...)
+	}
+	return clients
+}
+
+// everyStream describes them, and the streams of other nodes.
+func (n *Node) everyStream() []fanout.StreamInfo {
+	streams := append(n.fanout.Streams(), n.fanout.PeerStreams()...)
+	if n.polling != nil {
+		streams = append(streams, n.polling.server.Streams()...)
+	}
+	return streams
 }
 
 // drainPolls lets the polls that wait end over the drain time, and returns when

@@ -45,7 +45,12 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"SINCE is when the worst of these became so, VERSION what the client was sent last.\n" +
 			"A node that does not answer is named below the table.\n\n" +
 			"With CLIENT, a node id or the beginning of one, show all that is known of that\n" +
-			"client. Clients that poll (REST) have no stream, and are not shown.\n\n" +
+			"client.\n\n" +
+			"Clients that poll (REST, the variant rest) acknowledge a version by coming back with\n" +
+			"it. One that comes back without it is STALE: it rejects it, which such clients mostly\n" +
+			"do not say, or it did not get it; with CLIENT, how often it was told is shown. They\n" +
+			"are shown for a while after their last poll (rest.remember), by each node that they\n" +
+			"polled.\n\n" +
 			"With --watch it goes on until it is interrupted (Ctrl-C); where the output is no\n" +
 			"terminal, or is for programs, one answer follows the other.\n\n" +
 			"The exit code is 1 if --fail-on finds a client, or --wait does not come to its end.",

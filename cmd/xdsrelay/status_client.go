@@ -13,7 +13,7 @@ import (
 func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 	rows := [][2]string{
 		{"client", c.Name}, {"cluster", c.Cluster}, {"key", c.Key}, {"rule", c.Rule}, {"node", c.Node}, {"peer", c.Peer},
-		{"streams", fmt.Sprintf("%d (%s), connected for %s", c.Streams, strings.Join(c.Variants, "+"), ago(now, c.Connected))},
+		speaks(c, now),
 		{"state", fmt.Sprintf("%s for %s", c.State, ago(now, c.Since))},
 	}
 	for _, r := range rows {
@@ -40,8 +40,29 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 		}
 	}
 	for _, t := range c.Types {
+		if t.Told > 0 {
+			fmt.Fprintf(w, "\n%s %s was told %s again in the last %s, and the client came back with %s: it rejects that, or the answers do not arrive\n",
+				t.Name, printable(shortVersion(t.Version)), count(int(t.Told), "time"), ago(now, t.SentAt), orNothing(printable(shortVersion(t.Has))))
+		}
+	}
+	for _, t := range c.Types {
 		resourceTable(w, t, now)
 	}
+}
+
+// speaks says over what the client is told.
+func speaks(c *fleet.Client, now time.Time) [2]string {
+	if !c.Polled.IsZero() {
+		return [2]string{"polls", fmt.Sprintf("for %s, the last %s ago (%s)", ago(now, c.Connected), ago(now, c.Polled), strings.Join(c.Variants, "+"))}
+	}
+	return [2]string{"streams", fmt.Sprintf("%d (%s), connected for %s", c.Streams, strings.Join(c.Variants, "+"), ago(now, c.Connected))}
+}
+
+func orNothing(version string) string {
+	if version == "" {
+		return "no version"
+	}
+	return version
 }
 
 func asksFor(t fleet.Type) string {

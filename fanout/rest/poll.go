@@ -23,6 +23,11 @@ type poll struct {
 	news    chan struct{} // holds one signal
 
 	watcher cache.Watcher // belongs to the table
+
+	// Of the last look, owned by the goroutine of the request: what there was, and
+	// whether it cannot be compared with what the client has, since too little is known.
+	seen   cache.Seen
+	unsure bool
 }
 
 // Flush tells that there may be news.
@@ -41,16 +46,19 @@ func (s *Server) poll(ctx context.Context, t *resource.Type, q *request) *answer
 	}
 	g := s.cfg.Cache.Join(q.group.Key, q.group.Node)
 	defer s.cfg.Cache.Leave(g)
-	p := &poll{srv: s, request: q, key: q.group.Key, table: g.Table(t), news: make(chan struct{}, 1)}
+	p := &poll{srv: s, request: q, key: q.group.Key, table: g.Table(t), news: make(chan struct{}, 1), unsure: true}
 	p.watcher.Client = p
 	p.table.Replace(&p.watcher, q.wildcard, q.names)
 	defer p.table.Leave(&p.watcher)
-	if a := p.look(); a != nil {
-		return a
+	v := s.roster.begins(q, t, time.Now())
+	a := p.look()
+	if a == nil {
+		s.metrics.held(1)
+		a = p.wait(ctx)
+		s.metrics.held(-1)
 	}
-	s.metrics.held(1)
-	defer s.metrics.held(-1)
-	return p.wait(ctx)
+	s.roster.ends(v, p.table, found{p.seen, a.status == http.StatusOK, p.unsure}, time.Now())
+	return a
 }
 
 func (p *poll) wait(ctx context.Context) *answer {
@@ -84,7 +92,7 @@ func (p *poll) look() *answer {
 	if h.Private {
 		return private()
 	}
-	seen := p.table.Seen(&p.watcher)
+	seen := p.sees(h, p.table.Seen(&p.watcher))
 	if !p.tells(h, seen) {
 		return nil
 	}
@@ -93,7 +101,7 @@ func (p *poll) look() *answer {
 		return a
 	}
 	seen, all := p.table.Content(&p.watcher)
-	if !p.tells(h, seen) {
+	if p.sees(h, seen); !p.tells(h, seen) {
 		return nil // it changed just now, and Flush is about to be called
 	}
 	k.version, k.source = seen.Version, seen.Source
@@ -101,6 +109,12 @@ func (p *poll) look() *answer {
 		a := p.srv.encode(p.key, p.table.Type, seen, all)
 		return a, int64(len(a.body))
 	})
+}
+
+// sees notes what there is.
+func (p *poll) sees(h cache.Head, seen cache.Seen) cache.Seen {
+	p.seen, p.unsure = seen, h.Held || !h.Known && (p.table.Type.FullState || seen.Resources == 0)
+	return seen
 }
 
 // private is the answer where a resource must not be kept or shared (K17): a poll

@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"regexp"
 	"slices"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
@@ -34,6 +37,11 @@ type request struct {
 	wildcard bool
 	// ownSecrets says that secrets are for the client's identity, not for its key.
 	ownSecrets bool
+	// who asks, and what else is shown of it: its Node as it is kept, the cluster that
+	// this names, and what it says to have rejected.
+	who           who
+	node, cluster string
+	rejected      *rpcstatus.Status
 }
 
 // serve answers a request, if there is room for it.
@@ -88,7 +96,14 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 	if err != nil {
 		return nil, err
 	}
-	q := &request{group: group, ownSecrets: by.Authenticated && !group.ShareSecrets, version: m.GetVersionInfo(), names: m.GetResourceNames()}
+	q := &request{
+		group: group, ownSecrets: by.Authenticated && !group.ShareSecrets, version: m.GetVersionInfo(), names: m.GetResourceNames(),
+		who:     who{id: m.GetNode().GetId(), key: group.Key, identity: by.Identity(), host: hostOf(by.Address)},
+		cluster: m.GetNode().GetCluster(), rejected: m.GetErrorDetail(),
+	}
+	if raw, err := proto.Marshal(m.GetNode()); err == nil { // it was read just now
+		q.node = fanout.KeepNode(raw)
+	}
 	slices.Sort(q.names)
 	q.names = slices.Compact(q.names)
 	if len(q.names) == 0 {
@@ -141,6 +156,14 @@ func (s *Server) clientOf(r *http.Request) gate.Client {
 	by := gate.ClientOf(&p)
 	by.Address, by.Listener = r.RemoteAddr, s.cfg.Listener
 	return by
+}
+
+// hostOf is an address without its port, which is another one with each connection.
+func hostOf(address string) string {
+	if host, _, err := net.SplitHostPort(address); err == nil {
+		return host
+	}
+	return address
 }
 
 // place is how the protobuf library says where in a text something is wrong.

@@ -53,6 +53,12 @@ type Config struct {
 	// BodyBytes bounds the encoded answers that are kept for sharing. Default
 	// 64 MiB.
 	BodyBytes int64
+	// Remember is for how long a client that polls is shown after its last poll, at
+	// least: for three of its own pauses if these are longer. Default 1 min.
+	Remember time.Duration
+	// RememberBytes bounds what is remembered for that, of all clients together; the
+	// one that polled last goes last. Default 64 MiB.
+	RememberBytes int64
 	// ReadTimeout bounds how long a client may take to send a request. Default
 	// 10 s.
 	ReadTimeout time.Duration
@@ -77,6 +83,8 @@ func (c *Config) setDefaults() error {
 	or(&c.MaxReceiveBytes, 4<<20)
 	or(&c.MaxNames, 200_000)
 	or(&c.BodyBytes, 64<<20)
+	or(&c.Remember, time.Minute)
+	or(&c.RememberBytes, 64<<20)
 	or(&c.ReadTimeout, 10*time.Second)
 	or(&c.SendTimeout, 30*time.Second)
 	if c.Meter == nil {
@@ -108,6 +116,7 @@ type Server struct {
 	v2      *v2Messages               // nil where version 2 is not served
 	answers *once.Cache[contentKey, answer]
 	metrics *metrics
+	roster  *roster
 	http    *http.Server
 
 	connections connections // a lock of its own
@@ -126,6 +135,7 @@ func New(cfg Config) (*Server, error) {
 	s := &Server{
 		cfg: cfg, types: make(map[string]*resource.Type), answers: once.New[contentKey, answer](cfg.BodyBytes),
 		connections: connections{release: make(map[net.Conn]func())}, drained: make(chan struct{}),
+		roster: newRoster(cfg.Cache, cfg.Remember, cfg.RememberBytes),
 	}
 	types := resource.Known()
 	var err error

@@ -150,6 +150,11 @@ type REST struct {
 	MaxReceiveSize Size `yaml:"max_receive_size"`
 	// What encoded answers, shared by clients, may hold together. At least 1MiB.
 	BodiesSize Size `yaml:"bodies_size"`
+	// For how long a client that polls is shown in the status after its last poll: it
+	// has no connection that would tell when it is gone. It is three of the client's own
+	// pauses if that is longer, at most 1h; so this only has to be longer than the
+	// first pause. From 1s to 1h.
+	Remember time.Duration `yaml:"remember"`
 }
 
 // Origin is where configuration comes from. Either Addresses or Directory is set.
@@ -332,7 +337,7 @@ func Default() *Config {
 			OriginTimeout:       8 * time.Second,
 			MaxConnectionAge:    12 * time.Hour,
 		},
-		REST:        REST{TLS: ServerTLS{Certificates: defaultCertificates()}, Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20},
+		REST:        REST{TLS: ServerTLS{Certificates: defaultCertificates()}, Hold: 900 * time.Millisecond, MaxReceiveSize: 4 << 20, BodiesSize: 64 << 20, Remember: time.Minute},
 		Limits:      defaultLimits(),
 		Origin:      DefaultOrigin(),
 		Aggregation: Aggregation{Rules: []aggregation.Rule{aggregation.DefaultRule()}},

@@ -19,14 +19,18 @@ type Client struct {
 	// Key is its aggregation key, Rule the rule that gave it.
 	Key  string `json:"key"`
 	Rule string `json:"rule,omitempty"`
-	// Node is the node of the tier that it is connected with, from the address Peer.
+	// Node is the node of the tier that it is connected with, from the address Peer; of
+	// clients that poll, that it polled last, from a host.
 	Node string `json:"node"`
 	Peer string `json:"peer"`
-	// Variants are sotw and delta, mostly one of them.
+	// Variants are sotw and delta, mostly one of them, or rest for a client that polls.
 	Variants []string `json:"variants"`
-	// Connected is when its oldest stream was opened, and Streams how many it has.
+	// Connected is when its oldest stream was opened, and Streams how many it has. A
+	// client that polls has none: it is when the node began to remember it, and Polled
+	// when its last poll came or was answered.
 	Connected time.Time `json:"connected"`
 	Streams   int       `json:"streams"`
+	Polled    time.Time `json:"polled,omitzero"`
 	// Unacked is how many bytes are on their way to it.
 	Unacked int `json:"unacked_bytes"`
 	// State is how it stands altogether, the worst of its types; Since when that
@@ -65,6 +69,11 @@ type Type struct {
 	Nacks  uint32    `json:"nacks"`
 	// Nack is the rejection since which nothing was acknowledged.
 	Nack *Nack `json:"nack,omitempty"`
+	// Has is the version that a client which polls says it has, and Told how many times
+	// in a row it was told Version again and came back without it: it rejects that, which
+	// most such clients do not say, or the answers do not arrive.
+	Has  string `json:"has_version,omitempty"`
+	Told uint32 `json:"told_in_vain,omitempty"`
 	// Resources are told only where that is asked for; Omitted is how many more there
 	// are.
 	Resources []Resource `json:"resources,omitempty"`
@@ -96,7 +105,7 @@ func (a at) compare(b at) int {
 	return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.Key, b.Key), strings.Compare(a.Peer, b.Peer), strings.Compare(a.Node, b.Node))
 }
 
-// describe makes a client of its streams, of which there is at least one.
+// describe makes a client of its streams, or of who polls as one, of which there is at least one.
 func describe(node string, streams []fanout.Client, resources int) Client {
 	var c Client
 	for i, s := range streams {
@@ -113,7 +122,12 @@ func describe(node string, streams []fanout.Client, resources int) Client {
 		if !slices.Contains(c.Variants, info.Variant) {
 			c.Variants = append(c.Variants, info.Variant)
 		}
-		c.Streams++
+		if info.Variant != fanout.PollVariant {
+			c.Streams++
+		}
+		if info.Polled.After(c.Polled) {
+			c.Polled = info.Polled
+		}
 		c.Unacked += info.Unacked
 		for _, t := range info.Types {
 			if t.Names > 0 || t.Wildcard {
@@ -140,6 +154,7 @@ func typeOf(t fanout.TypeInfo) Type {
 	return Type{
 		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
 		Wildcard: t.Wildcard, Names: t.Names, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
+		Has: t.Has, Told: t.Told,
 	}
 }
 

@@ -7,5 +7,6 @@
 // never a part that looks like the whole.
 //
 // A client is who comes by one connection under one node id and key. It may have
-// several streams: without aggregation there is one for each type.
+// several streams: without aggregation there is one for each type. Who polls has no
+// connection: that is who comes from one host under one node id and key.
 package fleet

@@ -10,7 +10,8 @@ import (
 // Local is what a node tells of its own clients. All methods are safe for concurrent
 // use.
 type Local struct {
-	// Node is its name; Clients are the streams of its clients, Groups its keys.
+	// Node is its name; Clients are the streams of its clients and those that poll,
+	// Groups its keys.
 	Node    string
 	Clients func() []fanout.Client
 	Groups  func() []*cache.Group

@@ -1,0 +1,331 @@
+package rest
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// visitor is the client of a name.
+func (w *world) visitor(name string) fanout.Client {
+	w.t.Helper()
+	for _, c := range w.srv.Clients() {
+		if c.ID() == name {
+			return c
+		}
+	}
+	w.t.Fatalf("no client %q is shown", name)
+	return nil
+}
+
+// is checks how the test client stands: altogether with each type, and with each
+// resource, as "Cluster=SYNCED a=SYNCED b=NOT_SENT".
+func (w *world) is(want string) fanout.StreamInfo {
+	w.t.Helper()
+	c := w.visitor("test-client")
+	var words []string
+	info := c.Info()
+	for _, t := range info.Types {
+		words = append(words, resource.TypeOf(t.TypeURL).ShortName()+"="+string(t.State))
+	}
+	for r := range c.Resources {
+		words = append(words, r.Name+"="+string(r.State))
+	}
+	if got := strings.Join(words, " "); got != want {
+		w.t.Fatalf("the client stands at %q, expected %q", got, want)
+	}
+	return info
+}
+
+// holds writes what a client holds: "2 same, +a ~b -c ?d".
+func holds(c fanout.Client) string {
+	var words []string
+	for _, h := range c.Holdings() {
+		words = append(words, fmt.Sprintf("%s %d same", h.Type.ShortName(), h.Same))
+		for _, l := range h.Lacks {
+			sign := "+"
+			switch {
+			case l.Maybe:
+				sign = "?"
+			case l.Resource == nil:
+				sign = "-"
+			case l.Was:
+				sign = "~"
+			}
+			words = append(words, sign+l.Name+" "+string(l.State))
+		}
+	}
+	return strings.Join(words, ", ")
+}
+
+// TestClients: K20: a client that polls is shown with each version: told, acknowledged
+// by coming back with it, and outdated by a change of what it asks for.
+func TestClients(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(clusters, cluster("a", 1), cluster("b", 1))
+	w.known(endpoints, endpointsOf("a", 1), endpointsOf("z", 1))
+	if all := w.srv.Clients(); len(all) != 0 {
+		t.Fatalf("%d clients before the first has come", len(all))
+	}
+	v1 := w.has(w.post(clusters, ask("")), "a", "b")
+	i := w.is("Cluster=STALE a=STALE b=STALE")
+	if i.Variant != fanout.PollVariant || i.Peer != "127.0.0.1" || i.Key != "test-cluster" || i.Cluster != "test-cluster" || i.Polled.IsZero() || i.Polled.Before(i.Since) {
+		t.Errorf("%+v", i)
+	}
+	if c := i.Types[0]; c.Version != v1 || c.Has != "" || !c.Wildcard || c.Acks != 0 || c.SentAt.IsZero() {
+		t.Errorf("%+v", c)
+	}
+	w.unchanged(w.post(clusters, ask(v1)))
+	if c := w.is("Cluster=SYNCED a=SYNCED b=SYNCED").Types[0]; c.Version != v1 || c.Has != v1 || c.Acks != 1 || c.Acked != c.Head {
+		t.Errorf("%+v", c)
+	}
+	e1 := w.has(w.post(endpoints, ask("", "a", "missing")), "a")
+	w.unchanged(w.post(endpoints, ask(e1, "a", "missing")))
+	w.is("Cluster=SYNCED ClusterLoadAssignment=SYNCED a=SYNCED b=SYNCED a=SYNCED missing=NOT_SENT")
+
+	w.change(eds, nil, endpointsOf("z", 2)) // nobody's business
+	w.is("Cluster=SYNCED ClusterLoadAssignment=SYNCED a=SYNCED b=SYNCED a=SYNCED missing=NOT_SENT")
+	changed := time.Now()
+	w.serve("v2", cds, cluster("a", 2), cluster("c", 1))
+	c := w.is("Cluster=STALE ClusterLoadAssignment=SYNCED a=NOT_SENT c=NOT_SENT a=SYNCED missing=NOT_SENT").Types[0]
+	if c.Since.Before(changed.Add(-time.Second)) || c.Acked >= c.Head {
+		t.Errorf("%+v", c)
+	}
+	if got := holds(w.visitor("test-client")); !strings.Contains(got, "~a NOT_SENT") || !strings.Contains(got, "+c NOT_SENT") || !strings.Contains(got, "-b NOT_SENT") {
+		t.Errorf("it holds %s", got)
+	}
+	v2 := w.has(w.post(clusters, ask(v1)), "a", "c")
+	w.is("Cluster=STALE ClusterLoadAssignment=SYNCED a=STALE c=STALE a=SYNCED missing=NOT_SENT")
+	w.unchanged(w.post(clusters, ask(v2)))
+	w.is("Cluster=SYNCED ClusterLoadAssignment=SYNCED a=SYNCED c=SYNCED a=SYNCED missing=NOT_SENT")
+	if got := holds(w.visitor("test-client")); got != "Cluster 2 same, ClusterLoadAssignment 1 same" {
+		t.Errorf("it holds %s", got)
+	}
+}
+
+// TestClientsOfWhatHasGone: a client is synced with a name of which there is nothing to
+// be told any more (B32).
+func TestClientsOfWhatHasGone(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(endpoints, endpointsOf("a", 1))
+	version := w.has(w.post(endpoints, ask("", "a")), "a")
+	w.unchanged(w.post(endpoints, ask(version, "a")))
+	w.change(eds, []string{"a"})
+	for range 2 {
+		w.is("ClusterLoadAssignment=SYNCED a=NOT_SENT")
+		w.unchanged(w.post(endpoints, ask(version, "a")))
+	}
+	w.change(eds, nil, endpointsOf("a", 2))
+	w.is("ClusterLoadAssignment=STALE a=NOT_SENT")
+}
+
+// TestClientsThatReject: a client that comes back without the version that it was told
+// is no more than stale, and how often it was told is counted; one that says that it
+// rejects is NACKED, without what must not be shown of the reason. Either way it is
+// sent what there is each time (H5, K20).
+func TestClientsThatReject(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(clusters, cluster("a", 1))
+	v1 := w.has(w.post(clusters, ask("")), "a")
+	w.unchanged(w.post(clusters, ask(v1)))
+	w.serve("v2", cds, cluster("a", 2))
+	var v2 string
+	for range 3 {
+		v2 = w.has(w.post(clusters, ask(v1)), "a")
+	}
+	if c := w.is("Cluster=STALE a=STALE").Types[0]; c.Told != 2 || c.Version != v2 || c.Has != v1 || c.LastNack != nil {
+		t.Errorf("%+v", c)
+	}
+	body, err := protojson.Marshal(&discoveryv3.DiscoveryRequest{
+		Node: xdstest.Node("test-client", "test-cluster"), VersionInfo: v1,
+		ErrorDetail: &statuspb.Status{Code: 3, Message: "not to my taste, password=hunter2"},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.has(w.post(clusters, string(body)), "a")
+	c := w.is("Cluster=NACKED a=NACKED").Types[0]
+	if n := c.LastNack; n == nil || n.Version != v2 || n.Code != 3 || c.Nacks != 1 || !strings.Contains(n.Message, "not to my taste") || strings.Contains(n.Message, "hunter2") {
+		t.Errorf("%+v %+v", c, n)
+	}
+	w.serve("v3", cds, cluster("a", 3))
+	w.is("Cluster=STALE a=NOT_SENT")
+	v3 := w.has(w.post(clusters, ask(v1)), "a")
+	w.unchanged(w.post(clusters, ask(v3)))
+	if c := w.is("Cluster=SYNCED a=SYNCED").Types[0]; c.LastNack != nil || c.Told != 0 || c.Nacks != 1 {
+		t.Errorf("%+v", c)
+	}
+}
+
+// TestClientsOfManyNames: Envoy polls for each endpoint set by itself, each with a
+// version of its own: that is one client, and the worst of them counts. Of a full state
+// the last poll says what is wanted.
+func TestClientsOfManyNames(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1), endpointsOf("c", 1))
+	versions := map[string]string{}
+	for _, name := range []string{"c", "a", "b"} {
+		versions[name] = w.has(w.post(endpoints, ask("", name)), name)
+		w.unchanged(w.post(endpoints, ask(versions[name], name)))
+	}
+	if c := w.is("ClusterLoadAssignment=SYNCED a=SYNCED b=SYNCED c=SYNCED").Types[0]; c.Names != 3 || c.Acks != 3 {
+		t.Errorf("%+v", c)
+	}
+	w.change(eds, nil, endpointsOf("b", 2))
+	w.has(w.post(endpoints, ask(versions["b"], "b")), "b")
+	w.is("ClusterLoadAssignment=STALE a=SYNCED b=STALE c=SYNCED")
+	if got := holds(w.visitor("test-client")); got != "ClusterLoadAssignment 2 same, ~b STALE" {
+		t.Errorf("it holds %s", got)
+	}
+	w.known(clusters, cluster("x", 1), cluster("y", 1))
+	w.has(w.post(clusters, ask("", "x")), "x")
+	w.has(w.post(clusters, ask("", "y")), "y")
+	w.is("Cluster=STALE ClusterLoadAssignment=STALE y=STALE a=SYNCED b=STALE c=SYNCED")
+}
+
+// TestClientsFromElsewhere: a client that comes with a version from before is synced if
+// that is the newest, and what it holds is not known otherwise; nothing is said of it
+// while nothing can be compared (K13).
+func TestClientsFromElsewhere(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.unchanged(w.post(clusters, ask("old")))
+	w.is("Cluster=UNKNOWN")
+	w.fails(w.post(endpoints, ask("", "a")), http.StatusServiceUnavailable)
+	w.is("Cluster=UNKNOWN ClusterLoadAssignment=NOT_SENT a=NOT_SENT")
+	w.known(clusters, cluster("a", 1))
+	v1 := w.has(w.post(clusters, ask("old")), "a")
+	w.is("Cluster=STALE ClusterLoadAssignment=NOT_SENT a=STALE a=NOT_SENT")
+	if got := holds(w.visitor("test-client")); !strings.HasPrefix(got, "Cluster 0 same, ?a STALE") {
+		t.Errorf("it holds %s", got)
+	}
+	body := strings.ReplaceAll(ask(v1), "test-client", "mover")
+	w.unchanged(w.post(clusters, body))
+	if c := w.visitor("mover").Info().Types[0]; c.State != fanout.Synced || c.Version != v1 || c.Acks != 0 {
+		t.Errorf("%+v", c)
+	}
+	long := strings.Repeat("x", 1<<20)
+	w.has(w.post(clusters, ask(long)), "a")
+	if c := w.is("Cluster=STALE ClusterLoadAssignment=NOT_SENT a=STALE a=NOT_SENT").Types[0]; len(c.Has) > 2*longestVersion {
+		t.Errorf("%d bytes of a version are kept", len(c.Has))
+	}
+}
+
+// TestClientsAreForgotten: a client that polls no more is shown for the time that was
+// set, or for three of its own pauses; one that waits for news is there.
+func TestClientsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSilentWorld(t, hold(5*time.Minute), func(c *Config) { c.Remember = time.Minute })
+		w.known(clusters, cluster("a", 1))
+		version := w.version(t, clusters)
+		shown := func(want int) {
+			t.Helper()
+			if got := len(w.srv.Clients()); got != want {
+				t.Fatalf("%d clients are shown, expected %d", got, want)
+			}
+		}
+		waits, err := http.NewRequestWithContext(t.Context(), http.MethodPost, clusters, strings.NewReader(ask(version)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		go w.srv.serve(httptest.NewRecorder(), waits, w.srv.types[clusters])
+		time.Sleep(4 * time.Minute)
+		shown(1)
+		time.Sleep(2 * time.Minute) // the hold is over since one
+		shown(1)
+		w.version(t, clusters) // a pause of one minute
+		time.Sleep(150 * time.Second)
+		shown(1)
+		time.Sleep(time.Minute)
+		shown(0)
+		w.version(t, clusters) // anew
+		time.Sleep(61 * time.Second)
+		shown(0)
+		if w.srv.roster.bytes != 0 || len(w.srv.roster.visitors) != 0 {
+			t.Errorf("%d bytes and %d clients are left", w.srv.roster.bytes, len(w.srv.roster.visitors))
+		}
+	})
+}
+
+// TestClientsAreBounded: clients that take a new name, or ask for new names, with each
+// poll do not make the node grow, and the one that polled last is shown.
+func TestClientsAreBounded(t *testing.T) {
+	w := newWorld(t, hold(-1), func(c *Config) { c.RememberBytes = 64 << 10 })
+	w.known(endpoints, endpointsOf("a", 1))
+	check := func() {
+		t.Helper()
+		r := w.srv.roster
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		sum := int64(0)
+		for _, p := range r.visitors {
+			if sum += p.bytes; p.bytes > r.most/ownShare || p.recent.Len() != len(p.visits) || len(p.visits) == 0 {
+				t.Fatalf("a client with %d bytes, %d and %d visits", p.bytes, p.recent.Len(), len(p.visits))
+			}
+		}
+		if sum != r.bytes || r.bytes > r.most {
+			t.Fatalf("%d bytes, counted as %d, at most %d", sum, r.bytes, r.most)
+		}
+	}
+	for i := range 200 {
+		w.has(w.post(endpoints, ask("", "a", fmt.Sprintf("%d-%s", i, strings.Repeat("x", 300)))), "a")
+		check()
+	}
+	for i := range 200 {
+		w.has(w.post(endpoints, strings.ReplaceAll(ask("", "a"), "test-client", fmt.Sprintf("client-%d", i))), "a")
+		check()
+	}
+	w.visitor("client-199")
+	if n := len(w.srv.Clients()); n < 10 || n > 100 {
+		t.Errorf("%d clients are shown", n)
+	}
+	w.has(w.post(endpoints, ask("", "a", strings.Repeat("y", 32<<10))), "a") // too much by itself
+	check()
+}
+
+// TestUpdatesReachClients: how far an update has come counts clients that poll.
+func TestUpdatesReachClients(t *testing.T) {
+	w := newWorld(t, hold(-1))
+	w.known(clusters, cluster("a", 1))
+	w.known(endpoints, endpointsOf("a", 1))
+	v1 := w.has(w.post(clusters, ask("")), "a")
+	w.unchanged(w.post(clusters, ask(v1)))
+	w.has(w.post(endpoints, ask("", "b", "a")), "a")
+	w.serve("v2", cds, cluster("a", 2))
+	table := w.cache.Find("test-cluster", resource.TypeOf(cds))
+	reach := func() fanout.State {
+		u, _ := table.Latest()
+		state, _, ok := w.visitor("test-client").Reach(table, u)
+		if !ok {
+			return "none"
+		}
+		return state
+	}
+	if got := reach(); got != fanout.NotSent {
+		t.Errorf("before the poll: %s", got)
+	}
+	v2 := w.has(w.post(clusters, ask(v1)), "a")
+	if got := reach(); got != fanout.Stale {
+		t.Errorf("told: %s", got)
+	}
+	w.unchanged(w.post(clusters, ask(v2)))
+	if got := reach(); got != fanout.Synced {
+		t.Errorf("acknowledged: %s", got)
+	}
+	table = w.cache.Find("test-cluster", resource.TypeOf(eds))
+	w.change(eds, nil, endpointsOf("other", 2))
+	if got := reach(); got != "none" {
+		t.Errorf("an update that is not for it: %s", got)
+	}
+}
