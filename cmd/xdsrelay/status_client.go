@@ -41,7 +41,7 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 	}
 	for _, t := range c.Types {
 		if t.Told > 0 {
-			fmt.Fprintf(w, "\n%s %s was told %s again in the last %s, and the client came back with %s: it rejects that, or the answers do not arrive\n",
+			fmt.Fprintf(w, "\n%s %s was told again %s in the last %s, and the client came back with %s: it rejects that, or the answers do not arrive\n",
 				t.Name, printable(shortVersion(t.Version)), count(int(t.Told), "time"), ago(now, t.SentAt), orNothing(printable(shortVersion(t.Has))))
 		}
 	}

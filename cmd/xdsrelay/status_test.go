@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,6 +54,15 @@ func TestStatusTables(t *testing.T) {
 			c := clients[1]
 			c.Types[0].Resources = []fleet.Resource{{Name: "web", State: fleet.Synced, Exists: true, Version: "v7", Changed: now.Add(-time.Hour)}, {Name: "gone", State: fleet.NotSent}}
 			c.Types[0].Omitted = 3
+			clientDetail(b, &c, now)
+		},
+		"polls": func(b *bytes.Buffer) {
+			c := clients[3]
+			c.Name, c.Variants, c.Streams, c.Polled = "poller", []string{"rest"}, 0, now.Add(-3*time.Second)
+			c.Types = slices.Clone(c.Types)
+			c.Types[0].Has, c.Types[0].Told = "v5", 17
+			clientDetail(b, &c, now)
+			c.Types[0].Has, c.Types[0].Told = "", 1
 			clientDetail(b, &c, now)
 		},
 		"diff": func(b *bytes.Buffer) {

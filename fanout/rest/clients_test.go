@@ -240,17 +240,17 @@ func TestClientsAreForgotten(t *testing.T) {
 			t.Fatal(err)
 		}
 		go w.srv.serve(httptest.NewRecorder(), waits, w.srv.types[clusters])
-		time.Sleep(4 * time.Minute)
+		time.Sleep(4 * time.Minute) //nolint:forbidigo // virtual time
 		shown(1)
-		time.Sleep(2 * time.Minute) // the hold is over since one
+		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time; the hold is over since one minute
 		shown(1)
 		w.version(t, clusters) // a pause of one minute
-		time.Sleep(150 * time.Second)
+		time.Sleep(150 * time.Second) //nolint:forbidigo // virtual time
 		shown(1)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		shown(0)
 		w.version(t, clusters) // anew
-		time.Sleep(61 * time.Second)
+		time.Sleep(61 * time.Second) //nolint:forbidigo // virtual time
 		shown(0)
 		if w.srv.roster.bytes != 0 || len(w.srv.roster.visitors) != 0 {
 			t.Errorf("%d bytes and %d clients are left", w.srv.roster.bytes, len(w.srv.roster.visitors))

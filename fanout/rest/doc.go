@@ -1,8 +1,9 @@
 // Package rest is xDS for clients that poll: POST with proto3 JSON, one path per
 // type (H1). A poll joins its group and subscribes like a stream does, for as
-// long as it lasts, and nothing is kept of it afterwards (H5): what it asked for
-// stays subscribed upstream for the linger time, which has to be longer than the
-// clients' pauses.
+// long as it lasts, and no other is answered by anything that is kept of it (H5): what
+// it asked for stays subscribed upstream for the linger time, which has to be longer
+// than the clients' pauses. Who has polled lately, and with which versions, is
+// remembered only to be shown, within bounds of time and bytes.
 //
 // A poll that quotes the version of what there is waits for news, for less than
 // the time after which clients give up, and ends with 304. The version is derived
