@@ -244,12 +244,12 @@ func TestClientsAreForgotten(t *testing.T) {
 		shown(1)
 		time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time; the hold is over since one minute
 		shown(1)
-		w.version(t, clusters) // a pause of one minute
+		w.version(t, clusters)        // a pause of one minute
 		time.Sleep(150 * time.Second) //nolint:forbidigo // virtual time
 		shown(1)
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		shown(0)
-		w.version(t, clusters) // anew
+		w.version(t, clusters)       // anew
 		time.Sleep(61 * time.Second) //nolint:forbidigo // virtual time
 		shown(0)
 		if w.srv.roster.bytes != 0 || len(w.srv.roster.visitors) != 0 {

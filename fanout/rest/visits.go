@@ -177,7 +177,9 @@ func (v visits) compare(c *cache.Cache, closely bool) compared {
 	}
 	switch {
 	case out.state == fanout.Synced:
-		out.place.Sent, out.place.Acked, out.place.Version, out.blind = out.now.Gen, out.now.Gen, v.has, false
+		if out.place.Sent, out.place.Acked, out.blind = out.now.Gen, out.now.Gen, false; v.has == out.now.Version {
+			out.place.Version = v.has // told by another node, or before
+		}
 	case !out.same:
 		if out.place.Sent, out.place.Acked, out.blind = 0, 0, v.has != ""; v.told == out.now.Version {
 			out.place.Sent = out.now.Gen
