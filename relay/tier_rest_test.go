@@ -110,7 +110,7 @@ func TestFleetWithPolls(t *testing.T) {
 		if len(streams) != 1 || streams[0].Variant != fanout.PollVariant {
 			t.Errorf("%+v", streams)
 		}
-		status := w.clientStatus("a", "polls")
+		status := w.statusOf("a", "polls")
 		if len(status) != 1 || len(status[0].GetGenericXdsConfigs()) != 3 || status[0].GetClientScope() != "red" {
 			t.Fatalf("%v", status)
 		}
@@ -127,25 +127,13 @@ func TestFleetWithPolls(t *testing.T) {
 	})
 }
 
-// clientStatus is what a node tells of a client of the tier.
-func (w *tierWorld) clientStatus(node, id string) []*statusv3.ClientConfig {
+// statusOf is what the client status service of a node tells of a client of the tier.
+func (w *tierWorld) statusOf(node, id string) []*statusv3.ClientConfig {
 	w.t.Helper()
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-		return w.network.Dial(ctx, address)
-	}}}
-	res, err := client.Post("http://"+w.nodes[node].AdminAddr()+"/v3/discovery:client_status", "application/json",
-		strings.NewReader(`{"node_matchers": [{"node_id": {"exact": "`+id+`"}}]}`))
-	if err != nil {
-		w.t.Fatal(err)
+	_, text := w.order(node, http.MethodPost, "/v3/discovery:client_status", nil)
+	var rsp statusv3.ClientStatusResponse
+	if err := protojson.Unmarshal([]byte(text), &rsp); err != nil {
+		w.t.Fatalf("%v in %s", err, text)
 	}
-	defer res.Body.Close()
-	data, err := io.ReadAll(res.Body)
-	if err != nil {
-		w.t.Fatal(err)
-	}
-	var out statusv3.ClientStatusResponse
-	if err := protojson.Unmarshal(data, &out); err != nil {
-		w.t.Fatalf("%v in %s", err, data)
-	}
-	return out.GetConfig()
+	return slices.DeleteFunc(rsp.GetConfig(), func(c *statusv3.ClientConfig) bool { return c.GetNode().GetId() != id })
 }
