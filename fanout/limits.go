@@ -218,9 +218,12 @@ func (s *stream) tooManyBytes(n, most int) error {
 const maxTypes = 64
 
 // checkTypesLocked refuses a type beyond the limit.
-func (s *stream) checkTypesLocked() error {
+func (s *stream) checkTypesLocked(t *resource.Type) error {
 	most := s.srv.cfg.Limits.Values().TypesPerStream
-	if most <= 0 || most > maxTypes || s.tier != nil {
+	switch {
+	case s.tier != nil && !resource.IsKnown(t.URL):
+		most = maxTypes / 2 // clients may invent types, and the others must have room
+	case most <= 0 || most > maxTypes || s.tier != nil:
 		most = maxTypes
 	}
 	if n := len(s.types); n >= most {

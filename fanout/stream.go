@@ -140,7 +140,7 @@ func (s *stream) receive(r *resource.Request) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	ts, initial, err := s.stateLocked(t)
-	if err != nil {
+	if ts == nil {
 		return err
 	}
 	var answer verdict
@@ -171,16 +171,21 @@ func (s *stream) receive(r *resource.Request) error {
 	return nil
 }
 
-// stateLocked returns the state for t, made on the first request for it.
+// stateLocked returns the state for t, made on the first request for it. It is nil
+// where another node asks for a type too many: what one of its clients asks for must
+// not end the stream that all of its clients of the key live on, so it hears nothing.
 func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err error) {
 	if ts := s.findLocked(t.URL); ts != nil {
 		return ts, false, nil
 	}
-	if err := s.checkTypesLocked(); err != nil {
-		return nil, false, err
-	}
 	group, private := s.groupLocked(t)
-	if err := s.checkRoom(group, t); err != nil {
+	if err = s.checkTypesLocked(t); err == nil {
+		err = s.checkRoom(group, t)
+	}
+	switch {
+	case err != nil && s.tier != nil:
+		return nil, false, nil // it has been counted
+	case err != nil:
 		return nil, false, err
 	}
 	ts = &typeState{
