@@ -2,7 +2,9 @@ package hostile
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -21,6 +23,7 @@ import (
 var names = []attack{
 	{"100,000 names", manyNames},
 	{"ever new names", newNames},
+	{"types that end the origin's stream", strangeTypes},
 	{"a new type with each request", newTypes},
 	{"new keys", newKeys},
 	{"huge lists of what is held", hugeHeld},
@@ -82,6 +85,44 @@ func newNames(t *testing.T, s *stage) {
 		t.Errorf("the node asks the origin for %d names, expected %d at most", now.names, s.before.names+3*maxNames)
 	}
 	c.close()
+}
+
+// strangeTypes asks for types for which the origin, go-control-plane's MuxCache, ends
+// the stream of their key: the good clients live on it.
+func strangeTypes(t *testing.T, s *stage) {
+	// counted is the sum of a metric over its labels.
+	counted := func(name string) (sum float64) {
+		for _, m := range regexp.MustCompile(`(?m)^`+name+`\{[^}]*\} (\S+)$`).FindAllStringSubmatch(s.get(t, "/metrics"), -1) {
+			v, _ := strconv.ParseFloat(m[1], 64)
+			sum += v
+		}
+		return sum
+	}
+	const again = "xdsrelay_upstream_reconnects_total"
+	before, changes := counted(again), s.changes.Load()
+	cc := s.dial(t)
+	var calls []*call
+	for i := range 4 {
+		typeURL, node := fmt.Sprintf("type.googleapis.com/strange.Type%d", i), xdstest.Node("x", theKey)
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, typeURL, "a"))
+		calls = append(calls, c)
+		c = open(t, cc, sotwMethod)
+		_ = c.send(&discoveryv3.DiscoveryRequest{Node: node, TypeUrl: typeURL, ResourceNames: []string{"a"}})
+		calls = append(calls, c)
+	}
+	xdstest.Eventually(t, "types set apart", func() bool { return counted("xdsrelay_upstream_types_apart") >= 4 })
+	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+10 })
+	// Once for all, and perhaps for two that were asked for before it was known.
+	if n := counted(again) - before; n > 3 {
+		t.Errorf("streams to the origin were opened anew %v times", n)
+	}
+	for _, c := range calls {
+		if c.over() {
+			t.Errorf("a client was sent away: %v", c.err)
+		}
+		c.close()
+	}
 }
 
 // newTypes invents types.
