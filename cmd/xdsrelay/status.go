@@ -169,17 +169,25 @@ var (
 
 // statusOfAll shows the clients as a table; who did not answer goes to notes.
 func statusOfAll(ctx context.Context, w, notes io.Writer, node *remote, out *output, f statusFlags) error {
-	page, err := node.clients(ctx, f.query())
-	if err != nil {
+	var page fleet.Page
+	ask := func(ctx context.Context) (err error) {
+		page, err = node.clients(ctx, f.query())
 		return err
 	}
 	if out.isData() {
+		if err := ask(ctx); err != nil {
+			return err
+		}
 		if err := out.data(w, page); err != nil {
 			return err
 		}
 	} else {
+		warnings, err := node.withWarnings(ctx, ask)
+		if err != nil {
+			return err
+		}
 		printClients(w, notes, page, out.form == asWide, f)
-		warningLines(ctx, notes, node, time.Now())
+		warningLines(notes, warnings, time.Now())
 	}
 	return f.failure(page)
 }
@@ -228,15 +236,23 @@ func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 	if f.resources {
 		query.Set("resources", "10000")
 	}
-	found, err := node.find(ctx, query)
-	if err != nil {
+	var found fleet.Found
+	ask := func(ctx context.Context) (err error) {
+		found, err = node.find(ctx, query)
 		return err
 	}
 	if out.isData() {
+		if err := ask(ctx); err != nil {
+			return err
+		}
 		if err := out.data(w, found); err != nil {
 			return err
 		}
 	} else {
+		warnings, err := node.withWarnings(ctx, ask)
+		if err != nil {
+			return err
+		}
 		now := time.Now()
 		for i := range found.Clients {
 			if i > 0 {
@@ -248,7 +264,7 @@ func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 			fmt.Fprint(w, "\nand more clients of that name\n")
 		}
 		silentLines(notes, found.Silent)
-		warningLines(ctx, notes, node, now)
+		warningLines(notes, warnings, now)
 	}
 	return f.failure(fleet.Page{Clients: found.Clients, Silent: found.Silent})
 }
@@ -300,15 +316,14 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 		some := f.query()
 		some.Set("limit", "1")
 		late, err := node.clients(ctx, behind)
-		var present fleet.Page
-		if err == nil {
-			_, err = node.get(ctx, "/api/v1/clients", some, &present)
+		if err == nil && len(late.Clients) == 0 && len(late.Silent) == 0 {
+			var present fleet.Page
+			if _, err = node.get(ctx, "/api/v1/clients", some, &present); err == nil && len(present.Clients) > 0 {
+				return nil
+			}
 		}
 		if err != nil {
 			return err
-		}
-		if len(late.Clients) == 0 && len(present.Clients) > 0 && len(late.Silent) == 0 {
-			return nil
 		}
 		if !time.Now().Before(deadline) {
 			printClients(a.stdout, a.stderr, late, false, f)

@@ -3,8 +3,12 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -153,6 +157,36 @@ func TestStatusWarns(t *testing.T) {
 			return strings.Contains(stdout, "envoy-1") && strings.Contains(stderr, "has no stream for 1 key; clients keep what they have, for ") &&
 				strings.Contains(stderr, "connection refused")
 		})
+	}
+}
+
+// TestStatusAsksAtOnce: a node that waits for others is waited for once: it is asked for
+// the warnings while it is asked for the clients.
+func TestStatusAsksAtOnce(t *testing.T) {
+	answers := map[string]string{
+		"/api/v1/clients": `{"clients": []}`,
+		"/api/v1/client":  `{"clients": [{"name": "n"}]}`,
+		"/api/v1/live":    `{"warnings": [{"level": "error", "kind": "origin", "text": "the origin is away"}]}`,
+	}
+	for _, args := range [][]string{{"status"}, {"status", "n"}} {
+		var asked sync.WaitGroup
+		asked.Add(2)
+		node := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			asked.Done()
+			both := make(chan struct{})
+			go func() { asked.Wait(); close(both) }()
+			select {
+			case <-both:
+			case <-r.Context().Done():
+				return
+			}
+			fmt.Fprint(w, answers[r.URL.Path])
+		}))
+		code, stdout, stderr := command(t, append(args, "--admin", node.Listener.Addr().String())...)
+		if code != 0 || !strings.Contains(stderr, "the origin is away") {
+			t.Errorf("%v: %d, %s%s", args, code, stdout, stderr)
+		}
+		node.Close()
 	}
 }
 

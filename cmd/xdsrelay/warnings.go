@@ -5,20 +5,42 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync"
 	"time"
 
 	"xdsrelay/relay/admin"
 )
 
-// warningLines tells what an operator should look at in the tier beside its clients:
-// SYNCED means that a client has what its node has, and the origin of that may be away.
-// A node that is too old to be asked has nothing to say.
-func warningLines(ctx context.Context, w io.Writer, node *remote, now time.Time) {
-	var live admin.Live
-	if _, err := node.get(ctx, "/api/v1/live", nil, &live); err != nil {
-		return
+// withWarnings asks the node for something, and at the same time for what an operator
+// should look at in the tier beside it: a node that waits for another one would otherwise
+// be waited for twice. The error is that of ask.
+func (r *remote) withWarnings(ctx context.Context, ask func(ctx context.Context) error) ([]admin.Warning, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	var all []admin.Warning
+	var asking sync.WaitGroup
+	defer asking.Wait()
+	defer cancel()
+	asking.Go(func() { all = r.warnings(ctx) })
+	if err := ask(ctx); err != nil {
+		return nil, err
 	}
-	for _, one := range live.Warnings {
+	asking.Wait()
+	return all, nil
+}
+
+// warnings are those of the tier. A node that is too old to be asked has nothing to say.
+func (r *remote) warnings(ctx context.Context) []admin.Warning {
+	var live admin.Live
+	if _, err := r.get(ctx, "/api/v1/live", nil, &live); err != nil {
+		return nil
+	}
+	return live.Warnings
+}
+
+// warningLines tells them beside the clients: SYNCED means that a client has what its
+// node has, and the origin of that may be away.
+func warningLines(w io.Writer, all []admin.Warning, now time.Time) {
+	for _, one := range all {
 		if one.Kind == admin.AboutSilence || one.Kind == admin.AboutClients {
 			continue // the table and the lines below it tell
 		}
