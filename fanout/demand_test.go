@@ -82,6 +82,26 @@ func TestOnDemandRejected(t *testing.T) {
 	s.Ack(f)
 }
 
+// TestOnDemandAfterARejection: E7, B16: an answer on demand would take the place of one
+// that the client has rejected, so that one comes with it, when its turn has come.
+func TestOnDemandAfterARejection(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w, s, part := bulk(t)
+		s.Subscribe(vhds, "rc/h")
+		w.asked(vhds, "rc/x", "rc/h")
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(vhds), Resources: sized(vhds, 10, "rc/h")})
+		s.Nack(has(t, s.Recv(t), "rc/h"), "no")
+		s.Subscribe(vhds, "rc/k")
+		w.asked(vhds, "rc/x", "rc/h", "rc/k")
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(vhds), Resources: sized(vhds, 10, "rc/k")})
+		s.Quiet(t, short)
+		s.Ack(part)
+		s.Ack(has(t, s.RecvType(t, cds), "c", "d"))
+		s.Ack(has(t, s.RecvType(t, vhds), "rc/h", "rc/k"))
+		s.Quiet(t, short)
+	})
+}
+
 // TestOnDemandClusters: E7: clusters asked for on demand come with the next part,
 // whatever else is on its way.
 func TestOnDemandClusters(t *testing.T) {

@@ -198,3 +198,27 @@ func (w *world) settled2(typeURL string, state State) {
 		return false
 	})
 }
+
+// TestNackOfARefresh: B16, E3: endpoints that came again because of their cluster, and
+// were rejected, come again too.
+func TestNackOfARefresh(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		s.Subscribe(cds)
+		s.Subscribe(eds, "a", "b")
+		w.asked(cds, "*")
+		w.asked(eds, "a", "b")
+		w.serve("", cds, cluster("a", 1))
+		s.Ack(has(t, s.RecvType(t, cds), "a"))
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		s.Ack(has(t, s.RecvType(t, eds), "a", "b"))
+		w.serve("", cds, cluster("a", 2))
+		s.Ack(has(t, s.RecvType(t, cds), "a"))
+		s.Nack(has(t, s.RecvType(t, eds), "a"), "no")
+		s.Quiet(t, short)
+		w.change(eds, nil, endpoints("b", 2))
+		s.Ack(has(t, s.RecvType(t, eds), "a", "b"))
+		s.Quiet(t, short)
+	})
+}

@@ -256,6 +256,24 @@ func TestEndpointsAgainAfterAReconnect(t *testing.T) {
 	})
 }
 
+// E3, B37: also for a client that has asked for its endpoints before anybody knew
+// whether what it holds of them is what there is.
+func TestEndpointsAgainBeforeTheyAreCompared(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1))}, "a")
+		s.Resume(cds, "", map[string]string{"a": version(t, cluster("a", 1))})
+		w.asked(eds, "a")
+		w.asked(cds, "*")
+		w.serve("", cds, cluster("a", 2))
+		s.Ack(has(t, s.RecvType(t, cds), "a"))
+		w.change(eds, nil, endpoints("a", 1))
+		s.Ack(has(t, s.RecvType(t, eds), "a"))
+		s.Quiet(t, short)
+	})
+}
+
 // E8: what a listener refers to goes after the listener has let go of it, even if
 // the client is slow with listeners; so do routes.
 func TestChildrenGoAfterTheirParents(t *testing.T) {

@@ -129,6 +129,27 @@ func TestMovingKeepsWhatIsHeld(t *testing.T) {
 	})
 }
 
+// TestMovingWaitsForAllNames: K17, K13: a SotW client that has to move is told nothing
+// before all of its names have been answered for: what is left out would read as gone.
+func TestMovingWaitsForAllNames(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(cds, "a", "b")
+		w.asked(cds, "a", "b")
+		w.change(cds, nil, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		private := resource.New(resource.Resource{Name: "b", Body: resources(t, cluster("b", 2))[0].Body, DoNotCache: true})
+		applyTo(w.origin(), cds, private)
+		own := w.own(cds, 1)["a b"]
+		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Partial: true})
+		s.Quiet(t, short)
+		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{private}, Partial: true})
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Quiet(t, short)
+	})
+}
+
 // TestPrivateTypes: K6: types that are meant for each client by itself come over
 // a stream of its own from the start, which ends with the client's.
 func TestPrivateTypes(t *testing.T) {

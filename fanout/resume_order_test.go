@@ -1,6 +1,7 @@
 package fanout
 
 import (
+	"errors"
 	"testing"
 
 	"xdsrelay/relay/xdstest"
@@ -99,6 +100,28 @@ func TestRemovalsDoNotWaitForever(t *testing.T) {
 	s.Ack(f)
 	s.Quiet(t, 2*resumeGrace)
 	s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
+}
+
+// TestRemovalsDoNotWaitForAnOriginThatIsGone: E5, K15: nobody can say what routes there
+// are, so nothing waits for them.
+func TestRemovalsDoNotWaitForAnOriginThatIsGone(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Resume(cds, "", map[string]string{"x": "held"})
+		s.Subscribe(rds, "r")
+		w.asked(cds, "*")
+		w.asked(rds, "r")
+		w.serve("", cds, cluster("y", 1))
+		s.Ack(has(t, s.Recv(t), "y"))
+		s.Quiet(t, 2*resumeGrace)
+		w.origin().Down(errors.New("gone"))
+		if f, err := s.Next(resumeLimit/2, func(*xdstest.Frame) bool { return true }); err != nil {
+			t.Fatalf("no removal: %v", err)
+		} else {
+			hasRemoved(t, f, []string{"x"})
+		}
+	})
 }
 
 // TestDifferenceOfAnotherOrigin: E5: after a new stream to the origin, or to
