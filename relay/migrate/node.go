@@ -116,13 +116,8 @@ func (d *decoder) localityMatch(t *tree) match {
 }
 
 func (d *decoder) metadataMatch(t *tree) match {
-	if !d.fields(t, "node_metadata_match", "path", "match") {
-		return match{}
-	}
-	value, there, ok := d.metadataPath(t)
-	how := t.get("match")
-	if !ok || how == nil {
-		d.fail(t.at, "node_metadata_match needs path and match")
+	value, there, how := d.metadata(t, "node_metadata_match", "match")
+	if how == nil {
 		return match{}
 	}
 	name, v := d.one(how, "the match of metadata", "string_match", "bool_match")
@@ -141,6 +136,20 @@ func (d *decoder) metadataMatch(t *tree) match {
 		m.of = append(m.of, is)
 	}
 	return m
+}
+
+// metadata reads what has a path into the metadata and says what is done with the value
+// there: how, which is nil where something is wrong.
+func (d *decoder) metadata(t *tree, name, what string) (value, there string, how *tree) {
+	if !d.fields(t, name, "path", what) {
+		return "", "", nil
+	}
+	value, there, ok := d.metadataPath(t)
+	if how = t.get(what); !ok || how == nil {
+		d.fail(t.at, "%s needs path and %s", name, what)
+		return "", "", nil
+	}
+	return value, there, how
 }
 
 // metadataPath gives the CEL expressions for a value in the metadata and for its

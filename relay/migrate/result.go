@@ -76,15 +76,11 @@ func (d *decoder) nodeResult(t *tree) []part {
 	case "locality_action":
 		return d.localityAction(v)
 	case "node_metadata_action":
-		if !d.fields(v, name, "path", "action") {
+		value, _, action := d.metadata(v, name, "action")
+		if action == nil {
 			return nil
 		}
-		value, _, ok := d.metadataPath(v)
-		if !ok || v.get("action") == nil {
-			d.fail(v.at, "node_metadata_action needs path and action")
-			return nil
-		}
-		return d.action(v.get("action"), strings.TrimPrefix(value, "node."))
+		return d.action(action, strings.TrimPrefix(value, "node."))
 	}
 	return nil
 }
