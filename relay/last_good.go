@@ -28,7 +28,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 			return fmt.Errorf("last_good.keys_file: %w", err)
 		}
 	} else {
-		log.Info("the last known good state is kept without encryption, and without types that hold secrets: there is no last_good.keys_file")
+		log.Info("the last known good state is kept without encryption, and without types that hold secrets, since last_good.keys_file names no key")
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
