@@ -93,8 +93,9 @@ func (s *stream) info() StreamInfo {
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
 		stands := ts.standing(h.Gen)
+		ts.note(stands, s.srv.stamp(time.Now()))
 		i.Types = append(i.Types, TypeInfo{
-			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.stoodSince(ts, stands), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
+			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
 			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
 			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 		})

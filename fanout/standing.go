@@ -53,17 +53,12 @@ func (ts *typeState) standing(head uint64) standing {
 // observe notes since when the client stands as it does. It is called when a flush
 // has looked at the type, so a change is seen as soon as it could matter; ts.seen is
 // what the flush has seen of the table, which spares another look.
-func (ts *typeState) observe(at stamp) {
-	if now := ts.standing(ts.seen); now != ts.stands {
+func (ts *typeState) observe(at stamp) { ts.note(ts.standing(ts.seen), at) }
+
+// note notes that the client was found to stand so. Who is asked how it stands may find
+// that before a flush does, which cannot look while a response waits for the transport.
+func (ts *typeState) note(now standing, at stamp) {
+	if now != ts.stands {
 		ts.stands, ts.since = now, at
 	}
-}
-
-// stoodSince returns since when the client stands in the way that was found now,
-// which a flush may not have seen yet.
-func (s *Server) stoodSince(ts *typeState, now standing) time.Time {
-	if now == ts.stands {
-		return s.timeOf(ts.since)
-	}
-	return time.Now()
 }

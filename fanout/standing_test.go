@@ -5,6 +5,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"google.golang.org/grpc"
+
 	"xdsrelay/relay/xdstest"
 )
 
@@ -77,6 +79,44 @@ func TestSince(t *testing.T) {
 		s.Ack(f)
 		later()
 		w.waitState(t, Synced, at)
+	})
+}
+
+// TestSinceWhileStuck: since when a client is behind does not move on while nothing can
+// be sent to it.
+func TestSinceWhileStuck(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.net.Client(t, w.addr, grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10)).Open(xdstest.Delta)
+		types := []string{cds, eds, lds, rds}
+		for _, url := range types {
+			s.Subscribe(url, "a")
+			w.asked(url, "a")
+		}
+		w.named(rds, "a", route("a", "1"))
+		s.Ack(s.Recv(t))
+		s.StopReading()
+		for _, url := range types { // the client may still take the first
+			w.named(url, "a", noisy("a", 2<<20))
+			synctest.Wait()
+		}
+		at := time.Now()
+		for range 3 {
+			waiting := 0
+			for _, url := range types {
+				i := w.info(url)
+				if i.Since.After(at) {
+					t.Errorf("%s: %s since %s, expected since %s", url, i.State, i.Since.Format(time.TimeOnly), at.Format(time.TimeOnly))
+				}
+				if i.Head > i.Sent {
+					waiting++
+				}
+			}
+			if waiting == 0 {
+				t.Errorf("all was sent: %+v", w.srv.Streams())
+			}
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		}
 	})
 }
 
