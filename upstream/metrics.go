@@ -91,6 +91,7 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 	}
 	m.last.Store(time.Now().UnixNano())
 	if cfg.Peer == "" {
+		m.setApart(0) // shows that there are none
 		if err := m.observeAge(meter, cfg.Name); err != nil {
 			return nil, err
 		}
