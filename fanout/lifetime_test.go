@@ -265,6 +265,24 @@ func TestHeartbeatWhileHeld(t *testing.T) {
 	})
 }
 
+// TestHeartbeatOfWhatWasToldAgain: B14, B16, B35: what a client was told once more, as
+// it was, and rejected counts as unknown to it, so it is not told that it lives on.
+func TestHeartbeatOfWhatWasToldAgain(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.openTimed(true)
+		s.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		w.live(time.Minute, endpoints("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		s.Subscribe(eds, "a")
+		s.Nack(has(t, s.Recv(t), "a"), "no")
+		w.settled(eds, Nacked)
+		w.beat(eds, "a", time.Minute)
+		s.Quiet(t, short)
+	})
+}
+
 // TestHeartbeatMissed: B37, F3: a client that kept a resource over a reconnect is
 // told how long it lives now, without the body.
 func TestHeartbeatMissed(t *testing.T) {

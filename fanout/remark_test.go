@@ -133,6 +133,25 @@ func TestErrorsWhileHeld(t *testing.T) {
 	})
 }
 
+// TestErrorsWhileAFullStateIsHeld: B14, K8: a client that rejected a full state is told
+// no error: a response with that alone would read as the end of everything.
+func TestErrorsWhileAFullStateIsHeld(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(false)
+		s.Subscribe(cds, "a", "z")
+		w.asked(cds, "a", "z")
+		w.change(cds, nil, cluster("a", 1))
+		s.Nack(has(t, s.Recv(t), "a"), "no")
+		w.settled(cds, Nacked)
+		w.refuse(cds, "z", resource.CodeUnavailable)
+		s.Quiet(t, short)
+		w.change(cds, nil, cluster("a", 2))
+		s.Ack(hears(t, has(t, s.Recv(t), "a"), "z", resource.CodeUnavailable))
+		s.Quiet(t, short)
+	})
+}
+
 // TestResponseFieldsTravel: A7: what a delta response says of names, and what the
 // relay does not know of it, reaches delta clients.
 func TestResponseFieldsTravel(t *testing.T) {

@@ -46,3 +46,27 @@ func TestRemovalsOfClaimsAfterARejection(t *testing.T) {
 		s.Quiet(t, 2*resumeGrace)
 	})
 }
+
+// TestRemovalsFreedInOneLook: E2: removals wait for routes with news; where these turn
+// out to be no news for the client, nothing else would bring the removals.
+func TestRemovalsFreedInOneLook(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s, unanswered := moveAway(t, w, false)
+		s.Ack(unanswered)
+		s.Quiet(t, short)
+		st := w.srv.snapshot()[0]
+		st.mu.Lock() // so that nobody else looks
+		w.change(rds, []string{"r"})
+		w.change(cds, []string{"y"})
+		before := st.nonces
+		st.flushLocked()
+		sent := st.nonces - before
+		st.mu.Unlock()
+		if sent != 1 {
+			t.Errorf("%d responses were sent", sent)
+		}
+		s.Ack(has(t, s.RecvType(t, cds), "x"))
+		s.Quiet(t, short)
+	})
+}
