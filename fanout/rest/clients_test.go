@@ -329,3 +329,44 @@ func TestUpdatesReachClients(t *testing.T) {
 		t.Errorf("an update that is not for it: %s", got)
 	}
 }
+
+// TestClientsOfKeysThatAreGivenUp: a client of a key that is not here any more is shown
+// as unknown until there is something to compare with again.
+func TestClientsOfKeysThatAreGivenUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newSilentWorld(t, hold(-1), func(c *Config) { c.Remember = time.Hour })
+		w.known(clusters, cluster("a", 1))
+		version := w.version(t, clusters)
+		w.poll(t, t.Context(), clusters, version)
+		w.is("Cluster=SYNCED a=SYNCED")
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time; the key is idle
+		w.is("Cluster=SYNCED a=SYNCED")
+		w.cache.DropIdle()
+		w.is("Cluster=UNKNOWN")
+		w.feed = nil
+		w.poll(t, t.Context(), clusters, version)
+		w.is("Cluster=UNKNOWN")
+		w.known(clusters, cluster("a", 1))
+		w.is("Cluster=SYNCED a=SYNCED")
+		w.serve("v2", cds, cluster("a", 2))
+		w.is("Cluster=UNKNOWN a=NOT_SENT")
+		w.poll(t, t.Context(), clusters, version)
+		w.is("Cluster=STALE a=STALE")
+	})
+}
+
+// TestClientsOfIdentities: who proves another identity, or comes from elsewhere, is
+// another client, whatever node id it claims.
+func TestClientsOfIdentities(t *testing.T) {
+	w := newSilentWorld(t)
+	r := w.srv.roster
+	at := time.Now()
+	for range 2 {
+		for _, by := range []who{{id: "a", key: "k"}, {id: "a", key: "k", identity: "spiffe://x/y"}, {id: "a", key: "k", host: "h"}, {id: "a", key: "l"}} {
+			r.begins(&request{who: by}, resource.TypeOf(cds), at)
+		}
+	}
+	if got := len(w.srv.Clients()); got != 4 {
+		t.Errorf("%d clients, expected 4", got)
+	}
+}
