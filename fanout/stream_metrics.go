@@ -62,10 +62,12 @@ func (v *survey) add(st *stream) {
 	defer st.mu.Unlock()
 	v.unacked += int64(st.unacked)
 	for _, ts := range st.types {
-		head := ts.table.Head(&ts.watcher).Gen
-		label := ts.metrics.key.label
-		v.states[standingOf{ts.metrics.key, ts.standing(head)}]++
-		v.behind[label] = max(v.behind[label], int64(head)-int64(ts.acked.Gen))
+		h, label := ts.table.Head(&ts.watcher), ts.metrics.key.label
+		if !h.Wildcard && h.Names == 0 {
+			continue // it asks for nothing of it any more
+		}
+		v.states[standingOf{ts.metrics.key, ts.standing(h.Gen)}]++
+		v.behind[label] = max(v.behind[label], int64(h.Gen)-int64(ts.acked.Gen))
 	}
 }
 
