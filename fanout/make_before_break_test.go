@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func TestMakeBeforeBreak(t *testing.T) {
 				actors = append(actors, newMover(t, w, o, i))
 			}
 			for range rapid.IntRange(10, 40).Draw(t, "steps") {
-				o.step(t)
+				o.step(t, actors)
 				actors[rapid.IntRange(0, len(actors)-1).Draw(t, "client")].step(t, actors)
 			}
 			for _, a := range actors {
@@ -101,9 +102,9 @@ func (o *careful) leadsTo(cluster string) bool {
 }
 
 // step makes a change.
-func (o *careful) step(t *rapid.T) {
+func (o *careful) step(t *rapid.T, clients []*mover) {
 	c := rapid.SampledFrom(mbbClusters).Draw(t, "cluster")
-	switch rapid.SampledFrom([]string{"supply", "move", "move", "remove", "remove", "replace", "nothing"}).Draw(t, "change") {
+	switch rapid.SampledFrom([]string{"supply", "move", "move", "remove", "remove", "replace", "renew", "nothing"}).Draw(t, "change") {
 	case "supply":
 		o.supply(c)
 	case "move":
@@ -115,6 +116,12 @@ func (o *careful) step(t *rapid.T) {
 			o.tell(eds, []string{c})
 			o.tell(cds, []string{c})
 		}
+	case "renew": // E5
+		for _, a := range clients { // who never had a cluster cannot be spared a route there
+			a.catchUp(t)
+			a.read(rapid.Bool().Draw(t, "reads"))
+		}
+		o.renew(c)
 	case "replace": // all at once, as after a slow start
 		o.supply(c)
 		for _, r := range mbbRoutes {
@@ -127,6 +134,33 @@ func (o *careful) step(t *rapid.T) {
 			}
 		}
 	}
+}
+
+// renew is a new stream to another origin, which has a single cluster, and all routes
+// there. It says so type by type: clusters go before their routes are known.
+func (o *careful) renew(to string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.v++
+	for _, url := range modelTypes {
+		clear(o.state[url])
+	}
+	o.feed.TakeDemand(true, true)
+	answer := func(typeURL string, removed []string, ms ...proto.Message) {
+		for _, m := range ms {
+			o.state[typeURL][xdstest.NameOf(m)] = m
+		}
+		o.feed.Apply(cache.Update{Type: resource.TypeOf(typeURL), Full: typeURL == cds, Resources: resources(o.t, ms...), Removed: removed})
+	}
+	gone := slices.DeleteFunc(slices.Clone(mbbClusters), func(n string) bool { return n == to })
+	answer(cds, nil, cluster(to, o.v))
+	answer(eds, gone, endpoints(to, o.v))
+	var routes []proto.Message
+	for _, r := range mbbRoutes {
+		o.to[r] = to
+		routes = append(routes, route(r, to))
+	}
+	answer(rds, nil, routes...)
 }
 
 // mover is a client that is moved about by a careful origin.
@@ -218,6 +252,6 @@ func (a *mover) catchUp(t *rapid.T) {
 	a.read(true)
 	a.settle(t)
 	if wrong := a.broken.Load(); wrong != nil {
-		t.Fatalf("%s: %s", a.variant, *wrong)
+		t.Fatalf("%s: %s\n%v", a.variant, *wrong, a.Auto)
 	}
 }

@@ -18,7 +18,8 @@ const (
 // refer to what is removed (E2, E8) and, where it is a supplier, for the rest of
 // what a client has to be told that came back (E5).
 func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
-	return s.anyBehindLocked(ts.referredToBy) || ts.supplies() && (s.resumingLocked(ts, now) || s.movedLocked(now))
+	// In this order: what is answered while we look is then behind.
+	return ts.supplies() && (s.resumingLocked(ts, now) || s.movedLocked(now)) || s.anyBehindLocked(ts.referredToBy)
 }
 
 // movedLocked reports whether a new stream to the origin, which may be another
