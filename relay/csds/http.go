@@ -33,7 +33,10 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	out := jsonWriter{w: w}
-	if err := s.answer(r.Context(), req, r.URL.Query().Get("node"), &pages{limit: streamed, send: out.write}); err != nil && !out.begun {
+	if err := s.answer(r.Context(), req, r.URL.Query().Get("node"), &pages{limit: streamed, send: out.write}); err != nil {
+		if out.begun {
+			panic(http.ErrAbortHandler) // nobody should take a part for the whole
+		}
 		http.Error(w, status.Convert(err).Message(), http.StatusBadRequest)
 		return
 	}

@@ -14,13 +14,14 @@ const MaxText = 4 << 10
 const maxSearched = 64 << 10
 
 // Text returns what may be shown of a text that a client or an origin has written,
-// such as why it rejects something, or an error that holds an address.
+// such as why it rejects something, or an error that holds an address. It is UTF-8,
+// whatever they wrote.
 func Text(s string) string {
 	missing := 0
 	if len(s) > maxSearched {
 		missing, s = len(s)-maxSearched, s[:maxSearched]
 	}
-	s = patterns(s)
+	s = patterns(strings.ToValidUTF8(s, "\uFFFD")) // what is not could be written in no message
 	if len(s) > MaxText {
 		end := MaxText
 		for end > 0 && !utf8.RuneStart(s[end]) {

@@ -3,6 +3,7 @@ package redact_test
 import (
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"xdsrelay/relay/redact"
 )
@@ -35,6 +36,15 @@ func TestText(t *testing.T) {
 	for _, test := range tests {
 		if got := redact.Text(test.in); got != test.want {
 			t.Errorf("Text(%q) =\n\t%q\nwant\n\t%q", test.in, got, test.want)
+		}
+	}
+}
+
+// TestTextIsUTF8: whatever a server wrote into its error can be written in a message.
+func TestTextIsUTF8(t *testing.T) {
+	for _, in := range []string{"no route: \xff\xfe", strings.Repeat("é", 40_000)[1:], "password=" + strings.Repeat("é", 40_000)} {
+		if got := redact.Text(in); !utf8.ValidString(got) {
+			t.Errorf("Text(%.20q) is no UTF-8: %.40q", in, got)
 		}
 	}
 }
