@@ -30,8 +30,10 @@ const (
 	// blameFor is how long after a request the end of the stream may be due to it.
 	// A type that has been asked for that long does no harm.
 	blameFor = 5 * time.Second
-	// proof is how much has to speak against a type; see [ending.against].
+	// proof is how much has to speak against a type, and maybe what an end says that
+	// can have any reason; see [ending.against].
 	proof = 6
+	maybe = 2
 
 	// A type that is set apart is asked for after firstProbe, then after twice as
 	// long each, up to lastProbe, ±20 %: the server may learn it with its next version.
@@ -45,10 +47,19 @@ type trial struct {
 	known  map[string]struct{} // type URLs that do no harm
 	doubts map[string]int      // by type URL: what speaks against the others
 	apart  map[string]*suspect // by type URL
+	owed   *charge             // that the next stream will confirm or not
 	// wary says that a type has ended the stream that was made for it. From then on
 	// whatever is new goes there first, so that each further type ends nothing.
 	wary  bool
 	probe *link // the second stream, or the attempt at it; nil if there is none
+}
+
+// charge is what speaks against types.
+type charge struct {
+	types  []*resource.Type
+	points int
+	why    error
+	conn   string // of the stream that ended
 }
 
 // suspect is a type that is set apart.
@@ -56,6 +67,7 @@ type suspect struct {
 	typ   *resource.Type
 	pause time.Duration // before the next attempt but one
 	due   time.Time     // of the next attempt
+	ends  int           // of streams that were made for it
 	idle  bool          // nothing of it is wanted any more
 	said  bool          // it has been told that it seems to have ended a stream
 }
@@ -72,7 +84,7 @@ func (e ending) against() int {
 		switch code {
 		case codes.Unavailable, codes.Internal, codes.Canceled, codes.DeadlineExceeded,
 			codes.ResourceExhausted, codes.Aborted, codes.Unauthenticated:
-			return proof / 3
+			return maybe
 		}
 		return proof
 	case code == codes.Unknown, code == codes.InvalidArgument, code == codes.NotFound,
@@ -100,16 +112,33 @@ func (r *runner) judge(l *link, s *session, end ending, now time.Time) {
 	if len(l.known) == 0 && len(suspects) > 0 {
 		suspects = suspects[1:] // something has to stay
 	}
-	points := end.against()
-	if points == 0 {
-		return
+	c := &charge{types: suspects, points: end.against(), why: end.err, conn: s.conn}
+	switch {
+	case c.points == maybe:
+		l.owed = c
+	case c.points > 0:
+		r.press(l, c, now)
 	}
-	for _, t := range suspects {
+}
+
+// confirm deals with a charge that counts only if the connection has outlived the
+// stream: a server that goes away, or is cut off, says nothing about types.
+func (r *runner) confirm(l *link, now time.Time) {
+	c := l.owed
+	l.owed = nil
+	if c != nil && c.conn == l.session.conn {
+		r.press(l, c, now)
+	}
+}
+
+// press counts a charge, and sets apart of which there is proof.
+func (r *runner) press(l *link, c *charge, now time.Time) {
+	for _, t := range c.types {
 		if l.doubts == nil {
 			l.doubts = make(map[string]int)
 		}
-		if l.doubts[t.URL] += points; l.doubts[t.URL] >= proof {
-			r.setApart(l, t, end.err, now.Add(spreadOut(firstProbe)))
+		if l.doubts[t.URL] += c.points; l.doubts[t.URL] >= proof {
+			r.setApart(l, t, c.why, now.Add(spreadOut(firstProbe)))
 		}
 	}
 }

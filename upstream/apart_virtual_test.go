@@ -3,6 +3,7 @@ package upstream
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -132,18 +133,27 @@ func TestRestartsSetNothingApart(t *testing.T) {
 		"drained":         status.Error(codes.Canceled, "draining"),
 		"token":           status.Error(codes.Unauthenticated, "expired"),
 	} {
+		lost := status.Code(end) == codes.Unavailable
 		for how, after := range map[string][]time.Duration{
 			"a moment after":          {time.Second},
 			"two moments after":       {time.Second, 2 * time.Second},
-			"at length, twelve times": {10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second, 10 * time.Second},
+			"again and again":         slices.Repeat([]time.Duration{time.Second}, 12),
+			"at length, twelve times": slices.Repeat([]time.Duration{10 * time.Second}, 12),
 		} {
+			if how == "again and again" && !lost {
+				continue // then it is the server that ends them, on a connection that stands
+			}
 			t.Run(name+" "+how, func(t *testing.T) {
 				variants(t, func(t *testing.T, delta bool) {
 					var n, open, most atomic.Int64
-					w := newWire(func(s *wireStream) error {
+					var w *wire
+					w = newWire(func(s *wireStream) error {
 						most.Store(max(most.Load(), open.Add(1)))
 						defer open.Add(-1)
 						i := int(n.Add(1)) - 1
+						if lost {
+							w.reconnect()
+						}
 						over := make(<-chan time.Time)
 						if i < len(after) {
 							over = time.After(after[i])

@@ -107,7 +107,7 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 	for {
 		m := incoming{delta: cp.cfg.Delta, peer: cp.cfg.Peer != ""}
 		if err := stream.RecvMsg(&m); err != nil {
-			end.err, end.ours = endOf(sctx, err)
+			end.ours, end.err = endOf(sctx, err)
 			return end
 		}
 		if m.err != nil {
@@ -127,9 +127,9 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 
 // endOf says why a stream ended: the reason for which this side cancelled it,
 // which makes it ours, or what the server said.
-func endOf(ctx context.Context, err error) (why error, ours bool) {
+func endOf(ctx context.Context, err error) (ours bool, why error) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		return cause, true
+		return true, cause
 	}
-	return fmt.Errorf("the stream ended: %w", err), false
+	return false, fmt.Errorf("the stream ended: %w", err)
 }

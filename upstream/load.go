@@ -160,7 +160,7 @@ func (r *reporter) receive(responses chan<- *lrsv3.LoadStatsResponse) {
 	for {
 		rsp := &lrsv3.LoadStatsResponse{}
 		if err := r.stream.RecvMsg(rsp); err != nil {
-			r.why, _ = endOf(r.ctx, err)
+			_, r.why = endOf(r.ctx, err)
 			return
 		}
 		responses <- rsp // somebody takes them until they are over

@@ -98,10 +98,11 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 			return
 		}
 		sus.due = time.Now().Add(spreadOut(sus.pause))
-		if ev.end.opened {
-			sus.pause = min(2*sus.pause, lastProbe)
+		if !ev.end.opened {
+			return
 		}
-		if ev.end.against() > 0 {
+		sus.pause = min(2*sus.pause, lastProbe)
+		if sus.ends++; ev.end.against() > 0 || sus.said || sus.ends*maybe >= proof {
 			l.wary = true
 			r.blame(l, sus, ev.end.err)
 		}

@@ -157,6 +157,7 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		}
 		l.session = ev.session
 		l.session.node = r.feed.Node()
+		r.confirm(l, time.Now())
 		demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
 		r.ask(l.session, demands, true)
 		if l.probe != nil && l.probe.session != nil {

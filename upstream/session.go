@@ -9,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/resource"
@@ -27,6 +28,7 @@ type session struct {
 	stream grpc.ClientStream // the link's goroutine receives, the runner sends
 	cancel context.CancelCauseFunc
 	opened time.Time
+	conn   string // this side's address of the connection, "" if not known
 
 	// Owned by the runner.
 	node     *corev3.Node // for the first message, nil once it was sent
@@ -77,9 +79,12 @@ type asked struct {
 const settleAfter = time.Second
 
 func newSession(l *link, stream grpc.ClientStream, cancel context.CancelCauseFunc) *session {
-	now := time.Now()
+	now, conn := time.Now(), ""
+	if p, ok := peer.FromContext(stream.Context()); ok && p.LocalAddr != nil {
+		conn = p.LocalAddr.String()
+	}
 	return &session{
-		link: l, stream: stream, cancel: cancel, opened: now, settleAt: now.Add(settleAfter),
+		link: l, stream: stream, cancel: cancel, opened: now, conn: conn, settleAt: now.Add(settleAfter),
 		types: make(map[string]*asked), absences: absences{after: l.server.owner.cfg.AbsentAfter},
 	}
 }

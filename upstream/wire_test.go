@@ -3,6 +3,7 @@ package upstream
 import (
 	"context"
 	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
@@ -27,6 +29,7 @@ type wire struct {
 
 	mu      sync.Mutex
 	state   connectivity.State
+	conn    int // which connection it is; see reconnect
 	changed chan struct{}
 	opened  []time.Time
 	refused int
@@ -42,6 +45,13 @@ func (w *wire) set(s connectivity.State) {
 	w.state = s
 	close(w.changed)
 	w.changed = make(chan struct{})
+}
+
+// reconnect makes streams from now on those of another connection.
+func (w *wire) reconnect() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.conn++
 }
 
 func (w *wire) GetState() connectivity.State {
@@ -90,6 +100,7 @@ func (w *wire) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, _ ..
 		return nil, status.Error(codes.Unavailable, "no connection")
 	}
 	w.opened = append(w.opened, time.Now())
+	ctx = peer.NewContext(ctx, &peer.Peer{LocalAddr: &net.TCPAddr{Port: 1024 + w.conn}})
 	s := &wireStream{ctx: ctx, fromClient: make(chan proto.Message, 100), toClient: make(chan *resource.Response), end: make(chan error, 1)}
 	go func() { s.end <- w.serve(s) }()
 	return s, nil
