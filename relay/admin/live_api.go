@@ -38,12 +38,20 @@ func (cfg Config) apiSeries(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-	parts, _ := cfg.Tier.Series(r.Context(), since)
+	parts, silent := cfg.Tier.Series(r.Context(), since)
 	var names [series.States]string
 	for i, s := range fleet.States() {
 		names[i] = strings.ToLower(string(s))
 	}
-	writeTagged(w, r, series.Join(parts, names, time.Now().Add(-settled).Unix()))
+	writeTagged(w, r, Series{series.Join(parts, names, time.Now().Add(-settled).Unix()), silent})
+}
+
+// Series is the last hour of the nodes that answered.
+type Series struct {
+	series.Tier
+
+	// Silent are those that did not, and are missing in all numbers.
+	Silent []Silent `json:"silent"`
 }
 
 // writeTagged answers with JSON, or with 304 to who has it already.

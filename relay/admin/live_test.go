@@ -96,7 +96,7 @@ func TestLiveAPI(t *testing.T) {
 	if res := ask("GET", "/api/v1/series?since=x"); res.code != 400 {
 		t.Errorf("a bad since: %d", res.code)
 	}
-	if res := ask("GET", "/api/v1/series?since=5"); res.code != 200 || !strings.Contains(res.text, `"at":[]`) {
+	if res := ask("GET", "/api/v1/series?since=5"); res.code != 200 || !strings.Contains(res.text, `"at":[]`) || !strings.Contains(res.text, `"silent":[{"node":"n3"`) {
 		t.Errorf("series: %d %s", res.code, res.text)
 	}
 }
