@@ -21,6 +21,7 @@ type Report struct {
 	Resources  int           `json:"resources_per_key"`
 	Origin     string        `json:"origin"`
 	Tier       bool          `json:"tier"`
+	Kept       bool          `json:"kept"` // each node keeps the last known good state on disk
 	Lease      time.Duration `json:"lease_ns"`
 	Started    time.Time     `json:"started"`
 	Seconds    float64       `json:"seconds"`
@@ -42,7 +43,7 @@ type RoundReport struct {
 func newReport(w *World) *Report {
 	r := &Report{
 		Seed: w.cfg.Seed, Nodes: w.cfg.Nodes, Clients: w.cfg.Clients, Keys: w.cfg.Keys, Resources: w.cfg.Size * len(kinds),
-		Origin: "delta", Tier: w.cfg.Tier, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
+		Origin: "delta", Tier: w.cfg.Tier, Kept: w.cfg.Kept, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
 		Guarantees: append(w.suite.Guarantees(), "Protocol", "Consistent", "Alive"),
 	}
 	if w.cfg.SotW {
@@ -98,8 +99,8 @@ func (r *Report) Page() string {
 		verdict = fmt.Sprintf("**%d contradictions**, below.", n)
 	}
 	fmt.Fprintf(&b, "# Robustness: %s of faults\n\n%s\n\n", time.Duration(r.Seconds*1e9).Round(time.Second), verdict)
-	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (a tier: %t, lease %v), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
-		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.Tier, r.Lease, r.Clients, r.Keys, r.Resources, r.Origin)
+	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (a tier: %t, lease %v; last known good state on disk: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
+		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.Tier, r.Lease, r.Kept, r.Clients, r.Keys, r.Resources, r.Origin)
 	fmt.Fprintf(&b, "Checked: %s.\n\n", strings.Join(r.Guarantees, ", "))
 	fmt.Fprintf(&b, "%d rounds; the origin changed %d resources, saw %d streams and sent %d responses; clients opened %d streams, lost %d with their nodes, and got %d responses of %.1f MB.\n\n",
 		len(r.Rounds), r.Totals.OriginChanges, r.Totals.OriginStreams, r.Totals.OriginResponses,
