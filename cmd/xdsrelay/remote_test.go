@@ -92,6 +92,7 @@ func TestRemote(t *testing.T) {
 		{"status n --key test-cluster --admin " + admin, 2, "", "xdsrelay: --key is about all clients"},
 		{"status --resources --admin " + admin, 2, "", "xdsrelay: --resources is about one client"},
 		{"status --wait --timeout -1s --admin " + admin, 2, "", "xdsrelay: --timeout: got -1s, expected at least 0"},
+		{"log loud --admin " + admin, 2, "", "xdsrelay: got \"loud\", expected debug, info, warn or error"},
 		{"statsu", 2, "", "xdsrelay: unknown command \"statsu\" for \"xdsrelay\"; did you mean status?"},
 		{"config schem", 2, "", "did you mean schema?"},
 		{"members --admin nowhere", 2, "", "xdsrelay: --admin: got \"nowhere\", expected host:port"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/url"
@@ -69,8 +70,10 @@ func (a *app) newLogCmd() *cobra.Command {
 func levelOrder(arg string) (url.Values, error) {
 	if !strings.Contains(arg, "=") {
 		var all config.Level
-		err := all.UnmarshalText([]byte(arg))
-		return url.Values{"level": {arg}}, err
+		if err := all.UnmarshalText([]byte(arg)); err != nil {
+			return nil, fmt.Errorf("got %q, %w", arg, err)
+		}
+		return url.Values{"level": {arg}}, nil
 	}
 	part, level, err := config.PartLevel(arg)
 	return url.Values{"part": {part}, "level": {strings.ToLower(slog.Level.String(level))}}, err
