@@ -2,6 +2,7 @@ package csds
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -23,7 +24,8 @@ func TestBrokenOff(t *testing.T) {
 	w := httptest.NewRecorder()
 	func() {
 		defer func() {
-			if r := recover(); r != nil && r != http.ErrAbortHandler {
+			r := recover()
+			if err, _ := r.(error); r != nil && !errors.Is(err, http.ErrAbortHandler) {
 				panic(r)
 			}
 		}()
