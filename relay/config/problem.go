@@ -57,7 +57,8 @@ const snippetWidth = 100
 // snippet shows the line with a mark below the mistake; of a long line, the
 // part around it.
 func (p Problem) snippet() string {
-	text := redact.Text(p.text)
+	whole := string([]rune(p.text)) // of UTF-8, as what is redacted is
+	text := redact.Text(whole)
 	line, at := []rune(text), p.Column-1
 	at = max(min(at, len(line)), 0)
 	if from := at - snippetWidth/2; from > 0 && len(line) > snippetWidth {
@@ -76,7 +77,7 @@ func (p Problem) snippet() string {
 			line[i] = '?' // it goes to a terminal
 		}
 	}
-	if text != p.text { // there is no telling where the mistake is in it
+	if text != whole { // there is no telling where the mistake is in it
 		return fmt.Sprintf("%5d | %s", p.Line, string(line))
 	}
 	mark := "^" + strings.Repeat("~", max(min(p.width, len(line)-at)-1, 0))
