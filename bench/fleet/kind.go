@@ -35,7 +35,8 @@ const (
 	// Resent: what the client is known to hold, without a reason to say it again
 	// (B28, B31, B37). After a cluster, its endpoints may come again (E3).
 	Resent Kind = "resent"
-	// ResentRejected: what the client has just rejected, unchanged (B14).
+	// ResentRejected: what the client has just rejected, unchanged (B14). That holds for
+	// endpoints until their cluster changes (E3), for which a client waits with warming.
 	ResentRejected Kind = "resent-rejected"
 	// VersionReused: one version for two contents (D7).
 	VersionReused Kind = "version-reused"

@@ -90,6 +90,17 @@ var both = []breach{
 		}
 		s.send(eds, "1", s.at(eds, 0, 1))
 	}},
+	{"the rejected, after its cluster, which was rejected, too", "", "", Config{Nack: 100}, func(s *script) {
+		s.send(eds, "1", s.at(eds, 0, 1))
+		s.answered()
+		s.send(cds, "1", s.first(cds, 1)...)
+		s.answered()
+		s.send(eds, "1", s.at(eds, 0, 1)) // E3
+		s.answered()
+		s.send(cds, "2", s.first(cds, 2)...)
+		s.answered()
+		s.send(eds, "0", s.at(eds, 0, 0)) // E3: what it holds
+	}},
 	{"something else than the rejected", "", "", Config{Nack: 100}, func(s *script) {
 		s.send(eds, "1", s.at(eds, 0, 1))
 		s.answered()

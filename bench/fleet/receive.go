@@ -34,6 +34,12 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 	if !c.link.fleet.cfg.Delta {
 		s.nonce = append(s.nonce[:0], e.nonce...)
 	}
+	child := k.info().child
+	parent := child != kinds && c.link.fleet.types.has(child)
+	if parent && st.changed != nil { // E3: also what was rejected, and of clusters that are
+		c.subs[child].allow = c.subs[child].allow.union(st.changed)
+		c.subs[child].rejected = 0
+	}
 	refusal := b.bad
 	if c.role == rejecting && c.synced.Load() {
 		refusal = "rejected on purpose"
@@ -52,11 +58,8 @@ func (c *client) Message(from *h2.Stream, m h2.Message) {
 	s.state.Store(st.to)
 	c.answer(k, e.nonce, "")
 	requests := int64(0)
-	if child := k.info().child; child != kinds && c.link.fleet.types.has(child) {
-		c.subs[child].allow = c.subs[child].allow.union(st.changed) // E3
-		if !c.half && c.want(child, st.to.has) {
-			requests++
-		}
+	if parent && !c.half && c.want(child, st.to.has) {
+		requests++
 	}
 	c.meter.answered(1, 0, requests)
 	c.look(at)
