@@ -141,6 +141,7 @@ func (o *careful) step(t *rapid.T, clients []*mover) {
 func (o *careful) renew(to string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
+	o.answerLocked(o.feed.TakeDemand(false, true)) // the one before has been asked for all that
 	o.v++
 	for _, url := range modelTypes {
 		clear(o.state[url])

@@ -31,75 +31,83 @@ func back(t *testing.T, types ...string) (w *world, s *xdstest.Stream) {
 // moved from "x" to "y". The client gets what is new in the order E1, and is told
 // what is gone last, in reverse order, however late the routes are known.
 func TestDifferenceAfterAReconnect(t *testing.T) {
-	w, s := back(t, cds, eds, lds, rds)
-	w.serve("", cds, cluster("y", 1))
-	w.change(eds, []string{"x"}, endpoints("y", 1))
-	s.Ack(has(t, s.Recv(t), "y"))
-	if f := has(t, s.Recv(t), "y"); f.TypeURL != eds {
-		t.Fatalf("expected endpoints: %v", f)
-	} else {
-		s.Ack(f)
-	}
-	s.Quiet(t, 2*resumeGrace) // the routes may still need what is gone
-	w.serve("", lds, listener("m", 1))
-	s.Ack(hasRemoved(t, s.Recv(t), []string{"l"}, "m"))
-	s.Quiet(t, short)
-	w.change(rds, []string{"old"}, route("r", "y"))
-	last := hasRemoved(t, s.Recv(t), []string{"old"}, "r")
-	s.Quiet(t, short)
-	s.Ack(last)
-	for _, url := range []string{eds, cds} {
-		f := hasRemoved(t, s.Recv(t), []string{"x"})
-		if f.TypeURL != url {
-			t.Fatalf("expected the removals of %s: %v", url, f)
+	virtual(t, func(t *testing.T) {
+		w, s := back(t, cds, eds, lds, rds)
+		w.serve("", cds, cluster("y", 1))
+		w.change(eds, []string{"x"}, endpoints("y", 1))
+		s.Ack(has(t, s.Recv(t), "y"))
+		if f := has(t, s.Recv(t), "y"); f.TypeURL != eds {
+			t.Fatalf("expected endpoints: %v", f)
+		} else {
+			s.Ack(f)
+		}
+		s.Quiet(t, 2*resumeGrace) // the routes may still need what is gone
+		w.serve("", lds, listener("m", 1))
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"l"}, "m"))
+		s.Quiet(t, short)
+		w.change(rds, []string{"old"}, route("r", "y"))
+		last := hasRemoved(t, s.Recv(t), []string{"old"}, "r")
+		s.Quiet(t, short)
+		s.Ack(last)
+		for _, url := range []string{eds, cds} {
+			f := hasRemoved(t, s.Recv(t), []string{"x"})
+			if f.TypeURL != url {
+				t.Fatalf("expected the removals of %s: %v", url, f)
+			}
+			s.Quiet(t, short)
+			s.Ack(f)
 		}
 		s.Quiet(t, short)
-		s.Ack(f)
-	}
-	s.Quiet(t, short)
+	})
 }
 
 // TestRemovalsWithoutRoutes: E5: a client without routes is told what is gone
 // after a moment; one on a service of its own type at once.
 func TestRemovalsWithoutRoutes(t *testing.T) {
-	w, s := back(t, cds)
-	w.serve("", cds, cluster("y", 1))
-	s.Ack(has(t, s.Recv(t), "y"))
-	s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
-	alone := w.conn.Open(xdstest.Variant{Delta: true, Service: cds})
-	alone.Resume(cds, "", map[string]string{"x": "held"})
-	hasRemoved(t, alone.Recv(t), []string{"x"}, "y")
+	virtual(t, func(t *testing.T) {
+		w, s := back(t, cds)
+		w.serve("", cds, cluster("y", 1))
+		s.Ack(has(t, s.Recv(t), "y"))
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
+		alone := w.conn.Open(xdstest.Variant{Delta: true, Service: cds})
+		alone.Resume(cds, "", map[string]string{"x": "held"})
+		hasRemoved(t, alone.Recv(t), []string{"x"}, "y")
+	})
 }
 
 // TestRemovalsAfterARejection: B14, E5: removals that had to wait are told when
 // they may go, even if the client has rejected what it was told before; once.
 func TestRemovalsAfterARejection(t *testing.T) {
-	w, s := back(t, cds)
-	w.serve("", cds, cluster("y", 1), cluster("z", 1))
-	s.Nack(has(t, s.Recv(t), "y", "z"), "no")
-	w.settled2(cds, Nacked)
-	w.change(cds, []string{"z"}) // while all removals wait
-	s.Nack(has(t, s.Recv(t), "y"), "no")
-	s.Nack(hasRemoved(t, s.Recv(t), []string{"x", "z"}, "y"), "no")
-	s.Quiet(t, 2*resumeGrace)
-	w.change(cds, nil, cluster("y", 2))
-	s.Ack(hasRemoved(t, s.Recv(t), []string{"x", "z"}, "y"))
-	s.Quiet(t, short)
+	virtual(t, func(t *testing.T) {
+		w, s := back(t, cds)
+		w.serve("", cds, cluster("y", 1), cluster("z", 1))
+		s.Nack(has(t, s.Recv(t), "y", "z"), "no")
+		w.settled2(cds, Nacked)
+		w.change(cds, []string{"z"}) // while all removals wait
+		s.Nack(has(t, s.Recv(t), "y"), "no")
+		s.Nack(hasRemoved(t, s.Recv(t), []string{"x", "z"}, "y"), "no")
+		s.Quiet(t, 2*resumeGrace)
+		w.change(cds, nil, cluster("y", 2))
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"x", "z"}, "y"))
+		s.Quiet(t, short)
+	})
 }
 
 // TestRemovalsDoNotWaitForever: E5: routes that never come hold removals for
 // five seconds.
 func TestRemovalsDoNotWaitForever(t *testing.T) {
-	w, s := back(t, cds, rds)
-	w.serve("", cds, cluster("y", 1))
-	f := has(t, s.Recv(t), "y")
-	st := w.srv.snapshot()[0]
-	st.mu.Lock()
-	st.back.since = st.back.since.Add(4*resumeGrace - resumeLimit)
-	st.mu.Unlock()
-	s.Ack(f)
-	s.Quiet(t, 2*resumeGrace)
-	s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
+	virtual(t, func(t *testing.T) {
+		w, s := back(t, cds, rds)
+		w.serve("", cds, cluster("y", 1))
+		f := has(t, s.Recv(t), "y")
+		st := w.srv.snapshot()[0]
+		st.mu.Lock()
+		st.back.since = st.back.since.Add(4*resumeGrace - resumeLimit)
+		st.mu.Unlock()
+		s.Ack(f)
+		s.Quiet(t, 2*resumeGrace)
+		s.Ack(hasRemoved(t, s.Recv(t), []string{"x"}))
+	})
 }
 
 // TestRemovalsDoNotWaitForAnOriginThatIsGone: E5, K15: nobody can say what routes there
