@@ -118,8 +118,9 @@ type Listen struct {
 	// How long a stream may stay without its first request before it is ended. At
 	// least 100ms.
 	FirstRequestTimeout time.Duration `yaml:"first_request_timeout"`
-	// How long a client may take no data before its stream is ended. At least
-	// 100ms.
+	// How long a client may take no data before its stream is ended. The time runs
+	// while a response waits behind an earlier one of 64KiB or more; one that lies
+	// unread alone holds nobody up. At least 100ms.
 	SendTimeout time.Duration `yaml:"send_timeout"`
 	// How long a response waits for its ACK or NACK before newer state is sent
 	// without it. At least 100ms.
