@@ -343,7 +343,7 @@ func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource
 	if len(shown) != len(all) || !maps.Equal(shown, view) {
 		t.Fatalf("%v sees %v, not %v", &c.sub, sortedKeys(shown), sortedKeys(view))
 	}
-	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.model.source(&c.sub)})
+	equal(t, "seen", seen, Seen{Version: m.model.digest(view).Hex(), Resources: len(view), Source: m.model.source(&c.sub), Gen: m.table.gen})
 	equal(t, "seen without the resources", m.table.Seen(&c.w), seen)
 }
 
