@@ -19,7 +19,20 @@ const (
 // what a client has to be told that came back (E5).
 func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
 	// In this order: what is answered while we look is then behind.
-	return ts.supplies() && (s.resumingLocked(ts, now) || s.movedLocked(now)) || s.anyBehindLocked(ts.referredToBy)
+	return ts.supplies() && (s.resumingLocked(ts, now) || s.movedLocked(now)) ||
+		s.droppedLocked(ts.referredToBy, now) || s.anyBehindLocked(ts.referredToBy)
+}
+
+// droppedLocked reports whether the client has dropped something of a type of the kind
+// before it answered the response with it. If it asks for that again before it reads
+// the response, it takes what stands there.
+func (s *stream) droppedLocked(kind func(*typeState) bool, now time.Time) bool {
+	for _, ts := range s.types {
+		if ts.dropped && kind(ts) && s.waitsLocked(ts, now) {
+			return true
+		}
+	}
+	return false
 }
 
 // movedLocked reports whether a new stream to the origin, which may be another

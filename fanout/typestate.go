@@ -47,6 +47,7 @@ type typeState struct {
 	named    bool // the stream has named resources of this type (B19)
 	again    bool // a client that had been told everything is told all of it again
 	hopeless bool // something is asked for that nobody can be asked about (K15)
+	dropped  bool // something was dropped while the newest response was on its way
 	stands   standing
 	// newest is the generation that there was when the newest response was made,
 	// and marredAt that of the part that was NACKed.
@@ -109,7 +110,7 @@ func (ts *typeState) quoted(nonce []byte) bool {
 
 // committed notes that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
-	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
+	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.dropped = nonce, now, true, true, false
 	ts.bytes += size
 	if ts.located != nil {
 		ts.located.aside = false
@@ -199,7 +200,7 @@ func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 }
 
 func (ts *typeState) settled() (freed int) {
-	freed, ts.bytes, ts.open, ts.inFlight = ts.bytes, 0, false, false
+	freed, ts.bytes, ts.open, ts.inFlight, ts.dropped = ts.bytes, 0, false, false, false
 	return freed
 }
 

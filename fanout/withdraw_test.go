@@ -1,6 +1,11 @@
 package fanout
 
-import "testing"
+import (
+	"testing"
+	"time"
+
+	"xdsrelay/relay/xdstest"
+)
 
 // TestRemovalsAfterTheWildcardAgain: E2, B35: a client that asks for everything again
 // gets all of it at once, but what its routes still lead to goes after the routes.
@@ -19,6 +24,58 @@ func TestRemovalsAfterTheWildcardAgain(t *testing.T) {
 		s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"y"}))
 		s.Quiet(t, short)
 	})
+}
+
+// TestRemovalsAfterADroppedRoute: E2: a client that drops a route before it has read
+// the response with it, and asks for it again, takes that response for an answer. So
+// what the route leads to there stays until the client has answered.
+func TestRemovalsAfterADroppedRoute(t *testing.T) {
+	for _, c := range []struct {
+		url         string
+		wants, drop []string
+	}{
+		{rds, []string{"r", "s"}, []string{"r"}},
+		{rds, []string{"r", "s"}, []string{"r", "s"}},
+		{lds, []string{"*"}, []string{"*"}},
+	} {
+		drop := func(t *testing.T) (s *xdstest.Stream, unanswered *xdstest.Frame) {
+			w := newWorld(t, func(c *Config) { c.AckTimeout = 10 * short })
+			s = w.open(true)
+			s.Subscribe(cds)
+			s.Subscribe(c.url, c.wants...)
+			w.asked(cds, "*")
+			w.asked(c.url, c.wants...)
+			w.serve("", cds, cluster("x", 1), cluster("y", 1))
+			w.serve("", c.url, xdstest.Synthetic(c.url, "r", 1), xdstest.Synthetic(c.url, "s", 1))
+			s.Ack(has(t, s.RecvType(t, cds), "x", "y"))
+			unanswered = has(t, s.RecvType(t, c.url), "r", "s")
+			s.Unsubscribe(c.url, c.drop...)
+			w.change(c.url, nil, xdstest.Synthetic(c.url, "r", 2))
+			w.change(cds, []string{"y"})
+			s.Quiet(t, short)
+			return s, unanswered
+		}
+		virtual(t, func(t *testing.T) {
+			s, unanswered := drop(t)
+			s.Subscribe(c.url, c.drop...)
+			s.Quiet(t, short)
+			s.Ack(unanswered)
+			s.RecvType(t, c.url)
+			s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"y"}))
+		})
+		virtual(t, func(t *testing.T) {
+			s, unanswered := drop(t)
+			s.Ack(unanswered)
+			s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"y"}))
+			s.Quiet(t, short)
+		})
+		virtual(t, func(t *testing.T) { // B12
+			s, _ := drop(t)
+			time.Sleep(10 * short)
+			s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"y"}))
+			s.Quiet(t, short)
+		})
+	}
 }
 
 // TestNothingLeftAfterAReconnect: E5, B37: also where there is nothing but what has
