@@ -8,20 +8,15 @@ import (
 	"unicode/utf8"
 
 	"github.com/goccy/go-yaml"
+
+	"xdsrelay/relay/admin"
 )
 
 // What is printed has names and reasons that clients chose, and texts of control planes:
 // nothing of these may reach a terminal as a control sequence, nor what is not seen.
 
 // printable makes a text safe for a terminal and for a line of a table.
-func printable(s string) string {
-	return strings.Map(func(r rune) rune {
-		if unicode.IsPrint(r) {
-			return r
-		}
-		return '?'
-	}, s)
-}
+func printable(s string) string { return admin.Printable(s) }
 
 // printableLines makes a text of several lines safe for a terminal.
 func printableLines(s string) string {

@@ -21,7 +21,7 @@ func WriteTable(w io.Writer, rows [][]string) {
 	cells := make([][]string, len(rows))
 	for y, row := range rows {
 		for x, cell := range row {
-			if cell = printable(cell); cell == "" {
+			if cell = Printable(cell); cell == "" {
 				cell = "-"
 			}
 			cells[y] = append(cells[y], cell)

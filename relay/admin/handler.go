@@ -112,7 +112,7 @@ func commandLine(args []string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		for _, arg := range args {
-			writeText(w, printable(redact.Text(arg))+"\n")
+			writeText(w, Printable(redact.Text(arg))+"\n")
 		}
 	}
 }
@@ -149,7 +149,7 @@ func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 		}
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusServiceUnavailable)
-		writeText(w, "not ready: "+printable(err.Error())+"\n")
+		writeText(w, "not ready: "+Printable(err.Error())+"\n")
 		return
 	}
 	writeText(w, "ok\n")
@@ -174,6 +174,6 @@ func (cfg Config) check(w http.ResponseWriter, r *http.Request) {
 		writeText(w, "ok\n")
 	}
 	for _, sentence := range wrong {
-		writeText(w, printable(sentence)+"\n")
+		writeText(w, Printable(sentence)+"\n")
 	}
 }

@@ -55,7 +55,7 @@ func (t Tier) explain(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.WriteHeader(status)
 	for line := range strings.Lines(ex.Rules.String()) {
-		writeText(w, printable(strings.TrimSuffix(line, "\n"))+"\n")
+		writeText(w, Printable(strings.TrimSuffix(line, "\n"))+"\n")
 	}
 	if ex.Key != nil {
 		writeText(w, "\n")
@@ -103,5 +103,5 @@ func (t Tier) drain(w http.ResponseWriter, r *http.Request) {
 	}
 	w.WriteHeader(http.StatusAccepted)
 	over := time.Duration(d.Over * float64(time.Second))
-	writeText(w, "node "+printable(d.Node)+" hands its keys over, sends its clients away ("+strconv.Itoa(d.Clients)+" streams over "+over.String()+"), and ends\n")
+	writeText(w, "node "+Printable(d.Node)+" hands its keys over, sends its clients away ("+strconv.Itoa(d.Clients)+" streams over "+over.String()+"), and ends\n")
 }

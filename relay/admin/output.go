@@ -37,8 +37,9 @@ func table(w http.ResponseWriter, rows [][]string) {
 	WriteTable(w, rows)
 }
 
-// printable makes a text safe for a terminal and for a line of a table.
-func printable(s string) string {
+// Printable makes a text safe for a terminal and for a line of a table: what cannot be
+// seen there stands as "?". Names and reasons are what clients and origins chose.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsPrint(r) {
 			return r

@@ -48,16 +48,16 @@ func writeSettings(w http.ResponseWriter, r *http.Request, status int, s Setting
 	w.WriteHeader(status)
 	from := "flags and environment"
 	if s.File != "" {
-		from = printable(s.File)
+		from = Printable(s.File)
 	}
 	writeText(w, "in force since "+s.Read.UTC().Format(time.RFC3339)+", from "+from+"\n")
 	if len(s.Restart) > 0 {
-		writeText(w, "changed, and waiting for a restart: "+printable(strings.Join(s.Restart, ", "))+"\n")
+		writeText(w, "changed, and waiting for a restart: "+Printable(strings.Join(s.Restart, ", "))+"\n")
 	}
 	if s.Refused != "" {
 		writeText(w, "refused at "+s.RefusedAt.UTC().Format(time.RFC3339)+", so that the one before stays in force:\n")
 		for line := range strings.Lines(s.Refused) {
-			writeText(w, "  "+printable(strings.TrimRight(line, "\n"))+"\n")
+			writeText(w, "  "+Printable(strings.TrimRight(line, "\n"))+"\n")
 		}
 	}
 }

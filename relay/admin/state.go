@@ -146,10 +146,10 @@ func (cfg Config) origins(w http.ResponseWriter, r *http.Request) {
 	table(w, rows)
 	for _, o := range all {
 		for _, problem := range o.Problems {
-			writeText(w, "problem with "+o.Name+": "+printable(problem)+"\n")
+			writeText(w, "problem with "+o.Name+": "+Printable(problem)+"\n")
 		}
 		for _, one := range o.Apart {
-			writeText(w, o.Name+" is asked on another stream for: "+printable(one)+"\n")
+			writeText(w, o.Name+" is asked on another stream for: "+Printable(one)+"\n")
 		}
 	}
 }

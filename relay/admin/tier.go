@@ -150,9 +150,9 @@ func (t Tier) members(w http.ResponseWriter, r *http.Request) {
 	}
 	switch r := all.Redis; {
 	case r != nil && !r.Up:
-		writeText(w, "\nRedis is out of reach for "+age(r.Since)+": "+printable(r.Error)+"\n")
+		writeText(w, "\nRedis is out of reach for "+age(r.Since)+": "+Printable(r.Error)+"\n")
 	case r != nil && r.Error != "":
-		writeText(w, "\nRedis refuses "+printable(r.Error)+"\n")
+		writeText(w, "\nRedis refuses "+Printable(r.Error)+"\n")
 	}
 }
 

@@ -55,7 +55,7 @@ func writeKey(w http.ResponseWriter, k Key, silent []Silent) {
 	if owner == "" {
 		owner = "nobody: all nodes are about to end"
 	}
-	writeText(w, "owner: "+printable(owner)+"\n")
+	writeText(w, "owner: "+Printable(owner)+"\n")
 	if len(k.Nodes) == 0 {
 		writeText(w, "no node has it: no client of it has come yet\n")
 	} else {
@@ -100,7 +100,7 @@ func below(w http.ResponseWriter, silent []Silent) {
 func silentText(silent []Silent) string {
 	var b strings.Builder
 	for _, s := range silent {
-		b.WriteString("node " + printable(s.Node) + " did not answer: " + printable(s.Error) + "\n")
+		b.WriteString("node " + Printable(s.Node) + " did not answer: " + Printable(s.Error) + "\n")
 	}
 	return b.String()
 }
