@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -75,17 +76,31 @@ func TestFleet(t *testing.T) {
 		!strings.HasSuffix(stderr, "xdsbench: not all is well: the protocol was broken in 1 ways\n") {
 		t.Errorf("exit code %d, %q and %q", code, stdout, stderr)
 	}
-	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--resources", "4", "--for", "1ms", "--settle", "2s")
+	// A second without a response, by the line of progress that says so, tells that the
+	// clients have all they will get, and one with an end that they have tried.
+	code, stdout, stderr = fleetUntil(t, "3 connected, 0 synced of 3; 0 responses/s", "--addr", o.Addr(), "--clients", "3", "--resources", "4")
 	if code != exitError || !strings.Contains(stderr, "of 3 clients 3 are connected and 0 hold all they asked for; client-0000000 of key-00000 (normal), cds: 3 resources") {
 		t.Errorf("exit code %d, %q and %q", code, stdout, stderr)
 	}
 	if err := o.Down(); err != nil {
 		t.Fatal(err)
 	}
-	code, stdout, stderr = command(t, "fleet", "--addr", o.Addr(), "--clients", "3", "--for", "1s")
+	code, stdout, stderr = fleetUntil(t, " ended\n", "--addr", o.Addr(), "--clients", "3")
 	if code != exitError || !strings.Contains(stdout, "× dial, first: dial tcp "+o.Addr()) || !strings.Contains(stderr, "has no stream") {
 		t.Errorf("exit code %d, %q and %q", code, stdout, stderr)
 	}
+}
+
+// fleetUntil runs a fleet whose clients lack something until it tells a text; its time
+// is over long before, and its patience would last for longer.
+func fleetUntil(t *testing.T, text string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	defer cancel()
+	var out, errs bytes.Buffer
+	args = append([]string{"fleet", "--for", "1ms", "--settle", "1h"}, args...)
+	code = run(ctx, args, strings.NewReader(""), &out, &until{text: text, seen: cancel, Buffer: &errs})
+	return code, out.String(), errs.String()
 }
 
 // TestFleetEndsInStorm holds that a fleet whose time is over in the middle of a
