@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -15,6 +16,7 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	"helm.sh/helm/v4/pkg/engine"
+	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 )
 
@@ -24,7 +26,11 @@ const chartDir = "../helm/xdsrelay"
 // it tells whoever installs it.
 func render(t *testing.T, values map[string]any) (all []manifest, notes string, err error) {
 	t.Helper()
-	c := loadChart(t)
+	return renderChart(t, loadChart(t), values)
+}
+
+func renderChart(t *testing.T, c *chart.Chart, values map[string]any) (all []manifest, notes string, err error) {
+	t.Helper()
 	capabilities := common.DefaultCapabilities.Copy()
 	full, err := util.ToRenderValues(c, values, common.ReleaseOptions{Name: "shop", Namespace: "mesh", Revision: 1, IsInstall: true}, capabilities)
 	if err != nil {
@@ -108,6 +114,7 @@ func TestChartParts(t *testing.T) {
 		"everything":   "ConfigMap ConfigMap ConfigMap Deployment NetworkPolicy PodDisruptionBudget PodMonitor PrometheusRule Service Service ServiceAccount",
 		"daemonset":    "ConfigMap DaemonSet Service ServiceAccount",
 		"autoscaling":  "ConfigMap Deployment HorizontalPodAutoscaler NetworkPolicy PodDisruptionBudget Service ServiceAccount",
+		"listeners":    "ConfigMap Deployment NetworkPolicy PodDisruptionBudget Service ServiceAccount",
 		"existing":     "Deployment NetworkPolicy PodDisruptionBudget Service",
 	} {
 		all, _, err := render(t, readValues(t, "testdata/values/"+file+".yaml"))
@@ -140,6 +147,13 @@ func TestChartRefuses(t *testing.T) {
 		"no issuer":               {minimal + "certManager: {enabled: true}", "issuerRef.name"},
 		"one issuer for all":      {minimal + "certManager: {enabled: true, issuerRef: {name: x}, peerIssuerRef: {name: x}}", "counts as a relay"},
 		"clients without rules":   {minimal + "tls: {secretName: x, clientAuth: true}", "config.authorize"},
+		"misspelt field":          {"config: {origin: {adresses: [a:1]}}", "adresses"},
+		"field of wrong type":     {minimal + "replicas: 1\nports: {xds: 80}", "/ports/xds"},
+		"port of its own":         {"config: {origin: {addresses: [a:1]}, listen: {address: ':9'}}", "ports.xds"},
+		"probes elsewhere":        {"config: {origin: {addresses: [a:1]}, metrics: {address: ':9'}}", "ports.metrics"},
+		"labels of the selector":  {minimal + "podLabels: {app.kubernetes.io/name: x}", "app.kubernetes.io/name"},
+		"the service's selector":  {minimal + "service: {spec: {selector: {a: b}}}", "selector"},
+		"Redis without own TLS":   {minimal + "tier: {redis: {clientAuth: true}}", "tier.redis.tlsSecret"},
 		"clients without own TLS": {minimal + "tls: {clientAuth: true}", "needs certificates"},
 	} {
 		values := map[string]any{}
@@ -154,25 +168,74 @@ func TestChartRefuses(t *testing.T) {
 
 const minimal = "config: {origin: {addresses: [a:1]}}\n"
 
-// TestChartRolls: pods are replaced when the configuration changes, and only then.
+// TestChartRolls: pods are replaced when what a relay takes only at its start changes, and
+// only then: each roll sends all clients away.
 func TestChartRolls(t *testing.T) {
-	sum := func(values string) string {
+	template := func(values string, change func(*chart.Chart)) string {
+		t.Helper()
 		v := map[string]any{}
 		if err := yaml.Unmarshal([]byte(values), &v); err != nil {
 			t.Fatal(err)
 		}
-		all, _, err := render(t, v)
+		c := loadChart(t)
+		change(c)
+		all, _, err := renderChart(t, c, v)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return workloadOf(t, all).pod.Annotations["checksum/config"]
+		text, err := json.Marshal(workloadOf(t, all).pod)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
 	}
-	first := sum(minimal)
-	if first == "" || sum(minimal+"replicas: 7") != first {
-		t.Error("the number of replicas changes the configuration")
+	same := func(*chart.Chart) {}
+	const origin = "config: {origin: {addresses: [a:1]}, "
+	first := template(minimal, same)
+	if !strings.Contains(first, "checksum/config") {
+		t.Error("the pods do not name their configuration")
 	}
-	if sum("config: {origin: {addresses: [b:1]}}") == first {
-		t.Error("another origin is no change")
+	for name, values := range map[string]string{
+		"replicas": minimal + "replicas: 7", "limits": origin + "limits: {streams: 9}}", "log": origin + "log: {level: debug, levels: [cache=warn]}}",
+		"authorize": origin + "authorize: any}", "monitoring": minimal + "podMonitor: {enabled: true}",
+	} {
+		if template(values, same) != first {
+			t.Errorf("%s: pods are replaced", name)
+		}
+	}
+	if template(minimal, func(c *chart.Chart) { c.Metadata.Version = "0.2.0" }) != first {
+		t.Error("pods are replaced for another version of the chart")
+	}
+	for name, values := range map[string]string{
+		"origin": "config: {origin: {addresses: [b:1]}}", "keys": origin + "aggregation: {rules: [{name: all, key: node.cluster}]}}",
+		"a limit": origin + "limits: {header_size: 32KiB}}", "the format of the log": origin + "log: {format: text}}",
+	} {
+		if template(values, same) == first {
+			t.Errorf("%s: pods are not replaced", name)
+		}
+	}
+}
+
+// TestChartListeners: further ports for clients are in the Service, where they can be
+// reached from outside the pod, and say whether they speak TLS.
+func TestChartListeners(t *testing.T) {
+	all, _, err := render(t, readValues(t, "testdata/values/listeners.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, m := range all {
+		if s, ok := m.object.(*core.Service); ok {
+			for _, p := range s.Spec.Ports {
+				got = append(got, fmt.Sprintf("%d %s %s", p.Port, p.TargetPort.StrVal, *p.AppProtocol))
+			}
+			if s.Spec.IPFamilyPolicy == nil || *s.Spec.IPFamilyPolicy != core.IPFamilyPolicyPreferDualStack {
+				t.Errorf("the families of addresses are %v", s.Spec.IPFamilyPolicy)
+			}
+		}
+	}
+	if want := []string{"18000 xds tls", "18002 xds-18002 grpc", "18003 xds-18003 tls"}; !slices.Equal(got, want) {
+		t.Errorf("the Service has %q, want %q", got, want)
 	}
 }
 

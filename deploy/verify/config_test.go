@@ -88,6 +88,12 @@ func move(config map[string]any, to func(string) string) {
 			}
 		case map[string]any:
 			move(v, to)
+		case []any:
+			for _, item := range v {
+				if section, ok := item.(map[string]any); ok {
+					move(section, to)
+				}
+			}
 		}
 	}
 }

@@ -127,7 +127,7 @@ func (w workload) selects(t *testing.T, who string, s *meta.LabelSelector) {
 func checkRestricted(t *testing.T, spec core.PodSpec) {
 	t.Helper()
 	p := spec.SecurityContext
-	if p == nil || p.RunAsNonRoot == nil || !*p.RunAsNonRoot || p.RunAsUser == nil || *p.RunAsUser != 65532 || p.SeccompProfile == nil || p.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
+	if p == nil || p.RunAsNonRoot == nil || !*p.RunAsNonRoot || p.RunAsUser != nil && *p.RunAsUser != 65532 || p.SeccompProfile == nil || p.SeccompProfile.Type != core.SeccompProfileTypeRuntimeDefault {
 		t.Errorf("the pod's security context is %v", p)
 	}
 	if spec.HostNetwork || spec.HostPID || spec.HostIPC || spec.AutomountServiceAccountToken == nil || *spec.AutomountServiceAccountToken {

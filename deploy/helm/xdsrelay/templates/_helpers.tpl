@@ -56,34 +56,57 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- if or .Values.tier.redis.urlSecret.name (dig "tier" "redis" "url" "" .Values.config) -}}yes{{- end -}}
 {{- end -}}
 
-{{/* How clients are let in. */}}
+{{/* "yes" where a port for clients, "listen" or "rest", has no TLS. */}}
+{{- define "xdsrelay.plaintext" -}}
+{{- if not (or (include "xdsrelay.tlsSecret" .root) (dig .of "tls" "" .root.Values.config)) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* "yes" where relays talk to one another without TLS. */}}
+{{- define "xdsrelay.peerPlaintext" -}}
+{{- if not (or (include "xdsrelay.peerSecret" .) (dig "tier" "peer" "tls" "" .Values.config)) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* How clients are let in, by "listen" or "rest". */}}
 {{- define "xdsrelay.serverTLS" -}}
-{{- if include "xdsrelay.tlsSecret" . -}}
+{{- if include "xdsrelay.tlsSecret" .root -}}
 tls:
   cert_file: /etc/xdsrelay/tls/tls.crt
   key_file: /etc/xdsrelay/tls/tls.key
-  {{- if .Values.tls.clientAuth }}
+  {{- if .root.Values.tls.clientAuth }}
   ca_file: /etc/xdsrelay/tls/ca.crt
   {{- end }}
-{{- else -}}
+{{- else if include "xdsrelay.plaintext" . -}}
 plaintext: true
 {{- end -}}
+{{- end -}}
+
+{{/* The ports of config.listeners that can be reached from outside the pod. */}}
+{{- define "xdsrelay.listeners" -}}
+{{- $all := list -}}
+{{- range dig "listeners" list .Values.config -}}
+{{- if regexMatch "^(0\\.0\\.0\\.0|\\[::\\])?:[1-9][0-9]*$" .address -}}
+{{- $port := regexFind "[0-9]+$" .address -}}
+{{- $all = append $all (dict "name" (printf "xds-%s" $port) "port" (int $port) "protocol" (ternary "tls" "grpc" (hasKey . "tls"))) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml $all -}}
 {{- end -}}
 
 {{/* What the chart knows of the configuration. */}}
 {{- define "xdsrelay.known" -}}
 listen:
   address: :{{ .Values.ports.xds }}
-  {{- include "xdsrelay.serverTLS" . | nindent 2 }}
+  {{- include "xdsrelay.serverTLS" (dict "root" . "of" "listen") | nindent 2 }}
 {{- if .Values.ports.rest }}
 rest:
   address: :{{ .Values.ports.rest }}
-  {{- include "xdsrelay.serverTLS" . | nindent 2 }}
+  {{- include "xdsrelay.serverTLS" (dict "root" . "of" "rest") | nindent 2 }}
 {{- end }}
 {{- if include "xdsrelay.tier" . }}
 tier:
   redis:
-    prefix: {{ include "xdsrelay.fullname" . }}
+    # Releases of one name may share a Redis, and are different tiers.
+    prefix: {{ .Release.Namespace }}_{{ include "xdsrelay.fullname" . }}
     {{- if .Values.tier.redis.passwordSecret.name }}
     password_file: /etc/xdsrelay/redis/password
     {{- end }}
@@ -93,6 +116,10 @@ tier:
     {{- if .Values.tier.redis.tlsSecret }}
     tls:
       ca_file: /etc/xdsrelay/redis-tls/ca.crt
+      {{- if .Values.tier.redis.clientAuth }}
+      cert_file: /etc/xdsrelay/redis-tls/tls.crt
+      key_file: /etc/xdsrelay/redis-tls/tls.key
+      {{- end }}
     {{- end }}
   peer:
     address: :{{ .Values.ports.peer }}
@@ -102,7 +129,7 @@ tier:
       key_file: /etc/xdsrelay/peer-tls/tls.key
       ca_file: /etc/xdsrelay/peer-tls/ca.crt
       server_name: {{ include "xdsrelay.fullname" . }}-peers.{{ .Release.Namespace }}.svc
-    {{- else }}
+    {{- else if include "xdsrelay.peerPlaintext" . }}
     plaintext: true
     {{- end }}
     {{- if .Values.tier.peer.tokenSecret.name }}
@@ -128,6 +155,12 @@ log:
 {{- mergeOverwrite (fromYaml (include "xdsrelay.known" .)) (deepCopy .Values.config) | toYaml -}}
 {{- end -}}
 
+{{/* The same without what a relay takes while it runs: all but the rules of aggregation,
+which move no client that is there. */}}
+{{- define "xdsrelay.fixed" -}}
+{{- mergeOverwrite (fromYaml (include "xdsrelay.config" .)) (fromYaml (.Files.Get "files/live.yaml")) | toYaml -}}
+{{- end -}}
+
 {{/* What cannot work is said before anything is installed. */}}
 {{- define "xdsrelay.check" -}}
 {{- if and (not .Values.existingConfigMap) (not (dig "origin" "addresses" "" .Values.config)) (not (dig "origin" "directory" "" .Values.config)) -}}
@@ -136,7 +169,14 @@ log:
 {{- if hasKey .Values.config "drain" -}}
 {{- fail "the pod's time to end is worked out from drain.seconds and drain.graceSeconds: set those instead of config.drain" -}}
 {{- end -}}
-{{- if and (include "xdsrelay.tier" .) (not (include "xdsrelay.peerSecret" .)) (not .Values.tier.peer.tokenSecret.name) -}}
+{{- $root := . -}}
+{{- range $of, $port := dict "listen" "xds" "rest" "rest" "metrics" "metrics" -}}
+{{- $address := dig $of "address" "" $root.Values.config -}}
+{{- if and $address (not (hasSuffix (printf ":%v" (get $root.Values.ports $port)) $address)) -}}
+{{- fail (printf "config.%s.address has another port than the pods: set ports.%s instead" $of $port) -}}
+{{- end -}}
+{{- end -}}
+{{- if and (include "xdsrelay.tier" .) (include "xdsrelay.peerPlaintext" .) (not .Values.tier.peer.tokenSecret.name) (not (dig "tier" "peer" "token_file" "" .Values.config)) -}}
 {{- fail "relays of a tier have to prove that they are: set tier.peer.tlsSecret, tier.peer.tokenSecret.name or certManager.peerIssuerRef.name" -}}
 {{- end -}}
 {{- with .Values.certManager -}}
@@ -144,6 +184,9 @@ log:
 {{- if and .enabled .peerIssuerRef.name (eq (toJson .issuerRef) (toJson .peerIssuerRef)) (not $.Values.tier.peer.tokenSecret.name) -}}
 {{- fail "whoever has a certificate of certManager.peerIssuerRef counts as a relay: name an issuer for relays alone, or set tier.peer.tokenSecret.name too" -}}
 {{- end -}}
+{{- end -}}
+{{- if and .Values.tier.redis.clientAuth (not .Values.tier.redis.tlsSecret) -}}
+{{- fail "tier.redis.clientAuth needs a certificate: set tier.redis.tlsSecret" -}}
 {{- end -}}
 {{- if and .Values.tls.clientAuth (not (include "xdsrelay.tlsSecret" .)) -}}
 {{- fail "tls.clientAuth needs certificates: set tls.secretName or certManager.enabled" -}}
