@@ -23,7 +23,8 @@ const (
 // (C8). What it had of that server before the key was idle is claimed without the
 // versions, since the server may have begun to count anew: so it sends what there
 // is and says what is gone, which it would not of names that it never heard of.
-// Where all that is too much for a request, it counts as unknown.
+// Where all that is too much for a request, it counts as unknown, and so does what
+// the origin may give no name: it would take ours for one that it has to remove.
 func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 	if r.following != nil {
 		return r.feed.Told(typ)
@@ -49,7 +50,7 @@ func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 	for n, v := range held {
 		size += len(n) + len(v) + 8
 	}
-	if size > maxHeld {
+	if size > maxHeld || typ.OnlyName != "" && len(held) > 0 {
 		r.markStale(typ)
 		return nil
 	}

@@ -99,6 +99,9 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	if r.Name == "" {
 		r.Name = inDetail
 	}
+	if r.Name == "" {
+		r.Name = t.OnlyName
+	}
 	if body == nil {
 		return r, nil
 	}
@@ -172,12 +175,15 @@ func standsIn(t *Type, name, url string) bool {
 	return err == nil && TypePrefix+u.Type == url
 }
 
-// bodyName reads the name that a body gives itself; "" where the type has no
-// field for it.
+// bodyName reads the name that a body gives itself. Where the type has no field
+// for it, that is what its only resource is called, or "".
 func bodyName(t *Type, value []byte) (string, error) {
 	name, err := stringField(t.NameField, value)
 	if err != nil {
 		return "", fmt.Errorf("body: %w", err)
+	}
+	if name == "" {
+		name = t.OnlyName
 	}
 	return name, nil
 }

@@ -1,6 +1,7 @@
 package resource
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"reflect"
@@ -51,6 +52,9 @@ func checkDelta(t rapid.TB, b []byte) {
 	equal(t, "nonce", got.Nonce, want.GetNonce())
 	equal(t, "control plane", got.ControlPlane, want.GetControlPlane().GetIdentifier())
 	removed := slices.Clone(want.GetRemovedResources())
+	for i, n := range removed {
+		removed[i] = cmp.Or(n, got.Type.OnlyName)
+	}
 	for _, n := range want.GetRemovedResourceNames() {
 		if variantOf(t, n) == "" {
 			removed = append(removed, n.GetName())
@@ -310,7 +314,7 @@ func nameOf(typ *Type, r *discoveryv3.Resource) (string, verdict) {
 		name = r.GetResourceName().GetName()
 	}
 	if r.GetResource() == nil {
-		return name, good
+		return cmp.Or(name, typ.OnlyName), good
 	}
 	if r.GetResource().GetTypeUrl() != typ.URL {
 		return "", bad
@@ -331,9 +335,7 @@ func nameOf(typ *Type, r *discoveryv3.Resource) (string, verdict) {
 		}
 		inner = body.Get(fd).String()
 	}
-	if name == "" {
-		name = inner
-	}
+	name = cmp.Or(name, inner, typ.OnlyName)
 	if typ.NamedByBody() && name != inner { // A3
 		return "", bad
 	}

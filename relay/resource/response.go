@@ -108,6 +108,11 @@ func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 		return nil, errors.New("type_url is missing")
 	}
 	r.Type = TypeOf(url)
+	for i, name := range r.Removed {
+		if name == "" {
+			r.Removed[i] = r.Type.OnlyName
+		}
+	}
 	for _, a := range r.RemovedNames {
 		if a.Variant == "" {
 			r.Removed = append(r.Removed, a.Name)

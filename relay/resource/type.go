@@ -41,8 +41,11 @@ type Type struct {
 	// URL is the type URL, compared and echoed as an exact string (A1).
 	URL string
 	// NameField is the field of the body that holds the resource's name; 0
-	// where only the envelope names it (VHDS, LEDS, collections).
+	// where only the envelope names it (VHDS, LEDS, collections), or nothing does.
 	NameField protowire.Number
+	// OnlyName is what the only resource of the type is called where the origin
+	// gives it no name, as Istio does. It is empty for all other types.
+	OnlyName string
 	// FullState says that a SotW response carries the whole subscribed set,
 	// so that absence from it means deletion (A6, B27, C11).
 	FullState bool
@@ -94,7 +97,7 @@ func HoldsSecrets(typeURL string) bool {
 }
 
 // DeltaOnly reports whether the type has no SotW form (D8).
-func (t *Type) DeltaOnly() bool { return t.NameField == 0 }
+func (t *Type) DeltaOnly() bool { return t.NameField == 0 && t.OnlyName == "" }
 
 // known is in the order E1.
 var known = []*Type{
@@ -130,8 +133,8 @@ func service(pkg, name, plural, file, rest string) *Service {
 }
 
 var byURL = func() map[string]*Type {
-	m := make(map[string]*Type, len(known)+len(knownV2))
-	for _, t := range slices.Concat(known, knownV2) {
+	m := make(map[string]*Type, len(known)+len(knownV2)+len(knownIstio))
+	for _, t := range slices.Concat(known, knownV2, knownIstio) {
 		m[t.URL] = t
 	}
 	return m
@@ -141,13 +144,13 @@ var byURL = func() map[string]*Type {
 func (t *Type) ShortName() string { return t.URL[strings.LastIndexAny(t.URL, "./")+1:] }
 
 // TypeNamed returns the type that people mean by name: its URL, or the short name
-// of one that table A-1 lists, the first where there are several. It is nil for
-// all other names.
+// of one that table A-1 lists or that is Istio's, the first where there are several.
+// It is nil for all other names.
 func TypeNamed(name string) *Type {
 	if strings.HasPrefix(name, TypePrefix) && name != TypePrefix {
 		return TypeOf(name)
 	}
-	for _, t := range known {
+	for _, t := range slices.Concat(known, knownIstio) {
 		if t.ShortName() == name {
 			return t
 		}
@@ -159,10 +162,10 @@ func TypeNamed(name string) *Type {
 // 2. The caller may keep and change the slice, not the types.
 func Known() []*Type { return slices.Clone(known) }
 
-// IsKnown reports whether table A-1 lists url, in version 3 or 2.
+// IsKnown reports whether table A-1 lists url, in version 3 or 2, or it is Istio's.
 func IsKnown(url string) bool { return byURL[url] != nil }
 
-// TypeOf returns the description of url. A URL that table A-1 does not list is
+// TypeOf returns the description of url. A URL that is not known is
 // relayed all the same: as a type without full state or wildcard, whose bodies
 // are named by field 1, as nearly every xDS message is, or by their envelopes
 // alone if it is a list collection by its name.
