@@ -49,10 +49,14 @@ type Listener struct {
 // listener is served all the same, but only its streams are ended, it does not grow
 // old, and is plaintext.
 func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
-	return door.New(l, door.Config{
+	d := door.New(l, door.Config{
 		Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway, Refused: s.countRefused,
 		Bounds: s.bounds, Faulty: s.faulty,
 	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.doors = append(s.doors, d)
+	return d
 }
 
 // countRefused counts what grpc-go refuses by itself.
@@ -148,10 +152,31 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 // shedPart is how much of the clients goes at a time where memory is short.
 const shedPart = 100
 
+// strangers are connections that hold much without any stream of guests: what has come
+// there is for services that are not ours.
+func (s *Server) strangers(guests []*guest) (all []*guest) {
+	known := make(map[*door.Conn]bool, len(guests))
+	for _, g := range guests {
+		known[g.conn] = true
+	}
+	s.mu.Lock()
+	doors := s.doors
+	s.mu.Unlock()
+	for _, d := range doors {
+		for _, c := range d.Heavy() {
+			if !known[c] && !c.Going() {
+				all = append(all, &guest{conn: c})
+			}
+		}
+	}
+	return all
+}
+
 // ShedCostly sends away one in a hundred of the clients, and at least one: those that
 // hold most memory. It returns how many.
 func (s *Server) ShedCostly() (sent int) {
 	all := s.guests()
+	all = append(all, s.strangers(all)...)
 	for _, g := range all {
 		g.cost = g.costs()
 	}
@@ -159,11 +184,19 @@ func (s *Server) ShedCostly() (sent int) {
 	v := s.cfg.Limits.Values()
 	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory are in use (%s), and this client is among those that take most", v.MemoryPercent, limit.Memory.About().Field)
 	for _, g := range all[:min(len(all)/shedPart+1, len(all))] {
-		s.cfg.Limits.Count(limit.Memory, g.streams[0].peer, status.Convert(reason).Message())
+		s.cfg.Limits.Count(limit.Memory, g.peer(), status.Convert(reason).Message())
 		s.sendAway(g, reason, memory)
 		sent += g.clients
 	}
 	return sent
+}
+
+// peer is where the guest comes from.
+func (g *guest) peer() string {
+	if len(g.streams) == 0 {
+		return g.conn.RemoteAddr().String()
+	}
+	return g.streams[0].peer
 }
 
 // costs is roughly what the client holds beyond what all do: what it does not read,

@@ -36,6 +36,7 @@ type world struct {
 	feed   *cache.Feed                                              // of the first key, once asked for
 	source string                                                   // of the origin: its control_plane.identifier
 	secure func(net.Conn) (net.Conn, aggregation.Connection, error) // nil for plaintext
+	also   func(*grpc.Server)                                       // registers other services; nil for none
 }
 
 // running is a feed and its life.
@@ -61,6 +62,9 @@ func (w *world) listen() *world {
 	t.Helper()
 	gs := grpc.NewServer(w.srv.ServerOptions()...)
 	w.srv.Register(gs)
+	if w.also != nil {
+		w.also(gs)
+	}
 	if w.net == nil {
 		w.net = xdstest.NewMemory()
 	}

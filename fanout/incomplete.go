@@ -14,10 +14,14 @@ import (
 // those do who serve it, and who say so better.
 const firstGrace = time.Second
 
+// leastStreams are those that a client may open before it knows how many it may have, and
+// more.
+const leastStreams = 1000
+
 // bounds are those of requests that are not complete.
 func (s *Server) bounds() door.Bounds {
 	v := s.cfg.Limits.Values()
-	return door.Bounds{First: s.cfg.FirstRequestTimeout + firstGrace, Request: v.RequestTimeout, Size: v.PartialSize}
+	return door.Bounds{First: s.cfg.FirstRequestTimeout + firstGrace, Request: v.RequestTimeout, Size: v.PartialSize, Streams: 4 * max(v.StreamsPerConnection, leastStreams)}
 }
 
 // faulty counts a client that is beyond them, and returns what it is told.
@@ -31,6 +35,8 @@ func (s *Server) faulty(from string, fault door.Fault) string {
 		why = fmt.Sprintf("a frame, or the headers of a stream, were not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
 	case door.TooMuch:
 		name, why = limit.PartialSize, fmt.Sprintf("more than %d bytes of requests that are not complete have come on this connection (%s)", v.PartialSize, limit.PartialSize.About().Field)
+	case door.TooMany:
+		name, why = limit.StreamsPerConnection, fmt.Sprintf("requests that are not complete have come on far more streams of this connection than it may have (%s)", limit.StreamsPerConnection.About().Field)
 	}
 	s.cfg.Limits.Count(name, from, why)
 	return why

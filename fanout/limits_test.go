@@ -4,13 +4,20 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/health"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/resource"
@@ -84,6 +91,62 @@ func TestUnfinishedMessagesCount(t *testing.T) {
 	s.Subscribe(eds, strings.Repeat("x", 30_000))
 	w.askedMany(eds, 1)
 	xdstest.Eventually(t, "the request to be taken", func() bool { return guests[0].conn.Unread() == 0 })
+}
+
+// TestStrangersCost: a connection that holds most memory is sent away also where nothing
+// of what has come there is for a service of this package.
+func TestStrangersCost(t *testing.T) {
+	w := newSilentWorld(t)
+	w.also = func(gs *grpc.Server) { healthpb.RegisterHealthServer(gs, health.NewServer()) }
+	w.listen()
+	modest := w.open(true)
+	modest.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("v1", cds, cluster("a", 1))
+	modest.Ack(has(t, modest.Recv(t), "a"))
+
+	conn, err := w.net.Dial(t.Context(), w.addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan string, 1)
+	in := http2.NewFramer(conn, conn)
+	go func() {
+		defer close(ended)
+		for f, err := in.ReadFrame(); err == nil; f, err = in.ReadFrame() {
+			if away, ok := f.(*http2.GoAwayFrame); ok {
+				ended <- string(away.DebugData())
+				return
+			}
+		}
+	}()
+	defer func() {
+		_ = conn.Close()
+		for range ended {
+		}
+	}()
+	_, _ = io.WriteString(conn, http2.ClientPreface)
+	_ = in.WriteSettings()
+	var block bytes.Buffer
+	fields := hpack.NewEncoder(&block)
+	for id := uint32(1); id < 2*40; id += 2 {
+		block.Reset()
+		for _, h := range [][2]string{{":method", "POST"}, {":scheme", "http"}, {":path", healthpb.Health_Check_FullMethodName}, {":authority", "x"}, {"content-type", "application/grpc"}, {"te", "trailers"}} {
+			_ = fields.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]})
+		}
+		_ = in.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block.Bytes(), EndHeaders: true})
+		rest := append([]byte{0, 0, 1, 0, 0}, make([]byte, 60_000)...) // of 64 KiB
+		for piece := range slices.Chunk(rest, 16<<10) {
+			_ = in.WriteData(id, false, piece)
+		}
+	}
+	xdstest.Eventually(t, "what has come to be known", func() bool { return len(w.srv.strangers(w.srv.guests())) == 1 })
+	w.srv.ShedCostly()
+	if why := <-ended; !strings.Contains(why, limit.Memory.About().Field) {
+		t.Errorf("the connection ended with %q, expected that it takes too much", why)
+	}
+	w.serve("v2", cds, cluster("a", 2))
+	modest.Ack(has(t, modest.Recv(t), "a"))
 }
 
 // While memory is nearly used up nobody new is let in, those who are there go on, and

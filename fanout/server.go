@@ -153,6 +153,7 @@ type Server struct {
 	streams map[*stream]struct{}
 	peers   map[*stream]struct{} // of other nodes: no clients, and no reason to wait
 	loads   map[*loadStream]struct{}
+	doors   []*door.Door  // of Listen
 	empty   chan struct{} // closed when draining and no streams are left
 	most    int           // streams, above which full is told to new ones; 0 for no limit
 	full    error

@@ -32,6 +32,7 @@ type Conn struct {
 	watchAt time.Time
 	woken   bool // look has ended a read
 	shut    bool // there is nothing more to look at
+	heavy   bool // the door knows that it holds much
 
 	mu sync.Mutex
 	// Guarded by mu.

@@ -58,6 +58,7 @@ type Door struct {
 	// Guarded by mu.
 	unwanted map[string]unwanted // by host
 	arriving map[*Conn]struct{}  // on which HTTP/2 has not begun
+	heavy    map[*Conn]struct{}  // see Heavy
 	closed   bool
 }
 
@@ -85,7 +86,7 @@ func New(l net.Listener, cfg Config) *Door {
 	if cfg.Bounds == nil {
 		cfg.Bounds = func() Bounds { return Bounds{} }
 	}
-	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{})}
+	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{}), heavy: make(map[*Conn]struct{})}
 }
 
 // Accept waits for the next connection, which is a [*Conn].
@@ -136,6 +137,35 @@ func (d *Door) arrives(c *Conn) bool {
 	}
 	d.arriving[c] = struct{}{}
 	return true
+}
+
+// heavySize is what requests that are not complete have to take on a connection for it
+// to be one of [Door.Heavy].
+const heavySize = 1 << 20
+
+// Heavy are the connections that are open and have held much of requests that were not
+// complete: where memory is short, they have to be found also if no service but grpc-go
+// itself waits for the rest.
+func (d *Door) Heavy() (all []*Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.heavy {
+		all = append(all, c)
+	}
+	return all
+}
+
+// grew notes a connection as one of Heavy; shrank forgets it.
+func (d *Door) grew(c *Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.heavy[c] = struct{}{}
+}
+
+func (d *Door) shrank(c *Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.heavy, c)
 }
 
 // arrived ends what arrives began. It may be called again.

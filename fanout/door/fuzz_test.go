@@ -83,7 +83,7 @@ func FuzzIncoming(f *testing.F) {
 		}
 		sum := 0
 		for _, m := range whole.partial {
-			sum += m.size
+			sum += m.takes()
 		}
 		if sum != whole.size || len(whole.partial) == 0 && whole.partial != nil {
 			t.Fatalf("%d bytes are counted as %d, in %d messages", sum, whole.size, len(whole.partial))

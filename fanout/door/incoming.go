@@ -24,14 +24,30 @@ type incoming struct {
 	before  message // what it was before the frame
 	kept    bool    // there is a message that is not complete, or the first has not come
 	body    int     // bytes of it that are no padding and still to come
+	came    int     // bytes of it that belong to a message that is not complete
 	padded  bool    // its first byte is still to come, which tells the length of that
 
 	partial map[uint32]message // by stream; those that are not complete; nil for none
-	size    int                // bytes of these
+	size    int                // what these take, in bytes
+	fresh   fresh              // those of partial that nobody has looked at
 	ready   int                // bytes of those that are complete, without each stream's first
 	cuts    []uint32           // the streams that are to be ended
 	were    []uint32           // those that the server is being told to end
 	out     []byte             // of what tells it, what it has not read yet
+}
+
+// fresh is since when messages are waited for, since there was a look at them last: the
+// oldest of those that are a stream's first, and of others. Zero for none.
+type fresh struct{ first, later time.Time }
+
+func (f *fresh) add(m message) {
+	since := &f.later
+	if m.awaited {
+		since = &f.first
+	}
+	if since.IsZero() || m.since.Before(*since) {
+		*since = m.since
+	}
 }
 
 func newIncoming() incoming { return incoming{preface: len(http2.ClientPreface)} }
@@ -65,7 +81,7 @@ func (in *incoming) whole() bool { return in.preface == 0 && in.frames.between()
 // begin begins a frame.
 func (in *incoming) begin() {
 	kind, flags, stream := in.frames.is()
-	in.body = 0
+	in.body, in.came = 0, 0
 	if kind != http2.FrameData {
 		return
 	}
@@ -100,8 +116,9 @@ func (in *incoming) data(p []byte) {
 		return
 	}
 	complete, size := in.message.take(p[:n])
-	if complete {
+	if in.came += n; complete {
 		in.before.since = time.Time{}
+		in.came = min(in.came, in.message.size)
 	}
 	in.ready += size
 }
@@ -155,6 +172,9 @@ func (in *incoming) keep(stream uint32, now func() time.Time) {
 		if m.since = in.before.since; m.since.IsZero() {
 			m.since = now()
 		}
+		if in.before.size > 0 && m.size > in.came { // not the first piece, which is little
+			m.spread += kept(in.came)
+		}
 		in.put(stream, m)
 	}
 }
@@ -163,8 +183,12 @@ func (in *incoming) put(stream uint32, m message) {
 	if in.partial == nil {
 		in.partial = make(map[uint32]message)
 	}
-	in.size += m.size - in.partial[stream].size
+	before := in.partial[stream]
+	in.size += m.takes() - before.takes()
 	in.partial[stream] = m
+	if !m.cut {
+		in.fresh.add(m)
+	}
 }
 
 // drop forgets a stream: it has ended, or there is nothing to wait for on it.
@@ -172,7 +196,8 @@ func (in *incoming) drop(stream uint32) {
 	if len(in.partial) == 0 {
 		return
 	}
-	in.size -= in.partial[stream].size
+	m := in.partial[stream]
+	in.size -= m.takes()
 	if delete(in.partial, stream); len(in.partial) == 0 {
 		in.partial = nil // maps do not shrink
 	}
@@ -180,7 +205,7 @@ func (in *incoming) drop(stream uint32) {
 
 // cut makes the stream end for which it is called with its message.
 func (in *incoming) cut(stream uint32, m message) {
-	in.size -= m.size
+	in.size -= m.takes()
 	in.partial[stream] = message{cut: true}
 	in.cuts = append(in.cuts, stream)
 }
@@ -195,20 +220,34 @@ func (in *incoming) oldest() (stream uint32, m message) {
 	return stream, m
 }
 
-// due is when the first of what is not complete has to be so; zero for never.
-func (in *incoming) due(b Bounds) (first time.Time) {
-	sooner := func(at time.Time) {
-		if !at.IsZero() && (first.IsZero() || at.Before(first)) {
-			first = at
+// due is when the first of what is not complete has to be so; zero for never. It looks at
+// all there is.
+func (in *incoming) due(b Bounds) (at time.Time) {
+	in.fresh = fresh{}
+	for _, m := range in.partial {
+		if !m.cut {
+			in.fresh.add(m)
 		}
 	}
-	if b.Request > 0 && !in.since.IsZero() {
-		sooner(in.since.Add(b.Request))
+	return in.freshDue(b)
+}
+
+// freshDue is due for what is not complete and was not looked at yet. It costs the same
+// however much there is: it is asked for with each piece that comes.
+func (in *incoming) freshDue(b Bounds) (at time.Time) {
+	for _, wait := range [...]struct {
+		since  time.Time
+		within time.Duration
+	}{{in.since, b.Request}, {in.fresh.first, b.First}, {in.fresh.later, b.Request}} {
+		if wait.since.IsZero() || wait.within <= 0 {
+			continue
+		}
+		if due := wait.since.Add(wait.within); at.IsZero() || due.Before(at) {
+			at = due
+		}
 	}
-	for _, m := range in.partial {
-		sooner(m.due(b))
-	}
-	return first
+	in.fresh = fresh{}
+	return at
 }
 
 // inject writes to p what ends the streams that are to be ended, where p continues

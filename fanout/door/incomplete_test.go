@@ -29,7 +29,8 @@ type rig struct {
 const (
 	first   = 2 * time.Second
 	request = 10 * time.Second
-	size    = 1000
+	size    = 4000
+	streams = 20
 )
 
 func newRig(t *testing.T) *rig {
@@ -39,7 +40,7 @@ func newRig(t *testing.T) *rig {
 	q <- near
 	r := &rig{t: t, far: far, server: make(chan http2.Frame, 1000), told: make(chan http2.Frame, 1000)}
 	d := New(q, Config{
-		Bounds: func() Bounds { return Bounds{First: first, Request: request, Size: size} },
+		Bounds: func() Bounds { return Bounds{First: first, Request: request, Size: size, Streams: streams} },
 		Faulty: func(_ string, f Fault) string { r.faults = append(r.faults, f); return "why" },
 	})
 	c, err := d.Accept()
@@ -201,18 +202,52 @@ func TestTooMuch(t *testing.T) {
 		r := newRig(t)
 		for id := uint32(1); id <= 7; id += 2 {
 			r.open(id)
-			r.data(id, of(500)[:300]...)
+			r.data(id, of(2000)[:1200]...)
 			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
 		}
 		r.ends(0, 1)
-		r.data(3, of(500)[300:]...)
-		r.data(9, of(500)[:400]...)
+		r.data(3, of(2000)[1200:]...)
+		r.data(9, of(2000)[:1600]...)
 		r.ends(0, nil...)
-		r.data(5, make([]byte, 150)...)
+		r.data(5, make([]byte, 600)...)
 		r.ends(0, 5)
 		if !slices.Equal(r.faults, []Fault{TooMuch, TooMuch}) {
 			t.Errorf("the faults were %v", r.faults)
 		}
+	})
+}
+
+// TestSmallPieces: a request that comes a byte at a time takes more than its bytes, and
+// ends while these are far fewer than may be kept.
+func TestSmallPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		r.open(1)
+		for _, b := range of(size / 10) {
+			r.data(1, b)
+		}
+		r.ends(0, 1)
+	})
+}
+
+// TestNoStreams: data of streams that there are not, one after the other, end the
+// connection: it would be remembered that nothing of them is complete.
+func TestNoStreams(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		for id := uint32(1); id <= 2*streams+1; id += 2 {
+			_ = r.client.WriteData(id, false, []byte{0})
+		}
+		synctest.Wait()
+		if !slices.Equal(r.faults, []Fault{TooMany}) {
+			t.Errorf("the faults were %v, expected one of too many", r.faults)
+		}
+		for f := range r.told {
+			if g, ok := f.(*http2.GoAwayFrame); ok && g.ErrCode == http2.ErrCodeEnhanceYourCalm {
+				return
+			}
+		}
+		t.Error("the client was not told why")
 	})
 }
 

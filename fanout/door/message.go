@@ -12,6 +12,7 @@ type message struct {
 	have   uint8  // bytes of prefix
 	left   uint32 // bytes that are still to come, once prefix is there
 	size   int    // bytes that have come
+	spread int    // bytes that gRPC keeps of it beyond that; see kept
 	since  time.Time
 	// awaited is a stream's first message, which there is to be even if nothing of it
 	// has come.
@@ -49,6 +50,28 @@ func (m *message) take(p []byte) (complete bool, size int) {
 	}
 	return complete, size
 }
+
+// kept is how much gRPC keeps of a piece of a message of n bytes, one frame of it, beyond
+// these: it has an object for each, and buffers of a few sizes.
+func kept(n int) int {
+	const (
+		object        = 64
+		exact         = 1 << 10 // up to here a buffer is as long as what it holds
+		small, larger = 4 << 10, 16 << 10
+	)
+	switch {
+	case n == 0:
+		return 0
+	case n <= exact:
+		return object
+	case n <= small:
+		return object + small - n
+	}
+	return object + max(larger-n, 0)
+}
+
+// takes is what there is of the message in memory, in bytes.
+func (m *message) takes() int { return m.size + m.spread }
 
 // isMessage tells whether p is one message.
 func isMessage(p []byte) bool {

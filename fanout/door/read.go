@@ -2,6 +2,7 @@ package door
 
 import (
 	"errors"
+	"net"
 	"os"
 	"time"
 
@@ -13,8 +14,12 @@ type Bounds struct {
 	// First is for the first request of a stream, from its headers on; Request for any
 	// other one, and for a frame and the headers of a stream.
 	First, Request time.Duration
-	// Size is of all requests on a connection that are not complete, in bytes.
+	// Size is of all requests on a connection that are not complete, in bytes that they
+	// take.
 	Size int
+	// Streams is how many there may be that are not complete, which is far beyond the
+	// streams that a connection may have: data may come of streams that there are not.
+	Streams int
 }
 
 // Fault is what is wrong with a client that is beyond the [Bounds].
@@ -26,6 +31,7 @@ const (
 	LateRequest              // another request is not complete
 	LateFrame                // a frame or the headers of a stream are not complete
 	TooMuch                  // all requests that are not complete are too large together
+	TooMany                  // there are too many of them
 )
 
 // Read follows what comes. Where a stream has to end it goes on with a frame that resets
@@ -42,7 +48,10 @@ func (c *Conn) Read(p []byte) (int, error) {
 		}
 		n, err := c.Conn.Read(p)
 		if n > 0 {
-			c.took(p[:n])
+			if why := c.took(p[:n]); why != "" {
+				c.refuse(why)
+				return 0, net.ErrClosed
+			}
 		}
 		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.wasWoken() {
 			continue
@@ -62,8 +71,8 @@ func (c *Conn) inject(p []byte) (n, most int) {
 	return n, most
 }
 
-// took looks at what was read.
-func (c *Conn) took(p []byte) {
+// took looks at what was read. It returns why the connection has to end, if it has.
+func (c *Conn) took(p []byte) (why string) {
 	c.coming.Lock()
 	defer c.coming.Unlock()
 	c.in.take(p, time.Now)
@@ -72,14 +81,23 @@ func (c *Conn) took(p []byte) {
 		c.in.ready = 0
 	}
 	if c.in.since.IsZero() && c.in.partial == nil {
-		return
+		return ""
 	}
 	b := c.door.cfg.Bounds()
+	if b.Streams > 0 && len(c.in.partial) > b.Streams && !c.shut {
+		c.shut = true
+		return c.door.cfg.Faulty(c.from.String(), TooMany)
+	}
 	for b.Size > 0 && c.in.size > b.Size {
 		stream, m := c.in.oldest()
 		c.cutLocked(stream, m, TooMuch)
 	}
-	c.watchLocked(b)
+	if c.in.size > heavySize && !c.heavy && !c.shut {
+		c.heavy = true
+		c.door.grew(c)
+	}
+	c.watchLocked(c.in.freshDue(b))
+	return ""
 }
 
 // cutLocked ends a stream.
@@ -89,9 +107,9 @@ func (c *Conn) cutLocked(stream uint32, m message, why Fault) {
 	c.door.cfg.Faulty(c.from.String(), why)
 }
 
-// watchLocked makes sure that the connection is looked at when something is late.
-func (c *Conn) watchLocked(b Bounds) {
-	due := c.in.due(b)
+// watchLocked makes sure that the connection is looked at when something is late: at due,
+// or never if that is zero.
+func (c *Conn) watchLocked(due time.Time) {
 	switch {
 	case due.IsZero() || c.shut || c.watch != nil && !due.Before(c.watchAt):
 		return
@@ -139,9 +157,17 @@ func (c *Conn) lookAtStreams() (why string) {
 		c.woken = true
 		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // who reads comes back, and reads what ends them
 	}
-	c.watchLocked(b)
+	if due := c.in.due(b); !due.IsZero() {
+		if soonest := now.Add(lookPause); due.Before(soonest) {
+			due = soonest // a look costs as much as there is
+		}
+		c.watchLocked(due)
+	}
 	return ""
 }
+
+// lookPause is the least time between two looks at a connection.
+const lookPause = 20 * time.Millisecond
 
 // wasWoken tells whether a read has ended for no other reason than look.
 func (c *Conn) wasWoken() bool {
@@ -166,6 +192,9 @@ func (c *Conn) stopWatching() {
 	c.coming.Lock()
 	defer c.coming.Unlock()
 	c.shut = true
+	if c.heavy {
+		c.door.shrank(c)
+	}
 	if c.watch != nil {
 		c.watch.Stop()
 		c.watch = nil

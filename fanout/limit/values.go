@@ -11,6 +11,8 @@ type Values struct {
 	Keys, KeysPerIdentity                                     int
 	// PeerConnections and PeerStreams are those of other nodes.
 	PeerConnections, PeerStreams int
+	// StreamsPerConnection may be open at the same time.
+	StreamsPerConnection int
 	// Of one stream, or of one key.
 	TypesPerStream, TypesPerKey    int
 	NameSize, NodeSize, HeaderSize int

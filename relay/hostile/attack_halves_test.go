@@ -1,6 +1,7 @@
 package hostile
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"strings"
@@ -20,6 +21,8 @@ var halves = []attack{
 	{"many large halves of requests", largeHalves},
 	{"headers that do not end", halfHeaders},
 	{"half of a frame", halfFrames},
+	{"data of streams that there are not", noStreams},
+	{"requests in the smallest frames", smallFrames},
 }
 
 // begins opens a stream that begins well.
@@ -139,4 +142,55 @@ func halfFrames(t *testing.T, s *stage) {
 		w.closed(fmt.Sprintf("half of frame %d", i))
 		w.close()
 	}
+}
+
+// noStreams sends a byte each on very many streams that were never opened, so that a
+// message of each is incomplete, and then a byte now and then, for which all of them
+// might have to be looked at.
+func noStreams(t *testing.T, s *stage) {
+	for range size(2, 20) {
+		w := s.wire(t, false)
+		w.begins()
+		var b bytes.Buffer
+		f := http2.NewFramer(&b, nil)
+		for i := range size[uint32](20_000, 1_000_000) {
+			_ = f.WriteData(2*i+1001, false, []byte{0})
+		}
+		_, _ = w.conn.Write(b.Bytes())
+		w.refused(1, "goaway ENHANCE_YOUR_CALM: requests that are not complete", "closed") // what was said may be lost with what is not read
+		w.closed("data of no streams")
+		w.close()
+	}
+}
+
+// smallFrames sends large requests a byte in a frame, as fast as it can: each frame takes
+// far more memory than its byte.
+func smallFrames(t *testing.T, s *stage) {
+	w := s.wire(t, false)
+	var ids []uint32
+	for range size(3, 20) {
+		id := w.begins()
+		w.body(id, binary.BigEndian.AppendUint32([]byte{0}, maxReceive)[:5])
+		for sent := 0; sent < maxReceive/2 && w.outcome(id) == ""; {
+			n := min(w.room(id), 4096)
+			if n <= 0 {
+				<-time.After(time.Millisecond)
+				continue
+			}
+			var b bytes.Buffer
+			f := http2.NewFramer(&b, nil)
+			for range n {
+				_ = f.WriteData(id, false, []byte{0})
+			}
+			_ = w.send(func(*http2.Framer) error { _, err := w.conn.Write(b.Bytes()); return err })
+			w.spent[id] += n
+			w.spent[0] += n
+			sent += n
+		}
+		ids = append(ids, id)
+	}
+	for _, id := range ids {
+		w.refused(id, "reset ENHANCE_YOUR_CALM")
+	}
+	w.close()
 }
