@@ -1,13 +1,14 @@
 package fanout
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"sync"
 	"sync/atomic"
+	"testing/synctest"
 
 	"google.golang.org/protobuf/proto"
+	"pgregory.net/rapid"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -123,33 +124,22 @@ type actor struct {
 	nacking atomic.Bool
 	away    bool
 	nacked  bool // it may hold back what it rejected (B14)
-
-	mu       sync.Mutex
-	readable chan struct{} // closed while it reads
+	gate    *xdstest.Gate
 }
 
-func (a *actor) beforeRead(ctx context.Context) {
-	a.mu.Lock()
-	r := a.readable
-	a.mu.Unlock()
-	select {
-	case <-r:
-	case <-ctx.Done():
-	}
-}
+// ways are what may be held back of a client.
+var ways = []xdstest.Direction{xdstest.ToServer, xdstest.ToClient, xdstest.BothWays}
 
-func (a *actor) read(yes bool) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.readable:
-		if !yes {
-			a.readable = make(chan struct{})
-		}
-	default:
-		if yes {
-			close(a.readable)
-		}
+// cross holds back what goes to and fro, or lets some of it through.
+func (a *actor) cross(t *rapid.T) {
+	way := rapid.SampledFrom(ways).Draw(t, "way")
+	switch rapid.SampledFrom([]string{"pass", "pass", "close", "close", "open"}).Draw(t, "gate") {
+	case "pass":
+		a.gate.Pass(way)
+	case "close":
+		a.gate.Close(way)
+	case "open":
+		a.gate.Open(way)
 	}
 }
 
@@ -185,14 +175,17 @@ func settleAll(t xdstest.TB, actors []*actor) {
 	}
 }
 
-// isReading reports whether the client takes what comes.
-func (a *actor) isReading() bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	select {
-	case <-a.readable:
-		return !a.away && !a.nacked
-	default:
-		return false
+// isReading reports whether the client takes what comes, and is heard.
+func (a *actor) isReading() bool { return !a.away && !a.nacked && a.gate.Closed() == 0 }
+
+// pace is whether all that runs comes to rest after each step. If so, what crosses is
+// what was drawn, and a failure comes again; if not, more may happen at once.
+type pace bool
+
+func drawPace(t *rapid.T) pace { return pace(!rapid.Bool().Draw(t, "hasty")) }
+
+func (calm pace) rest() {
+	if calm {
+		synctest.Wait()
 	}
 }

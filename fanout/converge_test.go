@@ -20,8 +20,8 @@ import (
 // each frame for breaches of B4, B5, B29, B30, B31 and B34. Some names have
 // structure, and delta clients ask for globs of them (G6, G7).
 func TestConvergence(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rapid.SyncTest(t, func(t *rapid.T) {
 			linger := rapid.SampledFrom([]time.Duration{time.Minute, time.Millisecond, -1}).Draw(t, "linger")
 			idle := rapid.SampledFrom([]int64{0, -1}).Draw(t, "idle bytes")
 			w := newWorldOf(t, cache.Config{Linger: linger, Tombstones: 8, IdleBytes: idle}, func(c *Config) {
@@ -32,13 +32,15 @@ func TestConvergence(t *testing.T) {
 			stop := w.runModels(t, models)
 			defer stop()
 
+			calm := drawPace(t)
 			actors := drawActors(t, w, models)
 			for range rapid.IntRange(20, 60).Draw(t, "steps") {
 				step(t, models, actors)
+				calm.rest()
 			}
 			for _, a := range actors {
 				a.nacking.Store(false)
-				a.read(true)
+				a.gate.Open(xdstest.BothWays)
 				if a.away { // the others stay on their streams
 					a.Connect()
 				}
@@ -119,11 +121,10 @@ func drawActors(t *rapid.T, w *world, models map[string]*model) (actors []*actor
 	}
 	for i := range rapid.IntRange(2, 4).Draw(t, "clients") {
 		key := rapid.SampledFrom(slices.Sorted(maps.Keys(models))).Draw(t, "key")
-		a := &actor{variant: rapid.SampledFrom(all).Draw(t, "variant"), model: models[key], readable: make(chan struct{})}
-		close(a.readable)
+		a := &actor{variant: rapid.SampledFrom(all).Draw(t, "variant"), model: models[key], gate: xdstest.NewGate()}
 		a.wants = map[string]map[string]bool{}
 		a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
-			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option()}, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key), BeforeRead: a.beforeRead,
+			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key),
 			Nack: func(*xdstest.Frame) string {
 				if a.nacking.Load() {
 					return "not now"
@@ -148,7 +149,7 @@ func step(t *rapid.T, models map[string]*model, actors []*actor) {
 		a.wants[url] = map[string]bool{}
 	}
 	switch rapid.SampledFrom([]string{
-		"change", "change", "change", "change", "subscribe", "subscribe", "subscribe", "all", "unsubscribe", "not all", "reconnect", "away", "away", "nack", "nack", "accept", "slow", "settle", "settle", "settle", "settle",
+		"change", "change", "change", "change", "subscribe", "subscribe", "subscribe", "all", "unsubscribe", "not all", "reconnect", "away", "away", "nack", "nack", "accept", "cross", "cross", "cross", "again", "wait", "settle", "settle", "settle", "settle",
 	}).Draw(t, "step") {
 	case "change":
 		m := models[rapid.SampledFrom(slices.Sorted(maps.Keys(models))).Draw(t, "origin")]
@@ -202,7 +203,11 @@ func step(t *rapid.T, models map[string]*model, actors []*actor) {
 				a.settle(t)
 			}
 		}
-	case "slow":
-		a.read(rapid.Bool().Draw(t, "reads"))
+	case "cross":
+		a.cross(t)
+	case "again": // B35
+		a.Repeat(url, a.drawWishes(t, url)...)
+	case "wait": // B12 among others
+		time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "time")) //nolint:forbidigo // virtual time
 	}
 }

@@ -120,6 +120,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	saved := s.compress(f, b)
 	size := f.size()
 	now := s.srv.stamp(moment)
+	ts.dropped = ts.dropped && s.isDueLocked(ts, moment)
 	if b.aside {
 		ts.committedAside(s.nonces, size, now)
 	} else {

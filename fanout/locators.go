@@ -56,8 +56,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 	if ts.located == nil || ts.located.errors == nil {
 		return nil
 	}
-	if wait := s.srv.cfg.AckTimeout - ts.sentAt.before(s.srv.stamp(now)); ts.inFlight && wait > 0 { // B9
-		s.armLocked(now.Add(wait))
+	if ts.inFlight && s.isDueLocked(ts, now) { // B9
 		return nil
 	}
 	seen := ts.table.Seen(&ts.watcher)

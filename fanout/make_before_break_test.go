@@ -6,6 +6,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
@@ -19,40 +20,42 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-var (
-	mbbClusters = []string{"a", "b", "c", "d"}
-	mbbRoutes   = []string{"r", "s"}
-)
-
 // TestMakeBeforeBreak: E2, E5, B35, B40: an origin adds a cluster and its endpoints
 // before a route leads there, and removes them after none does. Whatever clients do
 // meanwhile (read slowly, come back, ask for everything again), and however its
 // changes come together, none ever holds a route to what it does not hold.
 func TestMakeBeforeBreak(t *testing.T) {
-	virtual(t, func(t *testing.T) {
-		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rapid.SyncTest(t, func(t *rapid.T) {
 			w := newWorldOf(t, cache.Config{Linger: time.Minute, Tombstones: 8}, func(c *Config) {
 				c.MaxSendBytes = rapid.SampledFrom([]int{0, 200}).Draw(t, "max send bytes")
 				c.AckTimeout = time.Hour // B12: else a slow client may lose what its routes lead to
 			}).listen()
-			o := &careful{model: newModel(t), to: map[string]string{}}
+			// The smaller it is, the more of what happens concerns the same.
+			o := &careful{
+				model: newModel(t), to: map[string]string{},
+				clusters: []string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(t, "clusters")], routes: []string{"r", "s"}[:rapid.IntRange(1, 2).Draw(t, "routes")],
+			}
 			defer w.runModels(t, map[string]*model{"red": o.model})()
-			for _, c := range mbbClusters {
+			for _, c := range o.clusters {
 				o.supply(c)
 			}
-			for _, r := range mbbRoutes {
+			for _, r := range o.routes {
 				o.lead(r, "a")
 			}
 			var actors []*mover
 			for i := range rapid.IntRange(1, 3).Draw(t, "clients") {
 				actors = append(actors, newMover(t, w, o, i))
 			}
+			calm := drawPace(t)
 			for range rapid.IntRange(10, 40).Draw(t, "steps") {
 				o.step(t, actors)
+				calm.rest()
 				actors[rapid.IntRange(0, len(actors)-1).Draw(t, "client")].step(t, actors)
+				calm.rest()
 			}
+			catchUp(t, actors)
 			for _, a := range actors {
-				a.catchUp(t)
 				a.CheckViolations(t)
 			}
 		})
@@ -62,8 +65,9 @@ func TestMakeBeforeBreak(t *testing.T) {
 // careful is an origin that makes before it breaks.
 type careful struct {
 	*model
-	to map[string]string // where each route leads
-	v  int
+	clusters, routes []string          // that there may be; fixed
+	to               map[string]string // where each route leads
+	v                int
 }
 
 // tell applies a change of one type.
@@ -103,13 +107,13 @@ func (o *careful) leadsTo(cluster string) bool {
 
 // step makes a change.
 func (o *careful) step(t *rapid.T, clients []*mover) {
-	c := rapid.SampledFrom(mbbClusters).Draw(t, "cluster")
+	c := rapid.SampledFrom(o.clusters).Draw(t, "cluster")
 	switch rapid.SampledFrom([]string{"supply", "move", "move", "remove", "remove", "replace", "renew", "nothing"}).Draw(t, "change") {
 	case "supply":
 		o.supply(c)
 	case "move":
 		if o.state[cds][c] != nil {
-			o.lead(rapid.SampledFrom(mbbRoutes).Draw(t, "route"), c)
+			o.lead(rapid.SampledFrom(o.routes).Draw(t, "route"), c)
 		}
 	case "remove":
 		if !o.leadsTo(c) {
@@ -117,17 +121,17 @@ func (o *careful) step(t *rapid.T, clients []*mover) {
 			o.tell(cds, []string{c})
 		}
 	case "renew": // E5
-		for _, a := range clients { // who never had a cluster cannot be spared a route there
-			a.catchUp(t)
-			a.read(rapid.Bool().Draw(t, "reads"))
+		catchUp(t, clients) // who never had a cluster cannot be spared a route there
+		for _, a := range clients {
+			a.cross(t)
 		}
 		o.renew(c)
 	case "replace": // all at once, as after a slow start
 		o.supply(c)
-		for _, r := range mbbRoutes {
+		for _, r := range o.routes {
 			o.lead(r, c)
 		}
-		for _, old := range mbbClusters {
+		for _, old := range o.clusters {
 			if old != c {
 				o.tell(cds, []string{old})
 				o.tell(eds, []string{old})
@@ -153,11 +157,11 @@ func (o *careful) renew(to string) {
 		}
 		o.feed.Apply(cache.Update{Type: resource.TypeOf(typeURL), Full: typeURL == cds, Resources: resources(o.t, ms...), Removed: removed})
 	}
-	gone := slices.DeleteFunc(slices.Clone(mbbClusters), func(n string) bool { return n == to })
+	gone := slices.DeleteFunc(slices.Clone(o.clusters), func(n string) bool { return n == to })
 	answer(cds, nil, cluster(to, o.v))
 	answer(eds, gone, endpoints(to, o.v))
 	var routes []proto.Message
-	for _, r := range mbbRoutes {
+	for _, r := range o.routes {
 		o.to[r] = to
 		routes = append(routes, route(r, to))
 	}
@@ -167,26 +171,27 @@ func (o *careful) renew(to string) {
 // mover is a client that is moved about by a careful origin.
 type mover struct {
 	*actor
+	origin *careful
 	broken atomic.Pointer[string]
 }
 
 func newMover(t *rapid.T, w *world, o *careful, i int) *mover {
-	a := &mover{actor: &actor{model: o.model, variant: rapid.SampledFrom([]xdstest.Variant{xdstest.SotW, xdstest.Delta}).Draw(t, "variant"), readable: make(chan struct{})}}
-	close(a.readable)
+	a := &mover{origin: o, actor: &actor{model: o.model, variant: rapid.SampledFrom([]xdstest.Variant{xdstest.SotW, xdstest.Delta}).Draw(t, "variant"), gate: xdstest.NewGate()}}
 	a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
-		Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option()}, Variant: a.variant,
-		Node: xdstest.Node(fmt.Sprint("client-", i), "red"), BeforeRead: a.beforeRead, BeforeAck: a.look,
+		Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant,
+		Node: xdstest.Node(fmt.Sprint("client-", i), "red"), BeforeAck: a.look,
+		Forgetful: rapid.Bool().Draw(t, "forgetful"),
 	})
 	a.wants = map[string]map[string]bool{cds: {}, eds: {}, rds: {}}
 	if rapid.Bool().Draw(t, "everything") {
 		a.wants[cds]["*"] = true
 		a.Subscribe(cds)
 	} else {
-		a.want(cds, mbbClusters...)
+		a.want(cds, o.clusters...)
 	}
-	a.want(eds, mbbClusters...)
+	a.want(eds, o.clusters...)
 	a.settle(t) // routes may come before clusters of which nothing is known yet
-	a.want(rds, mbbRoutes...)
+	a.want(rds, o.routes...)
 	return a
 }
 
@@ -218,17 +223,17 @@ func (a *mover) look(_ context.Context, f *xdstest.Frame) {
 func (a *mover) notes(wrong string) { a.broken.CompareAndSwap(nil, &wrong) }
 
 func (a *mover) step(t *rapid.T, all []*mover) {
-	switch rapid.SampledFrom([]string{"slow", "slow", "slow", "again", "route", "cluster", "reconnect", "read", "read", "nothing", "nothing"}).Draw(t, "step") {
-	case "slow":
-		a.read(false)
+	switch rapid.SampledFrom([]string{"cross", "cross", "cross", "cross", "again", "route", "route", "cluster", "anew", "reconnect", "read", "nothing"}).Draw(t, "step") {
+	case "cross":
+		a.cross(t)
 	case "again":
 		if a.wants[cds]["*"] {
-			a.Subscribe(cds, "*")
+			a.Repeat(cds, "*")
 		} else {
-			a.Subscribe(cds, rapid.SampledFrom(mbbClusters).Draw(t, "again"))
+			a.Repeat(cds, rapid.SampledFrom(a.origin.clusters).Draw(t, "again"))
 		}
 	case "route":
-		r := rapid.SampledFrom(mbbRoutes).Draw(t, "name")
+		r := rapid.SampledFrom(a.origin.routes).Draw(t, "name")
 		if a.wants[rds][r] {
 			delete(a.wants[rds], r)
 			a.Unsubscribe(rds, r)
@@ -236,23 +241,44 @@ func (a *mover) step(t *rapid.T, all []*mover) {
 			a.want(rds, r)
 		}
 	case "cluster":
-		a.want(cds, rapid.SampledFrom(mbbClusters).Draw(t, "name"))
+		a.want(cds, rapid.SampledFrom(a.origin.clusters).Draw(t, "name"))
+	case "anew":
+		a.anew(t, all)
 	case "reconnect": // SotW sees the new state alone after that
 		if a.variant.Delta {
 			a.Reconnect()
 		}
 	case "read":
-		for _, a := range all {
-			a.catchUp(t)
-		}
+		catchUp(t, all)
 	}
 }
 
-// catchUp waits until the client has all that there is.
-func (a *mover) catchUp(t *rapid.T) {
-	a.read(true)
-	a.settle(t)
-	if wrong := a.broken.Load(); wrong != nil {
-		t.Fatalf("%s: %s\n%v", a.variant, *wrong, a.Auto)
+// anew drops something that no route leads to, and asks for it again. A route that leads
+// there must not come before that, however late a response that is on its way is read;
+// but only once the relay knows that it is wanted, which no SotW client can be sure of.
+func (a *mover) anew(t *rapid.T, all []*mover) {
+	url, c := rapid.SampledFrom([]string{cds, eds}).Draw(t, "type"), rapid.SampledFrom(a.origin.clusters).Draw(t, "anew")
+	if !a.variant.Delta || !a.wants[url][c] || a.origin.leadsTo(c) {
+		return
+	}
+	catchUp(t, all)
+	a.gate.Close(xdstest.ToClient)
+	a.origin.supply(rapid.SampledFrom(a.origin.clusters).Draw(t, "on its way"))
+	a.Unsubscribe(url, c)
+	a.Subscribe(url, c)
+	synctest.Wait()
+}
+
+// catchUp waits until the clients have all that there is. No time passes while something
+// is held of one: removals wait for a moment only for who comes back in parts.
+func catchUp(t *rapid.T, all []*mover) {
+	for _, a := range all {
+		a.gate.Open(xdstest.BothWays)
+	}
+	for _, a := range all {
+		a.settle(t)
+		if wrong := a.broken.Load(); wrong != nil {
+			t.Fatalf("%s: %s\n%v", a.variant, *wrong, a.Auto)
+		}
 	}
 }

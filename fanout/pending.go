@@ -137,12 +137,17 @@ func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
 	if !ts.inFlight {
 		return false
 	}
-	if wait := s.srv.cfg.AckTimeout - ts.sentAt.before(s.srv.stamp(now)); wait > 0 {
+	ts.inFlight = s.isDueLocked(ts, now) // B12: silence is neither ACK nor NACK
+	return ts.inFlight
+}
+
+// isDueLocked reports whether an answer to the newest response may still come in time.
+func (s *stream) isDueLocked(ts *typeState, now time.Time) bool {
+	wait := s.srv.cfg.AckTimeout - ts.sentAt.before(s.srv.stamp(now))
+	if wait > 0 {
 		s.armLocked(now.Add(wait))
-		return true
 	}
-	ts.inFlight = false // B12: silence is neither ACK nor NACK
-	return false
+	return wait > 0
 }
 
 // demandedLocked returns a response to what the client asked for on demand,
@@ -186,9 +191,13 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 		if !kind(ts) || ts.isUncompared() || ts.waitsForHead() {
 			continue
 		}
-		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.sent.Gen || ts.more) && s.mayTellLocked(ts, h) {
+		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.sent.Gen || ts.more || ts.asksFor()) && s.mayTellLocked(ts, h) {
 			return true
 		}
 	}
 	return false
 }
+
+// asksFor reports whether names wait to be told that the client wants anew, or again:
+// whatever their generation, routes may lead there that came later.
+func (ts *typeState) asksFor() bool { return ts.tell != nil && ts.tell != ts.kept || ts.refresh != nil }

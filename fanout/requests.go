@@ -72,7 +72,6 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	}
 	ed := ts.table.Edit(&ts.watcher, e)
 	ts.disclaim(ed.Removed, e.RemoveWildcard)
-	ts.dropped = ts.dropped || ts.inFlight && (len(ed.Removed) > 0 || e.RemoveWildcard)
 	// B35, but not of a client that states its wildcard with every answer.
 	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)

@@ -25,10 +25,11 @@ func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
 
 // droppedLocked reports whether the client has dropped something of a type of the kind
 // before it answered the response with it. If it asks for that again before it reads
-// the response, it takes what stands there.
+// the response, it takes what stands there. A SotW client may do so after newer
+// responses (B10), so what counts is that the newest is answered; or never (B12).
 func (s *stream) droppedLocked(kind func(*typeState) bool, now time.Time) bool {
 	for _, ts := range s.types {
-		if ts.dropped && kind(ts) && s.waitsLocked(ts, now) {
+		if ts.dropped && kind(ts) && s.isDueLocked(ts, now) {
 			return true
 		}
 	}

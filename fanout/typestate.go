@@ -47,7 +47,7 @@ type typeState struct {
 	named    bool // the stream has named resources of this type (B19)
 	again    bool // a client that had been told everything is told all of it again
 	hopeless bool // something is asked for that nobody can be asked about (K15)
-	dropped  bool // something was dropped while the newest response was on its way
+	dropped  bool // something was dropped while a response was on its way
 	stands   standing
 	// newest is the generation that there was when the newest response was made,
 	// and marredAt that of the part that was NACKed.
@@ -110,7 +110,7 @@ func (ts *typeState) quoted(nonce []byte) bool {
 
 // committed notes that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
-	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.dropped = nonce, now, true, true, false
+	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
 	ts.bytes += size
 	if ts.located != nil {
 		ts.located.aside = false
@@ -206,6 +206,7 @@ func (ts *typeState) settled() (freed int) {
 
 // edited notes what a request changed about the subscription.
 func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
+	ts.dropped = ts.dropped || ts.open && (len(ed.Removed) > 0 || ed.Left)
 	if len(ed.Removed) > 0 {
 		for _, n := range []**cache.Names{&ts.tell, &ts.refresh, &ts.told, &ts.refreshed, &ts.asked} {
 			*n = (*n).Without(ed.Removed)

@@ -32,8 +32,8 @@ type Edited struct {
 	Added []string
 	// Removed are the names that it wanted before.
 	Removed []string
-	// Wildcard says that "*" was joined.
-	Wildcard bool
+	// Wildcard says that "*" was joined, Left that it was left.
+	Wildcard, Left bool
 
 	spelled map[string]string // see Edit
 }
@@ -197,7 +197,7 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 		}
 	}
 	wild := (key.wildcard || e.AddWildcard) && !e.RemoveWildcard
-	done.Wildcard = wild && !key.wildcard
+	done.Wildcard, done.Left = wild && !key.wildcard, key.wildcard && !wild
 	key.wildcard = wild
 	if old != nil && key == old.key {
 		return done

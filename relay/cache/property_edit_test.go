@@ -62,6 +62,7 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 	equal(t, "added", slices.Sorted(slices.Values(ed.Added)), slices.Sorted(slices.Values(added)))
 	equal(t, "removed", slices.Sorted(slices.Values(ed.Removed)), slices.Sorted(slices.Values(removed)))
 	equal(t, "wildcard", ed.Wildcard, next.wild && !c.sub.wild)
+	equal(t, "wildcard left", ed.Left, c.sub.wild && !next.wild)
 	left := len(removed) > 0 || c.sub.wild && !next.wild
 
 	c.sub = next

@@ -153,6 +153,15 @@ func (a *Auto) Unsubscribe(typeURL string, names ...string) {
 	a.change(typeURL, func(t *autoType) subChange { return t.drop(names) })
 }
 
+// Repeat asks a delta server once more for names, or "*", that the client wants already
+// (B35). It says nothing of others, and nothing in SotW, where every request is like
+// that.
+func (a *Auto) Repeat(typeURL string, names ...string) {
+	if a.cfg.Variant.Delta {
+		a.change(typeURL, func(t *autoType) subChange { return t.again(names) })
+	}
+}
+
 // Disconnect ends the stream and stays away until [Auto.Connect].
 func (a *Auto) Disconnect() { a.relocate(func() { a.offline = true }) }
 

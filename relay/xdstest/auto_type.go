@@ -72,6 +72,15 @@ func (t *autoType) add(names []string) (d subChange) {
 	return d
 }
 
+func (t *autoType) again(names []string) (d subChange) {
+	for _, n := range names {
+		if n = keyOf(n); n == Wildcard && t.wild || t.names[n] {
+			d.subscribe = append(d.subscribe, n)
+		}
+	}
+	return d
+}
+
 func (t *autoType) drop(names []string) (d subChange) {
 	if len(names) == 0 {
 		names = t.wanted()

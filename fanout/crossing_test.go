@@ -1,0 +1,131 @@
+package fanout
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"xdsrelay/relay/xdstest"
+)
+
+// TestRoutesAfterClustersAskedFor: E2, B18: a delta client that asks for a cluster while
+// another response of clusters is on its way has to wait for it; so does a route that
+// leads there, since the cluster was there first.
+func TestRoutesAfterClustersAskedFor(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s, other := w.open(true), w.open(true)
+		s.Subscribe(cds, "x")
+		s.Subscribe(rds, "r")
+		other.Subscribe(cds, "y")
+		w.asked(cds, "x", "y")
+		w.asked(rds, "r")
+		w.change(cds, nil, cluster("x", 1), cluster("y", 1))
+		w.change(rds, nil, route("r", "x"))
+		s.Ack(has(t, s.RecvType(t, cds), "x"))
+		s.Ack(has(t, s.RecvType(t, rds), "r"))
+		w.change(cds, nil, cluster("x", 2))
+		unanswered := has(t, s.RecvType(t, cds), "x")
+		s.Subscribe(cds, "y")
+		s.Quiet(t, short)
+		w.change(rds, nil, route("r", "y"))
+		s.Quiet(t, short)
+		s.Ack(unanswered)
+		if f := has(t, s.Recv(t), "y"); f.TypeURL != cds {
+			t.Fatalf("expected the cluster: %v", f)
+		}
+		if f := has(t, s.Recv(t), "r"); f.TypeURL != rds {
+			t.Fatalf("expected the route: %v", f)
+		}
+	})
+}
+
+// TestRoutesAfterEndpointsRefreshed: E2, E3: a cluster that has changed waits for its
+// endpoints, however old these are; so does what comes to lead there.
+func TestRoutesAfterEndpointsRefreshed(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Subscribe(cds)
+		s.Subscribe(eds, "x", "y")
+		s.Subscribe(rds, "r")
+		w.asked(cds, "*")
+		w.asked(eds, "x", "y")
+		w.asked(rds, "r")
+		w.serve("", cds, cluster("x", 1))
+		w.change(eds, nil, endpoints("x", 1), endpoints("y", 1))
+		w.change(rds, nil, route("r", "x"))
+		s.Ack(has(t, s.RecvType(t, cds), "x"))
+		s.Ack(has(t, s.RecvType(t, eds), "x", "y"))
+		s.Ack(has(t, s.RecvType(t, rds), "r"))
+		w.change(eds, nil, endpoints("x", 2))
+		unanswered := has(t, s.RecvType(t, eds), "x")
+		w.change(cds, nil, cluster("y", 1))
+		s.Ack(has(t, s.RecvType(t, cds), "y"))
+		w.change(rds, nil, route("r", "y"))
+		s.Quiet(t, short)
+		s.Ack(unanswered)
+		if f := has(t, s.Recv(t), "y"); f.TypeURL != eds {
+			t.Fatalf("expected the endpoints: %v", f)
+		}
+		if f := has(t, s.Recv(t), "r"); f.TypeURL != rds {
+			t.Fatalf("expected the route: %v", f)
+		}
+	})
+}
+
+// TestRemovalsAfterARouteDroppedWithoutANonce: E2, B10: a SotW client that has read no
+// response yet may drop a route and ask for it again, and takes what it reads then for
+// an answer. So what the route leads to in any response that it may not have read stays
+// until it has answered the newest, or for the time of B12.
+func TestRemovalsAfterARouteDroppedWithoutANonce(t *testing.T) {
+	for _, c := range []struct {
+		url         string
+		wants, more []string
+	}{
+		{rds, []string{"r"}, []string{"r"}},
+		{rds, []string{"r"}, []string{"s"}}, // it gets that at once, and may still ask for "r" again
+		{lds, []string{"*"}, []string{"*"}},
+		{lds, []string{"*"}, []string{"s"}},
+	} {
+		drop := func(t *testing.T) (s *xdstest.Stream) {
+			w := newWorld(t, func(c *Config) { c.AckTimeout = 10 * short })
+			s = w.open(false)
+			ask := func(names ...string) {
+				s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("test-client", "test-cluster"), TypeUrl: c.url, ResourceNames: names})
+			}
+			s.Subscribe(cds)
+			ask(c.wants...)
+			w.asked(cds, "*")
+			w.asked(c.url, c.wants...)
+			w.serve("", cds, cluster("x", 1), cluster("y", 1))
+			w.serve("", c.url, xdstest.Synthetic(c.url, "r", 1), xdstest.Synthetic(c.url, "s", 1))
+			s.Ack(has(t, s.RecvType(t, cds), "x", "y"))
+			s.RecvType(t, c.url)
+			ask()
+			w.change(c.url, nil, xdstest.Synthetic(c.url, "r", 2), xdstest.Synthetic(c.url, "s", 2))
+			w.change(cds, []string{"y"})
+			s.Quiet(t, short)
+			ask(c.more...)
+			synctest.Wait()
+			w.change(c.url, nil, xdstest.Synthetic(c.url, "s", 3))
+			return s
+		}
+		virtual(t, func(t *testing.T) {
+			s := drop(t)
+			newest := s.RecvType(t, c.url)
+			s.Quiet(t, short)
+			s.Ack(newest)
+			s.Ack(has(t, s.RecvType(t, cds), "x"))
+		})
+		virtual(t, func(t *testing.T) { // B12
+			s := drop(t)
+			s.RecvType(t, c.url)
+			s.Quiet(t, short)
+			time.Sleep(10 * short) //nolint:forbidigo // virtual time
+			has(t, s.RecvType(t, cds), "x")
+		})
+	}
+}
