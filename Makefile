@@ -92,7 +92,7 @@ demo: build ## watch a relay and 200 clients in one process; ARGS='--for 15s' en
 
 .PHONY: deploy-check image sbom
 
-deploy-check: build ## check what is in deploy/: chart, manifests, alerts, dashboards, image
+deploy-check: build redis ## check what is in deploy/: chart, manifests, alerts, dashboards, image
 	bash .ci/prometheus
 	cd deploy/verify && export CGO_ENABLED=0 && $(GO) vet ./... && $(GO) test $(NOPGO) ./...
 
