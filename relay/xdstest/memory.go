@@ -8,7 +8,6 @@ import (
 	"syscall"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 )
 
 // Memory is a network inside of the process. Its addresses look like those of
@@ -19,15 +18,15 @@ import (
 type Memory struct {
 	mu        sync.Mutex
 	last      int                        // guarded by mu; the last port that was given away
+	dialed    int                        // guarded by mu; how many connections were asked for
 	listeners map[string]*memoryListener // guarded by mu; by address
 }
 
+// firstDialed is above the ports of listeners: the first of those that dial.
+const firstDialed = 40_000
+
 // NewMemory makes a network of nobody.
 func NewMemory() *Memory { return &Memory{listeners: make(map[string]*memoryListener)} }
-
-// memoryBuffer is what a connection holds that was written and not read, in
-// bytes and each way.
-const memoryBuffer = 64 << 10
 
 // Listen accepts connections at "127.0.0.1:port"; port 0 stands for one that
 // nobody has had.
@@ -48,7 +47,7 @@ func (m *Memory) Listen(address string) (net.Listener, error) {
 	if m.listeners[at.String()] != nil {
 		return nil, fmt.Errorf("listen at %s: %w", at, syscall.EADDRINUSE)
 	}
-	l := &memoryListener{Listener: bufconn.Listen(memoryBuffer), memory: m, at: at}
+	l := &memoryListener{memory: m, at: at, arrivals: make(chan net.Conn), closed: make(chan struct{})}
 	m.listeners[at.String()] = l
 	return l, nil
 }
@@ -61,11 +60,21 @@ func (m *Memory) Dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 	m.mu.Lock()
 	l := m.listeners[address]
+	m.dialed++
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstDialed + m.dialed%(1<<16-firstDialed)}
 	m.mu.Unlock()
 	if l == nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, syscall.ECONNREFUSED)
 	}
-	return l.DialContext(ctx)
+	dialed, accepted := newMemoryConns(from, l.at)
+	select {
+	case l.arrivals <- accepted:
+		return dialed, nil
+	case <-l.closed:
+		return nil, fmt.Errorf("connect to %s: %w", address, syscall.ECONNREFUSED)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // Option makes a gRPC client use this network.
@@ -105,19 +114,21 @@ func (p *memoryPort) release()                      {}
 
 // memoryListener is one of the listeners of a Memory.
 type memoryListener struct {
-	*bufconn.Listener
-
-	memory *Memory
-	at     net.Addr
+	memory   *Memory
+	at       net.Addr
+	arrivals chan net.Conn
+	closed   chan struct{}
+	once     sync.Once // closes closed
 }
 
 // Accept waits for the next connection; [net.ErrClosed] is the only error.
 func (l *memoryListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err != nil {
+	select {
+	case <-l.closed:
 		return nil, net.ErrClosed
+	case c := <-l.arrivals:
+		return c, nil
 	}
-	return c, nil
 }
 
 // Addr is the address with its port.
@@ -130,5 +141,6 @@ func (l *memoryListener) Close() error {
 	if l.memory.listeners[l.at.String()] == l {
 		delete(l.memory.listeners, l.at.String())
 	}
-	return l.Listener.Close()
+	l.once.Do(func() { close(l.closed) })
+	return nil
 }
