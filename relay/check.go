@@ -41,7 +41,7 @@ func (n *Node) misplaced() (wrong []string) {
 	}
 	for key, place := range n.tier.Places() {
 		owner, ok := view.Owner(key)
-		switch mine := ok && owner.Name == n.name; {
+		switch mine := ok && n.tier.IsSelf(owner); {
 		case place.State == tier.Owner && ok && !mine:
 			wrong = append(wrong, fmt.Sprintf("key %q comes from the origin as this node's own, but %q owns it", key, owner.Name))
 		case place.State == tier.Follower && mine:

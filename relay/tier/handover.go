@@ -30,12 +30,12 @@ func (t *Tier) HandOver(ctx context.Context) (left int) {
 // toHandOver is how many keys come from the origin although another node owns them. A
 // key whose owner cannot be reached is not among them: waiting would not help.
 func (t *Tier) toHandOver() (left int) {
-	view, self := t.cfg.Members.View(), t.Self().Name
+	view := t.cfg.Members.View()
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k := range t.keepers {
 		owner, ok := view.Owner(k.key)
-		if !ok || owner.Name == self {
+		if !ok || t.IsSelf(owner) {
 			continue
 		}
 		n, _ := k.peers()

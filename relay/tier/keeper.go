@@ -138,7 +138,7 @@ func (k *keeper) run(ctx context.Context) {
 // something changes. n is how many peers take this node for the owner.
 func (k *keeper) where(ctx context.Context, view *shard.View, n int, now time.Time) (s State, again time.Time) {
 	owner, ok := view.Owner(k.key)
-	if !ok || owner.Name == k.tier.Self().Name {
+	if !ok || k.tier.IsSelf(owner) {
 		k.turnTo(shard.Member{})
 		if !ok {
 			return Alone, again // nobody is there to stay

@@ -106,6 +106,13 @@ func (t *Tier) Close() {
 // Self is this node.
 func (t *Tier) Self() shard.Member { return t.cfg.Members.Self() }
 
+// IsSelf reports whether a member is this node. Another one may go by its name, and
+// have it where it started later; what is reached at this node's address is not that one.
+func (t *Tier) IsSelf(m shard.Member) bool {
+	self := t.Self()
+	return m.Name == self.Name && (m.Incarnation == self.Incarnation || m.Peer == self.Peer)
+}
+
 // Members are the nodes of the tier.
 func (t *Tier) Members() shard.Members { return t.cfg.Members }
 
