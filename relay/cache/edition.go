@@ -38,6 +38,10 @@ type Edition struct {
 func (t *Table) Edition() Edition {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	return t.editionLocked()
+}
+
+func (t *Table) editionLocked() Edition {
 	return Edition{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Version: t.wildVersionLocked(),
 		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates, Traced: t.tracedLocked(),

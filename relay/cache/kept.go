@@ -10,6 +10,8 @@ import (
 // shares its resources with the table, and is not changed once made.
 type Kept struct {
 	Type *resource.Type
+	// Edition is what it held, in short. What is restored has none.
+	Edition Edition
 	// Wildcard says that Resources hold all of the wildcard set, and Globs for which
 	// globs they hold all.
 	Wildcard  bool
@@ -49,7 +51,7 @@ func (t *Table) Kept() (k Kept, ok bool) {
 	if t.staleLocked() {
 		return k, false
 	}
-	k = Kept{Type: t.Type, Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live)}
+	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live)}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
 	for i := range t.legs {
 		leg := &t.legs[i]

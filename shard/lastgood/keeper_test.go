@@ -192,6 +192,60 @@ func TestOwnRetries(t *testing.T) {
 	})
 }
 
+// TestOwnBackAndForth: a record says what it holds, also where that has changed while it
+// waited for its turn: else what comes back in between would be taken for written.
+func TestOwnBackAndForth(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		for range writers { // others are writing
+			r.keeper.writing <- struct{}{}
+		}
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(5 * time.Second)
+		r.answer(clusters, res(clusters, "a", "2"))
+		for range writers {
+			<-r.keeper.writing
+		}
+		synctest.Wait()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(10 * time.Minute)
+		kept, _, err := r.keeper.open("key", m.record("key", clusters.URL))
+		if err != nil || len(kept.Resources) != 1 || !kept.Resources[0].Resource.SameContent(res(clusters, "a", "1")) {
+			t.Errorf("%d resources are kept, %v, or what was before", len(kept.Resources), err)
+		}
+	})
+}
+
+// TestRefusedIsNotThere: of what is not kept there is no record, also where a write that
+// was given up arrives after it was removed.
+func TestRefusedIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(5 * time.Second)
+		late, mark := m.record("key", clusters.URL), m.mark("key", clusters.URL)
+		r.answer(clusters, res(clusters, "a", "1"), res(clusters, "s", "password=x"))
+		pass(5 * time.Second)
+		if late == nil || m.record("key", clusters.URL) != nil {
+			t.Fatal("nothing was kept, or it still is")
+		}
+		if err := m.Save(t.Context(), "key", clusters.URL, mark, late); err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Minute)
+		if m.record("key", clusters.URL) != nil {
+			t.Error("an old state is kept in place of one that is not")
+		}
+		if n := r.log.count("not kept"); n != 1 {
+			t.Errorf("%d lines in the log, expected one:\n%s", n, r.log)
+		}
+	})
+}
+
 // TestOwnEnds: what is due is written when the ownership ends.
 func TestOwnEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -165,6 +165,12 @@ func (m *memory) record(key, url string) []byte {
 	return m.records[key][url]
 }
 
+func (m *memory) mark(key, url string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.marks[key][url].Text
+}
+
 func (m *memory) count() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

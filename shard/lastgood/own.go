@@ -108,6 +108,7 @@ func (o *owned) look(ctx context.Context) {
 	for url, mark := range there {
 		w := o.of(url)
 		w.mark, w.at = mark.Text, mark.At
+		w.refused = "" // what is not kept must not be there: a write may have come late
 	}
 	for url, w := range o.types {
 		if _, ok := there[url]; !ok {
@@ -171,9 +172,10 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	}
 	defer func() { <-k.writing }()
 	kept, ok := t.Kept()
-	if !ok {
+	if e = kept.Edition; !ok || e.Behind {
 		return nil
 	}
+	mark = k.markOf(e) // of what is written: there may have been changes since it was looked at
 	sealed, err := k.seal(o.key, kept, w)
 	if err != nil {
 		return o.refuse(ctx, t, w, mark, err)

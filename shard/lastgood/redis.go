@@ -3,6 +3,7 @@ package lastgood
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -50,7 +51,13 @@ return 1
 
 var (
 	marks = store.NewScript("last_good_marks", `return redis.call('HGETALL', KEYS[1])`)
-	part  = store.NewScript("last_good_load", `return redis.call('GETRANGE', KEYS[1], ARGV[1], ARGV[2])`)
+	// there answers which of the records there are: one may have been evicted by itself.
+	there = store.NewScript("last_good_there", `
+local there = {}
+for i, name in ipairs(KEYS) do there[i] = redis.call('EXISTS', name) end
+return there
+`)
+	part = store.NewScript("last_good_load", `return redis.call('GETRANGE', KEYS[1], ARGV[1], ARGV[2])`)
 )
 
 // partSize is how much of a record one call reads, in bytes: each call has a
@@ -91,6 +98,36 @@ func (r *Redis) number() int64 {
 
 // Marks implements [Store].
 func (r *Redis) Marks(ctx context.Context, key string) (map[string]Mark, error) {
+	all, err := r.marks(ctx, key)
+	if err != nil || len(all) == 0 {
+		return nil, err
+	}
+	urls := slices.Collect(maps.Keys(all))
+	names := make([]string, len(urls))
+	for i, url := range urls {
+		names[i] = r.recordName(key, url)
+	}
+	reply, err := r.store.Run(ctx, there, names)
+	if err != nil {
+		return nil, err
+	}
+	list, err := reply.List()
+	if err != nil {
+		return nil, err
+	}
+	for i, url := range urls {
+		if i >= len(list) {
+			return nil, fmt.Errorf("redis answered %d values, expected %d", len(list), len(urls))
+		}
+		if n, err := list[i].Int(); err != nil || n == 0 {
+			delete(all, url)
+		}
+	}
+	return all, nil
+}
+
+// marks are those that were written, also of records that are gone.
+func (r *Redis) marks(ctx context.Context, key string) (map[string]Mark, error) {
 	reply, err := r.store.Run(ctx, marks, []string{r.marksName(key)})
 	if err != nil {
 		return nil, err
@@ -114,7 +151,7 @@ func (r *Redis) Marks(ctx context.Context, key string) (map[string]Mark, error) 
 
 // Load implements [Store].
 func (r *Redis) Load(ctx context.Context, key string, take func(sealed []byte)) error {
-	all, err := r.Marks(ctx, key)
+	all, err := r.marks(ctx, key)
 	if err != nil {
 		return err
 	}

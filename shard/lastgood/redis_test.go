@@ -57,6 +57,13 @@ func TestRedis(t *testing.T) {
 	if got := loaded(t, r, key); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("got %d records", len(got))
 	}
+	server.Do("DEL", r.recordName(key, "x")) // as a Redis does that is full
+	if marks, err := r.Marks(t.Context(), key); err != nil || len(marks) != 0 {
+		t.Errorf("a record that is gone counts as written: %v, %v", marks, err)
+	}
+	if err := r.Save(t.Context(), key, "x", "mark-x", []byte("1")); err != nil {
+		t.Fatal(err)
+	}
 	for _, name := range server.Do("KEYS", "*").([]any) {
 		if ttl := server.Do("PTTL", name).(int64); ttl <= 0 || ttl > keptFor.Milliseconds() {
 			t.Errorf("%s is kept for %d ms", name, ttl)
