@@ -13,11 +13,11 @@ type View struct {
 }
 
 // NewView makes a view of members, of which each name counts once: the one that
-// started last.
+// started last, and of several such the one whose incarnation sorts last.
 func NewView(members []Member) *View {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int {
-		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Since.Compare(a.Since))
+		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Since.Compare(a.Since), cmp.Compare(b.Incarnation, a.Incarnation))
 	})
 	return &View{members: slices.CompactFunc(sorted, func(a, b Member) bool { return a.Name == b.Name })}
 }

@@ -67,6 +67,12 @@ func TestNameTwice(t *testing.T) {
 	if m := v.Members(); len(m) != 1 || m[0].Peer != "new" {
 		t.Errorf("members %v", m)
 	}
+	for _, order := range [][]string{{"1", "2"}, {"2", "1"}} {
+		v := shard.NewView([]shard.Member{{Name: "a", Incarnation: order[0], Since: now}, {Name: "a", Incarnation: order[1], Since: now}})
+		if m := v.Members(); len(m) != 1 || m[0].Incarnation != "2" {
+			t.Errorf("of two that started at once: %v", m)
+		}
+	}
 }
 
 // TestSpread: keys are spread over members, also where names and keys differ by a

@@ -71,6 +71,10 @@ func NewPeers(cfg PeersConfig) *Peers {
 func (p *Peers) at(m shard.Member) (*peer, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.atLocked(m)
+}
+
+func (p *Peers) atLocked(m shard.Member) (*peer, error) {
 	if p.closed {
 		return nil, errClosed
 	}
@@ -88,7 +92,9 @@ func (p *Peers) at(m shard.Member) (*peer, error) {
 // use returns the connection to a member for as long as it is used; see [peer.leave].
 // It never fails: who cannot be connected with is out of reach.
 func (p *Peers) use(m shard.Member) *peer {
-	one, err := p.at(m)
+	p.mu.Lock()
+	defer p.mu.Unlock() // until it is used: else who is no member any more might be let go of
+	one, err := p.atLocked(m)
 	if err != nil {
 		p.cfg.Logger.Error("another node cannot be connected with", "node", m.Name, "address", m.Peer, "error", err)
 		return &peer{owner: p, member: m, since: time.Now().Add(-time.Hour), changed: make(chan struct{})}

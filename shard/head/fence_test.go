@@ -169,3 +169,49 @@ func TestAmbiguousWrites(t *testing.T) {
 		t.Errorf("%+v was replaced by %+v", head, h)
 	}
 }
+
+// TestOneKeyIsRefused: a key of which Redis takes nothing does not hold up the others,
+// and is written when it can be.
+func TestOneKeyIsRefused(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	n := newNode(t, "a", s, soon, never)
+	server.Do("SET", name(s, "bad"), "no hash")
+	bad, good := n.key("bad"), n.key("good")
+	bad.apply("1")
+	bad.own()
+	xdstest.Eventually(t, "a claim to fail", func() bool { return n.metric("xdsrelay.tier.head.claims", "failed") > 0 })
+	good.apply("1")
+	good.own()
+	storedSoon(s, good)
+	good.apply("2")
+	storedSoon(s, good)
+	server.Do("DEL", name(s, "bad"))
+	storedSoon(s, bad)
+}
+
+// TestNumbersOfNobody: an epoch or generation that no node can have written, as of a
+// faulty program or hand, does not keep heads from being written.
+func TestNumbersOfNobody(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	n := newNode(t, "a", s, soon, never)
+	spoil := func(key, number string) {
+		server.Do("HSET", name(s, key), epochField, number, typeField+clusters.URL, number+" "+number+" {}")
+	}
+	for _, number := range []string{"9007199254740991", "9007199254740993", "18446744073709551615", "99999999999999999999999", "1e300", "inf", "nan", "-1", "x"} {
+		spoil(number, number)
+		k := n.key(number)
+		k.apply("1")
+		k.own()
+		h := storedSoon(s, k)
+		if h.Epoch >= maxNumber {
+			t.Errorf("%s: claimed in epoch %d", number, h.Epoch)
+		}
+		spoil(number, number)
+		xdstest.Eventually(t, "the head to be written again over "+number, func() bool {
+			is, err := tryStored(t, s, number)
+			return err == nil && is.heads[clusters.URL].holds(k.edition()) && is.heads[clusters.URL].Epoch == is.epoch
+		})
+	}
+}

@@ -21,12 +21,13 @@ const (
 // claim takes the key over: it makes an epoch that is higher than any before. It is
 // not less than the clock of Redis in microseconds, so that this holds as well where
 // Redis was emptied, or has lost its newest writes to a failover. It answers with all
-// that there is of the key.
+// that there is of the key. A number that no claim can have made counts for nothing, here
+// and below: else what somebody has written there by mistake would stand for ever.
 var claim = store.NewScript("head_claim", `
 local now = redis.call('TIME')
 local epoch = tonumber(now[1]) * 1000000 + tonumber(now[2])
 local held = tonumber(redis.call('HGET', KEYS[1], 'epoch'))
-if held and held >= epoch then epoch = held + 1 end
+if held and held >= epoch and held < 9007199254740990 then epoch = held + 1 end
 redis.call('HSET', KEYS[1], 'epoch', string.format('%.0f', epoch))
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return redis.call('HGETALL', KEYS[1])
@@ -34,19 +35,23 @@ return redis.call('HGETALL', KEYS[1])
 
 // write writes heads of one epoch, unless there is a higher one: then the writer does
 // not own the key any more. Of its own writes, which may arrive late, an older one
-// never replaces a newer. ARGV: how long it is kept, the channel for hints, the
+// never replaces a newer; a head of a higher epoch than the key is in is none. ARGV: how long it is kept, the channel for hints, the
 // epoch, and for each type its field, the generation, the head and the hint. It
 // answers with the epoch of the key.
 var write = store.NewScript("head_write", `
 local epoch = tonumber(ARGV[3])
-local held = tonumber(redis.call('HGET', KEYS[1], 'epoch')) or 0
+local function number(text)
+	local n = tonumber(text) or 0
+	return n < 9007199254740992 and n or 0
+end
+local held = number(redis.call('HGET', KEYS[1], 'epoch'))
 if held > epoch then return string.format('%.0f', held) end
 if held < epoch then redis.call('HSET', KEYS[1], 'epoch', ARGV[3]) end
 for i = 4, #ARGV, 4 do
 	local old = redis.call('HGET', KEYS[1], ARGV[i]) or ''
 	local e, g = string.match(old, '^(%d+) (%d+) ')
-	e, g = tonumber(e) or 0, tonumber(g) or 0
-	if e < epoch or e == epoch and g <= tonumber(ARGV[i + 1]) then
+	e, g = number(e), number(g)
+	if e ~= epoch or g <= tonumber(ARGV[i + 1]) then
 		redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2])
 		if old ~= ARGV[i + 2] then redis.call('PUBLISH', ARGV[2], ARGV[i + 3]) end
 	end
@@ -101,7 +106,9 @@ func keptIn(r store.Reply) (k kept, err error) {
 			return k, fmt.Errorf("the heads of a key: %d fields and values, expected pairs", len(texts))
 		}
 		if pair[0] == epochField {
-			k.epoch, _ = strconv.ParseUint(pair[1], 10, 64) // 0: none that counts
+			if k.epoch, _ = strconv.ParseUint(pair[1], 10, 64); k.epoch >= maxNumber {
+				k.epoch = 0 // none that counts
+			}
 			continue
 		}
 		url, ok := strings.CutPrefix(pair[0], typeField)

@@ -75,11 +75,16 @@ func (h *Heads) write(ctx context.Context) {
 			}
 			continue
 		}
-		if h.claim(ctx, some) && h.writeDue(ctx, some) {
+		claims, unclaimed := h.claim(ctx, some)
+		writes, unwritten := h.writeDue(ctx, some)
+		failed := append(unclaimed, unwritten...)
+		if len(failed) == 0 || len(failed) < claims+writes {
+			// Redis answers: what it refuses of some keys does not hold up the others.
+			h.leave(failed)
 			retry = firstRetry
 			continue
 		}
-		for _, o := range some {
+		for _, o := range failed {
 			h.enqueue(o)
 		}
 		if !sleep(ctx, retry/2+rand.N(retry)) {
@@ -89,9 +94,18 @@ func (h *Heads) write(ctx context.Context) {
 	}
 }
 
-// claim claims those keys that are not this node's yet. It reports whether Redis
-// answered.
-func (h *Heads) claim(ctx context.Context, some []*owned) bool {
+// leave leaves keys to the next check that can read them.
+func (h *Heads) leave(some []*owned) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, o := range some {
+		o.deferred = true
+	}
+}
+
+// claim claims those keys that are not this node's yet. It tells how many these were,
+// and of which that failed.
+func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*owned) {
 	now := time.Now()
 	var mine []*owned
 	var calls []store.Call
@@ -103,12 +117,11 @@ func (h *Heads) claim(ctx context.Context, some []*owned) bool {
 	}
 	h.mu.Unlock()
 	results, _ := h.cfg.Store.RunEach(ctx, claim, calls)
-	ok := true
 	for i, r := range results {
 		k, err := keptIn(r.Reply)
 		if r.Err != nil || err != nil {
 			h.metrics.claimed("failed")
-			ok = false
+			failed = append(failed, mine[i])
 			continue
 		}
 		h.metrics.claimed("ok")
@@ -117,11 +130,12 @@ func (h *Heads) claim(ctx context.Context, some []*owned) bool {
 		h.mu.Unlock()
 		h.learn(mine[i].key, k)
 	}
-	return ok
+	return len(calls), failed
 }
 
-// writeDue writes what is due of some keys. It reports whether Redis answered.
-func (h *Heads) writeDue(ctx context.Context, some []*owned) bool {
+// writeDue writes what is due of some keys. It tells of how many something was, and of
+// which that failed.
+func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed []*owned) {
 	type job struct {
 		*owned
 		epoch uint64
@@ -142,19 +156,18 @@ func (h *Heads) writeDue(ctx context.Context, some []*owned) bool {
 		h.mu.Unlock()
 	}
 	results, _ := h.cfg.Store.RunEach(ctx, write, calls)
-	ok := true
 	for i, r := range results {
 		j := jobs[i]
 		epoch, err := r.Text()
 		if r.Err != nil || err != nil {
 			h.metrics.wrote("failed", len(j.heads))
-			ok = false
+			failed = append(failed, j.owned)
 			continue
 		}
 		is, _ := strconv.ParseUint(epoch, 10, 64) // it is what a script wrote
 		h.settle(j.owned, j.epoch, is, j.heads)
 	}
-	return ok
+	return len(calls), failed
 }
 
 // settle takes in the answer to a write of an epoch: that of the key.

@@ -34,10 +34,14 @@ func NewRedis(s *store.Store, limit int, epoch func(key string) (epoch uint64, o
 // none), how long it is kept.
 var save = store.NewScript("last_good_save", `
 local epoch, number = tonumber(ARGV[1]), tonumber(ARGV[2])
-local head = tonumber(redis.call('HGET', KEYS[1], 'epoch')) or 0
+local function of(text)
+	local n = tonumber(text) or 0
+	return n < 9007199254740992 and n or 0 -- larger ones were never written
+end
+local head = of(redis.call('HGET', KEYS[1], 'epoch'))
 local e, n = string.match(redis.call('HGET', KEYS[2], ARGV[3]) or '', '^(%d+) (%d+) ')
-e, n = tonumber(e) or 0, tonumber(n) or 0
-if head > epoch or e > epoch or e == epoch and n > number then return 0 end
+e, n = of(e), of(n)
+if head > epoch or head < epoch and e > epoch or e == epoch and n > number then return 0 end
 if ARGV[5] == '' then
 	redis.call('HDEL', KEYS[2], ARGV[3])
 	redis.call('DEL', KEYS[3])

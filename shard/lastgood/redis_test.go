@@ -139,6 +139,13 @@ func TestRedisFaults(t *testing.T) {
 	if got := loaded(t, r, "key"); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("got %q", got)
 	}
+	for _, number := range []string{"18446744073709551615", "9007199254740993", "inf"} { // which nobody can have written
+		server.Do("HSET", r.marksName("key"), "x", number+" "+number+" m")
+		server.Do("HSET", s.Name("key", "head"), "epoch", number)
+		if err := r.Save(t.Context(), "key", "x", "m", []byte("1")); err != nil {
+			t.Errorf("over %s: %v", number, err)
+		}
+	}
 	server.Flush()
 	if got := loaded(t, r, "key"); len(got) > 0 {
 		t.Errorf("got %q", got)

@@ -64,8 +64,12 @@ func (b *book) read(now time.Time, all []found) (came, went []shard.Member) {
 	return came, went
 }
 
-// next is when the first lease ends, if none is renewed. The zero time means never.
+// next is when the first lease ends, if none is renewed. The zero time means never: so
+// it is while Redis does not answer, when none ends.
 func (b *book) next() (first time.Time) {
+	if b.lost {
+		return first
+	}
 	for _, e := range b.known {
 		if first.IsZero() || e.until.Before(first) {
 			first = e.until

@@ -105,6 +105,25 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
+// TestBookWithoutRedis: while Redis does not answer there is no end to wait for, which
+// would come and go, and Redis be asked without a pause.
+func TestBookWithoutRedis(t *testing.T) {
+	b := &book{lease: time.Minute, known: make(map[string]entry)}
+	now := time.Now()
+	b.read(now, []found{{member: shard.Member{Name: "b"}, lease: time.Minute}})
+	if end := b.next(); !end.Equal(now.Add(time.Minute)) {
+		t.Errorf("the first lease ends %v", end)
+	}
+	b.failed()
+	if end := b.next(); !end.IsZero() {
+		t.Errorf("the first lease ends %v, and Redis is away", end)
+	}
+	b.read(now.Add(2*time.Minute), nil)
+	if end := b.next(); !end.Equal(now.Add(3 * time.Minute)) {
+		t.Errorf("the first lease ends %v, after Redis is back", end)
+	}
+}
+
 // TestBookLeft: who has left is out at once, and who came in its name is another.
 func TestBookLeft(t *testing.T) {
 	b := &book{lease: time.Minute, known: make(map[string]entry)}

@@ -13,10 +13,11 @@ import (
 
 	"xdsrelay/shard"
 	"xdsrelay/shard/lease"
+	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
 
 const (
 	// patience is how long something may take that happens at once where nothing else

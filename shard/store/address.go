@@ -2,7 +2,6 @@ package store
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"strconv"
@@ -48,8 +47,12 @@ func parse(text string, mode Mode) (a address, err error) {
 	default:
 		return a, errors.New("redis: expected a URL of redis://, rediss:// or unix://")
 	}
-	for name := range query {
-		return a, fmt.Errorf("redis: the URL has a parameter %q: expected only addr, or db for unix://", name)
+	// A password with a ? or a # in it would be read as these.
+	if len(query) > 0 {
+		return a, errors.New("redis: the URL has a parameter that is none: expected only addr, or db for unix://, and %3F for a ? in the password")
+	}
+	if u.Fragment != "" || u.Opaque != "" {
+		return a, errors.New("redis: expected a URL like redis://[user[:password]@]host:port, with %23 for a # in the password")
 	}
 	if database != "" {
 		if a.database, err = strconv.Atoi(database); err != nil || a.database < 0 {

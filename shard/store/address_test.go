@@ -36,6 +36,7 @@ func TestParse(t *testing.T) {
 	for _, url := range []string{
 		"redis://u:hunter2/x@h", "redis://u:hunter2%zz@h", "http://u:hunter2@h", "redis://u:hunter2@h/x", "redis://u:hunter2@h/-1",
 		"redis://u:hunter2@h?pool_size=3", "redis://u:hunter2@h?addr=b", "unix://u:hunter2@", "hunter2",
+		"redis://u:12?hunter2@h", "redis://u:12#hunter2@h:1", "redis:u:hunter2@h",
 	} {
 		if _, err := parse(url, Standalone); err == nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: error %v", url, err)
