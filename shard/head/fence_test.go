@@ -134,7 +134,7 @@ func TestAmbiguousWrites(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	direct := openStore(t, server.URL(), time.Minute)
 	proxy := redistest.StartProxy(t, server.Addr())
-	through := openStore(t, "redis://"+proxy.Addr(), 200*time.Millisecond)
+	through := openStore(t, "redis://"+proxy.Addr(), time.Second)
 	a := newNode(t, "a", through, never, never).key("k")
 	b := newNode(t, "b", direct, never, never).key("k")
 	stop := a.own()

@@ -147,7 +147,7 @@ func TestFlushed(t *testing.T) {
 // when it is back the newest is written, once.
 func TestRedisAway(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
-	s := openStore(t, server.URL(), 200*time.Millisecond)
+	s := openStore(t, server.URL(), time.Second)
 	n := newNode(t, "n", s, soon, never)
 	k := n.key("k")
 	k.own()
