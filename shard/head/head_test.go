@@ -8,6 +8,8 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest"
 )
 
 // TestHeadForm: a head is what it was once it has been written and read, and what is
@@ -160,5 +162,41 @@ func TestLost(t *testing.T) {
 	o.wrote(nil, now)
 	if o.lose(now); o.after.Sub(now) > 2*time.Second {
 		t.Errorf("after a write: a pause of %v", o.after.Sub(now))
+	}
+	o.claimed(kept{epoch: 4})
+	o.writes(map[string]Head{"t": {Epoch: 4, Generation: 1}})
+	o.wrote(o.heads, now)
+	if _, missing := o.differs(kept{epoch: 4, heads: map[string]Head{"t": {Epoch: 3, Generation: 7}}}, now); !missing {
+		t.Error("what Redis had before the last write counts for that")
+	}
+	there := kept{epoch: 4, heads: o.heads}
+	for after, want := range map[time.Duration]bool{0: false, keptFor / 2: true} { // else it would come to its end
+		if lost, missing := o.differs(there, now.Add(after)); lost || missing != want {
+			t.Errorf("%v after a write: lost: %t, missing: %t", after, lost, missing)
+		}
+	}
+}
+
+// TestAnswersAfterALoss: what comes of a write of a claim that is known to be lost says
+// nothing more: the next attempt is neither later nor sooner for it.
+func TestAnswersAfterALoss(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	n := newNode(t, "n", openStore(t, server.URL(), time.Minute), never, never)
+	k := n.key("k")
+	k.own()
+	xdstest.Eventually(t, "the key to be claimed", func() bool { _, ok := n.Epoch("k"); return ok })
+	n.mu.Lock()
+	o := n.owned["k"]
+	epoch := o.epoch
+	o.lose(time.Now().Add(time.Hour))
+	after := o.after
+	n.mu.Unlock()
+	for _, is := range []uint64{epoch, epoch + 1} {
+		n.settle(o, epoch, is, map[string]Head{clusters.URL: {Epoch: epoch, Generation: 1}})
+		n.mu.Lock()
+		if o.refused != 1 || !o.after.Equal(after) || o.epoch != 0 {
+			t.Errorf("refused %d times, to be claimed after %v, expected once and %v", o.refused, o.after, after)
+		}
+		n.mu.Unlock()
 	}
 }

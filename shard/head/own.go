@@ -97,10 +97,8 @@ func (o *owned) writes(heads map[string]Head) {
 
 // wrote notes that Redis has heads, or newer ones.
 func (o *owned) wrote(heads map[string]Head, now time.Time) {
-	for url, h := range heads {
-		if o.heads[url] == h {
-			o.sure[url] = true
-		}
+	for url := range heads {
+		o.sure[url] = true
 	}
 	o.written, o.refused = now, 0
 }

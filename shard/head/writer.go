@@ -3,6 +3,7 @@ package head
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"time"
 
@@ -77,7 +78,7 @@ func (h *Heads) write(ctx context.Context) {
 		}
 		claims, unclaimed := h.claim(ctx, some)
 		writes, unwritten := h.writeDue(ctx, some)
-		failed := append(unclaimed, unwritten...)
+		failed := slices.Concat(unclaimed, unwritten)
 		if len(failed) == 0 || len(failed) < claims+writes {
 			// Redis answers: what it refuses of some keys does not hold up the others.
 			h.leave(failed)

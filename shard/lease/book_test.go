@@ -114,6 +114,10 @@ func TestBookWithoutRedis(t *testing.T) {
 	if end := b.next(); !end.Equal(now.Add(time.Minute)) {
 		t.Errorf("the first lease ends %v", end)
 	}
+	b.read(now, []found{{member: shard.Member{Name: "b"}, lease: time.Hour}})
+	if end := b.next(); !end.Equal(now.Add(time.Minute)) {
+		t.Errorf("a lease that is longer than any ends %v", end)
+	}
 	b.failed()
 	if end := b.next(); !end.IsZero() {
 		t.Errorf("the first lease ends %v, and Redis is away", end)

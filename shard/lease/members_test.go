@@ -3,6 +3,8 @@ package lease_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -81,7 +83,17 @@ func TestNameTwice(t *testing.T) {
 		}
 	}
 	eventually(t, "the younger to have the name", at("young:1"))
+	holds := func(peer string) bool {
+		return slices.ContainsFunc(server.Do("HVALS", "test:{members}").([]any), func(text any) bool { return strings.Contains(text.(string), peer) })
+	}
 	for range 3 {
+		server.Flush()
+		heard := old.Heard()
+		old.Announce(shard.Status{Cut: !old.Self().Cut})
+		eventually(t, "the older one to be told who is there", func() bool { return old.Heard().After(heard) })
+		if holds("old:1") {
+			t.Error("the older one has taken the name back")
+		}
 		server.Flush()
 		// Whichever is first to announce itself again.
 		old.Announce(shard.Status{Cut: !old.Self().Cut})
@@ -93,6 +105,15 @@ func TestNameTwice(t *testing.T) {
 	if n := old.log.count("goes by this node's name"); n != 1 {
 		t.Errorf("the older one said %d times that its name is taken, expected once:\n%s", n, old.log)
 	}
+	third := join(t, server.URL(), shard.Member{Name: "a", Peer: "third:1", Since: began.Add(-time.Second)}, long, patience)
+	eventually(t, "a third one to see who has the name", func() bool { return third.member("a").Peer == "young:1" })
+	if err := third.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	third.Close()
+	if !holds("young:1") {
+		t.Error("who has not the name has taken the one out that has it")
+	}
 	if err := young.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -101,15 +122,45 @@ func TestNameTwice(t *testing.T) {
 	eventually(t, "the older to have the name", at("old:1"))
 }
 
+// TestNameTwiceAtOnce: two nodes of one name that started at the same time agree on who
+// has it.
+func TestNameTwiceAtOnce(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	began := time.Now()
+	first := join(t, server.URL(), shard.Member{Name: "a", Peer: "first:1", Since: began, Incarnation: "1"}, time.Second, patience)
+	last := join(t, server.URL(), shard.Member{Name: "a", Peer: "last:1", Since: began, Incarnation: "2"}, time.Second, patience)
+	eventually(t, "one to say that its name is taken", func() bool { return first.log.count("goes by this node's name") == 1 })
+	if n := last.log.count("goes by this node's name"); n > 0 || last.member("a").Peer != "last:1" {
+		t.Errorf("the other one has the name at %s, and said %d times that it is taken", last.member("a").Peer, n)
+	}
+}
+
+// TestNewsThatFailed: what moves keys is told at once as soon as Redis takes it, also
+// where it did not when it was new.
+func TestNewsThatFailed(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	a := join(t, server.URL(), shard.Member{Name: "a"}, long, patience)
+	b := join(t, server.URL(), shard.Member{Name: "b"}, long, patience)
+	a.sees("a", "b")
+	b.sees("a", "b")
+	server.ReadOnly(true)
+	a.Announce(shard.Status{Cut: true})
+	eventually(t, "Redis to refuse it", func() bool { return a.store.State().Error != "" })
+	server.ReadOnly(false)
+	eventually(t, "b to hear that a is cut off", func() bool { return b.member("a").Cut })
+}
+
 // TestGarbage: what others have written into the hash harms nobody, and goes.
 func TestGarbage(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	name := "test:{members}"
 	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 2000 1 i {\"name\":\"z\"", "other", "99999999999999 2000 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",
-		"far", "99999999999999 2000 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "gone", "1 2000 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
+		"far", "99999999999999 2000 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "ever", "99999999999999 99999999999999 1 i {\"name\":\"ever\",\"peer\":\"ever:1\"}", "gone", "1 2000 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
 	const term = 2 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
-	a.sees("a", "far") // a lease far in the future is one like all others
+	a.sees("a", "ever", "far") // a lease far in the future is one like all others
+	a.sees("a", "ever")
+	server.Do("HDEL", name, "ever")
 	a.sees("a")
 	eventually(t, "only a to be there", func() bool { return server.Do("HLEN", name) == int64(1) })
 	server.Do("DEL", name)

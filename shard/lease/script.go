@@ -19,6 +19,10 @@ import (
 // name. Redis' clock may jump all the same, when a replica takes over: what runs out
 // by that is announced again, and what would last longer than it is gets cut.
 
+// maxLease bounds what is left of a lease, in ms: what is more was written by somebody
+// else, and would be less than nothing in a time.Duration.
+const maxLease = 1 << 40
+
 // maxRecord is the most that a member may say of itself, in bytes; what is longer
 // does not count as one.
 const maxRecord = 16 << 10
@@ -124,7 +128,7 @@ func readAnswer(r store.Reply) (a answer, err error) {
 			return a, err
 		}
 		if m, ok := readMember(name, text); ok {
-			a.found = append(a.found, found{member: m, left: text == "", lease: time.Duration(left) * time.Millisecond})
+			a.found = append(a.found, found{member: m, left: text == "", lease: time.Duration(min(left, maxLease)) * time.Millisecond})
 		}
 	}
 	return a, nil
