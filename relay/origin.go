@@ -14,6 +14,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/upstream"
 )
@@ -69,6 +70,13 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 	creds, err := secured(section, cfg)
 	if err != nil {
 		return made, err
+	}
+	if cfg.TokenFile != "" {
+		token, err := secure.NewToken(cfg.TokenFile, log)
+		if err != nil {
+			return made, err
+		}
+		dial = append(slices.Clone(dial), grpc.WithPerRPCCredentials(tokenCredentials{token}))
 	}
 	c, err := upstream.NewControlPlane(upstream.ControlPlaneConfig{
 		Addresses:        cfg.Addresses,

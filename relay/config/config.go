@@ -166,6 +166,11 @@ type Origin struct {
 	Addresses []string `yaml:"addresses"`
 	// How the connections are secured; they are plaintext unless something is said here.
 	TLS OriginTLS `yaml:"tls"`
+	// A file with a token of 16 bytes at least, which the control plane is shown with
+	// each stream, as "authorization: Bearer TOKEN": like that of a service account,
+	// for a control plane that knows its clients by it. In it is the first line, as it
+	// is then. Takes tls.
+	TokenFile string `yaml:"token_file"`
 	// A directory of files with resources (.yaml, .json, .txtpb, .pb), followed as
 	// it changes; it takes the place of a control plane. Relative to the working
 	// directory.

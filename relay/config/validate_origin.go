@@ -158,6 +158,10 @@ func (d *decoder) checkOrigin(path string, o Origin) {
 	if o.TLS.On() && o.Directory != "" {
 		d.wrong(path+".tls", "is set for a directory, which needs no connection")
 	}
+	d.readable(path+".token_file", o.TokenFile)
+	if o.TokenFile != "" && !o.TLS.On() {
+		d.wrong(path+".token_file", "is set without %s.tls, and who sees the traffic could be the relay then: expected TLS", path)
+	}
 	d.checkTransport(path, o)
 	d.checkBackoff(path+".backoff", o.Backoff)
 }
