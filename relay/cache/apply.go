@@ -138,7 +138,7 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.releaseLocked(by, woken)
 	leg := &t.legs[by]
-	leg.stale, leg.doubted = false, false
+	leg.stale, leg.doubted, leg.absent = false, false, nil
 	if leg.asked == leg.answered {
 		return
 	}

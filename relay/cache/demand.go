@@ -239,6 +239,7 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	}
 	leg := &t.legs[w.leg]
 	delete(leg.unanswered, name)
+	delete(leg.absent, name)
 	leg.wanted--
 	if w.asked {
 		stray := leg.dirty[name].stray // which it may have been when it was wanted

@@ -114,7 +114,9 @@ func (f *Feed) Apply(u Update) int {
 // D5). It returns the number of changes.
 func (f *Feed) Absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) Update {
-		return Update{Type: typ, Removed: t.unknownLocked(f.leg, names), Partial: true}
+		unknown := t.unknownLocked(f.leg, names)
+		t.noteAbsentLocked(f.leg, unknown)
+		return Update{Type: typ, Removed: unknown, Partial: true}
 	})
 }
 
@@ -173,6 +175,16 @@ func (f *Feed) Missing(typ *resource.Type, names []string) []string {
 	return t.unknownLocked(f.leg, names)
 }
 
+// wasAbsentLocked reports whether a name did not exist before its leg came into doubt,
+// and the origin has not been asked since, or may still answer.
+func (t *Table) wasAbsentLocked(leg int, name string) bool {
+	l := &t.legs[leg]
+	if _, is := l.absent[name]; is || !l.stale && !l.doubted {
+		return false
+	}
+	return !t.existsLocked(name) && !t.failedLocked(name)
+}
+
 // unknownLocked is Missing for a leg.
 func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 	for _, spelled := range names {
@@ -182,6 +194,7 @@ func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 			continue
 		}
 		if !t.knowsLocked(n) && !t.failedLocked(n) || // C16
+			t.wasAbsentLocked(w.leg, n) ||
 			t.isGlobLocked(n) && t.openLocked(w, n) {
 			unknown = append(unknown, spelled)
 		}

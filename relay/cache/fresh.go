@@ -27,7 +27,7 @@ func (f *Feed) Doubt() {
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
 		if leg := &t.legs[f.leg]; t.gen > 0 {
-			leg.doubted = true
+			leg.doubted, leg.absent = true, nil
 			if leg.wanted > 0 {
 				leg.unsettled = now
 			}

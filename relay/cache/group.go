@@ -114,7 +114,7 @@ func (g *Group) resumeLocked() {
 		for i := range t.legs {
 			known := t.gen > 0 || t.legs[i].answered > 0 // also that there is nothing
 			t.legs[i].held = known && t.legs[i].wanted > 0
-			t.legs[i].doubted = t.legs[i].doubted || known
+			t.legs[i].doubted, t.legs[i].absent = t.legs[i].doubted || known, nil
 		}
 		t.mu.Unlock()
 	}

@@ -104,7 +104,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 			rest = append(rest, c)
 			continue
 		case there && e.res.Version == c.Version:
-		case !there && t.doubtsLocked(s):
+		case !there && t.doubtsNameLocked(s, c.Name):
 			rest = append(rest, c) // it may be newer than what is known
 		default:
 			names = append(names, c.Name)
@@ -148,7 +148,7 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []re
 		covered := t.coversLocked(s, c.Name)
 		switch {
 		case e != nil && s.seesNowLocked(e): // told as a change
-		case t.doubtsLocked(s):
+		case t.doubtsNameLocked(s, c.Name):
 			rest = append(rest, c)
 		case e != nil && s.namesLocked(e):
 			names = append(names, c.Name)
@@ -174,6 +174,36 @@ func (t *Table) doubtsLocked(s *Subscription) bool {
 		}
 	}
 	return false
+}
+
+// doubtsNameLocked is doubtsLocked for one canonical name. The origin's silence about
+// it is an answer, too, and may be the only one: a delta server that has nothing of what
+// it is asked for need not say so.
+func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
+	if w := t.wants[name]; w != nil && w.leg != Nobody && !s.key.wildcard {
+		if _, is := t.legs[w.leg].absent[name]; is {
+			return false
+		}
+	}
+	return t.doubtsLocked(s)
+}
+
+// noteAbsentLocked notes names that a leg has been silent about, and wakes who may
+// claim to hold them: where they were absent before, nothing changes by that.
+func (t *Table) noteAbsentLocked(by int, names []string) {
+	leg := &t.legs[by]
+	if len(names) == 0 || !leg.stale && !leg.doubted {
+		return
+	}
+	if leg.absent == nil {
+		leg.absent = make(map[string]struct{})
+	}
+	for _, n := range names {
+		leg.absent[resource.Canonical(n)] = struct{}{}
+	}
+	for _, s := range t.subs {
+		t.woken[s] = struct{}{}
+	}
 }
 
 // seesNowLocked reports whether s sees a resource that is there.

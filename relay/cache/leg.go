@@ -74,6 +74,9 @@ type tableLeg struct {
 	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
 	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
 	unsettled       time.Time         // since when a new stream has not answered
+	// absent are canonical names that do not exist, since the origin has said nothing of
+	// them when it was asked, while the leg was stale or doubted; nil otherwise.
+	absent map[string]struct{}
 
 	live    int             // resources that it holds
 	denied  int             // and that it refuses to show

@@ -401,3 +401,39 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 		}
 	})
 }
+
+// TestSilenceEndsDoubt: an origin that is asked anew for names of a key that was idle,
+// and has none of them, need not say anything (B34). A client that comes back and holds
+// one of them is told that it is gone when its time to come is over (C12), whether that
+// was known before or not.
+func TestSilenceEndsDoubt(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(endpoints, false, "a", "b")
+		w.feed.TakeDemand(true, false)
+		w.apply(endpoints, res("a", "1"))
+		w.remove(endpoints, "a", "b")
+		w.cache.Leave(w.group)
+		pass(time.Hour)
+		w.join()
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		pass(time.Hour)
+
+		claims := []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}}
+		if tell, _, rest := c.table.Reconcile(&c.w, claims); tell != nil && tell.Len() > 0 || len(rest) != 2 {
+			t.Errorf("before the origin is known to have nothing: told of %v, %v left", tell, rest)
+		}
+		if missing := w.feed.Missing(endpoints, []string{"a", "b"}); !slices.Equal(missing, []string{"a", "b"}) {
+			t.Errorf("what may still come is %v", missing)
+		}
+		w.feed.Absent(endpoints, []string{"a"})
+		gone, rest := c.table.Gone(&c.w, claims)
+		if gone == nil || !slices.Equal(gone.List, []string{"a"}) || len(rest) != 1 || rest[0].Name != "b" {
+			t.Errorf("%v is gone, and %v left", gone, rest)
+		}
+		w.feed.Absent(endpoints, []string{"b"})
+		if gone, rest = c.table.Gone(&c.w, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
+			t.Errorf("%v is gone, and %v left", gone, rest)
+		}
+	})
+}
