@@ -88,9 +88,9 @@ func (n *Node) keySums() (sums admin.KeySums) {
 		default:
 			sums.Owner++
 		}
-		if !g.Idle && !g.Connected && g.Error != "" {
-			if sums.Down++; sums.DownSince.IsZero() || g.Since.Before(sums.DownSince) {
-				sums.DownSince, sums.DownError = g.Since, g.Error
+		if since, down := g.Down(); down {
+			if sums.Down++; sums.Down == 1 || since.Before(sums.DownSince) {
+				sums.DownSince, sums.DownError = since, g.Error
 			}
 		}
 		if g.Stale {

@@ -28,7 +28,7 @@ func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
-	down, err := meter.Int64ObservableGauge("xdsrelay.cache.keys.down", metric.WithDescription("Active aggregation keys without a stream to an origin of which they want something."))
+	down, err := meter.Int64ObservableGauge("xdsrelay.cache.keys.down", metric.WithDescription("Active aggregation keys that lack a stream to an origin of which they want something; not those whose first attempt is under way."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
@@ -57,14 +57,13 @@ func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
 			if k.Stale {
 				restored++
 			}
-			switch {
-			case k.Idle:
-				idle++
-			case k.Connected:
-				active++
-			default:
-				active++
+			if _, down := k.Down(); down {
 				failing++
+			}
+			if k.Idle {
+				idle++
+			} else {
+				active++
 			}
 		}
 		o.ObserveInt64(build, 1, labels)

@@ -73,8 +73,8 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 		types := make(map[string]*tally)
 		longest := time.Duration(0)
 		for _, k := range keys {
-			if !k.Idle && !k.Connected && !k.Since.IsZero() {
-				longest = max(longest, now.Sub(k.Since))
+			if since, down := k.Down(); down {
+				longest = max(longest, now.Sub(since))
 			}
 			for _, t := range k.Tables {
 				label := resource.TypeLabel(t.TypeURL)

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/health"
@@ -136,7 +137,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	}
 	n := &Node{
 		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, enlist: opts.Members,
-		asked: make(chan struct{}),
+		asked: make(chan struct{}), samples: samples{began: time.Now()},
 	}
 	if n.logger == nil {
 		n.logger = slog.New(slog.DiscardHandler)

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/series"
 )
@@ -12,9 +14,12 @@ import (
 // samples are what the node was like over the last hour, for the live page. They are
 // read off the metrics, so serving clients costs nothing more.
 type samples struct {
-	mu     sync.Mutex
-	ring   series.Ring // guarded by mu
-	bounds []float64   // guarded by mu
+	began time.Time // of a clock that only goes on; fixed
+	mu    sync.Mutex
+	// Guarded by mu.
+	ring   series.Ring
+	bounds []float64
+	failed bool // the metrics could not be read when that was last tried
 }
 
 func (s *samples) totals() series.Totals {
@@ -29,20 +34,46 @@ func (s *samples) after(since int64) series.Part {
 	return series.Part{Bounds: s.bounds, Samples: s.ring.After(since)}
 }
 
-// sample adds one now.
-func (n *Node) sample() {
-	totals := n.readTotals()
+// note adds one of a moment.
+func (s *samples) note(now time.Time, clients int, states [series.States]int, totals series.Totals) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.bounds = totals.Bounds
+	s.ring.Add(series.Moment{Wall: float64(now.UnixMilli()) / 1e3, Steady: now.Sub(s.began).Seconds()}, clients, states, totals)
+}
+
+// reads notes whether the metrics could be read, and reports whether that is news.
+func (s *samples) reads(ok bool) (news bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news = s.failed == ok
+	s.failed = !ok
+	return news
+}
+
+// sample adds one now. If the metrics cannot be read, or only a part of them, there is
+// none: a number that is missing would be taken for nothing, and then for much.
+func (n *Node) sample() { n.sampleOf(n.metrics.Registry()) }
+
+func (n *Node) sampleOf(metrics prometheus.Gatherer) {
+	n.board.Look() // so that updates are noted while nobody looks
+	n.lookForStrays()
+	totals, err := n.readTotals(metrics)
+	switch news := n.samples.reads(err == nil); {
+	case err != nil && news:
+		n.log.Error("the metrics cannot be read: the last hour of the live page has a gap", "error", err)
+	case news:
+		n.log.Info("the metrics can be read again")
+	}
+	if err != nil {
+		return
+	}
 	sums := n.own().Sums()
 	var states [series.States]int
 	for i, s := range fleet.States() {
 		states[i] = sums.States[s]
 	}
-	n.board.Look() // so that updates are noted while nobody looks
-	n.lookForStrays()
-	n.samples.mu.Lock()
-	defer n.samples.mu.Unlock()
-	n.samples.bounds = totals.Bounds
-	n.samples.ring.Add(float64(time.Now().UnixMilli())/1e3, sums.Clients, states, totals)
+	n.samples.note(time.Now(), sums.Clients, states, totals)
 }
 
 // keepSamples takes one at each multiple of the step, until ctx ends.
@@ -69,10 +100,10 @@ const (
 )
 
 // readTotals reads the metrics that samples are made of.
-func (n *Node) readTotals() (t series.Totals) {
-	families, err := n.metrics.Registry().Gather()
-	if err != nil && len(families) == 0 {
-		return t
+func (n *Node) readTotals(metrics prometheus.Gatherer) (t series.Totals, err error) {
+	families, err := metrics.Gather()
+	if err != nil {
+		return t, err
 	}
 	called := make(map[string]string) // OpenTelemetry's names by those of Prometheus
 	for _, i := range n.metrics.Instruments() {
@@ -112,5 +143,5 @@ func (n *Node) readTotals() (t series.Totals) {
 			}
 		}
 	}
-	return t
+	return t, nil
 }

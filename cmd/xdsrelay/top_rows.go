@@ -104,8 +104,12 @@ func origin(k admin.Key) admin.NodeKey {
 
 func keyNotes(n admin.NodeKey) string {
 	var notes []string
-	if n.State != "idle" && !n.Connected {
-		notes = append(notes, "no stream to the origin")
+	switch {
+	case n.State == "idle" || n.Connected:
+	case n.Error == "":
+		notes = append(notes, "connecting")
+	default:
+		notes = append(notes, "no stream: "+n.Error)
 	}
 	if n.Stale {
 		notes = append(notes, "stale")

@@ -41,7 +41,11 @@ func notes(n NodeKey) string {
 		all = append(all, "stale")
 	}
 	if n.State != "idle" && !n.Connected {
-		all = append(all, "no stream")
+		word := "no stream"
+		if n.Error == "" {
+			word = "connecting"
+		}
+		all = append(all, word)
 	}
 	if n.Error != "" {
 		all = append(all, n.Error)

@@ -32,6 +32,26 @@ type GroupInfo struct {
 	Tables       []TableInfo `json:"tables"`
 }
 
+// Down reports whether the key lacks a stream that it should have, and since when:
+// the one that was lost first counts. A key whose first attempts are under way is not
+// down, nor is an idle one. All that tell of keys which are down go by this.
+func (g *GroupInfo) Down() (since time.Time, down bool) {
+	if g.Idle {
+		return time.Time{}, false
+	}
+	for _, l := range g.Legs {
+		wanted := l.Wanted || len(g.Legs) == 1 // the only one is there as long as the key has clients
+		if !wanted || l.Connected || l.Error == "" {
+			continue
+		}
+		if !down || l.Since.Before(since) {
+			since = l.Since
+		}
+		down = true
+	}
+	return since, down
+}
+
 // LegInfo describes one upstream stream of a key.
 type LegInfo struct {
 	// Origin is the name of the origin; Names says that the stream is for names

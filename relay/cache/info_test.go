@@ -3,6 +3,7 @@ package cache
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestSnapshot: what an operator is shown of a key.
@@ -33,6 +34,34 @@ func TestSnapshot(t *testing.T) {
 	}
 	if table := w.group.Table(clusters); !table.Reaches(3) || table.Reaches(4) {
 		t.Error("Reaches")
+	}
+}
+
+// TestKeysDown: a key is down once it lacks a stream for a reason, since the first of its
+// streams was lost; not while the first attempt is under way, idle, or for a stream that
+// nobody wants.
+func TestKeysDown(t *testing.T) {
+	early, late := time.Unix(100, 0), time.Unix(200, 0)
+	up, trying := LegInfo{Wanted: true, Connected: true, Since: late}, LegInfo{Wanted: true, Since: late}
+	lost := func(since time.Time) LegInfo { return LegInfo{Wanted: true, Since: since, Error: "refused"} }
+	unwanted := LegInfo{Since: early, Error: "refused"}
+	for _, tc := range []struct {
+		name string
+		g    GroupInfo
+		want time.Time
+	}{
+		{"connected", GroupInfo{Legs: []LegInfo{up}}, time.Time{}},
+		{"trying", GroupInfo{Legs: []LegInfo{trying}}, time.Time{}},
+		{"lost", GroupInfo{Legs: []LegInfo{lost(early)}}, early},
+		{"the only one, with nothing wanted yet", GroupInfo{Legs: []LegInfo{unwanted}}, early},
+		{"idle", GroupInfo{Idle: true, Legs: []LegInfo{lost(early)}}, time.Time{}},
+		{"one of two", GroupInfo{Legs: []LegInfo{lost(early), up}}, early},
+		{"both", GroupInfo{Legs: []LegInfo{lost(late), lost(early)}}, early},
+		{"one that nobody wants", GroupInfo{Legs: []LegInfo{up, unwanted}}, time.Time{}},
+	} {
+		if since, down := tc.g.Down(); !since.Equal(tc.want) || down == tc.want.IsZero() {
+			t.Errorf("%s: down %v since %v, expected since %v", tc.name, down, since, tc.want)
+		}
 	}
 }
 

@@ -59,19 +59,31 @@ type Ring struct {
 	samples []Sample // a ring once it is full
 	next    int
 	last    Totals
-	at      float64 // when they were read, in seconds; 0 for never
+	at      Moment // when they were read; zero for never
 }
 
-// Add adds a sample of a moment, in seconds of Unix time. Of a time without any, what
-// was done goes to the next sample, spread over it. A second one for the same multiple
-// of Step is left out.
-func (r *Ring) Add(now float64, clients int, states [States]int, t Totals) {
-	at := int64(now) / Step * Step
-	if newest := r.newest(); newest != nil && newest.At >= at {
+// Moment is a time by two clocks, in seconds: of the wall, as Unix time, which may be set,
+// and of one that only goes on, from whenever.
+type Moment struct{ Wall, Steady float64 }
+
+// Add adds a sample of a moment. Of a time without any, what was done goes to the next
+// sample, spread over it. A second one for the same multiple of Step is left out. Where
+// the clock of the wall was set back, what is there goes back with it: it was as long ago
+// as it was.
+func (r *Ring) Add(now Moment, clients int, states [States]int, t Totals) {
+	over := now.Steady - r.at.Steady
+	first := len(r.samples) == 0
+	if set := now.Wall - r.at.Wall - over; !first && set <= -Step/2 {
+		for i := range r.samples {
+			r.samples[i].At += int64(math.Floor(set/Step)) * Step
+		}
+	}
+	at := int64(now.Wall) / Step * Step
+	if !first && r.newest().At >= at {
 		return
 	}
 	s := Sample{At: at, Clients: clients, States: states, In: t.StreamsIn, Out: t.StreamsOut}
-	if over := now - r.at; r.at > 0 && over > 0 {
+	if !first && over > 0 {
 		rate := func(now, before int64) float32 { return float32(float64(max(0, now-before)) / over) }
 		s.Rates = [5]float32{
 			rate(t.BytesIn, r.last.BytesIn), rate(t.BytesOut, r.last.BytesOut), rate(t.ResponsesIn, r.last.ResponsesIn),
@@ -105,10 +117,8 @@ func since(now, before []uint64) []uint32 {
 	return out
 }
 
+// newest needs a sample.
 func (r *Ring) newest() *Sample {
-	if len(r.samples) == 0 {
-		return nil
-	}
 	return &r.samples[(r.next+len(r.samples)-1)%len(r.samples)]
 }
 

@@ -14,10 +14,10 @@ var names = [States]string{"nacked", "stale", "unknown", "not_sent", "synced"}
 // and that counters which begin anew give no negative rates.
 func TestRing(t *testing.T) {
 	var r Ring
-	r.Add(1003, 1, [States]int{}, Totals{BytesOut: 100, Took: []uint64{5, 0, 0, 0}, Bounds: bounds})
-	r.Add(1010.5, 2, [States]int{4: 2}, Totals{BytesOut: 850, StreamsOut: 3, Took: []uint64{5, 2, 0, 1}, Bounds: bounds})
-	r.Add(1011, 9, [States]int{}, Totals{}) // the same multiple of ten seconds
-	r.Add(1030, 2, [States]int{}, Totals{BytesOut: 10})
+	r.Add(moment(1003), 1, [States]int{}, Totals{BytesOut: 100, Took: []uint64{5, 0, 0, 0}, Bounds: bounds})
+	r.Add(moment(1010.5), 2, [States]int{4: 2}, Totals{BytesOut: 850, StreamsOut: 3, Took: []uint64{5, 2, 0, 1}, Bounds: bounds})
+	r.Add(moment(1011), 9, [States]int{}, Totals{}) // the same multiple of ten seconds
+	r.Add(moment(1030), 2, [States]int{}, Totals{BytesOut: 10})
 	got := r.After(0)
 	if len(got) != 3 || got[0].At != 1000 || got[1].At != 1010 || got[2].At != 1030 {
 		t.Fatalf("samples %+v", got)
@@ -35,7 +35,7 @@ func TestRing(t *testing.T) {
 		t.Errorf("after 1010: %+v", after)
 	}
 	for i := range 2 * Kept {
-		r.Add(float64(2000+i*Step), i, [States]int{}, Totals{StreamsIn: int64(i)})
+		r.Add(moment(float64(2000+i*Step)), i, [States]int{}, Totals{StreamsIn: int64(i)})
 	}
 	got = r.After(0)
 	if len(got) != Kept || got[0].Clients != Kept || got[Kept-1].Clients != 2*Kept-1 {
@@ -43,6 +43,42 @@ func TestRing(t *testing.T) {
 	}
 	if r.Totals().StreamsIn != 2*Kept-1 {
 		t.Errorf("totals %+v", r.Totals())
+	}
+}
+
+// moment is one of which the clocks differ by what they always do.
+func moment(wall float64) Moment { return Moment{wall, wall - 900} }
+
+// TestClockSetBack holds that samples go on when the clock of the wall is set, that those
+// from before stay as long ago as they were, and that rates are per second as it passes.
+func TestClockSetBack(t *testing.T) {
+	for _, by := range []float64{-3600, -34, -31, -5, -2, 2, 34, 3600} {
+		var r Ring
+		wall, steady, sent := 10_001.0, 1.0, int64(0)
+		for i := range 12 {
+			r.Add(Moment{wall, steady}, i, [States]int{}, Totals{BytesOut: sent})
+			wall, steady, sent = wall+Step, steady+Step, sent+100*Step
+			if i == 5 {
+				wall += by
+			}
+		}
+		all := r.After(0)
+		if len(all) < 11 {
+			t.Errorf("set by %v s, %d samples are there of 12: %+v", by, len(all), all)
+			continue
+		}
+		for i, s := range all {
+			if s.At%Step != 0 || i > 0 && s.At <= all[i-1].At {
+				t.Errorf("set by %v s, the times are %+v", by, all)
+				break
+			}
+			if i > 0 && s.Rates[1] != 100 {
+				t.Errorf("set by %v s, sample %d has the rate %v", by, i, s.Rates[1])
+			}
+		}
+		if newest := all[len(all)-1].At; by < 0 && all[0].At < newest-13*Step {
+			t.Errorf("set by %v s, the first sample is at %d and the last at %d", by, all[0].At, newest)
+		}
 	}
 }
 

@@ -26,10 +26,14 @@ const live = new Feed('/api/v1/live', 2000, {
 
 const series = new Feed('/api/v1/series', 10_000, {
   onData(data, feed) {
+    feed.tag = null;
+    const last = seen.series.at[seen.series.at.length - 1];
     if (data.at.length) {
       seen.series = join(seen.series, data);
       feed.path = `/api/v1/series?since=${seen.series.at[seen.series.at.length - 1]}`;
-      feed.tag = null;
+    } else if (last * 1000 > Date.now() + feed.skew + 10_000) { // the node's clock was set back, and its samples with it
+      seen.series = emptySeries();
+      feed.path = '/api/v1/series';
     }
     show();
   },

@@ -52,7 +52,7 @@ function place(n) {
 
 function notes(n) {
   const all = [];
-  if (n.state !== 'idle' && !n.connected) all.push('no stream');
+  if (n.state !== 'idle' && !n.connected) all.push(n.error ? 'no stream' : 'connecting');
   if (n.stale) all.push('last known good state');
   if (n.held_removals) all.push(`${count(n.held_removals, 'removal')} held back`);
   if (n.error) all.push(n.error);
