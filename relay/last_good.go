@@ -24,9 +24,10 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	}
 	var err error
 	if l.KeysFile != "" {
-		if keeper.Keys, err = lastgood.NewKeys(l.KeysFile, log); err != nil {
+		if n.keys, err = lastgood.NewKeys(l.KeysFile, log); err != nil {
 			return fmt.Errorf("last_good.keys_file: %w", err)
 		}
+		keeper.Keys = n.keys
 	} else {
 		log.Info("the last known good state is kept without encryption, and without types that hold secrets, since last_good.keys_file names no key")
 	}

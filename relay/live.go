@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/url"
 	"strconv"
+	"time"
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/fleet"
@@ -41,6 +42,9 @@ func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []a
 	return fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, nil)
 }
 
+// unheard is after how long it is doubtful who is in the tier.
+const unheard = 10 * time.Second
+
 // mostProblems bounds those of files, of servers and of types that are told.
 const mostProblems = 5
 
@@ -48,6 +52,10 @@ const mostProblems = 5
 func (n *Node) stateNow() admin.NodeState {
 	s := admin.NodeState{
 		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(),
+		Redis: n.redis(), CutSince: n.tier.CutSince(),
+	}
+	if heard := n.members.Heard(); time.Since(heard) > unheard {
+		s.Unheard = heard
 	}
 	if err := n.Ready(); err != nil {
 		s.NotReady = err.Error()

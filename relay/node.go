@@ -84,6 +84,7 @@ type Node struct {
 	peers     *peerPort        // where they connect; nil for a node on its own
 	tier      *tier.Tier       // where each key comes from
 	keeper    *lastgood.Keeper // nil where no last known good state is kept
+	keys      *lastgood.Keys   // that it is encrypted with; nil for none
 	heads     *head.Heads      // nil where there is no Redis
 	loads     *load.Collector  // nil where the first origin takes no load reports
 	limits    *limit.Limiter
@@ -93,8 +94,10 @@ type Node struct {
 	status    *csds.Service
 	crowd     *fleet.Fleet // all clients of the tier
 	strays    fleet.Strays // nodes that have clients and are no members; guards itself
+	quiet     fleet.Quiet  // nodes that do not answer; guards itself
 	board     *fleet.Board // the newest updates on this node
 	samples   samples      // what it was like; guards itself
+	agreement agreement    // who differs from whom in the tier; guards itself
 	grpc      *grpc.Server
 	health    *health.Server
 	clients   []clientPort                // the first one first

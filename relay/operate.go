@@ -17,6 +17,7 @@ import (
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
+	"xdsrelay/shard/store"
 )
 
 // What operators see and do is about all nodes, whichever of them they ask: it asks
@@ -48,6 +49,7 @@ func (n *Node) operate() {
 	})
 	n.board = fleet.NewBoard(n.own())
 	n.answerLive()
+	n.answerTerms()
 	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
 }
 
@@ -74,13 +76,12 @@ func (n *Node) otherStatus() (others []csds.Other) {
 func (n *Node) tierAdmin() admin.Tier {
 	return admin.Tier{
 		Members: func() admin.Members {
-			all := admin.Members{Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members(), Strays: n.strays.Alive()}
-			if n.store != nil {
-				state := n.store.State()
-				all.Redis = &state
+			return admin.Members{
+				Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members(), Strays: n.strays.Alive(), Missing: n.missing(),
+				Differences: n.agreement.differences(), Redis: n.redis(),
 			}
-			return all
 		},
+		Own:   n.stateNow,
 		Fleet: n.crowd, Nodes: n.statesOfAll, Series: n.seriesOfAll, Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
 			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Time.Seconds()}, n.Drain()
@@ -96,12 +97,39 @@ func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T,
 // everybody is how all nodes are asked.
 func (n *Node) everybody() *fleet.Tier {
 	return &fleet.Tier{
-		Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Strays: n.lookForStrays, Ask: n.askNode,
+		Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Strays: n.lookForStrays, Ask: n.askNode, Quiet: n.quiet.Since,
 		Owner: func(key string) string {
 			owner, _ := n.members.View().Owner(key)
 			return owner.Name
 		},
 	}
+}
+
+// missing are the nodes that should be there and do not answer.
+func (n *Node) missing() []fleet.Missing {
+	var all []fleet.Missing
+	for _, m := range n.members.Missing() {
+		one := fleet.Missing{Member: m.Member, Listed: true, Heard: m.Heard}
+		if m.Err != nil {
+			one.Error = fleet.InShort(m.Err)
+		}
+		all = append(all, one)
+	}
+	for _, m := range n.strays.Gone() {
+		if !slices.ContainsFunc(all, func(o fleet.Missing) bool { return o.Name == m.Name }) {
+			all = append(all, m)
+		}
+	}
+	return all
+}
+
+// redis is how the tier's Redis is for this node; nil if there is none.
+func (n *Node) redis() *store.State {
+	if n.store == nil {
+		return nil
+	}
+	state := n.store.State()
+	return &state
 }
 
 // lookForStrays are the nodes that may be there, although they are no members.
@@ -113,7 +141,9 @@ func (n *Node) lookForStrays() []shard.Member {
 func (n *Node) askNode(ctx context.Context, m shard.Member, path string) ([]byte, error) {
 	answer, err := n.tier.Ask(ctx, m, path)
 	if err == nil || !errors.Is(ctx.Err(), context.Canceled) { // else nobody has waited for it
-		n.strays.Note(m.Name, err == nil, time.Now())
+		now := time.Now()
+		n.strays.Note(m.Name, err, now)
+		n.quiet.Note(m.Name, err == nil, now)
 	}
 	return answer, err
 }

@@ -82,6 +82,13 @@ func (s *settings) State() admin.Settings {
 	return s.state
 }
 
+// inForce is the configuration that the node goes by.
+func (s *settings) inForce() *config.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current
+}
+
 // drain is how the node stops now.
 func (s *settings) drain() config.Drain {
 	s.mu.Lock()

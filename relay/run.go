@@ -73,6 +73,7 @@ func (n *Node) Run(ctx context.Context) error {
 	servers.Go(func() { n.fanout.RunRechecks(spread) })
 	servers.Go(func() { n.watchTrust(spread) })
 	servers.Go(func() { n.followSource(spread) })
+	servers.Go(func() { n.watchAgreement(spread) })
 	defer endSpread()
 	watched, endSamples := context.WithCancel(context.Background()) // also while the node drains
 	defer endSamples()

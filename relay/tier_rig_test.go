@@ -108,6 +108,8 @@ func (s *seat) Leave(context.Context) error {
 	return nil
 }
 
+func (s *seat) Missing() []shard.Missing { return nil }
+
 func (s *seat) Close() {}
 
 // tierRig is a tier of nodes in one process and one network.

@@ -5,6 +5,15 @@ import (
 	"time"
 )
 
+// Missing is a node that should be there.
+type Missing struct {
+	Member Member
+	// Heard is when it last answered, or before it did when this node began to ask it;
+	// Err is why it does not.
+	Heard time.Time
+	Err   error
+}
+
 // Members knows who is there. There are three: [Solo], a node on its own, [Static],
 // a list, and the one of package shard/lease, in Redis. All methods are safe for
 // concurrent use.
@@ -20,6 +29,9 @@ type Members interface {
 	// node that cannot reach the shared store, or none of the others, goes by what it
 	// heard then, and must not refuse or send away clients on account of that.
 	Heard() time.Time
+	// Missing are nodes that the configuration names and that do not answer: they are
+	// not in View. There are none where nodes find one another.
+	Missing() []Missing
 	// Announce tells the others of this node. It does not wait for them to hear it.
 	Announce(Status)
 	// Leave tells them that this node owns nothing any more, as if by Announce with

@@ -31,6 +31,9 @@ func (s *Solo) Changed() <-chan struct{} { return s.now.Changed() }
 // Heard is now: the node knows of itself.
 func (s *Solo) Heard() time.Time { return time.Now() }
 
+// Missing is nobody.
+func (s *Solo) Missing() []Missing { return nil }
+
 // Announce changes what View says of the node. It goes on owning everything:
 // nobody else is there.
 func (s *Solo) Announce(now Status) {

@@ -48,6 +48,7 @@ type listed struct {
 	member Member
 	heard  time.Time // when it last answered
 	gone   bool      // that was more than a lease ago
+	why    error     // that it does not answer
 }
 
 // NewStatic makes the members of a list. All of them count at first, since their
@@ -89,6 +90,18 @@ func (s *Static) Heard() time.Time {
 		return time.Now()
 	}
 	return s.current.Heard()
+}
+
+// Missing are the nodes of the list that have not answered within the lease.
+func (s *Static) Missing() (all []Missing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, o := range s.others {
+		if o.gone {
+			all = append(all, Missing{Member: o.member, Heard: o.heard, Err: o.why})
+		}
+	}
+	return all
 }
 
 // Announce changes what Self says, which the others ask for.
@@ -153,6 +166,7 @@ func (s *Static) note(i int, status Status, err error) {
 	defer s.mu.Unlock()
 	now := time.Now()
 	o := &s.others[i]
+	o.why = err
 	if err == nil {
 		o.heard = now
 		o.member.Status = status

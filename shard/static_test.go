@@ -109,6 +109,10 @@ func TestStatic(t *testing.T) {
 		if since := s.Heard().Sub(heard); since > lease/2 {
 			t.Errorf("nobody answers, and the view was true %v later", since)
 		}
+		all := s.Missing()
+		if len(all) != 2 || all[0].Member.Name != "b" || all[1].Member.Name != "c" || all[1].Err == nil || all[1].Heard.Sub(heard).Abs() > lease/2 || !all[0].Heard.Before(all[1].Heard) {
+			t.Errorf("missing are %+v, expected b and then c, since they went", all)
+		}
 	})
 }
 

@@ -63,20 +63,7 @@ func columns(w io.Writer, rows [][]string) { admin.WriteTable(w, rows) }
 
 // ago is how long ago a time was, in two units at most.
 func ago(now, then time.Time) string {
-	if then.IsZero() {
-		return ""
-	}
-	d := max(now.Sub(then), 0)
-	day := 24 * time.Hour
-	switch {
-	case d < time.Minute:
-		return fmt.Sprintf("%ds", d/time.Second)
-	case d < time.Hour:
-		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
-	case d < day:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	}
-	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	return admin.Ago(now, then)
 }
 
 // longVersion is the longest version that a table shows in full.

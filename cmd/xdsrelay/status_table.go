@@ -164,6 +164,10 @@ func rejections(w io.Writer, clients []fleet.Client, now time.Time) {
 // silentLines are about nodes that did not answer.
 func silentLines(w io.Writer, silent []fleet.Silent) {
 	for _, s := range silent {
-		fmt.Fprintf(w, "node %s did not answer, so its clients are UNKNOWN (it last had %s): %s\n", printable(s.Node), count(s.Clients, "stream"), printable(s.Error))
+		since := ""
+		if !s.Since.IsZero() {
+			since = ", for " + ago(time.Now(), s.Since)
+		}
+		fmt.Fprintf(w, "node %s did not answer%s, so its clients are UNKNOWN (it last had %s): %s\n", printable(s.Node), since, count(s.Clients, "stream"), printable(s.Error))
 	}
 }

@@ -12,8 +12,9 @@ func (a *app) newMembersCmd() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "members",
 		Short: "Show the nodes of a running tier",
-		Long: "Show the nodes of a tier as one of them knows them: whether they take part, how\n" +
-			"many streams of clients they have, and where other nodes reach them.",
+		Long: "Show the nodes of a tier: whether they take part and answer, how many streams of\n" +
+			"clients they have, and where other nodes reach them. Below that stands what is wrong\n" +
+			"with them, as with 'status': since when, and why.",
 		Example: "  xdsrelay members\n" +
 			"  xdsrelay members --admin 127.0.0.1:19010 --json",
 		Args: cobra.NoArgs,

@@ -42,7 +42,7 @@ func (a *app) newTopCmd() *cobra.Command {
 // picture is what top shows, as of a time.
 type picture struct {
 	at      time.Time
-	members admin.Members
+	members admin.NodesNow
 	summary fleet.Summary
 	keys    admin.Keys
 	late    []fleet.Client
@@ -103,6 +103,7 @@ func drawTop(w io.Writer, last, now picture) {
 	s := now.summary
 	fmt.Fprintf(w, "%s  %s on %s, %s%s\n", now.at.Format(time.TimeOnly), count(s.Clients, "client"), count(len(s.Nodes), "node"), count(len(now.keys.Keys), "key"), statesLine(s.States))
 	silentLines(w, s.Silent)
+	warningLines(w, now.members.Warnings, now.at)
 	fmt.Fprintln(w)
 	columns(w, nodeRows(now))
 	if len(now.keys.Keys) > 0 {

@@ -14,7 +14,7 @@ import (
 func nodeRows(p picture) [][]string {
 	rows := [][]string{{"NODE", "CLIENTS", "STREAMS", "SYNCED", "STALE", "NACKED", "NOT_SENT", "UNKNOWN", "UNACKED", "VERSION", "NOTES"}}
 	versions, notes := map[string]string{}, map[string]string{}
-	for _, m := range p.members.Members {
+	for _, m := range p.members.Members.Members {
 		versions[m.Name] = m.Version
 		switch {
 		case m.Draining:
@@ -26,6 +26,14 @@ func nodeRows(p picture) [][]string {
 	for _, m := range p.members.Strays {
 		versions[m.Name], notes[m.Name] = m.Version, "no member of the tier"
 	}
+	for _, n := range p.members.Nodes {
+		switch {
+		case n.State == "not ready":
+			notes[n.Name] = n.State
+		case n.Redis != nil && !n.Redis.Up && notes[n.Name] == "":
+			notes[n.Name] = "no Redis"
+		}
+	}
 	for _, n := range p.summary.Nodes {
 		row := []string{n.Node, fmt.Sprint(n.Clients), fmt.Sprint(n.Streams)}
 		for _, s := range []fleet.State{fleet.Synced, fleet.Stale, fleet.Nacked, fleet.NotSent, fleet.Unknown} {
@@ -35,6 +43,11 @@ func nodeRows(p picture) [][]string {
 	}
 	for _, s := range p.summary.Silent {
 		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", versions[s.Node], "did not answer"})
+	}
+	for _, m := range p.members.Missing {
+		if !slices.ContainsFunc(p.summary.Silent, func(s fleet.Silent) bool { return s.Node == m.Name }) {
+			rows = append(rows, []string{m.Name, "", "", "", "", "", "", "", "", m.Version, "does not answer"})
+		}
 	}
 	return rows
 }

@@ -2,9 +2,8 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"io"
-	"strings"
+	"slices"
 	"sync"
 	"time"
 
@@ -40,17 +39,7 @@ func (r *remote) warnings(ctx context.Context) []admin.Warning {
 // warningLines tells them beside the clients: SYNCED means that a client has what its
 // node has, and the origin of that may be away.
 func warningLines(w io.Writer, all []admin.Warning, now time.Time) {
-	for _, one := range all {
-		if one.Kind == admin.AboutSilence || one.Kind == admin.AboutClients {
-			continue // the table and the lines below it tell
-		}
-		text := one.Text
-		if !one.Since.IsZero() {
-			text += ", for " + ago(now, one.Since)
-		}
-		if detail, _, _ := strings.Cut(one.Detail, "\n"); detail != "" {
-			text += ": " + detail
-		}
-		fmt.Fprintf(w, "%s: %s\n", one.Level, printable(text))
-	}
+	admin.WriteWarnings(w, slices.DeleteFunc(slices.Clone(all), func(one admin.Warning) bool {
+		return one.Kind == admin.AboutSilence || one.Kind == admin.AboutClients // the table and the lines below it tell
+	}), now)
 }

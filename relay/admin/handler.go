@@ -9,6 +9,7 @@ import (
 	"net/http/pprof"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
@@ -82,9 +83,10 @@ type page struct {
 
 // pages are all endpoints.
 func pages(cfg Config) []page {
+	v := &watcher{cfg: cfg}
 	return append([]page{
 		{"/healthz", "", "answers 200 while the process lives", cfg.healthz},
-		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise", cfg.readyz},
+		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise (?verbose for what else is wrong with it)", cfg.readyz},
 		{"/metrics", "", "metrics in the Prometheus format", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP},
 		{"/debug/keys", "", "the aggregation keys: upstream state and tables (?key=)", cfg.keys},
 		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
@@ -92,7 +94,7 @@ func pages(cfg Config) []page {
 		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check},
 		{"/log", "", "the levels of the log, by part", cfg.logLevels},
 		{"/config", "", "what became of the configuration: when it was read, what was refused, what waits for a restart", cfg.settings},
-		{"/tier/members", "", "the nodes of the tier", cfg.Tier.members},
+		{"/tier/members", "", "the nodes of the tier, how they are, and what is wrong with them", v.nodes},
 		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them (?key=)", cfg.Tier.keys},
 		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key (?key=)", cfg.Tier.owner},
 		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index},
@@ -100,7 +102,7 @@ func pages(cfg Config) []page {
 		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
 		{profiles + "symbol", "", "the function names of program counters", pprof.Symbol},
 		{profiles + "trace", profiles + "trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
-	}, append(cfg.Tier.apiPages(), cfg.livePages()...)...)
+	}, append(cfg.Tier.apiPages(), cfg.livePages(v)...)...)
 }
 
 // profiles is where the profiles of the process are. They look into it and can
@@ -153,6 +155,10 @@ func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeText(w, "ok\n")
+	if r.URL.Query().Has("verbose") && !cfg.Access.asksToken(r) {
+		own := cfg.Tier.Own()
+		WriteWarnings(w, append(own.warnings(), differences(cfg.Tier.Members())...), time.Now())
+	}
 }
 
 func (cfg Config) check(w http.ResponseWriter, r *http.Request) {

@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/series"
+	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -26,7 +27,13 @@ type NodeState struct {
 	Unreachable []string `json:"unreachable,omitempty"`
 	// Apart are types for which a control plane seems to end streams; see
 	// [OriginInfo].
-	Apart    []string         `json:"apart,omitempty"`
+	Apart []string `json:"apart,omitempty"`
+	// Redis is how the tier's Redis is for the node; nil if there is none. Unheard is when
+	// the node last knew who is in the tier, where that is a while ago, and CutSince since
+	// when no server of the control plane can be reached.
+	Redis    *store.State     `json:"redis,omitempty"`
+	Unheard  time.Time        `json:"unheard,omitzero"`
+	CutSince time.Time        `json:"cut_since,omitzero"`
 	Progress []fleet.Progress `json:"progress"`
 	// Totals are ten seconds old at most.
 	Totals series.Totals `json:"totals"`
@@ -73,10 +80,13 @@ type LiveNode struct {
 	Name    string    `json:"name"`
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
-	// State is ok, draining, "no origin", "not ready", silent, or apart for one that is no
-	// member and serves clients all the same; Error says why.
-	State string `json:"state"`
-	Error string `json:"error,omitempty"`
+	// State is ok, draining, "no origin", "not ready", silent, apart for one that is no
+	// member and serves clients all the same, or gone for one that went without having
+	// said so; Error says why. Differs are the sections of its configuration that differ
+	// from those of most others and should not.
+	State   string   `json:"state"`
+	Error   string   `json:"error,omitempty"`
+	Differs []string `json:"differs,omitempty"`
 	// Clients are unknown of one that is silent, and Streams are those that it last said
 	// it had.
 	Clients  int           `json:"clients"`
@@ -85,6 +95,8 @@ type LiveNode struct {
 	Keys     KeySums       `json:"keys"`
 	Traffic  series.Totals `json:"traffic"`
 	Settings *Settings     `json:"settings,omitempty"`
+	// Redis is how the tier's Redis is for it; nil if that is not known.
+	Redis *store.State `json:"redis,omitempty"`
 }
 
 // observed is all that is known of a tier at a moment.
@@ -94,7 +106,6 @@ type observed struct {
 	answers []NodeState
 	silent  []Silent
 	origins []OriginInfo
-	now     time.Time
 }
 
 // live puts together what nodes have told.
@@ -108,7 +119,7 @@ func (o observed) live() Live {
 			n.State = stateApart
 		}
 		if i := slices.IndexFunc(o.silent, func(s Silent) bool { return s.Node == m.Name }); i >= 0 {
-			n.State, n.Error, n.Streams = "silent", o.silent[i].Error, o.silent[i].Clients
+			n.State, n.Error, n.Streams = stateSilent, o.silent[i].Error, o.silent[i].Clients
 		}
 		if i := slices.IndexFunc(o.answers, func(a NodeState) bool { return a.Node == m.Name }); i >= 0 {
 			a := &o.answers[i]
@@ -116,10 +127,21 @@ func (o observed) live() Live {
 				n.State, n.Error = "not ready", a.NotReady
 			}
 			n.Clients, n.Streams, n.States, n.Keys, n.Traffic, n.Settings = a.Sums.Clients, a.Sums.Streams, a.Sums.States, a.Keys, a.Totals, &a.Settings
+			n.Redis = a.Redis
 			l.Traffic.Add(a.Totals)
 			sums, boards = append(sums, a.Sums), append(boards, a.Progress)
 		}
+		if i := slices.IndexFunc(o.members.Differences, func(d terms.Difference) bool { return d.Node == m.Name }); i >= 0 {
+			n.Differs = o.members.Differences[i].Parts
+		}
 		l.Nodes = append(l.Nodes, n)
+	}
+	for _, m := range o.absent() {
+		state := stateGone
+		if m.Listed {
+			state = stateSilent
+		}
+		l.Nodes = append(l.Nodes, LiveNode{Name: m.Name, Version: m.Version, State: state, Error: m.Error, States: fleet.Count{}})
 	}
 	l.Clients, l.Updates = fleet.SumUp(sums, o.silent), fleet.Updates(boards)
 	l.Warnings = o.warnings()
@@ -136,24 +158,30 @@ type watcher struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	at   time.Time
-	last Live
+	at      time.Time
+	last    Live
+	members Members
 }
 
 // look asks all nodes, unless that was done just now. Who comes meanwhile waits for the
 // answer, which no single one of them can break off.
 func (v *watcher) look(ctx context.Context) Live {
+	last, _ := v.observe(ctx)
+	return last
+}
+
+// observe is look, with what it is made of.
+func (v *watcher) observe(ctx context.Context) (Live, Members) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if time.Since(v.at) < lookPause {
-		return v.last
+		return v.last, v.members
 	}
 	answers, silent := v.cfg.Tier.Nodes(context.WithoutCancel(ctx))
-	v.last = observed{
-		title: v.cfg.Title, members: v.cfg.Tier.Members(), answers: answers, silent: silent, origins: v.cfg.Origins(), now: time.Now(),
-	}.live()
+	v.members = v.cfg.Tier.Members()
+	v.last = observed{title: v.cfg.Title, members: v.members, answers: answers, silent: silent, origins: v.cfg.Origins()}.live()
 	v.at = time.Now()
-	return v.last
+	return v.last, v.members
 }
 
 // everybody are the members, with this node also where it is not among them, and the
@@ -166,10 +194,13 @@ func (m Members) everybody() []shard.Member {
 	return append([]shard.Member{{Name: m.Self}}, all...)
 }
 
-// redisDown reports since when the tier's Redis is out of reach, and why.
-func redisDown(s *store.State) (since time.Time, why string, down bool) {
-	if s == nil || s.Up {
-		return time.Time{}, "", false
+// absent are the nodes that are missing, but for those that are told of as members.
+func (o observed) absent() (all []fleet.Missing) {
+	there := o.members.everybody()
+	for _, m := range o.members.Missing {
+		if !slices.ContainsFunc(there, func(one shard.Member) bool { return one.Name == m.Name }) {
+			all = append(all, m)
+		}
 	}
-	return s.Since, s.Error, true
+	return all
 }

@@ -16,8 +16,7 @@ import (
 )
 
 // livePages are what the live page asks for.
-func (cfg Config) livePages() []page {
-	v := &watcher{cfg: cfg}
+func (cfg Config) livePages(v *watcher) []page {
 	return []page{
 		{apiPath + "live", "", "the tier at a glance: nodes, clients by state, updates on their way, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
 			writeTagged(w, r, v.look(r.Context()))

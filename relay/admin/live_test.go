@@ -14,6 +14,7 @@ import (
 
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/series"
+	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -87,7 +88,7 @@ func TestLiveAPI(t *testing.T) {
 	if err := json.Unmarshal([]byte(first.text), &live); err != nil {
 		t.Fatalf("%v in %s", err, first.text)
 	}
-	if live.Self != "n1" || len(live.Nodes) != 3 || live.Nodes[2].State != "silent" || live.Nodes[2].Clients != 0 || live.Nodes[2].Streams != 5 || live.Clients.Clients != 3 || live.Clients.Unknown != 5 || live.Traffic.BytesIn != 7 || len(live.Updates) != 1 {
+	if live.Self != "n1" || len(live.Nodes) != 4 || live.Nodes[2].State != "silent" || live.Nodes[2].Clients != 0 || live.Nodes[2].Streams != 5 || live.Clients.Clients != 3 || live.Clients.Unknown != 5 || live.Traffic.BytesIn != 7 || len(live.Updates) != 1 {
 		t.Errorf("live: %s", first.text)
 	}
 	if res := ask("GET", "/api/v1/live", "If-None-Match", first.header.Get("ETag")); res.code != 304 || res.text != "" {
@@ -139,17 +140,23 @@ func TestLookPause(t *testing.T) {
 func TestWarnings(t *testing.T) {
 	now := time.Now()
 	o := observed{
-		now: now, silent: []Silent{{Node: "d", Error: "no route", Clients: 9}},
+		silent: []Silent{{Node: "d", Error: "no route", Clients: 9}},
 		members: Members{
-			Self: "a", Heard: now.Add(-time.Minute), Redis: &store.State{Since: now, Error: "no answer"},
+			Self:    "a",
 			Members: []shard.Member{{Name: "a"}, {Name: "b", Status: shard.Status{Draining: true}}, {Name: "c", Status: shard.Status{Cut: true}}, {Name: "d"}},
+			Missing: []fleet.Missing{
+				{Member: shard.Member{Name: "e"}, Listed: true, Error: "refused"}, {Member: shard.Member{Name: "f"}, Error: "no answer"},
+				{Member: shard.Member{Name: "g", Status: shard.Status{Draining: true}}, Listed: true, Error: "refused"}, {Member: shard.Member{Name: "d"}, Listed: true},
+			},
+			Differences: []terms.Difference{{Node: "b", From: "a", Parts: []string{"authorize", "origin"}}},
 		},
 		answers: []NodeState{
 			{
-				Node: "a", NotReady: "no key has any state", Settings: Settings{Refused: "line 3: bad", RefusedAt: now, Restart: []string{"listen.address"}},
+				Node: "a", Redis: &store.State{Since: now, Error: "no answer"}, Unheard: now.Add(-time.Minute), NotReady: "no key has any state", Settings: Settings{Refused: "line 3: bad", RefusedAt: now, Restart: []string{"listen.address"}},
 				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3}, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
 			},
-			{Node: "b", NotReady: "draining"}, {Node: "c", Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}},
+			{Node: "b", NotReady: "draining", Unreachable: []string{"10.0.0.2:1: refused"}, Redis: &store.State{Up: true, Error: "READONLY"}},
+			{Node: "c", Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
 		},
 	}
 	var got []string
@@ -158,25 +165,30 @@ func TestWarnings(t *testing.T) {
 	}
 	want := []string{
 		"error silence Node d does not answer; how its 9 streams stand is not known | no route",
-		"error node Node c cannot reach the origin | ",
-		"error redis Redis is out of reach for node a; clients are served all the same | no answer",
+		"error node Node e, which tier.members names, does not answer | refused",
+		"error node Node c cannot reach the origin | 10.0.0.1:1: refused",
 		"error config Node a refused its new configuration; the one before stays in force | line 3: bad",
+		"error redis Redis is out of reach for node a; clients are served all the same | no answer",
 		"error origin Node a has no stream for 2 keys; clients keep what they have | refused",
 		"error files Node a cannot use files of its directory | x.json: bad",
 		"error node Node a is not ready for clients | no key has any state",
+		"error redis Redis refuses what node b asks of it | READONLY",
 		"error clients 1 client rejects what was sent | ",
+		"warning node Node f went without having said so, and does not answer | no answer",
+		"warning node Node g, which tier.members names, has ended | refused",
 		"warning node Node b is draining: it hands its keys over, sends its clients away, and ends | ",
-		"warning node Node a cannot find out who is in the tier; what is shown was true then | ",
+		"warning differs Node b has another configuration than node a, in what all nodes must have in common | authorize, origin",
 		"warning config Node a has to be restarted for a part of its configuration | listen.address",
+		"warning node Node a cannot find out who is in the tier, and goes by what was so then | ",
 		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
 		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
-		"warning origin Node c cannot reach a server of the control plane | 10.0.0.1:1: refused",
+		"warning origin Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
 		"warning types Clients of node c ask for types that the control plane seems not to know; it ends the streams on which it is asked for them | x.Y",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("warnings:\n%s\nwant:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
-	if all := (observed{now: now, members: Members{Self: "a"}}).live(); len(all.Nodes) != 1 || len(all.Warnings) != 0 {
+	if all := (observed{members: Members{Self: "a"}}).live(); len(all.Nodes) != 1 || len(all.Warnings) != 0 {
 		t.Errorf("a node on its own: %+v", all)
 	}
 }

@@ -174,6 +174,25 @@ func matches(r *http.Request, parameter, value string) bool {
 // shortType is the last part of a type URL; JSON has the whole.
 func shortType(url string) string { return url[strings.LastIndexAny(url, "./")+1:] }
 
+// Ago is the time since, in a form for people, the shorter the longer it is; empty for
+// never.
+func Ago(now, then time.Time) string {
+	if then.IsZero() {
+		return ""
+	}
+	d := max(now.Sub(then), 0)
+	day := 24 * time.Hour
+	switch {
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm%ds", d/time.Minute, d%time.Minute/time.Second)
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	}
+	return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+}
+
 // age is the time since, in a form for people.
 func age(since time.Time) string {
 	if since.IsZero() {

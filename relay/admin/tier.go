@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/series"
+	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -15,8 +16,9 @@ import (
 // Tier is what there is to see of all nodes together, and to do. All functions are
 // required and called concurrently.
 type Tier struct {
-	// Members are the nodes.
+	// Members are the nodes, and Own is how this one is.
 	Members func() Members
+	Own     func() NodeState
 	// Fleet are the clients of all nodes.
 	Fleet *fleet.Fleet
 	// Keys asks all nodes for their keys.
@@ -43,6 +45,10 @@ type Members struct {
 	// Strays are nodes that answer although they are no members, as one does that cannot
 	// reach Redis; see [fleet.Strays].
 	Strays []shard.Member `json:"strays,omitempty"`
+	// Missing are nodes that should be there and do not answer.
+	Missing []fleet.Missing `json:"missing,omitempty"`
+	// Differences are the nodes that differ from others in what all must have in common.
+	Differences []terms.Difference `json:"differences,omitempty"`
 	// Redis is how the tier's Redis is, as far as the node knows; nil if there is none.
 	Redis *store.State `json:"redis,omitempty"`
 }
@@ -126,38 +132,61 @@ type Draining struct {
 // ErrUnknownKey is returned where no node has a key.
 var ErrUnknownKey = fleet.ErrUnknownKey
 
-// members shows the nodes.
-func (t Tier) members(w http.ResponseWriter, r *http.Request) {
-	all := t.Members()
+// states of nodes beside those of members.
+const (
+	stateSilent = "silent"
+	stateApart  = "apart"
+	stateGone   = "gone"
+)
+
+// NodesNow are the members with how all nodes are, and what is wrong with them.
+type NodesNow struct {
+	Members
+
+	Nodes    []LiveNode `json:"nodes"`
+	Warnings []Warning  `json:"warnings"`
+}
+
+// nodes shows the nodes.
+func (v *watcher) nodes(w http.ResponseWriter, r *http.Request) {
+	live, all := v.observe(r.Context())
 	if wantsJSON(r) {
-		writeJSON(w, http.StatusOK, all)
+		writeJSON(w, http.StatusOK, NodesNow{all, live.Nodes, live.Warnings})
 		return
 	}
 	rows := [][]string{{"NODE", "STATE", "STREAMS", "PEER ADDRESS", "VERSION", "UP FOR", "ASKED"}}
-	for _, m := range all.Members {
-		here := ""
-		if m.Name == all.Self {
+	for _, n := range live.Nodes {
+		here, streams, up := "", strconv.Itoa(n.Streams), age(n.Since)
+		if n.Name == all.Self {
 			here = "this one"
 		}
-		rows = append(rows, []string{m.Name, memberState(m), strconv.Itoa(m.Clients), m.Peer, m.Version, age(m.Since), here})
-	}
-	for _, m := range all.Strays {
-		rows = append(rows, []string{m.Name, stateApart, "", m.Peer, m.Version, age(m.Since), ""})
+		switch n.State {
+		case stateSilent, stateGone:
+			streams, up = "", ""
+		}
+		rows = append(rows, []string{n.Name, n.State, streams, all.address(n.Name), n.Version, up, here})
 	}
 	table(w, rows)
-	if d := time.Since(all.Heard); d > 5*time.Second {
-		writeText(w, "\nheard of "+d.Round(time.Second).String()+" ago: the node cannot find out what is true now\n")
+	if len(live.Warnings) > 0 {
+		writeText(w, "\n")
 	}
-	switch r := all.Redis; {
-	case r != nil && !r.Up:
-		writeText(w, "\nRedis is out of reach for "+age(r.Since)+": "+Printable(r.Error)+"\n")
-	case r != nil && r.Error != "":
-		writeText(w, "\nRedis refuses "+Printable(r.Error)+"\n")
-	}
+	WriteWarnings(w, live.Warnings, time.Now())
 }
 
-// stateApart is that of a stray.
-const stateApart = "apart"
+// address is where other nodes reach one.
+func (m Members) address(node string) string {
+	for _, one := range m.everybody() {
+		if one.Name == node {
+			return one.Peer
+		}
+	}
+	for _, one := range m.Missing {
+		if one.Name == node {
+			return one.Peer
+		}
+	}
+	return ""
+}
 
 func memberState(m shard.Member) string {
 	switch {

@@ -14,6 +14,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/series"
+	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -37,15 +38,18 @@ func testTier() Tier {
 		}},
 	}
 	silent := []Silent{{Node: "n3", Error: "no route\n"}}
+	own := NodeState{Node: "n1", Sums: fleet.Sums{Streams: 5}, Redis: &store.State{Since: now.Add(-time.Minute), Error: "no answer\n"}}
 	return Tier{
 		Fleet: nobody(),
 		Members: func() Members {
 			return Members{Self: "n1", Heard: now.Add(-time.Hour), Members: []shard.Member{
 				{Name: "n1", Peer: "h1:1", Version: "v1", Since: now.Add(-time.Hour), Status: shard.Status{Clients: 5}},
 				{Name: "n2", Status: shard.Status{Draining: true}}, {Name: "n3", Status: shard.Status{Cut: true}},
-			}, Redis: &store.State{Since: now.Add(-time.Minute), Error: "no answer\n"}}
+			}, Missing: []fleet.Missing{{Member: shard.Member{Name: "n4", Peer: "h4:1"}, Listed: true, Heard: now.Add(-time.Minute), Error: "refused"}},
+				Differences: []terms.Difference{{Node: "n2", From: "n1", Parts: []string{"origin"}, Since: now.Add(-time.Minute)}}}
 		},
-		Nodes:  func(context.Context) ([]NodeState, []Silent) { return nil, silent },
+		Own:    func() NodeState { return own },
+		Nodes:  func(context.Context) ([]NodeState, []Silent) { return []NodeState{own}, silent },
 		Series: func(context.Context, int64) ([]series.Part, []Silent) { return nil, silent },
 		Keys: func(_ context.Context, q KeyQuery) Keys {
 			all := Keys{Keys: []Key{}, Silent: silent}
@@ -89,14 +93,18 @@ func TestTierPages(t *testing.T) {
 	ask := serve(t, cfg)
 	for path, want := range map[string]string{
 		"/tier/members": `
-NODE  STATE      STREAMS  PEER ADDRESS  VERSION  UP FOR  ASKED
-n1    ok         5        h1:1          v1       1h0m0s  this one
-n2    draining   0        -             -        -       -
-n3    no origin  0        -             -        -       -
+NODE  STATE     STREAMS  PEER ADDRESS  VERSION  UP FOR  ASKED
+n1    ok        5        h1:1          v1       1h0m0s  this one
+n2    draining  0        -             -        -       -
+n3    silent    -        -             -        -       -
+n4    silent    -        h4:1          -        -       -
 
-heard of 1h0m0s ago: the node cannot find out what is true now
-
-Redis is out of reach for 1m0s: no answer?
+error: Node n3 does not answer: no route
+error: Node n4, which tier.members names, does not answer, for 1m0s: refused
+error: Node n3 cannot reach the origin
+error: Redis is out of reach for node n1; clients are served all the same, for 1m0s: no answer
+warning: Node n2 is draining: it hands its keys over, sends its clients away, and ends
+warning: Node n2 has another configuration than node n1, in what all nodes must have in common, for 1m0s: origin
 `,
 		"/tier/keys": `
 KEY  OWNER  NODE  STATE              FOR   STREAMS  PEERS  RESOURCES  BYTES  NOTES

@@ -3,17 +3,19 @@ package admin
 import (
 	"cmp"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
 	"xdsrelay/relay/fleet"
+	"xdsrelay/shard"
 )
 
 // Warning is something that an operator should look at.
 type Warning struct {
-	// Level is error or warning, Kind what it is about: silence, node, config, origin,
-	// files, types, stale, held, redis or clients.
+	// Level is error or warning, Kind what it is about: silence, node, config, differs,
+	// origin, files, types, stale, held, redis or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -24,11 +26,12 @@ type Warning struct {
 	Since  time.Time `json:"since,omitzero"`
 }
 
-// Kinds of warnings that other places tell as well: nodes that do not answer, and
-// clients that reject.
+// Kinds of warnings. Nodes that do not answer, and clients that reject, are told of in
+// other places as well.
 const (
 	AboutSilence = "silence"
 	AboutClients = "clients"
+	aboutOrigin  = "origin"
 )
 
 // The levels of warnings.
@@ -36,9 +39,6 @@ const (
 	levelError   = "error"
 	levelWarning = "warning"
 )
-
-// unheard is after how long it is doubtful who is in the tier.
-const unheard = 10 * time.Second
 
 // warnings are all that there are, the errors first.
 func (o observed) warnings() []Warning {
@@ -51,29 +51,42 @@ func (o observed) warnings() []Warning {
 		if s.Clients > 0 {
 			text += fmt.Sprintf("; how its %s stand is not known", count(s.Clients, "stream"))
 		}
-		add(levelError, AboutSilence, s.Node, text, s.Error, time.Time{})
+		add(levelError, AboutSilence, s.Node, text, s.Error, s.Since)
+	}
+	for _, m := range o.absent() {
+		switch {
+		case !m.Listed:
+			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s went without having said so, and does not answer", m.Name), m.Error, m.Heard)
+		case m.Draining:
+			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s, which tier.members names, has ended", m.Name), m.Error, m.Heard)
+		default:
+			add(levelError, "node", m.Name, fmt.Sprintf("Node %s, which tier.members names, does not answer", m.Name), m.Error, m.Heard)
+		}
 	}
 	for _, m := range o.members.Members {
 		switch {
 		case m.Draining:
 			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands its keys over, sends its clients away, and ends", m.Name), "", time.Time{})
 		case m.Cut:
-			add(levelError, "node", m.Name, fmt.Sprintf("Node %s cannot reach the origin", m.Name), "", time.Time{})
+			since, why := time.Time{}, ""
+			if i := slices.IndexFunc(o.answers, func(a NodeState) bool { return a.Node == m.Name }); i >= 0 {
+				since, why = o.answers[i].CutSince, strings.Join(o.answers[i].Unreachable, "\n")
+			}
+			add(levelError, "node", m.Name, fmt.Sprintf("Node %s cannot reach the origin", m.Name), why, since)
 		}
 	}
 	for _, m := range o.members.Strays {
 		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients and is no member of the tier any more: can it reach Redis?", m.Name), "", time.Time{})
 	}
-	if o.now.Sub(o.members.Heard) > unheard && !o.members.Heard.IsZero() {
-		add(levelWarning, "node", o.members.Self, fmt.Sprintf("Node %s cannot find out who is in the tier; what is shown was true then", o.members.Self), "", o.members.Heard)
-	}
-	if since, why, down := redisDown(o.members.Redis); down {
-		add(levelError, "redis", o.members.Self, fmt.Sprintf("Redis is out of reach for node %s; clients are served all the same", o.members.Self), why, since)
-	}
+	all = append(all, differences(o.members)...)
 	rejecting := 0
 	for i := range o.answers {
 		a := &o.answers[i]
-		all = append(all, a.warnings()...)
+		told := a.warnings()
+		if o.members.cut(a.Node) {
+			told = slices.DeleteFunc(told, func(w Warning) bool { return w.Kind == aboutOrigin && w.Level == levelWarning })
+		}
+		all = append(all, told...)
 		rejecting += a.Sums.States[fleet.Nacked]
 	}
 	if rejecting > 0 {
@@ -87,6 +100,37 @@ func (o observed) warnings() []Warning {
 	return all
 }
 
+// cut reports whether a node has said that it cannot reach the origin.
+func (m Members) cut(node string) bool {
+	return slices.ContainsFunc(m.Members, func(one shard.Member) bool { return one.Name == node && one.Cut && !one.Draining })
+}
+
+// differences are the warnings about nodes that differ from others.
+func differences(m Members) (all []Warning) {
+	for _, d := range m.Differences {
+		all = append(all, Warning{
+			Level: levelWarning, Kind: "differs", Node: d.Node, Since: d.Since,
+			Text:   fmt.Sprintf("Node %s has another configuration than node %s, in what all nodes must have in common", d.Node, d.From),
+			Detail: strings.Join(d.Parts, ", "),
+		})
+	}
+	return all
+}
+
+// WriteWarnings writes a line for each: how bad it is, since when, and why.
+func WriteWarnings(w io.Writer, all []Warning, now time.Time) {
+	for _, one := range all {
+		text := one.Text
+		if !one.Since.IsZero() {
+			text += ", for " + Ago(now, one.Since)
+		}
+		if detail, _, _ := strings.Cut(one.Detail, "\n"); detail != "" {
+			text += ": " + detail
+		}
+		_, _ = fmt.Fprintf(w, "%s: %s\n", one.Level, Printable(text)) // who asked has gone
+	}
+}
+
 // warnings are those of one node.
 func (a *NodeState) warnings() (all []Warning) {
 	add := func(level, kind, text, detail string, since time.Time) {
@@ -98,12 +142,21 @@ func (a *NodeState) warnings() (all []Warning) {
 	if fields := a.Settings.Restart; len(fields) > 0 {
 		add(levelWarning, "config", fmt.Sprintf("Node %s has to be restarted for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
 	}
+	switch r := a.Redis; {
+	case r != nil && !r.Up:
+		add(levelError, "redis", fmt.Sprintf("Redis is out of reach for node %s; clients are served all the same", a.Node), r.Error, r.Since)
+	case r != nil && r.Error != "":
+		add(levelError, "redis", fmt.Sprintf("Redis refuses what node %s asks of it", a.Node), r.Error, r.Since)
+	}
+	if !a.Unheard.IsZero() {
+		add(levelWarning, "node", fmt.Sprintf("Node %s cannot find out who is in the tier, and goes by what was so then", a.Node), "", a.Unheard)
+	}
 	k := a.Keys
 	switch {
 	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
-		add(levelWarning, "origin", fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
+		add(levelWarning, aboutOrigin, fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
 	case k.Down > 0:
-		add(levelError, "origin", fmt.Sprintf("Node %s has no stream for %s; clients keep what they have", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
+		add(levelError, aboutOrigin, fmt.Sprintf("Node %s has no stream for %s; clients keep what they have", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
 	}
 	if len(a.Problems) > 0 {
 		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})

@@ -22,6 +22,10 @@ type Tier struct {
 	// How long a node that knows from the others that what it has is old lets a
 	// client wait that has newer. 0s means not at all. At most 1m.
 	HeadWait time.Duration `yaml:"head_wait"`
+	// Whether nodes have addresses of their own for the origins, such as those of the
+	// control plane's replicas in their zone. Otherwise nodes in which they differ are
+	// warned of, as of all that the nodes of a tier must have in common.
+	OwnAddresses bool `yaml:"own_addresses"`
 	// How clients are spread over the nodes.
 	Balance Balance `yaml:"balance"`
 }

@@ -30,6 +30,9 @@ type Tier struct {
 	Strays func() []shard.Member
 	// Owner is the node that owns a key; empty if all are about to end.
 	Owner func(key string) string
+	// Quiet is since when a node does not answer; zero for one that does. nil if nobody
+	// keeps that.
+	Quiet func(node string) time.Time
 	// Ask asks a node, this one too, by a path with a query.
 	Ask func(ctx context.Context, m shard.Member, path string) ([]byte, error)
 }
@@ -38,6 +41,8 @@ type Tier struct {
 type Silent struct {
 	Node  string `json:"node"`
 	Error string `json:"error"`
+	// Since is when it was first found not to answer, if that is known.
+	Since time.Time `json:"since,omitzero"`
 	// Clients is how many streams of clients it last said it had. How they stand is
 	// not known.
 	Clients int `json:"clients"`
@@ -102,7 +107,11 @@ func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, want
 			if named(strays, members[i].Name) {
 				continue
 			}
-			silent = append(silent, Silent{Node: members[i].Name, Error: inShort(r.err), Clients: members[i].Clients})
+			one := Silent{Node: members[i].Name, Error: InShort(r.err), Clients: members[i].Clients}
+			if t.Quiet != nil {
+				one.Since = t.Quiet(one.Node)
+			}
+			silent = append(silent, one)
 			continue
 		}
 		answers = append(answers, r.answer)
@@ -110,8 +119,8 @@ func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, want
 	return answers, silent
 }
 
-// inShort is why a node did not answer, without what gRPC wraps around it.
-func inShort(err error) string {
+// InShort is why a node did not answer, without what gRPC wraps around it.
+func InShort(err error) string {
 	if errors.Is(err, context.DeadlineExceeded) || status.Code(err) == codes.DeadlineExceeded {
 		return "no answer within " + askTime.String()
 	}

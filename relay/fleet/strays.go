@@ -11,9 +11,10 @@ import (
 
 // Strays are nodes that are no members any more and never said that they would end.
 // Most have crashed, but one that is only cut off from what the members meet by, as
-// from Redis, goes on serving its clients. So these are asked like members. Of one that
-// does not answer nothing is said: it has ended, as far as anybody can tell. The zero
-// value knows of none. All methods are safe for concurrent use.
+// from Redis, goes on serving its clients. So these are asked like members. One that
+// does not answer has ended, as far as anybody can tell: that it has is told for a
+// while, and its clients are no longer counted. The zero value knows of none. All
+// methods are safe for concurrent use.
 type Strays struct {
 	mu sync.Mutex
 	// Guarded by mu.
@@ -26,6 +27,7 @@ type stray struct {
 	member   shard.Member
 	heard    time.Time // when it answered, or was a member, last
 	failed   time.Time // when it did not answer, since then; zero for never
+	why      string    // it did not
 	answered bool      // since it is no member
 }
 
@@ -60,8 +62,9 @@ func (s *Strays) Look(members []shard.Member, now time.Time) (due []shard.Member
 	return due
 }
 
-// Note says whether a node has answered; of members that means nothing.
-func (s *Strays) Note(node string, answered bool, now time.Time) {
+// Note says that a node has answered, or with an error why it has not; of members that
+// means nothing.
+func (s *Strays) Note(node string, failure error, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := slices.IndexFunc(s.all, func(one *stray) bool { return one.member.Name == node })
@@ -69,10 +72,11 @@ func (s *Strays) Note(node string, answered bool, now time.Time) {
 		return
 	}
 	one := s.all[i]
-	if one.answered = answered; answered {
+	if one.answered = failure == nil; one.answered {
 		one.heard, one.failed = now, time.Time{}
 		return
 	}
+	one.why = InShort(failure)
 	if one.failed = now; now.Sub(one.heard) > strayTime {
 		s.all = slices.Delete(s.all, i, i+1)
 	}
@@ -89,6 +93,31 @@ func (s *Strays) Alive() (alive []shard.Member) {
 	}
 	slices.SortFunc(alive, func(a, b shard.Member) int { return strings.Compare(a.Name, b.Name) })
 	return alive
+}
+
+// Missing is a node that does not answer and should: since the configuration names it, or
+// since it went without having said so.
+type Missing struct {
+	shard.Member
+
+	// Listed says that the configuration names it.
+	Listed bool `json:"listed"`
+	// Heard is when it was last known to be there, Error why it does not answer.
+	Heard time.Time `json:"heard"`
+	Error string    `json:"error"`
+}
+
+// Gone are those that did not answer when they were asked last, by name.
+func (s *Strays) Gone() (gone []Missing) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, one := range s.all {
+		if !one.answered && !one.failed.IsZero() {
+			gone = append(gone, Missing{Member: one.member, Heard: one.heard, Error: one.why})
+		}
+	}
+	slices.SortFunc(gone, func(a, b Missing) int { return strings.Compare(a.Name, b.Name) })
+	return gone
 }
 
 func named(members []shard.Member, name string) bool {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"testing"
@@ -9,8 +10,11 @@ import (
 	"xdsrelay/shard"
 )
 
+var errGone = errors.New("connection refused")
+
 // TestStrays: who was a member and did not say that it ends is asked, seldom where it
-// does not answer, and not for ever; and few are remembered.
+// does not answer, and not for ever; that it does not is told meanwhile; and few are
+// remembered.
 func TestStrays(t *testing.T) {
 	var s Strays
 	now := time.Unix(1000, 0)
@@ -33,22 +37,28 @@ func TestStrays(t *testing.T) {
 	if alive := s.Alive(); len(alive) > 0 {
 		t.Errorf("nothing was heard of %+v", alive)
 	}
-	s.Note("a", false, now) // a member
-	s.Note("b", true, now)
+	s.Note("a", errGone, now) // a member
+	s.Note("b", nil, now)
 	if alive := s.Alive(); len(alive) != 1 || alive[0].Name != "b" {
 		t.Errorf("%+v", alive)
 	}
-	s.Note("b", false, now)
+	s.Note("b", errGone, now)
 	if alive := s.Alive(); len(alive) > 0 {
 		t.Errorf("%+v", alive)
+	}
+	if gone := s.Gone(); len(gone) != 1 || gone[0].Name != "b" || gone[0].Error != errGone.Error() || !gone[0].Heard.Equal(now) || gone[0].Listed {
+		t.Errorf("gone are %+v", gone)
 	}
 	expect("it has just not answered", due(a))
 	now = now.Add(strayPause)
 	expect("a while later", due(a), "b")
 	expect("it is a member again", due(a, b))
+	if gone := s.Gone(); len(gone) > 0 {
+		t.Errorf("gone are %+v", gone)
+	}
 	expect("it went again", due(a), "b")
 	now = now.Add(strayTime + time.Second)
-	s.Note("b", false, now)
+	s.Note("b", errGone, now)
 	now = now.Add(time.Hour)
 	expect("it is given up", due(a))
 	for i := range 3 * mostStrays {

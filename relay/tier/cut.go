@@ -35,10 +35,22 @@ func (t *Tier) watchOrigin(ctx context.Context) {
 		case since.IsZero():
 			since = time.Now()
 		case time.Since(since) >= cutAfter:
+			began := since
+			t.cutSince.Store(&began)
 			t.cut(ctx)
+			t.cutSince.Store(nil)
 			since = time.Time{}
 		}
 	}
+}
+
+// CutSince is since when the origin is out of reach of this node; zero if it is not, or
+// if nobody has said so yet.
+func (t *Tier) CutSince() time.Time {
+	if since := t.cutSince.Load(); since != nil {
+		return *since
+	}
+	return time.Time{}
 }
 
 // cut is a time in which the origin is out of reach.

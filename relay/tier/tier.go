@@ -64,6 +64,7 @@ type Tier struct {
 
 	keys     atomic.Int64 // that are kept now
 	handlers handlers
+	cutSince atomic.Pointer[time.Time] // nil while the origin is not known to be out of reach
 
 	mu sync.Mutex
 	// Guarded by mu.

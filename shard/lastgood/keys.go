@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
+	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -21,6 +24,7 @@ type Keys struct{ file *secure.Watched[keyring] }
 type keyring struct {
 	first string
 	byID  map[string]cipher.AEAD
+	marks []string // in the order of the file
 }
 
 // keySize is that of AES-256.
@@ -74,6 +78,9 @@ func keysIn(content []byte) (ring keyring, err error) {
 		if ring.first == "" {
 			ring.first = string(id)
 		}
+		mark := hmac.New(sha256.New, key)
+		mark.Write([]byte("xdsrelay: which key of last_good is it?"))
+		ring.marks = append(ring.marks, string(id)+":"+hex.EncodeToString(mark.Sum(nil)))
 	}
 	if ring.first == "" {
 		return ring, errors.New("no key in it, expected at least one line ID:KEY")
@@ -87,6 +94,15 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 		return nil, err
 	}
 	return cipher.NewGCMWithRandomNonce(block)
+}
+
+// Marks tell apart keys and their order, as they are now, without telling the keys; nil
+// without any. They are for those alone who may have the keys.
+func (k *Keys) Marks() []string {
+	if k == nil {
+		return nil
+	}
+	return k.file.Get().marks
 }
 
 // current is the ID of the key that encrypts; empty without keys.

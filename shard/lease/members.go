@@ -121,6 +121,9 @@ func (m *Members) Changed() <-chan struct{} { return m.current.Changed() }
 // Heard is when Redis last said who is there; before it did, when this node began.
 func (m *Members) Heard() time.Time { return m.current.Heard() }
 
+// Missing is nobody: who went may have ended, and another may have come for it.
+func (m *Members) Missing() []shard.Missing { return nil }
+
 // Announce tells the others of this node: with the next renewal, and at once what
 // moves keys.
 func (m *Members) Announce(now shard.Status) {

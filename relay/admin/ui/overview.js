@@ -22,7 +22,8 @@ export function overview({ live, series }) {
 }
 
 function summary(live) {
-  const nodes = live.nodes.length === 1 ? `node ${live.self}` : count(live.nodes.length, 'node');
+  const there = live.nodes.filter((n) => n.state !== 'gone').length;
+  const nodes = there === 1 ? `node ${live.self}` : count(there, 'node');
   return `${count(live.clients.clients, 'client')} on ${nodes}`;
 }
 
@@ -102,17 +103,20 @@ function charts(s) {
       series: [{ name: 'From the origin', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
 }
 
-const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', apart: 'bad', 'no origin': 'bad', 'not ready': 'bad' };
+const nodeStates = { ok: 'ok', draining: 'warn', silent: 'bad', gone: 'warn', apart: 'bad', 'no origin': 'bad', 'not ready': 'bad' };
+
+const mute = (n) => n.state === 'silent' || n.state === 'gone';
 
 function nodes(live) {
   return card('nodes', live.nodes.length === 1 ? 'Node' : 'Nodes', null, table('Nodes of the tier',
     [{ title: 'Node' }, { title: 'State' }, { title: 'Clients', num: true }, { title: 'How they stand' }, { title: 'Keys owned', num: true }, { title: 'Keys followed', num: true }, { title: 'Streams up', num: true }, { title: 'Version' }, { title: 'Up', num: true }],
     live.nodes.map((n) => ({ key: n.name, cells: [
       [n.name, n.name === live.self ? el('span', { class: 'soft small' }, ' this one') : null],
-      el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', n.state)),
-      n.state === 'silent' ? `${count(n.streams, 'stream')}?` : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
-      n.state === 'silent' ? null : number(n.keys.owner), n.state === 'silent' ? null : [number(n.keys.follower), n.keys.alone ? el('span', { class: 'soft' }, ` + ${n.keys.alone} alone`) : null],
-      n.state === 'silent' ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
+      el('span', { title: n.error ?? null }, chip(nodeStates[n.state] ?? 'bad', n.state),
+        n.redis && !n.redis.up ? [' ', chip('bad', 'no Redis')] : null, n.differs ? [' ', el('span', { title: n.differs.join(', ') }, chip('warn', 'other configuration'))] : null),
+      mute(n) ? (n.streams ? `${count(n.streams, 'stream')}?` : null) : number(n.clients), stateBar(n.states ?? {}, `Clients of ${n.name}`),
+      mute(n) ? null : number(n.keys.owner), mute(n) ? null : [number(n.keys.follower), n.keys.alone ? el('span', { class: 'soft' }, ` + ${n.keys.alone} alone`) : null],
+      mute(n) ? null : number(n.traffic.streams_in), n.version, ago(n.since, { since: 'bare' })] })), { class: 'cards' }));
 }
 
 function types(live) {

@@ -1,0 +1,108 @@
+package terms
+
+import (
+	"bytes"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
+	"xdsrelay/relay/config"
+)
+
+var salt = bytes.Repeat([]byte{7}, LeastSalt)
+
+// TestTerms holds in which part a change of the configuration shows, and in none where
+// nodes may differ (K11).
+func TestTerms(t *testing.T) {
+	marks := []string{"k1:aa", "k0:bb"}
+	make := func(change func(*config.Config)) (*config.Config, map[string]string) {
+		cfg := config.Default()
+		cfg.Origin.Addresses = []string{"cp-0:18000", "cp-1:18000"}
+		cfg.LastGood.Store = config.StoreRedis
+		cfg.Origins = []config.OtherOrigin{{Name: "sds", Types: []string{"Secret"}, Origin: config.DefaultOrigin()}}
+		change(cfg)
+		return cfg, Of(cfg, marks).Sealed(salt)
+	}
+	_, usual := make(func(*config.Config) {})
+	if len(usual) != len(Parts()) {
+		t.Errorf("parts %v, expected %v", usual, Parts())
+	}
+	for name, tc := range map[string]struct {
+		change func(*config.Config)
+		want   []string
+	}{
+		"a rule":                  {func(c *config.Config) { c.Aggregation.Rules = []aggregation.Rule{{Key: "node.id"}} }, []string{"aggregation"}},
+		"private types":           {func(c *config.Config) { c.Aggregation.PrivateTypes = []string{"Secret"} }, []string{"aggregation"}},
+		"who is let in":           {func(c *config.Config) { c.Authorize = []authorize.Rule{{Match: "true"}} }, []string{"authorize"}},
+		"another control plane":   {func(c *config.Config) { c.Origin.Addresses = []string{"other:1"} }, []string{"origin.addresses"}},
+		"another one for secrets": {func(c *config.Config) { c.Origins[0].Addresses = []string{"other:1"} }, []string{"origin.addresses"}},
+		"the order of addresses":  {func(c *config.Config) { c.Origin.Addresses = []string{"cp-1:18000", "cp-0:18000"} }, nil},
+		"the variant":             {func(c *config.Config) { c.Origin.Variant = config.SotW }, []string{"origin"}},
+		"what comes from where":   {func(c *config.Config) { c.Origins[0].Types = []string{"Runtime"} }, []string{"origin"}},
+		"a directory":             {func(c *config.Config) { c.Origin.Addresses, c.Origin.Directory = nil, "/etc/xds" }, []string{"origin", "origin.addresses"}},
+		"what may be removed":     {func(c *config.Config) { c.Cache.MaxRemovalPercent = 50 }, []string{"cache"}},
+		"no last good":            {func(c *config.Config) { c.LastGood.Store = config.StoreNone }, []string{"last_good"}},
+		"the lease":               {func(c *config.Config) { c.Tier.Lease += time.Second }, []string{"tier"}},
+		"what is its own": {func(c *config.Config) {
+			c.Node.Name, c.Listen.Address, c.Tier.Peer.Address, c.Limits.Streams, c.Log.Level = "b", ":1", ":2", 7, config.LevelDebug
+			c.LastGood.KeysFile, c.Origin.TLS.CertFile, c.Cache.Linger = "elsewhere", "elsewhere", time.Hour
+		}, nil},
+	} {
+		_, other := make(tc.change)
+		var got []string
+		for _, d := range Compare(map[string]map[string]string{"a": usual, "b": other}) {
+			got = append(got, d.Parts...)
+			if d.Node != "b" || d.From != "a" {
+				t.Errorf("%s: %+v", name, d)
+			}
+		}
+		if !slices.Equal(got, tc.want) {
+			t.Errorf("%s: they differ in %v, expected %v", name, got, tc.want)
+		}
+	}
+	cfg, _ := make(func(*config.Config) {})
+	if other := Of(cfg, []string{"k0:bb"}).Sealed(salt); len(Compare(map[string]map[string]string{"a": usual, "b": other})) != 1 {
+		t.Error("other keys of last_good do not show")
+	}
+	cfg, own := make(func(c *config.Config) { c.Tier.OwnAddresses, c.Origin.Addresses = true, []string{"near:1"} })
+	if _, told := own[partAddresses]; told || len(Compare(map[string]map[string]string{"a": usual, "b": own})) != 0 {
+		t.Error("addresses are compared where a node may have its own")
+	}
+	if again := Of(cfg, marks).Sealed(bytes.Repeat([]byte{8}, LeastSalt)); again[partAggregation] == own[partAggregation] {
+		t.Error("the salt makes no difference")
+	}
+}
+
+// TestCompare holds who is told of: who differs from most, and of two the second.
+func TestCompare(t *testing.T) {
+	say := func(aggregation, origin string) map[string]string {
+		all := map[string]string{}
+		for part, text := range map[string]string{partAggregation: aggregation, partOrigin: origin} {
+			if text != "" {
+				all[part] = text
+			}
+		}
+		return all
+	}
+	for _, tc := range []struct {
+		name    string
+		answers map[string]map[string]string
+		want    []Difference
+	}{
+		{"nobody", nil, nil},
+		{"alike", map[string]map[string]string{"a": say("x", "y"), "b": say("x", "y")}, nil},
+		{"of two the second", map[string]map[string]string{"a": say("x", "y"), "b": say("z", "w")}, []Difference{{Node: "b", Parts: []string{partAggregation, partOrigin}, From: "a"}}},
+		{"of three the first", map[string]map[string]string{"a": say("x", "y"), "b": say("z", "y"), "c": say("z", "y")}, []Difference{{Node: "a", Parts: []string{partAggregation}, From: "b"}}},
+		{"each in another part", map[string]map[string]string{"a": say("x", "w"), "b": say("z", "y"), "c": say("z", "w")}, []Difference{
+			{Node: "a", Parts: []string{partAggregation}, From: "b"}, {Node: "b", Parts: []string{partOrigin}, From: "a"},
+		}},
+		{"who does not tell", map[string]map[string]string{"a": say("", "y"), "b": say("z", "y"), "c": nil}, nil},
+	} {
+		if got := Compare(tc.answers); !reflect.DeepEqual(got, tc.want) {
+			t.Errorf("%s: %+v, expected %+v", tc.name, got, tc.want)
+		}
+	}
+}
