@@ -120,6 +120,11 @@ func (n *Node) missing() []fleet.Missing {
 			all = append(all, m)
 		}
 	}
+	for i := range all {
+		if last := n.quiet.Since(all[i].Name); !last.IsZero() && last.Before(all[i].Heard) {
+			all[i].Heard = last
+		}
+	}
 	return all
 }
 

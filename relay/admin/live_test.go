@@ -156,7 +156,7 @@ func TestWarnings(t *testing.T) {
 				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3}, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
 			},
 			{Node: "b", NotReady: "draining", Unreachable: []string{"10.0.0.2:1: refused"}, Redis: &store.State{Up: true, Error: "READONLY"}},
-			{Node: "c", Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
+			{Node: "c", CutSince: now, Keys: KeySums{Down: 1}, Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
 		},
 	}
 	var got []string
@@ -166,13 +166,13 @@ func TestWarnings(t *testing.T) {
 	want := []string{
 		"error silence Node d does not answer; how its 9 streams stand is not known | no route",
 		"error node Node e, which tier.members names, does not answer | refused",
-		"error node Node c cannot reach the origin | 10.0.0.1:1: refused",
 		"error config Node a refused its new configuration; the one before stays in force | line 3: bad",
 		"error redis Redis is out of reach for node a; clients are served all the same | no answer",
 		"error origin Node a has no stream for 2 keys; clients keep what they have | refused",
 		"error files Node a cannot use files of its directory | x.json: bad",
 		"error node Node a is not ready for clients | no key has any state",
 		"error redis Redis refuses what node b asks of it | READONLY",
+		"error origin Node c cannot reach the origin, and has no stream for 1 key; clients keep what they have | 10.0.0.1:1: refused",
 		"error clients 1 client rejects what was sent | ",
 		"warning node Node f went without having said so, and does not answer | no answer",
 		"warning node Node g, which tier.members names, has ended | refused",

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/fleet"
-	"xdsrelay/shard"
 )
 
 // Warning is something that an operator should look at.
@@ -56,7 +55,11 @@ func (o observed) warnings() []Warning {
 	for _, m := range o.absent() {
 		switch {
 		case !m.Listed:
-			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s went without having said so, and does not answer", m.Name), m.Error, m.Heard)
+			text := fmt.Sprintf("Node %s went without having said so, and does not answer", m.Name)
+			if m.Clients > 0 {
+				text += fmt.Sprintf("; it last had %s", count(m.Clients, "stream"))
+			}
+			add(levelWarning, "node", m.Name, text, m.Error, m.Heard)
 		case m.Draining:
 			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s, which tier.members names, has ended", m.Name), m.Error, m.Heard)
 		default:
@@ -64,15 +67,8 @@ func (o observed) warnings() []Warning {
 		}
 	}
 	for _, m := range o.members.Members {
-		switch {
-		case m.Draining:
+		if m.Draining {
 			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands its keys over, sends its clients away, and ends", m.Name), "", time.Time{})
-		case m.Cut:
-			since, why := time.Time{}, ""
-			if i := slices.IndexFunc(o.answers, func(a NodeState) bool { return a.Node == m.Name }); i >= 0 {
-				since, why = o.answers[i].CutSince, strings.Join(o.answers[i].Unreachable, "\n")
-			}
-			add(levelError, "node", m.Name, fmt.Sprintf("Node %s cannot reach the origin", m.Name), why, since)
 		}
 	}
 	for _, m := range o.members.Strays {
@@ -82,11 +78,7 @@ func (o observed) warnings() []Warning {
 	rejecting := 0
 	for i := range o.answers {
 		a := &o.answers[i]
-		told := a.warnings()
-		if o.members.cut(a.Node) {
-			told = slices.DeleteFunc(told, func(w Warning) bool { return w.Kind == aboutOrigin && w.Level == levelWarning })
-		}
-		all = append(all, told...)
+		all = append(all, a.warnings()...)
 		rejecting += a.Sums.States[fleet.Nacked]
 	}
 	if rejecting > 0 {
@@ -98,11 +90,6 @@ func (o observed) warnings() []Warning {
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
 	return all
-}
-
-// cut reports whether a node has said that it cannot reach the origin.
-func (m Members) cut(node string) bool {
-	return slices.ContainsFunc(m.Members, func(one shard.Member) bool { return one.Name == node && one.Cut && !one.Draining })
 }
 
 // differences are the warnings about nodes that differ from others.
@@ -125,7 +112,7 @@ func WriteWarnings(w io.Writer, all []Warning, now time.Time) {
 			text += ", for " + Ago(now, one.Since)
 		}
 		if detail, _, _ := strings.Cut(one.Detail, "\n"); detail != "" {
-			text += ": " + detail
+			text += ": " + fleet.Cause(detail)
 		}
 		_, _ = fmt.Fprintf(w, "%s: %s\n", one.Level, Printable(text)) // who asked has gone
 	}
@@ -153,6 +140,12 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	k := a.Keys
 	switch {
+	case !a.CutSince.IsZero():
+		text := fmt.Sprintf("Node %s cannot reach the origin", a.Node)
+		if k.Down > 0 {
+			text += fmt.Sprintf(", and has no stream for %s; clients keep what they have", count(k.Down, "key"))
+		}
+		add(levelError, aboutOrigin, text, strings.Join(a.Unreachable, "\n"), a.CutSince)
 	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
 		add(levelWarning, aboutOrigin, fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
 	case k.Down > 0:

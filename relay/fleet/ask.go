@@ -30,8 +30,8 @@ type Tier struct {
 	Strays func() []shard.Member
 	// Owner is the node that owns a key; empty if all are about to end.
 	Owner func(key string) string
-	// Quiet is since when a node does not answer; zero for one that does. nil if nobody
-	// keeps that.
+	// Quiet is when a node that does not answer last did; see [Quiet]. nil if nobody keeps
+	// that.
 	Quiet func(node string) time.Time
 	// Ask asks a node, this one too, by a path with a query.
 	Ask func(ctx context.Context, m shard.Member, path string) ([]byte, error)
@@ -41,7 +41,7 @@ type Tier struct {
 type Silent struct {
 	Node  string `json:"node"`
 	Error string `json:"error"`
-	// Since is when it was first found not to answer, if that is known.
+	// Since is when it last answered, or was first found not to, if that is known.
 	Since time.Time `json:"since,omitzero"`
 	// Clients is how many streams of clients it last said it had. How they stand is
 	// not known.
@@ -125,8 +125,19 @@ func InShort(err error) string {
 		return "no answer within " + askTime.String()
 	}
 	text := status.Convert(err).Message()
-	if _, cause, ok := strings.Cut(text, "Error while dialing: "); ok {
-		return strings.TrimSuffix(cause, `"`)
+	if strings.HasSuffix(text, "the client connection is closing") {
+		return "the connection was closed"
+	}
+	return Cause(text)
+}
+
+// Cause is the end of a text of gRPC about a connection, which says what is wrong; other
+// texts are as they were.
+func Cause(text string) string {
+	for _, before := range []string{"Error while dialing: ", `desc = "`} {
+		if i := strings.LastIndex(text, before); i >= 0 {
+			return strings.TrimSuffix(text[i+len(before):], `"`)
+		}
 	}
 	return text
 }

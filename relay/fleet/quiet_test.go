@@ -6,28 +6,32 @@ import (
 	"time"
 )
 
-// TestQuiet: a node is quiet since it first did not answer, until it does; those that
+// TestQuiet: a node is quiet since it last answered, until it does again; those that
 // nobody asks any more are forgotten.
 func TestQuiet(t *testing.T) {
 	var q Quiet
 	now := time.Unix(1000, 0)
-	q.Note("a", true, now)
-	if !q.Since("a").IsZero() {
-		t.Error("it has answered")
+	expect := func(what, node string, want time.Time) {
+		t.Helper()
+		if got := q.Since(node); !got.Equal(want) {
+			t.Errorf("%s: quiet since %v, expected %v", what, got, want)
+		}
 	}
-	q.Note("a", false, now)
+	expect("never asked", "a", time.Time{})
+	q.Note("a", true, now)
+	expect("it has answered", "a", time.Time{})
 	q.Note("a", false, now.Add(time.Minute))
-	if got := q.Since("a"); !got.Equal(now) {
-		t.Errorf("quiet since %v", got)
-	}
-	q.Note("a", true, now)
-	if !q.Since("a").IsZero() {
-		t.Error("it has answered again")
-	}
+	q.Note("a", false, now.Add(2*time.Minute))
+	expect("it does not any more", "a", now)
+	q.Note("a", true, now.Add(3*time.Minute))
+	expect("it does again", "a", time.Time{})
+	q.Note("b", false, now)
+	q.Note("b", false, now.Add(time.Minute))
+	expect("it never did", "b", now)
 	for i := range 100 {
 		q.Note(fmt.Sprint(i), false, now.Add(time.Duration(i)*time.Minute))
 	}
-	if n := len(q.nodes); n > 12 {
+	if n := len(q.nodes); n > 15 {
 		t.Errorf("%d nodes are remembered", n)
 	}
 }
