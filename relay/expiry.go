@@ -1,10 +1,14 @@
 package relay
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"xdsrelay/relay/admin"
 )
 
 // expiries are from when until when the certificates are good that this node shows, by
@@ -23,6 +27,24 @@ func (e *expiries) watch(section string, validity func() (from, until time.Time)
 		e.all = make(map[string]func() (from, until time.Time))
 	}
 	e.all[section] = validity
+}
+
+// lastShare is the part of a certificate's life in which its end is told of. Whoever
+// renews it should have done so long before.
+const lastShare = 20
+
+// bad are the certificates that are good no more, not yet, or not for long, by section.
+func (e *expiries) bad(now time.Time) (all []admin.BadCertificate) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for section, validity := range e.all {
+		from, until := validity()
+		if !until.IsZero() && (now.Before(from) || until.Sub(now) < until.Sub(from)/lastShare) {
+			all = append(all, admin.BadCertificate{Use: section, From: from, Until: until, Ended: !now.Before(until), Early: now.Before(from)})
+		}
+	}
+	slices.SortFunc(all, func(a, b admin.BadCertificate) int { return strings.Compare(a.Use, b.Use) })
+	return all
 }
 
 // observe makes the metrics. Reading them looks at the files. Since when a certificate is

@@ -52,7 +52,7 @@ const mostProblems = 5
 func (n *Node) stateNow() admin.NodeState {
 	s := admin.NodeState{
 		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(),
-		Redis: n.redis(), CutSince: n.tier.CutSince(),
+		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
 	}
 	if heard := n.members.Heard(); time.Since(heard) > unheard {
 		s.Unheard = heard

@@ -76,8 +76,9 @@ func (n *Node) otherStatus() (others []csds.Other) {
 func (n *Node) tierAdmin() admin.Tier {
 	return admin.Tier{
 		Members: func() admin.Members {
+			view := n.members.View().Members()
 			return admin.Members{
-				Self: n.name, Heard: n.members.Heard(), Members: n.members.View().Members(), Strays: n.strays.Alive(), Missing: n.missing(),
+				Self: n.name, Heard: n.members.Heard(), Members: view, Silent: n.quiet.Among(view), Strays: n.strays.Alive(), Missing: n.missing(),
 				Differences: n.agreement.differences(), Redis: n.redis(),
 			}
 		},
@@ -148,7 +149,7 @@ func (n *Node) askNode(ctx context.Context, m shard.Member, path string) ([]byte
 	if err == nil || !errors.Is(ctx.Err(), context.Canceled) { // else nobody has waited for it
 		now := time.Now()
 		n.strays.Note(m.Name, err, now)
-		n.quiet.Note(m.Name, err == nil, now)
+		n.quiet.Note(m.Name, err, now)
 	}
 	return answer, err
 }

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/pprof"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -156,8 +157,9 @@ func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	writeText(w, "ok\n")
 	if r.URL.Query().Has("verbose") && !cfg.Access.asksToken(r) {
-		own := cfg.Tier.Own()
-		WriteWarnings(w, append(own.warnings(), differences(cfg.Tier.Members())...), time.Now())
+		own, members := cfg.Tier.Own(), cfg.Tier.Members()
+		all := slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members))
+		WriteWarnings(w, all, time.Now())
 	}
 }
 

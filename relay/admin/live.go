@@ -31,12 +31,25 @@ type NodeState struct {
 	// Redis is how the tier's Redis is for the node; nil if there is none. Unheard is when
 	// the node last knew who is in the tier, where that is a while ago, and CutSince since
 	// when no server of the control plane can be reached.
-	Redis    *store.State     `json:"redis,omitempty"`
-	Unheard  time.Time        `json:"unheard,omitzero"`
-	CutSince time.Time        `json:"cut_since,omitzero"`
-	Progress []fleet.Progress `json:"progress"`
+	Redis    *store.State `json:"redis,omitempty"`
+	Unheard  time.Time    `json:"unheard,omitzero"`
+	CutSince time.Time    `json:"cut_since,omitzero"`
+	// Certificates are those that the node shows and that are good no more, or not for long.
+	Certificates []BadCertificate `json:"certificates,omitempty"`
+	Progress     []fleet.Progress `json:"progress"`
 	// Totals are ten seconds old at most.
 	Totals series.Totals `json:"totals"`
+}
+
+// BadCertificate is a certificate that a node shows and that is good no more, not yet, or
+// not for long.
+type BadCertificate struct {
+	// Use is the section of the configuration that names it.
+	Use   string    `json:"use"`
+	From  time.Time `json:"from"`
+	Until time.Time `json:"until"`
+	Ended bool      `json:"ended,omitempty"`
+	Early bool      `json:"early,omitempty"`
 }
 
 // KeySums are the keys of a node in numbers.
@@ -136,7 +149,7 @@ func (o observed) live() Live {
 		}
 		l.Nodes = append(l.Nodes, n)
 	}
-	for _, m := range o.absent() {
+	for _, m := range o.members.absent() {
 		state := stateGone
 		if m.Listed {
 			state = stateSilent
@@ -195,11 +208,11 @@ func (m Members) everybody() []shard.Member {
 }
 
 // absent are the nodes that are missing, but for those that are told of as members.
-func (o observed) absent() (all []fleet.Missing) {
-	there := o.members.everybody()
-	for _, m := range o.members.Missing {
-		if !slices.ContainsFunc(there, func(one shard.Member) bool { return one.Name == m.Name }) {
-			all = append(all, m)
+func (m Members) absent() (all []fleet.Missing) {
+	there := m.everybody()
+	for _, gone := range m.Missing {
+		if !slices.ContainsFunc(there, func(one shard.Member) bool { return one.Name == gone.Name }) {
+			all = append(all, gone)
 		}
 	}
 	return all

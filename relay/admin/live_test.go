@@ -156,7 +156,9 @@ func TestWarnings(t *testing.T) {
 				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3}, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
 			},
 			{Node: "b", NotReady: "draining", Unreachable: []string{"10.0.0.2:1: refused"}, Redis: &store.State{Up: true, Error: "READONLY"}},
-			{Node: "c", CutSince: now, Keys: KeySums{Down: 1}, Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
+			{Node: "c", CutSince: now, Keys: KeySums{Down: 1}, Certificates: []BadCertificate{
+				{Use: "listen", Until: time.Unix(3600, 0)}, {Use: "origin", Early: true, From: time.Unix(7200, 0)}, {Use: "tier.peer", Ended: true, Until: now},
+			}, Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
 		},
 	}
 	var got []string
@@ -172,6 +174,8 @@ func TestWarnings(t *testing.T) {
 		"error files Node a cannot use files of its directory | x.json: bad",
 		"error node Node a is not ready for clients | no key has any state",
 		"error redis Redis refuses what node b asks of it | READONLY",
+		"error certificate The certificate of node c for origin is good from 1970-01-01T02:00:00Z on; who verifies it does not connect | ",
+		"error certificate The certificate of node c for tier.peer has ended; who verifies it does not connect | ",
 		"error origin Node c cannot reach the origin, and has no stream for 1 key; clients keep what they have | 10.0.0.1:1: refused",
 		"error clients 1 client rejects what was sent | ",
 		"warning node Node f went without having said so, and does not answer | no answer",
@@ -183,6 +187,7 @@ func TestWarnings(t *testing.T) {
 		"warning stale Node a serves the last known good state of 1 key, which the origin has not confirmed | ",
 		"warning held Node a holds back removals of 3 keys; 'xdsrelay release KEY' does them | ",
 		"warning origin Node b cannot reach a server of the control plane | 10.0.0.2:1: refused",
+		"warning certificate The certificate of node c for listen ends at 1970-01-01T01:00:00Z, and has not been renewed | ",
 		"warning types Clients of node c ask for types that the control plane seems not to know; it ends the streams on which it is asked for them | x.Y",
 	}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {

@@ -45,6 +45,8 @@ type Members struct {
 	// Strays are nodes that answer although they are no members, as one does that cannot
 	// reach Redis; see [fleet.Strays].
 	Strays []shard.Member `json:"strays,omitempty"`
+	// Silent are members that did not answer when they were asked last, for whatever.
+	Silent []Silent `json:"silent,omitempty"`
 	// Missing are nodes that should be there and do not answer.
 	Missing []fleet.Missing `json:"missing,omitempty"`
 	// Differences are the nodes that differ from others in what all must have in common.

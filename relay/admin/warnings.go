@@ -14,7 +14,7 @@ import (
 // Warning is something that an operator should look at.
 type Warning struct {
 	// Level is error or warning, Kind what it is about: silence, node, config, differs,
-	// origin, files, types, stale, held, redis or clients.
+	// certificate, origin, files, types, stale, held, redis or clients.
 	Level string `json:"level"`
 	Kind  string `json:"kind"`
 	// Node is the node that it is about, if it is about one.
@@ -45,27 +45,8 @@ func (o observed) warnings() []Warning {
 	add := func(level, kind, node, text, detail string, since time.Time) {
 		all = append(all, Warning{Level: level, Kind: kind, Node: node, Text: text, Detail: detail, Since: since})
 	}
-	for _, s := range o.silent {
-		text := fmt.Sprintf("Node %s does not answer", s.Node)
-		if s.Clients > 0 {
-			text += fmt.Sprintf("; how its %s stand is not known", count(s.Clients, "stream"))
-		}
-		add(levelError, AboutSilence, s.Node, text, s.Error, s.Since)
-	}
-	for _, m := range o.absent() {
-		switch {
-		case !m.Listed:
-			text := fmt.Sprintf("Node %s went without having said so, and does not answer", m.Name)
-			if m.Clients > 0 {
-				text += fmt.Sprintf("; it last had %s", count(m.Clients, "stream"))
-			}
-			add(levelWarning, "node", m.Name, text, m.Error, m.Heard)
-		case m.Draining:
-			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s, which tier.members names, has ended", m.Name), m.Error, m.Heard)
-		default:
-			add(levelError, "node", m.Name, fmt.Sprintf("Node %s, which tier.members names, does not answer", m.Name), m.Error, m.Heard)
-		}
-	}
+	all = append(all, silences(o.silent)...)
+	all = append(all, o.members.absences()...)
 	for _, m := range o.members.Members {
 		if m.Draining {
 			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands its keys over, sends its clients away, and ends", m.Name), "", time.Time{})
@@ -89,6 +70,38 @@ func (o observed) warnings() []Warning {
 		add(levelError, AboutClients, "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), "", time.Time{})
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
+	return all
+}
+
+// silences are the warnings about members that do not answer.
+func silences(silent []Silent) (all []Warning) {
+	for _, s := range silent {
+		text := fmt.Sprintf("Node %s does not answer", s.Node)
+		if s.Clients > 0 {
+			text += fmt.Sprintf("; how its %s stand is not known", count(s.Clients, "stream"))
+		}
+		all = append(all, Warning{Level: levelError, Kind: AboutSilence, Node: s.Node, Text: text, Detail: s.Error, Since: s.Since})
+	}
+	return all
+}
+
+// absences are the warnings about nodes that are missing.
+func (m Members) absences() (all []Warning) {
+	for _, one := range m.absent() {
+		w := Warning{Level: levelWarning, Kind: "node", Node: one.Name, Detail: one.Error, Since: one.Heard}
+		switch {
+		case !one.Listed:
+			w.Text = fmt.Sprintf("Node %s went without having said so, and does not answer", one.Name)
+			if one.Clients > 0 {
+				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
+			}
+		case one.Draining:
+			w.Text = fmt.Sprintf("Node %s, which tier.members names, has ended", one.Name)
+		default:
+			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.members names, does not answer", one.Name)
+		}
+		all = append(all, w)
+	}
 	return all
 }
 
@@ -137,6 +150,16 @@ func (a *NodeState) warnings() (all []Warning) {
 	}
 	if !a.Unheard.IsZero() {
 		add(levelWarning, "node", fmt.Sprintf("Node %s cannot find out who is in the tier, and goes by what was so then", a.Node), "", a.Unheard)
+	}
+	for _, c := range a.Certificates {
+		switch {
+		case c.Ended:
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s has ended; who verifies it does not connect", a.Node, c.Use), "", c.Until)
+		case c.Early:
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is good from %s on; who verifies it does not connect", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
+		default:
+			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s ends at %s, and has not been renewed", a.Node, c.Use, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
+		}
 	}
 	k := a.Keys
 	switch {

@@ -22,6 +22,7 @@ type seen struct {
 	self shard.Member
 }
 
+func (s *seen) Missing() []shard.Missing  { return nil }
 func (s *seen) Self() shard.Member        { return s.self }
 func (*seen) Announce(shard.Status)       {}
 func (*seen) Leave(context.Context) error { return nil }

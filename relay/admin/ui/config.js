@@ -4,7 +4,7 @@ import { alerts } from './overview.js';
 import { ago, chip } from './parts.js';
 
 export function config({ live, levels }) {
-  const about = live.warnings.filter((w) => ['config', 'files', 'origin', 'held', 'stale', 'redis', 'differs'].includes(w.kind));
+  const about = live.warnings.filter((w) => ['config', 'files', 'origin', 'held', 'stale', 'redis', 'differs', 'certificate'].includes(w.kind));
   return [
     el('div', { class: 'head', 'data-key': 'head' }, el('h1', { tabindex: '-1' }, 'Configuration'), el('p', { class: 'soft' }, 'read again when the file changes, on SIGHUP, and by xdsrelay reload')),
     alerts(about),
