@@ -220,7 +220,7 @@ func (s *stream) costs() (n int) {
 	n = s.unacked
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
-		n += h.NameBytes + nameCost*(h.Names+ts.tell.Len()+ts.told.Len())
+		n += h.NameBytes + nameCost*(h.Names+ts.tell.Len()+ts.told.Len()) + ts.claims.size() + ts.located.size()
 	}
 	return n
 }

@@ -3,6 +3,7 @@ package fanout
 import (
 	"time"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -39,6 +40,38 @@ func (s *stream) comesBackLocked() {
 	}
 	s.back.since = now
 }
+
+// heldCost is what a name takes that a client says it holds, beside name and version.
+const heldCost = 64
+
+// size is roughly what is kept, in bytes.
+func (c *claims) size() (n int) {
+	if c == nil {
+		return 0
+	}
+	n = len(c.version)
+	for _, h := range c.held {
+		n += len(h.Name) + len(h.Version) + heldCost
+	}
+	return n
+}
+
+// checkHeldLocked refuses a client that says it holds more than fits into two requests of
+// the largest size: of types of which nothing is known that is kept for long.
+func (s *stream) checkHeldLocked() error {
+	n, most := 0, 2*s.srv.cfg.MaxReceiveBytes
+	for _, ts := range s.types {
+		n += ts.claims.size()
+	}
+	if n > most {
+		return s.srv.cfg.Limits.Refuse(limit.MessageSize, s.peer, n, most, "bytes of what one stream says it holds")
+	}
+	return nil
+}
+
+// maxVersion is how long a version may be that a relay has made itself, and more, in
+// bytes: what is longer proves nothing.
+const maxVersion = 512
 
 // hasClaims reports whether claims by name are still to be compared.
 func (ts *typeState) hasClaims() bool { return ts.claims != nil && ts.claims.held != nil }

@@ -236,13 +236,16 @@ func TestCostOfAnIdleStream(t *testing.T) {
 			defer runtime.KeepAlive(f)
 			return heap() - before
 		}
-		const more = 1000
+		const more, most = 1000, 1300
 		live(1) // what is made once
-		one := live(1)
-		each := (live(1+more) - one) / more
-		t.Logf("%d bytes live for each idle stream (delta %t), with what the test adds", each, delta)
-		if each > 1300 {
-			t.Errorf("%d bytes live for each idle stream (delta %t), at most 1300 are meant", each, delta)
+		each := int64(math.MaxInt64)
+		for try := 0; try < 3 && each > most; try++ { // timers of other tests still come and go
+			one := live(1)
+			each = min(each, (live(1+more)-one)/more)
+			t.Logf("%d bytes live for each idle stream (delta %t), with what the test adds", each, delta)
+		}
+		if each > most {
+			t.Errorf("%d bytes live for each idle stream (delta %t), at most %d are meant", each, delta, most)
 		}
 	}
 }

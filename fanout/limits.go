@@ -169,11 +169,22 @@ func (s *stream) checkRequest(r *resource.Request) error {
 		return s.tooManyNames(n)
 	}
 	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 {
-		if n := max(nameBytes(r.Names, most), nameBytes(r.Subscribe, most)); n > most {
+		if n := max(nameBytes(r.Names, most), nameBytes(r.Subscribe, most), locatorBytes(r.Locators)); n > most {
 			return s.tooManyBytes(n, most)
 		}
 	}
 	return nil
+}
+
+// locatorBytes is how long what is asked for by locators is together.
+func locatorBytes(all []resource.Locator) (n int) {
+	for _, l := range all {
+		n += len(l.Name)
+		for _, p := range l.Params {
+			n += len(p.Key) + len(p.Value)
+		}
+	}
+	return n
 }
 
 // nameBytes is how long names are together; 0 where they cannot be longer than most.

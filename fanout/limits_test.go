@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc"
@@ -206,4 +207,42 @@ func TestMemoryIsShort(t *testing.T) {
 		_, err := s.Next(time.Second, func(*xdstest.Frame) bool { return true })
 		return err == nil
 	})
+}
+
+// TestHeldIsBounded: what a client says it holds is kept until it can be compared, which
+// for a type that the origin does not know is never. So there is a bound, of all types of
+// a stream together, and what there is counts as memory that the client takes. (B37)
+func TestHeldIsBounded(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.MaxReceiveBytes = 64 << 10 })
+	held := make(map[string]string)
+	for i := range 500 {
+		held[fmt.Sprint("a-name-of-something-", i)] = "a version"
+	}
+	s := w.open(true)
+	holds := func(i int) {
+		s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: w.conn.Node, TypeUrl: fmt.Sprint(resource.TypePrefix, "x.T", i), ResourceNamesSubscribe: []string{"a"}, InitialResourceVersions: held})
+	}
+	holds(0)
+	xdstest.Eventually(t, "what it holds to count", func() bool {
+		g := w.srv.guests()
+		return len(g) == 1 && g[0].costs() > 40_000
+	})
+	for i := range 4 {
+		holds(i + 1)
+	}
+	refusedWith(t, s, codes.ResourceExhausted, "of what one stream says it holds: the limit is 131072 (listen.max_receive_size)")
+}
+
+// TestClaimedVersionIsBounded: a version that is longer than any of this relay's own
+// proves nothing, and is not kept.
+func TestClaimedVersionIsBounded(t *testing.T) {
+	w := newWorld(t)
+	s := w.open(false)
+	s.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node, TypeUrl: cds, VersionInfo: strings.Repeat("v", 1<<20)})
+	w.asked(cds, "*")
+	if g := w.srv.guests(); len(g) != 1 || g[0].costs() > 4<<10 {
+		t.Errorf("%d clients, of which the first costs %d bytes", len(g), g[0].costs())
+	}
+	w.serve("v1", cds, cluster("a", 1))
+	s.Ack(has(t, s.Recv(t), "a"))
 }

@@ -22,6 +22,17 @@ type located struct {
 	aside  bool            // the newest response holds errors alone
 }
 
+// size is roughly what is kept until it is told, in bytes.
+func (l *located) size() (n int) {
+	if l == nil {
+		return 0
+	}
+	for _, e := range l.errors {
+		n += len(e)
+	}
+	return n
+}
+
 // refuseWhole ends a stream of full state that asks for variants: a response of
 // errors alone would read as an empty set, and one with the set as if the rest of
 // the request was all right, to clients that know no errors.

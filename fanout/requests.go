@@ -25,7 +25,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		answer = s.judgeLocked(ts, r)
 	}
 	if initial && len(r.Version) > 0 {
-		ts.claims = &claims{version: string(r.Version)}
+		ts.claims = &claims{version: string(r.Version[:min(len(r.Version), maxVersion)])}
 	}
 	wild := !ts.named && ts.table.Type.Wildcard // B20, B21
 	ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Names)

@@ -164,6 +164,11 @@ func (s *stream) receive(r *resource.Request) error {
 			return err
 		}
 	}
+	if s.tier == nil && len(r.Held) > 0 {
+		if err := s.checkHeldLocked(); err != nil {
+			return err
+		}
+	}
 	s.flushLocked()
 	if s.nonces == 0 {
 		s.inSyncLocked() // as far as this node goes: there is nothing yet

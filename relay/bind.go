@@ -22,8 +22,7 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	if err := removeStale(path); err != nil {
 		return nil, err
 	}
-	var lc net.ListenConfig
-	l, err := lc.Listen(context.Background(), "unix", path)
+	l, err := bindUnix(path, mode)
 	if err != nil {
 		return nil, err
 	}
@@ -32,6 +31,17 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// bindUnix is listenUnix where there is no file, and with less permissions than mode if
+// the umask says so. Nobody has more for a moment: who has connected by then stays.
+func bindUnix(path string, mode fs.FileMode) (net.Listener, error) {
+	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = birthMode(fd, uint32(mode.Perm())) })
+		return errors.Join(err, failed)
+	}}
+	return lc.Listen(context.Background(), "unix", path)
 }
 
 // removeStale removes the file of a socket that nobody listens on.

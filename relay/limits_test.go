@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
+	healthpb "google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
@@ -305,4 +306,46 @@ func TestLimitsOfPolls(t *testing.T) {
 	n.refusals(t, "streams", 1)
 	s.Cancel()
 	xdstest.Eventually(t, "a poll to be answered", func() bool { return p.poll(t) == http.StatusOK })
+}
+
+// TestOtherStreamsCount: who watches health has streams like any client, and no long
+// names, which would be kept for as long as it watches.
+func TestOtherStreamsCount(t *testing.T) {
+	n := limited(t, func(c *config.Config) { c.Limits.Streams = 3 })
+	first := supplied(t, xdstest.Dial(t, n.Addr()))
+	cc, err := grpc.NewClient("passthrough:///"+n.Addr(), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cc.Close() })
+	watch := func(service string) (healthpb.Health_WatchClient, context.CancelFunc, error) {
+		ctx, cancel := context.WithCancel(t.Context())
+		t.Cleanup(cancel)
+		w, err := healthpb.NewHealthClient(cc).Watch(ctx, &healthpb.HealthCheckRequest{Service: service})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = w.Recv()
+		return w, cancel, err
+	}
+	const kept = 64 << 10
+	if _, _, err := watch(strings.Repeat("s", 2*kept)); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a long name: %v, want that it is too long", err)
+	}
+	var ends []context.CancelFunc
+	for range 2 {
+		_, end, err := watch("invented")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, end)
+	}
+	if _, _, err := watch("invented"); status.Code(err) != codes.ResourceExhausted || !strings.Contains(err.Error(), "limits.streams") {
+		t.Errorf("a stream too many: %v, want the limit", err)
+	}
+	for _, end := range ends {
+		end()
+	}
+	first.Cancel()
+	n.takesAnother(t)
 }

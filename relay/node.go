@@ -256,7 +256,7 @@ func (n *Node) buildServer() (err error) {
 	}
 	n.status = csds.New(csds.Config{Name: n.name, Others: n.otherStatus, Clients: n.everyClient, Groups: n.cache.Active, Gate: n.gate})
 	// The handlers of streams use the cache, so stopping waits for them.
-	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), append(n.clientOptions(), grpc.WaitForHandlers(true))...)...)
+	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), append(n.clientOptions(), grpc.WaitForHandlers(true), grpc.StreamInterceptor(n.fanout.CountOthers))...)...)
 	n.fanout.Register(n.grpc)
 	if l.ClientStatus {
 		n.status.Register(n.grpc)

@@ -153,10 +153,15 @@ func (s Stay) keys() *account {
 // node is overloaded. identity is empty for a client without one. What was entered
 // has to be left.
 func (l *Limiter) Enter(s Source, identity string) (stay Stay, err error) {
-	v := l.Values()
-	if err := l.admit(v, s); err != nil {
+	if err := l.admit(l.Values(), s); err != nil {
 		return stay, err
 	}
+	return l.Book(s, identity)
+}
+
+// Book is Enter also while the node is overloaded.
+func (l *Limiter) Book(s Source, identity string) (stay Stay, err error) {
+	v := l.Values()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over(l.streams, v.Streams) {

@@ -66,7 +66,7 @@ var about = [names]About{
 	TypesPerKey:            {"types_per_key", "limits.types_per_key", "", "resource types that the clients of one key ask for, beyond which none that xDS does not define is added", exhausted},
 	Names:                  {"names", "listen.max_names", "", "names that one stream subscribes to", exhausted},
 	NameSize:               {"name_size", "limits.name_size", "", "bytes of these names", exhausted},
-	MessageSize:            {"message_size", "listen.max_receive_size", "", "bytes of one request", exhausted},
+	MessageSize:            {"message_size", "listen.max_receive_size", "", "bytes of one request; twice as many of what one stream says it holds of types of which nothing is known yet", exhausted},
 	NodeSize:               {"node_size", "limits.node_size", "", "bytes of the Node in a first request", exhausted},
 	HeaderSize:             {"header_size", "limits.header_size", "", "bytes of the headers of one stream, as HTTP/2 counts them", exhausted + "; beyond twice as much `FRAME_SIZE_ERROR`, unless the client knows the setting and refuses by itself"},
 	Requests:               {"requests", "limits.requests_per_second", "", "requests per second of one stream, after limits.request_burst of them; each 64KiB of a request count as another one", "read no faster: the client is held up by flow control"},

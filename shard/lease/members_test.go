@@ -155,6 +155,7 @@ func TestGarbage(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	name := "test:{members}"
 	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 2000 1 i {\"name\":\"z\"", "other", "99999999999999 2000 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",
+		"socket", "99999999999999 2000 1 i {\"name\":\"socket\",\"peer\":\"unix:///var/run/x\"}", "nowhere", "99999999999999 2000 1 i {\"name\":\"nowhere\",\"peer\":\"dns://1.2.3.4/a:1\"}",
 		"far", "99999999999999 2000 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "ever", "99999999999999 99999999999999 1 i {\"name\":\"ever\",\"peer\":\"ever:1\"}", "gone", "1 2000 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
 	const term = 2 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)

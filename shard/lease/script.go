@@ -3,8 +3,11 @@ package lease
 import (
 	"encoding/json"
 	"fmt"
+	"net"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
@@ -138,10 +141,22 @@ func readMember(name, text string) (m shard.Member, ok bool) {
 	if text == "" {
 		return shard.Member{Name: name}, true
 	}
-	if len(text) > maxRecord || json.Unmarshal([]byte(text), &m) != nil || m.Name != name || m.Peer == "" {
+	if len(text) > maxRecord || json.Unmarshal([]byte(text), &m) != nil || m.Name != name || !isAddress(m.Peer) {
 		return m, false
 	}
 	return m, true
+}
+
+// isAddress tells whether an address is host:port: gRPC would take it for a path of a
+// socket or the name of another kind of directory as well, and anybody may have written
+// it.
+func isAddress(text string) bool {
+	host, port, err := net.SplitHostPort(text)
+	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsPrint(r) || r == '/' }) {
+		return false
+	}
+	n, err := strconv.ParseUint(port, 10, 16)
+	return err == nil && n > 0
 }
 
 // micros is a time as renewScript takes it.

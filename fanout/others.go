@@ -1,0 +1,54 @@
+package fanout
+
+import (
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/aggregation"
+)
+
+// maxOther bounds a request of another service, in bytes. Those of health, reflection and
+// client status are names, and a stream of them keeps its request for as long as it lasts.
+const maxOther = 64 << 10
+
+// CountOthers makes the streams of services that are not of this package, such as those
+// of who watches health, count as streams of their client, and bounds their requests. It
+// asks nobody whether the node is busy: probes are to learn how it is also then.
+func (s *Server) CountOthers(service any, gs grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	if service == nil {
+		return handle(service, gs) // one of ours
+	}
+	var source limit.Source
+	identity := ""
+	if p, ok := peer.FromContext(gs.Context()); ok {
+		source = limit.SourceOf(p.Addr)
+		claim := aggregation.PeerFrom(p.AuthInfo, p.Addr)
+		identity = claim.Identity()
+	}
+	stay, err := s.cfg.Limits.Book(source, identity)
+	if err != nil {
+		return err
+	}
+	defer s.cfg.Limits.Leave(stay, "")
+	return handle(service, boundedStream{gs})
+}
+
+// boundedStream takes no long requests.
+type boundedStream struct{ grpc.ServerStream }
+
+// RecvMsg implements [grpc.ServerStream].
+func (b boundedStream) RecvMsg(m any) error {
+	if err := b.ServerStream.RecvMsg(m); err != nil {
+		return err
+	}
+	if p, ok := m.(proto.Message); ok {
+		if n := proto.Size(p); n > maxOther {
+			return status.Errorf(codes.ResourceExhausted, "the request has %d bytes, expected at most %d", n, maxOther)
+		}
+	}
+	return nil
+}
