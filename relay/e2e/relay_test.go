@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"testing"
 	"time"
 )
@@ -97,10 +98,14 @@ func (n relayNode) healthy(ctx context.Context) error {
 	return nil
 }
 
+// givenAddresses are those that freeAddress has returned, or found to be taken.
+var givenAddresses sync.Map
+
 // freeAddress returns a loopback address that nothing listens on, to be
 // listened on again and again. Its port is below those that the system gives to
 // outgoing connections, so that nobody gets it in between, not even a client
-// that is trying to connect to it.
+// that is trying to connect to it. No two calls return the same, though nothing may
+// listen on the first one's yet.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	const from, to, tries = 20000, 32000, 100
@@ -108,6 +113,9 @@ func freeAddress(t *testing.T) string {
 	for range tries {
 		var listener net.Listener
 		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(from+rand.IntN(to-from)))
+		if _, given := givenAddresses.LoadOrStore(address, true); given {
+			continue
+		}
 		if listener, err = net.Listen("tcp", address); err == nil {
 			if err = listener.Close(); err == nil {
 				return address
