@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// print returns what a command of the program prints.
-func print(t *testing.T, args ...string) []byte {
+// printed returns what a command of the program prints.
+func printed(t *testing.T, args ...string) []byte {
 	t.Helper()
 	out, err := exec.Command(program, args...).Output()
 	if err != nil {
@@ -48,7 +48,7 @@ func TestChartKnowsTheConfiguration(t *testing.T) {
 		t.Fatalf("%s has no definitions", file)
 	}
 	var schema map[string]any
-	if err := json.Unmarshal(print(t, "config", "schema"), &schema); err != nil {
+	if err := json.Unmarshal(printed(t, "config", "schema"), &schema); err != nil {
 		t.Fatal(err)
 	}
 	delete(schema, "$schema") // the drafts of both differ, in nothing that is used here
@@ -79,7 +79,7 @@ func shorten(schema map[string]any) {
 func TestChartKnowsWhatIsLive(t *testing.T) {
 	live := map[string]any{}
 	section := ""
-	for line := range strings.Lines(string(print(t, "config", "doc"))) {
+	for line := range strings.Lines(string(printed(t, "config", "doc"))) {
 		if m := regexp.MustCompile(`^#+ (\S+)`).FindStringSubmatch(line); m != nil {
 			section = m[1]
 		}

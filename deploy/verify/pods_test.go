@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -26,9 +27,7 @@ func TestPodsStart(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			n := newNetwork(t, prefix)
 			spec, data := podOf(t, tierValues)
-			for name, keys := range secrets(t) {
-				data[name] = keys
-			}
+			maps.Copy(data, secrets(t))
 			hosts := map[string]string{"redis.example": startRedis(t, n, data)}
 			hosts["control-plane.example"] = startControlPlane(t, n).address
 			var pods []*pod
