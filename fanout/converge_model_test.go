@@ -122,6 +122,7 @@ type actor struct {
 	model   *model
 	wants   map[string]map[string]bool // by type URL and name, "*" among them
 	nacking atomic.Bool
+	overdue atomic.Int64 // see AutoConfig
 	away    bool
 	nacked  bool // it may hold back what it rejected (B14)
 	gate    *xdstest.Gate

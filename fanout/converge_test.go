@@ -125,6 +125,7 @@ func drawActors(t *rapid.T, w *world, models map[string]*model) (actors []*actor
 		a.wants = map[string]map[string]bool{}
 		a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
 			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key),
+			Overdue: func() int { return int(a.overdue.Load()) },
 			Nack: func(*xdstest.Frame) string {
 				if a.nacking.Load() {
 					return "not now"
@@ -208,6 +209,10 @@ func step(t *rapid.T, models map[string]*model, actors []*actor) {
 	case "again": // B35
 		a.Repeat(url, a.drawWishes(t, url)...)
 	case "wait": // B12 among others
-		time.Sleep(rapid.SampledFrom([]time.Duration{time.Second, time.Minute}).Draw(t, "time")) //nolint:forbidigo // virtual time
+		pause := rapid.SampledFrom([]time.Duration{time.Second, 40 * time.Second}).Draw(t, "time")
+		for _, a := range actors {
+			a.overdue.Add(int64(pause / (20 * time.Second))) // at most
+		}
+		time.Sleep(pause) //nolint:forbidigo // virtual time
 	}
 }

@@ -129,3 +129,33 @@ func TestRemovalsAfterARouteDroppedWithoutANonce(t *testing.T) {
 		})
 	}
 }
+
+// TestRejectionAfterTheWait: B12, B16: a client that did not answer in time was sent
+// something newer, and then rejects what was before. That it takes the newer says nothing
+// of it: it comes again with the next news, and not before (B14).
+func TestRejectionAfterTheWait(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t, func(c *Config) { c.AckTimeout = 10 * short })
+		s := w.open(delta)
+		s.Subscribe(eds, "a", "b", "c")
+		w.asked(eds, "a", "b", "c")
+		w.change(eds, nil, endpoints("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.change(eds, nil, endpoints("b", 1))
+		late := has(t, s.Recv(t), "b")
+		w.change(eds, nil, endpoints("c", 1))
+		s.Quiet(t, short)
+		newer := has(t, s.Recv(t), "c") // after the wait
+		s.Nack(late, "no")
+		s.Quiet(t, short)
+		s.Ack(newer)
+		w.settled(eds, Nacked)
+		s.Quiet(t, 20*short)
+		w.change(eds, nil, endpoints("a", 2))
+		s.Ack(has(t, s.Recv(t), "a", "b", "c"))
+		w.settled(eds, Synced)
+		s.Nack(late, "no") // what was answered for since is not rejected any more
+		w.change(eds, nil, endpoints("a", 3))
+		s.Ack(has(t, s.Recv(t), "a"))
+	})
+}

@@ -33,7 +33,7 @@ func TestMakeBeforeBreak(t *testing.T) {
 			}).listen()
 			// The smaller it is, the more of what happens concerns the same.
 			o := &careful{
-				model: newModel(t), to: map[string]string{},
+				model: newModel(t), pace: drawPace(t), to: map[string]string{},
 				clusters: []string{"a", "b", "c", "d"}[:rapid.IntRange(2, 4).Draw(t, "clusters")], routes: []string{"r", "s"}[:rapid.IntRange(1, 2).Draw(t, "routes")],
 			}
 			defer w.runModels(t, map[string]*model{"red": o.model})()
@@ -47,12 +47,10 @@ func TestMakeBeforeBreak(t *testing.T) {
 			for i := range rapid.IntRange(1, 3).Draw(t, "clients") {
 				actors = append(actors, newMover(t, w, o, i))
 			}
-			calm := drawPace(t)
 			for range rapid.IntRange(10, 40).Draw(t, "steps") {
 				o.step(t, actors)
-				calm.rest()
 				actors[rapid.IntRange(0, len(actors)-1).Draw(t, "client")].step(t, actors)
-				calm.rest()
+				o.rest()
 			}
 			catchUp(t, actors)
 			for _, a := range actors {
@@ -65,6 +63,7 @@ func TestMakeBeforeBreak(t *testing.T) {
 // careful is an origin that makes before it breaks.
 type careful struct {
 	*model
+	pace
 	clusters, routes []string          // that there may be; fixed
 	to               map[string]string // where each route leads
 	v                int
@@ -138,6 +137,7 @@ func (o *careful) step(t *rapid.T, clients []*mover) {
 			}
 		}
 	}
+	o.rest()
 }
 
 // renew is a new stream to another origin, which has a single cluster, and all routes
@@ -202,6 +202,11 @@ func (a *mover) want(typeURL string, names ...string) {
 	a.Subscribe(typeURL, names...)
 }
 
+func (a *mover) leave(route string) {
+	delete(a.wants[rds], route)
+	a.Unsubscribe(rds, route)
+}
+
 // look notes the first route that the client holds without what it leads to.
 func (a *mover) look(_ context.Context, f *xdstest.Frame) {
 	clusters, endpoints := a.Held(cds), a.Held(eds)
@@ -223,7 +228,7 @@ func (a *mover) look(_ context.Context, f *xdstest.Frame) {
 func (a *mover) notes(wrong string) { a.broken.CompareAndSwap(nil, &wrong) }
 
 func (a *mover) step(t *rapid.T, all []*mover) {
-	switch rapid.SampledFrom([]string{"cross", "cross", "cross", "cross", "again", "route", "route", "cluster", "anew", "reconnect", "read", "nothing"}).Draw(t, "step") {
+	switch rapid.SampledFrom([]string{"cross", "cross", "cross", "cross", "again", "route", "in between", "in between", "cluster", "anew", "reconnect", "read", "nothing"}).Draw(t, "step") {
 	case "cross":
 		a.cross(t)
 	case "again":
@@ -235,11 +240,20 @@ func (a *mover) step(t *rapid.T, all []*mover) {
 	case "route":
 		r := rapid.SampledFrom(a.origin.routes).Draw(t, "name")
 		if a.wants[rds][r] {
-			delete(a.wants[rds], r)
-			a.Unsubscribe(rds, r)
+			a.leave(r)
 		} else {
 			a.want(rds, r)
 		}
+	case "in between": // dropped, and wanted again before what was on its way is read
+		a.gate.Close(xdstest.ToClient)
+		a.origin.step(t, all)
+		r := rapid.SampledFrom(a.origin.routes).Draw(t, "name")
+		a.leave(r)
+		a.origin.rest()
+		for range rapid.IntRange(1, 2).Draw(t, "changes") {
+			a.origin.step(t, all)
+		}
+		a.want(rds, r)
 	case "cluster":
 		a.want(cds, rapid.SampledFrom(a.origin.clusters).Draw(t, "name"))
 	case "anew":

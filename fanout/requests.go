@@ -20,6 +20,9 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	if answered && len(r.Nonce) > 0 {
 		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
+			if !ts.table.Type.FullState { // else the newest response has all of it
+				ts.refusedLate(r, time.Now())
+			}
 			return none, false, nil // B8: a newer request is on its way, and its names count
 		}
 		answer = s.judgeLocked(ts, r)
@@ -57,6 +60,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		answer = s.judgeLocked(ts, r)
 	} else if len(r.Nonce) > 0 {
 		ts.metrics.stale() // B11: the lists count all the same
+		ts.refusedLate(r, time.Now())
 	}
 	if initial {
 		return answer, s.startDeltaLocked(ts, r)

@@ -199,6 +199,17 @@ func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	return freed
 }
 
+// refusedLate notes a NACK of a response that was not answered in time (B12), or that the
+// client did not have when it asked anew (B10), while it has yet to answer a newer one.
+// It is no answer to that (B8), whose ACK says nothing of what was rejected before.
+func (ts *typeState) refusedLate(r *resource.Request, now time.Time) {
+	if nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64); !r.Rejected || !ts.open || err != nil || nonce >= ts.nonce {
+		return
+	}
+	ts.marred, ts.marredAt = true, ts.newest
+	ts.nack = NewNack(now, r.ErrorCode, r.ErrorMessage, "")
+}
+
 func (ts *typeState) settled() (freed int) {
 	freed, ts.bytes, ts.open, ts.inFlight, ts.dropped = ts.bytes, 0, false, false, false
 	return freed

@@ -130,6 +130,36 @@ func TestIdleKeyReturns(t *testing.T) {
 	}
 }
 
+// TestWildcardLeftBeforeASweep: C11: what came with a wildcard from before, and is asked
+// for by name since, does not go because the origin says nothing of it.
+func TestWildcardLeftBeforeASweep(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		o := memory.NewOrigin(t)
+		r := newRigOf(t, must(NewControlPlane(fast(true, o.Addr()))), -1)
+		c := r.join("k").want(cds, "*")
+		st := o.NextStream(t)
+		st.NextRequest(t)
+		st.Respond(t, cds, "1", cluster("a", 1), cluster("b", 1))
+		c.waitState(cds, "a b")
+		r.cache.Leave(c.group)
+		st.WaitClosed(t)
+
+		r.join("k")
+		st = o.NextStream(t)
+		expect(t, st, cds, "[] held=[a b] node")
+		st.Respond(t, cds, "1", cluster("a", 1))
+		expect(t, st, cds, "[] nonce=n1")
+		c.want(cds, "b")
+		expect(t, st, cds, "[* b]")
+		c.drop(cds, "*")
+		expect(t, st, cds, "[] -[* a]")
+		time.Sleep(2 * sweepQuiet) //nolint:forbidigo // virtual time
+		c.waitState(cds, "b")
+		st.RespondRemoved(t, cds, "2", "b")
+		c.waitState(cds, "-b")
+	})
+}
+
 // TestFailover: C15: a worse address is used only if the better one cannot be
 // reached and something is missing; versions do not travel between them (C1,
 // C8); the better one takes over with its first response.

@@ -35,6 +35,11 @@ type AutoConfig struct {
 	// again without a nonce on the same stream (B10).
 	Forgetful bool
 
+	// Overdue, unless nil, tells how often the server may have given up waiting for
+	// an answer of this client (B12): so many more responses may be on their way than
+	// the one of B9. It is asked with the client's lock held.
+	Overdue func() int
+
 	// BeforeRead and BeforeAck, unless nil, run on the client's goroutine before
 	// each read and each answer: to be slow they block, until their context
 	// ends.

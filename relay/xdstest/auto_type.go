@@ -27,6 +27,7 @@ type autoType struct {
 	pending  bool   // a response is being answered
 	frames   int    // responses received
 	blind    int    // SotW requests sent before the first response
+	overdue  int    // see AutoConfig
 	// left are the names that were dropped since the last answer (SotW). The
 	// server may not have heard of it.
 	left map[string]bool
@@ -129,13 +130,13 @@ func (t *autoType) sure() []string {
 // tolerates reports whether a name may come: because it is wanted, or because
 // the response may have left the server before the server knew that it is not.
 // A server has one unanswered response per type (B9), and may have answered
-// each request that quoted no nonce (B10).
+// each request that quoted no nonce (B10), and sent more to who does not answer (B12).
 func (t *autoType) tolerates(name string) bool {
 	if t.wants(name) {
 		return true
 	}
 	for _, n := range []string{keyOf(name), Wildcard, resource.GlobOf(keyOf(name))} {
-		if at, ok := t.dropped[n]; ok && t.frames <= at+max(1, t.blind) {
+		if at, ok := t.dropped[n]; ok && t.frames <= at+max(1, t.blind)+t.overdue {
 			return true
 		}
 	}

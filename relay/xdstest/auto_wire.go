@@ -316,6 +316,9 @@ func (a *Auto) checkLocked(s *autoSession, f *Frame) *autoType {
 		wrong, t = append(wrong, fmt.Sprintf("B4: type was not asked for: %s", f)), nil
 	} else {
 		t.frames++
+		if a.cfg.Overdue != nil {
+			t.overdue = a.cfg.Overdue()
+		}
 		wrong = append(wrong, t.check(f)...)
 	}
 	for _, w := range wrong {
