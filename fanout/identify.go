@@ -12,12 +12,22 @@ import (
 	"xdsrelay/relay/resource"
 )
 
+// MaxNodeParts bounds the messages that lie in a Node, such as its extensions and the
+// values of its metadata: decoded, each takes some hundred bytes, and on the wire maybe
+// two. An Envoy's have about a thousand.
+const MaxNodeParts = 20_000
+
+var nodeDescriptor = (*corev3.Node)(nil).ProtoReflect().Descriptor()
+
 // identify takes the client's Node from the first request and finds its key
 // (B1).
 func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 	if s.tier == nil {
 		if err := s.srv.checkNode(&s.caller, len(r.Node)); err != nil {
 			return err
+		}
+		if messagesIn(r.Node, nodeDescriptor, MaxNodeParts) > MaxNodeParts {
+			return status.Errorf(codes.ResourceExhausted, "the node in the first request has more than %d parts, expected fewer", MaxNodeParts)
 		}
 	}
 	var node corev3.Node

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/health"
 	healthpb "google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/resource"
@@ -245,4 +247,20 @@ func TestClaimedVersionIsBounded(t *testing.T) {
 	}
 	w.serve("v1", cds, cluster("a", 1))
 	s.Ack(has(t, s.Recv(t), "a"))
+}
+
+// TestNodeParts: a Node of very many little messages is refused before they are made.
+func TestNodeParts(t *testing.T) {
+	w := newWorld(t)
+	for parts, refused := range map[int]bool{MaxNodeParts + 1: true, 5_000: false} {
+		s := w.open(true)
+		node := proto.Clone(w.conn.Node).(*corev3.Node)
+		node.Extensions = slices.Repeat([]*corev3.Extension{{}}, parts)
+		s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: cds})
+		if refused {
+			refusedWith(t, s, codes.ResourceExhausted, "the node in the first request has more than 20000 parts")
+			continue
+		}
+		w.asked(cds, "*")
+	}
 }

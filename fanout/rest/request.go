@@ -75,6 +75,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 
 // decode reads a request. Its errors are gRPC statuses.
 func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body []byte) (*request, error) {
+	if most := s.cfg.MaxNames + fanout.MaxNodeParts; valuesIn(body) > most {
+		return nil, status.Errorf(codes.ResourceExhausted, "the body has more than %d values, expected fewer", most)
+	}
 	m, err := parse(body)
 	if err != nil {
 		return nil, err
@@ -168,6 +171,24 @@ func hostOf(address string) string {
 
 // place is how the protobuf library says where in a text something is wrong.
 var place = regexp.MustCompile(`^proto:[\s\x{a0}]*(?:syntax error )?(?:\(line (\d+):(\d+)\):)?[\s\x{a0}]*`)
+
+// valuesIn counts the values in a text of JSON, roughly: each is one of a list or an
+// object, or has a comma before it. Decoded, each may take some hundred bytes, and in the
+// text it has two.
+func valuesIn(text []byte) (n int) {
+	quoted := false
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '"':
+			quoted = !quoted
+		case quoted && c == '\\':
+			i++
+		case !quoted && (c == ',' || c == '[' || c == '{'):
+			n++
+		}
+	}
+	return n
+}
 
 // parse reads a DiscoveryRequest in proto3 JSON: fields under either of their
 // names, unknown ones ignored (H2).

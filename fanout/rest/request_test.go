@@ -241,3 +241,22 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+// TestManyValues: a request of very many little values is refused before they are made,
+// and one of as many names as may be is not.
+func TestManyValues(t *testing.T) {
+	w := newWorld(t, func(c *Config) { c.MaxNames = 10_000 })
+	w.fails(w.post(clusters, `{"node":{"id":"n","metadata":{"a":[`+strings.Repeat("0,", 100_000)+`0]}}}`), http.StatusTooManyRequests, "30000 values")
+	names := make([]string, 10_000)
+	for i := range names {
+		names[i] = fmt.Sprintf(`a,"[{\\%d`, i) // none of it is more than a name
+	}
+	if got := w.post(clusters, ask("", names...)); got.status == http.StatusTooManyRequests {
+		t.Errorf("as many names as may be: %s", got.body)
+	}
+	for text, want := range map[string]int{`{"a":[1,"b,\"[{",{}]}`: 5, `"\\",`: 1, `"`: 0, `"\`: 0, ``: 0} {
+		if got := valuesIn([]byte(text)); got != want {
+			t.Errorf("%s has %d values, want %d", text, got, want)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package hostile
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -142,6 +143,11 @@ func hugeNodes(t *testing.T, s *stage) {
 		c := open(t, cc, deltaMethod)
 		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: content.ClusterURL})
 		c.refused(t, codes.InvalidArgument, "node", fmt.Sprint(aggregation.MaxNodeName))
+	}
+	for range size(20, 200) {
+		c := open(t, cc, deltaMethod)
+		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: "x", Cluster: theKey, Extensions: slices.Repeat([]*corev3.Extension{{}}, 200_000)}, TypeUrl: content.ClusterURL})
+		c.refused(t, codes.ResourceExhausted, "parts")
 	}
 	var calls []*call
 	for range size(20, 200) {

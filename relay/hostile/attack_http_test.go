@@ -58,11 +58,12 @@ func badPolls(t *testing.T, s *stage) {
 		word string
 	}{
 		{poll + `,"fill":"` + strings.Repeat("x", size(3<<20, 100<<20)) + `"}`, http.StatusRequestEntityTooLarge, "more than"},
-		{poll + `,"unknown":` + deep, http.StatusBadRequest, "JSON"},
-		{poll + `,"unknown":` + strings.Repeat(`{"a":`, 100_000), http.StatusBadRequest, "JSON"},
-		{`{"node":{"metadata":{"a":` + deep, http.StatusBadRequest, "JSON"},
-		{`{"node":{"metadata":` + strings.Repeat(`{"a":`, 50_000) + "1" + strings.Repeat("}", 50_000) + "}}", http.StatusBadRequest, "JSON"},
-		{deep, http.StatusBadRequest, "JSON"},
+		{poll + `,"unknown":` + deep, http.StatusTooManyRequests, "values"},
+		{poll + `,"unknown":` + strings.Repeat(`{"a":`, 15_000), http.StatusBadRequest, "JSON"},
+		{`{"node":{"metadata":{"a":` + deep[:15_000], http.StatusBadRequest, "JSON"},
+		{`{"node":{"metadata":` + strings.Repeat(`{"a":`, 15_000) + "1" + strings.Repeat("}", 15_000) + "}}", http.StatusBadRequest, "JSON"},
+		{`{"node":{"metadata":{"a":[` + strings.Repeat("[],", 300_000) + `0]}}}`, http.StatusTooManyRequests, "values"},
+		{deep, http.StatusTooManyRequests, "values"},
 		{"\x00\xff\xfe", http.StatusBadRequest, "JSON"},
 		{poll + `,"resource_names":["` + strings.Join(some(0, maxNames+1), `","`) + `"]}`, http.StatusTooManyRequests, fmt.Sprint(maxNames)},
 		{poll + `,"resource_names":["` + strings.Repeat(`x","`, 100_000) + `"]}`, http.StatusTooManyRequests, fmt.Sprint(maxNames)},
