@@ -28,8 +28,8 @@ type freshness struct {
 func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for k := range t.keepers {
-		if k.key == query.Get("key") && k.leg == query.Get("leg") && k.fresh != nil {
+	for k := range t.keepers[query.Get("key")] {
+		if k.leg == query.Get("leg") && k.fresh != nil {
 			return freshness{Fresh: k.state().fromOrigin() && k.fresh()}, nil
 		}
 	}

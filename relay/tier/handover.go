@@ -33,7 +33,7 @@ func (t *Tier) toHandOver() (left int) {
 	view := t.cfg.Members.View()
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for k := range t.keepers {
+	for k := range t.allLocked() {
 		owner, ok := view.Owner(k.key)
 		if !ok || t.IsSelf(owner) {
 			continue

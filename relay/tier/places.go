@@ -17,7 +17,7 @@ func (t *Tier) Places() map[string]Place {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	places := make(map[string]Place, len(t.keepers))
-	for k := range t.keepers {
+	for k := range t.allLocked() {
 		k.mu.Lock()
 		shown := k.shown
 		k.mu.Unlock()

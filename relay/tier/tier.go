@@ -3,6 +3,7 @@ package tier
 import (
 	"context"
 	"errors"
+	"iter"
 	"log/slog"
 	"net/url"
 	"slices"
@@ -69,7 +70,7 @@ type Tier struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	status  shard.Status // as announced last
-	keepers map[*keeper]struct{}
+	keepers map[string]map[*keeper]struct{} // by key: other nodes ask for many keys at once
 }
 
 // New makes a tier and starts what it does for all keys. It fails where cfg lacks a
@@ -85,7 +86,7 @@ func New(cfg Config) (*Tier, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[*keeper]struct{})}
+	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{})}
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
 	t.Handle(freshPath, t.answerFresh)
 	if cfg.Peers != nil {
@@ -217,13 +218,31 @@ func (t *Tier) own(ctx context.Context, g *cache.Group) {
 func (t *Tier) add(k *keeper) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.keepers[k] = struct{}{}
+	if t.keepers[k.key] == nil {
+		t.keepers[k.key] = make(map[*keeper]struct{})
+	}
+	t.keepers[k.key][k] = struct{}{}
 }
 
 func (t *Tier) remove(k *keeper) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	delete(t.keepers, k)
+	if delete(t.keepers[k.key], k); len(t.keepers[k.key]) == 0 {
+		delete(t.keepers, k.key)
+	}
+}
+
+// allLocked goes through the keepers of all keys. It needs mu.
+func (t *Tier) allLocked() iter.Seq[*keeper] {
+	return func(yield func(*keeper) bool) {
+		for _, of := range t.keepers {
+			for k := range of {
+				if !yield(k) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // forget lets go of connections to nodes that have gone.

@@ -198,5 +198,8 @@ func TestAnswersAfterALoss(t *testing.T) {
 			t.Errorf("refused %d times, to be claimed after %v, expected once and %v", o.refused, o.after, after)
 		}
 		n.mu.Unlock()
+		if epoch, ok := n.Epoch("k"); ok {
+			t.Errorf("the key counts as claimed in %d", epoch)
+		}
 	}
 }

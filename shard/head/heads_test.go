@@ -5,6 +5,8 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
@@ -203,12 +205,25 @@ func TestTakeOver(t *testing.T) {
 		t.Errorf("%+v, after %+v; behind: %t", h, head, b.edition().Behind)
 	}
 
-	c := newNode(t, "c", s, soon, time.Millisecond).key("k")
+	c := newNode(t, "c", s, soon, 300*time.Millisecond).key("k")
 	c.apply("old")
 	c.sees(b)
-	c.own() // its time is over already
-	if h := storedSoon(s, c); h.Generation != head.Generation+1 || h.Owner != "c" {
+	c.own() // nothing happens but that its time is over
+	h := storedSoon(s, c)
+	if h.Generation != head.Generation+1 || h.Owner != "c" {
 		t.Errorf("%+v", h)
+	}
+
+	// The head is not known before the claim, and is that of another one.
+	d := &keyed{node: newNode(t, "d", s, never, never)}
+	d.Group = d.cache.Join("k", &corev3.Node{Id: "node"})
+	d.feed = <-d.feeds
+	d.Table(clusters).Replace(&d.watcher, true, nil)
+	d.apply("older")
+	d.own()
+	xdstest.Eventually(t, "d to claim the key", func() bool { return d.head() == h })
+	if !d.edition().Behind {
+		t.Error("d takes the head of c for its own")
 	}
 }
 

@@ -126,7 +126,7 @@ func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 	if k.epoch > o.epoch {
 		return true, false
 	}
-	if k.epoch < o.epoch || now.Sub(o.written) > keptFor/7 {
+	if k.epoch < o.epoch || len(o.heads) > 0 && now.Sub(o.written) > keptFor/7 {
 		return false, true
 	}
 	for url, h := range o.heads {

@@ -1,0 +1,23 @@
+package shard
+
+import "testing"
+
+// TestWeight: what the nodes of a tier go by is the same in every version of the program:
+// else a tier of two versions would have two owners of each key. Names and keys that read
+// the same one after the other are different.
+func TestWeight(t *testing.T) {
+	for _, tc := range []struct {
+		member, key string
+		want        uint64
+	}{
+		{"a", "k", 0x171083bfa20354b},
+		{"ab", "c", 0xe9d863bcc8b3c9a8},
+		{"a", "bc", 0xa55595b0095f3913},
+		{"node-1", "", 0x165f6e15f2151dd7},
+		{"relay-0.relay", "team=web|zone=a", 0x579d9fb7f0af43cb},
+	} {
+		if got := weight(tc.member, tc.key); got != tc.want {
+			t.Errorf("%q for %q: %#x, expected %#x", tc.member, tc.key, got, tc.want)
+		}
+	}
+}
