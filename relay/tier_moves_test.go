@@ -132,3 +132,54 @@ func TestClientMoves(t *testing.T) {
 		})
 	})
 }
+
+// TestTwoViews: two nodes that each take the other for the owner of a key do not wait for
+// one another, nor change places for ever: one of them asks the origin, and clients of
+// both are told what changes; so it is where each takes itself for the owner.
+func TestTwoViews(t *testing.T) {
+	views := map[string]func(node string, m *shard.Member){
+		"the other":  func(node string, m *shard.Member) { m.Draining = m.Name == node },
+		"themselves": func(node string, m *shard.Member) { m.Draining = m.Name != node },
+	}
+	for name, view := range views {
+		t.Run(name, func(t *testing.T) {
+			originVariants(t, func(t *testing.T, variant config.Variant) {
+				synctest.Test(t, func(t *testing.T) {
+					w := newTierWorld(t, 2, variant, "red")
+					w.populate()
+					w.converged()
+					w.settle()
+					frames := w.frames()
+					w.roster.look(func(node string, all []shard.Member) []shard.Member {
+						for i := range all {
+							view(node, &all[i])
+						}
+						return all
+					})
+					w.settle()
+					if n := w.frames(); n != frames {
+						t.Errorf("%d responses more when the views parted", n-frames)
+					}
+					opened := w.origin.Counts().Streams
+					w.set("red", 2)
+					w.converged()
+					w.settle()
+					for range 5 {
+						w.settle()
+					}
+					if n := w.origin.Counts().Streams - opened; n > 0 {
+						t.Errorf("%d streams were opened at the origin, of nodes that see what they saw before", n)
+					}
+					frames = w.frames()
+					w.roster.look(nil)
+					w.settle()
+					w.streams(1)
+					if n := w.frames(); n != frames {
+						t.Errorf("%d responses more when the views were one", n-frames)
+					}
+					w.check()
+				})
+			})
+		})
+	}
+}

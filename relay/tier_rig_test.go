@@ -22,6 +22,9 @@ type roster struct {
 	mu    sync.Mutex
 	all   []shard.Member // guarded by mu
 	seats []*seat        // guarded by mu
+
+	// eye is how a node sees the others; nil for as they are. Guarded by mu.
+	eye func(node string, all []shard.Member) []shard.Member
 }
 
 // seat is a node's place in a roster: the members as that node sees them.
@@ -56,6 +59,14 @@ func (r *roster) change(name string, change func(*shard.Member)) {
 	r.showLocked()
 }
 
+// look changes how the nodes see the others; nil for as they are.
+func (r *roster) look(eye func(node string, all []shard.Member) []shard.Member) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.eye = eye
+	r.showLocked()
+}
+
 // drop takes a member out.
 func (r *roster) drop(name string) {
 	r.mu.Lock()
@@ -66,7 +77,11 @@ func (r *roster) drop(name string) {
 
 func (r *roster) showLocked() {
 	for _, s := range r.seats {
-		s.Set(slices.Clone(r.all))
+		all := slices.Clone(r.all)
+		if r.eye != nil {
+			all = r.eye(s.name, all)
+		}
+		s.Set(all)
 		s.Hear(time.Now())
 	}
 }
