@@ -69,7 +69,7 @@ type Tier struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	status  shard.Status // as announced last
+	status  shard.Status                    // as announced last
 	keepers map[string]map[*keeper]struct{} // by key: other nodes ask for many keys at once
 }
 
