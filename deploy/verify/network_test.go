@@ -34,15 +34,27 @@ func newNetwork(t *testing.T, prefix string) *network {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make networks")
 	}
+	possible(t)
 	n := &network{t: t, name: fmt.Sprintf("xdsrelay-%d-%s", os.Getpid(), strings.ToLower(filepath.Base(t.Name()))), prefix: netip.MustParsePrefix(prefix)}
-	if out, err := exec.Command("ip", "netns", "add", n.name).CombinedOutput(); err != nil {
-		t.Skipf("network namespaces cannot be made here: %v: %s", err, out)
-	}
+	n.ip("netns", "add", n.name)
 	n.cleanup(n.name)
 	n.last = n.prefix.Addr().Next()
 	n.ip("-n", n.name, "link", "add", "bridge", "type", "bridge")
 	n.configure(n.name, "bridge", n.last)
 	return n
+}
+
+// possible skips the test where pods cannot be started: a container may lack the right
+// to make networks and mounts, a kernel bridges, and an image the programs.
+func possible(t *testing.T) {
+	t.Helper()
+	const script = `ip link add bridge type bridge && ip link add one type veth peer name two && ip link set two master bridge up &&
+ip address add 192.0.2.1/24 dev one && ip address add 2001:db8::1/64 dev one nodad && mount --bind "$0" "$0" && mount -o remount,bind,ro "$0"`
+	for _, args := range [][]string{{"ip", "netns"}, {"unshare", "--net", "--mount", "sh", "-c", script, t.TempDir()}} {
+		if out, err := exec.Command(args[0], args[1:]...).CombinedOutput(); err != nil {
+			t.Skipf("networks and mounts cannot be made here: %v: %s", err, out)
+		}
+	}
 }
 
 // place makes a namespace with the next address, and returns the names of both.
