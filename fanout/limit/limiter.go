@@ -25,6 +25,7 @@ type Limiter struct {
 	// Guarded by mu.
 	connections, streams   int
 	peerConnections, peers int
+	peerSources            map[Source]int // of peerConnections
 	accounts               map[owner]*account
 	left                   []lingering // in the order of their ends
 }
@@ -37,7 +38,7 @@ func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{crowd: make(chan struct{}, 1), accounts: make(map[owner]*account)}
+	l := &Limiter{crowd: make(chan struct{}, 1), accounts: make(map[owner]*account), peerSources: make(map[Source]int)}
 	l.values.Store(&v)
 	var err error
 	if l.refusals, err = newRefusals(meter, log); err != nil {
@@ -97,14 +98,31 @@ func (l *Limiter) connectPeer(s Source) error {
 	if over(l.peerConnections, most) {
 		return l.refusals.refuse(PeerConnections, s.String(), l.peerConnections+1, most, "connections of other nodes")
 	}
+	if share := peerShare(most); over(l.peerSources[s], share) {
+		return l.refusals.refuse(PeerConnections, s.String(), l.peerSources[s]+1, share, "connections of other nodes from "+s.String())
+	}
 	l.peerConnections++
+	l.peerSources[s]++
 	return nil
 }
 
-func (l *Limiter) disconnectPeer() {
+// peerShare is how many of the connections of other nodes may be from one source, which
+// nobody has asked yet who it is: it must not take the places of all others. 0 means any.
+func peerShare(most int) int {
+	const least = 100 // nodes behind one address, as in a trial
+	if most <= 0 {
+		return 0
+	}
+	return max(most/10, least)
+}
+
+func (l *Limiter) disconnectPeer(s Source) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.peerConnections--
+	if l.peerSources[s]--; l.peerSources[s] <= 0 {
+		delete(l.peerSources, s)
+	}
 }
 
 func (l *Limiter) disconnect(a *account) {

@@ -43,7 +43,9 @@ func (l *Limiter) Listen(inner net.Listener, tell bool) *Listener {
 // ListenPeers is Listen for the port of other nodes, whose connections have a limit of
 // their own.
 func (l *Limiter) ListenPeers(inner net.Listener, tell bool) *Listener {
-	return newListener(inner, tell, func(s Source) (func(), error) { return l.disconnectPeer, l.connectPeer(s) })
+	return newListener(inner, tell, func(s Source) (func(), error) {
+		return func() { l.disconnectPeer(s) }, l.connectPeer(s)
+	})
 }
 
 func newListener(inner net.Listener, tell bool, book func(Source) (func(), error)) *Listener {

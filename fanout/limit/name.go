@@ -77,7 +77,7 @@ var about = [names]About{
 	SendTimeout:            {"send_timeout", "listen.send_timeout", "", "time that a client may take to read", "`DEADLINE_EXCEEDED`"},
 	Idle:                   {"idle_timeout", "limits.idle_timeout", "", "time that a connection may be without a stream", "GOAWAY"},
 	Pings:                  {"pings", "", "5s", "time between two pings on one connection, two of which may come sooner", "GOAWAY with `ENHANCE_YOUR_CALM`, and the connection is closed"},
-	PeerConnections:        {"peer_connections", "limits.peer_connections", "", "connections of other nodes of the tier to this one", "the same as beyond `limits.connections`"},
+	PeerConnections:        {"peer_connections", "limits.peer_connections", "", "connections of other nodes of the tier to this one; a tenth of them, and 100 at least, may be from one address", "the same as beyond `limits.connections`"},
 	PeerStreams:            {"peer_streams", "limits.peer_streams", "", "streams of other nodes of the tier on this one", exhausted},
 }
 
