@@ -117,6 +117,7 @@ func (n *Node) watchAgreement(ctx context.Context) {
 	for {
 		changed := n.members.Changed()
 		n.compareTerms(ctx)
+		n.lookForVisits(ctx)
 		pause := time.NewTimer(agreeEvery*9/10 + mathrand.N(agreeEvery/5))
 		select {
 		case <-ctx.Done():

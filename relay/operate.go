@@ -50,6 +50,7 @@ func (n *Node) operate() {
 	n.board = fleet.NewBoard(n.own())
 	n.answerLive()
 	n.answerTerms()
+	n.answerVisits()
 	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
 }
 

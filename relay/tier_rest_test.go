@@ -127,6 +127,43 @@ func TestFleetWithPolls(t *testing.T) {
 	})
 }
 
+// TestPollsMove: a client that polls another node from some time on is told of by that one
+// alone, in lists and in numbers, and not as one that updates do not reach.
+func TestPollsMove(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 2, "red")
+		stream := w.client("a", "streams", "red", xdstest.Delta)
+		stream.Subscribe(xdstest.ClusterType)
+		stream.WaitHeld(t, xdstest.ClusterType, "red-a", "red-b")
+		version := ""
+		visit := func(node string) {
+			t.Helper()
+			xdstest.Eventually(t, "an answer", func() bool {
+				code, told := w.poll(node, "polls", "red", version)
+				if told != "" {
+					version = told
+				}
+				return code == http.StatusOK || code == http.StatusNotModified
+			})
+		}
+		for _, node := range []string{"a", "b", "a"} {
+			for range 4 {
+				visit(node)
+				time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time: so often it polls
+			}
+			for _, asked := range []string{"a", "b"} {
+				if got := namesOf(w.fleetOf(asked, nil, 10)); !slices.Equal(got, []string{"polls on " + node, "streams on a"}) {
+					t.Errorf("it polls %s, and node %s tells of %q", node, asked, got)
+				}
+				var sums fleet.Summary
+				if w.order(asked, http.MethodGet, "/api/v1/summary", &sums); sums.Clients != 2 || sums.States[fleet.Synced] != 2 {
+					t.Errorf("it polls %s, and node %s counts %+v", node, asked, sums)
+				}
+			}
+		}
+	})
+}
+
 // statusOf is what the client status service of a node tells of a client of the tier.
 func (w *tierWorld) statusOf(node, id string) []*statusv3.ClientConfig {
 	w.t.Helper()

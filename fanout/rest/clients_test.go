@@ -370,3 +370,53 @@ func TestClientsOfIdentities(t *testing.T) {
 		t.Errorf("%d clients, expected 4", got)
 	}
 }
+
+// TestClientsThatWentElsewhere: of a client that has polled the same of another node
+// since, nothing is told here any more; of what it polls here alone all is.
+func TestClientsThatWentElsewhere(t *testing.T) {
+	here, there := newSilentWorld(t).srv.roster, newSilentWorld(t).srv.roster
+	now := time.Unix(1000, 0)
+	polls := func(r *roster, by who, url string, names ...string) *visits {
+		q := &request{who: by, names: names, wildcard: len(names) == 0}
+		v := r.begins(q, resource.TypeOf(url), now)
+		r.ends(v, nil, found{unsure: true}, now)
+		return v
+	}
+	a, b := who{id: "a", key: "k", host: "h"}, who{id: "a", key: "k", host: "h", identity: "spiffe://x/y"}
+	polls(here, a, cds)
+	polls(here, a, eds, "x")
+	polls(here, a, eds, "y")
+	polls(here, b, cds)
+	polls(there, who{id: "c", key: "k", host: "h"}, cds)
+	now = now.Add(5 * time.Second)
+	polls(there, a, cds)
+	polls(there, a, eds, "x")
+	polls(here, b, eds, "y")
+	told := there.lately(time.Minute, now)
+	if len(told) != 3 {
+		t.Errorf("told are %+v", told)
+	}
+	now = now.Add(time.Second)
+	here.elsewhere(there.lately(time.Minute, now), now)
+	there.elsewhere(here.lately(time.Minute, now), now)
+	kinds := func(r *roster) (n int) {
+		for _, p := range r.visitors {
+			n += len(p.visits)
+		}
+		return n
+	}
+	if len(here.visitors) != 2 || kinds(here) != 3 || here.visitors[a] == nil || len(here.visitors[a].visits) != 1 {
+		t.Errorf("here are %d clients with %d kinds of polls", len(here.visitors), kinds(here))
+	}
+	if len(there.visitors) != 2 || kinds(there) != 3 {
+		t.Errorf("there are %d clients with %d kinds of polls", len(there.visitors), kinds(there))
+	}
+	if got := there.lately(500*time.Millisecond, now); len(got) != 0 {
+		t.Errorf("told of long ago: %+v", got)
+	}
+	here.begins(&request{who: a, wildcard: true}, resource.TypeOf(cds), now) // is being answered
+	here.elsewhere([]Visit{{Mark: markOf(a, what{url: cds}), Ago: 0}}, now.Add(time.Minute))
+	if len(here.visitors[a].visits) != 2 {
+		t.Error("a poll that is being answered was forgotten")
+	}
+}

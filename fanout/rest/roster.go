@@ -72,7 +72,7 @@ const (
 	pausesShown  = 3
 	longestShown = time.Hour
 	// What a client and one of its kinds of polls take beside texts, roughly.
-	visitorSize, visitsSize = 600, 700
+	visitorSize, visitsSize = 600, 750
 )
 
 func newRoster(c *cache.Cache, least time.Duration, most int64) *roster {
@@ -101,7 +101,7 @@ func (r *roster) begins(q *request, t *resource.Type, now time.Time) *visits {
 	p.node, p.cluster, p.rule = q.node, q.cluster, q.group.Rule
 	v := p.visits[w]
 	if v == nil {
-		v = &visits{of: p, what: w, typ: t, unsure: true, began: now}
+		v = &visits{of: p, what: w, typ: t, unsure: true, began: now, mark: markOf(q.who, w)}
 		v.all, v.own = r.recent.PushFront(v), p.recent.PushFront(v)
 		p.visits[w] = v
 	} else {

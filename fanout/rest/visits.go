@@ -21,6 +21,7 @@ type visits struct {
 	what     what
 	typ      *resource.Type
 	began    time.Time
+	mark     string        // see markOf
 	all, own *list.Element // in the lists of the roster and of the client
 
 	// Guarded by the roster's mu.
