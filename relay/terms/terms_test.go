@@ -18,7 +18,7 @@ var salt = bytes.Repeat([]byte{7}, LeastSalt)
 // nodes may differ (K11).
 func TestTerms(t *testing.T) {
 	marks := []string{"k1:aa", "k0:bb"}
-	make := func(change func(*config.Config)) (*config.Config, map[string]string) {
+	with := func(change func(*config.Config)) (*config.Config, map[string]string) {
 		cfg := config.Default()
 		cfg.Origin.Addresses = []string{"cp-0:18000", "cp-1:18000"}
 		cfg.LastGood.Store = config.StoreRedis
@@ -26,7 +26,7 @@ func TestTerms(t *testing.T) {
 		change(cfg)
 		return cfg, Of(cfg, marks).Sealed(salt)
 	}
-	_, usual := make(func(*config.Config) {})
+	_, usual := with(func(*config.Config) {})
 	if len(usual) != len(Parts()) {
 		t.Errorf("parts %v, expected %v", usual, Parts())
 	}
@@ -51,7 +51,7 @@ func TestTerms(t *testing.T) {
 			c.LastGood.KeysFile, c.Origin.TLS.CertFile, c.Cache.Linger = "elsewhere", "elsewhere", time.Hour
 		}, nil},
 	} {
-		_, other := make(tc.change)
+		_, other := with(tc.change)
 		var got []string
 		for _, d := range Compare(map[string]map[string]string{"a": usual, "b": other}) {
 			got = append(got, d.Parts...)
@@ -63,11 +63,11 @@ func TestTerms(t *testing.T) {
 			t.Errorf("%s: they differ in %v, expected %v", name, got, tc.want)
 		}
 	}
-	cfg, _ := make(func(*config.Config) {})
+	cfg, _ := with(func(*config.Config) {})
 	if other := Of(cfg, []string{"k0:bb"}).Sealed(salt); len(Compare(map[string]map[string]string{"a": usual, "b": other})) != 1 {
 		t.Error("other keys of last_good do not show")
 	}
-	cfg, own := make(func(c *config.Config) { c.Tier.OwnAddresses, c.Origin.Addresses = true, []string{"near:1"} })
+	cfg, own := with(func(c *config.Config) { c.Tier.OwnAddresses, c.Origin.Addresses = true, []string{"near:1"} })
 	if _, told := own[partAddresses]; told || len(Compare(map[string]map[string]string{"a": usual, "b": own})) != 0 {
 		t.Error("addresses are compared where a node may have its own")
 	}
