@@ -48,7 +48,8 @@ func newRig(t *testing.T, s Store, change func(*Config), types ...*resource.Type
 	}
 	feeds := make(chan *cache.Feed)
 	r.cache, err = cache.New(cache.Config{
-		Wake: func([]*cache.Subscription) {},
+		HeadWait: time.Hour,
+		Wake:     func([]*cache.Subscription) {},
 		Run: func(ctx context.Context, f *cache.Feed) {
 			r.keeper.Restore(ctx, f.Group())
 			feeds <- f
@@ -242,6 +243,50 @@ func TestRefusedIsNotThere(t *testing.T) {
 		}
 		if n := r.log.count("not kept"); n != 1 {
 			t.Errorf("%d lines in the log, expected one:\n%s", n, r.log)
+		}
+	})
+}
+
+// TestBehindIsNotKept: a node that is behind the tier does not write what it has over what
+// may be newer (K12).
+func TestBehindIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(5 * time.Second)
+		r.group.Agree(clusters, cache.Agreed{Digest: resource.Digest{1}, Version: "newer"})
+		r.answer(clusters, res(clusters, "a", "2"))
+		pass(10 * time.Minute)
+		if n := m.count(); n != 1 {
+			t.Errorf("%d writes, expected none of a node that is behind", n-1)
+		}
+		e := r.group.Table(clusters).Edition()
+		r.group.Agree(clusters, cache.Agreed{Digest: e.Digest, Version: e.Version})
+		pass(3 * time.Minute)
+		if n := m.count(); n != 2 {
+			t.Errorf("%d writes, expected one since the node is behind no more", n-1)
+		}
+	})
+}
+
+// TestEncryptedOnly: types that are to be kept encrypted are not without keys, whatever
+// they hold; so it is with secrets of which there are none.
+func TestEncryptedOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Encrypted = func(t *resource.Type) bool { return t == listeners } }, clusters, secrets, listeners)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.answer(listeners)
+		r.answer(secrets)
+		pass(time.Minute)
+		if m.record("key", listeners.URL) != nil || m.record("key", secrets.URL) != nil || m.record("key", clusters.URL) == nil {
+			t.Errorf("expected clusters alone to be kept:\n%s", r.log)
+		}
+		if n := r.log.count("only kept encrypted"); n != 2 {
+			t.Errorf("%d lines say why, expected two:\n%s", n, r.log)
 		}
 	})
 }

@@ -24,8 +24,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	clusters = resource.TypeOf(resource.ClusterURL)
-	secrets  = resource.TypeOf(resource.SecretURL)
+	clusters  = resource.TypeOf(resource.ClusterURL)
+	listeners = resource.TypeOf(resource.ListenerURL)
+	secrets   = resource.TypeOf(resource.SecretURL)
 )
 
 // patience is how long something may take that happens at once where nothing else
