@@ -237,3 +237,33 @@ func TestWorkloadRefused(t *testing.T) {
 		t.Error("a client takes any workload of a domain")
 	}
 }
+
+// TestIDs: an id is meant as a whole, and /* means what is below it, not what begins like
+// it.
+func TestIDs(t *testing.T) {
+	one, web := xdstest.NewAuthority(t, "one"), xdstest.NewAuthority(t, "web")
+	node := newSide(t, web, "server.test")
+	node.CAFile = ""
+	node.Bundles = map[string]string{"one.test": tempFile(t, bundleOf(t, "one.test", one))}
+	node.PeerIDs = []string{"spiffe://one.test/ns/web/*", "spiffe://one.test/db"}
+	server, err := secure.NewServer(node.Config, new(logs).logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, good := range map[string]bool{
+		"spiffe://one.test/ns/web/a":   true,
+		"spiffe://one.test/ns/web/a/b": true,
+		"spiffe://one.test/ns/web":     false,
+		"spiffe://one.test/ns/webs":    false,
+		"spiffe://one.test/ns/webs/a":  false,
+		"spiffe://one.test/ns":         false,
+		"spiffe://one.test/db":         true,
+		"spiffe://one.test/db/a":       false,
+		"spiffe://one.test/dbs":        false,
+		"a.one.test":                   false,
+	} {
+		if m := meet(t, server, web.ClientTLS(one, id)); (m.err == nil) != good {
+			t.Errorf("%s: %v", id, m.err)
+		}
+	}
+}
