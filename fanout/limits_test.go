@@ -99,7 +99,7 @@ func TestUnfinishedMessagesCount(t *testing.T) {
 // TestStrangersCost: a connection that holds most memory is sent away also where nothing
 // of what has come there is for a service of this package.
 func TestStrangersCost(t *testing.T) {
-	w := newSilentWorld(t)
+	w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Hour }) // however slow the machine is
 	w.also = func(gs *grpc.Server) { healthpb.RegisterHealthServer(gs, health.NewServer()) }
 	w.listen()
 	modest := w.open(true)
