@@ -68,9 +68,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	case leg.digest != before:
 		leg.settleVersion(u, !ignored && len(u.Keep)+len(leg.guard.names) == 0)
 	}
-	if u.Source != "" {
-		leg.source = u.Source
-	}
+	leg.heard(u, server)
 	cause := CauseOrigin
 	if u.Mirror {
 		cause = CauseOwner

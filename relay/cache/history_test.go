@@ -53,6 +53,32 @@ func TestHistory(t *testing.T) {
 	expect("owner +1 ~0 -0 =2", "origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2")
 }
 
+// TestSourceGoes: a server that does not say who it is does not go by the name of the
+// one before it, or of the node that was followed (K7).
+func TestSourceGoes(t *testing.T) {
+	w := start(t, Config{})
+	w.client(clusters, true)
+	table := w.group.Table(clusters)
+	updates := 0
+	says := func(u Update, want string) {
+		t.Helper()
+		updates++
+		u.Type, u.Resources = clusters, []*resource.Resource{res("a", fmt.Sprint(updates))}
+		w.feed.Apply(u)
+		if got := table.History()[0].Source; got != want {
+			t.Errorf("update %d is from %q, expected %q", updates, got, want)
+		}
+	}
+	w.feed.SetServer("10.0.0.1:18000")
+	says(Update{Source: "node-2", Mirror: true}, "node-2")
+	says(Update{}, "")
+	says(Update{Source: "istiod"}, "istiod")
+	says(Update{}, "istiod") // which need not say it each time
+	w.feed.SetServer("10.0.0.2:18000")
+	says(Update{Partial: true}, "istiod") // a part, or nobody's answer
+	says(Update{}, "")
+}
+
 // TestNoHistory: a table keeps none where none is wanted, nor where it is a single
 // client's.
 func TestNoHistory(t *testing.T) {

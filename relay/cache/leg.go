@@ -84,6 +84,23 @@ type tableLeg struct {
 	guard   guard           // removals of these that are held back (K16)
 	version string          // version_info, while that is exactly what a SotW origin sent (D7)
 	source  string          // the origin's control_plane.identifier (K7)
+	speaker speaker         // whose that is
+}
+
+// speaker is who has answered a leg: a server of the origin, or a node that passes
+// on what that server says.
+type speaker struct {
+	server string
+	mirror bool
+}
+
+// heard notes by what name who answered calls itself. Who says nothing may have said
+// it before, but another one has not.
+func (l *tableLeg) heard(u Update, server string) {
+	now := speaker{server, u.Mirror}
+	if u.Source != "" || now != l.speaker && !u.Partial {
+		l.source, l.speaker = u.Source, now
+	}
 }
 
 func newTableLegs(n int) []tableLeg {
