@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -71,7 +73,7 @@ func TestRemovalsAfterADroppedRoute(t *testing.T) {
 		})
 		virtual(t, func(t *testing.T) { // B12
 			s, _ := drop(t)
-			time.Sleep(10 * short)
+			time.Sleep(10 * short) //nolint:forbidigo // virtual time
 			s.Ack(hasRemoved(t, s.RecvType(t, cds), []string{"y"}))
 			s.Quiet(t, short)
 		})
@@ -127,5 +129,37 @@ func TestRemovalsFreedInOneLook(t *testing.T) {
 		}
 		s.Ack(has(t, s.RecvType(t, cds), "x"))
 		s.Quiet(t, short)
+	})
+}
+
+// TestAbsenceForANewcomer: B34, B40, E2: what does not exist is no removal for a client
+// that was told nothing of the type yet, or just a part of it: it is told at once, even
+// where removals would have to wait for routes.
+func TestAbsenceForANewcomer(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, small(2))
+		s, other := w.open(true), w.open(true)
+		names := []string{"a", "b", "c", "z"}
+		other.Subscribe(eds, names...)
+		s.Subscribe(rds, "r")
+		w.asked(eds, names...)
+		w.asked(rds, "r")
+		w.origin().Apply(cache.Update{Type: resource.TypeOf(eds), Resources: sized(eds, 200, "a", "b", "c")})
+		w.absent(eds, "z")
+		w.change(rds, nil, route("r", "x"))
+		unanswered := has(t, s.Recv(t), "r")
+		w.change(rds, nil, route("r", "y")) // has to wait
+		s.Subscribe(eds, names...)
+		missing := map[string]bool{"a": true, "b": true, "c": true, "z": true}
+		for len(missing) > 0 {
+			f := s.RecvType(t, eds)
+			for _, n := range append(f.Names(), f.Removed...) {
+				delete(missing, n)
+			}
+			s.Ack(f)
+		}
+		s.Quiet(t, short)
+		s.Ack(unanswered)
+		s.Ack(has(t, s.RecvType(t, rds), "r"))
 	})
 }
