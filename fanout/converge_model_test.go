@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -77,14 +78,24 @@ func (m *model) answerLocked(demand []cache.Demand) {
 		for _, n := range d.Names {
 			names[n] = true
 		}
-		for n, res := range m.state[d.Table.Type.URL] {
+		state := m.state[d.Table.Type.URL]
+		for _, n := range slices.Sorted(maps.Keys(state)) { // the order counts where a check is repeated
 			if d.Wildcard || xdstest.Covers(names, n) {
-				u.Resources = append(u.Resources, resources(m.t, res)...)
+				u.Resources = append(u.Resources, resources(m.t, state[n])...)
 			}
 			covered[n], covered[resource.GlobOf(n)] = true, true
 		}
+		gone := map[string]bool{}
 		for _, n := range d.Subscribe {
-			if !covered[n] { // G7, for globs
+			gone[n] = !covered[n] // G7, for globs
+		}
+		// A key that was idle claims what it holds, and is told what of that is gone (C8):
+		// that a member of a glob is not mentioned says nothing.
+		for n := range m.feed.Held(d.Table.Type) {
+			gone[n] = gone[n] || !covered[n]
+		}
+		for _, n := range slices.Sorted(maps.Keys(gone)) {
+			if gone[n] {
 				u.Removed = append(u.Removed, n)
 			}
 		}
@@ -167,7 +178,16 @@ func (a *actor) differences() (diff []string) {
 }
 
 func (a *actor) settle(t xdstest.TB) {
-	a.WaitFor(t, fmt.Sprintf("all that is wanted, %v", a.wants), func() bool { return len(a.differences()) == 0 })
+	var diff []string
+	defer func() {
+		if len(diff) > 0 {
+			t.Logf("the differences are %q", diff)
+		}
+	}()
+	a.WaitFor(t, fmt.Sprintf("all that is wanted, %v", a.wants), func() bool {
+		diff = a.differences()
+		return len(diff) == 0
+	})
 }
 
 func settleAll(t xdstest.TB, actors []*actor) {

@@ -129,7 +129,7 @@ func TestMovingKeepsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestMovingWaitsForAllNames: K17, K13: a SotW client that has to move is told nothing
+// TestMovingWaitsForAllNames: K17, K13, B25: a SotW client that has to move is told nothing
 // before all of its names have been answered for: what is left out would read as gone.
 func TestMovingWaitsForAllNames(t *testing.T) {
 	virtual(t, func(t *testing.T) {
@@ -145,6 +145,12 @@ func TestMovingWaitsForAllNames(t *testing.T) {
 		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Partial: true})
 		s.Quiet(t, short)
 		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{private}, Partial: true})
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Quiet(t, short)
+		// From then on nothing waits for a name of which nothing is known (B25).
+		s.Subscribe(cds, "z")
+		s.Quiet(t, short)
+		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 2)), Partial: true})
 		s.Ack(has(t, s.Recv(t), "a", "b"))
 		s.Quiet(t, short)
 	})
