@@ -245,7 +245,7 @@ func FuzzParse(f *testing.F) {
 // TestManyValues: a request of very many little values is refused before they are made,
 // and one of as many names as may be is not.
 func TestManyValues(t *testing.T) {
-	w := newWorld(t, func(c *Config) { c.MaxNames = 10_000 })
+	w := newWorld(t, hold(quiet), func(c *Config) { c.MaxNames = 10_000 })
 	w.fails(w.post(clusters, `{"node":{"id":"n","metadata":{"a":[`+strings.Repeat("0,", 100_000)+`0]}}}`), http.StatusTooManyRequests, "30000 values")
 	names := make([]string, 10_000)
 	for i := range names {
