@@ -289,6 +289,7 @@ func catchUp(t *rapid.T, all []*mover) {
 	for _, a := range all {
 		a.gate.Open(xdstest.BothWays)
 	}
+	synctest.Wait() // who has what there is may still have something older on its way
 	for _, a := range all {
 		a.settle(t)
 		if wrong := a.broken.Load(); wrong != nil {
