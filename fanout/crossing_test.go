@@ -159,3 +159,41 @@ func TestRejectionAfterTheWait(t *testing.T) {
 		s.Ack(has(t, s.Recv(t), "a"))
 	})
 }
+
+// TestForgottenTypeIsToldAnew: B8, B10: a SotW client drops a type by a request that is
+// stale, since a response is on its way, forgets what it held, and asks again without a
+// nonce: also if it asks for the same as before, it waits for all of that.
+func TestForgottenTypeIsToldAnew(t *testing.T) {
+	for _, c := range []struct {
+		url   string
+		wants []string
+	}{
+		{rds, []string{"r", "s"}},
+		{lds, []string{"r", "s"}},
+		{lds, []string{"*"}},
+	} {
+		virtual(t, func(t *testing.T) {
+			w := newWorld(t)
+			s := w.open(false)
+			ask := func(nonce string, names ...string) {
+				s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("test-client", "test-cluster"), TypeUrl: c.url, ResourceNames: names, ResponseNonce: nonce})
+			}
+			ask("", c.wants...)
+			w.asked(c.url, c.wants...)
+			w.serve("", c.url, xdstest.Synthetic(c.url, "r", 1), xdstest.Synthetic(c.url, "s", 1))
+			taken := has(t, s.RecvType(t, c.url), "r", "s")
+			ask(taken.Nonce, c.wants...)
+			s.Quiet(t, short)
+			w.change(c.url, nil, xdstest.Synthetic(c.url, "s", 2))
+			s.RecvType(t, c.url) // and not answered: the client wants nothing of it
+			ask(taken.Nonce)
+			s.Quiet(t, short)
+			ask("", c.wants...)
+			last := has(t, s.RecvType(t, c.url), "r", "s")
+			ask("", c.wants...) // before it has read that: it says nothing new
+			s.Quiet(t, short)
+			ask(last.Nonce, c.wants...)
+			s.Quiet(t, short)
+		})
+	}
+}

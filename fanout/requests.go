@@ -18,7 +18,9 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	ts.named = ts.named || r.Names.Len() > 0 || r.Located // B19, whatever the nonce
 	// B7, B10: without a nonce to judge by it is just a statement of names.
 	if answered && len(r.Nonce) > 0 {
-		if !ts.quoted(r.Nonce) {
+		stale := !ts.quoted(r.Nonce)
+		ts.unheard = stale && ts.named && r.Names.Len() == 0
+		if stale {
 			ts.metrics.stale()
 			if !ts.table.Type.FullState { // else the newest response has all of it
 				ts.refusedLate(r, time.Now())
@@ -26,6 +28,10 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 			return none, false, nil // B8: a newer request is on its way, and its names count
 		}
 		answer = s.judgeLocked(ts, r)
+	}
+	if ts.unheard { // without a nonce, so B10: it has forgotten the type since
+		ts.unheard = false
+		ts.edited(ts.table.Replace(&ts.watcher, false, nil), false)
 	}
 	if initial && len(r.Version) > 0 {
 		ts.claims = &claims{version: string(r.Version[:min(len(r.Version), maxVersion)])}

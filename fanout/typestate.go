@@ -45,6 +45,7 @@ type typeState struct {
 	marred   bool // an earlier part was NACKed
 	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
 	named    bool // the stream has named resources of this type (B19)
+	unheard  bool // the newest request dropped everything, and was stale (B8)
 	again    bool // a client that had been told everything is told all of it again
 	hopeless bool // something is asked for that nobody can be asked about (K15)
 	dropped  bool // something was dropped while a response was on its way

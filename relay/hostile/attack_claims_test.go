@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 
 	"xdsrelay/bench/content"
+	"xdsrelay/fanout"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -144,9 +145,12 @@ func hugeNodes(t *testing.T, s *stage) {
 		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{Node: node, TypeUrl: content.ClusterURL})
 		c.refused(t, codes.InvalidArgument, "node", fmt.Sprint(aggregation.MaxNodeName))
 	}
+	// Made before the stream is open, and not longer than it has to be: it has to come in
+	// the time of a first request.
+	parts := slices.Repeat([]*corev3.Extension{{}}, fanout.MaxNodeParts+1)
 	for range size(20, 200) {
 		c := open(t, cc, deltaMethod)
-		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: "x", Cluster: theKey, Extensions: slices.Repeat([]*corev3.Extension{{}}, 200_000)}, TypeUrl: content.ClusterURL})
+		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{Node: &corev3.Node{Id: "x", Cluster: theKey, Extensions: parts}, TypeUrl: content.ClusterURL})
 		c.refused(t, codes.ResourceExhausted, "parts")
 	}
 	var calls []*call
