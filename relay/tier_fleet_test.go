@@ -110,6 +110,9 @@ func TestFleet(t *testing.T) {
 		xdstest.Eventually(t, "those that are not synced", func() bool {
 			return slices.Equal(namesOf(w.fleetOf("c", url.Values{"state": {"nacked,stale"}}, 10)), []string{"x-mute on b", "x-nacking on b"})
 		})
+		xdstest.Eventually(t, "the rejection", func() bool { // until it comes that client is stale, too
+			return len(w.fleetOf("c", url.Values{"state": {"nacked"}}, 10).Clients) > 0
+		})
 		nacked := w.fleetOf("a", url.Values{"state": {"NACKED"}, "type": {"CDS"}, "key": {"red"}}, 10)
 		if len(nacked.Clients) != 1 || nacked.Clients[0].Types[0].Nack.Message != "not to my taste" {
 			t.Errorf("%+v", nacked.Clients)
