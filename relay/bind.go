@@ -38,7 +38,7 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 func bindUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	lc := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
-		err := c.Control(func(fd uintptr) { failed = birthMode(fd, uint32(mode.Perm())) })
+		err := c.Control(func(fd uintptr) { failed = socketMode(fd, uint32(mode.Perm())) })
 		return errors.Join(err, failed)
 	}}
 	return lc.Listen(context.Background(), "unix", path)

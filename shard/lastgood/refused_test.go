@@ -1,0 +1,163 @@
+package lastgood
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// TestRefusedIsNotThere: of what is not kept there is no record, also where a write that
+// was given up arrives after it was removed.
+func TestRefusedIsNotThere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(5 * time.Second)
+		late, mark := m.record("key", clusters.URL), m.mark("key", clusters.URL)
+		r.answer(clusters, res(clusters, "a", "1"), res(clusters, "s", "password=x"))
+		pass(5 * time.Second)
+		if late == nil || m.record("key", clusters.URL) != nil {
+			t.Fatal("nothing was kept, or it still is")
+		}
+		if err := m.Save(t.Context(), "key", clusters.URL, mark, late); err != nil {
+			t.Fatal(err)
+		}
+		pass(3 * time.Minute)
+		if m.record("key", clusters.URL) != nil {
+			t.Error("an old state is kept in place of one that is not")
+		}
+		if n := r.log.count("not kept"); n != 1 {
+			t.Errorf("%d lines in the log, expected one:\n%s", n, r.log)
+		}
+	})
+}
+
+// TestBehindIsNotKept: a node that is behind the tier does not write what it has over what
+// may be newer (K12).
+func TestBehindIsNotKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(5 * time.Second)
+		r.group.Agree(clusters, cache.Agreed{Digest: resource.Digest{1}, Version: "newer"})
+		r.answer(clusters, res(clusters, "a", "2"))
+		pass(10 * time.Minute)
+		if n := m.count(); n != 1 {
+			t.Errorf("%d writes, expected none of a node that is behind", n-1)
+		}
+		e := r.group.Table(clusters).Edition()
+		r.group.Agree(clusters, cache.Agreed{Digest: e.Digest, Version: e.Version})
+		pass(3 * time.Minute)
+		if n := m.count(); n != 2 {
+			t.Errorf("%d writes, expected one since the node is behind no more", n-1)
+		}
+	})
+}
+
+// TestEncryptedOnly: types that are to be kept encrypted are not without keys, whatever
+// they hold; so it is with secrets of which there are none.
+func TestEncryptedOnly(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Encrypted = func(t *resource.Type) bool { return t == listeners } }, clusters, secrets, listeners)
+		defer r.stop()
+		r.answer(clusters, res(clusters, "a", "1"))
+		r.answer(listeners)
+		r.answer(secrets)
+		pass(time.Minute)
+		if m.record("key", listeners.URL) != nil || m.record("key", secrets.URL) != nil || m.record("key", clusters.URL) == nil {
+			t.Errorf("expected clusters alone to be kept:\n%s", r.log)
+		}
+		if n := r.log.count("only kept encrypted"); n != 2 {
+			t.Errorf("%d lines say why, expected two:\n%s", n, r.log)
+		}
+	})
+}
+
+// TestRefused: what may not be kept, or is too large, is not, and nothing of it that
+// was; the log says so once.
+func TestRefused(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.MaxSize = 1000 }, clusters, secrets)
+		defer r.stop()
+		r.answer(secrets, res(secrets, "s", "secret"))
+		r.answer(clusters, res(clusters, "a", "1"))
+		pass(10 * time.Minute)
+		if m.record("key", secrets.URL) != nil || r.log.count("not kept") != 1 {
+			t.Errorf("secrets are kept without a key, or the log does not say once that they are not:\n%s", r.log)
+		}
+		if m.record("key", clusters.URL) == nil {
+			t.Error("clusters are not kept")
+		}
+		var large []*resource.Resource
+		for range 40 {
+			id := newKey("x")
+			large = append(large, res(clusters, id[:20], id))
+		}
+		r.answer(clusters, large...)
+		pass(10 * time.Minute)
+		r.answer(clusters, large[1:]...)
+		pass(10 * time.Minute)
+		if m.record("key", clusters.URL) != nil {
+			t.Error("an old state is kept in place of one that is too large")
+		}
+		if n := r.log.count("not kept"); n != 2 {
+			t.Errorf("%d lines in the log, expected one for each type:\n%s", n, r.log)
+		}
+		r.answer(clusters, res(clusters, "a", "2"))
+		pass(10 * time.Second)
+		if m.record("key", clusters.URL) == nil || r.log.count("kept again") != 1 {
+			t.Errorf("not kept again:\n%s", r.log)
+		}
+	})
+}
+
+// TestHoldsSecrets: without keys a type of which one resource holds a secret is not
+// kept, neither are the others of it, and nothing of it that was; as soon as there is
+// none it is (K14).
+func TestHoldsSecrets(t *testing.T) {
+	for _, encrypted := range []bool{false, true} {
+		t.Run(fmt.Sprintf("keys=%t", encrypted), func(t *testing.T) { testHoldsSecrets(t, encrypted) })
+	}
+}
+
+func testHoldsSecrets(t *testing.T, encrypted bool) {
+	var keys *Keys
+	if encrypted {
+		keys = openKeys(t, keysFile(t, newKey("one")))
+	}
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, func(c *Config) { c.Keys = keys }, clusters)
+		defer r.stop()
+		expect := func(kept bool, lines int, all ...*resource.Resource) {
+			t.Helper()
+			r.answer(clusters, all...)
+			pass(time.Minute)
+			sealed := m.record("key", clusters.URL)
+			if strings.Contains(string(sealed), "CANARY") || (sealed != nil) != (kept || encrypted) {
+				t.Errorf("%d resources: %d bytes are kept", len(all), len(sealed))
+			}
+			if n := r.log.count("last_good.keys_file"); n != lines && !encrypted {
+				t.Errorf("the log says %d times what to do, expected %d:\n%s", n, lines, r.log)
+			}
+		}
+		a, b := res(clusters, "a", "1"), res(clusters, "b", "1")
+		secret := res(clusters, "s", "password=CANARY")
+		expect(true, 0, a, b)
+		expect(false, 1, a, b, secret)
+		expect(false, 1, a, res(clusters, "b", "2"), secret)
+		expect(true, 1, a, res(clusters, "b", "3"))
+		expect(false, 2, a, secret)
+	})
+}
