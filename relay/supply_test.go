@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -111,4 +112,55 @@ func TestFetchedChecker(t *testing.T) {
 			t.Errorf("%q: %q", text, found)
 		}
 	}
+}
+
+// testModules are the modules that go.mod requires for tests and load tools alone, each
+// with the reason in docs/architecture.md.
+var testModules = []string{
+	"github.com/HdrHistogram/hdrhistogram-go", "github.com/envoyproxy/go-control-plane", "github.com/envoyproxy/go-control-plane/ratelimit",
+	"go.uber.org/goleak", "golang.org/x/sync", "golang.org/x/tools", "pgregory.net/rapid",
+}
+
+// TestProgramModules holds that every module which go.mod requires directly is compiled
+// into the program, except those listed above: what only tests need belongs into a module
+// of its own where that is possible.
+func TestProgramModules(t *testing.T) {
+	var required struct {
+		Require []struct {
+			Path     string
+			Indirect bool
+		}
+	}
+	if err := json.Unmarshal(goOutput(t, "mod", "edit", "-json"), &required); err != nil {
+		t.Fatal(err)
+	}
+	compiled := strings.Fields(string(goOutput(t, "list", "-deps", "-f", "{{with .Module}}{{.Path}}{{end}}", "./cmd/xdsrelay")))
+	reasons := readPage(t, "docs/architecture.md").text
+	for _, m := range required.Require {
+		switch listed := slices.Contains(testModules, m.Path); {
+		case listed && slices.Contains(compiled, m.Path):
+			t.Errorf("%s is listed as a module for tests, but the program imports it", m.Path)
+		case !listed && !m.Indirect && !slices.Contains(compiled, m.Path):
+			t.Errorf("%s is required, but the program does not import it: move what needs it to a nested module, or list it here and in docs/architecture.md", m.Path)
+		}
+	}
+	for _, module := range testModules {
+		if _, name, _ := strings.Cut(module, "/"); !strings.Contains(reasons, module) && !strings.Contains(reasons, "`"+path.Base(name)+"`") {
+			t.Errorf("docs/architecture.md does not say why go.mod requires %s", module)
+		}
+	}
+}
+
+// goOutput runs the go command at the root of the repository.
+func goOutput(t *testing.T, args ...string) []byte {
+	t.Helper()
+	cmd := exec.Command("go", args...)
+	cmd.Dir = ".."
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return out
 }

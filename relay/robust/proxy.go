@@ -1,70 +1,40 @@
 package robust
 
 import (
-	"context"
-	"fmt"
-	"strings"
 	"time"
-
-	toxiproxy "github.com/Shopify/toxiproxy/v2"
-	"github.com/rs/zerolog"
 
 	"xdsrelay/relay/xdstest"
 )
 
-// proxy stands between a node and something that it needs.
+// proxy is the network between a node and something that it needs.
 type proxy struct {
-	t      xdstest.TB
-	proxy  *toxiproxy.Proxy
-	toxics []string // names of those that are on
+	t       xdstest.TB
+	network *xdstest.Network
 }
 
-// newProxy listens at an address, and leads to another one.
-func newProxy(t xdstest.TB, name, listen, upstream string) *proxy {
+// newProxy listens at an address of its own and forwards to the other one.
+func newProxy(t xdstest.TB, to string) *proxy {
 	t.Helper()
-	server := toxiproxy.NewServer(toxiproxy.NewMetricsContainer(nil), zerolog.Nop())
-	p := &proxy{t: t, proxy: toxiproxy.NewProxy(server, name, listen, upstream)}
-	p.heal()
-	t.Cleanup(p.proxy.Stop)
-	return p
+	return &proxy{t: t, network: xdstest.NewNetwork(t, to)}
 }
 
-func (p *proxy) addr() string { return p.proxy.Listen }
+func (p *proxy) addr() string { return p.network.Addr() }
 
 // cut ends all connections and refuses new ones.
-func (p *proxy) cut() { p.proxy.Stop() }
-
-// hang lets nothing through, in connections that stay.
-func (p *proxy) hang() {
-	p.add("timeout", "upstream", `{"timeout":0}`)
-	p.add("timeout", "downstream", `{"timeout":0}`)
+func (p *proxy) cut() {
+	p.network.Refuse()
+	p.network.Cut()
 }
 
-// slow makes each answer late.
-func (p *proxy) slow(by time.Duration) {
-	p.add("latency", "downstream", fmt.Sprintf(`{"latency":%d}`, by.Milliseconds()))
-}
+// hang forwards nothing, on connections that stay open.
+func (p *proxy) hang() { p.network.Stall(xdstest.BothWays) }
 
-func (p *proxy) add(kind, stream, attributes string) {
-	name := kind + "-" + stream
-	text := fmt.Sprintf(`{"name":%q,"type":%q,"stream":%q,"attributes":%s}`, name, kind, stream, attributes)
-	if _, err := p.proxy.Toxics.AddToxicJson(strings.NewReader(text)); err != nil {
-		p.t.Fatalf("proxy %s: %s: %v", p.proxy.Name, text, err)
-	}
-	p.toxics = append(p.toxics, name)
-}
+// slow delays each answer by this time: half of it on either way.
+func (p *proxy) slow(by time.Duration) { p.network.Delay(by / 2) }
 
-// heal ends whatever there is.
+// heal ends all faults.
 func (p *proxy) heal() {
-	for _, name := range p.toxics {
-		if err := p.proxy.Toxics.RemoveToxic(context.Background(), name); err != nil {
-			p.t.Fatalf("proxy %s: remove %s: %v", p.proxy.Name, name, err)
-		}
-	}
-	p.toxics = nil
-	if !p.proxy.Enabled {
-		if err := p.proxy.Start(); err != nil {
-			p.t.Fatalf("proxy %s at %s: %v", p.proxy.Name, p.proxy.Listen, err)
-		}
+	if err := p.network.Heal(); err != nil {
+		p.t.Fatalf("proxy at %s: %v", p.addr(), err)
 	}
 }

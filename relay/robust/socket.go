@@ -33,7 +33,7 @@ func newSocket(t xdstest.TB, dir, to string) {
 	})
 	t.Cleanup(func() {
 		_ = l.Close()
-		links.Wait() // nodes and proxies have ended before
+		links.Wait() // nodes have ended before
 	})
 }
 

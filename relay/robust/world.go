@@ -84,13 +84,13 @@ func (w *World) newNode(host loopback, i int) *Node {
 	if err := os.Mkdir(n.home(), 0o755); err != nil {
 		w.t.Fatalf("%v", err)
 	}
-	newSocket(w.t, n.home(), host.port(10_200+i))
-	n.origin = newProxy(w.t, n.name+" to the origin", host.port(10_200+i), w.origin.Addr())
+	n.origin = newProxy(w.t, w.origin.Addr())
+	newSocket(w.t, n.home(), n.origin.addr())
 	w.t.Cleanup(n.stop)
 	peer := host.port(10_500 + i)
 	if w.cfg.Tier {
-		n.redis = newProxy(w.t, n.name+" to Redis", host.port(10_300+i), w.redis.Addr())
-		n.peer = newProxy(w.t, "peers to "+n.name, host.port(10_400+i), peer)
+		n.redis = newProxy(w.t, w.redis.Addr())
+		n.peer = newProxy(w.t, peer)
 	}
 	if err := os.WriteFile(filepath.Join(w.cfg.Dir, n.name+".yaml"), []byte(w.cfg.nodeConfig(n, peer)), 0o644); err != nil {
 		w.t.Fatalf("%v", err)

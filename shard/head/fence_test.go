@@ -133,7 +133,7 @@ func TestFencing(t *testing.T) {
 func TestAmbiguousWrites(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	direct := openStore(t, server.URL(), time.Minute)
-	proxy := redistest.StartProxy(t, server.Addr())
+	proxy := xdstest.NewNetwork(t, server.Addr())
 	through := openStore(t, "redis://"+proxy.Addr(), time.Second)
 	a := newNode(t, "a", through, never, never).key("k")
 	b := newNode(t, "b", direct, never, never).key("k")
@@ -141,7 +141,7 @@ func TestAmbiguousWrites(t *testing.T) {
 	a.apply("1")
 	first := storedSoon(direct, a)
 
-	proxy.Cut(true)
+	proxy.Stall(xdstest.ToClient)
 	a.apply("2")
 	second := storedSoon(direct, a) // though a is told that it failed
 	xdstest.Eventually(t, "a failure", func() bool { return a.metric("xdsrelay.tier.head.writes", "failed") > 0 })
@@ -149,19 +149,19 @@ func TestAmbiguousWrites(t *testing.T) {
 		t.Errorf("%+v, after %+v", second, first)
 	}
 	a.apply("3")
-	proxy.Cut(false)
+	proxy.Stall(0)
 	if third := storedSoon(direct, a); !third.newer(second) {
 		t.Errorf("%+v, after %+v", third, second)
 	}
 
-	proxy.Cut(true)
+	proxy.Stall(xdstest.ToClient)
 	a.apply("4")
 	storedSoon(direct, a)
 	b.own()
 	b.apply("5")
 	head := storedSoon(direct, b)
 	stop() // while its writes are still repeated
-	proxy.Cut(false)
+	proxy.Stall(0)
 	xdstest.Eventually(t, "a to have Redis again", func() bool { return through.State().Up })
 	a.Follow(a.Group)
 	a.sees(b)

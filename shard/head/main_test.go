@@ -18,11 +18,10 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
-	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	// never is a time that passes in no test, soon one that passes in every test.

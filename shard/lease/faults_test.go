@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 	"xdsrelay/shard/redistest"
 )
@@ -13,15 +14,15 @@ import (
 type fault struct {
 	name  string
 	calls time.Duration // how long a call may take
-	on    func(*redistest.Server, *redistest.Proxy)
-	off   func(*redistest.Server, *redistest.Proxy) // nil for what is over at once
+	on    func(*redistest.Server, *xdstest.Network)
+	off   func(*redistest.Server, *xdstest.Network) // nil for what is over at once
 }
 
 // tier is a tier to which it happens.
 type tier struct {
 	fault
 	server *redistest.Server
-	proxy  *redistest.Proxy
+	proxy  *xdstest.Network
 	nodes  []*node
 	stop   []func()
 }
@@ -55,42 +56,42 @@ func (s *tier) see(t *testing.T, names ...string) {
 func TestFaults(t *testing.T) {
 	var tiers []*tier
 	for _, f := range []fault{
-		{"flushed", patience, func(s *redistest.Server, _ *redistest.Proxy) { s.Flush() }, nil},
-		{"restarted", time.Second, func(s *redistest.Server, _ *redistest.Proxy) { s.Restart() }, nil},
-		{"connections lost", time.Second, func(s *redistest.Server, _ *redistest.Proxy) { s.Do("CLIENT", "KILL", "TYPE", "normal") }, nil},
+		{"flushed", patience, func(s *redistest.Server, _ *xdstest.Network) { s.Flush() }, nil},
+		{"restarted", time.Second, func(s *redistest.Server, _ *xdstest.Network) { s.Restart() }, nil},
+		{"connections lost", time.Second, func(s *redistest.Server, _ *xdstest.Network) { s.Do("CLIENT", "KILL", "TYPE", "normal") }, nil},
 		{
 			"dead", time.Second,
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Kill() },
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Start() },
+			func(s *redistest.Server, _ *xdstest.Network) { s.Kill() },
+			func(s *redistest.Server, _ *xdstest.Network) { s.Start() },
 		},
 		{
 			"stopped", 500 * time.Millisecond,
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Pause() },
-			func(s *redistest.Server, _ *redistest.Proxy) { s.Resume() },
+			func(s *redistest.Server, _ *xdstest.Network) { s.Pause() },
+			func(s *redistest.Server, _ *xdstest.Network) { s.Resume() },
 		},
 		{
 			"read-only", patience,
-			func(s *redistest.Server, _ *redistest.Proxy) { s.ReadOnly(true) },
-			func(s *redistest.Server, _ *redistest.Proxy) { s.ReadOnly(false) },
+			func(s *redistest.Server, _ *xdstest.Network) { s.ReadOnly(true) },
+			func(s *redistest.Server, _ *xdstest.Network) { s.ReadOnly(false) },
 		},
 		{
 			"slow", patience,
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(time.Second) },
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(0) },
+			func(_ *redistest.Server, p *xdstest.Network) { p.Delay(time.Second / 2) },
+			func(_ *redistest.Server, p *xdstest.Network) { p.Delay(0) },
 		},
 		{
 			"too slow", 500 * time.Millisecond,
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(time.Second) },
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Slow(0) },
+			func(_ *redistest.Server, p *xdstest.Network) { p.Delay(time.Second / 2) },
+			func(_ *redistest.Server, p *xdstest.Network) { p.Delay(0) },
 		},
 		{
 			"cut off", 500 * time.Millisecond,
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Cut(true) },
-			func(_ *redistest.Server, p *redistest.Proxy) { p.Cut(false) },
+			func(_ *redistest.Server, p *xdstest.Network) { p.Stall(xdstest.ToClient) },
+			func(_ *redistest.Server, p *xdstest.Network) { p.Stall(0) },
 		},
 	} {
 		tier := &tier{fault: f, server: redistest.Start(t, redistest.Config{})}
-		tier.proxy = redistest.StartProxy(t, tier.server.Addr())
+		tier.proxy = xdstest.NewNetwork(t, tier.server.Addr())
 		for _, name := range []string{"a", "b", "c"} {
 			tier.join(t, name)
 		}

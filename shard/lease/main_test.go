@@ -13,11 +13,10 @@ import (
 
 	"xdsrelay/shard"
 	"xdsrelay/shard/lease"
-	"xdsrelay/shard/redistest"
 	"xdsrelay/shard/store"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m, redistest.Leaks()...) }
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
 	// patience is how long something may take that happens at once where nothing else
