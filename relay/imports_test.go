@@ -110,6 +110,8 @@ func TestImportGraphChecker(t *testing.T) {
 			`fanout/wire: no file has a package comment that begins "Package wire "`},
 		{"no command comment", "cmd/xdsbench/a.go", "package main",
 			`cmd/xdsbench: no file has a package comment that begins "Command xdsbench "`},
+		{"case-only pair", "fanout/DOC.go", "package fanout",
+			"fanout/doc.go and fanout/DOC.go differ only in case, so many file systems cannot hold both"},
 		{"stray file at the top", "notes.txt", "", "notes.txt does not belong at the top level"},
 		{"stray folder at the top", "pkg/a.txt", "", "pkg does not belong at the top level"},
 		{"ignored file at the top", "cover.out", "", ""},
@@ -151,6 +153,7 @@ func checkHouse(t *testing.T, tree fs.FS) []string {
 	ignored := readIgnored(t, tree)
 	var broken []string
 	undocumented := map[string]string{} // folder: how its package comment must begin
+	spelled := map[string]string{}      // path in lower case: as it is spelled
 	err := fs.WalkDir(tree, ".", func(name string, entry fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
@@ -163,13 +166,16 @@ func checkHouse(t *testing.T, tree fs.FS) []string {
 			}
 			return nil
 		}
+		lower := strings.ToLower(name)
+		if other := spelled[lower]; other != "" {
+			broken = append(broken, name+" and "+other+" differ only in case, so many file systems cannot hold both")
+		}
+		spelled[lower] = name
 		if !strings.Contains(name, "/") && !slices.Contains(topLevel, name) {
 			broken = append(broken, name+" does not belong at the top level")
 		}
 		switch {
-		case entry.IsDir() && entry.Name() == "testdata":
-			return fs.SkipDir
-		case entry.IsDir() || path.Ext(name) != ".go":
+		case entry.IsDir() || path.Ext(name) != ".go" || strings.Contains("/"+name, "/testdata/"):
 			return nil
 		}
 		source, err := fs.ReadFile(tree, name)
