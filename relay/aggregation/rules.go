@@ -11,27 +11,27 @@ import (
 
 // Rule is one rule as it stands in the configuration.
 type Rule struct {
-	// Name is what errors and refusals call the rule; empty means "#" and its
+	// The rule's name in errors, refusals and the log; empty means "#" and its
 	// position, from 1. Names are unique.
 	Name string `yaml:"name"`
-	// Match is a CEL expression that gives a bool; empty means that the rule
-	// matches every client.
+	// A CEL expression that gives a bool; empty means that the rule matches every
+	// client.
 	Match string `yaml:"match"`
-	// Key is a CEL expression that gives a non-empty string. Required.
+	// A CEL expression that gives a non-empty string. Required.
 	Key string `yaml:"key"`
-	// Pass lists further Node fields to show the control plane, written as in an
+	// Further Node fields to show the control plane, written as in an
 	// expression without "node.": user_agent_name, locality.region, metadata.team.
-	// Clients that differ in one of them are different groups (K4, K6).
+	// Clients that differ in one of them have different upstream streams (K4, K6).
 	Pass []string `yaml:"pass"`
-	// ShownAs is the field of the Node, id or cluster, in which the control plane is
-	// shown the text that key gives. Of a client it then sees this text and what pass
-	// lists, and none of the fields that the key is made of. A key made of parts of a
-	// field needs it: clients that differ in the whole field would be different groups
-	// otherwise. Empty means that those fields themselves are shown.
+	// The field of the Node, id or cluster, that shows the control plane the text of
+	// key. It then sees this text and the fields in pass, and none of the fields that
+	// the key is made of. A key made of parts of a field needs it: without it, clients
+	// that differ in the whole field have different upstream streams. Empty shows those
+	// fields themselves.
 	ShownAs string `yaml:"shown_as"`
-	// ShareSecrets lets all clients of a key share its secrets. Without it, clients
-	// that have proved who they are share them only with those of the same identity:
-	// the control plane sees a stream for each, with the identity in its Node.
+	// All clients of a key share its secrets. Without it, clients with a verified
+	// identity share them only with clients of the same identity: the control plane
+	// sees a stream for each identity, with the identity in its Node.
 	ShareSecrets bool `yaml:"share_secrets"`
 }
 

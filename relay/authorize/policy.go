@@ -13,13 +13,12 @@ import (
 
 // Rule is one rule as it stands in the configuration.
 type Rule struct {
-	// Name is what refusals, the log and metrics call the rule; empty means "#" and
-	// its position, from 1. Names are unique.
+	// The rule's name in refusals, the log and metrics; empty means "#" and its
+	// position, from 1. Names are unique.
 	Name string `yaml:"name"`
-	// Match is a CEL expression over node, peer and listener that gives a bool.
-	// Required.
+	// A CEL expression over node, peer and listener that gives a bool. Required.
 	Match string `yaml:"match"`
-	// Deny refuses the clients that match, instead of letting them in.
+	// Refuses the clients that match, instead of letting them in.
 	Deny bool `yaml:"deny"`
 }
 

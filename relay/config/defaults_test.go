@@ -68,7 +68,7 @@ func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, in
 		if indent == "" {
 			b.WriteString("\n")
 		}
-		for line := range strings.Lines(docs[owner(v.Type(), f)+"."+f.Name]) {
+		for line := range strings.Lines(docs[commentKey(v.Type(), f)]) {
 			b.WriteString(indent + "# " + strings.TrimSpace(line) + "\n")
 		}
 		if isLive(f) {
@@ -90,14 +90,6 @@ func writeStruct(b *strings.Builder, docs map[string]string, v reflect.Value, in
 			b.WriteString(" " + writeScalar(value) + "\n")
 		}
 	}
-}
-
-// owner is the struct that a field is written in, which may be embedded in t.
-func owner(t reflect.Type, f reflect.StructField) string {
-	for _, i := range f.Index[:len(f.Index)-1] {
-		t = t.Field(i).Type
-	}
-	return t.Name()
 }
 
 func writeScalar(v reflect.Value) string {
@@ -122,7 +114,7 @@ func writeScalar(v reflect.Value) string {
 // ruleIDs are what comments in the code say to those who read the protocol rules.
 var ruleIDs = regexp.MustCompile(` \([A-K]\d+(, [A-K]\d+)*\)`)
 
-// fieldDocs reads the comments of struct fields, by "Struct.Field".
+// fieldDocs reads the comments of struct fields, by "package.Struct.Field".
 func fieldDocs(t *testing.T, files ...string) map[string]string {
 	t.Helper()
 	docs := make(map[string]string)
@@ -142,7 +134,11 @@ func fieldDocs(t *testing.T, files ...string) map[string]string {
 						continue
 					}
 					for _, id := range f.Names {
-						docs[spec.Name.Name+"."+id.Name] = ruleIDs.ReplaceAllString(f.Doc.Text(), "")
+						key := file.Name.Name + "." + spec.Name.Name + "." + id.Name
+						if _, twice := docs[key]; twice {
+							t.Errorf("two fields have the key %s", key)
+						}
+						docs[key] = ruleIDs.ReplaceAllString(f.Doc.Text(), "")
 					}
 				}
 			}

@@ -6,12 +6,13 @@ import (
 	"encoding"
 	"encoding/json"
 	"fmt"
+	"path"
 	"reflect"
 	"strings"
 	"time"
 )
 
-// commentsJSON are the comments of all fields, by "Struct.Field", as
+// commentsJSON are the comments of all fields, by "package.Struct.Field", as
 // `go test ./relay/config -update` finds them in the code; a test holds that they are
 // up to date.
 //
@@ -26,13 +27,18 @@ func comments() (c map[string]string) {
 	return c
 }
 
-// commentOf is what is said of a field of a struct; those of an embedded one stand
-// under its name.
+// commentOf is the comment of a field of t as one line.
 func commentOf(c map[string]string, t reflect.Type, f reflect.StructField) string {
+	return strings.Join(strings.Fields(c[commentKey(t, f)]), " ")
+}
+
+// commentKey is the key of a field's comment. Structs of two packages may have the same
+// name, so the package is a part of it. f may be a field of a struct embedded in t.
+func commentKey(t reflect.Type, f reflect.StructField) string {
 	for _, i := range f.Index[:len(f.Index)-1] {
 		t = t.Field(i).Type
 	}
-	return strings.Join(strings.Fields(c[t.Name()+"."+f.Name]), " ")
+	return path.Base(t.PkgPath()) + "." + t.Name() + "." + f.Name
 }
 
 // object is a JSON object whose members keep their order.
