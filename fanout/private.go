@@ -42,9 +42,7 @@ func (s *stream) ownLocked() *ownGroups {
 func (s *stream) privateLocked() *cache.Group {
 	own := s.ownLocked()
 	if own.sole == nil {
-		node := aggregation.NodeOf(s.group.Node, s.identity())
-		node.Id = s.nodeID
-		own.sole = s.srv.cfg.Cache.JoinPrivate(s.group, node)
+		own.sole = s.srv.cfg.Cache.JoinPrivate(s.group, aggregation.NodeOfClient(s.group.Node, s.identity(), s.nodeID))
 	}
 	return own.sole
 }

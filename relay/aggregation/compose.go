@@ -14,8 +14,26 @@ import (
 // pass the clients' own.
 const UserAgent = "xdsrelay"
 
-// idPrefix stands before the key in the id of an upstream Node.
-const idPrefix = "xdsrelay/"
+// The ids of upstream Nodes that the relay makes. A control plane may distinguish
+// clients by nothing but the id, so no client may spell the id of another key or
+// identity.
+const (
+	// idPrefix precedes the key.
+	idPrefix = "xdsrelay/"
+	// idSeparator precedes an identity. No [Key] contains it.
+	idSeparator = "~~"
+	// shownPrefix precedes the id of a client that begins with idPrefix itself. No key
+	// is empty, so nothing else begins with it.
+	shownPrefix = idPrefix + idSeparator + "id="
+)
+
+// shownID is the id under which the control plane sees the id of a client.
+func shownID(id string) string {
+	if strings.HasPrefix(id, idPrefix) {
+		return shownPrefix + id
+	}
+	return id
+}
 
 // copyPassed builds a Node that holds the given fields of src and nothing else.
 // Messages are built anew and not cloned: unknown protobuf fields inside them
@@ -144,7 +162,9 @@ func cloneValue(v *structpb.Value) *structpb.Value {
 
 // finish turns the passed fields into the group's upstream Node (K4).
 func finish(n *corev3.Node, paths []path, key Key, relayVersion string, payload []string) *corev3.Node {
-	if !hasPath(paths, "id") && !hasPath(paths, "id"+isKey) {
+	if hasPath(paths, "id") || hasPath(paths, "id"+isKey) {
+		n.Id = shownID(n.GetId())
+	} else {
 		n.Id = idPrefix + string(key)
 	}
 	if !hasPath(paths, "user_agent_name") {
@@ -157,24 +177,32 @@ func finish(n *corev3.Node, paths []path, key Key, relayVersion string, payload 
 	return n
 }
 
-// identityField is where the metadata of a Node tells whose it is.
+// identityField is the metadata field that names the identity of a Node.
 const identityField = "xdsrelay.identity"
 
-// NodeOf is the upstream Node of a part of a group: of the members that have proved
-// to be identity. It is the group's with the identity in the metadata, and in the id,
-// unless that is the clients' own. With no identity it is a copy.
+// NodeOf returns the upstream Node of the clients of a group that have proved to be
+// identity: a copy of the group's Node with the identity in the metadata, and in the id
+// unless a client's id is shown there. An empty identity gives a copy.
 func NodeOf(group *corev3.Node, identity string) *corev3.Node {
 	n := proto.CloneOf(group)
 	if identity == "" {
 		return n
 	}
-	if strings.HasPrefix(n.GetId(), idPrefix) {
-		n.Id += "/" + identity
+	if strings.HasPrefix(n.GetId(), idPrefix) && !strings.HasPrefix(n.GetId(), shownPrefix) {
+		n.Id += idSeparator + identity
 	}
 	if n.Metadata == nil {
 		n.Metadata = newStruct()
 	}
 	n.Metadata.Fields[identityField] = structpb.NewStringValue(identity)
+	return n
+}
+
+// NodeOfClient returns the upstream Node of one client of a group: that of its identity
+// with the client's own id.
+func NodeOfClient(group *corev3.Node, identity, id string) *corev3.Node {
+	n := NodeOf(group, identity)
+	n.Id = shownID(id)
 	return n
 }
 

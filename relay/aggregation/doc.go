@@ -68,6 +68,10 @@
 // because clients choose what goes into it: with 32 bits a client would find, in
 // seconds, a value of a free field that puts it into the group of another.
 //
+// The id of an upstream Node is "xdsrelay/" and the Key, with "~~" and the identity for
+// clients that have secrets of their own, unless a client's id is shown. No Key contains
+// "~~", so no client can spell the id of an identity.
+//
 // Neither the relay's version nor the id that it derives from the key is part of
 // the Key, so a rolling upgrade moves nobody.
 package aggregation

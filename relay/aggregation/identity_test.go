@@ -1,6 +1,7 @@
 package aggregation
 
 import (
+	"strings"
 	"testing"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -22,7 +23,7 @@ func TestNodeOfIdentity(t *testing.T) {
 		rule Rule
 		id   string
 	}{
-		{Rule{Key: "node.cluster"}, "xdsrelay/web/spiffe://corp/a"},
+		{Rule{Key: "node.cluster"}, "xdsrelay/web~~spiffe://corp/a"},
 		{Rule{Key: "node.id"}, "c1"},
 		{Rule{Key: "node.cluster", Pass: []string{"metadata.env"}}, ""},
 	} {
@@ -60,5 +61,47 @@ func TestForgedIdentity(t *testing.T) {
 		if _, there := with.Node.GetMetadata().GetFields()["xdsrelay.identity"]; there || with.Key != without.Key || !proto.Equal(with.Node, without.Node) {
 			t.Errorf("pass %s: %s, %v", pass, with.Key, with.Node)
 		}
+	}
+}
+
+// TestIDsOfRelay: no two of the ids that the control plane sees are equal where the
+// key, the identity or the client is another, whatever a client claims: a control
+// plane may go by nothing but the id (K4, K6).
+func TestIDsOfRelay(t *testing.T) {
+	const admin = "spiffe://corp/admin"
+	resolve := func(rule Rule, change func(*corev3.Node)) *corev3.Node {
+		res, err := mustCompile(t, rule).Resolve(testNode(t, change), Peer{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Node
+	}
+	group := resolve(Rule{Key: "node.cluster"}, func(*corev3.Node) {})
+	meant := NodeOf(group, admin).GetId()
+	claims := []string{meant, strings.TrimPrefix(meant, "xdsrelay/"), "web/" + admin, "web~" + admin, "web~~id=" + meant, "~~id=" + meant, "xdsrelay/~~id=" + meant}
+	seen := map[string]string{meant: "the identity", group.GetId(): "the key"}
+	note := func(id, what string) {
+		if other, there := seen[id]; there {
+			t.Errorf("%s has the id %q of %s", what, id, other)
+		}
+		seen[id] = what
+	}
+	for _, claim := range claims {
+		note(resolve(Rule{Key: "node.cluster"}, func(n *corev3.Node) { n.Cluster = claim }).GetId(), "cluster "+claim)
+		byID := resolve(Rule{Key: "node.id"}, func(n *corev3.Node) { n.Id = claim })
+		note(byID.GetId(), "id "+claim)
+		for _, same := range []*corev3.Node{
+			resolve(Rule{Key: "node.cluster", Pass: []string{"id"}}, func(n *corev3.Node) { n.Id = claim }),
+			resolve(Rule{Key: "node.cluster + node.id.substring(0, 0)", ShownAs: "id"}, func(n *corev3.Node) { n.Cluster = claim }),
+			NodeOfClient(group, "", claim),
+			NodeOf(byID, admin), // the client's own id stays
+		} {
+			if same.GetId() != byID.GetId() {
+				t.Errorf("id %s is shown as %q and as %q", claim, same.GetId(), byID.GetId())
+			}
+		}
+	}
+	if got := resolve(Rule{Key: "node.id"}, func(n *corev3.Node) { n.Id = "envoy-1" }).GetId(); got != "envoy-1" {
+		t.Errorf("the id of a client is shown as %q", got)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"net"
 	"net/url"
+	"slices"
 	"strings"
 
 	"google.golang.org/grpc/credentials"
@@ -31,10 +32,11 @@ type Peer struct {
 	Listener string `cel:"listener" json:"listener,omitempty"`
 }
 
-// Identity is the one name of a client that its certificate proves: its SPIFFE id,
-// else its first URI, else its first DNS name, else the subject's common name. All
-// but the first come with their kind, as in dns:web.corp, so that none passes for
-// another. It is empty for who has proved nothing.
+// Identity is what a client's certificate proves: its SPIFFE id, or else all its URIs,
+// or else all its DNS names, or else the common name of its subject. All but a SPIFFE id
+// begin with their kind, as in dns:api.corp,web.corp, so that no kind passes for another.
+// Names are sorted, and all of them count: certificates that have only some names in
+// common are different identities. It is empty for a client that has proved nothing.
 func (p *Peer) Identity() string {
 	switch {
 	case !p.Authenticated:
@@ -42,13 +44,24 @@ func (p *Peer) Identity() string {
 	case p.SPIFFEID != "":
 		return p.SPIFFEID
 	case len(p.URIs) > 0:
-		return "uri:" + p.URIs[0]
+		return "uri:" + joined(p.URIs)
 	case len(p.DNSNames) > 0:
-		return "dns:" + p.DNSNames[0]
+		return "dns:" + joined(p.DNSNames)
 	case p.CommonName != "":
 		return "cn:" + p.CommonName
 	}
 	return ""
+}
+
+// joined writes a set of names as one string. It is injective, and leaves a single name
+// without "," and "%" unchanged.
+func joined(names []string) string {
+	quoted := make([]string, len(names))
+	for i, name := range names {
+		quoted[i] = strings.NewReplacer("%", "%25", ",", "%2C").Replace(name)
+	}
+	slices.Sort(quoted)
+	return strings.Join(slices.Compact(quoted), ",")
 }
 
 // PeerFrom reads the peer of a connection, whose AuthInfo is a [*Connection] or that

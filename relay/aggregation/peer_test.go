@@ -141,6 +141,31 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
+// TestIdentityOfSeveralNames: certificates are one identity only if they have the same
+// names, in any order: one name that two have in common does not do (K6).
+func TestIdentityOfSeveralNames(t *testing.T) {
+	dns := func(names ...string) string {
+		return (&Peer{Authenticated: true, DNSNames: names}).Identity()
+	}
+	uri := func(uris ...string) string { return (&Peer{Authenticated: true, URIs: uris}).Identity() }
+	if got, want := dns("web.corp", "api.corp", "web.corp"), "dns:api.corp,web.corp"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if dns("a", "b") != dns("b", "a") || uri("urn:a", "urn:b") != uri("urn:b", "urn:a") {
+		t.Error("the order of the names counts")
+	}
+	if got, want := dns("a,b", "c%"), "dns:a%2Cb,c%25"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	seen := map[string]bool{}
+	for _, id := range []string{dns("a"), dns("a", "b"), dns("b"), dns("a,b"), dns("a%2Cb"), uri("a"), uri("a", "b"), uri("a,b"), uri("spiffe://corp/a", "spiffe://corp/b")} {
+		if seen[id] {
+			t.Errorf("%q is twice", id)
+		}
+		seen[id] = true
+	}
+}
+
 // TestPeerOfConnection: a connection tells by which listener it came, with a
 // certificate or without, and whether that is still good.
 func TestPeerOfConnection(t *testing.T) {
