@@ -88,6 +88,9 @@ func notADirectory(path string) error {
 // Keys are made of what clients claim, so no path is ever made of a key: the
 // sub-directories that exist are read, and a key is looked up among their names.
 //
+// Symbolic links must be relative and lead to files in the directory, as those of a
+// mounted ConfigMap do; all others are errors. The directory itself may be a link.
+//
 // A file that cannot be used leaves its own last good content in force (I3), and
 // all other files are applied. The same name twice in files of one level is an
 // error of the file that comes later by path, whose copy is not used. A file

@@ -166,10 +166,10 @@ func TestDirectoryNameTwice(t *testing.T) {
 
 // I3: a link that leads nowhere is not a removal: swaps pass through that state.
 func TestDirectoryDanglingLink(t *testing.T) {
-	root, target := t.TempDir(), filepath.Join(t.TempDir(), "cds.yaml")
-	link := filepath.Join(root, "cds.yaml")
+	root := t.TempDir()
+	target, link := filepath.Join(root, "..data", "cds.yaml"), filepath.Join(root, "cds.yaml")
 	putResponse(t, target, xdstest.Cluster("a", time.Second))
-	if err := os.Symlink(target, link); err != nil {
+	if err := os.Symlink("..data/cds.yaml", link); err != nil {
 		t.Fatal(err)
 	}
 	b := serveDir(t, root)

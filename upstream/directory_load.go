@@ -7,7 +7,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -75,6 +77,7 @@ func (c dirChange) covers(path string) bool {
 // each. One goroutine at a time may use it.
 type dirLoader struct {
 	root  string
+	dir   *os.Root            // root while it is scanned: no link in it leads out of it
 	files map[string]*dirFile // by path
 	read  bool                // root could be read once
 	dirty bool                // something changed since the last snapshot
@@ -89,13 +92,14 @@ func newDirLoader(root string) *dirLoader {
 // that the root cannot be read; nothing has changed then.
 func (l *dirLoader) scan(change dirChange, watch func(dir string)) error {
 	watch(l.root)
-	entries, err := os.ReadDir(l.root)
+	entries, err := l.open()
 	if err != nil {
 		if e := notADirectory(l.root); e != nil {
 			return e
 		}
 		return readError(l.root, err)
 	}
+	defer l.dir.Close()
 	seen := make(map[string]struct{}, len(l.files))
 	for _, e := range entries {
 		path := filepath.Join(l.root, e.Name())
@@ -115,6 +119,44 @@ func (l *dirLoader) scan(change dirChange, watch func(dir string)) error {
 	return nil
 }
 
+// open opens the root for one scan and lists it.
+func (l *dirLoader) open() (entries []fs.DirEntry, err error) {
+	if l.dir, err = os.OpenRoot(l.root); err != nil {
+		return nil, err
+	}
+	if entries, err = l.list("."); err != nil {
+		_ = l.dir.Close() // the error is what went wrong first
+	}
+	return entries, err
+}
+
+// list lists a directory in the root, in the order of names.
+func (l *dirLoader) list(name string) ([]fs.DirEntry, error) {
+	f, err := l.dir.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	entries, err := f.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// errLeaves is the error of a link that [os.Root] does not follow.
+var errLeaves = errors.New("the symbolic link leads out of the directory or is absolute, expected a relative one to a file in it")
+
+// linkError is err with a clear reason where a link is not followed, for which os.Root
+// has no error of its own.
+func linkError(err error) error {
+	if _, ok := errors.AsType[syscall.Errno](err); ok || err == nil {
+		return err
+	}
+	if p, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(p.Err, fs.ErrClosed) {
+		return errLeaves
+	}
+	return err
+}
+
 // scanLevel reads the sub-directory of one key. Where it cannot be listed, all
 // its files stay as they were.
 func (l *dirLoader) scanLevel(path, name string, change dirChange, seen map[string]struct{}, watch func(string)) {
@@ -123,12 +165,12 @@ func (l *dirLoader) scanLevel(path, name string, change dirChange, seen map[stri
 		return
 	}
 	watch(path)
-	entries, err := os.ReadDir(path)
+	entries, err := l.list(name)
 	if err == nil {
 		l.readFiles(path, name, entries, change, seen)
 		return
 	}
-	l.problem(path, name, reasonRead, fmt.Errorf("%s: cannot be listed: %w", path, err), seen)
+	l.problem(path, name, reasonRead, fmt.Errorf("%s: cannot be listed: %w", path, linkError(err)), seen)
 	for p, f := range l.files {
 		if f.level == name {
 			seen[p] = struct{}{}
@@ -185,7 +227,8 @@ func (l *dirLoader) readFiles(dir, level string, entries []fs.DirEntry, change d
 
 // readFile reads one file if it changed. It returns false if the file is gone.
 func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntry, changed bool) bool {
-	info, err := os.Stat(path)
+	name := filepath.Join(level, filepath.Base(path))
+	info, err := l.dir.Stat(name)
 	if err == nil {
 		if f := l.files[path]; f != nil && f.settled && !changed && sameFile(f.info, info) {
 			return true
@@ -194,7 +237,7 @@ func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntr
 	}
 	var b []byte
 	if err == nil {
-		b, err = os.ReadFile(path)
+		b, err = l.dir.ReadFile(name)
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && e.Type()&fs.ModeSymlink == 0:
@@ -203,7 +246,7 @@ func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntr
 		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: the symbolic link leads to nothing", path))
 		return true
 	case err != nil:
-		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: cannot be read: %w", path, err))
+		l.fail(l.file(path, level), reasonRead, fmt.Errorf("%s: cannot be read: %w", path, linkError(err)))
 		return true
 	}
 	f, sum := l.file(path, level), sha256.Sum256(b)

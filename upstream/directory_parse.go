@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -43,18 +42,9 @@ func formatOf(path string) *dirFormat {
 	return nil
 }
 
-// placed is an error at a line and column of a file, both from 1.
-type placed struct {
-	line, column int
-	msg          string
-}
-
-func (e *placed) Error() string {
-	return fmt.Sprintf("line %d, column %d: %s", e.line, e.column, e.msg)
-}
-
-// parse reads the contents of the file at path. Its errors name the file, and
-// line and column where they are known.
+// parse reads the contents of the file at path. Its errors name the file, and line and
+// column where they are known, and never quote the content: a file may hold secrets, or
+// may be a file that was never meant to be read here.
 func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
 		// An empty file is one that is about to be written, and never what
@@ -113,11 +103,11 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	}
 	r, err := resource.DecodeSotW(b)
 	if err != nil {
-		return nil, err
+		return nil, withoutContent(err)
 	}
 	var bad []error
 	for _, i := range r.Invalid {
-		bad = append(bad, i)
+		bad = append(bad, fmt.Errorf("resource %d of the file: %s", i.Index+1, kindOf(i.Err.Error())))
 	}
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
@@ -126,15 +116,15 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 }
 
 func unmarshalBinary(b []byte, m proto.Message) error {
-	return cleanError(proto.Unmarshal(b, m))
+	return withoutContent(proto.Unmarshal(b, m))
 }
 
 func unmarshalJSON(b []byte, m proto.Message) error {
-	return cleanError(protojson.Unmarshal(b, m))
+	return withoutContent(protojson.Unmarshal(b, m))
 }
 
 func unmarshalText(b []byte, m proto.Message) error {
-	return cleanError(prototext.Unmarshal(b, m))
+	return withoutContent(prototext.Unmarshal(b, m))
 }
 
 // unmarshalYAML reads YAML as the JSON that it stands for, and moves what is
@@ -149,35 +139,6 @@ func unmarshalYAML(b []byte, m proto.Message) error {
 		p.line, p.column = doc.position(p.line)
 	}
 	return err
-}
-
-var (
-	protoPrefix   = regexp.MustCompile(`^proto:[\s\x{a0}]*`)
-	protoPosition = regexp.MustCompile(`\(line (\d+):(\d+)\):?[\s\x{a0}]*`)
-)
-
-// cleanError turns an error of the protobuf library into one with its place.
-// Their wording is not stable, so nothing but the position is taken from it.
-func cleanError(err error) error {
-	if err == nil {
-		return nil
-	}
-	msg := protoPrefix.ReplaceAllString(err.Error(), "")
-	at := protoPosition.FindStringSubmatchIndex(msg)
-	p := &placed{}
-	if at != nil {
-		p.line, _ = strconv.Atoi(msg[at[2]:at[3]])
-		p.column, _ = strconv.Atoi(msg[at[4]:at[5]])
-		msg = msg[:at[0]] + msg[at[1]:]
-	}
-	if strings.Contains(msg, "unable to resolve") {
-		msg += "; a message type that this program does not know can be given in a binary file only"
-	}
-	if at == nil {
-		return errors.New(msg)
-	}
-	p.msg = msg
-	return p
 }
 
 var (

@@ -15,8 +15,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// An error names the file, the place where the format has one, and what was
-// expected.
+// An error names the file, the place where the format has one, and what kind it is, and
+// quotes nothing of the file.
 func TestDirectoryErrorPlaces(t *testing.T) {
 	const head = "resources:\n- \"@type\": " + resource.ClusterURL + "\n"
 	for _, tc := range []struct {
@@ -24,25 +24,25 @@ func TestDirectoryErrorPlaces(t *testing.T) {
 		want                []string
 	}{
 		{"YAML syntax", "f.yaml", "resources:\n- a: b: c\n", []string{"f.yaml:2:", "DiscoveryResponse in YAML"}},
-		{"YAML unknown field", "f.yaml", head + "  name: a\n  colour: red\n", []string{"f.yaml:4:3:", "colour"}},
-		{"YAML wrong type", "f.yaml", head + "  name: a\n  connect_timeout: soon\n", []string{"f.yaml:4:20:", "soon"}},
-		{"YAML enum", "f.yml", head + "  name: a\n\n  # why\n  type: EDSS\n", []string{"f.yml:6:9:", "EDSS"}},
-		{"YAML behind an alias", "f.yaml", "x: &a {port_value: x}\n", []string{"f.yaml:1:1:", `"x"`}},
-		{"YAML key twice", "f.yaml", "resources: []\nresources: []\n", []string{"f.yaml:2:1:", "resources"}},
+		{"YAML unknown field", "f.yaml", head + "  name: a\n  colour: red\n", []string{"f.yaml:4:3:", "unknown field"}},
+		{"YAML wrong type", "f.yaml", head + "  name: a\n  connect_timeout: soon\n", []string{"f.yaml:4:20:", "duration"}},
+		{"YAML enum", "f.yml", head + "  name: a\n\n  # why\n  type: EDSS\n", []string{"f.yml:6:9:", "field type", "enum"}},
+		{"YAML behind an alias", "f.yaml", "x: &a {port_value: x}\n", []string{"f.yaml:1:1:", "unknown field"}},
+		{"YAML key twice", "f.yaml", "resources: []\nresources: []\n", []string{"f.yaml:2:1:", "set twice"}},
 		{"YAML second document", "f.yaml", "resources: []\n---\nresources: []\n", []string{"f.yaml:3:", "second document"}},
-		{"YAML unknown alias", "f.yaml", "resources: *nothing\n", []string{"f.yaml:1:", "nothing"}},
+		{"YAML unknown alias", "f.yaml", "resources: *nothing\n", []string{"f.yaml:1:", "alias"}},
 		{"YAML list", "f.yaml", "- a\n", []string{"f.yaml:1:1:"}},
 		{"YAML only comments", "f.yaml", "# nothing\n", []string{"f.yaml", "no document"}},
 		{"JSON syntax", "f.json", "{\n  \"resources\": [,]\n}", []string{"f.json:2:17:", "DiscoveryResponse in JSON"}},
-		{"JSON unknown field", "f.json", "{\n \"resource\": []}", []string{"f.json:2:2:", "resource"}},
-		{"JSON unknown type", "f.json", `{"resources":[{"@type":"type.googleapis.com/x.Y"}]}`, []string{"f.json:1:", "x.Y", "binary file"}},
+		{"JSON unknown field", "f.json", "{\n \"resource\": []}", []string{"f.json:2:2:", "unknown field"}},
+		{"JSON unknown type", "f.json", `{"resources":[{"@type":"type.googleapis.com/x.Y"}]}`, []string{"f.json:1:", "binary file"}},
 		{"text syntax", "f.txtpb", "type_url: 'x'\nresources {\n", []string{"f.txtpb:"}},
-		{"text unknown field", "f.pb_text", "type_url: 'x'\n colour: 1\n", []string{"f.pb_text:2:2:", "colour"}},
+		{"text unknown field", "f.pb_text", "type_url: 'x'\n colour: 1\n", []string{"f.pb_text:2:2:", "unknown field"}},
 		{"binary", "f.pb", "\xff\xff", []string{"f.pb", "DiscoveryResponse in binary"}},
 		{"empty", "f.yaml", "\n", []string{"f.yaml", "empty"}},
 		{"empty binary", "f.bin", "", []string{"f.bin", "empty"}},
 		{"no type", "f.yaml", "resources: []\n", []string{"f.yaml", "type_url is missing"}},
-		{"other type", "f.yaml", "type_url: x\n" + head + "  name: a\n", []string{"f.yaml", "expected \"x\""}},
+		{"other type", "f.yaml", "type_url: x\n" + head + "  name: a\n", []string{"f.yaml", "resource 1", "type_url"}},
 		{"no name", "f.yaml", head, []string{"f.yaml", "no name"}},
 		{"nested too deep", "f.yaml", strings.Repeat("[", 600), []string{"f.yaml:1:", "deep"}},
 		{"nested entries", "f.yaml", strings.Repeat("- ", 600) + "a", []string{"f.yaml:1:", "deep"}},
@@ -50,6 +50,11 @@ func TestDirectoryErrorPlaces(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			_, err := formatOf(tc.file).parse(tc.file, []byte(tc.content))
 			mention(t, err, tc.want...)
+			for _, content := range []string{"colour", "soon", "EDSS", "nothing", "x.Y", `"x"`} {
+				if err != nil && strings.Contains(err.Error(), content) {
+					t.Errorf("the error %q quotes the file", err)
+				}
+			}
 			if err != nil && strings.ContainsAny(err.Error(), "\u00a0\n") {
 				t.Errorf("the error %q holds what does not belong into a log line", err)
 			}

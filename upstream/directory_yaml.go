@@ -37,7 +37,7 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 	// nobody has thought of, the file is a bad one like any other.
 	defer func() {
 		if r := recover(); r != nil {
-			doc, err = nil, fmt.Errorf("the YAML parser failed: %v", r)
+			doc, err = nil, errors.New("the YAML parser failed")
 		}
 	}()
 	if err := checkYAMLDepth(b); err != nil {
@@ -46,9 +46,9 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil {
-			return nil, placedAt(y.GetToken().Position, "%s", y.GetMessage())
+			return nil, placedAt(y.GetToken().Position, "%s", kindOf(y.GetMessage()))
 		}
-		return nil, err
+		return nil, withoutContent(err)
 	}
 	doc = &yamlDoc{anchors: make(map[string]ast.Node)}
 	var body ast.Node
@@ -130,7 +130,7 @@ func (d *yamlDoc) resolve(n *ast.AliasNode) (ast.Node, error) {
 	name := n.Value.GetToken().Value
 	target, ok := d.anchors[name]
 	if !ok {
-		return nil, placedAt(positionOf(n), "the alias *%s has no anchor before it", name)
+		return nil, placedAt(positionOf(n), "an alias without an anchor before it")
 	}
 	return target, nil
 }
@@ -145,7 +145,7 @@ func (d *yamlDoc) scalar(n ast.Node) error {
 		return d.emit(n, fmt.Sprint(n.Value))
 	case *ast.FloatNode:
 		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
-			return placedAt(positionOf(n), "the number %s is out of range", n.Token.Value)
+			return placedAt(positionOf(n), "a number that is out of range")
 		}
 		return d.emit(n, strconv.FormatFloat(n.Value, 'g', -1, 64))
 	case *ast.InfinityNode:

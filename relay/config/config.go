@@ -173,7 +173,8 @@ type Origin struct {
 	TokenFile string `yaml:"token_file"`
 	// A directory of files with resources (.yaml, .json, .txtpb, .pb), followed as
 	// it changes; it takes the place of a control plane. Relative to the working
-	// directory.
+	// directory. Symbolic links in it must be relative and lead to files in it, as
+	// those of a mounted ConfigMap do.
 	Directory string `yaml:"directory"`
 	// A directory in which any change is the sign to read directory again; that
 	// one is then not watched itself. For content behind a symbolic link that is

@@ -26,6 +26,8 @@ type Invalid struct {
 	// Name is the resource's name, or its position in the response where no
 	// name could be read.
 	Name string
+	// Index is its position in the response, from 0.
+	Index int
 	// Err says what is wrong with it.
 	Err error
 }

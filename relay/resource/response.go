@@ -138,7 +138,7 @@ func (r *Response) addResources(raw [][]byte, delta bool) {
 			if res.Name == "" {
 				res.Name = fmt.Sprintf("#%d", i)
 			}
-			r.Invalid = append(r.Invalid, Invalid{Name: res.Name, Err: err})
+			r.Invalid = append(r.Invalid, Invalid{Name: res.Name, Index: i, Err: err})
 			continue
 		}
 		seen[key] = struct{}{}

@@ -1,0 +1,106 @@
+package upstream
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// placed is an error at a line and column of a file, both from 1.
+type placed struct {
+	line, column int
+	msg          string
+}
+
+func (e *placed) Error() string {
+	return fmt.Sprintf("line %d, column %d: %s", e.line, e.column, e.msg)
+}
+
+// Libraries quote what they cannot read. Of their errors only the position and what
+// kind it is are taken: errors are logged and shown on the admin port, where no secret
+// of a file may appear.
+var (
+	protoPosition = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
+	// protoValue is the beginning of an error whose field comes from the descriptor.
+	protoValue = regexp.MustCompile(`(?:^|\): |proto:[\s\x{a0}]+)invalid value for (\w+) (?:field (\w+)|type|key):`)
+)
+
+// withoutContent returns an error of a library without what it quotes, *placed where it
+// has a position; nil for nil.
+func withoutContent(err error) error {
+	if err == nil {
+		return nil
+	}
+	msg := err.Error()
+	at := protoPosition.FindStringSubmatch(msg)
+	if at == nil {
+		return errors.New(kindOf(msg))
+	}
+	p := &placed{msg: kindOf(msg)}
+	p.line, _ = strconv.Atoi(at[1])
+	p.column, _ = strconv.Atoi(at[2])
+	return p
+}
+
+// kinds are errors by what their texts contain, the first that matches. Quoted content
+// may select a wrong one, and never appears.
+var kinds = []struct{ contains, kind string }{
+	{"unable to resolve", "a message type that this program does not know can be given in a binary file only"},
+	{"unknown field", "an unknown field"},
+	{"unknown map entry", "an unknown field of a map entry"},
+	{"google.protobuf.Duration", `not a duration, expected seconds like "1.5s"`},
+	{"google.protobuf.Timestamp", `not a timestamp, expected one like "2006-01-02T15:04:05Z"`},
+	{"google.protobuf.FieldMask", "not a field mask, expected paths like a.b"},
+	{"google.protobuf.Value", "not a value of JSON"},
+	{"@type", `the field "@type" is wrong, expected it once with the type URL of the message`},
+	{"duplicate map key", "a key of a map is set twice"},
+	{"duplicate", "a field is set twice"},
+	{"already set", "two fields of which only one may be set"},
+	{"is repeated", "a field is set twice"},
+	{"cannot be repeated", "a field is set twice"},
+	{"already defined", "a key of a mapping is set twice"},
+	{"recursion depth", "nested too deep"},
+	{"missing field separator", `a ":" is missing after the name of a field`},
+	{`missing ":"`, `a ":" is missing after the name of a field`},
+	{"escape", "an unknown escape sequence in a string"},
+	{"UTF-8", "a text is not valid UTF-8"},
+	{"unexpected EOF", "the end is missing"},
+	{"unexpected token", "an unexpected token"},
+	// Of resources, in the order of how much they say.
+	{"it has no name", "it has no name"},
+	{"stands twice", "its name is the name of an earlier resource, too"},
+	{"the body has type", "its type is another than type_url says"},
+	{"envelope's name", "its name differs from the name in its body"},
+	{"ttl", "its ttl is out of range"},
+	{"cut off or malformed", "the protobuf encoding is cut off or malformed"},
+	{"cannot parse", "the protobuf encoding is cut off or malformed"},
+	{"type_url is missing", "type_url is missing"},
+	// Of YAML.
+	{"must be specified", "a flow mapping or sequence is not closed, or a comma is missing in it"},
+	{"end token", "a flow mapping or sequence is not closed"},
+	{"is not allowed in this context", "a value or mark that is not allowed here; check the indentation"},
+	{"non-map value", "a value that is no mapping; check the indentation"},
+	{"unexpected key name", "text that is no key; check the indentation and the colon"},
+	{"anchor", "a wrong anchor"},
+	{"alias", "a wrong alias"},
+	{"tab", "a tab; expected spaces for the indentation"},
+	{"reserved character", "a text begins with a reserved character; put it in quotes"},
+}
+
+// kindOf returns what kind of error a text of a library is.
+func kindOf(msg string) string {
+	if m := protoValue.FindStringSubmatch(msg); m != nil {
+		if m[2] != "" {
+			return fmt.Sprintf("the value does not fit the field %s, expected %s", m[2], m[1])
+		}
+		return "the value does not fit, expected " + m[1]
+	}
+	for _, k := range kinds {
+		if strings.Contains(msg, k.contains) {
+			return k.kind
+		}
+	}
+	return "a syntax error"
+}
