@@ -121,7 +121,8 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 		}
 		s.warming = nil
 	}
-	wild := r.Subscribe.Len()+r.Unsubscribe.Len() == 0 && !r.Located && ts.table.Type.Wildcard // B23
+	// B23: what a first message unsubscribes from, it has not subscribed to.
+	wild := r.Subscribe.Len() == 0 && !r.Located && ts.table.Type.Wildcard
 	if r.Unsubscribe.Len() == 0 {
 		if ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Subscribe); ok {
 			ts.edited(ed, false)

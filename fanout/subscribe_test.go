@@ -189,6 +189,36 @@ func TestDeltaWildcardIsLeftForGood(t *testing.T) {
 	})
 }
 
+// B23: a first delta message that only unsubscribes is a wildcard on a type that has
+// one, unless it leaves "*" itself; on any other type it subscribes to nothing.
+func TestFirstDeltaMessageUnsubscribes(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.open(true)
+		s.Unsubscribe(cds, "gone")
+		w.asked(cds, "*")
+		w.serve("", cds, cluster("a", 1), cluster("b", 1))
+		s.Ack(has(t, s.Recv(t), "a", "b"))
+		s.Subscribe(cds, "a") // names add to the wildcard
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.serve("", cds, cluster("a", 1), cluster("b", 2))
+		s.Ack(has(t, s.Recv(t), "b"))
+		s.Unsubscribe(cds, "*")
+		w.wildcards(cds, 0)
+		w.serve("", cds, cluster("a", 1), cluster("b", 3))
+		s.Quiet(t, short)
+
+		left := w.open(true)
+		left.Unsubscribe(cds, "gone", "*")
+		none := w.open(true)
+		none.Unsubscribe(eds, "gone")
+		left.Quiet(t, short)
+		none.Quiet(t, short)
+		w.wildcards(cds, 0)
+		w.wildcards(eds, 0)
+	})
+}
+
 // B24, K13: a wildcard is answered as soon as the set is known, even with an
 // empty frame, and not before.
 func TestEmptyWildcardIsAnswered(t *testing.T) {

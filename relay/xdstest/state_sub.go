@@ -108,7 +108,7 @@ func (s *stateSub) delta(r *Request) {
 		for n, v := range r.Initial { // B37
 			s.acked[keyOf(n)], s.sent[keyOf(n)] = v, v
 		}
-		s.wild = len(r.Subscribe) == 0 && len(r.Unsubscribe) == 0 && WildcardCapable(s.typeURL) // B23
+		s.wild = len(r.Subscribe) == 0 && WildcardCapable(s.typeURL) // B23
 		s.answerEmpty = s.wild
 	} else if s.inFlight && r.Nonce == s.nonce {
 		s.inFlight = false

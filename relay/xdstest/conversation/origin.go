@@ -132,7 +132,7 @@ func (s *originStream) request(r *xdstest.Request) (plain bool) {
 		return r.IsAck() && before != nil && slices.Equal(before.Names, r.Names) && before.Nonce != r.Nonce
 	}
 	if before == nil {
-		d.legacy = len(r.Subscribe)+len(r.Unsubscribe) == 0
+		d.legacy = len(r.Subscribe) == 0
 	}
 	for _, n := range r.Subscribe {
 		d.names[n] = true

@@ -65,7 +65,7 @@ func (c *client) send(s *stream, m message) {
 func (t *topic) subscribe(first bool, add, drop []string) {
 	switch {
 	case first:
-		t.legacy = t.legacy && len(add)+len(drop) == 0
+		t.legacy = t.legacy && len(add) == 0 && !slices.Contains(drop, xdstest.Wildcard)
 		t.names = nil
 	case t.legacy && slices.Contains(drop, xdstest.Wildcard):
 		t.legacy = false
