@@ -16,6 +16,7 @@ import (
 
 	"xdsrelay/bench/control"
 	"xdsrelay/fanout"
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -65,8 +66,12 @@ func newIdleServer(spec idleSpec) (handle func(order) (reply, error), end func()
 	}
 	// Metrics are part of what a stream costs.
 	meter := sdkmetric.NewMeterProvider(sdkmetric.WithReader(sdkmetric.NewManualReader())).Meter("bench")
+	limits, err := limit.New(limit.Values{}, meter, nil)
+	if err != nil {
+		return nil, nil, err
+	}
 	s.srv, err = fanout.New(fanout.Config{
-		Cache: store, Pool: pool, NodeName: "bench", Meter: meter, Rules: func() *aggregation.Rules { return rules },
+		Cache: store, Pool: pool, NodeName: "bench", Meter: meter, Rules: func() *aggregation.Rules { return rules }, Limits: limits,
 		FirstRequestTimeout: time.Hour, // streams are measured before their first request
 	})
 	if err != nil {
@@ -87,6 +92,9 @@ func newIdleServer(spec idleSpec) (handle func(order) (reply, error), end func()
 		return nil, nil, fmt.Errorf("listen: %w", err)
 	}
 	s.addr = l.Addr().String()
+	if spec.Server == ServerRelay { // the floor is a bare server
+		l = s.srv.Listen(limits.Listen(l, true), fanout.Listener{Name: "bench"})
+	}
 	go func() { _ = gs.Serve(l) }()
 	end = func() {
 		gs.Stop()

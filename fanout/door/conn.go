@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"xdsrelay/fanout/ready"
 )
 
 // Conn is a connection that came in by a [Door].
@@ -24,6 +26,8 @@ type Conn struct {
 	gone    atomic.Bool  // GoAway was called
 	waiting atomic.Int64 // bytes of messages that are complete; see Unread
 	cutting atomic.Bool  // streams are being ended; see Read
+
+	ready ready.Reader // owned by the goroutine that reads; see ReadOnReady
 
 	coming sync.Mutex
 	// Guarded by coming.

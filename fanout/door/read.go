@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"google.golang.org/grpc/mem"
+
+	"xdsrelay/fanout/ready"
 )
 
 // Bounds are how much of a client's may be incomplete, and for how long. 0 means any.
@@ -47,17 +50,61 @@ func (c *Conn) Read(p []byte) (int, error) {
 			p = p[:most]
 		}
 		n, err := c.Conn.Read(p)
-		if n > 0 {
-			if why := c.took(p[:n]); why != "" {
-				c.refuse(why)
-				return 0, net.ErrClosed
-			}
-		}
-		if n == 0 && errors.Is(err, os.ErrDeadlineExceeded) && c.wasWoken() {
+		if n == 0 && c.wasWokenBy(err) {
 			continue
+		}
+		if refused := c.follow(p[:n]); refused != nil {
+			return 0, refused
 		}
 		return n, err
 	}
+}
+
+// ReadOnReady is Read into a buffer that is taken from the pool when there is something to
+// read: grpc-go finds this method and pins no buffer while the client is idle.
+func (c *Conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	if c.ready == nil {
+		c.ready = ready.NewReader(c.Conn)
+	}
+	for {
+		if c.cutting.Load() {
+			buf := pool.Get(size)
+			n, most := c.inject((*buf)[:size])
+			if n > 0 {
+				return buf, n, nil
+			}
+			pool.Put(buf)
+			size = most
+		}
+		buf, n, err := c.ready.ReadOnReady(size, pool)
+		if n == 0 && c.wasWokenBy(err) {
+			continue
+		}
+		if n > 0 {
+			if refused := c.follow((*buf)[:n]); refused != nil {
+				pool.Put(buf)
+				return nil, 0, refused
+			}
+		}
+		return buf, n, err
+	}
+}
+
+// follow follows what was read, and ends the connection if that has to be.
+func (c *Conn) follow(p []byte) error {
+	if len(p) == 0 {
+		return nil
+	}
+	if why := c.took(p); why != "" {
+		c.refuse(why)
+		return net.ErrClosed
+	}
+	return nil
+}
+
+// wasWokenBy reports whether a read has ended with err for no other reason than look.
+func (c *Conn) wasWokenBy(err error) bool {
+	return errors.Is(err, os.ErrDeadlineExceeded) && c.wasWoken()
 }
 
 func (c *Conn) inject(p []byte) (n, most int) {

@@ -13,6 +13,9 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/mem"
+
+	"xdsrelay/fanout/ready"
 )
 
 // Listener counts the connections of a listener, and refuses those that are too many.
@@ -153,6 +156,15 @@ type conn struct {
 
 	release func() // fixed
 	gone    atomic.Bool
+	ready   ready.Reader // owned by the goroutine that reads; see ReadOnReady
+}
+
+// ReadOnReady reads as a [ready.Reader], so that the connection pins no buffer.
+func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
+	if c.ready == nil {
+		c.ready = ready.NewReader(c.Conn)
+	}
+	return c.ready.ReadOnReady(size, pool)
 }
 
 // Close gives the place back.

@@ -1,0 +1,8 @@
+//go:build !unix
+
+package ready
+
+import "net"
+
+// newSocket returns nil: sockets are read as any other connection.
+func newSocket(net.Conn) Reader { return nil }
