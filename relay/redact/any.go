@@ -52,7 +52,14 @@ func (r *Redactor) walkAny(m protoreflect.Message, depth int) bool {
 	if err := (proto.UnmarshalOptions{AllowPartial: true}).Unmarshal(value, inner.Interface()); err != nil {
 		return hideAny(m)
 	}
-	if !r.walk(inner, depth+1) {
+	changed := r.walk(inner, depth+1)
+	switch name := inner.Descriptor().FullName(); {
+	case isWrapper(name) && len(value) > 0:
+		return hideAny(m)
+	case opaque[name]:
+		changed = hideTexts(inner, depth+1) || changed
+	}
+	if !changed {
 		return false
 	}
 	return setAny(m, url, inner.Interface())

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	udpatypev1 "github.com/cncf/xds/go/udpa/type/v1"
+	xdstypev3 "github.com/cncf/xds/go/xds/type/v3"
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
@@ -14,6 +16,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"xdsrelay/relay/redact"
 )
@@ -172,4 +175,41 @@ func FuzzJSON(f *testing.F) {
 			t.Errorf("no JSON: %s", out)
 		}
 	})
+}
+
+// TestOpaque: what an extension is configured with has names only it knows, or none. So of
+// texts and bytes only the size is shown, and of structs only the names, and what is a number
+// or a truth value under a name that is not sensitive.
+func TestOpaque(t *testing.T) {
+	config, err := structpb.NewStruct(map[string]any{
+		"seal": "S1", "list": []any{"S2", map[string]any{"deep": "S3"}}, "pin": 12345, "limit": 17, "on": true,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	typed, err := structpb.NewStruct(map[string]any{"seal": "S4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &clusterv3.Cluster{Name: "shop", TypedExtensionProtocolOptions: map[string]*anypb.Any{
+		"text":   pack(t, wrapperspb.String("S5")),
+		"bytes":  pack(t, wrapperspb.Bytes([]byte("S6"))),
+		"struct": pack(t, config),
+		"value":  pack(t, structpb.NewStringValue("S7")),
+		"list":   pack(t, config.GetFields()["list"].GetListValue()),
+		"xds":    pack(t, &xdstypev3.TypedStruct{TypeUrl: "type.googleapis.com/acme.Config", Value: typed}),
+		"udpa":   pack(t, &udpatypev1.TypedStruct{TypeUrl: "type.googleapis.com/acme.Config", Value: typed}),
+	}}
+	mustNot(t, shown(t, c), []string{"S1", "S2", "S3", "S4", "S5", "S6", "S7", "12345"},
+		[]string{"shop", "seal", "deep", "limit", "17", "true", "acme.Config", "google.protobuf.StringValue", "4 bytes"})
+	for name, a := range c.GetTypedExtensionProtocolOptions() {
+		if !new(redact.Redactor).Any(a) {
+			t.Errorf("%s counts as without a secret", name)
+		}
+	}
+	for name, a := range map[string]*anypb.Any{"no text": pack(t, wrapperspb.String("")), "a number": pack(t, wrapperspb.Int32(7)), "no fields": pack(t, &structpb.Struct{})} {
+		if new(redact.Redactor).Any(a) {
+			t.Errorf("%s counts as a secret", name)
+		}
+	}
 }

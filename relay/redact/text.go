@@ -6,33 +6,54 @@ import (
 	"unicode/utf8"
 )
 
-// MaxText is how long a text may be that [Text] returns, in bytes, beside the words
-// that say how much is missing.
+// MaxText bounds a text that [Text] returns, in bytes, without the words that say
+// that the rest is missing.
 const MaxText = 4 << 10
-
-// maxSearched is how much of a text is searched; the rest is left out before.
-const maxSearched = 64 << 10
 
 // Text returns what may be shown of a text that a client or an origin has written,
 // such as why it rejects something, or an error that holds an address. It is UTF-8,
 // whatever they wrote.
-func Text(s string) string {
-	missing := 0
-	if len(s) > maxSearched {
-		missing, s = len(s)-maxSearched, s[:maxSearched]
+func Text(s string) string { return shorten(s, MaxText, "… (longer)") }
+
+// Short is Text for a place that shows most bytes, and … where the rest is missing.
+func Short(s string, most int) string { return shorten(s, min(most, MaxText), "…") }
+
+// shorten cuts before it searches: what is not shown costs nothing. It cuts the result
+// again, which may be longer by its marks.
+func shorten(s string, most int, ending string) string {
+	isCut := len(s) > most
+	if isCut {
+		s = withoutLastWord(s[:most])
 	}
-	s = patterns(strings.ToValidUTF8(s, "\uFFFD")) // what is not could be written in no message
-	if len(s) > MaxText {
-		end := MaxText
-		for end > 0 && !utf8.RuneStart(s[end]) {
-			end--
+	s = patterns(strings.ToValidUTF8(s, "\uFFFD")) // a message cannot hold anything else
+	if len(s) > most {
+		isCut = true
+		for most > 0 && !utf8.RuneStart(s[most]) {
+			most--
 		}
-		missing, s = missing+len(s)-end, s[:end]
+		s = s[:most]
 	}
-	if missing > 0 {
-		return s + "… (longer)"
+	if isCut {
+		s += ending
 	}
 	return s
+}
+
+// maxWord bounds a word that is left out because it was cut. A longer one is shown,
+// unless it is a URL, which hides credentials only up to its @.
+const maxWord = 64
+
+// withoutLastWord leaves out of a text that was cut the word in which it was cut. That
+// may be a secret that can no longer be recognized.
+func withoutLastWord(s string) string {
+	at := strings.LastIndexAny(s, " \t\r\n\"'") + 1
+	if word := s[at:]; len(word) > maxWord {
+		if scheme := strings.LastIndex(word, "://"); scheme >= 0 {
+			return s[:at+scheme+len("://")]
+		}
+		at = len(s) - maxWord
+	}
+	return s[:at]
 }
 
 // Error returns what may be shown of an error; empty for nil.
@@ -66,10 +87,7 @@ var forms = []pattern{
 	{"gh", regexp.MustCompile(`\bgh[pousr]_[A-Za-z0-9]{16,}`), Mark},
 }
 
-// named is a value with its name: name=value, name: value, "name": "value".
-var named = regexp.MustCompile(`([A-Za-z][A-Za-z0-9_.\-]{0,80})(\\?["']?\s*[:=]\s*)(\\"(?:[^"\\]|\\[^"])*(?:\\"|$)|"(?:[^"\\]|\\.)*(?:"|$)|'(?:[^'\\]|\\.)*(?:'|$)|[^\s"',;&)}\]]+)`)
-
-// patterns hides what has the form of a secret.
+// patterns hides what has the form of a secret. It takes time in proportion to the text.
 func patterns(s string) string {
 	if !strings.ContainsAny(s, ":= .-_") { // most texts are names
 		return s
@@ -80,45 +98,5 @@ func patterns(s string) string {
 			s = f.re.ReplaceAllString(s, f.with)
 		}
 	}
-	if !strings.ContainsAny(s, ":=") {
-		return s
-	}
 	return hideNamed(s)
-}
-
-// hideNamed hides the values whose names tell. A value that is none of a secret may
-// have one in itself, as in header=authorization: x, so it is looked into, too.
-func hideNamed(s string) string {
-	var b strings.Builder
-	rest := s
-	for {
-		at := named.FindStringSubmatchIndex(rest)
-		if at == nil {
-			break
-		}
-		path := at[2] > 0 && rest[at[2]-1] == '/' && !strings.Contains(rest[at[4]:at[5]], "=") // as in /run/token: no such file
-		if name := rest[at[2]:at[3]]; path || name == "pass" || !Sensitive(name) {             // pass is a word, too, and a field of the configuration
-			b.WriteString(rest[:at[5]])
-			rest = rest[at[5]:]
-			continue
-		}
-		b.WriteString(rest[:at[5]])
-		b.WriteString(markLike(rest[at[6]:at[7]]))
-		rest = rest[at[7]:]
-	}
-	if b.Len() == 0 {
-		return s
-	}
-	b.WriteString(rest)
-	return b.String()
-}
-
-// markLike is a mark in the quotes of a value.
-func markLike(value string) string {
-	for _, quote := range []string{`\"`, `"`, `'`} {
-		if strings.HasPrefix(value, quote) {
-			return quote + Mark + quote
-		}
-	}
-	return Mark
 }

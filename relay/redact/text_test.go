@@ -32,6 +32,20 @@ func TestText(t *testing.T) {
 		{"token_file: /run/token", "token_file: /run/token"},
 		{"cannot read /run/secrets/token: no such file", "cannot read /run/secrets/token: no such file"},
 		{"header=password=hunter2", "header=password=[redacted]"},
+		{"x-functions-key: abc", "x-functions-key: [redacted]"},
+		{"POSTGRES_DSN=host=db password=x", "POSTGRES_DSN=[redacted] password=[redacted]"},
+		{"https://blob/a?sv=2024&sig=abc%3D&se=1", "https://blob/a?sv=2024&sig=[redacted]&se=1"},
+		{"api key: abc", "api key: [redacted]"},
+		{`password := "a b"`, `password := "[redacted]"`},
+		{`"password" => "a b"`, `"password" => "[redacted]"`},
+		{`{\\"password\\":\\"a\\\\\\" b\\", \\"x\\": 1}`, `{\\"password\\":\\"[redacted]\\", \\"x\\": 1}`},
+		{`{"body": "{\\"a\\": \\"{\\\\\\"token\\\\\\": \\\\\\"c d\\\\\\"}\\"}"}`, `{"body": "{\\"a\\": \\"{\\\\\\"token\\\\\\": \\\\\\"[redacted]\\\\\\"}\\"}"}`},
+		{`{"passwords": ["a", "b]"], "x": 1}`, `{"passwords": [redacted], "x": 1}`},
+		{`{"passwordProfile": {"value": "a}"}, "x": 1}`, `{"passwordProfile": [redacted], "x": 1}`},
+		{"Cookie: a=b; c=d\nAccept: x", "Cookie: [redacted]\nAccept: x"},
+		{"Authorization: Custom abc def", "Authorization: [redacted] [redacted] def"},
+		{"password:\n  value: x\nzone: a", "password:\n  [redacted]\nzone: a"},
+		{"password: |\n  x\n  y", "password: [redacted]"},
 	}
 	for _, test := range tests {
 		if got := redact.Text(test.in); got != test.want {
@@ -64,12 +78,15 @@ func TestSensitive(t *testing.T) {
 	for _, name := range []string{
 		"password", "dbPassword", "DB_PASSWORD", "x-api-key", "Authorization", "proxy-authorization", "client_secret", "accessToken",
 		"AWS_SECRET_ACCESS_KEY", "private_key", "token", "tokens", "Set-Cookie", "psk", "auth", "inline_bytes", "json_key", "secret.value",
+		"x-functions-key", "ocp-apim-subscription-key", "AccountKey", "DB_DSN", "databaseDsn", "dsn", "sig", "x-sig", "signature", "passwordProfile",
+		"PASSWORD_PROFILE", "MYSQL_PWD", "db-pass", "basicAuth", "sslPSK", "PHPSESSID", "connectionString", "OTP", "api key",
 	} {
 		if !redact.Sensitive(name) {
 			t.Errorf("%s is not taken for the name of a secret", name)
 		}
 	}
-	for _, name := range []string{"", "key", "name", "cluster", "token_path", "secretName", "password_file", "keyspace", "passthrough", "authority", "tokenUri", "pinned"} {
+	for _, name := range []string{"", "key", "name", "cluster", "token_path", "secretName", "password_file", "keyspace", "passthrough", "authority", "tokenUri", "pinned",
+		"tokenfile", "PASSWORD_FILE", "signature_algorithms", "design", "compass", "config", "signal", "x-keys", "routing_key", "keyName"} {
 		if redact.Sensitive(name) {
 			t.Errorf("%s is taken for the name of a secret", name)
 		}
