@@ -139,7 +139,7 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) bool 
 			tell = tell.With(ts.table.Unshared(&ts.watcher))
 		}
 		ts.tell, c.held, c.compared = tell, rest, true
-	} else if h.Gen > ts.sent.Gen && ts.sent == ts.acked && !ts.rejected && !ts.marred {
+	} else if h.Gen > ts.sent.Gen && ts.sent == ts.acked && ts.rejection == notRejected {
 		// It was compared when nobody could be asked, and now there is more.
 		if tell, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.sent, c.held); ok {
 			ts.sent.Gen, c.held = gen, rest

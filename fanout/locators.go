@@ -84,7 +84,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 // what the client has of them, and what it thinks of that, stays as it was.
 func (ts *typeState) committedAside(nonce uint64, size int, now stamp) {
 	ts.located.errors, ts.located.aside = nil, true
-	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
+	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.repeatsAll = nonce, now, true, true, false
 	ts.bytes += size
 }
 

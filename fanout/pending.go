@@ -23,12 +23,12 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	news := ts.hasNews(h)
 	if !news {
 		ts.more = false
-		ts.holdMarred()
-		if ts.rejected && ts.lags() { // the client does not know what it should see
+		ts.holdRejected()
+		if ts.isHeld() && ts.lags() { // the client does not know what it should see
 			q.KeepRemoved = s.keepsLocked(ts, now)
 			news = !q.KeepRemoved
 		}
-		if !news && s.noted(h) <= ts.sent.Noted && (ts.rejected || !ts.lags() && !ts.owed) { // B14, B31
+		if !news && s.noted(h) <= ts.sent.Noted && (ts.isHeld() || !ts.lags() && !ts.owed) { // B14, B31
 			return q, nil
 		}
 	}
@@ -36,7 +36,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		return q, nil
 	}
 	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
-	if ts.rejected {
+	if ts.isHeld() {
 		if !news {
 			return s.notesLocked(ts, h, now)
 		}
@@ -75,7 +75,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 
 // hasNews reports whether there may be resources or removals to tell.
 func (ts *typeState) hasNews(h cache.Head) bool {
-	told := ts.tell == nil || ts.rejected && ts.tell == ts.kept // a removal that is owed is no news
+	told := ts.tell == nil || ts.isHeld() && ts.tell == ts.kept // a removal that is owed is no news
 	return h.Gen > ts.sent.Gen || !told || ts.refresh != nil
 }
 
@@ -118,7 +118,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 	case b.data != nil:
 		return q, b
 	case b.more: // a part of removals, which SotW cannot tell
-		if ts.rejected { // nor can it be rejected: what comes again begins after it
+		if ts.isHeld() { // nor can it be rejected: what comes again begins after it
 			ts.acked, ts.told, ts.refreshed = b.to, nil, nil
 		}
 		s.skipLocked(ts, q, b)
@@ -154,7 +154,7 @@ func (s *stream) isDueLocked(ts *typeState, now time.Time) bool {
 // where everything else of the type has to wait: the client holds up requests
 // until it comes (E7). It is nil if there is none.
 func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
-	if ts.asked == nil || ts.rejected || ts.marred { // B16: all of that has to come first
+	if ts.asked == nil || ts.rejection != notRejected { // B16: all of that has to come first
 		return q, nil
 	}
 	h := ts.table.Head(&ts.watcher)

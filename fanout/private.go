@@ -106,7 +106,7 @@ func (s *stream) moveLocked(ts *typeState) {
 
 	ts.sent, ts.acked = cache.Start, cache.Start
 	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
-	ts.rejected, ts.more, ts.marred, ts.again = false, false, false, false
+	ts.rejection, ts.repeatsAll, ts.more, ts.again = notRejected, false, false, false
 	ts.claims, ts.moved = &claims{held: held}, true
 	s.comesBackLocked() // E5
 }

@@ -24,7 +24,7 @@ func (c client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Tim
 		switch {
 		case ts.acked.Gen >= u.Gen:
 			state = Synced
-		case ts.rejected || ts.marred:
+		case ts.rejection != notRejected:
 			state = Nacked
 		case ts.open && ts.sent.Gen >= u.Gen:
 			state = Stale

@@ -83,5 +83,5 @@ func (s *stream) unsettledLocked(ts *typeState) bool {
 	}
 	waits := !h.Known && !h.Hopeless || h.Held
 	behind := h.Gen > ts.sent.Gen || ts.sent.Removed < ts.sent.Gen || ts.tell != nil || ts.more
-	return waits || ts.hasClaims() || behind && !ts.rejected || ts.open
+	return waits || ts.hasClaims() || behind && !ts.isHeld() || ts.open
 }

@@ -37,7 +37,7 @@ var states = [...]State{standsSynced: Synced, standsStale: Stale, standsNacked: 
 // should see.
 func (ts *typeState) standing(head uint64) standing {
 	switch {
-	case ts.rejected || ts.marred:
+	case ts.rejection != notRejected:
 		return standsNacked
 	case ts.nonce == 0 && ts.sent.Gen == 0:
 		if ts.isUncompared() || ts.claimsVersion() {

@@ -136,7 +136,7 @@ func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
 	p := Place{
 		Type: ts.table.Type, Private: ts.private, Sub: sub, Sent: ts.sent.Gen, Acked: ts.acked.Gen,
 		untold: [2]*cache.Names{ts.tell, ts.asked}, unacked: [2]*cache.Names{ts.told, ts.refreshed},
-		Rejected: ts.rejected || ts.marred, Nack: ts.nack,
+		Rejected: ts.rejection != notRejected, Nack: ts.nack,
 	}
 	if !delta {
 		p.Version = ts.version

@@ -40,19 +40,21 @@ type typeState struct {
 	moved    bool // the table is another one than that of the newest response
 	open     bool // the newest response was neither ACKed nor NACKed yet
 	inFlight bool // it is waited for, so nothing newer is sent (B9, B12)
-	rejected bool // the newest response was NACKed: held until news (B14)
 	more     bool // another part follows the newest response (B40)
-	marred   bool // an earlier part was NACKed
-	owed     bool // a wildcard waits for its first answer, even an empty one (B24)
-	named    bool // the stream has named resources of this type (B19)
-	unheard  bool // the newest request dropped everything, and was stale (B8)
-	again    bool // a client that had been told everything is told all of it again
-	hopeless bool // something is asked for that nobody can be asked about (K15)
-	dropped  bool // something was dropped while a response was on its way
-	stands   standing
+	// repeatsAll says that the newest response repeats all that the client has rejected,
+	// in one part: what it says of older responses counts no longer.
+	repeatsAll bool
+	owed       bool // a wildcard waits for its first answer, even an empty one (B24)
+	named      bool // the stream has named resources of this type (B19)
+	unheard    bool // the newest request dropped everything, and was stale (B8)
+	again      bool // a client that had been told everything is told all of it again
+	hopeless   bool // something is asked for that nobody can be asked about (K15)
+	dropped    bool // something was dropped while a response was on its way
+	stands     standing
+	rejection
 	// newest is the generation that there was when the newest response was made,
-	// and marredAt that of the part that was NACKed.
-	newest, marredAt uint64
+	// and rejectedAt that of the response that was NACKed.
+	newest, rejectedAt uint64
 	// since is when the client came to stand as stands says, and seen the newest
 	// generation that it should have, both as the last flush has seen them.
 	since stamp
@@ -65,6 +67,21 @@ type typeState struct {
 	acks, nacs uint32
 	metrics    *typeMetrics
 }
+
+// rejection is what the NACKs of a client have made of a type.
+type rejection uint8
+
+const (
+	notRejected rejection = iota
+	// rejectionPending: a response was NACKed, and the newest one is not answered, or more
+	// parts follow it.
+	rejectionPending
+	// held: all are answered, and the type waits for news (B14), with which everything
+	// comes again that the client has not accepted (B16).
+	held
+)
+
+func (r rejection) isHeld() bool { return r == held }
 
 // Nack is a client's rejection of a response.
 type Nack struct {
@@ -111,7 +128,7 @@ func (ts *typeState) quoted(nonce []byte) bool {
 
 // committed notes that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
-	ts.nonce, ts.sentAt, ts.open, ts.inFlight = nonce, now, true, true
+	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.repeatsAll = nonce, now, true, true, false
 	ts.bytes += size
 	if ts.located != nil {
 		ts.located.aside = false
@@ -128,17 +145,20 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, n
 	ts.told, ts.refreshed = ts.told.With(q.Force), ts.refreshed.With(q.Refresh)
 	ts.toldNext(q, b)
 	ts.version = b.version
-	ts.rejected, ts.owed, ts.moved = false, false, false
+	ts.owed, ts.moved = false, false
+	if ts.isHeld() { // then everything comes again (B16)
+		ts.rejection, ts.repeatsAll = notRejected, !b.more
+	}
 }
 
 // skipped notes that there was nothing to send on the way to b's position.
 func (ts *typeState) skipped(q cache.Query, b *body) {
-	if ts.acked == ts.sent && !ts.rejected && !ts.marred {
+	if ts.acked == ts.sent && ts.rejection == notRejected {
 		ts.acked = b.to
 	}
 	ts.sent = b.to
 	ts.toldNext(q, b)
-	ts.holdMarred()
+	ts.holdRejected()
 }
 
 // toldNext notes what is to be told after b.
@@ -158,12 +178,20 @@ func (ts *typeState) toldNext(q cache.Query, b *body) {
 	ts.claim(b.unjudged)
 }
 
-// holdMarred holds the type once the last part is answered and one was NACKed.
-// What came up since then is news, even if it was among the parts.
-func (ts *typeState) holdMarred() {
-	if ts.marred && !ts.more && !ts.open {
-		ts.rejected, ts.marred = true, false
-		ts.sent.Gen = min(ts.sent.Gen, ts.marredAt)
+// rejectedNow notes that the client rejects what there was at the newest response. A type
+// that is held stays so: all of it comes again with news, whatever was rejected meanwhile.
+func (ts *typeState) rejectedNow() {
+	if !ts.isHeld() {
+		ts.rejection, ts.rejectedAt = rejectionPending, ts.newest
+	}
+}
+
+// holdRejected holds a type with a rejection once the last part is answered. What came up
+// since then is news, even if it was among the parts.
+func (ts *typeState) holdRejected() {
+	if ts.rejection == rejectionPending && !ts.more && !ts.open {
+		ts.rejection = held
+		ts.sent.Gen = min(ts.sent.Gen, ts.rejectedAt)
 	}
 }
 
@@ -172,12 +200,8 @@ func (ts *typeState) holdMarred() {
 func (ts *typeState) accepted() (freed int) {
 	ts.acks++
 	freed = ts.settled()
-	if ts.isAside() {
-		ts.holdMarred()
-		return freed
-	}
-	if ts.marred || ts.rejected { // then this was about what it has; see notesLocked
-		ts.holdMarred()
+	if ts.isAside() || ts.rejection != notRejected { // then this was about what it has; see notesLocked
+		ts.holdRejected()
 		return freed
 	}
 	ts.acked, ts.told, ts.refreshed = ts.sent, nil, nil
@@ -192,22 +216,25 @@ func (ts *typeState) accepted() (freed int) {
 func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
 	freed = ts.settled()
 	if !ts.isAside() {
-		ts.marred, ts.marredAt = true, ts.newest
+		ts.rejectedNow()
 	}
-	ts.holdMarred()
+	ts.holdRejected()
 	ts.nacs++
 	ts.nack = NewNack(now, r.ErrorCode, r.ErrorMessage, ts.version)
 	return freed
 }
 
-// refusedLate notes a NACK of a response that was not answered in time (B12), or that the
-// client did not have when it asked anew (B10), while it has yet to answer a newer one.
-// It is no answer to that (B8), whose ACK says nothing of what was rejected before.
+// refusedLate records a NACK for an older response while a newer one is outstanding. It
+// does not answer the newer one (B8); that one's ACK will not clear this rejection, unless
+// it repeats all that the older response held.
 func (ts *typeState) refusedLate(r *resource.Request, now time.Time) {
 	if nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64); !r.Rejected || !ts.open || err != nil || nonce >= ts.nonce {
 		return
 	}
-	ts.marred, ts.marredAt = true, ts.newest
+	if ts.repeatsAll {
+		return
+	}
+	ts.rejectedNow()
 	ts.nack = NewNack(now, r.ErrorCode, r.ErrorMessage, "")
 }
 
