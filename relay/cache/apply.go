@@ -134,9 +134,9 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 // answerLocked notes that a leg has answered all that it was asked, and wakes
 // who waited for that.
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
-	t.releaseLocked(by, woken)
+	t.settleLocked(by, woken)
 	leg := &t.legs[by]
-	leg.stale, leg.doubted, leg.absent = false, false, nil
+	leg.stale, leg.doubted, leg.idled, leg.absent = false, false, false, nil
 	if leg.asked == leg.answered {
 		return
 	}
@@ -162,13 +162,27 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	}
 }
 
-// releaseLocked ends the hold on possibly old state of a leg (see
-// Group.resumeLocked), and the wait for what a new stream says.
-func (t *Table) releaseLocked(by int, woken map[*Subscription]struct{}) {
-	if leg := &t.legs[by]; !leg.held && leg.unsettled.IsZero() {
+// settleLocked ends the hold on possibly old state of a leg (see Group.resumeLocked),
+// and the wait for what a new stream says: there is an answer, or none will come soon.
+func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
+	leg := &t.legs[by]
+	if !leg.held && leg.unsettled.IsZero() {
 		return
 	}
-	t.legs[by].held, t.legs[by].unsettled = false, time.Time{}
+	leg.held, leg.unsettled = false, time.Time{}
+	for _, s := range t.subs {
+		woken[s] = struct{}{}
+	}
+}
+
+// unholdLocked ends the hold because its time is over, which confirms nothing: the
+// leg goes on waiting for what its stream says.
+func (t *Table) unholdLocked(by int, woken map[*Subscription]struct{}) {
+	leg := &t.legs[by]
+	if !leg.held {
+		return
+	}
+	leg.held = false
 	for _, s := range t.subs {
 		woken[s] = struct{}{}
 	}

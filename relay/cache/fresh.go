@@ -45,8 +45,12 @@ func (f *Feed) Borrow(is bool) {
 }
 
 // Doubtful reports whether another node that has something of the table may have newer
-// than what there is: it was restored, or is another node's, or the origin has been out
-// of reach and has not answered since. cut says that it still is.
+// content: what there is was restored, or is from before the key was idle, or from
+// another node, or the origin was out of reach, and has not answered since. cut says
+// that the origin is out of reach now. For restored and idle content the origin is
+// told no versions, so it has to answer, however long that takes; an origin that was
+// only out of reach may have nothing to say, so that its silence counts after
+// [freshAfter].
 func (t *Table) Doubtful() (is, cut bool) {
 	var wanted, old uint64 // sets of legs
 	t.mu.RLock()
@@ -55,7 +59,7 @@ func (t *Table) Doubtful() (is, cut bool) {
 		if leg.wanted > 0 {
 			wanted |= 1 << i
 		}
-		if leg.stale || !leg.unsettled.IsZero() && time.Since(leg.unsettled) < freshAfter {
+		if leg.stale || leg.idled || !leg.unsettled.IsZero() && time.Since(leg.unsettled) < freshAfter {
 			old |= 1 << i
 		}
 	}

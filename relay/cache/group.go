@@ -115,23 +115,33 @@ func (g *Group) resumeLocked() {
 			known := t.gen > 0 || t.legs[i].answered > 0 // also that there is nothing
 			t.legs[i].held = known && t.legs[i].wanted > 0
 			t.legs[i].doubted, t.legs[i].absent = t.legs[i].doubted || known, nil
+			t.legs[i].idled = t.legs[i].idled || t.legs[i].live > 0
 		}
 		t.mu.Unlock()
 	}
 	if g.hold == nil {
-		g.hold = time.AfterFunc(hold, g.releaseAll)
+		g.hold = time.AfterFunc(hold, g.unholdAll)
 	} else {
 		g.hold.Reset(hold)
 	}
 }
 
-// release ends the hold of resumeLocked on what came through a leg, and wakes
-// those who wait for an answer that may not come soon.
-func (g *Group) release(by int) {
+// release ends what clients wait for of a leg that cannot be reached: the hold of
+// resumeLocked, and answers that may not come soon.
+func (g *Group) release(by int) { g.endWaits(by, (*Table).settleLocked) }
+
+// unholdAll ends the hold of resumeLocked on all legs because its time is over.
+func (g *Group) unholdAll() {
+	for by := range g.legs {
+		g.endWaits(by, (*Table).unholdLocked)
+	}
+}
+
+func (g *Group) endWaits(by int, end func(*Table, int, map[*Subscription]struct{})) {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		t.releaseLocked(by, woken)
+		end(t, by, woken)
 		for s := range t.waiting {
 			if t.waitsForLocked(s)&(1<<by) != 0 {
 				woken[s] = struct{}{}
@@ -140,12 +150,6 @@ func (g *Group) release(by int) {
 		t.mu.Unlock()
 	}
 	g.cache.wake(woken)
-}
-
-func (g *Group) releaseAll() {
-	for by := range g.legs {
-		g.release(by)
-	}
 }
 
 // lingerFrom makes sure that the demand is looked at when at has come.

@@ -73,6 +73,7 @@ type tableLeg struct {
 	held            bool              // see Group.resumeLocked
 	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
 	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
+	idled           bool              // it holds resources from before the key was idle, and has not answered since
 	unsettled       time.Time         // since when a new stream has not answered
 	// absent are canonical names that do not exist, since the origin has said nothing of
 	// them when it was asked, while the leg was stale or doubted; nil otherwise.

@@ -210,6 +210,49 @@ func TestHoldOnResume(t *testing.T) {
 	}
 }
 
+// TestIdleContentIsDoubtfulUntilAnswered: what a key held while it was idle may be hours
+// old until its origin has answered: another node gets nothing of it that contradicts
+// what that node has, and the key is not fresh until an answer, or five seconds of
+// silence. That the hold time is over confirms nothing (K14).
+func TestIdleContentIsDoubtfulUntilAnswered(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		w.apply(clusters, res("a", "1"))
+		w.cache.Leave(w.group)
+		pass(3 * time.Hour)
+		w.group = w.cache.JoinPeer("key", &corev3.Node{Id: "node"})
+		w.feed = <-w.feeds
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		is := func(at string, doubtful, fresh bool) {
+			t.Helper()
+			if d, cut := c.table.Doubtful(); d != doubtful || cut {
+				t.Errorf("%s: doubtful %t, cut %t, expected %t and false", at, d, cut, doubtful)
+			}
+			if f := w.feed.Fresh(); f != fresh {
+				t.Errorf("%s: fresh %t, expected %t", at, f, fresh)
+			}
+		}
+		is("at once", true, false)
+		pass(1200 * time.Millisecond)
+		if c.head().Held {
+			t.Error("held after the hold time")
+		}
+		is("after the hold time", true, false)
+		pass(3 * time.Second)
+		is("before five seconds are over", true, false)
+		pass(time.Second)
+		is("after five seconds", true, true)
+		pass(time.Hour)
+		is("after an hour", true, true)
+		w.apply(clusters, res("a", "1"))
+		is("once the origin has answered", false, true)
+	})
+}
+
 // TestHoldOnResumeOfNothing: that there was nothing is as old as anything else (K13).
 func TestHoldOnResumeOfNothing(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {

@@ -251,7 +251,7 @@ func (t *Table) release() {
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
 	for by := range t.legs {
-		t.releaseLocked(by, woken)
+		t.unholdLocked(by, woken)
 	}
 	t.mu.Unlock()
 	t.group.cache.wake(woken)

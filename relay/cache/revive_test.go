@@ -143,6 +143,8 @@ func TestReviveHold(t *testing.T) {
 		w := start(t, Config{Hold: time.Second})
 		w.group.Revive(before.keep(clusters))
 		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
 		pass(time.Second - 1)
 		if !c.head().Held {
 			t.Error("not held back")
@@ -153,6 +155,9 @@ func TestReviveHold(t *testing.T) {
 			t.Error("held back beyond the hold time, or nobody was told")
 		}
 		expectSees(t, c, "x")
+		if w.feed.Fresh() {
+			t.Error("fresh since the hold time is over, though the origin has answered nothing")
+		}
 	})
 }
 
