@@ -44,6 +44,9 @@ type Config struct {
 	// Lingering is how many names of a type and key do so at a time; the others are
 	// dropped at once. Default 200,000.
 	Lingering int
+	// LingeringBytes bounds what all of them take together, of which a key gets at most
+	// a quarter of what is free. Default 128 MiB.
+	LingeringBytes int64
 	// IdleBytes bounds what keys without clients may hold together. Default
 	// 256 MiB; negative means that idle keys are dropped at once.
 	IdleBytes int64
@@ -89,6 +92,9 @@ func (c *Config) setDefaults() error {
 	if c.Lingering <= 0 {
 		c.Lingering = 200_000
 	}
+	if c.LingeringBytes <= 0 {
+		c.LingeringBytes = 128 << 20
+	}
 	if c.Tombstones <= 0 {
 		c.Tombstones = 1024
 	}
@@ -109,8 +115,9 @@ type Cache struct {
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
 
-	lastID atomic.Uint64 // see Table.nextID
-	held   atomic.Uint64 // see RemovalsHeld
+	lastID    atomic.Uint64 // see Table.nextID
+	held      atomic.Uint64 // see RemovalsHeld
+	lingering atomic.Int64  // of all groups; see Group.mayLinger
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -199,6 +206,11 @@ func (c *Cache) retire(g *Group) {
 		return
 	}
 	g.stopLocked(errIdle)
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		t.forgetUnservedLocked()
+		t.mu.Unlock()
+	}
 	c.sizes[g] = g.bytes()
 	c.idleBytes += c.sizes[g]
 	c.idle.Add(g.Key, g)

@@ -93,7 +93,7 @@ func (c *checker) entries() {
 		c.complain("the index of aliases has %d entries too many", -aliased)
 	}
 	for name := range t.wants {
-		bytes += entrySize(name)
+		bytes += wantSize(name)
 	}
 	bytes += c.notes()
 	if live != t.live || dead != t.graves.len || live+dead != t.changes.len {

@@ -15,6 +15,7 @@ type want struct {
 	subs    map[*Subscription]struct{}
 	seq     uint64    // Table.seq when the interest began
 	asked   bool      // the leg has been told
+	booked  bool      // it counts in Group.lingering
 	expires time.Time // when nobody wants it any more: the end of its linger time
 	spelled string    // how the leg is asked for it, "" for the canonical form
 }
@@ -46,7 +47,7 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		t.seq++
 		w = &want{leg: t.legOf(name), seq: t.seq}
 		t.wants[name] = w
-		t.bytes += entrySize(name)
+		t.bytes += wantSize(name)
 		if e := t.entries[name]; e != nil && e.res == nil && w.leg != t.wild.leg && !t.askedForLocked(e) {
 			t.buryLocked(e) // that it is not in the wildcard set says nothing of the name (D11)
 		}
@@ -59,6 +60,7 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 	}
 	if !w.expires.IsZero() {
 		t.lingering--
+		t.unbookLocked(w, name)
 	}
 	w.add(s)
 	s.leanOn(w, 1)
@@ -135,8 +137,10 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 	if len(w.subs) > 0 {
 		return
 	}
+	w.subs = nil // maps do not shrink
 	w.expires = time.Now()
-	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering {
+	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering && t.group.mayLinger(wantSize(name)) {
+		w.booked = true
 		w.expires = w.expires.Add(t.group.lingers())
 	}
 	t.group.lingerFrom(w.expires)
@@ -173,20 +177,88 @@ func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (n
 	var ended []string
 	for name, w := range t.wants {
 		if over(w) {
-			delete(t.wants, name)
-			t.lingering--
-			t.bytes -= entrySize(name)
-			t.stopAskingLocked(w, name)
+			t.endWantLocked(w, name)
 			ended = append(ended, name)
 		}
 	}
 	if over(&t.wild) {
 		t.leaveWildcardLocked(woken)
 	} else {
-		for _, name := range ended {
-			t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
+		t.dropEndedLocked(ended, woken)
+	}
+	t.tidyWantsLocked(ended)
+	return next
+}
+
+// forgetUnservedLocked ends the demand for names of which there is nothing, in a key that
+// has no clients: a returning client asks for them again, and somebody may have made them
+// up. The demand for others stays, so that their content does, but lingers no more.
+func (t *Table) forgetUnservedLocked() {
+	var ended []string
+	for name, w := range t.wants {
+		t.unbookLocked(w, name)
+		if served := false; len(w.subs) == 0 {
+			t.eachOfLocked(name, func(e *entry) { served = served || e.res != nil })
+			if !served {
+				t.endWantLocked(w, name)
+				ended = append(ended, name)
+			}
 		}
 	}
+	t.dropEndedLocked(ended, make(map[*Subscription]struct{})) // nobody subscribes
+	t.tidyWantsLocked(ended)
+	for i := range t.legs { // its next stream asks for all that is wanted
+		leg := &t.legs[i]
+		for _, name := range ended {
+			delete(leg.dirty, name)
+		}
+		if len(ended) > spacious {
+			leg.dirty = maps.Clone(leg.dirty)
+		}
+	}
+}
+
+// endWantLocked ends the demand for a name that nobody wants.
+func (t *Table) endWantLocked(w *want, name string) {
+	t.unbookLocked(w, name)
+	delete(t.wants, name)
+	if !w.expires.IsZero() {
+		t.lingering--
+	}
+	t.bytes -= wantSize(name)
+	t.stopAskingLocked(w, name)
+}
+
+// unbookLocked notes that a name lingers no more.
+func (t *Table) unbookLocked(w *want, name string) {
+	if w.booked {
+		w.booked = false
+		t.group.lingering.Add(-wantSize(name))
+		t.group.cache.lingering.Add(-wantSize(name))
+	}
+}
+
+// mayLinger books bytes of a name that nobody wants any more, and reports whether it may
+// stay subscribed: a key gets at most a quarter of what is free for that in all keys.
+func (g *Group) mayLinger(bytes int64) bool {
+	own, all := g.lingering.Add(bytes), g.cache.lingering.Add(bytes)
+	if own <= (g.cache.cfg.LingeringBytes-all+own)/4 {
+		return true
+	}
+	g.lingering.Add(-bytes)
+	g.cache.lingering.Add(-bytes)
+	return false
+}
+
+// dropEndedLocked drops what nobody sees any more, now that names are not wanted.
+func (t *Table) dropEndedLocked(ended []string, woken map[*Subscription]struct{}) {
+	for _, name := range ended {
+		t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
+	}
+}
+
+// tidyWantsLocked gives back what else was kept for names that are not wanted any more.
+func (t *Table) tidyWantsLocked(ended []string) {
 	for _, name := range ended {
 		if g := t.globs[name]; g != nil {
 			t.dropGlobLocked(g)
@@ -196,7 +268,6 @@ func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (n
 	if len(ended) > spacious {
 		t.shrinkLocked()
 	}
-	return next
 }
 
 // spacious is how many names may be gone from a map that is kept: maps do not shrink

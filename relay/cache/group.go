@@ -36,6 +36,8 @@ type Group struct {
 
 	restored sync.Once // see Restore
 
+	lingering atomic.Int64 // bytes of names that linger; see mayLinger
+
 	// Atomic; replaced with mu held.
 	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil for nobody
 
@@ -232,6 +234,7 @@ func (g *Group) over() bool {
 // endLocked stops the group's timers for good. cache.mu must be held.
 func (g *Group) endLocked() {
 	g.stopTimersLocked()
+	g.cache.lingering.Add(-g.lingering.Swap(0))
 	for _, t := range g.Tables() {
 		t.stopTimers()
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -477,6 +478,65 @@ func TestSilenceEndsDoubt(t *testing.T) {
 		w.feed.Absent(endpoints, []string{"b"})
 		if gone, rest = c.table.Gone(&c.w, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
 			t.Errorf("%v is gone, and %v left", gone, rest)
+		}
+	})
+}
+
+// TestIdleKeysForgetNames: in a key without clients no names live on of which there is
+// nothing, and their memory is given back; what there is stays for clients that return.
+func TestIdleKeysForgetNames(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: -1}, func(t *testing.T, w *world) {
+		c := w.client(endpoints, false, "there")
+		w.feed.TakeDemand(true, true)
+		w.apply(endpoints, res("there", "1"))
+		small := w.group.bytes()
+		names := make([]string, 10_000)
+		for i := range names {
+			names[i] = fmt.Sprintf("made-up-%d", i)
+		}
+		c.table.Edit(&c.w, Edit{Add: names})
+		w.feed.TakeDemand(true, false)
+		w.feed.Absent(endpoints, names[:5000])
+		c.table.Leave(&c.w)
+		w.cache.Leave(w.group)
+		pass(2 * time.Minute)
+		if !w.cache.Snapshot()[0].Idle {
+			t.Fatal("the key has clients")
+		}
+		if n, bytes := c.table.info().Names, w.group.bytes(); n != 1 || bytes > small+1000 {
+			t.Errorf("an idle key wants %d names, and holds %d bytes; it held %d before they were asked for", n, bytes, small)
+		}
+		if n := w.cache.lingering.Load(); n != 0 {
+			t.Errorf("%d bytes still count as lingering", n)
+		}
+		w.join()
+		back := w.client(endpoints, false, "there")
+		expect(t, back.ask(t, Query{}), "there")
+		expectDemand(t, w, true, "+there")
+	})
+}
+
+// TestLingeringBytesAreBounded: names that are left linger no longer than the bound on
+// their bytes allows, and a key leaves room for others (K10).
+func TestLingeringBytesAreBounded(t *testing.T) {
+	const bound = 1 << 20
+	inTime(t, Config{Linger: time.Minute, LingeringBytes: bound}, func(t *testing.T, w *world) {
+		c := w.client(endpoints, false, "first")
+		for i := range 10 {
+			names := make([]string, 1000)
+			for j := range names {
+				names[j] = fmt.Sprintf("%d-%d-%s", i, j, strings.Repeat("x", 1000))
+			}
+			c.table.Edit(&c.w, Edit{Add: names})
+			c.table.Edit(&c.w, Edit{Remove: names})
+		}
+		pass(10 * time.Second)
+		if n := c.table.info().Names; n < 10 || n > bound/4/1400 {
+			t.Errorf("%d names of 1400 bytes are asked for", n)
+		}
+		pass(2 * time.Minute)
+		if n := c.table.info().Names; n != 1 || w.cache.lingering.Load() != 0 {
+			t.Errorf("%d names are still asked for, and %d bytes count", n, w.cache.lingering.Load())
 		}
 	})
 }

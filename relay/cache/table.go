@@ -368,8 +368,21 @@ func (t *Table) emptyLocked(e *entry) {
 	t.graves.push(e)
 }
 
-// Roughly what the tables themselves hold, in bytes: for each name, and
-// altogether.
+// NameCost is roughly what a name takes that only one subscription asks for, in bytes,
+// without the name itself.
+const NameCost = 400
+
+// wantSize is roughly what it takes that a name is wanted, in bytes.
+func wantSize(name string) int64 {
+	n := int64(NameCost + len(name))
+	if resource.IsURN(name) {
+		n += 160 + int64(len(name)) // its other spelling, and a share of its glob
+	}
+	return n
+}
+
+// Roughly what the tables themselves hold, in bytes: for each name that there is
+// something of, and altogether.
 func entrySize(name string) int64 {
 	n := int64(160 + len(name))
 	if resource.IsURN(name) {

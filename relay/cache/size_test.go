@@ -1,0 +1,50 @@
+package cache
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// TestNamesAreCountedAtTheirSize: what a key holds of names that a client asks for, and
+// of which nothing is known, is counted at about what they take in memory; also of names
+// that the control plane was asked for, and has said do not exist.
+func TestNamesAreCountedAtTheirSize(t *testing.T) {
+	const count = 100_000
+	for _, length := range []int{10, 100} {
+		for _, asked := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%d bytes, asked %t", length, asked), func(t *testing.T) {
+				w := newWorld(t, Config{})
+				defer w.close()
+				c := w.client(endpoints, false, "first")
+				before, counted := liveHeap(), w.group.bytes()
+				names := make([]string, count)
+				for i := range names {
+					names[i] = fmt.Sprintf("%08d", i) + strings.Repeat("x", length-8)
+				}
+				c.table.Edit(&c.w, Edit{Add: names})
+				if asked {
+					w.feed.TakeDemand(true, false)
+				}
+				names = nil
+				takes, says := int64(liveHeap()-before), w.group.bytes()-counted
+				t.Logf("a name takes %d bytes, and %d are counted", takes/count, says/count)
+				if says < takes*7/10 || says > takes*3/2 {
+					t.Errorf("%d names take %d bytes, but %d are counted", count, takes, says)
+				}
+				runtime.KeepAlive(c)
+			})
+		}
+	}
+}
+
+// liveHeap is what lives, in bytes.
+func liveHeap() uint64 {
+	var m runtime.MemStats
+	for range 2 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
