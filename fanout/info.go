@@ -50,6 +50,7 @@ type TypeInfo struct {
 	Private  bool      `json:"private,omitempty"` // over an upstream stream of its own
 	Wildcard bool      `json:"wildcard"`
 	Names    int       `json:"names"`
+	Missing  int       `json:"missing"` // of the names: those without a resource, but for globs
 	Sent     uint64    `json:"sent_generation"`
 	Acked    uint64    `json:"acked_generation"`
 	Head     uint64    `json:"head_generation"`
@@ -91,11 +92,14 @@ func (s *stream) info() StreamInfo {
 	}
 	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.wire != nil
 	for _, ts := range s.types {
-		h := ts.table.Head(&ts.watcher)
+		h, missing := ts.table.Head(&ts.watcher), 0
+		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
+			missing = sub.Missing()
+		}
 		stands := ts.standing(h.Gen)
 		ts.note(stands, s.srv.stamp(time.Now()))
 		i.Types = append(i.Types, TypeInfo{
-			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names,
+			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names, Missing: missing,
 			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
 			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
 		})

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -93,6 +94,50 @@ func TestStatus(t *testing.T) {
 		serve("v3", xdstest.Synthetic(eds, "a", 3))
 		s.Ack(has(t, s.Recv(t), "a"))
 		xdstest.Eventually(t, "the client is well again", func() bool { return !strings.Contains(stands(w.only()), "NACKED") })
+	})
+}
+
+// TestStatusOfMissing: K20: how many of the names that a client asks for have no resource
+// is shown in every state, also with aliases and with the wildcard; it changes with what
+// the origin sends.
+func TestStatusOfMissing(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		s := w.open(delta)
+		expect := func(state State, missing int) {
+			t.Helper()
+			synctest.Wait()
+			if i := w.info(eds); i.State != state || i.Missing != missing {
+				t.Errorf("the client is %s with %d missing names, expected %s with %d", i.State, i.Missing, state, missing)
+			}
+		}
+		s.Subscribe(eds, "a", "b", "missing")
+		w.asked(eds, "a", "b", "missing")
+		expect(NotSent, 3)
+		w.change(eds, []string{"missing"}, xdstest.Synthetic(eds, "a", 1), xdstest.Synthetic(eds, "b", 1))
+		s.Ack(s.Recv(t))
+		expect(Synced, 1)
+		w.change(eds, nil, xdstest.Synthetic(eds, "missing", 1))
+		s.Ack(s.Recv(t))
+		expect(Synced, 0)
+		w.change(eds, []string{"a"})
+		synctest.Wait()
+		if i := w.info(eds); i.Missing != 1 {
+			t.Errorf("%d missing names after a removal, expected 1", i.Missing)
+		}
+		s.Subscribe(cds)
+		if delta {
+			s.Subscribe(cds, "on-demand")
+		}
+		w.change(cds, nil, cluster("x", 1))
+		synctest.Wait()
+		want := 0
+		if delta {
+			want = 1
+		}
+		if i := w.info(cds); i.Missing != want {
+			t.Errorf("%d missing names with the wildcard, expected %d", i.Missing, want)
+		}
 	})
 }
 

@@ -60,6 +60,7 @@ func (a *app) completeFlags(cmd *cobra.Command, node *remote) {
 	for _, s := range fleet.States() {
 		states = append(states, string(s))
 	}
+	states = append(states, string(fleet.MissingResource))
 	types = append(types, columnOrder...)
 	known := map[string]cobra.CompletionFunc{
 		"key": keysOf(node), "node": nodesOf(node),

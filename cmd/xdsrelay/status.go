@@ -42,8 +42,13 @@ func (a *app) newStatusCmd() *cobra.Command {
 			"  UNKNOWN   it came with something from before that cannot be compared yet, or its\n" +
 			"            node did not answer\n" +
 			"  -         it does not ask for the type\n\n" +
+			"MISSING counts the names that a client asks for and that have no resource: the\n" +
+			"control plane has none, or has not answered yet. A client may be SYNCED with a type\n" +
+			"of which a resource is missing; with CLIENT, the names are listed. missing stands for\n" +
+			"such clients in --state and --fail-on, too.\n\n" +
 			"SINCE is when the worst of these became so, VERSION what the client was sent last.\n" +
-			"A node that does not answer is named below the table.\n\n" +
+			"Below the table are the reasons of rejections, each with the number of its clients\n" +
+			"and keys, and the nodes that do not answer.\n\n" +
 			"With CLIENT, a node id or the beginning of one, show all that is known of that\n" +
 			"client.\n\n" +
 			"Clients that poll (REST, the variant rest) acknowledge a version by coming back with\n" +
@@ -67,11 +72,11 @@ func (a *app) newStatusCmd() *cobra.Command {
 	flags := cmd.Flags()
 	flags.StringVar(&f.key, "key", "", "only clients of this aggregation `KEY`")
 	flags.StringVar(&f.node, "node", "", "only clients of this `NODE` of the tier")
-	flags.StringVar(&f.state, "state", "", "only clients that have a type in one of these `STATES`, separated by commas")
+	flags.StringVar(&f.state, "state", "", "only clients that have a type in one of these `STATES`, separated by commas; missing for those that ask for what does not exist")
 	flags.StringVar(&f.typ, "type", "", "only clients that ask for this `TYPE`, like CDS; with --state, that stand so with it")
 	flags.BoolVar(&f.resources, "resources", false, "with CLIENT, list the resources that it asks for")
 	flags.StringVar(&f.failOn, "fail-on", "", "end with exit code 1 if a client has a type in one of these `STATES`, or a node does not answer")
-	flags.BoolVar(&f.wait, "wait", false, "wait until there are clients and none is STALE, NACKED or UNKNOWN, or the timeout is over")
+	flags.BoolVar(&f.wait, "wait", false, "wait until there are clients, none is STALE, NACKED or UNKNOWN, and none asks for what does not exist, or the timeout is over")
 	flags.DurationVar(&f.timeout, "timeout", time.Minute, "how long to wait with --wait")
 	flags.BoolVarP(&f.watch, "watch", "w", false, "ask again and again")
 	flags.DurationVar(&f.interval, "interval", 2*time.Second, "the time between two answers with --watch")
@@ -312,7 +317,7 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 	deadline := time.Now().Add(f.timeout)
 	for {
 		behind := f.query()
-		behind.Set("state", strings.Join([]string{string(fleet.Stale), string(fleet.Nacked), string(fleet.Unknown)}, ","))
+		behind.Set("state", strings.Join([]string{string(fleet.Stale), string(fleet.Nacked), string(fleet.Unknown), string(fleet.MissingResource)}, ","))
 		some := f.query()
 		some.Set("limit", "1")
 		late, err := node.clients(ctx, behind)
@@ -331,7 +336,7 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 			case len(late.Silent) > 0:
 				return errSilent
 			case len(late.Clients) > 0:
-				return fmt.Errorf("after %s, %s not in sync", f.timeout, isOrAre(len(late.Clients)))
+				return fmt.Errorf("after %s, %s not in sync, or asking for resources that do not exist", f.timeout, isOrAre(len(late.Clients)))
 			}
 			return fmt.Errorf("after %s, %w", f.timeout, errNobodyIs)
 		}

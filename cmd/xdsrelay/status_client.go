@@ -22,18 +22,21 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 		}
 	}
 	fmt.Fprintln(w)
-	table := [][]string{{"TYPE", "STATE", "SINCE", "ASKS FOR", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST", "ACKS", "NACKS"}}
+	table := [][]string{{"TYPE", "STATE", "SINCE", "ASKS FOR", "MISSING", "SENT VERSION", "SENT", "ACKED GENERATION", "NEWEST", "ACKS", "NACKS"}}
 	for _, t := range c.Types {
 		name := t.Name
 		if t.Private {
 			name += " (private)"
 		}
 		table = append(table, []string{
-			name, string(t.State), ago(now, t.Since), asksFor(t), t.Version, ago(now, t.SentAt),
+			name, string(t.State), ago(now, t.Since), asksFor(t), fmt.Sprint(t.Missing), t.Version, ago(now, t.SentAt),
 			fmt.Sprint(t.Acked), fmt.Sprint(t.Newest), fmt.Sprint(t.Acks), fmt.Sprint(t.Nacks),
 		})
 	}
 	columns(w, table)
+	for _, t := range c.Types {
+		missingLine(w, t)
+	}
 	for _, t := range c.Types {
 		if t.Nack != nil {
 			fmt.Fprintf(w, "\n%s was rejected %s ago (version %s, code %d): %s\n", t.Name, ago(now, t.Nack.At), printable(t.Nack.Version), t.Nack.Code, printable(t.Nack.Message))
@@ -48,6 +51,21 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 	for _, t := range c.Types {
 		resourceTable(w, t, now)
 	}
+}
+
+// missingLine names what a client asks for and does not exist.
+func missingLine(w io.Writer, t fleet.Type) {
+	if t.Missing == 0 {
+		return
+	}
+	names := make([]string, len(t.MissingNames))
+	for i, n := range t.MissingNames {
+		names[i] = printable(n)
+	}
+	if more := t.Missing - len(names); more > 0 {
+		names = append(names, fmt.Sprintf("and %d more", more))
+	}
+	fmt.Fprintf(w, "\n%s: the control plane has not sent %s that the client asks for: %s\n", t.Name, count(t.Missing, "resource"), strings.Join(names, ", "))
 }
 
 // speaks says over what the client is told.

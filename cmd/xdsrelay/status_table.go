@@ -16,7 +16,7 @@ import (
 func clientTable(w io.Writer, clients []fleet.Client, wide bool, now time.Time) {
 	types := typesOf(clients)
 	head := append([]string{"NAME", "KEY"}, types...)
-	head = append(head, "NODE", "SINCE", "VERSION")
+	head = append(head, "MISSING", "NODE", "SINCE", "VERSION")
 	if wide {
 		head = append(head, "CLUSTER", "PEER", "VARIANT", "CONNECTED", "NACKS", "LAST NACK")
 	}
@@ -27,7 +27,7 @@ func clientTable(w io.Writer, clients []fleet.Client, wide bool, now time.Time) 
 		for _, name := range types {
 			row = append(row, cellOf(c, name, wide, now))
 		}
-		row = append(row, c.Node, ago(now, c.Since), newestVersion(c, wide))
+		row = append(row, fmt.Sprint(c.Missing), c.Node, ago(now, c.Since), newestVersion(c, wide))
 		if wide {
 			nacks, last := uint32(0), ""
 			for _, t := range c.Types {
@@ -89,13 +89,27 @@ func typesOf(clients []fleet.Client) (types []string) {
 	return types
 }
 
-// sumLine counts clients by how they stand.
+// sumLine counts clients by state, and those that ask for what does not exist.
 func sumLine(clients []fleet.Client) string {
-	states := fleet.Count{}
+	states, missing := fleet.Count{}, 0
 	for i := range clients {
 		states[clients[i].State]++
+		if clients[i].Missing > 0 {
+			missing++
+		}
 	}
-	return count(len(clients), "client") + statesLine(states)
+	return count(len(clients), "client") + statesLine(states) + missingText(missing)
+}
+
+// missingText says how many clients ask for what does not exist; nothing for none.
+func missingText(clients int) string {
+	switch clients {
+	case 0:
+		return ""
+	case 1:
+		return "; 1 asks for resources that do not exist"
+	}
+	return fmt.Sprintf("; %d ask for resources that do not exist", clients)
 }
 
 // statesLine is ": 3 SYNCED, 1 STALE", or nothing.
@@ -115,49 +129,62 @@ func statesLine(states fleet.Count) string {
 // maxReasons bounds the reasons for rejections that are listed below a table.
 const maxReasons = 10
 
-// rejections writes who has rejected what and why, each reason once.
-func rejections(w io.Writer, clients []fleet.Client, now time.Time) {
-	type reason struct{ name, version, message string }
-	type group struct {
-		reason
-		clients []string
-		since   time.Time
-	}
-	var groups []*group
-	byReason := make(map[reason]*group)
+// rejection is why clients rejected a type, however many keys they have.
+type rejection struct {
+	name, message string
+	version       string // of the first; of all, if versions has one
+	clients, keys map[string]bool
+	versions      map[string]bool
+	example       *fleet.Client // the first of them
+	since         time.Time
+}
+
+// rejectionsOf groups rejections by type and message, those of most clients first.
+func rejectionsOf(clients []fleet.Client) (all []*rejection) {
 	for i := range clients {
-		for _, t := range clients[i].Types {
+		c := &clients[i]
+		for _, t := range c.Types {
 			if t.Nack == nil {
 				continue
 			}
-			r := reason{t.Name, t.Nack.Version, t.Nack.Message}
-			g := byReason[r]
-			if g == nil {
-				g = &group{reason: r, since: t.Nack.At}
-				byReason[r] = g
-				groups = append(groups, g)
+			at := slices.IndexFunc(all, func(r *rejection) bool { return r.name == t.Name && r.message == t.Nack.Message })
+			if at < 0 {
+				at = len(all)
+				all = append(all, &rejection{
+					name: t.Name, message: t.Nack.Message, version: t.Nack.Version, example: c, since: t.Nack.At,
+					clients: map[string]bool{}, keys: map[string]bool{}, versions: map[string]bool{},
+				})
 			}
-			g.clients = append(g.clients, clients[i].Name)
-			if t.Nack.At.Before(g.since) {
-				g.since = t.Nack.At
+			r := all[at]
+			r.clients[c.Name+"\x00"+c.Node+"\x00"+c.Peer] = true
+			r.keys[c.Key], r.versions[t.Nack.Version] = true, true
+			if t.Nack.At.Before(r.since) {
+				r.since = t.Nack.At
 			}
 		}
 	}
-	slices.SortStableFunc(groups, func(a, b *group) int { return cmp.Compare(len(b.clients), len(a.clients)) })
-	for i, g := range groups {
+	slices.SortStableFunc(all, func(a, b *rejection) int { return cmp.Compare(len(b.clients), len(a.clients)) })
+	return all
+}
+
+// rejections writes the reasons of rejections, each once, with the number of clients and
+// keys.
+func rejections(w io.Writer, clients []fleet.Client, now time.Time) {
+	all := rejectionsOf(clients)
+	for i, r := range all {
 		if i == maxReasons {
-			fmt.Fprintf(w, "and %d other reasons: see -o wide\n", len(groups)-i)
+			fmt.Fprintf(w, "and %d other reasons: see -o wide\n", len(all)-i)
 			return
 		}
-		who := printable(g.clients[0])
-		if n := len(g.clients); n > 1 {
-			who = fmt.Sprintf("%d clients, such as %s,", n, who)
+		who := fmt.Sprintf("%s of key %s", r.example.Name, r.example.Key)
+		if len(r.clients) > 1 {
+			who = fmt.Sprintf("%s of %s, such as %s", count(len(r.clients), "client"), count(len(r.keys), "key"), who)
 		}
-		of := g.name
-		if g.version != "" {
-			of += " " + shortVersion(g.version)
+		of := r.name
+		if len(r.versions) == 1 && r.version != "" {
+			of += " " + shortVersion(r.version)
 		}
-		fmt.Fprintf(w, "%s rejected %s %s ago: %s\n", who, printable(of), ago(now, g.since), printable(g.message))
+		fmt.Fprintf(w, "%s rejected by %s, for %s: %s\n", printable(of), printable(who), ago(now, r.since), printable(r.message))
 	}
 }
 

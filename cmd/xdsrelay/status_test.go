@@ -33,12 +33,68 @@ func someClients(now time.Time) []fleet.Client {
 			Connected: now.Add(-26 * time.Hour), Streams: 1, State: s, Since: now.Add(-since), Types: types,
 		}
 	}
+	missing := typ(fleet.TypeURL("cds"), fleet.Synced, 2*time.Hour, "v7")
+	missing.Missing, missing.MissingNames = 3, []string{"no-\x1bsuch", "other"}
 	other := typ("type.googleapis.com/acme.Widget", fleet.Synced, time.Hour, strings.Repeat("0123456789abcdef", 2))
-	return []fleet.Client{
-		client("envoy-1", "a", fleet.Synced, time.Hour, typ(fleet.TypeURL("cds"), fleet.Synced, 2*time.Hour, "v7"), other),
+	all := []fleet.Client{
+		client("envoy-1", "a", fleet.Synced, time.Hour, missing, other),
 		client("envoy-2", "b", fleet.Nacked, 3*time.Minute, typ(fleet.TypeURL("cds"), fleet.Synced, time.Hour, "v7"), nacked),
 		client("envoy-3", "b", fleet.Nacked, 3*time.Minute, nacked),
 		client("envoy-4\x1b[2J", "b", fleet.Stale, 500*time.Millisecond, typ(fleet.TypeURL("eds"), fleet.Stale, 500*time.Millisecond, "v6"), typ(fleet.TypeURL("rds"), fleet.NotSent, 2*time.Second, "")),
+	}
+	all[0].Missing = 3
+	return all
+}
+
+// TestRejectionsByReason: a reason is one line however many keys, versions and clients it
+// has, and says how many.
+func TestRejectionsByReason(t *testing.T) {
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	var clients []fleet.Client
+	for i := range 60 {
+		nack := &fleet.Nack{At: now.Add(-time.Duration(i) * time.Second), Message: "no such filter", Version: fmt.Sprint("digest-", i/2)}
+		clients = append(clients, fleet.Client{
+			Name: fmt.Sprint("envoy-", i), Key: fmt.Sprint("key-", i/2), Node: "a", State: fleet.Nacked, Types: []fleet.Type{{Name: "LDS", State: fleet.Nacked, Nack: nack}},
+		})
+	}
+	clients[7].Types[0].Nack.Message = "out of memory"
+	var b bytes.Buffer
+	rejections(&b, clients, now)
+	want := "LDS rejected by 59 clients of 30 keys, such as envoy-0 of key key-0, for 59s: no such filter\n" +
+		"LDS digest-3 rejected by envoy-7 of key key-3, for 7s: out of memory\n"
+	if b.String() != want {
+		t.Errorf("got\n%sexpected\n%s", b.String(), want)
+	}
+}
+
+// TestStatusSeesMissing: a client that asks for what does not exist is SYNCED with what
+// there is, and everything that waits for it, or checks it, sees what is missing.
+func TestStatusSeesMissing(t *testing.T) {
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "../../deploy/examples/directory")
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: p.address(t, "xds"), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	c.Subscribe(xdstest.EndpointType, "web", "misspelt")
+	admin := p.address(t, "admin")
+	awaitSynced(t, admin)
+	for _, tc := range []struct {
+		args           string
+		code           int
+		stdout, stderr string
+	}{
+		{"status", 0, "1 client: 1 SYNCED; 1 asks for resources that do not exist", ""},
+		{"status envoy-1", 0, "EDS: the control plane has not sent 1 resource that the client asks for: misspelt", ""},
+		{"status --state missing", 0, "envoy-1", ""},
+		{"status --state missing --type cds", 0, "no client", ""},
+		{"status --fail-on missing", 1, "envoy-1", "--fail-on"},
+		{"status --fail-on nacked,stale,unknown", 0, "envoy-1", ""},
+		{"status --wait --timeout 1ms", 1, "envoy-1", "asking for resources that do not exist"},
+		{"status --wait --type cds", 0, "envoy-1", ""},
+		{"top --once --interval 100ms", 0, "MISSING", ""},
+	} {
+		code, stdout, stderr := command(t, append(strings.Fields(tc.args), "--admin", admin)...)
+		if code != tc.code || !strings.Contains(stdout, tc.stdout) || !strings.Contains(stderr, tc.stderr) {
+			t.Errorf("%s: exit code %d, want %d; got\n%s%s", tc.args, code, tc.code, stdout, stderr)
+		}
 	}
 }
 
@@ -60,6 +116,7 @@ func TestStatusTables(t *testing.T) {
 			c.Types[0].Omitted = 3
 			clientDetail(b, &c, now)
 		},
+		"missing": func(b *bytes.Buffer) { clientDetail(b, &clients[0], now) },
 		"polls": func(b *bytes.Buffer) {
 			c := clients[3]
 			c.Name, c.Variants, c.Streams, c.Polled = "poller", []string{"rest"}, 0, now.Add(-3*time.Second)

@@ -63,7 +63,7 @@ func (r *remote) look(ctx context.Context) (p picture, err error) {
 		{"/tier/members", nil, &p.members},
 		{"/api/v1/summary", nil, &p.summary},
 		{"/api/v1/keys", nil, &p.keys},
-		{"/api/v1/clients", url.Values{"state": {"nacked,stale,unknown"}, "limit": {mostLate}}, &page},
+		{"/api/v1/clients", url.Values{"state": {"nacked,stale,unknown,missing"}, "limit": {mostLate}}, &page},
 	} {
 		if _, err = r.get(ctx, one.path, one.query, one.into); err != nil {
 			return p, err
@@ -101,7 +101,7 @@ func (a *app) top(ctx context.Context, node *remote, every time.Duration, once b
 // drawTop writes a picture; rates are those since the last one.
 func drawTop(w io.Writer, last, now picture) {
 	s := now.summary
-	fmt.Fprintf(w, "%s  %s on %s, %s%s\n", now.at.Format(time.TimeOnly), count(s.Clients, "client"), count(len(s.Nodes), "node"), count(len(now.keys.Keys), "key"), statesLine(s.States))
+	fmt.Fprintf(w, "%s  %s on %s, %s%s\n", now.at.Format(time.TimeOnly), count(s.Clients, "client"), count(len(s.Nodes), "node"), count(len(now.keys.Keys), "key"), statesLine(s.States)+missingText(s.Missing))
 	silentLines(w, s.Silent)
 	warningLines(w, now.members.Warnings, now.at)
 	fmt.Fprintln(w)

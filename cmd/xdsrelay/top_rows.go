@@ -12,7 +12,7 @@ import (
 
 // nodeRows is a table of the nodes.
 func nodeRows(p picture) [][]string {
-	rows := [][]string{{"NODE", "CLIENTS", "STREAMS", "SYNCED", "STALE", "NACKED", "NOT_SENT", "UNKNOWN", "UNACKED", "VERSION", "NOTES"}}
+	rows := [][]string{{"NODE", "CLIENTS", "STREAMS", "SYNCED", "STALE", "NACKED", "NOT_SENT", "UNKNOWN", "MISSING", "UNACKED", "VERSION", "NOTES"}}
 	versions, notes := map[string]string{}, map[string]string{}
 	for _, m := range p.members.Members.Members {
 		versions[m.Name] = m.Version
@@ -39,14 +39,14 @@ func nodeRows(p picture) [][]string {
 		for _, s := range []fleet.State{fleet.Synced, fleet.Stale, fleet.Nacked, fleet.NotSent, fleet.Unknown} {
 			row = append(row, fmt.Sprint(n.States[s]))
 		}
-		rows = append(rows, append(row, bytesText(n.Unacked), versions[n.Node], notes[n.Node]))
+		rows = append(rows, append(row, fmt.Sprint(n.Missing), bytesText(n.Unacked), versions[n.Node], notes[n.Node]))
 	}
 	for _, s := range p.summary.Silent {
-		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", versions[s.Node], "did not answer"})
+		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", "", versions[s.Node], "did not answer"})
 	}
 	for _, m := range p.members.Missing {
 		if !slices.ContainsFunc(p.summary.Silent, func(s fleet.Silent) bool { return s.Node == m.Name }) {
-			rows = append(rows, []string{m.Name, "", "", "", "", "", "", "", "", m.Version, "does not answer"})
+			rows = append(rows, []string{m.Name, "", "", "", "", "", "", "", "", "", m.Version, "does not answer"})
 		}
 	}
 	return rows

@@ -105,6 +105,9 @@ func typeInfo(all []compared) fanout.TypeInfo {
 	for _, v := range all {
 		i.Wildcard = i.Wildcard || v.wildcard
 		i.Names += v.asked
+		if v.place.Sub != nil {
+			i.Missing += v.place.Sub.Missing()
+		}
 		i.Acks += v.acks
 		i.Nacks += v.nacks
 		if v.nack != nil && (i.LastNack == nil || v.nack.At.After(i.LastNack.At)) {

@@ -161,7 +161,7 @@ func (v visits) compare(c *cache.Cache, closely bool) compared {
 	out.same = weak.Make(t) == v.table
 	out.now = cache.Seen{Version: v.newest, Resources: v.resources, Gen: v.seen}
 	var sub *cache.Subscription
-	if moved := !out.same || t.Reaches(v.seen+1); moved || closely {
+	if moved := !out.same || t.Reaches(v.seen+1); moved || closely || v.mayMiss() {
 		sub, out.now = t.Ask(v.wildcard, v.list())
 	}
 	if state := v.standing(out.now); state != v.state {
@@ -187,6 +187,11 @@ func (v visits) compare(c *cache.Cache, closely bool) compared {
 		}
 	}
 	return out
+}
+
+// mayMiss reports whether one of the names may have no resource, as of the last answer.
+func (v *visits) mayMiss() bool {
+	return v.asked > 0 && (v.wildcard || v.resources != v.asked || strings.Contains(v.names, "*"))
 }
 
 // list are the names that are asked for.

@@ -336,6 +336,9 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	if again.live != s.live || again.digest != s.digest {
 		c.complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)
 	}
+	if missing := s.missingLocked(); s.hasPlainNamesLocked() && missing != len(s.names)-s.live {
+		c.complain("of a subscription to %d names %d are missing, but %d resources are counted", len(s.names), missing, s.live)
+	}
 	for n := range s.names {
 		if e := t.entries[n]; e != nil && e.named > s.gen {
 			c.complain("%q changed at generation %d, but a subscription to it is at %d", n, e.named, s.gen)

@@ -39,6 +39,8 @@ type Client struct {
 	Since time.Time `json:"since,omitzero"`
 	// Types are those that it asks for, in the order in which they are sent.
 	Types []Type `json:"types"`
+	// Missing is for how many names, of all types, it asks in vain.
+	Missing int `json:"missing"`
 }
 
 // Type is how a client stands with a type.
@@ -61,6 +63,11 @@ type Type struct {
 	// Wildcard says that it asks for everything, Names for how many names it asks.
 	Wildcard bool `json:"wildcard"`
 	Names    int  `json:"names"`
+	// Missing is how many of the names have no resource: the control plane has none, or
+	// has not answered yet. MissingNames are the first of them by name, at most 100; they
+	// are listed where one client is asked for by its name.
+	Missing      int      `json:"missing"`
+	MissingNames []string `json:"missing_names,omitempty"`
 	// Private says that it gets them over an upstream stream of its own.
 	Private bool `json:"private,omitempty"`
 	// SentAt is when the newest response was sent.
@@ -106,7 +113,7 @@ func (a at) compare(b at) int {
 }
 
 // describe makes a client of its streams, or of who polls as one, of which there is at least one.
-func describe(node string, streams []fanout.Client, resources int) Client {
+func describe(node string, streams []fanout.Client, q *Query) Client {
 	var c Client
 	for i, s := range streams {
 		info := s.Info()
@@ -134,8 +141,16 @@ func describe(node string, streams []fanout.Client, resources int) Client {
 				c.add(typeOf(t))
 			}
 		}
-		if resources > 0 {
-			c.list(s, resources)
+	}
+	for _, t := range c.Types {
+		c.Missing += t.Missing
+	}
+	for _, s := range streams {
+		if q.Resources > 0 {
+			c.list(s, q.Resources)
+		}
+		if q.Name != "" {
+			c.nameMissing(s)
 		}
 	}
 	slices.SortStableFunc(c.Types, func(a, b Type) int {
@@ -153,7 +168,7 @@ func typeOf(t fanout.TypeInfo) Type {
 	}
 	return Type{
 		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
-		Wildcard: t.Wildcard, Names: t.Names, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
+		Wildcard: t.Wildcard, Names: t.Names, Missing: t.Missing, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
 		Has: t.Has, Told: t.Told,
 	}
 }
@@ -161,11 +176,13 @@ func typeOf(t fanout.TypeInfo) Type {
 // add adds a type; of one that it has on two streams, the worse.
 func (c *Client) add(t Type) {
 	i := slices.IndexFunc(c.Types, func(o Type) bool { return o.URL == t.URL })
-	switch {
-	case i < 0:
+	if i < 0 {
 		c.Types = append(c.Types, t)
-	case badness[t.State] > badness[c.Types[i].State]:
-		c.Types[i] = t
+		return
+	}
+	o := &c.Types[i]
+	if cmp.Or(cmp.Compare(badness[t.State], badness[o.State]), cmp.Compare(t.Missing, o.Missing)) > 0 {
+		*o = t
 	}
 }
 
@@ -207,7 +224,30 @@ func (c *Client) list(s fanout.Client, limit int) {
 	}
 }
 
-// Has reports whether the client stands so, altogether or with a type.
-func (c *Client) Has(s State) bool {
-	return c.State == s || slices.ContainsFunc(c.Types, func(t Type) bool { return t.State == s })
+// mostMissing bounds the names without a resource that are listed of each type.
+const mostMissing = 100
+
+// nameMissing lists names of a stream that have no resource.
+func (c *Client) nameMissing(s fanout.Client) {
+	if c.Missing == 0 {
+		return
+	}
+	for r := range s.Resources {
+		if r.Resource != nil || resource.IsGlob(resource.Canonical(r.Name)) {
+			continue
+		}
+		i := slices.IndexFunc(c.Types, func(o Type) bool { return o.URL == r.Type.URL })
+		if i < 0 || len(c.Types[i].MissingNames) == mostMissing || slices.Contains(c.Types[i].MissingNames, r.Name) {
+			continue
+		}
+		c.Types[i].MissingNames = append(c.Types[i].MissingNames, r.Name)
+	}
 }
+
+// Has reports whether the client is in a state, altogether or with a type, or with
+// [Missing] whether it asks for a resource that does not exist.
+func (c *Client) Has(s State) bool {
+	return c.State == s || slices.ContainsFunc(c.Types, func(t Type) bool { return t.is(s) })
+}
+
+func (t *Type) is(s State) bool { return t.State == s || s == MissingResource && t.Missing > 0 }

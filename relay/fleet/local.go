@@ -31,7 +31,7 @@ func (l Local) Part(q Query) Part {
 	out := Part{Clients: []Client{}}
 	for len(streams) > 0 {
 		n := sameClient(streams)
-		if c := describe(l.Node, streams[:n], q.Resources); q.stands(&c) {
+		if c := describe(l.Node, streams[:n], &q); q.stands(&c) {
 			out.Clients = append(out.Clients, c)
 		}
 		if streams = streams[n:]; len(out.Clients) >= q.Limit {

@@ -97,8 +97,8 @@ func number(v url.Values, name string, usual, least, most int) (int, error) {
 func ParseStates(text string) (states []State, err error) {
 	for word := range strings.SplitSeq(text, ",") {
 		s := State(strings.ReplaceAll(strings.ToUpper(strings.TrimSpace(word)), "-", "_"))
-		if badness[s] == 0 {
-			return nil, fmt.Errorf("state: got %q, expected some of synced, stale, nacked, not_sent, unknown", word)
+		if badness[s] == 0 && s != MissingResource {
+			return nil, fmt.Errorf("state: got %q, expected some of synced, stale, nacked, not_sent, unknown, missing", word)
 		}
 		states = append(states, s)
 	}
@@ -148,7 +148,7 @@ func (q *Query) stands(c *Client) bool {
 		return q.Type == "" && slices.Contains(q.States, c.State)
 	}
 	return slices.ContainsFunc(c.Types, func(t Type) bool {
-		return (q.Type == "" || t.URL == q.Type) && (len(q.States) == 0 || slices.Contains(q.States, t.State))
+		return (q.Type == "" || t.URL == q.Type) && (len(q.States) == 0 || slices.ContainsFunc(q.States, t.is))
 	})
 }
 

@@ -17,6 +17,10 @@ const (
 	Unknown = fanout.Unknown
 )
 
+// MissingResource is no state: a query that names it finds clients that ask for a resource that
+// does not exist, in whichever state they are.
+const MissingResource State = "MISSING"
+
 // badness orders states: of several types the worst one counts.
 var badness = map[State]int{Synced: 1, NotSent: 2, Unknown: 3, Stale: 4, Nacked: 5}
 

@@ -26,8 +26,10 @@ type Sums struct {
 	Clients int    `json:"clients"`
 	Streams int    `json:"streams"`
 	// States counts clients by how they stand altogether.
-	States Count     `json:"states"`
-	Types  []TypeSum `json:"types"`
+	States Count `json:"states"`
+	// Missing is how many clients ask for a resource that does not exist, in any state.
+	Missing int       `json:"missing"`
+	Types   []TypeSum `json:"types"`
 	// Unacked is how many bytes are on their way to clients.
 	Unacked int64 `json:"unacked_bytes"`
 }
@@ -37,6 +39,8 @@ type TypeSum struct {
 	URL    string `json:"type_url"`
 	Name   string `json:"type"`
 	States Count  `json:"states"`
+	// Missing is how many of the clients ask for a resource of it that does not exist.
+	Missing int `json:"missing"`
 	// Stale is since when the first of those that are stale is.
 	Stale time.Time `json:"stale_since,omitzero"`
 }
@@ -46,6 +50,7 @@ type Summary struct {
 	Clients int       `json:"clients"`
 	Streams int       `json:"streams"`
 	States  Count     `json:"states"`
+	Missing int       `json:"missing"`
 	Types   []TypeSum `json:"types"`
 	Unacked int64     `json:"unacked_bytes"`
 	Nodes   []Sums    `json:"nodes"`
@@ -63,8 +68,14 @@ func (l Local) Sums() Sums {
 		sums.Streams += c.Streams
 		sums.Unacked += int64(c.Unacked)
 		sums.States[c.State]++
+		if c.Missing > 0 {
+			sums.Missing++
+		}
 		for _, t := range c.Types {
 			one := TypeSum{URL: t.URL, Name: t.Name, States: Count{t.State: 1}}
+			if t.Missing > 0 {
+				one.Missing = 1
+			}
 			if t.State == Stale {
 				one.Stale = t.Since
 			}
@@ -91,7 +102,7 @@ func (l Local) Keys() map[string]Count {
 func (l Local) each(f func(*Client)) {
 	for streams := l.find(Query{}); len(streams) > 0; {
 		n := sameClient(streams)
-		c := describe(l.Node, streams[:n], 0)
+		c := describe(l.Node, streams[:n], &Query{})
 		f(&c)
 		streams = streams[n:]
 	}
@@ -107,6 +118,7 @@ func addType(all []TypeSum, one TypeSum) []TypeSum {
 		return append(all, one)
 	}
 	all[i].States.add(one.States)
+	all[i].Missing += one.Missing
 	if s := one.Stale; !s.IsZero() && (all[i].Stale.IsZero() || s.Before(all[i].Stale)) {
 		all[i].Stale = s
 	}
@@ -133,6 +145,7 @@ func SumUp(nodes []Sums, silent []Silent) Summary {
 		sum.Streams += n.Streams
 		sum.Unacked += n.Unacked
 		sum.States.add(n.States)
+		sum.Missing += n.Missing
 		for _, t := range n.Types {
 			sum.Types = addType(sum.Types, t)
 		}
