@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -64,6 +65,9 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bo
 	flags.StringVar(&o.TLS.CAFile, "ca", "", "`FILE` on the client with the authorities of the relay's certificate")
 	flags.StringVar(&o.TLS.CertFile, "cert", "", "`FILE` on the client with its certificate")
 	flags.StringVar(&o.TLS.KeyFile, "cert-key", "", "`FILE` on the client with the key of its certificate")
+	if use == "grpc" {
+		flags.StringSliceVar(&o.Features, "server-features", nil, "`LIST` of "+strings.Join(bootstrap.Features, " and ")+", with commas: how clients handle errors (gRFC A88)")
+	}
 	if use == "envoy" {
 		flags.StringVar(&variant, "variant", "", "`delta|sotw`: the variant that the Envoy speaks, delta unless told otherwise")
 		flags.StringVar(&o.TLS.ServerName, "server-name", "", "`NAME` that the relay's certificate is for; the host of --relay unless told otherwise")

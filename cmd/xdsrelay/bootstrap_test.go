@@ -15,6 +15,7 @@ func TestBootstrap(t *testing.T) {
 		{"envoy " + tls + " --server-name relay --variant sotw", []string{"a.example", "b.example", "n-1", "shop", "eu", "eu-1", "r7", "/ca.crt", "/tls.crt", "/tls.key", "sni: relay", "api_type: GRPC\n"}},
 		{"envoy --relay a.example:18000 --node-id n-1", []string{"api_type: DELTA_GRPC\n"}},
 		{"grpc " + tls, []string{"a.example:18000", "b.example:18000", "n-1", "shop", "eu", "eu-1", "r7", "/ca.crt", "/tls.crt", "/tls.key"}},
+		{"grpc --relay a.example:18000 --node-id n-1 --server-features fail_on_data_errors,resource_timer_is_transient_error", []string{`"fail_on_data_errors",`, `"resource_timer_is_transient_error"`}},
 		{"grpc --relay a.example:18000 --node-id n-1 --tls", []string{`"type": "tls"`}},
 	} {
 		code, stdout, stderr := command(t, append([]string{"bootstrap"}, strings.Fields(tc.args)...)...)
@@ -32,6 +33,8 @@ func TestBootstrap(t *testing.T) {
 		"envoy --relay a --node-id x":                          "expected host:port",
 		"envoy --relay a:1 --node-id x --variant v":            "delta or sotw",
 		"grpc --relay a:1 --node-id x --cert f":                "only one of them",
+		"grpc --relay a:1 --node-id x --server-features f":     `"f", expected resource_timer_is_transient_error or fail_on_data_errors`,
+		"envoy --relay a:1 --node-id x --server-features f":    "unknown flag: --server-features",
 		"grpc --relay a:1 --node-id x --variant sotw":          "unknown flag: --variant",
 		"grpc --relay a:1 --node-id x --server-name elsewhere": "unknown flag: --server-name",
 	} {

@@ -21,6 +21,9 @@ type Options struct {
 	// SotW asks an Envoy to speak the state of the world variant, and not delta. gRPC
 	// libraries speak no other.
 	SotW bool
+	// Features are the server_features of a gRPC bootstrap (gRFC A88), of [Features].
+	// An Envoy has none.
+	Features []string
 	// TLS is how the relay is spoken to.
 	TLS TLS
 }

@@ -1,7 +1,9 @@
 package bootstrap
 
 import (
+	"encoding/json"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 
@@ -145,6 +147,36 @@ func TestGRPC(t *testing.T) {
 	}
 }
 
+// TestGRPCFeatures: each server has the features that were asked for, and grpc-go takes
+// the bootstrap, which also ignores features that it does not know.
+func TestGRPCFeatures(t *testing.T) {
+	o := all()["addresses"]
+	o.Features = []string{"fail_on_data_errors", "resource_timer_is_transient_error"}
+	text, err := GRPC(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := takes(t, text); err != nil {
+		t.Errorf("%v:\n%s", err, text)
+	}
+	var got struct {
+		Servers []struct {
+			Features []string `json:"server_features"`
+		} `json:"xds_servers"`
+	}
+	if err := json.Unmarshal(text, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Servers) != len(o.Addresses) {
+		t.Fatalf("%d servers, want %d", len(got.Servers), len(o.Addresses))
+	}
+	for i, s := range got.Servers {
+		if want := append([]string{"xds_v3"}, o.Features...); !slices.Equal(s.Features, want) {
+			t.Errorf("server %d has the features %q, want %q", i, s.Features, want)
+		}
+	}
+}
+
 // takes lets grpc-go make an xDS client of a bootstrap.
 func takes(t *testing.T, text []byte) error {
 	t.Helper()
@@ -182,6 +214,7 @@ func TestMistakes(t *testing.T) {
 		"half a key pair":  {func(o *Options) { o.TLS.CertFile = "x" }, "only one of them"},
 		"the other half":   {func(o *Options) { o.TLS.KeyFile = "x" }, "only one of them"},
 		"gRPC server name": {func(o *Options) { o.TLS.ServerName = "x" }, "cannot be told"},
+		"gRPC feature":     {func(o *Options) { o.Features = []string{"fail_on_errors"} }, `"fail_on_errors", expected resource_timer_is_transient_error or fail_on_data_errors`},
 		"gRPC variant":     {func(o *Options) { o.SotW = true }, "choose no variant"},
 	}
 	for name, m := range both {

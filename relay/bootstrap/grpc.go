@@ -3,7 +3,14 @@ package bootstrap
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 )
+
+// Features are the server features that change how a gRPC client handles errors
+// (gRFC A88). Libraries ignore those that they do not know.
+var Features = []string{"resource_timer_is_transient_error", "fail_on_data_errors"}
 
 // refresh is how often gRPC libraries read the files of their certificates again.
 const refresh = "60s"
@@ -54,6 +61,11 @@ func GRPC(o Options) ([]byte, error) {
 	if o.SotW {
 		return nil, errors.New("gRPC clients choose no variant: they always speak the state of the world")
 	}
+	for _, f := range o.Features {
+		if !slices.Contains(Features, f) {
+			return nil, fmt.Errorf("the server feature is %q, expected %s", f, strings.Join(Features, " or "))
+		}
+	}
 	credentials := grpcCredentials{Type: "insecure"}
 	if t := o.TLS; t.used() {
 		credentials = grpcCredentials{Type: "tls", Config: &grpcTLS{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, Refresh: refresh}}
@@ -63,7 +75,7 @@ func GRPC(o Options) ([]byte, error) {
 		b.Node.Locality = &grpcLocality{l.Region, l.Zone, l.SubZone}
 	}
 	for _, address := range o.Addresses {
-		b.Servers = append(b.Servers, grpcServer{URI: address, Credentials: []grpcCredentials{credentials}, Features: []string{"xds_v3"}})
+		b.Servers = append(b.Servers, grpcServer{URI: address, Credentials: []grpcCredentials{credentials}, Features: append([]string{"xds_v3"}, o.Features...)})
 	}
 	out, err := json.MarshalIndent(b, "", "  ")
 	if err != nil {
