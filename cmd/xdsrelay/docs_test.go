@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/spf13/cobra"
+
+	"xdsrelay/relay/config"
 )
 
 var update = flag.Bool("update", false, "write golden files and docs/cli.md anew")
@@ -35,7 +37,8 @@ func golden(t *testing.T, file, got string) {
 func TestCommandPage(t *testing.T) {
 	var b bytes.Buffer
 	b.WriteString("# The command line\n\n<!-- Written by go test ./cmd/xdsrelay -update: the texts are those of --help. -->\n\n" +
-		"Commands that ask a running node find its admin port by `--admin` or the environment variable `" + addressVariable + "`. " +
+		"Commands that ask a running node find its admin port by `--admin` or the environment variable `" + config.CLIAdmin + "`, and the token by `--admin-token-file` or `" + config.CLITokenFile + "`. " +
+		"The variables of the configuration, such as `XDSRELAY_ADMIN_ADDRESS`, are for the node alone: it may listen at `0.0.0.0:19000`, which is no address to connect to. " +
 		"The exit code is 0 if all is well, 1 if something failed and 2 if the command line or the configuration is wrong, unless the command says otherwise. " +
 		"`xdsrelay completion bash` (or zsh, fish, powershell) writes what completes commands, keys, clients and nodes in a shell.\n\n")
 	root := (&app{}).newRootCmd()

@@ -33,10 +33,6 @@ type remote struct {
 // remoteTime is what a node may take for an answer; it asks other nodes for some.
 const remoteTime = 15 * time.Second
 
-// addressVariable is where a node itself is told its admin port. A command that runs
-// in the node's surroundings, as in its container, finds it by that.
-const addressVariable = "XDSRELAY_ADMIN_ADDRESS"
-
 // addRemote adds the flags to a command that asks a node and prints its answer.
 func (a *app) addRemote(cmd *cobra.Command) *remote {
 	r := a.addAdmin(cmd)
@@ -48,7 +44,7 @@ func (a *app) addRemote(cmd *cobra.Command) *remote {
 // answers.
 func (a *app) addAdmin(cmd *cobra.Command) *remote {
 	r := &remote{app: a}
-	address := cmp.Or(variable(a.env, addressVariable), config.Default().Admin.Address)
+	address := cmp.Or(variable(a.env, config.CLIAdmin), config.Default().Admin.Address)
 	cmd.Flags().StringVar(&r.address, "admin", address, "the admin port of a running node, as `HOST:PORT` or https://HOST:PORT")
 	r.flag = cmd.Flags().Lookup("admin")
 	r.rights.add(cmd, a.env)
@@ -57,8 +53,8 @@ func (a *app) addAdmin(cmd *cobra.Command) *remote {
 
 // named is what the address comes from: the flag, or the variable where that is not given.
 func (r *remote) named() string {
-	if !r.flag.Changed && variable(r.app.env, addressVariable) != "" {
-		return addressVariable
+	if !r.flag.Changed && variable(r.app.env, config.CLIAdmin) != "" {
+		return config.CLIAdmin
 	}
 	return "--admin"
 }

@@ -23,13 +23,10 @@ type rights struct {
 	token, ca, cert, key string // files
 }
 
-// tokenVariable is where a node itself is told the token of its admin port.
-const tokenVariable = "XDSRELAY_ADMIN_TOKEN_FILE"
-
 // add adds the flags to a command.
 func (f *rights) add(cmd *cobra.Command, env []string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.token, "admin-token-file", variable(env, tokenVariable), "a `FILE` with the token that the admin port asks for")
+	flags.StringVar(&f.token, "admin-token-file", variable(env, config.CLITokenFile), "a `FILE` with the token that the admin port asks for")
 	flags.StringVar(&f.ca, "admin-ca", "", "a `FILE` with the authorities that the admin port's certificate may come from, instead of the system's")
 	flags.StringVar(&f.cert, "admin-cert", "", "a `FILE` with the certificate to show to the admin port")
 	flags.StringVar(&f.key, "admin-key", "", "a `FILE` with the key of that certificate")

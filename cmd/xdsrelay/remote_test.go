@@ -142,20 +142,27 @@ func closing(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// TestRemoteFromEnvironment: a command in the node's surroundings finds its admin port,
-// and says where a wrong address comes from.
+// TestRemoteFromEnvironment: a command takes the admin port and the token from variables
+// of its own, not from those that configure the node, and says where a wrong address
+// comes from.
 func TestRemoteFromEnvironment(t *testing.T) {
-	a := &app{env: []string{"HOME=/", addressVariable + "=127.0.0.1:1234"}}
-	cmd := a.newMembersCmd()
-	if got := cmd.Flags().Lookup("admin").DefValue; got != "127.0.0.1:1234" {
-		t.Errorf("--admin is %s", got)
+	for _, test := range []struct{ env, flag, want string }{
+		{"XDSRELAY_CLI_ADMIN=127.0.0.1:1234", "admin", "127.0.0.1:1234"},
+		{"XDSRELAY_ADMIN_ADDRESS=0.0.0.0:19001", "admin", "127.0.0.1:19000"},
+		{"XDSRELAY_CLI_ADMIN_TOKEN_FILE=/token", "admin-token-file", "/token"},
+		{"XDSRELAY_ADMIN_TOKEN_FILE=/tokens", "admin-token-file", ""},
+	} {
+		cmd := (&app{env: []string{"HOME=/", test.env}}).newMembersCmd()
+		if got := cmd.Flags().Lookup(test.flag).DefValue; got != test.want {
+			t.Errorf("%s: --%s is %q, want %q", test.env, test.flag, got, test.want)
+		}
 	}
 	for args, want := range map[string]string{
-		"members":                "xdsrelay: XDSRELAY_ADMIN_ADDRESS: got \"nowhere\", expected host:port",
+		"members":                "xdsrelay: XDSRELAY_CLI_ADMIN: got \"nowhere\", expected host:port",
 		"members --admin no:t:a": "xdsrelay: --admin: got \"no:t:a\", expected host:port",
 	} {
 		var stderr strings.Builder
-		code := run(t.Context(), strings.Fields(args), []string{addressVariable + "=nowhere"}, io.Discard, &stderr)
+		code := run(t.Context(), strings.Fields(args), []string{"XDSRELAY_CLI_ADMIN=nowhere"}, io.Discard, &stderr)
 		if code != exitUsage || !strings.HasPrefix(stderr.String(), want) {
 			t.Errorf("%s: exit code %d: %s", args, code, stderr.String())
 		}

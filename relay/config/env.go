@@ -9,6 +9,13 @@ import (
 
 const envPrefix = "XDSRELAY_"
 
+// Variables of commands that ask a running node. They set no field: where a node listens
+// is not always an address to connect to, and its token file may hold several tokens.
+const (
+	CLIAdmin     = envPrefix + "CLI_ADMIN"            // the flag --admin
+	CLITokenFile = envPrefix + "CLI_ADMIN_TOKEN_FILE" // the flag --admin-token-file
+)
+
 // EnvNames maps the environment variables that are understood to the paths of
 // the fields they set.
 func EnvNames() map[string]string {
@@ -46,8 +53,9 @@ func (d *decoder) decodeEnv(env []string, cfg *Config) {
 			if err := setField(cfg, path, value); err != nil {
 				d.fail(at, path, "got %q, %s", shorten(value), err)
 			}
+		case name == CLIAdmin, name == CLITokenFile:
 		case !kubernetesLink.MatchString(setting):
-			hint, _ := nearest(name, slices.Sorted(maps.Keys(names)))
+			hint, _ := nearest(name, append(slices.Sorted(maps.Keys(names)), CLIAdmin, CLITokenFile))
 			d.fail(at, "", "unknown environment variable; the nearest known one is %s", hint)
 		}
 	}

@@ -92,6 +92,20 @@ func TestEveryScalarHasAVariable(t *testing.T) {
 	}
 }
 
+// TestCommandVariables: the variables of commands that ask a node are no mistake where the
+// node itself starts, and set nothing.
+func TestCommandVariables(t *testing.T) {
+	file := write(t, "origin: {addresses: ['cp:1']}\n")
+	plain, err := Load(Input{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Load(Input{File: file, Env: []string{"XDSRELAY_CLI_ADMIN=relay.example:19000", "XDSRELAY_CLI_ADMIN_TOKEN_FILE=/nowhere"}})
+	if err != nil || !reflect.DeepEqual(got, plain) {
+		t.Errorf("Load = %+v, %v", got, err)
+	}
+}
+
 // TestSettingErrors holds what is said of variables and flags, which have no
 // line to show.
 func TestSettingErrors(t *testing.T) {
@@ -103,6 +117,8 @@ func TestSettingErrors(t *testing.T) {
 	}{
 		{"unknown variable", []string{"XDSRELAY_LISTEN_ADDRRESS=x"}, nil,
 			"XDSRELAY_LISTEN_ADDRRESS: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_ADDRESS"},
+		{"unknown variable of commands", []string{"XDSRELAY_CLI_ADMNI=x"}, nil,
+			"XDSRELAY_CLI_ADMNI: unknown environment variable; the nearest known one is XDSRELAY_CLI_ADMIN"},
 		{"not Kubernetes", []string{"XDSRELAY_LISTEN_PORT=18000"}, nil,
 			"XDSRELAY_LISTEN_PORT: unknown environment variable; the nearest known one is XDSRELAY_LISTEN_V2"},
 		{"bad value", []string{"XDSRELAY_CACHE_LINGER=60"}, nil,
