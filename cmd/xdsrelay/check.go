@@ -19,11 +19,14 @@ func (a *app) newCheckCmd() *cobra.Command {
 		Use:   "check -c FILE",
 		Short: "Check a configuration and what it refers to",
 		Long: "Check a configuration file as run would read it, with environment variables and\n" +
-			"flags. Rules are compiled, and the files of directory origins are read. A\n" +
-			"control plane is not contacted.",
+			"flags. Rules are compiled, the files of directory origins are read, and what fields\n" +
+			"refer to has to be usable here and now: certificates valid, directories readable,\n" +
+			"last_good.directory writable.\n\n" +
+			"With --connect, each control plane is connected to with TLS, and a stream of xDS\n" +
+			"is opened on it, on which nothing is asked for.",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command) error {
-			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags())})
+			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true})
 			if err != nil {
 				return err
 			}

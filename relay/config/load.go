@@ -28,6 +28,9 @@ type Input struct {
 	Flags []Flag
 	// WithoutOrigin says that no origin is needed, and none is looked at.
 	WithoutOrigin bool
+	// Files says that the files which fields refer to are looked at, too: whether
+	// certificates are valid now, and directories can be written.
+	Files bool
 }
 
 // Flag is a field that a flag of the command line sets.
@@ -59,6 +62,10 @@ func Load(in Input) (*Config, error) {
 	d.decodeFlags(in.Flags, cfg)
 	d.withoutOrigin = in.WithoutOrigin
 	d.check(cfg)
+	d.checkUnused(cfg)
+	if in.Files {
+		d.checkFiles(cfg)
+	}
 	if err := d.err(); err != nil {
 		return nil, err
 	}

@@ -141,6 +141,10 @@ func (d *decoder) checkDirectory(path, name string) {
 		d.wrong(path, "%v; expected a directory", err)
 	case !info.IsDir():
 		d.wrong(path, "%s is a file, expected a directory", name)
+	default:
+		if _, err := os.ReadDir(name); err != nil {
+			d.wrong(path, "%v; expected a directory that this process can read", err)
+		}
 	}
 }
 
