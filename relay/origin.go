@@ -67,6 +67,10 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 	if jitter == 0 {
 		jitter = -1 // none; 0 would stand for the default
 	}
+	ping := cfg.Keepalive
+	if ping == 0 {
+		ping = -1 // none; 0 would stand for the default
+	}
 	creds, err := secured(section, cfg)
 	if err != nil {
 		return made, err
@@ -85,7 +89,7 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 		V2:               cfg.Transport == config.V2,
 		Wildcard:         form,
 		MaxReceiveBytes:  int(cfg.MaxReceiveSize),
-		KeepaliveTime:    cfg.Keepalive,
+		KeepaliveTime:    ping,
 		KeepaliveTimeout: cfg.KeepaliveTimeout,
 		ConnectTimeout:   cfg.ConnectTimeout,
 		SendTimeout:      cfg.SendTimeout,

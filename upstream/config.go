@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -60,9 +61,10 @@ type ControlPlaneConfig struct {
 	Wildcard WildcardForm
 	// MaxReceiveBytes bounds one response (C17). Default 64 MiB.
 	MaxReceiveBytes int
-	// KeepaliveTime is how long a connection may be silent before it is
-	// probed, at most 30 s (C17), which is the default. KeepaliveTimeout is how
-	// long the probe may take; default 10 s.
+	// KeepaliveTime is how long a connection may be silent before it is pinged:
+	// at least 10 s, or negative for never. Default [permittedKeepalive], and 30 s
+	// towards another node (C17). KeepaliveTimeout is how long the answer may take;
+	// default 10 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
 	// ConnectTimeout bounds one attempt to connect. Default 5 s, so that the
 	// clients of an unreachable origin learn it in time (K15).
@@ -92,15 +94,25 @@ type ControlPlaneConfig struct {
 	Logger *slog.Logger
 }
 
-const maxKeepaliveTime = 30 * time.Second
+const (
+	// permittedKeepalive is a little more than the five minutes between two pings
+	// that servers of grpc-go, grpc-java and gRPC C-core permit by default.
+	permittedKeepalive = 5*time.Minute + 30*time.Second
+	// leastKeepalive is the least that grpc-go's client accepts.
+	leastKeepalive = 10 * time.Second
+	// peerKeepalive is for other nodes, whose servers permit it.
+	peerKeepalive = 30 * time.Second
+)
 
 func (c *ControlPlaneConfig) setDefaults() error {
 	if len(c.Addresses) == 0 {
 		return errors.New("control plane: no address, expected at least one")
 	}
+	ping := permittedKeepalive
 	if c.Peer != "" {
-		c.Delta, c.Wildcard = true, WildcardStar
+		c.Delta, c.Wildcard, ping = true, WildcardStar, peerKeepalive
 	}
+	c.KeepaliveTime = cmp.Or(c.KeepaliveTime, ping)
 	for i, a := range c.Addresses {
 		if a == "" || slices.Contains(c.Addresses[:i], a) {
 			return fmt.Errorf("control plane: address %d is %q, expected each address once and none empty", i+1, a)
@@ -111,7 +123,6 @@ func (c *ControlPlaneConfig) setDefaults() error {
 		v    *time.Duration
 		def  time.Duration
 	}{
-		{"keepalive time", &c.KeepaliveTime, maxKeepaliveTime},
 		{"keepalive timeout", &c.KeepaliveTimeout, 10 * time.Second},
 		{"connect timeout", &c.ConnectTimeout, 5 * time.Second},
 		{"send timeout", &c.SendTimeout, 30 * time.Second},
@@ -126,8 +137,8 @@ func (c *ControlPlaneConfig) setDefaults() error {
 			return fmt.Errorf("control plane: the %s is %v, expected more than 0", d.name, *d.v)
 		}
 	}
-	if c.KeepaliveTime > maxKeepaliveTime {
-		return fmt.Errorf("control plane: the keepalive time is %v, expected at most %v", c.KeepaliveTime, maxKeepaliveTime)
+	if c.KeepaliveTime > 0 && c.KeepaliveTime < leastKeepalive {
+		return fmt.Errorf("control plane: the keepalive time is %v, expected at least %v, or a negative one for no keepalive pings", c.KeepaliveTime, leastKeepalive)
 	}
 	if c.MaxReceiveBytes == 0 {
 		c.MaxReceiveBytes = 64 << 20

@@ -27,7 +27,7 @@ var errClosed = errors.New("the control plane client is closed")
 // NewControlPlane prepares the connections; they are opened when a key first
 // wants something. It fails where cfg makes no sense.
 func NewControlPlane(cfg ControlPlaneConfig) (*ControlPlane, error) {
-	return newControlPlane(cfg, func(address string, cfg *ControlPlaneConfig) (channel, error) { return dial(address, cfg) })
+	return newControlPlane(cfg, func(address string, cfg *ControlPlaneConfig) (channel, error) { return newPinged(address, cfg) })
 }
 
 func newControlPlane(cfg ControlPlaneConfig, dial func(string, *ControlPlaneConfig) (channel, error)) (*ControlPlane, error) {

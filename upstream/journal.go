@@ -105,6 +105,19 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		slog.Int64("keys", keys), errorAttr(err))
 }
 
+// calmed notes that the server has ended a connection for too many keepalive pings,
+// and how often it is pinged from now on.
+func (j *journal) calmed(was, now time.Duration) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	every := now.String()
+	if now <= 0 {
+		every = "off"
+	}
+	j.sayLocked(slog.LevelWarn, "the "+j.what+" ended a connection because of too many keepalive pings, pinging less often from now on",
+		slog.String("keepalive_was", was.String()), slog.String("keepalive", every))
+}
+
 // problem says what is wrong with the address now; "" where nothing is known to be.
 func (j *journal) problem() string {
 	j.mu.Lock()

@@ -48,15 +48,17 @@ func newServer(index int, address string, ch channel, owner *ControlPlane) *serv
 		what = "owner of keys"
 	}
 	s.journal = newJournal(owner.cfg.Logger.With("address", address, "variant", variant), what)
+	if p, ok := ch.(*pinged); ok {
+		p.noted = s.journal.calmed
+	}
 	return s
 }
 
 // dial makes the connection of an address, idle at first.
-func dial(address string, cfg *ControlPlaneConfig) (*grpc.ClientConn, error) {
+func dial(address string, cfg *ControlPlaneConfig, pingEvery time.Duration) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
-		grpc.WithTransportCredentials(cfg.Credentials),
+		grpc.WithTransportCredentials(probed{cfg.Credentials}),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(cfg.MaxReceiveBytes)), // C17
-		grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: cfg.KeepaliveTime, Timeout: cfg.KeepaliveTimeout}),
 		grpc.WithConnectParams(grpc.ConnectParams{
 			// C13, once for all keys.
 			Backoff: backoff.Config{
@@ -65,6 +67,9 @@ func dial(address string, cfg *ControlPlaneConfig) (*grpc.ClientConn, error) {
 			},
 			MinConnectTimeout: cfg.ConnectTimeout,
 		}),
+	}
+	if pingEvery > 0 {
+		options = append(options, grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: pingEvery, Timeout: cfg.KeepaliveTimeout}))
 	}
 	conn, err := grpc.NewClient(address, append(options, cfg.DialOptions...)...)
 	if err != nil {

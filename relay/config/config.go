@@ -197,8 +197,10 @@ type Origin struct {
 	// How long the control plane may take no requests before the stream is ended.
 	// At least 100ms.
 	SendTimeout time.Duration `yaml:"send_timeout"`
-	// How long a connection may be silent before it is pinged. From 10s, the least
-	// that gRPC allows, to 30s.
+	// How long a connection may be silent before it gets a keepalive ping of gRPC. At
+	// least 10s; 0s turns pings off. By default, gRPC servers permit a ping every 5m and
+	// end connections with more (too_many_pings); the relay then pings every 5m30s. In
+	// any case TCP probes show within about a minute that the other side is gone.
 	Keepalive time.Duration `yaml:"keepalive"`
 	// How long the answer to that ping may take. At least 1s.
 	KeepaliveTimeout time.Duration `yaml:"keepalive_timeout"`
@@ -378,7 +380,7 @@ func DefaultOrigin() Origin {
 		MaxReceiveSize:   64 << 20,
 		ConnectTimeout:   5 * time.Second,
 		SendTimeout:      30 * time.Second,
-		Keepalive:        30 * time.Second,
+		Keepalive:        330 * time.Second,
 		KeepaliveTimeout: 10 * time.Second,
 		AbsentAfter:      15 * time.Second,
 		Backoff:          Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 2 * time.Minute},

@@ -170,8 +170,8 @@ func (d *decoder) checkTransport(path string, o Origin) {
 	d.sizeWithin(path+".max_receive_size", o.MaxReceiveSize, 4<<10, 1<<30)
 	d.atLeast(path+".connect_timeout", o.ConnectTimeout, 100*time.Millisecond)
 	d.atLeast(path+".send_timeout", o.SendTimeout, 100*time.Millisecond)
-	if o.Keepalive < 10*time.Second || o.Keepalive > 30*time.Second {
-		d.wrong(path+".keepalive", "is %s, expected 10s to 30s", o.Keepalive) // C17
+	if o.Keepalive != 0 && o.Keepalive < 10*time.Second {
+		d.wrong(path+".keepalive", "is %s, expected at least 10s, or 0s for no keepalive pings", o.Keepalive)
 	}
 	d.atLeast(path+".keepalive_timeout", o.KeepaliveTimeout, time.Second)
 	d.atLeast(path+".absent_after", o.AbsentAfter, 100*time.Millisecond)

@@ -116,7 +116,7 @@ func (d *decoder) origin(f field) address {
 		d.note(f.at, "origin", "xds-relay called the control plane's services of single types. xdsrelay calls the aggregated one (ADS), which servers built on go-control-plane have, too.")
 	}
 	if k := f.value.get("keep_alive_time"); k != nil {
-		d.note(k.at, "origin", "keep_alive_time is left out: a silent connection is pinged after origin.keepalive, 30s.")
+		d.note(k.at, "origin", "keep_alive_time is left out: a silent connection is pinged after origin.keepalive, 5m30s.")
 	}
 	return d.address(f.value.get("address"), f.at, "origin_server.address")
 }

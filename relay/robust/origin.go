@@ -51,6 +51,9 @@ func newOrigin(t xdstest.TB, to *record.Recorder, keys []string, cfg Config) *Or
 	t.Helper()
 	o := &Origin{to: to, size: cfg.Size, keeps: cfg.SotW, content: make(map[string]set), streams: make(map[int]string)}
 	o.state = xdstest.NewStateOrigin(t, func(n *corev3.Node) string { return n.GetCluster() })
+	if err := o.state.PermitPings(); err != nil { // nodes ping it every ten seconds
+		t.Fatalf("%v", err)
+	}
 	o.state.Watch(o.watch)
 	for _, key := range keys {
 		full := make(set)

@@ -56,6 +56,16 @@ func (h *host) Secure(cfg *tls.Config) error {
 	return h.Start()
 }
 
+// PermitPings lets clients send keepalive pings each second from now on. Streams are
+// cut.
+func (h *host) PermitPings() error {
+	h.Stop()
+	h.srv.mu.Lock()
+	h.srv.pinged = true
+	h.srv.mu.Unlock()
+	return h.Start()
+}
+
 // Transcript is the conversation so far, for a test's own messages.
 func (h *host) Transcript() string { return h.log.String() }
 
