@@ -1,12 +1,10 @@
 package fanout
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
 	"net"
-	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -79,9 +77,10 @@ type guest struct {
 	conn    *door.Conn // nil where it is not known; the guest is then one stream
 	streams []*caller
 	states  []*stream // those of the streams that are for configuration
-	cost    int       // see ShedCostly
-	clients int       // those of the streams that are for configuration
-	quiet   bool      // nothing is on its way, and each stream has had an answer
+	loads   []*loadStream
+	cost    int  // see ShedCostly
+	clients int  // those of the streams that are for configuration
+	quiet   bool // nothing is on its way, and each stream has had an answer
 }
 
 // guests are those who are there and were not sent away yet.
@@ -113,7 +112,8 @@ func (s *Server) guests() []*guest {
 	defer s.mu.Unlock()
 	for st := range s.loads {
 		if !skip(&st.caller) {
-			of(&st.caller)
+			g := of(&st.caller)
+			g.loads = append(g.loads, st)
 		}
 	}
 	return all
@@ -147,82 +147,6 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 		}
 	}
 	return sent
-}
-
-// shedPart is how much of the clients goes at a time where memory is short.
-const shedPart = 100
-
-// strangers are connections that hold much without any stream of guests: what has come
-// there is for services that are not ours.
-func (s *Server) strangers(guests []*guest) (all []*guest) {
-	known := make(map[*door.Conn]bool, len(guests))
-	for _, g := range guests {
-		known[g.conn] = true
-	}
-	s.mu.Lock()
-	doors := s.doors
-	s.mu.Unlock()
-	for _, d := range doors {
-		for _, c := range d.Heavy() {
-			if !known[c] && !c.Going() {
-				all = append(all, &guest{conn: c})
-			}
-		}
-	}
-	return all
-}
-
-// ShedCostly sends away one in a hundred of the clients, and at least one: those that
-// hold most memory. It returns how many.
-func (s *Server) ShedCostly() (sent int) {
-	all := s.guests()
-	all = append(all, s.strangers(all)...)
-	for _, g := range all {
-		g.cost = g.costs()
-	}
-	slices.SortFunc(all, func(a, b *guest) int { return cmp.Compare(b.cost, a.cost) })
-	v := s.cfg.Limits.Values()
-	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory are in use (%s), and this client is among those that take most", v.MemoryPercent, limit.Memory.About().Field)
-	for _, g := range all[:min(len(all)/shedPart+1, len(all))] {
-		s.cfg.Limits.Count(limit.Memory, g.peer(), status.Convert(reason).Message())
-		s.sendAway(g, reason, memory)
-		sent += g.clients
-	}
-	return sent
-}
-
-// peer is where the guest comes from.
-func (g *guest) peer() string {
-	if len(g.streams) == 0 {
-		return g.conn.RemoteAddr().String()
-	}
-	return g.streams[0].peer
-}
-
-// costs is roughly what the client holds beyond what all do: what it does not read,
-// and a request of which a part has come.
-func (g *guest) costs() (n int) {
-	for _, st := range g.states {
-		n += st.costs()
-	}
-	if g.conn != nil {
-		n += g.conn.Unread()
-	}
-	return n
-}
-
-// nameCost is what a name takes that one stream alone asks for, beside its bytes.
-const nameCost = 100
-
-func (s *stream) costs() (n int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n = s.unacked
-	for _, ts := range s.types {
-		h := ts.table.Head(&ts.watcher)
-		n += h.NameBytes + nameCost*(h.Names+ts.tell.Len()+ts.told.Len()) + ts.claims.size() + ts.located.size()
-	}
-	return n
 }
 
 // EndOld sends away the clients whose connections have reached their age: each when

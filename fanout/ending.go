@@ -69,6 +69,19 @@ func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
 	return p, nil
 }
 
+// enters notes on the connection that the stream was admitted; leaves notes its end.
+func (c *caller) enters() {
+	if c.conn != nil {
+		c.conn.Enter()
+	}
+}
+
+func (c *caller) leaves() {
+	if c.conn != nil {
+		c.conn.Leave()
+	}
+}
+
 // end ends the stream: the client is told reason, nil means OK, and whatever
 // blocks on the stream returns. Only the first reason counts. It never blocks.
 func (c *caller) end(reason error) {

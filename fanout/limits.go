@@ -150,6 +150,22 @@ func (s *Server) hold(ctx context.Context, c *caller, t *limit.Tokens, size int)
 	}
 }
 
+// editedLocked takes in what has changed about the subscription to a type, and charges the
+// client for the names that it now asks for, too: they stay subscribed for the linger time
+// after it has dropped them. What it has to wait for that is part of hold.
+func (s *stream) editedLocked(ts *typeState, ed cache.Edited, wildcardAgain bool) {
+	ts.edited(ed, wildcardAgain)
+	if s.tier != nil || len(ed.Added) == 0 {
+		return
+	}
+	size := len(ed.Added) * cache.NameCost
+	for _, name := range ed.Added {
+		size += len(name)
+	}
+	v := s.srv.cfg.Limits.Values()
+	s.tokens.Take(time.Now(), limit.NameCost(size), v.RequestsPerSecond, v.RequestBurst)
+}
+
 // inSyncLocked notes that the client was brought in sync: it has answered, or there is
 // nothing to tell it yet.
 func (s *stream) inSyncLocked() {

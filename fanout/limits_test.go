@@ -143,7 +143,7 @@ func TestStrangersCost(t *testing.T) {
 			_ = in.WriteData(id, false, piece)
 		}
 	}
-	xdstest.Eventually(t, "what has come to be known", func() bool { return len(w.srv.strangers(w.srv.guests())) == 1 })
+	xdstest.Eventually(t, "what has come to be known", func() bool { return len(w.srv.streamless(time.Now())) == 1 })
 	w.srv.ShedCostly()
 	if why := <-ended; !strings.Contains(why, limit.Memory.About().Field) {
 		t.Errorf("the connection ended with %q, expected that it takes too much", why)

@@ -104,9 +104,25 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	}
 }
 
-// take takes the message in that has come, of a client that p tells of.
+const (
+	// largeLoad is when a report is large, in bytes: decoded, it takes many times as much.
+	largeLoad = 256 << 10
+	// maxLargeLoads is how many large reports are decoded and added up at a time. Others
+	// wait for that, and their clients with them.
+	maxLargeLoads = 2
+)
+
+// take processes the message in, of a client that p describes.
 func (s *loadStream) take(in *request, p *peer.Peer, first bool) error {
 	defer in.free()
+	if in.size() > largeLoad {
+		select {
+		case s.srv.largeLoads <- struct{}{}:
+			defer func() { <-s.srv.largeLoads }()
+		case <-s.grpc.Context().Done():
+			return s.grpc.Context().Err()
+		}
+	}
 	r, err := s.read(in)
 	if err != nil {
 		return err
@@ -245,6 +261,7 @@ func (s *Server) addLoad(st *loadStream) error {
 		return errDraining
 	}
 	s.loads[st] = struct{}{}
+	st.enters()
 	s.load.stream(1)
 	return nil
 }
@@ -253,6 +270,9 @@ func (s *Server) removeLoad(st *loadStream) {
 	st.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, client := s.loads[st]; client {
+		st.leaves()
+	}
 	delete(s.loads, st)
 	s.load.stream(-1)
 	s.signalEmptyLocked()

@@ -49,7 +49,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	if !initial && ed.Wildcard && ts.claimsVersion() {
 		ts.claims.outdated = true // it stood for what the client has thrown away since
 	}
-	ts.edited(ed, false)
+	s.editedLocked(ts, ed, false)
 	if answered && len(r.Nonce) == 0 && (ed.Wildcard || len(ed.Added) > 0) {
 		// B10: the client may have forgotten the response that is in flight,
 		// and waits for what it asks now. If it does answer both, its answer
@@ -83,7 +83,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	ed := ts.table.Edit(&ts.watcher, e)
 	ts.disclaim(ed.Removed, e.RemoveWildcard)
 	// B35, but not of a client that states its wildcard with every answer.
-	ts.edited(ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
+	s.editedLocked(ts, ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
 	ts.askedAgain(names, answer, now)
 	if ts.onDemand() {
@@ -125,7 +125,7 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	wild := r.Subscribe.Len() == 0 && !r.Located && ts.table.Type.Wildcard
 	if r.Unsubscribe.Len() == 0 {
 		if ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Subscribe); ok {
-			ts.edited(ed, false)
+			s.editedLocked(ts, ed, false)
 			return nil
 		}
 	}
@@ -134,7 +134,7 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 		return err
 	}
 	e.AddWildcard = e.AddWildcard || wild
-	ts.edited(ts.table.Edit(&ts.watcher, e), false)
+	s.editedLocked(ts, ts.table.Edit(&ts.watcher, e), false)
 	return nil
 }
 

@@ -137,6 +137,8 @@ type Server struct {
 	load    *loadMetrics
 	recheck chan struct{} // holds one signal
 
+	largeLoads chan struct{} // has places for maxLargeLoads
+
 	compressor member.Compressor    // safe for concurrent use
 	packed     atomic.Uint64        // bodies that were compressed
 	wire       atomic.Pointer[wire] // see wireFor
@@ -164,7 +166,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1)}
+	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err
@@ -195,7 +197,7 @@ func TransportOptions() []grpc.ServerOption {
 		grpc.KeepaliveParams(KeepaliveParams()),
 		grpc.StaticStreamWindowSize(64 << 10),
 		grpc.StaticConnWindowSize(64 << 10),
-		grpc.WriteBufferSize(256 << 10),
+		grpc.WriteBufferSize(32 << 10),
 		grpc.ReadBufferSize(8 << 10),
 	}
 }
@@ -220,6 +222,7 @@ func (s *Server) add(st *stream) error {
 		return err
 	}
 	s.streams[st] = struct{}{}
+	st.enters()
 	s.metrics.opened(st)
 	return nil
 }
@@ -228,6 +231,9 @@ func (s *Server) remove(st *stream) {
 	st.close()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if _, client := s.streams[st]; client {
+		st.leaves()
+	}
 	delete(s.streams, st)
 	delete(s.peers, st)
 	s.metrics.closed(st)

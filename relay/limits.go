@@ -8,6 +8,7 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 )
 
@@ -28,14 +29,16 @@ func limitsOf(cfg *config.Config) limit.Values {
 	}
 }
 
-// requestTimeout leaves time for the turn of a request that comes after the largest one:
-// until that is paid for nothing is read.
+// requestTimeout leaves time for the turn of a request that follows the largest one with
+// the most names: until that is paid for nothing is read.
 func requestTimeout(cfg *config.Config) time.Duration {
 	l := cfg.Limits
 	if l.RequestTimeout == 0 || l.RequestsPerSecond == 0 {
 		return l.RequestTimeout
 	}
-	turn := time.Duration(limit.Cost(int(cfg.Listen.MaxReceiveSize))) * time.Second / time.Duration(l.RequestsPerSecond)
+	names := limit.NameCost(cfg.Listen.MaxNames*cache.NameCost + int(l.NameSize))
+	tokens := limit.Cost(int(cfg.Listen.MaxReceiveSize)) + max(names-l.RequestBurst, 0)
+	turn := time.Duration(tokens) * time.Second / time.Duration(l.RequestsPerSecond)
 	return max(l.RequestTimeout, 2*turn)
 }
 

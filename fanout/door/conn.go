@@ -23,6 +23,8 @@ type Conn struct {
 	from  address
 	oldAt int64 // in ns since 1970; 0 for never
 
+	streams atomic.Int64 // see Enter
+	quietAt atomic.Int64 // when the last of them left, or the connection was accepted; in ns since 1970
 	gone    atomic.Bool  // GoAway was called
 	waiting atomic.Int64 // bytes of messages that are complete; see Unread
 	cutting atomic.Bool  // streams are being ended; see Read
@@ -36,7 +38,6 @@ type Conn struct {
 	watchAt time.Time
 	woken   bool // look has ended a read
 	shut    bool // there is nothing more to look at
-	heavy   bool // the door knows that it holds much
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -93,6 +94,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 // Close ends the connection.
 func (c *Conn) Close() error {
 	c.door.arrived(c)
+	c.door.left(c)
 	c.giveBack()
 	c.stopWatching()
 	return c.Conn.Close()
@@ -100,6 +102,35 @@ func (c *Conn) Close() error {
 
 // Old tells whether the connection has been there for long enough.
 func (c *Conn) Old(now time.Time) bool { return c.oldAt != 0 && now.UnixNano() >= c.oldAt }
+
+// Enter notes a stream that was admitted on the connection; Leave notes its end.
+func (c *Conn) Enter() { c.streams.Add(1) }
+
+// Leave notes the end of a stream; see [Conn.Enter].
+func (c *Conn) Leave() {
+	c.quietAt.Store(time.Now().UnixNano())
+	c.streams.Add(-1)
+}
+
+// Streamless reports whether no admitted stream is open on the connection, and since
+// when.
+func (c *Conn) Streamless() (since time.Time, is bool) {
+	if c.streams.Load() > 0 {
+		return time.Time{}, false
+	}
+	return time.Unix(0, c.quietAt.Load()), true
+}
+
+// Arriving reports whether HTTP/2 has not begun on the connection.
+func (c *Conn) Arriving() bool {
+	c.door.mu.Lock()
+	defer c.door.mu.Unlock()
+	_, is := c.door.arriving[c]
+	return is
+}
+
+// Abort closes a connection that is arriving; the server then sees its handshake fail.
+func (c *Conn) Abort() { _ = c.raw.Close() }
 
 // Write is called for whole frames one after the other, in pieces of any size.
 func (c *Conn) Write(p []byte) (int, error) {

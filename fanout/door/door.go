@@ -15,8 +15,10 @@
 package door
 
 import (
+	"maps"
 	"math/rand/v2"
 	"net"
+	"slices"
 	"sync"
 	"time"
 
@@ -58,7 +60,7 @@ type Door struct {
 	// Guarded by mu.
 	unwanted map[string]unwanted // by host
 	arriving map[*Conn]struct{}  // on which HTTP/2 has not begun
-	heavy    map[*Conn]struct{}  // see Heavy
+	open     map[*Conn]struct{}  // see Open
 	closed   bool
 }
 
@@ -86,7 +88,7 @@ func New(l net.Listener, cfg Config) *Door {
 	if cfg.Bounds == nil {
 		cfg.Bounds = func() Bounds { return Bounds{} }
 	}
-	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{}), heavy: make(map[*Conn]struct{})}
+	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{}), open: make(map[*Conn]struct{})}
 }
 
 // Accept waits for the next connection, which is a [*Conn].
@@ -102,6 +104,7 @@ func (d *Door) Accept() (net.Conn, error) {
 			continue
 		}
 		c := &Conn{Conn: inner, raw: inner, door: d, in: newIncoming()}
+		c.quietAt.Store(time.Now().UnixNano())
 		c.from = address{inner.RemoteAddr(), c}
 		if age := d.cfg.Age; age > 0 {
 			c.oldAt = time.Now().Add(age/2 + rand.N(age/2+1)).UnixNano()
@@ -135,37 +138,22 @@ func (d *Door) arrives(c *Conn) bool {
 	if d.closed {
 		return false
 	}
-	d.arriving[c] = struct{}{}
+	d.arriving[c], d.open[c] = struct{}{}, struct{}{}
 	return true
 }
 
-// heavySize is what requests that are not complete have to take on a connection for it
-// to be one of [Door.Heavy].
-const heavySize = 1 << 20
-
-// Heavy are the connections that are open and have held much of requests that were not
-// complete: where memory is short, they have to be found also if no service but grpc-go
-// itself waits for the rest.
-func (d *Door) Heavy() (all []*Conn) {
+// Open returns the connections that are open, in no order.
+func (d *Door) Open() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	for c := range d.heavy {
-		all = append(all, c)
-	}
-	return all
+	return slices.Collect(maps.Keys(d.open))
 }
 
-// grew notes a connection as one of Heavy; shrank forgets it.
-func (d *Door) grew(c *Conn) {
+// left forgets a connection. It may be called again.
+func (d *Door) left(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.heavy[c] = struct{}{}
-}
-
-func (d *Door) shrank(c *Conn) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.heavy, c)
+	delete(d.open, c)
 }
 
 // arrived ends what arrives began. It may be called again.

@@ -139,10 +139,6 @@ func (c *Conn) took(p []byte) (why string) {
 		stream, m := c.in.oldest()
 		c.cutLocked(stream, m, TooMuch)
 	}
-	if c.in.size > heavySize && !c.heavy && !c.shut {
-		c.heavy = true
-		c.door.grew(c)
-	}
 	c.watchLocked(c.in.freshDue(b))
 	return ""
 }
@@ -239,9 +235,6 @@ func (c *Conn) stopWatching() {
 	c.coming.Lock()
 	defer c.coming.Unlock()
 	c.shut = true
-	if c.heavy {
-		c.door.shrank(c)
-	}
 	if c.watch != nil {
 		c.watch.Stop()
 		c.watch = nil

@@ -18,6 +18,15 @@ func (g *gate) percent() int {
 	return int(g.usage.used * 100 / g.usage.limit)
 }
 
+// Memory returns how many bytes are in use that no collection would free, and the memory
+// limit; both are 0 before they were measured, and the limit is where there is none.
+func (l *Limiter) Memory() (used, limit uint64) {
+	if g := l.gate.Load(); g != nil {
+		return g.usage.used, g.usage.limit
+	}
+	return 0, 0
+}
+
 // admit refuses a new stream while the node has enough to do.
 func (l *Limiter) admit(v *Values, s Source) error {
 	g := l.gate.Load()

@@ -167,6 +167,15 @@ func (s Stay) keys() *account {
 	return s.source
 }
 
+// Owner names the account that the stream counts in: the identity, or else the source;
+// empty for a stream without either.
+func (s Stay) Owner() string {
+	if a := s.keys(); a != nil {
+		return a.of.String()
+	}
+	return ""
+}
+
 // Enter books a stream of a client, or refuses it: also where there is room, but the
 // node is overloaded. identity is empty for a client without one. What was entered
 // has to be left.

@@ -17,6 +17,12 @@ const RequestBytes = 64 << 10
 // Cost is what a request of so many bytes takes.
 func Cost(bytes int) int { return 1 + bytes/RequestBytes }
 
+// NameBytes of memory that new names take count as a request.
+const NameBytes = 16 << 10
+
+// NameCost is what new names take that need so many bytes of memory.
+func NameCost(bytes int) int { return bytes / NameBytes }
+
 // Take takes n tokens and tells how long to wait until the next may be taken. A rate
 // of 0 is any.
 func (t *Tokens) Take(now time.Time, n, perSecond, burst int) (wait time.Duration) {

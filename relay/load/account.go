@@ -39,7 +39,7 @@ type account struct {
 func newAccount(c *Collector, key aggregation.Key, node *corev3.Node) *account {
 	return &account{
 		owner: c, key: key, node: node, clients: make(map[*Client]struct{}),
-		sums: sums{clusters: make(map[clusterID]*cluster), room: c.cfg.MaxBytes},
+		sums: sums{clusters: make(map[clusterID]*cluster), room: c.cfg.MaxBytes, budget: &c.budget},
 	}
 }
 
@@ -64,7 +64,41 @@ type Client struct {
 	news    func()   // fixed
 	peer    bool     // another node; fixed
 
-	held []gauge // guarded by account.mu: what the last report said
+	// Guarded by account.mu.
+	held    []gauge // what the last report said
+	left    bool
+	charged int64  // bytes that live as long as what they are for is reported
+	extra   int64  // bytes that go when the sums are taken, and
+	period  uint64 // how often they were taken before
+}
+
+// charge books n bytes more; fewer where n is negative. Nobody is charged on a nil Client.
+func (c *Client) charge(n int64) {
+	if c != nil {
+		c.charged += n
+	}
+}
+
+// chargeExtra books n bytes until the sums are taken the next time.
+func (c *Client) chargeExtra(period uint64, n int64) {
+	if c == nil {
+		return
+	}
+	if c.period != period {
+		c.period, c.extra = period, 0
+	}
+	c.extra += n
+}
+
+// Cost is roughly how many bytes the account holds because of the client.
+func (c *Client) Cost() int {
+	c.account.mu.Lock()
+	defer c.account.mu.Unlock()
+	n := c.charged + int64(len(c.held))*gaugeCost
+	if c.period == c.account.sums.takes {
+		n += c.extra
+	}
+	return int(n)
 }
 
 func (a *account) newClient(news func()) *Client {
@@ -96,7 +130,7 @@ func (c *Client) Report(stats []*endpointv3.ClusterStats) (leftOut int) {
 		return 0
 	}
 	a.sums.release(c.held)
-	c.held, leftOut = a.sums.report(stats, time.Now(), a.terms)
+	c.held, leftOut = a.sums.report(c, stats, time.Now(), a.terms)
 	return leftOut
 }
 
@@ -106,7 +140,7 @@ func (c *Client) Leave() {
 	a := c.account
 	a.mu.Lock()
 	a.sums.release(c.held)
-	c.held = nil
+	c.held, c.left = nil, true
 	delete(a.clients, c)
 	a.mu.Unlock()
 	if c.peer {

@@ -11,6 +11,7 @@ import (
 // adder adds one report.
 type adder struct {
 	*sums
+	by        *Client // who reports; nil for what is given back
 	at        time.Time
 	endpoints bool // take single endpoints, too
 	gauges    bool // rather than counters only
@@ -37,29 +38,48 @@ func (a *adder) cluster(in *endpointv3.ClusterStats) {
 		if !a.afford(spent) {
 			return
 		}
-		c = &cluster{begin: begin, fresh: true, localities: make(map[localityID]*row), spent: spent}
+		c = &cluster{begin: begin, fresh: true, localities: make(map[localityID]*row), spent: spent, by: a.by}
+		a.by.charge(spent)
 		a.clusters[id] = c
 	}
 	c.touched = true
+	a.inherit(&c.by, c.spent)
 	if (c.fresh || !a.gauges) && begin.Before(c.begin) {
 		c.begin = begin
 	}
 	c.dropped = add(c.dropped, in.GetTotalDroppedRequests())
 	for _, d := range in.GetDroppedRequests() {
-		a.drop(c, d.GetCategory(), d.GetDroppedCount())
+		a.dropped(c, d.GetCategory(), d.GetDroppedCount())
 	}
 	for _, l := range in.GetUpstreamLocalityStats() {
 		a.locality(c, l)
 	}
 }
 
-func (a *adder) drop(c *cluster, category string, n uint64) {
+// newRow makes a row that the reporting client is charged for.
+func (a *adder) newRow(spent int64) *row {
+	a.by.charge(spent)
+	return &row{spent: spent, by: a.by}
+}
+
+// inherit charges the reporting client for what it keeps alive after the client that
+// made it has left.
+func (a *adder) inherit(by **Client, spent int64) {
+	if a.by != nil && (*by == nil || (*by).left) {
+		(*by).charge(-spent)
+		*by = a.by
+		a.by.charge(spent)
+	}
+}
+
+func (a *adder) dropped(c *cluster, category string, n uint64) {
 	if _, known := c.drops[category]; !known {
 		cost := entryCost + int64(len(category))
 		if !a.afford(cost) {
 			return
 		}
 		c.extra += cost
+		a.by.chargeExtra(a.takes, cost)
 		if c.drops == nil {
 			c.drops = make(map[string]uint64)
 		}
@@ -75,10 +95,11 @@ func (a *adder) locality(c *cluster, in *endpointv3.UpstreamLocalityStats) {
 		if !a.afford(spent) {
 			return
 		}
-		r = &row{spent: spent}
+		r = a.newRow(spent)
 		c.localities[id] = r
 	}
 	r.touched = true
+	a.inherit(&r.by, r.spent)
 	r.successful = add(r.successful, in.GetTotalSuccessfulRequests())
 	r.failed = add(r.failed, in.GetTotalErrorRequests())
 	r.issued = add(r.issued, in.GetTotalIssuedRequests())
@@ -109,13 +130,15 @@ func (a *adder) endpoint(in *row, stats *endpointv3.UpstreamEndpointStats) {
 		if !a.afford(spent) {
 			return
 		}
-		r = &row{spent: spent, address: stats.GetAddress()}
+		r = a.newRow(spent)
+		r.address = stats.GetAddress()
 		if in.endpoints == nil {
 			in.endpoints = make(map[string]*row)
 		}
 		in.endpoints[string(address)] = r
 	}
 	r.touched = true
+	a.inherit(&r.by, r.spent)
 	a.metadata(r, stats.GetMetadata())
 	r.successful = add(r.successful, stats.GetTotalSuccessfulRequests())
 	r.failed = add(r.failed, stats.GetTotalErrorRequests())
@@ -131,8 +154,11 @@ func (a *adder) metadata(r *row, m *structpb.Struct) {
 		return
 	}
 	if cost := 4 * int64(proto.Size(m)); a.afford(cost) {
+		r.by.charge(-r.spent)
 		r.spent += cost
 		r.metadata = m
+		r.by = a.by // the metadata may be the most of it
+		r.by.charge(r.spent)
 	}
 }
 
@@ -162,6 +188,7 @@ func (a *adder) metrics(r *row, in []*endpointv3.EndpointLoadMetricStats) {
 				continue
 			}
 			r.extra += cost
+			a.by.chargeExtra(a.takes, cost)
 			if r.metrics == nil {
 				r.metrics = make(map[string]metric)
 			}

@@ -20,8 +20,12 @@ type Config struct {
 	// Linger is how long an account without clients is still reported (K10).
 	// Default 60 s; negative means not at all.
 	Linger time.Duration
-	// MaxBytes bounds what one account holds, roughly. Default 32 MiB.
+	// MaxBytes bounds what one account holds, in bytes, roughly. Default 32 MiB.
 	MaxBytes int64
+	// TotalBytes bounds what all accounts hold together, in bytes, roughly, beyond the
+	// 32 KiB that each may hold in any case. An account gets at most a quarter of what is
+	// free. Default 64 MiB.
+	TotalBytes int64
 }
 
 func (c *Config) setDefaults() error {
@@ -35,6 +39,9 @@ func (c *Config) setDefaults() error {
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = 32 << 20
 	}
+	if c.TotalBytes <= 0 {
+		c.TotalBytes = 64 << 20
+	}
 	return nil
 }
 
@@ -46,6 +53,8 @@ type Collector struct {
 	ctx   context.Context
 	close context.CancelCauseFunc
 	runs  sync.WaitGroup
+
+	budget budget // has no lock
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -64,6 +73,7 @@ func New(cfg Config) (*Collector, error) {
 		return nil, err
 	}
 	c := &Collector{cfg: cfg, accounts: make(map[aggregation.Key]*account)}
+	c.budget.most = cfg.TotalBytes
 	c.ctx, c.close = context.WithCancelCause(context.Background())
 	return c, nil
 }
@@ -111,6 +121,9 @@ func (c *Collector) forget(a *account, done chan struct{}) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if a.done == done && a.end == nil && a.members == 0 {
+		a.mu.Lock()
+		a.sums.clear() // what could not be reported
+		a.mu.Unlock()
 		delete(c.accounts, a.key)
 	}
 }

@@ -22,9 +22,10 @@ func FuzzReport(f *testing.F) {
 			return
 		}
 		const room = 2000
-		s := sums{clusters: make(map[clusterID]*cluster), room: room}
+		s := sumsOf(room)
 		now := time.Now()
-		held, _ := s.report(m.GetClusterStats(), now, nil)
+		client := &Client{}
+		held, _ := s.report(client, m.GetClusterStats(), now, nil)
 		if s.room < 0 {
 			t.Fatalf("%d bytes of room", s.room)
 		}
@@ -36,6 +37,9 @@ func FuzzReport(f *testing.F) {
 		s.release(held)
 		for range 3 {
 			s.take(now.Add(2*time.Second), nil)
+		}
+		if client.charged != 0 || s.held != 0 || s.budget.used.Load() != 0 {
+			t.Fatalf("%d bytes charged and %d held after all was reported", client.charged, s.held)
 		}
 		if s.room != room || len(s.clusters) != 0 {
 			t.Fatalf("%d of %d bytes, %d clusters after all was told", s.room, room, len(s.clusters))

@@ -31,7 +31,8 @@ type row struct {
 	address  *corev3.Address
 	metadata *structpb.Struct
 
-	spent, extra int64 // see sums.spend; extra is for the metrics
+	spent, extra int64   // see sums.spend; extra is for the metrics
+	by           *Client // who is charged spent; nil for nobody
 }
 
 // gauge is a client's share in the gauges of a row.

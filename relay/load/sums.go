@@ -13,7 +13,10 @@ import (
 // sums is what was reported and not taken yet. It is not safe for concurrent use.
 type sums struct {
 	clusters map[clusterID]*cluster
-	room     int64 // bytes that may still be held
+	room     int64   // bytes that may still be held
+	budget   *budget // of all keys
+	held     int64   // bytes that these sums hold
+	takes    uint64  // how often the sums were taken
 }
 
 // clusterID is what tells clusters apart: two may have one name of their
@@ -30,7 +33,8 @@ type cluster struct {
 
 	localities map[localityID]*row
 
-	spent, extra int64 // see sums.spend; extra is for the categories
+	spent, extra int64   // see sums.spend; extra is for the categories
+	by           *Client // who is charged spent; nil for nobody
 }
 
 // Roughly what things cost in memory, beside their strings.
@@ -48,17 +52,25 @@ const maxPeriod = 24 * time.Hour
 // spend takes n bytes of what the sums may hold and reports whether there was
 // enough.
 func (s *sums) spend(n int64) bool {
-	if n > s.room {
+	if n > s.room || !s.budget.resize(s.held, s.held+n) {
 		return false
 	}
 	s.room -= n
+	s.held += n
 	return true
 }
 
-// report adds what a client says, at a time, as far as the terms ask for it. It
+// refund gives back n bytes that were spent.
+func (s *sums) refund(n int64) {
+	s.budget.resize(s.held, s.held-n)
+	s.room += n
+	s.held -= n
+}
+
+// report adds what a client reports, at a time, as far as the terms ask for it. It
 // returns the client's share in the gauges, and how many things had no room.
-func (s *sums) report(stats []*endpointv3.ClusterStats, at time.Time, terms *Terms) (held []gauge, leftOut int) {
-	a := adder{sums: s, at: at, endpoints: terms.wantsEndpoints(), gauges: true}
+func (s *sums) report(by *Client, stats []*endpointv3.ClusterStats, at time.Time, terms *Terms) (held []gauge, leftOut int) {
+	a := adder{sums: s, by: by, at: at, endpoints: terms.wantsEndpoints(), gauges: true}
 	for _, c := range stats {
 		if terms.wants(c.GetClusterName()) {
 			a.cluster(c)
@@ -80,12 +92,13 @@ func (s *sums) release(held []gauge) {
 	for _, g := range held {
 		g.release()
 	}
-	s.room += int64(len(held)) * gaugeCost
+	s.refund(int64(len(held)) * gaugeCost)
 }
 
 // take returns what was reported, as far as the terms ask for it, and starts
 // anew. What was not mentioned for a whole period is forgotten.
 func (s *sums) take(now time.Time, terms *Terms) (out []*endpointv3.ClusterStats) {
+	s.takes++
 	ids := slices.SortedFunc(maps.Keys(s.clusters), func(a, b clusterID) int {
 		return cmp.Or(cmp.Compare(a.name, b.name), cmp.Compare(a.service, b.service))
 	})
@@ -111,9 +124,10 @@ func (s *sums) clear() {
 
 func (s *sums) forget(id clusterID, c *cluster) {
 	for _, r := range c.localities {
-		s.room += r.cost()
+		s.drop(r)
 	}
-	s.room += c.spent + c.extra
+	c.by.charge(-c.spent)
+	s.refund(c.spent + c.extra)
 	delete(s.clusters, id)
 }
 
@@ -131,20 +145,22 @@ func (s *sums) takeCluster(id clusterID, c *cluster, now time.Time, endpoints bo
 		r := c.localities[at]
 		of := s.takeEndpoints(r, endpoints)
 		if r.idle() && len(r.endpoints) == 0 {
-			s.room += r.cost()
+			s.drop(r)
 			delete(c.localities, at)
 			continue
 		}
 		stats := r.takeLocality(at)
 		stats.UpstreamEndpointStats = of
-		s.room, r.extra = s.room+r.extra, 0
+		s.refund(r.extra)
+		r.extra = 0
 		out.UpstreamLocalityStats = append(out.UpstreamLocalityStats, stats)
 	}
 	if !c.touched && len(out.UpstreamLocalityStats) == 0 {
 		s.forget(id, c)
 		return nil
 	}
-	s.room, c.extra = s.room+c.extra, 0
+	s.refund(c.extra)
+	c.extra = 0
 	c.begin, c.fresh, c.touched, c.dropped, c.drops = now, false, false, 0, nil
 	return out
 }
@@ -155,12 +171,13 @@ func (s *sums) takeEndpoints(r *row, asked bool) (out []*endpointv3.UpstreamEndp
 	for _, at := range slices.Sorted(maps.Keys(r.endpoints)) {
 		e := r.endpoints[at]
 		if e.idle() || !asked {
-			s.room += e.cost()
+			s.drop(e)
 			delete(r.endpoints, at)
 			continue
 		}
 		out = append(out, e.takeEndpoint())
-		s.room, e.extra = s.room+e.extra, 0
+		s.refund(e.extra)
+		e.extra = 0
 	}
 	return out
 }
@@ -168,11 +185,11 @@ func (s *sums) takeEndpoints(r *row, asked bool) (out []*endpointv3.UpstreamEndp
 // idle reports whether a row has nothing to say.
 func (r *row) idle() bool { return !r.touched && r.holders == 0 }
 
-// cost is what a row and its endpoints have spent.
-func (r *row) cost() int64 {
-	n := r.spent + r.extra
+// drop gives back what a row and its endpoints have spent.
+func (s *sums) drop(r *row) {
 	for _, e := range r.endpoints {
-		n += e.cost()
+		s.drop(e)
 	}
-	return n
+	r.by.charge(-r.spent)
+	s.refund(r.spent + r.extra)
 }

@@ -25,7 +25,12 @@ func parse(t *testing.T, text string) []*endpointv3.ClusterStats {
 }
 
 // sums makes empty ones.
-func emptySums() *sums { return &sums{clusters: make(map[clusterID]*cluster), room: 1 << 20} }
+func emptySums() *sums { return sumsOf(1 << 20) }
+
+// sumsOf makes empty ones with so much room.
+func sumsOf(room int64) *sums {
+	return &sums{clusters: make(map[clusterID]*cluster), room: room, budget: &budget{most: 1 << 30}}
+}
 
 func expectStats(t *testing.T, got []*endpointv3.ClusterStats, want string) {
 	t.Helper()
@@ -60,8 +65,8 @@ func TestEveryField(t *testing.T) {
 	}`
 	start := time.Now()
 	s := emptySums()
-	s.report(parse(t, one), start.Add(10*time.Second), nil)
-	s.report(parse(t, one), start.Add(15*time.Second), nil)
+	s.report(nil, parse(t, one), start.Add(10*time.Second), nil)
+	s.report(nil, parse(t, one), start.Add(15*time.Second), nil)
 	expectStats(t, s.take(start.Add(20*time.Second), nil), `cluster_stats {
 		cluster_name: "c" cluster_service_name: "s" total_dropped_requests: 14
 		dropped_requests { category: "lb" dropped_count: 6 } dropped_requests { category: "throttle" dropped_count: 8 }
@@ -120,7 +125,7 @@ func TestApart(t *testing.T) {
 		for _, locality := range []string{
 			``, `locality {}`, `locality { region: "x" }`, `locality { zone: "x" }`, `locality { sub_zone: "x" }`, `locality {} priority: 1`,
 		} {
-			s.report(parse(t, `cluster_stats {`+text+` upstream_locality_stats { total_issued_requests: 1 `+locality+`}}`), now, nil)
+			s.report(nil, parse(t, `cluster_stats {`+text+` upstream_locality_stats { total_issued_requests: 1 `+locality+`}}`), now, nil)
 		}
 	}
 	got := s.take(now, nil)
@@ -149,7 +154,7 @@ func TestPeriods(t *testing.T) {
 	client := func(second, interval int) {
 		stats := of("c", zone("z", 1, 0))
 		stats[0].LoadReportInterval = &durationpb.Duration{Seconds: int64(interval)}
-		s.report(stats, at(second), nil)
+		s.report(nil, stats, at(second), nil)
 	}
 	period := func(second, want int) {
 		t.Helper()
@@ -223,7 +228,7 @@ func TestMetadataOfEndpoints(t *testing.T) {
 		}
 		l := zone("z", 1, 0)
 		l.UpstreamEndpointStats = []*endpointv3.UpstreamEndpointStats{e}
-		s.report(of("c", l), time.Now(), nil)
+		s.report(nil, of("c", l), time.Now(), nil)
 	}
 	report("")
 	report("first")

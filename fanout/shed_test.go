@@ -1,0 +1,261 @@
+package fanout
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"golang.org/x/net/http2"
+	"google.golang.org/grpc/codes"
+
+	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/load"
+	"xdsrelay/relay/xdstest"
+)
+
+// served opens clients, each on a connection of its own, that have what there is.
+func (w *world) served(count int) (streams []*xdstest.Stream) {
+	w.t.Helper()
+	for i := range count {
+		s := w.dial().Open(xdstest.Variant{Delta: true})
+		s.Subscribe(cds)
+		if i == 0 {
+			w.asked(cds, "*")
+			w.serve("v1", cds, cluster("a", 1))
+		}
+		s.Ack(has(w.t.(*testing.T), s.Recv(w.t), "a"))
+		streams = append(streams, s)
+	}
+	return streams
+}
+
+// goOn fails the test unless each of the streams gets the next change.
+func (w *world) goOn(streams []*xdstest.Stream, v int) {
+	w.t.Helper()
+	w.serve(fmt.Sprint("v", v), cds, cluster("a", v))
+	for _, s := range streams {
+		s.Ack(has(w.t.(*testing.T), s.Recv(w.t), "a"))
+	}
+}
+
+// openConns are the connections that are open.
+func (w *world) openConns() (all []*door.Conn) {
+	for _, d := range w.srv.doors {
+		all = append(all, d.Open()...)
+	}
+	return all
+}
+
+// TestShedStreamless: where memory is short, connections without a stream end first, the
+// oldest before others, whether HTTP/2 has begun on them or not; clients with streams stay.
+func TestShedStreamless(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.HandshakeTimeout = time.Hour })
+		good := w.served(5)
+		const many = streamlessLeast + 30
+		for i := range many {
+			conn, err := w.net.Dial(t.Context(), w.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			if i%2 == 0 {
+				_, _ = io.WriteString(conn, http2.ClientPreface)
+				_ = http2.NewFramer(conn, nil).WriteSettings()
+			}
+			go func() { _, _ = io.Copy(io.Discard, conn) }()
+			time.Sleep(time.Millisecond) //nolint:forbidigo // virtual time
+		}
+		if n := w.srv.ShedCostly(); n != 0 {
+			t.Errorf("%d clients were shed", n)
+		}
+		if n := len(w.openConns()); n != many+len(good) {
+			t.Errorf("%d connections are left of those that were just made", n)
+		}
+		time.Sleep(2 * streamlessGrace) //nolint:forbidigo // virtual time
+		before := w.openConns()
+		slices.SortFunc(before, func(a, b *door.Conn) int {
+			x, _ := a.Streamless()
+			y, _ := b.Streamless()
+			return x.Compare(y)
+		})
+		if n := w.srv.ShedCostly(); n != 0 {
+			t.Errorf("%d clients were shed", n)
+		}
+		time.Sleep(2 * awayTime) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		left := w.openConns()
+		if len(left) != len(before)-streamlessLeast {
+			t.Errorf("%d of %d connections are left", len(left), len(before))
+		}
+		for _, c := range left {
+			since, is := c.Streamless()
+			if oldest, _ := before[len(good)+streamlessLeast].Streamless(); is && since.Before(oldest) {
+				t.Errorf("a connection without a stream since %v is left, although younger ones ended", since)
+			}
+		}
+		w.goOn(good, 2)
+	})
+}
+
+// TestStreamsKeepConnections: a connection counts as one without a stream only from the
+// end of its last stream on.
+func TestStreamsKeepConnections(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		one := w.open(true)
+		one.Subscribe(cds)
+		w.asked(cds, "*")
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		if n := len(w.srv.streamless(time.Now())); n != 0 {
+			t.Fatalf("%d connections have no stream", n)
+		}
+		one.CloseSend()
+		synctest.Wait()
+		if n := len(w.srv.streamless(time.Now())); n != 0 {
+			t.Error("a connection whose stream just ended may be closed at once")
+		}
+		time.Sleep(streamlessGrace) //nolint:forbidigo // virtual time
+		if n := len(w.srv.streamless(time.Now())); n != 1 {
+			t.Errorf("%d connections have no stream, expected 1", n)
+		}
+	})
+}
+
+// TestShedLoads: a client is charged for what its load reports take: where memory is
+// short it is shed, and no other.
+func TestShedLoads(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		good := w.served(20)
+		greedy, modest := w.open(w.dial()), w.open(w.dial())
+		o := w.outlet()
+		w.ask(o, xdstest.LoadTerms(time.Minute))
+		greedy.Terms(t)
+		modest.Terms(t)
+		for i := range 1000 {
+			_ = greedy.Report(xdstest.ClusterLoad(fmt.Sprint("cluster-", i), xdstest.ZoneLoad("z", 1, 1)))
+		}
+		_ = modest.Report(issued(1))
+		synctest.Wait()
+		if n := w.srv.ShedCostly(); n != 0 {
+			t.Errorf("%d clients for configuration were shed", n)
+		}
+		loadRefused(t, greedy, codes.ResourceExhausted, limit.Memory.About().Field)
+		for range 10 {
+			if n := w.srv.ShedCostly(); n != 0 {
+				t.Fatalf("%d clients were shed", n)
+			}
+		}
+		w.goOn(good, 2)
+		modest.Quiet(t, short)
+	})
+}
+
+// TestShedSparesMostClients: clients that cost as much as most do are not shed, however
+// short memory is.
+func TestShedSparesMostClients(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		good := w.served(30)
+		for range 10 {
+			if n := w.srv.ShedCostly(); n != 0 {
+				t.Fatalf("%d clients were shed", n)
+			}
+		}
+		w.goOn(good, 2)
+	})
+}
+
+// TestMostCostly: who is shed, of clients that cost so much, by the sources that they are
+// from.
+func TestMostCostly(t *testing.T) {
+	const kib, used = 1 << 10, 800 << 20
+	l, err := limit.New(limit.Values{}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// some makes clients of a source that cost so much each.
+	some := func(source byte, count, cost int) (all []*guest) {
+		at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1))
+		for range count {
+			stay, err := l.Enter(limit.SourceOf(at), "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, &guest{streams: []*caller{{stay: stay}}, cost: cost})
+		}
+		return all
+	}
+	for what, c := range map[string]struct {
+		all    []*guest
+		used   int
+		source string // of those that are shed; empty for nobody
+		count  int
+	}{
+		"nobody":                           {nil, used, "", 0},
+		"all alike":                        {some(1, 200, 40*kib), used, "", 0},
+		"all alike, memory unknown":        {some(1, 200, 40*kib), 0, "", 0},
+		"twice the median":                 {append(some(1, 200, 40*kib), some(2, 1, 80*kib)...), used, "", 0},
+		"far from the median":              {append(some(1, 200, 40*kib), some(2, 40, 20<<20)...), used, "10.0.0.2", 3},
+		"far, of the same source":          {append(some(1, 200, 40*kib), some(1, 1, 20<<20)...), used, "10.0.0.1", 1},
+		"alone with most of the memory":    {some(1, 1, 500<<20), used, "10.0.0.1", 1},
+		"a source with most of the memory": {slices.Concat(some(1, 200, 40*kib), some(2, 200, 40*kib), some(3, 10_000, 30*kib)), used, "10.0.0.3", 105},
+		"a source that only has many":      {slices.Concat(some(1, 10, 40*kib), some(2, 10, 40*kib), some(3, 1000, 40*kib)), used, "", 0},
+		"one of two sources":               {append(some(1, 200, 40*kib), some(2, 10_000, 40*kib)...), used, "10.0.0.2", 103},
+	} {
+		got := mostCostly(c.all, c.used)
+		if len(got) != c.count {
+			t.Errorf("%s: %d are shed, expected %d", what, len(got), c.count)
+		}
+		for _, g := range got {
+			if g.owner() != c.source {
+				t.Errorf("%s: one of %s is shed", what, g.owner())
+				break
+			}
+		}
+	}
+}
+
+// TestLargeLoadReportsInTurn: large load reports, which take many times their size once
+// they are decoded, are decoded a few at a time; others do not wait for them.
+func TestLargeLoadReportsInTurn(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newLoadWorld(t)
+		large, small := w.open(w.dial()), w.open(w.dial())
+		o := w.outlet()
+		w.ask(o, xdstest.LoadTerms(time.Minute))
+		large.Terms(t)
+		small.Terms(t)
+		for range maxLargeLoads {
+			w.srv.largeLoads <- struct{}{} // as if others were being decoded
+		}
+		var zones []*endpointv3.UpstreamLocalityStats
+		for i := range largeLoad / 20 {
+			zones = append(zones, xdstest.ZoneLoad(fmt.Sprintf("zone-%016d", i), 1, 0))
+		}
+		_ = large.Report(xdstest.ClusterLoad("c", zones...))
+		_ = small.Report(issued(5))
+		waitLoads(t, o, loads{"z": {5, 0}})
+		if n := len(taken(o)); n > 1 {
+			t.Errorf("%d zones of a report are known that waits for its turn", n)
+		}
+		<-w.srv.largeLoads
+		xdstest.Eventually(t, "the large report to be added up", func() bool { return len(taken(o)) == len(zones) })
+		<-w.srv.largeLoads
+	})
+}
+
+// taken are the zones of which something is reported.
+func taken(o *load.Outlet) loads {
+	l := loads{}
+	l.take(o)
+	return l
+}
