@@ -44,7 +44,7 @@ func TestLimitsPage(t *testing.T) {
 func limitsTable(t *testing.T) string {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("\n| Limit | Of | Default | Who is beyond gets | `xdsrelay.refused` |\n|---|---|--:|---|---|\n")
+	b.WriteString("\n| Limit | Of | Default | When exceeded | Protects | `xdsrelay.refused` |\n|---|---|--:|---|---|---|\n")
 	for _, n := range limit.All() {
 		a := n.About()
 		label := "–"
@@ -55,7 +55,7 @@ func limitsTable(t *testing.T) string {
 		if a.Field != "" {
 			field, value = "`"+a.Field+"`", defaultOf(t, a.Field)
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", field, a.What, value, a.Told, label)
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n", field, a.What, value, a.Exceeded, a.Protects, label)
 	}
 	b.WriteString("\n")
 	return b.String()

@@ -25,7 +25,9 @@ func (n *Node) buildMachinePort() error {
 	if err != nil {
 		return err
 	}
-	n.machines = &machinePort{admin.NewServer(admin.Machines(n.Ready, n.metrics.Registry()), n.log), listener}
+	server := admin.NewServer(admin.Machines(n.Ready, n.metrics.Registry()), n.log)
+	server.WriteTimeout = server.ReadTimeout // nothing here takes long
+	n.machines = &machinePort{server, n.limits.ListenOperators(listener)}
 	return nil
 }
 

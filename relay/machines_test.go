@@ -37,3 +37,39 @@ func TestMachinePort(t *testing.T) {
 		t.Error("the port is still open")
 	}
 }
+
+// TestOperatorPortsAreBounded: whoever opens connections to the metrics or the admin port
+// without end gets no more than one address may have, and others are served.
+func TestOperatorPortsAreBounded(t *testing.T) {
+	cfg := testConfig()
+	cfg.Origin.Directory = t.TempDir()
+	cfg.Metrics.Address = "127.0.0.1:0"
+	n := start(t, cfg)
+	for name, address := range map[string]string{"metrics": n.MetricsAddr(), "admin": n.AdminAddr()} {
+		open := 0
+		for range 200 {
+			conn, err := net.Dial("tcp", address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+			if _, err := conn.Read(make([]byte, 1)); err == nil {
+				open++ // and it stays so, for the next request
+			}
+		}
+		if open == 0 || open > 64 {
+			t.Errorf("%s: %d connections of one address are open", name, open)
+		}
+		other := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: other.DialContext}}
+		res, err := client.Get("http://" + address + "/healthz")
+		if err != nil {
+			t.Fatalf("%s, from another address: %v", name, err)
+		}
+		res.Body.Close()
+		if res.StatusCode != http.StatusOK {
+			t.Errorf("%s, from another address: %d", name, res.StatusCode)
+		}
+	}
+}

@@ -31,6 +31,7 @@ func (n *Node) buildAdmin() error {
 	if n.admin, err = n.listenAt("admin.address", cfg.Address); err != nil {
 		return err
 	}
+	n.admin = n.limits.ListenOperators(n.admin)
 	if secured != nil {
 		n.admin = tls.NewListener(n.admin, secured.Config("http/1.1"))
 		access.StillTrusted = secure.StillTrusted

@@ -59,6 +59,8 @@ func Budgets() []Budget {
 		{"p99 of the others, with slow or stuck clients", "slow", "one", P99, "", TimesFirst, noise},
 		{"CPU per response of the others", "slow", "one", CPUPerResponse, "", TimesFirst, noise},
 		{"memory of a stuck client", "slow", "full", RSSPerClient, "", EachStuck, 64 << 10},
+		{"streams refused while clients connect, with the memory that sizing asks for", "limit", "sync", Refused, "", AtMost, 0},
+		{"clients shed and streams refused, with the memory that sizing asks for", "limit", "one", Refused, "", AtMost, 0},
 		{"CPU while the origin is down, of a core", "outage-idle", "outage", CoreShare, "", AtMost, 1},
 		{"log lines while the origin is down", "outage-idle", "outage", LogLines, "", AtMost, 100},
 	}

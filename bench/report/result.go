@@ -62,6 +62,9 @@ type Setup struct {
 	// Admit is how many new streams a relay lets in while it is busy, beside what it
 	// brings in sync in a second; 0 is its default.
 	Admit int `json:"admit,omitempty"`
+	// Memory is the memory limit of each process of the target that is written in Go
+	// (GOMEMLIMIT), in bytes; 0 is none.
+	Memory int64 `json:"memory,omitempty"`
 }
 
 // String is the setup in words, without what is as usual.
@@ -95,6 +98,9 @@ func (s Setup) String() string {
 	}
 	if s.Admit > 0 {
 		fmt.Fprintf(&b, ", a busy relay lets in %s at a time, or what it syncs in 1 s", count(float64(s.Admit)))
+	}
+	if s.Memory > 0 {
+		fmt.Fprintf(&b, ", memory limit of %s", Bytes.Format(float64(s.Memory)))
 	}
 	return b.String()
 }

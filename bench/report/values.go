@@ -21,6 +21,8 @@ const (
 	OriginResponses = "origin_responses_per_change"
 	CoreShare       = "core_share"
 	LogLines        = "log_lines"
+	Refused         = "refused"
+	Peak            = "peak"
 )
 
 // value is a metric of one run's step.
@@ -65,8 +67,10 @@ func (s *Step) values(setup Setup, before Use) []value {
 		latency("sync")
 		rss()
 		if s.Kind == Storm {
-			cost("peak", "peak RSS so far", Bytes, float64(s.Target.Peak))
-			add("refused", "streams refused", Count, float64(s.Refused))
+			cost(Peak, "peak RSS so far", Bytes, float64(s.Target.Peak))
+		}
+		if s.Kind == Storm || setup.Memory > 0 {
+			add(Refused, "streams refused", Count, float64(s.Refused))
 		}
 		add(StreamsOpened, "origin: streams opened", Count, float64(s.Load.Streams))
 		add("origin_requests", "origin: requests", Count, float64(s.Load.Requests))
@@ -85,6 +89,10 @@ func (s *Step) values(setup Setup, before Use) []value {
 		add("origin_bytes_per_change", "origin: bytes per change", Bytes, float64(s.Load.BytesOut)/changes)
 		add("origin_open", "origin: open streams", Count, float64(s.Load.Open))
 		add("late", "origin: late with a change, at most", Millis, s.Late*1e3)
+		if setup.Memory > 0 {
+			cost(Peak, "peak RSS so far", Bytes, float64(s.Target.Peak))
+			add(Refused, "streams refused, or ended for want of memory", Count, float64(s.Refused))
+		}
 		add("fleet_cpu", "fleet: CPU per response", Micros, s.Fleet.CPU/responses*1e6)
 	case Idle:
 		cost(CoreShare, "CPU, of a core", Percent, s.Target.CPU/max(s.Seconds, 1e-3)*100)

@@ -34,6 +34,9 @@ func All() []Scenario {
 	crowdSotW.Variant, heavy.Resources = variantSotW, 1000
 	admitted := heavy
 	admitted.Admit = 100
+	limited := usual
+	limited.Clients = 4000
+	limited.Memory = memoryFor(limited.Clients)
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
@@ -72,6 +75,11 @@ func All() []Scenario {
 			Name: "large", Answers: "What does a response of 100 KB cost: all clusters, in SotW, after one has changed?",
 			Setups: []report.Setup{large}, Targets: compared,
 			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: content.Change{Kind: content.One, Type: content.ClusterURL}}},
+		},
+		{
+			Name: "limit", Answers: "Is anybody refused or shed that a node has the memory for, by the formula in sizing.md?",
+			Setups: both(limited), Targets: []string{report.RelayTarget},
+			Steps: []Step{syncStep, {Name: "one", Do: Change, Change: oneStep.Change, Count: 60}},
 		},
 		{
 			Name: "sync", Answers: "What does a client cost that connects, and holds everything?",
@@ -138,4 +146,11 @@ func All() []Scenario {
 // both returns a setup in both variants.
 func both(s report.Setup) []report.Setup {
 	return replace([]report.Setup{s}, []string{variantDelta, variantSotW}, func(s *report.Setup, v string) { s.Variant = v })
+}
+
+// memoryFor is the memory limit that docs/sizing.md asks for, in bytes, for so many clients
+// with small resources.
+func memoryFor(clients int) int64 {
+	const each, shared = 39 << 10, 256 << 20
+	return (int64(clients)*each + shared) * 3 / 2
 }

@@ -103,12 +103,20 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 		}
 		n := &node{name: fmt.Sprintf("%s node %d", t.kind, i+1), addr: fmt.Sprintf("127.0.0.1:%d", port), log: &logCount{}}
 		nodes[i] = n
+		limited := func(cmd *exec.Cmd) *exec.Cmd {
+			if setup.Memory > 0 {
+				cmd.Env = append(cmd.Environ(), fmt.Sprintf("GOMEMLIMIT=%d", setup.Memory))
+			}
+			return cmd
+		}
 		if t.kind == kindCommand {
 			line, err := t.commandLine(origin, port)
 			if err != nil {
 				return nil, err
 			}
-			n.command = func(ctx context.Context) *exec.Cmd { return exec.CommandContext(ctx, "sh", "-c", "exec "+line) }
+			n.command = func(ctx context.Context) *exec.Cmd {
+				return limited(exec.CommandContext(ctx, "sh", "-c", "exec "+line))
+			}
 			continue
 		}
 		file := filepath.Join(dir, fmt.Sprintf("node-%d.yaml", i+1))
@@ -121,9 +129,9 @@ func newNodes(ctx context.Context, t Target, p Programs, setup report.Setup, ori
 		}
 		n.command = func(ctx context.Context) *exec.Cmd {
 			if t.arg != "" {
-				return exec.CommandContext(ctx, t.arg, "run", "-c", file)
+				return limited(exec.CommandContext(ctx, t.arg, "run", "-c", file))
 			}
-			return p.Relay(ctx, file)
+			return limited(p.Relay(ctx, file))
 		}
 	}
 	return nodes, nil

@@ -88,7 +88,7 @@ func pages(cfg Config) []page {
 	return append([]page{
 		{"/healthz", "", "answers 200 while the process lives", cfg.healthz},
 		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise (?verbose for what else is wrong with it)", cfg.readyz},
-		{"/metrics", "", "metrics in the Prometheus format", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}).ServeHTTP},
+		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true})},
 		{"/debug/keys", "", "the aggregation keys: upstream state and tables (?key=)", cfg.keys},
 		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
 		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins},

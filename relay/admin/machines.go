@@ -24,7 +24,7 @@ func Machines(ready func() error, metrics prometheus.Gatherer) http.Handler {
 		}
 		writeText(w, "ok\n")
 	})
-	mux.Handle("GET /metrics", promhttp.HandlerFor(metrics, promhttp.HandlerOpts{MaxRequestsInFlight: 8}))
+	mux.Handle("GET /metrics", scrapes(metrics, promhttp.HandlerOpts{}))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")

@@ -22,7 +22,8 @@ type Limits struct {
 	// has one for each cluster with EDS. A client that wants more waits, or opens
 	// another connection. From 1 to 1000000.
 	StreamsPerConnection int `yaml:"streams_per_connection"`
-	// Aggregation keys that are asked for upstream, private ones included.
+	// Aggregation keys that are asked for upstream, private ones included. Each takes
+	// about 89 KiB, so raise it with the memory of the node.
 	Keys int `yaml:"keys" change:"live"`
 	// The same of one identity, or of one address where clients have no identity.
 	KeysPerIdentity int `yaml:"keys_per_identity" change:"live"`
@@ -38,8 +39,9 @@ type Limits struct {
 	NodeSize Size `yaml:"node_size" change:"live"`
 	// The headers of one stream. From 4KiB to 16MiB.
 	HeaderSize Size `yaml:"header_size"`
-	// Requests that one stream may send in a second for ever, each 64KiB of one counted
-	// as another. What comes faster is read later.
+	// Sustained requests per second per stream; each 64KiB of a request counts as one, and
+	// so does each 16KiB that new names take in memory. Excess requests are delayed, not
+	// rejected.
 	RequestsPerSecond int `yaml:"requests_per_second" change:"live"`
 	// How many it may send at once before that. At least 1.
 	RequestBurst int `yaml:"request_burst" change:"live"`
@@ -61,9 +63,10 @@ type Limits struct {
 	// How long a connection may be without a stream. At least 1m. 0s means for ever.
 	IdleTimeout time.Duration `yaml:"idle_timeout"`
 	// The part of the memory limit, in percent, from which no new streams are let in
-	// and caches are emptied. Halfway from there to the limit clients are sent away,
-	// those first that cost most. The limit is GOMEMLIMIT, or else 90 % of what the
-	// container may use; without one nothing happens. From 10 to 95, or 0 for never.
+	// and caches are emptied. Halfway from there to the limit connections without a
+	// stream end, and then clients that cost far more than most are shed. The limit is
+	// GOMEMLIMIT, or else 90 % of what the container may use; without one nothing
+	// happens. From 10 to 95, or 0 for never.
 	MemoryPercent int `yaml:"memory_percent" change:"live"`
 	// Connections of other nodes of a tier, which none of the above counts. Each has
 	// one or two to this one.
@@ -72,18 +75,19 @@ type Limits struct {
 	PeerStreams int `yaml:"peer_streams" change:"live"`
 }
 
-// defaultLimits are far above what a fleet needs, and below what a node cannot bear.
+// defaultLimits are above what a fleet of a node with 1 GiB needs, and below what such a
+// node cannot bear; see docs/limits.md.
 func defaultLimits() Limits {
 	return Limits{
 		Connections:            200_000,
-		ConnectionsPerSource:   50_000,
-		ConnectionsPerIdentity: 50_000,
+		ConnectionsPerSource:   20_000,
+		ConnectionsPerIdentity: 20_000,
 		Streams:                400_000,
-		StreamsPerSource:       100_000,
-		StreamsPerIdentity:     100_000,
+		StreamsPerSource:       40_000,
+		StreamsPerIdentity:     40_000,
 		StreamsPerConnection:   1_000,
-		Keys:                   50_000,
-		KeysPerIdentity:        10_000,
+		Keys:                   5_000,
+		KeysPerIdentity:        2_000,
 		TypesPerStream:         32,
 		TypesPerKey:            64,
 		NameSize:               16 << 20,
@@ -92,7 +96,7 @@ func defaultLimits() Limits {
 		RequestsPerSecond:      200,
 		RequestBurst:           5_000,
 		RequestTimeout:         30 * time.Second,
-		PartialSize:            256 << 20,
+		PartialSize:            32 << 20,
 		NewStreams:             1_000,
 		SyncWithin:             10 * time.Second,
 		IdleTimeout:            10 * time.Minute,

@@ -1,0 +1,54 @@
+package limit
+
+import (
+	"fmt"
+	"net"
+	"sync"
+)
+
+// What one port for operators or monitoring may have open, and one address of that.
+const (
+	operatorConnections          = 256
+	operatorConnectionsPerSource = 64
+)
+
+// ListenOperators bounds the connections of a port for operators or monitoring, which no
+// other limit counts: each port by itself, so that the one that anybody may reach does not
+// take the places of the other. Connections that exceed the bound are closed.
+func (l *Limiter) ListenOperators(inner net.Listener) *Listener {
+	p := &port{limiter: l, sources: make(map[Source]int)}
+	return newListener(inner, false, p.connect)
+}
+
+// port counts the connections of one port.
+type port struct {
+	limiter *Limiter // fixed
+
+	mu sync.Mutex
+	// Guarded by mu.
+	open    int
+	sources map[Source]int
+}
+
+func (p *port) connect(s Source) (release func(), err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.open >= operatorConnections:
+		return nil, p.limiter.refusals.refuse(OperatorConnections, s.String(), p.open+1, operatorConnections, "connections to one port for operators")
+	case p.sources[s] >= operatorConnectionsPerSource && s != (Source{}):
+		return nil, p.limiter.refusals.refuse(OperatorConnections, s.String(), p.sources[s]+1, operatorConnectionsPerSource, fmt.Sprintf("connections from %s to one port for operators", s))
+	}
+	p.open++
+	p.sources[s]++
+	return func() { p.disconnect(s) }, nil
+}
+
+func (p *port) disconnect(s Source) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.open--
+	if p.sources[s]--; p.sources[s] <= 0 {
+		delete(p.sources, s)
+	}
+}
