@@ -51,6 +51,7 @@ func (n *Node) operate() {
 	n.answerLive()
 	n.answerTerms()
 	n.answerVisits()
+	n.followTraces()
 	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
 }
 

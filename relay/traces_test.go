@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"context"
 	"encoding/hex"
 	"io"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	tracepb "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/grpc"
 
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
@@ -155,6 +157,65 @@ func TestTraceOfATier(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestTraceOfARejection: with a control plane that speaks delta, the trace of an update has
+// a version, lasts until the last client of the tier has answered, and has the status
+// ERROR where a client of any node has rejected the update.
+func TestTraceOfARejection(t *testing.T) {
+	collector := collect(t)
+	w := newTierWorld(t, 3, config.Delta, "red")
+	owner, follower := w.roster.owner("red"), w.other("red")
+	release := make(chan struct{})
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{
+		Addr: w.nodes[follower].Addr(), Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "red"), DialOptions: []grpc.DialOption{w.network.Option()},
+		Nack: func(f *xdstest.Frame) string {
+			if slices.Contains(f.Names(), "red-c") {
+				return "I do not like it"
+			}
+			return ""
+		},
+		BeforeAck: func(ctx context.Context, f *xdstest.Frame) {
+			if slices.Contains(f.Names(), "red-c") {
+				select {
+				case <-release:
+				case <-ctx.Done():
+				}
+			}
+		},
+	})
+	c.Subscribe(clusterURL)
+	c.WaitHeld(t, clusterURL, "red-a", "red-b")
+	mine := w.client(owner, "envoy-2", "red", xdstest.Delta)
+	mine.Subscribe(clusterURL)
+	mine.WaitHeld(t, clusterURL, "red-a", "red-b")
+	w.set("red", 2)
+	mine.WaitHeld(t, clusterURL, "red-a", "red-b", "red-c")
+	released := time.Now()
+	close(release)
+
+	var root xdstest.Span
+	xdstest.Eventually(t, "the update has been traced", func() bool {
+		return slices.ContainsFunc(collector.Spans("update"), func(s xdstest.Span) bool {
+			root = s
+			return s.Instance == owner && s.Attribute("xds.peers.nacks") == int64(1)
+		})
+	})
+	if root.Status.GetCode() != tracepb.Status_STATUS_CODE_ERROR || root.Status.GetMessage() != "rejected: I do not like it" || root.Attribute("xds.complete") != true {
+		t.Errorf("the status is %v", root.Status)
+	}
+	if version, _ := root.Attribute("xds.version").(string); version == "" {
+		t.Error("it has no version")
+	}
+	if end := time.Unix(0, int64(root.EndTimeUnixNano)); end.Before(released) {
+		t.Errorf("it ended %v before the last client was to answer", released.Sub(end))
+	}
+	xdstest.Eventually(t, "the update of the other node", func() bool {
+		return slices.ContainsFunc(collector.Children(root), func(s xdstest.Span) bool {
+			return s.Name == "update" && s.Instance == follower && s.Status.GetCode() == tracepb.Status_STATUS_CODE_ERROR && s.EndTimeUnixNano <= root.EndTimeUnixNano &&
+				s.Attribute("xds.version") == root.Attribute("xds.version")
+		})
+	})
 }
 
 // TestTraceThroughRedis: nodes that get an update from the origin themselves, as the

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -70,7 +71,7 @@ func (t *Table) stampLocked(u *Update, began time.Time, changes int, woken map[*
 			received = began
 		}
 		one.trace = tracer.Start(trace.Source{
-			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: u.Version, Received: received, Began: began, Parent: t.parentLocked(u, began),
+			Type: resource.TypeLabel(t.Type.URL), Key: string(t.group.Key), Version: cmp.Or(u.Version, t.allLocked().Hex()), Received: received, Began: began, Parent: t.parentLocked(u, began),
 		}, changes, clients)
 	}
 	t.stamps.add(one)

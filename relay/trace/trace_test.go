@@ -1,10 +1,13 @@
 package trace
 
 import (
+	"context"
+	"maps"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/codes"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.uber.org/goleak"
@@ -71,6 +74,102 @@ func TestUpdate(t *testing.T) {
 		}
 		if n, _ := ended(spans, "client"); n != 2 {
 			t.Errorf("%d clients have spans, expected 2", n)
+		}
+	})
+}
+
+// TestRejected: what a client rejected has the status ERROR: the update, the answers, and
+// the client.
+func TestRejected(t *testing.T) {
+	traced(t, func(*Config) {}, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {
+		u := tracer.Start(Source{Received: time.Now()}, 1, 2)
+		for i := range 2 {
+			u.Sent(Client{Ref: i}, time.Now())
+			u.Answered(i, i == 0, "bad", time.Now())
+		}
+		synctest.Wait()
+		failed := map[string]int{}
+		for _, s := range spans.Ended() {
+			if s.Status().Code == codes.Error && s.Status().Description == "rejected: bad" {
+				failed[s.Name()]++
+			}
+		}
+		if want := map[string]int{"update": 1, "answer": 1, "client": 1}; !maps.Equal(failed, want) {
+			t.Errorf("these spans have the status ERROR: %v, expected %v", failed, want)
+		}
+	})
+}
+
+// TestTier: an update that was sent to other nodes is over when their clients have
+// answered, too, and says what these did.
+func TestTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		spans := tracetest.NewSpanRecorder()
+		node := func() *Tracer {
+			tracer := New(Config{Spans: sdktrace.NewTracerProvider(sdktrace.WithSpanProcessor(spans)).Tracer("test")})
+			t.Cleanup(tracer.Close)
+			return tracer
+		}
+		owner, b, c := node(), node(), node()
+		owner.Follow(func(_ context.Context, of []string) []Part { return append(b.Parts(of), c.Parts(of)...) })
+		began := time.Now()
+		after := func(d time.Duration) time.Time {
+			time.Sleep(d) //nolint:forbidigo // virtual time
+			return time.Now()
+		}
+		root := owner.Start(Source{Received: began}, 1, 2)
+		below := []*Update{
+			b.Start(Source{Received: began, Parent: root.Parent()}, 1, 1), c.Start(Source{Received: began, Parent: root.Parent()}, 1, 1),
+		}
+		for i, u := range below {
+			root.Sent(Client{Ref: u, Peer: true}, began)
+			root.Answered(u, true, "", began)
+			u.Sent(Client{Ref: i}, began)
+		}
+		below[0].Answered(0, true, "", after(time.Second))
+		after(5 * time.Second)
+		if n, _ := ended(spans, "update"); n != 1 {
+			t.Fatalf("%d updates have ended while a client has not answered, expected that of node b", n)
+		}
+		below[1].Answered(1, false, "bad", after(time.Second))
+		after(time.Second)
+		n, last := ended(spans, "update")
+		if n != 3 || last.SpanContext().SpanID() != root.span.SpanContext().SpanID() {
+			t.Fatalf("%d updates have ended, the last one is %v", n, last.SpanContext())
+		}
+		if took := last.EndTime().Sub(began); took != 7*time.Second || last.Status().Description != "rejected: bad" || valueOf(last, "xds.complete") != true ||
+			valueOf(last, "xds.peers.acks") != int64(1) || valueOf(last, "xds.peers.nacks") != int64(1) {
+			t.Errorf("it took %v: %v, %v", took, last.Status(), last.Attributes())
+		}
+	})
+}
+
+// TestTierWithoutAnswer: an update waits for other nodes for as long as for clients, and
+// for those that know nothing of it not at all.
+func TestTierWithoutAnswer(t *testing.T) {
+	traced(t, func(*Config) {}, func(t *testing.T, tracer *Tracer, spans *tracetest.SpanRecorder) {
+		open := true
+		tracer.Follow(func(_ context.Context, of []string) (parts []Part) {
+			if open {
+				parts = []Part{{Span: of[0], Open: true}}
+			}
+			return parts
+		})
+		update := func() {
+			u := tracer.Start(Source{Received: time.Now()}, 1, 1)
+			u.Sent(Client{Ref: 1, Peer: true}, time.Now())
+			u.Answered(1, true, "", time.Now())
+		}
+		update()
+		time.Sleep(40 * time.Second) //nolint:forbidigo // virtual time
+		if n, span := ended(spans, "update"); n != 1 || valueOf(span, "xds.complete") != false || valueOf(span, "xds.incomplete") != "on another node" {
+			t.Errorf("%d updates have ended", n)
+		}
+		open = false
+		update()
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		if n, span := ended(spans, "update"); n != 2 || valueOf(span, "xds.complete") != true {
+			t.Errorf("%d updates have ended", n)
 		}
 	})
 }

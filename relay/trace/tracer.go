@@ -33,7 +33,7 @@ type Config struct {
 type Tracer struct {
 	// Fixed after construction.
 	cfg  Config
-	over chan struct{} // of one: some update is over
+	done chan struct{} // of one: some update is over
 	end  chan struct{}
 	once sync.Once // guards end
 	work sync.WaitGroup
@@ -42,7 +42,12 @@ type Tracer struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	flying []*Update // until their spans are made; oldest first
+	flying []*Update // until they are over; oldest first
+	over   []*Update // below spans of other nodes, which may ask for them; oldest first
+	ask    Ask       // nil where there are no other nodes
+
+	// Owned by run, and after its end by Close.
+	waiting []*Update // over here, until other nodes have all answers; oldest first
 }
 
 // New starts a Tracer; [Tracer.Close] ends it.
@@ -54,7 +59,7 @@ func New(cfg Config) *Tracer {
 		cfg.InFlight = 256
 	}
 	cfg.Clients = min(max(cfg.Clients, 0), maxClients)
-	t := &Tracer{cfg: cfg, over: make(chan struct{}, 1), end: make(chan struct{})}
+	t := &Tracer{cfg: cfg, done: make(chan struct{}, 1), end: make(chan struct{})}
 	t.work.Go(t.run)
 	return t
 }
@@ -68,8 +73,12 @@ func (t *Tracer) Close() {
 	t.work.Wait()
 	for _, u := range t.those(func(*Update) bool { return true }) {
 		u.finish(closed)
-		t.emit(u)
+		t.take(u)
 	}
+	for _, u := range t.waiting {
+		t.emit(u, Part{Incomplete: true}, time.Now())
+	}
+	t.waiting = nil
 }
 
 // Live reports whether any update is being followed. It costs an atomic load.
@@ -79,17 +88,36 @@ func (t *Tracer) Live() bool { return t != nil && t.live.Load() > 0 }
 func (t *Tracer) run() {
 	look := time.NewTicker(t.cfg.Timeout / 8)
 	defer look.Stop()
+	pause := time.NewTimer(partPause)
+	defer pause.Stop()
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	answers, asking := make(chan map[string]Part, 1), false
 	for {
 		select {
-		case <-t.over:
+		case <-t.done:
 			for _, u := range t.those(func(u *Update) bool { return !u.Flying() }) {
-				t.emit(u)
+				t.take(u)
+			}
+			if len(t.waiting) > 0 && !asking {
+				asking = true
+				pause.Reset(partPause)
+			}
+		case <-pause.C:
+			if len(t.waiting) > 0 {
+				asking = true
+				t.question(ctx, answers)
+			}
+		case all := <-answers:
+			t.answered(all, time.Now())
+			if asking = len(t.waiting) > 0; asking {
+				pause.Reset(partPause)
 			}
 		case now := <-look.C:
 			late := now.Add(-t.cfg.Timeout)
 			for _, u := range t.those(func(u *Update) bool { return u.source.Received.Before(late) }) {
 				u.finish(timedOut)
-				t.emit(u)
+				t.take(u)
 			}
 		case <-t.end:
 			return
@@ -134,7 +162,7 @@ func (t *Tracer) Start(s Source, changes, clients int) *Update {
 		span.End()
 		return nil
 	}
-	u := &Update{tracer: t, source: s, ctx: ctx, span: span, changes: changes, clients: int64(clients), applied: time.Now()}
+	u := &Update{tracer: t, source: s, above: spanOf(contextOf(s.Parent)), ctx: ctx, span: span, changes: changes, clients: int64(clients), applied: time.Now()}
 	if t.cfg.Clients > 0 {
 		u.stride = max(1, int64(clients)/int64(t.cfg.Clients))
 	}
@@ -164,6 +192,9 @@ func (t *Tracer) forget(u *Update) bool {
 		return false
 	}
 	t.flying = slices.Delete(t.flying, i, i+1)
+	if u.above != "" {
+		t.over = append(t.over[max(0, len(t.over)-t.cfg.InFlight+1):], u)
+	}
 	t.live.Add(-1)
 	return true
 }

@@ -2,10 +2,12 @@ package trace
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
 	oteltrace "go.opentelemetry.io/otel/trace"
 )
 
@@ -18,6 +20,7 @@ type Update struct {
 	// Fixed after construction.
 	tracer  *Tracer
 	source  Source
+	above   string          // the id of the span above, of another node; empty for none
 	ctx     context.Context // holds the span
 	span    oteltrace.Span
 	changes int
@@ -49,6 +52,7 @@ type pick struct {
 	sent     time.Time
 	answered atomic.Int64 // in ns since 1970; 0 for not yet
 	accepted atomic.Bool
+	rejected atomic.Pointer[string] // why; nil if it did not
 }
 
 // Client is who is sent an update.
@@ -90,6 +94,9 @@ func (u *Update) Answered(ref any, accepted bool, why string, now time.Time) {
 	for i := range u.tracer.cfg.Clients {
 		if p := u.picks[i].Load(); p != nil && p.client == ref {
 			p.accepted.Store(accepted)
+			if !accepted {
+				p.reject(why)
+			}
 			p.answered.Store(now.UnixNano())
 			break
 		}
@@ -107,6 +114,8 @@ func (u *Update) reject(why string) {
 	u.rejected.CompareAndSwap(nil, &why)
 	u.nacked.Add(1)
 }
+
+func (p *pick) reject(why string) { p.rejected.Store(&why) }
 
 // Left notes that a client need not be told, or has gone.
 func (u *Update) Left() {
@@ -133,7 +142,7 @@ func (u *Update) close(why int32) {
 		return
 	}
 	select {
-	case u.tracer.over <- struct{}{}:
+	case u.tracer.done <- struct{}{}:
 	default: // which is known
 	}
 }
@@ -157,13 +166,28 @@ func (u *Update) Parent() string {
 // Flying reports whether the update is still followed.
 func (u *Update) Flying() bool { return u != nil && u.state.Load() == flying }
 
-// emit makes the spans of an update that is over.
-func (t *Tracer) emit(u *Update) {
+// take makes the spans of an update that is over, unless other nodes have to be asked
+// before.
+func (t *Tracer) take(u *Update) {
 	if !t.forget(u) {
 		return
 	}
+	if !t.asks(u) {
+		t.emit(u, Part{}, time.Time{})
+		return
+	}
+	if len(t.waiting) >= t.cfg.InFlight {
+		t.emit(t.waiting[0], Part{Incomplete: true}, time.Now())
+		t.waiting = slices.Delete(t.waiting, 0, 1)
+	}
+	t.waiting = append(t.waiting, u)
+}
+
+// emit makes the spans of an update that is over. elsewhere is what other nodes had below
+// it at a moment.
+func (t *Tracer) emit(u *Update, elsewhere Part, at time.Time) {
 	last := u.applied
-	stage := func(name string, from, to time.Time, about ...attribute.KeyValue) {
+	stage := func(name, rejected string, from, to time.Time, about ...attribute.KeyValue) {
 		if from.IsZero() || to.IsZero() {
 			return
 		}
@@ -174,32 +198,72 @@ func (t *Tracer) emit(u *Update) {
 			last = to
 		}
 		_, span := t.cfg.Spans.Start(u.ctx, name, oteltrace.WithTimestamp(from), oteltrace.WithAttributes(about...))
+		if rejected != "" {
+			span.SetStatus(codes.Error, rejected)
+		}
 		span.End(oteltrace.WithTimestamp(to))
 	}
 	first, sent, answered := moment(&u.firstSent), moment(&u.lastSent), moment(&u.lastAnswer)
-	stage("apply", u.source.Began, u.applied)
-	stage("first send", u.applied, first)
-	stage("send", first, sent, attribute.Int64("xds.sent", u.sent.Load()))
-	stage("answer", first, answered, attribute.Int64("xds.acks", u.acked.Load()), attribute.Int64("xds.nacks", u.nacked.Load()))
+	why := u.why()
+	stage("apply", "", u.source.Began, u.applied)
+	stage("first send", "", u.applied, first)
+	stage("send", "", first, sent, attribute.Int64("xds.sent", u.sent.Load()))
+	stage("answer", why, first, answered, attribute.Int64("xds.acks", u.acked.Load()), attribute.Int64("xds.nacks", u.nacked.Load()))
 	for i := range t.cfg.Clients {
 		p := u.picks[i].Load()
 		if p == nil {
 			continue
 		}
-		outcome, to := "nack", moment(&p.answered)
+		outcome, rejected, to := "nack", p.why(), moment(&p.answered)
 		switch {
 		case to.IsZero():
-			outcome, to = "none", sent
+			outcome, rejected, to = "none", "", sent
 		case p.accepted.Load():
-			outcome = "ack"
+			outcome, rejected = "ack", ""
 		}
-		stage("client", p.sent, to, attribute.String("xds.client", p.id), attribute.String("xds.variant", p.variant), attribute.String("xds.answer", outcome))
+		stage("client", rejected, p.sent, to, attribute.String("xds.client", p.id), attribute.String("xds.variant", p.variant), attribute.String("xds.answer", outcome))
 	}
-	u.span.SetAttributes(u.attributes()...)
+	if elsewhere.Span != "" {
+		if there := at.Add(-time.Duration(elsewhere.Ago * float64(time.Second))); there.After(last) {
+			last = there
+		}
+		u.span.SetAttributes(attribute.Int64("xds.peers.acks", elsewhere.Acks), attribute.Int64("xds.peers.nacks", elsewhere.Nacks))
+		if elsewhere.Nacks > 0 && why == "" {
+			why = rejectedFor(elsewhere.Why)
+		}
+	}
+	if why != "" {
+		u.span.SetStatus(codes.Error, why)
+	}
+	u.span.SetAttributes(u.attributes(elsewhere.Incomplete)...)
 	u.span.End(oteltrace.WithTimestamp(last))
 }
 
-func (u *Update) attributes() []attribute.KeyValue {
+// rejectedFor is the status of spans of what a client rejected.
+func rejectedFor(why string) string {
+	if why == "" {
+		return "rejected without a reason"
+	}
+	return "rejected: " + why
+}
+
+// why is the status of the update, empty if nobody here rejected it.
+func (u *Update) why() string {
+	if why := u.rejected.Load(); why != nil {
+		return rejectedFor(*why)
+	}
+	return ""
+}
+
+// why is the status of a client that rejected the update.
+func (p *pick) why() string {
+	if why := p.rejected.Load(); why != nil {
+		return rejectedFor(*why)
+	}
+	return rejectedFor("")
+}
+
+func (u *Update) attributes(elsewhere bool) []attribute.KeyValue {
 	state := u.state.Load()
 	all := []attribute.KeyValue{
 		attribute.String("xdsrelay.key", u.source.Key), attribute.String("xds.version", u.source.Version),
@@ -207,7 +271,10 @@ func (u *Update) attributes() []attribute.KeyValue {
 		attribute.String("xds.clients.counted", "at apply, by subscription: approximate"),
 		attribute.Int64("xds.peers", u.peers.Load()), attribute.Int64("xds.sent", u.sent.Load()),
 		attribute.Int64("xds.acks", u.acked.Load()), attribute.Int64("xds.nacks", u.nacked.Load()),
-		attribute.Int64("xds.left", u.left.Load()), attribute.Bool("xds.complete", state == complete),
+		attribute.Int64("xds.left", u.left.Load()), attribute.Bool("xds.complete", state == complete && !elsewhere),
+	}
+	if state == complete && elsewhere {
+		all = append(all, attribute.String("xds.incomplete", "on another node"))
 	}
 	if why := map[int32]string{timedOut: "timeout", evicted: "too many updates in flight", closed: "shutdown"}[state]; why != "" {
 		all = append(all, attribute.String("xds.incomplete", why))
