@@ -2,10 +2,13 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -101,6 +104,42 @@ func TestSecondSignal(t *testing.T) {
 	if code := p.wait(t); code == 0 || strings.Contains(p.log.String(), "msg=stopped") {
 		t.Errorf("exit code %d, want an end by the signal\n%s", code, p.log)
 	}
+}
+
+// TestLogOfTheProcess: everything that the process writes is a line of its log, also what
+// grpc-go says, and durations have units.
+func TestLogOfTheProcess(t *testing.T) {
+	t.Setenv("GRPC_GO_LOG_SEVERITY_LEVEL", "info")
+	t.Setenv("GRPC_GO_LOG_VERBOSITY_LEVEL", "2")
+	t.Setenv("XDSRELAY_LOG_FORMAT", "json")
+	t.Setenv("XDSRELAY_LOG_LEVEL", "debug")
+	p := startProgram(t, "run", "--listen", "127.0.0.1:0", "--admin", "127.0.0.1:0", "--upstream", "127.0.0.1:1")
+	type line struct{ Level, Msg, Part, Component, Text, XDS string }
+	all := func() (lines []line) {
+		text := p.log.String()
+		for one := range strings.SplitSeq(text[:strings.LastIndex(text, "\n")+1], "\n") {
+			var l line
+			if one == "" {
+				continue
+			}
+			if err := json.Unmarshal([]byte(one), &l); err != nil {
+				t.Fatalf("a line is no JSON: %s", one)
+			}
+			lines = append(lines, l)
+		}
+		return lines
+	}
+	var address string
+	for _, l := range all() {
+		address = cmp.Or(address, l.XDS)
+	}
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: address, Variant: xdstest.Delta, Node: xdstest.Node("envoy-1", "shop")})
+	c.Subscribe(xdstest.ClusterType)
+	xdstest.Eventually(t, "grpc-go to say that it cannot connect", func() bool {
+		return slices.ContainsFunc(all(), func(l line) bool {
+			return l.Part == "grpc" && l.Level == "INFO" && l.Component == "core" && strings.Contains(l.Text, "connection refused")
+		})
+	})
 }
 
 // TestConfigErrorOfTheProcess holds that the exit code gets out of the process.

@@ -6,9 +6,11 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/grpclog"
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 )
 
 // newRunCmd is the relay itself.
@@ -33,6 +35,7 @@ func (a *app) newRunCmd() *cobra.Command {
 				return err
 			}
 			log, levels := relay.NewLogger(a.stderr, cfg.Log)
+			grpclog.SetLoggerV2(logs.ForGRPC(log))
 			limitMemory(log)
 			hangUps := make(chan os.Signal, 1)
 			signal.Notify(hangUps, syscall.SIGHUP)

@@ -318,8 +318,8 @@ type Log struct {
 	// The least level that is logged: debug, info, warn or error.
 	Level Level `yaml:"level" change:"live"`
 	// The level of single parts, where it is another one: each as part=level, like
-	// origin=debug. The parts are clients, last_good, node, origin, redis, security and
-	// tier.
+	// origin=debug. The parts are clients, grpc (what grpc-go itself says of its
+	// connections), last_good, node, origin, redis, security and tier.
 	Levels []string `yaml:"levels" change:"live"`
 	// Either text or json.
 	Format Format `yaml:"format"`

@@ -28,6 +28,7 @@ func New(w io.Writer, cfg Config) *slog.Logger {
 	options := &slog.HandlerOptions{Level: slog.Level(-1 << 16)}
 	var lines slog.Handler = slog.NewTextHandler(w, options)
 	if cfg.JSON {
+		options.ReplaceAttr = readable
 		lines = slog.NewJSONHandler(w, options)
 	}
 	h := handler{lines: telemetry.LogHandler(redact.Handler(lines)), levels: cfg.Levels, level: cfg.Levels.of("")}
@@ -35,6 +36,15 @@ func New(w io.Writer, cfg Config) *slog.Logger {
 		h.repeats = newRepeats(cfg.Repeats)
 	}
 	return slog.New(h)
+}
+
+// readable writes durations as in the text format, "20s", where JSON would have
+// nanoseconds without a unit.
+func readable(_ []string, a slog.Attr) slog.Attr {
+	if a.Value.Kind() == slog.KindDuration {
+		a.Value = slog.StringValue(a.Value.Duration().String())
+	}
+	return a
 }
 
 // handler drops lines below the level of their part, and those that repeat others.

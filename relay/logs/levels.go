@@ -17,12 +17,13 @@ const (
 	Tier     = "tier"      // the other nodes, and who owns what
 	Redis    = "redis"     // the shared store
 	LastGood = "last_good" // what is kept beyond the life of the nodes
+	GRPC     = "grpc"      // what grpc-go itself says of its connections
 	Security = "security"  // certificates, tokens, and who was refused
 )
 
 // Parts lists all parts, in the order of their names.
 func Parts() []string {
-	return []string{Clients, LastGood, Node, Origin, Redis, Security, Tier}
+	return []string{Clients, GRPC, LastGood, Node, Origin, Redis, Security, Tier}
 }
 
 // Part is the logger of a part: log with its attribute.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -108,5 +109,65 @@ func TestRepeatsAreBounded(t *testing.T) {
 	writers.Wait()
 	if n := len(lines(&b)); n != 1000 {
 		t.Errorf("%d lines, want each once", n)
+	}
+}
+
+// TestDurations: a duration has a unit, in JSON, too, and in groups.
+func TestDurations(t *testing.T) {
+	var b bytes.Buffer
+	log := logs.New(&b, logs.Config{JSON: true, Levels: logs.NewLevels(slog.LevelInfo)})
+	log.With("pause", 20*time.Second).WithGroup("g").Info("the origin is away", "down_for", 1500*time.Millisecond, "bytes", 7)
+	var line map[string]any
+	if err := json.Unmarshal(b.Bytes(), &line); err != nil {
+		t.Fatal(err)
+	}
+	group, _ := line["g"].(map[string]any)
+	if line["pause"] != "20s" || group["down_for"] != "1.5s" || group["bytes"] != float64(7) {
+		t.Errorf("the line is %s", &b)
+	}
+}
+
+// TestGRPC: lines of grpc-go have a level, a part, and a component, and are no longer than
+// they may be, nor more than others of one kind.
+func TestGRPC(t *testing.T) {
+	var b bytes.Buffer
+	levels := logs.NewLevels(slog.LevelInfo)
+	log := logs.ForGRPC(logs.New(&b, logs.Config{JSON: true, Levels: levels, Repeats: 3}))
+	log.Infoln("[core]", "no 1")
+	if log.V(0) {
+		t.Error("what is verbose is logged")
+	}
+	log.Warningln("[core] [Channel #1]", "addrConn.createTransport failed")
+	log.Error("[transport]", "GOAWAY, debug data ", strings.Repeat("x", 100_000))
+	log.Errorf("%d of %d", 1, 2)
+	for range 10 {
+		log.Error("[transport]", "GOAWAY")
+	}
+	if err := levels.SetPart(logs.GRPC, slog.LevelDebug); err != nil {
+		t.Fatal(err)
+	}
+	log.Infoln("[core]", "yes")
+	if !log.V(0) || log.V(2) {
+		t.Error("at DEBUG what is verbose is logged, but not all of it")
+	}
+	type line struct{ Level, Msg, Part, Component, Text string }
+	var got []line
+	for _, text := range lines(&b) {
+		var one line
+		if err := json.Unmarshal([]byte(text), &one); err != nil {
+			t.Fatal(err)
+		}
+		if len(one.Text) > 2000 {
+			t.Errorf("a line of %d bytes", len(one.Text))
+		}
+		one.Text = one.Text[:min(len(one.Text), 20)]
+		got = append(got, one)
+	}
+	want := []line{
+		{"INFO", "gRPC warns", "grpc", "core", "[Channel #1] addrCon"}, {"WARN", "gRPC failed", "grpc", "transport", "GOAWAY, debug data x"},
+		{"WARN", "gRPC failed", "grpc", "", "1 of 2"}, {"WARN", "gRPC failed", "grpc", "transport", "GOAWAY"}, {"DEBUG", "gRPC reports", "grpc", "core", "yes"},
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("logged %+v, expected %+v", got, want)
 	}
 }
