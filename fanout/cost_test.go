@@ -176,11 +176,11 @@ func TestCostOfTheSameNames(t *testing.T) {
 	for _, delta := range []bool{false, true} {
 		cost := func(names int) float64 {
 			f := newFleet(t, runs+2, 10, delta)
-			data, c := requestBytes(t, delta, resource.EndpointURL, names, 0), newCodec()
+			data := requestBytes(t, delta, resource.EndpointURL, names, 0)
 			i := 0
 			first := func() {
 				s := f.streams[i]
-				if err := errors.Join(c.Unmarshal(data, &s.in), s.take(nil)); err != nil {
+				if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
 					t.Fatalf("a client was refused: %v", err)
 				}
 				i++
@@ -199,12 +199,12 @@ func TestCostOfTheSameNames(t *testing.T) {
 // for each of them.
 func TestCostOfARequestsBuffer(t *testing.T) {
 	for _, size := range []int{100, 3_000, 30_000, 40_000, 100_000, 600_000, 5_000_000} {
-		data, c := mem.BufferSlice{mem.SliceBuffer(make([]byte, size/2)), mem.SliceBuffer(make([]byte, size-size/2))}, newCodec()
+		data := mem.BufferSlice{mem.SliceBuffer(make([]byte, size/2)), mem.SliceBuffer(make([]byte, size-size/2))}
 		var r request
-		if err := c.Unmarshal(data, &r); err != nil {
-			t.Fatalf("a request of %d bytes: %v", size, err)
+		if err := arrive(&r, data); err != nil || len(r.bytes()) != size {
+			t.Fatalf("a request of %d bytes: %d are there, %v", size, len(r.bytes()), err)
 		}
-		if got, most := cap(r.data.ReadOnlyData()), max(4<<10, 2*size); got > most {
+		if got, most := cap(r.bytes()), max(4<<10, 2*size); got > most {
 			t.Errorf("a request of %d bytes takes %d, at most %d are meant", size, got, most)
 		}
 		r.free()
@@ -226,9 +226,9 @@ func TestCostOfAnIdleStream(t *testing.T) {
 		live := func(clients int) int64 {
 			before := heap()
 			f := newFleet(t, clients, 100, delta)
-			data, c := requestBytes(t, delta, resource.EndpointURL, 1000, 0), newCodec()
+			data := requestBytes(t, delta, resource.EndpointURL, 1000, 0)
 			for i, s := range f.streams {
-				if err := errors.Join(c.Unmarshal(data, &s.in), s.take(nil)); err != nil {
+				if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
 					t.Fatalf("a client was refused: %v", err)
 				}
 				f.sinks[i].last = nil
@@ -254,9 +254,9 @@ func TestCostOfAnIdleStream(t *testing.T) {
 func acker(t xdstest.TB, f *fleet, names int) func() {
 	s := f.streams[0]
 	ts := s.types[0]
-	data, c := requestBytes(t, s.delta, cds, names, ts.nonce), newCodec()
+	data := requestBytes(t, s.delta, cds, names, ts.nonce)
 	take := func() {
-		if err := errors.Join(c.Unmarshal(data, &s.in), s.take(nil)); err != nil {
+		if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
 			t.Fatalf("the request was refused: %v", err)
 		}
 	}
@@ -325,11 +325,11 @@ func TestCodecCopiesNothing(t *testing.T) {
 	var in request
 	var r resource.Request
 	pieces := mem.BufferSlice{mem.SliceBuffer(slices.Clone(whole[:1])), mem.SliceBuffer(slices.Clone(whole[1:]))}
-	if err := errors.Join(newCodec().Unmarshal(pieces, &in), in.read(false, &r)); err != nil || r.TypeURL != "x" {
+	if err := errors.Join(arrive(&in, pieces), in.decode(false, &r)); err != nil || r.TypeURL != "x" {
 		t.Fatalf("a request in pieces became %+v, %v", r, err)
 	}
 	in.free()
-	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, &in); err != nil || in.read(false, &r) == nil {
+	if err := arrive(&in, mem.BufferSlice{mem.SliceBuffer("\xff")}); err != nil || in.decode(false, &r) == nil {
 		t.Fatalf("a malformed request gave %v, and can be read", err)
 	}
 }

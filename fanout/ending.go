@@ -34,21 +34,28 @@ type statusWriter interface {
 	WriteStatus(*status.Status) error
 }
 
-func statusWriterOf(ctx context.Context) (statusWriter, error) {
-	w, ok := grpc.ServerTransportStreamFromContext(ctx).(statusWriter)
+// transportStream is what grpc-go's transport streams have that its documented interface
+// lacks.
+type transportStream interface {
+	statusWriter
+	messageReader
+}
+
+func transportStreamOf(ctx context.Context) (transportStream, error) {
+	t, ok := grpc.ServerTransportStreamFromContext(ctx).(transportStream)
 	if !ok {
-		return nil, errors.New("this gRPC server's streams cannot be ended from outside their handlers")
+		return nil, errors.New("this gRPC server's streams cannot be ended from outside their handlers, or cannot be read piece by piece")
 	}
-	return w, nil
+	return t, nil
 }
 
 // caller is who opened a stream of any kind, and how the stream is ended.
 type caller struct {
-	status statusWriter // fixed
-	conn   *door.Conn   // fixed; nil where it is not known
-	peer   string       // fixed
-	nodeID string       // set by the handler with the first request
-	stay   limit.Stay   // set by Server.admit
+	status transportStream // fixed
+	conn   *door.Conn      // fixed; nil where it is not known
+	peer   string          // fixed
+	nodeID string          // set by the handler with the first request
+	stay   limit.Stay      // set by Server.admit
 
 	admission
 
@@ -58,7 +65,7 @@ type caller struct {
 // attach finds out who calls with a stream of the given context. peer is nil
 // where the transport does not say.
 func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
-	if c.status, err = statusWriterOf(ctx); err != nil {
+	if c.status, err = transportStreamOf(ctx); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
 	}
 	p, _ = peer.FromContext(ctx)

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"context"
+	"encoding/binary"
 	"sync/atomic"
 
 	"google.golang.org/grpc"
@@ -18,6 +19,7 @@ type fakeStream struct {
 	grpc.ServerStream
 	ctx      context.Context
 	requests chan []byte
+	rest     []byte // of the request that is being read
 	received func() // called before a request is taken; may be nil
 	send     func(*frame) error
 
@@ -28,15 +30,17 @@ type fakeStream struct {
 func fake(t xdstest.TB) *fakeStream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	ctx = grpc.NewContextWithServerTransportStream(ctx, &fakeTransport{end: cancel})
+	f := &fakeStream{requests: make(chan []byte, 16)}
+	f.ctx = grpc.NewContextWithServerTransportStream(ctx, &fakeTransport{end: cancel, stream: f})
 	t.Cleanup(cancel)
-	return &fakeStream{ctx: ctx, requests: make(chan []byte, 16)}
+	return f
 }
 
 // fakeTransport is the transport's side of a fakeStream.
 type fakeTransport struct {
 	grpc.ServerTransportStream
-	end func()
+	end    func()
+	stream *fakeStream // nil where nothing is read
 }
 
 func (f *fakeTransport) WriteStatus(*status.Status) error {
@@ -44,23 +48,50 @@ func (f *fakeTransport) WriteStatus(*status.Status) error {
 	return nil
 }
 
+func (f *fakeTransport) ReadMessageHeader(header []byte) error {
+	b, err := f.stream.next()
+	if err == nil {
+		header[0] = 0
+		binary.BigEndian.PutUint32(header[1:], uint32(len(b)))
+		f.stream.rest = b
+	}
+	return err
+}
+
+func (f *fakeTransport) Read(n int) (mem.BufferSlice, error) {
+	b := f.stream.rest[:n]
+	f.stream.rest = f.stream.rest[n:]
+	return mem.BufferSlice{mem.SliceBuffer(b)}, nil
+}
+
 func (f *fakeStream) Context() context.Context { return f.ctx }
 
-func (f *fakeStream) RecvMsg(m any) error {
+func (f *fakeStream) next() ([]byte, error) {
 	if f.received != nil {
 		f.received()
 	}
 	select {
 	case b := <-f.requests:
-		return newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m)
+		return b, nil
 	default:
 	}
 	select {
 	case b := <-f.requests:
-		return newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer(b)}, m)
+		return b, nil
 	case <-f.ctx.Done():
-		return f.ctx.Err()
+		return nil, f.ctx.Err()
 	}
+}
+
+// arrive makes r a request that has arrived in pieces.
+func arrive(r *request, pieces mem.BufferSlice) error {
+	binary.BigEndian.PutUint32(r.header[1:], uint32(pieces.Len()))
+	if len(pieces) == 1 {
+		r.whole = pieces[0]
+		return nil
+	}
+	r.add(pieces)
+	return nil
 }
 
 func (f *fakeStream) SendMsg(m any) error {

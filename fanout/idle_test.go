@@ -53,7 +53,9 @@ func TestIdleConnectionsPinNoBuffer(t *testing.T) {
 		return c, c.Handshake()
 	}
 	bare := serve(func(l net.Listener) net.Listener { return l })
-	plain := serve(func(l net.Listener) net.Listener { return w.srv.Listen(limits.Listen(l, true), Listener{Name: "plain"}) })
+	plain := serve(func(l net.Listener) net.Listener {
+		return w.srv.Listen(limits.Listen(l, true), Listener{Name: "plain"})
+	})
 	overTLS := serve(func(l net.Listener) net.Listener {
 		return w.srv.Listen(limits.Listen(l, false), Listener{Name: "tls", Secure: func(raw net.Conn) (net.Conn, aggregation.Connection, error) {
 			c, err := alone(raw)

@@ -81,7 +81,7 @@ func (s *stream) info() StreamInfo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	i := StreamInfo{
-		Peer: s.peer, Since: s.since, Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
+		Peer: s.peer, Since: s.srv.timeOf(s.since), Unacked: s.unacked, Types: make([]TypeInfo, 0, len(s.types)),
 		Variant: s.variant().Value.AsString(), Service: s.service(),
 	}
 	if s.group == nil {

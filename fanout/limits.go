@@ -3,6 +3,7 @@ package fanout
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -123,6 +124,15 @@ func (s *Server) checkNode(c *caller, size int) error {
 		return s.cfg.Limits.Refuse(limit.NodeSize, c.peer, size, most, "bytes of a node")
 	}
 	return nil
+}
+
+// mostReceived is how large a request may be, in bytes. What another node of the tier asks
+// for is the sum of its clients, so it is not bounded.
+func (s *Server) mostReceived(tier *peering) int {
+	if tier != nil {
+		return math.MaxInt32
+	}
+	return s.cfg.MaxReceiveBytes
 }
 
 // taken notes that a message was taken which is not the first of its stream.

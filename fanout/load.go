@@ -84,7 +84,7 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	var tokens limit.Tokens
 	var in request
 	for joined := false; ; joined = true {
-		if err := gs.RecvMsg(&in); err != nil {
+		if err := in.receive(st.status, s.mostReceived(st.tier)); err != nil {
 			return s.ended(&st.caller, err)
 		}
 		size := in.size()
@@ -137,7 +137,7 @@ func (s *loadStream) take(in *request, p *peer.Peer, first bool) error {
 
 // read reads a message.
 func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
-	raw, r := in.data.ReadOnlyData(), &lrsv3.LoadStatsRequest{}
+	raw, r := in.bytes(), &lrsv3.LoadStatsRequest{}
 	if d := r.ProtoReflect().Descriptor(); s.tier == nil && messagesIn(raw, d, maxLoadParts) > maxLoadParts {
 		return nil, status.Errorf(codes.ResourceExhausted, "the load report has more than %d parts, expected fewer", maxLoadParts)
 	}

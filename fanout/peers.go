@@ -74,7 +74,7 @@ func (s *Server) handlePeer(gs grpc.ServerStream) error {
 		return err
 	}
 	// Its clients may take lifetimes (F1).
-	st := &stream{srv: s, grpc: gs, form: form{delta: true, relay: true, timed: true}, since: time.Now(), tier: p}
+	st := &stream{srv: s, grpc: gs, form: form{delta: true, relay: true, timed: true}, since: s.stamp(time.Now()), tier: p}
 	return st.serve()
 }
 

@@ -34,7 +34,7 @@ func (s *stream) sentLocked(ts *typeState, from, to uint64, now time.Time) {
 func (s *stream) traced(room []*trace.Update, ts *typeState, from, to uint64) []*trace.Update {
 	var after time.Time
 	if from == 0 {
-		after = s.since
+		after = s.srv.timeOf(s.since)
 	}
 	return ts.table.Traced(room, &ts.watcher, from, to, after)
 }

@@ -11,7 +11,7 @@ func (c client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Tim
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.since.After(u.At) {
+	if s.srv.timeOf(s.since).After(u.At) {
 		return "", time.Time{}, false
 	}
 	for _, ts := range s.types {

@@ -21,7 +21,7 @@ type stream struct {
 	srv   *Server
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
-	since time.Time
+	since stamp
 	form  // but for timed
 	// sharesSecrets says with all clients of the key. It is set as those below, and
 	// here because there is room.
@@ -62,7 +62,7 @@ type stream struct {
 
 // handle serves one stream until the client ends it or a reason is found to.
 func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) error {
-	st := &stream{srv: s, grpc: gs, only: only, form: f, since: time.Now()}
+	st := &stream{srv: s, grpc: gs, only: only, form: f, since: s.stamp(time.Now())}
 	return st.serve()
 }
 
@@ -85,7 +85,7 @@ func (s *stream) serve() (err error) {
 		s.awaitFirst()
 	}
 	for first := true; ; first = false {
-		if err := s.grpc.RecvMsg(&s.in); err != nil {
+		if err := s.in.receive(s.status, s.srv.mostReceived(s.tier)); err != nil {
 			return s.srv.ended(&s.caller, err)
 		}
 		size := s.in.size()
@@ -105,8 +105,8 @@ func (s *stream) serve() (err error) {
 func (s *stream) take(p *peer.Peer) error {
 	defer s.in.free()
 	var r resource.Request
-	s.srv.metrics.received(s.form, s.in.data.Len())
-	if err := s.in.read(s.delta, &r); err != nil {
+	s.srv.metrics.received(s.form, s.in.size())
+	if err := s.in.decode(s.delta, &r); err != nil {
 		return err
 	}
 	if s.group == nil {
