@@ -58,7 +58,7 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	for range clients {
 		out := &sink{}
 		s := &stream{srv: f.srv, grpc: out, form: form{delta: delta}, caller: caller{status: &fakeTransport{end: func() {}}}, nonces: 1000}
-		if err := errors.Join(f.srv.add(s), s.identify(&first, nil), s.receive(&first)); err != nil {
+		if err := errors.Join(f.srv.add(s), s.identify(first.Node, nil), s.receive(&first)); err != nil {
 			t.Fatalf("a client was refused: %v", err)
 		}
 		f.streams, f.sinks = append(f.streams, s), append(f.sinks, out)

@@ -4,11 +4,14 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/fanout/gate"
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/resource"
 )
 
@@ -17,30 +20,80 @@ import (
 // two. An Envoy's have about a thousand.
 const MaxNodeParts = 20_000
 
+// fewParts is how many of them are decoded before the rules of authorize were asked about
+// those that they read.
+const fewParts = 1000
+
 var nodeDescriptor = (*corev3.Node)(nil).ProtoReflect().Descriptor()
 
-// identify takes the client's Node from the first request and finds its key
-// (B1).
-func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
-	if s.tier == nil {
-		if err := s.srv.checkNode(&s.caller, len(r.Node)); err != nil {
+// authorizeEarly decides by the beginning of a first request whether its client may send
+// the rest: where rules of authorize are in force, they have to let it in by what has
+// arrived of the Node, the field of a number. They are asked about all of the Node later.
+func (s *Server) authorizeEarly(c *caller, beginning []byte, number protowire.Number, p *peer.Peer) error {
+	raw, size, err := resource.NodeIn(beginning, number)
+	if err != nil {
+		return malformed(err)
+	}
+	if err := s.checkNode(c, size); err != nil {
+		return err
+	}
+	policy := s.cfg.Gate.Policy()
+	switch {
+	case policy.Open():
+		return nil
+	case raw == nil:
+		return status.Errorf(codes.InvalidArgument, "the node does not begin within the first %d bytes of the first request, by which clients are authorized: send it first", FirstBytes)
+	}
+	return s.authorizeNode(policy, raw, p)
+}
+
+// authorizeNode asks the rules of authorize about what they read of a Node, of which the
+// end may be missing. What nobody reads is not decoded.
+func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, p *peer.Peer) error {
+	claim := resource.FieldsOf(raw, policy.Reads().Numbers()|nodeNameFields)
+	node, err := decodeNode(claim)
+	if err != nil {
+		return err
+	}
+	if err := aggregation.Vet(node); err != nil {
+		return err
+	}
+	return s.cfg.Gate.Admit(policy, node, gate.ClientOf(p))
+}
+
+// decodeNode decodes a Node unless it has too many parts.
+func decodeNode(raw []byte) (*corev3.Node, error) {
+	if messagesIn(raw, nodeDescriptor, MaxNodeParts) > MaxNodeParts {
+		return nil, status.Errorf(codes.ResourceExhausted, "the node in the first request has more than %d parts, expected fewer", MaxNodeParts)
+	}
+	node := &corev3.Node{}
+	if err := proto.Unmarshal(raw, node); err != nil {
+		return nil, status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
+	}
+	return node, nil
+}
+
+// identify takes the client's Node from the first request, in which it is encoded as raw,
+// and finds its key (B1).
+func (s *stream) identify(raw []byte, p *peer.Peer) error {
+	if s.tier != nil {
+		return s.identifyPeer(raw)
+	}
+	if err := s.srv.checkNode(&s.caller, len(raw)); err != nil {
+		return err
+	}
+	if policy := s.srv.cfg.Gate.Policy(); !policy.Open() && messagesIn(raw, nodeDescriptor, fewParts) > fewParts {
+		if err := s.srv.authorizeNode(policy, raw, p); err != nil {
 			return err
 		}
-		if messagesIn(r.Node, nodeDescriptor, MaxNodeParts) > MaxNodeParts {
-			return status.Errorf(codes.ResourceExhausted, "the node in the first request has more than %d parts, expected fewer", MaxNodeParts)
-		}
 	}
-	var node corev3.Node
-	if err := proto.Unmarshal(r.Node, &node); err != nil {
-		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
+	node, err := decodeNode(raw)
+	if err != nil {
+		return err
 	}
-	if s.tier != nil {
-		s.identifyPeer(&node, r)
-		return nil
-	}
-	i := identityOf(r.Node)
+	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, uint16(i.fields) //nolint:gosec // a Node has 12 fields
-	res, err := s.srv.letIn(&s.caller, &node, gate.ClientOf(p), i.fields)
+	res, err := s.srv.letIn(&s.caller, node, gate.ClientOf(p), i.fields)
 	if err != nil {
 		return err
 	}
@@ -49,7 +102,7 @@ func (s *stream) identify(r *resource.Request, p *peer.Peer) error {
 	}
 	s.rule, s.sharesSecrets = res.Rule, res.ShareSecrets
 	s.timed = s.takesTTLs(node.GetClientFeatures())
-	s.wire = s.wireFor(&node)
+	s.wire = s.wireFor(node)
 	g := s.srv.cfg.Cache.Join(res.Key, res.Node)
 	s.mu.Lock()
 	s.group = g

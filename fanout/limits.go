@@ -6,10 +6,8 @@ import (
 	"math"
 	"time"
 
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
-	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
@@ -185,15 +183,27 @@ func (s *stream) inSyncLocked() {
 	}
 }
 
-// maxTypeURL bounds a type URL, in bytes: unknown ones are kept.
-const maxTypeURL = 512
+// maxLocators bounds the resource locators in a request, with their parameters. Each is
+// answered with an error of its own, which is far longer.
+const maxLocators = 1000
 
-// checkRequest refuses a request that asks for too much, before anybody is asked for
-// it.
-func (s *stream) checkRequest(r *resource.Request) error {
-	if n := max(r.Names.Len(), r.Subscribe.Len(), len(r.Locators)); n > s.srv.cfg.MaxNames {
+// checkCounts refuses an encoded request that lists too much, before any of it is decoded.
+func (s *stream) checkCounts(b []byte) error {
+	c, err := resource.Count(s.delta, b)
+	if err != nil {
+		return malformed(err)
+	}
+	if n := max(c.Names, c.Unsubscribe, c.Held); n > s.srv.cfg.MaxNames {
 		return s.tooManyNames(n)
 	}
+	if most := min(s.srv.cfg.MaxNames, maxLocators); c.Locators > most {
+		return s.srv.cfg.Limits.Refuse(limit.Names, s.peer, c.Locators, most, "resource locators and dynamic parameters in one request")
+	}
+	return nil
+}
+
+// checkRequest refuses a request that asks for too much, before it is applied.
+func (s *stream) checkRequest(r *resource.Request) error {
 	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 {
 		if n := max(nameBytes(r.Names, most), nameBytes(r.Subscribe, most), locatorBytes(r.Locators)); n > most {
 			return s.tooManyBytes(n, most)
@@ -274,9 +284,6 @@ const maxTypesPerKey = 256
 
 // checkRoom refuses a type of which a group takes no more.
 func (s *stream) checkRoom(g *cache.Group, t *resource.Type) error {
-	if len(t.URL) > maxTypeURL {
-		return status.Errorf(codes.InvalidArgument, "type_url has %d bytes, expected at most %d", len(t.URL), maxTypeURL)
-	}
 	most := s.srv.cfg.Limits.Values().TypesPerKey
 	if most <= 0 || s.tier != nil {
 		most = maxTypesPerKey

@@ -15,6 +15,7 @@ import (
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
+	"xdsrelay/relay/resource"
 )
 
 // loadStream is one client's stream of load reports (LRS). Its handler only
@@ -84,8 +85,9 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	var tokens limit.Tokens
 	var in request
 	for joined := false; ; joined = true {
-		if err := in.receive(st.status, s.mostReceived(st.tier)); err != nil {
-			return s.ended(&st.caller, err)
+		next := awaited{tier: st.tier, first: !joined, node: resource.NodeNumber(true), by: p} // the same as in LRS
+		if over, err := s.receive(&st.caller, &in, next); over {
+			return err
 		}
 		size := in.size()
 		if joined {

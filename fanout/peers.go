@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -98,14 +99,19 @@ func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
 	return p, nil
 }
 
-// identifyPeer joins the group that another node asks for, in the name of node.
-func (s *stream) identifyPeer(node *corev3.Node, r *resource.Request) {
-	i := identityOf(r.Node)
+// identifyPeer joins the group that another node asks for, in the name of an encoded Node.
+func (s *stream) identifyPeer(raw []byte) error {
+	var node corev3.Node
+	if err := proto.Unmarshal(raw, &node); err != nil {
+		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
+	}
+	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster = i.node, i.id, i.cluster
-	g := s.srv.cfg.Cache.JoinPeer(s.tier.key, node)
+	g := s.srv.cfg.Cache.JoinPeer(s.tier.key, &node)
 	s.mu.Lock()
 	s.group = g
 	s.mu.Unlock()
+	return nil
 }
 
 // editedByPeer notes that a request of another node changed its subscription.

@@ -7,7 +7,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
 
 	"xdsrelay/relay/resource"
 )
@@ -82,16 +84,36 @@ func (r *request) begin(from messageReader, most int) error {
 // size is how many bytes the header announces.
 func (r *request) size() int { return int(binary.BigEndian.Uint32(r.header[1:])) }
 
-// receive waits for the next request and reads all of it.
-func (r *request) receive(from messageReader, most int) error {
-	err := r.begin(from, most)
-	if err == nil {
-		err = r.readTo(from, r.size())
+// awaited is a request that a stream waits for.
+type awaited struct {
+	tier  *peering         // of another node; nil for a client
+	first bool             // of the stream
+	node  protowire.Number // the field that holds the Node
+	by    *peer.Peer
+}
+
+// receive waits for the next request of a stream and reads all of it: the first one of a
+// client only if its beginning shows that the client is authorized. It reports whether the
+// stream is over, and what it ends with.
+func (s *Server) receive(c *caller, in *request, a awaited) (over bool, err error) {
+	if err := in.begin(c.status, s.mostReceived(a.tier)); err != nil {
+		return true, s.ended(c, err)
 	}
-	if err != nil {
-		r.free()
+	if a.first && a.tier == nil && in.size() > FirstBytes {
+		if err := in.readTo(c.status, FirstBytes); err != nil {
+			in.free()
+			return true, s.ended(c, err)
+		}
+		if err := s.authorizeEarly(c, in.beginning(), a.node, a.by); err != nil {
+			in.free()
+			return true, s.refused(c, err)
+		}
 	}
-	return err
+	if err := in.readTo(c.status, in.size()); err != nil {
+		in.free()
+		return true, s.ended(c, err)
+	}
+	return false, nil
 }
 
 // readTo reads on until n bytes of the request have arrived, or all of it.

@@ -85,8 +85,9 @@ func (s *stream) serve() (err error) {
 		s.awaitFirst()
 	}
 	for first := true; ; first = false {
-		if err := s.in.receive(s.status, s.srv.mostReceived(s.tier)); err != nil {
-			return s.srv.ended(&s.caller, err)
+		next := awaited{tier: s.tier, first: first, node: resource.NodeNumber(s.delta), by: p}
+		if over, err := s.srv.receive(&s.caller, &s.in, next); over {
+			return err
 		}
 		size := s.in.size()
 		if !first {
@@ -106,13 +107,22 @@ func (s *stream) take(p *peer.Peer) error {
 	defer s.in.free()
 	var r resource.Request
 	s.srv.metrics.received(s.form, s.in.size())
-	if err := s.in.decode(s.delta, &r); err != nil {
-		return err
-	}
-	if s.group == nil {
-		if err := s.identify(&r, p); err != nil {
+	if s.tier == nil {
+		if err := s.checkCounts(s.in.bytes()); err != nil {
 			return err
 		}
+	}
+	if s.group == nil {
+		node, err := resource.NodeOf(s.delta, s.in.bytes())
+		if err != nil {
+			return malformed(err)
+		}
+		if err := s.identify(node, p); err != nil {
+			return err
+		}
+	}
+	if err := s.in.decode(s.delta, &r); err != nil {
+		return err
 	}
 	return s.receive(&r)
 }

@@ -39,6 +39,9 @@ func (f *Fields) add(p path) {
 	}
 }
 
+// Numbers are the fields of a Node of which anything is read, bits by field number.
+func (f Fields) Numbers() uint64 { return f.numbers }
+
 // And returns the fields of both.
 func (f Fields) And(g Fields) Fields {
 	return Fields{f.numbers | g.numbers, normalize(append(append([]path{}, f.metadata...), g.metadata...))}

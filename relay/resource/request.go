@@ -1,6 +1,9 @@
 package resource
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Tags of DiscoveryRequest, DeltaDiscoveryRequest and google.rpc.Status.
 const (
@@ -69,7 +72,7 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 		case sotwReqNames:
 			r.Names.add(f)
 		case sotwReqType:
-			r.TypeURL, err = typeURL(f.bytes)
+			r.TypeURL, err = requestType(f.bytes)
 		case sotwReqNonce:
 			r.Nonce, err = f.bytes, checkText("response_nonce", f.bytes)
 		case sotwReqError:
@@ -86,12 +89,21 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 // to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
+	if len(b) > manyHeld { // else a list that grows costs little
+		n, err := countFields(b, deltaReqVersions)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			r.Held = make([]Held, 0, n)
+		}
+	}
 	return eachRun(b, deltaReqSubscribe, func(f field) (err error) {
 		switch f.tag {
 		case deltaReqNode:
 			r.Node = mergeIn(r.Node, f.bytes)
 		case deltaReqType:
-			r.TypeURL, err = typeURL(f.bytes)
+			r.TypeURL, err = requestType(f.bytes)
 		case deltaReqSubscribe:
 			r.Subscribe.add(f)
 		case deltaReqUnsubscribe:
@@ -114,18 +126,28 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 	})
 }
 
+// manyHeld is the size in bytes from which it pays to count what a request lists first.
+const manyHeld = 4 << 10
+
 func (r *Request) addHeld(b []byte) error {
-	var h Held
-	err := eachField(b, func(f field) (err error) {
+	var name, version []byte
+	err := eachField(b, func(f field) error {
 		switch f.tag {
 		case mapKey:
-			h.Name, err = text("a name in initial_resource_versions", f.bytes)
+			name = f.bytes
+			return checkText("a name in initial_resource_versions", name)
 		case mapValue:
-			h.Version, err = text("a version in initial_resource_versions", f.bytes)
+			version = f.bytes
+			return checkText("a version in initial_resource_versions", version)
 		}
-		return err
+		return nil
 	})
-	r.Held = append(r.Held, h)
+	// Both in one piece of memory: there may be very many.
+	var both strings.Builder
+	both.Grow(len(name) + len(version))
+	both.Write(name)
+	both.Write(version)
+	r.Held = append(r.Held, Held{both.String()[:len(name)], both.String()[len(name):]})
 	return err
 }
 

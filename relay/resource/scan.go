@@ -1,0 +1,137 @@
+package resource
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
+
+// MaxTypeURL bounds the type URL of a request, in bytes: unknown ones are kept.
+const MaxTypeURL = 512
+
+// Counts are how many entries a request has, by what they cost once they are decoded.
+type Counts struct {
+	Names       int // resource_names or resource_names_subscribe
+	Unsubscribe int // resource_names_unsubscribe
+	Held        int // initial_resource_versions
+	Locators    int // resource_locators of any kind, and their dynamic parameters
+}
+
+// Count counts the entries of an encoded request of a variant. It allocates nothing.
+func Count(delta bool, b []byte) (c Counts, err error) {
+	names := uint64(sotwReqNames)
+	if delta {
+		names = deltaReqSubscribe
+	}
+	err = eachRun(b, names, func(f field) error {
+		switch {
+		case f.tag == names:
+			c.Names += f.count
+		case delta && f.tag == deltaReqUnsubscribe:
+			c.Unsubscribe++
+		case delta && f.tag == deltaReqVersions:
+			c.Held++
+		case !delta && f.tag == sotwReqLocators, delta && (f.tag == deltaReqSubLocators || f.tag == deltaReqUnsubLocators):
+			n, err := countFields(f.bytes, locatorParams)
+			c.Locators += 1 + n
+			return err
+		}
+		return nil
+	})
+	return c, err
+}
+
+// countFields counts the fields of an encoded message with a tag.
+func countFields(b []byte, tag uint64) (n int, err error) {
+	err = eachField(b, func(f field) error {
+		if f.tag == tag {
+			n++
+		}
+		return nil
+	})
+	return n, err
+}
+
+// NodeNumber is the field that holds the Node in a request of a variant.
+func NodeNumber(delta bool) protowire.Number {
+	if delta {
+		return deltaReqNode >> 3
+	}
+	return sotwReqNode >> 3
+}
+
+// NodeIn finds the Node in the beginning of an encoded request, in which it is the field
+// of a number. It returns as much of it as is there, and how many bytes all of it has;
+// node is nil where it does not begin there.
+func NodeIn(beginning []byte, number protowire.Number) (node []byte, size int, err error) {
+	for b := beginning; len(b) > 0; {
+		num, typ, tag := protowire.ConsumeTag(b)
+		if tag < 0 {
+			return nil, 0, incomplete(tag)
+		}
+		if num == number && typ == protowire.BytesType {
+			n, prefix := protowire.ConsumeVarint(b[tag:])
+			if prefix < 0 {
+				return nil, 0, incomplete(prefix)
+			}
+			node = b[tag+prefix:]
+			if n < uint64(len(node)) {
+				node = node[:n]
+			}
+			return node[:len(node):len(node)], int(min(n, 1<<31)), nil //nolint:gosec // bounded
+		}
+		n := protowire.ConsumeFieldValue(num, typ, b[tag:])
+		if n < 0 {
+			return nil, 0, incomplete(n)
+		}
+		b = b[tag+n:]
+	}
+	return nil, 0, nil
+}
+
+// incomplete is the error for a field that could not be read: none if it is only cut off.
+func incomplete(n int) error {
+	if errors.Is(protowire.ParseError(n), io.ErrUnexpectedEOF) {
+		return nil
+	}
+	return errMalformed
+}
+
+// FieldsOf returns the complete fields of a set, bits by number, of the beginning of an
+// encoded message. It stops where a field is cut off or malformed.
+func FieldsOf(beginning []byte, set uint64) (b []byte) {
+	for len(beginning) > 0 {
+		number, _, n := protowire.ConsumeField(beginning)
+		if n < 0 {
+			break
+		}
+		if number < 64 && set&(1<<number) != 0 {
+			b = append(b, beginning[:n]...)
+		}
+		beginning = beginning[n:]
+	}
+	return b
+}
+
+// requestType is typeURL of a request, whose client may send what it likes.
+func requestType(v []byte) (string, error) {
+	if len(v) > MaxTypeURL {
+		return "", fmt.Errorf("type_url has %d bytes, expected at most %d", len(v), MaxTypeURL)
+	}
+	return typeURL(v)
+}
+
+// NodeOf returns the Node of an encoded request of a variant, nil where it has none,
+// without decoding anything else of it. The result refers to b.
+func NodeOf(delta bool, b []byte) (node []byte, err error) {
+	tag := protowire.EncodeTag(NodeNumber(delta), protowire.BytesType)
+	err = eachField(b, func(f field) error {
+		if f.tag == tag {
+			node = mergeIn(node, f.bytes)
+		}
+		return nil
+	})
+	return node, err
+}
