@@ -27,7 +27,7 @@ func (s *stream) disarmLocked() {
 // wake is what happens at the alarm.
 func (s *stream) wake() {
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.alarm, s.alarmAt = nil, time.Time{}
 	if s.group == nil {
 		s.end(errNoRequest)

@@ -64,7 +64,7 @@ func (s *stream) checkHeldLocked() error {
 		n += ts.claims.size()
 	}
 	if n > most {
-		return s.srv.cfg.Limits.Refuse(limit.MessageSize, s.peer, n, most, "bytes of what one stream says it holds")
+		return s.refuse(limit.MessageSize, n, most, "bytes of what one stream says it holds")
 	}
 	return nil
 }

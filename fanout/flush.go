@@ -52,10 +52,25 @@ func (ts *typeState) referredToBy(o *typeState) bool {
 	}
 }
 
-// Flush sends what the client has to be told, as far as it may be sent now.
+// Flush sends the client its news, as far as it may be sent now. It never waits for the
+// stream, for the sake of the other streams of the pool: if the stream is locked, one
+// goroutine waits in its place, which sends what is newest then.
 func (s *stream) Flush() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	if s.mu.TryLock() {
+		s.flushAndUnlock()
+		return
+	}
+	if s.waiting.CompareAndSwap(false, true) {
+		go func() {
+			s.mu.Lock()
+			s.waiting.Store(false) // before the flush: it may miss what comes from now on
+			s.flushAndUnlock()
+		}()
+	}
+}
+
+func (s *stream) flushAndUnlock() {
+	defer s.unlock()
 	s.flushLocked()
 }
 
@@ -93,7 +108,7 @@ func (s *stream) sendSlowly(f *frame) {
 	err := s.send(f)
 	deadline.Stop()
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	s.sending = false
 	if err != nil {
 		s.failLocked(err)
@@ -115,7 +130,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	s.nonces++ // B5: one sequence for all types of the stream
 	f := newFrame(b.data, s.nonces)
 	if whole := f.size(); whole > s.srv.cfg.MaxSendBytes {
-		s.srv.oversize(ts, whole) // clients bound what they inflate, too
+		s.srv.oversizeLocked(s, ts, whole) // clients bound what they inflate, too
 	}
 	saved := s.compress(f, b)
 	size := f.size()

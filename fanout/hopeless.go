@@ -8,17 +8,18 @@ import "time"
 // told an error for each name.
 func (s *stream) giveUpLocked(now time.Time) {
 	if !s.hopelessLocked() {
-		s.hopeless = time.Time{}
+		s.hopeless = 0
 		return
 	}
-	if s.hopeless.IsZero() {
-		s.hopeless = now
+	at := s.srv.stamp(now)
+	if s.hopeless == 0 {
+		s.hopeless = at
 	}
 	patience := s.srv.cfg.OriginTimeout
 	if s.tier != nil {
 		patience = peerPatience
 	}
-	if wait := patience - now.Sub(s.hopeless); wait > 0 {
+	if wait := patience - s.hopeless.before(at); wait > 0 {
 		s.armLocked(now.Add(wait))
 		return
 	}
@@ -30,7 +31,7 @@ func (s *stream) giveUpLocked(now time.Time) {
 		s.end(errNoOrigin)
 		return
 	}
-	s.hopeless = now // for names that are asked for from now on
+	s.hopeless = at // for names that are asked for from now on
 	s.armLocked(now.Add(s.srv.cfg.OriginTimeout))
 	for _, ts := range s.types {
 		if ts.hopeless && s.takesErrors(ts) {

@@ -253,11 +253,17 @@ func (s *stream) checkNamesLocked() error {
 }
 
 func (s *stream) tooManyNames(n int) error {
-	return s.srv.cfg.Limits.Refuse(limit.Names, s.peer, n, s.srv.cfg.MaxNames, "names on one stream")
+	return s.refuse(limit.Names, n, s.srv.cfg.MaxNames, "names on one stream")
 }
 
 func (s *stream) tooManyBytes(n, most int) error {
-	return s.srv.cfg.Limits.Refuse(limit.NameSize, s.peer, n, most, "bytes of names on one stream")
+	return s.refuse(limit.NameSize, n, most, "bytes of names on one stream")
+}
+
+// refuse refuses what the client asks for on this stream. The line of the log is written
+// when the stream ends, since mu may be locked here; see [Server.refused].
+func (s *stream) refuse(n limit.Name, have, most int, what string) error {
+	return s.srv.cfg.Limits.RefuseLocked(n, s.peer, have, most, what)
 }
 
 // maxTypes bounds the types of one stream whatever the limit is: there are about a
@@ -274,7 +280,7 @@ func (s *stream) checkTypesLocked(t *resource.Type) error {
 		most = maxTypes
 	}
 	if n := len(s.types); n >= most {
-		return s.srv.cfg.Limits.Refuse(limit.TypesPerStream, s.peer, n+1, most, "resource types on one stream")
+		return s.refuse(limit.TypesPerStream, n+1, most, "resource types on one stream")
 	}
 	return nil
 }
@@ -289,7 +295,7 @@ func (s *stream) checkRoom(g *cache.Group, t *resource.Type) error {
 		most = maxTypesPerKey
 	}
 	if !g.HasRoom(t, most) {
-		return s.srv.cfg.Limits.Refuse(limit.TypesPerKey, s.peer, most+1, most, "resource types asked for by the clients of this key")
+		return s.refuse(limit.TypesPerKey, most+1, most, "resource types asked for by the clients of this key")
 	}
 	return nil
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/redact"
 	"xdsrelay/relay/trace"
 )
 
@@ -74,7 +73,6 @@ func (s *stream) refusedLocked(ts *typeState, from, to uint64, why string, now t
 	if !s.srv.cfg.Tracer.Live() {
 		return ctx
 	}
-	why = redact.Text(why)
 	updates := s.traced(nil, ts, from, to)
 	if len(updates) > 0 {
 		ctx = updates[0].Context()

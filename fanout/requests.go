@@ -23,7 +23,7 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		if stale {
 			ts.metrics.stale()
 			if !ts.table.Type.FullState { // else the newest response has all of it
-				ts.refusedLate(r, time.Now())
+				ts.refusedLate(r, s.why, time.Now())
 			}
 			return none, false, nil // B8: a newer request is on its way, and its names count
 		}
@@ -66,7 +66,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		answer = s.judgeLocked(ts, r)
 	} else if len(r.Nonce) > 0 {
 		ts.metrics.stale() // B11: the lists count all the same
-		ts.refusedLate(r, time.Now())
+		ts.refusedLate(r, s.why, time.Now())
 	}
 	if initial {
 		return answer, s.startDeltaLocked(ts, r)
@@ -169,11 +169,11 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	now := time.Now()
 	if r.Rejected { // B13
 		again := ts.nack != nil
-		s.unacked -= ts.refused(r, now)
+		s.unacked -= ts.refused(s.why, now)
 		ts.metrics.nack()
 		ctx := s.refusedLocked(ts, ts.acked.Gen, ts.sent.Gen, ts.nack.Message, now)
 		if !again {
-			s.srv.nacked(ctx, s, ts)
+			s.srv.nackedLocked(ctx, s, ts)
 		}
 		return rejected
 	}

@@ -290,7 +290,11 @@ const linePause = time.Second
 func (s *Server) refused(c *caller, err error) error {
 	code := status.Code(err)
 	s.metrics.refused(code)
-	if _, limited := errors.AsType[*limit.Refusal](err); limited || int(code) >= len(s.lines) {
+	refusal, limited := errors.AsType[*limit.Refusal](err)
+	if limited {
+		refusal.Log()
+	}
+	if limited || int(code) >= len(s.lines) {
 		return err
 	}
 	more, ok := s.lines[code].Next(time.Now(), linePause)
@@ -305,25 +309,31 @@ func (s *Server) refused(c *caller, err error) error {
 	return err
 }
 
-// nacked logs a client's rejection: once per client and type until it accepts
+// nackedLocked logs a client's rejection: once per client and type until it accepts
 // something again, so that a client that rejects everything fills no disk.
-func (s *Server) nacked(ctx context.Context, st *stream, ts *typeState) {
-	s.cfg.Logger.WarnContext(ctx, "response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
-		"type", ts.table.Type.URL, "version", ts.nack.Version, "message", ts.nack.Message)
+func (s *Server) nackedLocked(ctx context.Context, st *stream, ts *typeState) {
+	nack, typeURL := ts.nack, ts.table.Type.URL
+	st.laterLocked(func() {
+		s.cfg.Logger.WarnContext(ctx, "response rejected by a client", "peer", st.peer, "node", st.nodeID, "key", string(st.group.Key),
+			"type", typeURL, "version", nack.Version, "message", nack.Message)
+	})
 }
 
 // oversizePause is between two log lines about responses that are too large.
 const oversizePause = time.Minute
 
-// oversize counts and logs a response that is larger than it should be and could
+// oversizeLocked counts and logs a response that is larger than it should be and could
 // not be divided: a full state, or a single resource (B40). Most clients will
 // not take it.
-func (s *Server) oversize(ts *typeState, size int) {
+func (s *Server) oversizeLocked(st *stream, ts *typeState, size int) {
 	ts.metrics.oversize()
 	more, due := s.oversizeLines.Next(time.Now(), oversizePause)
 	if !due {
 		return
 	}
-	s.cfg.Logger.Error("a response is larger than most clients accept, and cannot be divided",
-		"type", ts.table.Type.URL, "bytes", size, "limit", s.cfg.MaxSendBytes, "more_since_last", more)
+	typeURL := ts.table.Type.URL
+	st.laterLocked(func() {
+		s.cfg.Logger.Error("a response is larger than most clients accept, and cannot be divided",
+			"type", typeURL, "bytes", size, "limit", s.cfg.MaxSendBytes, "more_since_last", more)
+	})
 }

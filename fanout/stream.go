@@ -1,8 +1,10 @@
 package fanout
 
 import (
+	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -38,6 +40,7 @@ type stream struct {
 	// Owned by the handler goroutine.
 	in     request
 	tokens limit.Tokens
+	why    *Reason // of the request, if that is a NACK: made before mu is locked
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -47,10 +50,12 @@ type stream struct {
 	unacked int         // bytes of responses that are not acknowledged
 	sending bool        // a goroutine is in a send that may block
 	ended   bool        // the handler has returned
+	waiting atomic.Bool // a goroutine waits for mu to flush; not guarded by it
+	after   func()      // what is left to be done when mu is unlocked; see laterLocked
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
 	// hopeless is since when the client has waited in vain; see giveUpLocked.
-	hopeless time.Time
+	hopeless stamp
 	arrival  limit.Arrival // while it is not in sync; see inSyncLocked
 	// warming are the endpoints of clusters that a returning delta client was
 	// sent before it asked for endpoints (E3).
@@ -147,8 +152,11 @@ func (s *stream) receive(r *resource.Request) error {
 	if !s.delta && t.DeltaOnly() {
 		return nil // D8: there is no SotW form to answer with
 	}
+	if s.why = nil; r.Rejected {
+		s.why = NewReason(r.ErrorCode, r.ErrorMessage)
+	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
+	defer s.unlock()
 	ts, initial, err := s.stateLocked(t)
 	if ts == nil {
 		return err
@@ -199,6 +207,9 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 	}
 	switch {
 	case err != nil && s.tier != nil:
+		if limited, ok := errors.AsType[*limit.Refusal](err); ok {
+			s.laterLocked(limited.Log)
+		}
 		return nil, false, nil // it has been counted
 	case err != nil:
 		return nil, false, err
@@ -217,6 +228,27 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 	}
 	s.types = slices.Insert(s.types, i, ts)
 	return ts, true, nil
+}
+
+// laterLocked has f called once mu is unlocked. Whatever may take long belongs there, such
+// as to write a line of the log: flushes wait for mu.
+func (s *stream) laterLocked(f func()) {
+	before := s.after
+	if before == nil {
+		s.after = f
+		return
+	}
+	s.after = func() { before(); f() }
+}
+
+// unlock unlocks mu and does what was left for then.
+func (s *stream) unlock() {
+	after := s.after
+	s.after = nil
+	s.mu.Unlock()
+	if after != nil {
+		after()
+	}
 }
 
 func (s *stream) findLocked(url string) *typeState {

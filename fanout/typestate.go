@@ -2,7 +2,6 @@ package fanout
 
 import (
 	"strconv"
-	"strings"
 	"time"
 
 	"xdsrelay/relay/cache"
@@ -91,18 +90,26 @@ type Nack struct {
 	Version string    `json:"version,omitempty"`
 }
 
-// NewNack notes a rejection, without what must not be shown of it: clients quote what
-// they reject.
-func NewNack(at time.Time, code int32, message, version string) *Nack {
-	message = redact.Text(message)
-	if len(message) > maxNackMessage {
-		message = strings.ToValidUTF8(message[:maxNackMessage], "") + "…"
-	}
-	return &Nack{At: at, Code: code, Message: message, Version: version}
+// Reason is what a client says about why it rejects a response, without what must not be
+// shown of it: clients quote what they reject. To make one takes time, so a lock under which
+// others wait is taken later.
+type Reason struct {
+	code    int32
+	message string
 }
 
-// maxNackMessage bounds what is kept of a client's complaint, in bytes.
+// NewReason makes a reason of the content of error_detail.
+func NewReason(code int32, message string) *Reason {
+	return &Reason{code, redact.Short(message, maxNackMessage)}
+}
+
+// maxNackMessage bounds what is kept of the message of a NACK, in bytes.
 const maxNackMessage = 1 << 10
+
+// NewNack notes a rejection.
+func NewNack(at time.Time, why *Reason, version string) *Nack {
+	return &Nack{At: at, Code: why.code, Message: why.message, Version: version}
+}
 
 // news is what has to be asked for the next response; limit bounds it.
 func (ts *typeState) news(f form, limit int) cache.Query {
@@ -213,21 +220,21 @@ func (ts *typeState) accepted() (freed int) {
 // refused notes a NACK of the newest response. The parts that follow it hold
 // nothing that the client has rejected, so they are sent all the same. Then
 // everything is held (B14), and with news everything comes again (B16).
-func (ts *typeState) refused(r *resource.Request, now time.Time) (freed int) {
+func (ts *typeState) refused(why *Reason, now time.Time) (freed int) {
 	freed = ts.settled()
 	if !ts.isAside() {
 		ts.rejectedNow()
 	}
 	ts.holdRejected()
 	ts.nacs++
-	ts.nack = NewNack(now, r.ErrorCode, r.ErrorMessage, ts.version)
+	ts.nack = NewNack(now, why, ts.version)
 	return freed
 }
 
 // refusedLate records a NACK for an older response while a newer one is outstanding. It
 // does not answer the newer one (B8); that one's ACK will not clear this rejection, unless
 // it repeats all that the older response held.
-func (ts *typeState) refusedLate(r *resource.Request, now time.Time) {
+func (ts *typeState) refusedLate(r *resource.Request, why *Reason, now time.Time) {
 	if nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64); !r.Rejected || !ts.open || err != nil || nonce >= ts.nonce {
 		return
 	}
@@ -235,7 +242,7 @@ func (ts *typeState) refusedLate(r *resource.Request, now time.Time) {
 		return
 	}
 	ts.rejectedNow()
-	ts.nack = NewNack(now, r.ErrorCode, r.ErrorMessage, "")
+	ts.nack = NewNack(now, why, "")
 }
 
 func (ts *typeState) settled() (freed int) {

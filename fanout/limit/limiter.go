@@ -63,8 +63,17 @@ func (l *Limiter) Refuse(n Name, who string, have, most int, what string) error 
 	return l.refusals.refuse(n, who, have, most, what)
 }
 
+// RefuseLocked is Refuse under a lock: it leaves the line of the log to [Refusal.Log].
+func (l *Limiter) RefuseLocked(n Name, who string, have, most int, what string) *Refusal {
+	return l.refusals.refuseLocked(n, who, have, most, what)
+}
+
 // Count counts what a client was refused by other means; see [Limiter.Refuse].
-func (l *Limiter) Count(n Name, who, reason string) { l.refusals.count(n, who, reason) }
+func (l *Limiter) Count(n Name, who, reason string) {
+	if log := l.refusals.count(n, who, reason); log != nil {
+		log()
+	}
+}
 
 // over tells whether there is no room for one more.
 func over(have, most int) bool { return most > 0 && have >= most }

@@ -18,6 +18,16 @@ import (
 type Refusal struct {
 	Limit Name
 	text  string
+	log   func() // writes the line of the log; nil if none is due
+}
+
+// Log writes the line of the log that [Limiter.RefuseLocked] left to be written. It must not
+// be called under a lock.
+func (r *Refusal) Log() {
+	if r.log != nil {
+		r.log()
+		r.log = nil
+	}
 }
 
 // Error says what the limit is.
@@ -67,14 +77,25 @@ func newRefusals(m metric.Meter, log *slog.Logger) (*refusals, error) {
 // refuse makes the refusal of who is over a limit, and counts it. have is what there
 // is, or would be, and most the limit; who says who it is, for the log.
 func (r *refusals) refuse(n Name, who string, have, most int, what string) *Refusal {
-	e := &Refusal{n, fmt.Sprintf("%d %s: the limit is %d (%s)", have, what, most, about[n].Field)}
-	r.count(n, who, e.text)
+	e := r.refuseLocked(n, who, have, most, what)
+	e.Log()
 	return e
 }
 
-func (r *refusals) count(n Name, who, reason string) {
+// refuseLocked is refuse without the line of the log, which is left to [Refusal.Log].
+func (r *refusals) refuseLocked(n Name, who string, have, most int, what string) *Refusal {
+	text := fmt.Sprintf("%d %s: the limit is %d (%s)", have, what, most, about[n].Field)
+	return &Refusal{n, text, r.count(n, who, text)}
+}
+
+// count counts a refusal and returns what writes the line of the log, nil if none is due.
+func (r *refusals) count(n Name, who, reason string) func() {
 	r.counter.Add(context.Background(), 1, r.options[n])
-	if more, ok := r.lines[n].Next(time.Now(), logPause); ok {
+	more, due := r.lines[n].Next(time.Now(), logPause)
+	if !due {
+		return nil
+	}
+	return func() {
 		r.log.Warn("a limit was reached", "limit", about[n].Label, "peer", who, "reason", reason, "more_since_last", more)
 	}
 }

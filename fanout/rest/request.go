@@ -11,7 +11,6 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
-	rpcstatus "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/peer"
@@ -38,10 +37,10 @@ type request struct {
 	// ownSecrets says that secrets are for the client's identity, not for its key.
 	ownSecrets bool
 	// who asks, and what else is shown of it: its Node as it is kept, the cluster that
-	// this names, and what it says to have rejected.
+	// this names, and why it rejects what it was sent.
 	who           who
 	node, cluster string
-	rejected      *rpcstatus.Status
+	why           *fanout.Reason // nil unless it rejects something
 }
 
 // serve answers a request, if there is room for it.
@@ -102,7 +101,10 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 	q := &request{
 		group: group, ownSecrets: by.Authenticated && !group.ShareSecrets, version: m.GetVersionInfo(), names: m.GetResourceNames(),
 		who:     who{id: m.GetNode().GetId(), key: group.Key, identity: by.Identity(), host: hostOf(by.Address)},
-		cluster: m.GetNode().GetCluster(), rejected: m.GetErrorDetail(),
+		cluster: m.GetNode().GetCluster(),
+	}
+	if e := m.GetErrorDetail(); e != nil {
+		q.why = fanout.NewReason(e.GetCode(), e.GetMessage())
 	}
 	if raw, err := proto.Marshal(m.GetNode()); err == nil { // it was read just now
 		q.node = fanout.KeepNode(raw)

@@ -90,9 +90,9 @@ func (v *visits) quotes(q *request, now time.Time) {
 		v.acked, v.blind = 0, true
 	}
 	v.has = version
-	if q.rejected != nil && (version == "" || version != v.told) {
+	if q.why != nil && (version == "" || version != v.told) {
 		v.nacks++
-		v.nack = fanout.NewNack(now, q.rejected.GetCode(), q.rejected.GetMessage(), v.told)
+		v.nack = fanout.NewNack(now, q.why, v.told)
 	}
 	v.observe(now)
 }

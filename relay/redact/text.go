@@ -23,20 +23,27 @@ func Short(s string, most int) string { return shorten(s, min(most, MaxText), "â
 func shorten(s string, most int, ending string) string {
 	isCut := len(s) > most
 	if isCut {
-		s = withoutLastWord(s[:most])
+		s = withoutLastWord(s[:runeAt(s, most)])
 	}
 	s = patterns(strings.ToValidUTF8(s, "\uFFFD")) // a message cannot hold anything else
 	if len(s) > most {
 		isCut = true
-		for most > 0 && !utf8.RuneStart(s[most]) {
-			most--
-		}
-		s = s[:most]
+		s = s[:runeAt(s, most)]
 	}
 	if isCut {
 		s += ending
 	}
 	return s
+}
+
+// runeAt is at, or the start of the rune that at is in.
+func runeAt(s string, at int) int {
+	for back := range min(utf8.UTFMax, at+1) {
+		if utf8.RuneStart(s[at-back]) {
+			return at - back
+		}
+	}
+	return at // no UTF-8
 }
 
 // maxWord bounds a word that is left out because it was cut. A longer one is shown,
@@ -51,7 +58,7 @@ func withoutLastWord(s string) string {
 		if scheme := strings.LastIndex(word, "://"); scheme >= 0 {
 			return s[:at+scheme+len("://")]
 		}
-		at = len(s) - maxWord
+		at = runeAt(s, len(s)-maxWord)
 	}
 	return s[:at]
 }

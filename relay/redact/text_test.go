@@ -113,3 +113,15 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+// TestTextCutsBetweenRunes: to cut a text makes it no worse UTF-8.
+func TestTextCutsBetweenRunes(t *testing.T) {
+	for most := 90; most < 110; most++ {
+		if got := redact.Short(strings.Repeat("€", 5000), most); strings.ContainsRune(got, utf8.RuneError) || !utf8.ValidString(got) {
+			t.Errorf("cut after %d bytes: %q", most, got)
+		}
+		if got := redact.Short(strings.Repeat("\x80", 5000), most); !utf8.ValidString(got) {
+			t.Errorf("cut after %d bytes: %q", most, got)
+		}
+	}
+}
