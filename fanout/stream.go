@@ -155,6 +155,11 @@ func (s *stream) receive(r *resource.Request) error {
 	if s.why = nil; r.Rejected {
 		s.why = NewReason(r.ErrorCode, r.ErrorMessage)
 	}
+	return s.apply(t, r)
+}
+
+// apply applies a request for a type that has been checked, and flushes.
+func (s *stream) apply(t *resource.Type, r *resource.Request) error {
 	s.mu.Lock()
 	defer s.unlock()
 	ts, initial, err := s.stateLocked(t)

@@ -81,6 +81,7 @@ type Update struct {
 	// Rejected are copies of named resources that could not be used, for those
 	// who ask how the relay stands with them (K20).
 	Rejected []resource.Invalid
+	problems []string // what may be shown of those, in the same order
 	// Version is version_info of a SotW origin. It is shown to clients who
 	// see exactly this state (D7). Empty for delta origins.
 	Version string
@@ -106,6 +107,7 @@ type Update struct {
 // as there are changes (and resources in u), and never waits for a client.
 // It returns the number of changes; after the end of the feed, none.
 func (f *Feed) Apply(u Update) int {
+	u.problems = problemsOf(u.Rejected)
 	return f.change(u.Type, func(*Table) Update { return u })
 }
 

@@ -39,6 +39,8 @@ type NameInfo struct {
 	// Problem comes with Rejected, Failed and Unreachable, and with what is Accepted
 	// while it is stale (K14).
 	Problem *Problem
+
+	failure resource.About // with Failed, as long as Problem has no message
 }
 
 // Problem is what went wrong with a name.
@@ -67,7 +69,7 @@ func (t *Table) rejectLocked(by int, u Update) {
 	if len(t.rejected) > 0 {
 		t.forgiveLocked(by, u)
 	}
-	for _, inv := range u.Rejected {
+	for i, inv := range u.Rejected {
 		name := resource.Canonical(inv.Name)
 		if !t.coveredLocked(by, name, nil) || !t.oneOriginLocked(t.legOf(name), by) || !t.hasRoomForProblemLocked(name) {
 			continue
@@ -75,17 +77,17 @@ func (t *Table) rejectLocked(by int, u Update) {
 		if t.rejected == nil {
 			t.rejected = make(map[string]*Problem)
 		}
-		t.rejected[name] = &Problem{At: time.Now(), Message: shortened(inv.Err.Error()), Version: u.Version, leg: by}
+		t.rejected[name] = &Problem{At: time.Now(), Message: u.problems[i], Version: u.Version, leg: by}
 	}
 }
 
-// shortened is what is kept of a message to be shown.
-func shortened(message string) string {
-	message = redact.Text(message)
-	if len(message) <= maxMessage {
-		return message
+// problemsOf is what may be shown of why copies are rejected. No lock must be held, since
+// it may take long.
+func problemsOf(rejected []resource.Invalid) (messages []string) {
+	for _, inv := range rejected {
+		messages = append(messages, redact.Short(inv.Err.Error(), maxMessage))
 	}
-	return strings.ToValidUTF8(message[:maxMessage], "") + "…"
+	return messages
 }
 
 // hasRoomForProblemLocked reports whether one more may be noted.
@@ -130,8 +132,8 @@ func (t *Table) NameInfos() []NameInfo {
 		i := NameInfo{Name: t.calledLocked(name)}
 		if e := t.entries[name]; e != nil {
 			i = t.describeLocked(e)
-		} else if t.troubleLocked(name, &i); i.Problem != nil {
-			// it is told
+		} else if t.troubleLocked(name, &i); i.Problem != nil || i.Standing == Failed {
+			// that is all there is to say
 		} else if known || w.leg == Nobody {
 			i.Standing = Absent
 		} else {
@@ -153,10 +155,16 @@ func (t *Table) NameInfos() []NameInfo {
 		}
 	}
 	t.mu.RUnlock()
+	for i := range out {
+		if out[i].Standing == Failed {
+			out[i].Problem = &Problem{Message: redact.Short(out[i].failure.Message(), maxMessage)}
+		}
+	}
 	for leg, names := range waiting {
 		if up := t.group.upstreamOf(leg); up.Err != nil {
+			problem := &Problem{At: up.Since, Message: redact.Error(up.Err)}
 			for _, i := range names {
-				out[i].Standing, out[i].Problem = Unreachable, &Problem{At: up.Since, Message: redact.Error(up.Err)}
+				out[i].Standing, out[i].Problem = Unreachable, problem
 			}
 		}
 	}
@@ -191,7 +199,7 @@ func (t *Table) troubleLocked(name string, i *NameInfo) {
 		return
 	}
 	if a, failed := t.failureLocked(name); failed {
-		i.Standing, i.Problem = Failed, &Problem{Message: shortened(a.Message())}
+		i.Standing, i.failure = Failed, a
 	}
 }
 
