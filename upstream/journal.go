@@ -121,13 +121,14 @@ func (j *journal) calmed(was, now time.Duration) {
 // problem says what is wrong with the address now; "" where nothing is known to be.
 func (j *journal) problem() string {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	if !j.down {
+	down, since, last := j.down, j.since, j.last
+	j.mu.Unlock()
+	if !down {
 		return ""
 	}
-	text := "no stream since " + j.since.UTC().Format(time.RFC3339)
-	if j.last != nil {
-		text += ": " + shorten(redact.Error(j.last), 512)
+	text := "no stream since " + since.UTC().Format(time.RFC3339)
+	if last != nil {
+		text += ": " + redact.Short(last.Error(), 512)
 	}
 	return text
 }

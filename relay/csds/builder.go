@@ -42,7 +42,7 @@ func (b *builder) client(c fanout.Client) error {
 		}
 		if r.Nack != nil {
 			g.ErrorState = &adminv3.UpdateFailureState{
-				Details: redact.Text(r.Nack.Message), LastUpdateAttempt: timeOf(r.Nack.At), VersionInfo: r.Nack.Version,
+				Details: r.Nack.Message, LastUpdateAttempt: timeOf(r.Nack.At), VersionInfo: r.Nack.Version,
 			}
 		}
 		if err := b.pages.add(g); err != nil {
@@ -72,7 +72,7 @@ func (b *builder) relay(group *cache.Group) error {
 				LastUpdated: timeOf(i.Changed), XdsConfig: b.content(t.Type, i.Resource, group.Private()),
 			}
 			if p := i.Problem; p != nil {
-				g.ErrorState = &adminv3.UpdateFailureState{Details: redact.Text(p.Message), LastUpdateAttempt: timeOf(p.At), VersionInfo: p.Version}
+				g.ErrorState = &adminv3.UpdateFailureState{Details: p.Message, LastUpdateAttempt: timeOf(p.At), VersionInfo: p.Version}
 			}
 			if err := b.pages.add(g); err != nil {
 				return err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"xdsrelay/fanout"
-	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
 
@@ -161,11 +160,6 @@ func describe(node string, streams []fanout.Client, q *Query) Client {
 }
 
 func typeOf(t fanout.TypeInfo) Type {
-	if t.LastNack != nil {
-		nack := *t.LastNack
-		nack.Message = redact.Text(nack.Message)
-		t.LastNack = &nack
-	}
 	return Type{
 		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
 		Wildcard: t.Wildcard, Names: t.Names, Missing: t.Missing, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,

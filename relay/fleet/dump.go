@@ -89,7 +89,7 @@ func (l Local) dump(key, typeURL string, after place) *Dump {
 func dumpOf(url string, i cache.NameInfo) Dumped {
 	d := Dumped{URL: url, Name: i.Name, Version: i.Version, Changed: i.Changed, Bytes: i.Resource.Size(), Standing: standings[i.Standing]}
 	if i.Problem != nil {
-		d.Problem = redact.Text(i.Problem.Message)
+		d.Problem = i.Problem.Message
 	}
 	if len(i.Resource.Body) == 0 {
 		return d
