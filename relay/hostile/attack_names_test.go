@@ -284,18 +284,22 @@ func alwaysNACK(t *testing.T, s *stage) {
 	all.Wait()
 }
 
-// longNACKs rejects with reasons as long as requests may be.
+// longNACKs rejects with reasons as long as requests may be, some of which look like many
+// secrets.
 func longNACKs(t *testing.T, s *stage) {
 	cc := s.dial(t)
-	reason := strings.Repeat("no! ", maxReceive/5)
+	var reasons []string
+	for _, text := range []string{"no! ", "a:", "token=", `\"`, "://", "-----BEGIN A-----", "eyJaaaaa."} {
+		reasons = append(reasons, strings.Repeat(text, maxReceive*4/5/len(text)))
+	}
 	var calls []*call
-	for range size(20, 200) {
+	for i := range size(20, 200) {
 		c := open(t, cc, deltaMethod)
 		_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
 		var r discoveryv3.DeltaDiscoveryResponse
 		c.respond(t, 1, &r)
 		for range 3 {
-			_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{Code: 3, Message: reason}})
+			_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{Code: 3, Message: reasons[i%len(reasons)]}})
 		}
 		calls = append(calls, c)
 	}

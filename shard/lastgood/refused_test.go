@@ -7,6 +7,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -131,6 +136,20 @@ func TestHoldsSecrets(t *testing.T) {
 	}
 }
 
+// opaque is a cluster with an extension that is configured by a text without a name.
+func opaque(t *testing.T) *resource.Resource {
+	t.Helper()
+	config, err := anypb.New(wrapperspb.String("CANARY"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inner, err := proto.Marshal(&clusterv3.Cluster{Name: "o", TypedExtensionProtocolOptions: map[string]*anypb.Any{"wasm": config}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resource.New(resource.Resource{Name: "o", Body: appendBytes(appendText(nil, 1, clusters.URL), 2, inner)})
+}
+
 func testHoldsSecrets(t *testing.T, encrypted bool) {
 	var keys *Keys
 	if encrypted {
@@ -159,5 +178,7 @@ func testHoldsSecrets(t *testing.T, encrypted bool) {
 		expect(false, 1, a, res(clusters, "b", "2"), secret)
 		expect(true, 1, a, res(clusters, "b", "3"))
 		expect(false, 2, a, secret)
+		expect(true, 2, a)
+		expect(false, 3, a, opaque(t)) // nobody but the extension knows what it is
 	})
 }
