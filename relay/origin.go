@@ -59,6 +59,22 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 		}
 		return namedOrigin{origin: d, describe: func() admin.OriginInfo { return describeDirectory(cfg, d) }}, nil
 	}
+	to, err := controlPlaneConfig(section, cfg, secured, dial, log)
+	if err != nil {
+		return made, err
+	}
+	to.Name, to.Tracer, to.Meter = label, tel.Tracer(), tel.Meter()
+	c, err := upstream.NewControlPlane(to)
+	if err != nil {
+		return made, err
+	}
+	return namedOrigin{origin: c, describe: func() admin.OriginInfo {
+		return admin.OriginInfo{Kind: admin.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Apart()}
+	}}, nil
+}
+
+// controlPlaneConfig is how the control plane that cfg names is connected to.
+func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, dial []grpc.DialOption, log *slog.Logger) (to upstream.ControlPlaneConfig, err error) {
 	form := upstream.WildcardLegacy
 	if cfg.WildcardForm == config.WildcardStar {
 		form = upstream.WildcardStar
@@ -73,16 +89,16 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 	}
 	creds, err := secured(section, cfg)
 	if err != nil {
-		return made, err
+		return to, err
 	}
 	if cfg.TokenFile != "" {
 		token, err := secure.NewToken(cfg.TokenFile, log)
 		if err != nil {
-			return made, err
+			return to, err
 		}
 		dial = append(slices.Clone(dial), grpc.WithPerRPCCredentials(tokenCredentials{token}))
 	}
-	c, err := upstream.NewControlPlane(upstream.ControlPlaneConfig{
+	return upstream.ControlPlaneConfig{
 		Addresses:        cfg.Addresses,
 		Credentials:      creds,
 		Delta:            cfg.Variant == config.Delta,
@@ -98,17 +114,8 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 			Initial: cfg.Backoff.Initial, Multiplier: cfg.Backoff.Multiplier, Jitter: jitter, Max: cfg.Backoff.Max,
 		},
 		DialOptions: dial,
-		Name:        label,
-		Tracer:      tel.Tracer(),
-		Meter:       tel.Meter(),
 		Logger:      log,
-	})
-	if err != nil {
-		return made, err
-	}
-	return namedOrigin{origin: c, describe: func() admin.OriginInfo {
-		return admin.OriginInfo{Kind: admin.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Apart()}
-	}}, nil
+	}, nil
 }
 
 func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInfo {

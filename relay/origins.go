@@ -2,9 +2,9 @@ package relay
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 
 	"google.golang.org/grpc"
 
@@ -126,6 +126,18 @@ const wildcard = "*"
 // Run keeps a feed in step with its origin until ctx ends.
 func (o *origins) Run(ctx context.Context, f *cache.Feed) { o.all[o.owners[f.Leg()]].Run(ctx, f) }
 
+// watch keeps connections to all control planes until ctx ends, so that one that cannot be
+// reached is known before a client wants something of it.
+func (o *origins) watch(ctx context.Context) {
+	var all sync.WaitGroup
+	for _, one := range o.all {
+		if cp, ok := one.origin.(*upstream.ControlPlane); ok {
+			all.Go(func() { cp.Watch(ctx) })
+		}
+	}
+	all.Wait()
+}
+
 // Close ends what all keys share. No Run goes on any more.
 func (o *origins) Close() {
 	for _, one := range o.all {
@@ -146,21 +158,4 @@ func (o *origins) describe() (all []admin.OriginInfo) {
 func (o *origins) loadOrigin() *upstream.ControlPlane {
 	cp, _ := o.all[0].origin.(*upstream.ControlPlane)
 	return cp
-}
-
-// CheckOrigins finds out what can be known of the origins without serving from
-// them: everything that is wrong with the files of directories. Origins are
-// otherwise not contacted.
-func CheckOrigins(cfg *config.Config) error {
-	var errs []error
-	check := func(o config.Origin) {
-		if o.Directory != "" {
-			errs = append(errs, upstream.CheckDirectory(o.Directory))
-		}
-	}
-	check(cfg.Origin)
-	for _, o := range cfg.Origins {
-		check(o.Origin)
-	}
-	return errors.Join(errs...)
 }

@@ -70,6 +70,7 @@ func (n *Node) Run(ctx context.Context) error {
 	spread, endSpread := context.WithCancel(context.Background())
 	servers.Go(func() { n.newBalancer().run(spread) })
 	servers.Go(func() { n.watchLimits(spread) })
+	servers.Go(func() { n.origins.watch(spread) })
 	servers.Go(func() { n.fanout.RunRechecks(spread) })
 	servers.Go(func() { n.watchTrust(spread) })
 	servers.Go(func() { n.followSource(spread) })

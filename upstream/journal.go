@@ -28,6 +28,7 @@ type journal struct {
 	last        error     // the newest of them
 	remind      time.Time // when to say again that it is down
 	interval    time.Duration
+	reach       reach
 	noLoad      bool // the server takes no load reports
 	aside       map[setAside]struct{}
 	state       ration // of lines about the state
@@ -122,9 +123,10 @@ func (j *journal) calmed(was, now time.Duration) {
 func (j *journal) problem() string {
 	j.mu.Lock()
 	down, since, last := j.down, j.since, j.last
+	reach := j.reach.problem()
 	j.mu.Unlock()
 	if !down {
-		return ""
+		return reach
 	}
 	text := "no stream since " + since.UTC().Format(time.RFC3339)
 	if last != nil {

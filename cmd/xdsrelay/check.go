@@ -14,7 +14,10 @@ import (
 
 // newCheckCmd finds mistakes before a node does.
 func (a *app) newCheckCmd() *cobra.Command {
-	var file string
+	var (
+		file    string
+		connect bool
+	)
 	cmd := &cobra.Command{
 		Use:   "check -c FILE",
 		Short: "Check a configuration and what it refers to",
@@ -34,10 +37,16 @@ func (a *app) newCheckCmd() *cobra.Command {
 				return err
 			}
 			a.printSummary(file, cfg)
-			return nil
+			if !connect {
+				return nil
+			}
+			return relay.CheckConnections(cmd.Context(), cfg, func(section, address string) {
+				fmt.Fprintf(a.stdout, "connected: %s: %s\n", section, address)
+			})
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
+	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the control planes, with TLS where configured, and open a stream")
 	addSettings(cmd.Flags())
 	if err := cmd.MarkFlagRequired("config"); err != nil {
 		panic(err) // the flag is defined just above

@@ -1,0 +1,66 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"xdsrelay/relay/config"
+	"xdsrelay/upstream"
+)
+
+// CheckOrigins finds out what can be known of the origins without serving from
+// them: everything that is wrong with the files of directories. Origins are
+// otherwise not contacted.
+func CheckOrigins(cfg *config.Config) error {
+	var errs []error
+	check := func(o config.Origin) {
+		if o.Directory != "" {
+			errs = append(errs, upstream.CheckDirectory(o.Directory))
+		}
+	}
+	check(cfg.Origin)
+	for _, o := range cfg.Origins {
+		check(o.Origin)
+	}
+	return errors.Join(errs...)
+}
+
+// CheckConnections connects with each server of each control plane that cfg names, with
+// TLS where it is configured, and opens a stream of xDS on which it asks for nothing. It
+// calls report for each that works. The error names each server that does not, and says
+// at which step it failed.
+func CheckConnections(ctx context.Context, cfg *config.Config, report func(section, address string)) error {
+	n := &Node{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
+	defer n.releaseWorkloads()
+	var errs []error
+	check := func(section string, o config.Origin) {
+		if o.Directory != "" {
+			return
+		}
+		to, err := controlPlaneConfig(section, o, n.originCredentials, nil, n.logger)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", section, err))
+			return
+		}
+		cp, err := upstream.NewControlPlane(to)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", section, err))
+			return
+		}
+		defer cp.Close()
+		cp.Try(ctx, func(address string, err error) {
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %s: %w", section, address, err))
+				return
+			}
+			report(section, address)
+		})
+	}
+	check("origin", cfg.Origin)
+	for i, o := range cfg.Origins {
+		check(fmt.Sprintf("origins[%d]", i), o.Origin)
+	}
+	return errors.Join(errs...)
+}
