@@ -61,7 +61,7 @@ func TestNodesThatDiffer(t *testing.T) {
 				told.WriteString(text)
 			}
 			if text := told.String(); strings.Contains(text, "hidden") || strings.Contains(text, "secret rule") || !strings.Contains(text, `section="aggregation"`) ||
-				!strings.Contains(text, "ok\nwarning: Node a has another configuration than node b") {
+				!strings.Contains(text, "\nok\n") || !strings.Contains(text, "\nwarning: Node a has another configuration than node b") {
 				t.Errorf("node %s tells\n%s", node, text)
 			}
 		}
