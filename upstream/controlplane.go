@@ -24,8 +24,8 @@ type ControlPlane struct {
 
 var errClosed = errors.New("the control plane client is closed")
 
-// NewControlPlane prepares the connections; they are opened when a key first
-// wants something. It fails where cfg makes no sense.
+// NewControlPlane prepares the connections; they are opened by [ControlPlane.Watch], or
+// when a key first wants something. It fails where cfg makes no sense.
 func NewControlPlane(cfg ControlPlaneConfig) (*ControlPlane, error) {
 	return newControlPlane(cfg, func(address string, cfg *ControlPlaneConfig) (channel, error) { return newPinged(address, cfg) })
 }
