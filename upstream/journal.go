@@ -123,10 +123,10 @@ func (j *journal) calmed(was, now time.Duration) {
 func (j *journal) problem() string {
 	j.mu.Lock()
 	down, since, last := j.down, j.since, j.last
-	reach := j.reach.problem()
+	connection := j.reach
 	j.mu.Unlock()
 	if !down {
-		return reach
+		return connection.problem()
 	}
 	text := "no stream since " + since.UTC().Format(time.RFC3339)
 	if last != nil {

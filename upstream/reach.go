@@ -26,14 +26,15 @@ type reach struct {
 	err   error     // why
 }
 
-// problem says since when and why there is no connection; "" if there is one.
+// problem says since when and why there is no connection; "" if there is one. It is called
+// on a copy, with no lock held.
 func (r reach) problem() string {
 	if r.since.IsZero() {
 		return ""
 	}
 	text := "no connection since " + r.since.UTC().Format(time.RFC3339)
 	if r.err != nil {
-		text += ": " + shorten(redact.Error(r.err), 512)
+		text += ": " + redact.Short(r.err.Error(), 512)
 	}
 	return text
 }
