@@ -58,6 +58,8 @@ func (s seat) announce(change func(*shard.Status)) {
 
 func (s seat) Changed() <-chan struct{}    { return nil }
 func (s seat) Missing() []shard.Missing    { return nil }
+func (s seat) Left(shard.Member) bool      { return false }
+func (s seat) Enter()                      {}
 func (s seat) Announce(shard.Status)       {}
 func (s seat) Leave(context.Context) error { return nil }
 func (s seat) Close()                      {}

@@ -142,7 +142,7 @@ func (n *Node) redis() *store.State {
 
 // lookForStrays are the nodes that may be there, although they are no members.
 func (n *Node) lookForStrays() []shard.Member {
-	return n.strays.Look(n.members.View().Members(), time.Now())
+	return n.strays.Look(n.members.View().Members(), n.members.Left, time.Now())
 }
 
 // askNode asks a node, and remembers whether it answers.

@@ -57,6 +57,7 @@ func (n *Node) Run(ctx context.Context) error {
 			}
 		})
 	}
+	n.members.Enter() // every port is bound and served
 	n.state.Store(serving)
 	described := n.origins.describe()
 	for _, o := range described[1:] {

@@ -65,7 +65,7 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 		if n.store, err = openStore(t.Redis, n); err != nil {
 			return nil, fmt.Errorf("tier.redis: %w", err)
 		}
-		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Logger: n.part(logs.Tier)})
+		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Token: n.peers.door.token, Logger: n.part(logs.Tier)})
 	case len(t.Members) > 0:
 		cfg := shard.StaticConfig{Self: self, Lease: t.Lease, Probe: n.links.Status, Logger: n.part(logs.Tier)}
 		for _, text := range t.Members {

@@ -125,6 +125,8 @@ func (s *seat) Leave(context.Context) error {
 
 func (s *seat) Missing() []shard.Missing { return nil }
 
+func (s *seat) Enter() {}
+
 func (s *seat) Close() {}
 
 // tierRig is a tier of nodes in one process and one network.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -14,7 +15,17 @@ type Current struct {
 	view    *View
 	changed chan struct{}
 	heard   time.Time
+	leavers map[string]leaver // by name
 }
+
+// leaver is a node that has said that it would end.
+type leaver struct {
+	incarnation string
+	at          time.Time
+}
+
+// leaverTime is how long a node that left is remembered.
+const leaverTime = 15 * time.Minute
 
 // NewCurrent makes one that knows of members.
 func NewCurrent(members ...Member) *Current {
@@ -56,10 +67,43 @@ func (c *Current) Set(members []Member) {
 	defer c.mu.Unlock()
 	before := c.view.Members()
 	c.view = NewView(members)
+	for _, m := range members {
+		if m.Draining {
+			c.noteLeaverLocked(m)
+		} else {
+			delete(c.leavers, m.Name)
+		}
+	}
 	if !slices.EqualFunc(before, c.view.Members(), sameButClients) {
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
+}
+
+// NoteLeaver notes that a member has said that it would end, also where no view showed it
+// as draining.
+func (c *Current) NoteLeaver(m Member) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.noteLeaverLocked(m)
+}
+
+// noteLeaverLocked needs mu.
+func (c *Current) noteLeaverLocked(m Member) {
+	now := time.Now()
+	maps.DeleteFunc(c.leavers, func(_ string, l leaver) bool { return now.Sub(l.at) > leaverTime })
+	if c.leavers == nil {
+		c.leavers = make(map[string]leaver)
+	}
+	c.leavers[m.Name] = leaver{m.Incarnation, now}
+}
+
+// Left reports whether a member said that it would end, in this life of it.
+func (c *Current) Left(m Member) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	l, there := c.leavers[m.Name]
+	return there && l.incarnation == m.Incarnation
 }
 
 func sameButClients(a, b Member) bool {

@@ -32,6 +32,12 @@ type Members interface {
 	// Missing are nodes that the configuration names and that do not answer: they are
 	// not in View. There are none where nodes find one another.
 	Missing() []Missing
+	// Left reports whether a member, which may be in no view any more, said that it would
+	// end before it did.
+	Left(Member) bool
+	// Enter announces this node to the others, which may then connect with it: call it
+	// when it is reachable. Nobody sees the node before. It does not wait.
+	Enter()
 	// Announce tells the others of this node. It does not wait for them to hear it.
 	Announce(Status)
 	// Leave tells them that this node owns nothing any more, as if by Announce with

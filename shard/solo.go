@@ -34,6 +34,12 @@ func (s *Solo) Heard() time.Time { return time.Now() }
 // Missing is nobody.
 func (s *Solo) Missing() []Missing { return nil }
 
+// Left is false: there are no others.
+func (s *Solo) Left(Member) bool { return false }
+
+// Enter does nothing: nobody has to hear it.
+func (s *Solo) Enter() {}
+
 // Announce changes what View says of the node. It goes on owning everything:
 // nobody else is there.
 func (s *Solo) Announce(now Status) {

@@ -104,6 +104,12 @@ func (s *Static) Missing() (all []Missing) {
 	return all
 }
 
+// Left reports whether a node of the list drained when it last answered.
+func (s *Static) Left(m Member) bool { return s.current.Left(m) }
+
+// Enter does nothing: the others ask this node, which answers once it can be reached.
+func (s *Static) Enter() {}
+
 // Announce changes what Self says, which the others ask for.
 func (s *Static) Announce(now Status) {
 	s.mu.Lock()

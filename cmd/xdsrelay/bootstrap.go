@@ -70,7 +70,7 @@ func (a *app) newBootstrapOfCmd(use, short, long, example string, render func(bo
 	}
 	if use == "envoy" {
 		flags.StringVar(&variant, "variant", "", "`delta|sotw`: the variant that the Envoy speaks, delta unless told otherwise")
-		flags.StringVar(&o.TLS.ServerName, "server-name", "", "`NAME` that the relay's certificate is for; the host of --relay unless told otherwise")
+		flags.StringVar(&o.TLS.ServerName, "server-name", "", "`NAME` that the certificates of all relays are for; by default each is for its host in --relay")
 	}
 	for _, required := range []string{"relay", "node-id"} {
 		if err := cmd.MarkFlagRequired(required); err != nil {

@@ -37,6 +37,9 @@ func (a *app) newCheckCmd() *cobra.Command {
 				return err
 			}
 			a.printSummary(file, cfg)
+			for _, w := range cfg.Warnings() {
+				fmt.Fprintf(a.stderr, "warning: %s\n", w)
+			}
 			if !connect {
 				return nil
 			}

@@ -9,6 +9,7 @@ import (
 	core "k8s.io/api/core/v1"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
+	"sigs.k8s.io/yaml"
 )
 
 var update = flag.Bool("update", false, "write deploy/kustomize/base/resources.yaml anew")
@@ -62,6 +63,9 @@ func TestKustomize(t *testing.T) {
 			all := split(t, dir, string(text))
 			checkManifests(t, all)
 			spec := workloadOf(t, all).pod.Spec
+			if dir != "base" {
+				checkNoWarnings(t, all)
+			}
 			configured := false
 			for _, m := range all {
 				if c, ok := m.object.(*core.ConfigMap); ok && c.Name == spec.Volumes[0].ConfigMap.Name {
@@ -78,5 +82,34 @@ func TestKustomize(t *testing.T) {
 				t.Errorf("the image is %s", image)
 			}
 		})
+	}
+}
+
+// checkNoWarnings holds that what is called production leaves nothing open: the program
+// has no warning about its configuration.
+func checkNoWarnings(t *testing.T, all []manifest) {
+	t.Helper()
+	for _, m := range all {
+		c, ok := m.object.(*core.ConfigMap)
+		if !ok {
+			continue
+		}
+		var config map[string]any
+		if err := yaml.UnmarshalStrict([]byte(c.Data["relay.yaml"]), &config); err != nil {
+			t.Fatal(err)
+		}
+		root := t.TempDir()
+		move(config, func(file string) string { return makeFile(t, root, file) })
+		text, err := yaml.Marshal(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		said, err := check(t, string(text), "POD_IP=10.0.0.1", "XDSRELAY_TIER_PEER_ADVERTISE=10.0.0.1:18100")
+		if err != nil || strings.Contains(said, "warning:") {
+			t.Errorf("%v:\n%s", err, said)
+		}
+		if strings.Contains(c.Data["relay.yaml"], "plaintext: true") {
+			t.Error("a port is plaintext")
+		}
 	}
 }

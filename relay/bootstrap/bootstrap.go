@@ -43,8 +43,8 @@ type TLS struct {
 	CAFile string
 	// CertFile and KeyFile are what the client shows of itself: both or none.
 	CertFile, KeyFile string
-	// ServerName is the name that the relay's certificate is for. Only an Envoy can be
-	// told; empty means the host of the first address.
+	// ServerName is the name that the certificates of all relays are for, for an Envoy
+	// only. Empty means that each certificate is for the host of its address.
 	ServerName string
 }
 

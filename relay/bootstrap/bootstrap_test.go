@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"encoding/json"
 	"net/url"
 	"slices"
@@ -96,6 +97,45 @@ func decodeEnvoy(t *testing.T, o Options) *bootstrapv3.Bootstrap {
 		t.Fatalf("%v:\n%s", err, text)
 	}
 	return b
+}
+
+// TestEnvoyVerifiesEachRelay: with TLS an Envoy verifies each of several relays by its own
+// name, and sends it that name, unless one name is for all.
+func TestEnvoyVerifiesEachRelay(t *testing.T) {
+	o := all()["mutual"]
+	o.Addresses = []string{"a.example:18000", "b.example:18000", "a.example:18001", "10.0.0.1:18000", "b.example:18002"}
+	for _, name := range []string{"", "all.example"} {
+		o.TLS.ServerName = name
+		cluster := decodeEnvoy(t, o).StaticResources.Clusters[0]
+		endpoints := cluster.LoadAssignment.Endpoints[0].LbEndpoints
+		if len(endpoints) != len(o.Addresses) {
+			t.Fatalf("%d endpoints", len(endpoints))
+		}
+		if name != "" && len(cluster.TransportSocketMatches) > 0 {
+			t.Errorf("one name for all: %v", cluster.TransportSocketMatches)
+		}
+		for _, e := range endpoints {
+			host := e.GetEndpoint().GetAddress().GetSocketAddress().GetAddress()
+			socket := cluster.TransportSocket
+			for _, m := range cluster.TransportSocketMatches { // the first that matches, as an Envoy does
+				if proto.Equal(m.Match, e.GetMetadata().GetFilterMetadata()["envoy.transport_socket_match"]) {
+					socket = m.TransportSocket
+					break
+				}
+			}
+			tls := &tlsv3.UpstreamTlsContext{}
+			if err := proto.Unmarshal(socket.GetTypedConfig().GetValue(), tls); err != nil {
+				t.Fatal(err)
+			}
+			want, sni := cmp.Or(name, host), cmp.Or(name, host)
+			if want == "10.0.0.1" {
+				sni = ""
+			}
+			if got := tls.CommonTlsContext.GetValidationContext().MatchTypedSubjectAltNames[0].Matcher.GetExact(); got != want || tls.Sni != sni {
+				t.Errorf("%s is verified as %q with SNI %q, expected %q", host, got, tls.Sni, want)
+			}
+		}
+	}
 }
 
 // checkEnvoyTLS: the authority and the name are always checked.

@@ -1,8 +1,10 @@
 package bootstrap
 
 import (
+	"cmp"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
 	bootstrapv3 "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
@@ -17,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 )
 
 // The names by which an Envoy finds the relay and the settings of its connections.
@@ -96,31 +99,50 @@ func (o Options) cluster() (*clusterv3.Cluster, error) {
 		if err != nil {
 			return nil, err
 		}
-		group.LbEndpoints = append(group.LbEndpoints, &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
+		one := &endpointv3.LbEndpoint{HostIdentifier: &endpointv3.LbEndpoint_Endpoint{
 			Endpoint: &endpointv3.Endpoint{Address: socketAddress(host, port)},
-		}})
+		}}
+		if o.TLS.used() {
+			if err := o.secure(c, one, host); err != nil {
+				return nil, err
+			}
+		}
+		group.LbEndpoints = append(group.LbEndpoints, one)
 	}
 	c.LoadAssignment.Endpoints = []*endpointv3.LocalityLbEndpoints{group}
-	if o.TLS.used() {
-		if c.TransportSocket, err = o.transportSocket(); err != nil {
-			return nil, err
-		}
-	}
 	return c, nil
 }
 
-// transportSocket is TLS towards the relay. An Envoy checks neither authority nor
-// name unless it is told to, so it is told both.
-func (o Options) transportSocket() (*corev3.TransportSocket, error) {
-	t := o.TLS
-	name := t.ServerName
-	if name == "" {
-		host, _, err := split(o.Addresses[0])
-		if err != nil {
-			return nil, err
-		}
-		name = host
+// matchKey is where the metadata of an endpoint selects its transport socket.
+const matchKey = "envoy.transport_socket_match"
+
+// secure adds TLS towards one endpoint of the cluster. Each relay is verified by its own
+// name, so a host other than the first has a transport socket of its own.
+func (o Options) secure(c *clusterv3.Cluster, one *endpointv3.LbEndpoint, host string) error {
+	name := cmp.Or(o.TLS.ServerName, host)
+	socket, err := o.transportSocket(name)
+	switch {
+	case err != nil:
+		return err
+	case c.TransportSocket == nil:
+		c.TransportSocket = socket // of all endpoints that select no other
 	}
+	if proto.Equal(c.TransportSocket, socket) {
+		return nil
+	}
+	match := &structpb.Struct{Fields: map[string]*structpb.Value{"relay": structpb.NewStringValue(name)}}
+	one.Metadata = &corev3.Metadata{FilterMetadata: map[string]*structpb.Struct{matchKey: match}}
+	known := func(m *clusterv3.Cluster_TransportSocketMatch) bool { return m.Name == name }
+	if !slices.ContainsFunc(c.TransportSocketMatches, known) {
+		c.TransportSocketMatches = append(c.TransportSocketMatches, &clusterv3.Cluster_TransportSocketMatch{Name: name, Match: proto.CloneOf(match), TransportSocket: socket})
+	}
+	return nil
+}
+
+// transportSocket is TLS towards a relay whose certificate is for name. An Envoy checks
+// neither authority nor name by default, so the bootstrap requires both.
+func (o Options) transportSocket(name string) (*corev3.TransportSocket, error) {
+	t := o.TLS
 	ca := t.CAFile
 	if ca == "" {
 		ca = systemRoots

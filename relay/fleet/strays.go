@@ -42,17 +42,17 @@ const (
 )
 
 // Look takes in who the members are now, and returns those beside them that are to be
-// asked.
-func (s *Strays) Look(members []shard.Member, now time.Time) (due []shard.Member) {
+// asked. left reports which said that they would end: those are no strays.
+func (s *Strays) Look(members []shard.Member, left func(shard.Member) bool, now time.Time) (due []shard.Member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
-		if !m.Draining && !named(members, m.Name) {
+		if !m.Draining && !left(m) && !named(members, m.Name) {
 			s.all = append(s.all, &stray{member: m, heard: now})
 		}
 	}
 	s.members = members
-	s.all = slices.DeleteFunc(s.all, func(one *stray) bool { return named(members, one.member.Name) })
+	s.all = slices.DeleteFunc(s.all, func(one *stray) bool { return named(members, one.member.Name) || left(one.member) })
 	s.all = s.all[max(0, len(s.all)-mostStrays):]
 	for _, one := range s.all {
 		if one.failed.IsZero() || now.Sub(one.failed) >= strayPause {

@@ -19,9 +19,11 @@ func TestStrays(t *testing.T) {
 	var s Strays
 	now := time.Unix(1000, 0)
 	a, b, c := shard.Member{Name: "a"}, shard.Member{Name: "b"}, shard.Member{Name: "c", Status: shard.Status{Draining: true}}
+	leavers := map[string]bool{}
+	left := func(m shard.Member) bool { return leavers[m.Name] }
 	due := func(members ...shard.Member) (names []string) {
 		t.Helper()
-		for _, m := range s.Look(members, now) {
+		for _, m := range s.Look(members, left, now) {
 			names = append(names, m.Name)
 		}
 		return names
@@ -61,6 +63,15 @@ func TestStrays(t *testing.T) {
 	s.Note("b", errGone, now)
 	now = now.Add(time.Hour)
 	expect("it is given up", due(a))
+	d, e := shard.Member{Name: "d"}, shard.Member{Name: "e"}
+	due(a, d, e)
+	leavers["d"] = true
+	expect("d left between two looks", due(a), "e")
+	leavers["e"] = true
+	expect("that e left is known later", due(a))
+	if gone := s.Gone(); len(gone) > 0 {
+		t.Errorf("gone are %+v", gone)
+	}
 	for i := range 3 * mostStrays {
 		due(a, shard.Member{Name: fmt.Sprint(i)})
 	}

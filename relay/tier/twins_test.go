@@ -24,6 +24,7 @@ type seen struct {
 
 func (s *seen) Missing() []shard.Missing  { return nil }
 func (s *seen) Self() shard.Member        { return s.self }
+func (*seen) Enter()                      {}
 func (*seen) Announce(shard.Status)       {}
 func (*seen) Leave(context.Context) error { return nil }
 func (*seen) Close()                      {}

@@ -25,8 +25,9 @@ type entry struct {
 // failed notes that Redis did not answer.
 func (b *book) failed() { b.lost = true }
 
-// read takes in an answer of Redis and tells who came and who went.
-func (b *book) read(now time.Time, all []found) (came, went []shard.Member) {
+// read takes in an answer of Redis and returns which members came, which left on
+// purpose, and whose leases ended.
+func (b *book) read(now time.Time, all []found) (came, left, ended []shard.Member) {
 	// With or without this node, others may not have reached Redis, either.
 	grace := b.lost || now.Sub(b.asked) > b.lease/2
 	b.asked, b.lost = now, false
@@ -40,7 +41,7 @@ func (b *book) read(now time.Time, all []found) (came, went []shard.Member) {
 		name := f.member.Name
 		if f.left {
 			if e, ok := b.known[name]; ok {
-				went = append(went, e.member)
+				left = append(left, e.member)
 				delete(b.known, name)
 			}
 			continue
@@ -57,11 +58,11 @@ func (b *book) read(now time.Time, all []found) (came, went []shard.Member) {
 	}
 	for name, e := range b.known {
 		if !now.Before(e.until) {
-			went = append(went, e.member)
+			ended = append(ended, e.member)
 			delete(b.known, name)
 		}
 	}
-	return came, went
+	return came, left, ended
 }
 
 // next is when the first lease ends, if none is renewed. The zero time means never: so

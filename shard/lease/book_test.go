@@ -137,7 +137,7 @@ func TestBookLeft(t *testing.T) {
 	}
 	for i, step := range []struct {
 		read       []found
-		came, went int
+		came, left int
 	}{
 		{[]found{here("1")}, 1, 0},
 		{[]found{here("1")}, 0, 0},
@@ -148,8 +148,8 @@ func TestBookLeft(t *testing.T) {
 		{nil, 0, 0},
 	} {
 		now = now.Add(time.Second)
-		if came, went := b.read(now, step.read); len(came) != step.came || len(went) != step.went {
-			t.Errorf("step %d: %v came and %v went", i, came, went)
+		if came, left, ended := b.read(now, step.read); len(came) != step.came || len(left) != step.left || len(ended) > 0 {
+			t.Errorf("step %d: %v came, %v left, the leases of %v ended", i, came, left, ended)
 		}
 	}
 	if len(b.members()) != 0 || !b.next().IsZero() {

@@ -45,19 +45,34 @@ type node struct {
 	log   *log
 }
 
-// join makes a node a member. calls is how long a call may take.
+// join makes a node a member that others see. calls is how long a call may take.
 func join(t *testing.T, url string, self shard.Member, term, calls time.Duration) *node {
+	t.Helper()
+	n := prepare(t, url, lease.Config{Self: self, Lease: term}, calls)
+	n.Enter()
+	return n
+}
+
+// prepare makes a node a member that has not entered.
+func prepare(t *testing.T, url string, cfg lease.Config, calls time.Duration) *node {
+	t.Helper()
+	return prepareIn(t, "test", url, cfg, calls)
+}
+
+// prepareIn is prepare in the tier of a prefix.
+func prepareIn(t *testing.T, prefix, url string, cfg lease.Config, calls time.Duration) *node {
 	t.Helper()
 	n := &node{t: t, log: &log{}}
 	logger := slog.New(slog.NewTextHandler(n.log, nil))
 	var err error
-	if n.store, err = store.New(store.Config{URL: url, Prefix: "test", Timeout: calls, Logger: logger, Meter: noop.Meter{}}); err != nil {
+	if n.store, err = store.New(store.Config{URL: url, Prefix: prefix, Timeout: calls, Logger: logger, Meter: noop.Meter{}}); err != nil {
 		t.Fatal(err)
 	}
-	if self.Peer == "" {
-		self.Peer = self.Name + ":1"
+	if cfg.Self.Peer == "" {
+		cfg.Self.Peer = cfg.Self.Name + ":1"
 	}
-	if n.Members, err = lease.Join(lease.Config{Self: self, Store: n.store, Lease: term, Logger: logger}); err != nil {
+	cfg.Store, cfg.Logger = n.store, logger
+	if n.Members, err = lease.Join(cfg); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {

@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"xdsrelay/relay/secure"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -34,7 +35,11 @@ type Config struct {
 	// Lease is how long a node counts of which nothing is heard any more. The same
 	// on all nodes, from 100ms.
 	Lease time.Duration
-	// Logger gets who comes and goes.
+	// Token signs what this node says of itself, and only nodes whose records it has
+	// signed are members: others may write to Redis, too. Nil where peers prove by
+	// certificates who they are.
+	Token *secure.Token
+	// Logger is informed of nodes that join and leave.
 	Logger *slog.Logger
 }
 
@@ -54,18 +59,21 @@ type Members struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	self   shard.Member // with what was announced last
-	news   bool         // of self that others should hear at once
-	left   bool         // Leave was called
-	closed bool
-	taken  bool // the name belongs to another node
-	book   book
+	self    shard.Member // with what was announced last
+	news    bool         // of self that others should hear at once
+	entered bool         // others may see this node
+	left    bool         // Leave was called
+	closed  bool
+	taken   bool // the name belongs to another node
+	foreign bool // there were records that no node of the tier has signed
+	book    book
 }
 
 // channel is where the members say that there is news.
 const channel = "members"
 
-// Join makes cfg.Self a member. It does not wait for Redis.
+// Join makes cfg.Self a member, which others see once it has entered. It does not wait
+// for Redis.
 func Join(cfg Config) (*Members, error) {
 	switch {
 	case cfg.Self.Name == "" || cfg.Self.Peer == "":
@@ -124,6 +132,25 @@ func (m *Members) Heard() time.Time { return m.current.Heard() }
 // Missing is nobody: who went may have ended, and another may have come for it.
 func (m *Members) Missing() []shard.Missing { return nil }
 
+// Left reports whether a member said that it would end.
+func (m *Members) Left(one shard.Member) bool { return m.current.Left(one) }
+
+// Enter announces this node to the others.
+func (m *Members) Enter() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.entered = true
+	m.kickLocked()
+}
+
+// kickLocked makes the loop call at once. It needs mu.
+func (m *Members) kickLocked() {
+	select {
+	case m.kick <- struct{}{}:
+	default:
+	}
+}
+
 // Announce tells the others of this node: with the next renewal, and at once what
 // moves keys.
 func (m *Members) Announce(now shard.Status) {
@@ -140,10 +167,7 @@ func (m *Members) announceLocked(now shard.Status) {
 	m.showLocked()
 	if before.Draining != now.Draining || before.Cut != now.Cut {
 		m.news = true
-		select {
-		case m.kick <- struct{}{}:
-		default:
-		}
+		m.kickLocked()
 	}
 }
 
@@ -189,8 +213,8 @@ func (m *Members) showLocked() { m.current.Set(append(m.book.members(), m.self))
 // record is what others read of a member.
 func record(m shard.Member) (string, error) {
 	text, err := json.Marshal(m)
-	if err == nil && len(text) > maxRecord {
-		err = fmt.Errorf("what the node says of itself takes %d bytes, expected %d at most", len(text), maxRecord)
+	if most := maxRecord - signatureSize; err == nil && len(text) > most {
+		err = fmt.Errorf("what the node says of itself takes %d bytes, expected %d at most", len(text), most)
 	}
 	return string(text), err
 }

@@ -61,12 +61,12 @@ func (m *Members) call(ctx context.Context) error {
 	m.calling.Lock()
 	defer m.calling.Unlock()
 	m.mu.Lock()
-	self, news := m.self, m.news
+	self, news, entered := m.self, m.news, m.entered
 	m.news = false
 	_, elder := m.book.known[self.Name]
 	m.mu.Unlock()
 
-	a, err := m.ask(ctx, self, news, elder)
+	a, err := m.ask(ctx, self, news, elder, entered)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -77,31 +77,39 @@ func (m *Members) call(ctx context.Context) error {
 	}
 	now := time.Now()
 	m.noteNameLocked(a)
-	came, went := m.book.read(now, a.found)
+	m.noteForeignLocked(a.foreign)
+	came, left, ended := m.book.read(now, a.found)
 	for _, c := range came {
-		m.cfg.Logger.Info("a member came", "member", c.Name, "peer", c.Peer)
+		m.cfg.Logger.Info("node joined the tier", "member", c.Name, "peer", c.Peer)
 	}
-	for _, w := range went {
-		m.cfg.Logger.Info("a member went", "member", w.Name, "peer", w.Peer, "draining", w.Draining)
+	for _, l := range left {
+		m.current.NoteLeaver(l)
+		m.cfg.Logger.Info("node left the tier", "member", l.Name, "peer", l.Peer)
+	}
+	for _, e := range ended {
+		m.cfg.Logger.Warn("node disappeared from the tier: its lease ended", "member", e.Name, "peer", e.Peer, "draining", e.Draining)
 	}
 	m.current.Hear(now)
 	m.showLocked()
 	return nil
 }
 
-// ask makes the call.
-func (m *Members) ask(ctx context.Context, self shard.Member, news, yields bool) (answer, error) {
+// ask makes the call, which announces this node if it has entered.
+func (m *Members) ask(ctx context.Context, self shard.Member, news, yields, entered bool) (answer, error) {
 	text, err := record(self)
 	if err != nil {
 		return answer{}, err
 	}
+	if m.cfg.Token != nil {
+		text = m.sign(text)
+	}
 	flag := map[bool]string{true: "1", false: "0"}
 	reply, err := m.cfg.Store.Run(ctx, m.renew, []string{m.name},
-		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(channel), flag[news], flag[yields])
+		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(channel), flag[news], flag[yields], flag[entered])
 	if err != nil {
 		return answer{}, err
 	}
-	return readAnswer(reply)
+	return readAnswer(reply, m.verified)
 }
 
 // noteNameLocked says once that another node goes by this one's name, or no longer.

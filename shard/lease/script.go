@@ -33,10 +33,10 @@ const maxRecord = 16 << 10
 // renewScript announces a node and says who else is there: whether the name belongs to
 // another node, then of each other one its name, what is left of its lease in ms,
 // and its JSON. A node that yields to another one of its name takes the name only
-// when that one has left.
+// when that one has left. A node that has not entered writes nothing.
 const renewScript = `
 local name, since, incarnation, member = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
-local lease, channel, news, yields = tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1', ARGV[8] == '1'
+local lease, channel, news, yields, entered = tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1', ARGV[8] == '1', ARGV[9] == '1'
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local all = redis.call('HGETALL', KEYS[1])
@@ -68,7 +68,7 @@ for i = 1, #all, 2 do
   end
 end
 if yields and not free then taken = 1 end
-if taken == 0 then
+if taken == 0 and entered then
   redis.call('HSET', KEYS[1], name, string.format('%.0f %.0f %s %s %s', now + lease, lease, since, incarnation, member))
   redis.call('PEXPIRE', KEYS[1], 3600000)
   if news or not found then redis.pcall('PUBLISH', channel, name) end
@@ -91,8 +91,9 @@ return 1
 
 // answer is what renewScript says.
 type answer struct {
-	taken bool // another node goes by this one's name, and the name is its own
-	found []found
+	taken   bool // another node goes by this one's name, and the name is its own
+	found   []found
+	foreign []string // names of records that no node of the tier has signed
 }
 
 // found is one entry of it.
@@ -102,9 +103,9 @@ type found struct {
 	lease  time.Duration // what is left of it
 }
 
-// readAnswer reads what renewScript says. Entries that are none are left out: anybody may
-// have written them.
-func readAnswer(r store.Reply) (a answer, err error) {
+// readAnswer reads what renewScript says. Entries that are none are left out, and so are
+// those that verified does not accept: anybody may have written them.
+func readAnswer(r store.Reply, verified func(text string) bool) (a answer, err error) {
 	list, err := r.List()
 	if err != nil {
 		return a, err
@@ -129,6 +130,10 @@ func readAnswer(r store.Reply) (a answer, err error) {
 		text, err := e[2].Text()
 		if err != nil {
 			return a, err
+		}
+		if text != "" && !verified(text) {
+			a.foreign = append(a.foreign, name)
+			continue
 		}
 		if m, ok := readMember(name, text); ok {
 			a.found = append(a.found, found{member: m, left: text == "", lease: time.Duration(min(left, maxLease)) * time.Millisecond})

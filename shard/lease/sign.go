@@ -1,0 +1,61 @@
+package lease
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// A record that is signed ends with its signature, as a last field of its JSON, which
+// nodes that know nothing of signatures ignore:
+//
+//	{"name":"a","peer":"10.0.0.1:18100",…,"signature":"hex of 32 bytes"}
+//
+// Signed is the JSON without it. An address is connected with, and gets the token, only
+// if a node of the tier has signed it: who can write to Redis could name any address.
+const (
+	signatureBegins = `,"signature":"`
+	signatureEnds   = `"}`
+	signatureSize   = len(signatureBegins) + 2*sha256.Size + len(signatureEnds)
+)
+
+// sign adds the signature of the tier to a record.
+func (m *Members) sign(record string) string {
+	sum := m.cfg.Token.Sign(m.purpose(), record)
+	return strings.TrimSuffix(record, "}") + signatureBegins + hex.EncodeToString(sum) + signatureEnds
+}
+
+// verified reports whether a record counts: one that a node of the tier has signed, or
+// any where nothing is signed.
+func (m *Members) verified(text string) bool {
+	if m.cfg.Token == nil {
+		return true
+	}
+	at := strings.LastIndex(text, signatureBegins)
+	if at < 0 {
+		return false
+	}
+	signature, ok := strings.CutSuffix(text[at+len(signatureBegins):], signatureEnds)
+	sum, err := hex.DecodeString(signature)
+	return ok && err == nil && m.cfg.Token.Verify(m.purpose(), text[:at]+"}", sum)
+}
+
+// purpose is what is signed beside a record: it counts in this tier alone.
+func (m *Members) purpose() string { return "member of " + m.name }
+
+// mostForeign bounds the names that a log line lists.
+const mostForeign = 3
+
+// noteForeignLocked logs once that there are records that no node of the tier has
+// signed, and that there are none any more. It needs mu.
+func (m *Members) noteForeignLocked(names []string) {
+	if there := len(names) > 0; there != m.foreign {
+		m.foreign = there
+		if there {
+			m.cfg.Logger.Warn("Redis has nodes of this tier without a valid signature; they are ignored: either they have another token file, or somebody else writes to Redis",
+				"members", names[:min(len(names), mostForeign)], "count", len(names))
+		} else {
+			m.cfg.Logger.Info("all nodes in Redis have valid signatures again")
+		}
+	}
+}
