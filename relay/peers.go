@@ -62,7 +62,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 			return nil, err
 		}
 		n.certs.watch("tier.peer", server.Validity)
-		p.serving, p.credentials = server.Credentials(), client.Credentials()
+		p.serving, p.credentials = server.Credentials(p.door.handshakeFailed), client.Credentials()
 	}
 	listener, err := n.listenAt("tier.peer.address", cfg.Address)
 	if err != nil {
@@ -115,7 +115,16 @@ type door struct {
 	refused metric.Int64Counter
 	log     *slog.Logger
 
-	lines limit.Lines // of the log
+	lines    limit.Lines // of the log
+	failures limit.Lines // of the log, of handshakes
+}
+
+// handshakeFailed logs now and then why a node was not let in, and on which side that is.
+func (d *door) handshakeFailed(from net.Addr, err error) {
+	if more, due := d.failures.Next(time.Now(), logPause); due {
+		word, hint := secure.Why(err)
+		d.log.Warn("a connection to the peer port failed in the TLS handshake", "peer", from.String(), "reason", word, "error", err, "hint", hint, "more_since_last", more)
+	}
 }
 
 func newDoor(cfg config.Peer, meter metric.Meter, log *slog.Logger) (d *door, err error) {

@@ -56,7 +56,8 @@ func (c *Client) nameOf(host string) string { return cmp.Or(c.cfg.ServerName, ho
 // Dial connects to address, as host:port, and shakes hands.
 func (c *Client) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	d := tls.Dialer{Config: c.Config(hostOf(address))}
-	return d.DialContext(ctx, network, address)
+	conn, err := d.DialContext(ctx, network, address)
+	return conn, explained(err, address)
 }
 
 // Credentials are those of a gRPC client.
@@ -75,7 +76,11 @@ type clientCredentials struct{ client *Client }
 
 func (c *clientCredentials) ClientHandshake(ctx context.Context, authority string, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	name := c.client.nameOf(hostOf(authority)) // grpc-go puts it in the place of the one in the configuration
-	return credentials.NewTLS(c.client.Config(name)).ClientHandshake(ctx, name, raw)
+	conn, info, err := credentials.NewTLS(c.client.Config(name)).ClientHandshake(ctx, name, raw)
+	if err != nil {
+		return nil, nil, explained(err, name)
+	}
+	return explaining{conn, name}, info, nil
 }
 
 func (c *clientCredentials) ServerHandshake(net.Conn) (net.Conn, credentials.AuthInfo, error) {

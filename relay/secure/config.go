@@ -1,6 +1,7 @@
 package secure
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -71,7 +72,9 @@ func (c *Config) source(log *slog.Logger) (*source, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &source{files: files, workload: c.Workload, ids: ids, spiffe: c.spiffe()}, nil
+	s := &source{files: files, workload: c.Workload, ids: ids, spiffe: c.spiffe(), log: log, from: cmp.Or(c.CertFile, "workload API")}
+	s.get() // logs what is loaded
+	return s, nil
 }
 
 // minVersion is the least version that is spoken.

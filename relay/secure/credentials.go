@@ -12,7 +12,9 @@ import (
 // Credentials are those of a gRPC server. They know the connections that they have let
 // in. All methods are safe for concurrent use.
 type Credentials struct {
-	server *Server // fixed
+	// Fixed after construction.
+	server *Server
+	failed func(from net.Addr, err error) // nil for none
 
 	mu   sync.Mutex
 	open map[*letIn]struct{} // guarded by mu: those whose clients have shown a certificate
@@ -26,9 +28,10 @@ type letIn struct {
 	check func() error // whether it would be let in now
 }
 
-// Credentials makes those of a gRPC server.
-func (s *Server) Credentials() *Credentials {
-	return &Credentials{server: s, open: make(map[*letIn]struct{})}
+// Credentials makes those of a gRPC server. failed, if not nil, is called for each
+// handshake that fails.
+func (s *Server) Credentials(failed func(from net.Addr, err error)) *Credentials {
+	return &Credentials{server: s, failed: failed, open: make(map[*letIn]struct{})}
 }
 
 // EndUntrusted closes the connections whose clients would not be let in any more: since
@@ -63,6 +66,9 @@ func (c *Credentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 	conn, info, check, err := c.server.Handshake(raw)
 	switch {
 	case err != nil:
+		if c.failed != nil {
+			c.failed(raw.RemoteAddr(), err)
+		}
 		return nil, nil, err
 	case check == nil:
 		return conn, *info, nil

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"slices"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -124,30 +122,3 @@ func (s *Server) recheck(took uint64, chains [][]*x509.Certificate) func() error
 // Generation grows whenever certificates of other authorities are taken than before.
 // It costs a look at the files.
 func (s *Server) Generation() uint64 { return s.source.get().generation }
-
-// Why tells in a word why a handshake has failed, for metrics, and in a sentence what
-// the operator can do about it, empty where there is nothing to say.
-func Why(err error) (word, hint string) {
-	var record tls.RecordHeaderError
-	var network net.Error
-	var verification *tls.CertificateVerificationError
-	text := err.Error()
-	says := func(parts ...string) bool {
-		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
-	}
-	switch {
-	case errors.As(err, &network) && network.Timeout():
-		return "timeout", ""
-	case errors.As(err, &record):
-		return "plaintext", "the client does not speak TLS"
-	case says("unsupported versions", "protocol version not supported"):
-		return "version", `the client speaks an older version of TLS: raise its greatest version (Envoy: tls_maximum_protocol_version: TLSv1_3), or allow tls.min_version: "1.2"`
-	case says("application protocol", "ALPN"):
-		return "protocol", "the client does not offer HTTP/2 (ALPN h2)"
-	case says("didn't provide a certificate"):
-		return "no_certificate", "the client shows no certificate"
-	case errors.As(err, &verification), says("certificate", "x509"):
-		return "certificate", ""
-	}
-	return "other", ""
-}

@@ -1,6 +1,8 @@
 package secure
 
 import (
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -98,6 +100,8 @@ type source struct {
 	workload *Workload // nil for none
 	ids      []idPattern
 	spiffe   bool // there may be bundles
+	log      *slog.Logger
+	from     string // where the certificate is from
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -133,6 +137,41 @@ func (s *source) get() *material {
 			m.generation++
 		}
 	}
+	s.report(s.last, m)
 	s.last, s.file, s.served = m, file, served
 	return m
+}
+
+// report logs a certificate and authorities that are loaded, or loaded again and others
+// than before; last is nil at first. Never the key.
+func (s *source) report(last, now *material) {
+	var before []byte
+	message := "certificate loaded"
+	if last != nil {
+		message = "certificate reloaded"
+		if len(last.certs) > 0 {
+			before = last.certs[0].Certificate[0]
+		}
+	}
+	if len(now.certs) > 0 && !bytes.Equal(before, now.certs[0].Certificate[0]) {
+		if leaf := now.certs[0].Leaf; leaf != nil {
+			s.log.LogAttrs(context.Background(), slog.LevelInfo, message, slog.String("from", s.from), slog.String("subject", leaf.Subject.String()),
+				slog.Any("names", namesOf(leaf)), slog.Time("not_after", leaf.NotAfter))
+		}
+	}
+	if last != nil && !now.trust.equal(last.trust) {
+		s.log.Info("trusted authorities reloaded", "from", s.from)
+	}
+}
+
+// namesOf are the subject alternative names of a certificate.
+func namesOf(c *x509.Certificate) (names []string) {
+	for _, u := range c.URIs {
+		names = append(names, u.String())
+	}
+	names = append(names, c.DNSNames...)
+	for _, ip := range c.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
 }

@@ -127,8 +127,8 @@ func TestRotation(t *testing.T) {
 	if _, err := dial(t, client, address); err == nil {
 		t.Error("a server takes a client of an authority that it does not know any more")
 	}
-	if log.String() != "" {
-		t.Errorf("something was logged:\n%s", log)
+	if log.lines("level=INFO") != log.lines("level=") || log.lines("certificate reloaded") == 0 {
+		t.Errorf("more or less was logged than certificates and authorities that were reloaded:\n%s", log)
 	}
 }
 
@@ -254,7 +254,7 @@ func TestCredentials(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	creds := server.Credentials()
+	creds := server.Credentials(nil)
 	s := grpc.NewServer(grpc.Creds(creds))
 	healthpb.RegisterHealthServer(s, health.NewServer())
 	done := make(chan struct{})
