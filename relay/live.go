@@ -8,7 +8,6 @@ import (
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/fleet"
-	"xdsrelay/relay/series"
 )
 
 // The questions that nodes ask one another for the live page.
@@ -28,18 +27,20 @@ func (n *Node) answerLive() {
 		if err != nil {
 			return nil, err
 		}
-		return n.samples.after(since), nil
+		part := n.samples.after(since)
+		part.Node = n.name
+		return part, nil
 	})
+	n.tier.Handle(askCopy, func(ctx context.Context, q url.Values) (any, error) {
+		n.copyFrom(ctx, q.Get(paramFrom))
+		return true, nil
+	})
+	n.tier.Handle(askCopies, func(context.Context, url.Values) (any, error) { return n.copied(), nil })
 }
 
 // statesOfAll asks all nodes how they are.
 func (n *Node) statesOfAll(ctx context.Context) ([]admin.NodeState, []admin.Silent) {
 	return fleet.AskAll[admin.NodeState](ctx, n.everybody(), askLive, url.Values{}, nil)
-}
-
-// seriesOfAll asks all nodes for their samples.
-func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []admin.Silent) {
-	return fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, nil)
 }
 
 // unheard is after how long it is doubtful who is in the tier.

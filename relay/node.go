@@ -97,6 +97,7 @@ type Node struct {
 	quiet     fleet.Quiet  // nodes that do not answer; guards itself
 	board     *fleet.Board // the newest updates on this node
 	samples   samples      // what it was like; guards itself
+	copies    copies       // what other nodes were like; guards itself
 	agreement agreement    // who differs from whom in the tier; guards itself
 	grpc      *grpc.Server
 	health    *health.Server

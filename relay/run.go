@@ -156,6 +156,7 @@ func (n *Node) drain() {
 	}
 	n.grpc.Stop()
 	<-stopped
+	n.handOverSamples()
 }
 
 // What leaving a tier may take: until the others know, and until they get the keys

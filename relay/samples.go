@@ -35,11 +35,11 @@ func (s *samples) after(since int64) series.Part {
 }
 
 // note adds one of a moment.
-func (s *samples) note(now time.Time, clients int, states [series.States]int, totals series.Totals) {
+func (s *samples) note(now time.Time, is series.Now, totals series.Totals) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.bounds = totals.Bounds
-	s.ring.Add(series.Moment{Wall: float64(now.UnixMilli()) / 1e3, Steady: now.Sub(s.began).Seconds()}, clients, states, totals)
+	s.ring.Add(series.Moment{Wall: float64(now.UnixMilli()) / 1e3, Steady: now.Sub(s.began).Seconds()}, is, totals)
 }
 
 // reads notes whether the metrics could be read, and reports whether that is news.
@@ -69,11 +69,12 @@ func (n *Node) sampleOf(metrics prometheus.Gatherer) {
 		return
 	}
 	sums := n.own().Sums()
-	var states [series.States]int
+	others, _ := n.everybody().Others()
+	is := series.Now{Clients: sums.Clients, Members: len(others) + 1}
 	for i, s := range fleet.States() {
-		states[i] = sums.States[s]
+		is.States[i] = sums.States[s]
 	}
-	n.samples.note(time.Now(), sums.Clients, states, totals)
+	n.samples.note(time.Now(), is, totals)
 }
 
 // keepSamples takes one at each multiple of the step, until ctx ends.
@@ -89,6 +90,7 @@ func (n *Node) keepSamples(ctx context.Context) {
 			return
 		case <-timer.C:
 			n.sample()
+			n.copySamples(ctx)
 		}
 	}
 }

@@ -96,3 +96,71 @@ func TestLiveTier(t *testing.T) {
 		})
 	})
 }
+
+// TestLastHourOutlivesNodes: what the last hour was like is the same after a node has
+// left: one that drains is copied before, and of one that disappears what was not copied
+// is marked, so that no sum shrinks. A node that joins has the whole hour, too.
+func TestLastHourOutlivesNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 3, "red")
+		w.populate()
+		w.converged()
+		owner := w.roster.owner("red")
+		others := slices.DeleteFunc(slices.Clone(w.names), func(n string) bool { return n == owner })
+		hour := func(node string) (s series.Tier) {
+			w.order(node, http.MethodGet, "/api/v1/series", &s)
+			if len(s.At) != len(s.Clients) || len(s.At) != len(s.Nodes) {
+				t.Fatalf("columns of different lengths: %+v", s)
+			}
+			return s
+		}
+		same := func(before, after series.Tier, holes int) {
+			t.Helper()
+			for i, at := range before.At {
+				k, found := slices.BinarySearch(after.At, at)
+				switch {
+				case found && after.Clients[k] != before.Clients[i]:
+					t.Errorf("at %d there were %d clients, and then %d", at, before.Clients[i], after.Clients[k])
+				case !found && !slices.Contains(after.Incomplete, at):
+					t.Errorf("at %d there is nothing any more, and that is not said", at)
+				case !found:
+					holes--
+				}
+			}
+			if holes < 0 {
+				t.Errorf("%d more moments than expected are incomplete: %v", -holes, after.Incomplete)
+			}
+		}
+		time.Sleep(3 * time.Minute) //nolint:forbidigo // virtual time
+		before := hour(owner)
+		if len(before.At) < 15 || before.Clients[len(before.At)-1] != 12 || len(before.Incomplete) > 1 {
+			t.Fatalf("the last hour is %+v", before)
+		}
+		if code, text := w.order(others[0], http.MethodPost, "/drain", nil); code != http.StatusAccepted {
+			t.Fatalf("%d %s", code, text)
+		}
+		w.nodes[others[0]].ended(t)
+		w.roster.drop(others[0])
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		same(before, hour(owner), 0)
+		same(before, hour(others[1]), 0)
+
+		time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+		before = hour(others[1])
+		w.kill(others[1])
+		w.roster.drop(others[1])
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		after := hour(owner)
+		same(before, after, 31)
+		if last := len(after.At) - 1; after.Nodes[last] != 1 {
+			t.Errorf("the last moment is of %d nodes", after.Nodes[last])
+		}
+		w.start(others[0])
+		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
+		before = hour(owner)
+		w.kill(owner)
+		w.roster.drop(owner)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		same(before, hour(others[0]), 4)
+	})
+}

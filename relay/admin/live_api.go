@@ -42,7 +42,7 @@ func (cfg Config) apiSeries(w http.ResponseWriter, r *http.Request) {
 	for i, s := range fleet.States() {
 		names[i] = strings.ToLower(string(s))
 	}
-	writeTagged(w, r, Series{series.Join(parts, names, time.Now().Add(-settled).Unix()), silent})
+	writeTagged(w, r, Series{series.Join(parts, names, since, time.Now().Add(-settled).Unix()), silent})
 }
 
 // Series is the last hour of the nodes that answered.

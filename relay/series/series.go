@@ -40,13 +40,20 @@ func (t *Totals) Add(o Totals) {
 	t.Nacks += o.Nacks
 }
 
-// Sample is a node at a moment, and what it did in the time before it.
-type Sample struct {
-	At      int64       `json:"t"` // Unix time in seconds, a multiple of Step
+// Now is a node at a moment.
+type Now struct {
 	Clients int         `json:"c"`
 	States  [States]int `json:"s"`
-	In      int64       `json:"i"` // streams to control planes
-	Out     int64       `json:"o"` // streams of clients
+	Members int         `json:"m"` // nodes of the tier, as this one sees it
+}
+
+// Sample is a node at a moment, and what it did in the time before it.
+type Sample struct {
+	At int64 `json:"t"` // Unix time in seconds, a multiple of Step
+	Now
+
+	In  int64 `json:"i"` // streams to control planes
+	Out int64 `json:"o"` // streams of clients
 	// Rates are bytes in and out, responses in and out, and rejections, each per second.
 	Rates [5]float32 `json:"r"`
 	// Took counts the answers of clients by how long an update was on its way to them,
@@ -70,7 +77,7 @@ type Moment struct{ Wall, Steady float64 }
 // sample, spread over it. A second one for the same multiple of Step is left out. Where
 // the clock of the wall was set back, what is there goes back with it: it was as long ago
 // as it was.
-func (r *Ring) Add(now Moment, clients int, states [States]int, t Totals) {
+func (r *Ring) Add(now Moment, is Now, t Totals) {
 	over := now.Steady - r.at.Steady
 	first := len(r.samples) == 0
 	if set := now.Wall - r.at.Wall - over; !first && set <= -Step/2 {
@@ -82,7 +89,7 @@ func (r *Ring) Add(now Moment, clients int, states [States]int, t Totals) {
 	if !first && r.newest().At >= at {
 		return
 	}
-	s := Sample{At: at, Clients: clients, States: states, In: t.StreamsIn, Out: t.StreamsOut}
+	s := Sample{At: at, Now: is, In: t.StreamsIn, Out: t.StreamsOut}
 	if !first && over > 0 {
 		rate := func(now, before int64) float32 { return float32(float64(max(0, now-before)) / over) }
 		s.Rates = [5]float32{
@@ -136,8 +143,9 @@ func (r *Ring) After(at int64) []Sample {
 	return out
 }
 
-// Part is what one node tells of itself.
+// Part is what one node reports of itself, by name.
 type Part struct {
+	Node    string    `json:"node"`
 	Bounds  []float64 `json:"bounds"` // upper ones of Took, in seconds
 	Samples []Sample  `json:"samples"`
 }

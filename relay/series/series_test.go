@@ -2,6 +2,7 @@ package series
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 	"testing"
 )
@@ -14,10 +15,10 @@ var names = [States]string{"nacked", "stale", "unknown", "not_sent", "synced"}
 // and that counters which begin anew give no negative rates.
 func TestRing(t *testing.T) {
 	var r Ring
-	r.Add(moment(1003), 1, [States]int{}, Totals{BytesOut: 100, Took: []uint64{5, 0, 0, 0}, Bounds: bounds})
-	r.Add(moment(1010.5), 2, [States]int{4: 2}, Totals{BytesOut: 850, StreamsOut: 3, Took: []uint64{5, 2, 0, 1}, Bounds: bounds})
-	r.Add(moment(1011), 9, [States]int{}, Totals{}) // the same multiple of ten seconds
-	r.Add(moment(1030), 2, [States]int{}, Totals{BytesOut: 10})
+	r.Add(moment(1003), Now{Clients: 1}, Totals{BytesOut: 100, Took: []uint64{5, 0, 0, 0}, Bounds: bounds})
+	r.Add(moment(1010.5), Now{Clients: 2, States: [States]int{4: 2}}, Totals{BytesOut: 850, StreamsOut: 3, Took: []uint64{5, 2, 0, 1}, Bounds: bounds})
+	r.Add(moment(1011), Now{Clients: 9}, Totals{}) // the same multiple of ten seconds
+	r.Add(moment(1030), Now{Clients: 2}, Totals{BytesOut: 10})
 	got := r.After(0)
 	if len(got) != 3 || got[0].At != 1000 || got[1].At != 1010 || got[2].At != 1030 {
 		t.Fatalf("samples %+v", got)
@@ -35,7 +36,7 @@ func TestRing(t *testing.T) {
 		t.Errorf("after 1010: %+v", after)
 	}
 	for i := range 2 * Kept {
-		r.Add(moment(float64(2000+i*Step)), i, [States]int{}, Totals{StreamsIn: int64(i)})
+		r.Add(moment(float64(2000+i*Step)), Now{Clients: i}, Totals{StreamsIn: int64(i)})
 	}
 	got = r.After(0)
 	if len(got) != Kept || got[0].Clients != Kept || got[Kept-1].Clients != 2*Kept-1 {
@@ -56,7 +57,7 @@ func TestClockSetBack(t *testing.T) {
 		var r Ring
 		wall, steady, sent := 10_001.0, 1.0, int64(0)
 		for i := range 12 {
-			r.Add(Moment{wall, steady}, i, [States]int{}, Totals{BytesOut: sent})
+			r.Add(Moment{wall, steady}, Now{Clients: i}, Totals{BytesOut: sent})
 			wall, steady, sent = wall+Step, steady+Step, sent+100*Step
 			if i == 5 {
 				wall += by
@@ -85,13 +86,13 @@ func TestClockSetBack(t *testing.T) {
 // TestJoin holds that samples of several nodes add up time by time, that times come
 // from all of their answers, and that what may not be complete waits.
 func TestJoin(t *testing.T) {
-	a := Part{bounds, []Sample{
-		{At: 10, Clients: 1, States: [States]int{1: 1}, In: 1, Out: 2, Rates: [5]float32{1, 10, 2, 20, 0}, Took: []uint32{99, 0, 0, 0}},
-		{At: 20, Clients: 2},
+	a := Part{"a", bounds, []Sample{
+		{At: 10, Now: Now{Clients: 1, States: [States]int{1: 1}}, In: 1, Out: 2, Rates: [5]float32{1, 10, 2, 20, 0}, Took: []uint32{99, 0, 0, 0}},
+		{At: 20, Now: Now{Clients: 2}},
 	}}
-	b := Part{bounds, []Sample{{At: 10, Clients: 3, Out: 4, Rates: [5]float32{0, 5}, Took: []uint32{99, 2, 0, 0}}, {At: 30}}}
-	other := Part{[]float64{7}, []Sample{{At: 20, Took: []uint32{1, 1}}}}
-	got := Join([]Part{a, b, other}, names, 20)
+	b := Part{"b", bounds, []Sample{{At: 10, Now: Now{Clients: 3}, Out: 4, Rates: [5]float32{0, 5}, Took: []uint32{99, 2, 0, 0}}, {At: 30}}}
+	other := Part{"c", []float64{7}, []Sample{{At: 20, Took: []uint32{1, 1}}}}
+	got := Join([]Part{a, b, other}, names, 0, 20)
 	if !slices.Equal(got.At, []int64{10, 20}) || !slices.Equal(got.Clients, []int{4, 2}) || !slices.Equal(got.Nodes, []int{2, 2}) {
 		t.Errorf("joined %+v", got)
 	}
@@ -104,9 +105,70 @@ func TestJoin(t *testing.T) {
 	if got.P50[1] != nil {
 		t.Errorf("p50 %v of no answers", *got.P50[1])
 	}
-	text, err := json.Marshal(Join(nil, names, 20))
+	text, err := json.Marshal(Join(nil, names, 0, 20))
 	if err != nil || string(text[:26]) != `{"step_seconds":10,"at":[]` {
 		t.Errorf("nothing is %s, %v", text, err)
+	}
+}
+
+// TestJoinWithoutANode: a moment at which the tier had a node without a sample is marked
+// and left out: no sum shrinks since a node has left. A node that has just joined is not
+// waited for.
+func TestJoinWithoutANode(t *testing.T) {
+	sample := func(at int64, members int) Sample { return Sample{At: at, Now: Now{Clients: 5, Members: members}} }
+	a := Part{Node: "a", Samples: []Sample{sample(10, 2), sample(20, 2), sample(30, 2), sample(40, 1), sample(50, 1), sample(60, 2), sample(70, 2), sample(80, 2)}}
+	b := Part{Node: "b", Samples: []Sample{sample(10, 2), sample(20, 2)}}
+	c := Part{Node: "c", Samples: []Sample{sample(70, 2), sample(80, 2)}}
+	for _, tc := range []struct {
+		parts      []Part
+		since      int64
+		at         []int64
+		incomplete []int64
+		clients    []int
+	}{
+		{[]Part{a, b, c}, 0, []int64{10, 20, 40, 50, 60, 70, 80}, []int64{30}, []int{10, 10, 5, 5, 5, 10, 10}},
+		{[]Part{a, c}, 0, []int64{10, 40, 50, 60, 70, 80}, []int64{20, 30}, []int{5, 5, 5, 5, 10, 10}},
+		{[]Part{a, b}, 70, []int64{}, []int64{80}, nil},
+	} {
+		got := Join(tc.parts, names, tc.since, 80)
+		if !slices.Equal(got.At, tc.at) || !slices.Equal(got.Incomplete, tc.incomplete) || !slices.Equal(got.Clients, tc.clients) {
+			t.Errorf("after %d: at %v, incomplete %v, clients %v; expected %v, %v, %v", tc.since, got.At, got.Incomplete, got.Clients, tc.at, tc.incomplete, tc.clients)
+		}
+	}
+}
+
+// TestCopies: samples of a node outlive it for an hour, come in any parts, and are
+// bounded.
+func TestCopies(t *testing.T) {
+	part := func(node string, from, to int64) Part {
+		p := Part{Node: node}
+		for at := from; at <= to; at += Step {
+			p.Samples = append(p.Samples, Sample{At: at})
+		}
+		return p
+	}
+	var c Copies
+	c.Add(part("a", 10, 100), part("b", 10, 200))
+	c.Add(part("a", 50, 150), Part{Node: "none"})
+	if got := c.Since([]string{"a", "b"}); got != 150 {
+		t.Errorf("samples are missing from %d", got)
+	}
+	if got := c.Since([]string{"a", "new"}); got != 0 {
+		t.Errorf("with a new node samples are missing from %d", got)
+	}
+	all := c.All(Part{Node: "b"})
+	if len(all) != 1 || all[0].Node != "a" || !slices.EqualFunc(all[0].Samples, part("a", 10, 150).Samples, func(x, y Sample) bool { return x.At == y.At }) {
+		t.Errorf("copied %+v", all)
+	}
+	c.Add(part("b", 210, 150+Kept*Step))
+	if all := c.All(); len(all) != 1 || len(all[0].Samples) != Kept {
+		t.Errorf("after an hour %d nodes are known", len(all))
+	}
+	for i := range 2 * mostCopies {
+		c.Add(part(fmt.Sprint(i), 5000, 5000))
+	}
+	if n := len(c.All()); n != mostCopies {
+		t.Errorf("%d nodes are known", n)
 	}
 }
 

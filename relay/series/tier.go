@@ -11,6 +11,10 @@ import (
 type Tier struct {
 	Step int     `json:"step_seconds"`
 	At   []int64 `json:"at"` // Unix time in seconds
+	// Incomplete are times at which the tier had nodes of which there is no sample, since
+	// they left too suddenly or do not answer. They are left out of all columns: a sum
+	// without a node would look like fewer clients.
+	Incomplete []int64 `json:"incomplete"`
 	// Nodes is of how many nodes there is a sample.
 	Nodes   []int `json:"nodes"`
 	Clients []int `json:"clients"`
@@ -31,23 +35,55 @@ type Tier struct {
 	P99 []*float64 `json:"p99"`
 }
 
-// Join adds up what nodes tell, up to a moment: what is newer may not be complete.
-// names are the states in the order of samples.
-func Join(parts []Part, names [States]string, until int64) Tier {
-	type slot struct {
-		sum   Sample
-		rates [5]float64
-		took  []uint64
-		nodes int
+// slot is a moment of all nodes.
+type slot struct {
+	sum   Sample
+	rates [5]float64
+	took  []uint64
+	nodes int
+}
+
+// add adds the sample of a node; members is how many nodes there were at least, and
+// sameBounds says that its times have the bounds of those of the others.
+func (one *slot) add(s *Sample, members int, sameBounds bool) {
+	one.nodes++
+	one.sum.Clients += s.Clients
+	one.sum.In += s.In
+	one.sum.Out += s.Out
+	one.sum.Members = max(one.sum.Members, members)
+	for i := range s.States {
+		one.sum.States[i] += s.States[i]
 	}
+	for i, rate := range s.Rates {
+		one.rates[i] += float64(rate)
+	}
+	if !sameBounds {
+		return // a node of another version
+	}
+	for i, n := range s.Took {
+		if one.took == nil {
+			one.took = make([]uint64, len(s.Took))
+		}
+		one.took[i] += uint64(n)
+	}
+}
+
+// Join adds up what nodes report, after one moment and up to another: what is newer may
+// not be complete. names are the states in the order of samples.
+func Join(parts []Part, names [States]string, since, until int64) Tier {
 	slots := make(map[int64]*slot)
 	var bounds []float64
 	for _, p := range parts {
 		if bounds == nil {
 			bounds = p.Bounds
 		}
-		for _, s := range p.Samples {
-			if s.At > until {
+		members := 0
+		for i := range p.Samples {
+			s := &p.Samples[i]
+			// A node counts from its second moment on: it may have joined just before the
+			// first, and have no sample of that.
+			expected := min(members, s.Members)
+			if members = s.Members; s.At <= since || s.At > until {
 				continue
 			}
 			one := slots[s.At]
@@ -55,33 +91,17 @@ func Join(parts []Part, names [States]string, until int64) Tier {
 				one = &slot{}
 				slots[s.At] = one
 			}
-			one.nodes++
-			one.sum.Clients += s.Clients
-			one.sum.In += s.In
-			one.sum.Out += s.Out
-			for i := range s.States {
-				one.sum.States[i] += s.States[i]
-			}
-			for i, rate := range s.Rates {
-				one.rates[i] += float64(rate)
-			}
-			if !slices.Equal(p.Bounds, bounds) {
-				continue // a node of another version
-			}
-			for i, n := range s.Took {
-				if one.took == nil {
-					one.took = make([]uint64, len(s.Took))
-				}
-				one.took[i] += uint64(n)
-			}
+			one.add(s, expected, slices.Equal(p.Bounds, bounds))
 		}
 	}
-	t := Tier{Step: Step, At: slices.Sorted(maps.Keys(slots)), States: make(map[string][]int)}
-	if t.At == nil {
-		t.At = []int64{}
-	}
-	for _, at := range t.At {
+	t := Tier{Step: Step, At: []int64{}, Incomplete: []int64{}, States: make(map[string][]int)}
+	for _, at := range slices.Sorted(maps.Keys(slots)) {
 		s := slots[at]
+		if s.nodes < s.sum.Members {
+			t.Incomplete = append(t.Incomplete, at)
+			continue
+		}
+		t.At = append(t.At, at)
 		t.Nodes, t.Clients = append(t.Nodes, s.nodes), append(t.Clients, s.sum.Clients)
 		t.In, t.Out = append(t.In, s.sum.In), append(t.Out, s.sum.Out)
 		for i, name := range names {
