@@ -52,7 +52,7 @@ const mostProblems = 5
 // stateNow is how this node is.
 func (n *Node) stateNow() admin.NodeState {
 	s := admin.NodeState{
-		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(),
+		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Took: n.samples.took(time.Now()),
 		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
 	}
 	if heard := n.members.Heard(); time.Since(heard) > unheard {

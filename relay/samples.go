@@ -28,6 +28,13 @@ func (s *samples) totals() series.Totals {
 	return s.ring.Totals()
 }
 
+// took is how long updates took to the clients of this node.
+func (s *samples) took(now time.Time) series.Counts {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ring.Counts(now.Unix())
+}
+
 func (s *samples) after(since int64) series.Part {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"net/http"
+	"net/url"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -162,5 +163,46 @@ func TestLastHourOutlivesNodes(t *testing.T) {
 		w.roster.drop(owner)
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		same(before, hour(others[0]), 4)
+	})
+}
+
+// TestMissingInTheTier: any node shows of the clients of all nodes that they ask for what
+// does not exist, whatever their state: in numbers, in lists, and by name (K20).
+func TestMissingInTheTier(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 3, "red")
+		w.populate()
+		w.converged()
+		owner, other := w.roster.owner("red"), w.other("red")
+		c := w.client(other, "asks-in-vain", "red", xdstest.Delta)
+		c.Subscribe(xdstest.EndpointType, "red-a", "misspelt")
+		c.WaitHeld(t, xdstest.EndpointType, "red-a")
+		w.poll(other, "polls-in-vain", "red", "", "red-a", "misspelt")
+		for _, node := range []string{owner, other} {
+			var page fleet.Page
+			xdstest.Eventually(t, "those that ask in vain", func() bool {
+				page = w.fleetOf(node, url.Values{"state": {"missing"}}, 10)
+				return slices.Equal(namesOf(page), []string{"asks-in-vain on " + other, "polls-in-vain on " + other}) && page.Clients[0].State == fleet.Synced
+			})
+			for _, c := range page.Clients {
+				if c.Missing != 1 || c.Types[0].Missing != 1 || c.Types[0].MissingNames != nil {
+					t.Errorf("node %s shows %+v", node, c)
+				}
+				var found fleet.Found
+				w.order(node, http.MethodGet, "/api/v1/client?client="+c.Name, &found)
+				if len(found.Clients) != 1 || !slices.Equal(found.Clients[0].Types[0].MissingNames, []string{"misspelt"}) {
+					t.Errorf("node %s shows %+v", node, found.Clients)
+				}
+			}
+			var l admin.Live
+			w.order(node, http.MethodGet, "/api/v1/live", &l)
+			i := slices.IndexFunc(l.Clients.Types, func(s fleet.TypeSum) bool { return s.URL == xdstest.EndpointType })
+			if l.Clients.Missing != 2 || i < 0 || l.Clients.Types[i].Missing != 1 {
+				t.Errorf("node %s counts %+v", node, l.Clients)
+			}
+		}
+		w.origin.Set("red", xdstest.Endpoints("misspelt", "127.0.0.1:1"))
+		w.origin.Set("red", xdstest.Cluster("misspelt", time.Second))
+		xdstest.Eventually(t, "nothing to be missing", func() bool { return len(w.fleetOf(owner, url.Values{"state": {"missing"}}, 10).Clients) == 0 })
 	})
 }

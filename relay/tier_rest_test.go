@@ -21,14 +21,14 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// poll polls the clusters of a node for a client of a key, and returns the status and
-// the version of the answer.
-func (w *tierWorld) poll(node, id, key, version string) (code int, told string) {
+// poll polls the clusters of a node for a client of a key, all or those of some names, and
+// returns the status and the version of the answer.
+func (w *tierWorld) poll(node, id, key, version string, names ...string) (code int, told string) {
 	w.t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
 		return w.network.Dial(ctx, address)
 	}}}
-	body, err := protojson.Marshal(&discoveryv3.DiscoveryRequest{Node: xdstest.Node(id, key), VersionInfo: version})
+	body, err := protojson.Marshal(&discoveryv3.DiscoveryRequest{Node: xdstest.Node(id, key), VersionInfo: version, ResourceNames: names})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -37,8 +37,9 @@ type NodeState struct {
 	// Certificates are those that the node shows and that are good no more, or not for long.
 	Certificates []BadCertificate `json:"certificates,omitempty"`
 	Progress     []fleet.Progress `json:"progress"`
-	// Totals are ten seconds old at most.
+	// Totals and Took are ten seconds old at most.
 	Totals series.Totals `json:"totals"`
+	Took   series.Counts `json:"took"`
 }
 
 // BadCertificate is a certificate that a node shows and that is good no more, not yet, or
@@ -81,6 +82,8 @@ type Live struct {
 	// Clients are those of all nodes that answered.
 	Clients fleet.Summary  `json:"clients"`
 	Updates []fleet.Update `json:"updates"`
+	// Took is how long updates took to the clients of all nodes that answered.
+	Took series.Took `json:"took"`
 	// Traffic is what went in and out since the nodes were started.
 	Traffic series.Totals `json:"traffic"`
 	Origins []OriginInfo  `json:"origins"`
@@ -156,8 +159,13 @@ func (o observed) live() Live {
 		}
 		l.Nodes = append(l.Nodes, LiveNode{Name: m.Name, Version: m.Version, State: state, Error: m.Error, States: fleet.Count{}})
 	}
+	var took []series.Counts
+	for i := range o.answers {
+		took = append(took, o.answers[i].Took)
+	}
+	l.Took = series.JoinTook(took)
 	l.Clients, l.Updates = fleet.SumUp(sums, o.silent), fleet.Updates(boards)
-	l.Warnings = o.warnings()
+	l.Warnings = o.warnings(l.Clients.Rejections)
 	return l
 }
 

@@ -162,7 +162,7 @@ func TestWarnings(t *testing.T) {
 		},
 	}
 	var got []string
-	for _, w := range o.warnings() {
+	for _, w := range o.warnings(nil) {
 		got = append(got, w.Level+" "+w.Kind+" "+w.Text+" | "+w.Detail)
 	}
 	want := []string{

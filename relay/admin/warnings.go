@@ -40,7 +40,7 @@ const (
 )
 
 // warnings are all that there are, the errors first.
-func (o observed) warnings() []Warning {
+func (o observed) warnings(rejections []fleet.Rejection) []Warning {
 	all := []Warning{}
 	add := func(level, kind, node, text, detail string, since time.Time) {
 		all = append(all, Warning{Level: level, Kind: kind, Node: node, Text: text, Detail: detail, Since: since})
@@ -67,7 +67,11 @@ func (o observed) warnings() []Warning {
 		if rejecting == 1 {
 			verb = "rejects"
 		}
-		add(levelError, AboutClients, "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), "", time.Time{})
+		why := make([]string, len(rejections))
+		for i := range rejections {
+			why[i] = rejections[i].String()
+		}
+		add(levelError, AboutClients, "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
 	}
 	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
 	return all

@@ -32,6 +32,8 @@ type Sums struct {
 	Types   []TypeSum `json:"types"`
 	// Unacked is how many bytes are on their way to clients.
 	Unacked int64 `json:"unacked_bytes"`
+	// Rejections are the reasons of most clients.
+	Rejections []Rejection `json:"rejections,omitempty"`
 }
 
 // TypeSum is a type in numbers of clients that ask for it.
@@ -53,7 +55,9 @@ type Summary struct {
 	Missing int       `json:"missing"`
 	Types   []TypeSum `json:"types"`
 	Unacked int64     `json:"unacked_bytes"`
-	Nodes   []Sums    `json:"nodes"`
+	// Rejections are why clients reject what was sent, the reasons of most clients first.
+	Rejections []Rejection `json:"rejections"`
+	Nodes      []Sums      `json:"nodes"`
 	// Silent are the nodes that did not answer; Unknown is how many streams of clients
 	// they last said they had, which are in none of the other numbers.
 	Silent  []Silent `json:"silent"`
@@ -68,6 +72,7 @@ func (l Local) Sums() Sums {
 		sums.Streams += c.Streams
 		sums.Unacked += int64(c.Unacked)
 		sums.States[c.State]++
+		sums.rejected(c)
 		if c.Missing > 0 {
 			sums.Missing++
 		}
@@ -83,6 +88,7 @@ func (l Local) Sums() Sums {
 		}
 	})
 	sortTypes(sums.Types)
+	sums.Rejections = mostCommon(sums.Rejections)
 	return sums
 }
 
@@ -139,7 +145,7 @@ func (f *Fleet) Summary(ctx context.Context) Summary {
 
 // SumUp adds up the numbers of nodes.
 func SumUp(nodes []Sums, silent []Silent) Summary {
-	sum := Summary{States: Count{}, Types: []TypeSum{}, Nodes: nodes, Silent: silent}
+	sum := Summary{States: Count{}, Types: []TypeSum{}, Rejections: []Rejection{}, Nodes: slices.Clone(nodes), Silent: silent}
 	for _, n := range nodes {
 		sum.Clients += n.Clients
 		sum.Streams += n.Streams
@@ -149,6 +155,16 @@ func SumUp(nodes []Sums, silent []Silent) Summary {
 		for _, t := range n.Types {
 			sum.Types = addType(sum.Types, t)
 		}
+	}
+	for i := range sum.Nodes {
+		for _, r := range sum.Nodes[i].Rejections {
+			sum.Rejections = addRejection(sum.Rejections, r)
+		}
+		sum.Nodes[i].Rejections = nil // they are in the sum
+	}
+	sum.Rejections = mostCommon(sum.Rejections)
+	for i := range sum.Rejections {
+		sum.Rejections[i].Hashes = nil
 	}
 	for _, s := range silent {
 		sum.Unknown += s.Clients

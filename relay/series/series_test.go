@@ -111,6 +111,32 @@ func TestJoin(t *testing.T) {
 	}
 }
 
+// TestTook: the times to clients are those of all nodes over the last five minutes, or the
+// last hour if these had none, and say of how many answers.
+func TestTook(t *testing.T) {
+	var a, b Ring
+	counted := func(r *Ring, at float64, took ...uint64) {
+		r.Add(moment(at), Now{}, Totals{Took: took, Bounds: bounds})
+	}
+	counted(&a, 1000, 0, 0, 0, 0)
+	counted(&a, 1010, 99, 0, 0, 0)
+	counted(&b, 2000, 0, 0, 0, 0)
+	for _, tc := range []struct {
+		now, window int64
+		answers     uint64
+		p50         float64
+	}{{1010, 300, 99, .5}, {2000, 3600, 99, .5}, {9000, 3600, 0, 0}} {
+		got := JoinTook([]Counts{a.Counts(tc.now), b.Counts(tc.now), {}})
+		if got.Window != tc.window || got.Answers != tc.answers || (got.P50 == nil) != (tc.answers == 0) || got.P50 != nil && *got.P50 != tc.p50 {
+			t.Errorf("at %d: %+v", tc.now, got)
+		}
+	}
+	counted(&b, 2010, 1, 0, 0, 3)
+	if got := JoinTook([]Counts{a.Counts(2010), b.Counts(2010)}); got.Window != 300 || got.Answers != 4 || *got.P99 != 4 {
+		t.Errorf("after a newer answer: %+v", got)
+	}
+}
+
 // TestJoinWithoutANode: a moment at which the tier had a node without a sample is marked
 // and left out: no sum shrinks since a node has left. A node that has just joined is not
 // waited for.

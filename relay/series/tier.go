@@ -33,6 +33,8 @@ type Tier struct {
 	// before; null where no client took any.
 	P50 []*float64 `json:"p50"`
 	P99 []*float64 `json:"p99"`
+	// Answers is of how many ACKs.
+	Answers []uint64 `json:"answers"`
 }
 
 // slot is a moment of all nodes.
@@ -111,6 +113,11 @@ func Join(parts []Part, names [States]string, since, until int64) Tier {
 			*column = append(*column, short(s.rates[i]))
 		}
 		t.P50, t.P99 = append(t.P50, Quantile(.5, bounds, s.took)), append(t.P99, Quantile(.99, bounds, s.took))
+		answers := uint64(0)
+		for _, n := range s.took {
+			answers += n
+		}
+		t.Answers = append(t.Answers, answers)
 	}
 	return t
 }

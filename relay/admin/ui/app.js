@@ -28,9 +28,9 @@ const series = new Feed('/api/v1/series', 10_000, {
   onData(data, feed) {
     feed.tag = null;
     const last = seen.series.at[seen.series.at.length - 1];
-    if (data.at.length) {
+    if (data.at.length || data.incomplete.length) {
       seen.series = join(seen.series, data);
-      feed.path = `/api/v1/series?since=${seen.series.at[seen.series.at.length - 1]}`;
+      if (seen.series.at.length) feed.path = `/api/v1/series?since=${seen.series.at[seen.series.at.length - 1]}`;
     } else if (last * 1000 > Date.now() + feed.skew + 10_000) { // the node's clock was set back, and its samples with it
       seen.series = emptySeries();
       feed.path = '/api/v1/series';
@@ -40,14 +40,16 @@ const series = new Feed('/api/v1/series', 10_000, {
 });
 
 function emptySeries() {
-  return { at: [], states: {}, p50: [], p99: [], bytes_in: [], bytes_out: [], responses_in: [], responses_out: [] };
+  return { at: [], incomplete: [], states: {}, p50: [], p99: [], bytes_in: [], bytes_out: [], responses_in: [], responses_out: [] };
 }
 
 // join puts newer samples behind those that are there, and keeps an hour.
 function join(old, fresh) {
-  const first = old.at.findIndex((t) => t > fresh.at[fresh.at.length - 1] - hour);
+  const newest = Math.max(...[old.at, fresh.at, fresh.incomplete].map((a) => a[a.length - 1] ?? 0));
+  const first = old.at.findIndex((t) => t > newest - hour);
   const cut = (a, b) => (first < 0 ? [] : (a ?? []).slice(first)).concat(b ?? []);
-  const out = { states: {} };
+  const known = new Set(fresh.at);
+  const out = { states: {}, incomplete: [...new Set([...old.incomplete, ...fresh.incomplete])].filter((t) => t > newest - hour && !known.has(t)).sort((a, b) => a - b) };
   for (const name of ['at', 'p50', 'p99', 'bytes_in', 'bytes_out', 'responses_in', 'responses_out']) out[name] = cut(old[name], fresh[name]);
   for (const name of Object.keys(fresh.states)) out.states[name] = cut(old.states[name], fresh.states[name]);
   return out;

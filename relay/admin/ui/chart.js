@@ -6,6 +6,7 @@ const width = 600;
 const height = 132;
 const bottom = 1;
 const top = 8;
+const step = 10; // seconds between two samples
 
 // ceiling is the next round number above the largest value.
 function ceiling(value) {
@@ -15,10 +16,11 @@ function ceiling(value) {
 }
 
 // chart draws series over time. series are {name, id, values}; show formats a value;
-// stacked ones are areas on top of one another. at are seconds of Unix time.
-export function chart({ key, title, at, series, show, stacked }) {
-  const end = at.length ? at[at.length - 1] : 0;
-  const begin = Math.min(at[0] ?? 0, end - 300); // at least five minutes are shown
+// stacked ones are areas on top of one another. at are seconds of Unix time, gaps those at
+// which samples of a node are missing.
+export function chart({ key, title, at, gaps, series, show, stacked }) {
+  const end = Math.max(at[at.length - 1] ?? 0, gaps[gaps.length - 1] ?? 0);
+  const begin = Math.min(at[0] ?? end, gaps[0] ?? end, end - 300); // at least five minutes are shown
   const x = (t) => ((t - begin) / Math.max(1, end - begin)) * width;
   const sums = stacked ? at.map((_, i) => series.reduce((sum, s) => sum + (s.values[i] ?? 0), 0)) : [];
   const most = ceiling(Math.max(0, ...(stacked ? sums : series.flatMap((s) => s.values.filter((v) => v !== null)))));
@@ -31,13 +33,18 @@ export function chart({ key, title, at, series, show, stacked }) {
       const low = [...under];
       s.values.forEach((v, i) => { under[i] += v ?? 0; });
       if (s.values.every((v) => !v)) continue;
-      const up = at.map((t, i) => `${x(t).toFixed(1)} ${y(under[i]).toFixed(1)}`);
-      const down = at.map((t, i) => `${x(t).toFixed(1)} ${y(low[i]).toFixed(1)}`).reverse();
-      shapes.push(el('path', { class: `area area-${s.id}`, d: `M${up.concat(down).join('L')}Z` }));
+      const area = runs(at).map(([from, to]) => {
+        const some = at.slice(from, to).map((t, i) => [x(t).toFixed(1), from + i]);
+        const up = some.map(([px, i]) => `${px} ${y(under[i]).toFixed(1)}`);
+        const down = some.map(([px, i]) => `${px} ${y(low[i]).toFixed(1)}`).reverse();
+        return `M${up.concat(down).join('L')}Z`;
+      });
+      shapes.push(el('path', { class: `area area-${s.id}`, d: area.join('') }));
     } else {
       shapes.push(el('path', { class: `line-${s.id}`, d: line(at, s.values, x, y) }));
     }
   }
+  const holes = runs(gaps).map(([from, to]) => el('rect', { class: 'gap', x: x(gaps[from] - step), width: Math.max(1, x(gaps[to - 1] + step) - x(gaps[from] - step)), y: 0, height }));
   const rules = [most, most / 2, 0].map((v) => el('line', { class: 'rule', x1: 0, x2: width, y1: y(v), y2: y(v) }));
   const newest = at.length - 1;
   const legend = el('ul', { class: 'legend' }, legendOf(series, newest, show, at));
@@ -60,7 +67,7 @@ export function chart({ key, title, at, series, show, stacked }) {
       here.setAttribute('x2', -9);
       event.currentTarget.closest('.chart').querySelector('.legend').replaceChildren(...legendOf(series, newest, show, at));
     },
-  }, rules, shapes, cursor);
+  }, holes, rules, shapes, cursor);
   const ticks = [begin, (begin + end) / 2, end].map((t) => el('span', {}, at.length ? clock(new Date(t * 1000)).slice(0, 5) : ''));
   return el('figure', { class: 'chart', 'data-key': key },
     legend,
@@ -68,6 +75,7 @@ export function chart({ key, title, at, series, show, stacked }) {
       el('div', { class: 'scale', 'aria-hidden': 'true' }, el('span', {}, show(most)), el('span', {}, show(most / 2)), el('span', {}, '0')),
       picture),
     el('div', { class: 'times', 'aria-hidden': 'true' }, ticks),
+    gaps.length ? el('p', { class: 'soft small' }, 'Gray: samples of a node that left or does not answer are missing.') : null,
     numbers(title, at, series, show));
 }
 
@@ -82,6 +90,16 @@ function value(s, i, show) {
   return v === null || v === undefined ? '–' : show(v);
 }
 
+// runs are the parts of times without a gap between them, each as its begin and end.
+function runs(at) {
+  const all = [];
+  at.forEach((t, i) => {
+    if (i && t - at[i - 1] < 2 * step) all[all.length - 1][1] = i + 1;
+    else all.push([i, i + 1]);
+  });
+  return all;
+}
+
 // line joins neighbours; where there is nothing to show, there is a gap, and what stands
 // alone becomes a short dash.
 function line(at, values, x, y) {
@@ -92,6 +110,7 @@ function line(at, values, x, y) {
       open = false;
       return;
     }
+    if (i && at[i] - at[i - 1] >= 2 * step) open = false;
     const alone = !open && (values[i + 1] === null || values[i + 1] === undefined);
     d += `${open ? 'L' : 'M'}${x(at[i]).toFixed(1)} ${y(v).toFixed(1)}`;
     if (alone) d += `h2`;

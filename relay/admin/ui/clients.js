@@ -21,7 +21,7 @@ export function clients({ data, query, live, go }) {
       el('div', { class: 'tools' },
         search({ label: 'Search by name', value: query.search ?? '', onSearch: (text) => go(href({ ...query, search: text })) }),
         el('nav', { 'aria-label': 'Clients by state', class: 'filters' }, filter('', 'All', live?.clients.clients ?? null),
-          stateOrder.filter((s) => s !== 'UNKNOWN' || live?.clients.states[s]).map((s) => filter(s, stateNames[s], live?.clients.states[s] ?? 0)))),
+          stateOrder.filter((s) => s !== 'UNKNOWN' || live?.clients.states[s]).map((s) => filter(s, stateNames[s], live?.clients.states[s] ?? 0)), live?.clients.missing || query.state === 'MISSING' ? filter('MISSING', stateNames.MISSING, live?.clients.missing ?? 0) : null)),
       data ? list(data, query) : el('p', { class: 'empty' }, 'Asking…')),
   ];
 }
@@ -34,10 +34,10 @@ export function href(query) {
 
 function list(data, query) {
   const rows = data.clients.map((c) => {
-    const bad = c.types.filter((t) => t.nack || (t.state !== 'SYNCED' && t.state !== 'NOT_SENT'));
+    const bad = c.types.filter((t) => t.nack || t.missing || (t.state !== 'SYNCED' && t.state !== 'NOT_SENT'));
     return { key: `${c.name}|${c.key}|${c.node}|${c.peer}`, cells: [
       clientLink(c.name), c.key, c.node, chip(c.state), ago(c.since),
-      bad.length ? el('div', {}, bad.map((t) => el('p', { 'data-key': t.type_url }, el('b', {}, t.type), t.nack ? el('span', { class: 'reason' }, ` ${t.nack.message}`) : el('span', { class: 'soft' }, ` ${stateNames[t.state].toLowerCase()}`)))) : null,
+      bad.length ? el('div', {}, bad.map((t) => el('p', { 'data-key': t.type_url }, el('b', {}, t.type), t.nack ? el('span', { class: 'reason' }, ` ${t.nack.message}`) : el('span', { class: 'soft' }, ` ${stateNames[t.state].toLowerCase()}`), t.missing ? el('span', { class: 'reason' }, ` ${count(t.missing, 'resource')} missing`) : null))) : null,
       c.types.map((t) => t.type).join(' ')] };
   });
   const begin = (query.pages.length - 1) * pageSize;
@@ -74,12 +74,15 @@ function one(c, i) {
       fact('Connected with', [c.node, el('span', { class: 'soft small' }, ' from '), el('span', { class: 'mono' }, c.peer)]),
       c.polled ? fact('Polled', ago(c.polled)) : fact('Connected', ago(c.connected)), fact('Cluster', c.cluster), fact('Speaks', c.polled ? c.variants.join(', ') : `${c.variants.join(', ')} on ${count(c.streams, 'stream')}`), fact('On their way', bytes(c.unacked_bytes)))),
     el('section', { class: 'card', 'aria-labelledby': `types-${i}` }, el('header', {}, el('h2', { id: `types-${i}` }, 'What it holds')),
-      c.types.length ? table('Types of the client', [{ title: 'Type' }, { title: 'State' }, { title: 'Since' }, { title: 'Version sent' }, { title: 'Acked, of newest', num: true }, { title: 'Asks for', num: true }, { title: 'ACKs', num: true }, { title: 'NACKs', num: true }],
+      c.types.length ? table('Types of the client', [{ title: 'Type' }, { title: 'State' }, { title: 'Since' }, { title: 'Version sent' }, { title: 'Acked, of newest', num: true }, { title: 'Asks for', num: true }, { title: 'Missing', num: true }, { title: 'ACKs', num: true }, { title: 'NACKs', num: true }],
         c.types.map((t) => ({ key: t.type_url, cells: [el('span', { title: t.type_url }, t.type, t.private ? el('span', { class: 'tag' }, 'private') : null), chip(t.state), ago(t.since), t.version ? shorten(t.version, 16) : null,
-          `${number(t.acked_generation)} / ${number(t.newest_generation)}`, t.wildcard ? (t.names ? `* + ${t.names}` : '*') : number(t.names), number(t.acks), number(t.nacks)] })), { class: 'cards' })
+          `${number(t.acked_generation)} / ${number(t.newest_generation)}`, t.wildcard ? (t.names ? `* + ${t.names}` : '*') : number(t.names), number(t.missing), number(t.acks), number(t.nacks)] })), { class: 'cards' })
         : el('p', { class: 'empty' }, 'It has asked for nothing yet.')),
     c.types.filter((t) => t.nack).map((t) => el('section', { class: 'alert error', 'data-key': `nack-${t.type_url}`, 'aria-label': `Why ${t.type} was rejected` },
       el('div', { class: 'line' }, el('b', {}, `Rejected ${t.type}`), el('span', { class: 'soft small' }, ago(t.nack.at))), el('pre', {}, t.nack.message))),
+    c.types.filter((t) => t.missing).map((t) => el('section', { class: 'alert', 'data-key': `missing-${t.type_url}`, 'aria-label': `What is missing of ${t.type}` },
+      el('div', { class: 'line' }, el('b', {}, `${count(t.missing, 'resource')} of ${t.type} missing`)),
+      el('p', {}, `The client asks for what the control plane has not sent: ${(t.missing_names ?? []).join(', ')}${t.missing > (t.missing_names?.length ?? 0) ? ', …' : ''}`))),
     c.types.filter((t) => t.told_in_vain).map((t) => el('section', { class: 'alert', 'data-key': `told-${t.type_url}`, 'aria-label': `${t.type} is not acknowledged` },
       el('div', { class: 'line' }, el('b', {}, `Told ${t.type} again and again`), el('span', { class: 'soft small' }, ago(t.sent_at))),
       el('p', {}, `${count(t.told_in_vain, 'time')}, and it came back without that version: it rejects it, or the answers do not arrive.`))),

@@ -45,7 +45,7 @@ export const clock = (date) => date.toLocaleTimeString('en-GB', { hour: '2-digit
 export const stamp = (text) => new Date(text).toLocaleString('en-GB', { dateStyle: 'medium', timeStyle: 'medium' });
 
 // The state of a client in words for people.
-export const stateNames = { SYNCED: 'Synced', STALE: 'Stale', NACKED: 'Rejected', NOT_SENT: 'Not sent', UNKNOWN: 'Unknown' };
+export const stateNames = { MISSING: 'Missing resources', SYNCED: 'Synced', STALE: 'Stale', NACKED: 'Rejected', NOT_SENT: 'Not sent', UNKNOWN: 'Unknown' };
 export const stateOrder = ['SYNCED', 'STALE', 'NACKED', 'NOT_SENT', 'UNKNOWN'];
 export const stateHelp = {
   SYNCED: 'has the newest', STALE: 'was not told, or has not answered, the newest', NACKED: 'rejected the newest',

@@ -14,7 +14,7 @@ export function overview({ live, series }) {
       el('h1', { tabindex: '-1' }, summary(live)),
       trouble ? el('p', {}, chip('bad', count(trouble, 'problem'))) : el('p', {}, chip('ok', 'no problems'))),
     alerts(live.warnings),
-    tiles(live, series),
+    tiles(live),
     el('div', { class: 'grid wide-left', 'data-key': 'flow' }, updates(live.updates), el('div', { class: 'grid stack', 'data-key': 'side' }, load(live), types(live))),
     nodes(live),
     charts(series),
@@ -35,35 +35,43 @@ export function alerts(warnings) {
     w.detail ? el('pre', {}, w.detail) : null))));
 }
 
-function tiles(live, series) {
+function tiles(live) {
   const { traffic: t, clients } = live;
   const files = live.origins.every((o) => o.kind === 'directory');
-  const last = newest(series);
+  const took = live.took;
+  const window = took.window_seconds === 3600 ? 'hour' : `${took.window_seconds / 60} minutes`;
   const tile = (key, title, big, ...more) => el('section', { class: 'card tile', 'data-key': key, 'aria-labelledby': `t-${key}` }, el('h2', { class: 'soft', id: `t-${key}` }, title), el('p', { class: 'big' }, big), more);
   return el('div', { class: 'grid tiles', 'data-key': 'tiles' },
-    tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: true }), stateBar(clients.states, 'Clients')),
-    tile('took', 'Time to clients', last ? seconds(last.p50) : '–', el('p', { class: 'soft small' }, last ? `p50; p99 ${seconds(last.p99)}, of the updates in the ten seconds before ` : live.updates?.some((u) => Date.now() - Date.parse(u.at) < 20_000) ? 'not counted yet' : 'no update in the last hour', last ? el('time', {}, last.at) : null)),
+    tile('clients', 'Clients', number(clients.clients), legend(clients.states, { links: true }), stateBar(clients.states, 'Clients'), missing(clients.missing)),
+    tile('took', 'Time to clients', took.answers ? seconds(took.p50_seconds) : '–', el('p', { class: 'soft small' }, took.answers ? `p50; p99 ${seconds(took.p99_seconds)}, of ${count(took.answers, 'ACK')} in the last ${window}` : live.updates?.some((u) => Date.now() - Date.parse(u.at) < 20_000) ? 'not counted yet' : `no ACK of an update in the last ${window}`)),
     tile('streams', 'Streams to the control plane', files ? 'none' : number(t.streams_in), el('p', { class: 'soft small' }, files ? 'the origin is a directory' : `for ${count(clients.streams, 'stream')} of clients`)),
     tile('bytes', 'Sent to clients', bytes(t.bytes_out), el('p', { class: 'soft small' }, `${bytes(t.bytes_in)} came from the control plane, since the nodes started`)));
 }
 
-function newest(series) {
-  for (let i = series.at.length - 1; i >= 0; i--) {
-    if (series.p50[i] !== null) return { p50: series.p50[i], p99: series.p99[i], at: new Date(series.at[i] * 1000).toLocaleTimeString('en-GB') };
-  }
-  return null;
+// missing says how many clients ask for what does not exist, whatever their state.
+function missing(clients) {
+  if (!clients) return null;
+  return el('p', { class: 'small' }, el('a', { href: '#/clients?state=MISSING' }, clients === 1 ? '1 client asks for resources that do not exist' : `${number(clients)} clients ask for resources that do not exist`));
 }
+
+// An update is finished once every client has answered it.
+const finished = (u) => u.acked + u.nacked >= u.clients;
 
 function updates(all) {
   const shown = all.filter((u) => u.clients > 0).slice(0, 12);
-  return card('updates', 'Updates on their way', el('p', { class: 'soft small' }, 'to the clients that are concerned, the newest first'),
-    shown.length ? el('ol', { class: 'updates' }, shown.map((u) => el('li', { 'data-key': `${u.key}/${u.type}/${u.generation}` },
+  return el('div', { class: 'grid stack', 'data-key': 'updates-all' },
+    card('updates', 'Updates on their way', el('p', { class: 'soft small' }, 'not answered by all clients yet, the newest first'), list(shown.filter((u) => !finished(u)), 'None: every client has answered every update.')),
+    card('finished', 'Finished updates', el('p', { class: 'soft small' }, 'answered by all clients, the newest first'), list(shown.filter(finished), 'None yet.')));
+}
+
+function list(shown, none) {
+  return shown.length ? el('ol', { class: 'updates' }, shown.map((u) => el('li', { 'data-key': `${u.key}/${u.type}/${u.generation}` },
       el('p', { class: 'what', title: `${u.key} ${u.type} ${u.version ?? ''}` }, el('b', {}, u.key), el('span', { class: 'tag' }, u.type), el('span', { class: 'soft small' }, change(u))),
       progressBar(u),
       el('p', { class: 'num reach' }, u.nacked ? [el('span', { class: 'reason small' }, `${number(u.nacked)} rejected`), ' '] : null, `${number(u.acked)} / ${number(u.clients)}`),
       el('p', { class: 'small took' }, u.acked ? [el('span', {}, el('i', { class: 'soft' }, 'p50 '), seconds(u.p50_seconds)), el('span', {}, el('i', { class: 'soft' }, ' p99 '), seconds(u.p99_seconds))] : ''),
       el('p', { class: 'num soft small when' }, ago(u.at)))))
-      : el('p', { class: 'empty' }, 'None yet. An update shows up here as soon as a client has to be told of it.'));
+    : el('p', { class: 'empty' }, none);
 }
 
 function change(u) {
@@ -93,13 +101,13 @@ function load(live) {
 function charts(s) {
   const rate = (show) => (v) => `${show(v)}/s`;
   return el('div', { class: 'grid pair', 'data-key': 'charts' },
-    card('c-states', 'Clients by state, last hour', null, chart({ key: 'states', title: 'Clients by state', at: s.at, stacked: true, show: number,
+    card('c-states', 'Clients by state, last hour', null, chart({ key: 'states', title: 'Clients by state', at: s.at, gaps: s.incomplete, stacked: true, show: number,
       series: ['NACKED', 'STALE', 'UNKNOWN', 'NOT_SENT', 'SYNCED'].map((n) => ({ name: stateNames[n], id: n.toLowerCase(), values: s.states[n.toLowerCase()] ?? [] })) })),
-    card('c-took', 'From an update to the ACKs, last hour', null, chart({ key: 'took', title: 'Time to clients', at: s.at, show: seconds,
+    card('c-took', 'From an update to the ACKs, last hour', null, chart({ key: 'took', title: 'Time to clients', at: s.at, gaps: s.incomplete, show: seconds,
       series: [{ name: 'p50', id: 'p50', values: s.p50 }, { name: 'p99', id: 'p99', values: s.p99 }] })),
-    card('c-bytes', 'Bytes, last hour', null, chart({ key: 'bytes', title: 'Bytes per second', at: s.at, show: rate(bytes),
+    card('c-bytes', 'Bytes, last hour', null, chart({ key: 'bytes', title: 'Bytes per second', at: s.at, gaps: s.incomplete, show: rate(bytes),
       series: [{ name: 'From the origin', id: 'in', values: s.bytes_in }, { name: 'To clients', id: 'out', values: s.bytes_out }] })),
-    card('c-responses', 'Responses, last hour', null, chart({ key: 'responses', title: 'Responses per second', at: s.at, show: rate(number),
+    card('c-responses', 'Responses, last hour', null, chart({ key: 'responses', title: 'Responses per second', at: s.at, gaps: s.incomplete, show: rate(number),
       series: [{ name: 'From the origin', id: 'in', values: s.responses_in }, { name: 'To clients', id: 'out', values: s.responses_out }] })));
 }
 
@@ -123,5 +131,5 @@ function types(live) {
   if (!live.clients.types.length) return null;
   return card('types', 'Clients by type', null, table('Clients by type', [{ title: 'Type' }, { title: 'Clients', num: true }, { title: 'How they stand' }],
     live.clients.types.map((t) => ({ key: t.type_url, cells: [el('a', { href: `#/clients?type=${encodeURIComponent(t.type)}`, title: t.type_url }, t.type),
-      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, inWords(t.states), t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
+      number(Object.values(t.states).reduce((a, b) => a + b, 0)), el('div', { class: 'grow' }, stateBar(t.states, t.type), el('p', { class: 'soft small' }, inWords(t.states), t.missing ? `; ${number(t.missing)} ${t.missing === 1 ? 'asks' : 'ask'} for what does not exist` : null, t.stale_since ? [', stale ', ago(t.stale_since, { since: true })] : null))] })), { class: 'cards' }));
 }
