@@ -189,10 +189,13 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 // costs, and that a reference to compare with therefore needs, too.
 func TransportOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		// Clients ping every 10 s, with or without streams (B41); fixed
-		// windows save the pings of bandwidth estimation, and a large write
-		// buffer, which grpc-go shares between connections, saves copies
-		// without costing idle clients anything.
+		// Clients ping every 10 s, with or without streams (B41), and fixed windows save
+		// the pings of bandwidth estimation.
+		//
+		// grpc-go takes a whole write buffer for a response of any size, and keeps it
+		// until the connection's writer had its turn once more: on a busy node all
+		// connections may have one. So it is as large as the memory of docs/sizing.md
+		// allows for that; see bench/results/write-buffer-2026-11-22.md.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(KeepaliveParams()),
 		grpc.StaticStreamWindowSize(64 << 10),

@@ -168,8 +168,8 @@ func charge(all []*guest) {
 	}
 }
 
-// costs is roughly what the guest holds beyond what every guest does: what it does not
-// read, requests that are not complete or wait, names, and what it has reported.
+// costs is roughly what the guest takes more than every guest does: what it does not
+// read, requests that are not complete or wait, its Node, names, and what it has reported.
 func (g *guest) costs() (n int) {
 	for _, st := range g.states {
 		n += st.costs()
@@ -193,6 +193,12 @@ func (s *stream) costs() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n = s.unacked
+	if s.group != nil { // then what was kept of the Node does not change any more
+		n += len(s.node) + len(s.nodeID) + len(s.cluster)
+		if s.by != nil {
+			n += len(s.by.claim)
+		}
+	}
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
 		n += h.NameBytes + nameCost*(h.Names+ts.tell.Len()+ts.told.Len()) + ts.claims.size() + ts.located.size()

@@ -16,6 +16,7 @@ import (
 
 	"xdsrelay/fanout/door"
 	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/xdstest"
 )
@@ -258,4 +259,42 @@ func taken(o *load.Outlet) loads {
 	l := loads{}
 	l.take(o)
 	return l
+}
+
+// TestNamesAreCharged: names that a stream asks for newly count as requests by the memory
+// that they take: a client that makes up names without end is read no faster. Names that
+// it had are free.
+func TestNamesAreCharged(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		const names = 5000
+		w := newWorld(t, func(c *Config) {
+			var err error
+			if c.Limits, err = limit.New(limit.Values{RequestsPerSecond: 10, RequestBurst: 10}, nil, nil); err != nil {
+				t.Fatal(err)
+			}
+		})
+		s := w.open(true)
+		var many []string
+		for i := range names {
+			many = append(many, fmt.Sprint("name-", i))
+		}
+		s.Subscribe(eds, many...)
+		w.askedMany(eds, names)
+		s.Subscribe(eds, many...) // read after a pause
+		s.Subscribe(eds, "next")
+		pause := names * cache.NameCost / limit.NameBytes / 10
+		time.Sleep(time.Duration(pause-2) * time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		wanted := func() int {
+			return w.srv.Streams()[0].Types[0].Names
+		}
+		if n := wanted(); n != names {
+			t.Errorf("after %d s the stream has %d names", pause-2, n)
+		}
+		time.Sleep(4 * time.Second) //nolint:forbidigo // virtual time
+		synctest.Wait()
+		if n := wanted(); n != names+1 {
+			t.Errorf("the stream has %d names once its pause is over", n)
+		}
+	})
 }

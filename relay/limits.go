@@ -74,6 +74,11 @@ func (n *Node) watchLimits(ctx context.Context) {
 			}
 			n.cache.DropIdle()
 		},
-		Shed: n.fanout.ShedCostly,
+		Shed: func() int {
+			if n.polling != nil {
+				n.polling.server.CloseIdle()
+			}
+			return n.fanout.ShedCostly()
+		},
 	})
 }

@@ -13,7 +13,8 @@ import (
 type Relief struct {
 	// Shrink empties what is kept only to save work.
 	Shrink func()
-	// Shed sends away a few of the clients that cost most, and tells how many.
+	// Shed ends connections that nobody uses, and a few of the clients that cost most, and
+	// returns how many clients that were.
 	Shed func() int
 }
 
@@ -77,9 +78,9 @@ func (l *Limiter) relieve(due relief, g *gate, r Relief) {
 	before := l.gate.Load()
 	if was := before != nil && before.tight; was != due.tight {
 		if due.tight {
-			log.Warn("memory is nearly used up: no new streams are let in, and caches are emptied", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
+			log.Warn("memory is nearly used up: new streams are refused, and caches are emptied", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
 		} else {
-			log.Info("there is enough memory again: new streams are let in", "percent", g.percent())
+			log.Info("enough memory is free again: new streams are accepted", "percent", g.percent())
 		}
 	}
 	if !due.tight {
@@ -89,7 +90,7 @@ func (l *Limiter) relieve(due relief, g *gate, r Relief) {
 	r.Shrink()
 	if due.shed {
 		if n := r.Shed(); n > 0 {
-			log.Warn("memory is nearly used up: clients that cost most are sent away", "clients", n, "percent", g.percent())
+			log.Warn("memory is nearly used up: the most expensive clients were shed", "clients", n, "percent", g.percent())
 		}
 	}
 	if due.collect {
@@ -115,7 +116,7 @@ func (l *Limiter) observe(m metric.Meter) error {
 	ceiling := gauge(2, "starting.ceiling", metric.WithDescription("How many of these there may be; 0 while any number may."))
 	memory := gauge(3, "memory", metric.WithUnit("%"), metric.WithDescription("Memory in use that no collection would free, in percent of the memory limit; 0 without a limit."))
 	var lag metric.Float64ObservableGauge
-	lag, errs[4] = m.Float64ObservableGauge("xdsrelay.limits.lag", metric.WithUnit("s"), metric.WithDescription("For how long nine of ten goroutines waited at most for a processor, of late."))
+	lag, errs[4] = m.Float64ObservableGauge("xdsrelay.limits.lag", metric.WithUnit("s"), metric.WithDescription("90th percentile of recent goroutine scheduling latency."))
 	_, errs[5] = m.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		l.mu.Lock()
 		open := l.connections

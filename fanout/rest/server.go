@@ -188,5 +188,12 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 // Shrink forgets what is kept only to save work.
 func (s *Server) Shrink() { s.answers.Clear() }
 
+// CloseIdle closes the connections on which no request is being answered. Clients that
+// poll connect again for their next poll.
+func (s *Server) CloseIdle() {
+	s.http.SetKeepAlivesEnabled(false) // which closes them
+	s.http.SetKeepAlivesEnabled(true)
+}
+
 // Close ends everything at once.
 func (s *Server) Close() { _ = s.http.Close() }
