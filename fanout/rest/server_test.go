@@ -270,3 +270,36 @@ func value(t *testing.T, reader sdkmetric.Reader, name string, attrs ...attribut
 	}
 	return 0
 }
+
+// TestCloseIdle: where memory is short, connections on which nothing is being answered are
+// closed; polls that wait go on.
+func TestCloseIdle(t *testing.T) {
+	w := newWorld(t)
+	idle, err := w.network.Dial(t.Context(), strings.TrimPrefix(w.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer idle.Close()
+	_, _ = io.WriteString(idle, "GET /nothing HTTP/1.1\r\nHost: relay\r\n\r\n")
+	in := bufio.NewReader(idle)
+	res, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _ = io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+	closed := make(chan error, 1)
+	go func() {
+		_, err := in.ReadByte()
+		closed <- err
+	}()
+	xdstest.Eventually(t, "the idle connection to be closed", func() bool {
+		w.srv.CloseIdle() // the server may not know yet that it is idle
+		select {
+		case err := <-closed:
+			return err != nil
+		default:
+			return false
+		}
+	})
+}
