@@ -6,8 +6,10 @@ import (
 	"math"
 	"time"
 
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
+	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
@@ -187,11 +189,18 @@ func (s *stream) inSyncLocked() {
 // answered with an error of its own, which is far longer.
 const maxLocators = 1000
 
+// maxOtherFields bounds the fields of a request that are no entries of a list: reading them
+// takes time, though hardly any memory.
+const maxOtherFields = 1000
+
 // checkCounts refuses an encoded request that lists too much, before any of it is decoded.
 func (s *stream) checkCounts(b []byte) error {
-	c, err := resource.Count(s.delta, b)
+	c, err := resource.Count(s.delta, b, max(s.srv.cfg.MaxNames, maxOtherFields))
 	if err != nil {
 		return malformed(err)
+	}
+	if c.Other > maxOtherFields {
+		return status.Errorf(codes.ResourceExhausted, "the request has more than %d fields beside names, expected about ten", maxOtherFields)
 	}
 	if n := max(c.Names, c.Unsubscribe, c.Held); n > s.srv.cfg.MaxNames {
 		return s.tooManyNames(n)

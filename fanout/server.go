@@ -65,7 +65,7 @@ type Config struct {
 	// FirstRequestTimeout ends a stream that says nothing. Default 10 s.
 	FirstRequestTimeout time.Duration
 	// MaxReceiveBytes bounds one request; a reconnecting delta client lists
-	// every version that it holds (B40). Default 64 MiB.
+	// every version that it holds (B40). Default 40 MiB, which is what MaxNames needs.
 	MaxReceiveBytes int
 	// MaxSendBytes bounds one response, where it can be divided (B40): clients
 	// take so much by default. Default 4 MiB.
@@ -102,7 +102,7 @@ func (c *Config) setDefaults() error {
 	or(&c.OriginTimeout, 8*time.Second)
 	or(&c.HandshakeTimeout, 10*time.Second)
 	or(&c.FirstRequestTimeout, 10*time.Second)
-	or(&c.MaxReceiveBytes, 64<<20)
+	or(&c.MaxReceiveBytes, 40<<20)
 	or(&c.MaxSendBytes, 4<<20)
 	or(&c.MaxNames, 200_000)
 	or(&c.BodyBytes, 256<<20)

@@ -105,12 +105,15 @@ type Listen struct {
 	// other types hold secrets beside what strangers can write.
 	Compression Compression `yaml:"compression"`
 	// The largest message that a client may send. A delta client that reconnects
-	// lists every resource it holds. From 4KiB to 1GiB.
+	// lists every resource it holds: the default is enough for 200000 names of 64 bytes,
+	// each subscribed to and held in a version of 64 bytes, and a Node of 1MiB. From 4KiB
+	// to 1GiB.
 	MaxReceiveSize Size `yaml:"max_receive_size"`
 	// The largest response sent to a client, where it can be divided: the state
 	// of the world of listeners or clusters cannot. From 1KiB to 1GiB.
 	MaxSendSize Size `yaml:"max_send_size"`
-	// How many names one stream may subscribe to. At least 1.
+	// How many names one stream may subscribe to, and one request may unsubscribe from
+	// or say that the client holds. At least 1.
 	MaxNames int `yaml:"max_names"`
 	// How long a client may take for everything that comes before its first stream:
 	// TLS, and the beginning of HTTP/2. At least 100ms.
@@ -336,7 +339,7 @@ func Default() *Config {
 		Listen: Listen{
 			Listener:            defaultListen(),
 			Compression:         CompressionOn,
-			MaxReceiveSize:      64 << 20,
+			MaxReceiveSize:      40 << 20,
 			MaxSendSize:         4 << 20,
 			MaxNames:            200_000,
 			HandshakeTimeout:    10 * time.Second,

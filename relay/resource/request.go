@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -90,7 +91,7 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
 	if len(b) > manyHeld { // else a list that grows costs little
-		n, err := countFields(b, deltaReqVersions)
+		n, err := countFields(b, deltaReqVersions, math.MaxInt)
 		if err != nil {
 			return err
 		}

@@ -17,37 +17,55 @@ type Counts struct {
 	Unsubscribe int // resource_names_unsubscribe
 	Held        int // initial_resource_versions
 	Locators    int // resource_locators of any kind, and their dynamic parameters
+	Other       int // all other fields
 }
 
-// Count counts the entries of an encoded request of a variant. It allocates nothing.
-func Count(delta bool, b []byte) (c Counts, err error) {
+// errEnough ends a count.
+var errEnough = errors.New("there are more than anybody wants to know")
+
+// Count counts the entries of an encoded request of a variant. It allocates nothing, and
+// stops where any of the numbers is more than most.
+func Count(delta bool, b []byte, most int) (c Counts, err error) {
 	names := uint64(sotwReqNames)
 	if delta {
 		names = deltaReqSubscribe
 	}
 	err = eachRun(b, names, func(f field) error {
+		n := &c.Other
 		switch {
 		case f.tag == names:
-			c.Names += f.count
+			n = &c.Names
 		case delta && f.tag == deltaReqUnsubscribe:
-			c.Unsubscribe++
+			n = &c.Unsubscribe
 		case delta && f.tag == deltaReqVersions:
-			c.Held++
+			n = &c.Held
 		case !delta && f.tag == sotwReqLocators, delta && (f.tag == deltaReqSubLocators || f.tag == deltaReqUnsubLocators):
-			n, err := countFields(f.bytes, locatorParams)
-			c.Locators += 1 + n
-			return err
+			n = &c.Locators
+			parameters, err := countFields(f.bytes, locatorParams, most-*n)
+			if *n += parameters; err != nil {
+				return err
+			}
+		}
+		if *n += f.count; *n > most {
+			return errEnough
 		}
 		return nil
 	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
 	return c, err
 }
 
-// countFields counts the fields of an encoded message with a tag.
-func countFields(b []byte, tag uint64) (n int, err error) {
+// countFields counts the fields of an encoded message with a tag. It stops with errEnough
+// where there are more than most.
+func countFields(b []byte, tag uint64, most int) (n int, err error) {
 	err = eachField(b, func(f field) error {
 		if f.tag == tag {
 			n++
+		}
+		if n > most {
+			return errEnough
 		}
 		return nil
 	})
