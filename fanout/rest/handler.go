@@ -10,6 +10,8 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"xdsrelay/fanout"
+	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 )
 
@@ -43,9 +45,21 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.answered(t, a)
 }
 
-// read reads the body of a request, within the bounds of size and time.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *answer) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, s.cfg.MaxReceiveBytes))
+// read reads the body of a request, within the bounds of size and time. Of a client that is
+// not authorized by its beginning no more is read.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, by gate.Client) ([]byte, *answer) {
+	in := http.MaxBytesReader(w, r.Body, s.cfg.MaxReceiveBytes)
+	body, err := readTo(in, nil, fanout.FirstBytes)
+	if err == nil {
+		if err := s.authorizeEarly(body, by); err != nil {
+			w.Header().Set("Connection", "close") // or the rest would be read all the same
+			return nil, refusal(err)
+		}
+		body, err = readTo(in, body, int(s.cfg.MaxReceiveBytes)+1)
+	}
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
 		s.cfg.Limits.Count(limit.MessageSize, r.RemoteAddr, "a poll is larger than rest.max_receive_size")
 		return nil, refuse(codes.ResourceExhausted, http.StatusRequestEntityTooLarge,
@@ -60,6 +74,24 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) ([]byte, *answer) 
 	// The deadline of the body would otherwise end the wait for news, too.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
+}
+
+// firstRead is the room for a body that is as short as most are, in bytes.
+const firstRead = 4 << 10
+
+// readTo reads on until there are so many bytes. What it takes of memory follows what comes:
+// each time twice as much. The error is io.EOF at the end.
+func readTo(in io.Reader, have []byte, most int) ([]byte, error) {
+	for len(have) < most {
+		if len(have) == cap(have) {
+			have = append(make([]byte, 0, min(max(2*cap(have), firstRead), most)), have...)
+		}
+		n, err := in.Read(have[len(have):min(cap(have), most)])
+		if have = have[:len(have)+n]; err != nil {
+			return have, err
+		}
+	}
+	return have, nil
 }
 
 func (s *Server) write(w http.ResponseWriter, a *answer) {

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -56,7 +57,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 	}
 	key := "" // until one is booked
 	defer func() { s.cfg.Limits.Leave(stay, key) }()
-	body, problem := s.read(w, r)
+	body, problem := s.read(w, r, by)
 	if problem != nil {
 		return problem
 	}
@@ -72,10 +73,70 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 	return s.poll(r.Context(), t, q)
 }
 
+// maxOtherValues bounds the values in a field of a poll that is neither the Node nor a list
+// of names.
+const maxOtherValues = 1000
+
+// checkValues bounds the values in each field of a poll before any is decoded: decoded,
+// each may take some hundred bytes, and in the text it has two.
+func (s *Server) checkValues(body []byte) error {
+	if most := s.cfg.MaxNames + fanout.MaxNodeParts; valuesIn(body) > most {
+		return status.Errorf(codes.ResourceExhausted, "the body has more than %d values, expected fewer", most)
+	}
+	return members(body, func(m member) error {
+		most := maxOtherValues
+		switch {
+		case m.is("node"):
+			most = fanout.MaxNodeParts
+		case m.is("resource_names", "resourceNames"):
+			return nil // they are counted above
+		}
+		if valuesIn(m.value) > most {
+			return status.Errorf(codes.ResourceExhausted, "%.40q has more than %d values, expected fewer", m.name, most)
+		}
+		return nil
+	})
+}
+
+// authorizeEarly decides by the beginning of a poll that is long whether the client may send
+// the rest: where rules of authorize are in force, the Node has to be in it, and they have to
+// let the client in. It is asked for once more when all of the poll is there.
+func (s *Server) authorizeEarly(beginning []byte, by gate.Client) error {
+	policy := s.cfg.Gate.Policy()
+	if policy.Open() {
+		return nil
+	}
+	var node *corev3.Node
+	errFound := errors.New("found")
+	err := members(beginning, func(m member) error {
+		if !m.is("node") || !m.whole {
+			return nil
+		}
+		if valuesIn(m.value) > fanout.MaxNodeParts {
+			return status.Errorf(codes.ResourceExhausted, "the node has more than %d values, expected fewer", fanout.MaxNodeParts)
+		}
+		node = &corev3.Node{}
+		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.value, node); err != nil {
+			return status.Error(codes.InvalidArgument, "the node is not one in JSON: "+placed(err))
+		}
+		return errFound
+	})
+	switch {
+	case node == nil && err == nil:
+		return status.Errorf(codes.InvalidArgument, "the node does not end within the first %d bytes of the body, by which clients are authorized: send it first", fanout.FirstBytes)
+	case !errors.Is(err, errFound):
+		return err
+	}
+	if err := aggregation.Vet(node); err != nil {
+		return err
+	}
+	return s.cfg.Gate.Admit(policy, node, by)
+}
+
 // decode reads a request. Its errors are gRPC statuses.
 func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body []byte) (*request, error) {
-	if most := s.cfg.MaxNames + fanout.MaxNodeParts; valuesIn(body) > most {
-		return nil, status.Errorf(codes.ResourceExhausted, "the body has more than %d values, expected fewer", most)
+	if err := s.checkValues(body); err != nil {
+		return nil, err
 	}
 	m, err := parse(body)
 	if err != nil {
