@@ -113,6 +113,9 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 
 // malformed refuses a request that cannot be read.
 func malformed(err error) error {
+	if _, refused := status.FromError(err); refused {
+		return err // it was refused for another reason
+	}
 	return status.Errorf(codes.InvalidArgument, "the request is malformed: %v", err)
 }
 

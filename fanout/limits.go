@@ -265,6 +265,12 @@ func (s *stream) tooManyNames(n int) error {
 	return s.refuse(limit.Names, n, s.srv.cfg.MaxNames, "names on one stream")
 }
 
+// tooMuchForKey refuses a client whose names the control plane could not be asked for
+// together with what other clients of the key ask for.
+func (s *stream) tooMuchForKey(over *cache.NamesOver) error {
+	return s.srv.cfg.Limits.Refuse(limit.KeyNames, s.peer, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key")
+}
+
 func (s *stream) tooManyBytes(n, most int) error {
 	return s.refuse(limit.NameSize, n, most, "bytes of names on one stream")
 }

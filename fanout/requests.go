@@ -45,6 +45,9 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		}
 		wild = wild || r.Names.Has(wildcardName)
 		ed = ts.table.Replace(&ts.watcher, wild, resource.WithoutGlobs(names)) // D8
+		if ed.Over != nil {
+			return none, false, s.tooMuchForKey(ed.Over)
+		}
 	}
 	if !initial && ed.Wildcard && ts.claimsVersion() {
 		ts.claims.outdated = true // it stood for what the client has thrown away since
@@ -80,7 +83,11 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	if err != nil {
 		return none, err
 	}
+	e.Unbounded = s.tier != nil
 	ed := ts.table.Edit(&ts.watcher, e)
+	if ed.Over != nil {
+		return none, s.tooMuchForKey(ed.Over)
+	}
 	ts.disclaim(ed.Removed, e.RemoveWildcard)
 	// B35, but not of a client that states its wildcard with every answer.
 	s.editedLocked(ts, ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
@@ -133,8 +140,12 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	if err != nil {
 		return err
 	}
-	e.AddWildcard = e.AddWildcard || wild
-	s.editedLocked(ts, ts.table.Edit(&ts.watcher, e), false)
+	e.AddWildcard, e.Unbounded = e.AddWildcard || wild, s.tier != nil
+	ed := ts.table.Edit(&ts.watcher, e)
+	if ed.Over != nil {
+		return s.tooMuchForKey(ed.Over)
+	}
+	s.editedLocked(ts, ed, false)
 	return nil
 }
 

@@ -34,6 +34,12 @@ func (g *gauges) seconds(name, description string) metric.Float64ObservableGauge
 	return made
 }
 
+func (g *gauges) share(name, description string) metric.Float64ObservableGauge {
+	made, err := g.meter.Float64ObservableGauge(name, metric.WithUnit("1"), metric.WithDescription(description))
+	g.all, g.errs = append(g.all, made), append(g.errs, err)
+	return made
+}
+
 // read makes f answer for all of them.
 func (g *gauges) read(f func(o metric.Observer)) error {
 	if err := errors.Join(g.errs...); err != nil {
@@ -61,6 +67,7 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 	resources := g.whole("xdsrelay.cache.resources", "Resources in the tables of all keys.")
 	names := g.whole("xdsrelay.cache.demand.names", "Names that origins or owners are asked for, of all keys.")
 	wildcards := g.whole("xdsrelay.cache.demand.wildcards", "Keys for which all resources of a type are asked for.")
+	fullest := g.share("xdsrelay.cache.demand.names.fullest", "How much of origin.max_names_size the names of one type of a key take, of all keys and types the most; clients with names beyond 1 are refused.")
 	subscriptions := g.whole("xdsrelay.cache.subscriptions", "Different subscriptions of clients; equal ones share one.")
 	downFor := g.seconds("xdsrelay.cache.keys.down.age", "Since when the key has been without a stream to an origin that it wants something of, of the active keys the longest; 0 if all have one.")
 	var clients, size metric.Int64ObservableGauge
@@ -71,7 +78,7 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 	return g.read(func(o metric.Observer) {
 		keys, now := c.Snapshot(), time.Now()
 		types := make(map[string]*tally)
-		longest := time.Duration(0)
+		longest, share := time.Duration(0), 0.0
 		for _, k := range keys {
 			if since, down := k.Down(); down {
 				longest = max(longest, now.Sub(since))
@@ -83,6 +90,7 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 					one = &tally{}
 					types[label] = one
 				}
+				share = max(share, t.NamesShare)
 				one.resources += int64(t.Resources)
 				one.names += int64(t.Names)
 				one.subscriptions += int64(t.Subscriptions)
@@ -92,6 +100,7 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 			}
 		}
 		o.ObserveFloat64(downFor, longest.Seconds())
+		o.ObserveFloat64(fullest, share)
 		for label, one := range types {
 			with := by("type", label)
 			o.ObserveInt64(resources, one.resources, with)

@@ -190,7 +190,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
-		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld,
+		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld, NamesNear: n.namesNear,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Listen.MaxNames, IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
@@ -228,6 +228,12 @@ func (n *Node) wake(subs []*cache.Subscription) {
 func (n *Node) removalsHeld(h cache.Held) {
 	n.part(logs.Origin).Warn("removals are held back: an origin has removed more than cache.max_removal_percent allows",
 		"key", string(h.Group.Key), "type", h.Type.URL, "origin", h.Origin, "removals", h.Removals, "of", h.Of, "hold", n.cfg.Cache.RemovalHold)
+}
+
+// namesNear warns before the clients of a key are refused for the size of their names.
+func (n *Node) namesNear(c cache.NamesNear) {
+	n.part(logs.Origin).Warn("the names that clients of a key ask for come close to origin.max_names_size; clients with more will be refused",
+		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Leg.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 
 // part is the logger of a part of the node.

@@ -105,6 +105,7 @@ func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, di
 		V2:               cfg.Transport == config.V2,
 		Wildcard:         form,
 		MaxReceiveBytes:  int(cfg.MaxReceiveSize),
+		MaxSendBytes:     int(cfg.MaxSendSize),
 		KeepaliveTime:    ping,
 		KeepaliveTimeout: cfg.KeepaliveTimeout,
 		ConnectTimeout:   cfg.ConnectTimeout,

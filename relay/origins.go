@@ -66,10 +66,10 @@ func (o *origins) add(name string, cfg config.Origin, types []string, secured se
 		return err
 	}
 	index := len(o.all)
-	made.name, made.leg = name, o.addLeg(cache.Leg{Origin: name}, index)
+	made.name, made.leg = name, o.addLeg(cache.Leg{Origin: name, MaxNames: maxNames(cfg)}, index)
 	if len(cfg.SeparateNames) > 0 {
 		made.names = make(map[string]int)
-		leg := o.addLeg(cache.Leg{Origin: name, Names: true}, index)
+		leg := o.addLeg(cache.Leg{Origin: name, Names: true, MaxNames: maxNames(cfg)}, index)
 		for _, t := range cfg.SeparateNames {
 			made.names[resource.TypeNamed(t).URL] = leg
 		}
@@ -88,6 +88,18 @@ func (o *origins) add(name string, cfg config.Origin, types []string, secured se
 	}
 	o.all = append(o.all, made)
 	return nil
+}
+
+// maxNames is what the names of a type may take that one key asks an origin for; 0 for
+// a directory, which is asked nothing. SotW requests cannot be divided.
+func maxNames(cfg config.Origin) int {
+	switch {
+	case cfg.Directory != "":
+		return 0
+	case cfg.Variant == config.SotW:
+		return min(int(cfg.MaxNamesSize), upstream.NamesThatFit(int(cfg.MaxSendSize)))
+	}
+	return int(cfg.MaxNamesSize)
 }
 
 func (o *origins) addLeg(leg cache.Leg, owner int) int {

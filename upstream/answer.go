@@ -82,11 +82,22 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 			s.request(a, message{unsubscribe: d.Twice})
 		}
 	}
-	s.request(a, m)
+	if rest := s.request(a, m); len(rest) > 0 {
+		r.noteUnclaimed(a.typ, rest)
+	}
 	return true
 }
 
 func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string, first, whole bool) bool {
+	// What other nodes ask for may be more than this one admits of its own clients.
+	for sizeOf(d.Names) > NamesThatFit(s.link.server.limit.most()) && r.shed(a.typ) {
+		whole = true
+		fewer, wanted := r.feed.TakeAll(a.typ, true)
+		if !wanted {
+			return false
+		}
+		*d = fewer
+	}
 	version := r.accepted[a.typ.URL]
 	if r.source != s.link.server.index {
 		version = "" // C1: it was accepted from another server

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"slices"
 	"time"
 
@@ -61,6 +62,9 @@ type ControlPlaneConfig struct {
 	Wildcard WildcardForm
 	// MaxReceiveBytes bounds one response (C17). Default 64 MiB.
 	MaxReceiveBytes int
+	// MaxSendBytes bounds one request, as far as it can be divided: delta requests
+	// to a control plane. Default 3 MiB, since gRPC servers accept 4 MiB by default.
+	MaxSendBytes int
 	// KeepaliveTime is how long a connection may be silent before it is pinged:
 	// at least 10 s, or negative for never. Default [permittedKeepalive], and 30 s
 	// towards another node (C17). KeepaliveTimeout is how long the answer may take;
@@ -145,6 +149,15 @@ func (c *ControlPlaneConfig) setDefaults() error {
 	}
 	if c.MaxReceiveBytes < 0 {
 		return fmt.Errorf("control plane: the receive limit is %d bytes, expected more than 0", c.MaxReceiveBytes)
+	}
+	if c.MaxSendBytes == 0 {
+		c.MaxSendBytes = 3 << 20
+	}
+	if c.Peer != "" {
+		c.MaxSendBytes = math.MaxInt // nodes accept any
+	}
+	if c.MaxSendBytes < leastSend {
+		return fmt.Errorf("control plane: the send limit is %d bytes, expected at least %d", c.MaxSendBytes, leastSend)
 	}
 	if c.Wildcard != WildcardLegacy && c.Wildcard != WildcardStar {
 		return fmt.Errorf("control plane: wildcard form %d is unknown", c.Wildcard)

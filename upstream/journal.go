@@ -119,6 +119,22 @@ func (j *journal) calmed(was, now time.Duration) {
 		slog.String("keepalive_was", was.String()), slog.String("keepalive", every))
 }
 
+// smaller notes that requests are kept smaller from now on.
+func (j *journal) smaller(was, now int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.sayLocked(slog.LevelWarn, "the "+j.what+" may not have accepted a large request, dividing requests into smaller ones from now on",
+		slog.Int("bytes", was), slog.Int("limit", now))
+}
+
+// shed notes that a key stops asking for names.
+func (j *journal) shed(key, typeURL string, names int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.partial.sayLocked(j.log, slog.LevelWarn, "the "+j.what+" does not accept a request with all names of a key, not asking for the newest ones that were never answered",
+		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)), slog.Int("names", names))
+}
+
 // problem says what is wrong with the address now; "" where nothing is known to be.
 func (j *journal) problem() string {
 	j.mu.Lock()

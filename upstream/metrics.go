@@ -23,6 +23,7 @@ type metrics struct {
 	load       *loadMetrics
 	requests   metric.Int64Counter
 	sent       metric.Int64Counter
+	shed       metric.Int64Counter
 	age        metric.Registration // nil for other nodes, which come and go
 
 	last atomic.Int64 // when the last response came, or this was made, in ns since 1970
@@ -89,6 +90,10 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		metric.WithDescription("Bytes of requests to control planes, uncompressed.")); err != nil {
 		return nil, err
 	}
+	if m.shed, err = meter.Int64Counter("xdsrelay.upstream.names.shed",
+		metric.WithDescription("Names that keys stopped asking for, because the control plane accepts no request with all names of the key.")); err != nil {
+		return nil, err
+	}
 	m.last.Store(time.Now().UnixNano())
 	if cfg.Peer == "" {
 		m.setApart(0) // shows that there are none
@@ -140,6 +145,8 @@ func originLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyV
 func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.variant) }
 
 func (m *metrics) setApart(n int64) { m.apart.Add(context.Background(), n, m.variant) }
+
+func (m *metrics) shedNames(n int) { m.shed.Add(context.Background(), int64(n), m.variant) }
 
 func (m *metrics) reconnect() { m.reconnects.Add(context.Background(), 1, m.variant) }
 

@@ -174,6 +174,9 @@ func (r *runner) handle(ctx context.Context, ev event) {
 		if r.following == nil && l.session != nil {
 			r.judge(l, l.session, ev.end, time.Now())
 		}
+		if l.session != nil {
+			r.exhausted(l.session, ev.end)
+		}
 		r.ended(l)
 		r.repair()
 		if errors.Is(ev.end.err, errRenewed) {

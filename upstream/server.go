@@ -32,6 +32,7 @@ type server struct {
 	callOpts []grpc.CallOption
 	owner    *ControlPlane
 	journal  *journal
+	limit    sendLimit // of requests
 }
 
 func newServer(index int, address string, ch channel, owner *ControlPlane) *server {
@@ -39,6 +40,7 @@ func newServer(index int, address string, ch channel, owner *ControlPlane) *serv
 		index: index, address: address, channel: ch, owner: owner, method: adsMethod(owner.cfg.V2, owner.cfg.Delta),
 		callOpts: []grpc.CallOption{grpc.ForceCodecV2(newCodec())},
 	}
+	s.limit.bytes.Store(int64(owner.cfg.MaxSendBytes))
 	variant := "sotw"
 	if owner.cfg.Delta {
 		variant = "delta"

@@ -38,6 +38,9 @@ type session struct {
 	missed   bool         // the demand was taken for another stream (C15)
 	types    map[string]*asked
 	absences absences
+	// largest is the size of the largest request, and largestType what it asked for.
+	largest     int
+	largestType *resource.Type
 }
 
 // asked is what a stream has asked for of one type.
@@ -89,13 +92,17 @@ func newSession(l *link, stream grpc.ClientStream, cancel context.CancelCauseFun
 	}
 }
 
-// send sends one message. It may block while the server takes nothing, for the
+// send sends one message about a type. It may block while the server takes nothing, for the
 // send timeout at most.
-func (s *session) send(m proto.Message) {
+func (s *session) send(t *resource.Type, m proto.Message) {
 	if s.broken {
 		return
 	}
-	s.link.server.owner.metrics.request(proto.Size(m))
+	size := proto.Size(m)
+	if size > s.largest {
+		s.largest, s.largestType = size, t
+	}
+	s.link.server.owner.metrics.request(size)
 	err := sendWithin(s.link.server.owner.cfg.SendTimeout, s.stream, s.cancel, m)
 	s.broken = err != nil // the receiver is told why
 }
@@ -120,15 +127,22 @@ func (s *session) takeNode() *corev3.Node {
 // request sends a subscription or an answer. nonce and refusal are those of the
 // answer; a subscription has none on delta (C6) and repeats the newest on SotW
 // (C2).
-func (s *session) request(a *asked, m message) {
-	if len(m.subscribe)+len(m.unsubscribe) > 0 {
-		a.edits++
+//
+// A delta request may be sent in parts; unclaimed are the names whose versions did not
+// fit.
+func (s *session) request(a *asked, m message) (unclaimed []string) {
+	if !s.link.server.owner.cfg.Delta {
+		s.send(a.typ, m.sotw(a, s.takeNode()))
+		return nil
 	}
-	if s.link.server.owner.cfg.Delta {
-		s.send(m.delta(a, s.takeNode()))
-	} else {
-		s.send(m.sotw(a, s.takeNode()))
+	parts, rest := m.divide(s.link.server.limit.most())
+	for _, part := range parts {
+		if len(part.subscribe)+len(part.unsubscribe) > 0 {
+			a.edits++
+		}
+		s.send(a.typ, part.delta(a, s.takeNode()))
 	}
+	return rest
 }
 
 // flush sends an answer that waits, so that nothing overtakes it (C3).

@@ -11,9 +11,6 @@ const (
 	// sweepQuiet is how long a server must be silent about a type before what
 	// it has not mentioned goes. Nothing waits for that, so it is generous.
 	sweepQuiet = time.Second
-	// maxHeld bounds initial_resource_versions in bytes: gRPC servers take
-	// 4 MiB by default.
-	maxHeld = 3 << 20
 	// noVersion is claimed where the version is not known any more. It is not
 	// empty, since servers may take that for a name that is not held.
 	noVersion = "unknown"
@@ -23,8 +20,8 @@ const (
 // (C8). What it had of that server before the key was idle is claimed without the
 // versions, since the server may have begun to count anew: so it sends what there
 // is and says what is gone, which it would not of names that it never heard of.
-// Where all that is too much for a request, it counts as unknown, and so does what
-// the origin may give no name: it would take ours for one that it has to remove.
+// What the origin may give no name counts as unknown: it would take ours for one that
+// it has to remove.
 func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 	if r.following != nil {
 		return r.feed.Told(typ)
@@ -36,7 +33,7 @@ func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 	if !same && (r.source >= 0 || !before) {
 		return nil
 	}
-	held, size := r.feed.Held(typ), 0
+	held := r.feed.Held(typ)
 	if stale := r.stale[typ.URL]; !same || len(stale) > 0 {
 		for n := range held {
 			if _, is := stale[resource.Canonical(n)]; same && !is {
@@ -47,14 +44,22 @@ func (r *runner) held(s *session, typ *resource.Type) map[string]string {
 			}
 		}
 	}
-	for n, v := range held {
-		size += len(n) + len(v) + 8
-	}
-	if size > maxHeld || typ.OnlyName != "" && len(held) > 0 {
+	if typ.OnlyName != "" && len(held) > 0 {
 		r.markStale(typ)
 		return nil
 	}
 	return held
+}
+
+// noteUnclaimed marks what is cached and was not claimed on the new stream, because its
+// versions did not fit in the first request: the server sends it again.
+func (r *runner) noteUnclaimed(t *resource.Type, names []string) {
+	if r.stale[t.URL] == nil {
+		r.stale[t.URL] = make(map[string]struct{}, len(names))
+	}
+	for _, n := range names {
+		r.stale[t.URL][resource.Canonical(n)] = struct{}{}
+	}
 }
 
 // noteStale marks all that is cached as not from the present server (C8). On

@@ -20,6 +20,7 @@ const (
 	TypesPerKey
 	Names
 	NameSize
+	KeyNames
 	MessageSize
 	NodeSize
 	HeaderSize
@@ -71,6 +72,7 @@ var about = [names]About{
 	TypesPerKey:            {"types_per_key", "limits.types_per_key", "", "resource types that the clients of one key ask for; when it is reached, only types that xDS defines are added", exhausted, "memory of one key, and the stream to the control plane"},
 	Names:                  {"names", "listen.max_names", "", "names that one stream subscribes to", exhausted, "memory, 400 bytes for each name: 77 MiB for one stream"},
 	NameSize:               {"name_size", "limits.name_size", "", "bytes of these names", exhausted, "memory, and the size of upstream requests"},
+	KeyNames:               {"key_names", "origin.max_names_size", "", "bytes of the names of one type that the clients of one key ask for together; with `origin.variant: sotw` also what fits in one request (`origin.max_send_size`)", exhausted, "the stream to the control plane, which accepts requests up to a size"},
 	MessageSize:            {"message_size", "listen.max_receive_size", "", "bytes of one request; twice as many of what one stream says it holds of types of which nothing is known yet", exhausted, "memory that one request takes before it is looked at"},
 	NodeSize:               {"node_size", "limits.node_size", "", "bytes of the Node in a first request", exhausted, "memory: the node keeps what rules, status and authorization need of it"},
 	HeaderSize:             {"header_size", "limits.header_size", "", "bytes of the headers of one stream, as HTTP/2 counts them", exhausted + "; when more than twice the limit `FRAME_SIZE_ERROR`, unless the client knows the setting and refuses by itself", "memory before a stream is admitted"},

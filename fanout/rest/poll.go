@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -48,7 +49,9 @@ func (s *Server) poll(ctx context.Context, t *resource.Type, q *request) *answer
 	defer s.cfg.Cache.Leave(g)
 	p := &poll{srv: s, request: q, key: q.group.Key, table: g.Table(t), news: make(chan struct{}, 1), unsure: true}
 	p.watcher.Client = p
-	p.table.Replace(&p.watcher, q.wildcard, q.names)
+	if over := p.table.Replace(&p.watcher, q.wildcard, q.names).Over; over != nil {
+		return refusal(s.cfg.Limits.Refuse(limit.KeyNames, q.who.host, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key"))
+	}
 	defer p.table.Leave(&p.watcher)
 	v := s.roster.begins(q, t, time.Now())
 	a := p.look()

@@ -72,6 +72,9 @@ type Config struct {
 	// Alarm is told when removals begin to be held back. It must not block.
 	// Default: nobody is told.
 	Alarm func(Held)
+	// NamesNear is called when the names of a key come close to their bound (see
+	// [Leg.MaxNames]). It must not block. Default: nothing is called.
+	NamesNear func(NamesNear)
 }
 
 func (c *Config) setDefaults() error {
@@ -103,6 +106,9 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Alarm == nil {
 		c.Alarm = func(Held) {}
+	}
+	if c.NamesNear == nil {
+		c.NamesNear = func(NamesNear) {}
 	}
 	return c.checkLegs()
 }

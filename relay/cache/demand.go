@@ -18,6 +18,8 @@ type want struct {
 	booked  bool      // it counts in Group.lingering
 	expires time.Time // when nobody wants it any more: the end of its linger time
 	spelled string    // how the leg is asked for it, "" for the canonical form
+	size    int       // what the name takes in a request to the leg; 0 if it is not asked for
+	shed    bool      // the leg is not asked for it; see Feed.Shed
 }
 
 // told is what a leg has to be told of a name: to ask for it, if it is wanted
@@ -30,6 +32,9 @@ type told struct {
 // demanded reports whether the origin should serve it: somebody wants it, or
 // did a moment ago (K10).
 func (w *want) demanded() bool { return len(w.subs) > 0 || !w.expires.IsZero() }
+
+// askedOf reports whether a leg is asked for the name, or is to be.
+func (w *want) askedOf(leg int) bool { return w != nil && w.leg == leg && !w.shed }
 
 func (w *want) add(s *Subscription) {
 	if w.subs == nil {
@@ -92,6 +97,7 @@ func (t *Table) askForLocked(w *want, name string) {
 	}
 	leg.dirty[name] = before
 	leg.wanted++
+	t.measureLocked(leg, w, name)
 	if t.entries[name] == nil && !t.failedLocked(name) {
 		leg.unanswered[name] = w
 	}
@@ -312,6 +318,7 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	delete(leg.unanswered, name)
 	delete(leg.absent, name)
 	leg.wanted--
+	t.unmeasureLocked(leg, w)
 	if w.asked {
 		stray := leg.dirty[name].stray // which it may have been when it was wanted
 		leg.dirty[name] = told{stray, w.spelled}
@@ -442,7 +449,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
 	for n, news := range leg.dirty {
-		if w := t.wants[n]; w != nil && w.leg == f.leg && w.asked {
+		if w := t.wants[n]; w.askedOf(f.leg) && w.asked {
 			d.Again = append(d.Again, w.name(n))
 			if !news.stray && leg.differences {
 				d.Twice = append(d.Twice, w.name(n))
@@ -457,13 +464,13 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		leg.dirty = emptied(leg.dirty)
 		leg.strays = nil // a new stream says what is held (C8)
 		for n, w := range t.wants {
-			if w.leg == f.leg {
+			if w.askedOf(f.leg) {
 				leg.dirty[n] = told{}
 			}
 		}
 	}
 	for n, news := range leg.dirty {
-		if w := t.wants[n]; w != nil && w.leg == f.leg {
+		if w := t.wants[n]; w.askedOf(f.leg) {
 			d.Subscribe = append(d.Subscribe, w.name(n))
 			w.asked = true
 		} else {
@@ -497,7 +504,7 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 func (t *Table) namesOfLocked(leg int) []string {
 	names := make([]string, 0, t.legs[leg].wanted)
 	for n, w := range t.wants {
-		if w.leg == leg {
+		if w.askedOf(leg) {
 			names = append(names, w.name(n))
 		}
 	}

@@ -15,6 +15,9 @@ type Edit struct {
 	Add, Remove []string
 	// AddWildcard and RemoveWildcard join and leave "*".
 	AddWildcard, RemoveWildcard bool
+	// Unbounded says that the names may exceed [Leg.MaxNames]: they are those of
+	// another node, whose clients have been admitted there.
+	Unbounded bool
 
 	spelled map[string]string // of names in Add, which are canonical by then
 }
@@ -34,6 +37,8 @@ type Edited struct {
 	Removed []string
 	// Wildcard says that "*" was joined, Left that it was left.
 	Wildcard, Left bool
+	// Over says that the edit was not made, and why; nil if it was.
+	Over *NamesOver
 
 	spelled map[string]string // see Edit
 }
@@ -118,10 +123,14 @@ func (t *Table) unlockAndWake() {
 	if t.revivable != nil {
 		t.keepUpLocked(t.woken) // the edit may have revived something
 	}
-	woken := t.takeWokenLocked()
+	woken, near := t.takeWokenLocked(), t.nearing
+	t.nearing = nil
 	t.unlockAndSignal()
 	if len(woken) > 0 {
 		t.group.cache.cfg.Wake(woken)
+	}
+	if near != nil {
+		t.group.cache.cfg.NamesNear(*near)
 	}
 }
 
@@ -194,6 +203,11 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 		} else {
 			key.drop(&t.seeds, n)
 			done.Removed = append(done.Removed, n)
+		}
+	}
+	if !e.Unbounded {
+		if over := t.overLocked(done.Added, e.spelled); over != nil {
+			return Edited{Over: over}
 		}
 	}
 	wild := (key.wildcard || e.AddWildcard) && !e.RemoveWildcard

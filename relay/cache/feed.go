@@ -223,7 +223,7 @@ func (t *Table) waitingForOrigin(leg int) bool {
 		return true
 	}
 	for n, w := range t.wants {
-		if w.leg == leg && !t.knowsLocked(n) {
+		if w.askedOf(leg) && !t.knowsLocked(n) {
 			return true
 		}
 	}

@@ -77,14 +77,16 @@ type TableInfo struct {
 	Watchers      int    `json:"watchers"`
 	Wildcard      bool   `json:"wildcard"`
 	Names         int    `json:"names"`
-	Stale         bool   `json:"stale,omitempty"` // see GroupInfo.Stale
-	Updates       uint64 `json:"updates"`
-	Changes       uint64 `json:"changes"`
-	Ignored       uint64 `json:"ignored"`
-	Expiring      int    `json:"expiring"` // resources with a TTL
-	Expired       uint64 `json:"expired"`
-	Remarks       int    `json:"remarks"`                 // names with an error, or removed in a form of their own
-	HeldRemovals  int    `json:"held_removals,omitempty"` // resources that an origin removed and that are served all the same (K16)
+	// NamesShare is how much of their bound the names take; see [Leg.MaxNames].
+	NamesShare   float64 `json:"names_share,omitempty"`
+	Stale        bool    `json:"stale,omitempty"` // see GroupInfo.Stale
+	Updates      uint64  `json:"updates"`
+	Changes      uint64  `json:"changes"`
+	Ignored      uint64  `json:"ignored"`
+	Expiring     int     `json:"expiring"` // resources with a TTL
+	Expired      uint64  `json:"expired"`
+	Remarks      int     `json:"remarks"`                 // names with an error, or removed in a form of their own
+	HeldRemovals int     `json:"held_removals,omitempty"` // resources that an origin removed and that are served all the same (K16)
 }
 
 // Snapshot describes all keys, sorted.
@@ -136,7 +138,7 @@ func (t *Table) info() TableInfo {
 	defer t.mu.RUnlock()
 	i := TableInfo{
 		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
-		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants),
+		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
 		Stale: t.staleLocked(), Expiring: len(t.deadlines), Expired: t.fed.Expired, Remarks: t.remarked.len,
 	}

@@ -18,6 +18,9 @@ type Leg struct {
 	// Names says that only what clients ask for by name comes through it, for
 	// operators.
 	Names bool
+	// MaxNames bounds what the names of a type that a key asks the leg for take in a
+	// request, in bytes. 0 means no bound.
+	MaxNames int
 }
 
 // String names the leg among those of a key.
@@ -65,6 +68,8 @@ type tableLeg struct {
 	asked, answered uint64
 	unanswered      map[string]*want  // for which it has not answered, nor anybody sent anything
 	wanted          int               // names and wildcard that are demanded of it
+	size            int               // what these names take in a request, in bytes
+	near            bool              // that is close to the bound, and was reported
 	dirty           map[string]told   // names to ask or to drop
 	dirtyAll        bool              // the wildcard was joined or left
 	askedAll        bool              // it has been asked for the wildcard

@@ -64,6 +64,7 @@ type Table struct {
 	legs    []tableLeg
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
+	nearing *NamesNear                 // to be reported once mu is unlocked
 
 	// Guarded by mu: what other nodes have, nil without a tier, and what may be taken
 	// of what was kept, mostly nil.

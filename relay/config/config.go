@@ -195,6 +195,13 @@ type Origin struct {
 	WildcardForm WildcardForm `yaml:"wildcard_form"`
 	// The largest response taken from the control plane. From 4KiB to 1GiB.
 	MaxReceiveSize Size `yaml:"max_receive_size"`
+	// The largest request sent to the control plane. Requests of the delta variant are
+	// divided; gRPC servers accept 4MiB by default. From 64KiB to 1GiB.
+	MaxSendSize Size `yaml:"max_send_size"`
+	// What the names of one type may take together that the clients of one key ask for.
+	// Clients with more are refused. With variant sotw, whose requests cannot be divided,
+	// no more than fits in max_send_size. From 64KiB to 1GiB.
+	MaxNamesSize Size `yaml:"max_names_size"`
 	// How long one attempt to connect may take. At least 100ms.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
 	// How long the control plane may take no requests before the stream is ended.
@@ -381,6 +388,8 @@ func DefaultOrigin() Origin {
 		Transport:        V3,
 		WildcardForm:     WildcardLegacy,
 		MaxReceiveSize:   64 << 20,
+		MaxSendSize:      3 << 20,
+		MaxNamesSize:     16 << 20,
 		ConnectTimeout:   5 * time.Second,
 		SendTimeout:      30 * time.Second,
 		Keepalive:        330 * time.Second,

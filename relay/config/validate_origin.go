@@ -168,6 +168,8 @@ func (d *decoder) checkOrigin(path string, o Origin) {
 
 func (d *decoder) checkTransport(path string, o Origin) {
 	d.sizeWithin(path+".max_receive_size", o.MaxReceiveSize, 4<<10, 1<<30)
+	d.sizeWithin(path+".max_send_size", o.MaxSendSize, 64<<10, 1<<30)
+	d.sizeWithin(path+".max_names_size", o.MaxNamesSize, 64<<10, 1<<30)
 	d.atLeast(path+".connect_timeout", o.ConnectTimeout, 100*time.Millisecond)
 	d.atLeast(path+".send_timeout", o.SendTimeout, 100*time.Millisecond)
 	if o.Keepalive != 0 && o.Keepalive < 10*time.Second {

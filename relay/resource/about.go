@@ -15,9 +15,10 @@ const (
 
 // Codes of google.rpc.Status by which errors of single resources differ (C16).
 const (
-	CodeNotFound         = 5
-	CodePermissionDenied = 7
-	CodeUnavailable      = 14
+	CodeNotFound          = 5
+	CodePermissionDenied  = 7
+	CodeResourceExhausted = 8
+	CodeUnavailable       = 14
 )
 
 // About is what a response says about one name beside the resources: an entry

@@ -1,0 +1,155 @@
+package cache
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// What clients ask for by name goes to the origin in requests that name all of it, and
+// servers accept requests up to a size only: one that is larger ends the stream of the
+// whole key. So the names of a type that a leg is asked for are bounded, in bytes. The
+// client whose names exceed the bound is refused, before anybody is asked for them.
+
+// nameOverhead is what a name takes in a request besides itself, at most, in bytes.
+const nameOverhead = 5
+
+func (w *want) sizeAs(name string) int { return max(len(name), len(w.spelled)) + nameOverhead }
+
+// NamesOver says that an edit would exceed the bound on the names of a leg.
+type NamesOver struct {
+	// Leg is the leg; Bytes are what its names would take, and Bound is the bound.
+	Leg          Leg
+	Bytes, Bound int
+}
+
+// NamesNear says that the names of a leg take four fifths of what they may.
+type NamesNear struct {
+	Group        *Group
+	Type         *resource.Type
+	Leg          Leg
+	Bytes, Bound int
+}
+
+// overLocked reports whether names that a client begins to want exceed the bound of a
+// leg. Names that nobody wants any more make room for them first. t.mu must be held.
+func (t *Table) overLocked(added []string, spelled map[string]string) *NamesOver {
+	legs := t.group.cache.cfg.Legs
+	if len(added) == 0 || !slices.ContainsFunc(legs, func(l Leg) bool { return l.MaxNames > 0 }) {
+		return nil
+	}
+	more := make([]int, len(legs))
+	for _, n := range added {
+		if t.wants[n] != nil {
+			continue
+		}
+		if leg := t.legOf(n); leg != Nobody {
+			more[leg] += max(len(n), len(spelled[n])) + nameOverhead
+		}
+	}
+	for i, leg := range legs {
+		exceeds := func() bool {
+			return leg.MaxNames > 0 && more[i] > 0 && t.legs[i].size+more[i] > leg.MaxNames
+		}
+		if exceeds() && t.lingering > 0 {
+			t.dropLingeringLocked()
+		}
+		if exceeds() {
+			return &NamesOver{Leg: leg, Bytes: t.legs[i].size + more[i], Bound: leg.MaxNames}
+		}
+	}
+	return nil
+}
+
+// dropLingeringLocked ends the linger time of all names that nobody wants.
+func (t *Table) dropLingeringLocked() {
+	now := time.Now()
+	for _, w := range t.wants {
+		if !w.expires.IsZero() {
+			w.expires = now
+		}
+	}
+	t.expireLocked(now, t.woken)
+}
+
+// measureLocked counts a name that leg begins to be asked for.
+func (t *Table) measureLocked(leg *tableLeg, w *want, name string) {
+	w.size = w.sizeAs(name)
+	leg.size += w.size
+	bound := t.group.cache.cfg.Legs[w.leg].MaxNames
+	if bound > 0 && !leg.near && leg.size > bound/5*4 {
+		leg.near = true
+		t.nearing = &NamesNear{Group: t.group, Type: t.Type, Leg: t.group.cache.cfg.Legs[w.leg], Bytes: leg.size, Bound: bound}
+	}
+}
+
+// unmeasureLocked counts a name that leg is not asked for any more.
+func (t *Table) unmeasureLocked(leg *tableLeg, w *want) {
+	leg.size -= w.size
+	w.size = 0
+	if bound := t.group.cache.cfg.Legs[w.leg].MaxNames; leg.size < bound/5*3 {
+		leg.near = false
+	}
+}
+
+// fullestLocked is how much of their bound the names of a leg take, of the legs that
+// have one the most.
+func (t *Table) fullestLocked() (share float64) {
+	for i, leg := range t.group.cache.cfg.Legs {
+		if leg.MaxNames > 0 {
+			share = max(share, float64(t.legs[i].size)/float64(leg.MaxNames))
+		}
+	}
+	return share
+}
+
+// Shed stops asking for names of a type that the origin has never answered for, the
+// newest first, until half of their bytes are gone, and gives those who want them an
+// error with the reason: the origin does not accept a request with all of them. It
+// returns how many.
+func (f *Feed) Shed(typ *resource.Type, reason string) int {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return 0
+	}
+	var names []string
+	f.change(typ, func(t *Table) Update {
+		names = t.newestUnansweredLocked(f.leg)
+		errs := make([]resource.About, len(names))
+		for i, n := range names {
+			errs[i] = resource.NewError(t.askedAsLocked(n), resource.CodeResourceExhausted, reason)
+		}
+		return Update{Type: typ, Errors: errs, Partial: true}
+	})
+	t.mu.Lock()
+	for _, n := range names {
+		if w := t.wants[n]; w != nil && !w.shed {
+			w.shed, w.asked = true, false
+			t.unmeasureLocked(&t.legs[f.leg], w)
+		}
+	}
+	t.mu.Unlock()
+	return len(names)
+}
+
+// newestUnansweredLocked is what [Feed.Shed] stops asking for.
+func (t *Table) newestUnansweredLocked(leg int) (names []string) {
+	total := 0
+	for n, w := range t.wants {
+		if w.leg == leg && !w.shed && t.entries[n] == nil && !t.failedLocked(n) {
+			names, total = append(names, n), total+w.size
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return int(min(max(int64(t.wants[b].seq)-int64(t.wants[a].seq), math.MinInt32), math.MaxInt32))
+	})
+	dropped := 0
+	for i, n := range names {
+		if dropped += t.wants[n].size; dropped*2 >= total {
+			return names[:i+1]
+		}
+	}
+	return names
+}
