@@ -25,13 +25,14 @@ type body struct {
 	withheld, unrefreshed *cache.Names
 	unknown, unjudged     *cache.Names // of the forced names
 	more                  bool
-	newest                uint64 // the generation that there was
-	source                string // the origin's control_plane.identifier
-	noted                 bool   // it says something beside resources and removals
-	told                  string // of version
-	known                 bool   // the origin has answered for all of it
-	local                 bool   // it says only that the origin is out of reach (K15)
-	withdraws             bool   // it has what KeepRemoved would hold back
+	newest                uint64   // the generation that there was
+	source                string   // the origin's control_plane.identifier
+	noted                 bool     // it says something beside resources and removals
+	told                  string   // of version
+	known                 bool     // the origin has answered for all of it
+	failed                []string // names of which it says an error
+	local                 bool     // it says only that the origin is out of reach (K15)
+	withdraws             bool     // it has what KeepRemoved would hold back
 	resources             int
 	aside                 bool     // it says nothing of resources; see located
 	packing               *packing // nil if it is never compressed
@@ -127,7 +128,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, unjudged: c.Unjudged, more: c.More, newest: c.Newest,
 		resources: len(c.Resources),
 	}
-	b.known, b.withdraws = c.Known, c.Withdraws
+	b.known, b.withdraws, b.failed = c.Known, c.Withdraws, c.Failed
 	if f.relay && (c.Derived || c.More || c.Withholds) {
 		c.Version = ""
 	}

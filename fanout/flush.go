@@ -140,6 +140,9 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		ts.committedAside(s.nonces, size, now)
 	} else {
 		ts.committed(q, b, s.nonces, size, now)
+		if len(b.failed) > 0 {
+			ts.disclaim(b.failed, false) // only the resource takes the error back (D15)
+		}
 	}
 	ts.observe(now)
 	if s.tier != nil {

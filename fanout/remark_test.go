@@ -114,6 +114,74 @@ func TestTransientErrors(t *testing.T) {
 	})
 }
 
+// TestErrorIsTakenBack: C16, D15: a client remembers an error until the resource or a
+// newer error comes. So when the origin sends the resource again, all who were sent the
+// error get it, also with equal bytes and an equal version; and who comes later hears of
+// no error.
+func TestErrorIsTakenBack(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		delta, sotw := w.open(true), w.open(false)
+		delta.Subscribe(eds, "a", "b")
+		sotw.Subscribe(eds, "a", "b")
+		w.asked(eds, "a", "b")
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Ack(has(t, s.Recv(t), "a", "b"))
+		}
+		w.refuse(eds, "a", resource.CodeUnavailable)
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Ack(hears(t, has(t, s.Recv(t)), "a", resource.CodeUnavailable))
+		}
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			f := s.Recv(t)
+			if s.Ack(has(t, f, "a")); len(f.Errors) > 0 {
+				t.Fatalf("an error beside the resource: %v", f)
+			}
+		}
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		for _, s := range []*xdstest.Stream{delta, sotw} {
+			s.Quiet(t, short) // D15: nothing is to be taken back any more
+		}
+		late := w.open(true)
+		late.Subscribe(eds, "a")
+		f := late.Recv(t)
+		if late.Ack(has(t, f, "a")); len(f.Errors) > 0 {
+			t.Fatalf("an error that was taken back: %v", f)
+		}
+		late.Quiet(t, short)
+	})
+}
+
+// TestErrorOfTheRelayIsTakenBack: the same of the relay's own error (K15), and of a delta
+// client that came back with the version that the origin then sends.
+func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
+		s := w.open(true)
+		s.Subscribe(cds, "a")
+		w.asked(cds, "a")
+		w.change(cds, nil, cluster("a", 1))
+		s.Ack(has(t, s.Recv(t), "a"))
+		w.origin().Down(errGone)
+		s.Resume(eds, "", map[string]string{"x": version(t, endpoints("x", 1))}, "x")
+		s.Ack(hears(t, has(t, s.Recv(t)), "x", resource.CodeUnavailable))
+		w.origin().Up()
+		w.asked(eds, "x")
+		w.change(eds, nil, endpoints("x", 1))
+		s.Ack(has(t, s.RecvType(t, eds), "x"))
+
+		s = w.open(true)
+		s.Resume(eds, "", map[string]string{"y": version(t, endpoints("y", 1))}, "y")
+		w.asked(eds, "x", "y")
+		w.refuse(eds, "y", resource.CodeUnavailable)
+		s.Ack(hears(t, has(t, s.Recv(t)), "y", resource.CodeUnavailable))
+		w.change(eds, nil, endpoints("y", 1))
+		s.Ack(has(t, s.Recv(t), "y"))
+	})
+}
+
 // TestErrorsWhileHeld: B14, K8: errors are told to a client that rejected
 // something, and that is not told with them.
 func TestErrorsWhileHeld(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -28,6 +30,46 @@ type origins struct {
 
 	authorities map[string]int // of structured names
 	types       map[string]int // by URL, of those that the first origin does not serve
+	strangers   *strangers     // authorities of names that clients asked for and nobody serves
+}
+
+// servesAny reports whether names of all authorities are served by the first origin: it
+// is the only one, and lists none (G3).
+func (o *origins) servesAny() bool { return len(o.all) == 1 && len(o.authorities) == 0 }
+
+// strangers are authorities that no origin serves. What was refused because of that is
+// logged once for each.
+type strangers struct {
+	log *slog.Logger // fixed
+
+	mu   sync.Mutex
+	seen map[string]struct{} // guarded by mu
+}
+
+// mostStrangers bounds what is remembered and logged of them: clients may make them up.
+const mostStrangers = 20
+
+func (s *strangers) add(authority string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, known := s.seen[authority]; known || len(s.seen) >= mostStrangers {
+		return
+	}
+	s.seen[authority] = struct{}{}
+	// The caller holds the lock of a table, for which nothing may wait.
+	go s.log.Warn("a client asked for names of an authority that no control plane is configured for; they do not exist for it; add it to origin.authorities",
+		"authority", strings.ToValidUTF8(authority[:min(len(authority), 256)], "?"))
+}
+
+// problems says which authorities are not served, for operators.
+func (s *strangers) problems() (all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for a := range s.seen {
+		all = append(all, fmt.Sprintf("clients asked for names of authority %q, which no control plane is configured for (origin.authorities)", a[:min(len(a), 256)]))
+	}
+	slices.Sort(all)
+	return all
 }
 
 // namedOrigin is an origin with the legs that lead to it.
@@ -43,7 +85,10 @@ type namedOrigin struct {
 // newOrigins makes the origins that cfg names; secured makes their credentials, and dial
 // is added to what control planes are connected with. On an error nothing is left open.
 func newOrigins(cfg *config.Config, secured secureFor, dial []grpc.DialOption, tel *telemetry.Telemetry, log *slog.Logger) (*origins, error) {
-	o := &origins{authorities: make(map[string]int), types: make(map[string]int)}
+	o := &origins{
+		authorities: make(map[string]int), types: make(map[string]int),
+		strangers: &strangers{log: log, seen: make(map[string]struct{})},
+	}
 	if err := o.add(config.DefaultName, cfg.Origin, nil, secured, dial, tel, log); err != nil {
 		return nil, err
 	}
@@ -118,7 +163,8 @@ func (o *origins) route(t *resource.Type, name string) int {
 			return cache.Nobody
 		}
 		var known bool
-		if index, known = o.authorities[urn.Authority]; !known {
+		if index, known = o.authorities[urn.Authority]; !known && !o.servesAny() {
+			o.strangers.add(urn.Authority)
 			return cache.Nobody
 		}
 	}
@@ -159,8 +205,12 @@ func (o *origins) Close() {
 
 // describe tells what there is to know of each origin.
 func (o *origins) describe() (all []admin.OriginInfo) {
-	for _, one := range o.all {
-		all = append(all, one.describe())
+	for i, one := range o.all {
+		info := one.describe()
+		if i == 0 {
+			info.Problems = append(info.Problems, o.strangers.problems()...)
+		}
+		all = append(all, info)
 	}
 	return all
 }

@@ -40,7 +40,7 @@ type Backoff struct {
 	// Jitter is the share by which a pause is longer or shorter at random.
 	// Below 1; default 0.2, negative for none.
 	Jitter float64
-	// Max bounds the pause, before jitter. Default 120 s.
+	// Max bounds the pause, before jitter. Default 30 s.
 	Max time.Duration
 }
 
@@ -132,7 +132,7 @@ func (c *ControlPlaneConfig) setDefaults() error {
 		{"send timeout", &c.SendTimeout, 30 * time.Second},
 		{"time until a name counts as absent", &c.AbsentAfter, 15 * time.Second},
 		{"initial backoff", &c.Backoff.Initial, time.Second},
-		{"longest backoff", &c.Backoff.Max, 120 * time.Second},
+		{"longest backoff", &c.Backoff.Max, 30 * time.Second},
 	} {
 		if *d.v == 0 {
 			*d.v = d.def

@@ -29,7 +29,8 @@ type journal struct {
 	remind      time.Time // when to say again that it is down
 	interval    time.Duration
 	reach       reach
-	noLoad      bool // the server takes no load reports
+	returned    chan struct{} // closed when down ends; nil while nobody waits for that
+	noLoad      bool          // the server takes no load reports
 	aside       map[setAside]struct{}
 	state       ration // of lines about the state
 	partial     ration // of lines about single streams and responses
@@ -51,12 +52,26 @@ func (j *journal) connected() {
 	j.streams++
 	switch {
 	case j.down:
+		if j.returned != nil {
+			close(j.returned)
+			j.returned = nil
+		}
 		j.sayLocked(slog.LevelInfo, j.what+" is back",
 			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
 	case j.streams == 1:
 		j.sayLocked(slog.LevelInfo, "connected to the "+j.what)
 	}
 	j.down = false
+}
+
+// back is closed when the next stream is up after none was.
+func (j *journal) back() <-chan struct{} {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.returned == nil {
+		j.returned = make(chan struct{})
+	}
+	return j.returned
 }
 
 // disconnected notes that a stream that was up is over.

@@ -25,6 +25,8 @@ func (n nearest) reachable() bool { return n.pick().reachable() }
 
 func (n nearest) spread() time.Duration { return n.servers[0].spread() }
 
+func (n nearest) back() <-chan struct{} { return n.pick().back() }
+
 // turnEvery is how often it is looked whether a worse server can be reached
 // while the best one cannot.
 const turnEvery = 5 * time.Second

@@ -44,7 +44,7 @@ func TestLoadBackoff(t *testing.T) {
 					t.Fatalf("%v: %d streams in an hour", code, len(opens))
 				}
 				for i := 1; i < len(opens); i++ {
-					want := math.Min(math.Pow(1.6, float64(i-1)), 120)
+					want := math.Min(math.Pow(1.6, float64(i-1)), 30)
 					if gap := opens[i].Sub(opens[i-1]).Seconds(); gap < 0.79*want || gap > 1.21*want {
 						t.Errorf("%v: gap %d is %.2f s, expected %.2f s ±20 %%", code, i, gap, want)
 					}

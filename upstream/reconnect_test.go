@@ -348,7 +348,7 @@ func TestConfig(t *testing.T) {
 	}
 	cp := must(NewControlPlane(ControlPlaneConfig{Addresses: []string{"localhost:1"}}))
 	defer cp.Close()
-	b := Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 120 * time.Second} // C13
+	b := Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 30 * time.Second} // C13
 	if c := cp.cfg; c.Backoff != b || c.AbsentAfter != 15*time.Second || c.MaxReceiveBytes != 64<<20 || c.KeepaliveTime <= 5*time.Minute {
 		t.Fatalf("defaults: %+v", cp.cfg)
 	}

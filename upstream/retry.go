@@ -54,6 +54,22 @@ func (p *pace) after(e ending) time.Duration {
 	return max(p.spread(), p.backoff.InitialInterval-e.lived)
 }
 
+// wait waits for a pause. It ends early, and the next pause is the shortest again, when
+// the server is back for another key: then the outage is over for this one, too.
+func (p *pace) wait(ctx context.Context, pause time.Duration, to target) bool {
+	t := time.NewTimer(pause)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return ctx.Err() == nil
+	case <-ctx.Done():
+		return false
+	case <-to.back():
+		p.backoff.Reset()
+		return sleep(ctx, min(pause, p.spread()))
+	}
+}
+
 // target is what streams are opened to.
 type target interface {
 	// reachable reports whether there is a connection, and waitReady waits
@@ -62,6 +78,8 @@ type target interface {
 	waitReady(ctx context.Context) error
 	// spread keeps many streams from being opened at once.
 	spread() time.Duration
+	// back is closed when the server takes part in a stream after it took part in none.
+	back() <-chan struct{}
 }
 
 // persist calls attempt, which opens a stream and returns when it has ended, at
@@ -78,7 +96,7 @@ func persist(ctx context.Context, cfg Backoff, to target, attempt func(context.C
 		// of one are paced here, such as credentials that cannot be had, or a
 		// connection that breaks each time before a stream is open.
 		if end.opened || unopened > 0 || to.reachable() {
-			if !sleep(ctx, pace.after(end)) {
+			if !pace.wait(ctx, pace.after(end), to) {
 				return
 			}
 		}

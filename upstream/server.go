@@ -94,6 +94,9 @@ func (s *server) open(ctx context.Context) (grpc.ClientStream, error) {
 	return stream, nil
 }
 
+// back is closed when the server takes part in a stream after it took part in none.
+func (s *server) back() <-chan struct{} { return s.journal.back() }
+
 // reachable reports whether there is a connection.
 func (s *server) reachable() bool { return s.channel.GetState() == connectivity.Ready }
 

@@ -2,9 +2,11 @@ package upstream
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"math"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -32,7 +34,7 @@ func virtual(t *testing.T, delta bool, w *wire, f func(r *rig)) {
 }
 
 // TestBackoffGrows: C13: streams that end unanswered are retried after 1 s, then
-// 1.6 times as long each, ±20 %, up to 120 s; one answer starts anew.
+// 1.6 times as long each, ±20 %, up to 30 s; one answer starts anew.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		streams, answerAt := 0, 15
@@ -51,7 +53,7 @@ func TestBackoffGrows(t *testing.T) {
 				t.Fatalf("%d streams in an hour", len(opens))
 			}
 			for i := 1; i < answerAt; i++ {
-				want := math.Min(math.Pow(1.6, float64(i-1)), 120)
+				want := math.Min(math.Pow(1.6, float64(i-1)), 30)
 				if gap := opens[i].Sub(opens[i-1]).Seconds(); gap < 0.79*want || gap > 1.21*want {
 					t.Errorf("gap %d is %.2f s, expected %.2f s ±20 %%", i, gap, want)
 				}
@@ -62,6 +64,46 @@ func TestBackoffGrows(t *testing.T) {
 			}
 			if gap := opens[answerAt+1].Sub(opens[answerAt]).Seconds(); gap < 0.79 || gap > 1.21 {
 				t.Errorf("the pause after that is %.2f s, expected the first one again", gap)
+			}
+		})
+	})
+}
+
+// TestReturnIsSharedByKeys: when a server that took part in no stream takes part in one,
+// keys that wait do not wait out their backoff: all are back soon after the first, and
+// not at the same moment.
+func TestReturnIsSharedByKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const keys = 200
+		var serving atomic.Bool
+		var mu sync.Mutex
+		var back []time.Time
+		w := newWire(func(s *wireStream) error {
+			s.recv()
+			if !serving.Load() {
+				return status.Error(codes.Unavailable, "no")
+			}
+			mu.Lock()
+			back = append(back, time.Now())
+			mu.Unlock()
+			s.respond("a")
+			<-s.ctx.Done()
+			return nil
+		})
+		virtual(t, false, w, func(r *rig) {
+			for i := range keys {
+				r.join(fmt.Sprint("k", i)).want(cds, "a")
+			}
+			time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
+			serving.Store(true)
+			time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
+			mu.Lock()
+			defer mu.Unlock()
+			if len(back) != keys {
+				t.Fatalf("%d of %d keys are back", len(back), keys)
+			}
+			if took := back[keys-1].Sub(back[0]); took > 2*maxSpread || took < minSpread {
+				t.Errorf("the last key came back %v after the first, expected %v to %v", took, minSpread, 2*maxSpread)
 			}
 		})
 	})

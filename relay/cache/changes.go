@@ -98,6 +98,8 @@ type Changes struct {
 	// are, between delta streams (A7).
 	Errors, RemovedNames [][]byte
 	Extra                []byte
+	// Failed are the names that Errors are about, in canonical form.
+	Failed []string
 	// Locals are how many of Errors are the relay's own (K15).
 	Locals int
 	// Version stands for all that the subscription sees (D7). Derived says

@@ -128,7 +128,7 @@ func (u *turn) put(res *resource.Resource) {
 	mine := hold{leg: u.by, version: res.Version, res: res}
 	e := t.entries[res.Key]
 	gen, had := t.gen, e.ttl()
-	t.forgetRemarksLocked(res.Key)
+	failed := t.forgetRemarksLocked(res.Key)
 	if e == nil || e.res == nil {
 		t.legs[u.by].count(nil, res)
 		u.set(res.Key, state{hold: mine, member: wild})
@@ -139,6 +139,9 @@ func (u *turn) put(res *resource.Resource) {
 	if h := e.heldBy(u.by); h != nil {
 		if h.res.SameContent(res) {
 			h.version = res.Version
+			if failed {
+				u.again(e)
+			}
 			u.endure(e, res, gen, had)
 			return
 		}
@@ -154,6 +157,22 @@ func (u *turn) put(res *resource.Resource) {
 	t.legs[u.by].count(old, mine.res)
 	u.show(e, state{hold: mine, also: other, member: wild || e.member})
 	u.endure(e, res, gen, had)
+}
+
+// again makes clients get e once more, although it is as they know it: that takes back
+// the error that they got for its name, which they remember until then (C16, D15).
+func (u *turn) again(e *entry) {
+	s := state{hold: e.hold, also: e.also, member: e.member}
+	same := *e.res
+	s.res = &same
+	for _, h := range e.holds() {
+		if h.leg != s.leg && h.res == e.res {
+			other := h
+			other.res = s.res
+			s.also = &other
+		}
+	}
+	u.set(e.name, s)
 }
 
 // drop ends the leg's hold on e, if it has one. Where another leg holds it too,

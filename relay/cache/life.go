@@ -114,7 +114,9 @@ func (u *turn) beat(res *resource.Resource) {
 	if h == nil || res.Version != "" && res.Version != h.version {
 		return
 	}
-	u.table.forgetRemarksLocked(e.name) // it is there after all (C16)
+	if u.table.forgetRemarksLocked(e.name) && e.res != nil { // it is there after all (C16)
+		u.again(e)
+	}
 	u.table.legs[u.by].guard.spare(e.name)
 	u.endure(e, res, u.table.gen, e.ttl())
 }

@@ -52,6 +52,7 @@ func (p *picker) pickNotes() {
 
 func (p *picker) addError(r *remark) {
 	p.out.Errors = append(p.out.Errors, r.about.Raw)
+	p.out.Failed = append(p.out.Failed, r.key)
 	if r.local {
 		p.out.Locals++
 	}

@@ -171,11 +171,14 @@ func (t *Table) dropRemarkLocked(r *remark) {
 	}
 }
 
-// forgetRemarksLocked forgets what was said about name.
-func (t *Table) forgetRemarksLocked(name string) {
+// forgetRemarksLocked forgets what was said about name, and reports whether that was an
+// error.
+func (t *Table) forgetRemarksLocked(name string) (failed bool) {
 	for _, r := range t.remarks[name] {
+		failed = failed || !r.removal
 		t.dropRemarkLocked(r)
 	}
+	return failed
 }
 
 // forgetUnwantedLocked forgets what was said about names that nobody asks for.

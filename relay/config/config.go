@@ -220,8 +220,9 @@ type Origin struct {
 	// The pause before a new attempt, where the last one got no response.
 	Backoff Backoff `yaml:"backoff"`
 	// The authorities of structured names (xdstp://AUTHORITY/...) that are served
-	// from here; "" is the empty one. Names of an authority that no origin has do
-	// not exist, and nobody is asked for them.
+	// from here; "" is the empty one. A single origin that lists none serves all of
+	// them. Otherwise names of an authority that no origin lists do not exist, and
+	// nobody is asked for them.
 	Authorities []string `yaml:"authorities"`
 	// Types whose names are asked for on a stream of their own, apart from the
 	// wildcard: for a control plane that serves by name what is not in its
@@ -395,6 +396,6 @@ func DefaultOrigin() Origin {
 		Keepalive:        330 * time.Second,
 		KeepaliveTimeout: 10 * time.Second,
 		AbsentAfter:      15 * time.Second,
-		Backoff:          Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 2 * time.Minute},
+		Backoff:          Backoff{Initial: time.Second, Multiplier: 1.6, Jitter: 0.2, Max: 30 * time.Second},
 	}
 }
