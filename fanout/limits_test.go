@@ -264,3 +264,20 @@ func TestNodeParts(t *testing.T) {
 		w.asked(cds, "*")
 	}
 }
+
+// TestNamesOfAKeyAreBounded: the client with which the names of a key would exceed what
+// the control plane can be asked for is refused with the limit and the reason, and the
+// control plane is not asked for its names; other clients of the key go on.
+func TestNamesOfAKeyAreBounded(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()
+		good, bad := w.open(delta), w.open(delta)
+		good.Subscribe(eds, "a")
+		w.asked(eds, "a")
+		bad.Subscribe(eds, "b", strings.Repeat("n", 1000))
+		refusedWith(t, bad, codes.ResourceExhausted, "bytes of names of one type asked for by the clients of this key: the limit is 1000 (origin.max_names_size)")
+		w.change(eds, nil, endpoints("a", 1))
+		good.Ack(has(t, good.Recv(t), "a"))
+		w.asked(eds, "a")
+	})
+}

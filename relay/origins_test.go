@@ -268,3 +268,19 @@ func TestDeltaOnlyOverSotW(t *testing.T) {
 	}
 	u.NoStream(t, quiet)
 }
+
+// TestSoleOriginServesEveryAuthority: G3: an origin that is the only one and lists no
+// authorities is asked for structured names of every authority.
+func TestSoleOriginServesEveryAuthority(t *testing.T) {
+	const name = "xdstp://any.example/envoy.config.cluster.v3.Cluster/a"
+	u := xdstest.NewOrigin(t)
+	n := start(t, withOrigins(config.Delta, u))
+	d := xdstest.Dial(t, n.Addr()).Open(xdstest.Variant{Delta: true})
+	d.Subscribe(xdstest.ClusterType, name)
+	st := u.NextStream(t)
+	asksFor(t, st, xdstest.ClusterType, name)
+	st.Respond(t, xdstest.ClusterType, "1", xdstest.Cluster(name, time.Second))
+	if f := d.RecvType(t, xdstest.ClusterType); !sameNames(f.Names(), []string{name}) || len(f.Removed) > 0 {
+		t.Fatalf("got %v, expected %q", f, name)
+	}
+}
