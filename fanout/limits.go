@@ -268,7 +268,7 @@ func (s *stream) tooManyNames(n int) error {
 // tooMuchForKey refuses a client whose names the control plane could not be asked for
 // together with what other clients of the key ask for.
 func (s *stream) tooMuchForKey(over *cache.NamesOver) error {
-	return s.srv.cfg.Limits.Refuse(limit.KeyNames, s.peer, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key")
+	return s.refuse(limit.KeyNames, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key")
 }
 
 func (s *stream) tooManyBytes(n, most int) error {
