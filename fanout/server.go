@@ -185,6 +185,11 @@ func (s *Server) ServerOptions() []grpc.ServerOption {
 		grpc.MaxSendMsgSize(math.MaxInt32))
 }
 
+// WriteBuffer is the size of a connection's write buffer, in bytes: as large as the memory
+// in docs/sizing.md allows for all clients at once on a node with 1 GiB; see
+// bench/results/write-buffer-2026-11-22.md.
+const WriteBuffer = 32 << 10
+
 // TransportOptions are those among the options that decide what a connection
 // costs, and that a reference to compare with therefore needs, too.
 func TransportOptions() []grpc.ServerOption {
@@ -194,13 +199,12 @@ func TransportOptions() []grpc.ServerOption {
 		//
 		// grpc-go takes a whole write buffer for a response of any size, and keeps it
 		// until the connection's writer had its turn once more: on a busy node all
-		// connections may have one. So it is as large as the memory of docs/sizing.md
-		// allows for that; see bench/results/write-buffer-2026-11-22.md.
+		// connections may have one.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(KeepaliveParams()),
 		grpc.StaticStreamWindowSize(64 << 10),
 		grpc.StaticConnWindowSize(64 << 10),
-		grpc.WriteBufferSize(32 << 10),
+		grpc.WriteBufferSize(WriteBuffer),
 		grpc.ReadBufferSize(8 << 10),
 	}
 }

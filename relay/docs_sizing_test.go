@@ -6,10 +6,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"xdsrelay/fanout"
+	"xdsrelay/relay/config"
 )
 
-// TestSizingAddsUp: the numbers of docs/sizing.md are what the formulas beside them give,
-// to two digits.
+// TestSizingAddsUp: the numbers of docs/sizing.md are what the formulas in their rows give,
+// to two digits, and a node with 1 GiB has the memory for the write buffers of its clients.
 func TestSizingAddsUp(t *testing.T) {
 	text, err := os.ReadFile("../docs/sizing.md")
 	if err != nil {
@@ -40,6 +43,12 @@ func TestSizingAddsUp(t *testing.T) {
 			t.Errorf("%s: two limits", m[0])
 		}
 		same(m[0], number(m[2]), (number(m[3])*1024*2/3-number(m[4]))*1024/number(m[5]))
+		// On a busy node all connections may have a write buffer at once. Where shared
+		// bodies are a large part of the memory, there has to be room for that.
+		all := number(m[2]) * (number(m[5])*1024 + fanout.WriteBuffer)
+		if most := config.Default().Limits.MemoryPercent; m[1] == "1" && all > float64(most)/100*(1<<30) {
+			t.Errorf("%s\nwith a write buffer for each client that is %.0f MiB, expected at most %d %%", m[0], all/(1<<20), most)
+		}
 	}
 	if rows < 7 {
 		t.Errorf("%d rows were found: has the form changed?", rows)
