@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout/limit"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
