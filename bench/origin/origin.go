@@ -9,6 +9,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	endpointservice "github.com/envoyproxy/go-control-plane/envoy/service/endpoint/v3"
 	listenerservice "github.com/envoyproxy/go-control-plane/envoy/service/listener/v3"
+	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 	routeservice "github.com/envoyproxy/go-control-plane/envoy/service/route/v3"
 	cachev3 "github.com/envoyproxy/go-control-plane/pkg/cache/v3"
 	serverv3 "github.com/envoyproxy/go-control-plane/pkg/server/v3"
@@ -32,6 +33,8 @@ const (
 type Config struct {
 	Spec  content.Spec
 	Cache Kind
+	// Loads makes it take load reports (LRS) of all clusters.
+	Loads bool
 }
 
 // holder is one of the caches.
@@ -46,6 +49,7 @@ type holder interface {
 type Origin struct {
 	spec    content.Spec  // fixed
 	cache   holder        // fixed
+	loads   bool          // fixed
 	counter drive.Counter // atomic
 
 	state *content.State // owned by who calls Change
@@ -57,7 +61,7 @@ func New(cfg Config) (*Origin, error) {
 	if err := cfg.Spec.Validate(); err != nil {
 		return nil, err
 	}
-	o := &Origin{spec: cfg.Spec, state: content.NewState(cfg.Spec, time.Now())}
+	o := &Origin{spec: cfg.Spec, loads: cfg.Loads, state: content.NewState(cfg.Spec, time.Now())}
 	switch cfg.Cache {
 	case Snapshot:
 		o.cache = newSnapshots(&cfg.Spec)
@@ -117,5 +121,8 @@ func (o *Origin) Listening() drive.Listening {
 	endpointservice.RegisterEndpointDiscoveryServiceServer(gs, s)
 	listenerservice.RegisterListenerDiscoveryServiceServer(gs, s)
 	routeservice.RegisterRouteDiscoveryServiceServer(gs, s)
+	if o.loads {
+		lrsv3.RegisterLoadReportingServiceServer(gs, loads{})
+	}
 	return drive.GRPC(gs)
 }
