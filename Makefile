@@ -63,8 +63,9 @@ soak: redis ## let faults happen to a tier of real processes for SOAK (30m), int
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
 
-hostile: ## attack a node in a process of its own with full sizes, into bench/results (10 minutes)
+hostile: ## attack a node in a process of its own with full sizes, into bench/results, and measure what all messages cost
 	$(GO) test $(NOPGO) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full -hostile.out $(CURDIR)/bench/results $(ARGS)
+	$(GO) test $(NOPGO) ./relay/hostile/amplify -count 1 -timeout 1h -args -amplify.full
 
 bench-check: build ## compare the relay with the floor, and with the last kept result (3 minutes)
 	@bin/xdsbench compare check --relay-bin bin/xdsrelay --against bench/results $(ARGS) || echo 'bench-check: something went wrong; it only reports'

@@ -31,6 +31,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
 		os.Exit(serveAsChild())
 	}
+	if os.Getenv(crowdEnv) != "" {
+		os.Exit(crowdAsChild())
+	}
 	flag.Parse()
 	goleak.VerifyTestMain(m)
 }

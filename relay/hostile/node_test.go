@@ -30,6 +30,9 @@ const childEnv = "XDSRELAY_HOSTILE_NODE"
 type setup struct {
 	Origin string // address
 	Polls  bool   // it has a port for clients that poll
+	// Defaults keeps the shipped limits, in a process of its own with the memory of the
+	// chart. Otherwise limits are small.
+	Defaults bool
 	// Operators is a folder with the certificate of the operators' port, its key, whose
 	// certificates it takes, and a token; empty for a port on loopback.
 	Operators string
@@ -46,7 +49,7 @@ var tlsRules = []authorize.Rule{
 }
 
 // ports are where a node listens.
-type ports struct{ XDS, REST, Admin string }
+type ports struct{ XDS, REST, Admin, Metrics string }
 
 // limits of the node under attack. Those that hold an attack back by time are short.
 const (
@@ -67,6 +70,10 @@ func (s setup) config() *config.Config {
 	cfg := config.Default()
 	cfg.Node.Name = "node"
 	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
+	if s.Defaults {
+		cfg.Metrics.Address, cfg.Origin.Addresses = "127.0.0.1:0", []string{s.Origin}
+		return cfg
+	}
 	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
 	cfg.Listen.HandshakeTimeout, cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = handshake, firstRequest, sendTimeout
 	cfg.Limits.Keys, cfg.Limits.RequestTimeout, cfg.Limits.PartialSize = maxKeys, request, partialSize
@@ -110,10 +117,19 @@ func startNode(t *testing.T, cfg *config.Config) ports {
 	return portsOf(node)
 }
 
-func portsOf(n *relay.Node) ports { return ports{n.Addr(), n.RESTAddr(), n.AdminAddr()} }
+func portsOf(n *relay.Node) ports {
+	return ports{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr()}
+}
+
+// child is a node as a process of its own.
+type child struct {
+	*os.Process
+
+	ended chan struct{} // closed when it has ended
+}
 
 // startChild runs a node as a process of its own until the test ends.
-func startChild(t *testing.T, of setup) (ports, *os.Process) {
+func startChild(t *testing.T, of setup) (ports, *child) {
 	t.Helper()
 	arg, err := json.Marshal(of)
 	if err != nil {
@@ -121,6 +137,9 @@ func startChild(t *testing.T, of setup) (ports, *os.Process) {
 	}
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+string(arg))
+	if of.Defaults {
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", goMemory(t)))
+	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
 	if err != nil {
@@ -133,10 +152,17 @@ func startChild(t *testing.T, of setup) (ports, *os.Process) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
+	c := &child{Process: cmd.Process, ended: make(chan struct{})}
+	var ended error
+	go func() {
+		defer close(c.ended)
+		ended = cmd.Wait()
+	}()
 	t.Cleanup(func() {
 		_ = in.Close() // which ends it
-		if err := cmd.Wait(); err != nil {
-			t.Errorf("the node's process: %v", err)
+		<-c.ended
+		if ended != nil {
+			t.Errorf("the node's process: %v", ended)
 		}
 	})
 	line, err := bufio.NewReader(out).ReadBytes('\n')
@@ -147,7 +173,7 @@ func startChild(t *testing.T, of setup) (ports, *os.Process) {
 	if err := json.Unmarshal(line, &p); err != nil {
 		t.Fatalf("the node's process says %q: %v", line, err)
 	}
-	return p, cmd.Process
+	return p, c
 }
 
 // serveAsChild is a node that runs until its standard input ends. With SIGUSR1 it

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"os"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -34,7 +33,7 @@ type stage struct {
 	good      *tls.Config // of the good clients; nil for plaintext
 	bad       *tls.Config // of attackers that have a certificate, for [theKey]
 	operators *tls.Config // of operators, where they need one
-	process   *os.Process // of the node; nil where that is the test's own
+	process   *child      // the node; nil where that is in the test's own process
 	before    footprint   // of the node, before the attack that runs
 	results   []result
 	changes   atomic.Int64
@@ -61,7 +60,7 @@ func newTLSStage(t *testing.T, of setup, mesh *xdstest.Authority) *stage {
 		of.TLS = t.TempDir()
 		mesh.WriteFiles(of.TLS, "127.0.0.1")
 	}
-	o, err := origin.New(origin.Config{Spec: spec, Cache: origin.Linear})
+	o, err := origin.New(origin.Config{Spec: spec, Cache: origin.Linear, Loads: of.Defaults})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +76,7 @@ func newTLSStage(t *testing.T, of setup, mesh *xdstest.Authority) *stage {
 		s.good.ServerName, s.bad.ServerName = "127.0.0.1", "127.0.0.1"
 		s.good.NextProtos = []string{"h2"}
 	}
-	if *full {
+	if *full || of.Defaults {
 		s.ports, s.process = startChild(t, of)
 	} else {
 		s.ports = startNode(t, of.config())

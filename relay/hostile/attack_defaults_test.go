@@ -1,0 +1,299 @@
+package hostile
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"xdsrelay/bench/content"
+	"xdsrelay/bench/fleet"
+	"xdsrelay/relay/xdstest"
+)
+
+// defaults are attacks on the shipped limits: each one is of a kind that one client, or
+// a crowd behind one address, can do to a node of 1 GiB.
+var defaults = []attack{
+	{"NACKs that are hard to redact", hardNACKs},
+	{"requests with very many entries", manyEntries},
+	{"names that the origin cannot take", namesTooLong},
+	{"names before a restart of the origin", namesAndRestart},
+	{"a crowd that gets small changes", crowd},
+	{"idle connections and load reports near the memory limit", nearTheLimit},
+	{"names that come and go", nameChurn},
+	{"client status of clients with large metadata", fatStatus},
+	{"as many keys as one address may have", keysOfOneAddress},
+	{"half requests to the metrics port", metricsFlood},
+}
+
+// hard are texts that a search for secrets finds hard, each repeated to fill a text.
+var hard = []string{"a:a:", "a=", "password=", `a:"`, "bearer ", "a.a.", "x://", "-----BEGIN ", "eyJ", `\"`, "a: \"a\\", "gh"}
+
+// hardNACKs rejects with reasons of 64 KiB, on streams of its own.
+func hardNACKs(t *testing.T, s *stage) {
+	const each = 64 << 10
+	cc := s.dial(t)
+	var last []*call
+	tick := time.NewTicker(time.Second / 30)
+	defer tick.Stop()
+	for i := range size(60, 600) {
+		<-tick.C
+		c := open(t, cc, deltaMethod)
+		_ = c.send(hello("x", theKey, content.ClusterURL, "*"))
+		var r discoveryv3.DeltaDiscoveryResponse
+		c.respond(t, 1, &r)
+		pattern := hard[i%len(hard)]
+		_ = c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.ClusterURL, ResponseNonce: r.GetNonce(), ErrorDetail: &statuspb.Status{
+			Code: 3, Message: strings.Repeat(pattern, each/len(pattern)),
+		}})
+		last = append(last, c)
+	}
+	barrier(t, cc)
+	for _, c := range last {
+		c.close()
+	}
+}
+
+// fields are those of requests that hold many entries or a long text, with the method
+// of the request, their number, and an entry.
+var fields = []struct {
+	name   string
+	method string
+	number protowire.Number
+	entry  func(i int) []byte
+}{
+	{"initial_resource_versions", deltaMethod, fieldNumber(&discoveryv3.DeltaDiscoveryRequest{}, "initial_resource_versions"), func(i int) []byte {
+		return protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), fmt.Sprint(i))
+	}},
+	{"resource_names_subscribe", deltaMethod, fieldNumber(&discoveryv3.DeltaDiscoveryRequest{}, "resource_names_subscribe"), nothing},
+	{"resource_names_unsubscribe", deltaMethod, fieldNumber(&discoveryv3.DeltaDiscoveryRequest{}, "resource_names_unsubscribe"), nothing},
+	{"resource_locators_subscribe", deltaMethod, fieldNumber(&discoveryv3.DeltaDiscoveryRequest{}, "resource_locators_subscribe"), nothing},
+	{"resource_locators_unsubscribe", deltaMethod, fieldNumber(&discoveryv3.DeltaDiscoveryRequest{}, "resource_locators_unsubscribe"), parameters},
+	{"resource_names", sotwMethod, fieldNumber(&discoveryv3.DiscoveryRequest{}, "resource_names"), nothing},
+	{"resource_locators", sotwMethod, fieldNumber(&discoveryv3.DiscoveryRequest{}, "resource_locators"), parameters},
+	{"error_detail", sotwMethod, fieldNumber(&discoveryv3.DiscoveryRequest{}, "error_detail"), func(int) []byte { return []byte{3 << 3, 0} }},
+}
+
+func nothing(int) []byte { return nil }
+
+// parameters is a locator with many dynamic parameters.
+func parameters(i int) (entry []byte) {
+	for j := range 100 {
+		pair := protowire.AppendString(protowire.AppendTag(nil, 1, protowire.BytesType), fmt.Sprint(i*100+j))
+		entry = protowire.AppendBytes(protowire.AppendTag(entry, 2, protowire.BytesType), pair)
+	}
+	return entry
+}
+
+// manyEntries sends requests of 20 MiB and more, each of many entries of one field, and
+// one with a type URL of that length.
+func manyEntries(t *testing.T, s *stage) {
+	large := size(20<<20, 60<<20)
+	try := func(method string, body []byte) {
+		c := open(t, s.dial(t), method)
+		_ = c.send(body)
+		_ = c.CloseSend() // the node looks at requests in turn: it has looked at all when it ends the stream
+		xdstest.Eventually(t, "the end of a large request", func() bool { return c.over() || s.dead() })
+		c.close()
+	}
+	for _, f := range fields {
+		if s.dead() {
+			return
+		}
+		body := encode(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("x", theKey)}) // the same field in both variants
+		body = append(body, typed(f.method)...)
+		for i := 0; len(body) < large; i++ {
+			body = protowire.AppendBytes(protowire.AppendTag(body, f.number, protowire.BytesType), f.entry(i))
+		}
+		try(f.method, body)
+	}
+	try(sotwMethod, encode(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("x", theKey), TypeUrl: "type.googleapis.com/" + strings.Repeat("t", large)}))
+}
+
+// typed is the type URL of endpoints as a request of the method has it: those are not
+// asked for by wildcard, so that an answer means that the names have been looked at.
+func typed(method string) []byte {
+	if method == deltaMethod {
+		return encode(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL})
+	}
+	return encode(&discoveryv3.DiscoveryRequest{TypeUrl: content.EndpointURL})
+}
+
+// askFor subscribes to names that there are not, in requests of so many bytes of names, and
+// waits until the node has them all or has ended the stream.
+func askFor(t *testing.T, s *stage, requests, bytes int) *call {
+	t.Helper()
+	const length = 400
+	c := open(t, s.dial(t), deltaMethod)
+	_ = c.send(hello("x", theKey, content.EndpointURL))
+	count := 0
+	for range requests {
+		var names []string
+		for range bytes / length {
+			names = append(names, fmt.Sprintf("%0*d", length, count))
+			count++
+		}
+		if c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL, ResourceNamesSubscribe: names}) != nil {
+			break
+		}
+	}
+	xdstest.Eventually(t, "the names to be known or refused", func() bool {
+		return c.over() || s.dead() || s.footprint(t).names >= s.before.names+count
+	})
+	return c
+}
+
+// namesTooLong asks for more names than a control plane with gRPC's default limit of
+// 4 MiB takes in one request, of a key that good clients have, too.
+func namesTooLong(t *testing.T, s *stage) {
+	c := askFor(t, s, 1, 4_600_000)
+	changes := s.changes.Load()
+	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+10 || s.dead() || t.Failed() })
+	c.close()
+}
+
+// namesAndRestart asks for six times 888 KiB of names and waits until the origin
+// restarts, after which all of them are asked for again.
+func namesAndRestart(t *testing.T, s *stage) {
+	c := askFor(t, s, 6, 888<<10)
+	changes := s.changes.Load()
+	xdstest.Eventually(t, "a change to reach the good clients", func() bool { return s.changes.Load() > changes+1 || s.dead() })
+	if err := s.origin.Down(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.origin.Up(); err != nil {
+		t.Fatal(err)
+	}
+	changes = s.changes.Load()
+	xdstest.Eventually(t, "changes after the restart to reach the good clients", func() bool { return s.changes.Load() >= changes+2 || s.dead() })
+	s.forget() // changes during the outage were late for everybody
+	xdstest.Eventually(t, "more changes to reach the good clients", func() bool { return s.changes.Load() >= changes+10 || s.dead() })
+	c.close()
+}
+
+// crowd is very many clients, all of which get each small change at once.
+func crowd(t *testing.T, s *stage) {
+	n := size(600, 4000)
+	f, err := fleet.New(fleet.Config{Addrs: []string{s.XDS}, Clients: n, FirstClient: good, Content: spec, Delta: true, ConnectParallel: 32})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if r, err := f.Connect(t.Context(), 0, fleet.Synced); err != nil || !r.Done {
+		t.Fatalf("the crowd: %+v, %v", r, err)
+	}
+	s.forget() // while the crowd came, the machine was busy
+	changes := s.changes.Load()
+	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+size[int64](10, 60) || s.dead() })
+	if p := f.Progress(); p.Connected != int64(n) {
+		t.Errorf("%d of %d clients are left: %+v", p.Connected, n, p.Ends)
+	}
+}
+
+// nameChurn asks for ever new names, 10 MB of them a second, and leaves them at once.
+func nameChurn(t *testing.T, s *stage) {
+	const length, batch, perSecond = 1000, 1000, 10
+	c := open(t, s.dial(t), deltaMethod)
+	_ = c.send(hello("x", theKey, content.EndpointURL))
+	tick := time.NewTicker(time.Second / perSecond)
+	defer tick.Stop()
+	seconds := size(5, 60)
+	for i := range seconds * perSecond {
+		<-tick.C
+		var names []string
+		for j := range batch {
+			names = append(names, fmt.Sprintf("%0*d", length, i*batch+j))
+		}
+		if c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL, ResourceNamesSubscribe: names}) != nil ||
+			c.send(&discoveryv3.DeltaDiscoveryRequest{TypeUrl: content.EndpointURL, ResourceNamesUnsubscribe: names}) != nil {
+			break
+		}
+	}
+	// What the stream leaves behind is little of what it sent.
+	sent := int64(seconds) * perSecond * batch * length
+	c.close()
+	now := s.footprint(t)
+	t.Logf("%d MiB are live after %d MiB of names, and were %d MiB before", now.heap>>20, sent>>20, s.before.heap>>20)
+	if most := s.before.heap + min(sent/4, 32<<20) + 16<<20; now.heap > most {
+		t.Errorf("%d MiB are live after %d MiB of names, expected %d MiB at most", now.heap>>20, sent>>20, most>>20)
+	}
+}
+
+// keysOfOneAddress invents keys until it is refused one. What the default limit lets one
+// address have must fit into the memory.
+func keysOfOneAddress(t *testing.T, s *stage) {
+	const parallel = 8
+	most := size(800, 10_000)
+	calls := make([][]*call, parallel)
+	var all sync.WaitGroup
+	for p := range parallel {
+		cc := s.dial(t)
+		for i := range most / parallel {
+			if i%500 == 499 {
+				cc = s.dial(t)
+			}
+			c := open(t, cc, deltaMethod)
+			calls[p] = append(calls[p], c)
+			all.Go(func() { _ = c.send(hello("x", fmt.Sprintf("invented-%d-%d", p, i), content.ClusterURL, "*")) })
+		}
+	}
+	all.Wait()
+	over := func() (n int) {
+		for _, c := range slices.Concat(calls...) {
+			if c.over() {
+				n++
+			}
+		}
+		return n
+	}
+	var now footprint
+	xdstest.Eventually(t, "all keys to be there or refused", func() bool {
+		now = s.footprint(t)
+		return now.keys-s.before.keys+over() >= most/parallel*parallel || s.dead()
+	})
+	if s.dead() {
+		return
+	}
+	keys := now.keys - s.before.keys
+	each := max(now.rss-s.before.rss, 0) / int64(max(keys, 1))
+	allowed := int64(s.config().Limits.KeysPerIdentity)
+	t.Logf("%d keys of %d KiB each, %d refused; %d are allowed", keys, each>>10, over(), allowed)
+	if total := each * allowed; total > goMemory(t)/2 {
+		t.Errorf("a key takes %d KiB, so that the %d keys that one address may have take %d MiB, expected at most half of the %d MiB that a node may use",
+			each>>10, allowed, total>>20, goMemory(t)>>20)
+	}
+	for _, c := range slices.Concat(calls...) {
+		c.close()
+	}
+}
+
+// metricsFlood opens very many connections to the port that shows metrics, and sends
+// half a request on each.
+func metricsFlood(t *testing.T, s *stage) {
+	var all []net.Conn
+	for range size(1500, 4000) {
+		c, err := net.DialTimeout("tcp", s.Metrics, 5*time.Second)
+		if err != nil {
+			break // no more are taken
+		}
+		_, _ = fmt.Fprintf(c, "GET /metrics HTTP/1.1\r\nHost: x\r\nX-Fill: %s", strings.Repeat("x", 3000))
+		all = append(all, c)
+	}
+	defer func() {
+		for _, c := range all {
+			_ = c.Close()
+		}
+	}()
+	// A goroutine for each connection is what the limit is for.
+	now := s.footprint(t)
+	if more := now.goroutines - s.before.goroutines; more > len(all)/2 {
+		t.Errorf("%d connections to the metrics port have %d goroutines, expected a limit on them", len(all), more)
+	}
+}

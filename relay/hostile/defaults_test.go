@@ -1,0 +1,267 @@
+package hostile
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
+
+	"xdsrelay/bench/fleet"
+)
+
+// What the good clients may see of an attack on the shipped limits, compared with the
+// quiet phase right before it in the same run.
+const (
+	// The p99 of the time from a change to its receipt may be so many times that of the
+	// quiet phase,
+	slower = 3
+	// and this much more: the attacker and the good clients share the machine with the
+	// node.
+	spareLatency = time.Second
+	// How many changes the quiet phase has.
+	quietChanges = 15
+)
+
+// spareAfter is what a node may hold more after an attack than before it, in bytes: what
+// its caches and the linger time keep for a while.
+const spareAfter = 256 << 20
+
+// TestDefaults attacks a node that has the shipped configuration and the memory of the
+// chart. It must live, keep within its memory, and serve its good clients as before:
+// none of their streams ends, and changes reach them within a multiple of the time that
+// they took in the quiet phase. A node that an attack has harmed is replaced by a new one
+// for the next attack.
+func TestDefaults(t *testing.T) {
+	var s *stage
+	for _, a := range defaults {
+		if s == nil {
+			s = newStage(t, setup{Defaults: true})
+		}
+		if !s.endures(t, a) {
+			_ = s.process.Kill()
+			s = nil
+		}
+	}
+}
+
+// chartMemory is the memory limit of the chart's container, in bytes.
+func chartMemory(t *testing.T) int64 {
+	t.Helper()
+	const name = "../../deploy/helm/xdsrelay/values.yaml"
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`(?m)^  limits: \{memory: (\d+)(Gi|Mi)\}$`).FindSubmatch(text)
+	if m == nil {
+		t.Fatalf("%s has no line like %q", name, "  limits: {memory: 1Gi}")
+	}
+	n, err := strconv.ParseInt(string(m[1]), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n << map[string]int{"Mi": 20, "Gi": 30}[string(m[2])]
+}
+
+// goMemory is the part of it that the program keeps to: what it sets GOMEMLIMIT to in a
+// container.
+func goMemory(t *testing.T) int64 { return chartMemory(t) * 9 / 10 }
+
+// dead reports whether the node's process has ended.
+func (s *stage) dead() bool {
+	select {
+	case <-s.process.ended:
+		return true
+	default:
+		return false
+	}
+}
+
+// guard looks at the resident memory of a node's process and kills it when it exceeds a
+// limit, as the kernel does with a container.
+type guard struct {
+	peak atomic.Int64
+	over atomic.Bool
+	stop context.CancelFunc
+	done sync.WaitGroup
+}
+
+func (s *stage) guarded(t *testing.T) *guard {
+	t.Helper()
+	limit := chartMemory(t)
+	ctx, stop := context.WithCancel(t.Context())
+	g := &guard{stop: stop}
+	g.done.Go(func() {
+		tick := time.NewTicker(5 * time.Millisecond)
+		defer tick.Stop()
+		for ctx.Err() == nil {
+			now := resident(s.process.Pid)
+			g.peak.Store(max(g.peak.Load(), now))
+			if now > limit {
+				g.over.Store(true)
+				_ = s.process.Kill()
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+			}
+		}
+	})
+	return g
+}
+
+func (g *guard) end() {
+	g.stop()
+	g.done.Wait()
+}
+
+// resident is the memory of a process, in bytes; 0 where the system has no /proc.
+func resident(pid int) int64 {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+	fields := strings.Fields(string(text))
+	if len(fields) < 2 {
+		return 0
+	}
+	pages, _ := strconv.ParseInt(fields[1], 10, 64)
+	return pages * int64(os.Getpagesize())
+}
+
+// forget begins the distribution of latencies anew.
+func (s *stage) forget() {
+	for _, f := range s.fleets {
+		f.Reset()
+	}
+}
+
+// p99 is that of the time from a change to its receipt, since [stage.forget].
+func (s *stage) p99(t *testing.T) time.Duration {
+	t.Helper()
+	var all *hdr.Histogram
+	for _, f := range s.fleets {
+		h, err := decode(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if all == nil {
+			all = h
+		} else {
+			all.Merge(h)
+		}
+	}
+	return time.Duration(all.ValueAtPercentile(99)) * time.Microsecond
+}
+
+func decode(f *fleet.Fleet) (*hdr.Histogram, error) {
+	now := f.Stats().Propagation
+	return now.Decode()
+}
+
+// watches makes change after change until ctx ends, and returns the first one that did
+// not reach all good clients.
+func (s *stage) watches(t *testing.T, ctx context.Context) error {
+	for ctx.Err() == nil && !s.dead() {
+		if err := s.converges(t.Context()); err != nil {
+			return err
+		}
+		select {
+		case <-time.After(20 * time.Millisecond):
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// endures runs an attack on a node with the shipped configuration, after a quiet phase,
+// and reports whether the node is unharmed.
+func (s *stage) endures(t *testing.T, a attack) bool {
+	t.Helper()
+	return t.Run(a.name, func(t *testing.T) {
+		s.before = s.footprint(t)
+		s.forget()
+		for range quietChanges {
+			if err := s.converges(t.Context()); err != nil {
+				t.Fatalf("in the quiet phase: %v", err)
+			}
+		}
+		quiet := s.p99(t)
+		s.forget()
+		changes, refused, began := s.changes.Load(), refusalsIn(s.get(t, "/metrics")), time.Now()
+
+		g := s.guarded(t)
+		ctx, end := context.WithCancel(t.Context())
+		var watch sync.WaitGroup
+		var wrong error
+		watch.Go(func() { wrong = s.watches(t, ctx) })
+		t.Cleanup(func() { // also after t.Fatal in the attack
+			end()
+			watch.Wait()
+			g.end()
+			if g.over.Load() {
+				t.Errorf("the node takes more than the %d MiB of the chart's container", chartMemory(t)>>20)
+			}
+		})
+		a.run(t, s)
+		// Changes that are under way when the attack ends count, too.
+		for now := s.changes.Load(); s.changes.Load() < now+2 && !s.dead() && wrong == nil; {
+			select {
+			case <-time.After(5 * time.Millisecond):
+			case <-s.process.ended:
+			}
+		}
+		end()
+		watch.Wait()
+		g.end()
+
+		switch {
+		case s.dead():
+			t.Fatal("the node has ended")
+		case wrong != nil:
+			t.Fatalf("during the attack: %v", wrong)
+		}
+		s.unharmed(t)
+		during := s.p99(t)
+		if during > slower*quiet+spareLatency {
+			t.Errorf("p99 of the good clients was %v in the quiet phase and %v during the attack, expected at most %d times that and %v", quiet, during, slower, spareLatency)
+		}
+		after := s.settles(t)
+		t.Logf("p99 %v quiet, %v during; memory %d MiB before, %d MiB peak, %d MiB after; %d changes, refused: %v", quiet, during,
+			s.before.rss>>20, g.peak.Load()>>20, after.rss>>20, s.changes.Load()-changes, since(refused, refusalsIn(s.get(t, "/metrics"))))
+		s.results = append(s.results, result{
+			attack: a.name, took: time.Since(began), changes: s.changes.Load() - changes,
+			refusals: since(refused, refusalsIn(s.get(t, "/metrics"))), before: s.before, after: after,
+		})
+	})
+}
+
+// settles waits until the attacker's streams are gone, and what is left of them is
+// bounded.
+func (s *stage) settles(t *testing.T) (now footprint) {
+	t.Helper()
+	limit := time.Now().Add(20 * time.Second)
+	for now = s.footprint(t); ; now = s.footprint(t) {
+		if now.streams == s.before.streams && now.rss < s.before.rss+spareAfter {
+			break
+		}
+		if time.Now().After(limit) {
+			t.Errorf("the attack has left too much\nbefore: %v\nnow:    %v", s.before, now)
+			break
+		}
+		<-time.After(50 * time.Millisecond)
+	}
+	if text := s.get(t, "/debug/check"); text != "ok\n" {
+		t.Errorf("the node's state contradicts itself: %s", text)
+	}
+	return now
+}
