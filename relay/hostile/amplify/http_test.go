@@ -1,0 +1,194 @@
+package amplify
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+)
+
+// ask sends an HTTP request and reads the answer to its end.
+func ask(t *testing.T, method, url, body string, header ...string) int {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: xdstest.Patience}
+	res, err := client.Do(req)
+	if err != nil {
+		return 0 // the node does not read what is too large to its end
+	}
+	defer res.Body.Close()
+	_, _ = io.Copy(io.Discard, res.Body)
+	return res.StatusCode
+}
+
+// values are JSON values of about so many bytes that are hard to read.
+var values = []struct {
+	name string
+	fill func(size int) string
+}{
+	{"one huge text", func(size int) string { return quoted(strings.Repeat("x", size)) }},
+	{`"a:a:" repeated`, func(size int) string { return quoted(strings.Repeat("a:a:", size/4)) }},
+	{"escapes", func(size int) string { return `"` + strings.Repeat(`\u0041`, size/6) + `"` }},
+	{"many empty entries", func(size int) string { return `["` + strings.Repeat(`","`, size/3) + `"]` }},
+	{"many entries", func(size int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size; i++ {
+			fmt.Fprintf(&b, `%q:%d,`, fmt.Sprint(i), i)
+		}
+		return "{" + b.String() + `"":0}`
+	}},
+	{"equal entries", func(size int) string { return "{" + strings.Repeat(`"a":1,`, size/6) + `"a":1}` }},
+	{"deep nesting", func(size int) string { return strings.Repeat("[", size/2) + strings.Repeat("]", size/2) }},
+	{"many numbers", func(size int) string { return "[" + strings.Repeat("1,", size/2) + "1]" }},
+}
+
+func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
+
+// pollRows are the rows of the port for clients that poll: each field of a request, and
+// each route.
+func pollRows(t *testing.T, n *node, all bool) (rows []row) {
+	t.Helper()
+	fields := []string{"node.id", "node.metadata", "node.locality.region", unknown}
+	d := (&discoveryv3.DiscoveryRequest{}).ProtoReflect().Descriptor()
+	for i := range d.Fields().Len() {
+		fields = append(fields, string(d.Fields().Get(i).Name()))
+	}
+	var routes []string
+	for _, of := range resource.Known() {
+		if of.Service != nil && of.Service.REST != "" {
+			routes = append(routes, of.Service.REST)
+		}
+	}
+	slices.Sort(routes)
+	if len(routes) == 0 {
+		t.Fatal("no type can be polled")
+	}
+	for i, route := range routes {
+		for _, field := range fields {
+			for j, v := range values {
+				if i > 0 && !all && (field != "resource_names" || j > 3) {
+					continue // all routes read a request in the same way
+				}
+				for _, key := range []string{fleetKey, strangerKey} {
+					rows = append(rows, row{surface: "polls", message: "DiscoveryRequest (JSON)", field: field, pattern: v.name, send: func(t *testing.T, size int) int {
+						t.Helper()
+						body := fmt.Sprintf(`{"node":{"id":"x","cluster":%q},%s}`, key, object(strings.TrimPrefix(field, "node."), v.fill(size)))
+						if inner, is := strings.CutPrefix(field, "node."); is {
+							body = fmt.Sprintf(`{"node":{"id":"x","cluster":%q,%s}}`, key, object(inner, v.fill(size)))
+						}
+						ask(t, http.MethodPost, "http://"+n.REST+route, body)
+						return len(body)
+					}})
+				}
+			}
+		}
+	}
+	return rows
+}
+
+// object is a field of a JSON object, at a path within it.
+func object(path, value string) string {
+	first, rest, more := strings.Cut(path, ".")
+	if more {
+		return fmt.Sprintf("%q:{%s}", first, object(rest, value))
+	}
+	return fmt.Sprintf("%q:%s", first, value)
+}
+
+// endless are endpoints that answer for as long as they are asked to; they take the rights
+// of an operator, or count as one of few that watch.
+var endless = []string{"/debug/pprof/profile", "/debug/pprof/trace", "/drain"}
+
+// route is a pattern of http.ServeMux in the source, with or without a method.
+var route = regexp.MustCompile(`"((?:GET|POST) )?(/[a-z_./:0-9]*)(?:\{[^}"]*\})?"[,+]`)
+
+// endpoints are those of the port for operators, as the source of the package that serves
+// them says, with their methods.
+func endpoints(t *testing.T) (all [][2]string) {
+	t.Helper()
+	files, err := filepath.Glob("../../admin/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		text, err := os.ReadFile(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range route.FindAllStringSubmatch(string(text), -1) {
+			method := strings.TrimSpace(m[1])
+			if method == "" {
+				method = http.MethodGet
+			}
+			if e := [2]string{method, m[2]}; !slices.Contains(all, e) && !slices.Contains(endless, m[2]) {
+				all = append(all, e)
+			}
+		}
+	}
+	all = append(all, [2]string{http.MethodPost, "/v3/discovery:client_status"})
+	slices.SortFunc(all, func(a, b [2]string) int { return strings.Compare(a[1]+a[0], b[1]+b[0]) })
+	if len(all) < 15 {
+		t.Errorf("the source of the operators' port has %d endpoints, expected more: %v", len(all), all)
+	}
+	return all
+}
+
+// operatorRows are the rows of the ports for operators and for what watches the node.
+func operatorRows(t *testing.T, n *node) (rows []row) {
+	t.Helper()
+	for _, e := range endpoints(t) {
+		method, path := e[0], e[1]
+		at := "http://" + n.Admin + path
+		rows = append(rows,
+			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "one huge text", send: func(t *testing.T, size int) int {
+				t.Helper()
+				ask(t, method, at+"?key="+strings.Repeat("x", size), "", "X-Xdsrelay-Request", "1")
+				return size
+			}},
+			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "many entries", send: func(t *testing.T, size int) int {
+				t.Helper()
+				ask(t, method, at+"?"+strings.Repeat("key&", size/4), "", "X-Xdsrelay-Request", "1")
+				return size
+			}})
+		if method != http.MethodPost {
+			continue
+		}
+		for _, v := range values {
+			rows = append(rows, row{surface: "operators' port", message: method + " " + path, field: "body", pattern: v.name, send: func(t *testing.T, size int) int {
+				t.Helper()
+				body := `{"node":` + v.fill(size) + `}`
+				ask(t, method, at+"?text="+url.QueryEscape("x"), body, "X-Xdsrelay-Request", "1")
+				return len(body)
+			}})
+		}
+	}
+	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
+		rows = append(rows, row{surface: "metrics port", message: "GET " + path, field: "query", pattern: "one huge text", send: func(t *testing.T, size int) int {
+			t.Helper()
+			ask(t, http.MethodGet, "http://"+n.Metrics+path+"?"+strings.Repeat("x", size), "")
+			return size
+		}})
+	}
+	return rows
+}

@@ -1,0 +1,305 @@
+package amplify
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
+	"runtime/pprof"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/authorize"
+	"xdsrelay/relay/config"
+)
+
+// childEnv names the environment variable that makes this program a node, and holds its
+// [setup] in JSON.
+const childEnv = "XDSRELAY_AMPLIFY_NODE"
+
+// setup says which node is measured.
+type setup struct {
+	Origin string // address
+	Delta  bool   // the variant that is spoken with it
+	Polls  bool   // it has a port for clients that poll
+}
+
+// The keys of clients that authorize lets in, and of those that it refuses.
+const (
+	fleetKey    = "fleet"
+	strangerKey = "stranger"
+)
+
+// config is the shipped one, with all that can be served.
+func (s setup) config() *config.Config {
+	cfg := config.Default()
+	for _, address := range []*string{&cfg.Listen.Address, &cfg.Admin.Address, &cfg.Metrics.Address} {
+		*address = "127.0.0.1:0"
+	}
+	cfg.Node.Name = "node"
+	cfg.Listen.V2, cfg.Listen.ClientStatus, cfg.Listen.Reflection = true, true, true
+	cfg.Origin.Addresses = []string{s.Origin}
+	cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max, cfg.Origin.Backoff.Jitter = 10*time.Millisecond, 20*time.Millisecond, 0
+	if s.Delta {
+		cfg.Origin.Variant = config.Delta
+	} else {
+		cfg.Origin.Variant = config.SotW
+	}
+	cfg.Authorize = []authorize.Rule{{Name: "the fleet", Match: `peer.address != "" && node.cluster != "` + strangerKey + `"`}}
+	cfg.Cache.Linger = 0 // what one row has asked for is no matter of the next
+	if s.Polls {
+		cfg.REST.Address, cfg.REST.Hold, cfg.Cache.Linger = "127.0.0.1:0", 10*time.Millisecond, time.Second
+	}
+	cfg.Drain.Time, cfg.Drain.Grace = 0, time.Second
+	return cfg
+}
+
+// hello is what a child says when it serves.
+type hello struct{ XDS, REST, Admin, Metrics string }
+
+// cost is what a child says of a time.
+type cost struct {
+	CPU    time.Duration // of all its threads
+	Memory int64         // bytes allocated
+	Waited time.Duration // by all for one lock, the one that was waited for longest
+	Lock   string        // who held that
+}
+
+// node is a node in a process of its own.
+type node struct {
+	hello
+
+	in  io.WriteCloser
+	out *bufio.Reader
+}
+
+// startNode starts a node that runs until the test ends.
+func startNode(t *testing.T, of setup) *node {
+	t.Helper()
+	arg, err := json.Marshal(of)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(os.Args[0])
+	cmd.Env = append(os.Environ(), childEnv+"="+string(arg))
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = in.Close() // which ends it
+		if err := cmd.Wait(); err != nil {
+			t.Errorf("the node's process: %v", err)
+		}
+	})
+	n := &node{in: in, out: bufio.NewReader(out)}
+	n.read(t, &n.hello)
+	return n
+}
+
+func (n *node) read(t *testing.T, to any) {
+	t.Helper()
+	line, err := n.out.ReadBytes('\n')
+	if err == nil {
+		err = json.Unmarshal(line, to)
+	}
+	if err != nil {
+		t.Fatalf("the node's process says %q: %v", line, err)
+	}
+}
+
+// measure runs do, and returns what the node spends meanwhile. How is empty, or " settled"
+// for a node that does nothing else, or " locks" for one that says how long was waited for
+// a lock.
+func (n *node) measure(t *testing.T, how string, do func()) (c cost) {
+	t.Helper()
+	if _, err := io.WriteString(n.in, "begin"+how+"\n"); err != nil {
+		t.Fatalf("the node has ended: %v", err)
+	}
+	n.read(t, &c)
+	do()
+	if _, err := io.WriteString(n.in, "end\n"); err != nil {
+		t.Fatalf("the node has ended: %v", err)
+	}
+	n.read(t, &c)
+	return c
+}
+
+// serveAsChild is a node that runs until its standard input ends, and measures itself
+// between two lines of it.
+func serveAsChild() int {
+	fail := func(err error) int {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	var of setup
+	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &of); err != nil {
+		return fail(err)
+	}
+	n, err := relay.New(of.config(), relay.Options{Version: "amplify", Logger: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return fail(err)
+	}
+	out := json.NewEncoder(os.Stdout)
+	if err := out.Encode(hello{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr()}); err != nil {
+		return fail(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	go func() {
+		defer stop()
+		var began spent
+		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+			answer := cost{}
+			if how, is := strings.CutPrefix(lines.Text(), "begin"); is {
+				if how != "" {
+					settle()
+				}
+				began = begin(how == " locks")
+			} else {
+				answer = began.end()
+			}
+			if out.Encode(answer) != nil {
+				return
+			}
+		}
+	}()
+	if err := n.Run(ctx); err != nil {
+		return fail(err)
+	}
+	return 0
+}
+
+// spent is what the process has spent so far.
+type spent struct {
+	cpu    time.Duration
+	memory int64
+	locks  map[[32]uintptr]int64 // cycles waited, by the stack of the one that unlocked
+}
+
+// settle waits until the process does nothing more of what was measured last.
+func settle() {
+	const window, quiet, most = 3 * time.Millisecond, 300 * time.Microsecond, time.Second
+	for began := time.Now(); time.Since(began) < most; {
+		before := cpu()
+		<-time.After(window)
+		if cpu()-before < quiet {
+			return
+		}
+	}
+}
+
+// begin empties all pools and stops the collector, so that what is allocated from now on
+// stays.
+func begin(locks bool) spent {
+	runtime.GC()
+	runtime.GC() // sync.Pool keeps a collection long
+	debug.SetGCPercent(-1)
+	s := spent{}
+	if locks {
+		runtime.SetMutexProfileFraction(1)
+		s.locks = waited()
+	}
+	s.memory, s.cpu = allocated(), cpu()
+	return s
+}
+
+func (s spent) end() cost {
+	c := cost{CPU: cpu() - s.cpu, Memory: allocated() - s.memory}
+	if s.locks != nil {
+		var most int64
+		for stack, cycles := range waited() {
+			if d := cycles - s.locks[stack]; d > most {
+				most, c.Lock = d, holder(stack)
+			}
+		}
+		runtime.SetMutexProfileFraction(0)
+		c.Waited = time.Duration(float64(most) / cyclesPerNano())
+	}
+	debug.SetGCPercent(100)
+	return c
+}
+
+func cpu() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func allocated() int64 {
+	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
+	metrics.Read(sample)
+	return int64(sample[0].Value.Uint64())
+}
+
+func waited() map[[32]uintptr]int64 {
+	n, _ := runtime.MutexProfile(nil)
+	records := make([]runtime.BlockProfileRecord, n+100)
+	n, ok := runtime.MutexProfile(records)
+	all := make(map[[32]uintptr]int64, n)
+	if !ok {
+		return all
+	}
+	for _, r := range records[:n] {
+		all[r.Stack0] += r.Cycles
+	}
+	return all
+}
+
+// holder is the innermost function of this module on a stack.
+func holder(stack [32]uintptr) string {
+	n := 0
+	for n < len(stack) && stack[n] != 0 {
+		n++
+	}
+	frames := runtime.CallersFrames(stack[:n])
+	last := ""
+	for {
+		f, more := frames.Next()
+		if strings.HasPrefix(f.Function, "xdsrelay/") {
+			return f.Function
+		}
+		if f.Function != "" {
+			last = f.Function
+		}
+		if !more {
+			return last
+		}
+	}
+}
+
+// cyclesPerNano is the speed of the clock that lock profiles are in, as they say.
+func cyclesPerNano() float64 {
+	var text bytes.Buffer
+	if pprof.Lookup("mutex").WriteTo(&text, 1) == nil {
+		for line := range strings.Lines(text.String()) {
+			if value, ok := strings.CutPrefix(line, "cycles/second="); ok {
+				if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
+					return n / 1e9
+				}
+			}
+		}
+	}
+	return 1
+}

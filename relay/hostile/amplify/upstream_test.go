@@ -1,0 +1,200 @@
+package amplify
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
+
+	"xdsrelay/bench/content"
+	"xdsrelay/relay/xdstest"
+)
+
+// controlPlane sends a node what a row says. It answers nothing by itself.
+type controlPlane struct {
+	address string
+	streams chan *originStream // those that were opened last, by method
+}
+
+// originStream is a stream of a node to the control plane.
+type originStream struct {
+	grpc.ServerStream
+
+	method   string
+	requests chan []byte   // closed at the end
+	finish   chan struct{} // closed by the row that ends the stream
+}
+
+// startControlPlane serves every method that a node may call.
+func startControlPlane(t *testing.T) *controlPlane {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &controlPlane{address: l.Addr().String(), streams: make(chan *originStream)}
+	ctx, stop := context.WithCancel(context.Background())
+	gs := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(1<<30), grpc.UnknownServiceHandler(func(_ any, ss grpc.ServerStream) error {
+		method, _ := grpc.MethodFromServerStream(ss)
+		s := &originStream{ServerStream: ss, method: method, requests: make(chan []byte, 64), finish: make(chan struct{})}
+		select {
+		case c.streams <- s:
+		case <-ctx.Done():
+			return nil
+		}
+		go s.receive()
+		select {
+		case <-ctx.Done():
+		case <-s.finish:
+		case <-ss.Context().Done():
+		}
+		return nil
+	}))
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = gs.Serve(l) })
+	t.Cleanup(func() {
+		stop()
+		gs.Stop()
+		serving.Wait()
+	})
+	return c
+}
+
+// receive takes requests until the stream ends.
+func (s *originStream) receive() {
+	defer close(s.requests)
+	for {
+		var m []byte
+		if s.RecvMsg(&m) != nil {
+			return
+		}
+		select {
+		case s.requests <- m:
+		case <-s.Context().Done():
+			return
+		}
+	}
+}
+
+// upstreamRows are the rows of what a control plane sends a node, in one variant, with a
+// client that asks for clusters and reports load.
+func upstreamRows(t *testing.T, n *node, c *controlPlane, variant xdstest.Variant, all bool) (rows []row) {
+	t.Helper()
+	cc := dial(t, n.XDS)
+	hold := func(method string, first proto.Message) {
+		s, err := cc.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true), grpc.ForceCodec(rawCodec{}))
+		if err == nil {
+			err = s.SendMsg(encode(first))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	hold(xdstest.Delta.Method(), &discoveryv3.DeltaDiscoveryRequest{Node: nodeOf(fleetKey), TypeUrl: content.ClusterURL})
+	p := &upstream{c: c, nonce: 1_000_000_000} // no other part of a request is like a nonce
+	if !variant.Delta {                        // reports are the same with both
+		hold(lrsv3.LoadReportingService_StreamLoadStats_FullMethodName, &lrsv3.LoadStatsRequest{Node: nodeOf(fleetKey)})
+		rows = append(rows, p.rows(lrsv3.LoadReportingService_StreamLoadStats_FullMethodName, (&lrsv3.LoadStatsResponse{}).ProtoReflect().Descriptor(), all, func(string) proto.Message {
+			return &lrsv3.LoadStatsResponse{}
+		})...)
+	}
+	response := func(nonce string) proto.Message {
+		return &discoveryv3.DiscoveryResponse{TypeUrl: content.ClusterURL, VersionInfo: nonce, Nonce: nonce}
+	}
+	if variant.Delta {
+		response = func(nonce string) proto.Message {
+			return &discoveryv3.DeltaDiscoveryResponse{TypeUrl: content.ClusterURL, Nonce: nonce}
+		}
+	}
+	return append(rows, p.rows(variant.Method(), response("").ProtoReflect().Descriptor(), all, response)...)
+}
+
+// upstream keeps the streams of a node by their method.
+type upstream struct {
+	c     *controlPlane
+	now   map[string]*originStream
+	nonce int
+}
+
+// stream is the node's stream of a method, which it has opened or will open again.
+func (u *upstream) stream(t *testing.T, method string) *originStream {
+	t.Helper()
+	if u.now == nil {
+		u.now = make(map[string]*originStream)
+	}
+	for u.now[method] == nil || u.now[method].Context().Err() != nil {
+		select {
+		case s := <-u.c.streams:
+			u.take(s)
+		case <-time.After(xdstest.Patience):
+			t.Fatalf("the node does not call %s", method)
+		}
+	}
+	return u.now[method]
+}
+
+// take keeps a stream that the node has opened, and takes the request with its node.
+func (u *upstream) take(s *originStream) {
+	u.now[s.method] = s
+	<-s.requests
+}
+
+func (u *upstream) rows(method string, d protoreflect.MessageDescriptor, all bool, base func(nonce string) proto.Message) (rows []row) {
+	for _, p := range fieldsOf(d) {
+		for _, fill := range patternsFor(p.leaf(), all) {
+			rows = append(rows, row{surface: "control plane", message: string(d.Name()), field: p.String(), pattern: fill.name, send: func(t *testing.T, size int) int {
+				t.Helper()
+				s := u.stream(t, method)
+				u.nonce++
+				b := append(encode(base(strconv.Itoa(u.nonce))), p.message(fill, size)...)
+				if err := s.SendMsg(b); err != nil {
+					t.Fatalf("%s: %v", method, err)
+				}
+				u.looked(t, s, base)
+				return len(b)
+			}})
+		}
+	}
+	return rows
+}
+
+// looked waits until the node has looked at what it was sent: until it acknowledges the
+// next response, or has ended the stream. Terms of load reports are not acknowledged: there
+// the stream ends, and the node opens another one.
+func (u *upstream) looked(t *testing.T, s *originStream, base func(nonce string) proto.Message) {
+	t.Helper()
+	u.nonce++
+	nonce := strconv.Itoa(u.nonce)
+	next := base(nonce)
+	if _, loads := next.(*lrsv3.LoadStatsResponse); loads {
+		close(s.finish)
+		<-s.Context().Done()
+		u.stream(t, s.method)
+		return
+	}
+	_ = s.SendMsg(encode(next)) // an error says that the stream has ended
+	patience := time.After(xdstest.Patience)
+	for {
+		select {
+		case m, more := <-s.requests:
+			if !more || bytes.Contains(m, []byte(nonce)) {
+				return
+			}
+		case another := <-u.c.streams: // after one that broke, the type may be asked for apart
+			u.take(another)
+			return
+		case <-patience:
+			t.Fatalf("the node does not answer a response of %s", s.method)
+		}
+	}
+}
