@@ -223,7 +223,7 @@ func TestSecretsOfIdentities(t *testing.T) {
 				s.Subscribe(sds, "s")
 			}
 			own := w.identities(2)
-			ofA, ofB := own["spiffe://corp/a xdsrelay/test-cluster/spiffe://corp/a"], own["spiffe://corp/b xdsrelay/test-cluster/spiffe://corp/b"]
+			ofA, ofB := own["spiffe://corp/a xdsrelay/test-cluster~~spiffe://corp/a"], own["spiffe://corp/b xdsrelay/test-cluster~~spiffe://corp/b"]
 			if ofA == nil || ofB == nil {
 				t.Fatalf("the streams are for %v", own)
 			}
@@ -286,7 +286,7 @@ func TestSecretsEndWithTheirClients(t *testing.T) {
 		one, two := a.Open(xdstest.Delta), a.Open(xdstest.Delta)
 		one.Subscribe(sds, "s")
 		two.Subscribe(sds, "s")
-		feed := w.identities(1)["spiffe://corp/a xdsrelay/test-cluster/spiffe://corp/a"]
+		feed := w.identities(1)["spiffe://corp/a xdsrelay/test-cluster~~spiffe://corp/a"]
 		version := ""
 		alive := func() bool {
 			version += "x"

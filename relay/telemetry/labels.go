@@ -42,7 +42,7 @@ func labels() map[string][]Label {
 		},
 
 		"xdsrelay.refused": {{Name: "limit", Meaning: "what was reached, as the section `limits` has it", Values: []string{
-			"connections", "connections_per_source", "connections_per_identity", "streams", "streams_per_source", "streams_per_identity", "new_streams", "memory", "keys", "keys_per_identity", "types_per_stream", "types_per_key", "names", "name_size", "message_size", "node_size", "header_size", "requests", "request_timeout", "partial_size", "first_request", "send_timeout", "streams_per_connection", "idle_timeout", "pings", "peer_connections", "peer_streams", "operator_connections",
+			"connections", "connections_per_source", "connections_per_identity", "streams", "streams_per_source", "streams_per_identity", "new_streams", "memory", "keys", "keys_per_identity", "types_per_stream", "types_per_key", "names", "name_size", "key_names", "message_size", "node_size", "header_size", "requests", "request_timeout", "partial_size", "first_request", "send_timeout", "streams_per_connection", "idle_timeout", "pings", "peer_connections", "peer_streams", "operator_connections",
 		}}},
 		"xdsrelay.limits.connections":      {},
 		"xdsrelay.limits.lag":              {},
@@ -65,6 +65,7 @@ func labels() map[string][]Label {
 		"xdsrelay.tls.certificate.start":           {useLabel()},
 		"xdsrelay.cache.resources":                 {typeLabel()},
 		"xdsrelay.cache.demand.names":              {typeLabel()},
+		"xdsrelay.cache.demand.names.fullest":      {},
 		"xdsrelay.cache.demand.wildcards":          {typeLabel()},
 		"xdsrelay.cache.subscriptions":             {typeLabel()},
 		"xdsrelay.cache.keys.down.age":             {},
