@@ -121,6 +121,7 @@ func labels() map[string][]Label {
 		"xdsrelay.upstream.streams":       {originLabel(), variantLabel()},
 		"xdsrelay.upstream.types.apart":   {originLabel(), variantLabel()},
 		"xdsrelay.upstream.reconnects":    {originLabel(), variantLabel()},
+		"xdsrelay.upstream.names.shed":    {originLabel(), variantLabel()},
 		"xdsrelay.upstream.responses":     {originLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")},
 		"xdsrelay.upstream.response.size": {originLabel(), variantLabel(), typeLabel(), label("outcome", "ack", "nack", "unrequested")},
 		"xdsrelay.upstream.load.streams":  {},
