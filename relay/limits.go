@@ -42,12 +42,13 @@ func requestTimeout(cfg *config.Config) time.Duration {
 	return max(l.RequestTimeout, 2*turn)
 }
 
-// partialSize leaves room for the largest request.
+// partialSize leaves room for the largest request, and for what its pieces take beyond
+// their bytes.
 func partialSize(cfg *config.Config) int {
 	if cfg.Limits.PartialSize == 0 {
 		return 0
 	}
-	return int(max(cfg.Limits.PartialSize, cfg.Listen.MaxReceiveSize))
+	return int(max(cfg.Limits.PartialSize, cfg.Listen.MaxReceiveSize+cfg.Listen.MaxReceiveSize/4))
 }
 
 // clientOptions are the limits that gRPC itself holds, on the ports for clients.

@@ -126,7 +126,7 @@ func TestLimits(t *testing.T) {
 			s := c.Open(xdstest.Variant{})
 			s.Subscribe(resource.EndpointURL, strings.Repeat("x", 5000))
 			return s
-		}, "received message larger than max (5135 vs. 4096)"},
+		}, "the request is larger than max: it has 5135 bytes, and the limit is 4096 (listen.max_receive_size)"},
 		{"node_size", func(c *config.Config) { c.Limits.NodeSize = 1 << 10 }, func(_ *testing.T, _ running, c *xdstest.Conn) *xdstest.Stream {
 			c.Node = xdstest.Node(strings.Repeat("x", 1100), "test-cluster")
 			s := c.Open(xdstest.Variant{})

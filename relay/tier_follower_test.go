@@ -222,6 +222,7 @@ func TestFollowerWithoutOrigin(t *testing.T) {
 		if err := w.origin.Start(); err != nil {
 			t.Fatal(err)
 		}
+		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time; as long as the pause before the next attempt may be by now
 		if f := known.RecvType(t, xdstest.RouteType); !slices.Equal(f.Names(), []string{"red-r"}) {
 			t.Errorf("it was told %v", f)
 		}

@@ -94,6 +94,7 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		metric.WithDescription("Names that keys stopped asking for, because the control plane accepts no request with all names of the key.")); err != nil {
 		return nil, err
 	}
+	m.shedNames(0) // shows that there are none
 	m.last.Store(time.Now().UnixNano())
 	if cfg.Peer == "" {
 		m.setApart(0) // shows that there are none

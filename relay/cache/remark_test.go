@@ -181,9 +181,9 @@ func TestErrorAfterHeartbeat(t *testing.T) {
 		t.Fatalf("first %+v, then %+v", first, second)
 	}
 	w.refuse(endpoints, refusal("b", 14))
-	w.apply(endpoints, heartbeat("b", "", 60)) // C16: it is there after all
-	if got := c.ask(t, timed); len(got.Heartbeats) != 1 || len(got.Errors) > 0 {
-		t.Fatalf("told %+v", got)
+	w.apply(endpoints, heartbeat("b", "", 60)) // C16: it is there after all, which only the resource says (D15)
+	if got := c.ask(t, timed); len(got.News) != 1 || got.News[0].Name != "b" || len(got.Errors) > 0 {
+		t.Fatalf("got %+v, expected b again", got)
 	}
 }
 

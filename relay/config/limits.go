@@ -50,9 +50,9 @@ type Limits struct {
 	// requests_per_second makes a client wait after a request of listen.max_receive_size,
 	// if that is more. 0s means for ever.
 	RequestTimeout time.Duration `yaml:"request_timeout" change:"live"`
-	// What may have come of requests that are not complete, on one connection. Beyond
-	// that the stream with the oldest of them ends. listen.max_receive_size if that is
-	// more.
+	// What may have arrived of requests that are not complete, on one connection. When
+	// exceeded, the stream with the oldest of them ends. At least a quarter more than
+	// listen.max_receive_size applies.
 	PartialSize Size `yaml:"partial_size" change:"live"`
 	// New streams that a node lets in however busy it is, as long as they are not in
 	// sync. 0 turns this limit off: a node then takes as many at a time as come.
@@ -96,7 +96,7 @@ func defaultLimits() Limits {
 		RequestsPerSecond:      200,
 		RequestBurst:           5_000,
 		RequestTimeout:         30 * time.Second,
-		PartialSize:            32 << 20,
+		PartialSize:            64 << 20,
 		NewStreams:             1_000,
 		SyncWithin:             10 * time.Second,
 		IdleTimeout:            10 * time.Minute,

@@ -253,13 +253,13 @@ func hugeMessages(t *testing.T, s *stage) {
 	for _, announced := range []uint32{100 << 20, 1<<32 - 1, maxReceive + 1} {
 		id := w.open(deltaMethod)
 		w.body(id, append(binary.BigEndian.AppendUint32([]byte{0}, announced), make([]byte, 1000)...))
-		w.refused(id, code(codes.ResourceExhausted)+"grpc: received message larger than max")
+		w.refused(id, code(codes.ResourceExhausted)+"the request is larger than max")
 	}
 	// As later requests of a stream that has begun well.
 	id := w.open(sotwMethod)
 	w.message(id, false, encode(hello("x", theKey, content.ClusterURL)))
 	w.body(id, binary.BigEndian.AppendUint32([]byte{0}, 100<<20))
-	w.refused(id, code(codes.ResourceExhausted)+"grpc: received message larger than max", code(codes.InvalidArgument))
+	w.refused(id, code(codes.ResourceExhausted)+"the request is larger than max", code(codes.InvalidArgument))
 	w.close()
 	// All of it, over real gRPC.
 	c := open(t, s.dial(t), deltaMethod)
