@@ -31,6 +31,10 @@ func (l Leg) String() string {
 	return l.Origin
 }
 
+// is reports whether both are the same leg, whatever its bounds are: those may change
+// between two runs of the program.
+func (l Leg) is(other Leg) bool { return l.Origin == other.Origin && l.Names == other.Names }
+
 // Nobody is what [Config.Route] returns for a name that no leg serves: it does
 // not exist, and nobody is asked.
 const Nobody = -1

@@ -79,7 +79,7 @@ func (g *Group) newRevivable(k Kept) *revivable {
 	for i, l := range k.Legs {
 		r.legs[i] = Nobody
 		for now := range legs {
-			if legs[now] == l.Leg {
+			if legs[now].is(l.Leg) {
 				r.legs[i] = now
 			}
 		}
