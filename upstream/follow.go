@@ -80,11 +80,12 @@ func (c *ControlPlane) Reach() (wanted, ready bool) {
 	return c.keys.Load() > 0, ready
 }
 
-// Problems says which servers cannot be reached, since when and why, without secrets.
+// Problems says which servers cannot be reached, since when and why, without secrets, and
+// when they are tried next.
 func (c *ControlPlane) Problems() (all []string) {
 	for _, s := range c.servers {
 		if text := s.journal.problem(); text != "" {
-			all = append(all, s.address+": "+text)
+			all = append(all, s.address+": "+text+s.nextAttempt())
 		}
 	}
 	return all

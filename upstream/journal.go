@@ -29,7 +29,7 @@ type journal struct {
 	remind      time.Time // when to say again that it is down
 	interval    time.Duration
 	reach       reach
-	returned    chan struct{} // closed when down ends; nil while nobody waits for that
+	returned    chan struct{} // closed when down ends, and by hurry; nil while nobody waits for that
 	noLoad      bool          // the server takes no load reports
 	aside       map[setAside]struct{}
 	state       ration // of lines about the state
@@ -52,10 +52,7 @@ func (j *journal) connected() {
 	j.streams++
 	switch {
 	case j.down:
-		if j.returned != nil {
-			close(j.returned)
-			j.returned = nil
-		}
+		j.hurryLocked()
 		j.sayLocked(slog.LevelInfo, j.what+" is back",
 			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
 	case j.streams == 1:
@@ -64,7 +61,7 @@ func (j *journal) connected() {
 	j.down = false
 }
 
-// back is closed when the next stream is up after none was.
+// back is closed when the next stream is up after none was, and by hurry.
 func (j *journal) back() <-chan struct{} {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -74,6 +74,8 @@ func (p *pinged) WaitForStateChange(ctx context.Context, from connectivity.State
 
 func (p *pinged) Connect() { p.now().Connect() }
 
+func (p *pinged) ResetConnectBackoff() { p.now().ResetConnectBackoff() }
+
 func (p *pinged) Close() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

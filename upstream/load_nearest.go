@@ -27,6 +27,9 @@ func (n nearest) spread() time.Duration { return n.servers[0].spread() }
 
 func (n nearest) back() <-chan struct{} { return n.pick().back() }
 
+// pausing notes nothing: what is shown of a server is when streams of keys are tried.
+func (nearest) pausing(*pace, time.Time) {}
+
 // turnEvery is how often it is looked whether a worse server can be reached
 // while the best one cannot.
 const turnEvery = 5 * time.Second

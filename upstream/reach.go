@@ -108,7 +108,7 @@ func (s *server) watch(ctx context.Context) {
 				} else {
 					pause = firstPause
 				}
-				if !sleep(ctx, spreadOut(pause)) {
+				if goOn, _ := sleepUnless(ctx, spreadOut(pause), s.back()); !goOn {
 					return
 				}
 			}

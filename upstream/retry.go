@@ -55,19 +55,19 @@ func (p *pace) after(e ending) time.Duration {
 }
 
 // wait waits for a pause. It ends early, and the next pause is the shortest again, when
-// the server is back for another key: then the outage is over for this one, too.
+// the server is back for another key: then the outage is over for this one, too. The same
+// holds when an operator orders it.
 func (p *pace) wait(ctx context.Context, pause time.Duration, to target) bool {
-	t := time.NewTimer(pause)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return ctx.Err() == nil
-	case <-ctx.Done():
-		return false
-	case <-to.back():
-		p.backoff.Reset()
-		return sleep(ctx, min(pause, p.spread()))
+	to.pausing(p, time.Now().Add(pause))
+	defer to.pausing(p, time.Time{})
+	goOn, cut := sleepUnless(ctx, pause, to.back())
+	if !cut {
+		return goOn
 	}
+	p.backoff.Reset()
+	pause = min(pause, p.spread())
+	to.pausing(p, time.Now().Add(pause))
+	return sleep(ctx, pause)
 }
 
 // target is what streams are opened to.
@@ -78,8 +78,11 @@ type target interface {
 	waitReady(ctx context.Context) error
 	// spread keeps many streams from being opened at once.
 	spread() time.Duration
-	// back is closed when the server takes part in a stream after it took part in none.
+	// back is closed when the server takes part in a stream after it took part in none,
+	// and by [ControlPlane.Reconnect].
 	back() <-chan struct{}
+	// pausing notes when the next attempt of a pace is; the zero time for none.
+	pausing(p *pace, until time.Time)
 }
 
 // persist calls attempt, which opens a stream and returns when it has ended, at
@@ -116,12 +119,21 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
 	}
+	goOn, _ := sleepUnless(ctx, d, nil)
+	return goOn
+}
+
+// sleepUnless waits for d, and less where early is closed, which cut reports. goOn reports
+// whether ctx has not ended.
+func sleepUnless(ctx context.Context, d time.Duration, early <-chan struct{}) (goOn, cut bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
-		return true
+		return ctx.Err() == nil, false
 	case <-ctx.Done():
-		return false
+		return false, false
+	case <-early:
+		return ctx.Err() == nil, true
 	}
 }

@@ -19,6 +19,7 @@ type channel interface {
 	GetState() connectivity.State
 	WaitForStateChange(ctx context.Context, from connectivity.State) bool
 	Connect()
+	ResetConnectBackoff()
 	Close() error
 }
 
@@ -33,6 +34,7 @@ type server struct {
 	owner    *ControlPlane
 	journal  *journal
 	limit    sendLimit // of requests
+	pauses   pauses
 }
 
 func newServer(index int, address string, ch channel, owner *ControlPlane) *server {
@@ -94,7 +96,10 @@ func (s *server) open(ctx context.Context) (grpc.ClientStream, error) {
 	return stream, nil
 }
 
-// back is closed when the server takes part in a stream after it took part in none.
+func (s *server) pausing(p *pace, until time.Time) { s.pauses.set(p, until) }
+
+// back is closed when the server takes part in a stream after it took part in none, and
+// by [ControlPlane.Reconnect].
 func (s *server) back() <-chan struct{} { return s.journal.back() }
 
 // reachable reports whether there is a connection.

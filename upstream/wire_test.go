@@ -75,8 +75,9 @@ func (w *wire) WaitForStateChange(ctx context.Context, from connectivity.State) 
 	}
 }
 
-func (w *wire) Connect()     {}
-func (w *wire) Close() error { return nil }
+func (w *wire) Connect()             {}
+func (w *wire) ResetConnectBackoff() {}
+func (w *wire) Close() error         { return nil }
 
 // opens is when streams were opened.
 func (w *wire) opens() []time.Time {
