@@ -46,7 +46,7 @@ func (n *Node) buildAdmin() error {
 		Tier:    n.tierAdmin(),
 		Metrics: n.metrics.Registry(),
 		Access:  access,
-		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload,
+		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload, Reconnect: n.Reconnect,
 
 		ClientStatus: n.status,
 	}), n.log)

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"iter"
 	"log/slog"
 	"slices"
 	"strings"
@@ -188,12 +189,32 @@ func (o *origins) Run(ctx context.Context, f *cache.Feed) { o.all[o.owners[f.Leg
 // reached is known before a client wants something of it.
 func (o *origins) watch(ctx context.Context) {
 	var all sync.WaitGroup
-	for _, one := range o.all {
-		if cp, ok := one.origin.(*upstream.ControlPlane); ok {
-			all.Go(func() { cp.Watch(ctx) })
-		}
+	for cp := range o.controlPlanes() {
+		all.Go(func() { cp.Watch(ctx) })
 	}
 	all.Wait()
+}
+
+// controlPlanes goes through the origins that are control planes.
+func (o *origins) controlPlanes() iter.Seq[*upstream.ControlPlane] {
+	return func(yield func(*upstream.ControlPlane) bool) {
+		for _, one := range o.all {
+			if cp, ok := one.origin.(*upstream.ControlPlane); ok && !yield(cp) {
+				return
+			}
+		}
+	}
+}
+
+// Reconnect makes the node try its control planes now instead of after the pauses that
+// have grown while they were down, and returns how many it has. Streams that work stay.
+func (n *Node) Reconnect() (controlPlanes int) {
+	for cp := range n.origins.controlPlanes() {
+		cp.Reconnect()
+		controlPlanes++
+	}
+	n.log.Info("reconnecting on request", "control_planes", controlPlanes)
+	return controlPlanes
 }
 
 // Close ends what all keys share. No Run goes on any more.

@@ -101,7 +101,7 @@ func (a *app) newRootCmd() *cobra.Command {
 		a.newHistoryCmd(),
 		a.newTopCmd(),
 		a.newReleaseCmd(),
-		a.newDrainCmd(), a.newReloadCmd(), a.newLogCmd(),
+		a.newDrainCmd(), a.newReloadCmd(), a.newReconnectCmd(), a.newLogCmd(),
 		a.newDemoCmd(),
 		a.newConfigCmd(),
 		a.newVersionCmd(),

@@ -62,6 +62,8 @@ func TestRemote(t *testing.T) {
 		{"keys nope --admin " + admin, 1, "", "xdsrelay: no node has the key \"nope\""},
 		{"release test-cluster --admin " + admin, 0, "nothing of key \"test-cluster\" is held back", ""},
 		{"release nope --admin " + admin, 1, "", "xdsrelay: no node has the key \"nope\""},
+		{"reconnect --admin " + admin, 0, "control planes: 1", ""},
+		{"reconnect now --admin " + admin, 2, "", "xdsrelay: "},
 		{"release --admin " + admin, 2, "", "xdsrelay: expected one KEY"},
 		{"key explain --node " + node + " --admin " + admin, 0, "no node has it", ""},
 		{"key explain --json --node " + node + " --admin " + admin, 0, `"owner": "`, ""},

@@ -29,6 +29,25 @@ func (a *app) newReloadCmd() *cobra.Command {
 	return cmd
 }
 
+// newReconnectCmd makes a node try its control planes now.
+func (a *app) newReconnectCmd() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "reconnect",
+		Short: "Make a running node try its control planes now",
+		Long: "Make a running node try its control planes now. While a control plane is down, the\n" +
+			"pauses between attempts grow to origin.backoff.max; this ends all of them, and the\n" +
+			"next ones are short again. Streams that work stay. The order is for this node alone:\n" +
+			"give it to each node of a tier that has lost its control plane. 'status' and\n" +
+			"/debug/origin on the admin port show when the next attempt is.",
+		Args: cobra.NoArgs,
+	}
+	node := a.addRemote(cmd)
+	cmd.RunE = a.action(func(cmd *cobra.Command) error {
+		return node.print(cmd.Context(), http.MethodPost, "/reconnect", nil, nil)
+	})
+	return cmd
+}
+
 // newLogCmd shows and changes the levels of a node's log.
 func (a *app) newLogCmd() *cobra.Command {
 	cmd := &cobra.Command{

@@ -69,7 +69,7 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	look = append(look, call{"POST", csds.Path}, call{"POST", "/tier/explain"}, call{"GET", "/"}, call{"GET", "/debug/"}, call{"GET", "/ui/app.js"}, call{"GET", "/nothing"})
-	order = append(order, call{"POST", "/release?key=a"}, call{"POST", "/drain"})
+	order = append(order, call{"POST", "/release?key=a"}, call{"POST", "/drain"}, call{"POST", "/reconnect"})
 
 	isRefused := func(code int) bool { return code == http.StatusUnauthorized || code == http.StatusForbidden }
 	check := func(c call, who string, want int, header []string) {
@@ -168,6 +168,8 @@ func TestOtherSites(t *testing.T) {
 		{"POST", "/release?key=a", nil, 403},
 		{"POST", "/release?key=a", []string{"Sec-Fetch-Site", "same-origin", RequestHeader, "1"}, 200},
 		{"GET", "/drain", []string{RequestHeader, "1"}, 405},
+		{"POST", "/reconnect", nil, 403},
+		{"GET", "/reconnect", []string{RequestHeader, "1"}, 405},
 		{"GET", "/release?key=a", []string{RequestHeader, "1"}, 405},
 	} {
 		if res := ask(tc.method, tc.path, tc.header...); res.code != tc.want {

@@ -38,6 +38,8 @@ type Config struct {
 	Check func() []string
 	// ClientStatus answers who has what, to a POST (K20).
 	ClientStatus http.Handler
+	// Reconnect makes the node try its control planes now, and returns how many it has.
+	Reconnect func() int
 	// Tier is about all nodes together.
 	Tier Tier
 	// Levels are those of the log; nil where they cannot be changed.
@@ -135,6 +137,7 @@ func Handler(cfg Config) http.Handler {
 	mux.HandleFunc("POST /tier/explain", ordered(cfg.Tier.explain))
 	mux.HandleFunc("POST /release", ordered(cfg.Access.operators(cfg.Tier.release)))
 	mux.HandleFunc("POST /drain", ordered(cfg.Access.operators(cfg.Tier.drain)))
+	mux.HandleFunc("POST /reconnect", ordered(cfg.Access.operators(cfg.reconnect)))
 	mux.HandleFunc("POST /log/level", ordered(cfg.Access.operators(cfg.setLogLevel)))
 	mux.HandleFunc("POST /config/reload", ordered(cfg.Access.operators(cfg.reload)))
 	mux.HandleFunc("GET /{$}", home(index(cfg.Title, all)))

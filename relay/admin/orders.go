@@ -105,3 +105,22 @@ func (t Tier) drain(w http.ResponseWriter, r *http.Request) {
 	over := time.Duration(d.Over * float64(time.Second))
 	writeText(w, "node "+Printable(d.Node)+" hands its keys over, sends its clients away ("+strconv.Itoa(d.Clients)+" streams over "+over.String()+"), and ends\n")
 }
+
+// Reconnecting says how many control planes a node tries now.
+type Reconnecting struct {
+	ControlPlanes int `json:"control_planes"`
+}
+
+// reconnect ends the pauses before the next attempts at control planes.
+func (cfg Config) reconnect(w http.ResponseWriter, r *http.Request) {
+	n := cfg.Reconnect()
+	switch {
+	case n == 0:
+		http.Error(w, "this node has no control plane: its configuration comes from a directory", http.StatusConflict)
+	case wantsJSON(r):
+		writeJSON(w, http.StatusAccepted, Reconnecting{n})
+	default:
+		w.WriteHeader(http.StatusAccepted)
+		writeText(w, "the node tries streams that wait before their next attempt now; control planes: "+strconv.Itoa(n)+"\n")
+	}
+}
