@@ -64,6 +64,28 @@ func (w *tierWorld) other(key string) string {
 	return w.names[slices.IndexFunc(w.names, func(n string) bool { return n != owner })]
 }
 
+// TestReconnectOrder: the order to try control planes now is given to one node, and ends
+// no stream that works.
+func TestReconnectOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newOperatedWorld(t, 2, "red")
+		owner := w.roster.owner("red")
+		c := w.client(owner, "c-red", "red", xdstest.Delta)
+		c.Subscribe(xdstest.ClusterType)
+		c.WaitHeld(t, xdstest.ClusterType, "red-a", "red-b")
+		before := w.origin.Counts().Streams
+		for node := range w.nodes {
+			if code, text := w.order(node, http.MethodPost, "/reconnect", nil); code != http.StatusAccepted || !strings.Contains(text, `"control_planes": 1`) {
+				t.Errorf("%d %s", code, text)
+			}
+		}
+		<-time.After(time.Minute)
+		if n := w.origin.Counts().Streams; n != before || c.Stats().Streams != 1 {
+			t.Errorf("the origin saw %d streams, expected %d; the client opened %d, expected 1", n, before, c.Stats().Streams)
+		}
+	})
+}
+
 // TestLeaving: a node that is drained hands its keys over before it sends its clients
 // away. Clients of other nodes notice nothing; the origin sees one stream for each key
 // before and after, and each key moves once (B42).

@@ -62,7 +62,7 @@ func TestRemote(t *testing.T) {
 		{"keys nope --admin " + admin, 1, "", "xdsrelay: no node has the key \"nope\""},
 		{"release test-cluster --admin " + admin, 0, "nothing of key \"test-cluster\" is held back", ""},
 		{"release nope --admin " + admin, 1, "", "xdsrelay: no node has the key \"nope\""},
-		{"reconnect --admin " + admin, 0, "control planes: 1", ""},
+		{"reconnect --admin " + admin, 1, "", "xdsrelay: this node has no control plane"},
 		{"reconnect now --admin " + admin, 2, "", "xdsrelay: "},
 		{"release --admin " + admin, 2, "", "xdsrelay: expected one KEY"},
 		{"key explain --node " + node + " --admin " + admin, 0, "no node has it", ""},
