@@ -27,7 +27,7 @@ import (
 var (
 	update = flag.Bool("update", false, "write the table in docs/threat-model.md")
 	only   = flag.String("amplify.rows", "", "a regular expression of the rows to measure; empty for all")
-	full   = flag.Bool("amplify.full", false, "measure with larger sizes, and all fields of all methods")
+	full   = flag.Bool("amplify.full", false, "measure with larger sizes, all fields of all methods, and all patterns of each")
 )
 
 func TestMain(m *testing.M) {
