@@ -20,7 +20,7 @@ import (
 )
 
 // TestTable holds the bounds of all rows: see the package. The ordinary run measures one
-// pattern of each field, another one for each field; the full run measures all of them.
+// pattern of each third field; the full run (make hostile) measures all of them.
 func TestTable(t *testing.T) {
 	which := regexp.MustCompile(*only)
 	run := func(w *world, rows []row) {
@@ -42,8 +42,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// oneOfEach returns one row of each field, of those before and after authorization each.
-// The name of the field selects the pattern, so that all patterns are among them.
+// oneOfEach returns one row of each third field, of those before and after authorization
+// each. The name of the field selects the pattern, so that all patterns are among them.
 func oneOfEach(rows []row) (some []row) {
 	type field struct {
 		surface, message, name string
@@ -61,7 +61,9 @@ func oneOfEach(rows []row) (some []row) {
 	for _, f := range order {
 		h := fnv.New32a()
 		_, _ = h.Write([]byte(f.surface + f.message + f.name)) // a hash takes everything
-		some = append(some, all[f][int(h.Sum32())%len(all[f])])
+		if sum := int(h.Sum32()); sum%3 == 0 {
+			some = append(some, all[f][sum/3%len(all[f])])
+		}
 	}
 	return some
 }
