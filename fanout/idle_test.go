@@ -50,7 +50,8 @@ func TestIdleConnectionsPinNoBuffer(t *testing.T) {
 	// What TLS takes by itself, without HTTP/2.
 	alone := func(raw net.Conn) (net.Conn, error) {
 		c := tls.Server(raw, secure)
-		return c, c.Handshake()
+		err := c.Handshake()
+		return c, err
 	}
 	bare := serve(func(l net.Listener) net.Listener { return l })
 	plain := serve(func(l net.Listener) net.Listener {

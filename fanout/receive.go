@@ -250,9 +250,6 @@ func (r *request) bytes() []byte {
 	return r.whole.ReadOnlyData()
 }
 
-// isWhole reports whether all of the request has arrived.
-func (r *request) isWhole() bool { return r.whole != nil }
-
 // free gives the memory back.
 func (r *request) free() {
 	if r.whole != nil {

@@ -66,7 +66,7 @@ func TestShedStreamless(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			t.Cleanup(func() { _ = conn.Close() })
 			if i%2 == 0 {
 				_, _ = io.WriteString(conn, http2.ClientPreface)
 				_ = http2.NewFramer(conn, nil).WriteSettings()

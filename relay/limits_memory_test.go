@@ -316,11 +316,12 @@ func TestMemoryOfTheUnauthorized(t *testing.T) {
 			t.Fatal(err)
 		}
 		request := repeated(field(number, node), 1<<20, field(unknownField, make([]byte, 10_000)))
-		if v.Delta {
+		switch {
+		case v.Delta:
 			request = append(request, field(deltaType, []byte(resource.ClusterURL))...)
-		} else if !v.V2 {
+		case !v.V2:
 			request = append(request, field(sotwType, []byte(resource.ClusterURL))...)
-		} else {
+		default:
 			request = append(request, field(sotwType, []byte(resource.ClusterV2URL))...)
 		}
 		if err := sendRequest(t, cc, v, request); err != nil {

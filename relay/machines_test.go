@@ -52,7 +52,7 @@ func TestOperatorPortsAreBounded(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer conn.Close()
+			t.Cleanup(func() { _ = conn.Close() })
 			_, _ = io.WriteString(conn, "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
 			if _, err := conn.Read(make([]byte, 1)); err == nil {
 				open++ // and it stays so, for the next request

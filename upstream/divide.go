@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"maps"
 	"slices"
 	"sync/atomic"
 
@@ -48,9 +49,7 @@ func (m message) divide(most int) (parts []message, rest []string) {
 	}
 	first := func() bool { return len(parts) == 0 }
 	left := make(map[string]string, len(m.held))
-	for n, v := range m.held {
-		left[n] = v
-	}
+	maps.Copy(left, m.held)
 	hold := func(n, v string) {
 		if part.held == nil {
 			part.held = make(map[string]string)

@@ -285,7 +285,7 @@ func TestBrokenConnections(t *testing.T) {
 		}
 		r := newRigOf(t, cp, time.Minute)
 		r.join("k").want(cds, "a")
-		time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+		time.Sleep(10 * time.Minute)         //nolint:forbidigo // virtual time
 		if n := flaky.tries.Load(); n > 30 { // one in 30 s with jitter, and the first ones (C13)
 			t.Fatalf("%d tries in ten minutes, expected at most 30", n)
 		}

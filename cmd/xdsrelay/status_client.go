@@ -58,9 +58,9 @@ func missingLine(w io.Writer, t fleet.Type) {
 	if t.Missing == 0 {
 		return
 	}
-	names := make([]string, len(t.MissingNames))
-	for i, n := range t.MissingNames {
-		names[i] = printable(n)
+	names := make([]string, 0, len(t.MissingNames)+1)
+	for _, n := range t.MissingNames {
+		names = append(names, printable(n))
 	}
 	if more := t.Missing - len(names); more > 0 {
 		names = append(names, fmt.Sprintf("and %d more", more))

@@ -3,6 +3,7 @@ package rest
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 )
 
 // member is one name with its value in a JSON object, as they stand in its text.
@@ -21,12 +22,7 @@ func (m member) is(names ...string) bool {
 		}
 		name = []byte(text)
 	}
-	for _, n := range names {
-		if string(name) == n {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(names, string(name))
 }
 
 // members gives the members of the object that a text of JSON is, in their order, also

@@ -33,7 +33,7 @@ func TestScrapesOfSlowReaders(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				defer conn.Close()
+				t.Cleanup(func() { _ = conn.Close() })
 				fmt.Fprintf(conn, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n")
 				if _, err := io.ReadFull(conn, make([]byte, 10)); err != nil { // it is being written, or was refused
 					t.Fatal(err)

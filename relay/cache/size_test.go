@@ -27,7 +27,6 @@ func TestNamesAreCountedAtTheirSize(t *testing.T) {
 				if asked {
 					w.feed.TakeDemand(true, false)
 				}
-				names = nil
 				takes, says := int64(liveHeap()-before), w.group.bytes()-counted
 				t.Logf("a name takes %d bytes, and %d are counted", takes/count, says/count)
 				if says < takes*7/10 || says > takes*3/2 {

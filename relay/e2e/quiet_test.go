@@ -51,7 +51,7 @@ func TestQuietControlPlanes(t *testing.T) {
 			case <-relay.done:
 				t.Fatal("the relay has ended")
 			}
-			for _, line := range strings.Split(relay.output(), "\n") {
+			for line := range strings.SplitSeq(relay.output(), "\n") {
 				for _, sign := range []string{"no stream to the control plane", "keepalive", "failed"} {
 					if strings.Contains(line, sign) {
 						t.Error(fmt.Errorf("within %v of silence: %s", quiet, line))

@@ -71,6 +71,7 @@ func crowdAsChild() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	var all []net.Conn
 	for range n {
 		c, err := net.Dial("tcp", address)
 		if err != nil {
@@ -78,10 +79,13 @@ func crowdAsChild() int {
 		}
 		_, _ = io.WriteString(c, http2.ClientPreface)
 		_ = http2.NewFramer(c, c).WriteSettings()
-		defer c.Close()
+		all = append(all, c)
 	}
 	fmt.Println("ready")
 	_, _ = io.Copy(io.Discard, os.Stdin)
+	for _, c := range all {
+		_ = c.Close()
+	}
 	return 0
 }
 

@@ -52,7 +52,7 @@ func (g fromGRPC) write(level slog.Level, message string, text func() string) {
 	if rest = strings.TrimSpace(rest); len(rest) > longestGRPC {
 		rest = strings.ToValidUTF8(rest[:longestGRPC], "") + "…"
 	}
-	g.log.LogAttrs(ctx, level, message, slog.String("component", component), slog.String("text", rest))
+	g.log.LogAttrs(ctx, level, message, slog.String("component", component), slog.String("text", rest)) //nolint:sloglint // constants of the callers
 }
 
 func sprint(args []any) func() string   { return func() string { return fmt.Sprint(args...) } }

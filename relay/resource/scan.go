@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -98,7 +99,7 @@ func NodeIn(beginning []byte, number protowire.Number) (node []byte, size int, e
 			if n < uint64(len(node)) {
 				node = node[:n]
 			}
-			return node[:len(node):len(node)], int(min(n, 1<<31)), nil //nolint:gosec // bounded
+			return slices.Clip(node), int(min(n, 1<<31)), nil //nolint:gosec // bounded
 		}
 		n := protowire.ConsumeFieldValue(num, typ, b[tag:])
 		if n < 0 {

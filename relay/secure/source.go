@@ -155,7 +155,8 @@ func (s *source) report(last, now *material) {
 	}
 	if len(now.certs) > 0 && !bytes.Equal(before, now.certs[0].Certificate[0]) {
 		if leaf := now.certs[0].Leaf; leaf != nil {
-			s.log.LogAttrs(context.Background(), slog.LevelInfo, message, slog.String("from", s.from), slog.String("subject", leaf.Subject.String()),
+			s.log.LogAttrs(context.Background(), slog.LevelInfo, message, //nolint:sloglint // one of the two constants above
+				slog.String("from", s.from), slog.String("subject", leaf.Subject.String()),
 				slog.Any("names", namesOf(leaf)), slog.Time("not_after", leaf.NotAfter))
 		}
 	}

@@ -89,7 +89,10 @@ func TestHandshakeFailuresNameTheSide(t *testing.T) {
 			t.Fatal(err)
 		}
 		at, from := net.Pipe()
-		go func() { _ = tls.Client(from, named(mesh.ClientTLS(other, "web"))).HandshakeContext(t.Context()); _ = from.Close() }()
+		go func() {
+			_ = tls.Client(from, named(mesh.ClientTLS(other, "web"))).HandshakeContext(t.Context())
+			_ = from.Close()
+		}()
 		_, _, err = server.Credentials(nil).ServerHandshake(at)
 		if err == nil {
 			t.Fatal("the server let it in")

@@ -2,6 +2,7 @@ package amplify
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
@@ -168,8 +169,8 @@ func nest(f protoreflect.FieldDescriptor, size int) []byte {
 	back, at := wayBack(f), size
 	buffer := make([]byte, size)
 	for {
-		for i := len(back) - 1; i >= 0; i-- {
-			head := protowire.AppendVarint(protowire.AppendTag(nil, back[i].Number(), protowire.BytesType), uint64(size-at))
+		for _, field := range slices.Backward(back) {
+			head := protowire.AppendVarint(protowire.AppendTag(nil, field.Number(), protowire.BytesType), uint64(size-at))
 			if len(head)+10 > at {
 				return lengthed(f, buffer[at:])
 			}
