@@ -12,7 +12,7 @@ ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 10s
 SOAK ?= 30m
-TIMEOUT ?= 15m
+TIMEOUT ?= 20m
 
 # The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests
 # are not: that would build each package twice.
