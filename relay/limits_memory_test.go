@@ -129,6 +129,9 @@ const constant = 2 << 20
 // TestMemoryOfARequest: whatever a client puts into the largest request, the node allocates
 // at most four times its size for it, from reading to refusing it. With the default limits.
 func TestMemoryOfARequest(t *testing.T) {
+	if detector {
+		t.Skip("the race detector multiplies what is measured here")
+	}
 	cfg, cc := quietNode(t)
 	node, err := proto.Marshal(xdstest.Node("client", "test-cluster"))
 	if err != nil {
@@ -236,6 +239,9 @@ func reconnects(t *testing.T, names, nameSize, versionSize int) []byte {
 // comes back with listen.max_names names, and hardly more (B40). What lives of them, with
 // the state of a subscription that nobody else has, is at most six times as large.
 func TestLargestReconnect(t *testing.T) {
+	if detector {
+		t.Skip("the race detector multiplies what is measured here")
+	}
 	cfg, cc := quietNode(t)
 	request := reconnects(t, cfg.Listen.MaxNames, 64, 64)
 	most := int(cfg.Listen.MaxReceiveSize) - int(cfg.Limits.NodeSize) // which the Node may need
@@ -273,6 +279,9 @@ func TestLargestReconnect(t *testing.T) {
 // TestMemoryOfTheUnauthorized: of a client that is not authorized the node reads only the
 // first 64 KiB, however long its first request is, on every service that has a Node.
 func TestMemoryOfTheUnauthorized(t *testing.T) {
+	if detector {
+		t.Skip("the race detector multiplies what is measured here")
+	}
 	cfg, cc := quietNode(t, func(c *config.Config) {
 		c.Authorize = []authorize.Rule{{Name: "prod", Match: `listener == "default" && node.cluster == "prod"`}}
 	})
