@@ -45,8 +45,8 @@ test: redis ## run the tests
 # in the race detector: goroutines of a synctest bubble that set a timer which is due
 # at once run it themselves, and all in the one race context of the bubble. What
 # packages need is built before, on all processors. The robustness suite has no bubbles,
-# and what it looks at are processes without the detector, so it is tried in short. Nor does the detector see
-# anything of the processes that amplify measures, whose costs it would change.
+# and what it looks at are processes without the detector, so it is tried in short. The
+# costs that amplify measures would be those of the detector, so it is left out.
 race: redis ## run the tests under the race detector
 	$(GO) build $(NOPGO) -race ./...
 	$(GO) test $(NOPGO) -race -p 2 -timeout $(TIMEOUT) -exec 'env GOMAXPROCS=1' $$($(GO) list ./... | grep -v -e '/relay/robust$$' -e '/relay/hostile/amplify$$')
