@@ -90,6 +90,22 @@ func (m *model) show(name string, r *resource.Resource) int {
 	return 1
 }
 
+// again shows a resource that is as it was once more where that takes back an error
+// (C16, D15), and returns how many changes that is. Which copy it is only the table
+// knows: see machine.renew.
+func (m *model) again(leg int, name string) int {
+	if m.errors[name] == "" {
+		return 0
+	}
+	m.renewed = append(m.renewed, name)
+	ttl, had := m.ttl[name]
+	changes := m.show(name, m.shown[name])
+	if had {
+		m.ttl[name] = ttl
+	}
+	return changes
+}
+
 // other is the copy of name that another leg holds.
 func (m *model) other(leg int, name string) modelCopy {
 	for i := range m.legs {
@@ -108,8 +124,9 @@ func (m *model) put(leg int, r *resource.Resource) int {
 	switch {
 	case old.res != nil && old.res.SameContent(r): // D15
 		m.copies[leg][r.Key] = modelCopy{old.res, r.Version}
-		m.lasts(r, true)
-		return 0
+		changes := m.again(leg, r.Key)
+		m.lasts(r, changes == 0)
+		return changes
 	case shown != nil && shown.SameContent(r):
 		mine.res = shown
 	case other != nil && other.SameContent(r):
@@ -191,7 +208,7 @@ func (m *model) deny(leg int, name string) {
 // apply returns how many changes u makes.
 func (m *model) apply(leg int, u Update) (changes int) {
 	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
-	m.notes, m.said = make(map[string]bool), make(map[string]bool)
+	m.notes, m.said, m.renewed = make(map[string]bool), make(map[string]bool), nil
 	m.differs[leg] = m.differs[leg] || u.Differences
 	m.heard[leg] = m.heard[leg] || u.Source != ""
 	live := len(m.copies[leg])
@@ -219,6 +236,7 @@ func (m *model) apply(leg int, u Update) (changes int) {
 			}
 		case r.Heartbeat(): // F6
 			if c := m.copies[leg][r.Key]; c.res != nil && (r.Version == "" || r.Version == c.version) {
+				changes += m.again(leg, r.Key)
 				m.lasts(r, true)
 				delete(m.guarded[leg], r.Key)
 			}

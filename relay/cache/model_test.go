@@ -26,6 +26,7 @@ type model struct {
 	inSet    map[string]bool          // those of errors that left a resource in place
 	notes    map[string]bool          // names whose lifetimes the last update renewed
 	said     map[string]bool          // names of which it said something beside resources
+	renewed  []string                 // names that it showed once more, as they were
 
 	// versions are those of the last full state of each leg, while that is all
 	// that the leg holds.

@@ -103,6 +103,23 @@ func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
 	}
 }
 
+// renew follows the table: what it shows once more, as it was, is another copy, so that
+// a client that has the old one lacks something (C16, D15).
+func (m *machine) renew(t *rapid.T) {
+	for _, n := range m.model.renewed {
+		e, old := m.table.entries[n], m.model.shown[n]
+		if e == nil || e.res == old || !e.res.SameContent(old) {
+			t.Fatalf("%q was not shown once more, though an error was taken back", n)
+		}
+		m.model.shown[n] = e.res
+		for leg := range m.model.copies {
+			if c := m.model.copies[leg][n]; c.res == old {
+				m.model.copies[leg][n] = modelCopy{e.res, c.version}
+			}
+		}
+	}
+}
+
 // reapNotes follows the table: it may drop what it was told of names that nobody
 // asks for. floor is up to where removals had been forgotten before.
 func (m *machine) reapNotes(floor uint64) {

@@ -234,6 +234,7 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	if moved := m.table.gen - gen; moved != uint64(n) {
 		t.Fatalf("the table went %d generations ahead for %d changes", moved, n)
 	}
+	m.renew(t)
 	m.reap()
 	m.reapNotes(floor)
 	for i, after := range states() {

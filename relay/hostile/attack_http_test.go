@@ -59,7 +59,8 @@ func badPolls(t *testing.T, s *stage) {
 	}{
 		{poll + `,"fill":"` + strings.Repeat("x", size(3<<20, 100<<20)) + `"}`, http.StatusRequestEntityTooLarge, "more than"},
 		{poll + `,"unknown":` + deep, http.StatusTooManyRequests, "values"},
-		{poll + `,"unknown":` + strings.Repeat(`{"a":`, 15_000), http.StatusBadRequest, "JSON"},
+		{poll + `,"unknown":` + strings.Repeat(`{"a":`, 900), http.StatusBadRequest, "JSON"},
+		{poll + `,"unknown":` + strings.Repeat(`{"a":`, 15_000), http.StatusTooManyRequests, "values"},
 		{`{"node":{"metadata":{"a":` + deep[:15_000], http.StatusBadRequest, "JSON"},
 		{`{"node":{"metadata":` + strings.Repeat(`{"a":`, 15_000) + "1" + strings.Repeat("}", 15_000) + "}}", http.StatusBadRequest, "JSON"},
 		{`{"node":{"metadata":{"a":[` + strings.Repeat("[],", 300_000) + `0]}}}`, http.StatusTooManyRequests, "values"},
