@@ -25,14 +25,15 @@ type body struct {
 	withheld, unrefreshed *cache.Names
 	unknown, unjudged     *cache.Names // of the forced names
 	more                  bool
-	newest                uint64   // the generation that there was
-	source                string   // the origin's control_plane.identifier
-	noted                 bool     // it says something beside resources and removals
-	told                  string   // of version
-	known                 bool     // the origin has answered for all of it
-	failed                []string // names of which it says an error
-	local                 bool     // it says only that the origin is out of reach (K15)
-	withdraws             bool     // it has what KeepRemoved would hold back
+	newest                uint64                 // the generation that there was
+	source                string                 // the origin's control_plane.identifier
+	noted                 bool                   // it says something beside resources and removals
+	told                  string                 // the version in the response
+	system                resource.SystemVersion // how a delta control plane calls all that the client then has
+	known                 bool                   // the origin has answered for all of it
+	failed                []string               // names of which it says an error
+	local                 bool                   // it says only that the origin is out of reach (K15)
+	withdraws             bool                   // it has what KeepRemoved would hold back
 	resources             int
 	aside                 bool     // it says nothing of resources; see located
 	packing               *packing // nil if it is never compressed
@@ -129,8 +130,12 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		resources: len(c.Resources),
 	}
 	b.known, b.withdraws, b.failed = c.Known, c.Withdraws, c.Failed
-	if f.relay && (c.Derived || c.More || c.Withholds) {
+	b.system = c.System
+	switch {
+	case f.relay && (c.Derived || c.More || c.Withholds):
 		c.Version = ""
+	case f.delta && !f.relay && c.System.Version != "": // SotW clients of other nodes have to see the same version (D7)
+		c.Version = c.System.Version
 	}
 	b.told = c.Version
 	b.noted = len(c.Lifetimes)+len(c.Errors) > 0

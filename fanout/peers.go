@@ -128,6 +128,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 	if ts.owed = !b.known || b.more || q.NotesOnly; !ts.owed {
 		m.Edits = s.tier.edits[ts]
 	}
+	m.System = b.system
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server
 	}

@@ -218,6 +218,9 @@ func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.U
 		return u
 	}
 	u.Differences = true
+	if len(rsp.Invalid) == 0 {
+		u.System.Version = rsp.Version
+	}
 	if rsp.Size >= largeFrame {
 		a.settledAt = now.Add(partQuiet)
 	}

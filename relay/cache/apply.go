@@ -68,6 +68,12 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	case leg.digest != before:
 		leg.settleVersion(u, !ignored && len(u.Keep)+len(leg.guard.names) == 0)
 	}
+	switch {
+	case u.Mirror && u.System.Version != "":
+		leg.system = u.System
+	case leg.digest != before && !ignored && len(leg.guard.names) == 0:
+		leg.system = resource.SystemVersion{Version: u.System.Version, Digest: leg.digest}
+	}
 	leg.heard(u, server)
 	cause := CauseOrigin
 	if u.Mirror {

@@ -106,6 +106,9 @@ type Changes struct {
 	// that it was computed from content, so that equality proves equal state.
 	Version string
 	Derived bool
+	// System is how a delta control plane calls all that the subscription sees, where it
+	// has a name for just that; empty otherwise. It is informational (D7).
+	System resource.SystemVersion
 	// Source is the origin's control_plane.identifier, or those of several.
 	Source string
 	// Known says that the origin has answered for all that the subscription
@@ -255,4 +258,17 @@ func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (versio
 		return leg.version, false
 	}
 	return digest.Add(leftover).Hex(), true
+}
+
+// systemLocked is how a delta control plane calls all that s sees; empty where s sees less,
+// or what several have sent.
+func (t *Table) systemLocked(s *Subscription) (none resource.SystemVersion) {
+	leg := t.onlyLegLocked(s)
+	if leg == nil {
+		return none
+	}
+	if digest, live := t.sumLocked(s); live != leg.live || digest != leg.digest {
+		return none
+	}
+	return leg.systemVersion()
 }

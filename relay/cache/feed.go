@@ -85,6 +85,10 @@ type Update struct {
 	// Version is version_info of a SotW origin. It is shown to clients who
 	// see exactly this state (D7). Empty for delta origins.
 	Version string
+	// System is system_version_info of a delta control plane, which delta clients are shown
+	// while they hold just what it called so: with Mirror that is the content of its
+	// digest, else all that the leg holds then, whatever its digest says.
+	System resource.SystemVersion
 	// Mirror says that another node's cache has said so (see [Feed.SetServer]): its
 	// guard has judged the removals, and unless Partial, Version is that of an origin
 	// which sent just what the leg holds then, or empty where there is none.

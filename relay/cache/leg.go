@@ -88,13 +88,14 @@ type tableLeg struct {
 	// them when it was asked, while the leg was stale or doubted; nil otherwise.
 	absent map[string]struct{}
 
-	live    int             // resources that it holds
-	denied  int             // and that it refuses to show
-	digest  resource.Digest // of its copies of them
-	guard   guard           // removals of these that are held back (K16)
-	version string          // version_info, while that is exactly what a SotW origin sent (D7)
-	source  string          // the origin's control_plane.identifier (K7)
-	speaker speaker         // whose that is
+	live    int                    // resources that it holds
+	denied  int                    // and that it refuses to show
+	digest  resource.Digest        // of its copies of them
+	guard   guard                  // removals of these that are held back (K16)
+	version string                 // version_info, while that is exactly what a SotW origin sent (D7)
+	system  resource.SystemVersion // the newest of a delta control plane, whether or not it still holds that
+	source  string                 // the origin's control_plane.identifier (K7)
+	speaker speaker                // whose that is
 }
 
 // speaker is who has answered a leg: a server of the origin, or a node that passes
@@ -102,6 +103,15 @@ type tableLeg struct {
 type speaker struct {
 	server string
 	mirror bool
+}
+
+// systemVersion is how the control plane calls just what the leg holds; empty where that
+// is not known.
+func (l *tableLeg) systemVersion() resource.SystemVersion {
+	if l.system.Digest != l.digest {
+		return resource.SystemVersion{}
+	}
+	return l.system
 }
 
 // heard notes by what name who answered calls itself. Who says nothing may have said

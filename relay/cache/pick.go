@@ -276,6 +276,21 @@ func (p *picker) finish() {
 	slices.Sort(p.out.Removed)
 	p.pickLifetimes()
 	p.out.Version, p.out.Derived = p.table.versionLocked(p.sub, p.leftover)
+	p.out.System = p.system()
+}
+
+// system is how a delta control plane calls all that the client has after the answer;
+// empty where there is no name for just that, as while something is left to a later answer.
+func (p *picker) system() (none resource.SystemVersion) {
+	q, out := p.query, p.out
+	if out.More || q.Only || q.NotesOnly || out.Withheld != nil {
+		return none
+	}
+	system := p.table.systemLocked(p.sub)
+	if system.Version == "" || q.KeepRemoved && p.withholds() {
+		return none
+	}
+	return system
 }
 
 func sortByName(rs []*resource.Resource) {

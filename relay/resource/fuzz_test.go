@@ -82,15 +82,15 @@ func FuzzEndpointsOf(f *testing.F) {
 // the mark what was written.
 func FuzzDecodePeer(f *testing.F) {
 	for i := range 16 {
-		f.Add(marshal(f, genDeltaResponse().Example(i)), uint64(i), "127.0.0.1:1", i%2 == 0)
+		f.Add(marshal(f, genDeltaResponse().Example(i)), uint64(i), "127.0.0.1:1", "v1", i%2 == 0)
 	}
 	b := slices.Clip(marshal(f, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterURL, RemovedResources: []string{"gone"}}))
-	f.Add(AppendPeerMark(b, PeerMark{Edits: 1 << 63, Server: "origin", Cut: true}), uint64(0), "", false)
+	f.Add(AppendPeerMark(b, PeerMark{Edits: 1 << 63, Server: "origin", Cut: true, System: SystemVersion{Version: "v1"}}), uint64(0), "", "", false)
 	for _, tag := range []uint64{markEdits, markCut} { // which the encoder leaves out if they are zero
-		f.Add(protowire.AppendVarint(protowire.AppendVarint(b, tag), 0), uint64(1), "\xff", false)
+		f.Add(protowire.AppendVarint(protowire.AppendVarint(b, tag), 0), uint64(1), "\xff", "\xff", false)
 	}
-	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server string, cut bool) {
-		checkPeer(t, b, PeerMark{Edits: edits, Server: server, Cut: cut})
+	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server, system string, cut bool) {
+		checkPeer(t, b, PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut})
 	})
 }
 

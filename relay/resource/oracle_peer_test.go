@@ -27,9 +27,9 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 
 	// What is marked once more has the last mark, where that says something.
 	marked, err := DecodePeer(AppendPeerMark(slices.Clone(b), m))
-	if !utf8.ValidString(m.Server) {
+	if !utf8.ValidString(m.Server) || !utf8.ValidString(m.System.Version) {
 		if err == nil {
-			t.Fatalf("a server %q was read", m.Server)
+			t.Fatalf("a server %q and a version %q were read", m.Server, m.System.Version)
 		}
 		return
 	}
@@ -42,6 +42,9 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	}
 	if m.Server != "" {
 		want.Server = m.Server
+	}
+	if m.System.Version != "" {
+		want.System = m.System
 	}
 	want.Cut = want.Cut || m.Cut
 	samePeer(t, marked, rest, want)
@@ -59,6 +62,8 @@ func apart(b []byte) (mark PeerMark, rest *Response, err error) {
 			mark.Server, err = text("server", f.bytes)
 		case markCut:
 			mark.Cut = f.varint != 0
+		case markSystem:
+			mark.System, err = readSystemVersion(f.bytes)
 		default:
 			without = append(without, f.raw...)
 		}

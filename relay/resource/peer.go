@@ -1,6 +1,10 @@
 package resource
 
-import "google.golang.org/protobuf/encoding/protowire"
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
 
 // Between the nodes of a tier configuration travels as a delta stream (ADS), with a
 // little more than the protocol has: what the stream is about stands in its gRPC
@@ -28,6 +32,16 @@ type PeerMark struct {
 	// Trace is the trace context of the newest update in it, as W3C's traceparent;
 	// empty where it is not traced.
 	Trace string
+	// System is how a delta control plane calls what the key's resources of the type are
+	// then; empty where that is not known.
+	System SystemVersion
+}
+
+// SystemVersion is the name that a delta control plane gives to content, by its
+// system_version_info. It is for people: the digest says which content that is.
+type SystemVersion struct {
+	Version string // empty for none
+	Digest  Digest
 }
 
 // Tags of the mark, which no response of the protocol has.
@@ -36,6 +50,7 @@ const (
 	markServer = 1998<<3 | 2
 	markCut    = 1999 << 3
 	markTrace  = 2000<<3 | 2
+	markSystem = 2001<<3 | 2
 )
 
 // markSettled is a field of a request between nodes, which no request of the protocol
@@ -55,7 +70,13 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 		b = protowire.AppendVarint(b, markCut)
 		b = append(b, 1)
 	}
-	return appendString(appendString(b, markServer, m.Server), markTrace, m.Trace)
+	b = appendString(b, markServer, m.Server)
+	b = appendString(b, markTrace, m.Trace)
+	if m.System.Version == "" {
+		return b
+	}
+	b = protowire.AppendVarint(b, markSystem)
+	return protowire.AppendBytes(b, append(m.System.Digest[:], m.System.Version...))
 }
 
 // readMark takes in a field of a mark, and reports whether f is one.
@@ -69,10 +90,22 @@ func (r *Response) readMark(f field) (is bool, err error) {
 		r.Mark.Server, err = text("server", f.bytes)
 	case markTrace:
 		r.Mark.Trace, err = text("trace", f.bytes)
+	case markSystem:
+		r.Mark.System, err = readSystemVersion(f.bytes)
 	default:
 		return false, nil
 	}
 	return true, err
+}
+
+// readSystemVersion reads a digest, and behind it a version.
+func readSystemVersion(b []byte) (v SystemVersion, err error) {
+	n := copy(v.Digest[:], b)
+	if n < len(v.Digest) {
+		return v, fmt.Errorf("a system version of %d bytes, expected at least %d", len(b), len(v.Digest))
+	}
+	v.Version, err = text("system version", b[n:])
+	return v, err
 }
 
 // DecodePeer is [DecodeDelta] for a response of another node.
