@@ -154,6 +154,43 @@ func TestErrorIsTakenBack(t *testing.T) {
 	})
 }
 
+// TestErrorTakenBackMeanwhile: the same of a delta client that was away when the error was
+// taken back, and comes back with what it holds: it still remembers the error (C16, B37).
+func TestErrorTakenBackMeanwhile(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s, stays := w.open(true), w.open(true)
+		for _, s := range []*xdstest.Stream{s, stays} {
+			s.Subscribe(eds, "a", "b")
+		}
+		w.asked(eds, "a", "b")
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		for _, s := range []*xdstest.Stream{s, stays} {
+			s.Ack(has(t, s.Recv(t), "a", "b"))
+		}
+		w.refuse(eds, "a", resource.CodeUnavailable)
+		for _, s := range []*xdstest.Stream{s, stays} {
+			s.Ack(hears(t, has(t, s.Recv(t)), "a", resource.CodeUnavailable))
+		}
+		s.Cancel()
+		comeBack := func() *xdstest.Stream {
+			s := w.open(true)
+			s.Resume(eds, "", map[string]string{"a": version(t, endpoints("a", 1)), "b": version(t, endpoints("b", 1))}, "a", "b")
+			return s
+		}
+		s = comeBack()
+		s.Ack(hears(t, has(t, s.Recv(t)), "a", resource.CodeUnavailable)) // and not the resource with it
+		s.Cancel()
+		w.change(eds, nil, endpoints("a", 1), endpoints("b", 1))
+		s = comeBack()
+		s.Ack(has(t, s.Recv(t), "a"))
+		s.Cancel()
+		w.change(eds, nil, endpoints("a", 2))
+		w.change(eds, nil, endpoints("a", 1))
+		comeBack().Quiet(t, short) // whoever remembers the error holds what was before that
+	})
+}
+
 // TestErrorOfTheRelayIsTakenBack: the same of the relay's own error (K15), and of a delta
 // client that came back with the version that the origin then sends.
 func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
@@ -179,6 +216,19 @@ func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
 		s.Ack(hears(t, has(t, s.Recv(t)), "y", resource.CodeUnavailable))
 		w.change(eds, nil, endpoints("y", 1))
 		s.Ack(has(t, s.Recv(t), "y"))
+
+		w.origin().Down(errGone)
+		s = w.open(true)
+		s.Subscribe(cds, "a")
+		s.Ack(has(t, s.Recv(t), "a"))
+		s.Resume(eds, "", map[string]string{"z": version(t, endpoints("z", 1))}, "z")
+		s.Ack(hears(t, has(t, s.RecvType(t, eds)), "z", resource.CodeUnavailable))
+		s.Cancel()
+		w.origin().Up()
+		s = w.open(true) // it was away when the origin came back
+		s.Resume(eds, "", map[string]string{"z": version(t, endpoints("z", 1))}, "z")
+		w.change(eds, nil, endpoints("z", 1))
+		s.Ack(has(t, s.Recv(t), "z"))
 	})
 }
 

@@ -95,6 +95,9 @@ func (c *checker) entries() {
 	for name := range t.wants {
 		bytes += wantSize(name)
 	}
+	for name := range t.refused {
+		bytes += refusedSize(name)
+	}
 	bytes += c.notes()
 	if live != t.live || dead != t.graves.len || live+dead != t.changes.len {
 		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.graves.len, t.changes.len)

@@ -154,6 +154,9 @@ func (u *turn) put(res *resource.Resource) {
 	case other != nil && other.res.SameContent(res):
 		mine.res = other.res
 	}
+	if !e.res.SameContent(res) {
+		t.dismissLocked(e.name)
+	}
 	t.legs[u.by].count(old, mine.res)
 	u.show(e, state{hold: mine, also: other, member: wild || e.member})
 	u.endure(e, res, gen, had)

@@ -132,6 +132,9 @@ func (m *model) put(leg int, r *resource.Resource) int {
 	case other != nil && other.SameContent(r):
 		mine.res = other
 	}
+	if shown != nil && !shown.SameContent(r) {
+		delete(m.refused, r.Key)
+	}
 	m.copies[leg][r.Key] = mine
 	m.met[r.Key] = m.met[r.Key] || m.member(r.Key)
 	if mine.res != shown {
@@ -284,7 +287,7 @@ func (m *model) apply(leg int, u Update) (changes int) {
 	for _, a := range u.Errors {
 		n := resource.Canonical(a.Name)
 		if m.covered(leg, n, nil) && m.errors[n] != string(a.Raw) {
-			m.errors[n], m.inSet[n], m.said[n] = string(a.Raw), m.goBy(n), true
+			m.errors[n], m.inSet[n], m.said[n], m.refused[n] = string(a.Raw), m.goBy(n), true, true
 		}
 	}
 	if m.holds(leg) != before { // D7

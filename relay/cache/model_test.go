@@ -23,6 +23,7 @@ type model struct {
 	errors   map[string]string        // what was said in place of a resource
 	denied   map[string]bool          // not shown, but not removed either
 	deniedBy map[string]int           // the leg that said so
+	refused  map[string]bool          // names of whose errors clients may still know
 	inSet    map[string]bool          // those of errors that left a resource in place
 	notes    map[string]bool          // names whose lifetimes the last update renewed
 	said     map[string]bool          // names of which it said something beside resources
@@ -91,7 +92,7 @@ func newModel(l layout) *model {
 		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)), differs: make([]bool, len(l.legs)),
 		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelWant), met: make(map[string]bool),
 		ttl: make(map[string]time.Duration), beats: make(map[string]int),
-		errors: make(map[string]string), denied: make(map[string]bool), deniedBy: make(map[string]int), inSet: make(map[string]bool),
+		errors: make(map[string]string), denied: make(map[string]bool), deniedBy: make(map[string]int), inSet: make(map[string]bool), refused: make(map[string]bool),
 	}
 	for range l.legs {
 		m.copies = append(m.copies, make(map[string]modelCopy))

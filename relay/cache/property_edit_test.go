@@ -140,8 +140,11 @@ func (m *machine) reconnect(t *rapid.T) {
 		c.ghosts[rest.Name] = true
 	}
 	for n, r := range c.held {
-		if m.model.shown[n] == r && m.model.covers(&c.sub, r) && slices.Contains(c.tell.list(), n) {
-			t.Fatalf("%q is current, but will be sent again", n)
+		if m.model.shown[n] != r || !m.model.covers(&c.sub, r) {
+			continue
+		}
+		if again := slices.Contains(c.tell.list(), n); again != (m.model.refused[n] && m.model.errors[n] == "") {
+			t.Fatalf("%q is current, and will be sent again: %t; an error of it was told: %t", n, again, m.model.refused[n])
 		}
 	}
 }

@@ -128,6 +128,11 @@ func (m *machine) reapNotes(floor uint64) {
 			delete(m.model.errors, n)
 		}
 	}
+	for n := range m.model.refused {
+		if _, known := m.table.refused[n]; !known {
+			delete(m.model.refused, n) // there were too many
+		}
+	}
 	for n := range m.model.former {
 		if e := m.table.entries[n]; e == nil {
 			delete(m.model.former, n)

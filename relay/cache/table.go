@@ -51,6 +51,7 @@ type Table struct {
 	remarks   map[string][]*remark // by name
 	remarked  list[remark]         // all of these, by their notes
 	locals    int                  // remarks of the relay's own
+	refused   map[string]struct{}  // names of whose errors clients may still know; see rememberLocked
 	extra     extra
 
 	// Guarded by mu: who wants what.
@@ -90,6 +91,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 		beats:   list[entry]{at: beatsLink},
 
 		remarks:  make(map[string][]*remark),
+		refused:  make(map[string]struct{}),
 		remarked: list[remark]{at: remarkedLink},
 
 		subs:    make(map[subKey]*Subscription),
