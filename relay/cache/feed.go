@@ -251,6 +251,8 @@ func (f *Feed) Types() (types []*resource.Type) {
 
 // Held returns the versions of all that came through the leg of a type, as the
 // origin gave and spelled them: initial_resource_versions of a new delta stream to the same origin (C8).
+// What the origin has removed, and the guard has not, is not among them: an origin that has
+// it again would keep silent, and it would go at the end of the hold (K16).
 func (f *Feed) Held(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -260,7 +262,7 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	defer t.mu.RUnlock()
 	held := make(map[string]string, t.legs[f.leg].live)
 	for _, e := range t.entries {
-		if h := e.heldBy(f.leg); h != nil && h.version != "" {
+		if h := e.heldBy(f.leg); h != nil && h.version != "" && !t.legs[f.leg].guard.has(e.name) {
 			held[h.res.Name] = h.version
 		}
 	}

@@ -424,8 +424,8 @@ func (m *machine) check(t *rapid.T) {
 			continue
 		}
 		held := make(map[string]string)
-		for _, c := range m.model.copies[leg] {
-			if c.version != "" {
+		for n, c := range m.model.copies[leg] {
+			if c.version != "" && !m.model.guarded[leg][n] { // K16: the origin does not have it
 				held[c.res.Name] = c.version
 			}
 		}
