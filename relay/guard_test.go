@@ -2,6 +2,7 @@ package relay_test
 
 import (
 	"bytes"
+	"fmt"
 	"log/slog"
 	"strings"
 	"sync"
@@ -31,6 +32,33 @@ func (l *lines) count(what string) int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return strings.Count(l.text.String(), what)
+}
+
+// TestMassRemovalIsReported: without a guard a mass removal is done, and leaves a line in
+// the log and a count in the metrics (K16).
+func TestMassRemovalIsReported(t *testing.T) {
+	o := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	var log lines
+	cfg := testConfig()
+	cfg.Origin.Addresses, cfg.Origin.Variant = []string{o.Addr()}, config.Delta
+	n := startWith(t, cfg, relay.Options{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	var names []string
+	for i := range 10 {
+		names = append(names, fmt.Sprint("c", i))
+		o.Set("demo", xdstest.Cluster(names[i], time.Second))
+	}
+	c := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: n.Addr(), Node: xdstest.Node("c", "demo")})
+	c.Subscribe(xdstest.ClusterType)
+	c.WaitHeld(t, xdstest.ClusterType, names...)
+	o.Remove("demo", xdstest.ClusterType, names[1:]...)
+	c.WaitHeld(t, xdstest.ClusterType, names[0])
+	xdstest.Eventually(t, "a line in the log", func() bool { return log.count("removed most of a complete set") == 1 })
+	if log.count("key=demo type="+xdstest.ClusterType) == 0 || log.count("removals=9 of=10") != 1 {
+		t.Errorf("the log does not say of which key, or how many")
+	}
+	if _, metrics := n.get(t, "/metrics"); !strings.Contains(metrics, "xdsrelay_cache_mass_removals_total 1") {
+		t.Error("/metrics does not count it")
+	}
 }
 
 // TestHeldRemovalsAreShown: an operator learns of removals that are held back from

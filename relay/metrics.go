@@ -40,6 +40,10 @@ func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}
+	mass, err := meter.Int64ObservableCounter("xdsrelay.cache.mass_removals", metric.WithDescription("Answers of origins that removed most of a complete set, whether that was held back or not."))
+	if err != nil {
+		return fmt.Errorf("metrics: %w", err)
+	}
 	removals, err := meter.Int64ObservableGauge("xdsrelay.cache.removals.held", metric.WithDescription("Resources that an origin has removed and that are served all the same, as their removals are held back."))
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
@@ -72,10 +76,11 @@ func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
 		o.ObserveInt64(down, failing)
 		o.ObserveInt64(bytes, held)
 		o.ObserveInt64(holds, int64(c.RemovalsHeld()))
+		o.ObserveInt64(mass, int64(c.MassRemovals()))
 		o.ObserveInt64(removals, removed)
 		o.ObserveInt64(stale, restored)
 		return nil
-	}, build, keys, down, bytes, holds, removals, stale)
+	}, build, keys, down, bytes, holds, mass, removals, stale)
 	if err != nil {
 		return fmt.Errorf("metrics: %w", err)
 	}

@@ -190,7 +190,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
-		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.removalsHeld, NamesNear: n.namesNear,
+		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.massRemoval, NamesNear: n.namesNear,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Listen.MaxNames, IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
 	if err != nil {
@@ -224,10 +224,14 @@ func (n *Node) wake(subs []*cache.Subscription) {
 	n.pool.Wake(subs)
 }
 
-// removalsHeld tells the operator that an origin has removed suspiciously much (K16).
-func (n *Node) removalsHeld(h cache.Held) {
-	n.part(logs.Origin).Warn("removals are held back: an origin has removed more than cache.max_removal_percent allows",
-		"key", string(h.Group.Key), "type", h.Type.URL, "origin", h.Origin, "removals", h.Removals, "of", h.Of, "hold", n.cfg.Cache.RemovalHold)
+// massRemoval warns that a control plane has removed a large share of a set (K16).
+func (n *Node) massRemoval(m cache.MassRemoval) {
+	about := []any{"key", string(m.Group.Key), "type", m.Type.URL, "origin", m.Origin, "removals", m.Removals, "of", m.Of}
+	if !m.HeldBack {
+		n.part(logs.Origin).Warn("an origin has removed most of a complete set, and so have the clients; cache.max_removal_percent would hold such removals back", about...)
+		return
+	}
+	n.part(logs.Origin).Warn("removals are held back: an origin has removed more than cache.max_removal_percent allows", append(about, "hold", n.cfg.Cache.RemovalHold)...)
 }
 
 // namesNear warns before the clients of a key are refused for the size of their names.

@@ -9,9 +9,9 @@ import (
 )
 
 // applyLocked stores what a leg said, and adds to woken the subscriptions that
-// can see what changed. It returns how much did, and which removals it began to
-// hold back. t.mu must be held.
-func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, held *Held) {
+// can see what changed. It returns how much did, and a mass removal that is news; nil
+// for none. t.mu must be held.
+func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
 	leg := &t.legs[by]
 	before, live, ignored := leg.digest, leg.live, false
@@ -40,7 +40,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.put(res)
 		}
 	}
-	held = t.guardLocked(by, u, live)
+	mass = t.guardLocked(by, u, live)
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}
@@ -83,7 +83,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	if !u.Partial {
 		t.answerLocked(by, woken)
 	}
-	return changed, held
+	return changed, mass
 }
 
 // mayHoldLocked reports whether a leg was asked for res (C10), and is the one to

@@ -69,9 +69,10 @@ type Config struct {
 	// History is how many updates a table remembers, in about 150 bytes each; see
 	// [Table.History]. Default 20; negative means none.
 	History int
-	// Alarm is told when removals begin to be held back. It must not block.
-	// Default: nobody is told.
-	Alarm func(Held)
+	// Alarm is called when an answer removes a large share of a full-state set, whether
+	// that begins to be held back, or is done since there is no guard. It must not block.
+	// Default: nothing is called.
+	Alarm func(MassRemoval)
 	// NamesNear is called when the names of a key come close to their bound (see
 	// [Leg.MaxNames]). It must not block. Default: nothing is called.
 	NamesNear func(NamesNear)
@@ -105,7 +106,7 @@ func (c *Config) setDefaults() error {
 		c.History = 20
 	}
 	if c.Alarm == nil {
-		c.Alarm = func(Held) {}
+		c.Alarm = func(MassRemoval) {}
 	}
 	if c.NamesNear == nil {
 		c.NamesNear = func(NamesNear) {}
@@ -121,9 +122,10 @@ type Cache struct {
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
 
-	lastID    atomic.Uint64 // see Table.nextID
-	held      atomic.Uint64 // see RemovalsHeld
-	lingering atomic.Int64  // of all groups; see Group.mayLinger
+	lastID       atomic.Uint64 // see Table.nextID
+	held         atomic.Uint64 // see RemovalsHeld
+	massRemovals atomic.Uint64 // see MassRemovals
+	lingering    atomic.Int64  // of all groups; see Group.mayLinger
 
 	mu sync.Mutex
 	// Guarded by mu.

@@ -139,7 +139,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		return 0
 	}
 	u, began := update(t), time.Now()
-	n, held := t.applyLocked(f.leg, u, server, began, t.woken)
+	n, mass := t.applyLocked(f.leg, u, server, began, t.woken)
 	t.stampLocked(&u, began, n, t.woken)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
@@ -148,8 +148,8 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	if len(woken) > 0 {
 		f.group.cache.cfg.Wake(woken)
 	}
-	if held != nil {
-		f.group.cache.cfg.Alarm(*held)
+	if mass != nil {
+		f.group.cache.cfg.Alarm(*mass)
 	}
 	return n
 }

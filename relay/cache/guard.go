@@ -12,15 +12,25 @@ import (
 // the names stay served, until a later answer has them again, the hold is over,
 // or an operator releases them.
 
-// Held describes removals that the guard has begun to hold back.
-type Held struct {
+// MassRemoval describes an answer that removes a large share of a full-state set.
+type MassRemoval struct {
 	Group *Group
 	Type  *resource.Type
 	// Origin is where the answer came from.
 	Origin string
-	// Removals is how many resources it would have removed, Of how many there were.
+	// Removals is how many resources it removes, Of how many there were.
 	Removals, Of int
+	// HeldBack says that the guard has begun to hold them back; without a guard they
+	// are gone.
+	HeldBack bool
 }
+
+// What counts as a mass removal where no guard is configured: more than this share of a
+// set, or all of it, if the set is not so small that this is an everyday change.
+const (
+	massPercent = 50
+	massSet     = 5
+)
 
 // guard is what a leg's answers would have removed. The zero guard holds nothing.
 type guard struct {
@@ -42,18 +52,26 @@ func (g *guard) spare(name string) {
 }
 
 // guardLocked decides which removals of u to hold back, before any is done. before
-// is how many resources the leg held when u came. It returns what has begun, nil
-// where there is nothing new.
-func (t *Table) guardLocked(by int, u Update, before int) *Held {
+// is how many resources the leg held when u came. It returns a mass removal that is news,
+// whether it is held back or not; nil for none.
+func (t *Table) guardLocked(by int, u Update, before int) *MassRemoval {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
 	if u.Mirror { // the owner holds back for all, also what was held here before
 		leg.guard = guard{}
 		return nil
 	}
-	if cfg.MaxRemovalPercent <= 0 || !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
+	if !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
 		return nil
 	}
 	gone := t.removalsLocked(by, u)
+	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Legs[by].Origin, Removals: len(gone), Of: before}
+	if cfg.MaxRemovalPercent <= 0 {
+		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < leg.live {
+			return nil
+		}
+		t.group.cache.massRemovals.Add(1)
+		return mass
+	}
 	if u.Full { // it says all: what it does not leave out is spared
 		for name := range leg.guard.names {
 			if _, out := gone[name]; !out {
@@ -85,7 +103,9 @@ func (t *Table) guardLocked(by int, u Update, before int) *Held {
 		t.group.guardFrom(leg.guard.until)
 	}
 	t.group.cache.held.Add(1)
-	return &Held{Group: t.group, Type: t.Type, Origin: cfg.Legs[by].Origin, Removals: len(gone), Of: before}
+	t.group.cache.massRemovals.Add(1)
+	mass.HeldBack = true
+	return mass
 }
 
 // removalsLocked are the names that u would take from what a leg holds.
@@ -177,6 +197,10 @@ func (g *Group) guardOver() {
 	g.mu.Unlock()
 	g.removeHeld(time.Now())
 }
+
+// MassRemovals is how often an answer has removed a large share of a full-state set, whether
+// that was held back or not.
+func (c *Cache) MassRemovals() uint64 { return c.massRemovals.Load() }
 
 // RemovalsHeld is how often the guard has begun to hold removals back.
 func (c *Cache) RemovalsHeld() uint64 { return c.held.Load() }

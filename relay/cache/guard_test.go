@@ -37,8 +37,8 @@ func TestRemovalsAreHeld(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var alarms []Held
-			w := start(t, Config{MaxRemovalPercent: 50, Alarm: func(h Held) { alarms = append(alarms, h) }})
+			var alarms []MassRemoval
+			w := start(t, Config{MaxRemovalPercent: 50, Alarm: func(h MassRemoval) { alarms = append(alarms, h) }})
 			c := w.client(clusters, true)
 			w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1"), res("d", "1"))
 			c.ask(t, Query{})
@@ -110,6 +110,52 @@ func TestNoGuard(t *testing.T) {
 	c.ask(t, Query{})
 	w.feed.Apply(Update{Type: clusters, Full: true})
 	expect(t, c.ask(t, Query{}), "-a", "-b")
+}
+
+// TestMassRemovals: K16: without a guard an answer that removes most of a set that is not
+// small is reported, and done; one that removes less, or from a small set, is not.
+func TestMassRemovals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		typ        *resource.Type
+		from, left []string
+		mass       bool
+	}{
+		"most":                     {clusters, []string{"a", "b", "c", "d", "e", "f"}, []string{"a", "b"}, true},
+		"all":                      {clusters, []string{"a", "b", "c", "d", "e"}, nil, true},
+		"half":                     {clusters, []string{"a", "b", "c", "d", "e", "f"}, []string{"a", "b", "c"}, false},
+		"all of a small set":       {clusters, []string{"a", "b", "c", "d"}, nil, false},
+		"all of what has no whole": {endpoints, []string{"a", "b", "c", "d", "e"}, nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, byName := range []bool{false, true} {
+				var alarms []MassRemoval
+				w := start(t, Config{Alarm: func(m MassRemoval) { alarms = append(alarms, m) }})
+				c := w.client(tc.typ, true, tc.from...)
+				w.apply(tc.typ, res2(tc.from...)...)
+				c.ask(t, Query{})
+				u := Update{Type: tc.typ, Resources: res2(tc.left...), Full: tc.typ.FullState && !byName}
+				if !u.Full {
+					u.Removed = slices.DeleteFunc(slices.Clone(tc.from), func(n string) bool { return slices.Contains(tc.left, n) })
+				}
+				w.feed.Apply(u)
+				if n := len(c.ask(t, Query{}).Removed); n != len(tc.from)-len(tc.left) {
+					t.Errorf("%d were removed", n)
+				}
+				want := 0
+				if tc.mass {
+					want = 1
+				}
+				if len(alarms) != want || int(w.cache.MassRemovals()) != want || w.cache.RemovalsHeld() != 0 {
+					t.Errorf("alarms: %+v, %d mass removals", alarms, w.cache.MassRemovals())
+				}
+				for _, m := range alarms {
+					if m.HeldBack || m.Removals != len(tc.from)-len(tc.left) || m.Of != len(tc.from) || m.Type != tc.typ {
+						t.Errorf("%+v", m)
+					}
+				}
+			}
+		})
+	}
 }
 
 // TestFollowersHoldNothing: what the owner of a key removes goes, however much it is,

@@ -86,6 +86,7 @@ func labels() map[string][]Label {
 		"xdsrelay.cache.keys":                   {label("state", "active", "idle")},
 		"xdsrelay.cache.keys.down":              {},
 		"xdsrelay.cache.size":                   {},
+		"xdsrelay.cache.mass_removals":          {},
 		"xdsrelay.cache.removal.holds":          {},
 		"xdsrelay.cache.removals.held":          {},
 		"xdsrelay.last_good.keys.stale":         {},

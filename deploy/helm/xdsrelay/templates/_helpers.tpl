@@ -102,6 +102,9 @@ rest:
   address: :{{ .Values.ports.rest }}
   {{- include "xdsrelay.serverTLS" (dict "root" . "of" "rest") | nindent 2 }}
 {{- end }}
+cache:
+  # A control plane that has lost its data must not empty the fleet at once.
+  max_removal_percent: 50
 {{- if include "xdsrelay.tier" . }}
 tier:
   redis:
