@@ -17,6 +17,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	before, live, ignored := leg.digest, leg.live, false
 	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
 	leg.differences = leg.differences || u.Differences
+	kept := children{table: t}
 	for _, res := range u.Resources {
 		switch {
 		case !t.mayHoldLocked(by, res):
@@ -30,6 +31,8 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			ignored = true
 		case res.Heartbeat():
 			change.beat(res)
+		case !u.Mirror && change.keepChild(&kept, res):
+			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0: // C11: an old server's "does not exist"
 			if e := t.entries[res.Key]; e != nil {
 				change.drop(e)
@@ -40,7 +43,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.put(res)
 		}
 	}
-	mass = t.guardLocked(by, u, live)
+	mass = t.guardLocked(by, u, live, &kept)
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}

@@ -18,4 +18,7 @@
 // table, marks the subscriptions that can see the change, and signals; it does
 // no work per client. A reader takes the newest state. A key with clients is
 // never evicted.
+//
+// Locks are taken in this order: Cache.mu, the mu of a table, that of the table of a type
+// that refers to it (see children), Group.mu.
 package cache

@@ -148,6 +148,9 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	if len(woken) > 0 {
 		f.group.cache.cfg.Wake(woken)
 	}
+	if mass != nil && mass.HeldBack {
+		f.group.restoreChildren(t.Type)
+	}
 	if mass != nil {
 		f.group.cache.cfg.Alarm(*mass)
 	}

@@ -34,8 +34,10 @@ const (
 
 // guard is what a leg's answers would have removed. The zero guard holds nothing.
 type guard struct {
-	names map[string]struct{} // that the leg holds all the same
-	until time.Time           // zero: until they are released
+	// names are what the leg holds all the same, with what replaces it in the end, nil
+	// where it is removed then.
+	names map[string]*resource.Resource
+	until time.Time // zero: until they are released
 }
 
 func (g *guard) has(name string) bool {
@@ -54,16 +56,20 @@ func (g *guard) spare(name string) {
 // guardLocked decides which removals of u to hold back, before any is done. before
 // is how many resources the leg held when u came. It returns a mass removal that is news,
 // whether it is held back or not; nil for none.
-func (t *Table) guardLocked(by int, u Update, before int) *MassRemoval {
+func (t *Table) guardLocked(by int, u Update, before int, kept *children) *MassRemoval {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
 	if u.Mirror { // the owner holds back for all, also what was held here before
 		leg.guard = guard{}
 		return nil
 	}
-	if !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
+	if !u.Full && len(u.Removed)+len(u.Errors) == 0 || !t.Type.FullState && !t.group.cache.guards() {
 		return nil
 	}
 	gone := t.removalsLocked(by, u)
+	defer func() { t.keepRemovedLocked(kept, by, u, gone) }()
+	if !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
+		return nil
+	}
 	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Legs[by].Origin, Removals: len(gone), Of: before}
 	if cfg.MaxRemovalPercent <= 0 {
 		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < leg.live {
@@ -90,10 +96,10 @@ func (t *Table) guardLocked(by int, u Update, before int) *MassRemoval {
 	}
 	begins := len(leg.guard.names) == 0
 	if begins {
-		leg.guard.names = make(map[string]struct{}, len(gone))
+		leg.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
 	for name := range gone {
-		leg.guard.names[name] = struct{}{}
+		leg.guard.names[name] = nil
 	}
 	if !begins {
 		return nil
@@ -128,14 +134,23 @@ func (t *Table) removalsLocked(by int, u Update) map[string]struct{} {
 	return gone
 }
 
-// removeHeldLocked does the removals of a leg that were held back.
-func (t *Table) removeHeldLocked(by int, woken map[*Subscription]struct{}) (removed int) {
+// removeHeldLocked does what was held back of a leg, but for what is kept for its parents
+// (see children), if there is any.
+func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription]struct{}) (removed int) {
 	leg := &t.legs[by]
 	names := leg.guard.names
 	leg.guard = guard{}
 	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
-	for name := range names {
-		change.drop(t.entries[name])
+	for name, then := range names {
+		switch {
+		case kept != nil && kept.has(name):
+			t.keepLocked(by, name, then)
+			delete(names, name)
+		case then != nil:
+			change.put(then)
+		default:
+			change.drop(t.entries[name])
+		}
 	}
 	if len(names) > 0 {
 		leg.version = "" // what is there now was never sent under one
@@ -158,11 +173,16 @@ func (g *Group) removeHeld(now time.Time) (removed int) {
 			held := &t.legs[by].guard
 			switch {
 			case len(held.names) == 0:
-			case now.IsZero(), !held.until.IsZero() && !held.until.After(now):
-				removed += t.removeHeldLocked(by, woken)
+			case now.IsZero():
+				removed += t.removeHeldLocked(by, nil, woken)
+			case !held.until.IsZero() && !held.until.After(now):
+				removed += t.removeHeldLocked(by, &children{table: t}, woken)
 			case !held.until.IsZero() && (next.IsZero() || held.until.Before(next)):
 				next = held.until
 			}
+		}
+		if at := t.forgetLostLocked(time.Now()); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
 		}
 		t.keepUpLocked(woken)
 		t.mu.Unlock()

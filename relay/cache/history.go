@@ -16,6 +16,7 @@ const (
 	CauseOwner    Cause = "owner"    // the node said so that owns the key
 	CauseRestored Cause = "restored" // it came from the last known good state (K14)
 	CauseExpired  Cause = "expired"  // lifetimes came to their end (F5)
+	CauseKept     Cause = "kept"     // it had gone, and is kept for what refers to it (K16)
 	CauseReleased Cause = "released" // removals that were held back were done (K16)
 )
 

@@ -108,7 +108,11 @@ type turn struct {
 // set gives name a state that clients can see.
 func (u *turn) set(name string, s state) {
 	u.table.gen++ // each change has its own, so that an update can be told in parts (B40)
-	switch old := u.table.setLocked(name, s, u.first, u.woken); {
+	old := u.table.setLocked(name, s, u.first, u.woken)
+	if old != nil {
+		u.table.loseLocked(u.by, old, s.res)
+	}
+	switch {
 	case old == s.res:
 	case old == nil:
 		u.added++

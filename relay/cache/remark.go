@@ -67,6 +67,9 @@ func (u *turn) refuse(a resource.About) (kept bool) {
 func (u *turn) remark(said Update) {
 	t := u.table
 	for _, a := range said.Errors {
+		if a.Code == resource.CodeNotFound && t.legs[u.by].guard.has(resource.Canonical(a.Name)) {
+			continue // clients drop what they hear that of (K16)
+		}
 		t.noteLocked(newRemark(a, u.by), u.woken)
 	}
 	for _, a := range said.RemovedNames {

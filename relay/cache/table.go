@@ -51,6 +51,7 @@ type Table struct {
 	remarks   map[string][]*remark // by name
 	remarked  list[remark]         // all of these, by their notes
 	locals    int                  // remarks of the relay's own
+	lost      map[string]lost      // what went shortly before; nil: nothing; see children.go
 	refused   map[string]struct{}  // names of whose errors clients may still know; see rememberLocked
 	extra     extra
 

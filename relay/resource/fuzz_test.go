@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
@@ -91,6 +92,30 @@ func FuzzDecodePeer(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server, system string, cut bool) {
 		checkPeer(t, b, PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut})
+	})
+}
+
+// FuzzHollow: an endpoint set that can be read is hollow just where it has no endpoints.
+func FuzzHollow(f *testing.F) {
+	f.Add(marshal(f, &endpointv3.ClusterLoadAssignment{Endpoints: []*endpointv3.LocalityLbEndpoints{{Priority: 1}}}))
+	f.Add(marshal(f, &endpointv3.ClusterLoadAssignment{Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{}}}}}))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		hollow := New(Resource{Name: "n", Body: marshal(t, &anypb.Any{TypeUrl: EndpointURL, Value: b})}).Hollow()
+		var set endpointv3.ClusterLoadAssignment
+		if proto.Unmarshal(b, &set) != nil {
+			return
+		}
+		for _, l := range set.GetEndpoints() {
+			if len(l.GetLbEndpoints()) > 0 || l.GetLbConfig() != nil {
+				if hollow {
+					t.Fatalf("%v is hollow", &set)
+				}
+				return
+			}
+		}
+		if !hollow && len(b) > 0 {
+			t.Fatalf("%v is not hollow", &set)
+		}
 	})
 }
 

@@ -1,6 +1,10 @@
 package resource
 
-import "time"
+import (
+	"time"
+
+	"google.golang.org/protobuf/encoding/protowire"
+)
 
 // Resource is one named resource at one version. It is immutable once built
 // and shared by everybody who sends it.
@@ -72,6 +76,36 @@ func (r *Resource) HasSotW() bool { return r.Body != nil && !r.foreign }
 // SameContent reports whether r and o would be the same to every client apart
 // from their versions (D15) and lifetimes.
 func (r *Resource) SameContent(o *Resource) bool { return r.content == o.content }
+
+// Hollow reports whether r is an endpoint set without endpoints, or a route configuration
+// without virtual hosts: an empty one says as much as its removal, and is all that a SotW
+// control plane can say of a resource that goes by name. It reads all of the body.
+func (r *Resource) Hollow() bool {
+	url, body, err := splitAny(r.Body)
+	switch {
+	case r.Body == nil || err != nil:
+		return false
+	case url == EndpointURL:
+		return !hasField(body, 2, func(locality []byte) bool {
+			return hasField(locality, 2, nil) || hasField(locality, 7, nil) || hasField(locality, 8, nil)
+		})
+	case url == RouteURL:
+		return !hasField(body, 2, nil) && !hasField(body, 9, nil) // virtual_hosts, vhds
+	}
+	return false
+}
+
+// hasField reports whether a message has a field of a number that is as it has to be;
+// nil is for any.
+func hasField(b []byte, number uint64, as func([]byte) bool) bool {
+	err := eachField(b, func(f field) error {
+		if f.tag == number<<3|uint64(protowire.BytesType) && (as == nil || as(f.bytes)) {
+			return errEnough
+		}
+		return nil
+	})
+	return err != nil // what is broken is not empty: clients reject it
+}
 
 // Member is the digest of canonical name and content, for digests of whole sets (D7).
 // It leaves the version out: an origin may give one content several versions,

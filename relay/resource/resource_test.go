@@ -7,10 +7,13 @@ import (
 	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/durationpb"
 	"pgregory.net/rapid"
 
 	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	routev3 "github.com/envoyproxy/go-control-plane/envoy/config/route/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
@@ -144,5 +147,36 @@ func TestSize(t *testing.T) {
 	small, large := New(Resource{Name: "a"}), New(Resource{Name: "a", Body: make([]byte, 1000), Extra: make([]byte, 100), Aliases: []string{"0123456789"}})
 	if d := large.Size() - small.Size(); d < 1110 || d > 1200 {
 		t.Errorf("1110 bytes more count as %d", d)
+	}
+}
+
+// packed is m as the body of a resource.
+func packed(t rapid.TB, m proto.Message) []byte { return marshal(t, pack(t, m)) }
+
+// TestHollow: an endpoint set or route configuration without content is hollow; others, and
+// what cannot be read, are not.
+func TestHollow(t *testing.T) {
+	locality := func(l *endpointv3.LocalityLbEndpoints) proto.Message {
+		return &endpointv3.ClusterLoadAssignment{ClusterName: "c", Endpoints: []*endpointv3.LocalityLbEndpoints{{}, l}}
+	}
+	for name, tc := range map[string]struct {
+		body []byte
+		want bool
+	}{
+		"no locality":        {packed(t, &endpointv3.ClusterLoadAssignment{ClusterName: "c"}), true},
+		"an empty locality":  {packed(t, locality(&endpointv3.LocalityLbEndpoints{Priority: 1})), true},
+		"an endpoint":        {packed(t, locality(&endpointv3.LocalityLbEndpoints{LbEndpoints: []*endpointv3.LbEndpoint{{}}})), false},
+		"endpoints by LEDS":  {packed(t, locality(&endpointv3.LocalityLbEndpoints{LbConfig: &endpointv3.LocalityLbEndpoints_LedsClusterLocalityConfig{LedsClusterLocalityConfig: &endpointv3.LedsClusterLocalityConfig{}}})), false},
+		"a list of them":     {packed(t, locality(&endpointv3.LocalityLbEndpoints{LbConfig: &endpointv3.LocalityLbEndpoints_LoadBalancerEndpoints{LoadBalancerEndpoints: &endpointv3.LocalityLbEndpoints_LbEndpointList{}}})), false},
+		"no virtual host":    {packed(t, &routev3.RouteConfiguration{Name: "r"}), true},
+		"a virtual host":     {packed(t, &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{}}}), false},
+		"hosts on demand":    {packed(t, &routev3.RouteConfiguration{Vhds: &routev3.Vhds{}}), false},
+		"an empty cluster":   {packed(t, &clusterv3.Cluster{}), false},
+		"no body":            {nil, false},
+		"what is no message": {[]byte("\xff"), false},
+	} {
+		if got := New(Resource{Name: "n", Body: tc.body}).Hollow(); got != tc.want {
+			t.Errorf("%s: hollow is %t", name, got)
+		}
 	}
 }

@@ -1,0 +1,214 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// While the guard holds removals of clusters or listeners back, what these refer to is kept
+// as well (K16, E8): a cluster without its endpoints is of no use to a new client. The
+// removals of such children, and content that empties them, are held back in the guard of
+// their own table until nothing of their parents is held back any more. A control plane
+// that loses its data may remove the children first, so what has gone shortly before the
+// parents is restored.
+//
+// The table of a child reads the guards of its parents' tables while its own mu is held,
+// never the other way round.
+
+const (
+	// childPause is between two looks whether the parents of a child are still held back.
+	childPause = 30 * time.Second
+	// justBefore is how long before its parents a child may go so that it is restored.
+	justBefore = 10 * time.Second
+	// maxLost bounds the children that a table remembers for that.
+	maxLost = 10_000
+)
+
+// parentTypes are the types whose resources refer to those of a type.
+var parentTypes = map[string][]string{
+	resource.EndpointURL:    {resource.ClusterURL},
+	resource.LbEndpointURL:  {resource.ClusterURL},
+	resource.ClusterURL:     {resource.ListenerURL, resource.ScopedRouteURL},
+	resource.RouteURL:       {resource.ListenerURL, resource.ScopedRouteURL},
+	resource.ScopedRouteURL: {resource.ListenerURL},
+	resource.VirtualHostURL: {resource.ListenerURL, resource.ScopedRouteURL},
+	resource.SecretURL:      {resource.ClusterURL, resource.ListenerURL},
+	resource.ExtensionURL:   {resource.ClusterURL, resource.ListenerURL},
+}
+
+// children says which resources of a table are kept for the sake of their parents.
+type children struct {
+	table  *Table
+	looked bool
+	all    bool                // some parent of the type is held back
+	names  map[string]struct{} // of endpoint sets, whose clusters are known
+}
+
+// has reports whether a resource is kept. It looks at the parents with the first question.
+func (c *children) has(name string) bool {
+	if !c.looked {
+		c.looked = true
+		c.look()
+	}
+	_, named := c.names[name]
+	return c.all || named
+}
+
+func (c *children) look() {
+	if !c.table.group.cache.guards() {
+		return
+	}
+	for _, url := range parentTypes[c.table.Type.URL] {
+		if parent := c.table.group.lookup(resource.TypeOf(url)); parent != nil {
+			parent.mu.RLock()
+			c.lookAtLocked(parent)
+			parent.mu.RUnlock()
+		}
+	}
+}
+
+// lookAtLocked looks at the guard of a parent's table, whose mu must be held.
+func (c *children) lookAtLocked(parent *Table) {
+	byName := parent.Type.EndpointType == c.table.Type.URL
+	for i := range parent.legs {
+		for name := range parent.legs[i].guard.names {
+			if !byName {
+				c.all = true
+				return
+			}
+			if e := parent.entries[name]; e != nil && e.res != nil && e.res.Endpoints != "" {
+				if c.names == nil {
+					c.names = make(map[string]struct{})
+				}
+				c.names[e.res.Endpoints] = struct{}{}
+			}
+		}
+	}
+}
+
+// guards reports whether mass removals are held back at all.
+func (c *Cache) guards() bool { return c.cfg.MaxRemovalPercent > 0 }
+
+// keepChild holds res back if it empties, or says that there is no more, what is kept for
+// its parents. It reports whether it did.
+func (u *turn) keepChild(c *children, res *resource.Resource) bool {
+	e := u.table.entries[res.Key]
+	if !u.table.group.cache.guards() || e == nil || e.heldBy(u.by) == nil || !c.has(e.name) {
+		return false
+	}
+	gone := res.Body == nil && len(res.Aliases) == 0
+	if !gone && !res.Hollow() || e.heldBy(u.by).res.Hollow() {
+		return false
+	}
+	if gone {
+		res = nil
+	}
+	u.table.keepLocked(u.by, e.name, res)
+	return true
+}
+
+// keepRemovedLocked holds back those removals of u that would take what is kept for its
+// parents.
+func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string]struct{}) {
+	for name := range gone {
+		if !t.legs[by].guard.has(name) && c.has(name) {
+			t.keepLocked(by, name, nil)
+		}
+	}
+	for _, a := range u.Errors {
+		name := resource.Canonical(a.Name)
+		if e := t.entries[name]; a.Code == resource.CodeNotFound && e != nil && e.heldBy(by) != nil && c.has(name) {
+			t.keepLocked(by, name, nil)
+		}
+	}
+}
+
+// keepLocked holds back that a leg's resource goes, or is replaced by then.
+func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
+	g := &t.legs[by].guard
+	if len(g.names) == 0 {
+		*g = guard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause)}
+		t.group.guardFrom(g.until)
+	}
+	g.names[name] = then
+}
+
+// lost is a child that has gone, or was emptied, since which its parents may go, too.
+type lost struct {
+	res *resource.Resource // as it was
+	leg int
+	at  time.Time
+}
+
+// loseLocked notes that a leg has replaced old by res; nil where it has gone.
+func (t *Table) loseLocked(by int, old, res *resource.Resource) {
+	if !t.group.cache.guards() || parentTypes[t.Type.URL] == nil || old.Hollow() || res != nil && !res.Hollow() {
+		return
+	}
+	if t.lost == nil {
+		t.lost = make(map[string]lost)
+		t.group.guardFrom(time.Now().Add(justBefore))
+	}
+	if len(t.lost) < maxLost {
+		t.lost[old.Key] = lost{res: old, leg: by, at: time.Now()}
+	}
+}
+
+// forgetLostLocked forgets what went too long ago, and returns when to do so next; zero
+// where nothing is left.
+func (t *Table) forgetLostLocked(now time.Time) (next time.Time) {
+	for name, l := range t.lost {
+		switch over := l.at.Add(justBefore); {
+		case !over.After(now):
+			delete(t.lost, name)
+		case next.IsZero() || over.Before(next):
+			next = over
+		}
+	}
+	if len(t.lost) == 0 {
+		t.lost = nil
+	}
+	return next
+}
+
+// restoreChildren brings back what went shortly before the resources of a type that began to
+// be held back.
+func (g *Group) restoreChildren(parent *resource.Type) {
+	woken := make(map[*Subscription]struct{})
+	for _, t := range g.Tables() {
+		for _, url := range parentTypes[t.Type.URL] {
+			if url == parent.URL {
+				t.mu.Lock()
+				t.restoreLocked(woken)
+				t.keepUpLocked(woken)
+				t.mu.Unlock()
+			}
+		}
+	}
+	g.changed()
+	g.cache.wake(woken)
+}
+
+func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
+	now := time.Now()
+	t.forgetLostLocked(now)
+	kept := children{table: t}
+	for name, l := range t.lost {
+		e := t.entries[name]
+		if !kept.has(name) || !t.mayHoldLocked(l.leg, l.res) || e != nil && e.res != nil && !e.res.Hollow() {
+			continue
+		}
+		var then *resource.Resource
+		if e != nil {
+			then = e.res
+		}
+		change := turn{table: t, by: l.leg, first: t.gen + 1, woken: woken}
+		change.put(l.res)
+		t.keepLocked(l.leg, name, then)
+		t.legs[l.leg].version = "" // it holds what the origin has not sent
+		t.fed.Changes += t.gen + 1 - change.first
+		t.recordLocked(&change, now, CauseKept, "")
+	}
+	t.lost = nil
+}

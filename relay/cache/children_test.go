@@ -1,0 +1,191 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
+	"xdsrelay/relay/resource"
+)
+
+// withEndpoints is a cluster that refers to an endpoint set of its name.
+func withEndpoints(name string) *resource.Resource {
+	return resource.New(resource.Resource{Name: name, Body: []byte("cluster"), Endpoints: name})
+}
+
+// endpointSet is an endpoint set with so many endpoints.
+func endpointSet(t *testing.T, name string, n int) *resource.Resource {
+	t.Helper()
+	set := &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{Locality: &corev3.Locality{Zone: "z"}}}}
+	for range n {
+		set.Endpoints[0].LbEndpoints = append(set.Endpoints[0].LbEndpoints, &endpointv3.LbEndpoint{})
+	}
+	body, err := anypb.New(set)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := proto.Marshal(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resource.New(resource.Resource{Name: name, Body: b})
+}
+
+// family is a table of clusters whose guard may hold removals back, and that of their
+// endpoint sets.
+type family struct {
+	*world
+
+	clusters, endpoints *client
+}
+
+func newFamily(t *testing.T, w *world) *family {
+	t.Helper()
+	names := []string{"a", "b", "c", "d"}
+	f := &family{world: w, clusters: w.client(clusters, true), endpoints: w.client(endpoints, false, names...)}
+	for _, n := range names {
+		w.apply(clusters, withEndpoints(n))
+		w.apply(endpoints, endpointSet(t, n, 1))
+	}
+	f.clusters.ask(t, Query{})
+	f.endpoints.ask(t, Query{})
+	return f
+}
+
+var guarding = Config{MaxRemovalPercent: 50, RemovalHold: 5 * time.Minute}
+
+// ways are those in which an origin can take endpoint sets away.
+var ways = map[string]struct {
+	take func(t *testing.T, w *world, names ...string)
+	gone bool // for good, rather than empty
+}{
+	"removed": {func(_ *testing.T, w *world, names ...string) { w.remove(endpoints, names...) }, true},
+	"not found": {func(_ *testing.T, w *world, names ...string) {
+		for _, n := range names {
+			w.refuse(endpoints, refusal(n, resource.CodeNotFound))
+		}
+	}, true},
+	"without a body": {func(_ *testing.T, w *world, names ...string) {
+		for _, n := range names {
+			w.apply(endpoints, resource.New(resource.Resource{Name: n}))
+		}
+	}, true},
+	"emptied": {func(t *testing.T, w *world, names ...string) {
+		for _, n := range names {
+			w.apply(endpoints, endpointSet(t, n, 0))
+		}
+	}, false},
+}
+
+// TestEndpointsOfHeldClusters: K16, E8: while removals of clusters are held back, their
+// endpoints stay, whichever way they go, and whether they go first; those of other clusters
+// do not. They go once their clusters have.
+func TestEndpointsOfHeldClusters(t *testing.T) {
+	for name, way := range ways {
+		for _, first := range []bool{false, true} {
+			t.Run(name, func(t *testing.T) {
+				inTime(t, guarding, func(t *testing.T, w *world) {
+					f := newFamily(t, w)
+					if first {
+						way.take(t, w, "a", "b", "c", "d")
+						pass(time.Second)
+						f.endpoints.ask(t, Query{})
+					}
+					w.remove(clusters, "a", "b", "c")
+					if !first {
+						way.take(t, w, "a", "b", "c", "d")
+					}
+					pass(time.Minute)
+					expect(t, f.clusters.ask(t, Query{}))
+					had := func(c *client) (names []string) {
+						for _, r := range c.ask(t, Query{}).Resources {
+							if !r.Hollow() {
+								names = append(names, r.Name)
+							}
+						}
+						slices.Sort(names)
+						return names
+					}
+					equal(t, "endpoints of a newcomer", had(w.client(endpoints, false, "a", "b", "c", "d")), []string{"a", "b", "c"})
+					f.endpoints.ask(t, Query{})
+					pass(guarding.RemovalHold)
+					expect(t, f.clusters.ask(t, Query{}), "-a", "-b", "-c")
+					gone := said(f.endpoints.ask(t, Query{}))
+					slices.Sort(gone)
+					if way.gone {
+						equal(t, "told in the end", gone, []string{"-a", "-b", "-c"})
+					} else {
+						equal(t, "told in the end", gone, []string{"a", "b", "c"})
+					}
+					equal(t, "endpoints of a newcomer in the end", had(w.client(endpoints, false, "a", "b", "c", "d")), nil)
+					if held := w.cache.Snapshot()[0].HeldRemovals; held != 0 {
+						t.Errorf("%d removals are still held back", held)
+					}
+				})
+			})
+		}
+	}
+}
+
+// TestClustersAreBack: what went with clusters that are back goes soon, unless it is back,
+// too (K16).
+func TestClustersAreBack(t *testing.T) {
+	for name, way := range ways {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				f := newFamily(t, w)
+				w.remove(clusters, "a", "b", "c")
+				way.take(t, w, "a", "b")
+				w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"))
+				pass(time.Second)
+				w.apply(endpoints, endpointSet(t, "a", 1))
+				expect(t, f.endpoints.ask(t, Query{}))
+				pass(childPause)
+				want := "-b"
+				if !way.gone {
+					want = "b"
+				}
+				expect(t, f.endpoints.ask(t, Query{}), want)
+			})
+		})
+	}
+}
+
+// TestReleaseTakesChildren: a release counts for what is kept for its parents, too (K16).
+func TestReleaseTakesChildren(t *testing.T) {
+	inTime(t, Config{MaxRemovalPercent: 50}, func(t *testing.T, w *world) {
+		f := newFamily(t, w)
+		w.remove(clusters, "a", "b", "c")
+		w.remove(endpoints, "a")
+		pass(time.Hour)
+		expect(t, f.endpoints.ask(t, Query{}))
+		if n := w.group.Release(); n != 4 {
+			t.Errorf("%d removals were released, expected 4", n)
+		}
+		expect(t, f.clusters.ask(t, Query{}), "-a", "-b", "-c")
+		expect(t, f.endpoints.ask(t, Query{}), "-a")
+	})
+}
+
+// TestLongLost: what went long before its parents stays away, and is not remembered.
+func TestLongLost(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		f := newFamily(t, w)
+		w.remove(endpoints, "a")
+		expect(t, f.endpoints.ask(t, Query{}), "-a")
+		pass(justBefore)
+		f.endpoints.table.mu.Lock()
+		if lost := f.endpoints.table.lost; lost != nil {
+			t.Errorf("%v is remembered", lost)
+		}
+		f.endpoints.table.mu.Unlock()
+		w.remove(clusters, "a", "b", "c")
+		pass(time.Minute)
+		expect(t, f.endpoints.ask(t, Query{}))
+	})
+}
