@@ -8,11 +8,13 @@ import (
 	"testing"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/structpb"
 
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -86,6 +88,41 @@ func TestMalformedRequests(t *testing.T) {
 		w.serve("v1", cds, cluster("a", 1))
 		good.Ack(has(t, good.Recv(t), "a"))
 		good.Quiet(t, short)
+	})
+}
+
+// TestNodeNesting: a Node that is nested deeper than most protobuf libraries read is refused.
+// It would go to the control plane, which could not read the request and would end the
+// stream of all clients of the key.
+func TestNodeNesting(t *testing.T) {
+	both(t, func(t *testing.T, delta bool) {
+		w := newWorld(t)
+		nested := func(levels int) *corev3.Node {
+			value := structpb.NewStringValue("x")
+			for range levels {
+				value = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{value}})
+			}
+			n := proto.CloneOf(w.conn.Node)
+			n.Metadata = &structpb.Struct{Fields: map[string]*structpb.Value{"deep": value}}
+			return n
+		}
+		request := func(n *corev3.Node) []byte {
+			var r proto.Message = &discoveryv3.DiscoveryRequest{Node: n, TypeUrl: cds}
+			if delta {
+				r = &deltaRequest{Node: n, TypeUrl: cds}
+			}
+			b, err := proto.Marshal(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return b
+		}
+		if err := w.sendRaw(t, delta, request(nested(resource.MaxNesting))); status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "recursion") {
+			t.Errorf("a deep node: %v", err)
+		}
+		w.conn.Node = nested(resource.MaxNesting/2 - 10)
+		w.open(delta).Subscribe(cds)
+		w.asked(cds, "*")
 	})
 }
 

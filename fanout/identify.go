@@ -67,11 +67,15 @@ func decodeNode(raw []byte) (*corev3.Node, error) {
 		return nil, status.Errorf(codes.ResourceExhausted, "the node in the first request has more than %d parts, expected fewer", MaxNodeParts)
 	}
 	node := &corev3.Node{}
-	if err := proto.Unmarshal(raw, node); err != nil {
+	if err := readable.Unmarshal(raw, node); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
 	}
 	return node, nil
 }
+
+// readable decodes what goes on to the control plane, which has to be able to read it, too:
+// otherwise it would end the stream of all clients of the key.
+var readable = proto.UnmarshalOptions{RecursionLimit: resource.MaxNesting}
 
 // identify takes the client's Node from the first request, in which it is encoded as raw,
 // and finds its key (B1).

@@ -143,7 +143,7 @@ func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
 	if d := r.ProtoReflect().Descriptor(); s.tier == nil && messagesIn(raw, d, maxLoadParts) > maxLoadParts {
 		return nil, status.Errorf(codes.ResourceExhausted, "the load report has more than %d parts, expected fewer", maxLoadParts)
 	}
-	if err := proto.Unmarshal(raw, r); err != nil {
+	if err := readable.Unmarshal(raw, r); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "the load report is malformed: %v", err)
 	}
 	return r, nil

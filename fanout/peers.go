@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
-	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -102,7 +101,7 @@ func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
 // identifyPeer joins the group that another node asks for, in the name of an encoded Node.
 func (s *stream) identifyPeer(raw []byte) error {
 	var node corev3.Node
-	if err := proto.Unmarshal(raw, &node); err != nil {
+	if err := readable.Unmarshal(raw, &node); err != nil {
 		return status.Errorf(codes.InvalidArgument, "node in the first request: %v", err)
 	}
 	i := identityOf(raw)

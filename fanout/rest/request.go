@@ -116,7 +116,7 @@ func (s *Server) authorizeEarly(beginning []byte, by gate.Client) error {
 			return status.Errorf(codes.ResourceExhausted, "the node has more than %d values, expected fewer", fanout.MaxNodeParts)
 		}
 		node = &corev3.Node{}
-		if err := (protojson.UnmarshalOptions{DiscardUnknown: true}).Unmarshal(m.value, node); err != nil {
+		if err := fromJSON.Unmarshal(m.value, node); err != nil {
 			return status.Error(codes.InvalidArgument, "the node is not one in JSON: "+placed(err))
 		}
 		return errFound
@@ -253,6 +253,10 @@ func valuesIn(text []byte) (n int) {
 	return n
 }
 
+// fromJSON reads what clients send. A level of an object in JSON is up to three messages in
+// the Node that goes on to the control plane, which has to be able to read that.
+var fromJSON = protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: resource.MaxNesting / 3}
+
 // parse reads a DiscoveryRequest in proto3 JSON: fields under either of their
 // names, unknown ones ignored (H2).
 func parse(body []byte) (*discoveryv3.DiscoveryRequest, error) {
@@ -260,7 +264,7 @@ func parse(body []byte) (*discoveryv3.DiscoveryRequest, error) {
 		return nil, status.Error(codes.InvalidArgument, "the body is empty, expected a DiscoveryRequest in JSON")
 	}
 	var m discoveryv3.DiscoveryRequest
-	err := protojson.UnmarshalOptions{DiscardUnknown: true}.Unmarshal(body, &m)
+	err := fromJSON.Unmarshal(body, &m)
 	if err != nil {
 		return nil, status.Error(codes.InvalidArgument, "the body is not a DiscoveryRequest in JSON: "+placed(err))
 	}

@@ -92,6 +92,7 @@ func TestBadBodies(t *testing.T) {
 		{"{\n  \"resource_names\": [\"a\",\n  7]\n}", "line 3, column 3: "},
 		{`{"versionInfo":"1","version_info":"2"}`, "duplicate field"},
 		{"{\"versionInfo\":\"\xff\"}", "invalid UTF-8"},
+		{`{"node":{"metadata":` + strings.Repeat(`{"a":`, 50) + "1" + strings.Repeat("}", 50) + "}}", "recursion"},
 		{`{"node":{"id":"` + strings.Repeat("x", 5000), "the body is not a DiscoveryRequest in JSON"},
 	} {
 		res := w.post(clusters, tc.body)

@@ -74,6 +74,9 @@ func (a *About) readName(b []byte) error {
 		}
 		return err
 	})
+	if err == nil {
+		err = a.checkName(b)
+	}
 	if err != nil {
 		return fmt.Errorf("resource name: %w", err)
 	}
@@ -102,6 +105,9 @@ func (a *About) readError(b []byte) error {
 			}
 			return nil
 		})
+	}
+	if err == nil {
+		err = checkError(b)
 	}
 	if err != nil {
 		return fmt.Errorf("resource error: %w", err)

@@ -246,3 +246,82 @@ func TestTypeURLDoesNotAllocate(t *testing.T) {
 		t.Errorf("%v allocations for an ACK without a nonce", n)
 	}
 }
+
+// TestUnreadableParts: what travels on to clients as it came has to be something that
+// their libraries read. A single part that they cannot read would end the stream of every
+// client of the key, again and again.
+func TestUnreadableParts(t *testing.T) {
+	within := func(levels int, message func([]byte) []byte) (b []byte) {
+		for range levels {
+			b = message(b)
+		}
+		return b
+	}
+	part := func(number protowire.Number) func([]byte) []byte {
+		return func(b []byte) []byte {
+			return protowire.AppendBytes(protowire.AppendTag(nil, number, protowire.BytesType), b)
+		}
+	}
+	not := func(levels int) []byte { // ResourceName.dynamic_parameter_constraints, not_constraints
+		return append(part(1)([]byte("n")), part(2)(within(levels, part(4)))...)
+	}
+	structs := func(levels int) []byte { // Metadata.typed_filter_metadata is an Any, filter_metadata a Struct
+		entry := func(b []byte) []byte { return part(1)(append(part(1)([]byte("k")), part(2)(b)...)) }
+		value := func(b []byte) []byte { return entry(part(5)(b)) } // Value.struct_value
+		return entry(within(levels, value))
+	}
+	garbage := []byte{0xff}
+	notText := part(1)([]byte{0xff})
+	for _, at := range []struct {
+		what   string
+		number protowire.Number // of the response's field
+		inSotW protowire.Number // 0: there is none
+		parts  map[string][]byte
+		good   []byte
+	}{
+		{"resource_errors", 9, 7, map[string][]byte{
+			"nested too deep":      part(1)(not(200)),
+			"garbage within":       append(part(1)(part(1)([]byte("n"))), part(2)(part(3)(garbage))...),
+			"not UTF-8":            append(part(1)(part(1)([]byte("n"))), part(2)(part(2)([]byte{0xff}))...),
+			"not UTF-8 in details": append(part(1)(part(1)([]byte("n"))), part(2)(part(3)(notText))...),
+		}, part(1)(not(50))},
+		{"removed_resource_names", 8, 0, map[string][]byte{
+			"nested too deep": not(200),
+			"garbage within":  append(part(1)([]byte("n")), part(2)(garbage)...),
+			"not UTF-8":       append(part(1)([]byte("n")), part(2)(part(1)(notText))...),
+		}, not(50)},
+	} {
+		for what, b := range at.parts {
+			url := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), EndpointURL)
+			if r, err := DecodeDelta(append(url, part(at.number)(b)...)); err == nil {
+				t.Errorf("%s in %s of a delta response is taken: %v", what, at.what, r)
+			}
+			if at.inSotW != 0 {
+				if r, err := DecodeSotW(append(url, part(at.inSotW)(b)...)); err == nil {
+					t.Errorf("%s in %s of a SotW response is taken: %v", what, at.what, r)
+				}
+			}
+			if _, err := DecodeDelta(append(url, part(at.number)(at.good)...)); err != nil {
+				t.Errorf("%s: %v", at.what, err)
+			}
+		}
+	}
+	for what, extra := range map[string][]byte{
+		"metadata nested too deep": part(9)(structs(100)),
+		"garbage in metadata":      part(9)(garbage),
+		"a name nested too deep":   part(8)(not(200)),
+		"garbage in cache_control": part(7)(part(1)(garbage)[:1]),
+	} {
+		b := protowire.AppendString(protowire.AppendTag(nil, 4, protowire.BytesType), EndpointURL)
+		b = protowire.AppendTag(append(b, part(2)(append(part(3)([]byte("bad")), extra...))...), 2, protowire.BytesType)
+		b = protowire.AppendBytes(b, append(part(3)([]byte("good")), part(9)(structs(20))...))
+		r, err := DecodeDelta(b)
+		if err != nil {
+			t.Errorf("%s: %v, expected only its resource to be invalid", what, err)
+			continue
+		}
+		if len(r.Invalid) != 1 || r.Invalid[0].Name != "bad" || len(r.Resources) != 1 {
+			t.Errorf("%s: %d resources are taken, invalid are %v", what, len(r.Resources), r.Invalid)
+		}
+	}
+}

@@ -55,6 +55,7 @@ func decodeBare(t *Type, b []byte) (r Resource, err error) {
 // decodeWrapped reads an encoded envoy.service.discovery.v3.Resource.
 func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	var body, ttl, detail, control []byte
+	parts := false // Extra has messages
 	err = eachField(b, func(f field) (err error) {
 		switch f.tag {
 		case resVersion:
@@ -69,12 +70,13 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 			r.Aliases, err = appendText(r.Aliases, "aliases", f.bytes)
 			r.Extra = append(r.Extra, f.raw...)
 		case resCacheControl:
-			control = merge(control, f.bytes)
+			control, parts = merge(control, f.bytes), true
 			r.Extra = append(r.Extra, f.raw...)
 		case resNameDetail:
-			detail = merge(detail, f.bytes)
+			detail, parts = merge(detail, f.bytes), true
 			r.Extra = append(r.Extra, f.raw...)
 		default: // A7
+			parts = true
 			r.Extra = append(r.Extra, f.raw...)
 		}
 		return err
@@ -103,6 +105,11 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	}
 	if r.Name == "" {
 		r.Name = t.OnlyName
+	}
+	if parts {
+		if err := r.checkExtra(); err != nil {
+			return r, err
+		}
 	}
 	if body == nil {
 		return r, nil

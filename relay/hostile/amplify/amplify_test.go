@@ -105,9 +105,12 @@ func allWorlds(t *testing.T) []part {
 		}},
 		{&world{node: polls}, func(all bool) []row { return pollRows(t, polls, all) }},
 	}
-	c := startControlPlane(t)
-	n := startNode(t, setup{Origin: c.address})
-	return append(parts, part{&world{node: n}, func(all bool) []row { return upstreamRows(t, n, c, xdstest.SotW, all) }})
+	for _, variant := range []xdstest.Variant{xdstest.SotW, xdstest.Delta} {
+		c := startControlPlane(t)
+		n := startNode(t, setup{Origin: c.address, Delta: variant.Delta})
+		parts = append(parts, part{&world{node: n}, func(all bool) []row { return upstreamRows(t, n, c, variant, all) }})
+	}
+	return parts
 }
 
 // busy lets clients of the same key and of another open streams, ask and leave, while do

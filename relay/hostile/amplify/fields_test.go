@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
@@ -125,6 +126,14 @@ func (p path) message(fill pattern, size int) []byte {
 		b = lengthed(p[i], b)
 	}
 	return b
+}
+
+// messageWith is message with what the outermost part has besides, if that is a part.
+func (p path) messageWith(besides proto.Message, fill pattern, size int) []byte {
+	if len(p) == 1 || besides == nil || besides.ProtoReflect().Descriptor() != p[0].Message() {
+		return p.message(fill, size)
+	}
+	return lengthed(p[0], append(encode(besides), p[1:].message(fill, size)...))
 }
 
 func lengthed(f protoreflect.FieldDescriptor, value []byte) []byte {

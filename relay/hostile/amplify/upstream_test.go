@@ -3,8 +3,12 @@ package amplify
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"net"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -12,7 +16,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/known/anypb"
 
+	clusterv3 "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	lrsv3 "github.com/envoyproxy/go-control-plane/envoy/service/load_stats/v3"
 
@@ -91,19 +97,10 @@ func (s *originStream) receive() {
 func upstreamRows(t *testing.T, n *node, c *controlPlane, variant xdstest.Variant, all bool) (rows []row) {
 	t.Helper()
 	cc := dial(t, n.XDS)
-	hold := func(method string, first proto.Message) {
-		s, err := cc.NewStream(t.Context(), &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true), grpc.ForceCodec(rawCodec{}))
-		if err == nil {
-			err = s.SendMsg(encode(first))
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	hold(xdstest.Delta.Method(), &discoveryv3.DeltaDiscoveryRequest{Node: nodeOf(fleetKey), TypeUrl: content.ClusterURL})
+	stay(t, func(ctx context.Context) error { return subscribe(ctx, cc) })
 	p := &upstream{c: c, nonce: 1_000_000_000} // no other part of a request is like a nonce
 	if !variant.Delta {                        // reports are the same with both
-		hold(lrsv3.LoadReportingService_StreamLoadStats_FullMethodName, &lrsv3.LoadStatsRequest{Node: nodeOf(fleetKey)})
+		stay(t, func(ctx context.Context) error { return reportLoad(ctx, cc) })
 		rows = append(rows, p.rows(lrsv3.LoadReportingService_StreamLoadStats_FullMethodName, (&lrsv3.LoadStatsResponse{}).ProtoReflect().Descriptor(), all, func(string) proto.Message {
 			return &lrsv3.LoadStatsResponse{}
 		})...)
@@ -113,10 +110,70 @@ func upstreamRows(t *testing.T, n *node, c *controlPlane, variant xdstest.Varian
 	}
 	if variant.Delta {
 		response = func(nonce string) proto.Message {
-			return &discoveryv3.DeltaDiscoveryResponse{TypeUrl: content.ClusterURL, Nonce: nonce}
+			return &discoveryv3.DeltaDiscoveryResponse{TypeUrl: content.ClusterURL, SystemVersionInfo: nonce, Nonce: nonce}
 		}
 	}
 	return append(rows, p.rows(variant.Method(), response("").ProtoReflect().Descriptor(), all, response)...)
+}
+
+// stay keeps a client connected until the test ends. It reads what it is sent: the node
+// disconnects a client that does not, and then has nothing to ask the control plane for.
+// A response that the client cannot read fails the test.
+func stay(t *testing.T, client func(context.Context) error) {
+	t.Helper()
+	ctx, end := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		for ctx.Err() == nil {
+			if err := client(ctx); ctx.Err() == nil && strings.Contains(fmt.Sprint(err), "failed to unmarshal") {
+				t.Errorf("the node sends its clients what they cannot read: %v", err)
+				return
+			}
+		}
+	})
+	t.Cleanup(func() {
+		end()
+		running.Wait()
+	})
+}
+
+// subscribe subscribes to clusters and acknowledges what the node sends.
+func subscribe(ctx context.Context, cc *grpc.ClientConn) error {
+	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(cc).DeltaAggregatedResources(ctx, grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(1<<30))
+	if err != nil {
+		return err
+	}
+	next := &discoveryv3.DeltaDiscoveryRequest{Node: nodeOf(fleetKey), TypeUrl: content.ClusterURL}
+	for {
+		if err := s.Send(next); err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		r, err := s.Recv()
+		if err != nil {
+			return err
+		}
+		next = &discoveryv3.DeltaDiscoveryRequest{TypeUrl: r.GetTypeUrl(), ResponseNonce: r.GetNonce()}
+	}
+}
+
+// reportLoad opens a stream of load reports and reads the node's terms.
+func reportLoad(ctx context.Context, cc *grpc.ClientConn) error {
+	s, err := lrsv3.NewLoadReportingServiceClient(cc).StreamLoadStats(ctx, grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(1<<30))
+	if err == nil {
+		err = s.Send(&lrsv3.LoadStatsRequest{Node: nodeOf(fleetKey)})
+	}
+	for err == nil {
+		_, err = s.Recv()
+	}
+	return err
+}
+
+// named are the parts of a response by their field, with a name: the node looks at the
+// other fields only where there is one.
+var named = map[protoreflect.Name]proto.Message{
+	"resources":              &discoveryv3.Resource{Name: "c", Resource: &anypb.Any{TypeUrl: content.ClusterURL, Value: encode(&clusterv3.Cluster{Name: "c"})}},
+	"resource_errors":        &discoveryv3.ResourceError{ResourceName: &discoveryv3.ResourceName{Name: "c"}},
+	"removed_resource_names": &discoveryv3.ResourceName{Name: "c"},
 }
 
 // upstream keeps the streams of a node by their method.
@@ -156,7 +213,7 @@ func (u *upstream) rows(method string, d protoreflect.MessageDescriptor, all boo
 				t.Helper()
 				s := u.stream(t, method)
 				u.nonce++
-				b := append(encode(base(strconv.Itoa(u.nonce))), p.message(fill, size)...)
+				b := append(encode(base(strconv.Itoa(u.nonce))), p.messageWith(named[p[0].Name()], fill, size)...)
 				if err := s.SendMsg(b); err != nil {
 					t.Fatalf("%s: %v", method, err)
 				}

@@ -1,0 +1,37 @@
+package resource
+
+import (
+	"fmt"
+
+	"google.golang.org/protobuf/proto"
+
+	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
+)
+
+// MaxNesting is how deep messages may be nested within each other in what the relay passes
+// on: the protobuf libraries for C++ and Java read no more.
+const MaxNesting = 100
+
+// readable reports what keeps a client's protobuf library from reading a part of a
+// response that travels on as it came. m is an empty message of its type. A response with
+// one such part would end the stream of every client that gets it, after each reconnect.
+func readable(m proto.Message, part []byte) error {
+	if err := (proto.UnmarshalOptions{RecursionLimit: MaxNesting, DiscardUnknown: true}).Unmarshal(part, m); err != nil {
+		return fmt.Errorf("clients could not read it: %w", err)
+	}
+	return nil
+}
+
+// checkExtra checks the fields in [Resource.Extra].
+func (r *Resource) checkExtra() error { return readable(&discoveryv3.Resource{}, r.Extra) }
+
+// checkName checks an encoded ResourceName of which only the constraints were not read.
+func (a *About) checkName(b []byte) error {
+	if a.Variant == "" {
+		return nil
+	}
+	return readable(&discoveryv3.ResourceName{}, b)
+}
+
+// checkError checks an encoded ResourceError.
+func checkError(b []byte) error { return readable(&discoveryv3.ResourceError{}, b) }
