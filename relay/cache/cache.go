@@ -118,6 +118,7 @@ func (c *Config) setDefaults() error {
 type Cache struct {
 	// Fixed after construction.
 	cfg   Config
+	step  int // names that are edited with a table locked; see Table.edit
 	ctx   context.Context
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
@@ -152,7 +153,7 @@ func New(cfg Config) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{cfg: cfg, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group)}
+	c := &Cache{cfg: cfg, step: namesPerStep, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group)}
 	c.ctx, c.close = context.WithCancelCause(context.Background())
 	return c, nil
 }

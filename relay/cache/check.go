@@ -301,7 +301,7 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	if t.hidesLocked(s) && !s.private {
 		c.complain("a subscription asks for what must not be kept, and its clients do not know")
 	}
-	sum, globs := subKey{wildcard: s.key.wildcard}, 0
+	sum, globs := subKey{wildcard: s.key.wildcard, step: s.key.step}, 0
 	for n := range s.names {
 		sum.add(&t.seeds, n)
 		if resource.IsGlob(n) {
@@ -328,11 +328,14 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 			c.complain("a watcher belongs to another subscription")
 		}
 	}
-	if count != s.count || count == 0 {
+	if count != s.count || count == 0 && s.key.step == 0 {
 		c.complain("a subscription has %d watchers, but counts %d", count, s.count)
 	}
 	if s.gen > t.gen {
 		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.gen)
+	}
+	if s.uncounted && s.key.step != 0 {
+		return
 	}
 	again := Subscription{key: s.key, names: s.names, globs: s.globs}
 	t.recountLocked(&again)

@@ -163,37 +163,47 @@ func (t *Table) forgetWildcardLocked(s *Subscription) {
 
 // expireLocked ends the demand whose linger time is over at now, and drops
 // what nobody sees any more. It adds to woken who sees a change by that, which
-// only a name of two legs can make. It returns when to look again, zero for never.
-func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
-	later := func(at time.Time) {
-		if next.IsZero() || at.Before(next) {
-			next = at
-		}
-	}
+// only a name of two legs can make. It returns when to look again, zero for never;
+// more says that it has ended the demand for most names, and that there are others.
+func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}, most int) (next time.Time, more bool) {
 	over := func(w *want) bool {
 		if w.expires.IsZero() {
 			return false
 		}
 		if w.expires.After(now) {
-			later(w.expires)
+			if next.IsZero() || w.expires.Before(next) {
+				next = w.expires
+			}
 			return false
 		}
 		return true
 	}
 	var ended []string
 	for name, w := range t.wants {
-		if over(w) {
-			t.endWantLocked(w, name)
-			ended = append(ended, name)
+		if !over(w) {
+			continue
 		}
+		if more = len(ended) == most; more {
+			break
+		}
+		t.endWantLocked(w, name)
+		ended = append(ended, name)
 	}
-	if over(&t.wild) {
+	t.expired += len(ended)
+	if !more && over(&t.wild) {
 		t.leaveWildcardLocked(woken)
 	} else {
 		t.dropEndedLocked(ended, woken)
 	}
 	t.tidyWantsLocked(ended)
-	return next
+	if more {
+		return next, more
+	}
+	if t.expired > spacious {
+		t.shrinkLocked()
+	}
+	t.expired = 0
+	return next, false
 }
 
 // spacious is how many names may be gone from a map that is kept: maps do not shrink
@@ -364,33 +374,53 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		t.mu.Unlock()
 		return d, false
 	}
-	defer t.unlockAndSignal() // there may be strays to drop
-	leg := &t.legs[f.leg]
-	d = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
+	if d, ok = t.takeDemandLocked(f.leg, all); ok && names {
+		d.Names = t.namesOfLocked(f.leg)
+	}
+	t.unlockAndSignal() // there may be strays to drop
+	for _, list := range [][]string{d.Names, d.Subscribe, d.Unsubscribe, d.Again, d.Twice} {
+		slices.Sort(list) // there may be very many
+	}
+	return d, ok
+}
+
+func (t *Table) takeDemandLocked(by int, all bool) (d Demand, ok bool) {
+	leg := &t.legs[by]
+	d = Demand{Table: t, Wildcard: t.wild.leg == by && t.wild.demanded()}
 	d.WildcardChanged = leg.dirtyAll && (d.Wildcard || leg.askedAll)
-	for n, news := range leg.dirty {
-		if w := t.wants[n]; w.askedOf(f.leg) && w.asked {
-			d.Again = append(d.Again, w.name(n))
-			if !news.stray && leg.differences {
-				d.Twice = append(d.Twice, w.name(n))
-			}
+	again := func(w *want, n string, news told) {
+		if !w.asked {
+			return
+		}
+		d.Again = append(d.Again, w.name(n))
+		if !news.stray && leg.differences {
+			d.Twice = append(d.Twice, w.name(n))
 		}
 	}
 	if all {
+		for n, news := range leg.dirty {
+			if w := t.wants[n]; w.askedOf(by) {
+				again(w, n, news)
+			}
+		}
 		if leg.asked > 0 && leg.wanted > 0 && t.gen > 0 {
 			leg.unsettled = time.Now()
 		}
 		d.WildcardChanged = d.Wildcard
 		leg.dirty = emptied(leg.dirty)
 		leg.strays = nil // a new stream says what is held (C8)
+		d.Subscribe = make([]string, 0, leg.wanted)
 		for n, w := range t.wants {
-			if w.askedOf(f.leg) {
-				leg.dirty[n] = told{}
+			if w.askedOf(by) {
+				d.Subscribe = append(d.Subscribe, w.name(n))
+				w.asked = true
 			}
 		}
 	}
+	d.Subscribe = slices.Grow(d.Subscribe, min(len(leg.dirty), leg.wanted))
 	for n, news := range leg.dirty {
-		if w := t.wants[n]; w.askedOf(f.leg) {
+		if w := t.wants[n]; w.askedOf(by) {
+			again(w, n, news)
 			d.Subscribe = append(d.Subscribe, w.name(n))
 			w.asked = true
 		} else {
@@ -407,20 +437,13 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
 	}
-	if leg.stale && !t.group.unreachable(1<<f.leg) {
+	if leg.stale && !t.group.unreachable(1<<by) {
 		leg.unsettled = time.Now()
 	}
-	if names {
-		d.Names = t.namesOfLocked(f.leg)
-	}
-	slices.Sort(d.Subscribe)
-	slices.Sort(d.Unsubscribe)
-	slices.Sort(d.Again)
-	slices.Sort(d.Twice)
 	return d, true
 }
 
-// namesOfLocked are the names that are wanted of a leg, sorted.
+// namesOfLocked are the names that are wanted of a leg.
 func (t *Table) namesOfLocked(leg int) []string {
 	names := make([]string, 0, t.legs[leg].wanted)
 	for n, w := range t.wants {
@@ -428,6 +451,5 @@ func (t *Table) namesOfLocked(leg int) []string {
 			names = append(names, w.name(n))
 		}
 	}
-	slices.Sort(names)
 	return names
 }

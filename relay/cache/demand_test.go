@@ -87,7 +87,9 @@ func (w *world) expireAll(c *client) {
 			at = want.expires
 		}
 	}
-	c.table.expireLocked(at, make(map[*Subscription]struct{}))
+	for more := true; more; {
+		_, more = c.table.expireLocked(at, make(map[*Subscription]struct{}), 1)
+	}
 }
 
 // TestNamesThatReturn: C9: a name that went and came back before the origin was

@@ -85,37 +85,30 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 	e := Edit{Add: names, AddWildcard: wildcard, RemoveWildcard: !wildcard}.canonical()
 	key := t.seeds.key(wildcard, e.Add)
 	t.mu.RLock()
-	same := w.sub != nil && w.sub.key == key
+	sub := w.sub
 	t.mu.RUnlock()
-	if same {
+	if sub != nil && sub.key == key {
 		return Edited{}
 	}
 	w.list = 0
-	t.mu.Lock()
-	if w.sub != nil {
+	if sub != nil {
 		want := make(map[string]struct{}, len(names))
 		for _, n := range e.Add {
 			want[n] = struct{}{}
 		}
-		for n := range w.sub.names {
+		for n := range sub.names {
 			if _, ok := want[n]; !ok {
 				e.Remove = append(e.Remove, n)
 			}
 		}
 	}
-	done := t.editLocked(w, e)
-	t.unlockAndWake()
-	return done
+	return t.edit(w, e)
 }
 
 // Edit changes what w wants by a difference: the delta form of a subscription.
 func (t *Table) Edit(w *Watcher, e Edit) Edited {
-	e = e.canonical()
 	w.list = 0
-	t.mu.Lock()
-	done := t.editLocked(w, e)
-	t.unlockAndWake()
-	return done
+	return t.edit(w, e.canonical())
 }
 
 // unlockAndWake is unlockAndSignal, which also wakes those who are in t.woken.
@@ -154,10 +147,13 @@ func (t *Table) unlockAndSignal() {
 			news |= 1 << i
 		}
 	}
+	retired := t.retired
+	t.retired = nil
 	t.mu.Unlock()
 	if news != 0 {
 		t.group.signalDemand(news)
 	}
+	t.retire(retired)
 }
 
 // joinLocked lets w, which wants nothing yet, share an existing subscription: most
@@ -177,8 +173,44 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 	if starts && t.joinLocked(w, t.seeds.key(e.AddWildcard, e.Add)) {
 		return Edited{Added: slices.Clone(e.Add), Wildcard: e.AddWildcard}
 	}
+	done, key := t.diff(old, e)
+	if !e.Unbounded {
+		if over := t.overLocked(done.Added, e.spelled); over != nil {
+			return Edited{Over: over}
+		}
+	}
+	if old != nil && key == old.key {
+		return done
+	}
+
+	next := t.subs[key]
+	switch {
+	case next != nil:
+	case old != nil && old.count == 1:
+		t.reshapeLocked(old, key, done)
+		return done
+	default:
+		var has map[string]struct{}
+		if old != nil {
+			has = old.names
+		}
+		next = t.newSubscriptionLocked(key, has, done)
+	}
+	if old != nil {
+		old.unlink(w)
+	}
+	next.link(w)
+	if old != nil {
+		t.dropIfUnusedLocked(old)
+	}
+	return done
+}
+
+// diff is what e changes for a client of old, which may be nil, and the key of what that
+// client wants then. The client itself may call it without a lock: nobody else changes its
+// subscription.
+func (t *Table) diff(old *Subscription, e Edit) (done Edited, key subKey) {
 	done.spelled = e.spelled
-	key := subKey{}
 	var has map[string]struct{}
 	if old != nil {
 		key, has = old.key, old.names
@@ -205,35 +237,10 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 			done.Removed = append(done.Removed, n)
 		}
 	}
-	if !e.Unbounded {
-		if over := t.overLocked(done.Added, e.spelled); over != nil {
-			return Edited{Over: over}
-		}
-	}
 	wild := (key.wildcard || e.AddWildcard) && !e.RemoveWildcard
 	done.Wildcard, done.Left = wild && !key.wildcard, key.wildcard && !wild
 	key.wildcard = wild
-	if old != nil && key == old.key {
-		return done
-	}
-
-	next := t.subs[key]
-	switch {
-	case next != nil:
-	case old != nil && old.count == 1:
-		t.reshapeLocked(old, key, done)
-		return done
-	default:
-		next = t.newSubscriptionLocked(key, has, done)
-	}
-	if old != nil {
-		old.unlink(w)
-	}
-	next.link(w)
-	if old != nil {
-		t.dropIfUnusedLocked(old)
-	}
-	return done
+	return done, key
 }
 
 // reshapeLocked changes s in place: its only client changed its mind. Copying
@@ -260,10 +267,14 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 	s.key, s.id = key, t.nextID()
 	t.placeLocked(s)
 	s.private = t.hidesLocked(s)
-	if wasWild != key.wildcard || len(t.aliases) > 0 || done.changesGlobs() {
-		t.recountLocked(s)
-	} else {
+	switch {
+	case wasWild == key.wildcard && len(t.aliases) == 0 && !done.changesGlobs() && !s.uncounted:
 		t.adjustLocked(s, done)
+	case key.step != 0:
+		s.uncounted = true // until the last step
+	default:
+		t.recountLocked(s)
+		s.uncounted = false
 	}
 	t.subs[key] = s
 }
@@ -333,6 +344,10 @@ func (t *Table) dropIfUnusedLocked(s *Subscription) {
 	delete(t.waiting, s)
 	if t.agreed != nil {
 		delete(t.agreed.waiting, s)
+	}
+	if len(s.names) > t.group.cache.step {
+		t.retireLocked(s)
+		return
 	}
 	for n := range s.names {
 		t.forgetLocked(s, n)

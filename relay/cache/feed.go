@@ -118,7 +118,15 @@ func (f *Feed) Apply(u Update) int {
 // Absent notes that names do not exist, as far as they are wanted and nothing
 // is known of them: the origin has been silent about them for too long (C12,
 // D5). It returns the number of changes.
-func (f *Feed) Absent(typ *resource.Type, names []string) int {
+func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
+	per := f.group.cache.step
+	for ; len(names) > per; names = names[per:] { // each is absent for itself, and others want the table, too
+		changes += f.absent(typ, names[:per])
+	}
+	return changes + f.absent(typ, names)
+}
+
+func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) Update {
 		unknown := t.unknownLocked(f.leg, names)
 		t.noteAbsentLocked(f.leg, unknown)
@@ -174,14 +182,17 @@ func (t *Table) takeWokenLocked() []*Subscription {
 
 // Missing returns those of names that are wanted of the leg and of which nothing
 // is known, or not all that belongs to a glob.
-func (f *Feed) Missing(typ *resource.Type, names []string) []string {
+func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 	t := f.group.lookup(typ)
 	if t == nil {
 		return nil
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return t.unknownLocked(f.leg, names)
+	for names := range slices.Chunk(names, f.group.cache.step) { // there may be very many
+		t.mu.RLock()
+		missing = append(missing, t.unknownLocked(f.leg, names)...)
+		t.mu.RUnlock()
+	}
+	return missing
 }
 
 // wasAbsentLocked reports whether a name did not exist before its leg came into doubt,

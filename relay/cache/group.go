@@ -43,14 +43,16 @@ type Group struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	tables   map[string]*Table
-	order    []*Table // by the order E1, then by age
-	linger   *time.Timer
-	lingerAt time.Time
-	guard    *time.Timer // see removeHeld
-	guardAt  time.Time
-	ended    bool
-	agreed   map[string]Agreed // by the URL of types without a table; nil for none
+	tables     map[string]*Table
+	order      []*Table // by the order E1, then by age
+	linger     *time.Timer
+	lingerAt   time.Time
+	expiring   bool // expire runs, and once more after that if expireMore
+	expireMore bool
+	guard      *time.Timer // see removeHeld
+	guardAt    time.Time
+	ended      bool
+	agreed     map[string]Agreed // by the URL of types without a table; nil for none
 	// revivable is what was kept of types that have no table, by URL; see Revive.
 	revivable map[string]*revivable
 }
@@ -182,7 +184,22 @@ func (g *Group) armLocked(at time.Time) {
 func (g *Group) expire() {
 	g.mu.Lock()
 	g.lingerAt = time.Time{}
+	running := g.expiring
+	g.expiring, g.expireMore = true, running
 	g.mu.Unlock()
+	if running {
+		return
+	}
+	for more := true; more; {
+		g.expireOnce()
+		g.mu.Lock()
+		more = g.expireMore
+		g.expiring, g.expireMore = more, false
+		g.mu.Unlock()
+	}
+}
+
+func (g *Group) expireOnce() {
 	if !g.cache.inUse(g) {
 		return // looked at again when a client joins
 	}
@@ -196,7 +213,14 @@ func (g *Group) expire() {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		soon(t.expireLocked(now, woken))
+		at, more := t.expireLocked(now, woken, g.cache.step)
+		for more { // others want the table, too
+			t.keepUpLocked(woken)
+			t.mu.Unlock()
+			t.mu.Lock()
+			at, more = t.expireLocked(now, woken, g.cache.step)
+		}
+		soon(at)
 		soon(t.letGoLocked(now))
 		t.keepUpLocked(woken)
 		t.unlockAndSignal()

@@ -22,6 +22,9 @@ func (t *Table) forgetUnservedLocked() {
 	}
 	t.dropEndedLocked(ended, make(map[*Subscription]struct{})) // nobody subscribes
 	t.tidyWantsLocked(ended)
+	if len(ended) > spacious {
+		t.shrinkLocked()
+	}
 	for i := range t.legs { // its next stream asks for all that is wanted
 		leg := &t.legs[i]
 		for _, name := range ended {
@@ -80,7 +83,4 @@ func (t *Table) tidyWantsLocked(ended []string) {
 		}
 	}
 	t.forgetUnwantedLocked()
-	if len(ended) > spacious {
-		t.shrinkLocked()
-	}
 }

@@ -36,12 +36,22 @@ type NamesNear struct {
 // overLocked reports whether names that a client begins to want exceed the bound of a
 // leg. Names that nobody wants any more make room for them first. t.mu must be held.
 func (t *Table) overLocked(added []string, spelled map[string]string) *NamesOver {
-	legs := t.group.cache.cfg.Legs
-	if len(added) == 0 || !slices.ContainsFunc(legs, func(l Leg) bool { return l.MaxNames > 0 }) {
+	if len(added) == 0 || !t.bounded() {
 		return nil
 	}
-	more := make([]int, len(legs))
-	for _, n := range added {
+	more := make([]int, len(t.legs))
+	t.sizesLocked(more, added, spelled)
+	return t.exceedLocked(more)
+}
+
+// bounded reports whether any leg has a bound on its names.
+func (t *Table) bounded() bool {
+	return slices.ContainsFunc(t.group.cache.cfg.Legs, func(l Leg) bool { return l.MaxNames > 0 })
+}
+
+// sizesLocked adds to more, by leg, what those of names take that nobody wants yet.
+func (t *Table) sizesLocked(more []int, names []string, spelled map[string]string) {
+	for _, n := range names {
 		if t.wants[n] != nil {
 			continue
 		}
@@ -49,15 +59,23 @@ func (t *Table) overLocked(added []string, spelled map[string]string) *NamesOver
 			more[leg] += max(len(n), len(spelled[n])) + nameOverhead
 		}
 	}
-	for i, leg := range legs {
-		exceeds := func() bool {
-			return leg.MaxNames > 0 && more[i] > 0 && t.legs[i].size+more[i] > leg.MaxNames
+}
+
+// exceedLocked reports whether a leg exceeds its bound with so many bytes of names more.
+func (t *Table) exceedLocked(more []int) *NamesOver {
+	for i, leg := range t.group.cache.cfg.Legs {
+		size := func() int {
+			if t.reserved == nil {
+				return t.legs[i].size + more[i]
+			}
+			return t.legs[i].size + t.reserved[i] + more[i]
 		}
+		exceeds := func() bool { return leg.MaxNames > 0 && more[i] > 0 && size() > leg.MaxNames }
 		if exceeds() && t.lingering > 0 {
 			t.dropLingeringLocked()
 		}
 		if exceeds() {
-			return &NamesOver{Leg: leg, Bytes: t.legs[i].size + more[i], Bound: leg.MaxNames}
+			return &NamesOver{Leg: leg, Bytes: size(), Bound: leg.MaxNames}
 		}
 	}
 	return nil
@@ -71,7 +89,7 @@ func (t *Table) dropLingeringLocked() {
 			w.expires = now
 		}
 	}
-	t.expireLocked(now, t.woken)
+	t.expireLocked(now, t.woken, len(t.wants))
 }
 
 // measureLocked counts a name that leg begins to be asked for.

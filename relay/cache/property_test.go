@@ -107,6 +107,7 @@ func newMachine(t *rapid.T, l layout, percent int, k kind) *machine {
 		}),
 		kind: k, model: newModel(l), content: make(map[uint64]string),
 	}
+	m.cache.step = rapid.SampledFrom([]int{namesPerStep, 1, 2}).Draw(t, "names per step")
 	m.model.percent = percent
 	m.table = m.group.Table(clusters)
 	for range 4 {
@@ -383,7 +384,9 @@ func (m *machine) release(t *rapid.T) {
 // expire ends all linger times.
 func (m *machine) expire(*rapid.T) {
 	m.table.mu.Lock()
-	m.table.expireLocked(time.Now().Add(2*time.Hour), make(map[*Subscription]struct{}))
+	for at, more := time.Now().Add(2*time.Hour), true; more; {
+		_, more = m.table.expireLocked(at, make(map[*Subscription]struct{}), m.cache.step)
+	}
 	m.table.unlockAndSignal()
 	var subs []*sub
 	for _, c := range m.clients {

@@ -26,6 +26,7 @@ func TestConcurrency(t *testing.T) {
 			}
 		},
 	})
+	w.cache.step = 1
 	w.feeds = make(chan *Feed, 1<<16)
 	name := func() string { return fmt.Sprint(rand.IntN(20)) }
 	var all, writers sync.WaitGroup

@@ -14,21 +14,23 @@ type Subscription struct {
 	table *Table
 
 	// Guarded by table.mu.
-	key      subKey
-	id       uint64 // new for each content: identifies bodies built for it
-	names    map[string]struct{}
-	globs    int             // of these
-	waits    []wait          // for answers; one for each leg that owes some
-	gen      uint64          // newest generation that it may see; never too small
-	noted    uint64          // newest note that it may see, but for heartbeats; likewise
-	beat     uint64          // newest heartbeat that it may see; likewise
-	live     int             // resources it sees by name; with the wildcard those beyond its set
-	digest   resource.Digest // of those
-	per      []int           // what it wants of each leg; nil where there is only one
-	private  bool            // it asks for a resource that must not be kept (K17)
-	concerns concerns        // see stamps
-	watchers *Watcher
-	count    int
+	key     subKey
+	id      uint64 // new for each content: identifies bodies built for it
+	names   map[string]struct{}
+	globs   int             // of these
+	waits   []wait          // for answers; one for each leg that owes some
+	gen     uint64          // newest generation that it may see; never too small
+	noted   uint64          // newest note that it may see, but for heartbeats; likewise
+	beat    uint64          // newest heartbeat that it may see; likewise
+	live    int             // resources it sees by name; with the wildcard those beyond its set
+	digest  resource.Digest // of those
+	per     []int           // what it wants of each leg; nil where there is only one
+	private bool            // it asks for a resource that must not be kept (K17)
+	// uncounted says that live and digest are computed by the last step of the edit.
+	uncounted bool
+	concerns  concerns // see stamps
+	watchers  *Watcher
+	count     int
 }
 
 // subKey identifies the content of a subscription: a sum over its names, so
@@ -39,6 +41,7 @@ type subKey struct {
 	len      int
 	bytes    int // of the names
 	wildcard bool
+	step     uint64 // not 0 during an edit in steps: no other client shares it
 }
 
 type seeds [2]maphash.Seed

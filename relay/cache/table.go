@@ -60,6 +60,13 @@ type Table struct {
 	wants     map[string]*want
 	wild      want
 	lingering int // names of wants that nobody wants any more
+	expired   int // names whose linger time was over, since expireLocked has ended them all
+	// retired are subscriptions that no client has any more and whose names are given up
+	// in steps, once mu is unlocked.
+	retired []*Subscription
+	// reserved is what the edits in steps will still add to the names of each leg, in bytes;
+	// nil if there was none.
+	reserved []int
 
 	// Guarded by mu: what the origins were asked, and have answered.
 	seq     uint64 // numbers what is wanted

@@ -1,0 +1,244 @@
+package cache
+
+import (
+	"maps"
+	"slices"
+)
+
+// A client may name tens of thousands of resources at once. An edit of that many takes
+// milliseconds, in which all other clients of the key would wait for the lock of the table.
+// So it is made in steps of a few names, between which others have their turn. Meanwhile the
+// subscription is nobody else's: its key has a step, so that no client joins what is not
+// complete. The client does not see it, either, because it asks for changes only after the
+// edit. The control plane may be asked for some of the names before the others.
+
+// namesPerStep is how many names are edited with the table locked.
+const namesPerStep = 512
+
+// edit makes an edit whose names are canonical.
+func (t *Table) edit(w *Watcher, e Edit) (done Edited) {
+	step := t.group.cache.step
+	t.mu.Lock()
+	old := w.sub
+	shared := old != nil && old.count > 1
+	if len(e.Add)+len(e.Remove) <= step && !(shared && len(old.names) > step) {
+		done = t.editLocked(w, e)
+		t.unlockAndWake()
+		return done
+	}
+	t.mu.Unlock()
+	done, key := t.diff(old, e)
+	if old != nil && key == old.key {
+		return done
+	}
+	st := steps{table: t}
+	if over := st.reserve(done.Added, e); over != nil {
+		return Edited{Over: over}
+	}
+	defer st.release()
+	if t.move(w, key) {
+		return done
+	}
+	if st.own(old) {
+		st.walk(key, done)
+		st.finish(w, key)
+		return done
+	}
+	// What others share does not change. The client leaves it once its own is complete, so
+	// that no name is unwanted in between.
+	whole := done
+	if old != nil {
+		names := maps.Clone(old.names)
+		for _, n := range done.Removed {
+			delete(names, n)
+		}
+		whole = Edited{Added: slices.AppendSeq(slices.Clone(done.Added), maps.Keys(names)), spelled: done.spelled}
+	}
+	st.begin()
+	st.walk(key, whole)
+	st.finish(w, key)
+	return done
+}
+
+// move makes w share the subscription with a key, if there is one.
+func (t *Table) move(w *Watcher, key subKey) bool {
+	t.mu.Lock()
+	defer t.unlockAndWake()
+	next := t.subs[key]
+	if next != nil {
+		t.relinkLocked(w, next)
+	}
+	return next != nil
+}
+
+// relinkLocked makes w, which may have none yet, a client of s in place of its own.
+func (t *Table) relinkLocked(w *Watcher, s *Subscription) {
+	old := w.sub
+	if old == s {
+		return
+	}
+	if old != nil {
+		old.unlink(w)
+	}
+	s.link(w)
+	if old != nil {
+		t.dropIfUnusedLocked(old)
+	}
+}
+
+// steps is an edit in steps of a subscription that at most one client has.
+type steps struct {
+	table *Table
+	sub   *Subscription
+	left  []int // what it will still add to the names of each leg, in bytes; nil if unbounded
+}
+
+// reserve is overLocked, and counts what is to be added from now on.
+func (st *steps) reserve(added []string, e Edit) *NamesOver {
+	t := st.table
+	if e.Unbounded || len(added) == 0 || !t.bounded() {
+		return nil
+	}
+	more := make([]int, len(t.legs))
+	for names := range slices.Chunk(added, t.group.cache.step) {
+		t.mu.RLock()
+		t.sizesLocked(more, names, e.spelled)
+		t.mu.RUnlock()
+	}
+	t.mu.Lock()
+	defer t.unlockAndSignal()
+	if over := t.exceedLocked(more); over != nil {
+		return over
+	}
+	if t.reserved == nil {
+		t.reserved = make([]int, len(t.legs))
+	}
+	for i, n := range more {
+		t.reserved[i] += n
+	}
+	st.left = more
+	return nil
+}
+
+// release ends what is left of the reservation.
+func (st *steps) release() {
+	if st.left == nil {
+		return
+	}
+	st.table.mu.Lock()
+	defer st.table.mu.Unlock()
+	for i, n := range st.left {
+		st.table.reserved[i] -= n
+	}
+}
+
+// own makes a subscription that only one client has the one that is edited, so that no
+// other client joins it.
+func (st *steps) own(sub *Subscription) bool {
+	if sub == nil {
+		return false
+	}
+	t := st.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if sub.count > 1 {
+		return false
+	}
+	t.hideLocked(sub)
+	st.sub = sub
+	return true
+}
+
+// begin makes an empty subscription, which no client has, the one that is edited.
+func (st *steps) begin() {
+	t := st.table
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	st.sub = t.newSubscriptionLocked(subKey{step: t.nextID()}, nil, Edited{})
+}
+
+// walk makes the changes, step by step. A wildcard is joined before them, and left by
+// finish: some control planes take names after a wildcard, and not a wildcard after names.
+func (st *steps) walk(final subKey, done Edited) {
+	per := st.table.group.cache.step
+	if final.wildcard {
+		st.step(true, Edited{})
+	}
+	for names := range slices.Chunk(done.Removed, per) {
+		st.step(final.wildcard, Edited{Removed: names})
+	}
+	for names := range slices.Chunk(done.Added, per) {
+		st.step(final.wildcard, Edited{Added: names, spelled: done.spelled})
+	}
+}
+
+func (st *steps) step(wildcard bool, done Edited) {
+	t := st.table
+	t.mu.Lock()
+	defer t.mu.Unlock() // the control plane is asked after the last step
+	key := st.sub.key
+	key.wildcard, key.step = key.wildcard || wildcard, t.nextID()
+	for _, n := range done.Removed {
+		key.drop(&t.seeds, n)
+	}
+	for _, n := range done.Added {
+		key.add(&t.seeds, n)
+	}
+	for i := range st.left {
+		st.left[i] += t.legs[i].size
+		t.reserved[i] += t.legs[i].size
+	}
+	t.reshapeLocked(st.sub, key, done)
+	for i := range st.left { // what has been added is counted there
+		st.left[i] -= t.legs[i].size
+		t.reserved[i] -= t.legs[i].size
+	}
+	if t.revivable != nil {
+		t.keepUpLocked(t.woken)
+	}
+}
+
+// finish gives w the subscription, or another that has become the same meanwhile.
+func (st *steps) finish(w *Watcher, key subKey) {
+	t := st.table
+	t.mu.Lock()
+	defer t.unlockAndWake()
+	next := t.subs[key]
+	if next == nil {
+		t.reshapeLocked(st.sub, key, Edited{})
+		t.relinkLocked(w, st.sub)
+		return
+	}
+	begun := w.sub != st.sub // by begin, and w never had it
+	t.relinkLocked(w, next)
+	if begun {
+		t.dropIfUnusedLocked(st.sub)
+	}
+}
+
+// hideLocked files s so that no client joins it.
+func (t *Table) hideLocked(s *Subscription) {
+	delete(t.subs, s.key)
+	s.key.step = t.nextID()
+	t.subs[s.key] = s
+}
+
+// retireLocked makes s, which no client has any more, one whose names are given up in steps.
+func (t *Table) retireLocked(s *Subscription) {
+	t.hideLocked(s)
+	t.retired = append(t.retired, s)
+}
+
+// retire gives up the names of subscriptions, in steps.
+func (t *Table) retire(subs []*Subscription) {
+	per := t.group.cache.step
+	for _, s := range subs {
+		st := steps{table: t, sub: s}
+		for names := slices.Collect(maps.Keys(s.names)); len(names) > per; names = names[per:] {
+			st.step(false, Edited{Removed: names[:per]})
+		}
+		t.mu.Lock()
+		t.dropIfUnusedLocked(s)
+		t.unlockAndSignal()
+	}
+}
