@@ -122,27 +122,53 @@ func commandLine(args []string) http.HandlerFunc {
 	}
 }
 
-// Handler serves the admin endpoints.
-func Handler(cfg Config) http.Handler {
-	mux := http.NewServeMux()
-	all := pages(cfg)
-	for _, p := range all {
+// Endpoint is something that a port serves.
+type Endpoint struct {
+	Method string
+	// Path is a pattern of http.ServeMux without the method.
+	Path string
+
+	handler http.HandlerFunc
+}
+
+// Endpoints are all that [Handler] serves.
+func Endpoints() []Endpoint { return endpoints(Config{}) }
+
+func endpoints(cfg Config) (all []Endpoint) {
+	listed := pages(cfg)
+	for _, p := range listed {
 		handler := p.handler
 		if strings.HasPrefix(p.path, profiles) {
 			handler = cfg.Access.operators(handler)
 		}
-		mux.HandleFunc("GET "+p.path, handler) // GET stands for HEAD too; others get a 405
+		all = append(all, Endpoint{http.MethodGet, p.path, handler}) // GET stands for HEAD too; others get a 405
 	}
-	mux.Handle("POST "+csds.Path, cfg.ClientStatus)
-	mux.HandleFunc("POST /tier/explain", ordered(cfg.Tier.explain))
-	mux.HandleFunc("POST /release", ordered(cfg.Access.operators(cfg.Tier.release)))
-	mux.HandleFunc("POST /drain", ordered(cfg.Access.operators(cfg.Tier.drain)))
-	mux.HandleFunc("POST /reconnect", ordered(cfg.Access.operators(cfg.reconnect)))
-	mux.HandleFunc("POST /log/level", ordered(cfg.Access.operators(cfg.setLogLevel)))
-	mux.HandleFunc("POST /config/reload", ordered(cfg.Access.operators(cfg.reload)))
-	mux.HandleFunc("GET /{$}", home(index(cfg.Title, all)))
-	mux.HandleFunc("GET "+uiPath+"{name}", func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })
-	mux.HandleFunc("GET /debug/{$}", index(cfg.Title, all))
+	get := func(path string, handler http.HandlerFunc) {
+		all = append(all, Endpoint{http.MethodGet, path, handler})
+	}
+	order := func(path string, handler http.HandlerFunc) {
+		all = append(all, Endpoint{http.MethodPost, path, ordered(cfg.Access.operators(handler))})
+	}
+	all = append(all,
+		Endpoint{http.MethodPost, csds.Path, func(w http.ResponseWriter, r *http.Request) { cfg.ClientStatus.ServeHTTP(w, r) }},
+		Endpoint{http.MethodPost, "/tier/explain", ordered(cfg.Tier.explain)})
+	order("/release", cfg.Tier.release)
+	order("/drain", cfg.Tier.drain)
+	order("/reconnect", cfg.reconnect)
+	order("/log/level", cfg.setLogLevel)
+	order("/config/reload", cfg.reload)
+	get("/{$}", home(index(cfg.Title, listed)))
+	get(uiPath+"{name}", func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })
+	get("/debug/{$}", index(cfg.Title, listed))
+	return all
+}
+
+// Handler serves the admin endpoints.
+func Handler(cfg Config) http.Handler {
+	mux := http.NewServeMux()
+	for _, e := range endpoints(cfg) {
+		mux.HandleFunc(e.Method+" "+e.Path, e.handler)
+	}
 	return cfg.Access.guard(cfg.Access.trusted(cfg.Access.admitted(mux)))
 }
 
