@@ -84,7 +84,7 @@ func TestHugeEditOverTheBound(t *testing.T) {
 	}
 	var second, third Watcher
 	if done := table.Edit(&second, Edit{Add: names("b")}); done.Over == nil || done.Over.Bytes != 200*size {
-		t.Errorf("beside another edit: %+v, expected to be over the bound", done.Over)
+		t.Errorf("during another edit: %+v, expected to be over the bound", done.Over)
 	}
 	first.release()
 	if done := table.Edit(&second, Edit{Add: names("b")}); done.Over != nil || len(done.Added) != 100 {
