@@ -20,12 +20,12 @@ import (
 // claims are attacks by clients that say they are somebody else, or ask for what is
 // somebody else's.
 var claims = []attack{
-	{"forged nodes", forgedNodes},
-	{"the node changes", nodeChanges},
-	{"metadata of another node of the tier", peerMetadata},
-	{"names of other keys", namesOfOthers},
-	{"huge nodes", hugeNodes},
-	{"reconnecting with what others hold", heldOfOthers},
+	{name: "forged nodes", run: forgedNodes},
+	{name: "the node changes", run: nodeChanges},
+	{name: "metadata of another node of the tier", run: peerMetadata},
+	{name: "names of other keys", run: namesOfOthers},
+	{name: "huge nodes", run: hugeNodes},
+	{name: "reconnecting with what others hold", run: heldOfOthers},
 }
 
 // forgedNodes claims nodes that make no key.

@@ -21,16 +21,16 @@ import (
 // defaults are attacks on the shipped limits: each one is of a kind that one client, or
 // a crowd behind one address, can do to a node of 1 GiB.
 var defaults = []attack{
-	{"NACKs that are hard to redact", hardNACKs},
-	{"requests with very many entries", manyEntries},
-	{"names that the origin cannot take", namesTooLong},
-	{"names before a restart of the origin", namesAndRestart},
-	{"a crowd that gets small changes", crowd},
-	{"idle connections and load reports near the memory limit", nearTheLimit},
-	{"names that come and go", nameChurn},
-	{"client status of clients with large metadata", fatStatus},
-	{"as many keys as one address may have", keysOfOneAddress},
-	{"half requests to the metrics port", metricsFlood},
+	{name: "NACKs that are hard to redact", run: hardNACKs},
+	{name: "requests with very many entries", run: manyEntries},
+	{name: "names that the origin cannot take", run: namesTooLong},
+	{name: "names before a restart of the origin", run: namesAndRestart},
+	{name: "a crowd that gets small changes", run: crowd},
+	{name: "idle connections and load reports near the memory limit", run: nearTheLimit},
+	{name: "names that come and go", run: nameChurn},
+	{name: "client status of clients with large metadata", run: fatStatus},
+	{name: "as many keys as one address may have", run: keysOfOneAddress},
+	{name: "half requests to the metrics port", run: metricsFlood},
 }
 
 // hard are texts that a search for secrets finds hard, each repeated to fill a text.

@@ -20,18 +20,18 @@ import (
 
 // frames are attacks below gRPC: connections, and HTTP/2 frame by frame.
 var frames = []attack{
-	{"half-open connections", halfOpen},
-	{"slowloris", slowloris},
-	{"rapid reset", rapidReset},
-	{"a flood of CONTINUATION", continuations},
-	{"floods of control frames", controlFloods},
-	{"garbage frames", garbage},
-	{"floods of headers", headerFloods},
-	{"100 MB messages", hugeMessages},
-	{"gzip bombs", gzipBombs},
-	{"garbage for messages", garbageMessages},
-	{"never reading", neverReading},
-	{"reconnect storms", reconnects},
+	{name: "half-open connections", run: halfOpen, waits: true},
+	{name: "slowloris", run: slowloris, waits: true},
+	{name: "rapid reset", run: rapidReset},
+	{name: "a flood of CONTINUATION", run: continuations},
+	{name: "floods of control frames", run: controlFloods},
+	{name: "garbage frames", run: garbage, waits: true},
+	{name: "floods of headers", run: headerFloods},
+	{name: "100 MB messages", run: hugeMessages},
+	{name: "gzip bombs", run: gzipBombs},
+	{name: "garbage for messages", run: garbageMessages},
+	{name: "never reading", run: neverReading},
+	{name: "reconnect storms", run: reconnects},
 }
 
 // halfOpen connects and says nothing.

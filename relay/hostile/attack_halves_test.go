@@ -17,12 +17,12 @@ import (
 // halves are attacks by what is begun and not ended, while the connection is alive:
 // pings are answered, and bytes come now and then.
 var halves = []attack{
-	{"half of a later request", halfRequests},
-	{"many large halves of requests", largeHalves},
-	{"headers that do not end", halfHeaders},
-	{"half of a frame", halfFrames},
-	{"data of streams that there are not", noStreams},
-	{"requests in the smallest frames", smallFrames},
+	{name: "half of a later request", run: halfRequests, waits: true},
+	{name: "many large halves of requests", run: largeHalves, waits: true},
+	{name: "headers that do not end", run: halfHeaders, waits: true},
+	{name: "half of a frame", run: halfFrames, waits: true},
+	{name: "data of streams that there are not", run: noStreams},
+	{name: "requests in the smallest frames", run: smallFrames},
 }
 
 // begins opens a stream that begins well.

@@ -17,11 +17,11 @@ import (
 // https are attacks on the ports that speak plain HTTP: that for polls, and that for
 // operators.
 var https = []attack{
-	{"polls: bodies that are too large, too deep, or no JSON", badPolls},
-	{"polls: bodies that do not end", slowPolls},
-	{"polls: many at once", manyPolls},
-	{"operators' port: other sites", otherSites},
-	{"operators' port: large and slow requests", badOrders},
+	{name: "polls: bodies that are too large, too deep, or no JSON", run: badPolls},
+	{name: "polls: bodies that do not end", run: slowPolls},
+	{name: "polls: many at once", run: manyPolls},
+	{name: "operators' port: other sites", run: otherSites},
+	{name: "operators' port: large and slow requests", run: badOrders},
 }
 
 // post sends a request and returns the status and the answer.

@@ -21,16 +21,16 @@ import (
 
 // names are attacks by what is asked for, and by how responses are answered.
 var names = []attack{
-	{"100,000 names", manyNames},
-	{"ever new names", newNames},
-	{"types that end the origin's stream", strangeTypes},
-	{"a new type with each request", newTypes},
-	{"new keys", newKeys},
-	{"huge lists of what is held", hugeHeld},
-	{"never an ACK", neverACK},
-	{"a NACK for everything", alwaysNACK},
-	{"NACKs with long reasons", longNACKs},
-	{"nonsense nonces", nonces},
+	{name: "100,000 names", run: manyNames},
+	{name: "ever new names", run: newNames},
+	{name: "types that end the origin's stream", run: strangeTypes},
+	{name: "a new type with each request", run: newTypes},
+	{name: "new keys", run: newKeys},
+	{name: "huge lists of what is held", run: hugeHeld},
+	{name: "never an ACK", run: neverACK},
+	{name: "a NACK for everything", run: alwaysNACK},
+	{name: "NACKs with long reasons", run: longNACKs},
+	{name: "nonsense nonces", run: nonces},
 }
 
 func some(from, n int) []string {

@@ -33,12 +33,12 @@ func TestAttacksOnOperators(t *testing.T) {
 	s := newStage(t, of)
 	s.operators = authority.ClientTLS(authority, "alice")
 	for _, a := range []attack{
-		{"operators' port: wrong certificates", func(t *testing.T, s *stage) { operatorCertificates(t, s, authority) }},
-		{"operators' port: wrong tokens", wrongTokens},
-		{"operators' port: tricks with paths and methods", pathTricks},
-		{"operators' port: orders of other sites", ordersOfSites},
-		{"operators' port: large requests", largeOrders},
-		{"operators' port: many slow connections", slowOperators},
+		{name: "operators' port: wrong certificates", run: func(t *testing.T, s *stage) { operatorCertificates(t, s, authority) }},
+		{name: "operators' port: wrong tokens", run: wrongTokens},
+		{name: "operators' port: tricks with paths and methods", run: pathTricks},
+		{name: "operators' port: orders of other sites", run: ordersOfSites},
+		{name: "operators' port: large requests", run: largeOrders},
+		{name: "operators' port: many slow connections", run: slowOperators},
 	} {
 		s.withstands(t, a)
 	}

@@ -17,8 +17,8 @@ import (
 
 // services are attacks on what a node serves beside resources.
 var services = []attack{
-	{"load reports", loadReports},
-	{"health, reflection and client status", otherServices},
+	{name: "load reports", run: loadReports},
+	{name: "health, reflection and client status", run: otherServices, waits: true},
 }
 
 const (

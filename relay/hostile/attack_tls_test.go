@@ -27,16 +27,13 @@ import (
 func TestAttacksOverTLS(t *testing.T) {
 	mesh := xdstest.NewAuthority(t, "mesh")
 	s := newTLSStage(t, setup{}, mesh)
-	s.withstands(t, attack{"wrong certificates", func(t *testing.T, s *stage) { wrongCertificates(t, s, mesh) }})
-	s.withstands(t, attack{"keys of others", keysOfOthers})
-	s.withstands(t, attack{"revoked by rotation", func(t *testing.T, s *stage) { revoked(t, s, mesh) }})
-	s.withstands(t, attack{"half of a handshake", halfHandshake})
 	some := []string{"half-open connections", "rapid reset", "garbage frames", "slowloris", "never reading", "half of a later request"}
-	for _, a := range slices.Concat(frames, halves) {
-		if *full || slices.Contains(some, a.name) {
-			s.withstands(t, a)
-		}
-	}
+	s.withstandsAll(t, []attack{
+		{name: "wrong certificates", run: func(t *testing.T, s *stage) { wrongCertificates(t, s, mesh) }},
+		{name: "keys of others", run: keysOfOthers},
+		{name: "revoked by rotation", run: func(t *testing.T, s *stage) { revoked(t, s, mesh) }},
+		{name: "half of a handshake", run: halfHandshake, waits: true},
+	}, slices.DeleteFunc(slices.Concat(frames, halves), func(a attack) bool { return !*full && !slices.Contains(some, a.name) }))
 }
 
 // ping asks for the health of the node by a connection of its own.

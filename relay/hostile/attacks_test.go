@@ -7,17 +7,11 @@ import "testing"
 // delivered, and the node gives back what the attack took.
 func TestAttacks(t *testing.T) {
 	s := newStage(t, setup{})
-	for _, list := range [][]attack{claims, names, frames, halves, services} {
-		for _, a := range list {
-			s.withstands(t, a)
-		}
-	}
+	s.withstandsAll(t, claims, names, frames, halves, services)
 }
 
 // TestAttacksOverHTTP is the same for the ports that speak plain HTTP.
 func TestAttacksOverHTTP(t *testing.T) {
 	s := newStage(t, setup{Polls: true})
-	for _, a := range https {
-		s.withstands(t, a)
-	}
+	s.withstandsAll(t, https)
 }

@@ -62,6 +62,7 @@ const (
 	partialSize  = 8 << 20
 	sendTimeout  = 3 * time.Second
 	linger       = 200 * time.Millisecond
+	absentAfter  = time.Second
 	pollLinger   = time.Second // the least that is allowed
 )
 
@@ -77,7 +78,7 @@ func (s setup) config() *config.Config {
 	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
 	cfg.Listen.HandshakeTimeout, cfg.Listen.FirstRequestTimeout, cfg.Listen.SendTimeout = handshake, firstRequest, sendTimeout
 	cfg.Limits.Keys, cfg.Limits.RequestTimeout, cfg.Limits.PartialSize = maxKeys, request, partialSize
-	cfg.Origin.Addresses = []string{s.Origin}
+	cfg.Origin.Addresses, cfg.Origin.AbsentAfter = []string{s.Origin}, absentAfter
 	cfg.Cache.Linger, cfg.Cache.IdleSize, cfg.Cache.BodiesSize = linger, 1<<20, 1<<20
 	if s.TLS != "" {
 		t := &cfg.Listen.TLS

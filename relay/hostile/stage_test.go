@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -45,6 +46,36 @@ type attack struct {
 	name string
 	// run attacks until that has been refused, or is over, and leaves nothing open.
 	run func(t *testing.T, s *stage)
+	// waits says that most of its time is that of limits of the node, which pass for
+	// other attacks at the same time.
+	waits bool
+	// memory is what the node's container has in the ordinary run, in bytes, where the
+	// attack is on a node with the shipped configuration; 0 for that of the chart. Small
+	// sizes come near the limit of little memory only.
+	memory int64
+}
+
+// withstandsAll runs attacks one after another; in the ordinary run those that wait are
+// one, at the same time.
+func (s *stage) withstandsAll(t *testing.T, lists ...[]attack) {
+	t.Helper()
+	var waiting []attack
+	for _, a := range slices.Concat(lists...) {
+		if a.waits && !*full {
+			waiting = append(waiting, a)
+			continue
+		}
+		s.withstands(t, a)
+	}
+	if len(waiting) > 0 {
+		s.withstands(t, attack{name: "attacks that wait", run: func(t *testing.T, s *stage) {
+			var all sync.WaitGroup
+			for _, a := range waiting {
+				all.Go(func() { t.Run(a.name, func(t *testing.T) { a.run(t, s) }) })
+			}
+			all.Wait()
+		}})
+	}
 }
 
 // newStage starts a node and lets the good clients come.
