@@ -107,10 +107,20 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 		b := s.srv.buildBody(ts, q, s.form)
 		ts.metrics.built(s.newestLocked(ts, q.Since, h.Gen).Context(), time.Since(began))
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
-		size := b.size()
-		return b, size
+		if b.idle() {
+			return b, -1
+		}
+		return b, b.size()
 	})
 }
+
+// manyNames is how many bytes of names are not kept where nothing is encoded.
+const manyNames = 4 << 10
+
+// idle reports whether a body says nothing and holds many names: those that a client asks
+// for and nobody has. To find that out again costs no more than the request did, and to
+// keep it would let one client fill the room of all with names that it makes up.
+func (b *body) idle() bool { return b.err == nil && b.data == nil && b.size() > manyNames }
 
 // size is what a body holds, in bytes: what is encoded, and the names that go with it,
 // of which a client can make there be many where nothing is encoded at all.

@@ -61,12 +61,16 @@ func (s *Slot[V]) Value() *V { return s.value.Load() }
 
 // Fill returns the value of the slot for k, built by build if nobody did before.
 // Concurrent callers wait for the one that builds. build returns the bytes that
-// the value holds, too.
+// the value holds, too; fewer than 0 mean that the value is not kept.
 func (c *Cache[K, V]) Fill(k K, s *Slot[V], build func() (*V, int64)) *V {
 	s.once.Do(func() {
 		made, size := build()
 		s.value.Store(made)
 		c.built.Add(1)
+		if size < 0 {
+			c.drop(k, s)
+			return
+		}
 		c.Grow(k, s, size)
 	})
 	return s.value.Load()
@@ -83,6 +87,16 @@ func (c *Cache[K, V]) Grow(k K, s *Slot[V], size int64) {
 	c.bytes += size
 	s.size += size
 	c.evictLocked(c.limit)
+}
+
+// drop forgets the slot for k.
+func (c *Cache[K, V]) drop(k K, s *Slot[V]) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if now, ok := c.recent.Peek(k); ok && now == s {
+		c.recent.Remove(k)
+		c.bytes -= s.size
+	}
 }
 
 // Clear forgets all values. Who holds one keeps it.
@@ -102,6 +116,13 @@ func (c *Cache[K, V]) evictLocked(most int64) {
 		}
 		c.bytes -= old.size
 	}
+}
+
+// Bytes is what the values hold that are kept.
+func (c *Cache[K, V]) Bytes() int64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.bytes
 }
 
 // Built counts the values that were built.
