@@ -112,7 +112,7 @@ func nearTheLimit(t *testing.T, s *stage) {
 	cc := s.dial(t)
 	var calls []*call
 	for i := range 80 {
-		if resident(s.process.Pid) > goMemory(t)*95/100 || s.dead() {
+		if resident(s.process.Pid) > s.goMemory()*95/100 || s.dead() {
 			break
 		}
 		c := open(t, cc, loadMethod)

@@ -20,6 +20,7 @@ type footprint struct {
 	heap       int64 // live bytes
 	rss        int64 // bytes; only of a process of its own
 	changes    int64 // that the good clients remember in this process, if they are in it
+	at         int64 // how many changes have reached the good clients
 	streams    int
 	keys       int   // with clients
 	idle       int   // keys without
@@ -49,11 +50,12 @@ func (s *stage) footprint(t *testing.T) footprint {
 			t.Fatal(err)
 		}
 	}
-	s.get(t, "/debug/pprof/heap?gc=1")
+	// Read right after the collection: what the good clients cause meanwhile is not live.
+	heap := metric(t, s.get(t, "/debug/pprof/heap?gc=1&debug=1"), "# HeapAlloc =")
 	metrics := s.get(t, "/metrics")
 	f := footprint{
-		goroutines: int(metric(t, metrics, "go_goroutines")), heap: int64(metric(t, metrics, "go_memstats_heap_alloc_bytes")),
-		upstream: s.origin.Stats().Streams,
+		goroutines: int(metric(t, metrics, "go_goroutines")), heap: int64(heap),
+		upstream: s.origin.Stats().Streams, at: s.changes.Load(),
 	}
 	if s.process == nil {
 		f.changes = s.changes.Load()
@@ -85,6 +87,24 @@ func (s *stage) footprint(t *testing.T) footprint {
 	}
 	return f
 }
+
+// live is how a node is when the attacker's streams are gone, after collections that empty
+// what is pooled.
+func (s *stage) live(t *testing.T) (now footprint) {
+	t.Helper()
+	xdstest.Eventually(t, "the attacker's streams to be gone", func() bool {
+		now = s.footprint(t)
+		return now.streams == s.before.streams && now.keys == s.before.keys || s.dead()
+	})
+	for range 2 {
+		if next := s.footprint(t); next.heap < now.heap {
+			now = next
+		}
+	}
+	return now
+}
+
+func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
 func (f footprint) String() string {
 	return fmt.Sprintf("%d goroutines, %.1f MiB live, %.1f MiB resident, %d streams, %d keys and %d idle, %d upstream streams, %d names",
@@ -179,7 +199,7 @@ func (s *stage) ask(t *testing.T, path string, to any) {
 	}
 }
 
-// metric is a value of the metrics page.
+// metric is a value of the metrics page, or of another with one in a line.
 func metric(t *testing.T, page, name string) float64 {
 	t.Helper()
 	for line := range strings.Lines(page) {

@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"xdsrelay/relay"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -33,6 +35,14 @@ type setup struct {
 	// Defaults keeps the shipped limits, in a process of its own with the memory of the
 	// chart. Otherwise limits are small.
 	Defaults bool
+	// Memory is what its container has, in bytes, with Defaults.
+	Memory int64
+	// Linger is cache.linger, with Defaults; 0 for the shipped one.
+	Linger time.Duration
+	// Private is what a node has that is not for everybody, with Defaults, and Mesh a
+	// folder with the certificate of its port for clients with certificates.
+	Private *private
+	Mesh    string
 	// Operators is a folder with the certificate of the operators' port, its key, whose
 	// certificates it takes, and a token; empty for a port on loopback.
 	Operators string
@@ -49,7 +59,7 @@ var tlsRules = []authorize.Rule{
 }
 
 // ports are where a node listens.
-type ports struct{ XDS, REST, Admin, Metrics string }
+type ports struct{ XDS, REST, Admin, Metrics, Mesh string }
 
 // limits of the node under attack. Those that hold an attack back by time are short.
 const (
@@ -73,6 +83,12 @@ func (s setup) config() *config.Config {
 	cfg.Listen.Address, cfg.Admin.Address = "127.0.0.1:0", "127.0.0.1:0"
 	if s.Defaults {
 		cfg.Metrics.Address, cfg.Origin.Addresses = "127.0.0.1:0", []string{s.Origin}
+		if s.Linger > 0 {
+			cfg.Cache.Linger = s.Linger
+		}
+		if s.Private != nil {
+			s.Private.add(cfg, s.Mesh)
+		}
 		return cfg
 	}
 	cfg.Listen.MaxReceiveSize, cfg.Listen.MaxNames = maxReceive, maxNames
@@ -119,13 +135,14 @@ func startNode(t *testing.T, cfg *config.Config) ports {
 }
 
 func portsOf(n *relay.Node) ports {
-	return ports{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr()}
+	return ports{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr(), n.ListenerAddr("mesh")}
 }
 
 // child is a node as a process of its own.
 type child struct {
 	*os.Process
 
+	end   func()        // lets it end, and waits for that
 	ended chan struct{} // closed when it has ended
 }
 
@@ -139,7 +156,7 @@ func startChild(t *testing.T, of setup) (ports, *child) {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), childEnv+"="+string(arg))
 	if of.Defaults {
-		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", goMemory(t)))
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", of.goMemory()))
 	}
 	cmd.Stderr = os.Stderr
 	in, err := cmd.StdinPipe()
@@ -159,13 +176,14 @@ func startChild(t *testing.T, of setup) (ports, *child) {
 		defer close(c.ended)
 		ended = cmd.Wait()
 	}()
-	t.Cleanup(func() {
-		_ = in.Close() // which ends it
+	c.end = sync.OnceFunc(func() {
+		_ = in.Close()
 		<-c.ended
 		if ended != nil {
 			t.Errorf("the node's process: %v", ended)
 		}
 	})
+	t.Cleanup(c.end)
 	line, err := bufio.NewReader(out).ReadBytes('\n')
 	if err != nil {
 		t.Fatalf("the node's process says nothing: %v", err)
@@ -186,7 +204,16 @@ func serveAsChild() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	node, err := relay.New(of.config(), relay.Options{Version: "hostile", Logger: log})
+	cfg, levels := of.config(), (*logs.Levels)(nil)
+	if of.Private != nil {
+		file, err := os.Create(of.Private.Log)
+		if err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+		log, levels = relay.NewLogger(file, cfg.Log)
+	}
+	node, err := relay.New(cfg, relay.Options{Version: "hostile", Logger: log, Levels: levels})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		return 1

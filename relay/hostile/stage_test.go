@@ -49,10 +49,11 @@ type attack struct {
 	// waits says that most of its time is that of limits of the node, which pass for
 	// other attacks at the same time.
 	waits bool
-	// memory is what the node's container has in the ordinary run, in bytes, where the
-	// attack is on a node with the shipped configuration; 0 for that of the chart. Small
-	// sizes come near the limit of little memory only.
+	// memory and linger are what the node with the shipped configuration has of them in
+	// the ordinary run, where small sizes and short times would not come near the shipped
+	// ones; 0 for these.
 	memory int64
+	linger time.Duration
 }
 
 // withstandsAll runs attacks one after another; in the ordinary run those that wait are
