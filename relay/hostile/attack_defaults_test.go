@@ -19,7 +19,7 @@ import (
 )
 
 // little is the memory of a container that small attacks come near the limit of.
-const little = 160 << 20
+const little = 256 << 20
 
 // defaults are attacks on the shipped limits: each one is of a kind that one client, or
 // a crowd behind one address, can do to a node of 1 GiB.

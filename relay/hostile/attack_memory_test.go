@@ -92,12 +92,12 @@ func crowdAsChild() int {
 // nearTheLimit fills the memory of a node with idle connections and with load reports of
 // many keys, until it is near its limit or refuses more.
 func nearTheLimit(t *testing.T, s *stage) {
-	end := idleConnections(t, s.XDS, size(1500, 6000))
+	end := idleConnections(t, s.XDS, size(3000, 14_000))
 	defer end()
 	// Reports of one key are as good as those of another, so they are made once.
 	long := strings.Repeat("n", 3500)
 	var reports [][]byte
-	for i := range 20 {
+	for i := range size(5, 20) {
 		m := &lrsv3.LoadStatsRequest{}
 		for j := range 250 {
 			m.ClusterStats = append(m.ClusterStats, &endpointv3.ClusterStats{
@@ -111,7 +111,7 @@ func nearTheLimit(t *testing.T, s *stage) {
 	}
 	cc := s.dial(t)
 	var calls []*call
-	for i := range 80 {
+	for i := range size(20, 80) {
 		if resident(s.process.Pid) > s.goMemory()*95/100 || s.dead() {
 			break
 		}

@@ -210,6 +210,7 @@ func foreignWriter(t *testing.T, v *vault) {
 			name := fmt.Sprintf(stranger+"%d", i)
 			v.redis.Do("HSET", "xdsrelay:{members}", name, fmt.Sprintf(`99999999999999 60000 1 i {"name":%q,"peer":%q}`, name, listener.Addr()))
 		}
+		v.redis.Do("PUBLISH", "xdsrelay:members", stranger)
 		for _, found := range v.redis.Do("KEYS", "xdsrelay:*:head").([]any) {
 			pairs := v.redis.Do("HGETALL", found).([]any)
 			for i := 0; i < len(pairs); i += 2 {
