@@ -199,14 +199,14 @@ func (c *checker) lists() {
 func (c *checker) demand() {
 	t := c.table
 	one := func(name string, w *want) {
-		for s := range w.subs {
+		for s := range w.subs.all() {
 			_, named := s.names[name]
 			if t.subs[s.key] != s || w == &t.wild && !s.key.wildcard || w != &t.wild && !named {
 				c.complain("%q is wanted by a subscription that is gone or does not hold it", name)
 			}
 		}
-		if w.seq > t.seq || len(w.subs) > 0 != w.expires.IsZero() && w.seq > 0 {
-			c.complain("%q is wanted by %d subscriptions, and lingers until %v", name, len(w.subs), w.expires)
+		if w.seq > t.seq || w.subs.len() > 0 != w.expires.IsZero() && w.seq > 0 {
+			c.complain("%q is wanted by %d subscriptions, and lingers until %v", name, w.subs.len(), w.expires)
 		}
 	}
 	lingering := 0
@@ -309,11 +309,11 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 		}
 		if w := t.wants[n]; w == nil {
 			c.complain("%q is subscribed but not wanted", n)
-		} else if _, ok := w.subs[s]; !ok {
+		} else if !w.subs.has(s) {
 			c.complain("the subscription to %q is not in the index", n)
 		}
 	}
-	if _, ok := t.wild.subs[s]; ok != s.key.wildcard {
+	if t.wild.subs.has(s) != s.key.wildcard {
 		c.complain("a subscription has the wildcard %t, which the index denies", s.key.wildcard)
 	}
 	if globs != s.globs {

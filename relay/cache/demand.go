@@ -12,14 +12,14 @@ import (
 // want is the interest of all clients in one name, or in the wildcard.
 type want struct {
 	leg     int // which serves it, or Nobody
-	subs    map[*Subscription]struct{}
+	subs    subscribers
 	seq     uint64    // Table.seq when the interest began
+	size    int32     // what the name takes in a request to the leg; 0 if it is not asked for
 	asked   bool      // the leg has been told
 	booked  bool      // it counts in Group.lingering
+	shed    bool      // the leg is not asked for it; see Feed.Shed
 	expires time.Time // when nobody wants it any more: the end of its linger time
 	spelled string    // how the leg is asked for it, "" for the canonical form
-	size    int       // what the name takes in a request to the leg; 0 if it is not asked for
-	shed    bool      // the leg is not asked for it; see Feed.Shed
 }
 
 // told is what a leg has to be told of a name: to ask for it, if it is wanted
@@ -31,16 +31,13 @@ type told struct {
 
 // demanded reports whether the origin should serve it: somebody wants it, or
 // did a moment ago (K10).
-func (w *want) demanded() bool { return len(w.subs) > 0 || !w.expires.IsZero() }
+func (w *want) demanded() bool { return w.subs.len() > 0 || !w.expires.IsZero() }
 
 // askedOf reports whether a leg is asked for the name, or is to be.
 func (w *want) askedOf(leg int) bool { return w != nil && w.leg == leg && !w.shed }
 
 func (w *want) add(s *Subscription) {
-	if w.subs == nil {
-		w.subs = make(map[*Subscription]struct{}, 1)
-	}
-	w.subs[s] = struct{}{}
+	w.subs.add(s)
 	w.expires = time.Time{}
 }
 
@@ -138,12 +135,11 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 	if w == nil {
 		return
 	}
-	delete(w.subs, s)
+	w.subs.remove(s)
 	s.leanOn(w, -1)
-	if len(w.subs) > 0 {
+	if w.subs.len() > 0 {
 		return
 	}
-	w.subs = nil // maps do not shrink
 	w.expires = time.Now()
 	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering && t.group.mayLinger(wantSize(name)) {
 		w.booked = true
@@ -153,9 +149,9 @@ func (t *Table) forgetLocked(s *Subscription, name string) {
 }
 
 func (t *Table) forgetWildcardLocked(s *Subscription) {
-	delete(t.wild.subs, s)
+	t.wild.subs.remove(s)
 	s.leanOn(&t.wild, -1)
-	if len(t.wild.subs) == 0 {
+	if t.wild.subs.len() == 0 {
 		t.wild.expires = time.Now().Add(t.group.lingers())
 		t.group.lingerFrom(t.wild.expires)
 	}

@@ -114,7 +114,7 @@ func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) 
 	}
 	w.seq = min(w.seq, t.legs[w.leg].answered)
 	t.closeLocked(w, name)
-	for s := range w.subs {
+	for s := range w.subs.all() {
 		woken[s] = struct{}{}
 	}
 }

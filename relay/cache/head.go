@@ -108,6 +108,8 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		case there && e.res.Version == c.Version:
 		case !there && t.doubtsNameLocked(s, c.Name):
 			rest = append(rest, c) // it may be newer than what is known
+		case e != nil:
+			names = append(names, e.name) // else the claim would live on, with its version
 		default:
 			names = append(names, c.Name)
 		}

@@ -84,7 +84,7 @@ func TestCheckFindsDamage(t *testing.T) {
 		"a subscription to it is at": func(_ *Table, c *client) { c.w.sub.gen = 0 },
 		"the wildcard is wanted":     func(t *Table, _ *client) { t.legs[0].askedAll = true },
 		"list of tombstones":         func(t *Table, _ *client) { t.graves.oldest.res = t.entries["a"].res },
-		"the index denies":           func(t *Table, c *client) { t.wild.subs = map[*Subscription]struct{}{c.w.sub: {}} },
+		"the index denies":           func(t *Table, c *client) { t.wild.subs.add(c.w.sub) },
 	} {
 		if want == "beyond" {
 			damage, want = func(t *Table, _ *client) { t.entries["a"].gen = 99 }, "changed at generation 99"

@@ -155,11 +155,12 @@ func (t *Table) beatLocked(e *entry, woken map[*Subscription]struct{}) {
 		woken[s] = struct{}{}
 	}
 	if e.member {
-		for s := range t.wild.subs {
+		for s := range t.wild.subs.all() {
 			mark(s)
 		}
 	}
-	for s := range t.namedLocked(e, e.res.Aliases) {
+	named := t.namedLocked(e, e.res.Aliases)
+	for s := range named.all() {
 		mark(s)
 	}
 }

@@ -12,7 +12,7 @@ func (t *Table) forgetUnservedLocked() {
 	var ended []string
 	for name, w := range t.wants {
 		t.unbookLocked(w, name)
-		if served := false; len(w.subs) == 0 {
+		if served := false; w.subs.len() == 0 {
 			t.eachOfLocked(name, func(e *entry) { served = served || e.res != nil })
 			if !served {
 				t.endWantLocked(w, name)

@@ -531,8 +531,8 @@ func TestLingeringBytesAreBounded(t *testing.T) {
 			c.table.Edit(&c.w, Edit{Remove: names})
 		}
 		pass(10 * time.Second)
-		if n := c.table.info().Names; n < 10 || n > bound/4/1400 {
-			t.Errorf("%d names of 1400 bytes are asked for", n)
+		if n := c.table.info().Names; n < 10 || n > bound/4/1240 {
+			t.Errorf("%d names of 1240 bytes are asked for", n)
 		}
 		pass(2 * time.Minute)
 		if n := c.table.info().Names; n != 1 || w.cache.lingering.Load() != 0 {

@@ -94,8 +94,8 @@ func (t *Table) dropLingeringLocked() {
 
 // measureLocked counts a name that leg begins to be asked for.
 func (t *Table) measureLocked(leg *tableLeg, w *want, name string) {
-	w.size = w.sizeAs(name)
-	leg.size += w.size
+	w.size = int32(w.sizeAs(name)) //nolint:gosec // requests are smaller
+	leg.size += int(w.size)
 	bound := t.group.cache.cfg.Legs[w.leg].MaxNames
 	if bound > 0 && !leg.near && leg.size > bound/5*4 {
 		leg.near = true
@@ -105,7 +105,7 @@ func (t *Table) measureLocked(leg *tableLeg, w *want, name string) {
 
 // unmeasureLocked counts a name that leg is not asked for any more.
 func (t *Table) unmeasureLocked(leg *tableLeg, w *want) {
-	leg.size -= w.size
+	leg.size -= int(w.size)
 	w.size = 0
 	if bound := t.group.cache.cfg.Legs[w.leg].MaxNames; leg.size < bound/5*3 {
 		leg.near = false
@@ -157,7 +157,7 @@ func (t *Table) newestUnansweredLocked(leg int) (names []string) {
 	total := 0
 	for n, w := range t.wants {
 		if w.leg == leg && !w.shed && t.entries[n] == nil && !t.failedLocked(n) {
-			names, total = append(names, n), total+w.size
+			names, total = append(names, n), total+int(w.size)
 		}
 	}
 	slices.SortFunc(names, func(a, b string) int {
@@ -165,7 +165,7 @@ func (t *Table) newestUnansweredLocked(leg int) (names []string) {
 	})
 	dropped := 0
 	for i, n := range names {
-		if dropped += t.wants[n].size; dropped*2 >= total {
+		if dropped += int(t.wants[n].size); dropped*2 >= total {
 			return names[:i+1]
 		}
 	}

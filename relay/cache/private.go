@@ -119,15 +119,15 @@ func (u *turn) hide(res *resource.Resource) {
 	for _, name := range namesOf(res) {
 		t.hidden[name] = res.Key
 		if w := t.wants[name]; w != nil {
-			u.send(w.subs)
+			u.send(&w.subs)
 		}
 	}
-	u.send(t.wild.subs)
+	u.send(&t.wild.subs)
 }
 
 // send makes the clients of subs move to private groups.
-func (u *turn) send(subs map[*Subscription]struct{}) {
-	for s := range subs {
+func (u *turn) send(subs *subscribers) {
+	for s := range subs.all() {
 		s.private, s.gen = true, u.table.gen // other nodes are told
 		s.concerns.add(u.table.stamps.n + 1)
 		u.woken[s] = struct{}{} // also those that could not move before

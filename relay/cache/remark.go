@@ -137,7 +137,7 @@ func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
 		if w == nil || w.leg != r.leg {
 			continue
 		}
-		for s := range w.subs {
+		for s := range w.subs.all() {
 			mark(s)
 		}
 	}

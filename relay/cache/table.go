@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"maps"
 	"sync"
 	"time"
 
@@ -220,7 +219,7 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 		woken[s] = struct{}{}
 	}
 	if wild {
-		for s := range t.wild.subs {
+		for s := range t.wild.subs.all() {
 			mark(s)
 		}
 	}
@@ -228,14 +227,15 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 	switch {
 	case old.res == nil && res.res == nil:
 		if w := t.wants[e.name]; w != nil {
-			for s := range w.subs {
+			for s := range w.subs.all() {
 				mark(s)
 			}
 		}
 		return
 	case old.res != nil && res.res != nil && len(old.res.Aliases)+len(res.res.Aliases) == 0:
 		out, in := old.res.Member(), res.res.Member()
-		for s := range t.namedLocked(e, nil) { // the same before and after
+		subs := t.namedLocked(e, nil) // the same before and after
+		for s := range subs.all() {
 			if named {
 				mark(s)
 			}
@@ -245,8 +245,8 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 		return
 	}
 	if old.res != nil {
-		out := old.res.Member()
-		for s := range t.namedLocked(e, old.res.Aliases) {
+		out, subs := old.res.Member(), t.namedLocked(e, old.res.Aliases)
+		for s := range subs.all() {
 			if named {
 				mark(s)
 			}
@@ -254,8 +254,8 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 		}
 	}
 	if res.res != nil {
-		in := res.res.Member()
-		for s := range t.namedLocked(e, res.res.Aliases) {
+		in, subs := res.res.Member(), t.namedLocked(e, res.res.Aliases)
+		for s := range subs.all() {
 			if named {
 				mark(s)
 			}
@@ -266,20 +266,11 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 
 // namedLocked returns the subscriptions that ask for e by its name, an alias or
 // its glob, each once.
-func (t *Table) namedLocked(e *entry, aliases []string) (subs map[*Subscription]struct{}) {
-	shared := true // subs belongs to a want
+func (t *Table) namedLocked(e *entry, aliases []string) (subs subscribers) {
 	add := func(name string) {
-		w := t.wants[name]
-		switch {
-		case w == nil || len(w.subs) == 0:
-			return
-		case len(subs) == 0:
-			subs = w.subs
-			return
-		case shared:
-			subs, shared = maps.Clone(subs), false
+		if w := t.wants[name]; w != nil {
+			subs = subs.with(&w.subs)
 		}
-		maps.Copy(subs, w.subs)
 	}
 	add(e.name)
 	for _, a := range aliases {
@@ -381,7 +372,7 @@ func (t *Table) emptyLocked(e *entry) {
 
 // NameCost is roughly what a name takes that only one subscription asks for, in bytes,
 // without the name itself.
-const NameCost = 400
+const NameCost = 240
 
 // wantSize is roughly what it takes that a name is wanted, in bytes.
 func wantSize(name string) int64 {
