@@ -20,17 +20,13 @@ import (
 // two. An Envoy's have about a thousand.
 const MaxNodeParts = 20_000
 
-// fewParts is how many of them are decoded before the rules of authorize were asked about
-// those that they read.
-const fewParts = 1000
-
 var nodeDescriptor = (*corev3.Node)(nil).ProtoReflect().Descriptor()
 
 // authorizeEarly decides by the beginning of a first request whether its client may send
 // the rest: where rules of authorize are in force, they have to let it in by what has
 // arrived of the Node, the field of a number. They are asked about all of the Node later.
-func (s *Server) authorizeEarly(c *caller, beginning []byte, number protowire.Number, p *peer.Peer) error {
-	raw, size, err := resource.NodeIn(beginning, number)
+func (s *Server) authorizeEarly(c *caller, in *request, number protowire.Number, p *peer.Peer) error {
+	raw, size, err := resource.NodeIn(in.beginning(), number)
 	if err != nil {
 		return malformed(err)
 	}
@@ -41,7 +37,7 @@ func (s *Server) authorizeEarly(c *caller, beginning []byte, number protowire.Nu
 	switch {
 	case policy.Open():
 		return nil
-	case raw == nil:
+	case raw == nil && in.size() > FirstBytes:
 		return status.Errorf(codes.InvalidArgument, "the node does not begin within the first %d bytes of the first request, by which clients are authorized: send it first", FirstBytes)
 	}
 	return s.authorizeNode(policy, raw, p)
@@ -85,11 +81,6 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	}
 	if err := s.srv.checkNode(&s.caller, len(raw)); err != nil {
 		return err
-	}
-	if policy := s.srv.cfg.Gate.Policy(); !policy.Open() && messagesIn(raw, nodeDescriptor, fewParts) > fewParts {
-		if err := s.srv.authorizeNode(policy, raw, p); err != nil {
-			return err
-		}
 	}
 	node, err := decodeNode(raw)
 	if err != nil {

@@ -19,6 +19,11 @@ import (
 // read of it has to be in them.
 const FirstBytes = 64 << 10
 
+// fewBytes is how long a first request may be that is decoded before its client is
+// authorized: decoded, it may take a hundred times as much, which is less than four times
+// FirstBytes.
+const fewBytes = 2 << 10
+
 // readPiece is how much is asked of the transport at a time, in bytes: a frame. What small
 // frames take beyond their bytes is freed with each piece.
 const readPiece = 16 << 10
@@ -99,12 +104,12 @@ func (s *Server) receive(c *caller, in *request, a awaited) (over bool, err erro
 	if err := in.begin(c.status, s.mostReceived(a.tier)); err != nil {
 		return true, s.ended(c, err)
 	}
-	if a.first && a.tier == nil && in.size() > FirstBytes {
+	if a.first && a.tier == nil && in.size() > fewBytes {
 		if err := in.readTo(c.status, FirstBytes); err != nil {
 			in.free()
 			return true, s.ended(c, err)
 		}
-		if err := s.authorizeEarly(c, in.beginning(), a.node, a.by); err != nil {
+		if err := s.authorizeEarly(c, in, a.node, a.by); err != nil {
 			in.free()
 			return true, s.refused(c, err)
 		}

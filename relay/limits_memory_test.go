@@ -113,9 +113,15 @@ func peak(f func()) int64 {
 // with: if the request is served, nothing.
 func sendRequest(t *testing.T, cc *grpc.ClientConn, v xdstest.Variant, request []byte) error {
 	t.Helper()
+	return sendTo(t, cc, v.Method(), request)
+}
+
+// sendTo is sendRequest for any method.
+func sendTo(t *testing.T, cc *grpc.ClientConn, method string, request []byte) error {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
 	defer cancel()
-	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, v.Method(), grpc.ForceCodec(asIs{}), grpc.MaxCallSendMsgSize(1<<30))
+	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.ForceCodec(asIs{}), grpc.MaxCallSendMsgSize(1<<30))
 	if err != nil {
 		t.Fatal(err)
 	}
