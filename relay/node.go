@@ -236,7 +236,7 @@ func (n *Node) massRemoval(m cache.MassRemoval) {
 
 // namesNear warns before the clients of a key are refused for the size of their names.
 func (n *Node) namesNear(c cache.NamesNear) {
-	n.part(logs.Origin).Warn("the names that clients of a key ask for come close to origin.max_names_size; clients with more will be refused",
+	n.part(logs.Origin).Warn("the names that clients of a key ask for come close to origin.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
 		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Leg.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 

@@ -209,11 +209,14 @@ func (c *checker) demand() {
 			c.complain("%q is wanted by %d subscriptions, and lingers until %v", name, w.subs.len(), w.expires)
 		}
 	}
-	lingering := 0
+	lingering, shed := 0, 0
 	for name, w := range t.wants {
 		one(name, w)
 		if !w.expires.IsZero() {
 			lingering++
+		}
+		if w.shed {
+			shed++
 		}
 		if w.leg == Nobody {
 			if t.entries[name] == nil {
@@ -222,7 +225,7 @@ func (c *checker) demand() {
 			continue
 		}
 		leg := &t.legs[w.leg]
-		if _, news := leg.dirty[name]; !news && !w.asked {
+		if _, news := leg.dirty[name]; !news && !w.asked && !w.shed {
 			c.complain("%q is wanted, but nobody will ask for it", name)
 		}
 		_, listed := leg.unanswered[name]
@@ -236,6 +239,9 @@ func (c *checker) demand() {
 	}
 	if lingering != t.lingering {
 		c.complain("%d names linger, and %d are counted", lingering, t.lingering)
+	}
+	if shed != t.shed {
+		c.complain("%d names were shed, and %d are counted", shed, t.shed)
 	}
 	one("*", &t.wild)
 	for i := range t.legs {

@@ -245,12 +245,19 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	delete(leg.absent, name)
 	leg.wanted--
 	t.unmeasureLocked(leg, w)
-	if w.asked {
-		stray := leg.dirty[name].stray // which it may have been when it was wanted
-		leg.dirty[name] = told{stray, w.spelled}
-	} else {
+	switch {
+	case w.shed: // so that the leg drops it already
+	case w.asked:
+		t.dropLocked(leg, w, name)
+	default:
 		delete(leg.dirty, name)
 	}
+}
+
+// dropLocked makes a leg drop a name that it has been asked for.
+func (t *Table) dropLocked(leg *tableLeg, w *want, name string) {
+	stray := leg.dirty[name].stray // which it may have been when it was wanted
+	leg.dirty[name] = told{stray, w.spelled}
 }
 
 // dropUnwantedLocked forgets what of an entry no demand covers any more.

@@ -175,10 +175,11 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 	}
 	done, key := t.diff(old, e)
 	if !e.Unbounded {
-		if over := t.overLocked(done.Added, e.spelled); over != nil {
+		if over := t.overLocked(key, done.Added, e.spelled); over != nil {
 			return Edited{Over: over}
 		}
 	}
+	t.askAgainLocked(done.Added)
 	if old != nil && key == old.key {
 		return done
 	}

@@ -32,7 +32,7 @@ func (t *Table) edit(w *Watcher, e Edit) (done Edited) {
 		return done
 	}
 	st := steps{table: t}
-	if over := st.reserve(done.Added, e); over != nil {
+	if over := st.reserve(key, done.Added, e); over != nil {
 		return Edited{Over: over}
 	}
 	defer st.release()
@@ -94,7 +94,7 @@ type steps struct {
 }
 
 // reserve is overLocked, and counts what is to be added from now on.
-func (st *steps) reserve(added []string, e Edit) *NamesOver {
+func (st *steps) reserve(key subKey, added []string, e Edit) *NamesOver {
 	t := st.table
 	if e.Unbounded || len(added) == 0 || !t.bounded() {
 		return nil
@@ -107,7 +107,7 @@ func (st *steps) reserve(added []string, e Edit) *NamesOver {
 	}
 	t.mu.Lock()
 	defer t.unlockAndSignal()
-	if over := t.exceedLocked(more); over != nil {
+	if over := t.exceedLocked(more, key.size()); over != nil {
 		return over
 	}
 	if t.reserved == nil {
@@ -188,6 +188,7 @@ func (st *steps) step(wildcard bool, done Edited) {
 		st.left[i] += t.legs[i].size
 		t.reserved[i] += t.legs[i].size
 	}
+	t.askAgainLocked(done.Added)
 	t.reshapeLocked(st.sub, key, done)
 	for i := range st.left { // what has been added is counted there
 		st.left[i] -= t.legs[i].size

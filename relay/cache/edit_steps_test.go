@@ -79,7 +79,7 @@ func TestHugeEditOverTheBound(t *testing.T) {
 		return all
 	}
 	first := steps{table: table}
-	if over := first.reserve(names("a"), Edit{}); over != nil {
+	if over := first.reserve(subKey{}, names("a"), Edit{}); over != nil {
 		t.Fatalf("the first edit is refused: %v", over)
 	}
 	var second, third Watcher

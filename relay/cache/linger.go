@@ -45,6 +45,9 @@ func (t *Table) endWantLocked(w *want, name string) {
 	}
 	t.bytes -= wantSize(name)
 	t.stopAskingLocked(w, name)
+	if w.shed {
+		t.shed--
+	}
 }
 
 // unbookLocked notes that a name lingers no more.

@@ -1,7 +1,7 @@
 package cache
 
 import (
-	"math"
+	"cmp"
 	"slices"
 	"time"
 
@@ -34,14 +34,15 @@ type NamesNear struct {
 }
 
 // overLocked reports whether names that a client begins to want exceed the bound of a
-// leg. Names that nobody wants any more make room for them first. t.mu must be held.
-func (t *Table) overLocked(added []string, spelled map[string]string) *NamesOver {
+// leg; key is that of all that it wants then. Names that nobody wants any more make room
+// for them first, and then those of clients with more; see yieldLocked. t.mu must be held.
+func (t *Table) overLocked(key subKey, added []string, spelled map[string]string) *NamesOver {
 	if len(added) == 0 || !t.bounded() {
 		return nil
 	}
 	more := make([]int, len(t.legs))
 	t.sizesLocked(more, added, spelled)
-	return t.exceedLocked(more)
+	return t.exceedLocked(more, key.size())
 }
 
 // bounded reports whether any leg has a bound on its names.
@@ -49,10 +50,10 @@ func (t *Table) bounded() bool {
 	return slices.ContainsFunc(t.group.cache.cfg.Legs, func(l Leg) bool { return l.MaxNames > 0 })
 }
 
-// sizesLocked adds to more, by leg, what those of names take that nobody wants yet.
+// sizesLocked adds to more, by leg, what those of names take that the leg is not asked for.
 func (t *Table) sizesLocked(more []int, names []string, spelled map[string]string) {
 	for _, n := range names {
-		if t.wants[n] != nil {
+		if w := t.wants[n]; w != nil && !w.shed {
 			continue
 		}
 		if leg := t.legOf(n); leg != Nobody {
@@ -61,8 +62,9 @@ func (t *Table) sizesLocked(more []int, names []string, spelled map[string]strin
 	}
 }
 
-// exceedLocked reports whether a leg exceeds its bound with so many bytes of names more.
-func (t *Table) exceedLocked(more []int) *NamesOver {
+// exceedLocked reports whether a leg exceeds its bound with so many bytes of names more,
+// for a client whose names take so many then.
+func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 	for i, leg := range t.group.cache.cfg.Legs {
 		size := func() int {
 			if t.reserved == nil {
@@ -74,7 +76,7 @@ func (t *Table) exceedLocked(more []int) *NamesOver {
 		if exceeds() && t.lingering > 0 {
 			t.dropLingeringLocked()
 		}
-		if exceeds() {
+		if exceeds() && !t.yieldLocked(i, size()-leg.MaxNames, wants) {
 			return &NamesOver{Leg: leg, Bytes: size(), Bound: leg.MaxNames}
 		}
 	}
@@ -144,8 +146,8 @@ func (f *Feed) Shed(typ *resource.Type, reason string) int {
 	t.mu.Lock()
 	for _, n := range names {
 		if w := t.wants[n]; w != nil && !w.shed {
-			w.shed, w.asked = true, false
-			t.unmeasureLocked(&t.legs[f.leg], w)
+			w.asked = false // its stream has ended
+			t.shedLocked(w)
 		}
 	}
 	t.mu.Unlock()
@@ -160,12 +162,14 @@ func (t *Table) newestUnansweredLocked(leg int) (names []string) {
 			names, total = append(names, n), total+int(w.size)
 		}
 	}
-	slices.SortFunc(names, func(a, b string) int {
-		return int(min(max(int64(t.wants[b].seq)-int64(t.wants[a].seq), math.MinInt32), math.MaxInt32))
-	})
-	dropped := 0
+	return t.newestLocked(names, (total+1)/2)
+}
+
+// newestLocked are those of names that are wanted for the shortest time, of so many bytes.
+func (t *Table) newestLocked(names []string, bytes int) []string {
+	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(t.wants[b].seq, t.wants[a].seq) })
 	for i, n := range names {
-		if dropped += int(t.wants[n].size); dropped*2 >= total {
+		if bytes -= int(t.wants[n].size); bytes <= 0 {
 			return names[:i+1]
 		}
 	}

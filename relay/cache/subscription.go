@@ -28,6 +28,7 @@ type Subscription struct {
 	private bool            // it asks for a resource that must not be kept (K17)
 	// uncounted says that live and digest are computed by the last step of the edit.
 	uncounted bool
+	firm      uint64   // the id with which it had no names to give up; see yieldLocked
 	concerns  concerns // see stamps
 	watchers  *Watcher
 	count     int
@@ -43,6 +44,9 @@ type subKey struct {
 	wildcard bool
 	step     uint64 // not 0 during an edit in steps: no other client shares it
 }
+
+// size is what the names take in a request, in bytes.
+func (k *subKey) size() int { return k.bytes + k.len*nameOverhead }
 
 type seeds [2]maphash.Seed
 

@@ -66,6 +66,7 @@ type Table struct {
 	// reserved is what the edits in steps will still add to the names of each leg, in bytes;
 	// nil if there was none.
 	reserved []int
+	shed     int // names that no leg is asked for, although they are wanted
 
 	// Guarded by mu: what the origins were asked, and have answered.
 	seq     uint64 // numbers what is wanted

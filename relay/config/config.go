@@ -199,8 +199,9 @@ type Origin struct {
 	// divided; gRPC servers accept 4MiB by default. From 64KiB to 1GiB.
 	MaxSendSize Size `yaml:"max_send_size"`
 	// What the names of one type may take together that the clients of one key ask for.
-	// Clients with more are refused. With variant sotw, whose requests cannot be divided,
-	// no more than fits in max_send_size. From 64KiB to 1GiB.
+	// When exceeded, names without a resource of the client that asks for most are dropped,
+	// and if it has too few of them, the request is refused. With variant sotw, whose
+	// requests cannot be divided, no more than fits in max_send_size. From 64KiB to 1GiB.
 	MaxNamesSize Size `yaml:"max_names_size"`
 	// How long one attempt to connect may take. At least 100ms.
 	ConnectTimeout time.Duration `yaml:"connect_timeout"`
