@@ -2,8 +2,11 @@ package relay
 
 import (
 	"context"
+	"crypto/tls"
+	"errors"
 	"log/slog"
 	"net"
+	"net/http"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -39,6 +42,21 @@ func (h *handshakes) by(listener string, s *secure.Server) func(net.Conn) (net.C
 			return nil, aggregation.Connection{}, err
 		}
 		return conn, aggregation.Connection{TLS: info, Recheck: recheck}, nil
+	}
+}
+
+// closed is called with the connections of an HTTP server when they are over: net/http
+// shakes hands by itself, and only writes that it failed.
+func (h *handshakes) closed(listener string) func(net.Conn, http.ConnState) {
+	return func(c net.Conn, state http.ConnState) {
+		conn, ok := c.(*tls.Conn)
+		if !ok || state != http.StateClosed || conn.ConnectionState().HandshakeComplete {
+			return
+		}
+		// It keeps the error of the first attempt.
+		if err := conn.HandshakeContext(context.Background()); err != nil && !errors.Is(err, net.ErrClosed) {
+			h.tell(listener, c.RemoteAddr(), err)
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/admin"
+	"xdsrelay/relay/logs"
 	"xdsrelay/relay/secure"
 )
 
@@ -46,12 +47,17 @@ func (n *Node) buildAdmin() error {
 		Tier:    n.tierAdmin(),
 		Metrics: n.metrics.Registry(),
 		Access:  access,
+		Log:     n.log,
 		Levels:  n.levels, Settings: n.Settings, Reload: n.Reload, Reconnect: n.Reconnect,
 
 		ClientStatus: n.status,
 	}), n.log)
 	if secured != nil {
-		n.http.ConnContext = secured.Keep
+		shake, err := newHandshakes(n.metrics.Meter(), n.part(logs.Security))
+		if err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+		n.http.ConnContext, n.http.ConnState = secured.Keep, shake.closed("admin")
 	}
 	return nil
 }

@@ -36,7 +36,11 @@ func (n *Node) buildPolling() (err error) {
 		Limits: n.limits, Meter: n.metrics.Meter(), Logger: n.part(logs.Clients),
 	}
 	if secured != nil {
-		cfg.Connection, cfg.StillTrusted = secured.Keep, secure.StillTrusted
+		shake, err := newHandshakes(n.metrics.Meter(), n.part(logs.Security))
+		if err != nil {
+			return fmt.Errorf("metrics: %w", err)
+		}
+		cfg.Connection, cfg.StillTrusted, cfg.ConnState = secured.Keep, secure.StillTrusted, shake.closed(config.RESTName)
 	}
 	server, err := rest.New(cfg)
 	if err != nil {

@@ -51,6 +51,9 @@ func (s *Server) claim(r *http.Request, by gate.Client) error {
 
 // changed is called with what becomes of connections.
 func (s *Server) changed(c net.Conn, to http.ConnState) {
+	if s.cfg.ConnState != nil {
+		s.cfg.ConnState(c, to)
+	}
 	if to != http.StateClosed {
 		return
 	}

@@ -35,6 +35,8 @@ type Config struct {
 	// with would be taken now. Both are nil where clients show none.
 	Connection   func(context.Context, net.Conn) context.Context
 	StillTrusted func(*http.Request) error
+	// ConnState is called when the state of a connection changes; nil for nothing.
+	ConnState func(net.Conn, http.ConnState)
 	// Private says which types are not served here, since each client is to get
 	// them over an upstream stream of its own (K6); nil means none.
 	Private func(*resource.Type) bool

@@ -69,7 +69,9 @@ func TestAccess(t *testing.T) {
 		}
 	}
 	look = append(look, call{"POST", csds.Path}, call{"POST", "/tier/explain"}, call{"GET", "/"}, call{"GET", "/debug/"}, call{"GET", "/ui/app.js"}, call{"GET", "/nothing"})
-	order = append(order, call{"POST", "/release?key=a"}, call{"POST", "/drain"}, call{"POST", "/reconnect"})
+	for _, o := range orders(cfg) {
+		order = append(order, call{"POST", o.path + "?key=a&level=info"})
+	}
 
 	isRefused := func(code int) bool { return code == http.StatusUnauthorized || code == http.StatusForbidden }
 	check := func(c call, who string, want int, header []string) {

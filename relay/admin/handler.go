@@ -5,6 +5,7 @@ package admin
 
 import (
 	"errors"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"os"
@@ -22,7 +23,7 @@ import (
 	"xdsrelay/relay/redact"
 )
 
-// Config is where the handler gets what it shows. All fields but Access are required, and
+// Config is where the handler gets what it shows. All fields but Access and Log are required, and
 // all functions are called concurrently.
 type Config struct {
 	// Title names node and version on the index page.
@@ -51,6 +52,8 @@ type Config struct {
 	Metrics prometheus.Gatherer
 	// Access says who may see this, and who may give orders.
 	Access Access
+	// Log gets a line for each order; nil for none.
+	Log *slog.Logger
 }
 
 // The kinds of origins.
@@ -146,17 +149,12 @@ func endpoints(cfg Config) (all []Endpoint) {
 	get := func(path string, handler http.HandlerFunc) {
 		all = append(all, Endpoint{http.MethodGet, path, handler})
 	}
-	order := func(path string, handler http.HandlerFunc) {
-		all = append(all, Endpoint{http.MethodPost, path, ordered(cfg.Access.operators(handler))})
-	}
 	all = append(all,
 		Endpoint{http.MethodPost, csds.Path, func(w http.ResponseWriter, r *http.Request) { cfg.ClientStatus.ServeHTTP(w, r) }},
 		Endpoint{http.MethodPost, "/tier/explain", ordered(cfg.Tier.explain)})
-	order("/release", cfg.Tier.release)
-	order("/drain", cfg.Tier.drain)
-	order("/reconnect", cfg.reconnect)
-	order("/log/level", cfg.setLogLevel)
-	order("/config/reload", cfg.reload)
+	for _, o := range orders(cfg) {
+		all = append(all, Endpoint{http.MethodPost, o.path, cfg.audited(o.path, ordered(cfg.Access.operators(o.handler)))})
+	}
 	get("/{$}", home(index(cfg.Title, listed)))
 	get(uiPath+"{name}", func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })
 	get("/debug/{$}", index(cfg.Title, listed))

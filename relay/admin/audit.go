@@ -1,0 +1,80 @@
+package admin
+
+import (
+	"net/http"
+
+	"xdsrelay/relay/redact"
+)
+
+// order is one endpoint that changes something. Each takes the rights of an operator and
+// writes a line to the log, whatever becomes of it.
+type order struct {
+	path    string
+	handler http.HandlerFunc
+}
+
+// orders are all that there are.
+func orders(cfg Config) []order {
+	return []order{
+		{"/release", cfg.Tier.release},
+		{"/drain", cfg.Tier.drain},
+		{"/reconnect", cfg.reconnect},
+		{"/log/level", cfg.setLogLevel},
+		{"/config/reload", cfg.reload},
+	}
+}
+
+// audited logs each order: who gave it, what it is and what the answer was.
+func (cfg Config) audited(path string, next http.HandlerFunc) http.HandlerFunc {
+	if cfg.Log == nil {
+		return next
+	}
+	return func(w http.ResponseWriter, r *http.Request) {
+		answer := &answered{ResponseWriter: w, status: http.StatusOK}
+		next(answer, r)
+		result := "done"
+		switch {
+		case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
+			result = "refused"
+		case answer.status >= http.StatusBadRequest:
+			result = "failed"
+		}
+		cfg.Log.Info("an operator gave an order", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
+			"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
+	}
+}
+
+// maxParameters bounds what is logged of an order's parameters, in bytes.
+const maxParameters = 256
+
+func parameters(r *http.Request) string { return redact.Short(r.URL.RawQuery, maxParameters) }
+
+// identity is what a request proved about its sender: the subject of a certificate, the
+// kind of a token, or nothing.
+func (a Access) identity(r *http.Request) string {
+	if r.TLS != nil && len(r.TLS.VerifiedChains) > 0 {
+		return r.TLS.VerifiedChains[0][0].Subject.String()
+	}
+	switch is, _ := r.Context().Value(roleKey{}).(role); is {
+	case operator:
+		return "operator's token"
+	case reader:
+		return "reader's token"
+	}
+	return "none"
+}
+
+// answered notes the status of an answer.
+type answered struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader notes the status.
+func (a *answered) WriteHeader(status int) {
+	a.status = status
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap is for [http.ResponseController].
+func (a *answered) Unwrap() http.ResponseWriter { return a.ResponseWriter }
