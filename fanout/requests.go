@@ -180,7 +180,7 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	now := time.Now()
 	if r.Rejected { // B13
 		again := ts.nack != nil
-		s.unacked -= ts.refused(s.why, now)
+		s.unacked -= ts.rejected(s.why, now)
 		ts.metrics.nack()
 		ctx := s.refusedLocked(ts, ts.acked.Gen, ts.sent.Gen, ts.nack.Message, now)
 		if !again {

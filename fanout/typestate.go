@@ -217,10 +217,10 @@ func (ts *typeState) accepted() (freed int) {
 	return freed
 }
 
-// refused notes a NACK of the newest response. The parts that follow it hold
+// rejected notes a NACK of the newest response. The parts that follow it hold
 // nothing that the client has rejected, so they are sent all the same. Then
 // everything is held (B14), and with news everything comes again (B16).
-func (ts *typeState) refused(why *Reason, now time.Time) (freed int) {
+func (ts *typeState) rejected(why *Reason, now time.Time) (freed int) {
 	freed = ts.settled()
 	if !ts.isAside() {
 		ts.rejectedNow()

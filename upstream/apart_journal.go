@@ -15,7 +15,7 @@ const mostAside = 20
 // note keeps the list of what is set apart.
 func (j *journal) note(key, typeURL string, apart bool) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	if !apart {
 		delete(j.aside, setAside{key, typeURL})
 		return
@@ -29,23 +29,23 @@ func (j *journal) note(key, typeURL string, apart bool) {
 // setApart notes why a type of a key is asked for on a stream of its own.
 func (j *journal) setApart(key, typeURL string, why error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.partial.sayLocked(j.log, slog.LevelWarn, "the "+j.what+" seems not to know a type and ended the stream, asking for it on another one with backoff",
+	defer j.unlock()
+	j.saySingleLocked(slog.LevelWarn, "the "+j.what+" seems not to know a type and ended the stream, asking for it on another one with backoff",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)), errorAttr(why))
 }
 
 // rejoined notes that a type whose setApart was said is like all others again.
 func (j *journal) rejoined(key, typeURL string) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.partial.sayLocked(j.log, slog.LevelInfo, "a type that was asked for on another stream does no harm to the "+j.what+", asking for it like for all others",
+	defer j.unlock()
+	j.saySingleLocked(slog.LevelInfo, "a type that was asked for on another stream does no harm to the "+j.what+", asking for it like for all others",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)))
 }
 
 // listAside lists what is set apart, in lines.
 func (j *journal) listAside() (lines []string) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	for s := range j.aside {
 		lines = append(lines, fmt.Sprintf("%q of key %q", s.typeURL, s.key))
 	}

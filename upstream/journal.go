@@ -32,8 +32,9 @@ type journal struct {
 	returned    chan struct{} // closed when down ends, and by hurry; nil while nobody waits for that
 	noLoad      bool          // the server takes no load reports
 	aside       map[setAside]struct{}
-	state       ration // of lines about the state
-	partial     ration // of lines about single streams and responses
+	state       ration   // of lines about the state
+	partial     ration   // of lines about single streams and responses
+	lines       []func() // to be written when mu is unlocked
 }
 
 const (
@@ -48,7 +49,7 @@ func newJournal(log *slog.Logger, what string) *journal {
 // connected notes that a stream is up.
 func (j *journal) connected() {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	j.streams++
 	switch {
 	case j.down:
@@ -64,7 +65,7 @@ func (j *journal) connected() {
 // back is closed when the next stream is up after none was, and by hurry.
 func (j *journal) back() <-chan struct{} {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	if j.returned == nil {
 		j.returned = make(chan struct{})
 	}
@@ -74,7 +75,7 @@ func (j *journal) back() <-chan struct{} {
 // disconnected notes that a stream that was up is over.
 func (j *journal) disconnected() {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	j.streams--
 }
 
@@ -82,14 +83,14 @@ func (j *journal) disconnected() {
 // there is no connection; keys is how many keys want one.
 func (j *journal) failed(err error, opened bool, keys int64) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	now := time.Now()
 	j.last = err
 	if j.streams > 0 {
 		// Either the first of many that are about to fail, or one that the
 		// server refuses while it serves others. These must not use up what
 		// is meant for changes of state.
-		j.partial.sayLocked(j.log, slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
+		j.saySingleLocked(slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
 			slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
@@ -122,7 +123,7 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 // and how often it is pinged from now on.
 func (j *journal) calmed(was, now time.Duration) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	every := now.String()
 	if now <= 0 {
 		every = "off"
@@ -134,7 +135,7 @@ func (j *journal) calmed(was, now time.Duration) {
 // smaller notes that requests are kept smaller from now on.
 func (j *journal) smaller(was, now int) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	j.sayLocked(slog.LevelWarn, "the "+j.what+" may not have accepted a large request, dividing requests into smaller ones from now on",
 		slog.Int("bytes", was), slog.Int("limit", now))
 }
@@ -142,8 +143,8 @@ func (j *journal) smaller(was, now int) {
 // shed notes that a key stops asking for names.
 func (j *journal) shed(key, typeURL string, names int) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.partial.sayLocked(j.log, slog.LevelWarn, "the "+j.what+" does not accept a request with all names of a key, not asking for the newest ones that were never answered",
+	defer j.unlock()
+	j.saySingleLocked(slog.LevelWarn, "the "+j.what+" does not accept a request with all names of a key, not asking for the newest ones that were never answered",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)), slog.Int("names", names))
 }
 
@@ -166,8 +167,8 @@ func (j *journal) problem() string {
 // refused notes that a response was NACKed.
 func (j *journal) refused(typeURL, why string) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.partial.sayLocked(j.log, slog.LevelWarn, "NACKed a response of the "+j.what,
+	defer j.unlock()
+	j.saySingleLocked(slog.LevelWarn, "NACKed a response of the "+j.what,
 		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
 }
 
@@ -178,14 +179,17 @@ func errorAttr(err error) slog.Attr {
 	return slog.String("error", shorten(err.Error(), 512))
 }
 
-// sayLocked writes a line about the state. j.mu must be held.
+// sayLocked writes a line about the state when j.mu is unlocked. j.mu must be held.
 func (j *journal) sayLocked(level slog.Level, msg string, attrs ...slog.Attr) {
-	j.state.sayLocked(j.log, level, msg, attrs...)
+	j.writeLocked(&j.state, level, msg, attrs)
 }
 
-// sayLocked writes a line, unless the ration is used up. The lock of the
-// journal that has the ration must be held.
-func (r *ration) sayLocked(log *slog.Logger, level slog.Level, msg string, attrs ...slog.Attr) {
+// saySingleLocked is sayLocked for a line about a single stream or response.
+func (j *journal) saySingleLocked(level slog.Level, msg string, attrs ...slog.Attr) {
+	j.writeLocked(&j.partial, level, msg, attrs)
+}
+
+func (j *journal) writeLocked(r *ration, level slog.Level, msg string, attrs []slog.Attr) {
 	ok, skipped := r.take(time.Now())
 	if !ok {
 		return
@@ -193,7 +197,24 @@ func (r *ration) sayLocked(log *slog.Logger, level slog.Level, msg string, attrs
 	if skipped > 0 {
 		attrs = append(attrs, slog.Int("lines_left_out", skipped))
 	}
-	log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // each caller has a constant text
+	j.lines = append(j.lines, j.line(level, msg, attrs))
+}
+
+// line writes a line when it is called.
+func (j *journal) line(level slog.Level, msg string, attrs []slog.Attr) func() {
+	return func() {
+		j.log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // each caller has a constant text
+	}
+}
+
+// unlock unlocks j.mu and writes the lines that are due: all keys wait for the lock.
+func (j *journal) unlock() {
+	due := j.lines
+	j.lines = nil
+	j.mu.Unlock()
+	for _, write := range due {
+		write()
+	}
 }
 
 const rationEvery = 10 * time.Second

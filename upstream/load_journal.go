@@ -6,7 +6,7 @@ import "log/slog"
 // whatever the number of keys.
 func (j *journal) loadRefused(err error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	if !j.noLoad {
 		j.noLoad = true
 		j.sayLocked(slog.LevelInfo, "the "+j.what+" takes no load reports, asking again with backoff", errorAttr(err))
@@ -16,7 +16,7 @@ func (j *journal) loadRefused(err error) {
 // loadTaken notes that the server has asked for load reports.
 func (j *journal) loadTaken() {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	if j.noLoad {
 		j.noLoad = false
 		j.sayLocked(slog.LevelInfo, "the "+j.what+" takes load reports now")
@@ -26,6 +26,6 @@ func (j *journal) loadTaken() {
 // loadFailed notes that a stream of load reports ended.
 func (j *journal) loadFailed(err error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
-	j.partial.sayLocked(j.log, slog.LevelWarn, "a stream of load reports failed", errorAttr(err))
+	defer j.unlock()
+	j.saySingleLocked(slog.LevelWarn, "a stream of load reports failed", errorAttr(err))
 }

@@ -43,7 +43,7 @@ func (r reach) problem() string {
 // and the journal logs that instead.
 func (j *journal) unreachable(err error, keys int64) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	first := j.reach.since.IsZero()
 	j.reach.err = err
 	if !first {
@@ -58,7 +58,7 @@ func (j *journal) unreachable(err error, keys int64) {
 // reachable notes that there is a connection.
 func (j *journal) reachable(keys int64) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	defer j.unlock()
 	if since := j.reach.since; !since.IsZero() && keys == 0 {
 		j.sayLocked(slog.LevelInfo, "the "+j.what+" can be reached again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
 	}

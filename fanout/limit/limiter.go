@@ -80,18 +80,18 @@ func over(have, most int) bool { return most > 0 && have >= most }
 
 // connect books a connection, or refuses it. It returns the account of its source, nil
 // for a source without limits.
-func (l *Limiter) connect(s Source) (*account, error) {
+func (l *Limiter) connect(s Source) (a *account, err error) {
 	v := l.Values()
+	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over(l.connections, v.Connections) {
-		return nil, l.refusals.refuse(Connections, s.String(), l.connections+1, v.Connections, "connections to this node")
+		return nil, l.refusals.refuseLocked(Connections, s.String(), l.connections+1, v.Connections, "connections to this node")
 	}
-	var a *account
 	if s != (Source{}) {
 		a = l.accountLocked(owner{source: s})
 		if over(a.connections, v.ConnectionsPerSource) {
-			return nil, l.refusals.refuse(ConnectionsPerSource, s.String(), a.connections+1, v.ConnectionsPerSource, "connections from "+s.String())
+			return nil, l.refusals.refuseLocked(ConnectionsPerSource, s.String(), a.connections+1, v.ConnectionsPerSource, "connections from "+s.String())
 		}
 		a.connections++
 	}
@@ -100,15 +100,16 @@ func (l *Limiter) connect(s Source) (*account, error) {
 }
 
 // connectPeer books a connection of another node, or refuses it.
-func (l *Limiter) connectPeer(s Source) error {
+func (l *Limiter) connectPeer(s Source) (err error) {
 	most := l.Values().PeerConnections
+	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over(l.peerConnections, most) {
-		return l.refusals.refuse(PeerConnections, s.String(), l.peerConnections+1, most, "connections of other nodes")
+		return l.refusals.refuseLocked(PeerConnections, s.String(), l.peerConnections+1, most, "connections of other nodes")
 	}
 	if share := peerShare(most); over(l.peerSources[s], share) {
-		return l.refusals.refuse(PeerConnections, s.String(), l.peerSources[s]+1, share, "connections of other nodes from "+s.String())
+		return l.refusals.refuseLocked(PeerConnections, s.String(), l.peerSources[s]+1, share, "connections of other nodes from "+s.String())
 	}
 	l.peerConnections++
 	l.peerSources[s]++
@@ -148,11 +149,12 @@ func (l *Limiter) disconnect(a *account) {
 // given back by release, once.
 func (l *Limiter) Identify(s Source, identity string) (release func(), err error) {
 	most := l.Values().ConnectionsPerIdentity
+	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	a := l.accountLocked(owner{identity: identity})
 	if over(a.connections, most) {
-		return nil, l.refusals.refuse(ConnectionsPerIdentity, s.String(), a.connections+1, most, "connections of "+identity)
+		return nil, l.refusals.refuseLocked(ConnectionsPerIdentity, s.String(), a.connections+1, most, "connections of "+identity)
 	}
 	a.connections++
 	return func() {
@@ -198,15 +200,16 @@ func (l *Limiter) Enter(s Source, identity string) (stay Stay, err error) {
 // Book is Enter also while the node is overloaded.
 func (l *Limiter) Book(s Source, identity string) (stay Stay, err error) {
 	v := l.Values()
+	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over(l.streams, v.Streams) {
-		return stay, l.refusals.refuse(Streams, s.String(), l.streams+1, v.Streams, "streams on this node")
+		return stay, l.refusals.refuseLocked(Streams, s.String(), l.streams+1, v.Streams, "streams on this node")
 	}
 	if s != (Source{}) {
 		stay.source = l.accountLocked(owner{source: s})
 		if have := stay.source.streams; over(have, v.StreamsPerSource) {
-			return Stay{}, l.refusals.refuse(StreamsPerSource, s.String(), have+1, v.StreamsPerSource, "streams from "+s.String())
+			return Stay{}, l.refusals.refuseLocked(StreamsPerSource, s.String(), have+1, v.StreamsPerSource, "streams from "+s.String())
 		}
 	}
 	if identity != "" {
@@ -215,7 +218,7 @@ func (l *Limiter) Book(s Source, identity string) (stay Stay, err error) {
 			if stay.source != nil {
 				l.tidyLocked(stay.source)
 			}
-			return Stay{}, l.refusals.refuse(StreamsPerIdentity, s.String(), have+1, v.StreamsPerIdentity, "streams of "+identity)
+			return Stay{}, l.refusals.refuseLocked(StreamsPerIdentity, s.String(), have+1, v.StreamsPerIdentity, "streams of "+identity)
 		}
 	}
 	l.streams++
@@ -238,10 +241,11 @@ func (s Stay) accounts() []*account {
 // Use books the key of a stream that was entered, or refuses it. It is called once for
 // each stream at most. hasRoom tells whether a node that may have so many keys has room
 // for this one; who is for the log.
-func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) error {
+func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) (err error) {
+	defer logged(&err)
 	v := l.Values()
 	if !hasRoom(v.Keys) {
-		return l.refusals.refuse(Keys, who, v.Keys+1, v.Keys, "aggregation keys on this node")
+		return l.refusals.refuseLocked(Keys, who, v.Keys+1, v.Keys, "aggregation keys on this node")
 	}
 	most := v.KeysPerIdentity
 	a := s.keys()
@@ -253,7 +257,7 @@ func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) erro
 	l.forgetLocked(time.Now())
 	u, ok := a.uses(key)
 	if have := a.keys(); !ok && over(have, most) {
-		return l.refusals.refuse(KeysPerIdentity, a.of.source.String(), have+1, most, "aggregation keys of "+a.of.String())
+		return l.refusals.refuseLocked(KeysPerIdentity, a.of.source.String(), have+1, most, "aggregation keys of "+a.of.String())
 	}
 	u.streams++
 	a.set(key, u)
@@ -284,12 +288,13 @@ func (l *Limiter) Leave(s Stay, key string) {
 }
 
 // EnterPeer books a stream of another node, or refuses it.
-func (l *Limiter) EnterPeer(who string) error {
+func (l *Limiter) EnterPeer(who string) (err error) {
 	most := l.Values().PeerStreams
+	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over(l.peers, most) {
-		return l.refusals.refuse(PeerStreams, who, l.peers+1, most, "streams of other nodes")
+		return l.refusals.refuseLocked(PeerStreams, who, l.peers+1, most, "streams of other nodes")
 	}
 	l.peers++
 	return nil

@@ -31,13 +31,14 @@ type port struct {
 }
 
 func (p *port) connect(s Source) (release func(), err error) {
+	defer logged(&err)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	switch {
 	case p.open >= operatorConnections:
-		return nil, p.limiter.refusals.refuse(OperatorConnections, s.String(), p.open+1, operatorConnections, "connections to one port for operators")
+		return nil, p.limiter.refusals.refuseLocked(OperatorConnections, s.String(), p.open+1, operatorConnections, "connections to one port for operators")
 	case p.sources[s] >= operatorConnectionsPerSource && s != (Source{}):
-		return nil, p.limiter.refusals.refuse(OperatorConnections, s.String(), p.sources[s]+1, operatorConnectionsPerSource, fmt.Sprintf("connections from %s to one port for operators", s))
+		return nil, p.limiter.refusals.refuseLocked(OperatorConnections, s.String(), p.sources[s]+1, operatorConnectionsPerSource, fmt.Sprintf("connections from %s to one port for operators", s))
 	}
 	p.open++
 	p.sources[s]++

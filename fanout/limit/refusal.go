@@ -30,6 +30,15 @@ func (r *Refusal) Log() {
 	}
 }
 
+// logged writes the line of the log of a function that ends with a refusal. It is deferred
+// before the lock is taken, so that it runs when that is released.
+func logged(err *error) {
+	var r *Refusal
+	if errors.As(*err, &r) {
+		r.Log()
+	}
+}
+
 // Error says what the limit is.
 func (r *Refusal) Error() string { return r.text }
 
