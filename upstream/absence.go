@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -19,10 +20,34 @@ type absences struct {
 type awaited struct {
 	due   time.Time
 	typ   *resource.Type
-	names []string
+	names []string // sorted
 }
 
-// await starts the timers of names that were just asked for.
+// drop ends the timers of names that are not asked for any more, or were not for a moment:
+// they need not be kept, and silence says nothing of what is asked for again later. names is
+// sorted.
+func (a *absences) drop(typ *resource.Type, names []string) {
+	if len(names) == 0 {
+		return
+	}
+	left := false
+	for i := range a.queue {
+		w := &a.queue[i]
+		awaits := func(n string) bool {
+			_, is := slices.BinarySearch(w.names, n)
+			return is
+		}
+		if w.typ.URL == typ.URL && slices.ContainsFunc(names, awaits) {
+			w.names = without(w.names, names)
+			left = left || len(w.names) == 0
+		}
+	}
+	if left {
+		a.queue = slices.DeleteFunc(a.queue, func(w awaited) bool { return len(w.names) == 0 })
+	}
+}
+
+// await starts the timers of names that were just asked for, which are sorted.
 func (a *absences) await(now time.Time, typ *resource.Type, names []string) {
 	if len(names) > 0 {
 		a.queue = append(a.queue, awaited{due: now.Add(a.after), typ: typ, names: names})
@@ -43,8 +68,8 @@ func (a *absences) expired(now time.Time) []awaited {
 	for n < len(a.queue) && !a.queue[n].due.After(now) {
 		n++
 	}
-	over := a.queue[:n:n]
-	if a.queue = a.queue[n:]; len(a.queue) == 0 {
+	over := slices.Clone(a.queue[:n])
+	if a.queue = slices.Delete(a.queue, 0, n); len(a.queue) == 0 {
 		a.queue = nil // lets go of the array
 	}
 	return over

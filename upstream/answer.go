@@ -46,6 +46,8 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 		}
 		if said {
 			s.types[typ.URL], a.since = a, now
+			s.absences.drop(typ, d.Unsubscribe)
+			s.absences.drop(typ, d.Again)
 			if r.following == nil { // the owner of a key says itself what does not exist
 				s.absences.await(now, typ, missing) // C12
 			}

@@ -23,12 +23,19 @@ import (
 
 // virtual runs f in virtual time with a rig over w, with the default times.
 func virtual(t *testing.T, delta bool, w *wire, f func(r *rig)) {
+	t.Helper()
+	lingering(t, delta, time.Minute, w, f)
+}
+
+// lingering is virtual with a linger time of names; negative for none.
+func lingering(t *testing.T, delta bool, linger time.Duration, w *wire, f func(r *rig)) {
+	t.Helper()
 	cp, err := newControlPlane(ControlPlaneConfig{Addresses: []string{"nowhere"}, Delta: delta},
 		func(string, *ControlPlaneConfig) (channel, error) { return w, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRigOf(t, cp, time.Minute)
+	r := newRigOf(t, cp, linger)
 	f(r)
 	r.cache.Close()
 }
@@ -182,6 +189,38 @@ func TestAbsence(t *testing.T) {
 	})
 }
 
+// TestAbsenceOfNamesAskedForAgain: C12: a name that nobody wanted for a moment has a timer
+// of its own from when it is asked for again: what was asked before says nothing of it.
+func TestAbsenceOfNamesAskedForAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(func(s *wireStream) error {
+			for s.recv() != nil { // and says nothing
+			}
+			return nil
+		})
+		lingering(t, true, -1, w, func(r *rig) {
+			c := r.join("k").want(cds, "stays")
+			c.want(cds, "z")
+			pass := func(d time.Duration) {
+				time.Sleep(d) //nolint:forbidigo // virtual time
+				synctest.Wait()
+			}
+			pass(5 * time.Second)
+			c.drop(cds, "z")
+			pass(5 * time.Second)
+			c.want(cds, "z")
+			pass(14 * time.Second)
+			if got := c.state(cds); got != "-stays" {
+				t.Errorf("14 seconds after it was asked for again: state %q, expected %q", got, "-stays")
+			}
+			pass(2 * time.Second)
+			if got := c.state(cds); got != "-stays -z" {
+				t.Errorf("16 seconds after it was asked for again: state %q", got)
+			}
+		})
+	})
+}
+
 // TestNoAbsenceWithoutOrigin: C12, C14: the timer runs on a stream only: an
 // origin that cannot be reached, or whose streams break, says nothing about
 // names.
@@ -328,8 +367,17 @@ func TestAbsencesQueue(t *testing.T) {
 	if !q.awaits(cds) || q.awaits(eds) {
 		t.Fatal("awaits")
 	}
-	if got := q.expired(start.Add(time.Hour)); len(got) != 1 || q.awaits(cds) {
+	q.await(start.Add(3*time.Second), typ, []string{"c", "d", "e"})
+	array := q.queue[:cap(q.queue)]
+	q.drop(other, []string{"c"})
+	q.drop(typ, []string{"b", "c", "e"})
+	if got := q.expired(start.Add(time.Hour)); len(got) != 1 || len(got[0].names) != 1 || got[0].names[0] != "d" || q.awaits(cds) {
 		t.Fatalf("expired %v", got)
+	}
+	for _, w := range array { // a queue may never be empty
+		if w.names != nil {
+			t.Errorf("%v are kept though their time is over", w.names)
+		}
 	}
 }
 

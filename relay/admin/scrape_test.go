@@ -25,6 +25,7 @@ func TestScrapesOfSlowReaders(t *testing.T) {
 	cfg.Metrics = registry
 	for name, handler := range map[string]http.Handler{"metrics": Machines(func() error { return nil }, registry), "admin": Handler(cfg)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel() // each waits until who does not read is given up
 			server := httptest.NewServer(handler)
 			defer server.Close()
 			address := server.Listener.Addr().String()

@@ -236,9 +236,9 @@ func nameChurn(t *testing.T, s *stage) {
 	// An idle key keeps no names: those that the client had at its end are
 	// kept × batch × (length + cache.NameCost), 20 MiB.
 	idle.grown(t, "an idle key that had names", s.before, 0)
-	// In a key that others have names linger, and none is kept more than once: each takes
+	// In a key that others have the names linger that the client had at its end: each takes
 	// its length, rounded up to 1 KiB, and some 100 bytes in maps.
-	served.grown(t, "names of a key that others have", idle, int64(rounds*batch*length)*5/4)
+	served.grown(t, "names of a key that others have", idle, int64(kept*batch*length)*5/4)
 }
 
 // idle reports whether a key is.
