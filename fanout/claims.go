@@ -103,11 +103,11 @@ func (ts *typeState) claim(names *cache.Names) {
 	}
 }
 
-// disclaim notes that the client has dropped names, or the wildcard. What it held of
-// them when it came back it holds no longer, and it wants it anew if it asks for it
-// again before anything was compared.
+// disclaim notes that the client has dropped names, or the wildcard, or was sent errors
+// about them. What it held of them when it came back it needs again, if that is still to be
+// compared.
 func (ts *typeState) disclaim(names []string, wildcard bool) {
-	if !ts.isUncompared() {
+	if !ts.hasClaims() {
 		return
 	}
 	dropped := cache.KeysOf(names)

@@ -3,6 +3,7 @@ package fanout
 import (
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -204,6 +205,7 @@ func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
 		w.origin().Down(errGone)
 		s.Resume(eds, "", map[string]string{"x": version(t, endpoints("x", 1))}, "x")
 		s.Ack(hears(t, has(t, s.Recv(t)), "x", resource.CodeUnavailable))
+		synctest.Wait() // the ACK counts: what comes is compared with what the client has claimed
 		w.origin().Up()
 		w.asked(eds, "x")
 		w.change(eds, nil, endpoints("x", 1))

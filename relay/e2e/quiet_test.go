@@ -37,27 +37,33 @@ func TestQuietControlPlanes(t *testing.T) {
 			return address, "web"
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			ctx := contextOf(t)
-			address, key := serve(t)
-			node := relayNode{program: program(t), listen: freeAddress(t), admin: freeAddress(t), origin: address, variant: "delta", key: "node.cluster"}
-			relay := node.start(ctx, t, "relay")
-			client := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: node.listen, Variant: xdstest.Delta, Node: xdstest.Node("client", key)})
-			client.Subscribe(xdstest.ClusterType)
-			client.WaitFor(t, "a cluster", func() bool { return len(client.Held(xdstest.ClusterType)) > 0 })
-			select {
-			case <-time.After(quiet):
-			case <-relay.done:
-				t.Fatal("the relay has ended")
+		for _, variant := range []string{"delta", "sotw"} {
+			t.Run(name+"/"+variant, func(t *testing.T) {
+				t.Parallel()
+				staysQuiet(t, variant, serve)
+			})
+		}
+	}
+}
+
+func staysQuiet(t *testing.T, variant string, serve func(*testing.T) (address, key string)) {
+	ctx := contextOf(t)
+	address, key := serve(t)
+	node := relayNode{program: program(t), listen: freeAddress(t), admin: freeAddress(t), origin: address, variant: variant, key: "node.cluster"}
+	relay := node.start(ctx, t, "relay")
+	client := xdstest.StartAuto(t, xdstest.AutoConfig{Addr: node.listen, Variant: xdstest.Delta, Node: xdstest.Node("client", key)})
+	client.Subscribe(xdstest.ClusterType)
+	client.WaitFor(t, "a cluster", func() bool { return len(client.Held(xdstest.ClusterType)) > 0 })
+	select {
+	case <-time.After(quiet):
+	case <-relay.done:
+		t.Fatal("the relay has ended")
+	}
+	for line := range strings.SplitSeq(relay.output(), "\n") {
+		for _, sign := range []string{"no stream to the control plane", "keepalive", "failed"} {
+			if strings.Contains(line, sign) {
+				t.Error(fmt.Errorf("within %v of silence: %s", quiet, line))
 			}
-			for line := range strings.SplitSeq(relay.output(), "\n") {
-				for _, sign := range []string{"no stream to the control plane", "keepalive", "failed"} {
-					if strings.Contains(line, sign) {
-						t.Error(fmt.Errorf("within %v of silence: %s", quiet, line))
-					}
-				}
-			}
-		})
+		}
 	}
 }
