@@ -10,7 +10,6 @@ import (
 	"time"
 )
 
-
 // These tests run in virtual time.
 
 func inTime(t *testing.T, cfg Config, f func(*testing.T, *world)) {
