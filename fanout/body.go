@@ -107,10 +107,11 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 		b := s.srv.buildBody(ts, q, s.form)
 		ts.metrics.built(s.newestLocked(ts, q.Since, h.Gen).Context(), time.Since(began))
 		b.packing = s.srv.packingOf(ts.table.Type, b, k, slot)
+		size := b.size()
 		if b.idle() {
-			return b, -1
+			size = -1
 		}
-		return b, b.size()
+		return b, size
 	})
 }
 

@@ -33,8 +33,7 @@ func (r *Refusal) Log() {
 // logged writes the line of the log of a function that ends with a refusal. It is deferred
 // before the lock is taken, so that it runs when that is released.
 func logged(err *error) {
-	var r *Refusal
-	if errors.As(*err, &r) {
+	if r, is := errors.AsType[*Refusal](*err); is {
 		r.Log()
 	}
 }

@@ -167,7 +167,6 @@ func TestHollow(t *testing.T) {
 		"an empty locality":  {packed(t, locality(&endpointv3.LocalityLbEndpoints{Priority: 1})), true},
 		"an endpoint":        {packed(t, locality(&endpointv3.LocalityLbEndpoints{LbEndpoints: []*endpointv3.LbEndpoint{{}}})), false},
 		"endpoints by LEDS":  {packed(t, locality(&endpointv3.LocalityLbEndpoints{LbConfig: &endpointv3.LocalityLbEndpoints_LedsClusterLocalityConfig{LedsClusterLocalityConfig: &endpointv3.LedsClusterLocalityConfig{}}})), false},
-		"a list of them":     {packed(t, locality(&endpointv3.LocalityLbEndpoints{LbConfig: &endpointv3.LocalityLbEndpoints_LoadBalancerEndpoints{LoadBalancerEndpoints: &endpointv3.LocalityLbEndpoints_LbEndpointList{}}})), false},
 		"no virtual host":    {packed(t, &routev3.RouteConfiguration{Name: "r"}), true},
 		"a virtual host":     {packed(t, &routev3.RouteConfiguration{VirtualHosts: []*routev3.VirtualHost{{}}}), false},
 		"hosts on demand":    {packed(t, &routev3.RouteConfiguration{Vhds: &routev3.Vhds{}}), false},
