@@ -43,7 +43,11 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			change.put(res)
 		}
 	}
-	mass = t.guardLocked(by, u, live, &kept)
+	var missing []*entry
+	if u.Full {
+		missing = t.missingLocked(by, u)
+	}
+	mass = t.guardLocked(by, u, live, missing, &kept)
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}
@@ -51,11 +55,9 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		kept := change.refuse(a)
 		ignored = ignored || kept
 	}
-	if u.Full {
-		for _, e := range t.missingLocked(by, u) {
-			if !leg.guard.has(e.name) {
-				change.drop(e)
-			}
+	for _, e := range missing {
+		if !leg.guard.has(e.name) {
+			change.drop(e)
 		}
 	}
 	if len(leg.strays) > maxStrays {

@@ -54,9 +54,10 @@ func (g *guard) spare(name string) {
 }
 
 // guardLocked decides which removals of u to hold back, before any is done. before
-// is how many resources the leg held when u came. It returns a mass removal that is news,
-// whether it is held back or not; nil for none.
-func (t *Table) guardLocked(by int, u Update, before int, kept *children) *MassRemoval {
+// is how many resources the leg held when u came, and missing are those that a full state
+// leaves out. It returns a mass removal that is news, whether it is held back or not; nil
+// for none.
+func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept *children) *MassRemoval {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
 	if u.Mirror { // the owner holds back for all, also what was held here before
 		leg.guard = guard{}
@@ -65,7 +66,7 @@ func (t *Table) guardLocked(by int, u Update, before int, kept *children) *MassR
 	if !u.Full && len(u.Removed)+len(u.Errors) == 0 || !t.Type.FullState && !t.group.cache.guards() {
 		return nil
 	}
-	gone := t.removalsLocked(by, u)
+	gone := t.removalsLocked(by, u, missing)
 	defer func() { t.keepRemovedLocked(kept, by, u, gone) }()
 	if !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
 		return nil
@@ -115,7 +116,7 @@ func (t *Table) guardLocked(by int, u Update, before int, kept *children) *MassR
 }
 
 // removalsLocked are the names that u would take from what a leg holds.
-func (t *Table) removalsLocked(by int, u Update) map[string]struct{} {
+func (t *Table) removalsLocked(by int, u Update, missing []*entry) map[string]struct{} {
 	gone := make(map[string]struct{})
 	for _, spelled := range u.Removed {
 		name := resource.Canonical(spelled)
@@ -123,10 +124,7 @@ func (t *Table) removalsLocked(by int, u Update) map[string]struct{} {
 			gone[name] = struct{}{}
 		}
 	}
-	if !u.Full {
-		return gone
-	}
-	for _, e := range t.missingLocked(by, u) {
+	for _, e := range missing {
 		if e.heldBy(by) != nil {
 			gone[e.name] = struct{}{}
 		}
