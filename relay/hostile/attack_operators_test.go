@@ -55,6 +55,13 @@ func (s *stage) operatorDial(t *testing.T) net.Conn {
 	return c
 }
 
+// operatorTLS is for a handshake by hand.
+func (s *stage) operatorTLS() *tls.Config {
+	cfg := s.operators.Clone()
+	cfg.ServerName, _, _ = net.SplitHostPort(s.Admin)
+	return cfg
+}
+
 // raw sends a request as it is, and returns the status and the answer, 0 for none.
 func (s *stage) raw(t *testing.T, request string) (int, string) {
 	t.Helper()
@@ -231,16 +238,28 @@ func largeOrders(t *testing.T, s *stage) {
 // get in meanwhile.
 func slowOperators(t *testing.T, s *stage) {
 	var all []net.Conn
+	// From an address of its own, since each has few connections: beyond those they are
+	// closed.
+	dialer := &net.Dialer{Timeout: xdstest.Patience, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	for i := range size(60, 1500) {
-		var c net.Conn
+		plain, err := dialer.DialContext(t.Context(), "tcp", s.Admin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = plain.SetDeadline(time.Now().Add(xdstest.Patience))
+		c := plain
 		if i%3 == 0 {
-			var err error
-			if c, err = net.DialTimeout("tcp", s.Admin, xdstest.Patience); err != nil {
-				t.Fatal(err)
-			}
 			_, _ = c.Write([]byte("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03"))
 		} else {
-			c = s.operatorDial(t)
+			handshake := tls.Client(plain, s.operatorTLS())
+			if err := handshake.HandshakeContext(t.Context()); err != nil {
+				if len(all) < 40 {
+					t.Fatalf("connection %d: %v", len(all)+1, err)
+				}
+				_ = plain.Close()
+				continue
+			}
+			c = handshake
 			_, _ = io.WriteString(c, "POST /tier/explain HTTP/1.1\r\nHo")
 			if i%3 == 1 {
 				_, _ = io.WriteString(c, "st: 127.0.0.1\r\nContent-Length: 100\r\n\r\n{")
