@@ -7,16 +7,12 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/admin"
@@ -32,20 +28,10 @@ func TestRedisNamesNoNode(t *testing.T) {
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("red", xdstest.Cluster("a", time.Second))
 
-	var accepted, called atomic.Int64
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-		called.Add(1)
-		return status.Error(codes.Unavailable, "not a node")
-	}))
-	go func() { _ = server.Serve(counted{listener, &accepted}) }()
-	t.Cleanup(server.Stop)
+	stranger := xdstest.NewStranger(t)
 	for i := range 30 { // one of which owns the key
 		name := fmt.Sprintf("node-of-nobody-%d", i)
-		redis.Do("HSET", "xdsrelay:{members}", name, fmt.Sprintf(`99999999999999 60000 1 i {"name":%q,"peer":%q}`, name, listener.Addr()))
+		redis.Do("HSET", "xdsrelay:{members}", name, fmt.Sprintf(`99999999999999 60000 1 i {"name":%q,"peer":%q}`, name, stranger.Addr()))
 	}
 
 	file := tokenFile(t)
@@ -71,23 +57,7 @@ func TestRedisNamesNoNode(t *testing.T) {
 		}
 	}
 	xdstest.Eventually(t, "one stream to the control plane", func() bool { return origin.Counts().Open == 1 })
-	if accepted.Load() > 0 || called.Load() > 0 {
-		t.Errorf("the address in Redis got %d connections and %d calls", accepted.Load(), called.Load())
-	}
-}
-
-// counted counts connections.
-type counted struct {
-	net.Listener
-	accepted *atomic.Int64
-}
-
-func (c counted) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err == nil {
-		c.accepted.Add(1)
-	}
-	return conn, err
+	stranger.CheckAlone(t)
 }
 
 // TestNodeWithoutPortsIsNoMember: a node that cannot bind one of its ports is never seen

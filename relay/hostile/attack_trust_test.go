@@ -2,21 +2,17 @@ package hostile
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	tlsv3 "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
-	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -187,28 +183,11 @@ const stranger = "stranger-"
 // foreignWriter writes members that are none to Redis, and heads of keys, again and again:
 // what it names gets no connection, and the clients of both nodes are served as before.
 func foreignWriter(t *testing.T, v *vault) {
-	var accepted, called atomic.Int64
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := grpc.NewServer(grpc.UnknownServiceHandler(func(any, grpc.ServerStream) error {
-		called.Add(1)
-		return status.Error(codes.Unavailable, "not a node")
-	}))
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(counting{listener, &accepted})
-	}()
-	defer func() {
-		server.Stop()
-		<-served
-	}()
+	server := xdstest.NewStranger(t)
 	for round := range size(6, 200) {
 		for i := range 30 { // of so many, some would own the keys
 			name := fmt.Sprintf(stranger+"%d", i)
-			v.redis.Do("HSET", "xdsrelay:{members}", name, fmt.Sprintf(`99999999999999 60000 1 i {"name":%q,"peer":%q}`, name, listener.Addr()))
+			v.redis.Do("HSET", "xdsrelay:{members}", name, fmt.Sprintf(`99999999999999 60000 1 i {"name":%q,"peer":%q}`, name, server.Addr()))
 		}
 		v.redis.Do("PUBLISH", "xdsrelay:members", stranger)
 		for _, found := range v.redis.Do("KEYS", "xdsrelay:*:head").([]any) {
@@ -239,28 +218,12 @@ func foreignWriter(t *testing.T, v *vault) {
 	d.Subscribe(xdstest.ClusterType)
 	xdstest.Eventually(t, "the other node to serve", func() bool { return len(d.Held(xdstest.ClusterType)) == spec.Clusters })
 	d.Close()
-	if text := v.get(t, "/tier/members?format=json"); strings.Contains(text, listener.Addr().String()) {
+	if text := v.get(t, "/tier/members?format=json"); strings.Contains(text, server.Addr()) {
 		t.Errorf("a stranger is a member: %s", text)
 	}
-	if accepted.Load() > 0 || called.Load() > 0 {
-		t.Errorf("the address in Redis got %d connections and %d calls", accepted.Load(), called.Load())
-	}
+	server.CheckAlone(t)
 	v.keepsSecret(t, "x", peerToken)
 	for i := range 30 {
 		v.redis.Do("HDEL", "xdsrelay:{members}", fmt.Sprintf(stranger+"%d", i))
 	}
-}
-
-// counting counts connections.
-type counting struct {
-	net.Listener
-	accepted *atomic.Int64
-}
-
-func (c counting) Accept() (net.Conn, error) {
-	conn, err := c.Listener.Accept()
-	if err == nil {
-		c.accepted.Add(1)
-	}
-	return conn, err
 }
