@@ -52,8 +52,8 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		change.remove(spelled)
 	}
 	for _, a := range u.Errors {
-		kept := change.refuse(a)
-		ignored = ignored || kept
+		stays := change.refuse(a)
+		ignored = ignored || stays
 	}
 	for _, e := range missing {
 		if !leg.guard.has(e.name) {

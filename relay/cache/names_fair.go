@@ -6,7 +6,7 @@ import "xdsrelay/relay/resource"
 // very many names, of which the origin has nothing, must not use it up for the others: its
 // newest names give way to those of a client that asks for less.
 
-// reasonYield is what those are told who want a name that has given way.
+// reasonYield is the error for clients that want a name which has given way.
 const reasonYield = "the names of this key exceed origin.max_names_size; this one was dropped for those of clients with fewer names"
 
 // yieldLocked makes room for bytes of names of a client, whose names take size altogether:
