@@ -1,6 +1,7 @@
 package xdstest
 
 import (
+	"context"
 	"net"
 	"sync/atomic"
 
@@ -19,7 +20,7 @@ type Stranger struct {
 // NewStranger starts one on loopback, for the time of the test.
 func NewStranger(t TB) *Stranger {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
