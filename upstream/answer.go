@@ -56,6 +56,10 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 }
 
 func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bool) bool {
+	if a.joinIsAmbiguous(d) {
+		r.renew(s)
+		return false
+	}
 	var m message
 	var say bool
 	if m.subscribe, m.unsubscribe, say = a.change(d, r.cp.cfg.Wildcard, first, whole); !say {
@@ -141,9 +145,10 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	return true
 }
 
-// renew opens the stream of s anew, of our own accord. It begins without versions:
-// what is removed in between would never be heard of from a server that takes a
-// version for proof that its client is up to date (B32).
+// renew opens a new stream in place of s, on the relay's own initiative. On SotW it begins
+// without versions: a server that takes a version for proof that its client is up to date
+// would never report what is removed in between (B32). On delta it begins with the versions
+// of what is cached, so the server reports what it removed (C8).
 func (r *runner) renew(s *session) {
 	clear(r.accepted)
 	s.cancel(errRenewed)

@@ -3,6 +3,8 @@ package upstream
 import (
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
@@ -74,4 +76,44 @@ func changeB(t *testing.T, cp *xdstest.ControlPlane, linear bool) {
 		return
 	}
 	cp.SetSnapshot(t, "k", "2", cluster("a", 1), cluster("b", 2), endpoints("e", 1))
+}
+
+// TestRemovalDuringAReturnToTheWildcard: a response crosses the end of a wildcard subscription
+// and its return, and the server removes a resource of that response before it reads either.
+// It then forgets that the relay holds the resource, so neither its answer to the return nor anything
+// later reports the removal (C9).
+func TestRemovalDuringAReturnToTheWildcard(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		cp := memory.NewLenientControlPlane(t, nil)
+		set := func(version string, clusters ...proto.Message) {
+			cp.SetSnapshot(t, "k", version, append(clusters, endpoints("e", 1))...)
+		}
+		set("1", cluster("a", 1), cluster("b", 1))
+		network := memory.NewNetwork(t, cp.Addr())
+		r := newRigOf(t, must(NewControlPlane(fast(true, network.Addr()))), -1)
+		r.join("k").want(eds, "e").waitState(eds, "e") // keeps the stream
+		c := r.join("k").want(cds, "*")
+		c.waitState(cds, "a b")
+
+		arrives := func(what string, count func(xdstest.Counts) int, do func()) {
+			t.Helper()
+			before := count(cp.Counts())
+			do()
+			xdstest.Eventually(t, what, func() bool { return count(cp.Counts()) > before })
+		}
+		requests := func(n xdstest.Counts) int { return n.Requests }
+		responses := func(n xdstest.Counts) int { return n.Responses }
+		synctest.Wait() // all responses are acknowledged
+		network.Stall(xdstest.ToClient)
+		arrives("a change of b", responses, func() { set("2", cluster("a", 1), cluster("b", 2)) })
+		set("3", cluster("a", 1)) // not sent before the ACK of 2
+		arrives("the end of the subscription", requests, func() { c.drop(cds, "*") })
+		c.want(cds, "*")
+		synctest.Wait()
+		network.Stall(0)
+		time.Sleep(time.Minute)
+		if got := c.state(cds); got != "a" {
+			t.Errorf("the relay has %q, the control plane %q", got, "a")
+		}
+	})
 }

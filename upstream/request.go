@@ -61,6 +61,15 @@ func (a *asked) restate(d *cache.Demand, form WildcardForm, first bool) bool {
 	return true
 }
 
+// joinIsAmbiguous reports whether a delta request would subscribe to the wildcard on a stream
+// that unsubscribed from something of the type. A response that crosses the two requests may
+// bring a resource that the server removed before it read the second one: it has forgotten
+// that the relay holds it, and its answer to the wildcard does not name it, so nothing would
+// ever report the removal. Only a new stream is unambiguous.
+func (a *asked) joinIsAmbiguous(d *cache.Demand) bool {
+	return d.Wildcard && !a.wild && (a.unsubscribed || len(d.Unsubscribe) > 0)
+}
+
 // change is restate for delta: it returns what to add and to drop. whole says
 // that d is everything that is wanted, not only what changed.
 func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (subscribe, unsubscribe []string, say bool) {
@@ -85,5 +94,6 @@ func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (s
 	}
 	a.legacy = legacy || a.legacy && d.Wildcard && len(subscribe) == 0
 	a.wild = d.Wildcard
+	a.unsubscribed = a.unsubscribed || len(unsubscribe) > 0
 	return subscribe, unsubscribe, legacy || len(subscribe)+len(unsubscribe) > 0
 }

@@ -15,11 +15,11 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// errRenewed ends a SotW stream on which a wildcard is to be joined after names
-// or once more, or one in the old form left. To leave it, naming something first
-// would do, too, but such a request counts for nothing where it crosses a response
-// (B8), and then nobody knows what the server takes us to hold.
-var errRenewed = errors.New("the stream is opened anew for a wildcard")
+// errRenewed ends a stream on which a change of the wildcard subscription would leave the
+// two sides with different views. On SotW: the wildcard is subscribed after names or again,
+// or unsubscribed in its legacy form. Naming something first would do as well, but a server
+// ignores such a request where it crosses a response (B8). On delta: see joinIsAmbiguous.
+var errRenewed = errors.New("stream reopened for a wildcard subscription")
 
 // session is one stream: what was asked on it and what is still to be said.
 type session struct {
@@ -60,8 +60,10 @@ type asked struct {
 	left  map[string]dropped
 	// nonce is the newest one (C2).
 	nonce string
-	// edits is how many requests have changed the subscription (delta).
-	edits uint64
+	// edits is how many requests have changed the subscription, and unsubscribed says
+	// that one of them unsubscribed from something (delta).
+	edits        uint64
+	unsubscribed bool
 	// rejected are canonical names of which an unusable copy came: they exist (C12).
 	rejected map[string]struct{}
 	// refusals counts NACKs since the last good response; repeats how often the
