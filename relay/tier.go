@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -119,6 +120,20 @@ func (n *Node) PeerAddr() string {
 		return ""
 	}
 	return n.peers.listener.Addr().String()
+}
+
+// PeerMethods are the methods of the port for other nodes, like /service/method, sorted.
+func (n *Node) PeerMethods() (all []string) {
+	if n.peers == nil || n.peers.server == nil {
+		return nil
+	}
+	for service, info := range n.peers.server.GetServiceInfo() {
+		for _, m := range info.Methods {
+			all = append(all, "/"+service+"/"+m.Name)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 // advertised is where other nodes reach the port that is bound at an address.

@@ -79,23 +79,51 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 	return protowire.AppendBytes(b, append(m.System.Digest[:], m.System.Version...))
 }
 
-// readMark takes in a field of a mark, and reports whether f is one.
+// markFields are the fields of a mark, with how each is read.
+var markFields = []struct {
+	tag  uint64
+	name string
+	read func(m *PeerMark, f field) error
+}{
+	{markEdits, "edits", func(m *PeerMark, f field) error { m.Edits = f.varint; return nil }},
+	{markServer, "server", func(m *PeerMark, f field) (err error) { m.Server, err = text("server", f.bytes); return err }},
+	{markCut, "cut", func(m *PeerMark, f field) error { m.Cut = f.varint != 0; return nil }},
+	{markTrace, "trace", func(m *PeerMark, f field) (err error) { m.Trace, err = text("trace", f.bytes); return err }},
+	{markSystem, "system", func(m *PeerMark, f field) (err error) { m.System, err = readSystemVersion(f.bytes); return err }},
+}
+
+// readMark reads a field of a mark, and reports whether f is one.
 func (r *Response) readMark(f field) (is bool, err error) {
-	switch f.tag {
-	case markEdits:
-		r.Mark.Edits = f.varint
-	case markCut:
-		r.Mark.Cut = f.varint != 0
-	case markServer:
-		r.Mark.Server, err = text("server", f.bytes)
-	case markTrace:
-		r.Mark.Trace, err = text("trace", f.bytes)
-	case markSystem:
-		r.Mark.System, err = readSystemVersion(f.bytes)
-	default:
-		return false, nil
+	for i := range markFields {
+		if m := &markFields[i]; m.tag == f.tag {
+			return true, m.read(&r.Mark, f)
+		}
 	}
-	return true, err
+	return false, nil
+}
+
+// PeerField is a field that messages between nodes have and the protocol lacks.
+type PeerField struct {
+	Name   string
+	Number protowire.Number
+	Text   bool // a string or bytes; else a number
+}
+
+// PeerResponseFields are the fields that a response between nodes has in addition to
+// those of the protocol: its mark.
+func PeerResponseFields() (all []PeerField) {
+	for _, f := range markFields {
+		all = append(all, peerField(f.name, f.tag))
+	}
+	return all
+}
+
+// PeerRequestFields are the same of a request.
+func PeerRequestFields() []PeerField { return []PeerField{peerField("settled", markSettled)} }
+
+func peerField(name string, tag uint64) PeerField {
+	number, kind := protowire.DecodeTag(tag)
+	return PeerField{name, number, kind == protowire.BytesType}
 }
 
 // readSystemVersion reads a digest, and behind it a version.

@@ -86,7 +86,7 @@ func New(cfg Config) (*Heads, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	h.end = end
-	h.work.Go(func() { h.listen(cfg.Store.Hints(ctx, hints)) })
+	h.work.Go(func() { h.listen(cfg.Store.Hints(ctx, store.HeadHints)) })
 	h.work.Go(func() { h.check(ctx) })
 	h.work.Go(func() { h.write(ctx) })
 	return h, nil

@@ -63,11 +63,8 @@ return ARGV[3]
 // read answers with all that there is of a key.
 var read = store.NewScript("head_read", `return redis.call('HGETALL', KEYS[1])`)
 
-// hints is the channel on which new heads are told.
-const hints = "heads"
-
 // name is what a key's hash is called.
-func name(s *store.Store, key string) string { return s.Name(key, "head") }
+func name(s *store.Store, key string) string { return s.Name(store.TierHead, key) }
 
 func claimCall(s *store.Store, key string) store.Call {
 	return store.Call{Keys: []string{name(s, key)}, Args: []any{keptFor.Milliseconds()}}
@@ -79,7 +76,7 @@ func readCall(s *store.Store, key string) store.Call {
 
 // writeCall writes heads by type URL, which are of the same epoch.
 func writeCall(s *store.Store, key string, epoch uint64, heads map[string]Head) store.Call {
-	args := []any{keptFor.Milliseconds(), s.Channel(hints), epoch}
+	args := []any{keptFor.Milliseconds(), s.Channel(store.HeadHints), epoch}
 	for url, h := range heads {
 		text := h.encode()
 		args = append(args, typeField+url, h.Generation, text, note{key, url, text}.encode())

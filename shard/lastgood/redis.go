@@ -68,8 +68,8 @@ return there
 // deadline, however large the record is.
 const partSize = 2 << 20
 
-func (r *Redis) marksName(key string) string       { return r.store.Name(key, "good") }
-func (r *Redis) recordName(key, url string) string { return r.store.Name(key, "good", url) }
+func (r *Redis) marksName(key string) string       { return r.store.Name(store.LastGoodMarks, key) }
+func (r *Redis) recordName(key, url string) string { return r.store.Name(store.LastGoodRecord, key, url) }
 
 // Save implements [Store].
 func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) error {
@@ -78,7 +78,7 @@ func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) 
 		return errUnclaimed
 	}
 	number := r.number()
-	reply, err := r.store.Run(ctx, save, []string{r.store.Name(key, "head"), r.marksName(key), r.recordName(key, url)},
+	reply, err := r.store.Run(ctx, save, []string{r.store.Name(store.TierHead, key), r.marksName(key), r.recordName(key, url)},
 		epoch, number, url, fmt.Sprintf("%d %d %s", epoch, number, mark), sealed, keptFor.Milliseconds())
 	if err != nil {
 		return err

@@ -110,7 +110,7 @@ func TestRedisFence(t *testing.T) {
 		t.Errorf("of an older epoch: %v", err)
 	}
 	expect("6")
-	server.Do("HSET", s.Name("key", "head"), "epoch", "8")
+	server.Do("HSET", s.Name(store.TierHead, "key"), "epoch", "8")
 	if err := write(7, "7"); !errors.Is(err, errFenced) {
 		t.Errorf("claimed by somebody else: %v", err)
 	}
@@ -119,7 +119,7 @@ func TestRedisFence(t *testing.T) {
 	}
 	expect("8")
 	// A write that was sent before the last one arrives after it.
-	late, err := s.Run(t.Context(), save, []string{s.Name("key", "head"), r.marksName("key"), r.recordName("key", "x")}, 8, 1, "x", "8 1 m", "late", 1000)
+	late, err := s.Run(t.Context(), save, []string{s.Name(store.TierHead, "key"), r.marksName("key"), r.recordName("key", "x")}, 8, 1, "x", "8 1 m", "late", 1000)
 	if n, _ := late.Int(); err != nil || n != 0 {
 		t.Errorf("a late write: %v, %v", n, err)
 	}
@@ -141,7 +141,7 @@ func TestRedisFaults(t *testing.T) {
 	}
 	for _, number := range []string{"18446744073709551615", "9007199254740993", "inf"} { // which nobody can have written
 		server.Do("HSET", r.marksName("key"), "x", number+" "+number+" m")
-		server.Do("HSET", s.Name("key", "head"), "epoch", number)
+		server.Do("HSET", s.Name(store.TierHead, "key"), "epoch", number)
 		if err := r.Save(t.Context(), "key", "x", "m", []byte("1")); err != nil {
 			t.Errorf("over %s: %v", number, err)
 		}
@@ -150,7 +150,7 @@ func TestRedisFaults(t *testing.T) {
 	if got := loaded(t, r, "key"); len(got) > 0 {
 		t.Errorf("got %q", got)
 	}
-	server.Do("SET", s.Name("key", "good"), "a string")
+	server.Do("SET", s.Name(store.LastGoodMarks, "key"), "a string")
 	if err := r.Load(t.Context(), "key", func([]byte) { t.Error("found something") }); err == nil {
 		t.Error("expected an error of what is no hash")
 	}

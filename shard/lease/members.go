@@ -69,9 +69,6 @@ type Members struct {
 	book    book
 }
 
-// channel is where the members say that there is news.
-const channel = "members"
-
 // Join makes cfg.Self a member, which others see once it has entered. It does not wait
 // for Redis.
 func Join(cfg Config) (*Members, error) {
@@ -100,7 +97,7 @@ func Join(cfg Config) (*Members, error) {
 		cfg:     cfg,
 		renew:   store.NewScript("members.renew", renewScript),
 		leave:   store.NewScript("members.leave", leaveScript),
-		name:    cfg.Store.Name("members"),
+		name:    cfg.Store.Name(store.MemberRecords, "members"),
 		current: shard.NewCurrent(cfg.Self),
 		cancel:  cancel,
 		ended:   make(chan struct{}),
@@ -204,7 +201,7 @@ func (m *Members) Close() {
 		return
 	}
 	// If it fails, the lease ends.
-	_, _ = m.cfg.Store.Run(context.Background(), m.leave, []string{m.name}, m.cfg.Self.Name, m.cfg.Self.Incarnation, m.cfg.Store.Channel(channel))
+	_, _ = m.cfg.Store.Run(context.Background(), m.leave, []string{m.name}, m.cfg.Self.Name, m.cfg.Self.Incarnation, m.cfg.Store.Channel(store.MemberHints))
 }
 
 // showLocked makes the view anew. It needs mu.

@@ -6,12 +6,13 @@ import (
 	"time"
 
 	"xdsrelay/shard"
+	"xdsrelay/shard/store"
 )
 
 // run renews the lease until ctx is over.
 func (m *Members) run(ctx context.Context) {
 	defer close(m.ended)
-	hints := m.cfg.Store.Hints(ctx, channel)
+	hints := m.cfg.Store.Hints(ctx, store.MemberHints)
 	timer := time.NewTimer(0) // due to renew
 	defer timer.Stop()
 	var due time.Time
@@ -105,7 +106,7 @@ func (m *Members) ask(ctx context.Context, self shard.Member, news, yields, ente
 	}
 	flag := map[bool]string{true: "1", false: "0"}
 	reply, err := m.cfg.Store.Run(ctx, m.renew, []string{m.name},
-		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(channel), flag[news], flag[yields], flag[entered])
+		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(store.MemberHints), flag[news], flag[yields], flag[entered])
 	if err != nil {
 		return answer{}, err
 	}

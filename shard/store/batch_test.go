@@ -21,7 +21,7 @@ func TestRunEach(t *testing.T) {
 		return KEYS[1] .. ARGV[1]`)
 	var calls []store.Call
 	for i := range 100 {
-		calls = append(calls, store.Call{Keys: []string{s.Name(fmt.Sprint(i))}, Args: []any{i}})
+		calls = append(calls, store.Call{Keys: []string{s.Name(store.TierHead, fmt.Sprint(i))}, Args: []any{i}})
 	}
 	for range 2 {
 		results, err := s.RunEach(t.Context(), say, calls)
@@ -32,7 +32,7 @@ func TestRunEach(t *testing.T) {
 			text, _ := r.Text()
 			switch {
 			case i == 3 && r.Err != nil, i == 4 && r.Err == nil && r.IsNil():
-			case i == 3, i == 4, r.Err != nil, text != s.Name(fmt.Sprint(i))+fmt.Sprint(i):
+			case i == 3, i == 4, r.Err != nil, text != s.Name(store.TierHead, fmt.Sprint(i))+fmt.Sprint(i):
 				t.Errorf("call %d: %q, %v", i, text, r.Err)
 			}
 		}

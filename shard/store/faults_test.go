@@ -21,7 +21,7 @@ func hasty(c *store.Config) { c.Timeout = 200 * time.Millisecond }
 func until(t *testing.T, s *store.Store, what string, want func(error) bool) {
 	t.Helper()
 	eventually(t, what, func() bool {
-		_, err := s.Get(t.Context(), s.Name("a"))
+		_, err := s.Get(t.Context(), s.Name(store.TierHead, "a"))
 		return want(err)
 	})
 }
@@ -50,7 +50,7 @@ func TestOutage(t *testing.T) {
 			}
 			logged := log.count("out of reach")
 			for range 100 {
-				if _, err := s.Get(t.Context(), s.Name("a")); err == nil {
+				if _, err := s.Get(t.Context(), s.Name(store.TierHead, "a")); err == nil {
 					t.Error("a call succeeded")
 				}
 			}
@@ -77,7 +77,7 @@ func TestGivenUp(t *testing.T) {
 	server.Pause()
 	for range 10 {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
-		if _, err := s.Get(ctx, s.Name("a")); !errors.Is(err, context.DeadlineExceeded) {
+		if _, err := s.Get(ctx, s.Name(store.TierHead, "a")); !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("got %v, expected the end of the context", err)
 		}
 		cancel()
@@ -96,18 +96,18 @@ func TestRefused(t *testing.T) {
 	s, log := open(t, server.URL())
 	server.ReadOnly(true)
 	for range 5 {
-		if err := s.Set(t.Context(), s.Name("a"), []byte("x"), 0); err == nil || isDown(err) {
+		if err := s.Set(t.Context(), s.Name(store.TierHead, "a"), []byte("x"), 0); err == nil || isDown(err) {
 			t.Errorf("got %v, expected READONLY", err)
 		}
 	}
-	if _, err := s.Get(t.Context(), s.Name("a")); err != nil {
+	if _, err := s.Get(t.Context(), s.Name(store.TierHead, "a")); err != nil {
 		t.Errorf("a replica can be read: %v", err)
 	}
 	if st := s.State(); !st.Up || !strings.Contains(st.Error, "READONLY") {
 		t.Errorf("the state is %+v", st)
 	}
 	server.ReadOnly(false)
-	eventually(t, "writes to be taken", func() bool { return s.Set(t.Context(), s.Name("a"), []byte("x"), 0) == nil })
+	eventually(t, "writes to be taken", func() bool { return s.Set(t.Context(), s.Name(store.TierHead, "a"), []byte("x"), 0) == nil })
 	if a, b := log.count("Redis refuses"), log.count("no longer refuses"); a != 1 || b != 1 {
 		t.Errorf("logged %d and %d times, expected once each:\n%s", a, b, log)
 	}
@@ -138,7 +138,7 @@ func TestUsers(t *testing.T) {
 	write("first-word")
 	until(t, s, "the right password to be read", isOK)
 	hint := store.NewScript("hint", `return redis.call('PUBLISH', ARGV[1], 'x')`)
-	if _, err := s.Run(t.Context(), hint, []string{s.Name("a")}, s.Channel("c")); err != nil {
+	if _, err := s.Run(t.Context(), hint, []string{s.Name(store.TierHead, "a")}, s.Channel(store.HeadHints)); err != nil {
 		t.Error(err)
 	}
 	if _, err := s.Get(t.Context(), "other:{a}"); err == nil || !strings.Contains(err.Error(), "NOPERM") {
@@ -164,7 +164,7 @@ func TestManyAtOnce(t *testing.T) {
 	ended := make(chan error, calls)
 	for range calls {
 		go func() {
-			_, err := s.Get(t.Context(), s.Name("a"))
+			_, err := s.Get(t.Context(), s.Name(store.TierHead, "a"))
 			ended <- err
 		}()
 	}

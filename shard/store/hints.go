@@ -27,7 +27,7 @@ const (
 )
 
 // Hint publishes a payload to who listens to a channel, on any node. It may get lost.
-func (s *Store) Hint(ctx context.Context, channel, payload string) error {
+func (s *Store) Hint(ctx context.Context, channel Channel, payload string) error {
 	_, err := s.call(ctx, "publish", len(payload), func(ctx context.Context) (any, error) {
 		return s.client.Publish(ctx, s.Channel(channel), payload).Result()
 	})
@@ -37,7 +37,7 @@ func (s *Store) Hint(ctx context.Context, channel, payload string) error {
 // Hints listens to a channel until ctx is over or the store is closed; then what it
 // returns is closed. It connects anew as often as it takes. Who is slow to take
 // hints gets one that says so instead of them.
-func (s *Store) Hints(ctx context.Context, channel string) <-chan Hint {
+func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 	out := make(chan Hint, hintsKept)
 	s.mu.Lock()
 	defer s.mu.Unlock()

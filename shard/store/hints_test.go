@@ -33,15 +33,15 @@ func TestHints(t *testing.T) {
 	s, _ := open(t, server.URL())
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	hints := s.Hints(ctx, "c")
+	hints := s.Hints(ctx, store.HeadHints)
 	if h := next(t, hints); !h.Missed {
 		t.Fatalf("got %+v first", h)
 	}
 	for i := range 3 {
-		if err := s.Hint(t.Context(), "c", fmt.Sprint(i)); err != nil {
+		if err := s.Hint(t.Context(), store.HeadHints, fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Hint(t.Context(), "d", "of another channel"); err != nil {
+		if err := s.Hint(t.Context(), store.MemberHints, "of another channel"); err != nil {
 			t.Fatal(err)
 		}
 		if h := next(t, hints); h.Payload != fmt.Sprint(i) || h.Missed {
@@ -56,7 +56,7 @@ func TestHints(t *testing.T) {
 		if h := next(t, hints); !h.Missed {
 			t.Errorf("got %+v after the connection was lost", h)
 		}
-		eventually(t, "a hint to be published", func() bool { return s.Hint(t.Context(), "c", "back") == nil })
+		eventually(t, "a hint to be published", func() bool { return s.Hint(t.Context(), store.HeadHints, "back") == nil })
 		for h := next(t, hints); h.Payload != "back"; h = next(t, hints) {
 			if !h.Missed {
 				t.Errorf("got %+v", h)
@@ -74,16 +74,16 @@ func TestHints(t *testing.T) {
 func TestSlowListener(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL())
-	hints, other := s.Hints(t.Context(), "c"), s.Hints(t.Context(), "c")
+	hints, other := s.Hints(t.Context(), store.HeadHints), s.Hints(t.Context(), store.HeadHints)
 	next(t, hints)
 	next(t, other)
 	const many = 1000
 	for i := range many {
-		if err := s.Hint(t.Context(), "c", fmt.Sprint(i)); err != nil {
+		if err := s.Hint(t.Context(), store.HeadHints, fmt.Sprint(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := s.Hint(t.Context(), "c", "last"); err != nil {
+	if err := s.Hint(t.Context(), store.HeadHints, "last"); err != nil {
 		t.Fatal(err)
 	}
 	for h := (store.Hint{}); h.Payload != "last" && !h.Missed; h = next(t, other) {
@@ -106,7 +106,7 @@ func TestSlowListener(t *testing.T) {
 func TestHintsEnd(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL())
-	hints := s.Hints(t.Context(), "c")
+	hints := s.Hints(t.Context(), store.HeadHints)
 	next(t, hints)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -114,7 +114,7 @@ func TestHintsEnd(t *testing.T) {
 	for range hints {
 		t.Error("a hint came after the end")
 	}
-	if _, ok := <-s.Hints(t.Context(), "c"); ok {
+	if _, ok := <-s.Hints(t.Context(), store.HeadHints); ok {
 		t.Error("a hint of a store that is closed")
 	}
 }
@@ -128,10 +128,10 @@ func TestCloseUnanswered(t *testing.T) {
 	}
 	defer mute.Close()
 	s, _ := open(t, "redis://"+mute.Addr().String(), func(c *store.Config) { c.Timeout = time.Hour })
-	hints := s.Hints(t.Context(), "c")
+	hints := s.Hints(t.Context(), store.HeadHints)
 	called := make(chan error, 1)
 	go func() {
-		_, err := s.Get(t.Context(), s.Name("a"))
+		_, err := s.Get(t.Context(), s.Name(store.TierHead, "a"))
 		called <- err
 	}()
 	for range 2 { // one for hints, one for the call

@@ -18,7 +18,7 @@ func TestMetrics(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL(), func(c *store.Config) { c.Meter = provider.Meter("test") })
 	get := func(ctx context.Context) error {
-		_, err := s.Get(ctx, s.Name("a key"))
+		_, err := s.Get(ctx, s.Name(store.TierHead, "a key"))
 		return err
 	}
 	if err := get(t.Context()); err != nil {

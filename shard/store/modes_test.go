@@ -20,7 +20,7 @@ func TestCluster(t *testing.T) {
 	s, _ := open(t, cluster.URL(), func(c *store.Config) { c.Mode = store.Cluster })
 	for _, tag := range []string{"", "a", "}", "{", "{}", "a}b", "%7D", "{a}{b}"} {
 		slot := func(name string) any { return cluster.Masters[0].Do("CLUSTER", "KEYSLOT", name) }
-		if a, b, c := slot(s.Name(tag)), slot(s.Name(tag, "x")), slot(hashed(s.Name(tag))); a != b || b != c {
+		if a, b, c := slot(s.Name(store.TierHead, tag)), slot(s.Name(store.TierHead, tag, "x")), slot(hashed(s.Name(store.TierHead, tag))); a != b || b != c {
 			t.Errorf("%q is at %v, %v and %v", tag, a, b, c)
 		}
 	}
@@ -28,7 +28,7 @@ func TestCluster(t *testing.T) {
 	var calls []store.Call
 	for i := range 50 {
 		tag := fmt.Sprint(i)
-		keys := []string{s.Name(tag, "a"), s.Name(tag, "b")}
+		keys := []string{s.Name(store.TierHead, tag, "a"), s.Name(store.TierHead, tag, "b")}
 		if r, err := s.Run(t.Context(), add, keys); err != nil {
 			t.Fatal(err)
 		} else if n, err := r.Int(); n != 2 || err != nil {
@@ -42,13 +42,13 @@ func TestCluster(t *testing.T) {
 			t.Fatalf("call %d: got %d, %v", i, n, err)
 		}
 	}
-	hints := s.Hints(t.Context(), "c")
+	hints := s.Hints(t.Context(), store.HeadHints)
 	next(t, hints)
-	eventually(t, "a hint to arrive", func() bool { return s.Hint(t.Context(), "c", "x") == nil })
+	eventually(t, "a hint to arrive", func() bool { return s.Hint(t.Context(), store.HeadHints, "x") == nil })
 	for h := next(t, hints); h.Payload != "x"; h = next(t, hints) {
 	}
 
-	master := cluster.Of(s.Name("a"))
+	master := cluster.Of(s.Name(store.TierHead, "a"))
 	master.Kill()
 	until(t, s, "a call to fail", func(err error) bool { return err != nil })
 	master.Start()
@@ -62,11 +62,11 @@ func TestSentinel(t *testing.T) {
 	s, _ := open(t, tier.URL(), func(c *store.Config) {
 		c.Mode, c.Master, c.Timeout = store.Sentinel, redistest.MasterName, 5*time.Second
 	})
-	name := s.Name("a")
+	name := s.Name(store.TierHead, "a")
 	if err := s.Set(t.Context(), name, []byte("x"), 0); err != nil {
 		t.Fatal(err)
 	}
-	hints := s.Hints(t.Context(), "c")
+	hints := s.Hints(t.Context(), store.HeadHints)
 	next(t, hints)
 	tier.Master.Do("WAIT", 1, 0)
 	tier.Master.Kill()
@@ -99,7 +99,7 @@ func TestTLS(t *testing.T) {
 	}
 	s, _ := open(t, server.URL(), with(files))
 	until(t, s, "a call to succeed", isOK)
-	hints := s.Hints(t.Context(), "c")
+	hints := s.Hints(t.Context(), store.HeadHints)
 	next(t, hints)
 	for name, change := range map[string]func(*store.Config){
 		"no certificate":    with(secure.Config{CAFile: files.CAFile}),
@@ -110,7 +110,7 @@ func TestTLS(t *testing.T) {
 		},
 	} {
 		s, _ := open(t, server.URL(), change)
-		if _, err := s.Get(t.Context(), s.Name("a")); err == nil {
+		if _, err := s.Get(t.Context(), s.Name(store.TierHead, "a")); err == nil {
 			t.Errorf("%s: a call succeeded", name)
 		}
 	}
@@ -141,7 +141,7 @@ func TestWorkloadAPI(t *testing.T) {
 	s, _ := open(t, server.URL(), of("spiffe://corp.test/redis"))
 	until(t, s, "a call to succeed", isOK)
 	wrong, _ := open(t, server.URL(), of("spiffe://corp.test/other"))
-	if _, err := wrong.Get(t.Context(), wrong.Name("a")); err == nil {
+	if _, err := wrong.Get(t.Context(), wrong.Name(store.TierHead, "a")); err == nil {
 		t.Error("a call to a Redis of another id succeeded")
 	}
 
@@ -149,7 +149,7 @@ func TestWorkloadAPI(t *testing.T) {
 	fresh := func() error { // over a new connection
 		s, _ := open(t, server.URL(), of("spiffe://corp.test/redis"))
 		defer s.Close()
-		_, err := s.Get(t.Context(), s.Name("a"))
+		_, err := s.Get(t.Context(), s.Name(store.TierHead, "a"))
 		return err
 	}
 	eventually(t, "a Redis of the old authority to be refused", func() bool { return fresh() != nil })

@@ -5,10 +5,10 @@ import "strings"
 // escape keeps a tag within its braces.
 var escape = strings.NewReplacer("%", "%25", "}", "%7D")
 
-// Name is what something is called in Redis: prefix:{tag}:rest. Names of one tag
-// are on one server of a cluster, so that a script may use several of them. Any tag
-// will do; different ones have different names.
-func (s *Store) Name(tag string, rest ...string) string {
+// Name is the name of a value in Redis: prefix:{tag}:kind:rest. Names of one tag are on
+// one server of a cluster, so that a script may use several of them. Any tag will do;
+// different ones have different names.
+func (s *Store) Name(k Kind, tag string, rest ...string) string {
 	tag = escape.Replace(tag)
 	if tag == "" {
 		tag = "%" // else the whole name would say on which server it is
@@ -18,6 +18,10 @@ func (s *Store) Name(tag string, rest ...string) string {
 	b.WriteString(":{")
 	b.WriteString(tag)
 	b.WriteByte('}')
+	if label := k.label(); label != "" {
+		b.WriteByte(':')
+		b.WriteString(label)
+	}
 	for _, r := range rest {
 		b.WriteByte(':')
 		b.WriteString(r)
@@ -25,6 +29,6 @@ func (s *Store) Name(tag string, rest ...string) string {
 	return b.String()
 }
 
-// Channel is what a channel of hints is called in Redis. Scripts that publish by
-// themselves need it.
-func (s *Store) Channel(channel string) string { return s.cfg.Prefix + ":" + channel }
+// Channel is the name of a channel of hints in Redis. Scripts that publish by themselves
+// need it.
+func (s *Store) Channel(c Channel) string { return s.cfg.Prefix + ":" + c.String() }

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"xdsrelay/shard/store"
 )
 
 // TestName: different tags have different names, and all names of a tag are on one
@@ -13,11 +15,11 @@ func TestName(t *testing.T) {
 	s, _ := open(t, "redis://localhost:1")
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.StringOf(rapid.SampledFrom([]rune("a%{}:7D"))).Draw(t, "a"), rapid.StringOf(rapid.SampledFrom([]rune("a%{}:7D"))).Draw(t, "b")
-		if (a == b) != (s.Name(a, "x") == s.Name(b, "x")) {
-			t.Fatalf("%q and %q: names %q and %q", a, b, s.Name(a, "x"), s.Name(b, "x"))
+		if (a == b) != (s.Name(store.TierHead, a, "x") == s.Name(store.TierHead, b, "x")) {
+			t.Fatalf("%q and %q: names %q and %q", a, b, s.Name(store.TierHead, a, "x"), s.Name(store.TierHead, b, "x"))
 		}
-		name := s.Name(a, "x", "y")
-		if !strings.HasPrefix(name, "test:{") || !strings.HasSuffix(name, "}:x:y") || hashed(name) == "" || hashed(name) != hashed(s.Name(a)) {
+		name := s.Name(store.TierHead, a, "x", "y")
+		if !strings.HasPrefix(name, "test:{") || !strings.HasSuffix(name, "}:head:x:y") || hashed(name) == "" || hashed(name) != hashed(s.Name(store.MemberRecords, a)) {
 			t.Fatalf("%q is called %q", a, name)
 		}
 	})

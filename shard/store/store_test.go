@@ -15,7 +15,7 @@ func TestCalls(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{Password: "secret-word"})
 	s, _ := open(t, server.URL())
 	ctx := t.Context()
-	name := s.Name("k", "a")
+	name := s.Name(store.TierHead, "k", "a")
 	if v, err := s.Get(ctx, name); v != nil || err != nil {
 		t.Fatalf("nothing there, got %q, %v", v, err)
 	}
@@ -28,7 +28,7 @@ func TestCalls(t *testing.T) {
 	}
 	add := store.NewScript("add", `return redis.call('INCRBY', KEYS[1], ARGV[1])`)
 	for i := range 3 {
-		r, err := s.Run(ctx, add, []string{s.Name("k", "n")}, 2)
+		r, err := s.Run(ctx, add, []string{s.Name(store.TierHead, "k", "n")}, 2)
 		if err != nil {
 			t.Fatal(err)
 		}

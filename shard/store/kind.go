@@ -1,0 +1,64 @@
+package store
+
+// Kind is a kind of value that the program keeps in Redis. All are listed here, so that
+// tests reach the decoder of each: others may write to Redis, too.
+type Kind uint8
+
+// The kinds of values.
+const (
+	// MemberRecords is a hash of what each node says of itself, by the node's name.
+	MemberRecords Kind = iota
+	// TierHead is a hash of the epoch of a key and of its tier heads, by type.
+	TierHead
+	// LastGoodMarks is a hash of what is known of the last known good records of a key,
+	// by type.
+	LastGoodMarks
+	// LastGoodRecord is a string: the last known good record of a key and a type.
+	LastGoodRecord
+
+	kinds // how many there are
+)
+
+// Kinds are all of them.
+func Kinds() (all []Kind) {
+	for k := range kinds {
+		all = append(all, k)
+	}
+	return all
+}
+
+// label is what the names of a kind have behind the tag.
+func (k Kind) label() string {
+	return [kinds]string{TierHead: "head", LastGoodMarks: "good", LastGoodRecord: "good"}[k]
+}
+
+func (k Kind) String() string {
+	return [kinds]string{
+		MemberRecords: "members", TierHead: "tier heads of a key", LastGoodMarks: "marks of last known good records", LastGoodRecord: "last known good record",
+	}[k]
+}
+
+// Channel is a channel of hints.
+type Channel uint8
+
+// The channels.
+const (
+	// MemberHints say that a member has something new to say.
+	MemberHints Channel = iota
+	// HeadHints have new tier heads.
+	HeadHints
+
+	channels // how many there are
+)
+
+// Channels are all of them.
+func Channels() (all []Channel) {
+	for c := range channels {
+		all = append(all, c)
+	}
+	return all
+}
+
+func (c Channel) String() string {
+	return [channels]string{MemberHints: "members", HeadHints: "heads"}[c]
+}
