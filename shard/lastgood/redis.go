@@ -68,8 +68,10 @@ return there
 // deadline, however large the record is.
 const partSize = 2 << 20
 
-func (r *Redis) marksName(key string) string       { return r.store.Name(store.LastGoodMarks, key) }
-func (r *Redis) recordName(key, url string) string { return r.store.Name(store.LastGoodRecord, key, url) }
+func (r *Redis) marksName(key string) string { return r.store.Name(store.LastGoodMarks, key) }
+func (r *Redis) recordName(key, url string) string {
+	return r.store.Name(store.LastGoodRecord, key, url)
+}
 
 // Save implements [Store].
 func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) error {

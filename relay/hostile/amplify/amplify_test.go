@@ -110,6 +110,9 @@ func allWorlds(t *testing.T) []part {
 		n := startNode(t, setup{Origin: c.address, Delta: variant.Delta})
 		parts = append(parts, part{&world{node: n}, func(all bool) []row { return upstreamRows(t, n, c, variant, all) }})
 	}
+	owner := startControlPlane(t)
+	follower := startNode(t, setup{Origin: d.Addr(), Delta: true, Tier: []string{otherNode + "=" + owner.address}, LastGood: t.TempDir()})
+	parts = append(parts, part{&world{node: follower}, func(all bool) []row { return peerRows(t, follower, owner, all) }})
 	return parts
 }
 

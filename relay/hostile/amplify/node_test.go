@@ -34,6 +34,13 @@ type setup struct {
 	Origin string // address
 	Delta  bool   // the variant that is spoken with it
 	Polls  bool   // it has a port for clients that poll
+	// Tier, Redis and LastGood make it one of a tier: of the other members, as
+	// name=address, or of those in a Redis, which keeps its last known good records,
+	// too; otherwise a directory does.
+	Tier            []string
+	Redis, LastGood string
+	// Files makes the process no node: it only reads files.
+	Files bool
 }
 
 // The keys of clients that authorize lets in, and of those that it refuses.
@@ -63,11 +70,23 @@ func (s setup) config() *config.Config {
 		cfg.REST.Address, cfg.REST.Hold, cfg.Cache.Linger = "127.0.0.1:0", 10*time.Millisecond, time.Second
 	}
 	cfg.Drain.Time, cfg.Drain.Grace = 0, time.Second
+	if len(s.Tier) > 0 || s.Redis != "" {
+		cfg.Tier.Peer.Address, cfg.Tier.Lease = "127.0.0.1:0", time.Second
+		cfg.Tier.Redis.URL, cfg.Tier.Redis.Timeout = s.Redis, 10*time.Second
+		cfg.LastGood.Store, cfg.LastGood.Delay = config.StoreRedis, 100*time.Millisecond
+	}
+	if len(s.Tier) > 0 {
+		cfg.Tier.Members = append([]string{cfg.Node.Name + "=127.0.0.1:1"}, s.Tier...) // where nobody asks for it
+		cfg.LastGood.Store, cfg.LastGood.Directory = config.StoreDirectory, s.LastGood
+	}
 	return cfg
 }
 
 // hello is what a child says when it serves.
-type hello struct{ XDS, REST, Admin, Metrics string }
+type hello struct {
+	XDS, REST, Admin, Metrics, Peer string
+	PeerMethods                     []string // of the port for other nodes
+}
 
 // cost is what a child says of a time.
 type cost struct {
@@ -86,6 +105,9 @@ type node struct {
 
 	in  io.WriteCloser
 	out *bufio.Reader
+	// after is " settled" for a node that nobody waits for: it is measured until it does
+	// nothing more.
+	after string
 }
 
 // startNode starts a node that runs until the test ends.
@@ -136,16 +158,19 @@ func (n *node) read(t *testing.T, to any) {
 // a lock.
 func (n *node) measure(t *testing.T, how string, do func()) (c cost) {
 	t.Helper()
-	if _, err := io.WriteString(n.in, "begin"+how+"\n"); err != nil {
-		t.Fatalf("the node has ended: %v", err)
-	}
-	n.read(t, &c)
+	n.tell(t, "begin"+how, &c)
 	do()
-	if _, err := io.WriteString(n.in, "end\n"); err != nil {
+	n.tell(t, "end"+n.after, &c)
+	return c
+}
+
+// tell sends the node's process a line, and reads its answer.
+func (n *node) tell(t *testing.T, line string, to any) {
+	t.Helper()
+	if _, err := io.WriteString(n.in, line+"\n"); err != nil {
 		t.Fatalf("the node has ended: %v", err)
 	}
-	n.read(t, &c)
-	return c
+	n.read(t, to)
 }
 
 // serveAsChild is a node that runs until its standard input ends, and measures itself
@@ -159,37 +184,56 @@ func serveAsChild() int {
 	if err := json.Unmarshal([]byte(os.Getenv(childEnv)), &of); err != nil {
 		return fail(err)
 	}
+	out := json.NewEncoder(os.Stdout)
+	if of.Files {
+		if err := out.Encode(hello{}); err != nil {
+			return fail(err)
+		}
+		answer(out)
+		return 0
+	}
 	n, err := relay.New(of.config(), relay.Options{Version: "amplify", Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return fail(err)
 	}
-	out := json.NewEncoder(os.Stdout)
-	if err := out.Encode(hello{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr()}); err != nil {
+	if err := out.Encode(hello{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr(), n.PeerAddr(), n.PeerMethods()}); err != nil {
 		return fail(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	go func() {
 		defer stop()
-		var began spent
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
-			answer := cost{}
-			if how, is := strings.CutPrefix(lines.Text(), "begin"); is {
-				if how != "" {
-					settle()
-				}
-				began = begin(how == " locks")
-			} else {
-				answer = began.end()
-			}
-			if out.Encode(answer) != nil {
-				return
-			}
-		}
+		answer(out)
 	}()
 	if err := n.Run(ctx); err != nil {
 		return fail(err)
 	}
 	return 0
+}
+
+// answer does what the lines of the standard input say, until that ends.
+func answer(out *json.Encoder) {
+	var began spent
+	for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		c := cost{}
+		command, how, _ := strings.Cut(lines.Text(), " ")
+		switch command {
+		case "begin":
+			if how != "" {
+				settle()
+			}
+			began = begin(how == "locks")
+		case "end":
+			if how != "" {
+				settle()
+			}
+			c = began.end()
+		case "files":
+			readFiles(how)
+		}
+		if out.Encode(c) != nil {
+			return
+		}
+	}
 }
 
 // spent is what the process has spent so far.

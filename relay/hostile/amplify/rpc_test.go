@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
 	reflectionpb "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
@@ -52,12 +53,21 @@ func dial(t *testing.T, address string) *grpc.ClientConn {
 	return cc
 }
 
+// port is one of a node that serves gRPC.
+type port struct {
+	surface string
+	cc      *grpc.ClientConn
+	header  metadata.MD                      // of each call
+	strange bool                             // it refuses clients of strangerKey
+	extra   map[protoreflect.FullName][]path // fields that messages have in addition to those of their descriptors
+}
+
 // call opens a stream, sends one message, and waits until the node has looked at it.
-func call(t *testing.T, cc *grpc.ClientConn, method string, message []byte) error {
+func (p port) call(t *testing.T, method string, message []byte) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
+	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(t.Context(), p.header), xdstest.Patience)
 	defer cancel()
-	s, err := cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true),
+	s, err := p.cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true),
 		grpc.ForceCodec(rawCodec{}), grpc.MaxCallSendMsgSize(1<<30), grpc.MaxCallRecvMsgSize(1<<30))
 	if err != nil {
 		t.Fatalf("%s: %v", method, err)
@@ -164,7 +174,12 @@ const unknown = "(unknown)"
 // clientRows are the rows of the port for clients.
 func clientRows(t *testing.T, n *node, all bool) (rows []row) {
 	cc := dial(t, n.XDS)
-	served := methods(t, cc)
+	return port{surface: "client port", cc: cc, strange: true}.rows(t, methods(t, cc), all)
+}
+
+// rows are the rows of methods, with their input.
+func (on port) rows(t *testing.T, served map[string]protoreflect.MessageDescriptor, all bool) (rows []row) {
+	t.Helper()
 	for _, path := range slices.Sorted(maps.Keys(served)) {
 		input := served[path]
 		d, ok := drivers[input.FullName()]
@@ -173,7 +188,7 @@ func clientRows(t *testing.T, n *node, all bool) (rows []row) {
 			continue
 		}
 		canonical := d.path == path
-		for _, p := range fieldsOf(input) {
+		for _, p := range append(fieldsOf(input), on.extra[input.FullName()]...) {
 			if !canonical && len(p) > 1 {
 				continue
 			}
@@ -181,9 +196,9 @@ func clientRows(t *testing.T, n *node, all bool) (rows []row) {
 				if !canonical && (i > 0 || !all && path != "" && !sampled(path)) {
 					continue
 				}
-				rows = append(rows, clientRow(cc, path, input, d, p.String(), fill.name, fleetKey, func(size int) []byte { return p.message(fill, size) }))
-				if d.base != nil && (canonical && (i == 0 || all)) {
-					r := clientRow(cc, path, input, d, p.String(), fill.name, strangerKey, func(size int) []byte { return p.message(fill, size) })
+				rows = append(rows, on.row(path, input, d, p.String(), fill.name, fleetKey, func(size int) []byte { return p.message(fill, size) }))
+				if on.strange && d.base != nil && (canonical && (i == 0 || all)) {
+					r := on.row(path, input, d, p.String(), fill.name, strangerKey, func(size int) []byte { return p.message(fill, size) })
 					r.refused = true
 					rows = append(rows, r)
 				}
@@ -198,15 +213,15 @@ func sampled(path string) bool {
 	return strings.Contains(path, "ClusterDiscoveryService") || !strings.Contains(path, "DiscoveryService/")
 }
 
-func clientRow(cc *grpc.ClientConn, path string, input protoreflect.MessageDescriptor, d method, field, fill, key string, message func(size int) []byte) row {
-	return row{surface: "client port", message: string(input.Name()) + " of " + service(path), field: field, pattern: fill, send: func(t *testing.T, size int) int {
+func (on port) row(path string, input protoreflect.MessageDescriptor, d method, field, fill, key string, message func(size int) []byte) row {
+	return row{surface: on.surface, message: string(input.Name()) + " of " + service(path), field: field, pattern: fill, send: func(t *testing.T, size int) int {
 		t.Helper()
 		var b []byte
 		if d.base != nil {
 			b = encode(d.base(key))
 		}
 		b = append(b, message(size)...)
-		if err := call(t, cc, path, b); key == strangerKey && status.Code(err) == codes.OK {
+		if err := on.call(t, path, b); key == strangerKey && status.Code(err) == codes.OK {
 			t.Errorf("%s: a stranger is served", path)
 		}
 		return len(b)

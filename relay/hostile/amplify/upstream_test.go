@@ -52,10 +52,15 @@ func startControlPlane(t *testing.T) *controlPlane {
 	ctx, stop := context.WithCancel(context.Background())
 	gs := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(1<<30), grpc.UnknownServiceHandler(func(_ any, ss grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(ss)
+		if method == askMethod {
+			return c.status(ss)
+		}
 		s := &originStream{ServerStream: ss, method: method, requests: make(chan []byte, 64), finish: make(chan struct{})}
 		select {
 		case c.streams <- s:
 		case <-ctx.Done():
+			return nil
+		case <-ss.Context().Done():
 			return nil
 		}
 		go s.receive()
@@ -97,9 +102,9 @@ func (s *originStream) receive() {
 func upstreamRows(t *testing.T, n *node, c *controlPlane, variant xdstest.Variant, all bool) (rows []row) {
 	t.Helper()
 	cc := dial(t, n.XDS)
-	stay(t, func(ctx context.Context) error { return subscribe(ctx, cc) })
-	p := &upstream{c: c, nonce: 1_000_000_000} // no other part of a request is like a nonce
-	if !variant.Delta {                        // reports are the same with both
+	stay(t, func(ctx context.Context) error { return subscribe(ctx, cc, fleetKey) })
+	p := &upstream{c: c, surface: "control plane", nonce: 1_000_000_000} // no other part of a request is like a nonce
+	if !variant.Delta {                                                  // reports are the same with both
 		stay(t, func(ctx context.Context) error { return reportLoad(ctx, cc) })
 		rows = append(rows, p.rows(lrsv3.LoadReportingService_StreamLoadStats_FullMethodName, (&lrsv3.LoadStatsResponse{}).ProtoReflect().Descriptor(), all, func(string) proto.Message {
 			return &lrsv3.LoadStatsResponse{}
@@ -138,12 +143,12 @@ func stay(t *testing.T, client func(context.Context) error) {
 }
 
 // subscribe subscribes to clusters and acknowledges what the node sends.
-func subscribe(ctx context.Context, cc *grpc.ClientConn) error {
+func subscribe(ctx context.Context, cc *grpc.ClientConn, key string) error {
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(cc).DeltaAggregatedResources(ctx, grpc.WaitForReady(true), grpc.MaxCallRecvMsgSize(1<<30))
 	if err != nil {
 		return err
 	}
-	next := &discoveryv3.DeltaDiscoveryRequest{Node: nodeOf(fleetKey), TypeUrl: content.ClusterURL}
+	next := &discoveryv3.DeltaDiscoveryRequest{Node: nodeOf(key), TypeUrl: content.ClusterURL}
 	for {
 		if err := s.Send(next); err != nil && !errors.Is(err, io.EOF) {
 			return err
@@ -178,9 +183,14 @@ var named = map[protoreflect.Name]proto.Message{
 
 // upstream keeps the streams of a node by their method.
 type upstream struct {
-	c     *controlPlane
-	now   map[string]*originStream
-	nonce int
+	c       *controlPlane
+	surface string
+	extra   []path // fields that a response has in addition to those of its descriptor
+	now     map[string]*originStream
+	nonce   int
+	// visit makes the node open a stream for what is sent next, until end is called; nil
+	// where it keeps one open.
+	visit func(t *testing.T) (end func())
 }
 
 // stream is the node's stream of a method, which it has opened or will open again.
@@ -207,10 +217,13 @@ func (u *upstream) take(s *originStream) {
 }
 
 func (u *upstream) rows(method string, d protoreflect.MessageDescriptor, all bool, base func(nonce string) proto.Message) (rows []row) {
-	for _, p := range fieldsOf(d) {
+	for _, p := range append(fieldsOf(d), u.extra...) {
 		for _, fill := range patternsFor(p.leaf(), all) {
-			rows = append(rows, row{surface: "control plane", message: string(d.Name()), field: p.String(), pattern: fill.name, send: func(t *testing.T, size int) int {
+			rows = append(rows, row{surface: u.surface, message: string(d.Name()), field: p.String(), pattern: fill.name, send: func(t *testing.T, size int) int {
 				t.Helper()
+				if u.visit != nil {
+					defer u.visit(t)()
+				}
 				s := u.stream(t, method)
 				u.nonce++
 				b := append(encode(base(strconv.Itoa(u.nonce))), p.messageWith(named[p[0].Name()], fill, size)...)

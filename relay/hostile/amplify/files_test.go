@@ -1,0 +1,3 @@
+package amplify
+
+func readFiles(path string) {}
