@@ -113,7 +113,8 @@ func allWorlds(t *testing.T) []part {
 	owner := startControlPlane(t)
 	follower := startNode(t, setup{Origin: d.Addr(), Delta: true, Tier: []string{otherNode + "=" + owner.address}, LastGood: t.TempDir()})
 	parts = append(parts, part{&world{node: follower}, func(all bool) []row { return peerRows(t, follower, owner, all) }})
-	return parts
+	v := startVault(t)
+	return append(parts, part{&world{node: v.node}, func(all bool) []row { return v.redisRows(t, all) }})
 }
 
 // busy lets clients of the same key and of another open streams, ask and leave, while do

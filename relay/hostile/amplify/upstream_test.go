@@ -81,6 +81,48 @@ func startControlPlane(t *testing.T) *controlPlane {
 	return c
 }
 
+// answers is a control plane that has one cluster, whoever asks.
+type answers struct {
+	discoveryv3.UnimplementedAggregatedDiscoveryServiceServer
+}
+
+func (answers) DeltaAggregatedResources(s discoveryv3.AggregatedDiscoveryService_DeltaAggregatedResourcesServer) error {
+	for n := 1; ; {
+		r, err := s.Recv()
+		if err != nil {
+			return nil //nolint:nilerr // the node has ended its stream
+		}
+		if r.GetTypeUrl() != content.ClusterURL || r.GetResponseNonce() != "" {
+			continue
+		}
+		err = s.Send(&discoveryv3.DeltaDiscoveryResponse{
+			TypeUrl: content.ClusterURL, SystemVersionInfo: "1", Nonce: strconv.Itoa(n), Resources: []*discoveryv3.Resource{named["resources"].(*discoveryv3.Resource)},
+		})
+		if err != nil {
+			return err
+		}
+		n++
+	}
+}
+
+// startAnswers serves [answers] until the test ends, and returns its address.
+func startAnswers(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gs := grpc.NewServer()
+	discoveryv3.RegisterAggregatedDiscoveryServiceServer(gs, answers{})
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = gs.Serve(l) })
+	t.Cleanup(func() {
+		gs.Stop()
+		serving.Wait()
+	})
+	return l.Addr().String()
+}
+
 // receive takes requests until the stream ends.
 func (s *originStream) receive() {
 	defer close(s.requests)
