@@ -112,6 +112,8 @@ func TestYAMLBombs(t *testing.T) {
 		"values": doubling("[X, X]"),
 		"merges": doubling("{<<: [X, X]}"),
 		"itself": "a: &a [*a]\n",
+
+		"documents": "a: b\n" + strings.Repeat("---\n", 40_000),
 	} {
 		if _, err := yamlToJSON([]byte(s)); err == nil {
 			t.Errorf("%s: no error, expected a bound to be met", name)

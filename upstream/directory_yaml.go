@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 const (
 	maxYAMLDepth  = 500     // levels of nesting
 	maxYAMLVisits = 4 << 20 // nodes, those behind aliases counted each time
+
+	maxYAMLDocuments = 8 // marks of documents; only one document counts
 )
 
 // yamlDoc is the JSON that a YAML document stands for, one token on each line,
@@ -40,8 +43,10 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 			doc, err = nil, errors.New("the YAML parser failed")
 		}
 	}()
-	if err := checkYAMLDepth(b); err != nil {
-		return nil, err
+	for _, check := range []func([]byte) error{checkYAMLDepth, checkYAMLDocuments} {
+		if err := check(b); err != nil {
+			return nil, err
+		}
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -214,6 +219,21 @@ func checkYAMLDepth(b []byte) error {
 		}
 		if open > maxYAMLDepth || marks > maxYAMLDepth {
 			return &placed{line: line, column: 1, msg: fmt.Sprintf("nested more than %d levels deep", maxYAMLDepth)}
+		}
+	}
+	return nil
+}
+
+// checkYAMLDocuments refuses a file of very many documents: what the parser spends grows
+// with their square.
+func checkYAMLDocuments(b []byte) error {
+	line, marks := 0, 0
+	for text := range bytes.Lines(b) {
+		line++
+		if bytes.HasPrefix(text, []byte("---")) || bytes.HasPrefix(text, []byte("...")) {
+			if marks++; marks > maxYAMLDocuments {
+				return &placed{line: line, column: 1, msg: "one more document, expected one in a file"}
+			}
 		}
 	}
 	return nil
