@@ -114,7 +114,10 @@ func allWorlds(t *testing.T) []part {
 	follower := startNode(t, setup{Origin: d.Addr(), Delta: true, Tier: []string{otherNode + "=" + owner.address}, LastGood: t.TempDir()})
 	parts = append(parts, part{&world{node: follower}, func(all bool) []row { return peerRows(t, follower, owner, all) }})
 	v := startVault(t)
-	return append(parts, part{&world{node: v.node}, func(all bool) []row { return v.redisRows(t, all) }})
+	files := startNode(t, setup{Files: true})
+	return append(parts,
+		part{&world{node: v.node}, func(all bool) []row { return v.redisRows(t, all) }},
+		part{&world{node: files}, func(all bool) []row { return fileRows(t, files, all) }})
 }
 
 // busy lets clients of the same key and of another open streams, ask and leave, while do

@@ -2,6 +2,8 @@ package amplify
 
 import (
 	"fmt"
+	"iter"
+	"maps"
 	"slices"
 	"strings"
 
@@ -198,4 +200,15 @@ func number(b []byte, f protoreflect.FieldDescriptor) []byte {
 		return protowire.AppendFixed64(protowire.AppendTag(b, f.Number(), protowire.Fixed64Type), 1)
 	}
 	return protowire.AppendVarint(protowire.AppendTag(b, f.Number(), protowire.VarintType), 1)
+}
+
+// sorted goes through a map in the order of its keys.
+func sorted[V any](m map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if !yield(k, m[k]) {
+				return
+			}
+		}
+	}
 }
