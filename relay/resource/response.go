@@ -61,8 +61,12 @@ func decode(b []byte, delta bool) (*Response, error) { return decodeFrom(b, delt
 
 // decodeFrom is decode, maybe of what another node has sent.
 func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
-	r := &Response{Size: len(b)}
-	var raw [][]byte
+	n, err := countEntries(b, delta)
+	if err != nil {
+		return nil, err
+	}
+	r := &Response{Size: len(b), Removed: room[string](n.removed), RemovedNames: room[About](n.removedNames), Errors: room[About](n.errors)}
+	raw := make([][]byte, 0, n.resources)
 	about := func(list *[]About, read func(*About, []byte) error, b []byte) error {
 		a := About{Raw: bytes.Clone(b)}
 		*list = append(*list, a)
@@ -70,7 +74,7 @@ func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 	}
 	var url string
 	var controlPlane []byte
-	err := eachField(b, func(f field) (err error) {
+	err = eachField(b, func(f field) (err error) {
 		switch {
 		case f.tag == rspVersion:
 			r.Version, err = text("version", f.bytes)
@@ -120,6 +124,14 @@ func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 	}
 	r.addResources(raw, delta)
 	return r, nil
+}
+
+// room is an empty list for n entries, nil for none.
+func room[E any](n int) []E {
+	if n == 0 {
+		return nil
+	}
+	return make([]E, 0, n)
 }
 
 func (r *Response) addResources(raw [][]byte, delta bool) {
