@@ -14,17 +14,9 @@ import (
 // should get clients; it and metrics are called concurrently.
 func Machines(ready func() error, metrics prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /healthz", Config{}.healthz)
-	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		if ready() != nil {
-			w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-			w.WriteHeader(http.StatusServiceUnavailable)
-			writeText(w, "not ready; the admin port and the log say why\n")
-			return
-		}
-		writeText(w, "ok\n")
-	})
-	mux.Handle("GET /metrics", scrapes(metrics, promhttp.HandlerOpts{}))
+	for _, e := range machineEndpoints(ready, metrics) {
+		mux.HandleFunc(e.Method+" "+e.Path, e.handler)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Cache-Control", "no-store")
@@ -32,4 +24,23 @@ func Machines(ready func() error, metrics prometheus.Gatherer) http.Handler {
 		h.Set("X-Content-Type-Options", "nosniff")
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// MachineEndpoints are all that [Machines] serves.
+func MachineEndpoints() []Endpoint { return machineEndpoints(nil, nil) }
+
+func machineEndpoints(ready func() error, metrics prometheus.Gatherer) []Endpoint {
+	return []Endpoint{
+		{http.MethodGet, "/healthz", Config{}.healthz},
+		{http.MethodGet, "/readyz", func(w http.ResponseWriter, _ *http.Request) {
+			if ready() != nil {
+				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+				w.WriteHeader(http.StatusServiceUnavailable)
+				writeText(w, "not ready; the admin port and the log say why\n")
+				return
+			}
+			writeText(w, "ok\n")
+		}},
+		{http.MethodGet, "/metrics", scrapes(metrics, promhttp.HandlerOpts{})},
+	}
 }

@@ -174,12 +174,15 @@ func operatorRows(t *testing.T, n *node) (rows []row) {
 			}})
 		}
 	}
-	for _, path := range []string{"/metrics", "/healthz", "/readyz"} {
-		rows = append(rows, row{surface: "metrics port", message: "GET " + path, field: "query", pattern: "one huge text", send: func(t *testing.T, size int) int {
-			t.Helper()
-			ask(t, http.MethodGet, "http://"+n.Metrics+path+"?"+strings.Repeat("x", size), "")
-			return size
-		}})
+	for _, e := range admin.MachineEndpoints() {
+		for _, q := range queries(false) {
+			rows = append(rows, row{surface: "metrics port", message: e.Method + " " + e.Path, field: "query", pattern: q.name, send: func(t *testing.T, size int) int {
+				t.Helper()
+				text := q.fill(size)
+				ask(t, e.Method, "http://"+n.Metrics+e.Path+"?"+text, "")
+				return len(text)
+			}})
+		}
 	}
 	return rows
 }
