@@ -15,8 +15,19 @@ import (
 // namesPerStep is how many names are edited with the table locked.
 const namesPerStep = 512
 
-// edit makes an edit whose names are canonical.
+// edit makes an edit whose names are canonical. Where there is no room for them, names of
+// another client may give way, and it is tried again.
 func (t *Table) edit(w *Watcher, e Edit) (done Edited) {
+	for range yieldTries {
+		if done = t.tryEdit(w, e); done.Over == nil || !t.yield(done.Over) {
+			break
+		}
+	}
+	return done
+}
+
+// tryEdit makes an edit, or none where there is no room for its names.
+func (t *Table) tryEdit(w *Watcher, e Edit) (done Edited) {
 	step := t.group.cache.step
 	t.mu.Lock()
 	old := w.sub

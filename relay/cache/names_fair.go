@@ -1,6 +1,12 @@
 package cache
 
-import "xdsrelay/relay/resource"
+import (
+	"cmp"
+	"maps"
+	"slices"
+
+	"xdsrelay/relay/resource"
+)
 
 // The bound on the names of a leg is one for all clients of a key. A client that asks for
 // very many names, of which the origin has nothing, must not use it up for the others: its
@@ -9,35 +15,106 @@ import "xdsrelay/relay/resource"
 // reasonYield is the error for clients that want a name which has given way.
 const reasonYield = "the names of this key exceed origin.max_names_size; this one was dropped for those of clients with fewer names"
 
-// yieldLocked makes room for bytes of names of a client, whose names take size altogether:
-// from the subscription with most names, if that has more. Of its names those give way that
-// nobody else wants and of which there is no resource, the newest first, and at least half
-// of them, so that the search is not repeated for each new name. It reports whether there
-// is enough room. t.mu must be held.
-func (t *Table) yieldLocked(leg, bytes, size int) bool {
-	var largest *Subscription
-	for _, s := range t.subs {
-		if s.firm != s.id && s.key.size() > size {
-			largest, size = s, s.key.size()
-		}
+// yieldTries is how often room is made for an edit: other clients may take it meanwhile.
+const yieldTries = 3
+
+// yield makes room for an edit that was refused: from the subscription with most names, if
+// that has more than the client wants. Of its names those give way that nobody else wants
+// and of which there is no resource, the newest first, and at least half of them, so that
+// the search is not repeated for each new name. It reports whether there may be enough room.
+// A subscription may have hundreds of thousands of names, so they are looked at and dropped
+// in steps, between which others get the lock. t.mu must not be held.
+func (t *Table) yield(over *NamesOver) bool {
+	t.yielding.Lock()
+	defer t.yielding.Unlock()
+	largest, id, names, missing := t.largest(over)
+	if missing <= 0 {
+		return true // another client has made room
 	}
 	if largest == nil {
 		return false
 	}
-	var names []string
-	total := 0
-	for n := range largest.names {
-		w, e := t.wants[n], t.entries[n]
-		if w.leg == leg && !w.shed && w.subs.len() == 1 && (e == nil || e.res == nil) {
-			names, total = append(names, n), total+int(w.size)
+	giving, total := t.giving(over.leg, names)
+	if total < missing {
+		t.mu.Lock()
+		if largest.id == id {
+			largest.firm = id
 		}
-	}
-	if total < bytes {
-		largest.firm = largest.id
+		t.mu.Unlock()
 		return false
 	}
-	for _, n := range t.newestLocked(names, max(bytes, total/2)) {
-		w := t.wants[n]
+	slices.SortFunc(giving, func(a, b given) int { return cmp.Compare(b.seq, a.seq) })
+	for left := max(missing, total/2); len(giving) > 0 && left > 0; {
+		n := 0
+		for ; n < min(len(giving), t.group.cache.step) && left > 0; n++ {
+			left -= giving[n].size
+		}
+		t.mu.Lock()
+		t.giveLocked(over.leg, giving[:n])
+		t.unlockAndWake()
+		giving = giving[n:]
+	}
+	return true
+}
+
+// largest is the subscription whose names have to give way, with its id and its names, nil
+// for none; missing is for how many bytes of a leg there is no room.
+func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, names []string, missing int) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if missing = t.askedSizeLocked(over.leg) + over.more - over.Bound; missing <= 0 {
+		return nil, 0, nil, missing
+	}
+	size := over.wants
+	for _, one := range t.subs {
+		if one.firm != one.id && one.key.size() > size {
+			s, size = one, one.key.size()
+		}
+	}
+	if s == nil {
+		return nil, 0, nil, missing
+	}
+	return s, s.id, slices.AppendSeq(make([]string, 0, len(s.names)), maps.Keys(s.names)), missing
+}
+
+// given is a name that may give way.
+type given struct {
+	name string
+	seq  uint64
+	size int
+}
+
+// giving are those of names that may give way, and what they take altogether.
+func (t *Table) giving(leg int, names []string) (all []given, total int) {
+	for some := range slices.Chunk(names, t.group.cache.step) {
+		t.mu.RLock()
+		for _, n := range some {
+			if w := t.wants[n]; t.maySpareLocked(leg, n, w) {
+				all, total = append(all, given{n, w.seq, int(w.size)}), total+int(w.size)
+			}
+		}
+		t.mu.RUnlock()
+	}
+	return all, total
+}
+
+// maySpareLocked reports whether a leg need not be asked for a name: one client wants it,
+// and there is no resource of it.
+func (t *Table) maySpareLocked(leg int, name string, w *want) bool {
+	if w == nil || w.leg != leg || w.shed || w.subs.len() != 1 {
+		return false
+	}
+	e := t.entries[name]
+	return e == nil || e.res == nil
+}
+
+// giveLocked drops names that still may give way. t.mu must be held.
+func (t *Table) giveLocked(leg int, names []given) {
+	for _, g := range names {
+		n, w := g.name, t.wants[g.name]
+		if !t.maySpareLocked(leg, n, w) {
+			continue
+		}
 		if w.asked {
 			t.dropLocked(&t.legs[leg], w, n)
 			w.asked = false
@@ -47,7 +124,6 @@ func (t *Table) yieldLocked(leg, bytes, size int) bool {
 		t.shedLocked(w)
 		t.noteLocked(newRemark(resource.NewError(w.name(n), resource.CodeResourceExhausted, reasonYield), leg), t.woken)
 	}
-	return true
 }
 
 // shedLocked notes that a leg is not asked for a name that is wanted.

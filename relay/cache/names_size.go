@@ -23,6 +23,10 @@ type NamesOver struct {
 	// Leg is the leg; Bytes are what its names would take, and Bound is the bound.
 	Leg          Leg
 	Bytes, Bound int
+
+	// For [Table.yield]: the leg, what the edit adds to it, and what all names of the
+	// client take then.
+	leg, more, wants int
 }
 
 // NamesNear says that the names of a leg take four fifths of what they may.
@@ -35,7 +39,8 @@ type NamesNear struct {
 
 // overLocked reports whether names that a client begins to want exceed the bound of a
 // leg; key is that of all that it wants then. Names that nobody wants any more make room
-// for them first, and then those of clients with more; see yieldLocked. t.mu must be held.
+// for them first; those of clients with more may make room then, see [Table.yield]. t.mu must
+// be held.
 func (t *Table) overLocked(key subKey, added []string, spelled map[string]string) *NamesOver {
 	if len(added) == 0 || !t.bounded() {
 		return nil
@@ -66,21 +71,24 @@ func (t *Table) sizesLocked(more []int, names []string, spelled map[string]strin
 // for a client whose names take so many then.
 func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 	for i, leg := range t.group.cache.cfg.Legs {
-		size := func() int {
-			if t.reserved == nil {
-				return t.legs[i].size + more[i]
-			}
-			return t.legs[i].size + t.reserved[i] + more[i]
-		}
+		size := func() int { return t.askedSizeLocked(i) + more[i] }
 		exceeds := func() bool { return leg.MaxNames > 0 && more[i] > 0 && size() > leg.MaxNames }
 		if exceeds() && t.lingering > 0 {
 			t.dropLingeringLocked()
 		}
-		if exceeds() && !t.yieldLocked(i, size()-leg.MaxNames, wants) {
-			return &NamesOver{Leg: leg, Bytes: size(), Bound: leg.MaxNames}
+		if exceeds() {
+			return &NamesOver{Leg: leg, Bytes: size(), Bound: leg.MaxNames, leg: i, more: more[i], wants: wants}
 		}
 	}
 	return nil
+}
+
+// askedSizeLocked is what the names of a leg take, with those that edits have reserved.
+func (t *Table) askedSizeLocked(leg int) int {
+	if t.reserved == nil {
+		return t.legs[leg].size
+	}
+	return t.legs[leg].size + t.reserved[leg]
 }
 
 // dropLingeringLocked ends the linger time of all names that nobody wants.

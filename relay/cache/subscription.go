@@ -28,7 +28,7 @@ type Subscription struct {
 	private bool            // it asks for a resource that must not be kept (K17)
 	// uncounted says that live and digest are computed by the last step of the edit.
 	uncounted bool
-	firm      uint64   // the id with which it had no names to give up; see yieldLocked
+	firm      uint64   // the id with which it had no names to give up; see [Table.yield]
 	concerns  concerns // see stamps
 	watchers  *Watcher
 	count     int

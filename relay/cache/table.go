@@ -15,6 +15,8 @@ type Table struct {
 	group *Group
 	seeds seeds
 
+	yielding sync.Mutex // held while a client's names give way; before mu
+
 	mu sync.RWMutex
 	// Guarded by mu: what the origin serves.
 	gen     uint64 // of the newest change; 0: never changed
