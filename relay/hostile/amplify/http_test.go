@@ -6,8 +6,12 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
@@ -136,8 +140,52 @@ func endpoints(t *testing.T) (all [][2]string) {
 	return all
 }
 
-// parameters are those that endpoints take in their query.
-var parameters = []string{"key", "client", "prefix", "search", "node", "state", "type", "limit", "page", "peer", "format", "resources", "since", "part", "level", "verbose", "unknown"}
+// Query parameters as the product reads them: by name, or by a constant for it.
+var (
+	readsParameter = regexp.MustCompile(`(?:\.(?:Get|Has)|matches)\((?:r, )?"([a-z_]+)"`)
+	namesParameter = regexp.MustCompile(`(?m)^\s*param[A-Z].* = (".*)$`)
+	aName          = regexp.MustCompile(`"([a-z_]+)"`)
+)
+
+// parameters are those that endpoints and questions of nodes take in their query: all that
+// the program's source reads, and one that it does not know.
+var parameters = sync.OnceValue(func() (all []string) {
+	all = []string{"unknown"}
+	for _, dir := range []string{"admin", "fleet", "csds", "tier", "."} {
+		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		if err != nil {
+			panic(err)
+		}
+		for _, file := range files {
+			if strings.HasSuffix(file, "_test.go") {
+				continue
+			}
+			source, err := os.ReadFile(file)
+			if err != nil {
+				panic(err)
+			}
+			for _, m := range readsParameter.FindAllSubmatch(source, -1) {
+				all = append(all, string(m[1]))
+			}
+			for _, list := range namesParameter.FindAll(source, -1) {
+				for _, m := range aName.FindAllSubmatch(list, -1) {
+					all = append(all, string(m[1]))
+				}
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+})
+
+// TestParameters holds that the parameters are found in the program's source.
+func TestParameters(t *testing.T) {
+	for _, name := range []string{"client", "format", "key", "level", "peer", "since", "state", "verbose"} {
+		if !slices.Contains(parameters(), name) {
+			t.Errorf("%q is not among the query parameters that are found: %q", name, parameters())
+		}
+	}
+}
 
 // operatorRows are the rows of the ports for operators and for what watches the node.
 func operatorRows(t *testing.T, n *node) (rows []row) {
@@ -153,8 +201,8 @@ func operatorRows(t *testing.T, n *node) (rows []row) {
 			}},
 			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "a huge text in each parameter", send: func(t *testing.T, size int) int {
 				t.Helper()
-				value := "=" + strings.Repeat("x", size/len(parameters)) + "&"
-				ask(t, method, at+"?"+strings.Join(parameters, value)+value, "", "X-Xdsrelay-Request", "1")
+				value := "=" + strings.Repeat("x", size/len(parameters())) + "&"
+				ask(t, method, at+"?"+strings.Join(parameters(), value)+value, "", "X-Xdsrelay-Request", "1")
 				return size
 			}},
 			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "many entries", send: func(t *testing.T, size int) int {

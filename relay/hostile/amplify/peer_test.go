@@ -177,8 +177,8 @@ func queries(all bool) []query {
 		{"many entries", func(size int) string { return strings.Repeat("key&", size/4) }},
 		{"escapes", func(size int) string { return "key=" + strings.Repeat("%41", size/3) }},
 		{"a huge text in each parameter", func(size int) string {
-			value := "=" + strings.Repeat("x", size/len(parameters)) + "&"
-			return strings.Join(parameters, value) + value
+			value := "=" + strings.Repeat("x", size/len(parameters())) + "&"
+			return strings.Join(parameters(), value) + value
 		}},
 	}
 	for i, text := range texts {
