@@ -36,7 +36,7 @@ func All() []Scenario {
 	admitted.Admit = 100
 	limited := usual
 	limited.Clients = 4000
-	limited.Memory = memoryFor(limited.Clients)
+	limited.Memory = MemoryFor(limited.Clients)
 	halves := usual
 	halves.Nodes = 2
 	slow, stuck := usual, usual
@@ -148,9 +148,9 @@ func both(s report.Setup) []report.Setup {
 	return replace([]report.Setup{s}, []string{variantDelta, variantSotW}, func(s *report.Setup, v string) { s.Variant = v })
 }
 
-// memoryFor is the memory limit that docs/sizing.md asks for, in bytes, for so many clients
+// MemoryFor is the memory limit that docs/sizing.md asks for, in bytes, for so many clients
 // with small resources.
-func memoryFor(clients int) int64 {
+func MemoryFor(clients int) int64 {
 	const each, shared = 39 << 10, 256 << 20
 	return (int64(clients)*each + shared) * 3 / 2
 }

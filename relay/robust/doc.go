@@ -4,6 +4,9 @@
 // to come to rest. What was recorded is judged by the validators of
 // [xdsrelay/relay/robust/check].
 //
+// TestLimit is apart from that: thousands of cheap clients of package bench/fleet on one
+// node that has the memory for just so many.
+//
 // Each node has proxies of its own in front of the origin, of Redis and of its peer
 // port, so that it can be cut off from each alone. The clock of a single process
 // cannot be turned without the rights of an administrator, since Go reads it without

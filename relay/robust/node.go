@@ -31,6 +31,7 @@ type Node struct {
 	admin  string
 	binary string
 	dir    string
+	env    []string // more of its environment
 	to     *record.Recorder
 	origin *proxy
 	redis  *proxy // nil without a tier
@@ -60,7 +61,7 @@ func (n *Node) Start() {
 	}
 	cmd := exec.CommandContext(context.Background(), n.binary, "run", "-c", filepath.Join(n.dir, n.name+".yaml"))
 	cmd.Stdout, cmd.Stderr = log, log
-	cmd.Dir = n.home()
+	cmd.Dir, cmd.Env = n.home(), append(os.Environ(), n.env...)
 	dieWithUs(cmd)
 	err = cmd.Start()
 	_ = log.Close() // the process has its own
