@@ -76,7 +76,9 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 			h = Head{Epoch: o.epoch, Generation: last.Generation, Digest: e.Digest, Version: e.Version, Owner: owner, At: now}
 		}
 		if !same {
-			h.Generation++
+			// What was there may have the last generation, by mistake: in a new epoch they
+			// may begin again.
+			h.Generation = h.Generation%(maxNumber-1) + 1
 			h.Trace = e.Traced.Parent()
 		}
 		if heads == nil {
@@ -116,9 +118,11 @@ func (o *owned) lose(now time.Time) {
 	o.after = now.Add(pause/2 + rand.N(pause))
 }
 
-// differs compares what Redis has with what this node has written there: whether
-// somebody else has claimed the key since, and whether something has to be written
-// anew, since it is missing or has been kept for long.
+// differs compares what Redis has with what this node has written there: whether the key
+// is lost, and whether something has to be written again, since it is missing or has been
+// kept for long. The key is lost where another node has claimed it since, and where a head
+// of this node's epoch is newer than all that it has written: that is replaced only by one
+// of another epoch.
 func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 	if o.epoch == 0 {
 		return false, !now.Before(o.after)
@@ -128,6 +132,11 @@ func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 	}
 	if k.epoch < o.epoch || len(o.heads) > 0 && now.Sub(o.written) > keptFor/7 {
 		return false, true
+	}
+	for url, there := range k.heads {
+		if there.newer(o.heads[url]) && there.Epoch == o.epoch {
+			return true, false
+		}
 	}
 	for url, h := range o.heads {
 		if there, ok := k.heads[url]; o.sure[url] && (!ok || h.newer(there)) {

@@ -2,6 +2,7 @@ package head
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,8 +91,9 @@ type kept struct {
 	heads map[string]Head // by type URL
 }
 
-// keptIn reads the answer of claim or read. What cannot be read counts as not there:
-// it is written anew.
+// keptIn reads the answer of claim or read. What cannot be read counts as not there, and
+// so does a head of a higher epoch than the key's, which no script has written: the owner
+// writes its own.
 func keptIn(r store.Reply) (k kept, err error) {
 	texts, err := r.Texts()
 	if err != nil {
@@ -113,5 +115,6 @@ func keptIn(r store.Reply) (k kept, err error) {
 			k.heads[url] = h
 		}
 	}
+	maps.DeleteFunc(k.heads, func(_ string, h Head) bool { return h.Epoch > k.epoch })
 	return k, nil
 }
