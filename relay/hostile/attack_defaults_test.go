@@ -18,8 +18,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// little is the memory of a container that small attacks come near the limit of.
-const little = 256 << 20
+// little and least are the memory of containers that small attacks come near the limit of.
+const little, least = 256 << 20, 128 << 20
 
 // defaults are attacks on the shipped limits: each one is of a kind that one client, or
 // a crowd behind one address, can do to a node of 1 GiB.
@@ -32,8 +32,9 @@ var defaults = []attack{
 	{name: "as many keys as one address may have", run: keysOfOneAddress},
 	{name: "half requests to the metrics port", run: metricsFlood},
 	{name: "names that come and go", run: nameChurn, linger: 2 * time.Second},
-	{name: "a crowd that gets small changes", run: crowd, memory: little},
-	{name: "idle connections and load reports near the memory limit", run: nearTheLimit, memory: little},
+	{name: "a crowd that gets small changes", run: crowd, memory: little, linger: time.Second},
+	{name: "load reports near the memory limit", run: loadsNearTheLimit, memory: little, linger: time.Second},
+	{name: "idle connections near the memory limit", run: idleNearTheLimit, memory: least, linger: time.Second},
 }
 
 // hard are texts that a search for secrets finds hard, each repeated to fill a text.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
@@ -63,7 +64,8 @@ func idleConnections(t *testing.T, address string, n int) (end func()) {
 	return end
 }
 
-// crowdAsChild is that process. It keeps the connections until its standard input ends.
+// crowdAsChild is that process, which says so when it has half of the connections. It keeps
+// them until its standard input ends.
 func crowdAsChild() int {
 	address, number, _ := strings.Cut(os.Getenv(crowdEnv), " ")
 	n, err := strconv.Atoi(number)
@@ -71,8 +73,27 @@ func crowdAsChild() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
+	ended := make(chan struct{})
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		close(ended)
+	}()
+	// Half of them at once, the others slowly: at full speed more arrives between two looks
+	// at the memory than a small container has to spare.
+	tick := time.NewTicker(25 * time.Millisecond)
+	defer tick.Stop()
 	var all []net.Conn
-	for range n {
+	for i := range n {
+		if i == n/2 {
+			fmt.Println("ready")
+		}
+		if i >= n/2 && i%25 == 0 {
+			select {
+			case <-tick.C:
+			case <-ended:
+				return 0
+			}
+		}
 		c, err := net.Dial("tcp", address)
 		if err != nil {
 			break // the node takes no more, or the system
@@ -81,19 +102,26 @@ func crowdAsChild() int {
 		_ = http2.NewFramer(c, c).WriteSettings()
 		all = append(all, c)
 	}
-	fmt.Println("ready")
-	_, _ = io.Copy(io.Discard, os.Stdin)
+	<-ended
 	for _, c := range all {
 		_ = c.Close()
 	}
 	return 0
 }
 
-// nearTheLimit fills the memory of a node with idle connections and with load reports of
-// many keys, until it is near its limit or refuses more.
-func nearTheLimit(t *testing.T, s *stage) {
-	end := idleConnections(t, s.XDS, size(3000, 14_000))
+// idleNearTheLimit fills the memory of a node with connections that have no stream. They
+// are what ends: a new client is served while the attacker keeps all that it may.
+func idleNearTheLimit(t *testing.T, s *stage) {
+	before := s.shortOfMemory(t)
+	end := idleConnections(t, s.XDS, size(5000, 60_000))
 	defer end()
+	xdstest.Eventually(t, "the memory to be short", func() bool { return s.shortOfMemory(t) > before || s.dead() })
+	s.servesNew(t)
+}
+
+// loadsNearTheLimit fills the memory of a node with load reports of many keys, which are
+// bounded, and whose senders are the first that end.
+func loadsNearTheLimit(t *testing.T, s *stage) {
 	// Reports of one key are as good as those of another, so they are made once.
 	long := strings.Repeat("n", 3500)
 	var reports [][]byte
@@ -111,9 +139,9 @@ func nearTheLimit(t *testing.T, s *stage) {
 	}
 	cc := s.dial(t)
 	var calls []*call
-	for i := range size(20, 80) {
-		if resident(s.process.Pid) > s.goMemory()*95/100 || s.dead() {
-			break
+	for i := range size(40, 80) {
+		if s.dead() {
+			return
 		}
 		c := open(t, cc, loadMethod)
 		calls = append(calls, c)
@@ -127,14 +155,36 @@ func nearTheLimit(t *testing.T, s *stage) {
 			}
 		}
 	}
-	changes := s.changes.Load()
-	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+20 || s.dead() || t.Failed() })
-	if err := s.wrongs(); err != nil {
-		t.Error(err)
-	}
+	s.servesNew(t)
 	for _, c := range calls {
 		c.close()
 	}
+}
+
+// shortOfMemory is how often the node has refused or ended something for want of memory.
+func (s *stage) shortOfMemory(t *testing.T) int {
+	t.Helper()
+	return refusalsIn(s.get(t, "/metrics"))["memory"]
+}
+
+// servesNew waits until the good clients have got changes, and a client that asks again
+// and again is served.
+func (s *stage) servesNew(t *testing.T) {
+	t.Helper()
+	changes := s.changes.Load()
+	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+10 || s.dead() || s.wrongs() != nil })
+	if err := s.wrongs(); err != nil {
+		t.Error(err)
+	}
+	cc := s.dial(t)
+	defer cc.Close()
+	xdstest.Eventually(t, "a new client to be served", func() bool {
+		c := open(t, cc, deltaMethod)
+		defer c.close()
+		_ = c.send(hello("new", theKey, content.ClusterURL, "*"))
+		xdstest.Eventually(t, "a response or a refusal", func() bool { return c.count() > 0 || c.over() })
+		return c.count() > 0 || s.dead()
+	})
 }
 
 // fatStatus asks for the client status of clients with much metadata, which is redacted.
