@@ -190,6 +190,14 @@ func (s *stage) servesNew(t *testing.T) {
 // fatStatus asks for the client status of clients with much metadata, which is redacted.
 func fatStatus(t *testing.T, s *stage) {
 	const n, bytes = 100, 3800
+	ask := func() time.Duration {
+		began := time.Now()
+		if status, text := post(t, "http://"+s.Admin+"/v3/discovery:client_status", strings.NewReader("{}"), "X-Xdsrelay-Request", "1"); status != 200 {
+			t.Errorf("client status: %d %.200s", status, text)
+		}
+		return time.Since(began)
+	}
+	before := ask()
 	cc := s.dial(t)
 	var calls []*call
 	for i := range n {
@@ -203,8 +211,8 @@ func fatStatus(t *testing.T, s *stage) {
 		calls = append(calls, c)
 	}
 	for range size(3, 20) {
-		if status, text := post(t, "http://"+s.Admin+"/v3/discovery:client_status", strings.NewReader("{}"), "X-Xdsrelay-Request", "1"); status != 200 {
-			t.Errorf("client status: %d %.200s", status, text)
+		if now := ask(); now > 10*before+3*time.Second {
+			t.Errorf("client status takes %v, and took %v before %d of %d clients came", now, before, n, good+n)
 		}
 	}
 	for _, c := range calls {
