@@ -20,7 +20,7 @@ import (
 )
 
 // TestTable holds the bounds of all rows: see the package. The ordinary run measures one
-// pattern of each fifth field; the full run (make hostile) measures all of them.
+// pattern of each sixth field; the full run (make hostile) measures all of them.
 func TestTable(t *testing.T) {
 	which := regexp.MustCompile(*only)
 	run := func(w *world, rows []row) {
@@ -43,9 +43,9 @@ func TestTable(t *testing.T) {
 }
 
 // sampledFields is of how many fields one is measured in the ordinary run.
-const sampledFields = 5
+const sampledFields = 6
 
-// oneOfEach returns one row of each fifth field, of those before and after authorization
+// oneOfEach returns one row of each sixth field, of those before and after authorization
 // each, and of the first field of each surface. The name of the field selects the pattern, so
 // that all patterns are among them.
 func oneOfEach(rows []row) (some []row) {
