@@ -26,7 +26,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile fuzz e2e screenshots trace-picture demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ soak: redis ## let faults happen to a tier of real processes for SOAK (30m), int
 
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
+
+hostile-defaults: redis ## attack a node that has the shipped configuration and the chart's memory (3 minutes)
+	$(GO) test $(NOPGO) ./relay/hostile -run '^TestDefaults' -count 1 -timeout $(TIMEOUT) -args -hostile.defaults
 
 hostile: ## attack a node in a process of its own with full sizes, into bench/results, and measure what all messages cost
 	$(GO) test $(NOPGO) ./relay/hostile -count 1 -timeout 1h -v -args -hostile.full -hostile.out $(CURDIR)/bench/results $(ARGS)

@@ -34,9 +34,7 @@ var trust = []struct {
 
 // TestDefaultsKeepSecrets is [TestDefaults] for a node that has what is not for everybody.
 func TestDefaultsKeepSecrets(t *testing.T) {
-	if detector {
-		t.Skip("the race detector multiplies the memory and the times that are held here")
-	}
+	needQuiet(t)
 	v := newVault(t)
 	for _, a := range trust {
 		if !v.endures(t, attack{name: a.name, run: func(t *testing.T, _ *stage) { a.run(t, v) }}) {

@@ -52,15 +52,24 @@ func (f footprint) grown(t *testing.T, what string, since footprint, by int64) {
 	}
 }
 
+// needQuiet skips a test that measures memory and times unless it was asked for.
+func needQuiet(t *testing.T) {
+	t.Helper()
+	switch {
+	case detector:
+		t.Skip("the race detector multiplies the memory and the times that are held here")
+	case !*shipped && !*full:
+		t.Skip("measures memory and times: make hostile-defaults")
+	}
+}
+
 // TestDefaults attacks a node that has the shipped configuration and the memory of the
 // chart. It must live, keep within its memory, and serve its good clients as before:
 // none of their streams ends, and changes reach them within a multiple of the time that
 // they took in the quiet phase. A node that an attack has harmed is replaced by a new one
 // for the next attack.
 func TestDefaults(t *testing.T) {
-	if detector {
-		t.Skip("the race detector multiplies the memory and the times that are held here")
-	}
+	needQuiet(t)
 	chart := chartMemory(t)
 	var s *stage
 	for _, a := range defaults {

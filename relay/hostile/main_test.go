@@ -25,7 +25,10 @@ import (
 )
 
 // full says that sizes and times are those of a serious attack.
-var full = flag.Bool("hostile.full", false, "attack with full sizes, and a node in a process of its own")
+var (
+	shipped = flag.Bool("hostile.defaults", false, "attack the shipped configuration, too: its memory and times are measured, so nothing else should run")
+	full    = flag.Bool("hostile.full", false, "attack with full sizes, and a node in a process of its own")
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(childEnv) != "" {
