@@ -1,9 +1,14 @@
 package relay
 
 import (
+	"context"
 	"fmt"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/tier"
@@ -13,6 +18,7 @@ import (
 // addLastGood makes what keeps the last known good state, where it is configured, and
 // adds it to cfg.
 func (n *Node) addLastGood(cfg *tier.Config) error {
+	cfg.Held, cfg.Adopt = n.held, func(key aggregation.Key, node *corev3.Node, held []cache.Kept) { n.cache.Adopt(key, node, held) }
 	l := n.cfg.LastGood
 	if l.Store == config.StoreNone {
 		return nil
@@ -42,6 +48,21 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	cfg.Restore = n.keeper.Restore
 	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
 	return nil
+}
+
+// held returns what this node holds of a key: in memory, or in a directory of its own.
+func (n *Node) held(ctx context.Context, key string) (all []cache.Kept) {
+	if g := n.cache.GroupOf(aggregation.Key(key)); g != nil {
+		all = g.Held()
+	}
+	if len(all) > 0 || n.keeper == nil || n.cfg.LastGood.Store != config.StoreDirectory {
+		return all // a Redis is read by whoever needs it
+	}
+	all, err := n.keeper.Read(ctx, key)
+	if err != nil {
+		n.part(logs.LastGood).Warn("another node asked for the last known good state of a key, which cannot be read", "key", key, "error", err)
+	}
+	return all
 }
 
 // restoreWait is how long a key that is new waits for what was kept of it. Clients do

@@ -159,11 +159,12 @@ func (n *Node) drain() {
 	n.handOverSamples()
 }
 
-// What leaving a tier may take: until the others know, and until they get the keys
-// elsewhere.
+// What leaving a tier may take: until the others know, until they get the keys elsewhere,
+// and until they have what they cannot get there.
 const (
 	leaveTime    = 2 * time.Second
 	handOverTime = 2 * time.Second
+	passOnTime   = 5 * time.Second
 )
 
 // handOver leaves the tier while everything is still served here: the others find the
@@ -180,6 +181,11 @@ func (n *Node) handOver() {
 	defer cancel()
 	if left := n.tier.HandOver(ctx); left > 0 {
 		n.log.Warn("keys are left that other nodes have not taken over yet", "keys", left)
+	}
+	ctx, cancel = context.WithTimeout(context.Background(), passOnTime)
+	defer cancel()
+	if left := n.tier.PassOn(ctx, n.cache.Groups()); left > 0 {
+		n.log.Warn("the control plane is unreachable and no other node took over what this node holds of some keys; clients may find no configuration elsewhere", "keys", left)
 	}
 }
 

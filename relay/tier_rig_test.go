@@ -138,6 +138,7 @@ type tierRig struct {
 	configs map[string]*config.Config
 	names   []string
 	options relay.Options
+	alter   func(*config.Config) // the configuration of each node
 
 	resources atomic.Int64 // that clients were sent
 }
@@ -148,22 +149,28 @@ const ownerTimeout = 2 * time.Second
 // newTierRig starts nodes a, b, … over an origin.
 func newTierRig(t *testing.T, network *xdstest.Memory, n int, change func(*config.Config)) *tierRig {
 	t.Helper()
-	r := &tierRig{t: t, network: network, roster: &roster{}, nodes: map[string]running{}, configs: map[string]*config.Config{}}
+	r := &tierRig{t: t, network: network, roster: &roster{}, nodes: map[string]running{}, configs: map[string]*config.Config{}, alter: change}
 	r.options = relay.Options{Version: "v-test", Listen: network.Listen, Dial: network.Dial, Members: r.roster.take}
+	r.grow(n)
+	return r
+}
+
+// grow starts nodes until there are n. The roster, and no list, says who is in the tier.
+func (r *tierRig) grow(n int) {
+	r.t.Helper()
 	var list []string
 	for i := range n {
-		r.names = append(r.names, string(rune('a'+i)))
-		list = append(list, fmt.Sprintf("%s=%s", r.names[i], peerAddr(i)))
+		list = append(list, fmt.Sprintf("%c=%s", 'a'+i, peerAddr(i)))
 	}
-	for i, name := range r.names {
+	for i := len(r.names); i < n; i++ {
+		name := string(rune('a' + i))
 		cfg := testConfig()
 		cfg.Node.Name, cfg.Admin.Address = name, ""
 		cfg.Tier.Members, cfg.Tier.Peer.Address, cfg.Tier.OwnerTimeout = list, peerAddr(i), ownerTimeout
-		change(cfg)
-		r.configs[name] = cfg
+		r.alter(cfg)
+		r.configs[name], r.names = cfg, append(r.names, name)
 		r.start(name)
 	}
-	return r
 }
 
 func peerAddr(i int) string { return fmt.Sprintf("127.0.0.1:%d", 9001+i) }

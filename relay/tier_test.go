@@ -79,9 +79,12 @@ func (w *tierWorld) populate() {
 }
 
 // inhabit puts clients of every variant on a node.
-func (w *tierWorld) inhabit(node, key string) {
+func (w *tierWorld) inhabit(node, key string) { w.inhabitAs(node, node, key) }
+
+// inhabitAs is inhabit with ids of clients that begin in another way.
+func (w *tierWorld) inhabitAs(id, node, key string) {
 	for i, v := range everyVariant {
-		c := w.client(node, fmt.Sprintf("%s-%s-%d", node, key, i), key, v)
+		c := w.client(node, fmt.Sprintf("%s-%s-%d", id, key, i), key, v)
 		c.Subscribe(xdstest.ClusterType)
 		if v.Service == "" {
 			c.Subscribe(xdstest.EndpointType, key+"-a")

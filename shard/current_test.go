@@ -21,6 +21,7 @@ func TestChanged(t *testing.T) {
 		{"nothing", false, func(*shard.Member) {}},
 		{"clients", false, func(m *shard.Member) { m.Clients = 7 }},
 		{"cut off", true, func(m *shard.Member) { m.Cut = true }},
+		{"cold", true, func(m *shard.Member) { m.Cold = true }},
 		{"draining", true, func(m *shard.Member) { m.Draining = true }},
 		{"elsewhere", true, func(m *shard.Member) { m.Peer = "a:2" }},
 		{"another life", true, func(m *shard.Member) { m.Incarnation = "2" }},

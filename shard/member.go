@@ -34,4 +34,7 @@ type Status struct {
 	// Cut says that it cannot reach the origin. Keys go to those who can, as long as
 	// there is one.
 	Cut bool `json:"cut,omitempty"`
+	// Cold says that it has not reached the origin since it started, so that it may hold
+	// nothing: while others are cut off, keys stay with those that reached it once.
+	Cold bool `json:"cold,omitempty"`
 }

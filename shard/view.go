@@ -10,6 +10,7 @@ import (
 // View is who is there at one time. It is not changed once made.
 type View struct {
 	members []Member // by name
+	outage  bool     // some member cannot reach the origin
 }
 
 // NewView makes a view of members, of which each name counts once: the one that
@@ -19,34 +20,49 @@ func NewView(members []Member) *View {
 	slices.SortFunc(sorted, func(a, b Member) int {
 		return cmp.Or(cmp.Compare(a.Name, b.Name), b.Since.Compare(a.Since), cmp.Compare(b.Incarnation, a.Incarnation))
 	})
-	return &View{members: slices.CompactFunc(sorted, func(a, b Member) bool { return a.Name == b.Name })}
+	sorted = slices.CompactFunc(sorted, func(a, b Member) bool { return a.Name == b.Name })
+	return &View{members: sorted, outage: slices.ContainsFunc(sorted, func(m Member) bool { return m.Cut })}
 }
 
 // Members are those who are there, by name. The slice must not be changed.
 func (v *View) Members() []Member { return v.members }
 
-// Owner is the member that owns a key: of those that are not about to end, and
-// among them of those that reach the origin where there are any, the one with the
-// highest hash. false means that there is none.
-func (v *View) Owner(key string) (owner Member, ok bool) {
-	var best uint64
-	better := func(m *Member) bool {
-		score := weight(m.Name, key)
-		switch {
-		case m.Draining:
-			return false
-		case !ok, owner.Cut && !m.Cut:
-			best = score
-			return true
-		case m.Cut && !owner.Cut, score < best:
-			return false
-		}
-		best = score
-		return true
+// standing is how well a member can serve a key that it owns, the best one last.
+type standing uint8
+
+const (
+	leaving standing = iota // it is about to end, and owns nothing
+	cold                    // others are cut off, and it has not reached the origin either: it may hold nothing
+	cut                     // it cannot reach the origin, and holds what it had before
+	able                    // as far as anybody knows
+)
+
+// standingOf returns how well a member can serve keys.
+func (v *View) standingOf(m *Member) standing {
+	switch {
+	case m.Draining:
+		return leaving
+	case v.outage && m.Cold:
+		return cold
+	case m.Cut:
+		return cut
 	}
+	return able
+}
+
+// Owner is the member that owns a key: of those that can serve it best (see standing), the
+// one with the highest hash. false means that there is none.
+func (v *View) Owner(key string) (owner Member, ok bool) {
+	best, highest := leaving, uint64(0)
 	for i := range v.members {
-		if better(&v.members[i]) {
-			owner, ok = v.members[i], true
+		m := &v.members[i]
+		is := v.standingOf(m)
+		if is < best || is == leaving {
+			continue
+		}
+		score := weight(m.Name, key)
+		if is > best || score >= highest {
+			owner, ok, best, highest = *m, true, is, score
 		}
 	}
 	return owner, ok

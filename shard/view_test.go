@@ -36,11 +36,12 @@ func TestOwner(t *testing.T) {
 	})
 }
 
-// TestOwnerLeft: who drains owns nothing, who is cut off owns only what nobody else
-// could.
+// TestOwnerLeft: a node that drains owns nothing; one that is cut off owns only what no
+// node that reaches the origin could, and one that has not reached it since it started,
+// while others are cut off, only what none of those could that have (K14).
 func TestOwnerLeft(t *testing.T) {
 	is := func(name string, s shard.Status) shard.Member { return shard.Member{Name: name, Status: s} }
-	cut, draining := shard.Status{Cut: true}, shard.Status{Draining: true}
+	cut, draining, cold, nothing := shard.Status{Cut: true}, shard.Status{Draining: true}, shard.Status{Cold: true}, shard.Status{Cold: true, Cut: true}
 	for i, tc := range []struct {
 		members []shard.Member
 		want    string
@@ -51,10 +52,35 @@ func TestOwnerLeft(t *testing.T) {
 		{[]shard.Member{is("a", cut), is("b", shard.Status{})}, "b"},
 		{[]shard.Member{is("a", shard.Status{}), is("b", cut)}, "a"},
 		{[]shard.Member{is("a", draining), is("b", cut)}, "b"},
+		{[]shard.Member{is("a", cold)}, "a"},
+		{[]shard.Member{is("a", cold), is("b", cut)}, "b"},
+		{[]shard.Member{is("a", nothing), is("b", cut)}, "b"},
+		{[]shard.Member{is("a", draining), is("b", nothing)}, "b"},
+		{[]shard.Member{is("a", cold), is("b", cut), is("c", shard.Status{})}, "c"},
+		{[]shard.Member{is("a", shard.Status{Cold: true, Draining: true}), is("b", nothing)}, "b"},
 	} {
 		for _, key := range []string{"", "x", "shop", "a longer one"} {
 			if owner, ok := shard.NewView(tc.members).Owner(key); owner.Name != tc.want || ok != (tc.want != "") {
 				t.Errorf("case %d: %q owns %q, expected %q", i, owner.Name, key, tc.want)
+			}
+		}
+	}
+}
+
+// TestColdCountsInAnOutageOnly: a node that has just started takes its keys while nobody is
+// cut off from the origin; and where all nodes are cold, it does not matter.
+func TestColdCountsInAnOutageOnly(t *testing.T) {
+	warm := shard.NewView([]shard.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}})
+	for what, s := range map[string]shard.Status{"nobody is cut off": {Cold: true}, "all are": {Cold: true, Cut: true}} {
+		started := []shard.Member{{Name: "a", Status: s}, {Name: "b"}, {Name: "c"}}
+		if s.Cut {
+			started[1].Status, started[2].Status = s, s
+		}
+		for i := range 100 {
+			key := fmt.Sprint(i)
+			want, _ := warm.Owner(key)
+			if got, _ := shard.NewView(started).Owner(key); got.Name != want.Name {
+				t.Errorf("%s: %q owns %q, expected %q", what, got.Name, key, want.Name)
 			}
 		}
 	}

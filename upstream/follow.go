@@ -71,13 +71,16 @@ func (c *ControlPlane) Stream(ctx context.Context, method string, request proto.
 	return stream, nil
 }
 
-// Reach tells whether the control plane can be reached: wanted says that some key
-// wants something of it, and ready that there is a connection to one of its servers.
+// Reach returns whether the control plane can be reached: ready says that there is a
+// connection to one of its servers, and wanted that there should be one: some key wants
+// something of it, or attempts to connect with all servers have failed.
 func (c *ControlPlane) Reach() (wanted, ready bool) {
+	failed := true
 	for _, s := range c.servers {
 		ready = ready || s.reachable()
+		failed = failed && s.journal.isUnreachable()
 	}
-	return c.keys.Load() > 0, ready
+	return failed || c.keys.Load() > 0, ready
 }
 
 // Problems says which servers cannot be reached, since when and why, without secrets, and

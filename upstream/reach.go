@@ -55,6 +55,13 @@ func (j *journal) unreachable(err error, keys int64) {
 	}
 }
 
+// isUnreachable reports whether the last attempt to connect failed.
+func (j *journal) isUnreachable() bool {
+	j.mu.Lock()
+	defer j.unlock()
+	return !j.reach.since.IsZero()
+}
+
 // reachable notes that there is a connection.
 func (j *journal) reachable(keys int64) {
 	j.mu.Lock()

@@ -72,6 +72,7 @@ func (g *Group) Agree(typ *resource.Type, a Agreed) {
 	t.agreeLocked(a, now, woken)
 	t.mu.Unlock()
 	g.cache.wake(woken)
+	g.signalNeeds()
 }
 
 // maxAgreed bounds the types of a group for which that is kept.

@@ -21,6 +21,7 @@ type Feed struct {
 	group *Group
 	leg   int
 	news  chan struct{}
+	needs chan struct{} // see Needs
 	ctx   context.Context
 	end   context.CancelCauseFunc
 }

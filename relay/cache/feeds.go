@@ -14,6 +14,9 @@ type leg struct {
 	// Guarded by the group's mu.
 	upstream Upstream
 	listener chan<- struct{} // the feed's news; nil without a feed
+	needs    chan<- struct{} // see Feed.Needs; nil without a feed
+	lostAt   time.Time       // when a stream to the origin, or to the owner, last ended
+	compares bool            // see Feed.AwaitOthers
 	server   string          // see Feed.Server
 	current  *Feed           // see Feed.Current
 	borrowed bool            // see Feed.Borrow
@@ -84,14 +87,24 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	}
 	up := &g.legs[f.leg].upstream
 	back := err == nil && up.Err != nil
+	if up.Connected && err != nil {
+		g.legs[f.leg].lostAt = time.Now()
+	}
+	compares := g.legs[f.leg].compares
+	news := up.Connected != (err == nil) || (up.Err == nil) != (err == nil)
 	if up.Connected != (err == nil) || up.Since.IsZero() {
 		up.Since = time.Now()
 	}
 	up.Connected, up.Err = err == nil, err
 	g.mu.Unlock()
+	if news {
+		g.signalNeeds()
+	}
 	if err != nil {
 		g.revive(f.leg)
-		g.release(f.leg)
+		if !compares {
+			g.release(f.leg)
+		}
 	} else {
 		g.forgetLocals(f.leg)
 	}
@@ -130,10 +143,15 @@ func (g *Group) signalDemand(legs uint64) {
 			g.cache.startWanted(g)
 			continue
 		}
-		select {
-		case news <- struct{}{}:
-		default:
-		}
+		signal(news)
+	}
+	g.signalNeeds()
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
 }
 
@@ -177,10 +195,10 @@ func (g *Group) startLocked() {
 
 func (g *Group) startLegLocked(i int) {
 	ctx, end := context.WithCancelCause(g.cache.ctx)
-	f := &Feed{group: g, leg: i, news: make(chan struct{}, 1), ctx: ctx, end: end}
+	f := &Feed{group: g, leg: i, news: make(chan struct{}, 1), needs: make(chan struct{}, 1), ctx: ctx, end: end}
 	g.legs[i].feed = f
 	g.mu.Lock()
-	g.legs[i].listener = f.news
+	g.legs[i].listener, g.legs[i].needs = f.news, f.needs
 	g.legs[i].upstream = Upstream{Since: time.Now()}
 	g.mu.Unlock()
 	g.cache.feeds.Go(func() { g.cache.cfg.Run(ctx, f) })
@@ -209,7 +227,10 @@ func (g *Group) stopLegLocked(i int, after Upstream) {
 	g.legs[i].feed.end(cause)
 	g.legs[i].feed = nil
 	g.mu.Lock()
-	g.legs[i].listener, g.legs[i].upstream = nil, after
+	if g.legs[i].upstream.Connected {
+		g.legs[i].lostAt = time.Now()
+	}
+	g.legs[i].listener, g.legs[i].needs, g.legs[i].upstream = nil, nil, after
 	g.mu.Unlock()
 	g.forgetLocals(i)
 }

@@ -36,12 +36,18 @@ func (f *Feed) Doubt() {
 	}
 }
 
-// Borrow notes whether the leg is kept in step with another node, rather than with its
-// origin.
+// Borrow notes that the leg is kept in step with another node from now on, or with its
+// origin. The stream that there was before is over, and there is none yet.
 func (f *Feed) Borrow(is bool) {
 	f.group.mu.Lock()
-	defer f.group.mu.Unlock()
-	f.group.legs[f.leg].borrowed = is
+	l := &f.group.legs[f.leg]
+	l.borrowed = is
+	if up := &l.upstream; up.Connected {
+		now := time.Now()
+		l.lostAt, up.Connected, up.Since = now, false, now
+	}
+	f.group.mu.Unlock()
+	f.group.signalNeeds()
 }
 
 // Doubtful reports whether another node that has something of the table may have newer

@@ -244,6 +244,11 @@ func (g *Group) bytes() int64 {
 		}
 		t.mu.RUnlock()
 	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.revivable {
+		n += r.bytes()
+	}
 	return n
 }
 

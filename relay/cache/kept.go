@@ -18,6 +18,9 @@ type Kept struct {
 	Globs     []string
 	Legs      []KeptLeg
 	Resources []KeptResource
+	// AsOf is the last time at which this was known to be what the origin serves; zero
+	// where that is not known.
+	AsOf time.Time
 }
 
 // KeptLeg is what there was of an upstream stream.
@@ -42,20 +45,24 @@ type KeptResource struct {
 // resource. ok is false where there is nothing to keep: no origin has answered, or
 // not since the table itself was restored. What was restored and nobody has asked
 // for yet is part of it for the linger time.
-func (t *Table) Kept() (k Kept, ok bool) {
+func (t *Table) Kept() (k Kept, ok bool) { return t.kept(false) }
+
+// kept is Kept; with restored, also of a table that was restored and not answered for
+// since.
+func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if t.group.private {
 		return k, false
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.staleLocked() {
+	if t.staleLocked() && !restored {
 		return k, false
 	}
-	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live)}
+	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: t.asOfLocked(time.Now())}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
 	for i := range t.legs {
 		leg := &t.legs[i]
-		answered = answered || leg.answered > 0
+		answered = answered || leg.answered > 0 || leg.stale
 		k.Legs[i] = KeptLeg{Leg: t.group.cache.cfg.Legs[i], Server: t.group.serverOf(i), Version: leg.version, Source: leg.source}
 	}
 	for _, e := range t.entries {

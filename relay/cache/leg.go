@@ -81,6 +81,7 @@ type tableLeg struct {
 	differences     bool              // its origin keeps account of what it has sent
 	held            bool              // see Group.resumeLocked
 	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
+	restoredAsOf    time.Time         // while it is stale: the Kept.AsOf of that
 	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
 	idled           bool              // it holds resources from before the key was idle, and has not answered since
 	unsettled       time.Time         // since when a new stream has not answered

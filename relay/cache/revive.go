@@ -60,6 +60,7 @@ func (g *Group) Revive(k Kept) {
 	}
 	t.mu.Lock()
 	t.revivable = r
+	t.renewLocked(r)
 	t.reviveWantedLocked(anyLeg)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
@@ -170,7 +171,7 @@ func (t *Table) reviveWildcardLocked() {
 		t.reviveResourceLocked(r, one)
 	}
 	t.wild.seq = min(t.wild.seq, t.legs[t.wild.leg].answered)
-	t.legs[t.wild.leg].stale = true
+	t.legs[t.wild.leg].restoredFrom(r)
 	t.settleRevivedLocked(t.wild.leg)
 }
 
@@ -183,18 +184,17 @@ func (t *Table) revivesLocked(leg int) bool {
 // reviveResourceLocked puts a resource into the table as if each leg that held it,
 // and is asked for it again, had just said so.
 func (t *Table) reviveResourceLocked(r *revivable, one KeptResource) {
-	res := one.Resource
-	if e := t.entries[res.Key]; e != nil && (e.res == nil || !e.res.SameContent(res)) {
+	if e := t.entries[one.Resource.Key]; e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
 		return // which is newer
 	}
-	if !one.Expires.IsZero() {
-		left := time.Until(one.Expires)
-		if left <= 0 {
-			return // F5
-		}
-		lasting := *res
-		lasting.TTL = left
-		res = &lasting
+	t.reviveNewLocked(r, one)
+}
+
+// reviveNewLocked is reviveResourceLocked for what is newer than whatever there is.
+func (t *Table) reviveNewLocked(r *revivable, one KeptResource) {
+	res := one.Resource
+	if res = one.lasting(); res == nil {
+		return // F5
 	}
 	for leg := range r.heldBy(one) {
 		t.reviveThroughLocked(r, leg, res)
@@ -213,7 +213,7 @@ func (t *Table) reviveThroughLocked(r *revivable, leg int, res *resource.Resourc
 	u.put(res)
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
 	t.entries[res.Key].heldBy(leg).version = noVersion
-	t.legs[leg].stale = true
+	t.legs[leg].restoredFrom(r)
 	r.taken[res.Key] = struct{}{}
 }
 
@@ -235,7 +235,7 @@ func (t *Table) settleRevivedLocked(by int) {
 		}
 	}
 	hold := t.group.cache.cfg.Hold
-	if hold <= 0 || t.group.unreachable(1<<by) || t.group.over() {
+	if hold <= 0 || !t.group.mayImprove(by) || t.group.over() {
 		return
 	}
 	leg.held = true

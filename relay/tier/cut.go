@@ -15,6 +15,13 @@ const (
 	lookEvery = 250 * time.Millisecond
 )
 
+// warm takes back that this node has not reached the origin since it started, once it has.
+func (t *Tier) warm(ctx context.Context) {
+	if t.cfg.Origin.AwaitReady(ctx) == nil {
+		t.Announce(func(s *shard.Status) { s.Cold = false })
+	}
+}
+
 // watchOrigin tells the others that this node cannot reach the origin, where it had
 // reason to, and takes it back as soon as it can. It tries to then, since no key may
 // be left that wants anything of the origin.

@@ -2,7 +2,14 @@ package tier
 
 import (
 	"context"
+	"encoding/json"
+	"sync"
 	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard"
 )
 
 // handOverPause is between two looks at what is still to be handed over.
@@ -25,6 +32,69 @@ func (t *Tier) HandOver(ctx context.Context) (left int) {
 		case <-timer.C:
 		}
 	}
+}
+
+// PassOn gives what is held of groups to their new owners, where these may not get it from
+// the origin, until ctx ends. It returns for how many it could not.
+func (t *Tier) PassOn(ctx context.Context, groups []*cache.Group) (left int) {
+	if t.cfg.Peers == nil {
+		return 0
+	}
+	view := t.cfg.Members.View()
+	var mu sync.Mutex
+	var sending sync.WaitGroup
+	slots := make(chan struct{}, passedOnAtOnce)
+	for _, g := range groups {
+		owner, ok := view.Owner(string(g.Key))
+		if !ok || t.IsSelf(owner) || !t.passesOn(g, owner) {
+			continue
+		}
+		slots <- struct{}{}
+		sending.Go(func() {
+			defer func() { <-slots }()
+			if err := t.passOn(ctx, g, owner); err != nil {
+				t.cfg.Logger.Warn("what is held of a key could not be handed over to another node", "key", g.Key, "node", owner.Name, "error", err)
+				mu.Lock()
+				defer mu.Unlock()
+				left++
+			}
+		})
+	}
+	sending.Wait()
+	return left
+}
+
+// passedOnAtOnce is how many keys are handed over at a time.
+const passedOnAtOnce = 16
+
+// passesOn reports whether the new owner of a group may not get it from the origin.
+func (t *Tier) passesOn(g *cache.Group, owner shard.Member) bool {
+	if owner.Cut {
+		return true
+	}
+	if t.cfg.Origin.Reach != nil {
+		if _, ready := t.cfg.Origin.Reach(); !ready {
+			return true
+		}
+	}
+	return g.Unreachable()
+}
+
+func (t *Tier) passOn(ctx context.Context, g *cache.Group, to shard.Member) error {
+	held := g.Held()
+	if len(held) == 0 {
+		return nil
+	}
+	h := holdingOf(string(g.Key), held, nil, time.Now())
+	var err error
+	if h.Node, err = proto.Marshal(g.Node); err != nil {
+		return err
+	}
+	text, err := json.Marshal(h)
+	if err != nil {
+		return err
+	}
+	return t.cfg.Peers.keep(ctx, to, text)
 }
 
 // toHandOver is how many keys come from the origin although another node owns them. A

@@ -11,6 +11,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/shard"
@@ -44,6 +47,11 @@ type Config struct {
 	// Restore is called before anything is asked for a key that is new to this node,
 	// or was idle. It should return soon. Nil for nothing.
 	Restore func(ctx context.Context, g *cache.Group)
+	// Held returns what this node holds of a key, in memory or on its own disk, for nodes
+	// that lack it; nil where others are told nothing.
+	Held func(ctx context.Context, key string) []cache.Kept
+	// Adopt keeps what another node held of a key that has ended; nil for nothing.
+	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Kept)
 	// Own are called, each on a goroutine of its own, when this node begins to stream
 	// a key from the origin as its owner; ctx ends when it does so no more, and those
 	// behind have returned: what they do at the end they do with the key still owned. A
@@ -66,6 +74,7 @@ type Tier struct {
 	keys     atomic.Int64 // that are kept now
 	handlers handlers
 	cutSince atomic.Pointer[time.Time] // nil while the origin is not known to be out of reach
+	searches chan struct{}             // holds a token for each key that others are asked about
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -86,12 +95,15 @@ func New(cfg Config) (*Tier, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{})}
+	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{}), searches: make(chan struct{}, searching)}
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
 	t.Handle(freshPath, t.answerFresh)
+	t.Handle(heldPath, t.answerHeld)
 	if cfg.Peers != nil {
 		t.tasks.Go(func() { t.forget(ctx) })
 		if cfg.Origin.Reach != nil {
+			t.Announce(func(s *shard.Status) { s.Cold = true })
+			t.tasks.Go(func() { t.warm(ctx) })
 			t.tasks.Go(func() { t.watchOrigin(ctx) })
 		}
 	}
@@ -158,6 +170,11 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	}
 	if first {
 		k.own = func(ctx context.Context) { t.own(ctx, g) }
+	}
+	if t.cfg.Peers != nil {
+		f.AwaitOthers()
+		searching := startJob(ctx, func(ctx context.Context) { t.keepSearching(ctx, f) })
+		defer searching.stop()
 	}
 	t.keep(ctx, k)
 }

@@ -181,7 +181,7 @@ func TestKill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, _, err := decode(record, "key", url); err != nil {
+			if _, _, err := Decode(record, "key", url); err != nil {
 				t.Fatal(err)
 			}
 		})
@@ -200,7 +200,7 @@ func writeForever(t *testing.T, path string) {
 	k := sample()
 	for i := 0; ; i++ {
 		k.Resources[0].Resource = res(clusters, "a", strings.Repeat(fmt.Sprint(i), 1000))
-		sealed, err := s.seal("key", clusters.URL, encode("key", time.Now(), k))
+		sealed, err := s.seal("key", clusters.URL, Encode("key", time.Now(), k))
 		if err == nil {
 			err = d.Save(t.Context(), "key", clusters.URL, "m", sealed)
 		}

@@ -204,7 +204,7 @@ func (k *Keeper) seal(key string, kept cache.Kept, w *stored) ([]byte, error) {
 	if k.cfg.Keys == nil && w.holdsSecrets(kept.Resources) {
 		return nil, errHoldsSecrets
 	}
-	return k.sealer.seal(key, kept.Type.URL, encode(key, time.Now(), kept))
+	return k.sealer.seal(key, kept.Type.URL, Encode(key, time.Now(), kept))
 }
 
 // holdsSecrets reports whether any of the resources holds what must not be written in

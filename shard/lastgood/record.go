@@ -30,8 +30,9 @@ const (
 	legSource  = 5 // string
 )
 
-// encode writes a record.
-func encode(key string, at time.Time, k cache.Kept) []byte {
+// Encode writes what is kept of a type of a key at a time, before it is compressed and
+// encrypted.
+func Encode(key string, at time.Time, k cache.Kept) []byte {
 	size := len(key) + 64
 	rs := make([]*resource.Resource, len(k.Resources))
 	var held, ends []byte
@@ -79,9 +80,9 @@ func appendNumber(b []byte, n protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
 }
 
-// decode reads what encode wrote of a key and a type, and when that was. Whatever
+// Decode reads what Encode wrote of a key and a type, and when that was. Whatever
 // else it is given is an error; it never trusts a number.
-func decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
+func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 	var ofKey string
 	var response, held, ends []byte
 	err = eachField(b, func(n protowire.Number, number uint64, v []byte) (err error) {

@@ -13,8 +13,8 @@ var at = time.UnixMilli(1_800_000_000_123)
 
 // TestRecord: what is written is read again, and of another key or type it is none.
 func TestRecord(t *testing.T) {
-	b := encode("key", at, sample())
-	got, when, err := decode(b, "key", clusters.URL)
+	b := Encode("key", at, sample())
+	got, when, err := Decode(b, "key", clusters.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,12 +23,12 @@ func TestRecord(t *testing.T) {
 		t.Errorf("from %v, expected %v", when, at)
 	}
 	for _, of := range [][2]string{{"other", clusters.URL}, {"key", secrets.URL}} {
-		if _, _, err := decode(b, of[0], of[1]); err == nil {
+		if _, _, err := Decode(b, of[0], of[1]); err == nil {
 			t.Errorf("taken for one of %q", of)
 		}
 	}
 	empty := cache.Kept{Type: clusters, Wildcard: true, Legs: make([]cache.KeptLeg, 1)}
-	if got, _, err := decode(encode("", at, empty), "", clusters.URL); err != nil || !got.Wildcard || len(got.Resources) > 0 {
+	if got, _, err := Decode(Encode("", at, empty), "", clusters.URL); err != nil || !got.Wildcard || len(got.Resources) > 0 {
 		t.Errorf("an empty set became %+v, %v", got, err)
 	}
 }
@@ -36,9 +36,9 @@ func TestRecord(t *testing.T) {
 // TestRecordBad: a record that contradicts itself, or that is cut off anywhere, is an
 // error.
 func TestRecordBad(t *testing.T) {
-	b := encode("key", at, sample())
+	b := Encode("key", at, sample())
 	for n := range b {
-		got, _, err := decode(b[:n], "key", clusters.URL)
+		got, _, err := Decode(b[:n], "key", clusters.URL)
 		if err == nil && n < len(b)-9 { // without the ends of lifetimes it is whole
 			t.Errorf("cut off after %d of %d bytes: got %+v", n, len(b), got)
 		}
@@ -46,8 +46,8 @@ func TestRecordBad(t *testing.T) {
 	k := sample()
 	k.Legs = nil
 	bad := map[string][]byte{
-		"no leg":             encode("key", at, k),
-		"too many legs":      encode("key", at, cache.Kept{Type: clusters, Legs: make([]cache.KeptLeg, 65)}),
+		"no leg":             Encode("key", at, k),
+		"too many legs":      Encode("key", at, cache.Kept{Type: clusters, Legs: make([]cache.KeptLeg, 65)}),
 		"too few holders":    appendBytes(append([]byte(nil), b...), recHeld, []byte{1}),
 		"too many holders":   appendBytes(append([]byte(nil), b...), recHeld, []byte{1, 1, 1}),
 		"holders cut off":    appendBytes(append([]byte(nil), b...), recHeld, []byte{1, 0x80}),
@@ -58,7 +58,7 @@ func TestRecordBad(t *testing.T) {
 		"what may not be so": appendBytes(append([]byte(nil), b...), recResponse, resource.AppendDelta(nil, &resource.Message{Type: clusters, Resources: []*resource.Resource{{Name: "x", Body: body(clusters, "x", ""), Extra: []byte{7<<3 | 2, 2, 1 << 3, 1}}}})),
 	}
 	for name, b := range bad {
-		if got, _, err := decode(b, "key", clusters.URL); err == nil {
+		if got, _, err := Decode(b, "key", clusters.URL); err == nil {
 			t.Errorf("%s: got %+v", name, got)
 		}
 	}
@@ -67,14 +67,14 @@ func TestRecordBad(t *testing.T) {
 // FuzzRecord: whatever is read, nothing panics, and what is taken is written and read
 // as the same again.
 func FuzzRecord(f *testing.F) {
-	f.Add(encode("key", at, sample()))
+	f.Add(Encode("key", at, sample()))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		k, when, err := decode(b, "key", clusters.URL)
+		k, when, err := Decode(b, "key", clusters.URL)
 		if err != nil {
 			return
 		}
-		again, _, err := decode(encode("key", when, k), "key", clusters.URL)
+		again, _, err := Decode(Encode("key", when, k), "key", clusters.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func FuzzRecord(f *testing.F) {
 func FuzzSealed(f *testing.F) {
 	keyed, plain := newTestSealer(f, "tier", openKeys(f, keysFile(f, newKey("a")))), newTestSealer(f, "tier", nil)
 	for _, s := range []*sealer{keyed, plain} {
-		sealed, err := s.seal("key", clusters.URL, encode("key", at, sample()))
+		sealed, err := s.seal("key", clusters.URL, Encode("key", at, sample()))
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func FuzzSealed(f *testing.F) {
 		for _, s := range []*sealer{keyed, plain} {
 			url, record, err := s.open("key", b)
 			if err == nil {
-				_, _, _ = decode(record, "key", url)
+				_, _, _ = Decode(record, "key", url)
 			}
 		}
 	})

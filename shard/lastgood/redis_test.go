@@ -183,7 +183,7 @@ func TestRedisSecrets(t *testing.T) {
 	k := sample()
 	k.Type = secrets
 	k.Resources[0].Resource, k.Resources[1].Resource = res(secrets, "CANARY-name", "CANARY-1"), res(secrets, "b", "CANARY-2")
-	sealed, err := sealer.seal("key", secrets.URL, encode("key", at, k))
+	sealed, err := sealer.seal("key", secrets.URL, Encode("key", at, k))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,10 +60,35 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	}
 }
 
-// load reads the records of a key. What cannot be used is left out.
+// load gives a group the records of its key.
 func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
-	key, types := string(g.Key), 0
+	types := 0
 	var oldest time.Time
+	err := k.read(ctx, string(g.Key), func(kept cache.Kept) {
+		g.Revive(kept)
+		types++
+		if oldest.IsZero() || kept.AsOf.Before(oldest) {
+			oldest = kept.AsOf
+		}
+	})
+	if types > 0 {
+		k.cfg.Logger.Info("the last known good state of a key was found; it is served until the origin answers", "key", g.Key, "types", types, "from", oldest)
+	}
+	return err
+}
+
+// Read returns what is kept of a key.
+func (k *Keeper) Read(ctx context.Context, key string) (all []cache.Kept, err error) {
+	if !take(ctx, k.reading) {
+		return nil, ctx.Err()
+	}
+	defer func() { <-k.reading }()
+	err = k.read(ctx, key, func(kept cache.Kept) { all = append(all, kept) })
+	return all, err
+}
+
+// read reads the records of a key. What cannot be used is left out.
+func (k *Keeper) read(ctx context.Context, key string, take func(cache.Kept)) error {
 	err := k.cfg.Store.Load(ctx, key, func(sealed []byte) {
 		kept, at, err := k.open(key, sealed)
 		switch {
@@ -80,17 +105,11 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 			return
 		}
 		k.metrics.read(outcomeOK)
-		g.Revive(kept)
-		types++
-		if oldest.IsZero() || at.Before(oldest) {
-			oldest = at
-		}
+		kept.AsOf = at
+		take(kept)
 	})
 	if err != nil {
 		k.metrics.read(outcomeFailed)
-	}
-	if types > 0 {
-		k.cfg.Logger.Info("the last known good state of a key was found; it is served until the origin answers", "key", key, "types", types, "from", oldest)
 	}
 	return err
 }
@@ -99,7 +118,7 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 func (k *Keeper) open(key string, sealed []byte) (kept cache.Kept, at time.Time, err error) {
 	url, record, err := k.sealer.open(key, sealed)
 	if err == nil {
-		kept, at, err = decode(record, key, url)
+		kept, at, err = Decode(record, key, url)
 	}
 	if err != nil && url != "" {
 		err = fmt.Errorf("type %s: %w", url, err)

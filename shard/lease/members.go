@@ -162,7 +162,7 @@ func (m *Members) announceLocked(now shard.Status) {
 	before := m.self.Status
 	m.self.Status = now
 	m.showLocked()
-	if before.Draining != now.Draining || before.Cut != now.Cut {
+	if before.Draining != now.Draining || before.Cut != now.Cut || before.Cold != now.Cold {
 		m.news = true
 		m.kickLocked()
 	}

@@ -1,0 +1,154 @@
+package cache
+
+import (
+	"slices"
+	"time"
+)
+
+// Other nodes of a tier may hold what this node lacks while nothing comes from the
+// origin. A feed says what it lacks and how it is connected; who asks the others, and
+// when, is not the cache's to know.
+
+// Link is how a leg is connected with its origin, or with the node that owns the key.
+type Link uint8
+
+// The states of a Link.
+const (
+	// LinkConnecting: the first attempt is under way.
+	LinkConnecting Link = iota
+	// LinkUp: there is a stream, and the origin can be reached over it.
+	LinkUp
+	// LinkDown: there is none, or the owner of the key cannot reach the origin.
+	LinkDown
+)
+
+// Need is what a leg lacks that other nodes may have.
+type Need uint8
+
+// The kinds of a Need, the urgent one last.
+const (
+	// NeedNothing: all that is wanted is known, as far as this node can tell.
+	NeedNothing Need = iota
+	// NeedNewer: something was restored, is from before the key was idle, or is behind the
+	// tier head, so that others may have newer content.
+	NeedNewer
+	// NeedContent: something is wanted of which nothing is known.
+	NeedContent
+)
+
+// Needs is signalled when what [Feed.Need] returns may have changed. One signal stands for
+// all that happened since the last was taken.
+func (f *Feed) Needs() <-chan struct{} { return f.needs }
+
+// signalNeeds signals all feeds of the group; see [Feed.Needs].
+func (g *Group) signalNeeds() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range g.legs {
+		if c := g.legs[i].needs; c != nil {
+			signal(c)
+		}
+	}
+}
+
+// Need returns what the leg lacks, and how it is connected. It costs as much as the group
+// has types.
+func (f *Feed) Need() (n Need, l Link) {
+	up := f.group.upstreamOf(f.leg)
+	switch {
+	case up.Err != nil:
+		l = LinkDown
+	case up.Connected:
+		return NeedNothing, LinkUp
+	}
+	for _, t := range f.group.Tables() {
+		n = max(n, t.need(f.leg))
+	}
+	return n, l
+}
+
+// AwaitOthers makes clients of content that may be old wait for [Feed.Compared], too, where
+// the origin cannot be reached: for no longer than [Config.Hold].
+func (f *Feed) AwaitOthers() { f.setCompares(true) }
+
+// Compared notes that other nodes have nothing newer, as far as they can be asked.
+func (f *Feed) Compared() {
+	if f.setCompares(false) && f.group.unreachable(1<<f.leg) {
+		f.group.release(f.leg)
+	}
+}
+
+func (f *Feed) setCompares(is bool) (was bool) {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	l := &f.group.legs[f.leg]
+	was, l.compares = l.compares, is
+	return was
+}
+
+// mayImprove reports whether a leg may soon have something newer than what was kept: from
+// its origin, or from other nodes.
+func (g *Group) mayImprove(leg int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.legs[leg].compares || g.legs[leg].upstream.Err == nil
+}
+
+// Unreachable reports whether the origin of any leg of the group cannot be reached. That
+// of a key which is idle is not known.
+func (g *Group) Unreachable() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return slices.ContainsFunc(g.legs, func(l leg) bool { return l.listener != nil && l.upstream.Err != nil })
+}
+
+func (t *Table) need(by int) Need {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	leg := &t.legs[by]
+	switch {
+	case leg.wanted == 0:
+		return NeedNothing
+	case len(leg.unanswered) > 0, t.wild.leg == by && t.wild.demanded() && !t.hasAnswered(&t.wild):
+		return NeedContent
+	case leg.stale, leg.idled, t.agreed != nil && t.agreed.behind:
+		return NeedNewer
+	}
+	return NeedNothing
+}
+
+// asOfLocked is the last time at which all that the table holds was known to be what the
+// origins serve.
+func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
+	asOf = now
+	for i := range t.legs {
+		if t.legs[i].live == 0 && len(t.legs) > 1 {
+			continue
+		}
+		if at := t.legAsOfLocked(i, now); at.Before(asOf) {
+			asOf = at
+		}
+	}
+	return asOf
+}
+
+// legAsOfLocked is asOfLocked for what came through a leg.
+func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
+	leg := &t.legs[by]
+	if leg.stale {
+		return leg.restoredAsOf
+	}
+	up, lost := t.group.lostAt(by)
+	if up && !leg.idled && (leg.unsettled.IsZero() || now.Sub(leg.unsettled) >= freshAfter) {
+		return now
+	}
+	return lost
+}
+
+// lostAt returns whether there is a stream to the origin of a leg, or to the owner, and
+// when one was lost last.
+func (g *Group) lostAt(leg int) (up bool, lost time.Time) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.legs[leg].upstream.Connected, g.legs[leg].lostAt
+}

@@ -1,0 +1,282 @@
+package cache
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// While the origin cannot be reached, a group takes what other nodes hold as if it had
+// been kept for it (see [Group.Revive]): unconfirmed, so that nobody is told that
+// something is gone, and served until the origin answers. Of several that hold a type the
+// one counts that proves to be newest, by the tier head first and then by when it last
+// heard of the origin; the others add names of which that one knows nothing.
+
+// Held returns what the group holds of each type, also what was restored and nobody has
+// asked for.
+func (g *Group) Held() (all []Kept) {
+	for _, t := range g.Tables() {
+		if k, ok := t.kept(true); ok {
+			all = append(all, k)
+		}
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for _, r := range g.revivable {
+		all = append(all, r.kept)
+	}
+	return all
+}
+
+// GroupOf returns the group of a key, which may be idle; nil if there is none.
+func (c *Cache) GroupOf(key aggregation.Key) *Group {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.groups[key]
+}
+
+// Renew gives the group what other nodes hold of its key, as far as it can be better than
+// what the group has, and reports whether any of it was.
+func (g *Group) Renew(others []Kept) (taken bool) {
+	own := g.Held()
+	byType := make(map[string][]Kept)
+	for _, k := range others {
+		byType[k.Type.URL] = append(byType[k.Type.URL], k)
+	}
+	for url, all := range byType {
+		i := slices.IndexFunc(own, func(k Kept) bool { return k.Type.URL == url })
+		var had []Kept
+		if i >= 0 {
+			had = own[i : i+1]
+		}
+		if k := mergeKept(slices.Concat(had, all)); i < 0 || !k.same(&own[i]) {
+			g.Revive(k)
+			taken = true
+		}
+	}
+	return taken
+}
+
+// Adopt keeps what another node that is about to end holds of a key, as if the key had
+// been idle here: it takes room among idle keys, and clients may come for it.
+func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
+	c.mu.Lock()
+	g := c.groups[key]
+	fresh := g == nil && !c.closed
+	if fresh {
+		g = newGroup(c, key, node)
+		c.groups[key] = g
+	}
+	c.mu.Unlock()
+	if g == nil || !fresh && g.Upstream().Connected {
+		return // it has better
+	}
+	g.Renew(held)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g.runs || c.closed {
+		return
+	}
+	c.idleBytes -= c.sizes[g]
+	c.sizes[g] = g.bytes()
+	c.idleBytes += c.sizes[g]
+	c.idle.Add(key, g)
+	c.evictLocked(c.cfg.IdleBytes)
+}
+
+// mergeKept puts together what is held of one type: of each name the copy that is newest.
+// What does not belong to a whole wildcard set that is newer is not there any more.
+func mergeKept(all []Kept) Kept {
+	ranked := slices.Clone(all)
+	slices.SortStableFunc(ranked, func(a, b Kept) int {
+		if a.Edition.Behind != b.Edition.Behind {
+			return cmp.Compare(boolRank(a.Edition.Behind), boolRank(b.Edition.Behind))
+		}
+		return b.AsOf.Compare(a.AsOf)
+	})
+	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]struct{})}
+	for i := range ranked {
+		m.add(&ranked[i])
+		if m.Wildcard {
+			break
+		}
+	}
+	return m.Kept
+}
+
+func boolRank(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// merged is a Kept in the making.
+type merged struct {
+	Kept
+
+	named map[string]struct{} // keys of its resources
+}
+
+// add adds what k knows of other names.
+func (m *merged) add(k *Kept) {
+	legs := make([]int, len(k.Legs)) // their indices in m
+	for i, l := range k.Legs {
+		legs[i] = slices.IndexFunc(m.Legs, func(o KeptLeg) bool { return o.is(l.Leg) })
+		if legs[i] < 0 {
+			legs[i] = len(m.Legs)
+			m.Legs = append(m.Legs, l)
+		} else if m.Legs[legs[i]].Version != l.Version {
+			m.Legs[legs[i]].Version = "" // of neither of both
+		}
+	}
+	for _, one := range k.Resources {
+		if _, known := m.named[one.Resource.Key]; known {
+			continue
+		}
+		m.named[one.Resource.Key] = struct{}{}
+		bits := one.Legs
+		one.Legs = 0
+		for i, to := range legs {
+			if bits&(1<<i) != 0 && to < maxLegs {
+				one.Legs |= 1 << to
+			}
+		}
+		m.Resources = append(m.Resources, one)
+	}
+	for _, name := range k.Globs {
+		if !slices.Contains(m.Globs, name) {
+			m.Globs = append(m.Globs, name)
+		}
+	}
+	m.Wildcard = m.Wildcard || k.Wildcard
+}
+
+// same reports whether k holds nothing else than o: no other name, copy or whole set.
+func (k *Kept) same(o *Kept) bool {
+	if k.Wildcard != o.Wildcard || len(k.Globs) != len(o.Globs) || len(k.Resources) != len(o.Resources) {
+		return false
+	}
+	had := make(map[string]*KeptResource, len(o.Resources))
+	for i := range o.Resources {
+		had[o.Resources[i].Resource.Key] = &o.Resources[i]
+	}
+	return !slices.ContainsFunc(k.Resources, func(one KeptResource) bool {
+		old := had[one.Resource.Key]
+		return old == nil || !old.Resource.SameContent(one.Resource) || old.Resource.Version != one.Resource.Version
+	})
+}
+
+// restoredFrom notes that the leg holds something of r.
+func (l *tableLeg) restoredFrom(r *revivable) {
+	if !l.stale || r.kept.AsOf.Before(l.restoredAsOf) {
+		l.restoredAsOf = r.kept.AsOf
+	}
+	l.stale = true
+}
+
+// renewLocked replaces what was restored before by what proves to be newer.
+func (t *Table) renewLocked(r *revivable) {
+	for _, one := range r.kept.Resources { // what is there takes no room twice
+		if e := t.entries[one.Resource.Key]; e != nil && e.res != nil && e.res.SameContent(one.Resource) {
+			r.taken[one.Resource.Key] = struct{}{}
+		}
+	}
+	for by := range t.legs {
+		if t.renewsLocked(by, r) {
+			t.renewLegLocked(by, r)
+		}
+	}
+}
+
+// noticed is how long a node may take at most to notice that it is cut off.
+const noticed = 5 * time.Second
+
+// renewsLocked reports whether r is newer than what a leg holds: that was restored from
+// something older, or is from before the key was idle, or the tier head proves it while no
+// origin can be asked.
+func (t *Table) renewsLocked(by int, r *revivable) bool {
+	leg := &t.legs[by]
+	switch {
+	case leg.live == 0 && leg.answered == 0 && !leg.stale:
+		return false // it is taken as it is wanted
+	case leg.stale && r.kept.AsOf.After(leg.restoredAsOf):
+		return true
+	case leg.idled && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
+		return true
+	}
+	return t.group.unreachable(1<<by) && t.agreed != nil && t.agreed.behind && !r.kept.Edition.Behind
+}
+
+func (t *Table) renewLegLocked(by int, r *revivable) {
+	leg := &t.legs[by]
+	u := turn{table: t, by: by, first: t.gen + 1, woken: t.woken}
+	whole := r.kept.Wildcard && t.wild.leg == by
+	there := make(map[string]struct{}, len(r.kept.Resources))
+	for _, one := range r.kept.Resources {
+		key := one.Resource.Key
+		there[key] = struct{}{}
+		e := t.entries[key]
+		if whole && (e == nil || e.res == nil) {
+			t.reviveNewLocked(r, one)
+			continue
+		}
+		if e == nil || e.heldBy(by) == nil {
+			continue
+		}
+		if e.heldBy(by).res.SameContent(one.Resource) {
+			u.rename(e, one.Resource.Version)
+			continue
+		}
+		if res := one.lasting(); res != nil && t.mayHoldLocked(by, res) {
+			u.put(res)
+			e.heldBy(by).version = noVersion
+			r.taken[key] = struct{}{}
+		}
+	}
+	if whole {
+		for key, e := range t.entries {
+			if _, is := there[key]; !is && e.heldBy(by) != nil {
+				u.drop(e)
+			}
+		}
+	}
+	if t.gen < u.first {
+		return
+	}
+	t.recordLocked(&u, time.Now(), CauseRestored, "")
+	leg.stale, leg.restoredAsOf = true, r.kept.AsOf
+	t.settleRevivedLocked(by)
+}
+
+// rename makes the version of e, which nobody may have been told yet, that which clients of
+// other nodes were told of the same content (K11).
+func (u *turn) rename(e *entry, version string) {
+	if e.res.Version == version || e.leg != u.by || e.also != nil {
+		return
+	}
+	same := *e.res
+	same.Version = version
+	s := state{hold: e.hold, member: e.member}
+	s.res, s.version = &same, noVersion
+	u.set(e.name, s)
+}
+
+// lasting is the resource with what is left of its lifetime; nil if that is over (F5).
+func (one *KeptResource) lasting() *resource.Resource {
+	if one.Expires.IsZero() {
+		return one.Resource
+	}
+	left := time.Until(one.Expires)
+	if left <= 0 {
+		return nil
+	}
+	lasting := *one.Resource
+	lasting.TTL = left
+	return &lasting
+}

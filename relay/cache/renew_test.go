@@ -1,0 +1,204 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/resource"
+)
+
+// holds makes what another node may hold of a type.
+func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resource) Kept {
+	k := Kept{Type: typ, Wildcard: whole, Legs: []KeptLeg{{}}, AsOf: asOf}
+	for _, r := range rs {
+		k.Resources = append(k.Resources, KeptResource{Resource: r, Legs: 1})
+	}
+	return k
+}
+
+// TestMergeKept: of what several nodes hold, each copy is the newest; the tier head counts
+// more than the clock, and what a newer whole set lacks is not taken from an older one.
+func TestMergeKept(t *testing.T) {
+	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
+	behind := func(k Kept) Kept {
+		k.Edition.Behind = true
+		return k
+	}
+	for name, tc := range map[string]struct {
+		all   []Kept
+		want  []string
+		whole bool
+	}{
+		"one":                        {[]Kept{holds(clusters, true, now, res("a", "1"))}, []string{"a=1"}, true},
+		"names of both":              {[]Kept{holds(endpoints, false, old, res("a", "1"), res("b", "1")), holds(endpoints, false, now, res("b", "2"))}, []string{"a=1", "b=2"}, false},
+		"an older whole set":         {[]Kept{holds(clusters, true, old, res("a", "1"), res("gone", "1")), holds(clusters, true, now, res("a", "2"))}, []string{"a=2"}, true},
+		"a newer part":               {[]Kept{holds(clusters, true, old, res("a", "1"), res("b", "1")), holds(clusters, false, now, res("a", "2"))}, []string{"a=2", "b=1"}, true},
+		"an older part":              {[]Kept{holds(clusters, true, now, res("a", "2")), holds(clusters, false, old, res("a", "1"), res("b", "1"))}, []string{"a=2"}, true},
+		"behind the tier head":       {[]Kept{behind(holds(endpoints, false, now, res("a", "1"))), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"all behind the tier head":   {[]Kept{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
+		"a time that is not known":   {[]Kept{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"an empty set that is newer": {[]Kept{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
+	} {
+		turned := slices.Clone(tc.all)
+		slices.Reverse(turned)
+		for _, all := range [][]Kept{tc.all, turned} {
+			k := mergeKept(all)
+			var got []string
+			for _, r := range k.Resources {
+				if r.Legs != 1 {
+					t.Errorf("%s: %s is held by the upstream streams %b", name, r.Resource.Name, r.Legs)
+				}
+				got = append(got, r.Resource.Name+"="+string(r.Resource.Body))
+			}
+			slices.Sort(got)
+			if !slices.Equal(got, tc.want) || k.Wildcard != tc.whole {
+				t.Errorf("%s: %q, whole %t", name, got, k.Wildcard)
+			}
+		}
+	}
+}
+
+// TestNeed: what a leg lacks, by what is wanted and known of it and how it is connected.
+func TestNeed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{Linger: time.Minute, Hold: time.Second, HeadWait: time.Second})
+		is := func(what string, need Need, link Link) {
+			t.Helper()
+			if n, l := w.feed.Need(); n != need || l != link {
+				t.Errorf("%s: need %d over link %d, expected %d and %d", what, n, l, need, link)
+			}
+		}
+		is("nothing is wanted", NeedNothing, LinkConnecting)
+		w.client(endpoints, false, "a")
+		is("a name is wanted", NeedContent, LinkConnecting)
+		w.feed.Down(errOut)
+		is("the origin is out of reach", NeedContent, LinkDown)
+		w.group.Renew([]Kept{holds(endpoints, false, time.Now(), res("a", "1"))})
+		is("another node had it", NeedNewer, LinkDown)
+		w.client(clusters, true)
+		is("everything is wanted of another type", NeedContent, LinkDown)
+		w.feed.Up()
+		is("the origin is back", NeedNothing, LinkUp)
+		w.feed.TakeDemand(true, true)
+		w.apply(endpoints, res("a", "1"))
+		w.apply(clusters, res("c", "1"))
+		w.feed.Down(errOut)
+		is("it has answered, and is out of reach again", NeedNothing, LinkDown)
+		w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}, Version: "other"})
+		is("the tier head is newer", NeedNewer, LinkDown)
+		w.feed.Up()
+		w.feed.Borrow(true)
+		is("another node is followed from now on", NeedNewer, LinkConnecting)
+	})
+}
+
+// TestRenew: what was restored, or is from before the key was idle, gives way to what
+// another node holds and heard of later, and to nothing that is older; what the origin has
+// said on this node since is never replaced (K12, K14).
+func TestRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{Linger: time.Minute, Hold: time.Second})
+		began := time.Now()
+		pass(time.Hour)
+		w.feed.Down(errOut)
+		w.group.Revive(holds(clusters, true, began, versioned("a", "1", "x"), res("b", "1")))
+		c := w.client(clusters, true)
+		expect(t, c.ask(t, Query{}), "a", "b")
+		if w.group.Renew([]Kept{holds(clusters, true, began.Add(-time.Hour), res("a", "0"))}) {
+			t.Error("something older was taken")
+		}
+		expect(t, c.ask(t, Query{}))
+		w.group.Renew([]Kept{holds(clusters, true, began.Add(time.Minute), versioned("a", "1", "y"), res("c", "1"))})
+		expect(t, c.ask(t, Query{}), "a", "c", "-b")
+		if v := c.table.entries["a"].res.Version; v != "y" {
+			t.Errorf("the version of a is %q", v)
+		}
+		expectSees(t, c, "a", "c")
+		for _, k := range w.group.Held() {
+			if !k.AsOf.Equal(began.Add(time.Minute)) {
+				t.Errorf("it is passed on as of %s", k.AsOf.Sub(began))
+			}
+		}
+		if _, ok := c.table.Kept(); ok {
+			t.Error("what the origin has not confirmed would be written as last known good")
+		}
+
+		w.feed.Up()
+		w.answer(clusters, res("a", "3"))
+		w.feed.Down(errOut)
+		expectSees(t, c, "a", "c")
+		w.group.Renew([]Kept{holds(clusters, true, time.Now().Add(time.Hour), res("a", "4"))})
+		if got := string(c.table.entries["a"].res.Body); got != "3" {
+			t.Errorf("a is %q, expected what the origin said", got)
+		}
+
+		w.cache.Leave(w.group)
+		pass(time.Hour)
+		since := time.Now()
+		pass(time.Hour)
+		w.join()
+		w.feed.Down(errOut)
+		w.group.Renew([]Kept{holds(clusters, true, since, res("a", "5"), res("c", "1"))})
+		if got := string(c.table.entries["a"].res.Body); got != "5" {
+			t.Errorf("a is %q after the key was idle, expected what another node heard meanwhile", got)
+		}
+	})
+}
+
+// TestComparedFirst: where the origin is out of reach, clients of restored content wait
+// until other nodes were asked for something newer, and no longer than the hold time.
+func TestComparedFirst(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"they were asked":      func(w *world) { w.feed.Compared() },
+		"the hold time passes": func(*world) { pass(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				w.feed.AwaitOthers()
+				w.group.Revive(holds(clusters, true, time.Now(), res("a", "1")))
+				c := w.client(clusters, true)
+				w.feed.Down(errOut)
+				pass(time.Second / 2)
+				if !c.head().Held {
+					t.Fatal("served before others were asked")
+				}
+				end(w)
+				if c.head().Held {
+					t.Fatal("still held")
+				}
+				expect(t, c.ask(t, Query{}), "a")
+			})
+		})
+	}
+}
+
+// TestHandedOver: what another node hands over is there when clients come for it, and takes room
+// among the idle keys until then; what this node has from the origin is better.
+func TestHandedOver(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, IdleBytes: 64 << 10}, func(t *testing.T, w *world) {
+		large := string(make([]byte, 20<<10))
+		node := &corev3.Node{Id: "other"}
+		for _, key := range []aggregation.Key{"one", "two", "three", "four"} {
+			w.cache.Adopt(key, node, []Kept{holds(clusters, true, time.Now(), res("a", large))})
+		}
+		if w.cache.idleBytes > 64<<10 || w.cache.GroupOf("one") != nil || w.cache.GroupOf("four") == nil {
+			t.Errorf("%d bytes of idle keys", w.cache.idleBytes)
+		}
+		w.group = w.cache.Join("four", node)
+		w.feed = <-w.feeds
+		w.feed.Down(errOut)
+		c := w.client(clusters, true)
+		expectSees(t, c, "a")
+		w.feed.Up()
+		w.answer(clusters, res("b", "1"))
+		w.cache.Adopt("four", node, []Kept{holds(clusters, true, time.Now(), res("c", "1"))})
+		if c.table.revivable != nil && len(c.table.revivable.kept.Resources) > 0 && c.table.revivable.kept.Resources[0].Resource.Name == "c" {
+			t.Error("it was taken although the origin has answered")
+		}
+	})
+}

@@ -1,0 +1,176 @@
+package tier
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/shard"
+)
+
+// phase is how far a feed has come in asking other nodes for what it lacks.
+type phase uint8
+
+const (
+	// idle: nothing is lacking, or the origin answers.
+	idle phase = iota
+	// patient: something is lacking, and the origin may still answer.
+	patient
+	// asked: the other nodes were asked, and are asked again after a pause.
+	asked
+)
+
+// Times of a search. Together with the time for which restored content is held back
+// (cache.hold) they stay below the two seconds within which a client has what any node
+// holds.
+const (
+	// patience is how long a first attempt to reach the origin may take until other nodes
+	// are asked, too.
+	patience = 300 * time.Millisecond
+	// firstAnswers is how long the answers of all nodes are waited for before those that
+	// have come are used, and lastAnswers when the rest is given up.
+	firstAnswers = 300 * time.Millisecond
+	lastAnswers  = time.Second
+	// soonest is the least between two rounds of questions. The pause grows from
+	// firstRetry to lastRetry while all nodes answer that they have nothing.
+	soonest    = 200 * time.Millisecond
+	firstRetry = time.Second
+	lastRetry  = 30 * time.Second
+	// never is longer than any pause: until something changes.
+	never = 24 * time.Hour
+)
+
+// search is the state of a feed's questions to other nodes. It is pure: see keepSearching.
+type search struct {
+	phase phase
+	next  time.Time // when to ask, unless something changes; zero while idle
+	last  time.Time // when the others were asked last; zero for never
+	pause time.Duration
+}
+
+// step returns whether to ask now, and otherwise how long to wait for that.
+func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait time.Duration) {
+	if n == cache.NeedNothing || l == cache.LinkUp {
+		*s = search{last: s.last}
+		return false, never
+	}
+	switch {
+	case s.phase == idle && l == cache.LinkConnecting:
+		s.phase, s.next = patient, now.Add(patience)
+	case s.phase != asked && l == cache.LinkDown:
+		s.phase, s.next = patient, s.last.Add(soonest)
+	}
+	if s.next.After(now) {
+		return false, s.next.Sub(now)
+	}
+	return true, 0
+}
+
+// done notes that the others were asked. complete says that all of them have answered.
+func (s *search) done(n cache.Need, complete bool, now time.Time) {
+	s.phase, s.last = asked, now
+	switch {
+	case !complete:
+		s.pause = firstRetry
+	case n == cache.NeedNewer:
+		s.pause = never // they have nothing newer until they change
+	default:
+		s.pause = min(max(2*s.pause, firstRetry), lastRetry)
+	}
+	s.next = now.Add(s.pause)
+}
+
+// hurry notes that others may answer differently, or that more may be lacking.
+func (s *search) hurry(n cache.Need, nodes bool) {
+	if s.phase == asked && (nodes || n == cache.NeedContent) {
+		s.next, s.pause = s.last.Add(soonest), 0
+	}
+}
+
+// searching bounds how many keys other nodes are asked about at a time.
+const searching = 64
+
+// keepSearching asks other nodes for what a feed lacks until ctx ends.
+func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
+	var s search
+	timer := time.NewTimer(never)
+	defer timer.Stop()
+	for ctx.Err() == nil {
+		changed := t.cfg.Members.Changed()
+		need, link := f.Need()
+		ask, wait := s.step(need, link, time.Now())
+		if ask {
+			complete := t.askOthers(ctx, f)
+			s.done(need, complete, time.Now())
+			f.Compared()
+			continue
+		}
+		if need == cache.NeedNothing && link == cache.LinkDown {
+			f.Compared()
+		}
+		timer.Reset(wait)
+		select {
+		case <-ctx.Done():
+		case <-timer.C:
+		case <-f.Needs():
+			need, _ = f.Need()
+			s.hurry(need, false)
+		case <-changed:
+			s.hurry(need, true)
+		}
+	}
+}
+
+// askOthers asks all other nodes for what they hold of a key, and gives it to its group.
+// It reports whether all of them have answered.
+func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
+	select {
+	case t.searches <- struct{}{}:
+		defer func() { <-t.searches }()
+	case <-ctx.Done():
+		return false
+	}
+	members := slices.DeleteFunc(slices.Clone(t.cfg.Members.View().Members()), func(m shard.Member) bool { return t.IsSelf(m) || m.Peer == "" })
+	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
+	defer cancel()
+	key, group := string(f.Key()), f.Group()
+	path := heldQuestion(key, group.Held())
+	type answer struct {
+		held []cache.Kept
+		err  error
+	}
+	answers := make(chan answer, len(members))
+	for _, m := range members {
+		go func() {
+			text, err := t.cfg.Peers.Ask(ctx, m, path)
+			var a answer
+			if a.err = err; err == nil {
+				if a.held, a.err = readHeld(text, key); a.err != nil {
+					t.cfg.Logger.Warn("what another node holds of a key cannot be used", "key", key, "node", m.Name, "error", a.err)
+				}
+			}
+			answers <- a
+		}()
+	}
+	var all []cache.Kept
+	complete = true
+	soon := time.NewTimer(firstAnswers)
+	defer soon.Stop()
+	taken := false
+	for left := len(members); left > 0; {
+		select {
+		case a := <-answers:
+			left--
+			complete = complete && a.err == nil
+			all = append(all, a.held...)
+			continue
+		case <-soon.C:
+			taken = group.Renew(all) || taken
+		}
+	}
+	if taken = group.Renew(all) || taken; taken {
+		t.cfg.Logger.Info("a key lacked content that other nodes hold; it is served unconfirmed until the control plane answers", "key", key)
+	}
+	return complete
+}

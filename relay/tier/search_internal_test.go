@@ -1,0 +1,83 @@
+package tier
+
+import (
+	"testing"
+	"time"
+
+	"xdsrelay/relay/cache"
+)
+
+// TestSearch walks through the states of a feed's questions to other nodes: they are asked
+// at once where the origin is known to be out of reach, after a moment where it may still
+// answer, and never while it does. Who has nothing is asked less and less often, but at
+// once when something changes.
+func TestSearch(t *testing.T) {
+	const (
+		nothing, newer, content = cache.NeedNothing, cache.NeedNewer, cache.NeedContent
+		connecting, up, down    = cache.LinkConnecting, cache.LinkUp, cache.LinkDown
+	)
+	type step struct {
+		need  cache.Need
+		link  cache.Link
+		after time.Duration // since the step before
+		hurry string        // "demand" or "nodes": what has changed
+		ask   bool
+		all   bool          // all nodes answer
+		phase phase         // then
+		wait  time.Duration // until the next question; 0 for not checked
+	}
+	for name, steps := range map[string][]step{
+		"nothing is lacking": {
+			{need: nothing, link: down, phase: idle, wait: never},
+			{need: nothing, link: connecting, phase: idle, wait: never},
+		},
+		"the origin answers": {
+			{need: content, link: up, phase: idle, wait: never},
+			{need: newer, link: up, phase: idle, wait: never},
+			{need: content, link: connecting, phase: patient, wait: patience},
+			{need: content, link: up, after: patience / 2, phase: idle, wait: never},
+			{need: content, link: connecting, after: time.Minute, phase: patient, wait: patience},
+		},
+		"it is slow": {
+			{need: content, link: connecting, phase: patient, wait: patience},
+			{need: content, link: connecting, after: patience, ask: true, all: true, phase: asked, wait: firstRetry},
+		},
+		"it turns out to be out of reach": {
+			{need: content, link: connecting, phase: patient},
+			{need: content, link: down, after: patience / 3, ask: true, all: true, phase: asked},
+		},
+		"it is out of reach": {
+			{need: newer, link: down, ask: true, all: true, phase: asked, wait: never},
+			{need: newer, link: down, after: time.Hour, hurry: "demand", phase: asked},
+			{need: newer, link: down, hurry: "nodes", ask: true, all: true, phase: asked, wait: never},
+			{need: content, link: down, hurry: "demand", after: time.Second, ask: true, all: true, phase: asked, wait: firstRetry},
+			{need: content, link: down, after: firstRetry, ask: true, all: true, phase: asked, wait: 2 * firstRetry},
+			{need: content, link: down, after: 2 * firstRetry, ask: true, all: true, phase: asked, wait: 4 * firstRetry},
+			{need: content, link: down, after: soonest / 2, hurry: "nodes", phase: asked, wait: soonest / 2},
+			{need: content, link: down, after: soonest / 2, ask: true, phase: asked, wait: firstRetry},
+			{need: content, link: down, after: firstRetry, ask: true, phase: asked, wait: firstRetry},
+			{need: nothing, link: down, phase: idle, wait: never},
+			{need: content, link: down, phase: patient, wait: soonest},
+			{need: content, link: down, after: soonest, ask: true, all: true, phase: asked},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s search
+			now := time.Unix(1000, 0)
+			for i, st := range steps {
+				now = now.Add(st.after)
+				if st.hurry != "" {
+					s.hurry(st.need, st.hurry == "nodes")
+				}
+				ask, wait := s.step(st.need, st.link, now)
+				if ask {
+					s.done(st.need, st.all, now)
+					wait = s.next.Sub(now)
+				}
+				if ask != st.ask || s.phase != st.phase || st.wait > 0 && wait != st.wait {
+					t.Fatalf("step %d: ask %t in phase %d, and then after %s; expected %t, %d, %s", i, ask, s.phase, wait, st.ask, st.phase, st.wait)
+				}
+			}
+		})
+	}
+}
