@@ -58,6 +58,9 @@ func (n *Node) stateNow() admin.NodeState {
 	if heard := n.members.Heard(); time.Since(heard) > unheard {
 		s.Unheard = heard
 	}
+	if n.keeper != nil {
+		s.LastGood, s.LastGoodSince = n.keeper.Problem()
+	}
 	if err := n.Ready(); err != nil {
 		s.NotReady = err.Error()
 	}
@@ -104,6 +107,9 @@ func (n *Node) keySums() (sums admin.KeySums) {
 		}
 		if g.Stale {
 			sums.Stale++
+		}
+		if g.Empty() != "" {
+			sums.Empty++
 		}
 		if g.HeldRemovals > 0 {
 			sums.Held++

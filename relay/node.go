@@ -3,12 +3,10 @@ package relay
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -307,36 +305,4 @@ func (n *Node) listenAt(field, address string) (net.Listener, error) {
 		return nil, fmt.Errorf("%s: %w", field, err)
 	}
 	return l, nil
-}
-
-// Ready returns nil while the node should get clients, and why not otherwise:
-// before it serves, once it drains, and while there are keys with clients, but
-// for none of them an origin can be reached and none has any state (K12). A
-// node without clients is ready: it cannot know better.
-func (n *Node) Ready() error {
-	switch n.state.Load() {
-	case starting:
-		return errors.New("starting")
-	case draining:
-		return errors.New("draining")
-	}
-	empty := ""
-	for _, k := range n.cache.Snapshot() {
-		if k.Clients == 0 {
-			continue
-		}
-		if k.Connected || k.Error == "" || slices.ContainsFunc(k.Legs, func(l cache.LegInfo) bool { return l.Wanted && l.Connected }) {
-			return nil
-		}
-		for _, t := range k.Tables {
-			if t.Generation > 0 {
-				return nil
-			}
-		}
-		empty = k.Error
-	}
-	if empty != "" {
-		return fmt.Errorf("no key has any state: %s", empty)
-	}
-	return nil
 }

@@ -15,6 +15,7 @@ type Current struct {
 	view    *View
 	changed chan struct{}
 	heard   time.Time
+	said    bool              // something was heard of the others since this node started
 	leavers map[string]leaver // by name
 }
 
@@ -57,7 +58,14 @@ func (c *Current) Heard() time.Time {
 func (c *Current) Hear(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard = at
+	c.heard, c.said = at, true
+}
+
+// Answered reports whether that was ever set.
+func (c *Current) Answered() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.said
 }
 
 // Set makes a view of members, and says so where it differs by more than numbers of

@@ -29,6 +29,9 @@ type Members interface {
 	// node that cannot reach the shared store, or none of the others, goes by what it
 	// heard then, and must not refuse or send away clients on account of that.
 	Heard() time.Time
+	// Answered reports whether View was known to be true at any time since this node
+	// started: before that it holds what the configuration says.
+	Answered() bool
 	// Missing are nodes that the configuration names and that do not answer: they are
 	// not in View. There are none where nodes find one another.
 	Missing() []Missing

@@ -31,6 +31,9 @@ func (s *Solo) Changed() <-chan struct{} { return s.now.Changed() }
 // Heard is now: the node knows of itself.
 func (s *Solo) Heard() time.Time { return time.Now() }
 
+// Answered is true: there is nobody to hear of.
+func (s *Solo) Answered() bool { return true }
+
 // Missing is nobody.
 func (s *Solo) Missing() []Missing { return nil }
 

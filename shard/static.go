@@ -92,6 +92,9 @@ func (s *Static) Heard() time.Time {
 	return s.current.Heard()
 }
 
+// Answered reports whether any other node of the list has answered, or there is none.
+func (s *Static) Answered() bool { return len(s.cfg.Others) == 0 || s.current.Answered() }
+
 // Missing are the nodes of the list that have not answered within the lease.
 func (s *Static) Missing() (all []Missing) {
 	s.mu.Lock()

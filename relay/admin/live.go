@@ -34,6 +34,9 @@ type NodeState struct {
 	Redis    *store.State `json:"redis,omitempty"`
 	Unheard  time.Time    `json:"unheard,omitzero"`
 	CutSince time.Time    `json:"cut_since,omitzero"`
+	// LastGood is why the last known good state cannot be written, and since when.
+	LastGood      string    `json:"last_good,omitempty"`
+	LastGoodSince time.Time `json:"last_good_since,omitzero"`
 	// Certificates are those that the node shows and that are good no more, or not for long.
 	Certificates []BadCertificate `json:"certificates,omitempty"`
 	Progress     []fleet.Progress `json:"progress"`
@@ -71,6 +74,8 @@ type KeySums struct {
 	// of which removals are held back (K16).
 	Stale int `json:"stale"`
 	Held  int `json:"held"`
+	// Empty are those with clients and without any content, while no origin can be asked.
+	Empty int `json:"empty,omitempty"`
 }
 
 // Live is a tier at a glance. It holds no time that passes while nothing happens, so

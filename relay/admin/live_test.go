@@ -153,7 +153,7 @@ func TestWarnings(t *testing.T) {
 		answers: []NodeState{
 			{
 				Node: "a", Redis: &store.State{Since: now, Error: "no answer"}, Unheard: now.Add(-time.Minute), NotReady: "no key has any state", Settings: Settings{Refused: "line 3: bad", RefusedAt: now, Restart: []string{"listen.address"}},
-				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3}, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
+				Keys: KeySums{Down: 2, DownSince: now, DownError: "refused", Stale: 1, Held: 3, Empty: 2}, LastGood: "no space left", LastGoodSince: now, Problems: []string{"x.json: bad"}, Sums: fleet.Sums{States: fleet.Count{fleet.Nacked: 1}},
 			},
 			{Node: "b", NotReady: "draining", Unreachable: []string{"10.0.0.2:1: refused"}, Redis: &store.State{Up: true, Error: "READONLY"}},
 			{Node: "c", CutSince: now, Keys: KeySums{Down: 1}, Certificates: []BadCertificate{
@@ -172,6 +172,8 @@ func TestWarnings(t *testing.T) {
 		"error redis Redis is out of reach for node a; clients are served all the same | no answer",
 		"error origin Node a has no stream for 2 keys; clients keep what they have | refused",
 		"error files Node a cannot use files of its directory | x.json: bad",
+		"error empty Node a has no configuration for 2 keys with clients: the control plane is unreachable, and no node of the tier that could be asked has it | ",
+		"error last_good Node a cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_good.directory or tier.redis | no space left",
 		"error node Node a is not ready for clients | no key has any state",
 		"error redis Redis refuses what node b asks of it | READONLY",
 		"error certificate The certificate of node c for origin is good from 1970-01-01T02:00:00Z on; who verifies it does not connect | ",

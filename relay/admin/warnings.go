@@ -184,6 +184,12 @@ func (a *NodeState) warnings() (all []Warning) {
 	if len(a.Apart) > 0 {
 		add(levelWarning, "types", fmt.Sprintf("Clients of node %s ask for types that the control plane seems not to know; it ends the streams on which it is asked for them", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
 	}
+	if k.Empty > 0 {
+		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no node of the tier that could be asked has it", a.Node, count(k.Empty, "key")), "", time.Time{})
+	}
+	if a.LastGood != "" {
+		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_good.directory or tier.redis", a.Node), a.LastGood, a.LastGoodSince)
+	}
 	if k.Stale > 0 {
 		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the origin has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
 	}

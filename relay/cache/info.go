@@ -52,6 +52,17 @@ func (g *GroupInfo) Down() (since time.Time, down bool) {
 	return since, down
 }
 
+// Empty reports whether the key has clients and no content at all, and why no origin can
+// be asked; "" while one can, or may be.
+func (g *GroupInfo) Empty() (why string) {
+	connected := func(l LegInfo) bool { return l.Wanted && l.Connected }
+	content := func(t TableInfo) bool { return t.Generation > 0 }
+	if g.Clients == 0 || g.Connected || slices.ContainsFunc(g.Legs, connected) || slices.ContainsFunc(g.Tables, content) {
+		return ""
+	}
+	return g.Error
+}
+
 // LegInfo describes one upstream stream of a key.
 type LegInfo struct {
 	// Origin is the name of the origin; Names says that the stream is for names

@@ -96,13 +96,15 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 	var s search
 	timer := time.NewTimer(never)
 	defer timer.Stop()
+	defer t.noteUnasked(string(f.Key()), nil)
 	for ctx.Err() == nil {
 		changed := t.cfg.Members.Changed()
 		need, link := f.Need()
 		ask, wait := s.step(need, link, time.Now())
 		if ask {
-			complete := t.askOthers(ctx, f)
-			s.done(need, complete, time.Now())
+			silent := t.askOthers(ctx, f)
+			s.done(need, len(silent) == 0, time.Now())
+			t.noteUnasked(string(f.Key()), silent)
 			f.Compared()
 			continue
 		}
@@ -122,14 +124,29 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 	}
 }
 
+// Unasked are the nodes that could not be asked for what a key lacks, and may have it.
+func (t *Tier) Unasked(key string) []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.unasked[key]
+}
+
+func (t *Tier) noteUnasked(key string, nodes []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.unasked[key] = nodes; len(nodes) == 0 {
+		delete(t.unasked, key)
+	}
+}
+
 // askOthers asks all other nodes for what they hold of a key, and gives it to its group.
-// It reports whether all of them have answered.
-func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
+// It returns the names of those that have not answered.
+func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (silent []string) {
 	select {
 	case t.searches <- struct{}{}:
 		defer func() { <-t.searches }()
 	case <-ctx.Done():
-		return false
+		return nil
 	}
 	members := slices.DeleteFunc(slices.Clone(t.cfg.Members.View().Members()), func(m shard.Member) bool { return t.IsSelf(m) || m.Peer == "" })
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
@@ -137,6 +154,7 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
 	key, group := string(f.Key()), f.Group()
 	path := heldQuestion(key, group.Held())
 	type answer struct {
+		node string
 		held []cache.Kept
 		err  error
 	}
@@ -144,7 +162,7 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
 	for _, m := range members {
 		go func() {
 			text, err := t.cfg.Peers.Ask(ctx, m, path)
-			var a answer
+			a := answer{node: m.Name}
 			if a.err = err; err == nil {
 				if a.held, a.err = readHeld(text, key); a.err != nil {
 					t.cfg.Logger.Warn("what another node holds of a key cannot be used", "key", key, "node", m.Name, "error", a.err)
@@ -154,7 +172,6 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
 		}()
 	}
 	var all []cache.Kept
-	complete = true
 	soon := time.NewTimer(firstAnswers)
 	defer soon.Stop()
 	taken := false
@@ -162,7 +179,9 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
 		select {
 		case a := <-answers:
 			left--
-			complete = complete && a.err == nil
+			if a.err != nil {
+				silent = append(silent, a.node)
+			}
 			all = append(all, a.held...)
 			continue
 		case <-soon.C:
@@ -172,5 +191,5 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (complete bool) {
 	if taken = group.Renew(all) || taken; taken {
 		t.cfg.Logger.Info("a key lacked content that other nodes hold; it is served unconfirmed until the control plane answers", "key", key)
 	}
-	return complete
+	return silent
 }

@@ -79,6 +79,7 @@ type Tier struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	status  shard.Status                    // as announced last
+	unasked map[string][]string             // by key: nodes that could not be asked for what is lacking
 	keepers map[string]map[*keeper]struct{} // by key: other nodes ask for many keys at once
 }
 
@@ -95,7 +96,7 @@ func New(cfg Config) (*Tier, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{}), searches: make(chan struct{}, searching)}
+	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{}), searches: make(chan struct{}, searching), unasked: make(map[string][]string)}
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
 	t.Handle(freshPath, t.answerFresh)
 	t.Handle(heldPath, t.answerHeld)

@@ -9,6 +9,7 @@ import (
 
 	"go.opentelemetry.io/otel/metric"
 
+	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
 )
 
@@ -61,6 +62,8 @@ type Keeper struct {
 	closed bool
 	loads  sync.WaitGroup
 	logged map[string]time.Time // when a kind of unusable record was logged last
+	failed error                // why the last record that was written could not be; nil if it was
+	since  time.Time            // since when that is so
 }
 
 // New makes a keeper.
@@ -98,6 +101,31 @@ func (k *Keeper) Close() {
 	k.end()
 	k.loads.Wait()
 	k.sealer.close()
+}
+
+// Problem is why records cannot be written, without secrets, and since when; "" if they
+// can, as far as any was written.
+func (k *Keeper) Problem() (why string, since time.Time) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.failed == nil {
+		return "", time.Time{}
+	}
+	return redact.Short(k.failed.Error(), 512), k.since
+}
+
+// noteWrite notes what became of a write. That another node owns the key is no failure of
+// the store.
+func (k *Keeper) noteWrite(err error) {
+	if errors.Is(err, errFenced) || errors.Is(err, errUnclaimed) || errors.Is(err, context.Canceled) {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if err != nil && k.failed == nil {
+		k.since = time.Now()
+	}
+	k.failed = err
 }
 
 // mustEncrypt reports whether a type is kept only if there are keys.

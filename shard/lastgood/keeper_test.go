@@ -162,8 +162,14 @@ func TestOwnRetries(t *testing.T) {
 		if n := m.count(); n < 3 || n > 60 {
 			t.Errorf("%d attempts in three minutes, expected some, with pauses", n)
 		}
+		if why, since := r.keeper.Problem(); why != store.ErrDown.Error() || time.Since(since) < 2*time.Minute {
+			t.Errorf("the problem is %q since %s", why, since)
+		}
 		m.fail(nil, false)
 		pass(time.Minute)
+		if why, since := r.keeper.Problem(); why != "" || !since.IsZero() {
+			t.Errorf("the problem is %q since %s, though the store is back", why, since)
+		}
 		holds := func(content string) bool {
 			kept, _, err := r.keeper.open("key", m.record("key", clusters.URL))
 			return err == nil && len(kept.Resources) == 1 && strings.Contains(string(kept.Resources[0].Resource.Body), content)

@@ -181,7 +181,9 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 		return o.refuse(ctx, t, w, mark, err)
 	}
 	w.mark = "" // whatever becomes of it
-	if err := k.cfg.Store.Save(ctx, o.key, t.Type.URL, mark, sealed); err != nil {
+	err = k.cfg.Store.Save(ctx, o.key, t.Type.URL, mark, sealed)
+	k.noteWrite(err)
+	if err != nil {
 		k.metrics.wrote(outcomeOf(err))
 		return err
 	}

@@ -126,6 +126,9 @@ func (m *Members) Changed() <-chan struct{} { return m.current.Changed() }
 // Heard is when Redis last said who is there; before it did, when this node began.
 func (m *Members) Heard() time.Time { return m.current.Heard() }
 
+// Answered reports whether Redis has ever said who is there.
+func (m *Members) Answered() bool { return m.current.Answered() }
+
 // Missing is nobody: who went may have ended, and another may have come for it.
 func (m *Members) Missing() []shard.Missing { return nil }
 
