@@ -57,7 +57,7 @@ func (s seat) announce(change func(*shard.Status)) {
 }
 
 func (s seat) Changed() <-chan struct{}    { return nil }
-func (seat) Answered() bool { return true }
+func (seat) Answered() bool                { return true }
 func (s seat) Missing() []shard.Missing    { return nil }
 func (s seat) Left(shard.Member) bool      { return false }
 func (s seat) Enter()                      {}

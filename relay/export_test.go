@@ -1,6 +1,13 @@
 package relay
 
-import "xdsrelay/relay/telemetry"
+import (
+	"time"
+
+	"xdsrelay/relay/telemetry"
+)
 
 // Instruments are the metrics of a node, for the page that lists them.
 func (n *Node) Instruments() []telemetry.Instrument { return n.metrics.Instruments() }
+
+// Slept is what the node does when it notices that it did not run for a while.
+func (n *Node) Slept(began time.Time) { n.slept(began) }

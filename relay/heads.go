@@ -38,6 +38,14 @@ func (n *Node) headWait() time.Duration {
 	return n.cfg.Tier.HeadWait
 }
 
+// slept puts all keys in doubt after a time in which the process did not run.
+func (n *Node) slept(began time.Time) {
+	n.cache.Slept(began)
+	if n.heads != nil {
+		n.heads.Reread()
+	}
+}
+
 // runFeed keeps a feed in step until ctx ends, and makes the heads of its key known.
 func (n *Node) runFeed(ctx context.Context, f *cache.Feed) {
 	if n.heads != nil && f.Leg() == 0 {

@@ -82,6 +82,7 @@ func (n *Node) Run(ctx context.Context) error {
 	if n.http != nil {
 		servers.Go(func() { n.keepSamples(watched) })
 	}
+	servers.Go(func() { n.tier.WatchPulse(watched, n.cache.Beat, n.slept) })
 	var err error
 	select {
 	case <-ctx.Done():

@@ -147,7 +147,7 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.settleLocked(by, woken)
 	leg := &t.legs[by]
-	leg.stale, leg.doubted, leg.idled, leg.absent = false, false, false, nil
+	leg.stale, leg.doubted, leg.idled, leg.slept, leg.absent = false, false, false, time.Time{}, nil
 	if leg.asked == leg.answered {
 		return
 	}

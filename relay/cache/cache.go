@@ -122,6 +122,8 @@ type Cache struct {
 	ctx   context.Context
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
+	made  time.Time
+	beat  aliveness // see Beat
 
 	lastID       atomic.Uint64 // see Table.nextID
 	held         atomic.Uint64 // see RemovalsHeld
@@ -153,7 +155,7 @@ func New(cfg Config) (*Cache, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Cache{cfg: cfg, step: namesPerStep, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group)}
+	c := &Cache{cfg: cfg, step: namesPerStep, groups: make(map[aggregation.Key]*Group), idle: idle, sizes: make(map[*Group]int64), privates: make(map[*Group]struct{}), identities: make(map[owner]*Group), made: time.Now()}
 	c.ctx, c.close = context.WithCancelCause(context.Background())
 	return c, nil
 }

@@ -27,6 +27,9 @@ type Edition struct {
 	// Complete says that the origin has answered for everything that somebody wants by
 	// the wildcard.
 	Complete bool
+	// Confirmed says that an origin that this node asks itself has answered for all that
+	// is wanted, on the streams that there are now.
+	Confirmed bool
 	// Updates is how many answers of origins there have been.
 	Updates uint64
 	// Traced is the update that made the newest change; nil where it is not traced, or
@@ -44,7 +47,7 @@ func (t *Table) Edition() Edition {
 func (t *Table) editionLocked() Edition {
 	return Edition{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }
 

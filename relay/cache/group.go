@@ -123,11 +123,7 @@ func (g *Group) resumeLocked() {
 		}
 		t.mu.Unlock()
 	}
-	if g.hold == nil {
-		g.hold = time.AfterFunc(hold, g.unholdAll)
-	} else {
-		g.hold.Reset(hold)
-	}
+	g.holdFor(hold)
 }
 
 // release ends what clients wait for of a leg that cannot be reached: the hold of

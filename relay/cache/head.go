@@ -56,7 +56,7 @@ func (t *Table) Head(w *Watcher) Head {
 	}
 	h := Head{
 		Subscription: s.id, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s),
+		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
 	for i := range t.legs {
 		if at := t.legs[i].unsettled; at.After(h.Unsettled) {

@@ -111,7 +111,7 @@ func (t *Table) need(by int) Need {
 		return NeedNothing
 	case len(leg.unanswered) > 0, t.wild.leg == by && t.wild.demanded() && !t.hasAnswered(&t.wild):
 		return NeedContent
-	case leg.stale, leg.idled, t.agreed != nil && t.agreed.behind:
+	case leg.stale, leg.idled, !leg.slept.IsZero(), t.agreed != nil && t.agreed.behind:
 		return NeedNewer
 	}
 	return NeedNothing
@@ -139,10 +139,38 @@ func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 		return leg.restoredAsOf
 	}
 	up, lost := t.group.lostAt(by)
-	if up && !leg.idled && (leg.unsettled.IsZero() || now.Sub(leg.unsettled) >= freshAfter) {
+	silent := leg.unsettled.Add(freshAfter) // from then on the origin had nothing to say
+	switch {
+	case up && !leg.idled && (leg.unsettled.IsZero() || !now.Before(silent)):
 		return now
+	case !leg.slept.IsZero() && lost.Before(silent):
+		return leg.slept
 	}
 	return lost
+}
+
+// confirmedLocked reports whether the origins of all that is wanted have answered on the
+// streams that this node has to them.
+func (t *Table) confirmedLocked() bool {
+	wanted := 0
+	for i := range t.legs {
+		leg := &t.legs[i]
+		if leg.wanted == 0 {
+			continue
+		}
+		wanted++
+		if leg.answered == 0 || leg.stale || leg.doubted || leg.idled || !leg.slept.IsZero() || !leg.unsettled.IsZero() || !t.group.asksOrigin(i) {
+			return false
+		}
+	}
+	return wanted > 0
+}
+
+// asksOrigin reports whether there is a stream of this node to the origin of a leg.
+func (g *Group) asksOrigin(leg int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.legs[leg].upstream.Connected && !g.legs[leg].borrowed
 }
 
 // lostAt returns whether there is a stream to the origin of a leg, or to the owner, and

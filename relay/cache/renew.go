@@ -198,8 +198,8 @@ func (t *Table) renewLocked(r *revivable) {
 const noticed = 5 * time.Second
 
 // renewsLocked reports whether r is newer than what a leg holds: that was restored from
-// something older, or is from before the key was idle, or the tier head proves it while no
-// origin can be asked.
+// something older, or is from before the key was idle or the process slept, or the tier head
+// proves it while no origin can be asked.
 func (t *Table) renewsLocked(by int, r *revivable) bool {
 	leg := &t.legs[by]
 	switch {
@@ -207,7 +207,7 @@ func (t *Table) renewsLocked(by int, r *revivable) bool {
 		return false // it is taken as it is wanted
 	case leg.stale && r.kept.AsOf.After(leg.restoredAsOf):
 		return true
-	case leg.idled && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
+	case (leg.idled || !leg.slept.IsZero()) && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
 		return true
 	}
 	return t.group.unreachable(1<<by) && t.agreed != nil && t.agreed.behind && !r.kept.Edition.Behind

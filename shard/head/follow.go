@@ -40,6 +40,16 @@ func (h *Heads) Follow(g *cache.Group) {
 	signal(h.fresh)
 }
 
+// Reread makes the heads of all keys that this node has be read at once.
+func (h *Heads) Reread() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key := range h.followed {
+		h.unread[key] = struct{}{}
+	}
+	signal(h.fresh)
+}
+
 // followLocked makes g the group whose heads are followed.
 func (h *Heads) followLocked(g *cache.Group) *followed {
 	key := string(g.Key)

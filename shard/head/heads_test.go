@@ -227,6 +227,27 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
+// TestTakeOverConfirmed: a new owner whose own origin had spoken before, since it asked that
+// itself while the owner before could not be reached, writes what it has at once: clients
+// have that already (K12).
+func TestTakeOverConfirmed(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	a, b := newNode(t, "a", s, never, never).key("k"), newNode(t, "b", s, soon, never).key("k")
+	stop := a.own()
+	a.apply("1")
+	head := storedSoon(s, a)
+	stop()
+	b.feed.TakeDemand(true, true)
+	b.feed.Up()
+	b.apply("2")
+	b.sees(a)
+	b.own()
+	if h := storedSoon(s, b); h.Owner != "b" || h.Generation != head.Generation+1 || b.edition().Behind {
+		t.Errorf("%+v, after %+v; behind: %t", h, head, b.edition().Behind)
+	}
+}
+
 // TestTwoOwners: of two nodes that take a key for theirs the younger claim holds; the
 // older is told so, and comes back only with a claim of its own.
 func TestTwoOwners(t *testing.T) {

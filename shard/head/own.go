@@ -15,8 +15,8 @@ type owned struct {
 	key   string
 	group *cache.Group
 	since time.Time
-	// answers are how many each table had had when the key became this node's, by
-	// type URL.
+	// answers are how many each table had had when the key became this node's, by type
+	// URL, where the origin had not confirmed on this node what the table holds.
 	answers map[string]uint64
 
 	epoch  uint64          // 0: not claimed, or taken by somebody else since
@@ -37,7 +37,9 @@ type owned struct {
 func newOwned(g *cache.Group, now time.Time) *owned {
 	o := &owned{key: string(g.Key), group: g, since: now, answers: make(map[string]uint64)}
 	for _, t := range g.Tables() {
-		o.answers[t.Type.URL] = t.Edition().Updates
+		if e := t.Edition(); !e.Confirmed {
+			o.answers[t.Type.URL] = e.Updates
+		}
 	}
 	return o
 }

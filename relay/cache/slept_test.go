@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"testing"
+	"time"
+)
+
+// TestSlept: from the moment on at which a beat is late, and after the process woke up,
+// nobody is served what may be old until the origin has answered, other nodes were asked
+// where it is out of reach, or the hold time is over (K12).
+func TestSlept(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"the origin answers": func(w *world) { w.apply(clusters, res("a", "1")) },
+		"it is out of reach, and others were asked": func(w *world) {
+			w.feed.Down(errOut)
+			w.feed.Compared()
+		},
+		"the hold time passes": func(*world) { pass(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				if c.head().Held {
+					t.Error("held without a beat ever")
+				}
+				w.cache.Beat(2 * time.Second)
+				pass(2 * time.Second)
+				if c.head().Held {
+					t.Error("held while beats are in time")
+				}
+				began := time.Now()
+				pass(time.Minute)
+				if !c.head().Held {
+					t.Error("served before anybody knows what has become of it")
+				}
+				w.cache.Slept(began)
+				w.cache.Beat(2 * time.Second)
+				if d, _ := c.table.Doubtful(); !c.head().Held || !d {
+					t.Errorf("held %t, doubtful %t", c.head().Held, d)
+				}
+				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(began) {
+					t.Errorf("it is passed on as of %s after that", asOf.Sub(began))
+				}
+				pass(time.Second / 2)
+				if name == "it is out of reach, and others were asked" {
+					w.feed.Down(errOut)
+				}
+				if !c.head().Held {
+					t.Error("not held any more")
+				}
+				end(w)
+				if c.head().Held {
+					t.Error("still held")
+				}
+				expectSees(t, c, "a")
+			})
+		})
+	}
+}
+
+// TestSleptBehindOthers: content from before the process slept gives way to what another
+// node heard meanwhile, and stands where the others have nothing newer.
+func TestSleptBehindOthers(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		w.apply(clusters, res("a", "1"))
+		began := time.Now()
+		pass(time.Minute)
+		w.cache.Slept(began)
+		w.feed.Down(errOut)
+		if n, l := w.feed.Need(); n != NeedNewer || l != LinkDown {
+			t.Errorf("need %d over link %d", n, l)
+		}
+		w.group.Renew([]Kept{holds(clusters, true, began.Add(time.Second), res("a", "0"))}) // may not have noticed yet what it missed
+		expectSees(t, c, "a")
+		if got := string(c.table.entries["a"].res.Body); got != "1" {
+			t.Errorf("a is %q", got)
+		}
+		w.group.Renew([]Kept{holds(clusters, true, began.Add(30*time.Second), res("a", "2"))})
+		if got := string(c.table.entries["a"].res.Body); got != "2" {
+			t.Errorf("a is %q, expected what another node heard meanwhile", got)
+		}
+	})
+}
