@@ -11,8 +11,10 @@ import (
 // until the table has changed, or the time is over, and is then told what there is
 // (K12). Others are served at once.
 
-// byNameWait bounds the wait of a SotW client that asks by name: its version stands
-// for its own names, so it does not prove that what it holds is newer.
+// byNameWait bounds the wait of a SotW client that asks by name: its version stands for its
+// own names, so it does not prove that what it holds is newer. Where the tier head proves
+// that what the node has is older than what clients of other nodes may have, it waits like
+// all others.
 const byNameWait = 500 * time.Millisecond
 
 // waitsForHead reports whether the client was found to wait.
@@ -52,7 +54,7 @@ func (s *stream) waitsForVersionLocked(ts *typeState, h cache.Head, now time.Tim
 		differs = ts.table.Ahead(claimed)
 	default:
 		differs = ts.table.Version(&ts.watcher) != claimed
-		if until.After(limit) {
+		if until.After(limit) && !h.Proven {
 			until = limit
 		}
 	}

@@ -159,6 +159,33 @@ func TestMovesByName(t *testing.T) {
 	})
 }
 
+// TestMovesByNameToAnOlderRecord: a node that has restored what an owner wrote down before
+// the last change serves that to nobody who has something else, for as long as it may catch
+// up: also not to a client that asks by name, since the tier head proves it (K12).
+func TestMovesByNameToAnOlderRecord(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorldOf(t, cache.Config{Linger: time.Minute, Hold: -1, HeadWait: headWait}).listen()
+		first := w.open(true) // the key is there from then on
+		first.Subscribe(cds)
+		w.asked(cds, "*")
+		g := w.cache.Groups()[0]
+		typ := resource.TypeOf(xdstest.EndpointType)
+		older := cache.Kept{Type: typ, Legs: []cache.KeptLeg{{}}, AsOf: time.Now(), Recorded: true}
+		for _, r := range resources(t, xdstest.Endpoints("e", "127.0.0.1:1")) {
+			older.Resources = append(older.Resources, cache.KeptResource{Resource: r, Legs: 1})
+		}
+		g.Revive(older)
+		g.Agree(typ, cache.Agreed{Digest: resource.Digest{1}, Version: "newer"})
+		s := w.open(false)
+		s.Resume(xdstest.EndpointType, "of the newer one", nil, "e")
+		silent(t, s, headWait)
+		s.Ack(has(t, s.Recv(t), "e"))
+		fresh := w.open(false)
+		fresh.Subscribe(xdstest.EndpointType, "e")
+		fresh.Ack(has(t, fresh.Recv(t), "e"))
+	})
+}
+
 // TestWaitsForItsTypeOnly: what waits for one type holds up no other, though it comes
 // after it in the order E1, nor what the client asks for while its origin is away (K12).
 func TestWaitsForItsTypeOnly(t *testing.T) {

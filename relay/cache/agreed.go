@@ -33,9 +33,9 @@ const (
 	pastKept = 16
 	// agreedKept is how many versions of heads it remembers that it has not reached.
 	agreedKept = 4
-	// byNameWait bounds how long a table counts as behind where nobody asks for
-	// everything: nodes then hold what their own clients ask for, and a digest of
-	// something else proves nothing.
+	// byNameWait bounds how long a table counts as behind where nobody asks for everything:
+	// nodes then hold what their own clients ask for, and a digest of something else
+	// proves nothing; see provenLocked for what does.
 	byNameWait = 500 * time.Millisecond
 )
 
@@ -172,10 +172,19 @@ func (t *Table) behindUntilLocked() time.Time {
 		return time.Time{}
 	}
 	wait := t.group.cache.cfg.HeadWait
-	if !t.wild.demanded() && wait > byNameWait && !t.group.unreachable(anyLeg) {
+	if !t.wild.demanded() && wait > byNameWait && !t.provenLocked() && !t.group.unreachable(anyLeg) {
 		wait = byNameWait
 	}
 	return a.since.Add(wait)
+}
+
+// provenLocked reports whether the tier head proves that the table is behind, although
+// nobody asks for everything: what it was restored from is all that an owner of the key
+// held at one time, and the head is of another time, which is later since heads are written
+// first.
+func (t *Table) provenLocked() bool {
+	return t.agreed != nil && t.agreed.behind && !t.agreed.head.Own && t.revivable != nil && t.revivable.kept.Recorded && len(t.legs) == 1 &&
+		t.legs[0].stale && t.revivable.digest[0] != t.agreed.head.Digest
 }
 
 // Await makes sure that the clients of w's subscription are woken when the table has

@@ -162,6 +162,40 @@ func TestBehindByName(t *testing.T) {
 	})
 }
 
+// TestBehindByNameProven: an owner writes heads before it writes what it holds, so a record
+// that is something else than the head proves to be older, also where nobody asks for
+// everything; one that is the head's content, or no owner's record, proves nothing (K12).
+func TestBehindByNameProven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		other := start(t, Config{HeadWait: headWait})
+		other.client(endpoints, false, "a", "b")
+		other.apply(endpoints, res("a", "1"), res("b", "1"))
+		same := other.headOf(endpoints)
+		for name, tc := range map[string]struct {
+			head     Agreed
+			recorded bool
+			behind   bool
+			wait     time.Duration
+		}{
+			"the head is another":         {Agreed{Digest: resource.Digest{1}}, true, true, headWait},
+			"the head is the record":      {same, true, false, 0},
+			"it is not an owner's record": {Agreed{Digest: resource.Digest{1}}, false, true, byNameWait},
+		} {
+			w := start(t, Config{HeadWait: headWait})
+			k := holds(endpoints, false, time.Now(), res("a", "1"), res("b", "1"))
+			k.Recorded = tc.recorded
+			w.group.Revive(k)
+			w.feed.Up()
+			c := w.client(endpoints, false, "a", "b")
+			w.group.Agree(endpoints, tc.head)
+			h := c.head()
+			if h.Proven != (tc.wait == headWait) || h.Behind.IsZero() == tc.behind || tc.behind && h.Behind != time.Now().Add(tc.wait) {
+				t.Errorf("%s: proven %t, behind until %s from now", name, h.Proven, time.Until(h.Behind))
+			}
+		}
+	})
+}
+
 // TestAgreedEarly: what is agreed of a type before anybody asks for it counts from
 // when somebody does; without a tier, and in private groups, nothing counts.
 func TestAgreedEarly(t *testing.T) {

@@ -43,6 +43,9 @@ type Head struct {
 	// Behind is until when what there is should not be told to who says that it
 	// has something else, since that is probably newer (K12); zero if it is not.
 	Behind time.Time
+	// Proven says that this holds for clients that ask by name, too: the tier head is newer
+	// than what all of the table was restored from.
+	Proven bool
 }
 
 // Head tells where w's subscription stands. It costs the same whatever the
@@ -63,7 +66,7 @@ func (t *Table) Head(w *Watcher) Head {
 			h.Unsettled = at
 		}
 	}
-	h.Behind = t.behindUntilLocked()
+	h.Behind, h.Proven = t.behindUntilLocked(), t.provenLocked()
 	if h.Known && !s.private {
 		t.mu.RUnlock()
 		return h

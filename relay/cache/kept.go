@@ -21,6 +21,9 @@ type Kept struct {
 	// AsOf is the last time at which this was known to be what the origin serves; zero
 	// where that is not known.
 	AsOf time.Time
+	// Recorded says that this is all that an owner of the key held then, as it wrote it
+	// down as last known good.
+	Recorded bool
 }
 
 // KeptLeg is what there was of an upstream stream.

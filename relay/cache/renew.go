@@ -106,6 +106,7 @@ func mergeKept(all []Kept) Kept {
 			break
 		}
 	}
+	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)
 	return m.Kept
 }
 

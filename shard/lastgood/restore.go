@@ -105,7 +105,7 @@ func (k *Keeper) read(ctx context.Context, key string, take func(cache.Kept)) er
 			return
 		}
 		k.metrics.read(outcomeOK)
-		kept.AsOf = at
+		kept.AsOf, kept.Recorded = at, true
 		take(kept)
 	})
 	if err != nil {
