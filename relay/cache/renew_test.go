@@ -194,6 +194,8 @@ func TestHandedOver(t *testing.T) {
 		w.feed.Down(errOut)
 		c := w.client(clusters, true)
 		expectSees(t, c, "a")
+		w.group.Renew([]Kept{holds(clusters, true, time.Now().Add(-time.Hour), res("a", "older"), res("b", "1"))})
+		expectSees(t, c, "a")
 		w.feed.Up()
 		w.answer(clusters, res("b", "1"))
 		w.cache.Adopt("four", node, []Kept{holds(clusters, true, time.Now(), res("c", "1"))})

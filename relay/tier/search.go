@@ -5,6 +5,9 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"xdsrelay/relay/cache"
 	"xdsrelay/shard"
 )
@@ -163,7 +166,10 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (silent []string) {
 		go func() {
 			text, err := t.cfg.Peers.Ask(ctx, m, path)
 			a := answer{node: m.Name}
-			if a.err = err; err == nil {
+			switch a.err = err; {
+			case status.Code(err) == codes.Unimplemented:
+				a.err = nil // a version that holds nothing for others
+			case err == nil:
 				if a.held, a.err = readHeld(text, key); a.err != nil {
 					t.cfg.Logger.Warn("what another node holds of a key cannot be used", "key", key, "node", m.Name, "error", a.err)
 				}

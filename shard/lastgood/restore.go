@@ -65,7 +65,7 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 	types := 0
 	var oldest time.Time
 	err := k.read(ctx, string(g.Key), func(kept cache.Kept) {
-		g.Revive(kept)
+		g.Renew([]cache.Kept{kept}) // another node may have handed over something newer
 		types++
 		if oldest.IsZero() || kept.AsOf.Before(oldest) {
 			oldest = kept.AsOf
