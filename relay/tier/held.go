@@ -35,18 +35,18 @@ const (
 	keepMethod = "Keep"
 )
 
-// holding is what one node holds of a key.
-type holding struct {
+// Holding is what one node holds of a key.
+type Holding struct {
 	Key string `json:"key"`
 	// Node represents the key upstream; only in what is handed over.
 	Node []byte `json:"node,omitempty"`
 	// Clock is the time of the sender, so that clocks of nodes may differ.
 	Clock time.Time     `json:"clock"`
-	Types []heldContent `json:"types"`
+	Types []HeldContent `json:"types"`
 }
 
-// heldContent is what a node holds of one type.
-type heldContent struct {
+// HeldContent is what a node holds of one type.
+type HeldContent struct {
 	Type string `json:"type"`
 	// AsOf is when the node last knew that the origin serves that, by its clock.
 	AsOf time.Time `json:"as_of"`
@@ -58,14 +58,14 @@ type heldContent struct {
 
 // holdingOf writes down what is held, but for the types of which the other node has just
 // the same.
-func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) holding {
-	h := holding{Key: key, Clock: now}
+func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Holding {
+	h := Holding{Key: key, Clock: now}
 	for i := range all {
 		k := &all[i]
 		if theirs := have.Get(paramHave + k.Type.URL); theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, heldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
 }
@@ -82,7 +82,7 @@ func digestOf(k *cache.Kept) string {
 }
 
 // kept reads what another node wrote down, by this node's clock.
-func (h *holding) kept(now time.Time) (all []cache.Kept, err error) {
+func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 	ahead := now.Sub(h.Clock)
 	for _, one := range h.Types {
 		k, _, err := lastgood.Decode(one.Record, h.Key, one.Type)
@@ -104,7 +104,7 @@ func (h *holding) kept(now time.Time) (all []cache.Kept, err error) {
 func (t *Tier) answerHeld(ctx context.Context, query url.Values) (any, error) {
 	key := query.Get(paramKey)
 	if t.cfg.Held == nil {
-		return holding{Key: key}, nil
+		return Holding{Key: key}, nil
 	}
 	return holdingOf(key, t.cfg.Held(ctx, key), query, time.Now()), nil
 }
@@ -120,7 +120,7 @@ func heldQuestion(key string, own []cache.Kept) string {
 
 // readHeld reads the answer.
 func readHeld(text []byte, key string) ([]cache.Kept, error) {
-	var h holding
+	var h Holding
 	if err := json.Unmarshal(text, &h); err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (t *Tier) takeOver(text []byte) error {
 	if t.cfg.Adopt == nil {
 		return status.Error(codes.Unimplemented, "this node keeps nothing for others")
 	}
-	var h holding
+	var h Holding
 	var node corev3.Node
 	err := json.Unmarshal(text, &h)
 	if err == nil {

@@ -85,6 +85,7 @@ func peerRows(t *testing.T, n *node, owner *controlPlane, all bool) (rows []row)
 		},
 	}
 	rows = append(on.rows(t, peerMethods(t, n), all), on.questionRows(t, all)...)
+	rows = append(rows, on.keepRows(t, all)...)
 
 	cc, keys := dial(t, n.XDS), keysOf(t, otherNode)
 	from := &upstream{c: owner, surface: "other node", extra: described(t, resource.PeerResponseFields()), nonce: 1_000_000_000}
@@ -108,13 +109,13 @@ func peerRows(t *testing.T, n *node, owner *controlPlane, all bool) (rows []row)
 }
 
 // peerMethods are all that the port for nodes serves, with their input. One without a
-// descriptor fails the test, but for [askMethod].
+// descriptor fails the test, but for [askMethod] and [keepMethod].
 func peerMethods(t *testing.T, n *node) map[string]protoreflect.MessageDescriptor {
 	t.Helper()
 	all := make(map[string]protoreflect.MessageDescriptor)
 	for _, path := range n.PeerMethods {
-		if path == askMethod {
-			continue // see questionRows
+		if path == askMethod || path == keepMethod {
+			continue // see questionRows and keepRows
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
