@@ -14,11 +14,15 @@ import (
 // slots is how many parts the names of a cluster are divided into.
 const slots = 16384
 
-// Cluster are masters of one cluster, each with its share of the names and without
-// replicas: when one is away, the whole cluster refuses calls until it is back.
+// Cluster are masters of one cluster, each with its share of the names. They start
+// without replicas: when one is away, the whole cluster refuses calls until it is back,
+// or until a replica from AddReplica takes over.
 type Cluster struct {
-	// Masters are its servers.
+	// Masters are the masters of the start.
 	Masters []*Server
+
+	nodes int // masters and replicas
+	buses []int
 }
 
 // StartCluster starts a cluster of three masters and waits until all of them agree
@@ -26,28 +30,87 @@ type Cluster struct {
 func StartCluster(t xdstest.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{}
-	var buses []int
 	for range 3 {
-		bus, err := holdPort()
-		if err != nil {
-			t.Fatalf("redis: %v", err)
-		}
-		t.Cleanup(bus.release)
-		buses = append(buses, bus.port)
-		c.Masters = append(c.Masters, Start(t, Config{Args: []string{
-			"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
-			"--cluster-port", strconv.Itoa(bus.port), "--cluster-node-timeout", "5000",
-		}}))
+		c.Masters = append(c.Masters, c.start(t))
 	}
 	for i, m := range c.Masters {
 		m.Do("CLUSTER", "ADDSLOTSRANGE", i*slots/len(c.Masters), (i+1)*slots/len(c.Masters)-1)
 		if i > 0 {
-			host, port, _ := net.SplitHostPort(m.Addr())
-			c.Masters[0].Do("CLUSTER", "MEET", host, port, buses[i])
+			c.meet(m, c.buses[i])
 		}
 	}
 	c.Await()
 	return c
+}
+
+// start starts a server that may become part of a cluster.
+func (c *Cluster) start(t xdstest.TB) *Server {
+	t.Helper()
+	bus, err := holdPort()
+	if err != nil {
+		t.Fatalf("redis: %v", err)
+	}
+	t.Cleanup(bus.release)
+	c.buses = append(c.buses, bus.port)
+	c.nodes++
+	return Start(t, Config{Args: []string{
+		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0",
+		"--cluster-port", strconv.Itoa(bus.port), "--cluster-node-timeout", "5000",
+	}})
+}
+
+// meet makes a server part of the cluster.
+func (c *Cluster) meet(s *Server, bus int) {
+	s.t.Helper()
+	host, port, _ := net.SplitHostPort(s.Addr())
+	c.Masters[0].Do("CLUSTER", "MEET", host, port, bus)
+}
+
+// AddReplica starts a server that copies a master, and waits until it has a copy and
+// all masters know of it.
+func (c *Cluster) AddReplica(master *Server) *Server {
+	t := master.t
+	t.Helper()
+	r := c.start(t)
+	c.meet(r, c.buses[len(c.buses)-1])
+	id, _ := master.Do("CLUSTER", "MYID").(string)
+	knows := func(s *Server, what string) func() bool {
+		return func() bool {
+			nodes, _ := s.Do("CLUSTER", "NODES").(string)
+			return strings.Contains(nodes, what)
+		}
+	}
+	r.await("to know its master", knows(r, id))
+	r.Do("CLUSTER", "REPLICATE", id)
+	r.await("to have a copy of the master", func() bool {
+		info, _ := r.Do("INFO", "replication").(string)
+		return strings.Contains(info, "master_link_status:up")
+	})
+	for _, m := range c.Masters {
+		m.await("to know the replica", knows(m, "slave "+id))
+	}
+	c.Await()
+	return r
+}
+
+// TakeOver makes a replica the master of what its master had, without a vote: what the
+// others decide after the cluster's timeout, at once. It waits until the masters in
+// witnesses have heard.
+func (c *Cluster) TakeOver(replica *Server, witnesses ...*Server) {
+	replica.t.Helper()
+	replica.Do("CLUSTER", "FAILOVER", "TAKEOVER")
+	id, _ := replica.Do("CLUSTER", "MYID").(string)
+	for _, w := range witnesses {
+		w.await("to know the new master", func() bool {
+			nodes, _ := w.Do("CLUSTER", "NODES").(string)
+			for line := range strings.Lines(nodes) {
+				if strings.HasPrefix(line, id+" ") {
+					return strings.Contains(line, " master ")
+				}
+			}
+			return false
+		})
+	}
 }
 
 // Await waits until all masters agree that the cluster is whole.
@@ -57,7 +120,7 @@ func (c *Cluster) Await() {
 		m.await("to be part of the cluster", func() bool {
 			info, _ := m.Do("CLUSTER", "INFO").(string)
 			return strings.Contains(info, "cluster_state:ok") &&
-				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", len(c.Masters)))
+				strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d", c.nodes))
 		})
 	}
 }

@@ -89,13 +89,37 @@ func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 	case Cluster:
 		cluster := options.Cluster()
 		cluster.DisableRoutingPolicies = true // they ask for the list of all commands
-		return redis.NewClusterClient(cluster), nil
+		client := redis.NewClusterClient(cluster)
+		client.OnNewNode(func(node *redis.Client) { node.AddHook(bounded{cfg.Timeout}) })
+		return client, nil
 	}
 	return nil, fmt.Errorf("redis: the mode is %q, expected %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
 }
 
 // readTimeout bounds what has no deadline of its own.
 const readTimeout = time.Minute
+
+// bounded gives a command without a deadline the time of a call: a client of a cluster
+// asks a master for the slots without one, and asks no other until that one answers or
+// fails, also when it is the one that no longer answers.
+type bounded struct{ timeout time.Duration }
+
+func (b bounded) DialHook(next redis.DialHook) redis.DialHook { return next }
+
+func (b bounded) ProcessHook(next redis.ProcessHook) redis.ProcessHook {
+	return func(ctx context.Context, cmd redis.Cmder) error {
+		if _, ok := ctx.Deadline(); !ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithTimeout(ctx, b.timeout)
+			defer cancel()
+		}
+		return next(ctx, cmd)
+	}
+}
+
+func (b bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.ProcessPipelineHook {
+	return next
+}
 
 // dialer makes connections, and the handshake of TLS, within the context's time.
 // With the end of life they are closed, whatever waits for them: contexts have no

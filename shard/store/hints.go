@@ -56,6 +56,7 @@ func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 			if s.listen(ctx, s.Channel(channel), out) {
 				wait = 0
 			}
+			s.relocate()
 			wait = min(2*wait+100*time.Millisecond, quiet)
 			select {
 			case <-time.After(wait/2 + rand.N(wait)):

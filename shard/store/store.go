@@ -113,7 +113,19 @@ func (s *Store) call(ctx context.Context, name string, size int, f func(context.
 		return value, err
 	})
 	s.metrics.called(name, err, time.Since(began))
+	if made := !errors.Is(err, ErrDown); made && (unreachable(err) || isGivenUp(err)) {
+		s.relocate()
+	}
 	return Reply{value}, err
+}
+
+// relocate makes the client of a cluster learn again, in the background, which master has
+// what: after a failover nobody else would send it there for a minute. Other clients find
+// their server with each connection.
+func (s *Store) relocate() {
+	if cluster, ok := s.client.(*redis.ClusterClient); ok && s.life.Err() == nil {
+		cluster.ReloadState(s.life)
+	}
 }
 
 // over is why a context is over. A connection can notice the deadline before the
