@@ -183,10 +183,13 @@ func (s *Static) note(i int, status Status, err error) {
 	}
 	if gone := now.Sub(o.heard) >= s.cfg.Lease; gone != o.gone {
 		o.gone = gone
-		if gone {
-			s.cfg.Logger.Warn("a member does not answer", "member", o.member.Name, "peer", o.member.Peer, "error", err)
-		} else {
-			s.cfg.Logger.Info("a member answers again", "member", o.member.Name, "peer", o.member.Peer)
+		switch {
+		case !gone:
+			s.cfg.Logger.Info("node joined the tier", "member", o.member.Name, "peer", o.member.Peer)
+		case o.member.Draining:
+			s.cfg.Logger.Info("node left the tier", "member", o.member.Name, "peer", o.member.Peer)
+		default:
+			s.cfg.Logger.Warn("node disappeared from the tier without draining: it does not answer", "member", o.member.Name, "peer", o.member.Peer, "error", err)
 		}
 	}
 	s.showLocked()

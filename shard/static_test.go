@@ -1,10 +1,12 @@
 package shard_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -167,6 +169,38 @@ func TestStaticLeave(t *testing.T) {
 		cancel()
 		if err := right.Leave(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("left with a context that is over: %v", err)
+		}
+	})
+}
+
+// TestStaticLog: a node that drained before it stopped answering has left; of one that did
+// not, the log says that it disappeared.
+func TestStaticLog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const lease = 10 * time.Second
+		a := &answers{by: map[string]shard.Status{"drains": {Draining: true}, "dies": {}}}
+		var log bytes.Buffer // one probe writes at a time: the list has a lock
+		s, err := shard.NewStatic(shard.StaticConfig{
+			Self:   shard.Member{Name: "a", Peer: "a:1"},
+			Others: []shard.Member{{Name: "dies", Peer: "b:1"}, {Name: "drains", Peer: "c:1"}},
+			Lease:  lease, Probe: a.probe, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pass(lease)
+		a.silence("drains")
+		a.silence("dies")
+		pass(2 * lease)
+		wantNames(t, s.View(), "a")
+		s.Close()
+		for line := range strings.Lines(log.String()) {
+			if dies := strings.Contains(line, "member=dies"); dies != strings.Contains(line, "level=WARN") {
+				t.Errorf("logged %s", line)
+			}
+		}
+		if n := strings.Count(log.String(), "\n"); n != 2 {
+			t.Errorf("logged %d lines, expected one for each node:\n%s", n, &log)
 		}
 	})
 }

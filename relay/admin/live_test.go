@@ -180,7 +180,7 @@ func TestWarnings(t *testing.T) {
 		"error certificate The certificate of node c for tier.peer has ended; who verifies it does not connect | ",
 		"error origin Node c cannot reach the origin, and has no stream for 1 key; clients keep what they have | 10.0.0.1:1: refused",
 		"error clients 1 client rejects what was sent | ",
-		"warning node Node f went without having said so, and does not answer | no answer",
+		"warning node Node f disappeared without draining, and does not answer | no answer",
 		"warning node Node g, which tier.members names, has ended | refused",
 		"warning node Node b is draining: it hands its keys over, sends its clients away, and ends | ",
 		"warning differs Node b has another configuration than node a, in what all nodes must have in common | authorize, origin",

@@ -95,7 +95,7 @@ func (m Members) absences() (all []Warning) {
 		w := Warning{Level: levelWarning, Kind: "node", Node: one.Name, Detail: one.Error, Since: one.Heard}
 		switch {
 		case !one.Listed:
-			w.Text = fmt.Sprintf("Node %s went without having said so, and does not answer", one.Name)
+			w.Text = fmt.Sprintf("Node %s disappeared without draining, and does not answer", one.Name)
 			if one.Clients > 0 {
 				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
 			}

@@ -96,7 +96,7 @@ func (s *Strays) Alive() (alive []shard.Member) {
 }
 
 // Missing is a node that does not answer and should: since the configuration names it, or
-// since it went without having said so.
+// since it disappeared without draining.
 type Missing struct {
 	shard.Member
 

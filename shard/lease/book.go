@@ -40,7 +40,7 @@ func (b *book) read(now time.Time, all []found) (came, left, ended []shard.Membe
 	for _, f := range all {
 		name := f.member.Name
 		if f.left {
-			if e, ok := b.known[name]; ok {
+			if e, ok := b.known[name]; ok && e.member.Incarnation == f.member.Incarnation {
 				left = append(left, e.member)
 				delete(b.known, name)
 			}

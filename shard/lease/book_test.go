@@ -128,12 +128,16 @@ func TestBookWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestBookLeft: who has left is out at once, and who came in its name is another.
+// TestBookLeft: a member that has left is out at once. That an earlier one of its name left
+// says nothing of it, and one that joins in its name is another.
 func TestBookLeft(t *testing.T) {
 	b := &book{lease: time.Minute, known: make(map[string]entry)}
 	now := time.Now()
 	here := func(incarnation string) found {
 		return found{member: shard.Member{Name: "b", Incarnation: incarnation}, lease: time.Minute}
+	}
+	gone := func(incarnation string) found {
+		return found{member: shard.Member{Name: "b", Incarnation: incarnation}, left: true, lease: time.Minute}
 	}
 	for i, step := range []struct {
 		read       []found
@@ -143,8 +147,9 @@ func TestBookLeft(t *testing.T) {
 		{[]found{here("1")}, 0, 0},
 		{[]found{here("2")}, 1, 0},
 		{nil, 0, 0},
-		{[]found{{member: shard.Member{Name: "b"}, left: true}}, 0, 1},
-		{[]found{{member: shard.Member{Name: "b"}, left: true}}, 0, 0},
+		{[]found{gone("1")}, 0, 0}, // as in a Redis that went back to an old state
+		{[]found{gone("2")}, 0, 1},
+		{[]found{gone("2")}, 0, 0},
 		{nil, 0, 0},
 	} {
 		now = now.Add(time.Second)

@@ -204,7 +204,7 @@ func (m *Members) Close() {
 		return
 	}
 	// If it fails, the lease ends.
-	_, _ = m.cfg.Store.Run(context.Background(), m.leave, []string{m.name}, m.cfg.Self.Name, m.cfg.Self.Incarnation, m.cfg.Store.Channel(store.MemberHints))
+	_, _ = m.cfg.Store.Run(context.Background(), m.leave, []string{m.name}, m.cfg.Self.Name, m.cfg.Self.Incarnation, m.cfg.Store.Channel(store.MemberHints), leftFor)
 }
 
 // showLocked makes the view anew. It needs mu.

@@ -83,12 +83,16 @@ func (m *Members) call(ctx context.Context) error {
 	for _, c := range came {
 		m.cfg.Logger.Info("node joined the tier", "member", c.Name, "peer", c.Peer)
 	}
+	for _, e := range ended {
+		if m.current.Left(e) {
+			left = append(left, e) // it ended before it could say that its drain was over
+			continue
+		}
+		m.cfg.Logger.Warn("node disappeared from the tier without draining: its lease ended", "member", e.Name, "peer", e.Peer)
+	}
 	for _, l := range left {
 		m.current.NoteLeaver(l)
 		m.cfg.Logger.Info("node left the tier", "member", l.Name, "peer", l.Peer)
-	}
-	for _, e := range ended {
-		m.cfg.Logger.Warn("node disappeared from the tier: its lease ended", "member", e.Name, "peer", e.Peer, "draining", e.Draining)
 	}
 	m.current.Hear(now)
 	m.showLocked()

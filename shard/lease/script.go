@@ -16,7 +16,8 @@ import (
 // In Redis the members of a tier are one hash. A field is a node's name, its value
 // when its lease ends and how long it is, in ms of Redis' own clock, when the node
 // started, in µs, its incarnation and what it says of itself in JSON, which is empty
-// for one that has left.
+// for one that has left. Such a field stays for leftFor, so that a node that was cut off
+// from Redis meanwhile still learns that the other one left on purpose.
 //
 // Nobody compares clocks of different machines but for two nodes that go by one
 // name. Redis' clock may jump all the same, when a replica takes over: what runs out
@@ -26,14 +27,18 @@ import (
 // else, and would be less than nothing in a time.Duration.
 const maxLease = 1 << 40
 
+// leftFor is how long Redis remembers that a node left on purpose, in ms: nodes report for
+// ten minutes that one disappeared.
+const leftFor = 15 * 60 * 1000
+
 // maxRecord is the most that a member may say of itself, in bytes; what is longer
 // does not count as one.
 const maxRecord = 16 << 10
 
 // renewScript announces a node and says who else is there: whether the name belongs to
 // another node, then of each other one its name, what is left of its lease in ms,
-// and its JSON. A node that yields to another one of its name takes the name only
-// when that one has left. A node that has not entered writes nothing.
+// its JSON and its incarnation. A node that yields to another one of its name takes the
+// name only when that one has left. A node that has not entered writes nothing.
 const renewScript = `
 local name, since, incarnation, member = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local lease, channel, news, yields, entered = tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1', ARGV[8] == '1', ARGV[9] == '1'
@@ -55,6 +60,7 @@ for i = 1, #all, 2 do
       table.insert(out, all[i])
       table.insert(out, till - now)
       table.insert(out, json)
+      table.insert(out, who)
     elseif who == incarnation then
       found = true
     elseif json == '' then
@@ -64,6 +70,7 @@ for i = 1, #all, 2 do
       table.insert(out, all[i])
       table.insert(out, till - now)
       table.insert(out, json)
+      table.insert(out, who)
     end
   end
 end
@@ -79,11 +86,13 @@ return out
 
 // leaveScript takes a node out, if it is still the one of its name.
 const leaveScript = `
-local name, incarnation, channel = ARGV[1], ARGV[2], ARGV[3]
+local name, incarnation, channel, term = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
 local record = redis.call('HGET', KEYS[1], name)
-local head, who = string.match(record or '', '^(%d+ %d+ %d+) (%S+) ')
+local began, who = string.match(record or '', '^%d+ %d+ (%d+) (%S+) ')
 if who == incarnation then
-  redis.call('HSET', KEYS[1], name, head .. ' ' .. who .. ' ')
+  redis.call('HSET', KEYS[1], name, string.format('%.0f %.0f %s %s ', now + term, term, began, who))
   redis.pcall('PUBLISH', channel, name)
 end
 return 1
@@ -99,7 +108,7 @@ type answer struct {
 // found is one entry of it.
 type found struct {
 	member shard.Member
-	left   bool          // it has said that it went: only its name is known
+	left   bool          // it has said that it left: only its name and incarnation are known
 	lease  time.Duration // what is left of it
 }
 
@@ -110,15 +119,15 @@ func readAnswer(r store.Reply, verified func(text string) bool) (a answer, err e
 	if err != nil {
 		return a, err
 	}
-	if len(list)%3 != 1 {
-		return a, fmt.Errorf("redis answered %d values, expected one, and three for each member", len(list))
+	if len(list)%4 != 1 {
+		return a, fmt.Errorf("redis answered %d values, expected one, and four for each member", len(list))
 	}
 	taken, err := list[0].Int()
 	if err != nil {
 		return a, err
 	}
 	a.taken = taken == 1
-	for e := list[1:]; len(e) > 0; e = e[3:] {
+	for e := list[1:]; len(e) > 0; e = e[4:] {
 		name, err := e[0].Text()
 		if err != nil {
 			return a, err
@@ -131,11 +140,18 @@ func readAnswer(r store.Reply, verified func(text string) bool) (a answer, err e
 		if err != nil {
 			return a, err
 		}
+		incarnation, err := e[3].Text()
+		if err != nil {
+			return a, err
+		}
 		if text != "" && !verified(text) {
 			a.foreign = append(a.foreign, name)
 			continue
 		}
 		if m, ok := readMember(name, text); ok {
+			if text == "" {
+				m.Incarnation = incarnation
+			}
 			a.found = append(a.found, found{member: m, left: text == "", lease: time.Duration(min(left, maxLease)) * time.Millisecond})
 		}
 	}

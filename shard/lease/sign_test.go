@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/secure"
+	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 	"xdsrelay/shard/lease"
 	"xdsrelay/shard/redistest"
@@ -111,5 +112,51 @@ func TestLeft(t *testing.T) {
 	a.sees("a", "b")
 	if a.Left(again.Self()) || a.Left(leaves) {
 		t.Error("b is there again, and said to have left")
+	}
+}
+
+// TestLeftWhileCutOff: a node that was cut off from Redis while another one left, and for
+// longer than its lease, knows afterwards that it left on purpose.
+func TestLeftWhileCutOff(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	proxy := xdstest.NewNetwork(t, server.Addr())
+	const term = 3 * time.Second
+	a := join(t, strings.Replace(server.URL(), server.Addr(), proxy.Addr(), 1), shard.Member{Name: "a"}, term, time.Second)
+	b := join(t, server.URL(), shard.Member{Name: "b"}, term, patience)
+	c := join(t, server.URL(), shard.Member{Name: "c"}, term, patience)
+	for _, n := range []*node{a, c} {
+		n.sees("a", "b", "c")
+	}
+	leaves := a.member("b")
+	proxy.Refuse()
+	proxy.Cut()
+	if err := b.Leave(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b.Close()
+	<-time.After(term * 3 / 2) // so that the lease of the one that left would have ended
+	if err := proxy.Heal(); err != nil {
+		t.Fatal(err)
+	}
+	a.sees("a", "c")
+	if !a.Left(leaves) || a.log.count("disappeared") != 0 {
+		t.Errorf("a knows that b left: %t", a.Left(leaves))
+	}
+}
+
+// TestDrainedAndKilled: a node that is killed while it drains has not disappeared.
+func TestDrainedAndKilled(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	const term = 3 * time.Second
+	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
+	b := join(t, server.URL(), shard.Member{Name: "b"}, term, patience)
+	a.sees("a", "b")
+	b.Announce(shard.Status{Draining: true})
+	eventually(t, "a to see that b drains", func() bool { return a.member("b").Draining })
+	leaves := a.member("b")
+	b.Close() // without Leave
+	a.sees("a")
+	if !a.Left(leaves) || a.log.count("disappeared") != 0 || a.log.count("level=WARN") != 0 {
+		t.Errorf("a knows that b left: %t", a.Left(leaves))
 	}
 }
