@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"log/slog"
 
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"xdsrelay/relay/config"
 	"xdsrelay/upstream"
 )
@@ -29,8 +31,9 @@ func CheckOrigins(cfg *config.Config) error {
 
 // CheckConnections connects with each server of each control plane that cfg names, with
 // TLS where it is configured, and opens a stream of xDS on which it asks for nothing. It
-// calls report for each that works. The error names each server that does not, and says
-// at which step it failed.
+// calls report for each that works, and for the Redis of the tier, in which it tries all
+// that a node needs. The error names each server that does not work, and says at which
+// step it failed.
 func CheckConnections(ctx context.Context, cfg *config.Config, report func(section, address string)) error {
 	n := &Node{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
 	defer n.releaseWorkloads()
@@ -62,5 +65,22 @@ func CheckConnections(ctx context.Context, cfg *config.Config, report func(secti
 	for i, o := range cfg.Origins {
 		check(fmt.Sprintf("origins[%d]", i), o.Origin)
 	}
+	if cfg.Tier.Redis.URL != "" {
+		if err := n.checkRedis(ctx, cfg.Tier.Redis); err != nil {
+			errs = append(errs, fmt.Errorf("tier.redis: %w", err))
+		} else {
+			report("tier.redis", string(cfg.Tier.Redis.Mode)) // not the URL, which may hold a password
+		}
+	}
 	return errors.Join(errs...)
+}
+
+// checkRedis tries all that a node needs of Redis.
+func (n *Node) checkRedis(ctx context.Context, cfg config.Redis) error {
+	s, err := n.openStore(cfg, noop.Meter{})
+	if err != nil {
+		return err
+	}
+	defer func() { _ = s.Close() }() // all is known by then
+	return s.Try(ctx)
 }

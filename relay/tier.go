@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"google.golang.org/grpc"
 
 	"xdsrelay/relay/config"
@@ -63,7 +64,7 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 		return n.enlist(self), nil
 	case t.Redis.URL != "":
 		var err error
-		if n.store, err = openStore(t.Redis, n); err != nil {
+		if n.store, err = n.openStore(t.Redis, n.metrics.Meter()); err != nil {
 			return nil, fmt.Errorf("tier.redis: %w", err)
 		}
 		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Token: n.peers.door.token, Logger: n.part(logs.Tier)})
@@ -86,7 +87,7 @@ func memberOf(text string) shard.Member {
 }
 
 // openStore makes the client of the Redis that cfg names.
-func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
+func (n *Node) openStore(cfg config.Redis, meter metric.Meter) (*store.Store, error) {
 	var secured func(host string) *tls.Config
 	if cfg.TLS.On() {
 		client, err := n.secureClient(cfg.TLS)
@@ -99,7 +100,7 @@ func openStore(cfg config.Redis, n *Node) (*store.Store, error) {
 	return store.New(store.Config{
 		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured,
 		PasswordFile: cfg.PasswordFile, SentinelPasswordFile: cfg.SentinelPasswordFile,
-		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.part(logs.Redis), Meter: n.metrics.Meter(),
+		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.part(logs.Redis), Meter: meter,
 	})
 }
 

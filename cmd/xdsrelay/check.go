@@ -26,7 +26,8 @@ func (a *app) newCheckCmd() *cobra.Command {
 			"refer to has to be usable here and now: certificates valid, directories readable,\n" +
 			"last_good.directory writable.\n\n" +
 			"With --connect, each control plane is connected to with TLS, and a stream of xDS\n" +
-			"is opened on it, on which nothing is asked for.",
+			"is opened on it, on which nothing is asked for. In the Redis of a tier everything is\n" +
+			"tried that a node needs, under names of its own, which are removed.",
 		Args: cobra.NoArgs,
 		RunE: a.action(func(cmd *cobra.Command) error {
 			cfg, err := load(config.Input{File: file, Env: a.env, Flags: readSettings(cmd.Flags()), Files: true})
@@ -49,7 +50,7 @@ func (a *app) newCheckCmd() *cobra.Command {
 		}),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "the configuration `FILE`")
-	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the control planes, with TLS where configured, and open a stream")
+	cmd.Flags().BoolVar(&connect, "connect", false, "connect to the control planes and Redis, with TLS where configured, and try them")
 	addSettings(cmd.Flags())
 	if err := cmd.MarkFlagRequired("config"); err != nil {
 		panic(err) // the flag is defined just above

@@ -159,6 +159,7 @@ func TestWarnings(t *testing.T) {
 			{Node: "c", CutSince: now, Keys: KeySums{Down: 1}, Certificates: []BadCertificate{
 				{Use: "listen", Until: time.Unix(3600, 0)}, {Use: "origin", Early: true, From: time.Unix(7200, 0)}, {Use: "tier.peer", Ended: true, Until: now},
 			}, Unreachable: []string{"10.0.0.1:1: refused"}, Apart: []string{"x.Y"}, Redis: &store.State{Up: true}},
+			{Node: "h", Redis: &store.State{Error: "NOAUTH no", Problem: "Redis requires a password", Hint: "set one"}},
 		},
 	}
 	var got []string
@@ -179,6 +180,7 @@ func TestWarnings(t *testing.T) {
 		"error certificate The certificate of node c for origin is good from 1970-01-01T02:00:00Z on; who verifies it does not connect | ",
 		"error certificate The certificate of node c for tier.peer has ended; who verifies it does not connect | ",
 		"error origin Node c cannot reach the origin, and has no stream for 1 key; clients keep what they have | 10.0.0.1:1: refused",
+		"error redis Node h cannot use Redis: Redis requires a password; clients are served all the same | set one; Redis answered: NOAUTH no",
 		"error clients 1 client rejects what was sent | ",
 		"warning node Node f disappeared without draining, and does not answer | no answer",
 		"warning node Node g, which tier.members names, has ended | refused",

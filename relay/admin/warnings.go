@@ -147,6 +147,8 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelWarning, "config", fmt.Sprintf("Node %s has to be restarted for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
 	}
 	switch r := a.Redis; {
+	case r != nil && r.Problem != "":
+		add(levelError, "redis", fmt.Sprintf("Node %s cannot use Redis: %s; clients are served all the same", a.Node, r.Problem), r.Hint+"; Redis answered: "+r.Error, r.Since)
 	case r != nil && !r.Up:
 		add(levelError, "redis", fmt.Sprintf("Redis is out of reach for node %s; clients are served all the same", a.Node), r.Error, r.Since)
 	case r != nil && r.Error != "":

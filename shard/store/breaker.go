@@ -24,6 +24,10 @@ type State struct {
 	// Error is what the last call failed with that made it so, and while Redis is up
 	// what it refuses to do, as when it is read-only. Empty means that all is well.
 	Error string `json:"error,omitempty"`
+	// Problem is what that means, and Hint what to do about it, where Redis answered with
+	// something that only an operator can change, such as that a password is missing.
+	Problem string `json:"problem,omitempty"`
+	Hint    string `json:"hint,omitempty"`
 }
 
 // How many calls in a row have to fail until no more are made, and how long until
@@ -38,18 +42,19 @@ const (
 type breaker struct {
 	// Fixed after construction.
 	logger  *slog.Logger
+	prefix  string // of all names
 	circuit *gobreaker.CircuitBreaker[any]
 
 	mu sync.Mutex
 	// Guarded by mu.
 	up      bool
 	since   time.Time
-	last    string            // why the last call failed that Redis did not answer
-	refused map[string]string // by the call's name: with what Redis answered
+	last    error            // why the last call failed that Redis did not answer
+	refused map[string]error // by the call's name: with what Redis answered
 }
 
-func newBreaker(logger *slog.Logger) *breaker {
-	b := &breaker{logger: logger, up: true, since: time.Now(), refused: make(map[string]string)}
+func newBreaker(logger *slog.Logger, prefix string) *breaker {
+	b := &breaker{logger: logger, prefix: prefix, up: true, since: time.Now(), refused: make(map[string]error)}
 	b.circuit = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Timeout:       pause*4/5 + rand.N(pause*2/5),
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
@@ -82,11 +87,11 @@ func (b *breaker) note(name string, err error) {
 	switch {
 	case isGivenUp(err):
 	case unreachable(err):
-		b.last = err.Error()
+		b.last = err
 	case err != nil:
-		b.refused[name] = err.Error()
-		if !was || !sameKind(before, err.Error()) {
-			b.logger.Warn("Redis refuses", "call", name, "error", err)
+		b.refused[name] = err
+		if !was || !sameKind(before.Error(), err.Error()) {
+			b.logger.Warn("Redis refuses", append([]any{"call", name}, b.attributes(err)...)...)
 		}
 	case was:
 		delete(b.refused, name)
@@ -104,11 +109,22 @@ func (b *breaker) turned(_ string, _, to gobreaker.State) {
 	}
 	b.up, b.since = up, time.Now()
 	if up {
-		b.last = ""
+		b.last = nil
 		b.logger.Info("Redis is back")
+	} else if _, denied := deniedBy(b.last, b.prefix); denied {
+		b.logger.Warn("Redis rejects this node, which serves without it", b.attributes(b.last)...)
 	} else {
-		b.logger.Warn("Redis is out of reach; this node serves on without it", "error", b.last)
+		b.logger.Warn("Redis is out of reach; this node serves on without it", b.attributes(b.last)...)
 	}
+}
+
+// attributes are those of a log line about an error.
+func (b *breaker) attributes(err error) []any {
+	all := []any{"error", err}
+	if d, ok := deniedBy(err, b.prefix); ok {
+		all = append(all, "problem", d.problem, "hint", d.hint)
+	}
+	return all
 }
 
 // current is the state for others.
@@ -116,14 +132,19 @@ func (b *breaker) current() State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := State{Up: b.up, Since: b.since}
-	if !b.up {
-		s.Error = b.last
-		return s
-	}
-	for name, err := range b.refused {
-		if text := name + ": " + err; s.Error == "" || text < s.Error {
-			s.Error = text
+	err := b.last
+	if b.up {
+		err = nil
+		for name, one := range b.refused {
+			if text := name + ": " + one.Error(); err == nil || text < s.Error {
+				err, s.Error = one, text
+			}
 		}
+	} else if err != nil {
+		s.Error = err.Error()
+	}
+	if d, ok := deniedBy(err, b.prefix); ok {
+		s.Problem, s.Hint = d.problem, d.hint
 	}
 	return s
 }

@@ -53,9 +53,11 @@ func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 		defer cancel()
 		wait := time.Duration(0)
 		for ctx.Err() == nil {
-			if s.listen(ctx, s.Channel(channel), out) {
+			subscribed, err := s.listen(ctx, s.Channel(channel), out)
+			if subscribed {
 				wait = 0
 			}
+			s.noteHints(subscribed, err)
 			s.relocate()
 			wait = min(2*wait+100*time.Millisecond, quiet)
 			select {
@@ -67,9 +69,9 @@ func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 	return out
 }
 
-// listen passes on what one subscription hears until it breaks, and tells whether it
-// came about.
-func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subscribed bool) {
+// listen passes on what one subscription hears until it breaks, and reports whether it
+// was made at all, and why it ended.
+func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subscribed bool, ended error) {
 	first, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
 	sub := s.client.Subscribe(first, channel)
 	cancel()
@@ -83,11 +85,11 @@ func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subs
 		case err == nil:
 			silent = false
 		case ctx.Err() != nil, silent, !errors.As(err, &late), !late.Timeout():
-			return subscribed
+			return subscribed, err
 		default:
 			silent = true
-			if sub.Ping(ctx) != nil {
-				return subscribed
+			if err := sub.Ping(ctx); err != nil {
+				return subscribed, err
 			}
 		}
 		switch got := got.(type) {

@@ -39,7 +39,7 @@ func New(cfg Config) (*Store, error) {
 		end()
 		return nil, err
 	}
-	s := &Store{cfg: cfg, client: client, life: life, end: end, breaker: newBreaker(cfg.Logger)}
+	s := &Store{cfg: cfg, client: client, life: life, end: end, breaker: newBreaker(cfg.Logger, cfg.Prefix)}
 	if s.metrics, err = newMetrics(cfg.Meter, s.breaker); err != nil {
 		end()
 		_ = client.Close()

@@ -1,0 +1,60 @@
+package store
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// denial is an answer of Redis that stays the same until an operator changes something.
+type denial struct {
+	answer  string // a part of it
+	problem string
+	hint    string
+}
+
+const (
+	lacksRights = "the user lacks rights in Redis"
+	grantRights = "grant them: ACL SETUSER NAME PREFIX-RIGHTS" // the end stands for [Rights]
+)
+
+// denials are looked through from the first.
+var denials = []denial{
+	{"NOAUTH", "Redis requires a password, and this node sends none", "set tier.redis.password_file, or a password in tier.redis.url"},
+	{
+		"WRONGPASS", "Redis rejects the user or the password",
+		"compare the user in tier.redis.url and the password in tier.redis.password_file with 'ACL LIST' in Redis; the file is read again for each connection",
+	},
+	{"NOPERM", lacksRights, grantRights},
+	{"user executing the script can't", lacksRights, grantRights}, // in a script, before Redis 7.2
+	{"ACL failure in script", lacksRights, grantRights},           // and since then
+	{"unknown command", "Redis does not run scripts, or lacks another command", "use a Redis or Valkey with EVAL and EVALSHA; some managed services turn them off"},
+	{"cluster support disabled", "the server is not part of a cluster", "set tier.redis.mode: standalone, or correct tier.redis.url"},
+	{"MOVED ", "the server is part of a cluster", "set tier.redis.mode: cluster"},
+	{"READONLY", "the server is a replica and accepts no writes", "point tier.redis.url at the primary, or at sentinels with tier.redis.mode: sentinel"},
+	{"OOM ", "Redis is full", "raise maxmemory in Redis, or lower last_good.max_size"},
+}
+
+// deniedBy is what is known about an error; false if that is nothing.
+func deniedBy(err error, prefix string) (denial, bool) {
+	var answer redis.Error
+	if !errors.As(err, &answer) {
+		return denial{}, false
+	}
+	text := err.Error()
+	for _, d := range denials {
+		if strings.Contains(text, d.answer) {
+			d.hint = strings.Replace(d.hint, "PREFIX-RIGHTS", Rights(prefix), 1)
+			return d, true
+		}
+	}
+	return denial{}, false
+}
+
+// Rights are the rules for ACL SETUSER that give a user of Redis all that the nodes of a
+// tier need, and no more.
+func Rights(prefix string) string {
+	return "resetchannels ~" + prefix + ":* &" + prefix + ":* -@all " +
+		"+eval +evalsha +subscribe +ping +publish +time +hget +hgetall +hset +hdel +set +getrange +exists +del +pexpire +select +cluster|slots"
+}

@@ -1,0 +1,52 @@
+package store
+
+import (
+	"context"
+	"fmt"
+)
+
+// try uses every command that scripts of a node use, and leaves nothing behind.
+var try = NewScript("try", `
+redis.call('TIME')
+redis.call('HSET', KEYS[1], 'a', 'b')
+redis.call('HGET', KEYS[1], 'a')
+redis.call('HGETALL', KEYS[1])
+redis.call('PEXPIRE', KEYS[1], 60000)
+redis.call('HDEL', KEYS[1], 'a')
+redis.call('SET', KEYS[2], 'a', 'PX', 60000)
+redis.call('GETRANGE', KEYS[2], 0, -1)
+redis.call('EXISTS', KEYS[2])
+redis.call('DEL', KEYS[2])
+redis.call('PUBLISH', ARGV[1], '')
+return 1
+`)
+
+// Try finds out whether Redis does all that a node needs. It writes under names of its
+// own, which it removes. The error says what is wrong, and what to do where that is known.
+func (s *Store) Try(ctx context.Context) error {
+	const tag = "try"
+	_, err := s.Run(ctx, try, []string{s.Name(tag, "hash"), s.Name(tag, "text")}, s.Channel(tag))
+	if err == nil {
+		_, err = s.call(ctx, "subscribe", 0, func(ctx context.Context) (any, error) {
+			sub := s.client.Subscribe(ctx, s.Channel(tag))
+			defer sub.Close()
+			_, err := sub.Receive(ctx)
+			return nil, err
+		})
+	}
+	if d, ok := deniedBy(err, s.cfg.Prefix); ok {
+		return fmt.Errorf("%s: %w; %s", d.problem, err, d.hint)
+	}
+	return err
+}
+
+// noteHints notes how a subscription to hints ended: an answer of Redis that denies it
+// is reported, what else ends one is not, since calls say the same.
+func (s *Store) noteHints(subscribed bool, err error) {
+	if _, denied := deniedBy(err, s.cfg.Prefix); subscribed || denied {
+		if subscribed {
+			err = nil
+		}
+		s.breaker.note("subscribe", err)
+	}
+}
