@@ -1,0 +1,133 @@
+package store_test
+
+import (
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
+)
+
+// granted are the commands of the rights.
+func granted() (all []string) {
+	for _, word := range strings.Fields(store.Rights("test")) {
+		if command, ok := strings.CutPrefix(word, "+"); ok {
+			all = append(all, command)
+		}
+	}
+	return all
+}
+
+// TestRightsAreWhatScriptsUse: the rights have every command that a script of a node uses,
+// and besides only those that the client sends by itself; and Try tries each of them.
+func TestRightsAreWhatScriptsUse(t *testing.T) {
+	files, err := filepath.Glob("../*/*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	used, tried := make(map[string]bool), make(map[string]bool)
+	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		into := used
+		switch {
+		case strings.HasSuffix(file, "_test.go"):
+			continue
+		case filepath.Base(file) == "try.go":
+			into = tried
+		}
+		for _, m := range call.FindAllStringSubmatch(string(text), -1) {
+			into[strings.ToLower(m[1])] = true
+		}
+	}
+	if !maps.Equal(used, tried) {
+		t.Errorf("scripts use %v, and Try tries %v", slices.Sorted(maps.Keys(used)), slices.Sorted(maps.Keys(tried)))
+	}
+	for _, own := range []string{"eval", "evalsha", "subscribe", "ping", "select", "cluster|slots"} {
+		used[own] = true
+	}
+	if got, want := slices.Sorted(slices.Values(granted())), slices.Sorted(maps.Keys(used)); !slices.Equal(got, want) {
+		t.Errorf("the rights are %v, scripts and the client use %v", got, want)
+	}
+}
+
+// TestCommandsAreOld: no command is newer than the oldest Redis that docs/redis.md names.
+func TestCommandsAreOld(t *testing.T) {
+	page, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := regexp.MustCompile(`\| Redis \| ([\d.]+) and later`).FindSubmatch(page)
+	if m == nil {
+		t.Fatal("docs/redis.md names no version: has the form changed?")
+	}
+	oldest := numbers(t, string(m[1]))
+	server := redistest.Start(t, redistest.Config{})
+	for _, command := range granted() {
+		docs, _ := server.Do("COMMAND", "DOCS", command).([]any)
+		if len(docs) != 2 {
+			t.Errorf("Redis does not know %s: %v", command, docs)
+			continue
+		}
+		facts, _ := docs[1].([]any)
+		for pair := range slices.Chunk(facts, 2) {
+			if pair[0] == "since" && slices.Compare(numbers(t, pair[1].(string)), oldest) > 0 {
+				t.Errorf("%s is there since %v, docs/redis.md says %s", command, pair[1], m[1])
+			}
+		}
+	}
+}
+
+// numbers are those of a version.
+func numbers(t *testing.T, version string) (all []int) {
+	t.Helper()
+	for part := range strings.SplitSeq(version, ".") {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, n)
+	}
+	return all
+}
+
+// TestRightsInModes: the rights are enough with sentinels and in a cluster.
+func TestRightsInModes(t *testing.T) {
+	grant := func(servers ...*redistest.Server) {
+		line := []any{"ACL", "SETUSER", "relay", "on", ">p"}
+		for _, word := range strings.Fields(store.Rights("test")) {
+			line = append(line, word)
+		}
+		for _, s := range servers {
+			s.Do(line...)
+		}
+	}
+	t.Run("sentinel", func(t *testing.T) {
+		tier := redistest.StartSentinels(t)
+		grant(tier.Master, tier.Replica)
+		s, _ := open(t, strings.Replace(tier.URL(), "redis://", "redis://relay:p@", 1), func(c *store.Config) {
+			c.Mode, c.Master, c.Timeout = store.Sentinel, redistest.MasterName, 5*time.Second
+		})
+		if err := s.Try(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("cluster", func(t *testing.T) {
+		cluster := redistest.StartCluster(t)
+		grant(cluster.Masters...)
+		s, _ := open(t, strings.Replace(cluster.URL(), "redis://", "redis://relay:p@", 1), func(c *store.Config) { c.Mode = store.Cluster })
+		if err := s.Try(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
