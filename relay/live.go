@@ -55,6 +55,9 @@ func (n *Node) stateNow() admin.NodeState {
 		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Took: n.samples.took(time.Now()),
 		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
 	}
+	if n.foreign != nil {
+		s.Foreign, s.ForeignSince = n.foreign()
+	}
 	if heard := n.members.Heard(); time.Since(heard) > unheard {
 		s.Unheard = heard
 	}

@@ -109,6 +109,8 @@ type Node struct {
 
 	certs expiries
 
+	foreign func() ([]string, time.Time) // nodes in Redis that are of another tier; nil without Redis
+
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
 	enlist  func(shard.Member) shard.Members // nil for what the configuration says

@@ -67,7 +67,12 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 		if n.store, err = n.openStore(t.Redis, n.metrics.Meter()); err != nil {
 			return nil, fmt.Errorf("tier.redis: %w", err)
 		}
-		return lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Token: n.peers.door.token, Logger: n.part(logs.Tier)})
+		members, err := lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Token: n.peers.door.token, Logger: n.part(logs.Tier)})
+		if err != nil {
+			return nil, err // not members, which would not be nil
+		}
+		n.foreign = members.Foreign
+		return members, nil
 	case len(t.Members) > 0:
 		cfg := shard.StaticConfig{Self: self, Lease: t.Lease, Probe: n.links.Status, Logger: n.part(logs.Tier)}
 		for _, text := range t.Members {

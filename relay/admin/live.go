@@ -37,6 +37,10 @@ type NodeState struct {
 	// LastGood is why the last known good state cannot be written, and since when.
 	LastGood      string    `json:"last_good,omitempty"`
 	LastGoodSince time.Time `json:"last_good_since,omitzero"`
+	// Foreign are nodes that Redis has under the prefix of the tier and that are none of
+	// its own, a few of them.
+	Foreign      []string  `json:"foreign,omitempty"`
+	ForeignSince time.Time `json:"foreign_since,omitzero"`
 	// Certificates are those that the node shows and that are good no more, or not for long.
 	Certificates []BadCertificate `json:"certificates,omitempty"`
 	Progress     []fleet.Progress `json:"progress"`

@@ -112,10 +112,14 @@ func (m Members) absences() (all []Warning) {
 // differences are the warnings about nodes that differ from others.
 func differences(m Members) (all []Warning) {
 	for _, d := range m.Differences {
+		detail := strings.Join(d.Parts, ", ")
+		if m.Redis != nil && strings.Contains(detail, "origin") {
+			detail += "; if the nodes are of two tiers, give each tier its own tier.redis.prefix"
+		}
 		all = append(all, Warning{
 			Level: levelWarning, Kind: "differs", Node: d.Node, Since: d.Since,
 			Text:   fmt.Sprintf("Node %s has another configuration than node %s, in what all nodes must have in common", d.Node, d.From),
-			Detail: strings.Join(d.Parts, ", "),
+			Detail: detail,
 		})
 	}
 	return all
@@ -153,6 +157,10 @@ func (a *NodeState) warnings() (all []Warning) {
 		add(levelError, "redis", fmt.Sprintf("Redis is out of reach for node %s; clients are served all the same", a.Node), r.Error, r.Since)
 	case r != nil && r.Error != "":
 		add(levelError, "redis", fmt.Sprintf("Redis refuses what node %s asks of it", a.Node), r.Error, r.Since)
+	}
+	if len(a.Foreign) > 0 {
+		add(levelError, "redis", fmt.Sprintf("Node %s sees nodes of another tier in Redis under its own prefix", a.Node),
+			"give each tier its own tier.redis.prefix, or nodes of one tier the same token file; they are: "+strings.Join(a.Foreign, ", "), a.ForeignSince)
 	}
 	if !a.Unheard.IsZero() {
 		add(levelWarning, "node", fmt.Sprintf("Node %s cannot find out who is in the tier, and goes by what was so then", a.Node), "", a.Unheard)

@@ -65,8 +65,10 @@ type Members struct {
 	left    bool         // Leave was called
 	closed  bool
 	taken   bool // the name belongs to another node
-	foreign bool // there were records that no node of the tier has signed
-	book    book
+	// foreign are records that no node of the tier has signed, a few of them.
+	foreign      []string
+	foreignSince time.Time
+	book         book
 }
 
 // Join makes cfg.Self a member, which others see once it has entered. It does not wait

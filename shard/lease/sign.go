@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strings"
+	"time"
 )
 
 // A record that is signed ends with its signature, as a last field of its JSON, which
@@ -43,17 +44,31 @@ func (m *Members) verified(text string) bool {
 // purpose is what is signed beside a record: it counts in this tier alone.
 func (m *Members) purpose() string { return "member of " + m.name }
 
-// mostForeign bounds the names that a log line lists.
+// mostForeign bounds the names that are reported.
 const mostForeign = 3
+
+// Foreign are nodes, a few of them, that Redis has under the prefix of this tier and that
+// no node of the tier has signed, and since when there are such. Another tier uses the same
+// prefix, a node has another token file, or somebody else writes to Redis.
+func (m *Members) Foreign() (names []string, since time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if len(m.foreign) == 0 {
+		return nil, time.Time{}
+	}
+	return m.foreign, m.foreignSince
+}
 
 // noteForeignLocked logs once that there are records that no node of the tier has
 // signed, and that there are none any more. It needs mu.
 func (m *Members) noteForeignLocked(names []string) {
-	if there := len(names) > 0; there != m.foreign {
-		m.foreign = there
-		if there {
-			m.cfg.Logger.Warn("Redis has nodes of this tier without a valid signature; they are ignored: either they have another token file, or somebody else writes to Redis",
-				"members", names[:min(len(names), mostForeign)], "count", len(names))
+	names = names[:min(len(names), mostForeign)]
+	before := len(m.foreign) > 0
+	m.foreign = names
+	if there := len(names) > 0; there != before {
+		if m.foreignSince = time.Now(); there {
+			m.cfg.Logger.Warn("Redis has nodes without a valid signature under the prefix of this tier; they are ignored", "members", names,
+				"hint", "if they are of another tier, give each tier its own tier.redis.prefix; if they are of this one, give them the same token file; else somebody else writes to Redis")
 		} else {
 			m.cfg.Logger.Info("all nodes in Redis have valid signatures again")
 		}

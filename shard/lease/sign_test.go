@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -68,6 +69,12 @@ func TestSigned(t *testing.T) {
 	c.sees("b", "c") // a shows the old token, which c does not have
 	eventually(t, "c to complain", func() bool { return c.log.count("without a valid signature") == 1 })
 	b.sees("a", "b", "c")
+	if names, since := c.Foreign(); len(names) == 0 || since.IsZero() {
+		t.Errorf("c reports %v since %v", names, since)
+	}
+	if names, _ := a.Foreign(); slices.Contains(names, "b") {
+		t.Errorf("a reports %v", names)
+	}
 
 	// Nor does a record count in another tier of the same Redis.
 	server.Do("COPY", hash, "other:{members}")
