@@ -38,6 +38,8 @@ const (
 type told struct {
 	Node  string            `json:"node"`
 	Terms map[string]string `json:"terms"`
+	// Clock is what its clock says, in ms of Unix time.
+	Clock int64 `json:"clock,omitempty"`
 }
 
 // agreement is how far the nodes of the tier have in common what they must.
@@ -105,7 +107,7 @@ func (n *Node) answerTerms() {
 		if err != nil || len(salt) < terms.LeastSalt {
 			return nil, status.Errorf(codes.InvalidArgument, "%s: expected %d bytes or more in hexadecimal", paramSalt, terms.LeastSalt)
 		}
-		return told{n.name, terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt)}, nil
+		return told{n.name, terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), n.now().UnixMilli()}, nil
 	})
 }
 
@@ -140,10 +142,12 @@ func (n *Node) watchAgreement(ctx context.Context) {
 func (n *Node) compareTerms(ctx context.Context) {
 	salt := make([]byte, terms.LeastSalt)
 	_, _ = rand.Read(salt) // never fails
+	before := n.now()
 	answers, _ := fleet.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
 	if ctx.Err() != nil {
 		return
 	}
+	n.compareClocks(answers, before, n.now())
 	came, went := n.agreement.note(n.name, answers, n.everybody().All(), time.Now())
 	log := n.part(logs.Tier)
 	for _, d := range came {
@@ -154,11 +158,13 @@ func (n *Node) compareTerms(ctx context.Context) {
 	}
 }
 
-// observeAgreement adds how many nodes differ from this one.
+// observeAgreement adds how many nodes differ from this one, and how far their clocks do.
 func (n *Node) observeAgreement(meter metric.Meter) error {
 	g := &gauges{meter: meter}
 	differ := g.whole("xdsrelay.tier.config.differs", "Nodes of the tier whose configuration differs from this node's in a section that all must have in common, by section.")
+	skew := g.seconds("xdsrelay.tier.clock.skew", "Largest difference between the clock of this node and that of another node of the tier.")
 	return g.read(func(o metric.Observer) {
+		o.ObserveFloat64(skew, n.clocks.most().Seconds())
 		n.agreement.mu.Lock()
 		defer n.agreement.mu.Unlock()
 		for _, part := range terms.Parts() {

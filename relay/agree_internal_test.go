@@ -17,7 +17,7 @@ func TestAgreement(t *testing.T) {
 	now := time.Unix(1000, 0)
 	all := []shard.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}}
 	say := func(node, rules, origin string) told {
-		return told{node, map[string]string{"aggregation": rules, "origin": origin}}
+		return told{Node: node, Terms: map[string]string{"aggregation": rules, "origin": origin}}
 	}
 	step := func(what string, there []shard.Member, answers []told, cameWant, wentWant []string, others int) {
 		t.Helper()

@@ -111,6 +111,9 @@ type Node struct {
 
 	foreign func() ([]string, time.Time) // nodes in Redis that are of another tier; nil without Redis
 
+	clocks clocks           // that differ in the tier; guards itself
+	now    func() time.Time // this node's clock, for what other nodes compare
+
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
 	enlist  func(shard.Member) shard.Members // nil for what the configuration says
@@ -140,6 +143,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		return nil, err
 	}
 	n := &Node{
+		now: time.Now,
 		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, enlist: opts.Members,
 		asked: make(chan struct{}), samples: samples{began: time.Now()},
 	}

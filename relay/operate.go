@@ -81,7 +81,7 @@ func (n *Node) tierAdmin() admin.Tier {
 			view := n.members.View().Members()
 			return admin.Members{
 				Self: n.name, Heard: n.members.Heard(), Members: view, Silent: n.quiet.Among(view), Strays: n.strays.Alive(), Missing: n.missing(),
-				Differences: n.agreement.differences(), Redis: n.redis(),
+				Differences: n.agreement.differences(), Clocks: n.clocks.differ(), Redis: n.redis(),
 			}
 		},
 		Own:   n.stateNow,

@@ -185,7 +185,7 @@ func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 	writeText(w, "ok\n")
 	if r.URL.Query().Has("verbose") && !cfg.Access.asksToken(r) {
 		own, members := cfg.Tier.Own(), cfg.Tier.Members()
-		all := slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members))
+		all := slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members), members.skews())
 		WriteWarnings(w, all, time.Now())
 	}
 }

@@ -275,3 +275,13 @@ func TestHost(t *testing.T) {
 		}
 	}
 }
+
+// TestAgeIsNeverNegative: what another node says of itself may be of a clock that is ahead.
+func TestAgeIsNeverNegative(t *testing.T) {
+	now := time.Now()
+	for _, text := range []string{age(now.Add(time.Hour)), Ago(now, now.Add(time.Hour))} {
+		if text != "0s" {
+			t.Errorf("an hour ahead is shown as %s", text)
+		}
+	}
+}

@@ -198,7 +198,7 @@ func age(since time.Time) string {
 	if since.IsZero() {
 		return ""
 	}
-	d := time.Since(since)
+	d := max(time.Since(since), 0) // another node's clock may be ahead
 	if d > time.Second {
 		return d.Round(time.Second).String()
 	}

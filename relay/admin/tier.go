@@ -51,6 +51,8 @@ type Members struct {
 	Missing []fleet.Missing `json:"missing,omitempty"`
 	// Differences are the nodes that differ from others in what all must have in common.
 	Differences []terms.Difference `json:"differences,omitempty"`
+	// Clocks are the nodes whose clocks differ from those of the others.
+	Clocks []fleet.Skew `json:"clocks,omitempty"`
 	// Redis is how the tier's Redis is, as far as the node knows; nil if there is none.
 	Redis *store.State `json:"redis,omitempty"`
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -56,6 +57,7 @@ func (o observed) warnings(rejections []fleet.Rejection) []Warning {
 		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients and is no member of the tier any more: can it reach Redis?", m.Name), "", time.Time{})
 	}
 	all = append(all, differences(o.members)...)
+	all = append(all, o.members.skews()...)
 	rejecting := 0
 	for i := range o.answers {
 		a := &o.answers[i]
@@ -121,6 +123,19 @@ func differences(m Members) (all []Warning) {
 			Text:   fmt.Sprintf("Node %s has another configuration than node %s, in what all nodes must have in common", d.Node, d.From),
 			Detail: detail,
 		})
+	}
+	return all
+}
+
+// skews are the warnings about clocks.
+func (m Members) skews() (all []Warning) {
+	for _, s := range m.Clocks {
+		by := (time.Duration(math.Abs(s.Ahead)) * time.Second).String()
+		text := fmt.Sprintf("The clock of node %s is %s ahead of that of node %s", s.Node, by, s.From)
+		if s.Ahead < 0 {
+			text = fmt.Sprintf("The clock of node %s is %s behind that of node %s", s.Node, by, s.From)
+		}
+		all = append(all, Warning{Level: levelWarning, Kind: "node", Node: s.Node, Text: text, Detail: "correct it, for example with NTP", Since: s.Since})
 	}
 	return all
 }

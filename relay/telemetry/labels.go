@@ -73,6 +73,7 @@ func labels() map[string][]Label {
 		"xdsrelay.key.resources":                   {{Name: "key", Pattern: `.+`, Meaning: "an aggregation key, as far as `telemetry.top_keys` allows"}},
 		"xdsrelay.tier.members":                    {label("state", "serving", "draining", "cut")},
 		"xdsrelay.tier.members.age":                {},
+		"xdsrelay.tier.clock.skew":                 {},
 		"xdsrelay.tier.config.differs":             {label("section", "aggregation", "authorize", "origin", "origin.addresses", "cache", "last_good", "tier")},
 		"xdsrelay.tier.keys":                       {label("state", "owner", "follower", "alone", "for_peers")},
 		"xdsrelay.downstream.clients":              {},
