@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
 	"sync"
 	"time"
@@ -32,6 +33,7 @@ type client struct {
 	news     []receipt // since take was called
 	counts   counts
 	trouble  error // why it has no stream, if it should
+	relay    string
 }
 
 // holding is a resource in a client's hands.
@@ -57,12 +59,18 @@ func (c *counts) add(o counts) {
 	c.nacks += o.nacks
 }
 
-// run connects to the relay and stays connected until ctx ends.
-func (c *client) run(ctx context.Context, addr string) {
-	conn, err := grpc.NewClient("passthrough:///"+addr,
+// run connects to the first of some relays that it reaches, and stays connected until ctx
+// ends.
+func (c *client) run(ctx context.Context, addrs []string) {
+	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1<<30)),
-		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}))
+		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(1 << 30)),
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: 10 * time.Second}),
+	}
+	if len(addrs) > 1 {
+		options = append(options, grpc.WithContextDialer(c.dialFirst(addrs)))
+	}
+	conn, err := grpc.NewClient("passthrough:///"+addrs[0], options...)
 	if err != nil {
 		c.lost(err)
 		return
@@ -77,6 +85,28 @@ func (c *client) run(ctx context.Context, addr string) {
 		}
 	}
 	all.Wait()
+}
+
+// dialFirst connects to the first of some relays that it reaches, and notes which it is.
+func (c *client) dialFirst(addrs []string) func(context.Context, string) (net.Conn, error) {
+	return func(ctx context.Context, _ string) (conn net.Conn, err error) {
+		for _, addr := range addrs {
+			if conn, err = new(net.Dialer).DialContext(ctx, "tcp", addr); err == nil {
+				c.mu.Lock()
+				c.relay = addr
+				c.mu.Unlock()
+				return conn, nil
+			}
+		}
+		return nil, err
+	}
+}
+
+// connectedTo is the relay of several that it connected to last.
+func (c *client) connectedTo() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.relay
 }
 
 // keepStream opens a stream for the types, again and again.

@@ -11,4 +11,8 @@
 // The loop of [Run] owns all the bookkeeping: the files as read here, the
 // changes, and the totals. The clients note what they receive, and the loop
 // collects it.
+//
+// [RunTier] shows several relays instead, each a process of its own, with a Redis where
+// there is one: it kills an owner, cuts off the control plane, and says in plain words
+// what that costs the clients.
 package demo

@@ -15,21 +15,32 @@ const slowShare = 10
 
 // fleet is all clients.
 type fleet struct {
-	clients []*client // fixed
-	keys    []string  // fixed, sorted
+	clients []*client       // fixed, but for one that a tier adds
+	keys    []string        // fixed, sorted
+	life    context.Context // of all of them
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 }
 
+// newFleet makes a fleet of which no client runs yet.
+func newFleet(clients []*client, keys []string) *fleet {
+	f := &fleet{keys: keys, clients: clients}
+	f.life, f.cancel = context.WithCancel(context.Background())
+	return f
+}
+
 // startFleet lets clients connect to the relay.
 func startFleet(addr string, clients []*client, keys []string) *fleet {
-	f := &fleet{keys: keys, clients: clients}
-	var ctx context.Context
-	ctx, f.cancel = context.WithCancel(context.Background())
+	f := newFleet(clients, keys)
 	for _, c := range f.clients {
-		f.running.Go(func() { c.run(ctx, addr) })
+		f.add(c, addr)
 	}
 	return f
+}
+
+// add lets a client connect to the first of some relays that it reaches, until stop.
+func (f *fleet) add(c *client, addrs ...string) {
+	f.running.Go(func() { c.run(f.life, addrs) })
 }
 
 // newClients makes clients of all kinds, in fixed shares: of keys, of kinds in each, and of
