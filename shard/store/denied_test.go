@@ -51,10 +51,10 @@ func TestDenied(t *testing.T) {
 					c.change(cfg)
 				}
 			})
-			hints := s.Hints(t.Context(), "c")
+			hints := s.Hints(t.Context(), store.MemberHints)
 			say := store.NewScript("say", `return redis.call('HSET', KEYS[1], 'a', 'b')`)
 			eventually(t, "the problem to be reported", func() bool {
-				_, _ = s.Run(t.Context(), say, []string{s.Name("a")})
+				_, _ = s.Run(t.Context(), say, []string{s.Name(store.TierHead, "a")})
 				return s.State().Problem != ""
 			})
 			st := s.State()

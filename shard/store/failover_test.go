@@ -23,7 +23,7 @@ func TestClusterFailover(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			cluster := redistest.StartCluster(t)
 			s, log := open(t, cluster.URL(), func(c *store.Config) { c.Mode, c.Timeout = store.Cluster, 500*time.Millisecond })
-			name := s.Name("a")
+			name := s.Name(store.TierHead, "a")
 			master := cluster.Of(name)
 			replica := cluster.AddReplica(master)
 			eventually(t, "a value to be written", func() bool { return s.Set(t.Context(), name, []byte("x"), 0) == nil })

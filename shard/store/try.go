@@ -24,11 +24,11 @@ return 1
 // Try finds out whether Redis does all that a node needs. It writes under names of its
 // own, which it removes. The error says what is wrong, and what to do where that is known.
 func (s *Store) Try(ctx context.Context) error {
-	const tag = "try"
-	_, err := s.Run(ctx, try, []string{s.Name(tag, "hash"), s.Name(tag, "text")}, s.Channel(tag))
+	name, channel := s.cfg.Prefix+":{try}:try", s.cfg.Prefix+":try" // no kind of value has these
+	_, err := s.Run(ctx, try, []string{name + ":hash", name + ":text"}, channel)
 	if err == nil {
 		_, err = s.call(ctx, "subscribe", 0, func(ctx context.Context) (any, error) {
-			sub := s.client.Subscribe(ctx, s.Channel(tag))
+			sub := s.client.Subscribe(ctx, channel)
 			defer sub.Close()
 			_, err := sub.Receive(ctx)
 			return nil, err
