@@ -27,7 +27,7 @@ func TestClusterFailover(t *testing.T) {
 			master := cluster.Of(name)
 			replica := cluster.AddReplica(master)
 			eventually(t, "a value to be written", func() bool { return s.Set(t.Context(), name, []byte("x"), 0) == nil })
-			master.Do("WAIT", 1, 0)
+			eventually(t, "the replica to have it", func() bool { return replica.Do("DBSIZE") == int64(1) })
 			fault.on(master)
 			until(t, s, "calls not to be made", isDown)
 			witnesses := slices.DeleteFunc(slices.Clone(cluster.Masters), func(m *redistest.Server) bool { return m == master })

@@ -68,7 +68,7 @@ func TestSentinel(t *testing.T) {
 	}
 	hints := s.Hints(t.Context(), store.HeadHints)
 	next(t, hints)
-	tier.Master.Do("WAIT", 1, 0)
+	eventually(t, "the replica to have it", func() bool { return tier.Replica.Do("DBSIZE") == int64(1) })
 	tier.Master.Kill()
 	tier.AwaitFailover()
 	until(t, s, "calls to be made again", isOK)
