@@ -51,18 +51,18 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 }
 
 // held returns what this node holds of a key: in memory, or in a directory of its own.
-func (n *Node) held(ctx context.Context, key string) (all []cache.Kept) {
+func (n *Node) held(ctx context.Context, key string) (node *corev3.Node, all []cache.Kept) {
 	if g := n.cache.GroupOf(aggregation.Key(key)); g != nil {
-		all = g.Held()
+		node, all = g.Node, g.Held()
 	}
 	if len(all) > 0 || n.keeper == nil || n.cfg.LastGood.Store != config.StoreDirectory {
-		return all // a Redis is read by whoever needs it
+		return node, all // a Redis is read by whoever needs it
 	}
 	all, err := n.keeper.Read(ctx, key)
 	if err != nil {
 		n.part(logs.LastGood).Warn("another node asked for the last known good state of a key, which cannot be read", "key", key, "error", err)
 	}
-	return all
+	return node, all
 }
 
 // restoreWait is how long a key that is new waits for what was kept of it. Clients do

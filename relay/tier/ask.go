@@ -85,7 +85,7 @@ func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 func (t *Tier) Register(gs *grpc.Server) {
 	gs.RegisterService(&grpc.ServiceDesc{
 		ServiceName: askService,
-		Methods:     []grpc.MethodDesc{{MethodName: askMethod, Handler: t.serveAsk}, {MethodName: keepMethod, Handler: t.serveKeep}},
+		Methods:     []grpc.MethodDesc{{MethodName: askMethod, Handler: t.serveAsk}},
 	}, nil)
 }
 
@@ -108,23 +108,6 @@ func (t *Tier) serveAsk(_ any, ctx context.Context, decode func(any) error, inte
 		return serve(ctx, &request)
 	}
 	return intercept(ctx, &request, &grpc.UnaryServerInfo{FullMethod: "/" + askService + "/" + askMethod}, serve)
-}
-
-// serveKeep is a handler of gRPC.
-//
-//nolint:revive // the order of the parameters is gRPC's
-func (t *Tier) serveKeep(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-	var request wrapperspb.BytesValue
-	if err := decode(&request); err != nil {
-		return nil, err
-	}
-	serve := func(_ context.Context, r any) (any, error) {
-		return &wrapperspb.BytesValue{}, t.takeOver(r.(*wrapperspb.BytesValue).GetValue())
-	}
-	if intercept == nil {
-		return serve(ctx, &request)
-	}
-	return intercept(ctx, &request, &grpc.UnaryServerInfo{FullMethod: "/" + askService + "/" + keepMethod}, serve)
 }
 
 // ask asks over a connection.

@@ -2,11 +2,9 @@ package tier
 
 import (
 	"context"
-	"encoding/json"
+	"net/url"
 	"sync"
 	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/shard"
@@ -34,8 +32,8 @@ func (t *Tier) HandOver(ctx context.Context) (left int) {
 	}
 }
 
-// PassOn gives what is held of groups to their new owners, where these may not get it from
-// the origin, until ctx ends. It returns for how many it could not.
+// PassOn makes the new owners of groups ask for what is held of them, where these may not get
+// it from the origin, until ctx ends. It returns for how many it could not.
 func (t *Tier) PassOn(ctx context.Context, groups []*cache.Group) (left int) {
 	if t.cfg.Peers == nil {
 		return 0
@@ -81,20 +79,12 @@ func (t *Tier) passesOn(g *cache.Group, owner shard.Member) bool {
 }
 
 func (t *Tier) passOn(ctx context.Context, g *cache.Group, to shard.Member) error {
-	held := g.Held()
-	if len(held) == 0 {
+	if len(g.Held()) == 0 {
 		return nil
 	}
-	h := holdingOf(string(g.Key), held, nil, time.Now())
-	var err error
-	if h.Node, err = proto.Marshal(g.Node); err != nil {
-		return err
-	}
-	text, err := json.Marshal(h)
-	if err != nil {
-		return err
-	}
-	return t.cfg.Peers.keep(ctx, to, text)
+	query := url.Values{paramKey: {string(g.Key)}, paramFrom: {t.Self().Name}}
+	_, err := t.cfg.Peers.Ask(ctx, to, adoptPath+"?"+query.Encode())
+	return err
 }
 
 // toHandOver is how many keys come from the origin although another node owns them. A

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -16,6 +17,7 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/shard"
 	"xdsrelay/shard/lastgood"
 )
 
@@ -31,14 +33,16 @@ const (
 	paramKey = "key"
 	// haveParam is followed by a type URL.
 	paramHave = "have:"
-	// keepMethod hands over what a node that ends holds of a key.
-	keepMethod = "Keep"
+	// adoptPath makes a node ask another one that ends, of the name in paramFrom, for what it
+	// holds of a key, and keep that.
+	adoptPath = "adopt"
+	paramFrom = "from"
 )
 
 // Holding is what one node holds of a key.
 type Holding struct {
 	Key string `json:"key"`
-	// Node represents the key upstream; only in what is handed over.
+	// Node represents the key upstream.
 	Node []byte `json:"node,omitempty"`
 	// Clock is the time of the sender, so that clocks of nodes may differ.
 	Clock time.Time     `json:"clock"`
@@ -100,13 +104,28 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 	return all, nil
 }
 
+// checkKey refuses what cannot be a key.
+func checkKey(key string) error {
+	if key == "" || len(key) > aggregation.MaxKeyLen {
+		return status.Errorf(codes.InvalidArgument, "%s: %d bytes, expected a key of 1 to %d", paramKey, len(key), aggregation.MaxKeyLen)
+	}
+	return nil
+}
+
 // answerHeld answers what this node holds of a key.
 func (t *Tier) answerHeld(ctx context.Context, query url.Values) (any, error) {
 	key := query.Get(paramKey)
+	if err := checkKey(key); err != nil {
+		return nil, err
+	}
 	if t.cfg.Held == nil {
 		return Holding{Key: key}, nil
 	}
-	return holdingOf(key, t.cfg.Held(ctx, key), query, time.Now()), nil
+	node, all := t.cfg.Held(ctx, key)
+	h := holdingOf(key, all, query, time.Now())
+	var err error
+	h.Node, err = proto.Marshal(node)
+	return h, err
 }
 
 // heldQuestion asks for what others hold beyond what this node has.
@@ -119,38 +138,43 @@ func heldQuestion(key string, own []cache.Kept) string {
 }
 
 // readHeld reads the answer.
-func readHeld(text []byte, key string) ([]cache.Kept, error) {
-	var h Holding
+func readHeld(text []byte, key string) (h Holding, all []cache.Kept, err error) {
 	if err := json.Unmarshal(text, &h); err != nil {
-		return nil, err
+		return h, nil, err
 	}
 	if h.Key != key {
-		return nil, fmt.Errorf("the answer is about the key %q, expected %q", h.Key, key)
+		return h, nil, fmt.Errorf("the answer is about the key %q, expected %q", h.Key, key)
 	}
-	return h.kept(time.Now())
+	all, err = h.kept(time.Now())
+	return h, all, err
 }
 
-// takeOver keeps what a node that ends has handed over.
-func (t *Tier) takeOver(text []byte) error {
-	if t.cfg.Adopt == nil {
-		return status.Error(codes.Unimplemented, "this node keeps nothing for others")
+// answerAdopt takes over what another node holds of a key.
+func (t *Tier) answerAdopt(ctx context.Context, query url.Values) (any, error) {
+	key, from := query.Get(paramKey), query.Get(paramFrom)
+	members := t.cfg.Members.View().Members()
+	i := slices.IndexFunc(members, func(m shard.Member) bool { return m.Name == from && !t.IsSelf(m) })
+	switch {
+	case t.cfg.Adopt == nil || t.cfg.Peers == nil:
+		return nil, status.Error(codes.Unimplemented, "this node keeps nothing for others")
+	case i < 0:
+		return nil, status.Errorf(codes.InvalidArgument, "%s: expected the name of another member of the tier", paramFrom)
 	}
-	var h Holding
-	var node corev3.Node
-	err := json.Unmarshal(text, &h)
-	if err == nil {
-		err = proto.Unmarshal(h.Node, &node)
+	if err := checkKey(key); err != nil {
+		return nil, err
 	}
-	if err == nil && (h.Key == "" || len(h.Key) > aggregation.MaxKeyLen) {
-		err = fmt.Errorf("a key of %d bytes, expected 1 to %d", len(h.Key), aggregation.MaxKeyLen)
-	}
-	var all []cache.Kept
-	if err == nil {
-		all, err = h.kept(time.Now())
-	}
+	text, err := t.cfg.Peers.Ask(ctx, members[i], heldQuestion(key, nil))
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "what is handed over cannot be read: %v", err)
+		return nil, err
 	}
-	t.cfg.Adopt(aggregation.Key(h.Key), &node, all)
-	return nil
+	h, all, err := readHeld(text, key)
+	if err != nil {
+		return nil, err
+	}
+	var node corev3.Node
+	if err := proto.Unmarshal(h.Node, &node); err != nil {
+		return nil, err
+	}
+	t.cfg.Adopt(aggregation.Key(key), &node, all)
+	return len(all), nil
 }

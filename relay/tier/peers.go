@@ -11,7 +11,6 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/proto"
-	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"xdsrelay/relay/trace"
 	"xdsrelay/shard"
@@ -151,15 +150,6 @@ func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, e
 		return nil, err
 	}
 	return ask(ctx, one.plane, path)
-}
-
-// keep gives another node something to keep.
-func (p *Peers) keep(ctx context.Context, m shard.Member, text []byte) error {
-	one, err := p.at(m)
-	if err != nil {
-		return err
-	}
-	return one.plane.Call(ctx, "/"+askService+"/"+keepMethod, wrapperspb.Bytes(text), &wrapperspb.BytesValue{})
 }
 
 // Stream makes a call of another node that is answered by a stream of messages. It

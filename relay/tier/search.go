@@ -170,7 +170,7 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (silent []string) {
 			case status.Code(err) == codes.Unimplemented:
 				a.err = nil // a version that holds nothing for others
 			case err == nil:
-				if a.held, a.err = readHeld(text, key); a.err != nil {
+				if _, a.held, a.err = readHeld(text, key); a.err != nil {
 					t.cfg.Logger.Warn("what another node holds of a key cannot be used", "key", key, "node", m.Name, "error", a.err)
 				}
 			}

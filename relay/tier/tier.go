@@ -48,8 +48,9 @@ type Config struct {
 	// or was idle. It should return soon. Nil for nothing.
 	Restore func(ctx context.Context, g *cache.Group)
 	// Held returns what this node holds of a key, in memory or on its own disk, for nodes
-	// that lack it; nil where others are told nothing.
-	Held func(ctx context.Context, key string) []cache.Kept
+	// that lack it, and what represents the key upstream, if that is known. Nil where other
+	// nodes get nothing.
+	Held func(ctx context.Context, key string) (*corev3.Node, []cache.Kept)
 	// Adopt keeps what another node held of a key that has ended; nil for nothing.
 	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Kept)
 	// Own are called, each on a goroutine of its own, when this node begins to stream
@@ -100,6 +101,7 @@ func New(cfg Config) (*Tier, error) {
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
 	t.Handle(freshPath, t.answerFresh)
 	t.Handle(heldPath, t.answerHeld)
+	t.Handle(adoptPath, t.answerAdopt)
 	if cfg.Peers != nil {
 		t.tasks.Go(func() { t.forget(ctx) })
 		if cfg.Origin.Reach != nil {

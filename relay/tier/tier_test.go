@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -12,6 +13,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/shard"
 )
@@ -84,5 +86,30 @@ func TestAsk(t *testing.T) {
 	}
 	if _, err := tier.Ask(t.Context(), shard.Member{Name: "b"}, "echo"); err == nil {
 		t.Error("another node has answered, and there is none")
+	}
+}
+
+// TestHeldQuestions: questions about what nodes hold are refused where they cannot be about
+// a key, or name nobody to ask.
+func TestHeldQuestions(t *testing.T) {
+	peers := NewPeers(PeersConfig{Self: "a"})
+	defer peers.Close()
+	tier, err := New(Config{
+		Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}, Peers: peers,
+		Held:  func(context.Context, string) (*corev3.Node, []cache.Kept) { return nil, nil },
+		Adopt: func(aggregation.Key, *corev3.Node, []cache.Kept) { t.Error("nothing was adopted") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tier.Close()
+	long := strings.Repeat("k", aggregation.MaxKeyLen+1)
+	for path, want := range map[string]codes.Code{
+		"held?key=k": codes.OK, "held": codes.InvalidArgument, "held?key=" + long: codes.InvalidArgument,
+		"adopt?key=k": codes.InvalidArgument, "adopt?key=k&from=a": codes.InvalidArgument, "adopt?key=k&from=nobody": codes.InvalidArgument,
+	} {
+		if _, err := tier.Ask(t.Context(), tier.Self(), path); status.Code(err) != want {
+			t.Errorf("%.40s: %v, expected %s", path, err, want)
+		}
 	}
 }

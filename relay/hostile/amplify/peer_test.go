@@ -9,7 +9,6 @@ import (
 	"sync"
 	"testing"
 
-	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
@@ -85,7 +84,7 @@ func peerRows(t *testing.T, n *node, owner *controlPlane, all bool) (rows []row)
 		},
 	}
 	rows = append(on.rows(t, peerMethods(t, n), all), on.questionRows(t, all)...)
-	rows = append(rows, on.keepRows(t, all)...)
+	rows = append(rows, on.heldRows(t, owner, all)...)
 
 	cc, keys := dial(t, n.XDS), keysOf(t, otherNode)
 	from := &upstream{c: owner, surface: "other node", extra: described(t, resource.PeerResponseFields()), nonce: 1_000_000_000}
@@ -109,13 +108,13 @@ func peerRows(t *testing.T, n *node, owner *controlPlane, all bool) (rows []row)
 }
 
 // peerMethods are all that the port for nodes serves, with their input. One without a
-// descriptor fails the test, but for [askMethod] and [keepMethod].
+// descriptor fails the test, but for [askMethod].
 func peerMethods(t *testing.T, n *node) map[string]protoreflect.MessageDescriptor {
 	t.Helper()
 	all := make(map[string]protoreflect.MessageDescriptor)
 	for _, path := range n.PeerMethods {
-		if path == askMethod || path == keepMethod {
-			continue // see questionRows and keepRows
+		if path == askMethod {
+			continue // see questionRows
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
 		d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))
@@ -188,13 +187,4 @@ func queries(all bool) []query {
 		}
 	}
 	return q
-}
-
-// status answers a node that asks how the node is that the test is.
-func (c *controlPlane) status(ss grpc.ServerStream) error {
-	var asked []byte
-	if err := ss.RecvMsg(&asked); err != nil {
-		return err
-	}
-	return ss.SendMsg(encode(wrapperspb.Bytes([]byte(`{"clients":0}`))))
 }

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -29,7 +30,8 @@ import (
 // controlPlane sends a node what a row says. It answers nothing by itself.
 type controlPlane struct {
 	address string
-	streams chan *originStream // those that were opened last, by method
+	streams chan *originStream     // those that were opened last, by method
+	held    atomic.Pointer[string] // what it answers next when it is asked what it holds
 }
 
 // originStream is a stream of a node to the control plane.
@@ -53,7 +55,7 @@ func startControlPlane(t *testing.T) *controlPlane {
 	gs := grpc.NewServer(grpc.ForceServerCodec(rawCodec{}), grpc.MaxRecvMsgSize(1<<30), grpc.UnknownServiceHandler(func(_ any, ss grpc.ServerStream) error {
 		method, _ := grpc.MethodFromServerStream(ss)
 		if method == askMethod {
-			return c.status(ss)
+			return c.answerAsk(ss)
 		}
 		s := &originStream{ServerStream: ss, method: method, requests: make(chan []byte, 64), finish: make(chan struct{})}
 		select {
