@@ -20,6 +20,9 @@ const (
 	spareMemory = 1 << 20
 	// beforeAuthorize is the memory for each byte of a request that is refused.
 	beforeAuthorize = 4
+	// fewPerByte is the memory for each byte that is never too much: it is so little that
+	// what a small message takes is not measured reliably.
+	fewPerByte = 8
 	// longestLock is how long a lock may be held.
 	longestLock = 5 * time.Millisecond
 	// tries is how often a cost is measured that exceeds its bound.
@@ -82,7 +85,7 @@ func (w *world) hold(t *testing.T, r row) {
 		if r.refused {
 			return int64(beforeAuthorize*manyBytes) + spareMemory
 		}
-		return int64(ratio()*float64(few.Memory)) + spareMemory
+		return max(int64(ratio()*float64(few.Memory)), int64(fewPerByte*manyBytes)) + spareMemory
 	}
 	many := w.least(t, r, func(c cost) bool {
 		if c.CPU > spareCPU || c.Memory > memoryBound() {
