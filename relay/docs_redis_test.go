@@ -68,7 +68,7 @@ func TestRedisPage(t *testing.T) {
 	}
 	redis := redistest.Start(t, redistest.Config{Password: "admin-word"})
 	var line []any
-	for _, word := range strings.Fields(strings.Replace(acl, "PASSWORD", "relay-word", 1)) {
+	for word := range strings.FieldsSeq(strings.Replace(acl, "PASSWORD", "relay-word", 1)) {
 		line = append(line, word)
 	}
 	redis.Do(line...)
@@ -152,7 +152,8 @@ func (n redisName) check(t *testing.T, redis *redistest.Server, key string) {
 	if kind := redis.Do("TYPE", key); kind != n.kind {
 		t.Errorf("%s is a %v, docs/redis.md says %s", key, kind, n.kind)
 	}
-	left := time.Duration(redis.Do("PTTL", key).(int64)) * time.Millisecond
+	milliseconds, _ := redis.Do("PTTL", key).(int64)
+	left := time.Duration(milliseconds) * time.Millisecond
 	if left <= 0 || left > n.ttl || left < n.ttl-time.Hour {
 		t.Errorf("%s expires in %v, docs/redis.md says %v", key, left, n.ttl)
 	}

@@ -37,7 +37,11 @@ func TestReadyWaitsForMembers(t *testing.T) {
 		ctx := t.Context()
 		done := make(chan error, 1)
 		go func() { done <- node.Run(ctx) }()
-		t.Cleanup(func() { <-done })
+		t.Cleanup(func() {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
 		synctest.Wait()
 		if err := node.Ready(); err == nil || err.Error() != "starting: waiting up to 2s for the first answer about which nodes are in the tier" {
 			t.Errorf("ready: %v", err)

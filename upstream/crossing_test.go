@@ -111,7 +111,7 @@ func TestRemovalDuringAReturnToTheWildcard(t *testing.T) {
 		c.want(cds, "*")
 		synctest.Wait()
 		network.Stall(0)
-		time.Sleep(time.Minute)
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		if got := c.state(cds); got != "a" {
 			t.Errorf("the relay has %q, the control plane %q", got, "a")
 		}

@@ -192,8 +192,8 @@ func (t *Table) reviveResourceLocked(r *revivable, one KeptResource) {
 
 // reviveNewLocked is reviveResourceLocked for what is newer than whatever there is.
 func (t *Table) reviveNewLocked(r *revivable, one KeptResource) {
-	res := one.Resource
-	if res = one.lasting(); res == nil {
+	res := one.lasting()
+	if res == nil {
 		return // F5
 	}
 	for leg := range r.heldBy(one) {

@@ -235,14 +235,19 @@ func (d *tier) startRedis() error {
 // list is what the section tier of each relay says where there is no Redis: each has a peer
 // port that was free a moment ago.
 func (d *tier) list() (join func(i int) string, err error) {
-	var ports []string
-	var members []string
+	var ports, members []string
+	var listeners []net.Listener
+	defer func() { // all at once, so that they are different ones
+		for _, l := range listeners {
+			_ = l.Close()
+		}
+	}()
 	for i := range d.cfg.Nodes {
 		l, err := new(net.ListenConfig).Listen(context.Background(), "tcp", "127.0.0.1:0")
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close() // all at once, so that they are different ones
+		listeners = append(listeners, l)
 		ports = append(ports, l.Addr().String())
 		members = append(members, fmt.Sprintf("%q", nodeName(i)+"="+ports[i]))
 	}

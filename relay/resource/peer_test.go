@@ -19,9 +19,9 @@ func TestPeerMarkFields(t *testing.T) {
 		listed[f.Name] = true
 	}
 	mark := reflect.TypeFor[PeerMark]()
-	for i := range mark.NumField() {
-		if name := strings.ToLower(mark.Field(i).Name); !listed[name] {
-			t.Errorf("PeerMark.%s is not read from any of PeerResponseFields", mark.Field(i).Name)
+	for field := range mark.Fields() {
+		if name := strings.ToLower(field.Name); !listed[name] {
+			t.Errorf("PeerMark.%s is not read from any of PeerResponseFields", field.Name)
 		}
 	}
 	if got, want := len(PeerResponseFields()), mark.NumField(); got != want {

@@ -38,8 +38,7 @@ var denials = []denial{
 
 // deniedBy is what is known about an error; false if that is nothing.
 func deniedBy(err error, prefix string) (denial, bool) {
-	var answer redis.Error
-	if !errors.As(err, &answer) {
+	if _, ok := errors.AsType[redis.Error](err); !ok {
 		return denial{}, false
 	}
 	text := err.Error()

@@ -4,6 +4,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -89,7 +90,7 @@ func TestTry(t *testing.T) {
 		server.Do(append([]any{"ACL", "SETUSER", "relay", "reset", "on", ">p"}, rights...)...)
 	}
 	var all []any
-	for _, r := range strings.Fields(store.Rights("test")) {
+	for r := range strings.FieldsSeq(store.Rights("test")) {
 		all = append(all, r)
 	}
 	as := "redis://relay:p@" + server.Addr()
@@ -102,7 +103,7 @@ func TestTry(t *testing.T) {
 		t.Errorf("left %v names", n)
 	}
 	for _, less := range [][]any{{"-publish"}, {"-subscribe"}, {"-evalsha"}, {"resetchannels"}, {"resetkeys", "~other:*"}, {"-hset"}} {
-		grant(append(all[:len(all):len(all)], less...)...)
+		grant(append(slices.Clip(all), less...)...)
 		s, _ := open(t, as)
 		if err := s.Try(t.Context()); err == nil || !strings.Contains(err.Error(), "the user lacks rights") || !strings.Contains(err.Error(), "&test:*") {
 			t.Errorf("with %v: got %v", less, err)

@@ -17,7 +17,7 @@ import (
 
 // granted are the commands of the rights.
 func granted() (all []string) {
-	for _, word := range strings.Fields(store.Rights("test")) {
+	for word := range strings.FieldsSeq(store.Rights("test")) {
 		if command, ok := strings.CutPrefix(word, "+"); ok {
 			all = append(all, command)
 		}
@@ -105,7 +105,7 @@ func numbers(t *testing.T, version string) (all []int) {
 func TestRightsInModes(t *testing.T) {
 	grant := func(servers ...*redistest.Server) {
 		line := []any{"ACL", "SETUSER", "relay", "on", ">p"}
-		for _, word := range strings.Fields(store.Rights("test")) {
+		for word := range strings.FieldsSeq(store.Rights("test")) {
 			line = append(line, word)
 		}
 		for _, s := range servers {

@@ -60,8 +60,8 @@ func fieldsWithFiles(of reflect.Type, found map[string]bool) {
 	case reflect.Slice, reflect.Pointer:
 		fieldsWithFiles(of.Elem(), found)
 	case reflect.Struct:
-		for i := range of.NumField() {
-			f := of.Field(i)
+		for f := range of.Fields() {
+			f := f
 			name := f.Tag.Get("yaml")
 			switch {
 			case f.Type == reflect.TypeFor[config.Bundles](), strings.HasSuffix(name, "_file"), strings.HasSuffix(name, "directory"), strings.HasSuffix(name, "_path"):

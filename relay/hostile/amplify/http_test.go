@@ -152,7 +152,7 @@ var (
 var parameters = sync.OnceValue(func() (all []string) {
 	all = []string{"unknown"}
 	for _, dir := range []string{"admin", "fleet", "csds", "tier", "."} {
-		files, err := filepath.Glob(filepath.Join("../..", dir, "*.go"))
+		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
 		if err != nil {
 			panic(err)
 		}

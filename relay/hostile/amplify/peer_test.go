@@ -53,18 +53,18 @@ func keysOf(t *testing.T, name string) func() string {
 // lacks.
 func described(t *testing.T, fields []resource.PeerField) (all []path) {
 	t.Helper()
-	m := &descriptorpb.DescriptorProto{Name: proto.String("Peer")}
+	m := &descriptorpb.DescriptorProto{Name: new("Peer")}
 	for _, f := range fields {
 		kind := descriptorpb.FieldDescriptorProto_TYPE_UINT64
 		if f.Text {
 			kind = descriptorpb.FieldDescriptorProto_TYPE_STRING
 		}
 		m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-			Name: proto.String(f.Name), Number: proto.Int32(int32(f.Number)), Type: kind.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
+			Name: new(f.Name), Number: new(int32(f.Number)), Type: kind.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_OPTIONAL.Enum(),
 		})
 	}
 	d, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("peer.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{m},
+		Name: new("peer.proto"), Syntax: new("proto3"), MessageType: []*descriptorpb.DescriptorProto{m},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/encoding/protowire"
-	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
@@ -67,15 +66,15 @@ func skipped(text string) []byte {
 // numbered are descriptors of fields of which only the number is known.
 func numbered(t *testing.T) (all []protoreflect.FieldDescriptor) {
 	t.Helper()
-	m := &descriptorpb.DescriptorProto{Name: proto.String("Record")}
+	m := &descriptorpb.DescriptorProto{Name: new("Record")}
 	for i := range int32(mostFields - 1) {
 		m.Field = append(m.Field, &descriptorpb.FieldDescriptorProto{
-			Name: proto.String(fmt.Sprint("field_", i+1)), Number: proto.Int32(i + 1),
+			Name: new(fmt.Sprint("field_", i+1)), Number: new(i + 1),
 			Type: descriptorpb.FieldDescriptorProto_TYPE_BYTES.Enum(), Label: descriptorpb.FieldDescriptorProto_LABEL_REPEATED.Enum(),
 		})
 	}
 	d, err := protodesc.NewFile(&descriptorpb.FileDescriptorProto{
-		Name: proto.String("record.proto"), Syntax: proto.String("proto3"), MessageType: []*descriptorpb.DescriptorProto{m},
+		Name: new("record.proto"), Syntax: new("proto3"), MessageType: []*descriptorpb.DescriptorProto{m},
 	}, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -63,11 +63,11 @@ type port struct {
 }
 
 // call opens a stream, sends one message, and waits until the node has looked at it.
-func (p port) call(t *testing.T, method string, message []byte) error {
+func (on port) call(t *testing.T, method string, message []byte) error {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(t.Context(), p.header), xdstest.Patience)
+	ctx, cancel := context.WithTimeout(metadata.NewOutgoingContext(t.Context(), on.header), xdstest.Patience)
 	defer cancel()
-	s, err := p.cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true),
+	s, err := on.cc.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method, grpc.WaitForReady(true),
 		grpc.ForceCodec(rawCodec{}), grpc.MaxCallSendMsgSize(1<<30), grpc.MaxCallRecvMsgSize(1<<30))
 	if err != nil {
 		t.Fatalf("%s: %v", method, err)
