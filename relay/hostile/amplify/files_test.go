@@ -61,7 +61,6 @@ func fieldsWithFiles(of reflect.Type, found map[string]bool) {
 		fieldsWithFiles(of.Elem(), found)
 	case reflect.Struct:
 		for f := range of.Fields() {
-			f := f
 			name := f.Tag.Get("yaml")
 			switch {
 			case f.Type == reflect.TypeFor[config.Bundles](), strings.HasSuffix(name, "_file"), strings.HasSuffix(name, "directory"), strings.HasSuffix(name, "_path"):
