@@ -197,3 +197,56 @@ func TestForgottenTypeIsToldAnew(t *testing.T) {
 		})
 	}
 }
+
+// TestDropThatCrossesAResponse: B8, B18: a SotW client drops names by a request that
+// crosses a response, so that it counts for nothing, and wants them again by the time that
+// it answers the response. The answer names what it always named, and yet the client waits
+// for what it has dropped.
+func TestDropThatCrossesAResponse(t *testing.T) {
+	for name, c := range map[string]struct {
+		url   string
+		wants []string
+		stale [][]string // what the requests that cross the response name
+		last  []string   // what the answer to it names
+		again []string   // what comes after that
+	}{
+		"one":                          {eds, []string{"a", "b"}, [][]string{{"a"}, {"a", "b"}}, []string{"a", "b"}, []string{"b"}},
+		"before the answer":            {eds, []string{"a", "b"}, [][]string{{"a"}}, []string{"a", "b"}, []string{"b"}},
+		"one after the other":          {eds, []string{"a", "b"}, [][]string{{"a"}, {"b"}}, []string{"a", "b"}, []string{"a", "b"}},
+		"all":                          {eds, []string{"a", "b"}, [][]string{{}}, []string{"a", "b"}, []string{"a", "b"}},
+		"with another":                 {eds, []string{"a", "b"}, [][]string{{"a"}, {"a", "b"}}, []string{"a", "b", "c"}, []string{"b"}},
+		"for good":                     {eds, []string{"a", "b"}, [][]string{{"a"}, {"a", "b"}}, []string{"a"}, nil},
+		"nothing":                      {eds, []string{"a", "b"}, [][]string{{"b", "a"}}, []string{"a", "b"}, nil},
+		"of a full state":              {cds, []string{"a", "b"}, [][]string{{"a"}, {"a", "b"}}, []string{"a", "b"}, []string{"a", "b"}},
+		"the wildcard":                 {cds, []string{"*"}, [][]string{{"a"}, {"*"}}, []string{"*"}, []string{"a", "b", "c"}},
+		"the wildcard, for a name":     {cds, []string{"*"}, [][]string{{}}, []string{"b"}, []string{"b"}},
+		"the wildcard of another type": {eds, []string{"*"}, [][]string{{}}, []string{"*"}, []string{"a", "b", "c"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			virtual(t, func(t *testing.T) {
+				w := newWorld(t)
+				s := w.open(false)
+				ask := func(nonce string, names ...string) {
+					s.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node, TypeUrl: c.url, ResourceNames: names, ResponseNonce: nonce})
+				}
+				ask("", c.wants...)
+				w.asked(c.url, c.wants...)
+				w.serve("", c.url, xdstest.Synthetic(c.url, "a", 1), xdstest.Synthetic(c.url, "b", 1), xdstest.Synthetic(c.url, "c", 1))
+				taken := s.RecvType(t, c.url)
+				ask(taken.Nonce, c.wants...)
+				synctest.Wait()
+				w.change(c.url, nil, xdstest.Synthetic(c.url, "a", 2))
+				newer := s.RecvType(t, c.url)
+				for _, names := range c.stale {
+					ask(taken.Nonce, names...)
+				}
+				s.Quiet(t, short)
+				ask(newer.Nonce, c.last...)
+				if len(c.again) > 0 {
+					ask(has(t, s.RecvType(t, c.url), c.again...).Nonce, c.last...)
+				}
+				s.Quiet(t, short)
+			})
+		})
+	}
+}

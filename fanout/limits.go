@@ -165,11 +165,16 @@ func (s *Server) hold(ctx context.Context, c *caller, t *limit.Tokens, size int)
 // after it has dropped them. What it has to wait for that is part of hold.
 func (s *stream) editedLocked(ts *typeState, ed cache.Edited, wildcardAgain bool) {
 	ts.edited(ed, wildcardAgain)
-	if s.tier != nil || len(ed.Added) == 0 {
+	s.chargeNames(ed.Added)
+}
+
+// chargeNames takes the tokens for names that a request changes.
+func (s *stream) chargeNames(names []string) {
+	if s.tier != nil || len(names) == 0 {
 		return
 	}
-	size := len(ed.Added) * cache.NameCost
-	for _, name := range ed.Added {
+	size := len(names) * cache.NameCost
+	for _, name := range names {
 		size += len(name)
 	}
 	v := s.srv.cfg.Limits.Values()

@@ -12,16 +12,23 @@ const (
 	lastPause  = 32 * time.Second
 )
 
-// repeat is kept of a client that asks for names again while it acknowledges a
-// response. It may have dropped and wanted a name again in the meantime, and
-// then has to get it (B35); but some clients state all their names with every
-// ACK (contour's command line does), and answering that at once would go round
-// for ever. So the first time is answered at once, and each further one in a
-// row after a longer pause. All of it is guarded by the stream's mu.
+// repeat is kept of a client that may want names again. It is guarded by the stream's mu.
+//
+// A delta client may ask for names again while it acknowledges a response. It may have
+// dropped and wanted a name again in the meantime, and then has to get it (B35); but some
+// clients state all their names with every ACK (contour's command line does), and to answer
+// that at once would not end. So the first time is answered at once, and each further one in
+// a row after a longer pause.
+//
+// For SotW clients see omittedLocked.
 type repeat struct {
+	// Delta.
 	pause time.Duration
-	names *cache.Names // to be told again when at has come; nil: none
+	names *cache.Names // to be sent again at the time at; nil: none
 	at    time.Time
+
+	// SotW.
+	omitted *cache.Names // from stale requests, "*" for the wildcard among them
 }
 
 // askedAgain notes that names were asked for again: with an ACK, with a NACK,

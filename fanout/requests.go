@@ -18,37 +18,29 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	ts.named = ts.named || r.Names.Len() > 0 || r.Located // B19, whatever the nonce
 	// B7, B10: without a nonce to judge by it is just a statement of names.
 	if answered && len(r.Nonce) > 0 {
-		stale := !ts.quoted(r.Nonce)
-		ts.unheard = stale && ts.named && r.Names.Len() == 0
-		if stale {
+		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
 			if !ts.table.Type.FullState { // else the newest response has all of it
 				ts.refusedLate(r, s.why, time.Now())
 			}
-			return none, false, nil // B8: a newer request is on its way, and its names count
+			return none, false, s.omittedLocked(ts, r) // B8: a newer request is on its way, and its names count
 		}
 		answer = s.judgeLocked(ts, r)
-	}
-	if ts.unheard { // without a nonce, so B10: it has forgotten the type since
-		ts.unheard = false
-		ts.edited(ts.table.Replace(&ts.watcher, false, nil), false)
 	}
 	if initial && len(r.Version) > 0 {
 		ts.claims = &claims{version: string(r.Version[:min(len(r.Version), maxVersion)])}
 	}
-	wild := !ts.named && ts.table.Type.Wildcard // B20, B21
-	ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Names)
+	ed, ok := ts.table.Adopt(&ts.watcher, ts.isLegacyWildcard(), r.Names)
 	if !ok {
-		names, err := r.Names.Without(wildcardName)
+		wild, names, err := ts.wishes(r)
 		if err != nil {
 			return none, false, err
 		}
-		wild = wild || r.Names.Has(wildcardName)
-		ed = ts.table.Replace(&ts.watcher, wild, resource.WithoutGlobs(names)) // D8
-		if ed.Over != nil {
+		if ed = ts.table.Replace(&ts.watcher, wild, names); ed.Over != nil {
 			return none, false, s.tooMuchForKey(ed.Over)
 		}
 	}
+	ts.heard(&ed)
 	if !initial && ed.Wildcard && ts.claimsVersion() {
 		ts.claims.outdated = true // it stood for what the client has thrown away since
 	}
@@ -60,6 +52,16 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		ts.inFlight = false
 	}
 	return answer, true, nil
+}
+
+// isLegacyWildcard reports whether a SotW request without names asks for everything (B20,
+// B21).
+func (ts *typeState) isLegacyWildcard() bool { return !ts.named && ts.table.Type.Wildcard }
+
+// wishes is what a SotW request makes the subscription.
+func (ts *typeState) wishes(r *resource.Request) (wild bool, names []string, err error) {
+	names, err = r.Names.Without(wildcardName)
+	return ts.isLegacyWildcard() || r.Names.Has(wildcardName), resource.WithoutGlobs(names), err // D8
 }
 
 // applyDeltaLocked applies a DeltaDiscoveryRequest. It returns what that says of

@@ -45,7 +45,6 @@ type typeState struct {
 	repeatsAll bool
 	owed       bool // a wildcard waits for its first answer, even an empty one (B24)
 	named      bool // the stream has named resources of this type (B19)
-	unheard    bool // the newest request dropped everything, and was stale (B8)
 	again      bool // a client that had been told everything is told all of it again
 	hopeless   bool // something is asked for that nobody can be asked about (K15)
 	dropped    bool // something was dropped while a response was on its way
@@ -60,7 +59,7 @@ type typeState struct {
 	seen  uint64
 
 	claims     *claims  // of a client that came back
-	repeat     *repeat  // of a client that asks again with its ACKs
+	repeat     *repeat  // of a client that may want names again
 	located    *located // of a client that asks for variants
 	nack       *Nack
 	acks, nacs uint32

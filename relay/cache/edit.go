@@ -91,18 +91,25 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 		return Edited{}
 	}
 	w.list = 0
-	if sub != nil {
-		want := make(map[string]struct{}, len(names))
-		for _, n := range e.Add {
-			want[n] = struct{}{}
-		}
-		for n := range sub.names {
-			if _, ok := want[n]; !ok {
-				e.Remove = append(e.Remove, n)
-			}
-		}
-	}
+	e.Remove = sub.except(e.Add)
 	return t.edit(w, e)
+}
+
+// Omitted returns what [Table.Replace] with the same names would remove, "*" for the
+// wildcard among it, and changes nothing. All names are canonical.
+func (t *Table) Omitted(w *Watcher, wildcard bool, names []string) (omitted []string) {
+	names, _ = canonicalNames(names)
+	t.mu.RLock()
+	sub := w.sub
+	t.mu.RUnlock()
+	if sub == nil || sub.key == t.seeds.key(wildcard, names) {
+		return nil
+	}
+	omitted = sub.except(names)
+	if sub.key.wildcard && !wildcard {
+		omitted = append(omitted, everything)
+	}
+	return omitted
 }
 
 // Edit changes what w wants by a difference: the delta form of a subscription.

@@ -45,6 +45,23 @@ type subKey struct {
 	step     uint64 // not 0 during an edit in steps: no other client shares it
 }
 
+// except returns the names of s, which may be nil, that are not among names.
+func (s *Subscription) except(names []string) (rest []string) {
+	if s == nil {
+		return nil
+	}
+	among := make(map[string]struct{}, len(names))
+	for _, n := range names {
+		among[n] = struct{}{}
+	}
+	for n := range s.names {
+		if _, is := among[n]; !is {
+			rest = append(rest, n)
+		}
+	}
+	return rest
+}
+
 // size is what the names take in a request, in bytes.
 func (k *subKey) size() int { return k.bytes + k.len*nameOverhead }
 
