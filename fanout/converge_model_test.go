@@ -155,6 +155,32 @@ func (a *actor) cross(t *rapid.T) {
 	}
 }
 
+// dropAndWant drops names and asks for them again while a change is on its way (B8).
+func (a *actor) dropAndWant(t *rapid.T, calm pace) {
+	var types []string
+	for _, url := range modelTypes {
+		if len(a.wants[url]) > 0 {
+			types = append(types, url)
+		}
+	}
+	if len(types) == 0 {
+		return
+	}
+	url := rapid.SampledFrom(types).Draw(t, "type")
+	wants := slices.Sorted(maps.Keys(a.wants[url]))
+	names := rapid.SliceOfNDistinct(rapid.SampledFrom(wants), 1, len(wants), rapid.ID).Draw(t, "dropped and wanted")
+	a.gate.Close(xdstest.ToClient)
+	a.model.change(url, []string{rapid.SampledFrom(modelNames(url)).Draw(t, "crossing")}, nil, nil)
+	calm.rest()
+	a.Unsubscribe(url, names...)
+	a.Subscribe(url, names...)
+	calm.rest()
+	a.gate.Open(xdstest.ToClient)
+	if a.isReading() {
+		a.settle(t)
+	}
+}
+
 // differences compares what the client holds with the model.
 func (a *actor) differences() (diff []string) {
 	a.model.mu.Lock()

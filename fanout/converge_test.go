@@ -35,7 +35,7 @@ func TestConvergence(t *testing.T) {
 			calm := drawPace(t)
 			actors := drawActors(t, w, models)
 			for range rapid.IntRange(20, 60).Draw(t, "steps") {
-				step(t, models, actors)
+				step(t, models, actors, calm)
 				calm.rest()
 			}
 			for _, a := range actors {
@@ -125,7 +125,8 @@ func drawActors(t *rapid.T, w *world, models map[string]*model) (actors []*actor
 		a.wants = map[string]map[string]bool{}
 		a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
 			Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant, Node: xdstest.Node(fmt.Sprint("client-", i), key),
-			Overdue: func() int { return int(a.overdue.Load()) },
+			Overdue:  func() int { return int(a.overdue.Load()) },
+			Trusting: rapid.Bool().Draw(t, "trusting"),
 			Nack: func(*xdstest.Frame) string {
 				if a.nacking.Load() {
 					return "not now"
@@ -140,7 +141,7 @@ func drawActors(t *rapid.T, w *world, models map[string]*model) (actors []*actor
 }
 
 // step makes one random change to an origin, or to a client.
-func step(t *rapid.T, models map[string]*model, actors []*actor) {
+func step(t *rapid.T, models map[string]*model, actors []*actor, calm pace) {
 	a := actors[rapid.IntRange(0, len(actors)-1).Draw(t, "client")]
 	url := rapid.SampledFrom(modelTypes).Draw(t, "type")
 	if a.variant.Service != "" {
@@ -150,7 +151,7 @@ func step(t *rapid.T, models map[string]*model, actors []*actor) {
 		a.wants[url] = map[string]bool{}
 	}
 	switch rapid.SampledFrom([]string{
-		"change", "change", "change", "change", "subscribe", "subscribe", "subscribe", "all", "unsubscribe", "not all", "reconnect", "away", "away", "nack", "nack", "accept", "cross", "cross", "cross", "again", "wait", "settle", "settle", "settle", "settle",
+		"change", "change", "change", "change", "subscribe", "subscribe", "subscribe", "all", "unsubscribe", "drop and want", "drop and want", "not all", "reconnect", "away", "away", "nack", "nack", "accept", "cross", "cross", "cross", "again", "wait", "settle", "settle", "settle", "settle",
 	}).Draw(t, "step") {
 	case "change":
 		m := models[rapid.SampledFrom(slices.Sorted(maps.Keys(models))).Draw(t, "origin")]
@@ -175,6 +176,8 @@ func step(t *rapid.T, models map[string]*model, actors []*actor) {
 				delete(a.wants[url], n)
 			}
 		}
+	case "drop and want":
+		a.dropAndWant(t, calm)
 	case "not all":
 		a.Unsubscribe(url, "*")
 		delete(a.wants[url], "*")

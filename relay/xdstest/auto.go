@@ -35,6 +35,13 @@ type AutoConfig struct {
 	// again without a nonce on the same stream (B10).
 	Forgetful bool
 
+	// Trusting says that a SotW client which drops a name and wants it again leaves it to
+	// the server to notice, as Envoy and the gRPC clients do: it says both at once, and
+	// its answer to a response that crosses that names everything. Others leave the name
+	// out of that answer, and ask for it after that, which servers hear that ignore stale
+	// requests (B8, C9).
+	Trusting bool
+
 	// Overdue, unless nil, tells how often the server may have given up waiting for
 	// an answer of this client (B12): so many more responses may be on their way than
 	// the one of B9. It is asked with the client's lock held.

@@ -165,6 +165,9 @@ func (a *Auto) change(typeURL string, alter func(*autoType) subChange) {
 		}}
 	case !t.pending: // otherwise the answer that is due will say it (C3)
 		messages = t.sotwRequests()
+		if a.cfg.Trusting {
+			clear(t.left) // has been said
+		}
 		if a.cfg.Forgetful && !t.wantsAnything() {
 			t.nonce, t.accepted = "", ""
 		}
