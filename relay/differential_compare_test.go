@@ -27,7 +27,7 @@ func newPair(t xdstest.TB, o *testOrigin, relay, name string, v xdstest.Variant,
 	client := func(addr, role string, reject func(string, xdstest.Resource) string) *xdstest.Auto {
 		a := xdstest.StartAuto(t, xdstest.AutoConfig{
 			Addr: addr, Variant: v, Node: xdstest.Node(name+"-"+role, differentialKey),
-			Reject: reject, BeforeAck: o.hesitate, Forgetful: forgetful,
+			Reject: reject, BeforeAck: o.hesitate, Forgetful: forgetful, Trusting: forgetful,
 			DialOptions: []grpc.DialOption{o.network.Option()},
 		})
 		a.WaitFor(t, "a connection", a.Connected)
