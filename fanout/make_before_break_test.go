@@ -180,7 +180,7 @@ func newMover(t *rapid.T, w *world, o *careful, i int) *mover {
 	a.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
 		Addr: w.addr, DialOptions: []grpc.DialOption{w.net.Option(), a.gate.Option()}, Variant: a.variant,
 		Node: xdstest.Node(fmt.Sprint("client-", i), "red"), BeforeAck: a.look,
-		Forgetful: rapid.Bool().Draw(t, "forgetful"),
+		Forgetful: rapid.Bool().Draw(t, "forgetful"), Trusting: rapid.Bool().Draw(t, "trusting"),
 	})
 	a.wants = map[string]map[string]bool{cds: {}, eds: {}, rds: {}}
 	if rapid.Bool().Draw(t, "everything") {
