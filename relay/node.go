@@ -53,8 +53,9 @@ type Options struct {
 	// client is told of them, sometimes without need; nil means nobody is told.
 	// It must not block.
 	Changed func(key, typeURL string)
-	// Listen binds a port, and Dial connects with a control plane. Where they are
-	// nil that is done over TCP; tests in virtual time have a network of their own.
+	// Listen binds a port, and Dial connects with control planes, other nodes and Redis.
+	// Where they are nil that is done over TCP; tests in virtual time have a network of
+	// their own.
 	Listen func(address string) (net.Listener, error)
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
 	// Members makes the members of a tier with self among them. Nil means what the
@@ -116,7 +117,8 @@ type Node struct {
 
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
-	enlist  func(shard.Member) shard.Members // nil for what the configuration says
+	dial    func(ctx context.Context, address string) (net.Conn, error) // nil for TCP
+	enlist  func(shard.Member) shard.Members                            // nil for what the configuration says
 
 	// Atomic: what clients are told apart by, and let in by, as it is now.
 	rules  atomic.Pointer[aggregation.Rules]
@@ -144,7 +146,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	}
 	n := &Node{
 		now: time.Now,
-		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, enlist: opts.Members,
+		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, dial: opts.Dial, enlist: opts.Members,
 		asked: make(chan struct{}), samples: samples{began: time.Now()},
 	}
 	if n.logger == nil {

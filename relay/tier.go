@@ -103,7 +103,7 @@ func (n *Node) openStore(cfg config.Redis, meter metric.Meter) (*store.Store, er
 		secured = client.Config
 	}
 	return store.New(store.Config{
-		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured,
+		URL: cfg.URL, Mode: store.Mode(cfg.Mode), Master: cfg.Master, TLS: secured, Dial: n.dial,
 		PasswordFile: cfg.PasswordFile, SentinelPasswordFile: cfg.SentinelPasswordFile,
 		Prefix: cfg.Prefix, Timeout: cfg.Timeout, Logger: n.part(logs.Redis), Meter: meter,
 	})

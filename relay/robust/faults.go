@@ -54,8 +54,8 @@ var faults = [...]fault{
 	{"hang a node's origin", "origin", false, true, never, func(_ *World, n *Node) { n.origin.hang() }, func(_ *World, n *Node) { n.origin.heal() }},
 	{"restart the origin", "origin", false, false, always, func(w *World, _ *Node) { w.origin.Stop(); w.startOrigin() }, nothing},
 	{"restart the origin newer", "origin", false, false, never, func(w *World, _ *Node) { w.origin.Stop() }, func(w *World, _ *Node) { w.startOrigin() }},
-	{"restart the origin older", "origin", false, false, never, func(w *World, _ *Node) { w.origin.Stop() }, func(w *World, _ *Node) { w.origin.restore(w.past); w.startOrigin() }},
-	{"restart the origin empty", "origin", false, false, never, func(w *World, _ *Node) { w.origin.Stop() }, func(w *World, _ *Node) { w.origin.restore(nil); w.startOrigin() }},
+	{"restart the origin older", "origin", false, false, never, func(w *World, _ *Node) { w.origin.Stop() }, func(w *World, _ *Node) { w.origin.Restore(w.past); w.startOrigin() }},
+	{"restart the origin empty", "origin", false, false, never, func(w *World, _ *Node) { w.origin.Stop() }, func(w *World, _ *Node) { w.origin.Restore(nil); w.startOrigin() }},
 }
 
 func onEach(do func(*Node)) func(*World, *Node) {

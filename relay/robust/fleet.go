@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/robust/origin"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
 )
@@ -48,16 +49,16 @@ func newFleet(t xdstest.TB, to *record.Recorder, nodes []*Node, keys []string, c
 func (f *Fleet) start(t xdstest.TB, i int, key string, sort, size int) *xdstest.Auto {
 	t.Helper()
 	variant := xdstest.Variant{Delta: sort%2 == 0}
-	types := kinds[:]
+	types := origin.Types[:]
 	if sort%4 >= 2 {
-		typeURL := kinds[sort/4%len(kinds)]
+		typeURL := origin.Types[sort/4%len(origin.Types)]
 		variant.Service, types = typeURL, []string{typeURL}
 	}
 	wants := make(map[string][]string)
 	for _, typeURL := range types {
 		wants[typeURL] = nil
 		if typeURL == xdstest.EndpointType || typeURL == xdstest.RouteType {
-			wants[typeURL] = universe(typeURL, size)
+			wants[typeURL] = origin.Universe(typeURL, size)
 		}
 	}
 	name := fmt.Sprintf("%s-%d", variant, i)
@@ -94,7 +95,7 @@ func (f *Fleet) watch(client, key string, stream int, e xdstest.AutoEvent) int {
 	switch {
 	case e.Frame != nil:
 		line.Kind, line.Type, line.Delta, line.Version = record.ClientGot, e.Frame.TypeURL, e.Frame.Delta, e.Frame.Version
-		line.Resources, line.Removed, line.Bytes = resourcesOf(e.Frame), e.Frame.Removed, proto.Size(e.Frame.Raw)
+		line.Resources, line.Removed, line.Bytes = origin.Resources(e.Frame), e.Frame.Removed, proto.Size(e.Frame.Raw)
 	case e.Ended:
 		line.Kind, line.Own, line.Unserved = record.ClientEnd, e.Own, status.Code(e.Err) == codes.Unavailable
 		line.Why = fmt.Sprint(e.Err)

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"xdsrelay/relay/robust/origin"
 )
 
 // Report is what a run showed.
@@ -42,7 +44,7 @@ type RoundReport struct {
 
 func newReport(w *World) *Report {
 	r := &Report{
-		Seed: w.cfg.Seed, Nodes: w.cfg.Nodes, Clients: w.cfg.Clients, Keys: w.cfg.Keys, Resources: w.cfg.Size * len(kinds),
+		Seed: w.cfg.Seed, Nodes: w.cfg.Nodes, Clients: w.cfg.Clients, Keys: w.cfg.Keys, Resources: w.cfg.Size * len(origin.Types),
 		Origin: "delta", Tier: w.cfg.Tier, Kept: w.cfg.Kept, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
 		Guarantees: append(w.suite.Guarantees(), "Protocol", "Consistent", "Alive"),
 	}

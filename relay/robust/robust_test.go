@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"xdsrelay/relay/robust/origin"
 )
 
 // `make soak` and `make tier-takeover` set these.
@@ -74,7 +76,7 @@ func TestTakeover(t *testing.T) {
 		Seed: 1, Nodes: 3, Clients: 240, Keys: 24, Size: 25, Tier: true, OwnerTimeout: 2 * time.Second, Plain: true, Binary: build(t),
 	}
 	report := &TakeoverReport{
-		Nodes: cfg.Nodes, Clients: cfg.Clients, Keys: cfg.Keys, Resources: cfg.Size * len(kinds), OwnerTimeout: cfg.OwnerTimeout,
+		Nodes: cfg.Nodes, Clients: cfg.Clients, Keys: cfg.Keys, Resources: cfg.Size * len(origin.Types), OwnerTimeout: cfg.OwnerTimeout,
 		Started: time.Now().UTC(),
 	}
 	for _, cfg.Lease = range []time.Duration{10 * time.Second, 5 * time.Second, 2 * time.Second} {

@@ -81,7 +81,7 @@ func (w *World) round(r round) {
 		return
 	}
 	if w.random.IntN(3) == 0 {
-		w.past = w.origin.snapshot()
+		w.past = w.origin.Snapshot()
 	}
 	w.fleet.Move(0.1)
 	w.rest()

@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strconv"
 
+	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/origin"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
@@ -21,14 +24,14 @@ type World struct {
 	to     *record.Recorder
 	file   *record.File
 	suite  *check.Suite
-	origin *Origin
+	origin *origin.Origin
 	redis  *redistest.Server // nil without a tier
 	nodes  []*Node
 	fleet  *Fleet
 	keys   []string
 	random *rand.Rand
 
-	past   map[string]set // an earlier state of the origin
+	past   map[string]origin.Set // an earlier state of the origin
 	recent []record.Event // the last that were observed
 	found  []check.Contradiction
 	totals Totals
@@ -53,8 +56,13 @@ func New(t xdstest.TB, cfg Config) *World {
 	for i := range cfg.Keys {
 		w.keys = append(w.keys, "key"+strconv.Itoa(i))
 	}
-	w.origin = newOrigin(t, w.to, w.keys, cfg)
-	w.past = w.origin.snapshot()
+	state := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
+	if err := state.PermitPings(); err != nil { // nodes ping it every ten seconds
+		t.Fatalf("%v", err)
+	}
+	// Without delta an origin could not tell that what is asked for by name has gone (B32).
+	w.origin = origin.New(state, w.to, w.keys, cfg.Size, cfg.SotW)
+	w.past = w.origin.Snapshot()
 	w.to.Add(record.Event{Kind: record.Begin})
 	if cfg.Tier {
 		w.redis = redistest.Start(t, redistest.Config{})

@@ -38,7 +38,7 @@ func Backends(t TB, n int) []*Backend {
 func NewBackend(t TB, name string) *Backend {
 	t.Helper()
 	b := &Backend{Name: name}
-	b.srv = newServer(t, nil, func(g *grpc.Server) { healthpb.RegisterHealthServer(g, health{b: b}) })
+	b.srv = newServer(t, (*Memory)(nil), func(g *grpc.Server) { healthpb.RegisterHealthServer(g, health{b: b}) })
 	if err := b.Start(); err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -19,10 +19,10 @@ type host struct {
 	watch   func(Event) // guarded by watchMu; nil for nobody
 }
 
-// listen starts to serve discovery streams on a network.
-func (h *host) listen(t TB, m *Memory, handle func(Variant, grpc.ServerStream) error) {
+// listen starts to serve discovery streams on a network, or on one of its hosts.
+func (h *host) listen(t TB, at place, handle func(Variant, grpc.ServerStream) error) {
 	t.Helper()
-	h.srv = newServer(t, m, func(g *grpc.Server) {
+	h.srv = newServer(t, at, func(g *grpc.Server) {
 		registerDiscovery(g, handle)
 		registerLoad(g, &h.load)
 	})

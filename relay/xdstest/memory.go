@@ -20,13 +20,16 @@ type Memory struct {
 	last      int                        // guarded by mu; the last port that was given away
 	dialed    int                        // guarded by mu; how many connections were asked for
 	listeners map[string]*memoryListener // guarded by mu; by address
+	ways      map[wayID]*memoryWay       // guarded by mu
 }
 
 // firstDialed is above the ports of listeners: the first of those that dial.
 const firstDialed = 40_000
 
 // NewMemory makes a network of nobody.
-func NewMemory() *Memory { return &Memory{listeners: make(map[string]*memoryListener)} }
+func NewMemory() *Memory {
+	return &Memory{listeners: make(map[string]*memoryListener), ways: make(map[wayID]*memoryWay)}
+}
 
 // Listen accepts connections at "127.0.0.1:port"; port 0 stands for one that
 // nobody has had.
@@ -38,6 +41,11 @@ func (m *Memory) Listen(address string) (net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
+	return m.listen(at, nil)
+}
+
+// listen accepts connections for a host; nil is nobody's.
+func (m *Memory) listen(at *net.TCPAddr, host *Host) (*memoryListener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if at.Port == 0 {
@@ -47,7 +55,7 @@ func (m *Memory) Listen(address string) (net.Listener, error) {
 	if m.listeners[at.String()] != nil {
 		return nil, fmt.Errorf("listen at %s: %w", at, syscall.EADDRINUSE)
 	}
-	l := &memoryListener{memory: m, at: at, arrivals: make(chan net.Conn), closed: make(chan struct{})}
+	l := &memoryListener{memory: m, host: host, at: at, arrivals: make(chan *memoryConn), closed: make(chan struct{})}
 	m.listeners[at.String()] = l
 	return l, nil
 }
@@ -58,21 +66,37 @@ func (m *Memory) Dial(ctx context.Context, address string) (net.Conn, error) {
 		var d net.Dialer
 		return d.DialContext(ctx, "tcp", address)
 	}
+	return m.dial(ctx, nil, address)
+}
+
+// dial connects from a host; nil is nobody's.
+func (m *Memory) dial(ctx context.Context, host *Host, address string) (net.Conn, error) {
 	m.mu.Lock()
 	l := m.listeners[address]
 	m.dialed++
 	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: firstDialed + m.dialed%(1<<16-firstDialed)}
 	m.mu.Unlock()
+	if host != nil {
+		from.IP = net.ParseIP(host.ip)
+	}
 	if l == nil {
 		return nil, fmt.Errorf("connect to %s: %w", address, syscall.ECONNREFUSED)
 	}
-	dialed, accepted := newMemoryConns(from, l.at)
+	if err := m.pass(ctx, host, l.host, address); err != nil {
+		return nil, err
+	}
+	dialed, accepted := m.connect(host, l.host, from, l.at)
+	if dialed == nil {
+		return nil, fmt.Errorf("connect to %s: %w", address, syscall.ECONNREFUSED)
+	}
 	select {
 	case l.arrivals <- accepted:
 		return dialed, nil
 	case <-l.closed:
+		dialed.reset()
 		return nil, fmt.Errorf("connect to %s: %w", address, syscall.ECONNREFUSED)
 	case <-ctx.Done():
+		dialed.reset()
 		return nil, ctx.Err()
 	}
 }
@@ -99,24 +123,27 @@ func (m *Memory) hold() (port, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.last++
-	return &memoryPort{memory: m, at: fmt.Sprintf("127.0.0.1:%d", m.last)}, nil
+	return &memoryPort{listener: m, at: fmt.Sprintf("127.0.0.1:%d", m.last)}, nil
 }
 
 // memoryPort is an address that nobody else is given.
 type memoryPort struct {
-	memory *Memory
-	at     string
+	listener interface {
+		Listen(address string) (net.Listener, error)
+	}
+	at string
 }
 
 func (p *memoryPort) addr() string                  { return p.at }
-func (p *memoryPort) listen() (net.Listener, error) { return p.memory.Listen(p.at) }
+func (p *memoryPort) listen() (net.Listener, error) { return p.listener.Listen(p.at) }
 func (p *memoryPort) release()                      {}
 
 // memoryListener is one of the listeners of a Memory.
 type memoryListener struct {
 	memory   *Memory
+	host     *Host // nil for nobody's
 	at       net.Addr
-	arrivals chan net.Conn
+	arrivals chan *memoryConn
 	closed   chan struct{}
 	once     sync.Once // closes closed
 }
@@ -136,6 +163,7 @@ func (l *memoryListener) Addr() net.Addr { return l.at }
 
 // Close refuses connections from now on.
 func (l *memoryListener) Close() error {
+	l.host.dropListener(l)
 	l.memory.mu.Lock()
 	defer l.memory.mu.Unlock()
 	if l.memory.listeners[l.at.String()] == l {

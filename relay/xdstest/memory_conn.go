@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -17,12 +18,28 @@ const memoryBuffer = 64 << 10
 type memoryConn struct {
 	in, out    *memoryPipe
 	here, peer net.Addr
+	host       *Host       // nil for nobody's
+	other      *memoryConn // the other end
 }
 
-// newMemoryConns connects who dials with who listens at an address.
-func newMemoryConns(dialer, at net.Addr) (dialed, accepted net.Conn) {
+// connect connects who dials with who listens; nil where a machine has gone.
+func (m *Memory) connect(dialer, listener *Host, from, at net.Addr) (dialed, accepted *memoryConn) {
 	up, down := newMemoryPipe(), newMemoryPipe()
-	return &memoryConn{down, up, dialer, at}, &memoryConn{up, down, at, dialer}
+	dialed = &memoryConn{in: down, out: up, here: from, peer: at, host: dialer}
+	accepted = &memoryConn{in: up, out: down, here: at, peer: from, host: listener}
+	dialed.other, accepted.other = accepted, dialed
+	if dialer == nil || listener == nil {
+		return dialed, accepted
+	}
+	there, back := m.way(dialer.name, listener.name), m.way(listener.name, dialer.name)
+	up.way, up.back, down.way, down.back = there, back, back, there
+	there.add(up)
+	back.add(down)
+	if !dialer.add(dialed) || !listener.add(accepted) {
+		dialed.reset()
+		return nil, nil
+	}
+	return dialed, accepted
 }
 
 func (c *memoryConn) Read(b []byte) (int, error)  { return c.in.read(b) }
@@ -30,9 +47,24 @@ func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
 
 // Close lets the peer read what was written, and then the end.
 func (c *memoryConn) Close() error {
+	c.host.drop(c)
 	c.in.end(true)
 	c.out.end(false)
 	return nil
+}
+
+// reset ends the connection at once, for both sides.
+func (c *memoryConn) reset() {
+	for _, end := range []*memoryConn{c, c.other} {
+		end.host.drop(end)
+		end.in.reset()
+	}
+}
+
+// fall ends the connection for this side; the other side hears nothing any more.
+func (c *memoryConn) fall() {
+	c.in.fall(true)
+	c.out.fall(false)
 }
 
 func (c *memoryConn) LocalAddr() net.Addr  { return c.here }
@@ -60,9 +92,15 @@ type memoryPipe struct {
 	changed sync.Cond // with mu
 	// Guarded by mu.
 	data             bytes.Buffer // written and not read
+	transit          transit      // written and not arrived
 	closed           bool         // by who reads
 	ended            bool         // by who writes
+	broken           bool         // the connection was reset
+	fallen           bool         // who writes has gone without a word
+	mute             bool         // who reads has gone without a word
 	reading, writing memoryDeadline
+
+	way, back *memoryWay // fixed: this way and the other one; nil where there are no hosts
 }
 
 // memoryDeadline bounds the calls of one direction. As with a socket it counts at
@@ -85,14 +123,16 @@ func (p *memoryPipe) read(b []byte) (int, error) {
 	defer p.mu.Unlock()
 	for {
 		switch {
-		case p.closed:
+		case p.closed || p.mute:
 			return 0, io.ErrClosedPipe
 		case p.reading.passed:
 			return 0, os.ErrDeadlineExceeded
+		case p.broken:
+			return 0, syscall.ECONNRESET
 		case p.data.Len() > 0:
 			p.changed.Broadcast()
 			return p.data.Read(b)
-		case p.ended:
+		case p.ended && !p.underwayLocked():
 			return 0, io.EOF
 		}
 		p.changed.Wait()
@@ -104,15 +144,16 @@ func (p *memoryPipe) write(b []byte) (n int, err error) {
 	defer p.mu.Unlock()
 	for {
 		switch {
-		case p.closed || p.ended:
+		case p.ended, p.closed && !p.back.is().Stalled: // the news has to come back
 			return n, io.ErrClosedPipe
 		case p.writing.passed:
 			return n, os.ErrDeadlineExceeded
+		case p.broken || p.fallen:
+			return n, syscall.ECONNRESET
 		}
-		some := b[n:min(len(b), n+memoryBuffer-p.data.Len())]
+		some := b[n:min(len(b), max(n, n+memoryBuffer-p.data.Len()-p.transit.bytes))]
 		if len(some) > 0 {
-			_, _ = p.data.Write(some) // it never fails
-			p.changed.Broadcast()
+			p.sendLocked(some)
 		}
 		if n += len(some); n == len(b) {
 			return n, nil
@@ -121,14 +162,77 @@ func (p *memoryPipe) write(b []byte) (n int, err error) {
 	}
 }
 
+// sendLocked puts data where it is read, or on its way there.
+func (p *memoryPipe) sendLocked(some []byte) {
+	way := p.way.is()
+	if !way.faulty() && len(p.transit.pieces) == 0 {
+		_, _ = p.data.Write(some) // it never fails
+		p.changed.Broadcast()
+		return
+	}
+	p.transit.put(some, way)
+	p.arriveLocked()
+}
+
+// underwayLocked reports whether something has been sent that has not arrived.
+func (p *memoryPipe) underwayLocked() bool {
+	return p.fallen || len(p.transit.pieces) > 0 || p.way.is().Stalled
+}
+
+// pump lets arrive what is due, after the way has changed.
+func (p *memoryPipe) pump() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.arriveLocked()
+	p.changed.Broadcast()
+}
+
+func (p *memoryPipe) arriveLocked() {
+	if p.way.is().Stalled || p.fallen {
+		return
+	}
+	if data := p.transit.take(time.Now()); len(data) > 0 {
+		_, _ = p.data.Write(data) // it never fails
+		p.changed.Broadcast()
+	}
+	p.transit.wake(p.pump)
+}
+
 // end closes the pipe for who reads, or for who writes.
 func (p *memoryPipe) end(reader bool) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if reader {
 		p.closed = true
 	} else {
 		p.ended = true
+	}
+	over := p.closed && p.ended
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	if over {
+		p.way.drop(p)
+	}
+}
+
+// reset breaks the pipe for both ends, at once.
+func (p *memoryPipe) reset() {
+	p.mu.Lock()
+	p.broken = true
+	p.transit = transit{timer: p.transit.timer}
+	p.transit.wake(nil)
+	p.changed.Broadcast()
+	p.mu.Unlock()
+	p.way.drop(p)
+}
+
+// fall ends the pipe for who reads or writes, of which the other side hears nothing.
+func (p *memoryPipe) fall(reader bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if reader {
+		p.mute = true
+	} else {
+		p.fallen = true
 	}
 	p.changed.Broadcast()
 }

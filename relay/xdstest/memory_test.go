@@ -83,7 +83,7 @@ func TestMemoryAddresses(t *testing.T) {
 // back nothing of it is left, even if data came at that very moment: as with a socket,
 // and as net/http wants it between two requests.
 func TestMemoryDeadlines(t *testing.T) {
-	near, far := newMemoryConns(&net.TCPAddr{}, &net.TCPAddr{})
+	near, far := NewMemory().connect(nil, nil, &net.TCPAddr{}, &net.TCPAddr{})
 	read, wrote := make(chan error), make(chan error)
 	receive := func() {
 		_, err := near.Read(make([]byte, 1))
@@ -123,7 +123,7 @@ func TestMemoryDeadlines(t *testing.T) {
 // TestMemoryConn: deadlines that come, bounds, and ends.
 func TestMemoryConn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		near, far := newMemoryConns(&net.TCPAddr{}, &net.TCPAddr{})
+		near, far := NewMemory().connect(nil, nil, &net.TCPAddr{}, &net.TCPAddr{})
 		began := time.Now()
 		_ = near.SetDeadline(began.Add(time.Second))
 		if _, err := near.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(began) != time.Second {

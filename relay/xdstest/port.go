@@ -18,6 +18,11 @@ type port interface {
 	release()
 }
 
+// place is where servers can be: a [Memory], also the nil one, or a [Host].
+type place interface {
+	hold() (port, error)
+}
+
 // tcpPort keeps a port of 127.0.0.1, also while nothing listens there, so that a stopped server can come back at the same
 // address. A socket that is bound but never listens does that: connections are
 // refused, and nobody else can be given the port, neither another test nor the

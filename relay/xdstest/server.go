@@ -27,9 +27,9 @@ type server struct {
 }
 
 // newServer holds an address of a network; the server starts stopped and ends with the test.
-func newServer(t TB, m *Memory, register func(*grpc.Server)) *server {
+func newServer(t TB, at place, register func(*grpc.Server)) *server {
 	t.Helper()
-	p, err := m.hold()
+	p, err := at.hold()
 	if err != nil {
 		t.Fatalf("%v", err)
 	}

@@ -63,6 +63,11 @@ func NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 // NewStateOrigin is [NewStateOrigin] on this network.
 func (m *Memory) NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOrigin {
 	t.Helper()
+	return newStateOrigin(t, m, viewOf)
+}
+
+func newStateOrigin(t TB, at place, viewOf func(*corev3.Node) string) *StateOrigin {
+	t.Helper()
 	if viewOf == nil {
 		viewOf = func(*corev3.Node) string { return "" }
 	}
@@ -70,7 +75,7 @@ func (m *Memory) NewStateOrigin(t TB, viewOf func(*corev3.Node) string) *StateOr
 		host: host{log: NewTranscript("the origin", 400)}, viewOf: viewOf,
 		views: make(map[string]world), changed: make(chan struct{}), open: make(map[*stateStream]progress),
 	}
-	o.listen(t, m, o.handle)
+	o.listen(t, at, o.handle)
 	return o
 }
 

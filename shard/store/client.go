@@ -29,6 +29,9 @@ func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 	if err != nil {
 		return nil, err
 	}
+	if at.tls && cfg.Dial != nil {
+		return nil, errors.New("redis: the URL says rediss://, and connections are made by Dial: expected redis://")
+	}
 	sentinelPassword := ""
 	if cfg.SentinelPasswordFile != "" {
 		if sentinelPassword, err = readPassword(cfg.SentinelPasswordFile); err != nil {
@@ -127,6 +130,9 @@ func (b bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 func dialer(life context.Context, cfg Config, secure bool) func(context.Context, string, string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: cfg.Timeout, KeepAlive: 15 * time.Second}
 	dial := plain.DialContext
+	if cfg.Dial != nil {
+		dial = func(ctx context.Context, _, addr string) (net.Conn, error) { return cfg.Dial(ctx, addr) }
+	}
 	if secure {
 		dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			config := &tls.Config{MinVersion: tls.VersionTLS12}

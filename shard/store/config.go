@@ -1,10 +1,12 @@
 package store
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"regexp"
 	"time"
 
@@ -28,6 +30,9 @@ type Config struct {
 	// TLS is for rediss://, asked anew for each connection to a host. nil means the
 	// authorities of the system, and no certificate of our own.
 	TLS func(host string) *tls.Config
+	// Dial makes connections. nil means TCP; tests in virtual time have a network of
+	// their own, without TLS.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// Prefix is what all names begin with. Letters, digits, - and _.
 	Prefix string
 	// Timeout is how long a call may take, with 1 s more for each 8 MiB that it

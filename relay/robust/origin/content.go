@@ -1,4 +1,4 @@
-package robust
+package origin
 
 import (
 	"fmt"
@@ -11,12 +11,12 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// kinds are the types that a run has, in the order of pushes.
-var kinds = [...]string{xdstest.ClusterType, xdstest.EndpointType, xdstest.ListenerType, xdstest.RouteType}
+// Types are the types that a run has, in the order of pushes.
+var Types = [...]string{xdstest.ClusterType, xdstest.EndpointType, xdstest.ListenerType, xdstest.RouteType}
 
-// universe lists the names that a type may have; they are the same for all keys, so
+// Universe lists the names that a type may have; they are the same for all keys, so
 // that only stamps tell keys apart. Endpoints go by the names of clusters.
-func universe(typeURL string, size int) (names []string) {
+func Universe(typeURL string, size int) (names []string) {
 	prefix := map[string]string{
 		xdstest.ClusterType: "cluster", xdstest.EndpointType: "cluster", xdstest.ListenerType: "listener", xdstest.RouteType: "route",
 	}[typeURL]
@@ -47,12 +47,12 @@ func stamped(typeURL, name, key string, serial int) proto.Message {
 		r.VirtualHosts[0].Name = stamp
 		return r
 	}
-	panic(fmt.Sprintf("robust: no resource for type %q", typeURL))
+	panic(fmt.Sprintf("origin: no resource for type %q", typeURL))
 }
 
-// resourcesOf are a frame's resources as a recording tells them. Versions count on
+// Resources are a frame's resources as a recording tells them. Versions count on
 // delta only: elsewhere they are those of the response.
-func resourcesOf(f *xdstest.Frame) []record.Resource {
+func Resources(f *xdstest.Frame) []record.Resource {
 	var out []record.Resource
 	for _, r := range f.Resources {
 		key, serial, _ := record.ReadStamp(r.Body.GetValue())

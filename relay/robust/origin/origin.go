@@ -1,4 +1,7 @@
-package robust
+// Package origin is the control plane of the robustness suites: it records all its states
+// and all that it says, and stamps what it serves, so that a recording tells one content
+// from another.
+package origin
 
 import (
 	"maps"
@@ -7,7 +10,6 @@ import (
 	"strconv"
 	"sync"
 
-	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	"google.golang.org/protobuf/proto"
 
@@ -28,38 +30,34 @@ type Origin struct {
 
 	mu      sync.Mutex
 	serial  int            // guarded by mu; of the newest content
-	content map[string]set // guarded by mu; by key
+	content map[string]Set // guarded by mu; by key
 
 	// Apart from mu, which is held while the state changes.
 	streamsMu sync.Mutex
 	streams   map[int]string // guarded by streamsMu; keys by stream
 }
 
-// set is what a key has: serials by type URL and name.
-type set map[string]map[string]int
+// Set is what a key has: serials by type URL and name.
+type Set map[string]map[string]int
 
-func (s set) clone() set {
-	out := make(set, len(s))
+func (s Set) clone() Set {
+	out := make(Set, len(s))
 	for typeURL, names := range s {
 		out[typeURL] = maps.Clone(names)
 	}
 	return out
 }
 
-// newOrigin starts an origin that has all names for each key.
-func newOrigin(t xdstest.TB, to *record.Recorder, keys []string, cfg Config) *Origin {
-	t.Helper()
-	o := &Origin{to: to, size: cfg.Size, keeps: cfg.SotW, content: make(map[string]set), streams: make(map[int]string)}
-	o.state = xdstest.NewStateOrigin(t, func(n *corev3.Node) string { return n.GetCluster() })
-	if err := o.state.PermitPings(); err != nil { // nodes ping it every ten seconds
-		t.Fatalf("%v", err)
-	}
+// New makes an origin of a state origin, with all names for each key. With keeps, what is
+// asked for by name never goes.
+func New(state *xdstest.StateOrigin, to *record.Recorder, keys []string, size int, keeps bool) *Origin {
+	o := &Origin{state: state, to: to, size: size, keeps: keeps, content: make(map[string]Set), streams: make(map[int]string)}
 	o.state.Watch(o.watch)
 	for _, key := range keys {
-		full := make(set)
-		for _, typeURL := range kinds {
+		full := make(Set)
+		for _, typeURL := range Types {
 			full[typeURL] = make(map[string]int)
-			for _, name := range universe(typeURL, cfg.Size) {
+			for _, name := range Universe(typeURL, size) {
 				full[typeURL][name] = o.next()
 			}
 		}
@@ -90,8 +88,8 @@ func (o *Origin) Change(key string, random *rand.Rand) {
 	o.mu.Lock()
 	next := o.content[key].clone()
 	for range 1 + random.IntN(4) {
-		typeURL := kinds[random.IntN(len(kinds))]
-		names := universe(typeURL, o.size)
+		typeURL := Types[random.IntN(len(Types))]
+		names := Universe(typeURL, o.size)
 		name := names[random.IntN(len(names))]
 		if random.IntN(4) == 0 && next[typeURL][name] != 0 {
 			delete(next[typeURL], name)
@@ -108,38 +106,38 @@ func (o *Origin) Change(key string, random *rand.Rand) {
 func (o *Origin) Touch(key string) {
 	o.mu.Lock()
 	next := o.content[key].clone()
-	for _, typeURL := range kinds {
+	for _, typeURL := range Types {
 		o.serial++
-		next[typeURL][universe(typeURL, 1)[0]] = o.serial
+		next[typeURL][Universe(typeURL, 1)[0]] = o.serial
 	}
 	o.mu.Unlock()
 	o.become(key, next)
 }
 
-// snapshot is what it has now, by key.
-func (o *Origin) snapshot() map[string]set {
+// Snapshot is what it has now, by key.
+func (o *Origin) Snapshot() map[string]Set {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return maps.Clone(o.content) // sets are replaced, never changed
 }
 
-// restore goes back to what it had, or to nothing for keys that are not there.
-func (o *Origin) restore(to map[string]set) {
-	for key := range o.snapshot() {
+// Restore goes back to what it had, or to nothing for keys that are not there.
+func (o *Origin) Restore(to map[string]Set) {
+	for key := range o.Snapshot() {
 		o.become(key, to[key])
 	}
 }
 
 // become replaces what a key has, at one stroke, and records it. Versions say what
 // the content is: what was before has the version that it had then.
-func (o *Origin) become(key string, next set) {
+func (o *Origin) become(key string, next Set) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	now := o.content[key]
 	next = o.kept(now, next)
 	o.content[key] = next
 	o.state.Update(key, func(c *xdstest.Change) {
-		for _, typeURL := range kinds {
+		for _, typeURL := range Types {
 			for _, name := range slices.Sorted(maps.Keys(now[typeURL])) {
 				if next[typeURL][name] == 0 {
 					o.note(key, typeURL, name, 0)
@@ -159,7 +157,7 @@ func (o *Origin) become(key string, next set) {
 }
 
 // kept is a state with what may not go.
-func (o *Origin) kept(now, next set) set {
+func (o *Origin) kept(now, next Set) Set {
 	out := next.clone()
 	for typeURL, names := range now {
 		if out[typeURL] == nil {
@@ -192,7 +190,7 @@ func (o *Origin) watch(e xdstest.Event) {
 		}
 		o.to.Add(record.Event{
 			Kind: record.OriginSent, Stream: e.Stream, Key: o.keyOf(e.Stream), Type: f.TypeURL, Delta: f.Delta, Version: f.Version,
-			Resources: resourcesOf(f), Removed: f.Removed, Bytes: proto.Size(e.Response),
+			Resources: Resources(f), Removed: f.Removed, Bytes: proto.Size(e.Response),
 		})
 	case e.Ended:
 		if o.keyOf(e.Stream) != "" {
