@@ -32,7 +32,7 @@ type World struct {
 	random *rand.Rand
 
 	past   map[string]origin.Set // an earlier state of the origin
-	recent []record.Event // the last that were observed
+	recent []record.Event        // the last that were observed
 	found  []check.Contradiction
 	totals Totals
 }

@@ -59,6 +59,10 @@ type AutoConfig struct {
 	// goroutine.
 	Next func() string
 
+	// Backoff is how long the client waits after a stream without an answer (C13). 0
+	// means 20 ms, the speed of tests.
+	Backoff time.Duration
+
 	// Watch, unless nil, is told of all that happens on streams, in order, on the
 	// client's goroutine; of a frame before it is used.
 	Watch func(AutoEvent)

@@ -1,6 +1,7 @@
 package xdstest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -42,8 +43,8 @@ func (a *Auto) run() {
 		}
 		answered, err := a.stream(ctx, cc, s, addr)
 		changed := a.endSession(s, err)
-		if !answered { // C13, at the speed of tests
-			a.pause(20*time.Millisecond, changed)
+		if !answered { // C13
+			a.pause(cmp.Or(a.cfg.Backoff, 20*time.Millisecond), changed)
 		}
 	}
 }

@@ -128,6 +128,41 @@ func (o *Origin) Restore(to map[string]Set) {
 	}
 }
 
+// Lose takes most resources of a type from a key, or all, as a control plane does that has
+// lost some of its inputs.
+func (o *Origin) Lose(key, typeURL string, random *rand.Rand) {
+	next := o.Snapshot()[key].clone()
+	keep := ""
+	if random.IntN(2) == 0 {
+		keep = Universe(typeURL, o.size)[random.IntN(o.size)]
+	}
+	for name := range next[typeURL] {
+		if name != keep {
+			delete(next[typeURL], name)
+		}
+	}
+	o.become(key, next)
+}
+
+// Return gives back what keys had before and have not now; what has come since, or was
+// replaced, stays.
+func (o *Origin) Return(before map[string]Set) {
+	for key, now := range o.Snapshot() {
+		next := now.clone()
+		for typeURL, names := range before[key] {
+			if next[typeURL] == nil {
+				next[typeURL] = make(map[string]int)
+			}
+			for name, serial := range names {
+				if next[typeURL][name] == 0 {
+					next[typeURL][name] = serial
+				}
+			}
+		}
+		o.become(key, next)
+	}
+}
+
 // become replaces what a key has, at one stroke, and records it. Versions say what
 // the content is: what was before has the version that it had then.
 func (o *Origin) become(key string, next Set) {

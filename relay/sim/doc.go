@@ -1,0 +1,2 @@
+// Package sim lets rare hours happen to a simulated tier.
+package sim

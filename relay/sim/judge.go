@@ -1,0 +1,176 @@
+package sim
+
+import (
+	"fmt"
+	"time"
+
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// Bounds of what is judged here.
+const (
+	// servedWithin is how long a stream to a node that is ready may stay without its
+	// first answer while another node that it reaches has it.
+	servedWithin = 2 * time.Second
+	// anywhereWithin is how long a client that goes from node to node may stay without
+	// configuration while there is a node that could serve it: for each node that cannot,
+	// the time until the client is sent away (listen.origin_timeout).
+	anywhereWithin = time.Minute
+	// calm is how long ago the last trouble of two nodes is when both must know what the
+	// other has: a lease, and the time of a round of hints.
+	calm = 15 * time.Second
+)
+
+// judge is the validators that look at the world as well as at the recording.
+type judge struct {
+	world    *World
+	baseline int // goroutines before there were clients
+	counts   Counts
+
+	histories map[resourceID]*history
+	clients   map[string]*view // by name
+	troubled  map[string]time.Time
+	last      time.Time // of the last look
+}
+
+// resourceID is a resource of a key.
+type resourceID struct{ key, typeURL, name string }
+
+// view is what the judge knows of a client.
+type view struct {
+	client *record.Event             // that there is one
+	held   map[string]map[string]int // serials by type URL and name
+	cold   map[string]time.Duration  // types of which it never got anything: for how long it could have
+	stream *stream                   // nil while it has none
+	away   bool
+}
+
+// stream is one stream of a client.
+type stream struct {
+	node     string
+	opened   time.Time
+	answered map[string]bool          // by type URL
+	waits    map[string]time.Duration // by type URL: for how long it could have been answered
+}
+
+func newJudge(w *World) *judge {
+	return &judge{
+		world: w, histories: make(map[resourceID]*history), clients: make(map[string]*view), troubled: make(map[string]time.Time), last: time.Now(),
+	}
+}
+
+// observe takes an event in.
+func (j *judge) observe(e *record.Event) []check.Contradiction {
+	c := j.clients[e.Client]
+	switch e.Kind {
+	case record.OriginState:
+		for _, r := range e.Resources {
+			id := resourceID{e.Key, e.Type, r.Name}
+			if j.histories[id] == nil {
+				j.histories[id] = &history{}
+			}
+			j.histories[id].add(r.Serial)
+		}
+	case record.NodeDown, record.NodeUp:
+		j.trouble(e.Node)
+	case record.ClientNew:
+		j.clients[e.Client] = newView(e)
+	case record.ClientAway, record.ClientBack:
+		c.away = e.Kind == record.ClientAway
+	case record.ClientOpen:
+		j.counts.Streams++
+		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]bool), waits: make(map[string]time.Duration)}
+	case record.ClientEnd:
+		s := c.stream
+		c.stream = nil
+		if e.Unserved && s != nil {
+			return j.turnedAway(c, s, e)
+		}
+	case record.ClientGot:
+		j.counts.Messages++
+		found := j.sentBack(c, e)
+		c.take(e)
+		return found
+	}
+	return nil
+}
+
+func newView(e *record.Event) *view {
+	v := &view{client: e, held: make(map[string]map[string]int), cold: make(map[string]time.Duration)}
+	for typeURL := range e.Wants {
+		v.held[typeURL] = make(map[string]int)
+		if xdstest.FullState(typeURL) { // of others there may be nothing to say
+			v.cold[typeURL] = 0
+		}
+	}
+	return v
+}
+
+// take makes a response part of what the client has.
+func (v *view) take(e *record.Event) {
+	if v.stream != nil {
+		v.stream.answered[e.Type] = true
+	}
+	delete(v.cold, e.Type)
+	for _, name := range v.gone(e) {
+		delete(v.held[e.Type], name)
+	}
+	for _, r := range e.Resources {
+		v.held[e.Type][r.Name] = r.Serial
+	}
+}
+
+// gone are the names that a response takes from the client.
+func (v *view) gone(e *record.Event) []string {
+	gone := e.Removed
+	if e.Delta || !xdstest.FullState(e.Type) {
+		return gone
+	}
+	has := make(map[string]bool, len(e.Resources))
+	for _, r := range e.Resources {
+		has[r.Name] = true
+	}
+	for name := range v.held[e.Type] {
+		if !has[name] {
+			gone = append(gone, name)
+		}
+	}
+	return gone
+}
+
+// trouble notes that something is or was wrong with hosts.
+func (j *judge) trouble(names ...string) {
+	for _, name := range names {
+		j.troubled[name] = time.Now()
+	}
+}
+
+// calm reports whether hosts have been well for some time, and are.
+func (j *judge) calm(names ...string) bool {
+	for _, name := range names {
+		if at, ok := j.troubled[name]; ok && time.Since(at) < calm {
+			return false
+		}
+	}
+	for i, a := range names {
+		for _, b := range names[i+1:] {
+			if !j.world.network.fine(a, b) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// running reports whether a node runs.
+func (j *judge) running(name string) bool {
+	n := j.world.node(name)
+	return n != nil && n.relay != nil
+}
+
+// found is a contradiction at an event.
+func found(guarantee string, e *record.Event, format string, args ...any) []check.Contradiction {
+	return []check.Contradiction{{Guarantee: guarantee, Event: *e, Text: fmt.Sprintf(format, args...)}}
+}

@@ -1,0 +1,92 @@
+package sim
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+)
+
+// look judges how the world is now: nobody is without configuration who could have it.
+func (j *judge) look() (all []check.Contradiction) {
+	passed := time.Since(j.last)
+	j.last = time.Now()
+	if passed == 0 {
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
+		all = append(all, j.lookAt(j.clients[name], passed)...)
+	}
+	return all
+}
+
+func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {
+	for typeURL := range c.cold {
+		e := &record.Event{At: j.world.to.Since(), Client: c.client.Client, Key: c.client.Key, Type: typeURL}
+		if c.away || !j.servedSomewhere(c, typeURL) {
+			c.cold[typeURL] = 0
+		} else if c.cold[typeURL] += passed; c.cold[typeURL] > anywhereWithin {
+			return found("Served", e, "client %s has had no %s for %s, though a node could serve it",
+				c.client.Client, record.ShortType(typeURL), c.cold[typeURL])
+		}
+		s := c.stream
+		if s == nil || s.answered[typeURL] {
+			continue
+		}
+		if holder := j.holder(s.node, c.client.Key, typeURL); holder == "" || !j.world.node(s.node).ready() {
+			s.waits[typeURL] = 0
+		} else if s.waits[typeURL] += passed; s.waits[typeURL] > servedWithin+tick {
+			e.Node = s.node
+			return found("ServedByAll", e, "client %s gets no %s from %s, which is ready, for %s, though %s has it",
+				c.client.Client, record.ShortType(typeURL), s.node, s.waits[typeURL], holder)
+		}
+	}
+	return nil
+}
+
+// turnedAway judges a stream that ends UNAVAILABLE without an answer.
+func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradiction {
+	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || !j.world.node(s.node).ready() {
+		return nil
+	}
+	for typeURL := range c.client.Wants {
+		if holder := j.holder(s.node, c.client.Key, typeURL); holder != "" {
+			return found("ServedByAll", e, "client %s is sent away by %s, which is ready, after %s without an answer, though %s has %s",
+				c.client.Client, s.node, time.Since(s.opened), holder, record.ShortType(typeURL))
+		}
+	}
+	return nil
+}
+
+// holder is a node from which another one, or the same, can have a type of a key: it runs,
+// is a member that both know, and a client has it from there now. Empty for none.
+func (j *judge) holder(node, key, typeURL string) string {
+	if !j.running(node) || !j.calm(node, clientsHost) {
+		return ""
+	}
+	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
+		c := j.clients[name]
+		if c.stream == nil || c.client.Key != key || !c.stream.answered[typeURL] || !j.running(c.stream.node) {
+			continue
+		}
+		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {
+			return c.stream.node
+		}
+	}
+	return ""
+}
+
+// servedSomewhere reports whether a client finds a node that could serve it.
+func (j *judge) servedSomewhere(c *view, typeURL string) bool {
+	for _, n := range j.world.nodes[:j.world.plan.Nodes] {
+		if n.relay == nil || !j.calm(n.name, clientsHost) {
+			continue
+		}
+		if len(j.world.originBy) == 0 && j.calm(n.name, originHost) || j.holder(n.name, c.client.Key, typeURL) != "" {
+			return true
+		}
+	}
+	return false
+}

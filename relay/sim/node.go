@@ -1,0 +1,121 @@
+package sim
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"time"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/config"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// node is a machine with a relay on it: the whole product, as its program assembles it,
+// but for sockets and the disk.
+type node struct {
+	world *World // fixed
+	name  string // fixed
+	ip    string // fixed
+
+	// All below belongs to the goroutine of the world.
+	host   *xdstest.Host
+	relay  *relay.Node // nil while it does not run
+	cancel context.CancelFunc
+	done   <-chan error
+	since  time.Time // when it started, or ended
+	downBy int       // the event that ended it
+	cutOff bool      // something is wrong between it and the clients
+}
+
+// ports of every node.
+const (
+	clientPort = "18000"
+	adminPort  = "19000"
+	peerPort   = "18100"
+)
+
+func (n *node) at(port string) string { return net.JoinHostPort(n.ip, port) }
+
+// start starts it on a machine that has lost nothing but what ran on it.
+func (n *node) start() {
+	n.world.t.Helper()
+	if n.host != nil {
+		n.host.Vanish(true) // who still waits for the machine as it was learns that it was restarted
+	}
+	n.host = n.world.network.memory.NewHost(n.name, n.ip)
+	made, err := relay.New(n.config(), relay.Options{
+		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name),
+	})
+	if err != nil {
+		n.world.t.Fatalf("node %s: %v", n.name, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- made.Run(ctx) }()
+	n.relay, n.cancel, n.done, n.since = made, cancel, done, time.Now()
+	n.world.to.Add(record.Event{Kind: record.NodeUp, Node: n.name})
+	n.cutOff = false
+	n.world.disturbed(nil)
+}
+
+// kill ends it as kill -9 does, or with reset false as a power cut does. What is left of
+// it reaches nobody, and ends by itself.
+func (n *node) kill(event int, reset bool) {
+	n.down(event, "killed")
+	n.host.Vanish(reset)
+	n.cancel()
+	n.world.ending(n.name, n.done)
+}
+
+// drain ends it as SIGTERM does.
+func (n *node) drain(event int) {
+	n.down(event, "drained")
+	n.cancel()
+	n.world.ending(n.name, n.done)
+}
+
+func (n *node) down(event int, why string) {
+	n.world.to.Add(record.Event{Kind: record.NodeDown, Node: n.name, Why: why})
+	n.relay, n.since, n.downBy = nil, time.Now(), event
+}
+
+// ready reports whether clients should connect, as the node says.
+func (n *node) ready() bool { return n.relay != nil && n.relay.Ready() == nil }
+
+// config is the product's default, and what this world needs.
+func (n *node) config() *config.Config {
+	s := n.world.plan.Setup
+	cfg := config.Default()
+	cfg.Node.Name = n.name
+	cfg.Listen.Address, cfg.Admin.Address = n.at(clientPort), n.at(adminPort)
+	cfg.Origin.Addresses, cfg.Origin.Variant = []string{n.world.originAddr}, config.Delta
+	if s.SotW {
+		cfg.Origin.Variant = config.SotW
+	}
+	cfg.Tier.Redis.URL = "redis://" + redisAddr
+	cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = n.at(peerPort), n.world.tokenFile
+	cfg.Tier.Balance.Enabled = false
+	cfg.Cache.MaxRemovalPercent = 0
+	if s.Guard {
+		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, guardHold
+	}
+	cfg.Drain.Time, cfg.Drain.Grace = 2*time.Second, time.Second
+	return cfg
+}
+
+// guardHold is for how long removals are held back.
+const guardHold = time.Minute
+
+func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
+func nodeIP(i int) string   { return fmt.Sprintf("127.0.0.%d", 10+i) }
+
+// logger is where a part of the world logs.
+func (w *World) logger(name string) *slog.Logger {
+	if w.cfg.Log == nil {
+		return slog.New(slog.DiscardHandler)
+	}
+	return slog.New(slog.NewTextHandler(w.cfg.Log, nil)).With("on", name)
+}
