@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"strings"
 	"time"
 
 	"xdsrelay/relay/robust/origin"
@@ -63,6 +64,15 @@ func (e Event) arg(i int) string {
 		return e.Args[i]
 	}
 	return ""
+}
+
+// hosts are those that the event is about, beside nodes.
+func (e Event) hosts() []string {
+	switch family, _, _ := strings.Cut(e.Do, "-"); family {
+	case redisHost, originHost:
+		return []string{family}
+	}
+	return nil
 }
 
 func keyName(i int) string { return fmt.Sprintf("key%d", i) }

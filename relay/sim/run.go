@@ -71,11 +71,13 @@ func (w *World) play() {
 		a := acts[e.Do]
 		w.later(e.At, func() {
 			w.to.Add(record.Event{Kind: record.Fault, Why: e.String()})
+			w.judge.trouble(e.hosts()...)
 			a.begin(w, i, e)
 		})
 		if a.end != nil {
 			w.later(min(e.End(), w.plan.Length), func() {
 				w.to.Add(record.Event{Kind: record.Healed, Why: e.String()})
+				w.judge.trouble(e.hosts()...)
 				a.end(w, i, e)
 			})
 		}
@@ -101,6 +103,9 @@ func (w *World) finish() {
 		}
 	}
 	w.fleet.leave("")
+	for _, c := range w.fleet.clients {
+		c.Close()
+	}
 	w.judge.afterClients()
 }
 
@@ -116,10 +121,8 @@ func (w *World) stop() {
 			n.drain(-1)
 		}
 	}
-	for _, e := range w.ends {
-		if err := <-e.done; err != nil {
-			w.t.Errorf("node %s ended with %v", e.node, err)
-		}
+	for w.draining() {
+		time.Sleep(tick) //nolint:forbidigo // virtual time
 	}
 	for _, n := range w.nodes {
 		if n.host != nil {
@@ -127,6 +130,8 @@ func (w *World) stop() {
 		}
 	}
 	w.redis.close()
+	// The client of Redis looks once a second whether its pool is closed.
+	time.Sleep(3 * time.Second) //nolint:forbidigo // virtual time
 }
 
 // fatal is what ends a scene at once.

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"flag"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -14,10 +13,12 @@ import (
 
 // `make sim` and whoever looks into a failure set these.
 var (
-	simSeed = flag.Uint64("sim.seed", 0, "run the plan of this seed alone")
-	simPlan = flag.String("sim.plan", "", "run the plan of this file alone")
-	simFor  = flag.Duration("sim.for", 0, "run plans for so much CPU time, and shrink those that fail")
-	simLog  = flag.Bool("sim.log", false, "print what all parts of the world log")
+	simSeed   = flag.Uint64("sim.seed", 0, "run the plan of this seed alone")
+	simPlan   = flag.String("sim.plan", "", "run the plan of this file alone")
+	simFor    = flag.Duration("sim.for", 0, "run plans for so much CPU time, and shrink those that fail")
+	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for")
+	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
+	simLog    = flag.Bool("sim.log", false, "print what all parts of the world log")
 )
 
 // TestMain gives the simulation one processor: what happens at one time then has about the
@@ -33,6 +34,18 @@ func TestSim(t *testing.T) {
 	if *simLog {
 		cfg.Log = os.Stderr
 	}
+	if *simPlan != "" {
+		text, err := os.ReadFile(*simPlan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := Parse(string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		report(t, cfg, plan)
+		return
+	}
 	if *simSeed != 0 {
 		report(t, cfg, Draw(*simSeed))
 		return
@@ -40,6 +53,52 @@ func TestSim(t *testing.T) {
 	for seed := uint64(1); seed < 4; seed++ {
 		report(t, cfg, Draw(seed))
 	}
+}
+
+// TestHunt runs plans of one seed after the other for as long as -sim.for says, and
+// prints the shortest plan of each that fails.
+func TestHunt(t *testing.T) {
+	if *simFor == 0 {
+		t.Skip("make sim runs it")
+	}
+	cfg := Config{Token: tokenFile(t)}
+	began, shrunk := cpu(), time.Duration(0)
+	simulated, plans, failed := time.Duration(0), 0, make(map[string]int)
+	for seed := *simFrom; cpu()-began-shrunk < *simFor; seed++ {
+		plan := Draw(seed)
+		r := once(t, cfg, plan)
+		simulated, plans = simulated+r.Simulated, plans+1
+		if r.First == "" {
+			continue
+		}
+		failed[r.First]++
+		t.Errorf("seed %d: %s", seed, r.Found[0])
+		if failed[r.First] > *simShrink {
+			continue
+		}
+		before := cpu()
+		shortest, last := shrink(t, cfg, plan, r, 2*time.Minute)
+		shrunk += cpu() - before
+		t.Errorf("seed %d after %s of CPU, shortest plan of %d events:\n%s%s", seed, before-began, len(shortest.Events), shortest, last.Found[0])
+	}
+	used := cpu() - began - shrunk
+	t.Logf("%d plans, %s simulated in %s of CPU: %.0f minutes a minute; failed: %v", plans, simulated, used, float64(simulated)/float64(used), failed)
+}
+
+// shrink makes a plan that has failed as short as it can within some CPU time.
+func shrink(t *testing.T, cfg Config, plan Plan, r Result, most time.Duration) (Plan, Result) {
+	t.Helper()
+	end, last := cpu()+most, r
+	shortest := Shrink(plan, func(p Plan) bool {
+		for range 2 { // what needs goroutines to meet does not fail each time
+			if again := once(t, cfg, p); again.First == r.First {
+				last = again
+				return true
+			}
+		}
+		return false
+	}, func() bool { return cpu() < end })
+	return shortest, last
 }
 
 func report(t *testing.T, cfg Config, plan Plan) {
@@ -81,5 +140,3 @@ func cpu() time.Duration {
 	}
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
-
-var _ io.Writer = os.Stderr

@@ -58,7 +58,7 @@ type World struct {
 // ending is a relay that has been told to end.
 type ending struct {
 	node string
-	done <-chan error
+	done <-chan error // nil when it has
 }
 
 // item is something to do at a time.
@@ -74,7 +74,7 @@ const moreNodes = 2
 func newWorld(t *scene, plan Plan, cfg Config) *World {
 	w := &World{
 		t: t, cfg: cfg, plan: plan, to: record.NewRecorder(), network: newNetwork(), tokenFile: cfg.Token,
-		suite:  check.New(check.Options{Tier: true, Digests: !plan.SotW}),
+		suite:  check.New(check.Options{Tier: true, Digests: !plan.SotW, Guard: plan.Guard}),
 		random: rand.New(rand.NewPCG(plan.Seed, 3)), originBy: make(map[int]bool),
 		righted: make(map[int]map[string]origin.Set), added: make(map[int]*node),
 	}
@@ -199,6 +199,25 @@ func (w *World) originUp(event int) {
 // ending notes a relay that will have ended by the end of the run.
 func (w *World) ending(node string, done <-chan error) { w.ends = append(w.ends, ending{node, done}) }
 
+// draining reports whether a relay has been told to end and has not.
+func (w *World) draining() bool {
+	for i, e := range w.ends {
+		if e.done == nil {
+			continue
+		}
+		select {
+		case err := <-e.done:
+			if err != nil {
+				w.t.Errorf("node %s ended with %v", e.node, err)
+			}
+			w.ends[i].done = nil
+		default:
+			return true
+		}
+	}
+	return false
+}
+
 // later does something after a time.
 func (w *World) later(d time.Duration, do func()) {
 	at := time.Now().Add(d)
@@ -264,7 +283,7 @@ func (w *World) rest() {
 		if len(w.found) > 0 {
 			return
 		}
-		if good++; len(w.suite.Unsettled()) > 0 {
+		if good++; len(w.suite.Unsettled()) > 0 || w.draining() {
 			good = 0
 		}
 		if good >= looks && w.to.AddNext(record.Event{Kind: record.Rest}) {

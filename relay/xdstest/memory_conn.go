@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -25,6 +26,7 @@ type memoryConn struct {
 // connect connects who dials with who listens; nil where a machine has gone.
 func (m *Memory) connect(dialer, listener *Host, from, at net.Addr) (dialed, accepted *memoryConn) {
 	up, down := newMemoryPipe(), newMemoryPipe()
+	up.reverse, down.reverse = down, up
 	dialed = &memoryConn{in: down, out: up, here: from, peer: at, host: dialer}
 	accepted = &memoryConn{in: up, out: down, here: at, peer: from, host: listener}
 	dialed.other, accepted.other = accepted, dialed
@@ -32,7 +34,7 @@ func (m *Memory) connect(dialer, listener *Host, from, at net.Addr) (dialed, acc
 		return dialed, accepted
 	}
 	there, back := m.way(dialer.name, listener.name), m.way(listener.name, dialer.name)
-	up.way, up.back, down.way, down.back = there, back, back, there
+	up.way, down.way = there, back
 	there.add(up)
 	back.add(down)
 	if !dialer.add(dialed) || !listener.add(accepted) {
@@ -100,7 +102,10 @@ type memoryPipe struct {
 	mute             bool         // who reads has gone without a word
 	reading, writing memoryDeadline
 
-	way, back *memoryWay // fixed: this way and the other one; nil where there are no hosts
+	over atomic.Bool // who reads can know that who writes has ended
+
+	way     *memoryWay  // fixed; nil where there are no hosts
+	reverse *memoryPipe // fixed; the other way of the connection
 }
 
 // memoryDeadline bounds the calls of one direction. As with a socket it counts at
@@ -144,12 +149,14 @@ func (p *memoryPipe) write(b []byte) (n int, err error) {
 	defer p.mu.Unlock()
 	for {
 		switch {
-		case p.ended, p.closed && !p.back.is().Stalled: // the news has to come back
+		case p.ended, p.closed && p.reverse.over.Load():
 			return n, io.ErrClosedPipe
 		case p.writing.passed:
 			return n, os.ErrDeadlineExceeded
 		case p.broken || p.fallen:
 			return n, syscall.ECONNRESET
+		case p.closed && !p.mute: // which has not been heard of yet
+			return len(b), nil
 		}
 		some := b[n:min(len(b), max(n, n+memoryBuffer-p.data.Len()-p.transit.bytes))]
 		if len(some) > 0 {
@@ -182,8 +189,27 @@ func (p *memoryPipe) underwayLocked() bool {
 // pump lets arrive what is due, after the way has changed.
 func (p *memoryPipe) pump() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.arriveLocked()
+	p.changed.Broadcast()
+	over := p.overLocked()
+	p.mu.Unlock()
+	if over {
+		p.reverse.wake()
+	}
+}
+
+// overLocked notes whether who reads can know that who writes has ended: then writing
+// fails, too. Before, it must not, as with TCP, where both hear of it at one time.
+func (p *memoryPipe) overLocked() bool {
+	over := p.ended && !p.underwayLocked()
+	p.over.Store(over)
+	return over
+}
+
+// wake lets all who wait look again.
+func (p *memoryPipe) wake() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.changed.Broadcast()
 }
 
@@ -206,10 +232,13 @@ func (p *memoryPipe) end(reader bool) {
 	} else {
 		p.ended = true
 	}
-	over := p.closed && p.ended
+	over, heard := p.closed && p.ended, p.overLocked()
 	p.changed.Broadcast()
 	p.mu.Unlock()
-	if over {
+	if heard {
+		p.reverse.wake()
+	}
+	if over && heard {
 		p.way.drop(p)
 	}
 }

@@ -10,10 +10,13 @@ import (
 // origin in their order. States may be left out; none comes again unless the origin
 // went back to it.
 type ordered struct {
-	at map[*stream]map[resourceID]int // how far in its history a resource is
+	guard bool // fixed
+	at    map[*stream]map[resourceID]int // how far in its history a resource is
 }
 
-func newOrdered() *ordered { return &ordered{at: make(map[*stream]map[resourceID]int)} }
+func newOrdered(guard bool) *ordered {
+	return &ordered{guard: guard, at: make(map[*stream]map[resourceID]int)}
+}
 
 func (*ordered) name() string { return "Ordered" }
 
@@ -38,6 +41,8 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[id]
 		if to := h.find(serial, at[id]); to >= 0 {
 			at[id] = to
+		} else if before := at[id] - 1; v.guard && !fullState(e.Type) && before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial {
+			at[id] = before // it stays with what refers to it
 		} else if before := h.find(serial, 0); before >= 0 {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))
 		}

@@ -14,6 +14,9 @@ type Options struct {
 	// Digests says that clients are told content digests as versions, as with a
 	// delta origin: equal content then has equal versions (K11).
 	Digests bool
+	// Guard says that the relays hold back mass removals, and with them what the
+	// resources that stay refer to, also what was removed a moment before (K16).
+	Guard bool
 }
 
 // validator is one guarantee.
@@ -52,7 +55,7 @@ type Suite struct {
 // New makes a suite for a recording that has not begun.
 func New(o Options) *Suite {
 	s := &Suite{model: newModel(), validators: []validator{
-		converges{}, newOrdered(), isolated{}, noPhantom{}, deleteOnlyIfDeleted{}, newResumable(o.Digests), noDrop{},
+		converges{}, newOrdered(o.Guard), isolated{}, noPhantom{}, deleteOnlyIfDeleted{}, newResumable(o.Digests), noDrop{},
 	}}
 	if o.Tier {
 		s.validators = append(s.validators, oneStream{})
