@@ -15,13 +15,13 @@ func (h *history) add(serial int) {
 	}
 }
 
-// newest is when the resource was as a serial says for the last time; -1 for never. A nil
-// history is that of a resource that never was.
-func (h *history) newest(serial int) int {
+// find is the first time at or after another at which the resource was as a serial says;
+// -1 for never. A nil history is that of a resource that never was.
+func (h *history) find(serial, from int) int {
 	if h == nil {
 		return -1
 	}
-	for i := len(h.serials) - 1; i >= 0; i-- {
+	for i := max(0, from); i < len(h.serials); i++ {
 		if h.serials[i] == serial {
 			return i
 		}

@@ -40,10 +40,11 @@ type resourceID struct{ key, typeURL, name string }
 
 // view is what the judge knows of a client.
 type view struct {
-	client *record.Event             // that there is one
-	held   map[string]map[string]int // serials by type URL and name
-	cold   map[string]time.Duration  // types of which it never got anything: for how long it could have
-	stream *stream                   // nil while it has none
+	client *record.Event              // that there is one
+	held   map[string]map[string]bool // names by type URL
+	past   map[resourceID]int         // how far in its history each resource is that it was ever sent
+	cold   map[string]time.Duration   // types of which it never got anything: for how long it could have
+	stream *stream                    // nil while it has none
 	away   bool
 }
 
@@ -98,9 +99,9 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 }
 
 func newView(e *record.Event) *view {
-	v := &view{client: e, held: make(map[string]map[string]int), cold: make(map[string]time.Duration)}
+	v := &view{client: e, held: make(map[string]map[string]bool), past: make(map[resourceID]int), cold: make(map[string]time.Duration)}
 	for typeURL := range e.Wants {
-		v.held[typeURL] = make(map[string]int)
+		v.held[typeURL] = make(map[string]bool)
 		if xdstest.FullState(typeURL) { // of others there may be nothing to say
 			v.cold[typeURL] = 0
 		}
@@ -118,7 +119,7 @@ func (v *view) take(e *record.Event) {
 		delete(v.held[e.Type], name)
 	}
 	for _, r := range e.Resources {
-		v.held[e.Type][r.Name] = r.Serial
+		v.held[e.Type][r.Name] = true
 	}
 }
 

@@ -3,27 +3,36 @@ package sim
 import (
 	"xdsrelay/relay/robust/check"
 	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
 )
 
 // sentBack judges a response: whoever has newer content does not get older, unless the
-// node could not know that there is newer.
+// node could not know that there is newer. The removal guard gives back what it keeps for
+// those that refer to it (K16).
 func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 	step := func(name string, serial int) []check.Contradiction {
-		held, ok := c.held[e.Type][name]
-		if !ok {
+		id := resourceID{c.client.Key, e.Type, name}
+		h, at := j.histories[id], c.past[id]
+		if to := h.find(serial, at); to >= 0 {
+			c.past[id] = to
 			return nil
 		}
-		h := j.histories[resourceID{c.client.Key, e.Type, name}]
-		if h.newest(serial) >= h.newest(held) {
-			return nil
+		before := h.find(serial, 0)
+		if before < 0 {
+			return nil // another validator judges what never was
 		}
-		knows := j.knows(c.stream.node, resourceID{c.client.Key, e.Type, name}, h, held)
+		c.past[id] = before
+		guarded := j.world.plan.Guard && !xdstest.FullState(e.Type) && at > 0 && h.serials[at] == absent && h.serials[at-1] == serial
+		knows := ""
+		if !guarded {
+			knows = j.knows(c.stream.node, id, at)
+		}
 		if knows == "" {
 			j.counts.Excused++
 			return nil
 		}
 		return found("NotBack", e, "client %s is sent back from %s@%d to @%d of %s by %s, though %s has newer",
-			c.client.Client, name, held, serial, record.ShortType(e.Type), e.Node, knows)
+			c.client.Client, name, h.serials[at], serial, record.ShortType(e.Type), e.Node, knows)
 	}
 	for _, r := range e.Resources {
 		if wrong := step(r.Name, r.Serial); wrong != nil {
@@ -38,15 +47,14 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 	return nil
 }
 
-// knows is a node that has content at least as new as some, which another one, or the
-// same, should know: a client has it from there now. Empty for none.
-func (j *judge) knows(node string, id resourceID, h *history, least int) string {
+// knows is a node that has a resource at least as it was at a time, which another one, or
+// the same, should know: a client has it from there now. Empty for none.
+func (j *judge) knows(node string, id resourceID, least int) string {
 	for _, c := range j.clients {
 		if c.stream == nil || c.client.Key != id.key || !j.running(c.stream.node) || !c.stream.answered[id.typeURL] {
 			continue
 		}
-		serial, ok := c.held[id.typeURL][id.name]
-		if !ok || h.newest(serial) < h.newest(least) {
+		if at, ok := c.past[id]; !ok || at < least {
 			continue
 		}
 		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {

@@ -79,8 +79,8 @@ func (j *judge) status(n *node) {
 		switch at := said[name]; {
 		case c.away && at != "":
 			j.world.contradict("Status", fmt.Sprintf("node %s says that client %s is at %s; it is away", n.name, name, at))
-		case !c.away && (c.stream == nil || c.stream.node != at):
-			j.world.contradict("Status", fmt.Sprintf("node %s says that client %s is at %q, which is not where it is", n.name, name, at))
+		case !c.away && c.stream != nil && c.stream.node != at:
+			j.world.contradict("Status", fmt.Sprintf("node %s says that client %s is at %q; it is at %s", n.name, name, at, c.stream.node))
 		}
 	}
 	if online := j.online(); len(said) > online {

@@ -49,7 +49,9 @@ func (c *memoryConn) Write(b []byte) (int, error) { return c.out.write(b) }
 
 // Close lets the peer read what was written, and then the end.
 func (c *memoryConn) Close() error {
-	c.host.drop(c)
+	if !c.in.fell() { // else the other side is still to learn of it
+		c.host.drop(c)
+	}
 	c.in.end(true)
 	c.out.end(false)
 	return nil
@@ -252,6 +254,13 @@ func (p *memoryPipe) reset() {
 	p.changed.Broadcast()
 	p.mu.Unlock()
 	p.way.drop(p)
+}
+
+// fell reports whether who reads has gone without a word.
+func (p *memoryPipe) fell() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.mute
 }
 
 // fall ends the pipe for who reads or writes, of which the other side hears nothing.
