@@ -39,7 +39,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	}
 	if l.Store == config.StoreRedis {
 		keeper.Store = lastgood.NewRedis(n.store, int(l.MaxSize), func(key string) (uint64, bool) { return n.heads.Epoch(key) })
-	} else if keeper.Store, err = lastgood.NewDirectory(l.Directory, int(l.MaxSize), log); err != nil {
+	} else if keeper.Store, err = lastgood.NewDirectoryOn(n.disk, l.Directory, int(l.MaxSize), log); err != nil {
 		return fmt.Errorf("last_good.directory: %w", err)
 	}
 	if n.keeper, err = lastgood.New(keeper); err != nil {

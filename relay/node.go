@@ -58,6 +58,9 @@ type Options struct {
 	// their own.
 	Listen func(address string) (net.Listener, error)
 	Dial   func(ctx context.Context, address string) (net.Conn, error)
+	// Disk is where last_good.directory is. nil means the operating system's; tests in
+	// virtual time have one that fills and loses writes.
+	Disk lastgood.Disk
 	// Members makes the members of a tier with self among them. Nil means what the
 	// configuration names; tests move keys about by it.
 	Members func(self shard.Member) shard.Members
@@ -118,6 +121,7 @@ type Node struct {
 	changed func(key, typeURL string) // nil for nobody
 	bind    func(address string) (net.Listener, error)
 	dial    func(ctx context.Context, address string) (net.Conn, error) // nil for TCP
+	disk    lastgood.Disk                                               // nil for that of the operating system
 	enlist  func(shard.Member) shard.Members                            // nil for what the configuration says
 
 	// Atomic: what clients are told apart by, and let in by, as it is now.
@@ -146,7 +150,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 	}
 	n := &Node{
 		now: time.Now,
-		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, dial: opts.Dial, enlist: opts.Members,
+		cfg: cfg, version: cmp.Or(opts.Version, "dev"), logger: opts.Logger, levels: opts.Levels, source: opts.Source, changed: opts.Changed, bind: opts.Listen, dial: opts.Dial, disk: opts.Disk, enlist: opts.Members,
 		asked: make(chan struct{}), samples: samples{began: time.Now()},
 	}
 	if n.logger == nil {

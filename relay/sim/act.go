@@ -132,11 +132,23 @@ func init() {
 			begin: func(w *World, _ int, e Event) { w.redis.server.SetClock(time.Duration(e.number(0)) * time.Second) },
 			end:   func(w *World, _ int, _ Event) { w.redis.server.SetClock(0) }},
 
+		// Disks.
+		"disk-full": {draw: aNode, long: true, weight: 2, begin: onDisk(func(d *disk) { d.full++ }), end: onDisk(func(d *disk) { d.full-- })},
+		"disk-lies": {draw: aNode, long: true, weight: 1, begin: onDisk(func(d *disk) { d.lies++ }), end: onDisk(func(d *disk) { d.lies-- })},
+
 		// The control plane.
 		"cp-down":  {draw: none, long: true, weight: 3, begin: func(w *World, number int, _ Event) { w.originDown(number) }, end: func(w *World, number int, _ Event) { w.originUp(number) }},
 		"cp-empty": {draw: none, long: true, weight: 2, begin: emptyOrigin, end: rightOrigin},
 		"cp-lacks": {draw: aKey, long: true, weight: 2, begin: lackingOrigin, end: rightOrigin},
 		"cp-older": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.origin.Restore(w.past) }},
+	}
+}
+
+func onDisk(change func(*disk)) func(*World, int, Event) {
+	return func(w *World, _ int, e Event) {
+		if n := w.node(e.arg(0)); n != nil {
+			n.disk.change(change)
+		}
 	}
 }
 

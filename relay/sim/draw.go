@@ -40,7 +40,7 @@ func Draw(seed uint64) Plan {
 }
 
 // keeps are the values of Kept.
-var keeps = []string{"none", "none"}
+var keeps = []string{"none", "directory", "redis"}
 
 // duration is how long an event lasts: often moments, sometimes longer than all times of
 // the product.

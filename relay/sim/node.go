@@ -19,6 +19,7 @@ type node struct {
 	world *World // fixed
 	name  string // fixed
 	ip    string // fixed
+	disk  *disk  // fixed
 
 	// All below belongs to the goroutine of the world.
 	host   *xdstest.Host
@@ -27,6 +28,7 @@ type node struct {
 	done   <-chan error
 	since  time.Time // when it started, or ended
 	downBy int       // the event that ended it
+	lost   bool      // it ended by a loss of power
 	cutOff bool      // something is wrong between it and the clients
 }
 
@@ -47,7 +49,7 @@ func (n *node) start() {
 	}
 	n.host = n.world.network.memory.NewHost(n.name, n.ip)
 	made, err := relay.New(n.config(), relay.Options{
-		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name),
+		Version: "v-sim", Listen: n.host.Listen, Dial: n.host.Dial, Logger: n.world.logger(n.name), Disk: n.disk.boot(n.lost),
 	})
 	if err != nil {
 		n.world.t.Fatalf("node %s: %v", n.name, err)
@@ -65,6 +67,8 @@ func (n *node) start() {
 // it reaches nobody, and ends by itself.
 func (n *node) kill(event int, reset bool) {
 	n.down(event, "killed")
+	n.lost = !reset
+	n.disk.boot(false) // nothing is written any more
 	n.host.Vanish(reset)
 	n.cancel()
 	n.world.ending(n.name, n.done)
@@ -73,6 +77,7 @@ func (n *node) kill(event int, reset bool) {
 // drain ends it as SIGTERM does.
 func (n *node) drain(event int) {
 	n.down(event, "drained")
+	n.lost = false
 	n.cancel()
 	n.world.ending(n.name, n.done)
 }
@@ -101,6 +106,12 @@ func (n *node) config() *config.Config {
 	cfg.Cache.MaxRemovalPercent = 0
 	if s.Guard {
 		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, guardHold
+	}
+	switch s.Kept {
+	case "directory":
+		cfg.LastGood.Store, cfg.LastGood.Directory = config.StoreDirectory, "/kept"
+	case "redis":
+		cfg.LastGood.Store = config.StoreRedis
 	}
 	cfg.Drain.Time, cfg.Drain.Grace = 2*time.Second, time.Second
 	return cfg

@@ -94,7 +94,7 @@ func newWorld(t *scene, plan Plan, cfg Config) *World {
 	w.redis = &redis{world: w}
 	w.redis.start()
 	for i := range plan.Nodes + moreNodes {
-		n := &node{world: w, name: nodeName(i), ip: nodeIP(i)}
+		n := &node{world: w, name: nodeName(i), ip: nodeIP(i), disk: newDisk()}
 		w.nodes = append(w.nodes, n)
 		if i < plan.Nodes {
 			n.start()

@@ -9,7 +9,6 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -21,6 +20,7 @@ import (
 // digests of key and type. Nobody but their owner can read them.
 type Directory struct {
 	// Fixed after construction.
+	disk Disk
 	path string
 	max  int // of a record, in bytes
 	log  *slog.Logger
@@ -49,14 +49,22 @@ var recordForm = regexp.MustCompile(`^[0-9a-f]{40}-[0-9a-f]{24}\.good$`)
 // record is larger than limit bytes. What was left half written is removed, and so is
 // what nobody has written for 30 days. It fails where there is no directory.
 func NewDirectory(path string, limit int, log *slog.Logger) (*Directory, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+	return NewDirectoryOn(nil, path, limit, log)
+}
+
+// NewDirectoryOn is [NewDirectory] on a disk; nil is that of the operating system.
+func NewDirectoryOn(disk Disk, path string, limit int, log *slog.Logger) (*Directory, error) {
+	if disk == nil {
+		disk = system{}
+	}
+	if err := disk.MkdirAll(path, 0o700); err != nil {
 		return nil, fmt.Errorf("last known good state: %w", err)
 	}
-	entries, err := os.ReadDir(path)
+	entries, err := disk.ReadDir(path)
 	if err != nil {
 		return nil, fmt.Errorf("last known good state: %w", err)
 	}
-	d := &Directory{path: path, max: limit, log: log, files: make(map[string]map[string]struct{}), marks: make(map[string]written)}
+	d := &Directory{disk: disk, path: path, max: limit, log: log, files: make(map[string]map[string]struct{}), marks: make(map[string]written)}
 	foreign := 0
 	for _, e := range entries {
 		name := e.Name()
@@ -78,7 +86,7 @@ func NewDirectory(path string, limit int, log *slog.Logger) (*Directory, error) 
 }
 
 func (d *Directory) remove(name string) {
-	if err := os.Remove(filepath.Join(d.path, name)); err != nil {
+	if err := d.disk.Remove(filepath.Join(d.path, name)); err != nil {
 		d.log.Warn("an old file of the last known good state cannot be removed", "error", err)
 	}
 }
@@ -146,18 +154,18 @@ func kind(err error) string {
 
 func (d *Directory) write(name string, sealed []byte) (err error) {
 	if sealed == nil {
-		if err := os.Remove(filepath.Join(d.path, name)); !errors.Is(err, fs.ErrNotExist) {
+		if err := d.disk.Remove(filepath.Join(d.path, name)); !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 		return nil
 	}
-	f, err := os.CreateTemp(d.path, tempPrefix) // for its owner alone
+	f, err := d.disk.CreateTemp(d.path, tempPrefix) // for its owner alone
 	if err != nil {
 		return err
 	}
 	defer func() {
 		if err != nil {
-			_ = os.Remove(f.Name())
+			_ = d.disk.Remove(f.Name())
 		}
 	}()
 	if _, err = f.Write(sealed); err == nil {
@@ -169,20 +177,10 @@ func (d *Directory) write(name string, sealed []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := os.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
+	if err := d.disk.Rename(f.Name(), filepath.Join(d.path, name)); err != nil {
 		return err
 	}
-	return syncDir(d.path)
-}
-
-// syncDir makes a rename last.
-func syncDir(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	return d.disk.SyncDir(d.path)
 }
 
 // Marks implements [Store]. It knows those of files alone that this process has
@@ -196,7 +194,7 @@ func (d *Directory) Marks(_ context.Context, key string) (map[string]Mark, error
 		if !ok {
 			continue
 		}
-		if _, err := os.Stat(filepath.Join(d.path, name)); err == nil {
+		if _, err := d.disk.Stat(filepath.Join(d.path, name)); err == nil {
 			all[m.url] = m.Mark
 		}
 	}
@@ -232,14 +230,15 @@ func (d *Directory) Load(_ context.Context, key string, take func(sealed []byte)
 }
 
 func (d *Directory) read(name string) ([]byte, error) {
-	f, err := os.Open(filepath.Join(d.path, name))
+	path := filepath.Join(d.path, name)
+	f, err := d.disk.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	sealed, err := io.ReadAll(io.LimitReader(f, int64(d.max)+1))
 	if err == nil && len(sealed) > d.max {
-		err = fmt.Errorf("%s: it is larger than last_good.max_size", f.Name())
+		err = fmt.Errorf("%s: it is larger than last_good.max_size", path)
 	}
 	return sealed, err
 }
