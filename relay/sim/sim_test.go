@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -18,6 +19,7 @@ var (
 	simFor    = flag.Duration("sim.for", 0, "run plans for so much CPU time, and shrink those that fail")
 	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for")
 	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
+	simExcept = flag.String("sim.except", "", "guarantees that are not judged, with commas between them")
 	simLog    = flag.Bool("sim.log", false, "print what all parts of the world log")
 )
 
@@ -30,7 +32,7 @@ func TestMain(m *testing.M) {
 
 // TestSim runs plans: a few of fixed seeds, or what the flags say.
 func TestSim(t *testing.T) {
-	cfg := Config{Token: tokenFile(t)}
+	cfg := Config{Token: tokenFile(t), Except: strings.Split(*simExcept, ",")}
 	if *simLog {
 		cfg.Log = os.Stderr
 	}
@@ -61,7 +63,7 @@ func TestHunt(t *testing.T) {
 	if *simFor == 0 {
 		t.Skip("make sim runs it")
 	}
-	cfg := Config{Token: tokenFile(t)}
+	cfg := Config{Token: tokenFile(t), Except: strings.Split(*simExcept, ",")}
 	began, shrunk := cpu(), time.Duration(0)
 	simulated, plans, failed := time.Duration(0), 0, make(map[string]int)
 	for seed := *simFrom; cpu()-began-shrunk < *simFor; seed++ {

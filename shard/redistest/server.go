@@ -51,16 +51,20 @@ type Server struct {
 	// Guarded by mu.
 	cmd  *exec.Cmd // nil while none runs
 	done chan struct{}
+	twin *double // instead of a process; see EnvStandIn
 	out  *tail
 }
 
 // Start starts a server and waits until it answers.
 func Start(t xdstest.TB, cfg Config) *Server {
 	t.Helper()
-	s := newServer(t, "redis-server", cfg)
+	s := newServer(t, realServer, cfg)
 	s.Start()
 	return s
 }
+
+// realServer is the program.
+const realServer = "redis-server"
 
 // newServer prepares a server with a port and a folder of its own.
 func newServer(t xdstest.TB, name string, cfg Config) *Server {
@@ -138,8 +142,15 @@ func (s *Server) Start() {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.cmd != nil {
+	if s.cmd != nil || s.twin != nil {
 		s.t.Fatalf("%s %s runs already", s.name, s.Addr())
+	}
+	if s.name == realServer && s.cfg.standsIn() {
+		var err error
+		if s.twin, err = startDouble(s.Addr()); err != nil {
+			s.t.Fatalf("a stand-in for Redis: %v", err)
+		}
+		return
 	}
 	args := []string{"--save", "", "--appendonly", "no", "--dir", s.dir}
 	if s.cfg.Password != "" {
@@ -194,6 +205,10 @@ func (s *Server) awaitLocked() {
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.twin != nil {
+		s.twin.Close()
+		s.twin = nil
+	}
 	if s.cmd == nil {
 		return
 	}
@@ -219,6 +234,10 @@ func (s *Server) signal(sig os.Signal) {
 	s.t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.twin != nil {
+		s.twin.Pause(sig == syscall.SIGSTOP)
+		return
+	}
 	if s.cmd == nil {
 		s.t.Fatalf("%s %s does not run", s.name, s.Addr())
 	}
@@ -234,6 +253,13 @@ func (s *Server) Flush() { s.t.Helper(); s.Do("FLUSHALL") }
 // ends that.
 func (s *Server) ReadOnly(on bool) {
 	s.t.Helper()
+	s.mu.Lock()
+	twin := s.twin
+	s.mu.Unlock()
+	if twin != nil {
+		twin.ReadOnly(on)
+		return
+	}
 	if on {
 		s.Do("REPLICAOF", "127.0.0.1", "1")
 	} else {

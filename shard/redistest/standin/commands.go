@@ -33,6 +33,13 @@ var commands = map[string]command{
 	"HDEL":     {run: hashDelete, least: 2, most: -1, writes: true},
 	"PUBLISH":  {run: publish, least: 2, most: 2},
 	"FLUSHALL": {run: flush, most: 1, writes: true},
+
+	// What tests ask.
+	"KEYS":    {run: keys, least: 1, most: 1},
+	"HLEN":    {run: hashLen, least: 1, most: 1},
+	"HVALS":   {run: hashValues, least: 1, most: 1},
+	"HEXISTS": {run: hashExists, least: 2, most: 2},
+	"COPY":    {run: duplicate, least: 2, most: 2, writes: true},
 }
 
 // Answers that a redis-server gives in these words.
@@ -64,6 +71,8 @@ func (s *Server) run(c *session, args []string) {
 			return
 		}
 		c.answer(s.call(args))
+	case "CLIENT":
+		c.answer(s.clients(args[1:]))
 	case "EVAL", "EVALSHA":
 		s.calls[name]++
 		if len(args) < 3 {

@@ -23,6 +23,8 @@ type Server struct {
 	channels  map[string]map[*session]bool // who listens, by channel
 	calls     map[string]int               // how many commands there were, by name
 	readOnly  bool
+	paused    bool
+	resumed   sync.Cond // with mu
 	ahead     time.Duration
 	closed    bool
 }
@@ -41,6 +43,7 @@ func New() *Server {
 		values: make(map[string]*value), scripts: make(map[string]*lua.FunctionProto), sessions: make(map[*session]bool),
 		listeners: make(map[net.Listener]bool), channels: make(map[string]map[*session]bool), calls: make(map[string]int),
 	}
+	s.resumed.L = &s.mu
 	s.engine = newEngine(s)
 	return s
 }
@@ -73,6 +76,7 @@ func (s *Server) Serve(l net.Listener) {
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
+	s.resumed.Broadcast()
 	for l := range s.listeners {
 		_ = l.Close()
 	}
@@ -99,6 +103,14 @@ func (s *Server) ReadOnly(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readOnly = on
+}
+
+// Pause makes it answer nobody, as a process that was stopped, or ends that.
+func (s *Server) Pause(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = on
+	s.resumed.Broadcast()
 }
 
 // SetClock sets its clock so much before that of the process, as that of a replica may be

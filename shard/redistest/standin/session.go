@@ -47,9 +47,13 @@ func (c *session) read() {
 		if err != nil {
 			return
 		}
-		c.server.mu.Lock()
-		c.server.run(c, args)
-		c.server.mu.Unlock()
+		s := c.server
+		s.mu.Lock()
+		for s.paused && !s.closed {
+			s.resumed.Wait()
+		}
+		s.run(c, args)
+		s.mu.Unlock()
 	}
 }
 
