@@ -23,9 +23,6 @@ type act struct {
 	end   func(w *World, number int, e Event) // nil unless long
 }
 
-// acts are all that plans are made of, by name.
-var acts map[string]*act
-
 // Kinds of arguments.
 func aNode(s Setup, r *rand.Rand) []string { return []string{nodeName(r.IntN(s.Nodes))} }
 func aKey(s Setup, r *rand.Rand) []string  { return []string{keyName(r.IntN(s.Keys))} }
@@ -91,57 +88,55 @@ func faultPath(way func(Event) xdstest.Way) func(*World, int, Event) {
 	}
 }
 
-//nolint:gochecknoinits // the acts use what reads plans, which uses the acts
-func init() {
-	acts = map[string]*act{
-		// What control planes and clients do all day.
-		"change": {draw: and(aKey, 1, 6), weight: 10, begin: func(w *World, _ int, e Event) {
-			for range e.number(1) {
-				w.origin.Change(e.arg(0), w.random)
-			}
-		}},
-		"move":   {draw: and(none, 5, 100), weight: 4, begin: func(w *World, _ int, e Event) { w.fleet.move(w.percent(e.number(0))) }},
-		"away":   {draw: aKey, long: true, weight: 2, begin: func(w *World, _ int, e Event) { w.fleet.leave(e.arg(0)) }, end: func(w *World, _ int, e Event) { w.fleet.back(e.arg(0)) }},
-		"arrive": {draw: and(aKey, 1, 4), weight: 5, begin: arrive},
+// acts are all that plans are made of, by name.
+var acts = map[string]*act{
+	// What control planes and clients do all day.
+	"change": {draw: and(aKey, 1, 6), weight: 10, begin: func(w *World, _ int, e Event) {
+		for range e.number(1) {
+			w.origin.Change(e.arg(0), w.random)
+		}
+	}},
+	"move":   {draw: and(none, 5, 100), weight: 4, begin: func(w *World, _ int, e Event) { w.fleet.move(w.percent(e.number(0))) }},
+	"away":   {draw: aKey, long: true, weight: 2, begin: func(w *World, _ int, e Event) { w.fleet.leave(e.arg(0)) }, end: func(w *World, _ int, e Event) { w.fleet.back(e.arg(0)) }},
+	"arrive": {draw: and(aKey, 1, 4), weight: 5, begin: arrive},
 
-		// Nodes.
-		"kill":  {draw: aNode, long: true, weight: 3, begin: killNode(true), end: startNode},
-		"power": {draw: aNode, long: true, weight: 2, begin: killNode(false), end: startNode},
-		"drain": {draw: aNode, long: true, weight: 2, begin: drainNode, end: startNode},
-		"pause": {draw: aNode, long: true, weight: 2, begin: pauseNode, end: healPath},
-		"add":   {draw: none, long: true, weight: 2, begin: addNode, end: drainNode},
-		"roll":  {draw: and(none, 5, 30), weight: 1, begin: rollNodes},
+	// Nodes.
+	"kill":  {draw: aNode, long: true, weight: 3, begin: killNode(true), end: startNode},
+	"power": {draw: aNode, long: true, weight: 2, begin: killNode(false), end: startNode},
+	"drain": {draw: aNode, long: true, weight: 2, begin: drainNode, end: startNode},
+	"pause": {draw: aNode, long: true, weight: 2, begin: pauseNode, end: healPath},
+	"add":   {draw: none, long: true, weight: 2, begin: addNode, end: drainNode},
+	"roll":  {draw: and(none, 5, 30), weight: 1, begin: rollNodes},
 
-		// The network.
-		"cut":   {draw: aPair, long: true, weight: 4, begin: faultPath(func(Event) xdstest.Way { return xdstest.Way{Refused: true} }), end: healPath},
-		"stall": {draw: aPair, long: true, weight: 3, begin: faultPath(func(Event) xdstest.Way { return xdstest.Way{Stalled: true} }), end: healPath},
-		"halve": {draw: aPair, long: true, weight: 2, begin: func(w *World, number int, e Event) {
-			w.trouble(number, trouble{e.arg(0), e.arg(1), xdstest.Way{Stalled: true}})
-		}, end: healPath},
-		"delay": {draw: and(aPair, 5, 1500), long: true, weight: 3, begin: faultPath(func(e Event) xdstest.Way {
-			d := time.Duration(e.number(2)) * time.Millisecond
-			return xdstest.Way{Delay: d / 2, Jitter: d}
-		}), end: healPath},
+	// The network.
+	"cut":   {draw: aPair, long: true, weight: 4, begin: faultPath(func(Event) xdstest.Way { return xdstest.Way{Refused: true} }), end: healPath},
+	"stall": {draw: aPair, long: true, weight: 3, begin: faultPath(func(Event) xdstest.Way { return xdstest.Way{Stalled: true} }), end: healPath},
+	"halve": {draw: aPair, long: true, weight: 2, begin: func(w *World, number int, e Event) {
+		w.trouble(number, trouble{e.arg(0), e.arg(1), xdstest.Way{Stalled: true}})
+	}, end: healPath},
+	"delay": {draw: and(aPair, 5, 1500), long: true, weight: 3, begin: faultPath(func(e Event) xdstest.Way {
+		d := time.Duration(e.number(2)) * time.Millisecond
+		return xdstest.Way{Delay: d / 2, Jitter: d}
+	}), end: healPath},
 
-		// Redis.
-		"redis-down":  {draw: none, long: true, weight: 2, begin: func(w *World, _ int, _ Event) { w.redis.kill() }, end: func(w *World, _ int, _ Event) { w.redis.start() }},
-		"redis-flush": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.redis.server.Flush() }},
-		"redis-read-only": {draw: none, long: true, weight: 1, begin: func(w *World, _ int, _ Event) { w.redis.readOnly(1) },
-			end: func(w *World, _ int, _ Event) { w.redis.readOnly(-1) }},
-		"redis-clock": {draw: and(none, -100, 100), long: true, weight: 1,
-			begin: func(w *World, _ int, e Event) { w.redis.server.SetClock(time.Duration(e.number(0)) * time.Second) },
-			end:   func(w *World, _ int, _ Event) { w.redis.server.SetClock(0) }},
+	// Redis.
+	"redis-down":  {draw: none, long: true, weight: 2, begin: func(w *World, _ int, _ Event) { w.redis.kill() }, end: func(w *World, _ int, _ Event) { w.redis.start() }},
+	"redis-flush": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.redis.server.Flush() }},
+	"redis-read-only": {draw: none, long: true, weight: 1, begin: func(w *World, _ int, _ Event) { w.redis.readOnly(1) },
+		end: func(w *World, _ int, _ Event) { w.redis.readOnly(-1) }},
+	"redis-clock": {draw: and(none, -100, 100), long: true, weight: 1,
+		begin: func(w *World, _ int, e Event) { w.redis.server.SetClock(time.Duration(e.number(0)) * time.Second) },
+		end:   func(w *World, _ int, _ Event) { w.redis.server.SetClock(0) }},
 
-		// Disks.
-		"disk-full": {draw: aNode, long: true, weight: 2, begin: onDisk(func(d *disk) { d.full++ }), end: onDisk(func(d *disk) { d.full-- })},
-		"disk-lies": {draw: aNode, long: true, weight: 1, begin: onDisk(func(d *disk) { d.lies++ }), end: onDisk(func(d *disk) { d.lies-- })},
+	// Disks.
+	"disk-full": {draw: aNode, long: true, weight: 2, begin: onDisk(func(d *disk) { d.full++ }), end: onDisk(func(d *disk) { d.full-- })},
+	"disk-lies": {draw: aNode, long: true, weight: 1, begin: onDisk(func(d *disk) { d.lies++ }), end: onDisk(func(d *disk) { d.lies-- })},
 
-		// The control plane.
-		"cp-down":  {draw: none, long: true, weight: 3, begin: func(w *World, number int, _ Event) { w.originDown(number) }, end: func(w *World, number int, _ Event) { w.originUp(number) }},
-		"cp-empty": {draw: none, long: true, weight: 2, begin: emptyOrigin, end: rightOrigin},
-		"cp-lacks": {draw: aKey, long: true, weight: 2, begin: lackingOrigin, end: rightOrigin},
-		"cp-older": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.origin.Restore(w.past) }},
-	}
+	// The control plane.
+	"cp-down":  {draw: none, long: true, weight: 3, begin: func(w *World, number int, _ Event) { w.originDown(number) }, end: func(w *World, number int, _ Event) { w.originUp(number) }},
+	"cp-empty": {draw: none, long: true, weight: 2, begin: emptyOrigin, end: rightOrigin},
+	"cp-lacks": {draw: aKey, long: true, weight: 2, begin: lackingOrigin, end: rightOrigin},
+	"cp-older": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.origin.Restore(w.past) }},
 }
 
 func onDisk(change func(*disk)) func(*World, int, Event) {

@@ -30,7 +30,8 @@ type judge struct {
 	counts   Counts
 
 	histories map[resourceID]*history
-	clients   map[string]*view // by name
+	changed   map[resourceID]time.Duration // when it was last changed at the control plane
+	clients   map[string]*view             // by name
 	troubled  map[string]time.Time
 	last      time.Time // of the last look
 }
@@ -58,7 +59,7 @@ type stream struct {
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, histories: make(map[resourceID]*history), clients: make(map[string]*view), troubled: make(map[string]time.Time), last: time.Now(),
+		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time), last: time.Now(),
 	}
 }
 
@@ -73,6 +74,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 				j.histories[id] = &history{}
 			}
 			j.histories[id].add(r.Serial)
+			j.changed[id] = e.At
 		}
 	case record.NodeDown, record.NodeUp:
 		j.trouble(e.Node)
@@ -91,7 +93,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		}
 	case record.ClientGot:
 		j.counts.Messages++
-		found := j.sentBack(c, e)
+		found := append(j.sentBack(c, e), j.orphaned(c, e)...)
 		c.take(e)
 		return found
 	}

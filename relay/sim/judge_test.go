@@ -1,0 +1,128 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay"
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// forged is a judge of a made-up world: nodes n0 and n1 run, and have been well for long.
+// It finds contradictions in made-up recordings.
+func forged(t *testing.T, guard bool) (j *judge, observe func(...record.Event) []check.Contradiction) {
+	t.Helper()
+	w := &World{plan: Plan{Setup: Setup{Nodes: 2, Guard: guard}}, network: newNetwork(), to: record.NewRecorder(), originBy: map[int]bool{}}
+	w.redis = &redis{world: w, host: w.network.memory.NewHost(redisHost, "127.0.0.2")}
+	for i := range 2 {
+		w.nodes = append(w.nodes, &node{world: w, name: nodeName(i), relay: new(relay.Node)})
+	}
+	w.judge = newJudge(w)
+	return w.judge, func(events ...record.Event) (all []check.Contradiction) {
+		for i := range events {
+			events[i].At = time.Duration(i)
+			all = append(all, w.judge.observe(&events[i])...)
+		}
+		return all
+	}
+}
+
+func has(serial int, name string) record.Event {
+	return record.Event{Kind: record.OriginState, Key: "k", Type: xdstest.ClusterType, Resources: []record.Resource{{Name: name, Serial: serial}}}
+}
+
+func got(client string, serial int, name string) record.Event {
+	return record.Event{Kind: record.ClientGot, Client: client, Key: "k", Type: xdstest.ClusterType, Delta: true, Resources: []record.Resource{{Name: name, Serial: serial}}}
+}
+
+func opened(client, node string) record.Event {
+	return record.Event{Kind: record.ClientOpen, Client: client, Node: node}
+}
+
+func came(client string) record.Event {
+	return record.Event{Kind: record.ClientNew, Client: client, Key: "k", Delta: true, Wants: map[string][]string{xdstest.ClusterType: nil, xdstest.EndpointType: {"a"}}}
+}
+
+// mustFind fails the test unless there is exactly one contradiction, of a guarantee.
+func mustFind(t *testing.T, all []check.Contradiction, guarantee string) {
+	t.Helper()
+	if len(all) != 1 || all[0].Guarantee != guarantee {
+		t.Errorf("found %v, expected %s", all, guarantee)
+	}
+}
+
+// TestJudgeSentBack: a client that had newer content gets older from a node that should
+// know the newer; not so where the node could not know, or where the control plane went
+// back itself.
+func TestJudgeSentBack(t *testing.T) {
+	start := []record.Event{
+		has(1, "a"), has(2, "a"), came("x"), came("y"), opened("x", "n0"), opened("y", "n1"),
+		got("x", 2, "a"), got("y", 2, "a"), {Kind: record.ClientEnd, Client: "x", Own: true}, opened("x", "n1"),
+	}
+	_, observe := forged(t, false)
+	mustFind(t, observe(append(start, got("x", 1, "a"))...), "NotBack")
+
+	_, observe = forged(t, false)
+	if all := observe(append(start, has(1, "a"), got("x", 1, "a"), has(2, "a"), got("x", 2, "a"))...); len(all) > 0 {
+		t.Errorf("found %v where the control plane went back", all)
+	}
+
+	j, observe := forged(t, false)
+	j.world.trouble(1, both("n0", "n1", xdstest.Way{Stalled: true})...)
+	there := append(start[:9:9], opened("x", "n1"))
+	there[5] = opened("y", "n0") // nobody has it from n1
+	if all := observe(append(there, got("x", 1, "a"))...); len(all) > 0 || j.counts.Excused != 1 {
+		t.Errorf("found %v where a node could not know", all)
+	}
+}
+
+// TestJudgeServed: a client that gets nothing from a node that could have it is found, at
+// the end of its bound.
+func TestJudgeServed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j, observe := forged(t, false)
+		if all := observe(has(1, "a"), came("x"), opened("x", "n0"), got("x", 1, "a"), came("y"), opened("y", "n1")); len(all) > 0 {
+			t.Fatal(all)
+		}
+		if holder := j.holder("n1", "k", xdstest.ClusterType); holder != "n0" {
+			t.Errorf("%q has it, expected n0", holder)
+		}
+		j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
+		if holder := j.holder("n1", "k", xdstest.ClusterType); holder != "" {
+			t.Errorf("%q has it, and cannot be reached", holder)
+		}
+		for range int((calm+anywhereWithin)/tick) + 1 {
+			time.Sleep(tick) //nolint:forbidigo // virtual time
+			if all := j.look(); len(all) > 0 {
+				if !strings.Contains(all[0].Text, "client y has had no Cluster for 1m0.5s") {
+					t.Error(all)
+				}
+				return
+			}
+		}
+		t.Error("nothing is found")
+	})
+}
+
+// TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
+// are found.
+func TestJudgeChildren(t *testing.T) {
+	endpoints := func(e record.Event) record.Event { e.Type = xdstest.EndpointType; return e }
+	start := []record.Event{
+		has(1, "a"), endpoints(has(2, "a")), came("x"), opened("x", "n0"), got("x", 1, "a"), endpoints(got("x", 2, "a")),
+		has(0, "a"), endpoints(has(0, "a")),
+	}
+	gone := endpoints(record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Delta: true, Removed: []string{"a"}})
+	_, observe := forged(t, true)
+	mustFind(t, observe(append(start, gone)...), "Children")
+
+	_, observe = forged(t, true)
+	first := record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Type: xdstest.ClusterType, Delta: true, Removed: []string{"a"}}
+	if all := observe(append(start, first, gone)...); len(all) > 0 {
+		t.Errorf("found %v where the cluster went first", all)
+	}
+}
