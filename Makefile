@@ -12,6 +12,7 @@ ARGS ?=
 BENCH ?= .
 FUZZTIME ?= 10s
 SOAK ?= 30m
+SIM ?= 10m
 TIMEOUT ?= 20m
 
 # The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests
@@ -26,7 +27,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak tier-takeover hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak sim tier-takeover hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -40,6 +41,7 @@ redis: ## make sure that there is a redis-server, which the tests start
 
 test: redis ## run the tests
 	$(GO) test $(NOPGO) -timeout $(TIMEOUT) ./...
+	XDSRELAY_REDIS_STANDIN=1 $(GO) test $(NOPGO) -timeout $(TIMEOUT) ./shard/head ./shard/lease ./shard/lastgood ./shard/store
 
 # Each package has one processor, and two run at a time. With more, Go 1.26 can crash
 # in the race detector: goroutines of a synctest bubble that set a timer which is due
@@ -60,6 +62,9 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 
 soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results $(ARGS)
+
+sim: ## let faults happen to a simulated tier for SIM (10m) of CPU time, with seeds that follow the clock, and shrink plans that fail
+	$(GO) test $(NOPGO) ./relay/sim -run '^TestHunt$$' -count 1 -timeout 24h -v -args -sim.for $(SIM) -sim.from 0 $(ARGS)
 
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)

@@ -96,6 +96,9 @@ func (f *Fleet) watch(client, key string, stream int, e xdstest.AutoEvent) int {
 	case e.Frame != nil:
 		line.Kind, line.Type, line.Delta, line.Version = record.ClientGot, e.Frame.TypeURL, e.Frame.Delta, e.Frame.Version
 		line.Resources, line.Removed, line.Bytes = origin.Resources(e.Frame), e.Frame.Removed, proto.Size(e.Frame.Raw)
+		for _, failed := range e.Frame.Errors {
+			line.Errors = append(line.Errors, failed.GetResourceName().GetName())
+		}
 	case e.Ended:
 		line.Kind, line.Own, line.Unserved = record.ClientEnd, e.Own, status.Code(e.Err) == codes.Unavailable
 		line.Why = fmt.Sprint(e.Err)

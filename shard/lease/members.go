@@ -55,7 +55,7 @@ type Members struct {
 	ended   chan struct{} // closed once the loop has ended
 	kick    chan struct{} // of one: there is news to tell
 
-	calling sync.Mutex // held during a call that renews: one at a time
+	calling chan struct{} // full during a call that renews: one at a time
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -101,6 +101,7 @@ func Join(cfg Config) (*Members, error) {
 		leave:   store.NewScript("members.leave", leaveScript),
 		name:    cfg.Store.Name(store.MemberRecords, "members"),
 		current: shard.NewCurrent(cfg.Self),
+		calling: make(chan struct{}, 1),
 		cancel:  cancel,
 		ended:   make(chan struct{}),
 		kick:    make(chan struct{}, 1),

@@ -59,8 +59,12 @@ func (m *Members) firstEnd() time.Time {
 
 // call renews the lease, and takes in who else is there.
 func (m *Members) call(ctx context.Context) error {
-	m.calling.Lock()
-	defer m.calling.Unlock()
+	select {
+	case m.calling <- struct{}{}:
+		defer func() { <-m.calling }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 	m.mu.Lock()
 	self, news, entered := m.self, m.news, m.entered
 	m.news = false

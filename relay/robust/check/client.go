@@ -27,6 +27,9 @@ type told struct {
 	responses int
 	// names: number of the event that told it last.
 	names map[string]int
+	// errors: names of which it was told that they cannot be had; the resource takes that
+	// back (C16).
+	errors map[string]bool
 }
 
 func newClient(e *record.Event) *client {
@@ -43,7 +46,7 @@ func newClient(e *record.Event) *client {
 // of is what the stream has been told of a type; not nil.
 func (s *stream) of(typeURL string) *told {
 	if s.types[typeURL] == nil {
-		s.types[typeURL] = &told{names: make(map[string]int)}
+		s.types[typeURL] = &told{names: make(map[string]int), errors: make(map[string]bool)}
 	}
 	return s.types[typeURL]
 }
@@ -59,6 +62,10 @@ func (c *client) take(s *stream, e *record.Event) {
 	for _, r := range e.Resources {
 		c.held[e.Type][r.Name] = r
 		t.names[r.Name] = e.Seq
+		delete(t.errors, r.Name)
+	}
+	for _, n := range e.Errors {
+		t.errors[n] = true
 	}
 	for _, n := range e.Removed {
 		delete(c.held[e.Type], n)

@@ -10,7 +10,7 @@ import (
 // origin in their order. States may be left out; none comes again unless the origin
 // went back to it.
 type ordered struct {
-	guard bool // fixed
+	guard bool                           // fixed
 	at    map[*stream]map[resourceID]int // how far in its history a resource is
 }
 

@@ -1,6 +1,10 @@
 package check
 
-import "testing"
+import (
+	"testing"
+
+	"xdsrelay/relay/robust/record"
+)
 
 // TestOrdered: a resource that goes back on a stream is seen, unless the origin went
 // back or the stream is another one.
@@ -25,4 +29,24 @@ func TestOrdered(t *testing.T) {
 	mustFind(t, forge(t, of, then(gone, got(1, clusterType, res("b", 3)))), "b of Cluster is back at @3, after its removal")
 	again := then(gone, origin(clusterType, "b", 6), sent(clusterType, res("b", 6)), got(1, clusterType, res("b", 6)))
 	mustFind(t, forge(t, of, then(again, removed(1, clusterType, "b")), "DeleteOnlyIfDeleted"), "b of Cluster is back at its removal, after @6")
+}
+
+// TestOrderedWithTheGuard: what the removal guard keeps with what refers to it may come
+// back as it was, and nothing else.
+func TestOrderedWithTheGuard(t *testing.T) {
+	v := newOrdered(true)
+	m := newModel()
+	wrong := func(events ...record.Event) (all []string) {
+		for i := range events {
+			events[i].Seq = i + 1
+			all = append(all, v.check(m, &events[i])...)
+			m.apply(&events[i])
+		}
+		return all
+	}
+	gone := start(origin(endpointType, "a", 6), got(1, endpointType, res("a", 6)), origin(endpointType, "a", 0), removed(1, endpointType, "a"))
+	if all := wrong(then(gone, got(1, endpointType, res("a", 6)))...); len(all) > 0 {
+		t.Errorf("endpoints that the guard gives back: %q", all)
+	}
+	mustFind(t, wrong(got(1, endpointType, res("a", 2))), "a of ClusterLoadAssignment is back at @2, after @6")
 }

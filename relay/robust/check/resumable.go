@@ -35,7 +35,7 @@ func (v *resumable) check(m *Model, e *record.Event) []string {
 func (v *resumable) checkDelta(m *Model, s *stream, e *record.Event) (wrong []string) {
 	for _, r := range e.Resources {
 		held, ok := s.client.held[e.Type][r.Name]
-		if !ok || held != r || followsCluster(s, e, r.Name) {
+		if !ok || held != r || followsCluster(s, e, r.Name) || s.of(e.Type).errors[r.Name] {
 			continue
 		}
 		// The origin may have gone away from this state and back to it meanwhile.

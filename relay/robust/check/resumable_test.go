@@ -31,6 +31,13 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, follow))
 	mustFind(t, forge(t, of, then(follow, got(3, endpointType, res("a", 2)))), "a@2 of ClusterLoadAssignment is sent again")
 
+	// The resource takes back that it could not be had, once (C16).
+	failed := got(3, clusterType)
+	failed.Errors = []string{"a"}
+	restored := then(back, failed, got(3, clusterType, a))
+	mustBeFine(t, forge(t, of, restored))
+	mustFind(t, forge(t, of, then(restored, got(3, clusterType, a))), "a@1 of Cluster is sent again")
+
 	// The state of the world, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(sotw(2, clusterType, a, b))), "is sent Cluster again")
 	mustFind(t, forge(t, of, start(sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")

@@ -72,6 +72,7 @@ type Event struct {
 	Version   string     `json:",omitempty"` // of the response
 	Resources []Resource `json:",omitempty"`
 	Removed   []string   `json:",omitempty"`
+	Errors    []string   `json:",omitempty"` // names of which the response says that they cannot be had
 	Bytes     int        `json:",omitempty"` // size of the response
 
 	Why      string `json:",omitempty"` // of an end or a fault
@@ -105,6 +106,9 @@ func (e *Event) String() string {
 	}
 	for _, n := range e.Removed {
 		b.WriteString(" -" + n)
+	}
+	for _, n := range e.Errors {
+		b.WriteString(" !" + n)
 	}
 	if e.Own {
 		b.WriteString(" own")

@@ -1,0 +1,6 @@
+//go:build race
+
+package sim
+
+// seeds is how many plans a short run has: the race detector makes each ten times as long.
+const seeds = 1
