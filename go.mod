@@ -19,6 +19,7 @@ require (
 	github.com/prometheus/client_golang v1.25.0
 	github.com/spf13/cobra v1.10.2
 	github.com/spf13/pflag v1.0.9
+	github.com/yuin/gopher-lua v1.1.2
 	go.opentelemetry.io/otel v1.47.0
 	go.opentelemetry.io/otel/exporters/prometheus v0.69.0
 	go.opentelemetry.io/otel/metric v1.47.0
@@ -38,10 +39,7 @@ require (
 	pgregory.net/rapid v1.3.0
 )
 
-require (
-	github.com/Microsoft/go-winio v0.6.2 // indirect
-	github.com/yuin/gopher-lua v1.1.2 // indirect
-)
+require github.com/Microsoft/go-winio v0.6.2 // indirect
 
 require (
 	github.com/grpc-ecosystem/grpc-gateway/v2 v2.30.0 // indirect
