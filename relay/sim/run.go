@@ -86,6 +86,9 @@ func (w *World) play() {
 	for len(w.agenda) > 0 && len(w.found) == 0 { // what events have begun is finished
 		w.sleep(tick)
 	}
+	if w.plan.Guard { // what is held back shows what it is worth when the hold ends
+		w.sleep(guardHold)
+	}
 }
 
 // finish waits for the rest, and for the end of all that clients were the reason for.
