@@ -33,7 +33,9 @@ type judge struct {
 	changed   map[resourceID]time.Duration // when it was last changed at the control plane
 	clients   map[string]*view             // by name
 	troubled  map[string]time.Time
-	last      time.Time // of the last look
+	orphans   []orphan
+	empty     map[resourceID]time.Duration // keys and types that the control plane has nothing of: since when
+	last      time.Time                    // of the last look
 }
 
 // resourceID is a resource of a key.
@@ -59,7 +61,8 @@ type stream struct {
 
 func newJudge(w *World) *judge {
 	return &judge{
-		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time), last: time.Now(),
+		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
+		empty: make(map[resourceID]time.Duration), last: time.Now(),
 	}
 }
 
@@ -75,6 +78,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 			}
 			j.histories[id].add(r.Serial)
 			j.changed[id] = e.At
+			j.emptied(e)
 		}
 	case record.NodeDown, record.NodeUp:
 		j.trouble(e.Node)
@@ -93,7 +97,8 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		}
 	case record.ClientGot:
 		j.counts.Messages++
-		found := append(j.sentBack(c, e), j.orphaned(c, e)...)
+		found := append(j.sentBack(c, e), j.unguarded(c, e)...)
+		j.orphaned(c, e)
 		c.take(e)
 		return found
 	}

@@ -1,34 +1,104 @@
 package sim
 
 import (
-	"slices"
+	"time"
 
 	"xdsrelay/relay/robust/check"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
 )
 
-// orphaned judges a response of a delta stream for all types: with the removal guard,
-// endpoints stay as long as the client has their cluster, unless the control plane has
-// the cluster without them, or took them away first (K16, E8).
-func (j *judge) orphaned(c *view, e *record.Event) []check.Contradiction {
+// orphan is endpoints that a client lost while it had their cluster.
+type orphan struct {
+	client, name string
+	since        time.Time
+	event        record.Event
+}
+
+// orphanedFor is how long a client may have a cluster without its endpoints: those of a
+// difference go before their cluster, right before (E5).
+const orphanedFor = 2 * time.Second
+
+// orphaned notes what a delta stream for all types loses: with the removal guard, endpoints
+// stay as long as the client has their cluster, unless the control plane has the cluster
+// without them, or took them away first (K16, E8).
+func (j *judge) orphaned(c *view, e *record.Event) {
 	if !j.world.plan.Guard || !e.Delta || e.Type != xdstest.EndpointType || c.held[xdstest.ClusterType] == nil {
-		return nil
+		return
 	}
 	for _, name := range e.Removed {
 		cluster, endpoints := resourceID{c.client.Key, xdstest.ClusterType, name}, resourceID{c.client.Key, e.Type, name}
-		if !c.held[e.Type][name] || !c.held[xdstest.ClusterType][name] || !j.lacks(cluster) || !j.lacks(endpoints) {
-			continue
-		}
-		if j.changed[cluster] <= j.changed[endpoints] {
-			return found("Children", e, "client %s loses the endpoints of cluster %s, which it still has: the guard holds that back", c.client.Client, name)
+		if c.held[e.Type][name] && c.held[xdstest.ClusterType][name] && j.lacks(cluster) && j.lacks(endpoints) && j.changed[cluster] <= j.changed[endpoints] {
+			j.orphans = append(j.orphans, orphan{c.client.Client, name, time.Now(), *e})
 		}
 	}
-	return nil
+}
+
+// lookAtOrphans judges what is still lost.
+func (j *judge) lookAtOrphans() (all []check.Contradiction) {
+	var left []orphan
+	for _, o := range j.orphans {
+		c := j.clients[o.client]
+		switch {
+		case !c.held[xdstest.ClusterType][o.name] || c.held[xdstest.EndpointType][o.name] || !j.lacks(resourceID{c.client.Key, xdstest.ClusterType, o.name}):
+		case c.stream == nil || time.Since(o.since) < orphanedFor:
+			left = append(left, o)
+		default:
+			all = append(all, found("Children", &o.event, "client %s has lost the endpoints of cluster %s, which it still has: the guard holds that back", o.client, o.name)...)
+		}
+	}
+	j.orphans = left
+	return all
 }
 
 // lacks reports whether the control plane has not a resource that it had.
 func (j *judge) lacks(id resourceID) bool {
 	h := j.histories[id]
-	return h != nil && slices.Index(h.serials, absent) >= 0 && h.serials[len(h.serials)-1] == absent
+	return h != nil && h.serials[len(h.serials)-1] == absent
+}
+
+// emptied notes when a control plane took all of a type from a key.
+func (j *judge) emptied(e *record.Event) {
+	of := resourceID{key: e.Key, typeURL: e.Type}
+	for id := range j.histories {
+		if id.key == e.Key && id.typeURL == e.Type && !j.lacks(id) {
+			delete(j.empty, of)
+			return
+		}
+	}
+	j.empty[of] = e.At
+}
+
+// unguarded judges a response: while a control plane has nothing of a type, and the hold of
+// the removal guard lasts, no client loses it that has it from a node which had it (K16).
+func (j *judge) unguarded(c *view, e *record.Event) []check.Contradiction {
+	at, ok := j.empty[resourceID{key: c.client.Key, typeURL: e.Type}]
+	if !j.world.plan.Guard || !ok || e.At > at+guardHold || !xdstest.FullState(e.Type) {
+		return nil
+	}
+	for _, name := range c.gone(e) {
+		id := resourceID{c.client.Key, e.Type, name}
+		if !c.held[e.Type][name] || !j.lacks(id) || j.changed[id] < at {
+			continue
+		}
+		if knows := j.has(c.stream.node, id); knows != "" {
+			return found("Guard", e, "client %s loses %s of %s by %s %s after the control plane became empty, though %s had it",
+				c.client.Client, name, record.ShortType(e.Type), e.Node, e.At-at, knows)
+		}
+	}
+	return nil
+}
+
+// has is a node from which a client has a resource now, and which another one, or the
+// same, should know. Empty for none.
+func (j *judge) has(node string, id resourceID) string {
+	for _, c := range j.clients {
+		if c.stream == nil || c.client.Key != id.key || !c.held[id.typeURL][id.name] || !c.stream.answered[id.typeURL] || !j.running(c.stream.node) {
+			continue
+		}
+		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {
+			return c.stream.node
+		}
+	}
+	return ""
 }

@@ -19,7 +19,7 @@ func (j *judge) look() (all []check.Contradiction) {
 	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
 		all = append(all, j.lookAt(j.clients[name], passed)...)
 	}
-	return all
+	return append(all, j.lookAtOrphans()...)
 }
 
 func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {

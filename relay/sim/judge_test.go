@@ -109,7 +109,7 @@ func TestJudgeServed(t *testing.T) {
 }
 
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
-// are found.
+// are found, and clusters that go though it holds them back.
 func TestJudgeChildren(t *testing.T) {
 	endpoints := func(e record.Event) record.Event { e.Type = xdstest.EndpointType; return e }
 	start := []record.Event{
@@ -117,12 +117,24 @@ func TestJudgeChildren(t *testing.T) {
 		has(0, "a"), endpoints(has(0, "a")),
 	}
 	gone := endpoints(record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Delta: true, Removed: []string{"a"}})
-	_, observe := forged(t, true)
-	mustFind(t, observe(append(start, gone)...), "Children")
-
-	_, observe = forged(t, true)
 	first := record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Type: xdstest.ClusterType, Delta: true, Removed: []string{"a"}}
-	if all := observe(append(start, first, gone)...); len(all) > 0 {
-		t.Errorf("found %v where the cluster went first", all)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		j, observe := forged(t, true)
+		if all := observe(append(start, gone)...); len(all) > 0 {
+			t.Errorf("found %v at once", all)
+		}
+		time.Sleep(orphanedFor) //nolint:forbidigo // virtual time
+		mustFind(t, j.look(), "Children")
+
+		j, observe = forged(t, false)
+		if all := observe(append(start, first, gone)...); len(all) > 0 {
+			t.Errorf("found %v", all)
+		}
+		time.Sleep(orphanedFor) //nolint:forbidigo // virtual time
+		if all := j.look(); len(all) > 0 {
+			t.Errorf("found %v without the guard", all)
+		}
+	})
+	_, observe := forged(t, true)
+	mustFind(t, observe(append(start, first)...), "Guard")
 }
