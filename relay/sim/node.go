@@ -71,7 +71,12 @@ func (n *node) kill(event int, reset bool) {
 	n.disk.boot(false) // nothing is written any more
 	n.host.Vanish(reset)
 	n.cancel()
-	n.world.ending(n.name, n.done)
+	ended, done := make(chan error, 1), n.done
+	go func() {
+		<-done // its ports are gone with the machine, which it may take for a fault
+		ended <- nil
+	}()
+	n.world.ending(n.name, ended)
 }
 
 // drain ends it as SIGTERM does.
