@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -73,7 +74,7 @@ func TestJudgeSentBack(t *testing.T) {
 
 	j, observe := forged(t, false)
 	j.world.trouble(1, both("n0", "n1", xdstest.Way{Stalled: true})...)
-	there := append(start[:9:9], opened("x", "n1"))
+	there := slices.Concat(start[:9], []record.Event{opened("x", "n1")})
 	there[5] = opened("y", "n0") // nobody has it from n1
 	if all := observe(append(there, got("x", 1, "a"))...); len(all) > 0 || j.counts.Excused != 1 {
 		t.Errorf("found %v where a node could not know", all)

@@ -85,7 +85,7 @@ func Parse(text string) (p Plan, err error) {
 }
 
 func (s *Setup) parse(line string) error {
-	for _, field := range strings.Fields(line) {
+	for field := range strings.FieldsSeq(line) {
 		name, value, _ := strings.Cut(field, "=")
 		var err error
 		switch name {

@@ -26,12 +26,10 @@ var (
 	simLog    = flag.Bool("sim.log", false, "print what all parts of the world log")
 )
 
-// knownFaults are guarantees that the product does not keep yet: a node that has nothing
-// of a key while the control plane is away sends clients away, though another node has it;
-// and a node that becomes the owner of a key with nothing of it takes an empty answer of
-// the control plane for the whole tier, though other nodes hold its removals back. To be
-// removed with these faults.
-var knownFaults = []string{"ServedByAll", "Guard"}
+// knownFaults are guarantees that the product does not keep yet: a node that becomes the
+// owner of a key with nothing of it takes an empty answer of the control plane for the whole
+// tier, though other nodes hold its removals back. To be removed with that fault.
+var knownFaults = []string{"Guard"}
 
 // TestMain gives the simulation one processor: what happens at one time then has about the
 // same order in each run of a plan.

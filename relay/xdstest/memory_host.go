@@ -188,9 +188,7 @@ func (m *Memory) pass(ctx context.Context, from, to *Host, address string) error
 			if a.Delay+b.Delay == 0 {
 				return nil
 			}
-			timer := time.NewTimer(a.Delay + b.Delay)
-			defer timer.Stop()
-			trip = timer.C
+			trip = time.After(a.Delay + b.Delay)
 		}
 		select {
 		case <-trip:

@@ -15,7 +15,7 @@ const EnvStandIn = "XDSRELAY_REDIS_STANDIN"
 
 // standsIn reports whether a stand-in is wanted, and can be had.
 func (c Config) standsIn() bool {
-	return os.Getenv(EnvStandIn) != "" && c.Password == "" && c.CertFile == "" && len(c.Args) == 0
+	return os.Getenv(EnvStandIn) != "" && !c.Real && c.Password == "" && c.CertFile == "" && len(c.Args) == 0
 }
 
 // double is a stand-in that runs, and listens for TCP.

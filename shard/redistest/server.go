@@ -32,6 +32,8 @@ type Config struct {
 	CertFile, KeyFile, CAFile string
 	// Args are further lines of its configuration, as "--name", "value".
 	Args []string
+	// Real is for tests of what a redis-server is, which a stand-in need not be.
+	Real bool
 }
 
 // Server is a redis-server that keeps nothing on disk. It ends with the test. Its

@@ -18,7 +18,7 @@ func TestDenied(t *testing.T) {
 	secret := redistest.Start(t, redistest.Config{Password: "right-word"})
 	secret.Do("ACL", "SETUSER", "reader", "on", ">right-word", "~test:*", "&test:*", "-@all", "+get")
 	secret.Do("ACL", "SETUSER", "deaf", "on", ">right-word", "~test:*", "resetchannels", "+@all")
-	plain := redistest.Start(t, redistest.Config{})
+	plain := redistest.Start(t, redistest.Config{Real: true})
 	missing := redistest.Start(t, redistest.Config{Args: []string{"--rename-command", "EVALSHA", "", "--rename-command", "EVAL", ""}})
 	file := filepath.Join(t.TempDir(), "password")
 	if err := os.WriteFile(file, []byte("wrong-word\n"), 0o600); err != nil {

@@ -8,8 +8,9 @@ import (
 	"strings"
 )
 
-// clients lists connections, or ends those that listen to channels, or the others.
-func (s *Server) clients(args []string) any {
+// clients lists connections, or ends those that listen to channels, or the others but for the
+// one that asks.
+func (s *Server) clients(self *session, args []string) any {
 	switch asked := strings.ToUpper(strings.Join(args, " ")); asked {
 	case "LIST":
 		var b strings.Builder
@@ -20,7 +21,7 @@ func (s *Server) clients(args []string) any {
 	case "KILL TYPE NORMAL", "KILL TYPE PUBSUB":
 		n := int64(0)
 		for c := range s.sessions {
-			if (s.subscribed(c) > 0) == strings.HasSuffix(asked, "PUBSUB") {
+			if c != self && (s.subscribed(c) > 0) == strings.HasSuffix(asked, "PUBSUB") {
 				c.end()
 				n++
 			}

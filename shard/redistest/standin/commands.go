@@ -72,7 +72,7 @@ func (s *Server) run(c *session, args []string) {
 		}
 		c.answer(s.call(args))
 	case "CLIENT":
-		c.answer(s.clients(args[1:]))
+		c.answer(s.clients(c, args[1:]))
 	case "EVAL", "EVALSHA":
 		s.calls[name]++
 		if len(args) < 3 {

@@ -1,6 +1,7 @@
 package standin
 
 import (
+	"maps"
 	"net"
 	"sync"
 	"time"
@@ -125,11 +126,7 @@ func (s *Server) SetClock(ahead time.Duration) {
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[string]int, len(s.calls))
-	for name, n := range s.calls {
-		all[name] = n
-	}
-	return all
+	return maps.Clone(s.calls)
 }
 
 // nowLocked is the time by the server's clock.
