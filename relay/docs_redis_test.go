@@ -190,9 +190,9 @@ func TestRedisWithoutPassword(t *testing.T) {
 			return strings.Contains(text, problem) && strings.Contains(text, hint) && strings.Contains(text, answer)
 		})
 	}
-	for _, part := range []string{problem, hint, answer} {
+	for _, part := range []string{problem, hint} {
 		if log.count(part) == 0 {
-			t.Errorf("the log does not have %q", part)
+			t.Errorf("the log does not have %q:\n%s", part, log.text.String())
 		}
 	}
 }

@@ -74,6 +74,21 @@ func start(t *testing.T, cfg *config.Config) running {
 
 func startWith(t *testing.T, cfg *config.Config, opts relay.Options) running {
 	t.Helper()
+	n := beginWith(t, cfg, opts)
+	n.ready(t)
+	return n
+}
+
+// ready waits until the node is ready.
+func (n running) ready(t *testing.T) {
+	t.Helper()
+	xdstest.Eventually(t, "the node is ready", func() bool { return n.Ready() == nil })
+}
+
+// beginWith is startWith for a node that is not ready before others have started, too: it
+// waits until its ports are bound.
+func beginWith(t *testing.T, cfg *config.Config, opts relay.Options) running {
+	t.Helper()
 	node, err := relay.New(cfg, opts)
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +104,7 @@ func startWith(t *testing.T, cfg *config.Config, opts relay.Options) running {
 		stop()
 		n.ended(t)
 	})
-	xdstest.Eventually(t, "the node is ready", func() bool { return node.Ready() == nil })
+	xdstest.Eventually(t, "the ports to be bound", func() bool { return node.Addr() != "" })
 	return n
 }
 

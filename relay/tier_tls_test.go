@@ -62,7 +62,7 @@ func newTLSPair(t *testing.T, a *xdstest.Authority) *tlsPair {
 }
 
 // start starts both nodes, with a client on each. Nodes stay members for longer than
-// the test lasts.
+// the test lasts, and so nobody waits until they are ready: each asks the other rarely.
 func (p *tlsPair) start(ownerTimeout time.Duration) {
 	p.t.Helper()
 	for _, one := range []*place{p.owner, p.follower} {
@@ -72,7 +72,7 @@ func (p *tlsPair) start(ownerTimeout time.Duration) {
 		cfg.Tier.Members = []string{p.owner.name + "=" + p.owner.way.Addr(), p.follower.name + "=" + p.follower.way.Addr()}
 		cfg.Tier.Lease, cfg.Tier.OwnerTimeout = 5*time.Minute, ownerTimeout
 		cfg.Tier.Peer.Address, cfg.Tier.Peer.Advertise, cfg.Tier.Peer.TLS = "127.0.0.1:0", one.way.Addr(), one.files
-		one.running = startWith(p.t, cfg, relay.Options{Version: "v-test"})
+		one.running = beginWith(p.t, cfg, relay.Options{Version: "v-test"})
 		one.way.Retarget(one.PeerAddr())
 		c := xdstest.StartAuto(p.t, xdstest.AutoConfig{Addr: one.Addr(), Variant: xdstest.Delta, Node: xdstest.Node(one.name, p.key)})
 		c.Subscribe(xdstest.ClusterType)

@@ -19,9 +19,15 @@ const (
 	grantRights = "grant them: ACL SETUSER NAME PREFIX-RIGHTS" // the end stands for [Rights]
 )
 
+const (
+	lacksPassword = "Redis requires a password, and this node sends none"
+	setPassword   = "set tier.redis.password_file, or a password in tier.redis.url"
+)
+
 // denials are looked through from the first.
 var denials = []denial{
-	{"NOAUTH", "Redis requires a password, and this node sends none", "set tier.redis.password_file, or a password in tier.redis.url"},
+	{"NOAUTH", lacksPassword, setPassword},
+	{"Protocol error: unauthenticated", lacksPassword, setPassword}, // where the first command is a large one
 	{
 		"WRONGPASS", "Redis rejects the user or the password",
 		"compare the user in tier.redis.url and the password in tier.redis.password_file with 'ACL LIST' in Redis; the file is read again for each connection",
