@@ -185,6 +185,7 @@ func TestLimitOfIdleConnections(t *testing.T) {
 			t.Errorf("ended after %v with %v, %q", time.Since(began), code, why)
 		}
 		_ = conn.Close()
+		synctest.Wait() // lines are written after the connection has ended
 		if got := log.count("limit=idle_timeout"); got != 1 {
 			t.Errorf("counted %d times", got)
 		}
