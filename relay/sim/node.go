@@ -73,7 +73,7 @@ func (n *node) kill(event int, reset bool) {
 	n.cancel()
 	ended, done := make(chan error, 1), n.done
 	go func() {
-		_ = <-done // its ports are gone with the machine, which it may take for a fault
+		<-done //nolint:errcheck // its ports are gone with the machine, which it may take for a fault
 		ended <- nil
 	}()
 	n.world.ending(n.name, ended)
