@@ -75,6 +75,7 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 		return s.notAdmitted(gs.Context(), &st.caller, err)
 	}
 	defer func() {
+		st.pause(err)
 		st.end(err) // before waiting for a send that may block
 		s.removeLoad(st)
 		s.leaveLoad(st)

@@ -81,6 +81,7 @@ func (s *stream) serve() (err error) {
 		return s.srv.notAdmitted(s.grpc.Context(), &s.caller, err)
 	}
 	defer func() {
+		s.pause(err)
 		s.end(err) // before waiting for a send that may block
 		s.srv.remove(s)
 		s.srv.leave(s)

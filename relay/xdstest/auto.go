@@ -93,6 +93,8 @@ type Auto struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when the client's goroutine has ended
 
+	tooBusy error // set by run; see mostBusy
+
 	sendMu sync.Mutex // held from building a request until it is sent; taken before mu
 
 	mu         sync.Mutex // guards all below
@@ -145,7 +147,12 @@ func StartAuto(t TB, cfg AutoConfig) *Auto {
 	}
 	a.ctx, a.cancel = context.WithCancel(context.Background())
 	go a.run()
-	t.Cleanup(a.Close)
+	t.Cleanup(func() {
+		a.Close()
+		if a.tooBusy != nil { // whatever the test looks at
+			t.Errorf("%s: %v", a.log.who, a.tooBusy)
+		}
+	})
 	return a
 }
 
