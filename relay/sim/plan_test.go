@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -99,4 +100,18 @@ func TestNetworkAddsUp(t *testing.T) {
 	if !n.fine("n0", "n1") || !n.fine("n2", "n2") {
 		t.Error("troubles do not end")
 	}
+}
+
+// TestPanic: a fault of the simulation itself ends the test, and is no plan that passes.
+func TestPanic(t *testing.T) {
+	plan := Draw(1)
+	plan.Events = []Event{{Do: "nothing like that"}}
+	synctest.Test(t, func(t *testing.T) {
+		defer func() {
+			if recover() == nil {
+				t.Error("a plan passes that panics")
+			}
+		}()
+		Run(plan, Config{Token: tokenFile(t)})
+	})
 }

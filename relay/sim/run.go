@@ -34,17 +34,20 @@ type Counts struct {
 func Run(plan Plan, cfg Config) (r Result) {
 	began := time.Now()
 	t := &scene{}
-	var w *World
 	defer func() {
-		if failed, ok := recover().(fatal); ok {
-			r.Found, r.First = append(r.Found, "World: "+string(failed)), "World"
-		} else if failed := recover(); failed != nil {
-			panic(failed)
-		}
 		t.end()
 		r.Simulated = time.Since(began)
 	}()
-	w = newWorld(t, plan, cfg)
+	defer func() {
+		switch failed := recover().(type) {
+		case nil:
+		case fatal:
+			r.Found, r.First = append(r.Found, "World: "+string(failed)), "World"
+		default: // a fault of the simulation, which is no result of the plan
+			panic(failed)
+		}
+	}()
+	w := newWorld(t, plan, cfg)
 	t.Cleanup(w.stop)
 	w.play()
 	w.finish()
