@@ -17,7 +17,9 @@ import (
 // never the other way round.
 
 const (
-	// childPause is between two looks whether the parents of a child are still held back.
+	// childPause is between two looks whether the parents of a child are still held back:
+	// where these have come back, their children may still be on their way. Where the hold
+	// ends, children go at once.
 	childPause = 30 * time.Second
 	// justBefore is how long before its parents a child may go so that it is restored.
 	justBefore = 10 * time.Second
@@ -128,7 +130,7 @@ func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string
 func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 	g := &t.legs[by].guard
 	if len(g.names) == 0 {
-		*g = guard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause)}
+		*g = guard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause), forParents: true}
 		t.group.guardFrom(g.until)
 	}
 	g.names[name] = then

@@ -156,6 +156,28 @@ func TestClustersAreBack(t *testing.T) {
 	}
 }
 
+// TestHoldEndsWithChildren: when the hold on parents ends, what was kept for them goes at
+// once, also where these were parents themselves (K16).
+func TestHoldEndsWithChildren(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		listeners := resource.TypeOf(resource.ListenerURL)
+		listening := w.client(listeners, true)
+		w.apply(listeners, res("l", "1"), res("m", "1"), res("n", "1"))
+		f := newFamily(t, w)
+		listening.ask(t, Query{})
+		w.remove(listeners, "l", "m", "n")
+		w.remove(clusters, "a")
+		w.remove(endpoints, "a")
+		pass(guarding.RemovalHold - time.Second)
+		expect(t, listening.ask(t, Query{}))
+		expect(t, f.clusters.ask(t, Query{}))
+		pass(2 * time.Second)
+		expect(t, listening.ask(t, Query{}), "-l", "-m", "-n")
+		expect(t, f.clusters.ask(t, Query{}), "-a")
+		expect(t, f.endpoints.ask(t, Query{}), "-a")
+	})
+}
+
 // TestReleaseTakesChildren: a release counts for what is kept for its parents, too (K16).
 func TestReleaseTakesChildren(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50}, func(t *testing.T, w *world) {

@@ -38,6 +38,9 @@ type guard struct {
 	// where it is removed then.
 	names map[string]*resource.Resource
 	until time.Time // zero: until they are released
+	// forParents says that only parents are the reason (see children), so that until is when
+	// these are looked at again.
+	forParents bool
 }
 
 func (g *guard) has(name string) bool {
@@ -95,8 +98,9 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	if len(gone) == 0 {
 		return nil
 	}
-	begins := len(leg.guard.names) == 0
-	if begins {
+	begins := len(leg.guard.names) == 0 || leg.guard.forParents
+	leg.guard.forParents = false
+	if leg.guard.names == nil {
 		leg.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
 	for name := range gone {
@@ -161,29 +165,22 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 // Release does the removals that the guard holds back, and returns how many.
 func (g *Group) Release() int { return g.removeHeld(time.Time{}) }
 
-// removeHeld does the removals whose hold is over at now; with the zero time all.
+// removeHeld does the removals whose hold is over at now, and those that were held back for
+// the sake of these; with the zero time all.
 func (g *Group) removeHeld(now time.Time) (removed int) {
 	woken := make(map[*Subscription]struct{})
 	var next time.Time
-	for _, t := range g.Tables() {
-		t.mu.Lock()
-		for by := range t.legs {
-			held := &t.legs[by].guard
-			switch {
-			case len(held.names) == 0:
-			case now.IsZero():
-				removed += t.removeHeldLocked(by, nil, woken)
-			case !held.until.IsZero() && !held.until.After(now):
-				removed += t.removeHeldLocked(by, &children{table: t}, woken)
-			case !held.until.IsZero() && (next.IsZero() || held.until.Before(next)):
-				next = held.until
+	for parentsGone, more := false, true; more; parentsGone = true {
+		more, next = false, time.Time{}
+		for _, t := range g.Tables() {
+			t.mu.Lock()
+			n, at := t.removeDueLocked(now, parentsGone, woken)
+			t.keepUpLocked(woken)
+			t.mu.Unlock()
+			if more, removed = more || n > 0, removed+n; !at.IsZero() && (next.IsZero() || at.Before(next)) {
+				next = at
 			}
 		}
-		if at := t.forgetLostLocked(time.Now()); !at.IsZero() && (next.IsZero() || at.Before(next)) {
-			next = at
-		}
-		t.keepUpLocked(woken)
-		t.mu.Unlock()
 	}
 	g.changed()
 	g.cache.wake(woken)
@@ -191,6 +188,28 @@ func (g *Group) removeHeld(now time.Time) (removed int) {
 		g.guardFrom(next)
 	}
 	return removed
+}
+
+// removeDueLocked is removeHeld for one table, and returns when it is due the next time;
+// zero for never. parentsGone says that removals of parents were done just now.
+func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subscription]struct{}) (removed int, next time.Time) {
+	for by := range t.legs {
+		held := &t.legs[by].guard
+		switch {
+		case len(held.names) == 0:
+		case now.IsZero():
+			removed += t.removeHeldLocked(by, nil, woken)
+		case !held.until.IsZero() && !held.until.After(now) || held.forParents && parentsGone:
+			removed += t.removeHeldLocked(by, &children{table: t}, woken)
+		}
+		if at := held.until; !at.IsZero() && (next.IsZero() || at.Before(next)) {
+			next = at
+		}
+	}
+	if at := t.forgetLostLocked(time.Now()); !at.IsZero() && (next.IsZero() || at.Before(next)) {
+		next = at
+	}
+	return removed, next
 }
 
 // guardFrom makes sure that held removals are looked at when at has come. It may
