@@ -178,6 +178,25 @@ func TestHoldEndsWithChildren(t *testing.T) {
 	})
 }
 
+// TestReleasedStaysAway: what goes when a hold ends is not restored when its parents are
+// held back next (K16).
+func TestReleasedStaysAway(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		listeners := resource.TypeOf(resource.ListenerURL)
+		listening := w.client(listeners, true)
+		w.apply(listeners, res("l", "1"))
+		f := newFamily(t, w)
+		listening.ask(t, Query{})
+		w.remove(clusters, "a", "b", "c")
+		pass(guarding.RemovalHold + time.Second)
+		expect(t, f.clusters.ask(t, Query{}), "-a", "-b", "-c")
+		w.remove(listeners, "l") // which is held back: it is all that there is
+		pass(time.Minute)
+		expect(t, listening.ask(t, Query{}))
+		expect(t, f.clusters.ask(t, Query{}))
+	})
+}
+
 // TestReleaseTakesChildren: a release counts for what is kept for its parents, too (K16).
 func TestReleaseTakesChildren(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50}, func(t *testing.T, w *world) {
