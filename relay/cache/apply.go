@@ -15,7 +15,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	t.fed.Updates++
 	leg := &t.legs[by]
 	before, live, ignored := leg.digest, leg.live, false
-	change := turn{table: t, by: by, first: t.gen + 1, woken: woken}
+	change := turn{table: t, by: by, first: t.gen + 1, woken: woken, final: u.Mirror}
 	leg.differences = leg.differences || u.Differences
 	kept := children{table: t}
 	for _, res := range u.Resources {

@@ -178,17 +178,31 @@ func TestHoldEndsWithChildren(t *testing.T) {
 	})
 }
 
-// TestReleasedStaysAway: what goes when a hold ends is not restored when its parents are
-// held back next (K16).
+// TestReleasedStaysAway: what goes when a hold ends, on this node or on the owner that it
+// followed until then, is not restored when its parents are held back next (K16).
 func TestReleasedStaysAway(t *testing.T) {
+	ends := map[string]func(w *world, names ...string){
+		"here": func(w *world, names ...string) {
+			w.remove(clusters, names...)
+			pass(guarding.RemovalHold + time.Second)
+		},
+		"on the owner": func(w *world, names ...string) {
+			w.feed.Apply(Update{Type: clusters, Mirror: true, Removed: names})
+		},
+	}
+	for name, end := range ends {
+		t.Run(name, func(t *testing.T) { releasedStaysAway(t, end) })
+	}
+}
+
+func releasedStaysAway(t *testing.T, end func(w *world, names ...string)) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		listeners := resource.TypeOf(resource.ListenerURL)
 		listening := w.client(listeners, true)
 		w.apply(listeners, res("l", "1"))
 		f := newFamily(t, w)
 		listening.ask(t, Query{})
-		w.remove(clusters, "a", "b", "c")
-		pass(guarding.RemovalHold + time.Second)
+		end(w, "a", "b", "c")
 		expect(t, f.clusters.ask(t, Query{}), "-a", "-b", "-c")
 		w.remove(listeners, "l") // which is held back: it is all that there is
 		pass(time.Minute)

@@ -142,7 +142,7 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 	leg := &t.legs[by]
 	names := leg.guard.names
 	leg.guard = guard{}
-	change := turn{table: t, by: by, first: t.gen + 1, woken: woken, released: true}
+	change := turn{table: t, by: by, first: t.gen + 1, woken: woken, final: true}
 	for name, then := range names {
 		switch {
 		case kept != nil && kept.has(name):

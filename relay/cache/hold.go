@@ -101,9 +101,9 @@ type turn struct {
 	by    int
 	first uint64 // generation of the first change
 	woken map[*Subscription]struct{}
-	// released says that what it removes was held back long enough: it is not restored with
-	// parents that are held back next (see children).
-	released bool
+	// final says that what it removes was held back long enough, here or by the owner: it is
+	// not restored with parents that are held back next (see children).
+	final bool
 
 	added, changed, removed uint32 // resources; see recordLocked
 }
@@ -112,7 +112,7 @@ type turn struct {
 func (u *turn) set(name string, s state) {
 	u.table.gen++ // each change has its own, so that an update can be told in parts (B40)
 	old := u.table.setLocked(name, s, u.first, u.woken)
-	if old != nil && !u.released {
+	if old != nil && !u.final {
 		u.table.loseLocked(u.by, old, s.res)
 	}
 	switch {
