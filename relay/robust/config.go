@@ -3,6 +3,7 @@ package robust
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -20,8 +21,11 @@ type Config struct {
 	Lease time.Duration
 	// OwnerTimeout is how long an owner may be out of reach. 0 means 500ms.
 	OwnerTimeout time.Duration
-	// Kept says that each node keeps the last known good state in a folder of its own.
-	Kept bool
+	// Store is where the last known good state is kept: in a directory of each node, in
+	// redis, or nowhere if it is empty.
+	Store string
+	// Guard says that nodes hold back mass removals, for [guardHold].
+	Guard bool
 	// Plain leaves the times in which nodes wait at their defaults.
 	Plain bool
 	// Rounds is after how many rounds the run ends, For after which time; the later
@@ -34,6 +38,10 @@ type Config struct {
 	// Logf tells how the run goes.
 	Logf func(format string, args ...any)
 }
+
+// guardHold is for how long removals are held back: a control plane that is put right
+// within it takes nothing from clients, and some are put right later.
+const guardHold = 6 * time.Second
 
 // tokenFile is where the nodes' secret is.
 const tokenFile = "token"
@@ -58,14 +66,24 @@ origin:
 drain: {time: 2s, grace: 1s}
 log: {level: info}
 `, n.name, n.addr, n.admin, originSocket, variant)
+	cache := []string{}
 	if !c.Plain {
-		text += "cache: {linger: 2s, hold: 3s}\n"
+		cache = append(cache, "linger: 2s", "hold: 3s")
+	}
+	if c.Guard {
+		cache = append(cache, "max_removal_percent: 50", "removal_hold: "+guardHold.String())
+	}
+	if len(cache) > 0 {
+		text += "cache: {" + strings.Join(cache, ", ") + "}\n"
 	}
 	if !c.Tier {
 		return text
 	}
-	if c.Kept {
+	switch c.Store {
+	case "directory":
 		text += "last_good: {store: directory, directory: kept, delay: 200ms}\n"
+	case "redis":
+		text += "last_good: {store: redis, delay: 200ms}\n"
 	}
 	return text + fmt.Sprintf(`tier:
   redis: {url: "redis://%s", timeout: 200ms}

@@ -3,6 +3,7 @@ package robust
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,33 +22,71 @@ import (
 // Fleet is clients of all four variants, spread over the keys, that go to a random
 // node whenever they have no stream, and record what they see.
 type Fleet struct {
+	t       xdstest.TB       // fixed
 	to      *record.Recorder // fixed
-	nodes   []*Node          // fixed
-	clients []*xdstest.Auto  // fixed
-	keys    []string         // fixed; of each client
-	names   []string         // fixed; of each client
+	all     []*Node          // fixed; also those that do not run now
+	size    int              // fixed; names of each type and key
+	clients []*xdstest.Auto
+	keys    []string        // of each client
+	names   []string        // of each client
+	guests  []*xdstest.Auto // those of clients that stay for a round
+	started int             // clients
+
+	violations []string // of clients that have departed
 
 	mu     sync.Mutex
+	nodes  []*Node    // guarded by mu; where clients go
 	random *rand.Rand // guarded by mu
 }
 
 // newFleet starts clients: client i has key i modulo their number, and the variant
-// that follows from the rest.
-func newFleet(t xdstest.TB, to *record.Recorder, nodes []*Node, keys []string, count, size int, seed uint64) *Fleet {
+// that follows from the rest. They go to the nodes that all lists until GoTo says more.
+func newFleet(t xdstest.TB, to *record.Recorder, all []*Node, keys []string, cfg Config) *Fleet {
 	t.Helper()
-	f := &Fleet{to: to, nodes: nodes, random: rand.New(rand.NewPCG(seed, 1))}
-	for i := range count {
+	f := &Fleet{t: t, to: to, all: all, nodes: all[:cfg.Nodes], size: cfg.Size, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	for i := range cfg.Clients {
 		f.keys = append(f.keys, keys[i%len(keys)])
-		f.clients = append(f.clients, f.start(t, i, f.keys[i], i/len(keys), size))
+		a, name := f.start(f.keys[i], i/len(keys))
+		f.clients, f.names = append(f.clients, a), append(f.names, name)
 	}
 	return f
+}
+
+// GoTo says to which nodes clients go from now on.
+func (f *Fleet) GoTo(nodes []*Node) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.nodes = slices.Clone(nodes)
+}
+
+// Arrive starts clients of a key that hold nothing, one of each variant. They stay
+// until Depart.
+func (f *Fleet) Arrive(key string) {
+	for sort := range 4 {
+		a, name := f.start(key, sort)
+		f.clients, f.keys, f.names = append(f.clients, a), append(f.keys, key), append(f.names, name)
+		f.guests = append(f.guests, a)
+	}
+}
+
+// Depart ends the clients that Arrive started.
+func (f *Fleet) Depart() {
+	first := len(f.clients) - len(f.guests)
+	for i, a := range f.guests {
+		f.to.Add(record.Event{Kind: record.ClientAway, Client: f.names[first+i], Key: f.keys[first+i]})
+		a.Close()
+	}
+	for _, a := range f.guests {
+		f.violations = append(f.violations, a.Violations()...)
+	}
+	f.clients, f.keys, f.names, f.guests = f.clients[:first], f.keys[:first], f.names[:first], nil
 }
 
 // start starts one client. Those with a stream for all types ask for all clusters
 // and listeners, and by name for endpoints and routes; the others do the same for
 // one type.
-func (f *Fleet) start(t xdstest.TB, i int, key string, sort, size int) *xdstest.Auto {
-	t.Helper()
+func (f *Fleet) start(key string, sort int) (a *xdstest.Auto, name string) {
+	f.t.Helper()
 	variant := xdstest.Variant{Delta: sort%2 == 0}
 	types := origin.Types[:]
 	if sort%4 >= 2 {
@@ -58,14 +97,14 @@ func (f *Fleet) start(t xdstest.TB, i int, key string, sort, size int) *xdstest.
 	for _, typeURL := range types {
 		wants[typeURL] = nil
 		if typeURL == xdstest.EndpointType || typeURL == xdstest.RouteType {
-			wants[typeURL] = origin.Universe(typeURL, size)
+			wants[typeURL] = origin.Universe(typeURL, f.size)
 		}
 	}
-	name := fmt.Sprintf("%s-%d", variant, i)
-	f.names = append(f.names, name)
+	name = fmt.Sprintf("%s-%d", variant, f.started)
+	f.started++
 	f.to.Add(record.Event{Kind: record.ClientNew, Client: name, Key: key, Delta: variant.Delta, Wants: wants})
 	stream := 0 // the client's goroutine's
-	a := xdstest.StartAuto(t, xdstest.AutoConfig{
+	a = xdstest.StartAuto(f.t, xdstest.AutoConfig{
 		Variant: variant, Node: xdstest.Node(name, key), Next: f.next,
 		Watch: func(e xdstest.AutoEvent) { stream = f.watch(name, key, stream, e) },
 		DialOptions: []grpc.DialOption{grpc.WithConnectParams(grpc.ConnectParams{
@@ -76,7 +115,7 @@ func (f *Fleet) start(t xdstest.TB, i int, key string, sort, size int) *xdstest.
 	for _, typeURL := range types {
 		a.Subscribe(typeURL, wants[typeURL]...)
 	}
-	return a
+	return a, name
 }
 
 // isDelta tells a client's variant by its name.
@@ -111,7 +150,7 @@ func (f *Fleet) watch(client, key string, stream int, e xdstest.AutoEvent) int {
 }
 
 func (f *Fleet) nameOf(addr string) string {
-	for _, n := range f.nodes {
+	for _, n := range f.all {
 		if n.Addr() == addr {
 			return n.Name()
 		}
@@ -151,7 +190,8 @@ func (f *Fleet) each(key string, kind record.Kind, do func(*xdstest.Auto)) {
 }
 
 // Violations lists the breaches of protocol that clients met.
-func (f *Fleet) Violations() (all []string) {
+func (f *Fleet) Violations() []string {
+	all := slices.Clone(f.violations)
 	for _, a := range f.clients {
 		all = append(all, a.Violations()...)
 	}

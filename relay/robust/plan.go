@@ -23,6 +23,8 @@ type plan struct {
 type round struct {
 	faults  []chosen
 	away    int           // a key whose clients are away meanwhile; -1 for none
+	arrive  int           // a key of which clients start while the faults last; -1 for none
+	moves   bool          // whether clients move while the faults last
 	changes int           // of the origin, while the faults last
 	dwell   time.Duration // how long faults last beside what is waited for
 }
@@ -44,7 +46,7 @@ func newPlan(cfg Config) *plan {
 // next draws a round: one fault, sometimes two of different areas.
 func (p *plan) next() round {
 	r := round{faults: []chosen{p.draw("")}}
-	if p.random.IntN(4) == 0 {
+	if p.random.IntN(4) == 0 && !r.faults[0].alone() {
 		r.faults = append(r.faults, p.draw(r.faults[0].area))
 	}
 	if p.random.IntN(4) != 0 { // sometimes nothing changes, and then nothing may be sent
@@ -54,6 +56,11 @@ func (p *plan) next() round {
 	if p.random.IntN(4) == 0 {
 		r.away = p.random.IntN(p.keys)
 	}
+	r.arrive = -1
+	if p.random.IntN(2) == 0 {
+		r.arrive = p.random.IntN(p.keys)
+	}
+	r.moves = p.random.IntN(4) == 0
 	share := p.random.Float64()
 	r.dwell = time.Duration(float64(p.dwell) * share * share) // mostly short
 	return r
@@ -63,7 +70,7 @@ func (p *plan) next() round {
 func (p *plan) draw(not string) chosen {
 	for {
 		for i, f := range p.deck {
-			if f.area == not {
+			if f.area == not || not != "" && f.alone() {
 				continue
 			}
 			p.deck = slices.Delete(p.deck, i, i+1)
@@ -108,6 +115,12 @@ func (r round) String() string {
 	text := fmt.Sprintf("%s, %d changes", strings.Join(names, " and "), r.changes)
 	if r.away >= 0 {
 		text += fmt.Sprintf(", the clients of key%d away", r.away)
+	}
+	if r.arrive >= 0 {
+		text += fmt.Sprintf(", clients of key%d start", r.arrive)
+	}
+	if r.moves {
+		text += ", clients move"
 	}
 	return text
 }

@@ -25,6 +25,9 @@ func TestPlan(t *testing.T) {
 				if f.one != (f.node >= 0) || f.node >= cfg.Nodes {
 					t.Errorf("%q is at node %d", f.name, f.node)
 				}
+				if len(r.faults) > 1 && f.alone() {
+					t.Errorf("%q comes with another", f.name)
+				}
 				if i > 0 && f.area == r.faults[0].area {
 					t.Errorf("two faults of %s at a time", f.area)
 				}

@@ -23,13 +23,17 @@ type Report struct {
 	Resources  int           `json:"resources_per_key"`
 	Origin     string        `json:"origin"`
 	Tier       bool          `json:"tier"`
-	Kept       bool          `json:"kept"` // each node keeps the last known good state on disk
+	Store      string        `json:"store"` // of the last known good state; empty for none
+	Guard      bool          `json:"guard"` // nodes hold back mass removals
 	Lease      time.Duration `json:"lease_ns"`
 	Started    time.Time     `json:"started"`
 	Seconds    float64       `json:"seconds"`
 	Guarantees []string      `json:"guarantees"`
 	Totals     Totals        `json:"totals"`
-	Rounds     []RoundReport `json:"rounds"`
+	// LongestWait is how long a client waited at most for its first configuration, in
+	// seconds, from a node that was ready, while another node of the tier had it.
+	LongestWait float64       `json:"longest_wait_seconds"`
+	Rounds      []RoundReport `json:"rounds"`
 	// Contradictions are what did not hold; none means that all did.
 	Contradictions []string `json:"contradictions"`
 }
@@ -45,8 +49,8 @@ type RoundReport struct {
 func newReport(w *World) *Report {
 	r := &Report{
 		Seed: w.cfg.Seed, Nodes: w.cfg.Nodes, Clients: w.cfg.Clients, Keys: w.cfg.Keys, Resources: w.cfg.Size * len(origin.Types),
-		Origin: "delta", Tier: w.cfg.Tier, Kept: w.cfg.Kept, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
-		Guarantees: append(w.suite.Guarantees(), "Protocol", "Consistent", "Alive"),
+		Origin: "delta", Tier: w.cfg.Tier, Store: w.cfg.Store, Guard: w.cfg.Guard, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
+		Guarantees: append(w.suite.Guarantees(), "Served", "Protocol", "Consistent", "Alive"),
 	}
 	if w.cfg.SotW {
 		r.Origin = "sotw"
@@ -68,7 +72,7 @@ func (r *Report) round(what round, began time.Duration, w *World) {
 }
 
 func (r *Report) end(w *World) {
-	r.Seconds, r.Totals = w.to.Since().Seconds(), w.totals
+	r.Seconds, r.Totals, r.LongestWait = w.to.Since().Seconds(), w.totals, w.served.longest.Seconds()
 	for _, c := range w.found {
 		r.Contradictions = append(r.Contradictions, c.String())
 	}
@@ -101,12 +105,14 @@ func (r *Report) Page() string {
 		verdict = fmt.Sprintf("**%d contradictions**, below.", n)
 	}
 	fmt.Fprintf(&b, "# Robustness: %s of faults\n\n%s\n\n", time.Duration(r.Seconds*1e9).Round(time.Second), verdict)
-	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (a tier: %t, lease %v; last known good state on disk: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
-		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.Tier, r.Lease, r.Kept, r.Clients, r.Keys, r.Resources, r.Origin)
+	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (a tier: %t, lease %v; last known good state: %s; removal guard: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
+		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.Tier, r.Lease, cmp.Or(r.Store, "not kept"), r.Guard, r.Clients, r.Keys, r.Resources, r.Origin)
 	fmt.Fprintf(&b, "Checked: %s.\n\n", strings.Join(r.Guarantees, ", "))
 	fmt.Fprintf(&b, "%d rounds; the origin changed %d resources, saw %d streams and sent %d responses; clients opened %d streams, lost %d with their nodes, and got %d responses of %.1f MB.\n\n",
 		len(r.Rounds), r.Totals.OriginChanges, r.Totals.OriginStreams, r.Totals.OriginResponses,
 		r.Totals.ClientStreams, r.Totals.LostStreams, r.Totals.ClientResponses, float64(r.Totals.ClientBytes)/1e6)
+
+	fmt.Fprintf(&b, "No client waited for its first configuration for longer than %.1f s from a node that was ready, while another node of the tier had it.\n\n", r.LongestWait)
 
 	b.WriteString("A round is its faults, what clients get meanwhile, and the way back to rest. Rounds with two faults count for both.\n\n")
 	b.WriteString("| Fault | Rounds | Median s | Longest s |\n|---|--:|--:|--:|\n")

@@ -18,7 +18,8 @@ var (
 	soakSeed = flag.Uint64("soak.seed", 0, "the seed of the plan; 0 takes one from the clock")
 	soakSotW = flag.Bool("soak.sotw", false, "the origin speaks SotW")
 	soakTier = flag.Bool("soak.tier", true, "the nodes are one tier")
-	soakKept = flag.Bool("soak.kept", false, "each node keeps the last known good state on disk")
+	soakKept = flag.String("soak.store", "", "where the last known good state is kept: directory, redis or, if empty, nowhere")
+	soakSafe = flag.Bool("soak.guard", false, "nodes hold back mass removals")
 	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
 
@@ -34,8 +35,8 @@ func TestShort(t *testing.T) {
 	}
 	binary := build(t)
 	for _, cfg := range []Config{
-		{Seed: 1, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 12, Tier: true, Kept: true},
-		{Seed: 2, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 12, Tier: true, Kept: true, SotW: true},
+		{Seed: 1, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 8, Tier: true, Store: "directory", Guard: true},
+		{Seed: 2, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 10, Tier: true, Store: "redis", SotW: true},
 		{Seed: 3, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 5},
 	} {
 		t.Run(title(cfg), func(t *testing.T) {
@@ -51,7 +52,7 @@ func TestSoak(t *testing.T) {
 		t.Skip("make soak runs it")
 	}
 	cfg := Config{
-		Seed: *soakSeed, Nodes: *nodes, Clients: *clients, Keys: 8, Size: 12, For: *soakFor, SotW: *soakSotW, Tier: *soakTier, Kept: *soakKept,
+		Seed: *soakSeed, Nodes: *nodes, Clients: *clients, Keys: 8, Size: 12, For: *soakFor, SotW: *soakSotW, Tier: *soakTier, Store: *soakKept, Guard: *soakSafe,
 		Binary: build(t),
 	}
 	if cfg.Seed == 0 {

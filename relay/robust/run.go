@@ -60,10 +60,17 @@ func (w *World) round(r round) {
 	for _, f := range r.faults {
 		n := w.node(f)
 		w.tell(record.Fault, f, n)
+		w.served.trouble(f, true, w.to.Since())
 		f.begin(w, n)
+	}
+	if r.arrive >= 0 {
+		w.fleet.Arrive(w.keys[r.arrive])
 	}
 	w.change(r.changes - r.changes/2)
 	w.held(r)
+	if r.moves {
+		w.fleet.Move(0.2)
+	}
 	w.dwell(r.dwell)
 	w.change(r.changes / 2)
 	w.held(r)
@@ -71,8 +78,10 @@ func (w *World) round(r round) {
 		n := w.node(f)
 		f.heal(w, n)
 		w.tell(record.Healed, f, n)
+		w.served.trouble(f, false, w.to.Since())
 	}
 	w.rest()
+	w.fleet.Depart()
 	if r.away >= 0 {
 		w.fleet.Return(w.keys[r.away])
 		w.rest()
@@ -141,16 +150,21 @@ func (w *World) rest() {
 // is so; or that it is not, which the validators then find.
 func (w *World) await(kind record.Kind, why string, open func() []string) {
 	w.t.Helper()
-	const looks = 3
-	for good, deadline := 0, time.Now().Add(patience); ; {
+	const looks, long = 3, 5 * time.Second
+	began, logged := time.Now(), false
+	for good, deadline := 0, began.Add(patience); ; {
 		w.observe()
 		if len(w.found) > 0 {
 			return
 		}
-		if len(open()) == 0 {
+		if left := open(); len(left) == 0 {
 			good++
 		} else {
 			good = 0
+			if time.Since(began) > long && !logged {
+				logged = true
+				w.logf("%.0fs: after %s %d parts are not at rest, such as: %s", w.to.Since().Seconds(), long, len(left), left[0])
+			}
 		}
 		if good >= looks && w.to.AddNext(record.Event{Kind: kind, Why: why}) {
 			break
@@ -173,7 +187,9 @@ func (w *World) observe() {
 	for i := range events {
 		w.totals.add(&events[i])
 		w.found = append(w.found, w.suite.Observe(&events[i])...)
+		w.served.observe(&events[i])
 	}
+	w.found = append(w.found, w.served.look(w.to.Since())...)
 	w.recent = append(w.recent, events...)
 	if over := len(w.recent) - keepRecent; over > 0 {
 		w.recent = append(w.recent[:0], w.recent[over:]...)

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
@@ -27,11 +28,14 @@ type World struct {
 	origin *origin.Origin
 	redis  *redistest.Server // nil without a tier
 	nodes  []*Node
+	spare  *Node // joins the tier for the time of a fault; nil without a tier
 	fleet  *Fleet
+	served *served
 	keys   []string
 	random *rand.Rand
 
 	past   map[string]origin.Set // an earlier state of the origin
+	before map[string]origin.Set // what a fault took from the origin
 	recent []record.Event        // the last that were observed
 	found  []check.Contradiction
 	totals Totals
@@ -44,7 +48,7 @@ func New(t xdstest.TB, cfg Config) *World {
 	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
 	cfg.OwnerTimeout = cmp.Or(cfg.OwnerTimeout, defaultOwnerTimeout)
 	w := &World{
-		t: t, cfg: cfg, to: record.NewRecorder(), suite: check.New(check.Options{Tier: cfg.Tier, Digests: !cfg.SotW}),
+		t: t, cfg: cfg, to: record.NewRecorder(), suite: check.New(check.Options{Tier: cfg.Tier, Digests: !cfg.SotW, Guard: cfg.Guard}),
 		random: rand.New(rand.NewPCG(cfg.Seed, 3)),
 	}
 	file, err := record.Create(filepath.Join(cfg.Dir, "recording.jsonl.zst"))
@@ -77,16 +81,25 @@ func New(t xdstest.TB, cfg Config) *World {
 	for _, n := range w.nodes {
 		n.Start()
 	}
-	w.fleet = newFleet(t, w.to, w.nodes, w.keys, cfg.Clients, cfg.Size, cfg.Seed)
+	all := w.nodes
+	if cfg.Tier {
+		w.spare = w.newNode(host, cfg.Nodes)
+		all = append(slices.Clone(all), w.spare)
+	}
+	w.served = newServed(all)
+	w.fleet = newFleet(t, w.to, all, w.keys, cfg)
+	w.fleet.GoTo(w.nodes)
 	w.rest()
 	return w
 }
+
+func nodeName(i int) string { return "n" + strconv.Itoa(i) }
 
 // newNode prepares a node, which does not run yet.
 func (w *World) newNode(host loopback, i int) *Node {
 	w.t.Helper()
 	n := &Node{
-		t: w.t, name: "n" + strconv.Itoa(i), binary: w.cfg.Binary, dir: w.cfg.Dir, to: w.to,
+		t: w.t, name: nodeName(i), binary: w.cfg.Binary, dir: w.cfg.Dir, to: w.to,
 		addr: host.port(10_000 + i), admin: host.port(10_100 + i),
 	}
 	if err := os.Mkdir(n.home(), 0o755); err != nil {
@@ -104,6 +117,21 @@ func (w *World) newNode(host loopback, i int) *Node {
 		w.t.Fatalf("%v", err)
 	}
 	return n
+}
+
+// join starts a further node, part ends it.
+func (w *World) join() {
+	w.t.Helper()
+	w.spare.Start()
+	w.nodes = append(w.nodes, w.spare)
+	w.fleet.GoTo(w.nodes)
+}
+
+func (w *World) part() {
+	w.t.Helper()
+	w.nodes = w.nodes[:w.cfg.Nodes]
+	w.fleet.GoTo(w.nodes)
+	w.spare.Terminate()
 }
 
 func (w *World) startOrigin() {
