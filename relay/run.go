@@ -186,7 +186,7 @@ func (n *Node) handOver() {
 	ctx, cancel = context.WithTimeout(context.Background(), passOnTime)
 	defer cancel()
 	if left := n.tier.PassOn(ctx, n.cache.Groups()); left > 0 {
-		n.log.Warn("the control plane is unreachable and no other node took over what this node holds of some keys; clients may find no configuration elsewhere", "keys", left)
+		n.log.Warn("no other node took over what this node holds of some keys; while the control plane is unreachable or empty, clients may find no configuration elsewhere", "keys", left)
 	}
 }
 

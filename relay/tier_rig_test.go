@@ -141,6 +141,7 @@ type tierRig struct {
 	alter   func(*config.Config) // the configuration of each node
 
 	resources atomic.Int64 // that clients were sent
+	removed   atomic.Int64 // names that delta clients were sent as removed
 }
 
 // ownerTimeout is that of the nodes of these tests.
@@ -204,6 +205,7 @@ func (r *tierRig) client(node, id, key string, v xdstest.Variant) *xdstest.Auto 
 		Watch: func(e xdstest.AutoEvent) {
 			if e.Frame != nil {
 				r.resources.Add(int64(len(e.Frame.Resources)))
+				r.removed.Add(int64(len(e.Frame.Removed)))
 			}
 		},
 	})

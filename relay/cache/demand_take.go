@@ -28,13 +28,22 @@ type Demand struct {
 
 // takeDemand returns what changed since the last call, or with all everything
 // that is wanted of f's leg; with names it fills in Names. ok says whether there is
-// anything to tell the origin; there is not once f has ended.
+// anything to tell the origin; there is not once f has ended, and while other nodes are to be
+// asked first (see first.go), after which it is everything.
 func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	t.mu.Lock()
 	if f.ctx.Err() != nil {
 		t.mu.Unlock()
 		return d, false
 	}
+	leg := &t.legs[f.leg]
+	if t.waitsForOthersLocked(f.leg, all) {
+		leg.postponed = leg.postponed || all
+		t.mu.Unlock()
+		f.group.signalNeeds()
+		return d, false
+	}
+	all, leg.postponed = all || leg.postponed, false
 	if d, ok = t.takeDemandLocked(f.leg, all); ok && names {
 		d.Names = t.namesOfLocked(f.leg)
 	}

@@ -41,7 +41,7 @@ func (f *Feed) Doubt() {
 func (f *Feed) Borrow(is bool) {
 	f.group.mu.Lock()
 	l := &f.group.legs[f.leg]
-	l.borrowed = is
+	l.borrowed, l.asked = is, time.Time{}
 	if up := &l.upstream; up.Connected {
 		now := time.Now()
 		l.lostAt, up.Connected, up.Since = now, false, now
@@ -89,5 +89,5 @@ func (t *Table) awaits(leg int) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	at := t.legs[leg].unsettled
-	return t.legs[leg].held || !at.IsZero() && time.Since(at) < freshAfter
+	return t.legs[leg].held || !at.IsZero() && time.Since(at) < freshAfter || t.waitsForOthersLocked(leg, false)
 }

@@ -55,6 +55,7 @@ type Group struct {
 	agreed     map[string]Agreed // by the URL of types without a table; nil for none
 	// revivable is what was kept of types that have no table, by URL; see Revive.
 	revivable map[string]*revivable
+	holds     map[string]heldElsewhere // by type URL; nil for none
 }
 
 func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {

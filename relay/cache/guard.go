@@ -110,7 +110,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 		return nil
 	}
 	if cfg.RemovalHold > 0 {
-		leg.guard.until = time.Now().Add(cfg.RemovalHold)
+		leg.guard.until = t.group.holdUntil(t.Type, time.Now())
 		t.group.guardFrom(leg.guard.until)
 	}
 	t.group.cache.held.Add(1)

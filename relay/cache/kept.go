@@ -21,6 +21,10 @@ type Kept struct {
 	// AsOf is the last time at which this was known to be what the origin serves; zero
 	// where that is not known.
 	AsOf time.Time
+	// HeldBack says that the guard holds removals of some of it back, and HoldUntil when it
+	// does them; zero for when they are released.
+	HeldBack  bool
+	HoldUntil time.Time
 	// Recorded says that this is all that an owner of the key held then, as it wrote it
 	// down as last known good.
 	Recorded bool
@@ -66,6 +70,12 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	for i := range t.legs {
 		leg := &t.legs[i]
 		answered = answered || leg.answered > 0 || leg.stale
+		if len(leg.guard.names) > 0 {
+			k.HeldBack = true
+			if until := leg.guard.until; !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {
+				k.HoldUntil = until
+			}
+		}
 		k.Legs[i] = KeptLeg{Leg: t.group.cache.cfg.Legs[i], Server: t.group.serverOf(i), Version: leg.version, Source: leg.source}
 	}
 	for _, e := range t.entries {

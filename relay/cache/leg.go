@@ -77,6 +77,7 @@ type tableLeg struct {
 	dirty           map[string]told   // names to ask or to drop
 	dirtyAll        bool              // the wildcard was joined or left
 	askedAll        bool              // it has been asked for the wildcard
+	postponed       bool              // it is not asked on the present stream before other nodes are; see first.go
 	strays          map[string]string // as the origin spells them
 	differences     bool              // its origin keeps account of what it has sent
 	held            bool              // see Group.resumeLocked

@@ -25,7 +25,7 @@ const (
 // Need is what a leg lacks that other nodes may have.
 type Need uint8
 
-// The kinds of a Need, the urgent one last.
+// The kinds of a Need, the most urgent one last.
 const (
 	// NeedNothing: all that is wanted is known, as far as this node can tell.
 	NeedNothing Need = iota
@@ -34,6 +34,9 @@ const (
 	NeedNewer
 	// NeedContent: something is wanted of which nothing is known.
 	NeedContent
+	// NeedFirst: the origin is to be asked for something of which this node may know less than
+	// others do, and is not asked before them; see [Feed.Asked].
+	NeedFirst
 )
 
 // Needs is signalled when what [Feed.Need] returns may have changed. One signal stands for
@@ -58,18 +61,29 @@ func (f *Feed) Need() (n Need, l Link) {
 	switch {
 	case up.Err != nil:
 		l = LinkDown
-	case up.Connected:
+	case up.Connected && !f.group.cache.guards():
 		return NeedNothing, LinkUp
+	case up.Connected:
+		l = LinkUp
 	}
 	for _, t := range f.group.Tables() {
 		n = max(n, t.need(f.leg))
 	}
+	if l == LinkUp && n != NeedFirst {
+		n = NeedNothing
+	}
 	return n, l
 }
 
-// AwaitOthers makes clients of content that may be old wait for [Feed.Compared], too, where
-// the origin cannot be reached: for no longer than [Config.Hold].
-func (f *Feed) AwaitOthers() { f.setCompares(true) }
+// AwaitOthers notes that there may be other nodes. Clients of content that may be old wait
+// for [Feed.Compared], too, where the origin cannot be reached: for no longer than
+// [Config.Hold].
+func (f *Feed) AwaitOthers() {
+	f.setCompares(true)
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	f.group.legs[f.leg].others = true
+}
 
 // Compared notes that other nodes have nothing newer, as far as they can be asked.
 func (f *Feed) Compared() {
@@ -105,11 +119,25 @@ func (g *Group) Unreachable() bool {
 func (t *Table) need(by int) Need {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
+	if t.waitsForOthersLocked(by, false) {
+		return NeedFirst
+	}
+	return t.lacksLocked(by)
+}
+
+// lacksWildcardLocked reports whether everything is wanted of a leg, which has not answered
+// for that.
+func (t *Table) lacksWildcardLocked(by int) bool {
+	return t.wild.leg == by && t.wild.demanded() && !t.hasAnswered(&t.wild)
+}
+
+// lacksLocked is what a leg lacks, whether or not its origin is to be asked first.
+func (t *Table) lacksLocked(by int) Need {
 	leg := &t.legs[by]
 	switch {
 	case leg.wanted == 0:
 		return NeedNothing
-	case len(leg.unanswered) > 0, t.wild.leg == by && t.wild.demanded() && !t.hasAnswered(&t.wild):
+	case len(leg.unanswered) > 0, t.lacksWildcardLocked(by):
 		return NeedContent
 	case leg.stale, leg.idled, !leg.slept.IsZero(), t.agreed != nil && t.agreed.behind:
 		return NeedNewer

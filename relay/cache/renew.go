@@ -43,6 +43,7 @@ func (c *Cache) GroupOf(key aggregation.Key) *Group {
 // Renew gives the group what other nodes hold of its key, as far as it can be better than
 // what the group has, and reports whether any of it was.
 func (g *Group) Renew(others []Kept) (taken bool) {
+	g.hearHolds(others)
 	own := g.Held()
 	byType := make(map[string][]Kept)
 	for _, k := range others {
@@ -90,7 +91,8 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 }
 
 // mergeKept puts together what is held of one type: of each name the copy that is newest.
-// What does not belong to a whole wildcard set that is newer is not there any more.
+// What does not belong to a whole wildcard set that is newer is not there any more, unless
+// the guard of another node holds its removal back.
 func mergeKept(all []Kept) Kept {
 	ranked := slices.Clone(all)
 	slices.SortStableFunc(ranked, func(a, b Kept) int {
@@ -101,9 +103,8 @@ func mergeKept(all []Kept) Kept {
 	})
 	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]struct{})}
 	for i := range ranked {
-		m.add(&ranked[i])
-		if m.Wildcard {
-			break
+		if !m.Wildcard || ranked[i].HeldBack {
+			m.add(&ranked[i])
 		}
 	}
 	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)

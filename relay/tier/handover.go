@@ -3,6 +3,7 @@ package tier
 import (
 	"context"
 	"net/url"
+	"slices"
 	"sync"
 	"time"
 
@@ -65,7 +66,8 @@ func (t *Tier) PassOn(ctx context.Context, groups []*cache.Group) (left int) {
 // passedOnAtOnce is how many keys are handed over at a time.
 const passedOnAtOnce = 16
 
-// passesOn reports whether the new owner of a group may not get it from the origin.
+// passesOn reports whether the new owner of a group may not get it from the origin, or would
+// not know what the guard holds back.
 func (t *Tier) passesOn(g *cache.Group, owner shard.Member) bool {
 	if owner.Cut {
 		return true
@@ -75,7 +77,7 @@ func (t *Tier) passesOn(g *cache.Group, owner shard.Member) bool {
 			return true
 		}
 	}
-	return g.Unreachable()
+	return g.Unreachable() || slices.ContainsFunc(g.Held(), func(k cache.Kept) bool { return k.HeldBack })
 }
 
 func (t *Tier) passOn(ctx context.Context, g *cache.Group, to shard.Member) error {

@@ -56,20 +56,24 @@ type HeldContent struct {
 	AsOf time.Time `json:"as_of"`
 	// Behind says that the tier head proves that there is newer content.
 	Behind bool `json:"behind,omitempty"`
+	// HeldBack says that the removal guard of the node holds back that some of it goes, and
+	// HoldUntil for how long, by its clock; zero for until somebody releases it.
+	HeldBack  bool      `json:"held_back,omitempty"`
+	HoldUntil time.Time `json:"hold_until,omitzero"`
 	// Record is what [lastgood.Encode] made of it.
 	Record []byte `json:"record"`
 }
 
 // holdingOf writes down what is held, but for the types of which the other node has just
-// the same.
+// the same, and of which no removals are held back.
 func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Holding {
 	h := Holding{Key: key, Clock: now}
 	for i := range all {
 		k := &all[i]
-		if theirs := have.Get(paramHave + k.Type.URL); theirs != "" && theirs == digestOf(k) {
+		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
 }
@@ -93,7 +97,10 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.Edition.Behind = one.AsOf.Add(ahead), one.Behind
+		k.AsOf, k.Edition.Behind, k.HeldBack = one.AsOf.Add(ahead), one.Behind, one.HeldBack
+		if !one.HoldUntil.IsZero() {
+			k.HoldUntil = one.HoldUntil.Add(ahead)
+		}
 		for i := range k.Resources {
 			if ends := &k.Resources[i].Expires; !ends.IsZero() {
 				*ends = ends.Add(ahead)

@@ -54,11 +54,13 @@ type search struct {
 
 // step returns whether to ask now, and otherwise how long to wait for that.
 func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait time.Duration) {
-	if n == cache.NeedNothing || l == cache.LinkUp {
+	if n == cache.NeedNothing || l == cache.LinkUp && n != cache.NeedFirst {
 		*s = search{last: s.last}
 		return false, never
 	}
 	switch {
+	case n == cache.NeedFirst:
+		return true, 0
 	case s.phase == idle && l == cache.LinkConnecting:
 		s.phase, s.next = patient, now.Add(patience)
 	case s.phase != asked && l == cache.LinkDown:
@@ -108,6 +110,7 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 			silent := t.askOthers(ctx, f)
 			s.done(need, len(silent) == 0, time.Now())
 			t.noteUnasked(string(f.Key()), silent)
+			f.Asked()
 			f.Compared()
 			continue
 		}

@@ -10,11 +10,12 @@ import (
 // TestSearch walks through the states of a feed's questions to other nodes: they are asked
 // at once where the origin is known to be out of reach, after a moment where it may still
 // answer, and never while it does. Who has nothing is asked less and less often, but at
-// once when something changes.
+// once when something changes. Those that are to be asked before the origin are asked at once
+// in any case.
 func TestSearch(t *testing.T) {
 	const (
-		nothing, newer, content = cache.NeedNothing, cache.NeedNewer, cache.NeedContent
-		connecting, up, down    = cache.LinkConnecting, cache.LinkUp, cache.LinkDown
+		nothing, newer, content, first = cache.NeedNothing, cache.NeedNewer, cache.NeedContent, cache.NeedFirst
+		connecting, up, down           = cache.LinkConnecting, cache.LinkUp, cache.LinkDown
 	)
 	type step struct {
 		need  cache.Need
@@ -41,6 +42,14 @@ func TestSearch(t *testing.T) {
 		"it is slow": {
 			{need: content, link: connecting, phase: patient, wait: patience},
 			{need: content, link: connecting, after: patience, ask: true, all: true, phase: asked, wait: firstRetry},
+		},
+		"others are asked before it": {
+			{need: first, link: connecting, ask: true, all: true, phase: asked},
+			{need: content, link: connecting, phase: asked, wait: firstRetry},
+			{need: content, link: up, phase: idle, wait: never},
+			{need: first, link: up, ask: true, phase: asked},
+			{need: nothing, link: up, phase: idle, wait: never},
+			{need: first, link: down, ask: true, all: true, phase: asked},
 		},
 		"it turns out to be out of reach": {
 			{need: content, link: connecting, phase: patient},

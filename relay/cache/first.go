@@ -1,0 +1,89 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// The guard (K16) can hold back only the removal of what a node holds. A node that begins to
+// ask the origin for a type of which it has nothing, or something old, may get the answer of
+// an origin that is empty by mistake, and other nodes would take over the removals from it.
+// So where mass removals are held back, such a node asks the other nodes before the origin,
+// and holds what they hold. See [NeedFirst].
+
+// askedFor is for how long other nodes need not be asked again: what they hold of types that
+// nobody wants here yet is kept for at least as long.
+const askedFor = 5 * time.Second
+
+// Asked notes that all other nodes that can be reached were asked for what they hold of
+// the key. Now the origin may be asked, too.
+func (f *Feed) Asked() {
+	g := f.group
+	g.mu.Lock()
+	l := &g.legs[f.leg]
+	l.asked = time.Now()
+	news := l.listener
+	g.mu.Unlock()
+	if news != nil {
+		signal(news)
+	}
+}
+
+// asksFirst reports whether other nodes have to be asked before the origin of a leg. It may be
+// called with a table's mu held.
+func (g *Group) asksFirst(leg int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := &g.legs[leg]
+	return l.others && !l.borrowed && time.Since(l.asked) > askedFor
+}
+
+// waitsForOthersLocked reports whether a leg's origin is not to be asked for the table yet.
+// whole says that nothing was asked for on the present stream.
+func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
+	if !t.group.cache.guards() {
+		return false
+	}
+	leg := &t.legs[by]
+	if whole || leg.postponed || leg.asked == 0 {
+		return t.lacksLocked(by) != NeedNothing && t.group.asksFirst(by)
+	}
+	return leg.dirtyAll && t.lacksWildcardLocked(by) && t.group.asksFirst(by)
+}
+
+// heldElsewhere is what another node said of the removals that it holds back.
+type heldElsewhere struct {
+	until time.Time // when it does them; zero for never
+	heard time.Time
+}
+
+// hearHolds notes until when other nodes hold removals back.
+func (g *Group) hearHolds(others []Kept) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for i := range others {
+		k := &others[i]
+		if !k.HeldBack || k.HoldUntil.IsZero() {
+			continue
+		}
+		if g.holds == nil {
+			g.holds = make(map[string]heldElsewhere)
+		}
+		if h, known := g.holds[k.Type.URL]; !known || k.HoldUntil.Before(h.until) || time.Since(h.heard) > askedFor {
+			g.holds[k.Type.URL] = heldElsewhere{until: k.HoldUntil, heard: time.Now()}
+		}
+	}
+}
+
+// holdUntil is when a hold ends that begins now: with that of the node that held the
+// same removals back before, if one has just said so. It may be called with a table's mu held.
+func (g *Group) holdUntil(typ *resource.Type, now time.Time) time.Time {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	until := now.Add(g.cache.cfg.RemovalHold)
+	if h, known := g.holds[typ.URL]; known && now.Sub(h.heard) <= 2*askedFor && h.until.Before(until) {
+		until = h.until
+	}
+	return until
+}

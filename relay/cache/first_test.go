@@ -1,0 +1,147 @@
+package cache
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAskedFirst: K16: with the removal guard in a tier the origin is asked for nothing of
+// which other nodes may know more, until they were asked; then for all of it. A node that
+// knows what there is, or gets it from the owner, asks at once.
+func TestAskedFirst(t *testing.T) {
+	guard := Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}
+	for name, tc := range map[string]struct {
+		cfg   Config
+		setUp func(w *world)
+		waits bool
+	}{
+		"nothing is known":             {guard, func(*world) {}, true},
+		"something old is known":       {guard, func(w *world) { w.group.Revive(keptSet(time.Now(), "a")) }, true},
+		"without the guard":            {Config{}, func(*world) {}, false},
+		"the owner is asked":           {guard, func(w *world) { w.feed.Borrow(true) }, false},
+		"the owner was followed":       {guard, func(w *world) { w.feed.Borrow(true); w.follow("a"); w.feed.Borrow(false) }, false},
+		"the owner had nothing either": {guard, func(w *world) { w.feed.Borrow(true); w.feed.Borrow(false) }, true},
+		"others were asked":            {guard, func(w *world) { w.feed.Asked() }, false},
+		"they were asked long ago":     {guard, func(w *world) { w.feed.Asked(); time.Sleep(askedFor + 1) }, true}, //nolint:forbidigo // virtual time
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, tc.cfg)
+				defer w.close()
+				w.feed.AwaitOthers()
+				w.feed.Borrow(false)
+				w.client(clusters, true)
+				tc.setUp(w)
+				d := w.feed.TakeDemand(true, true)
+				if need, _ := w.feed.Need(); (len(d) == 0) != tc.waits || (need == NeedFirst) != tc.waits {
+					t.Fatalf("asked for %+v, needs %d, expected to wait: %t", d, need, tc.waits)
+				}
+				if !tc.waits {
+					return
+				}
+				drain(w.feed.News())
+				w.feed.Asked()
+				select {
+				case <-w.feed.News():
+				default:
+					t.Fatal("nobody was signaled")
+				}
+				if d = w.feed.TakeDemand(false, true); len(d) != 1 || !d[0].Wildcard || !d[0].WildcardChanged {
+					t.Fatalf("asked for %+v, expected everything", d)
+				}
+				if d = w.feed.TakeDemand(false, true); len(d) > 0 {
+					t.Fatalf("asked twice: %+v", d)
+				}
+			})
+		})
+	}
+}
+
+// TestWildcardAskedFirst: K16: what is asked for by name does not make others superfluous
+// when somebody begins to want everything. Names alone are asked for at once.
+func TestWildcardAskedFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, Config{MaxRemovalPercent: 50})
+		defer w.close()
+		w.feed.AwaitOthers()
+		w.client(clusters, false, "a")
+		w.feed.Asked()
+		if d := w.feed.TakeDemand(true, true); len(d) != 1 {
+			t.Fatalf("asked for %+v", d)
+		}
+		w.feed.Up()
+		w.apply(clusters, res("a", "1"))
+		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+		w.client(clusters, false, "b")
+		if d := w.feed.TakeDemand(false, true); len(d) != 1 || len(d[0].Subscribe) != 1 {
+			t.Fatalf("asked for %+v, expected b", d)
+		}
+		w.client(clusters, true)
+		if d := w.feed.TakeDemand(false, true); len(d) > 0 {
+			t.Fatalf("asked for %+v before the others", d)
+		}
+		if need, link := w.feed.Need(); need != NeedFirst || link != LinkUp {
+			t.Fatalf("needs %d, link %d", need, link)
+		}
+		w.feed.Asked()
+		if d := w.feed.TakeDemand(false, true); len(d) != 1 || !d[0].WildcardChanged || len(d[0].Subscribe) > 0 {
+			t.Fatalf("asked for %+v, expected the wildcard alone", d)
+		}
+	})
+}
+
+// TestHoldGoesOn: K16: a hold goes on for as long as that of the node which had it before,
+// if that has just said so.
+func TestHoldGoesOn(t *testing.T) {
+	for name, tc := range map[string]struct{ left, age, hold time.Duration }{
+		"it ends sooner":     {20 * time.Second, 0, 20 * time.Second},
+		"it ends later":      {time.Hour, 0, time.Minute},
+		"it was said before": {40 * time.Second, 20 * time.Second, time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute})
+				defer w.close()
+				w.feed.AwaitOthers()
+				c := w.client(clusters, true)
+				k := keptSet(time.Now(), "a", "b")
+				k.HeldBack, k.HoldUntil = true, time.Now().Add(tc.left)
+				empty := keptSet(time.Now().Add(time.Second)) // newer, and not asked about the hold
+				w.group.Renew([]Kept{empty, k})
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				time.Sleep(tc.age) //nolint:forbidigo // virtual time
+				w.feed.Apply(Update{Type: clusters, Full: true})
+				expect(t, c.ask(t, Query{}), "a", "b")
+				time.Sleep(tc.hold - time.Millisecond) //nolint:forbidigo // virtual time
+				expect(t, c.ask(t, Query{}))
+				time.Sleep(2 * time.Millisecond) //nolint:forbidigo // virtual time
+				expect(t, c.ask(t, Query{}), "-a", "-b")
+			})
+		})
+	}
+}
+
+// keptSet is a whole set of clusters that another node holds.
+func keptSet(asOf time.Time, names ...string) Kept {
+	k := Kept{Type: clusters, Wildcard: true, Legs: []KeptLeg{{}}, AsOf: asOf}
+	for _, r := range res2(names...) {
+		k.Resources = append(k.Resources, KeptResource{Resource: r, Legs: 1})
+	}
+	return k
+}
+
+// follow makes the owner of the key serve clusters.
+func (w *world) follow(names ...string) {
+	w.feed.TakeDemand(true, true)
+	w.feed.Up()
+	w.feed.Apply(Update{Type: clusters, Mirror: true, Resources: res2(names...)})
+}
+
+func drain(c <-chan struct{}) {
+	select {
+	case <-c:
+	default:
+	}
+}
