@@ -33,6 +33,8 @@ type judge struct {
 	changed   map[resourceID]time.Duration // when it was last changed at the control plane
 	clients   map[string]*view             // by name
 	troubled  map[string]time.Time
+	parted    map[string]time.Time // when a way from or to a host was last troubled, or a part of the world other than a node
+	holders   holders
 	orphans   []orphan
 	empty     map[resourceID]time.Duration // keys and types that the control plane has nothing of: since when
 	last      time.Time                    // of the last look
@@ -62,7 +64,7 @@ type stream struct {
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
-		empty: make(map[resourceID]time.Duration), last: time.Now(),
+		empty: make(map[resourceID]time.Duration), last: time.Now(), parted: make(map[string]time.Time), holders: newHolders(),
 	}
 }
 
@@ -99,9 +101,11 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		j.counts.Messages++
 		found := append(j.sentBack(c, e), j.unguarded(c, e)...)
 		j.orphaned(c, e)
+		j.holders.note(c, e)
 		c.take(e)
 		return found
 	}
+	j.holders.note(c, e)
 	return nil
 }
 
@@ -146,6 +150,15 @@ func (v *view) gone(e *record.Event) []string {
 		}
 	}
 	return gone
+}
+
+// part notes that something is or was wrong with the ways of hosts, or with hosts other than
+// nodes.
+func (j *judge) part(names ...string) {
+	for _, name := range names {
+		j.parted[name] = time.Now()
+	}
+	j.trouble(names...)
 }
 
 // trouble notes that something is or was wrong with hosts.

@@ -19,6 +19,7 @@ func (j *judge) look() (all []check.Contradiction) {
 	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
 		all = append(all, j.lookAt(j.clients[name], passed)...)
 	}
+	j.lookAtHolders()
 	return append(all, j.lookAtOrphans()...)
 }
 

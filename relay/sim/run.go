@@ -74,13 +74,13 @@ func (w *World) play() {
 		a := acts[e.Do]
 		w.later(e.At, func() {
 			w.to.Add(record.Event{Kind: record.Fault, Why: e.String()})
-			w.judge.trouble(e.hosts()...)
+			w.judge.part(e.hosts()...)
 			a.begin(w, i, e)
 		})
 		if a.end != nil {
 			w.later(min(e.End(), w.plan.Length), func() {
 				w.to.Add(record.Event{Kind: record.Healed, Why: e.String()})
-				w.judge.trouble(e.hosts()...)
+				w.judge.part(e.hosts()...)
 				a.end(w, i, e)
 			})
 		}

@@ -22,14 +22,9 @@ var (
 	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for; 0 takes one from the clock")
 	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
 	simFirst  = flag.Bool("sim.first", false, "end with the first plan that fails")
-	simExcept = flag.String("sim.except", strings.Join(knownFaults, ","), "guarantees that are not judged, with commas between them")
+	simExcept = flag.String("sim.except", "", "guarantees that are not judged, with commas between them")
 	simLog    = flag.Bool("sim.log", false, "print what all parts of the world log")
 )
-
-// knownFaults are guarantees that the product does not keep yet: a node that becomes the
-// owner of a key with nothing of it takes an empty answer of the control plane for the whole
-// tier, though other nodes hold its removals back. To be removed with that fault.
-var knownFaults = []string{"Guard"}
 
 // TestMain gives the simulation one processor: what happens at one time then has about the
 // same order in each run of a plan.

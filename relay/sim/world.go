@@ -166,7 +166,7 @@ func (w *World) heal(event int) {
 // streams to though these run.
 func (w *World) disturbed(all []trouble) {
 	for _, t := range all {
-		w.judge.trouble(t.from, t.to)
+		w.judge.part(t.from, t.to)
 	}
 	for _, n := range w.nodes {
 		if off := !w.network.fine(n.name, clientsHost); n.relay != nil && off != n.cutOff {
@@ -175,10 +175,13 @@ func (w *World) disturbed(all []trouble) {
 			if off {
 				kind = record.NodeDown
 			}
-			w.to.Add(record.Event{Kind: kind, Node: n.name, Why: "network of its clients"})
+			w.to.Add(record.Event{Kind: kind, Node: n.name, Why: cutOffWhy})
 		}
 	}
 }
+
+// cutOffWhy is why a node is said to be down that runs.
+const cutOffWhy = "network of its clients"
 
 // percent decides by chance.
 func (w *World) percent(p int) func() bool {

@@ -1,0 +1,145 @@
+package sim
+
+import (
+	"strings"
+	"time"
+
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// holders are where resources are known to be, so that removals of them can be held back.
+type holders struct {
+	nodes map[string]map[resourceID]bool // by node, as long as it runs
+	store map[resourceID]bool            // in Redis, as last known good
+}
+
+func newHolders() holders {
+	return holders{nodes: make(map[string]map[resourceID]bool), store: make(map[resourceID]bool)}
+}
+
+// note takes an event in: what a node sends it has, and what it removes it has not.
+func (h *holders) note(c *view, e *record.Event) {
+	switch {
+	case e.Kind == record.NodeDown && e.Why != cutOffWhy:
+		delete(h.nodes, e.Node)
+	case e.Kind == record.Fault && (strings.Contains(e.Why, "redis-down") || strings.Contains(e.Why, "redis-flush")):
+		clear(h.store)
+	case e.Kind == record.ClientGot:
+		for _, name := range c.gone(e) {
+			delete(h.nodes[c.stream.node], resourceID{c.client.Key, e.Type, name})
+		}
+		for _, r := range e.Resources {
+			h.has(c.stream.node, resourceID{c.client.Key, e.Type, r.Name})
+		}
+	}
+}
+
+func (h *holders) has(node string, id resourceID) {
+	if h.nodes[node] == nil {
+		h.nodes[node] = make(map[resourceID]bool)
+	}
+	h.nodes[node][id] = true
+}
+
+// lookAtHolders notes what nodes and the store have by now for sure: what clients went on to
+// have while nothing was wrong. A client that returns with what is current gets no answer
+// that names it.
+func (j *judge) lookAtHolders() {
+	if !j.world.plan.Guard || len(j.world.originBy) > 0 || !j.world.redisWell() || !j.calm(j.world.hosts()...) {
+		return
+	}
+	for _, c := range j.clients {
+		if c.stream == nil || time.Since(c.stream.opened) < calm || !j.running(c.stream.node) {
+			continue
+		}
+		for typeURL, names := range c.held {
+			for name := range names {
+				id := resourceID{c.client.Key, typeURL, name}
+				if !xdstest.FullState(typeURL) || !c.stream.answered[typeURL] || j.lacks(id) || j.world.to.Since()-j.changed[id] < calm {
+					continue
+				}
+				j.holders.has(c.stream.node, id)
+				if j.world.plan.Kept == "redis" {
+					j.holders.store[id] = true
+				}
+			}
+		}
+	}
+}
+
+// emptied notes when a control plane took all of a type from a key.
+func (j *judge) emptied(e *record.Event) {
+	of := resourceID{key: e.Key, typeURL: e.Type}
+	for id := range j.histories {
+		if id.key == e.Key && id.typeURL == e.Type && !j.lacks(id) {
+			delete(j.empty, of)
+			return
+		}
+	}
+	j.empty[of] = e.At
+}
+
+// unguarded judges a response: while a control plane has nothing of a type, and the hold of
+// the removal guard lasts, no client loses what a node, or the store, still has (K16). What
+// nobody has who can be reached may go: the guard cannot hold back what it does not know.
+func (j *judge) unguarded(c *view, e *record.Event) []check.Contradiction {
+	at, ok := j.empty[resourceID{key: c.client.Key, typeURL: e.Type}]
+	if !j.world.plan.Guard || !ok || e.At > at+guardHold || !xdstest.FullState(e.Type) {
+		return nil
+	}
+	for _, name := range c.gone(e) {
+		id := resourceID{c.client.Key, e.Type, name}
+		if !c.held[e.Type][name] || !j.lacks(id) || j.changed[id] < at {
+			continue
+		}
+		if knows := j.heldBy(c.stream.node, id); knows != "" {
+			return found("Guard", e, "client %s loses %s of %s by %s %s after the control plane became empty, though %s had it",
+				c.client.Client, name, record.ShortType(e.Type), e.Node, e.At-at, knows)
+		}
+	}
+	return nil
+}
+
+// heldBy is a node, or the store, that has a resource, and that all nodes can reach which may
+// have decided that it goes. Empty for none.
+func (j *judge) heldBy(node string, id resourceID) string {
+	if j.holders.nodes[node][id] {
+		return node
+	}
+	var others []string
+	for _, n := range j.world.nodes {
+		if n.relay != nil {
+			others = append(others, n.name)
+		}
+	}
+	if !j.world.redisWell() || !j.linked(append(others, redisHost)...) {
+		return ""
+	}
+	for _, name := range others {
+		if j.holders.nodes[name][id] && time.Since(j.world.node(name).since) > calm {
+			return name
+		}
+	}
+	if j.holders.store[id] {
+		return redisHost
+	}
+	return ""
+}
+
+// linked reports whether nothing has been wrong between hosts for some time. They may have
+// been restarted.
+func (j *judge) linked(names ...string) bool {
+	for i, a := range names {
+		if at, ok := j.parted[a]; ok && time.Since(at) < calm {
+			return false
+		}
+		for _, b := range names[i+1:] {
+			if !j.world.network.fine(a, b) {
+				return false
+			}
+		}
+	}
+	return true
+}

@@ -1,0 +1,77 @@
+package sim
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"xdsrelay/relay/robust/check"
+	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
+)
+
+// TestJudgeGuard: a client that loses what the removal guard should hold back is found where
+// a node, or the store, that can be reached still has it, and only there. That the client
+// itself had it does not count.
+func TestJudgeGuard(t *testing.T) {
+	lost := record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Type: xdstest.ClusterType, Delta: true, Removed: []string{"a"}}
+	nothing := record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Type: xdstest.ClusterType, Delta: true}
+	start := func(nodes ...string) (all []record.Event) {
+		all = append(all, has(1, "a"), came("x"), came("y"))
+		for i, node := range nodes {
+			client := []string{"x", "y"}[i]
+			all = append(all, opened(client, node), got(client, 1, "a"))
+		}
+		return all
+	}
+	killed := func(node string) record.Event {
+		return record.Event{Kind: record.NodeDown, Node: node, Why: "killed"}
+	}
+	empty := has(absent, "a")
+	back := []record.Event{{Kind: record.ClientEnd, Client: "x", Own: true}, opened("x", "n0"), nothing}
+	for name, tc := range map[string]struct {
+		before []record.Event // after which there is calm
+		wrong  func(j *judge)
+		after  []record.Event
+		kept   string
+		found  bool
+	}{
+		"the node had it":                {before: append(start("n0"), empty), found: true},
+		"another had it":                 {before: append(start("n0", "n1"), killed("n0"), empty), after: back, found: true},
+		"nobody has it":                  {before: append(start("n0"), killed("n0"), empty), after: back},
+		"all who had it were killed":     {before: append(start("n0", "n1"), killed("n0"), killed("n1"), empty), after: back},
+		"the store has it":               {before: start("n0"), kept: "redis", after: append([]record.Event{killed("n0"), empty}, back...), found: true},
+		"the store was emptied":          {before: start("n0"), kept: "redis", after: append([]record.Event{{Kind: record.Fault, Why: "1s 0s redis-flush"}, killed("n0"), empty}, back...)},
+		"it was cut off for its clients": {before: append(start("n0"), record.Event{Kind: record.NodeDown, Node: "n0", Why: cutOffWhy}, empty), found: true},
+		"another cannot be reached": {before: append(start("n0", "n1"), killed("n0"), empty), after: back,
+			wrong: func(j *judge) { j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...) }},
+		"another could not be reached a moment ago": {before: append(start("n0", "n1"), killed("n0"), empty), after: back,
+			wrong: func(j *judge) {
+				j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
+				j.world.heal(1)
+			}},
+		"it was gone before": {before: append(start("n0"), empty, has(1, "b"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, observe := forged(t, true)
+				j.world.plan.Kept = tc.kept
+				all := observe(tc.before...)
+				time.Sleep(2 * calm) //nolint:forbidigo // virtual time
+				all = append(all, j.look()...)
+				if tc.wrong != nil {
+					tc.wrong(j)
+				}
+				var judged []check.Contradiction
+				for _, c := range append(all, observe(append(tc.after, lost)...)...) {
+					if c.Guarantee == "Guard" {
+						judged = append(judged, c)
+					}
+				}
+				if (len(judged) > 0) != tc.found {
+					t.Errorf("found %v, expected any: %t", judged, tc.found)
+				}
+			})
+		})
+	}
+}
