@@ -47,9 +47,10 @@ func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {
 	return nil
 }
 
-// turnedAway judges a stream that ends UNAVAILABLE without an answer.
+// turnedAway judges a stream that ends UNAVAILABLE without an answer, by the same run of the
+// node that it was opened to: a client learns of a loss of power when the machine is back.
 func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradiction {
-	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || !j.world.node(s.node).ready() {
+	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || j.world.node(s.node).since.After(s.opened) || !j.world.node(s.node).ready() {
 		return nil
 	}
 	for typeURL := range c.client.Wants {
