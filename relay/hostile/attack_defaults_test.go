@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 
 	"xdsrelay/bench/content"
-	"xdsrelay/bench/fleet"
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -32,6 +32,7 @@ var defaults = []attack{
 	{name: "as many keys as one address may have", run: keysOfOneAddress},
 	{name: "half requests to the metrics port", run: metricsFlood},
 	{name: "names that come and go", run: nameChurn, linger: 2 * time.Second},
+	{name: "clients that are idle", run: idleClients},
 	{name: "a crowd that gets small changes", run: crowd, memory: little, linger: time.Second},
 	{name: "load reports near the memory limit", run: loadsNearTheLimit, memory: little, linger: time.Second},
 	{name: "idle connections near the memory limit", run: idleNearTheLimit, memory: least, linger: time.Second},
@@ -182,25 +183,6 @@ func namesAndRestart(t *testing.T, s *stage) {
 	c.close()
 }
 
-// crowd is very many clients, all of which get each small change at once.
-func crowd(t *testing.T, s *stage) {
-	n := size(600, 4000)
-	f, err := fleet.New(fleet.Config{Addrs: []string{s.XDS}, Clients: n, FirstClient: good, Content: spec, Delta: true, ConnectParallel: 32})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if r, err := f.Connect(t.Context(), 0, fleet.Synced); err != nil || !r.Done {
-		t.Fatalf("the crowd: %+v, %v", r, err)
-	}
-	s.forget() // while the crowd came, the machine was busy
-	changes := s.changes.Load()
-	xdstest.Eventually(t, "changes to reach the good clients", func() bool { return s.changes.Load() >= changes+size[int64](10, 60) || s.dead() })
-	if p := f.Progress(); p.Connected != int64(n) {
-		t.Errorf("%d of %d clients are left: %+v", p.Connected, n, p.Ends)
-	}
-}
-
 // nameChurn asks for ever new names and leaves them at once, but for the last ones, which
 // it has when it ends: in a key of its own, which then is idle, and in the key of good
 // clients.
@@ -237,9 +219,8 @@ func nameChurn(t *testing.T, s *stage) {
 	// An idle key keeps no names: those that the client had at its end are
 	// kept × batch × (length + cache.NameCost), 20 MiB.
 	idle.grown(t, "an idle key that had names", s.before, 0)
-	// In a key that others have the names linger that the client had at its end: each takes
-	// its length, rounded up to 1 KiB, and some 100 bytes in maps.
-	served.grown(t, "names of a key that others have", idle, int64(kept*batch*length)*5/4)
+	// In a key that others have the names linger that the client had at its end.
+	served.grown(t, "names of a key that others have", idle, kept*batch*(length+3*cache.NameCost))
 }
 
 // idle reports whether a key is.

@@ -38,6 +38,7 @@ type stage struct {
 	before    footprint   // of the node, before the attack that runs
 	results   []result
 	changes   atomic.Int64
+	small     atomic.Bool      // changes are of one endpoint resource of each key, instead of everything
 	ramp      map[string]int64 // ends of good clients while they came, by kind: a busy machine lets some be late
 }
 
@@ -194,10 +195,12 @@ func (s *stage) withstands(t *testing.T, a attack) {
 	t.Logf("%s took %.1fs, and %.1fs to recover", a.name, over.Sub(began).Seconds(), time.Since(over).Seconds())
 }
 
-// converges makes a change of everything at the origin, and waits until all good
-// clients hold it.
+// converges makes a change at the origin, and waits until all good clients hold it.
 func (s *stage) converges(parent context.Context) error {
 	c := content.Change{Kind: content.Full}
+	if s.small.Load() {
+		c = content.Change{Kind: content.One, Type: content.EndpointURL}
+	}
 	made, err := s.origin.Change(c)
 	if err != nil {
 		return err
