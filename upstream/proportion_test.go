@@ -74,9 +74,9 @@ func TestEmptyEntries(t *testing.T) {
 	}
 }
 
-// received is what becomes of a response that a server sends, and the memory that is
-// allocated meanwhile.
-func received(t *testing.T, delta bool, b []byte) (in *incoming, took uint64) {
+// servesBytes is the address of a server that sends a response of these bytes on each stream,
+// which then stays open.
+func servesBytes(t *testing.T, b []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -84,14 +84,28 @@ func received(t *testing.T, delta bool, b []byte) (in *incoming, took uint64) {
 	}
 	response := &emptypb.Empty{}
 	response.ProtoReflect().SetUnknown(b)
-	gs := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error { return s.SendMsg(response) }))
+	gs := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
+		if err := s.SendMsg(response); err != nil {
+			return err
+		}
+		<-s.Context().Done()
+		return nil
+	}))
 	served := make(chan struct{})
 	go func() {
 		defer close(served)
 		_ = gs.Serve(l)
 	}()
-	defer func() { gs.Stop(); <-served }()
-	cp, err := NewControlPlane(ControlPlaneConfig{Addresses: []string{l.Addr().String()}, Credentials: insecure.NewCredentials(), MaxReceiveBytes: 2 * len(b)})
+	t.Cleanup(func() { gs.Stop(); <-served })
+	return l.Addr().String()
+}
+
+// received is what becomes of a response that a server sends, and the memory that is
+// allocated meanwhile.
+func received(t *testing.T, delta bool, b []byte) (in *incoming, took uint64) {
+	t.Helper()
+	address := servesBytes(t, b)
+	cp, err := NewControlPlane(ControlPlaneConfig{Addresses: []string{address}, Credentials: insecure.NewCredentials(), MaxReceiveBytes: 2 * len(b)})
 	if err != nil {
 		t.Fatal(err)
 	}

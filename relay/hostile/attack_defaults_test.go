@@ -30,7 +30,7 @@ var defaults = []attack{
 	{name: "client status of clients with large metadata", run: fatStatus},
 	{name: "as many keys as one address may have", run: keysOfOneAddress},
 	{name: "half requests to the metrics port", run: metricsFlood},
-	{name: "names that come and go", run: nameChurn, linger: 5 * time.Second},
+	{name: "names that come and go", run: nameChurn, linger: 2 * time.Second},
 	{name: "clients that are idle", run: idleClients},
 	{name: "a crowd that gets small changes", run: crowd, memory: little, linger: time.Second},
 	{name: "load reports near the memory limit", run: loadsNearTheLimit, memory: little, linger: time.Second},
