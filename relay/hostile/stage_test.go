@@ -39,6 +39,7 @@ type stage struct {
 	results   []result
 	changes   atomic.Int64
 	small     atomic.Bool      // changes are of one endpoint resource of each key, instead of everything
+	changing  sync.Mutex       // held while a change is made and reaches the good clients
 	ramp      map[string]int64 // ends of good clients while they came, by kind: a busy machine lets some be late
 }
 
@@ -155,10 +156,11 @@ func (s *stage) withstands(t *testing.T, a attack) {
 		}
 		began = time.Now()
 		ctx, end := context.WithCancel(t.Context())
-		defer end()
 		changes = s.changes.Load()
 		refused = refusalsIn(s.get(t, "/metrics"))
 		var watch sync.WaitGroup
+		defer watch.Wait() // also after t.Fatal in the attack
+		defer end()
 		watch.Go(func() {
 			for ctx.Err() == nil {
 				if err := s.converges(t.Context()); err != nil {
@@ -197,6 +199,8 @@ func (s *stage) withstands(t *testing.T, a attack) {
 
 // converges makes a change at the origin, and waits until all good clients hold it.
 func (s *stage) converges(parent context.Context) error {
+	s.changing.Lock()
+	defer s.changing.Unlock()
 	c := content.Change{Kind: content.Full}
 	if s.small.Load() {
 		c = content.Change{Kind: content.One, Type: content.EndpointURL}

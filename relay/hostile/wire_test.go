@@ -77,17 +77,22 @@ func cutOff(t *testing.T, all []net.Conn) {
 // connect is a connection that HTTP/2 can be spoken on: with TLS, where there is TLS.
 func (s *stage) connect(t *testing.T) net.Conn {
 	t.Helper()
-	conn := s.rawDial(t)
 	if s.bad == nil {
-		return conn
+		return s.rawDial(t)
 	}
 	c := s.bad.Clone()
 	c.NextProtos = []string{"h2"}
-	over := tls.Client(conn, c)
-	if err := over.HandshakeContext(t.Context()); err != nil {
-		t.Fatal(err)
+	for limit := time.Now().Add(xdstest.Patience); ; {
+		over := tls.Client(s.rawDial(t), c)
+		err := over.HandshakeContext(t.Context())
+		if err == nil {
+			return over
+		}
+		_ = over.Close()
+		if time.Now().After(limit) { // a busy machine does not always shake hands in time
+			t.Fatal(err)
+		}
 	}
-	return over
 }
 
 // wire connects and shakes hands, with the given settings.
