@@ -108,7 +108,7 @@ func (n *Node) answerTerms() {
 			return nil, status.Errorf(codes.InvalidArgument, "%s: expected %d bytes or more in hexadecimal", paramSalt, terms.LeastSalt)
 		}
 		return told{n.name, terms.Of(n.settings.inForce(), n.keys.Marks()).Sealed(salt), n.now().UnixMilli()}, nil
-	})
+	}, paramSalt)
 }
 
 // watchAgreement compares the nodes until ctx ends.

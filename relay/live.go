@@ -30,11 +30,11 @@ func (n *Node) answerLive() {
 		part := n.samples.after(since)
 		part.Node = n.name
 		return part, nil
-	})
+	}, paramSince)
 	n.tier.Handle(askCopy, func(ctx context.Context, q url.Values) (any, error) {
 		n.copyFrom(ctx, q.Get(paramFrom))
 		return true, nil
-	})
+	}, paramFrom)
 	n.tier.Handle(askCopies, func(context.Context, url.Values) (any, error) { return n.copied(), nil })
 }
 

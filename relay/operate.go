@@ -15,7 +15,6 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/fleet"
-	"xdsrelay/relay/tier"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -43,16 +42,16 @@ func (n *Node) operate() {
 			return nil, err
 		}
 		return q.Rows(n.ownKeys(q)), nil
-	})
-	n.crowd = fleet.New(n.own(), n.everybody(), func(path string, h func(context.Context, url.Values) (any, error)) {
-		n.tier.Handle(path, tier.Handler(h))
+	}, admin.KeyQueryParams()...)
+	n.crowd = fleet.New(n.own(), n.everybody(), func(path string, h func(context.Context, url.Values) (any, error), params ...string) {
+		n.tier.Handle(path, h, params...)
 	})
 	n.board = fleet.NewBoard(n.own())
 	n.answerLive()
 	n.answerTerms()
 	n.answerVisits()
 	n.followTraces()
-	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get("key")), nil })
+	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get(admin.ParamKey)), nil }, admin.ParamKey)
 }
 
 // own are the clients of this node.
@@ -94,7 +93,7 @@ func (n *Node) tierAdmin() admin.Tier {
 
 // askAll asks all nodes about a key.
 func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T, silent []admin.Silent) {
-	return fleet.AskAll[T](ctx, n.everybody(), path, url.Values{"key": {key}}, nil)
+	return fleet.AskAll[T](ctx, n.everybody(), path, url.Values{admin.ParamKey: {key}}, nil)
 }
 
 // everybody is how all nodes are asked.

@@ -142,6 +142,10 @@ func (n *Node) PeerMethods() (all []string) {
 	return all
 }
 
+// PeerQuestions are the questions of other nodes that this one answers, with the parameters
+// that each reads.
+func (n *Node) PeerQuestions() map[string][]string { return n.tier.Questions() }
+
 // advertised is where other nodes reach the port that is bound at an address.
 func advertised(cfg config.Peer, bound string) string {
 	at := cmp.Or(cfg.Advertise, cfg.Address)

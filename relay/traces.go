@@ -17,7 +17,7 @@ const askTraces, paramSpan = "traces", "span"
 // answered.
 func (n *Node) followTraces() {
 	tracer := n.metrics.Tracer()
-	n.tier.Handle(askTraces, func(_ context.Context, q url.Values) (any, error) { return tracer.Parts(q[paramSpan]), nil })
+	n.tier.Handle(askTraces, func(_ context.Context, q url.Values) (any, error) { return tracer.Parts(q[paramSpan]), nil }, paramSpan)
 	tracer.Follow(func(ctx context.Context, spans []string) []trace.Part {
 		others := func(node string) bool { return node != n.name }
 		parts, _ := fleet.AskAll[[]trace.Part](ctx, n.everybody(), askTraces, url.Values{paramSpan: spans}, others)

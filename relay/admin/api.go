@@ -18,13 +18,13 @@ const apiPath = "/api/v1/"
 // apiPages are the endpoints for programs.
 func (t Tier) apiPages() []page {
 	return []page{
-		{apiPath + "summary", "", "the clients of the tier in numbers: how many stand how, by type and node", t.apiSummary},
-		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page (?client=, ?prefix=, ?search=, ?key=, ?node=, ?state=, ?type=, ?limit=, ?page=)", t.apiClients},
-		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of it (?client=, ?resources=)", t.apiClient},
-		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them (?key=, ?search=, ?limit=, ?page=)", t.apiKeys},
-		{apiPath + "diff", apiPath + "diff?client=NAME", "what a client holds against what its node has now (?client=)", t.apiDiff},
-		{apiPath + "history", apiPath + "history?key=NAME", "what became of a key by its newest updates, type by type (?key=)", t.apiHistory},
-		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, part by part (?key=, ?type=, ?node=, ?page=)", t.apiDump},
+		{apiPath + "summary", "", "the clients of the tier in numbers: how many stand how, by type and node", t.apiSummary, nil},
+		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page", t.apiClients, fleet.QueryParams()},
+		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of it", t.apiClient, []string{paramClient, paramResources}},
+		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them", t.apiKeys, KeyQueryParams()},
+		{apiPath + "diff", apiPath + "diff?client=NAME", "what a client holds against what its node has now", t.apiDiff, []string{paramClient}},
+		{apiPath + "history", apiPath + "history?key=NAME", "what became of a key by its newest updates, type by type", t.apiHistory, []string{ParamKey}},
+		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, part by part", t.apiDump, []string{ParamKey, paramType, paramNode, paramPage}},
 	}
 }
 
@@ -84,7 +84,7 @@ func apiError(w http.ResponseWriter, status int, err error) {
 }
 
 func (t Tier) apiDiff(w http.ResponseWriter, r *http.Request) {
-	name := r.URL.Query().Get("client")
+	name := r.URL.Query().Get(paramClient)
 	if name == "" {
 		apiError(w, http.StatusBadRequest, errors.New("the parameter client is missing: expected ?client=NAME"))
 		return
@@ -102,7 +102,7 @@ func (t Tier) apiDiff(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t Tier) apiHistory(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get("key")
+	key := r.URL.Query().Get(ParamKey)
 	if key == "" {
 		apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
 		return
@@ -117,18 +117,18 @@ func (t Tier) apiHistory(w http.ResponseWriter, r *http.Request) {
 
 func (t Tier) apiDump(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
-	key, typeURL := v.Get("key"), ""
+	key, typeURL := v.Get(ParamKey), ""
 	if key == "" {
 		apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
 		return
 	}
-	if text := v.Get("type"); text != "" {
+	if text := v.Get(paramType); text != "" {
 		if typeURL = fleet.TypeURL(text); typeURL == "" {
 			apiError(w, http.StatusBadRequest, fmt.Errorf("type: got %q, expected a type URL, its last part, or a name like CDS", text))
 			return
 		}
 	}
-	dump, err := t.Fleet.Dump(r.Context(), key, typeURL, v.Get("node"), v.Get("page"))
+	dump, err := t.Fleet.Dump(r.Context(), key, typeURL, v.Get(paramNode), v.Get(paramPage))
 	switch {
 	case errors.Is(err, ErrUnknownKey):
 		apiError(w, http.StatusNotFound, t.keyError(r.Context(), err, key, dump.Silent))

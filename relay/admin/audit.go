@@ -11,37 +11,42 @@ import (
 type order struct {
 	path    string
 	handler http.HandlerFunc
+	params  []string // of the query, besides paramFormat
 }
 
 // orders are all that there are.
 func orders(cfg Config) []order {
 	return []order{
-		{"/release", cfg.Tier.release},
-		{"/drain", cfg.Tier.drain},
-		{"/reconnect", cfg.reconnect},
-		{"/log/level", cfg.setLogLevel},
-		{"/config/reload", cfg.reload},
+		{"/release", cfg.Tier.release, []string{ParamKey}},
+		{"/drain", cfg.Tier.drain, nil},
+		{"/reconnect", cfg.reconnect, nil},
+		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},
+		{"/config/reload", cfg.reload, nil},
 	}
 }
 
 // audited logs each order: who gave it, what it is and what the answer was.
-func (cfg Config) audited(path string, next http.HandlerFunc) http.HandlerFunc {
-	if cfg.Log == nil {
-		return next
-	}
-	return func(w http.ResponseWriter, r *http.Request) {
-		answer := &answered{ResponseWriter: w, status: http.StatusOK}
-		next(answer, r)
-		result := "done"
-		switch {
-		case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
-			result = "refused"
-		case answer.status >= http.StatusBadRequest:
-			result = "failed"
+func (cfg Config) audited(path string) func(next http.HandlerFunc) http.HandlerFunc {
+	return func(next http.HandlerFunc) http.HandlerFunc {
+		if cfg.Log == nil {
+			return next
 		}
-		cfg.Log.Info("an operator gave an order", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
-			"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
+		return func(w http.ResponseWriter, r *http.Request) { cfg.audit(w, r, path, next) }
 	}
+}
+
+func (cfg Config) audit(w http.ResponseWriter, r *http.Request, path string, next http.HandlerFunc) {
+	answer := &answered{ResponseWriter: w, status: http.StatusOK}
+	next(answer, r)
+	result := "done"
+	switch {
+	case answer.status == http.StatusUnauthorized || answer.status == http.StatusForbidden:
+		result = "refused"
+	case answer.status >= http.StatusBadRequest:
+		result = "failed"
+	}
+	cfg.Log.Info("an operator gave an order", "order", path, "parameters", parameters(r), "peer", r.RemoteAddr,
+		"identity", cfg.Access.identity(r), "result", result, "status", answer.status)
 }
 
 // maxParameters bounds what is logged of an order's parameters, in bytes.

@@ -85,29 +85,30 @@ type page struct {
 	link    string // where the index points; empty for path
 	text    string
 	handler http.HandlerFunc
+	params  []string // of the query, besides paramFormat
 }
 
 // pages are all endpoints.
 func pages(cfg Config) []page {
 	v := &watcher{cfg: cfg}
 	return append([]page{
-		{"/healthz", "", "answers 200 while the process lives", cfg.healthz},
-		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise (?verbose for what else is wrong with it)", cfg.readyz},
-		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true})},
-		{"/debug/keys", "", "the aggregation keys: upstream state and tables (?key=)", cfg.keys},
-		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected (?key=, ?node=, ?state=)", cfg.streams},
-		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins},
-		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check},
-		{"/log", "", "the levels of the log, by part", cfg.logLevels},
-		{"/config", "", "what became of the configuration: when it was read, what was refused, what waits for a restart", cfg.settings},
-		{"/tier/members", "", "the nodes of the tier, how they are, and what is wrong with them", v.nodes},
-		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them (?key=)", cfg.Tier.keys},
-		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key (?key=)", cfg.Tier.owner},
-		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index},
-		{profiles + "cmdline", "", "the command line, without passwords", commandLine(os.Args)},
-		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile (?seconds=)", pprof.Profile},
-		{profiles + "symbol", "", "the function names of program counters", pprof.Symbol},
-		{profiles + "trace", profiles + "trace?seconds=1", "an execution trace (?seconds=)", pprof.Trace},
+		{"/healthz", "", "answers 200 while the process lives", cfg.healthz, nil},
+		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise; verbose adds what else is wrong with it", cfg.readyz, []string{paramVerbose}},
+		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}), []string{paramMetric}},
+		{"/debug/keys", "", "the aggregation keys: upstream state and tables", cfg.keys, []string{ParamKey}},
+		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected", cfg.streams, []string{ParamKey, paramNode, paramState}},
+		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins, nil},
+		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check, nil},
+		{"/log", "", "the levels of the log, by part", cfg.logLevels, nil},
+		{"/config", "", "what became of the configuration: when it was read, what was refused, what waits for a restart", cfg.settings, nil},
+		{"/tier/members", "", "the nodes of the tier, how they are, and what is wrong with them", v.nodes, nil},
+		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them", cfg.Tier.keys, []string{ParamKey}},
+		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key", cfg.Tier.owner, []string{ParamKey}},
+		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index, []string{"debug", "gc", "seconds"}},
+		{profiles + "cmdline", "", "the command line, without passwords", commandLine(os.Args), nil},
+		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile", pprof.Profile, []string{"seconds"}},
+		{profiles + "symbol", "", "the function names of program counters", pprof.Symbol, []string{wholeQuery}},
+		{profiles + "trace", profiles + "trace?seconds=1", "an execution trace", pprof.Trace, []string{"seconds"}},
 	}, append(cfg.Tier.apiPages(), cfg.livePages(v)...)...)
 }
 
@@ -130,6 +131,8 @@ type Endpoint struct {
 	Method string
 	// Path is a pattern of http.ServeMux without the method.
 	Path string
+	// Params are the parameters of the query that it reads. "*" means the query as it is.
+	Params []string
 
 	handler http.HandlerFunc
 }
@@ -138,26 +141,30 @@ type Endpoint struct {
 func Endpoints() []Endpoint { return endpoints(Config{}) }
 
 func endpoints(cfg Config) (all []Endpoint) {
-	listed := pages(cfg)
-	for _, p := range listed {
-		handler := p.handler
-		if strings.HasPrefix(p.path, profiles) {
-			handler = cfg.Access.operators(handler)
+	pages := pages(cfg)
+	add := func(method, path string, params []string, handler http.HandlerFunc, wrap ...func(http.HandlerFunc) http.HandlerFunc) {
+		params = append(slices.Clone(params), paramFormat)
+		handler = reading(params, handler)
+		for _, w := range wrap {
+			handler = w(handler)
 		}
-		all = append(all, Endpoint{http.MethodGet, p.path, handler}) // GET stands for HEAD too; others get a 405
+		all = append(all, Endpoint{method, path, params, handler})
 	}
-	get := func(path string, handler http.HandlerFunc) {
-		all = append(all, Endpoint{http.MethodGet, path, handler})
+	for _, p := range pages {
+		if strings.HasPrefix(p.path, profiles) {
+			add(http.MethodGet, p.path, p.params, p.handler, cfg.Access.operators)
+		} else {
+			add(http.MethodGet, p.path, p.params, p.handler) // GET stands for HEAD too; others get a 405
+		}
 	}
-	all = append(all,
-		Endpoint{http.MethodPost, csds.Path, func(w http.ResponseWriter, r *http.Request) { cfg.ClientStatus.ServeHTTP(w, r) }},
-		Endpoint{http.MethodPost, "/tier/explain", ordered(cfg.Tier.explain)})
+	add(http.MethodPost, csds.Path, []string{csds.ParamNode}, func(w http.ResponseWriter, r *http.Request) { cfg.ClientStatus.ServeHTTP(w, r) })
+	add(http.MethodPost, "/tier/explain", []string{paramPeer}, cfg.Tier.explain, ordered)
 	for _, o := range orders(cfg) {
-		all = append(all, Endpoint{http.MethodPost, o.path, cfg.audited(o.path, ordered(cfg.Access.operators(o.handler)))})
+		add(http.MethodPost, o.path, o.params, o.handler, cfg.Access.operators, ordered, cfg.audited(o.path))
 	}
-	get("/{$}", home(index(cfg.Title, listed)))
-	get(uiPath+"{name}", func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })
-	get("/debug/{$}", index(cfg.Title, listed))
+	add(http.MethodGet, "/{$}", nil, home(index(cfg.Title, pages)))
+	add(http.MethodGet, uiPath+"{name}", nil, func(w http.ResponseWriter, r *http.Request) { uiFile(w, r, r.PathValue("name")) })
+	add(http.MethodGet, "/debug/{$}", nil, index(cfg.Title, pages))
 	return all
 }
 
@@ -183,7 +190,7 @@ func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	writeText(w, "ok\n")
-	if r.URL.Query().Has("verbose") && !cfg.Access.asksToken(r) {
+	if r.URL.Query().Has(paramVerbose) && !cfg.Access.asksToken(r) {
 		own, members := cfg.Tier.Own(), cfg.Tier.Members()
 		all := slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members), members.skews())
 		WriteWarnings(w, all, time.Now())

@@ -43,7 +43,7 @@ func index(title string, all []page) http.HandlerFunc {
 		if link == "" {
 			link = p.path
 		}
-		data.Pages = append(data.Pages, entry{p.path, link, p.text})
+		data.Pages = append(data.Pages, entry{p.path, link, p.text + listed(p.params)})
 	}
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")

@@ -21,10 +21,13 @@ type KeyQuery struct {
 // mostKeys bounds a page of keys.
 const mostKeys = 1000
 
+// KeyQueryParams are the parameters that [ParseKeyQuery] reads.
+func KeyQueryParams() []string { return []string{ParamKey, paramSearch, paramLimit, paramPage} }
+
 // ParseKeyQuery reads a query from the parameters of a URL. The error is the asker's.
 func ParseKeyQuery(v url.Values) (q KeyQuery, err error) {
-	q = KeyQuery{Key: v.Get("key"), Search: v.Get("search"), After: v.Get("page")}
-	if text := v.Get("limit"); text != "" {
+	q = KeyQuery{Key: v.Get(ParamKey), Search: v.Get(paramSearch), After: v.Get(paramPage)}
+	if text := v.Get(paramLimit); text != "" {
 		if q.Limit, err = strconv.Atoi(text); err != nil || q.Limit < 1 || q.Limit > mostKeys {
 			return q, fmt.Errorf("limit: got %q, expected a number from 1 to %d", text, mostKeys)
 		}
@@ -34,9 +37,9 @@ func ParseKeyQuery(v url.Values) (q KeyQuery, err error) {
 
 // Values is q as the parameters of a URL.
 func (q KeyQuery) Values() url.Values {
-	v := url.Values{"key": {q.Key}, "search": {q.Search}, "page": {q.After}}
+	v := url.Values{ParamKey: {q.Key}, paramSearch: {q.Search}, paramPage: {q.After}}
 	if q.Limit > 0 {
-		v.Set("limit", strconv.Itoa(q.Limit))
+		v.Set(paramLimit, strconv.Itoa(q.Limit))
 	}
 	return v
 }

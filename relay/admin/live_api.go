@@ -20,8 +20,8 @@ func (cfg Config) livePages(v *watcher) []page {
 	return []page{
 		{apiPath + "live", "", "the tier at a glance: nodes, clients by state, updates on their way, traffic, warnings", func(w http.ResponseWriter, r *http.Request) {
 			writeTagged(w, r, v.look(r.Context()))
-		}},
-		{apiPath + "series", "", "the last hour of the tier, a sample every ten seconds (?since=, in seconds of Unix time)", cfg.apiSeries},
+		}, nil},
+		{apiPath + "series", "", "the last hour of the tier, a sample every ten seconds; since is in seconds of Unix time", cfg.apiSeries, []string{paramSince}},
 	}
 }
 
@@ -30,7 +30,7 @@ const settled = 3 * time.Second
 
 func (cfg Config) apiSeries(w http.ResponseWriter, r *http.Request) {
 	since := int64(0)
-	if text := r.URL.Query().Get("since"); text != "" {
+	if text := r.URL.Query().Get(paramSince); text != "" {
 		var err error
 		if since, err = strconv.ParseInt(text, 10, 64); err != nil {
 			apiError(w, http.StatusBadRequest, fmt.Errorf("since: got %q, expected seconds of Unix time", text))

@@ -46,11 +46,11 @@ func (cfg Config) setLogLevel(w http.ResponseWriter, r *http.Request) {
 	}
 	var level slog.Level
 	q := r.URL.Query()
-	if err := level.UnmarshalText([]byte(q.Get("level"))); err != nil {
-		http.Error(w, "?level= is "+strings.ToValidUTF8(q.Get("level"), "?")+", expected debug, info, warn or error", http.StatusBadRequest)
+	if err := level.UnmarshalText([]byte(q.Get(paramLevel))); err != nil {
+		http.Error(w, "?level= is "+strings.ToValidUTF8(q.Get(paramLevel), "?")+", expected debug, info, warn or error", http.StatusBadRequest)
 		return
 	}
-	if err := cfg.Levels.SetPart(q.Get("part"), level); err != nil {
+	if err := cfg.Levels.SetPart(q.Get(paramPart), level); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}

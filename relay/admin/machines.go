@@ -31,8 +31,8 @@ func MachineEndpoints() []Endpoint { return machineEndpoints(nil, nil) }
 
 func machineEndpoints(ready func() error, metrics prometheus.Gatherer) []Endpoint {
 	return []Endpoint{
-		{http.MethodGet, "/healthz", Config{}.healthz},
-		{http.MethodGet, "/readyz", func(w http.ResponseWriter, _ *http.Request) {
+		{http.MethodGet, "/healthz", nil, reading(nil, Config{}.healthz)},
+		{http.MethodGet, "/readyz", nil, reading(nil, func(w http.ResponseWriter, _ *http.Request) {
 			if ready() != nil {
 				w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 				w.WriteHeader(http.StatusServiceUnavailable)
@@ -40,7 +40,7 @@ func machineEndpoints(ready func() error, metrics prometheus.Gatherer) []Endpoin
 				return
 			}
 			writeText(w, "ok\n")
-		}},
-		{http.MethodGet, "/metrics", scrapes(metrics, promhttp.HandlerOpts{})},
+		})},
+		{http.MethodGet, "/metrics", []string{paramMetric}, reading([]string{paramMetric}, scrapes(metrics, promhttp.HandlerOpts{}))},
 	}
 }

@@ -36,7 +36,7 @@ func (t Tier) explain(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "the client's Node: "+err.Error(), http.StatusBadRequest)
 		return
 	}
-	if text := r.URL.Query().Get("peer"); text != "" {
+	if text := r.URL.Query().Get(paramPeer); text != "" {
 		peer = []byte(text)
 	}
 	ex, err := t.Explain(r.Context(), node, peer)
@@ -65,7 +65,7 @@ func (t Tier) explain(w http.ResponseWriter, r *http.Request) {
 
 // release does the removals that are held back.
 func (t Tier) release(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get("key")
+	key := r.URL.Query().Get(ParamKey)
 	if key == "" {
 		http.Error(w, "the parameter key is missing: expected ?key=KEY", http.StatusBadRequest)
 		return

@@ -10,7 +10,7 @@ import (
 
 // wantsJSON tells whether the answer should be for a program.
 func wantsJSON(r *http.Request) bool {
-	switch r.URL.Query().Get("format") {
+	switch r.URL.Query().Get(paramFormat) {
 	case "json":
 		return true
 	case "":

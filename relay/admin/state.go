@@ -15,7 +15,8 @@ import (
 
 // keys shows the aggregation keys: a line for each of their types.
 func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
-	groups := keep(cfg.Keys(), func(g cache.GroupInfo) bool { return matches(r, "key", g.Key) })
+	query := r.URL.Query()
+	groups := keep(cfg.Keys(), func(g cache.GroupInfo) bool { return matches(query, ParamKey, g.Key) })
 	if wantsJSON(r) {
 		writeJSON(w, http.StatusOK, groups)
 		return
@@ -83,9 +84,10 @@ func upstreamState(g cache.GroupInfo) string {
 
 // streams shows the clients: a line for each of their types.
 func (cfg Config) streams(w http.ResponseWriter, r *http.Request) {
+	query := r.URL.Query()
+	state := query.Get(paramState)
 	streams := keep(cfg.Streams(), func(s fanout.StreamInfo) bool {
-		state := r.URL.Query().Get("state")
-		return matches(r, "key", s.Key) && matches(r, "node", s.NodeID) &&
+		return matches(query, ParamKey, s.Key) && matches(query, paramNode, s.NodeID) &&
 			(state == "" || slices.ContainsFunc(s.Types, func(t fanout.TypeInfo) bool { return string(t.State) == state }))
 	})
 	slices.SortFunc(streams, func(a, b fanout.StreamInfo) int {
@@ -163,12 +165,6 @@ func keep[T any](all []T, wanted func(T) bool) []T {
 		}
 	}
 	return out
-}
-
-// matches tells whether a query parameter is missing or is this value.
-func matches(r *http.Request, parameter, value string) bool {
-	wanted := r.URL.Query().Get(parameter)
-	return wanted == "" || wanted == value
 }
 
 // shortType is the last part of a type URL; JSON has the whole.

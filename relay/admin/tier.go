@@ -204,7 +204,7 @@ func memberState(m shard.Member) string {
 
 // keys shows the keys of all nodes.
 func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get("key")
+	key := r.URL.Query().Get(ParamKey)
 	all := t.Keys(r.Context(), KeyQuery{Key: key})
 	status := http.StatusOK
 	if key != "" && len(all.Keys) == 0 {
@@ -230,7 +230,7 @@ func (t Tier) keys(w http.ResponseWriter, r *http.Request) {
 
 // owner shows which node owns a key, whether anybody has it or not.
 func (t Tier) owner(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get("key")
+	key := r.URL.Query().Get(ParamKey)
 	if key == "" {
 		http.Error(w, "the parameter key is missing: expected ?key=KEY", http.StatusBadRequest)
 		return

@@ -203,7 +203,7 @@ func nobody() *fleet.Fleet {
 			return json.Marshal(answer)
 		},
 	}
-	return fleet.New(fleet.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}, all, func(path string, h func(context.Context, url.Values) (any, error)) {
+	return fleet.New(fleet.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 		answers[path] = h
 	})
 }

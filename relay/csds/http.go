@@ -9,8 +9,12 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// Path is where HTTP clients ask.
-const Path = "/v3/discovery:client_status"
+// Path is where HTTP clients ask, and ParamNode the parameter of the query that names the
+// only node wanted.
+const (
+	Path      = "/v3/discovery:client_status"
+	ParamNode = "node"
+)
 
 // maxRequest bounds the body of a request, in bytes.
 const maxRequest = 1 << 20
@@ -33,7 +37,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	out := jsonWriter{w: w}
-	if err := s.answer(r.Context(), req, r.URL.Query().Get("node"), &pages{limit: streamed, send: out.write}); err != nil {
+	if err := s.answer(r.Context(), req, r.URL.Query().Get(ParamNode), &pages{limit: streamed, send: out.write}); err != nil {
 		if out.begun {
 			panic(http.ErrAbortHandler) // nobody should take a part for the whole
 		}

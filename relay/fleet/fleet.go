@@ -26,23 +26,24 @@ type Fleet struct {
 	tier  *Tier
 }
 
-// New makes the part of a node, which answers what other nodes ask it by handle.
-func New(local Local, tier *Tier, handle func(path string, h func(context.Context, url.Values) (any, error))) *Fleet {
+// New makes the part of a node. handle registers what it answers other nodes, with the
+// parameters that each answer reads.
+func New(local Local, tier *Tier, handle func(path string, h func(context.Context, url.Values) (any, error), params ...string)) *Fleet {
 	handle(askClients, func(_ context.Context, v url.Values) (any, error) {
 		q, err := ParseQuery(v)
 		if err != nil {
 			return nil, err
 		}
 		return local.Part(q), nil
-	})
+	}, append(QueryParams(), paramAfter)...)
 	handle(askSums, func(context.Context, url.Values) (any, error) { return local.Sums(), nil })
-	handle(askNear, func(_ context.Context, v url.Values) (any, error) { return local.Near(v.Get(paramName)), nil })
-	handle(askHistory, func(_ context.Context, v url.Values) (any, error) { return local.history(v.Get(paramKey)), nil })
-	handle(askDump, func(_ context.Context, v url.Values) (any, error) { return local.answerDump(v) })
+	handle(askNear, func(_ context.Context, v url.Values) (any, error) { return local.Near(v.Get(paramName)), nil }, paramName)
+	handle(askHistory, func(_ context.Context, v url.Values) (any, error) { return local.history(v.Get(paramKey)), nil }, paramKey)
+	handle(askDump, func(_ context.Context, v url.Values) (any, error) { return local.answerDump(v) }, paramKey, paramType, paramAfter)
 	handle(askDiff, func(_ context.Context, v url.Values) (any, error) {
 		return local.diff(at{Name: v.Get(paramName), Key: v.Get(paramKey), Peer: v.Get(paramPeer)}), nil
-	})
-	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(paramKey)), nil })
+	}, paramName, paramKey, paramPeer)
+	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(paramKey)), nil }, paramKey)
 	return &Fleet{local: local, tier: tier}
 }
 

@@ -46,6 +46,11 @@ const (
 	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
 )
 
+// QueryParams are the parameters that [ParseQuery] reads.
+func QueryParams() []string {
+	return []string{paramName, paramPrefix, paramSearch, paramKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources}
+}
+
 // ParseQuery reads a query from the parameters of a URL. The error is the asker's.
 func ParseQuery(v url.Values) (q Query, err error) {
 	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Search: v.Get(paramSearch), Key: v.Get(paramKey), Node: v.Get(paramNode)}

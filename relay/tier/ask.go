@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/url"
 	"slices"
+	"strings"
 	"sync"
 
 	"google.golang.org/grpc"
@@ -34,20 +35,46 @@ var errClosed = errors.New("the relay is shutting down")
 // that is a gRPC status keeps its code.
 type Handler func(ctx context.Context, query url.Values) (any, error)
 
+// question is one that a node answers.
+type question struct {
+	answer Handler
+	params []string // see Handle
+}
+
 // handlers are what a node answers.
 type handlers struct {
 	mu     sync.Mutex
-	byPath map[string]Handler // guarded by mu
+	byPath map[string]question // guarded by mu
 }
 
-// Handle answers a path, without its query. A path that has a handler gets another.
-func (t *Tier) Handle(path string, h Handler) {
+// Handle answers a path, without its query, in place of the handler that it had before. The
+// handler gets only the parameters of the query that are named here, so that [Tier.Questions]
+// is complete. A name that ends in a colon includes all that begin with it.
+func (t *Tier) Handle(path string, h Handler, params ...string) {
 	t.handlers.mu.Lock()
 	defer t.handlers.mu.Unlock()
 	if t.handlers.byPath == nil {
-		t.handlers.byPath = make(map[string]Handler)
+		t.handlers.byPath = make(map[string]question)
 	}
-	t.handlers.byPath[path] = h
+	t.handlers.byPath[path] = question{h, params}
+}
+
+// Questions are the paths that have a handler, with the parameters that these get.
+func (t *Tier) Questions() map[string][]string {
+	t.handlers.mu.Lock()
+	defer t.handlers.mu.Unlock()
+	all := make(map[string][]string, len(t.handlers.byPath))
+	for path, q := range t.handlers.byPath {
+		all[path] = q.params
+	}
+	return all
+}
+
+// takes reports whether the handler gets a parameter.
+func (q question) takes(name string) bool {
+	return slices.ContainsFunc(q.params, func(p string) bool {
+		return name == p || strings.HasSuffix(p, ":") && strings.HasPrefix(name, p)
+	})
 }
 
 // Ask asks a member of the tier, this node too; see [Peers.Ask].
@@ -68,13 +95,15 @@ func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 		return nil, status.Errorf(codes.InvalidArgument, "the question cannot be read: %v", err)
 	}
 	t.handlers.mu.Lock()
-	h := t.handlers.byPath[at.Path]
+	asked, ok := t.handlers.byPath[at.Path]
 	known := slices.Sorted(maps.Keys(t.handlers.byPath))
 	t.handlers.mu.Unlock()
-	if h == nil {
+	if !ok {
 		return nil, status.Errorf(codes.Unimplemented, "%q is no question that this node answers: it knows %q", at.Path, known)
 	}
-	answer, err := h(ctx, at.Query())
+	query := at.Query()
+	maps.DeleteFunc(query, func(name string, _ []string) bool { return !asked.takes(name) })
+	answer, err := asked.answer(ctx, query)
 	if err != nil {
 		return nil, err
 	}

@@ -28,8 +28,8 @@ type freshness struct {
 func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	for k := range t.keepers[query.Get("key")] {
-		if k.leg == query.Get("leg") && k.fresh != nil {
+	for k := range t.keepers[query.Get(paramKey)] {
+		if k.leg == query.Get(paramLeg) && k.fresh != nil {
 			return freshness{Fresh: k.state().fromOrigin() && k.fresh()}, nil
 		}
 	}
@@ -44,7 +44,7 @@ func (k *keeper) ownerIsFresh(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)
 	defer cancel()
-	path := freshPath + "?" + url.Values{"key": {k.key}, "leg": {k.leg}}.Encode()
+	path := freshPath + "?" + url.Values{paramKey: {k.key}, paramLeg: {k.leg}}.Encode()
 	text, err := ask(ctx, k.peer.plane, path)
 	if err != nil {
 		return status.Code(err) == codes.Unimplemented

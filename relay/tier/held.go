@@ -31,7 +31,8 @@ const (
 	// content of the digest of that.
 	heldPath = "held"
 	paramKey = "key"
-	// haveParam is followed by a type URL.
+	paramLeg = "leg"
+	// paramHave is followed by a type URL.
 	paramHave = "have:"
 	// adoptPath makes a node ask another one that ends, of the name in paramFrom, for what it
 	// holds of a key, and keep that.

@@ -62,8 +62,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestAsk: questions to this node are answered without a connection, with the errors of
-// who answers them.
+// TestAsk holds that questions to this node are answered without a connection, with the
+// handler's errors, and that a handler gets only the parameters that it was registered with.
 func TestAsk(t *testing.T) {
 	tier, err := New(Config{Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}})
 	if err != nil {
@@ -71,11 +71,13 @@ func TestAsk(t *testing.T) {
 	}
 	defer tier.Close()
 	failure := errors.New("not today")
-	tier.Handle("echo", func(_ context.Context, q url.Values) (any, error) { return q.Get("say"), nil })
+	tier.Handle("echo", func(_ context.Context, q url.Values) (any, error) {
+		return q.Get("say") + q.Get("part:b") + q.Get("other"), nil
+	}, "say", "part:")
 	tier.Handle("fail", func(context.Context, url.Values) (any, error) { return nil, failure })
-	answer, err := tier.Ask(t.Context(), tier.Self(), "echo?say=a+b")
+	answer, err := tier.Ask(t.Context(), tier.Self(), "echo?say=a+b&other=x&part=x&part:b=+c")
 	var said string
-	if err != nil || json.Unmarshal(answer, &said) != nil || said != "a b" {
+	if err != nil || json.Unmarshal(answer, &said) != nil || said != "a b c" {
 		t.Errorf("answer %q, %v", answer, err)
 	}
 	if _, err := tier.Ask(t.Context(), tier.Self(), "fail"); !errors.Is(err, failure) {

@@ -107,7 +107,7 @@ func allWorlds(t *testing.T) []part {
 	cc := dial(t, clients.XDS)
 	parts := []part{
 		{&world{node: clients, locks: func(t *testing.T, do func()) { busy(t, cc, do) }}, func(all bool) []row {
-			return append(append(clientRows(t, clients, all), frameRows(t, clients)...), operatorRows(t, clients)...)
+			return append(append(clientRows(t, clients, all), frameRows(t, clients)...), operatorRows(t, clients, all)...)
 		}},
 		{&world{node: polls}, func(all bool) []row { return pollRows(t, polls, all) }},
 	}

@@ -6,16 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
+	"xdsrelay/bench/content"
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -95,7 +92,7 @@ func pollRows(t *testing.T, n *node, all bool) (rows []row) {
 					continue // all routes read a request in the same way
 				}
 				for _, key := range []string{fleetKey, strangerKey} {
-					rows = append(rows, row{surface: "polls", message: "DiscoveryRequest (JSON)", field: field, pattern: v.name, send: func(t *testing.T, size int) int {
+					rows = append(rows, row{surface: "polls", message: "DiscoveryRequest (JSON)", field: field, pattern: v.name, refused: key == strangerKey, send: func(t *testing.T, size int) int {
 						t.Helper()
 						body := fmt.Sprintf(`{"node":{"id":"x","cluster":%q},%s}`, key, object(strings.TrimPrefix(field, "node."), v.fill(size)))
 						if inner, is := strings.CutPrefix(field, "node."); is {
@@ -125,112 +122,107 @@ func object(path, value string) string {
 var endless = []string{"/debug/pprof/profile", "/debug/pprof/trace", "/drain"}
 
 // endpoints are those of the port for operators, with their methods, as it registers them.
-func endpoints(t *testing.T) (all [][2]string) {
+func endpoints(t *testing.T) (all []admin.Endpoint) {
 	t.Helper()
 	for _, e := range admin.Endpoints() {
-		path := strings.TrimSuffix(e.Path, "{$}")
-		path = strings.Replace(path, "{name}", "app.js", 1)
-		if strings.Contains(path, "{") {
+		e.Path = strings.TrimSuffix(e.Path, "{$}")
+		e.Path = strings.Replace(e.Path, "{name}", "app.js", 1)
+		if strings.Contains(e.Path, "{") {
 			t.Errorf("%s %s has a part of which the test knows no value", e.Method, e.Path)
 		}
-		if !slices.Contains(endless, path) {
-			all = append(all, [2]string{e.Method, path})
+		if !slices.Contains(endless, e.Path) {
+			all = append(all, e)
 		}
 	}
 	return all
 }
 
-// Query parameters as the product reads them: by name, or by a constant for it.
-var (
-	readsParameter = regexp.MustCompile(`(?:\.(?:Get|Has)|matches)\((?:r, )?"([a-z_]+)"`)
-	namesParameter = regexp.MustCompile(`(?m)^\s*param[A-Z].* = (".*)$`)
-	aName          = regexp.MustCompile(`"([a-z_]+)"`)
-)
-
-// parameters are those that endpoints and questions of nodes take in their query: all that
-// the program's source reads, and one that it does not know.
-var parameters = sync.OnceValue(func() (all []string) {
-	all = []string{"unknown"}
-	for _, dir := range []string{"admin", "fleet", "csds", "tier", "."} {
-		files, err := filepath.Glob(filepath.Join("..", "..", dir, "*.go"))
-		if err != nil {
-			panic(err)
-		}
-		for _, file := range files {
-			if strings.HasSuffix(file, "_test.go") {
-				continue
-			}
-			source, err := os.ReadFile(file)
-			if err != nil {
-				panic(err)
-			}
-			for _, m := range readsParameter.FindAllSubmatch(source, -1) {
-				all = append(all, string(m[1]))
-			}
-			for _, list := range namesParameter.FindAll(source, -1) {
-				for _, m := range aName.FindAllSubmatch(list, -1) {
-					all = append(all, string(m[1]))
-				}
-			}
-		}
-	}
-	slices.Sort(all)
-	return slices.Compact(all)
-})
-
-// TestParameters holds that the parameters are found in the program's source.
-func TestParameters(t *testing.T) {
-	for _, name := range []string{"client", "format", "key", "level", "peer", "since", "state", "verbose"} {
-		if !slices.Contains(parameters(), name) {
-			t.Errorf("%q is not among the query parameters that are found: %q", name, parameters())
-		}
-	}
-}
-
 // operatorRows are the rows of the ports for operators and for what watches the node.
-func operatorRows(t *testing.T, n *node) (rows []row) {
+func operatorRows(t *testing.T, n *node, all bool) (rows []row) {
 	t.Helper()
+	order := []string{admin.RequestHeader, "1"}
 	for _, e := range endpoints(t) {
-		method, path := e[0], e[1]
-		at := "http://" + n.Admin + path
-		rows = append(rows,
-			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "one huge text", send: func(t *testing.T, size int) int {
-				t.Helper()
-				ask(t, method, at+"?key="+strings.Repeat("x", size), "", "X-Xdsrelay-Request", "1")
-				return size
-			}},
-			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "a huge text in each parameter", send: func(t *testing.T, size int) int {
-				t.Helper()
-				value := "=" + strings.Repeat("x", size/len(parameters())) + "&"
-				ask(t, method, at+"?"+strings.Join(parameters(), value)+value, "", "X-Xdsrelay-Request", "1")
-				return size
-			}},
-			row{surface: "operators' port", message: method + " " + path, field: "query", pattern: "many entries", send: func(t *testing.T, size int) int {
-				t.Helper()
-				ask(t, method, at+"?"+strings.Repeat("key&", size/4), "", "X-Xdsrelay-Request", "1")
-				return size
-			}})
-		if method != http.MethodPost {
+		rows = append(rows, queryRows("operators' port", "http://"+n.Admin, e, all, order...)...)
+		if e.Method != http.MethodPost {
 			continue
 		}
 		for _, v := range values {
-			rows = append(rows, row{surface: "operators' port", message: method + " " + path, field: "body", pattern: v.name, send: func(t *testing.T, size int) int {
+			rows = append(rows, row{surface: "operators' port", message: e.Method + " " + e.Path, field: "body", pattern: v.name, send: func(t *testing.T, size int) int {
 				t.Helper()
 				body := `{"node":` + v.fill(size) + `}`
-				ask(t, method, at+"?text="+url.QueryEscape("x"), body, "X-Xdsrelay-Request", "1")
+				ask(t, e.Method, "http://"+n.Admin+e.Path+"?text="+url.QueryEscape("x"), body, order...)
 				return len(body)
 			}})
 		}
 	}
 	for _, e := range admin.MachineEndpoints() {
-		for _, q := range queries(false) {
-			rows = append(rows, row{surface: "metrics port", message: e.Method + " " + e.Path, field: "query", pattern: q.name, send: func(t *testing.T, size int) int {
+		rows = append(rows, queryRows("metrics port", "http://"+n.Metrics, e, all)...)
+	}
+	return rows
+}
+
+// queryRows are the rows of the query of an endpoint: of each parameter that it declares.
+func queryRows(surface, base string, e admin.Endpoint, all bool, header ...string) (rows []row) {
+	for _, param := range append(slices.Clone(e.Params), unknown) {
+		for _, q := range queries(param, e.Params, all) {
+			rows = append(rows, row{surface: surface, message: e.Method + " " + e.Path, field: param, pattern: q.name, send: func(t *testing.T, size int) int {
 				t.Helper()
 				text := q.fill(size)
-				ask(t, e.Method, "http://"+n.Metrics+e.Path+"?"+text, "")
+				ask(t, e.Method, base+e.Path+"?"+text, "", header...)
 				return len(text)
 			}})
 		}
 	}
 	return rows
+}
+
+// query is a way to fill the query of a URL with about so many bytes.
+type query struct {
+	name string
+	fill func(size int) string
+}
+
+// usual are values with which a handler does what it is there for, by the parameter.
+var usual = map[string]string{
+	"client": "x", "format": "json", "from": otherNode, "key": fleetKey, "level": "info", "limit": "100", "node": "node", "resources": "100",
+	"salt": strings.Repeat("0f", 32), "since": "0", "state": "synced", "type": "CDS",
+}
+
+// queries fill one parameter, while the others of the same endpoint have their usual values.
+// Where all is not asked for, a text is filled with the first of [texts] alone. A name that
+// ends in a colon includes all that begin with it.
+func queries(param string, params []string, all bool) (q []query) {
+	others := url.Values{}
+	for _, p := range params {
+		if value := usual[p]; value != "" && p != param {
+			others.Set(p, value)
+		}
+	}
+	name := url.QueryEscape(param)
+	if strings.HasSuffix(param, ":") {
+		name += url.QueryEscape(content.ClusterURL)
+	}
+	add := func(pattern string, fill func(size int) string) {
+		q = append(q, query{pattern, func(size int) string { return others.Encode() + "&" + fill(size) }})
+	}
+	add("one huge text", func(size int) string { return name + "=" + strings.Repeat("x", size) })
+	add("one text many times", func(size int) string { return strings.Repeat(name+"=1&", size/(len(name)+3)) })
+	add("escapes", func(size int) string { return name + "=" + strings.Repeat("%41", size/3) })
+	add("many entries", func(size int) string {
+		var b strings.Builder
+		for i := 0; b.Len() < size; i++ {
+			if strings.HasSuffix(param, ":") {
+				fmt.Fprintf(&b, "%s%d=x&", url.QueryEscape(param), i)
+			} else {
+				fmt.Fprintf(&b, "%s=%d&", name, i)
+			}
+		}
+		return b.String()
+	})
+	for i, text := range texts {
+		if i == 0 || all {
+			add(fmt.Sprintf("%q repeated", text), func(size int) string { return name + "=" + strings.Repeat(text, size/len(text)) })
+		}
+	}
+	return q
 }

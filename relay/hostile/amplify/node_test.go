@@ -85,7 +85,8 @@ func (s setup) config() *config.Config {
 // hello is what a child says when it serves.
 type hello struct {
 	XDS, REST, Admin, Metrics, Peer string
-	PeerMethods                     []string // of the port for other nodes
+	PeerMethods                     []string            // of the port for other nodes
+	PeerQuestions                   map[string][]string // of one of these methods, with their parameters
 }
 
 // cost is what a child says of a time.
@@ -196,7 +197,7 @@ func serveAsChild() int {
 	if err != nil {
 		return fail(err)
 	}
-	if err := out.Encode(hello{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr(), n.PeerAddr(), n.PeerMethods()}); err != nil {
+	if err := out.Encode(hello{n.Addr(), n.RESTAddr(), n.AdminAddr(), n.MetricsAddr(), n.PeerAddr(), n.PeerMethods(), n.PeerQuestions()}); err != nil {
 		return fail(err)
 	}
 	ctx, stop := context.WithCancel(context.Background())

@@ -3,8 +3,8 @@ package amplify
 import (
 	"context"
 	"fmt"
-	"regexp"
-	"strconv"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -83,7 +83,7 @@ func peerRows(t *testing.T, n *node, owner *controlPlane, all bool) (rows []row)
 			(&discoveryv3.DeltaDiscoveryRequest{}).ProtoReflect().Descriptor().FullName(): described(t, resource.PeerRequestFields()),
 		},
 	}
-	rows = append(on.rows(t, peerMethods(t, n), all), on.questionRows(t, all)...)
+	rows = append(on.rows(t, peerMethods(t, n), all), on.questionRows(t, n, all)...)
 	rows = append(rows, on.heldRows(t, owner, all)...)
 
 	cc, keys := dial(t, n.XDS), keysOf(t, otherNode)
@@ -130,61 +130,28 @@ func peerMethods(t *testing.T, n *node) map[string]protoreflect.MessageDescripto
 	return all
 }
 
-// questionRows are the rows of [askMethod]: of each question that the node answers, as it
-// says itself, and of one that it does not know.
-func (on port) questionRows(t *testing.T, all bool) (rows []row) {
+// questionRows are the rows of [askMethod]: of each parameter of each question that the node
+// answers, as it registers them, and of one that it does not know.
+func (on port) questionRows(t *testing.T, n *node, all bool) (rows []row) {
 	t.Helper()
-	err := on.call(t, askMethod, question(unknown))
-	_, list, is := strings.Cut(fmt.Sprint(err), "it knows ")
-	names := regexp.MustCompile(`"(?:[^"\\]|\\.)*"`).FindAllString(list, -1)
-	if !is || len(names) == 0 {
-		t.Fatalf("the node does not say which questions it answers: %v", err)
+	if len(n.PeerQuestions) == 0 {
+		t.Fatal("the node does not name the questions that it answers")
 	}
-	paths := []string{unknown}
-	for _, quoted := range names {
-		name, err := strconv.Unquote(quoted)
-		if err != nil {
-			t.Fatal(err)
-		}
-		paths = append(paths, name)
-	}
-	for _, path := range paths {
-		for _, fill := range queries(all) {
-			rows = append(rows, row{surface: on.surface, message: "Ask: " + path, field: "query", pattern: fill.name, send: func(t *testing.T, size int) int {
-				t.Helper()
-				b := question(path + "?" + fill.fill(size))
-				_ = on.call(t, askMethod, b) // which may be refused
-				return len(b)
-			}})
+	asked := maps.Clone(n.PeerQuestions)
+	asked[unknown] = nil
+	for path, params := range sorted(asked) {
+		for _, param := range append(slices.Clone(params), unknown) {
+			for _, fill := range queries(param, params, all) {
+				rows = append(rows, row{surface: on.surface, message: "Ask: " + path, field: param, pattern: fill.name, send: func(t *testing.T, size int) int {
+					t.Helper()
+					b := question(path + "?" + fill.fill(size))
+					_ = on.call(t, askMethod, b) // which may be refused
+					return len(b)
+				}})
+			}
 		}
 	}
 	return rows
 }
 
 func question(path string) []byte { return encode(wrapperspb.String(path)) }
-
-// query is a way to fill the query of a URL with about so many bytes.
-type query struct {
-	name string
-	fill func(size int) string
-}
-
-// queries are those that are tried. Where all is not asked for, a text is filled with the
-// first of [texts] alone.
-func queries(all bool) []query {
-	q := []query{
-		{"one huge text", func(size int) string { return "key=" + strings.Repeat("x", size) }},
-		{"many entries", func(size int) string { return strings.Repeat("key&", size/4) }},
-		{"escapes", func(size int) string { return "key=" + strings.Repeat("%41", size/3) }},
-		{"a huge text in each parameter", func(size int) string {
-			value := "=" + strings.Repeat("x", size/len(parameters())) + "&"
-			return strings.Join(parameters(), value) + value
-		}},
-	}
-	for i, text := range texts {
-		if i == 0 || all {
-			q = append(q, query{fmt.Sprintf("%q repeated", text), func(size int) string { return "key=" + strings.Repeat(text, size/len(text)) }})
-		}
-	}
-	return q
-}
