@@ -3,14 +3,17 @@ package relay
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
+	"xdsrelay/upstream"
 )
 
 // KeyExplanation says whether a client is let in, and which rule gives it its
@@ -34,6 +37,28 @@ func ExplainKey(cfg *config.Config, node, peer []byte, version string) (KeyExpla
 		return KeyExplanation{}, err
 	}
 	return explainBy(rules, policy, node, peer)
+}
+
+// maxNodeFile bounds a file with a client's Node, in bytes.
+const maxNodeFile = 4 << 20
+
+// NodeJSON returns a client's Node, or a bootstrap that holds one, as JSON. It may be YAML, as
+// the bootstrap of an Envoy is.
+func NodeJSON(text []byte) ([]byte, error) {
+	if len(text) > maxNodeFile {
+		return nil, fmt.Errorf("has more than %d bytes, expected a Node or a bootstrap", maxNodeFile)
+	}
+	if start := bytes.TrimSpace(text); len(start) == 0 || bytes.HasPrefix(start, []byte("{")) {
+		return text, nil // mistakes in it are reported as those of JSON
+	}
+	if !utf8.Valid(text) {
+		return nil, errors.New("is no text, expected JSON or YAML")
+	}
+	out, err := upstream.YAMLToJSON(text)
+	if err != nil {
+		return nil, fmt.Errorf("is neither JSON nor YAML: %w", err)
+	}
+	return out, nil
 }
 
 // explainBy is [ExplainKey] with rules that are compiled.

@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,13 +11,13 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"xdsrelay/relay/yamlbounds"
 )
 
 const (
-	maxYAMLDepth  = 500     // levels of nesting
-	maxYAMLVisits = 4 << 20 // nodes, those behind aliases counted each time
-
-	maxYAMLDocuments = 8 // marks of documents; only one document counts
+	maxYAMLDepth  = yamlbounds.MaxDepth // levels of nesting
+	maxYAMLVisits = 4 << 20             // nodes, those behind aliases counted each time
 )
 
 // yamlDoc is the JSON that a YAML document stands for, one token on each line,
@@ -33,6 +32,16 @@ type yamlDoc struct {
 	anchors map[string]ast.Node
 }
 
+// YAMLToJSON converts one YAML document to JSON. Its aliases are written out, within bounds.
+// Errors quote nothing of it.
+func YAMLToJSON(b []byte) ([]byte, error) {
+	doc, err := yamlToJSON(b)
+	if err != nil {
+		return nil, err
+	}
+	return doc.json, nil
+}
+
 // yamlToJSON converts one YAML document. Errors are of type *placed where they
 // have a place.
 func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
@@ -43,10 +52,8 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 			doc, err = nil, errors.New("the YAML parser failed")
 		}
 	}()
-	for _, check := range []func([]byte) error{checkYAMLDepth, checkYAMLDocuments} {
-		if err := check(b); err != nil {
-			return nil, err
-		}
+	if line, problem := yamlbounds.Check(b); line > 0 {
+		return nil, &placed{line: line, column: 1, msg: problem}
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
@@ -196,47 +203,6 @@ func (d *yamlDoc) sequence(n *ast.SequenceNode, depth int) error {
 		}
 	}
 	return d.emit(nil, "]")
-}
-
-// checkYAMLDepth refuses nesting that would exhaust the stack of the parser:
-// open brackets, and lines of nothing but entry marks. It may count too many,
-// in strings, but never too few.
-func checkYAMLDepth(b []byte) error {
-	line, open, marks := 1, 0, 0
-	for _, c := range b {
-		switch c {
-		case '\n':
-			line, marks = line+1, 0
-		case '[', '{':
-			open++
-		case ']', '}':
-			open = max(open-1, 0)
-		case '-', '?', ':':
-			marks++
-		case ' ':
-		default:
-			marks = 0
-		}
-		if open > maxYAMLDepth || marks > maxYAMLDepth {
-			return &placed{line: line, column: 1, msg: fmt.Sprintf("nested more than %d levels deep", maxYAMLDepth)}
-		}
-	}
-	return nil
-}
-
-// checkYAMLDocuments refuses a file of very many documents: what the parser spends grows
-// with their square.
-func checkYAMLDocuments(b []byte) error {
-	line, marks := 0, 0
-	for text := range bytes.Lines(b) {
-		line++
-		if bytes.HasPrefix(text, []byte("---")) || bytes.HasPrefix(text, []byte("...")) {
-			if marks++; marks > maxYAMLDocuments {
-				return &placed{line: line, column: 1, msg: "one more document, expected one in a file"}
-			}
-		}
-	}
-	return nil
 }
 
 func placedAt(p *token.Position, format string, args ...any) error {

@@ -1,16 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
-	"os"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
 
 	"xdsrelay/relay"
@@ -36,14 +32,14 @@ func (k *keyFlags) add(cmd *cobra.Command, without string) {
 
 // read reads the files about the client.
 func (k *keyFlags) read() (node, peer []byte, err error) {
-	if node, err = os.ReadFile(k.node); err == nil {
-		node, err = asNodeJSON(node)
+	if node, err = readSome(k.node, 4<<20); err == nil {
+		node, err = relay.NodeJSON(node)
 	}
 	if err != nil {
 		return nil, nil, usageError{fmt.Errorf("node file: %w", err)}
 	}
 	if k.peer != "" {
-		if peer, err = os.ReadFile(k.peer); err != nil {
+		if peer, err = readSome(k.peer, 1<<20); err != nil {
 			return nil, nil, usageError{fmt.Errorf("peer file: %w", err)}
 		}
 	}
@@ -53,21 +49,6 @@ func (k *keyFlags) read() (node, peer []byte, err error) {
 		}
 	}
 	return node, peer, nil
-}
-
-// asNodeJSON makes JSON of what may be YAML, as the bootstrap of an Envoy is.
-func asNodeJSON(text []byte) ([]byte, error) {
-	if start := bytes.TrimSpace(text); len(start) == 0 || bytes.HasPrefix(start, []byte("{")) {
-		return text, nil // mistakes in it are told as those of JSON
-	}
-	if !utf8.Valid(text) {
-		return nil, errors.New("is no text, expected JSON or YAML")
-	}
-	out, err := yaml.YAMLToJSON(text)
-	if err != nil {
-		return nil, fmt.Errorf("is neither JSON nor YAML: %s", firstLine(err))
-	}
-	return out, nil
 }
 
 // addTo puts what the flags say of the client into the JSON of the peer file.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -49,6 +50,13 @@ func TestUsage(t *testing.T) {
 	broken := writeFile(t, "broken.yaml", "listen:\n  addrress: x\n")
 	badDir := filepath.Dir(writeFile(t, "bad.json", "{"))
 	node := writeFile(t, "node.json", `{"id": "n"}`)
+	bomb := "id: x\na0: &a0 [x, x]\n"
+	for i := range 40 {
+		bomb += fmt.Sprintf("a%d: &a%[1]d [*a%d, *a%[2]d]\n", i+1, i)
+	}
+	bomb = writeFile(t, "bomb.yaml", bomb)
+	deep := writeFile(t, "deep.yaml", "id: "+strings.Repeat("[", 100_000))
+	documents := writeFile(t, "documents.yaml", "id: x\n"+strings.Repeat("---\nx\n", 1000))
 
 	for _, tc := range []struct {
 		args   string
@@ -83,6 +91,11 @@ func TestUsage(t *testing.T) {
 		{"key --node " + broken, 2, "xdsrelay: node file: "},
 		{"key --node " + writeFile(t, "envoy.yaml", "node:\n  id: web-1\n  cluster: web\n"), 0, ""},
 		{"key --node " + writeFile(t, "bad.yaml", "node: [\n"), 2, "xdsrelay: node file: is neither JSON nor YAML: "},
+		{"key --node " + bomb, 2, "xdsrelay: node file: is neither JSON nor YAML: line "},
+		{"key --node " + deep, 2, "xdsrelay: node file: is neither JSON nor YAML: line 1, column 1: nested more than"},
+		{"key --node " + documents, 2, "xdsrelay: node file: is neither JSON nor YAML: line 18, column 1: one more YAML document"},
+		{"migrate " + deep, 2, "xdsrelay: " + deep + ":1:1: nested more than"},
+		{"migrate " + documents, 2, "xdsrelay: " + documents + ":18:1: one more YAML document begins here"},
 		{"key --node " + writeFile(t, "bad.bin", "\xff\x00"), 2, "xdsrelay: node file: is no text, expected JSON or YAML\n"},
 		{"key --node " + node + " --key node.metadata.team", 1, "xdsrelay: the client is refused\n"},
 		{"key --node " + node + " --key 1", 2, "xdsrelay: the configuration has a mistake:\n--key: aggregation.rules[0].key: "},

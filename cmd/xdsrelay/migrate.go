@@ -39,7 +39,7 @@ func (a *app) newMigrateCmd() *cobra.Command {
 func (a *app) migrate(names []string) error {
 	var files []migrate.File
 	for _, name := range names {
-		data, err := readSome(name)
+		data, err := readSome(name, 1<<20)
 		if err != nil {
 			return usageError{err}
 		}
@@ -63,12 +63,12 @@ func (a *app) migrate(names []string) error {
 	return err
 }
 
-// readSome reads a file, of which a little more than 1 MiB is too much for any reader.
-func readSome(name string) ([]byte, error) {
+// readSome reads a file, of which it returns one byte more than limit at most.
+func readSome(name string, limit int64) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, 1<<20+1))
+	return io.ReadAll(io.LimitReader(f, limit+1))
 }

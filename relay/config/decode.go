@@ -13,6 +13,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"xdsrelay/relay/yamlbounds"
 )
 
 // maxFileSize bounds a configuration file, in bytes.
@@ -52,8 +54,8 @@ func decodeFile(name string, data []byte, cfg *Config) *decoder {
 		d.fail(place{source: name, line: line, column: 1}, "", "is not UTF-8 text")
 		return d
 	}
-	if line := manyDocuments(d.lines); line > 0 {
-		d.fail(place{source: name, line: line, column: 1}, "", "one more YAML document begins here, expected one")
+	if line, problem := yamlbounds.Check(data); line > 0 {
+		d.fail(place{source: name, line: line, column: 1}, "", "%s", problem)
 		return d
 	}
 	file, err := parse(data)
@@ -92,24 +94,6 @@ func parse(data []byte) (file *ast.File, err error) {
 		}
 	}()
 	return parser.ParseBytes(data, 0)
-}
-
-// maxDocuments bounds the marks of documents in a file. What the parser spends grows with
-// their square.
-const maxDocuments = 8
-
-// manyDocuments is the number of the line with one mark of a document too many; 0 if there
-// is none.
-func manyDocuments(lines []string) int {
-	marks := 0
-	for i, line := range lines {
-		if strings.HasPrefix(line, "---") || strings.HasPrefix(line, "...") {
-			if marks++; marks > maxDocuments {
-				return i + 1
-			}
-		}
-	}
-	return 0
 }
 
 // invalidLine is the number of the first line that is not UTF-8; 0 if all are.

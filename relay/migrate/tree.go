@@ -11,6 +11,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 	"github.com/goccy/go-yaml/token"
+
+	"xdsrelay/relay/yamlbounds"
 )
 
 const (
@@ -79,6 +81,10 @@ func readTree(f File) (*tree, *Problem) {
 	}
 	if !utf8.Valid(f.Data) {
 		return nil, problem(at, "is not UTF-8 text")
+	}
+	if line, wrong := yamlbounds.Check(f.Data); line > 0 {
+		at.line, at.column = line, 1
+		return nil, problem(at, "%s", wrong)
 	}
 	file, err := parse(f.Data)
 	if err != nil {
