@@ -2,16 +2,12 @@ package amplify
 
 import (
 	"context"
-	"errors"
 	"hash/fnv"
 	"regexp"
-	"sync"
 	"testing"
 	"time"
 
 	"google.golang.org/grpc"
-
-	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 
 	"xdsrelay/bench/content"
 	"xdsrelay/bench/drive"
@@ -23,15 +19,21 @@ import (
 // pattern of each sixth field; the full run (make hostile) measures all of them.
 func TestTable(t *testing.T) {
 	which := regexp.MustCompile(*only)
+	results := make(figures)
 	run := func(w *world, rows []row) {
 		for _, r := range rows {
 			if which.MatchString(r.String()) {
-				w.hold(t, r)
+				w.hold(t, r, results)
 			}
 		}
 	}
 	began := time.Now()
 	all := allWorlds(t)
+	defer func() {
+		if *full && *update {
+			writeFigures(t, results)
+		}
+	}()
 	for _, part := range all {
 		rows := part.rows(*full)
 		if !*full && *only == "" {
@@ -74,15 +76,6 @@ func oneOfEach(rows []row) (some []row) {
 	return some
 }
 
-// TestPage holds that docs/threat-model.md shows all rows.
-func TestPage(t *testing.T) {
-	var rows []row
-	for _, part := range allWorlds(t) {
-		rows = append(rows, part.rows(true)...)
-	}
-	holdPage(t, rows)
-}
-
 // part is a node and its rows; all also those of the long run.
 type part struct {
 	*world
@@ -104,60 +97,43 @@ func allWorlds(t *testing.T) []part {
 	t.Cleanup(d.Close)
 	clients := startNode(t, setup{Origin: d.Addr(), Delta: true})
 	polls := startNode(t, setup{Origin: d.Addr(), Delta: true, Polls: true})
-	cc := dial(t, clients.XDS)
 	parts := []part{
-		{&world{node: clients, locks: func(t *testing.T, do func()) { busy(t, cc, do) }}, func(all bool) []row {
+		{clients.world(t, func(cc *grpc.ClientConn) others {
+			return others{served(cc, fleetKey), served(cc, fleetKey), served(cc, "other")}
+		}), func(all bool) []row {
 			return append(append(clientRows(t, clients, all), frameRows(t, clients)...), operatorRows(t, clients, all)...)
 		}},
-		{&world{node: polls}, func(all bool) []row { return pollRows(t, polls, all) }},
+		{polls.world(t, func(*grpc.ClientConn) others { return others{polling(t, polls), polling(t, polls)} }), func(all bool) []row { return pollRows(t, polls, all) }},
 	}
 	for _, variant := range []xdstest.Variant{xdstest.SotW, xdstest.Delta} {
 		c := startControlPlane(t)
 		n := startNode(t, setup{Origin: c.address, Delta: variant.Delta})
-		parts = append(parts, part{&world{node: n}, func(all bool) []row { return upstreamRows(t, n, c, variant, all) }})
+		of := n.world(t, func(cc *grpc.ClientConn) others { return others{passing(cc, fleetKey), passing(cc, fleetKey)} })
+		parts = append(parts, part{of, func(all bool) []row { return upstreamRows(t, n, c, variant, all) }})
 	}
 	owner := startControlPlane(t)
 	follower := startNode(t, setup{Origin: d.Addr(), Delta: true, Tier: []string{otherNode + "=" + owner.address}, LastGood: t.TempDir()})
-	parts = append(parts, part{&world{node: follower}, func(all bool) []row { return peerRows(t, follower, owner, all) }})
-	v := startVault(t)
+	own := keysOf(t, "node")()
+	tier := follower.world(t, func(cc *grpc.ClientConn) others { return others{served(cc, own), passing(cc, own)} })
+	parts = append(parts, part{tier, func(all bool) []row { return peerRows(t, follower, owner, all) }})
+	strangers := func(cc *grpc.ClientConn) others { return others{passing(cc, "other"), passing(cc, "other")} }
+	v, kept := startVault(t), startShelf(t)
 	files := startNode(t, setup{Files: true})
 	return append(parts,
-		part{&world{node: v.node}, func(all bool) []row { return v.redisRows(t, all) }},
+		part{v.world(t, strangers), func(all bool) []row { return v.redisRows(t, all) }},
+		part{kept.world(t, strangers), func(all bool) []row { return kept.rows(t, all) }},
 		part{&world{node: files}, func(all bool) []row { return fileRows(t, files, all) }})
 }
 
-// busy lets clients of the same key and of another open streams, ask and leave, while do
-// runs, and an operator look at them.
-func busy(t *testing.T, cc *grpc.ClientConn, do func()) {
-	t.Helper()
-	ctx, end := context.WithCancel(t.Context())
-	var others sync.WaitGroup
-	for _, key := range []string{fleetKey, fleetKey, "other"} {
-		others.Go(func() {
-			for ctx.Err() == nil {
-				if err := oneClient(ctx, cc, key); err != nil && ctx.Err() == nil {
-					t.Errorf("a client of the key %s: %v", key, err)
-					return
-				}
-			}
-		})
-	}
-	do()
-	end()
-	others.Wait()
-}
+// others are clients that use a node besides what a row sends.
+type others []func(context.Context) error
 
-// oneClient opens a stream and leaves once it has had a response.
-func oneClient(ctx context.Context, cc *grpc.ClientConn, key string) error {
-	ctx, end := context.WithTimeout(ctx, xdstest.Patience)
-	defer end()
-	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(cc).DeltaAggregatedResources(ctx, grpc.WaitForReady(true))
-	if err != nil {
-		return err
-	}
-	if err := s.Send(&discoveryv3.DeltaDiscoveryRequest{Node: nodeOf(key), TypeUrl: content.ClusterURL}); err != nil {
-		return errors.Join(err, s.CloseSend())
-	}
-	_, err = s.Recv()
-	return err
+// world is a node with others that use it.
+func (n *node) world(t *testing.T, of func(cc *grpc.ClientConn) others) *world {
+	t.Helper()
+	clients := of(dial(t, n.XDS))
+	return &world{node: n, locks: func(t *testing.T, do func()) {
+		t.Helper()
+		n.busy(t, do, clients...)
+	}}
 }

@@ -34,6 +34,17 @@ func readFiles(path string) {
 	_ = n.Run(ctx) // which releases all that it has
 }
 
+// readClient reads a file with a client's Node, as the command key does.
+func readClient(path string) {
+	text, err := os.ReadFile(path)
+	if err == nil {
+		text, err = relay.NodeJSON(text)
+	}
+	if err == nil {
+		_, _ = relay.ExplainKey(config.Default(), text, nil, "amplify") // an error is an answer
+	}
+}
+
 // fileFields are configurations by a field of them that names a file: {file} is that
 // file, and {dir} has good ones. A field that names a file and is not here fails the test.
 var fileFields = map[string]string{
@@ -49,7 +60,7 @@ var fileFields = map[string]string{
 	"Peer.token_file":              `tier: {members: [a=127.0.0.1:1, b=127.0.0.1:2], peer: {address: "127.0.0.1:0", advertise: "127.0.0.1:1", token_file: {file}}}`,
 	"LastGood.keys_file":           `last_good: {store: directory, directory: {dir}/kept, keys_file: {file}}`,
 	// These have rows of their own: see fileRows.
-	"Origin.directory": "", "LastGood.directory": "",
+	"Origin.directory": "", "LastGood.directory": "", // see shelf
 	"Origin.watched_directory": "", // of which nothing is read
 }
 
@@ -98,6 +109,9 @@ func contents(t *testing.T, certificate []byte) []query {
 		}})
 }
 
+// mostFile is less than the smallest bound of a file that is not one with resources.
+const mostFile = 900 << 10
+
 // yamlOnly are texts that only YAML has.
 var yamlOnly = []query{
 	{"aliases of aliases", func(size int) string {
@@ -132,7 +146,18 @@ func fileRows(t *testing.T, n *node, all bool) (rows []row) {
 		n.tell(t, "files "+main, &cost{})
 	}
 	add := func(message, field, pattern string, send func(t *testing.T, size int) int) {
-		rows = append(rows, row{surface: "files", message: message, field: field, pattern: pattern, send: send})
+		rows = append(rows, row{surface: "files", message: message, field: field, pattern: pattern, most: mostFile, send: send})
+	}
+	for _, field := range []string{"id", "metadata", "node", "static_resources", unknown} {
+		for _, v := range slices.Concat(jsonValues(all), yamlOnly) {
+			add("Node or bootstrap of a client (YAML)", field, v.name, func(t *testing.T, size int) int {
+				t.Helper()
+				text := fmt.Sprintf("%q: %s\n", field, v.fill(size))
+				write(t, file, text)
+				n.tell(t, "client "+file, &cost{})
+				return len(text)
+			})
+		}
 	}
 	const base = "admin: {address: \"\"}\nmetrics: {address: \"\"}\nlisten: {address: \"127.0.0.1:0\"}\norigin: {addresses: [\"127.0.0.1:1\"]}\n"
 	without := func(section string) *strings.Builder {

@@ -38,6 +38,21 @@ func ask(t *testing.T, method, url, body string, header ...string) int {
 	return res.StatusCode
 }
 
+// get reads a page.
+func get(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url) //nolint:gosec // a port of the node
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
 // values are JSON values of about so many bytes that are hard to read.
 var values = []query{
 	{"one huge text", func(size int) string { return quoted(strings.Repeat("x", size)) }},
@@ -82,6 +97,7 @@ func pollRows(t *testing.T, n *node, all bool) (rows []row) {
 		}
 	}
 	slices.Sort(routes)
+	rows = append(rows, headerRows("polls", "http://"+n.REST)...)
 	if len(routes) == 0 {
 		t.Fatal("no type can be polled")
 	}
@@ -155,8 +171,42 @@ func operatorRows(t *testing.T, n *node, all bool) (rows []row) {
 			}})
 		}
 	}
+	rows = append(rows, headerRows("operators' port", "http://"+n.Admin)...)
+	rows = append(rows, headerRows("metrics port", "http://"+n.Metrics)...)
 	for _, e := range admin.MachineEndpoints() {
 		rows = append(rows, queryRows("metrics port", "http://"+n.Metrics, e, all)...)
+	}
+	return rows
+}
+
+// mostHeader is less than the line and the headers of a request may have on the HTTP ports.
+const mostHeader = 15 << 10
+
+// headerRows are the rows of what any HTTP request has, whether it is more than a port reads
+// or not.
+func headerRows(surface, base string) (rows []row) {
+	add := func(field, pattern string, most int, fill func(size int) (path string, headers []string)) {
+		rows = append(rows, row{surface: surface, message: "any HTTP request", field: field, pattern: pattern, most: most, send: func(t *testing.T, size int) int {
+			t.Helper()
+			path, headers := fill(size)
+			ask(t, http.MethodGet, base+path, "", headers...)
+			return size
+		}})
+	}
+	for _, most := range []int{mostHeader, 0} {
+		more := ""
+		if most == 0 {
+			more = ", more than is read"
+		}
+		add("path", "one huge text"+more, most, func(size int) (string, []string) { return "/" + strings.Repeat("x", size), nil })
+		add("path", "escapes"+more, most, func(size int) (string, []string) { return "/" + strings.Repeat("%41", size/3), nil })
+		add("header", "one huge text"+more, most, func(size int) (string, []string) { return "/", []string{"Cookie", strings.Repeat("a=b;", size/4)} })
+		add("header", "many entries"+more, most, func(size int) (_ string, headers []string) {
+			for n := 0; n < size; n += 16 {
+				headers = append(headers, fmt.Sprintf("X-%08d", n), "x")
+			}
+			return "/", headers
+		})
 	}
 	return rows
 }
@@ -165,7 +215,7 @@ func operatorRows(t *testing.T, n *node, all bool) (rows []row) {
 func queryRows(surface, base string, e admin.Endpoint, all bool, header ...string) (rows []row) {
 	for _, param := range append(slices.Clone(e.Params), unknown) {
 		for _, q := range queries(param, e.Params, all) {
-			rows = append(rows, row{surface: surface, message: e.Method + " " + e.Path, field: param, pattern: q.name, send: func(t *testing.T, size int) int {
+			rows = append(rows, row{surface: surface, message: e.Method + " " + e.Path, field: param, pattern: q.name, most: mostHeader, send: func(t *testing.T, size int) int {
 				t.Helper()
 				text := q.fill(size)
 				ask(t, e.Method, base+e.Path+"?"+text, "", header...)

@@ -8,12 +8,14 @@
 // sends it, in two sizes, to a node in a process of its own, and waits until the node has
 // refused or served it. The node says what that has cost: CPU time, and bytes allocated
 // with an empty pool and no collection in between, which is the most that its memory can
-// have grown.
+// have grown. What takes longer is sent again while others use the node, which then says
+// for which lock they have waited longest.
 //
 // Held are: CPU time and memory linear in the size; memory of 4 bytes for each byte
 // before a client is authorized; no lock that others wait for longer than 5 ms. What
 // depends on the machine is compared between sizes or counted, and a value that exceeds
-// its bound is measured again: the least of several counts.
+// its bound is measured again: the least of several counts. A full run writes what it has
+// measured to docs/threat-model.md.
 package amplify
 
 import (
@@ -25,7 +27,7 @@ import (
 )
 
 var (
-	update = flag.Bool("update", false, "write the table in docs/threat-model.md")
+	update = flag.Bool("update", false, "write the table in docs/threat-model.md: its rows, or the figures of a full run")
 	only   = flag.String("amplify.rows", "", "a regular expression of the rows to measure; empty for all")
 	full   = flag.Bool("amplify.full", false, "measure with larger sizes, all fields of all methods, and all patterns of each")
 )

@@ -2,7 +2,6 @@ package amplify
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -13,8 +12,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"runtime/pprof"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -34,9 +31,9 @@ type setup struct {
 	Origin string // address
 	Delta  bool   // the variant that is spoken with it
 	Polls  bool   // it has a port for clients that poll
-	// Tier, Redis and LastGood make it one of a tier: of the other members, as
-	// name=address, or of those in a Redis, which keeps its last known good records,
-	// too; otherwise a directory does.
+	// Tier and Redis make it one of a tier: of the other members, as name=address, or of
+	// those in a Redis, which keeps its last known good records, too. LastGood is the
+	// directory that keeps them otherwise; empty for none.
 	Tier            []string
 	Redis, LastGood string
 	// Files makes the process no node: it only reads files.
@@ -77,7 +74,9 @@ func (s setup) config() *config.Config {
 	}
 	if len(s.Tier) > 0 {
 		cfg.Tier.Members = append([]string{cfg.Node.Name + "=127.0.0.1:1"}, s.Tier...) // where nobody asks for it
-		cfg.LastGood.Store, cfg.LastGood.Directory = config.StoreDirectory, s.LastGood
+	}
+	if s.LastGood != "" {
+		cfg.LastGood.Store, cfg.LastGood.Directory, cfg.LastGood.Delay = config.StoreDirectory, s.LastGood, 100*time.Millisecond
 	}
 	return cfg
 }
@@ -93,10 +92,9 @@ type hello struct {
 type cost struct {
 	CPU    time.Duration // of all its threads
 	Memory int64         // bytes allocated
-	// Waited is how long others have waited for a lock, on the average of all that had to
-	// wait for the same holder, for the one that held its lock longest.
+	// Waited is how long others have waited together for the lock that was held longest.
 	Waited time.Duration
-	Lock   string        // who held that
+	Lock   string        // the functions that held it
 	Most   time.Duration // that is allowed for this holder
 }
 
@@ -230,6 +228,8 @@ func answer(out *json.Encoder) {
 			c = began.end()
 		case "files":
 			readFiles(how)
+		case "client":
+			readClient(how)
 		}
 		if out.Encode(c) != nil {
 			return
@@ -241,7 +241,7 @@ func answer(out *json.Encoder) {
 type spent struct {
 	cpu    time.Duration
 	memory int64
-	locks  map[[32]uintptr]waits // by the stack of the one that unlocked
+	locks  *lockWatch // nil where nobody asks for that
 }
 
 // settle waits until the process does nothing more of what was measured last.
@@ -264,8 +264,7 @@ func begin(locks bool) spent {
 	debug.SetGCPercent(-1)
 	s := spent{}
 	if locks {
-		runtime.SetMutexProfileFraction(1)
-		s.locks = waited()
+		s.locks = watchLocks()
 	}
 	s.memory, s.cpu = allocated(), cpu()
 	return s
@@ -274,19 +273,7 @@ func begin(locks bool) spent {
 func (s spent) end() cost {
 	c := cost{CPU: cpu() - s.cpu, Memory: allocated() - s.memory}
 	if s.locks != nil {
-		cycles, worst := cyclesPerNano(), 0.
-		for stack, w := range waited() {
-			before, by := s.locks[stack], holder(stack)
-			n, most := w.count-before.count, mostHeld(by)
-			if n == 0 || most == 0 {
-				continue
-			}
-			mean := time.Duration(float64(w.cycles-before.cycles) / float64(n) / cycles)
-			if share := float64(mean) / float64(most); share > worst {
-				worst, c.Waited, c.Lock, c.Most = share, mean, by, most
-			}
-		}
-		runtime.SetMutexProfileFraction(0)
+		s.locks.stop(&c)
 	}
 	debug.SetGCPercent(100)
 	return c
@@ -304,75 +291,4 @@ func allocated() int64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
 	return int64(sample[0].Value.Uint64())
-}
-
-// mostHeld is how long a holder may keep others waiting; 0 for as long as it likes.
-func mostHeld(by string) time.Duration {
-	switch {
-	case strings.HasPrefix(by, "fanout.(*stream).unlock"):
-		return 0 // it is one stream's: workers go on to others
-	case strings.Contains(by, "cache.(*Table).takeDemand"):
-		return 10 * longestLock // see docs/threat-model.md, "What is left"
-	}
-	return longestLock
-}
-
-// waits are those for one holder of a lock, in cycles.
-type waits struct{ count, cycles int64 }
-
-func waited() map[[32]uintptr]waits {
-	n, _ := runtime.MutexProfile(nil)
-	records := make([]runtime.BlockProfileRecord, n+100)
-	n, ok := runtime.MutexProfile(records)
-	all := make(map[[32]uintptr]waits, n)
-	if !ok {
-		return all
-	}
-	for _, r := range records[:n] {
-		w := all[r.Stack0]
-		all[r.Stack0] = waits{w.count + r.Count, w.cycles + r.Cycles}
-	}
-	return all
-}
-
-// holder are the innermost functions of this module on a stack.
-func holder(stack [32]uintptr) string {
-	n := 0
-	for n < len(stack) && stack[n] != 0 {
-		n++
-	}
-	frames := runtime.CallersFrames(stack[:n])
-	var all []string
-	last := ""
-	for {
-		f, more := frames.Next()
-		if name, own := strings.CutPrefix(f.Function, "xdsrelay/"); own && len(all) < 3 {
-			all = append(all, name)
-		}
-		if f.Function != "" {
-			last = f.Function
-		}
-		switch {
-		case more:
-		case len(all) == 0:
-			return last
-		default:
-			return strings.Join(all, " < ")
-		}
-	}
-}
-
-// cyclesPerNano is the speed of the clock that lock profiles are in, as they say.
-func cyclesPerNano() float64 {
-	var text bytes.Buffer
-	if pprof.Lookup("mutex").WriteTo(&text, 1) == nil {
-		for line := range strings.Lines(text.String()) {
-			if value, ok := strings.CutPrefix(line, "cycles/second="); ok {
-				if n, err := strconv.ParseFloat(strings.TrimSpace(value), 64); err == nil {
-					return n / 1e9
-				}
-			}
-		}
-	}
-	return 1
 }

@@ -87,10 +87,10 @@ func numbered(t *testing.T) (all []protoreflect.FieldDescriptor) {
 
 // spoiledRecords are the rows of records, which differ from one that the node has written in
 // one field. send lets the node read what spoil returns of a key.
-func spoiledRecords(t *testing.T, surface string, record []byte, all bool, send func(t *testing.T, spoil func(key string) []byte) int) (rows []row) {
+func spoiledRecords(t *testing.T, surface, message string, record []byte, all bool, send func(t *testing.T, spoil func(key string) []byte) int) (rows []row) {
 	t.Helper()
 	add := func(field, pattern string, fill func(size int) []byte) {
-		rows = append(rows, row{surface: surface, message: "last known good record", field: field, pattern: pattern, send: func(t *testing.T, size int) int {
+		rows = append(rows, row{surface: surface, message: message, field: field, pattern: pattern, send: func(t *testing.T, size int) int {
 			t.Helper()
 			return send(t, func(key string) []byte {
 				b := append(bytes.Clone(record), fill(size)...)

@@ -447,7 +447,7 @@ func (v *vault) markRows(*testing.T, bool) (rows []row) {
 // recordRows are the rows of records.
 func (v *vault) recordRows(t *testing.T, all bool) (rows []row) {
 	t.Helper()
-	return spoiledRecords(t, "Redis", v.record, all, func(t *testing.T, spoil func(key string) []byte) int {
+	return spoiledRecords(t, "Redis", "last known good record", v.record, all, func(t *testing.T, spoil func(key string) []byte) int {
 		t.Helper()
 		size := 0
 		v.visit(t, func(key, text string) {
