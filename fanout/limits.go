@@ -218,9 +218,43 @@ func (s *stream) checkCounts(b []byte) error {
 
 // checkRequest refuses a request that asks for too much, before it is applied.
 func (s *stream) checkRequest(r *resource.Request) error {
+	for _, l := range []resource.NameList{r.Names, r.Subscribe, r.Unsubscribe} {
+		if err := checkNames(l); err != nil {
+			return err
+		}
+	}
+	for _, l := range r.Locators {
+		if err := CheckName(len(l.Name)); err != nil {
+			return err
+		}
+	}
 	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 {
 		if n := max(nameBytes(r.Names, most), nameBytes(r.Subscribe, most), locatorBytes(r.Locators)); n > most {
 			return s.tooManyBytes(n, most)
+		}
+	}
+	return nil
+}
+
+// MaxName bounds one resource name, in bytes, whatever the limits are. A name is hashed while
+// the table of its type is locked, so that one of megabytes would keep other clients waiting.
+const MaxName = 64 << 10
+
+// CheckName refuses a name of so many bytes that is longer than [MaxName].
+func CheckName(size int) error {
+	if size > MaxName {
+		return status.Errorf(codes.ResourceExhausted, "a resource name has %d bytes, expected at most %d", size, MaxName)
+	}
+	return nil
+}
+
+func checkNames(l resource.NameList) error {
+	if len(l.Bytes()) <= MaxName {
+		return nil
+	}
+	for name := range l.All() {
+		if err := CheckName(len(name)); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -236,6 +236,20 @@ func TestHeldIsBounded(t *testing.T) {
 	refusedWith(t, s, codes.ResourceExhausted, "of what one stream says it holds: the limit is 131072 (listen.max_receive_size)")
 }
 
+// TestLongNames holds that one name cannot be so long that hashing it keeps other clients of
+// the type waiting, in either variant.
+func TestLongNames(t *testing.T) {
+	w := newWorld(t)
+	for _, delta := range []bool{false, true} {
+		s := w.open(delta)
+		s.Subscribe(resource.EndpointURL, "a", strings.Repeat("x", MaxName+1))
+		refusedWith(t, s, codes.ResourceExhausted, "a resource name has 65537 bytes, expected at most 65536")
+	}
+	s := w.open(true)
+	s.Subscribe(resource.EndpointURL, strings.Repeat("x", MaxName))
+	w.asked(resource.EndpointURL, strings.Repeat("x", MaxName))
+}
+
 // TestClaimedVersionIsBounded: a version that is longer than any of this relay's own
 // proves nothing, and is not kept.
 func TestClaimedVersionIsBounded(t *testing.T) {

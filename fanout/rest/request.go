@@ -190,6 +190,9 @@ func (s *Server) checkSizes(m *discoveryv3.DiscoveryRequest, who string) error {
 	}
 	bytes := 0
 	for _, name := range m.GetResourceNames() {
+		if err := fanout.CheckName(len(name)); err != nil {
+			return err
+		}
 		bytes += len(name)
 	}
 	if v.NameSize > 0 && bytes > v.NameSize {

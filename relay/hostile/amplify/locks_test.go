@@ -2,6 +2,9 @@ package amplify
 
 import (
 	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
 	"runtime"
 	"runtime/pprof"
 	"strconv"
@@ -19,6 +22,13 @@ type lockWatch struct {
 	// Owned by the goroutine until ended is closed.
 	last  map[[32]uintptr]int64 // cycles waited, by the stack of the one that unlocked
 	worst map[[32]uintptr]int64 // in one window
+	queue []queued              // how long threads were kept from processors, by window
+}
+
+// queued is how long all threads of the process had waited for a processor at a time.
+type queued struct {
+	at    time.Time
+	total time.Duration
 }
 
 const lockWindow = time.Millisecond
@@ -27,6 +37,7 @@ const lockWindow = time.Millisecond
 func watchLocks() *lockWatch {
 	runtime.SetMutexProfileFraction(1)
 	l := &lockWatch{end: make(chan struct{}), ended: make(chan struct{}), last: waited(), worst: make(map[[32]uintptr]int64)}
+	perNano := cyclesPerNano()
 	go func() {
 		defer close(l.ended)
 		for more := true; more; {
@@ -36,13 +47,44 @@ func watchLocks() *lockWatch {
 			case <-time.After(lockWindow):
 			}
 			now := waited()
+			l.queue = append(l.queue, queued{time.Now(), threadsQueued()})
 			for stack, cycles := range now {
-				l.worst[stack] = max(l.worst[stack], cycles-l.last[stack])
+				if more := cycles - l.last[stack]; more > l.worst[stack] && !l.starved(time.Duration(float64(more)/perNano)) {
+					l.worst[stack] = more
+				}
 			}
 			l.last = now
 		}
 	}()
 	return l
+}
+
+// starved reports whether others have waited for so long because the machine has kept threads
+// of the process from running, which may have held the lock: for half of the time or more.
+func (l *lockWatch) starved(waited time.Duration) bool {
+	now := l.queue[len(l.queue)-1]
+	before := l.queue[0]
+	for _, q := range l.queue {
+		if now.at.Sub(q.at) >= waited+2*lockWindow {
+			before = q
+		}
+	}
+	return waited > lockWindow && 2*(now.total-before.total) > waited
+}
+
+// threadsQueued is how long all threads of the process have waited for a processor, as Linux
+// says; 0 elsewhere.
+func threadsQueued() (total time.Duration) {
+	threads, _ := filepath.Glob("/proc/self/task/*/schedstat")
+	for _, name := range threads {
+		var ran, queued int64
+		if text, err := os.ReadFile(name); err == nil { // the thread may have ended
+			if _, err := fmt.Sscan(string(text), &ran, &queued); err == nil {
+				total += time.Duration(queued)
+			}
+		}
+	}
+	return total
 }
 
 // stop ends it, and puts the lock that was held longest, in proportion to what is allowed,
