@@ -101,7 +101,7 @@ func TestImportGraphChecker(t *testing.T) {
 		{"past the layer below", "cmd/xdsrelay/a.go", `package main; import _ "xdsrelay/fanout"`,
 			"cmd/xdsrelay/a.go imports xdsrelay/fanout: cmd/xdsrelay may import only relay, relay/demo"},
 		{"test kit in the program", "relay/a.go", `package relay; import _ "xdsrelay/relay/xdstest"`,
-			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource"},
+			"relay/a.go imports xdsrelay/relay/xdstest: relay may import only fanout, upstream, shard, relay/cache, relay/trace, relay/load, relay/secure, relay/redact, relay/authorize, relay/aggregation, relay/resource, relay/yamlbounds"},
 		{"unknown part", "docs/a.go", "// Package docs is.\npackage docs",
 			"docs/a.go is in no part of the import graph"},
 		{"I/O in a pure part", "relay/resource/a.go", `package resource; import _ "net/http"`,
