@@ -25,7 +25,7 @@ func (n *Node) buildHeads() (err error) {
 		return nil
 	}
 	n.heads, err = head.New(head.Config{
-		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
+		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
 	})
 	return err
 }

@@ -5,9 +5,11 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 )
 
 // minToken is the least length of a token in bytes.
@@ -60,12 +62,48 @@ func tokensIn(content []byte) (tokens []string, err error) {
 // Current is the token to show.
 func (t *Token) Current() string { return t.lines.Get()[0] }
 
-// Sign returns a signature (HMAC-SHA256) of a message for a purpose, by the token that is
-// shown to others.
-func (t *Token) Sign(purpose, message string) []byte { return sign(t.Current(), purpose, message) }
+// A text that is signed ends with its signature, as the last field of its JSON, which
+// nodes that know nothing of signatures ignore:
+//
+//	{"name":"a","peer":"10.0.0.1:18100",…,"signature":"hex of 32 bytes"}
+//
+// Signed is the text without it.
+const (
+	signatureBegins = `,"signature":"`
+	signatureEnds   = `"}`
 
-// Verify reports whether a signature of a message is by a good token, for that purpose.
-func (t *Token) Verify(purpose, message string, signature []byte) bool {
+	// SignatureSize is how many bytes longer a text gets at most by being signed.
+	SignatureSize = len(signatureBegins) + 2*sha256.Size + len(signatureEnds)
+)
+
+// SignText adds a signature (HMAC-SHA256) to a text that ends with a JSON object of one
+// field at least, by the token that is shown to others. A purpose is what the text counts
+// for. A nil token signs nothing.
+func (t *Token) SignText(purpose, text string) string {
+	if t == nil {
+		return text
+	}
+	sum := sign(t.Current(), purpose, text)
+	return strings.TrimSuffix(text, "}") + signatureBegins + hex.EncodeToString(sum) + signatureEnds
+}
+
+// VerifyText reports whether a text counts for a purpose: one that is signed for it with a
+// good token, or any where the token is nil.
+func (t *Token) VerifyText(purpose, text string) bool {
+	if t == nil {
+		return true
+	}
+	at := strings.LastIndex(text, signatureBegins)
+	if at < 0 {
+		return false
+	}
+	signature, ok := strings.CutSuffix(text[at+len(signatureBegins):], signatureEnds)
+	sum, err := hex.DecodeString(signature)
+	return ok && err == nil && t.verify(purpose, text[:at]+"}", sum)
+}
+
+// verify reports whether a signature of a message is by a good token, for that purpose.
+func (t *Token) verify(purpose, message string, signature []byte) bool {
 	good := false
 	for _, token := range t.lines.Get() {
 		good = hmac.Equal(signature, sign(token, purpose, message)) || good

@@ -31,7 +31,7 @@ func (h *Heads) Check(ctx context.Context) (wrong []string, err error) {
 			return nil, fmt.Errorf("heads: %w", err)
 		}
 		for i, r := range results {
-			k, err := keptIn(r.Reply)
+			k, err := h.read(some[i], r.Reply)
 			if err != nil {
 				return nil, fmt.Errorf("key %q: %w", some[i], err)
 			}

@@ -47,7 +47,7 @@ func (f *fences) key() string { return f.t.Name() }
 // Claim: each claim is above all before, also those that Redis has lost.
 func (f *fences) Claim(t *rapid.T) {
 	i := rapid.IntRange(0, len(f.epochs)-1).Draw(t, "node")
-	k, err := keptIn(f.run(t, claim, claimCall(f.store, f.key())))
+	k, err := keptIn(f.run(t, claim, claimCall(f.store, f.key())), nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -66,7 +66,7 @@ func (f *fences) Send(t *rapid.T) {
 	}
 	f.last[i]++
 	h := Head{Epoch: f.epochs[i], Generation: f.last[i], Owner: fmt.Sprint(i), Digest: resource.Digest{byte(i), byte(f.last[i])}}
-	f.onWay = append(f.onWay, sent{h.Epoch, h.Generation, writeCall(f.store, f.key(), h.Epoch, map[string]Head{clusters.URL: h})})
+	f.onWay = append(f.onWay, sent{h.Epoch, h.Generation, writeCall(f.store, nil, f.key(), h.Epoch, map[string]Head{clusters.URL: h})})
 }
 
 // Arrive lets one arrive, which may do so again.
@@ -94,7 +94,7 @@ func (f *fences) Flush(t *rapid.T) {
 // Check: an older head never replaces a newer one, and none of an older epoch comes
 // after a claim.
 func (f *fences) Check(t *rapid.T) {
-	k, err := keptIn(f.run(t, read, readCall(f.store, f.key())))
+	k, err := keptIn(f.run(t, read, readCall(f.store, f.key())), nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -203,7 +203,7 @@ func TestClockSetBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k, err := keptIn(r); err != nil || k.epoch != ahead+uint64(i)+1 {
+		if k, err := keptIn(r, nil); err != nil || k.epoch != ahead+uint64(i)+1 {
 			t.Errorf("epoch %d, %v, expected %d", k.epoch, err, ahead+uint64(i)+1)
 		}
 	}

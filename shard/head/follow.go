@@ -25,6 +25,7 @@ type followed struct {
 	// reached are the generations of the last heads that the tables were at, by type
 	// URL.
 	reached map[string]uint64
+	lower   time.Time // since when Redis has the key in a lower epoch than a head; see forgetHigher
 }
 
 // Follow makes the heads of a group that has just become active be read at once. That
@@ -103,6 +104,7 @@ func (f *followed) noteReached(url string) {
 
 // learn takes in what Redis has of a key.
 func (h *Heads) learn(key string, k kept) {
+	h.forgetHigher(key, k, time.Now())
 	for url, head := range k.heads {
 		h.accept(key, url, head)
 	}
@@ -119,9 +121,7 @@ func (h *Heads) listen(said <-chan store.Hint) {
 			signal(h.fresh)
 			continue
 		}
-		if n, head, err := decodeNote(hint.Payload); err == nil {
-			h.accept(n.Key, n.Type, head)
-		}
+		h.hear(hint.Payload)
 	}
 }
 
@@ -141,6 +141,7 @@ func (h *Heads) check(ctx context.Context) {
 			if hurry {
 				timer.Reset(rand.N(h.cfg.Every / 4)) // not all nodes at the same moment
 			}
+			sleep(ctx, breath) // many hints are one reason to read
 			continue
 		case <-timer.C:
 		}
@@ -218,7 +219,7 @@ func (h *Heads) readAll(ctx context.Context, keys []string) {
 		}
 		results, err := h.cfg.Store.RunEach(ctx, read, calls)
 		for i, r := range results {
-			if k, bad := keptIn(r.Reply); r.Err == nil && bad == nil {
+			if k, bad := h.read(some[i], r.Reply); r.Err == nil && bad == nil {
 				h.learn(some[i], k)
 				h.inspect(some[i], k)
 			}

@@ -2,12 +2,18 @@ package head
 
 import (
 	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/secure"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
+	"xdsrelay/shard/store"
 )
 
 // TestForged: whatever else writes a head of a key that a node owns, the node replaces
@@ -41,6 +47,158 @@ func TestForged(t *testing.T) {
 			}
 			a.apply("2")
 			b.sees(a)
+		})
+	}
+}
+
+// TestForgedTogether: numbers that leave no room for higher ones, written to the epoch of a
+// key and to its head, stop no node from following the key: what Redis has for long is
+// believed, although it is lower.
+func TestForgedTogether(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	for _, epoch := range []uint64{maxNumber - 1, maxNumber - 2, maxNumber - 3} {
+		t.Run(fmt.Sprint(epoch), func(t *testing.T) {
+			key := fmt.Sprint(epoch)
+			a, b := newNode(t, "a", s, soon, time.Millisecond).key(key), newNode(t, "b", s, soon, time.Millisecond).key(key)
+			stop := a.own()
+			a.apply("1")
+			b.apply("1")
+			forged := storedSoon(s, a)
+			b.sees(a)
+			forged.Epoch, forged.Digest, forged.Owner = epoch, resource.Digest{1}, "stranger"
+			server.Do("HSET", name(s, key), epochField, epoch, typeField+clusters.URL, forged.encode())
+			storedSoon(s, a)
+			b.sees(a)
+			stop()
+			a.own() // the next claim may find no room above the one before
+			a.apply("2")
+			storedSoon(s, a)
+			b.sees(a)
+		})
+	}
+}
+
+const token, otherToken = "the-token-of-the-tier", "the-token-of-another-tier"
+
+// tokenOf reads a token file with these lines; without any there is no token.
+func tokenOf(t *testing.T, lines ...string) *secure.Token {
+	t.Helper()
+	if len(lines) == 0 {
+		return nil
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token, err := secure.NewToken(file, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// TestForgedHints: a hint that a stranger publishes makes no node believe what nobody has (K12),
+// nor ignore the heads that come later, with a token and without.
+func TestForgedHints(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	for kind, lines := range map[string][]string{"with a token": {token}, "without": nil} {
+		t.Run(kind, func(t *testing.T) {
+			key := kind
+			start := func(name string) *keyed {
+				return newNodeWith(t, name, s, never, never, tokenOf(t, lines...)).key(key)
+			}
+			a, b := start("a"), start("b")
+			a.own()
+			a.apply("1")
+			b.apply("1")
+			forged := b.sees(a)
+			forged.Epoch, forged.Digest, forged.Owner = maxNumber-1, resource.Digest{1}, "stranger"
+			text := note{key, clusters.URL, forged.encode()}.encode()
+			stranger := note{key, clusters.URL, sign(s, tokenOf(t, otherToken), key, clusters.URL, forged)}
+			for _, text := range []string{text, stranger.encode(), note{key, clusters.URL, "what?"}.encode(), "{", ""} {
+				if err := s.Hint(t.Context(), store.HeadHints, text); err != nil {
+					t.Fatal(err)
+				}
+			}
+			a.apply("2")
+			if h := b.sees(a); h.Owner != "a" {
+				t.Errorf("%+v", h)
+			}
+			b.apply("2")
+			if b.edition().Behind {
+				t.Error("b is behind what nobody has")
+			}
+		})
+	}
+}
+
+// TestSignedHeads: with a token only heads that the tier has signed count, each for its own
+// key and type, and so it is while the token is exchanged.
+func TestSignedHeads(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	start := func(name string, every time.Duration, lines ...string) *keyed {
+		return newNodeWith(t, name, s, every, time.Millisecond, tokenOf(t, lines...)).key("k")
+	}
+	a := start("a", never, token, otherToken)
+	stop := a.own()
+	a.apply("1")
+	late := storedSoon(s, a)
+	text := server.Do("HGET", name(s, "k"), typeField+clusters.URL).(string)
+	if !strings.Contains(text, `"signature":"`) {
+		t.Fatalf("the head is %q, expected a signature in it", text)
+	}
+	forged := late
+	forged.Digest = resource.Digest{1}
+	server.Do("HSET", name(s, "k"), typeField+"plain", forged.encode(), typeField+"of another type", text,
+		typeField+"of another content", strings.Replace(text, late.Digest.Hex(), forged.Digest.Hex(), 1))
+	server.Do("HSET", name(s, "another key"), epochField, late.Epoch, typeField+clusters.URL, text)
+	b := start("b", never, otherToken, token)
+	b.sees(a)
+	for _, url := range []string{"plain", "of another type", "of another content"} {
+		if h, ok := b.Of("k", url); ok {
+			t.Errorf("%s: b believes %+v", url, h)
+		}
+	}
+	moved := b.key("another key")
+	moved.own() // it reads what there is
+	moved.apply("2")
+	if h := storedSoon(s, moved); h.Generation != 1 {
+		t.Errorf("%+v follows the head of another key", h)
+	}
+	stop()
+	b.own() // with the other token in the first place
+	b.apply("2")
+	storedSoon(s, b)
+	a.sees(b)
+}
+
+// TestForgedEqual: a head with the numbers of the true one and another content is replaced
+// by its owner, and so is one that has no signature.
+func TestForgedEqual(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{})
+	s := openStore(t, server.URL(), time.Minute)
+	for kind, lines := range map[string][]string{"with a token": {token}, "without": nil} {
+		t.Run(kind, func(t *testing.T) {
+			a := newNodeWith(t, "a", s, soon, time.Millisecond, tokenOf(t, lines...)).key(kind)
+			a.own()
+			a.apply("1")
+			head := storedSoon(s, a)
+			for _, more := range []uint64{0, 5} {
+				forged := head
+				forged.Digest, forged.Generation, forged.Owner = resource.Digest{1}, head.Generation+more, "stranger"
+				server.Do("HSET", name(s, kind), typeField+clusters.URL, forged.encode())
+				head = storedSoon(s, a)
+			}
+			if lines != nil {
+				text, _ := server.Do("HGET", name(s, kind), typeField+clusters.URL).(string)
+				server.Do("HSET", name(s, kind), typeField+clusters.URL, head.encode())
+				xdstest.Eventually(t, "the head to be signed again", func() bool {
+					return server.Do("HGET", name(s, kind), typeField+clusters.URL) == text
+				})
+			}
 		})
 	}
 }

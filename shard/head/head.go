@@ -44,6 +44,11 @@ func (h Head) newer(o Head) bool {
 	return h.Epoch > o.Epoch || h.Epoch == o.Epoch && h.Generation > o.Generation
 }
 
+// same reports whether h and o are one head: what they are of, not who wrote them.
+func (h Head) same(o Head) bool {
+	return h.Epoch == o.Epoch && h.Generation == o.Generation && h.Digest == o.Digest && h.Version == o.Version
+}
+
 // holds reports whether h is the head of a table in this state.
 func (h Head) holds(e cache.Edition) bool { return h.Digest == e.Digest && h.Version == e.Version }
 

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/secure"
 	"xdsrelay/relay/trace"
 	"xdsrelay/shard/store"
 )
@@ -33,6 +34,10 @@ type Config struct {
 	Logger *slog.Logger
 	// Meter is where the metrics are made. Required.
 	Meter metric.Meter
+	// Token is the secret of the tier: heads are signed with it, and only signed ones
+	// count. Nil means that heads are not signed: then what Redis has counts, and a hint is
+	// only a reason to read it.
+	Token *secure.Token
 	// Tracer gets spans of heads that traced updates have made; nil for none.
 	Tracer *trace.Tracer
 }

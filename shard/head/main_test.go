@@ -17,6 +17,7 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
+	"xdsrelay/relay/secure"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/store"
 )
@@ -64,6 +65,12 @@ func openMode(t *testing.T, mode store.Mode, url string, calls time.Duration) *s
 // newNode makes a node that asks Redis every so often.
 func newNode(t *testing.T, name string, s *store.Store, every, wait time.Duration) *node {
 	t.Helper()
+	return newNodeWith(t, name, s, every, wait, nil)
+}
+
+// newNodeWith makes a node of a tier with a token.
+func newNodeWith(t *testing.T, name string, s *store.Store, every, wait time.Duration, token *secure.Token) *node {
+	t.Helper()
 	n := &node{t: t, name: name, feeds: make(chan *cache.Feed, 16), reader: sdkmetric.NewManualReader()}
 	var err error
 	n.cache, err = cache.New(cache.Config{
@@ -78,7 +85,7 @@ func newNode(t *testing.T, name string, s *store.Store, every, wait time.Duratio
 		t.Fatal(err)
 	}
 	n.Heads, err = New(Config{
-		Store: s, Node: name, Active: n.cache.Active, Every: every, Wait: wait,
+		Store: s, Node: name, Active: n.cache.Active, Every: every, Wait: wait, Token: token,
 		Logger: slog.New(slog.DiscardHandler), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(n.reader)).Meter("test"),
 	})
 	if err != nil {
@@ -177,7 +184,7 @@ func tryStored(t *testing.T, s *store.Store, key string) (kept, error) {
 	if err != nil {
 		return kept{}, err
 	}
-	return keptIn(r)
+	return keptIn(r, nil)
 }
 
 // storedSoon waits until a node has written what it holds.

@@ -135,13 +135,15 @@ func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 	if k.epoch < o.epoch || len(o.heads) > 0 && now.Sub(o.written) > keptFor/7 {
 		return false, true
 	}
-	for url, there := range k.heads {
-		if there.newer(o.heads[url]) && there.Epoch == o.epoch {
-			return true, false
+	for _, heads := range []map[string]Head{k.heads, k.unsigned} {
+		for url, there := range heads {
+			if there.newer(o.heads[url]) && there.Epoch == o.epoch {
+				return true, false
+			}
 		}
 	}
 	for url, h := range o.heads {
-		if there, ok := k.heads[url]; o.sure[url] && (!ok || h.newer(there)) {
+		if there, ok := k.heads[url]; o.sure[url] && (!ok || !h.same(there)) {
 			return false, true
 		}
 	}

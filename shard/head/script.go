@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"xdsrelay/relay/secure"
 	"xdsrelay/shard/store"
 )
 
@@ -75,11 +76,11 @@ func readCall(s *store.Store, key string) store.Call {
 	return store.Call{Keys: []string{name(s, key)}}
 }
 
-// writeCall writes heads by type URL, which are of the same epoch.
-func writeCall(s *store.Store, key string, epoch uint64, heads map[string]Head) store.Call {
+// writeCall writes heads by type URL, which are of the same epoch, signed with token, if any.
+func writeCall(s *store.Store, token *secure.Token, key string, epoch uint64, heads map[string]Head) store.Call {
 	args := []any{keptFor.Milliseconds(), s.Channel(store.HeadHints), epoch}
 	for url, h := range heads {
-		text := h.encode()
+		text := sign(s, token, key, url, h)
 		args = append(args, typeField+url, h.Generation, text, note{key, url, text}.encode())
 	}
 	return store.Call{Keys: []string{name(s, key)}, Args: args}
@@ -89,17 +90,21 @@ func writeCall(s *store.Store, key string, epoch uint64, heads map[string]Head) 
 type kept struct {
 	epoch uint64
 	heads map[string]Head // by type URL
+	// unsigned are heads without a valid signature, by type URL. They count for nothing, but
+	// the owner has to replace them.
+	unsigned map[string]Head
 }
 
 // keptIn reads the answer of claim or read. What cannot be read counts as not there, and
 // so does a head of a higher epoch than the key's, which no script has written: the owner
-// writes its own.
-func keptIn(r store.Reply) (k kept, err error) {
+// writes its own. verified reports whether the signature of a type's head is valid; nil
+// where nothing is signed.
+func keptIn(r store.Reply, verified func(url, text string) bool) (k kept, err error) {
 	texts, err := r.Texts()
 	if err != nil {
 		return k, fmt.Errorf("the heads of a key: %w", err)
 	}
-	k.heads = make(map[string]Head)
+	k.heads, k.unsigned = make(map[string]Head), make(map[string]Head)
 	for pair := range slices.Chunk(texts, 2) {
 		if len(pair) < 2 {
 			return k, fmt.Errorf("the heads of a key: %d fields and values, expected pairs", len(texts))
@@ -111,10 +116,17 @@ func keptIn(r store.Reply) (k kept, err error) {
 			continue
 		}
 		url, ok := strings.CutPrefix(pair[0], typeField)
-		if h, err := decode(pair[1]); ok && err == nil {
+		h, err := decode(pair[1])
+		switch {
+		case !ok || err != nil:
+		case verified == nil || verified(url, pair[1]):
 			k.heads[url] = h
+		default:
+			k.unsigned[url] = h
 		}
 	}
-	maps.DeleteFunc(k.heads, func(_ string, h Head) bool { return h.Epoch > k.epoch })
+	tooNew := func(_ string, h Head) bool { return h.Epoch > k.epoch }
+	maps.DeleteFunc(k.heads, tooNew)
+	maps.DeleteFunc(k.unsigned, tooNew)
 	return k, nil
 }

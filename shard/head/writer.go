@@ -119,7 +119,7 @@ func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*
 	h.mu.Unlock()
 	results, _ := h.cfg.Store.RunEach(ctx, claim, calls)
 	for i, r := range results {
-		k, err := keptIn(r.Reply)
+		k, err := h.read(mine[i].key, r.Reply)
 		if r.Err != nil || err != nil {
 			h.metrics.claimed("failed")
 			failed = append(failed, mine[i])
@@ -151,7 +151,7 @@ func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed 
 			if heads := o.due(are, h.cfg.Node, h.cfg.Wait, now); len(heads) > 0 {
 				o.writes(heads)
 				jobs = append(jobs, job{o, o.epoch, heads})
-				calls = append(calls, writeCall(h.cfg.Store, o.key, o.epoch, heads))
+				calls = append(calls, writeCall(h.cfg.Store, h.cfg.Token, o.key, o.epoch, heads))
 			}
 		}
 		h.mu.Unlock()

@@ -216,7 +216,7 @@ func (m *Members) showLocked() { m.current.Set(append(m.book.members(), m.self))
 // record is what others read of a member.
 func record(m shard.Member) (string, error) {
 	text, err := json.Marshal(m)
-	if most := maxRecord - signatureSize; err == nil && len(text) > most {
+	if most := maxRecord - secure.SignatureSize; err == nil && len(text) > most {
 		err = fmt.Errorf("what the node says of itself takes %d bytes, expected %d at most", len(text), most)
 	}
 	return string(text), err

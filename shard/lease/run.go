@@ -109,9 +109,7 @@ func (m *Members) ask(ctx context.Context, self shard.Member, news, yields, ente
 	if err != nil {
 		return answer{}, err
 	}
-	if m.cfg.Token != nil {
-		text = m.sign(text)
-	}
+	text = m.sign(text)
 	flag := map[bool]string{true: "1", false: "0"}
 	reply, err := m.cfg.Store.Run(ctx, m.renew, []string{m.name},
 		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(store.MemberHints), flag[news], flag[yields], flag[entered])

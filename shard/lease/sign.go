@@ -1,45 +1,16 @@
 package lease
 
-import (
-	"crypto/sha256"
-	"encoding/hex"
-	"strings"
-	"time"
-)
+import "time"
 
-// A record that is signed ends with its signature, as a last field of its JSON, which
-// nodes that know nothing of signatures ignore:
-//
-//	{"name":"a","peer":"10.0.0.1:18100",…,"signature":"hex of 32 bytes"}
-//
-// Signed is the JSON without it. An address is connected with, and gets the token, only
-// if a node of the tier has signed it: who can write to Redis could name any address.
-const (
-	signatureBegins = `,"signature":"`
-	signatureEnds   = `"}`
-	signatureSize   = len(signatureBegins) + 2*sha256.Size + len(signatureEnds)
-)
+// An address is connected with, and gets the token, only if a node of the tier has signed
+// it: who can write to Redis could name any address.
 
 // sign adds the signature of the tier to a record.
-func (m *Members) sign(record string) string {
-	sum := m.cfg.Token.Sign(m.purpose(), record)
-	return strings.TrimSuffix(record, "}") + signatureBegins + hex.EncodeToString(sum) + signatureEnds
-}
+func (m *Members) sign(record string) string { return m.cfg.Token.SignText(m.purpose(), record) }
 
 // verified reports whether a record counts: one that a node of the tier has signed, or
 // any where nothing is signed.
-func (m *Members) verified(text string) bool {
-	if m.cfg.Token == nil {
-		return true
-	}
-	at := strings.LastIndex(text, signatureBegins)
-	if at < 0 {
-		return false
-	}
-	signature, ok := strings.CutSuffix(text[at+len(signatureBegins):], signatureEnds)
-	sum, err := hex.DecodeString(signature)
-	return ok && err == nil && m.cfg.Token.Verify(m.purpose(), text[:at]+"}", sum)
-}
+func (m *Members) verified(text string) bool { return m.cfg.Token.VerifyText(m.purpose(), text) }
 
 // purpose is what is signed beside a record: it counts in this tier alone.
 func (m *Members) purpose() string { return "member of " + m.name }
