@@ -212,19 +212,34 @@ func (c *Cache) Leave(g *Group) {
 // retire makes g idle: its feed ends, its state stays while there is room.
 func (c *Cache) retire(g *Group) {
 	c.mu.Lock()
-	defer c.mu.Unlock()
 	if g.clients > 0 || !g.runs || c.closed {
+		c.mu.Unlock()
 		return
 	}
 	g.stopLocked(errIdle)
-	for _, t := range g.Tables() {
-		t.mu.Lock()
-		t.forgetUnservedLocked()
-		t.mu.Unlock()
+	c.idle.Add(g.Key, g)
+	c.sizes[g] = 0 // until it is known what stays
+	c.mu.Unlock()
+	still := func(f func()) bool { // others get the lock between two of these
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		_, idle := c.sizes[g]
+		if idle = idle && !c.closed; idle {
+			f()
+		}
+		return idle
 	}
+	for _, t := range g.Tables() {
+		t.forgetUnserved(still)
+	}
+	still(func() { c.measureIdleLocked(g) })
+}
+
+// measureIdleLocked counts what an idle group holds.
+func (c *Cache) measureIdleLocked(g *Group) {
+	c.idleBytes -= c.sizes[g]
 	c.sizes[g] = g.bytes()
 	c.idleBytes += c.sizes[g]
-	c.idle.Add(g.Key, g)
 	c.evictLocked(c.cfg.IdleBytes)
 }
 

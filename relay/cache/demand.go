@@ -30,6 +30,9 @@ type told struct {
 // did a moment ago (K10).
 func (w *want) demanded() bool { return w.subs.len() > 0 || !w.expires.IsZero() }
 
+// lingers reports whether nobody wants it any more, but did a moment ago.
+func (w *want) lingers() bool { return w != nil && !w.expires.IsZero() }
+
 // askedOf reports whether a leg is asked for the name, or is to be.
 func (w *want) askedOf(leg int) bool { return w != nil && w.leg == leg && !w.shed }
 

@@ -33,24 +33,43 @@ func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}, mo
 		if more = len(ended) == most; more {
 			break
 		}
-		t.endWantLocked(w, name)
 		ended = append(ended, name)
 	}
-	t.expired += len(ended)
-	if !more && over(&t.wild) {
-		t.leaveWildcardLocked(woken)
-	} else {
-		t.dropEndedLocked(ended, woken)
-	}
-	t.tidyWantsLocked(ended)
+	t.endWantsLocked(ended, woken)
 	if more {
 		return next, more
 	}
+	if over(&t.wild) {
+		t.leaveWildcardLocked(woken)
+	}
+	t.tidyWantsLocked()
+	return next, false
+}
+
+// endWantsLocked ends the demand for names that nobody wants, and drops what nobody sees any
+// more. After the last of them comes tidyWantsLocked.
+func (t *Table) endWantsLocked(names []string, woken map[*Subscription]struct{}) {
+	for _, name := range names {
+		t.endWantLocked(t.wants[name], name)
+	}
+	for _, name := range names {
+		t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
+	}
+	for _, name := range names {
+		if g := t.globs[name]; g != nil {
+			t.dropGlobLocked(g)
+		}
+	}
+	t.expired += len(names)
+}
+
+// tidyWantsLocked gives back what else was kept for names that are not wanted any more.
+func (t *Table) tidyWantsLocked() {
+	t.forgetUnwantedLocked()
 	if t.expired > spacious {
 		t.shrinkLocked()
 	}
 	t.expired = 0
-	return next, false
 }
 
 // spacious is how many names may be gone from a map that is kept: maps do not shrink

@@ -1,37 +1,60 @@
 package cache
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Names that nobody wants any more stay subscribed for the linger time (K10), as far as
 // their bytes are within a bound.
 
-// forgetUnservedLocked ends the demand for names of which there is nothing, in a key that
-// has no clients: a returning client asks for them again, and somebody may have made them
-// up. The demand for others stays, so that their content does, but lingers no more.
-func (t *Table) forgetUnservedLocked() {
+// forgetUnserved ends the demand for names of which there is nothing, in a key that has no
+// clients: a returning client asks for them again, and somebody may have made them up. The
+// demand for others stays, so that their content does, but lingers no more. There may be
+// hundreds of thousands of names, so it is done in steps. Each is made by still, which makes
+// it only as long as the key has neither clients nor streams. t.mu must not be held.
+func (t *Table) forgetUnserved(still func(step func()) bool) {
+	names := t.namesThat(func(*want) bool { return true })
+	for some := range slices.Chunk(names, t.group.cache.step) {
+		if !still(func() { t.forgetUnservedOf(some) }) {
+			return
+		}
+	}
+	still(func() {
+		t.mu.Lock()
+		defer t.mu.Unlock()
+		many := t.expired > spacious
+		t.tidyWantsLocked()
+		if many {
+			for i := range t.legs {
+				t.legs[i].dirty = maps.Clone(t.legs[i].dirty)
+			}
+		}
+	})
+}
+
+// forgetUnservedOf is a step of forgetUnserved.
+func (t *Table) forgetUnservedOf(names []string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var ended []string
-	for name, w := range t.wants {
+	for _, name := range names {
+		w := t.wants[name]
+		if w == nil {
+			continue
+		}
 		t.unbookLocked(w, name)
 		if served := false; w.subs.len() == 0 {
 			t.eachOfLocked(name, func(e *entry) { served = served || e.res != nil })
 			if !served {
-				t.endWantLocked(w, name)
 				ended = append(ended, name)
 			}
 		}
 	}
-	t.dropEndedLocked(ended, make(map[*Subscription]struct{})) // nobody subscribes
-	t.tidyWantsLocked(ended)
-	if len(ended) > spacious {
-		t.shrinkLocked()
-	}
-	for i := range t.legs { // its next stream asks for all that is wanted
-		leg := &t.legs[i]
+	t.endWantsLocked(ended, make(map[*Subscription]struct{})) // nobody subscribes
+	for i := range t.legs {                                   // its next stream asks for all that is wanted
 		for _, name := range ended {
-			delete(leg.dirty, name)
-		}
-		if len(ended) > spacious {
-			leg.dirty = maps.Clone(leg.dirty)
+			delete(t.legs[i].dirty, name)
 		}
 	}
 }
@@ -69,21 +92,4 @@ func (g *Group) mayLinger(bytes int64) bool {
 	g.lingering.Add(-bytes)
 	g.cache.lingering.Add(-bytes)
 	return false
-}
-
-// dropEndedLocked drops what nobody sees any more, now that names are not wanted.
-func (t *Table) dropEndedLocked(ended []string, woken map[*Subscription]struct{}) {
-	for _, name := range ended {
-		t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
-	}
-}
-
-// tidyWantsLocked gives back what else was kept for names that are not wanted any more.
-func (t *Table) tidyWantsLocked(ended []string) {
-	for _, name := range ended {
-		if g := t.globs[name]; g != nil {
-			t.dropGlobLocked(g)
-		}
-	}
-	t.forgetUnwantedLocked()
 }

@@ -18,8 +18,9 @@ const reasonYield = "the names of this key exceed origin.max_names_size; this on
 // yieldTries is how often room is made for an edit: other clients may take it meanwhile.
 const yieldTries = 3
 
-// yield makes room for an edit that was refused: from the subscription with most names, if
-// that has more than the client wants. Of its names those give way that nobody else wants
+// yield makes room for an edit that was refused: names that nobody wants any more make room
+// first, then those of the subscription with most names, if that has more than the client
+// wants. Of its names those give way that nobody else wants
 // and of which there is no resource, the newest first, and at least half of them, so that
 // the search is not repeated for each new name. It reports whether there may be enough room.
 // A subscription may have hundreds of thousands of names, so they are looked at and dropped
@@ -27,6 +28,7 @@ const yieldTries = 3
 func (t *Table) yield(over *NamesOver) bool {
 	t.yielding.Lock()
 	defer t.yielding.Unlock()
+	t.dropLingering()
 	largest, id, names, missing := t.largest(over)
 	if missing <= 0 {
 		return true // another client has made room

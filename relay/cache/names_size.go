@@ -3,7 +3,6 @@ package cache
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -38,9 +37,8 @@ type NamesNear struct {
 }
 
 // overLocked reports whether names that a client begins to want exceed the bound of a
-// leg; key is that of all that it wants then. Names that nobody wants any more make room
-// for them first; those of clients with more may make room then, see [Table.yield]. t.mu must
-// be held.
+// leg; key is that of all that it wants then. Other names may make room, see [Table.yield].
+// t.mu must be held.
 func (t *Table) overLocked(key subKey, added []string, spelled map[string]string) *NamesOver {
 	if len(added) == 0 || !t.bounded() {
 		return nil
@@ -71,13 +69,10 @@ func (t *Table) sizesLocked(more []int, names []string, spelled map[string]strin
 // for a client whose names take so many then.
 func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 	for i, leg := range t.group.cache.cfg.Legs {
-		size := func() int { return t.askedSizeLocked(i) + more[i] }
-		exceeds := func() bool { return leg.MaxNames > 0 && more[i] > 0 && size() > leg.MaxNames }
-		if exceeds() && t.lingering > 0 {
-			t.dropLingeringLocked()
-		}
-		if exceeds() {
-			return &NamesOver{Leg: leg, Bytes: size(), Bound: leg.MaxNames, leg: i, more: more[i], wants: wants}
+		size := t.askedSizeLocked(i) + more[i]
+		exceeds := leg.MaxNames > 0 && more[i] > 0 && size > leg.MaxNames
+		if exceeds {
+			return &NamesOver{Leg: leg, Bytes: size, Bound: leg.MaxNames, leg: i, more: more[i], wants: wants}
 		}
 	}
 	return nil
@@ -91,15 +86,30 @@ func (t *Table) askedSizeLocked(leg int) int {
 	return t.legs[leg].size + t.reserved[leg]
 }
 
-// dropLingeringLocked ends the linger time of all names that nobody wants.
-func (t *Table) dropLingeringLocked() {
-	now := time.Now()
-	for _, w := range t.wants {
-		if !w.expires.IsZero() {
-			w.expires = now
+// dropLingering ends the linger time of all names that nobody wants, in steps. t.mu must not
+// be held.
+func (t *Table) dropLingering() {
+	for names := range slices.Chunk(t.namesThat((*want).lingers), t.group.cache.step) {
+		t.mu.Lock()
+		t.endWantsLocked(slices.DeleteFunc(names, func(n string) bool { return !t.wants[n].lingers() }), t.woken)
+		t.unlockAndWake()
+	}
+	t.mu.Lock()
+	t.tidyWantsLocked()
+	t.unlockAndWake()
+}
+
+// namesThat are the names that are or were wanted, as far as f holds. To copy 200,000 names
+// takes some milliseconds, in which others may read. t.mu must not be held.
+func (t *Table) namesThat(f func(*want) bool) (names []string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	for n, w := range t.wants {
+		if f(w) {
+			names = append(names, n)
 		}
 	}
-	t.expireLocked(now, t.woken, len(t.wants))
+	return names
 }
 
 // measureLocked counts a name that leg begins to be asked for.
