@@ -98,7 +98,7 @@ func tokenOf(t *testing.T, lines ...string) *secure.Token {
 	return token
 }
 
-// TestForgedHints: a hint that a stranger publishes makes no node believe what nobody has (K12),
+// TestForgedHints: a hint that a stranger publishes makes no node believe what nobody has,
 // nor ignore the heads that come later, with a token and without.
 func TestForgedHints(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
