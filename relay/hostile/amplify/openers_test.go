@@ -81,7 +81,7 @@ func within(t *testing.T, pkg string, seen, found map[string]bool) {
 		return
 	}
 	seen[pkg] = true
-	files, err := filepath.Glob(filepath.Join("../../..", pkg, "*.go"))
+	files, err := filepath.Glob(filepath.Join("..", "..", "..", pkg, "*.go"))
 	if err != nil || len(files) == 0 {
 		t.Fatalf("the package %s has no files: %v", pkg, err)
 	}

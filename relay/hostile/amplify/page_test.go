@@ -57,7 +57,7 @@ func (f figure) cells() string {
 	switch {
 	case f.waited >= 100*time.Microsecond:
 		lock, _, _ := strings.Cut(f.lock, " < ")
-		waited = fmt.Sprintf("%.1f ms: `%s`", float64(f.waited)/float64(time.Millisecond), lock)
+		waited = fmt.Sprintf("%.1f ms: %#q", float64(f.waited)/float64(time.Millisecond), lock)
 	case f.locks:
 		waited = "below 0.1 ms"
 	}
