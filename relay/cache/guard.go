@@ -103,10 +103,14 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	if leg.guard.names == nil {
 		leg.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
+	before = len(leg.guard.names)
 	for name := range gone {
 		leg.guard.names[name] = nil
 	}
 	if !begins {
+		if cfg.RemovalHold > 0 && len(leg.guard.names) > before { // also these get a whole hold
+			leg.guard.until = time.Now().Add(cfg.RemovalHold)
+		}
 		return nil
 	}
 	if cfg.RemovalHold > 0 {

@@ -16,6 +16,27 @@ func res2(names ...string) (rs []*resource.Resource) {
 	return rs
 }
 
+// TestHeldAgain: a mass removal that comes while another one is held back is held for as long
+// as any other, and the earlier one with it; one that says the same again is not (K16).
+func TestHeldAgain(t *testing.T) {
+	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.apply(clusters, res2("a", "b", "c", "d")...)
+		c.ask(t, Query{})
+		w.remove(clusters, "a", "b", "c", "d")
+		pass(30 * time.Second)
+		w.apply(clusters, res("a", "2"), res("b", "2"), res("c", "2"))
+		expect(t, c.ask(t, Query{}), "a", "b", "c")
+		pass(20 * time.Second)
+		w.remove(clusters, "a", "b", "c")
+		pass(50 * time.Second)
+		w.remove(clusters, "a", "b", "c") // which is nothing new
+		expect(t, c.ask(t, Query{}))
+		pass(11 * time.Second)
+		expect(t, c.ask(t, Query{}), "-a", "-b", "-c", "-d")
+	})
+}
+
 // TestRemovalsAreHeld: an answer that removes more than the share keeps its
 // removals back, and the rest of it is applied; a smaller one passes (K16).
 func TestRemovalsAreHeld(t *testing.T) {
