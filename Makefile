@@ -27,7 +27,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak sim tier-takeover hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim tier-takeover hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,9 +63,10 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results $(ARGS)
 
-# What stands in for Redis has to pass the tests that a real one passes.
-sim: ## let faults happen to a simulated tier for SIM (10m) of CPU time, with seeds that follow the clock, and shrink plans that fail
+standin: ## run the tests of Redis with what stands in for it in the simulation
 	XDSRELAY_REDIS_STANDIN=1 $(GO) test $(NOPGO) -timeout $(TIMEOUT) ./shard/head ./shard/lease ./shard/lastgood ./shard/store
+
+sim: standin ## let faults happen to a simulated tier for SIM (10m) of CPU time, with seeds that follow the clock, and shrink plans that fail
 	$(GO) test $(NOPGO) ./relay/sim -run '^TestHunt$$' -count 1 -timeout 24h -v -args -sim.for $(SIM) -sim.from 0 $(ARGS)
 
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)

@@ -210,7 +210,7 @@ func TestMemoryOfARequest(t *testing.T) {
 		"locator parameters":  {parameters(deltaLocators), codes.ResourceExhausted},
 		"type URL":            {huge(deltaType), codes.InvalidArgument},
 		"one name":            {huge(deltaSubscribe), codes.ResourceExhausted},
-		"one dropped name":    {huge(deltaUnsubscribe), codes.OK},
+		"one dropped name":    {huge(deltaUnsubscribe), codes.ResourceExhausted},
 		"nonce":               {huge(deltaNonce), codes.OK},
 		"error details":       {empty(deltaError), codes.ResourceExhausted},
 		"unknown":             {empty(unknownField), codes.ResourceExhausted},

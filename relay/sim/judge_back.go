@@ -8,7 +8,7 @@ import (
 
 // sentBack judges a response: whoever has newer content does not get older, unless the
 // node could not know that there is newer. The removal guard gives back what it keeps for
-// those that refer to it (K16).
+// those that refer to it, which are clusters, endpoints and routes (K16).
 func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 	step := func(name string, serial int) []check.Contradiction {
 		id := resourceID{c.client.Key, e.Type, name}
@@ -22,7 +22,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 			return nil // another validator judges what never was
 		}
 		c.past[id] = before
-		guarded := j.world.plan.Guard && !xdstest.FullState(e.Type) && at > 0 && h.serials[at] == absent && h.serials[at-1] == serial
+		guarded := j.world.plan.Guard && e.Type != xdstest.ListenerType && at > 0 && h.serials[at] == absent && h.serials[at-1] == serial
 		knows := ""
 		if !guarded {
 			knows = j.knows(c.stream.node, id, at)

@@ -50,6 +50,9 @@ func (j *judge) lookAtHolders() {
 	if !j.world.plan.Guard || len(j.world.originBy) > 0 || !j.world.redisWell() || !j.calm(j.world.hosts()...) {
 		return
 	}
+	for _, n := range j.world.nodes {
+		n.blind = false
+	}
 	for _, c := range j.clients {
 		if c.stream == nil || time.Since(c.stream.opened) < calm || !j.running(c.stream.node) {
 			continue
@@ -86,7 +89,7 @@ func (j *judge) emptied(e *record.Event) {
 // nobody has who can be reached may go: the guard cannot hold back what it does not know.
 func (j *judge) unguarded(c *view, e *record.Event) []check.Contradiction {
 	at, ok := j.empty[resourceID{key: c.client.Key, typeURL: e.Type}]
-	if !j.world.plan.Guard || !ok || e.At > at+guardHold || !xdstest.FullState(e.Type) {
+	if !j.world.plan.Guard || !ok || e.At >= at+guardHold || !xdstest.FullState(e.Type) {
 		return nil
 	}
 	for _, name := range c.gone(e) {
@@ -105,14 +108,18 @@ func (j *judge) unguarded(c *view, e *record.Event) []check.Contradiction {
 // heldBy is a node, or the store, that has a resource, and that all nodes can reach which may
 // have decided that it goes. Empty for none.
 func (j *judge) heldBy(node string, id resourceID) string {
-	if j.holders.nodes[node][id] {
-		return node
-	}
 	var others []string
 	for _, n := range j.world.nodes {
-		if n.relay != nil {
-			others = append(others, n.name)
+		if n.relay == nil {
+			continue
 		}
+		if n.blind { // it may be the owner for those that know it from before
+			return ""
+		}
+		others = append(others, n.name)
+	}
+	if j.holders.nodes[node][id] {
+		return node
 	}
 	if !j.world.redisWell() || !j.linked(append(others, redisHost)...) {
 		return ""

@@ -50,7 +50,8 @@ func TestJudgeGuard(t *testing.T) {
 				j.world.trouble(1, both("n0", "n1", xdstest.Way{Refused: true})...)
 				j.world.heal(1)
 			}},
-		"it was gone before": {before: append(start("n0"), empty, has(1, "b"))},
+		"a node started while Redis was away": {before: append(start("n0"), empty), wrong: func(j *judge) { j.world.nodes[1].blind = true }},
+		"it was gone before":                  {before: append(start("n0"), empty, has(1, "b"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

@@ -7,6 +7,7 @@ import (
 
 	"xdsrelay/relay/robust/check"
 	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
 )
 
 // look judges how the world is now: nobody is without configuration who could have it.
@@ -54,7 +55,7 @@ func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradi
 		return nil
 	}
 	for typeURL := range c.client.Wants {
-		if holder := j.holder(s.node, c.client.Key, typeURL); holder != "" {
+		if holder := j.holderOf(s.node, c.client.Key, typeURL, c.lacks(typeURL)); holder != "" {
 			return found("ServedByAll", e, "client %s is sent away by %s, which is ready, after %s without an answer, though %s has %s",
 				c.client.Client, s.node, time.Since(s.opened), holder, record.ShortType(typeURL))
 		}
@@ -62,15 +63,38 @@ func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradi
 	return nil
 }
 
+// lacks returns whether another client has something of a type that this one wants and has
+// not. Of types that are asked for by name, nodes may know nothing of some names, and then
+// there is nothing to say to a client that has the others. Without delta a client is not
+// told that such a resource has gone, so that what it has proves nothing.
+func (v *view) lacks(typeURL string) func(other *view) bool {
+	return func(other *view) bool {
+		if xdstest.FullState(typeURL) {
+			return true
+		}
+		for _, name := range v.client.Wants[typeURL] {
+			if other.client.Delta && other.held[typeURL][name] && !v.held[typeURL][name] {
+				return true
+			}
+		}
+		return false
+	}
+}
+
 // holder is a node from which another one, or the same, can have a type of a key: it runs,
 // is a member that both know, and a client has it from there now. Empty for none.
 func (j *judge) holder(node, key, typeURL string) string {
+	return j.holderOf(node, key, typeURL, func(*view) bool { return true })
+}
+
+// holderOf is holder for what only some clients have.
+func (j *judge) holderOf(node, key, typeURL string, has func(*view) bool) string {
 	if !j.running(node) || !j.calm(node, clientsHost) {
 		return ""
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
 		c := j.clients[name]
-		if c.stream == nil || c.client.Key != key || !c.stream.answered[typeURL] || !j.running(c.stream.node) {
+		if c.stream == nil || c.client.Key != key || !c.stream.answered[typeURL] || !j.running(c.stream.node) || !has(c) {
 			continue
 		}
 		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {

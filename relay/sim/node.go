@@ -30,6 +30,8 @@ type node struct {
 	downBy int       // the event that ended it
 	lost   bool      // it ended by a loss of power
 	cutOff bool      // something is wrong between it and the clients
+	// blind says that it started while Redis was ill, and so may know no other node.
+	blind bool
 }
 
 // ports of every node.
@@ -57,7 +59,7 @@ func (n *node) start() {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- made.Run(ctx) }()
-	n.relay, n.cancel, n.done, n.since = made, cancel, done, time.Now()
+	n.relay, n.cancel, n.done, n.since, n.blind = made, cancel, done, time.Now(), !n.world.redisWell()
 	n.world.to.Add(record.Event{Kind: record.NodeUp, Node: n.name})
 	n.cutOff = false
 	n.world.disturbed(nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"xdsrelay/relay/robust/record"
+	"xdsrelay/relay/xdstest"
 )
 
 // ordered: on a stream, a resource goes through the states that it had at the
@@ -41,8 +42,8 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[id]
 		if to := h.find(serial, at[id]); to >= 0 {
 			at[id] = to
-		} else if before := at[id] - 1; v.guard && !fullState(e.Type) && before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial {
-			at[id] = before // it stays with what refers to it
+		} else if before := at[id] - 1; v.guard && e.Type != xdstest.ListenerType && before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial {
+			at[id] = before // it stays with what refers to it, which nothing does to a listener
 		} else if before := h.find(serial, 0); before >= 0 {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))
 		}
