@@ -72,7 +72,7 @@ func (w *world) listen() *world {
 	if err != nil {
 		t.Fatalf("listen: %v", err)
 	}
-	l := w.srv.Listen(inner, Listener{Name: "default", Secure: w.secure})
+	l := w.srv.Listen(w.srv.cfg.Limits.Listen(inner, w.secure == nil), Listener{Name: "default", Secure: w.secure})
 	served := make(chan struct{})
 	go func() {
 		defer close(served)

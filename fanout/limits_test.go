@@ -184,7 +184,7 @@ func TestMemoryIsShort(t *testing.T) {
 			case shrunk <- struct{}{}:
 			default:
 			}
-		}, Shed: func() int { return 0 }})
+		}, EndIdle: func() {}, Shed: func() int { return 0 }})
 	}()
 	defer func() { cancel(); <-done }()
 	xdstest.Eventually(t, "a new stream to be refused", func() bool {
@@ -210,6 +210,52 @@ func TestMemoryIsShort(t *testing.T) {
 		_, err := s.Next(time.Second, func(*xdstest.Frame) bool { return true })
 		return err == nil
 	})
+}
+
+// TestIdleConnectionsMakeRoom: there are as many connections as the memory limit has room
+// for, however fast they come. One more is refused, and then the oldest of those without a
+// stream end, so that new clients are served and those with streams go on.
+func TestIdleConnectionsMakeRoom(t *testing.T) {
+	l, err := limit.New(limit.Values{MemoryPercent: 95}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := newWorld(t, func(c *Config) { c.Limits, c.HandshakeTimeout = l, time.Hour })
+	const room = 4000
+	before := debug.SetMemoryLimit(room * limit.ConnectionMemory)
+	defer debug.SetMemoryLimit(before)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.Run(ctx, limit.Relief{Shrink: func() {}, EndIdle: w.srv.EndStreamless, Shed: w.srv.ShedCostly})
+	}()
+	defer func() { cancel(); <-done }()
+	xdstest.Eventually(t, "the limit to be known", func() bool { _, known := l.Memory(); return known > 0 })
+	good := w.open(true)
+	good.Subscribe(cds)
+	w.asked(cds, "*")
+	w.serve("v1", cds, cluster("a", 1))
+	good.Ack(has(t, good.Recv(t), "a"))
+	for range room + room/2 {
+		conn, err := w.net.Dial(t.Context(), w.addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		go func() { _, _ = io.Copy(io.Discard, conn) }()
+	}
+	if n := len(w.openConns()); n > room {
+		t.Errorf("%d connections are open, expected at most %d", n, room)
+	}
+	xdstest.Eventually(t, "a new stream to be served", func() bool {
+		s := w.dial().Open(xdstest.Variant{Delta: true})
+		s.Subscribe(resource.ClusterURL)
+		_, err := s.Next(time.Second, func(*xdstest.Frame) bool { return true })
+		return err == nil
+	})
+	w.serve("v2", cds, cluster("a", 2))
+	good.Ack(has(t, good.Recv(t), "a"))
 }
 
 // TestHeldIsBounded: what a client says it holds is kept until it can be compared, which

@@ -2,6 +2,7 @@ package fanout
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"time"
 
@@ -44,16 +45,7 @@ const (
 // clients were on them.
 func (s *Server) ShedCostly() (sent int) {
 	v := s.cfg.Limits.Values()
-	if idle := s.streamless(time.Now()); len(idle) > 0 {
-		reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory are in use (%s), and this connection has no stream", v.MemoryPercent, limit.Memory.About().Field)
-		for _, c := range idle {
-			s.cfg.Limits.Count(limit.Memory, c.RemoteAddr().String(), status.Convert(reason).Message())
-			if c.Arriving() {
-				c.Abort()
-				continue
-			}
-			s.sendAway(&guest{conn: c}, reason, memory)
-		}
+	if s.endStreamless(fmt.Sprintf("more than %d %% of this node's memory are in use", v.MemoryPercent)) > 0 {
 		return 0
 	}
 	all := s.guests()
@@ -66,6 +58,27 @@ func (s *Server) ShedCostly() (sent int) {
 		sent += g.clients
 	}
 	return sent
+}
+
+// EndStreamless ends some of the connections without a stream, since there is no room for
+// more connections.
+func (s *Server) EndStreamless() {
+	s.endStreamless("this node has as many connections as its memory limit has room for")
+}
+
+// endStreamless returns how many connections it has ended.
+func (s *Server) endStreamless(why string) int {
+	idle := s.streamless(time.Now())
+	reason := status.Errorf(codes.ResourceExhausted, "%s (%s), and this connection has no stream", why, limit.Memory.About().Field)
+	for _, c := range idle {
+		s.cfg.Limits.Count(limit.Memory, c.RemoteAddr().String(), status.Convert(reason).Message())
+		if c.Arriving() {
+			c.Abort()
+			continue
+		}
+		s.sendAway(&guest{conn: c}, reason, memory)
+	}
+	return len(idle)
 }
 
 // streamless returns connections without a stream that may end now: those first on which

@@ -75,11 +75,20 @@ func (n *Node) watchLimits(ctx context.Context) {
 			}
 			n.cache.DropIdle()
 		},
+		EndIdle: func() {
+			n.endIdlePolls()
+			n.fanout.EndStreamless()
+		},
 		Shed: func() int {
-			if n.polling != nil {
-				n.polling.server.CloseIdle()
-			}
+			n.endIdlePolls()
 			return n.fanout.ShedCostly()
 		},
 	})
+}
+
+// endIdlePolls closes the connections of polling clients that wait for no answer.
+func (n *Node) endIdlePolls() {
+	if n.polling != nil {
+		n.polling.server.CloseIdle()
+	}
 }

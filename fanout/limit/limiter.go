@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"fmt"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -20,6 +21,7 @@ type Limiter struct {
 	values   atomic.Pointer[Values]
 	arrivals arrivals             // has a lock of its own
 	gate     atomic.Pointer[gate] // nil until something was measured
+	full     atomic.Bool          // a connection was refused for memory; see Run
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -78,6 +80,24 @@ func (l *Limiter) Count(n Name, who, reason string) {
 // over tells whether there is no room for one more.
 func over(have, most int) bool { return most > 0 && have >= most }
 
+// ConnectionMemory is how many bytes of the memory limit there have to be for each
+// connection: twice what one takes that has no stream. More of them can come within the time
+// between two looks at the memory than a small container has room for.
+const ConnectionMemory = 48 << 10
+
+// peerPart of the connections that the memory limit has room for may be of other nodes.
+const peerPart = 4
+
+// connectionsInMemory returns how many connections there may be with the memory limit; 0 for
+// any number.
+func (l *Limiter) connectionsInMemory(v *Values) int {
+	g := l.gate.Load()
+	if g == nil || g.usage.limit == 0 || v.MemoryPercent == 0 {
+		return 0
+	}
+	return max(int(g.usage.limit/ConnectionMemory), 1)
+}
+
 // connect books a connection, or refuses it. It returns the account of its source, nil
 // for a source without limits.
 func (l *Limiter) connect(s Source) (a *account, err error) {
@@ -87,6 +107,10 @@ func (l *Limiter) connect(s Source) (a *account, err error) {
 	defer l.mu.Unlock()
 	if over(l.connections, v.Connections) {
 		return nil, l.refusals.refuseLocked(Connections, s.String(), l.connections+1, v.Connections, "connections to this node")
+	}
+	if most := l.connectionsInMemory(v); over(l.connections, most) {
+		l.full.Store(true)
+		return nil, l.refusals.refuseLocked(Memory, s.String(), l.connections+1, most, fmt.Sprintf("connections to this node, each of which needs %d KiB of its memory limit", ConnectionMemory>>10))
 	}
 	if s != (Source{}) {
 		a = l.accountLocked(owner{source: s})
@@ -101,7 +125,11 @@ func (l *Limiter) connect(s Source) (a *account, err error) {
 
 // connectPeer books a connection of another node, or refuses it.
 func (l *Limiter) connectPeer(s Source) (err error) {
-	most := l.Values().PeerConnections
+	v := l.Values()
+	most := v.PeerConnections
+	if room := l.connectionsInMemory(v) / peerPart; room > 0 && (most == 0 || room < most) {
+		most = room
+	}
 	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -13,6 +13,8 @@ import (
 type Relief struct {
 	// Shrink empties what is kept only to save work.
 	Shrink func()
+	// EndIdle ends some of the connections that nobody uses, to make room for others.
+	EndIdle func()
 	// Shed ends connections that nobody uses, and a few of the clients that cost most, and
 	// returns how many clients that were.
 	Shed func() int
@@ -34,10 +36,10 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 		p pace
 		k memory
 	)
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(0) // the memory limit is to be known before many connect
 	defer timer.Stop()
 	g := &gate{}
-	due := time.Now().Add(pause)
+	due := time.Now()
 	paced := time.Now()
 	for {
 		select {
@@ -60,6 +62,9 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 		relief := k.step(now, next.usage, v.MemoryPercent)
 		next.tight = relief.tight
 		l.relieve(relief, next, r)
+		if l.full.Swap(false) {
+			r.EndIdle()
+		}
 		g = next
 		l.gate.Store(g)
 		l.forget(now)

@@ -78,23 +78,19 @@ func crowdAsChild() int {
 		_, _ = io.Copy(io.Discard, os.Stdin)
 		close(ended)
 	}()
-	// Half of them at once, the others slowly: at full speed more arrives between two looks
-	// at the memory than a small container has to spare.
-	tick := time.NewTicker(25 * time.Millisecond)
-	defer tick.Stop()
+	// As fast as this machine can, and from many addresses, so that no limit of one is reached.
 	var all []net.Conn
 	for i := range n {
 		if i == n/2 {
 			fmt.Println("ready")
 		}
-		if i >= n/2 && i%25 == 0 {
-			select {
-			case <-tick.C:
-			case <-ended:
-				return 0
-			}
+		select {
+		case <-ended:
+			return 0
+		default:
 		}
-		c, err := net.Dial("tcp", address)
+		from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, byte(i%20), 2)}}
+		c, err := from.Dial("tcp", address)
 		if err != nil {
 			break // the node takes no more, or the system
 		}
@@ -113,7 +109,7 @@ func crowdAsChild() int {
 // are what ends: a new client is served while the attacker keeps all that it may.
 func idleNearTheLimit(t *testing.T, s *stage) {
 	before := s.shortOfMemory(t)
-	end := idleConnections(t, s.XDS, size(5000, 60_000))
+	end := idleConnections(t, s.XDS, size(18_000, 60_000))
 	defer end()
 	xdstest.Eventually(t, "the memory to be short", func() bool { return s.shortOfMemory(t) > before || s.dead() })
 	s.servesNew(t)

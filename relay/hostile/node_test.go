@@ -67,7 +67,7 @@ const (
 	maxNames     = 5_000
 	maxKeys      = 100
 	handshake    = time.Second
-	firstRequest = time.Second
+	firstRequest = request
 	request      = 3 * time.Second // large requests come in it on a slow machine, too
 	partialSize  = 8 << 20
 	sendTimeout  = 3 * time.Second
