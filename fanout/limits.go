@@ -228,6 +228,11 @@ func (s *stream) checkRequest(r *resource.Request) error {
 			return err
 		}
 	}
+	for _, h := range r.Held {
+		if err := CheckName(len(h.Name)); err != nil {
+			return err
+		}
+	}
 	if most := s.srv.cfg.Limits.Values().NameSize; most > 0 {
 		if n := max(nameBytes(r.Names, most), nameBytes(r.Subscribe, most), locatorBytes(r.Locators)); n > most {
 			return s.tooManyBytes(n, most)

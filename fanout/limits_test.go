@@ -291,6 +291,12 @@ func TestLongNames(t *testing.T) {
 		s.Subscribe(resource.EndpointURL, "a", strings.Repeat("x", MaxName+1))
 		refusedWith(t, s, codes.ResourceExhausted, "a resource name has 65537 bytes, expected at most 65536")
 	}
+	holds := w.open(true)
+	holds.Send(&discoveryv3.DeltaDiscoveryRequest{
+		Node: w.conn.Node, TypeUrl: resource.EndpointURL, ResourceNamesSubscribe: []string{"a"},
+		InitialResourceVersions: map[string]string{strings.Repeat("x", MaxName+1): "1"},
+	})
+	refusedWith(t, holds, codes.ResourceExhausted, "a resource name has 65537 bytes, expected at most 65536")
 	s := w.open(true)
 	s.Subscribe(resource.EndpointURL, strings.Repeat("x", MaxName))
 	w.asked(resource.EndpointURL, strings.Repeat("x", MaxName))

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -193,6 +194,7 @@ func TestRefusals(t *testing.T) {
 		t.Error("429 without Retry-After")
 	}
 	w.fails(w.post(clusters, ask("", strings.Repeat("x", 101))), http.StatusTooManyRequests, "101 bytes of names", "limits.name_size")
+	w.fails(w.post(endpoints, ask("", strings.Repeat("x", fanout.MaxName+1))), http.StatusTooManyRequests, "a resource name has 65537 bytes")
 	w.fails(w.post(clusters, `{"node":{"id":"`+strings.Repeat("x", 2000)+`"}}`), http.StatusTooManyRequests, "limits.node_size")
 	w.fails(w.post(clusters, `{"node":{"id":"n","cluster":"ours"},"resourceLocators":[{"name":"a"}]}`), http.StatusBadRequest, "resource_locators")
 	for code, want := range map[codes.Code]int{
