@@ -89,7 +89,13 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 			}
 		}
 	}
-	if len(gone)*100 <= cfg.MaxRemovalPercent*before && len(gone) < leg.live {
+	removed := len(gone) // with what is held back already: a set may disappear in several steps
+	for name := range leg.guard.names {
+		if _, again := gone[name]; !again {
+			removed++
+		}
+	}
+	if removed*100 <= cfg.MaxRemovalPercent*before && removed < leg.live {
 		if u.Full {
 			leg.guard = guard{}
 		}

@@ -16,6 +16,29 @@ func res2(names ...string) (rs []*resource.Resource) {
 	return rs
 }
 
+// TestHeldInSteps: what is held back counts as removed, so that a set that disappears in
+// several responses is held back as a whole, and what came back no longer counts (K16).
+func TestHeldInSteps(t *testing.T) {
+	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.apply(clusters, res2("a", "b", "c", "d", "e")...)
+		c.ask(t, Query{})
+		w.remove(clusters, "e")
+		expect(t, c.ask(t, Query{}), "-e") // a part that may go
+		w.remove(clusters, "a", "b", "c")
+		pass(30 * time.Second)
+		w.remove(clusters, "d") // one of four, and the last one
+		expect(t, c.ask(t, Query{}))
+		expect(t, w.client(clusters, true).ask(t, Query{}), "a", "b", "c", "d")
+		pass(59 * time.Second)
+		w.apply(clusters, res2("a", "b", "c")...)
+		w.remove(clusters, "a") // with d two of four
+		expect(t, c.ask(t, Query{}), "-a")
+		pass(2 * time.Second)
+		expect(t, c.ask(t, Query{}), "-d")
+	})
+}
+
 // TestHeldAgain: a mass removal that comes while another one is held back is held for as long
 // as any other, and the earlier one with it; one that says the same again is not (K16).
 func TestHeldAgain(t *testing.T) {

@@ -162,8 +162,12 @@ func (m *model) guard(leg int, u Update, live int) {
 		gone[n] = c.res != nil && (removed || u.Full && !said)
 	}
 	maps.DeleteFunc(gone, func(_ string, out bool) bool { return !out })
+	removed := maps.Clone(gone)
+	if !u.Full {
+		maps.Copy(removed, m.guarded[leg])
+	}
 	switch {
-	case len(gone) > 0 && (100*len(gone) > m.percent*live || len(gone) == len(m.copies[leg])):
+	case len(gone) > 0 && (100*len(removed) > m.percent*live || len(removed) == len(m.copies[leg])):
 		if u.Full {
 			clear(m.guarded[leg])
 		}

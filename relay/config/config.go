@@ -288,8 +288,9 @@ type Cache struct {
 	History int `yaml:"history"`
 	// How many percent of a complete set (clusters, listeners, scoped routes) one
 	// answer of an origin may remove. Where it would remove more, or all, its
-	// removals are held back, with what they refer to, and an alarm is raised. From 0,
-	// which means any number, and a warning in the log, to 100.
+	// removals are held back, with what they refer to, and an alarm is raised; what is
+	// held back already counts as removed. From 0, which means any number, and a warning
+	// in the log, to 100.
 	MaxRemovalPercent int `yaml:"max_removal_percent"`
 	// How long removals are held back, unless the origin takes them back. 0s means
 	// until an operator releases them.
