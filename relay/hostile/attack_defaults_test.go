@@ -28,13 +28,14 @@ var defaults = []attack{
 	{name: "names that the origin cannot take", run: namesTooLong},
 	{name: "names before a restart of the origin", run: namesAndRestart},
 	{name: "client status of clients with large metadata", run: fatStatus},
-	{name: "as many keys as one address may have", run: keysOfOneAddress},
 	{name: "half requests to the metrics port", run: metricsFlood},
 	{name: "names that come and go", run: nameChurn, linger: 2 * time.Second},
 	{name: "clients that are idle", run: idleClients},
 	{name: "a crowd that gets small changes", run: crowd, memory: little, linger: time.Second},
 	{name: "load reports near the memory limit", run: loadsNearTheLimit, memory: little, linger: time.Second},
 	{name: "idle connections near the memory limit", run: idleNearTheLimit, memory: least, linger: time.Second},
+	// The last one, since no other attack from this address gets a key of its own after it.
+	{name: "as many keys as one address may have", run: keysOfOneAddress},
 }
 
 // hard are texts that a search for secrets finds hard, each repeated to fill a text.
