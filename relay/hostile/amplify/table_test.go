@@ -30,7 +30,7 @@ const (
 func (r row) sizes() (small, large int) {
 	small, large = 16<<10, 256<<10
 	if *full {
-		small, large = 64<<10, 4<<20
+		small, large = 64<<10, 1<<20
 	}
 	if r.most > 0 && r.most < large {
 		return r.most / 16, r.most
