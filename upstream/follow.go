@@ -103,7 +103,7 @@ func (c *ControlPlane) AwaitReady(ctx context.Context) error {
 // mirror makes u what the owner of the key means by rsp. An answer to all that it was
 // asked may bring nothing; what is none says nothing of what it leaves out (K13).
 func (r *runner) mirror(u *cache.Update, a *asked, rsp *resource.Response) {
-	u.Mirror, u.System = true, rsp.Mark.System
+	u.Mirror, u.System, u.Pardoned = true, rsp.Mark.System, rsp.Mark.Pardoned
 	u.Partial = rsp.Mark.Edits != a.edits
 	if !u.Partial {
 		u.Version = rsp.Version

@@ -71,7 +71,7 @@ func (g *Group) Table(t *resource.Type) *Table {
 	}
 	table := newTable(g, t)
 	g.adoptAgreedLocked(table)
-	table.revivable = g.revivable[t.URL]
+	table.adoptLocked(g.revivable[t.URL])
 	delete(g.revivable, t.URL)
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })

@@ -18,6 +18,8 @@ type Kept struct {
 	Globs     []string
 	Legs      []KeptLeg
 	Resources []KeptResource
+	// Refused are names of Resources of which clients may remember an error.
+	Refused []string
 	// AsOf is the last time at which this was known to be what the origin serves; zero
 	// where that is not known.
 	AsOf time.Time
@@ -65,7 +67,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if t.staleLocked() && !restored {
 		return k, false
 	}
-	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: t.asOfLocked(time.Now())}
+	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), Refused: t.refusedKept(), AsOf: t.asOfLocked(time.Now())}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
 	for i := range t.legs {
 		leg := &t.legs[i]

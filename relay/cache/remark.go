@@ -197,44 +197,6 @@ func (t *Table) forgetUnwantedLocked() {
 	}
 }
 
-// rememberLocked notes that clients hear of an error of name, which they remember until
-// they get the resource, also over the end of their streams. There are as many of these
-// names as there may be tombstones; beyond that all are forgotten.
-func (t *Table) rememberLocked(name string) {
-	if _, known := t.refused[name]; known {
-		return
-	}
-	if len(t.refused) >= max(t.group.cache.cfg.Tombstones, t.live)+len(t.wants) {
-		for name := range t.refused {
-			t.bytes -= refusedSize(name)
-		}
-		clear(t.refused)
-	}
-	t.refused[name] = struct{}{}
-	t.bytes += refusedSize(name)
-}
-
-// dismissLocked forgets what rememberLocked noted: who remembers the error holds a copy
-// that is not the newest any more, so it gets the resource anyway.
-func (t *Table) dismissLocked(name string) {
-	if _, known := t.refused[name]; known {
-		delete(t.refused, name)
-		t.bytes -= refusedSize(name)
-	}
-}
-
-// pardonedLocked reports whether clients may remember an error of name, of which there is
-// none any more.
-func (t *Table) pardonedLocked(name string) bool {
-	if _, known := t.refused[name]; !known {
-		return false
-	}
-	return !slices.ContainsFunc(t.remarks[name], func(r *remark) bool { return !r.removal })
-}
-
-// refusedSize is roughly what a name in Table.refused takes, in bytes.
-func refusedSize(name string) int64 { return int64(48 + len(name)) }
-
 // remarksAtOnce bounds the remarks that are looked at for each new one.
 const remarksAtOnce = 16
 

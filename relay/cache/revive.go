@@ -59,7 +59,7 @@ func (g *Group) Revive(k Kept) {
 		return
 	}
 	t.mu.Lock()
-	t.revivable = r
+	t.adoptLocked(r)
 	t.renewLocked(r)
 	t.reviveWantedLocked(anyLeg)
 	t.keepUpLocked(t.woken)

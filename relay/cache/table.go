@@ -53,8 +53,10 @@ type Table struct {
 	remarked  list[remark]         // all of these, by their notes
 	locals    int                  // remarks of the relay's own
 	lost      map[string]lost      // what went shortly before; nil: nothing; see children.go
-	refused   map[string]struct{}  // names of whose errors clients may still know; see rememberLocked
-	extra     extra
+	// refusedSum stands for refused, in no order.
+	refusedSum resource.Digest
+	refused    map[string]struct{} // names of whose errors clients may still know; see rememberLocked
+	extra      extra
 
 	// Guarded by mu: who wants what.
 	subs      map[subKey]*Subscription

@@ -35,6 +35,9 @@ type PeerMark struct {
 	// System is how a delta control plane calls what the key's resources of the type are
 	// then; empty where that is not known.
 	System SystemVersion
+	// Pardoned are names of resources in it, or in one before, of which clients may
+	// remember an error that was taken back; those that were not named before.
+	Pardoned []string
 }
 
 // SystemVersion is the name that a delta control plane gives to content, by its
@@ -51,6 +54,7 @@ const (
 	markCut    = 1999 << 3
 	markTrace  = 2000<<3 | 2
 	markSystem = 2001<<3 | 2
+	markPardon = 2002<<3 | 2
 )
 
 // markSettled is a field of a request between nodes, which no request of the protocol
@@ -72,6 +76,9 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 	}
 	b = appendString(b, markServer, m.Server)
 	b = appendString(b, markTrace, m.Trace)
+	for _, name := range m.Pardoned {
+		b = appendString(b, markPardon, name)
+	}
 	if m.System.Version == "" {
 		return b
 	}
@@ -90,6 +97,10 @@ var markFields = []struct {
 	{markCut, "cut", func(m *PeerMark, f field) error { m.Cut = f.varint != 0; return nil }},
 	{markTrace, "trace", func(m *PeerMark, f field) (err error) { m.Trace, err = text("trace", f.bytes); return err }},
 	{markSystem, "system", func(m *PeerMark, f field) (err error) { m.System, err = readSystemVersion(f.bytes); return err }},
+	{markPardon, "pardoned", func(m *PeerMark, f field) (err error) {
+		m.Pardoned, err = appendText(m.Pardoned, "pardoned", f.bytes)
+		return err
+	}},
 }
 
 // readMark reads a field of a mark, and reports whether f is one.

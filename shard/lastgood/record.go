@@ -22,6 +22,7 @@ const (
 	recResponse = 6 // DeltaDiscoveryResponse: type and resources
 	recHeld     = 7 // packed: for each resource the bits of the legs that held it
 	recEnds     = 8 // packed: pairs of a resource's place and the end of its lifetime
+	recRefused  = 9 // string, repeated: names of which clients may remember an error
 
 	legOrigin  = 1 // string
 	legNames   = 2 // bool
@@ -53,6 +54,9 @@ func Encode(key string, at time.Time, k cache.Kept) []byte {
 	b = appendNumber(b, recWildcard, protowire.EncodeBool(k.Wildcard))
 	for _, g := range k.Globs {
 		b = appendText(b, recGlob, g)
+	}
+	for _, n := range k.Refused {
+		b = appendText(b, recRefused, n)
 	}
 	for _, l := range k.Legs {
 		var leg []byte
@@ -95,6 +99,8 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 			k.Wildcard = protowire.DecodeBool(number)
 		case recGlob:
 			k.Globs = append(k.Globs, string(v))
+		case recRefused:
+			k.Refused = append(k.Refused, string(v))
 		case recLeg:
 			leg, err := decodeLeg(v)
 			k.Legs = append(k.Legs, leg)
