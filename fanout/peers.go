@@ -41,11 +41,10 @@ type peering struct {
 	leg  int // whose server is told; -1 for nobody's
 
 	// Guarded by the stream's mu.
-	edits map[*typeState]uint64 // requests that changed a subscription
-	// pardoned are names of errors that were taken back, which it knows of.
-	pardoned map[*typeState]map[string]struct{}
-	server   string // what was told of the origin's server
-	cut      bool   // it was told that the origin is out of reach
+	edits   map[*typeState]uint64              // requests that changed a subscription
+	errored map[*typeState]*cache.SharedErrors // what it was sent of errors
+	server  string                             // what was told of the origin's server
+	cut     bool                               // it was told that the origin is out of reach
 }
 
 // peerPatience is how long the origin may be out of reach until another node is told
@@ -93,7 +92,7 @@ func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
 	if key == "" || len(key) > aggregation.MaxKeyLen {
 		return nil, status.Errorf(codes.InvalidArgument, "the metadata %s has %d bytes, expected an aggregation key of 1 to %d", resource.PeerKeyHeader, len(key), aggregation.MaxKeyLen)
 	}
-	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64), pardoned: make(map[*typeState]map[string]struct{})}
+	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64), errored: make(map[*typeState]*cache.SharedErrors)}
 	if c != nil {
 		p.leg = c.LegNamed(first(resource.PeerLegHeader))
 	}
@@ -115,12 +114,25 @@ func (s *stream) identifyPeer(raw []byte) error {
 	return nil
 }
 
-// editedByPeer notes that a request of another node changed its subscription.
-func (s *stream) editedByPeerLocked(ts *typeState, r *resource.Request) {
+// askedByPeerLocked notes what a request of another node says beyond the protocol, and
+// whether it changed the subscription.
+func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
+	if s.tier.errored[ts] == nil {
+		s.tier.errored[ts] = &cache.SharedErrors{}
+	}
 	if r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
 		s.tier.edits[ts]++
 		ts.owed = true
 	}
+	if len(r.Errored) == 0 {
+		return nil
+	}
+	names, err := resource.ReadErrored(r.Errored)
+	if err != nil {
+		return malformed(err)
+	}
+	ts.table.Learn(names)
+	return nil
 }
 
 // markLocked completes a response to another node, which was just committed.
@@ -128,8 +140,10 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 	var m resource.PeerMark
 	if ts.owed = !b.known || b.more || q.NotesOnly; !ts.owed {
 		m.Edits = s.tier.edits[ts]
-		m.Pardoned = s.pardonedLocked(ts)
 	}
+	shared := s.tier.errored[ts]
+	m.Errored = ts.table.Errored(&ts.watcher, s.tier.edits[ts], shared)
+	ts.owed = ts.owed || shared.More()
 	m.System = b.system
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server
@@ -138,16 +152,6 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 	m.Cut = s.tier.cut
 	m.Trace = s.newestLocked(ts, before, ts.sent.Gen).Parent()
 	f.tail = resource.AppendPeerMark(f.tail, m)
-}
-
-// pardonedLocked are the names for [resource.PeerMark.Pardoned].
-func (s *stream) pardonedLocked(ts *typeState) []string {
-	known := s.tier.pardoned[ts]
-	if known == nil {
-		known = make(map[string]struct{})
-		s.tier.pardoned[ts] = known
-	}
-	return ts.table.Pardoned(&ts.watcher, known)
 }
 
 // confirmPause is between two looks whether what was restored has been confirmed.

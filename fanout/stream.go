@@ -178,7 +178,9 @@ func (s *stream) apply(t *resource.Type, r *resource.Request) error {
 		return malformed(err)
 	}
 	if s.tier != nil {
-		s.editedByPeerLocked(ts, r)
+		if err := s.askedByPeerLocked(ts, r); err != nil {
+			return err
+		}
 	}
 	if counts {
 		s.refuseLocatorsLocked(ts, r, answer)

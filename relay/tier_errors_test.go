@@ -1,7 +1,9 @@
 package relay_test
 
 import (
+	"maps"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,138 +15,230 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// fallible is a tier with a client that holds a cluster and remembers an error of it.
+// fallible is a tier with a client that holds the clusters x and z and remembers an error of
+// x.
 type fallible struct {
 	*following
 
 	t        *testing.T
 	origin   *xdstest.Origin
-	up       *xdstest.OriginStream
-	versions map[string]string // that the client holds
+	answered map[*xdstest.OriginStream]int // how many requests were
+	versions map[string]string             // that the client holds
 }
 
-// newFallible makes the client hear on the owner of its key of a resource, and of an error
-// in its place.
-func newFallible(t *testing.T, change func(*fallible)) *fallible {
+// newFallible makes a client on the owner of its key receive x and z, and an error of x.
+// With lastGood nodes keep a last known good state. follows are clusters that a client of the
+// other node asks for from the beginning.
+func newFallible(t *testing.T, lastGood string, follows ...string) *fallible {
 	t.Helper()
-	f := &fallible{t: t}
+	f := &fallible{t: t, answered: make(map[*xdstest.OriginStream]int), versions: make(map[string]string)}
 	f.following, f.origin = scriptedTier(t)
-	change(f)
+	if lastGood != "" {
+		f.restart(f.names, func(c *config.Config) {
+			c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(lastGood, c.Node.Name), 100*time.Millisecond
+		})
+	}
+	if len(follows) > 0 {
+		f.follow(follows...)
+	}
 	s := f.stream(f.owner, xdstest.Delta)
 	s.Subscribe(xdstest.ClusterType, "x", "z")
-	if f.up == nil {
-		f.up = f.origin.NextStream(t)
-	}
-	f.up.NextRequest(t)
-	f.serve("x", "z")
-	f.versions = map[string]string{}
-	for len(f.versions) < 2 {
-		frame := s.Recv(t)
-		for _, r := range frame.Resources {
-			f.versions[r.Name] = r.Version
-		}
-		s.Ack(frame)
+	for _, r := range f.all(s).Resources {
+		f.versions[r.Name] = r.Version
 	}
 	f.fail("x")
-	frame := s.Recv(t)
-	if len(frame.Errors) != 1 {
-		t.Fatalf("%v, expected an error", frame)
+	if got := f.all(s); len(f.versions) != 2 || len(got.Errors) != 1 || len(got.Resources) > 0 {
+		t.Fatalf("with %v it was sent %v, expected an error", f.versions, got)
 	}
-	s.Ack(frame)
-	synctest.Wait()
 	s.Cancel()
+	f.settle(time.Second)
 	return f
 }
 
-func (f *fallible) send(r *discoveryv3.DeltaDiscoveryResponse) {
+// follow makes a client of the node that does not own the key ask for clusters.
+func (f *fallible) follow(names ...string) *xdstest.Stream {
 	f.t.Helper()
-	r.TypeUrl, r.Nonce = xdstest.ClusterType, "n"
-	if err := f.up.Send(r); err != nil {
-		f.t.Fatal(err)
+	s := f.stream(f.follower, xdstest.Delta)
+	s.Subscribe(xdstest.ClusterType, names...)
+	if got := f.all(s); len(got.Resources) != len(names) {
+		f.t.Fatalf("it was sent %v, expected %q", got, names)
 	}
-	synctest.Wait()
+	return s
 }
 
-// serve sends resources, always the same.
-func (f *fallible) serve(names ...string) {
+// restart kills nodes and starts them again.
+func (f *fallible) restart(names []string, change func(*config.Config)) {
 	f.t.Helper()
+	for _, name := range names {
+		f.kill(name)
+		change(f.configs[name])
+	}
+	for _, name := range names {
+		f.start(name)
+	}
+}
+
+func unchanged(*config.Config) {}
+
+// settle lets time pass in which the origin sends what it is asked for, whatever it sent
+// before.
+func (f *fallible) settle(d time.Duration) {
+	for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(100 * time.Millisecond) { //nolint:forbidigo // virtual time
+		synctest.Wait()
+		for _, up := range f.origin.Streams() {
+			for _, r := range up.Requests()[f.answered[up]:] {
+				f.answered[up]++
+				f.send(up, responseOf(r.Subscribe...))
+			}
+		}
+	}
+}
+
+func (*fallible) send(up *xdstest.OriginStream, r *discoveryv3.DeltaDiscoveryResponse) {
+	if len(r.Resources)+len(r.ResourceErrors) == 0 {
+		return
+	}
+	r.TypeUrl, r.Nonce = xdstest.ClusterType, "n"
+	_ = up.Send(r) // the stream may have ended
+}
+
+// responseOf is a response with clusters, which are always the same.
+func responseOf(names ...string) *discoveryv3.DeltaDiscoveryResponse {
 	r := &discoveryv3.DeltaDiscoveryResponse{}
 	for _, n := range names {
 		r.Resources = append(r.Resources, &discoveryv3.Resource{Name: n, Version: "1", Resource: xdstest.Any(xdstest.Cluster(n, time.Second))})
 	}
-	f.send(r)
+	return r
 }
 
-// fail sends an error that leaves copies in place.
+// takeBack makes the origin send x as it was.
+func (f *fallible) takeBack() {
+	for _, up := range f.origin.Streams() {
+		f.send(up, responseOf("x"))
+	}
+	f.settle(5 * time.Second)
+}
+
+// fail makes the origin send an error that leaves copies in place.
 func (f *fallible) fail(name string) {
-	f.t.Helper()
-	f.send(&discoveryv3.DeltaDiscoveryResponse{ResourceErrors: []*discoveryv3.ResourceError{
-		{ResourceName: &discoveryv3.ResourceName{Name: name}, ErrorDetail: &statuspb.Status{Code: 14, Message: "for now"}},
-	}})
+	for _, up := range f.origin.Streams() {
+		f.send(up, &discoveryv3.DeltaDiscoveryResponse{ResourceErrors: []*discoveryv3.ResourceError{
+			{ResourceName: &discoveryv3.ResourceName{Name: name}, ErrorDetail: &statuspb.Status{Code: 14, Message: "for now"}},
+		}})
+	}
 }
 
-// returns makes the client come back with what it holds, to a node which has to send it the
-// resource of which it remembers an error, and nothing else.
+// all is everything that a client is sent within some time, as one.
+func (f *fallible) all(s *xdstest.Stream) (all xdstest.Frame) {
+	for range 30 {
+		f.settle(500 * time.Millisecond)
+		for {
+			frame, err := s.Next(time.Millisecond, func(*xdstest.Frame) bool { return true })
+			if err != nil {
+				break
+			}
+			s.Ack(frame)
+			all.Resources, all.Errors, all.Removed = append(all.Resources, frame.Resources...), append(all.Errors, frame.Errors...), append(all.Removed, frame.Removed...)
+		}
+	}
+	return all
+}
+
+// returns makes the client connect to a node with what it holds: the node has to send x,
+// once, and nothing else. What SotW clients hold is not known: they are sent all of it.
 func (f *fallible) returns(node string) {
 	f.t.Helper()
-	s := f.stream(node, xdstest.Delta)
-	s.Resume(xdstest.ClusterType, "", f.versions, "x", "z")
-	frame := s.Recv(f.t)
-	if len(frame.Resources) != 1 || frame.Resources[0].Name != "x" || len(frame.Errors) > 0 {
-		f.t.Errorf("%s: %v, expected x alone", node, frame)
+	s, full := f.stream(node, xdstest.Delta), f.stream(node, xdstest.SotW)
+	s.Resume(xdstest.ClusterType, "", f.versions, slices.Sorted(maps.Keys(f.versions))...)
+	full.Subscribe(xdstest.ClusterType, "x", "z")
+	got := f.all(s)
+	if !slices.Equal(got.Names(), []string{"x"}) || len(got.Errors)+len(got.Removed) > 0 {
+		f.t.Errorf("%s: the client was sent %v, expected x alone\n%s", node, &got, s.Transcript())
 	}
-	s.Ack(frame)
-	s.Quiet(f.t, 5*time.Second)
+	if got := f.all(full); !slices.Contains(got.Names(), "x") || !slices.Contains(got.Names(), "z") || len(got.Errors) > 0 {
+		f.t.Errorf("%s: the SotW client was sent %v, expected x and z", node, &got)
+	}
 	s.Cancel()
+	full.Cancel()
+	f.settle(time.Second)
 }
 
-// TestErrorTakenBackElsewhere: a delta client that hears of an error on one node, and comes
-// back to another with what it holds, is sent the resource again, which alone takes the
-// error back; whether that node followed the key then or not (C16, D15).
+// TestErrorTakenBackElsewhere: a delta client that was sent an error by one node and connects
+// to another with what it holds is sent the resource again, which alone takes the error back:
+// whether that node followed the key before the error, followed it without the resource, or
+// follows it since (C16, D15).
 func TestErrorTakenBackElsewhere(t *testing.T) {
-	for what, before := range map[string]bool{"followed before": true, "follows later": false} {
+	for what, follows := range map[string][]string{"followed before": {"x", "z"}, "followed for another name": {"z"}, "follows later": nil} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFallible(t, func(f *fallible) {
-					if before {
-						s := f.stream(f.follower, xdstest.Delta)
-						s.Subscribe(xdstest.ClusterType, "x")
-						f.up = f.origin.NextStream(t)
-					}
-				})
-				f.serve("x")
+				f := newFallible(t, "", follows...)
+				f.takeBack()
 				f.returns(f.follower)
 				f.returns(f.owner)
+				f.check()
 			})
 		})
 	}
 }
 
-// TestErrorTakenBackAfterRestart: the same of a node that was restarted meanwhile and knows
-// from its last known good state what it served (C16, D15, K14).
+// TestErrorTakenBackAfterRestart: the same of nodes that restart meanwhile: an owner without
+// a last known good state learns it from a node that follows it, also where the client was
+// there before; nodes with that state know it by themselves (C16, D15, K14).
 func TestErrorTakenBackAfterRestart(t *testing.T) {
-	for what, served := range map[string]bool{"taken back before": true, "taken back after": false} {
-		dir := t.TempDir()
+	for what, c := range map[string]struct {
+		lastGood bool
+		run      func(f *fallible)
+	}{
+		"owner, of what its follower was sent": {run: func(f *fallible) {
+			f.follow("x", "z")
+			f.takeBack()
+			f.restart([]string{f.owner}, unchanged)
+			f.settle(10 * time.Second)
+		}},
+		"owner, of what its follower learned": {run: func(f *fallible) {
+			f.takeBack()
+			f.follow("x", "z")
+			f.restart([]string{f.owner}, unchanged)
+			f.settle(10 * time.Second)
+		}},
+		"owner, before its follower is back": {run: func(f *fallible) {
+			f.takeBack()
+			f.follow("x", "z")
+			f.restart([]string{f.owner}, unchanged)
+		}},
+		"owner, which then has another follower": {run: func(f *fallible) {
+			f.follow("x", "z")
+			f.takeBack()
+			f.restart([]string{f.owner}, unchanged)
+			f.settle(10 * time.Second)
+			f.restart([]string{f.follower}, unchanged)
+		}},
+		"all, taken back before": {lastGood: true, run: func(f *fallible) {
+			f.takeBack()
+			f.restart(f.names, unchanged)
+		}},
+		"all, taken back since": {lastGood: true, run: func(f *fallible) {
+			f.settle(5 * time.Second)
+			f.restart(f.names, unchanged)
+		}},
+		"all, twice": {lastGood: true, run: func(f *fallible) {
+			f.takeBack()
+			f.restart(f.names, unchanged)
+			f.follow("z")
+			f.restart(f.names, unchanged)
+		}},
+	} {
 		t.Run(what, func(t *testing.T) {
+			dir := ""
+			if c.lastGood {
+				dir = t.TempDir()
+			}
 			synctest.Test(t, func(t *testing.T) {
-				f := newFallible(t, func(f *fallible) {
-					f.kill(f.owner)
-					c := f.configs[f.owner]
-					c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, filepath.Join(dir, what), 100*time.Millisecond
-					f.start(f.owner)
-				})
-				if served {
-					f.serve("x")
-				}
-				time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time: it is kept
-				f.kill(f.owner)
-				f.start(f.owner)
-				s := f.stream(f.owner, xdstest.Delta)
-				s.Subscribe(xdstest.ClusterType, "x", "z")
-				f.up = f.origin.NextStream(t)
-				f.up.NextRequest(t)
-				f.serve("x", "z")
+				f := newFallible(t, dir)
+				c.run(f)
 				f.returns(f.owner)
+				f.returns(f.follower)
+				f.check()
 			})
 		})
 	}

@@ -91,6 +91,7 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 	if rest := s.request(a, m); len(rest) > 0 {
 		r.noteUnclaimed(a.typ, rest)
 	}
+	r.shareErrors(s, a)
 	return true
 }
 
@@ -183,6 +184,7 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 			delay = a.repeated(rsp, changes, now)
 		}
 		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, again: again}, now, delay)
+		r.shareErrors(s, a)
 		return
 	}
 	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp), again: again} // C4

@@ -103,7 +103,7 @@ func (c *ControlPlane) AwaitReady(ctx context.Context) error {
 // mirror makes u what the owner of the key means by rsp. An answer to all that it was
 // asked may bring nothing; what is none says nothing of what it leaves out (K13).
 func (r *runner) mirror(u *cache.Update, a *asked, rsp *resource.Response) {
-	u.Mirror, u.System, u.Pardoned = true, rsp.Mark.System, rsp.Mark.Pardoned
+	u.Mirror, u.System, u.Errored = true, rsp.Mark.System, rsp.Mark.Errored
 	u.Partial = rsp.Mark.Edits != a.edits
 	if !u.Partial {
 		u.Version = rsp.Version
@@ -115,6 +115,21 @@ func (r *runner) mirror(u *cache.Update, a *asked, rsp *resource.Response) {
 		r.feed.Down(errCut)
 	} else {
 		r.feed.Up()
+	}
+}
+
+// shareErrors sends the owner of a key the names of which clients of this node may remember
+// an error: it may have restarted, or they were sent the error by this node.
+func (r *runner) shareErrors(s *session, a *asked) {
+	if r.following == nil {
+		return
+	}
+	for {
+		names := r.feed.Errored(a.typ, &a.errored)
+		if len(names) == 0 {
+			return
+		}
+		s.send(a.typ, message{errored: names}.delta(a, s.takeNode()))
 	}
 }
 

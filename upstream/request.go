@@ -23,6 +23,7 @@ type message struct {
 	subscribe, unsubscribe []string          // delta
 	held                   map[string]string // delta
 	settled                bool              // delta, to another node; see resource.Request
+	errored                []string          // the same
 }
 
 func (m message) sotw(a *asked, node *corev3.Node) proto.Message {
@@ -38,9 +39,14 @@ func (m message) delta(a *asked, node *corev3.Node) proto.Message {
 		ResourceNamesSubscribe: m.subscribe, ResourceNamesUnsubscribe: m.unsubscribe,
 		InitialResourceVersions: m.held, ResponseNonce: m.nonce, ErrorDetail: m.refusal,
 	}
+	var marks []byte
 	if m.settled {
-		r.ProtoReflect().SetUnknown(resource.SettledField())
+		marks = resource.SettledField()
 	}
+	if len(m.errored) > 0 {
+		marks = append(marks, resource.ErroredField(m.errored)...)
+	}
+	r.ProtoReflect().SetUnknown(marks)
 	return r
 }
 

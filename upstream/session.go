@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
 
@@ -64,6 +65,8 @@ type asked struct {
 	// that one of them unsubscribed from something (delta).
 	edits        uint64
 	unsubscribed bool
+	// errored is what the owner of a followed key was sent of errors (delta).
+	errored cache.SharedErrors
 	// rejected are canonical names of which an unusable copy came: they exist (C12).
 	rejected map[string]struct{}
 	// refusals counts NACKs since the last good response; repeats how often the

@@ -65,7 +65,7 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	}
 	t.rejectLocked(by, u)
 	change.remark(u)
-	change.pardon(u.Pardoned)
+	change.learn(u.Errored)
 	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
 	switch {

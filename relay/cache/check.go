@@ -95,8 +95,8 @@ func (c *checker) entries() {
 	for name := range t.wants {
 		bytes += wantSize(name)
 	}
-	for name := range t.refused {
-		bytes += refusedSize(name)
+	for name := range t.errored.names {
+		bytes += erroredSize(name)
 	}
 	bytes += c.notes()
 	if live != t.live || dead != t.graves.len || live+dead != t.changes.len {

@@ -15,9 +15,9 @@ type Edition struct {
 	// Digest stands for all that the table holds: it is equal on every node for
 	// equal content (K11), also where nobody asks for everything.
 	Digest resource.Digest
-	// Refused stands for the names of which clients may remember an error; see
-	// [Kept.Refused]. Other nodes may know of other ones.
-	Refused resource.Digest
+	// Errored stands for the names of which clients may remember an error; see
+	// [KeptResource.Errored]. Other nodes may know of other names.
+	Errored resource.Digest
 	// Version is what SotW clients of the wildcard are told (D7).
 	Version string
 	// Resources is how many there are.
@@ -49,7 +49,7 @@ func (t *Table) Edition() Edition {
 
 func (t *Table) editionLocked() Edition {
 	return Edition{
-		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Refused: t.refusedSum, Version: t.wildVersionLocked(),
+		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Errored: t.errored.sum, Version: t.wildVersionLocked(),
 		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }

@@ -94,9 +94,8 @@ type Update struct {
 	// guard has judged the removals, and unless Partial, Version is that of an origin
 	// which sent just what the leg holds then, or empty where there is none.
 	Mirror bool
-	// Pardoned are names of which clients of the other node may remember an error that was
-	// taken back; see [Table.Pardoned].
-	Pardoned []string
+	// Errored are names of which clients of the other node may remember an error.
+	Errored []string
 	// Source is the origin's control_plane.identifier.
 	Source string
 	// Differences says that the origin keeps account of what it has sent, and

@@ -103,7 +103,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		}
 		unjudged := s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
 		switch {
-		case there && t.pardonedLocked(c.Name):
+		case there && t.takenBackLocked(c.Name):
 			names = append(names, c.Name) // only the resource takes the error back (C16)
 		case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
 			rest = append(rest, c)

@@ -18,8 +18,6 @@ type Kept struct {
 	Globs     []string
 	Legs      []KeptLeg
 	Resources []KeptResource
-	// Refused are names of Resources of which clients may remember an error.
-	Refused []string
 	// AsOf is the last time at which this was known to be what the origin serves; zero
 	// where that is not known.
 	AsOf time.Time
@@ -48,6 +46,8 @@ type KeptResource struct {
 	Legs uint64
 	// Expires is the end of its lifetime, zero if it has none (F5).
 	Expires time.Time
+	// Errored says that clients which hold it may remember an error (C16).
+	Errored bool
 }
 
 // Kept returns what the table holds. It costs as much as that, and no copy of a
@@ -67,7 +67,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if t.staleLocked() && !restored {
 		return k, false
 	}
-	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), Refused: t.refusedKept(), AsOf: t.asOfLocked(time.Now())}
+	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: t.asOfLocked(time.Now())}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
 	for i := range t.legs {
 		leg := &t.legs[i]
@@ -84,7 +84,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 		if e.res == nil {
 			continue
 		}
-		r := KeptResource{Resource: e.res}
+		r := KeptResource{Resource: e.res, Errored: t.errored.has(e.name)}
 		for _, h := range e.holds() {
 			r.Legs |= 1 << h.leg
 			seen[h.leg] = seen[h.leg].Add(e.res.Member())

@@ -129,7 +129,7 @@ func (m *machine) reapNotes(floor uint64) {
 		}
 	}
 	for n := range m.model.refused {
-		if _, known := m.table.refused[n]; !known {
+		if _, known := m.table.errored.names[n]; !known {
 			delete(m.model.refused, n) // there were too many
 		}
 	}

@@ -101,11 +101,14 @@ func mergeKept(all []Kept) Kept {
 		}
 		return b.AsOf.Compare(a.AsOf)
 	})
-	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]struct{})}
+	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]int)}
 	for i := range ranked {
 		if !m.Wildcard || ranked[i].HeldBack {
 			m.add(&ranked[i])
 		}
+	}
+	for i := range ranked {
+		m.addErrored(&ranked[i])
 	}
 	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)
 	return m.Kept
@@ -122,7 +125,7 @@ func boolRank(b bool) int {
 type merged struct {
 	Kept
 
-	named map[string]struct{} // keys of its resources
+	named map[string]int // places of its resources, by their keys
 }
 
 // add adds what k knows of other names.
@@ -141,7 +144,7 @@ func (m *merged) add(k *Kept) {
 		if _, known := m.named[one.Resource.Key]; known {
 			continue
 		}
-		m.named[one.Resource.Key] = struct{}{}
+		m.named[one.Resource.Key] = len(m.Resources)
 		bits := one.Legs
 		one.Legs = 0
 		for i, to := range legs {
@@ -159,7 +162,17 @@ func (m *merged) add(k *Kept) {
 	m.Wildcard = m.Wildcard || k.Wildcard
 }
 
-// same reports whether k holds nothing else than o: no other name, copy or whole set.
+// addErrored notes of which resources clients of k may remember an error (C16).
+func (m *merged) addErrored(k *Kept) {
+	for _, one := range k.Resources {
+		if i, known := m.named[one.Resource.Key]; one.Errored && known && m.Resources[i].Resource.SameContent(one.Resource) {
+			m.Resources[i].Errored = true
+		}
+	}
+}
+
+// same reports whether k holds nothing else than o: no other name, copy or whole set, and no
+// error that clients may remember.
 func (k *Kept) same(o *Kept) bool {
 	if k.Wildcard != o.Wildcard || len(k.Globs) != len(o.Globs) || len(k.Resources) != len(o.Resources) {
 		return false
@@ -170,7 +183,7 @@ func (k *Kept) same(o *Kept) bool {
 	}
 	return !slices.ContainsFunc(k.Resources, func(one KeptResource) bool {
 		old := had[one.Resource.Key]
-		return old == nil || !old.Resource.SameContent(one.Resource) || old.Resource.Version != one.Resource.Version
+		return old == nil || !old.Resource.SameContent(one.Resource) || old.Resource.Version != one.Resource.Version || old.Errored != one.Errored
 	})
 }
 

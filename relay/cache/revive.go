@@ -59,9 +59,10 @@ func (g *Group) Revive(k Kept) {
 		return
 	}
 	t.mu.Lock()
-	t.adoptLocked(r)
+	t.revivable = r
 	t.renewLocked(r)
 	t.reviveWantedLocked(anyLeg)
+	t.recallLocked(r)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
 	t.mu.Unlock()
@@ -122,7 +123,7 @@ func (r *revivable) addTo(k *Kept, t *Table) {
 			bits |= 1 << leg
 		}
 		if bits != 0 {
-			one.Legs = bits
+			one.Legs, one.Errored = bits, t.errored.has(key)
 			k.Resources = append(k.Resources, one)
 		}
 	}

@@ -53,10 +53,8 @@ type Table struct {
 	remarked  list[remark]         // all of these, by their notes
 	locals    int                  // remarks of the relay's own
 	lost      map[string]lost      // what went shortly before; nil: nothing; see children.go
-	// refusedSum stands for refused, in no order.
-	refusedSum resource.Digest
-	refused    map[string]struct{} // names of whose errors clients may still know; see rememberLocked
-	extra      extra
+	errored   errored
+	extra     extra
 
 	// Guarded by mu: who wants what.
 	subs      map[subKey]*Subscription
@@ -103,7 +101,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 		beats:   list[entry]{at: beatsLink},
 
 		remarks:  make(map[string][]*remark),
-		refused:  make(map[string]struct{}),
+		errored:  errored{names: make(map[string]uint64)},
 		remarked: list[remark]{at: remarkedLink},
 
 		subs:    make(map[subKey]*Subscription),

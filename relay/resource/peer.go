@@ -7,8 +7,8 @@ import (
 )
 
 // Between the nodes of a tier configuration travels as a delta stream (ADS), with a
-// little more than the protocol has: what the stream is about stands in its gRPC
-// metadata, a first request may have a mark, and each response has one.
+// little more than the protocol has: the gRPC metadata says what the stream is about,
+// requests may have marks, and each response has one.
 const (
 	// PeerKeyHeader holds the aggregation key, as it is.
 	PeerKeyHeader = "xdsrelay-key-bin"
@@ -35,9 +35,9 @@ type PeerMark struct {
 	// System is how a delta control plane calls what the key's resources of the type are
 	// then; empty where that is not known.
 	System SystemVersion
-	// Pardoned are names of resources in it, or in one before, of which clients may
-	// remember an error that was taken back; those that were not named before.
-	Pardoned []string
+	// Errored are names of which clients may remember an error, although they hold the
+	// resource: those that were not sent before on the stream, at most [MaxErrored].
+	Errored []string
 }
 
 // SystemVersion is the name that a delta control plane gives to content, by its
@@ -49,20 +49,59 @@ type SystemVersion struct {
 
 // Tags of the mark, which no response of the protocol has.
 const (
-	markEdits  = 1997 << 3
-	markServer = 1998<<3 | 2
-	markCut    = 1999 << 3
-	markTrace  = 2000<<3 | 2
-	markSystem = 2001<<3 | 2
-	markPardon = 2002<<3 | 2
+	markEdits   = 1997 << 3
+	markServer  = 1998<<3 | 2
+	markCut     = 1999 << 3
+	markTrace   = 2000<<3 | 2
+	markSystem  = 2001<<3 | 2
+	markErrored = 2002<<3 | 2
 )
 
-// markSettled is a field of a request between nodes, which no request of the protocol
-// has: see [Request.Settled].
-const markSettled = 1996 << 3
+// Tags of fields of a request between nodes, which no request of the protocol has: see
+// [Request.Settled] and [Request.Errored].
+const (
+	markSettled        = 1996 << 3
+	markRequestErrored = 1995<<3 | 2
+)
+
+// MaxErrored bounds the names in one message of which clients may remember an error.
+const MaxErrored = 1000
+
+// markName is the tag of a name in a list of such names.
+const markName = 1<<3 | 2
 
 // SettledField is the encoded field that sets [Request.Settled].
 func SettledField() []byte { return append(protowire.AppendVarint(nil, markSettled), 1) }
+
+// ErroredField is the encoded field that sets [Request.Errored].
+func ErroredField(names []string) []byte { return appendErrored(nil, markRequestErrored, names) }
+
+// appendErrored appends a field of names; none where there are none.
+func appendErrored(b []byte, tag uint64, names []string) []byte {
+	if len(names) == 0 {
+		return b
+	}
+	var list []byte
+	for _, name := range names {
+		list = appendString(list, markName, name)
+	}
+	return protowire.AppendBytes(protowire.AppendVarint(b, tag), list)
+}
+
+// ReadErrored reads [Request.Errored].
+func ReadErrored(b []byte) (names []string, err error) {
+	err = eachField(b, func(f field) (err error) {
+		switch {
+		case f.tag != markName:
+			return nil
+		case len(names) == MaxErrored:
+			return fmt.Errorf("errored has more than %d names", MaxErrored)
+		}
+		names, err = appendText(names, "errored", f.bytes)
+		return err
+	})
+	return names, err
+}
 
 // AppendPeerMark appends m to the fields of a delta response.
 func AppendPeerMark(b []byte, m PeerMark) []byte {
@@ -76,9 +115,7 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 	}
 	b = appendString(b, markServer, m.Server)
 	b = appendString(b, markTrace, m.Trace)
-	for _, name := range m.Pardoned {
-		b = appendString(b, markPardon, name)
-	}
+	b = appendErrored(b, markErrored, m.Errored)
 	if m.System.Version == "" {
 		return b
 	}
@@ -97,10 +134,7 @@ var markFields = []struct {
 	{markCut, "cut", func(m *PeerMark, f field) error { m.Cut = f.varint != 0; return nil }},
 	{markTrace, "trace", func(m *PeerMark, f field) (err error) { m.Trace, err = text("trace", f.bytes); return err }},
 	{markSystem, "system", func(m *PeerMark, f field) (err error) { m.System, err = readSystemVersion(f.bytes); return err }},
-	{markPardon, "pardoned", func(m *PeerMark, f field) (err error) {
-		m.Pardoned, err = appendText(m.Pardoned, "pardoned", f.bytes)
-		return err
-	}},
+	{markErrored, "errored", func(m *PeerMark, f field) (err error) { m.Errored, err = ReadErrored(f.bytes); return err }},
 }
 
 // readMark reads a field of a mark, and reports whether f is one.
@@ -130,7 +164,9 @@ func PeerResponseFields() (all []PeerField) {
 }
 
 // PeerRequestFields are the same of a request.
-func PeerRequestFields() []PeerField { return []PeerField{peerField("settled", markSettled)} }
+func PeerRequestFields() []PeerField {
+	return []PeerField{peerField("settled", markSettled), peerField("request_errored", markRequestErrored)}
+}
 
 func peerField(name string, tag uint64) PeerField {
 	number, kind := protowire.DecodeTag(tag)

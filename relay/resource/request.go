@@ -53,6 +53,9 @@ type Request struct {
 	// Settled says, between nodes, that the other one knows from the origin what there
 	// is of the type, which may be nothing at all.
 	Settled bool
+	// Errored is an encoded list of names, between nodes, of which clients of the other one
+	// may remember an error; see [ReadErrored].
+	Errored []byte
 
 	// Locators are resource_locators (SotW) or resource_locators_subscribe
 	// (delta). Located says that the request has any, resource_locators_unsubscribe
@@ -122,6 +125,8 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 			r.Located = true
 		case markSettled:
 			r.Settled = f.varint != 0
+		case markRequestErrored:
+			r.Errored = f.bytes
 		}
 		return err
 	})

@@ -153,8 +153,8 @@ func (o *owned) save(ctx context.Context) {
 // markOf stands for the content of a record, and for how it is written.
 func (k *Keeper) markOf(e cache.Edition) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %x %t %q %q", sealedVersion, e.Digest, e.Complete, e.Version, k.cfg.Keys.current()))
-	if e.Refused != (resource.Digest{}) {
-		sum = sha256.Sum256(append(sum[:], e.Refused[:]...))
+	if e.Errored != (resource.Digest{}) {
+		sum = sha256.Sum256(append(sum[:], e.Errored[:]...))
 	}
 	return hex.EncodeToString(sum[:12])
 }

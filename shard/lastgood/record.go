@@ -22,7 +22,7 @@ const (
 	recResponse = 6 // DeltaDiscoveryResponse: type and resources
 	recHeld     = 7 // packed: for each resource the bits of the legs that held it
 	recEnds     = 8 // packed: pairs of a resource's place and the end of its lifetime
-	recRefused  = 9 // string, repeated: names of which clients may remember an error
+	recErrored  = 9 // packed: places of resources of which clients may remember an error
 
 	legOrigin  = 1 // string
 	legNames   = 2 // bool
@@ -36,7 +36,7 @@ const (
 func Encode(key string, at time.Time, k cache.Kept) []byte {
 	size := len(key) + 64
 	rs := make([]*resource.Resource, len(k.Resources))
-	var held, ends []byte
+	var held, ends, errored []byte
 	for i, one := range k.Resources {
 		rs[i] = one.Resource
 		size += one.Resource.WireSize() + 16
@@ -44,6 +44,9 @@ func Encode(key string, at time.Time, k cache.Kept) []byte {
 		if !one.Expires.IsZero() {
 			ends = protowire.AppendVarint(ends, uint64(i))
 			ends = protowire.AppendVarint(ends, uint64(one.Expires.UnixMilli()))
+		}
+		if one.Errored {
+			errored = protowire.AppendVarint(errored, uint64(i))
 		}
 	}
 	response := resource.AppendDelta(make([]byte, 0, size), &resource.Message{Type: k.Type, Resources: rs})
@@ -55,9 +58,6 @@ func Encode(key string, at time.Time, k cache.Kept) []byte {
 	for _, g := range k.Globs {
 		b = appendText(b, recGlob, g)
 	}
-	for _, n := range k.Refused {
-		b = appendText(b, recRefused, n)
-	}
 	for _, l := range k.Legs {
 		var leg []byte
 		leg = appendText(leg, legOrigin, l.Origin)
@@ -66,6 +66,9 @@ func Encode(key string, at time.Time, k cache.Kept) []byte {
 		leg = appendText(leg, legVersion, l.Version)
 		leg = appendText(leg, legSource, l.Source)
 		b = appendBytes(b, recLeg, leg)
+	}
+	if len(errored) > 0 {
+		b = appendBytes(b, recErrored, errored)
 	}
 	b = appendBytes(b, recResponse, response)
 	b = appendBytes(b, recHeld, held)
@@ -88,7 +91,7 @@ func appendNumber(b []byte, n protowire.Number, v uint64) []byte {
 // else it is given is an error; it never trusts a number.
 func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 	var ofKey string
-	var response, held, ends []byte
+	var response, held, ends, errored []byte
 	err = eachField(b, func(n protowire.Number, number uint64, v []byte) (err error) {
 		switch n {
 		case recKey:
@@ -99,8 +102,6 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 			k.Wildcard = protowire.DecodeBool(number)
 		case recGlob:
 			k.Globs = append(k.Globs, string(v))
-		case recRefused:
-			k.Refused = append(k.Refused, string(v))
 		case recLeg:
 			leg, err := decodeLeg(v)
 			k.Legs = append(k.Legs, leg)
@@ -111,6 +112,8 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 			held = v
 		case recEnds:
 			ends = v
+		case recErrored:
+			errored = v
 		}
 		return nil
 	})
@@ -141,7 +144,10 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 	if err := takeHeld(k.Resources, held); err != nil {
 		return k, at, err
 	}
-	return k, at, takeEnds(k.Resources, ends)
+	if err := takeEnds(k.Resources, ends); err != nil {
+		return k, at, err
+	}
+	return k, at, takeErrored(k.Resources, errored)
 }
 
 // maxLegs is how many upstream streams a key may have: bits of a uint64.
@@ -194,6 +200,18 @@ func takeEnds(rs []cache.KeptResource, packed []byte) error {
 			return errors.New("the end of a lifetime is cut off")
 		}
 		rs[i].Expires, packed = time.UnixMilli(int64(ms)), packed[n+m:]
+	}
+	return nil
+}
+
+// takeErrored reads of which resources clients may remember an error.
+func takeErrored(rs []cache.KeptResource, packed []byte) error {
+	for len(packed) > 0 {
+		i, n := protowire.ConsumeVarint(packed)
+		if n < 0 || i >= uint64(len(rs)) {
+			return errors.New("an error that clients may remember: expected the place of a resource")
+		}
+		rs[i].Errored, packed = true, packed[n:]
 	}
 	return nil
 }
