@@ -1,17 +1,23 @@
 package relay_test
 
 import (
+	"context"
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	statuspb "google.golang.org/genproto/googleapis/rpc/status"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
 
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -242,4 +248,59 @@ func TestErrorTakenBackAfterRestart(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestErrorOfANodeTakenBackElsewhere: the same of an error that a node made itself while the
+// origin was down (C16, D15, K15).
+func TestErrorOfANodeTakenBackElsewhere(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFallible(t, "")
+		f.restart(f.names, unchanged) // no node knows x, or an error of it
+		f.follow("z")
+		f.origin.Stop()
+		s := f.stream(f.follower, xdstest.Delta)
+		s.Resume(xdstest.ClusterType, "", map[string]string{"x": f.versions["x"]}, "x", "z")
+		if got := f.all(s); !slices.Equal(got.Names(), []string{"z"}) || len(got.Errors) != 1 {
+			t.Fatalf("it was sent %v, expected z and an error of x\n%s", &got, s.Transcript())
+		}
+		s.Cancel()
+		if err := f.origin.Start(); err != nil {
+			t.Fatal(err)
+		}
+		f.settle(time.Minute)
+		f.returns(f.owner)
+		f.returns(f.follower)
+		f.check()
+	})
+}
+
+// TestErrorsAreNamedByNodes: another node says of which names its clients may remember an
+// error; what cannot be read ends its stream with a message that says why. A client that says
+// the same is not heard: the field is none of the protocol.
+func TestErrorsAreNamedByNodes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newFallible(t, "")
+		f.takeBack()
+		says := func(s *xdstest.Stream, field []byte) {
+			r := &discoveryv3.DeltaDiscoveryRequest{Node: xdstest.Node("client", "red"), TypeUrl: xdstest.ClusterType, ResourceNamesSubscribe: []string{"x", "z"}}
+			r.ProtoReflect().SetUnknown(field)
+			s.Send(r)
+		}
+		client := f.stream(f.owner, xdstest.Delta)
+		says(client, resource.ErroredField([]string{"z"}))
+		if got := f.all(client); len(got.Resources) != 2 {
+			t.Fatalf("the client was sent %v", &got)
+		}
+		f.returns(f.owner)
+
+		naming := func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, streamer grpc.Streamer, opts ...grpc.CallOption) (grpc.ClientStream, error) {
+			return streamer(metadata.AppendToOutgoingContext(ctx, resource.PeerKeyHeader, "red", resource.PeerNodeHeader, "another"), desc, cc, method, opts...)
+		}
+		peer := xdstest.Dial(t, peerAddr(slices.Index(f.names, f.owner)), f.network.Option(), grpc.WithStreamInterceptor(naming)).Open(xdstest.Delta)
+		says(peer, resource.ErroredField([]string{"\xff"}))
+		if st := peer.ExpectClosed(t); st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), "errored is not valid UTF-8") {
+			t.Errorf("the stream of a node ended with %v", st)
+		}
+		f.check()
+	})
 }

@@ -91,7 +91,6 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 	if rest := s.request(a, m); len(rest) > 0 {
 		r.noteUnclaimed(a.typ, rest)
 	}
-	r.shareErrors(s, a)
 	return true
 }
 

@@ -118,8 +118,9 @@ func (r *runner) mirror(u *cache.Update, a *asked, rsp *resource.Response) {
 	}
 }
 
-// shareErrors sends the owner of a key the names of which clients of this node may remember
-// an error: it may have restarted, or they were sent the error by this node.
+// shareErrors sends the owner of a key, after each of its responses, the names of which
+// clients of this node may remember an error and that it was not sent on this stream: it may
+// have restarted, or they were sent the error by this node.
 func (r *runner) shareErrors(s *session, a *asked) {
 	if r.following == nil {
 		return

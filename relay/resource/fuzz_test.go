@@ -91,7 +91,11 @@ func FuzzDecodePeer(f *testing.F) {
 		f.Add(protowire.AppendVarint(protowire.AppendVarint(b, tag), 0), uint64(1), "\xff", "\xff", false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server, system string, cut bool) {
-		checkPeer(t, b, PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut})
+		m := PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut}
+		if system != "" {
+			m.Errored = []string{system, "n"}
+		}
+		checkPeer(t, b, m)
 	})
 }
 

@@ -46,6 +46,9 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	if m.System.Version != "" {
 		want.System = m.System
 	}
+	if len(m.Errored) > 0 {
+		want.Errored = m.Errored
+	}
 	want.Cut = want.Cut || m.Cut
 	samePeer(t, marked, rest, want)
 }
@@ -62,6 +65,10 @@ func apart(b []byte) (mark PeerMark, rest *Response, err error) {
 			mark.Server, err = text("server", f.bytes)
 		case markCut:
 			mark.Cut = f.varint != 0
+		case markTrace:
+			mark.Trace, err = text("trace", f.bytes)
+		case markErrored:
+			mark.Errored, err = ReadErrored(f.bytes)
 		case markSystem:
 			mark.System, err = readSystemVersion(f.bytes)
 		default:

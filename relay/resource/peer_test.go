@@ -1,10 +1,39 @@
 package resource
 
 import (
+	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// TestErroredNames: names of errors come as they were sent, as long as there are not too many
+// of them, and each is a text.
+func TestErroredNames(t *testing.T) {
+	names := make([]string, MaxErrored)
+	for i := range names {
+		names[i] = fmt.Sprint("name-", i)
+	}
+	var r Request
+	if err := DecodeDeltaRequest(ErroredField(names), &r); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := ReadErrored(r.Errored); err != nil || !slices.Equal(got, names) {
+		t.Errorf("%d names were read, %v; expected %d", len(got), err, len(names))
+	}
+	for what, bad := range map[string][]string{"too many": append(names, "one more"), "no text": {"\xff"}} {
+		if err := DecodeDeltaRequest(ErroredField(bad), &r); err != nil {
+			t.Errorf("%s: a client is refused for a field that is none of the protocol: %v", what, err)
+		}
+		if got, err := ReadErrored(r.Errored); err == nil {
+			t.Errorf("%s: %d names were read", what, len(got))
+		}
+		if rsp, err := DecodePeer(AppendPeerMark(AppendDelta(nil, &Message{Type: TypeOf(ClusterURL)}), PeerMark{Errored: bad})); err == nil {
+			t.Errorf("%s: %d names were read in a response", what, len(rsp.Mark.Errored))
+		}
+	}
+}
 
 // TestPeerMarkFields: each field of a mark is one of [PeerResponseFields], by its name, and
 // no two have the same number.

@@ -187,7 +187,7 @@ func sample() cache.Kept {
 			{Leg: cache.Leg{Origin: "default", Names: true}},
 		},
 		Resources: []cache.KeptResource{
-			{Resource: res(clusters, "a", "1"), Legs: 1},
+			{Resource: res(clusters, "a", "1"), Legs: 1, Errored: true},
 			{Resource: resource.New(resource.Resource{Name: "b", Version: "7", Body: body(clusters, "b", "2")}), Legs: 3, Expires: time.UnixMilli(1_900_000_000_000)},
 		},
 	}
@@ -200,7 +200,7 @@ func sameKept(t testing.TB, got, want cache.Kept) {
 	}
 	for i, g := range got.Resources {
 		w := want.Resources[i]
-		if g.Legs != w.Legs || !g.Expires.Equal(w.Expires) || g.Resource.Name != w.Resource.Name || g.Resource.Version != w.Resource.Version || !g.Resource.SameContent(w.Resource) || g.Resource.Key != w.Resource.Key {
+		if g.Legs != w.Legs || g.Errored != w.Errored || !g.Expires.Equal(w.Expires) || g.Resource.Name != w.Resource.Name || g.Resource.Version != w.Resource.Version || !g.Resource.SameContent(w.Resource) || g.Resource.Key != w.Resource.Key {
 			t.Fatalf("resource %d is %+v, expected %+v", i, g, w)
 		}
 	}

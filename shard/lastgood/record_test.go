@@ -53,6 +53,8 @@ func TestRecordBad(t *testing.T) {
 		"holders cut off":    appendBytes(append([]byte(nil), b...), recHeld, []byte{1, 0x80}),
 		"an end of nothing":  appendBytes(append([]byte(nil), b...), recEnds, []byte{2, 1}),
 		"an end cut off":     appendBytes(append([]byte(nil), b...), recEnds, []byte{1}),
+		"error of nothing":   appendBytes(append([]byte(nil), b...), recErrored, []byte{2}),
+		"an error cut off":   appendBytes(append([]byte(nil), b...), recErrored, []byte{0x80}),
 		"a bad resource":     appendBytes(append([]byte(nil), b...), recResponse, []byte(strings.Repeat("x", 9))),
 		"a nameless one":     appendBytes(append([]byte(nil), b...), recResponse, resource.AppendDelta(nil, &resource.Message{Type: clusters, Resources: []*resource.Resource{{Body: body(secrets, "x", "")}}})),
 		"what may not be so": appendBytes(append([]byte(nil), b...), recResponse, resource.AppendDelta(nil, &resource.Message{Type: clusters, Resources: []*resource.Resource{{Name: "x", Body: body(clusters, "x", ""), Extra: []byte{7<<3 | 2, 2, 1 << 3, 1}}}})),

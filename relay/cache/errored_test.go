@@ -1,0 +1,163 @@
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// TestErrorsOfOtherNodes: a table learns of which names clients of another node may remember
+// an error, if somebody asks for them here (C16). What is there is shown once more, since a
+// client may have come before; a change of it makes the error one of the past (D15).
+func TestErrorsOfOtherNodes(t *testing.T) {
+	w := start(t, Config{})
+	c := w.client(endpoints, false, "a", "late", "failing")
+	w.feed.TakeDemand(true, false)
+	w.apply(endpoints, versioned("a", "1", "1"), versioned("failing", "1", "1"))
+	expect(t, c.ask(t, Query{}), "a", "failing")
+	w.refuse(endpoints, refusal("failing", resource.CodeUnavailable))
+	c.ask(t, Query{})
+
+	c.table.Learn([]string{"a", "late", "failing", "nobody asks for it"})
+	expect(t, c.ask(t, Query{}), "a")
+	c.table.Learn([]string{"a", "late"}) // which is known
+	expect(t, c.ask(t, Query{}))
+	w.apply(endpoints, versioned("late", "1", "1"))
+	back := w.client(endpoints, false, "a", "late", "failing")
+	held := claims("a", "1", "late", "1", "failing", "1")
+	if told, _ := back.reconcile(t, held); !slices.Equal(told, []string{"a", "late"}) {
+		t.Errorf("a client was sent %q, expected what it may remember an error of", told)
+	}
+	if k, _ := c.table.Kept(); !slices.Equal(erroredIn(k), []string{"a", "failing", "late"}) {
+		t.Errorf("%q are kept", erroredIn(k))
+	}
+	w.apply(endpoints, versioned("a", "2", "2"), versioned("late", "1", "1"))
+	if told, _ := back.reconcile(t, claims("a", "2", "late", "1")); !slices.Equal(told, []string{"failing", "late"}) {
+		t.Errorf("after a change a client was sent %q", told)
+	}
+	w.check()
+}
+
+// check holds that the tables do not contradict themselves.
+func (w *world) check() {
+	w.t.Helper()
+	for _, wrong := range w.cache.Check() {
+		w.t.Error(wrong)
+	}
+}
+
+func erroredIn(k Kept) (names []string) {
+	for _, r := range k.Resources {
+		if r.Errored {
+			names = append(names, r.Resource.Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestErrorsAreShared: another node is sent the names of which clients may remember an error,
+// as far as it asks for them: each once on a stream, in messages of a bounded number of names.
+func TestErrorsAreShared(t *testing.T) {
+	w := start(t, Config{})
+	var names []string
+	var as []resource.About
+	for i := range resource.MaxErrored + 1 {
+		names = append(names, fmt.Sprintf("n-%04d", i))
+		as = append(as, refusal(names[i], resource.CodeUnavailable))
+	}
+	peer := w.client(endpoints, false, names...)
+	other := w.client(endpoints, false, "else")
+	w.feed.TakeDemand(true, false)
+	w.refuse(endpoints, append(as, refusal("else", resource.CodeUnavailable))...)
+
+	var stream SharedErrors
+	var sent []string
+	for {
+		some := peer.table.Errored(&peer.w, 1, &stream)
+		if len(some) > resource.MaxErrored || stream.More() != (len(sent) == 0) {
+			t.Fatalf("%d names in one message, and more: %t", len(some), stream.More())
+		}
+		if sent = append(sent, some...); !stream.More() {
+			break
+		}
+	}
+	if slices.Sort(sent); !slices.Equal(sent, names) {
+		t.Errorf("%d names were sent, expected %d", len(sent), len(names))
+	}
+	if again := peer.table.Errored(&peer.w, 2, &stream); len(again) > 0 {
+		t.Errorf("%q were sent twice", again)
+	}
+	var whole SharedErrors
+	if got := w.feed.Errored(endpoints, &whole); len(got) != resource.MaxErrored || !whole.More() {
+		t.Errorf("%d names are sent upstream, and more: %t", len(got), whole.More())
+	}
+	var elsewhere SharedErrors
+	if got := other.table.Errored(&other.w, 1, &elsewhere); !slices.Equal(got, []string{"else"}) {
+		t.Errorf("a node that asks for another name was sent %q", got)
+	}
+	w.apply(endpoints, versioned(names[0], "1", "1"))
+	w.apply(endpoints, versioned(names[0], "2", "2")) // forgotten
+	w.refuse(endpoints, refusal(names[0], resource.CodeUnavailable))
+	if got := peer.table.Errored(&peer.w, 2, &stream); !slices.Equal(got, names[:1]) {
+		t.Errorf("after another error %q were sent, expected %q", got, names[:1])
+	}
+}
+
+// TestLearnedErrorsAreBounded: another node makes this one remember a bounded number of
+// names, and forget none of its own.
+func TestLearnedErrorsAreBounded(t *testing.T) {
+	w := start(t, Config{Tombstones: 10})
+	c := w.client(clusters, true)
+	w.feed.TakeDemand(true, false)
+	w.apply(clusters, versioned("own", "1", "1"))
+	w.refuse(clusters, refusal("own", resource.CodeUnavailable))
+	for i := range 5 {
+		var names []string
+		for j := range resource.MaxErrored {
+			names = append(names, fmt.Sprint(i, "-", j))
+		}
+		c.table.Learn(names)
+	}
+	if n := len(c.table.errored.names); n > 10 || !c.table.errored.has("own") {
+		t.Errorf("%d names, of its own: %t", n, c.table.errored.has("own"))
+	}
+	w.check()
+}
+
+// TestKeptErrors: of several nodes that hold the same copy each may know of an error that
+// clients remember; one of another copy is of the past (C16, K14).
+func TestKeptErrors(t *testing.T) {
+	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
+	errored := func(k Kept) Kept {
+		for i := range k.Resources {
+			k.Resources[i].Errored = true
+		}
+		return k
+	}
+	newest := holds(clusters, true, now, res("a", "1"), res("b", "2"))
+	k := mergeKept([]Kept{newest, errored(holds(clusters, true, old, res("a", "1"), res("b", "1")))})
+	if got := erroredIn(k); !slices.Equal(got, []string{"a"}) {
+		t.Errorf("clients may remember errors of %q, expected of a", got)
+	}
+	if k.same(&newest) {
+		t.Error("what another node knows of an error is no news")
+	}
+	w := start(t, Config{})
+	w.group.Renew([]Kept{k})
+	if got := w.group.Held(); len(got) != 1 || !slices.Equal(erroredIn(got[0]), []string{"a"}) {
+		t.Errorf("it holds %+v", got)
+	}
+	c := w.client(clusters, false, "a") // the rest nobody has asked for
+	if !c.table.takenBackLocked("a") || c.table.errored.has("b") {
+		t.Errorf("it remembers %v", c.table.errored.names)
+	}
+	w.group.Renew([]Kept{errored(holds(clusters, true, now, res("b", "2"), res("a", "9")))})
+	if !c.table.errored.has("b") {
+		t.Error("what another node knows of an error was not learned")
+	}
+	w.check()
+}
