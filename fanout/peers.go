@@ -31,6 +31,8 @@ import (
 //   - If it holds something already, or knows from the origin that there is nothing, it
 //     is told nothing that may be older, until the origin has confirmed it: what was
 //     restored here, and what this node has from before the key became its own.
+//   - It is sent the names of which clients may remember an error, and sends those that it
+//     knows of (C16).
 //   - E3 and E7 are the other node's to do.
 
 // peering is what a stream of another node has beside that of a client.
