@@ -157,9 +157,6 @@ func (s *SharedErrors) nextLocked(t *Table, scope uint64, covers func(name strin
 		return nil
 	}
 	maps.DeleteFunc(s.names, func(name string, at uint64) bool { return t.errored.names[name] != at })
-	if s.names == nil {
-		s.names = make(map[string]uint64)
-	}
 	s.more, s.last, s.scope = false, t.errored.last, scope
 	for name, at := range t.errored.names {
 		if s.names[name] == at || !covers(name) {
@@ -168,6 +165,9 @@ func (s *SharedErrors) nextLocked(t *Table, scope uint64, covers func(name strin
 		if len(names) == resource.MaxErrored {
 			s.more = true
 			break
+		}
+		if s.names == nil {
+			s.names = make(map[string]uint64)
 		}
 		s.names[name] = at
 		names = append(names, name)
