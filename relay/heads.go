@@ -2,11 +2,13 @@ package relay
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/logs"
 	"xdsrelay/relay/tier"
+	"xdsrelay/shard"
 	"xdsrelay/shard/head"
 )
 
@@ -25,9 +27,18 @@ func (n *Node) buildHeads() (err error) {
 		return nil
 	}
 	n.heads, err = head.New(head.Config{
-		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
+		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Nodes: n.nodes, Unstamped: n.unstamped, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
 	})
 	return err
+}
+
+// nodes is how many nodes the tier has.
+func (n *Node) nodes() int { return len(n.members.View().Members()) }
+
+// unstamped reports whether a node of the tier is of a version that writes heads without
+// stamps.
+func (n *Node) unstamped() bool {
+	return slices.ContainsFunc(n.members.View().Members(), func(m shard.Member) bool { return !m.Stamps })
 }
 
 // headWait is how long the cache takes a table for behind: without heads, not at all.

@@ -26,7 +26,7 @@ import (
 // added to what other nodes are connected with.
 func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 	cfg := tier.Config{Origin: n.tierOrigin(), Legs: n.origins.legs, OwnerTimeout: n.cfg.Tier.OwnerTimeout, Logger: n.part(logs.Tier)}
-	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: time.Now()}
+	self := shard.Member{Name: n.name, Incarnation: rand.Text(), Version: n.version, Since: time.Now(), Stamps: true}
 	if n.cfg.Tier.On() {
 		if n.peers, err = n.newPeerPort(); err != nil {
 			return err

@@ -22,6 +22,9 @@ type Member struct {
 	// Version is the program's, Since when it started.
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
+	// Stamps says that the program stamps the tier heads that it writes (see package head),
+	// which earlier versions do not.
+	Stamps bool `json:"stamps,omitempty"`
 	Status
 }
 

@@ -214,7 +214,7 @@ func TestClockSetBack(t *testing.T) {
 func TestNumbersOfNobody(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
-	n := newNode(t, "a", s, soon, never)
+	n := newSweeper(t, "a", s, never)
 	spoil := func(key, number string) {
 		server.Do("HSET", name(s, key), epochField, number, typeField+clusters.URL, number+" "+number+" {}")
 	}

@@ -10,12 +10,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-const (
-	// readAtOnce is how many keys one exchange with Redis is about, and readInTurn
-	// how many are read in each round: of more, the rest waits for the next.
-	readAtOnce = 128
-	readInTurn = 2048
-)
+// readAtOnce is how many keys one exchange with Redis is about.
+const readAtOnce = 128
 
 // followed is a key that this node has, and its heads as far as they are known. It is
 // guarded by the mu of Heads.
@@ -25,7 +21,9 @@ type followed struct {
 	// reached are the generations of the last heads that the tables were at, by type
 	// URL.
 	reached map[string]uint64
-	lower   time.Time // since when Redis has the key in a lower epoch than a head; see forgetHigher
+	// due is when it is read although nothing says that its heads have changed.
+	due   time.Time
+	lower time.Time // since when Redis has the key in a lower epoch than a head; see forgetHigher
 }
 
 // Follow makes the heads of a group that has just become active be read at once. That
@@ -51,13 +49,16 @@ func (h *Heads) Reread() {
 	signal(h.fresh)
 }
 
-// followLocked makes g the group whose heads are followed.
+// followLocked makes g the group whose heads are followed. A new one is due.
 func (h *Heads) followLocked(g *cache.Group) *followed {
 	key := string(g.Key)
 	f := h.followed[key]
 	if f == nil {
 		f = &followed{heads: make(map[string]Head), reached: make(map[string]uint64)}
 		h.followed[key] = f
+		if h.board.add(key) {
+			h.parts.Set(bucketOf(key), true)
+		}
 	}
 	if f.group != g {
 		f.group = g
@@ -74,7 +75,7 @@ func (h *Heads) oursLocked(key string, head Head) bool {
 	return o != nil && o.epoch == head.Epoch
 }
 
-// accept takes a head that was heard of, if it is newer than what is known.
+// accept takes a head that Redis has, if it is newer than what is known.
 func (h *Heads) accept(key, url string, head Head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,67 +111,6 @@ func (h *Heads) learn(key string, k kept) {
 	}
 }
 
-// listen takes in hints until ctx ends. Any of them may be lost: the check finds what
-// they would have said.
-func (h *Heads) listen(said <-chan store.Hint) {
-	for hint := range said {
-		if hint.Missed {
-			h.mu.Lock()
-			h.missed = true
-			h.mu.Unlock()
-			signal(h.fresh)
-			continue
-		}
-		h.hear(hint.Payload)
-	}
-}
-
-// check reads the heads of all active keys every few seconds until ctx ends, and of
-// some at once.
-func (h *Heads) check(ctx context.Context) {
-	turn := ""
-	timer := time.NewTimer(h.every())
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-h.fresh:
-			keys, hurry := h.takeUnread()
-			h.readAll(ctx, keys)
-			if hurry {
-				timer.Reset(rand.N(h.cfg.Every / 4)) // not all nodes at the same moment
-			}
-			sleep(ctx, breath) // many hints are one reason to read
-			continue
-		case <-timer.C:
-		}
-		timer.Reset(h.every())
-		h.mu.Lock()
-		h.missed, h.hurried = false, false
-		h.mu.Unlock()
-		h.refresh()
-		turn = h.round(ctx, turn)
-	}
-}
-
-// every is the time until the next round: nodes that began together part.
-func (h *Heads) every() time.Duration { return h.cfg.Every*3/4 + rand.N(h.cfg.Every/2) }
-
-// takeUnread returns the keys that are to be read at once, and whether the next round
-// has to come sooner than it would.
-func (h *Heads) takeUnread() (keys []string, hurry bool) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	for key := range h.unread {
-		keys = append(keys, key)
-	}
-	clear(h.unread)
-	hurry = h.missed && !h.hurried
-	h.hurried = h.missed
-	return keys, hurry
-}
-
 // refresh makes the followed keys those that are active.
 func (h *Heads) refresh() {
 	groups := h.cfg.Active()
@@ -186,48 +126,37 @@ func (h *Heads) refresh() {
 	for key := range h.followed {
 		if _, ok := active[key]; !ok {
 			delete(h.followed, key)
+			if h.board.remove(key) {
+				h.parts.Set(bucketOf(key), false)
+			}
 		}
 	}
 }
 
-// round reads the keys that come after turn, as many as one round may, and returns the
-// last of them.
-func (h *Heads) round(ctx context.Context, turn string) string {
-	h.mu.Lock()
-	keys := make([]string, 0, len(h.followed))
-	for key := range h.followed {
-		keys = append(keys, key)
-	}
-	h.mu.Unlock()
-	if len(keys) <= readInTurn {
-		h.readAll(ctx, keys)
-		return ""
-	}
-	slices.Sort(keys)
-	from, _ := slices.BinarySearch(keys, turn+"\x00")
-	keys = append(keys[from:], keys[:from]...)[:readInTurn]
-	h.readAll(ctx, keys)
-	return keys[len(keys)-1]
-}
-
-// readAll reads keys. Where Redis does not answer, the rest is left to the next round.
-func (h *Heads) readAll(ctx context.Context, keys []string) {
+// readAll reads keys, and returns those that could not be read. Where Redis does not
+// answer, the rest is left.
+func (h *Heads) readAll(ctx context.Context, keys []string) (failed []string) {
 	for some := range slices.Chunk(keys, readAtOnce) {
+		if len(failed) > 0 && ctx.Err() != nil {
+			failed = append(failed, some...)
+			continue
+		}
 		calls := make([]store.Call, len(some))
 		for i, key := range some {
 			calls[i] = readCall(h.cfg.Store, key)
 		}
-		results, err := h.cfg.Store.RunEach(ctx, read, calls)
+		results, _ := h.cfg.Store.RunEach(ctx, read, calls)
 		for i, r := range results {
-			if k, bad := h.read(some[i], r.Reply); r.Err == nil && bad == nil {
-				h.learn(some[i], k)
-				h.inspect(some[i], k)
+			k, bad := h.read(some[i], r.Reply)
+			if r.Err != nil || bad != nil {
+				failed = append(failed, some[i])
+				continue
 			}
-		}
-		if err != nil {
-			return
+			h.learn(some[i], k)
+			h.inspect(some[i], k)
 		}
 	}
+	return failed
 }
 
 // inspect compares what Redis has of a key with what this node has written there, if
@@ -237,6 +166,7 @@ func (h *Heads) inspect(key string, k kept) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.followed[key]; f != nil {
+		f.due = now.Add(h.pauseLocked(key))
 		for url := range f.heads {
 			f.noteReached(url)
 		}
@@ -254,5 +184,24 @@ func (h *Heads) inspect(key string, k kept) {
 		h.enqueueLocked(o)
 	case o.deferred:
 		h.enqueueLocked(o)
+	}
+}
+
+// pauseLocked is how long a key is not read although nothing has changed: all nodes
+// together read it as often as its owner does by itself, and once more.
+func (h *Heads) pauseLocked(key string) time.Duration {
+	pause := h.cfg.Sweep
+	if h.owned[key] == nil {
+		pause *= time.Duration(max(1, h.cfg.Nodes()))
+	}
+	return pause*3/4 + rand.N(pause/2)
+}
+
+// dueLocked makes a key be read within a time.
+func (h *Heads) dueLocked(key string, within time.Duration) {
+	if f := h.followed[key]; f != nil {
+		if due := time.Now().Add(within); due.Before(f.due) {
+			f.due = due
+		}
 	}
 }

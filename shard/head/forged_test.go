@@ -28,7 +28,7 @@ func TestForged(t *testing.T) {
 		"the last epoch":                  func(h *Head) { h.Epoch, h.Generation = maxNumber-1, maxNumber-1 },
 	} {
 		t.Run(key, func(t *testing.T) {
-			a, b := newNode(t, "a", s, soon, time.Millisecond).key(key), newNode(t, "b", s, soon, time.Millisecond).key(key)
+			a, b := newSweeper(t, "a", s, time.Millisecond).key(key), newSweeper(t, "b", s, time.Millisecond).key(key)
 			a.own()
 			a.apply("1")
 			b.apply("1")
@@ -60,7 +60,7 @@ func TestForgedTogether(t *testing.T) {
 	for _, epoch := range []uint64{maxNumber - 1, maxNumber - 2, maxNumber - 3} {
 		t.Run(fmt.Sprint(epoch), func(t *testing.T) {
 			key := fmt.Sprint(epoch)
-			a, b := newNode(t, "a", s, soon, time.Millisecond).key(key), newNode(t, "b", s, soon, time.Millisecond).key(key)
+			a, b := newSweeper(t, "a", s, time.Millisecond).key(key), newSweeper(t, "b", s, time.Millisecond).key(key)
 			stop := a.own()
 			a.apply("1")
 			b.apply("1")
@@ -107,7 +107,7 @@ func TestForgedHints(t *testing.T) {
 		t.Run(kind, func(t *testing.T) {
 			key := kind
 			start := func(name string) *keyed {
-				return newNodeWith(t, name, s, never, never, tokenOf(t, lines...)).key(key)
+				return newNodeOf(t, name, s, Config{Every: never, Sweep: never, Wait: never, Token: tokenOf(t, lines...)}).key(key)
 			}
 			a, b := start("a"), start("b")
 			a.own()
@@ -115,12 +115,13 @@ func TestForgedHints(t *testing.T) {
 			b.apply("1")
 			forged := b.sees(a)
 			forged.Epoch, forged.Digest, forged.Owner = maxNumber-1, resource.Digest{1}, "stranger"
-			text := note{key, clusters.URL, forged.encode()}.encode()
-			stranger := note{key, clusters.URL, sign(s, tokenOf(t, otherToken), key, clusters.URL, forged)}
-			for _, text := range []string{text, stranger.encode(), note{key, clusters.URL, "what?"}.encode(), "{", ""} {
-				if err := s.Hint(t.Context(), store.HeadHints, text); err != nil {
-					t.Fatal(err)
-				}
+			for _, head := range []string{forged.encode(), sign(s, tokenOf(t, otherToken), key, clusters.URL, forged), "what?"} {
+				earlier := fmt.Sprintf(`{"key":%q,"type":%q,"head":%q}`, key, clusters.URL, head)
+				server.Do("PUBLISH", s.Channel(store.HeadHints), earlier)
+				server.Do("PUBLISH", s.PartChannel(store.HeadHints, bucketOf(key)), earlier)
+			}
+			for _, text := range []string{"{", "", "x y", "x y [", fmt.Sprintf("x y [%q]", key)} {
+				server.Do("PUBLISH", s.PartChannel(store.HeadHints, bucketOf(key)), text)
 			}
 			a.apply("2")
 			if h := b.sees(a); h.Owner != "a" {
@@ -140,7 +141,7 @@ func TestSignedHeads(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
 	start := func(name string, every time.Duration, lines ...string) *keyed {
-		return newNodeWith(t, name, s, every, time.Millisecond, tokenOf(t, lines...)).key("k")
+		return newNodeOf(t, name, s, Config{Every: every, Sweep: never, Wait: time.Millisecond, Token: tokenOf(t, lines...)}).key("k")
 	}
 	a := start("a", never, token, otherToken)
 	stop := a.own()
@@ -182,7 +183,7 @@ func TestForgedEqual(t *testing.T) {
 	s := openStore(t, server.URL(), time.Minute)
 	for kind, lines := range map[string][]string{"with a token": {token}, "without": nil} {
 		t.Run(kind, func(t *testing.T) {
-			a := newNodeWith(t, "a", s, soon, time.Millisecond, tokenOf(t, lines...)).key(kind)
+			a := newNodeOf(t, "a", s, Config{Every: soon, Sweep: soon, Wait: time.Millisecond, Token: tokenOf(t, lines...)}).key(kind)
 			a.own()
 			a.apply("1")
 			head := storedSoon(s, a)

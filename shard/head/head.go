@@ -107,26 +107,15 @@ func decode(text string) (h Head, err error) {
 	return h, nil
 }
 
-// note is what nodes tell one another of a new head.
+// note is what nodes of earlier versions publish when they have written a head.
 type note struct {
-	Key  string `json:"key"`
-	Type string `json:"type"` // URL
-	Head string `json:"head"`
+	Key string `json:"key"`
 }
 
-func (n note) encode() string {
-	text, err := json.Marshal(n)
-	if err != nil {
-		panic("head: strings cannot be written as JSON: " + err.Error())
-	}
-	return string(text)
-}
-
-// decodeNote reads what encode wrote.
-func decodeNote(text string) (n note, h Head, err error) {
+// decodeNote reads one.
+func decodeNote(text string) (n note, err error) {
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
-		return n, h, fmt.Errorf("a hint about a head: %w", err)
+		return n, fmt.Errorf("a hint about a head: %w", err)
 	}
-	h, err = decode(n.Head)
-	return n, h, err
+	return n, nil
 }

@@ -27,16 +27,24 @@ type Config struct {
 	// Wait bounds how long a new owner leaves a head as it is, although it has
 	// something else, until its origin has spoken. Default 5 s.
 	Wait time.Duration
-	// Every is how often Redis is asked for what hints have not told, give or take a
-	// quarter. Default 3 s.
+	// Every is how often Redis is asked which heads have changed, give or take a quarter.
+	// Default 3 s.
 	Every time.Duration
+	// Sweep is how often the owner of a key reads its heads although nothing says that
+	// they have changed, give or take a quarter. Other nodes do as many times more seldom
+	// as there are nodes. Default 15 min.
+	Sweep time.Duration
+	// Nodes is how many nodes the tier has. Nil for one.
+	Nodes func() int
+	// Unstamped reports whether a node of the tier writes heads without stamps, as earlier
+	// versions do. As long as that is so, all keys are read in turn. Nil for never.
+	Unstamped func() bool
 	// Logger gets what should not be. Required.
 	Logger *slog.Logger
 	// Meter is where the metrics are made. Required.
 	Meter metric.Meter
 	// Token is the secret of the tier: heads are signed with it, and only signed ones
-	// count. Nil means that heads are not signed: then what Redis has counts, and a hint is
-	// only a reason to read it.
+	// count. Nil means that heads are not signed: then what Redis has counts.
 	Token *secure.Token
 	// Tracer gets spans of heads that traced updates have made; nil for none.
 	Tracer *trace.Tracer
@@ -52,6 +60,15 @@ func (c *Config) setDefaults() error {
 	if c.Every <= 0 {
 		c.Every = 3 * time.Second
 	}
+	if c.Sweep <= 0 {
+		c.Sweep = 15 * time.Minute
+	}
+	if c.Nodes == nil {
+		c.Nodes = func() int { return 1 }
+	}
+	if c.Unstamped == nil {
+		c.Unstamped = func() bool { return false }
+	}
 	return nil
 }
 
@@ -65,15 +82,23 @@ type Heads struct {
 	work    sync.WaitGroup
 	dirty   chan struct{} // signalled when queue may have something
 	fresh   chan struct{} // signalled when unread or missed has changed
+	parts   *store.Parts  // the buckets of board
 
 	mu sync.Mutex
 	// Guarded by mu.
 	owned    map[string]*owned // by key
 	queue    []*owned          // to be looked at by the writer, each once
 	followed map[string]*followed
-	unread   map[string]struct{} // keys that are to be read at once
-	missed   bool                // hints may have been missed since the last round
-	hurried  bool                // and the next one comes sooner for that
+	board    board
+	// unstamped are buckets, and keys of each, whose heads may have been written since their
+	// stamp was set. stamping is the text that is being set, or was last.
+	unstamped map[int]map[string]struct{}
+	stamping  string
+	unread    map[string]struct{} // keys that are to be read at once
+	blind     bool                // the last round could not go by stamps
+	listening bool                // hints have been received at some time
+	missed    bool                // hints may have been missed since the last round
+	hurried   bool                // and the next one comes sooner for that
 }
 
 // New makes the heads of a node and begins to follow those of others.
@@ -83,6 +108,7 @@ func New(cfg Config) (*Heads, error) {
 	}
 	h := &Heads{
 		cfg: cfg, dirty: make(chan struct{}, 1), fresh: make(chan struct{}, 1),
+		parts: store.NewParts(), board: newBoard(), unstamped: make(map[int]map[string]struct{}),
 		owned: make(map[string]*owned), followed: make(map[string]*followed), unread: make(map[string]struct{}),
 	}
 	var err error
@@ -91,7 +117,7 @@ func New(cfg Config) (*Heads, error) {
 	}
 	ctx, end := context.WithCancel(context.Background())
 	h.end = end
-	h.work.Go(func() { h.listen(cfg.Store.Hints(ctx, store.HeadHints)) })
+	h.work.Go(func() { h.listen(cfg.Store.HintsOf(ctx, store.HeadHints, h.parts)) })
 	h.work.Go(func() { h.check(ctx) })
 	h.work.Go(func() { h.write(ctx) })
 	return h, nil

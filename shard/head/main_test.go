@@ -17,7 +17,6 @@ import (
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
-	"xdsrelay/relay/secure"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/store"
 )
@@ -62,14 +61,20 @@ func openMode(t *testing.T, mode store.Mode, url string, calls time.Duration) *s
 	return s
 }
 
-// newNode makes a node that asks Redis every so often.
+// newNode makes a node that asks Redis every so often, and reads nothing without a reason.
 func newNode(t *testing.T, name string, s *store.Store, every, wait time.Duration) *node {
 	t.Helper()
-	return newNodeWith(t, name, s, every, wait, nil)
+	return newNodeOf(t, name, s, Config{Every: every, Wait: wait, Sweep: never})
 }
 
-// newNodeWith makes a node of a tier with a token.
-func newNodeWith(t *testing.T, name string, s *store.Store, every, wait time.Duration, token *secure.Token) *node {
+// newSweeper makes a node that asks Redis often, and reads all keys as often, for what was
+// written there by hand.
+func newSweeper(t *testing.T, name string, s *store.Store, wait time.Duration) *node {
+	t.Helper()
+	return newNodeOf(t, name, s, Config{Every: soon, Wait: wait, Sweep: soon})
+}
+
+func newNodeOf(t *testing.T, name string, s *store.Store, cfg Config) *node {
 	t.Helper()
 	n := &node{t: t, name: name, feeds: make(chan *cache.Feed, 16), reader: sdkmetric.NewManualReader()}
 	var err error
@@ -84,10 +89,9 @@ func newNodeWith(t *testing.T, name string, s *store.Store, every, wait time.Dur
 	if err != nil {
 		t.Fatal(err)
 	}
-	n.Heads, err = New(Config{
-		Store: s, Node: name, Active: n.cache.Active, Every: every, Wait: wait, Token: token,
-		Logger: slog.New(slog.DiscardHandler), Meter: sdkmetric.NewMeterProvider(sdkmetric.WithReader(n.reader)).Meter("test"),
-	})
+	cfg.Store, cfg.Node, cfg.Active = s, name, n.cache.Active
+	cfg.Logger, cfg.Meter = slog.New(slog.DiscardHandler), sdkmetric.NewMeterProvider(sdkmetric.WithReader(n.reader)).Meter("test")
+	n.Heads, err = New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +101,7 @@ func newNodeWith(t *testing.T, name string, s *store.Store, every, wait time.Dur
 			t.Errorf("close: %v", err)
 		}
 	})
-	if every == never {
+	if cfg.Every == never {
 		xdstest.Eventually(t, "the node to listen", func() bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()

@@ -37,29 +37,28 @@ return redis.call('HGETALL', KEYS[1])
 
 // write writes heads of one epoch, unless there is a higher one: then the writer does
 // not own the key any more. Of its own writes, which may arrive late, an older one
-// never replaces a newer; a head of a higher epoch than the key is in is none. ARGV: how long it is kept, the channel for hints, the
-// epoch, and for each type its field, the generation, the head and the hint. It
-// answers with the epoch of the key.
+// never replaces a newer; a head of a higher epoch than the key is in is none. ARGV: how long it
+// is kept, the epoch, and for each type its field, the generation and the head. It answers
+// with the epoch of the key.
 var write = store.NewScript("head_write", `
-local epoch = tonumber(ARGV[3])
+local epoch = tonumber(ARGV[2])
 local function number(text)
 	local n = tonumber(text) or 0
 	return n < 9007199254740992 and n or 0
 end
 local held = number(redis.call('HGET', KEYS[1], 'epoch'))
 if held > epoch then return string.format('%.0f', held) end
-if held < epoch then redis.call('HSET', KEYS[1], 'epoch', ARGV[3]) end
-for i = 4, #ARGV, 4 do
+if held < epoch then redis.call('HSET', KEYS[1], 'epoch', ARGV[2]) end
+for i = 3, #ARGV, 3 do
 	local old = redis.call('HGET', KEYS[1], ARGV[i]) or ''
 	local e, g = string.match(old, '^(%d+) (%d+) ')
 	e, g = number(e), number(g)
 	if e ~= epoch or g <= tonumber(ARGV[i + 1]) then
 		redis.call('HSET', KEYS[1], ARGV[i], ARGV[i + 2])
-		if old ~= ARGV[i + 2] then redis.call('PUBLISH', ARGV[2], ARGV[i + 3]) end
 	end
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return ARGV[3]
+return ARGV[2]
 `)
 
 // read answers with all that there is of a key.
@@ -78,10 +77,9 @@ func readCall(s *store.Store, key string) store.Call {
 
 // writeCall writes heads by type URL, which are of the same epoch, signed with token, if any.
 func writeCall(s *store.Store, token *secure.Token, key string, epoch uint64, heads map[string]Head) store.Call {
-	args := []any{keptFor.Milliseconds(), s.Channel(store.HeadHints), epoch}
+	args := []any{keptFor.Milliseconds(), epoch}
 	for url, h := range heads {
-		text := sign(s, token, key, url, h)
-		args = append(args, typeField+url, h.Generation, text, note{key, url, text}.encode())
+		args = append(args, typeField+url, h.Generation, sign(s, token, key, url, h))
 	}
 	return store.Call{Keys: []string{name(s, key)}, Args: args}
 }

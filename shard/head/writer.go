@@ -2,6 +2,7 @@ package head
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strconv"
@@ -66,6 +67,7 @@ func (h *Heads) write(ctx context.Context) {
 	for {
 		some := h.take()
 		if len(some) == 0 {
+			h.stampAll(ctx)
 			select {
 			case <-h.dirty:
 			case <-ctx.Done():
@@ -78,6 +80,7 @@ func (h *Heads) write(ctx context.Context) {
 		}
 		claims, unclaimed := h.claim(ctx, some)
 		writes, unwritten := h.writeDue(ctx, some)
+		h.stampAll(ctx)
 		failed := slices.Concat(unclaimed, unwritten)
 		if len(failed) == 0 || len(failed) < claims+writes {
 			// Redis answers: what it refuses of some keys does not hold up the others.
@@ -114,6 +117,7 @@ func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*
 	for _, o := range some {
 		if o.epoch == 0 && !now.Before(o.after) {
 			mine, calls = append(mine, o), append(calls, claimCall(h.cfg.Store, o.key))
+			h.noteUnstampedLocked(o.key) // also where the answer is lost
 		}
 	}
 	h.mu.Unlock()
@@ -150,6 +154,7 @@ func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed 
 		if o.epoch > 0 {
 			if heads := o.due(are, h.cfg.Node, h.cfg.Wait, now); len(heads) > 0 {
 				o.writes(heads)
+				h.noteUnstampedLocked(o.key)
 				jobs = append(jobs, job{o, o.epoch, heads})
 				calls = append(calls, writeCall(h.cfg.Store, h.cfg.Token, o.key, o.epoch, heads))
 			}
@@ -171,6 +176,47 @@ func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed 
 	return len(calls), failed
 }
 
+// noteUnstampedLocked notes that the head of a key is about to be written.
+func (h *Heads) noteUnstampedLocked(key string) {
+	n := bucketOf(key)
+	if h.unstamped[n] == nil {
+		h.unstamped[n] = make(map[string]struct{})
+	}
+	h.unstamped[n][key] = struct{}{}
+}
+
+// stampAll sets the stamps of the buckets whose heads were written. What fails is tried
+// again with the next write, and after the next round.
+func (h *Heads) stampAll(ctx context.Context) {
+	h.mu.Lock()
+	if len(h.unstamped) == 0 {
+		h.mu.Unlock()
+		return
+	}
+	taken := h.unstamped
+	h.unstamped = make(map[int]map[string]struct{})
+	h.stamping = newStamp()
+	args, order := stampArgs(h.cfg.Store, h.stamping, taken)
+	text := h.stamping
+	h.mu.Unlock()
+	r, err := h.cfg.Store.Run(ctx, stamp, []string{stampsName(h.cfg.Store)}, args...)
+	before, bad := r.Texts()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if err != nil || bad != nil || len(before) != len(order) {
+		for n, keys := range taken {
+			if h.unstamped[n] == nil {
+				h.unstamped[n] = make(map[string]struct{})
+			}
+			maps.Copy(h.unstamped[n], keys)
+		}
+		return
+	}
+	for i, n := range order {
+		h.board.explain(n, before[i], text)
+	}
+}
+
 // settle takes in the answer to a write of an epoch: that of the key.
 func (h *Heads) settle(o *owned, epoch, is uint64, heads map[string]Head) {
 	now := time.Now()
@@ -187,6 +233,7 @@ func (h *Heads) settle(o *owned, epoch, is uint64, heads map[string]Head) {
 	h.metrics.wrote("ok", len(heads))
 	h.trace(o, heads, now)
 	o.wrote(heads, now)
+	h.dueLocked(o.key, confirmAfter)
 	for url, head := range heads {
 		h.acceptLocked(o.key, url, head)
 	}

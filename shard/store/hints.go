@@ -14,6 +14,8 @@ import (
 type Hint struct {
 	// Payload is what was said. Anybody who may publish can have said it.
 	Payload string
+	// Part is the part of the channel that it was published on, -1 for the channel itself.
+	Part int
 	// Missed means: look for yourself. It comes first, and whenever hints may have
 	// been lost: after a connection was lost, or where they came faster than taken.
 	Missed bool
@@ -26,7 +28,7 @@ const (
 	quiet = 5 * time.Second
 )
 
-// Hint publishes a payload to who listens to a channel, on any node. It may get lost.
+// Hint publishes a payload to subscribers of a channel, on any node. It may get lost.
 func (s *Store) Hint(ctx context.Context, channel Channel, payload string) error {
 	_, err := s.call(ctx, "publish", len(payload), func(ctx context.Context) (any, error) {
 		return s.client.Publish(ctx, s.Channel(channel), payload).Result()
@@ -34,10 +36,15 @@ func (s *Store) Hint(ctx context.Context, channel Channel, payload string) error
 	return err
 }
 
-// Hints listens to a channel until ctx is over or the store is closed; then what it
-// returns is closed. It connects anew as often as it takes. Who is slow to take
-// hints gets one that says so instead of them.
+// Hints subscribes to a channel until ctx is over or the store is closed; then what it
+// returns is closed. It connects again as often as it takes. A subscriber that is slow to
+// take hints gets one that says so instead of them.
 func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
+	return s.HintsOf(ctx, channel, nil)
+}
+
+// HintsOf is Hints for a channel and those of its parts that are wanted; nil for none.
+func (s *Store) HintsOf(ctx context.Context, channel Channel, parts *Parts) <-chan Hint {
 	out := make(chan Hint, hintsKept)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -53,7 +60,7 @@ func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 		defer cancel()
 		wait := time.Duration(0)
 		for ctx.Err() == nil {
-			subscribed, err := s.listen(ctx, s.Channel(channel), out)
+			subscribed, err := s.listen(ctx, channel, parts, out)
 			if subscribed {
 				wait = 0
 			}
@@ -69,15 +76,17 @@ func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 	return out
 }
 
-// listen passes on what one subscription hears until it breaks, and reports whether it
+// listen passes on what one subscription receives until it breaks, and reports whether it
 // was made at all, and why it ended.
-func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subscribed bool, ended error) {
+func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out chan Hint) (subscribed bool, ended error) {
+	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{})}
 	first, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	sub := s.client.Subscribe(first, channel)
+	sub := s.client.Subscribe(first, append(p.missing(), s.Channel(channel))...) // it is confirmed last
 	cancel()
 	defer sub.Close()
 	// Receiving does not look at whether the context has ended.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
+	defer p.follow(ctx, sub)()
 	for silent := false; ; {
 		got, err := receive(ctx, sub)
 		var late net.Error
@@ -94,10 +103,12 @@ func (s *Store) listen(ctx context.Context, channel string, out chan Hint) (subs
 		}
 		switch got := got.(type) {
 		case *redis.Subscription:
-			subscribed = true
-			tell(out, Hint{Missed: true})
+			if got.Channel == s.Channel(channel) {
+				subscribed = true
+				tell(out, Hint{Missed: true})
+			}
 		case *redis.Message:
-			tell(out, Hint{Payload: got.Payload})
+			tell(out, Hint{Payload: got.Payload, Part: s.partOf(channel, got.Channel)})
 		}
 	}
 }

@@ -10,6 +10,9 @@ const (
 	MemberRecords Kind = iota
 	// TierHead is a hash of the epoch of a key and of its tier heads, by type.
 	TierHead
+	// HeadStamps is a hash of a random text for each bucket of keys, which is another one
+	// after each change of a tier head of these keys.
+	HeadStamps
 	// LastGoodMarks is a hash of what is known of the last known good records of a key,
 	// by type.
 	LastGoodMarks
@@ -34,7 +37,7 @@ func (k Kind) label() string {
 
 func (k Kind) String() string {
 	return [kinds]string{
-		MemberRecords: "members", TierHead: "tier heads of a key", LastGoodMarks: "marks of last known good records", LastGoodRecord: "last known good record",
+		MemberRecords: "members", TierHead: "tier heads of a key", HeadStamps: "stamps of tier heads", LastGoodMarks: "marks of last known good records", LastGoodRecord: "last known good record",
 	}[k]
 }
 
@@ -45,7 +48,8 @@ type Channel uint8
 const (
 	// MemberHints say that a member has something new to say.
 	MemberHints Channel = iota
-	// HeadHints have new tier heads.
+	// HeadHints name keys whose tier heads have changed. It has parts; on the channel
+	// itself are those of earlier versions.
 	HeadHints
 
 	channels // how many there are

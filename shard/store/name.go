@@ -1,6 +1,9 @@
 package store
 
-import "strings"
+import (
+	"strconv"
+	"strings"
+)
 
 // escape keeps a tag within its braces.
 var escape = strings.NewReplacer("%", "%25", "}", "%7D")
@@ -32,3 +35,19 @@ func (s *Store) Name(k Kind, tag string, rest ...string) string {
 // Channel is the name of a channel of hints in Redis. Scripts that publish by themselves
 // need it.
 func (s *Store) Channel(c Channel) string { return s.cfg.Prefix + ":" + c.String() }
+
+// PartChannel is the name of a part of a channel, for subscribers that want some of its
+// hints.
+func (s *Store) PartChannel(c Channel, part int) string {
+	return s.Channel(c) + ":" + strconv.Itoa(part)
+}
+
+// partOf is the part of a channel that a name is of; -1 for the channel itself, and for
+// what is no part of it.
+func (s *Store) partOf(c Channel, name string) int {
+	text, ok := strings.CutPrefix(name, s.Channel(c)+":")
+	if n, err := strconv.Atoi(text); ok && err == nil {
+		return n
+	}
+	return -1
+}

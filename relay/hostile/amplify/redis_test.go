@@ -119,8 +119,9 @@ type vault struct {
 	cc    *grpc.ClientConn
 	sent  int
 	// sample is what the node itself has written and said of a key.
-	hint, head, header string
-	record             []byte // before it is compressed
+	head, header string
+	channel      string // that the node listens to for hints about the key
+	record       []byte // before it is compressed
 }
 
 // startVault starts a Redis, and a node by itself in a tier.
@@ -145,17 +146,24 @@ func startVault(t *testing.T) *vault {
 func (v *vault) takeSamples(t *testing.T) {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
-	hints := v.store.Hints(ctx, store.HeadHints)
-	<-hints // it is subscribed
 	var client sync.WaitGroup
 	client.Go(func() { _ = subscribe(ctx, v.cc, fleetKey) }) // until the end
-	for h := range hints {
-		var said struct{ Head string }
-		if v.hint = h.Payload; json.Unmarshal([]byte(h.Payload), &said) == nil && said.Head != "" {
-			v.head = said.Head
-			break
+	xdstest.Eventually(t, "the node to write the head of the key", func() bool {
+		fields, _ := v.redis.Do("HGETALL", v.store.Name(store.TierHead, fleetKey)).([]any)
+		for pair := range slices.Chunk(fields, 2) {
+			if pair[0] != "epoch" {
+				v.head = pair[1].(string)
+			}
 		}
-	}
+		return v.head != ""
+	})
+	xdstest.Eventually(t, "the node to listen to hints about the key", func() bool {
+		channels, _ := v.redis.Do("PUBSUB", "CHANNELS", v.store.Channel(store.HeadHints)+":*").([]any)
+		if len(channels) > 0 {
+			v.channel = channels[0].(string)
+		}
+		return v.channel != ""
+	})
 	name := v.store.Name(store.LastGoodRecord, fleetKey, content.ClusterURL)
 	xdstest.Eventually(t, "the node to keep a record of the key", func() bool {
 		kept, err := v.store.Get(ctx, name)
@@ -174,7 +182,7 @@ func (v *vault) takeSamples(t *testing.T) {
 func (v *vault) redisRows(t *testing.T, all bool) (rows []row) {
 	t.Helper()
 	values := map[store.Kind]func(*testing.T, bool) []row{
-		store.TierHead: v.headRows, store.LastGoodMarks: v.markRows, store.LastGoodRecord: v.recordRows,
+		store.TierHead: v.headRows, store.HeadStamps: v.stampRows, store.LastGoodMarks: v.markRows, store.LastGoodRecord: v.recordRows,
 		store.MemberRecords: v.memberRows, // the last, since they change who owns a key
 	}
 	hints := map[store.Channel]func(*testing.T, bool) []row{store.HeadHints: v.headHintRows, store.MemberHints: v.memberHintRows}
@@ -318,42 +326,64 @@ func (v *vault) headParts(t *testing.T) (numbers, object string) {
 	return v.head[:at], v.head[at:]
 }
 
-// headHintRows are the rows of hints about heads.
-func (v *vault) headHintRows(t *testing.T, all bool) (rows []row) {
-	t.Helper()
-	add := func(field, pattern string, fill func(int) string) {
-		rows = append(rows, v.hintRow(store.HeadHints, field, pattern, fill))
+// stampRows are the rows of the stamps of heads.
+func (v *vault) stampRows(*testing.T, bool) (rows []row) {
+	name := v.store.Name(store.HeadStamps, "heads")
+	add := func(field, pattern string, fill func(size int) []any) {
+		rows = append(rows, row{surface: "Redis", message: store.HeadStamps.String(), field: field, pattern: pattern, send: func(t *testing.T, size int) int {
+			t.Helper()
+			pairs, last := fill(size), v.marker()
+			seen := v.tap.expect(last)
+			v.hset(name, append(pairs, "any", last))
+			v.await(t, seen)
+			v.redis.Do("DEL", name)
+			return length(pairs)
+		}})
 	}
-	hint := objectOf(t, v.hint)
-	spoiled(hint, all, add)
-	numbers, object := v.headParts(t)
-	spoiled(objectOf(t, object), all, func(field, pattern string, fill func(int) string) {
-		add("head."+field, pattern, func(size int) string {
-			said := maps.Clone(hint)
-			said["head"] = json.RawMessage(quoted(numbers + fill(size)))
-			return text(said)
-		})
+	for _, p := range parts {
+		add("(value)", p.name, func(size int) []any { return []any{"1", p.fill(size)} })
+		add("(field)", p.name, func(size int) []any { return []any{p.fill(size), "x"} })
+	}
+	add("(field)", "many entries", func(size int) (pairs []any) {
+		for i := 0; length(pairs) < size; i++ {
+			pairs = append(pairs, fmt.Sprint(i), "x")
+		}
+		return pairs
 	})
+	return rows
+}
+
+// headHintRows are the rows of hints about heads, of this version and of earlier ones.
+func (v *vault) headHintRows(_ *testing.T, all bool) (rows []row) {
+	earlier := map[string]json.RawMessage{"key": json.RawMessage(quoted(fleetKey)), "type": json.RawMessage(quoted(content.ClusterURL)), "head": json.RawMessage(quoted(v.head))}
+	channel := v.store.Channel(store.HeadHints)
+	spoiled(earlier, all, func(field, pattern string, fill func(int) string) {
+		rows = append(rows, v.hintRow(store.HeadHints, channel, field, pattern, fill))
+	})
+	for _, p := range parts {
+		rows = append(rows, v.hintRow(store.HeadHints, v.channel, "(hint)", p.name, p.fill))
+	}
+	for _, p := range jsonValues(all) {
+		rows = append(rows, v.hintRow(store.HeadHints, v.channel, "keys", p.name, func(size int) string { return "x y " + p.fill(size) }))
+	}
 	return rows
 }
 
 // memberHintRows are the rows of hints that a member has something to say.
 func (v *vault) memberHintRows(*testing.T, bool) (rows []row) {
 	for _, p := range parts {
-		rows = append(rows, v.hintRow(store.MemberHints, "(hint)", p.name, p.fill))
+		rows = append(rows, v.hintRow(store.MemberHints, v.store.Channel(store.MemberHints), "(hint)", p.name, p.fill))
 	}
 	return rows
 }
 
-func (v *vault) hintRow(on store.Channel, field, pattern string, fill func(int) string) row {
+func (v *vault) hintRow(on store.Channel, channel, field, pattern string, fill func(int) string) row {
 	return row{surface: "Redis", message: "hints about " + on.String(), field: field, pattern: pattern, send: func(t *testing.T, size int) int {
 		t.Helper()
 		hint, last := fill(size), v.marker()
 		seen := v.tap.expect(last)
 		for _, text := range []string{hint, last} {
-			if err := v.store.Hint(t.Context(), on, text); err != nil {
-				t.Fatal(err)
-			}
+			v.redis.Do("PUBLISH", channel, text)
 		}
 		v.await(t, seen)
 		return len(hint)

@@ -1,0 +1,82 @@
+package head
+
+// board is what a node knows of the stamps of the buckets in which it has keys. It is pure:
+// [Heads] guards it.
+type board struct {
+	// any is the stamp of all buckets at a time when all that differed were taken in; empty
+	// for never. As long as Redis has the same, nothing has changed.
+	any string
+	own map[int]*bucket
+}
+
+// bucket is a bucket in which the node has keys.
+type bucket struct {
+	keys map[string]struct{}
+	// stamp is one that Redis had; empty for none. known says that the heads of all keys
+	// have been read since, or are about to be.
+	stamp string
+	known bool
+}
+
+func newBoard() board { return board{own: make(map[int]*bucket)} }
+
+// add adds a key, which is read by other means, and reports whether it is the first of its
+// bucket.
+func (b *board) add(key string) (first bool) {
+	n := bucketOf(key)
+	own := b.own[n]
+	if first = own == nil; first {
+		own = &bucket{keys: make(map[string]struct{})}
+		b.own[n] = own
+		b.any = ""
+	}
+	own.keys[key] = struct{}{}
+	return first
+}
+
+// remove takes a key out, and reports whether it was the last of its bucket.
+func (b *board) remove(key string) (last bool) {
+	n := bucketOf(key)
+	own := b.own[n]
+	if own == nil {
+		return false
+	}
+	delete(own.keys, key)
+	if last = len(own.keys) == 0; last {
+		delete(b.own, n)
+	}
+	return last
+}
+
+// forget notes that a key could not be read: its bucket counts as changed.
+func (b *board) forget(key string) {
+	if own := b.own[bucketOf(key)]; own != nil {
+		own.known = false
+		b.any = ""
+	}
+}
+
+// changed are the buckets of which the node does not know the heads.
+func (b *board) changed(now stamps) (all []int) {
+	for n, own := range b.own {
+		if !own.known || own.stamp != now.buckets[n] {
+			all = append(all, n)
+		}
+	}
+	return all
+}
+
+// settle notes that the heads of a bucket have been read since Redis had this stamp.
+func (b *board) settle(n int, stamp string) {
+	if own := b.own[n]; own != nil {
+		own.stamp, own.known = stamp, true
+	}
+}
+
+// explain notes that a stamp was replaced for a change that the node knows, or is about to
+// read. It counts only where the node knew what was there before.
+func (b *board) explain(n int, from, to string) {
+	if own := b.own[n]; own != nil && own.known && own.stamp == from {
+		own.stamp = to
+	}
+}

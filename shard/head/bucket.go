@@ -1,0 +1,130 @@
+package head
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"xdsrelay/shard/store"
+)
+
+// Nodes do not ask Redis for each of their keys whether its head has changed. Keys are
+// divided into buckets by hash, and Redis has a stamp for each bucket: a random text, another
+// one after each claim and each write of a head. A node that knows the stamp of a bucket, and
+// has read its keys since, knows their heads.
+//
+// The stamp is set after the head, and set again until Redis has confirmed it, so a node that
+// sees the old stamp next to the new head sees the new stamp later. If the writer ends before
+// that, the next owner of the key claims it, and sets the stamp. In a cluster the two are on
+// different servers: that is why one script cannot do both.
+
+// buckets is how many buckets there are. It is the same for all nodes and versions: a node
+// looks at the stamps of its own buckets only.
+const buckets = 1024
+
+// bucketOf is the bucket of a key.
+func bucketOf(key string) int { return int(xxhash.Sum64String(key) % buckets) }
+
+const (
+	stampsTag = "heads"
+	// anyField is the stamp of all buckets together: as long as that is the same, no other
+	// one has changed. The fields of the others are their numbers.
+	anyField = "any"
+	// maxStamp is the longest stamp that counts, in bytes.
+	maxStamp = 32
+)
+
+// stamp sets the stamps of buckets to the same text and publishes, to nodes with keys in
+// each, what it was before and which keys the change is about. ARGV: how long stamps are
+// kept, the text, and for each bucket its number, its channel and the keys. It answers with
+// the stamps before.
+var stamp = store.NewScript("head_stamp", `
+local before = {}
+redis.call('HSET', KEYS[1], 'any', ARGV[2])
+for i = 3, #ARGV, 3 do
+	local last = redis.call('HGET', KEYS[1], ARGV[i]) or ''
+	redis.call('HSET', KEYS[1], ARGV[i], ARGV[2])
+	redis.pcall('PUBLISH', ARGV[i + 1], last .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 2])
+	table.insert(before, last)
+end
+redis.call('PEXPIRE', KEYS[1], ARGV[1])
+return before
+`)
+
+// look answers with all stamps, or nothing if the one for all buckets is still ARGV[1].
+var look = store.NewScript("head_look", `
+if redis.call('HGET', KEYS[1], 'any') == ARGV[1] then return false end
+return redis.call('HGETALL', KEYS[1])
+`)
+
+func stampsName(s *store.Store) string { return s.Name(store.HeadStamps, stampsTag) }
+
+func newStamp() string { return strconv.FormatUint(rand.Uint64(), 36) }
+
+// stampArgs are the arguments of stamp for keys by bucket, and the buckets in their order.
+func stampArgs(s *store.Store, text string, byBucket map[int]map[string]struct{}) (args []any, order []int) {
+	args = []any{keptFor.Milliseconds(), text}
+	for n, keys := range byBucket {
+		names, err := json.Marshal(slices.Sorted(maps.Keys(keys)))
+		if err != nil {
+			panic("head: strings cannot be written as JSON: " + err.Error())
+		}
+		order = append(order, n)
+		args = append(args, n, s.PartChannel(store.HeadHints, n), names)
+	}
+	return args, order
+}
+
+// stamps are those that Redis has. One that is not there is empty.
+type stamps struct {
+	all     string
+	buckets map[int]string
+}
+
+// stampsIn reads an answer of look. What nobody of this program has written counts as not
+// there.
+func stampsIn(r store.Reply) (s stamps, err error) {
+	texts, err := r.Texts()
+	if err != nil {
+		return s, fmt.Errorf("the stamps of heads: %w", err)
+	}
+	s.buckets = make(map[int]string)
+	for i := 1; i < len(texts); i += 2 {
+		field, text := texts[i-1], texts[i]
+		if len(text) > maxStamp {
+			continue
+		}
+		if field == anyField {
+			s.all = text
+		} else if n, err := strconv.Atoi(field); err == nil && 0 <= n && n < buckets {
+			s.buckets[n] = text
+		}
+	}
+	return s, nil
+}
+
+// change is a hint that heads of a bucket have changed.
+type change struct {
+	from, to string // stamps
+	keys     []string
+}
+
+// decodeChange reads what stamp has published.
+func decodeChange(text string) (c change, err error) {
+	from, rest, _ := strings.Cut(text, " ")
+	to, rest, ok := strings.Cut(rest, " ")
+	if !ok || len(from) > maxStamp || len(to) > maxStamp {
+		return c, fmt.Errorf("a hint of %d bytes: expected two stamps and keys", len(text))
+	}
+	if err := json.Unmarshal([]byte(rest), &c.keys); err != nil {
+		return c, fmt.Errorf("a hint about heads: %w", err)
+	}
+	c.from, c.to = from, to
+	return c, nil
+}

@@ -1,0 +1,264 @@
+package head
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"xdsrelay/shard/store"
+)
+
+// readInTurn is how many keys are read in each round: of more, the rest waits for the next.
+const readInTurn = 2048
+
+const (
+	// confirmAfter is how long after a write its head is read again: a server of a cluster
+	// that takes over may have lost the head and another one still have the stamp.
+	confirmAfter = time.Minute
+	// missedWithin bounds how long a key is not read after hints may have been missed.
+	missedWithin = time.Minute
+)
+
+// listen takes in hints until said is closed. A hint is only a reason to read, and any of
+// them may be lost: the stamps tell the same.
+func (h *Heads) listen(said <-chan store.Hint) {
+	for hint := range said {
+		h.mu.Lock()
+		switch {
+		case hint.Missed:
+			h.noteMissedLocked()
+		case hint.Part < 0:
+			if n, err := decodeNote(hint.Payload); err == nil {
+				h.readSoonLocked(n.Key)
+			}
+		default:
+			h.hintedLocked(hint)
+		}
+		h.mu.Unlock()
+	}
+}
+
+// noteMissedLocked notes that hints may have been missed. The stamps say of which buckets;
+// they are asked for soon, and in case that a stamp was lost as well, all keys are read
+// within a minute.
+func (h *Heads) noteMissedLocked() {
+	if h.listening {
+		for key := range h.followed {
+			h.dueLocked(key, rand.N(missedWithin))
+		}
+	}
+	h.listening, h.missed = true, true
+	signal(h.fresh)
+}
+
+// hintedLocked takes in a hint about a bucket.
+func (h *Heads) hintedLocked(hint store.Hint) {
+	c, err := decodeChange(hint.Payload)
+	if err != nil {
+		return
+	}
+	h.board.explain(hint.Part, c.from, c.to)
+	for _, key := range c.keys {
+		if o := h.owned[key]; o != nil && o.epoch > 0 && c.to == h.stamping {
+			continue // this node has written it
+		}
+		if bucketOf(key) == hint.Part {
+			h.readSoonLocked(key)
+		}
+	}
+}
+
+// readSoonLocked makes a key be read at once, if this node has it.
+func (h *Heads) readSoonLocked(key string) {
+	if h.followed[key] != nil {
+		h.unread[key] = struct{}{}
+		signal(h.fresh)
+	}
+}
+
+// check looks every few seconds which heads have changed, until ctx ends, and reads some at
+// once.
+func (h *Heads) check(ctx context.Context) {
+	turn := ""
+	timer := time.NewTimer(h.every())
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-h.fresh:
+			keys, hurry := h.takeUnread()
+			h.forget(h.readAll(ctx, keys))
+			if hurry {
+				timer.Reset(rand.N(h.cfg.Every / 4)) // not all nodes at the same moment
+			}
+			sleep(ctx, breath) // many hints are one reason to read
+			continue
+		case <-timer.C:
+		}
+		timer.Reset(h.every())
+		h.mu.Lock()
+		h.missed, h.hurried = false, false
+		if len(h.unstamped) > 0 {
+			signal(h.dirty)
+		}
+		h.mu.Unlock()
+		h.refresh()
+		turn = h.round(ctx, turn)
+	}
+}
+
+// every is the time until the next round: nodes that began together part.
+func (h *Heads) every() time.Duration { return h.cfg.Every*3/4 + rand.N(h.cfg.Every/2) }
+
+// takeUnread returns the keys that are to be read at once, and whether the next round
+// has to come sooner than it would.
+func (h *Heads) takeUnread() (keys []string, hurry bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key := range h.unread {
+		keys = append(keys, key)
+	}
+	clear(h.unread)
+	hurry = h.missed && !h.hurried
+	h.hurried = h.missed
+	return keys, hurry
+}
+
+// forget notes that keys could not be read: the next round reads their buckets.
+func (h *Heads) forget(keys []string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, key := range keys {
+		h.board.forget(key)
+	}
+}
+
+// round looks at the stamps and reads the keys that they, or the time, make due. Where
+// stamps say nothing, because Redis refuses them or some node of the tier does not set
+// them, it reads the keys that come after turn. It returns the last of those.
+func (h *Heads) round(ctx context.Context, turn string) string {
+	now, err := h.look(ctx)
+	if ctx.Err() != nil {
+		return turn
+	}
+	var keys []string
+	blind := err != nil || h.cfg.Unstamped()
+	if blind {
+		keys, turn = h.inTurn(turn)
+	}
+	h.noteBlind(blind)
+	changed, due := h.due(now, readInTurn-len(keys))
+	failed := h.readAll(ctx, append(keys, due...))
+	h.forget(failed)
+	h.settleRound(now, changed, failed)
+	return turn
+}
+
+// noteBlind notes whether stamps say everything. When they do again, all keys are read once
+// more: the last head may have come without a stamp.
+func (h *Heads) noteBlind(blind bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.blind && !blind {
+		for key := range h.followed {
+			h.dueLocked(key, 0)
+		}
+	}
+	h.blind = blind
+}
+
+// look asks for the stamps: nil if none has changed since the node knew all heads.
+func (h *Heads) look(ctx context.Context) (*stamps, error) {
+	h.mu.Lock()
+	last := h.board.any
+	h.mu.Unlock()
+	r, err := h.cfg.Store.Run(ctx, look, []string{stampsName(h.cfg.Store)}, last)
+	if err != nil || r.IsNil() {
+		return nil, err
+	}
+	now, err := stampsIn(r)
+	return &now, err
+}
+
+// inTurn are the keys that come after turn, as many as one round may read, and the last of
+// them.
+func (h *Heads) inTurn(turn string) (keys []string, last string) {
+	h.mu.Lock()
+	for key := range h.followed {
+		keys = append(keys, key)
+	}
+	h.mu.Unlock()
+	if len(keys) <= readInTurn {
+		return keys, ""
+	}
+	slices.Sort(keys)
+	from, _ := slices.BinarySearch(keys, turn+"\x00")
+	keys = append(keys[from:], keys[:from]...)[:readInTurn]
+	return keys, keys[len(keys)-1]
+}
+
+// due returns the buckets that have changed, as many as there is room for, and the keys to
+// read: theirs, those that it is time for, and those of which this node has left something
+// to do.
+func (h *Heads) due(now *stamps, room int) (changed []int, keys []string) {
+	at := time.Now()
+	all := make(map[string]struct{})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for key, o := range h.owned {
+		if o.deferred || o.epoch == 0 && !at.Before(o.after) {
+			all[key] = struct{}{}
+		}
+	}
+	if now != nil {
+		for _, n := range h.board.changed(*now) {
+			if len(all) >= room {
+				break
+			}
+			changed = append(changed, n)
+			for key := range h.board.own[n].keys {
+				all[key] = struct{}{}
+			}
+		}
+	}
+	for key, f := range h.followed {
+		if len(all) < room && (!at.Before(f.due) || !f.lower.IsZero()) {
+			all[key] = struct{}{}
+		}
+	}
+	for key := range all {
+		keys = append(keys, key)
+	}
+	return changed, keys
+}
+
+// settleRound takes in that the keys of changed buckets have been read, but for those that
+// failed. Where a stamp is missing, an owner sets it: else nobody would see that Redis has
+// lost everything.
+func (h *Heads) settleRound(now *stamps, changed []int, failed []string) {
+	if now == nil {
+		return
+	}
+	bad := make(map[int]bool)
+	for _, key := range failed {
+		bad[bucketOf(key)] = true
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for _, n := range changed {
+		if !bad[n] {
+			h.board.settle(n, now.buckets[n])
+		}
+	}
+	if len(h.board.changed(*now)) == 0 {
+		h.board.any = now.all
+	}
+	for key := range h.owned {
+		if n := bucketOf(key); now.buckets[n] == "" && h.unstamped[n] == nil {
+			h.unstamped[n] = make(map[string]struct{})
+			signal(h.dirty)
+		}
+	}
+}
