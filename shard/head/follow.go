@@ -166,7 +166,11 @@ func (h *Heads) inspect(key string, k kept) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.followed[key]; f != nil {
-		f.due = now.Add(h.pauseLocked(key))
+		pause := h.pauseLocked(key)
+		if f.due.IsZero() {
+			pause = rand.N(pause) // keys that came together part
+		}
+		f.due = now.Add(pause)
 		for url := range f.heads {
 			f.noteReached(url)
 		}

@@ -80,23 +80,22 @@ func (s *Store) HintsOf(ctx context.Context, channel Channel, parts *Parts) <-ch
 // was made at all, and why it ended.
 func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out chan Hint) (subscribed bool, ended error) {
 	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{})}
-	first, cancel := context.WithTimeout(ctx, s.cfg.Timeout)
-	sub := s.client.Subscribe(first, append(p.missing(), s.Channel(channel))...) // it is confirmed last
-	cancel()
+	p.begin(ctx)
+	sub := p.sub
 	defer sub.Close()
 	// Receiving does not look at whether the context has ended.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
-	defer p.follow(ctx, sub)()
-	for silent := false; ; {
+	heard, pinged := time.Now(), false
+	for {
 		got, err := receive(ctx, sub)
 		var late net.Error
-		switch {
+		switch silent := time.Since(heard); {
 		case err == nil:
-			silent = false
-		case ctx.Err() != nil, silent, !errors.As(err, &late), !late.Timeout():
+			heard, pinged = time.Now(), false
+		case ctx.Err() != nil, !errors.As(err, &late), !late.Timeout(), silent >= 2*quiet:
 			return subscribed, err
-		default:
-			silent = true
+		case silent >= quiet && !pinged:
+			pinged = true
 			if err := sub.Ping(ctx); err != nil {
 				return subscribed, err
 			}
@@ -110,14 +109,22 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 		case *redis.Message:
 			tell(out, Hint{Payload: got.Payload, Part: s.partOf(channel, got.Channel)})
 		}
+		if subscribed {
+			if err := p.follow(ctx); err != nil {
+				return subscribed, err
+			}
+		}
 	}
 }
 
-// receive waits for what comes next. The deadline is for connecting anew.
+// errRenew ends a subscription that has many parts that nobody wants.
+var errRenew = errors.New("the subscription is made again without the parts that are not wanted any more")
+
+// receive waits for what comes next, for a second. The deadline is for connecting again.
 func receive(ctx context.Context, sub *redis.PubSub) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*quiet)
 	defer cancel()
-	return sub.ReceiveTimeout(ctx, quiet)
+	return sub.ReceiveTimeout(ctx, time.Second)
 }
 
 // tell passes a hint on without waiting: where there is no room, an older one goes,

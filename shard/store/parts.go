@@ -10,100 +10,82 @@ import (
 // Parts are the parts of a channel that a subscriber wants. All methods are safe for
 // concurrent use.
 type Parts struct {
-	mu sync.Mutex
-	// Guarded by mu.
-	wanted  map[int]struct{}
-	changed chan struct{} // closed when wanted is another set
+	mu     sync.Mutex
+	wanted map[int]struct{} // guarded by mu
 }
 
 // NewParts makes an empty set.
-func NewParts() *Parts { return &Parts{wanted: make(map[int]struct{}), changed: make(chan struct{})} }
+func NewParts() *Parts { return &Parts{wanted: make(map[int]struct{})} }
 
-// Set adds a part, or takes it out.
+// Set adds a part, or takes it out. A subscription follows within a second.
 func (p *Parts) Set(part int, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if _, ok := p.wanted[part]; ok == wanted {
-		return
-	}
 	if wanted {
 		p.wanted[part] = struct{}{}
 	} else {
 		delete(p.wanted, part)
 	}
-	close(p.changed)
-	p.changed = make(chan struct{})
-}
-
-// partial is a subscription to parts of a channel. It is used by one goroutine at a time.
-type partial struct {
-	store   *Store
-	channel Channel
-	parts   *Parts           // nil for none
-	has     map[int]struct{} // that are subscribed to
-}
-
-// missing adds the parts that are wanted and not subscribed to, and returns their names.
-func (p *partial) missing() (names []string) {
-	if p.parts == nil {
-		return nil
-	}
-	p.parts.mu.Lock()
-	defer p.parts.mu.Unlock()
-	for part := range p.parts.wanted {
-		if _, ok := p.has[part]; !ok {
-			p.has[part] = struct{}{}
-			names = append(names, p.store.PartChannel(p.channel, part))
-		}
-	}
-	return names
 }
 
 // fewUnwanted is how many parts that are not wanted any more make no difference.
 const fewUnwanted = 64
 
-// unwanted reports whether so many parts are not wanted any more that a new subscription
-// pays. There is no UNSUBSCRIBE, for which users of Redis would need another right.
-func (p *partial) unwanted() bool {
-	p.parts.mu.Lock()
-	defer p.parts.mu.Unlock()
-	return len(p.has) > 2*len(p.parts.wanted)+fewUnwanted
-}
-
-// follow subscribes to parts as they become wanted until stop is called. It closes a
-// subscription of which that fails, or that is to be replaced.
-func (p *partial) follow(ctx context.Context, sub *redis.PubSub) (stop func()) {
-	if p.parts == nil {
-		return func() {}
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	var work sync.WaitGroup
-	work.Go(func() {
-		for {
-			p.parts.mu.Lock()
-			changed := p.parts.changed
-			p.parts.mu.Unlock()
-			if p.unwanted() || p.add(ctx, sub) != nil {
-				_ = sub.Close()
-				return
-			}
-			select {
-			case <-changed:
-			case <-ctx.Done():
-				return
-			}
+// missing adds parts that are wanted to those that a subscription has, and returns which.
+// It reports whether so many are not wanted any more that a new subscription pays: there is
+// no UNSUBSCRIBE, for which users of Redis would need another right.
+func (p *Parts) missing(has map[int]struct{}) (parts []int, renew bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for part := range p.wanted {
+		if _, ok := has[part]; !ok {
+			has[part] = struct{}{}
+			parts = append(parts, part)
 		}
-	})
-	return func() { cancel(); work.Wait() }
+	}
+	return parts, len(has) > 2*len(p.wanted)+fewUnwanted
 }
 
-// add subscribes to what is missing.
-func (p *partial) add(ctx context.Context, sub *redis.PubSub) error {
-	names := p.missing()
+// partial is a subscription to a channel and to parts of it. It is for one goroutine: a
+// subscription that is used by another one while it connects blocks that.
+type partial struct {
+	store   *Store
+	channel Channel
+	parts   *Parts           // nil for none
+	has     map[int]struct{} // that are subscribed to
+	sub     *redis.PubSub
+}
+
+// begin subscribes.
+func (p *partial) begin(ctx context.Context) {
+	names, _ := p.missing()
+	within, cancel := context.WithTimeout(ctx, p.store.cfg.Timeout)
+	defer cancel()
+	p.sub = p.store.client.Subscribe(within, append(names, p.store.Channel(p.channel))...) // it is confirmed last
+}
+
+// missing are the channels of missing parts; see [Parts].
+func (p *partial) missing() (names []string, renew bool) {
+	if p.parts == nil {
+		return nil, false
+	}
+	parts, renew := p.parts.missing(p.has)
+	for _, part := range parts {
+		names = append(names, p.store.PartChannel(p.channel, part))
+	}
+	return names, renew
+}
+
+// follow subscribes to parts that have come to be wanted. An error ends the subscription.
+func (p *partial) follow(ctx context.Context) error {
+	names, renew := p.missing()
+	if renew {
+		return errRenew
+	}
 	if len(names) == 0 {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, p.store.cfg.Timeout)
 	defer cancel()
-	return sub.Subscribe(within, names...)
+	return p.sub.Subscribe(within, names...)
 }

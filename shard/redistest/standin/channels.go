@@ -1,6 +1,9 @@
 package standin
 
 func publish(s *Server, args []string) any {
+	if s.mute {
+		return int64(0)
+	}
 	for c := range s.channels[args[0]] {
 		c.answer([]any{"message", args[0], args[1]})
 	}

@@ -24,6 +24,7 @@ type Server struct {
 	channels  map[string]map[*session]bool // who listens, by channel
 	calls     map[string]int               // how many commands there were, by name
 	readOnly  bool
+	mute      bool
 	paused    bool
 	resumed   sync.Cond // with mu
 	ahead     time.Duration
@@ -104,6 +105,14 @@ func (s *Server) ReadOnly(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readOnly = on
+}
+
+// Mute makes what is published reach nobody, as where servers of a cluster have lost each
+// other, or ends that.
+func (s *Server) Mute(on bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.mute = on
 }
 
 // Pause makes it answer nobody, as a process that was stopped, or ends that.

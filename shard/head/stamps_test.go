@@ -1,0 +1,385 @@
+package head
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"xdsrelay/relay/resource"
+	"xdsrelay/relay/xdstest"
+	"xdsrelay/shard/redistest/standin"
+	"xdsrelay/shard/store"
+)
+
+// A round is at most so long after the one before.
+const longestRound = 3 * time.Second * 5 / 4
+
+// bubble is a Redis in virtual time.
+type bubble struct {
+	*standin.Server
+	t       *testing.T
+	network *xdstest.Memory
+}
+
+const redisAt = "127.0.0.1:6379"
+
+// inBubble runs a test in virtual time, with times as they are in production.
+func inBubble(t *testing.T, test func(*testing.T, *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubble{Server: standin.New(), t: t, network: xdstest.NewMemory()}
+		l, err := b.network.Listen(redisAt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(b.Close)
+		go b.Serve(l)
+		test(t, b)
+	})
+}
+
+// open connects with the Redis.
+func (b *bubble) open() *store.Store {
+	b.t.Helper()
+	s, err := store.New(store.Config{
+		URL: "redis://" + redisAt, Prefix: "test", Timeout: time.Second, Dial: b.network.Dial,
+		Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+// node is one with the times of production, and connections of its own.
+func (b *bubble) node(name string, cfg Config) *node {
+	b.t.Helper()
+	return newNodeOf(b.t, name, b.open(), cfg)
+}
+
+// wait lets time pass.
+func (b *bubble) wait(d time.Duration) {
+	<-time.After(d)
+	synctest.Wait()
+}
+
+// run runs a script that is no node's.
+func (b *bubble) run(s *store.Store, text string, keys []string, args ...any) {
+	b.t.Helper()
+	if _, err := s.Run(b.t.Context(), store.NewScript("test", text), keys, args...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// knows holds that a node knows the head of what another one holds.
+func (k *keyed) knows(of *keyed, when string) {
+	k.t.Helper()
+	if h := k.head(); h.Generation == 0 || !h.holds(of.edition()) {
+		k.t.Errorf("%s, %s knows %+v of what %s holds", when, k.name, h, of.name)
+	}
+}
+
+// pair are an owner of a key and a node that follows it, which know the first head.
+func (b *bubble) pair(cfg Config) (owner, follower *keyed) {
+	owner, follower = b.node("a", cfg).key("k"), b.node("b", cfg).key("k")
+	owner.own()
+	owner.apply("1")
+	b.wait(2 * longestRound)
+	follower.knows(owner, "at first")
+	return owner, follower
+}
+
+// TestHintsReachKeys: a hint brings a head at once to a node that has the key, and to no
+// other one.
+func TestHintsReachKeys(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, follower := b.pair(Config{})
+		other := b.node("c", Config{}).key("another key")
+		b.wait(longestRound)
+		before := b.Calls()["EVALSHA"]
+		owner.apply("2")
+		b.wait(100 * time.Millisecond)
+		follower.knows(owner, "after a hint")
+		// A write, a stamp, and a read of the follower; rounds of three nodes may be due.
+		if n := b.Calls()["EVALSHA"] - before; n < 3 || n > 6 {
+			t.Errorf("a change cost %d scripts", n)
+		}
+		if h, ok := other.Of("k", clusters.URL); ok {
+			t.Errorf("a node without the key knows %+v", h)
+		}
+	})
+}
+
+// TestStampsWithoutHints: a head of which no hint came is found in the next round, whatever
+// became of the stamps before.
+func TestStampsWithoutHints(t *testing.T) {
+	for name, fault := range map[string]func(b *bubble, owner *keyed, s *store.Store){
+		"nothing else": func(*bubble, *keyed, *store.Store) {},
+		"Redis was emptied": func(b *bubble, _ *keyed, _ *store.Store) {
+			b.Flush()
+			b.wait(longestRound)
+		},
+		"Redis is emptied after the write": func(b *bubble, owner *keyed, _ *store.Store) {
+			owner.apply("1", "2")
+			b.wait(100 * time.Millisecond)
+			b.Flush()
+			b.wait(2 * longestRound)
+		},
+		"the stamps were evicted": func(b *bubble, _ *keyed, s *store.Store) {
+			if err := s.Delete(b.t.Context(), stampsName(s)); err != nil {
+				b.t.Error(err)
+			}
+		},
+		"the stamps have another type": func(b *bubble, _ *keyed, s *store.Store) {
+			if err := s.Set(b.t.Context(), stampsName(s), []byte("x"), 0); err != nil {
+				b.t.Error(err)
+			}
+		},
+		"Redis did not answer": func(b *bubble, owner *keyed, _ *store.Store) {
+			b.Pause(true)
+			owner.apply("1", "2")
+			b.wait(time.Minute)
+			b.Pause(false)
+			b.wait(15 * time.Second) // until the nodes have tried again
+		},
+		"Redis took no writes": func(b *bubble, owner *keyed, _ *store.Store) {
+			b.ReadOnly(true)
+			owner.apply("1", "2")
+			b.wait(time.Minute)
+			b.ReadOnly(false)
+			b.wait(15 * time.Second)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) {
+				owner, follower := b.pair(Config{})
+				b.Mute(true)
+				fault(b, owner, b.open())
+				owner.apply("3")
+				b.wait(longestRound + time.Second)
+				follower.knows(owner, "without a hint")
+			})
+		})
+	}
+}
+
+// TestStampFails: where the head was written and its stamp was not, the writer sets the
+// stamp as soon as Redis lets it, without another write.
+func TestStampFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, follower := b.pair(Config{})
+		s := b.open()
+		b.Mute(true)
+		stampOf := func() string {
+			r, err := s.Run(t.Context(), read, []string{stampsName(s)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now, err := stampsIn(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return now.buckets[bucketOf("k")]
+		}
+		first := stampOf()
+		// As if Redis had taken the write, and no stamp: the name of the stamps is in the way
+		// for a moment that is over before the next round of the follower.
+		b.run(s, `redis.call('COPY', KEYS[1], KEYS[2]) redis.call('SET', KEYS[1], 'x') return 1`, []string{stampsName(s), "saved"})
+		owner.apply("2")
+		b.wait(50 * time.Millisecond)
+		b.run(s, `redis.call('DEL', KEYS[1]) redis.call('COPY', KEYS[2], KEYS[1]) return 1`, []string{stampsName(s), "saved"})
+		if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) || stampOf() != first {
+			t.Fatalf("the head is %+v, the stamp was %s and is %s", h, first, stampOf())
+		}
+		b.wait(2*longestRound + time.Second)
+		if stampOf() == first {
+			t.Error("the stamp was not set")
+		}
+		follower.knows(owner, "after the stamp came late")
+	})
+}
+
+// TestWriterDies: a head that was written by a node that ended before it set the stamp is
+// seen with the claim of the next owner.
+func TestWriterDies(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, follower := b.pair(Config{})
+		heir := b.node("c", Config{}).key("k")
+		b.wait(longestRound)
+		last := owner.head()
+		last.Generation, last.Digest = last.Generation+1, resource.Digest{7}
+		s := b.open()
+		b.Mute(true)
+		call := writeCall(s, nil, "k", last.Epoch, map[string]Head{clusters.URL: last})
+		if _, err := s.Run(t.Context(), write, call.Keys, call.Args...); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(time.Minute / 2)
+		if follower.head() == last {
+			t.Fatal("the follower sees a head without a stamp: the test tests nothing")
+		}
+		heir.own()
+		b.wait(longestRound + time.Second)
+		if h := follower.head(); h.Digest != last.Digest {
+			t.Errorf("the follower knows %+v, expected %+v", h, last)
+		}
+	})
+}
+
+// TestSweep: what changes in Redis without a stamp is found by the owner within a quarter
+// of an hour, and by each of n other nodes within n times that, give or take a quarter.
+func TestSweep(t *testing.T) {
+	const nodes = 3
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, follower := b.pair(Config{Nodes: func() int { return nodes }})
+		s := b.open()
+		b.wait(2 * time.Minute) // the last write is confirmed
+		head := owner.head()
+		b.run(s, `redis.call('HSET', KEYS[1], ARGV[1], 'garbage') return 1`, []string{name(s, "k")}, typeField+clusters.URL)
+		b.wait(15*time.Minute*5/4 + longestRound)
+		if h := stored(t, s, "k").heads[clusters.URL]; h != head {
+			t.Errorf("the owner left %+v", h)
+		}
+		newer := head
+		newer.Generation++
+		b.Mute(true)
+		b.run(s, `redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return 1`, []string{name(s, "k")}, typeField+clusters.URL, newer.encode())
+		b.wait(nodes*15*time.Minute*5/4 + longestRound)
+		if h := follower.head(); h.Generation <= head.Generation && h.Epoch <= head.Epoch {
+			t.Errorf("the follower knows %+v", h)
+		}
+	})
+}
+
+// TestWritesAreConfirmed: a head that is lost just after it was written, as when a server of
+// a cluster takes over, while its stamp is not, is written again within a minute.
+func TestWritesAreConfirmed(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, _ := b.pair(Config{})
+		owner.apply("2")
+		b.wait(10 * time.Second)
+		s := b.open()
+		b.run(s, `redis.call('HDEL', KEYS[1], ARGV[1]) return 1`, []string{name(s, "k")}, typeField+clusters.URL)
+		b.wait(confirmAfter + longestRound)
+		if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) {
+			t.Errorf("Redis has %+v", h)
+		}
+	})
+}
+
+// TestUnstampedNodes: as long as a node of the tier writes heads without stamps, as earlier
+// versions do, its heads are found in each round, and what it published with them before;
+// and its last one after it has left.
+func TestUnstampedNodes(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		earlier := true
+		cfg := Config{Unstamped: func() bool { return earlier }}
+		n := b.node("n", cfg)
+		k := n.key("k")
+		s := b.open()
+		h := Head{Epoch: 5, Owner: "earlier"}
+		write := func() {
+			h.Generation++
+			b.run(s, `redis.call('HSET', KEYS[1], 'epoch', 5, ARGV[1], ARGV[2]) return 1`, []string{name(s, "k")}, typeField+clusters.URL, h.encode())
+		}
+		sees := func(when string) {
+			t.Helper()
+			if got := k.head().Generation; got != h.Generation {
+				t.Errorf("%s, the node knows generation %d of %d", when, got, h.Generation)
+			}
+		}
+		b.wait(2 * longestRound)
+		write()
+		b.wait(longestRound)
+		sees("in a round")
+		write()
+		if err := s.Hint(t.Context(), store.HeadHints, fmt.Sprintf(`{"key":"k","type":%q,"head":%q}`, clusters.URL, h.encode())); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(100 * time.Millisecond)
+		sees("after a hint")
+		b.wait(longestRound)
+		write()
+		earlier = false
+		b.wait(longestRound)
+		sees("after the last earlier node has left")
+	})
+}
+
+// TestManyChanges: of changes of many keys at once nothing is missed, with hints and without.
+func TestManyChanges(t *testing.T) {
+	for _, mute := range []bool{false, true} {
+		t.Run(fmt.Sprint("mute ", mute), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) {
+				b.Mute(mute)
+				a, c := b.node("a", Config{}), b.node("b", Config{})
+				var owners, followers []*keyed
+				for i := range 200 {
+					owners, followers = append(owners, a.key(fmt.Sprint(i))), append(followers, c.key(fmt.Sprint(i)))
+					owners[i].own()
+				}
+				for round := range 3 {
+					for i, o := range owners {
+						if round == 0 || i%(round+1) == 0 {
+							o.apply(strings.Repeat("x", round+1))
+						}
+					}
+					b.wait(2*longestRound + time.Second)
+					for i, o := range owners {
+						followers[i].knows(o, fmt.Sprint("in round ", round))
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestBoard: a bucket is read until its heads are known, and again when its stamp is not
+// one that the node has been led to.
+func TestBoard(t *testing.T) {
+	b := newBoard()
+	n := bucketOf("k")
+	now := func(stamp string) stamps { return stamps{all: stamp, buckets: map[int]string{n: stamp}} }
+	expect := func(what, stamp string, changed bool) {
+		t.Helper()
+		if got := len(b.changed(now(stamp))) > 0; got != changed {
+			t.Errorf("%s: changed: %t", what, got)
+		}
+	}
+	if !b.add("k") || b.add("k") {
+		t.Error("the first key of a bucket is not known as such")
+	}
+	expect("nothing was read", "", true)
+	b.settle(n, "1")
+	expect("read", "1", false)
+	expect("another stamp", "2", true)
+	expect("no stamp", "", true)
+	b.explain(n, "0", "2")
+	expect("explained from a stamp that was not known", "2", true)
+	b.explain(n, "1", "2")
+	expect("explained", "2", false)
+	b.forget("k")
+	expect("a key could not be read", "2", true)
+	b.explain(n, "2", "3")
+	expect("explained while it was not known", "3", true)
+	b.settle(n, "3")
+	b.any = "3"
+	b.add("x") // in another bucket
+	if b.any != "" {
+		t.Error("a bucket is new, and the stamp of all is taken for known")
+	}
+	if !b.remove("k") || b.remove("k") || len(b.own) != 1 {
+		t.Error("the last key of a bucket is not known as such")
+	}
+	b.settle(n, "4")
+	b.explain(n, "4", "5")
+	if b.own[n] != nil {
+		t.Error("a bucket without keys came back")
+	}
+}
