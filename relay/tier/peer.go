@@ -128,7 +128,7 @@ func (p *peer) ask(ctx context.Context) {
 			return
 		}
 		p.heard(err, asked)
-		if !pauseFor(ctx, min(max(timeout/4, askOften), askSeldom)) {
+		if !pauseFor(ctx, min(max(timeout/2, askOften), askSeldom)) {
 			return
 		}
 	}
