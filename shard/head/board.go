@@ -48,6 +48,15 @@ func (b *board) remove(key string) (last bool) {
 	return last
 }
 
+// eachKey calls f for the keys of a bucket.
+func (b *board) eachKey(n int, f func(key string)) {
+	if own := b.own[n]; own != nil {
+		for key := range own.keys {
+			f(key)
+		}
+	}
+}
+
 // forget notes that a key could not be read: its bucket counts as changed.
 func (b *board) forget(key string) {
 	if own := b.own[bucketOf(key)]; own != nil {

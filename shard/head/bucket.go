@@ -1,6 +1,8 @@
 package head
 
 import (
+	"crypto/sha1" //nolint:gosec // the only digest that scripts of Redis have
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,9 +17,13 @@ import (
 )
 
 // Nodes do not ask Redis for each of their keys whether its head has changed. Keys are
-// divided into buckets by hash, and Redis has a stamp for each bucket: a random text, another
-// one after each claim and each write of a head. A node that knows the stamp of a bucket, and
-// has read its keys since, knows their heads.
+// divided into buckets by hash, and Redis has a stamp for each bucket, another one after each
+// claim and each write of a head. A node that knows the stamp of a bucket, and has read its
+// keys since, knows their heads.
+//
+// A stamp is the digest of the hint that was published with it: of the stamp before, a random
+// text and the keys. So no other hint leads to it: a forged one makes nodes read, and cannot
+// make them take for known what they have not read.
 //
 // The stamp is set after the head, and set again until Redis has confirmed it, so a node that
 // sees the old stamp next to the new head sees the new stamp later. If the writer ends before
@@ -36,26 +42,35 @@ const (
 	// anyField is the stamp of all buckets together: as long as that is the same, no other
 	// one has changed. The fields of the others are their numbers.
 	anyField = "any"
-	// maxStamp is the longest stamp that counts, in bytes.
+	// maxStamp is the longest stamp or random text that counts, in bytes.
 	maxStamp = 32
 )
 
-// stamp sets the stamps of buckets to the same text and publishes, to nodes with keys in
-// each, what it was before and which keys the change is about. ARGV: how long stamps are
-// kept, the text, and for each bucket its number, its channel and the keys. It answers with
-// the stamps before.
+// stamp sets the stamps of buckets and publishes, to nodes with keys in each, what it was
+// before and which keys the change is about. ARGV: how long stamps are kept, a random text,
+// and for each bucket its number, its channel and the keys. It answers with the stamp of each
+// before and now.
 var stamp = store.NewScript("head_stamp", `
-local before = {}
+local stamps = {}
 redis.call('HSET', KEYS[1], 'any', ARGV[2])
 for i = 3, #ARGV, 3 do
 	local last = redis.call('HGET', KEYS[1], ARGV[i]) or ''
-	redis.call('HSET', KEYS[1], ARGV[i], ARGV[2])
-	redis.pcall('PUBLISH', ARGV[i + 1], last .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 2])
-	table.insert(before, last)
+	local hint = last .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 2]
+	local now = string.sub(redis.sha1hex(hint), 1, 16)
+	redis.call('HSET', KEYS[1], ARGV[i], now)
+	redis.pcall('PUBLISH', ARGV[i + 1], hint)
+	table.insert(stamps, last)
+	table.insert(stamps, now)
 end
 redis.call('PEXPIRE', KEYS[1], ARGV[1])
-return before
+return stamps
 `)
+
+// stampOf is the stamp that stamp sets with a hint.
+func stampOf(hint string) string {
+	sum := sha1.Sum([]byte(hint)) //nolint:gosec // the only digest that scripts of Redis have
+	return hex.EncodeToString(sum[:])[:16]
+}
 
 // look answers with all stamps, or nothing if the one for all buckets is still ARGV[1].
 var look = store.NewScript("head_look", `
@@ -65,7 +80,7 @@ return redis.call('HGETALL', KEYS[1])
 
 func stampsName(s *store.Store) string { return s.Name(store.HeadStamps, stampsTag) }
 
-func newStamp() string { return strconv.FormatUint(rand.Uint64(), 36) }
+func newText() string { return strconv.FormatUint(rand.Uint64(), 36) }
 
 // stampArgs are the arguments of stamp for keys by bucket, and the buckets in their order.
 func stampArgs(s *store.Store, text string, byBucket map[int]map[string]struct{}) (args []any, order []int) {
@@ -112,19 +127,20 @@ func stampsIn(r store.Reply) (s stamps, err error) {
 // change is a hint that heads of a bucket have changed.
 type change struct {
 	from, to string // stamps
+	text     string // random, of the node that set the stamp
 	keys     []string
 }
 
 // decodeChange reads what stamp has published.
 func decodeChange(text string) (c change, err error) {
 	from, rest, _ := strings.Cut(text, " ")
-	to, rest, ok := strings.Cut(rest, " ")
-	if !ok || len(from) > maxStamp || len(to) > maxStamp {
-		return c, fmt.Errorf("a hint of %d bytes: expected two stamps and keys", len(text))
+	random, keys, ok := strings.Cut(rest, " ")
+	if !ok || len(from) > maxStamp || len(random) > maxStamp {
+		return c, fmt.Errorf("a hint of %d bytes: expected a stamp, a random text and keys", len(text))
 	}
-	if err := json.Unmarshal([]byte(rest), &c.keys); err != nil {
+	if err := json.Unmarshal([]byte(keys), &c.keys); err != nil {
 		return c, fmt.Errorf("a hint about heads: %w", err)
 	}
-	c.from, c.to = from, to
+	c.from, c.to, c.text = from, stampOf(text), random
 	return c, nil
 }

@@ -91,7 +91,7 @@ type Heads struct {
 	followed map[string]*followed
 	board    board
 	// unstamped are buckets, and keys of each, whose heads may have been written since their
-	// stamp was set. stamping is the text that is being set, or was last.
+	// stamp was set. stamping is the random text of what is being set, or was last.
 	unstamped map[int]map[string]struct{}
 	stamping  string
 	unread    map[string]struct{} // keys that are to be read at once

@@ -90,7 +90,7 @@ func (b *bubble) pair(cfg Config) (owner, follower *keyed) {
 	owner, follower = b.node("a", cfg).key("k"), b.node("b", cfg).key("k")
 	owner.own()
 	owner.apply("1")
-	b.wait(2 * longestRound)
+	b.wait(2 * time.Minute) // until the last write is confirmed
 	follower.knows(owner, "at first")
 	return owner, follower
 }
@@ -176,29 +176,18 @@ func TestStampFails(t *testing.T) {
 		owner, follower := b.pair(Config{})
 		s := b.open()
 		b.Mute(true)
-		stampOf := func() string {
-			r, err := s.Run(t.Context(), read, []string{stampsName(s)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			now, err := stampsIn(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return now.buckets[bucketOf("k")]
-		}
-		first := stampOf()
+		first := stampIn(t, s, "k")
 		// As if Redis had taken the write, and no stamp: the name of the stamps is in the way
 		// for a moment that is over before the next round of the follower.
 		b.run(s, `redis.call('COPY', KEYS[1], KEYS[2]) redis.call('SET', KEYS[1], 'x') return 1`, []string{stampsName(s), "saved"})
 		owner.apply("2")
 		b.wait(50 * time.Millisecond)
 		b.run(s, `redis.call('DEL', KEYS[1]) redis.call('COPY', KEYS[2], KEYS[1]) return 1`, []string{stampsName(s), "saved"})
-		if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) || stampOf() != first {
-			t.Fatalf("the head is %+v, the stamp was %s and is %s", h, first, stampOf())
+		if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) || stampIn(t, s, "k") != first {
+			t.Fatalf("the head is %+v, the stamp was %s and is %s", h, first, stampIn(t, s, "k"))
 		}
 		b.wait(2*longestRound + time.Second)
-		if stampOf() == first {
+		if stampIn(t, s, "k") == first {
 			t.Error("the stamp was not set")
 		}
 		follower.knows(owner, "after the stamp came late")
@@ -239,7 +228,6 @@ func TestSweep(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, follower := b.pair(Config{Nodes: func() int { return nodes }})
 		s := b.open()
-		b.wait(2 * time.Minute) // the last write is confirmed
 		head := owner.head()
 		b.run(s, `redis.call('HSET', KEYS[1], ARGV[1], 'garbage') return 1`, []string{name(s, "k")}, typeField+clusters.URL)
 		b.wait(15*time.Minute*5/4 + longestRound)

@@ -21,13 +21,15 @@ const (
 )
 
 // listen takes in hints until said is closed. A hint is only a reason to read, and any of
-// them may be lost: the stamps tell the same.
+// them may be lost: the stamps say the same. Any program that may publish can forge one.
 func (h *Heads) listen(said <-chan store.Hint) {
 	for hint := range said {
 		h.mu.Lock()
 		switch {
-		case hint.Missed:
+		case hint.Missed && hint.Part < 0:
 			h.noteMissedLocked()
+		case hint.Missed:
+			h.board.eachKey(hint.Part, h.readSoonLocked)
 		case hint.Part < 0:
 			if n, err := decodeNote(hint.Payload); err == nil {
 				h.readSoonLocked(n.Key)
@@ -60,7 +62,7 @@ func (h *Heads) hintedLocked(hint store.Hint) {
 	}
 	h.board.explain(hint.Part, c.from, c.to)
 	for _, key := range c.keys {
-		if o := h.owned[key]; o != nil && o.epoch > 0 && c.to == h.stamping {
+		if o := h.owned[key]; o != nil && o.epoch > 0 && c.text == h.stamping {
 			continue // this node has written it
 		}
 		if bucketOf(key) == hint.Part {

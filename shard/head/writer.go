@@ -195,15 +195,14 @@ func (h *Heads) stampAll(ctx context.Context) {
 	}
 	taken := h.unstamped
 	h.unstamped = make(map[int]map[string]struct{})
-	h.stamping = newStamp()
+	h.stamping = newText()
 	args, order := stampArgs(h.cfg.Store, h.stamping, taken)
-	text := h.stamping
 	h.mu.Unlock()
 	r, err := h.cfg.Store.Run(ctx, stamp, []string{stampsName(h.cfg.Store)}, args...)
-	before, bad := r.Texts()
+	pairs, bad := r.Texts()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if err != nil || bad != nil || len(before) != len(order) {
+	if err != nil || bad != nil || len(pairs) != 2*len(order) {
 		for n, keys := range taken {
 			if h.unstamped[n] == nil {
 				h.unstamped[n] = make(map[string]struct{})
@@ -213,7 +212,7 @@ func (h *Heads) stampAll(ctx context.Context) {
 		return
 	}
 	for i, n := range order {
-		h.board.explain(n, before[i], text)
+		h.board.explain(n, pairs[2*i], pairs[2*i+1])
 	}
 }
 

@@ -17,7 +17,8 @@ type Hint struct {
 	// Part is the part of the channel that it was published on, -1 for the channel itself.
 	Part int
 	// Missed means: look for yourself. It comes first, and whenever hints may have
-	// been lost: after a connection was lost, or where they came faster than taken.
+	// been lost: after a connection was lost, or where they came faster than taken. With a
+	// part it is about that alone, to which the subscription has just been extended.
 	Missed bool
 }
 
@@ -102,9 +103,10 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 		}
 		switch got := got.(type) {
 		case *redis.Subscription:
-			if got.Channel == s.Channel(channel) {
-				subscribed = true
-				tell(out, Hint{Missed: true})
+			part := s.partOf(channel, got.Channel)
+			subscribed = subscribed || part < 0
+			if subscribed { // parts that came before are part of the beginning
+				tell(out, Hint{Missed: true, Part: part})
 			}
 		case *redis.Message:
 			tell(out, Hint{Payload: got.Payload, Part: s.partOf(channel, got.Channel)})
@@ -139,5 +141,5 @@ func tell(out chan Hint, h Hint) {
 	case <-out:
 	default:
 	}
-	out <- Hint{Missed: true} // there is room: nobody else sends
+	out <- Hint{Missed: true, Part: -1} // there is room: nobody else sends
 }

@@ -17,7 +17,7 @@ type engine struct {
 }
 
 // newEngine makes an engine whose scripts have what those of Redis have, as far as the
-// product needs it: the language, string, table and math, and redis.call.
+// product needs it: the language, string, table and math, and what is below.
 func newEngine(s *Server) *engine {
 	e := &engine{state: lua.NewState(lua.Options{SkipOpenLibs: true})}
 	for name, open := range map[string]lua.LGFunction{
@@ -28,6 +28,7 @@ func newEngine(s *Server) *engine {
 		e.state.Call(1, 0)
 	}
 	e.state.SetGlobal("redis", e.state.SetFuncs(e.state.NewTable(), map[string]lua.LGFunction{
+		"sha1hex":      func(l *lua.LState) int { l.Push(lua.LString(digest(l.CheckString(1)))); return 1 },
 		"call":         func(l *lua.LState) int { return e.call(s, true) },
 		"pcall":        func(l *lua.LState) int { return e.call(s, false) },
 		"error_reply":  func(l *lua.LState) int { l.Push(e.saying("err", l.CheckString(1))); return 1 },
@@ -50,22 +51,27 @@ func (s *Server) eval(byDigest bool, script string, rest []string) any {
 	case keys > len(rest)-1:
 		return failure("ERR Number of keys can't be greater than number of args")
 	}
-	digest := strings.ToLower(script)
+	name := strings.ToLower(script)
 	if !byDigest {
-		sum := sha1.Sum([]byte(script)) //nolint:gosec // the digest that Redis names scripts by
-		digest = hex.EncodeToString(sum[:])
-		if s.scripts[digest] == nil {
+		name = digest(script)
+		if s.scripts[name] == nil {
 			compiled, err := compile(script)
 			if err != nil {
 				return failure("ERR Error compiling script: " + oneLine(err))
 			}
-			s.scripts[digest] = compiled
+			s.scripts[name] = compiled
 		}
 	}
-	if s.scripts[digest] == nil {
+	if s.scripts[name] == nil {
 		return noScript
 	}
-	return s.engine.run(s.scripts[digest], rest[1:1+keys], rest[1+keys:])
+	return s.engine.run(s.scripts[name], rest[1:1+keys], rest[1+keys:])
+}
+
+// digest is the one that Redis names scripts by, and has for them as redis.sha1hex.
+func digest(text string) string {
+	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
+	return hex.EncodeToString(sum[:])
 }
 
 func compile(script string) (*lua.FunctionProto, error) {
