@@ -128,7 +128,7 @@ func TestHigherForgotten(t *testing.T) {
 		if follower.head().Epoch != forged.Epoch {
 			t.Fatalf("the follower knows %+v: the test tests nothing", follower.head())
 		}
-		b.wait((lowerRounds + 3) * longestRound)
+		b.wait(20*time.Second + 2*longestRound)
 		follower.knows(owner, "after the owner has replaced a forged head")
 		owner.knows(owner, "after it has replaced a forged head")
 	})
