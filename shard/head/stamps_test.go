@@ -198,9 +198,11 @@ func TestStampFails(t *testing.T) {
 // seen with the claim of the next owner.
 func TestWriterDies(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
-		owner, follower := b.pair(Config{})
-		heir := b.node("c", Config{}).key("k")
-		b.wait(longestRound)
+		owner, follower, heir := b.node("a", Config{}).key("k"), b.node("b", Config{}).key("k"), b.node("c", Config{}).key("k")
+		end := owner.own()
+		owner.apply("1")
+		b.wait(2 * time.Minute) // until the last write is confirmed
+		end()
 		last := owner.head()
 		last.Generation, last.Digest = last.Generation+1, resource.Digest{7}
 		s := b.open()
