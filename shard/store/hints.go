@@ -80,10 +80,12 @@ func (s *Store) HintsOf(ctx context.Context, channel Channel, parts *Parts) <-ch
 // listen passes on what one subscription receives until it breaks, and reports whether it
 // was made at all, and why it ended.
 func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out chan Hint) (subscribed bool, ended error) {
-	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{})}
-	p.begin(ctx)
-	sub := p.sub
+	sub := s.client.Subscribe(ctx) // to nothing: this makes no connection
 	defer sub.Close()
+	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{}), sub: sub}
+	if err := p.begin(ctx); err != nil {
+		return false, err
+	}
 	// Receiving does not look at whether the context has ended.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	heard, pinged := time.Now(), false

@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"xdsrelay/shard/redistest"
@@ -67,6 +69,29 @@ func TestHints(t *testing.T) {
 	for range hints {
 		t.Error("a hint came after the end")
 	}
+}
+
+// TestHintsUnreachable: a subscription that cannot connect is tried again after pauses that
+// grow, each of which is an occasion for a cluster to learn where its servers are.
+func TestHintsUnreachable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dials := 0
+		s, _ := open(t, "redis://127.0.0.1:6379", func(c *store.Config) {
+			c.Timeout = time.Second
+			c.Dial = func(context.Context, string) (net.Conn, error) {
+				dials++
+				<-time.After(c.Timeout) // as where the network swallows what is sent
+				return nil, os.ErrDeadlineExceeded
+			}
+		})
+		s.Hints(t.Context(), store.HeadHints)
+		<-time.After(time.Minute)
+		synctest.Wait()
+		// Each attempt takes a second; the pauses grow up to 5 s, give or take half.
+		if dials < 8 || dials > 20 {
+			t.Errorf("%d connections were tried within a minute", dials)
+		}
+	})
 }
 
 // TestSlowListener: who does not take hints gets one in their place, and nothing

@@ -56,12 +56,12 @@ type partial struct {
 	sub     *redis.PubSub
 }
 
-// begin subscribes.
-func (p *partial) begin(ctx context.Context) {
+// begin connects and subscribes.
+func (p *partial) begin(ctx context.Context) error {
 	names, _ := p.missing()
 	within, cancel := context.WithTimeout(ctx, p.store.cfg.Timeout)
 	defer cancel()
-	p.sub = p.store.client.Subscribe(within, append(names, p.store.Channel(p.channel))...) // it is confirmed last
+	return p.sub.Subscribe(within, append(names, p.store.Channel(p.channel))...) // it is confirmed last
 }
 
 // missing are the channels of missing parts; see [Parts].
