@@ -128,22 +128,23 @@ func TestFencing(t *testing.T) {
 }
 
 // TestAmbiguousWrites: writes of which the answer was lost are repeated, and neither
-// that nor what else happens meanwhile puts anything older in the place of what is
-// newer.
-func TestAmbiguousWrites(t *testing.T) {
-	server := redistest.Start(t, redistest.Config{})
-	direct := openStore(t, server.URL(), time.Minute)
-	proxy := xdstest.NewNetwork(t, server.Addr())
-	through := openStore(t, "redis://"+proxy.Addr(), time.Second)
+// that nor what else happens meanwhile replaces anything newer with what is older.
+func TestAmbiguousWrites(t *testing.T) { inBubble(t, testAmbiguousWrites) }
+
+func testAmbiguousWrites(t *testing.T, redis *bubble) {
+	direct := redis.open()
+	proxy := redis.network.NewNetwork(t, redisAt)
+	through := redis.openAt(proxy.Addr())
 	a := newNode(t, "a", through, never, never).key("k")
 	b := newNode(t, "b", direct, never, never).key("k")
 	stop := a.own()
 	a.apply("1")
 	first := storedSoon(direct, a)
+	redis.wait(time.Second) // until a has all answers: a new connection needs some before it can write
 
 	proxy.Stall(xdstest.ToClient)
 	a.apply("2")
-	second := storedSoon(direct, a) // though a is told that it failed
+	second := storedSoon(direct, a) // although the call of a fails
 	xdstest.Eventually(t, "a failure", func() bool { return a.metric("xdsrelay.tier.head.writes", "failed") > 0 })
 	if second.Epoch != first.Epoch || second.Generation != first.Generation+1 {
 		t.Errorf("%+v, after %+v", second, first)
@@ -153,6 +154,7 @@ func TestAmbiguousWrites(t *testing.T) {
 	if third := storedSoon(direct, a); !third.newer(second) {
 		t.Errorf("%+v, after %+v", third, second)
 	}
+	redis.wait(10 * time.Second) // until all that has failed was tried again
 
 	proxy.Stall(xdstest.ToClient)
 	a.apply("4")

@@ -44,10 +44,13 @@ func inBubble(t *testing.T, test func(*testing.T, *bubble)) {
 }
 
 // open connects with the Redis.
-func (b *bubble) open() *store.Store {
+func (b *bubble) open() *store.Store { return b.openAt(redisAt) }
+
+// openAt connects with what is at an address.
+func (b *bubble) openAt(address string) *store.Store {
 	b.t.Helper()
 	s, err := store.New(store.Config{
-		URL: "redis://" + redisAt, Prefix: "test", Timeout: time.Second, Dial: b.network.Dial,
+		URL: "redis://" + address, Prefix: "test", Timeout: time.Second, Dial: b.network.Dial,
 		Logger: slog.New(slog.DiscardHandler), Meter: noop.Meter{},
 	})
 	if err != nil {
