@@ -83,9 +83,11 @@ func (b *board) settle(n int, stamp string) {
 }
 
 // explain notes that a stamp was replaced for a change that the node knows, or is about to
-// read. It counts only where the node knew what was there before.
+// read. It counts only where the node knew what was there before. The stamp of all buckets
+// is another one, too: a Redis that has the last one again has lost the change.
 func (b *board) explain(n int, from, to string) {
 	if own := b.own[n]; own != nil && own.known && own.stamp == from {
 		own.stamp = to
+		b.any = ""
 	}
 }

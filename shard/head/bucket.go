@@ -102,8 +102,8 @@ type stamps struct {
 	buckets map[int]string
 }
 
-// stampsIn reads an answer of look. What nobody of this program has written counts as not
-// there.
+// stampsIn reads an answer of look. Fields and values that no node can have written count
+// as absent.
 func stampsIn(r store.Reply) (s stamps, err error) {
 	texts, err := r.Texts()
 	if err != nil {

@@ -133,8 +133,9 @@ func (h *Heads) refresh() {
 	}
 }
 
-// readAll reads keys, and returns those that could not be read. Where Redis does not
-// answer, the rest is left.
+// readAll reads keys, and returns those that could not be read. It tries all of them until
+// ctx ends: Redis may refuse some keys alone, and calls to one that does not answer soon
+// fail at once.
 func (h *Heads) readAll(ctx context.Context, keys []string) (failed []string) {
 	for some := range slices.Chunk(keys, readAtOnce) {
 		if len(failed) > 0 && ctx.Err() != nil {

@@ -31,8 +31,8 @@ type Config struct {
 	// Default 3 s.
 	Every time.Duration
 	// Sweep is how often the owner of a key reads its heads although nothing says that
-	// they have changed, give or take a quarter. Other nodes do as many times more seldom
-	// as there are nodes. Default 15 min.
+	// they have changed, give or take a quarter. Each of n other nodes does so every
+	// n times that. Default 15 min.
 	Sweep time.Duration
 	// Nodes is how many nodes the tier has. Nil for one.
 	Nodes func() int

@@ -142,7 +142,7 @@ func TestFlushed(t *testing.T) {
 }
 
 // TestSpoiled: heads that were removed or replaced by hand, without a stamp, are written
-// again by who owns the keys.
+// again by the owners of the keys.
 func TestSpoiled(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)

@@ -197,6 +197,31 @@ func TestStampFails(t *testing.T) {
 	})
 }
 
+// TestRedisGoesBack: a head that is lost together with its stamp, as when a replica that was
+// behind takes over, is written again after the next round.
+func TestRedisGoesBack(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, follower := b.pair(Config{})
+		s := b.open()
+		names := []string{name(s, "k"), stampsName(s)}
+		b.Mute(true)
+		for i := range 5 { // a round of the owner may be just then
+			b.run(s, `for _, k in ipairs(KEYS) do redis.call('COPY', k, k .. ' before') end return 1`, names)
+			owner.apply(fmt.Sprint("changed ", i))
+			b.wait(50 * time.Millisecond)
+			b.run(s, `for _, k in ipairs(KEYS) do redis.call('DEL', k) redis.call('COPY', k .. ' before', k) redis.call('DEL', k .. ' before') end return 1`, names)
+			if stored(t, s, "k").heads[clusters.URL].holds(owner.edition()) {
+				t.Fatal("the head is not lost: the test tests nothing")
+			}
+			b.wait(2*longestRound + time.Second)
+			if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) {
+				t.Errorf("Redis has %+v", h)
+			}
+			follower.knows(owner, "after Redis went back")
+		}
+	})
+}
+
 // TestWriterDies: a head that was written by a node that ended before it set the stamp is
 // seen with the claim of the next owner.
 func TestWriterDies(t *testing.T) {
@@ -357,6 +382,12 @@ func TestBoard(t *testing.T) {
 	expect("explained from a stamp that was not known", "2", true)
 	b.explain(n, "1", "2")
 	expect("explained", "2", false)
+	b.any = "2"
+	b.explain(n, "2", "2a")
+	if b.any != "" {
+		t.Error("a stamp was replaced, and that of all buckets is taken for known")
+	}
+	b.settle(n, "2")
 	b.forget("k")
 	expect("a key could not be read", "2", true)
 	b.explain(n, "2", "3")

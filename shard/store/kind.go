@@ -10,8 +10,8 @@ const (
 	MemberRecords Kind = iota
 	// TierHead is a hash of the epoch of a key and of its tier heads, by type.
 	TierHead
-	// HeadStamps is a hash of a random text for each bucket of keys, which is another one
-	// after each change of a tier head of these keys.
+	// HeadStamps is a hash of a stamp for each bucket of keys, which is another one after
+	// each change of a tier head of these keys.
 	HeadStamps
 	// LastGoodMarks is a hash of what is known of the last known good records of a key,
 	// by type.
