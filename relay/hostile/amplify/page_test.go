@@ -81,7 +81,7 @@ func page(rows []row, of figures, now string) string {
 		patterns[k][r.pattern] = true
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "\nThe table has %d rows, each measured with up to 4 MiB.\n", len(rows))
+	fmt.Fprintf(&b, "\nThe table has %d rows, each measured with up to 1 MiB.\n", len(rows))
 	b.WriteString("\n| Surface | Message | Fields | Filled with | CPU ns per byte | Memory bytes per byte | Longest wait for a lock |\n|---|---|--:|---|--:|--:|---|\n")
 	for _, k := range order {
 		cells := unmeasured
