@@ -108,6 +108,12 @@ func TestRedisPage(t *testing.T) {
 		return found
 	}
 	xdstest.Eventually(t, "all names to be in Redis", func() bool { return len(kinds()) == 5 })
+	records, _ := redis.Do("HVALS", "xdsrelay:{members}").([]any)
+	for _, r := range records {
+		if !strings.Contains(fmt.Sprint(r), `"stamps":true`) {
+			t.Errorf("a node does not say that it sets stamps: %s", r)
+		}
+	}
 	for _, key := range redisKeys(redis) {
 		for _, n := range names {
 			if n.pattern.MatchString(key) {

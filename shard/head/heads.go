@@ -34,10 +34,10 @@ type Config struct {
 	// they have changed, give or take a quarter. Each of n other nodes does so every
 	// n times that. Default 15 min.
 	Sweep time.Duration
-	// Nodes is how many nodes the tier has. Nil for one.
+	// Nodes is how many nodes the tier has. Required.
 	Nodes func() int
 	// Unstamped reports whether a node of the tier writes heads without stamps, as earlier
-	// versions do. As long as that is so, all keys are read in turn. Nil for never.
+	// versions do. As long as that is so, all keys are read in turn. Required.
 	Unstamped func() bool
 	// Logger gets what should not be. Required.
 	Logger *slog.Logger
@@ -51,8 +51,8 @@ type Config struct {
 }
 
 func (c *Config) setDefaults() error {
-	if c.Store == nil || c.Node == "" || c.Active == nil || c.Logger == nil || c.Meter == nil {
-		return errors.New("head: Store, Node, Active, Logger and Meter are required")
+	if c.Store == nil || c.Node == "" || c.Active == nil || c.Nodes == nil || c.Unstamped == nil || c.Logger == nil || c.Meter == nil {
+		return errors.New("head: Store, Node, Active, Nodes, Unstamped, Logger and Meter are required")
 	}
 	if c.Wait <= 0 {
 		c.Wait = 5 * time.Second
@@ -62,12 +62,6 @@ func (c *Config) setDefaults() error {
 	}
 	if c.Sweep <= 0 {
 		c.Sweep = 15 * time.Minute
-	}
-	if c.Nodes == nil {
-		c.Nodes = func() int { return 1 }
-	}
-	if c.Unstamped == nil {
-		c.Unstamped = func() bool { return false }
 	}
 	return nil
 }

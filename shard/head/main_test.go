@@ -91,6 +91,12 @@ func newNodeOf(t *testing.T, name string, s *store.Store, cfg Config) *node {
 	}
 	cfg.Store, cfg.Node, cfg.Active = s, name, n.cache.Active
 	cfg.Logger, cfg.Meter = slog.New(slog.DiscardHandler), sdkmetric.NewMeterProvider(sdkmetric.WithReader(n.reader)).Meter("test")
+	if cfg.Nodes == nil {
+		cfg.Nodes = func() int { return 1 }
+	}
+	if cfg.Unstamped == nil {
+		cfg.Unstamped = func() bool { return false }
+	}
 	n.Heads, err = New(cfg)
 	if err != nil {
 		t.Fatal(err)

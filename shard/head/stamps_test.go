@@ -134,6 +134,71 @@ func TestRedisGoesBack(t *testing.T) {
 	})
 }
 
+// TestStampsEvicted: where stamps are missing, owners set them although no head changes, so
+// that all nodes notice when Redis then loses everything.
+func TestStampsEvicted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, _ := b.pair(Config{})
+		s := b.open()
+		if err := s.Delete(t.Context(), stampsName(s)); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(2*longestRound + time.Second)
+		if stampIn(t, s, "k") == "" {
+			t.Error("the stamp is missing")
+		}
+		b.Flush()
+		b.wait(longestRound + time.Second)
+		if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) {
+			t.Errorf("Redis has %+v", h)
+		}
+	})
+}
+
+// TestBucketReadFails: a key that could not be read when its bucket had another stamp is read
+// again, although the stamp does not change again.
+func TestBucketReadFails(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		owner, follower := b.pair(Config{})
+		s := b.open()
+		b.Mute(true)
+		names := []string{name(s, "k"), "saved"}
+		owner.apply("2")
+		b.wait(20 * time.Millisecond)
+		b.run(s, `redis.call('COPY', KEYS[1], KEYS[2]) redis.call('SET', KEYS[1], 'x') return 1`, names)
+		b.wait(longestRound)
+		b.run(s, `redis.call('DEL', KEYS[1]) redis.call('COPY', KEYS[2], KEYS[1]) return 1`, names)
+		b.wait(longestRound)
+		follower.knows(owner, "after its key could not be read")
+	})
+}
+
+// TestInterrupted: a node that has lost its connection reads all its keys within a minute,
+// also those whose stamp was lost meanwhile.
+func TestInterrupted(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		cfg := Config{Sweep: 24 * time.Hour}
+		proxy := b.network.NewNetwork(t, redisAt)
+		owner, follower := b.node("a", cfg).key("k"), newNodeOf(t, "b", b.openAt(proxy.Addr()), cfg).key("k")
+		owner.own()
+		owner.apply("1")
+		b.wait(2 * time.Minute) // until the last write is confirmed
+		newer := owner.head()
+		newer.Generation++
+		s := b.open()
+		b.run(s, `redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) return 1`, []string{name(s, "k")}, typeField+clusters.URL, newer.encode())
+		b.wait(longestRound)
+		if follower.head() == newer {
+			t.Fatal("the follower sees a head without a stamp: the test tests nothing")
+		}
+		proxy.Cut()
+		b.wait(missedWithin + 2*longestRound)
+		if h := follower.head(); h.Generation < newer.Generation {
+			t.Errorf("the follower knows %+v", h)
+		}
+	})
+}
+
 // TestWriterDies: a head that was written by a node that ended before it set the stamp is
 // seen with the claim of the next owner.
 func TestWriterDies(t *testing.T) {

@@ -71,6 +71,40 @@ func TestHints(t *testing.T) {
 	}
 }
 
+// TestParts: a subscription is extended by parts that are wanted, and gives up many that are
+// not wanted any more.
+func TestParts(t *testing.T) {
+	server := redistest.Start(t, redistest.Config{Real: true})
+	s, _ := open(t, server.URL())
+	const many = 200
+	parts := store.NewParts()
+	hints := s.HintsOf(t.Context(), store.HeadHints, parts)
+	if h := next(t, hints); !h.Missed || h.Part >= 0 {
+		t.Fatalf("got %+v first", h)
+	}
+	subscribed := func() int {
+		all, _ := server.Do("PUBSUB", "CHANNELS", s.Channel(store.HeadHints)+"*").([]any)
+		return len(all)
+	}
+	for i := range many {
+		parts.Set(i, true)
+	}
+	eventually(t, "all parts to be subscribed to", func() bool { return subscribed() == many+1 })
+	for i := 1; i < many; i++ {
+		parts.Set(i, false)
+	}
+	eventually(t, "unwanted parts to be given up", func() bool { return subscribed() == 2 })
+	for len(hints) > 0 {
+		<-hints // so that there is room
+	}
+	server.Do("PUBLISH", s.PartChannel(store.HeadHints, 0), "news")
+	for h := next(t, hints); h.Payload != "news" || h.Part != 0; h = next(t, hints) {
+		if !h.Missed {
+			t.Fatalf("got %+v", h)
+		}
+	}
+}
+
 // TestHintsUnreachable: a subscription that cannot connect is tried again after pauses that
 // grow, each of which is an occasion for a cluster to learn where its servers are.
 func TestHintsUnreachable(t *testing.T) {
