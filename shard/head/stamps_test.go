@@ -87,26 +87,32 @@ func TestStampsWithoutHints(t *testing.T) {
 // TestStampFails: where the head was written and its stamp was not, the writer sets the
 // stamp as soon as Redis lets it, without another write.
 func TestStampFails(t *testing.T) {
-	inBubble(t, func(t *testing.T, b *bubble) {
-		owner, follower := b.pair(Config{})
-		s := b.open()
-		b.Mute(true)
-		first := stampIn(t, s, "k")
-		// As if Redis had taken the write, and no stamp: the name of the stamps is in the way
-		// for a moment that is over before the next round of the follower.
-		b.run(s, `redis.call('COPY', KEYS[1], KEYS[2]) redis.call('SET', KEYS[1], 'x') return 1`, []string{stampsName(s), "saved"})
-		owner.apply("2")
-		b.wait(50 * time.Millisecond)
-		b.run(s, `redis.call('DEL', KEYS[1]) redis.call('COPY', KEYS[2], KEYS[1]) return 1`, []string{stampsName(s), "saved"})
-		if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) || stampIn(t, s, "k") != first {
-			t.Fatalf("the head is %+v, the stamp was %s and is %s", h, first, stampIn(t, s, "k"))
-		}
-		b.wait(2*longestRound + time.Second)
-		if stampIn(t, s, "k") == first {
-			t.Error("the stamp was not set")
-		}
-		follower.knows(owner, "after the stamp came late")
-	})
+	for _, mute := range []bool{false, true} {
+		t.Run(fmt.Sprint("mute ", mute), func(t *testing.T) {
+			inBubble(t, func(t *testing.T, b *bubble) { testStampFails(t, b, mute) })
+		})
+	}
+}
+
+func testStampFails(t *testing.T, b *bubble, mute bool) {
+	owner, follower := b.pair(Config{})
+	s := b.open()
+	b.Mute(mute)
+	first := stampIn(t, s, "k")
+	// As if Redis had taken the write, and no stamp: the name of the stamps is in the way
+	// for a moment that is over before the next round of the follower.
+	b.run(s, `redis.call('COPY', KEYS[1], KEYS[2]) redis.call('SET', KEYS[1], 'x') return 1`, []string{stampsName(s), "saved"})
+	owner.apply("2")
+	b.wait(50 * time.Millisecond)
+	b.run(s, `redis.call('DEL', KEYS[1]) redis.call('COPY', KEYS[2], KEYS[1]) return 1`, []string{stampsName(s), "saved"})
+	if h := stored(t, s, "k").heads[clusters.URL]; !h.holds(owner.edition()) || stampIn(t, s, "k") != first {
+		t.Fatalf("the head is %+v, the stamp was %s and is %s", h, first, stampIn(t, s, "k"))
+	}
+	b.wait(2*longestRound + time.Second)
+	if stampIn(t, s, "k") == first {
+		t.Error("the stamp was not set")
+	}
+	follower.knows(owner, "after the stamp came late")
 }
 
 // TestRedisGoesBack: a head that is lost together with its stamp, as when a replica that was
@@ -173,16 +179,12 @@ func TestBucketReadFails(t *testing.T) {
 	})
 }
 
-// TestInterrupted: a node that has lost its connection reads all its keys within a minute,
-// also those whose stamp was lost meanwhile.
+// TestInterrupted: a node whose subscription was interrupted reads all its keys within a
+// minute, also those whose stamp was lost meanwhile.
 func TestInterrupted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		cfg := Config{Sweep: 24 * time.Hour}
-		proxy := b.network.NewNetwork(t, redisAt)
-		owner, follower := b.node("a", cfg).key("k"), newNodeOf(t, "b", b.openAt(proxy.Addr()), cfg).key("k")
-		owner.own()
-		owner.apply("1")
-		b.wait(2 * time.Minute) // until the last write is confirmed
+		owner, follower := b.pair(cfg)
 		newer := owner.head()
 		newer.Generation++
 		s := b.open()
@@ -191,7 +193,10 @@ func TestInterrupted(t *testing.T) {
 		if follower.head() == newer {
 			t.Fatal("the follower sees a head without a stamp: the test tests nothing")
 		}
-		proxy.Cut()
+		interrupted := make(chan store.Hint, 1)
+		interrupted <- store.Hint{Missed: true, Part: -1}
+		close(interrupted)
+		follower.listen(interrupted)
 		b.wait(missedWithin + 2*longestRound)
 		if h := follower.head(); h.Generation < newer.Generation {
 			t.Errorf("the follower knows %+v", h)
