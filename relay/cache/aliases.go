@@ -71,6 +71,24 @@ func (t *Table) eachNamedLocked(s *Subscription, f func(*entry)) {
 	}
 }
 
+// eachNamed calls f in steps, with the table's mu held for reading, for each entry that goes by
+// one of the names of s, or went by one: once unless aliases change meanwhile.
+func (s *Subscription) eachNamed(f func(*entry)) {
+	t, seen := s.table, make(map[*entry]struct{})
+	for n := range inSteps(t, t.mu.reading(), &s.names) {
+		many := len(t.aliases) > 0 || s.globs > 0
+		t.eachOfLocked(n, func(e *entry) {
+			if _, twice := seen[e]; twice {
+				return
+			}
+			if many {
+				seen[e] = struct{}{}
+			}
+			f(e)
+		})
+	}
+}
+
 // existsLocked reports whether there is a resource that goes by name.
 func (t *Table) existsLocked(name string) bool {
 	if e := t.entries[name]; e != nil && e.res != nil {

@@ -153,11 +153,11 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 		return
 	}
 	leg.answered = leg.asked
-	maps.DeleteFunc(leg.unanswered, func(n string, w *want) bool {
-		g := t.globs[n]
-		// To have answered others is no answer for a glob of which nothing came.
-		return w.seq <= leg.answered && (g == nil || g.live > 0)
-	})
+	if len(leg.unanswered) <= t.group.cache.step {
+		maps.DeleteFunc(leg.unanswered, func(n string, w *want) bool { return !t.openLocked(w, n) })
+	} else {
+		leg.outdated = true // see forgetAnswered
+	}
 	for s := range t.waiting {
 		i := slices.IndexFunc(s.waits, func(w wait) bool { return w.leg == by })
 		if i < 0 {

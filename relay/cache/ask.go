@@ -30,7 +30,9 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 	s.countGlobs(&Edited{Added: names})
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	t.recountLocked(s)
+	if !wildcard || t.members < t.live { // else it sees the whole table
+		t.recountLocked(s)
+	}
 	digest, live := t.sumLocked(s)
 	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.gen}
 }

@@ -128,15 +128,28 @@ func (c *Changes) Empty() bool {
 // changes since the position (or names in the subscription, if these are
 // fewer), plus the forced names; with Whole as much as the subscription sees.
 func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
+	c, loose, err := t.changesSince(w, q)
+	slices.Sort(c.Removed) // there may be very many
+	sortByName(c.News[:loose.news])
+	sortByName(c.Resources[:loose.all])
+	return c, err
+}
+
+// unordered is how many of the first resources of an answer are in any order: they are sorted
+// by name once the table is unlocked.
+type unordered struct{ news, all int }
+
+// changesSince is Changes with some resources, and all removed names, in any order.
+func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
 	if s == nil {
-		return Changes{To: q.Since}, nil
+		return Changes{To: q.Since}, loose, nil
 	}
 	// A client that comes from another subscription may be further.
 	gen := max(s.gen, q.Since.Gen)
-	c := Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.sourceLocked(s)}
+	c = Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.sourceLocked(s)}
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
@@ -146,7 +159,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 		c.To = q.Since
 		p.pickNotes()
 		p.finish()
-		return c, nil
+		return c, loose, nil
 	}
 	floor := t.aliasFloor // the tombstones of names that are wanted stay
 	if s.key.wildcard {
@@ -154,7 +167,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	}
 	t.eachGlobLocked(s, func(g *glob) { floor = max(floor, g.floor) })
 	if q.Since.Removed < floor {
-		return c, ErrTooOld
+		return c, loose, ErrTooOld
 	}
 	if !q.Only {
 		p.pickSince()
@@ -186,7 +199,7 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	t.calledAllLocked(c.Removed)
 	c.Withdraws = c.Withdraws || len(c.Removed)+len(c.RemovedNames)+len(c.Errors) > 0
 	p.finish()
-	return c, nil
+	return c, p.loose, nil
 }
 
 // knownLocked reports whether all legs that s depends on have answered for what
@@ -214,16 +227,24 @@ func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
 	}
 	// A member is no answer for all of its glob.
 	open := func(n string) bool { return t.isGlobLocked(n) || !t.existsLocked(n) }
+	waits := func(n string) bool {
+		w, listed := unanswered[n]
+		_, named := s.names[n]
+		return listed && named && open(n) && t.openLocked(w, n)
+	}
+	if waits(s.open) { // mostly the one that is answered last
+		return false
+	}
 	if len(unanswered) < len(s.names) {
 		for n := range unanswered {
-			if _, named := s.names[n]; named && open(n) {
+			if waits(n) {
 				return false
 			}
 		}
 		return true
 	}
 	for n := range s.names {
-		if _, waits := unanswered[n]; waits && open(n) {
+		if waits(n) {
 			return false
 		}
 	}
@@ -244,7 +265,7 @@ func (t *Table) wildVersionLocked() string {
 // sumLocked is the digest of all that s sees, and how many resources that are.
 func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 	if s.key.wildcard {
-		return s.digest.Add(t.digest), s.live + t.members
+		return s.digest.Sub(s.members.digest).Add(t.digest), s.live - s.members.live + t.members
 	}
 	return s.digest, s.live
 }

@@ -229,6 +229,7 @@ func (c *checker) demand() {
 			c.complain("%q is wanted, but nobody will ask for it", name)
 		}
 		_, listed := leg.unanswered[name]
+		listed = listed && (!leg.outdated || t.openLocked(w, name))
 		waits := w.seq > leg.answered
 		if g := t.globs[name]; g != nil {
 			waits = waits || g.live == 0
@@ -340,15 +341,18 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 	if s.gen > t.gen {
 		c.complain("a subscription is at generation %d, the table at %d", s.gen, t.gen)
 	}
-	if s.uncounted && s.key.step != 0 {
-		return
-	}
 	again := Subscription{key: s.key, names: s.names, globs: s.globs}
 	t.recountLocked(&again)
-	if again.live != s.live || again.digest != s.digest {
+	if again.live != s.live || again.digest != s.digest || again.members != s.members {
 		c.complain("a subscription sees %d resources, but counts %d, or its digest is off", again.live, s.live)
 	}
-	if missing := s.missingLocked(); s.hasPlainNamesLocked() && missing != len(s.names)-s.live {
+	missing := 0
+	for n := range s.names {
+		if t.missesNameLocked(n) {
+			missing++
+		}
+	}
+	if s.hasPlainNamesLocked() && missing != len(s.names)-s.live {
 		c.complain("of a subscription to %d names %d are missing, but %d resources are counted", len(s.names), missing, s.live)
 	}
 	for n := range s.names {

@@ -23,6 +23,7 @@ type want struct {
 // there, and otherwise to drop it.
 type told struct {
 	stray   bool   // see stray.go
+	turn    uint32 // tableLeg.turn when it was noted that the name is not wanted
 	spelled string // how it was asked for, or what its origin calls it; "" for the canonical form
 }
 
@@ -48,7 +49,7 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 	if w == nil {
 		t.seq++
 		w = &want{leg: t.legOf(name), seq: t.seq}
-		t.wants[name] = w
+		t.addWantLocked(name, w)
 		t.bytes += wantSize(name)
 		if e := t.entries[name]; e != nil && e.res == nil && w.leg != t.wild.leg && !t.askedForLocked(e) {
 			t.buryLocked(e) // that it is not in the wildcard set says nothing of the name (D11)
@@ -67,6 +68,16 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 	w.add(s)
 	s.leanOn(w, 1)
 	t.dependLocked(s, w)
+	if t.openLocked(w, name) {
+		s.open = name
+	}
+}
+
+func (t *Table) addWantLocked(name string, w *want) {
+	t.wants[name] = w
+	if t.nextWants != nil {
+		t.nextWants[name] = w
+	}
 }
 
 // denyLocked makes those of names absent that nobody serves. Nobody is woken by
@@ -103,6 +114,7 @@ func (t *Table) askForLocked(w *want, name string) {
 func (t *Table) wantWildcardLocked(s *Subscription) {
 	begins := !t.wild.demanded()
 	if begins {
+		t.dropRestLocked()
 		t.seq++
 		t.wild = want{leg: t.wild.leg, seq: t.seq}
 		if leg := t.wildLeg(); leg != nil {
@@ -179,5 +191,5 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 // dropLocked makes a leg drop a name that it has been asked for.
 func (t *Table) dropLocked(leg *tableLeg, w *want, name string) {
 	stray := leg.dirty[name].stray // which it may have been when it was wanted
-	leg.dirty[name] = told{stray, w.spelled}
+	leg.dirty[name] = told{stray: stray, turn: leg.turn, spelled: w.spelled}
 }

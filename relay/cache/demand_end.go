@@ -1,53 +1,61 @@
 package cache
 
 import (
-	"maps"
 	"slices"
 	"time"
 
 	"xdsrelay/relay/resource"
 )
 
-// expireLocked ends the demand whose linger time is over at now, and drops
+// expire ends the demand whose linger time is over at now, and drops
 // what nobody sees any more. It adds to woken who sees a change by that, which
-// only a name of two legs can make. It returns when to look again, zero for never;
-// more says that it has ended the demand for most names, and that there are others.
-func (t *Table) expireLocked(now time.Time, woken map[*Subscription]struct{}, most int) (next time.Time, more bool) {
-	over := func(w *want) bool {
-		if w.expires.IsZero() {
-			return false
+// only a name of two legs can make. It returns when to look again, zero for never: what begins
+// to linger meanwhile says so itself, see [Group.lingerFrom]. t.mu must not be held.
+func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
+	over := func(w *want) bool { return w.lingers() && !w.expires.After(now) }
+	soon := func(w *want) {
+		if w.lingers() && (next.IsZero() || w.expires.Before(next)) {
+			next = w.expires
 		}
-		if w.expires.After(now) {
-			if next.IsZero() || w.expires.Before(next) {
-				next = w.expires
-			}
+	}
+	t.endNames(t.namesThat(func(w *want) bool {
+		if !over(w) {
+			soon(w)
 			return false
 		}
 		return true
+	}), over, woken)
+	t.mu.Lock()
+	leaves := over(&t.wild)
+	if leaves {
+		t.leaveWildcardLocked()
+	} else {
+		soon(&t.wild)
 	}
-	var ended []string
-	for name, w := range t.wants {
-		if !over(w) {
-			continue
-		}
-		if more = len(ended) == most; more {
-			break
-		}
-		ended = append(ended, name)
+	t.mu.Unlock()
+	if leaves {
+		t.dropMembers(woken)
 	}
-	t.endWantsLocked(ended, woken)
-	if more {
-		return next, more
+	t.mu.Lock()
+	t.keepUpLocked(woken)
+	t.unlockAndSignal()
+	t.tidy()
+	return next
+}
+
+// endNames ends the demand for those of names of which that is so, in steps. After it come
+// unlockAndSignal and tidy. t.mu must not be held.
+func (t *Table) endNames(names []string, is func(*want) bool, woken map[*Subscription]struct{}) {
+	for some := range slices.Chunk(names, t.group.cache.step) {
+		t.mu.Lock()
+		t.endWantsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(t.wants[n]) }), woken)
+		t.keepUpLocked(woken)
+		t.mu.Unlock() // the control plane is asked after the last step
 	}
-	if over(&t.wild) {
-		t.leaveWildcardLocked(woken)
-	}
-	t.tidyWantsLocked()
-	return next, false
 }
 
 // endWantsLocked ends the demand for names that nobody wants, and drops what nobody sees any
-// more. After the last of them comes tidyWantsLocked.
+// more. After the last of them comes tidy.
 func (t *Table) endWantsLocked(names []string, woken map[*Subscription]struct{}) {
 	for _, name := range names {
 		t.endWantLocked(t.wants[name], name)
@@ -63,46 +71,58 @@ func (t *Table) endWantsLocked(names []string, woken map[*Subscription]struct{})
 	t.expired += len(names)
 }
 
-// tidyWantsLocked gives back what else was kept for names that are not wanted any more.
-func (t *Table) tidyWantsLocked() {
-	t.forgetUnwantedLocked()
-	if t.expired > spacious {
-		t.shrinkLocked()
-	}
+// tidy gives back what else was kept for names that are not wanted any more. t.mu must not be
+// held.
+func (t *Table) tidy() {
+	t.forgetUnwanted()
+	t.mu.Lock()
+	many := t.expired > spacious
 	t.expired = 0
+	t.mu.Unlock()
+	if many {
+		t.shrink()
+	}
 }
 
 // spacious is how many names may be gone from a map that is kept: maps do not shrink
 // by themselves, and to clear one costs as much as it has ever held.
 const spacious = 1024
 
-// shrinkLocked gives back the room of what is gone.
-func (t *Table) shrinkLocked() {
-	t.wants, t.entries = maps.Clone(t.wants), maps.Clone(t.entries)
-	for i := range t.legs {
-		t.legs[i].unanswered = maps.Clone(t.legs[i].unanswered)
-	}
-}
-
-// emptied is m without anything in it.
-func emptied[V any](m map[string]V) map[string]V {
-	if len(m) > spacious {
-		return make(map[string]V)
-	}
-	clear(m)
-	return m
-}
-
-// leaveWildcardLocked ends the demand for the wildcard.
-func (t *Table) leaveWildcardLocked(woken map[*Subscription]struct{}) {
+// leaveWildcardLocked ends the demand for the wildcard. After it comes dropMembers.
+func (t *Table) leaveWildcardLocked() {
 	t.wild = want{leg: t.wild.leg}
 	if leg := t.wildLeg(); leg != nil {
 		leg.dirtyAll = true
 		leg.wanted--
+		t.leftAsked = leg.askedAll
 	}
-	for _, e := range t.entries {
+	t.leaving = true
+}
+
+// dropMembers drops in steps what nobody sees any more without the wildcard. t.mu must not be
+// held.
+func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
+	for _, e := range inSteps(t, &t.mu, &t.entries) {
+		if !t.leaving {
+			return
+		}
 		t.dropUnwantedLocked(e, woken)
 	}
+	t.mu.Lock()
+	t.leaving = false
+	t.mu.Unlock()
+}
+
+// dropRestLocked does in one piece what dropMembers has not done yet: the wildcard is wanted
+// again, and nobody may see some of what it brought before.
+func (t *Table) dropRestLocked() {
+	if !t.leaving {
+		return
+	}
+	for _, e := range t.entries {
+		t.dropUnwantedLocked(e, t.woken)
+	}
+	t.leaving = false
 }
 
 // dropUnwantedLocked forgets what of an entry no demand covers any more.
@@ -137,7 +157,7 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 	leg.version = "" // it no longer holds what the origin sent
 	_, told := leg.dirty[e.name]
 	switch {
-	case h.leg == t.wild.leg && leg.askedAll:
+	case h.leg == t.wild.leg && (leg.askedAll || t.leaving && t.leftAsked):
 		// go-control-plane takes what a wildcard brought for held until its name
 		// is dropped, too.
 		leg.dropBroughtLocked(e.name, h.res.Name, false)

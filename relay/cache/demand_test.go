@@ -72,7 +72,6 @@ func TestDemandIsTheUnion(t *testing.T) {
 // expireAll ends all linger times.
 func (w *world) expireAll(c *client) {
 	c.table.mu.Lock()
-	defer c.table.mu.Unlock()
 	for _, want := range c.table.wants {
 		if !want.expires.IsZero() {
 			want.expires = want.expires.Add(-w.cache.cfg.Linger)
@@ -87,9 +86,8 @@ func (w *world) expireAll(c *client) {
 			at = want.expires
 		}
 	}
-	for more := true; more; {
-		_, more = c.table.expireLocked(at, make(map[*Subscription]struct{}), 1)
-	}
+	c.table.mu.Unlock()
+	c.table.expire(at, make(map[*Subscription]struct{}))
 }
 
 // TestNamesThatReturn: C9: a name that went and came back before the origin was

@@ -275,22 +275,16 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 	s.key, s.id = key, t.nextID()
 	t.placeLocked(s)
 	s.private = t.hidesLocked(s)
-	switch {
-	case wasWild == key.wildcard && len(t.aliases) == 0 && !done.changesGlobs() && !s.uncounted:
-		t.adjustLocked(s, done)
-	case key.step != 0:
-		s.uncounted = true // until the last step
-	default:
-		t.recountLocked(s)
-		s.uncounted = false
-	}
+	t.adjustLocked(s, &done)
 	t.subs[key] = s
 }
 
-// adjustLocked is recountLocked for a few changed names. It must be called
-// with t.mu held, on a table without aliases. None of the names is a glob, and
-// what is covered by one that s wants is and stays counted.
-func (t *Table) adjustLocked(s *Subscription, done Edited) {
+// adjustLocked is recountLocked for changed names. It must be called with t.mu held.
+func (t *Table) adjustLocked(s *Subscription, done *Edited) {
+	if len(t.aliases) > 0 || done.changesGlobs() {
+		t.adjustManyNamedLocked(s, done)
+		return
+	}
 	counts := func(e *entry) bool {
 		if e == nil || e.res == nil {
 			return false
@@ -299,7 +293,7 @@ func (t *Table) adjustLocked(s *Subscription, done Edited) {
 		if g == nil || s.globs == 0 {
 			return true
 		}
-		_, covered := s.names[g.name]
+		_, covered := s.names[g.name] // what is covered is and stays counted
 		return !covered
 	}
 	for _, n := range done.Removed {
@@ -311,6 +305,40 @@ func (t *Table) adjustLocked(s *Subscription, done Edited) {
 		if e := t.entries[n]; counts(e) {
 			s.recount(e.share(), e.res.Member())
 		}
+	}
+}
+
+// adjustManyNamedLocked is adjustLocked where resources go by several names: it looks at all
+// that go by a changed one.
+func (t *Table) adjustManyNamedLocked(s *Subscription, done *Edited) {
+	added := make(map[string]bool, len(done.Added)+len(done.Removed)) // false: removed
+	for _, n := range done.Removed {
+		added[n] = false
+	}
+	for _, n := range done.Added {
+		added[n] = true
+	}
+	had := func(name string) bool {
+		if now, changed := added[name]; changed {
+			return !now
+		}
+		_, has := s.names[name]
+		return has
+	}
+	seen := make(map[*entry]struct{})
+	for n := range added {
+		t.eachOfLocked(n, func(e *entry) {
+			if _, twice := seen[e]; twice || e.res == nil {
+				return
+			}
+			seen[e] = struct{}{}
+			switch before, after := slices.ContainsFunc(namesOf(e.res), had), s.namesLocked(e); {
+			case before && !after:
+				s.uncount(e.share(), e.res.Member())
+			case after && !before:
+				s.recount(e.share(), e.res.Member())
+			}
+		})
 	}
 }
 

@@ -12,8 +12,9 @@ import (
 // complete. The client does not see it, either, because it asks for changes only after the
 // edit. The control plane may be asked for some of the names before the others.
 
-// namesPerStep is how many names are edited with the table locked.
-const namesPerStep = 512
+// namesPerStep is how many names are edited, or looked at, with the table locked. Most often
+// that takes far less than a millisecond; a few where maps grow.
+const namesPerStep = 256
 
 // edit makes an edit whose names are canonical. Where there is no room for them, names of
 // another client may give way, and it is tried again.

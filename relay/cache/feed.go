@@ -154,7 +154,11 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	t.stampLocked(&u, began, n, t.woken)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
+	outdated := t.legs[f.leg].outdated
 	t.unlockAndSignal()
+	if outdated {
+		t.forgetAnswered(f.leg)
+	}
 	f.group.changed()
 	if len(woken) > 0 {
 		f.group.cache.cfg.Wake(woken)
@@ -239,11 +243,12 @@ func (f *Feed) Waiting(but func(*resource.Type) bool) bool {
 
 func (t *Table) waitingForOrigin(leg int) bool {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if t.wild.leg == leg && t.wild.demanded() && !t.hasAnswered(&t.wild) {
+	lacks := t.lacksWildcardLocked(leg)
+	t.mu.RUnlock()
+	if lacks {
 		return true
 	}
-	for n, w := range t.wants {
+	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
 		if w.askedOf(leg) && !t.knowsLocked(n) {
 			return true
 		}
@@ -269,16 +274,15 @@ func (f *Feed) Types() (types []*resource.Type) {
 // Held returns the versions of all that came through the leg of a type, as the
 // origin gave and spelled them: initial_resource_versions of a new delta stream to the same origin (C8).
 // What the origin has removed, and the guard has not, is not among them: an origin that has
-// it again would keep silent, and it would go at the end of the hold (K16).
+// it again would keep silent, and it would go at the end of the hold (K16). What changes
+// meanwhile may be there or not, as if it had changed before or after.
 func (f *Feed) Held(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
 		return nil
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	held := make(map[string]string, t.legs[f.leg].live)
-	for _, e := range t.entries {
+	held := make(map[string]string)
+	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
 		if h := e.heldBy(f.leg); h != nil && h.version != "" && !t.legs[f.leg].guard.has(e.name) {
 			held[h.res.Name] = h.version
 		}
@@ -292,10 +296,8 @@ func (f *Feed) Told(typ *resource.Type) map[string]string {
 	if t == nil {
 		return nil
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	told := make(map[string]string, t.legs[f.leg].live)
-	for _, e := range t.entries {
+	told := make(map[string]string)
+	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
 		if h := e.heldBy(f.leg); h != nil {
 			told[h.res.Name] = h.res.Version
 		}

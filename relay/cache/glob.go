@@ -124,8 +124,31 @@ func (t *Table) openLocked(w *want, name string) bool {
 	if w.leg == Nobody {
 		return false
 	}
-	_, open := t.legs[w.leg].unanswered[name]
-	return open
+	leg := &t.legs[w.leg]
+	if _, listed := leg.unanswered[name]; !listed || w.seq > leg.answered {
+		return listed
+	}
+	// To have answered others is no answer for a glob of which nothing came.
+	g := t.globs[name]
+	return g != nil && g.live == 0
+}
+
+// forgetAnswered removes from the names that a leg has not answered for those for which it has,
+// in steps: where it answers for very many at once, they remain in the list until then. t.mu
+// must not be held.
+func (t *Table) forgetAnswered(by int) {
+	leg := &t.legs[by]
+	for n, w := range inSteps(t, &t.mu, &leg.unanswered) {
+		if !t.openLocked(w, n) {
+			delete(leg.unanswered, n)
+		}
+	}
+	t.mu.Lock()
+	leg.outdated = false
+	leg.unanswered = fittedLocked(t, leg.unanswered)
+	t.moved++
+	t.mu.Unlock()
+	t.group.signalNeeds()
 }
 
 // globWantedLocked reports whether somebody wants the glob that covers the

@@ -209,15 +209,8 @@ func (g *Group) expireOnce() {
 	}
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
+		soon(t.expire(now, woken))
 		t.mu.Lock()
-		at, more := t.expireLocked(now, woken, g.cache.step)
-		for more { // others want the table, too
-			t.keepUpLocked(woken)
-			t.mu.Unlock()
-			t.mu.Lock()
-			at, more = t.expireLocked(now, woken, g.cache.step)
-		}
-		soon(at)
 		soon(t.letGoLocked(now))
 		t.keepUpLocked(woken)
 		t.unlockAndSignal()

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -82,93 +83,141 @@ func (t *Table) Head(w *Watcher) Head {
 // (B37). It returns the names that it has to be told, since they changed, are
 // new to it, or are gone; the position from which it then follows, which is
 // before all notes; and the claims about names of which nothing is known yet, in
-// canonical form.
+// canonical form. There may be very many names, so it is done in steps: what changes meanwhile
+// is after that position, so that the client gets it in any case.
 func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
 	s := w.sub
 	if s == nil {
+		t.mu.RUnlock()
 		return nil, Start, claims
 	}
-	names := []string{}
-	claimed := make(map[*entry]struct{}, len(claims))
-	for _, c := range claims {
-		c.Name = resource.Canonical(c.Name)
-		e := t.entries[c.Name] // not an alias: a client holds resources by their names
-		_, named := s.names[c.Name]
-		there, byName := false, false
-		if e != nil {
-			there, _ = s.seesLocked(e)
-			byName = s.namesLocked(e)
+	at = Position{Gen: s.gen, Removed: s.gen}
+	t.mu.RUnlock()
+	r := reconciling{table: t, sub: s, claimed: make(map[*entry]struct{}, len(claims)), names: []string{}}
+	for some := range slices.Chunk(claims, t.group.cache.step) {
+		t.mu.RLock()
+		for _, c := range some {
+			r.claimLocked(c)
 		}
-		unjudged := s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
-		switch {
-		case there && t.takenBackLocked(c.Name):
-			names = append(names, c.Name) // only the resource takes the error back (C16)
-		case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
-			rest = append(rest, c)
-			continue
-		case there && e.res.Version == c.Version:
-		case !there && t.doubtsNameLocked(s, c.Name):
-			rest = append(rest, c) // it may be newer than what is known
-		case e != nil:
-			names = append(names, e.name) // else the claim would live on, with its version
-		default:
-			names = append(names, c.Name)
-		}
-		if e != nil {
-			claimed[e] = struct{}{}
-		}
-	}
-	see := func(e *entry) {
-		there, _ := s.seesLocked(e)
-		if _, ok := claimed[e]; !ok && (there || t.missesLocked(s, e)) { // B34
-			names = append(names, e.name)
-		}
+		t.mu.RUnlock()
 	}
 	if s.key.wildcard {
-		for _, e := range t.entries {
-			see(e)
+		for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
+			r.seeLocked(e)
 		}
 	} else {
-		t.eachNamedLocked(s, see)
+		s.eachNamed(r.seeLocked)
 	}
+	r.claimed = nil // it takes megabytes, and so does what follows
 	// What it has lives on by heartbeats that it may have missed.
-	return NewNames(names), Position{Gen: s.gen, Removed: s.gen}, rest
+	return NewNames(r.names), at, r.rest
+}
+
+// reconciling is one call of Reconcile.
+type reconciling struct {
+	table   *Table
+	sub     *Subscription
+	claimed map[*entry]struct{}
+	names   []string // to be told
+	rest    []resource.Held
+}
+
+func (r *reconciling) claimLocked(c resource.Held) {
+	t, s := r.table, r.sub
+	c.Name = resource.Canonical(c.Name)
+	e := t.entries[c.Name] // not an alias: a client holds resources by their names
+	_, named := s.names[c.Name]
+	there, byName := false, false
+	if e != nil {
+		there, _ = s.seesLocked(e)
+		byName = s.namesLocked(e)
+	}
+	unjudged := s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
+	switch {
+	case there && t.takenBackLocked(c.Name):
+		r.names = append(r.names, c.Name) // only the resource takes the error back (C16)
+	case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
+		r.rest = append(r.rest, c)
+		return
+	case there && e.res.Version == c.Version:
+	case !there && t.doubtsNameLocked(s, c.Name):
+		r.rest = append(r.rest, c) // it may be newer than what is known
+	case e != nil:
+		r.names = append(r.names, e.name) // else the claim would live on, with its version
+	default:
+		r.names = append(r.names, c.Name)
+	}
+	if e != nil {
+		r.claimed[e] = struct{}{}
+	}
+}
+
+// seeLocked looks at what the client may not have.
+func (r *reconciling) seeLocked(e *entry) {
+	there, _ := r.sub.seesLocked(e)
+	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e)) { // B34
+		r.names = append(r.names, e.name)
+	}
 }
 
 // Gone returns those of claims that turned out not to exist: the origin has
 // answered, and there is no such resource. rest are those of which that cannot be
-// said yet; where the head is known, there are none.
+// said yet; where the head is known, there are none. It is done in steps like Reconcile.
 func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []resource.Held) {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
 	s := w.sub
+	known := s != nil && t.knownLocked(s)
+	t.mu.RUnlock()
 	if s == nil {
 		return nil, nil
 	}
-	known := t.knownLocked(s)
 	var names []string
-	for _, c := range claims {
-		e := t.entries[c.Name]
-		_, named := s.names[c.Name]
-		covered := t.coversLocked(s, c.Name)
-		switch {
-		case e != nil && s.seesNowLocked(e): // told as a change
-		case t.doubtsNameLocked(s, c.Name):
-			rest = append(rest, c)
-		case e != nil && s.namesLocked(e):
-			names = append(names, c.Name)
-		case !known && named, t.opensLocked(s, c.Name):
-			rest = append(rest, c)
-		case !s.key.wildcard && !covered: // nobody says that it is gone (C11)
-		case !covered && !t.judgedLocked(c.Name):
-			rest = append(rest, c)
-		case e == nil || !e.member:
-			names = append(names, c.Name)
+	for some := range slices.Chunk(claims, t.group.cache.step) {
+		t.mu.RLock()
+		for _, c := range some {
+			switch t.judgeLocked(s, known, c.Name) {
+			case claimGone:
+				names = append(names, c.Name)
+			case claimOpen:
+				rest = append(rest, c)
+			}
 		}
+		t.mu.RUnlock()
 	}
 	return NewNames(names), rest
+}
+
+// claimState is what is known of a resource that a client says it holds.
+type claimState uint8
+
+const (
+	claimStands claimState = iota // it is there, or nobody says that it has gone
+	claimGone
+	claimOpen
+)
+
+// judgeLocked says what is known of a name that a client with s claims. known says that the
+// origins have answered for all that s asks for.
+func (t *Table) judgeLocked(s *Subscription, known bool, name string) claimState {
+	e := t.entries[name]
+	_, named := s.names[name]
+	covered := t.coversLocked(s, name)
+	switch {
+	case e != nil && s.seesNowLocked(e): // told as a change
+	case t.doubtsNameLocked(s, name):
+		return claimOpen
+	case e != nil && s.namesLocked(e):
+		return claimGone
+	case !known && named, t.opensLocked(s, name):
+		return claimOpen
+	case !s.key.wildcard && !covered: // nobody says that it is gone (C11)
+	case !covered && !t.judgedLocked(name):
+		return claimOpen
+	case e == nil || !e.member:
+		return claimGone
+	}
+	return claimStands
 }
 
 // doubtsLocked reports whether what s sees may be older than what a client has that

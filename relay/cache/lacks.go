@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -26,22 +28,70 @@ type Lack struct {
 // newest first. Removals that are no longer known are left out; a client that is that
 // far behind is told to start anew. It costs as much as there were changes.
 func (s *Subscription) Lacks(since uint64) []Lack {
+	all, ok := s.fewLacks(since)
+	if !ok {
+		all = s.manyLacks(since)
+	}
+	out := make([]Lack, len(all))
+	for i := range all {
+		out[i] = all[i].Lack
+	}
+	return out
+}
+
+// lackAt is a Lack with the generation of the last change of its entry, whoever sees it.
+type lackAt struct {
+	Lack
+	gen uint64
+}
+
+// fewLacks is Lacks unless there were more changes than are looked at in one step.
+func (s *Subscription) fewLacks(since uint64) (out []lackAt, ok bool) {
 	t := s.table
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	var out []Lack
+	left := t.group.cache.step
 	for e := t.changes.newest; e != nil && e.gen > since; e = e.changes.next {
-		there, gen := s.seesLocked(e)
-		was := e.born > 0 && e.born <= since
-		maybe := !was && e.lived > 0 && e.lived <= since
-		if gen <= since || !there && !was && !maybe {
-			continue
+		if left--; left < 0 {
+			return nil, false
 		}
-		l := Lack{Name: t.calledLocked(e.name), Gen: gen, Changed: time.UnixMilli(e.changed), Was: was, Maybe: maybe}
-		if there {
-			l.Name, l.Resource = e.res.Name, e.res
+		if l, is := s.lackLocked(e, since); is {
+			out = append(out, l)
 		}
-		out = append(out, l)
 	}
+	return out, true
+}
+
+// manyLacks is Lacks in steps. Each is as it is at some time meanwhile.
+func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
+	t := s.table
+	t.mu.RLock()
+	size := len(s.names)
+	if s.key.wildcard {
+		size += t.live
+	}
+	t.mu.RUnlock()
+	out = make([]lackAt, 0, size)
+	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
+		if l, is := s.lackLocked(e, since); is && e.gen > since {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(a, b lackAt) int { return cmp.Compare(b.gen, a.gen) })
 	return out
+}
+
+// lackLocked is what s lacks of e, if it does.
+func (s *Subscription) lackLocked(e *entry, since uint64) (l lackAt, is bool) {
+	there, gen := s.seesLocked(e)
+	was := e.born > 0 && e.born <= since
+	maybe := !was && e.lived > 0 && e.lived <= since
+	if gen <= since || !there && !was && !maybe {
+		return l, false
+	}
+	l = lackAt{Lack{Name: s.table.calledLocked(e.name), Gen: gen, Changed: time.UnixMilli(e.changed), Was: was, Maybe: maybe}, e.gen}
+	if there {
+		l.Name, l.Resource = e.res.Name, e.res
+	}
+	return l, true
 }

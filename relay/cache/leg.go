@@ -70,11 +70,13 @@ func (t *Table) legOf(name string) int {
 // table's mu.
 type tableLeg struct {
 	asked, answered uint64
-	unanswered      map[string]*want  // for which it has not answered, nor anybody sent anything
+	unanswered      map[string]*want  // for which it has not answered, nor anybody sent anything; see openLocked
+	outdated        bool              // it has answered for some of these
 	wanted          int               // names and wildcard that are demanded of it
 	size            int               // what these names take in a request, in bytes
 	near            bool              // that is close to the bound, and was reported
 	dirty           map[string]told   // names to ask or to drop
+	turn            uint32            // how often that was taken
 	dirtyAll        bool              // the wildcard was joined or left
 	askedAll        bool              // it has been asked for the wildcard
 	postponed       bool              // it is not asked on the present stream before other nodes are; see first.go

@@ -1,9 +1,6 @@
 package cache
 
-import (
-	"maps"
-	"slices"
-)
+import "slices"
 
 // Names that nobody wants any more stay subscribed for the linger time (K10), as far as
 // their bytes are within a bound.
@@ -20,17 +17,7 @@ func (t *Table) forgetUnserved(still func(step func()) bool) {
 			return
 		}
 	}
-	still(func() {
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		many := t.expired > spacious
-		t.tidyWantsLocked()
-		if many {
-			for i := range t.legs {
-				t.legs[i].dirty = maps.Clone(t.legs[i].dirty)
-			}
-		}
-	})
+	t.tidy()
 }
 
 // forgetUnservedOf is a step of forgetUnserved.
@@ -63,6 +50,7 @@ func (t *Table) forgetUnservedOf(names []string) {
 func (t *Table) endWantLocked(w *want, name string) {
 	t.unbookLocked(w, name)
 	delete(t.wants, name)
+	delete(t.nextWants, name)
 	if !w.expires.IsZero() {
 		t.lingering--
 	}

@@ -9,11 +9,12 @@ import "xdsrelay/relay/resource"
 func (s *Subscription) Missing() int {
 	t := s.table
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if s.hasPlainNamesLocked() {
-		return len(s.names) - s.live
+	plain, missing := s.hasPlainNamesLocked(), len(s.names)-s.live
+	t.mu.RUnlock()
+	if plain {
+		return missing
 	}
-	return s.missingLocked()
+	return s.countMissing()
 }
 
 // hasPlainNamesLocked reports whether each resource that s sees is there for just one of
@@ -22,11 +23,17 @@ func (s *Subscription) hasPlainNamesLocked() bool {
 	return !s.key.wildcard && s.globs == 0 && len(s.table.aliases) == 0
 }
 
-func (s *Subscription) missingLocked() (n int) {
-	for name := range s.names {
-		if !resource.IsGlob(name) && !s.table.existsLocked(name) {
+// countMissing is Missing by a look at each name. Its table's mu must not be held.
+func (s *Subscription) countMissing() (n int) {
+	t := s.table
+	for name := range inSteps(t, t.mu.reading(), &s.names) {
+		if t.missesNameLocked(name) {
 			n++
 		}
 	}
 	return n
+}
+
+func (t *Table) missesNameLocked(name string) bool {
+	return !resource.IsGlob(name) && !t.existsLocked(name)
 }

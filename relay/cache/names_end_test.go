@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"runtime"
 	"testing"
 	"time"
 )
@@ -53,4 +54,37 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestRoomOfNamesThatEnded: once very many names are wanted no more, their memory is given back,
+// that of the maps which held them, too.
+func TestRoomOfNamesThatEnded(t *testing.T) {
+	w := newWorld(t, Config{Linger: time.Hour, LingeringBytes: 1 << 40, Wake: func([]*Subscription) {}})
+	t.Cleanup(w.close)
+	table := w.group.Table(endpoints)
+	names := func(what string, n int) (all []string) {
+		for i := range n {
+			all = append(all, fmt.Sprintf("%s-%07d", what, i))
+		}
+		return all
+	}
+	take := func(what string, n int) *Watcher {
+		var one Watcher
+		table.Edit(&one, Edit{Add: names(what, n)})
+		w.feed.TakeDemand(true, false)
+		w.feed.Absent(endpoints, names(what, n/2)) // and of the others nothing is known
+		return &one
+	}
+	defer table.Leave(take("few", 2000))
+	before := liveHeap()
+	huge := take("huge", 100_000)
+	most := int64(liveHeap() - before)
+	table.Leave(huge)
+	table.expire(time.Now().Add(2*time.Hour), make(map[*Subscription]struct{}))
+	w.feed.TakeDemand(false, false)
+	w.feed.Apply(Update{Type: endpoints})
+	if left := int64(liveHeap() - before); left > most/10 {
+		t.Errorf("%d of %d bytes are left, expected at most a tenth", left, most)
+	}
+	runtime.KeepAlive(huge)
 }

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 
 	"xdsrelay/relay/resource"
@@ -29,14 +28,14 @@ func (t *Table) yield(over *NamesOver) bool {
 	t.yielding.Lock()
 	defer t.yielding.Unlock()
 	t.dropLingering()
-	largest, id, names, missing := t.largest(over)
+	largest, id, missing := t.largest(over)
 	if missing <= 0 {
 		return true // another client has made room
 	}
 	if largest == nil {
 		return false
 	}
-	giving, total := t.giving(over.leg, names)
+	giving, total := t.giving(over.leg, largest)
 	if total < missing {
 		t.mu.Lock()
 		if largest.id == id {
@@ -45,7 +44,7 @@ func (t *Table) yield(over *NamesOver) bool {
 		t.mu.Unlock()
 		return false
 	}
-	slices.SortFunc(giving, func(a, b given) int { return cmp.Compare(b.seq, a.seq) })
+	slices.SortFunc(giving, newestFirst)
 	for left := max(missing, total/2); len(giving) > 0 && left > 0; {
 		n := 0
 		for ; n < min(len(giving), t.group.cache.step) && left > 0; n++ {
@@ -59,13 +58,13 @@ func (t *Table) yield(over *NamesOver) bool {
 	return true
 }
 
-// largest is the subscription whose names have to give way, with its id and its names, nil
+// largest is the subscription whose names have to give way, with its id, nil
 // for none; missing is for how many bytes of a leg there is no room.
-func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, names []string, missing int) {
+func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, missing int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	if missing = t.askedSizeLocked(over.leg) + over.more - over.Bound; missing <= 0 {
-		return nil, 0, nil, missing
+		return nil, 0, missing
 	}
 	size := over.wants
 	for _, one := range t.subs {
@@ -74,9 +73,9 @@ func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, names []st
 		}
 	}
 	if s == nil {
-		return nil, 0, nil, missing
+		return nil, 0, missing
 	}
-	return s, s.id, slices.AppendSeq(make([]string, 0, len(s.names)), maps.Keys(s.names)), missing
+	return s, s.id, missing
 }
 
 // given is a name that may give way.
@@ -86,16 +85,14 @@ type given struct {
 	size int
 }
 
-// giving are those of names that may give way, and what they take altogether.
-func (t *Table) giving(leg int, names []string) (all []given, total int) {
-	for some := range slices.Chunk(names, t.group.cache.step) {
-		t.mu.RLock()
-		for _, n := range some {
-			if w := t.wants[n]; t.maySpareLocked(leg, n, w) {
-				all, total = append(all, given{n, w.seq, int(w.size)}), total+int(w.size)
-			}
+func newestFirst(a, b given) int { return cmp.Compare(b.seq, a.seq) }
+
+// giving are those names of s that may give way, and what they take altogether.
+func (t *Table) giving(leg int, s *Subscription) (all []given, total int) {
+	for n := range inSteps(t, t.mu.reading(), &s.names) {
+		if w := t.wants[n]; t.maySpareLocked(leg, n, w) {
+			all, total = append(all, given{n, w.seq, int(w.size)}), total+int(w.size)
 		}
-		t.mu.RUnlock()
 	}
 	return all, total
 }

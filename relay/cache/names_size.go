@@ -1,7 +1,6 @@
 package cache
 
 import (
-	"cmp"
 	"slices"
 
 	"xdsrelay/relay/resource"
@@ -89,22 +88,18 @@ func (t *Table) askedSizeLocked(leg int) int {
 // dropLingering ends the linger time of all names that nobody wants, in steps. t.mu must not
 // be held.
 func (t *Table) dropLingering() {
-	for names := range slices.Chunk(t.namesThat((*want).lingers), t.group.cache.step) {
-		t.mu.Lock()
-		t.endWantsLocked(slices.DeleteFunc(names, func(n string) bool { return !t.wants[n].lingers() }), t.woken)
-		t.unlockAndWake()
-	}
+	woken := make(map[*Subscription]struct{})
+	t.endNames(t.namesThat((*want).lingers), (*want).lingers, woken)
 	t.mu.Lock()
-	t.tidyWantsLocked()
-	t.unlockAndWake()
+	t.unlockAndSignal()
+	t.tidy()
+	t.group.cache.wake(woken)
 }
 
-// namesThat are the names that are or were wanted, as far as f holds. To copy 200,000 names
-// takes some milliseconds, in which others may read. t.mu must not be held.
+// namesThat are the names that are or were wanted, as far as f holds; those that begin or end
+// to be wanted meanwhile may be missing or too much. t.mu must not be held.
 func (t *Table) namesThat(f func(*want) bool) (names []string) {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	for n, w := range t.wants {
+	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
 		if f(w) {
 			names = append(names, n)
 		}
@@ -147,47 +142,54 @@ func (t *Table) fullestLocked() (share float64) {
 // newest first, until half of their bytes are gone, and gives those who want them an
 // error with the reason: the origin does not accept a request with all of them. It
 // returns how many.
-func (f *Feed) Shed(typ *resource.Type, reason string) int {
+func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 	t := f.group.lookup(typ)
 	if t == nil {
 		return 0
 	}
-	var names []string
-	f.change(typ, func(t *Table) Update {
-		names = t.newestUnansweredLocked(f.leg)
-		errs := make([]resource.About, len(names))
-		for i, n := range names {
-			errs[i] = resource.NewError(t.askedAsLocked(n), resource.CodeResourceExhausted, reason)
+	for some := range slices.Chunk(t.newestUnanswered(f.leg), f.group.cache.step) {
+		var names []string
+		f.change(typ, func(t *Table) Update {
+			errs := make([]resource.About, 0, len(some))
+			for _, g := range some {
+				if t.neverAnsweredLocked(f.leg, g.name, t.wants[g.name]) {
+					names = append(names, g.name)
+					errs = append(errs, resource.NewError(t.askedAsLocked(g.name), resource.CodeResourceExhausted, reason))
+				}
+			}
+			return Update{Type: typ, Errors: errs, Partial: true}
+		})
+		t.mu.Lock()
+		for _, n := range names {
+			if w := t.wants[n]; w != nil && !w.shed {
+				w.asked = false // its stream has ended
+				t.shedLocked(w)
+			}
 		}
-		return Update{Type: typ, Errors: errs, Partial: true}
-	})
-	t.mu.Lock()
-	for _, n := range names {
-		if w := t.wants[n]; w != nil && !w.shed {
-			w.asked = false // its stream has ended
-			t.shedLocked(w)
-		}
+		t.mu.Unlock()
+		shed += len(names)
 	}
-	t.mu.Unlock()
-	return len(names)
+	return shed
 }
 
-// newestUnansweredLocked is what [Feed.Shed] stops asking for.
-func (t *Table) newestUnansweredLocked(leg int) (names []string) {
-	total := 0
-	for n, w := range t.wants {
-		if w.leg == leg && !w.shed && t.entries[n] == nil && !t.failedLocked(n) {
-			names, total = append(names, n), total+int(w.size)
-		}
-	}
-	return t.newestLocked(names, (total+1)/2)
+// neverAnsweredLocked reports whether a leg is asked for a name of which nothing was ever heard.
+func (t *Table) neverAnsweredLocked(leg int, name string, w *want) bool {
+	return w != nil && w.leg == leg && !w.shed && t.entries[name] == nil && !t.failedLocked(name)
 }
 
-// newestLocked are those of names that are wanted for the shortest time, of so many bytes.
-func (t *Table) newestLocked(names []string, bytes int) []string {
-	slices.SortFunc(names, func(a, b string) int { return cmp.Compare(t.wants[b].seq, t.wants[a].seq) })
-	for i, n := range names {
-		if bytes -= int(t.wants[n].size); bytes <= 0 {
+// newestUnanswered are the newest of the names that were never answered, with half of their
+// bytes. t.mu must not be held.
+func (t *Table) newestUnanswered(leg int) (names []given) {
+	bytes := 0
+	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
+		if t.neverAnsweredLocked(leg, n, w) {
+			names, bytes = append(names, given{n, w.seq, int(w.size)}), bytes+int(w.size)
+		}
+	}
+	slices.SortFunc(names, newestFirst)
+	left := (bytes + 1) / 2
+	for i, g := range names {
+		if left -= g.size; left <= 0 {
 			return names[:i+1]
 		}
 	}

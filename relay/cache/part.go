@@ -49,7 +49,7 @@ type part struct {
 // since somebody waits for them (E7), then those to refresh, then the oldest
 // changes.
 func (p *picker) pickPart() {
-	p.out.Resources, p.out.Removed = nil, nil
+	p.out.Resources, p.out.Removed, p.loose = nil, nil, unordered{}
 	part := part{picker: p, room: p.query.Limit, have: make(map[string]struct{})}
 	part.pickForced()
 	part.pickRefreshed()
@@ -238,15 +238,21 @@ func (p *picker) first(e *entry) uint64 {
 
 // changes returns what changed since the position, oldest first.
 func (p *picker) changes() (changes []*entry) {
+	type change struct {
+		entry *entry
+		gen   uint64
+	}
+	var all []change
 	p.eachSince(func(e *entry) {
 		if p.told(e) || p.untold(e) {
-			changes = append(changes, e)
+			_, gen := p.look(e)
+			all = append(all, change{e, gen})
 		}
 	})
-	slices.SortFunc(changes, func(a, b *entry) int {
-		_, x := p.look(a)
-		_, y := p.look(b)
-		return cmp.Compare(x, y)
-	})
+	slices.SortFunc(all, func(a, b change) int { return cmp.Compare(a.gen, b.gen) })
+	changes = make([]*entry, len(all))
+	for i := range all {
+		changes[i] = all[i].entry
+	}
 	return changes
 }

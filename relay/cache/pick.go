@@ -16,6 +16,7 @@ type picker struct {
 	out   *Changes
 	// leftover is the digest of resources that are gone but still shown.
 	leftover resource.Digest
+	loose    unordered
 }
 
 // pickSince picks what changed since the position.
@@ -24,7 +25,8 @@ func (p *picker) pickSince() {
 	if inOrder {
 		slices.Reverse(p.out.Resources)
 	} else {
-		sortByName(p.out.Resources)
+		p.loose.news = len(p.out.Resources)
+		p.loose.all = p.loose.news
 	}
 }
 
@@ -239,7 +241,7 @@ func (p *picker) unjudged(name string) bool {
 
 // pickWhole replaces what was picked by everything that the subscription sees.
 func (p *picker) pickWhole() {
-	p.out.Resources = p.out.Resources[:0]
+	p.out.Resources, p.loose.all = p.out.Resources[:0], 0
 	if p.sub.key.wildcard {
 		for e := p.table.changes.oldest; e != nil; e = e.changes.prev {
 			p.pickState(e)
@@ -247,7 +249,7 @@ func (p *picker) pickWhole() {
 		return
 	}
 	p.table.eachNamedLocked(p.sub, p.pickState)
-	sortByName(p.out.Resources)
+	p.loose.all = len(p.out.Resources)
 }
 
 // pickState adds what e is now, or was before a removal that is held back.
@@ -273,7 +275,6 @@ func (p *picker) pickState(e *entry) {
 
 // finish completes an answer once everything is picked.
 func (p *picker) finish() {
-	slices.Sort(p.out.Removed)
 	p.pickLifetimes()
 	p.out.Version, p.out.Derived = p.table.versionLocked(p.sub, p.leftover)
 	p.out.System = p.system()

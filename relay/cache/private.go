@@ -166,12 +166,13 @@ func (t *Table) hidesLocked(s *Subscription) bool {
 // Wanted returns what w asks for, with names as the origin is asked for them.
 func (t *Table) Wanted(w *Watcher) (e Edit) {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if w.sub == nil {
+	s := w.sub
+	t.mu.RUnlock()
+	if s == nil {
 		return e
 	}
-	e.AddWildcard = w.sub.key.wildcard
-	for n := range w.sub.names {
+	e.AddWildcard = s.key.wildcard
+	for n := range inSteps(t, t.mu.reading(), &s.names) {
 		e.Add = append(e.Add, t.askedAsLocked(n))
 	}
 	return e
@@ -181,12 +182,13 @@ func (t *Table) Wanted(w *Watcher) (e Edit) {
 // changed since then it holds in an unknown version.
 func (t *Table) Told(w *Watcher, at Position) (held []resource.Held) {
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	if w.sub == nil || at.Gen == 0 {
+	s := w.sub
+	t.mu.RUnlock()
+	if s == nil || at.Gen == 0 {
 		return nil
 	}
-	for _, e := range t.entries {
-		there, gen := w.sub.seesLocked(e)
+	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
+		there, gen := s.seesLocked(e)
 		switch {
 		case there && gen <= at.Gen:
 			held = append(held, resource.Held{Name: e.res.Name, Version: e.res.Version})

@@ -383,11 +383,7 @@ func (m *machine) release(t *rapid.T) {
 
 // expire ends all linger times.
 func (m *machine) expire(*rapid.T) {
-	m.table.mu.Lock()
-	for at, more := time.Now().Add(2*time.Hour), true; more; {
-		_, more = m.table.expireLocked(at, make(map[*Subscription]struct{}), m.cache.step)
-	}
-	m.table.unlockAndSignal()
+	m.table.expire(time.Now().Add(2*time.Hour), make(map[*Subscription]struct{}))
 	var subs []*sub
 	for _, c := range m.clients {
 		subs = append(subs, &c.sub)

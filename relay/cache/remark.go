@@ -187,12 +187,13 @@ func (t *Table) forgetRemarksLocked(name string) (failed bool) {
 	return failed
 }
 
-// forgetUnwantedLocked forgets what was said about names that nobody asks for.
-func (t *Table) forgetUnwantedLocked() {
-	for r := t.remarked.newest; r != nil; {
-		newer := r
-		if r = r.place.next; !t.coveredLocked(newer.leg, newer.key, nil) {
-			t.dropRemarkLocked(newer)
+// forgetUnwanted forgets what was said about names that nobody asks for. t.mu must not be held.
+func (t *Table) forgetUnwanted() {
+	for _, all := range inSteps(t, &t.mu, &t.remarks) {
+		for _, r := range all { // a copy remains where some are dropped
+			if !t.coveredLocked(r.leg, r.key, nil) {
+				t.dropRemarkLocked(r)
+			}
 		}
 	}
 }

@@ -118,11 +118,13 @@ func (t *Table) forgiveLocked(by int, u Update) {
 }
 
 // NameInfos describes the names that the table holds or is asked for, sorted. It
-// costs as much as there are.
+// costs as much as there are. A name that changes meanwhile may be missing.
 func (t *Table) NameInfos() []NameInfo {
 	t.mu.RLock()
-	out := make([]NameInfo, 0, t.live+len(t.wants))
-	for _, e := range t.entries {
+	size := t.live + len(t.wants)
+	t.mu.RUnlock()
+	out := make([]NameInfo, 0, size)
+	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
 		if e.res != nil {
 			out = append(out, t.describeLocked(e))
 		}
@@ -141,11 +143,12 @@ func (t *Table) NameInfos() []NameInfo {
 		}
 		out = append(out, i)
 	}
-	for name, w := range t.wants {
+	for name, w := range inSteps(t, t.mu.reading(), &t.wants) {
 		if !t.existsLocked(name) && t.hidden[name] == "" { // those are told of where they are asked for (K17)
 			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
 		}
 	}
+	t.mu.RLock()
 	if t.wild.demanded() && !t.wildKnownLocked() {
 		ask(everything, &t.wild, false)
 	}
@@ -169,7 +172,7 @@ func (t *Table) NameInfos() []NameInfo {
 		}
 	}
 	slices.SortFunc(out, func(a, b NameInfo) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	return slices.CompactFunc(out, func(a, b NameInfo) bool { return a.Name == b.Name })
 }
 
 // describeLocked describes a name of which something is known.
@@ -222,26 +225,30 @@ func (t *Table) Subscription(w *Watcher) *Subscription {
 }
 
 // Sights lists what s sees, and the names that it asks for in vain, in no order.
-// It costs as much as there are.
+// It costs as much as there are. Each is as it is at some time meanwhile.
 func (s *Subscription) Sights() []Sight {
 	t := s.table
 	t.mu.RLock()
-	defer t.mu.RUnlock()
-	var out []Sight
+	wildcard, size := s.key.wildcard, len(s.names)
+	if wildcard {
+		size += t.live
+	}
+	t.mu.RUnlock()
+	out := make([]Sight, 0, size)
 	see := func(e *entry) {
 		if there, gen := s.seesLocked(e); there {
 			out = append(out, Sight{e.res.Name, gen, e.res, time.UnixMilli(e.changed)})
 		}
 	}
-	if s.key.wildcard {
-		out = make([]Sight, 0, t.live)
-		for _, e := range t.entries {
+	if wildcard {
+		for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
 			see(e)
 		}
-	} else {
-		t.eachNamedLocked(s, see)
 	}
-	for name := range s.names {
+	if !wildcard {
+		s.eachNamed(see)
+	}
+	for name := range inSteps(t, t.mu.reading(), &s.names) {
 		if t.existsLocked(name) {
 			continue
 		}

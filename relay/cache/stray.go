@@ -46,7 +46,7 @@ func (l *tableLeg) dropBroughtLocked(name, spelled string, stray bool) {
 	if spelled == name {
 		spelled = ""
 	}
-	l.dirty[name] = told{stray, spelled}
+	l.dirty[name] = told{stray: stray, turn: l.turn, spelled: spelled}
 }
 
 // dropStrayLocked makes the leg unsubscribe a name if it is a stray. While the
@@ -55,6 +55,13 @@ func (l *tableLeg) dropStrayLocked(name string) {
 	if spelled, ok := l.strays[name]; ok {
 		l.dropBroughtLocked(name, spelled, !l.askedAll)
 		delete(l.strays, name)
+	}
+}
+
+// dropManyStraysLocked is dropStraysLocked if there are too many.
+func (l *tableLeg) dropManyStraysLocked() {
+	if len(l.strays) > maxStrays {
+		l.dropStraysLocked()
 	}
 }
 

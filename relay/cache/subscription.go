@@ -14,24 +14,31 @@ type Subscription struct {
 	table *Table
 
 	// Guarded by table.mu.
-	key     subKey
-	id      uint64 // new for each content: identifies bodies built for it
-	names   map[string]struct{}
-	globs   int             // of these
-	waits   []wait          // for answers; one for each leg that owes some
-	gen     uint64          // newest generation that it may see; never too small
-	noted   uint64          // newest note that it may see, but for heartbeats; likewise
-	beat    uint64          // newest heartbeat that it may see; likewise
-	live    int             // resources it sees by name; with the wildcard those beyond its set
-	digest  resource.Digest // of those
-	per     []int           // what it wants of each leg; nil where there is only one
-	private bool            // it asks for a resource that must not be kept (K17)
-	// uncounted says that live and digest are computed by the last step of the edit.
-	uncounted bool
-	firm      uint64   // the id with which it had no names to give up; see [Table.yield]
-	concerns  concerns // see stamps
-	watchers  *Watcher
-	count     int
+	key      subKey
+	id       uint64 // new for each content: identifies bodies built for it
+	names    map[string]struct{}
+	globs    int             // of these
+	open     string          // the newest name for which a leg had not answered; see legKnownLocked
+	waits    []wait          // for answers; one for each leg that owes some
+	gen      uint64          // newest generation that it may see; never too small
+	noted    uint64          // newest note that it may see, but for heartbeats; never too small
+	beat     uint64          // newest heartbeat that it may see; never too small
+	live     int             // resources it sees by name
+	digest   resource.Digest // of those
+	members  seenMembers     // of those, what belongs to the wildcard set
+	per      []int           // what it wants of each leg; nil where there is only one
+	private  bool            // it asks for a resource that must not be kept (K17)
+	firm     uint64          // the id with which it had no names to give up; see [Table.yield]
+	concerns concerns        // see stamps
+	watchers *Watcher
+	count    int
+}
+
+// seenMembers are members of the wildcard set that a subscription sees by name, too. They are
+// counted whether it has the wildcard or not, so that it may join and leave that at no cost.
+type seenMembers struct {
+	live   int
+	digest resource.Digest
 }
 
 // subKey identifies the content of a subscription: a sum over its names, so
@@ -128,10 +135,7 @@ func (t *Table) placeLocked(s *Subscription) {
 
 // recountLocked computes what s sees by name. It must be called with t.mu held.
 func (t *Table) recountLocked(s *Subscription) {
-	s.live, s.digest = 0, resource.Digest{}
-	if s.key.wildcard && t.members == t.live {
-		return // the whole table: see Table.digest
-	}
+	s.live, s.digest, s.members = 0, resource.Digest{}, seenMembers{}
 	t.eachNamedLocked(s, func(e *entry) {
 		if e.res != nil && s.namesLocked(e) {
 			s.recount(e.share(), e.res.Member())
@@ -147,20 +151,23 @@ type share struct {
 
 func (e *entry) share() share { return share{e.res, e.member} }
 
-// recount adds what s sees by name: sh, whose digest is d. With the wildcard, what
-// belongs to its set is counted there.
+// recount adds what s sees by name: sh, whose digest is d.
 func (s *Subscription) recount(sh share, d resource.Digest) {
-	if !sh.member || !s.key.wildcard {
-		s.live++
-		s.digest = s.digest.Add(d)
+	s.live++
+	s.digest = s.digest.Add(d)
+	if sh.member {
+		s.members.live++
+		s.members.digest = s.members.digest.Add(d)
 	}
 }
 
 // uncount takes back a recount.
 func (s *Subscription) uncount(sh share, d resource.Digest) {
-	if !sh.member || !s.key.wildcard {
-		s.live--
-		s.digest = s.digest.Sub(d)
+	s.live--
+	s.digest = s.digest.Sub(d)
+	if sh.member {
+		s.members.live--
+		s.members.digest = s.members.digest.Sub(d)
 	}
 }
 

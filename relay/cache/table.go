@@ -17,10 +17,10 @@ type Table struct {
 
 	yielding sync.Mutex // held while a client's names give way; before mu
 
-	mu sync.RWMutex
+	mu rwMutex
 	// Guarded by mu: what the origin serves.
-	gen     uint64 // of the newest change; 0: never changed
-	entries map[string]*entry
+	gen     uint64              // of the newest change; 0: never changed
+	entries map[string]*entry   // changed with addEntryLocked and eraseLocked only
 	aliases map[string][]*entry // see eachOfLocked
 	globs   map[string]*glob    // of all structured names, and those that are wanted
 	changes list[entry]         // every entry, by generation
@@ -58,10 +58,12 @@ type Table struct {
 
 	// Guarded by mu: who wants what.
 	subs      map[subKey]*Subscription
-	wants     map[string]*want
+	wants     map[string]*want // changed with addWantLocked and endWantLocked only
 	wild      want
-	lingering int // names of wants that nobody wants any more
-	expired   int // names whose linger time was over, since expireLocked has ended them all
+	leaving   bool // see dropMembers
+	leftAsked bool // then: the leg had been asked for the wildcard
+	lingering int  // names of wants that nobody wants any more
+	expired   int  // names whose linger time was over, since tidy was called
 	// retired are subscriptions that no client has any more and whose names are given up
 	// in steps, once mu is unlocked.
 	retired []*Subscription
@@ -69,6 +71,12 @@ type Table struct {
 	// nil if there was none.
 	reserved []int
 	shed     int // names that no leg is asked for, although they are wanted
+
+	// Guarded by mu: see shrink.
+	shrinking   bool
+	moved       uint64            // how often a map has been replaced by a copy
+	nextWants   map[string]*want  // nil unless wants is being copied
+	nextEntries map[string]*entry // the same for entries
 
 	// Guarded by mu: what the origins were asked, and have answered.
 	seq     uint64 // numbers what is wanted
@@ -144,7 +152,7 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 			delete(t.legs[w.leg].unanswered, name)
 		}
 		e = &entry{name: name}
-		t.entries[name] = e
+		t.addEntryLocked(e)
 		t.enrolLocked(e)
 		t.bytes += entrySize(name)
 	} else {
@@ -351,6 +359,14 @@ func (t *Table) eraseLocked(e *entry) {
 	t.changes.remove(e)
 	t.bytes -= entrySize(e.name)
 	delete(t.entries, e.name)
+	delete(t.nextEntries, e.name)
+}
+
+func (t *Table) addEntryLocked(e *entry) {
+	t.entries[e.name] = e
+	if t.nextEntries != nil {
+		t.nextEntries[e.name] = e
+	}
 }
 
 // emptyLocked makes e a tombstone without telling anybody.

@@ -10,17 +10,19 @@ const errUnreachable = "the relay cannot reach the origin of this resource"
 // once until it is back (K15). It costs as much as w has names.
 func (t *Table) GiveUp(w *Watcher) {
 	woken := make(map[*Subscription]struct{})
-	t.mu.Lock()
-	if s := w.sub; s != nil {
-		for name := range s.names {
-			if t.hopelessLocked(name) {
-				r := newRemark(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.wants[name].leg)
-				r.local = true
-				t.noteLocked(r, woken)
-			}
+	t.mu.RLock()
+	s := w.sub
+	t.mu.RUnlock()
+	if s == nil {
+		return
+	}
+	for name := range inSteps(t, &t.mu, &s.names) {
+		if t.hopelessLocked(name) {
+			r := newRemark(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.wants[name].leg)
+			r.local = true
+			t.noteLocked(r, woken)
 		}
 	}
-	t.mu.Unlock()
 	t.group.cache.wake(woken)
 }
 
@@ -43,14 +45,18 @@ func (t *Table) hopelessLocked(name string) bool {
 // time that it cannot be reached is another one.
 func (g *Group) forgetLocals(leg int) {
 	for _, t := range g.Tables() {
-		t.mu.Lock()
-		for r := t.remarked.newest; r != nil && t.locals > 0; {
-			newer := r
-			r = r.place.next
-			if newer.local && newer.leg == leg {
-				t.dropRemarkLocked(newer)
+		t.mu.RLock()
+		none := t.locals == 0
+		t.mu.RUnlock()
+		if none {
+			continue
+		}
+		for _, all := range inSteps(t, &t.mu, &t.remarks) {
+			for _, r := range all { // a copy remains where some are dropped
+				if r.local && r.leg == leg {
+					t.dropRemarkLocked(r)
+				}
 			}
 		}
-		t.mu.Unlock()
 	}
 }

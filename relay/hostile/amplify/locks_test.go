@@ -114,8 +114,6 @@ func mostHeld(by string) time.Duration {
 		return 0 // a lock inside the Go runtime
 	case strings.HasPrefix(by, "fanout.(*stream).unlock"):
 		return 0 // it is one stream's: workers go on to others
-	case strings.Contains(by, "cache.(*Table).takeDemand"):
-		return 10 * longestLock // see docs/threat-model.md, "What is left"
 	}
 	return longestLock
 }

@@ -1,0 +1,361 @@
+//go:build !race
+
+package cache
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"xdsrelay/relay/resource"
+)
+
+// longestHold is how long op holds the lock of a table at most, in CPU time of its thread: so
+// the load of the machine does not matter.
+func longestHold(table *Table, op func()) (longest time.Duration, by string) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	own := unix.Gettid()
+	clock := int32(^own<<3 | 6) // of this thread; see pthread_getcpuclockid
+	var since time.Duration
+	depth := 0
+	table.mu.RWMutex.Lock()
+	table.mu.watch = func(held bool) {
+		if unix.Gettid() != own {
+			return // a timer's
+		}
+		var at unix.Timespec
+		if err := unix.ClockGettime(clock, &at); err != nil {
+			panic(err)
+		}
+		now := time.Duration(at.Nano())
+		if held {
+			if depth++; depth == 1 {
+				since = now
+			}
+		} else if depth--; depth == 0 {
+			if now-since > longest {
+				longest, by = now-since, caller()
+			}
+		}
+	}
+	table.mu.RWMutex.Unlock()
+	op()
+	table.mu.RWMutex.Lock()
+	table.mu.watch = nil
+	table.mu.RWMutex.Unlock()
+	return longest, by
+}
+
+// caller are the functions that give a lock up.
+func caller() string {
+	var stack [8]uintptr
+	frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack[:])])
+	var names []string
+	for f, more := frames.Next(); more; f, more = frames.Next() {
+		names = append(names, path.Base(f.Function))
+	}
+	return strings.Join(names, " < ")
+}
+
+const (
+	mostNames = 200_000 // of a client, by default
+	mostHeld  = 5 * time.Millisecond
+)
+
+// TestLongestHold: whatever is done about a client with as many names as it may have keeps
+// others waiting for the lock of the table for at most 5 ms.
+func TestLongestHold(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes a minute")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // else whoever takes memory pays for it
+	names := make([]string, mostNames)
+	for i := range names {
+		names[i] = fmt.Sprintf("huge-%07d", i)
+	}
+	for _, one := range slices.Concat(holdsOfDemand, holdsOfNamesThatEnd, holdsOfOrigin, holdsOfClients, holdsOfOperators) {
+		t.Run(one.what, func(t *testing.T) {
+			var held time.Duration
+			var by string
+			for range 3 { // the machine may make one slower, but none faster
+				h := newHuge(t, names, one.tight)
+				op := one.op(h)
+				runtime.GC()
+				held, by = longestHold(h.table, op)
+				h.cache.Close()
+				if held <= mostHeld {
+					return
+				}
+			}
+			t.Errorf("others wait %s for a lock, expected at most %s: %s", held, mostHeld, by)
+		})
+	}
+}
+
+// huge is a table with a client of very many names.
+type huge struct {
+	*world
+	table  *Table
+	client Watcher
+	names  []string
+}
+
+// newHuge returns one whose client wants nothing yet. With tight its names are all that there is
+// room for.
+func newHuge(t *testing.T, names []string, tight bool) *huge {
+	size := 16 << 20
+	if tight {
+		size = len(names) * (len(names[0]) + nameOverhead)
+	}
+	w := newWorld(t, Config{Linger: time.Hour, LingeringBytes: 1 << 40, Wake: func([]*Subscription) {}, Legs: []Leg{{MaxNames: size}}})
+	return &huge{world: w, table: w.group.Table(endpoints), names: names}
+}
+
+func (h *huge) want() {
+	if done := h.table.Edit(&h.client, Edit{Add: h.names}); len(done.Added) != len(h.names) {
+		h.t.Fatalf("%d names are added: %v", len(done.Added), done.Over)
+	}
+}
+
+func (h *huge) ask() { h.feed.TakeDemand(true, false) }
+
+// serve makes all names ones of resources.
+func (h *huge) serve() {
+	h.want()
+	h.ask()
+	rs := make([]*resource.Resource, len(h.names))
+	for i, n := range h.names {
+		rs[i] = versioned(n, "content", "1")
+	}
+	h.feed.Apply(Update{Type: endpoints, Resources: rs, Differences: true})
+}
+
+// deny makes all names ones that do not exist.
+func (h *huge) deny() {
+	h.want()
+	h.ask()
+	h.feed.Absent(endpoints, h.names)
+}
+
+func (h *huge) leave() { h.table.Leave(&h.client) }
+
+// expire ends all linger times.
+func (h *huge) expire() {
+	h.table.expire(time.Now().Add(2*time.Hour), make(map[*Subscription]struct{}))
+}
+
+// action is something that is done about a huge client; op prepares it.
+type action struct {
+	what  string
+	tight bool
+	op    func(*huge) func()
+}
+
+var holdsOfDemand = []action{
+	{what: "names are wanted", op: func(h *huge) func() { return h.want }},
+	{what: "changes for a delta control plane", op: func(h *huge) func() {
+		h.want()
+		return func() { h.feed.TakeDemand(false, false) }
+	}},
+	{what: "changes for a SotW control plane", op: func(h *huge) func() {
+		h.want()
+		return func() { h.feed.TakeDemand(false, true) }
+	}},
+	{what: "everything for a new stream", op: func(h *huge) func() {
+		h.serve()
+		return func() { h.feed.TakeDemand(true, true) }
+	}},
+	{what: "names are unsubscribed", op: func(h *huge) func() {
+		h.serve()
+		h.ask()
+		h.leave()
+		h.expire()
+		return func() { h.feed.TakeDemand(false, true) }
+	}},
+	{what: "names are shed", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		return func() { h.feed.Shed(endpoints, "too many") }
+	}},
+	{what: "lingering names make room", tight: true, op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		h.leave()
+		return func() { h.table.Edit(&Watcher{}, Edit{Add: []string{"few"}}) }
+	}},
+	{what: "names of a client make room", tight: true, op: func(h *huge) func() {
+		h.want()
+		return func() { h.table.Edit(&Watcher{}, Edit{Add: []string{"few"}}) }
+	}},
+	{what: "no names make room", tight: true, op: func(h *huge) func() {
+		h.serve()
+		return func() { h.table.Edit(&Watcher{}, Edit{Add: []string{"few"}}) }
+	}},
+}
+
+var holdsOfNamesThatEnd = []action{
+	{what: "a client leaves", op: func(h *huge) func() {
+		h.serve()
+		return h.leave
+	}},
+	{what: "names linger", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		h.leave()
+		return h.group.expireOnce
+	}},
+	{what: "names expire", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		h.leave()
+		return h.expire
+	}},
+	{what: "names expire of which there were errors", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		h.feed.Shed(endpoints, "too many")
+		h.leave()
+		return h.expire
+	}},
+	{what: "names with resources expire", op: func(h *huge) func() {
+		h.serve()
+		h.leave()
+		return h.expire
+	}},
+	{what: "half of the names expire", op: func(h *huge) func() {
+		h.serve()
+		h.table.Edit(&h.client, Edit{Remove: h.names[:mostNames/2]})
+		return h.expire
+	}},
+	{what: "the wildcard expires", op: func(h *huge) func() {
+		h.serve()
+		h.table.Edit(&h.client, Edit{AddWildcard: true})
+		h.leave()
+		return h.expire
+	}},
+	{what: "a key becomes idle", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		h.leave()
+		h.cache.Leave(h.group)
+		return func() { h.cache.retire(h.group) }
+	}},
+}
+
+var holdsOfOrigin = []action{
+	{what: "the control plane answers nothing", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		return func() { h.feed.Apply(Update{Type: endpoints}) }
+	}},
+	{what: "names are absent", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		return func() { h.feed.Absent(endpoints, h.names) }
+	}},
+	{what: "what the control plane owes", op: func(h *huge) func() {
+		h.deny()
+		return func() { h.feed.Waiting(nil); h.feed.Missing(endpoints, h.names) }
+	}},
+	{what: "versions for a new stream", op: func(h *huge) func() {
+		h.serve()
+		return func() { h.feed.Held(endpoints); h.feed.Told(endpoints) }
+	}},
+	{what: "the control plane cannot be reached, and is back", op: func(h *huge) func() {
+		h.want()
+		return func() {
+			h.feed.Down(errors.New("gone"))
+			h.table.GiveUp(&h.client)
+			h.feed.Up()
+		}
+	}},
+}
+
+var holdsOfClients = []action{
+	{what: "where a client stands", op: func(h *huge) func() {
+		h.serve()
+		var other Watcher
+		others := make([]string, mostNames)
+		for i := range others {
+			others[i] = fmt.Sprintf("other-%07d", i)
+		}
+		h.table.Edit(&other, Edit{Add: others}) // for which the control plane does not answer
+		h.table.Edit(&h.client, Edit{Add: []string{"one"}})
+		return func() { h.table.Head(&h.client) }
+	}},
+	{what: "a client holds other versions", op: func(h *huge) func() {
+		h.serve()
+		held := make([]resource.Held, len(h.names))
+		for i, n := range h.names {
+			held[i] = resource.Held{Name: n, Version: "2"}
+		}
+		return func() { h.table.Reconcile(&h.client, held); h.table.Gone(&h.client, held) }
+	}},
+	{what: "a client holds nothing", op: func(h *huge) func() {
+		h.deny()
+		return func() { h.table.Reconcile(&h.client, nil) }
+	}},
+	{what: "a client replaces its names", op: func(h *huge) func() {
+		h.want()
+		return func() {
+			h.table.Omitted(&h.client, false, h.names[1:])
+			h.table.Replace(&h.client, false, h.names[1:])
+		}
+	}},
+	{what: "one name more where there are aliases", op: func(h *huge) func() {
+		h.serve()
+		h.table.Edit(&Watcher{}, Edit{Add: []string{"a"}})
+		h.apply(endpoints, aliased("a", "content", "b"))
+		return func() { h.table.Edit(&h.client, Edit{Add: []string{"b"}}) }
+	}},
+	{what: "a client joins and leaves the wildcard", op: func(h *huge) func() {
+		h.serve()
+		return func() {
+			h.table.Edit(&h.client, Edit{AddWildcard: true})
+			h.table.Edit(&h.client, Edit{RemoveWildcard: true})
+		}
+	}},
+	{what: "a client moves to a private group", op: func(h *huge) func() {
+		h.serve()
+		return func() { h.table.Wanted(&h.client); h.table.Told(&h.client, Position{Gen: 1}) }
+	}},
+}
+
+var holdsOfOperators = []action{
+	{what: "an operator looks at names", op: func(h *huge) func() {
+		h.want()
+		return h.look
+	}},
+	{what: "an operator looks at names that do not exist", op: func(h *huge) func() {
+		h.deny()
+		return h.look
+	}},
+	{what: "an operator looks at resources", op: func(h *huge) func() {
+		h.serve()
+		return h.look
+	}},
+	{what: "an operator looks at a client of everything", op: func(h *huge) func() {
+		h.serve()
+		h.table.Edit(&h.client, Edit{AddWildcard: true})
+		return h.look
+	}},
+}
+
+// look is what operators may see.
+func (h *huge) look() {
+	h.table.NameInfos()
+	s := h.table.Subscription(&h.client)
+	s.Sights()
+	s.Lacks(0)
+	s.Missing()
+	h.cache.Snapshot()
+}

@@ -1,0 +1,127 @@
+package cache
+
+import (
+	"iter"
+	"maps"
+	"sync"
+)
+
+// Clients of a key may name hundreds of thousands of resources of a type, and a look at all of
+// them takes many milliseconds. So whoever looks at all gives the lock of the table up every
+// [Cache.step] names, and others have their turn. What comes or goes
+// meanwhile may be missed: the callers say why that does no harm.
+
+// rwMutex is a sync.RWMutex. A test may watch for how long it is held, or do something each time
+// that it is given up.
+type rwMutex struct {
+	sync.RWMutex
+	// watch is called with true after the lock was taken, and with false after it was given
+	// up; nil outside of tests.
+	watch func(held bool)
+}
+
+func (m *rwMutex) Lock() {
+	m.RWMutex.Lock()
+	m.note(true)
+}
+
+func (m *rwMutex) Unlock() {
+	m.RWMutex.Unlock()
+	m.note(false)
+}
+
+func (m *rwMutex) RLock() {
+	m.RWMutex.RLock()
+	m.note(true)
+}
+
+func (m *rwMutex) RUnlock() {
+	m.RWMutex.RUnlock()
+	m.note(false)
+}
+
+func (m *rwMutex) note(held bool) {
+	if m.watch != nil {
+		m.watch(held)
+	}
+}
+
+// reading is the lock for readers.
+func (m *rwMutex) reading() sync.Locker { return readLock{m} }
+
+type readLock struct{ *rwMutex }
+
+func (r readLock) Lock()   { r.RLock() }
+func (r readLock) Unlock() { r.RUnlock() }
+
+// inSteps goes through a map of t. The lock, which must not be held before, is held while yield
+// runs, and given up after each step. What is in the map all the time is yielded exactly once,
+// also where the map grows or shrinks meanwhile; what has gone is not.
+func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[string, V] {
+	return func(yield func(string, V) bool) {
+		lock.Lock()
+		defer lock.Unlock()
+		moved, n := t.moved, 0
+		for name, v := range *m {
+			there := true
+			if moved != t.moved { // the map is another one by now; see move
+				v, there = (*m)[name]
+			}
+			if there && !yield(name, v) {
+				return
+			}
+			if n++; n%t.group.cache.step == 0 {
+				lock.Unlock()
+				lock.Lock()
+			}
+		}
+	}
+}
+
+// shrink gives back the room of what is gone from the maps of t: maps do not shrink by
+// themselves, and a copy of a map by package maps is as large. t.mu must not be held.
+func (t *Table) shrink() {
+	t.mu.Lock()
+	is := t.shrinking
+	t.shrinking = true
+	t.mu.Unlock()
+	if is {
+		return
+	}
+	move(t, &t.wants, &t.nextWants)
+	move(t, &t.entries, &t.nextEntries)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.shrinking = false
+	t.moved++
+	for i := range t.legs {
+		leg := &t.legs[i]
+		leg.unanswered, leg.dirty = fittedLocked(t, leg.unanswered), fittedLocked(t, leg.dirty)
+	}
+}
+
+// move replaces a map by a copy, which is made in steps. Meanwhile next is the copy: whoever
+// changes the map changes that, too, unless it is nil.
+func move[V any](t *Table, m, next *map[string]V) {
+	t.mu.Lock()
+	*next = make(map[string]V)
+	t.mu.Unlock()
+	for name, v := range inSteps(t, &t.mu, m) {
+		(*next)[name] = v
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	*m, *next = *next, nil
+	t.moved++
+}
+
+// fittedLocked is a copy of m that takes no more room than what it holds, or m itself where
+// to copy that takes long.
+func fittedLocked[V any](t *Table, m map[string]V) map[string]V {
+	if len(m) > 16*t.group.cache.step {
+		return m
+	}
+	fitted := make(map[string]V, len(m))
+	maps.Copy(fitted, m)
+	return fitted
+}
