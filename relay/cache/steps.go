@@ -103,12 +103,11 @@ func (t *Table) shrink() {
 // move replaces a map by a copy, which is made in steps. Meanwhile next is the copy: whoever
 // changes the map changes that, too, unless it is nil.
 func move[V any](t *Table, m, next *map[string]V) {
+	fitted := make(map[string]V)
 	t.mu.Lock()
-	*next = make(map[string]V)
+	*next = fitted
 	t.mu.Unlock()
-	for name, v := range inSteps(t, &t.mu, m) {
-		(*next)[name] = v
-	}
+	maps.Insert(fitted, inSteps(t, &t.mu, m))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	*m, *next = *next, nil

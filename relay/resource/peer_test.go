@@ -22,7 +22,7 @@ func TestErroredNames(t *testing.T) {
 	if got, err := ReadErrored(r.Errored); err != nil || !slices.Equal(got, names) {
 		t.Errorf("%d names were read, %v; expected %d", len(got), err, len(names))
 	}
-	for what, bad := range map[string][]string{"too many": append(names, "one more"), "no text": {"\xff"}} {
+	for what, bad := range map[string][]string{"too many": slices.Concat(names, []string{"one more"}), "no text": {"\xff"}} {
 		if err := DecodeDeltaRequest(ErroredField(bad), &r); err != nil {
 			t.Errorf("%s: a client is refused for a field that is none of the protocol: %v", what, err)
 		}
