@@ -85,6 +85,13 @@ func (k *keyed) knows(of *keyed, when string) {
 	}
 }
 
+// pause is how long a node does not read a key without a reason.
+func (n *node) pause(key string) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.pauseLocked(key)
+}
+
 // pair are an owner of a key and a node that follows it, which know the first head.
 func (b *bubble) pair(cfg Config) (owner, follower *keyed) {
 	owner, follower = b.node("a", cfg).key("k"), b.node("b", cfg).key("k")

@@ -31,6 +31,25 @@ func TestHintsReachKeys(t *testing.T) {
 	})
 }
 
+// TestSubscribedLate: a head that changes before a node has subscribed to its bucket is known
+// as soon as it has, without a round.
+func TestSubscribedLate(t *testing.T) {
+	inBubble(t, func(t *testing.T, b *bubble) {
+		a, c := b.node("a", Config{}), b.node("b", Config{})
+		for i := range 10 { // a round may be just then
+			owner := a.key(fmt.Sprint(i))
+			owner.own()
+			owner.apply("1")
+			b.wait(5 * time.Second)
+			follower := c.key(fmt.Sprint(i))
+			b.wait(100 * time.Millisecond)
+			owner.apply("2")
+			b.wait(1200 * time.Millisecond)
+			follower.knows(owner, "when it has subscribed")
+		}
+	})
+}
+
 // TestStampsWithoutHints: a head of which no hint came is found in the next round, whatever
 // became of the stamps before.
 func TestStampsWithoutHints(t *testing.T) {
@@ -239,6 +258,14 @@ func TestSweep(t *testing.T) {
 	const nodes = 3
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, follower := b.pair(Config{Nodes: func() int { return nodes }})
+		for range 100 {
+			if p := follower.pause("k"); p < nodes*15*time.Minute*3/4 || p > nodes*15*time.Minute*5/4 {
+				t.Fatalf("a follower reads its key after %v", p)
+			}
+			if p := owner.pause("k"); p < 15*time.Minute*3/4 || p > 15*time.Minute*5/4 {
+				t.Fatalf("an owner reads its key after %v", p)
+			}
+		}
 		s := b.open()
 		head := owner.head()
 		b.run(s, `redis.call('HSET', KEYS[1], ARGV[1], 'garbage') return 1`, []string{name(s, "k")}, typeField+clusters.URL)
