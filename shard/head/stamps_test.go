@@ -3,6 +3,7 @@ package head
 import (
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -305,8 +306,9 @@ func TestWritesAreConfirmed(t *testing.T) {
 // and its last one after it has left.
 func TestUnstampedNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
-		earlier := true
-		cfg := Config{Unstamped: func() bool { return earlier }}
+		var earlier atomic.Bool
+		earlier.Store(true)
+		cfg := Config{Unstamped: earlier.Load}
 		n := b.node("n", cfg)
 		k := n.key("k")
 		s := b.open()
@@ -333,7 +335,7 @@ func TestUnstampedNodes(t *testing.T) {
 		sees("after a hint")
 		b.wait(longestRound)
 		write()
-		earlier = false
+		earlier.Store(false)
 		b.wait(longestRound)
 		sees("after the last earlier node has left")
 	})
