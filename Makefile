@@ -72,7 +72,8 @@ sim: standin ## let faults happen to a simulated tier for SIM (10m) of CPU time,
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
 
-hostile-defaults: redis ## attack a node that has the shipped configuration and the chart's memory (3 minutes)
+hostile-defaults: redis ## attack a node that has the shipped configuration and the chart's memory, and measure its locks (4 minutes)
+	$(GO) test $(NOPGO) ./relay/cache -run '^TestLongestHold$$' -count 1 -timeout $(TIMEOUT) -args -holds
 	$(GO) test $(NOPGO) ./relay/hostile -run '^TestDefaults' -count 1 -timeout $(TIMEOUT) -args -hostile.defaults
 
 hostile: ## attack a node in a process of its own with full sizes, into bench/results, and measure what all messages cost
