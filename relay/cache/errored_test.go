@@ -28,15 +28,15 @@ func TestErrorsOfOtherNodes(t *testing.T) {
 	w.apply(endpoints, versioned("late", "1", "1"))
 	back := w.client(endpoints, false, "a", "late", "failing")
 	held := claims("a", "1", "late", "1", "failing", "1")
-	if told, _ := back.reconcile(t, held); !slices.Equal(told, []string{"a", "late"}) {
-		t.Errorf("a client was sent %q, expected what it may remember an error of", told)
+	if sent, _ := back.reconcile(t, held); !slices.Equal(sent, []string{"a", "late"}) {
+		t.Errorf("a client was sent %q, expected what it may remember an error of", sent)
 	}
 	if k, _ := c.table.Kept(); !slices.Equal(erroredIn(k), []string{"a", "failing", "late"}) {
 		t.Errorf("%q are kept", erroredIn(k))
 	}
 	w.apply(endpoints, versioned("a", "2", "2"), versioned("late", "1", "1"))
-	if told, _ := back.reconcile(t, claims("a", "2", "late", "1")); !slices.Equal(told, []string{"failing", "late"}) {
-		t.Errorf("after a change a client was sent %q", told)
+	if sent, _ := back.reconcile(t, claims("a", "2", "late", "1")); !slices.Equal(sent, []string{"failing", "late"}) {
+		t.Errorf("after a change a client was sent %q", sent)
 	}
 	w.check()
 }
