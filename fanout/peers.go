@@ -122,6 +122,13 @@ func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 	if s.tier.errored[ts] == nil {
 		s.tier.errored[ts] = &cache.SharedErrors{}
 	}
+	ts.table.AskErrored(s.tier.errored[ts], func(yield func(string) bool) {
+		for name := range r.Subscribe.All() {
+			if !yield(string(name)) {
+				return
+			}
+		}
+	})
 	if r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
 		s.tier.edits[ts]++
 		ts.owed = true
@@ -144,7 +151,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 		m.Edits = s.tier.edits[ts]
 	}
 	shared := s.tier.errored[ts]
-	m.Errored = ts.table.Errored(&ts.watcher, s.tier.edits[ts], shared)
+	m.Errored = ts.table.Errored(&ts.watcher, shared)
 	ts.owed = ts.owed || shared.More()
 	m.System = b.system
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {

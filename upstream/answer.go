@@ -88,6 +88,9 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 			s.request(a, message{unsubscribe: d.Twice})
 		}
 	}
+	if r.following != nil {
+		r.feed.AskErrored(a.typ, &a.errored, m.subscribe)
+	}
 	if rest := s.request(a, m); len(rest) > 0 {
 		r.noteUnclaimed(a.typ, rest)
 	}

@@ -1,7 +1,8 @@
 package cache
 
 import (
-	"maps"
+	"cmp"
+	"iter"
 	"slices"
 
 	"xdsrelay/relay/resource"
@@ -16,18 +17,24 @@ import (
 // errored are names of which clients may remember an error, although they hold the resource
 // as it is now. It is guarded by the table's mu.
 type errored struct {
-	names map[string]uint64 // when each was noted: a number that grows
-	last  uint64            // the newest of these
-	sum   resource.Digest   // of the names, in no order
+	names map[string]*erroredName
+	order []*erroredName // by age, the oldest first, with some that are forgotten
+	last  uint64         // the number of the newest one
+	bytes int64
+	sum   resource.Digest // of the names, in no order
 }
 
-func (e *errored) has(name string) bool {
-	_, is := e.names[name]
-	return is
+// erroredName is one of these names.
+type erroredName struct {
+	name      string
+	at        uint64 // a number that grows
+	forgotten bool
 }
+
+func (e *errored) has(name string) bool { return e.names[name] != nil }
 
 // erroredSize is roughly what a name in errored takes, in bytes.
-func erroredSize(name string) int64 { return int64(56 + len(name)) }
+func erroredSize(name string) int64 { return int64(88 + len(name)) }
 
 // mostErroredLocked bounds errored: there are as many as there may be tombstones.
 func (t *Table) mostErroredLocked() int {
@@ -46,26 +53,40 @@ func (t *Table) rememberLocked(name string) {
 		return
 	}
 	if len(e.names) >= t.mostErroredLocked() {
-		for name := range e.names {
-			t.bytes -= erroredSize(name)
-		}
-		clear(e.names)
-		e.sum = resource.Digest{}
+		t.bytes -= e.bytes
+		*e = errored{names: make(map[string]*erroredName), last: e.last}
 	}
 	e.last++
-	e.names[name] = e.last
-	e.sum = e.sum.Add(resource.NamesDigest([]string{name}))
-	t.bytes += erroredSize(name)
+	one := &erroredName{name: name, at: e.last}
+	e.names[name], e.order = one, append(e.order, one)
+	t.countErroredLocked(name, 1)
 }
 
 // dismissLocked forgets what rememberLocked noted: clients that remember the error hold a
 // copy that is not the newest any more, so they get the resource anyway.
 func (t *Table) dismissLocked(name string) {
-	if e := &t.errored; e.has(name) {
-		delete(e.names, name)
-		e.sum = e.sum.Sub(resource.NamesDigest([]string{name}))
-		t.bytes -= erroredSize(name)
+	e := &t.errored
+	one := e.names[name]
+	if one == nil {
+		return
 	}
+	delete(e.names, name)
+	one.forgotten = true
+	t.countErroredLocked(name, -1)
+	if len(e.order) > 2*len(e.names)+t.group.cache.step {
+		e.order = slices.DeleteFunc(e.order, func(o *erroredName) bool { return o.forgotten })
+	}
+}
+
+func (t *Table) countErroredLocked(name string, change int64) {
+	e, digest := &t.errored, resource.NamesDigest([]string{name})
+	if change > 0 {
+		e.sum = e.sum.Add(digest)
+	} else {
+		e.sum = e.sum.Sub(digest)
+	}
+	e.bytes += change * erroredSize(name)
+	t.bytes += change * erroredSize(name)
 }
 
 // takenBackLocked reports whether clients may remember an error of name, and there is none
@@ -139,59 +160,108 @@ func (t *Table) recallLocked(r *revivable) {
 	}
 }
 
-// SharedErrors is what another node was sent on one stream of the names of which clients may
-// remember an error. The zero value is that of a new stream.
+// SharedErrors is up to where another node was sent on one stream the names of which clients
+// may remember an error. The zero value is that of a new stream. One goroutine uses it at a
+// time.
 type SharedErrors struct {
-	last, scope uint64            // up to where it was sent, and for which subscription
-	names       map[string]uint64 // what it was sent, as in errored
-	more        bool              // there is more than fits in one message
+	upTo  uint64   // names up to this number were sent, or do not concern the other node
+	again []string // of these, some that may concern it since
+	more  bool
 }
 
-// More reports whether there was more than was returned last.
+// More reports whether there was more than fits in one message.
 func (s *SharedErrors) More() bool { return s.more }
 
-// nextLocked returns names that the other node was not sent yet, of those that it covers: as
-// many as fit in one message. scope is a number that changes with what it covers.
-func (s *SharedErrors) nextLocked(t *Table, scope uint64, covers func(name string) bool) (names []string) {
-	if !s.more && s.last == t.errored.last && s.scope == scope {
-		return nil
-	}
-	maps.DeleteFunc(s.names, func(name string, at uint64) bool { return t.errored.names[name] != at })
-	s.more, s.last, s.scope = false, t.errored.last, scope
-	for name, at := range t.errored.names {
-		if s.names[name] == at || !covers(name) {
-			continue
+// ask notes that the other node asks for names by now, which may concern names that were
+// passed over. They are looked at in steps; see [inSteps].
+func (s *SharedErrors) ask(t *Table, names iter.Seq[string]) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	n := 0
+	for spelled := range names {
+		if s.upTo == 0 || len(t.errored.names) == 0 {
+			return
 		}
-		if len(names) == resource.MaxErrored {
-			s.more = true
+		name := resource.Canonical(spelled)
+		switch one := t.errored.names[name]; {
+		case name == everything || resource.IsGlob(name):
+			*s = SharedErrors{} // any of them may concern it
+		case one != nil && one.at <= s.upTo:
+			s.again = append(s.again, name)
+		}
+		if n++; n%t.group.cache.step == 0 {
+			t.mu.RUnlock()
+			t.mu.RLock()
+		}
+	}
+}
+
+// next returns names that the other node was not sent yet, of those that it covers: as many
+// as fit in one message.
+func (s *SharedErrors) next(t *Table, covers func(name string) bool) (names []string) {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	e := &t.errored
+	for n := 1; len(names) < resource.MaxErrored; n++ {
+		name, ok := s.takeLocked(e)
+		if !ok {
 			break
 		}
-		if s.names == nil {
-			s.names = make(map[string]uint64)
+		if e.has(name) && covers(name) {
+			names = append(names, name)
 		}
-		s.names[name] = at
-		names = append(names, name)
+		if n%t.group.cache.step == 0 {
+			t.mu.RUnlock()
+			t.mu.RLock()
+		}
 	}
-	slices.Sort(names)
+	s.more = len(s.again) > 0 || s.upTo < e.last
 	return names
 }
 
-// Errored returns the names of which clients may remember an error, as far as w, of another
-// node, asks for them and was not sent them yet. edits counts the changes of what it asks for.
-func (t *Table) Errored(w *Watcher, edits uint64, shared *SharedErrors) []string {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	s := w.sub
-	if s == nil {
-		return nil
+// takeLocked returns the name to look at next.
+func (s *SharedErrors) takeLocked(e *errored) (name string, ok bool) {
+	if last := len(s.again) - 1; last >= 0 {
+		name, s.again = s.again[last], s.again[:last]
+		return name, true
 	}
-	return shared.nextLocked(t, edits, func(name string) bool {
+	if s.upTo >= e.last {
+		s.again = nil
+		return "", false
+	}
+	i, _ := slices.BinarySearchFunc(e.order, s.upTo+1, func(o *erroredName, at uint64) int { return cmp.Compare(o.at, at) })
+	if i == len(e.order) {
+		s.upTo = e.last // the newest ones are forgotten
+		return "", false
+	}
+	s.upTo = e.order[i].at
+	return e.order[i].name, true
+}
+
+// AskErrored notes that another node asks for names by now.
+func (t *Table) AskErrored(shared *SharedErrors, names iter.Seq[string]) { shared.ask(t, names) }
+
+// Errored returns the names of which clients may remember an error, as far as w, of another
+// node, asks for them and was not sent them yet.
+func (t *Table) Errored(w *Watcher, shared *SharedErrors) []string {
+	return shared.next(t, func(name string) bool {
+		s := w.sub
+		if s == nil {
+			return false
+		}
 		if _, named := s.names[name]; named || s.key.wildcard || t.coversLocked(s, name) {
 			return true
 		}
 		e := t.entries[name]
 		return e != nil && s.namesLocked(e)
 	})
+}
+
+// AskErrored is [Table.AskErrored] of the owner of the key, and names that it is asked for.
+func (f *Feed) AskErrored(typ *resource.Type, shared *SharedErrors, names []string) {
+	if t := f.group.lookup(typ); t != nil {
+		shared.ask(t, slices.Values(names))
+	}
 }
 
 // Errored returns the names of which clients may remember an error, as far as the leg is
@@ -201,9 +271,7 @@ func (f *Feed) Errored(typ *resource.Type, shared *SharedErrors) []string {
 	if t == nil {
 		return nil
 	}
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	return shared.nextLocked(t, t.legs[f.leg].asked, func(name string) bool {
+	return shared.next(t, func(name string) bool {
 		return t.legOf(name) == f.leg && t.coveredLocked(f.leg, name, nil)
 	})
 }

@@ -77,7 +77,7 @@ func TestErrorsAreShared(t *testing.T) {
 	var stream SharedErrors
 	var sent []string
 	for {
-		some := peer.table.Errored(&peer.w, 1, &stream)
+		some := peer.table.Errored(&peer.w, &stream)
 		if len(some) > resource.MaxErrored || stream.More() != (len(sent) == 0) {
 			t.Fatalf("%d names in one message, and more: %t", len(some), stream.More())
 		}
@@ -88,7 +88,7 @@ func TestErrorsAreShared(t *testing.T) {
 	if slices.Sort(sent); !slices.Equal(sent, names) {
 		t.Errorf("%d names were sent, expected %d", len(sent), len(names))
 	}
-	if again := peer.table.Errored(&peer.w, 2, &stream); len(again) > 0 {
+	if again := peer.table.Errored(&peer.w, &stream); len(again) > 0 {
 		t.Errorf("%q were sent twice", again)
 	}
 	var whole SharedErrors
@@ -96,13 +96,20 @@ func TestErrorsAreShared(t *testing.T) {
 		t.Errorf("%d names are sent upstream, and more: %t", len(got), whole.More())
 	}
 	var elsewhere SharedErrors
-	if got := other.table.Errored(&other.w, 1, &elsewhere); !slices.Equal(got, []string{"else"}) {
+	if got := other.table.Errored(&other.w, &elsewhere); !slices.Equal(got, []string{"else"}) {
 		t.Errorf("a node that asks for another name was sent %q", got)
+	}
+	for _, name := range []string{names[1], everything} {
+		asks := w.client(endpoints, name == everything, name)
+		other.table.AskErrored(&elsewhere, slices.Values([]string{names[2], name}))
+		if got := asks.table.Errored(&asks.w, &elsewhere); !slices.Contains(got, names[1]) {
+			t.Errorf("a node that asks for %q by now was sent %q", name, got)
+		}
 	}
 	w.apply(endpoints, versioned(names[0], "1", "1"))
 	w.apply(endpoints, versioned(names[0], "2", "2")) // forgotten
 	w.refuse(endpoints, refusal(names[0], resource.CodeUnavailable))
-	if got := peer.table.Errored(&peer.w, 2, &stream); !slices.Equal(got, names[:1]) {
+	if got := peer.table.Errored(&peer.w, &stream); !slices.Equal(got, names[:1]) {
 		t.Errorf("after another error %q were sent, expected %q", got, names[:1])
 	}
 }

@@ -327,6 +327,27 @@ var holdsOfClients = []action{
 			h.table.Edit(&h.client, Edit{RemoveWildcard: true})
 		}
 	}},
+	{what: "another node is sent errors, and sends them", op: func(h *huge) func() {
+		h.want()
+		h.ask()
+		h.feed.Shed(endpoints, "too many")
+		return func() {
+			var down, up SharedErrors
+			sent := 0
+			for more := true; more; more = down.More() || up.More() {
+				sent += len(h.table.Errored(&h.client, &down)) + len(h.feed.Errored(endpoints, &up))
+			}
+			h.table.AskErrored(&down, slices.Values(h.names))
+			for more := true; more; more = down.More() {
+				names := h.table.Errored(&h.client, &down)
+				h.table.Learn(names)
+				sent += len(names)
+			}
+			if sent == 0 || sent != 3*len(h.table.errored.names) {
+				h.t.Errorf("%d names were sent", sent)
+			}
+		}
+	}},
 	{what: "a client moves to a private group", op: func(h *huge) func() {
 		h.serve()
 		return func() { h.table.Wanted(&h.client); h.table.Told(&h.client, Position{Gen: 1}) }

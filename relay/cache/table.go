@@ -109,7 +109,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 		beats:   list[entry]{at: beatsLink},
 
 		remarks:  make(map[string][]*remark),
-		errored:  errored{names: make(map[string]uint64)},
+		errored:  errored{names: make(map[string]*erroredName)},
 		remarked: list[remark]{at: remarkedLink},
 
 		subs:    make(map[subKey]*Subscription),
