@@ -174,11 +174,17 @@ func (f *fallible) returns(node string) {
 // whether that node followed the key before the error, followed it without the resource, or
 // follows it since (C16, D15).
 func TestErrorTakenBackElsewhere(t *testing.T) {
-	for what, follows := range map[string][]string{"followed before": {"x", "z"}, "followed for another name": {"z"}, "follows later": nil} {
+	for what, c := range map[string]struct{ before, since []string }{
+		"followed before": {before: []string{"x", "z"}}, "follows later": {},
+		"followed for another name": {before: []string{"z"}}, "follows for another name": {before: []string{"z"}, since: []string{"y"}},
+	} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				f := newFallible(t, "", follows...)
+				f := newFallible(t, "", c.before...)
 				f.takeBack()
+				if len(c.since) > 0 {
+					f.follow(c.since...)
+				}
 				f.returns(f.follower)
 				f.returns(f.owner)
 				f.check()
