@@ -12,7 +12,8 @@ import (
 
 // Check compares what this node holds with what Redis has. It returns a sentence for
 // each difference that is not about to end by itself, sorted, and nothing if all is
-// well. It makes calls, as many as there are keys.
+// well. It makes calls, as many as there are keys. Keys with a difference are read at once: no
+// stamp may say what a stranger has changed, so they would be read much later.
 func (h *Heads) Check(ctx context.Context) (wrong []string, err error) {
 	h.refresh()
 	h.mu.Lock()
@@ -35,7 +36,10 @@ func (h *Heads) Check(ctx context.Context) (wrong []string, err error) {
 			if err != nil {
 				return nil, fmt.Errorf("key %q: %w", some[i], err)
 			}
-			wrong = append(wrong, h.compare(some[i], k)...)
+			if differs := h.compare(some[i], k); len(differs) > 0 {
+				wrong = append(wrong, differs...)
+				h.readSoon(some[i])
+			}
 		}
 	}
 	slices.Sort(wrong)

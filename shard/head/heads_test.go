@@ -302,22 +302,32 @@ func TestChecked(t *testing.T) {
 	k.own()
 	k.apply("1")
 	k.sees(k)
-	check := func(want string) {
-		t.Helper()
+	says := func(want string) bool {
 		wrong, err := n.Check(t.Context())
-		if got := fmt.Sprint(wrong, err); got != "["+want+"] <nil>" {
-			t.Errorf("%s, expected %s", got, want)
-		}
+		return fmt.Sprint(wrong, err) == "["+want+"] <nil>"
 	}
-	check("")
+	// What is found is put right at once, which may be before it is found again.
+	finds := func(want, field string, value ...string) {
+		t.Helper()
+		xdstest.Eventually(t, "the check to say "+want, func() bool {
+			if len(value) == 0 {
+				server.Do("HDEL", name(s, "k"), field)
+			} else {
+				server.Do("HSET", name(s, "k"), field, value[0])
+			}
+			return says(want)
+		})
+	}
+	if !says("") {
+		t.Error("the check complains")
+	}
 	url, mine := clusters.URL, k.edition().Digest.Hex()
-	server.Do("HDEL", name(s, "k"), typeField+url)
-	check(fmt.Sprintf("key %q, type %s: this node owns it, and there is no head", "k", url))
+	finds(fmt.Sprintf("key %q, type %s: this node owns it, and there is no head", "k", url), typeField+url)
+	xdstest.Eventually(t, "the head to be written again", func() bool { return says("") })
 	foreign := Head{Epoch: 1, Generation: 1, Owner: "x", Digest: resource.Digest{1}}
-	server.Do("HSET", name(s, "k"), typeField+url, foreign.encode())
-	check(fmt.Sprintf("key %q, type %s: this node owns it and holds %s, the head of node x is %s", "k", url, mine, foreign.Digest.Hex()))
-	server.Do("HSET", name(s, "k"), epochField, "9000000000000000")
-	check(fmt.Sprintf("key %q: this node takes it for its own, and another one has claimed it in epoch 9000000000000000", "k"))
+	finds(fmt.Sprintf("key %q, type %s: this node owns it and holds %s, the head of node x is %s", "k", url, mine, foreign.Digest.Hex()), typeField+url, foreign.encode())
+	xdstest.Eventually(t, "the head to be written again", func() bool { return says("") })
+	finds(fmt.Sprintf("key %q: this node takes it for its own, and another one has claimed it in epoch 9000000000000000", "k"), epochField, "9000000000000000")
 	server.Kill()
 	if _, err := n.Check(t.Context()); err == nil {
 		t.Error("no error without Redis")

@@ -71,6 +71,13 @@ func (h *Heads) hintedLocked(hint store.Hint) {
 	}
 }
 
+// readSoon makes a key be read at once, if this node has it.
+func (h *Heads) readSoon(key string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.readSoonLocked(key)
+}
+
 // readSoonLocked makes a key be read at once, if this node has it.
 func (h *Heads) readSoonLocked(key string) {
 	if h.followed[key] != nil {
