@@ -337,6 +337,7 @@ func TestChecked(t *testing.T) {
 // TestCluster: the keys of a tier are on all masters of a cluster, whose nodes hear of
 // each, wherever they listen.
 func TestCluster(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cluster := redistest.StartCluster(t)
 	s := openMode(t, store.Cluster, cluster.URL(), time.Minute)
 	a := newNode(t, "a", s, never, never)

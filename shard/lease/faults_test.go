@@ -54,6 +54,7 @@ func (s *tier) see(t *testing.T, names ...string) {
 // anybody's view who is there; and when it is over, who comes and who dies is seen
 // again.
 func TestFaults(t *testing.T) {
+	t.Parallel() // it mostly waits
 	var tiers []*tier
 	for _, f := range []fault{
 		{"flushed", patience, func(s *redistest.Server, _ *xdstest.Network) { s.Flush() }, nil},

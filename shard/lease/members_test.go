@@ -138,6 +138,7 @@ func TestNameTwiceAtOnce(t *testing.T) {
 // TestNewsThatFailed: what moves keys is told at once as soon as Redis takes it, also
 // where it did not when it was new.
 func TestNewsThatFailed(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	a := join(t, server.URL(), shard.Member{Name: "a"}, long, patience)
 	b := join(t, server.URL(), shard.Member{Name: "b"}, long, patience)
@@ -152,6 +153,7 @@ func TestNewsThatFailed(t *testing.T) {
 
 // TestGarbage: what others have written into the hash harms nobody, and goes.
 func TestGarbage(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	name := "test:{members}"
 	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 2000 1 i {\"name\":\"z\"", "other", "99999999999999 2000 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",

@@ -99,6 +99,7 @@ func TestEnter(t *testing.T) {
 
 // TestLeft: the others know who left on purpose, however fast it was.
 func TestLeft(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	const term = 3 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
@@ -125,6 +126,7 @@ func TestLeft(t *testing.T) {
 // TestLeftWhileCutOff: a node that was cut off from Redis while another one left, and for
 // longer than its lease, knows afterwards that it left on purpose.
 func TestLeftWhileCutOff(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	proxy := xdstest.NewNetwork(t, server.Addr())
 	const term = 3 * time.Second
@@ -153,6 +155,7 @@ func TestLeftWhileCutOff(t *testing.T) {
 
 // TestDrainedAndKilled: a node that is killed while it drains has not disappeared.
 func TestDrainedAndKilled(t *testing.T) {
+	t.Parallel() // it mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	const term = 3 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)

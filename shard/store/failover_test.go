@@ -13,6 +13,7 @@ import (
 // find it, also where the master that is away neither answers nor refuses connections.
 // While calls are not made, one is in about a second.
 func TestClusterFailover(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, fault := range []struct {
 		name string
 		on   func(*redistest.Server)

@@ -32,6 +32,7 @@ func isOK(err error) bool   { return err == nil }
 // TestOutage: while Redis is dead or stopped, calls are not made, but for one now
 // and then; with it back they are again. Both are logged once.
 func TestOutage(t *testing.T) {
+	t.Parallel() // it mostly waits
 	for _, fault := range []struct {
 		name    string
 		on, off func(*redistest.Server)

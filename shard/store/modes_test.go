@@ -16,6 +16,7 @@ import (
 // TestCluster: with a cluster, names of all tags can be used, and hints reach who
 // listens; without one of its masters calls fail, and are made again with it.
 func TestCluster(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cluster := redistest.StartCluster(t)
 	s, _ := open(t, cluster.URL(), func(c *store.Config) { c.Mode = store.Cluster })
 	for _, tag := range []string{"", "a", "}", "{", "{}", "a}b", "%7D", "{a}{b}"} {
@@ -58,6 +59,7 @@ func TestCluster(t *testing.T) {
 // TestSentinel: the master that the sentinels name is used, and its replica when
 // that one has taken over.
 func TestSentinel(t *testing.T) {
+	t.Parallel() // it mostly waits
 	tier := redistest.StartSentinels(t)
 	s, _ := open(t, tier.URL(), func(c *store.Config) {
 		c.Mode, c.Master, c.Timeout = store.Sentinel, redistest.MasterName, 5*time.Second

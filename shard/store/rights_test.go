@@ -103,6 +103,7 @@ func numbers(t *testing.T, version string) (all []int) {
 
 // TestRightsInModes: the rights are enough with sentinels and in a cluster.
 func TestRightsInModes(t *testing.T) {
+	t.Parallel() // it mostly waits
 	grant := func(servers ...*redistest.Server) {
 		line := []any{"ACL", "SETUSER", "relay", "on", ">p"}
 		for word := range strings.FieldsSeq(store.Rights("test")) {
