@@ -150,7 +150,7 @@ func holder(stack [32]uintptr) string {
 		if first && !strings.HasPrefix(f.Function, "sync.") {
 			return ""
 		}
-		if name, is := strings.CutPrefix(f.Function, "xdsrelay/"); is && len(own) < 3 {
+		if name, is := strings.CutPrefix(f.Function, "xdsrelay/"); is && len(own) < 3 && !strings.HasSuffix(name, "Unlock") { // which a lock of this module may have, too
 			own = append(own, name)
 		}
 		if other == "" && !strings.HasPrefix(f.Function, "sync.") && !strings.HasPrefix(f.Function, "internal/sync.") {
