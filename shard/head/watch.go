@@ -24,20 +24,28 @@ const (
 // them may be lost: the stamps say the same. Any program that may publish can forge one.
 func (h *Heads) listen(said <-chan store.Hint) {
 	for hint := range said {
-		h.mu.Lock()
 		switch {
-		case hint.Missed && hint.Part < 0:
-			h.noteMissedLocked()
 		case hint.Missed:
-			h.board.eachKey(hint.Part, h.readSoonLocked)
+			h.noteMissed(hint.Part)
 		case hint.Part < 0:
 			if n, err := decodeNote(hint.Payload); err == nil {
-				h.readSoonLocked(n.Key)
+				h.readSoon(n.Key)
 			}
 		default:
-			h.hintedLocked(hint)
+			h.hinted(hint)
 		}
-		h.mu.Unlock()
+	}
+}
+
+// noteMissed notes that hints of a bucket, or of all where part is negative, may have been
+// missed.
+func (h *Heads) noteMissed(part int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if part < 0 {
+		h.noteMissedLocked()
+	} else {
+		h.board.eachKey(part, h.readSoonLocked)
 	}
 }
 
@@ -54,20 +62,26 @@ func (h *Heads) noteMissedLocked() {
 	signal(h.fresh)
 }
 
-// hintedLocked takes in a hint about a bucket.
-func (h *Heads) hintedLocked(hint store.Hint) {
+// hinted takes in a hint about a bucket. It may have very many keys, if a stranger has made
+// it, so it is read without a lock, and others have their turn between its keys.
+func (h *Heads) hinted(hint store.Hint) {
 	c, err := decodeChange(hint.Payload)
 	if err != nil {
 		return
 	}
+	keys := slices.DeleteFunc(c.keys, func(key string) bool { return bucketOf(key) != hint.Part })
+	h.mu.Lock()
 	h.board.explain(hint.Part, c.from, c.to)
-	for _, key := range c.keys {
-		if o := h.owned[key]; o != nil && o.epoch > 0 && c.text == h.stamping {
-			continue // this node has written it
-		}
-		if bucketOf(key) == hint.Part {
+	h.mu.Unlock()
+	for some := range slices.Chunk(keys, readAtOnce) {
+		h.mu.Lock()
+		for _, key := range some {
+			if o := h.owned[key]; o != nil && o.epoch > 0 && c.text == h.stamping {
+				continue // this node has written it
+			}
 			h.readSoonLocked(key)
 		}
+		h.mu.Unlock()
 	}
 }
 
