@@ -114,6 +114,8 @@ func mostHeld(by string) time.Duration {
 		return 0 // a lock inside the Go runtime
 	case strings.HasPrefix(by, "fanout.(*stream).unlock"):
 		return 0 // it is one stream's: workers go on to others
+	case strings.Contains(by, "relay/cache.(*Feed).Apply"):
+		return longestApply
 	}
 	return longestLock
 }

@@ -22,6 +22,9 @@ const (
 	fewPerByte = 8
 	// longestLock is how long a lock may be held.
 	longestLock = 5 * time.Millisecond
+	// longestApply is how long clients of one key may wait for a type while a response of 1 MiB
+	// is applied, which is done in one piece: SotW clients see all of it or nothing.
+	longestApply = 100 * time.Millisecond
 	// tries is how often a cost is measured that exceeds its bound.
 	tries = 5
 )
