@@ -204,7 +204,7 @@ func (s *loadStream) news() {
 // nextLocked returns what the client has to be told, nil for nothing. It ends the
 // stream if there is nobody to report to.
 func (s *loadStream) nextLocked() *load.Terms {
-	if s.ended {
+	if s.ended || s.client == nil { // it is about to join, and looks again then
 		return nil
 	}
 	terms, err := s.client.Terms()
