@@ -246,7 +246,7 @@ func (u *upstream) stream(t *testing.T, method string) *originStream {
 	for u.now[method] == nil || u.now[method].Context().Err() != nil {
 		select {
 		case s := <-u.c.streams:
-			u.take(s)
+			u.take(t, s)
 		case <-time.After(xdstest.Patience):
 			t.Fatalf("the node does not call %s", method)
 		}
@@ -255,9 +255,14 @@ func (u *upstream) stream(t *testing.T, method string) *originStream {
 }
 
 // take keeps a stream that the node has opened, and takes the request with its node.
-func (u *upstream) take(s *originStream) {
+func (u *upstream) take(t *testing.T, s *originStream) {
+	t.Helper()
 	u.now[s.method] = s
-	<-s.requests
+	select {
+	case <-s.requests:
+	case <-time.After(xdstest.Patience):
+		t.Fatalf("the node calls %s and asks for nothing", s.method)
+	}
 }
 
 func (u *upstream) rows(method string, d protoreflect.MessageDescriptor, all bool, base func(nonce string) proto.Message) (rows []row) {
@@ -305,7 +310,7 @@ func (u *upstream) looked(t *testing.T, s *originStream, base func(nonce string)
 				return
 			}
 		case another := <-u.c.streams: // after one that broke, the type may be asked for apart
-			u.take(another)
+			u.take(t, another)
 			return
 		case <-patience:
 			t.Fatalf("the node does not answer a response of %s", s.method)
