@@ -51,6 +51,10 @@ func (w *tierWorld) nothingLost(what string) {
 	}
 }
 
+// longestBackoff is the longest pause before a node tries to reach the control plane again
+// (origin.backoff), with its jitter.
+const longestBackoff = 36 * time.Second
+
 // recovers holds that all is well once the control plane is back.
 func (w *tierWorld) recovers() {
 	w.t.Helper()
@@ -60,6 +64,7 @@ func (w *tierWorld) recovers() {
 	if err := w.origin.Start(); err != nil {
 		w.t.Fatal(err)
 	}
+	time.Sleep(longestBackoff) //nolint:forbidigo // virtual time
 	w.converged()
 	w.settle()
 	w.converged()

@@ -55,6 +55,7 @@ func TestRestoredFollower(t *testing.T) {
 			if err := w.origin.Start(); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(longestBackoff) //nolint:forbidigo // virtual time
 			w.converged()
 			w.check()
 		})
