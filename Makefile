@@ -39,8 +39,10 @@ build: ## build bin/xdsrelay and the load tool, bin/xdsbench
 redis: ## make sure that there is a redis-server, which the tests start
 	@bash .ci/redis
 
+# Many tests wait, for leases and processes, so twice as many packages run at a time as
+# there are processors.
 test: redis ## run the tests
-	$(GO) test $(NOPGO) -timeout $(TIMEOUT) ./...
+	$(GO) test $(NOPGO) -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout $(TIMEOUT) ./...
 
 # Each package has one processor, and two run at a time. With more, Go 1.26 can crash
 # in the race detector: goroutines of a synctest bubble that set a timer which is due
