@@ -25,9 +25,8 @@ const (
 	// longestApply is how long clients of one key may wait for a type while a response of 1 MiB
 	// is applied, which is done in one piece: SotW clients see all of it or nothing.
 	longestApply = 100 * time.Millisecond
-	// longEnough is how long small messages are sent, at least one: some are read only every
-	// few seconds.
-	longEnough = time.Second
+	// longEnough is how long small messages are sent, at least one: many ticks of the kernel.
+	longEnough = 250 * time.Millisecond
 	// tries is how often a cost is measured that exceeds its bound.
 	tries = 5
 )
@@ -70,9 +69,9 @@ type world struct {
 
 // hold measures a row and holds its bounds. A large message that costs little whatever its
 // size needs no comparison; texts that are hard to search are tried in small first. What a
-// large message is compared with are as many bytes in small ones, where that takes no second:
-// the kernel counts the time of threads that run only with each of its ticks, so that one
-// small message alone may seem to cost nothing.
+// large message is compared with are small ones of as many bytes, or of many ticks: the kernel
+// counts the time of threads that run only with each of its ticks, so that one small message
+// alone may seem to cost nothing.
 func (w *world) hold(t *testing.T, r row, results figures) {
 	small, large := r.sizes()
 	if strings.HasSuffix(r.pattern, "repeated") {
