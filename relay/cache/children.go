@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"sync/atomic"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -133,6 +134,9 @@ func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 		*g = guard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause), forParents: true}
 		t.group.guardFrom(g.until)
 	}
+	if !g.has(name) {
+		t.holds = true
+	}
 	g.names[name] = then
 }
 
@@ -141,19 +145,23 @@ type lost struct {
 	res *resource.Resource // as it was
 	leg int
 	at  time.Time
+	gap gap
+	// sent says that no position tells whether clients were sent the removal. It is atomic.
+	sent atomic.Bool
 }
 
-// loseLocked notes that a leg has replaced old by res; nil where it has gone.
-func (t *Table) loseLocked(by int, old, res *resource.Resource) {
+// loseLocked notes that a leg has replaced old by res, nil where it has gone. from is the
+// generation of old, 0 where clients may end it themselves.
+func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	if !t.group.cache.guards() || parentTypes[t.Type.URL] == nil || old.Hollow() || res != nil && !res.Hollow() {
 		return
 	}
 	if t.lost == nil {
-		t.lost = make(map[string]lost)
+		t.lost = make(map[string]*lost)
 		t.group.guardFrom(time.Now().Add(justBefore))
 	}
 	if len(t.lost) < maxLost {
-		t.lost[old.Key] = lost{res: old, leg: by, at: time.Now()}
+		t.lost[old.Key] = &lost{res: old, leg: by, at: time.Now(), gap: gap{from, t.gen}}
 	}
 }
 
@@ -174,17 +182,22 @@ func (t *Table) forgetLostLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// restoreChildren brings back what went shortly before the resources of a type that began to
-// be held back.
+// restoreChildren brings back what went shortly before resources of a type that are now held
+// back, and what went shortly before that.
 func (g *Group) restoreChildren(parent *resource.Type) {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
 		for _, url := range parentTypes[t.Type.URL] {
-			if url == parent.URL {
-				t.mu.Lock()
-				t.restoreLocked(woken)
-				t.keepUpLocked(woken)
-				t.mu.Unlock()
+			if url != parent.URL {
+				continue
+			}
+			t.mu.Lock()
+			t.restoreLocked(woken)
+			t.keepUpLocked(woken)
+			more := t.takeHoldsLocked()
+			t.mu.Unlock()
+			if more {
+				g.restoreChildren(t.Type)
 			}
 		}
 	}
@@ -205,12 +218,21 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		if e != nil {
 			then = e.res
 		}
+		spared := t.gapOf(l, e)
 		change := turn{table: t, by: l.leg, first: t.gen + 1, woken: woken}
 		change.put(l.res)
+		t.entries[name].gap = spared
 		t.keepLocked(l.leg, name, then)
 		t.legs[l.leg].version = "" // it holds what the origin has not sent
 		t.fed.Changes += t.gen + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")
+		delete(t.lost, name)
 	}
-	t.lost = nil
+}
+
+// takeHoldsLocked reports whether more is held back than when it was last called, so that what
+// went shortly before it is to be restored.
+func (t *Table) takeHoldsLocked() (more bool) {
+	more, t.holds = t.holds, false
+	return more
 }

@@ -178,6 +178,54 @@ func TestHoldEndsWithChildren(t *testing.T) {
 	})
 }
 
+// TestGrandchildren: clusters that are restored for the sake of their listeners have their
+// endpoints, though these went before there was any reason to hold them back (K16). So have
+// clusters whose removal is kept for listeners, or comes while others are held back already.
+func TestGrandchildren(t *testing.T) {
+	listeners := resource.TypeOf(resource.ListenerURL)
+	for name, steps := range map[string][]func(w *world){
+		"clusters first": {
+			func(w *world) { w.remove(clusters, "a") },
+			func(w *world) { w.remove(endpoints, "a") },
+			func(w *world) { w.remove(listeners, "l", "m", "n") },
+		},
+		"endpoints first": {
+			func(w *world) { w.remove(endpoints, "a") },
+			func(w *world) { w.remove(clusters, "a") },
+			func(w *world) { w.remove(listeners, "l", "m", "n") },
+		},
+		"listeners first": {
+			func(w *world) { w.remove(listeners, "l", "m", "n") },
+			func(w *world) { w.remove(endpoints, "a") },
+			func(w *world) { w.remove(clusters, "a") },
+		},
+		"clusters are held back": {
+			func(w *world) { w.remove(clusters, "b", "c", "d") },
+			func(w *world) { w.remove(endpoints, "a") },
+			func(w *world) { w.remove(clusters, "a") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				listening := w.client(listeners, true)
+				w.apply(listeners, res("l", "1"), res("m", "1"), res("n", "1"))
+				f := newFamily(t, w)
+				listening.ask(t, Query{})
+				for _, step := range steps {
+					step(w)
+					pass(time.Second)
+				}
+				pass(time.Minute)
+				expect(t, listening.ask(t, Query{}))
+				expect(t, f.clusters.ask(t, Query{}))
+				expect(t, f.endpoints.ask(t, Query{}))
+				expect(t, w.client(endpoints, false, "a").ask(t, Query{}), "a")
+				w.check()
+			})
+		})
+	}
+}
+
 // TestReleasedStaysAway: what goes when a hold ends, on this node or on the owner that it
 // followed until then, is not restored when its parents are held back next (K16).
 func TestReleasedStaysAway(t *testing.T) {

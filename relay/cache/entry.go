@@ -21,6 +21,8 @@ type entry struct {
 	// since which there was the last one, and lived that of the first one; 0 if there
 	// never was.
 	born, lived uint64
+	// gap is what clients need not learn of, as they have the resource all the same.
+	gap gap
 	// changed is when gen was, in milliseconds of Unix time.
 	changed int64
 	// first is the generation of the first change of the same update: what

@@ -154,6 +154,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	t.stampLocked(&u, began, n, t.woken)
 	t.keepUpLocked(t.woken)
 	woken := t.takeWokenLocked()
+	holds := t.takeHoldsLocked()
 	outdated := t.legs[f.leg].outdated
 	t.unlockAndSignal()
 	if outdated {
@@ -163,7 +164,7 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 	if len(woken) > 0 {
 		f.group.cache.cfg.Wake(woken)
 	}
-	if mass != nil && mass.HeldBack {
+	if holds {
 		f.group.restoreChildren(t.Type)
 	}
 	if mass != nil {

@@ -113,8 +113,10 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	for name := range gone {
 		leg.guard.names[name] = nil
 	}
+	more := len(leg.guard.names) > before
+	t.holds = t.holds || more || begins
 	if !begins {
-		if cfg.RemovalHold > 0 && len(leg.guard.names) > before { // also these get a whole hold
+		if cfg.RemovalHold > 0 && more { // also these get a whole hold
 			leg.guard.until = time.Now().Add(cfg.RemovalHold)
 		}
 		return nil

@@ -110,10 +110,14 @@ type turn struct {
 
 // set gives name a state that clients can see.
 func (u *turn) set(name string, s state) {
+	from := uint64(0)
+	if e := u.table.entries[name]; e != nil && e.life == nil {
+		from = e.gen
+	}
 	u.table.gen++ // each change has its own, so that an update can be told in parts (B40)
 	old := u.table.setLocked(name, s, u.first, u.woken)
 	if old != nil && !u.final {
-		u.table.loseLocked(u.by, old, s.res)
+		u.table.loseLocked(u.by, old, s.res, from)
 	}
 	switch {
 	case old == s.res:

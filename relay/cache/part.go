@@ -82,6 +82,7 @@ func (p *part) pickForced() {
 		case p.query.KeepRemoved:
 			later = append(later, name)
 		default:
+			p.removesForced(name)
 			p.remove(name)
 		}
 		if p.full {
@@ -136,7 +137,7 @@ func (p *part) tell(name string, limit uint64) (exists bool) {
 	var rs []*resource.Resource
 	size := 0
 	p.table.eachOfLocked(name, func(e *entry) {
-		there, gen := p.sub.seesLocked(e)
+		there, gen := p.look(e)
 		if (!there || !e.goesBy(name)) && !p.stubbed(e) {
 			return
 		}

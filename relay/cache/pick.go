@@ -71,10 +71,13 @@ func (p *picker) pick(e *entry) {
 }
 
 // look tells what the subscription sees of e: whether there is a resource, and the
-// generation of the last change; 0 if it never had to do with it.
+// generation of the last change that concerns the client; 0 if it never had to do with it.
 func (p *picker) look(e *entry) (there bool, gen uint64) {
 	there, gen = p.sub.seesLocked(e)
-	if !there && p.sub.sawLocked(e) {
+	switch {
+	case there && e.gap.bridges(&p.query):
+		gen = e.gap.from
+	case !there && p.sub.sawLocked(e):
 		gen = e.gen
 	}
 	return there, gen
@@ -164,6 +167,7 @@ func (p *picker) pickForced() {
 		if p.query.KeepRemoved {
 			withheld = append(withheld, name)
 		} else {
+			p.removesForced(name)
 			p.out.Removed = append(p.out.Removed, name)
 		}
 	}

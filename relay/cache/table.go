@@ -52,7 +52,8 @@ type Table struct {
 	remarks   map[string][]*remark // by name
 	remarked  list[remark]         // all of these, by their notes
 	locals    int                  // remarks of the relay's own
-	lost      map[string]lost      // what went shortly before; nil: nothing; see children.go
+	holds     bool                 // see takeHoldsLocked
+	lost      map[string]*lost     // what went shortly before; nil: nothing; see children.go
 	errored   errored
 	extra     extra
 
@@ -180,6 +181,7 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 		e.wild = t.gen
 	}
 	t.holdLocked(e, s)
+	e.gap = gap{}
 	e.gen, e.first, e.changed = t.gen, first, time.Now().UnixMilli()
 	t.changes.push(e)
 	t.countLocked(e, old, first, woken)
