@@ -110,7 +110,8 @@ func TestJudgeServed(t *testing.T) {
 }
 
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
-// are found, and clusters that go though it holds them back.
+// are found, also shortly before the control plane has lost the cluster, and clusters that go
+// though it holds them back.
 func TestJudgeChildren(t *testing.T) {
 	endpoints := func(e record.Event) record.Event { e.Type = xdstest.EndpointType; return e }
 	start := []record.Event{
@@ -126,6 +127,28 @@ func TestJudgeChildren(t *testing.T) {
 		}
 		time.Sleep(orphanedFor) //nolint:forbidigo // virtual time
 		mustFind(t, j.look(), "Children")
+
+		for _, long := range []bool{false, true} {
+			j, observe = forged(t, true)
+			observe(append(start[:6:6], endpoints(has(0, "a")), gone)...)
+			time.Sleep(time.Second) //nolint:forbidigo // virtual time
+			if all := j.look(); len(all) > 0 {
+				t.Errorf("found %v while the control plane has the cluster", all)
+			}
+			if long {
+				time.Sleep(shortlyBefore) //nolint:forbidigo // virtual time
+			}
+			lost := has(0, "a")
+			lost.At = j.world.to.Since()
+			j.observe(&lost)
+			time.Sleep(orphanedFor) //nolint:forbidigo // virtual time
+			switch all := j.look(); {
+			case !long:
+				mustFind(t, all, "Children")
+			case len(all) > 0:
+				t.Errorf("found %v long after the endpoints had gone", all)
+			}
+		}
 
 		j, observe = forged(t, false)
 		if all := observe(append(start, first, gone)...); len(all) > 0 {
