@@ -137,6 +137,9 @@ func (r *revert) row() string {
 	}
 	setup, events, _ := strings.Cut(strings.TrimSpace(r.plan), "\n")
 	parts := strings.Split(events, "\n")
+	if len(parts) > 6 {
+		return fmt.Sprintf("| `%s` | %s | `%s` | %s | %s | %d events, in the patch |", r.name, r.what, r.by, seed, cpu, len(parts))
+	}
 	for _, has := range []string{"sotw=true", "guard=true", "kept=directory", "kept=redis"} {
 		if strings.Contains(setup, has) {
 			parts = append(parts, has)
