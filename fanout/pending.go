@@ -49,7 +49,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 			}
 			return s.notesLocked(ts, h, now)
 		}
-		q = ts.afresh(q)
+		q = ts.unaccepted(q)
 	}
 	q, b = s.orderedLocked(ts, h, q, now)
 	return s.dueLocked(ts, h, q, b, now)

@@ -118,10 +118,10 @@ func (ts *typeState) news(f form, limit int) cache.Query {
 	}
 }
 
-// afresh is the news q, and all that the client was sent and did not accept: what it
+// unaccepted is the news q, and all that the client was sent and did not accept: what it
 // rejected counts as unknown to it (B16).
-func (ts *typeState) afresh(q cache.Query) cache.Query {
-	q.Since, q.Afresh = ts.acked, true
+func (ts *typeState) unaccepted(q cache.Query) cache.Query {
+	q.Since, q.Rejected = ts.acked, true
 	q.Force, q.Refresh = q.Force.With(ts.told), q.Refresh.With(ts.refreshed)
 	return q
 }

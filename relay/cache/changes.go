@@ -34,8 +34,8 @@ type Query struct {
 	// Whole asks for everything that the subscription sees, if there is
 	// anything to tell at all: the full state of a SotW response.
 	Whole bool
-	// Afresh says that the client has rejected what it was sent after the position.
-	Afresh bool
+	// Rejected says that the client has rejected what it was sent after the position.
+	Rejected bool
 	// KeepRemoved holds removals back: they are not reported, and Whole
 	// includes what was removed since the position (E5). It is for clients
 	// that were told something before.

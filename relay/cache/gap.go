@@ -12,7 +12,7 @@ type gap struct{ from, to uint64 }
 // sent other removals by then, and this one may be held back for it (E2), but one that
 // connected since has all removals behind it. What a client has rejected it may have done.
 func (g gap) bridges(q *Query) bool {
-	return g.from > 0 && !q.Afresh && g.from <= q.Since.Gen && q.Since.Removed < g.to
+	return g.from > 0 && !q.Rejected && g.from <= q.Since.Gen && q.Since.Removed < g.to
 }
 
 // removesForced notes that a name is in an answer as removed, ahead of other changes: after it

@@ -36,7 +36,7 @@ func TestRestoredUnseen(t *testing.T) {
 			acked := c.at
 			expect(t, c.ask(t, Query{}), "-a")
 			c.at = acked
-		}, query: Query{Afresh: true}, again: true},
+		}, query: Query{Rejected: true}, again: true},
 		"error": {since: func(_ *testing.T, w *world, _ *client) { w.refuse(endpoints, refusal("a", resource.CodeUnavailable)) }, again: true},
 		"added again": {since: func(t *testing.T, w *world, _ *client) {
 			w.apply(endpoints, endpointSet(t, "a", 1))
