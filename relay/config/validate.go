@@ -5,7 +5,6 @@ import (
 	"net"
 	"net/netip"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,13 +37,44 @@ func (d *decoder) check(cfg *Config) {
 	// A field that could not be decoded has kept its default: what follows from
 	// that is no mistake of the user's.
 	failed, found := d.problems[:before:before], d.problems[before:]
+	around := make(fieldsAround)
+	for _, p := range failed {
+		around.add(p.Field)
+	}
 	d.problems = failed
 	for _, p := range found {
-		if !slices.ContainsFunc(failed, func(f Problem) bool { return within(p.Field, f.Field) || within(f.Field, p.Field) }) {
+		if !around.touch(p.Field) {
 			d.problems = append(d.problems, p)
 		}
 	}
 }
+
+// fieldsAround are fields, true, and all that they are inside of, false. A file may have very
+// many mistakes, so that comparing each with each takes minutes.
+type fieldsAround map[string]bool
+
+func (a fieldsAround) add(field string) {
+	a[field] = true
+	for field = outer(field); field != ""; field = outer(field) {
+		a[field] = a[field]
+	}
+}
+
+// touch reports whether a field is one of these, inside one, or around one.
+func (a fieldsAround) touch(field string) bool {
+	if _, is := a[field]; is {
+		return true
+	}
+	for field = outer(field); field != ""; field = outer(field) {
+		if a[field] {
+			return true
+		}
+	}
+	return false
+}
+
+// outer is the path of what a field is inside of; empty for the file itself.
+func outer(path string) string { return path[:max(strings.LastIndexAny(path, ".["), 0)] }
 
 // within tells whether a path is that of a field or of something inside it.
 func within(path, field string) bool {
@@ -58,7 +88,7 @@ func (d *decoder) at(path string) place {
 		if at, ok := d.places[path]; ok {
 			return at
 		}
-		path = path[:max(strings.LastIndexAny(path, ".["), 0)]
+		path = outer(path)
 	}
 	return place{source: d.name}
 }
