@@ -36,6 +36,9 @@ func redisPage(t *testing.T) (names []redisName, acl string) {
 		t.Fatal(err)
 	}
 	acl = regexp.MustCompile(`(?m)^ACL SETUSER .*$`).FindString(string(text))
+	if want := "add `" + store.ShardedRights + "`"; !strings.Contains(string(text), want) {
+		t.Errorf("docs/redis.md does not say %q", want)
+	}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(PREFIX:[^`]*)` \\| (\\w+) \\| .* \\|([^|]*)\\|([^|]*)\\|$").FindAllStringSubmatch(string(text), -1) {
 		row := redisName{name: m[1], kind: m[2]}
 		row.pattern = regexp.MustCompile("^" + strings.NewReplacer("PREFIX", "xdsrelay", "KEY", ".+", "TYPE", `[\w./]+`, "BUCKET", `\d+`).Replace(regexp.QuoteMeta(m[1])) + "$")

@@ -27,7 +27,8 @@ func (n *Node) buildHeads() (err error) {
 		return nil
 	}
 	n.heads, err = head.New(head.Config{
-		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Nodes: n.nodes, Unstamped: n.unstamped, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
+		Store: n.store, Node: n.name, Active: n.cache.Active, Wait: n.cfg.Tier.HeadWait, Nodes: n.nodes, Unstamped: n.unstamped,
+		Sharded: n.sharded, Listening: n.announceSharded, Token: n.peers.door.token, Logger: n.part(logs.Tier), Meter: n.metrics.Meter(), Tracer: n.metrics.Tracer(),
 	})
 	return err
 }
@@ -39,6 +40,16 @@ func (n *Node) nodes() int { return len(n.members.View().Members()) }
 // stamps.
 func (n *Node) unstamped() bool {
 	return slices.ContainsFunc(n.members.View().Members(), func(m shard.Member) bool { return !m.Stamps })
+}
+
+// sharded reports whether all nodes of the tier are subscribed to hints on sharded channels.
+func (n *Node) sharded() bool {
+	return !slices.ContainsFunc(n.members.View().Members(), func(m shard.Member) bool { return !m.Sharded })
+}
+
+// announceSharded informs the tier of whether this node is.
+func (n *Node) announceSharded(sharded bool) {
+	n.tier.Announce(func(s *shard.Status) { s.Sharded = sharded })
 }
 
 // headWait is how long the cache takes a table for behind: without heads, not at all.

@@ -82,7 +82,7 @@ func (c *Current) Set(members []Member) {
 			delete(c.leavers, m.Name)
 		}
 	}
-	if !slices.EqualFunc(before, c.view.Members(), sameButClients) {
+	if !slices.EqualFunc(before, c.view.Members(), sameOwnership) {
 		close(c.changed)
 		c.changed = make(chan struct{})
 	}
@@ -114,9 +114,12 @@ func (c *Current) Left(m Member) bool {
 	return there && l.incarnation == m.Incarnation
 }
 
-func sameButClients(a, b Member) bool {
+// sameOwnership reports whether two states of a member make no difference to who owns which
+// key, or to how the member is reached.
+func sameOwnership(a, b Member) bool {
 	sameSince := a.Since.Equal(b.Since)
 	a.Since, b.Since = time.Time{}, time.Time{}
 	a.Clients, b.Clients = 0, 0
+	a.Sharded, b.Sharded = false, false
 	return sameSince && a == b
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // TestChanged: what may move keys, or how a node is reached, is news; numbers of clients
-// alone are none, though they are there.
+// and how it receives hints are none, though they are there.
 func TestChanged(t *testing.T) {
 	began := time.Now()
 	is := shard.Member{Name: "a", Peer: "a:1", Incarnation: "1", Version: "v", Since: began}
@@ -20,6 +20,7 @@ func TestChanged(t *testing.T) {
 	}{
 		{"nothing", false, func(*shard.Member) {}},
 		{"clients", false, func(m *shard.Member) { m.Clients = 7 }},
+		{"sharded channels", false, func(m *shard.Member) { m.Sharded = true }},
 		{"cut off", true, func(m *shard.Member) { m.Cut = true }},
 		{"cold", true, func(m *shard.Member) { m.Cold = true }},
 		{"draining", true, func(m *shard.Member) { m.Draining = true }},

@@ -40,4 +40,7 @@ type Status struct {
 	// Cold says that it has not reached the origin since it started, so that it may hold
 	// nothing: while others are cut off, keys stay with those that reached it once.
 	Cold bool `json:"cold,omitempty"`
+	// Sharded says that it is subscribed to hints about tier heads on the sharded channels of
+	// a Redis cluster, too. Earlier versions are not.
+	Sharded bool `json:"sharded,omitempty"`
 }

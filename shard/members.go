@@ -22,8 +22,8 @@ type Members interface {
 	Self() Member
 	// View is who is there now, as far as this node knows; it costs no call.
 	View() *View
-	// Changed is closed when View has something new to say; numbers of clients alone
-	// are nothing new. To miss nothing, ask for it before View.
+	// Changed is closed when View has something new to say; numbers of clients and how
+	// members receive hints are nothing new. To miss nothing, ask for it before View.
 	Changed() <-chan struct{}
 	// Heard is when View was last known to be true, also where it did not change: a
 	// node that cannot reach the shared store, or none of the others, goes by what it

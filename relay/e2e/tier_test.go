@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -27,6 +28,15 @@ func TestTierOnACluster(t *testing.T) {
 	tier := startTier(t, cluster.URL(), "XDSRELAY_TIER_REDIS_MODE=cluster")
 	master := cluster.Of(tier.prefix + ":{members}")
 	step(t, "nodes and clients start", tier.settle)
+	step(t, "all nodes subscribe to sharded channels", func() error {
+		return tier.eventually(func() error {
+			records := fmt.Sprint(master.Do("HVALS", tier.prefix+":{members}"))
+			if n := strings.Count(records, `"sharded":true`); n != len(tier.nodes) {
+				return fmt.Errorf("%d nodes say that they are: %s", n, records)
+			}
+			return nil
+		})
+	})
 	step(t, "a master of the cluster dies, and leases run out", func() error {
 		master.Kill()
 		if err := tier.follow(); err != nil {

@@ -48,17 +48,26 @@ const (
 
 // stamp sets the stamps of buckets and publishes, to nodes with keys in each, what it was
 // before and which keys the change is about. ARGV: how long stamps are kept, a random text,
-// and for each bucket its number, its channel and the keys. It answers with the stamp of each
-// before and now.
+// what the names of channels begin with, the same for sharded channels, which is empty if some
+// node is not subscribed to them, and for each bucket its number and the keys. It answers with
+// the stamp of each before and now.
+//
+// A sharded channel is on the server of the stamps, where the script runs. All of a cluster
+// pass on what is published on another one. A server may have no sharded channels where the
+// one before it had them.
 var stamp = store.NewScript("head_stamp", `
 local stamps = {}
+local function publish(bucket, hint)
+	if ARGV[4] ~= '' and type(redis.pcall('SPUBLISH', ARGV[4] .. bucket, hint)) == 'number' then return end
+	redis.pcall('PUBLISH', ARGV[3] .. bucket, hint)
+end
 redis.call('HSET', KEYS[1], 'any', ARGV[2])
-for i = 3, #ARGV, 3 do
+for i = 5, #ARGV, 2 do
 	local last = redis.call('HGET', KEYS[1], ARGV[i]) or ''
-	local hint = last .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 2]
+	local hint = last .. ' ' .. ARGV[2] .. ' ' .. ARGV[i + 1]
 	local now = string.sub(redis.sha1hex(hint), 1, 16)
 	redis.call('HSET', KEYS[1], ARGV[i], now)
-	redis.pcall('PUBLISH', ARGV[i + 1], hint)
+	publish(ARGV[i], hint)
 	table.insert(stamps, last)
 	table.insert(stamps, now)
 end
@@ -83,15 +92,19 @@ func stampsName(s *store.Store) string { return s.Name(store.HeadStamps, stampsT
 func newText() string { return strconv.FormatUint(rand.Uint64(), 36) }
 
 // stampArgs are the arguments of stamp for keys by bucket, and the buckets in their order.
-func stampArgs(s *store.Store, text string, byBucket map[int]map[string]struct{}) (args []any, order []int) {
-	args = []any{keptFor.Milliseconds(), text}
+func (h *Heads) stampArgs(text string, byBucket map[int]map[string]struct{}) (args []any, order []int) {
+	s, sharded := h.cfg.Store, ""
+	if h.cfg.Sharded() {
+		sharded = s.ShardedChannel(store.HeadHints) + ":"
+	}
+	args = []any{keptFor.Milliseconds(), text, s.Channel(store.HeadHints) + ":", sharded}
 	for n, keys := range byBucket {
 		names, err := json.Marshal(slices.Sorted(maps.Keys(keys)))
 		if err != nil {
 			panic("head: strings cannot be written as JSON: " + err.Error())
 		}
 		order = append(order, n)
-		args = append(args, n, s.PartChannel(store.HeadHints, n), names)
+		args = append(args, n, names)
 	}
 	return args, order
 }

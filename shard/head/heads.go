@@ -39,6 +39,12 @@ type Config struct {
 	// Unstamped reports whether a node of the tier writes heads without stamps, as earlier
 	// versions do. As long as that is so, all keys are read in turn. Required.
 	Unstamped func() bool
+	// Sharded reports whether all nodes of the tier are subscribed to sharded channels:
+	// then hints go by these. Nil means that they never do.
+	Sharded func() bool
+	// Listening is called with each subscription to hints, with whether it is to sharded
+	// channels, too. Nil for nobody.
+	Listening func(sharded bool)
 	// Logger gets what should not be. Required.
 	Logger *slog.Logger
 	// Meter is where the metrics are made. Required.
@@ -53,6 +59,12 @@ type Config struct {
 func (c *Config) setDefaults() error {
 	if c.Store == nil || c.Node == "" || c.Active == nil || c.Nodes == nil || c.Unstamped == nil || c.Logger == nil || c.Meter == nil {
 		return errors.New("head: Store, Node, Active, Nodes, Unstamped, Logger and Meter are required")
+	}
+	if c.Sharded == nil {
+		c.Sharded = func() bool { return false }
+	}
+	if c.Listening == nil {
+		c.Listening = func(bool) {}
 	}
 	if c.Wait <= 0 {
 		c.Wait = 5 * time.Second

@@ -26,6 +26,9 @@ func (h *Heads) listen(said <-chan store.Hint) {
 	for hint := range said {
 		switch {
 		case hint.Missed:
+			if hint.Part < 0 {
+				h.cfg.Listening(h.parts.Sharded())
+			}
 			h.noteMissed(hint.Part)
 		case hint.Part < 0:
 			if n, err := decodeNote(hint.Payload); err == nil {

@@ -196,7 +196,7 @@ func (h *Heads) stampAll(ctx context.Context) {
 	taken := h.unstamped
 	h.unstamped = make(map[int]map[string]struct{})
 	h.stamping = newText()
-	args, order := stampArgs(h.cfg.Store, h.stamping, taken)
+	args, order := h.stampArgs(h.stamping, taken)
 	h.mu.Unlock()
 	r, err := h.cfg.Store.Run(ctx, stamp, []string{stampsName(h.cfg.Store)}, args...)
 	pairs, bad := r.Texts()

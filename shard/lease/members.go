@@ -155,7 +155,7 @@ func (m *Members) kickLocked() {
 }
 
 // Announce tells the others of this node: with the next renewal, and at once what
-// moves keys.
+// moves keys, or keeps hints from it.
 func (m *Members) Announce(now shard.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -168,7 +168,7 @@ func (m *Members) announceLocked(now shard.Status) {
 	before := m.self.Status
 	m.self.Status = now
 	m.showLocked()
-	if before.Draining != now.Draining || before.Cut != now.Cut || before.Cold != now.Cold {
+	if before.Draining != now.Draining || before.Cut != now.Cut || before.Cold != now.Cold || before.Sharded && !now.Sharded {
 		m.news = true
 		m.kickLocked()
 	}

@@ -31,6 +31,10 @@ func TestLifecycle(t *testing.T) {
 		t.Errorf("a sees itself as %+v", m)
 	}
 	eventually(t, "b to hear that a is cut off", func() bool { return b.member("a").Cut && b.member("a").Clients == 7 })
+	a.Announce(shard.Status{Sharded: true, Cut: false})
+	eventually(t, "b to hear that a has sharded channels", func() bool { return b.member("a").Sharded })
+	a.Announce(shard.Status{})
+	eventually(t, "b to hear at once that a has none any more", func() bool { return !b.member("a").Sharded })
 	if err := a.Leave(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -21,15 +21,16 @@ type Cluster struct {
 	// Masters are the masters of the start.
 	Masters []*Server
 
+	args  []string
 	nodes int // masters and replicas
 	buses []int
 }
 
 // StartCluster starts a cluster of three masters and waits until all of them agree
-// on who has what.
-func StartCluster(t xdstest.TB) *Cluster {
+// on who has what. args are further lines of the configuration of each server; see [Config].
+func StartCluster(t xdstest.TB, args ...string) *Cluster {
 	t.Helper()
-	c := &Cluster{}
+	c := &Cluster{args: args}
 	for range 3 {
 		c.Masters = append(c.Masters, c.start(t))
 	}
@@ -53,10 +54,10 @@ func (c *Cluster) start(t xdstest.TB) *Server {
 	t.Cleanup(bus.release)
 	c.buses = append(c.buses, bus.port)
 	c.nodes++
-	return Start(t, Config{Args: []string{
+	return Start(t, Config{Args: append([]string{
 		"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf", "--repl-diskless-sync-delay", "0",
 		"--cluster-port", strconv.Itoa(bus.port), "--cluster-node-timeout", "5000",
-	}})
+	}, c.args...)})
 }
 
 // meet makes a server part of the cluster.

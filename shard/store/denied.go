@@ -57,6 +57,10 @@ func deniedBy(err error, prefix string) (denial, bool) {
 	return denial{}, false
 }
 
+// ShardedRights are rules for ACL SETUSER, besides [Rights], with which hints in a cluster go
+// by sharded channels. Redis knows them since 7.0, and rejects them before that.
+const ShardedRights = "+ssubscribe +spublish"
+
 // Rights are the rules for ACL SETUSER that give a user of Redis all that the nodes of a
 // tier need, and no more.
 func Rights(prefix string) string {

@@ -82,12 +82,12 @@ func (s *Store) HintsOf(ctx context.Context, channel Channel, parts *Parts) <-ch
 func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out chan Hint) (subscribed bool, ended error) {
 	sub := s.client.Subscribe(ctx) // to nothing: this makes no connection
 	defer sub.Close()
+	// Receiving does not look at whether the context has ended.
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{}), sub: sub}
 	if err := p.begin(ctx); err != nil {
 		return false, err
 	}
-	// Receiving does not look at whether the context has ended.
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	heard, pinged := time.Now(), false
 	for {
 		got, err := receive(ctx, sub)
@@ -105,6 +105,12 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 		}
 		switch got := got.(type) {
 		case *redis.Subscription:
+			switch got.Kind {
+			case "sunsubscribe":
+				return subscribed, errMoved
+			case "ssubscribe":
+				continue // the same part is subscribed to as a plain channel next
+			}
 			part := s.partOf(channel, got.Channel)
 			subscribed = subscribed || part < 0
 			if subscribed { // parts that came before are part of the beginning
@@ -123,6 +129,9 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 
 // errRenew ends a subscription that has many parts that nobody wants.
 var errRenew = errors.New("the subscription is made again without the parts that are not wanted any more")
+
+// errMoved ends a subscription whose sharded channels another server of the cluster has.
+var errMoved = errors.New("another server of the cluster has the sharded channels")
 
 // receive waits for what comes next, for a second. The deadline is for connecting again.
 func receive(ctx context.Context, sub *redis.PubSub) (any, error) {

@@ -42,10 +42,24 @@ func (s *Store) PartChannel(c Channel, part int) string {
 	return s.Channel(c) + ":" + strconv.Itoa(part)
 }
 
+// ShardedChannel is the name of a channel among the sharded ones of a cluster. It and its
+// parts are on the server that has the names with the channel's tag.
+func (s *Store) ShardedChannel(c Channel) string {
+	return s.cfg.Prefix + ":{" + c.String() + "}:hints"
+}
+
+// ShardedPart is [Store.PartChannel] among the sharded channels.
+func (s *Store) ShardedPart(c Channel, part int) string {
+	return s.ShardedChannel(c) + ":" + strconv.Itoa(part)
+}
+
 // partOf is the part of a channel that a name is of; -1 for the channel itself, and for
 // what is no part of it.
 func (s *Store) partOf(c Channel, name string) int {
-	text, ok := strings.CutPrefix(name, s.Channel(c)+":")
+	text, ok := strings.CutPrefix(name, s.ShardedChannel(c)+":")
+	if !ok {
+		text, ok = strings.CutPrefix(name, s.Channel(c)+":")
+	}
 	if n, err := strconv.Atoi(text); ok && err == nil {
 		return n
 	}

@@ -1,6 +1,7 @@
 package store_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -30,4 +31,23 @@ func hashed(name string) string {
 	_, rest, _ := strings.Cut(name, "{")
 	tag, _, _ := strings.Cut(rest, "}")
 	return tag
+}
+
+// TestShardedNames: sharded channels are on the server of the names with their tag, and are
+// called as docs/redis.md says.
+func TestShardedNames(t *testing.T) {
+	s, _ := open(t, "redis://127.0.0.1:1")
+	page, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{s.ShardedChannel(store.HeadHints), s.ShardedPart(store.HeadHints, 7)} {
+		if got, want := hashed(name), hashed(s.Name(store.HeadStamps, "heads")); got != want {
+			t.Errorf("%s is where %q is, expected %q", name, got, want)
+		}
+		row := "| `" + strings.NewReplacer("test:", "PREFIX:", ":7", ":BUCKET").Replace(name) + "` | sharded channel |"
+		if !strings.Contains(string(page), row) {
+			t.Errorf("docs/redis.md has no row %s", row)
+		}
+	}
 }

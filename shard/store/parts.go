@@ -10,8 +10,11 @@ import (
 // Parts are the parts of a channel that a subscriber wants. All methods are safe for
 // concurrent use.
 type Parts struct {
-	mu     sync.Mutex
-	wanted map[int]struct{} // guarded by mu
+	mu sync.Mutex
+	// Guarded by mu.
+	wanted  map[int]struct{}
+	sharded bool
+	lacking string // why there are no sharded channels, as logged
 }
 
 // NewParts makes an empty set.
@@ -26,6 +29,29 @@ func (p *Parts) Set(part int, wanted bool) {
 	} else {
 		delete(p.wanted, part)
 	}
+}
+
+// Sharded reports whether the last subscription to these parts has them as sharded channels,
+// too: then this node receives what is published on either.
+func (p *Parts) Sharded() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sharded
+}
+
+// noteSharded notes that a subscription has sharded channels, or why it has none. It
+// reports whether the reason is a new one.
+func (p *Parts) noteSharded(lacking error) (news bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sharded = lacking == nil
+	text := ""
+	if lacking != nil {
+		text = word(lacking.Error())
+	}
+	news = text != "" && text != p.lacking
+	p.lacking = text
+	return news
 }
 
 // fewUnwanted is how many parts that are not wanted any more make no difference.
@@ -53,39 +79,82 @@ type partial struct {
 	channel Channel
 	parts   *Parts           // nil for none
 	has     map[int]struct{} // that are subscribed to
+	sharded bool             // also as sharded channels
 	sub     *redis.PubSub
 }
 
 // begin connects and subscribes.
 func (p *partial) begin(ctx context.Context) error {
-	names, _ := p.missing()
 	within, cancel := context.WithTimeout(ctx, p.store.cfg.Timeout)
 	defer cancel()
-	return p.sub.Subscribe(within, append(names, p.store.Channel(p.channel))...) // it is confirmed last
+	if err := p.shard(within); err != nil {
+		return err
+	}
+	parts, _ := p.missing()
+	return p.subscribe(within, parts, p.store.Channel(p.channel)) // it is confirmed last
 }
 
-// missing are the channels of missing parts; see [Parts].
-func (p *partial) missing() (names []string, renew bool) {
+// shard connects, in a cluster, with the server of the sharded channels, and finds out
+// whether it has any for this node. Redis has them since 7.0, and not each server of a
+// cluster need be of one version.
+func (p *partial) shard(ctx context.Context) error {
+	if _, cluster := p.store.client.(*redis.ClusterClient); p.parts == nil || !cluster {
+		return nil
+	}
+	err := p.sub.SSubscribe(ctx, p.store.ShardedChannel(p.channel))
+	if err == nil {
+		_, err = p.sub.ReceiveTimeout(ctx, p.store.cfg.Timeout)
+	}
+	if err != nil && !lacksSharded(err) {
+		return err
+	}
+	p.sharded = err == nil
+	if p.parts.noteSharded(err) {
+		p.store.cfg.Logger.Info("Redis has no sharded channels for this node; all servers of the cluster get the hints of the tier", "error", err)
+	}
+	return nil
+}
+
+// lacksSharded reports whether an answer means that a server has no sharded channels, or
+// none for this user.
+func lacksSharded(err error) bool {
+	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command")
+}
+
+// missing are the missing parts; see [Parts].
+func (p *partial) missing() (parts []int, renew bool) {
 	if p.parts == nil {
 		return nil, false
 	}
-	parts, renew := p.parts.missing(p.has)
+	return p.parts.missing(p.has)
+}
+
+// subscribe subscribes to parts and other channels. Sharded channels are first: once the
+// others are confirmed, nothing about a part is missed, on whichever it is published.
+func (p *partial) subscribe(ctx context.Context, parts []int, others ...string) error {
+	var names, sharded []string
 	for _, part := range parts {
 		names = append(names, p.store.PartChannel(p.channel, part))
+		sharded = append(sharded, p.store.ShardedPart(p.channel, part))
 	}
-	return names, renew
+	if p.sharded && len(sharded) > 0 {
+		if err := p.sub.SSubscribe(ctx, sharded...); err != nil {
+			return err
+		}
+	}
+	return p.sub.Subscribe(ctx, append(names, others...)...)
 }
 
 // follow subscribes to parts that have come to be wanted. An error ends the subscription.
 func (p *partial) follow(ctx context.Context) error {
-	names, renew := p.missing()
+	parts, renew := p.missing()
 	if renew {
 		return errRenew
 	}
-	if len(names) == 0 {
+	if len(parts) == 0 {
 		return nil
 	}
 	within, cancel := context.WithTimeout(ctx, p.store.cfg.Timeout)
 	defer cancel()
-	return p.sub.Subscribe(within, names...)
+	return p.subscribe(within, parts)
 }

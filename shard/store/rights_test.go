@@ -32,7 +32,7 @@ func TestRightsAreWhatScriptsUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	used, tried := make(map[string]bool), make(map[string]bool)
+	used, tried, sharded := make(map[string]bool), make(map[string]bool), make(map[string]bool)
 	call := regexp.MustCompile(`redis\.p?call\('([A-Z]+)'`)
 	for _, file := range files {
 		text, err := os.ReadFile(file)
@@ -47,7 +47,11 @@ func TestRightsAreWhatScriptsUse(t *testing.T) {
 			into = tried
 		}
 		for _, m := range call.FindAllStringSubmatch(string(text), -1) {
-			into[strings.ToLower(m[1])] = true
+			if command := strings.ToLower(m[1]); strings.Contains(store.ShardedRights, "+"+command) {
+				sharded[command] = true
+			} else {
+				into[command] = true
+			}
 		}
 	}
 	if !maps.Equal(used, tried) {
@@ -58,6 +62,10 @@ func TestRightsAreWhatScriptsUse(t *testing.T) {
 	}
 	if got, want := slices.Sorted(slices.Values(granted())), slices.Sorted(maps.Keys(used)); !slices.Equal(got, want) {
 		t.Errorf("the rights are %v, scripts and the client use %v", got, want)
+	}
+	sharded["ssubscribe"] = true
+	if got, want := strings.Fields(strings.ReplaceAll(store.ShardedRights, "+", "")), slices.Sorted(maps.Keys(sharded)); !slices.Equal(slices.Sorted(slices.Values(got)), want) {
+		t.Errorf("the rights for sharded channels are %v, scripts and the client use %v", got, want)
 	}
 }
 

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"fmt"
+
+	"github.com/redis/go-redis/v9"
 )
 
 // try uses every command that scripts of a node use, and leaves nothing behind.
@@ -43,6 +45,9 @@ func (s *Store) Try(ctx context.Context) error {
 // noteHints notes how a subscription to hints ended: an answer of Redis that denies it
 // is reported, what else ends one is not, since calls say the same.
 func (s *Store) noteHints(subscribed bool, err error) {
+	if _, moved := redis.IsMovedError(err); moved {
+		return // the sharded channels of a cluster are on another server: the next attempt finds it
+	}
 	if _, denied := deniedBy(err, s.cfg.Prefix); subscribed || denied {
 		if subscribed {
 			err = nil
