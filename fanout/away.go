@@ -3,7 +3,6 @@ package fanout
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"net"
 	"time"
 
@@ -126,8 +125,8 @@ func (s *stream) quiet() bool {
 	return s.nonces > 0 && s.unacked == 0 && !s.sending
 }
 
-// Shed sends away about n of the clients, chosen at random among those to which
-// nothing is on its way, and never more than most. Clients are counted as
+// Shed sends away about n of the clients to which nothing is on its way, and never more
+// than most: first those whose keys have the fewest clients here. Clients are counted as
 // [Server.Count] does. why is told to them. It returns how many it has sent away,
 // who are about to leave then.
 func (s *Server) Shed(n, most int, why string) (sent int) {
@@ -135,7 +134,7 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 		return 0
 	}
 	all := s.guests()
-	rand.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	s.inShedOrder(all, time.Now())
 	reason := status.Error(codes.Unavailable, why)
 	for _, g := range all {
 		if g.quiet && g.clients > 0 && sent+g.clients <= most {

@@ -94,7 +94,8 @@ func (f running) answer(t xdstest.TB) {
 // roamer is a client of several nodes that opens its stream again when it ends: at
 // once if it had an answer, and after a pause otherwise, as C13 wants it.
 type roamer struct {
-	mu sync.Mutex
+	key string // fixed
+	mu  sync.Mutex
 	// Guarded by mu.
 	at     string   // the node that answered last
 	ends   []string // of its streams, with their reasons
@@ -110,6 +111,12 @@ func roam(t *testing.T, policy string, nodes ...*world) *roamer {
 // roamBy is roam with credentials.
 func roamBy(t *testing.T, creds credentials.TransportCredentials, policy string, nodes ...*world) *roamer {
 	t.Helper()
+	return roamAs(t, creds, policy, "k", nodes...)
+}
+
+// roamAs is roamBy of a key.
+func roamAs(t *testing.T, creds credentials.TransportCredentials, policy, key string, nodes ...*world) *roamer {
+	t.Helper()
 	r := manual.NewBuilderWithScheme("roam")
 	var list []resolver.Address
 	for _, w := range nodes {
@@ -122,7 +129,7 @@ func roamBy(t *testing.T, creds credentials.TransportCredentials, policy string,
 	if err != nil {
 		t.Fatal(err)
 	}
-	client := &roamer{}
+	client := &roamer{key: key}
 	ctx, cancel := context.WithCancel(t.Context())
 	var done sync.WaitGroup
 	done.Go(func() {
@@ -147,7 +154,7 @@ func roamBy(t *testing.T, creds credentials.TransportCredentials, policy string,
 func (r *roamer) stream(ctx context.Context, cc *grpc.ClientConn) (answered bool) {
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(cc).StreamAggregatedResources(ctx, grpc.WaitForReady(true))
 	if err == nil {
-		_ = s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds}) // Recv tells why not
+		_ = s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", r.key), TypeUrl: cds}) // Recv tells why not
 	}
 	for err == nil {
 		var res *discoveryv3.DiscoveryResponse
