@@ -27,7 +27,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-trust tier-takeover hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -77,6 +77,9 @@ sim-trust: ## take fixes out of the product, and show that the simulation finds 
 
 tier-takeover: redis ## measure what the loss of a node of a tier costs, into bench/results (6 minutes)
 	$(GO) test $(NOPGO) ./relay/robust -run '^TestTakeover$$' -count 1 -timeout 1h -v -args -takeover.out $(CURDIR)/bench/results $(ARGS)
+
+tier-idle: redis ## measure what ten nodes do while nothing changes, into bench/results (6 minutes)
+	$(GO) test $(NOPGO) ./relay/robust -run '^TestIdle$$' -count 1 -timeout 1h -v -args -idle.out $(CURDIR)/bench/results $(ARGS)
 
 hostile-defaults: redis ## attack a node that has the shipped configuration and the chart's memory, and measure its locks (4 minutes)
 	$(GO) test $(NOPGO) ./relay/cache -run '^TestLongestHold$$' -count 1 -timeout $(TIMEOUT) -args -holds

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -150,9 +151,15 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 
 // EndOld sends away the clients whose connections have reached their age: each when
 // nothing is on its way to it, or when it has not answered for the time that an ACK
-// may take. It is to be called now and then.
+// may take. It is to be called now and then, and costs little while no connection is old.
 func (s *Server) EndOld() {
 	now := time.Now()
+	s.mu.Lock()
+	doors := s.doors
+	s.mu.Unlock()
+	if !slices.ContainsFunc(doors, func(d *door.Door) bool { return d.AnyOld(now) }) {
+		return
+	}
 	for _, g := range s.guests() {
 		if g.conn != nil && g.conn.Old(now) && (g.quiet || g.conn.Old(now.Add(-s.cfg.AckTimeout))) {
 			s.sendAway(g, errOld, age)

@@ -322,6 +322,22 @@ func TestLimit(t *testing.T) {
 	})
 }
 
+// TestEndOldIdle: while no connection is old, looking for one allocates nothing, however many
+// clients there are.
+func TestEndOldIdle(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		nodes := pair(t, func(c *Config) { c.MaxConnectionAge = time.Hour })
+		var clients []*roamer
+		for range 20 {
+			clients = append(clients, roam(t, "pick_first", nodes[0]))
+		}
+		settle(t, clients, nodes)
+		if n := testing.AllocsPerRun(100, nodes[0].srv.EndOld); n > 2 {
+			t.Errorf("%.0f allocations with %d clients, expected 2 at most", n, len(clients))
+		}
+	})
+}
+
 // TestEndOld: a connection that has reached its age ends once its client has
 // answered, or after the time that an answer may take; the client connects again
 // without a failure.

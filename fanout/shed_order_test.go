@@ -3,13 +3,15 @@ package fanout
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"regexp"
 	"slices"
+	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc/credentials/insecure"
-
-	"testing/synctest"
 )
 
 // spread is how clients are spread over the nodes of a tier in a simulation.
@@ -225,4 +227,28 @@ func TestShedByKey(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCopiesOfKeys: on how many nodes a key is whose clients connect at random is what
+// docs/sizing.md says.
+func TestCopiesOfKeys(t *testing.T) {
+	text, err := os.ReadFile("../docs/sizing.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	row := regexp.MustCompile(`\| anywhere, at random \| [^|]* \| ([\d.]+) \| ([\d.]+) \|`).FindSubmatch(text)
+	if row == nil {
+		t.Fatal("docs/sizing.md has no row of clients that connect at random: has the form changed?")
+	}
+	const keys, clients = 2000, 20
+	for i, nodes := range []int{10, 100} {
+		says, err := strconv.ParseFloat(string(row[i+1]), 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := spreadClients(nodes, 0, keys, func(int) int { return clients })
+		if each := float64(c.copies()) / keys; each < says*0.99 || each > says*1.01 {
+			t.Errorf("with %d nodes a key is on %.2f of them, docs/sizing.md says %.1f", nodes, each, says)
+		}
+	}
 }

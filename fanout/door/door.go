@@ -149,6 +149,21 @@ func (d *Door) Open() []*Conn {
 	return slices.Collect(maps.Keys(d.open))
 }
 
+// AnyOld reports whether any open connection has reached its age. It allocates nothing.
+func (d *Door) AnyOld(now time.Time) bool {
+	if d.cfg.Age <= 0 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for c := range d.open {
+		if c.Old(now) {
+			return true
+		}
+	}
+	return false
+}
+
 // left forgets a connection. It may be called again.
 func (d *Door) left(c *Conn) {
 	d.mu.Lock()

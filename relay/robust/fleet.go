@@ -35,15 +35,16 @@ type Fleet struct {
 	violations []string // of clients that have departed
 
 	mu     sync.Mutex
-	nodes  []*Node    // guarded by mu; where clients go
-	random *rand.Rand // guarded by mu
+	nodes  []*Node           // guarded by mu; where clients go
+	random *rand.Rand        // guarded by mu
+	at     map[string]string // guarded by mu; the node that each client opened its last stream at
 }
 
 // newFleet starts clients: client i has key i modulo their number, and the variant
 // that follows from the rest. They go to the nodes that all lists until GoTo says more.
 func newFleet(t xdstest.TB, to *record.Recorder, all []*Node, keys []string, cfg Config) *Fleet {
 	t.Helper()
-	f := &Fleet{t: t, to: to, all: all, nodes: all[:cfg.Nodes], size: cfg.Size, random: rand.New(rand.NewPCG(cfg.Seed, 1))}
+	f := &Fleet{t: t, to: to, all: all, nodes: all[:cfg.Nodes], size: cfg.Size, random: rand.New(rand.NewPCG(cfg.Seed, 1)), at: make(map[string]string)}
 	for i := range cfg.Clients {
 		f.keys = append(f.keys, keys[i%len(keys)])
 		a, name := f.start(f.keys[i], i/len(keys))
@@ -144,6 +145,9 @@ func (f *Fleet) watch(client, key string, stream int, e xdstest.AutoEvent) int {
 	default:
 		stream = f.to.Stream()
 		line.Kind, line.Stream = record.ClientOpen, stream
+		f.mu.Lock()
+		f.at[client] = line.Node
+		f.mu.Unlock()
 	}
 	f.to.Add(line)
 	return stream

@@ -24,6 +24,7 @@ var (
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
 
 	relayBinary = flag.String("relay", "", "a relay that is built already")
+	idleOut     = flag.String("idle.out", "", "measure a tier at rest, and write a report into this folder")
 	takeoverOut = flag.String("takeover.out", "", "measure take-overs, and write a report into this folder")
 )
 
@@ -90,6 +91,29 @@ func TestTakeover(t *testing.T) {
 		})
 	}
 	if err := report.Write(*takeoverOut, "tier-takeover-"+report.Started.Format(time.DateOnly)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestIdle measures what a tier does while nothing changes, and writes it to -idle.out. Calls
+// to Redis are what docs/sizing.md says, or fewer.
+func TestIdle(t *testing.T) {
+	if *idleOut == "" {
+		t.Skip("make tier-idle runs it")
+	}
+	w := start(t, Config{
+		Seed: 1, Nodes: 10, Clients: 2000, Keys: 200, Size: 5, Tier: true, OwnerTimeout: 2 * time.Second, Lease: 10 * time.Second, Plain: true, Binary: build(t),
+	})
+	<-time.After(3 * time.Minute) // until writes are confirmed
+	r := w.Idle(2 * time.Minute)
+	t.Log(r.Page())
+	if most := float64(r.Nodes)*1.2 + float64(r.Keys)/400; r.All() > most {
+		t.Errorf("%.1f calls to Redis in a second, expected %.1f at most", r.All(), most)
+	}
+	if len(w.found) > 0 {
+		t.Error(w.explain())
+	}
+	if err := r.Write(*idleOut, "tier-idle-"+r.Started.Format(time.DateOnly)); err != nil {
 		t.Error(err)
 	}
 }

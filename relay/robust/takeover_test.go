@@ -50,6 +50,15 @@ func TestReports(t *testing.T) {
 	if page := takeovers.Page(); !strings.Contains(page, "| 2s | kill -9 | 0 | 0.0 | 0.0 | 0.0 | 3.5 |") {
 		t.Errorf("the page does not tell:\n%s", page)
 	}
+	idle := &IdleReport{Nodes: 2, Keys: 3, Copies: 6, CPU: []float64{0.1, 0.2}, Calls: map[string]float64{"evalsha": 2, "ping": 0.5}, Scripted: 4}
+	if err := idle.Write(dir, "idle"); err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"| calls to Redis in a second | 2.5 |", "| of these EVALSHA | 2.0 |", "each node has 3 in the mean", "| 0.10 % and 0.20 % |"} {
+		if page := idle.Page(); !strings.Contains(page, part) {
+			t.Errorf("the page lacks %q:\n%s", part, page)
+		}
+	}
 	report := &Report{Seed: 7, Rounds: []RoundReport{{Faults: []string{"flush Redis"}, Seconds: 2}}, Contradictions: []string{"Ordered: no"}}
 	if err := report.Write(dir, "report"); err != nil {
 		t.Fatal(err)
