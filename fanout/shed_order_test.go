@@ -164,9 +164,9 @@ func TestKeysConcentrate(t *testing.T) {
 	}
 }
 
-// TestSentAwaySeldom: where a load balancer brings clients back to the node that sent them
+// TestSentAwayRarely: where a load balancer brings clients back to the node that sent them
 // away, none is sent away again within ten minutes as long as there are others.
-func TestSentAwaySeldom(t *testing.T) {
+func TestSentAwayRarely(t *testing.T) {
 	c := spreadClients(1, 1, 100, func(key int) int { return 1 + key%20 })
 	const minutes = 60
 	times := make(map[*visit]int)
