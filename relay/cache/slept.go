@@ -16,18 +16,47 @@ import (
 type aliveness struct {
 	last atomic.Int64 // in nanoseconds since the cache was made; 0 while nobody beats
 	most atomic.Int64 // the longest time between two beats of a process that runs
+	// missed says that somebody was not served because a beat was late.
+	missed atomic.Bool
 }
 
-// Beat notes that the process runs, and will say so again within most.
+// Beat notes that the process runs, and will say so again within most. Who was not served
+// because it came late is woken: nothing else need happen to what they wait for.
 func (c *Cache) Beat(most time.Duration) {
 	c.beat.most.Store(int64(most))
 	c.beat.last.Store(int64(max(1, time.Since(c.made))))
+	if c.beat.missed.Swap(false) {
+		c.wakeAll()
+	}
 }
 
-// asleep reports whether a beat is late.
+// asleep reports whether a beat is late. Its caller serves nobody then.
 func (c *Cache) asleep() bool {
+	if !c.beatIsLate() {
+		return false
+	}
+	c.beat.missed.Store(true)
+	return c.beatIsLate() // one that has come meanwhile may not have seen that somebody missed it
+}
+
+func (c *Cache) beatIsLate() bool {
 	last := c.beat.last.Load()
 	return last > 0 && int64(time.Since(c.made))-last > c.beat.most.Load()
+}
+
+// wakeAll wakes all clients of all groups.
+func (c *Cache) wakeAll() {
+	woken := make(map[*Subscription]struct{})
+	for _, g := range append(c.Groups(), c.privateGroups()...) {
+		for _, t := range g.Tables() {
+			t.mu.RLock()
+			for _, s := range t.subs {
+				woken[s] = struct{}{}
+			}
+			t.mu.RUnlock()
+		}
+	}
+	c.wake(woken)
 }
 
 // Slept notes that the process did not run from a time on until now, so that what all keys

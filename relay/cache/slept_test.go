@@ -87,3 +87,33 @@ func TestSleptBehindOthers(t *testing.T) {
 		}
 	})
 }
+
+// TestMissedBeat: who was not served because a beat was late is woken by the next one, also
+// where the answer of the origin came after everything was looked at for being old, and
+// nobody else is.
+func TestMissedBeat(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Up()
+		w.cache.Beat(2 * time.Second)
+		began := time.Now()
+		pass(3 * time.Second)
+		w.cache.Slept(began) // there is nothing yet that may be old
+		w.apply(clusters, res("a", "1"))
+		if !c.head().Held {
+			t.Fatal("served while a beat is late")
+		}
+		w.woke()
+		w.nap()
+		w.cache.Beat(2 * time.Second)
+		if c.head().Held || !w.woke()[c.w.sub] {
+			t.Error("the next beat wakes nobody")
+		}
+		w.nap()
+		w.cache.Beat(2 * time.Second)
+		if w.woke()[c.w.sub] {
+			t.Error("a beat wakes clients although none was late")
+		}
+	})
+}
