@@ -150,6 +150,42 @@ func TestRenew(t *testing.T) {
 	})
 }
 
+// TestHeldAfterTheWildcard: K12, K14: what was restored and whose last client has left is not
+// a whole set of which nothing is left: other nodes would take it for one, and remove from
+// their clients what they have.
+func TestHeldAfterTheWildcard(t *testing.T) {
+	for name, tc := range map[string]struct {
+		left  []string // asked for by name
+		whole bool
+	}{
+		"nothing is left": {nil, false},
+		"a part is left":  {[]string{"a"}, false},
+		"all is left":     {[]string{"a", "b"}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, Config{Linger: time.Minute})
+				defer w.close()
+				w.client(endpoints, false, "e") // the key stays in use
+				all := w.client(clusters, true)
+				if len(tc.left) > 0 {
+					w.client(clusters, false, tc.left...)
+				}
+				w.feed.Down(errOut)
+				w.group.Revive(keptSet(time.Now(), "a", "b"))
+				expectSees(t, all, "a", "b")
+				all.table.Leave(&all.w)
+				pass(2 * time.Minute)
+				for _, k := range w.group.Held() {
+					if k.Type == clusters && (k.Wildcard != tc.whole || len(k.Resources) != len(tc.left)) {
+						t.Errorf("holds %d clusters, all that there are: %t; expected %d, %t", len(k.Resources), k.Wildcard, len(tc.left), tc.whole)
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestComparedFirst: where the origin is out of reach, clients of restored content wait
 // until other nodes were asked for something newer, and no longer than the hold time.
 func TestComparedFirst(t *testing.T) {

@@ -113,9 +113,12 @@ func (r *revivable) heldBy(one KeptResource) func(yield func(leg int) bool) {
 
 // addTo adds to k what is left, as t has not heard of it.
 func (r *revivable) addTo(k *Kept, t *Table) {
+	whole := r.kept.Wildcard && !t.wild.demanded()
 	for _, one := range r.kept.Resources {
 		key := one.Resource.Key
 		if _, taken := r.taken[key]; taken || t.entries[key] != nil {
+			e := t.entries[key]
+			whole = whole && e != nil && e.res != nil // else it went with the demand for it
 			continue
 		}
 		bits := uint64(0)
@@ -127,7 +130,7 @@ func (r *revivable) addTo(k *Kept, t *Table) {
 			k.Resources = append(k.Resources, one)
 		}
 	}
-	k.Wildcard = k.Wildcard || r.kept.Wildcard && !t.wild.demanded()
+	k.Wildcard = k.Wildcard || whole
 }
 
 // bytes is roughly what is held beyond what tables hold.
