@@ -90,6 +90,25 @@ func (c *children) lookAtLocked(parent *Table) {
 	}
 }
 
+// leaveOpen notes that a client goes on to hold what the control plane does not have, since its
+// parents are held back: a node that began to ask when the control plane had lost its data
+// never had these children, while the client has them from another node (K16). All such claims
+// are judged again when parents go, and after a pause.
+func (t *Table) leaveOpen() {
+	t.leftOpen.Store(true)
+	t.group.guardFrom(time.Now().Add(childPause))
+}
+
+// judgeOpenLocked wakes the clients whose claims were left open.
+func (t *Table) judgeOpenLocked(woken map[*Subscription]struct{}) {
+	if !t.leftOpen.Swap(false) {
+		return
+	}
+	for _, s := range t.subs {
+		woken[s] = struct{}{}
+	}
+}
+
 // guards reports whether mass removals are held back at all.
 func (c *Cache) guards() bool { return c.cfg.MaxRemovalPercent > 0 }
 

@@ -292,3 +292,45 @@ func TestLongLost(t *testing.T) {
 		expect(t, f.endpoints.ask(t, Query{}))
 	})
 }
+
+// TestClaimsOfChildren: K16, B37: a node that asks for endpoints only when the control plane
+// has lost them does not take them from a client that comes with them, as long as it holds
+// their clusters back. When these go, or are back without endpoints, it does.
+func TestClaimsOfChildren(t *testing.T) {
+	for name, tc := range map[string]struct {
+		then func(w *world)
+		open bool
+	}{
+		"clusters are held back": {func(*world) { pass(guarding.RemovalHold - time.Minute) }, true},
+		"clusters go":            {func(*world) { pass(guarding.RemovalHold) }, false},
+		"clusters are back without endpoints": {func(w *world) {
+			w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"))
+			pass(childPause)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				w.apply(clusters, withEndpoints("a"), withEndpoints("b"), withEndpoints("c"), withEndpoints("d"))
+				w.remove(clusters, "a", "b", "c")
+				c := w.client(endpoints, false, "a", "b", "d")
+				w.answer(endpoints)
+				w.remove(endpoints, "a", "b", "d")
+				told, rest := c.reconcile(t, []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}, {Name: "d", Version: "1"}})
+				equal(t, "told at once", told, []string{"-d"})
+				gone, rest := c.table.Gone(&c.w, rest)
+				if gone != nil || len(rest) != 2 {
+					t.Fatalf("%v have gone, and %v are open; expected a and b to be open", gone, rest)
+				}
+				w.nap()
+				tc.then(w)
+				if !w.woke()[c.w.sub] {
+					t.Fatal("nobody judges again what was left open")
+				}
+				if gone, rest = c.table.Gone(&c.w, rest); tc.open != (len(rest) == 2) || tc.open != (gone == nil) {
+					t.Errorf("%v have gone, and %v are open; expected them to be open: %t", gone, rest, tc.open)
+				}
+			})
+		})
+	}
+}

@@ -187,6 +187,7 @@ func (g *Group) removeHeld(now time.Time) (removed int) {
 		for _, t := range g.Tables() {
 			t.mu.Lock()
 			n, at := t.removeDueLocked(now, parentsGone, woken)
+			t.judgeOpenLocked(woken)
 			t.keepUpLocked(woken)
 			t.mu.Unlock()
 			if more, removed = more || n > 0, removed+n; !at.IsZero() && (next.IsZero() || at.Before(next)) {

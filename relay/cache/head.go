@@ -94,7 +94,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 	}
 	at = Position{Gen: s.gen, Removed: s.gen}
 	t.mu.RUnlock()
-	r := reconciling{table: t, sub: s, claimed: make(map[*entry]struct{}, len(claims)), names: []string{}}
+	r := reconciling{table: t, sub: s, claimed: make(map[*entry]struct{}, len(claims)), names: []string{}, kept: children{table: t}}
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
@@ -121,6 +121,7 @@ type reconciling struct {
 	claimed map[*entry]struct{}
 	names   []string // to be told
 	rest    []resource.Held
+	kept    children
 }
 
 func (r *reconciling) claimLocked(c resource.Held) {
@@ -141,7 +142,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 		r.rest = append(r.rest, c)
 		return
 	case there && e.res.Version == c.Version:
-	case !there && t.doubtsNameLocked(s, c.Name):
+	case !there && (t.doubtsNameLocked(s, c.Name) || r.kept.has(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
 		r.names = append(r.names, e.name) // else the claim would live on, with its version
@@ -173,10 +174,11 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []re
 		return nil, nil
 	}
 	var names []string
+	kept := children{table: t}
 	for some := range slices.Chunk(claims, t.group.cache.step) {
 		t.mu.RLock()
 		for _, c := range some {
-			switch t.judgeLocked(s, known, c.Name) {
+			switch t.judgeLocked(s, known, c.Name, &kept) {
 			case claimGone:
 				names = append(names, c.Name)
 			case claimOpen:
@@ -198,14 +200,18 @@ const (
 )
 
 // judgeLocked says what is known of a name that a client with s claims. known says that the
-// origins have answered for all that s asks for.
-func (t *Table) judgeLocked(s *Subscription, known bool, name string) claimState {
+// origins have answered for all that s asks for, and kept what parents that are held back
+// refer to.
+func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *children) claimState {
 	e := t.entries[name]
 	_, named := s.names[name]
 	covered := t.coversLocked(s, name)
 	switch {
 	case e != nil && s.seesNowLocked(e): // told as a change
 	case t.doubtsNameLocked(s, name):
+		return claimOpen
+	case kept.has(name):
+		t.leaveOpen()
 		return claimOpen
 	case e != nil && s.namesLocked(e):
 		return claimGone

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -54,6 +55,7 @@ type Table struct {
 	locals    int                  // remarks of the relay's own
 	holds     bool                 // see takeHoldsLocked
 	lost      map[string]*lost     // what went shortly before; nil: nothing; see children.go
+	leftOpen  atomic.Bool          // see leaveOpen
 	errored   errored
 	extra     extra
 
