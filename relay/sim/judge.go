@@ -58,6 +58,7 @@ type stream struct {
 	node     string
 	opened   time.Time
 	answered map[string]bool          // by type URL
+	has      map[resourceID]int       // how far in its history each resource is that its node has for sure
 	waits    map[string]time.Duration // by type URL: for how long it could have been answered
 }
 
@@ -90,7 +91,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		c.away = e.Kind == record.ClientAway
 	case record.ClientOpen:
 		j.counts.Streams++
-		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]bool), waits: make(map[string]time.Duration)}
+		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]bool), has: make(map[resourceID]int), waits: make(map[string]time.Duration)}
 	case record.ClientEnd:
 		s := c.stream
 		c.stream = nil

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"time"
+
 	"xdsrelay/relay/robust/check"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
@@ -14,14 +16,14 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		id := resourceID{c.client.Key, e.Type, name}
 		h, at := j.histories[id], c.past[id]
 		if to := h.find(serial, at); to >= 0 {
-			c.past[id] = to
+			c.past[id], c.stream.has[id] = to, to
 			return nil
 		}
 		before := h.find(serial, 0)
 		if before < 0 {
 			return nil // another validator judges what never was
 		}
-		c.past[id] = before
+		c.past[id], c.stream.has[id] = before, before
 		guarded := j.world.plan.Guard && e.Type != xdstest.ListenerType && at > 0 && h.serials[at] == absent && h.serials[at-1] == serial
 		knows := ""
 		if !guarded {
@@ -48,13 +50,16 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 }
 
 // knows is a node that has a resource at least as it was at a time, which another one, or
-// the same, should know: a client has it from there now. Empty for none.
+// the same, should know: it has sent it to a client that it serves now, or a client that
+// returned with it went on to have it while nothing was wrong. What a client returned with
+// proves nothing by itself: it keeps that also where the node has nothing better. Empty for
+// none.
 func (j *judge) knows(node string, id resourceID, least int) string {
 	for _, c := range j.clients {
 		if c.stream == nil || c.client.Key != id.key || !j.running(c.stream.node) || !c.stream.answered[id.typeURL] {
 			continue
 		}
-		if at, ok := c.past[id]; !ok || at < least {
+		if at, ok := c.stream.has[id]; !ok || at < least {
 			continue
 		}
 		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {
@@ -62,4 +67,22 @@ func (j *judge) knows(node string, id resourceID, least int) string {
 		}
 	}
 	return ""
+}
+
+// lookAtReturned notes what clients went on to have while nothing was wrong: whoever returns
+// with what is current gets no answer that names it, and its node has it.
+func (j *judge) lookAtReturned() {
+	if len(j.world.originBy) > 0 || !j.world.redisWell() || !j.calm(j.world.hosts()...) {
+		return
+	}
+	for _, c := range j.clients {
+		if c.stream == nil || time.Since(c.stream.opened) < calm || !j.running(c.stream.node) {
+			continue
+		}
+		for id, at := range c.past {
+			if j.world.to.Since()-j.changed[id] >= calm {
+				c.stream.has[id] = at
+			}
+		}
+	}
 }

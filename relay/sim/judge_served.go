@@ -21,6 +21,7 @@ func (j *judge) look() (all []check.Contradiction) {
 		all = append(all, j.lookAt(j.clients[name], passed)...)
 	}
 	j.lookAtHolders()
+	j.lookAtReturned()
 	return append(all, j.lookAtOrphans()...)
 }
 
