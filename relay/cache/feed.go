@@ -132,7 +132,12 @@ func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) Update {
 		unknown := t.unknownLocked(f.leg, names)
-		t.noteAbsentLocked(f.leg, unknown)
+		takesPart, _ := f.group.lostAt(f.leg)
+		if leg := &t.legs[f.leg]; leg.answered == 0 && !takesPart {
+			leg.doubted = true // the stream may be dead, while clients come with what there is (K14)
+		} else {
+			t.noteAbsentLocked(f.leg, unknown)
+		}
 		return Update{Type: typ, Removed: unknown, Partial: true}
 	})
 }
