@@ -56,7 +56,9 @@ type fieldsAround map[string]bool
 func (a fieldsAround) add(field string) {
 	a[field] = true
 	for field = outer(field); field != ""; field = outer(field) {
-		a[field] = a[field]
+		if !a[field] {
+			a[field] = false
+		}
 	}
 }
 

@@ -133,25 +133,25 @@ func (r *revert) row() string {
 		}
 	}
 	if r.by == "" {
-		return fmt.Sprintf("| `%s` | %s | not found | %s | | |", r.name, r.what, seed)
+		return fmt.Sprintf("| %#q | %s | not found | %s | | |", r.name, r.what, seed)
 	}
 	setup, events, _ := strings.Cut(strings.TrimSpace(r.plan), "\n")
 	parts := strings.Split(events, "\n")
 	if len(parts) > 6 {
-		return fmt.Sprintf("| `%s` | %s | `%s` | %s | %s | %d events, in the patch |", r.name, r.what, r.by, seed, cpu, len(parts))
+		return fmt.Sprintf("| %#q | %s | %#q | %s | %s | %d events, in the patch |", r.name, r.what, r.by, seed, cpu, len(parts))
 	}
 	for _, has := range []string{"sotw=true", "guard=true", "kept=directory", "kept=redis"} {
 		if strings.Contains(setup, has) {
 			parts = append(parts, has)
 		}
 	}
-	return fmt.Sprintf("| `%s` | %s | `%s` | %s | %s | `%s` |", r.name, r.what, r.by, seed, cpu, strings.Join(parts, "`, `"))
+	return fmt.Sprintf("| %#q | %s | %#q | %s | %s | %s |", r.name, r.what, r.by, seed, cpu, "`"+strings.Join(parts, "`, `")+"`")
 }
 
 // TestReverts: each fix can be taken out of the product as it is now, its plan can be read,
 // and docs/simulation.md says what is found.
 func TestReverts(t *testing.T) {
-	page, err := os.ReadFile(filepath.Join(root, "docs/simulation.md"))
+	page, err := os.ReadFile(filepath.Join(root, "docs", "simulation.md"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -212,7 +212,7 @@ func TestShardedFailover(t *testing.T) {
 				}
 				return n == 2
 			})
-			l.cluster.Masters = append(witnesses, replica)
+			l.cluster.Masters = slices.Concat(witnesses, []*redistest.Server{replica})
 			l.reach("after")
 			if passed := l.hear("after"); passed > 0 {
 				t.Errorf("servers passed hints on %d times", passed)

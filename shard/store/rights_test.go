@@ -47,7 +47,7 @@ func TestRightsAreWhatScriptsUse(t *testing.T) {
 			into = tried
 		}
 		for _, m := range call.FindAllStringSubmatch(string(text), -1) {
-			if command := strings.ToLower(m[1]); strings.Contains(store.ShardedRights, "+"+command) {
+			if command := strings.ToLower(m[1]); slices.Contains(strings.Fields(store.ShardedRights), "+"+command) {
 				sharded[command] = true
 			} else {
 				into[command] = true
