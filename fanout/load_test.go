@@ -404,12 +404,12 @@ func TestLoadNothingLost(t *testing.T) {
 	})
 }
 
-// TestTermsWhileAClientJoins: the control plane may say what it wants to be told at the moment
+// TestTermsWhileAClientJoins: the control plane may say what it wants to be reported at the moment
 // at which a stream joins the account of its key, and does not have its part of it yet.
 func TestTermsWhileAClientJoins(t *testing.T) {
 	s := &loadStream{}
 	s.news()
 	if s.telling || s.ended {
-		t.Error("a stream without an account tells its client something")
+		t.Error("a stream that has not joined yet sends something, or ends")
 	}
 }

@@ -165,7 +165,7 @@ type lost struct {
 	leg int
 	at  time.Time
 	gap gap
-	// sent says that no position tells whether clients were sent the removal. It is atomic.
+	// sent says that positions do not show whether clients were sent the removal.
 	sent atomic.Bool
 }
 

@@ -16,12 +16,12 @@ import (
 type aliveness struct {
 	last atomic.Int64 // in nanoseconds since the cache was made; 0 while nobody beats
 	most atomic.Int64 // the longest time between two beats of a process that runs
-	// missed says that somebody was not served because a beat was late.
+	// missed says that a client was not served because a beat was late.
 	missed atomic.Bool
 }
 
-// Beat notes that the process runs, and will say so again within most. Who was not served
-// because it came late is woken: nothing else need happen to what they wait for.
+// Beat notes that the process runs, and will say so again within most. Clients that were not
+// served because it is late are woken: what they wait for may never change again.
 func (c *Cache) Beat(most time.Duration) {
 	c.beat.most.Store(int64(most))
 	c.beat.last.Store(int64(max(1, time.Since(c.made))))
@@ -30,13 +30,14 @@ func (c *Cache) Beat(most time.Duration) {
 	}
 }
 
-// asleep reports whether a beat is late. Its caller serves nobody then.
+// asleep reports whether a beat is late. Its caller serves no client then, and is called again
+// after the next beat.
 func (c *Cache) asleep() bool {
 	if !c.beatIsLate() {
 		return false
 	}
 	c.beat.missed.Store(true)
-	return c.beatIsLate() // one that has come meanwhile may not have seen that somebody missed it
+	return c.beatIsLate() // a beat that came meanwhile may have been before missed was set
 }
 
 func (c *Cache) beatIsLate() bool {

@@ -69,8 +69,8 @@ func (j *judge) knows(node string, id resourceID, least int) string {
 	return ""
 }
 
-// lookAtReturned notes what clients went on to have while nothing was wrong: whoever returns
-// with what is current gets no answer that names it, and its node has it.
+// lookAtReturned notes what clients went on to have while nothing was wrong: a client that
+// returns with what is current gets no answer that names it, and its node has it.
 func (j *judge) lookAtReturned() {
 	if len(j.world.originBy) > 0 || !j.world.redisWell() || !j.calm(j.world.hosts()...) {
 		return

@@ -33,22 +33,15 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// TestSim runs plans: a few of fixed seeds, or what the flags say.
+// TestSim runs plans: a few of fixed seeds and those in testdata/found, which found a defect
+// once, or what the flags say.
 func TestSim(t *testing.T) {
 	cfg := Config{Token: tokenFile(t), Except: strings.Split(*simExcept, ",")}
 	if *simLog {
 		cfg.Log = os.Stderr
 	}
 	if *simPlan != "" {
-		text, err := os.ReadFile(*simPlan)
-		if err != nil {
-			t.Fatal(err)
-		}
-		plan, err := Parse(string(text))
-		if err != nil {
-			t.Fatal(err)
-		}
-		report(t, cfg, plan)
+		report(t, cfg, planIn(t, *simPlan))
 		return
 	}
 	if *simSeed != 0 {
@@ -58,6 +51,26 @@ func TestSim(t *testing.T) {
 	for seed := uint64(1); seed <= seeds; seed++ {
 		t.Run(fmt.Sprintf("seed=%d", seed), func(t *testing.T) { report(t, cfg, Draw(seed)) })
 	}
+	found, err := filepath.Glob(filepath.Join("testdata", "found", "*.plan"))
+	if err != nil || len(found) == 0 {
+		t.Fatalf("plans that found a defect: %v (%v)", found, err)
+	}
+	for _, file := range found {
+		t.Run(filepath.Base(file), func(t *testing.T) { report(t, cfg, planIn(t, file)) })
+	}
+}
+
+func planIn(t *testing.T, file string) Plan {
+	t.Helper()
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := Parse(string(text))
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+	return plan
 }
 
 // TestHunt runs plans of one seed after the other for as long as -sim.for says, and
