@@ -3,6 +3,8 @@ package cache
 import (
 	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -37,7 +39,7 @@ func hears(t *testing.T, got Changes, want ...resource.About) {
 // TestErrorsAreToldOnce: K8, C16: to each subscriber and to later ones, until
 // the resource comes, a newer error, or the demand ends.
 func TestErrorsAreToldOnce(t *testing.T) {
-	w := start(t, Config{Linger: -1})
+	w := start(t, Config{})
 	c, other := w.client(endpoints, false, "z"), w.client(endpoints, false, "y")
 	unavailable, denied := refusal("z", resource.CodeUnavailable), refusal("z", resource.CodePermissionDenied)
 	w.nap()
@@ -62,12 +64,22 @@ func TestErrorsAreToldOnce(t *testing.T) {
 	hears(t, got)
 	fresh := w.client(endpoints, false, "z")
 	hears(t, fresh.ask(t, Query{}))
+}
 
-	c2 := w.client(endpoints, false, "q")
-	w.refuse(endpoints, refusal("q", 14))
-	c2.table.Leave(&c2.w)
-	w.group.expire()
-	hears(t, w.client(endpoints, false, "q").ask(t, Query{}))
+// TestErrorsEndWithDemand: K8: they are forgotten together with the name.
+func TestErrorsEndWithDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{Linger: time.Second})
+		c := w.client(endpoints, false, "z")
+		w.refuse(endpoints, refusal("z", 14))
+		c.table.Leave(&c.w)
+		within := w.client(endpoints, false, "z")
+		hears(t, within.ask(t, Query{}), refusal("z", 14))
+		within.table.Leave(&within.w)
+		<-time.After(2 * time.Second)
+		synctest.Wait()
+		hears(t, w.client(endpoints, false, "z").ask(t, Query{}))
+	})
 }
 
 // TestWhatErrorsMean: C16, K8: what becomes of the resource itself, for delta

@@ -112,10 +112,14 @@ func TestHintsUnreachable(t *testing.T) {
 		dials := 0
 		s, _ := open(t, "redis://127.0.0.1:6379", func(c *store.Config) {
 			c.Timeout = time.Second
-			c.Dial = func(context.Context, string) (net.Conn, error) {
+			c.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
 				dials++
-				<-time.After(c.Timeout) // as where the network swallows what is sent
-				return nil, os.ErrDeadlineExceeded
+				select {
+				case <-time.After(c.Timeout): // as where the network swallows what is sent
+					return nil, os.ErrDeadlineExceeded
+				case <-ctx.Done(): // the client has a lock meanwhile, for which the end of the test waits
+					return nil, ctx.Err()
+				}
 			}
 		})
 		s.Hints(t.Context(), store.HeadHints)
