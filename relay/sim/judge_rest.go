@@ -30,9 +30,12 @@ type statusPage struct {
 	} `json:"silent"`
 }
 
-// headsAgree is how long a node may differ from the tier heads: they are compared every few
-// seconds.
-const headsAgree = 15 * time.Second
+// settled is how long what nodes say may take to be true after the last disturbance: nodes
+// look every few seconds for others, and whether they have what tier heads name.
+const settled = 15 * time.Second
+
+// untruth is something that a node says at rest and is not so.
+type untruth struct{ guarantee, text string }
 
 // atRest judges what nodes say of themselves and of the clients.
 func (j *judge) atRest() {
@@ -40,46 +43,53 @@ func (j *judge) atRest() {
 		if n.relay == nil {
 			continue
 		}
-		if err := n.relay.Ready(); err != nil {
-			j.world.contradict("Status", fmt.Sprintf("node %s is not ready at rest: %v", n.name, err))
-		}
-		wrong := n.relay.Check()
-		for range int(headsAgree / tick) {
-			if len(wrong) == 0 || len(j.world.found) > 0 {
-				break
-			}
+		said := j.said(n)
+		for end := time.Now().Add(settled); len(said) > 0 && len(j.world.found) == 0 && time.Now().Before(end); {
 			j.world.sleep(tick)
-			wrong = n.relay.Check()
+			said = j.said(n)
 		}
-		for _, text := range wrong {
-			j.world.contradict("Consistent", fmt.Sprintf("node %s: %s", n.name, text))
+		for _, w := range said {
+			j.world.contradict(w.guarantee, fmt.Sprintf("node %s %s", n.name, w.text))
 		}
-		j.status(n)
 	}
 }
 
+// said is what a node says now and is not so.
+func (j *judge) said(n *node) (all []untruth) {
+	if err := n.relay.Ready(); err != nil {
+		all = append(all, untruth{"Status", fmt.Sprintf("is not ready at rest: %v", err)})
+	}
+	for _, text := range n.relay.Check() {
+		all = append(all, untruth{"Consistent", "finds: " + text})
+	}
+	return append(all, j.status(n)...)
+}
+
 // status compares what a node says of the clients with what they are.
-func (j *judge) status(n *node) {
+func (j *judge) status(n *node) (all []untruth) {
+	lies := func(format string, args ...any) {
+		all = append(all, untruth{"Status", "says at rest " + fmt.Sprintf(format, args...)})
+	}
 	said := make(map[string]string) // the node of each client
 	for next := ""; ; {
 		var page statusPage
 		if err := j.world.get(n, "/api/v1/clients?limit=500&page="+next, &page); err != nil {
-			j.world.contradict("Status", fmt.Sprintf("node %s: %v", n.name, err))
-			return
+			lies("nothing of the clients: %v", err)
+			return all
 		}
 		for _, s := range page.Silent {
 			if j.running(s.Node) { // one that has ended may be named for a while
-				j.world.contradict("Status", fmt.Sprintf("node %s says at rest that node %s is silent: %s", n.name, s.Node, s.Error))
+				lies("that node %s is silent: %s", s.Node, s.Error)
 			}
 		}
 		for _, c := range page.Clients {
 			said[c.Name] = c.Node
 			for _, t := range c.Types {
 				if t.State != "SYNCED" {
-					j.world.contradict("Status", fmt.Sprintf("node %s says that %s of client %s is %s at rest", n.name, t.URL, c.Name, t.State))
+					lies("that %s of client %s is %s", t.URL, c.Name, t.State)
 				}
 				if have := j.world.versionOf(c.Name, t.URL); have != "" && t.Version != "" && t.Version != have {
-					j.world.contradict("Status", fmt.Sprintf("node %s says that client %s has version %q of %s; it has %q", n.name, c.Name, t.Version, t.URL, have))
+					lies("that client %s has version %q of %s; it has %q", c.Name, t.Version, t.URL, have)
 				}
 			}
 		}
@@ -90,14 +100,15 @@ func (j *judge) status(n *node) {
 	for name, c := range j.clients {
 		switch at := said[name]; {
 		case c.away && at != "":
-			j.world.contradict("Status", fmt.Sprintf("node %s says that client %s is at %s; it is away", n.name, name, at))
+			lies("that client %s is at %s; it is away", name, at)
 		case !c.away && c.stream != nil && c.stream.node != at:
-			j.world.contradict("Status", fmt.Sprintf("node %s says that client %s is at %q; it is at %s", n.name, name, at, c.stream.node))
+			lies("that client %s is at %q; it is at %s", name, at, c.stream.node)
 		}
 	}
 	if online := j.online(); len(said) > online {
-		j.world.contradict("Status", fmt.Sprintf("node %s lists %d clients, and there are %d", n.name, len(said), online))
+		lies("that there are %d clients, and there are %d", len(said), online)
 	}
+	return all
 }
 
 // online is how many clients there are now.
