@@ -65,6 +65,7 @@ type bodyKey struct {
 	form           form
 	keepRemoved    bool
 	rejected       bool
+	spared         bool
 	only           bool
 	forced         bool
 	known          bool // the origin's answer may be news without a change (K13)
@@ -84,7 +85,7 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	}
 	k := bodyKey{
 		subscription: h.Subscription, gen: h.Gen, since: q.Since,
-		form: s.form, keepRemoved: q.KeepRemoved, rejected: q.Rejected, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
+		form: s.form, keepRemoved: q.KeepRemoved, rejected: q.Rejected, spared: q.Spared, only: q.Only, forced: q.Force != nil || q.Refresh != nil,
 		known: h.Known, noted: s.noted(h), quiet: q.Quiet, notesOnly: q.NotesOnly,
 	}
 	if !q.At.IsZero() {

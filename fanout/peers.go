@@ -136,11 +136,11 @@ func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 	if len(r.Errored) == 0 {
 		return nil
 	}
-	names, err := resource.ReadErrored(r.Errored)
+	errored, err := resource.ReadErrored(r.Errored)
 	if err != nil {
 		return malformed(err)
 	}
-	ts.table.Learn(names)
+	ts.table.Learn(errored)
 	return nil
 }
 

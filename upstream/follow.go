@@ -126,11 +126,11 @@ func (r *runner) shareErrors(s *session, a *asked) {
 		return
 	}
 	for {
-		names := r.feed.Errored(a.typ, &a.errored)
-		if len(names) == 0 {
+		errored := r.feed.Errored(a.typ, &a.errored)
+		if len(errored.Names) == 0 {
 			return
 		}
-		s.send(a.typ, message{errored: names}.delta(a, s.takeNode()))
+		s.send(a.typ, message{errored: errored}.delta(a, s.takeNode()))
 	}
 }
 

@@ -23,7 +23,7 @@ type message struct {
 	subscribe, unsubscribe []string          // delta
 	held                   map[string]string // delta
 	settled                bool              // delta, to another node; see resource.Request
-	errored                []string          // the same
+	errored                resource.Errored  // the same
 }
 
 func (m message) sotw(a *asked, node *corev3.Node) proto.Message {
@@ -43,7 +43,7 @@ func (m message) delta(a *asked, node *corev3.Node) proto.Message {
 	if m.settled {
 		marks = resource.SettledField()
 	}
-	if len(m.errored) > 0 {
+	if len(m.errored.Names) > 0 {
 		marks = append(marks, resource.ErroredField(m.errored)...)
 	}
 	r.ProtoReflect().SetUnknown(marks)

@@ -36,6 +36,9 @@ type Query struct {
 	Whole bool
 	// Rejected says that the client has rejected what it was sent after the position.
 	Rejected bool
+	// Spared says that the client need not be shown once more what other nodes sent errors
+	// of; see [Head.Spares].
+	Spared bool
 	// KeepRemoved holds removals back: they are not reported, and Whole
 	// includes what was removed since the position (E5). It is for clients
 	// that were told something before.

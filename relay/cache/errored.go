@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"iter"
 	"slices"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -22,6 +23,7 @@ type errored struct {
 	last  uint64         // the number of the newest one
 	bytes int64
 	sum   resource.Digest // of the names, in no order
+	shown shown
 }
 
 // erroredName is one of these names.
@@ -29,12 +31,54 @@ type erroredName struct {
 	name      string
 	at        uint64 // a number that grows
 	forgotten bool
+	// since is from when on clients may have been sent the error; zero where that is not
+	// known.
+	since time.Time
+	// from is the generation of the resource before it was shown once more to some clients;
+	// 0: to all. See [shown].
+	from uint64
 }
+
+// shown says to whom resources were shown once more that had not changed: other nodes had
+// sent clients an error of them. A client whose stream is older than that error does not
+// remember it.
+type shown struct {
+	all  uint64    // generation of the newest that is shown to all clients
+	upTo uint64    // and of the newest that is shown to those that came after the time late
+	late time.Time // the earliest time from when on an error of one of these was sent
+	at   time.Time // when the first of these was shown
+}
+
+// spares reports whether a client is shown nothing once more for the errors of other nodes:
+// it had all up to a generation, and its stream is open since a time.
+func (s *shown) spares(gen uint64, since time.Time) bool {
+	return gen < s.upTo && gen >= s.all && since.Before(s.late)
+}
+
+// add notes that a resource is shown once more, for an error from since on; zero where that
+// is not known. After a while there are others, and who is behind is shown those before.
+func (s *shown) add(gen uint64, since time.Time) {
+	now := time.Now()
+	switch {
+	case since.IsZero():
+		s.all = gen
+		return
+	case s.late.IsZero() || now.Sub(s.at) > onTheWay:
+		s.all, s.late, s.at = max(s.all, s.upTo), since, now
+	case since.Before(s.late):
+		s.late = since
+	}
+	s.upTo = gen
+}
+
+// onTheWay is how much later than it was written a message of another node may be read: far
+// longer than streams between nodes live without an answer.
+const onTheWay = time.Minute
 
 func (e *errored) has(name string) bool { return e.names[name] != nil }
 
 // erroredSize is roughly what a name in errored takes, in bytes.
-func erroredSize(name string) int64 { return int64(88 + len(name)) }
+func erroredSize(name string) int64 { return int64(120 + len(name)) }
 
 // mostErroredLocked bounds errored: there are as many as there may be tombstones.
 func (t *Table) mostErroredLocked() int {
@@ -45,19 +89,19 @@ func (t *Table) mostErroredLocked() int {
 	return n + len(t.wants)
 }
 
-// rememberLocked notes that clients are sent an error of name. Where there are too many such
-// names, all others are forgotten.
-func (t *Table) rememberLocked(name string) {
+// rememberLocked notes that clients are sent an error of name, from since on; zero where that
+// is not known. Where there are too many such names, all others are forgotten.
+func (t *Table) rememberLocked(name string, since time.Time) {
 	e := &t.errored
 	if e.has(name) {
 		return
 	}
 	if len(e.names) >= t.mostErroredLocked() {
 		t.bytes -= e.bytes
-		*e = errored{names: make(map[string]*erroredName), last: e.last}
+		*e = errored{names: make(map[string]*erroredName), last: e.last, shown: e.shown}
 	}
 	e.last++
-	one := &erroredName{name: name, at: e.last}
+	one := &erroredName{name: name, at: e.last, since: since}
 	e.names[name], e.order = one, append(e.order, one)
 	t.countErroredLocked(name, 1)
 }
@@ -101,19 +145,23 @@ func (t *Table) hasErrorLocked(name string) bool {
 }
 
 // Learn notes names of which clients of another node may remember an error.
-func (t *Table) Learn(names []string) {
+func (t *Table) Learn(of resource.Errored) {
 	t.mu.Lock()
 	u := turn{table: t, first: t.gen + 1, woken: t.woken, final: true}
-	u.learn(names)
+	u.learn(of)
 	t.unlockAndWake()
 	t.group.changed()
 }
 
 // learn is [Table.Learn] as a part of an update. What is new to this node and was there
 // before is shown once more: a client may have moved here before the node learned of it.
-func (u *turn) learn(names []string) {
+func (u *turn) learn(of resource.Errored) {
 	t := u.table
-	for _, spelled := range names {
+	var since time.Time
+	if of.Age > 0 {
+		since = time.Now().Add(-of.Age - onTheWay)
+	}
+	for _, spelled := range of.Names {
 		name := resource.Canonical(spelled)
 		e, leg := t.entries[name], t.legOf(name)
 		var aliases []string
@@ -126,17 +174,37 @@ func (u *turn) learn(names []string) {
 		if len(t.errored.names) >= t.mostErroredLocked() {
 			return // another node cannot make this one forget its own
 		}
-		u.note(name, e)
+		u.note(name, e, since)
 	}
 }
 
 // note remembers name, and shows what was there before the turn once more.
-func (u *turn) note(name string, e *entry) {
-	u.table.rememberLocked(name)
-	if e != nil && e.res != nil && e.gen < u.first && !u.table.hasErrorLocked(name) {
-		u.again(e)
+func (u *turn) note(name string, e *entry, since time.Time) {
+	t := u.table
+	t.rememberLocked(name, since)
+	if e == nil || e.res == nil || e.gen >= u.first || t.hasErrorLocked(name) {
+		return
+	}
+	from := e.gen
+	u.again(e)
+	t.errored.shown.add(t.gen, since)
+	if one := t.errored.names[name]; one != nil && !since.IsZero() {
+		one.from = from
 	}
 }
+
+// sparedFrom is the generation of e to a client that is not shown once more what other nodes
+// sent errors of; see [shown].
+func (t *Table) sparedFrom(e *entry) uint64 {
+	if one := t.errored.names[e.name]; one != nil && one.from > 0 {
+		return one.from
+	}
+	return e.gen
+}
+
+// Spares reports whether a client need not be shown once more what other nodes sent errors
+// of; see [Query.Spared]. It has all up to a position, on a stream that is open since a time.
+func (h *Head) Spares(since Position, open time.Time) bool { return h.shown.spares(since.Gen, open) }
 
 // adoptLocked takes what was kept of the type, before there is a resource.
 func (t *Table) adoptLocked(r *revivable) {
@@ -156,7 +224,7 @@ func (t *Table) recallLocked(r *revivable) {
 		if !one.Errored || t.errored.has(name) || e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
 			continue
 		}
-		u.note(name, e)
+		u.note(name, e, time.Time{})
 	}
 }
 
@@ -198,17 +266,19 @@ func (s *SharedErrors) ask(t *Table, names iter.Seq[string]) {
 
 // next returns names that the other node was not sent yet, of those that it covers: as many
 // as fit in one message.
-func (s *SharedErrors) next(t *Table, covers func(name string) bool) (names []string) {
+func (s *SharedErrors) next(t *Table, covers func(name string) bool) (of resource.Errored) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	e := &t.errored
-	for n := 1; len(names) < resource.MaxErrored; n++ {
+	e, now, unknown := &t.errored, time.Now(), false
+	for n := 1; len(of.Names) < resource.MaxErrored; n++ {
 		name, ok := s.takeLocked(e)
 		if !ok {
 			break
 		}
-		if e.has(name) && covers(name) {
-			names = append(names, name)
+		if one := e.names[name]; one != nil && covers(name) {
+			of.Names = append(of.Names, name)
+			unknown = unknown || one.since.IsZero()
+			of.Age = max(of.Age, now.Sub(one.since), time.Second)
 		}
 		if n%t.group.cache.step == 0 {
 			t.mu.RUnlock()
@@ -216,7 +286,10 @@ func (s *SharedErrors) next(t *Table, covers func(name string) bool) (names []st
 		}
 	}
 	s.more = len(s.again) > 0 || s.upTo < e.last
-	return names
+	if unknown {
+		of.Age = 0
+	}
+	return of
 }
 
 // takeLocked returns the name to look at next.
@@ -243,7 +316,7 @@ func (t *Table) AskErrored(shared *SharedErrors, names iter.Seq[string]) { share
 
 // Errored returns the names of which clients may remember an error, as far as w, of another
 // node, asks for them and was not sent them yet.
-func (t *Table) Errored(w *Watcher, shared *SharedErrors) []string {
+func (t *Table) Errored(w *Watcher, shared *SharedErrors) resource.Errored {
 	return shared.next(t, func(name string) bool {
 		s := w.sub
 		if s == nil {
@@ -266,10 +339,10 @@ func (f *Feed) AskErrored(typ *resource.Type, shared *SharedErrors, names []stri
 
 // Errored returns the names of which clients may remember an error, as far as the leg is
 // asked for them and the owner of the key was not sent them yet.
-func (f *Feed) Errored(typ *resource.Type, shared *SharedErrors) []string {
+func (f *Feed) Errored(typ *resource.Type, shared *SharedErrors) (none resource.Errored) {
 	t := f.group.lookup(typ)
 	if t == nil {
-		return nil
+		return none
 	}
 	return shared.next(t, func(name string) bool {
 		return t.legOf(name) == f.leg && t.coveredLocked(f.leg, name, nil)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -21,9 +22,9 @@ func TestErrorsOfOtherNodes(t *testing.T) {
 	w.refuse(endpoints, refusal("failing", resource.CodeUnavailable))
 	c.ask(t, Query{})
 
-	c.table.Learn([]string{"a", "late", "failing", "nobody asks for it"})
+	c.table.Learn(erroredNames("a", "late", "failing", "nobody asks for it"))
 	expect(t, c.ask(t, Query{}), "a")
-	c.table.Learn([]string{"a", "late"}) // which is known
+	c.table.Learn(erroredNames("a", "late")) // which is known
 	expect(t, c.ask(t, Query{}))
 	w.apply(endpoints, versioned("late", "1", "1"))
 	back := w.client(endpoints, false, "a", "late", "failing")
@@ -49,6 +50,9 @@ func (w *world) check() {
 	}
 }
 
+// erroredNames are names of which nobody knows when clients were sent the error.
+func erroredNames(names ...string) resource.Errored { return resource.Errored{Names: names} }
+
 func erroredIn(k Kept) (names []string) {
 	for _, r := range k.Resources {
 		if r.Errored {
@@ -57,6 +61,54 @@ func erroredIn(k Kept) (names []string) {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// TestOldStreamsAreSpared: errors that other nodes have sent concern clients that may have been
+// there: a client whose stream here is older is not sent again what it has. Where nobody knows
+// when they were sent, all clients are.
+func TestOldStreamsAreSpared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := start(t, Config{})
+		names := []string{"a", "b", "c", "d"}
+		opened := make(map[*client]time.Time)
+		join := func() *client {
+			c := w.client(endpoints, false, names...)
+			opened[c] = time.Now()
+			return c
+		}
+		ask := func(c *client) Changes {
+			h := c.table.Head(&c.w)
+			return c.ask(t, Query{Spared: h.Spares(c.at, opened[c])})
+		}
+		old, behind := join(), join()
+		w.feed.TakeDemand(true, false)
+		w.apply(endpoints, versioned("a", "1", "1"), versioned("b", "1", "1"), versioned("c", "1", "1"))
+		expect(t, ask(old), "a", "b", "c")
+		<-time.After(10 * time.Minute)
+		late := join()
+		expect(t, ask(late), "a", "b", "c")
+		<-time.After(time.Minute)
+		old.table.Learn(resource.Errored{Names: []string{"a"}, Age: 3 * time.Minute})
+		old.table.Learn(resource.Errored{Names: []string{"b"}, Age: time.Minute})
+		expect(t, ask(old))
+		expect(t, ask(late), "a", "b")
+		expect(t, ask(behind), "c", "a", "b")
+		<-time.After(10 * time.Minute)
+		late.table.Learn(resource.Errored{Names: []string{"c"}, Age: time.Minute})
+		expect(t, ask(old))
+		expect(t, ask(late))
+
+		// What this node has sent an error of all its clients are shown.
+		w.refuse(endpoints, refusal("a", resource.CodeUnavailable))
+		ask(old)
+		w.apply(endpoints, versioned("a", "1", "1"))
+		expect(t, ask(old), "a")
+		w.apply(endpoints, versioned("b", "2", "2"), versioned("d", "1", "1"))
+		expect(t, ask(old), "b", "d")
+		old.table.Learn(erroredNames("d"))
+		expect(t, ask(old), "d")
+		w.check()
+	})
 }
 
 // TestErrorsAreShared: another node is sent the names of which clients may remember an error,
@@ -78,38 +130,38 @@ func TestErrorsAreShared(t *testing.T) {
 	var sent []string
 	for {
 		some := peer.table.Errored(&peer.w, &stream)
-		if len(some) > resource.MaxErrored || stream.More() != (len(sent) == 0) {
-			t.Fatalf("%d names in one message, and more: %t", len(some), stream.More())
+		if len(some.Names) > resource.MaxErrored || some.Age <= 0 || stream.More() != (len(sent) == 0) {
+			t.Fatalf("%d names in one message, of age %s, and more: %t", len(some.Names), some.Age, stream.More())
 		}
-		if sent = append(sent, some...); !stream.More() {
+		if sent = append(sent, some.Names...); !stream.More() {
 			break
 		}
 	}
 	if slices.Sort(sent); !slices.Equal(sent, names) {
 		t.Errorf("%d names were sent, expected %d", len(sent), len(names))
 	}
-	if again := peer.table.Errored(&peer.w, &stream); len(again) > 0 {
+	if again := peer.table.Errored(&peer.w, &stream); len(again.Names) > 0 {
 		t.Errorf("%q were sent twice", again)
 	}
 	var whole SharedErrors
-	if got := w.feed.Errored(endpoints, &whole); len(got) != resource.MaxErrored || !whole.More() {
-		t.Errorf("%d names are sent upstream, and more: %t", len(got), whole.More())
+	if got := w.feed.Errored(endpoints, &whole); len(got.Names) != resource.MaxErrored || !whole.More() {
+		t.Errorf("%d names are sent upstream, and more: %t", len(got.Names), whole.More())
 	}
 	var elsewhere SharedErrors
-	if got := other.table.Errored(&other.w, &elsewhere); !slices.Equal(got, []string{"else"}) {
+	if got := other.table.Errored(&other.w, &elsewhere); !slices.Equal(got.Names, []string{"else"}) {
 		t.Errorf("a node that asks for another name was sent %q", got)
 	}
 	for _, name := range []string{names[1], everything} {
 		asks := w.client(endpoints, name == everything, name)
 		other.table.AskErrored(&elsewhere, slices.Values([]string{names[2], name}))
-		if got := asks.table.Errored(&asks.w, &elsewhere); !slices.Contains(got, names[1]) {
+		if got := asks.table.Errored(&asks.w, &elsewhere); !slices.Contains(got.Names, names[1]) {
 			t.Errorf("a node that asks for %q by now was sent %q", name, got)
 		}
 	}
 	w.apply(endpoints, versioned(names[0], "1", "1"))
 	w.apply(endpoints, versioned(names[0], "2", "2")) // forgotten
 	w.refuse(endpoints, refusal(names[0], resource.CodeUnavailable))
-	if got := peer.table.Errored(&peer.w, &stream); !slices.Equal(got, names[:1]) {
+	if got := peer.table.Errored(&peer.w, &stream); !slices.Equal(got.Names, names[:1]) {
 		t.Errorf("after another error %q were sent, expected %q", got, names[:1])
 	}
 }
@@ -127,7 +179,7 @@ func TestLearnedErrorsAreBounded(t *testing.T) {
 		for j := range resource.MaxErrored {
 			names = append(names, fmt.Sprint(i, "-", j))
 		}
-		c.table.Learn(names)
+		c.table.Learn(erroredNames(names...))
 	}
 	if n := len(c.table.errored.names); n > 10 || !c.table.errored.has("own") {
 		t.Errorf("%d names, of its own: %t", n, c.table.errored.has("own"))

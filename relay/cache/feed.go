@@ -95,7 +95,7 @@ type Update struct {
 	// which sent just what the leg holds then, or empty where there is none.
 	Mirror bool
 	// Errored are names of which clients of the other node may remember an error.
-	Errored []string
+	Errored resource.Errored
 	// Source is the origin's control_plane.identifier.
 	Source string
 	// Differences says that the origin keeps account of what it has sent, and

@@ -47,6 +47,7 @@ type Head struct {
 	// Proven says that this holds for clients that ask by name, too: the tier head is newer
 	// than what all of the table was restored from.
 	Proven bool
+	shown  shown // see Spares
 }
 
 // Head tells where w's subscription stands. It costs the same whatever the
@@ -67,7 +68,7 @@ func (t *Table) Head(w *Watcher) Head {
 			h.Unsettled = at
 		}
 	}
-	h.Behind, h.Proven = t.behindUntilLocked(), t.provenLocked()
+	h.Behind, h.Proven, h.shown = t.behindUntilLocked(), t.provenLocked(), t.errored.shown
 	if h.Known && !s.private {
 		t.mu.RUnlock()
 		return h

@@ -187,6 +187,9 @@ func (u *turn) again(e *entry) {
 		}
 	}
 	u.set(e.name, s)
+	if one := u.table.errored.names[e.name]; one != nil {
+		one.from = 0
+	}
 }
 
 // drop ends the leg's hold on e, if it has one. Where another leg holds it too,

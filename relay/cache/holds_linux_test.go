@@ -335,13 +335,13 @@ var holdsOfClients = []action{
 			var down, up SharedErrors
 			sent := 0
 			for more := true; more; more = down.More() || up.More() {
-				sent += len(h.table.Errored(&h.client, &down)) + len(h.feed.Errored(endpoints, &up))
+				sent += len(h.table.Errored(&h.client, &down).Names) + len(h.feed.Errored(endpoints, &up).Names)
 			}
 			h.table.AskErrored(&down, slices.Values(h.names))
 			for more := true; more; more = down.More() {
-				names := h.table.Errored(&h.client, &down)
-				h.table.Learn(names)
-				sent += len(names)
+				errored := h.table.Errored(&h.client, &down)
+				h.table.Learn(errored)
+				sent += len(errored.Names)
 			}
 			if sent == 0 || sent != 3*len(h.table.errored.names) {
 				h.t.Errorf("%d names were sent", sent)

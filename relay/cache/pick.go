@@ -77,6 +77,8 @@ func (p *picker) look(e *entry) (there bool, gen uint64) {
 	switch {
 	case there && e.gap.bridges(&p.query):
 		gen = e.gap.from
+	case there && p.query.Spared && !p.query.Rejected && gen == e.gen:
+		gen = p.table.sparedFrom(e)
 	case !there && p.sub.sawLocked(e):
 		gen = e.gen
 	}

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"slices"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -111,7 +112,7 @@ func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
 		break
 	}
 	if !r.removal {
-		t.rememberLocked(name)
+		t.rememberLocked(name, time.Now())
 	}
 	t.notes++
 	r.note = t.notes

@@ -3,6 +3,7 @@ package resource
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
@@ -93,7 +94,7 @@ func FuzzDecodePeer(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server, system string, cut bool) {
 		m := PeerMark{Edits: edits, Server: server, System: SystemVersion{Version: system, Digest: digestOf(b)}, Cut: cut}
 		if system != "" {
-			m.Errored = []string{system, "n"}
+			m.Errored = Errored{Names: []string{system, "n"}, Age: time.Duration(edits%longestAge) * time.Second}
 		}
 		checkPeer(t, b, m)
 	})

@@ -46,7 +46,7 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	if m.System.Version != "" {
 		want.System = m.System
 	}
-	if len(m.Errored) > 0 {
+	if len(m.Errored.Names) > 0 {
 		want.Errored = m.Errored
 	}
 	want.Cut = want.Cut || m.Cut

@@ -2,6 +2,7 @@ package resource
 
 import (
 	"fmt"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protowire"
 )
@@ -35,9 +36,17 @@ type PeerMark struct {
 	// System is how a delta control plane calls what the key's resources of the type are
 	// then; empty where that is not known.
 	System SystemVersion
-	// Errored are names of which clients may remember an error, although they hold the
-	// resource: those that were not sent before on the stream, at most [MaxErrored].
-	Errored []string
+	// Errored are those that were not sent before on the stream.
+	Errored Errored
+}
+
+// Errored are names of which clients may remember an error, although they hold the
+// resource.
+type Errored struct {
+	Names []string // at most [MaxErrored]
+	// Age says that clients were sent these errors within so much time, in whole seconds.
+	// 0: that is not known.
+	Age time.Duration
 }
 
 // SystemVersion is the name that a delta control plane gives to content, by its
@@ -64,43 +73,55 @@ const (
 	markRequestErrored = 1995<<3 | 2
 )
 
+// longestAge is an age, in seconds, that counts as unknown.
+const longestAge = 1 << 32
+
 // MaxErrored bounds the names in one message of which clients may remember an error.
 const MaxErrored = 1000
 
-// markName is the tag of a name in a list of such names.
-const markName = 1<<3 | 2
+// Tags of a list of such names: a name, and the age in seconds.
+const (
+	markName = 1<<3 | 2
+	markAge  = 2 << 3
+)
 
 // SettledField is the encoded field that sets [Request.Settled].
 func SettledField() []byte { return append(protowire.AppendVarint(nil, markSettled), 1) }
 
 // ErroredField is the encoded field that sets [Request.Errored].
-func ErroredField(names []string) []byte { return appendErrored(nil, markRequestErrored, names) }
+func ErroredField(e Errored) []byte { return appendErrored(nil, markRequestErrored, e) }
 
 // appendErrored appends a field of names; none where there are none.
-func appendErrored(b []byte, tag uint64, names []string) []byte {
-	if len(names) == 0 {
+func appendErrored(b []byte, tag uint64, e Errored) []byte {
+	if len(e.Names) == 0 {
 		return b
 	}
 	var list []byte
-	for _, name := range names {
+	for _, name := range e.Names {
 		list = appendString(list, markName, name)
+	}
+	if seconds := (e.Age + time.Second - 1) / time.Second; seconds > 0 {
+		list = protowire.AppendVarint(list, markAge)
+		list = protowire.AppendVarint(list, uint64(seconds))
 	}
 	return protowire.AppendBytes(protowire.AppendVarint(b, tag), list)
 }
 
 // ReadErrored reads [Request.Errored].
-func ReadErrored(b []byte) (names []string, err error) {
+func ReadErrored(b []byte) (e Errored, err error) {
 	err = eachField(b, func(f field) (err error) {
 		switch {
+		case f.tag == markAge && f.varint < longestAge:
+			e.Age = time.Duration(f.varint) * time.Second
 		case f.tag != markName:
-			return nil
-		case len(names) == MaxErrored:
+		case len(e.Names) == MaxErrored:
 			return fmt.Errorf("errored has more than %d names", MaxErrored)
+		default:
+			e.Names, err = appendText(e.Names, "errored", f.bytes)
 		}
-		names, err = appendText(names, "errored", f.bytes)
 		return err
 	})
-	return names, err
+	return e, err
 }
 
 // AppendPeerMark appends m to the fields of a delta response.

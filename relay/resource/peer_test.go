@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestErroredNames: names of errors come as they were sent, as long as there are not too many
@@ -16,21 +17,21 @@ func TestErroredNames(t *testing.T) {
 		names[i] = fmt.Sprint("name-", i)
 	}
 	var r Request
-	if err := DecodeDeltaRequest(ErroredField(names), &r); err != nil {
+	if err := DecodeDeltaRequest(ErroredField(Errored{names, 1500 * time.Millisecond}), &r); err != nil {
 		t.Fatal(err)
 	}
-	if got, err := ReadErrored(r.Errored); err != nil || !slices.Equal(got, names) {
-		t.Errorf("%d names were read, %v; expected %d", len(got), err, len(names))
+	if got, err := ReadErrored(r.Errored); err != nil || !slices.Equal(got.Names, names) || got.Age != 2*time.Second {
+		t.Errorf("%d names of age %s were read, %v; expected %d of 2s", len(got.Names), got.Age, err, len(names))
 	}
 	for what, bad := range map[string][]string{"too many": slices.Concat(names, []string{"one more"}), "no text": {"\xff"}} {
-		if err := DecodeDeltaRequest(ErroredField(bad), &r); err != nil {
+		if err := DecodeDeltaRequest(ErroredField(Errored{Names: bad}), &r); err != nil {
 			t.Errorf("%s: a client is refused for a field that is none of the protocol: %v", what, err)
 		}
 		if got, err := ReadErrored(r.Errored); err == nil {
-			t.Errorf("%s: %d names were read", what, len(got))
+			t.Errorf("%s: %d names were read", what, len(got.Names))
 		}
-		if rsp, err := DecodePeer(AppendPeerMark(AppendDelta(nil, &Message{Type: TypeOf(ClusterURL)}), PeerMark{Errored: bad})); err == nil {
-			t.Errorf("%s: %d names were read in a response", what, len(rsp.Mark.Errored))
+		if rsp, err := DecodePeer(AppendPeerMark(AppendDelta(nil, &Message{Type: TypeOf(ClusterURL)}), PeerMark{Errored: Errored{Names: bad}})); err == nil {
+			t.Errorf("%s: %d names were read in a response", what, len(rsp.Mark.Errored.Names))
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"runtime"
@@ -23,7 +24,8 @@ type Config struct {
 	// Except are guarantees that are not judged, for faults of the product that are known
 	// and not fixed yet.
 	Except []string
-	// Log is where all parts log; nil for nowhere.
+	// Log is where all parts log, and what clients and the control plane see is noted; nil for
+	// nowhere.
 	Log io.Writer
 }
 
@@ -266,6 +268,9 @@ func (w *World) observe() {
 	for i := range events {
 		w.found = append(w.found, w.judge.observe(&events[i])...)
 		w.found = append(w.found, w.suite.Observe(&events[i])...)
+		if w.cfg.Log != nil {
+			fmt.Fprintln(w.cfg.Log, &events[i])
+		}
 	}
 	w.found = append(w.found, w.judge.look()...)
 	w.found = slices.DeleteFunc(w.found, func(c check.Contradiction) bool { return slices.Contains(w.cfg.Except, c.Guarantee) })

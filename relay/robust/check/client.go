@@ -1,6 +1,10 @@
 package check
 
-import "xdsrelay/relay/robust/record"
+import (
+	"time"
+
+	"xdsrelay/relay/robust/record"
+)
 
 // client is what a recording says of one client.
 type client struct {
@@ -15,11 +19,12 @@ type client struct {
 
 // stream is an open stream of a client.
 type stream struct {
-	node   string
-	client *client
-	opened int // number of the event
-	got    int // responses
-	types  map[string]*told
+	node     string
+	client   *client
+	opened   int // number of the event
+	openedAt time.Duration
+	got      int // responses
+	types    map[string]*told
 }
 
 // told is what a stream has been told of one type.
@@ -30,6 +35,9 @@ type told struct {
 	// errors: names of which it was told that they cannot be had; the resource takes that
 	// back (C16).
 	errors map[string]bool
+	// takenBack: names that were sent again because of errors that other clients may have
+	// been sent, once on a stream.
+	takenBack map[string]bool
 }
 
 func newClient(e *record.Event) *client {
@@ -46,7 +54,7 @@ func newClient(e *record.Event) *client {
 // of is what the stream has been told of a type; not nil.
 func (s *stream) of(typeURL string) *told {
 	if s.types[typeURL] == nil {
-		s.types[typeURL] = &told{names: make(map[string]int), errors: make(map[string]bool)}
+		s.types[typeURL] = &told{names: make(map[string]int), errors: make(map[string]bool), takenBack: make(map[string]bool)}
 	}
 	return s.types[typeURL]
 }
@@ -62,6 +70,7 @@ func (c *client) take(s *stream, e *record.Event) {
 	for _, r := range e.Resources {
 		c.held[e.Type][r.Name] = r
 		t.names[r.Name] = e.Seq
+		t.takenBack[r.Name] = t.takenBack[r.Name] || t.errors[r.Name]
 		delete(t.errors, r.Name)
 	}
 	for _, n := range e.Errors {

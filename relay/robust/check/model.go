@@ -1,6 +1,8 @@
 package check
 
 import (
+	"time"
+
 	"xdsrelay/relay/robust/record"
 )
 
@@ -11,11 +13,12 @@ type Model struct {
 	histories map[resourceID]*history
 	names     map[kind][]string // names that the origin ever had
 	served    map[resourceID]map[int]bool
-	changed   map[kind]int           // number of the origin's last change
-	upstream  map[int]string         // the origin's open streams: key
-	clients   map[string]*client     // by name
-	streams   map[int]*stream        // open ones of clients
-	nodes     map[string]*nodeStatus // by name
+	failed    map[resourceID]time.Duration // when a client was last told that it cannot be had
+	changed   map[kind]int                 // number of the origin's last change
+	upstream  map[int]string               // the origin's open streams: key
+	clients   map[string]*client           // by name
+	streams   map[int]*stream              // open ones of clients
+	nodes     map[string]*nodeStatus       // by name
 }
 
 // kind is a type of one key.
@@ -38,7 +41,7 @@ type nodeStatus struct {
 func newModel() *Model {
 	return &Model{
 		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
-		changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
+		failed: make(map[resourceID]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
 }
@@ -68,12 +71,15 @@ func (m *Model) apply(e *record.Event) {
 		}
 	case record.ClientOpen:
 		if c := m.clients[e.Client]; c != nil {
-			c.stream = &stream{node: e.Node, client: c, opened: e.Seq, types: make(map[string]*told)}
+			c.stream = &stream{node: e.Node, client: c, opened: e.Seq, openedAt: e.At, types: make(map[string]*told)}
 			m.streams[e.Stream] = c.stream
 		}
 	case record.ClientGot:
 		if s := m.streams[e.Stream]; s != nil {
 			s.client.take(s, e)
+			for _, name := range e.Errors {
+				m.failed[resourceID{kind{s.client.key, e.Type}, name}] = e.At
+			}
 		}
 	case record.ClientEnd:
 		if s := m.streams[e.Stream]; s != nil {

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"maps"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -11,10 +12,15 @@ import (
 // it holds when it comes back, to whichever node, and on a stream the node knows.
 // A client that is told states of the world can only say a version, which counts
 // where versions are digests and it asks for everything (B39). Endpoints follow
-// their cluster, even unchanged (E3).
+// their cluster, even unchanged (E3). A node may send a resource again, once on a stream,
+// because clients were sent an error of it before that stream began or not long after, even
+// other clients: the client may have come from where that was (C16).
 type resumable struct {
 	digests bool // fixed
 }
+
+// unsure is by how much nodes take errors that other nodes have sent for older than they are.
+const unsure = time.Minute
 
 func newResumable(digests bool) *resumable { return &resumable{digests: digests} }
 
@@ -36,6 +42,10 @@ func (v *resumable) checkDelta(m *Model, s *stream, e *record.Event) (wrong []st
 	for _, r := range e.Resources {
 		held, ok := s.client.held[e.Type][r.Name]
 		if !ok || held != r || followsCluster(s, e, r.Name) || s.of(e.Type).errors[r.Name] {
+			continue
+		}
+		if at, ever := m.failed[resourceID{kind{s.client.key, e.Type}, r.Name}]; ever && at < s.openedAt+unsure && !s.of(e.Type).takenBack[r.Name] {
+			s.of(e.Type).takenBack[r.Name] = true
 			continue
 		}
 		// The origin may have gone away from this state and back to it meanwhile.

@@ -38,6 +38,15 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, restored))
 	mustFind(t, forge(t, of, then(restored, got(3, clusterType, a))), "a@1 of Cluster is sent again")
 
+	// So it may for a client that is new on a node, where another client was sent the error.
+	elsewhere := got(2, clusterType)
+	elsewhere.Errors = []string{"a"}
+	moved := start(elsewhere, at(record.NodeDown, "n"), ended(1), opened("d", 3, "m"), got(3, clusterType, a))
+	mustBeFine(t, forge(t, of, moved))
+	mustFind(t, forge(t, of, then(moved, got(3, clusterType, a))), "a@1 of Cluster is sent again")
+	elsewhere.At = 2 * unsure // the stream is older
+	mustFind(t, forge(t, of, start(elsewhere, got(1, clusterType, a))), "a@1 of Cluster is sent again")
+
 	// The state of the world, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(sotw(2, clusterType, a, b))), "is sent Cluster again")
 	mustFind(t, forge(t, of, start(sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")
