@@ -48,8 +48,11 @@ func (v *resumable) checkDelta(m *Model, s *stream, e *record.Event) (wrong []st
 			s.of(e.Type).takenBack[r.Name] = true
 			continue
 		}
-		// The origin may have gone away from this state and back to it meanwhile.
-		if m.histories[resourceID{kind{s.client.key, e.Type}, r.Name}].repeats(r.Serial) {
+		// The origin may have gone away from this state and back to it meanwhile. So may the
+		// node, where the origin removed it before the stream began and the removal guard
+		// restored it since.
+		h := m.histories[resourceID{kind{s.client.key, e.Type}, r.Name}]
+		if h.repeats(r.Serial) || h != nil && h.last() == absent && m.changed[kind{s.client.key, e.Type}] < s.opened {
 			continue
 		}
 		wrong = append(wrong, fmt.Sprintf("%s@%d of %s is sent again to a client that has it", r.Name, r.Serial, record.ShortType(e.Type)))

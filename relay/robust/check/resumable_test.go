@@ -20,6 +20,10 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, then(changed, got(3, clusterType, res("a", 4)))))
 	mustBeFine(t, forge(t, of, then(changed, origin(clusterType, "a", 1), got(3, clusterType, a)))) // there and back
 
+	gone := origin(clusterType, "a", 0)
+	mustBeFine(t, forge(t, of, start(gone, at(record.NodeDown, "n"), ended(1), opened("d", 3, "m"), got(3, clusterType, a)))) // restored
+	mustFind(t, forge(t, of, start(gone, got(1, clusterType, a))), "a@1 of Cluster is sent again")
+
 	// The same content under another version is sent again for nothing, too, but
 	// that is for K11 to say: the node cannot know.
 	other := a
