@@ -34,6 +34,7 @@ type judge struct {
 	clients   map[string]*view             // by name
 	troubled  map[string]time.Time
 	parted    map[string]time.Time // when a way from or to a host was last troubled, or a part of the world other than a node
+	stalled   map[string]time.Time // when a way between a node and the control plane began or ended to be stalled
 	holders   holders
 	orphans   []orphan
 	empty     map[resourceID]time.Duration // keys and types that the control plane has nothing of: since when
@@ -65,7 +66,7 @@ type stream struct {
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
-		empty: make(map[resourceID]time.Duration), last: time.Now(), parted: make(map[string]time.Time), holders: newHolders(),
+		empty: make(map[resourceID]time.Duration), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), holders: newHolders(),
 	}
 }
 

@@ -65,6 +65,9 @@ func (n *network) way(from, to string) (w xdstest.Way) {
 	return w
 }
 
+// stalls reports whether what one of two hosts sends to the other gets stuck.
+func (n *network) stalls(a, b string) bool { return n.way(a, b).Stalled || n.way(b, a).Stalled }
+
 // slowest is the longest delay that counts as none: well below the times that nodes give
 // one another.
 const slowest = 20 * time.Millisecond

@@ -169,6 +169,11 @@ func (w *World) heal(event int) {
 func (w *World) disturbed(all []trouble) {
 	for _, t := range all {
 		w.judge.part(t.from, t.to)
+		if t.Stalled && t.from == originHost {
+			w.judge.stalled[t.to] = time.Now()
+		} else if t.Stalled && t.to == originHost {
+			w.judge.stalled[t.from] = time.Now()
+		}
 	}
 	for _, n := range w.nodes {
 		if off := !w.network.fine(n.name, clientsHost); n.relay != nil && off != n.cutOff {
@@ -267,7 +272,7 @@ func (w *World) observe() {
 	events := w.to.Take()
 	for i := range events {
 		w.found = append(w.found, w.judge.observe(&events[i])...)
-		w.found = append(w.found, w.suite.Observe(&events[i])...)
+		w.found = append(w.found, slices.DeleteFunc(w.suite.Observe(&events[i]), w.judge.excuses)...)
 		if w.cfg.Log != nil {
 			fmt.Fprintln(w.cfg.Log, &events[i])
 		}
