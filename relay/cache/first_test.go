@@ -91,6 +91,49 @@ func TestWildcardAskedFirst(t *testing.T) {
 	})
 }
 
+// TestWildcardRestoredFirst: K16: what other nodes hold counts before the answer of the origin
+// also where that has answered for the type before, to clients that have gone since: asked
+// for because somebody wants everything, or shortly before.
+func TestWildcardRestoredFirst(t *testing.T) {
+	for name, askedBefore := range map[string]bool{"because of the client": false, "shortly before": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute, Linger: time.Second})
+				defer w.close()
+				w.feed.AwaitOthers()
+				w.client(endpoints, false, "else") // so that the key is in use
+				first := w.client(clusters, true)
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Full: true, Resources: res2("a", "b")})
+				expect(t, first.ask(t, Query{}), "a", "b")
+				first.table.Leave(&first.w)
+				time.Sleep(time.Hour) //nolint:forbidigo // virtual time
+				synctest.Wait()
+				w.feed.TakeDemand(false, true)
+
+				var c *client
+				if !askedBefore {
+					c = w.client(clusters, true)
+				}
+				w.group.Renew([]Kept{keptSet(time.Now(), "a", "b")})
+				w.feed.Asked()
+				if askedBefore {
+					c = w.client(clusters, true)
+				}
+				if d := w.feed.TakeDemand(false, true); len(d) != 1 || !d[0].WildcardChanged {
+					t.Fatalf("asked for %+v, expected everything", d)
+				}
+				w.feed.Apply(Update{Type: clusters, Full: true})
+				expect(t, c.ask(t, Query{}), "a", "b")
+				time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
+				expect(t, c.ask(t, Query{}), "-a", "-b")
+			})
+		})
+	}
+}
+
 // TestHoldGoesOn: K16: a hold goes on for as long as that of the node which had it before,
 // if that has just said so.
 func TestHoldGoesOn(t *testing.T) {

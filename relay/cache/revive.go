@@ -146,7 +146,7 @@ func (r *revivable) bytes() (n int64) {
 // reviveNameLocked takes what was kept of a name that has just come to be wanted.
 func (t *Table) reviveNameLocked(name string, w *want) {
 	r := t.revivable
-	if r == nil || !t.revivesLocked(w.leg) {
+	if r == nil || !t.revivesLocked(w.leg) && !t.beginsLocked(w.leg) {
 		return
 	}
 	if _, whole := r.globs[name]; resource.IsGlob(name) && !whole {
@@ -168,7 +168,8 @@ func (t *Table) reviveNameLocked(name string, w *want) {
 // reviveWildcardLocked is reviveNameLocked for the wildcard.
 func (t *Table) reviveWildcardLocked() {
 	r := t.revivable
-	if r == nil || !r.kept.Wildcard || !t.revivesLocked(t.wild.leg) {
+	leg := t.wild.leg
+	if r == nil || !r.kept.Wildcard || !t.revivesLocked(leg) && !t.beginsLocked(leg) && !(t.group.cache.guards() && t.lacksWildcardLocked(leg)) {
 		return
 	}
 	for _, one := range r.kept.Resources {
@@ -184,6 +185,10 @@ func (t *Table) reviveWildcardLocked() {
 func (t *Table) revivesLocked(leg int) bool {
 	return leg != Nobody && (t.legs[leg].answered == 0 || t.group.unreachable(1<<leg))
 }
+
+// beginsLocked reports whether a leg is about to be asked for everything, on a new stream,
+// once other nodes were: what they hold is what the removal guard can hold back (K16).
+func (t *Table) beginsLocked(leg int) bool { return leg != Nobody && t.legs[leg].postponed }
 
 // reviveResourceLocked puts a resource into the table as if each leg that held it,
 // and is asked for it again, had just said so.

@@ -53,7 +53,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 // cannot know that the owner of a key, whose connection to the control plane has stalled, has
 // older content than it got from there itself meanwhile. The guarantees name this exception.
 func (j *judge) excuses(c check.Contradiction) bool {
-	if c.Guarantee != "Ordered" {
+	if c.Guarantee != "Ordered" && c.Guarantee != "DeleteOnlyIfDeleted" { // older sets lack what is new
 		return false
 	}
 	for _, n := range j.world.nodes {
