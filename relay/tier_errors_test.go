@@ -293,7 +293,7 @@ func TestErrorsAreNamedByNodes(t *testing.T) {
 			s.Send(r)
 		}
 		client := f.stream(f.owner, xdstest.Delta)
-		says(client, resource.ErroredField([]string{"z"}))
+		says(client, resource.ErroredField(resource.Errored{Names: []string{"z"}}))
 		if got := f.all(client); len(got.Resources) != 2 {
 			t.Fatalf("the client was sent %v", &got)
 		}
@@ -303,7 +303,7 @@ func TestErrorsAreNamedByNodes(t *testing.T) {
 			return streamer(metadata.AppendToOutgoingContext(ctx, resource.PeerKeyHeader, "red", resource.PeerNodeHeader, "another"), desc, cc, method, opts...)
 		}
 		peer := xdstest.Dial(t, peerAddr(slices.Index(f.names, f.owner)), f.network.Option(), grpc.WithStreamInterceptor(naming)).Open(xdstest.Delta)
-		says(peer, resource.ErroredField([]string{"\xff"}))
+		says(peer, resource.ErroredField(resource.Errored{Names: []string{"\xff"}}))
 		if st := peer.ExpectClosed(t); st.Code() != codes.InvalidArgument || !strings.Contains(st.Message(), "errored is not valid UTF-8") {
 			t.Errorf("the stream of a node ended with %v", st)
 		}
