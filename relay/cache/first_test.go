@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -160,6 +161,35 @@ func TestHoldGoesOn(t *testing.T) {
 				time.Sleep(tc.hold - time.Millisecond) //nolint:forbidigo // virtual time
 				expect(t, c.ask(t, Query{}))
 				time.Sleep(2 * time.Millisecond) //nolint:forbidigo // virtual time
+				expect(t, c.ask(t, Query{}), "-a", "-b")
+			})
+		})
+	}
+}
+
+// TestHoldsWhileNobodyCanConfirm: K16: a hold that ends while the control plane is out of reach,
+// or while the owner of the key has not said what it holds back, goes on: an operator may have
+// put the control plane right meanwhile.
+func TestHoldsWhileNobodyCanConfirm(t *testing.T) {
+	for name, tc := range map[string]struct{ away, back func(w *world) }{
+		"the control plane is away": {func(w *world) { w.feed.Down(errors.New("away")) }, func(w *world) { w.feed.Up() }},
+		"another node is asked":     {func(w *world) { w.feed.Borrow(true) }, func(w *world) { w.feed.Borrow(false); w.feed.Up() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := newWorld(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute})
+				defer w.close()
+				c := w.client(clusters, true)
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Full: true, Resources: res2("a", "b")})
+				w.feed.Apply(Update{Type: clusters, Full: true})
+				expect(t, c.ask(t, Query{}), "a", "b")
+				tc.away(w)
+				time.Sleep(10 * time.Minute) //nolint:forbidigo // virtual time
+				expect(t, c.ask(t, Query{}))
+				tc.back(w)
+				time.Sleep(2 * time.Minute) //nolint:forbidigo // virtual time
 				expect(t, c.ask(t, Query{}), "-a", "-b")
 			})
 		})

@@ -212,6 +212,8 @@ func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subs
 		case len(held.names) == 0:
 		case now.IsZero():
 			removed += t.removeHeldLocked(by, nil, woken)
+		case !held.until.IsZero() && !held.until.After(now) && !held.forParents && !t.group.confirms(by):
+			held.until = now.Add(t.group.cache.cfg.RemovalHold)
 		case !held.until.IsZero() && !held.until.After(now) || held.forParents && parentsGone:
 			removed += t.removeHeldLocked(by, &children{table: t}, woken)
 		}
@@ -223,6 +225,14 @@ func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subs
 		next = at
 	}
 	return removed, next
+}
+
+// confirms reports whether the origin of a leg can take back what it removed: this node asks
+// it, and it is not out of reach. It may be called with a table's mu held.
+func (g *Group) confirms(leg int) bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return !g.legs[leg].borrowed && g.legs[leg].upstream.Err == nil
 }
 
 // guardFrom makes sure that held removals are looked at when at has come. It may

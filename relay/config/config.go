@@ -292,8 +292,9 @@ type Cache struct {
 	// held back already counts as removed. From 0, which means any number, and a warning
 	// in the log, to 100.
 	MaxRemovalPercent int `yaml:"max_removal_percent"`
-	// How long removals are held back, unless the origin takes them back. 0s means
-	// until an operator releases them.
+	// How long removals are held back, unless the origin takes them back. Where it is
+	// out of reach when that time is over, they are held back for as long again. 0s
+	// means until an operator releases them.
 	RemovalHold time.Duration `yaml:"removal_hold"`
 	// What encoded responses, shared by clients, may hold together. At least 1MiB.
 	BodiesSize Size `yaml:"bodies_size"`
