@@ -45,7 +45,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	if n.keeper, err = lastgood.New(keeper); err != nil {
 		return err
 	}
-	cfg.Restore = n.keeper.Restore
+	cfg.Restore, cfg.Kept = n.keeper.Restore, n.keeper.Read
 	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
 	return nil
 }

@@ -107,7 +107,7 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		need, link := f.Need()
 		ask, wait := s.step(need, link, time.Now())
 		if ask {
-			silent := t.askOthers(ctx, f)
+			silent := t.askOthers(ctx, f, need)
 			s.done(need, len(silent) == 0, time.Now())
 			t.noteUnasked(string(f.Key()), silent)
 			f.Asked()
@@ -145,9 +145,10 @@ func (t *Tier) noteUnasked(key string, nodes []string) {
 	}
 }
 
-// askOthers asks all other nodes for what they hold of a key, and gives it to its group.
-// It returns the names of those that have not answered.
-func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (silent []string) {
+// askOthers asks all other nodes for what they hold of a key, and gives it to its group. What
+// was kept of the key as last known good is asked for as well where the origin is asked next.
+// It returns the names of the nodes that have not answered.
+func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (silent []string) {
 	select {
 	case t.searches <- struct{}{}:
 		defer func() { <-t.searches }()
@@ -164,7 +165,14 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (silent []string) {
 		held []cache.Kept
 		err  error
 	}
-	answers := make(chan answer, len(members))
+	answers, left := make(chan answer, len(members)+1), len(members)
+	if n == cache.NeedFirst && t.cfg.Kept != nil {
+		left++
+		go func() {
+			held, _ := t.cfg.Kept(ctx, key) // what cannot be read counts as nothing: no node is missing
+			answers <- answer{held: held}
+		}()
+	}
 	for _, m := range members {
 		go func() {
 			text, err := t.cfg.Peers.Ask(ctx, m, path)
@@ -184,7 +192,7 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed) (silent []string) {
 	soon := time.NewTimer(firstAnswers)
 	defer soon.Stop()
 	taken := false
-	for left := len(members); left > 0; {
+	for left > 0 {
 		select {
 		case a := <-answers:
 			left--

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/codes"
@@ -15,6 +17,7 @@ import (
 
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
 	"xdsrelay/shard"
 )
 
@@ -60,6 +63,60 @@ func TestAlone(t *testing.T) {
 	if owned.Load() != 0 {
 		t.Error("a hook has outlived the ownership")
 	}
+}
+
+// TestKeptCountsFirst: K16: before the origin is asked for a type, which it may have lost, what
+// was kept of the key is taken, also long after the node began with the key.
+func TestKeptCountsFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clusters, listeners := resource.TypeOf(resource.ClusterURL), resource.TypeOf(resource.ListenerURL)
+		kept := cache.Kept{Type: listeners, Wildcard: true, Legs: []cache.KeptLeg{{}}, AsOf: time.Now(), Recorded: true}
+		kept.Resources = []cache.KeptResource{{Resource: resource.New(resource.Resource{Name: "kept", Body: []byte("x")}), Legs: 1}}
+		peers := NewPeers(PeersConfig{Self: "a"})
+		defer peers.Close()
+		tier, err := New(Config{
+			Members: shard.NewSolo(shard.Member{Name: "a"}), Peers: peers,
+			Kept: func(_ context.Context, key string) ([]cache.Kept, error) {
+				if key != "k" {
+					t.Errorf("what was kept of %q was read", key)
+				}
+				return []cache.Kept{kept}, nil
+			},
+			Origin: Origin{Run: func(ctx context.Context, f *cache.Feed) {
+				f.Up()
+				for {
+					for _, d := range f.TakeDemand(false, false) { // it has lost everything
+						f.Apply(cache.Update{Type: d.Table.Type, Full: true})
+					}
+					select {
+					case <-f.News():
+					case <-ctx.Done():
+						return
+					}
+				}
+			}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tier.Close()
+		c, err := cache.New(cache.Config{Run: tier.Run, Wake: func([]*cache.Subscription) {}, MaxRemovalPercent: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		g := c.Join("k", &corev3.Node{})
+		var w cache.Watcher
+		g.Table(clusters).Edit(&w, cache.Edit{AddWildcard: true})
+		<-time.After(time.Hour)
+		var late cache.Watcher
+		table := g.Table(listeners)
+		table.Edit(&late, cache.Edit{AddWildcard: true})
+		<-time.After(10 * time.Second)
+		if got, err := table.Changes(&late, cache.Query{Since: cache.Start}); err != nil || len(got.Resources) != 1 {
+			t.Errorf("got %d listeners, %v; expected the one that was kept", len(got.Resources), err)
+		}
+	})
 }
 
 // TestAsk holds that questions to this node are answered without a connection, with the
