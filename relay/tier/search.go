@@ -110,7 +110,9 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 			silent := t.askOthers(ctx, f, need)
 			s.done(need, len(silent) == 0, time.Now())
 			t.noteUnasked(string(f.Key()), silent)
-			f.Asked()
+			if need != cache.NeedNewer {
+				f.Asked()
+			}
 			f.Compared()
 			continue
 		}
@@ -146,7 +148,7 @@ func (t *Tier) noteUnasked(key string, nodes []string) {
 }
 
 // askOthers asks all other nodes for what they hold of a key, and gives it to its group. What
-// was kept of the key as last known good is asked for as well where the origin is asked next.
+// was kept of the key as last known good is asked for as well where there is nothing.
 // It returns the names of the nodes that have not answered.
 func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (silent []string) {
 	select {
@@ -166,7 +168,7 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (sile
 		err  error
 	}
 	answers, left := make(chan answer, len(members)+1), len(members)
-	if n == cache.NeedFirst && t.cfg.Kept != nil {
+	if n != cache.NeedNewer && t.cfg.Kept != nil { // what was kept is nothing newer
 		left++
 		go func() {
 			held, _ := t.cfg.Kept(ctx, key) // what cannot be read counts as nothing: no node is missing

@@ -48,8 +48,7 @@ type Config struct {
 	// or was idle. It should return soon. Nil for nothing.
 	Restore func(ctx context.Context, g *cache.Group)
 	// Kept returns what was kept of a key as last known good, where this node can read it. It
-	// counts like what another node holds before the origin is asked for a type. Nil for
-	// nothing.
+	// counts like what another node holds. Nil for nothing.
 	Kept func(ctx context.Context, key string) ([]cache.Kept, error)
 	// Held returns what this node holds of a key, in memory or on its own disk, for nodes
 	// that lack it, and what represents the key upstream, if that is known. Nil where other
