@@ -20,6 +20,7 @@ type Store struct {
 	client  redis.UniversalClient
 	breaker *breaker
 	metrics *metrics
+	turns   chan struct{}   // a place for each call that may go on; nil for a cluster, see inTurn
 	life    context.Context // of connections and hints: ends with Close
 	end     context.CancelFunc
 
@@ -40,6 +41,9 @@ func New(cfg Config) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{cfg: cfg, client: client, life: life, end: end, breaker: newBreaker(cfg.Logger, cfg.Prefix)}
+	if cfg.Mode != Cluster {
+		s.turns = make(chan struct{}, connections)
+	}
 	if s.metrics, err = newMetrics(cfg.Meter, s.breaker); err != nil {
 		end()
 		_ = client.Close()
@@ -103,7 +107,7 @@ func (s *Store) call(ctx context.Context, name string, size int, f func(context.
 	defer cancel()
 	began := time.Now()
 	value, err := s.breaker.do(name, func() (any, error) {
-		value, err := f(within)
+		value, err := s.inTurn(within, f)
 		switch {
 		case errors.Is(err, redis.Nil):
 			return nil, nil
@@ -117,6 +121,23 @@ func (s *Store) call(ctx context.Context, name string, size int, f func(context.
 		s.relocate()
 	}
 	return Reply{value}, err
+}
+
+// inTurn makes a call when one of the connections is free for it. The client library can
+// wait for one, too, but with timers that the whole program shares, and a bubble of
+// [testing/synctest] must not use those of another. Each master of a cluster has connections
+// of its own, so there the library waits.
+func (s *Store) inTurn(ctx context.Context, f func(context.Context) (any, error)) (any, error) {
+	if s.turns == nil {
+		return f(ctx)
+	}
+	select {
+	case s.turns <- struct{}{}:
+		defer func() { <-s.turns }()
+		return f(ctx)
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
 }
 
 // relocate makes the client of a cluster learn again, in the background, which master has
