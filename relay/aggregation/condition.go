@@ -27,7 +27,7 @@ func NewEnv(costLimit uint64) (*Env, error) {
 	if costLimit == 0 {
 		costLimit = defaultCost
 	}
-	env, err := newEnv()
+	env, err := sharedEnv()
 	if err != nil {
 		return nil, err
 	}

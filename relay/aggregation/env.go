@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
+	"sync"
 
 	"cel.dev/cel-go/cel"
 	"cel.dev/cel-go/common/types"
@@ -23,10 +24,11 @@ const (
 
 const nodeType = "envoy.config.core.v3.Node"
 
-// newEnv declares node, peer and listener with static types: the proto message, the
+// sharedEnv declares node, peer and listener with static types: the proto message, the
 // Go struct and a string. Only Struct metadata stays dynamic. The standard library and the string
-// extension hold no clock and no randomness, so a key depends on its input alone.
-func newEnv() (*cel.Env, error) {
+// extension hold no clock and no randomness, so a key depends on its input alone. All callers
+// share one environment: it never changes, and to set it up takes longer than to compile rules.
+var sharedEnv = sync.OnceValues(func() (*cel.Env, error) {
 	peer := reflect.TypeFor[Peer]()
 	env, err := cel.NewCustomEnv(
 		cel.StdLib(),
@@ -45,7 +47,7 @@ func newEnv() (*cel.Env, error) {
 		return nil, fmt.Errorf("setting up the rule language: %w", err)
 	}
 	return env, nil
-}
+})
 
 // issue is a mistake at a place of an expression, both counted from 1.
 type issue struct {

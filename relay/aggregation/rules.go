@@ -82,7 +82,7 @@ func Compile(list []Rule, opts Options) (*Rules, error) {
 	if opts.CostLimit == 0 {
 		opts.CostLimit = defaultCost
 	}
-	env, err := newEnv()
+	env, err := sharedEnv()
 	if err != nil {
 		return nil, err
 	}
