@@ -198,7 +198,7 @@ func TestTakeOver(t *testing.T) {
 	a.apply("2")
 	head := b.sees(a)
 	stop()
-	b.own()
+	stop = b.own()
 	xdstest.Eventually(t, "b to claim the key", func() bool { return stored(t, s, "k").epoch > head.Epoch })
 	xdstest.Eventually(t, "b to have looked at the key", func() bool {
 		b.mu.Lock()
@@ -219,11 +219,13 @@ func TestTakeOver(t *testing.T) {
 	c := newNode(t, "c", s, soon, 300*time.Millisecond).key("k")
 	c.apply("old")
 	c.sees(b)
-	c.own() // nothing happens but that its time is over
+	stop() // else b claims the key again once it has lost it
+	stop = c.own() // nothing happens but that its time is over
 	h := storedSoon(s, c)
 	if h.Generation != head.Generation+1 || h.Owner != "c" {
 		t.Errorf("%+v", h)
 	}
+	stop()
 
 	// The head is not known before the claim, and is that of another one.
 	d := &keyed{node: newNode(t, "d", s, never, never)}
