@@ -1,10 +1,12 @@
 package robust
 
 import (
+	"context"
 	"flag"
 	"os"
 	"path/filepath"
 	"runtime"
+	"sync"
 	"testing"
 	"time"
 
@@ -169,13 +171,25 @@ func build(t *testing.T) string {
 	if *relayBinary != "" {
 		return *relayBinary
 	}
-	here, err := filepath.Abs(".")
-	if err != nil {
-		t.Fatal(err)
-	}
-	binary, err := Build(t.Context(), here, t.TempDir())
+	binary, err := builtOnce()
 	if err != nil {
 		t.Fatal(err)
 	}
 	return binary
 }
+
+// builtIn is the folder of the relay that tests build, which TestMain removes; empty if they
+// have built none.
+var builtIn string
+
+// builtOnce builds the relay for all tests: linking it takes longer than some of them.
+var builtOnce = sync.OnceValues(func() (string, error) {
+	here, err := filepath.Abs(".")
+	if err != nil {
+		return "", err
+	}
+	if builtIn, err = os.MkdirTemp("", "robust-relay"); err != nil {
+		return "", err
+	}
+	return Build(context.Background(), here, builtIn)
+})
