@@ -40,9 +40,10 @@ redis: ## make sure that there is a redis-server, which the tests start
 	@bash .ci/redis
 
 # Many tests wait, for leases and processes, so twice as many packages run at a time as
-# there are processors.
+# there are processors, and of tests that may run at the same time.
 test: redis ## run the tests
-	$(GO) test $(NOPGO) -p $$((2 * $$(getconf _NPROCESSORS_ONLN))) -timeout $(TIMEOUT) ./...
+	at_a_time=$$((2 * $$(getconf _NPROCESSORS_ONLN))) && \
+	$(GO) test $(NOPGO) -p $$at_a_time -parallel $$at_a_time -timeout $(TIMEOUT) ./...
 
 # Each package has one processor, and two run at a time. With more, Go 1.26 can crash
 # in the race detector: goroutines of a synctest bubble that set a timer which is due

@@ -65,6 +65,7 @@ func redisPage(t *testing.T) (names []redisName, acl string) {
 // proves. What is then in Redis is what the page says: each name, its type, its size and
 // its expiry.
 func TestRedisPage(t *testing.T) {
+	t.Parallel()
 	names, acl := redisPage(t)
 	if want := "ACL SETUSER relay on >PASSWORD " + store.Rights("xdsrelay"); acl != want {
 		t.Errorf("docs/redis.md has\n%s, expected\n%s", acl, want)
@@ -185,6 +186,7 @@ func (n redisName) check(t *testing.T, redis *redistest.Server, key string) {
 // TestRedisWithoutPassword: a node that Redis asks for a password serves its clients, and
 // its status says what to do.
 func TestRedisWithoutPassword(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Config{Password: "admin-word"})
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("red", xdstest.Cluster("c", time.Second))

@@ -297,12 +297,13 @@ func TestLimitOfNewStreams(t *testing.T) {
 	n.takesAnother(t)
 }
 
-// burn keeps all processors so busy that goroutines wait for them, until rest is
-// called.
+// burn keeps the only processor that it leaves the program so busy that goroutines wait for
+// it, until rest is called.
 func burn() (rest func()) {
 	var end atomic.Bool
 	var burning sync.WaitGroup
-	for range 12 * runtime.GOMAXPROCS(0) {
+	processors := runtime.GOMAXPROCS(1)
+	for range 12 {
 		burning.Go(func() {
 			for sum := [32]byte{}; !end.Load(); {
 				sum = sha256.Sum256(sum[:])
@@ -312,5 +313,6 @@ func burn() (rest func()) {
 	return sync.OnceFunc(func() {
 		end.Store(true)
 		burning.Wait()
+		runtime.GOMAXPROCS(processors)
 	})
 }

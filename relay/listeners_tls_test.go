@@ -181,6 +181,7 @@ func TestClientTLSRotation(t *testing.T) {
 // TestTrustWithdrawn: a client stays while new certificates come, and goes when nobody
 // trusts the authority of its own any more.
 func TestTrustWithdrawn(t *testing.T) {
+	t.Parallel()
 	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
 	dir, resources := t.TempDir(), t.TempDir()
 	writeResources(t, resources, "all.json", xdstest.Cluster("a", time.Second))
@@ -277,6 +278,7 @@ func TestUnixSocket(t *testing.T) {
 // TestOriginTLS: a control plane is dialled over TLS with a certificate of this node,
 // and has to be who it should be, by name or by SPIFFE id.
 func TestOriginTLS(t *testing.T) {
+	t.Parallel()
 	a, other := xdstest.NewAuthority(t, "a"), xdstest.NewAuthority(t, "other")
 	secured := &tls.Config{MinVersion: tls.VersionTLS13, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: x509.NewCertPool()}
 	secured.ClientCAs.AddCert(a.Certificate())

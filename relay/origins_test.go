@@ -180,8 +180,10 @@ func TestStreamsThatNobodyNeeds(t *testing.T) {
 // for on two streams of one origin, as one Node, and what came by name alone never
 // reaches a client of the wildcard; without it, there is one stream (D11).
 func TestSeparateNames(t *testing.T) {
+	t.Parallel()
 	for _, variant := range []config.Variant{config.SotW, config.Delta} {
 		t.Run(string(variant), func(t *testing.T) {
+			t.Parallel()
 			u := xdstest.NewOrigin(t)
 			cfg := withOrigins(variant, u)
 			cfg.Origin.SeparateNames = []string{"Cluster"}

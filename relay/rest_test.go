@@ -75,9 +75,11 @@ func (p *polled) has(t *testing.T, want proto.Message) {
 // TestPolling: clients that poll follow a real control plane, whatever it speaks,
 // on the stream of those that do not (H1, H4, K9), and while it is away (K14).
 func TestPolling(t *testing.T) {
+	t.Parallel()
 	for _, variant := range []config.Variant{config.SotW, config.Delta} {
 		for name, cp := range realControlPlanes(t) {
 			t.Run(fmt.Sprintf("%s/%s", name, variant), func(t *testing.T) {
+				t.Parallel()
 				cfg := testConfig()
 				cfg.Origin.Addresses, cfg.Origin.Variant = []string{cp.Addr()}, variant
 				cfg.REST.Address = "127.0.0.1:0"

@@ -16,6 +16,7 @@ import (
 // those with different tokens, and those without, which take each other for one tier. With
 // prefixes of their own they say nothing.
 func TestTwoTiersOfOnePrefix(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		name     string
 		tokens   bool
@@ -27,6 +28,7 @@ func TestTwoTiersOfOnePrefix(t *testing.T) {
 		{"two prefixes", true, [2]string{"one", "two"}, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
 			redis := redistest.Start(t, redistest.Config{})
 			var nodes []running
 			for i, prefix := range test.prefixes {

@@ -152,6 +152,7 @@ func (p *place) reissue(a *xdstest.Authority, taken ...*xdstest.Authority) {
 // stream, and are shown and asked for by the next connection (K4). What stands on an
 // authority that is withdrawn is closed, and opened anew with what counts now.
 func TestPeerTLS(t *testing.T) {
+	t.Parallel()
 	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
 	p := newTLSPair(t, old)
 	p.start(xdstest.Patience)
@@ -194,9 +195,11 @@ func TestPeerTLS(t *testing.T) {
 // let in. It serves its clients from the origin itself, and follows the owner once it
 // has a good one.
 func TestPeerTLSRefused(t *testing.T) {
+	t.Parallel()
 	tier, other := xdstest.NewAuthority(t, "tier"), xdstest.NewAuthority(t, "other")
 	for name, of := range map[string]*xdstest.Authority{"of another authority": other, "none": nil} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newTLSPair(t, tier)
 			if of != nil {
 				ca := p.follower.files.CAFile
@@ -235,6 +238,7 @@ func TestPeerTLSRefused(t *testing.T) {
 // on one that is withdrawn is closed, and opened anew. Who has another id is refused
 // (K4).
 func TestPeerWorkloadAPI(t *testing.T) {
+	t.Parallel()
 	old, next := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
 	api := xdstest.NewWorkloadAPI(t)
 	api.Set("spiffe://tier.test/node", old, nil)

@@ -24,6 +24,7 @@ import (
 // with an address of its choice: the node there would be sent the token, and would serve
 // the clients. Nodes with the token are a tier as before.
 func TestRedisNamesNoNode(t *testing.T) {
+	t.Parallel()
 	redis := redistest.Start(t, redistest.Config{})
 	origin := xdstest.NewStateOrigin(t, (*corev3.Node).GetCluster)
 	origin.Set("red", xdstest.Cluster("a", time.Second))

@@ -63,6 +63,7 @@ func TestUnreachableAtStart(t *testing.T) {
 // TestCheckConnections: each step that can fail on the way to a control plane is named,
 // and nothing is asked for where all succeed.
 func TestCheckConnections(t *testing.T) {
+	t.Parallel()
 	origin := xdstest.NewOrigin(t)
 	authority, other := xdstest.NewAuthority(t, "cp"), xdstest.NewAuthority(t, "other")
 	cert, key, ca := authority.WriteFiles(t.TempDir(), "localhost")
