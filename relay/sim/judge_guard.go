@@ -11,12 +11,25 @@ import (
 
 // holders are where resources are known to be, so that removals of them can be held back.
 type holders struct {
-	nodes map[string]map[resourceID]bool // by node, as long as it runs
-	store map[resourceID]bool            // in Redis, as last known good
+	nodes  map[string]map[resourceID]bool // by node, as long as it runs
+	store  map[resourceID]bool            // in Redis, as last known good
+	wanted map[want]time.Time             // when a client was last seen with it
 }
 
+// want is that a node has clients of a type of a key.
+type want struct{ node, key, typeURL string }
+
+// lingers is for how long a node keeps for sure what no client of it wants any more: a little
+// less than cache.linger.
+const lingers = 55 * time.Second
+
 func newHolders() holders {
-	return holders{nodes: make(map[string]map[resourceID]bool), store: make(map[resourceID]bool)}
+	return holders{nodes: make(map[string]map[resourceID]bool), store: make(map[resourceID]bool), wanted: make(map[want]time.Time)}
+}
+
+// holds reports whether a node has a resource.
+func (h *holders) holds(node string, id resourceID) bool {
+	return h.nodes[node][id] && time.Since(h.wanted[want{node, id.key, id.typeURL}]) < lingers
 }
 
 // note takes an event in: what a node sends it has, and what it removes it has not.
@@ -41,12 +54,20 @@ func (h *holders) has(node string, id resourceID) {
 		h.nodes[node] = make(map[resourceID]bool)
 	}
 	h.nodes[node][id] = true
+	h.wanted[want{node, id.key, id.typeURL}] = time.Now()
 }
 
 // lookAtHolders notes what nodes and the store have by now for sure: what clients went on to
 // have while nothing was wrong. A client that returns with what is current gets no answer
 // that names it.
 func (j *judge) lookAtHolders() {
+	for _, c := range j.clients {
+		if c.stream != nil {
+			for typeURL := range c.client.Wants {
+				j.holders.wanted[want{c.stream.node, c.client.Key, typeURL}] = time.Now()
+			}
+		}
+	}
 	if !j.world.plan.Guard || len(j.world.originBy) > 0 || !j.world.redisWell() || !j.calm(j.world.hosts()...) {
 		return
 	}
@@ -118,14 +139,14 @@ func (j *judge) heldBy(node string, id resourceID) string {
 		}
 		others = append(others, n.name)
 	}
-	if j.holders.nodes[node][id] {
+	if j.holders.holds(node, id) {
 		return node
 	}
 	if !j.world.redisWell() || !j.linked(append(others, redisHost)...) {
 		return ""
 	}
 	for _, name := range others {
-		if j.holders.nodes[name][id] && time.Since(j.world.node(name).since) > calm {
+		if j.holders.holds(name, id) && time.Since(j.world.node(name).since) > calm {
 			return name
 		}
 	}

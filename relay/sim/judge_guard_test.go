@@ -51,7 +51,9 @@ func TestJudgeGuard(t *testing.T) {
 				j.world.heal(1)
 			}},
 		"a node started while Redis was away": {before: append(start("n0"), empty), wrong: func(j *judge) { j.world.nodes[1].blind = true }},
-		"it was gone before":                  {before: append(start("n0"), empty, has(1, "b"))},
+		"its clients left long ago": {before: append(start("n0"), record.Event{Kind: record.ClientEnd, Client: "x", Own: true}, empty),
+			wrong: func(*judge) { time.Sleep(lingers) }, after: []record.Event{opened("x", "n0")}}, //nolint:forbidigo // virtual time
+		"it was gone before": {before: append(start("n0"), empty, has(1, "b"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
