@@ -164,10 +164,10 @@ func (r *runner) handle(ctx context.Context, ev event) {
 			r.ask(l.probe.session, demands, true)
 		}
 	case evHeaders:
-		r.setUp(l.session)
+		r.setUp(l.session, true)
 	case evResponse:
 		r.adopt(l)
-		r.setUp(l.session)
+		r.setUp(l.session, true)
 		r.respond(l.session, ev.response)
 	case evFailed, evEnded:
 		l.failed = l.failed || !ev.end.responded // C15, as A57 has it
@@ -213,8 +213,12 @@ func (r *runner) adopt(l *link) {
 	r.noteStale()
 }
 
-// setUp notes that the server takes part in the stream.
-func (r *runner) setUp(s *session) {
+// setUp notes that the server takes part in the stream. heard says that it has said something.
+func (r *runner) setUp(s *session, heard bool) {
+	if s.mute && heard || !s.up {
+		r.feed.Mute(!heard)
+		s.mute = !heard
+	}
 	if s.up {
 		return
 	}

@@ -35,6 +35,7 @@ type session struct {
 	node     *corev3.Node // for the first message, nil once it was sent
 	broken   bool         // sending failed: the receiver will say why
 	up       bool         // the server takes part; see runner.settle
+	mute     bool         // it does by its silence alone
 	settleAt time.Time    // when silence may count as taking part
 	missed   bool         // the demand was taken for another stream (C15)
 	types    map[string]*asked

@@ -86,6 +86,6 @@ func (r *runner) absent(s *session, w awaited) {
 // nothing.
 func (r *runner) settle(s *session, now time.Time) {
 	if !s.up && s.settleAt.IsZero() && now.Sub(s.opened) >= settleAfter && !r.feed.Waiting(s.link.setsApart) {
-		r.setUp(s)
+		r.setUp(s, false)
 	}
 }

@@ -17,6 +17,7 @@ func TestClaimsAgainstSilence(t *testing.T) {
 	}{
 		"not a word":          {nil, nil, true},
 		"it takes part":       {func(w *world) { w.feed.Up() }, nil, false},
+		"by silence alone":    {func(w *world) { w.feed.Up(); w.feed.Mute(true) }, nil, true},
 		"it answers later":    {nil, func(w *world) { w.feed.Up(); w.apply(endpoints) }, false},
 		"it answered earlier": {func(w *world) { w.apply(endpoints) }, nil, false},
 	} {

@@ -345,6 +345,14 @@ func (f *Feed) Current() bool {
 // Up notes that a stream to the origin is established.
 func (f *Feed) Up() { f.group.setUpstream(f, nil) }
 
+// Mute notes whether the stream to the origin that is there counts as one by its silence alone.
+// It may be dead without a notice, so nothing is confirmed by it.
+func (f *Feed) Mute(is bool) {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	f.group.legs[f.leg].mute = is
+}
+
 // Down notes that there is no stream to the origin, and why. Clients are
 // served what there is (K14).
 func (f *Feed) Down(err error) { f.group.setUpstream(f, err) }

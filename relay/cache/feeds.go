@@ -20,6 +20,7 @@ type leg struct {
 	server   string          // see Feed.Server
 	current  *Feed           // see Feed.Current
 	borrowed bool            // see Feed.Borrow
+	mute     bool            // see Feed.Mute
 	others   bool            // there are other nodes to ask; see Feed.AwaitOthers
 	asked    time.Time       // when they were asked last; see Feed.Asked
 }

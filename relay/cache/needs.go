@@ -201,10 +201,10 @@ func (g *Group) asksOrigin(leg int) bool {
 	return g.legs[leg].upstream.Connected && !g.legs[leg].borrowed
 }
 
-// lostAt returns whether there is a stream to the origin of a leg, or to the owner, and
-// when one was lost last.
+// lostAt returns whether there is a stream to the origin of a leg, or to the owner, on which
+// something was heard, and when one was lost last.
 func (g *Group) lostAt(leg int) (up bool, lost time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.legs[leg].upstream.Connected, g.legs[leg].lostAt
+	return g.legs[leg].upstream.Connected && !g.legs[leg].mute, g.legs[leg].lostAt
 }
