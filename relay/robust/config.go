@@ -21,6 +21,9 @@ type Config struct {
 	Lease time.Duration
 	// OwnerTimeout is how long an owner may be out of reach. 0 means 500ms.
 	OwnerTimeout time.Duration
+	// Cluster says that the tier's Redis is a cluster of three masters with a replica each;
+	// otherwise it is one server.
+	Cluster bool
 	// Store is where the last known good state is kept: in a directory of each node, in
 	// redis, or nowhere if it is empty.
 	Store string
@@ -86,10 +89,10 @@ log: {level: info}
 		text += "last_good: {store: redis, delay: 200ms}\n"
 	}
 	return text + fmt.Sprintf(`tier:
-  redis: {url: "redis://%s", timeout: 200ms}
+  redis: {%s, timeout: 200ms}
   lease: %s
   peer: {address: "%s", advertise: "%s", token_file: "%s"}
   owner_timeout: %s
   balance: {enabled: false}
-`, n.redis.addr(), c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
+`, n.redisAt, c.Lease, peerListen, n.peer.addr(), filepath.Join(c.Dir, tokenFile), c.OwnerTimeout)
 }

@@ -34,8 +34,10 @@ type Node struct {
 	env    []string // more of its environment
 	to     *record.Recorder
 	origin *proxy
-	redis  *proxy // nil without a tier
+	redis  *proxy // nil without a tier, and with a Redis Cluster
 	peer   *proxy // nil without a tier
+	// redisAt is where the node finds Redis, as in its configuration.
+	redisAt string
 
 	cmd    *exec.Cmd // nil while it does not run
 	done   chan struct{}

@@ -12,9 +12,7 @@ import (
 // again.
 type plan struct {
 	random *rand.Rand
-	tier   bool
-	nodes  int
-	keys   int
+	cfg    Config
 	dwell  time.Duration // the longest
 	deck   []fault
 }
@@ -40,7 +38,7 @@ func newPlan(cfg Config) *plan {
 	if cfg.For > 5*time.Minute {
 		dwell = 20 * time.Second // longer than leases and keepalive
 	}
-	return &plan{random: rand.New(rand.NewPCG(cfg.Seed, 2)), tier: cfg.Tier, nodes: cfg.Nodes, keys: cfg.Keys, dwell: dwell}
+	return &plan{random: rand.New(rand.NewPCG(cfg.Seed, 2)), cfg: cfg, dwell: dwell}
 }
 
 // next draws a round: one fault, sometimes two of different areas.
@@ -54,11 +52,11 @@ func (p *plan) next() round {
 	}
 	r.away = -1
 	if p.random.IntN(4) == 0 {
-		r.away = p.random.IntN(p.keys)
+		r.away = p.random.IntN(p.cfg.Keys)
 	}
 	r.arrive = -1
 	if p.random.IntN(2) == 0 {
-		r.arrive = p.random.IntN(p.keys)
+		r.arrive = p.random.IntN(p.cfg.Keys)
 	}
 	r.moves = p.random.IntN(4) == 0
 	share := p.random.Float64()
@@ -76,12 +74,12 @@ func (p *plan) draw(not string) chosen {
 			p.deck = slices.Delete(p.deck, i, i+1)
 			c := chosen{fault: f, node: -1}
 			if f.one {
-				c.node = p.random.IntN(p.nodes)
+				c.node = p.random.IntN(p.cfg.Nodes)
 			}
 			return c
 		}
 		for _, f := range faults {
-			if p.tier || !f.tier {
+			if f.in.has(p.cfg) {
 				p.deck = append(p.deck, f)
 			}
 		}

@@ -9,7 +9,7 @@ import (
 // TestPlan: a seed gives one plan, in which every fault has its turn, and no two that
 // exclude each other.
 func TestPlan(t *testing.T) {
-	for _, cfg := range []Config{{Seed: 5, Nodes: 3, Keys: 2, Tier: true}, {Seed: 5, Nodes: 2, Keys: 1}, {Seed: 6, Nodes: 4, Keys: 5, Tier: true, For: time.Hour}} {
+	for _, cfg := range []Config{{Seed: 5, Nodes: 3, Keys: 2, Tier: true}, {Seed: 5, Nodes: 2, Keys: 1}, {Seed: 6, Nodes: 4, Keys: 5, Tier: true, For: time.Hour}, {Seed: 7, Nodes: 3, Keys: 2, Tier: true, Cluster: true}} {
 		p, again := newPlan(cfg), newPlan(cfg)
 		turns := make(map[string]int)
 		for range 2 * len(faults) {
@@ -19,8 +19,8 @@ func TestPlan(t *testing.T) {
 			}
 			for i, f := range r.faults {
 				turns[f.name]++
-				if f.tier && !cfg.Tier {
-					t.Errorf("%q needs a tier", f.name)
+				if !f.in.has(cfg) {
+					t.Errorf("%q cannot happen in %+v", f.name, cfg)
 				}
 				if f.one != (f.node >= 0) || f.node >= cfg.Nodes {
 					t.Errorf("%q is at node %d", f.name, f.node)
@@ -34,7 +34,7 @@ func TestPlan(t *testing.T) {
 			}
 		}
 		for _, f := range faults {
-			if turns[f.name] == 0 && (cfg.Tier || !f.tier) {
+			if turns[f.name] == 0 && f.in.has(cfg) {
 				t.Errorf("%q never had its turn", f.name)
 			}
 		}

@@ -23,8 +23,9 @@ type Report struct {
 	Resources  int           `json:"resources_per_key"`
 	Origin     string        `json:"origin"`
 	Tier       bool          `json:"tier"`
-	Store      string        `json:"store"` // of the last known good state; empty for none
-	Guard      bool          `json:"guard"` // nodes hold back mass removals
+	Cluster    bool          `json:"redis_cluster"` // the tier's Redis is a cluster; otherwise it is one server
+	Store      string        `json:"store"`         // of the last known good state; empty for none
+	Guard      bool          `json:"guard"`         // nodes hold back mass removals
 	Lease      time.Duration `json:"lease_ns"`
 	Started    time.Time     `json:"started"`
 	Seconds    float64       `json:"seconds"`
@@ -49,7 +50,7 @@ type RoundReport struct {
 func newReport(w *World) *Report {
 	r := &Report{
 		Seed: w.cfg.Seed, Nodes: w.cfg.Nodes, Clients: w.cfg.Clients, Keys: w.cfg.Keys, Resources: w.cfg.Size * len(origin.Types),
-		Origin: "delta", Tier: w.cfg.Tier, Store: w.cfg.Store, Guard: w.cfg.Guard, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
+		Origin: "delta", Tier: w.cfg.Tier, Cluster: w.cfg.Cluster, Store: w.cfg.Store, Guard: w.cfg.Guard, Lease: w.cfg.Lease, Started: time.Now().UTC(), Contradictions: []string{},
 		Guarantees: append(w.suite.Guarantees(), "Served", "Protocol", "Consistent", "Alive"),
 	}
 	if w.cfg.SotW {
@@ -78,6 +79,23 @@ func (r *Report) end(w *World) {
 	}
 }
 
+// Name is the same for all runs of one kind, so that the report of a later run replaces the one
+// before.
+func (r *Report) Name() string {
+	parts := []string{"robustness", r.Origin}
+	if !r.Tier {
+		parts = append(parts, "alone")
+	}
+	if r.Cluster {
+		parts = append(parts, "cluster")
+	}
+	parts = append(parts, cmp.Or(r.Store, "memory"))
+	if r.Guard {
+		parts = append(parts, "guard")
+	}
+	return strings.Join(parts, "-")
+}
+
 // Write writes the report into a folder, as JSON and to be read.
 func (r *Report) Write(dir, name string) error {
 	return write(dir, name, r, r.Page())
@@ -97,6 +115,18 @@ func write(dir, name string, report any, page string) error {
 	return nil
 }
 
+// together says what the nodes have in common.
+func (r *Report) together() string {
+	switch {
+	case !r.Tier:
+		return "each on its own"
+	case r.Cluster:
+		return "a tier with a Redis Cluster of three masters and three replicas"
+	default:
+		return "a tier with one Redis server"
+	}
+}
+
 // Page is the report in Markdown.
 func (r *Report) Page() string {
 	var b strings.Builder
@@ -105,8 +135,8 @@ func (r *Report) Page() string {
 		verdict = fmt.Sprintf("**%d contradictions**, below.", n)
 	}
 	fmt.Fprintf(&b, "# Robustness: %s of faults\n\n%s\n\n", time.Duration(r.Seconds*1e9).Round(time.Second), verdict)
-	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (a tier: %t, lease %v; last known good state: %s; removal guard: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
-		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.Tier, r.Lease, cmp.Or(r.Store, "not kept"), r.Guard, r.Clients, r.Keys, r.Resources, r.Origin)
+	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (%s, lease %v; last known good state: %s; removal guard: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
+		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.together(), r.Lease, cmp.Or(r.Store, "not kept"), r.Guard, r.Clients, r.Keys, r.Resources, r.Origin)
 	fmt.Fprintf(&b, "Checked: %s.\n\n", strings.Join(r.Guarantees, ", "))
 	fmt.Fprintf(&b, "%d rounds; the origin changed %d resources, saw %d streams and sent %d responses; clients opened %d streams, lost %d with their nodes, and got %d responses of %.1f MB.\n\n",
 		len(r.Rounds), r.Totals.OriginChanges, r.Totals.OriginStreams, r.Totals.OriginResponses,

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -22,6 +23,7 @@ var (
 	soakTier = flag.Bool("soak.tier", true, "the nodes are one tier")
 	soakKept = flag.String("soak.store", "", "where the last known good state is kept: directory, redis or, if empty, nowhere")
 	soakSafe = flag.Bool("soak.guard", false, "nodes hold back mass removals")
+	soakMode = flag.String("soak.redis", "one", "the Redis of the tier: one server, or a cluster of three masters with a replica each")
 	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
 
@@ -56,7 +58,11 @@ func TestSoak(t *testing.T) {
 	}
 	cfg := Config{
 		Seed: *soakSeed, Nodes: *nodes, Clients: *clients, Keys: 8, Size: 12, For: *soakFor, SotW: *soakSotW, Tier: *soakTier, Store: *soakKept, Guard: *soakSafe,
-		Binary: build(t),
+		Cluster: *soakMode == "cluster",
+		Binary:  build(t),
+	}
+	if !slices.Contains([]string{"one", "cluster"}, *soakMode) {
+		t.Fatalf("-soak.redis is %q, expected one or cluster", *soakMode)
 	}
 	if cfg.Seed == 0 {
 		cfg.Seed = uint64(time.Now().Unix())
@@ -65,7 +71,7 @@ func TestSoak(t *testing.T) {
 	if *soakOut == "" {
 		return
 	}
-	if err := report.Write(*soakOut, "robustness-"+report.Started.Format(time.DateOnly)); err != nil {
+	if err := report.Write(*soakOut, report.Name()); err != nil {
 		t.Error(err)
 	}
 }

@@ -2,6 +2,7 @@ package robust
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -26,7 +27,8 @@ type World struct {
 	file   *record.File
 	suite  *check.Suite
 	origin *origin.Origin
-	redis  *redistest.Server // nil without a tier
+	redis  *redistest.Server // nil without a tier, and with a cluster
+	shards *shards           // nil without a Redis Cluster
 	nodes  []*Node
 	spare  *Node // joins the tier for the time of a fault; nil without a tier
 	fleet  *Fleet
@@ -69,7 +71,11 @@ func New(t xdstest.TB, cfg Config) *World {
 	w.past = w.origin.Snapshot()
 	w.to.Add(record.Event{Kind: record.Begin})
 	if cfg.Tier {
-		w.redis = redistest.Start(t, redistest.Config{})
+		if cfg.Cluster {
+			w.shards = startShards(t)
+		} else {
+			w.redis = redistest.Start(t, redistest.Config{})
+		}
 		if err := os.WriteFile(filepath.Join(cfg.Dir, tokenFile), []byte("a-secret-of-all-nodes\n"), 0o600); err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -110,8 +116,13 @@ func (w *World) newNode(host loopback, i int) *Node {
 	w.t.Cleanup(n.stop)
 	peer := host.port(10_500 + i)
 	if w.cfg.Tier {
-		n.redis = newProxy(w.t, w.redis.Addr())
 		n.peer = newProxy(w.t, peer)
+		if w.cfg.Cluster { // clients of a cluster are sent the addresses of its servers
+			n.redisAt = fmt.Sprintf("url: %q, mode: cluster", w.shards.url())
+		} else {
+			n.redis = newProxy(w.t, w.redis.Addr())
+			n.redisAt = fmt.Sprintf("url: \"redis://%s\"", n.redis.addr())
+		}
 	}
 	if err := os.WriteFile(filepath.Join(w.cfg.Dir, n.name+".yaml"), []byte(w.cfg.nodeConfig(n, peer)), 0o644); err != nil {
 		w.t.Fatalf("%v", err)

@@ -83,10 +83,7 @@ func (c *Cluster) AddReplica(master *Server) *Server {
 	}
 	r.await("to know its master", knows(r, id))
 	r.Do("CLUSTER", "REPLICATE", id)
-	r.await("to have a copy of the master", func() bool {
-		info, _ := r.Do("INFO", "replication").(string)
-		return strings.Contains(info, "master_link_status:up")
-	})
+	r.AwaitReplica()
 	for _, m := range c.Masters {
 		m.await("to know the replica", knows(m, "slave "+id))
 	}
@@ -136,6 +133,25 @@ func (c *Cluster) Of(name string) *Server {
 	return c.Masters[slices.Index([]bool{
 		int(slot) < slots/3, int(slot) < 2*slots/3, true,
 	}, true)]
+}
+
+// IsMaster reports whether the server is a master.
+func (s *Server) IsMaster() bool { s.t.Helper(); return s.replicates("role:master") }
+
+// AwaitMaster waits until the server, which is a replica, is made the master.
+func (s *Server) AwaitMaster() { s.t.Helper(); s.await("to become the master", s.IsMaster) }
+
+// AwaitReplica waits until the server is a replica, and has a copy of its master.
+func (s *Server) AwaitReplica() {
+	s.t.Helper()
+	s.await("to have a copy of the master", func() bool { return s.replicates("master_link_status:up") })
+}
+
+// replicates reports whether what the server says of its copies has a line.
+func (s *Server) replicates(line string) bool {
+	s.t.Helper()
+	info, _ := s.Do("INFO", "replication").(string)
+	return strings.Contains(info, line)
 }
 
 // await waits until cond holds of a server.

@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"xdsrelay/relay/xdstest"
 )
@@ -27,10 +26,7 @@ func StartSentinels(t xdstest.TB) *Sentinels {
 	s := &Sentinels{Master: Start(t, Config{Args: []string{"--repl-diskless-sync-delay", "0"}})}
 	host, port, _ := net.SplitHostPort(s.Master.Addr())
 	s.Replica = Start(t, Config{Args: []string{"--replicaof", host + " " + port, "--repl-diskless-sync-delay", "0"}})
-	s.Replica.await("to have a copy of the master", func() bool {
-		info, _ := s.Replica.Do("INFO", "replication").(string)
-		return strings.Contains(info, "master_link_status:up")
-	})
+	s.Replica.AwaitReplica()
 	for range 3 {
 		sentinel := newServer(t, "sentinel", Config{})
 		sentinel.file = filepath.Join(sentinel.dir, "sentinel.conf")
@@ -68,8 +64,5 @@ func (s *Sentinels) URL() string {
 // AwaitFailover waits until the replica is the master.
 func (s *Sentinels) AwaitFailover() {
 	s.Replica.t.Helper()
-	s.Replica.await("to become the master", func() bool {
-		info, _ := s.Replica.Do("INFO", "replication").(string)
-		return strings.Contains(info, "role:master")
-	})
+	s.Replica.AwaitMaster()
 }

@@ -40,3 +40,9 @@ func (h *history) repeats(serial int) bool {
 	first := h.find(serial, 0)
 	return first >= 0 && h.find(serial, first+1) >= 0
 }
+
+// goneSince reports whether the resource was absent after it was first like that.
+func (h *history) goneSince(serial int) bool {
+	first := h.find(serial, 0)
+	return first >= 0 && h.find(absent, first) >= 0
+}

@@ -14,15 +14,17 @@ import (
 // where versions are digests and it asks for everything (B39). Endpoints follow
 // their cluster, even unchanged (E3). A node may send a resource again, once on a stream,
 // because clients were sent an error of it before that stream began or not long after, even
-// other clients: the client may have come from where that was (C16).
+// other clients: the client may have come from where that was (C16). What the control plane
+// removed and the removal guard restores is sent by name without delta once more: no response
+// says that a name is removed, and so nodes do not know that the client still has it (D6, K16).
 type resumable struct {
-	digests bool // fixed
+	digests, guard bool // fixed
 }
 
 // unsure is by how much nodes take errors that other nodes have sent for older than they are.
 const unsure = time.Minute
 
-func newResumable(digests bool) *resumable { return &resumable{digests: digests} }
+func newResumable(digests, guard bool) *resumable { return &resumable{digests: digests, guard: guard} }
 
 func (*resumable) name() string { return "Resumable" }
 
@@ -88,6 +90,9 @@ func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
 		// What a client without delta was told by name on another stream cannot be
 		// known here.
 		if _, told := s.of(e.Type).names[n]; held[n] != r || !fullState(e.Type) && !told {
+			return nil
+		}
+		if v.guard && !fullState(e.Type) && m.histories[resourceID{kind{s.client.key, e.Type}, n}].goneSince(r.Serial) {
 			return nil
 		}
 	}

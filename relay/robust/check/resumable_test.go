@@ -61,3 +61,25 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("b", 8)), sotw(3, endpointType, res("a", 2))), "NoPhantom"))
 	mustBeFine(t, forge(t, of, then(again, origin(clusterType, "c", 5), origin(clusterType, "c", 0), sotw(3, clusterType, a, b))))
 }
+
+// TestResumableWithTheGuard: what the removal guard restores may be sent once more by name and
+// without delta, where clients are never sent a removal, and nothing else.
+func TestResumableWithTheGuard(t *testing.T) {
+	v := newResumable(true, true)
+	again := func(events ...record.Event) (all []string) {
+		m := newModel()
+		for i := range events {
+			events[i].Seq = i + 1
+			all = append(all, v.check(m, &events[i])...)
+			m.apply(&events[i])
+		}
+		return all
+	}
+	gone := start(origin(endpointType, "a", 0), origin(clusterType, "b", 0), at(record.Rest, ""))
+	if all := again(then(gone, sotw(2, endpointType, res("a", 2)))...); len(all) > 0 {
+		t.Errorf("endpoints that the guard restores: %q", all)
+	}
+	mustFind(t, again(start(sotw(2, endpointType, res("a", 2)))...), "is sent ClusterLoadAssignment again")
+	mustFind(t, again(then(gone, sotw(2, clusterType, res("a", 1), res("b", 3)))...), "is sent Cluster again")
+	mustFind(t, again(then(gone, got(1, endpointType, res("a", 2)))...), "a@2 of ClusterLoadAssignment is sent again")
+}

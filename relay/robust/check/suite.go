@@ -55,7 +55,7 @@ type Suite struct {
 // New makes a suite for a recording that has not begun.
 func New(o Options) *Suite {
 	s := &Suite{model: newModel(), validators: []validator{
-		converges{}, newOrdered(o.Guard), isolated{}, noPhantom{}, deleteOnlyIfDeleted{}, newResumable(o.Digests), noDrop{},
+		converges{}, newOrdered(o.Guard), isolated{}, noPhantom{}, deleteOnlyIfDeleted{}, newResumable(o.Digests, o.Guard), noDrop{},
 	}}
 	if o.Tier {
 		s.validators = append(s.validators, oneStream{})
