@@ -68,6 +68,9 @@ func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
 	if m.rest == 0 || m.changed[kind{s.client.key, e.Type}] > m.rest {
 		return nil
 	}
+	if _, ever := s.client.version[e.Type]; !ever {
+		return nil // it learns that there is nothing
+	}
 	first := s.of(e.Type).responses == 0
 	if first && (!v.digests || !fullState(e.Type) || len(s.client.wants[e.Type]) > 0) {
 		return nil

@@ -62,6 +62,15 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, then(again, origin(clusterType, "c", 5), origin(clusterType, "c", 0), sotw(3, clusterType, a, b))))
 }
 
+// TestResumableEmpty: a client that has had no answer does not know that there is nothing.
+func TestResumableEmpty(t *testing.T) {
+	const of = "Resumable"
+	empty := start(origin(clusterType, "a", 0), origin(clusterType, "b", 0), removed(1, clusterType, "a", "b"), sotw(2, clusterType), at(record.Rest, ""),
+		record.Event{Kind: record.ClientNew, Client: "new", Key: "k", Wants: map[string][]string{clusterType: nil}}, opened("new", 3, "n"))
+	mustBeFine(t, forge(t, of, then(empty, sotw(3, clusterType))))
+	mustFind(t, forge(t, of, then(empty, sotw(3, clusterType), sotw(3, clusterType))), "is sent Cluster again")
+}
+
 // TestResumableWithTheGuard: what the removal guard restores may be sent once more by name and
 // without delta, where clients are never sent a removal, and nothing else.
 func TestResumableWithTheGuard(t *testing.T) {
