@@ -33,7 +33,10 @@ type Report struct {
 	Totals     Totals        `json:"totals"`
 	// LongestWait is how long a client waited at most for its first configuration, in
 	// seconds, from a node that was ready, while another node of the tier had it.
-	LongestWait float64       `json:"longest_wait_seconds"`
+	LongestWait float64 `json:"longest_wait_seconds"`
+	// LongestAway is how long a node did without its Redis Cluster at most, in seconds, from
+	// when a replica had taken over.
+	LongestAway float64       `json:"longest_without_redis_seconds,omitempty"`
 	Rounds      []RoundReport `json:"rounds"`
 	// Contradictions are what did not hold; none means that all did.
 	Contradictions []string `json:"contradictions"`
@@ -56,6 +59,12 @@ func newReport(w *World) *Report {
 	if w.cfg.SotW {
 		r.Origin = "sotw"
 	}
+	if w.cfg.Guard {
+		r.Guarantees = append(r.Guarantees, "Guarded")
+	}
+	if w.cfg.Cluster {
+		r.Guarantees = append(r.Guarantees, "Failover")
+	}
 	return r
 }
 
@@ -74,6 +83,9 @@ func (r *Report) round(what round, began time.Duration, w *World) {
 
 func (r *Report) end(w *World) {
 	r.Seconds, r.Totals, r.LongestWait = w.to.Since().Seconds(), w.totals, w.served.longest.Seconds()
+	if w.shards != nil {
+		r.LongestAway = w.shards.longest.Seconds()
+	}
 	for _, c := range w.found {
 		r.Contradictions = append(r.Contradictions, c.String())
 	}
@@ -144,6 +156,9 @@ func (r *Report) Page() string {
 
 	fmt.Fprintf(&b, "No client waited for its first configuration for longer than %.1f s from a node that was ready, while another node of the tier had it.\n\n", r.LongestWait)
 
+	if r.Cluster {
+		fmt.Fprintf(&b, "No node did without Redis for longer than %.1f s after a replica had taken over.\n\n", r.LongestAway)
+	}
 	b.WriteString("A round is its faults, what clients get meanwhile, and the way back to rest. Rounds with two faults count for both.\n\n")
 	b.WriteString("| Fault | Rounds | Median s | Longest s |\n|---|--:|--:|--:|\n")
 	took := make(map[string][]float64)

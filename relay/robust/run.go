@@ -60,7 +60,7 @@ func (w *World) round(r round) {
 	for _, f := range r.faults {
 		n := w.node(f)
 		w.tell(record.Fault, f, n)
-		w.served.trouble(f, true, w.to.Since())
+		w.trouble(f, true)
 		f.begin(w, n)
 	}
 	if r.arrive >= 0 {
@@ -78,7 +78,7 @@ func (w *World) round(r round) {
 		n := w.node(f)
 		f.heal(w, n)
 		w.tell(record.Healed, f, n)
-		w.served.trouble(f, false, w.to.Since())
+		w.trouble(f, false)
 	}
 	w.rest()
 	w.fleet.Depart()
@@ -101,6 +101,15 @@ func (w *World) node(c chosen) *Node {
 		return nil
 	}
 	return w.nodes[c.node]
+}
+
+// trouble notes that a fault begins or ends, for those that judge what lasts.
+func (w *World) trouble(f chosen, begins bool) {
+	w.observe() // what came before
+	w.served.trouble(f, begins, w.to.Since())
+	if w.guard != nil {
+		w.guard.trouble(f, begins)
+	}
 }
 
 func (w *World) tell(kind record.Kind, c chosen, n *Node) {
@@ -188,6 +197,9 @@ func (w *World) observe() {
 		w.totals.add(&events[i])
 		w.found = append(w.found, w.suite.Observe(&events[i])...)
 		w.served.observe(&events[i])
+		if w.guard != nil {
+			w.found = append(w.found, w.guard.observe(&events[i])...)
+		}
 	}
 	w.found = append(w.found, w.served.look(w.to.Since())...)
 	w.recent = append(w.recent, events...)

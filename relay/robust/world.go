@@ -33,6 +33,7 @@ type World struct {
 	spare  *Node // joins the tier for the time of a fault; nil without a tier
 	fleet  *Fleet
 	served *served
+	guard  *guarded // nil without the guard
 	keys   []string
 	random *rand.Rand
 
@@ -93,6 +94,9 @@ func New(t xdstest.TB, cfg Config) *World {
 		all = append(slices.Clone(all), w.spare)
 	}
 	w.served = newServed(all)
+	if cfg.Guard {
+		w.guard = newGuarded()
+	}
 	w.fleet = newFleet(t, w.to, all, w.keys, cfg)
 	w.fleet.GoTo(w.nodes)
 	w.rest()
