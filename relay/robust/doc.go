@@ -4,11 +4,29 @@
 // to come to rest. What was recorded is judged by the validators of
 // [xdsrelay/relay/robust/check].
 //
+// These are the faults, of which one or two last at a time, while the control plane changes and
+// clients start, leave, return and move:
+//
+//   - a node is killed, terminated or paused, killed within a second of a change, or paused
+//     while it loses the control plane; all nodes are killed;
+//   - Redis is slow, flushed, killed, paused or read-only, or one node is cut off from it; with a
+//     Redis Cluster a master is killed or paused, and its replica takes over;
+//   - a node or all nodes are cut off from their peers, or their connections hang;
+//   - a node or all nodes are cut off from the control plane, or their connections hang;
+//   - the control plane restarts as it was, newer, older or empty; it loses most resources, or all
+//     of them, and is put right within the hold of the removal guard or after it;
+//   - a node joins, or all nodes restart one by one, while the control plane is away.
+//
+// Runs differ in what the control plane speaks, in where the last known good state is kept (a
+// directory, Redis, or nowhere), in whether nodes hold back mass removals, and in whether Redis is
+// one server or a cluster.
+//
 // TestLimit is apart from that: thousands of cheap clients of package bench/fleet on one
 // node that has the memory for just so many.
 //
 // Each node has proxies of its own in front of the origin, of Redis and of its peer
-// port, so that it can be cut off from each alone. The clock of a single process
+// port, so that it can be cut off from each alone, but for a Redis Cluster, whose servers are at
+// the addresses that they report. The clock of a single process
 // cannot be turned without the rights of an administrator, since Go reads it without
 // a library; a process that was stopped for a while wakes up with time having jumped,
 // which is the part of clock skew that leases are sensitive to.

@@ -125,6 +125,21 @@ func (m *Model) state(e *record.Event) {
 	}
 }
 
+// servedBefore is the last position before one in the history of a resource at which the control
+// plane had and served it: what it had while it was away nobody knows. -1 for none.
+func (m *Model) servedBefore(id resourceID, at int) int {
+	h := m.histories[id]
+	if h == nil {
+		return -1
+	}
+	for at--; at >= 0; at-- {
+		if m.served[id][h.serials[at]] {
+			break
+		}
+	}
+	return at
+}
+
 // wanted is what the origin has of what a client subscribes to: serials by name.
 func (m *Model) wanted(c *client, typeURL string) map[string]int {
 	of := kind{c.key, typeURL}

@@ -42,7 +42,7 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[id]
 		if to := h.find(serial, at[id]); to >= 0 {
 			at[id] = to
-		} else if before := at[id] - 1; v.guard && e.Type != xdstest.ListenerType && before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial {
+		} else if before := m.servedBefore(id, at[id]); v.guard && e.Type != xdstest.ListenerType && before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial {
 			at[id] = before // it stays with what refers to it, which nothing does to a listener
 		} else if before := h.find(serial, 0); before >= 0 {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))

@@ -44,9 +44,14 @@ func TestOrderedWithTheGuard(t *testing.T) {
 		}
 		return all
 	}
-	gone := start(origin(endpointType, "a", 6), got(1, endpointType, res("a", 6)), origin(endpointType, "a", 0), removed(1, endpointType, "a"))
+	gone := start(origin(endpointType, "a", 6), sent(endpointType, res("a", 6)), got(1, endpointType, res("a", 6)), origin(endpointType, "a", 0), removed(1, endpointType, "a"))
 	if all := wrong(then(gone, got(1, endpointType, res("a", 6)))...); len(all) > 0 {
 		t.Errorf("endpoints that the guard gives back: %q", all)
+	}
+	// What the control plane had while it was away is not what nodes knew last.
+	away := then(gone, got(1, endpointType, res("a", 6)), origin(endpointType, "a", 7), origin(endpointType, "a", 0), removed(1, endpointType, "a"), got(1, endpointType, res("a", 6)))
+	if all := wrong(away...); len(all) > 0 {
+		t.Errorf("endpoints that the guard gives back after an outage: %q", all)
 	}
 	mustFind(t, wrong(got(1, endpointType, res("a", 2))), "a of ClusterLoadAssignment is back at @2, after @6")
 }
