@@ -101,6 +101,9 @@ func mergeKept(all []Kept) Kept {
 		}
 		return b.AsOf.Compare(a.AsOf)
 	})
+	// Of names that the newest one lacks the tier head proves nothing: a node that restored an
+	// old record need not have compared it.
+	slices.SortStableFunc(ranked[1:], func(a, b Kept) int { return b.AsOf.Compare(a.AsOf) })
 	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]int)}
 	for i := range ranked {
 		if !m.Wildcard || ranked[i].HeldBack {

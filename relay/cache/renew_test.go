@@ -24,7 +24,7 @@ func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resou
 // TestMergeKept: of what several nodes hold, each copy is the newest; the tier head counts
 // more than the clock, and what a newer whole set lacks is not taken from an older one.
 func TestMergeKept(t *testing.T) {
-	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
+	old, between, now := time.Unix(1000, 0), time.Unix(1500, 0), time.Unix(2000, 0)
 	behind := func(k Kept) Kept {
 		k.Edition.Behind = true
 		return k
@@ -34,15 +34,16 @@ func TestMergeKept(t *testing.T) {
 		want  []string
 		whole bool
 	}{
-		"one":                        {[]Kept{holds(clusters, true, now, res("a", "1"))}, []string{"a=1"}, true},
-		"names of both":              {[]Kept{holds(endpoints, false, old, res("a", "1"), res("b", "1")), holds(endpoints, false, now, res("b", "2"))}, []string{"a=1", "b=2"}, false},
-		"an older whole set":         {[]Kept{holds(clusters, true, old, res("a", "1"), res("gone", "1")), holds(clusters, true, now, res("a", "2"))}, []string{"a=2"}, true},
-		"a newer part":               {[]Kept{holds(clusters, true, old, res("a", "1"), res("b", "1")), holds(clusters, false, now, res("a", "2"))}, []string{"a=2", "b=1"}, true},
-		"an older part":              {[]Kept{holds(clusters, true, now, res("a", "2")), holds(clusters, false, old, res("a", "1"), res("b", "1"))}, []string{"a=2"}, true},
-		"behind the tier head":       {[]Kept{behind(holds(endpoints, false, now, res("a", "1"))), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
-		"all behind the tier head":   {[]Kept{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
-		"a time that is not known":   {[]Kept{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
-		"an empty set that is newer": {[]Kept{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
+		"one":                         {[]Kept{holds(clusters, true, now, res("a", "1"))}, []string{"a=1"}, true},
+		"names of both":               {[]Kept{holds(endpoints, false, old, res("a", "1"), res("b", "1")), holds(endpoints, false, now, res("b", "2"))}, []string{"a=1", "b=2"}, false},
+		"an older whole set":          {[]Kept{holds(clusters, true, old, res("a", "1"), res("gone", "1")), holds(clusters, true, now, res("a", "2"))}, []string{"a=2"}, true},
+		"a newer part":                {[]Kept{holds(clusters, true, old, res("a", "1"), res("b", "1")), holds(clusters, false, now, res("a", "2"))}, []string{"a=2", "b=1"}, true},
+		"an older part":               {[]Kept{holds(clusters, true, now, res("a", "2")), holds(clusters, false, old, res("a", "1"), res("b", "1"))}, []string{"a=2"}, true},
+		"behind the tier head":        {[]Kept{behind(holds(endpoints, false, now, res("a", "1"))), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"names that the newest lacks": {[]Kept{holds(endpoints, false, now, res("b", "1")), holds(endpoints, false, old, res("a", "1")), behind(holds(endpoints, false, between, res("a", "2")))}, []string{"a=2", "b=1"}, false},
+		"all behind the tier head":    {[]Kept{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
+		"a time that is not known":    {[]Kept{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"an empty set that is newer":  {[]Kept{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
 	} {
 		turned := slices.Clone(tc.all)
 		slices.Reverse(turned)

@@ -33,7 +33,7 @@ var (
 )
 
 // TestShort is the robustness suite in short: fixed seeds, a tier of three nodes and
-// nodes on their own, origins of both variants.
+// nodes on their own, origins of both variants, and a Redis Cluster with two failovers.
 func TestShort(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute of real processes")
@@ -43,10 +43,13 @@ func TestShort(t *testing.T) {
 		{Seed: 1, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 8, Tier: true, Store: "directory", Guard: true},
 		{Seed: 2, Nodes: 3, Clients: 96, Keys: 6, Size: 8, Rounds: 10, Tier: true, Store: "redis", SotW: true},
 		{Seed: 3, Nodes: 2, Clients: 64, Keys: 4, Size: 8, Rounds: 5},
+		{Seed: 1156, Nodes: 3, Clients: 48, Keys: 3, Size: 8, Rounds: 2, Tier: true, Cluster: true, Store: "redis"},
 	} {
 		t.Run(title(cfg), func(t *testing.T) {
 			cfg.Binary = binary
-			run(t, cfg)
+			if report := run(t, cfg); cfg.Cluster && report.LongestAway == 0 {
+				t.Error("no replica took over: the plan has changed, and another seed has to be found")
+			}
 		})
 	}
 }
@@ -130,6 +133,9 @@ func title(cfg Config) string {
 	text := "alone"
 	if cfg.Tier {
 		text = "tier"
+	}
+	if cfg.Cluster {
+		text += ", Redis Cluster"
 	}
 	if cfg.SotW {
 		return text + ", sotw"
