@@ -64,7 +64,7 @@ bench-idle: ## measure what idle streams cost, into bench/results (6 minutes)
 
 # ARGS adds: -soak.store directory (or redis), -soak.guard, -soak.sotw, -soak.redis cluster, -soak.tier=false.
 soak: redis ## let faults happen to a tier of real processes for SOAK (30m), into bench/results
-	$(GO) test $(NOPGO) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results $(ARGS)
+	$(GO) test $(NOPGO) ./relay/robust -run '^TestSoak$$' -count 1 -timeout 24h -v -args -soak $(SOAK) -soak.out $(CURDIR)/bench/results -soak.commit "$$(git describe --always --dirty)" $(ARGS)
 
 standin: ## run the tests of Redis with what stands in for it in the simulation
 	XDSRELAY_REDIS_STANDIN=1 $(GO) test $(NOPGO) -timeout $(TIMEOUT) ./shard/head ./shard/lease ./shard/lastgood ./shard/store

@@ -16,6 +16,7 @@ import (
 
 // Report is what a run showed.
 type Report struct {
+	Commit     string        `json:"commit"` // of the relay; empty if it is not known
 	Seed       uint64        `json:"seed"`
 	Nodes      int           `json:"nodes"`
 	Clients    int           `json:"clients"`
@@ -147,8 +148,8 @@ func (r *Report) Page() string {
 		verdict = fmt.Sprintf("**%d contradictions**, below.", n)
 	}
 	fmt.Fprintf(&b, "# Robustness: %s of faults\n\n%s\n\n", time.Duration(r.Seconds*1e9).Round(time.Second), verdict)
-	fmt.Fprintf(&b, "Seed %d, %s. %d relay processes (%s, lease %v; last known good state: %s; removal guard: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
-		r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.together(), r.Lease, cmp.Or(r.Store, "not kept"), r.Guard, r.Clients, r.Keys, r.Resources, r.Origin)
+	fmt.Fprintf(&b, "Commit %s, seed %d, %s. %d relay processes (%s, lease %v; last known good state: %s; removal guard: %t), %d clients of all four variants over %d keys of %d resources, a %s origin.\n\n",
+		cmp.Or(r.Commit, "not known"), r.Seed, r.Started.Format(time.DateTime+" UTC"), r.Nodes, r.together(), r.Lease, cmp.Or(r.Store, "not kept"), r.Guard, r.Clients, r.Keys, r.Resources, r.Origin)
 	fmt.Fprintf(&b, "Checked: %s.\n\n", strings.Join(r.Guarantees, ", "))
 	fmt.Fprintf(&b, "%d rounds; the origin changed %d resources, saw %d streams and sent %d responses; clients opened %d streams, lost %d with their nodes, and got %d responses of %.1f MB.\n\n",
 		len(r.Rounds), r.Totals.OriginChanges, r.Totals.OriginStreams, r.Totals.OriginResponses,

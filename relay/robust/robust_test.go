@@ -23,6 +23,7 @@ var (
 	soakTier = flag.Bool("soak.tier", true, "the nodes are one tier")
 	soakKept = flag.String("soak.store", "", "where the last known good state is kept: directory, redis or, if empty, nowhere")
 	soakSafe = flag.Bool("soak.guard", false, "nodes hold back mass removals")
+	soakAt   = flag.String("soak.commit", "", "the commit of the relay, for the report")
 	soakMode = flag.String("soak.redis", "one", "the Redis of the tier: one server, or a cluster of three masters with a replica each")
 	nodes    = flag.Int("soak.nodes", 4, "how many nodes there are")
 	clients  = flag.Int("soak.clients", 240, "how many clients there are")
@@ -74,6 +75,7 @@ func TestSoak(t *testing.T) {
 	if *soakOut == "" {
 		return
 	}
+	report.Commit = *soakAt
 	if err := report.Write(*soakOut, report.Name()); err != nil {
 		t.Error(err)
 	}

@@ -59,12 +59,12 @@ func TestReports(t *testing.T) {
 			t.Errorf("the page lacks %q:\n%s", part, page)
 		}
 	}
-	report := &Report{Seed: 7, Rounds: []RoundReport{{Faults: []string{"flush Redis"}, Seconds: 2}}, Contradictions: []string{"Ordered: no"}}
+	report := &Report{Commit: "abc", Seed: 7, Rounds: []RoundReport{{Faults: []string{"flush Redis"}, Seconds: 2}}, Contradictions: []string{"Ordered: no"}}
 	if err := report.Write(dir, "report"); err != nil {
 		t.Fatal(err)
 	}
 	page := report.Page()
-	for _, part := range []string{"1 contradictions", "Seed 7", "| flush Redis | 1 | 2.0 | 2.0 |", "Ordered: no"} {
+	for _, part := range []string{"1 contradictions", "Commit abc, seed 7", "| flush Redis | 1 | 2.0 | 2.0 |", "Ordered: no"} {
 		if !strings.Contains(page, part) {
 			t.Errorf("the page lacks %q:\n%s", part, page)
 		}
