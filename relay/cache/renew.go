@@ -95,11 +95,11 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 // the guard of another node holds its removal back.
 func mergeKept(all []Kept) Kept {
 	ranked := slices.Clone(all)
+	// A record was never compared with the tier head, so it proves nothing against what was.
+	compared := slices.ContainsFunc(all, func(k Kept) bool { return k.Edition.Behind })
+	behind := func(k *Kept) int { return boolRank(k.Edition.Behind || compared && k.Recorded) }
 	slices.SortStableFunc(ranked, func(a, b Kept) int {
-		if a.Edition.Behind != b.Edition.Behind {
-			return cmp.Compare(boolRank(a.Edition.Behind), boolRank(b.Edition.Behind))
-		}
-		return b.AsOf.Compare(a.AsOf)
+		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
 	})
 	// Of names that the newest one lacks the tier head proves nothing: a node that restored an
 	// old record need not have compared it.

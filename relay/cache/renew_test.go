@@ -29,6 +29,10 @@ func TestMergeKept(t *testing.T) {
 		k.Edition.Behind = true
 		return k
 	}
+	recorded := func(k Kept) Kept {
+		k.Recorded = true
+		return k
+	}
 	for name, tc := range map[string]struct {
 		all   []Kept
 		want  []string
@@ -41,6 +45,8 @@ func TestMergeKept(t *testing.T) {
 		"an older part":               {[]Kept{holds(clusters, true, now, res("a", "2")), holds(clusters, false, old, res("a", "1"), res("b", "1"))}, []string{"a=2"}, true},
 		"behind the tier head":        {[]Kept{behind(holds(endpoints, false, now, res("a", "1"))), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
 		"names that the newest lacks": {[]Kept{holds(endpoints, false, now, res("b", "1")), holds(endpoints, false, old, res("a", "1")), behind(holds(endpoints, false, between, res("a", "2")))}, []string{"a=2", "b=1"}, false},
+		"an old record":               {[]Kept{recorded(holds(clusters, true, old, res("a", "1"))), behind(holds(clusters, true, now))}, nil, true},
+		"a record that is newer":      {[]Kept{recorded(holds(clusters, true, now, res("a", "2"))), behind(holds(clusters, true, old, res("a", "1")))}, []string{"a=2"}, true},
 		"all behind the tier head":    {[]Kept{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
 		"a time that is not known":    {[]Kept{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
 		"an empty set that is newer":  {[]Kept{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
