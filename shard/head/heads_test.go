@@ -219,7 +219,7 @@ func TestTakeOver(t *testing.T) {
 	c := newNode(t, "c", s, soon, 300*time.Millisecond).key("k")
 	c.apply("old")
 	c.sees(b)
-	stop() // else b claims the key again once it has lost it
+	stop()         // else b claims the key again once it has lost it
 	stop = c.own() // nothing happens but that its time is over
 	h := storedSoon(s, c)
 	if h.Generation != head.Generation+1 || h.Owner != "c" {
