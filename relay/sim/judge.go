@@ -46,12 +46,13 @@ type resourceID struct{ key, typeURL, name string }
 
 // view is what the judge knows of a client.
 type view struct {
-	client *record.Event              // that there is one
-	held   map[string]map[string]bool // names by type URL
-	past   map[resourceID]int         // how far in its history each resource is that it was ever sent
-	cold   map[string]time.Duration   // types of which it never got anything: for how long it could have
-	stream *stream                    // nil while it has none
-	away   bool
+	client  *record.Event              // that there is one
+	held    map[string]map[string]bool // names by type URL
+	version map[string]string          // of the newest response, by type URL
+	past    map[resourceID]int         // how far in its history each resource is that it was ever sent
+	cold    map[string]time.Duration   // types of which it never got anything: for how long it could have
+	stream  *stream                    // nil while it has none
+	away    bool
 }
 
 // stream is one stream of a client.
@@ -112,7 +113,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 }
 
 func newView(e *record.Event) *view {
-	v := &view{client: e, held: make(map[string]map[string]bool), past: make(map[resourceID]int), cold: make(map[string]time.Duration)}
+	v := &view{client: e, held: make(map[string]map[string]bool), version: make(map[string]string), past: make(map[resourceID]int), cold: make(map[string]time.Duration)}
 	for typeURL := range e.Wants {
 		v.held[typeURL] = make(map[string]bool)
 		if xdstest.FullState(typeURL) { // of others there may be nothing to say
@@ -128,6 +129,7 @@ func (v *view) take(e *record.Event) {
 		v.stream.answered[e.Type] = true
 	}
 	delete(v.cold, e.Type)
+	v.version[e.Type] = e.Version
 	for _, name := range v.gone(e) {
 		delete(v.held[e.Type], name)
 	}

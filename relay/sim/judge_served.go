@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/robust/check"
 	"xdsrelay/relay/robust/record"
 	"xdsrelay/relay/xdstest"
@@ -55,8 +56,13 @@ func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradi
 	if len(s.answered) > 0 || time.Since(s.opened) < servedWithin || !j.running(s.node) || j.world.node(s.node).since.After(s.opened) || !j.world.node(s.node).ready() {
 		return nil
 	}
+	return j.withheld(c, s, e)
+}
+
+// withheld judges what a node has for a client that it sends away.
+func (j *judge) withheld(c *view, s *stream, e *record.Event) []check.Contradiction {
 	for typeURL := range c.client.Wants {
-		if holder := j.holderOf(s.node, c.client.Key, typeURL, c.lacks(typeURL)); holder != "" {
+		if holder := j.holderOf(s.node, c.client.Key, typeURL, j.misses(c, typeURL)); holder != "" {
 			return found("ServedByAll", e, "client %s is sent away by %s, which is ready, after %s without an answer, though %s has %s",
 				c.client.Client, s.node, time.Since(s.opened), holder, record.ShortType(typeURL))
 		}
@@ -64,14 +70,16 @@ func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradi
 	return nil
 }
 
-// lacks returns whether another client has something of a type that this one wants and has
-// not. Of types that are asked for by name, nodes may know nothing of some names, and then
-// there is nothing to say to a client that has the others. Without delta a client is not
-// told that such a resource has gone, so that what it has proves nothing.
-func (v *view) lacks(typeURL string) func(other *view) bool {
+// misses returns whether another client has something of a type that this one wants and has
+// not. A client without delta that returns with just what its node has of a type is sent
+// nothing of it (B39): if nothing is known of the other types, its stream ends without an
+// answer, as it should (K15). Of types that are asked for by name, nodes may know nothing of
+// some names, and then there is nothing to say to a client that has the others. Without delta
+// a client is not told that such a resource has gone, so that what it has proves nothing.
+func (j *judge) misses(v *view, typeURL string) func(other *view) bool {
 	return func(other *view) bool {
 		if xdstest.FullState(typeURL) {
-			return true
+			return !v.proves(typeURL) || !j.equal(v, other, typeURL)
 		}
 		for _, name := range v.client.Wants[typeURL] {
 			if other.client.Delta && other.held[typeURL][name] && !v.held[typeURL][name] {
@@ -80,6 +88,27 @@ func (v *view) lacks(typeURL string) func(other *view) bool {
 		}
 		return false
 	}
+}
+
+// proves reports whether the version that a client quotes when it returns says what it has:
+// it wants everything of a full-state type, and was given a version that a node has made of
+// the content. The control plane's own versions are shorter.
+func (v *view) proves(typeURL string) bool {
+	return !v.client.Delta && len(v.client.Wants[typeURL]) == 0 && len(v.version[typeURL]) == len(resource.Digest{}.Hex())
+}
+
+// equal reports whether two clients have the same content of a type.
+func (j *judge) equal(a, b *view, typeURL string) bool {
+	if !maps.Equal(a.held[typeURL], b.held[typeURL]) {
+		return false
+	}
+	for name := range a.held[typeURL] {
+		id := resourceID{a.client.Key, typeURL, name}
+		if h := j.histories[id]; h == nil || h.serials[a.past[id]] != h.serials[b.past[id]] {
+			return false
+		}
+	}
+	return true
 }
 
 // holder is a node from which another one, or the same, can have a type of a key: it runs,

@@ -109,6 +109,41 @@ func TestJudgeServed(t *testing.T) {
 	})
 }
 
+// TestJudgeTurnedAway: a client that is sent away without an answer is found if its node has
+// something for it, which it has not if the client returned with just that, and quoted a
+// version that proves it.
+func TestJudgeTurnedAway(t *testing.T) {
+	const made = "34920cb00706f8efe4ed4837f9eee735" // a version that a node makes of content
+	for name, test := range map[string]struct {
+		version string
+		delta   bool
+		serial  int // what the node has
+		found   bool
+	}{
+		"just that":                         {version: made, serial: 1},
+		"something newer":                   {version: made, serial: 2, found: true},
+		"a version of the control plane":    {version: "w1", serial: 1, found: true},
+		"delta, where equality is answered": {version: made, delta: true, serial: 1, found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, observe := forged(t, false)
+				x, had := came("x"), got("x", 1, "a")
+				x.Delta, had.Delta, had.Version = test.delta, test.delta, test.version
+				all := observe(has(1, "a"), has(2, "a"), x, opened("x", "n0"), had, record.Event{Kind: record.ClientEnd, Client: "x", Own: true},
+					came("y"), opened("y", "n1"), got("y", test.serial, "a"), opened("x", "n1"))
+				away := j.clients["x"]
+				all = append(all, j.withheld(away, away.stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true})...)
+				if test.found {
+					mustFind(t, all, "ServedByAll")
+				} else if len(all) > 0 {
+					t.Errorf("found %v", all)
+				}
+			})
+		})
+	}
+}
+
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
 // are found, also shortly before the control plane has lost the cluster, and clusters that go
 // though it holds them back.
