@@ -13,7 +13,7 @@ type Model struct {
 	histories map[resourceID]*history
 	names     map[kind][]string // names that the origin ever had
 	served    map[resourceID]map[int]bool
-	failed    map[resourceID]time.Duration // when a client was last told that it cannot be had
+	failed    map[resourceID]time.Duration // when a client was first sent an error of it
 	changed   map[kind]int                 // number of the origin's last change
 	upstream  map[int]string               // the origin's open streams: key
 	clients   map[string]*client           // by name
@@ -78,7 +78,10 @@ func (m *Model) apply(e *record.Event) {
 		if s := m.streams[e.Stream]; s != nil {
 			s.client.take(s, e)
 			for _, name := range e.Errors {
-				m.failed[resourceID{kind{s.client.key, e.Type}, name}] = e.At
+				id := resourceID{kind{s.client.key, e.Type}, name}
+				if _, ever := m.failed[id]; !ever {
+					m.failed[id] = e.At
+				}
 			}
 		}
 	case record.ClientEnd:

@@ -43,11 +43,7 @@ func (v *resumable) check(m *Model, e *record.Event) []string {
 func (v *resumable) checkDelta(m *Model, s *stream, e *record.Event) (wrong []string) {
 	for _, r := range e.Resources {
 		held, ok := s.client.held[e.Type][r.Name]
-		if !ok || held != r || followsCluster(s, e, r.Name) || s.of(e.Type).errors[r.Name] {
-			continue
-		}
-		if at, ever := m.failed[resourceID{kind{s.client.key, e.Type}, r.Name}]; ever && at < s.openedAt+unsure && !s.of(e.Type).takenBack[r.Name] {
-			s.of(e.Type).takenBack[r.Name] = true
+		if !ok || held != r || followsCluster(s, e, r.Name) || takesBack(m, s, e.Type, r.Name) {
 			continue
 		}
 		// The origin may have gone away from this state and back to it meanwhile. So may the
@@ -99,8 +95,32 @@ func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
 			return nil
 		}
 	}
+	back := 0
+	for n := range got {
+		if takesBack(m, s, e.Type, n) {
+			back++
+		}
+	}
+	if back > 0 && (fullState(e.Type) || back == len(got)) {
+		return nil
+	}
 	return []string{fmt.Sprintf("a client that has all of it is sent %s again, version %q where it has %q",
 		record.ShortType(e.Type), e.Version, s.client.version[e.Type])}
+}
+
+// takesBack reports whether a resource is sent again because the client was sent an error of
+// it, or may have been (C16).
+func takesBack(m *Model, s *stream, typeURL, name string) bool {
+	t := s.of(typeURL)
+	if t.errors[name] {
+		return true
+	}
+	at, ever := m.failed[resourceID{kind{s.client.key, typeURL}, name}]
+	if !ever || at >= s.openedAt+unsure || t.takenBack[name] {
+		return false
+	}
+	t.takenBack[name] = true
+	return true
 }
 
 // followsCluster tells whether endpoints come because their cluster came.

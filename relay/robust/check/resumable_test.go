@@ -51,6 +51,11 @@ func TestResumable(t *testing.T) {
 	elsewhere.At = 2 * unsure // the stream is older
 	mustFind(t, forge(t, of, start(elsewhere, got(1, clusterType, a))), "a@1 of Cluster is sent again")
 
+	elsewhere.At = 0 // a newer error does not make nodes forget the first
+	later := elsewhere
+	later.At = 2 * unsure
+	mustBeFine(t, forge(t, of, start(elsewhere, later, at(record.NodeDown, "n"), ended(1), opened("d", 3, "m"), got(3, clusterType, a))))
+
 	// The state of the world, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(sotw(2, clusterType, a, b))), "is sent Cluster again")
 	mustFind(t, forge(t, of, start(sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")
@@ -60,6 +65,18 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("a", 2))))) // a version proves nothing of names
 	mustBeFine(t, forge(t, of, then(again, sotw(3, endpointType, res("b", 8)), sotw(3, endpointType, res("a", 2))), "NoPhantom"))
 	mustBeFine(t, forge(t, of, then(again, origin(clusterType, "c", 5), origin(clusterType, "c", 0), sotw(3, clusterType, a, b))))
+
+	// An error is taken back in that way, too, once, and for the names that it was of.
+	failed = sotw(2, endpointType)
+	failed.Errors = []string{"a"}
+	taken := start(failed, sotw(2, endpointType, res("a", 2)))
+	mustBeFine(t, forge(t, of, taken))
+	mustFind(t, forge(t, of, then(taken, sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")
+	failed.Errors = []string{"b"}
+	mustFind(t, forge(t, of, start(failed, sotw(2, endpointType, res("a", 2)))), "is sent ClusterLoadAssignment again")
+	elsewhere = got(1, endpointType)
+	elsewhere.Errors = []string{"a"}
+	mustBeFine(t, forge(t, of, start(elsewhere, sotw(2, endpointType, res("a", 2)))))
 }
 
 // TestResumableEmpty: a client that has had no answer does not know that there is nothing.
