@@ -74,15 +74,18 @@ func (j *judge) withheld(c *view, s *stream, e *record.Event) []check.Contradict
 // not. A client without delta that returns with just what its node has of a type is sent
 // nothing of it (B39): if nothing is known of the other types, its stream ends without an
 // answer, as it should (K15). Of types that are asked for by name, nodes may know nothing of
-// some names, and then there is nothing to say to a client that has the others. Without delta
-// a client is not told that such a resource has gone, so that what it has proves nothing.
+// some names, and then there is nothing to say to a client that has the others. A client that
+// returned with a name may have got no more than an error of it, so that its node has only
+// what it has sent. Without delta a client is not told that such a resource has gone, so that
+// what it has proves nothing.
 func (j *judge) misses(v *view, typeURL string) func(other *view) bool {
 	return func(other *view) bool {
 		if xdstest.FullState(typeURL) {
 			return !v.proves(typeURL) || !j.equal(v, other, typeURL)
 		}
 		for _, name := range v.client.Wants[typeURL] {
-			if other.client.Delta && other.held[typeURL][name] && !v.held[typeURL][name] {
+			_, sent := other.stream.has[resourceID{v.client.Key, typeURL, name}]
+			if sent && other.client.Delta && other.held[typeURL][name] && !v.held[typeURL][name] {
 				return true
 			}
 		}

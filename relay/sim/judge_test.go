@@ -144,6 +144,27 @@ func TestJudgeTurnedAway(t *testing.T) {
 	}
 }
 
+// TestJudgeTurnedAwayByName: a node has what it has sent, not what a client returned with
+// that got an error of it.
+func TestJudgeTurnedAwayByName(t *testing.T) {
+	endpoints := func(e record.Event) record.Event { e.Type = xdstest.EndpointType; return e }
+	j, observe := forged(t, false)
+	unknown := endpoints(got("y", 0, "a"))
+	unknown.Resources, unknown.Errors = nil, []string{"a"}
+	if all := observe(endpoints(has(1, "a")), came("x"), came("y"), opened("x", "n1"), opened("y", "n0"), endpoints(got("y", 1, "a")),
+		record.Event{Kind: record.ClientEnd, Client: "y", Own: true}, opened("y", "n1"), unknown); len(all) > 0 {
+		t.Fatal(all)
+	}
+	away := func() []check.Contradiction {
+		return j.withheld(j.clients["x"], j.clients["x"].stream, &record.Event{Kind: record.ClientEnd, Client: "x", Unserved: true})
+	}
+	if all := away(); len(all) > 0 {
+		t.Errorf("found %v after an error", all)
+	}
+	observe(endpoints(got("y", 1, "a")))
+	mustFind(t, away(), "ServedByAll")
+}
+
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
 // are found, also shortly before the control plane has lost the cluster, and clusters that go
 // though it holds them back.

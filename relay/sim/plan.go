@@ -42,6 +42,15 @@ type Event struct {
 // End is when it is over.
 func (e Event) End() time.Duration { return e.At + e.For }
 
+// endOf is when an event ends in a plan: what lasts at the end of the plan ends there, and
+// what begins later goes on for its whole time.
+func (p Plan) endOf(e Event) time.Duration {
+	if e.At >= p.Length {
+		return e.End()
+	}
+	return min(e.End(), p.Length)
+}
+
 // String is the event in a line, as Parse reads it.
 func (e Event) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s %s %s %s", e.At, e.For, e.Do, strings.Join(e.Args, " ")))

@@ -9,6 +9,25 @@ import (
 	"time"
 )
 
+// TestEventsEnd: no event of a plan ends before it begins, though some begin after the plan.
+func TestEventsEnd(t *testing.T) {
+	late := 0
+	for seed := range uint64(2000) {
+		p := Draw(seed)
+		for _, e := range p.Events {
+			if at := p.endOf(e); at < e.At || at > e.End() || at > p.Length && e.At < p.Length {
+				t.Fatalf("seed %d of %v: %s ends at %v", seed, p.Length, e, at)
+			}
+			if e.At > p.Length {
+				late++
+			}
+		}
+	}
+	if late == 0 {
+		t.Error("no event begins after its plan, which this test is about")
+	}
+}
+
 // TestPlans: a seed has one plan, which its text tells in full; and all acts are drawn.
 func TestPlans(t *testing.T) {
 	drawn := make(map[string]bool)

@@ -78,7 +78,7 @@ func (w *World) play() {
 			a.begin(w, i, e)
 		})
 		if a.end != nil {
-			w.later(min(e.End(), w.plan.Length), func() {
+			w.later(w.plan.endOf(e), func() {
 				w.to.Add(record.Event{Kind: record.Healed, Why: e.String()})
 				w.judge.part(e.hosts()...)
 				a.end(w, i, e)
