@@ -49,6 +49,14 @@ type agreement struct {
 	now  resource.Digest
 	met  bool
 	past []resource.Digest // former ones, newest last
+	// empty says that the table is known to have nothing: before its first answer it has
+	// nothing, too.
+	empty bool
+	// later says that the head replaced another one when the table had what it has now. The
+	// first head that a table is compared with may be old, and one that came before the
+	// content may be older than that: where the owner of the key cannot write to Redis, the
+	// head there stays.
+	later bool
 	// versions are those of the heads since one was met, newest last.
 	versions []string
 	behind   bool
@@ -112,7 +120,7 @@ func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]
 		return
 	}
 	if a.since.IsZero() || a.head.Digest != head.Digest {
-		a.since = now
+		a.since, a.later = now, !a.since.IsZero()
 	}
 	a.head = head
 	if len(a.versions) == agreedKept {
@@ -130,17 +138,18 @@ func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
 	if a == nil {
 		return
 	}
-	now := t.allLocked()
+	now, empty := t.allLocked(), a.empty
+	a.empty = now == (resource.Digest{}) && t.wildKnownLocked()
 	if now == a.now {
 		return
 	}
-	if a.now != (resource.Digest{}) { // before its first answer a table is empty, too
+	if empty || a.now != (resource.Digest{}) {
 		if len(a.past) == pastKept {
 			a.past = slices.Delete(a.past, 0, 1)
 		}
 		a.past = append(a.past, a.now)
 	}
-	a.now, a.met = now, false
+	a.now, a.met, a.later = now, false, false
 	if a.heard.trace != "" && now == a.head.Digest {
 		t.meetLocked(time.Now())
 	}
@@ -163,6 +172,14 @@ func (a *agreement) compare(woken map[*Subscription]struct{}) {
 		woken[s] = struct{}{}
 	}
 	clear(a.waiting)
+}
+
+// outdatedLocked reports whether other nodes have newer content for sure, where these hold
+// what the tier head describes: the head came after what the table holds, or that was
+// restored, or is from before the key was idle or the process slept.
+func (t *Table) outdatedLocked() bool {
+	a := t.agreed
+	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.legs, func(l tableLeg) bool { return l.stale || l.idled || !l.slept.IsZero() }))
 }
 
 // behindUntilLocked is until when the table counts as behind; zero if it does not.

@@ -71,6 +71,32 @@ func TestBehind(t *testing.T) {
 	})
 }
 
+// TestBehindWhereThereWasNothing: K12: a table that had nothing, as its owner said, is not
+// behind the head of that when it has something again. Before the first answer a table has
+// nothing as well, which says nothing.
+func TestBehindWhereThereWasNothing(t *testing.T) {
+	for name, tc := range map[string]struct {
+		before func(w *world)
+		behind bool
+	}{
+		"all was removed":            {func(w *world) { w.answer(clusters, res("a", "1")); w.remove(clusters, "a") }, false},
+		"the first answer was empty": {func(w *world) { w.answer(clusters) }, false},
+		"there was no answer":        {func(*world) {}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{HeadWait: headWait}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				tc.before(w)
+				w.group.Agree(clusters, w.headOf(clusters))
+				w.answer(clusters, res("a", "2"))
+				if until := c.head().Behind; until.IsZero() == tc.behind {
+					t.Errorf("behind until %v", until)
+				}
+			})
+		})
+	}
+}
+
 // TestBehindVersions: the table knows the versions of the heads that it has not
 // reached, of the last few.
 func TestBehindVersions(t *testing.T) {

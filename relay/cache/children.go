@@ -12,7 +12,10 @@ import (
 // removals of such children, and content that empties them, are held back in the guard of
 // their own table until nothing of their parents is held back any more. A control plane
 // that loses its data may remove the children first, so what has gone shortly before the
-// parents is restored.
+// parents is restored. What was restored from another node or last known good state, and is
+// not there when the control plane answers, may have gone long ago: it counts as gone when it
+// was last confirmed, unless its parents were restored as well and are held back since that
+// same answer.
 //
 // The table of a child reads the guards of its parents' tables while its own mu is held,
 // never the other way round.
@@ -46,6 +49,8 @@ type children struct {
 	looked bool
 	all    bool                // some parent of the type is held back
 	names  map[string]struct{} // of endpoint sets, whose clusters are known
+	// restored says that parents were not confirmed when they began to be held back.
+	restored bool
 }
 
 // has reports whether a resource is kept. It looks at the parents with the first question.
@@ -74,6 +79,9 @@ func (c *children) look() {
 // lookAtLocked looks at the guard of a parent's table, whose mu must be held.
 func (c *children) lookAtLocked(parent *Table) {
 	byName := parent.Type.EndpointType == c.table.Type.URL
+	for i := range parent.legs {
+		c.restored = c.restored || parent.legs[i].guard.restored
+	}
 	for i := range parent.legs {
 		for name := range parent.legs[i].guard.names {
 			if !byName {
@@ -157,6 +165,7 @@ func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 		t.holds = true
 	}
 	g.names[name] = then
+	g.restored = g.restored || t.legs[by].stale
 }
 
 // lost is a child that has gone, or was emptied, since which its parents may go, too.
@@ -164,7 +173,9 @@ type lost struct {
 	res *resource.Resource // as it was
 	leg int
 	at  time.Time
-	gap gap
+	// asOf is when it was last known to be what the origin serves.
+	asOf time.Time
+	gap  gap
 	// sent says that positions do not show whether clients were sent the removal.
 	sent atomic.Bool
 }
@@ -180,7 +191,11 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 		t.group.guardFrom(time.Now().Add(justBefore))
 	}
 	if len(t.lost) < maxLost {
-		t.lost[old.Key] = &lost{res: old, leg: by, at: time.Now(), gap: gap{from, t.gen}}
+		l := &lost{res: old, leg: by, at: time.Now(), gap: gap{from, t.gen}}
+		if l.asOf = l.at; t.legs[by].stale {
+			l.asOf = t.legs[by].restoredAsOf
+		}
+		t.lost[old.Key] = l
 	}
 }
 
@@ -233,6 +248,10 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		if !kept.has(name) || !t.mayHoldLocked(l.leg, l.res) || e != nil && e.res != nil && !e.res.Hollow() {
 			continue
 		}
+		old := now.Sub(l.asOf) >= justBefore
+		if old && !kept.restored {
+			continue
+		}
 		var then *resource.Resource
 		if e != nil {
 			then = e.res
@@ -242,7 +261,9 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		change.put(l.res)
 		t.entries[name].gap = spared
 		t.keepLocked(l.leg, name, then)
-		t.legs[l.leg].version = "" // it holds what the origin has not sent
+		leg := &t.legs[l.leg]
+		leg.guard.restored = leg.guard.restored || old
+		leg.version = "" // it holds what the origin has not sent
 		t.fed.Changes += t.gen + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")
 		delete(t.lost, name)

@@ -293,6 +293,46 @@ func TestLongLost(t *testing.T) {
 	})
 }
 
+// TestOldChildrenStayAway: K16, K12: what was restored and is not there when the control plane
+// answers did not go just before its parents do: clients may have had newer content of that
+// name. It is kept where the parents that are held back are those that were restored with it.
+func TestOldChildrenStayAway(t *testing.T) {
+	for name, tc := range map[string]struct {
+		asOf    time.Duration
+		parents []string // what the control plane has of these when it answers first
+		want    []string
+	}{
+		"restored from long ago":                {-time.Hour, []string{"a", "b"}, []string{"-a", "-b"}},
+		"restored from just before":             {-time.Second, []string{"a", "b"}, []string{"a", "b"}},
+		"parents of long ago go with them":      {-time.Hour, nil, []string{"a", "b"}},
+		"one parent of long ago goes with them": {-time.Hour, []string{"a"}, []string{"-a", "-b"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				asOf := time.Now().Add(tc.asOf)
+				w.group.Revive(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b")))
+				w.group.Revive(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
+				w.client(clusters, true)
+				c := w.client(endpoints, false, "a", "b")
+				w.feed.TakeDemand(true, true)
+				w.remove(endpoints, "a", "b")
+				var parents []*resource.Resource
+				for _, n := range tc.parents {
+					parents = append(parents, withEndpoints(n))
+				}
+				all := func(rs ...*resource.Resource) { w.feed.Apply(Update{Type: clusters, Resources: rs, Full: true}) }
+				all(parents...)
+				pass(time.Second)
+				if len(parents) > 0 {
+					all()
+				}
+				pass(time.Second)
+				expectSees(t, c, tc.want...)
+			})
+		})
+	}
+}
+
 // TestClaimsOfChildren: K16, B37: a node that asks for endpoints only when the control plane
 // has lost them does not take them from a client that comes with them, as long as it holds
 // their clusters back. When these go, or are back without endpoints, it does.

@@ -41,6 +41,8 @@ type guard struct {
 	// forParents says that only parents are the reason (see children), so that until is when
 	// these are looked at again.
 	forParents bool
+	// restored says that the leg held restored content when the hold began or grew.
+	restored bool
 }
 
 func (g *guard) has(name string) bool {
@@ -114,6 +116,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 		leg.guard.names[name] = nil
 	}
 	more := len(leg.guard.names) > before
+	leg.guard.restored = leg.guard.restored || leg.stale
 	t.holds = t.holds || more || begins
 	if !begins {
 		if cfg.RemovalHold > 0 && more { // also these get a whole hold

@@ -67,7 +67,11 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if t.staleLocked() && !restored {
 		return k, false
 	}
-	k = Kept{Type: t.Type, Edition: t.editionLocked(), Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: t.asOfLocked(time.Now())}
+	edition := t.editionLocked()
+	if restored { // other nodes take what is behind for older, whatever its time is
+		edition.Behind = t.outdatedLocked()
+	}
+	k = Kept{Type: t.Type, Edition: edition, Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: t.asOfLocked(time.Now())}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
 	for i := range t.legs {
 		leg := &t.legs[i]

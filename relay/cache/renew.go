@@ -217,7 +217,8 @@ const noticed = 5 * time.Second
 
 // renewsLocked reports whether r is newer than what a leg holds: that was restored from
 // something older, or is from before the key was idle or the process slept, or the tier head
-// proves it while no origin can be asked.
+// proves it while no origin can be asked. A head that may itself be old proves it where other
+// nodes have its content from later.
 func (t *Table) renewsLocked(by int, r *revivable) bool {
 	leg := &t.legs[by]
 	switch {
@@ -228,7 +229,10 @@ func (t *Table) renewsLocked(by int, r *revivable) bool {
 	case (leg.idled || !leg.slept.IsZero()) && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
 		return true
 	}
-	return t.group.unreachable(1<<by) && t.agreed != nil && t.agreed.behind && !r.kept.Edition.Behind
+	if t.agreed == nil || !t.agreed.behind || r.kept.Edition.Behind || !t.group.unreachable(1<<by) {
+		return false
+	}
+	return t.outdatedLocked() || r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed))
 }
 
 func (t *Table) renewLegLocked(by int, r *revivable) {

@@ -157,6 +157,53 @@ func TestRenew(t *testing.T) {
 	})
 }
 
+// TestRenewByTheHead: K12: what the owner of a key has passed on gives way to content that the
+// tier head describes only where that head came after it, or where other nodes have that
+// content from later. The first head that a node reads may be old, and so is each head while
+// its owner cannot write to Redis.
+func TestRenewByTheHead(t *testing.T) {
+	const passed, old, other = "passed on", "the old head", "another head"
+	for name, tc := range map[string]struct {
+		steps []string
+		asOf  time.Duration // of what others hold, after the owner was lost
+		taken bool
+	}{
+		"the first head, after the content":    {[]string{passed, old}, -time.Minute, false},
+		"the first head, before the content":   {[]string{old, passed}, -time.Minute, false},
+		"another head, before the content":     {[]string{other, old, passed}, -time.Minute, false},
+		"another head, after the content":      {[]string{other, passed, old}, -time.Minute, true},
+		"others lost the owner a moment later": {[]string{passed, old}, time.Second, false},
+		"others have it from much later":       {[]string{passed, old}, time.Minute, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, HeadWait: headWait}, func(t *testing.T, w *world) {
+				c := w.client(clusters, true)
+				w.feed.Borrow(true)
+				w.feed.Up()
+				before := res("a", "old")
+				for _, step := range tc.steps {
+					switch step {
+					case passed:
+						w.feed.TakeDemand(true, true)
+						w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "new")}, Mirror: true})
+					case old:
+						w.group.Agree(clusters, Agreed{Digest: resource.Digest{}.Add(before.Member())})
+					case other:
+						w.group.Agree(clusters, Agreed{Digest: resource.Digest{}.Add(res("a", "other").Member())})
+					}
+				}
+				w.feed.Down(errOut)
+				lost := time.Now()
+				pass(time.Minute)
+				w.group.Renew([]Kept{holds(clusters, true, lost.Add(tc.asOf), before)})
+				if got := string(c.table.entries["a"].res.Body); (got == "old") != tc.taken {
+					t.Errorf("a is %q", got)
+				}
+			})
+		})
+	}
+}
+
 // TestHeldAfterTheWildcard: K12, K14: what was restored and whose last client has left is not
 // a whole set of which nothing is left: other nodes would take it for one, and remove from
 // their clients what they have.
