@@ -111,12 +111,12 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	if leg.guard.names == nil {
 		leg.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
+	leg.guard.restored = leg.guard.restored || leg.stale
 	before = len(leg.guard.names)
 	for name := range gone {
 		leg.guard.names[name] = nil
 	}
 	more := len(leg.guard.names) > before
-	leg.guard.restored = leg.guard.restored || leg.stale
 	t.holds = t.holds || more || begins
 	if !begins {
 		if cfg.RemovalHold > 0 && more { // also these get a whole hold
