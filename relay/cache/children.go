@@ -63,6 +63,21 @@ func (c *children) has(name string) bool {
 	return c.all || named
 }
 
+// mayHaveLocked reports whether a client may keep a resource, which the table does not have,
+// for its parents: not where the table had it, and it is gone for good.
+func (c *children) mayHaveLocked(name string) bool {
+	if !c.has(name) {
+		return false
+	}
+	e, l := c.table.entries[name], c.table.lost[name]
+	return e == nil || e.born == 0 || l != nil && !c.outdates(l, time.Now())
+}
+
+// outdates reports whether what was lost may have gone long before the parents.
+func (c *children) outdates(l *lost, now time.Time) bool {
+	return now.Sub(l.asOf) >= justBefore && !c.restored
+}
+
 func (c *children) look() {
 	if !c.table.group.cache.guards() {
 		return
@@ -173,9 +188,11 @@ type lost struct {
 	res *resource.Resource // as it was
 	leg int
 	at  time.Time
-	// asOf is when it was last known to be what the origin serves.
-	asOf time.Time
-	gap  gap
+	// asOf is when it was last known to be what the origin serves, and restored says that this
+	// was before it was restored.
+	asOf     time.Time
+	restored bool
+	gap      gap
 	// sent says that positions do not show whether clients were sent the removal.
 	sent atomic.Bool
 }
@@ -193,7 +210,7 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	if len(t.lost) < maxLost {
 		l := &lost{res: old, leg: by, at: time.Now(), gap: gap{from, t.gen}}
 		if l.asOf = l.at; t.legs[by].stale {
-			l.asOf = t.legs[by].restoredAsOf
+			l.asOf, l.restored = t.legs[by].restoredAsOf, true
 		}
 		t.lost[old.Key] = l
 	}
@@ -248,8 +265,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		if !kept.has(name) || !t.mayHoldLocked(l.leg, l.res) || e != nil && e.res != nil && !e.res.Hollow() {
 			continue
 		}
-		old := now.Sub(l.asOf) >= justBefore
-		if old && !kept.restored {
+		if kept.outdates(l, now) {
 			continue
 		}
 		var then *resource.Resource
@@ -262,7 +278,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		t.entries[name].gap = spared
 		t.keepLocked(l.leg, name, then)
 		leg := &t.legs[l.leg]
-		leg.guard.restored = leg.guard.restored || old
+		leg.guard.restored = leg.guard.restored || l.restored
 		leg.version = "" // it holds what the origin has not sent
 		t.fed.Changes += t.gen + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")

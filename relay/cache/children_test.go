@@ -333,6 +333,39 @@ func TestOldChildrenStayAway(t *testing.T) {
 	}
 }
 
+// TestClaimsOfOldChildren: K16, E8, B37: a client that returns with a cluster which the control
+// plane no longer had when it answered, and with the endpoints of it, keeps neither of both
+// while the listeners are held back.
+func TestClaimsOfOldChildren(t *testing.T) {
+	listeners := resource.TypeOf(resource.ListenerURL)
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		asOf := time.Now().Add(-time.Hour)
+		w.group.Revive(holds(listeners, true, asOf, res("l", "1"), res("m", "1")))
+		w.group.Revive(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b"), withEndpoints("c")))
+		w.group.Revive(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
+		w.client(listeners, true)
+		c := w.client(clusters, true)
+		e := w.client(endpoints, false, "a", "b")
+		w.feed.TakeDemand(true, true)
+		all := func(typ *resource.Type, rs ...*resource.Resource) {
+			w.feed.Apply(Update{Type: typ, Resources: rs, Full: true})
+		}
+		all(listeners, res("l", "1"), res("m", "1"))
+		all(clusters, withEndpoints("a"), withEndpoints("c"))
+		w.apply(endpoints, endpointSet(t, "a", 1))
+		w.remove(endpoints, "b")
+		pass(time.Second)
+		all(listeners)
+		for typ, of := range map[string]*client{"clusters": c, "endpoints": e} {
+			told, rest := of.reconcile(t, []resource.Held{{Name: "b", Version: "1"}})
+			gone, _ := of.table.Gone(&of.w, rest)
+			if !slices.Contains(told, "-b") && gone == nil {
+				t.Errorf("%s: b stays, expected neither it nor its endpoints to stay: %v, %v", typ, told, rest)
+			}
+		}
+	})
+}
+
 // TestClaimsOfChildren: K16, B37: a node that asks for endpoints only when the control plane
 // has lost them does not take them from a client that comes with them, as long as it holds
 // their clusters back. When these go, or are back without endpoints, it does.

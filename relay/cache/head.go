@@ -143,7 +143,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 		r.rest = append(r.rest, c)
 		return
 	case there && e.res.Version == c.Version:
-	case !there && (t.doubtsNameLocked(s, c.Name) || r.kept.has(c.Name)):
+	case !there && (t.doubtsNameLocked(s, c.Name) || r.kept.mayHaveLocked(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
 		r.names = append(r.names, e.name) // else the claim would live on, with its version
@@ -211,7 +211,7 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 	case e != nil && s.seesNowLocked(e): // told as a change
 	case t.doubtsNameLocked(s, name):
 		return claimOpen
-	case kept.has(name):
+	case kept.mayHaveLocked(name):
 		t.leaveOpen()
 		return claimOpen
 	case e != nil && s.namesLocked(e):
