@@ -100,6 +100,7 @@ func TestFollowerLifetimes(t *testing.T) {
 		s.Ack(f)
 		w.origin.Stop()
 		w.kill(w.owner)
+		time.Sleep(5 * time.Second) //nolint:forbidigo // the end comes well within the time that is waited for it
 		old.WaitHeld(t, xdstest.ClusterType)
 	})
 }
