@@ -76,7 +76,7 @@ func (j *judge) withheld(c *view, s *stream, e *record.Event) []check.Contradict
 // answer, as it should (K15). Of types that are asked for by name, nodes may know nothing of
 // some names, and then there is nothing to say to a client that has the others. A client that
 // returned with a name may have got no more than an error of it, so that its node has only
-// what it has sent. Without delta a client is not told that such a resource has gone, so that
+// what it has sent. Without delta no response says that such a resource has gone, so that
 // what it has proves nothing.
 func (j *judge) misses(v *view, typeURL string) func(other *view) bool {
 	return func(other *view) bool {
