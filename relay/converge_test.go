@@ -43,14 +43,18 @@ func universe(key string) map[string][]string {
 type member struct {
 	*xdstest.Auto
 	key     string
+	name    string // of its node
 	variant xdstest.Variant
 	rejects atomic.Bool
 	lazy    atomic.Bool
 	strays  atomic.Int32 // resources of another key that it was sent
 }
 
+// GoString names the member where a case is logged.
+func (m *member) GoString() string { return m.name }
+
 func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant, options ...grpc.DialOption) *member {
-	m := &member{key: key, variant: v}
+	m := &member{key: key, name: fmt.Sprintf("%s-%d", key, i), variant: v}
 	pause := func(ctx context.Context) {
 		if m.lazy.Load() {
 			select {
@@ -60,7 +64,7 @@ func newMember(t xdstest.TB, addr, key string, i int, v xdstest.Variant, options
 		}
 	}
 	m.Auto = xdstest.StartAuto(t, xdstest.AutoConfig{
-		Addr: addr, Variant: v, Node: xdstest.Node(fmt.Sprintf("%s-%d", key, i), key), DialOptions: options,
+		Addr: addr, Variant: v, Node: xdstest.Node(m.name, key), DialOptions: options,
 		BeforeRead: pause,
 		BeforeAck:  func(ctx context.Context, _ *xdstest.Frame) { pause(ctx) },
 		Nack: func(f *xdstest.Frame) string {

@@ -11,6 +11,7 @@ import (
 
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/relay/xdstest/property"
 )
 
 // differentialKey is the clients' node.cluster: their key, and that of the
@@ -34,7 +35,7 @@ func TestDifferential(t *testing.T) {
 		for _, variant := range []config.Variant{config.SotW, config.Delta} {
 			t.Run(fmt.Sprintf("cache=%s/origin=%s", name, variant), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { differ(t, linear, variant) })
+					property.Check(t, func(t *rapid.T) { differ(t, linear, variant) })
 				})
 			})
 		}

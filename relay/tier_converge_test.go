@@ -12,6 +12,7 @@ import (
 	"xdsrelay/relay"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/relay/xdstest/property"
 	"xdsrelay/shard"
 )
 
@@ -22,8 +23,7 @@ import (
 func TestTierConvergence(t *testing.T) {
 	originVariants(t, func(t *testing.T, variant config.Variant) {
 		synctest.Test(t, func(t *testing.T) {
-			// Without the deadline of the test, which is in real time.
-			rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { convergeTier(t, variant) })
+			property.Check(t, func(t *rapid.T) { convergeTier(t, variant) })
 		})
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/relay/xdstest/property"
 )
 
 // pool is what the origin's resources and the clients' wishes are drawn from.
@@ -38,7 +39,7 @@ func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n") }
 // the origin has of what it wants.
 func TestConvergence(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
-		rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { converge(t, delta) })
+		property.Check(t, func(t *rapid.T) { converge(t, delta) })
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"xdsrelay/relay/xdstest"
+	"xdsrelay/relay/xdstest/property"
 )
 
 // TestConvergenceWithGoControlPlane: whatever clients want, drop and want again,
@@ -21,7 +22,7 @@ func TestConvergenceWithGoControlPlane(t *testing.T) {
 	for cache, linear := range map[string]bool{"snapshot": false, "linear": true} {
 		t.Run(cache, func(t *testing.T) {
 			variants(t, func(t *testing.T, delta bool) {
-				rapid.Check(struct{ rapid.TB }{t}, func(t *rapid.T) { convergeWithGCP(t, linear, delta) })
+				property.Check(t, func(t *rapid.T) { convergeWithGCP(t, linear, delta) })
 			})
 		})
 	}

@@ -74,6 +74,9 @@ func (m *Memory) NewNetwork(t TB, target string) *Network {
 // Addr is where clients connect to.
 func (n *Network) Addr() string { return n.port.addr() }
 
+// GoString names the network where the steps of a case are logged.
+func (n *Network) GoString() string { return n.Addr() }
+
 // Retarget leads new connections to another server; existing ones stay.
 func (n *Network) Retarget(addr string) {
 	n.mu.Lock()
