@@ -1,6 +1,7 @@
 package relay_test
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -182,5 +183,86 @@ func TestClientKnowsMore(t *testing.T) {
 			w.converged()
 			w.check()
 		})
+	})
+}
+
+// TestClaimsThatCross: C8, K12, K14: a node with a state that it kept long ago asks the owner
+// of a key, and claims what it has. Before the owner hears that, the node takes newer content
+// from a third one, and the control plane is back with the state of long ago: the owner has
+// nothing to say against the claims. They do not confirm what was taken after them.
+func TestClaimsThatCross(t *testing.T) {
+	originVariants(t, func(t *testing.T, variant config.Variant) {
+		t.Run("other content", func(t *testing.T) { claimsThatCross(t, variant, 3) })
+		t.Run("another name", func(t *testing.T) { claimsThatCross(t, variant, 2) })
+	})
+}
+
+// claimsThatCross does so with another state that the others have meanwhile.
+func claimsThatCross(t *testing.T, variant config.Variant, meanwhile int) {
+	t.Helper()
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newTierWorld(t, 0, variant, "red")
+		ways := make(map[string]*xdstest.Network) // to the peer port of each node
+		var members []string
+		for i, name := range []string{"a", "b", "c"} {
+			ways[name] = w.network.NewNetwork(t, peerAddr(i))
+			members = append(members, name+"="+ways[name].Addr())
+		}
+		w.tierRig = newTierRig(t, w.network, len(members), func(cfg *config.Config) {
+			cfg.Origin.Addresses, cfg.Origin.Variant = []string{w.origin.Addr()}, variant
+			cfg.Origin.Backoff.Initial, cfg.Origin.Backoff.Max = 50*time.Millisecond, 50*time.Millisecond
+			cfg.Tier.Peer.Advertise, cfg.Tier.Members = ways[cfg.Node.Name].Addr(), members
+		})
+		owner, late := w.roster.owner("red"), w.other("red")
+		for _, name := range w.names {
+			w.kill(name)
+			w.roster.drop(name)
+		}
+		c := w.configs[late]
+		c.LastGood.Store, c.LastGood.Directory, c.LastGood.Delay = config.StoreDirectory, dir, 100*time.Millisecond
+		w.start(late) // and it keeps what is there now
+		w.inhabit(late, "red")
+		w.converged()
+		time.Sleep(time.Second) //nolint:forbidigo // virtual time
+		w.kill(late)
+		w.roster.drop(late)
+		for _, c := range w.clients["red"] {
+			c.Close()
+		}
+		w.clients["red"] = nil
+
+		w.set("red", meanwhile)
+		for _, name := range w.names {
+			if name != late {
+				w.start(name)
+				w.inhabit(name, "red")
+			}
+		}
+		w.start(late)
+		for i := 0; ; i++ { // a key of the same owner, for a connection to it
+			if key := fmt.Sprintf("key-%d", i); w.roster.owner(key) == owner {
+				w.set(key, 1)
+				w.inhabit(late, key)
+				break
+			}
+		}
+		w.settle()
+		w.converged()
+		w.origin.Stop()
+		time.Sleep(100 * time.Millisecond) //nolint:forbidigo // virtual time
+		ways[owner].Delay(time.Second)
+		w.inhabit(late, "red")
+		time.Sleep(800 * time.Millisecond) //nolint:forbidigo // virtual time
+		w.set("red", 1)
+		if err := w.origin.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
+		ways[owner].Delay(0)
+		w.settle()
+		w.converged()
+		w.streams(2)
+		w.check()
 	})
 }

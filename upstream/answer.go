@@ -71,6 +71,7 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 		if r.following == nil && r.feed.Stale(a.typ) {
 			r.markStale(a.typ)
 		}
+		a.claims = r.feed.Claims(a.typ)
 		m.held = r.held(s, a.typ)
 		m.settled = r.following != nil && r.feed.Settled(a.typ)
 	} else if len(d.Again) > 0 {
@@ -173,7 +174,10 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		r.mirror(&u, a, rsp)
 		u.Parent = rsp.Mark.Trace
 	}
-	changes := r.feed.Apply(u)
+	changes, ok := r.apply(s, a, u)
+	if !ok {
+		return
+	}
 	r.noteNews(s, a, rsp, now)
 	a.nonce = rsp.Nonce // C2
 	again := a.doubted(rsp)
@@ -195,6 +199,18 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 	delay := answerDelay(a.refusals)
 	a.refusals++
 	s.reply(a, late, now, delay)
+}
+
+// apply gives the cache what an answer means, and opens a new stream where the answer is one
+// to claims that are not what the cache holds any more (C8).
+func (r *runner) apply(s *session, a *asked, u cache.Update) (changes int, ok bool) {
+	if !r.cp.cfg.Delta {
+		return r.feed.Apply(u), true
+	}
+	if changes, ok = r.feed.ApplyAnswer(a.claims, u); !ok {
+		r.renew(s)
+	}
+	return changes, ok
 }
 
 // repeated returns how long the ACK of a response waits that brought so many

@@ -66,6 +66,8 @@ type asked struct {
 	// that one of them unsubscribed from something (delta).
 	edits        uint64
 	unsubscribed bool
+	// claims stands for what was claimed when it was asked first; see [cache.Feed.Claims] (delta).
+	claims uint64
 	// errored is what the owner of a followed key was sent of errors (delta).
 	errored cache.SharedErrors
 	// rejected are canonical names of which an unusable copy came: they exist (C12).

@@ -115,7 +115,7 @@ type Update struct {
 // It returns the number of changes; after the end of the feed, none.
 func (f *Feed) Apply(u Update) int {
 	u.problems = problemsOf(u.Rejected)
-	return f.change(u.Type, func(*Table) Update { return u })
+	return f.change(u.Type, func(*Table) (Update, bool) { return u, true })
 }
 
 // Absent notes that names do not exist, as far as they are wanted and nothing
@@ -130,7 +130,7 @@ func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 }
 
 func (f *Feed) absent(typ *resource.Type, names []string) int {
-	return f.change(typ, func(t *Table) Update {
+	return f.change(typ, func(t *Table) (Update, bool) {
 		unknown := t.unknownLocked(f.leg, names)
 		takesPart, _ := f.group.lostAt(f.leg)
 		if leg := &t.legs[f.leg]; leg.answered == 0 && !takesPart {
@@ -138,12 +138,12 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 		} else {
 			t.noteAbsentLocked(f.leg, unknown)
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true}
+		return Update{Type: typ, Removed: unknown, Partial: true}, true
 	})
 }
 
-// change applies what update returns while the table is locked.
-func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
+// change applies what update returns while the table is locked, unless that returns false.
+func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) int {
 	t := f.group.lookup(typ)
 	if t == nil {
 		return 0 // nobody asked (C10)
@@ -154,7 +154,12 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) Update) int {
 		t.mu.Unlock()
 		return 0
 	}
-	u, began := update(t), time.Now()
+	u, ok := update(t)
+	if !ok {
+		t.mu.Unlock()
+		return 0
+	}
+	began := time.Now()
 	n, mass := t.applyLocked(f.leg, u, server, began, t.woken)
 	t.stampLocked(&u, began, n, t.woken)
 	t.keepUpLocked(t.woken)

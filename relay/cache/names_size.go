@@ -149,7 +149,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 	}
 	for some := range slices.Chunk(t.newestUnanswered(f.leg), f.group.cache.step) {
 		var names []string
-		f.change(typ, func(t *Table) Update {
+		f.change(typ, func(t *Table) (Update, bool) {
 			errs := make([]resource.About, 0, len(some))
 			for _, g := range some {
 				if t.neverAnsweredLocked(f.leg, g.name, t.wants[g.name]) {
@@ -157,7 +157,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 					errs = append(errs, resource.NewError(t.askedAsLocked(g.name), resource.CodeResourceExhausted, reason))
 				}
 			}
-			return Update{Type: typ, Errors: errs, Partial: true}
+			return Update{Type: typ, Errors: errs, Partial: true}, true
 		})
 		t.mu.Lock()
 		for _, n := range names {

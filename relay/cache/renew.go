@@ -272,6 +272,7 @@ func (t *Table) renewLegLocked(by int, r *revivable) {
 		return
 	}
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
+	leg.claims++
 	leg.stale, leg.restoredAsOf = true, r.kept.AsOf
 	t.settleRevivedLocked(by)
 }

@@ -172,8 +172,12 @@ func (t *Table) reviveWildcardLocked() {
 	if r == nil || !r.kept.Wildcard || !t.revivesLocked(leg) && !t.beginsLocked(leg) && !(t.group.cache.guards() && t.lacksWildcardLocked(leg)) {
 		return
 	}
+	gen := t.gen
 	for _, one := range r.kept.Resources {
 		t.reviveResourceLocked(r, one)
+	}
+	if t.gen != gen {
+		t.legs[leg].claims++
 	}
 	t.wild.seq = min(t.wild.seq, t.legs[t.wild.leg].answered)
 	t.legs[t.wild.leg].restoredFrom(r)
