@@ -15,7 +15,7 @@ type leg struct {
 	upstream Upstream
 	listener chan<- struct{} // the feed's news; nil without a feed
 	needs    chan<- struct{} // see Feed.Needs; nil without a feed
-	lostAt   time.Time       // when a stream to the origin, or to the owner, last ended
+	lostAt   time.Time       // when a stream to the origin, or to the owner, last ended on which something was heard
 	compares bool            // see Feed.AwaitOthers
 	server   string          // see Feed.Server
 	current  *Feed           // see Feed.Current
@@ -23,6 +23,15 @@ type leg struct {
 	mute     bool            // see Feed.Mute
 	others   bool            // there are other nodes to ask; see Feed.AwaitOthers
 	asked    time.Time       // when they were asked last; see Feed.Asked
+}
+
+// lose notes that the stream, if there is one, confirms nothing from a time on. One that counts
+// as a stream by its silence alone has confirmed nothing before either (K12). The group's mu
+// must be held.
+func (l *leg) lose(at time.Time) {
+	if l.upstream.Connected && !l.mute {
+		l.lostAt = at
+	}
 }
 
 // Upstream is the state of a stream to an origin.
@@ -90,8 +99,8 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	}
 	up := &g.legs[f.leg].upstream
 	back := err == nil && up.Err != nil
-	if up.Connected && err != nil {
-		g.legs[f.leg].lostAt = time.Now()
+	if err != nil {
+		g.legs[f.leg].lose(time.Now())
 	}
 	compares := g.legs[f.leg].compares
 	news := up.Connected != (err == nil) || (up.Err == nil) != (err == nil)
@@ -230,9 +239,7 @@ func (g *Group) stopLegLocked(i int, after Upstream) {
 	g.legs[i].feed.end(cause)
 	g.legs[i].feed = nil
 	g.mu.Lock()
-	if g.legs[i].upstream.Connected {
-		g.legs[i].lostAt = time.Now()
-	}
+	g.legs[i].lose(time.Now())
 	g.legs[i].listener, g.legs[i].needs, g.legs[i].upstream = nil, nil, after
 	g.mu.Unlock()
 	g.forgetLocals(i)

@@ -42,9 +42,10 @@ func (f *Feed) Borrow(is bool) {
 	f.group.mu.Lock()
 	l := &f.group.legs[f.leg]
 	l.borrowed, l.asked = is, time.Time{}
+	now := time.Now()
+	l.lose(now)
 	if up := &l.upstream; up.Connected {
-		now := time.Now()
-		l.lostAt, up.Connected, up.Since = now, false, now
+		up.Connected, up.Since = false, now
 	}
 	f.group.mu.Unlock()
 	f.group.signalNeeds()

@@ -171,7 +171,7 @@ func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 	switch {
 	case up && !leg.idled && (leg.unsettled.IsZero() || !now.Before(silent)):
 		return now
-	case !leg.slept.IsZero() && lost.Before(silent):
+	case !leg.slept.IsZero() && lost.After(leg.slept) && lost.Before(silent):
 		return leg.slept
 	}
 	return lost

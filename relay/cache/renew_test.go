@@ -294,3 +294,34 @@ func TestHandedOver(t *testing.T) {
 		}
 	})
 }
+
+// TestSilentStreamConfirmsNothing: K12, K14: a stream on which nothing was heard may have been
+// dead from the start, so what a node holds is no newer by it, whatever ends the stream: other
+// nodes would take it for newer than what they heard from the control plane meanwhile.
+func TestSilentStreamConfirmsNothing(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"it breaks":                func(w *world) { w.feed.Down(errOut) },
+		"another node is followed": func(w *world) { w.feed.Borrow(true) },
+		"the key becomes idle":     func(w *world) { w.cache.Leave(w.group); pass(time.Minute) },
+		"the process slept":        func(w *world) { w.cache.Slept(time.Now()); w.feed.Down(errOut) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				pass(time.Minute)
+				lost := time.Now()
+				w.feed.Down(errOut)
+				w.feed.Mute(true)
+				w.feed.Up()
+				pass(time.Minute)
+				end(w)
+				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(lost) {
+					t.Errorf("what it holds is from %s after the last stream on which something was heard", asOf.Sub(lost))
+				}
+			})
+		})
+	}
+}

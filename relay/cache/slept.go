@@ -91,9 +91,7 @@ func (g *Group) sleptLocked(began time.Time) {
 	for i := range g.legs {
 		if l := &g.legs[i]; l.listener != nil {
 			l.compares = true
-			if l.upstream.Connected {
-				l.lostAt = began
-			}
+			l.lose(began)
 		}
 	}
 	g.mu.Unlock()
