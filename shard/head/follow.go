@@ -185,7 +185,7 @@ func (h *Heads) inspect(key string, k kept) {
 	case lost:
 		h.loseLocked(o, now)
 	case missing:
-		o.again()
+		o.again(k)
 		h.enqueueLocked(o)
 	case o.deferred:
 		h.enqueueLocked(o)

@@ -102,7 +102,7 @@ func TestDue(t *testing.T) {
 		"another, since the origin has spoken": {of(at(2, 0), 3, 7), at(1, answers+1), 0, 8},
 	} {
 		o := &owned{since: now, answers: map[string]uint64{clusters.URL: answers}}
-		o.claimed(kept{epoch: 9, heads: c.before})
+		o.claimed(kept{epoch: 9, heads: c.before}, nil)
 		due := func(e cache.Edition) Head {
 			return o.due([]cache.Edition{e}, "n", time.Second, now.Add(c.after))[clusters.URL]
 		}
@@ -125,7 +125,7 @@ func TestDue(t *testing.T) {
 		if again := due(c.is); again.Generation > 0 {
 			t.Errorf("%s: written, and due again: %+v", name, again)
 		}
-		o.again()
+		o.again(kept{epoch: 9, heads: c.before})
 		if again := due(c.is); again != h {
 			t.Errorf("%s: lost, and %+v is due", name, again)
 		}
@@ -138,7 +138,7 @@ func TestLost(t *testing.T) {
 	now, last := time.Now(), time.Duration(0)
 	o := &owned{}
 	for range 20 {
-		o.claimed(kept{epoch: 1})
+		o.claimed(kept{epoch: 1}, nil)
 		if lost, missing := o.differs(kept{epoch: 2}, now); !lost || missing {
 			t.Fatalf("lost: %t, missing: %t", lost, missing)
 		}
@@ -157,12 +157,12 @@ func TestLost(t *testing.T) {
 	if last < longestPause/2 {
 		t.Errorf("the last pause was %v", last)
 	}
-	o.claimed(kept{epoch: 3})
+	o.claimed(kept{epoch: 3}, nil)
 	o.wrote(nil, now)
 	if o.lose(now); o.after.Sub(now) > 2*time.Second {
 		t.Errorf("after a write: a pause of %v", o.after.Sub(now))
 	}
-	o.claimed(kept{epoch: 4})
+	o.claimed(kept{epoch: 4}, nil)
 	o.writes(map[string]Head{"t": {Epoch: 4, Generation: 1}})
 	o.wrote(o.heads, now)
 	if _, missing := o.differs(kept{epoch: 4, heads: map[string]Head{"t": {Epoch: 3, Generation: 7}}}, now); !missing {

@@ -2,6 +2,7 @@ package head
 
 import (
 	"context"
+	"maps"
 	"math/rand/v2"
 	"time"
 
@@ -21,6 +22,9 @@ type owned struct {
 
 	epoch  uint64          // 0: not claimed, or taken by somebody else since
 	before map[string]Head // what there was when it was claimed, by type URL
+	// gone are those of before that Redis does not have any more. They stand until this node
+	// has something to write: else the next owner would find nothing that is newer than its own.
+	gone map[string]Head
 	// heads are those of this epoch. Whatever a write came to, the next one of
 	// something else has a higher generation, so that an older one that arrives late
 	// does no harm. Of those in sure it is known that Redis has them.
@@ -44,10 +48,28 @@ func newOwned(g *cache.Group, now time.Time) *owned {
 	return o
 }
 
-// claimed notes that the key has been claimed, and what there was of it.
-func (o *owned) claimed(k kept) {
-	o.epoch, o.before = k.epoch, k.heads
+// claimed notes that the key has been claimed, and what there was of it: what Redis has, and
+// what this node knows from before Redis lost it.
+func (o *owned) claimed(k kept, known map[string]Head) {
+	o.epoch, o.before = k.epoch, maps.Clone(known)
 	o.heads, o.sure = make(map[string]Head), make(map[string]bool)
+	maps.DeleteFunc(o.before, func(_ string, h Head) bool { return h.Epoch >= k.epoch })
+	if o.before == nil {
+		o.before = make(map[string]Head)
+	}
+	maps.Copy(o.before, k.heads)
+	o.miss(k)
+}
+
+// miss notes which of the heads from before the claim Redis does not have.
+func (o *owned) miss(k kept) {
+	o.gone = make(map[string]Head)
+	for url, h := range o.before {
+		if _, there := k.heads[url]; !there {
+			h.Trace = "" // the update is over
+			o.gone[url] = h
+		}
+	}
 }
 
 // due returns what is to be written of tables in these states. wait bounds how long
@@ -88,21 +110,34 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 		}
 		heads[url] = h
 	}
+	for url, h := range o.gone {
+		if _, ours := o.heads[url]; ours || heads[url].Generation > 0 {
+			continue
+		}
+		if heads == nil {
+			heads = make(map[string]Head)
+		}
+		heads[url] = h
+	}
 	return heads
 }
 
 // writes notes that heads are about to be written.
 func (o *owned) writes(heads map[string]Head) {
 	for url, h := range heads {
-		o.heads[url] = h
-		delete(o.sure, url)
+		if h.Epoch == o.epoch {
+			o.heads[url] = h
+			delete(o.sure, url)
+		}
 	}
 }
 
 // wrote notes that Redis has heads, or newer ones.
 func (o *owned) wrote(heads map[string]Head, now time.Time) {
-	for url := range heads {
-		o.sure[url] = true
+	for url, h := range heads {
+		if delete(o.gone, url); h.Epoch == o.epoch {
+			o.sure[url] = true
+		}
 	}
 	o.written, o.refused = now, 0
 }
@@ -114,7 +149,7 @@ const longestPause = 30 * time.Second
 // being its owner in the eyes of the members, it claims the key again, after a while
 // that grows: the other one is about to see that, or this one.
 func (o *owned) lose(now time.Time) {
-	o.epoch, o.heads, o.sure = 0, nil, nil
+	o.epoch, o.heads, o.sure, o.before, o.gone = 0, nil, nil, nil, nil
 	pause := min(time.Second<<min(o.refused, 10), longestPause)
 	o.refused++
 	o.after = now.Add(pause/2 + rand.N(pause))
@@ -147,11 +182,20 @@ func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 			return false, true
 		}
 	}
+	for url := range o.before {
+		if _, there := k.heads[url]; !there && o.heads[url].Generation == 0 {
+			return false, true
+		}
+	}
 	return false, false
 }
 
-// again makes all that was written of the key due once more.
-func (o *owned) again() { clear(o.sure) }
+// again makes all that was written of the key due once more, and what was there before as
+// far as Redis does not have it.
+func (o *owned) again(k kept) {
+	clear(o.sure)
+	o.miss(k)
+}
 
 // editions are the states of all tables of a group.
 func editions(g *cache.Group) []cache.Edition {

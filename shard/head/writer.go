@@ -131,7 +131,11 @@ func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*
 		}
 		h.metrics.claimed("ok")
 		h.mu.Lock()
-		mine[i].claimed(k)
+		var known map[string]Head
+		if f := h.followed[mine[i].key]; f != nil {
+			known = f.heads
+		}
+		mine[i].claimed(k, known)
 		h.mu.Unlock()
 		h.learn(mine[i].key, k)
 	}
