@@ -101,8 +101,9 @@ type turn struct {
 	by    int
 	first uint64 // generation of the first change
 	woken map[*Subscription]struct{}
-	// final says that what it removes was held back long enough, here or by the owner: it is
-	// not restored with parents that are held back next (see children).
+	// final says that what it removes was held back long enough, here or by the owner, or that
+	// other nodes know better: it is not restored with parents that are held back next (see
+	// children).
 	final bool
 
 	added, changed, removed uint32 // resources; see recordLocked

@@ -18,6 +18,9 @@ type Kept struct {
 	Globs     []string
 	Legs      []KeptLeg
 	Resources []KeptResource
+	// Absent are names, in canonical form, that are wanted and known not to exist. They are no
+	// part of what outlives the process.
+	Absent []string
 	// AsOf is the last time at which this was known to be what the origin serves; zero
 	// where that is not known.
 	AsOf time.Time
@@ -103,6 +106,9 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 			k.Legs[i].Version = "" // another leg's copy is newer
 		}
 	}
+	if restored {
+		k.Absent = t.absentLocked()
+	}
 	for name := range t.globs {
 		if w := t.wants[name]; w != nil && !t.openLocked(w, name) {
 			k.Globs = append(k.Globs, name)
@@ -112,6 +118,20 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 		t.revivable.addTo(&k, t)
 	}
 	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs) > 0)
+}
+
+// absentLocked are the names that are wanted and known not to exist.
+func (t *Table) absentLocked() (names []string) {
+	for name, w := range t.wants {
+		e := t.entries[name]
+		if e == nil || e.res != nil || e.denied || w.leg == Nobody || resource.IsGlob(name) || t.existsLocked(name) {
+			continue
+		}
+		if about, failed := t.failureLocked(name); !failed || about.Code == resource.CodeNotFound {
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 func (g *Group) serverOf(leg int) string {

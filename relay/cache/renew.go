@@ -91,8 +91,8 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 }
 
 // mergeKept puts together what is held of one type: of each name the copy that is newest.
-// What does not belong to a whole wildcard set that is newer is not there any more, unless
-// the guard of another node holds its removal back.
+// What does not belong to a whole wildcard set that is newer is not there any more, nor is what
+// a newer one knows not to exist, unless the guard of another node holds its removal back.
 func mergeKept(all []Kept) Kept {
 	ranked := slices.Clone(all)
 	// A record was never compared with the tier head, so it proves nothing against what was.
@@ -104,7 +104,7 @@ func mergeKept(all []Kept) Kept {
 	// Of names that the newest one lacks the tier head proves nothing: a node that restored an
 	// old record need not have compared it.
 	slices.SortStableFunc(ranked[1:], func(a, b Kept) int { return b.AsOf.Compare(a.AsOf) })
-	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]int)}
+	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]int), absent: make(map[string]struct{})}
 	for i := range ranked {
 		if !m.Wildcard || ranked[i].HeldBack {
 			m.add(&ranked[i])
@@ -112,6 +112,11 @@ func mergeKept(all []Kept) Kept {
 	}
 	for i := range ranked {
 		m.addErrored(&ranked[i])
+	}
+	for name := range m.absent {
+		if _, there := m.named[name]; !there {
+			m.Absent = append(m.Absent, name)
+		}
 	}
 	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)
 	return m.Kept
@@ -128,7 +133,8 @@ func boolRank(b bool) int {
 type merged struct {
 	Kept
 
-	named map[string]int // places of its resources, by their keys
+	named  map[string]int      // places of its resources, by their keys
+	absent map[string]struct{} // names that some of those added know not to exist
 }
 
 // add adds what k knows of other names.
@@ -144,7 +150,8 @@ func (m *merged) add(k *Kept) {
 		}
 	}
 	for _, one := range k.Resources {
-		if _, known := m.named[one.Resource.Key]; known {
+		_, known := m.named[one.Resource.Key]
+		if _, gone := m.absent[one.Resource.Key]; known || gone && !k.HeldBack {
 			continue
 		}
 		m.named[one.Resource.Key] = len(m.Resources)
@@ -161,6 +168,9 @@ func (m *merged) add(k *Kept) {
 		if !slices.Contains(m.Globs, name) {
 			m.Globs = append(m.Globs, name)
 		}
+	}
+	for _, name := range k.Absent {
+		m.absent[name] = struct{}{}
 	}
 	m.Wildcard = m.Wildcard || k.Wildcard
 }
@@ -237,7 +247,7 @@ func (t *Table) renewsLocked(by int, r *revivable) bool {
 
 func (t *Table) renewLegLocked(by int, r *revivable) {
 	leg := &t.legs[by]
-	u := turn{table: t, by: by, first: t.gen + 1, woken: t.woken}
+	u := turn{table: t, by: by, first: t.gen + 1, woken: t.woken, final: true}
 	whole := r.kept.Wildcard && t.wild.leg == by
 	there := make(map[string]struct{}, len(r.kept.Resources))
 	for _, one := range r.kept.Resources {
@@ -266,6 +276,11 @@ func (t *Table) renewLegLocked(by int, r *revivable) {
 			if _, is := there[key]; !is && e.heldBy(by) != nil {
 				u.drop(e)
 			}
+		}
+	}
+	for _, name := range r.kept.Absent {
+		if e := t.entries[name]; e != nil {
+			u.drop(e)
 		}
 	}
 	if t.gen < u.first {

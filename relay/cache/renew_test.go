@@ -33,6 +33,14 @@ func TestMergeKept(t *testing.T) {
 		k.Recorded = true
 		return k
 	}
+	without := func(k Kept, name string) Kept {
+		k.Absent = []string{name}
+		return k
+	}
+	heldBack := func(k Kept) Kept {
+		k.HeldBack = true
+		return k
+	}
 	for name, tc := range map[string]struct {
 		all   []Kept
 		want  []string
@@ -49,6 +57,10 @@ func TestMergeKept(t *testing.T) {
 		"a record that is newer":      {[]Kept{recorded(holds(clusters, true, now, res("a", "2"))), behind(holds(clusters, true, old, res("a", "1")))}, []string{"a=2"}, true},
 		"all behind the tier head":    {[]Kept{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
 		"a time that is not known":    {[]Kept{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"absent since":                {[]Kept{recorded(holds(endpoints, false, old, res("a", "1"), res("b", "1"))), without(holds(endpoints, false, now, res("b", "2")), "a")}, []string{"b=2"}, false},
+		"absent before":               {[]Kept{without(holds(endpoints, false, old), "a"), holds(endpoints, false, now, res("a", "1"))}, []string{"a=1"}, false},
+		"absent between":              {[]Kept{holds(endpoints, false, old, res("a", "1")), without(holds(endpoints, false, between), "a"), holds(endpoints, false, now, res("b", "1"))}, []string{"b=1"}, false},
+		"absent, and held back":       {[]Kept{heldBack(holds(endpoints, false, old, res("a", "1"))), without(holds(endpoints, false, now), "a")}, []string{"a=1"}, false},
 		"an empty set that is newer":  {[]Kept{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
 	} {
 		turned := slices.Clone(tc.all)
@@ -324,4 +336,37 @@ func TestSilentStreamConfirmsNothing(t *testing.T) {
 			})
 		})
 	}
+}
+
+// TestAbsentElsewhere: K12, K14: what another node knows not to exist is not served from an older
+// record, not even for the sake of parents that the removal guard holds back next (K16). The
+// node passes on what it knows not to exist.
+func TestAbsentElsewhere(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
+		began := time.Now()
+		pass(time.Hour)
+		cluster := func(name string) *resource.Resource {
+			return resource.New(resource.Resource{Name: name, Body: []byte("1"), Endpoints: name})
+		}
+		w.feed.Down(errOut)
+		w.group.Revive(holds(clusters, true, began, cluster("a"), cluster("b")))
+		w.group.Revive(holds(endpoints, false, began, res("a", "1"), res("b", "1")))
+		parents, c := w.client(clusters, true), w.client(endpoints, false, "a", "b")
+		expectSees(t, c, "a", "b")
+		since := holds(endpoints, false, time.Now(), res("a", "2"))
+		since.Absent = []string{"b"}
+		w.group.Renew([]Kept{since})
+		expectSees(t, c, "-b", "a")
+		for _, k := range w.group.Held() {
+			if k.Type == endpoints && !slices.Equal(k.Absent, []string{"b"}) {
+				t.Errorf("it passes on that %q do not exist", k.Absent)
+			}
+		}
+		w.feed.Up()
+		w.feed.TakeDemand(true, true)
+		w.feed.Apply(Update{Type: clusters, Removed: []string{"a", "b"}})
+		w.feed.Apply(Update{Type: endpoints, Removed: []string{"a", "b"}})
+		expectSees(t, parents, "a", "b")
+		expectSees(t, c, "-b", "a")
+	})
 }

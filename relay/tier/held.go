@@ -61,6 +61,8 @@ type HeldContent struct {
 	// HoldUntil for how long, by its clock; zero for until somebody releases it.
 	HeldBack  bool      `json:"held_back,omitempty"`
 	HoldUntil time.Time `json:"hold_until,omitzero"`
+	// Absent are names that the clients of the node want, and that do not exist.
+	Absent []string `json:"absent,omitempty"`
 	// Record is what [lastgood.Encode] made of it.
 	Record []byte `json:"record"`
 }
@@ -74,18 +76,22 @@ func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Hol
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
 }
 
-// digestOf stands for the content of k, and for the versions that clients are told of it.
+// digestOf stands for the content of k, for the versions that clients are sent of it, and for
+// the names that do not exist.
 func digestOf(k *cache.Kept) string {
 	var d resource.Digest
 	var versions uint64
 	for _, one := range k.Resources {
 		d = d.Add(one.Resource.Member())
 		versions += xxhash.Sum64String(one.Resource.Key + "\x00" + one.Resource.Version)
+	}
+	for _, name := range k.Absent { // which may be in what a third node holds
+		versions += xxhash.Sum64String(name + "\x00\x00")
 	}
 	return fmt.Sprintf("%x-%x-%t", d, versions, k.Wildcard)
 }
@@ -98,7 +104,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.Edition.Behind, k.HeldBack = one.AsOf.Add(ahead), one.Behind, one.HeldBack
+		k.AsOf, k.Edition.Behind, k.HeldBack, k.Absent = one.AsOf.Add(ahead), one.Behind, one.HeldBack, one.Absent
 		if !one.HoldUntil.IsZero() {
 			k.HoldUntil = one.HoldUntil.Add(ahead)
 		}

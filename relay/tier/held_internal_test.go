@@ -1,0 +1,42 @@
+package tier
+
+import (
+	"encoding/json"
+	"net/url"
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/cache"
+	"xdsrelay/relay/resource"
+)
+
+// TestHeldOfAbsent: K12: names that a node knows not to exist are passed on, also to a node that
+// has the same content and does not know that of them: a third node may hold them still.
+func TestHeldOfAbsent(t *testing.T) {
+	now := time.Now()
+	of := func(absent ...string) cache.Kept {
+		k := cache.Kept{Type: resource.TypeOf(resource.EndpointURL), Legs: []cache.KeptLeg{{}}, AsOf: now, Absent: absent}
+		k.Resources = []cache.KeptResource{{Resource: resource.New(resource.Resource{Name: "a", Body: []byte{0x0a, 1, 'a'}}), Legs: 1}}
+		return k
+	}
+	asked := func(own cache.Kept) url.Values {
+		u, err := url.Parse(heldQuestion("key", []cache.Kept{own}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Query()
+	}
+	known := of("b", "c")
+	text, err := json.Marshal(holdingOf("key", []cache.Kept{known}, asked(of()), now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, all, err := readHeld(text, "key")
+	if err != nil || len(all) != 1 || !slices.Equal(all[0].Absent, known.Absent) {
+		t.Errorf("%+v, %v; expected %q to be absent", all, err, known.Absent)
+	}
+	if h := holdingOf("key", []cache.Kept{known}, asked(of("c", "b")), now); len(h.Types) > 0 {
+		t.Errorf("what both nodes know is passed on: %+v", h.Types)
+	}
+}
