@@ -7,6 +7,10 @@ import (
 	"testing"
 	"time"
 
+	endpointv3 "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/anypb"
+
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -15,9 +19,17 @@ import (
 // has the same content and does not know that of them: a third node may hold them still.
 func TestHeldOfAbsent(t *testing.T) {
 	now := time.Now()
+	endpoints, err := anypb.New(&endpointv3.ClusterLoadAssignment{ClusterName: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := proto.Marshal(endpoints)
+	if err != nil {
+		t.Fatal(err)
+	}
 	of := func(absent ...string) cache.Kept {
 		k := cache.Kept{Type: resource.TypeOf(resource.EndpointURL), Legs: []cache.KeptLeg{{}}, AsOf: now, Absent: absent}
-		k.Resources = []cache.KeptResource{{Resource: resource.New(resource.Resource{Name: "a", Body: []byte{0x0a, 1, 'a'}}), Legs: 1}}
+		k.Resources = []cache.KeptResource{{Resource: resource.New(resource.Resource{Name: "a", Body: body}), Legs: 1}}
 		return k
 	}
 	asked := func(own cache.Kept) url.Values {
