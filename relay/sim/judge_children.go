@@ -56,7 +56,7 @@ func (j *judge) lookAtOrphans() (all []check.Contradiction) {
 		switch {
 		case !c.held[xdstest.ClusterType][o.name] || c.held[xdstest.EndpointType][o.name] || !j.lacks(o.endpoints()):
 		case !lacks && time.Since(o.since) > shortlyBefore, lacks && before > shortlyBefore, lacks && before > 0 && !j.nodesAreCalm():
-		case c.stream == nil || !lacks || time.Since(o.since) < orphanedFor, before > 0 && j.world.to.Since()-changed < orphanedFor:
+		case c.stream == nil || !lacks || time.Since(o.since) < orphanedFor || j.onItsWay(c.stream), before > 0 && j.world.to.Since()-changed < orphanedFor:
 			left = append(left, o)
 		default:
 			all = append(all, found("Children", &o.event, "client %s has lost the endpoints of cluster %s, which it still has: the guard holds that back", o.client, o.name)...)
@@ -64,6 +64,13 @@ func (j *judge) lookAtOrphans() (all []check.Contradiction) {
 	}
 	j.orphans = left
 	return all
+}
+
+// onItsWay reports whether the rest of a difference may not have reached a client yet: it goes
+// once the client has answered what came before, which takes seconds on a slow network, or its
+// stream has just begun.
+func (j *judge) onItsWay(s *stream) bool {
+	return !j.world.network.fine(s.node, clientsHost) || time.Since(j.parted[s.node]) < 2*orphanedFor || time.Since(s.opened) < orphanedFor
 }
 
 // nodesAreCalm reports whether all nodes have been well for some time.

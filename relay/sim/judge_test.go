@@ -167,7 +167,8 @@ func TestJudgeTurnedAwayByName(t *testing.T) {
 
 // TestJudgeChildren: endpoints that go before their cluster, which the guard holds back,
 // are found, also shortly before the control plane has lost the cluster, and clusters that go
-// though it holds them back.
+// though it holds them back. While the network of the client is slow, the removal of the
+// cluster may be on its way.
 func TestJudgeChildren(t *testing.T) {
 	endpoints := func(e record.Event) record.Event { e.Type = xdstest.EndpointType; return e }
 	start := []record.Event{
@@ -205,6 +206,17 @@ func TestJudgeChildren(t *testing.T) {
 				t.Errorf("found %v long after the endpoints had gone", all)
 			}
 		}
+
+		j, observe = forged(t, true)
+		j.world.trouble(1, both("n0", clientsHost, xdstest.Way{Delay: time.Second})...)
+		all := observe(append(start, gone)...)
+		time.Sleep(2 * orphanedFor) //nolint:forbidigo // virtual time
+		if all = append(all, j.look()...); len(all) > 0 {
+			t.Errorf("found %v of a client whose network is slow", all)
+		}
+		j.world.heal(1)
+		time.Sleep(2 * orphanedFor) //nolint:forbidigo // virtual time
+		mustFind(t, j.look(), "Children")
 
 		j, observe = forged(t, false)
 		if all := observe(append(start, first, gone)...); len(all) > 0 {
