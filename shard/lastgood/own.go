@@ -159,12 +159,18 @@ func (k *Keeper) markOf(e cache.Edition) string {
 	return hex.EncodeToString(sum[:12])
 }
 
+// mayBeOld reports whether the store may have something newer. The tier head alone does not
+// say so: where Redis takes no writes, or the owner before has gone, it may be old itself, for
+// hours, while the origin answers this node. An owner replaces such a head, too, as soon as it
+// can.
+func mayBeOld(e cache.Edition) bool { return e.Behind && !e.Confirmed }
+
 func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	k, e := o.keeper, t.Edition()
 	w, mark := o.of(t.Type.URL), k.markOf(e)
 	since := time.Since(w.at)
 	beats := w.lasting && w.updates != e.Updates && since >= beatEvery
-	if e.Behind { // what there is may be newer
+	if mayBeOld(e) {
 		return nil
 	}
 	if mark == w.refused || w.mark == mark && !beats && since < refreshEvery {
@@ -175,7 +181,7 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	}
 	defer func() { <-k.writing }()
 	kept, ok := t.Kept()
-	if e = kept.Edition; !ok || e.Behind {
+	if e = kept.Edition; !ok || mayBeOld(e) {
 		return nil
 	}
 	mark = k.markOf(e) // of what is written: there may have been changes since it was looked at

@@ -1,6 +1,7 @@
 package lastgood
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -44,8 +45,8 @@ func TestRefusedIsNotThere(t *testing.T) {
 	})
 }
 
-// TestBehindIsNotKept: a node that is behind the tier does not write what it has over what
-// may be newer (K12).
+// TestBehindIsNotKept: a node that is behind the tier, and cannot ask its origin, does not
+// write what it has over what may be newer (K12).
 func TestBehindIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -55,6 +56,7 @@ func TestBehindIsNotKept(t *testing.T) {
 		pass(5 * time.Second)
 		r.group.Agree(clusters, cache.Agreed{Digest: resource.Digest{1}, Version: "newer"})
 		r.answer(clusters, res(clusters, "a", "2"))
+		r.feed.Down(errors.New("out of reach"))
 		pass(10 * time.Minute)
 		if n := m.count(); n != 1 {
 			t.Errorf("%d writes, expected none of a node that is behind", n-1)
@@ -64,6 +66,27 @@ func TestBehindIsNotKept(t *testing.T) {
 		pass(3 * time.Minute)
 		if n := m.count(); n != 2 {
 			t.Errorf("%d writes, expected one since the node is behind no more", n-1)
+		}
+	})
+}
+
+// TestConfirmedIsKept: an owner writes what its origin serves it, although the tier head is of
+// something else: where Redis takes no writes, the head of the owner before may stay for hours.
+func TestConfirmedIsKept(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMemory()
+		r := newRig(t, m, nil, clusters)
+		defer r.stop()
+		r.group.Agree(clusters, cache.Agreed{Digest: resource.Digest{1}, Version: "of the owner before"})
+		for i, content := range []string{"1", "2"} {
+			r.answer(clusters, res(clusters, "a", content))
+			pass(time.Minute)
+			if e := r.group.Table(clusters).Edition(); !e.Behind || !e.Confirmed {
+				t.Fatalf("behind: %t, confirmed: %t; expected both", e.Behind, e.Confirmed)
+			}
+			if n := m.count(); n != i+1 {
+				t.Errorf("%d writes after %d answers of the origin, expected one for each", n, i+1)
+			}
 		}
 	})
 }
