@@ -35,6 +35,7 @@ type judge struct {
 	troubled  map[string]time.Time
 	parted    map[string]time.Time // when a way from or to a host was last troubled, or a part of the world other than a node
 	stalled   map[string]time.Time // when a way between a node and the control plane began or ended to be stalled
+	slowed    map[string]time.Time // when a way between a node and the clients was last troubled
 	holders   holders
 	orphans   []orphan
 	empty     map[resourceID]time.Duration // keys and types that the control plane has nothing of: since when
@@ -67,7 +68,7 @@ type stream struct {
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
-		empty: make(map[resourceID]time.Duration), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), holders: newHolders(),
+		empty: make(map[resourceID]time.Duration), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), holders: newHolders(),
 	}
 }
 
@@ -187,6 +188,17 @@ func (j *judge) calm(names ...string) bool {
 		}
 	}
 	return true
+}
+
+// onTheWay is longer than anything takes between a node and a client whose network is slow, or
+// was so when it was sent.
+const onTheWay = 3 * time.Second
+
+// late reports whether what a node sends its clients may have been sent some time ago when it
+// gets there.
+func (j *judge) late(node string) bool {
+	at, ever := j.slowed[node]
+	return !j.world.network.fine(node, clientsHost) || ever && time.Since(at) < onTheWay
 }
 
 // running reports whether a node runs.

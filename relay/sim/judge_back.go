@@ -9,7 +9,7 @@ import (
 )
 
 // sentBack judges a response: whoever has newer content does not get older, unless the
-// node could not know that there is newer. The removal guard gives back what it keeps for
+// node could not know that there is newer, or may have sent it before it knew. The removal guard gives back what it keeps for
 // those that refer to it, which are clusters, endpoints and routes (K16).
 func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 	step := func(name string, serial int) []check.Contradiction {
@@ -26,7 +26,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		c.past[id], c.stream.has[id] = before, before
 		guarded := j.world.plan.Guard && e.Type != xdstest.ListenerType && at > 0 && h.serials[at] == absent && h.serials[at-1] == serial
 		knows := ""
-		if !guarded {
+		if !guarded && !j.late(c.stream.node) {
 			knows = j.knows(c.stream.node, id, at)
 		}
 		if knows == "" {

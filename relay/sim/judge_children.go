@@ -70,7 +70,7 @@ func (j *judge) lookAtOrphans() (all []check.Contradiction) {
 // once the client has answered what came before, which takes seconds on a slow network, or its
 // stream has just begun.
 func (j *judge) onItsWay(s *stream) bool {
-	return !j.world.network.fine(s.node, clientsHost) || time.Since(j.parted[s.node]) < 2*orphanedFor || time.Since(s.opened) < orphanedFor
+	return j.late(s.node) || time.Since(s.opened) < orphanedFor
 }
 
 // nodesAreCalm reports whether all nodes have been well for some time.

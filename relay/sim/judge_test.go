@@ -57,8 +57,8 @@ func mustFind(t *testing.T, all []check.Contradiction, guarantee string) {
 }
 
 // TestJudgeSentBack: a client that had newer content gets older from a node that should
-// know the newer; not so where the node could not know, or where the control plane went
-// back itself.
+// know the newer; not so where the node could not know, may have sent the older before it
+// knew, or where the control plane went back itself.
 func TestJudgeSentBack(t *testing.T) {
 	start := []record.Event{
 		has(1, "a"), has(2, "a"), came("x"), came("y"), opened("x", "n0"), opened("y", "n1"),
@@ -79,6 +79,17 @@ func TestJudgeSentBack(t *testing.T) {
 	if all := observe(append(there, got("x", 1, "a"))...); len(all) > 0 || j.counts.Excused != 1 {
 		t.Errorf("found %v where a node could not know", all)
 	}
+
+	synctest.Test(t, func(t *testing.T) {
+		j, observe := forged(t, false)
+		j.world.trouble(1, both("n1", clientsHost, xdstest.Way{Delay: time.Second})...)
+		if all := observe(append(start, got("x", 1, "a"))...); len(all) > 0 || j.counts.Excused != 1 {
+			t.Errorf("found %v where it may have been sent before the node knew", all)
+		}
+		j.world.heal(1)
+		time.Sleep(onTheWay) //nolint:forbidigo // virtual time
+		mustFind(t, observe(got("x", 2, "a"), got("x", 1, "a")), "NotBack")
+	})
 }
 
 // TestJudgeServed: a client that gets nothing from a node that could have it is found, at
@@ -215,7 +226,7 @@ func TestJudgeChildren(t *testing.T) {
 			t.Errorf("found %v of a client whose network is slow", all)
 		}
 		j.world.heal(1)
-		time.Sleep(2 * orphanedFor) //nolint:forbidigo // virtual time
+		time.Sleep(onTheWay) //nolint:forbidigo // virtual time
 		mustFind(t, j.look(), "Children")
 
 		j, observe = forged(t, false)

@@ -169,9 +169,14 @@ func (w *World) heal(event int) {
 func (w *World) disturbed(all []trouble) {
 	for _, t := range all {
 		w.judge.part(t.from, t.to)
-		if t.Stalled && t.from == originHost {
+		switch {
+		case t.from == clientsHost:
+			w.judge.slowed[t.to] = time.Now()
+		case t.to == clientsHost:
+			w.judge.slowed[t.from] = time.Now()
+		case t.Stalled && t.from == originHost:
 			w.judge.stalled[t.to] = time.Now()
-		} else if t.Stalled && t.to == originHost {
+		case t.Stalled && t.to == originHost:
 			w.judge.stalled[t.from] = time.Now()
 		}
 	}
