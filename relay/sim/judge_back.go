@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/robust/check"
@@ -29,7 +30,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		if !guarded && !j.late(c.stream.node) {
 			knows = j.knows(c.stream.node, id, at)
 		}
-		if knows == "" {
+		if knows == "" || j.misled(c.stream.node) {
 			j.counts.Excused++
 			return nil
 		}
@@ -63,6 +64,15 @@ func (j *judge) excuses(c check.Contradiction) bool {
 		}
 	}
 	return false
+}
+
+// misled reports whether a node that had newer content may have older by now from the owner of
+// the key, for the same reason. While the control plane is away nodes do not go back to an
+// owner.
+func (j *judge) misled(name string) bool {
+	return len(j.world.originBy) == 0 && slices.ContainsFunc(j.world.nodes, func(n *node) bool {
+		return n.name != name && n.relay != nil && j.originStalled(n.name) && j.world.network.fine(name, n.name)
+	})
 }
 
 // originStalled reports whether the connection of a node to the control plane is stalled, or
