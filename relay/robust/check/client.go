@@ -12,6 +12,7 @@ type client struct {
 	delta     bool   // fixed
 	wants     map[string][]string
 	held      map[string]map[string]record.Resource // by type URL and name
+	since     map[string]map[string]time.Duration   // the same: when it was last sent that
 	version   map[string]string                     // by type URL: of the last response
 	stream    *stream                               // nil while it has none
 	away      bool                                  // it wants none
@@ -43,10 +44,11 @@ type told struct {
 func newClient(e *record.Event) *client {
 	c := &client{
 		name: e.Client, key: e.Key, delta: e.Delta, wants: e.Wants,
-		held: make(map[string]map[string]record.Resource), version: make(map[string]string),
+		held: make(map[string]map[string]record.Resource), since: make(map[string]map[string]time.Duration), version: make(map[string]string),
 	}
 	for typeURL := range e.Wants {
 		c.held[typeURL] = make(map[string]record.Resource)
+		c.since[typeURL] = make(map[string]time.Duration)
 	}
 	return c
 }
@@ -66,9 +68,10 @@ func (c *client) take(s *stream, e *record.Event) {
 	t.responses++
 	if !e.Delta && fullState(e.Type) || c.held[e.Type] == nil {
 		c.held[e.Type] = make(map[string]record.Resource, len(e.Resources))
+		c.since[e.Type] = make(map[string]time.Duration, len(e.Resources))
 	}
 	for _, r := range e.Resources {
-		c.held[e.Type][r.Name] = r
+		c.held[e.Type][r.Name], c.since[e.Type][r.Name] = r, e.At
 		t.names[r.Name] = e.Seq
 		t.takenBack[r.Name] = t.takenBack[r.Name] || t.errors[r.Name]
 		delete(t.errors, r.Name)

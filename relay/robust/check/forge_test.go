@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -79,6 +80,12 @@ func opened(client string, stream int, node string) record.Event {
 
 func ended(stream int) record.Event {
 	return record.Event{Kind: record.ClientEnd, Stream: stream, Why: "UNAVAILABLE"}
+}
+
+// after is an event at a time, in place of 0.
+func after(at time.Duration, e record.Event) record.Event {
+	e.At = at
+	return e
 }
 
 func at(kind record.Kind, node string) record.Event { return record.Event{Kind: kind, Node: node} }

@@ -1,17 +1,23 @@
 package check
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // absent is the serial of what the origin does not have.
 const absent = 0
 
 // history is all that a resource was at the origin, in order: serials, and absent.
 // It grows with changes only.
-type history struct{ serials []int }
+type history struct {
+	serials []int
+	since   []time.Duration // from when on it was like that
+}
 
-func (h *history) add(serial int) {
+func (h *history) add(serial int, at time.Duration) {
 	if len(h.serials) == 0 || h.last() != serial {
-		h.serials = append(h.serials, serial)
+		h.serials, h.since = append(h.serials, serial), append(h.since, at)
 	}
 }
 
@@ -35,10 +41,31 @@ func (h *history) find(serial, from int) int {
 	return -1
 }
 
-// repeats tells whether the resource was the same more than once.
-func (h *history) repeats(serial int) bool {
+// returned reports whether the resource was like that once more, from a time on or later.
+func (h *history) returned(serial int, since time.Duration) bool {
 	first := h.find(serial, 0)
-	return first >= 0 && h.find(serial, first+1) >= 0
+	if h == nil || first < 0 {
+		return false
+	}
+	for i := first + 1; i < len(h.serials); i++ {
+		if h.serials[i] == serial && h.since[i] >= since {
+			return true
+		}
+	}
+	return false
+}
+
+// replaced is when content first gave way to other content, after a time.
+func (h *history) replaced(after time.Duration) (at time.Duration, ever bool) {
+	if h == nil {
+		return 0, false
+	}
+	for i := 1; i < len(h.serials); i++ {
+		if h.since[i] > after && h.serials[i] != absent && h.serials[i-1] != absent {
+			return h.since[i], true
+		}
+	}
+	return 0, false
 }
 
 // goneSince reports whether the resource was absent after it was first like that.

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"slices"
 	"time"
 
 	"xdsrelay/relay/robust/record"
@@ -13,12 +14,15 @@ type Model struct {
 	histories map[resourceID]*history
 	names     map[kind][]string // names that the origin ever had
 	served    map[resourceID]map[int]bool
-	failed    map[resourceID]time.Duration // when a client was first sent an error of it
-	changed   map[kind]int                 // number of the origin's last change
-	upstream  map[int]string               // the origin's open streams: key
-	clients   map[string]*client           // by name
-	streams   map[int]*stream              // open ones of clients
-	nodes     map[string]*nodeStatus       // by name
+	// failed: when clients were sent errors of it, the first of each content.
+	failed map[resourceID][]time.Duration
+	// withdrawn: when the origin said to nodes that it is gone, within the last times.
+	withdrawn map[resourceID][]time.Duration
+	changed   map[kind]int           // number of the origin's last change
+	upstream  map[int]string         // the origin's open streams: key
+	clients   map[string]*client     // by name
+	streams   map[int]*stream        // open ones of clients
+	nodes     map[string]*nodeStatus // by name
 }
 
 // kind is a type of one key.
@@ -41,7 +45,7 @@ type nodeStatus struct {
 func newModel() *Model {
 	return &Model{
 		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
-		failed: make(map[resourceID]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
+		failed: make(map[resourceID][]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
 }
@@ -63,6 +67,7 @@ func (m *Model) apply(e *record.Event) {
 			}
 			m.served[id][r.Serial] = true
 		}
+		m.withdraw(e)
 	case record.ClientNew:
 		m.clients[e.Client] = newClient(e)
 	case record.ClientAway, record.ClientBack:
@@ -78,10 +83,7 @@ func (m *Model) apply(e *record.Event) {
 		if s := m.streams[e.Stream]; s != nil {
 			s.client.take(s, e)
 			for _, name := range e.Errors {
-				id := resourceID{kind{s.client.key, e.Type}, name}
-				if _, ever := m.failed[id]; !ever {
-					m.failed[id] = e.At
-				}
+				m.fail(resourceID{kind{s.client.key, e.Type}, name}, e.At)
 			}
 		}
 	case record.ClientEnd:
@@ -119,13 +121,39 @@ func (m *Model) state(e *record.Event) {
 		if h == nil {
 			h = &history{}
 			if m.begun {
-				h.add(absent)
+				h.add(absent, 0)
 			}
 			m.histories[id] = h
 			m.names[of] = append(m.names[of], r.Name)
 		}
-		h.add(r.Serial)
+		h.add(r.Serial, e.At)
 	}
+}
+
+// withdraw notes what a response of the origin's says to be gone.
+func (m *Model) withdraw(e *record.Event) {
+	of := kind{e.Key, e.Type}
+	names := e.Removed
+	if !e.Delta && fullState(e.Type) {
+		names = slices.DeleteFunc(slices.Clone(m.names[of]), func(name string) bool {
+			return slices.ContainsFunc(e.Resources, func(r record.Resource) bool { return r.Name == name })
+		})
+	}
+	for _, name := range names {
+		id := resourceID{of, name}
+		recent := slices.DeleteFunc(m.withdrawn[id], func(at time.Duration) bool { return at+restores < e.At })
+		m.withdrawn[id] = append(recent, e.At)
+	}
+}
+
+// fail notes that a client was sent an error.
+func (m *Model) fail(id resourceID, at time.Duration) {
+	if all := m.failed[id]; len(all) > 0 {
+		if _, since := m.histories[id].replaced(all[len(all)-1]); !since {
+			return
+		}
+	}
+	m.failed[id] = append(m.failed[id], at)
 }
 
 // servedBefore is the last position before one in the history of a resource at which the control

@@ -3,6 +3,7 @@ package check
 import (
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
 	"xdsrelay/relay/robust/record"
@@ -14,15 +15,26 @@ import (
 // where versions are digests and it asks for everything (B39). Endpoints follow
 // their cluster, even unchanged (E3). A node may send a resource again, once on a stream,
 // because clients were sent an error of it before that stream began or not long after, even
-// other clients: the client may have come from where that was (C16). What the control plane
-// removed and the removal guard restores is sent by name without delta once more: no response
-// says that a name is removed, and so nodes do not know that the client still has it (D6, K16).
+// other clients: the client may have come from where that was (C16). Nodes remember that
+// until the resource is replaced. What the control plane removed and the removal guard
+// restores is sent by name without delta once more: no response says that a name is removed,
+// and so nodes do not know that the client still has it (D6, K16). It is sent by delta to
+// clients that connected after the node heard of the removal, which was a moment before.
 type resumable struct {
 	digests, guard bool // fixed
 }
 
-// unsure is by how much nodes take errors that other nodes have sent for older than they are.
-const unsure = time.Minute
+const (
+	// unsure is by how much nodes take errors that other nodes have sent for older than they
+	// are, and by how much they hear of changes late.
+	unsure = time.Minute
+	// restores is how long after a removal the guard restores a resource: 10 s after the node
+	// has heard of it, which is up to 5 s later than the first node.
+	restores = 15 * time.Second
+	// forgotten is how long after a change of a resource no node remembers errors from before:
+	// one may have been cut off meanwhile.
+	forgotten = 3 * time.Minute
+)
 
 func newResumable(digests, guard bool) *resumable { return &resumable{digests: digests, guard: guard} }
 
@@ -43,14 +55,12 @@ func (v *resumable) check(m *Model, e *record.Event) []string {
 func (v *resumable) checkDelta(m *Model, s *stream, e *record.Event) (wrong []string) {
 	for _, r := range e.Resources {
 		held, ok := s.client.held[e.Type][r.Name]
-		if !ok || held != r || followsCluster(s, e, r.Name) || takesBack(m, s, e.Type, r.Name) {
+		if !ok || held != r || followsCluster(s, e, r.Name) || takesBack(m, s, e, r.Name) || v.restores(m, s, e, r.Name) {
 			continue
 		}
-		// The origin may have gone away from this state and back to it meanwhile. So may the
-		// node, where the origin removed it before the stream began and the removal guard
-		// restored it since.
-		h := m.histories[resourceID{kind{s.client.key, e.Type}, r.Name}]
-		if h.repeats(r.Serial) || h != nil && h.last() == absent && m.changed[kind{s.client.key, e.Type}] < s.opened {
+		// The origin may have gone away from this state and back to it meanwhile, and the node
+		// may have been behind.
+		if m.histories[resourceID{kind{s.client.key, e.Type}, r.Name}].returned(r.Serial, s.client.since[e.Type][r.Name]-unsure) {
 			continue
 		}
 		wrong = append(wrong, fmt.Sprintf("%s@%d of %s is sent again to a client that has it", r.Name, r.Serial, record.ShortType(e.Type)))
@@ -97,7 +107,7 @@ func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
 	}
 	back := 0
 	for n := range got {
-		if takesBack(m, s, e.Type, n) {
+		if takesBack(m, s, e, n) {
 			back++
 		}
 	}
@@ -110,17 +120,25 @@ func (v *resumable) checkSotW(m *Model, s *stream, e *record.Event) []string {
 
 // takesBack reports whether a resource is sent again because the client was sent an error of
 // it, or may have been (C16).
-func takesBack(m *Model, s *stream, typeURL, name string) bool {
-	t := s.of(typeURL)
+func takesBack(m *Model, s *stream, e *record.Event, name string) bool {
+	t, id := s.of(e.Type), resourceID{kind{s.client.key, e.Type}, name}
 	if t.errors[name] {
 		return true
 	}
-	at, ever := m.failed[resourceID{kind{s.client.key, typeURL}, name}]
-	if !ever || at >= s.openedAt+unsure || t.takenBack[name] {
-		return false
-	}
-	t.takenBack[name] = true
-	return true
+	back := !t.takenBack[name] && slices.ContainsFunc(m.failed[id], func(at time.Duration) bool {
+		replaced, ever := m.histories[id].replaced(at)
+		return at < s.openedAt+unsure && (!ever || e.At < replaced+forgotten)
+	})
+	t.takenBack[name] = t.takenBack[name] || back
+	return back
+}
+
+// restores reports whether a resource is sent again because the removal guard restores what
+// the node knew to be gone when the stream began (K16).
+func (v *resumable) restores(m *Model, s *stream, e *record.Event, name string) bool {
+	return v.guard && e.Type != listenerType && slices.ContainsFunc(m.withdrawn[resourceID{kind{s.client.key, e.Type}, name}], func(at time.Duration) bool {
+		return at <= s.openedAt+time.Second && e.At <= at+restores
+	})
 }
 
 // followsCluster tells whether endpoints come because their cluster came.

@@ -2,6 +2,7 @@ package check
 
 import (
 	"testing"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -20,9 +21,12 @@ func TestResumable(t *testing.T) {
 	mustBeFine(t, forge(t, of, then(changed, got(3, clusterType, res("a", 4)))))
 	mustBeFine(t, forge(t, of, then(changed, origin(clusterType, "a", 1), got(3, clusterType, a)))) // there and back
 
-	gone := origin(clusterType, "a", 0)
-	mustBeFine(t, forge(t, of, start(gone, at(record.NodeDown, "n"), ended(1), opened("d", 3, "m"), got(3, clusterType, a)))) // restored
-	mustFind(t, forge(t, of, start(gone, got(1, clusterType, a))), "a@1 of Cluster is sent again")
+	mustFind(t, forge(t, of, start(origin(clusterType, "a", 0), got(1, clusterType, a))), "a@1 of Cluster is sent again")
+
+	// What came back long before the client was sent it is no reason to send it again.
+	returned := then(back, after(1, origin(clusterType, "a", 4)), after(2, origin(clusterType, "a", 1)), after(2*unsure, got(3, clusterType, a)))
+	mustBeFine(t, forge(t, of, returned))
+	mustFind(t, forge(t, of, then(returned, after(2*unsure, got(3, clusterType, a)))), "a@1 of Cluster is sent again")
 
 	// The same content under another version is sent again for nothing, too, but
 	// that is for K11 to say: the node cannot know.
@@ -55,6 +59,16 @@ func TestResumable(t *testing.T) {
 	later := elsewhere
 	later.At = 2 * unsure
 	mustBeFine(t, forge(t, of, start(elsewhere, later, at(record.NodeDown, "n"), ended(1), opened("d", 3, "m"), got(3, clusterType, a))))
+
+	// Errors of content that was replaced since are forgotten, once all nodes know that.
+	newer := res("a", 4)
+	replaced := start(elsewhere, after(1, origin(clusterType, "a", 4)), sent(clusterType, newer), after(1, got(1, clusterType, newer)))
+	next := then(replaced, at(record.NodeDown, "n"), ended(1), after(1, opened("d", 3, "m")))
+	mustBeFine(t, forge(t, of, then(next, after(forgotten, got(3, clusterType, newer)))))
+	mustFind(t, forge(t, of, then(next, after(1+forgotten, got(3, clusterType, newer)))), "a@4 of Cluster is sent again")
+	since := elsewhere
+	since.At = 2
+	mustBeFine(t, forge(t, of, then(next, since, after(1+forgotten, got(3, clusterType, newer)))))
 
 	// The state of the world, on the same stream and on the next one.
 	mustFind(t, forge(t, of, start(sotw(2, clusterType, a, b))), "is sent Cluster again")
@@ -108,4 +122,18 @@ func TestResumableWithTheGuard(t *testing.T) {
 	mustFind(t, again(start(sotw(2, endpointType, res("a", 2)))...), "is sent ClusterLoadAssignment again")
 	mustFind(t, again(then(gone, sotw(2, clusterType, res("a", 1), res("b", 3)))...), "is sent Cluster again")
 	mustFind(t, again(then(gone, got(1, endpointType, res("a", 2)))...), "a@2 of ClusterLoadAssignment is sent again")
+
+	// So it may by delta to a client that connected between the removal and its return, which
+	// follows soon.
+	a, l := res("a", 1), res("l", 5)
+	lost := start(got(1, listenerType, l), after(time.Second, origin(clusterType, "a", 0)), after(time.Second, sent(clusterType, res("b", 3))),
+		after(time.Second, sent(listenerType)), at(record.NodeDown, "n"), ended(1), after(2*time.Second, opened("d", 3, "m")))
+	back := then(lost, after(time.Second+restores, got(3, clusterType, a)))
+	if all := again(back...); len(all) > 0 {
+		t.Errorf("a cluster that the guard restores: %q", all)
+	}
+	mustFind(t, forge(t, "Resumable", back, "NoPhantom"), "a@1 of Cluster is sent again") // there is no guard
+	mustFind(t, again(then(lost, after(2*time.Second+restores, got(3, clusterType, a)))...), "a@1 of Cluster is sent again")
+	mustFind(t, again(then(lost, after(5*time.Second, got(3, listenerType, l)))...), "l@5 of Listener is sent again") // nothing refers to it
+	mustFind(t, again(then(lost, after(30*time.Second, sent(clusterType, res("b", 3))), after(30*time.Second, got(3, clusterType, a)))...), "a@1 of Cluster is sent again")
 }
