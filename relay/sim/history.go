@@ -4,15 +4,39 @@ package sim
 const absent = 0
 
 // history is all that a resource was at the control plane, in order.
-type history struct{ serials []int }
+type history struct {
+	serials []int
+	served  []bool // whether the control plane sent it to anyone like that
+}
 
 func (h *history) add(serial int) {
 	if len(h.serials) == 0 {
-		h.serials = append(h.serials, absent)
+		h.serials, h.served = append(h.serials, absent), append(h.served, false)
 	}
 	if h.serials[len(h.serials)-1] != serial {
-		h.serials = append(h.serials, serial)
+		h.serials, h.served = append(h.serials, serial), append(h.served, false)
 	}
+}
+
+// serve notes that the control plane sends the resource like that.
+func (h *history) serve(serial int) {
+	for at := len(h.serials) - 1; at >= 0; at-- {
+		if h.serials[at] == serial {
+			h.served[at] = true
+			return
+		}
+	}
+}
+
+// servedBefore is what was sent last before a time, which nodes then had: changes that follow
+// one another at once are sent as one. It is absent where nothing was sent.
+func (h *history) servedBefore(at int) (serial int) {
+	for at--; at >= 0; at-- {
+		if h.served[at] {
+			return h.serials[at]
+		}
+	}
+	return absent
 }
 
 // find is the first time at or after another at which the resource was as a serial says;

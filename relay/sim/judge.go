@@ -86,6 +86,12 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 			j.changed[id] = e.At
 			j.emptied(e)
 		}
+	case record.OriginSent:
+		for _, r := range e.Resources {
+			if h := j.histories[resourceID{e.Key, e.Type, r.Name}]; h != nil {
+				h.serve(r.Serial)
+			}
+		}
 	case record.NodeDown, record.NodeUp:
 		j.trouble(e.Node)
 	case record.ClientNew:

@@ -10,8 +10,8 @@ import (
 )
 
 // sentBack judges a response: whoever has newer content does not get older, unless the
-// node could not know that there is newer, or may have sent it before it knew. The removal guard gives back what it keeps for
-// those that refer to it, which are clusters, endpoints and routes (K16).
+// node could not know that there is newer, may have sent it before it knew, or the removal
+// guard gives it back.
 func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 	step := func(name string, serial int) []check.Contradiction {
 		id := resourceID{c.client.Key, e.Type, name}
@@ -25,9 +25,8 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 			return nil // another validator judges what never was
 		}
 		c.past[id], c.stream.has[id] = before, before
-		guarded := j.world.plan.Guard && e.Type != xdstest.ListenerType && at > 0 && h.serials[at] == absent && h.serials[at-1] == serial
 		knows := ""
-		if !guarded && !j.late(c.stream.node) {
+		if !j.givesBack(e, id, at, serial) && !j.late(c.stream.node) {
 			knows = j.knows(c.stream.node, id, at)
 		}
 		if knows == "" || j.misled(c.stream.node) {
@@ -48,6 +47,35 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		}
 	}
 	return nil
+}
+
+// givesBack reports whether the removal guard gives back what a client has lost, at a time,
+// as it was before (K16): what those refer to that it keeps, which are clusters, endpoints and
+// routes, and what other nodes hold back. A node that had nothing does what the control plane
+// says, and may meet others later that hold that back.
+func (j *judge) givesBack(e *record.Event, id resourceID, at, serial int) bool {
+	h := j.histories[id]
+	return j.world.plan.Guard && h.serials[at] == absent && serial != absent && serial == h.servedBefore(at) &&
+		(e.Type != xdstest.ListenerType || j.holdsBack(e, id))
+}
+
+// holdsBack reports whether nodes that have a resource hold its removal back: more than half
+// of its type went at once, and their hold lasts.
+func (j *judge) holdsBack(e *record.Event, id resourceID) bool {
+	if !j.lacks(id) || e.At >= j.changed[id]+guardHold {
+		return false
+	}
+	gone, all := 0, 0
+	for other := range j.histories {
+		switch {
+		case other.key != id.key || other.typeURL != id.typeURL:
+		case !j.lacks(other):
+			all++
+		case j.changed[other] == j.changed[id]:
+			gone, all = gone+1, all+1
+		}
+	}
+	return 2*gone > all
 }
 
 // excuses reports whether nothing is wrong with what a validator of recordings found: a node

@@ -105,6 +105,61 @@ func TestJudgeSentBack(t *testing.T) {
 	})
 }
 
+// TestJudgeGivenBack: what the removal guard gives back, as it was before it went, is not
+// found: what something refers to at any time, and listeners while other nodes hold back that
+// more than half of them went.
+func TestJudgeGivenBack(t *testing.T) {
+	sent := func(e record.Event) record.Event { e.Kind = record.OriginSent; return e }
+	listener := func(e record.Event) record.Event { e.Type = xdstest.ListenerType; return e }
+	client := func(name string) []record.Event {
+		c := came(name)
+		c.Wants = map[string][]string{xdstest.ListenerType: nil, xdstest.ClusterType: nil}
+		return []record.Event{c, opened(name, "n0"), got(name, 1, "a")}
+	}
+	removed := func(client string) record.Event {
+		return record.Event{Kind: record.ClientGot, Client: client, Key: "k", Type: xdstest.ClusterType, Delta: true, Removed: []string{"a"}}
+	}
+	served := slices.Concat([]record.Event{has(1, "a"), has(7, "b"), sent(has(1, "a"))}, client("x"), client("y"))
+	gone := []record.Event{has(absent, "a"), removed("x"), removed("y")}
+	for name, test := range map[string]struct {
+		events []record.Event
+		is     func(record.Event) record.Event // of which type
+		found  bool
+		alone  bool // without the guard
+	}{
+		"as it was":            {events: slices.Concat(served, gone)},
+		"without the guard":    {events: slices.Concat(served, gone), alone: true, found: true},
+		"older":                {events: slices.Concat(served, []record.Event{has(2, "a"), sent(has(2, "a"))}, gone), found: true},
+		"newer was never sent": {events: slices.Concat(served, []record.Event{has(2, "a")}, gone)},
+		"a listener":           {events: slices.Concat(served, gone), is: listener, found: true},
+		"all listeners":        {events: slices.Concat(served, []record.Event{has(absent, "b")}, gone), is: listener},
+	} {
+		t.Run(name, func(t *testing.T) {
+			j, observe := forged(t, !test.alone)
+			var all []check.Contradiction
+			for _, e := range append(test.events, got("x", 1, "a")) {
+				if test.is != nil {
+					e = test.is(e)
+				}
+				all = append(all, observe(e)...) // at one time
+			}
+			all = slices.DeleteFunc(all, func(c check.Contradiction) bool { return c.Guarantee == "Guard" })
+			if test.found {
+				mustFind(t, all, "NotBack")
+			} else if len(all) > 0 {
+				t.Errorf("found %v", all)
+			}
+			if test.is == nil || test.found {
+				return
+			}
+			c, late := j.clients["x"], test.is(got("x", 1, "a"))
+			late.At = guardHold
+			c.past[resourceID{"k", late.Type, "a"}] = 2
+			mustFind(t, j.observe(&late), "NotBack") // the hold is over
+		})
+	}
+}
+
 // TestJudgeServed: a client that gets nothing from a node that could have it is found, at
 // the end of its bound.
 func TestJudgeServed(t *testing.T) {
