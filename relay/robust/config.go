@@ -46,6 +46,14 @@ type Config struct {
 // within it takes nothing from clients, and some are put right later.
 const guardHold = 6 * time.Second
 
+// hold is for how long mass removals are held back; 0 if they are not.
+func (c Config) hold() time.Duration {
+	if c.Guard {
+		return guardHold
+	}
+	return 0
+}
+
 // tokenFile is where the nodes' secret is.
 const tokenFile = "token"
 
@@ -73,8 +81,8 @@ log: {level: info}
 	if !c.Plain {
 		cache = append(cache, "linger: 2s", "hold: 3s")
 	}
-	if c.Guard {
-		cache = append(cache, "max_removal_percent: 50", "removal_hold: "+guardHold.String())
+	if hold := c.hold(); hold > 0 {
+		cache = append(cache, "max_removal_percent: 50", "removal_hold: "+hold.String())
 	}
 	if len(cache) > 0 {
 		text += "cache: {" + strings.Join(cache, ", ") + "}\n"

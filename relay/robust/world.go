@@ -51,7 +51,7 @@ func New(t xdstest.TB, cfg Config) *World {
 	cfg.Lease = cmp.Or(cfg.Lease, defaultLease)
 	cfg.OwnerTimeout = cmp.Or(cfg.OwnerTimeout, defaultOwnerTimeout)
 	w := &World{
-		t: t, cfg: cfg, to: record.NewRecorder(), suite: check.New(check.Options{Tier: cfg.Tier, Digests: !cfg.SotW, Guard: cfg.Guard}),
+		t: t, cfg: cfg, to: record.NewRecorder(), suite: check.New(check.Options{Tier: cfg.Tier, Digests: !cfg.SotW, Hold: cfg.hold()}),
 		random: rand.New(rand.NewPCG(cfg.Seed, 3)),
 	}
 	file, err := record.Create(filepath.Join(cfg.Dir, "recording.jsonl.zst"))

@@ -69,7 +69,7 @@ func (j *judge) holdsBack(e *record.Event, id resourceID) bool {
 	for other := range j.histories {
 		switch {
 		case other.key != id.key || other.typeURL != id.typeURL:
-		case !j.lacks(other):
+		case !j.lacks(other) || j.changed[other] > j.changed[id]: // it was there
 			all++
 		case j.changed[other] == j.changed[id]:
 			gone, all = gone+1, all+1

@@ -111,8 +111,8 @@ func (n *node) config() *config.Config {
 	cfg.Tier.Peer.Address, cfg.Tier.Peer.TokenFile = n.at(peerPort), n.world.tokenFile
 	cfg.Tier.Balance.Enabled = false
 	cfg.Cache.MaxRemovalPercent = 0
-	if s.Guard {
-		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, guardHold
+	if hold := s.hold(); hold > 0 {
+		cfg.Cache.MaxRemovalPercent, cfg.Cache.RemovalHold = 50, hold
 	}
 	switch s.Kept {
 	case "directory":
@@ -126,6 +126,14 @@ func (n *node) config() *config.Config {
 
 // guardHold is for how long removals are held back.
 const guardHold = time.Minute
+
+// hold is for how long mass removals are held back; 0 if they are not.
+func (s Setup) hold() time.Duration {
+	if s.Guard {
+		return guardHold
+	}
+	return 0
+}
 
 func nodeName(i int) string { return fmt.Sprintf("n%d", i) }
 func nodeIP(i int) string   { return fmt.Sprintf("127.0.0.%d", 10+i) }

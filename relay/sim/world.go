@@ -79,7 +79,7 @@ const moreNodes = 2
 func newWorld(t *scene, plan Plan, cfg Config) *World {
 	w := &World{
 		t: t, cfg: cfg, plan: plan, to: record.NewRecorder(), network: newNetwork(), tokenFile: cfg.Token,
-		suite:  check.New(check.Options{Tier: true, Digests: !plan.SotW, Guard: plan.Guard}),
+		suite:  check.New(check.Options{Tier: true, Digests: !plan.SotW, Hold: plan.hold()}),
 		random: rand.New(rand.NewPCG(plan.Seed, 3)), originBy: make(map[int]bool),
 		righted: make(map[int]map[string]origin.Set), added: make(map[int]*node),
 	}

@@ -2,21 +2,22 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"xdsrelay/relay/robust/record"
-	"xdsrelay/relay/xdstest"
 )
 
 // ordered: on a stream, a resource goes through the states that it had at the
 // origin in their order. States may be left out; none comes again unless the origin
-// went back to it.
+// went back to it. The removal guard may give back what was removed, as it was last
+// served: what clusters and listeners refer to, and listeners that other nodes hold back.
 type ordered struct {
-	guard bool                           // fixed
-	at    map[*stream]map[resourceID]int // how far in its history a resource is
+	hold time.Duration                  // fixed: of the removal guard, 0 without it
+	at   map[*stream]map[resourceID]int // how far in its history a resource is
 }
 
-func newOrdered(guard bool) *ordered {
-	return &ordered{guard: guard, at: make(map[*stream]map[resourceID]int)}
+func newOrdered(hold time.Duration) *ordered {
+	return &ordered{hold: hold, at: make(map[*stream]map[resourceID]int)}
 }
 
 func (*ordered) name() string { return "Ordered" }
@@ -42,8 +43,8 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[id]
 		if to := h.find(serial, at[id]); to >= 0 {
 			at[id] = to
-		} else if before := m.servedBefore(id, at[id]); v.guard && e.Type != xdstest.ListenerType && before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial {
-			at[id] = before // it stays with what refers to it, which nothing does to a listener
+		} else if before := m.servedBefore(id, at[id]); before >= 0 && h.serials[at[id]] == absent && h.serials[before] == serial && v.givesBack(m, id, e.At) {
+			at[id] = before
 		} else if before := h.find(serial, 0); before >= 0 {
 			wrong = append(wrong, fmt.Sprintf("%s of %s is back at %s, after %s", name, record.ShortType(e.Type), said(serial), said(h.serials[at[id]])))
 		}
@@ -55,6 +56,28 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 		step(n, absent)
 	}
 	return wrong
+}
+
+// givesBack reports whether the guard may give back what was removed. Nothing refers to
+// listeners: they are held back where more than half of them went at once, and a node that
+// has nothing, and so removes them, may meet one that holds them back.
+func (v *ordered) givesBack(m *Model, id resourceID, now time.Duration) bool {
+	if v.hold == 0 || id.typeURL != listenerType {
+		return v.hold > 0
+	}
+	left := m.histories[id]
+	at := left.since[len(left.since)-1]
+	gone, all := 0, 0
+	for _, name := range m.names[id.kind] {
+		h := m.histories[resourceID{id.kind, name}]
+		switch since := h.since[len(h.since)-1]; {
+		case h.last() != absent || since > at+time.Second: // it was there
+			all++
+		case since >= at-time.Second:
+			gone, all = gone+1, all+1
+		}
+	}
+	return left.last() == absent && now < at+v.hold && 2*gone > all
 }
 
 func said(serial int) string {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"testing"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -32,10 +33,10 @@ func TestOrdered(t *testing.T) {
 }
 
 // TestOrderedWithTheGuard: what the removal guard keeps with what refers to it may come
-// back as it was, and nothing else.
+// back as it was, and listeners that other nodes hold back, and nothing else.
 func TestOrderedWithTheGuard(t *testing.T) {
 	wrong := func(events ...record.Event) (all []string) {
-		v, m := newOrdered(true), newModel()
+		v, m := newOrdered(time.Minute), newModel()
 		for i := range events {
 			events[i].Seq = i + 1
 			all = append(all, v.check(m, &events[i])...)
@@ -53,4 +54,15 @@ func TestOrderedWithTheGuard(t *testing.T) {
 	mustBeFine(t, wrong(away...))
 	was := start(origin(endpointType, "a", 7), sent(endpointType, res("a", 7)), origin(endpointType, "a", 0), removed(1, endpointType, "a"), got(1, endpointType, res("a", 2)))
 	mustFind(t, wrong(was...), "a of ClusterLoadAssignment is back at @2, after its removal")
+
+	// Nothing refers to listeners: more than half of them went at once, and the hold lasts.
+	l := res("l", 8)
+	left := start(origin(listenerType, "k", 9), origin(listenerType, "l", 8), sent(listenerType, l, res("k", 9)), got(1, listenerType, l, res("k", 9)),
+		origin(listenerType, "l", 0), removed(1, listenerType, "l"))
+	mustFind(t, wrong(then(left, got(1, listenerType, l))...), "l of Listener is back at @8, after its removal")
+	empty := then(left, origin(listenerType, "k", 0), removed(1, listenerType, "k"))
+	mustBeFine(t, wrong(then(empty, got(1, listenerType, l))...))
+	mustFind(t, wrong(then(empty, after(time.Minute, got(1, listenerType, l)))...), "l of Listener is back at @8, after its removal")
+	slow := then(left, after(2*time.Second, origin(listenerType, "k", 0)), after(2*time.Second, removed(1, listenerType, "k")))
+	mustFind(t, wrong(then(slow, after(2*time.Second, got(1, listenerType, l)))...), "l of Listener is back at @8, after its removal")
 }

@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -14,9 +15,10 @@ type Options struct {
 	// Digests says that clients are told content digests as versions, as with a
 	// delta origin: equal content then has equal versions (K11).
 	Digests bool
-	// Guard says that the relays hold back mass removals, and with them what the
-	// resources that stay refer to, also what was removed a moment before (K16).
-	Guard bool
+	// Hold is for how long the relays hold back mass removals, and with them what the
+	// resources that stay refer to, also what was removed a moment before (K16); 0 if they
+	// do not.
+	Hold time.Duration
 }
 
 // validator is one guarantee.
@@ -55,7 +57,7 @@ type Suite struct {
 // New makes a suite for a recording that has not begun.
 func New(o Options) *Suite {
 	s := &Suite{model: newModel(), validators: []validator{
-		converges{}, newOrdered(o.Guard), isolated{}, noPhantom{}, deleteOnlyIfDeleted{}, newResumable(o.Digests, o.Guard), noDrop{},
+		converges{}, newOrdered(o.Hold), isolated{}, noPhantom{}, deleteOnlyIfDeleted{}, newResumable(o.Digests, o.Hold > 0), noDrop{},
 	}}
 	if o.Tier {
 		s.validators = append(s.validators, oneStream{})
