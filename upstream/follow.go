@@ -58,6 +58,13 @@ func (c *ControlPlane) Call(ctx context.Context, method string, request, respons
 	return stream.RecvMsg(response)
 }
 
+// Open opens a stream of messages in both directions over the same connection as
+// [ControlPlane.Call], and fails at once where that does. It lasts until ctx ends or one of
+// the two sides has ended it.
+func (c *ControlPlane) Open(ctx context.Context, method string) (grpc.ClientStream, error) {
+	return c.servers[0].channel.NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+}
+
 // Stream makes a call that is answered by a stream of messages, as [ControlPlane.Call]
 // makes one. It lasts until ctx ends or it has been read to its end.
 func (c *ControlPlane) Stream(ctx context.Context, method string, request proto.Message) (grpc.ClientStream, error) {

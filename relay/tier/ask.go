@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"io"
 	"maps"
 	"net/url"
 	"slices"
@@ -19,11 +20,12 @@ import (
 	"xdsrelay/upstream"
 )
 
-// Nodes ask one another what operators want to know of a whole tier, by a unary
-// method: a path with a query, like that of a URL, answered with JSON.
+// Nodes ask each other by a path with a query, like that of a URL, and answer with JSON: one
+// question by askMethod, or any number, one after the other, by askStreamMethod.
 const (
-	askService = "xdsrelay.peer.v1.Peer"
-	askMethod  = "Ask"
+	askService      = "xdsrelay.peer.v1.Peer"
+	askMethod       = "Ask"
+	askStreamMethod = "AskStream"
 
 	// statusPath is answered with the shard.Status of the node.
 	statusPath = "status"
@@ -96,10 +98,9 @@ func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 	}
 	t.handlers.mu.Lock()
 	asked, ok := t.handlers.byPath[at.Path]
-	known := slices.Sorted(maps.Keys(t.handlers.byPath))
 	t.handlers.mu.Unlock()
 	if !ok {
-		return nil, status.Errorf(codes.Unimplemented, "%q is no question that this node answers: it knows %q", at.Path, known)
+		return nil, status.Errorf(codes.Unimplemented, "%q is no question that this node answers: it knows %q", at.Path, slices.Sorted(maps.Keys(t.Questions())))
 	}
 	query := at.Query()
 	maps.DeleteFunc(query, func(name string, _ []string) bool { return !asked.takes(name) })
@@ -110,33 +111,32 @@ func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 	return json.Marshal(answer)
 }
 
-// Register adds the method to the gRPC server of the peer port.
+// Register adds the methods to the gRPC server of the peer port.
 func (t *Tier) Register(gs *grpc.Server) {
-	gs.RegisterService(&grpc.ServiceDesc{
-		ServiceName: askService,
-		Methods:     []grpc.MethodDesc{{MethodName: askMethod, Handler: t.serveAsk}},
-	}, nil)
+	gs.RegisterService(&grpc.ServiceDesc{ServiceName: askService, Streams: []grpc.StreamDesc{
+		{StreamName: askMethod, Handler: t.serveAsk, ServerStreams: true, ClientStreams: true},
+		{StreamName: askStreamMethod, Handler: t.serveAsk, ServerStreams: true, ClientStreams: true},
+	}}, nil)
 }
 
-// serveAsk is a handler of gRPC.
-//
-//nolint:revive // the order of the parameters is gRPC's
-func (t *Tier) serveAsk(_ any, ctx context.Context, decode func(any) error, intercept grpc.UnaryServerInterceptor) (any, error) {
-	var request wrapperspb.StringValue
-	if err := decode(&request); err != nil {
-		return nil, err
-	}
-	serve := func(ctx context.Context, r any) (any, error) {
-		answer, err := t.answer(ctx, r.(*wrapperspb.StringValue).GetValue())
-		if err != nil {
-			return nil, err
+// serveAsk answers the questions of a stream until it ends. A question that has no answer
+// ends it. A unary call is a stream of one question.
+func (t *Tier) serveAsk(_ any, stream grpc.ServerStream) error {
+	for {
+		var question wrapperspb.StringValue
+		if err := stream.RecvMsg(&question); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
 		}
-		return wrapperspb.Bytes(answer), nil
+		answer, err := t.answer(stream.Context(), question.GetValue())
+		if err != nil {
+			return err
+		}
+		if err := stream.SendMsg(wrapperspb.Bytes(answer)); err != nil {
+			return err
+		}
 	}
-	if intercept == nil {
-		return serve(ctx, &request)
-	}
-	return intercept(ctx, &request, &grpc.UnaryServerInfo{FullMethod: "/" + askService + "/" + askMethod}, serve)
 }
 
 // ask asks over a connection.

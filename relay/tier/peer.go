@@ -110,30 +110,6 @@ func (p *peer) follow(ctx context.Context, f *cache.Feed, k *keeper) {
 	p.plane.Follow(ctx, f, upstream.Following{Leg: k.leg, State: k.report})
 }
 
-// Bounds of the time between two questions.
-const (
-	askOften  = 50 * time.Millisecond
-	askSeldom = time.Second
-)
-
-// ask asks the node whether it is there, until ctx ends.
-func (p *peer) ask(ctx context.Context) {
-	timeout := p.owner.cfg.Timeout
-	for {
-		asked := time.Now()
-		one, cancel := context.WithTimeout(ctx, timeout)
-		_, err := ask(one, p.plane, statusPath)
-		cancel()
-		if ctx.Err() != nil {
-			return
-		}
-		p.heard(err, asked)
-		if !pauseFor(ctx, min(max(timeout/2, askOften), askSeldom)) {
-			return
-		}
-	}
-}
-
 // heard notes what came of a question.
 func (p *peer) heard(err error, asked time.Time) {
 	p.mu.Lock()

@@ -1,58 +1,258 @@
 package tier
 
 import (
+	"context"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 )
 
+// other is a node that is asked, in virtual time.
+type other struct {
+	shard.Member
+
+	mu sync.Mutex
+	// Guarded by mu.
+	calls   int           // of askMethod
+	streams int           // of askStreamMethod
+	times   []time.Time   // of questions
+	old     bool          // it is of the release that knows calls only
+	silent  chan struct{} // answers wait until it is closed; nil for none
+	hangUp  bool          // a stream ends after each answer
+}
+
+// listen makes a node that is asked, until the test ends.
+func listen(t *testing.T, network *xdstest.Memory, name string) *other {
+	t.Helper()
+	l, err := network.Listen("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := &other{Member: shard.Member{Name: name, Peer: l.Addr().String()}}
+	gs := grpc.NewServer(grpc.UnknownServiceHandler(a.serve))
+	go func() { _ = gs.Serve(l) }()
+	t.Cleanup(gs.Stop)
+	return a
+}
+
+func (a *other) serve(_ any, s grpc.ServerStream) error {
+	method, _ := grpc.MethodFromServerStream(s)
+	single := strings.HasSuffix(method, "/"+askMethod)
+	a.mu.Lock()
+	old := a.old
+	if single {
+		a.calls++
+	} else if !old {
+		a.streams++
+	}
+	a.mu.Unlock()
+	if old && !single {
+		return status.Error(codes.Unimplemented, "this release has no such method")
+	}
+	for {
+		if err := s.RecvMsg(&wrapperspb.StringValue{}); err != nil {
+			return err
+		}
+		a.mu.Lock()
+		a.times = append(a.times, time.Now())
+		silent, last := a.silent, a.hangUp || single
+		a.mu.Unlock()
+		if silent != nil {
+			select {
+			case <-silent:
+			case <-s.Context().Done():
+				return s.Context().Err()
+			}
+		}
+		if err := s.SendMsg(wrapperspb.Bytes([]byte("{}"))); err != nil || last {
+			return err
+		}
+	}
+}
+
+// is sets what the node is like.
+func (a *other) is(change func()) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	change()
+}
+
+// counts returns how often it was asked, and in how many calls and streams.
+func (a *other) counts() (questions, calls, streams int) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.times), a.calls, a.streams
+}
+
+// asking makes the connections of a node to others in a network.
+func asking(t *testing.T, network *xdstest.Memory, timeout time.Duration, others ...*other) *Peers {
+	t.Helper()
+	peers := NewPeers(PeersConfig{Self: "a", Timeout: timeout, DialOptions: []grpc.DialOption{
+		network.Option(), grpc.WithTransportCredentials(insecure.NewCredentials()),
+	}})
+	t.Cleanup(peers.Close)
+	var members []shard.Member
+	for _, o := range others {
+		members = append(members, o.Member)
+	}
+	peers.retain(shard.NewView(members))
+	return peers
+}
+
 // TestQuestionsAMinute: a node asks each node that it follows once a second whether it is
 // there, more often only where the owner timeout is so short that it would be noticed too
-// late, and asks nothing of a node that it does not follow.
+// late, and asks nothing of a node that it does not follow. It does so by one stream, which
+// is opened again each minute, so that it has to show the token of the tier again.
 func TestQuestionsAMinute(t *testing.T) {
 	for timeout, want := range map[time.Duration]int{2 * time.Second: 60, time.Minute: 60, 200 * time.Millisecond: 600} {
 		t.Run(timeout.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				network := xdstest.NewMemory()
-				l, err := network.Listen("127.0.0.1:0")
-				if err != nil {
-					t.Fatal(err)
-				}
-				asked := 0
-				gs := grpc.NewServer(grpc.UnknownServiceHandler(func(_ any, s grpc.ServerStream) error {
-					asked++ // one question at a time
-					if err := s.RecvMsg(&wrapperspb.StringValue{}); err != nil {
-						return err
-					}
-					return s.SendMsg(wrapperspb.Bytes([]byte("{}")))
-				}))
-				go func() { _ = gs.Serve(l) }()
-				defer gs.Stop()
-				peers := NewPeers(PeersConfig{Self: "a", Timeout: timeout, DialOptions: []grpc.DialOption{
-					network.Option(), grpc.WithTransportCredentials(insecure.NewCredentials()),
-				}})
-				defer peers.Close()
-				b := shard.Member{Name: "b", Peer: l.Addr().String()}
-				peers.retain(shard.NewView([]shard.Member{b}))
+				b := listen(t, network, "b")
+				peers := asking(t, network, timeout, b)
 				time.Sleep(time.Minute) //nolint:forbidigo // virtual time
-				if asked > 0 {
-					t.Errorf("%d questions for a node that is not followed", asked)
+				if n, calls, streams := b.counts(); n+calls+streams > 0 {
+					t.Errorf("%d questions by %d calls and %d streams for a node that is not followed", n, calls, streams)
 				}
-				one := peers.use(b)
-				time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+				one := peers.use(b.Member)
+				const minutes = 5
+				time.Sleep(minutes * time.Minute) //nolint:forbidigo // virtual time
 				one.leave()
 				synctest.Wait()
-				if asked < want-2 || asked > want+2 {
-					t.Errorf("%d questions a minute, expected %d", asked, want)
+				n, calls, streams := b.counts()
+				if n < minutes*(want-2) || n > minutes*(want+2) {
+					t.Errorf("%d questions in %d minutes, expected %d", n, minutes, minutes*want)
+				}
+				if calls > 0 || streams < minutes-1 || streams > minutes+1 {
+					t.Errorf("%d calls and %d streams in %d minutes, expected a stream a minute", calls, streams, minutes)
 				}
 			})
 		})
+	}
+}
+
+// TestQuestionsTogether: a node asks all others at the same moments, whenever it began to
+// follow them, so that it wakes up once.
+func TestQuestionsTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b, c := listen(t, network, "b"), listen(t, network, "c")
+		peers := asking(t, network, 2*time.Second, b, c)
+		for _, o := range []*other{b, c} {
+			time.Sleep(300 * time.Millisecond) //nolint:forbidigo // virtual time
+			defer peers.use(o.Member).leave()
+		}
+		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(b.times) < 10 || len(c.times) < 10 {
+			t.Fatalf("%d and %d questions, expected 10 or more", len(b.times), len(c.times))
+		}
+		for i := 1; i < 10; i++ { // the first ones are asked at once
+			if apart := c.times[i].Sub(b.times[i]).Abs(); apart > 10*time.Millisecond {
+				t.Errorf("question %d is %v apart", i, apart)
+			}
+		}
+	})
+}
+
+// TestQuestionsToThePreviousRelease: a node of the release that knows calls only is asked by
+// calls, and by a stream after its update.
+func TestQuestionsToThePreviousRelease(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		b.old = true
+		one := asking(t, network, 2*time.Second, b).use(b.Member)
+		defer one.leave()
+		stays(t, one, 10*time.Second)
+		if n, calls, streams := b.counts(); n < 9 || n > 12 || calls != n || streams > 0 {
+			t.Errorf("%d questions by %d calls and %d streams, expected 10 calls", n, calls, streams)
+		}
+		b.is(func() { b.old = false })
+		_, before, _ := b.counts()
+		stays(t, one, 10*time.Second)
+		if _, calls, streams := b.counts(); calls > before || streams != 1 {
+			t.Errorf("%d calls and %d streams after the update, expected one stream", calls-before, streams)
+		}
+	})
+}
+
+// TestStreamOfQuestionsThatEnds: a node that has ended the stream after its last answer, as one
+// does that has restarted, is asked by another stream at once and is not out of reach.
+func TestStreamOfQuestionsThatEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		b.hangUp = true
+		one := asking(t, network, 2*time.Second, b).use(b.Member)
+		defer one.leave()
+		stays(t, one, 10*time.Second)
+		if n, calls, streams := b.counts(); n < 9 || n > 12 || streams != n || calls > 0 {
+			t.Errorf("%d questions by %d calls and %d streams, expected 10 streams", n, calls, streams)
+		}
+	})
+}
+
+// TestSilentNode: a node that stops to answer on a stream that stays open, as one does whose
+// process hangs, is out of reach as of the first question that it has not answered, which is
+// noticed within the owner timeout and a second. It is there again once it answers.
+func TestSilentNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const timeout = 2 * time.Second
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		one := asking(t, network, timeout, b).use(b.Member)
+		defer one.leave()
+		stays(t, one, 10*time.Second)
+		silent, began := make(chan struct{}), time.Now()
+		b.is(func() { b.silent = silent })
+		lost, changed := one.lost()
+		if !lost.IsZero() {
+			t.Fatal("it is out of reach already")
+		}
+		<-changed
+		took := time.Since(began)
+		if lost, changed = one.lost(); lost.Before(began) || lost.Sub(began) > askSeldom || took > timeout+askSeldom {
+			t.Errorf("out of reach since %v, noticed after %v; expected %v and %v at most", lost.Sub(began), took, askSeldom, timeout+askSeldom)
+		}
+		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
+		began = time.Now()
+		b.is(func() { b.silent = nil })
+		close(silent)
+		<-changed
+		if lost, _ := one.lost(); !lost.IsZero() || time.Since(began) > timeout+askSeldom {
+			t.Errorf("there after %v: %t; expected %v at most", time.Since(began), lost.IsZero(), timeout+askSeldom)
+		}
+	})
+}
+
+// stays fails the test where a node is out of reach within a time, but for the first answer.
+func stays(t *testing.T, one *peer, during time.Duration) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), during)
+	defer cancel()
+	synctest.Wait()
+	since, changed := one.lost()
+	if !since.IsZero() {
+		t.Fatalf("it is out of reach since %v", since)
+	}
+	select {
+	case <-changed:
+		t.Error("it was out of reach")
+	case <-ctx.Done():
 	}
 }

@@ -43,7 +43,8 @@ type PeersConfig struct {
 // needed, which all keys share. All methods are safe for concurrent use.
 type Peers struct {
 	// Fixed after construction.
-	cfg PeersConfig
+	cfg   PeersConfig
+	began time.Time
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -64,7 +65,7 @@ func NewPeers(cfg PeersConfig) *Peers {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Peers{cfg: cfg, all: make(map[peerID]*peer)}
+	return &Peers{cfg: cfg, began: time.Now(), all: make(map[peerID]*peer)}
 }
 
 // at returns the connection to a member.
@@ -173,11 +174,19 @@ func (p *Peers) Status(ctx context.Context, m shard.Member) (now shard.Status, e
 	return now, err
 }
 
+// What another node may have sent that this one has not read, in bytes: of a stream, and of
+// all streams together.
+const (
+	streamWindow = 1 << 20
+	connWindow   = 4 << 20
+)
+
 // plane makes the client of another node.
 func (p *Peers) plane(m shard.Member) (*upstream.ControlPlane, error) {
-	options := p.cfg.DialOptions
+	// Fixed windows save the pings of bandwidth estimation, one for each answer of an idle node.
+	options := append([]grpc.DialOption{grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow)}, p.cfg.DialOptions...)
 	if p.cfg.Token != nil {
-		options = append([]grpc.DialOption{grpc.WithPerRPCCredentials(p.cfg.Token)}, options...)
+		options = append(options, grpc.WithPerRPCCredentials(p.cfg.Token))
 	}
 	return upstream.NewControlPlane(upstream.ControlPlaneConfig{
 		Addresses: []string{m.Peer}, Peer: p.cfg.Self, Name: "another node",

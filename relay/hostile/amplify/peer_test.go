@@ -25,9 +25,12 @@ import (
 	"xdsrelay/shard"
 )
 
-// askMethod is that by which nodes ask one another: a path with a query, like that of a
-// URL. There is no descriptor of it.
-const askMethod = "/xdsrelay.peer.v1.Peer/Ask"
+// The methods by which nodes ask each other: paths with a query, like that of a URL. Both have
+// the same handler, and neither has a descriptor.
+const (
+	askMethod       = "/xdsrelay.peer.v1.Peer/Ask"
+	askStreamMethod = "/xdsrelay.peer.v1.Peer/AskStream"
+)
 
 // otherNode is the name of the member of the tier that the test is.
 const otherNode = "other"
@@ -108,12 +111,12 @@ func peerRows(t *testing.T, n *node, owner *controlPlane, all bool) (rows []row)
 }
 
 // peerMethods are all that the port for nodes serves, with their input. One without a
-// descriptor fails the test, but for [askMethod].
+// descriptor fails the test, but for [askMethod] and [askStreamMethod].
 func peerMethods(t *testing.T, n *node) map[string]protoreflect.MessageDescriptor {
 	t.Helper()
 	all := make(map[string]protoreflect.MessageDescriptor)
 	for _, path := range n.PeerMethods {
-		if path == askMethod {
+		if path == askMethod || path == askStreamMethod {
 			continue // see questionRows
 		}
 		name := strings.ReplaceAll(strings.TrimPrefix(path, "/"), "/", ".")
