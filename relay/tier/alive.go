@@ -39,16 +39,16 @@ func (p *peer) ask(ctx context.Context) {
 			return
 		}
 		p.heard(err, asked)
-		if !pauseFor(ctx, p.owner.untilNext(every)) {
+		if !pauseFor(ctx, untilNext(every)) {
 			return
 		}
 	}
 }
 
-// untilNext is the time until the next questions: a node asks all others at the same moments,
-// since to wake up costs most of what a question does.
-func (p *Peers) untilNext(every time.Duration) time.Duration {
-	return every - time.Since(p.began)%every
+// untilNext is the time until the next questions. All nodes ask all others at the same moments,
+// by the clock: to wake up costs most of what a question or an answer does.
+func untilNext(every time.Duration) time.Duration {
+	return every - time.Duration(time.Now().UnixNano())%every
 }
 
 // line is the stream of the questions whether a node is there, which costs a third of what a

@@ -1,13 +1,18 @@
 package tier
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"io"
+	"net"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/net/http2"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
@@ -30,6 +35,48 @@ type other struct {
 	old     bool          // it is of the release that knows calls only
 	silent  chan struct{} // answers wait until it is closed; nil for none
 	hangUp  bool          // a stream ends after each answer
+	sent    bytes.Buffer  // what it was sent
+}
+
+// recorded is the listener of a node, whose connections note what the node is sent.
+type recorded struct {
+	net.Listener
+	to *other
+}
+
+func (r *recorded) Accept() (net.Conn, error) {
+	c, err := r.Listener.Accept()
+	return &recordedConn{c, r.to}, err
+}
+
+type recordedConn struct {
+	net.Conn
+	to *other
+}
+
+func (c *recordedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.to.is(func() { c.to.sent.Write(b[:n]) })
+	return n, err
+}
+
+// frames counts the frames that it was sent by one connection, by their type.
+func (a *other) frames(t *testing.T) map[http2.FrameType]int {
+	t.Helper()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	all := make(map[http2.FrameType]int)
+	framer := http2.NewFramer(io.Discard, bytes.NewReader(bytes.TrimPrefix(a.sent.Bytes(), []byte(http2.ClientPreface))))
+	for {
+		f, err := framer.ReadFrame()
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		all[f.Header().Type]++
+	}
 }
 
 // listen makes a node that is asked, until the test ends.
@@ -40,8 +87,9 @@ func listen(t *testing.T, network *xdstest.Memory, name string) *other {
 		t.Fatal(err)
 	}
 	a := &other{Member: shard.Member{Name: name, Peer: l.Addr().String()}}
-	gs := grpc.NewServer(grpc.UnknownServiceHandler(a.serve))
-	go func() { _ = gs.Serve(l) }()
+	// The port for nodes has fixed windows, too.
+	gs := grpc.NewServer(grpc.UnknownServiceHandler(a.serve), grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10))
+	go func() { _ = gs.Serve(&recorded{l, a}) }()
 	t.Cleanup(gs.Stop)
 	return a
 }
@@ -95,7 +143,8 @@ func (a *other) counts() (questions, calls, streams int) {
 	return len(a.times), a.calls, a.streams
 }
 
-// asking makes the connections of a node to others in a network.
+// asking makes the connections of a node to others in a network, at a time that is between two
+// questions, as are those that are whole seconds later.
 func asking(t *testing.T, network *xdstest.Memory, timeout time.Duration, others ...*other) *Peers {
 	t.Helper()
 	peers := NewPeers(PeersConfig{Self: "a", Timeout: timeout, DialOptions: []grpc.DialOption{
@@ -107,6 +156,7 @@ func asking(t *testing.T, network *xdstest.Memory, timeout time.Duration, others
 		members = append(members, o.Member)
 	}
 	peers.retain(shard.NewView(members))
+	time.Sleep(askSeldom / 2) //nolint:forbidigo // virtual time
 	return peers
 }
 
@@ -142,28 +192,53 @@ func TestQuestionsAMinute(t *testing.T) {
 	}
 }
 
-// TestQuestionsTogether: a node asks all others at the same moments, whenever it began to
-// follow them, so that it wakes up once.
+// TestFramesOfQuestions: a question is one frame. No ping comes with its answer.
+func TestFramesOfQuestions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		network := xdstest.NewMemory()
+		b := listen(t, network, "b")
+		one := asking(t, network, 2*time.Second, b).use(b.Member)
+		defer one.leave()
+		stays(t, one, 50*time.Second)
+		questions, _, _ := b.counts()
+		frames := b.frames(t)
+		if frames[http2.FramePing] > 0 || frames[http2.FrameData] != questions || frames[http2.FrameHeaders] != 1 {
+			t.Errorf("%d questions were these frames: %v; expected one DATA for each, one HEADERS and no PING", questions, frames)
+		}
+	})
+}
+
+// TestQuestionsTogether: all nodes ask all others at the same moments, whenever they have
+// started and began to follow them, so that each node wakes up once.
 func TestQuestionsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
-		b, c := listen(t, network, "b"), listen(t, network, "c")
-		peers := asking(t, network, 2*time.Second, b, c)
-		for _, o := range []*other{b, c} {
+		others := []*other{listen(t, network, "b"), listen(t, network, "c")}
+		for range 2 { // nodes
 			time.Sleep(300 * time.Millisecond) //nolint:forbidigo // virtual time
-			defer peers.use(o.Member).leave()
+			peers := asking(t, network, 2*time.Second, others...)
+			for _, o := range others {
+				time.Sleep(300 * time.Millisecond) //nolint:forbidigo // virtual time
+				defer peers.use(o.Member).leave()
+			}
 		}
+		began := time.Now()
 		time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		if len(b.times) < 10 || len(c.times) < 10 {
-			t.Fatalf("%d and %d questions, expected 10 or more", len(b.times), len(c.times))
-		}
-		for i := 1; i < 10; i++ { // the first ones are asked at once
-			if apart := c.times[i].Sub(b.times[i]).Abs(); apart > 10*time.Millisecond {
-				t.Errorf("question %d is %v apart", i, apart)
+		for _, o := range others {
+			o.mu.Lock()
+			n := 0
+			for _, at := range o.times {
+				if at.Before(began.Add(time.Second)) {
+					continue // the first questions are asked at once
+				}
+				n++
+				if late := at.Sub(at.Truncate(askSeldom)); late > 10*time.Millisecond {
+					t.Errorf("a question to %s is %v late", o.Name, late)
+				}
+			}
+			o.mu.Unlock()
+			if n < 16 {
+				t.Errorf("%d questions to %s, expected 18", n, o.Name)
 			}
 		}
 	})
@@ -255,4 +330,5 @@ func stays(t *testing.T, one *peer, during time.Duration) {
 		t.Error("it was out of reach")
 	case <-ctx.Done():
 	}
+	synctest.Wait()
 }

@@ -43,8 +43,7 @@ type PeersConfig struct {
 // needed, which all keys share. All methods are safe for concurrent use.
 type Peers struct {
 	// Fixed after construction.
-	cfg   PeersConfig
-	began time.Time
+	cfg PeersConfig
 
 	mu sync.Mutex
 	// Guarded by mu.
@@ -65,7 +64,7 @@ func NewPeers(cfg PeersConfig) *Peers {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Peers{cfg: cfg, began: time.Now(), all: make(map[peerID]*peer)}
+	return &Peers{cfg: cfg, all: make(map[peerID]*peer)}
 }
 
 // at returns the connection to a member.
