@@ -61,15 +61,17 @@ func TestPeerToken(t *testing.T) {
 				t.Errorf("a question with %q: %v", token, err)
 			}
 			// Nor is anything read of what such a call might send.
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-			unread, err := conn.ClientConn().NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, "/xdsrelay.peer.v1.Peer/Ask")
-			if err != nil {
-				t.Fatal(err)
+			for _, method := range []string{"/xdsrelay.peer.v1.Peer/Ask", "/xdsrelay.peer.v1.Peer/AskStream"} {
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+				unread, err := conn.ClientConn().NewStream(ctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, method)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := unread.RecvMsg(&wrapperspb.BytesValue{}); status.Code(err) != codes.Unauthenticated {
+					t.Errorf("%s before a question, with %q: %v", method, token, err)
+				}
+				cancel()
 			}
-			if err := unread.RecvMsg(&wrapperspb.BytesValue{}); status.Code(err) != codes.Unauthenticated {
-				t.Errorf("a question that has not been asked yet, with %q: %v", token, err)
-			}
-			cancel()
 			l := conn.OpenLoad()
 			_ = l.Report()
 			if end := l.ExpectClosed(t); end.Code() != codes.Unauthenticated {
