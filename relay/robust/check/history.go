@@ -55,19 +55,6 @@ func (h *history) returned(serial int, since time.Duration) bool {
 	return false
 }
 
-// replaced is when content first gave way to other content, after a time.
-func (h *history) replaced(after time.Duration) (at time.Duration, ever bool) {
-	if h == nil {
-		return 0, false
-	}
-	for i := 1; i < len(h.serials); i++ {
-		if h.since[i] > after && h.serials[i] != absent && h.serials[i-1] != absent {
-			return h.since[i], true
-		}
-	}
-	return 0, false
-}
-
 // goneSince reports whether the resource was absent after it was first like that.
 func (h *history) goneSince(serial int) bool {
 	first := h.find(serial, 0)

@@ -14,8 +14,7 @@ type Model struct {
 	histories map[resourceID]*history
 	names     map[kind][]string // names that the origin ever had
 	served    map[resourceID]map[int]bool
-	// failed: when clients were sent errors of it, the first of each content.
-	failed map[resourceID][]time.Duration
+	failed    map[resourceID]time.Duration // when a client was first sent an error of it
 	// withdrawn: when the origin said to nodes that it is gone, within the last times.
 	withdrawn map[resourceID][]time.Duration
 	changed   map[kind]int           // number of the origin's last change
@@ -45,7 +44,7 @@ type nodeStatus struct {
 func newModel() *Model {
 	return &Model{
 		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
-		failed: make(map[resourceID][]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
+		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
 }
@@ -83,7 +82,10 @@ func (m *Model) apply(e *record.Event) {
 		if s := m.streams[e.Stream]; s != nil {
 			s.client.take(s, e)
 			for _, name := range e.Errors {
-				m.fail(resourceID{kind{s.client.key, e.Type}, name}, e.At)
+				id := resourceID{kind{s.client.key, e.Type}, name}
+				if _, ever := m.failed[id]; !ever {
+					m.failed[id] = e.At
+				}
 			}
 		}
 	case record.ClientEnd:
@@ -144,16 +146,6 @@ func (m *Model) withdraw(e *record.Event) {
 		recent := slices.DeleteFunc(m.withdrawn[id], func(at time.Duration) bool { return at+restores < e.At })
 		m.withdrawn[id] = append(recent, e.At)
 	}
-}
-
-// fail notes that a client was sent an error.
-func (m *Model) fail(id resourceID, at time.Duration) {
-	if all := m.failed[id]; len(all) > 0 {
-		if _, since := m.histories[id].replaced(all[len(all)-1]); !since {
-			return
-		}
-	}
-	m.failed[id] = append(m.failed[id], at)
 }
 
 // servedBefore is the last position before one in the history of a resource at which the control

@@ -15,11 +15,12 @@ import (
 // where versions are digests and it asks for everything (B39). Endpoints follow
 // their cluster, even unchanged (E3). A node may send a resource again, once on a stream,
 // because clients were sent an error of it before that stream began or not long after, even
-// other clients: the client may have come from where that was (C16). Nodes remember that
-// until the resource is replaced. What the control plane removed and the removal guard
-// restores is sent by name without delta once more: no response says that a name is removed,
-// and so nodes do not know that the client still has it (D6, K16). It is sent by delta to
-// clients that connected after the node heard of the removal, which was a moment before.
+// other clients: the client may have come from where that was (C16). Such an error
+// may be old: a node that has nothing of the resource then does not see that it is replaced.
+// What the control plane removed and the removal guard restores is sent by name without delta
+// once more: no response says that a name is removed, and so nodes do not know that the client
+// still has it (D6, K16). It is sent by delta to clients that connected after the node heard
+// of the removal, which was a moment before.
 type resumable struct {
 	digests, guard bool // fixed
 }
@@ -31,9 +32,6 @@ const (
 	// restores is how long after a removal the guard restores a resource: 10 s after the node
 	// has heard of it, which is up to 5 s later than the first node.
 	restores = 15 * time.Second
-	// forgotten is how long after a change of a resource no node remembers errors from before:
-	// one may have been cut off meanwhile.
-	forgotten = 3 * time.Minute
 )
 
 func newResumable(digests, guard bool) *resumable { return &resumable{digests: digests, guard: guard} }
@@ -125,12 +123,12 @@ func takesBack(m *Model, s *stream, e *record.Event, name string) bool {
 	if t.errors[name] {
 		return true
 	}
-	back := !t.takenBack[name] && slices.ContainsFunc(m.failed[id], func(at time.Duration) bool {
-		replaced, ever := m.histories[id].replaced(at)
-		return at < s.openedAt+unsure && (!ever || e.At < replaced+forgotten)
-	})
-	t.takenBack[name] = t.takenBack[name] || back
-	return back
+	at, ever := m.failed[id]
+	if !ever || at >= s.openedAt+unsure || t.takenBack[name] {
+		return false
+	}
+	t.takenBack[name] = true
+	return true
 }
 
 // restores reports whether a resource is sent again because the removal guard restores what
