@@ -27,7 +27,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -136,6 +136,12 @@ sbom: build ## list what bin/xdsrelay is made of in bin/xdsrelay.cdx.json (Cyclo
 
 fmt: ## format the Go code
 	gofmt -w $$(git ls-files -co --exclude-standard '*.go')
+
+pages: ## write again the pages that are made from the code, which tests compare
+	for i in 1 2 3; do $(GO) test $(NOPGO) ./relay/config -count 1 -args -update >/dev/null || true; done
+	$(GO) test $(NOPGO) ./relay -run 'TestLimitsPage|TestMetricsPage|TestWhoGetsWhat' -count 1 -args -update
+	$(GO) test $(NOPGO) ./relay/conformance ./relay/hostile/amplify ./bench/scenario -run TestPage -count 1 -args -update
+	$(GO) test $(NOPGO) ./cmd/xdsrelay -count 1 -args -update
 
 vet: ## run go vet, on the end-to-end tests too
 	$(GO) vet ./...
