@@ -219,7 +219,7 @@ func TestQuestionsTogether(t *testing.T) {
 			peers := asking(t, network, 2*time.Second, others...)
 			for _, o := range others {
 				time.Sleep(300 * time.Millisecond) //nolint:forbidigo // virtual time
-				defer peers.use(o.Member).leave()
+				t.Cleanup(peers.use(o.Member).leave)
 			}
 		}
 		began := time.Now()
