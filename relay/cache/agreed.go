@@ -22,6 +22,8 @@ type Agreed struct {
 	// Own says that this node has said so of what it held: it may have more by now,
 	// never less.
 	Own bool
+	// At is when the owner of the key wrote that, by its clock.
+	At time.Time
 	// Trace is the trace context of the update that made it, as W3C's traceparent;
 	// empty where that is not known, or not traced.
 	Trace string
@@ -116,8 +118,14 @@ func (g *Group) adoptAgreedLocked(t *Table) {
 // agreeLocked takes a head that came at now.
 func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]struct{}) {
 	a := t.agreed
-	if a == nil || !a.since.IsZero() && a.head == head {
+	if a == nil {
 		return
+	}
+	if again := a.head; !a.since.IsZero() {
+		a.head.At = head.At // another owner may have said the same since
+		if again.At = head.At; again == head {
+			return
+		}
 	}
 	if a.since.IsZero() || a.head.Digest != head.Digest {
 		a.since, a.later = now, !a.since.IsZero()
@@ -172,6 +180,19 @@ func (a *agreement) compare(woken map[*Subscription]struct{}) {
 		woken[s] = struct{}{}
 	}
 	clear(a.waiting)
+}
+
+// writtenLocked is when the tier head was written, at the latest, where the table holds what that
+// describes; zero where it does not.
+func (t *Table) writtenLocked() time.Time {
+	a := t.agreed
+	switch {
+	case a == nil || a.since.IsZero() || t.allLocked() != a.head.Digest:
+		return time.Time{}
+	case a.head.At.After(a.since):
+		return a.since // the clock of the owner is ahead
+	}
+	return a.head.At
 }
 
 // outdatedLocked reports whether other nodes have newer content for sure, where these hold

@@ -164,6 +164,9 @@ func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
 func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 	leg := &t.legs[by]
 	if leg.stale {
+		if written := t.writtenLocked(); written.After(leg.restoredAsOf) {
+			return written // the owner of the key had that from the origin then
+		}
 		return leg.restoredAsOf
 	}
 	up, lost := t.group.lostAt(by)

@@ -234,7 +234,7 @@ func (t *Table) renewsLocked(by int, r *revivable) bool {
 	switch {
 	case leg.live == 0 && leg.answered == 0 && !leg.stale:
 		return false // it is taken as it is wanted
-	case leg.stale && r.kept.AsOf.After(leg.restoredAsOf):
+	case leg.stale && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now())):
 		return true
 	case (leg.idled || !leg.slept.IsZero()) && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
 		return true

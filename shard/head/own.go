@@ -227,7 +227,7 @@ func agree(g *cache.Group, url string, h Head, own bool) {
 	if time.Since(h.At) > tracedFor {
 		h.Trace = ""
 	}
-	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own, Trace: h.Trace})
+	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own, At: h.At, Trace: h.Trace})
 }
 
 // Own writes the heads of a group as long as this node owns its key, that is until

@@ -1,0 +1,105 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// TestSilentStreamConfirmsNothing: K12, K14: a stream on which nothing was heard may have been
+// dead from the start, so what a node holds is no newer by it, whatever ends the stream: other
+// nodes would take it for newer than what they heard from the control plane meanwhile.
+func TestSilentStreamConfirmsNothing(t *testing.T) {
+	for name, end := range map[string]func(*world){
+		"it breaks":                func(w *world) { w.feed.Down(errOut) },
+		"another node is followed": func(w *world) { w.feed.Borrow(true) },
+		"the key becomes idle":     func(w *world) { w.cache.Leave(w.group); pass(time.Minute) },
+		"the process slept":        func(w *world) { w.cache.Slept(time.Now()); w.feed.Down(errOut) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				pass(time.Minute)
+				lost := time.Now()
+				w.feed.Down(errOut)
+				w.feed.Mute(true)
+				w.feed.Up()
+				pass(time.Minute)
+				end(w)
+				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(lost) {
+					t.Errorf("what it holds is from %s after the last stream on which something was heard", asOf.Sub(lost))
+				}
+			})
+		})
+	}
+}
+
+// TestAbsentElsewhere: K12, K14: what another node knows not to exist is not served from an older
+// record, not even for the sake of parents that the removal guard holds back next (K16). The
+// node passes on what it knows not to exist.
+func TestAbsentElsewhere(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
+		began := time.Now()
+		pass(time.Hour)
+		cluster := func(name string) *resource.Resource {
+			return resource.New(resource.Resource{Name: name, Body: []byte("1"), Endpoints: name})
+		}
+		w.feed.Down(errOut)
+		w.group.Revive(holds(clusters, true, began, cluster("a"), cluster("b")))
+		w.group.Revive(holds(endpoints, false, began, res("a", "1"), res("b", "1")))
+		parents, c := w.client(clusters, true), w.client(endpoints, false, "a", "b")
+		expectSees(t, c, "a", "b")
+		since := holds(endpoints, false, time.Now(), res("a", "2"))
+		since.Absent = []string{"b"}
+		w.group.Renew([]Kept{since})
+		expectSees(t, c, "-b", "a")
+		for _, k := range w.group.Held() {
+			if k.Type == endpoints && !slices.Equal(k.Absent, []string{"b"}) {
+				t.Errorf("it passes on that %q do not exist", k.Absent)
+			}
+		}
+		w.feed.Up()
+		w.feed.TakeDemand(true, true)
+		w.feed.Apply(Update{Type: clusters, Removed: []string{"a", "b"}})
+		w.feed.Apply(Update{Type: endpoints, Removed: []string{"a", "b"}})
+		expectSees(t, parents, "a", "b")
+		expectSees(t, c, "-b", "a")
+	})
+}
+
+// TestRestoredAtTheHead: K12: what a node restored counts as confirmed when the tier head that
+// describes it was written, however old the record is: the control plane may have gone back
+// since. So it does not give way to what another node restored from a record in between. The
+// clock of the owner may be ahead.
+func TestRestoredAtTheHead(t *testing.T) {
+	for name, ahead := range map[string]time.Duration{"same clock": 0, "the owner's clock is ahead": 10 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, HeadWait: time.Second}, func(t *testing.T, w *world) {
+				began := time.Now()
+				w.feed.Down(errOut)
+				c := w.client(clusters, true)
+				w.group.Revive(holds(clusters, true, began, res("a", "1")))
+				expectSees(t, c, "a")
+				pass(4 * time.Minute)
+				w.group.Agree(clusters, Agreed{Digest: c.table.Edition().Digest, At: time.Now().Add(ahead - time.Minute)})
+				written := time.Now()
+				if ahead == 0 {
+					written = written.Add(-time.Minute)
+				}
+				pass(time.Minute)
+				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(written) {
+					t.Errorf("it is passed on as of %s, expected %s", asOf.Sub(began), written.Sub(began))
+				}
+				w.group.Renew([]Kept{holds(clusters, true, written.Add(-time.Second), res("b", "1"))})
+				expectSees(t, c, "a")
+				w.group.Renew([]Kept{holds(clusters, true, written.Add(time.Second), res("c", "1"))})
+				expectSees(t, c, "c")
+			})
+		})
+	}
+}
