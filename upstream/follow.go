@@ -52,7 +52,7 @@ func (c *ControlPlane) Call(ctx context.Context, method string, request, respons
 	if err != nil {
 		return err
 	}
-	// What fails to be sent is told by the receive.
+	// What fails to be sent, the receive reports.
 	_ = stream.SendMsg(request)
 	_ = stream.CloseSend()
 	return stream.RecvMsg(response)
@@ -72,7 +72,7 @@ func (c *ControlPlane) Stream(ctx context.Context, method string, request proto.
 	if err != nil {
 		return nil, err
 	}
-	// What fails to be sent is told by the receive.
+	// What fails to be sent, the receive reports.
 	_ = stream.SendMsg(request)
 	_ = stream.CloseSend()
 	return stream, nil

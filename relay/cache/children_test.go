@@ -357,10 +357,10 @@ func TestClaimsOfOldChildren(t *testing.T) {
 		pass(time.Second)
 		all(listeners)
 		for typ, of := range map[string]*client{"clusters": c, "endpoints": e} {
-			told, rest := of.reconcile(t, []resource.Held{{Name: "b", Version: "1"}})
+			sent, rest := of.reconcile(t, []resource.Held{{Name: "b", Version: "1"}})
 			gone, _ := of.table.Gone(&of.w, rest)
-			if !slices.Contains(told, "-b") && gone == nil {
-				t.Errorf("%s: b stays, expected neither it nor its endpoints to stay: %v, %v", typ, told, rest)
+			if !slices.Contains(sent, "-b") && gone == nil {
+				t.Errorf("%s: b stays, expected neither it nor its endpoints to stay: %v, %v", typ, sent, rest)
 			}
 		}
 	})

@@ -22,8 +22,10 @@ func (f *Feed) Claims(typ *resource.Type) uint64 {
 
 // ApplyAnswer is [Feed.Apply] of an answer to claims. It stores nothing and returns false
 // if the leg holds something else by now: the control plane has to be asked again, with
-// other claims.
+// other claims. After the end of the feed, and of a type that nobody has asked for, nothing is
+// left to be asked, and it returns true.
 func (f *Feed) ApplyAnswer(claims uint64, u Update) (changes int, ok bool) {
+	ok = true
 	u.problems = problemsOf(u.Rejected)
 	changes = f.change(u.Type, func(t *Table) (Update, bool) {
 		ok = t.legs[f.leg].claims == claims

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"testing"
+	"time"
 
 	"xdsrelay/relay/resource"
 )
@@ -38,4 +39,28 @@ func TestClaimsAgainstSilence(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAnswerToOtherClaims: C8: an answer to claims that restored content has replaced stores
+// nothing; one that comes when nobody asks any more does not lead to another question.
+func TestAnswerToOtherClaims(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		began := time.Now()
+		w.feed.Down(errOut)
+		w.group.Revive(holds(clusters, true, began, res("a", "1")))
+		before := w.feed.Claims(clusters)
+		pass(time.Minute)
+		w.group.Renew([]Kept{holds(clusters, true, began.Add(time.Second), res("a", "2"), res("b", "1"))})
+		if n, ok := w.feed.ApplyAnswer(before, Update{Type: clusters, Removed: []string{"a"}, Differences: true}); n > 0 || ok {
+			t.Errorf("an answer to other claims: %d changes, %t", n, ok)
+		}
+		expectSees(t, c, "a", "b")
+		if n, ok := w.feed.ApplyAnswer(w.feed.Claims(clusters), Update{Type: clusters, Removed: []string{"a"}, Differences: true}); n != 1 || !ok {
+			t.Errorf("an answer to these claims: %d changes, %t", n, ok)
+		}
+		if n, ok := w.feed.ApplyAnswer(0, Update{Type: endpoints}); n > 0 || !ok {
+			t.Errorf("an answer about what nobody asked for: %d changes, %t", n, ok)
+		}
+	})
 }

@@ -18,23 +18,23 @@ const (
 	askSeldom = time.Second
 )
 
-// lineLife is how long a stream of questions is used: a new stream has to show the token of
+// streamLife is how long a stream of questions is used: a new stream has to show the token of
 // the tier again.
-const lineLife = time.Minute
+const streamLife = time.Minute
 
 // ask asks the node whether it is there, until ctx ends.
 func (p *peer) ask(ctx context.Context) {
 	timeout := p.owner.cfg.Timeout
 	every := min(max(timeout/2, askOften), askSeldom)
-	var l line
-	defer func() { l.hangUp() }()
+	var q questions
+	defer func() { q.end() }()
 	for {
 		asked := time.Now()
-		if l.end == nil || asked.Sub(l.since) >= lineLife {
-			l.hangUp()
-			l = newLine(ctx, p.plane)
+		if q.cancel == nil || asked.Sub(q.since) >= streamLife {
+			q.end()
+			q = newQuestions(ctx, p.plane)
 		}
-		err := l.ask(timeout)
+		err := q.ask(timeout)
 		if ctx.Err() != nil {
 			return
 		}
@@ -54,62 +54,62 @@ func untilNext(every time.Duration) time.Duration {
 	return every - time.Duration(time.Now().Add(-askMoment).UnixNano())%every
 }
 
-// line is the stream of the questions whether a node is there, which costs less than half of a
-// call for each of them. It belongs to one goroutine.
-type line struct {
+// questions is the stream of the questions whether a node is there, which costs less than half
+// of a call for each of them. It belongs to one goroutine.
+type questions struct {
 	ctx    context.Context
-	end    context.CancelFunc // nil for no line
+	cancel context.CancelFunc // nil for no stream
 	plane  *upstream.ControlPlane
 	since  time.Time
 	stream grpc.ClientStream // nil before the first question
 }
 
-func newLine(ctx context.Context, plane *upstream.ControlPlane) line {
-	ctx, end := context.WithCancel(ctx)
-	return line{ctx: ctx, end: end, plane: plane, since: time.Now()}
+func newQuestions(ctx context.Context, plane *upstream.ControlPlane) questions {
+	ctx, cancel := context.WithCancel(ctx)
+	return questions{ctx: ctx, cancel: cancel, plane: plane, since: time.Now()}
 }
 
-// hangUp ends the line.
-func (l *line) hangUp() {
-	if l.end != nil {
-		l.end()
+// end ends the stream.
+func (q *questions) end() {
+	if q.cancel != nil {
+		q.cancel()
 	}
-	*l = line{}
+	*q = questions{}
 }
 
-// ask asks once. The line ends where there is no answer in time.
-func (l *line) ask(timeout time.Duration) error {
-	late := time.AfterFunc(timeout, l.end)
-	used := l.stream != nil
-	err := l.exchange()
+// ask asks once. The stream ends where there is no answer in time.
+func (q *questions) ask(timeout time.Duration) error {
+	late := time.AfterFunc(timeout, q.cancel)
+	used := q.stream != nil
+	err := q.exchange()
 	if err != nil && used {
-		err = l.exchange() // the stream may have ended long before the question
+		err = q.exchange() // the stream may have ended long before the question
 	}
 	if status.Code(err) == codes.Unimplemented {
 		// The release before this one knows calls only. They can go with the next release.
-		_, err = ask(l.ctx, l.plane, statusPath)
+		_, err = ask(q.ctx, q.plane, statusPath)
 	}
 	inTime := late.Stop()
 	if err != nil && !inTime {
 		err = status.Errorf(codes.DeadlineExceeded, "no answer within %s", timeout)
 	}
 	if err != nil || !inTime {
-		l.hangUp()
+		q.end()
 	}
 	return err
 }
 
 // exchange sends a question and reads the answer, on a new stream where there is none.
-func (l *line) exchange() (err error) {
-	if l.stream == nil {
-		if l.stream, err = l.plane.Open(l.ctx, "/"+askService+"/"+askStreamMethod); err != nil {
+func (q *questions) exchange() (err error) {
+	if q.stream == nil {
+		if q.stream, err = q.plane.Open(q.ctx, "/"+askService+"/"+askStreamMethod); err != nil {
 			return err
 		}
 	}
-	// What fails to be sent is told by the receive.
-	_ = l.stream.SendMsg(wrapperspb.String(statusPath))
-	if err = l.stream.RecvMsg(&wrapperspb.BytesValue{}); err != nil {
-		l.stream = nil
+	// What fails to be sent, the receive reports.
+	_ = q.stream.SendMsg(wrapperspb.String(statusPath))
+	if err = q.stream.RecvMsg(&wrapperspb.BytesValue{}); err != nil {
+		q.stream = nil
 	}
 	return err
 }

@@ -29,13 +29,13 @@ type other struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	calls   int           // of askMethod
-	streams int           // of askStreamMethod
-	times   []time.Time   // of questions
-	old     bool          // it is of the release that knows calls only
-	silent  chan struct{} // answers wait until it is closed; nil for none
-	hangUp  bool          // a stream ends after each answer
-	sent    bytes.Buffer  // what it was sent
+	calls    int           // of askMethod
+	streams  int           // of askStreamMethod
+	times    []time.Time   // of questions
+	old      bool          // it is of the release that knows calls only
+	silent   chan struct{} // answers wait until it is closed; nil for none
+	endsEach bool          // a stream ends after each answer
+	sent     bytes.Buffer  // what it was sent
 }
 
 // recorded is the listener of a node, whose connections note what the node is sent.
@@ -114,7 +114,7 @@ func (a *other) serve(_ any, s grpc.ServerStream) error {
 		}
 		a.mu.Lock()
 		a.times = append(a.times, time.Now())
-		silent, last := a.silent, a.hangUp || single
+		silent, last := a.silent, a.endsEach || single
 		a.mu.Unlock()
 		if silent != nil {
 			select {
@@ -272,7 +272,7 @@ func TestStreamOfQuestionsThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
 		b := listen(t, network, "b")
-		b.hangUp = true
+		b.endsEach = true
 		one := asking(t, network, 2*time.Second, b).use(b.Member)
 		defer one.leave()
 		stays(t, one, 10*time.Second)
