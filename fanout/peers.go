@@ -172,7 +172,7 @@ func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
 	if !ts.isUncompared() {
 		return false
 	}
-	doubtful, cut := ts.table.Doubtful()
+	doubtful, cut := ts.table.Doubtful(s.tier.node)
 	if !doubtful {
 		return false
 	}

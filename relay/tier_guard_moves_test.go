@@ -3,6 +3,7 @@ package relay_test
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,30 @@ func TestGuardMovesToNewNode(t *testing.T) {
 		w.pass(time.Minute)
 		w.goes("after the hold")
 	})
+}
+
+// TestGuardMovesToANodeThatKnowsNobody: K16: a node that joins while removals are held back
+// becomes the owner of the key before it knows any other node, as after Redis was emptied, and
+// asks the control plane alone. The others take over nothing of that until it has asked them.
+func TestGuardMovesToANodeThatKnowsNobody(t *testing.T) {
+	for _, alone := range []time.Duration{50 * time.Millisecond, time.Second, 5 * time.Second} {
+		t.Run(alone.String(), func(t *testing.T) {
+			forGuards(t, func(w *guardedTier) {
+				w.roster.look(func(node string, all []shard.Member) []shard.Member {
+					return slices.DeleteFunc(all, func(m shard.Member) bool { return node == "c" && m.Name != "c" })
+				})
+				w.grow(3)
+				w.pass(alone)
+				w.roster.look(nil)
+				w.pass(10 * time.Second)
+				w.everywhere("the new owner knows all nodes")
+				w.pass(hold - time.Minute - 30*time.Second)
+				w.everywhere("shortly before the end of the hold")
+				w.pass(time.Minute)
+				w.goes("after the hold")
+			})
+		})
+	}
 }
 
 // TestGuardMovesToRestartedOwner: K16: the owner crashes and returns with nothing in memory,

@@ -13,16 +13,17 @@ type leg struct {
 
 	// Guarded by the group's mu.
 	upstream Upstream
-	listener chan<- struct{} // the feed's news; nil without a feed
-	needs    chan<- struct{} // see Feed.Needs; nil without a feed
-	lostAt   time.Time       // when a stream to the origin, or to the owner, last ended on which something was heard
-	compares bool            // see Feed.AwaitOthers
-	server   string          // see Feed.Server
-	current  *Feed           // see Feed.Current
-	borrowed bool            // see Feed.Borrow
-	mute     bool            // see Feed.Mute
-	others   bool            // there are other nodes to ask; see Feed.AwaitOthers
-	asked    time.Time       // when they were asked last; see Feed.Asked
+	listener chan<- struct{}     // the feed's news; nil without a feed
+	needs    chan<- struct{}     // see Feed.Needs; nil without a feed
+	lostAt   time.Time           // when a stream to the origin, or to the owner, last ended on which something was heard
+	compares bool                // see Feed.AwaitOthers
+	server   string              // see Feed.Server
+	current  *Feed               // see Feed.Current
+	borrowed bool                // see Feed.Borrow
+	mute     bool                // see Feed.Mute
+	others   bool                // there are other nodes to ask; see Feed.AwaitOthers
+	asked    time.Time           // when they were asked last; see Feed.Asked
+	met      map[string]struct{} // the names of those that were asked then, or since; see Feed.Met
 }
 
 // lose notes that the stream, if there is one, confirms nothing from a time on. One that counts

@@ -17,16 +17,25 @@ import (
 const askedFor = 5 * time.Second
 
 // Asked notes that all other nodes that can be reached were asked for what they hold of
-// the key. Now the origin may be asked, too.
-func (f *Feed) Asked() {
+// the key, and the names of those that have answered. Now the origin may be asked, too.
+func (f *Feed) Asked(nodes ...string) {
 	g := f.group
 	g.mu.Lock()
 	l := &g.legs[f.leg]
-	l.asked = time.Now()
+	if l.asked = time.Now(); g.cache.guards() {
+		l.met = make(map[string]struct{}, len(nodes))
+		l.meet(nodes)
+	}
 	news := l.listener
 	g.mu.Unlock()
 	if news != nil {
 		signal(news)
+	}
+}
+
+func (l *leg) meet(nodes []string) {
+	for _, name := range nodes {
+		l.met[name] = struct{}{}
 	}
 }
 

@@ -41,7 +41,7 @@ func (f *Feed) Doubt() {
 func (f *Feed) Borrow(is bool) {
 	f.group.mu.Lock()
 	l := &f.group.legs[f.leg]
-	l.borrowed, l.asked = is, time.Time{}
+	l.borrowed, l.asked, l.met = is, time.Time{}, nil
 	now := time.Now()
 	l.lose(now)
 	if up := &l.upstream; up.Connected {
@@ -57,8 +57,8 @@ func (f *Feed) Borrow(is bool) {
 // that the origin is out of reach now. For restored and idle content the origin is
 // told no versions, so it has to answer, however long that takes; an origin that was
 // only out of reach may have nothing to say, so that its silence counts after
-// [freshAfter].
-func (t *Table) Doubtful() (is, cut bool) {
+// [freshAfter]. So it does to a node that the origin was asked before (see [Feed.Strangers]).
+func (t *Table) Doubtful(node string) (is, cut bool) {
 	var wanted, old uint64 // sets of legs
 	t.mu.RLock()
 	for i := range t.legs {
@@ -79,7 +79,7 @@ func (t *Table) Doubtful() (is, cut bool) {
 			continue
 		}
 		down := g.legs[i].upstream.Err != nil
-		is = is || down || g.legs[i].borrowed || old&(1<<i) != 0
+		is = is || down || g.legs[i].borrowed || old&(1<<i) != 0 || g.legs[i].strange(node, time.Now())
 		cut = cut || down
 	}
 	return is, cut

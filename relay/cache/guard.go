@@ -103,16 +103,25 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 		}
 		return nil
 	}
-	if len(gone) == 0 {
+	if len(gone) == 0 || !t.holdBackLocked(by, gone, leg.stale) {
 		return nil
 	}
+	mass.HeldBack = true
+	return mass
+}
+
+// holdBackLocked holds back that a leg's resources of these names go, as a mass removal, and
+// reports whether that is news. restored says that they may be older than the answer of the
+// origin before.
+func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) (news bool) {
+	cfg, leg := &t.group.cache.cfg, &t.legs[by]
 	begins := len(leg.guard.names) == 0 || leg.guard.forParents
 	leg.guard.forParents = false
 	if leg.guard.names == nil {
 		leg.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
-	leg.guard.restored = leg.guard.restored || leg.stale
-	before = len(leg.guard.names)
+	leg.guard.restored = leg.guard.restored || restored
+	before := len(leg.guard.names)
 	for name := range gone {
 		leg.guard.names[name] = nil
 	}
@@ -122,7 +131,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 		if cfg.RemovalHold > 0 && more { // also these get a whole hold
 			leg.guard.until = time.Now().Add(cfg.RemovalHold)
 		}
-		return nil
+		return false
 	}
 	if cfg.RemovalHold > 0 {
 		leg.guard.until = t.group.holdUntil(t.Type, time.Now())
@@ -130,8 +139,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	}
 	t.group.cache.held.Add(1)
 	t.group.cache.massRemovals.Add(1)
-	mass.HeldBack = true
-	return mass
+	return true
 }
 
 // removalsLocked are the names that u would take from what a leg holds.

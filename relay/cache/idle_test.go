@@ -67,7 +67,7 @@ func TestIdleContentIsDoubtfulUntilAnswered(t *testing.T) {
 		w.feed.Up()
 		is := func(at string, doubtful, fresh bool) {
 			t.Helper()
-			if d, cut := c.table.Doubtful(); d != doubtful || cut {
+			if d, cut := c.table.Doubtful(""); d != doubtful || cut {
 				t.Errorf("%s: doubtful %t, cut %t, expected %t and false", at, d, cut, doubtful)
 			}
 			if f := w.feed.Fresh(); f != fresh {

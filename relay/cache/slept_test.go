@@ -38,7 +38,7 @@ func TestSlept(t *testing.T) {
 				}
 				w.cache.Slept(began)
 				w.cache.Beat(2 * time.Second)
-				if d, _ := c.table.Doubtful(); !c.head().Held || !d {
+				if d, _ := c.table.Doubtful(""); !c.head().Held || !d {
 					t.Errorf("held %t, doubtful %t", c.head().Held, d)
 				}
 				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(began) {

@@ -107,14 +107,18 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		need, link := f.Need()
 		ask, wait := s.step(need, link, time.Now())
 		if ask {
-			silent := t.askOthers(ctx, f, need)
+			met, silent := t.askOthers(ctx, f, need)
 			s.done(need, len(silent) == 0, time.Now())
 			t.noteUnasked(string(f.Key()), silent)
 			if need != cache.NeedNewer {
-				f.Asked()
+				f.Asked(met...)
 			}
 			f.Compared()
 			continue
+		}
+		if strangers := t.strangers(f); len(strangers) > 0 {
+			t.meet(ctx, f, strangers)
+			wait = min(wait, soonest)
 		}
 		if need == cache.NeedNothing && link == cache.LinkDown {
 			f.Compared()
@@ -130,6 +134,34 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 			s.hurry(need, true)
 		}
 	}
+}
+
+// strangers are the nodes that came to be known soon after the origin was asked for a key, and
+// may hold what it has lost.
+func (t *Tier) strangers(f *cache.Feed) []shard.Member {
+	var others []shard.Member
+	strange := f.Strangers(func() (names []string) {
+		others = t.others()
+		for _, m := range others {
+			names = append(names, m.Name)
+		}
+		return names
+	})
+	return slices.DeleteFunc(others, func(m shard.Member) bool { return !slices.Contains(strange, m.Name) })
+}
+
+// meet asks strangers for what they hold of a key.
+func (t *Tier) meet(ctx context.Context, f *cache.Feed, strangers []shard.Member) {
+	met, _ := t.askNodes(ctx, f, strangers, false, func(all []cache.Kept) bool {
+		renewed := f.Group().Renew(all) // of what the origin has not answered yet
+		return f.TakeOver(all) || renewed
+	})
+	f.Met(met)
+}
+
+// others are the other nodes, as far as they can be asked.
+func (t *Tier) others() []shard.Member {
+	return slices.DeleteFunc(slices.Clone(t.cfg.Members.View().Members()), func(m shard.Member) bool { return t.IsSelf(m) || m.Peer == "" })
 }
 
 // Unasked are the nodes that could not be asked for what a key lacks, and may have it.
@@ -149,26 +181,31 @@ func (t *Tier) noteUnasked(key string, nodes []string) {
 
 // askOthers asks all other nodes for what they hold of a key, and gives it to its group. What
 // was kept of the key as last known good is asked for as well where there is nothing.
-// It returns the names of the nodes that have not answered.
-func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (silent []string) {
+// It returns the names of the nodes that have answered, and of those that have not.
+func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (met, silent []string) {
+	return t.askNodes(ctx, f, t.others(), n != cache.NeedNewer && t.cfg.Kept != nil, f.Group().Renew) // what was kept is nothing newer
+}
+
+// askNodes is askOthers for some nodes; kept says whether what was kept is asked for as well,
+// and take gets the answers.
+func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Member, kept bool, take func([]cache.Kept) bool) (met, silent []string) {
 	select {
 	case t.searches <- struct{}{}:
 		defer func() { <-t.searches }()
 	case <-ctx.Done():
-		return nil
+		return nil, nil
 	}
-	members := slices.DeleteFunc(slices.Clone(t.cfg.Members.View().Members()), func(m shard.Member) bool { return t.IsSelf(m) || m.Peer == "" })
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
 	defer cancel()
-	key, group := string(f.Key()), f.Group()
-	path := heldQuestion(key, group.Held())
+	key := string(f.Key())
+	path := heldQuestion(key, f.Group().Held())
 	type answer struct {
 		node string
 		held []cache.Kept
 		err  error
 	}
 	answers, left := make(chan answer, len(members)+1), len(members)
-	if n != cache.NeedNewer && t.cfg.Kept != nil { // what was kept is nothing newer
+	if kept {
 		left++
 		go func() {
 			held, _ := t.cfg.Kept(ctx, key) // what cannot be read counts as nothing: no node is missing
@@ -198,17 +235,21 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (sile
 		select {
 		case a := <-answers:
 			left--
-			if a.err != nil {
+			switch {
+			case a.node == "": // last known good
+			case a.err != nil:
 				silent = append(silent, a.node)
+			default:
+				met = append(met, a.node)
 			}
 			all = append(all, a.held...)
 			continue
 		case <-soon.C:
-			taken = group.Renew(all) || taken
+			taken = take(all) || taken
 		}
 	}
-	if taken = group.Renew(all) || taken; taken {
+	if taken = take(all) || taken; taken {
 		t.cfg.Logger.Info("a key lacked content that other nodes hold; it is served unconfirmed until the control plane answers", "key", key)
 	}
-	return silent
+	return met, silent
 }

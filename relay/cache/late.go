@@ -1,0 +1,157 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// A node that asks the others before the origin (see first.go) may not know all of them yet: it
+// has just started, or Redis was emptied. One that it meets soon after may hold what the
+// origin has lost by mistake, and the answer of the origin was judged without that. So it is
+// asked as well, what it holds and this node never had is held back as if it had been known in
+// time, and until then it takes over nothing from this node (K16).
+
+// strangersFor is for how long nodes that were not asked before the origin are asked after it.
+// It is longer than nodes take to be known again after the loss of all that Redis held.
+const strangersFor = 10 * time.Second
+
+// anyNode is the name of no node.
+const anyNode = "\x00"
+
+// strange reports whether a node is still to be asked for what it holds, although the origin was
+// asked. The group's mu must be held.
+func (l *leg) strange(node string, now time.Time) bool {
+	_, met := l.met[node]
+	return node != "" && l.met != nil && !l.borrowed && !met && now.Sub(l.asked) < strangersFor
+}
+
+// Strangers returns which of other nodes are to be asked for what they hold, since the origin
+// was asked for something a moment ago, and they were not before it. It calls nodes, for the
+// names of all others, only if there may be any.
+func (f *Feed) Strangers(nodes func() []string) (strangers []string) {
+	g, now := f.group, time.Now()
+	may := func(name string) bool {
+		g.mu.Lock()
+		defer g.mu.Unlock()
+		return g.legs[f.leg].strange(name, now)
+	}
+	if !may(anyNode) {
+		return nil
+	}
+	for _, name := range nodes() {
+		if may(name) {
+			strangers = append(strangers, name)
+		}
+	}
+	return strangers
+}
+
+// Met notes that strangers were asked for what they hold, and that [Feed.TakeOver] has it.
+func (f *Feed) Met(nodes []string) {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	if l := &f.group.legs[f.leg]; l.met != nil {
+		l.meet(nodes)
+	}
+}
+
+// TakeOver holds back that what strangers hold goes: resources that the leg never had, if its
+// origin has answered that they do not exist, and they are so many that their removal would
+// have been held back, and what such resources refer to. It reports whether there were any.
+func (f *Feed) TakeOver(strangers []Kept) (taken bool) {
+	g := f.group
+	g.hearHolds(strangers)
+	byType := make(map[string][]Kept)
+	for _, k := range strangers {
+		if k.HeldBack || time.Since(k.AsOf) < strangersFor+justBefore { // else they may have gone long ago
+			byType[k.Type.URL] = append(byType[k.Type.URL], k)
+		}
+	}
+	theirs := make(map[string]*revivable, len(byType))
+	for url, all := range byType {
+		theirs[url] = g.newRevivable(mergeKept(all))
+	}
+	for more := true; more; taken = taken || more { // what is taken over may refer to more
+		more = false
+		for _, t := range g.Tables() {
+			if r := theirs[t.Type.URL]; r != nil && f.takeOver(t, r) {
+				more = true
+			}
+		}
+	}
+	return taken
+}
+
+func (f *Feed) takeOver(t *Table, r *revivable) bool {
+	t.mu.Lock()
+	if f.ctx.Err() != nil {
+		t.mu.Unlock()
+		return false
+	}
+	n, mass := t.takeOverLocked(f.leg, r)
+	t.keepUpLocked(t.woken)
+	woken := t.takeWokenLocked()
+	holds := t.takeHoldsLocked()
+	t.unlockAndSignal()
+	if n == 0 {
+		return false
+	}
+	f.group.changed()
+	f.group.cache.cfg.Wake(woken)
+	if holds {
+		f.group.restoreChildren(t.Type)
+	}
+	if mass != nil {
+		f.group.cache.cfg.Alarm(*mass)
+	}
+	return true
+}
+
+// takeOverLocked is [Feed.TakeOver] for one table. It returns how many resources it has taken,
+// and a mass removal that is news; nil for none.
+func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemoval) {
+	var never []*resource.Resource
+	of, kept := 0, children{table: t}
+	for _, one := range r.kept.Resources {
+		for leg := range r.heldBy(one) {
+			if leg != by {
+				continue
+			}
+			of++
+			if res := one.lasting(); res != nil && t.neverHadLocked(by, res) {
+				never = append(never, res)
+			}
+		}
+	}
+	whole := t.Type.FullState && r.kept.Wildcard && t.wild.leg == by && t.wild.demanded() && t.hasAnswered(&t.wild)
+	whole = whole && (len(never)*100 > t.group.cache.cfg.MaxRemovalPercent*of || len(never) > 0 && t.legs[by].live == 0)
+	gone, change := make(map[string]struct{}), turn{table: t, by: by, first: t.gen + 1, woken: t.woken}
+	for _, res := range never {
+		if !whole && !kept.has(res.Key) {
+			continue
+		}
+		change.put(res)
+		t.entries[res.Key].heldBy(by).version = noVersion
+		if gone[res.Key] = struct{}{}; !whole {
+			t.keepLocked(by, res.Key, nil)
+		}
+	}
+	if len(gone) == 0 {
+		return 0, nil
+	}
+	t.legs[by].version = "" // it holds what the origin has not sent
+	t.fed.Changes += t.gen + 1 - change.first
+	t.recordLocked(&change, time.Now(), CauseKept, "")
+	if whole && t.holdBackLocked(by, gone, true) {
+		mass = &MassRemoval{Group: t.group, Type: t.Type, Origin: t.group.cache.cfg.Legs[by].Origin, Removals: len(gone), Of: of, HeldBack: true}
+	}
+	return len(gone), mass
+}
+
+// neverHadLocked reports whether a leg may hold res, and the table never had anything of that
+// name.
+func (t *Table) neverHadLocked(by int, res *resource.Resource) bool {
+	e := t.entries[res.Key]
+	return (e == nil || e.res == nil && e.born == 0 && !e.denied) && t.mayHoldLocked(by, res)
+}

@@ -1,0 +1,151 @@
+package cache
+
+import (
+	"slices"
+	"testing"
+	"time"
+)
+
+// TestTakeOver: K16: what a node holds that the origin was asked before is held back, once it
+// is known, for as long as there; but not where a few resources are missing, where this
+// node had them and they went, or where they may have gone long ago.
+func TestTakeOver(t *testing.T) {
+	both := []string{"a", "b"}
+	for name, tc := range map[string]struct {
+		before, now []string      // what the origin has had, and has
+		theirs      []string      // what the other node holds
+		age         time.Duration // of that
+		left        time.Duration // of the hold there; 0 for none
+		taken       []string
+		hold        time.Duration // for which that is held back
+	}{
+		"held back there":          {theirs: both, left: 20 * time.Second, taken: both, hold: 20 * time.Second},
+		"not judged there":         {theirs: both, taken: both, hold: 5 * time.Minute},
+		"a moment old":             {theirs: both, age: 5 * time.Second, taken: both, hold: 5 * time.Minute},
+		"long out of touch":        {theirs: both, age: time.Hour},
+		"held back for long":       {theirs: both, age: time.Hour, left: time.Minute, taken: both, hold: time.Minute},
+		"most of a set":            {now: []string{"a"}, theirs: []string{"a", "b", "c"}, taken: []string{"b", "c"}, hold: 5 * time.Minute},
+		"a few":                    {now: []string{"a", "b"}, theirs: []string{"a", "b", "c"}},
+		"gone before, one by one":  {before: both, theirs: both},
+		"as the origin has it now": {now: both, theirs: both},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				w.feed.AwaitOthers()
+				c := w.client(clusters, true)
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Full: true, Resources: res2(tc.before...)})
+				for _, n := range tc.before {
+					w.feed.Apply(Update{Type: clusters, Removed: []string{n}})
+					w.group.Release()
+				}
+				w.feed.Apply(Update{Type: clusters, Resources: res2(tc.now...)})
+				c.ask(t, Query{})
+				k := keptSet(time.Now().Add(-tc.age), tc.theirs...)
+				if tc.left > 0 {
+					k.HeldBack, k.HoldUntil = true, time.Now().Add(tc.left)
+				}
+				if taken := w.feed.TakeOver([]Kept{k}); taken != (len(tc.taken) > 0) {
+					t.Errorf("taken %t", taken)
+				}
+				expect(t, c.ask(t, Query{}), tc.taken...)
+				for _, n := range tc.taken {
+					if _, claimed := w.feed.Held(clusters)[n]; claimed {
+						t.Errorf("%s is claimed from the origin", n)
+					}
+				}
+				if len(tc.taken) == 0 {
+					return
+				}
+				pass(tc.hold - time.Millisecond)
+				expect(t, c.ask(t, Query{}))
+				pass(2 * time.Millisecond)
+				var gone []string
+				for _, n := range tc.taken {
+					gone = append(gone, "-"+n)
+				}
+				expect(t, c.ask(t, Query{}), gone...)
+			})
+		})
+	}
+}
+
+// TestTakeOverChildren: K16, E8: what is taken over brings what it refers to, also where the
+// origin has said that this does not exist, or has not answered. Children of other parents
+// stay away. What the origin has again goes on.
+func TestTakeOverChildren(t *testing.T) {
+	for name, answered := range map[string]bool{"answered": true, "not answered": false} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, guarding, func(t *testing.T, w *world) {
+				w.feed.AwaitOthers()
+				c, e := w.client(clusters, true), w.client(endpoints, false, "a", "b", "else")
+				w.feed.Asked()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.feed.Apply(Update{Type: clusters, Full: true})
+				if answered {
+					w.feed.Apply(Update{Type: endpoints, Removed: []string{"a", "b", "else"}})
+				}
+				c.ask(t, Query{})
+				e.ask(t, Query{})
+				set := Kept{Type: clusters, Wildcard: true, Legs: []KeptLeg{{}}, AsOf: time.Now()}
+				sets := Kept{Type: endpoints, Legs: []KeptLeg{{}}, AsOf: time.Now()}
+				for _, n := range []string{"a", "b"} {
+					set.Resources = append(set.Resources, KeptResource{Resource: withEndpoints(n), Legs: 1})
+				}
+				for _, n := range []string{"a", "b", "else"} {
+					sets.Resources = append(sets.Resources, KeptResource{Resource: endpointSet(t, n, 1), Legs: 1})
+				}
+				w.feed.TakeOver([]Kept{sets, set})
+				expect(t, c.ask(t, Query{}), "a", "b")
+				expect(t, e.ask(t, Query{}), "a", "b")
+				w.remove(endpoints, "b") // as the origin says when it is asked for a name that it does not have
+				w.apply(clusters, withEndpoints("a"))
+				w.apply(endpoints, endpointSet(t, "a", 1))
+				pass(10 * time.Minute)
+				expect(t, c.ask(t, Query{}), "-b")
+				expect(t, e.ask(t, Query{}), "-b")
+			})
+		})
+	}
+}
+
+// TestStrangers: K16: who was not asked before the origin is a stranger for a while, until it
+// was asked: it takes nothing over from here. Without the guard, or once the owner is
+// asked instead, nobody is one.
+func TestStrangers(t *testing.T) {
+	for name, tc := range map[string]struct {
+		cfg   Config
+		setUp func(w *world)
+		want  []string
+	}{
+		"met one":             {guarding, func(w *world) { w.feed.Asked("b") }, []string{"c"}},
+		"met the other then":  {guarding, func(w *world) { w.feed.Asked("b"); w.feed.Met([]string{"c"}) }, nil},
+		"asked again":         {guarding, func(w *world) { w.feed.Asked("b", "c"); w.feed.Asked("c") }, []string{"b"}},
+		"a while later":       {guarding, func(w *world) { w.feed.Asked("b"); pass(strangersFor) }, nil},
+		"nothing was asked":   {guarding, func(*world) {}, nil},
+		"the owner was asked": {guarding, func(w *world) { w.feed.Asked("b"); w.feed.Borrow(true); w.feed.Borrow(false); w.feed.Up() }, nil},
+		"no guard":            {Config{}, func(w *world) { w.feed.Asked("b") }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, tc.cfg, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				w.feed.AwaitOthers()
+				w.feed.TakeDemand(true, true)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				tc.setUp(w)
+				if got := w.feed.Strangers(func() []string { return []string{"b", "c"} }); !slices.Equal(got, tc.want) {
+					t.Errorf("strangers %v, expected %v", got, tc.want)
+				}
+				for _, n := range []string{"b", "c"} {
+					if d, _ := w.group.Table(clusters).Doubtful(n); d != slices.Contains(tc.want, n) {
+						t.Errorf("%s: doubtful %t", n, d)
+					}
+				}
+			})
+		})
+	}
+}
