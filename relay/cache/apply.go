@@ -148,7 +148,7 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.settleLocked(by, woken)
 	leg := &t.legs[by]
-	leg.stale, leg.doubted, leg.idled, leg.slept, leg.absent = false, false, false, time.Time{}, nil
+	leg.stale, leg.doubted, leg.idled, leg.slept, leg.confirmedTo, leg.absent = false, false, false, time.Time{}, time.Time{}, nil
 	if leg.asked == leg.answered {
 		return
 	}
@@ -180,6 +180,9 @@ func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
 	leg := &t.legs[by]
 	if !leg.held && leg.unsettled.IsZero() {
 		return
+	}
+	if !leg.unsettled.IsZero() {
+		leg.confirmedTo = t.legAsOfLocked(by, time.Now())
 	}
 	leg.held, leg.unsettled = false, time.Time{}
 	for _, s := range t.subs {

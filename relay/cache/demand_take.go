@@ -93,7 +93,7 @@ func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
 	tk.out.WildcardChanged = leg.dirtyAll && (tk.out.Wildcard || leg.askedAll)
 	if all {
 		if leg.asked > 0 && leg.wanted > 0 && t.gen > 0 {
-			leg.unsettled = time.Now()
+			t.unsettleLocked(f.leg, time.Now())
 		}
 		tk.out.WildcardChanged = tk.out.Wildcard
 		leg.strays = nil // a new stream says what is held (C8)

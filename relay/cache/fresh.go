@@ -29,11 +29,18 @@ func (f *Feed) Doubt() {
 		if leg := &t.legs[f.leg]; t.gen > 0 {
 			leg.doubted, leg.absent = true, nil
 			if leg.wanted > 0 {
-				leg.unsettled = now
+				t.unsettleLocked(f.leg, now)
 			}
 		}
 		t.mu.Unlock()
 	}
+}
+
+// unsettleLocked notes that a new stream has still to answer for a leg.
+func (t *Table) unsettleLocked(by int, now time.Time) {
+	leg := &t.legs[by]
+	leg.confirmedTo = t.legAsOfLocked(by, now)
+	leg.unsettled = now
 }
 
 // Borrow notes that the leg is kept in step with another node from now on, or with its

@@ -90,6 +90,7 @@ type tableLeg struct {
 	idled           bool              // it holds resources from before the key was idle, and has not answered since
 	slept           time.Time         // since when the process slept, if it has not answered since; see Cache.Slept
 	unsettled       time.Time         // since when a new stream has not answered
+	confirmedTo     time.Time         // since then no stream has answered, nor been silent for long
 	// absent are canonical names that do not exist, since the origin has said nothing of
 	// them when it was asked, while the leg was stale or doubted; nil otherwise.
 	absent map[string]struct{}

@@ -176,6 +176,8 @@ func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 		return now
 	case !leg.slept.IsZero() && lost.After(leg.slept) && lost.Before(silent):
 		return leg.slept
+	case !leg.confirmedTo.IsZero() && (leg.unsettled.IsZero() || lost.Before(silent)):
+		return leg.confirmedTo // what was heard on the stream that was lost was about other types
 	}
 	return lost
 }

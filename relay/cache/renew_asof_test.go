@@ -39,6 +39,55 @@ func TestSilentStreamConfirmsNothing(t *testing.T) {
 	}
 }
 
+// TestStreamConfirmsWhatItAnswered: K12, K14: a stream that ends before it has answered for a
+// type confirms nothing of that, although something else was heard on it: the control plane may
+// have had other content to send. Its silence about the type for a while does.
+func TestStreamConfirmsWhatItAnswered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		lasts     []time.Duration // streams, one after the other, that answer for another type
+		confirmed bool
+	}{
+		"it ends soon":            {[]time.Duration{time.Second}, false},
+		"one after the other":     {[]time.Duration{time.Second, 2 * time.Second}, false},
+		"it lasts":                {[]time.Duration{time.Minute}, true},
+		"it lasts before another": {[]time.Duration{time.Minute, time.Second}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
+				w.client(clusters, true)
+				w.client(endpoints, false, "a")
+				w.feed.TakeDemand(true, false)
+				w.feed.Up()
+				w.apply(clusters, res("a", "1"))
+				w.apply(endpoints, res("a", "1"))
+				pass(time.Minute)
+				lost := time.Now()
+				w.feed.Down(errOut)
+				want := lost
+				for i, lasts := range tc.lasts {
+					pass(time.Second)
+					w.feed.TakeDemand(true, false)
+					w.feed.Up()
+					w.apply(endpoints, res("a", "2"))
+					pass(lasts)
+					w.feed.Down(errOut)
+					if tc.confirmed && i == 0 {
+						want = time.Now()
+					}
+				}
+				for _, k := range w.group.Held() {
+					if k.Type == clusters && !k.AsOf.Equal(want) {
+						t.Errorf("clusters are as of %s after the loss, expected %s", k.AsOf.Sub(lost), want.Sub(lost))
+					}
+					if k.Type == endpoints && !k.AsOf.Equal(time.Now()) {
+						t.Errorf("endpoints are as of %s before the last loss", time.Since(k.AsOf))
+					}
+				}
+			})
+		})
+	}
+}
+
 // TestAbsentElsewhere: K12, K14: what another node knows not to exist is not served from an older
 // record, not even for the sake of parents that the removal guard holds back next (K16). The
 // node passes on what it knows not to exist.
