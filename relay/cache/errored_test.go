@@ -198,7 +198,7 @@ func TestKeptErrors(t *testing.T) {
 		return k
 	}
 	newest := holds(clusters, true, now, res("a", "1"), res("b", "2"))
-	k := mergeKept([]Kept{newest, errored(holds(clusters, true, old, res("a", "1"), res("b", "1")))})
+	k := mergeKept([]Kept{newest, errored(holds(clusters, true, old, res("a", "1"), res("b", "1")))}, nil)
 	if got := erroredIn(k); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("clients may remember errors of %q, expected of a", got)
 	}

@@ -74,7 +74,11 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if restored { // other nodes take what is behind for older, whatever its time is
 		edition.Behind = t.outdatedLocked()
 	}
-	k = Kept{Type: t.Type, Edition: edition, Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: t.asOfLocked(time.Now())}
+	asOf := t.asOfLocked(time.Now())
+	if edition.Behind && t.agreed.later && t.agreed.since.Before(asOf) {
+		asOf = t.agreed.since // from then on there was other content, whatever this node heard
+	}
+	k = Kept{Type: t.Type, Edition: edition, Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: asOf}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
 	for i := range t.legs {
 		leg := &t.legs[i]

@@ -70,7 +70,7 @@ func (f *Feed) TakeOver(strangers []Kept) (taken bool) {
 	}
 	theirs := make(map[string]*revivable, len(byType))
 	for url, all := range byType {
-		theirs[url] = g.newRevivable(mergeKept(all))
+		theirs[url] = g.newRevivable(mergeKept(all, g.headOf(url)))
 	}
 	for more := true; more; taken = taken || more { // what is taken over may refer to more
 		more = false

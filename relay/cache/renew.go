@@ -55,7 +55,7 @@ func (g *Group) Renew(others []Kept) (taken bool) {
 		if i >= 0 {
 			had = own[i : i+1]
 		}
-		if k := mergeKept(slices.Concat(had, all)); i < 0 || !k.same(&own[i]) {
+		if k := mergeKept(slices.Concat(had, all), g.headOf(url)); i < 0 || !k.same(&own[i]) {
 			g.Revive(k)
 			taken = true
 		}
@@ -92,12 +92,17 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 
 // mergeKept puts together what is held of one type: of each name the copy that is newest.
 // What does not belong to a whole wildcard set that is newer is not there any more, nor is what
-// a newer one knows not to exist, unless the guard of another node holds its removal back.
-func mergeKept(all []Kept) Kept {
+// a newer one knows not to exist, unless the guard of another node holds its removal back. head
+// is the digest that the tier head has of it, nil where that is not known.
+func mergeKept(all []Kept, head *resource.Digest) Kept {
 	ranked := slices.Clone(all)
-	// A record was never compared with the tier head, so it proves nothing against what was.
+	// What was never compared with the tier head, as a record, or what a node holds that nobody
+	// asks, proves nothing against what was: the time decides.
 	compared := slices.ContainsFunc(all, func(k Kept) bool { return k.Edition.Behind })
-	behind := func(k *Kept) int { return boolRank(k.Edition.Behind || compared && k.Recorded) }
+	behind := func(k *Kept) int {
+		other := head != nil && k.Wildcard && k.digest() != *head
+		return boolRank(k.Edition.Behind || compared && (k.Recorded || other))
+	}
 	slices.SortStableFunc(ranked, func(a, b Kept) int {
 		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
 	})
@@ -120,6 +125,31 @@ func mergeKept(all []Kept) Kept {
 	}
 	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)
 	return m.Kept
+}
+
+// digest stands for all that k holds.
+func (k *Kept) digest() (d resource.Digest) {
+	for _, one := range k.Resources {
+		d = d.Add(one.Resource.Member())
+	}
+	return d
+}
+
+// headOf is the digest that the tier head has of a type; nil where it is not known.
+func (g *Group) headOf(url string) *resource.Digest {
+	g.mu.Lock()
+	t := g.tables[url]
+	g.mu.Unlock()
+	if t == nil || len(t.legs) > 1 {
+		return nil
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.agreed == nil || t.agreed.since.IsZero() {
+		return nil
+	}
+	head := t.agreed.head.Digest
+	return &head
 }
 
 func boolRank(b bool) int {

@@ -66,7 +66,7 @@ func TestMergeKept(t *testing.T) {
 		turned := slices.Clone(tc.all)
 		slices.Reverse(turned)
 		for _, all := range [][]Kept{tc.all, turned} {
-			k := mergeKept(all)
+			k := mergeKept(all, nil)
 			var got []string
 			for _, r := range k.Resources {
 				if r.Legs != 1 {
@@ -80,6 +80,57 @@ func TestMergeKept(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestMergeWithTheHead: K12: the tier head proves that something is behind, but not that what it
+// does not describe either is newer: there the time decides.
+func TestMergeWithTheHead(t *testing.T) {
+	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
+	for name, tc := range map[string]struct {
+		head, behind, other string
+		behindAt, otherAt   time.Time
+		want                string
+	}{
+		"the other is what it describes":        {"3", "2", "3", now, old, "3"},
+		"neither is, and the other is older":    {"3", "2", "1", now, old, "2"},
+		"neither is, and the other is newer":    {"4", "2", "3", old, now, "3"},
+		"nothing is known of what it describes": {"", "2", "1", now, old, "1"},
+	} {
+		var head *resource.Digest
+		if tc.head != "" {
+			d := resource.Digest{}.Add(res("a", tc.head).Member())
+			head = &d
+		}
+		own := holds(clusters, true, tc.behindAt, res("a", tc.behind))
+		own.Edition.Behind = true
+		other := holds(clusters, true, tc.otherAt, res("a", tc.other))
+		for _, all := range [][]Kept{{own, other}, {other, own}} {
+			if k := mergeKept(all, head); len(k.Resources) != 1 || string(k.Resources[0].Resource.Body) != tc.want {
+				t.Errorf("%s: %+v", name, k.Resources)
+			}
+		}
+	}
+}
+
+// TestRestoredFromTheNewest: K12: what a node has restored while the control plane is away, and
+// what it knows to be behind the tier head, does not give way to what another node restored from
+// before that, however often that is heard.
+func TestRestoredFromTheNewest(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, HeadWait: headWait}, func(t *testing.T, w *world) {
+		began := time.Now()
+		pass(time.Hour)
+		w.feed.Down(errOut)
+		c := w.client(clusters, true)
+		w.group.Agree(clusters, Agreed{Digest: resource.Digest{}.Add(res("a", "3").Member())})
+		first, second := holds(clusters, true, began, res("a", "1")), holds(clusters, true, began.Add(time.Minute), res("a", "2"))
+		w.group.Renew([]Kept{first, second})
+		for _, again := range []Kept{first, second, first} {
+			w.group.Renew([]Kept{again})
+			if got := string(c.table.entries["a"].res.Body); got != "2" {
+				t.Fatalf("a is %q", got)
+			}
+		}
+	})
 }
 
 // TestNeed: what a leg lacks, by what is wanted and known of it and how it is connected.

@@ -118,7 +118,7 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		}
 		if strangers := t.strangers(f); len(strangers) > 0 {
 			t.meet(ctx, f, strangers)
-			wait = min(wait, soonest)
+			wait = min(wait, firstRetry) // who cannot be reached yet
 		}
 		if need == cache.NeedNothing && link == cache.LinkDown {
 			f.Compared()
