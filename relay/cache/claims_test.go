@@ -7,20 +7,21 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestClaimsAgainstSilence: C12, K14: a stream on which the control plane has not said a word may
-// be dead without a notice, so its silence takes nothing from a client that comes with what this
-// node never knew. Who waits hears that there is nothing. A control plane that takes part is
-// believed, and so is its answer.
+// TestClaimsAgainstSilence: C12, K14: a stream on which the control plane says nothing any more
+// once it was asked may be dead without a notice, so its silence takes nothing from a client that
+// comes with what this node never knew. Who waits hears that there is nothing. A control plane
+// that speaks of other types meanwhile is believed, and so is its answer.
 func TestClaimsAgainstSilence(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after func(w *world)
-		open          bool
+		alive, open   bool
 	}{
-		"not a word":          {nil, nil, true},
-		"it takes part":       {func(w *world) { w.feed.Up() }, nil, false},
-		"by silence alone":    {func(w *world) { w.feed.Up(); w.feed.Mute(true) }, nil, true},
-		"it answers later":    {nil, func(w *world) { w.feed.Up(); w.apply(endpoints) }, false},
-		"it answered earlier": {func(w *world) { w.apply(endpoints) }, nil, false},
+		"not a word":              {nil, nil, false, true},
+		"of other types, at once": {func(w *world) { w.feed.Up() }, nil, false, true},
+		"of other types, later":   {func(w *world) { w.feed.Up() }, nil, true, false},
+		"by silence alone":        {func(w *world) { w.feed.Up(); w.feed.Mute(true) }, nil, false, true},
+		"it answers later":        {nil, func(w *world) { w.feed.Up(); w.apply(endpoints) }, false, false},
+		"it answered earlier":     {func(w *world) { w.apply(endpoints) }, nil, false, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, Config{})
@@ -29,7 +30,7 @@ func TestClaimsAgainstSilence(t *testing.T) {
 			if tc.before != nil {
 				tc.before(w)
 			}
-			w.feed.Absent(endpoints, []string{"a"})
+			w.feed.Absent(endpoints, []string{"a"}, tc.alive)
 			if tc.after != nil {
 				tc.after(w)
 			}

@@ -205,7 +205,7 @@ func (m *machine) silence(t *rapid.T) {
 	}
 	m.leg(leg).Up() // see TestClaimsAgainstSilence for one that has not said a word
 	equal(t, "missing", m.leg(leg).Missing(clusters, names), u.Removed)
-	m.observe(t, leg, u, func() int { return m.leg(leg).Absent(clusters, names) })
+	m.observe(t, leg, u, func() int { return m.leg(leg).Absent(clusters, names, true) })
 }
 
 // observe applies an update here and there, and looks who is woken by it: all
