@@ -49,6 +49,10 @@ type children struct {
 	looked bool
 	all    bool                // some parent of the type is held back
 	names  map[string]struct{} // of endpoint sets, whose clusters are known
+	// known are the endpoint sets of all clusters that there are or were, while clients may keep
+	// other clusters for their listeners; else nil. asked says that it was looked for.
+	known map[string]struct{}
+	asked bool
 	// restored says that parents were not confirmed when they began to be held back.
 	restored bool
 }
@@ -64,10 +68,11 @@ func (c *children) has(name string) bool {
 }
 
 // mayHaveLocked reports whether a client may keep a resource, which the table does not have,
-// for its parents: not where the table had it, and it is gone for good.
+// for its parents: not where the table had it, and it is gone for good. The endpoints of a
+// cluster that nobody but the client knows stay as long as that.
 func (c *children) mayHaveLocked(name string) bool {
 	if !c.has(name) {
-		return false
+		return c.ofUnknown(name)
 	}
 	e, l := c.table.entries[name], c.table.lost[name]
 	return e == nil || e.born == 0 || l != nil && !c.outdates(l, time.Now())
@@ -108,6 +113,37 @@ func (c *children) lookAtLocked(parent *Table) {
 					c.names = make(map[string]struct{})
 				}
 				c.names[e.res.Endpoints] = struct{}{}
+			}
+		}
+	}
+}
+
+// ofUnknown reports whether endpoints may be those of a cluster which the table of clusters does
+// not have, and which a client may keep.
+func (c *children) ofUnknown(name string) bool {
+	if !c.asked {
+		c.asked = true
+		c.know()
+	}
+	_, known := c.known[name]
+	return c.known != nil && !known
+}
+
+func (c *children) know() {
+	clusters := c.table.group.lookup(resource.TypeOf(resource.ClusterURL))
+	if clusters == nil || clusters.Type.EndpointType != c.table.Type.URL {
+		return
+	}
+	if above := (children{table: clusters}); !above.has("") {
+		return
+	}
+	c.known = make(map[string]struct{})
+	clusters.mu.RLock()
+	defer clusters.mu.RUnlock()
+	for _, e := range clusters.entries {
+		for _, res := range []*resource.Resource{e.res, e.last} {
+			if res != nil {
+				c.known[res.Endpoints] = struct{}{}
 			}
 		}
 	}

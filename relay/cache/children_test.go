@@ -407,3 +407,46 @@ func TestClaimsOfChildren(t *testing.T) {
 		})
 	}
 }
+
+// TestClaimsOfUnknownClusters: while removals of listeners are held back, a client that returns
+// keeps a cluster of which its node has never heard, and so the endpoints of that, also where
+// the node had those and they have gone. Both go with the listeners (K16).
+func TestClaimsOfUnknownClusters(t *testing.T) {
+	inTime(t, guarding, func(t *testing.T, w *world) {
+		listeners := resource.TypeOf(resource.ListenerURL)
+		w.client(listeners, true)
+		w.client(clusters, true)
+		w.client(endpoints, false, "a", "b", "x")
+		w.apply(listeners, res("l", "1"))
+		w.apply(clusters, withEndpoints("a"), withEndpoints("b"))
+		w.apply(endpoints, endpointSet(t, "a", 1), endpointSet(t, "b", 1), endpointSet(t, "x", 1))
+		w.remove(clusters, "b")
+		w.remove(endpoints, "b", "x")
+		w.answer(clusters)
+		pass(justBefore)
+		w.remove(listeners, "l")
+		held := func(names ...string) (held []resource.Held) {
+			for _, n := range names {
+				held = append(held, resource.Held{Name: n, Version: "old"})
+			}
+			return held
+		}
+		c, e := w.client(clusters, true), w.client(endpoints, false, "b", "x")
+		told, clustersLeft := c.reconcile(t, held("b", "x"))
+		equal(t, "clusters that are told at once", told, []string{"a", "-b"})
+		told, endpointsLeft := e.reconcile(t, held("b", "x"))
+		equal(t, "endpoints that are told at once", told, []string{"-b"})
+		for _, over := range []bool{false, true} {
+			for _, c := range []struct {
+				*client
+				left []resource.Held
+			}{{c, clustersLeft}, {e, endpointsLeft}} {
+				gone, rest := c.table.Gone(&c.w, c.left)
+				if over != (gone != nil) || over != (len(rest) == 0) {
+					t.Errorf("%s: %v have gone, and %v are open; the hold is over: %t", c.table.Type.URL, gone, rest, over)
+				}
+			}
+			pass(guarding.RemovalHold)
+		}
+	})
+}
