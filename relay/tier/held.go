@@ -57,6 +57,9 @@ type HeldContent struct {
 	AsOf time.Time `json:"as_of"`
 	// Behind says that the tier head proves that there is newer content.
 	Behind bool `json:"behind,omitempty"`
+	// Recorded says that this is a record of last known good state, which the node has not
+	// compared with the tier head.
+	Recorded bool `json:"recorded,omitempty"`
 	// HeldBack says that the removal guard of the node holds back that some of it goes, and
 	// HoldUntil for how long, by its clock; zero for until somebody releases it.
 	HeldBack  bool      `json:"held_back,omitempty"`
@@ -76,7 +79,7 @@ func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Hol
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Recorded: k.Recorded, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
 }
@@ -104,7 +107,8 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.Edition.Behind, k.HeldBack, k.Absent = one.AsOf.Add(ahead), one.Behind, one.HeldBack, one.Absent
+		k.AsOf, k.Edition.Behind, k.Recorded = one.AsOf.Add(ahead), one.Behind, one.Recorded
+		k.HeldBack, k.Absent = one.HeldBack, one.Absent
 		if !one.HoldUntil.IsZero() {
 			k.HoldUntil = one.HoldUntil.Add(ahead)
 		}
