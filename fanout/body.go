@@ -34,6 +34,7 @@ type body struct {
 	failed                []string               // names of which it says an error
 	local                 bool                   // it says only that the origin is out of reach (K15)
 	withdraws             bool                   // it has what KeepRemoved would hold back
+	withholds             bool                   // KeepRemoved holds something back from another node
 	resources             int
 	aside                 bool     // it says nothing of resources; see located
 	packing               *packing // nil if it is never compressed
@@ -142,7 +143,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 		withheld: c.Withheld, unrefreshed: c.Unrefreshed, unknown: c.Unknown, unjudged: c.Unjudged, more: c.More, newest: c.Newest,
 		resources: len(c.Resources),
 	}
-	b.known, b.withdraws, b.failed = c.Known, c.Withdraws, c.Failed
+	b.known, b.withdraws, b.withholds, b.failed = c.Known, c.Withdraws, c.Withholds, c.Failed
 	b.system = c.System
 	switch {
 	case f.relay && (c.Derived || c.More || c.Withholds):

@@ -147,7 +147,9 @@ func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 // markLocked completes a response to another node, which was just committed.
 func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, before cache.Position) {
 	var m resource.PeerMark
-	if ts.owed = !b.known || b.more || q.NotesOnly; !ts.owed {
+	// While removals wait for other types, the other node would take what it still has for
+	// what the origin serves, and pass it on to others.
+	if ts.owed = !b.known || b.more || b.withholds || q.NotesOnly; !ts.owed {
 		m.Edits = s.tier.edits[ts]
 	}
 	shared := s.tier.errored[ts]

@@ -124,7 +124,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		}
 		s.skipLocked(ts, q, b)
 		return s.pendingLocked(ts, now)
-	case ts.owed && h.Known: // B24
+	case ts.owed && h.Known && !b.withholds: // B24
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.told, Source: b.source})
 		return q, &empty
