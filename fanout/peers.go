@@ -160,7 +160,11 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 		s.tier.server, m.Server = server, server
 	}
 	s.tier.cut = s.group.Cut(s.tier.leg)
-	m.Cut = s.tier.cut
+	if m.Cut = s.tier.cut; m.Cut {
+		if asOf := ts.table.AsOf(); !asOf.IsZero() {
+			m.Age = max(time.Since(asOf), time.Millisecond)
+		}
+	}
 	m.Trace = s.newestLocked(ts, before, ts.sent.Gen).Parent()
 	f.tail = resource.AppendPeerMark(f.tail, m)
 }

@@ -2,7 +2,9 @@ package fanout
 
 import (
 	"context"
+	"errors"
 	"testing"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -36,8 +38,8 @@ func (w *world) openPeer(t *testing.T) *xdstest.Stream {
 	return w.net.Client(t, l.Addr().String(), grpc.WithStreamInterceptor(naming)).Open(xdstest.Delta)
 }
 
-// answers is how many requests of another node a response says that it answers.
-func answers(t *testing.T, f *xdstest.Frame) uint64 {
+// markOf is what a response to another node says of itself.
+func markOf(t *testing.T, f *xdstest.Frame) resource.PeerMark {
 	t.Helper()
 	b, err := proto.Marshal(f.Raw)
 	if err != nil {
@@ -47,7 +49,7 @@ func answers(t *testing.T, f *xdstest.Frame) uint64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return r.Mark.Edits
+	return r.Mark
 }
 
 // TestRemovalsForAnotherNodeComeLater: K12, E5: a node that returns is sent what is new first.
@@ -61,15 +63,40 @@ func TestRemovalsForAnotherNodeComeLater(t *testing.T) {
 		w.asked(cds, "*")
 		w.serve("", cds, cluster("y", 1))
 		first := has(t, s.Recv(t), "y")
-		if n := answers(t, first); n != 0 {
+		if n := markOf(t, first).Edits; n != 0 {
 			t.Errorf("the response without the removals says that it answers %d requests", n)
 		}
 		s.Ack(first)
 		last := hasRemoved(t, s.Recv(t), []string{"x"})
-		if n := answers(t, last); n != 1 {
+		if n := markOf(t, last).Edits; n != 1 {
 			t.Errorf("the last response answers %d requests, expected 1", n)
 		}
 		s.Ack(last)
 		s.Quiet(t, resumeLimit)
+	})
+}
+
+// TestAgeForAnotherNode: K12: a node that cannot reach the control plane says how old what it
+// sends to another node is, so that this does not give way to older content there.
+func TestAgeForAnotherNode(t *testing.T) {
+	virtual(t, func(t *testing.T) {
+		w := newWorld(t)
+		s := w.openPeer(t)
+		s.Subscribe(cds, "*")
+		w.asked(cds, "*")
+		w.origin().Up()
+		w.serve("", cds, cluster("x", 1))
+		first := has(t, s.Recv(t), "x")
+		if m := markOf(t, first); m.Cut || m.Age != 0 {
+			t.Errorf("with a control plane: %+v", m)
+		}
+		s.Ack(first)
+		w.origin().Down(errors.New("gone"))
+		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
+		later := w.openPeer(t)
+		later.Subscribe(cds, "*")
+		if m := markOf(t, has(t, later.Recv(t), "x")); !m.Cut || m.Age != time.Minute {
+			t.Errorf("a minute after the control plane was lost: %+v", m)
+		}
 	})
 }

@@ -119,6 +119,9 @@ func (r *runner) mirror(u *cache.Update, a *asked, rsp *resource.Response) {
 		r.feed.SetServer(rsp.Mark.Server)
 	}
 	if rsp.Mark.Cut {
+		if age := rsp.Mark.Age; age > 0 {
+			u.AsOf = u.Received.Add(-age)
+		}
 		r.feed.Down(errCut)
 	} else {
 		r.feed.Up()

@@ -81,6 +81,9 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		leg.system = resource.SystemVersion{Version: u.System.Version, Digest: leg.digest}
 	}
 	leg.heard(u, server)
+	if u.Mirror || !u.Partial {
+		leg.mirroredAsOf = u.AsOf
+	}
 	cause := CauseOrigin
 	if u.Mirror {
 		cause = CauseOwner

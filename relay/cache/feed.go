@@ -94,6 +94,9 @@ type Update struct {
 	// guard has judged the removals, and unless Partial, Version is that of an origin
 	// which sent just what the leg holds then, or empty where there is none.
 	Mirror bool
+	// AsOf is, with Mirror, when that was last known to be what the origin serves, while the
+	// other node cannot reach that; zero where that is not known, or the other node can.
+	AsOf time.Time
 	// Errored are names of which clients of the other node may remember an error.
 	Errored resource.Errored
 	// Source is the origin's control_plane.identifier.

@@ -85,6 +85,7 @@ type tableLeg struct {
 	held            bool              // see Group.resumeLocked
 	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
 	restoredAsOf    time.Time         // while it is stale: the Kept.AsOf of that
+	mirroredAsOf    time.Time         // the Update.AsOf of the last answer
 	claims          uint64            // see Feed.Claims
 	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
 	idled           bool              // it holds resources from before the key was idle, and has not answered since

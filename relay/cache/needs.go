@@ -145,6 +145,14 @@ func (t *Table) lacksLocked(by int) Need {
 	return NeedNothing
 }
 
+// AsOf is the last time at which all that the table holds was known to be what the origins
+// serve; zero where that is not known.
+func (t *Table) AsOf() time.Time {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.asOfLocked(time.Now())
+}
+
 // asOfLocked is the last time at which all that the table holds was known to be what the
 // origins serve.
 func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
@@ -178,6 +186,8 @@ func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 		return leg.slept
 	case !leg.confirmedTo.IsZero() && (leg.unsettled.IsZero() || lost.Before(silent)):
 		return leg.confirmedTo // what was heard on the stream that was lost was about other types
+	case leg.mirroredAsOf.After(lost):
+		return leg.mirroredAsOf
 	}
 	return lost
 }

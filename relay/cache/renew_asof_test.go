@@ -152,3 +152,27 @@ func TestRestoredAtTheHead(t *testing.T) {
 		})
 	}
 }
+
+// TestAsOfOfAnOwnerThatIsCutOff: K12: what a node got from the owner of a key, which cannot reach
+// the control plane, is as old as the owner says. It does not give way to an older record of
+// another node, whatever the tier head says, and gives way to what is newer.
+func TestAsOfOfAnOwnerThatIsCutOff(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute, HeadWait: time.Second}, func(t *testing.T, w *world) {
+		pass(time.Hour)
+		w.feed.Borrow(true)
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		confirmed := time.Now().Add(-time.Minute)
+		w.feed.Down(errOut)
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "2")}, Mirror: true, AsOf: confirmed})
+		expectSees(t, c, "a")
+		w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}, Version: "other"})
+		if asOf := w.group.Held()[0].AsOf; !asOf.Equal(confirmed) {
+			t.Errorf("it is passed on as of %s, expected %s", asOf, confirmed)
+		}
+		w.group.Renew([]Kept{holds(clusters, true, confirmed.Add(-time.Second), res("old", "1"))})
+		expectSees(t, c, "a")
+		w.group.Renew([]Kept{holds(clusters, true, time.Now(), res("new", "1"))})
+		expectSees(t, c, "new")
+	})
+}

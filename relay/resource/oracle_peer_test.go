@@ -3,6 +3,7 @@ package resource
 import (
 	"reflect"
 	"slices"
+	"time"
 	"unicode/utf8"
 
 	"pgregory.net/rapid"
@@ -49,6 +50,9 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	if len(m.Errored.Names) > 0 {
 		want.Errored = m.Errored
 	}
+	if m.Age >= time.Millisecond {
+		want.Age = m.Age.Truncate(time.Millisecond)
+	}
 	want.Cut = want.Cut || m.Cut
 	samePeer(t, marked, rest, want)
 }
@@ -65,6 +69,8 @@ func apart(b []byte) (mark PeerMark, rest *Response, err error) {
 			mark.Server, err = text("server", f.bytes)
 		case markCut:
 			mark.Cut = f.varint != 0
+		case markAsOf:
+			mark.Age = contentAge(f.varint)
 		case markTrace:
 			mark.Trace, err = text("trace", f.bytes)
 		case markErrored:

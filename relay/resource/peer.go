@@ -30,6 +30,9 @@ type PeerMark struct {
 	Server string
 	// Cut says that the origin is out of reach of the node that has sent it.
 	Cut bool
+	// Age is how long ago, in whole milliseconds, what that node holds of the type was last
+	// known to be what the origin serves, while that is out of reach; 0: that is not known.
+	Age time.Duration
 	// Trace is the trace context of the newest update in it, as W3C's traceparent;
 	// empty where it is not traced.
 	Trace string
@@ -64,6 +67,7 @@ const (
 	markTrace   = 2000<<3 | 2
 	markSystem  = 2001<<3 | 2
 	markErrored = 2002<<3 | 2
+	markAsOf    = 2003 << 3
 )
 
 // Tags of fields of a request between nodes, which no request of the protocol has: see
@@ -73,8 +77,11 @@ const (
 	markRequestErrored = 1995<<3 | 2
 )
 
-// longestAge is an age, in seconds, that counts as unknown.
-const longestAge = 1 << 32
+// Ages that count as unknown: of an error in seconds, and of content in milliseconds.
+const (
+	longestAge        = 1 << 32
+	longestContentAge = 1000 * longestAge
+)
 
 // MaxErrored bounds the names in one message of which clients may remember an error.
 const MaxErrored = 1000
@@ -134,6 +141,10 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 		b = protowire.AppendVarint(b, markCut)
 		b = append(b, 1)
 	}
+	if age := m.Age / time.Millisecond; age > 0 {
+		b = protowire.AppendVarint(b, markAsOf)
+		b = protowire.AppendVarint(b, uint64(age))
+	}
 	b = appendString(b, markServer, m.Server)
 	b = appendString(b, markTrace, m.Trace)
 	b = appendErrored(b, markErrored, m.Errored)
@@ -153,9 +164,17 @@ var markFields = []struct {
 	{markEdits, "edits", func(m *PeerMark, f field) error { m.Edits = f.varint; return nil }},
 	{markServer, "server", func(m *PeerMark, f field) (err error) { m.Server, err = text("server", f.bytes); return err }},
 	{markCut, "cut", func(m *PeerMark, f field) error { m.Cut = f.varint != 0; return nil }},
+	{markAsOf, "age", func(m *PeerMark, f field) error { m.Age = contentAge(f.varint); return nil }},
 	{markTrace, "trace", func(m *PeerMark, f field) (err error) { m.Trace, err = text("trace", f.bytes); return err }},
 	{markSystem, "system", func(m *PeerMark, f field) (err error) { m.System, err = readSystemVersion(f.bytes); return err }},
 	{markErrored, "errored", func(m *PeerMark, f field) (err error) { m.Errored, err = ReadErrored(f.bytes); return err }},
+}
+
+func contentAge(ms uint64) time.Duration {
+	if ms >= longestContentAge {
+		return 0
+	}
+	return time.Duration(ms) * time.Millisecond
 }
 
 // readMark reads a field of a mark, and reports whether f is one.
