@@ -115,7 +115,7 @@ func (j *judge) neverHad(e *record.Event) bool {
 // owner.
 func (j *judge) misled(name string) bool {
 	return len(j.world.originBy) == 0 && slices.ContainsFunc(j.world.nodes, func(n *node) bool {
-		return n.name != name && n.relay != nil && j.originStalled(n.name) && j.world.network.fine(name, n.name)
+		return n.name != name && n.relay != nil && j.originStalled(n.name) && j.world.network.passes(name, n.name)
 	})
 }
 

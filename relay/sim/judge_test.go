@@ -84,11 +84,12 @@ func TestJudgeSentBack(t *testing.T) {
 		"":                              func(*World) {},
 		"the control plane is away":     func(w *World) { w.originBy[0] = true },
 		"the nodes do not reach others": func(w *World) { w.trouble(2, both("n0", "n1", xdstest.Way{Refused: true})...) },
+		"delayed":                       func(w *World) { w.trouble(2, both("n0", "n1", xdstest.Way{Delay: time.Second})...) },
 	} {
 		j, observe := forged(t, false)
 		j.world.trouble(1, both("n0", originHost, xdstest.Way{Stalled: true})...)
 		wrong(j.world)
-		if all := observe(append(start, got("x", 1, "a"))...); (len(all) == 0) != (name == "") {
+		if all := observe(append(start, got("x", 1, "a"))...); (len(all) == 0) != (name == "" || name == "delayed") {
 			t.Errorf("found %v where the connection of another node to the control plane has stalled; %s", all, name)
 		}
 	}

@@ -85,6 +85,12 @@ func (n *network) fine(a, b string) bool {
 	return true
 }
 
+// passes reports whether what two hosts send arrives, however late.
+func (n *network) passes(a, b string) bool {
+	there, back := n.way(a, b), n.way(b, a)
+	return !there.Refused && !there.Stalled && !back.Refused && !back.Stalled
+}
+
 // both is trouble in both directions.
 func both(a, b string, w xdstest.Way) []trouble {
 	return []trouble{{a, b, w}, {b, a, w}}
