@@ -110,20 +110,34 @@ func (j *judge) neverHad(e *record.Event) bool {
 	})
 }
 
-// misled reports whether a node that had newer content may have older by now from the owner of
-// the key, for the same reason. While the control plane is away nodes do not go back to an
-// owner.
+// misled reports whether a node that had newer content may have older by now from another one, for
+// the same reason: that owns the key, or, while the control plane is away, holds what it had and
+// takes it for current until its connection broke.
 func (j *judge) misled(name string) bool {
-	return len(j.world.originBy) == 0 && slices.ContainsFunc(j.world.nodes, func(n *node) bool {
+	return slices.ContainsFunc(j.world.nodes, func(n *node) bool {
 		return n.name != name && n.relay != nil && j.originStalled(n.name) && j.world.network.passes(name, n.name)
 	})
 }
 
 // originStalled reports whether the connection of a node to the control plane is stalled, or
-// was just before.
+// was so when the node could last learn what it missed; see lookAtStalled.
 func (j *judge) originStalled(node string) bool {
 	at, ever := j.stalled[node]
 	return j.world.network.stalls(node, originHost) || ever && time.Since(at) < calm
+}
+
+// lookAtStalled notes which nodes cannot learn what they missed while their connections to the
+// control plane were stalled, since that is away. They take what they have for what it served
+// until the connection broke.
+func (j *judge) lookAtStalled() {
+	if len(j.world.originBy) == 0 {
+		return
+	}
+	for _, n := range j.world.nodes {
+		if j.originStalled(n.name) {
+			j.stalled[n.name] = time.Now()
+		}
+	}
 }
 
 // knows is a node that has a resource at least as it was at a time, which another one, or

@@ -22,6 +22,7 @@ func (j *judge) look() (all []check.Contradiction) {
 		all = append(all, j.lookAt(j.clients[name], passed)...)
 	}
 	j.lookAtHolders()
+	j.lookAtStalled()
 	j.lookAtReturned()
 	return append(all, j.lookAtOrphans()...)
 }
