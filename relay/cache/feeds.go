@@ -16,6 +16,7 @@ type leg struct {
 	listener chan<- struct{}     // the feed's news; nil without a feed
 	needs    chan<- struct{}     // see Feed.Needs; nil without a feed
 	lostAt   time.Time           // when a stream to the origin, or to the owner, last ended on which something was heard
+	resumed  time.Time           // when one began that did not follow at once after another; see Feed.Removed
 	compares bool                // see Feed.AwaitOthers
 	server   string              // see Feed.Server
 	current  *Feed               // see Feed.Current
@@ -102,6 +103,9 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	back := err == nil && up.Err != nil
 	if err != nil {
 		g.legs[f.leg].lose(time.Now())
+	}
+	if l := &g.legs[f.leg]; err == nil && !up.Connected && time.Since(l.lostAt) > noticed {
+		l.resumed = time.Now()
 	}
 	compares := g.legs[f.leg].compares
 	news := up.Connected != (err == nil) || (up.Err == nil) != (err == nil)

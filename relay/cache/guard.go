@@ -66,13 +66,25 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
 	if u.Mirror { // the owner holds back for all, also what was held here before
 		leg.guard = guard{}
+		if t.remembersRemoved() {
+			for name := range t.removalsLocked(by, u, missing) {
+				t.noteRemovedLocked(by, name)
+			}
+		}
 		return nil
 	}
 	if !u.Full && len(u.Removed)+len(u.Errors) == 0 || !t.Type.FullState && !t.group.cache.guards() {
 		return nil
 	}
 	gone := t.removalsLocked(by, u, missing)
-	defer func() { t.keepRemovedLocked(kept, by, u, gone) }()
+	defer func() {
+		t.keepRemovedLocked(kept, by, u, gone)
+		for name := range gone {
+			if !leg.guard.has(name) {
+				t.noteRemovedLocked(by, name)
+			}
+		}
+	}()
 	if !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
 		return nil
 	}
@@ -175,6 +187,7 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 			change.put(then)
 		default:
 			change.drop(t.entries[name])
+			t.noteRemovedLocked(by, name)
 		}
 	}
 	if len(names) > 0 {
@@ -186,18 +199,24 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 }
 
 // Release does the removals that the guard holds back, and returns how many.
-func (g *Group) Release() int { return g.removeHeld(time.Time{}) }
+func (g *Group) Release() int { return g.removeHeld(time.Time{}, nil) }
 
 // removeHeld does the removals whose hold is over at now, and those that were held back for
-// the sake of these; with the zero time all.
-func (g *Group) removeHeld(now time.Time) (removed int) {
+// the sake of these; with the zero time all. elsewhere, which may be nil, does those that are
+// over for another reason.
+func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Subscription]struct{}) int) (removed int) {
 	woken := make(map[*Subscription]struct{})
 	var next time.Time
 	for parentsGone, more := false, true; more; parentsGone = true {
 		more, next = false, time.Time{}
 		for _, t := range g.Tables() {
 			t.mu.Lock()
+			done := 0
+			if elsewhere != nil {
+				done = elsewhere(t, woken)
+			}
 			n, at := t.removeDueLocked(now, parentsGone, woken)
+			n += done
 			t.judgeOpenLocked(woken)
 			t.keepUpLocked(woken)
 			t.mu.Unlock()
@@ -266,7 +285,7 @@ func (g *Group) guardOver() {
 	g.mu.Lock()
 	g.guardAt = time.Time{}
 	g.mu.Unlock()
-	g.removeHeld(time.Now())
+	g.removeHeld(time.Now(), nil)
 }
 
 // MassRemovals is how often an answer has removed a large share of a full-state set, whether

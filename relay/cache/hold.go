@@ -137,6 +137,7 @@ func (u *turn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.wild.leg
 	t.unhideLocked(res.Key)
 	t.legs[u.by].guard.spare(res.Key)
+	delete(t.legs[u.by].removed, res.Key)
 	mine := hold{leg: u.by, version: res.Version, res: res}
 	e := t.entries[res.Key]
 	gen, had := t.gen, e.ttl()

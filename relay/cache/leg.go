@@ -100,6 +100,7 @@ type tableLeg struct {
 	denied  int                    // and that it refuses to show
 	digest  resource.Digest        // of its copies of them
 	guard   guard                  // removals of these that are held back (K16)
+	removed map[string]time.Time   // when resources of canonical names were removed; see noteRemovedLocked
 	version string                 // version_info, while that is exactly what a SotW origin sent (D7)
 	system  resource.SystemVersion // the newest of a delta control plane, whether or not it still holds that
 	source  string                 // the origin's control_plane.identifier (K7)

@@ -364,6 +364,9 @@ func (t *Table) eraseLocked(e *entry) {
 	t.bytes -= entrySize(e.name)
 	delete(t.entries, e.name)
 	delete(t.nextEntries, e.name)
+	for i := range t.legs { // it may be back without a notice, where nobody wants it
+		delete(t.legs[i].removed, e.name)
+	}
 }
 
 func (t *Table) addEntryLocked(e *entry) {

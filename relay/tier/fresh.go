@@ -26,20 +26,26 @@ type freshness struct {
 // fresh: this node does not know yet that it owns it, and will ask the origin. Nothing
 // is held of a key that does not come from anywhere.
 func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
+	k := t.feedKeeper(query)
+	return freshness{Fresh: k == nil || k.state().fromOrigin() && k.feed.Fresh()}, nil
+}
+
+// feedKeeper returns the keeper of the feed that a question is about; nil if there is none.
+func (t *Tier) feedKeeper(query url.Values) *keeper {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for k := range t.keepers[query.Get(paramKey)] {
-		if k.leg == query.Get(paramLeg) && k.fresh != nil {
-			return freshness{Fresh: k.state().fromOrigin() && k.fresh()}, nil
+		if k.leg == query.Get(paramLeg) && k.feed != nil {
+			return k
 		}
 	}
-	return freshness{Fresh: true}, nil
+	return nil
 }
 
 // ownerIsFresh asks the owner. One that cannot answer is asked again later, one that
 // does not know the question is taken as it is.
 func (k *keeper) ownerIsFresh(ctx context.Context) bool {
-	if k.fresh == nil || k.peer.plane == nil {
+	if k.feed == nil || k.peer.plane == nil {
 		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)

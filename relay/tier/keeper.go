@@ -9,6 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/relay/cache"
 	"xdsrelay/shard"
 )
 
@@ -44,9 +45,7 @@ type keeper struct {
 	peers  func() (n int, changed <-chan struct{}) // that are served with the key here
 	origin func(ctx context.Context)
 	follow func(ctx context.Context, k *keeper, p *peer)
-	fresh  func() bool               // whether what is held is as the origin says now; nil if nothing is held
-	doubt  func()                    // what is held may be old; nil if nothing is held
-	borrow func(bool)                // what is held is another node's, or not; nil as doubt is
+	feed   *cache.Feed               // what is held; nil if nothing is
 	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
 	news   chan struct{}             // the stream to the owner has come or gone
 
@@ -259,12 +258,12 @@ func (k *keeper) become(ctx context.Context, s State) {
 	if k.source == nil || s.fromOrigin() != was.fromOrigin() {
 		k.source.stop()
 		k.source = nil
-		if k.borrow != nil {
+		if k.feed != nil {
 			// Before anything is waited for: others may follow this node already.
 			if s.fromOrigin() {
-				k.doubt()
+				k.feed.Doubt()
 			}
-			k.borrow(!s.fromOrigin())
+			k.feed.Borrow(!s.fromOrigin())
 		}
 		if was != "" && !pauseFor(ctx, k.tier.spread()) {
 			return

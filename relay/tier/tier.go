@@ -103,6 +103,7 @@ func New(cfg Config) (*Tier, error) {
 	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{}), searches: make(chan struct{}, searching), unasked: make(map[string][]string)}
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
 	t.Handle(freshPath, t.answerFresh, paramKey, paramLeg)
+	t.Handle(removedPath, t.answerRemoved, paramKey, paramLeg, paramRemoved)
 	t.Handle(heldPath, t.answerHeld, paramKey, paramHave)
 	t.Handle(adoptPath, t.answerAdopt, paramKey, paramFrom)
 	if cfg.Peers != nil {
@@ -171,8 +172,11 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	}
 	k := &keeper{
 		tier: t, news: make(chan struct{}, 1), key: string(f.Key()), leg: t.legName(f.Leg()), peers: g.Peers,
-		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, fresh: f.Fresh, doubt: f.Doubt, borrow: f.Borrow,
-		follow: func(ctx context.Context, k *keeper, p *peer) { p.follow(ctx, f, k) },
+		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, feed: f,
+		follow: func(ctx context.Context, k *keeper, p *peer) {
+			k.shareRemoved(ctx, p)
+			p.follow(ctx, f, k)
+		},
 	}
 	if first {
 		k.own = func(ctx context.Context) { t.own(ctx, g) }

@@ -1,0 +1,134 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// Nodes that do not see each other each ask the control plane themselves, and each holds a mass
+// removal back from when it hears of it (K16). A node that was cut off begins later: when the
+// others meet it again, it still holds back what they have removed, and nodes that follow it
+// would give that back to their clients. That these hold nothing back proves nothing: a node that
+// has just started does not either. That they had a resource, and that it was removed while they
+// were connected, does. So they say so, and the node that still holds it back removes it, too.
+
+// remembersRemoved reports whether the table remembers what was removed.
+func (t *Table) remembersRemoved() bool { return t.Type.FullState && t.group.cache.guards() }
+
+// noteRemovedLocked notes that a resource of a leg was removed: the guard of this node, or of the
+// owner, does not hold that back, or not any longer. It is forgotten when the resource is back,
+// and with its tombstone.
+func (t *Table) noteRemovedLocked(by int, name string) {
+	if !t.remembersRemoved() {
+		return
+	}
+	leg := &t.legs[by]
+	if leg.removed == nil {
+		leg.removed = make(map[string]time.Time)
+	}
+	leg.removed[name] = time.Now()
+}
+
+// HeldBack returns the canonical names, by type URL, whose removals the guard holds back. What
+// it keeps only for the sake of parents goes with these.
+func (f *Feed) HeldBack() map[string][]string {
+	all := make(map[string][]string)
+	for _, t := range f.group.Tables() {
+		t.mu.RLock()
+		if g := &t.legs[f.leg].guard; !g.forParents {
+			for name := range g.names {
+				all[t.Type.URL] = append(all[t.Type.URL], name)
+			}
+		}
+		t.mu.RUnlock()
+	}
+	return all
+}
+
+// Removed returns which of these names, as HeldBack returns them, were removed here, while this
+// node was connected to the control plane or to the owner, and has been since: it would know if
+// they were back.
+func (f *Feed) Removed(names map[string][]string) map[string][]string {
+	all := make(map[string][]string)
+	f.eachRemoved(func(t *Table, removed func(name string) bool) {
+		for _, name := range names[t.Type.URL] {
+			if removed(name) {
+				all[t.Type.URL] = append(all[t.Type.URL], name)
+			}
+		}
+	})
+	return all
+}
+
+// HasRemoved reports whether Removed may return anything.
+func (f *Feed) HasRemoved() (has bool) {
+	f.eachRemoved(func(t *Table, removed func(name string) bool) {
+		for name := range t.legs[f.leg].removed {
+			if has = has || removed(name); has {
+				return
+			}
+		}
+	})
+	return has
+}
+
+// eachRemoved calls look for each table, whose mu is held then, with a function that reports
+// whether a name counts as removed.
+func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) {
+	resumed, ok := f.group.knowsSince(f.leg)
+	if !ok {
+		return
+	}
+	for _, t := range f.group.Tables() {
+		t.mu.RLock()
+		if leg := &t.legs[f.leg]; !leg.stale && !leg.idled && leg.slept.IsZero() {
+			look(t, func(name string) bool {
+				at, is := leg.removed[name]
+				return is && at.After(resumed)
+			})
+		}
+		t.mu.RUnlock()
+	}
+}
+
+// knowsSince returns since when a leg has been connected to the origin, or to the owner, but for
+// moments; ok is false where it is not.
+func (g *Group) knowsSince(leg int) (since time.Time, ok bool) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	l := &g.legs[leg]
+	return l.resumed, l.upstream.Connected || time.Since(l.lostAt) <= noticed
+}
+
+// RemoveHeld does the removals of these names, as Removed of another node returns them, as far as
+// they are held back. It returns how many.
+func (f *Feed) RemoveHeld(names map[string][]string) (removed int) {
+	return f.group.removeHeld(time.Now(), func(t *Table, woken map[*Subscription]struct{}) int {
+		return t.removeNamesLocked(f.leg, names[t.Type.URL], woken)
+	})
+}
+
+// removeNamesLocked is removeHeldLocked for some names.
+func (t *Table) removeNamesLocked(by int, names []string, woken map[*Subscription]struct{}) (removed int) {
+	held := &t.legs[by].guard
+	rest, done := *held, make(map[string]*resource.Resource)
+	for _, name := range names {
+		if then, is := rest.names[name]; is {
+			done[name] = then
+			delete(rest.names, name)
+		}
+	}
+	if len(done) == 0 {
+		return 0
+	}
+	held.names = done
+	removed = t.removeHeldLocked(by, &children{table: t}, woken)
+	if len(rest.names) > 0 {
+		for name, then := range held.names { // which are kept for their parents
+			rest.names[name] = then
+		}
+		*held = rest
+	}
+	return removed
+}
