@@ -15,10 +15,11 @@ func (g gap) bridges(q *Query) bool {
 	return g.from > 0 && !q.Rejected && g.from <= q.Since.Gen && q.Since.Removed < g.to
 }
 
-// removesForced notes that a name is in an answer as removed, ahead of other changes: after it
-// the position of a client does not say whether it was sent the removal.
-func (p *picker) removesForced(name string) {
-	if l := p.table.lost[name]; l != nil {
+// removesForced notes that a name is in an answer as removed, ahead of other changes, where the
+// position of a client does not say after it that it was sent the removal. part says that it is
+// an answer in parts, whose position is not known yet.
+func (p *picker) removesForced(name string, part bool) {
+	if l := p.table.lost[name]; l != nil && (part || p.query.Only || p.out.To.Removed < l.gap.to) {
 		l.sent.Store(true)
 	}
 }

@@ -20,6 +20,11 @@ func TestRestoredUnseen(t *testing.T) {
 	}{
 		"unseen":    {},
 		"held back": {since: func(t *testing.T, _ *world, c *client) { expect(t, c.ask(t, Query{KeepRemoved: true})) }},
+		"sent to another": {since: func(t *testing.T, w *world, _ *client) {
+			other := w.client(endpoints, false, "a", "b")
+			expect(t, other.ask(t, Query{}), "b", "-a")
+			expect(t, other.ask(t, Query{Force: force}), "-a") // its position says so
+		}},
 		"refreshed": {query: Query{Refresh: force}, again: true},
 		"in parts":  {query: Query{Refresh: force, Limit: 1}, again: true},
 		"sent":      {since: func(t *testing.T, _ *world, c *client) { expect(t, c.ask(t, Query{}), "-a") }, again: true},

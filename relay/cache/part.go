@@ -82,7 +82,7 @@ func (p *part) pickForced() {
 		case p.query.KeepRemoved:
 			later = append(later, name)
 		default:
-			p.removesForced(name)
+			p.removesForced(name, true)
 			p.remove(name)
 		}
 		if p.full {

@@ -169,7 +169,7 @@ func (p *picker) pickForced() {
 		if p.query.KeepRemoved {
 			withheld = append(withheld, name)
 		} else {
-			p.removesForced(name)
+			p.removesForced(name, false)
 			p.out.Removed = append(p.out.Removed, name)
 		}
 	}
