@@ -27,7 +27,7 @@ CONTOUR := .bin/contour-$(CONTOUR_VERSION)
 COLLECTOR := .bin/otelcol-v0.162.0
 
 .DEFAULT_GOAL := help
-.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages fmt vet lint check clean
+.PHONY: help build redis test race bench bench-idle pgo bench-check soak standin sim sim-check sim-trust tier-takeover tier-idle hostile hostile-defaults fuzz e2e screenshots trace-picture demo pages fmt vet lint check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -71,6 +71,9 @@ standin: ## run the tests of Redis with what stands in for it in the simulation
 
 sim: standin ## let faults happen to a simulated tier for SIM (10m) of CPU time, with seeds that follow the clock, and shrink plans that fail
 	$(GO) test $(NOPGO) ./relay/sim -run '^TestHunt$$' -count 1 -timeout 24h -v -args -sim.for $(SIM) -sim.from 0 $(ARGS)
+
+sim-check: ## run the same plans each time, 10 minutes of CPU time
+	.ci/sim
 
 # ARGS adds: -sim.for 10m (hunts by seed as well, for so much CPU time each), -sim.trust NAME,NAME.
 sim-trust: ## take fixes out of the product, and show that the simulation finds each

@@ -19,7 +19,8 @@ var (
 	simSeed   = flag.Uint64("sim.seed", 0, "run the plan of this seed alone")
 	simPlan   = flag.String("sim.plan", "", "run the plan of this file alone")
 	simFor    = flag.Duration("sim.for", 0, "run plans for so much CPU time, and shrink those that fail")
-	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for; 0 takes one from the clock")
+	simPlans  = flag.Int("sim.plans", 0, "as -sim.for, but run so many plans")
+	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for and -sim.plans; 0 takes one from the clock")
 	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
 	simFirst  = flag.Bool("sim.first", false, "end with the first plan that fails")
 	simExcept = flag.String("sim.except", "", "guarantees that are not judged, with commas between them")
@@ -73,11 +74,11 @@ func planIn(t *testing.T, file string) Plan {
 	return plan
 }
 
-// TestHunt runs plans of one seed after the other for as long as -sim.for says, and
-// prints the shortest plan of each that fails.
+// TestHunt runs plans of one seed after the other for as long as -sim.for says, or as many as
+// -sim.plans, and prints the shortest plan of each that fails.
 func TestHunt(t *testing.T) {
-	if *simFor == 0 {
-		t.Skip("make sim runs it")
+	if *simFor == 0 && *simPlans == 0 {
+		t.Skip("make sim and make sim-check run it")
 	}
 	cfg := Config{Token: tokenFile(t), Except: strings.Split(*simExcept, ",")}
 	began, shrunk := cpu(), time.Duration(0)
@@ -86,7 +87,7 @@ func TestHunt(t *testing.T) {
 	if first == 0 {
 		first = uint64(time.Now().Unix())
 	}
-	for seed := first; cpu()-began-shrunk < *simFor; seed++ {
+	for seed := first; plans < *simPlans || cpu()-began-shrunk < *simFor; seed++ {
 		plan := Draw(seed)
 		r := once(t, cfg, plan)
 		simulated, plans = simulated+r.Simulated, plans+1
