@@ -7,16 +7,21 @@ const absent = 0
 type history struct {
 	serials []int
 	served  []bool // whether the control plane sent it to anyone like that
+	hidden  []bool // whether the control plane was away for as long as it was like that
 }
 
-func (h *history) add(serial int) {
+// add notes a change; hidden says that the control plane is away.
+func (h *history) add(serial int, hidden bool) {
 	if len(h.serials) == 0 {
-		h.serials, h.served = append(h.serials, absent), append(h.served, false)
+		h.serials, h.served, h.hidden = append(h.serials, absent), append(h.served, false), append(h.hidden, hidden)
 	}
 	if h.serials[len(h.serials)-1] != serial {
-		h.serials, h.served = append(h.serials, serial), append(h.served, false)
+		h.serials, h.served, h.hidden = append(h.serials, serial), append(h.served, false), append(h.hidden, hidden)
 	}
 }
+
+// show notes that the control plane is back.
+func (h *history) show() { h.hidden[len(h.hidden)-1] = false }
 
 // serve notes that the control plane sends the resource like that.
 func (h *history) serve(serial int) {
@@ -39,14 +44,14 @@ func (h *history) servedBefore(at int) (serial int) {
 	return absent
 }
 
-// find is the first time at or after another at which the resource was as a serial says;
-// -1 for never. A nil history is that of a resource that never was.
+// find is the first time at or after another at which the resource was as a serial says, and
+// anybody could know; -1 for never. A nil history is that of a resource that never was.
 func (h *history) find(serial, from int) int {
 	if h == nil {
 		return -1
 	}
 	for i := max(0, from); i < len(h.serials); i++ {
-		if h.serials[i] == serial {
+		if h.serials[i] == serial && !h.hidden[i] {
 			return i
 		}
 	}

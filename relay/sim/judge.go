@@ -83,7 +83,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 			if j.histories[id] == nil {
 				j.histories[id] = &history{}
 			}
-			j.histories[id].add(r.Serial)
+			j.histories[id].add(r.Serial, len(j.world.originBy) > 0)
 			j.changed[id] = e.At
 			j.emptied(e)
 		}

@@ -128,6 +128,21 @@ func TestJudgeSentBack(t *testing.T) {
 	})
 }
 
+// TestHiddenHistory: what a resource was while the control plane was away nobody can know, unless
+// it is still so when that is back.
+func TestHiddenHistory(t *testing.T) {
+	var h history
+	h.add(1, false)
+	h.add(absent, true)
+	if at := h.find(absent, 1); at >= 0 {
+		t.Errorf("found at %d what is hidden", at)
+	}
+	h.show()
+	if at := h.find(absent, 1); at != 2 {
+		t.Errorf("found at %d, expected 2", at)
+	}
+}
+
 // TestJudgeGivenBack: what the removal guard gives back, as it was before it went, is not
 // found: what something refers to at any time, and listeners while other nodes hold back that
 // more than half of them went.

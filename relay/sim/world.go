@@ -209,6 +209,9 @@ func (w *World) originUp(event int) {
 	if delete(w.originBy, event); len(w.originBy) > 0 {
 		return
 	}
+	for _, h := range w.judge.histories {
+		h.show()
+	}
 	if err := w.origin.Start(); err != nil {
 		w.t.Fatalf("%v", err)
 	}
