@@ -89,8 +89,11 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		cause = CauseOwner
 	}
 	t.recordLocked(&change, began, cause, server)
-	if !u.Partial {
+	switch {
+	case !u.Partial:
 		t.answerLocked(by, woken)
+	case u.Mirror && leg.unsettled.IsZero():
+		leg.unsettled = began // the owner has more to say: this is between two states (E5)
 	}
 	return changed, mass
 }

@@ -90,7 +90,7 @@ type tableLeg struct {
 	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
 	idled           bool              // it holds resources from before the key was idle, and has not answered since
 	slept           time.Time         // since when the process slept, if it has not answered since; see Cache.Slept
-	unsettled       time.Time         // since when a new stream has not answered
+	unsettled       time.Time         // since when a new stream has not answered, or the owner has more to say
 	confirmedTo     time.Time         // since then no stream has answered, nor been silent for long
 	// absent are canonical names that do not exist, since the origin has said nothing of
 	// them when it was asked, while the leg was stale or doubted; nil otherwise.

@@ -88,6 +88,37 @@ func TestStreamConfirmsWhatItAnswered(t *testing.T) {
 	}
 }
 
+// TestBetweenTwoStates: K12, E5: while removals are held back from a node that follows the owner
+// of a key, that node is between two states of the control plane. Another node must not take that
+// for newer than what the owner has: it would get back what is gone.
+func TestBetweenTwoStates(t *testing.T) {
+	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
+		w.client(clusters, true)
+		w.feed.TakeDemand(true, false)
+		w.feed.Borrow(true)
+		w.feed.Up()
+		follow := func(u Update) {
+			u.Type, u.Mirror = clusters, true
+			w.feed.Apply(u)
+		}
+		began := time.Now()
+		follow(Update{Resources: []*resource.Resource{res("a", "1"), res("b", "1")}})
+		pass(time.Second)
+		if asOf := w.group.Held()[0].AsOf; !asOf.Equal(time.Now()) {
+			t.Errorf("what the owner has is from %s after the start", asOf.Sub(began))
+		}
+		follow(Update{Resources: []*resource.Resource{res("a", "2")}, Partial: true})
+		if asOf := w.group.Held()[0].AsOf; asOf.After(began) {
+			t.Errorf("what is between two states is from %s after the start", asOf.Sub(began))
+		}
+		pass(time.Second)
+		follow(Update{Removed: []string{"b"}})
+		if asOf := w.group.Held()[0].AsOf; !asOf.Equal(time.Now()) {
+			t.Errorf("what the owner has now is from %s after the start", asOf.Sub(began))
+		}
+	})
+}
+
 // TestAbsentElsewhere: K12, K14: what another node knows not to exist is not served from an older
 // record, not even for the sake of parents that the removal guard holds back next (K16). The
 // node passes on what it knows not to exist.
