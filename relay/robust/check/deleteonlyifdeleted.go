@@ -2,6 +2,7 @@ package check
 
 import (
 	"fmt"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -11,7 +12,14 @@ import (
 // first thing that a client is told of a type by a node that it moves to may be an
 // older state of the origin, where the node knows of none that is newer within its
 // time (K12).
+//
+// On a busy machine the control plane may take longer for its first answers than nodes wait for
+// them. What it is silent about for so long does not exist, as clients have it, too (C12). So
+// until the first time of rest a delta client may be told that of names that it does not hold.
 type deleteOnlyIfDeleted struct{}
+
+// absentAfter is origin.absent_after of the nodes.
+const absentAfter = 15 * time.Second
 
 func (deleteOnlyIfDeleted) name() string { return "DeleteOnlyIfDeleted" }
 
@@ -23,7 +31,11 @@ func (deleteOnlyIfDeleted) check(m *Model, e *record.Event) (wrong []string) {
 	for _, n := range s.client.gone(e) {
 		h := m.histories[resourceID{kind{s.client.key, e.Type}, n}]
 		from := 0
-		if held, ok := s.client.held[e.Type][n]; ok && s.of(e.Type).responses > 0 {
+		held, ok := s.client.held[e.Type][n]
+		if !ok && m.rest == 0 && e.At-m.asked[s.client.key] >= absentAfter {
+			continue
+		}
+		if ok && s.of(e.Type).responses > 0 {
 			from = max(0, h.find(held.Serial, 0))
 		}
 		if h.find(absent, from) < 0 {

@@ -30,4 +30,13 @@ func TestDeleteOnlyIfDeleted(t *testing.T) {
 	// What never was may be told to be absent; what always was may not, to anybody.
 	mustBeFine(t, forge(t, of, start(removed(1, endpointType, "never"))))
 	mustFind(t, forge(t, of, start(opened("d", 3, "m"), removed(3, endpointType, "a"))), "a of ClusterLoadAssignment is taken away")
+
+	// At the start the control plane may be silent for so long that names count as absent, but
+	// that takes nothing from anybody.
+	early := then(start()[:9], opened("d", 1, "n"))
+	absent := after(absentAfter, removed(1, endpointType, "a"))
+	mustBeFine(t, forge(t, of, then(early, absent)))
+	mustFind(t, forge(t, of, then(early, after(absentAfter-1, absent))), "a of ClusterLoadAssignment is taken away")
+	mustFind(t, forge(t, of, then(early, got(1, endpointType, res("a", 2)), absent)), "a of ClusterLoadAssignment is taken away")
+	mustFind(t, forge(t, of, then(early, at(record.Rest, ""), absent), "Converges"), "a of ClusterLoadAssignment is taken away")
 }

@@ -17,11 +17,12 @@ type Model struct {
 	failed    map[resourceID]time.Duration // when a client was first sent an error of it
 	// withdrawn: when the origin said to nodes that it is gone, within the last times.
 	withdrawn map[resourceID][]time.Duration
-	changed   map[kind]int           // number of the origin's last change
-	upstream  map[int]string         // the origin's open streams: key
-	clients   map[string]*client     // by name
-	streams   map[int]*stream        // open ones of clients
-	nodes     map[string]*nodeStatus // by name
+	changed   map[kind]int             // number of the origin's last change
+	upstream  map[int]string           // the origin's open streams: key
+	asked     map[string]time.Duration // by key: when a client opened a stream first
+	clients   map[string]*client       // by name
+	streams   map[int]*stream          // open ones of clients
+	nodes     map[string]*nodeStatus   // by name
 }
 
 // kind is a type of one key.
@@ -44,7 +45,7 @@ type nodeStatus struct {
 func newModel() *Model {
 	return &Model{
 		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
-		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), clients: make(map[string]*client),
+		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), asked: make(map[string]time.Duration), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
 }
@@ -77,6 +78,9 @@ func (m *Model) apply(e *record.Event) {
 		if c := m.clients[e.Client]; c != nil {
 			c.stream = &stream{node: e.Node, client: c, opened: e.Seq, openedAt: e.At, types: make(map[string]*told)}
 			m.streams[e.Stream] = c.stream
+			if _, before := m.asked[c.key]; !before {
+				m.asked[c.key] = e.At
+			}
 		}
 	case record.ClientGot:
 		if s := m.streams[e.Stream]; s != nil {
