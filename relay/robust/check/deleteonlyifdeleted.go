@@ -13,9 +13,9 @@ import (
 // older state of the origin, where the node knows of none that is newer within its
 // time (K12).
 //
-// On a busy machine the control plane may take longer for its first answers than nodes wait for
-// them. What it is silent about for so long does not exist, as clients have it, too (C12). So
-// until the first time of rest a delta client may be told that of names that it does not hold.
+// What the control plane is silent about for [absentAfter] does not exist, as clients have it, too
+// (C12): on a busy machine it may take as long for its first answers, and a connection may have
+// died without a notice. So a delta client may be told that of names that it does not hold.
 type deleteOnlyIfDeleted struct{}
 
 // absentAfter is origin.absent_after of the nodes.
@@ -32,7 +32,7 @@ func (deleteOnlyIfDeleted) check(m *Model, e *record.Event) (wrong []string) {
 		h := m.histories[resourceID{kind{s.client.key, e.Type}, n}]
 		from := 0
 		held, ok := s.client.held[e.Type][n]
-		if !ok && m.rest == 0 && e.At-m.asked[s.client.key] >= absentAfter {
+		if !ok && m.silent(s, e.Type, e.At) {
 			continue
 		}
 		if ok && s.of(e.Type).responses > 0 {

@@ -2,6 +2,7 @@ package check
 
 import (
 	"testing"
+	"time"
 
 	"xdsrelay/relay/robust/record"
 )
@@ -31,12 +32,20 @@ func TestDeleteOnlyIfDeleted(t *testing.T) {
 	mustBeFine(t, forge(t, of, start(removed(1, endpointType, "never"))))
 	mustFind(t, forge(t, of, start(opened("d", 3, "m"), removed(3, endpointType, "a"))), "a of ClusterLoadAssignment is taken away")
 
-	// At the start the control plane may be silent for so long that names count as absent, but
-	// that takes nothing from anybody.
+	// The control plane may be silent for so long that names count as absent, but that takes nothing
+	// from anybody. At the start what it has said may not have arrived.
 	early := then(start()[:9], opened("d", 1, "n"))
 	absent := after(absentAfter, removed(1, endpointType, "a"))
 	mustBeFine(t, forge(t, of, then(early, absent)))
 	mustFind(t, forge(t, of, then(early, after(absentAfter-1, absent))), "a of ClusterLoadAssignment is taken away")
 	mustFind(t, forge(t, of, then(early, got(1, endpointType, res("a", 2)), absent)), "a of ClusterLoadAssignment is taken away")
 	mustFind(t, forge(t, of, then(early, at(record.Rest, ""), absent), "Converges"), "a of ClusterLoadAssignment is taken away")
+
+	// Later it has said nothing since the node was asked.
+	late := start(record.Event{Kind: record.ClientNew, Client: "e", Key: "k", Delta: true, Wants: map[string][]string{endpointType: {"a"}}},
+		after(time.Second, opened("e", 3, "m")))
+	gone := after(time.Second+absentAfter, removed(3, endpointType, "a"))
+	mustBeFine(t, forge(t, of, then(late, gone)))
+	mustFind(t, forge(t, of, then(late, after(time.Second, sent(endpointType, res("a", 2))), gone)), "a of ClusterLoadAssignment is taken away")
+	mustFind(t, forge(t, of, then(late, at(record.NodeDown, "m"), at(record.NodeUp, "m"), gone)), "a of ClusterLoadAssignment is taken away")
 }

@@ -1,6 +1,7 @@
 package check
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -17,16 +18,25 @@ type Model struct {
 	failed    map[resourceID]time.Duration // when a client was first sent an error of it
 	// withdrawn: when the origin said to nodes that it is gone, within the last times.
 	withdrawn map[resourceID][]time.Duration
-	changed   map[kind]int             // number of the origin's last change
-	upstream  map[int]string           // the origin's open streams: key
-	asked     map[string]time.Duration // by key: when a client opened a stream first
-	clients   map[string]*client       // by name
-	streams   map[int]*stream          // open ones of clients
-	nodes     map[string]*nodeStatus   // by name
+	changed   map[kind]int               // number of the origin's last change
+	upstream  map[int]string             // the origin's open streams: key
+	asked     map[nodeKind]time.Duration // when a client first asked the node for that since it started
+	said      map[kind]time.Duration     // when the origin sent something last
+	clients   map[string]*client         // by name
+	streams   map[int]*stream            // open ones of clients
+	nodes     map[string]*nodeStatus     // by name
 }
 
 // kind is a type of one key.
 type kind struct{ key, typeURL string }
+
+// nodeKind is a type of one key at one node, or at [anyNode].
+type nodeKind struct {
+	node string
+	kind
+}
+
+const anyNode = ""
 
 // resourceID is a resource of one key.
 type resourceID struct {
@@ -45,7 +55,7 @@ type nodeStatus struct {
 func newModel() *Model {
 	return &Model{
 		histories: make(map[resourceID]*history), names: make(map[kind][]string), served: make(map[resourceID]map[int]bool),
-		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), asked: make(map[string]time.Duration), clients: make(map[string]*client),
+		failed: make(map[resourceID]time.Duration), withdrawn: make(map[resourceID][]time.Duration), changed: make(map[kind]int), upstream: make(map[int]string), asked: make(map[nodeKind]time.Duration), said: make(map[kind]time.Duration), clients: make(map[string]*client),
 		streams: make(map[int]*stream), nodes: make(map[string]*nodeStatus),
 	}
 }
@@ -60,6 +70,7 @@ func (m *Model) apply(e *record.Event) {
 	case record.OriginEnd:
 		delete(m.upstream, e.Stream)
 	case record.OriginSent:
+		m.said[kind{e.Key, e.Type}] = e.At
 		for _, r := range e.Resources {
 			id := resourceID{kind{e.Key, e.Type}, r.Name}
 			if m.served[id] == nil {
@@ -78,8 +89,13 @@ func (m *Model) apply(e *record.Event) {
 		if c := m.clients[e.Client]; c != nil {
 			c.stream = &stream{node: e.Node, client: c, opened: e.Seq, openedAt: e.At, types: make(map[string]*told)}
 			m.streams[e.Stream] = c.stream
-			if _, before := m.asked[c.key]; !before {
-				m.asked[c.key] = e.At
+			for typeURL := range c.wants {
+				for _, node := range []string{e.Node, anyNode} {
+					of := nodeKind{node, kind{c.key, typeURL}}
+					if _, before := m.asked[of]; !before {
+						m.asked[of] = e.At
+					}
+				}
 			}
 		}
 	case record.ClientGot:
@@ -105,6 +121,7 @@ func (m *Model) apply(e *record.Event) {
 		m.node(e.Node).down = true
 	case record.NodeUp:
 		*m.node(e.Node) = nodeStatus{lastUp: e.Seq}
+		maps.DeleteFunc(m.asked, func(at nodeKind, _ time.Duration) bool { return at.node == e.Node })
 	case record.Rest:
 		m.rest = e.Seq
 	}
@@ -199,4 +216,16 @@ func (m *Model) keys() map[string]bool {
 		keys[c.key] = keys[c.key] || !c.away
 	}
 	return keys
+}
+
+// silent reports whether the origin has said nothing of a type to a node for so long that what
+// nobody there has counts as absent (C12). Until the first time of rest what it has said may not
+// have arrived, and nodes may have asked for one another.
+func (m *Model) silent(s *stream, typeURL string, now time.Duration) bool {
+	of := kind{s.client.key, typeURL}
+	if m.rest == 0 {
+		return now-m.asked[nodeKind{anyNode, of}] >= absentAfter
+	}
+	asked := m.asked[nodeKind{s.node, of}]
+	return now-asked >= absentAfter && m.said[of] < asked
 }
