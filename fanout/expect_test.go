@@ -104,7 +104,7 @@ func (w *world) settled(typeURL string, state State) {
 // names do not exist.
 func (w *world) absent(typeURL string, names ...string) {
 	w.t.Helper()
-	w.origin().Absent(resource.TypeOf(typeURL), names, true)
+	w.origin().Absent(resource.TypeOf(typeURL), names)
 }
 
 // feedOf returns the feed of a key that has just got its first client.

@@ -160,7 +160,6 @@ func (r *runner) renew(s *session) {
 
 // respond applies a response and answers it (C3, K1).
 func (r *runner) respond(s *session, rsp *resource.Response) {
-	s.heardAt = time.Now()
 	a := s.types[rsp.Type.URL]
 	if a == nil {
 		r.cp.metrics.response(rsp, outcomeUnrequested) // C10

@@ -37,7 +37,6 @@ type session struct {
 	up       bool         // the server takes part; see runner.settle
 	mute     bool         // it does by its silence alone
 	settleAt time.Time    // when silence may count as taking part
-	heardAt  time.Time    // when the server said something last
 	missed   bool         // the demand was taken for another stream (C15)
 	types    map[string]*asked
 	absences absences

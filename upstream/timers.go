@@ -76,7 +76,7 @@ func (r *runner) absent(s *session, w awaited) {
 		}
 	}
 	if len(names) > 0 {
-		r.feed.Absent(w.typ, names, s.heardAt.Sub(w.due) > -s.absences.after*2/3)
+		r.feed.Absent(w.typ, names)
 	}
 }
 

@@ -74,7 +74,7 @@ func TestAbsentNames(t *testing.T) {
 	if missing := w.feed.Missing(endpoints, []string{"z", "y", "x"}); !slices.Equal(missing, []string{"z", "y"}) {
 		t.Fatalf("missing %q", missing)
 	}
-	if n := w.feed.Absent(endpoints, []string{"z", "x"}, true); n != 1 { // C12: x is not wanted
+	if n := w.feed.Absent(endpoints, []string{"z", "x"}); n != 1 { // C12: x is not wanted
 		t.Fatalf("%d changes", n)
 	}
 	c := w.client(endpoints, false, "z", "y")
@@ -82,7 +82,7 @@ func TestAbsentNames(t *testing.T) {
 	expect(t, w.client(endpoints, true).ask(t, Query{}))
 	w.apply(endpoints, res("z", "1"))
 	expect(t, c.ask(t, Query{}), "z")
-	if n := w.feed.Absent(endpoints, []string{"z"}, true); n != 0 { // it is there
+	if n := w.feed.Absent(endpoints, []string{"z"}); n != 0 { // it is there
 		t.Fatalf("%d changes", n)
 	}
 }
@@ -239,7 +239,7 @@ func TestAliases(t *testing.T) {
 	w := start(t, Config{})
 	vhosts := resource.TypeOf(resource.VirtualHostURL)
 	c := w.client(vhosts, false, "rc/h1")
-	w.feed.Absent(vhosts, []string{"rc/h1"}, true)
+	w.feed.Absent(vhosts, []string{"rc/h1"})
 	expect(t, c.ask(t, Query{}), "-rc/h1")
 	w.apply(vhosts, aliased("rc/v", "1", "rc/h1", "rc/h2"), aliased("rc/other", "1", "rc/h3"))
 	expect(t, c.ask(t, Query{}), "rc/v")

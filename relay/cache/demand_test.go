@@ -176,7 +176,7 @@ func TestKnownByOtherMeans(t *testing.T) {
 	w.feed.TakeDemand(true, false)
 	w.feed.Apply(Update{Type: clusters, Resources: nil, Removed: nil, Partial: true})
 	c.table.Edit(&c.w, Edit{Add: []string{"z"}})
-	w.feed.Absent(clusters, []string{"z"}, true)
+	w.feed.Absent(clusters, []string{"z"})
 	w.nap()
 	w.apply(clusters) // answers for the wildcard alone
 	if !c.head().Known || !w.woke()[c.w.sub] {

@@ -30,7 +30,7 @@ func TestChanges(t *testing.T) {
 			"answers":    func() { w.feed.Apply(Update{Type: clusters}) },
 			"resources":  func() { w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1")) },
 			"several":    func() { w.apply(clusters, res("a", "2")); w.apply(clusters, res("a", "3")) },
-			"absence":    func() { w.feed.Absent(clusters, []string{"x"}, true) },
+			"absence":    func() { w.feed.Absent(clusters, []string{"x"}) },
 			"a released": func() { w.feed.Apply(Update{Type: clusters, Full: true}); w.group.Release() },
 			"a lapsed life": func() {
 				w.apply(clusters, resource.New(resource.Resource{Name: "t", Body: []byte("1"), TTL: time.Minute}))

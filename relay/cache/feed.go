@@ -123,21 +123,20 @@ func (f *Feed) Apply(u Update) int {
 
 // Absent notes that names do not exist, as far as they are wanted and nothing
 // is known of them: the origin has been silent about them for too long (C12,
-// D5). alive says that it has said something else long after it was asked: where the stream
-// may have been dead since, and the origin never answered for the type, clients keep what
-// they come with (K14). It returns the number of changes.
-func (f *Feed) Absent(typ *resource.Type, names []string, alive bool) (changes int) {
+// D5). Where it has never answered for the type, the stream may be dead, so that clients keep
+// what they come with (K14). It returns the number of changes.
+func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 	per := f.group.cache.step
 	for ; len(names) > per; names = names[per:] { // each is absent for itself, and others want the table, too
-		changes += f.absent(typ, names[:per], alive)
+		changes += f.absent(typ, names[:per])
 	}
-	return changes + f.absent(typ, names, alive)
+	return changes + f.absent(typ, names)
 }
 
-func (f *Feed) absent(typ *resource.Type, names []string, alive bool) int {
+func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) (Update, bool) {
 		unknown := t.unknownLocked(f.leg, names)
-		if leg := &t.legs[f.leg]; leg.answered == 0 && !alive {
+		if leg := &t.legs[f.leg]; leg.answered == 0 {
 			leg.doubted = true
 		} else {
 			t.noteAbsentLocked(f.leg, unknown)

@@ -80,7 +80,7 @@ func TestSpellings(t *testing.T) {
 	d := w.feed.TakeDemand(false, true)
 	equal(t, "asked", d[0].Subscribe, []string{ba})
 	equal(t, "asked for all", d[0].Names, []string{ba})
-	w.feed.Absent(localities, []string{ba}, true)
+	w.feed.Absent(localities, []string{ba})
 	expect(t, one.ask(t, Query{}), "-"+ba) // as it was asked for
 	w.apply(localities, res(esc, "1"))
 	expect(t, one.ask(t, Query{}), esc)

@@ -146,7 +146,7 @@ func (h *huge) serve() {
 func (h *huge) deny() {
 	h.want()
 	h.ask()
-	h.feed.Absent(endpoints, h.names, true)
+	h.feed.Absent(endpoints, h.names)
 }
 
 func (h *huge) leave() { h.table.Leave(&h.client) }
@@ -263,7 +263,7 @@ var holdsOfOrigin = []action{
 	{what: "names are absent", op: func(h *huge) func() {
 		h.want()
 		h.ask()
-		return func() { h.feed.Absent(endpoints, h.names, true) }
+		return func() { h.feed.Absent(endpoints, h.names) }
 	}},
 	{what: "what the control plane owes", op: func(h *huge) func() {
 		h.deny()

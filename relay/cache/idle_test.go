@@ -250,12 +250,12 @@ func TestSilenceEndsDoubt(t *testing.T) {
 		if missing := w.feed.Missing(endpoints, []string{"a", "b"}); !slices.Equal(missing, []string{"a", "b"}) {
 			t.Errorf("what may still come is %v", missing)
 		}
-		w.feed.Absent(endpoints, []string{"a"}, true)
+		w.feed.Absent(endpoints, []string{"a"})
 		gone, rest := c.table.Gone(&c.w, claims)
 		if gone == nil || !slices.Equal(gone.List, []string{"a"}) || len(rest) != 1 || rest[0].Name != "b" {
 			t.Errorf("%v is gone, and %v left", gone, rest)
 		}
-		w.feed.Absent(endpoints, []string{"b"}, true)
+		w.feed.Absent(endpoints, []string{"b"})
 		if gone, rest = c.table.Gone(&c.w, rest); gone == nil || !slices.Equal(gone.List, []string{"b"}) || rest != nil {
 			t.Errorf("%v is gone, and %v left", gone, rest)
 		}
@@ -276,7 +276,7 @@ func TestIdleKeysForgetNames(t *testing.T) {
 		}
 		c.table.Edit(&c.w, Edit{Add: names})
 		w.feed.TakeDemand(true, false)
-		w.feed.Absent(endpoints, names[:5000], true)
+		w.feed.Absent(endpoints, names[:5000])
 		c.table.Leave(&c.w)
 		w.cache.Leave(w.group)
 		pass(2 * time.Minute)

@@ -161,7 +161,7 @@ func TestOldFeedChangesNothing(t *testing.T) {
 		expectDemand(t, w, true, "+*")
 		c.table.Edit(&c.w, Edit{Add: []string{"z"}})
 		before := c.table.gen
-		n := old.Apply(Update{Type: clusters, Full: true}) + old.Absent(clusters, []string{"z"}, true)
+		n := old.Apply(Update{Type: clusters, Full: true}) + old.Absent(clusters, []string{"z"})
 		old.Down(errors.New("late"))
 		if got := old.TakeDemand(true, true); n != 0 || len(got) > 0 || c.table.gen != before || !w.group.Upstream().Connected {
 			t.Fatalf("%d changes, %+v, %+v", n, got, w.group.Upstream())

@@ -77,7 +77,7 @@ func TestRoomOfNamesThatEnded(t *testing.T) {
 		var one Watcher
 		table.Edit(&one, Edit{Add: names(what, n)})
 		w.feed.TakeDemand(true, false)
-		w.feed.Absent(endpoints, names(what, n/2), true) // and of the others nothing is known
+		w.feed.Absent(endpoints, names(what, n/2)) // and of the others nothing is known
 		return &one
 	}
 	defer table.Leave(take("few", 2000))

@@ -50,7 +50,7 @@ func TestConcurrency(t *testing.T) {
 				u.Removed = []string{"r" + name()}
 			}
 			w.feed.Apply(u)
-			w.feed.Absent(clusters, []string{name()}, true)
+			w.feed.Absent(clusters, []string{name()})
 			w.feed.TakeDemand(i%50 == 0, i%2 == 0)
 		}
 	})

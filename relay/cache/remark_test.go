@@ -173,7 +173,7 @@ func TestErrorsAreAnswers(t *testing.T) {
 	if missing := w.feed.Missing(clusters, []string{"a", "z"}); len(missing) > 0 {
 		t.Fatalf("%v are missing", missing)
 	}
-	if n := w.feed.Absent(clusters, []string{"z"}, true); n > 0 {
+	if n := w.feed.Absent(clusters, []string{"z"}); n > 0 {
 		t.Fatal("it counts as absent")
 	}
 }

@@ -55,7 +55,7 @@ func TestNameInfos(t *testing.T) {
 		asked := time.Now()
 		expectStands(t, c.table, "a=accepted@1 b=requested c=requested d=requested")
 		w.remove(endpoints, "b")
-		w.feed.Absent(endpoints, []string{"c"}, true)
+		w.feed.Absent(endpoints, []string{"c"})
 		expectStands(t, c.table, "a=accepted@1 b=absent c=absent d=requested")
 		w.feed.Down(errors.New("no route"))
 		expectStands(t, c.table, "a=accepted@1 b=absent c=absent d=unreachable(no route)")
