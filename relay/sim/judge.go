@@ -51,7 +51,6 @@ type view struct {
 	held    map[string]map[string]bool // names by type URL
 	version map[string]string          // of the newest response, by type URL
 	past    map[resourceID]int         // how far in its history each resource is that it was ever sent
-	had     map[resourceID]bool        // what it was ever sent, and not just that there is none
 	cold    map[string]time.Duration   // types of which it never got anything: for how long it could have
 	stream  *stream                    // nil while it has none
 	away    bool
@@ -121,7 +120,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 }
 
 func newView(e *record.Event) *view {
-	v := &view{client: e, held: make(map[string]map[string]bool), version: make(map[string]string), past: make(map[resourceID]int), had: make(map[resourceID]bool), cold: make(map[string]time.Duration)}
+	v := &view{client: e, held: make(map[string]map[string]bool), version: make(map[string]string), past: make(map[resourceID]int), cold: make(map[string]time.Duration)}
 	for typeURL := range e.Wants {
 		v.held[typeURL] = make(map[string]bool)
 		if xdstest.FullState(typeURL) { // of others there may be nothing to say

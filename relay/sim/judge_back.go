@@ -16,7 +16,6 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 	step := func(name string, serial int) []check.Contradiction {
 		id := resourceID{c.client.Key, e.Type, name}
 		h, at := j.histories[id], c.past[id]
-		c.had[id] = c.had[id] || serial > 0
 		if to := h.find(serial, at); to >= 0 {
 			c.past[id], c.stream.has[id] = to, to
 			return nil
@@ -81,16 +80,10 @@ func (j *judge) holdsBack(e *record.Event, id resourceID) bool {
 
 // excuses reports whether nothing is wrong with what a validator of recordings found: a node
 // cannot know that the owner of a key, whose connection to the control plane has stalled, has
-// older content than it got from there itself meanwhile. The guarantees name this exception. Nor
-// does it know that its own connection is, while nothing breaks: what it asked for by name and got
-// no answer for does not exist, for a client that never had it (C12).
+// older content than it got from there itself meanwhile. The guarantees name this exception.
 func (j *judge) excuses(c check.Contradiction) bool {
 	if c.Guarantee != "Ordered" && c.Guarantee != "DeleteOnlyIfDeleted" { // older sets lack what is new
 		return false
-	}
-	if c.Guarantee == "DeleteOnlyIfDeleted" && j.originStalled(c.Event.Node) && j.neverHad(&c.Event) {
-		j.counts.Excused++
-		return true
 	}
 	for _, n := range j.world.nodes {
 		if n.name != c.Event.Node && n.relay != nil && j.originStalled(n.name) {
@@ -99,15 +92,6 @@ func (j *judge) excuses(c check.Contradiction) bool {
 		}
 	}
 	return false
-}
-
-// neverHad reports whether a client that is told of resources that they do not exist was never
-// sent any of them.
-func (j *judge) neverHad(e *record.Event) bool {
-	v := j.clients[e.Client]
-	return v != nil && len(e.Removed) > 0 && !slices.ContainsFunc(e.Removed, func(name string) bool {
-		return v.had[resourceID{v.client.Key, e.Type, name}]
-	})
 }
 
 // misled reports whether a node that had newer content may have older by now from another one, for

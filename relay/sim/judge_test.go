@@ -94,28 +94,6 @@ func TestJudgeSentBack(t *testing.T) {
 		}
 	}
 
-	for name, tc := range map[string]struct {
-		stalled string
-		had     bool
-		excused bool
-	}{
-		"the connection is stalled": {"n0", false, true},
-		"the client had it":         {"n0", true, false},
-		"nothing is stalled":        {clientsHost, false, false},
-	} {
-		j, observe := forged(t, false)
-		j.world.trouble(1, both(tc.stalled, originHost, xdstest.Way{Stalled: true})...)
-		all := []record.Event{has(1, "a"), came("x"), opened("x", "n0")}
-		if tc.had {
-			all = append(all, got("x", 1, "a"))
-		}
-		observe(all...)
-		c := check.Contradiction{Guarantee: "DeleteOnlyIfDeleted", Event: record.Event{Kind: record.ClientGot, Node: "n0", Client: "x", Type: got("x", 1, "a").Type, Removed: []string{"a"}}}
-		if is := j.excuses(c); is != tc.excused {
-			t.Errorf("what was taken from a client is excused: %t; %s", is, name)
-		}
-	}
-
 	synctest.Test(t, func(t *testing.T) {
 		j, observe := forged(t, false)
 		j.world.trouble(1, both("n1", clientsHost, xdstest.Way{Delay: time.Second})...)
