@@ -1,23 +1,31 @@
 package sim
 
+import "time"
+
 // absent is the serial of what the control plane does not have.
 const absent = 0
 
 // history is all that a resource was at the control plane, in order.
 type history struct {
 	serials []int
-	served  []bool // whether the control plane sent it to anyone like that
-	hidden  []bool // whether the control plane was away for as long as it was like that
+	since   []time.Duration // when it became like that
+	served  []bool          // whether the control plane sent it to anyone like that, or its set without it
+	hidden  []bool          // whether the control plane was away for as long as it was like that
 }
 
 // add notes a change; hidden says that the control plane is away.
-func (h *history) add(serial int, hidden bool) {
+func (h *history) add(serial int, at time.Duration, hidden bool) {
 	if len(h.serials) == 0 {
-		h.serials, h.served, h.hidden = append(h.serials, absent), append(h.served, false), append(h.hidden, hidden)
+		h.append(absent, 0, hidden)
 	}
 	if h.serials[len(h.serials)-1] != serial {
-		h.serials, h.served, h.hidden = append(h.serials, serial), append(h.served, false), append(h.hidden, hidden)
+		h.append(serial, at, hidden)
 	}
+}
+
+func (h *history) append(serial int, since time.Duration, hidden bool) {
+	h.serials, h.since = append(h.serials, serial), append(h.since, since)
+	h.served, h.hidden = append(h.served, false), append(h.hidden, hidden)
 }
 
 // show notes that the control plane is back.
@@ -37,7 +45,7 @@ func (h *history) serve(serial int) {
 // one another at once are sent as one. It is absent where nothing was sent.
 func (h *history) servedBefore(at int) (serial int) {
 	for at--; at >= 0; at-- {
-		if h.served[at] {
+		if h.served[at] && h.serials[at] != absent {
 			return h.serials[at]
 		}
 	}

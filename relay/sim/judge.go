@@ -38,8 +38,8 @@ type judge struct {
 	slowed    map[string]time.Time // when a way between a node and the clients was last troubled
 	holders   holders
 	orphans   []orphan
-	empty     map[resourceID]time.Duration // keys and types that the control plane has nothing of: since when
-	last      time.Time                    // of the last look
+	empty     map[resourceID]emptying // by key and type: when the control plane had nothing the last time
+	last      time.Time               // of the last look
 }
 
 // resourceID is a resource of a key.
@@ -68,7 +68,7 @@ type stream struct {
 func newJudge(w *World) *judge {
 	return &judge{
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
-		empty: make(map[resourceID]time.Duration), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), holders: newHolders(),
+		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), holders: newHolders(),
 	}
 }
 
@@ -82,7 +82,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 			if j.histories[id] == nil {
 				j.histories[id] = &history{}
 			}
-			j.histories[id].add(r.Serial, len(j.world.originBy) > 0)
+			j.histories[id].add(r.Serial, e.At, len(j.world.originBy) > 0)
 			j.changed[id] = e.At
 			j.emptied(e)
 		}
@@ -90,6 +90,11 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		for _, r := range e.Resources {
 			if h := j.histories[resourceID{e.Key, e.Type, r.Name}]; h != nil {
 				h.serve(r.Serial)
+			}
+		}
+		for id, h := range j.histories {
+			if id.key == e.Key && id.typeURL == e.Type && j.lacks(id) {
+				h.serve(absent)
 			}
 		}
 	case record.NodeDown, record.NodeUp:

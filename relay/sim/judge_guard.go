@@ -93,37 +93,60 @@ func (j *judge) lookAtHolders() {
 	}
 }
 
-// emptied notes when a control plane took all of a type from a key.
+// emptying is a time in which a control plane has nothing of a type of a key.
+type emptying struct {
+	since time.Duration
+	until time.Duration // when something was there again; zero while there is nothing
+}
+
+// emptied notes when a control plane took all of a type from a key. What returns and goes again
+// within one moment is never sent, so no node begins another hold for it.
 func (j *judge) emptied(e *record.Event) {
 	of := resourceID{key: e.Key, typeURL: e.Type}
+	last, known := j.empty[of]
 	for id := range j.histories {
 		if id.key == e.Key && id.typeURL == e.Type && !j.lacks(id) {
-			delete(j.empty, of)
+			if known && last.until == 0 {
+				j.empty[of] = emptying{since: last.since, until: e.At}
+			}
 			return
 		}
 	}
-	j.empty[of] = e.At
+	switch {
+	case known && last.until == e.At:
+		j.empty[of] = emptying{since: last.since}
+	case !known || last.until != 0:
+		j.empty[of] = emptying{since: e.At}
+	}
 }
 
 // unguarded judges a response: while a control plane has nothing of a type, and the hold of
 // the removal guard lasts, no client loses what a node, or the store, still has (K16). What
 // nobody has who can be reached may go: the guard cannot hold back what it does not know.
 func (j *judge) unguarded(c *view, e *record.Event) []check.Contradiction {
-	at, ok := j.empty[resourceID{key: c.client.Key, typeURL: e.Type}]
-	if !j.world.plan.Guard || !ok || e.At >= at+guardHold || !xdstest.FullState(e.Type) {
+	empty, ok := j.empty[resourceID{key: c.client.Key, typeURL: e.Type}]
+	if !j.world.plan.Guard || !ok || empty.until != 0 || e.At >= empty.since+guardHold || !xdstest.FullState(e.Type) {
 		return nil
 	}
 	for _, name := range c.gone(e) {
 		id := resourceID{c.client.Key, e.Type, name}
-		if !c.held[e.Type][name] || !j.lacks(id) || j.changed[id] < at {
+		if !c.held[e.Type][name] || !j.lacks(id) || j.goneBefore(c, id, empty.since) {
 			continue
 		}
 		if knows := j.heldBy(c.stream.node, id); knows != "" {
 			return found("Guard", e, "client %s loses %s of %s by %s %s after the control plane became empty, though %s had it",
-				c.client.Client, name, record.ShortType(e.Type), e.Node, e.At-at, knows)
+				c.client.Client, name, record.ShortType(e.Type), e.Node, e.At-empty.since, knows)
 		}
 	}
 	return nil
+}
+
+// goneBefore reports whether what a client just lost had gone before the control plane became
+// empty: it was not there any more, or the client gets a newer state than it had, from between,
+// in which the control plane had removed it, and sent that, but not yet added it again.
+func (j *judge) goneBefore(c *view, id resourceID, empty time.Duration) bool {
+	h, at := j.histories[id], c.past[id]
+	return h.since[at] < empty && (h.served[at] || at == len(h.serials)-1)
 }
 
 // heldBy is a node, or the store, that has a resource, and that all nodes can reach which may

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -28,6 +29,8 @@ func TestJudgeGuard(t *testing.T) {
 		return record.Event{Kind: record.NodeDown, Node: node, Why: "killed"}
 	}
 	empty := has(absent, "a")
+	gone, emptied := []record.Event{has(3, "b"), empty}, []record.Event{has(2, "a"), has(absent, "b"), empty}
+	sent := record.Event{Kind: record.OriginSent, Key: "k", Type: xdstest.ClusterType, Resources: []record.Resource{{Name: "b", Serial: 3}}}
 	back := []record.Event{{Kind: record.ClientEnd, Client: "x", Own: true}, opened("x", "n0"), nothing}
 	for name, tc := range map[string]struct {
 		before []record.Event // after which there is calm
@@ -53,7 +56,9 @@ func TestJudgeGuard(t *testing.T) {
 		"a node started while Redis was away": {before: append(start("n0"), empty), wrong: func(j *judge) { j.world.nodes[1].blind = true }},
 		"its clients left long ago": {before: append(start("n0"), record.Event{Kind: record.ClientEnd, Client: "x", Own: true}, empty),
 			wrong: func(*judge) { time.Sleep(lingers) }, after: []record.Event{opened("x", "n0")}}, //nolint:forbidigo // virtual time
-		"it was gone before": {before: append(start("n0"), empty, has(1, "b"))},
+		"it was gone before":                 {before: append(start("n0"), empty, has(1, "b"))},
+		"it was gone for a while before":     {before: slices.Concat(start("n0"), gone, []record.Event{sent}, emptied)},
+		"a removal before it was never sent": {before: slices.Concat(start("n0"), gone, emptied), found: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,6 +78,36 @@ func TestJudgeGuard(t *testing.T) {
 				}
 				if (len(judged) > 0) != tc.found {
 					t.Errorf("found %v, expected any: %t", judged, tc.found)
+				}
+			})
+		})
+	}
+}
+
+// TestJudgeGuardFrom: a hold counts from when the control plane became empty, and again from when
+// it became so once more. What returned and went within one moment was never sent.
+func TestJudgeGuardFrom(t *testing.T) {
+	at := func(after time.Duration, e record.Event) record.Event { e.At = after; return e }
+	for name, tc := range map[string]struct {
+		back, gone time.Duration // when a resource returned, and went again
+		found      bool
+	}{
+		"for no time":  {back: 30 * time.Second, gone: 30 * time.Second},
+		"for a second": {back: 30 * time.Second, gone: 31 * time.Second, found: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				j, observe := forged(t, true)
+				observe(has(1, "a"), came("x"), opened("x", "n0"), got("x", 1, "a"))
+				var all []check.Contradiction
+				for _, e := range []record.Event{
+					at(time.Second, has(absent, "a")), at(tc.back, has(2, "a")), at(tc.gone, has(absent, "a")),
+					at(time.Second+guardHold, record.Event{Kind: record.ClientGot, Client: "x", Key: "k", Type: xdstest.ClusterType, Delta: true, Removed: []string{"a"}}),
+				} {
+					all = append(all, j.observe(&e)...)
+				}
+				if (len(all) > 0) != tc.found {
+					t.Errorf("found %v, expected any: %t", all, tc.found)
 				}
 			})
 		})

@@ -110,8 +110,8 @@ func TestJudgeSentBack(t *testing.T) {
 // it is still so when that is back.
 func TestHiddenHistory(t *testing.T) {
 	var h history
-	h.add(1, false)
-	h.add(absent, true)
+	h.add(1, 0, false)
+	h.add(absent, time.Second, true)
 	if at := h.find(absent, 1); at >= 0 {
 		t.Errorf("found at %d what is hidden", at)
 	}
