@@ -31,8 +31,8 @@ type erroredName struct {
 	name      string
 	at        uint64 // a number that grows
 	forgotten bool
-	// since is from when on clients may have been sent the error; zero where that is not
-	// known.
+	// since is from when on clients may have been sent the error, give or take onTheWay; zero
+	// where that is not known.
 	since time.Time
 	// from is the generation of the resource before it was shown once more to some clients;
 	// 0: to all. See [shown].
@@ -63,6 +63,9 @@ func (s *shown) add(gen uint64, since time.Time) {
 	case since.IsZero():
 		s.all = gen
 		return
+	}
+	since = since.Add(-onTheWay)
+	switch {
 	case s.late.IsZero() || now.Sub(s.at) > onTheWay:
 		s.all, s.late, s.at = max(s.all, s.upTo), since, now
 	case since.Before(s.late):
@@ -71,8 +74,9 @@ func (s *shown) add(gen uint64, since time.Time) {
 	s.upTo = gen
 }
 
-// onTheWay is how much later than it was written a message of another node may be read: far
-// longer than streams between nodes live without an answer.
+// onTheWay is how much later than they were written messages of other nodes may be read: far
+// longer than streams between nodes live without an answer. It is for the whole way, as from a
+// node to the owner and from that to others: what is passed on has the age that was heard.
 const onTheWay = time.Minute
 
 func (e *errored) has(name string) bool { return e.names[name] != nil }
@@ -133,6 +137,15 @@ func (t *Table) countErroredLocked(name string, change int64) {
 	t.bytes += change * erroredSize(name)
 }
 
+// sinceOf is from when on clients may have been sent an error that they may remember; zero where
+// that is not known, or there is none.
+func (e *errored) sinceOf(name string) (unknown time.Time) {
+	if one := e.names[name]; one != nil {
+		return one.since
+	}
+	return unknown
+}
+
 // takenBackLocked reports whether clients may remember an error of name, and there is none
 // any more.
 func (t *Table) takenBackLocked(name string) bool {
@@ -159,7 +172,7 @@ func (u *turn) learn(of resource.Errored) {
 	t := u.table
 	var since time.Time
 	if of.Age > 0 {
-		since = time.Now().Add(-of.Age - onTheWay)
+		since = time.Now().Add(-of.Age)
 	}
 	for _, spelled := range of.Names {
 		name := resource.Canonical(spelled)
@@ -224,7 +237,7 @@ func (t *Table) recallLocked(r *revivable) {
 		if !one.Errored || t.errored.has(name) || e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
 			continue
 		}
-		u.note(name, e, time.Time{})
+		u.note(name, e, one.ErroredSince)
 	}
 }
 

@@ -111,6 +111,29 @@ func TestOldStreamsAreSpared(t *testing.T) {
 	})
 }
 
+// TestErrorsThroughTheOwner: an error that a follower has sent reaches other followers through the
+// owner. It grows no older on that way, so streams that are older than it are spared everywhere.
+func TestErrorsThroughTheOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		node := func() (*client, time.Time) {
+			w := start(t, Config{})
+			c := w.client(endpoints, false, "a")
+			w.feed.TakeDemand(true, false)
+			w.apply(endpoints, versioned("a", "1", "1"))
+			expect(t, c.ask(t, Query{}), "a")
+			return c, time.Now()
+		}
+		owner, _ := node()
+		follower, opened := node()
+		<-time.After(onTheWay + 2*time.Second)
+		owner.table.Learn(resource.Errored{Names: []string{"a"}, Age: time.Second})
+		var stream SharedErrors
+		follower.table.Learn(owner.table.Errored(&owner.w, &stream))
+		h := follower.table.Head(&follower.w)
+		expect(t, follower.ask(t, Query{Spared: h.Spares(follower.at, opened)}))
+	})
+}
+
 // TestErrorsAreShared: another node is sent the names of which clients may remember an error,
 // as far as it asks for them: each once on a stream, in messages of a bounded number of names.
 func TestErrorsAreShared(t *testing.T) {
@@ -185,6 +208,39 @@ func TestLearnedErrorsAreBounded(t *testing.T) {
 		t.Errorf("%d names, of its own: %t", n, c.table.errored.has("own"))
 	}
 	w.check()
+}
+
+// TestOldStreamsAreSparedHeldErrors: what another node holds says since when its clients may have
+// been sent errors of it, so that clients whose streams are older are not sent it again (C16).
+func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, try := range map[string]struct {
+			since func() time.Time
+			want  []string
+		}{
+			"known":   {since: func() time.Time { return time.Now().Add(-time.Second) }},
+			"older":   {since: func() time.Time { return time.Now().Add(-time.Hour) }, want: []string{"a"}},
+			"unknown": {since: func() time.Time { return time.Time{} }, want: []string{"a"}},
+		} {
+			w := start(t, Config{})
+			c, opened := w.client(endpoints, false, "a"), time.Now()
+			w.feed.TakeDemand(true, false)
+			w.apply(endpoints, versioned("a", "1", "1"))
+			expect(t, c.ask(t, Query{}), "a")
+			<-time.After(2 * onTheWay)
+			other := w.group.Held()[0]
+			other.Resources[0].Errored, other.Resources[0].ErroredSince = true, try.since()
+			w.group.Renew([]Kept{other})
+			h := c.table.Head(&c.w)
+			if sent := said(c.ask(t, Query{Spared: h.Spares(c.at, opened)})); !slices.Equal(sent, try.want) {
+				t.Errorf("%s: %q is sent again, expected %q", name, sent, try.want)
+			}
+			if held := w.group.Held()[0].Resources[0]; !held.Errored || !held.ErroredSince.Equal(other.Resources[0].ErroredSince) {
+				t.Errorf("%s: it holds %+v", name, held)
+			}
+			w.check()
+		}
+	})
 }
 
 // TestKeptErrors: of several nodes that hold the same copy each may know of an error that

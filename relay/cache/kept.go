@@ -50,7 +50,10 @@ type KeptResource struct {
 	// Expires is the end of its lifetime, zero if it has none (F5).
 	Expires time.Time
 	// Errored says that clients which hold it may remember an error (C16).
-	Errored bool
+	// It was sent from ErroredSince on; zero where that is not known. The time is no part of
+	// what outlives the process.
+	Errored      bool
+	ErroredSince time.Time
 }
 
 // Kept returns what the table holds. It costs as much as that, and no copy of a
@@ -95,7 +98,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 		if e.res == nil {
 			continue
 		}
-		r := KeptResource{Resource: e.res, Errored: t.errored.has(e.name)}
+		r := KeptResource{Resource: e.res, Errored: t.errored.has(e.name), ErroredSince: t.errored.sinceOf(e.name)}
 		for _, h := range e.holds() {
 			r.Legs |= 1 << h.leg
 			seen[h.leg] = seen[h.leg].Add(e.res.Member())

@@ -208,8 +208,12 @@ func (m *merged) add(k *Kept) {
 // addErrored notes of which resources clients of k may remember an error (C16).
 func (m *merged) addErrored(k *Kept) {
 	for _, one := range k.Resources {
-		if i, known := m.named[one.Resource.Key]; one.Errored && known && m.Resources[i].Resource.SameContent(one.Resource) {
-			m.Resources[i].Errored = true
+		i, known := m.named[one.Resource.Key]
+		if !one.Errored || !known || !m.Resources[i].Resource.SameContent(one.Resource) {
+			continue
+		}
+		if r := &m.Resources[i]; !r.Errored || one.ErroredSince.Before(r.ErroredSince) { // zero is before all
+			r.Errored, r.ErroredSince = true, one.ErroredSince
 		}
 	}
 }

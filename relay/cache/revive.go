@@ -126,7 +126,7 @@ func (r *revivable) addTo(k *Kept, t *Table) {
 			bits |= 1 << leg
 		}
 		if bits != 0 {
-			one.Legs, one.Errored = bits, t.errored.has(key)
+			one.Legs, one.Errored, one.ErroredSince = bits, t.errored.has(key), t.errored.sinceOf(key)
 			k.Resources = append(k.Resources, one)
 		}
 	}

@@ -60,6 +60,9 @@ type HeldContent struct {
 	// Recorded says that this is a record of last known good state, which the node has not
 	// compared with the tier head.
 	Recorded bool `json:"recorded,omitempty"`
+	// ErroredSince is from when on, by the clock of the node, clients may have been sent errors
+	// that they may remember; zero where that is not known.
+	ErroredSince time.Time `json:"errored_since,omitzero"`
 	// HeldBack says that the removal guard of the node holds back that some of it goes, and
 	// HoldUntil for how long, by its clock; zero for until somebody releases it.
 	HeldBack  bool      `json:"held_back,omitempty"`
@@ -79,9 +82,20 @@ func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Hol
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Recorded: k.Recorded, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Recorded: k.Recorded, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, ErroredSince: erroredSince(k), Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
+}
+
+// erroredSince is from when on clients may have been sent any of the errors that they may remember.
+func erroredSince(k *cache.Kept) (since time.Time) {
+	first := true
+	for _, one := range k.Resources {
+		if one.Errored && (first || one.ErroredSince.Before(since)) { // zero is before all
+			since, first = one.ErroredSince, false
+		}
+	}
+	return since
 }
 
 // digestOf stands for the content of k, for the versions that clients are sent of it, and for
@@ -113,8 +127,12 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 			k.HoldUntil = one.HoldUntil.Add(ahead)
 		}
 		for i := range k.Resources {
-			if ends := &k.Resources[i].Expires; !ends.IsZero() {
-				*ends = ends.Add(ahead)
+			r := &k.Resources[i]
+			if !r.Expires.IsZero() {
+				r.Expires = r.Expires.Add(ahead)
+			}
+			if r.Errored && !one.ErroredSince.IsZero() {
+				r.ErroredSince = one.ErroredSince.Add(ahead)
 			}
 		}
 		all = append(all, k)

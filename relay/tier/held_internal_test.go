@@ -70,3 +70,39 @@ func TestHeldRecorded(t *testing.T) {
 		}
 	}
 }
+
+// TestHeldErrors: C16: what is passed on says since when clients may have been sent errors of it,
+// by the clock of whoever reads it; of several errors the oldest, and nothing where one is of
+// unknown age.
+func TestHeldErrors(t *testing.T) {
+	now, ahead := time.Now(), time.Hour
+	of := func(name string, since time.Time) cache.KeptResource {
+		return cache.KeptResource{Resource: resource.New(resource.Resource{Name: name}), Legs: 1, Errored: true, ErroredSince: since}
+	}
+	sound := of("sound", time.Time{})
+	sound.Errored = false
+	for what, try := range map[string]struct {
+		held []cache.KeptResource
+		want time.Time
+	}{
+		"two":     {held: []cache.KeptResource{sound, of("a", now.Add(-time.Minute)), of("b", now.Add(-time.Second))}, want: now.Add(-time.Minute)},
+		"unknown": {held: []cache.KeptResource{of("a", time.Time{}), of("b", now)}},
+	} {
+		k := cache.Kept{Type: resource.TypeOf(resource.EndpointURL), Legs: []cache.KeptLeg{{}}, AsOf: now, Resources: try.held}
+		h := holdingOf("key", []cache.Kept{k}, nil, now)
+		h.Clock = h.Clock.Add(-ahead) // the clock of the other node is behind
+		all, err := h.kept(now)
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%s: %+v, %v", what, all, err)
+		}
+		want := try.want
+		if !want.IsZero() {
+			want = want.Add(ahead)
+		}
+		for _, r := range all[0].Resources {
+			if r.Errored != (r.Resource.Name != "sound") || r.Errored && !r.ErroredSince.Equal(want) {
+				t.Errorf("%s: %+v, expected errors since %s", what, r, want)
+			}
+		}
+	}
+}
