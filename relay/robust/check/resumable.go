@@ -27,8 +27,9 @@ type resumable struct {
 
 const (
 	// unsure is by how much nodes take errors that other nodes have sent for older than they
-	// are, and by how much they hear of changes late.
-	unsure = time.Minute
+	// are, and by how much they hear of changes late. Ages are rounded up to seconds on the way to the
+	// owner, and once more on the way from it.
+	unsure = time.Minute + 2*time.Second
 	// restores is how long after a removal the guard restores a resource: 10 s after the node
 	// has heard of it, which is up to 5 s later than the first node.
 	restores = 15 * time.Second
