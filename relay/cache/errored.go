@@ -58,12 +58,11 @@ func (s *shown) spares(gen uint64, since time.Time) bool {
 // add notes that a resource is shown once more, for an error from since on; zero where that
 // is not known. After a while there are others, and who is behind is shown those before.
 func (s *shown) add(gen uint64, since time.Time) {
-	now := time.Now()
-	switch {
-	case since.IsZero():
+	if since.IsZero() {
 		s.all = gen
 		return
 	}
+	now := time.Now()
 	since = since.Add(-onTheWay)
 	switch {
 	case s.late.IsZero() || now.Sub(s.at) > onTheWay:

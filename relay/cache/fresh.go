@@ -64,7 +64,7 @@ func (f *Feed) Borrow(is bool) {
 // that the origin is out of reach now. For restored and idle content the origin is
 // told no versions, so it has to answer, however long that takes; an origin that was
 // only out of reach may have nothing to say, so that its silence counts after
-// [freshAfter]. So it does to a node that the origin was asked before (see [Feed.Strangers]).
+// [freshAfter]. So it does to a node that the origin was asked before (see [Feed.Unasked]).
 func (t *Table) Doubtful(node string) (is, cut bool) {
 	var wanted, old uint64 // sets of legs
 	t.mu.RLock()
@@ -86,7 +86,7 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 			continue
 		}
 		down := g.legs[i].upstream.Err != nil
-		is = is || down || g.legs[i].borrowed || old&(1<<i) != 0 || g.legs[i].strange(node, time.Now())
+		is = is || down || g.legs[i].borrowed || old&(1<<i) != 0 || g.legs[i].unasked(node, time.Now())
 		cut = cut || down
 	}
 	return is, cut

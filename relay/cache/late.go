@@ -12,42 +12,42 @@ import (
 // asked as well, what it holds and this node never had is held back as if it had been known in
 // time, and until then it takes over nothing from this node (K16).
 
-// strangersFor is for how long nodes that were not asked before the origin are asked after it.
+// unaskedFor is for how long nodes that were not asked before the origin are asked after it.
 // It is longer than nodes take to be known again after the loss of all that Redis held.
-const strangersFor = 10 * time.Second
+const unaskedFor = 10 * time.Second
 
 // anyNode is the name of no node.
 const anyNode = "\x00"
 
-// strange reports whether a node is still to be asked for what it holds, although the origin was
+// unasked reports whether a node is still to be asked for what it holds, although the origin was
 // asked. The group's mu must be held.
-func (l *leg) strange(node string, now time.Time) bool {
+func (l *leg) unasked(node string, now time.Time) bool {
 	_, met := l.met[node]
-	return node != "" && l.met != nil && !l.borrowed && !met && now.Sub(l.asked) < strangersFor
+	return node != "" && l.met != nil && !l.borrowed && !met && now.Sub(l.asked) < unaskedFor
 }
 
-// Strangers returns which of other nodes are to be asked for what they hold, since the origin
+// Unasked returns which of other nodes are to be asked for what they hold, since the origin
 // was asked for something a moment ago, and they were not before it. It calls nodes, for the
 // names of all others, only if there may be any.
-func (f *Feed) Strangers(nodes func() []string) (strangers []string) {
+func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 	g, now := f.group, time.Now()
 	may := func(name string) bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.legs[f.leg].strange(name, now)
+		return g.legs[f.leg].unasked(name, now)
 	}
 	if !may(anyNode) {
 		return nil
 	}
 	for _, name := range nodes() {
 		if may(name) {
-			strangers = append(strangers, name)
+			unasked = append(unasked, name)
 		}
 	}
-	return strangers
+	return unasked
 }
 
-// Met notes that strangers were asked for what they hold, and that [Feed.TakeOver] has it.
+// Met notes that nodes of [Feed.Unasked] were asked for what they hold, and that [Feed.TakeOver] has it.
 func (f *Feed) Met(nodes []string) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
@@ -56,26 +56,26 @@ func (f *Feed) Met(nodes []string) {
 	}
 }
 
-// TakeOver holds back that what strangers hold goes: resources that the leg never had, if its
+// TakeOver holds back that what such nodes hold goes: resources that the leg never had, if its
 // origin has answered that they do not exist, and they are so many that their removal would
 // have been held back, and what such resources refer to. It reports whether there were any.
-func (f *Feed) TakeOver(strangers []Kept) (taken bool) {
+func (f *Feed) TakeOver(theirs []Kept) (taken bool) {
 	g := f.group
-	g.hearHolds(strangers)
+	g.hearHolds(theirs)
 	byType := make(map[string][]Kept)
-	for _, k := range strangers {
-		if k.HeldBack || time.Since(k.AsOf) < strangersFor+justBefore { // else they may have gone long ago
+	for _, k := range theirs {
+		if k.HeldBack || time.Since(k.AsOf) < unaskedFor+justBefore { // else they may have gone long ago
 			byType[k.Type.URL] = append(byType[k.Type.URL], k)
 		}
 	}
-	theirs := make(map[string]*revivable, len(byType))
+	byURL := make(map[string]*revivable, len(byType))
 	for url, all := range byType {
-		theirs[url] = g.newRevivable(mergeKept(all, g.headOf(url)))
+		byURL[url] = g.newRevivable(mergeKept(all, g.headOf(url)))
 	}
 	for more := true; more; taken = taken || more { // what is taken over may refer to more
 		more = false
 		for _, t := range g.Tables() {
-			if r := theirs[t.Type.URL]; r != nil && f.takeOver(t, r) {
+			if r := byURL[t.Type.URL]; r != nil && f.takeOver(t, r) {
 				more = true
 			}
 		}

@@ -112,10 +112,10 @@ func TestTakeOverChildren(t *testing.T) {
 	}
 }
 
-// TestStrangers: K16: who was not asked before the origin is a stranger for a while, until it
-// was asked: it takes nothing over from here. Without the guard, or once the owner is
-// asked instead, nobody is one.
-func TestStrangers(t *testing.T) {
+// TestUnaskedNodes: K16: for a while, a node that was not asked before the origin is to be asked
+// after it, and until then follows nothing that takes away what it has. Without the guard, or once
+// the owner is asked instead of the origin, there are no such nodes.
+func TestUnaskedNodes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg   Config
 		setUp func(w *world)
@@ -124,7 +124,7 @@ func TestStrangers(t *testing.T) {
 		"met one":             {guarding, func(w *world) { w.feed.Asked("b") }, []string{"c"}},
 		"met the other then":  {guarding, func(w *world) { w.feed.Asked("b"); w.feed.Met([]string{"c"}) }, nil},
 		"asked again":         {guarding, func(w *world) { w.feed.Asked("b", "c"); w.feed.Asked("c") }, []string{"b"}},
-		"a while later":       {guarding, func(w *world) { w.feed.Asked("b"); pass(strangersFor) }, nil},
+		"a while later":       {guarding, func(w *world) { w.feed.Asked("b"); pass(unaskedFor) }, nil},
 		"nothing was asked":   {guarding, func(*world) {}, nil},
 		"the owner was asked": {guarding, func(w *world) { w.feed.Asked("b"); w.feed.Borrow(true); w.feed.Borrow(false); w.feed.Up() }, nil},
 		"no guard":            {Config{}, func(w *world) { w.feed.Asked("b") }, nil},
@@ -137,8 +137,8 @@ func TestStrangers(t *testing.T) {
 				w.feed.Up()
 				w.apply(clusters, res("a", "1"))
 				tc.setUp(w)
-				if got := w.feed.Strangers(func() []string { return []string{"b", "c"} }); !slices.Equal(got, tc.want) {
-					t.Errorf("strangers %v, expected %v", got, tc.want)
+				if got := w.feed.Unasked(func() []string { return []string{"b", "c"} }); !slices.Equal(got, tc.want) {
+					t.Errorf("not asked yet: %v, expected %v", got, tc.want)
 				}
 				for _, n := range []string{"b", "c"} {
 					if d, _ := w.group.Table(clusters).Doubtful(n); d != slices.Contains(tc.want, n) {

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"maps"
 	"time"
 
 	"xdsrelay/relay/resource"
@@ -125,9 +126,7 @@ func (t *Table) removeNamesLocked(by int, names []string, woken map[*Subscriptio
 	held.names = done
 	removed = t.removeHeldLocked(by, &children{table: t}, woken)
 	if len(rest.names) > 0 {
-		for name, then := range held.names { // which are kept for their parents
-			rest.names[name] = then
-		}
+		maps.Copy(rest.names, held.names) // those are kept for their parents
 		*held = rest
 	}
 	return removed

@@ -116,8 +116,8 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 			f.Compared()
 			continue
 		}
-		if strangers := t.strangers(f); len(strangers) > 0 {
-			t.meet(ctx, f, strangers)
+		if unasked := t.notAskedBefore(f); len(unasked) > 0 {
+			t.meet(ctx, f, unasked)
 			wait = min(wait, firstRetry) // who cannot be reached yet
 		}
 		if need == cache.NeedNothing && link == cache.LinkDown {
@@ -136,23 +136,23 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 	}
 }
 
-// strangers are the nodes that came to be known soon after the origin was asked for a key, and
+// notAskedBefore returns the nodes that came to be known soon after the origin was asked for a key, and
 // may hold what it has lost.
-func (t *Tier) strangers(f *cache.Feed) []shard.Member {
+func (t *Tier) notAskedBefore(f *cache.Feed) []shard.Member {
 	var others []shard.Member
-	strange := f.Strangers(func() (names []string) {
+	names := f.Unasked(func() (names []string) {
 		others = t.others()
 		for _, m := range others {
 			names = append(names, m.Name)
 		}
 		return names
 	})
-	return slices.DeleteFunc(others, func(m shard.Member) bool { return !slices.Contains(strange, m.Name) })
+	return slices.DeleteFunc(others, func(m shard.Member) bool { return !slices.Contains(names, m.Name) })
 }
 
-// meet asks strangers for what they hold of a key.
-func (t *Tier) meet(ctx context.Context, f *cache.Feed, strangers []shard.Member) {
-	met, _ := t.askNodes(ctx, f, strangers, false, func(all []cache.Kept) bool {
+// meet asks such nodes for what they hold of a key.
+func (t *Tier) meet(ctx context.Context, f *cache.Feed, unasked []shard.Member) {
+	met, _ := t.askNodes(ctx, f, unasked, false, func(all []cache.Kept) bool {
 		renewed := f.Group().Renew(all) // of what the origin has not answered yet
 		return f.TakeOver(all) || renewed
 	})
