@@ -60,10 +60,13 @@ type view struct {
 type stream struct {
 	node     string
 	opened   time.Time
-	answered map[string]bool          // by type URL
+	answered map[string]time.Time     // by type URL: the last response
 	has      map[resourceID]int       // how far in its history each resource is that its node has for sure
 	waits    map[string]time.Duration // by type URL: for how long it could have been answered
 }
+
+// answers reports whether a type has been answered.
+func (s *stream) answers(typeURL string) bool { return !s.answered[typeURL].IsZero() }
 
 func newJudge(w *World) *judge {
 	return &judge{
@@ -105,7 +108,7 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		c.away = e.Kind == record.ClientAway
 	case record.ClientOpen:
 		j.counts.Streams++
-		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]bool), has: make(map[resourceID]int), waits: make(map[string]time.Duration)}
+		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]time.Time), has: make(map[resourceID]int), waits: make(map[string]time.Duration)}
 	case record.ClientEnd:
 		s := c.stream
 		c.stream = nil
@@ -138,7 +141,7 @@ func newView(e *record.Event) *view {
 // take makes a response part of what the client has.
 func (v *view) take(e *record.Event) {
 	if v.stream != nil {
-		v.stream.answered[e.Type] = true
+		v.stream.answered[e.Type] = time.Now()
 	}
 	delete(v.cold, e.Type)
 	v.version[e.Type] = e.Version

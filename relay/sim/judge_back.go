@@ -27,7 +27,7 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		c.past[id], c.stream.has[id] = before, before
 		knows := ""
 		if !j.givesBack(e, id, at, serial) && !j.late(c.stream.node) {
-			knows = j.knows(c.stream.node, id, at)
+			knows = j.knows(c, id, at)
 		}
 		if knows == "" || j.misled(c.stream.node) {
 			j.counts.Excused++
@@ -124,17 +124,18 @@ func (j *judge) lookAtStalled() {
 	}
 }
 
-// knows is a node that has a resource at least as it was at a time, which another one, or
-// the same, should know: it has sent it to a client that it serves now, or a client that
+// knows is a node that has a resource at least as it was at a time, which the node of a client,
+// another one or the same, should know: it has sent it to a client that it serves now, or a client that
 // returned with it went on to have it while nothing was wrong. What a client returned with
-// proves nothing by itself: it keeps that also where the node has nothing better. Empty for
-// none.
-func (j *judge) knows(node string, id resourceID, least int) string {
+// proves nothing by itself: it keeps that also where the node has nothing better. Nor does what
+// was sent in the same instant, since responses on different streams have no order. Empty for none.
+func (j *judge) knows(of *view, id resourceID, least int) string {
+	node := of.stream.node
 	for _, c := range j.clients {
-		if c.stream == nil || c.client.Key != id.key || !j.running(c.stream.node) || !c.stream.answered[id.typeURL] {
+		if c.stream == nil || c.client.Key != id.key || !j.running(c.stream.node) || !c.stream.answers(id.typeURL) {
 			continue
 		}
-		if at, ok := c.stream.has[id]; !ok || at < least {
+		if at, ok := c.stream.has[id]; !ok || at < least || c != of && time.Since(c.stream.answered[id.typeURL]) == 0 {
 			continue
 		}
 		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {

@@ -81,7 +81,7 @@ func (j *judge) lookAtHolders() {
 		for typeURL, names := range c.held {
 			for name := range names {
 				id := resourceID{c.client.Key, typeURL, name}
-				if !xdstest.FullState(typeURL) || !c.stream.answered[typeURL] || j.lacks(id) || j.world.to.Since()-j.changed[id] < calm {
+				if !xdstest.FullState(typeURL) || !c.stream.answers(typeURL) || j.lacks(id) || j.world.to.Since()-j.changed[id] < calm {
 					continue
 				}
 				j.holders.has(c.stream.node, id)

@@ -37,7 +37,7 @@ func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {
 				c.client.Client, record.ShortType(typeURL), c.cold[typeURL])
 		}
 		s := c.stream
-		if s == nil || s.answered[typeURL] {
+		if s == nil || s.answers(typeURL) {
 			continue
 		}
 		if holder := j.holder(s.node, c.client.Key, typeURL); holder == "" || !j.world.node(s.node).ready() {
@@ -128,7 +128,7 @@ func (j *judge) holderOf(node, key, typeURL string, has func(*view) bool) string
 	}
 	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
 		c := j.clients[name]
-		if c.stream == nil || c.client.Key != key || !c.stream.answered[typeURL] || !j.running(c.stream.node) || !has(c) {
+		if c.stream == nil || c.client.Key != key || !c.stream.answers(typeURL) || !j.running(c.stream.node) || !has(c) {
 			continue
 		}
 		if c.stream.node == node || j.world.redisWell() && j.calm(node, c.stream.node, redisHost) {
@@ -138,9 +138,14 @@ func (j *judge) holderOf(node, key, typeURL string, has func(*view) bool) string
 	return ""
 }
 
-// servedSomewhere reports whether a client finds a node that could serve it.
+// servedSomewhere reports whether a client finds a node that could serve it. A client stays at a
+// node that has sent it something, if only an old record of other types: while that node reaches
+// neither the control plane nor a node that has more, it cannot know that there is more (K15).
 func (j *judge) servedSomewhere(c *view, typeURL string) bool {
 	for _, n := range j.world.nodes[:j.world.plan.Nodes] {
+		if c.stream != nil && len(c.stream.answered) > 0 && n.name != c.stream.node {
+			continue
+		}
 		if n.relay == nil || !j.calm(n.name, clientsHost) {
 			continue
 		}
