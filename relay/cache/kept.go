@@ -31,6 +31,9 @@ type Kept struct {
 	// Recorded says that this is all that an owner of the key held then, as it wrote it
 	// down as last known good.
 	Recorded bool
+	// Head is the digest of the tier head that Edition.Behind was found with; zero where the node
+	// that holds this knows none. It is no part of what outlives the process.
+	Head resource.Digest
 }
 
 // KeptLeg is what there was of an upstream stream.
@@ -115,6 +118,9 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	}
 	if restored {
 		k.Absent = t.absentLocked()
+		if t.agreed != nil {
+			k.Head = t.agreed.head.Digest
+		}
 	}
 	for name := range t.globs {
 		if w := t.wants[name]; w != nil && !t.openLocked(w, name) {

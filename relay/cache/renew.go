@@ -96,11 +96,11 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 // is the digest that the tier head has of it, nil where that is not known.
 func mergeKept(all []Kept, head *resource.Digest) Kept {
 	ranked := slices.Clone(all)
-	// What was never compared with the tier head, as a record, or what a node holds that nobody
-	// asks, proves nothing against what was: the time decides.
+	// What was never compared with this tier head, as a record, or what an idle node holds, proves
+	// nothing against what was: the time decides.
 	compared := slices.ContainsFunc(all, func(k Kept) bool { return k.Edition.Behind })
 	behind := func(k *Kept) int {
-		other := head != nil && k.Wildcard && k.digest() != *head
+		other := head != nil && (k.Wildcard || k.Head != *head) && k.digest() != *head
 		return boolRank(k.Edition.Behind || compared && (k.Recorded || other))
 	}
 	slices.SortStableFunc(ranked, func(a, b Kept) int {
@@ -139,8 +139,14 @@ func (k *Kept) digest() (d resource.Digest) {
 func (g *Group) headOf(url string) *resource.Digest {
 	g.mu.Lock()
 	t := g.tables[url]
+	early, known := g.agreed[url]
 	g.mu.Unlock()
-	if t == nil || len(t.legs) > 1 {
+	switch {
+	case len(g.cache.cfg.Legs) > 1:
+		return nil
+	case known:
+		return &early.Digest
+	case t == nil:
 		return nil
 	}
 	t.mu.RLock()

@@ -133,6 +133,46 @@ func TestRestoredFromTheNewest(t *testing.T) {
 	})
 }
 
+// TestHeldByAnIdleNode: K12: an idle node reads no tier heads, so that it does not know whether what
+// it holds is behind: against what another node knows to be behind, the time decides.
+func TestHeldByAnIdleNode(t *testing.T) {
+	for name, tc := range map[string]struct {
+		wanted bool // of the type, on the node that asks
+		own    time.Duration
+		want   string
+	}{
+		"it holds something older":                {true, time.Minute, "own"},
+		"it holds something newer":                {true, -time.Minute, "idle"},
+		"something older that nobody wants there": {false, time.Minute, "own"},
+		"something newer that nobody wants there": {false, -time.Minute, "idle"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inTime(t, Config{Linger: time.Minute, HeadWait: headWait}, func(t *testing.T, w *world) {
+				idle := newWorld(t, Config{Linger: time.Minute, HeadWait: headWait})
+				defer idle.close()
+				idle.client(endpoints, false, "a")
+				idle.answer(endpoints, res("a", "idle"))
+				idle.group.Agree(endpoints, idle.headOf(endpoints))
+				idle.feed.Down(errOut)
+				idle.cache.Leave(idle.group)
+				others := idle.group.Held()
+				pass(time.Hour)
+				behind := holds(endpoints, false, others[0].AsOf.Add(tc.own), res("a", "own"))
+				behind.Edition.Behind = true
+				w.feed.Down(errOut)
+				w.group.Agree(endpoints, Agreed{Digest: resource.Digest{1}})
+				if tc.wanted {
+					w.client(endpoints, false, "a")
+				}
+				w.group.Renew(append(others, behind))
+				if held := w.group.Held(); string(held[0].Resources[0].Resource.Body) != tc.want {
+					t.Errorf("a is %q", held[0].Resources[0].Resource.Body)
+				}
+			})
+		})
+	}
+}
+
 // TestNeed: what a leg lacks, by what is wanted and known of it and how it is connected.
 func TestNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

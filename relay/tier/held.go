@@ -60,6 +60,8 @@ type HeldContent struct {
 	// Recorded says that this is a record of last known good state, which the node has not
 	// compared with the tier head.
 	Recorded bool `json:"recorded,omitempty"`
+	// Head is the digest of the tier head that the node has compared that with, if any.
+	Head resource.Digest `json:"head,omitzero"`
 	// ErroredSince is from when on, by the clock of the node, clients may have been sent errors
 	// that they may remember; zero where that is not known.
 	ErroredSince time.Time `json:"errored_since,omitzero"`
@@ -82,7 +84,7 @@ func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Hol
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Recorded: k.Recorded, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, ErroredSince: erroredSince(k), Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Recorded: k.Recorded, Head: k.Head, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, ErroredSince: erroredSince(k), Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
 }
@@ -122,7 +124,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
 		k.AsOf, k.Edition.Behind, k.Recorded = one.AsOf.Add(ahead), one.Behind, one.Recorded
-		k.HeldBack, k.Absent = one.HeldBack, one.Absent
+		k.Head, k.HeldBack, k.Absent = one.Head, one.HeldBack, one.Absent
 		if !one.HoldUntil.IsZero() {
 			k.HoldUntil = one.HoldUntil.Add(ahead)
 		}

@@ -54,19 +54,20 @@ func TestHeldOfAbsent(t *testing.T) {
 }
 
 // TestHeldRecorded: K12: a record of last known good state that another node has on disk stays
-// one on its way: it proves nothing against what was compared with the tier head.
+// one on its way: it proves nothing against what was compared with the tier head. What was says
+// with which one.
 func TestHeldRecorded(t *testing.T) {
 	now := time.Now()
 	own := cache.Kept{Type: resource.TypeOf(resource.ListenerURL), Wildcard: true, Legs: []cache.KeptLeg{{}}, AsOf: now}
 	record := own
-	record.Recorded = true
+	record.Recorded, own.Head = true, resource.Digest{1}
 	for _, k := range []cache.Kept{own, record} {
 		text, err := json.Marshal(holdingOf("key", []cache.Kept{k}, nil, now))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || all[0].Recorded != k.Recorded {
-			t.Errorf("%+v, %v; expected a record: %t", all, err, k.Recorded)
+		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || all[0].Recorded != k.Recorded || all[0].Head != k.Head {
+			t.Errorf("%+v, %v; expected a record: %t, compared with %x", all, err, k.Recorded, k.Head)
 		}
 	}
 }
