@@ -1,6 +1,6 @@
 // Package yamlbounds rejects YAML that costs the parser far more than its size: the stack
 // grows by kilobytes with each level of nesting, and the time by the square of the number of
-// documents. Whoever reads YAML checks it here first.
+// documents. Packages that parse YAML call it first.
 package yamlbounds
 
 import (
