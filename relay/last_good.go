@@ -18,6 +18,7 @@ import (
 // addLastGood makes what keeps the last known good state, where it is configured, and
 // adds it to cfg.
 func (n *Node) addLastGood(cfg *tier.Config) error {
+	cfg.Group = func(key aggregation.Key) *cache.Group { return n.cache.GroupOf(key) }
 	cfg.Held, cfg.Adopt = n.held, func(key aggregation.Key, node *corev3.Node, held []cache.Kept) { n.cache.Adopt(key, node, held) }
 	l := n.cfg.LastGood
 	if l.Store == config.StoreNone {

@@ -31,14 +31,19 @@ func (t *Table) noteRemovedLocked(by int, name string) {
 	leg.removed[name] = time.Now()
 }
 
-// HeldBack returns the canonical names, by type URL, whose removals the guard holds back. What
-// it keeps only for the sake of parents goes with these.
-func (f *Feed) HeldBack() map[string][]string {
+// HeldBack returns the canonical names, by type URL, whose removals the guard holds back on the
+// leg of a name (see [Leg.String]). What it keeps only for the sake of parents goes with these.
+// A group that is idle has such removals, too, and serves what they are about to its next clients.
+func (g *Group) HeldBack(leg string) map[string][]string {
+	by := g.cache.LegNamed(leg)
+	if by < 0 {
+		return nil
+	}
 	all := make(map[string][]string)
-	for _, t := range f.group.Tables() {
+	for _, t := range g.Tables() {
 		t.mu.RLock()
-		if g := &t.legs[f.leg].guard; !g.forParents {
-			for name := range g.names {
+		if held := &t.legs[by].guard; !held.forParents {
+			for name := range held.names {
 				all[t.Type.URL] = append(all[t.Type.URL], name)
 			}
 		}
@@ -103,10 +108,14 @@ func (g *Group) knowsSince(leg int) (since time.Time, ok bool) {
 }
 
 // RemoveHeld does the removals of these names, as Removed of another node returns them, as far as
-// they are held back. It returns how many.
-func (f *Feed) RemoveHeld(names map[string][]string) (removed int) {
-	return f.group.removeHeld(time.Now(), func(t *Table, woken map[*Subscription]struct{}) int {
-		return t.removeNamesLocked(f.leg, names[t.Type.URL], woken)
+// they are held back on the leg of a name. It returns how many.
+func (g *Group) RemoveHeld(leg string, names map[string][]string) (removed int) {
+	by := g.cache.LegNamed(leg)
+	if by < 0 {
+		return 0
+	}
+	return g.removeHeld(time.Now(), func(t *Table, woken map[*Subscription]struct{}) int {
+		return t.removeNamesLocked(by, names[t.Type.URL], woken)
 	})
 }
 

@@ -90,17 +90,17 @@ func TestRemoveHeld(t *testing.T) {
 		w.remove(clusters, "a", "b", "c")
 		w.remove(endpoints, "a", "b", "c")
 		pass(time.Minute)
-		held := w.feed.HeldBack()
+		held := w.group.HeldBack("")
 		slices.Sort(held[clusters.URL])
 		if want := map[string][]string{clusters.URL: {"a", "b", "c"}}; !maps.EqualFunc(held, want, slices.Equal) {
 			t.Errorf("held back: %v", held)
 		}
-		if n := w.feed.RemoveHeld(map[string][]string{clusters.URL: {"a", "b", "d", "e"}, "unknown": {"c"}}); n != 4 {
+		if n := w.group.RemoveHeld("", map[string][]string{clusters.URL: {"a", "b", "d", "e"}, "unknown": {"c"}}); n != 4 {
 			t.Errorf("%d removals", n)
 		}
 		expect(t, f.clusters.ask(t, Query{}), "-a", "-b")
 		expect(t, f.endpoints.ask(t, Query{}), "-a", "-b")
-		if got := w.feed.HeldBack()[clusters.URL]; !slices.Equal(got, []string{"c"}) {
+		if got := w.group.HeldBack("")[clusters.URL]; !slices.Equal(got, []string{"c"}) {
 			t.Errorf("held back: %q", got)
 		}
 		pass(guarding.RemovalHold - time.Minute - time.Second)
@@ -108,6 +108,37 @@ func TestRemoveHeld(t *testing.T) {
 		pass(2 * time.Second)
 		expect(t, f.clusters.ask(t, Query{}), "-c")
 		expect(t, f.endpoints.ask(t, Query{}), "-c")
+	})
+}
+
+// TestRemoveHeldWhileIdle: K16: removals of an idle key are held back for longer than the hold, since
+// nothing can confirm them. What another node has removed is removed here, too, and new clients of
+// the key do not receive it.
+func TestRemoveHeldWhileIdle(t *testing.T) {
+	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute, Linger: time.Second}, func(t *testing.T, w *world) {
+		c := w.client(clusters, true)
+		w.feed.TakeDemand(true, true)
+		w.feed.Up()
+		w.apply(clusters, res2("a", "b", "c", "d")...)
+		w.remove(clusters, "a", "b", "c")
+		c.table.Leave(&c.w)
+		w.cache.Leave(w.group)
+		pass(90 * time.Second)
+		if !w.cache.Snapshot()[0].Idle {
+			t.Fatal("the key is not idle")
+		}
+		held := w.group.HeldBack("")[clusters.URL]
+		if slices.Sort(held); !slices.Equal(held, []string{"a", "b", "c"}) {
+			t.Errorf("held back: %q", held)
+		}
+		if other := w.group.HeldBack("other"); len(other) != 0 || w.group.RemoveHeld("other", map[string][]string{clusters.URL: held}) != 0 {
+			t.Errorf("held back on a leg that does not exist: %v", other)
+		}
+		if n := w.group.RemoveHeld("", map[string][]string{clusters.URL: held}); n != 3 {
+			t.Errorf("%d removals", n)
+		}
+		w.join()
+		expect(t, w.client(clusters, true).ask(t, Query{}), "d")
 	})
 }
 
@@ -122,14 +153,14 @@ func TestRemoveHeldOfParents(t *testing.T) {
 			one.ask(t, Query{})
 			w.remove(one.table.Type, "a", "b")
 		}
-		if n := w.feed.RemoveHeld(map[string][]string{clusters.URL: {"a"}}); n != 0 {
+		if n := w.group.RemoveHeld("", map[string][]string{clusters.URL: {"a"}}); n != 0 {
 			t.Errorf("%d removals, though listeners are held back", n)
 		}
 		expect(t, c.ask(t, Query{}))
-		if held := w.feed.HeldBack()[clusters.URL]; len(held) != 2 {
+		if held := w.group.HeldBack("")[clusters.URL]; len(held) != 2 {
 			t.Errorf("held back: %q", held)
 		}
-		w.feed.RemoveHeld(map[string][]string{clusters.URL: {"a", "b"}, listeners.URL: {"a", "b"}})
+		w.group.RemoveHeld("", map[string][]string{clusters.URL: {"a", "b"}, listeners.URL: {"a", "b"}})
 		expect(t, l.ask(t, Query{}), "-a", "-b")
 		expect(t, c.ask(t, Query{}), "-a", "-b")
 	})

@@ -9,6 +9,9 @@ import (
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/cache"
 )
 
 // An owner that heard of a mass removal later than other nodes, since it was cut off, may still
@@ -31,12 +34,17 @@ type heldBack struct {
 	Names map[string][]string `json:"names,omitempty"`
 }
 
-// answerRemoved answers it.
+// answerRemoved answers it, also for an idle key: its hold does not end, since nothing can confirm
+// the removals, and the node that asks would be served what is held back once it follows.
 func (t *Tier) answerRemoved(_ context.Context, query url.Values) (any, error) {
-	k := t.feedKeeper(query)
-	if k == nil {
+	var g *cache.Group
+	if t.cfg.Group != nil {
+		g = t.cfg.Group(aggregation.Key(query.Get(paramKey)))
+	}
+	if g == nil {
 		return heldBack{}, nil
 	}
+	leg := query.Get(paramLeg)
 	removed := make(map[string][]string)
 	for param, names := range query {
 		if typ, is := strings.CutPrefix(param, paramRemoved); is {
@@ -44,11 +52,11 @@ func (t *Tier) answerRemoved(_ context.Context, query url.Values) (any, error) {
 		}
 	}
 	if len(removed) > 0 {
-		if n := k.feed.RemoveHeld(removed); n > 0 {
-			t.cfg.Logger.Info("removals that were held back are done, since another node has done them", "key", k.key, "removals", n)
+		if n := g.RemoveHeld(leg, removed); n > 0 {
+			t.cfg.Logger.Info("removals that were held back are done, since another node has done them", "key", g.Key, "removals", n)
 		}
 	}
-	return heldBack{Names: k.feed.HeldBack()}, nil
+	return heldBack{Names: g.HeldBack(leg)}, nil
 }
 
 // shareRemoved makes the owner remove what this node has removed, until that is done, the owner

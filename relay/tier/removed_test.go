@@ -9,57 +9,74 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
+	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/shard"
 )
 
 // TestRemovedQuestion: K16: another node is answered what this one holds back, and what that node
-// has removed is removed here, too. Questions about keys that this node does not have are answered, too.
+// has removed is removed here, too, also while the key is idle. Questions about keys and legs that
+// this node does not have are answered, too.
 func TestRemovedQuestion(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		peers := NewPeers(PeersConfig{Self: "a"})
-		defer peers.Close()
-		feeds := make(chan *cache.Feed, 1)
-		tier, err := New(Config{
-			Members: shard.NewSolo(shard.Member{Name: "a"}), Peers: peers,
-			Origin: Origin{Run: func(ctx context.Context, f *cache.Feed) {
-				feeds <- f
-				<-ctx.Done()
-			}},
+	for name, idle := range map[string]bool{"in use": false, "idle": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { testRemovedQuestion(t, idle) })
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tier.Close()
-		c, err := cache.New(cache.Config{Run: tier.Run, Wake: func([]*cache.Subscription) {}, MaxRemovalPercent: 50, RemovalHold: time.Hour})
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		clusters := resource.TypeOf(resource.ClusterURL)
-		var w cache.Watcher
-		table := c.Join("k", &corev3.Node{}).Table(clusters)
-		table.Edit(&w, cache.Edit{AddWildcard: true})
-		f := <-feeds
-		f.Up()
-		f.Apply(cache.Update{Type: clusters, Full: true, Resources: []*resource.Resource{resource.New(resource.Resource{Name: "a&b", Body: []byte("x")})}})
-		f.Apply(cache.Update{Type: clusters, Full: true})
-		synctest.Wait()
-		for _, step := range []struct {
-			query url.Values
-			want  string
-		}{
-			{url.Values{}, `{}`},
-			{url.Values{paramKey: {"other"}, paramRemoved + clusters.URL: {"a&b"}}, `{}`},
-			{url.Values{paramKey: {"k"}}, `{"names":{"` + clusters.URL + `":["a\u0026b"]}}`},
-			{url.Values{paramKey: {"k"}, paramRemoved + clusters.URL: {"else"}}, `{"names":{"` + clusters.URL + `":["a\u0026b"]}}`},
-			{url.Values{paramKey: {"k"}, paramRemoved + clusters.URL: {"else", "a&b"}}, `{}`},
-		} {
-			answer, err := tier.Ask(t.Context(), tier.Self(), removedPath+"?"+step.query.Encode())
-			if err != nil || string(answer) != step.want {
-				t.Errorf("%v: %s, %v", step.query, answer, err)
-			}
-		}
+	}
+}
+
+func testRemovedQuestion(t *testing.T, idle bool) {
+	peers := NewPeers(PeersConfig{Self: "a"})
+	defer peers.Close()
+	feeds := make(chan *cache.Feed, 1)
+	var c *cache.Cache
+	tier, err := New(Config{
+		Members: shard.NewSolo(shard.Member{Name: "a"}), Peers: peers,
+		Group: func(key aggregation.Key) *cache.Group { return c.GroupOf(key) },
+		Origin: Origin{Run: func(ctx context.Context, f *cache.Feed) {
+			feeds <- f
+			<-ctx.Done()
+		}},
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tier.Close()
+	c, err = cache.New(cache.Config{Run: tier.Run, Wake: func([]*cache.Subscription) {}, Linger: time.Second, MaxRemovalPercent: 50, RemovalHold: time.Hour})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	clusters := resource.TypeOf(resource.ClusterURL)
+	var w cache.Watcher
+	g := c.Join("k", &corev3.Node{})
+	table := g.Table(clusters)
+	table.Edit(&w, cache.Edit{AddWildcard: true})
+	f := <-feeds
+	f.Up()
+	f.Apply(cache.Update{Type: clusters, Full: true, Resources: []*resource.Resource{resource.New(resource.Resource{Name: "a&b", Body: []byte("x")})}})
+	f.Apply(cache.Update{Type: clusters, Full: true})
+	if idle {
+		table.Leave(&w)
+		c.Leave(g)
+		<-time.After(time.Minute)
+	}
+	synctest.Wait()
+	for _, step := range []struct {
+		query url.Values
+		want  string
+	}{
+		{url.Values{}, `{}`},
+		{url.Values{paramKey: {"other"}, paramRemoved + clusters.URL: {"a&b"}}, `{}`},
+		{url.Values{paramKey: {"k"}, paramLeg: {"other"}, paramRemoved + clusters.URL: {"a&b"}}, `{}`},
+		{url.Values{paramKey: {"k"}}, `{"names":{"` + clusters.URL + `":["a\u0026b"]}}`},
+		{url.Values{paramKey: {"k"}, paramRemoved + clusters.URL: {"else"}}, `{"names":{"` + clusters.URL + `":["a\u0026b"]}}`},
+		{url.Values{paramKey: {"k"}, paramRemoved + clusters.URL: {"else", "a&b"}}, `{}`},
+	} {
+		answer, err := tier.Ask(t.Context(), tier.Self(), removedPath+"?"+step.query.Encode())
+		if err != nil || string(answer) != step.want {
+			t.Errorf("%v: %s, %v", step.query, answer, err)
+		}
+	}
 }

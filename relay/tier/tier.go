@@ -54,6 +54,9 @@ type Config struct {
 	// that lack it, and what represents the key upstream, if that is known. Nil where other
 	// nodes get nothing.
 	Held func(ctx context.Context, key string) (*corev3.Node, []cache.Kept)
+	// Group returns the group of a key, which may be idle, or nil if there is none. A nil Group
+	// means that other nodes are answered as if there were no groups.
+	Group func(key aggregation.Key) *cache.Group
 	// Adopt keeps what another node held of a key that has ended; nil for nothing.
 	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Kept)
 	// Own are called, each on a goroutine of its own, when this node begins to stream
