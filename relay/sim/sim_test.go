@@ -22,6 +22,7 @@ var (
 	simPlans  = flag.Int("sim.plans", 0, "as -sim.for, but run so many plans")
 	simFrom   = flag.Uint64("sim.from", 1, "the first seed of -sim.for and -sim.plans; 0 takes one from the clock")
 	simShrink = flag.Int("sim.shrink", 1, "how many plans of each kind of failure are shrunk")
+	simAgain  = flag.Int("sim.again", 0, "run a plan that fails so many times more; it counts as failed if it fails each time, and is only reported otherwise")
 	simFirst  = flag.Bool("sim.first", false, "end with the first plan that fails")
 	simExcept = flag.String("sim.except", "", "guarantees that are not judged, with commas between them")
 	simLog    = flag.Bool("sim.log", false, "print what all parts of the world log")
@@ -94,6 +95,10 @@ func TestHunt(t *testing.T) {
 		if r.First == "" {
 			continue
 		}
+		if fails := failsAgain(t, cfg, plan); fails < *simAgain {
+			t.Logf("seed %d fails in %d of %d runs, so it is reported and does not count: %s", seed, 1+fails, 1+*simAgain, r.Found[0])
+			continue
+		}
 		failed[r.First]++
 		t.Errorf("seed %d, plan of %d events, after %s of CPU: %s", seed, len(plan.Events), cpu()-began-shrunk, r.Found[0])
 		if failed[r.First] <= *simShrink {
@@ -108,6 +113,17 @@ func TestHunt(t *testing.T) {
 	}
 	used := cpu() - began - shrunk
 	t.Logf("%d plans, %s simulated in %s of CPU: %.0f minutes a minute; failed: %v", plans, simulated, used, float64(simulated)/float64(used), failed)
+}
+
+// failsAgain runs a plan that has failed -sim.again times more, and returns how often it fails.
+func failsAgain(t *testing.T, cfg Config, plan Plan) (fails int) {
+	t.Helper()
+	for range *simAgain {
+		if r := once(t, cfg, plan); r.First != "" {
+			fails++
+		}
+	}
+	return fails
 }
 
 // shrink makes a plan that has failed as short as it can within some CPU time.
