@@ -1,4 +1,71 @@
-// Package relay is a relay node: it puts together the cache, an origin, the xDS
-// server and the admin port as a configuration says, runs them, and stops them
-// so that clients move on without a storm.
+// Package relay is a relay node: it builds the cache, the upstream servers, the xDS server and
+// the admin port from a configuration, runs them, and drains them so that clients reconnect
+// elsewhere a few at a time. It is the only package that knows all others.
+//
+// # The way of an update
+//
+//  1. upstream: the receiver of a key's stream decodes a response and hands it to the runner of
+//     that key, which owns all state of the stream (upstream/link.go, upstream/runner.go).
+//  2. relay/cache: the runner calls [cache.Feed.Apply]. That compares, gives what has changed the
+//     next generation of its table, marks the subscriptions that can see it, and returns
+//     without any work per client (relay/cache/apply.go).
+//  3. fanout: [cache.Config.Wake] puts the streams of these subscriptions into the pool
+//     (fanout/pool.go). A worker flushes each: which type is next, what changed since the
+//     stream's position, the encoded body that all clients in this position share, the nonce,
+//     the send (fanout/flush.go, fanout/pending.go).
+//  4. tier: other nodes are delta clients of the owner. Each applies what it receives to its own
+//     cache, from step 2 on.
+//  5. The ACK or NACK arrives as a request.
+//
+// # The way of a request
+//
+//  1. fanout/door counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
+//  2. fanout: the handler of the stream reads the first request. The rules compute the
+//     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/gate,
+//     relay/authorize), and the stream joins the group of that key (fanout/stream.go).
+//  3. A request that changes what the client wants edits a subscription of a table; one that
+//     answers a response settles its nonce (fanout/requests.go, fanout/typestate.go).
+//  4. relay/cache: where the union of what clients want has grown or shrunk, the feed signals
+//     its runner, which subscribes upstream or, on a follower, at the owner (relay/cache/demand.go).
+//  5. The stream is flushed at once with what the cache holds already.
+//
+// # Where a key comes from
+//
+// relay/tier decides for each key whether this node is its owner, follows the owner, or asks the
+// control plane itself (relay/tier/keeper.go). shard says which nodes there are: leases in Redis
+// (shard/lease) or a list. shard/head writes and reads tier heads, shard/lastgood the last known
+// good state.
+//
+// # Lock order
+//
+// A goroutine that holds a lock may take those below it, and none above. It holds two locks of one
+// line only where that line says so.
+//
+//	stream.mu, in fanout; at most one stream
+//	Table.yielding, in relay/cache; while names of other clients are dropped
+//	Heads.mu, in shard/head
+//	Cache.mu
+//	Table.mu, then that of a type whose resources refer to it: endpoints, clusters, listeners
+//	Group.mu
+//	leaves: Pool.mu, and the locks of fanout/limit, fanout/once, relay/trace and shard/store
+//
+// These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
+// loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/door, Conn.mu before
+// Conn.coming, and Conn.claims and Door.mu before the lock of the limiter. No goroutine waits for
+// the network with a lock of the first list: a stream sends under its lock only while the transport
+// has room for the message.
+//
+// # Goroutines
+//
+//	per process    one per port; the workers of the pool, one per processor; Redis: members,
+//	               heads (listen, check, write) and hints; the balancer, limits, rechecks,
+//	               certificates, reload, the comparison of nodes, samples (see [Node.Run])
+//	per key        the receiver and the runner of its stream. In a tier also its keeper and the
+//	               search for content that it lacks, and on the owner the writer of tier heads,
+//	               that of last known good state, and the one that ends them
+//	per origin     one that watches each server's connection
+//	per node       one that asks another node whether it is there, while a key is followed there
+//	per client     grpc-go's handler, which only receives. One more while a send could block
+//	               (stream.sendSlowly); none while the stream is idle
+//	per connection grpc-go's reader and writer
 package relay
