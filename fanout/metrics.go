@@ -67,7 +67,8 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	return &sm, errors.Join(errs[:]...)
 }
 
-func (f form) variant() attribute.KeyValue {
+// variant reads only what is fixed: what is known with the first request may be written meanwhile.
+func (f *form) variant() attribute.KeyValue {
 	if f.relay {
 		return attribute.String("variant", "peer")
 	}
