@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/lockorder"
 )
 
 // chunk is how many streams a worker flushes before another may take over the
@@ -15,7 +16,7 @@ const chunk = 64
 // subscriptions changed, and a few workers flush their clients. A
 // subscription that changes again while it waits is still one entry.
 type Pool struct {
-	mu   sync.Mutex
+	mu   lockorder.Mutex[lockorder.Leaf]
 	cond *sync.Cond
 	// Guarded by mu.
 	queue   []*cache.Subscription

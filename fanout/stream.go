@@ -12,6 +12,7 @@ import (
 
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 )
 
@@ -42,7 +43,7 @@ type stream struct {
 	tokens limit.Tokens
 	why    *Reason // of the request, if that is a NACK: made before mu is locked
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Stream]
 	// Guarded by mu.
 	types   []*typeState // in the order E1
 	own     *ownGroups   // nil unless a type needs it

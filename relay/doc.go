@@ -38,8 +38,9 @@
 //
 // # Lock order
 //
-// A goroutine that holds a lock may take those below it, and none above. It holds two locks of one
-// line only where that line says so.
+// A goroutine that holds a lock may lock those below it, and none above. It holds two locks of one
+// line only where that line says so. Under the race detector, a goroutine that does otherwise
+// panics (relay/lockorder).
 //
 //	stream.mu, in fanout; at most one stream
 //	Table.yielding, in relay/cache; while names of other clients are dropped

@@ -1,8 +1,9 @@
 package limit
 
 import (
-	"sync"
 	"time"
+
+	"xdsrelay/relay/lockorder"
 )
 
 // maxSync bounds Values.SyncWithin.
@@ -12,7 +13,7 @@ const maxSync = time.Minute
 // came: who has not been in sync for long is waiting for something else, or does not
 // want to, and counts no more.
 type arrivals struct {
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Leaf]
 	// Guarded by mu.
 	seconds  [maxSync/time.Second + 2]second // by their number
 	finished uint64                          // streams that came in sync

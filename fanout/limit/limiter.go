@@ -3,9 +3,10 @@ package limit
 import (
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
+
+	"xdsrelay/relay/lockorder"
 
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
@@ -23,7 +24,7 @@ type Limiter struct {
 	gate     atomic.Pointer[gate] // nil until something was measured
 	full     atomic.Bool          // a connection was refused for memory; see Run
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Leaf]
 	// Guarded by mu.
 	connections, streams   int
 	peerConnections, peers int

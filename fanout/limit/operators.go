@@ -3,7 +3,8 @@ package limit
 import (
 	"fmt"
 	"net"
-	"sync"
+
+	"xdsrelay/relay/lockorder"
 )
 
 // What one port for operators or monitoring may have open, and one address of that.
@@ -24,7 +25,7 @@ func (l *Limiter) ListenOperators(inner net.Listener) *Listener {
 type port struct {
 	limiter *Limiter // fixed
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Leaf]
 	// Guarded by mu.
 	open    int
 	sources map[Source]int

@@ -15,6 +15,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/trace"
 )
@@ -130,7 +131,7 @@ type Cache struct {
 	massRemovals atomic.Uint64 // see MassRemovals
 	lingering    atomic.Int64  // of all groups; see Group.mayLinger
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Cache]
 	// Guarded by mu.
 	groups    map[aggregation.Key]*Group
 	idle      *simplelru.LRU[aggregation.Key, *Group] // those without clients and feed

@@ -43,6 +43,16 @@ var parentTypes = map[string][]string{
 	resource.ExtensionURL:   {resource.ClusterURL, resource.ListenerURL},
 }
 
+// lockPlace is the place of a table among those that a goroutine may lock at a time: before those
+// of the types whose resources refer to its own.
+func lockPlace(url string) int {
+	place := 3 // more than the parents of any type have parents
+	for _, parent := range parentTypes[url] {
+		place = min(place, lockPlace(parent)-1)
+	}
+	return place
+}
+
 // children says which resources of a table are kept for the sake of their parents.
 type children struct {
 	table  *Table

@@ -9,6 +9,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"xdsrelay/relay/aggregation"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 )
 
@@ -41,7 +42,7 @@ type Group struct {
 	// Atomic; replaced with mu held.
 	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil for nobody
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Group]
 	// Guarded by mu.
 	tables     map[string]*Table
 	order      []*Table // by the order E1, then by age

@@ -4,6 +4,8 @@ import (
 	"iter"
 	"maps"
 	"sync"
+
+	"xdsrelay/relay/lockorder"
 )
 
 // Clients of a key may name hundreds of thousands of resources of a type, and a look at all of
@@ -11,10 +13,10 @@ import (
 // [Cache.step] names, and others have their turn. What comes or goes
 // meanwhile may be missed: the callers say why that does no harm.
 
-// rwMutex is a sync.RWMutex. A test may watch for how long it is held, or do something each time
+// rwMutex is a mutex for readers and writers. A test may watch for how long it is held, or do something each time
 // that it is given up.
 type rwMutex struct {
-	sync.RWMutex
+	lockorder.RWMutex[lockorder.Table]
 	// watch is called with true after the lock was taken, and with false after it was given
 	// up; nil outside of tests.
 	watch func(held bool)

@@ -1,10 +1,10 @@
 package cache
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/resource"
 )
 
@@ -16,7 +16,7 @@ type Table struct {
 	group *Group
 	seeds seeds
 
-	yielding sync.Mutex // held while a client's names give way; before mu
+	yielding lockorder.Mutex[lockorder.Yielding] // held while a client's names give way; before mu
 
 	mu rwMutex
 	// Guarded by mu: what the origin serves.
@@ -122,6 +122,7 @@ func newTable(g *Group, t *resource.Type) *Table {
 		waiting: make(map[*Subscription]struct{}),
 		woken:   make(map[*Subscription]struct{}),
 	}
+	table.mu.Within(lockPlace(t.URL))
 	if g.cache.cfg.HeadWait > 0 && !g.private {
 		table.agreed = &agreement{}
 	}

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/lockorder"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/trace"
 	"xdsrelay/shard/store"
@@ -90,7 +91,7 @@ type Heads struct {
 	fresh   chan struct{} // signalled when unread or missed has changed
 	parts   *store.Parts  // the buckets of board
 
-	mu sync.Mutex
+	mu lockorder.Mutex[lockorder.Heads]
 	// Guarded by mu.
 	owned    map[string]*owned // by key
 	queue    []*owned          // to be looked at by the writer, each once
