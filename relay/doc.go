@@ -5,7 +5,7 @@
 // # The way of an update
 //
 //  1. upstream: the receiver of a key's stream decodes a response and hands it to the runner of
-//     that key, which owns all state of the stream (upstream/link.go, upstream/runner.go).
+//     that key, which owns all state of the stream (upstream/server_stream.go, upstream/runner.go).
 //  2. relay/cache: the runner calls [cache.Feed.Apply]. That compares, gives what has changed the
 //     next generation of its table, marks the subscriptions that can see it, and returns
 //     without any work per client (relay/cache/apply.go).

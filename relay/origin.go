@@ -69,7 +69,7 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 		return made, err
 	}
 	return namedOrigin{origin: c, describe: func() admin.OriginInfo {
-		return admin.OriginInfo{Kind: admin.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Apart()}
+		return admin.OriginInfo{Kind: admin.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Quarantined()}
 	}}, nil
 }
 

@@ -7,24 +7,24 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// absences are the does-not-exist timers of one stream (C12). All run equally
-// long, so they end in the order in which they began: a queue and one timer do
-// for any number of names. What happened to a name meanwhile is looked up when
-// its time has come. Ending the stream drops the queue, and with it the timers.
+// absences are the does-not-exist timers of one stream (C12). All timers have the same duration, so
+// they expire in the order in which they started: one queue and one timer serve any number of
+// names. The caller checks the state of a name only when its timer expires. When the stream ends,
+// the queue is dropped, and the timers with it.
 type absences struct {
 	after time.Duration
 	queue []awaited
 }
 
-// awaited are names that were asked for together.
+// awaited is a set of names that one request subscribed to.
 type awaited struct {
 	due   time.Time
 	typ   *resource.Type
 	names []string // sorted
 }
 
-// drop ends the timers of names that are not asked for any more, or were not for a moment:
-// they need not be kept, and silence says nothing of what is asked for again later. names is
+// drop cancels the timers of names that were unsubscribed, even if only for a moment. These names
+// need no timer, and silence says nothing about a name that is subscribed again later. names is
 // sorted.
 func (a *absences) drop(typ *resource.Type, names []string) {
 	if len(names) == 0 {
@@ -47,14 +47,14 @@ func (a *absences) drop(typ *resource.Type, names []string) {
 	}
 }
 
-// await starts the timers of names that were just asked for, which are sorted.
+// await starts the timers of names that were just subscribed. names is sorted.
 func (a *absences) await(now time.Time, typ *resource.Type, names []string) {
 	if len(names) > 0 {
 		a.queue = append(a.queue, awaited{due: now.Add(a.after), typ: typ, names: names})
 	}
 }
 
-// next is when the next timer ends, zero if none runs.
+// next returns when the next timer expires, zero if none runs.
 func (a *absences) next() time.Time {
 	if len(a.queue) == 0 {
 		return time.Time{}
@@ -62,7 +62,7 @@ func (a *absences) next() time.Time {
 	return a.queue[0].due
 }
 
-// expired takes the names whose time is over at now.
+// expired removes and returns the names whose timers have expired at now.
 func (a *absences) expired(now time.Time) []awaited {
 	n := 0
 	for n < len(a.queue) && !a.queue[n].due.After(now) {
@@ -70,7 +70,7 @@ func (a *absences) expired(now time.Time) []awaited {
 	}
 	over := slices.Clone(a.queue[:n])
 	if a.queue = slices.Delete(a.queue, 0, n); len(a.queue) == 0 {
-		a.queue = nil // lets go of the array
+		a.queue = nil // releases the array
 	}
 	return over
 }

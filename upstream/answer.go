@@ -9,25 +9,24 @@ import (
 )
 
 const (
-	// largeFrame is the size in bytes from which on a delta frame is taken for
-	// one of several that make up one answer, and partQuiet how long no other
-	// must have come until the answer is complete. To conclude from a part
-	// that the rest does not exist would show clients an empty state (K13).
+	// A delta frame of at least largeFrame bytes may be one of several that make up one answer. The
+	// answer counts as complete when no other frame has arrived for partQuiet. Otherwise a part
+	// would make the rest look absent, and clients would see an empty state (K13).
 	largeFrame = 1 << 20
 	partQuiet  = 250 * time.Millisecond
 
-	// leastBeat is the shortest time between the heartbeats of a sane origin.
-	leastBeat = 100 * time.Millisecond
+	// minHeartbeat is the shortest interval between heartbeats of a well-behaved control plane.
+	minHeartbeat = 100 * time.Millisecond
 )
 
-// ask puts demands to the origin. whole says that they are everything that is
-// wanted, rather than changes.
+// ask sends demands to the control plane. With whole, demands are everything that is wanted;
+// without it, they are changes.
 func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 	now := time.Now()
 	for i := range demands {
 		d := &demands[i]
 		typ := d.Table.Type
-		if !r.takes(s, typ, now) {
+		if !r.mayRequest(s, typ, now) {
 			continue
 		}
 		a := s.types[typ.URL]
@@ -38,17 +37,17 @@ func (r *runner) ask(s *session, demands []cache.Demand, whole bool) {
 			s.flush(a)
 		}
 		missing := r.feed.Missing(typ, d.Subscribe)
-		var said bool
+		var sent bool
 		if r.cp.cfg.Delta {
-			said = r.askDelta(s, a, d, first, whole)
+			sent = r.askDelta(s, a, d, first, whole)
 		} else {
-			said = r.askSotW(s, a, d, missing, first, whole)
+			sent = r.askSotW(s, a, d, missing, first, whole)
 		}
-		if said {
+		if sent {
 			s.types[typ.URL], a.since = a, now
 			s.absences.drop(typ, d.Unsubscribe)
 			s.absences.drop(typ, d.Again)
-			if r.following == nil { // the owner of a key says itself what does not exist
+			if r.following == nil { // the owner of a key itself reports which names do not exist
 				s.absences.await(now, typ, missing) // C12
 			}
 		}
@@ -61,24 +60,24 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 		return false
 	}
 	var m message
-	var say bool
-	if m.subscribe, m.unsubscribe, say = a.change(d, r.cp.cfg.Wildcard, first, whole); !say {
+	var send bool
+	if m.subscribe, m.unsubscribe, send = a.change(d, r.cp.cfg.Wildcard, first, whole); !send {
 		return false
 	}
 	if first {
-		// It was not there yet when the stream began. Who owns the key is told
-		// versions that mean something, and says itself what is gone.
+		// The stream began without this type. The owner of a key understands the versions that it
+		// is sent and reports removals itself, so nothing is stale there.
 		if r.following == nil && r.feed.Stale(a.typ) {
 			r.markStale(a.typ)
 		}
 		a.claims = r.feed.Claims(a.typ)
-		m.held = r.held(s, a.typ)
+		m.initialVersions = r.initialVersions(s, a.typ)
 		m.settled = r.following != nil && r.feed.Settled(a.typ)
 	} else if len(d.Again) > 0 {
-		// C9: go-control-plane repeats a name only to who has dropped it before,
-		// twice if a change may have crossed the first time.
+		// C9: go-control-plane resends a resource only to a client that has unsubscribed from it.
+		// The request is sent twice where an update may have crossed the first one.
 		drop := message{unsubscribe: d.Again}
-		if !a.wild { // else the rest goes with the wildcard, which brings it back
+		if !a.wild { // otherwise m keeps the other unsubscriptions; its wildcard restores their resources
 			drop.unsubscribe, m.unsubscribe = slices.Concat(m.unsubscribe, d.Again), nil
 			if len(m.subscribe) > 0 && m.subscribe[0] == wildcard {
 				drop.subscribe, m.subscribe = m.subscribe[:1], m.subscribe[1:] // B23
@@ -93,14 +92,14 @@ func (r *runner) askDelta(s *session, a *asked, d *cache.Demand, first, whole bo
 		r.feed.AskErrored(a.typ, &a.errored, m.subscribe)
 	}
 	if rest := s.request(a, m); len(rest) > 0 {
-		r.noteUnclaimed(a.typ, rest)
+		r.noteUnsentVersions(a.typ, rest)
 	}
 	return true
 }
 
 func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string, first, whole bool) bool {
-	// What other nodes ask for may be more than this one admits of its own clients.
-	for sizeOf(d.Names) > NamesThatFit(s.link.server.limit.most()) && r.shed(a.typ) {
+	// Other nodes may ask for more names than this node admits from its own clients.
+	for sizeOf(d.Names) > NamesThatFit(s.serverStream.server.limit.most()) && r.shed(a.typ) {
 		whole = true
 		fewer, wanted := r.feed.TakeAll(a.typ, true)
 		if !wanted {
@@ -109,24 +108,24 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 		*d = fewer
 	}
 	version := r.accepted[a.typ.URL]
-	if r.source != s.link.server.index {
-		version = "" // C1: it was accepted from another server
+	if r.source != s.serverStream.server.index {
+		version = "" // C1: the version was accepted from another server
 	}
-	again := returned(d, missing)
+	again := resubscribed(d, missing)
 	if first || whole {
-		again = nil // there was nothing yet that it could go from
+		again = nil // nothing was subscribed on this stream yet, so there is nothing to unsubscribe
 	}
 	rest := *d
 	rest.Names = without(d.Names, again)
 	switch {
 	case a.wild && !a.named && !d.Wildcard && len(rest.Names) == 0:
-		// B20, C7: where nothing was ever named, the empty list still means
-		// everything.
+		// B20, C7: where no request of the stream had a name, the empty list still means the
+		// wildcard.
 		r.renew(s)
 		return false
 	case !first && d.Wildcard && (!a.wild || d.WildcardChanged && !whole):
-		// A server to which that brings nothing new may stay silent, and then
-		// nobody knows whether it has answered (K13, B24).
+		// A server that has nothing new for the wildcard may stay silent. Then the relay cannot see
+		// whether the wildcard has been answered (K13, B24).
 		r.renew(s)
 		return false
 	}
@@ -134,10 +133,10 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	if whole {
 		gone = without(plain(a.names), d.Names)
 	}
-	a.leave(gone, a.wild && !d.Wildcard)
+	a.noteUnsubscribed(gone, a.wild && !d.Wildcard)
 	if len(again) > 0 {
-		// C9: the origin believes that we hold them.
-		a.leave(again, a.wild && !d.Wildcard)
+		// C9: the server believes that the relay still has these resources.
+		a.noteUnsubscribed(again, a.wild && !d.Wildcard)
 		if a.restate(&rest, r.cp.cfg.Wildcard, first) {
 			s.request(a, message{version: version, nonce: a.nonce})
 		}
@@ -149,16 +148,16 @@ func (r *runner) askSotW(s *session, a *asked, d *cache.Demand, missing []string
 	return true
 }
 
-// renew opens a new stream in place of s, on the relay's own initiative. On SotW it begins
-// without versions: a server that takes a version for proof that its client is up to date
-// would never report what is removed in between (B32). On delta it begins with the versions
-// of what is cached, so the server reports what it removed (C8).
+// renew opens a new stream in place of s. On SotW the new stream sends no versions: a server that
+// takes a version as proof that its client is current would never report what it removed in between
+// (B32). On delta it sends the versions of the cached resources, so the server reports what it
+// removed (C8).
 func (r *runner) renew(s *session) {
 	clear(r.accepted)
 	s.cancel(errRenewed)
 }
 
-// respond applies a response and answers it (C3, K1).
+// respond applies a response and sends the ACK or NACK (C3, K1).
 func (r *runner) respond(s *session, rsp *resource.Response) {
 	a := s.types[rsp.Type.URL]
 	if a == nil {
@@ -166,43 +165,43 @@ func (r *runner) respond(s *session, rsp *resource.Response) {
 		return
 	}
 	s.flush(a)
-	s.link.base().learn(a.typ)
+	s.serverStream.primaryStream().trust(a.typ)
 	now := time.Now()
 	u := r.update(a, rsp, now)
 	u.Received = now
 	if r.following != nil {
-		r.mirror(&u, a, rsp)
+		r.applyOwnerMark(&u, a, rsp)
 		u.Parent = rsp.Mark.Trace
 	}
 	changes, ok := r.apply(s, a, u)
 	if !ok {
 		return
 	}
-	r.noteNews(s, a, rsp, now)
+	r.noteMentioned(s, a, rsp, now)
 	a.nonce = rsp.Nonce // C2
-	again := a.doubted(rsp)
+	again := a.omitFromNextRequest(rsp)
 	if len(rsp.Invalid) == 0 {
-		a.refusals = 0
+		a.nacks = 0
 		r.accepted[a.typ.URL] = rsp.Version
 		r.cp.metrics.response(rsp, outcomeAck)
 		delay := time.Duration(0)
 		if r.following == nil {
 			delay = a.repeated(rsp, changes, now)
 		}
-		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, again: again}, now, delay)
+		s.reply(a, &reply{version: rsp.Version, nonce: rsp.Nonce, omit: again}, now, delay)
 		r.shareErrors(s, a)
 		return
 	}
-	late := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], refusal: refusalOf(rsp), again: again} // C4
+	nack := &reply{nonce: rsp.Nonce, version: r.accepted[a.typ.URL], errorDetail: errorDetailOf(rsp), omit: again} // C4
 	r.cp.metrics.response(rsp, outcomeNack)
-	s.link.server.journal.refused(a.typ.URL, late.refusal.GetMessage())
-	delay := answerDelay(a.refusals)
-	a.refusals++
-	s.reply(a, late, now, delay)
+	s.serverStream.server.journal.nacked(a.typ.URL, nack.errorDetail.GetMessage())
+	delay := answerDelay(a.nacks)
+	a.nacks++
+	s.reply(a, nack, now, delay)
 }
 
-// apply gives the cache what an answer means, and opens a new stream where the answer is one
-// to claims that are not what the cache holds any more (C8).
+// apply passes an update to the cache. On delta it opens a new stream if the update answers initial
+// versions that the cache no longer has (C8).
 func (r *runner) apply(s *session, a *asked, u cache.Update) (changes int, ok bool) {
 	if !r.cp.cfg.Delta {
 		return r.feed.Apply(u), true
@@ -213,13 +212,13 @@ func (r *runner) apply(s *session, a *asked, u cache.Update) (changes int, ok bo
 	return changes, ok
 }
 
-// repeated returns how long the ACK of a response waits that brought so many
-// changes. Some servers answer some ACKs with the same again.
+// repeated returns how long to delay the ACK of a response that changed so many resources. Some
+// servers answer some ACKs with the same response again.
 func (a *asked) repeated(rsp *resource.Response, changes int, now time.Time) time.Duration {
 	since := now.Sub(a.lastAt)
 	again := changes == 0 && rsp.Version == a.version && since < 2*maxDelay
-	if again && since >= leastBeat {
-		// A TTL is meant to be said again and again (F4).
+	if again && since >= minHeartbeat {
+		// A TTL is meant to be refreshed periodically (F4).
 		again = !slices.ContainsFunc(rsp.Resources, func(r *resource.Resource) bool { return r.TTL > 0 })
 	}
 	a.version, a.lastAt = rsp.Version, now
@@ -228,11 +227,11 @@ func (a *asked) repeated(rsp *resource.Response, changes int, now time.Time) tim
 		return 0
 	}
 	a.repeats++
-	return answerDelay(max(0, a.repeats-3)) // a few may be due to names asked for again
+	return answerDelay(max(0, a.repeats-3)) // names that were subscribed again may cause a few repeats
 }
 
-// update is what a response means to the cache. What is valid in a response
-// that will be NACKed counts all the same (C5).
+// update converts a response to a cache update. The valid part of a response that will be NACKed
+// counts as well (C5).
 func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.Update {
 	u := cache.Update{Type: a.typ, Resources: rsp.Resources, Removed: rsp.Removed, Source: rsp.ControlPlane,
 		Errors: rsp.Errors, RemovedNames: rsp.RemovedNames, Extra: rsp.Extra,
@@ -249,14 +248,14 @@ func (r *runner) update(a *asked, rsp *resource.Response, now time.Time) cache.U
 		u.System.Version = rsp.Version
 	}
 	if rsp.Size >= largeFrame {
-		a.settledAt = now.Add(partQuiet)
+		a.completeAt = now.Add(partQuiet)
 	}
-	u.Partial = !a.settledAt.IsZero()
+	u.Partial = !a.completeAt.IsZero()
 	return u
 }
 
-// noteNews remembers which names the server of s has spoken of.
-func (r *runner) noteNews(s *session, a *asked, rsp *resource.Response, now time.Time) {
+// noteMentioned records the names that the server of s has mentioned.
+func (r *runner) noteMentioned(s *session, a *asked, rsp *resource.Response, now time.Time) {
 	for _, inv := range rsp.Invalid {
 		if !unnamed(inv.Name) && s.absences.awaits(a.typ.URL) {
 			if a.rejected == nil {

@@ -10,10 +10,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// adsMethod is the method of ADS in one version of the transport and one variant.
-// The messages of version 2 are a part of those of version 3, with equal numbers,
-// so nothing else differs: what it lacks is not there in responses, and skipped by
-// the server in requests (J3).
+// adsMethod returns the gRPC method of ADS for a transport version and variant. The messages of
+// version 2 are a subset of those of version 3 with the same field numbers, so nothing else
+// differs: fields that version 2 lacks are absent in responses, and the server skips them in
+// requests (J3).
 func adsMethod(v2, delta bool) string {
 	version, method := "v3", "StreamAggregatedResources"
 	if v2 {
@@ -25,22 +25,22 @@ func adsMethod(v2, delta bool) string {
 	return "/envoy.service.discovery." + version + ".AggregatedDiscoveryService/" + method
 }
 
-// incoming receives one response, decoded from the transport's buffers without
-// unmarshalling bodies (D2).
+// incoming receives one response. It is decoded from the buffers of the transport without
+// unmarshalling resource bodies (D2).
 type incoming struct {
 	delta    bool
 	peer     bool // another node sent it
 	response *resource.Response
-	err      error // the message as a whole cannot be read
+	err      error // the whole message is malformed
 }
 
-// codec sends ordinary messages and receives into an incoming.
+// codec sends ordinary messages and decodes received ones into an incoming.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
 
-// Unmarshal never fails on what a server sent, since the transport would end
-// the stream without saying which server sent what.
+// Unmarshal never fails on a message from a server. If it did, the transport would end the stream
+// without naming the server or the message.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(*incoming)
 	if !ok {

@@ -13,8 +13,8 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// TestInflated: what a server has compressed is inflated no further than a message may be
-// long, whatever it would become.
+// TestInflated: a compressed message from a server is inflated only up to the message limit,
+// whatever its full size is.
 func TestInflated(t *testing.T) {
 	const most = 1 << 20
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -22,87 +22,83 @@ import (
 type WildcardForm int
 
 const (
-	// WildcardLegacy leaves the names empty as long as the type has no names
-	// on the stream, and uses "*" otherwise: what every server understands.
+	// WildcardLegacy sends no names as long as the type has no names on the stream, and "*"
+	// otherwise. Every server understands it.
 	WildcardLegacy WildcardForm = iota
-	// WildcardStar always uses "*".
+	// WildcardStar always sends "*".
 	WildcardStar
 )
 
-// Backoff is the pause between streams that end without an answer (C13), and
-// between attempts to connect. A zero field stands for its default.
+// Backoff is the pause between streams that end without a response (C13), and between attempts to
+// connect. A zero field means its default.
 type Backoff struct {
 	// Initial is the first pause. Default 1 s.
 	Initial time.Duration
-	// Multiplier makes each pause longer than the one before. At least 1;
-	// default 1.6.
+	// Multiplier is the factor from one pause to the next. At least 1; default 1.6.
 	Multiplier float64
-	// Jitter is the share by which a pause is longer or shorter at random.
-	// Below 1; default 0.2, negative for none.
+	// Jitter is the share by which a pause is randomly longer or shorter. Below 1; default 0.2,
+	// negative for none.
 	Jitter float64
 	// Max bounds the pause, before jitter. Default 30 s.
 	Max time.Duration
 }
 
-// ControlPlaneConfig says where a control plane is and how to speak to it. It
-// is not changed after [NewControlPlane].
+// ControlPlaneConfig is the address of a control plane and how to communicate with it. It must not
+// be changed after [NewControlPlane].
 type ControlPlaneConfig struct {
-	// Addresses are gRPC targets ("host:port", "dns:///…", "unix:…"), best
-	// first. A later one is used only while a better one cannot be reached and
-	// something is wanted that is not cached (C15). Required.
+	// Addresses are gRPC targets ("host:port", "dns:///…", "unix:…"), best first. The relay uses a
+	// later one only while no better one can be reached and clients want resources that are not
+	// cached (C15). Required.
 	Addresses []string
-	// Delta says that the incremental variant is spoken; otherwise SotW, over
-	// which types without a SotW form do not exist (D8).
+	// Delta selects the incremental variant; otherwise SotW, over which types without a SotW form
+	// do not exist (D8).
 	Delta bool
-	// V2 says that version 2 of the transport is spoken, for control planes that
-	// know no other. It says nothing of the resources: types of both versions may
-	// be asked for over either (J1, J4).
+	// V2 selects version 2 of the transport, for control planes that support no other. It does not
+	// affect resources: types of both versions can be requested over either transport (J1, J4).
 	V2 bool
 	// Wildcard is the form of wildcard subscriptions.
 	Wildcard WildcardForm
 	// MaxReceiveBytes bounds one response (C17). Default 64 MiB.
 	MaxReceiveBytes int
-	// MaxSendBytes bounds one request, as far as it can be divided: delta requests
-	// to a control plane. Default 3 MiB, since gRPC servers accept 4 MiB by default.
+	// MaxSendBytes bounds one request, as far as it can be divided: delta requests to a control
+	// plane. Default 3 MiB, since gRPC servers accept 4 MiB by default.
 	MaxSendBytes int
-	// KeepaliveTime is how long a connection may be silent before it is pinged:
-	// at least 10 s, or negative for never. Default [permittedKeepalive], and 30 s
-	// towards another node (C17). KeepaliveTimeout is how long the answer may take;
-	// default 10 s.
+	// KeepaliveTime is how long a connection may be silent before the relay sends a ping: at least
+	// 10 s, or negative for no pings. Default [permittedKeepalive], and 30 s for another node
+	// (C17). KeepaliveTimeout is how long to wait for the answer; default 10 s.
 	KeepaliveTime, KeepaliveTimeout time.Duration
-	// ConnectTimeout bounds one attempt to connect. Default 5 s, so that the
-	// clients of an unreachable origin learn it in time (K15).
+	// ConnectTimeout bounds one attempt to connect. Default 5 s, so that the clients of an
+	// unreachable control plane are notified in time (K15).
 	ConnectTimeout time.Duration
-	// SendTimeout ends a stream whose server takes no requests. Default 30 s.
+	// SendTimeout ends a stream whose server reads no requests. Default 30 s.
 	SendTimeout time.Duration
-	// AbsentAfter is how long a connected origin may be silent about a name
-	// until the name counts as absent (C12). Default 15 s.
+	// AbsentAfter is how long a connected control plane may be silent about a name until the name
+	// counts as absent (C12). Default 15 s.
 	AbsentAfter time.Duration
 	// Backoff paces reconnects (C13).
 	Backoff Backoff
 	// Credentials secure the connection. Default: plaintext.
 	Credentials credentials.TransportCredentials
-	// DialOptions are added to those made from the fields above, and win.
+	// DialOptions are added to those made from the fields above, and override them.
 	DialOptions []grpc.DialOption
-	// Peer is the name of this node where the "control plane" is another node of the
-	// tier, which is then asked by [ControlPlane.Follow]; empty otherwise.
+	// Peer is the name of this node if the "control plane" is another node of the tier; then
+	// [ControlPlane.Follow] is used. Empty otherwise.
 	Peer string
-	// Name tells the control plane from other origins in metrics. Empty for the
-	// only or first one.
+	// Name distinguishes the control plane from others in metrics. Empty for the only or first one.
 	Name string
-	// Tracer gets a span for each attempt to open a stream; nil for none.
+	// Tracer records a span for each attempt to open a stream; nil for none.
 	Tracer *trace.Tracer
-	// Meter makes the instruments. Default: none.
+	// Meter creates the instruments. Default: none.
 	Meter metric.Meter
-	// Logger is told of each change of the connection's state. Default: none.
+	// Logger logs each change of the connection's state. Default: none.
 	Logger *slog.Logger
 }
 
 const (
-	// permittedKeepalive is a little more than the five minutes between two pings
+	// permittedKeepalive is slightly more than five minutes, the shortest interval between pings
 	// that servers of grpc-go, grpc-java and gRPC C-core permit by default.
 	permittedKeepalive = 5*time.Minute + 30*time.Second
-	// leastKeepalive is the least that grpc-go's client accepts.
+	// leastKeepalive is the shortest interval that the client of grpc-go accepts.
 	leastKeepalive = 10 * time.Second
 	// peerKeepalive is for other nodes, whose servers permit it.
 	peerKeepalive = 30 * time.Second
@@ -154,7 +150,7 @@ func (c *ControlPlaneConfig) setDefaults() error {
 		c.MaxSendBytes = 3 << 20
 	}
 	if c.Peer != "" {
-		c.MaxSendBytes = math.MaxInt // nodes accept any
+		c.MaxSendBytes = math.MaxInt // nodes accept any size
 	}
 	if c.MaxSendBytes < leastSend {
 		return fmt.Errorf("control plane: the send limit is %d bytes, expected at least %d", c.MaxSendBytes, leastSend)

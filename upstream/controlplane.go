@@ -9,9 +9,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// ControlPlane is an origin that speaks ADS. One value serves all keys: they
-// share its connections, and each key has one stream (K4). Its methods are safe
-// for concurrent use.
+// ControlPlane is a control plane that supports ADS. One value serves all keys: they share its
+// connections, and each key has one stream (K4). Its methods are safe for concurrent use.
 type ControlPlane struct {
 	// Fixed after construction.
 	cfg     ControlPlaneConfig
@@ -24,8 +23,8 @@ type ControlPlane struct {
 
 var errClosed = errors.New("the control plane client is closed")
 
-// NewControlPlane prepares the connections; they are opened by [ControlPlane.Watch], or
-// when a key first wants something. It fails where cfg makes no sense.
+// NewControlPlane prepares the connections. [ControlPlane.Watch] opens them, or the first key that
+// wants something. It returns an error if cfg is invalid.
 func NewControlPlane(cfg ControlPlaneConfig) (*ControlPlane, error) {
 	return newControlPlane(cfg, func(address string, cfg *ControlPlaneConfig) (channel, error) { return newPinged(address, cfg) })
 }
@@ -50,26 +49,25 @@ func newControlPlane(cfg ControlPlaneConfig, dial func(string, *ControlPlaneConf
 	return c, nil
 }
 
-// Run keeps f in step with the control plane until ctx ends. It is what
-// [cache.Config.Run] wants.
+// Run keeps f synchronized with the control plane until ctx ends. It implements [cache.Config.Run].
 func (c *ControlPlane) Run(ctx context.Context, f *cache.Feed) {
 	c.keys.Add(1)
 	defer c.keys.Add(-1)
 	newRunner(c, f).run(ctx)
 }
 
-// Serves reports whether the control plane can be asked for a name of a type, "*"
-// for the wildcard. Over SotW there are neither types without a SotW form nor
-// globs (D8); who is routed there is told so without asking.
+// Serves reports whether the control plane can be asked for a name of a type; the name is "*" for
+// the wildcard. SotW has neither types without a SotW form nor globs (D8); clients that ask for
+// these are answered without a request.
 func (c *ControlPlane) Serves(t *resource.Type, name string) bool {
 	return c.cfg.Delta || !t.DeltaOnly() && !resource.IsGlob(name)
 }
 
-// Close ends the connections. A Run that is still going on ends with its
-// context, and does nothing until then.
+// Close closes the connections. A Run that is still active ends with its context and does nothing
+// until then.
 func (c *ControlPlane) Close() {
 	c.metrics.close()
 	for _, s := range c.servers {
-		_ = s.channel.Close() // says only that it was closed before
+		_ = s.channel.Close() // fails only if it was closed before
 	}
 }

@@ -14,13 +14,14 @@ import (
 	"xdsrelay/relay/xdstest/property"
 )
 
-// pool is what the origin's resources and the clients' wishes are drawn from.
+// pool is the set of names that the resources of the control plane and the subscriptions of clients
+// are drawn from.
 var pool = map[string][]string{
 	cds: {"a", "b", "c", urn(cds, "g/x")}, eds: {"a", "b", "c", urn(eds, "g/x"), urn(eds, "g/y"), urn(eds, "g/h/x")}, lds: {"a", "b"},
 }
 
-// wishes is what a client may ask for: names, also in other spellings, the
-// wildcard, and globs where the origin can be asked for them (D8).
+// wishes is what a client may subscribe to: names, also in other spellings, the wildcard, and globs
+// if the control plane supports them (D8).
 func wishes(typeURL string, delta bool) []string {
 	names := append([]string{"*", urn(typeURL, "%67/x")}, pool[typeURL]...)
 	if delta {
@@ -34,9 +35,9 @@ type draws struct{ t *rapid.T }
 
 func (d draws) IntN(n int) int { return rapid.IntRange(0, n-1).Draw(d.t, "n") }
 
-// TestConvergence: whatever the origin does, whatever the clients want, come and
-// go, and however the network fails: at the end every client sees exactly what
-// the origin has of what it wants.
+// TestConvergence: whatever the control plane does, whatever clients subscribe to, connect and
+// disconnect, and however the network fails: at the end every client has exactly the resources of
+// its subscription that the control plane has.
 func TestConvergence(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		property.Check(t, func(t *rapid.T) { converge(t, delta) })
@@ -47,7 +48,7 @@ func converge(t *rapid.T, delta bool) {
 	origin := memory.NewStateOrigin(t, nil)
 	net := memory.NewNetwork(t, origin.Addr())
 	cfg := fast(delta, net.Addr())
-	cfg.AbsentAfter = 30 * time.Millisecond // wrong where the way is long, which must not last (D5)
+	cfg.AbsentAfter = 30 * time.Millisecond // too short on a slow network, which must have no lasting effect (D5)
 	net.Delay(rapid.SampledFrom([]time.Duration{0, 10 * time.Millisecond, 20 * time.Millisecond}).Draw(t, "delay"))
 	cp, err := NewControlPlane(cfg)
 	if err != nil {
@@ -101,7 +102,7 @@ func converge(t *rapid.T, delta bool) {
 	}
 }
 
-// check waits until a client sees what it must.
+// check waits until a client has what it must have.
 func check(t *rapid.T, o *xdstest.StateOrigin, i int, c *client, typeURL string, names []string) {
 	removals := c.rig.cp.cfg.Delta || xdstest.FullState(typeURL)
 	diff := ""
@@ -116,8 +117,8 @@ func check(t *rapid.T, o *xdstest.StateOrigin, i int, c *client, typeURL string,
 	})
 }
 
-// difference says how got differs from want. Where removals cannot be said, what
-// is gone may be left (D4).
+// difference describes how got differs from want. If the protocol cannot express removals, removed
+// resources may remain (D4).
 func difference(want, got map[string][]byte, removals bool) string {
 	for n, body := range want {
 		switch b, ok := got[n]; {

@@ -12,10 +12,9 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestChangesThatCrossADrop: a change of content that crosses the drop of names,
-// or of the wildcard, makes go-control-plane take all that was dropped for held
-// again, also what the change does not concern. Whoever wants it again gets it
-// all the same (C9).
+// TestChangesThatCrossADrop: a change of content crosses an unsubscription from names or from the
+// wildcard. Then go-control-plane counts all of these as subscribed again, also resources that did
+// not change. A client that subscribes again still receives them (C9).
 func TestChangesThatCrossADrop(t *testing.T) {
 	for cache, linear := range map[string]bool{"snapshot": false, "linear": true} {
 		for first, names := range map[string][]string{"names": {"a", "b"}, "wildcard": {"*"}} {
@@ -35,8 +34,8 @@ func TestChangesThatCrossADrop(t *testing.T) {
 	}
 }
 
-// cross has a client drop names while cluster b changes, and then want again, at
-// once or after the change has come.
+// cross makes a client unsubscribe from names while cluster b changes, and then subscribe to want,
+// at once or after the change has arrived.
 func cross(t *testing.T, linear bool, names []string, again, want string, atOnce bool) {
 	cp, set := controlPlane(t, linear)
 	set(1)
@@ -68,7 +67,7 @@ func cross(t *testing.T, linear bool, names []string, again, want string, atOnce
 	c.waitState(cds, want)
 }
 
-// changeB gives cluster b of controlPlane other content.
+// changeB changes the content of cluster b of controlPlane.
 func changeB(t *testing.T, cp *xdstest.ControlPlane, linear bool) {
 	t.Helper()
 	if linear {
@@ -78,10 +77,10 @@ func changeB(t *testing.T, cp *xdstest.ControlPlane, linear bool) {
 	cp.SetSnapshot(t, "k", "2", cluster("a", 1), cluster("b", 2), endpoints("e", 1))
 }
 
-// TestRemovalDuringAReturnToTheWildcard: a response crosses the end of a wildcard subscription
-// and its return, and the server removes a resource of that response before it reads either.
-// It then forgets that the relay holds the resource, so neither its answer to the return nor anything
-// later reports the removal (C9).
+// TestRemovalDuringAReturnToTheWildcard: a response crosses the end of a wildcard subscription and
+// its return, and the server removes a resource of that response before it reads either. The server
+// then forgets that the relay has the resource, so neither its answer to the return nor any later
+// response reports the removal (C9).
 func TestRemovalDuringAReturnToTheWildcard(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		cp := memory.NewLenientControlPlane(t, nil)

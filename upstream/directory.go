@@ -17,27 +17,25 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// DirectoryConfig says where a [Directory] reads and how it behaves.
+// DirectoryConfig is where a [Directory] reads files and how it behaves.
 type DirectoryConfig struct {
-	// Path is the directory that holds the files. Required. It may come into
-	// being later; something else than a directory in its place is an error.
+	// Path is the directory with the files. Required. It may be created later. It is an error if
+	// Path exists and is not a directory.
 	Path string
-	// Watched is a directory in which any change is the sign to read Path
-	// again; Path itself is then not watched (I2). It is for content behind a
-	// symbolic link that is swapped further up. Empty: Path and its
-	// sub-directories are watched, which covers mounted ConfigMaps too.
+	// Watched is a directory in which any change makes the relay read Path again; Path itself is
+	// then not watched (I2). It is for content behind a symbolic link that is swapped further up.
+	// Empty: the relay watches Path and its sub-directories, which covers mounted ConfigMaps, too.
 	Watched string
-	// Name tells the directory from other origins in metrics. Empty for the only
-	// or first one.
+	// Name distinguishes the directory from other origins in metrics. Empty for the only or first
+	// one.
 	Name string
-	// Meter makes the metrics. Nil: none.
+	// Meter creates the metrics. Nil: none.
 	Meter metric.Meter
-	// Logger is told about each bad file once per change. Nil: silence.
+	// Logger logs each bad file once per change. Nil: no logs.
 	Logger *slog.Logger
-	// Settle is how long a change has to rest before it is read, so that a
-	// file that is written in place is not read half-way. Default 100 ms;
-	// negative means not at all. Changes that never rest are read after ten
-	// times as long.
+	// Settle is how long files must be unchanged before they are read, so that a file that is
+	// written in place is not read half-way. Default 100 ms; negative means no delay. If changes
+	// never pause, files are read after ten times as long.
 	Settle time.Duration
 }
 
@@ -63,7 +61,7 @@ func (c *DirectoryConfig) setDefaults() (err error) {
 	return notADirectory(c.Path)
 }
 
-// notADirectory returns an error if path is there but is something else.
+// notADirectory returns an error if path exists and is not a directory.
 func notADirectory(path string) error {
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
 		return fmt.Errorf("directory origin: %s is a file, expected a directory", path)
@@ -71,32 +69,29 @@ func notADirectory(path string) error {
 	return nil
 }
 
-// Directory is an origin that serves files: one DiscoveryResponse in each (or
-// one Resource, for a collection), all of them together everything there is
-// (I1).
+// Directory is an origin that serves files. Each file has one DiscoveryResponse (or one Resource,
+// for a collection). All files together are the complete configuration (I1).
 //
-// The extension of a file says how it is written: .pb and .bin are binary,
-// .json is protobuf's JSON form, .yaml and .yml are that JSON form in YAML,
-// .txtpb, .textproto and .pb_text are protobuf's text form. Anything else, and
-// any name that starts with a dot, is not looked at. type_url may be left out
-// where there is a resource to take it from, and version_info where the content
-// should be its own version. A type may be spread over several files.
+// The extension of a file selects its format: .pb and .bin are binary, .json is the JSON form of
+// protobuf, .yaml and .yml are that JSON form in YAML, .txtpb, .textproto and .pb_text are the text
+// form of protobuf. Other files, and names that start with a dot, are ignored. type_url may be
+// omitted if the file has a resource, whose type is used then. version_info may be omitted; the
+// version is then made from the content. A type may be spread over several files.
 //
-// Files at the top are for every key. A sub-directory is for one key only: the
-// key as url.PathEscape writes it, with a leading dot written %2E. Both are
-// merged; where both have a resource of one name and type, the key's own stands.
-// Keys are made of what clients claim, so no path is ever made of a key: the
-// sub-directories that exist are read, and a key is looked up among their names.
+// Files at the top level apply to every key. A sub-directory applies to one key only: its name is
+// the key as url.PathEscape writes it, with a leading dot written %2E. Both levels are merged;
+// where both have a resource of the same name and type, the one of the key wins. Keys are made of
+// values that clients send, so no path is ever made of a key: the relay reads the existing
+// sub-directories and looks up the key among their names.
 //
-// Symbolic links must be relative and lead to files in the directory, as those of a
-// mounted ConfigMap do; all others are errors. The directory itself may be a link.
+// Symbolic links must be relative and point to files in the directory, as those of a mounted
+// ConfigMap do; all others are errors. The directory itself may be a link.
 //
-// A file that cannot be used leaves its own last good content in force (I3), and
-// all other files are applied. The same name twice in files of one level is an
-// error of the file that comes later by path, whose copy is not used. A file
-// that could not be used from the very start might hold anything: until it is
-// repaired or removed, nothing of the types that it may hold is called missing
-// or complete (K13).
+// If a file is invalid, its own last good content stays in effect (I3), and all other files are
+// applied. If two files of one level have the same name, the file that is later by path is invalid,
+// and its copy is not used. A file that was invalid from the start may hold anything: until it is
+// fixed or removed, no resource of the types that it may hold counts as missing, and these types do
+// not count as complete (K13).
 //
 // All files are read once for all keys. Methods are safe for concurrent use.
 type Directory struct {
@@ -114,10 +109,9 @@ type Directory struct {
 	current atomic.Pointer[dirSnapshot]
 }
 
-// NewDirectory reads the directory and goes on to follow its changes until
-// [Directory.Close]. Files that cannot be used, and a directory that is not
-// there, are not errors here: see [Directory.Errors] and [CheckDirectory]. It
-// fails where the configuration is wrong or the system gives no watches.
+// NewDirectory reads the directory and follows its changes until [Directory.Close]. Invalid files
+// and a missing directory are not errors here: see [Directory.Errors] and [CheckDirectory]. It
+// returns an error if the configuration is invalid or the system provides no watches.
 func NewDirectory(cfg DirectoryConfig) (*Directory, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -150,16 +144,15 @@ func startDirectory(cfg DirectoryConfig, notify *dirNotify) (*Directory, error) 
 	return d, nil
 }
 
-// Close ends the watching of files and waits for that. What was read last
-// stays in force for those who still run.
+// Close stops watching the files and waits until that has ended. The content that was read last
+// stays in effect for each Run that is still active.
 func (d *Directory) Close() {
 	d.stop()
 	d.done.Wait()
 }
 
-// Errors returns what is wrong now, by absolute path: files that cannot be used,
-// sub-directories that cannot be read, or the directory itself. The caller may
-// keep and change the map.
+// Errors returns the present problems by absolute path: invalid files, sub-directories that cannot
+// be read, or the directory itself. The caller may keep and change the map.
 func (d *Directory) Errors() map[string]error {
 	s := d.current.Load()
 	errs := make(map[string]error, len(s.errs)+1)
@@ -170,9 +163,8 @@ func (d *Directory) Errors() map[string]error {
 	return errs
 }
 
-// CheckDirectory reads the directory at path once, as a [Directory] would, and
-// returns everything that is wrong with it in the order of paths, joined; nil if
-// all of it can be served.
+// CheckDirectory reads the directory at path once, as a [Directory] would. It returns all problems
+// in the order of paths, joined; nil if all files can be served.
 func CheckDirectory(path string) error {
 	cfg := DirectoryConfig{Path: path}
 	if err := cfg.setDefaults(); err != nil {
@@ -190,7 +182,7 @@ func CheckDirectory(path string) error {
 	return errors.Join(errs...)
 }
 
-// readError says that the directory at path cannot be read.
+// readError returns an error for a directory that cannot be read.
 func readError(path string, err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("directory origin: %s does not exist, expected a directory", path)

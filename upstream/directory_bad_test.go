@@ -16,8 +16,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// I3: garbage leaves the file's last good content in force and is counted and
-// logged once; other files go on; good content is applied again.
+// I3: if a file becomes garbage, its last good content stays in effect, and the error is counted
+// and logged once. Other files are still read. Good content is applied again.
 func TestDirectoryBadFile(t *testing.T) {
 	root := t.TempDir()
 	bad, other := filepath.Join(root, "bad.yaml"), filepath.Join(root, "other.yaml")
@@ -41,7 +41,7 @@ func TestDirectoryBadFile(t *testing.T) {
 		t.Errorf("the origin is down for a bad file that had good content: %v", up.Err)
 	}
 
-	moveOnto(t, bad, []byte("resources: [[\n")) // bad in another way: another change
+	moveOnto(t, bad, []byte("resources: [[\n")) // another error: another change
 	xdstest.Eventually(t, "a second error", func() bool { return b.fileErrors() == 2 })
 	moveOnto(t, bad, encode(t, ".yaml", answer("", xdstest.Cluster("d", time.Second))))
 	v.shows("c", "d")
@@ -53,7 +53,7 @@ func TestDirectoryBadFile(t *testing.T) {
 	}
 }
 
-// C5, I3: one resource that cannot be relayed makes its file a bad one.
+// C5, I3: one resource that cannot be relayed makes its file invalid.
 func TestDirectoryBadResource(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "eds.yaml")
@@ -74,8 +74,8 @@ func TestDirectoryBadResource(t *testing.T) {
 	}
 }
 
-// K13: a file that was bad from the start might hold anything of its type, so
-// that type is not complete until it is repaired; other types are.
+// K13: a file that was invalid from the start might hold anything of its type, so that type is not
+// complete until the file is fixed; other types are.
 func TestDirectoryBadFromTheStart(t *testing.T) {
 	root := t.TempDir()
 	bad := filepath.Join(root, "bad.yaml")
@@ -99,7 +99,7 @@ func TestDirectoryBadFromTheStart(t *testing.T) {
 	xdstest.Eventually(t, "the origin to be up", func() bool { return v.group.Upstream().Connected })
 }
 
-// K13: a bad file of unknown type holds back every type; removing it frees them.
+// K13: an invalid file of unknown type blocks every type until it is removed.
 func TestDirectoryBadOfAnyType(t *testing.T) {
 	root := t.TempDir()
 	bad := filepath.Join(root, "bad.bin")
@@ -115,12 +115,12 @@ func TestDirectoryBadOfAnyType(t *testing.T) {
 	}
 	v.shows()
 
-	put(t, bad, []byte("\xff\xff")) // but not if it was not there from the start
+	put(t, bad, []byte("\xff\xff")) // but not if it did not exist at the start
 	xdstest.Eventually(t, "the error to be shown", func() bool { return b.dir.Errors()[bad] != nil })
 	b.view("other", resource.ClusterURL).shows()
 }
 
-// What is wrong in the sub-directory of a key is the matter of that key alone.
+// A problem in the sub-directory of a key affects that key alone.
 func TestDirectoryBadForOneKey(t *testing.T) {
 	root := t.TempDir()
 	putResponse(t, filepath.Join(root, "cds.yaml"), xdstest.Cluster("a", time.Second))
@@ -134,8 +134,8 @@ func TestDirectoryBadForOneKey(t *testing.T) {
 	}
 }
 
-// The same name in two files of one level is an error of the later one, and
-// both are named. Its other resources are as they were.
+// If two files of one level have the same name, the later file is invalid, and the error names
+// both. Its other resources do not change.
 func TestDirectoryNameTwice(t *testing.T) {
 	root := t.TempDir()
 	one, two := filepath.Join(root, "1.yaml"), filepath.Join(root, "2.yaml")
@@ -150,7 +150,7 @@ func TestDirectoryNameTwice(t *testing.T) {
 	v.shows("a", "b")
 	v.showsBody("a", xdstest.Cluster("a", time.Second))
 
-	// Moving a name: the later file gets it when the earlier one lets it go.
+	// Moving a name: the later file gets it when the earlier one drops it.
 	putResponse(t, one, xdstest.Cluster("d", time.Second))
 	v.shows("a", "c", "d")
 	v.showsBody("a", xdstest.Cluster("a", 2*time.Second))
@@ -158,13 +158,13 @@ func TestDirectoryNameTwice(t *testing.T) {
 		t.Errorf("errors %v, expected none", errs)
 	}
 
-	// The earlier file takes a name that a later one has held for long.
+	// The earlier file adds a name that a later one has had all along.
 	putResponse(t, one, xdstest.Cluster("c", 3*time.Second))
 	v.showsBody("c", xdstest.Cluster("c", 3*time.Second))
 	v.shows("a", "c")
 }
 
-// I3: a link that leads nowhere is not a removal: swaps pass through that state.
+// I3: a dangling link is not a removal: swaps pass through that state.
 func TestDirectoryDanglingLink(t *testing.T) {
 	root := t.TempDir()
 	target, link := filepath.Join(root, "..data", "cds.yaml"), filepath.Join(root, "cds.yaml")
@@ -187,8 +187,8 @@ func TestDirectoryDanglingLink(t *testing.T) {
 	v.shows()
 }
 
-// The name of a key's directory is one path element, means nothing else to the
-// file system, and leads back to the key.
+// The name of a key's directory is one path element, has no special meaning for the file system,
+// and maps back to the key.
 func TestDirOfKey(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		alphabet := rapid.SliceOf(rapid.SampledFrom([]rune("ab./\\%2EeF~+ \x00é")))

@@ -8,27 +8,26 @@ import (
 	"strings"
 )
 
-// placed is an error at a line and column of a file, both from 1.
-type placed struct {
+// positionError is an error at a line and column of a file, both from 1.
+type positionError struct {
 	line, column int
 	msg          string
 }
 
-func (e *placed) Error() string {
+func (e *positionError) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.line, e.column, e.msg)
 }
 
-// Libraries quote what they cannot read. Of their errors only the position and what
-// kind it is are taken: errors are logged and shown on the admin port, where no secret
-// of a file may appear.
+// Libraries quote input that they cannot parse. Only the position and the kind of their errors are
+// used: errors are logged and shown on the admin port, where no secret of a file may appear.
 var (
 	protoPosition = regexp.MustCompile(`\(line (\d+):(\d+)\)`)
-	// protoValue is the beginning of an error whose field comes from the descriptor.
+	// protoValue matches the beginning of an error whose field name is from the descriptor.
 	protoValue = regexp.MustCompile(`(?:^|\): |proto:[\s\x{a0}]+)invalid value for (\w+) (?:field (\w+)|type|key):`)
 )
 
-// withoutContent returns an error of a library without what it quotes, *placed where it
-// has a position; nil for nil.
+// withoutContent returns an error of a library without quoted input. It is a *positionError if the
+// library reports a position; nil for nil.
 func withoutContent(err error) error {
 	if err == nil {
 		return nil
@@ -38,14 +37,14 @@ func withoutContent(err error) error {
 	if at == nil {
 		return errors.New(kindOf(msg))
 	}
-	p := &placed{msg: kindOf(msg)}
+	p := &positionError{msg: kindOf(msg)}
 	p.line, _ = strconv.Atoi(at[1])
 	p.column, _ = strconv.Atoi(at[2])
 	return p
 }
 
-// kinds are errors by what their texts contain, the first that matches. Quoted content
-// may select a wrong one, and never appears.
+// kinds maps parts of error texts to kinds of errors; the first match counts. Quoted input may
+// select a wrong kind, but it never appears in the result.
 var kinds = []struct{ contains, kind string }{
 	{"unable to resolve", "a message type that this program does not know can be given in a binary file only"},
 	{"unknown field", "an unknown field"},
@@ -68,7 +67,7 @@ var kinds = []struct{ contains, kind string }{
 	{"UTF-8", "a text is not valid UTF-8"},
 	{"unexpected EOF", "the end is missing"},
 	{"unexpected token", "an unexpected token"},
-	// Of resources, in the order of how much they say.
+	// Errors of resources, the most specific first.
 	{"it has no name", "it has no name"},
 	{"stands twice", "its name is the name of an earlier resource, too"},
 	{"the body has type", "its type is another than type_url says"},
@@ -77,7 +76,7 @@ var kinds = []struct{ contains, kind string }{
 	{"cut off or malformed", "the protobuf encoding is cut off or malformed"},
 	{"cannot parse", "the protobuf encoding is cut off or malformed"},
 	{"type_url is missing", "type_url is missing"},
-	// Of YAML.
+	// Errors of YAML.
 	{"must be specified", "a flow mapping or sequence is not closed, or a comma is missing in it"},
 	{"end token", "a flow mapping or sequence is not closed"},
 	{"is not allowed in this context", "a value or mark that is not allowed here; check the indentation"},
@@ -89,7 +88,7 @@ var kinds = []struct{ contains, kind string }{
 	{"reserved character", "a text begins with a reserved character; put it in quotes"},
 }
 
-// kindOf returns what kind of error a text of a library is.
+// kindOf returns the kind of an error text of a library.
 func kindOf(msg string) string {
 	if m := protoValue.FindStringSubmatch(msg); m != nil {
 		if m[2] != "" {

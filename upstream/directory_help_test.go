@@ -39,7 +39,7 @@ type dirBed struct {
 	reader *sdkmetric.ManualReader
 }
 
-// lockedBuffer is a buffer that may be written and read at the same time.
+// lockedBuffer is a buffer that is safe for concurrent use.
 type lockedBuffer struct {
 	mu  sync.Mutex
 	buf bytes.Buffer // guarded by mu
@@ -77,7 +77,7 @@ func serveDir(t *testing.T, root string, with ...func(*DirectoryConfig)) *dirBed
 	return b
 }
 
-// start puts a cache on top of b.dir.
+// start creates a cache on top of b.dir.
 func (b *dirBed) start() {
 	var err error
 	if b.cache, err = cache.New(cache.Config{Run: b.dir.Run, Wake: func([]*cache.Subscription) {}}); err != nil {
@@ -89,7 +89,7 @@ func (b *dirBed) start() {
 	})
 }
 
-// fileErrors returns how often bad files were counted.
+// fileErrors returns how often invalid files were counted.
 func (b *dirBed) fileErrors() (n int64) {
 	var rm metricdata.ResourceMetrics
 	if err := b.reader.Collect(context.Background(), &rm); err != nil {
@@ -144,7 +144,7 @@ func (v *dirView) versions() map[string]string {
 
 func (v *dirView) names() []string { return slices.Sorted(maps.Keys(v.versions())) }
 
-// shows waits until the client is told exactly names, and that these are all.
+// shows waits until the client has exactly names, and knows that these are all.
 func (v *dirView) shows(names ...string) {
 	v.t.Helper()
 	slices.Sort(names)
@@ -163,7 +163,7 @@ func (v *dirView) body(name string) string {
 	return ""
 }
 
-// showsBody waits until the client is told that name is m.
+// showsBody waits until the client has m as name.
 func (v *dirView) showsBody(name string, m proto.Message) {
 	v.t.Helper()
 	want := anyBytes(v.t, m)
@@ -211,8 +211,8 @@ func encode(t testing.TB, ext string, r proto.Message) []byte {
 	return b
 }
 
-// put moves a file into its place, where it comes as a whole: what counts errors
-// may not see half of it.
+// put creates a file elsewhere and moves it to path, so that it appears as a whole: tests that
+// count errors must not see half of it.
 func put(t testing.TB, path string, content []byte) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -233,13 +233,13 @@ func write(t testing.TB, path string, content []byte) {
 	}
 }
 
-// putResponse puts resources of one type into a file, in its format.
+// putResponse writes resources of one type to a file, in its format.
 func putResponse(t testing.TB, path string, ms ...proto.Message) {
 	t.Helper()
 	put(t, path, encode(t, filepath.Ext(path), answer("", ms...)))
 }
 
-// moveOnto puts a file of another directory in the place of path.
+// moveOnto replaces path by a file from another directory.
 func moveOnto(t testing.TB, path string, content []byte) {
 	t.Helper()
 	tmp := filepath.Join(t.TempDir(), "new")

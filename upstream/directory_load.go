@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// maxDirFile bounds a file, in bytes.
+	// maxDirFile bounds the size of a file, in bytes.
 	maxDirFile = 64 << 20
-	// racyMtime is how old a modification time has to be before it tells two
-	// states of a file apart on any file system.
+	// racyMtime is how old a modification time must be until it distinguishes two states of a file
+	// on any file system.
 	racyMtime = 2 * time.Second
 )
 
-// dirReason says why a file cannot be used; it is a metric's attribute.
+// dirReason is why a file is invalid; it is an attribute of a metric.
 type dirReason string
 
 const (
@@ -33,36 +33,36 @@ const (
 	reasonDuplicate dirReason = "duplicate name"
 )
 
-// dirContent is what one file says.
+// dirContent is the content of one file.
 type dirContent struct {
 	typ       *resource.Type
 	version   string
 	resources []*resource.Resource
 }
 
-// dirFile is a file as it was read last, or a sub-directory with a problem. It
-// belongs to its loader.
+// dirFile is the last read state of a file, or a sub-directory with a problem. It belongs to its
+// loader.
 type dirFile struct {
-	path, level string // level is "" at the top, else the sub-directory's name
+	path, level string // level is "" at the top, else the name of the sub-directory
 
-	// What was read last.
-	info    fs.FileInfo
-	settled bool // info tells this content from any later one
-	sum     [sha256.Size]byte
-	parsed  *dirContent // nil if it cannot be parsed
-	broken  error       // why
-	reason  dirReason
-	holds   []string // of a broken file: the types that it may hold; nil for any
+	// Read last.
+	info   fs.FileInfo
+	stable bool // info distinguishes this content from any later one
+	sum    [sha256.Size]byte
+	parsed *dirContent // nil if the file cannot be parsed
+	broken error       // why it is invalid
+	reason dirReason
+	holds  []string // types that a broken file may hold; nil for any
 
-	// What came of it.
-	good    *dirContent // last content in force; nil if there never was any
-	fresh   bool        // it was there when the directory was read first
-	err     error       // what is wrong now
-	changed bool        // since err was reported last
-	said    string      // what was reported last
+	// Derived from that.
+	good     *dirContent // last content in effect; nil if there never was any
+	initial  bool        // the file existed when the directory was read first, and never was in effect
+	err      error       // the present problem
+	changed  bool        // since err was reported last
+	reported string      // the text that was reported last
 }
 
-// dirChange is what is known to have changed: the paths, or everything.
+// dirChange is what is known to have changed: single paths, or everything.
 type dirChange struct {
 	paths map[string]struct{}
 	all   bool
@@ -73,13 +73,13 @@ func (c dirChange) covers(path string) bool {
 	return c.all || named
 }
 
-// dirLoader reads the files of a directory and keeps the last good content of
-// each. One goroutine at a time may use it.
+// dirLoader reads the files of a directory and keeps the last good content of each. Only one
+// goroutine at a time may use it.
 type dirLoader struct {
 	root  string
-	dir   *os.Root            // root while it is scanned: no link in it leads out of it
+	dir   *os.Root            // root while it is scanned; it follows no link that leads out of it
 	files map[string]*dirFile // by path
-	read  bool                // root could be read once
+	read  bool                // root was readable at least once
 	dirty bool                // something changed since the last snapshot
 }
 
@@ -87,9 +87,9 @@ func newDirLoader(root string) *dirLoader {
 	return &dirLoader{root: root, files: make(map[string]*dirFile)}
 }
 
-// scan brings files in step with the file system. It calls watch for each
-// directory before it lists it, so that no later change is lost. An error means
-// that the root cannot be read; nothing has changed then.
+// scan updates the files from the file system. It calls watch for each directory before it lists
+// the directory, so that no later change is lost. It returns an error if the root cannot be read;
+// nothing has changed then.
 func (l *dirLoader) scan(change dirChange, watch func(dir string)) error {
 	watch(l.root)
 	entries, err := l.open()
@@ -125,7 +125,7 @@ func (l *dirLoader) open() (entries []fs.DirEntry, err error) {
 		return nil, err
 	}
 	if entries, err = l.list("."); err != nil {
-		_ = l.dir.Close() // the error is what went wrong first
+		_ = l.dir.Close() // the caller returns the first error
 	}
 	return entries, err
 }
@@ -142,23 +142,23 @@ func (l *dirLoader) list(name string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// errLeaves is the error of a link that [os.Root] does not follow.
-var errLeaves = errors.New("the symbolic link leads out of the directory or is absolute, expected a relative one to a file in it")
+// errOutside is the error for a link that [os.Root] does not follow.
+var errOutside = errors.New("the symbolic link leads out of the directory or is absolute, expected a relative one to a file in it")
 
-// linkError is err with a clear reason where a link is not followed, for which os.Root
-// has no error of its own.
+// linkError replaces err by a clear reason if os.Root does not follow a link; it has no exported
+// error for that.
 func linkError(err error) error {
 	if _, ok := errors.AsType[syscall.Errno](err); ok || err == nil {
 		return err
 	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok && !errors.Is(p.Err, fs.ErrClosed) {
-		return errLeaves
+		return errOutside
 	}
 	return err
 }
 
-// scanLevel reads the sub-directory of one key. Where it cannot be listed, all
-// its files stay as they were.
+// scanLevel reads the sub-directory of one key. If the sub-directory cannot be listed, all its
+// files keep their state.
 func (l *dirLoader) scanLevel(path, name string, change dirChange, seen map[string]struct{}, watch func(string)) {
 	if err := checkDirName(name); err != nil {
 		l.problem(path, "", reasonName, fmt.Errorf("%s: no key can have this directory: %w", path, err), seen)
@@ -178,23 +178,23 @@ func (l *dirLoader) scanLevel(path, name string, change dirChange, seen map[stri
 	}
 }
 
-// problem notes what is wrong with a sub-directory as if it were a bad file.
+// problem records a problem of a sub-directory as if it were a bad file.
 func (l *dirLoader) problem(path, level string, reason dirReason, err error, seen map[string]struct{}) {
 	seen[path] = struct{}{}
 	f := l.file(path, level)
 	if reason == reasonName {
-		f.fresh = false // it holds nothing for anybody
+		f.initial = false // no key has this directory
 	}
 	l.fail(f, reason, err)
 }
 
-// file returns the record of a path, which is made on first use.
+// file returns the record of a path and creates it on first use.
 func (l *dirLoader) file(path, level string) *dirFile {
 	f := l.files[path]
 	if f == nil {
-		f = &dirFile{path: path, level: level, fresh: !l.read}
+		f = &dirFile{path: path, level: level, initial: !l.read}
 		if dir := l.files[filepath.Dir(path)]; dir != nil {
-			f.fresh = f.fresh || dir.fresh // its directory could not be listed before
+			f.initial = f.initial || dir.initial // the directory of the file could not be listed before
 		}
 		l.files[path] = f
 		l.dirty = true
@@ -202,12 +202,12 @@ func (l *dirLoader) file(path, level string) *dirFile {
 	return f
 }
 
-// fail notes that f cannot be used.
+// fail records that f is invalid.
 func (l *dirLoader) fail(f *dirFile, reason dirReason, err error) {
 	if f.broken != nil && f.broken.Error() == err.Error() {
 		return
 	}
-	f.info, f.settled, f.sum = nil, false, [sha256.Size]byte{}
+	f.info, f.stable, f.sum = nil, false, [sha256.Size]byte{}
 	f.parsed, f.broken, f.reason, f.holds = nil, err, reason, nil
 	f.changed, l.dirty = true, true
 }
@@ -225,12 +225,12 @@ func (l *dirLoader) readFiles(dir, level string, entries []fs.DirEntry, change d
 	}
 }
 
-// readFile reads one file if it changed. It returns false if the file is gone.
+// readFile reads one file if it changed. It returns false if the file no longer exists.
 func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntry, changed bool) bool {
 	name := filepath.Join(level, filepath.Base(path))
 	info, err := l.dir.Stat(name)
 	if err == nil {
-		if f := l.files[path]; f != nil && f.settled && !changed && sameFile(f.info, info) {
+		if f := l.files[path]; f != nil && f.stable && !changed && sameFile(f.info, info) {
 			return true
 		}
 		err = checkRegular(info)
@@ -259,7 +259,7 @@ func (l *dirLoader) readFile(path, level string, format *dirFormat, e fs.DirEntr
 		}
 		f.changed, l.dirty = true, true
 	}
-	f.info, f.settled = info, time.Since(info.ModTime()) > racyMtime
+	f.info, f.stable = info, time.Since(info.ModTime()) > racyMtime
 	return true
 }
 
@@ -273,13 +273,13 @@ func checkRegular(info fs.FileInfo) error {
 	return nil
 }
 
-// sameFile reports whether two looks at a path saw the same file unchanged.
+// sameFile reports whether two readings of a path found the same unchanged file.
 func sameFile(a, b fs.FileInfo) bool {
 	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
-// hidden leaves out what editors and atomic writers keep beside a file, and the
-// directories behind a mounted ConfigMap.
+// hidden excludes files that editors and atomic writers create next to a file, and the directories
+// behind a mounted ConfigMap.
 func hidden(e fs.DirEntry) bool { return strings.HasPrefix(e.Name(), ".") }
 
 // isDir reports whether an entry is a directory or a symbolic link to one.

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// snapshot settles which content of each file is in force and returns what they
-// say together; old is the one before, if any.
+// snapshot decides which content of each file is in effect and merges it. old is the previous
+// snapshot, if any.
 func (l *dirLoader) snapshot(old *dirSnapshot) *dirSnapshot {
 	s := newDirSnapshot()
 	s.read, s.errs, s.own = true, make(map[string]error), make(map[string]*dirLevel)
@@ -29,7 +29,7 @@ func (l *dirLoader) snapshot(old *dirSnapshot) *dirSnapshot {
 	s.common.finish(old.common)
 	for name, level := range levels {
 		if name != "" {
-			s.own[name] = level.over(s.common)
+			s.own[name] = level.mergedOver(s.common)
 			s.own[name].finish(old.own[name])
 		}
 	}
@@ -40,25 +40,25 @@ func (l *dirLoader) snapshot(old *dirSnapshot) *dirSnapshot {
 // level merges the files of one level, in the order of their paths.
 func (l *dirLoader) level(name string) *dirLevel {
 	level := &dirLevel{sets: make(map[string]*dirSet), unknown: make(map[string]error)}
-	taken := make(map[dirName]string) // the file that holds a name
+	taken := make(map[dirName]string) // path of the file that has a name
 	for _, path := range slices.Sorted(maps.Keys(l.files)) {
 		if f := l.files[path]; f.level == name {
-			f.settle(level, taken)
+			f.resolve(level, taken)
 		}
 	}
 	return level
 }
 
-// settle decides which content of f is in force and puts it into level.
-func (f *dirFile) settle(level *dirLevel, taken map[dirName]string) {
+// resolve decides which content of f is in effect and adds it to level.
+func (f *dirFile) resolve(level *dirLevel, taken map[dirName]string) {
 	f.err = f.broken
 	use := f.good
 	if f.parsed != nil {
 		if f.err = f.conflict(taken); f.err == nil {
-			f.good, f.fresh = f.parsed, false
+			f.good, f.initial = f.parsed, false
 		}
 		if f.good == nil {
-			f.good, f.fresh = f.parsed, false // nothing better: all but what is held twice
+			f.good, f.initial = f.parsed, false // there is no earlier content: use all but the duplicates
 		}
 		use = f.good
 	}
@@ -66,7 +66,7 @@ func (f *dirFile) settle(level *dirLevel, taken map[dirName]string) {
 		level.add(use, taken, f.path)
 		return
 	}
-	if !f.fresh {
+	if !f.initial {
 		return
 	}
 	if f.holds == nil {
@@ -77,7 +77,7 @@ func (f *dirFile) settle(level *dirLevel, taken map[dirName]string) {
 	}
 }
 
-// conflict returns an error if another file holds a name of f.
+// conflict returns an error if another file has a name of f.
 func (f *dirFile) conflict(taken map[dirName]string) error {
 	for _, r := range f.parsed.resources {
 		if other, ok := taken[dirName{f.parsed.typ.URL, r.Key}]; ok {

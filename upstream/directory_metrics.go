@@ -8,10 +8,9 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// dirMetrics are counted by reason and state, never by path: those are in
-// [Directory.Errors].
+// dirMetrics count by reason and state, never by path: [Directory.Errors] has the paths.
 type dirMetrics struct {
-	name    string              // of the origin; fixed
+	name    string              // name of the origin; fixed
 	errors  metric.Int64Counter // I3
 	reloads metric.Int64Counter
 	files   metric.Int64Gauge

@@ -19,14 +19,14 @@ import (
 	_ "xdsrelay/relay/resource/jsontypes" // JSON, YAML and text need the types inside of an Any
 )
 
-// dirFormat is one way to write a message.
+// dirFormat is one format of a message.
 type dirFormat struct {
 	name       string
 	extensions []string
 	unmarshal  func(b []byte, m proto.Message) error
 }
 
-// formatOf returns the format that the extension of path stands for, or nil.
+// formatOf returns the format for the extension of path, or nil.
 func formatOf(path string) *dirFormat {
 	ext := strings.ToLower(filepath.Ext(path))
 	for _, f := range [...]*dirFormat{
@@ -42,19 +42,19 @@ func formatOf(path string) *dirFormat {
 	return nil
 }
 
-// parse reads the contents of the file at path. Its errors name the file, and line and
-// column where they are known, and never quote the content: a file may hold secrets, or
-// may be a file that was never meant to be read here.
+// parse parses the content of the file at path. Its errors name the file, and line and column if
+// they are known. They never quote the content: a file may hold secrets, or may not be intended for
+// the relay at all.
 func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
 	if len(bytes.TrimSpace(b)) == 0 {
-		// An empty file is one that is about to be written, and never what
-		// says that there are no resources.
+		// An empty file is probably about to be written. It never means that there are no
+		// resources.
 		return nil, fmt.Errorf("%s: the file is empty, expected a DiscoveryResponse or a Resource in %s form", path, f.name)
 	}
 	m, err := f.response(b)
 	if err != nil {
 		at := ""
-		if p, ok := errors.AsType[*placed](err); ok {
+		if p, ok := errors.AsType[*positionError](err); ok {
 			at, err = fmt.Sprintf(":%d:%d", p.line, p.column), errors.New(p.msg)
 		}
 		return nil, fmt.Errorf("%s%s: not a DiscoveryResponse in %s form: %w", path, at, f.name, err)
@@ -66,13 +66,13 @@ func (f *dirFormat) parse(path string, b []byte) (*dirContent, error) {
 	return c, nil
 }
 
-// response reads a DiscoveryResponse, or a single Resource in its place, as
-// collections are written (I1).
+// response parses a DiscoveryResponse, or a single Resource instead, which is how collections are
+// written (I1).
 func (f *dirFormat) response(b []byte) (*discoveryv3.DiscoveryResponse, error) {
 	m, single := &discoveryv3.DiscoveryResponse{}, &discoveryv3.Resource{}
 	err := f.unmarshal(b, m)
-	// In binary form a Resource passes for a response, whose one body has no
-	// name then.
+	// In binary form a Resource also parses as a response. The body of that response then has no
+	// name.
 	if err == nil && !(len(m.Resources) == 1 && resource.TypeOf(m.Resources[0].GetTypeUrl()).DeltaOnly()) {
 		return m, nil
 	}
@@ -86,8 +86,7 @@ func (f *dirFormat) response(b []byte) (*discoveryv3.DiscoveryResponse, error) {
 	return &discoveryv3.DiscoveryResponse{TypeUrl: single.Resource.TypeUrl, Resources: []*anypb.Any{wrapped}}, nil
 }
 
-// contentOf takes m the way of a response from the wire, so that files are held
-// to the same rules.
+// contentOf decodes m like a response from the wire, so that the same rules apply to files.
 func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	if m.TypeUrl == "" && len(m.Resources) > 0 && m.Resources[0] != nil {
 		m.TypeUrl = m.Resources[0].TypeUrl
@@ -95,8 +94,8 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	if m.TypeUrl == "" {
 		return nil, errors.New("type_url is missing, and there is no resource to take it from")
 	}
-	// K11: equal files must give equal bytes on every node. Bodies written as
-	// text were marshalled deterministically when they were read.
+	// K11: equal files must result in equal bytes on every node. Bodies from text formats were
+	// marshalled deterministically when they were parsed.
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(m)
 	if err != nil {
 		return nil, err
@@ -112,7 +111,7 @@ func contentOf(m *discoveryv3.DiscoveryResponse) (*dirContent, error) {
 	if len(bad) > 0 {
 		return nil, errors.Join(bad...)
 	}
-	return &dirContent{typ: r.Type, version: r.Version, resources: lasting(r.Resources)}, nil
+	return &dirContent{typ: r.Type, version: r.Version, resources: withoutTTLs(r.Resources)}, nil
 }
 
 func unmarshalBinary(b []byte, m proto.Message) error {
@@ -127,15 +126,15 @@ func unmarshalText(b []byte, m proto.Message) error {
 	return withoutContent(prototext.Unmarshal(b, m))
 }
 
-// unmarshalYAML reads YAML as the JSON that it stands for, and moves what is
-// said of that JSON to where it stands in the file.
+// unmarshalYAML converts YAML to JSON and parses that. It maps error positions in the JSON to
+// positions in the file.
 func unmarshalYAML(b []byte, m proto.Message) error {
 	doc, err := yamlToJSON(b)
 	if err != nil {
 		return err
 	}
 	err = unmarshalJSON(doc.json, m)
-	if p, ok := errors.AsType[*placed](err); ok {
+	if p, ok := errors.AsType[*positionError](err); ok {
 		p.line, p.column = doc.position(p.line)
 	}
 	return err
@@ -146,8 +145,8 @@ var (
 	anyType    = regexp.MustCompile(`type\.googleapis\.com/[\w.]+`)
 )
 
-// typesIn guesses which types a file that cannot be read would hold: the one
-// that it states, or all known ones that it mentions. Nil means any.
+// typesIn guesses which types a malformed file would hold: the type that it states, or all known
+// types that it mentions. Nil means any.
 func typesIn(b []byte) []string {
 	if m := statedType.FindSubmatch(b); m != nil {
 		return []string{string(m[1])}
@@ -163,9 +162,9 @@ func typesIn(b []byte) []string {
 	return found
 }
 
-// lasting returns resources without TTLs: a file says what there is for as long
-// as it says so, and sends no heartbeats. A heartbeat in it means nothing.
-func lasting(rs []*resource.Resource) []*resource.Resource {
+// withoutTTLs returns resources without TTLs: a file is valid as long as it exists, and sends no
+// heartbeats. A heartbeat in a file has no meaning and is left out.
+func withoutTTLs(rs []*resource.Resource) []*resource.Resource {
 	out := make([]*resource.Resource, 0, len(rs))
 	for _, r := range rs {
 		switch {

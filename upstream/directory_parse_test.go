@@ -15,8 +15,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// An error names the file, the place where the format has one, and what kind it is, and
-// quotes nothing of the file.
+// An error names the file, the position if the format has one, and its kind, and quotes nothing of
+// the file.
 func TestDirectoryErrorPlaces(t *testing.T) {
 	const head = "resources:\n- \"@type\": " + resource.ClusterURL + "\n"
 	for _, tc := range []struct {
@@ -62,7 +62,7 @@ func TestDirectoryErrorPlaces(t *testing.T) {
 	}
 }
 
-// What YAML has beyond JSON stands for the JSON that one would expect.
+// YAML features that JSON lacks convert to the JSON that one would expect.
 func TestYAMLToJSON(t *testing.T) {
 	for _, tc := range []struct{ name, yaml, json string }{
 		{"scalars", "{a: 1, b: -2, c: 1.5, d: true, e: null, f: ~, g: text, h: '1', i: \"x\\ty\", j: 0x10, k: 0.25s, l: yes}",
@@ -94,7 +94,7 @@ func TestYAMLToJSON(t *testing.T) {
 	}
 }
 
-// Aliases of aliases do not grow without bounds, nor do those of themselves.
+// Aliases of aliases, and of themselves, do not grow without bound.
 func TestYAMLBombs(t *testing.T) {
 	doubling := func(format string) string {
 		s := "a0: &a0 {k: v}\n"
@@ -134,8 +134,8 @@ func TestTypesIn(t *testing.T) {
 	}
 }
 
-// Whatever stands in a file, it is either content that can be sent or an error
-// that names the file, and reading it again gives the same.
+// Whatever a file contains, it is either content that can be sent or an error that names the file,
+// and reading it again has the same result.
 func FuzzDirectoryFile(f *testing.F) {
 	set := answer("v", xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second))
 	exts := []string{".pb", ".json", ".yaml", ".txtpb"}
@@ -168,8 +168,8 @@ func FuzzDirectoryFile(f *testing.F) {
 	})
 }
 
-// I1: a file sends no heartbeats, so a TTL in it ends nothing, and a heartbeat is
-// no resource.
+// I1: a file sends no heartbeats, so a TTL in it expires nothing, and a heartbeat is not a
+// resource.
 func TestDirectoryTTLs(t *testing.T) {
 	root := t.TempDir()
 	m := answer("v1", xdstest.Endpoints("b", "10.0.0.1:80"))

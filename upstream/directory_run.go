@@ -8,8 +8,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Run keeps f in step with the files until ctx ends. It is called once per key,
-// on a goroutine of its own.
+// Run keeps f synchronized with the files until ctx ends. Each key calls it once, on a goroutine of
+// its own.
 func (d *Directory) Run(ctx context.Context, f *cache.Feed) {
 	r := dirRunner{feed: f, own: dirOfKey(f.Key())}
 	demand := f.TakeDemand(true, true)
@@ -29,28 +29,28 @@ func (d *Directory) Run(ctx context.Context, f *cache.Feed) {
 	}
 }
 
-// Serves reports whether the files may hold a name of a type: any.
+// Serves reports whether the files may have a name of a type: always.
 func (d *Directory) Serves(*resource.Type, string) bool { return true }
 
-// dirRunner is the state of one Run, and belongs to its goroutine.
+// dirRunner is the state of one Run. Its goroutine owns it.
 type dirRunner struct {
-	feed   *cache.Feed
-	own    string // the name of the key's own sub-directory
-	snap   *dirSnapshot
-	wanted []*dirWant // in the order E1
+	feed      *cache.Feed
+	own       string // name of the sub-directory of the key
+	snap      *dirSnapshot
+	interests []*dirInterest // in the order E1
 }
 
-// dirWant is a type that the key's clients want, and what they were given.
-type dirWant struct {
+// dirInterest is a type that the clients of the key want, and what they were given.
+type dirInterest struct {
 	typ   *resource.Type
-	all   bool     // everything is wanted
-	names []string // and these, by name
+	all   bool     // the wildcard is subscribed
+	names []string // names that are subscribed besides it
 
 	set      *dirSet
 	complete bool
 }
 
-// follow applies what snap changes of the types in demand.
+// follow applies the changes of snap to the wanted types.
 func (r *dirRunner) follow(snap *dirSnapshot) {
 	if snap == r.snap {
 		return
@@ -61,31 +61,30 @@ func (r *dirRunner) follow(snap *dirSnapshot) {
 	} else {
 		r.feed.Up()
 	}
-	for _, w := range r.wanted {
+	for _, w := range r.interests {
 		if set, complete := snap.lookup(r.own, w.typ); set != w.set || complete != w.complete {
 			r.applyAll(w)
 		}
 	}
 }
 
-// answer takes over what is news in the demand for a type, and answers it from
-// the snapshot at once.
+// answer applies a change of the demand for a type and answers it from the snapshot.
 func (r *dirRunner) answer(d *cache.Demand) {
-	i := slices.IndexFunc(r.wanted, func(w *dirWant) bool { return w.typ.URL == d.Table.Type.URL })
+	i := slices.IndexFunc(r.interests, func(w *dirInterest) bool { return w.typ.URL == d.Table.Type.URL })
 	if !d.Wildcard && len(d.Names) == 0 {
 		if i >= 0 {
-			r.wanted = slices.Delete(r.wanted, i, i+1)
+			r.interests = slices.Delete(r.interests, i, i+1)
 		}
 		return
 	}
 	if i < 0 {
-		i = slices.IndexFunc(r.wanted, func(w *dirWant) bool { return w.typ.Order > d.Table.Type.Order })
+		i = slices.IndexFunc(r.interests, func(w *dirInterest) bool { return w.typ.Order > d.Table.Type.Order })
 		if i < 0 {
-			i = len(r.wanted)
+			i = len(r.interests)
 		}
-		r.wanted = slices.Insert(r.wanted, i, &dirWant{typ: d.Table.Type})
+		r.interests = slices.Insert(r.interests, i, &dirInterest{typ: d.Table.Type})
 	}
-	w := r.wanted[i]
+	w := r.interests[i]
 	w.all, w.names = d.Wildcard, d.Names
 	if d.WildcardChanged || w.set == nil {
 		r.applyAll(w)
@@ -94,16 +93,16 @@ func (r *dirRunner) answer(d *cache.Demand) {
 	}
 }
 
-// applyAll gives the feed all resources of a type.
-func (r *dirRunner) applyAll(w *dirWant) {
+// applyAll passes all resources of a type to the feed.
+func (r *dirRunner) applyAll(w *dirInterest) {
 	if !r.snap.read {
 		return // K13: nothing is known yet
 	}
 	w.set, w.complete = r.snap.lookup(r.own, w.typ)
 	u := cache.Update{Type: w.typ, Resources: w.set.resources}
-	if w.complete { // without any file of the type: the empty answer of B24
+	if w.complete { // also without any file of the type: the empty answer of B24
 		u.Full = true
-		if w.all { // else it would depend on the order in which names were asked for (K11)
+		if w.all { // otherwise the version would depend on the order in which names were subscribed (K11)
 			u.Version = w.set.version
 		}
 		u.Removed = r.missing(w, w.names)
@@ -113,10 +112,9 @@ func (r *dirRunner) applyAll(w *dirWant) {
 	r.feed.Apply(u)
 }
 
-// applyNames answers names that are new in the demand, where the feed holds the
-// rest of the type already: it costs as much as there are names, however many
-// resources the files hold.
-func (r *dirRunner) applyNames(w *dirWant, names []string) {
+// applyNames answers names that are new in the demand if the feed already has the rest of the type.
+// Its cost depends on the number of names, not on the number of resources in the files.
+func (r *dirRunner) applyNames(w *dirInterest, names []string) {
 	u := cache.Update{Type: w.typ, Partial: !w.complete}
 	for _, n := range names {
 		u.Resources = append(u.Resources, w.set.find(n)...)
@@ -127,8 +125,8 @@ func (r *dirRunner) applyNames(w *dirWant, names []string) {
 	r.feed.Apply(u)
 }
 
-// missing returns those of names that no file holds and whose clients have not
-// been told so (B34).
-func (r *dirRunner) missing(w *dirWant, names []string) []string {
+// missing returns those of names that no file has, and whose absence clients have not been notified
+// of (B34).
+func (r *dirRunner) missing(w *dirInterest, names []string) []string {
 	return slices.DeleteFunc(r.feed.Missing(w.typ, names), func(n string) bool { return len(w.set.find(n)) > 0 })
 }

@@ -12,9 +12,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestDirectoryErrorsQuoteNothing: neither the log nor the errors on the admin port
-// contain anything of a file that cannot be used, whatever is wrong with it and
-// wherever a secret is in it.
+// TestDirectoryErrorsQuoteNothing: neither the log nor the errors on the admin port contain
+// anything of an invalid file, whatever the error is and wherever a secret is in the file.
 func TestDirectoryErrorsQuoteNothing(t *testing.T) {
 	const secret = "hunter2"
 	const head = "type_url: " + resource.SecretURL + "\nresources:\n- \"@type\": " + resource.SecretURL + "\n"
@@ -85,9 +84,8 @@ func TestDirectoryErrorsQuoteNothing(t *testing.T) {
 	}
 }
 
-// TestDirectoryLinks: links are followed to files of the directory, also by way of
-// links that are swapped, and nowhere else: what such a link leads to is neither
-// served nor quoted.
+// TestDirectoryLinks: the relay follows links to files of the directory, also through links that
+// are swapped, and no others: the target of such a link is neither served nor quoted.
 func TestDirectoryLinks(t *testing.T) {
 	foreign, root := t.TempDir(), t.TempDir()
 	putResponse(t, filepath.Join(foreign, "cds.yaml"), xdstest.Cluster("foreign", time.Second))

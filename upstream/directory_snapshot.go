@@ -11,14 +11,14 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// dirSnapshot is everything that the files say at one time. It is immutable and
-// shared by the runners of all keys; replaced is closed when there is a newer one.
+// dirSnapshot is the content of all files at one time. It is immutable and shared by the runners of
+// all keys. replaced is closed when there is a newer snapshot.
 type dirSnapshot struct {
-	read   bool                 // the directory could be read, now or earlier
+	read   bool                 // the directory was readable, now or earlier
 	err    error                // why it cannot be read now
 	errs   map[string]error     // by path
 	common *dirLevel            // for keys without a sub-directory
-	own    map[string]*dirLevel // by name of the sub-directory: with common merged in
+	own    map[string]*dirLevel // by name of the sub-directory; common is merged in
 
 	replaced chan struct{}
 }
@@ -27,29 +27,29 @@ func newDirSnapshot() *dirSnapshot {
 	return &dirSnapshot{common: &dirLevel{}, replaced: make(chan struct{})}
 }
 
-// dirLevel is what is served to a key.
+// dirLevel is what one key is served.
 type dirLevel struct {
 	sets map[string]*dirSet // by type URL
-	// unknown are the types that may have more resources than sets knows, and
-	// why; "" stands for all types.
+	// unknown are the types that may have more resources than sets has, and why; "" means all
+	// types.
 	unknown map[string]error
 }
 
-// dirSet is everything that there is of one type.
+// dirSet is all resources of one type.
 type dirSet struct {
 	resources []*resource.Resource          // sorted by name
 	names     map[string]*resource.Resource // by name and alias
-	version   string                        // version_info, where one file holds the type
+	version   string                        // version_info, if a single file has all resources of the type
 	files     int
 	finished  bool // and therefore immutable
 }
 
-// emptySet is what there is of a type without files.
+// emptySet is the set of a type without files.
 var emptySet = &dirSet{}
 
-// dirOfKey returns the name of a key's own sub-directory. It is unique for each
-// key, holds no separator, and is no name that means something else: PathEscape
-// leaves dots alone, so a leading one, as in "..", is written out.
+// dirOfKey returns the name of the sub-directory of a key. It is unique for each key, has no path
+// separator, and is not a special name: PathEscape does not escape dots, so a leading dot, as in
+// "..", is written %2E.
 func dirOfKey(k aggregation.Key) string {
 	name := url.PathEscape(string(k))
 	if strings.HasPrefix(name, ".") {
@@ -77,8 +77,8 @@ func (s *dirSnapshot) level(own string) *dirLevel {
 	return s.common
 }
 
-// lookup returns what the key with the sub-directory own is served of t, never
-// nil, and whether that is known to be everything.
+// lookup returns what the key with the sub-directory own is served of t, never nil, and whether
+// that is known to be complete.
 func (s *dirSnapshot) lookup(own string, t *resource.Type) (set *dirSet, complete bool) {
 	l := s.level(own)
 	if set = l.sets[t.URL]; set == nil {
@@ -87,7 +87,7 @@ func (s *dirSnapshot) lookup(own string, t *resource.Type) (set *dirSet, complet
 	return set, s.read && l.unknown[""] == nil && l.unknown[t.URL] == nil
 }
 
-// status is nil where all that the key is served of could be read.
+// status returns nil if everything that the key is served could be read.
 func (s *dirSnapshot) status(own string) error {
 	if s.err != nil {
 		return s.err
@@ -99,8 +99,8 @@ func (s *dirSnapshot) status(own string) error {
 	return nil
 }
 
-// add puts the resources of a file into the level; those whose names are taken
-// are left out. It returns the names left out.
+// add adds the resources of a file to the level, except those whose names are taken. It returns the
+// names of these.
 func (l *dirLevel) add(c *dirContent, taken map[dirName]string, path string) (twice []dirName) {
 	set := l.sets[c.typ.URL]
 	if set == nil {
@@ -132,8 +132,7 @@ func (s *dirSet) put(r *resource.Resource) {
 	}
 }
 
-// find returns the resources that name stands for, however it is spelled: one,
-// or the members of a glob (G6).
+// find returns the resources for a name in any spelling: one, or the members of a glob (G6).
 func (s *dirSet) find(name string) []*resource.Resource {
 	name = resource.Canonical(name)
 	if r := s.names[name]; r != nil {
@@ -145,8 +144,8 @@ func (s *dirSet) find(name string) []*resource.Resource {
 	return slices.DeleteFunc(slices.Clone(s.resources), func(r *resource.Resource) bool { return resource.GlobOf(r.Key) != name })
 }
 
-// over returns the union of l and common, where l stands if both have a name.
-func (l *dirLevel) over(common *dirLevel) *dirLevel {
+// mergedOver returns the union of l and common. Where both have a name, l wins.
+func (l *dirLevel) mergedOver(common *dirLevel) *dirLevel {
 	out := &dirLevel{sets: maps.Clone(common.sets), unknown: maps.Clone(common.unknown)}
 	if out.sets == nil {
 		out.sets = make(map[string]*dirSet)
@@ -174,8 +173,8 @@ func (l *dirLevel) over(common *dirLevel) *dirLevel {
 	return out
 }
 
-// finish sorts the sets, and takes over those of old that are the same, so that
-// a runner sees by their identity that it has nothing to apply.
+// finish sorts the sets. It reuses equal sets of old, so that a runner recognizes by identity that
+// there is nothing to apply.
 func (l *dirLevel) finish(old *dirLevel) {
 	for url, set := range l.sets {
 		if set.finished {
@@ -183,8 +182,8 @@ func (l *dirLevel) finish(old *dirLevel) {
 		}
 		set.finished = true
 		slices.SortFunc(set.resources, func(a, b *resource.Resource) int { return strings.Compare(a.Name, b.Name) })
-		// A version from a file stands only where the client can see exactly
-		// what the file says: one file, and a type whose full state is sent (D7).
+		// The version of a file counts only if clients can see exactly the content of that file:
+		// there is a single file, and the type sends its full state (D7).
 		if set.files != 1 || !resource.TypeOf(url).FullState {
 			set.version = ""
 		}

@@ -18,8 +18,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// I1: the same set in each of the formats gives the same resources. K11: under
-// the same versions, whatever the format and the node.
+// I1: the same set in each of the formats results in the same resources. K11: with the same
+// versions, whatever the format and the node.
 func TestDirectorySameSetInEveryFormat(t *testing.T) {
 	set := answer("", xdstest.Listener("front", "0.0.0.0:80", "routes"), xdstest.APIListener("svc", "routes"))
 	var first map[string]string
@@ -38,8 +38,7 @@ func TestDirectorySameSetInEveryFormat(t *testing.T) {
 	}
 }
 
-// I1: a collection is one Resource in place of the response, in each of the
-// formats.
+// I1: a collection is one Resource instead of the response, in each of the formats.
 func TestDirectoryCollection(t *testing.T) {
 	const name = "xdstp://authority/envoy.config.listener.v3.ListenerCollection/edge"
 	body := xdstest.Any(&listenerv3.ListenerCollection{Entries: []*xdscorev3.CollectionEntry{{
@@ -67,8 +66,8 @@ func TestDirectoryCollection(t *testing.T) {
 	}
 }
 
-// D7: what a file says its version is reaches those who see just that file. In
-// its place stands the content where the file has none, or is not all there is.
+// D7: clients that see just one file get the version of that file. If the file has no version, or
+// is not complete, the version is made from the content.
 func TestDirectoryVersion(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "cds.json"), encode(t, ".json", answer("v7", xdstest.Cluster("a", time.Second))))
@@ -85,8 +84,8 @@ func TestDirectoryVersion(t *testing.T) {
 	}
 }
 
-// B24: a type without a file is answered with nothing. B34: a name without a
-// resource is told absent at once, and comes when it is there.
+// B24: a type without a file has an empty answer. B34: a name without a resource is reported absent
+// at once, and is sent when it exists.
 func TestDirectoryAnswersWhatIsNotThere(t *testing.T) {
 	root := t.TempDir()
 	putResponse(t, filepath.Join(root, "eds.yaml"), xdstest.Endpoints("a", "10.0.0.1:80"))
@@ -97,7 +96,7 @@ func TestDirectoryAnswersWhatIsNotThere(t *testing.T) {
 	if got := v.changes().Removed; fmt.Sprint(got) != "[z]" {
 		t.Errorf("removed %q, expected z", got)
 	}
-	late := b.view("k", resource.EndpointURL, "y") // asked for when the rest of the type is there
+	late := b.view("k", resource.EndpointURL, "y") // subscribed when the rest of the type is known
 	late.shows()
 	if got := late.changes().Removed; fmt.Sprint(got) != "[y]" {
 		t.Errorf("removed %q, expected y", got)
@@ -107,8 +106,8 @@ func TestDirectoryAnswersWhatIsNotThere(t *testing.T) {
 	late.shows("y")
 }
 
-// Types that nobody asks for are not applied; each is answered when it is asked
-// for, whatever else runs.
+// Types are applied only if a client subscribes to them; each is answered on subscription, whatever
+// else happens.
 func TestDirectoryDemandComesAndGoes(t *testing.T) {
 	root := t.TempDir()
 	putResponse(t, filepath.Join(root, "cds.json"), xdstest.Cluster("a", time.Second))
@@ -125,7 +124,7 @@ func TestDirectoryDemandComesAndGoes(t *testing.T) {
 	v.shows("b")
 }
 
-// A file that is removed takes its resources with it.
+// The resources of a removed file are removed.
 func TestDirectoryFileRemoved(t *testing.T) {
 	root := t.TempDir()
 	for _, n := range []string{"a", "b"} {
@@ -139,7 +138,7 @@ func TestDirectoryFileRemoved(t *testing.T) {
 	v.shows("b")
 }
 
-// Names, extensions and hidden files that are not looked at.
+// Names, extensions and hidden files that are ignored.
 func TestDirectoryLeavesOtherFilesAlone(t *testing.T) {
 	root := t.TempDir()
 	for _, n := range []string{"README.md", ".hidden.yaml", "x.yaml~", "x.yml.swp", ".git/x.yaml"} {
@@ -152,7 +151,7 @@ func TestDirectoryLeavesOtherFilesAlone(t *testing.T) {
 	}
 }
 
-// Virtual hosts have no name of their own: a file gives it in a Resource.
+// Virtual hosts have no name in their body: a file names them in a Resource.
 func TestDirectoryWrappedResource(t *testing.T) {
 	root := t.TempDir()
 	put(t, filepath.Join(root, "vhds.yaml"), []byte(`
@@ -192,7 +191,7 @@ func TestCheckDirectory(t *testing.T) {
 	mention(t, CheckDirectory(root), filepath.Join(root, "b.json"), filepath.Join(root, "team", "c.json"))
 }
 
-// The example is what the documentation speaks of and what the demo serves.
+// The example is the one that the documentation describes and the demo serves.
 func TestDirectoryExample(t *testing.T) {
 	root := filepath.Join("..", "deploy", "examples", "directory")
 	if err := CheckDirectory(root); err != nil {
@@ -216,8 +215,8 @@ func TestDirectoryExample(t *testing.T) {
 	}
 }
 
-// K6: keys are claims of clients: none of them leads out of the directory, to the
-// sub-directory of another key, or to the top as if that were one.
+// K6: keys are made of values that clients send. No key leads out of the directory, to the
+// sub-directory of another key, or to the top level as if that were a sub-directory.
 func TestDirectoryKeysStayApart(t *testing.T) {
 	outside := t.TempDir()
 	root := filepath.Join(outside, "root")
@@ -256,8 +255,8 @@ func TestDirectoryKeysStayApart(t *testing.T) {
 	}
 }
 
-// A key's own resource stands in place of the common one of that name; all
-// others are shared, and nothing of it reaches another key.
+// The resource of a key replaces the common one of that name; all others are shared, and nothing of
+// it reaches another key.
 func TestDirectoryOwnOverCommon(t *testing.T) {
 	root := t.TempDir()
 	putResponse(t, filepath.Join(root, "cds.yaml"), xdstest.Cluster("a", time.Second), xdstest.Cluster("b", time.Second))
@@ -269,7 +268,7 @@ func TestDirectoryOwnOverCommon(t *testing.T) {
 	own.showsBody("b", xdstest.Cluster("b", 2*time.Second))
 	other.showsBody("b", xdstest.Cluster("b", time.Second))
 
-	// What is gone from the sub-directory is the common one again.
+	// A resource that is removed from the sub-directory is the common one again.
 	putResponse(t, filepath.Join(root, "own", "cds.yaml"), xdstest.Cluster("c", time.Second))
 	own.showsBody("b", xdstest.Cluster("b", time.Second))
 	if err := os.RemoveAll(filepath.Join(root, "own")); err != nil {
@@ -281,7 +280,7 @@ func TestDirectoryOwnOverCommon(t *testing.T) {
 	other.shows("a", "b")
 }
 
-// A directory that no key can have is a mistake worth saying.
+// A directory that no key can have is reported as an error.
 func TestDirectoryNameOfNoKey(t *testing.T) {
 	root := t.TempDir()
 	putResponse(t, filepath.Join(root, "a b", "cds.yaml"), xdstest.Cluster("a", time.Second))

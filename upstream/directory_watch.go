@@ -13,25 +13,25 @@ import (
 )
 
 const (
-	// rescanEvery is the time between two looks at the files that nothing
-	// asked for: the system may drop notices, and some file systems send none.
+	// rescanEvery is the interval between scans that no event caused: the system may drop events,
+	// and some file systems send none.
 	rescanEvery = 30 * time.Second
-	// retryEvery is the same while the directory cannot be read.
+	// retryEvery is that interval while the directory cannot be read.
 	retryEvery = time.Second
-	// settleLimit bounds the wait for changes that never rest, in settle times.
+	// settleLimit bounds the wait while files keep changing, in settle times.
 	settleLimit = 10
 )
 
-// dirNotify says when a directory changes. It belongs to one goroutine.
+// dirNotify reports when a directory changes. One goroutine owns it.
 type dirNotify struct {
 	events <-chan fsnotify.Event
 	errors <-chan error
 
-	fs     *fsnotify.Watcher // nil in tests that bring their own events
+	fs     *fsnotify.Watcher // nil in tests that provide their own events
 	root   string
-	marked string                 // watched in place of root (I2), or ""
-	dirs   map[string]fs.FileInfo // what is watched
-	failed map[string]struct{}    // could not be, and that was said
+	marked string                 // watched instead of root (I2), or ""
+	dirs   map[string]fs.FileInfo // directories that are watched
+	failed map[string]struct{}    // directories that cannot be watched, after that was logged
 }
 
 func newDirNotify(cfg DirectoryConfig) (*dirNotify, error) {
@@ -53,8 +53,8 @@ func (n *dirNotify) close() error {
 	return n.fs.Close()
 }
 
-// relevant reports whether an event may change what the directory holds. The
-// parent of the root is watched only for the root's own coming and going.
+// relevant reports whether an event may change the content of the directory. The parent of the root
+// is watched only to see the root appear or disappear.
 func (n *dirNotify) relevant(ev fsnotify.Event) bool {
 	if ev.Op == fsnotify.Chmod {
 		return false
@@ -62,21 +62,22 @@ func (n *dirNotify) relevant(ev fsnotify.Event) bool {
 	return n.marked != "" || n.fs == nil || ev.Name == n.root || filepath.Dir(ev.Name) != filepath.Dir(n.root)
 }
 
-// begin starts a round: of what is watched, only what is followed in it stays.
+// begin starts a scan. end stops watching the directories for which follow was not called in
+// between.
 func (n *dirNotify) begin(log *slog.Logger) (follow func(dir string), end func()) {
 	if n.fs == nil {
 		return func(string) {}, func() {}
 	}
-	stays := make(map[string]struct{}, len(n.dirs))
+	kept := make(map[string]struct{}, len(n.dirs))
 	add := func(dir string) {
-		stays[dir] = struct{}{}
+		kept[dir] = struct{}{}
 		n.add(dir, log)
 	}
 	end = func() {
 		for dir := range n.dirs {
-			if _, ok := stays[dir]; !ok {
+			if _, ok := kept[dir]; !ok {
 				delete(n.dirs, dir)
-				_ = n.fs.Remove(dir) // it may be gone, and its watch with it
+				_ = n.fs.Remove(dir) // it may no longer exist, nor its watch
 			}
 		}
 	}
@@ -88,7 +89,7 @@ func (n *dirNotify) begin(log *slog.Logger) (follow func(dir string), end func()
 	return add, end
 }
 
-// add watches dir, or what has come in its place.
+// add watches dir, or the directory that has replaced it.
 func (n *dirNotify) add(dir string, log *slog.Logger) {
 	info, err := os.Stat(dir)
 	if old := n.dirs[dir]; old != nil && (err != nil || !os.SameFile(old, info)) {
@@ -100,17 +101,17 @@ func (n *dirNotify) add(dir string, log *slog.Logger) {
 			n.dirs[dir] = info
 		}
 	}
-	switch _, said := n.failed[dir]; {
+	switch _, reported := n.failed[dir]; {
 	case err == nil:
 		delete(n.failed, dir)
-	case !said:
+	case !reported:
 		n.failed[dir] = struct{}{}
 		log.Warn("directory origin: a directory cannot be watched; changes are found by looking at times",
 			"path", dir, "error", err, "every", rescanEvery)
 	}
 }
 
-// watch reads the directory again whenever it has changed and come to rest.
+// watch scans the directory after each change, once the files have stopped changing.
 func (d *Directory) watch(ctx context.Context) {
 	defer func() { _ = d.notify.close() }()
 	rescan := time.NewTimer(d.pause())
@@ -119,7 +120,7 @@ func (d *Directory) watch(ctx context.Context) {
 	rest.Stop()
 	defer rest.Stop()
 	var change dirChange
-	var limit time.Time // when change has to be read, rest or no rest
+	var limit time.Time // when to read change at the latest
 	touch := func() {
 		now := time.Now()
 		if limit.IsZero() {
@@ -147,7 +148,7 @@ func (d *Directory) watch(ctx context.Context) {
 			continue
 		case <-rescan.C:
 			if !limit.IsZero() {
-				continue // a change is under way; it is read, and this timer set, once it rests
+				continue // a change is pending; its scan sets this timer again
 			}
 		case <-rest.C:
 		}
@@ -164,14 +165,14 @@ func (d *Directory) pause() time.Duration {
 	return rescanEvery
 }
 
-// reload reads what has changed and gives it to the runners.
+// reload scans for changes and publishes a new snapshot to the runners.
 func (d *Directory) reload(ctx context.Context, change dirChange) {
 	follow, end := d.notify.begin(d.cfg.Logger)
 	err := d.loader.scan(change, follow)
 	end()
 	old := d.current.Load()
 	if err != nil {
-		d.lost(ctx, old, err)
+		d.keepLast(ctx, old, err)
 		return
 	}
 	if !d.loader.dirty && old.err == nil {
@@ -188,8 +189,8 @@ func (d *Directory) replace(old, s *dirSnapshot) {
 	close(old.replaced)
 }
 
-// lost keeps what was read last in force while the directory cannot be read.
-func (d *Directory) lost(ctx context.Context, old *dirSnapshot, err error) {
+// keepLast keeps the content that was read last in effect while the directory cannot be read.
+func (d *Directory) keepLast(ctx context.Context, old *dirSnapshot, err error) {
 	if old.err != nil && old.err.Error() == err.Error() {
 		return
 	}
@@ -200,7 +201,7 @@ func (d *Directory) lost(ctx context.Context, old *dirSnapshot, err error) {
 	d.replace(old, &s)
 }
 
-// report says what became of each file that changed, once per change (I3).
+// report logs and counts the result of each file that changed, once per change (I3).
 func (d *Directory) report(ctx context.Context) {
 	for _, f := range d.loader.files {
 		msg := ""
@@ -208,13 +209,13 @@ func (d *Directory) report(ctx context.Context) {
 			msg = f.err.Error()
 		}
 		switch {
-		case f.err != nil && (f.changed || f.said != msg):
+		case f.err != nil && (f.changed || f.reported != msg):
 			d.metrics.failed(ctx, f.reason)
 			d.cfg.Logger.Warn("directory origin: a file cannot be used; its last good content stays in force",
 				"path", f.path, "error", f.err, "in_force", f.good != nil)
-		case f.err == nil && f.said != "":
+		case f.err == nil && f.reported != "":
 			d.cfg.Logger.Info("directory origin: a file can be used again", "path", f.path)
 		}
-		f.changed, f.said = false, msg
+		f.changed, f.reported = false, msg
 	}
 }

@@ -14,12 +14,12 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// I2: a move onto the path is noticed, and so is writing in place.
+// I2: a move onto the path is detected, and so is writing in place.
 func TestDirectoryReload(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "cds.yaml")
 	putResponse(t, path, xdstest.Cluster("a", time.Second))
-	// Long enough for a file to be written, on a busy machine too.
+	// Long enough to write a file, also on a busy machine.
 	b := serveDir(t, root, func(c *DirectoryConfig) { c.Settle = 500 * time.Millisecond })
 	v := b.view("k", resource.ClusterURL)
 	v.shows("a")
@@ -32,8 +32,8 @@ func TestDirectoryReload(t *testing.T) {
 	}
 }
 
-// configMap lays a directory out as Kubernetes mounts a ConfigMap: files are
-// links into ..data, which is itself a link to the data, and swapped.
+// configMap is a directory as Kubernetes mounts a ConfigMap: files are links into ..data, which is
+// itself a link to the data, and swapped.
 type configMap struct {
 	t    *testing.T
 	root string
@@ -54,7 +54,7 @@ func (m configMap) must(err error) {
 	}
 }
 
-// I2: a swapped link is noticed where it lies in the directory itself.
+// I2: a swapped link in the directory itself is detected.
 func TestDirectoryLinkSwap(t *testing.T) {
 	m := configMap{t, t.TempDir()}
 	m.swap("..1", "a")
@@ -68,7 +68,7 @@ func TestDirectoryLinkSwap(t *testing.T) {
 	v.shows("c")
 }
 
-// I2: with Watched, a move there is the sign, for content that lies behind it.
+// I2: with Watched, a move there triggers a scan of the content behind it.
 func TestDirectoryWatched(t *testing.T) {
 	m := configMap{t, t.TempDir()}
 	m.swap("..1", "a")
@@ -81,7 +81,7 @@ func TestDirectoryWatched(t *testing.T) {
 	v.shows("c")
 }
 
-// A path that is itself a link is followed when it is led elsewhere.
+// A path that is itself a link is followed when it changes its target.
 func TestDirectoryIsALink(t *testing.T) {
 	top := t.TempDir()
 	root := filepath.Join(top, "root")
@@ -98,7 +98,7 @@ func TestDirectoryIsALink(t *testing.T) {
 	v.shows("c")
 }
 
-// A file that was written is read even where its size and time are as before.
+// A file that was written is read even if its size and time are unchanged.
 func TestDirectoryTimeKept(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "cds.pb")
@@ -116,7 +116,7 @@ func TestDirectoryTimeKept(t *testing.T) {
 	v.shows("b")
 }
 
-// A directory that is put in the place of another is the directory from then on.
+// A directory that replaces another one is used from then on.
 func TestDirectoryReplaced(t *testing.T) {
 	top := t.TempDir()
 	root := filepath.Join(top, "root")
@@ -134,8 +134,8 @@ func TestDirectoryReplaced(t *testing.T) {
 	v.shows("c")
 }
 
-// K13: while the directory has never been there nothing is said of it. K14: when
-// it is gone, what it held stays in force.
+// K13: as long as the directory has never existed, nothing is known of its content. K14: when it
+// disappears, its content stays in effect.
 func TestDirectoryComesAndGoes(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	b := serveDir(t, root)
@@ -173,7 +173,7 @@ func TestDirectoryComesAndGoes(t *testing.T) {
 	}
 }
 
-// bubble is a Directory in virtual time, with events by hand.
+// bubble is a Directory in virtual time, with events from the test.
 func bubble(t *testing.T, root string) (d *Directory, events chan fsnotify.Event) {
 	t.Helper()
 	events = make(chan fsnotify.Event)
@@ -189,13 +189,13 @@ func bubble(t *testing.T, root string) (d *Directory, events chan fsnotify.Event
 	return d, events
 }
 
-// pass lets virtual time go by.
+// pass lets virtual time pass.
 func pass(d time.Duration) {
 	<-time.After(d)
 	synctest.Wait()
 }
 
-// A file that is written in steps is read when it has come to rest.
+// A file that is written in steps is read when it no longer changes.
 func TestDirectorySettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
@@ -219,7 +219,7 @@ func TestDirectorySettles(t *testing.T) {
 	})
 }
 
-// Changes that never rest are read all the same, in the end.
+// Files that never stop changing are still read in the end.
 func TestDirectoryNeverSettles(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
@@ -241,8 +241,8 @@ func TestDirectoryNeverSettles(t *testing.T) {
 	})
 }
 
-// A change without any notice from the system is found by the rescan; a notice
-// that notices were lost leads to reading everything.
+// The rescan finds a change without any event from the system; after an event that events were lost
+// everything is read.
 func TestDirectoryWithoutNotices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()
@@ -270,7 +270,7 @@ func TestDirectoryWithoutNotices(t *testing.T) {
 	})
 }
 
-// A scan that finds nothing new wakes nobody.
+// A scan that finds no change wakes no runner.
 func TestDirectoryQuietScan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := t.TempDir()

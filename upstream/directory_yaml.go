@@ -17,23 +17,22 @@ import (
 
 const (
 	maxYAMLDepth  = yamlbounds.MaxDepth // levels of nesting
-	maxYAMLVisits = 4 << 20             // nodes, those behind aliases counted each time
+	maxYAMLVisits = 4 << 20             // nodes; those behind aliases count each time
 )
 
-// yamlDoc is the JSON that a YAML document stands for, one token on each line,
-// with the position in the document of each of its lines: protojson names the
-// line at which it fails, and that leads back to the document.
+// yamlDoc is the JSON form of a YAML document, one token on each line. It has the position in the
+// document for each line: protojson reports the line of an error, which leads back to the document.
 type yamlDoc struct {
 	json   []byte
 	at     []*token.Position
-	last   *token.Position // of the token before
+	last   *token.Position // of the previous token
 	visits int
 
 	anchors map[string]ast.Node
 }
 
-// YAMLToJSON converts one YAML document to JSON. Its aliases are written out, within bounds.
-// Errors quote nothing of it.
+// YAMLToJSON converts one YAML document to JSON. Its aliases are expanded, within bounds. Errors do
+// not quote the document.
 func YAMLToJSON(b []byte) ([]byte, error) {
 	doc, err := yamlToJSON(b)
 	if err != nil {
@@ -42,23 +41,22 @@ func YAMLToJSON(b []byte) ([]byte, error) {
 	return doc.json, nil
 }
 
-// yamlToJSON converts one YAML document. Errors are of type *placed where they
-// have a place.
+// yamlToJSON converts one YAML document. Errors with a position have the type *positionError.
 func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
-	// A relay must not fall over an edit: should the parser do so on input that
-	// nobody has thought of, the file is a bad one like any other.
+	// An edit of a file must not crash the relay. If the parser panics on some input, the file is
+	// invalid like any other.
 	defer func() {
 		if r := recover(); r != nil {
 			doc, err = nil, errors.New("the YAML parser failed")
 		}
 	}()
 	if line, problem := yamlbounds.Check(b); line > 0 {
-		return nil, &placed{line: line, column: 1, msg: problem}
+		return nil, &positionError{line: line, column: 1, msg: problem}
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
 		if y, ok := errors.AsType[yaml.Error](err); ok && y.GetToken() != nil {
-			return nil, placedAt(y.GetToken().Position, "%s", kindOf(y.GetMessage()))
+			return nil, errorAt(y.GetToken().Position, "%s", kindOf(y.GetMessage()))
 		}
 		return nil, withoutContent(err)
 	}
@@ -68,7 +66,7 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 		switch {
 		case d.Body == nil || d.Body.Type() == ast.DirectiveType || d.Body.Type() == ast.CommentType:
 		case body != nil:
-			return nil, placedAt(positionOf(d.Body), "a second document, expected one in a file")
+			return nil, errorAt(positionOf(d.Body), "a second document, expected one in a file")
 		default:
 			body = d.Body
 		}
@@ -80,7 +78,7 @@ func yamlToJSON(b []byte) (doc *yamlDoc, err error) {
 	return doc, err
 }
 
-// position returns where in the document a line of the JSON comes from.
+// position returns the position in the document of a line of the JSON.
 func (d *yamlDoc) position(line int) (yamlLine, column int) {
 	i := min(line, len(d.at)) - 1
 	if i < 0 || d.at[i] == nil {
@@ -95,7 +93,7 @@ func (d *yamlDoc) emit(n ast.Node, s string) error {
 		d.last = p
 	}
 	if len(d.json)+len(s) > maxDirFile {
-		return placedAt(d.last, "the document grows beyond %d bytes with its aliases written out", maxDirFile)
+		return errorAt(d.last, "the document grows beyond %d bytes with its aliases written out", maxDirFile)
 	}
 	d.json = append(append(d.json, s...), '\n')
 	d.at = append(d.at, d.last)
@@ -126,14 +124,14 @@ func (d *yamlDoc) value(n ast.Node, depth int) error {
 	return d.scalar(n)
 }
 
-// visit counts what is looked at, so that aliases of aliases have an end.
+// visit counts visited nodes, which bounds aliases of aliases.
 func (d *yamlDoc) visit(n ast.Node, depth int) error {
 	d.visits++
 	switch {
 	case depth > maxYAMLDepth:
-		return placedAt(positionOf(n), "nested more than %d levels deep, or an alias that holds itself", maxYAMLDepth)
+		return errorAt(positionOf(n), "nested more than %d levels deep, or an alias that holds itself", maxYAMLDepth)
 	case d.visits > maxYAMLVisits:
-		return placedAt(positionOf(n), "more than %d values with aliases written out", maxYAMLVisits)
+		return errorAt(positionOf(n), "more than %d values with aliases written out", maxYAMLVisits)
 	}
 	return nil
 }
@@ -142,7 +140,7 @@ func (d *yamlDoc) resolve(n *ast.AliasNode) (ast.Node, error) {
 	name := n.Value.GetToken().Value
 	target, ok := d.anchors[name]
 	if !ok {
-		return nil, placedAt(positionOf(n), "an alias without an anchor before it")
+		return nil, errorAt(positionOf(n), "an alias without an anchor before it")
 	}
 	return target, nil
 }
@@ -157,7 +155,7 @@ func (d *yamlDoc) scalar(n ast.Node) error {
 		return d.emit(n, fmt.Sprint(n.Value))
 	case *ast.FloatNode:
 		if math.IsInf(n.Value, 0) || math.IsNaN(n.Value) {
-			return placedAt(positionOf(n), "a number that is out of range")
+			return errorAt(positionOf(n), "a number that is out of range")
 		}
 		return d.emit(n, strconv.FormatFloat(n.Value, 'g', -1, 64))
 	case *ast.InfinityNode:
@@ -172,10 +170,10 @@ func (d *yamlDoc) scalar(n ast.Node) error {
 	case *ast.LiteralNode:
 		return d.emit(n, quote(n.Value.Value))
 	}
-	return placedAt(positionOf(n), "a %s, expected a mapping, a sequence or a scalar", n.Type())
+	return errorAt(positionOf(n), "a %s, expected a mapping, a sequence or a scalar", n.Type())
 }
 
-// tagged obeys the one tag that changes what a value is here: !!str.
+// tagged applies the only tag that changes a value here: !!str.
 func (d *yamlDoc) tagged(n *ast.TagNode, depth int) error {
 	if scalar, ok := n.Value.(ast.ScalarNode); ok && n.Start.Value == "!!str" {
 		if scalar.Type() != ast.StringType && scalar.Type() != ast.LiteralType {
@@ -205,11 +203,11 @@ func (d *yamlDoc) sequence(n *ast.SequenceNode, depth int) error {
 	return d.emit(nil, "]")
 }
 
-func placedAt(p *token.Position, format string, args ...any) error {
+func errorAt(p *token.Position, format string, args ...any) error {
 	if p == nil {
 		return fmt.Errorf(format, args...)
 	}
-	return &placed{line: p.Line, column: p.Column, msg: fmt.Sprintf(format, args...)}
+	return &positionError{line: p.Line, column: p.Column, msg: fmt.Sprintf(format, args...)}
 }
 
 func positionOf(n ast.Node) *token.Position {
@@ -220,6 +218,6 @@ func positionOf(n ast.Node) *token.Position {
 }
 
 func quote(s string) string {
-	b, _ := json.Marshal(s) // of a string, it cannot fail
+	b, _ := json.Marshal(s) // marshalling a string cannot fail
 	return string(b)
 }

@@ -32,8 +32,8 @@ func (d *yamlDoc) mapping(n ast.Node, depth int) error {
 	return d.emit(nil, "}")
 }
 
-// pairs returns the pairs of a mapping, with those that it merges in behind its
-// own, which stand where both have a key.
+// pairs returns the pairs of a mapping, followed by those that it merges in. Where both have a key,
+// the mapping's own pair wins.
 func (d *yamlDoc) pairs(n ast.Node, depth int) (pairs []yamlPair, err error) {
 	if err := d.visit(n, depth); err != nil {
 		return nil, err
@@ -80,7 +80,7 @@ func (d *yamlDoc) pairs(n ast.Node, depth int) (pairs []yamlPair, err error) {
 	return pairs, nil
 }
 
-// merge returns the pairs that the value of a merge key stands for.
+// merge returns the pairs of the value of a merge key.
 func (d *yamlDoc) merge(n ast.Node, depth int) ([]yamlPair, error) {
 	if err := d.visit(n, depth); err != nil {
 		return nil, err
@@ -108,10 +108,10 @@ func (d *yamlDoc) merge(n ast.Node, depth int) ([]yamlPair, error) {
 		}
 		return all, nil
 	}
-	return nil, placedAt(positionOf(n), "the value of << is no mapping")
+	return nil, errorAt(positionOf(n), "the value of << is no mapping")
 }
 
-// key returns the text of a key, which JSON always has as a string.
+// key returns the text of a key; in JSON keys are always strings.
 func (d *yamlDoc) key(n ast.Node) (string, error) {
 	switch n := n.(type) {
 	case *ast.StringNode:
@@ -122,5 +122,5 @@ func (d *yamlDoc) key(n ast.Node) (string, error) {
 	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode, *ast.LiteralNode:
 		return n.GetToken().Value, nil
 	}
-	return "", placedAt(positionOf(n), "this cannot be a key, expected a string")
+	return "", errorAt(positionOf(n), "this cannot be a key, expected a string")
 }

@@ -11,7 +11,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// longNames are so many names, of some hundred bytes each.
+// longNames returns n names of some hundred bytes each.
 func longNames(n int) []string {
 	names := make([]string, n)
 	for i := range names {
@@ -20,10 +20,9 @@ func longNames(n int) []string {
 	return names
 }
 
-// TestRequestsFitDefaultServers: a server with gRPC's default limit of 4 MiB for a
-// message accepts all that a key asks for over delta, however many names that are, and
-// on a new stream with the versions of what is held, as many as fit: no stream ends
-// for that, and each resource comes.
+// TestRequestsFitDefaultServers: a server with gRPC's default limit of 4 MiB for a message accepts
+// all delta requests of a key, however many names they have, and on a new stream also the versions
+// of cached resources, as many as fit. No stream ends because of that, and each resource arrives.
 func TestRequestsFitDefaultServers(t *testing.T) {
 	const many = 45_000 // 4.5 MB of names
 	names := longNames(many)
@@ -74,9 +73,9 @@ func TestRequestsFitDefaultServers(t *testing.T) {
 	}
 }
 
-// TestDividedRequests: on the wire, a delta request is divided below the limit, the node
-// and the versions are in the first part only, each version beside its name, and no name
-// is lost or repeated (B37, C8).
+// TestDividedRequests: on the wire, a delta request is divided below the limit. Only the first part
+// has the node and the versions, each version together with its name, and no name is lost or
+// repeated (B37, C8).
 func TestDividedRequests(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		const limit, many = 64 << 10, 2000 // 200 kB of names
@@ -134,10 +133,10 @@ func TestDividedRequests(t *testing.T) {
 	})
 }
 
-// TestServerWithASmallLimit: a server that accepts less than expected makes the relay
-// send smaller requests (delta), or leave out what was never answered, the newest names
-// first, with an error that says so to those who want them (SotW). What has been
-// answered is asked for again, so that the key is not silent.
+// TestServerWithASmallLimit: if a server accepts less than expected, the relay sends smaller
+// requests (delta), or leaves out names that were never answered, the newest first, and sends their
+// clients an error with the reason (SotW). Answered names are requested again, so that the key
+// receives updates.
 func TestServerWithASmallLimit(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		names := longNames(45_000)

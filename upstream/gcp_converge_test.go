@@ -14,10 +14,10 @@ import (
 	"xdsrelay/relay/xdstest/property"
 )
 
-// TestConvergenceWithGoControlPlane: whatever clients want, drop and want again,
-// however they come and go, and whatever of that crosses what the origin says: at
-// the end every client has all that a go-control-plane server has of what it wants
-// (C9, C10).
+// TestConvergenceWithGoControlPlane: whatever clients subscribe to, unsubscribe from and subscribe
+// to again, however they connect and disconnect, and whatever of that crosses the responses: at the
+// end every client has all resources of its subscription that a go-control-plane server has (C9,
+// C10).
 func TestConvergenceWithGoControlPlane(t *testing.T) {
 	for cache, linear := range map[string]bool{"snapshot": false, "linear": true} {
 		t.Run(cache, func(t *testing.T) {

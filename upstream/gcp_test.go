@@ -9,8 +9,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestSnapshotCache: a key follows the snapshots of a real go-control-plane
-// server, and its restart, which changes nothing by itself (K14), without a NACK.
+// TestSnapshotCache: a key follows the snapshots of a real go-control-plane server, and its
+// restart, which changes nothing by itself (K14), without a NACK.
 func TestSnapshotCache(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		cp := memory.NewControlPlane(t, nil)
@@ -55,8 +55,8 @@ func TestSnapshotCache(t *testing.T) {
 	})
 }
 
-// TestLinearCache: the same for go-control-plane's linear cache, which knows
-// names that come and go.
+// TestLinearCache: the same for the linear cache of go-control-plane, in which names appear and
+// disappear.
 func TestLinearCache(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		cp := memory.NewLinearControlPlane(t)
@@ -69,7 +69,7 @@ func TestLinearCache(t *testing.T) {
 		cp.RemoveLinear(t, cds, "b")
 		c.waitState(cds, "a c")
 		c.waitState(eds, "a later")
-		named := r.join("k").want(cds, "a") // beside the wildcard (D10)
+		named := r.join("k").want(cds, "a") // besides the wildcard (D10)
 		named.waitState(cds, "a")
 		cp.SetLinear(t, cluster("d", 1))
 		c.waitState(cds, "a c d")
@@ -85,10 +85,10 @@ func TestLinearCache(t *testing.T) {
 	})
 }
 
-// TestNamesAfterTheWildcard: go-control-plane takes a client that has left the
-// wildcard for one that still has what that brought (O3), and does not hear that
-// one is left that was never spelled out. Whoever names something afterwards
-// gets it all the same, and whoever joins the wildcard again.
+// TestNamesAfterTheWildcard: go-control-plane assumes that a client that has unsubscribed from the
+// wildcard still has its resources (O3), and ignores an unsubscription from a wildcard that was
+// never explicit. A client that subscribes to a name afterwards still receives it, and so does one
+// that subscribes to the wildcard again.
 func TestNamesAfterTheWildcard(t *testing.T) {
 	for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
 		t.Run(name, func(t *testing.T) {
@@ -128,8 +128,8 @@ func TestNamesAfterTheWildcard(t *testing.T) {
 	}
 }
 
-// controlPlane is a go-control-plane server of clusters a and b and endpoints e,
-// and what sets them.
+// controlPlane returns a go-control-plane server of clusters a and b and endpoints e, and the
+// function that sets them.
 func controlPlane(t *testing.T, linear bool) (cp *xdstest.ControlPlane, set func(salt int)) {
 	resources := func(salt int) []proto.Message {
 		return []proto.Message{cluster("a", salt), cluster("b", salt), endpoints("e", salt)}

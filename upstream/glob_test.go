@@ -14,9 +14,9 @@ func urn(typeURL, id string, params ...string) string {
 	return xdstest.URN("o", typeURL, id, params...)
 }
 
-// TestNamesAsClientsSpellThem: G1: the origin is asked for a name in the spelling
-// of the first client, and asked to drop it in the same; what it answers under
-// another spelling is that resource, also on the next stream (C8).
+// TestNamesAsClientsSpellThem: G1: the relay subscribes to a name in the spelling of the first
+// client and unsubscribes in the same spelling. A resource that arrives in another spelling is that
+// resource, also on the next stream (C8).
 func TestNamesAsClientsSpellThem(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -28,7 +28,7 @@ func TestNamesAsClientsSpellThem(t *testing.T) {
 		st.Respond(t, eds, "1", endpoints(ab, 1))
 		c.waitState(eds, ab)
 		expect(t, st, eds, either(delta, "[] nonce=n1", "["+ba+"] version=1 nonce=n1"))
-		st.Quiet(t, quiet) // the other spelling is no news
+		st.Quiet(t, quiet) // the other spelling is no change
 
 		st.Close(nil)
 		st = o.NextStream(t)
@@ -38,9 +38,9 @@ func TestNamesAsClientsSpellThem(t *testing.T) {
 	})
 }
 
-// TestGlobsUpstream: G6, G7: a delta origin is asked for globs like for names,
-// and dropped in the spelling that it was asked; D8: a SotW origin never hears of
-// them, and they are empty at once.
+// TestGlobsUpstream: G6, G7: the relay subscribes to globs on a delta control plane like to names,
+// and unsubscribes in the same spelling; D8: on a SotW control plane it never requests them, and
+// they are empty at once.
 func TestGlobsUpstream(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -76,8 +76,8 @@ func TestGlobsUpstream(t *testing.T) {
 	})
 }
 
-// TestSilenceAboutGlobs: C12, K13: a glob of which nothing comes is empty when
-// the time is over, and not because other answers came.
+// TestSilenceAboutGlobs: C12, K13: a glob without any resource is empty when the timer expires, and
+// not because other answers arrived.
 func TestSilenceAboutGlobs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -95,8 +95,8 @@ func TestSilenceAboutGlobs(t *testing.T) {
 	})
 }
 
-// TestDirectoryGlobs: G1, G6, G7: files are asked for globs, too, and know a name
-// in every spelling.
+// TestDirectoryGlobs: G1, G6, G7: a directory answers globs, too, and finds a name in every
+// spelling.
 func TestDirectoryGlobs(t *testing.T) {
 	root := t.TempDir()
 	path := filepath.Join(root, "eds.json")

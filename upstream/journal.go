@@ -9,32 +9,30 @@ import (
 	"xdsrelay/relay/redact"
 )
 
-// journal logs what happens with one address, for all keys together: each
-// change of state, and a sign of life while it is down, at growing intervals.
-// Whatever happens, it writes no more than its ration of lines: up to 19 in
-// any minute.
+// journal logs the events of one address, for all keys together: each change of state, and
+// reminders while it is down, at growing intervals. It writes at most 19 lines in any minute.
 type journal struct {
 	// Fixed after construction.
 	log  *slog.Logger
-	what string // that is at the address
+	what string // kind of server at the address
 
 	mu sync.Mutex
 	// Guarded by mu.
-	streams     int       // that are up
-	down        bool      // no stream is up, and trying failed
-	unconnected bool      // trying to connect failed since it is down
-	since       time.Time // when down began
-	failures    int       // since then, of all keys
-	last        error     // the newest of them
-	remind      time.Time // when to say again that it is down
-	interval    time.Duration
-	reach       reach
-	returned    chan struct{} // closed when down ends, and by hurry; nil while nobody waits for that
-	noLoad      bool          // the server takes no load reports
-	aside       map[setAside]struct{}
-	state       ration   // of lines about the state
-	partial     ration   // of lines about single streams and responses
-	lines       []func() // to be written when mu is unlocked
+	streams          int       // streams that are up
+	down             bool      // no stream is up, and an attempt failed
+	unconnected      bool      // an attempt to connect failed since down was set
+	since            time.Time // when down was set
+	failures         int       // of all keys, since then
+	last             error     // the newest of them
+	remind           time.Time // when to log again that it is down
+	interval         time.Duration
+	reach            reach
+	backUp           chan struct{} // closed by the end of down and by wakeWaiting; nil while nothing waits for that
+	noLoad           bool          // the server supports no load reports
+	quarantinedTypes map[quarantinedType]struct{}
+	state            ration   // of lines about the state
+	partial          ration   // of lines about single streams and responses
+	lines            []func() // to be written when mu is unlocked
 }
 
 const (
@@ -46,51 +44,50 @@ func newJournal(log *slog.Logger, what string) *journal {
 	return &journal{log: log, what: what, state: newRation(6), partial: newRation(1)}
 }
 
-// connected notes that a stream is up.
+// connected records that a stream is up.
 func (j *journal) connected() {
 	j.mu.Lock()
 	defer j.unlock()
 	j.streams++
 	switch {
 	case j.down:
-		j.hurryLocked()
-		j.sayLocked(slog.LevelInfo, j.what+" is back",
+		j.wakeWaitingLocked()
+		j.logLocked(slog.LevelInfo, j.what+" is back",
 			slog.Duration("down_for", time.Since(j.since).Round(time.Millisecond)), slog.Int("failures", j.failures))
 	case j.streams == 1:
-		j.sayLocked(slog.LevelInfo, "connected to the "+j.what)
+		j.logLocked(slog.LevelInfo, "connected to the "+j.what)
 	}
 	j.down = false
 }
 
-// back is closed when the next stream is up after none was, and by hurry.
+// back returns a channel that is closed when a stream is up after none was, and by wakeWaiting.
 func (j *journal) back() <-chan struct{} {
 	j.mu.Lock()
 	defer j.unlock()
-	if j.returned == nil {
-		j.returned = make(chan struct{})
+	if j.backUp == nil {
+		j.backUp = make(chan struct{})
 	}
-	return j.returned
+	return j.backUp
 }
 
-// disconnected notes that a stream that was up is over.
+// disconnected records that a stream that was up has ended.
 func (j *journal) disconnected() {
 	j.mu.Lock()
 	defer j.unlock()
 	j.streams--
 }
 
-// failed notes that a stream ended, or could not be opened, which means that
-// there is no connection; keys is how many keys want one.
+// failed records that a stream ended, or, unless opened, that it could not be opened for lack of a
+// connection. keys is how many keys want one.
 func (j *journal) failed(err error, opened bool, keys int64) {
 	j.mu.Lock()
 	defer j.unlock()
 	now := time.Now()
 	j.last = err
 	if j.streams > 0 {
-		// Either the first of many that are about to fail, or one that the
-		// server refuses while it serves others. These must not use up what
-		// is meant for changes of state.
-		j.saySingleLocked(slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
+		// Either this is the first of many streams that are about to fail, or the server refuses
+		// one stream while it serves others. These must not use up the ration for changes of state.
+		j.logSingleLocked(slog.LevelWarn, "a stream to the "+j.what+" failed, others are up",
 			slog.Int("up", j.streams), slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
@@ -98,14 +95,14 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 		j.down, j.since, j.failures, j.unconnected = true, now, 1, !opened
 		j.interval = firstReminder
 		j.remind = now.Add(j.interval)
-		j.sayLocked(slog.LevelWarn, "no stream to the "+j.what+", retrying with backoff",
+		j.logLocked(slog.LevelWarn, "no stream to the "+j.what+", retrying with backoff",
 			slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
 	j.failures++
 	if !opened && !j.unconnected {
 		j.unconnected = true
-		j.sayLocked(slog.LevelWarn, "cannot connect to the "+j.what+", retrying with backoff",
+		j.logLocked(slog.LevelWarn, "cannot connect to the "+j.what+", retrying with backoff",
 			slog.Int64("keys", keys), errorAttr(err))
 		return
 	}
@@ -114,41 +111,41 @@ func (j *journal) failed(err error, opened bool, keys int64) {
 	}
 	j.interval = min(2*j.interval, lastReminder)
 	j.remind = now.Add(j.interval)
-	j.sayLocked(slog.LevelWarn, "still no stream to the "+j.what+", retrying with backoff",
+	j.logLocked(slog.LevelWarn, "still no stream to the "+j.what+", retrying with backoff",
 		slog.Duration("down_for", now.Sub(j.since).Round(time.Second)), slog.Int("failures", j.failures),
 		slog.Int64("keys", keys), errorAttr(err))
 }
 
-// calmed notes that the server has ended a connection for too many keepalive pings,
-// and how often it is pinged from now on.
-func (j *journal) calmed(was, now time.Duration) {
+// pingsReduced logs that the server has closed a connection because of too many keepalive pings,
+// and the new interval between pings.
+func (j *journal) pingsReduced(was, now time.Duration) {
 	j.mu.Lock()
 	defer j.unlock()
 	every := now.String()
 	if now <= 0 {
 		every = "off"
 	}
-	j.sayLocked(slog.LevelWarn, "the "+j.what+" ended a connection because of too many keepalive pings, pinging less often from now on",
+	j.logLocked(slog.LevelWarn, "the "+j.what+" ended a connection because of too many keepalive pings, pinging less often from now on",
 		slog.String("keepalive_was", was.String()), slog.String("keepalive", every))
 }
 
-// smaller notes that requests are kept smaller from now on.
-func (j *journal) smaller(was, now int) {
+// requestsReduced logs that requests are divided into smaller ones from now on.
+func (j *journal) requestsReduced(was, now int) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.sayLocked(slog.LevelWarn, "the "+j.what+" may not have accepted a large request, dividing requests into smaller ones from now on",
+	j.logLocked(slog.LevelWarn, "the "+j.what+" may not have accepted a large request, dividing requests into smaller ones from now on",
 		slog.Int("bytes", was), slog.Int("limit", now))
 }
 
-// shed notes that a key stops asking for names.
+// shed logs that a key stops requesting names.
 func (j *journal) shed(key, typeURL string, names int) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.saySingleLocked(slog.LevelWarn, "the "+j.what+" does not accept a request with all names of a key, not asking for the newest ones that were never answered",
+	j.logSingleLocked(slog.LevelWarn, "the "+j.what+" does not accept a request with all names of a key, not asking for the newest ones that were never answered",
 		slog.String("key", shorten(key, 512)), slog.String("type", shorten(typeURL, 512)), slog.Int("names", names))
 }
 
-// problem says what is wrong with the address now; "" where nothing is known to be.
+// problem describes the present problem with the address; "" if none is known.
 func (j *journal) problem() string {
 	j.mu.Lock()
 	down, since, last := j.down, j.since, j.last
@@ -164,11 +161,11 @@ func (j *journal) problem() string {
 	return text
 }
 
-// refused notes that a response was NACKed.
-func (j *journal) refused(typeURL, why string) {
+// nacked logs that a response was NACKed.
+func (j *journal) nacked(typeURL, why string) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.saySingleLocked(slog.LevelWarn, "NACKed a response of the "+j.what,
+	j.logSingleLocked(slog.LevelWarn, "NACKed a response of the "+j.what,
 		slog.String("type", typeURL), slog.String("error", shorten(why, 512)))
 }
 
@@ -179,13 +176,13 @@ func errorAttr(err error) slog.Attr {
 	return slog.String("error", shorten(err.Error(), 512))
 }
 
-// sayLocked writes a line about the state when j.mu is unlocked. j.mu must be held.
-func (j *journal) sayLocked(level slog.Level, msg string, attrs ...slog.Attr) {
+// logLocked writes a line about the state when j.mu is unlocked. j.mu must be held.
+func (j *journal) logLocked(level slog.Level, msg string, attrs ...slog.Attr) {
 	j.writeLocked(&j.state, level, msg, attrs)
 }
 
-// saySingleLocked is sayLocked for a line about a single stream or response.
-func (j *journal) saySingleLocked(level slog.Level, msg string, attrs ...slog.Attr) {
+// logSingleLocked is logLocked for a line about a single stream or response.
+func (j *journal) logSingleLocked(level slog.Level, msg string, attrs ...slog.Attr) {
 	j.writeLocked(&j.partial, level, msg, attrs)
 }
 
@@ -200,14 +197,14 @@ func (j *journal) writeLocked(r *ration, level slog.Level, msg string, attrs []s
 	j.lines = append(j.lines, j.line(level, msg, attrs))
 }
 
-// line writes a line when it is called.
+// line returns a function that writes a line.
 func (j *journal) line(level slog.Level, msg string, attrs []slog.Attr) func() {
 	return func() {
 		j.log.LogAttrs(context.Background(), level, msg, attrs...) //nolint:sloglint // each caller has a constant text
 	}
 }
 
-// unlock unlocks j.mu and writes the lines that are due: all keys wait for the lock.
+// unlock unlocks j.mu and then writes the pending lines: all keys wait for the lock.
 func (j *journal) unlock() {
 	due := j.lines
 	j.lines = nil
@@ -219,7 +216,7 @@ func (j *journal) unlock() {
 
 const rationEvery = 10 * time.Second
 
-// ration hands out a number of tokens at first, and one more each rationEvery.
+// ration bounds a rate: it starts with a number of tokens and gains one each rationEvery.
 type ration struct {
 	most    int
 	tokens  int
@@ -229,7 +226,8 @@ type ration struct {
 
 func newRation(most int) ration { return ration{most: most, tokens: most, filled: time.Now()} }
 
-// take reports whether there is a token, and how many were refused before it.
+// take takes a token and reports whether there was one, and how many calls got none since the last
+// token.
 func (r *ration) take(now time.Time) (ok bool, skipped int) {
 	if n := int(now.Sub(r.filled) / rationEvery); n > 0 {
 		r.tokens = min(r.tokens+n, r.most)

@@ -14,29 +14,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A control plane is somebody else's server. Unless it was configured otherwise, it
-// permits a ping in five minutes, and ends the connection of a client that pings more
-// often with ENHANCE_YOUR_CALM, and with it the streams of all keys. So by default the
-// relay asks TCP whether the other side is still there (see probed), which no server
-// counts, and pings no more often than all servers permit.
+// Others operate the control plane. By default, gRPC servers permit one ping in five minutes. They
+// close the connection of a client that pings more often, with ENHANCE_YOUR_CALM, and with it the
+// streams of all keys. So by default the relay lets TCP check whether the other side still exists
+// (see probed), which no server counts, and pings no more often than all servers permit.
 
-// pinged is the connection of one address. Once its server has ended it because of too
-// many pings, it is made again with fewer, for the life of the process: gRPC by itself
-// only doubles the time each time, so that a server would have to end the connection
-// again and again.
+// pinged is the connection of one address. If its server closes it because of too many pings, the
+// relay reconnects with fewer pings, for the lifetime of the process: gRPC by itself only doubles
+// the interval each time, so a server would have to close the connection again and again.
 type pinged struct {
 	// Fixed after construction.
 	make func(every time.Duration) (*grpc.ClientConn, error)
-	// noted is called each time that pings become fewer. It is set before use.
-	noted func(was, now time.Duration)
+	// onReduced is called each time that the interval between pings becomes longer. It is set
+	// before use.
+	onReduced func(was, now time.Duration)
 
 	mu    sync.Mutex
 	conn  *grpc.ClientConn // guarded by mu
-	every time.Duration    // guarded by mu; the time between pings; not above 0 for none
+	every time.Duration    // guarded by mu; the interval between pings; 0 or less for none
 }
 
 func newPinged(address string, cfg *ControlPlaneConfig) (*pinged, error) {
-	p := &pinged{every: cfg.KeepaliveTime, noted: func(_, _ time.Duration) {}}
+	p := &pinged{every: cfg.KeepaliveTime, onReduced: func(_, _ time.Duration) {}}
 	p.make = func(every time.Duration) (*grpc.ClientConn, error) { return dial(address, cfg, every) }
 	var err error
 	p.conn, err = p.make(p.every)
@@ -58,7 +57,7 @@ func (p *pinged) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return &pingedStream{ClientStream: stream, of: p, conn: conn}, nil
 }
 
-// GetState is that of the present connection, never of one that was replaced.
+// GetState returns the state of the present connection, never of one that was replaced.
 func (p *pinged) GetState() connectivity.State {
 	for {
 		conn := p.now()
@@ -83,9 +82,9 @@ func (p *pinged) Close() error {
 	return p.conn.Close()
 }
 
-// calm replaces a connection that has ended because of too many pings, unless that has
-// been done.
-func (p *pinged) calm(ended *grpc.ClientConn) {
+// reducePings replaces a connection that was closed because of too many pings, unless it was
+// replaced already.
+func (p *pinged) reducePings(ended *grpc.ClientConn) {
 	p.mu.Lock()
 	was, next := p.every, time.Duration(0)
 	if was > 0 && was < permittedKeepalive {
@@ -96,17 +95,17 @@ func (p *pinged) calm(ended *grpc.ClientConn) {
 		return
 	}
 	conn, err := p.make(next)
-	if err != nil { // it has worked with the same address before
+	if err != nil { // unexpected: the same address was accepted before
 		p.mu.Unlock()
 		return
 	}
 	p.conn, p.every = conn, next
 	p.mu.Unlock()
-	p.noted(was, next)
-	_ = ended.Close() // the server has ended what there was on it
+	p.onReduced(was, next)
+	_ = ended.Close() // the server has closed it already
 }
 
-// pingedStream watches how a stream ends.
+// pingedStream checks why a stream ends.
 type pingedStream struct {
 	grpc.ClientStream
 	of   *pinged
@@ -116,22 +115,21 @@ type pingedStream struct {
 func (s *pingedStream) RecvMsg(m any) error {
 	err := s.ClientStream.RecvMsg(m)
 	if err != nil && tooManyPings(err) {
-		s.of.calm(s.conn)
+		s.of.reducePings(s.conn)
 	}
 	return err
 }
 
-// tooManyPings reports whether a stream has ended with its connection, of which the
-// server said that it was pinged too often. gRPC has no other way to learn of it than
-// the text.
+// tooManyPings reports whether a stream has ended with its connection because the server received
+// too many pings. gRPC exposes that in the text of the error only.
 func tooManyPings(err error) bool {
 	s, _ := status.FromError(err)
 	return s.Code() == codes.Unavailable && strings.Contains(s.Message(), "ENHANCE_YOUR_CALM") && strings.Contains(s.Message(), "too_many_pings")
 }
 
-// probed makes TCP itself find out that the other side of a connection is gone, in
-// about a minute, where nothing is sent that would show it. It is part of the
-// credentials because a dialer of our own would lose gRPC's support of proxies.
+// probed makes TCP detect within about a minute that the other side of a connection has disappeared
+// while nothing is sent. It is part of the credentials because a custom dialer would lose gRPC's
+// support of proxies.
 type probed struct {
 	credentials.TransportCredentials
 }
@@ -142,7 +140,7 @@ func (p probed) ClientHandshake(ctx context.Context, authority string, raw net.C
 	if conn, ok := raw.(interface {
 		SetKeepAliveConfig(config net.KeepAliveConfig) error
 	}); ok {
-		_ = conn.SetKeepAliveConfig(probes) // a connection without probes is still one
+		_ = conn.SetKeepAliveConfig(probes) // a connection works without probes, too
 	}
 	return p.TransportCredentials.ClientHandshake(ctx, authority, raw)
 }

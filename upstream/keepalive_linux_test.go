@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// TestConnectionsAreProbed: the system asks whether the other side of a quiet connection
-// is still there, so that nobody depends on keepalive pings, which servers forbid (C17).
+// TestConnectionsAreProbed: the system checks whether the other side of a quiet connection still
+// exists, so that nothing depends on keepalive pings, which servers forbid (C17).
 func TestConnectionsAreProbed(t *testing.T) {
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"google.golang.org/grpc"
 )
 
-// TestDefaultKeepaliveSuitsEveryServer: a server with the default settings of its gRPC
-// library, which all permit one ping in five minutes, never ends a quiet stream of a
-// relay with default settings.
+// TestDefaultKeepaliveSuitsEveryServer: a server with the default settings of its gRPC library,
+// which all permit one ping in five minutes, never ends a quiet stream of a relay with default
+// settings.
 func TestDefaultKeepaliveSuitsEveryServer(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t) // a bare grpc.NewServer
@@ -30,9 +30,9 @@ func TestDefaultKeepaliveSuitsEveryServer(t *testing.T) {
 	})
 }
 
-// TestTooManyPings: a server that ends a connection for too many pings is pinged no
-// more often than every server permits from then on, and if that is too often still,
-// never again; each of these is logged once, whatever the number of keys.
+// TestTooManyPings: if a server closes a connection because of too many pings, the relay pings it
+// no more often than every server permits from then on, and if that is still too often, never
+// again. Each of these is logged once, whatever the number of keys.
 func TestTooManyPings(t *testing.T) {
 	for _, tc := range []struct {
 		keepalive time.Duration

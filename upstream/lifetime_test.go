@@ -38,7 +38,7 @@ func say(t *testing.T, st *xdstest.OriginStream, typeURL, version, nonce string,
 	}
 }
 
-// timed is what the client sees if it takes TTLs.
+// timed is what the client sees if it supports TTLs.
 func (c *client) timed(typeURL string, since cache.Position) cache.Changes {
 	got, err := c.table(typeURL).Changes(c.watcher(typeURL), cache.Query{Since: since, Timed: true})
 	if err != nil {
@@ -47,8 +47,8 @@ func (c *client) timed(typeURL string, since cache.Position) cache.Changes {
 	return got
 }
 
-// TestLifetimesOfAnOrigin: C17, F6, F7, D9: an envelope's TTL is taken in both
-// variants, and a heartbeat, which is acknowledged, keeps the resource.
+// TestLifetimesOfAnOrigin: C17, F6, F7, D9: the TTL of an envelope applies in both variants, and a
+// heartbeat is acknowledged and keeps the resource.
 func TestLifetimesOfAnOrigin(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -71,7 +71,7 @@ func TestLifetimesOfAnOrigin(t *testing.T) {
 			}
 			first.To = got.To
 		}
-		if delta { // of another version it is none
+		if delta { // with another version it is not a heartbeat
 			say(t, st, eds, "v1", "n7", envelope(endpoints("a", 1), "v0", time.Hour, false))
 			expect(t, st, eds, "[] nonce=n7")
 			if got := c.timed(eds, first.To); !got.Empty() {
@@ -81,21 +81,21 @@ func TestLifetimesOfAnOrigin(t *testing.T) {
 	})
 }
 
-// TestSteadyHeartbeatsAreAcknowledgedAtOnce: C3: an origin that repeats what has
-// a TTL is not taken for one that goes round in circles.
+// TestSteadyHeartbeatsAreAcknowledgedAtOnce: C3: a control plane that repeats resources with a TTL
+// is not in a loop.
 func TestSteadyHeartbeatsAreAcknowledgedAtOnce(t *testing.T) {
 	a := &asked{}
 	living, other := responseOf(t, envelope(endpoints("a", 1), "v1", time.Minute, true)), responseOf(t, &discoveryv3.Resource{Name: "a", Resource: xdstest.Any(endpoints("a", 1))})
 	now := time.Now()
 	for range 50 {
-		now = now.Add(leastBeat)
+		now = now.Add(minHeartbeat)
 		if wait := a.repeated(living, 0, now); wait > 0 {
 			t.Fatalf("a heartbeat waits %v", wait)
 		}
 	}
 	var wait time.Duration
 	for range 10 {
-		now = now.Add(leastBeat / 2)
+		now = now.Add(minHeartbeat / 2)
 		wait = a.repeated(living, 0, now)
 	}
 	if wait == 0 {
@@ -103,7 +103,7 @@ func TestSteadyHeartbeatsAreAcknowledgedAtOnce(t *testing.T) {
 	}
 	b := &asked{}
 	for range 10 {
-		now = now.Add(leastBeat)
+		now = now.Add(minHeartbeat)
 		wait = b.repeated(other, 0, now)
 	}
 	if wait == 0 {
@@ -111,8 +111,8 @@ func TestSteadyHeartbeatsAreAcknowledgedAtOnce(t *testing.T) {
 	}
 }
 
-// TestAnnouncedFeatures: C17: the node says what the relay takes, whatever its
-// clients do.
+// TestAnnouncedFeatures: C17: the node announces the features of the relay, whatever its clients
+// support.
 func TestAnnouncedFeatures(t *testing.T) {
 	rules, err := aggregation.Compile(nil, aggregation.Options{})
 	if err != nil {
@@ -137,7 +137,7 @@ func TestAnnouncedFeatures(t *testing.T) {
 	})
 }
 
-// responseOf is what the relay reads of a response with one resource.
+// responseOf decodes a response with one resource like the relay.
 func responseOf(t *testing.T, r *discoveryv3.Resource) *resource.Response {
 	t.Helper()
 	b, err := proto.Marshal(&discoveryv3.DeltaDiscoveryResponse{TypeUrl: eds, SystemVersionInfo: "v1", Resources: []*discoveryv3.Resource{r}})
@@ -155,9 +155,8 @@ func resourceError(name string, code int32) *discoveryv3.ResourceError {
 	return &discoveryv3.ResourceError{ResourceName: &discoveryv3.ResourceName{Name: name}, ErrorDetail: &statuspb.Status{Code: code, Message: "no"}}
 }
 
-// TestErrorsOfAnOrigin: C16, A7: an error ends the wait for a name, and leaves a
-// copy in place unless it is NOT_FOUND; with removals by name and unknown fields
-// of a response it is passed on.
+// TestErrorsOfAnOrigin: C16, A7: an error ends the wait for a name, and keeps a cached copy unless
+// it is NOT_FOUND. It is passed on, as are removals by name and unknown fields of a response.
 func TestErrorsOfAnOrigin(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -181,18 +180,18 @@ func TestErrorsOfAnOrigin(t *testing.T) {
 		}
 		c.waitState(eds, "a -z")
 		got := c.timed(eds, cache.Start)
-		told := c.timed(eds, got.To) // the one of a comes after the resource
-		if len(got.Errors)+len(told.Errors) != 3 {
-			t.Fatalf("told %d and %d errors", len(got.Errors), len(told.Errors))
+		later := c.timed(eds, got.To) // the error of a arrives after the resource
+		if len(got.Errors)+len(later.Errors) != 3 {
+			t.Fatalf("told %d and %d errors", len(got.Errors), len(later.Errors))
 		}
-		if delta && (len(got.RemovedNames)+len(told.RemovedNames) != 1 || string(got.Extra)+string(told.Extra) != string(unknown)) {
-			t.Fatalf("told %q, %q and %q, %q", got.RemovedNames, got.Extra, told.RemovedNames, told.Extra)
+		if delta && (len(got.RemovedNames)+len(later.RemovedNames) != 1 || string(got.Extra)+string(later.Extra) != string(unknown)) {
+			t.Fatalf("told %q, %q and %q, %q", got.RemovedNames, got.Extra, later.RemovedNames, later.Extra)
 		}
 		st.NextRequest(t)
 		st.NextRequest(t) // the ACKs
 		st.Quiet(t, 2*cfg.AbsentAfter)
 		if s := c.state(eds); s != "a -z" {
-			t.Fatalf("after the timer the state is %q", s) // y exists, for all that is known
+			t.Fatalf("after the timer the state is %q", s) // y may exist
 		}
 	})
 }

@@ -20,17 +20,16 @@ import (
 // loadMethod is the method of LRS.
 const loadMethod = "/envoy.service.load_stats.v3.LoadReportingService/StreamLoadStats"
 
-// allClusters is the client feature that lets a server ask for all clusters
-// without naming them.
+// allClusters is the client feature that lets a server request all clusters without naming them.
 const allClusters = "envoy.lrs.supports_send_all_clusters"
 
-// lastWords is how long the end of a report may take: what is left is sent, and
-// the server has to have read it.
-const lastWords = 2 * time.Second
+// finalReportTimeout bounds the end of a report: the rest is sent, and the server must have read
+// it.
+const finalReportTimeout = 2 * time.Second
 
-// Report tells the control plane what o's clients report, at the interval that
-// it asks for, until ctx ends, and then what is left. A control plane that does
-// not speak LRS is asked again with backoff. It is what [load.Config.Run] wants.
+// Report sends the load that clients of o report to the control plane, at the interval that it
+// requests. When ctx ends it sends the rest. A control plane without LRS is asked again with
+// backoff. Report implements [load.Config.Run].
 func (c *ControlPlane) Report(ctx context.Context, o *load.Outlet) {
 	node := proto.CloneOf(o.Node())
 	if !slices.Contains(node.GetClientFeatures(), allClusters) {
@@ -39,20 +38,20 @@ func (c *ControlPlane) Report(ctx context.Context, o *load.Outlet) {
 	if c.cfg.Peer != "" {
 		ctx = c.withKey(ctx, string(o.Key()))
 	}
-	persist(ctx, c.cfg.Backoff, nearest{c.servers}, func(ctx context.Context) ending {
+	retryLoop(ctx, c.cfg.Backoff, nearest{c.servers}, func(ctx context.Context) ending {
 		return c.report(ctx, o, node)
 	})
 }
 
-// report opens a stream to the nearest server and reports until it ends.
+// report opens a stream to the nearest server and reports until the stream ends.
 func (c *ControlPlane) report(ctx context.Context, o *load.Outlet, node *corev3.Node) (end ending) {
 	s := nearest{c.servers}.pick()
-	// The stream outlives ctx a little, for the last words.
+	// The stream outlives ctx a little, for the final report.
 	sctx, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cancel(nil)
-	hurried := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
+	stopCancel := context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })
 	stream, err := s.channel.NewStream(sctx, &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}, loadMethod)
-	if !hurried() {
+	if !stopCancel() {
 		return end
 	}
 	if err == nil {
@@ -78,32 +77,32 @@ type reporter struct {
 	server *server
 	outlet *load.Outlet
 	stream grpc.ClientStream
-	ctx    context.Context // the stream's
+	ctx    context.Context // of the stream
 	cancel context.CancelCauseFunc
 	opened time.Time
 
 	// Owned by run.
 	terms *load.Terms // nil before the first response on this stream
-	due   time.Time   // of the next report
+	due   time.Time   // time of the next report
 
-	// Set by receive when it is done.
+	// Set by receive before it ends.
 	why error
 }
 
-// run reports until the stream ends, or ctx does.
+// run reports until the stream or ctx ends.
 func (r *reporter) run(ctx context.Context, node *corev3.Node) (end ending) {
 	cp := r.server.owner
 	responses := make(chan *lrsv3.LoadStatsResponse)
 	go r.receive(responses)
-	// A send that blocks does not see that ctx has ended.
-	hurried := context.AfterFunc(ctx, func() {
-		sleep(r.ctx, lastWords)
+	// A blocked send does not notice that ctx has ended.
+	stopCancel := context.AfterFunc(ctx, func() {
+		sleep(r.ctx, finalReportTimeout)
 		r.cancel(context.Cause(ctx))
 	})
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer func() {
-		hurried()
+		stopCancel()
 		r.cancel(end.err)
 		drain(responses)
 		end.opened, end.responded, end.lived = true, r.terms != nil, time.Since(r.opened)
@@ -111,7 +110,7 @@ func (r *reporter) run(ctx context.Context, node *corev3.Node) (end ending) {
 			cp.metrics.load.stream(-1)
 		}
 	}()
-	_ = r.send(&lrsv3.LoadStatsRequest{Node: node}) // the receiver is told why not
+	_ = r.send(&lrsv3.LoadStatsRequest{Node: node}) // the receiver returns the reason
 	for {
 		r.arm(timer)
 		select {
@@ -125,7 +124,7 @@ func (r *reporter) run(ctx context.Context, node *corev3.Node) (end ending) {
 				return end
 			}
 		case now := <-timer.C:
-			if r.server.index > 0 && r.server != (nearest{cp.servers}).pick() { // a better one is back (C15)
+			if r.server.index > 0 && r.server != (nearest{cp.servers}).pick() { // a better server is back (C15)
 				r.finish(responses)
 				return end
 			}
@@ -142,19 +141,19 @@ func (r *reporter) run(ctx context.Context, node *corev3.Node) (end ending) {
 	}
 }
 
-// arm sets the timer to the next report, or to the next look for a better server.
+// arm sets the timer to the next report, or to the next check for a better server.
 func (r *reporter) arm(timer *time.Timer) {
 	wait := time.Hour
 	if r.terms != nil {
 		wait = min(wait, time.Until(r.due))
 	}
 	if r.server.index > 0 {
-		wait = min(wait, turnEvery)
+		wait = min(wait, recheckEvery)
 	}
 	timer.Reset(wait)
 }
 
-// receive hands responses over until the stream ends.
+// receive hands over responses until the stream ends.
 func (r *reporter) receive(responses chan<- *lrsv3.LoadStatsResponse) {
 	defer close(responses)
 	for {
@@ -163,19 +162,18 @@ func (r *reporter) receive(responses chan<- *lrsv3.LoadStatsResponse) {
 			_, r.why = endOf(r.ctx, err)
 			return
 		}
-		responses <- rsp // somebody takes them until they are over
+		responses <- rsp // run or drain receives them until the channel is closed
 	}
 }
 
-// drain waits until the receiver is done.
+// drain waits until receive has ended.
 func drain(responses <-chan *lrsv3.LoadStatsResponse) {
-	for range responses { // there will be no report that they could change
+	for range responses { // no later report could use them
 	}
 }
 
-// ask takes what the server wants to be told, and passes it on. The first report
-// is due a little later than those of the clients, so that theirs are part of
-// it. A response that changes the interval starts it anew.
+// ask applies what the server requests and passes it on. The first report is due slightly after
+// those of the clients, so that it includes them. A response that changes the interval restarts it.
 func (r *reporter) ask(rsp *lrsv3.LoadStatsResponse) error {
 	terms, err := r.outlet.Ask(rsp)
 	if err != nil {
@@ -183,7 +181,7 @@ func (r *reporter) ask(rsp *lrsv3.LoadStatsResponse) error {
 	}
 	if r.terms == nil {
 		r.server.owner.metrics.load.stream(1)
-		r.server.journal.loadTaken()
+		r.server.journal.loadRequested()
 	}
 	if r.terms == nil || r.terms.Interval != terms.Interval {
 		r.due = time.Now().Add(terms.Interval + min(terms.Interval/10, time.Second))
@@ -192,8 +190,8 @@ func (r *reporter) ask(rsp *lrsv3.LoadStatsResponse) error {
 	return nil
 }
 
-// report sends what was added up. What cannot be sent is given back; what was
-// sent counts as delivered, whatever becomes of the stream.
+// report sends the accumulated load. Reports that cannot be sent are given back; those that were
+// sent count as delivered, whatever happens to the stream.
 func (r *reporter) report() {
 	m := r.server.owner.metrics
 	requests := r.outlet.Take()
@@ -201,7 +199,7 @@ func (r *reporter) report() {
 		if r.send(q) != nil {
 			r.outlet.GiveBack(requests[i:])
 			m.load.unsent()
-			return // the receiver is told why
+			return // the receiver returns the reason
 		}
 		m.load.sent(proto.Size(q))
 	}
@@ -211,16 +209,16 @@ func (r *reporter) send(m proto.Message) error {
 	return sendWithin(r.server.owner.cfg.SendTimeout, r.stream, r.cancel, m)
 }
 
-// errUnread is why a stream is cancelled whose server does not end it.
+// errUnread is why the relay cancels a stream that the server does not end.
 var errUnread = errors.New("the server did not end the stream in time")
 
-// finish says what is left, ends the stream from this side and waits until the
-// server has done so, too: then it has read everything.
+// finish sends the rest, ends the stream from this side and waits until the server has ended it,
+// too: then the server has read everything.
 func (r *reporter) finish(responses <-chan *lrsv3.LoadStatsResponse) {
 	if r.terms == nil {
 		return
 	}
-	late := time.AfterFunc(lastWords, func() { r.cancel(errUnread) })
+	late := time.AfterFunc(finalReportTimeout, func() { r.cancel(errUnread) })
 	defer late.Stop()
 	r.report()
 	_ = r.stream.CloseSend()

@@ -2,30 +2,29 @@ package upstream
 
 import "log/slog"
 
-// loadRefused notes that the server takes no load reports, which is said once,
-// whatever the number of keys.
+// loadRefused logs that the server supports no load reports, once for all keys.
 func (j *journal) loadRefused(err error) {
 	j.mu.Lock()
 	defer j.unlock()
 	if !j.noLoad {
 		j.noLoad = true
-		j.sayLocked(slog.LevelInfo, "the "+j.what+" takes no load reports, asking again with backoff", errorAttr(err))
+		j.logLocked(slog.LevelInfo, "the "+j.what+" takes no load reports, asking again with backoff", errorAttr(err))
 	}
 }
 
-// loadTaken notes that the server has asked for load reports.
-func (j *journal) loadTaken() {
+// loadRequested records that the server has requested load reports.
+func (j *journal) loadRequested() {
 	j.mu.Lock()
 	defer j.unlock()
 	if j.noLoad {
 		j.noLoad = false
-		j.sayLocked(slog.LevelInfo, "the "+j.what+" takes load reports now")
+		j.logLocked(slog.LevelInfo, "the "+j.what+" takes load reports now")
 	}
 }
 
-// loadFailed notes that a stream of load reports ended.
+// loadFailed logs that a stream of load reports ended.
 func (j *journal) loadFailed(err error) {
 	j.mu.Lock()
 	defer j.unlock()
-	j.saySingleLocked(slog.LevelWarn, "a stream of load reports failed", errorAttr(err))
+	j.logSingleLocked(slog.LevelWarn, "a stream of load reports failed", errorAttr(err))
 }

@@ -7,8 +7,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// loadMetrics are those of load reports, never by key or cluster. All methods
-// are safe for concurrent use.
+// loadMetrics are the metrics of load reports, never by key or cluster. All methods are safe for
+// concurrent use.
 type loadMetrics struct {
 	streams metric.Int64UpDownCounter
 	reports metric.Int64Counter

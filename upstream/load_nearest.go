@@ -6,9 +6,8 @@ import (
 	"time"
 )
 
-// nearest stands for the best server that can be reached. A worse one is never
-// connected to for its sake: it is used where the configuration streams have had
-// to turn to it (C15).
+// nearest is the best server that can be reached. It never causes a connection to a worse one: it
+// uses that only while configuration streams had to fail over to it (C15).
 type nearest struct{ servers []*server }
 
 // pick returns the best server that can be reached, or else the best.
@@ -27,12 +26,12 @@ func (n nearest) spread() time.Duration { return n.servers[0].spread() }
 
 func (n nearest) back() <-chan struct{} { return n.pick().back() }
 
-// pausing notes nothing: what is shown of a server is when streams of keys are tried.
+// pausing does nothing: the status of a server shows the attempts of configuration streams only.
 func (nearest) pausing(*pace, time.Time) {}
 
-// turnEvery is how often it is looked whether a worse server can be reached
-// while the best one cannot.
-const turnEvery = 5 * time.Second
+// recheckEvery is the interval between checks whether a worse server can be reached while the best
+// one cannot.
+const recheckEvery = 5 * time.Second
 
 // waitReady waits until a server can be reached.
 func (n nearest) waitReady(ctx context.Context) error {
@@ -40,7 +39,7 @@ func (n nearest) waitReady(ctx context.Context) error {
 		return n.servers[0].waitReady(ctx)
 	}
 	for !n.reachable() {
-		turn, cancel := context.WithTimeout(ctx, turnEvery)
+		turn, cancel := context.WithTimeout(ctx, recheckEvery)
 		err := n.servers[0].waitReady(turn)
 		cancel()
 		if ctx.Err() != nil || errors.Is(err, errClosed) {

@@ -56,7 +56,7 @@ func (r *loadRig) join(key string) loadClient {
 	return loadClient{r.Join(aggregation.Key(key), node, func() {}), r.t}
 }
 
-// waitTerms waits until the client knows what is to be reported.
+// waitTerms waits until the client has received what to report.
 func (c loadClient) waitTerms(what string, good func(*lrsv3.LoadStatsResponse) bool) {
 	c.t.Helper()
 	xdstest.Eventually(c.t, "terms: "+what, func() bool {
@@ -65,8 +65,8 @@ func (c loadClient) waitTerms(what string, good func(*lrsv3.LoadStatsResponse) b
 	})
 }
 
-// waitRefused waits until the client knows that there is nobody to report to,
-// and returns why.
+// waitRefused waits until the client has been notified that no server accepts its reports, and
+// returns the reason.
 func (c loadClient) waitRefused() (why error) {
 	c.t.Helper()
 	xdstest.Eventually(c.t, "a refusal", func() bool {
@@ -81,7 +81,7 @@ func (c loadClient) issued(zone string, n, inProgress uint64) {
 	c.Report([]*endpointv3.ClusterStats{xdstest.ClusterLoad("c", xdstest.ZoneLoad(zone, n, inProgress))})
 }
 
-// totals is the issued requests by zone in some requests.
+// totals returns the issued requests by zone in some requests.
 func totals(requests ...*lrsv3.LoadStatsRequest) map[string]uint64 {
 	out := make(map[string]uint64)
 	for _, q := range requests {
@@ -96,7 +96,7 @@ func totals(requests ...*lrsv3.LoadStatsRequest) map[string]uint64 {
 	return out
 }
 
-// loadWire is a channel whose streams are of load reports.
+// loadWire is a channel whose streams carry load reports.
 type loadWire struct {
 	*wire
 	serve func(*loadWireStream) error
@@ -123,7 +123,7 @@ func (w *loadWire) NewStream(ctx context.Context, _ *grpc.StreamDesc, _ string, 
 type loadWireStream struct {
 	grpc.ClientStream
 	ctx        context.Context
-	fromClient chan *lrsv3.LoadStatsRequest // closed with the client's half
+	fromClient chan *lrsv3.LoadStatsRequest // closed when the client closes its side
 	toClient   chan *lrsv3.LoadStatsResponse
 	end        chan error
 
@@ -131,8 +131,7 @@ type loadWireStream struct {
 	over bool // the server has ended the stream
 }
 
-// SendMsg fails once the server has ended the stream; whatever it took before
-// counts as sent.
+// SendMsg fails once the server has ended the stream. Messages that were sent before count as sent.
 func (s *loadWireStream) SendMsg(m any) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -15,14 +15,14 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// every is how often the reports of these tests are due.
+// every is the report interval of these tests.
 const every = 100 * time.Millisecond
 
 func everyTime(rsp *lrsv3.LoadStatsResponse) bool {
 	return rsp.GetLoadReportingInterval().AsDuration() == every
 }
 
-// waitTotals takes requests until together they say what is expected.
+// waitTotals receives requests until their sum is what is expected.
 func waitTotals(t *testing.T, st *xdstest.LoadOriginStream, want map[string]uint64) {
 	t.Helper()
 	got := make(map[string]uint64)
@@ -35,10 +35,10 @@ func waitTotals(t *testing.T, st *xdstest.LoadOriginStream, want map[string]uint
 	}
 }
 
-// TestLoadReports: one stream for all clients of a key, opened with the first, in
-// the key's name and with the feature that lets the server ask for everything
-// (K4); it says nothing before it is asked, passes on what it is asked, and then
-// reports the sums at that interval, even if there is nothing to say.
+// TestLoadReports: one stream for all clients of a key, opened with the first, in the name of the
+// key and with the feature that lets the server request everything (K4). The relay sends nothing
+// before the server requests it, passes the request on, and then reports the sums at that interval,
+// even if they are empty.
 func TestLoadReports(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -87,8 +87,7 @@ func TestLoadReports(t *testing.T) {
 	})
 }
 
-// TestLoadTermsChange: what the origin asks for later takes the place of what it
-// asked for before.
+// TestLoadTermsChange: a later request of the control plane replaces the earlier one.
 func TestLoadTermsChange(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -106,8 +105,8 @@ func TestLoadTermsChange(t *testing.T) {
 	})
 }
 
-// TestLoadUnimplemented: clients are told that nobody takes their reports, as
-// long as that is so.
+// TestLoadUnimplemented: clients are notified that no server accepts their reports, as long as that
+// is the case.
 func TestLoadUnimplemented(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -129,9 +128,9 @@ func TestLoadUnimplemented(t *testing.T) {
 	})
 }
 
-// TestLoadOutage: while the origin is away reports add up, and the clients know
-// what they were asked; on its return the node is told again, and all of it when
-// it asks.
+// TestLoadOutage: while the control plane is unreachable reports accumulate, and clients keep the
+// last request. When it is back the relay sends the node again, and all of the load when it is
+// requested.
 func TestLoadOutage(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -160,8 +159,8 @@ func TestLoadOutage(t *testing.T) {
 	})
 }
 
-// TestLoadLastWords: K10: some time after the last client the stream is closed,
-// and so it is when the relay stops; what was not told yet is told before.
+// TestLoadLastWords: K10: the stream is closed some time after the last client has disconnected,
+// and when the relay stops. The unsent rest is sent before that.
 func TestLoadLastWords(t *testing.T) {
 	for name, end := range map[string]func(r *loadRig, c loadClient){
 		"idle":  func(_ *loadRig, c loadClient) { c.Leave() },
@@ -187,8 +186,8 @@ func TestLoadLastWords(t *testing.T) {
 	}
 }
 
-// TestLoadServerThatStays: a server that does not end its half, or takes nothing,
-// does not hold up the end.
+// TestLoadServerThatStays: a server that does not end its side, or reads nothing, does not delay
+// the end.
 func TestLoadServerThatStays(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -214,8 +213,8 @@ func TestLoadServerThatStays(t *testing.T) {
 	})
 }
 
-// TestLoadSharesTheConnection: streams of configuration and of load, of whatever
-// key, share one connection.
+// TestLoadSharesTheConnection: streams of configuration and of load, of whatever key, share one
+// connection.
 func TestLoadSharesTheConnection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -238,9 +237,8 @@ func TestLoadSharesTheConnection(t *testing.T) {
 	})
 }
 
-// TestLoadFollowsTheServer: C15: reports go to the best server that can be
-// reached; no other one is connected to for their sake, and they return with the
-// better one.
+// TestLoadFollowsTheServer: C15: reports use the best server that can be reached. They cause no
+// connection to another one, and return to the better server when it is back.
 func TestLoadFollowsTheServer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		best, second := memory.NewOrigin(t), memory.NewOrigin(t)
@@ -261,7 +259,7 @@ func TestLoadFollowsTheServer(t *testing.T) {
 		second.NextStream(t).NextRequest(t)
 		reports.join("m")
 		st := onSecond.NextStream(t)
-		if st.Next(t).GetNode().GetId() == "relay/k" { // it was waiting, and may have come first
+		if st.Next(t).GetNode().GetId() == "relay/k" { // it was waiting, and may have arrived first
 			st = onSecond.NextStream(t)
 			st.Next(t)
 		}
@@ -277,8 +275,8 @@ func TestLoadFollowsTheServer(t *testing.T) {
 	})
 }
 
-// TestLoadTermsThatMeanNothing: a response that cannot be followed ends the
-// stream, and is asked for again with backoff (C13).
+// TestLoadTermsThatMeanNothing: an invalid response ends the stream, which is opened again with
+// backoff (C13).
 func TestLoadTermsThatMeanNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)

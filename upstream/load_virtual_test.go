@@ -27,8 +27,8 @@ func virtualLoad(t xdstest.TB, w *loadWire, f func(r *loadRig)) {
 	r.Close()
 }
 
-// TestLoadBackoff: C13: streams that end unanswered, or with UNIMPLEMENTED, are
-// opened again at the pace of all streams.
+// TestLoadBackoff: C13: streams that end without a response, or with UNIMPLEMENTED, are opened
+// again at the pace of all streams.
 func TestLoadBackoff(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unavailable, codes.Unimplemented} {
 		synctest.Test(t, func(t *testing.T) {
@@ -54,9 +54,9 @@ func TestLoadBackoff(t *testing.T) {
 	}
 }
 
-// TestLoadInterval: reports come at the interval that was asked for, the first a
-// little later than those of the clients; an origin that repeats itself with
-// every report changes nothing, one that asks for another interval starts it.
+// TestLoadInterval: reports are sent at the requested interval, the first slightly later than those
+// of the clients. A control plane that repeats its request with every report changes nothing; one
+// that requests another interval starts that.
 func TestLoadInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var at []time.Duration
@@ -91,8 +91,8 @@ func TestLoadInterval(t *testing.T) {
 	})
 }
 
-// TestLoadNothingLost: whatever clients report, and however often the origin
-// breaks the stream, what was sent and what is left are what was reported.
+// TestLoadNothingLost: whatever clients report, and however often the control plane ends the
+// stream, the sum of what was sent and what is left is what was reported.
 func TestLoadNothingLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		type step struct {
@@ -112,7 +112,7 @@ func TestLoadNothingLost(t *testing.T) {
 					s.mu.Lock()
 					s.over = true
 					s.mu.Unlock()
-					for len(s.fromClient) > 0 { // sent on a stream that broke
+					for len(s.fromClient) > 0 { // sent on a stream that failed
 						sent = append(sent, <-s.fromClient)
 					}
 				}()
@@ -159,8 +159,8 @@ func TestLoadNothingLost(t *testing.T) {
 	})
 }
 
-// TestLoadGivesBack: a report that could not be sent, because the stream had
-// ended, is part of the next one.
+// TestLoadGivesBack: a report that could not be sent because the stream had ended is part of the
+// next one.
 func TestLoadGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got []map[string]uint64
@@ -169,7 +169,7 @@ func TestLoadGivesBack(t *testing.T) {
 			s.recv()
 			s.ask(xdstest.LoadTerms(10 * time.Second))
 			if streams++; streams == 1 {
-				// Over for sending, but the client is not told before a report
+				// The stream has ended for sending, but the client is not notified before a report
 				// was due.
 				s.mu.Lock()
 				s.over = true

@@ -12,24 +12,24 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// metrics are counted by type URL, variant and outcome, never by key. All
-// methods are safe for concurrent use.
+// metrics count by type URL, variant and outcome, never by key. All methods are safe for concurrent
+// use.
 type metrics struct {
-	streams    metric.Int64UpDownCounter
-	apart      metric.Int64UpDownCounter
-	reconnects metric.Int64Counter
-	responses  metric.Int64Counter
-	bytes      metric.Int64Counter
-	load       *loadMetrics
-	requests   metric.Int64Counter
-	sent       metric.Int64Counter
-	shed       metric.Int64Counter
-	age        metric.Registration // nil for other nodes, which come and go
+	streams     metric.Int64UpDownCounter
+	quarantined metric.Int64UpDownCounter
+	reconnects  metric.Int64Counter
+	responses   metric.Int64Counter
+	bytes       metric.Int64Counter
+	load        *loadMetrics
+	requests    metric.Int64Counter
+	sent        metric.Int64Counter
+	shed        metric.Int64Counter
+	age         metric.Registration // nil for other nodes, since these change
 
-	last atomic.Int64 // when the last response came, or this was made, in ns since 1970
+	last atomic.Int64 // when the last response arrived, or metrics were created, in ns since 1970
 
 	variant metric.MeasurementOption
-	byType  map[label]metric.MeasurementOption // made once: they are costly
+	byType  map[label]metric.MeasurementOption // created once: they are expensive
 }
 
 type label struct {
@@ -37,7 +37,7 @@ type label struct {
 	outcome outcome
 }
 
-// outcome is what became of a response.
+// outcome is how a response was answered.
 type outcome string
 
 const (
@@ -70,7 +70,7 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		metric.WithDescription("Streams to control planes that are up.")); err != nil {
 		return nil, err
 	}
-	if m.apart, err = meter.Int64UpDownCounter("xdsrelay.upstream.types.apart",
+	if m.quarantined, err = meter.Int64UpDownCounter("xdsrelay.upstream.types.apart",
 		metric.WithDescription("Types that keys ask for on a stream of their own, since the control plane ended one on which it was asked for them.")); err != nil {
 		return nil, err
 	}
@@ -94,10 +94,10 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 		metric.WithDescription("Names that keys stopped asking for, because the control plane accepts no request with all names of the key.")); err != nil {
 		return nil, err
 	}
-	m.shedNames(0) // shows that there are none
+	m.shedNames(0) // exports the counter with 0
 	m.last.Store(time.Now().UnixNano())
 	if cfg.Peer == "" {
-		m.setApart(0) // shows that there are none
+		m.addQuarantined(0) // exports the counter with 0
 		if err := m.observeAge(meter, cfg.Name); err != nil {
 			return nil, err
 		}
@@ -107,7 +107,7 @@ func newMetrics(cfg *ControlPlaneConfig) (*metrics, error) {
 	return m, err
 }
 
-// observeAge makes the metric of the time since the last response.
+// observeAge creates the metric of the time since the last response.
 func (m *metrics) observeAge(meter metric.Meter, origin string) error {
 	age, err := meter.Float64ObservableGauge("xdsrelay.upstream.response.age", metric.WithUnit("s"),
 		metric.WithDescription("How long ago the last response of a control plane came, whichever key and type it was for; since the start if none has."))
@@ -122,20 +122,20 @@ func (m *metrics) observeAge(meter metric.Meter, origin string) error {
 	return err
 }
 
-// close ends what is asked for when metrics are read.
+// close unregisters the callback.
 func (m *metrics) close() {
 	if m.age != nil {
-		_ = m.age.Unregister() // says only that it was before
+		_ = m.age.Unregister() // fails only if it was unregistered before
 	}
 }
 
-// request counts a request of so many bytes.
+// request counts a request of a size in bytes.
 func (m *metrics) request(size int) {
 	m.requests.Add(context.Background(), 1, m.variant)
 	m.sent.Add(context.Background(), int64(size), m.variant)
 }
 
-// originLabel is a metric's attributes, with the name of the origin if it has one.
+// originLabel returns the attributes of a metric, with the name of the origin if it has one.
 func originLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyValue {
 	if name != "" {
 		attributes = append(attributes, attribute.String("origin", name))
@@ -145,7 +145,7 @@ func originLabel(name string, attributes ...attribute.KeyValue) []attribute.KeyV
 
 func (m *metrics) stream(n int64) { m.streams.Add(context.Background(), n, m.variant) }
 
-func (m *metrics) setApart(n int64) { m.apart.Add(context.Background(), n, m.variant) }
+func (m *metrics) addQuarantined(n int64) { m.quarantined.Add(context.Background(), n, m.variant) }
 
 func (m *metrics) shedNames(n int) { m.shed.Add(context.Background(), int64(n), m.variant) }
 

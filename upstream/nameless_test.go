@@ -13,10 +13,10 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestNamelessIsNotClaimed: what istiod gives no name cannot be claimed on a new
-// stream: it takes what it is told to be held for names that it has to say are gone,
-// and removes the name in the response that brings the resource (C8). So the resource
-// comes again, and a removal that names nothing removes it.
+// TestNamelessIsNotClaimed: resources that istiod sends without names are not listed on a new
+// stream. istiod takes listed names for names whose removal it has to report, and removes the name
+// in the response that carries the resource (C8). So it sends the resource again, and a removal
+// without a name removes it.
 func TestNamelessIsNotClaimed(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		const nds = resource.NameTableURL

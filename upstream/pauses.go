@@ -7,27 +7,27 @@ import (
 	"google.golang.org/grpc/connectivity"
 )
 
-// pauses are the keys that wait before their next attempt at a stream to one server.
+// pauses are the keys that wait before their next attempt to open a stream to one server.
 type pauses struct {
 	mu    sync.Mutex
 	until map[*pace]time.Time // guarded by mu
 }
 
-// set notes until when a key waits; the zero time for not at all.
-func (p *pauses) set(who *pace, until time.Time) {
+// set records until when a key waits; zero if it does not.
+func (p *pauses) set(waiter *pace, until time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if until.IsZero() {
-		delete(p.until, who)
+		delete(p.until, waiter)
 		return
 	}
 	if p.until == nil {
 		p.until = make(map[*pace]time.Time)
 	}
-	p.until[who] = until
+	p.until[waiter] = until
 }
 
-// next is when the first of the pauses ends; zero if there is none.
+// next returns when the first pause ends; zero if there is none.
 func (p *pauses) next() (first time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -39,9 +39,9 @@ func (p *pauses) next() (first time.Time) {
 	return first
 }
 
-// nextAttempt says when the server is tried next, as the end of a sentence that says that
-// it is down; "" where an attempt of a key goes on. gRPC does not say when it tries to
-// connect again, so that is named by the longest pause between two attempts.
+// nextAttempt says when the next attempt to reach the server is, as the end of a message that it is
+// down; "" while a key makes an attempt. gRPC does not expose when it will connect again, so the
+// text has the longest pause between two attempts.
 func (s *server) nextAttempt() string {
 	switch s.channel.GetState() {
 	case connectivity.TransientFailure:
@@ -56,31 +56,30 @@ func (s *server) nextAttempt() string {
 	return "; next attempt at " + at.Add(time.Second-1).UTC().Format(time.RFC3339) // rounded up
 }
 
-// longest is the longest pause with its jitter.
+// longest returns the longest pause including jitter.
 func (b Backoff) longest() time.Duration {
 	return b.Max + time.Duration(b.Jitter*float64(b.Max))
 }
 
-// Reconnect makes all keys that wait before their next attempt try again now, spread as
-// after an outage, and connections that cannot be made be tried now, too. Streams that
-// work are not affected.
+// Reconnect makes all keys that wait before their next attempt try again now, spread like after an
+// outage. It also makes gRPC retry failed connections now. Open streams are not affected.
 func (c *ControlPlane) Reconnect() {
 	for _, s := range c.servers {
 		s.channel.ResetConnectBackoff()
-		s.journal.hurry()
+		s.journal.wakeWaiting()
 	}
 }
 
-// hurry ends the pauses of all who wait for [journal.back].
-func (j *journal) hurry() {
+// wakeWaiting ends the pauses of all keys that wait for [journal.back].
+func (j *journal) wakeWaiting() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.hurryLocked()
+	j.wakeWaitingLocked()
 }
 
-func (j *journal) hurryLocked() {
-	if j.returned != nil {
-		close(j.returned)
-		j.returned = nil
+func (j *journal) wakeWaitingLocked() {
+	if j.backUp != nil {
+		close(j.backUp)
+		j.backUp = nil
 	}
 }

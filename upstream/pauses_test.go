@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// nextAttempt is the moment of the next attempt that the only problem of cp names.
+// nextAttempt returns the time of the next attempt from the only problem of cp.
 func nextAttempt(t *testing.T, cp *ControlPlane) time.Time {
 	t.Helper()
 	all := cp.Problems()
@@ -31,8 +31,8 @@ func nextAttempt(t *testing.T, cp *ControlPlane) time.Time {
 	return at
 }
 
-// TestNextAttemptIsShown: a server that ends all streams is a problem that names the
-// moment of the next attempt of any key, and that attempt comes then (C13).
+// TestNextAttemptIsShown: a server that ends all streams is a problem whose text has the time of
+// the next attempt of any key, and the attempt is made at that time (C13).
 func TestNextAttemptIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(func(s *wireStream) error {
@@ -50,7 +50,7 @@ func TestNextAttemptIsShown(t *testing.T) {
 				if wait := time.Until(at); wait < 0 || wait > 37*time.Second {
 					t.Fatalf("the next attempt is said to come in %v", wait)
 				}
-				<-time.After(time.Until(at)) // what is shown is rounded up to a second
+				<-time.After(time.Until(at)) // the text is rounded up to a second
 				synctest.Wait()
 				opens := w.opens()
 				if len(opens) == before || at.Sub(opens[before]) >= time.Second {
@@ -61,8 +61,8 @@ func TestNextAttemptIsShown(t *testing.T) {
 	})
 }
 
-// TestNextConnectIsShown: without a connection the problem says within which time there
-// is an attempt to connect: gRPC makes those, and does not say when.
+// TestNextConnectIsShown: without a connection the problem says within which time there is an
+// attempt to connect: gRPC makes these, and does not expose when.
 func TestNextConnectIsShown(t *testing.T) {
 	watched(t, connectivity.TransientFailure, func(cp *ControlPlane, w *dialed, _ *bytes.Buffer) {
 		if got := strings.Join(cp.Problems(), "\n"); !strings.HasSuffix(got, "; next attempt to connect within 36s") {
@@ -76,8 +76,8 @@ func TestNextConnectIsShown(t *testing.T) {
 	})
 }
 
-// TestReconnect: Reconnect ends the pauses of all keys, which come back spread and with
-// the shortest pause again, and leaves streams that work alone.
+// TestReconnect: Reconnect ends the pauses of all keys. Their attempts are spread and start with
+// the shortest pause again. Open streams are not affected.
 func TestReconnect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 50
@@ -133,9 +133,9 @@ func TestReconnect(t *testing.T) {
 	})
 }
 
-// TestReconnectConnects: Reconnect makes a connection to a server that is back at once,
-// however long gRPC would have waited, and wakes who waits because a server ends
-// connections without streams.
+// TestReconnectConnects: Reconnect connects at once to a server that is back, however long gRPC
+// would have waited, and ends the pauses that follow when a server closes connections without
+// streams.
 func TestReconnectConnects(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewStateOrigin(t, nil)

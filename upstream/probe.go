@@ -9,77 +9,77 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A key asks for the types that are set apart on a second stream to the same server,
-// for one at a time, so that each answers for itself, and a key never has more than
-// one stream too many. A type whose stream has brought an answer, or has stood for
-// blameFor, goes to the key's stream. One whose stream has ended waits longer each time.
+// A key requests its quarantined types on a second stream to the same server, one type at a time,
+// so that the end of the stream is due to that type, and a key never has more than one extra
+// stream. A type whose stream has received an answer, or has lasted for evidenceWindow, moves to
+// the main stream. A type whose stream has ended waits longer each time.
 
-// probeDue is when something has to be done about what l has set apart, zero for never.
-func (l *link) probeDue() (at time.Time) {
+// probeDue returns when the quarantine of l needs an action, zero for never.
+func (l *serverStream) probeDue() (at time.Time) {
 	if p := l.probe; p != nil {
 		if p.session == nil {
 			return at
 		}
-		a := p.session.types[p.probes.typ.URL]
-		// An answer of several frames is taken whole, since the rest of it would be
-		// none on another stream: the server may have nothing to add there (K13).
-		if l.knows(a.typ) && a.settledAt.IsZero() {
+		a := p.session.types[p.probeFor.typ.URL]
+		// An answer of several frames is received completely, since the main stream would not
+		// continue it: the server may have nothing to add there (K13).
+		if l.trusts(a.typ) && a.completeAt.IsZero() {
 			return a.since
 		}
-		return a.since.Add(blameFor)
+		return a.since.Add(evidenceWindow)
 	}
-	if sus := l.nextSuspect(); sus != nil {
-		return sus.due
+	if q := l.nextQuarantined(); q != nil {
+		return q.due
 	}
 	return at
 }
 
-// nextSuspect is the one that is to be asked for next, nil if there is none.
-func (l *link) nextSuspect() (next *suspect) {
-	for _, sus := range l.apart {
-		if !sus.idle && (next == nil || sus.due.Before(next.due)) {
-			next = sus
+// nextQuarantined returns the type to request next, nil if there is none.
+func (l *serverStream) nextQuarantined() (next *quarantine) {
+	for _, q := range l.quarantined {
+		if !q.idle && (next == nil || q.due.Before(next.due)) {
+			next = q
 		}
 	}
 	return next
 }
 
-// seeTo does what is due at now about what l has set apart.
-func (r *runner) seeTo(ctx context.Context, l *link, now time.Time) {
+// runProbe does what is due at now for the quarantined types of l.
+func (r *runner) runProbe(ctx context.Context, l *serverStream, now time.Time) {
 	at := l.probeDue()
 	switch {
 	case at.IsZero() || at.After(now):
-	case l.probe != nil: // it has done well
-		sus := l.probe.probes
+	case l.probe != nil: // the type is harmless
+		q := l.probe.probeFor
 		r.stopProbe(l)
-		r.rejoin(l, sus)
+		r.release(l, q)
 	case !l.server.reachable():
-		l.nextSuspect().due = now.Add(spreadOut(firstProbe))
+		l.nextQuarantined().due = now.Add(jittered(firstProbe))
 	default:
 		ctx, stop := context.WithCancel(ctx)
-		p := &link{server: l.server, events: r.events, stop: stop, probes: l.nextSuspect(), of: l}
+		p := &serverStream{server: l.server, events: r.events, stop: stop, probeFor: l.nextQuarantined(), primary: l}
 		l.probe = p
-		r.group.Go(func() { p.attempt(ctx) })
+		r.group.Go(func() { p.runStream(ctx) })
 	}
 }
 
-// handleProbe is handle for a second stream.
+// handleProbe is handle for probe streams.
 func (r *runner) handleProbe(ctx context.Context, ev event) {
-	p, sus := ev.link, ev.link.probes
-	l := p.of
-	if r.links[l.server.index] != l || l.probe != p {
-		return // given up
+	p, q := ev.serverStream, ev.serverStream.probeFor
+	l := p.primary
+	if r.serverStreams[l.server.index] != l || l.probe != p {
+		return // abandoned
 	}
 	switch ev.kind {
 	case evOpened:
 		for other := range r.sessions() {
-			other.missed = other.missed || other.link != l // what is taken here is not told to it
+			other.missed = other.missed || other.serverStream != l // they do not see the demand that is taken here
 		}
 		p.session = ev.session
 		p.session.node = r.feed.Node()
-		r.askAlone(p.session, sus.typ)
-		if p.session.types[sus.typ.URL] == nil {
-			r.setIdle(l, sus, true)
+		r.askType(p.session, q.typ)
+		if p.session.types[q.typ.URL] == nil {
+			r.setIdle(l, q, true)
 			r.stopProbe(l)
 		}
 	case evHeaders:
@@ -88,29 +88,29 @@ func (r *runner) handleProbe(ctx context.Context, ev event) {
 			s.up = true
 			r.cp.metrics.stream(1)
 		}
-		r.adopt(l)
+		r.useServer(l)
 		r.respond(p.session, ev.response)
-		r.seeTo(ctx, l, time.Now())
+		r.runProbe(ctx, l, time.Now())
 	case evFailed, evEnded:
 		r.stopProbe(l)
 		if errors.Is(ev.end.err, errRenewed) {
-			sus.due = time.Now()
+			q.due = time.Now()
 			return
 		}
-		sus.due = time.Now().Add(spreadOut(sus.pause))
+		q.due = time.Now().Add(jittered(q.pause))
 		if !ev.end.opened {
 			return
 		}
-		sus.pause = min(2*sus.pause, lastProbe)
-		if sus.ends++; ev.end.against() > 0 || sus.said || sus.ends*maybe >= proof {
-			l.wary = true
-			r.blame(l, sus, ev.end.err)
+		q.pause = min(2*q.pause, lastProbe)
+		if q.failures++; ev.end.points() > 0 || q.reported || q.failures*weak >= proof {
+			l.cautious = true
+			r.report(l, q, ev.end.err)
 		}
 	}
 }
 
-// stopProbe ends the second stream of l, or the attempt at it.
-func (r *runner) stopProbe(l *link) {
+// stopProbe ends the probe stream of l, or the attempt to open it.
+func (r *runner) stopProbe(l *serverStream) {
 	p := l.probe
 	if p == nil {
 		return
@@ -122,14 +122,14 @@ func (r *runner) stopProbe(l *link) {
 	l.probe = nil
 }
 
-// askAlone puts all that is wanted of one type to the origin.
-func (r *runner) askAlone(s *session, t *resource.Type) {
+// askType sends everything that is wanted of one type to the control plane.
+func (r *runner) askType(s *session, t *resource.Type) {
 	if d, ok := r.feed.TakeAll(t, !r.cp.cfg.Delta); ok {
 		r.ask(s, []cache.Demand{d}, true)
 	}
 }
 
-// streams goes through all that are open: the sessions, and second streams.
+// streams iterates over all open streams: the sessions and the probe streams.
 func (r *runner) streams() func(yield func(*session) bool) {
 	return func(yield func(*session) bool) {
 		for s := range r.sessions() {
@@ -137,7 +137,7 @@ func (r *runner) streams() func(yield func(*session) bool) {
 				return
 			}
 		}
-		for _, l := range r.links {
+		for _, l := range r.serverStreams {
 			if l != nil && l.probe != nil && l.probe.session != nil && !yield(l.probe.session) {
 				return
 			}

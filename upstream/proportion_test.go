@@ -15,10 +15,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestEmptyEntries: a response of very many empty entries, each of which would take hundreds
-// of bytes of memory, is refused before anything is made of them, with an error that names
-// the field, the number and the bound. As many of the least that a control plane sends are
-// accepted.
+// TestEmptyEntries: a response of very many empty entries, each of which would use hundreds of
+// bytes of memory, is rejected before anything is made of them, with an error that has the field,
+// the number and the bound. A response with the same number of the smallest entries that a control
+// plane sends is accepted.
 func TestEmptyEntries(t *testing.T) {
 	const size = 2 << 20
 	part := func(b []byte, number protowire.Number, v []byte) []byte {
@@ -74,7 +74,7 @@ func TestEmptyEntries(t *testing.T) {
 	}
 }
 
-// servesBytes is the address of a server that sends a response of these bytes on each stream,
+// servesBytes returns the address of a server that sends a response of these bytes on each stream,
 // which then stays open.
 func servesBytes(t *testing.T, b []byte) string {
 	t.Helper()
@@ -100,8 +100,8 @@ func servesBytes(t *testing.T, b []byte) string {
 	return l.Addr().String()
 }
 
-// received is what becomes of a response that a server sends, and the memory that is
-// allocated meanwhile.
+// received returns the result of a response that a server sends, and the memory that is allocated
+// meanwhile.
 func received(t *testing.T, delta bool, b []byte) (in *incoming, took uint64) {
 	t.Helper()
 	address := servesBytes(t, b)

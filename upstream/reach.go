@@ -16,18 +16,18 @@ import (
 	"xdsrelay/relay/redact"
 )
 
-// A control plane that cannot be reached is known before any client wants something of
-// it: Watch keeps a connection to each server for as long as the node runs. It is the
-// connection that the streams of all keys share, and Watch opens none of its own.
+// The relay detects that a control plane cannot be reached before any client wants something from
+// it: Watch keeps a connection to each server for as long as the node runs. The streams of all keys
+// share that connection. Watch itself opens no streams.
 
-// reach is whether connections to a server can be made. The journal's lock guards it.
+// reach is whether connections to a server can be made. The lock of the journal guards it.
 type reach struct {
-	since time.Time // since when there is none; zero if there is one, or nobody has tried
+	since time.Time // since when there is no connection; zero if there is one, or before the first attempt
 	err   error     // why
 }
 
-// problem says since when and why there is no connection; "" if there is one. It is called
-// on a copy, with no lock held.
+// problem describes since when and why there is no connection; "" if there is one. It is called on
+// a copy, with no lock held.
 func (r reach) problem() string {
 	if r.since.IsZero() {
 		return ""
@@ -39,8 +39,8 @@ func (r reach) problem() string {
 	return text
 }
 
-// unreachable notes that there is no connection. While keys want one, their streams fail,
-// and the journal logs that instead.
+// unreachable records that there is no connection. While keys want one, their streams fail, and the
+// journal logs that instead.
 func (j *journal) unreachable(err error, keys int64) {
 	j.mu.Lock()
 	defer j.unlock()
@@ -51,7 +51,7 @@ func (j *journal) unreachable(err error, keys int64) {
 	}
 	j.reach.since = time.Now()
 	if keys == 0 {
-		j.sayLocked(slog.LevelWarn, "cannot connect to the "+j.what+"; clients that connect now get no new configuration, retrying with backoff", errorAttr(err))
+		j.logLocked(slog.LevelWarn, "cannot connect to the "+j.what+"; clients that connect now get no new configuration, retrying with backoff", errorAttr(err))
 	}
 }
 
@@ -62,18 +62,18 @@ func (j *journal) isUnreachable() bool {
 	return !j.reach.since.IsZero()
 }
 
-// reachable notes that there is a connection.
+// reachable records that there is a connection.
 func (j *journal) reachable(keys int64) {
 	j.mu.Lock()
 	defer j.unlock()
 	if since := j.reach.since; !since.IsZero() && keys == 0 {
-		j.sayLocked(slog.LevelInfo, "the "+j.what+" can be reached again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
+		j.logLocked(slog.LevelInfo, "the "+j.what+" can be reached again", slog.String("down_for", time.Since(since).Round(time.Millisecond).String()))
 	}
 	j.reach = reach{}
 }
 
-// Watch keeps a connection to each server until ctx ends, although no key may want
-// anything of it. [ControlPlane.Problems] then names the servers that cannot be reached.
+// Watch keeps a connection to each server until ctx ends, even if no key wants anything.
+// [ControlPlane.Problems] then names the servers that cannot be reached.
 func (c *ControlPlane) Watch(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, s := range c.servers {
@@ -82,9 +82,9 @@ func (c *ControlPlane) Watch(ctx context.Context) {
 	all.Wait()
 }
 
-// A connection that ends is made again after a pause, which grows while connections end
-// soon: a server may close those that have no streams, and nodes of a tier must not all
-// return at the same moment.
+// After a connection has ended, the relay reconnects after a pause, which grows while connections
+// are short: a server may close those without streams, and the nodes of a tier must not all
+// reconnect at the same moment.
 const (
 	shortLife  = time.Minute
 	firstPause = time.Second
@@ -93,7 +93,7 @@ const (
 
 func (s *server) watch(ctx context.Context) {
 	var (
-		ready time.Time // when there was a connection last
+		ready time.Time // when the connection was last known to be ready
 		pause time.Duration
 	)
 	for {
@@ -115,7 +115,7 @@ func (s *server) watch(ctx context.Context) {
 				} else {
 					pause = firstPause
 				}
-				if goOn, _ := sleepUnless(ctx, spreadOut(pause), s.back()); !goOn {
+				if goOn, _ := sleepUnless(ctx, jittered(pause), s.back()); !goOn {
 					return
 				}
 			}
@@ -127,8 +127,8 @@ func (s *server) watch(ctx context.Context) {
 	}
 }
 
-// whyUnreachable is why there is no connection, which gRPC says to streams alone. None is
-// opened: without a connection the attempt fails at once.
+// whyUnreachable returns why there is no connection, which gRPC reports to streams only. No stream
+// is opened: without a connection the attempt fails at once.
 func (s *server) whyUnreachable(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.owner.cfg.ConnectTimeout)
 	defer cancel()
@@ -136,12 +136,12 @@ func (s *server) whyUnreachable(ctx context.Context) error {
 	return err
 }
 
-// settleTime is how long an open stream has to last in [ControlPlane.Try]. A server
-// refuses a stream at once where it does not know the service, or the caller.
+// settleTime is how long an open stream must last in [ControlPlane.Try]. A server that does not
+// support the service, or does not authorize the caller, refuses a stream at once.
 const settleTime = time.Second
 
-// Try connects with each server and opens a stream on it, on which it asks for nothing,
-// and calls report with what failed, or nil.
+// Try connects with each server and opens a stream on which it sends nothing. It calls report with
+// the error, or nil.
 func (c *ControlPlane) Try(ctx context.Context, report func(address string, err error)) {
 	for _, s := range c.servers {
 		report(s.address, s.try(ctx))
@@ -203,7 +203,7 @@ func (s *server) tryConnection(ctx context.Context) error {
 	}
 }
 
-// explain says at which step a connection failed, by the words of grpc-go.
+// explain says at which step a connection failed. It relies on the texts of grpc-go.
 func explain(err error) error {
 	text := status.Convert(err).Message()
 	switch {

@@ -21,8 +21,7 @@ type dialed struct {
 
 func (d *dialed) Connect() { d.connects.Add(1) }
 
-// watched runs f in virtual time while a control plane, of which no key wants anything, is
-// watched.
+// watched runs f in virtual time while a control plane from which no key wants anything is watched.
 func watched(t *testing.T, from connectivity.State, f func(cp *ControlPlane, w *dialed, log *bytes.Buffer)) {
 	synctest.Test(t, func(t *testing.T) {
 		w := &dialed{wire: newWire(func(*wireStream) error { return nil })}
@@ -49,9 +48,9 @@ func watched(t *testing.T, from connectivity.State, f func(cp *ControlPlane, w *
 	})
 }
 
-// TestWatchUnreachable: a server that cannot be reached is a problem before any key wants
-// something of it, logged once however long it lasts, and no problem any more when there
-// is a connection.
+// TestWatchUnreachable: a server that cannot be reached is a problem before any key wants something
+// from it. It is logged once however long it lasts, and is no problem any more when there is a
+// connection.
 func TestWatchUnreachable(t *testing.T) {
 	watched(t, connectivity.TransientFailure, func(cp *ControlPlane, w *dialed, log *bytes.Buffer) {
 		since := time.Now().UTC().Format(time.RFC3339)
@@ -79,8 +78,8 @@ func TestWatchUnreachable(t *testing.T) {
 	})
 }
 
-// TestWatchIdle: a connection is made at the start, and made again when it ends, which
-// costs a server that ends each at once fewer and fewer attempts.
+// TestWatchIdle: a connection is made at the start, and again when it ends. With a server that
+// closes each at once, attempts become fewer and fewer.
 func TestWatchIdle(t *testing.T) {
 	watched(t, connectivity.Idle, func(cp *ControlPlane, w *dialed, log *bytes.Buffer) {
 		if n := w.connects.Load(); n != 1 {
@@ -91,7 +90,7 @@ func TestWatchIdle(t *testing.T) {
 		for began := time.Now(); time.Since(began) < 10*time.Hour; {
 			before := w.connects.Load()
 			w.set(connectivity.Idle)
-			<-time.After(2 * lastPause) // longer than any pause with its spread
+			<-time.After(2 * lastPause) // longer than any pause with its jitter
 			synctest.Wait()
 			if n := w.connects.Load(); n != before+1 {
 				t.Fatalf("%d attempts after a connection has ended, expected 1", n-before)

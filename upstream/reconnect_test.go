@@ -14,8 +14,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestResume: C1, C8: a new stream says what was accepted or is held, all names,
-// no nonce, and the node once; later messages carry no versions of resources.
+// TestResume: C1, C8: the first requests of a new stream have the accepted versions, all names, no
+// nonce, and the node once; later messages have no versions of resources.
 func TestResume(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -57,8 +57,8 @@ func TestResume(t *testing.T) {
 	})
 }
 
-// TestOutage: C14, K13, K14: an outage changes nothing, a name asked meanwhile
-// is neither known nor absent, and the return brings only the difference.
+// TestOutage: C14, K13, K14: an outage changes nothing, a name that is subscribed meanwhile is
+// neither known nor absent, and after the outage only differences are sent.
 func TestOutage(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewStateOrigin(t, nil)
@@ -81,7 +81,7 @@ func TestOutage(t *testing.T) {
 		if err := o.Start(); err != nil {
 			t.Fatal(err)
 		}
-		c.waitState(cds, "a") // the removal of a name that nobody asks for by name
+		c.waitState(cds, "a") // the removal of a name that no client has subscribed to by name
 		c.waitState(eds, "e z")
 		if got := c.sees(cds).To.Gen; got != gen.Gen+1 {
 			t.Fatalf("generation %d after %d: more than the difference was applied", got, gen.Gen)
@@ -90,10 +90,10 @@ func TestOutage(t *testing.T) {
 	})
 }
 
-// TestIdleKeyReturns: K10, C8: a key that was idle has no stream; when it comes
-// back it claims what it holds without the versions, which may stand for something
-// else by now. What the origin does not mention any more goes if it came with a
-// wildcard; of the rest the origin says that it is gone (C11).
+// TestIdleKeyReturns: K10, C8: an idle key has no stream. When it is active again it lists its
+// resources without versions, which may mean something else by now. Resources that the control
+// plane does not mention are removed if they arrived with a wildcard; for the others the control
+// plane reports the removal (C11).
 func TestIdleKeyReturns(t *testing.T) {
 	for name, wants := range map[string][]string{"wildcard": {"*"}, "names": {"a", "b"}} {
 		t.Run(name, func(t *testing.T) {
@@ -105,13 +105,13 @@ func TestIdleKeyReturns(t *testing.T) {
 				st.NextRequest(t)
 				st.Respond(t, cds, "1", cluster("a", 1), cluster("b", 1), cluster("c", 1))
 				c.waitState(cds, either(name == "names", "a b", "a b c"))
-				// Leaving as a client that goes away does, demand and key at once.
+				// The client disconnects: its demand and the key end at once.
 				r.cache.Leave(c.group)
 				st.WaitClosed(t)
 
 				r.join("k")
 				asked := either(name == "names", "[a b] held=[a b] node", "[] held=[a b c] node")
-				for range 2 { // also if the stream breaks before the answer
+				for range 2 { // also if the stream fails before the answer
 					st = o.NextStream(t)
 					if r := expect(t, st, cds, asked); r.Initial["a"] != "unknown" {
 						t.Fatalf("claims the versions %v", r.Initial)
@@ -130,8 +130,8 @@ func TestIdleKeyReturns(t *testing.T) {
 	}
 }
 
-// TestWildcardLeftBeforeASweep: C11: what came with a wildcard from before, and is asked
-// for by name since, does not go because the origin says nothing of it.
+// TestWildcardLeftBeforeASweep: C11: resources from an earlier wildcard that are subscribed by name
+// since then are not removed because the control plane is silent about them.
 func TestWildcardLeftBeforeASweep(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -160,9 +160,9 @@ func TestWildcardLeftBeforeASweep(t *testing.T) {
 	})
 }
 
-// TestFailover: C15: a worse address is used only if the better one cannot be
-// reached and something is missing; versions do not travel between them (C1,
-// C8); the better one takes over with its first response.
+// TestFailover: C15: a worse address is used only if the better one cannot be reached and something
+// is missing; versions of one server are not sent to another (C1, C8); the better one is used again
+// from its first response on.
 func TestFailover(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		first, second := memory.NewOrigin(t), memory.NewOrigin(t)
@@ -188,7 +188,7 @@ func TestFailover(t *testing.T) {
 		c.waitState(eds, "e")
 		c.waitUpstream(true)
 		st2.Respond(t, cds, "1", cluster("a", 2)) // the same version, other content
-		c.waitState(cds, "a")                     // "old" is not known to the second
+		c.waitState(cds, "a")                     // the second server does not know "old"
 
 		if err := first.Start(); err != nil {
 			t.Fatal(err)
@@ -197,7 +197,7 @@ func TestFailover(t *testing.T) {
 		if r := st.NextRequestOf(t, cds); r.Version != "" || len(r.Initial) != 0 {
 			t.Fatalf("versions of the second address were told to the first: %s", r)
 		}
-		c.want(eds, "f") // asked of both while both are there
+		c.want(eds, "f") // requested from both while both are connected
 		expect(t, st2, eds, either(delta, "[] nonce=n1", "[e] version=1 nonce=n1"))
 		expect(t, st2, eds, either(delta, "[f]", "[e f] version=1 nonce=n1"))
 		st.Respond(t, cds, "1", cluster("a", 3), cluster("old", 1))
@@ -212,8 +212,8 @@ func TestFailover(t *testing.T) {
 	})
 }
 
-// TestFailoverFromTheStart: C15: with nothing cached the second address is asked
-// as soon as the first cannot be reached, and the third only after the second.
+// TestFailoverFromTheStart: C15: with an empty cache the second address is used as soon as the
+// first cannot be reached, and the third only after the second.
 func TestFailoverFromTheStart(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		first, second, third := memory.NewOrigin(t), memory.NewOrigin(t), memory.NewOrigin(t)
@@ -229,8 +229,8 @@ func TestFailoverFromTheStart(t *testing.T) {
 	})
 }
 
-// TestLargeResponse: C17: a response of 20 MiB arrives; one above the limit ends
-// the stream, with growing pauses although the stream had brought others.
+// TestLargeResponse: C17: a response of 20 MiB arrives; one above the limit ends the stream, with
+// growing pauses although the stream had received others.
 func TestLargeResponse(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -253,8 +253,7 @@ func TestLargeResponse(t *testing.T) {
 	})
 }
 
-// TestSendTimeout: a server that takes no requests does not hold the key for
-// ever.
+// TestSendTimeout: a server that reads no requests does not block the key indefinitely.
 func TestSendTimeout(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewStateOrigin(t, nil)
@@ -267,7 +266,7 @@ func TestSendTimeout(t *testing.T) {
 		c.waitState(cds, "a")
 		n.Stall(xdstest.BothWays)
 		flood := r.join("k")
-		for i := range 20 { // more than the transport takes on credit
+		for i := range 20 { // more than flow control allows
 			names := make([]string, 2000)
 			for j := range names {
 				names[j] = fmt.Sprintf("cluster-with-a-long-name-%d-%d", i, j)
@@ -286,8 +285,8 @@ func TestSendTimeout(t *testing.T) {
 	})
 }
 
-// TestManyNamesHeld: C8: versions that do not fit in a request are left out, and
-// what the origin then does not mention goes.
+// TestManyNamesHeld: C8: versions that do not fit in a request are left out, and resources that the
+// control plane does not mention then are removed.
 func TestManyNamesHeld(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -308,8 +307,7 @@ func TestManyNamesHeld(t *testing.T) {
 	})
 }
 
-// TestClose: a closed client leaves its keys as they are, and their contexts
-// still end them.
+// TestClose: a closed client leaves its keys unchanged, and their contexts still end them.
 func TestClose(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewStateOrigin(t, nil)
@@ -323,8 +321,8 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestConfig: impossible values are refused, with the reason, and the defaults
-// are those of C12, C13 and C17.
+// TestConfig: invalid values are rejected, with the reason, and the defaults are those of C12, C13
+// and C17.
 func TestConfig(t *testing.T) {
 	for name, change := range map[string]func(*ControlPlaneConfig){
 		"no address":       func(c *ControlPlaneConfig) { c.Addresses = nil },
@@ -354,7 +352,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestUnnamed: C5: a position that stands in for a name is told from a name.
+// TestUnnamed: C5: a position that replaces a name is distinguished from a name.
 func TestUnnamed(t *testing.T) {
 	for name, want := range map[string]bool{"": true, "#0": true, "#12": true, "#1a": false, "a": false, "#": true} {
 		if unnamed(name) != want {

@@ -10,26 +10,26 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// wildcard is the name that stands for everything.
+// wildcard is the name of the wildcard subscription.
 const wildcard = "*"
 
-// message is what one request says beyond its type. The two variants use
-// different parts of it.
+// message is the content of one request besides its type. The two variants use different parts of
+// it.
 type message struct {
-	version string // last accepted (SotW)
-	nonce   string
-	refusal *statuspb.Status
+	version     string // last accepted (SotW)
+	nonce       string
+	errorDetail *statuspb.Status
 
 	subscribe, unsubscribe []string          // delta
-	held                   map[string]string // delta
+	initialVersions        map[string]string // delta
 	settled                bool              // delta, to another node; see resource.Request
-	errored                resource.Errored  // the same
+	errored                resource.Errored  // delta, to another node
 }
 
 func (m message) sotw(a *asked, node *corev3.Node) proto.Message {
 	return &discoveryv3.DiscoveryRequest{
 		Node: node, TypeUrl: a.typ.URL, ResourceNames: a.names,
-		VersionInfo: m.version, ResponseNonce: m.nonce, ErrorDetail: m.refusal,
+		VersionInfo: m.version, ResponseNonce: m.nonce, ErrorDetail: m.errorDetail,
 	}
 }
 
@@ -37,7 +37,7 @@ func (m message) delta(a *asked, node *corev3.Node) proto.Message {
 	r := &discoveryv3.DeltaDiscoveryRequest{
 		Node: node, TypeUrl: a.typ.URL,
 		ResourceNamesSubscribe: m.subscribe, ResourceNamesUnsubscribe: m.unsubscribe,
-		InitialResourceVersions: m.held, ResponseNonce: m.nonce, ErrorDetail: m.refusal,
+		InitialResourceVersions: m.initialVersions, ResponseNonce: m.nonce, ErrorDetail: m.errorDetail,
 	}
 	var marks []byte
 	if m.settled {
@@ -50,16 +50,14 @@ func (m message) delta(a *asked, node *corev3.Node) proto.Message {
 	return r
 }
 
-// restate brings a up to date with a whole demand on SotW and reports whether
-// that has to be said.
+// restate updates a to the complete demand on SotW and reports whether a request is needed.
 func (a *asked) restate(d *cache.Demand, form WildcardForm, first bool) bool {
 	names := d.Names
 	switch {
 	case d.Wildcard && (form == WildcardStar || a.named || len(names) > 0 || !a.typ.Wildcard):
 		names = append([]string{wildcard}, names...) // D10
 	case !d.Wildcard && len(names) == 0 && (first || !a.named):
-		// C7: nothing was asked by name on this stream, so an empty list would
-		// mean the wildcard.
+		// C7: no request of this stream had a name, so an empty list would mean the wildcard.
 		return false
 	}
 	a.wild, a.names = d.Wildcard, names
@@ -67,39 +65,39 @@ func (a *asked) restate(d *cache.Demand, form WildcardForm, first bool) bool {
 	return true
 }
 
-// joinIsAmbiguous reports whether a delta request would subscribe to the wildcard on a stream
-// that unsubscribed from something of the type. A response that crosses the two requests may
-// bring a resource that the server removed before it read the second one: it has forgotten
-// that the relay holds it, and its answer to the wildcard does not name it, so nothing would
-// ever report the removal. Only a new stream is unambiguous.
+// joinIsAmbiguous reports whether a delta request would subscribe to the wildcard on a stream that
+// has unsubscribed from something of the type. A response that crosses the two requests may carry a
+// resource that the server removes before it reads the second one. The server has then forgotten
+// that the relay has the resource, and its answer to the wildcard does not name it, so it would
+// never report the removal. Only a new stream is unambiguous.
 func (a *asked) joinIsAmbiguous(d *cache.Demand) bool {
-	return d.Wildcard && !a.wild && (a.unsubscribed || len(d.Unsubscribe) > 0)
+	return d.Wildcard && !a.wild && (a.hasUnsubscribed || len(d.Unsubscribe) > 0)
 }
 
-// change is restate for delta: it returns what to add and to drop. whole says
-// that d is everything that is wanted, not only what changed.
-func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (subscribe, unsubscribe []string, say bool) {
+// change is restate for delta: it returns the names to subscribe and to unsubscribe. With whole, d
+// is everything that is wanted, not only the changes.
+func (a *asked) change(d *cache.Demand, form WildcardForm, first, whole bool) (subscribe, unsubscribe []string, send bool) {
 	subscribe, unsubscribe = d.Subscribe, d.Unsubscribe
 	if first && !d.Wildcard && len(subscribe) == 0 {
-		return nil, nil, false // nothing to drop on a new stream
+		return nil, nil, false // a new stream has nothing to unsubscribe
 	}
 	legacy := first && d.Wildcard && len(subscribe) == 0 && form == WildcardLegacy && a.typ.Wildcard
 	switch {
 	case legacy:
 	case d.Wildcard && (first || whole || d.WildcardChanged || a.legacy && len(subscribe) > 0):
-		// D10: the last of these spells out a wildcard that was in the legacy
-		// form, since not all servers keep that one when names are added.
+		// D10: the last condition makes a wildcard in legacy form explicit, since not all servers
+		// keep that form when names are added.
 		subscribe = append([]string{wildcard}, subscribe...)
 	case a.wild && !d.Wildcard:
 		unsubscribe = append([]string{wildcard}, unsubscribe...)
 		if a.legacy {
-			// Not all servers hear that something is left that was never said;
-			// in one message it is said and left (B23).
+			// Not all servers accept an unsubscription from a wildcard that was never explicit. So
+			// one message subscribes and unsubscribes it (B23).
 			subscribe = append([]string{wildcard}, subscribe...)
 		}
 	}
 	a.legacy = legacy || a.legacy && d.Wildcard && len(subscribe) == 0
 	a.wild = d.Wildcard
-	a.unsubscribed = a.unsubscribed || len(unsubscribe) > 0
+	a.hasUnsubscribed = a.hasUnsubscribed || len(unsubscribe) > 0
 	return subscribe, unsubscribe, legacy || len(subscribe)+len(unsubscribe) > 0
 }

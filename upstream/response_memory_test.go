@@ -12,15 +12,15 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// What a response may take of memory, as multiples of its size: all that is allocated while
-// it is read and applied, whether it lives at the same time or not, and what lives on.
+// The bounds on the memory of a response, as multiples of its size: all that is allocated while it
+// is read and applied, whether live at the same time or not, and what stays live.
 const (
 	mostAllocated = 60
 	mostKept      = 25
 )
 
-// TestMemoryOfAResponse: a response of as many of the smallest entries as are accepted takes
-// a bounded multiple of its size. docs/limits.md has the numbers.
+// TestMemoryOfAResponse: a response with as many of the smallest entries as are accepted uses a
+// bounded multiple of its size. docs/limits.md has the numbers.
 func TestMemoryOfAResponse(t *testing.T) {
 	const size = 4 << 20
 	part := func(b []byte, number protowire.Number, v []byte) []byte {
@@ -51,7 +51,7 @@ func TestMemoryOfAResponse(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%s delta=%v", tc.field, tc.delta), func(t *testing.T) {
 			b := part(part(part(nil, 1, []byte("1")), 4, []byte(resource.ClusterURL)), 5, []byte("n"))
-			first, n := cluster(0), 1 // that there is this one shows that the response was applied
+			first, n := cluster(0), 1 // this resource shows that the response was applied
 			if tc.delta {
 				first = deltaResource(0)
 			}
@@ -74,8 +74,8 @@ func TestMemoryOfAResponse(t *testing.T) {
 	}
 }
 
-// memoryOf is how much is allocated until a response of a server is in the table of a key
-// with a wildcard client, and how much of that lives then, as multiples of its size.
+// memoryOf returns how much is allocated until a response of a server is in the table of a key with
+// a wildcard client, and how much of that stays live, as multiples of its size.
 func memoryOf(t *testing.T, delta bool, b []byte, resources int) (allocated, kept float64) {
 	t.Helper()
 	r := newRig(t, ControlPlaneConfig{Addresses: []string{servesBytes(t, b)}, Credentials: insecure.NewCredentials(), MaxReceiveBytes: 2 * len(b), Delta: delta})

@@ -8,7 +8,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// keptOf is what was kept of a wildcard set that came from a server.
+// keptOf is the last known good state of a wildcard set from a server.
 func keptOf(typeURL, server string, names ...string) cache.Kept {
 	k := cache.Kept{Type: resource.TypeOf(typeURL), Wildcard: true, Legs: []cache.KeptLeg{{Server: server}}}
 	for _, n := range names {
@@ -18,10 +18,9 @@ func keptOf(typeURL, server string, names ...string) cache.Kept {
 	return k
 }
 
-// TestRestored: what was restored is claimed of the server that it came from, though
-// not by version, and what the server does not speak of goes, also where it says
-// nothing of claims, or is another one; so it is for types that are asked for only
-// when the stream stands (C8, K14).
+// TestRestored: restored resources are listed without versions to the server that they are from.
+// Resources that the server does not mention are removed, also if it ignores the list, or is
+// another server. The same holds for types that are requested only when the stream is up (C8, K14).
 func TestRestored(t *testing.T) {
 	for name, same := range map[string]bool{"same server": true, "another server": false} {
 		t.Run(name, func(t *testing.T) {

@@ -9,20 +9,19 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// ending is how an attempt at a stream went.
+// ending is the result of an attempt to run a stream.
 type ending struct {
 	err error
-	// opened says that there was a stream; responded that it brought a
-	// response.
+	// opened is true if the stream was opened; responded if it received a response.
 	opened, responded bool
-	// ours says that this side has ended it.
+	// ours is true if this side ended the stream.
 	ours bool
-	// unreadable says that the server sent something that is no response.
+	// unreadable is true if the server sent a message that is not a response.
 	unreadable bool
 	lived      time.Duration
 }
 
-// pace is one key's pace of streams to one server (C13).
+// pace is the pace of one key's streams to one server (C13).
 type pace struct {
 	backoff backoff.ExponentialBackOff
 	spread  func() time.Duration
@@ -41,22 +40,21 @@ func newPace(cfg Backoff, spread func() time.Duration) *pace {
 func (p *pace) after(e ending) time.Duration {
 	switch {
 	case e.unreadable, status.Code(e.err) == codes.ResourceExhausted:
-		// The stream may have brought good responses before, of other types,
-		// but what ended it will come again: a response that is larger than
-		// the receive limit, or a server that sheds load.
+		// The stream may have received valid responses of other types before. But the reason of its
+		// end will recur: a response above the receive limit, or a server that sheds load.
 		return p.backoff.NextBackOff()
 	case !e.responded:
 		return p.backoff.NextBackOff()
 	}
 	p.backoff.Reset()
-	// At once, but no more often than the shortest pause: a server that
-	// answers and closes each time must not be asked without end.
+	// The next attempt follows at once, but never sooner than the shortest pause after the last
+	// one: a server that always answers and closes must not cause a busy loop.
 	return max(p.spread(), p.backoff.InitialInterval-e.lived)
 }
 
-// wait waits for a pause. It ends early, and the next pause is the shortest again, when
-// the server is back for another key: then the outage is over for this one, too. The same
-// holds when an operator orders it.
+// wait waits for a pause. It returns early, and resets the backoff, when the server is back for
+// another key: then the outage has ended for this one, too. The same applies when an operator
+// orders a reconnect.
 func (p *pace) wait(ctx context.Context, pause time.Duration, to target) bool {
 	to.pausing(p, time.Now().Add(pause))
 	defer to.pausing(p, time.Time{})
@@ -72,22 +70,21 @@ func (p *pace) wait(ctx context.Context, pause time.Duration, to target) bool {
 
 // target is what streams are opened to.
 type target interface {
-	// reachable reports whether there is a connection, and waitReady waits
-	// until there is one.
+	// reachable reports whether there is a connection, and waitReady waits until there is one.
 	reachable() bool
 	waitReady(ctx context.Context) error
-	// spread keeps many streams from being opened at once.
+	// spread returns a random delay that keeps many streams from being opened at once.
 	spread() time.Duration
-	// back is closed when the server takes part in a stream after it took part in none,
-	// and by [ControlPlane.Reconnect].
+	// back returns a channel that is closed when a stream is up after none was, and by
+	// [ControlPlane.Reconnect].
 	back() <-chan struct{}
-	// pausing notes when the next attempt of a pace is; the zero time for none.
+	// pausing records when the next attempt is; zero for no pause.
 	pausing(p *pace, until time.Time)
 }
 
-// persist calls attempt, which opens a stream and returns when it has ended, at
-// a pace that the target can bear until ctx ends.
-func persist(ctx context.Context, cfg Backoff, to target, attempt func(context.Context) ending) {
+// retryLoop calls attempt until ctx ends, at a pace that the target can handle. attempt opens a
+// stream and returns when it has ended.
+func retryLoop(ctx context.Context, cfg Backoff, to target, attempt func(context.Context) ending) {
 	pace := newPace(cfg, to.spread)
 	unopened := 0
 	for {
@@ -95,9 +92,9 @@ func persist(ctx context.Context, cfg Backoff, to target, attempt func(context.C
 		if ctx.Err() != nil {
 			return
 		}
-		// Without a connection the channel does the pacing. Failures in spite
-		// of one are paced here, such as credentials that cannot be had, or a
-		// connection that breaks each time before a stream is open.
+		// Without a connection the channel paces attempts. Failures despite a connection are paced
+		// here, such as credentials that cannot be obtained, or a connection that breaks each time
+		// before a stream is open.
 		if end.opened || unopened > 0 || to.reachable() {
 			if !pace.wait(ctx, pace.after(end), to) {
 				return
@@ -114,7 +111,7 @@ func persist(ctx context.Context, cfg Backoff, to target, attempt func(context.C
 	}
 }
 
-// sleep waits for d and reports whether ctx has not ended.
+// sleep waits for d and reports whether ctx is still active.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil
@@ -123,8 +120,8 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	return goOn
 }
 
-// sleepUnless waits for d, and less where early is closed, which cut reports. goOn reports
-// whether ctx has not ended.
+// sleepUnless waits for d, or until early is closed, which cut reports. goOn reports whether ctx is
+// still active.
 func sleepUnless(ctx context.Context, d time.Duration, early <-chan struct{}) (goOn, cut bool) {
 	t := time.NewTimer(d)
 	defer t.Stop()

@@ -18,7 +18,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// rig is a cache that a control plane client keeps in step, seen from below.
+// rig is a cache that a control plane client keeps synchronized, seen by downstream clients.
 type rig struct {
 	t     xdstest.TB
 	cp    *ControlPlane
@@ -28,11 +28,11 @@ type rig struct {
 // memory connects everything in these tests, so that they can run in virtual time.
 var memory = xdstest.NewMemory()
 
-// inBubble runs a test in virtual time: what it waits for comes before any time of
-// the client under test is over, however busy the machine is.
+// inBubble runs a test in virtual time: events arrive before any timeout of the client under test,
+// however busy the machine is.
 func inBubble(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 
-// fast is a configuration that waits for nothing long.
+// fast is a configuration with short times.
 func fast(delta bool, addresses ...string) ControlPlaneConfig {
 	return ControlPlaneConfig{
 		DialOptions: []grpc.DialOption{memory.Option()},
@@ -137,7 +137,7 @@ func (c *client) leave() {
 	c.rig.cache.Leave(c.group)
 }
 
-// sees is what the client's subscription gives now.
+// sees returns what the subscription of the client contains now.
 func (c *client) sees(typeURL string) cache.Changes {
 	got, err := c.table(typeURL).Changes(c.watcher(typeURL), cache.Query{Since: cache.Start, Whole: true})
 	if err != nil {
@@ -146,7 +146,7 @@ func (c *client) sees(typeURL string) cache.Changes {
 	return got
 }
 
-// bodies is what the client sees, by name.
+// bodies returns what the client sees, by name.
 func (c *client) bodies(typeURL string) map[string][]byte {
 	out := make(map[string][]byte)
 	for _, r := range c.sees(typeURL).Resources {
@@ -155,7 +155,7 @@ func (c *client) bodies(typeURL string) map[string][]byte {
 	return out
 }
 
-// state is what the client sees in one line: "a b -gone".
+// state returns what the client sees in one line: "a b -gone".
 func (c *client) state(typeURL string) string {
 	got := c.sees(typeURL)
 	var words []string
@@ -201,8 +201,8 @@ func variants(t *testing.T, f func(t *testing.T, delta bool)) {
 	}
 }
 
-// saw writes a request in one line: what it subscribes, "-" what it drops, and
-// what it holds.
+// saw describes a request in one line: the names that it subscribes, "-" for those that it
+// unsubscribes, and the versions that it lists.
 func saw(r *xdstest.Request) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%v", append(append([]string{}, r.Names...), r.Subscribe...))
@@ -227,7 +227,7 @@ func saw(r *xdstest.Request) string {
 	return b.String()
 }
 
-// expect takes the next request of a type and compares it with a line of saw.
+// expect receives the next request of a type and compares it with a line of saw.
 func expect(t *testing.T, st *xdstest.OriginStream, typeURL, want string) *xdstest.Request {
 	t.Helper()
 	r := st.NextRequestOf(t, typeURL)
@@ -237,7 +237,7 @@ func expect(t *testing.T, st *xdstest.OriginStream, typeURL, want string) *xdste
 	return r
 }
 
-// either picks by variant.
+// either selects by variant.
 func either(delta bool, whenDelta, whenSotW string) string {
 	if delta {
 		return whenDelta

@@ -10,47 +10,46 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// runner keeps one key in step. All of its fields and all sending belong to the
-// goroutine that calls run; links only hand events over.
+// runner keeps one key synchronized. The goroutine that calls run owns all of its fields and does
+// all sending; server streams only hand over events.
 type runner struct {
 	// Fixed after construction.
-	cp     *ControlPlane
-	feed   *cache.Feed
-	events chan event // unbuffered: a link waits until its event is dealt with
-	links  []*link    // by server; nil while that server is not tried
+	cp            *ControlPlane
+	feed          *cache.Feed
+	events        chan event      // unbuffered: a server stream waits until its event is handled
+	serverStreams []*serverStream // by server; nil while that server is not used
 
-	following *Following // of a key that another node owns; nil otherwise
+	following *Following // set if another node owns the key; nil otherwise
 
-	up    bool // some session takes part
+	up    bool // some session is up
 	timer *time.Timer
-	group sync.WaitGroup // the links' goroutines
+	group sync.WaitGroup // goroutines of the server streams
 
-	// accepted is the version of each type that was acknowledged last, on SotW,
-	// of the server that the cache reflects (C1).
+	// accepted is the last acknowledged version of each type, on SotW, from the server that the
+	// cache reflects (C1).
 	accepted map[string]string
-	// source is the index of the server that the cache reflects, -1 before the
-	// first response.
+	// source is the index of the server that the cache reflects, -1 before the first response.
 	source int
-	// stale are the canonical names of resources by type that came from elsewhere (another server, or
-	// before the key was idle) and that source has said nothing about. Their
-	// versions mean nothing to it (C8). staleOf is the address of the server from
-	// which they came, and until there is a source, all that is cached.
+	// stale has the canonical names by type of resources from another server, or from before the
+	// key was idle, that source has not mentioned. Their versions have no meaning for it (C8).
+	// staleOf is the address of the server that they are from. Until there is a source, staleOf
+	// applies to everything that is cached.
 	stale   map[string]map[string]struct{}
 	staleOf string
 }
 
 func newRunner(c *ControlPlane, f *cache.Feed) *runner {
 	r := &runner{
-		cp: c, feed: f, events: make(chan event), links: make([]*link, len(c.servers)),
+		cp: c, feed: f, events: make(chan event), serverStreams: make([]*serverStream, len(c.servers)),
 		accepted: make(map[string]string), source: -1, stale: make(map[string]map[string]struct{}), staleOf: f.Server(),
 	}
-	if f.Current() { // the owner of the key said so until a moment ago
+	if f.Current() { // the owner of the key confirmed it until a moment ago
 		r.source = slices.IndexFunc(c.servers, func(s *server) bool { return s.address == r.staleOf })
 	}
 	return r
 }
 
-// run serves the key until ctx ends, and leaves no goroutine behind.
+// run serves the key until ctx ends. It returns after all its goroutines have ended.
 func (r *runner) run(ctx context.Context) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer r.group.Wait()
@@ -74,10 +73,10 @@ func (r *runner) run(ctx context.Context) {
 	}
 }
 
-// sessions goes through the open streams, at most one per server.
+// sessions iterates over the open streams, at most one per server.
 func (r *runner) sessions() func(yield func(*session) bool) {
 	return func(yield func(*session) bool) {
-		for _, l := range r.links {
+		for _, l := range r.serverStreams {
 			if l != nil && l.session != nil && !yield(l.session) {
 				return
 			}
@@ -85,47 +84,47 @@ func (r *runner) sessions() func(yield func(*session) bool) {
 	}
 }
 
-// demand passes on what the clients want now. It is taken whether or not there
-// is a stream: a new stream asks for everything anyway.
+// demand passes on what clients want now. It takes the demand whether or not there is a stream: a
+// new stream requests everything anyway.
 func (r *runner) demand(ctx context.Context, all bool) {
 	demands := r.feed.TakeDemand(all, !r.cp.cfg.Delta)
 	for s := range r.streams() {
 		r.ask(s, demands, all)
 	}
 	for s := range r.sessions() {
-		r.settle(s, time.Now())
+		r.acceptSilence(s, time.Now())
 	}
-	if len(demands) > 0 && r.links[0] == nil {
-		r.start(ctx, 0) // the origin is not bothered before somebody wants something
+	if len(demands) > 0 && r.serverStreams[0] == nil {
+		r.start(ctx, 0) // the control plane is not contacted before a client wants something
 	}
 	r.failover(ctx)
 }
 
-// start begins to try a server.
+// start begins to open streams to a server.
 func (r *runner) start(ctx context.Context, index int) {
 	ctx, stop := context.WithCancel(ctx)
-	l := &link{server: r.cp.servers[index], events: r.events, stop: stop}
-	r.links[index] = l
-	r.group.Go(func() { l.pursue(ctx) })
+	l := &serverStream{server: r.cp.servers[index], events: r.events, stop: stop}
+	r.serverStreams[index] = l
+	r.group.Go(func() { l.keepOpen(ctx) })
 }
 
-// stopFrom ends the links to all servers from index on.
+// stopFrom ends the streams to all servers from index on.
 func (r *runner) stopFrom(index int) {
-	for i, l := range r.links[index:] {
+	for i, l := range r.serverStreams[index:] {
 		if l == nil {
 			continue
 		}
 		l.stop()
-		r.ended(l)
-		r.quit(l)
-		r.links[index+i] = nil
+		r.closeSession(l)
+		r.forgetQuarantined(l)
+		r.serverStreams[index+i] = nil
 	}
 }
 
-// failover tries the next server if all better ones cannot be reached and
-// something is wanted that is not cached (C15).
+// failover uses the next server if all better ones cannot be reached and clients want something
+// that is not cached (C15).
 func (r *runner) failover(ctx context.Context) {
-	for i, l := range r.links {
+	for i, l := range r.serverStreams {
 		switch {
 		case l == nil && i == 0:
 			return // nothing is wanted yet
@@ -140,45 +139,45 @@ func (r *runner) failover(ctx context.Context) {
 	}
 }
 
-// handle deals with what a link has to tell.
+// handle handles an event of a server stream.
 func (r *runner) handle(ctx context.Context, ev event) {
-	l := ev.link
-	if l.probes != nil {
+	l := ev.serverStream
+	if l.probeFor != nil {
 		r.handleProbe(ctx, ev)
 		return
 	}
-	if r.links[l.server.index] != l || ev.session != nil && ev.kind != evOpened && ev.session != l.session {
-		return // of a link that was given up
+	if r.serverStreams[l.server.index] != l || ev.session != nil && ev.kind != evOpened && ev.session != l.session {
+		return // from an abandoned stream
 	}
 	switch ev.kind {
 	case evOpened:
 		for other := range r.sessions() {
-			other.missed = true // what is taken here is not told to it
+			other.missed = true // it does not see the demand that is taken here
 		}
 		l.session = ev.session
 		l.session.node = r.feed.Node()
-		r.confirm(l, time.Now())
+		r.onReconnect(l, time.Now())
 		demands := r.feed.TakeDemand(true, !r.cp.cfg.Delta)
 		r.ask(l.session, demands, true)
 		if l.probe != nil && l.probe.session != nil {
 			r.ask(l.probe.session, demands, true)
 		}
 	case evHeaders:
-		r.setUp(l.session, true)
+		r.markUp(l.session, true)
 	case evResponse:
-		r.adopt(l)
-		r.setUp(l.session, true)
+		r.useServer(l)
+		r.markUp(l.session, true)
 		r.respond(l.session, ev.response)
 	case evFailed, evEnded:
-		l.failed = l.failed || !ev.end.responded // C15, as A57 has it
+		l.failed = l.failed || !ev.end.responded // C15, as in A57
 		if r.following == nil && l.session != nil {
-			r.judge(l, l.session, ev.end, time.Now())
+			r.onStreamEnd(l, l.session, ev.end, time.Now())
 		}
 		if l.session != nil {
 			r.exhausted(l.session, ev.end)
 		}
-		r.ended(l)
-		r.repair()
+		r.closeSession(l)
+		r.askMissed()
 		if errors.Is(ev.end.err, errRenewed) {
 			return
 		}
@@ -193,15 +192,16 @@ func (r *runner) handle(ctx context.Context, ev event) {
 	}
 }
 
-// adopt makes l the key's server: it has answered. Worse ones are let go (C15).
-func (r *runner) adopt(l *link) {
+// useServer makes the server of l the source of the key, since it has answered. Streams to worse
+// servers end (C15).
+func (r *runner) useServer(l *serverStream) {
 	l.failed = false
 	r.stopFrom(l.server.index + 1)
-	r.repair()
+	r.askMissed()
 	if r.source == l.server.index {
 		return
 	}
-	// What another server's versions stood for is no longer what is cached.
+	// The versions of another server do not describe what is cached.
 	clear(r.accepted)
 	if r.source >= 0 {
 		r.staleOf = r.cp.servers[r.source].address
@@ -213,18 +213,18 @@ func (r *runner) adopt(l *link) {
 	r.noteStale()
 }
 
-// setUp notes that the server takes part in the stream. heard says that it has said something.
-func (r *runner) setUp(s *session, heard bool) {
-	if s.mute && heard || !s.up {
+// markUp records that the stream is up. heard is true if the server has sent something.
+func (r *runner) markUp(s *session, heard bool) {
+	if s.silent && heard || !s.up {
 		r.feed.Mute(!heard)
-		s.mute = !heard
+		s.silent = !heard
 	}
 	if s.up {
 		return
 	}
-	s.up, s.settleAt = true, time.Time{}
+	s.up, s.silenceAt = true, time.Time{}
 	r.cp.metrics.stream(1)
-	s.link.server.journal.connected()
+	s.serverStream.server.journal.connected()
 	r.up = true
 	if r.following == nil {
 		r.feed.Up()
@@ -232,12 +232,12 @@ func (r *runner) setUp(s *session, heard bool) {
 	}
 	r.following.State(nil)
 	if !r.feed.Waiting(nil) {
-		r.feed.Up() // else responses say whether the origin can be reached
+		r.feed.Up() // otherwise responses say whether the control plane can be reached
 	}
 }
 
-// ended forgets the session of l, if there is one.
-func (r *runner) ended(l *link) {
+// closeSession drops the session of l, if there is one.
+func (r *runner) closeSession(l *serverStream) {
 	s := l.session
 	if s == nil {
 		return
@@ -253,9 +253,9 @@ func (r *runner) ended(l *link) {
 	}
 }
 
-// repair asks for everything again if a stream may have missed a change. All
-// open streams are asked, since taking the demand is what makes one miss it.
-func (r *runner) repair() {
+// askMissed requests everything again if a stream may have missed a change. It asks on all open
+// streams, since a stream misses a change when another one takes the demand.
+func (r *runner) askMissed() {
 	missed := false
 	for s := range r.sessions() {
 		missed = missed || s.missed

@@ -35,9 +35,8 @@ func (b *logbook) lines() []string {
 	return strings.Split(strings.TrimSpace(b.buf.String()), "\n")
 }
 
-// TestManyKeysWithoutOrigin: a thousand keys of an origin that goes down cost a
-// bounded number of goroutines and log lines and next to no connections, and
-// all are back when the origin is.
+// TestManyKeysWithoutOrigin: a thousand keys of a control plane that fails cost a bounded number of
+// goroutines and log lines and nearly no connections, and all reconnect when it is back.
 func TestManyKeysWithoutOrigin(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		const keys = 1000
@@ -94,8 +93,7 @@ func TestManyKeysWithoutOrigin(t *testing.T) {
 	})
 }
 
-// TestRation: the journal's lines are bounded whatever happens, and what was
-// left out is counted.
+// TestRation: the number of log lines is bounded whatever happens, and dropped lines are counted.
 func TestRation(t *testing.T) {
 	start := time.Now()
 	r := ration{most: 6, tokens: 6, filled: start}
@@ -114,7 +112,7 @@ func TestRation(t *testing.T) {
 	}
 }
 
-// TestJournal: one line per change of state, and reminders that grow rarer.
+// TestJournal: one line per change of state, and reminders at growing intervals.
 func TestJournal(t *testing.T) {
 	var book logbook
 	j := newJournal(slog.New(slog.NewTextHandler(&book, nil)), "control plane")
@@ -139,8 +137,7 @@ func TestJournal(t *testing.T) {
 	}
 }
 
-// TestMetrics: by type URL, variant and outcome, with one label for all types
-// that nobody knows.
+// TestMetrics: by type URL, variant and outcome, with one label for all unknown types.
 func TestMetrics(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		reader := metric.NewManualReader()

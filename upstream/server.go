@@ -12,8 +12,8 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// channel is what is used of a *grpc.ClientConn. Tests in virtual time have one
-// without a network.
+// channel is the part of *grpc.ClientConn that is used. Tests in virtual time implement it without
+// a network.
 type channel interface {
 	NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error)
 	GetState() connectivity.State
@@ -26,7 +26,7 @@ type channel interface {
 // server is one address of the control plane, shared by all keys.
 type server struct {
 	// Fixed after construction.
-	index    int // place among the addresses; lower is better
+	index    int // index in the list of addresses; lower is better
 	address  string
 	channel  channel
 	method   string
@@ -53,12 +53,12 @@ func newServer(index int, address string, ch channel, owner *ControlPlane) *serv
 	}
 	s.journal = newJournal(owner.cfg.Logger.With("address", address, "variant", variant), what)
 	if p, ok := ch.(*pinged); ok {
-		p.noted = s.journal.calmed
+		p.onReduced = s.journal.pingsReduced
 	}
 	return s
 }
 
-// dial makes the connection of an address, idle at first.
+// dial creates the connection of an address, idle at first.
 func dial(address string, cfg *ControlPlaneConfig, pingEvery time.Duration) (*grpc.ClientConn, error) {
 	options := []grpc.DialOption{
 		grpc.WithTransportCredentials(probed{cfg.Credentials}),
@@ -82,31 +82,32 @@ func dial(address string, cfg *ControlPlaneConfig, pingEvery time.Duration) (*gr
 	return conn, nil
 }
 
-// open opens a stream. It waits while the connection is being made, and fails
-// where that has failed; see waitReady.
+// open opens a stream. It waits while the connection is being made, and fails if that has failed;
+// see waitReady.
 func (s *server) open(ctx context.Context) (grpc.ClientStream, error) {
 	desc := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	stream, err := s.channel.NewStream(ctx, desc, s.method, s.callOpts...)
 	if err != nil {
 		return nil, err
 	}
-	// What the server has not seen yet gRPC would move to the next connection, and
-	// whoever sends meanwhile would wait for that. A link tries again itself (C13).
+	// This call disables gRPC's transparent retry. gRPC would move requests that the server has not
+	// seen yet to the next connection, and senders would wait for that. The server stream retries
+	// itself (C13).
 	_ = stream.Context()
 	return stream, nil
 }
 
 func (s *server) pausing(p *pace, until time.Time) { s.pauses.set(p, until) }
 
-// back is closed when the server takes part in a stream after it took part in none, and
-// by [ControlPlane.Reconnect].
+// back returns a channel that is closed when a stream is up after none was, and by
+// [ControlPlane.Reconnect].
 func (s *server) back() <-chan struct{} { return s.journal.back() }
 
 // reachable reports whether there is a connection.
 func (s *server) reachable() bool { return s.channel.GetState() == connectivity.Ready }
 
-// waitReady waits until there is a connection. The channel itself tries again
-// with backoff; whoever waits costs nothing meanwhile.
+// waitReady waits until there is a connection. The channel itself retries with backoff; waiting
+// keys cost nothing meanwhile.
 func (s *server) waitReady(ctx context.Context) error {
 	for {
 		state := s.channel.GetState()
@@ -124,15 +125,15 @@ func (s *server) waitReady(ctx context.Context) error {
 	}
 }
 
-// Bounds of the spread.
+// Bounds of spread.
 const (
 	spreadPerKey = time.Millisecond
 	minSpread    = 20 * time.Millisecond
 	maxSpread    = time.Second
 )
 
-// spread is a random delay that keeps the streams of many keys from arriving at
-// once when the server is back (C13).
+// spread returns a random delay that keeps the streams of many keys from being opened at once when
+// the server is back (C13).
 func (s *server) spread() time.Duration {
 	span := time.Duration(s.owner.keys.Load()) * spreadPerKey
 	return rand.N(min(max(span, minSpread), maxSpread))

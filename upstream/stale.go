@@ -8,52 +8,51 @@ import (
 )
 
 const (
-	// sweepQuiet is how long a server must be silent about a type before what
-	// it has not mentioned goes. Nothing waits for that, so it is generous.
+	// sweepQuiet is how long a server must be silent about a type before resources that it has not
+	// mentioned are removed. Nothing waits for that, so it is generous.
 	sweepQuiet = time.Second
-	// noVersion is claimed where the version is not known any more. It is not
-	// empty, since servers may take that for a name that is not held.
+	// noVersion is sent if the version is not known any more. It is not empty, since servers may
+	// interpret an empty version as a resource that the client does not have.
 	noVersion = "unknown"
 )
 
-// held is what the cache has from the server of s: initial_resource_versions
-// (C8). What it had of that server before the key was idle is claimed without the
-// versions, since the server may have begun to count anew: so it sends what there
-// is and says what is gone, which it would not of names that it never heard of.
-// What the origin may give no name counts as unknown: it would take ours for one that
-// it has to remove.
-func (r *runner) held(s *session, typ *resource.Type) map[string]string {
+// initialVersions returns initial_resource_versions: what the cache has from the server of s (C8).
+// After an idle period it lists names without versions, since the server may have restarted its
+// version counter. For a listed name the server sends the current state or a removal; for an
+// unlisted name it would send neither. Resources that may be unnamed are left out: the control
+// plane would interpret their names, which the relay made up, as resources to remove.
+func (r *runner) initialVersions(s *session, typ *resource.Type) map[string]string {
 	if r.following != nil {
 		return r.feed.Told(typ)
 	}
 	if r.source < 0 && r.staleOf == "" {
-		r.staleOf = r.feed.Server() // what was kept of the key came late
+		r.staleOf = r.feed.Server() // the restored state of the key arrived late
 	}
-	same, before := r.source == s.link.server.index, r.staleOf == s.link.server.address
+	same, before := r.source == s.serverStream.server.index, r.staleOf == s.serverStream.server.address
 	if !same && (r.source >= 0 || !before) {
 		return nil
 	}
-	held := r.feed.Held(typ)
+	versions := r.feed.Held(typ)
 	if stale := r.stale[typ.URL]; !same || len(stale) > 0 {
-		for n := range held {
+		for n := range versions {
 			if _, is := stale[resource.Canonical(n)]; same && !is {
 				continue
 			}
-			if held[n] = noVersion; !before {
-				delete(held, n)
+			if versions[n] = noVersion; !before {
+				delete(versions, n)
 			}
 		}
 	}
-	if typ.OnlyName != "" && len(held) > 0 {
+	if typ.OnlyName != "" && len(versions) > 0 {
 		r.markStale(typ)
 		return nil
 	}
-	return held
+	return versions
 }
 
-// noteUnclaimed marks what is cached and was not claimed on the new stream, because its
-// versions did not fit in the first request: the server sends it again.
-func (r *runner) noteUnclaimed(t *resource.Type, names []string) {
+// noteUnsentVersions marks cached resources whose versions did not fit in the first request of the
+// new stream. The server resends them.
+func (r *runner) noteUnsentVersions(t *resource.Type, names []string) {
 	if r.stale[t.URL] == nil {
 		r.stale[t.URL] = make(map[string]struct{}, len(names))
 	}
@@ -62,8 +61,8 @@ func (r *runner) noteUnclaimed(t *resource.Type, names []string) {
 	}
 }
 
-// noteStale marks all that is cached as not from the present server (C8). On
-// SotW there is nothing to remember: versions are not per resource.
+// noteStale marks everything that is cached as not from the present server (C8). SotW needs no
+// marks: its versions are not per resource.
 func (r *runner) noteStale() {
 	if !r.cp.cfg.Delta || r.following != nil {
 		return
@@ -75,20 +74,20 @@ func (r *runner) noteStale() {
 }
 
 func (r *runner) markStale(t *resource.Type) {
-	held := r.feed.Held(t)
-	if len(held) == 0 {
+	versions := r.feed.Held(t)
+	if len(versions) == 0 {
 		return
 	}
-	names := make(map[string]struct{}, len(held))
-	for n := range held {
+	names := make(map[string]struct{}, len(versions))
+	for n := range versions {
 		names[resource.Canonical(n)] = struct{}{}
 	}
 	r.stale[t.URL] = names
 }
 
-// sweep removes what another server had put into a wildcard set and this one
-// has not mentioned. Names without a wildcard stay: the server must say itself
-// that they are gone, and silence is no deletion (C11).
+// sweep removes resources of a wildcard that are from another server and that the present one has
+// not mentioned. Names without a wildcard stay: the server must report their removal, and silence
+// is no removal (C11).
 func (r *runner) sweep(a *asked) {
 	stale := r.stale[a.typ.URL]
 	if len(stale) == 0 || !a.wild {

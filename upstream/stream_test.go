@@ -26,9 +26,9 @@ const (
 func cluster(name string, salt int) proto.Message   { return xdstest.Synthetic(cds, name, salt) }
 func endpoints(name string, salt int) proto.Message { return xdstest.Synthetic(eds, name, salt) }
 
-// TestFirstRequests: C1, C7, K4, K9, D10: no stream before there is demand; the
-// node stands in the first message only; each type opens with all its names, an
-// empty nonce and version; nothing is asked that nobody wants.
+// TestFirstRequests: C1, C7, K4, K9, D10: there is no stream before there is demand. Only the first
+// message has the node. Each type starts with all its names and an empty nonce and version. Nothing
+// is requested that no client wants.
 func TestFirstRequests(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -51,7 +51,7 @@ func TestFirstRequests(t *testing.T) {
 		}
 		st.Quiet(t, quiet)
 
-		// K9: what is subscribed already costs nothing.
+		// K9: a subscription that exists already costs nothing.
 		c2 := c.rig.join("k").want(eds, "a")
 		st.Quiet(t, quiet)
 		c2.want(eds, "c")
@@ -59,8 +59,8 @@ func TestFirstRequests(t *testing.T) {
 	})
 }
 
-// TestWildcardForms: D10 in both variants, for types with and without a legacy
-// form, and with the switch.
+// TestWildcardForms: D10 in both variants, for types with and without a legacy form, and with the
+// switch.
 func TestWildcardForms(t *testing.T) {
 	for _, star := range []bool{false, true} {
 		t.Run(fmt.Sprintf("star=%v", star), func(t *testing.T) {
@@ -84,7 +84,7 @@ func TestWildcardForms(t *testing.T) {
 				c.drop(cds, "a")
 				expect(t, st, cds, either(delta, "[] -[a]", "[]"))
 				c.want(cds, "*")
-				st.WaitClosed(t) // a response that crosses it would be ambiguous; on SotW, K13: this server might take it for no news
+				st.WaitClosed(t) // a response that crosses it would be ambiguous; on SotW, K13: this server might see no change in it
 				st = o.NextStream(t)
 				expect(t, st, cds, legacy+" node")
 				c.want(eds, "*") // has no legacy form
@@ -101,9 +101,9 @@ func must(cp *ControlPlane, err error) *ControlPlane {
 	return cp
 }
 
-// TestLegacyWildcardIsLeft: C7, B20: on SotW an empty list would mean the
-// wildcard again, so it is left with its stream; B23: on delta it is named and
-// dropped in one message, and with it what it brought.
+// TestLegacyWildcardIsLeft: C7, B20: on SotW an empty list would mean the wildcard again, so the
+// stream ends together with it. B23: on delta one message names and unsubscribes it, and its
+// resources with it.
 func TestLegacyWildcardIsLeft(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -124,15 +124,15 @@ func TestLegacyWildcardIsLeft(t *testing.T) {
 		}
 		c.want(cds, "a")
 		if delta {
-			expect(t, st, cds, "[] -[a]") // a change may have crossed the first drop
+			expect(t, st, cds, "[] -[a]") // a change may have crossed the first unsubscription
 		}
 		expect(t, st, cds, either(delta, "[a]", "[a] node"))
 		st.Quiet(t, quiet)
 	})
 }
 
-// TestNonces: C2: the newest nonce goes into every SotW request of the type,
-// also when the set was empty; C6: on delta only into answers.
+// TestNonces: C2: every SotW request of the type has the newest nonce, also after an empty set; C6:
+// on delta only answers have one.
 func TestNonces(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -145,7 +145,7 @@ func TestNonces(t *testing.T) {
 		expect(t, st, eds, either(delta, "[] -[a]", "[] version=1 nonce="+n))
 		c.want(eds, "a")
 		if delta {
-			expect(t, st, eds, "[] -[a]") // a change may have crossed the first drop
+			expect(t, st, eds, "[] -[a]") // a change may have crossed the first unsubscription
 		}
 		expect(t, st, eds, either(delta, "[a]", "[a] version=1 nonce="+n))
 		st.Quiet(t, quiet)
@@ -175,7 +175,7 @@ func TestEveryResponseIsAnswered(t *testing.T) {
 	})
 }
 
-// marshal is a resource's body as the cache holds it: an encoded Any (D2).
+// marshal returns the body of a resource as the cache stores it: an encoded Any (D2).
 func marshal(t *testing.T, m proto.Message) []byte {
 	t.Helper()
 	b, err := proto.MarshalOptions{Deterministic: true}.Marshal(xdstest.Any(m))
@@ -185,8 +185,8 @@ func marshal(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// TestRefusal: C4, C5, K18: what cannot be decoded is NACKed by name, the rest is
-// used, the last good copy stays, and nothing is deleted on such evidence.
+// TestRefusal: C4, C5, K18: resources that cannot be decoded are NACKed by name, the others are
+// used, the last good copy stays, and nothing is removed because of such a response.
 func TestRefusal(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -197,7 +197,7 @@ func TestRefusal(t *testing.T) {
 		st.NextRequest(t)
 
 		broken := proto.Clone(xdstest.Any(cluster("bad", 2))).(*anypb.Any)
-		broken.Value = append(broken.Value, 0xff) // a cut-off tag after the name
+		broken.Value = append(broken.Value, 0xff) // a truncated tag after the name
 		n := st.Respond(t, cds, "8", cluster("good", 1), xdstest.Named{Message: broken, Name: "bad"})
 		r := st.NextRequestOf(t, cds)
 		if !r.IsNack() || r.Nonce != n || r.Error.GetCode() != int32(codes.InvalidArgument) || r.Version != either(delta, "", "7") {
@@ -206,7 +206,7 @@ func TestRefusal(t *testing.T) {
 		if msg := r.Error.GetMessage(); !strings.Contains(msg, `"bad"`) && !strings.Contains(msg, "#1") {
 			t.Fatalf("the NACK names no resource: %s", msg)
 		}
-		// On delta, and while the bad one's name is unknown, absence says nothing.
+		// On delta, and while the name of the invalid resource is unknown, absence means nothing.
 		if got := c.state(cds); !strings.Contains(got, "good") || !strings.Contains(got, "bad") || strings.Contains(got, "-") {
 			t.Fatalf("state %q", got)
 		}
@@ -222,9 +222,9 @@ func TestRefusal(t *testing.T) {
 	})
 }
 
-// TestRefusalKeepsNamedResources: C5 on a full state: for a bad copy with a name
-// (here one that its body contradicts, A3) the last good one is kept (K18), and
-// what is absent is deleted all the same.
+// TestRefusalKeepsNamedResources: C5 on a full state: for an invalid copy with a name (here one
+// that its body contradicts, A3) the last good one is kept (K18), and absent resources are still
+// removed.
 func TestRefusalKeepsNamedResources(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -268,8 +268,8 @@ func TestRefusalTextIsBounded(t *testing.T) {
 	})
 }
 
-// TestRejectedAgainAndAgain: a server that sends what was rejected again at
-// once (O1) does not get a loop, and every frame is still answered (C3).
+// TestRejectedAgainAndAgain: a server that immediately resends rejected resources (O1) does not
+// cause a loop, and every frame is still answered (C3).
 func TestRejectedAgainAndAgain(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -287,7 +287,7 @@ func TestRejectedAgainAndAgain(t *testing.T) {
 		if took := time.Since(begin); took < 300*time.Millisecond { // 0 + 50·(2+4+8) ms of delay, no less
 			t.Fatalf("four rejections in %v: nothing slows them down", took)
 		}
-		// A subscription does not overtake the NACK that waits, nor wait for it.
+		// A subscription neither overtakes the delayed NACK nor waits for it.
 		n := st.Respond(t, cds, "1", xdstest.Named{Name: "a", Message: bad})
 		m := st.Respond(t, cds, "1", xdstest.Named{Name: "a", Message: bad})
 		if r := st.NextRequest(t); r.Nonce != n || !r.IsNack() {
@@ -303,9 +303,9 @@ func TestRejectedAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestSentAgainAndAgain: nor does one that answers each ACK with the same again,
-// as go-control-plane's snapshot caches up to v0.14 do where they read "*" as a
-// name; and what is new is answered at once.
+// TestSentAgainAndAgain: neither does a server that answers each ACK with the same response, as
+// go-control-plane's snapshot caches up to v0.14 do if they interpret "*" as a name. New content is
+// answered at once.
 func TestSentAgainAndAgain(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -332,8 +332,8 @@ func TestSentAgainAndAgain(t *testing.T) {
 	})
 }
 
-// TestUnrequestedType: C10: neither ACKed nor NACKed, and reading goes on; what
-// was not asked of a requested type is ACKed and ignored.
+// TestUnrequestedType: C10: neither ACKed nor NACKed, and reading continues; resources of a
+// requested type that were not requested are ACKed and ignored.
 func TestUnrequestedType(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -350,8 +350,8 @@ func TestUnrequestedType(t *testing.T) {
 	})
 }
 
-// TestAbsenceIsDeletion: C11, D3, D4: absence from a full state deletes, but
-// only what was there before; for other types it means nothing.
+// TestAbsenceIsDeletion: C11, D3, D4: absence from a full state removes, but only resources that
+// existed before; for other types it means nothing.
 func TestAbsenceIsDeletion(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -376,8 +376,8 @@ func TestAbsenceIsDeletion(t *testing.T) {
 	})
 }
 
-// TestDeltaOnlyTypesOverSotW: D8: never asked, absent at once, even while the
-// origin cannot be reached.
+// TestDeltaOnlyTypesOverSotW: D8: never requested, absent at once, even while the control plane
+// cannot be reached.
 func TestDeltaOnlyTypesOverSotW(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -398,8 +398,8 @@ func TestDeltaOnlyTypesOverSotW(t *testing.T) {
 	})
 }
 
-// TestSplitAnswer: K13: the first of several large delta frames does not make
-// the wildcard known; quiet after the last one does.
+// TestSplitAnswer: K13: the first of several large delta frames does not complete the wildcard; a
+// pause after the last one does.
 func TestSplitAnswer(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
@@ -419,8 +419,8 @@ func TestSplitAnswer(t *testing.T) {
 	})
 }
 
-// TestUnreadableResponse: a message that is no response ends the stream, with
-// backoff, and keeps what is cached.
+// TestUnreadableResponse: a malformed message ends the stream, with backoff, and keeps what is
+// cached.
 func TestUnreadableResponse(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)
@@ -435,8 +435,8 @@ func TestUnreadableResponse(t *testing.T) {
 	})
 }
 
-// TestUp: the key is up once the server takes part: with its first response, or
-// when silence can only mean that it has nothing new to say.
+// TestUp: the key is up once the server takes part in the stream: with its first response, or when
+// silence can only mean that it has nothing new.
 func TestUp(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := memory.NewOrigin(t)

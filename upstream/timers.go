@@ -8,7 +8,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// arm sets the timer to the next thing that has to be done.
+// arm sets the timer to the next action.
 func (r *runner) arm() {
 	var next time.Time
 	sooner := func(at time.Time) {
@@ -19,7 +19,7 @@ func (r *runner) arm() {
 	for s := range r.streams() {
 		sooner(s.next())
 	}
-	for _, l := range r.links {
+	for _, l := range r.serverStreams {
 		if l != nil {
 			sooner(l.probeDue())
 		}
@@ -38,29 +38,29 @@ func (r *runner) tick(ctx context.Context, now time.Time) {
 			r.absent(s, w)
 		}
 		for _, a := range s.types {
-			if due(&a.lateAt, now) {
+			if due(&a.delayedUntil, now) {
 				s.flush(a)
 			}
-			if due(&a.settledAt, now) {
+			if due(&a.completeAt, now) {
 				r.apply(s, a, cache.Update{Type: a.typ}) // the large answer is complete
 			}
 			if due(&a.sweepAt, now) {
 				r.sweep(a)
 			}
 		}
-		due(&s.settleAt, now)
-		if s.link.probes == nil {
-			r.settle(s, now)
+		due(&s.silenceAt, now)
+		if s.serverStream.probeFor == nil {
+			r.acceptSilence(s, now)
 		}
 	}
-	for _, l := range r.links {
+	for _, l := range r.serverStreams {
 		if l != nil {
-			r.seeTo(ctx, l, now)
+			r.runProbe(ctx, l, now)
 		}
 	}
 }
 
-// absent reports the names about which the origin has said nothing (C12).
+// absent reports the names that the control plane has not answered (C12).
 func (r *runner) absent(s *session, w awaited) {
 	names := r.feed.Missing(w.typ, w.names)
 	if a := s.types[w.typ.URL]; a != nil && a.rejected != nil {
@@ -80,12 +80,11 @@ func (r *runner) absent(s *session, w awaited) {
 	}
 }
 
-// settle counts a silent stream as taking part once it has stood for a while
-// and nothing is missing, beside what is asked for elsewhere: a server that has nothing new to say to a returning
-// client need not even send headers. While something is missing, silence says
-// nothing.
-func (r *runner) settle(s *session, now time.Time) {
-	if !s.up && s.settleAt.IsZero() && now.Sub(s.opened) >= settleAfter && !r.feed.Waiting(s.link.setsApart) {
-		r.setUp(s, false)
+// acceptSilence marks a silent stream as up once it has been open for a while and nothing is
+// missing except types on probe streams: a server that has nothing new for a returning client need
+// not even send headers. While something is missing, silence means nothing.
+func (r *runner) acceptSilence(s *session, now time.Time) {
+	if !s.up && s.silenceAt.IsZero() && now.Sub(s.opened) >= silenceAfter && !r.feed.Waiting(s.serverStream.quarantines) {
+		r.markUp(s, false)
 	}
 }

@@ -7,9 +7,9 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestVersionOfTheTransport: the version of the transport says which method is
-// called, and nothing of the resources: those of both versions are asked for and
-// taken, each under its own type (J1, J3, J4).
+// TestVersionOfTheTransport: the version of the transport determines the method, and does not
+// restrict resources: those of both versions are requested and accepted, each under its own type
+// (J1, J3, J4).
 func TestVersionOfTheTransport(t *testing.T) {
 	for _, v2 := range []bool{false, true} {
 		t.Run(fmt.Sprintf("v2=%t", v2), func(t *testing.T) {

@@ -41,8 +41,8 @@ func lingering(t *testing.T, delta bool, linger time.Duration, w *wire, f func(r
 	r.cache.Close()
 }
 
-// TestBackoffGrows: C13: streams that end unanswered are retried after 1 s, then
-// 1.6 times as long each, ±20 %, up to 30 s; one answer starts anew.
+// TestBackoffGrows: C13: streams that end without a response are retried after 1 s, then after 1.6
+// times as long each, ±20 %, up to 30 s; one response resets the backoff.
 func TestBackoffGrows(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		streams, answerAt := 0, 15
@@ -66,7 +66,7 @@ func TestBackoffGrows(t *testing.T) {
 					t.Errorf("gap %d is %.2f s, expected %.2f s ±20 %%", i, gap, want)
 				}
 			}
-			// Once answered: at once, but no faster than the shortest pause.
+			// After a response: at once, but no faster than the shortest pause.
 			if gap := opens[answerAt].Sub(opens[answerAt-1]); gap > time.Second+maxSpread {
 				t.Errorf("after an answer: %v", gap)
 			}
@@ -77,9 +77,8 @@ func TestBackoffGrows(t *testing.T) {
 	})
 }
 
-// TestReturnIsSharedByKeys: when a server that took part in no stream takes part in one,
-// keys that wait do not wait out their backoff: all are back soon after the first, and
-// not at the same moment.
+// TestReturnIsSharedByKeys: when a server accepts a stream after it accepted none, waiting keys do
+// not complete their backoff: all reconnect soon after the first, and not at the same moment.
 func TestReturnIsSharedByKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const keys = 200
@@ -117,7 +116,7 @@ func TestReturnIsSharedByKeys(t *testing.T) {
 	})
 }
 
-// TestPace: C13 on its own: what resets and what does not.
+// TestPace: C13 on its own: what resets the backoff and what does not.
 func TestPace(t *testing.T) {
 	cfg := Backoff{Jitter: -1, Initial: time.Second, Max: 4 * time.Second, Multiplier: 2}
 	if err := cfg.setDefaults(); err != nil {
@@ -136,7 +135,7 @@ func TestPace(t *testing.T) {
 		{ending{opened: true, responded: true, lived: time.Hour}, 30 * time.Millisecond},
 		{ending{opened: true, responded: true, lived: 400 * time.Millisecond}, 600 * time.Millisecond},
 		{ending{opened: true}, time.Second},
-		// What will come again is not reset by what came before it.
+		// Earlier responses do not reset the backoff if the reason will recur.
 		{ending{opened: true, responded: true, lived: time.Hour, err: tooLarge}, 2 * time.Second},
 		{ending{opened: true, responded: true, lived: time.Hour, unreadable: true}, 4 * time.Second},
 	} {
@@ -146,8 +145,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestAbsence: C12, D5: a name about which a connected origin is silent for 15 s
-// is absent; what arrived or was rejected is not; a later arrival replaces it.
+// TestAbsence: C12, D5: a name about which a connected control plane is silent for 15 s is absent;
+// a name that arrived or was rejected is not; a later arrival replaces the absence.
 func TestAbsence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		late := make(chan struct{})
@@ -190,12 +189,12 @@ func TestAbsence(t *testing.T) {
 	})
 }
 
-// TestAbsenceOfNamesAskedForAgain: C12: a name that nobody wanted for a moment has a timer
-// of its own from when it is asked for again: what was asked before says nothing of it.
+// TestAbsenceOfNamesAskedForAgain: C12: a name that was unsubscribed for a moment has a new timer
+// from when it is subscribed again: earlier requests say nothing about it.
 func TestAbsenceOfNamesAskedForAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(func(s *wireStream) error {
-			for s.recv() != nil { // and says nothing
+			for s.recv() != nil { // and stays silent
 			}
 			return nil
 		})
@@ -222,9 +221,8 @@ func TestAbsenceOfNamesAskedForAgain(t *testing.T) {
 	})
 }
 
-// TestNoAbsenceWithoutOrigin: C12, C14: the timer runs on a stream only: an
-// origin that cannot be reached, or whose streams break, says nothing about
-// names.
+// TestNoAbsenceWithoutOrigin: C12, C14: the timer runs on a stream only: a control plane that
+// cannot be reached, or whose streams fail, says nothing about names.
 func TestNoAbsenceWithoutOrigin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(func(s *wireStream) error {
@@ -251,9 +249,8 @@ func TestNoAbsenceWithoutOrigin(t *testing.T) {
 	})
 }
 
-// TestSilence: a stream on which nothing is missing is up after a second of
-// silence; one on which something is missing, only when the origin has spoken or
-// its time is over.
+// TestSilence: a stream on which nothing is missing is up after a second of silence; one on which
+// something is missing, only when the control plane has sent something or its timer has expired.
 func TestSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(func(s *wireStream) error {
@@ -275,8 +272,8 @@ func TestSilence(t *testing.T) {
 	})
 }
 
-// TestWaitingCostsNothing: while there is no connection nobody polls it, however
-// many keys wait; when it is back, streams come spread over a second (C13).
+// TestWaitingCostsNothing: while there is no connection no key polls it, however many keys wait;
+// when it is back, streams are opened spread over a second (C13).
 func TestWaitingCostsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(func(s *wireStream) error {
@@ -302,7 +299,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 				t.Errorf("the problems are %q although all is well", got)
 			}
 			opens := w.opens()
-			if vain := w.vain(); len(opens) != keys || vain != keys {
+			if vain := w.unconnected(); len(opens) != keys || vain != keys {
 				t.Fatalf("%d streams and %d vain attempts for %d keys", len(opens), vain, keys)
 			}
 			if last := opens[keys-1].Sub(back); last > 210*time.Millisecond || last < 50*time.Millisecond {
@@ -312,8 +309,7 @@ func TestWaitingCostsNothing(t *testing.T) {
 	})
 }
 
-// TestBrokenConnections: a connection that breaks each time before a stream is
-// open is paced, too.
+// TestBrokenConnections: a connection that breaks each time before a stream is open is paced, too.
 func TestBrokenConnections(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(func(*wireStream) error { return nil })
@@ -333,7 +329,7 @@ func TestBrokenConnections(t *testing.T) {
 	})
 }
 
-// flakyWire has a connection whenever it is asked, except when it is used.
+// flakyWire always reports a connection, which fails when it is used.
 type flakyWire struct {
 	*wire
 	tries atomic.Int64
@@ -382,9 +378,9 @@ func TestAbsencesQueue(t *testing.T) {
 	}
 }
 
-// TestComebackIsSaid: C9: a name that went and came back before that could be
-// said is asked for again: by a list without it first, or after dropping it,
-// since the origin believes that we hold it.
+// TestComebackIsSaid: C9: a name that was unsubscribed and subscribed again before a request was
+// sent is requested again: by a list without it first, or after an unsubscription, since the
+// control plane assumes that the relay has it.
 func TestComebackIsSaid(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		r, client := bare(t, delta, "nowhere")
@@ -398,12 +394,12 @@ func TestComebackIsSaid(t *testing.T) {
 	})
 }
 
-// TestComebackIsDroppedTwice: C9: a change may cross the first drop, and then the
-// origin believes again that we hold what was dropped. Where the wildcard is subscribed
+// TestComebackIsDroppedTwice: C9: a change may cross the first unsubscription, after which the
+// control plane again assumes that the relay has the resource. If the wildcard is subscribed
 // meanwhile, only a new stream is unambiguous.
 func TestComebackIsDroppedTwice(t *testing.T) {
 	for name, c := range map[string]struct {
-		was, is bool // the wildcard is asked for
+		was, is bool // the wildcard is subscribed
 		want    string
 	}{
 		"names":                     {false, false, "-c-b -b b"},
@@ -432,25 +428,24 @@ func TestComebackIsDroppedTwice(t *testing.T) {
 	}
 }
 
-// TestNothingIsMissedBesideAnotherStream: C15: what the opening of a stream to a
-// better server took from the demand reaches the stream that stays, if the
-// better one fails.
+// TestNothingIsMissedBesideAnotherStream: C15: demand that was taken for a new stream to a better
+// server also reaches the existing stream if the better server fails.
 func TestNothingIsMissedBesideAnotherStream(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		r, client := bare(t, delta, "better", "worse")
 		better, toBetter := r.bareSession(t, 0)
 		worse, toWorse := r.bareSession(t, 1)
-		r.links[0], r.links[1] = better.link, worse.link
-		r.handle(t.Context(), event{link: worse.link, session: worse, kind: evOpened})
+		r.serverStreams[0], r.serverStreams[1] = better.serverStream, worse.serverStream
+		r.handle(t.Context(), event{serverStream: worse.serverStream, session: worse, kind: evOpened})
 		if got := toWorse.sent(); got != "a+b" {
 			t.Fatalf("asked for %q", got)
 		}
-		client.want(cds, "c") // the runner has not looked yet
-		r.handle(t.Context(), event{link: better.link, session: better, kind: evOpened})
+		client.want(cds, "c") // the runner has not read it yet
+		r.handle(t.Context(), event{serverStream: better.serverStream, session: better, kind: evOpened})
 		if got := toBetter.sent() + toWorse.sent(); got != "a+b+c" {
 			t.Fatalf("asked for %q", got)
 		}
-		r.handle(t.Context(), event{link: better.link, session: better, kind: evEnded, end: ending{err: io.EOF, opened: true}})
+		r.handle(t.Context(), event{serverStream: better.serverStream, session: better, kind: evEnded, end: ending{err: io.EOF, opened: true}})
 		if got := toWorse.sent(); got != "a+b+c" {
 			t.Fatalf("asked for %q", got)
 		}

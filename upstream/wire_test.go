@@ -22,14 +22,14 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// wire is a channel without a network, for tests in virtual time. It is ready
-// or not as the test says, and each stream is served by a function.
+// wire is a channel without a network, for tests in virtual time. The test decides whether it is
+// ready, and each stream is served by a function.
 type wire struct {
 	serve func(*wireStream) error
 
 	mu      sync.Mutex
 	state   connectivity.State
-	conn    int // which connection it is; see reconnect
+	conn    int // number of the connection; see reconnect
 	changed chan struct{}
 	opened  []time.Time
 	refused int
@@ -47,7 +47,7 @@ func (w *wire) set(s connectivity.State) {
 	w.changed = make(chan struct{})
 }
 
-// reconnect makes streams from now on those of another connection.
+// reconnect opens streams on another connection from now on.
 func (w *wire) reconnect() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -79,15 +79,15 @@ func (w *wire) Connect()             {}
 func (w *wire) ResetConnectBackoff() {}
 func (w *wire) Close() error         { return nil }
 
-// opens is when streams were opened.
+// opens returns when streams were opened.
 func (w *wire) opens() []time.Time {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return append([]time.Time(nil), w.opened...)
 }
 
-// vain counts attempts without a connection.
-func (w *wire) vain() int {
+// unconnected returns the number of attempts without a connection.
+func (w *wire) unconnected() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.refused
@@ -163,8 +163,7 @@ func (s *wireStream) respond(names ...string) {
 	}
 }
 
-// bare is a runner without links, whose key has a client that wants clusters a
-// and b.
+// bare is a runner without server streams, whose key has a client that wants clusters a and b.
 func bare(t *testing.T, delta bool, addresses ...string) (*runner, *client) {
 	feeds := make(chan *cache.Feed, 1)
 	c, err := cache.New(cache.Config{
@@ -190,11 +189,11 @@ func bare(t *testing.T, delta bool, addresses ...string) (*runner, *client) {
 // bareSession is a stream to a server of r that records what is sent.
 func (r *runner) bareSession(t *testing.T, server int) (*session, *wireStream) {
 	stream := &wireStream{ctx: t.Context(), fromClient: make(chan proto.Message, 10)}
-	return newSession(&link{server: r.cp.servers[server], stop: func() {}}, stream, func(error) {}), stream
+	return newSession(&serverStream{server: r.cp.servers[server], stop: func() {}}, stream, func(error) {}), stream
 }
 
-// sent takes what was sent so far: the names of each request, joined by "+", and
-// those that it drops, each after a "-".
+// sent returns and clears what was sent so far: the names of each request, joined by "+", and those
+// that it unsubscribes, each after a "-".
 func (s *wireStream) sent() string {
 	var all []string
 	for {

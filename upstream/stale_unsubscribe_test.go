@@ -12,9 +12,9 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// crossing is a SotW stream on which endpoints b were dropped and wanted again
-// while a response was on its way, which n is the nonce of; a is wanted all the
-// time. What the origin takes for heard is [a b] still.
+// crossing returns a SotW stream on which endpoints b were unsubscribed and subscribed again while
+// the response with nonce n was in transit; a is subscribed all the time. The control plane still
+// assumes [a b].
 func crossing(t *testing.T) (st *xdstest.OriginStream, c *client, n string) {
 	o := memory.NewOrigin(t)
 	r := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1)
@@ -33,10 +33,10 @@ func crossing(t *testing.T) (st *xdstest.OriginStream, c *client, n string) {
 	return st, c, n
 }
 
-// TestDroppedNameCrossesAResponse: a SotW request that drops a name counts for
-// nothing where it crosses a response (B8), and the server takes the name for held
-// from then on. If it is wanted again, the answer to the response leaves it out
-// first (C9), until it comes or for three answers.
+// TestDroppedNameCrossesAResponse: a server ignores a SotW request that drops a name where it
+// crosses a response (B8), and counts the name as subscribed from then on. If a client wants the
+// name again, the answer to the response omits it first (C9), until the resource arrives or for
+// three answers.
 func TestDroppedNameCrossesAResponse(t *testing.T) {
 	again := func(t *testing.T, st *xdstest.OriginStream, version, n string) {
 		t.Helper()
@@ -91,7 +91,7 @@ func TestDroppedNameCrossesAResponse(t *testing.T) {
 			st.Quiet(t, quiet)
 		})
 	})
-	t.Run("a full state", func(t *testing.T) { // has all that the server takes for held
+	t.Run("a full state", func(t *testing.T) { // has all that the server counts as subscribed
 		o := memory.NewOrigin(t)
 		r := newRigOf(t, must(NewControlPlane(fast(false, o.Addr()))), -1)
 		r.join("k").want(cds, "a")
@@ -132,8 +132,8 @@ func TestDroppedNameCrossesAResponse(t *testing.T) {
 	})
 }
 
-// TestManyAnswersOfALostName: an origin that answers each request, and never with
-// the name, is not kept busy by that (C9).
+// TestManyAnswersOfALostName: a control plane that responds to each request, and never with the
+// name, does not cause a loop (C9).
 func TestManyAnswersOfALostName(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		st, _, _ := crossing(t)
@@ -156,16 +156,16 @@ func TestManyAnswersOfALostName(t *testing.T) {
 	})
 }
 
-// TestComebackOfAWildcard: C9: what a wildcard brought, and is asked for by name
-// before it could be said that the wildcard was left, is asked for once that was
-// said; and a wildcard that came back is asked for on a new stream. So is what
-// follows one in the old form, which cannot be left by naming nothing (C7).
+// TestComebackOfAWildcard: C9: a name that was covered by a wildcard, and is subscribed by name
+// before the end of the wildcard was sent, is requested after that. A wildcard that is subscribed
+// again is requested on a new stream. So is a name after a wildcard in legacy form, which an empty
+// list cannot end (C7).
 func TestComebackOfAWildcard(t *testing.T) {
 	for name, test := range map[string]struct {
-		was  asked
-		d    cache.Demand
-		sent string
-		anew bool
+		was     asked
+		d       cache.Demand
+		sent    string
+		renewed bool
 	}{
 		"by name":                {asked{names: []string{"*"}, named: true}, cache.Demand{Names: []string{"b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, " b", false},
 		"by name beside another": {asked{names: []string{"*", "a"}, named: true}, cache.Demand{Names: []string{"a", "b"}, Subscribe: []string{"b"}, Again: []string{"b"}}, "a a+b", false},
@@ -186,15 +186,15 @@ func TestComebackOfAWildcard(t *testing.T) {
 			if got := stream.sent(); got != test.sent {
 				t.Errorf("asked for %q, expected %q", got, test.sent)
 			}
-			if got := errors.Is(cause, errRenewed); got != test.anew {
-				t.Errorf("stream ended by %v, expected a new one: %v", cause, test.anew)
+			if got := errors.Is(cause, errRenewed); got != test.renewed {
+				t.Errorf("stream ended by %v, expected a new one: %v", cause, test.renewed)
 			}
 		})
 	}
 }
 
-// TestLostDropOfARealServer: the same with a go-control-plane server, behind a
-// network that holds its response back (B8, C9), and without a new stream.
+// TestLostDropOfARealServer: the same with a go-control-plane server, behind a network that delays
+// its response (B8, C9), and without a new stream.
 func TestLostDropOfARealServer(t *testing.T) {
 	for name, linear := range map[string]bool{"snapshot": false, "linear": true} {
 		t.Run(name, func(t *testing.T) {

@@ -12,19 +12,19 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// maxRefusal bounds the text of a NACK in bytes (C4): Envoy and gRPC servers
-// put it into logs and headers.
-const maxRefusal = 4 << 10
+// maxErrorDetail bounds the text of a NACK in bytes (C4): Envoy and gRPC servers put it into logs
+// and headers.
+const maxErrorDetail = 4 << 10
 
-// refusalOf is the error_detail of a NACK: it names the bad resources (C4).
-func refusalOf(r *resource.Response) *statuspb.Status {
+// errorDetailOf returns the error_detail of a NACK. It names the invalid resources (C4).
+func errorDetailOf(r *resource.Response) *statuspb.Status {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d of %d resources cannot be used", len(r.Invalid), len(r.Invalid)+len(r.Resources))
 	sep := ": "
 	for i, inv := range r.Invalid {
 		rest := fmt.Sprintf("; and %d more", len(r.Invalid)-i)
-		one := sep + shorten(inv.Error(), maxRefusal/4)
-		if b.Len()+len(one)+len(rest) > maxRefusal {
+		one := sep + shorten(inv.Error(), maxErrorDetail/4)
+		if b.Len()+len(one)+len(rest) > maxErrorDetail {
 			b.WriteString(rest)
 			break
 		}
@@ -47,8 +47,8 @@ func shorten(s string, n int) string {
 	return s[:n] + mark
 }
 
-// namesOf returns the names of the invalid resources that have one. ok is false
-// where one has none: then nobody knows which resource it stands for.
+// namesOf returns the names of the invalid resources that have one. ok is false if one has none:
+// then it is unknown which resource it is.
 func namesOf(invalid []resource.Invalid) (names []string, ok bool) {
 	ok = true
 	for _, inv := range invalid {
@@ -61,21 +61,20 @@ func namesOf(invalid []resource.Invalid) (names []string, ok bool) {
 	return names, ok
 }
 
-// unnamed reports whether name is the position that stands in for a name. A
-// resource that is really called "#1" is taken for nameless, which is the safe
-// side: nothing is deleted then.
+// unnamed reports whether name is the position that replaces a missing name. A resource whose real
+// name is "#1" counts as unnamed, which is safe: nothing is removed then.
 func unnamed(name string) bool {
 	digits, ok := strings.CutPrefix(name, "#")
 	return name == "" || ok && strings.Trim(digits, "0123456789") == ""
 }
 
-// maxDelay is the longest delay of an answer. Within a second one still counts
-// as prompt (C3).
+// maxDelay is the longest delay of an answer. An answer within a second still counts as prompt
+// (C3).
 const maxDelay = 900 * time.Millisecond
 
-// answerDelay is how long an answer waits after n others to the same response in
-// a row. Some servers send what was rejected, or has no news for them, again at
-// once and would keep both sides busy for ever.
+// answerDelay returns how long to delay an answer after n answers to the same response in a row.
+// Some servers immediately send a rejected or unchanged response again, which would keep both sides
+// busy indefinitely.
 func answerDelay(n int) time.Duration {
 	if n == 0 {
 		return 0

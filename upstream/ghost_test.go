@@ -10,12 +10,12 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestStraysComeAgain: a resource that crosses the end of its demand is ignored,
-// and a server that sends only differences takes it for held from then on. So it
-// may with what was dropped, if a change crosses that. Both are dropped before
-// they are wanted again, by name or with the wildcard (C9, C10).
-func TestStraysComeAgain(t *testing.T) {
-	// drop ends the demand for cluster a, and has cluster b cross that.
+// TestGhostSubscriptionsAreResent: the relay ignores a resource that crosses the end of its demand, but a
+// server that sends only differences assumes from then on that the relay has it. The same may
+// happen with unsubscribed resources if a change crosses the unsubscription. Both are unsubscribed
+// again before they are requested, by name or with the wildcard (C9, C10).
+func TestGhostSubscriptionsAreResent(t *testing.T) {
+	// drop ends the demand for cluster a while cluster b crosses that.
 	for demand, drop := range map[string]func(c *client, st *xdstest.OriginStream){
 		"wildcard": func(c *client, st *xdstest.OriginStream) {
 			c.want(cds, "*")
@@ -71,9 +71,9 @@ func TestStraysComeAgain(t *testing.T) {
 	}
 }
 
-// TestManyStrays: a node does not remember any number of strays: they are dropped
-// at once when there are too many.
-func TestManyStrays(t *testing.T) {
+// TestManyGhostSubscriptions: a node remembers a bounded number of ghost subscriptions: if there are too many,
+// it unsubscribes from them at once.
+func TestManyGhostSubscriptions(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)
 		c := newRig(t, fast(true, o.Addr())).join("k").want(cds, "mine")
@@ -95,7 +95,7 @@ func TestManyStrays(t *testing.T) {
 	})
 }
 
-// TestManyDropped: nor what was dropped.
+// TestManyDropped: the same for unsubscribed names.
 func TestManyDropped(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		o := memory.NewOrigin(t)

@@ -12,28 +12,28 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// link is a key's attempt to have a stream to one server. A goroutine of its
-// own opens streams, receives, and paces; see pursue.
-type link struct {
+// serverStream keeps one stream of a key to one server open. A goroutine of its own opens streams,
+// receives, and paces reconnects; see keepOpen.
+type serverStream struct {
 	// Fixed after construction.
-	server *server
-	events chan<- event
-	stop   context.CancelFunc
-	probes *suspect // what the only stream is for, and of which link; nil for a link
-	of     *link    // that goes on; see probe.go
+	server   *server
+	events   chan<- event
+	stop     context.CancelFunc
+	probeFor *quarantine   // the quarantined type that a probe stream is for; nil for others
+	primary  *serverStream // of a probe stream: the server stream whose type it requests; see probe.go
 
 	// Owned by the runner.
 	session *session // the open stream, nil if there is none
 	failed  bool     // connectivity failed, and no response since (C15)
-	trial
+	typeTrust
 }
 
-// event is what a link tells its runner, one at a time.
+// event is what a server stream reports to its runner, one at a time.
 type event struct {
-	link    *link
-	session *session // nil where no stream could be opened
-	kind    eventKind
-	// response comes with evResponse; end with evEnded and evFailed.
+	serverStream *serverStream
+	session      *session // nil if no stream could be opened
+	kind         eventKind
+	// response is set for evResponse; end for evEnded and evFailed.
 	response *resource.Response
 	end      ending
 }
@@ -42,15 +42,15 @@ type eventKind int
 
 const (
 	evFailed   eventKind = iota // no stream could be opened
-	evOpened                    // there is a stream; nothing has been sent
+	evOpened                    // a stream is open; nothing has been sent
 	evHeaders                   // the server has accepted the stream
 	evResponse                  // a response
-	evEnded                     // the stream is over
+	evEnded                     // the stream has ended
 )
 
-// tell hands ev over and reports whether somebody still listens.
-func (l *link) tell(ctx context.Context, ev event) bool {
-	ev.link = l
+// emit hands ev to the runner and reports whether ctx is still active.
+func (l *serverStream) emit(ctx context.Context, ev event) bool {
+	ev.serverStream = l
 	select {
 	case l.events <- ev:
 		return true
@@ -59,21 +59,21 @@ func (l *link) tell(ctx context.Context, ev event) bool {
 	}
 }
 
-// pursue keeps trying to have a stream until ctx ends.
-func (l *link) pursue(ctx context.Context) {
+// keepOpen opens streams until ctx ends.
+func (l *serverStream) keepOpen(ctx context.Context) {
 	cp := l.server.owner
 	first := true
-	persist(ctx, cp.cfg.Backoff, l.server, func(ctx context.Context) ending {
+	retryLoop(ctx, cp.cfg.Backoff, l.server, func(ctx context.Context) ending {
 		if !first {
 			cp.metrics.reconnect()
 		}
 		first = false
-		return l.attempt(ctx)
+		return l.runStream(ctx)
 	})
 }
 
-// attempt opens a stream and receives until it ends.
-func (l *link) attempt(ctx context.Context) (end ending) {
+// runStream opens a stream and receives until it ends.
+func (l *serverStream) runStream(ctx context.Context) (end ending) {
 	cp := l.server.owner
 	sctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -82,7 +82,7 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 	if err != nil {
 		connected(redact.Error(err))
 		end.err = err
-		l.tell(ctx, event{kind: evFailed, end: end})
+		l.emit(ctx, event{kind: evFailed, end: end})
 		return end
 	}
 	end.opened = true
@@ -93,14 +93,14 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 		if !end.responded {
 			connected(redact.Error(end.err))
 		}
-		l.tell(ctx, event{session: s, kind: evEnded, end: end})
+		l.emit(ctx, event{session: s, kind: evEnded, end: end})
 	}()
-	if !l.tell(ctx, event{session: s, kind: evOpened}) {
+	if !l.emit(ctx, event{session: s, kind: evOpened}) {
 		return end
 	}
-	if md, _ := stream.Header(); len(md) > 0 { // an error is told by RecvMsg too
+	if md, _ := stream.Header(); len(md) > 0 { // RecvMsg returns an error, too
 		connected("")
-		if !l.tell(ctx, event{session: s, kind: evHeaders}) {
+		if !l.emit(ctx, event{session: s, kind: evHeaders}) {
 			return end
 		}
 	}
@@ -117,16 +117,16 @@ func (l *link) attempt(ctx context.Context) (end ending) {
 		}
 		if !end.responded {
 			end.responded = true
-			connected("") // if the headers have not said so
+			connected("") // if the headers have not done so
 		}
-		if !l.tell(ctx, event{session: s, kind: evResponse, response: m.response}) {
+		if !l.emit(ctx, event{session: s, kind: evResponse, response: m.response}) {
 			return end
 		}
 	}
 }
 
-// endOf says why a stream ended: the reason for which this side cancelled it,
-// which makes it ours, or what the server said.
+// endOf returns why a stream ended: the reason for which this side cancelled it, with ours true, or
+// the error from the server.
 func endOf(ctx context.Context, err error) (ours bool, why error) {
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		return true, cause

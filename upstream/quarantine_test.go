@@ -10,17 +10,17 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// rds is what new clients ask for there.
+// rds is what new clients subscribe to there.
 const rds = xdstest.RouteType
 
 func route(name string, salt int) proto.Message { return xdstest.Synthetic(rds, name, salt) }
 
-// unknownType is one that no control plane of these tests knows.
+// unknownType is a type that no control plane of these tests knows.
 const unknownType = "type.googleapis.com/unknown.Type"
 
-// TestUnknownTypeHarmsNobody: a real go-control-plane server ends the stream on which
-// it is asked for a type that it does not know. The other clients of the key get
-// their updates all the same, and types that are new to the key too.
+// TestUnknownTypeHarmsNobody: a real go-control-plane server ends the stream after a request for a
+// type that it does not know. The other clients of the key still receive their updates, and types
+// that are new to the key, too.
 func TestUnknownTypeHarmsNobody(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		cp := memory.NewLinearControlPlane(t)
@@ -47,7 +47,7 @@ func TestUnknownTypeHarmsNobody(t *testing.T) {
 		if got := bad.state(unknownType); got != "" {
 			t.Errorf("of the unknown type the state is %q, expected that nothing is known", got)
 		}
-		// More of them, and what the origin knows among them.
+		// More of them, and known types among them.
 		for i := range 20 {
 			bad.want(fmt.Sprint(unknownType, i), "x")
 		}
@@ -65,8 +65,7 @@ func TestUnknownTypeHarmsNobody(t *testing.T) {
 	})
 }
 
-// TestUnknownTypeFirst: so it is where the unknown type is asked for from the first
-// stream on.
+// TestUnknownTypeFirst: the same if the unknown type is requested from the first stream on.
 func TestUnknownTypeFirst(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		cp := memory.NewLinearControlPlane(t)

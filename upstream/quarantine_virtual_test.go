@@ -18,7 +18,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// typeAsked is the type that a request is about, and whether it is an answer.
+// typeAsked returns the type of a request, and whether it is an answer.
 func typeAsked(m proto.Message) (typeURL string, answer bool) {
 	switch m := m.(type) {
 	case *discoveryv3.DiscoveryRequest:
@@ -41,14 +41,14 @@ func (s *wireStream) answer(typeURL string, size int, names ...string) {
 	}
 }
 
-// strict serves clusters and what else says so, and ends streams on which it is asked
-// for unknownType with an error of the code. It counts the streams that are open.
+// strict serves clusters and the types that knows allows, and ends streams with an error of the
+// code after a request for unknownType. It counts the streams that are open.
 type strict struct {
 	code  codes.Code
 	open  atomic.Int64
 	most  atomic.Int64
-	asked atomic.Int64 // for unknownType
-	knows atomic.Bool  // unknownType, by now
+	asked atomic.Int64 // requests for unknownType
+	knows atomic.Bool  // it supports unknownType now
 }
 
 func (o *strict) serve(s *wireStream) error {
@@ -69,10 +69,10 @@ func (o *strict) serve(s *wireStream) error {
 	}
 }
 
-// TestUnknownTypeIsAskedForAgain: a type that is set apart is asked for again and
-// again, less and less often, since the origin may learn it; the key's stream stands
-// all the time, and when the type has its answer there is no other one. So it is
-// whatever the origin says, and while nobody wants the type it is not asked for.
+// TestUnknownTypeIsAskedForAgain: a quarantined type is requested repeatedly, less and less often,
+// since the control plane may support it later. The stream of the key stays open all the time, and
+// when the type has its answer there is no other stream. This holds for every status code, and
+// while no client wants the type it is not requested.
 func TestUnknownTypeIsAskedForAgain(t *testing.T) {
 	for _, code := range []codes.Code{codes.Unknown, codes.PermissionDenied, codes.Unavailable, codes.Internal, codes.ResourceExhausted} {
 		t.Run(code.String(), func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestUnknownTypeIsAskedForAgain(t *testing.T) {
 					good := r.join("k").want(cds, "a")
 					bad := r.join("k").want(unknownType, "a")
 					time.Sleep(time.Minute) //nolint:forbidigo // virtual time
-					if lines := r.cp.Apart(); len(lines) != 1 || lines[0] != `"`+unknownType+`" of key "k"` {
+					if lines := r.cp.Quarantined(); len(lines) != 1 || lines[0] != `"`+unknownType+`" of key "k"` {
 						t.Fatalf("set apart is %q", lines)
 					}
 					before := len(w.opens())
@@ -104,14 +104,14 @@ func TestUnknownTypeIsAskedForAgain(t *testing.T) {
 					asked := o.asked.Load()
 					bad.drop(unknownType, "a")
 					time.Sleep(time.Hour) //nolint:forbidigo // virtual time
-					if n := o.asked.Load() - asked; n > 1 || len(r.cp.Apart()) != 0 {
-						t.Errorf("asked %d times although nobody wants it; set apart is %q", n, r.cp.Apart())
+					if n := o.asked.Load() - asked; n > 1 || len(r.cp.Quarantined()) != 0 {
+						t.Errorf("asked %d times although nobody wants it; set apart is %q", n, r.cp.Quarantined())
 					}
 					bad.want(unknownType, "a")
 					o.knows.Store(true)
 					time.Sleep(7 * time.Minute) //nolint:forbidigo // virtual time
-					if got := bad.state(unknownType); got != "a" || o.open.Load() != 1 || len(r.cp.Apart()) != 0 {
-						t.Errorf("the state is %q on %d streams; set apart is %q", got, o.open.Load(), r.cp.Apart())
+					if got := bad.state(unknownType); got != "a" || o.open.Load() != 1 || len(r.cp.Quarantined()) != 0 {
+						t.Errorf("the state is %q on %d streams; set apart is %q", got, o.open.Load(), r.cp.Quarantined())
 					}
 					if up := good.group.Upstream(); up.Since != since {
 						t.Error("the key's stream has not stood")
@@ -122,10 +122,9 @@ func TestUnknownTypeIsAskedForAgain(t *testing.T) {
 	}
 }
 
-// TestRestartsSetNothingApart: an origin that goes away, once or again and again, while
-// it has not answered for a type does not make that a suspect: it is never asked for on
-// a second stream.
-func TestRestartsSetNothingApart(t *testing.T) {
+// TestRestartsQuarantineNothing: a control plane that restarts, once or repeatedly, before it has
+// answered for a type does not make that type a suspect: it is never requested on a second stream.
+func TestRestartsQuarantineNothing(t *testing.T) {
 	const silent = unknownType
 	for name, end := range map[string]error{
 		"connection lost": status.Error(codes.Unavailable, "error reading from server: EOF"),
@@ -141,7 +140,7 @@ func TestRestartsSetNothingApart(t *testing.T) {
 			"at length, twelve times": slices.Repeat([]time.Duration{10 * time.Second}, 12),
 		} {
 			if how == "again and again" && !lost {
-				continue // then it is the server that ends them, on a connection that stands
+				continue // then the server ends the streams, on a connection that stays open
 			}
 			t.Run(name+" "+how, func(t *testing.T) {
 				variants(t, func(t *testing.T, delta bool) {
@@ -175,7 +174,7 @@ func TestRestartsSetNothingApart(t *testing.T) {
 						c := r.join("k").want(cds, "a").want(silent, "x")
 						for range 300 {
 							time.Sleep(time.Second) //nolint:forbidigo // virtual time
-							if lines := r.cp.Apart(); len(lines) > 0 {
+							if lines := r.cp.Quarantined(); len(lines) > 0 {
 								t.Fatalf("set apart is %q after %d streams", lines, n.Load())
 							}
 						}
@@ -189,9 +188,9 @@ func TestRestartsSetNothingApart(t *testing.T) {
 	}
 }
 
-// TestNothingIsKnownYet: where nothing was ever answered, types are told apart all the
-// same, also by an origin that looks at all requests before it answers any. One that
-// takes nobody is not asked on more than two streams.
+// TestNothingIsKnownYet: if no type was ever answered, the types are distinguished as well, also
+// with a control plane that reads all requests before it answers any. One that accepts no stream
+// gets at most two streams.
 func TestNothingIsKnownYet(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		var open, most atomic.Int64
@@ -227,16 +226,15 @@ func TestNothingIsKnownYet(t *testing.T) {
 					t.Errorf("of %s the state is %q", typeURL, got)
 				}
 			}
-			if !c.group.Upstream().Connected || len(r.cp.Apart()) != 1 || most.Load() > 2 {
-				t.Errorf("connected is %v, set apart %q, there were %d streams", c.group.Upstream().Connected, r.cp.Apart(), most.Load())
+			if !c.group.Upstream().Connected || len(r.cp.Quarantined()) != 1 || most.Load() > 2 {
+				t.Errorf("connected is %v, set apart %q, there were %d streams", c.group.Upstream().Connected, r.cp.Quarantined(), most.Load())
 			}
 		})
 	})
 }
 
-// TestSilentOnItsOwnStream: a type about which the origin is silent on the stream that
-// was made for it goes to the key's stream, and what is not there is absent as ever
-// (C12).
+// TestSilentOnItsOwnStream: a type about which the control plane is silent on the probe stream
+// moves to the main stream, and missing names are absent as always (C12).
 func TestSilentOnItsOwnStream(t *testing.T) {
 	variants(t, func(t *testing.T, delta bool) {
 		o := &strict{code: codes.Unknown}
@@ -258,12 +256,12 @@ func TestSilentOnItsOwnStream(t *testing.T) {
 			time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 			c.want(unknownType, "x")
 			time.Sleep(time.Second / 2) //nolint:forbidigo // virtual time
-			if len(r.cp.Apart()) != 1 {
+			if len(r.cp.Quarantined()) != 1 {
 				t.Fatal("it is not set apart")
 			}
 			time.Sleep(10 * time.Second) //nolint:forbidigo // virtual time
-			if got := c.state(unknownType); got != "" || len(r.cp.Apart()) != 0 {
-				t.Fatalf("the state is %q; set apart is %q", got, r.cp.Apart())
+			if got := c.state(unknownType); got != "" || len(r.cp.Quarantined()) != 0 {
+				t.Fatalf("the state is %q; set apart is %q", got, r.cp.Quarantined())
 			}
 			time.Sleep(15 * time.Second) //nolint:forbidigo // virtual time
 			if got := c.state(unknownType); got != "-x" || len(w.opens()) != 3 {
@@ -273,8 +271,8 @@ func TestSilentOnItsOwnStream(t *testing.T) {
 	})
 }
 
-// TestLargeAnswerOnItsOwnStream: an answer of several frames is taken whole before the
-// type goes to the key's stream, where the origin has nothing to add (K13).
+// TestLargeAnswerOnItsOwnStream: an answer of several frames is received completely before the type
+// moves to the main stream, where the control plane has nothing to add (K13).
 func TestLargeAnswerOnItsOwnStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var asked atomic.Int64
@@ -299,15 +297,15 @@ func TestLargeAnswerOnItsOwnStream(t *testing.T) {
 		virtual(t, true, w, func(r *rig) {
 			c := r.join("k").want(cds, "a").want(eds, "*")
 			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time
-			if !c.table(eds).Head(c.watcher(eds)).WildcardKnown || len(r.cp.Apart()) != 0 {
-				t.Errorf("the set is not known after %d requests; set apart is %q", asked.Load(), r.cp.Apart())
+			if !c.table(eds).Head(c.watcher(eds)).WildcardKnown || len(r.cp.Quarantined()) != 0 {
+				t.Errorf("the set is not known after %d requests; set apart is %q", asked.Load(), r.cp.Quarantined())
 			}
 		})
 	})
 }
 
-// TestAgainst: what the end of a stream says about the types that it was asked for.
-func TestAgainst(t *testing.T) {
+// TestEvidencePoints: the evidence of an ended stream against the types that it requested.
+func TestEvidencePoints(t *testing.T) {
 	say := func(c codes.Code) error { return fmt.Errorf("the stream ended: %w", status.Error(c, "x")) }
 	for i, step := range []struct {
 		end  ending
@@ -323,19 +321,19 @@ func TestAgainst(t *testing.T) {
 		{ending{opened: true, responded: true, ours: true, err: errRenewed}, 0},
 		{ending{opened: true, responded: true, err: fmt.Errorf("the stream ended: %w", io.EOF)}, 0},
 	} {
-		if got := step.end.against(); got != step.want {
+		if got := step.end.points(); got != step.want {
 			t.Errorf("step %d: %d, expected %d", i, got, step.want)
 		}
 	}
 }
 
-// TestWhatIsSetApartIsListed: of many only some are told, in one order.
-func TestWhatIsSetApartIsListed(t *testing.T) {
+// TestQuarantinedTypesAreListed: of many types only some are listed, in a fixed order.
+func TestQuarantinedTypesAreListed(t *testing.T) {
 	j := &journal{}
-	for i := range mostAside + 5 {
-		j.note(fmt.Sprintf("k%02d", i), unknownType, true)
+	for i := range maxListed + 5 {
+		j.setQuarantined(fmt.Sprintf("k%02d", i), unknownType, true)
 	}
-	if lines := j.listAside(); len(lines) != mostAside+1 || !strings.Contains(lines[0], "k00") || lines[mostAside] != "and 5 more" {
+	if lines := j.quarantinedLines(); len(lines) != maxListed+1 || !strings.Contains(lines[0], "k00") || lines[maxListed] != "and 5 more" {
 		t.Errorf("%q", lines)
 	}
 }
