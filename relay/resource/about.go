@@ -13,7 +13,7 @@ const (
 	detailCode, detailMessage = 1 << 3, 2<<3 | 2
 )
 
-// Codes of google.rpc.Status by which errors of single resources differ (C16).
+// Codes of google.rpc.Status in the errors of single resources (C16).
 const (
 	CodeNotFound          = 5
 	CodePermissionDenied  = 7
@@ -21,21 +21,21 @@ const (
 	CodeUnavailable       = 14
 )
 
-// About is what a response says about one name beside the resources: an entry
-// of resource_errors, or one of removed_resource_names.
+// About is what a response says about one name besides the resources: an entry of resource_errors
+// or of removed_resource_names.
 type About struct {
-	// Name is the resource's name.
+	// Name is the name of the resource.
 	Name string
-	// Variant tells variants of one name apart: it is the encoded dynamic
-	// parameter constraints, "" where there are none.
+	// Variant distinguishes variants of one name: it is the encoded dynamic parameter constraints,
+	// "" if there are none.
 	Variant string
-	// Code is that of an error.
+	// Code is the code of an error.
 	Code int32
-	// Raw is the entry as it came, without tag and length.
+	// Raw is the received entry, without tag and length.
 	Raw []byte
 }
 
-// NewError is an entry of resource_errors of the relay's own.
+// NewError returns an entry of resource_errors that the relay itself creates.
 func NewError(name string, code int32, message string) About {
 	raw := protowire.AppendVarint(nil, errorName)
 	raw = protowire.AppendVarint(raw, uint64(stringSize(nameName, name)))
@@ -47,9 +47,9 @@ func NewError(name string, code int32, message string) About {
 	return About{Name: name, Code: code, Raw: protowire.AppendBytes(raw, detail)}
 }
 
-// Message is that of an error, "" where it has none.
+// Message returns the message of an error, "" if it has none.
 func (a *About) Message() (message string) {
-	_ = eachField(a.Raw, func(f field) error { // it could be read before
+	_ = eachField(a.Raw, func(f field) error { // it was decoded before
 		if f.tag != errorDetail {
 			return nil
 		}
@@ -63,14 +63,14 @@ func (a *About) Message() (message string) {
 	return message
 }
 
-// readName takes in an encoded ResourceName.
+// readName decodes a ResourceName.
 func (a *About) readName(b []byte) error {
 	err := eachField(b, func(f field) (err error) {
 		switch f.tag {
 		case nameName:
 			a.Name, err = text("name", f.bytes)
 		case nameConstraints:
-			a.Variant += string(f.bytes) // where it stands twice, protobuf merges
+			a.Variant += string(f.bytes) // protobuf merges repeated constraints
 		}
 		return err
 	})
@@ -83,7 +83,7 @@ func (a *About) readName(b []byte) error {
 	return nil
 }
 
-// readError takes in an encoded ResourceError.
+// readError decodes a ResourceError.
 func (a *About) readError(b []byte) error {
 	var name, detail []byte
 	err := eachField(b, func(f field) error {

@@ -20,8 +20,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// TestDecodersAgreeWithProtobuf: random messages as protobuf encodes them, and
-// the concatenation of two, which protobuf merges.
+// TestDecodersAgreeWithProtobuf: random messages as protobuf encodes them, and the concatenation of
+// two, which protobuf merges.
 func TestDecodersAgreeWithProtobuf(t *testing.T) {
 	encoded := func(t *rapid.T, draw func() proto.Message) []byte {
 		b := marshal(t, draw())
@@ -83,8 +83,8 @@ func sotw(t rapid.TB, url string, bodies ...*anypb.Any) *Response {
 	return r
 }
 
-// TestInvalidResources: C5, A3 name what is refused; the rest of the response
-// counts all the same, and a refusal says which resource and why.
+// TestInvalidResources: C5, A3 define what is invalid; the rest of the response is used, and the
+// error says which resource and why.
 func TestInvalidResources(t *testing.T) {
 	cla := func(name string) *anypb.Any { return pack(t, &endpointv3.ClusterLoadAssignment{ClusterName: name}) }
 	good := &discoveryv3.Resource{Name: "good", Resource: cla("good")}
@@ -116,7 +116,7 @@ func TestInvalidResources(t *testing.T) {
 	}
 }
 
-// TestWholeResponseUnreadable: these cannot be answered by naming a resource.
+// TestWholeResponseUnreadable: these responses have no resource that a NACK could name.
 func TestWholeResponseUnreadable(t *testing.T) {
 	ok := marshal(t, &discoveryv3.DiscoveryResponse{TypeUrl: ClusterURL, Nonce: "1"})
 	for name, b := range map[string][]byte{
@@ -132,7 +132,7 @@ func TestWholeResponseUnreadable(t *testing.T) {
 	}
 }
 
-// TestWrongWireTypeIsUnknown: as protobuf has it, and A7 carries it on.
+// TestWrongWireTypeIsUnknown: as in protobuf; the field is forwarded (A7).
 func TestWrongWireTypeIsUnknown(t *testing.T) {
 	varint := func(num protowire.Number) []byte {
 		return protowire.AppendVarint(protowire.AppendTag(nil, num, protowire.VarintType), 7)
@@ -157,8 +157,8 @@ func TestWrongWireTypeIsUnknown(t *testing.T) {
 	}
 }
 
-// TestUnknownTypesAreOpaque: any type URL is relayed by the name in the
-// envelope, whatever its field 1 may be (A3, G8).
+// TestUnknownTypesAreOpaque: any type URL is relayed by the name in the envelope, whatever its
+// field 1 may be (A3, G8).
 func TestUnknownTypesAreOpaque(t *testing.T) {
 	value := []byte{0x0a, 2, 0xff, 0xfe} // field 1 is not a string
 	for _, url := range []string{TypePrefix + "my.Thing", lbEndpointListURL, VirtualHostURL, RuntimeURL} {
@@ -169,8 +169,7 @@ func TestUnknownTypesAreOpaque(t *testing.T) {
 	}
 }
 
-// TestDeltaOnlyTypesOnSotW: A2: a body that cannot name itself is not relayed
-// nameless.
+// TestDeltaOnlyTypesOnSotW: A2: a body without a name field is not relayed without a name.
 func TestDeltaOnlyTypesOnSotW(t *testing.T) {
 	r := sotw(t, VirtualHostURL, pack(t, &routev3.VirtualHost{Name: "inner"}))
 	if len(r.Resources) != 0 || len(r.Invalid) != 1 {
@@ -178,7 +177,7 @@ func TestDeltaOnlyTypesOnSotW(t *testing.T) {
 	}
 }
 
-// TestEnvelopeNamesVirtualHosts: A3: the inner name is something else.
+// TestEnvelopeNamesVirtualHosts: A3: the inner name is not the resource name.
 func TestEnvelopeNamesVirtualHosts(t *testing.T) {
 	r := delta(t, VirtualHostURL, &discoveryv3.Resource{Name: "rc/h", Resource: pack(t, &routev3.VirtualHost{Name: "x"})})
 	if !slices.Equal(names(r.Resources), []string{"rc/h"}) {
@@ -186,8 +185,8 @@ func TestEnvelopeNamesVirtualHosts(t *testing.T) {
 	}
 }
 
-// TestSotWWrapper: C17: wrapped and bare resources may be mixed; D9: the
-// wrapper's fields are kept for delta clients; D1: its version is not.
+// TestSotWWrapper: C17: wrapped and bare resources may be mixed; D9: the fields of the wrapper are
+// kept for delta clients; D1: its version is not.
 func TestSotWWrapper(t *testing.T) {
 	bare := pack(t, &listenerv3.Listener{Name: "a"})
 	r := sotw(t, ListenerURL,
@@ -207,8 +206,8 @@ func TestSotWWrapper(t *testing.T) {
 	}
 }
 
-// TestBodyBytesAreUntouched: D2: what protobuf would write differently is
-// forwarded as it came.
+// TestBodyBytesAreUntouched: D2: an encoding that differs from protobuf's own is forwarded
+// unchanged.
 func TestBodyBytesAreUntouched(t *testing.T) {
 	value := marshal(t, &clusterv3.Cluster{Name: "a", AltStatName: "x"})
 	value = append(protowire.AppendString(protowire.AppendTag(nil, 500, protowire.BytesType), "unknown"), value...)
@@ -227,7 +226,7 @@ func TestBodyBytesAreUntouched(t *testing.T) {
 	}
 }
 
-// TestUnknownFieldsSurvive: A7: field 99 goes from delta to delta.
+// TestUnknownFieldsSurvive: A7: field 99 is forwarded from delta to delta.
 func TestUnknownFieldsSurvive(t *testing.T) {
 	in := &discoveryv3.Resource{Name: "a", Version: "1", Resource: pack(t, &endpointv3.ClusterLoadAssignment{ClusterName: "a"})}
 	in.ProtoReflect().SetUnknown(unknownField99)
@@ -239,7 +238,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 	}
 }
 
-// TestTypeURLDoesNotAllocate: one is read for every ACK.
+// TestTypeURLDoesNotAllocate: one is decoded for every ACK.
 func TestTypeURLDoesNotAllocate(t *testing.T) {
 	b := marshal(t, &discoveryv3.DeltaDiscoveryRequest{TypeUrl: ClusterURL})
 	var r Request
@@ -248,9 +247,9 @@ func TestTypeURLDoesNotAllocate(t *testing.T) {
 	}
 }
 
-// TestUnreadableParts: what travels on to clients as it came has to be something that
-// their libraries read. A single part that they cannot read would end the stream of every
-// client of the key, again and again.
+// TestUnreadableParts: parts that are forwarded unchanged must be decodable by the libraries of
+// clients. A single part that they cannot decode would end the stream of every client of the key,
+// again and again.
 func TestUnreadableParts(t *testing.T) {
 	within := func(levels int, message func([]byte) []byte) (b []byte) {
 		for range levels {
@@ -275,7 +274,7 @@ func TestUnreadableParts(t *testing.T) {
 	notText := part(1)([]byte{0xff})
 	for _, at := range []struct {
 		what   string
-		number protowire.Number // of the response's field
+		number protowire.Number // of the field in the response
 		inSotW protowire.Number // 0: there is none
 		parts  map[string][]byte
 		good   []byte

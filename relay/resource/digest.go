@@ -7,15 +7,14 @@ import (
 	"math/bits"
 )
 
-// Digest identifies content: equal bytes have equal digests on every node and
-// in every run (K11).
+// Digest identifies content: equal bytes have equal digests on every node and in every run (K11).
 type Digest [16]byte
 
-// Hex is the digest as it stands in version strings.
+// Hex returns the digest as it is written in version strings.
 func (d Digest) Hex() string { return hex.EncodeToString(d[:]) }
 
-// Add returns the digest of a set with e in it. Sets are summed, so the order
-// of members does not matter and a change costs one Sub and one Add.
+// Add returns the digest of a set with e added. The digest of a set is a sum, so the order of
+// members does not matter and a change costs one Sub and one Add.
 func (d Digest) Add(e Digest) Digest { return d.sum(e, 0) }
 
 // Sub returns the digest of a set without e.
@@ -35,8 +34,8 @@ func (d Digest) sum(e Digest, carry uint64) (out Digest) {
 	return out
 }
 
-// digestOf hashes parts with their lengths, so that moving a byte from one
-// part to the next gives another digest.
+// digestOf hashes parts with their lengths, so that moving a byte from one part to the next changes
+// the digest.
 func digestOf(parts ...[]byte) Digest {
 	h := sha256.New()
 	var n [8]byte
@@ -49,9 +48,9 @@ func digestOf(parts ...[]byte) Digest {
 	return Digest(h.Sum(sum[:0])[:16])
 }
 
-// NamesDigest is the digest of a sorted list of names. It is not a sum like
-// those of resources: clients choose the names, and sums can be made to collide
-// by whoever chooses the parts.
+// NamesDigest returns the digest of a sorted list of names. It is not a sum like the digests of
+// sets of resources: clients choose the names, and a client that chooses the parts of a sum can
+// construct collisions.
 func NamesDigest(sorted []string) Digest {
 	parts := make([][]byte, len(sorted))
 	for i, n := range sorted {

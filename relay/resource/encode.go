@@ -6,26 +6,25 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Message is a response that is to be encoded, all but its nonce, which differs
-// per client and may follow anywhere: protobuf fields have no fixed order.
+// Message is a response to encode, without its nonce. The nonce differs per client and may follow
+// anywhere: protobuf fields have no fixed order.
 type Message struct {
-	// Type is what the response is about.
+	// Type is the type of the response.
 	Type *Type
-	// Version is version_info (SotW) or system_version_info (delta, where it is
-	// informational only: D7).
+	// Version is version_info (SotW) or system_version_info (delta, where it is informational only:
+	// D7).
 	Version string
 	// ControlPlane is control_plane.identifier; empty for none.
 	ControlPlane string
-	// Resources are written as they are here, in this order. Those without a
-	// body have no SotW form and are left out there.
+	// Resources are written in this order. On SotW, those without a body have no form and are left
+	// out.
 	Resources []*Resource
-	// Heartbeats are resources that the client has and that live on: only their
-	// names, versions and lifetimes are written (F6; delta only).
+	// Heartbeats are resources that the client has and whose TTL is renewed: only their names,
+	// versions and lifetimes are written (F6; delta only).
 	Heartbeats []*Resource
-	// Lifetimes are what is left of the TTLs of resources and heartbeats (F3).
-	// Those that are not here are written without; nil is for clients that do
-	// not take TTLs (F1). On SotW a resource with a lifetime is written in a
-	// wrapper (F2).
+	// Lifetimes are the remaining TTLs of resources and heartbeats (F3). Resources that are not
+	// listed are written without one; nil is for clients that do not support TTLs (F1). On SotW a
+	// resource with a lifetime is written in a wrapper (F2).
 	Lifetimes map[*Resource]time.Duration
 	// Removed are the names in removed_resources (delta only).
 	Removed []string
@@ -33,7 +32,7 @@ type Message struct {
 	RemovedNames [][]byte
 	// Errors are encoded entries of resource_errors.
 	Errors [][]byte
-	// Extra holds encoded fields that follow as they are (delta only).
+	// Extra holds encoded fields that are appended unchanged (delta only).
 	Extra []byte
 }
 
@@ -95,7 +94,7 @@ func AppendNonce[S string | []byte](b []byte, nonce S) []byte {
 	return append(b, nonce...)
 }
 
-// appendString appends a string field, unless it is empty: proto3's default.
+// appendString appends a string field, unless it is empty, which is the default of proto3.
 func appendString(b []byte, tag uint64, s string) []byte {
 	if s == "" {
 		return b
@@ -129,7 +128,7 @@ func appendMessages(b []byte, tag uint64, messages [][]byte) []byte {
 	return b
 }
 
-// WireSize is the most that r takes in a response of either variant, in bytes.
+// WireSize returns an upper bound on the bytes of r in a response of either variant.
 func (r *Resource) WireSize() int {
 	const tagsAndLengths, wrapper = 32, 96
 	n := len(r.Name) + len(r.Version) + len(r.Body) + len(r.Extra) + tagsAndLengths

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Tags of envoy.service.discovery.v3.Resource, and of the few fields of other
-// messages that the relay looks at.
+// Tags of envoy.service.discovery.v3.Resource, and of the few fields of other messages that the
+// relay reads.
 const (
 	resVersion, resBody, resName, resAliases = 1<<3 | 2, 2<<3 | 2, 3<<3 | 2, 4<<3 | 2
 	resTTL, resCacheControl, resNameDetail   = 6<<3 | 2, 7<<3 | 2, 8<<3 | 2
@@ -23,12 +23,12 @@ const (
 
 // Invalid is a resource that cannot be relayed, with the reason (C5).
 type Invalid struct {
-	// Name is the resource's name, or its position in the response where no
-	// name could be read.
+	// Name is the name of the resource, or its position in the response if the name cannot be
+	// decoded.
 	Name string
 	// Index is its position in the response, from 0.
 	Index int
-	// Err says what is wrong with it.
+	// Err is the reason.
 	Err error
 }
 
@@ -37,8 +37,7 @@ func (i Invalid) Error() string { return fmt.Sprintf("resource %q: %v", i.Name, 
 // Unwrap returns the reason alone.
 func (i Invalid) Unwrap() error { return i.Err }
 
-// decodeBare reads a resource without an envelope: an encoded Any whose body
-// names it (A2).
+// decodeBare decodes a resource without an envelope: an encoded Any whose body has the name (A2).
 func decodeBare(t *Type, b []byte) (r Resource, err error) {
 	value, err := openBody(t, b)
 	if err != nil {
@@ -52,7 +51,7 @@ func decodeBare(t *Type, b []byte) (r Resource, err error) {
 	return r, nil
 }
 
-// decodeWrapped reads an encoded envoy.service.discovery.v3.Resource.
+// decodeWrapped decodes an envoy.service.discovery.v3.Resource.
 func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	var body, ttl, detail, control []byte
 	parts := false // Extra has messages
@@ -118,18 +117,18 @@ func decodeWrapped(t *Type, b []byte) (r Resource, err error) {
 	return r, err
 }
 
-// takeBody adds an encoded Any to a resource whose envelope was read.
+// takeBody adds an encoded Any to a resource whose envelope is decoded.
 func (r *Resource) takeBody(t *Type, body []byte) error {
 	url, value, err := splitAny(body)
 	if err != nil {
 		return fmt.Errorf("body: %w", err)
 	}
-	r.foreign = url != t.URL && r.Name != "" && standsIn(t, r.Name, url)
-	if url != t.URL && !r.foreign {
+	r.otherType = url != t.URL && r.Name != "" && mayReplace(t, r.Name, url)
+	if url != t.URL && !r.otherType {
 		return wrongType(t, url)
 	}
-	if r.Name != "" && (r.foreign || !t.NamedByBody()) {
-		// The envelope is the identity, whatever the body says (A3).
+	if r.Name != "" && (r.otherType || !t.NamedByBody()) {
+		// The name in the envelope is the identity, whatever the body says (A3).
 		if _, err := stringField(0, value); err != nil {
 			return fmt.Errorf("body: %w", err)
 		}
@@ -166,14 +165,13 @@ func wrongType(t *Type, url string) error {
 	return fmt.Errorf("the body has type %q, expected %q", url, t.URL)
 }
 
-// redirectURL is the type of a body that says where the resource is to be found
-// instead. The relay hands it on and does not follow it.
+// redirectURL is the type of a body that says where to find the resource instead. The relay
+// forwards it and does not follow it.
 const redirectURL = TypePrefix + "xds.core.v3.ResourceLocator"
 
-// standsIn reports whether a body of the type url may take the place of one of
-// type t under name: a redirect always may, and a list of resources where the
-// name is one of a list (G8).
-func standsIn(t *Type, name, url string) bool {
+// mayReplace reports whether a body of the type url is allowed instead of one of type t under name:
+// a redirect always is, and a list of resources if the name is one of a list (G8).
+func mayReplace(t *Type, name, url string) bool {
 	if url == redirectURL {
 		return !t.V2 // J2
 	}
@@ -184,8 +182,8 @@ func standsIn(t *Type, name, url string) bool {
 	return err == nil && TypePrefix+u.Type == url
 }
 
-// bodyName reads the name that a body gives itself. Where the type has no field
-// for it, that is what its only resource is called, or "".
+// bodyName decodes the name in a body. For a type without a name field it returns the name of its
+// only resource, or "".
 func bodyName(t *Type, value []byte) (string, error) {
 	name, err := stringField(t.NameField, value)
 	if err != nil {
@@ -197,9 +195,9 @@ func bodyName(t *Type, value []byte) (string, error) {
 	return name, nil
 }
 
-// endpointsOf reads the name of the endpoint set that an encoded Cluster of
-// type EDS asks for: eds_cluster_config.service_name, or the cluster's own
-// name (E3). Other types, and anything that it cannot read, give "".
+// endpointsOf decodes the name of the endpoint set that a Cluster of type EDS requests:
+// eds_cluster_config.service_name, or the name of the cluster (E3). It returns "" for other cluster
+// types, and for a malformed body.
 func endpointsOf(t *Type, name string, body []byte) string {
 	if t.EndpointType == "" {
 		return ""
@@ -233,8 +231,8 @@ func endpointsOf(t *Type, name string, body []byte) string {
 // maxSeconds is the greatest number of seconds in a valid Duration message.
 const maxSeconds = 315_576_000_000
 
-// duration reads an encoded google.protobuf.Duration. What is longer than a
-// time.Duration can say, 292 years, becomes the longest one.
+// duration decodes a google.protobuf.Duration. A duration beyond the range of time.Duration, 292
+// years, becomes the longest one.
 func duration(b []byte) (time.Duration, error) {
 	var s int64
 	var ns int32

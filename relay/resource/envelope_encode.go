@@ -6,8 +6,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// envelope is an envoy.service.discovery.v3.Resource that is to be encoded.
-// Fields that are empty, and a ttl that is not positive, are left out.
+// envelope is an envoy.service.discovery.v3.Resource to encode. Empty fields, and a ttl that is not
+// positive, are left out.
 type envelope struct {
 	name, version string
 	body          []byte // an encoded Any
@@ -26,7 +26,7 @@ func (e *envelope) size() int {
 	return n
 }
 
-// appendEnvelope appends e with its length before it.
+// appendEnvelope appends the length of e and e.
 func appendEnvelope(b []byte, e envelope) []byte {
 	b = protowire.AppendVarint(b, uint64(e.size()))
 	b = appendString(b, resName, e.name)
@@ -42,9 +42,9 @@ func appendEnvelope(b []byte, e envelope) []byte {
 	return append(b, e.extra...)
 }
 
-// appendWrapped appends an Any that holds e, with its length before it: how a
-// SotW response says more of a resource than its body (F2). The version is that
-// of the response, and what else an envelope may hold has no meaning on SotW.
+// appendWrapped appends an Any that holds e, preceded by its length. A SotW response uses it to
+// send more of a resource than its body (F2). The version is that of the response; other envelope
+// fields have no meaning on SotW.
 func appendWrapped(b []byte, e envelope) []byte {
 	value := e.size()
 	size := stringSize(anyTypeURL, resourceWrapper) + protowire.SizeVarint(anyValue) + protowire.SizeBytes(value)
@@ -64,8 +64,8 @@ func durationSize(d time.Duration) (n int) {
 	return n
 }
 
-// appendDuration appends a google.protobuf.Duration with its length before it.
-// d must not be negative.
+// appendDuration appends a google.protobuf.Duration, preceded by its length. d must not be
+// negative.
 func appendDuration(b []byte, d time.Duration) []byte {
 	b = protowire.AppendVarint(b, uint64(durationSize(d)))
 	if s := d / time.Second; s > 0 {

@@ -9,9 +9,9 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Tags as they stand on the wire: number<<3 | wire type, where the wire type 0
-// is a varint and 2 is a string, bytes or message. A field that has the right
-// number with another wire type is an unknown field, as everywhere in protobuf.
+// Tags as they are on the wire: number<<3 | wire type, where the wire type 0 is a varint and 2 is a
+// string, bytes or message. As everywhere in protobuf, a field with a known number and another wire
+// type is an unknown field.
 const (
 	anyTypeURL, anyValue = 1<<3 | 2, 2<<3 | 2
 
@@ -24,7 +24,7 @@ type field struct {
 	bytes  []byte // content, with wire type 2
 	varint uint64 // value, with wire type 0
 	raw    []byte // the whole encoded field
-	count  int    // how many fields these are; see eachRun
+	count  int    // number of fields in raw; see eachRun
 }
 
 var errMalformed = errors.New("the protobuf encoding is cut off or malformed")
@@ -35,8 +35,8 @@ func eachField(b []byte, f func(field) error) error { return eachRun(b, noTag, f
 // noTag is the tag of no field.
 const noTag = 0
 
-// eachRun is eachField, but of fields with a certain tag, of a string, those that
-// stand one after the other may come as one, in raw: there may be thousands.
+// eachRun is eachField, except that consecutive short fields with the given tag, of a string, may
+// be passed to f as one field, in raw: there may be thousands.
 func eachRun(b []byte, tag uint64, f func(field) error) error {
 	for len(b) > 0 {
 		x, err := firstField(b)
@@ -55,8 +55,8 @@ func eachRun(b []byte, tag uint64, f func(field) error) error {
 	return nil
 }
 
-// shortFields counts the fields of up to 127 bytes with a tag of one byte that b
-// begins with, and adds up their sizes.
+// shortFields counts the consecutive fields at the beginning of b that have up to 127 bytes and the
+// given one-byte tag. size is the sum of their sizes.
 func shortFields(b []byte, tag byte) (n, size int) {
 	for size+1 < len(b) && b[size] == tag && b[size+1] < 0x80 {
 		next := size + 2 + int(b[size+1])
@@ -69,7 +69,7 @@ func shortFields(b []byte, tag byte) (n, size int) {
 	return n, size
 }
 
-// firstField reads the field that b begins with.
+// firstField decodes the field at the beginning of b.
 func firstField(b []byte) (x field, err error) {
 	num, typ, tagLen := protowire.ConsumeTag(b)
 	if tagLen < 0 {
@@ -89,7 +89,7 @@ func firstField(b []byte) (x field, err error) {
 	return x, nil
 }
 
-// text returns v as a string, or an error if proto3 would not accept it.
+// text returns v as a string, or an error if proto3 would reject it.
 func text(name string, v []byte) (string, error) {
 	if err := checkText(name, v); err != nil {
 		return "", err
@@ -109,9 +109,9 @@ func appendText(to []string, name string, v []byte) ([]string, error) {
 	return append(to, s), err
 }
 
-// merge adds v to the encoded message in to: where a field that holds one
-// message stands twice, protobuf merges them, and encodings merge by
-// concatenation. The result is not nil, which says that the field is there.
+// merge appends v to the encoded message in to: protobuf merges repeated occurrences of a message
+// field, and encodings merge by concatenation. The result is not nil, which means that the field is
+// present.
 func merge(to, v []byte) []byte {
 	if to == nil {
 		to = make([]byte, 0, len(v))
@@ -119,7 +119,7 @@ func merge(to, v []byte) []byte {
 	return append(to, v...)
 }
 
-// mergeIn is merge without a copy where there is a single one, as nearly always.
+// mergeIn is merge without a copy if there is a single occurrence, the usual case.
 func mergeIn(to, v []byte) []byte {
 	if to == nil {
 		return slices.Clip(v)
@@ -127,9 +127,8 @@ func mergeIn(to, v []byte) []byte {
 	return append(to, v...)
 }
 
-// stringField reads the string field with the given number of the message b,
-// and checks on the way that b's fields can be told apart at all. A number of
-// 0 only checks.
+// stringField decodes the string field with the given number of the message b, and checks that all
+// fields of b are well-formed. With number 0 it only checks.
 func stringField(num protowire.Number, b []byte) (s string, err error) {
 	tag := protowire.EncodeTag(num, protowire.BytesType)
 	err = eachField(b, func(f field) (err error) {
@@ -155,8 +154,8 @@ func splitAny(b []byte) (url string, value []byte, err error) {
 	return url, value, err
 }
 
-// typeURL avoids an allocation for the types that everybody uses: one is read
-// for every ACK and for every resource.
+// typeURL avoids an allocation for known types: one type URL is decoded for every ACK and for every
+// resource.
 func typeURL(v []byte) (string, error) {
 	if t, ok := byURL[string(v)]; ok {
 		return t.URL, nil

@@ -14,7 +14,7 @@ import (
 
 const cds = "xdstp://a/envoy.config.cluster.v3.Cluster"
 
-// decodeForeign reads one resource of type url with the given body.
+// decodeForeign decodes one resource of type url with the given body.
 func decodeForeign(t *testing.T, url, name string, body proto.Message) *Response {
 	t.Helper()
 	r, err := DecodeDelta(marshal(t, &discoveryv3.DeltaDiscoveryResponse{
@@ -26,9 +26,9 @@ func decodeForeign(t *testing.T, url, name string, body proto.Message) *Response
 	return r
 }
 
-// TestRedirectsAndLists: a redirect may stand where a body is expected, and a
-// list of resources where the name is one of a list; they are carried as they
-// are, have no endpoints, and no SotW form (G8, D8).
+// TestRedirectsAndLists: a redirect may replace any body, and a list of resources the body of a
+// name that is one of a list. They are forwarded unchanged, have no endpoints, and no SotW form
+// (G8, D8).
 func TestRedirectsAndLists(t *testing.T) {
 	redirect := &xdscorev3.ResourceLocator{Id: "b", Authority: "b", ResourceType: "envoy.config.cluster.v3.Cluster"}
 	list := &clusterv3.ClusterCollection{Entries: &xdscorev3.CollectionEntry{
@@ -64,14 +64,14 @@ func TestRedirectsAndLists(t *testing.T) {
 		equal(t, c.what+": body", bytes.Equal(res.Body, marshal(t, pack(t, c.body))), true)
 		m := &Message{Type: r.Type, Resources: r.Resources}
 		if c.url == clusterListURL {
-			continue // no SotW client can ask for the type
+			continue // SotW clients cannot request the type
 		}
 		equal(t, c.what+": on SotW", len(AppendSotW(nil, m)), len(AppendSotW(nil, &Message{Type: r.Type})))
 	}
 }
 
-// TestKeys: resources and what refers to them are known by canonical names, but
-// keep the spelling of the origin (G1).
+// TestKeys: resources and references to them use canonical names as keys, but keep the spelling of
+// the control plane (G1).
 func TestKeys(t *testing.T) {
 	const spelled, canonical = cds + "/x?b=2&a=%31", cds + "/x?a=1&b=2"
 	r := decodeForeign(t, ClusterURL, spelled, &clusterv3.Cluster{

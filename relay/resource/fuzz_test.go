@@ -15,8 +15,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// The fuzz targets hold the decoders against protobuf on arbitrary bytes:
-// nothing panics, and what protobuf reads, ours reads alike.
+// The fuzz targets compare the decoders with protobuf on arbitrary bytes: nothing panics, and bytes
+// that protobuf decodes have the same result here.
 
 func FuzzDecodeDelta(f *testing.F) {
 	f.Add(marshal(f, &discoveryv3.DeltaDiscoveryResponse{
@@ -36,7 +36,7 @@ func FuzzDecodeSotW(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { checkSotW(t, b) })
 }
 
-// FuzzAbout: what a response says about names beside the resources (A7, C16).
+// FuzzAbout: entries of a response about names besides the resources (A7, C16).
 func FuzzAbout(f *testing.F) {
 	seed(f, func(i int) proto.Message { return genResourceError().Example(i) })
 	seed(f, func(i int) proto.Message { return genResourceName().Example(i) })
@@ -67,7 +67,7 @@ func FuzzDecodeDeltaRequest(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) { checkDeltaRequest(t, b) })
 }
 
-// FuzzEndpointsOf: E3: the endpoint set of a Cluster, by the real message.
+// FuzzEndpointsOf: E3: the endpoint set of a Cluster, compared with the real message.
 func FuzzEndpointsOf(f *testing.F) {
 	seed(f, func(i int) proto.Message { return genCluster("c").Example(i) })
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -80,15 +80,15 @@ func FuzzEndpointsOf(f *testing.F) {
 	})
 }
 
-// FuzzDecodePeer: a response of another node says what it says without its mark, and
-// the mark what was written.
+// FuzzDecodePeer: a response of another node decodes to the same response as without its mark, and
+// the mark is unchanged.
 func FuzzDecodePeer(f *testing.F) {
 	for i := range 16 {
 		f.Add(marshal(f, genDeltaResponse().Example(i)), uint64(i), "127.0.0.1:1", "v1", i%2 == 0)
 	}
 	b := slices.Clip(marshal(f, &discoveryv3.DeltaDiscoveryResponse{TypeUrl: ClusterURL, RemovedResources: []string{"gone"}}))
 	f.Add(AppendPeerMark(b, PeerMark{Edits: 1 << 63, Server: "origin", Cut: true, System: SystemVersion{Version: "v1"}}), uint64(0), "", "", false)
-	for _, tag := range []uint64{markEdits, markCut} { // which the encoder leaves out if they are zero
+	for _, tag := range []uint64{markEdits, markCut} { // the encoder omits them if they are zero
 		f.Add(protowire.AppendVarint(protowire.AppendVarint(b, tag), 0), uint64(1), "\xff", "\xff", false)
 	}
 	f.Fuzz(func(t *testing.T, b []byte, edits uint64, server, system string, cut bool) {
@@ -100,7 +100,7 @@ func FuzzDecodePeer(f *testing.F) {
 	})
 }
 
-// FuzzHollow: an endpoint set that can be read is hollow just where it has no endpoints.
+// FuzzHollow: a decodable endpoint set is hollow if and only if it has no endpoints.
 func FuzzHollow(f *testing.F) {
 	f.Add(marshal(f, &endpointv3.ClusterLoadAssignment{Endpoints: []*endpointv3.LocalityLbEndpoints{{Priority: 1}}}))
 	f.Add(marshal(f, &endpointv3.ClusterLoadAssignment{Endpoints: []*endpointv3.LocalityLbEndpoints{{LbEndpoints: []*endpointv3.LbEndpoint{{}}}}}))

@@ -17,7 +17,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// Generators of the discovery messages: mostly sound, sometimes not.
+// Generators of the discovery messages: mostly valid, sometimes not.
 
 func genName() *rapid.Generator[string] {
 	return rapid.OneOf(rapid.SampledFrom([]string{"", "a", "b", "c/d", "é"}), rapid.String())
@@ -60,8 +60,7 @@ func genCluster(name string) *rapid.Generator[*clusterv3.Cluster] {
 	})
 }
 
-// genType draws the type of a response and a generator of bodies that are
-// mostly of that type.
+// genType draws the type of a response and a generator of bodies that are mostly of that type.
 func genType(t *rapid.T) (string, *rapid.Generator[*anypb.Any]) {
 	sample := genAny().Draw(t, "type")
 	return sample.GetTypeUrl(), genAny().Filter(func(a *anypb.Any) bool {

@@ -2,13 +2,12 @@ package resource
 
 import "strings"
 
-// OtherLabel stands for all types that are not known, where types are labels
-// of metrics or attributes of spans: clients may invent type URLs, and each would be
-// a new time series.
+// OtherLabel replaces all unknown types in labels of metrics and attributes of spans: clients may
+// invent type URLs, and each would be a new time series.
 const OtherLabel = "other"
 
-// TypeLabel is a type URL as a label of metrics: of those that are known, the name
-// of the message, and [OtherLabel] of all others.
+// TypeLabel returns a type URL as a label of metrics: the name of the message for a known type, and
+// [OtherLabel] for all others.
 func TypeLabel(url string) string {
 	if IsKnown(url) {
 		return strings.TrimPrefix(url, TypePrefix)
@@ -16,7 +15,7 @@ func TypeLabel(url string) string {
 	return OtherLabel
 }
 
-// TypeLabels are all values of [TypeLabel], those of version 2 too.
+// TypeLabels returns all values of [TypeLabel], including those of version 2.
 func TypeLabels() (labels []string) {
 	for _, types := range [][]*Type{known, knownV2, knownIstio} {
 		for _, t := range types {

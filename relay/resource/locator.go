@@ -14,9 +14,8 @@ const (
 	constraintKey, constraintValue, inList = 1<<3 | 2, 2<<3 | 2, 1<<3 | 2
 )
 
-// Locator asks for a variant of a resource: the one whose constraints its
-// parameters fulfil. It is another thing than the resource of the bare name
-// (G9).
+// Locator requests a variant of a resource: the one whose constraints match its parameters. It is
+// not the resource of the bare name (G9).
 // https://github.com/cncf/xds/blob/main/proposals/TP2-dynamically-generated-cacheable-xds-resources.md
 type Locator struct {
 	Name string
@@ -52,7 +51,7 @@ func (r *Request) addLocator(b []byte) error {
 	return err
 }
 
-// NewError is an entry of resource_errors about the variants that l asks for.
+// NewError returns an entry of resource_errors about the variants that l requests.
 func (l Locator) NewError(code int32, message string) About {
 	a := NewError(l.Name, code, message)
 	if len(l.Params) == 0 {
@@ -62,15 +61,15 @@ func (l Locator) NewError(code int32, message string) About {
 	name := appendString(nil, nameName, l.Name)
 	name = protowire.AppendVarint(name, nameConstraints)
 	name = protowire.AppendBytes(name, constraints)
-	// In front of what a has: the names are merged, and that one is the same.
+	// The constraints are prepended to the entry in a: protobuf merges the two names, and the name
+	// itself is the same.
 	raw := protowire.AppendVarint(nil, errorName)
 	raw = protowire.AppendBytes(raw, name)
 	a.Raw, a.Variant = append(raw, a.Raw...), string(constraints)
 	return a
 }
 
-// constraints are encoded DynamicParameterConstraints that just the parameters
-// of l fulfil.
+// constraints returns encoded DynamicParameterConstraints that only the parameters of l match.
 func (l Locator) constraints() (b []byte) {
 	single := func(p Param) []byte {
 		c := appendString(nil, constraintKey, p.Key)

@@ -6,11 +6,10 @@ import (
 	"strings"
 )
 
-// Canonical returns the one spelling of name by which tables, subscriptions
-// and versions are kept (G1): structured names are equal if their parts are,
-// whatever the order of the parameters and the escaping. Names without
-// structure, and structured ones that cannot be read, are returned as they are.
-// Nothing is allocated for a canonical name without escapes.
+// Canonical returns the spelling of name that tables, subscriptions and versions use (G1):
+// structured names are equal if their parts are, whatever the order of the parameters and the
+// escaping. Opaque names, and malformed structured ones, are returned unchanged. A canonical name
+// without escapes costs no allocation.
 func Canonical(name string) string {
 	if !IsURN(name) || isCanonical(name) {
 		return name
@@ -25,8 +24,7 @@ func Canonical(name string) string {
 	return name
 }
 
-// CanonicalNames returns the canonical forms of names: the same slice where all
-// are canonical.
+// CanonicalNames returns the canonical forms of names: the same slice if all are canonical.
 func CanonicalNames(names []string) []string {
 	out := names
 	for i, name := range names {
@@ -42,9 +40,9 @@ func CanonicalNames(names []string) []string {
 	return out
 }
 
-// isCanonical reports whether a structured name is plainly canonical: nothing
-// in it needs or has an escape, and its parameters are in order. Only names with
-// escapes or directives may be canonical in spite of a false.
+// isCanonical reports whether a structured name is canonical by a simple check: nothing in it needs
+// or has an escape, and its parameters are sorted. A name with escapes or directives may be
+// canonical although the result is false.
 func isCanonical(name string) bool {
 	rest, query, has := strings.Cut(name[len(urnScheme):], "?")
 	if has && !sortedParams(query) {
@@ -78,15 +76,14 @@ func (c *charset) holds(s string) bool {
 	return true
 }
 
-// IsGlob reports whether a canonical name stands for all resources one level
-// below it (G6). Only structured names can: "x/*" is a name like any other.
+// IsGlob reports whether a canonical name is a glob: a structured name that covers all resources
+// one level below it (G6). "x/*" is an ordinary name.
 func IsGlob(canonical string) bool {
 	at, end := lastPart(canonical)
 	return at > 0 && canonical[at:end] == "*"
 }
 
-// WithoutGlobs returns names without globs, however they are spelled: the same
-// slice where there are none.
+// WithoutGlobs returns names without globs, in any spelling: the same slice if there are none.
 func WithoutGlobs(names []string) []string {
 	isGlob := func(n string) bool { return IsGlob(Canonical(n)) }
 	if !slices.ContainsFunc(names, isGlob) {
@@ -95,9 +92,8 @@ func WithoutGlobs(names []string) []string {
 	return slices.DeleteFunc(slices.Clone(names), isGlob)
 }
 
-// GlobOf returns the only glob that covers the resource with a canonical name:
-// one level up, with the same parameters (G4, G6). It is "" for names without
-// structure, and for globs.
+// GlobOf returns the only glob that covers the resource with a canonical name: one level up, with
+// the same parameters (G4, G6). It is "" for opaque names and for globs.
 func GlobOf(canonical string) string {
 	at, end := lastPart(canonical)
 	if at == 0 || canonical[at:end] == "*" {
@@ -106,8 +102,7 @@ func GlobOf(canonical string) string {
 	return canonical[:at] + "*" + canonical[end:]
 }
 
-// lastPart finds the last part of the id in a canonical structured name; at is
-// 0 where there is none.
+// lastPart finds the last part of the id in a canonical structured name; at is 0 if there is none.
 func lastPart(canonical string) (at, end int) {
 	if !IsURN(canonical) {
 		return 0, 0
@@ -117,7 +112,7 @@ func lastPart(canonical string) (at, end int) {
 		end = len(canonical)
 	}
 	if strings.IndexByte(canonical[end:], '#') >= 0 {
-		return 0, 0 // a name with directives is nobody's (G5)
+		return 0, 0 // a name with directives cannot be served (G5)
 	}
 	_, path, _ := strings.Cut(canonical[len(urnScheme):end], "/")
 	if _, id, _ := strings.Cut(path, "/"); id == "" {
@@ -126,9 +121,8 @@ func lastPart(canonical string) (at, end int) {
 	return strings.LastIndexByte(canonical[:end], '/') + 1, end
 }
 
-// Unservable says why nobody can serve a resource of type t under name, so
-// that it does not exist and no origin needs to be asked. It is "" for all
-// other names.
+// Unservable returns why no server can serve a resource of type t under name, so that it does not
+// exist and no request is needed. It is "" for all other names.
 func Unservable(t *Type, name string) string {
 	if !IsURN(name) {
 		return ""
@@ -145,11 +139,11 @@ func Unservable(t *Type, name string) string {
 	return ""
 }
 
-// collection is how the type of a list of resources is called, after theirs.
+// collection is the suffix in the type name of a list of resources.
 const collection = "Collection"
 
-// covers reports whether names may say message under the type t: its own, or
-// its list collection, which is asked for where its members are.
+// covers reports whether names of type t may contain message: its own message name, or that of its
+// list collection, which is requested under the type of its members.
 func (t *Type) covers(message string) bool {
 	own := t.URL[strings.LastIndexByte(t.URL, '/')+1:]
 	return message == own || strings.TrimSuffix(message, collection) == own

@@ -6,16 +6,15 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// NameList is a list of names as it stands in an encoded message, to which it
-// refers. Most requests state names that are known, so that there is no need to
-// look at each. The zero NameList is empty.
+// NameList is a list of names in encoded form. It refers to the encoded message. Most requests
+// repeat known names, so decoding each would be a waste. The zero NameList is empty.
 type NameList struct {
-	raw []byte // the message from the first of the names to the last
-	tag uint64 // of the field that holds them
+	raw []byte // the message from the first name to the last
+	tag uint64 // of the field of the names
 	len int
 }
 
-// ListNames makes a list of its own.
+// ListNames encodes names as a list.
 func ListNames(names ...string) (l NameList) {
 	for _, n := range names {
 		l.raw = protowire.AppendVarint(l.raw, sotwReqNames)
@@ -25,13 +24,13 @@ func ListNames(names ...string) (l NameList) {
 	return l
 }
 
-// Bytes are the bytes that hold the list: where they are equal, so are the names.
+// Bytes returns the encoded list: equal bytes mean equal names.
 func (l NameList) Bytes() []byte { return l.raw }
 
-// Len is the number of names, those that stand twice counted twice.
+// Len returns the number of names; duplicates count.
 func (l NameList) Len() int { return l.len }
 
-// All gives the names, in their order, as parts of the message.
+// All iterates over the names, in their order, as parts of the message.
 func (l NameList) All() iter.Seq[[]byte] {
 	return func(yield func([]byte) bool) {
 		b, left := l.raw, l.len
@@ -60,8 +59,8 @@ func (l NameList) Has(name string) bool {
 	return false
 }
 
-// Without returns the names but for one, as strings that do not refer to the
-// message; nil if there are none. It fails where proto3 would accept none of it.
+// Without returns the names except name, as strings that do not refer to the message; nil if the
+// list is empty. It returns an error if a name is not valid UTF-8.
 func (l NameList) Without(name string) (names []string, err error) {
 	if l.len == 0 {
 		return nil, nil
@@ -80,13 +79,14 @@ func (l NameList) Without(name string) (names []string, err error) {
 	return names, nil
 }
 
-// add notes the names in a field, or in a run of such, of the message that those
-// before are in.
+// add appends the names in a field, or in a run of fields, of the same message as the earlier
+// names.
 func (l *NameList) add(f field) {
 	if l.len == 0 {
 		l.raw = f.raw
 	}
-	// Both end with the message, as far as they could be extended.
+	// Both slices have the capacity up to the end of the message, so the difference of their
+	// capacities is their distance.
 	l.raw = l.raw[:cap(l.raw)-cap(f.raw)+len(f.raw)]
 	l.tag = f.tag
 	l.len += f.count

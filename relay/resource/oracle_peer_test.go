@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkPeer holds the decoder of what another node sends against that of what an
-// origin sends, with b as it is, and with m as its mark.
+// checkPeer compares the decoder for responses of another node with the one for responses of a
+// control plane, with b unchanged, and with m as its mark.
 func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	t.Helper()
-	plain, rest, err := apart(b)
+	plain, rest, err := splitMark(b)
 	got, peerErr := DecodePeer(b)
 	if err != nil {
 		if peerErr == nil {
@@ -26,7 +26,7 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	}
 	samePeer(t, got, rest, plain)
 
-	// What is marked once more has the last mark, where that says something.
+	// A response that is marked twice has the last mark, where that has a value.
 	marked, err := DecodePeer(AppendPeerMark(slices.Clone(b), m))
 	if !utf8.ValidString(m.Server) || !utf8.ValidString(m.System.Version) {
 		if err == nil {
@@ -57,9 +57,9 @@ func checkPeer(t rapid.TB, b []byte, m PeerMark) {
 	samePeer(t, marked, rest, want)
 }
 
-// apart reads a response as one of an origin, to which marks are fields that it does
-// not know, and those marks one after the other.
-func apart(b []byte) (mark PeerMark, rest *Response, err error) {
+// splitMark decodes a response like one of a control plane, for which marks are unknown fields, and
+// merges those marks in their order.
+func splitMark(b []byte) (mark PeerMark, rest *Response, err error) {
 	var without []byte
 	err = eachField(b, func(f field) (err error) {
 		switch f.tag {
@@ -88,7 +88,7 @@ func apart(b []byte) (mark PeerMark, rest *Response, err error) {
 	return mark, rest, err
 }
 
-// samePeer holds that got says what rest does, with a mark.
+// samePeer checks that got is rest with a mark.
 func samePeer(t rapid.TB, got, rest *Response, mark PeerMark) {
 	t.Helper()
 	want := *rest

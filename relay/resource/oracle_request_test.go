@@ -13,8 +13,7 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// checkSotWRequest and checkDeltaRequest hold the request decoders against the
-// oracle.
+// checkSotWRequest and checkDeltaRequest compare the request decoders with the oracle.
 func checkSotWRequest(t rapid.TB, b []byte) {
 	t.Helper()
 	got, err := requestTwice(t, b, DecodeSotWRequest)
@@ -64,7 +63,7 @@ func checkDeltaRequest(t rapid.TB, b []byte) {
 	}
 }
 
-// sameLocators also holds what is said about locators against protobuf.
+// sameLocators also compares the errors about locators with protobuf.
 func sameLocators(t rapid.TB, got []Locator, want []*discoveryv3.ResourceLocator) bool {
 	t.Helper()
 	if len(got) != len(want) {
@@ -108,8 +107,8 @@ func checkConstraints(t rapid.TB, c *discoveryv3.DynamicParameterConstraints, pa
 	}
 }
 
-// requestTwice holds that nothing of an earlier request is left over, and that
-// reading does not write.
+// requestTwice checks that nothing of an earlier request remains, and that decoding does not write
+// to its input.
 func requestTwice(t rapid.TB, b []byte, decode func([]byte, *Request) error) (*Request, error) {
 	t.Helper()
 	first, second := Request{Names: ListNames("left over")}, Request{Rejected: true}
@@ -123,7 +122,7 @@ func requestTwice(t rapid.TB, b []byte, decode func([]byte, *Request) error) (*R
 	return &first, err
 }
 
-// namesIn returns the names of a list, and holds what else it says of them.
+// namesIn returns the names of a list, and checks its other methods.
 func namesIn(t rapid.TB, l NameList) (names []string) {
 	t.Helper()
 	for n := range l.All() {
@@ -161,7 +160,7 @@ func nodeOf(t rapid.TB, r *Request) *corev3.Node {
 	return n
 }
 
-// statusOf fills what the relay does not read from full.
+// statusOf fills the fields that the relay does not decode from full.
 func statusOf(r *Request, full *status.Status) *status.Status {
 	if !r.Rejected {
 		return nil

@@ -28,15 +28,15 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/ratelimit/config/ratelimit/v3"
 )
 
-// The oracle is what the real protobuf library makes of the same bytes.
+// The oracle is the result of the real protobuf library for the same bytes.
 
-// checkDelta holds DecodeDelta and AppendDelta against the oracle.
+// checkDelta compares DecodeDelta and AppendDelta with the oracle.
 func checkDelta(t rapid.TB, b []byte) {
 	t.Helper()
 	got, err := decodeTwice(t, b, true)
 	var want discoveryv3.DeltaDiscoveryResponse
 	if proto.Unmarshal(b, &want) != nil {
-		return // ours may be more lenient: it does not look into everything
+		return // the relay may accept more: it does not decode everything
 	}
 	if want.GetTypeUrl() == "" {
 		if err == nil {
@@ -74,8 +74,8 @@ func checkDelta(t rapid.TB, b []byte) {
 		return
 	}
 
-	// What goes out is what came in, unknown fields included (A7), but for the
-	// TTL where the client takes none (F1).
+	// The output is the input, unknown fields included (A7), except for the TTL if the client does
+	// not support TTLs (F1).
 	expect := &discoveryv3.DeltaDiscoveryResponse{
 		SystemVersionInfo: want.GetSystemVersionInfo(), Nonce: want.GetNonce(), TypeUrl: want.GetTypeUrl(),
 		RemovedResources: removed, RemovedResourceNames: want.GetRemovedResourceNames(),
@@ -97,7 +97,7 @@ func checkDelta(t rapid.TB, b []byte) {
 	}
 }
 
-// checkSotW holds DecodeSotW and AppendSotW against the oracle.
+// checkSotW compares DecodeSotW and AppendSotW with the oracle.
 func checkSotW(t rapid.TB, b []byte) {
 	t.Helper()
 	got, err := decodeTwice(t, b, false)
@@ -163,8 +163,7 @@ func checkSotW(t rapid.TB, b []byte) {
 	}
 }
 
-// equalResponses compares wrapped resources by what they hold: the order of
-// their fields is free.
+// equalResponses compares wrapped resources by their content: the order of their fields is free.
 func equalResponses(t rapid.TB, a, b *discoveryv3.DiscoveryResponse) bool {
 	t.Helper()
 	if len(a.GetResources()) != len(b.GetResources()) {
@@ -185,7 +184,7 @@ func equalResponses(t rapid.TB, a, b *discoveryv3.DiscoveryResponse) bool {
 	return proto.Equal(a, b)
 }
 
-// timed is m for a client that takes TTLs.
+// timed returns m for a client that supports TTLs.
 func timed(m *Message) *Message {
 	m.Lifetimes = make(map[*Resource]time.Duration)
 	for _, r := range m.Resources {
@@ -203,7 +202,7 @@ func ttlProto(d time.Duration) *durationpb.Duration {
 	return durationpb.New(d)
 }
 
-// variantOf is what tells variants of a name apart.
+// variantOf returns the constraints that distinguish variants of a name.
 func variantOf(t rapid.TB, n *discoveryv3.ResourceName) string {
 	t.Helper()
 	return string(marshal(t, n.GetDynamicParameterConstraints()))
@@ -225,8 +224,8 @@ func checkErrors(t rapid.TB, got *Response, want []*discoveryv3.ResourceError) {
 	}
 }
 
-// decodeTwice decodes b and a copy that is overwritten afterwards: a result
-// that refers to its input would show the difference.
+// decodeTwice decodes b and a copy that is overwritten afterwards: a result that refers to its
+// input would differ.
 func decodeTwice(t rapid.TB, b []byte, delta bool) (*Response, error) {
 	t.Helper()
 	first, err := decode(b, delta)
@@ -242,9 +241,9 @@ func decodeTwice(t rapid.TB, b []byte, delta bool) (*Response, error) {
 	return first, err
 }
 
-// checkResources compares what was made of the resources in a response, and
-// returns the valid ones as they should be sent. sure is false where the oracle
-// cannot judge one of them; a nil in want is one that it cannot read.
+// checkResources compares the decoded resources of a response, and returns the valid ones as they
+// should be sent. sure is false if the oracle cannot judge one of them; a nil in want is one that
+// it cannot decode.
 func checkResources(t rapid.TB, got *Response, want []*discoveryv3.Resource) (valid []*discoveryv3.Resource, sure bool) {
 	t.Helper()
 	equal(t, "number of resources", len(got.Resources)+len(got.Invalid), len(want))
@@ -298,10 +297,10 @@ type verdict int
 const (
 	good verdict = iota
 	bad
-	unsure // protobuf refuses something that ours does not look at, or does not know the type
+	unsure // protobuf rejects a part that the relay does not decode, or does not know the type
 )
 
-// nameOf says by what name a resource should be known.
+// nameOf returns the name that a resource should have.
 func nameOf(typ *Type, r *discoveryv3.Resource) (string, verdict) {
 	if r == nil {
 		return "", unsure
@@ -352,7 +351,7 @@ func ttlOf(d *durationpb.Duration) (time.Duration, bool) {
 	return min(d.AsDuration(), math.MaxInt64), true
 }
 
-// endpointsFor is E3 by the real message.
+// endpointsFor is E3 with the real message.
 func endpointsFor(name string, a *anypb.Any) string {
 	var c clusterv3.Cluster
 	if a.GetTypeUrl() != ClusterURL || proto.Unmarshal(a.GetValue(), &c) != nil || c.GetType() != clusterv3.Cluster_EDS {
@@ -394,7 +393,7 @@ func equal[T comparable](t rapid.TB, what string, got, want T) {
 	}
 }
 
-// messageOf is the response that says the same as r.
+// messageOf returns the response to send with the content of r.
 func messageOf(r *Response) *Message {
 	m := &Message{Type: r.Type, Version: r.Version, ControlPlane: r.ControlPlane, Resources: r.Resources, Removed: r.Removed, Extra: r.Extra}
 	for _, a := range r.RemovedNames {

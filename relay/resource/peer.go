@@ -7,53 +7,51 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// Between the nodes of a tier configuration travels as a delta stream (ADS), with a
-// little more than the protocol has: the gRPC metadata says what the stream is about,
-// requests may have marks, and each response has one.
+// The nodes of a tier exchange configuration over a delta stream (ADS) with a few extensions: the
+// gRPC metadata identifies the key and the node, requests may have extra fields, and each response
+// has a mark.
 const (
-	// PeerKeyHeader holds the aggregation key, as it is.
+	// PeerKeyHeader is the aggregation key, unescaped.
 	PeerKeyHeader = "xdsrelay-key-bin"
-	// PeerLegHeader names the leg of the key, as it is.
+	// PeerLegHeader is the name of the upstream stream of the key, unescaped.
 	PeerLegHeader = "xdsrelay-leg-bin"
-	// PeerNodeHeader is the name of the node that asks, as it is.
+	// PeerNodeHeader is the name of the requesting node, unescaped.
 	PeerNodeHeader = "xdsrelay-node-bin"
 )
 
-// PeerMark is what a response between nodes says of itself.
+// PeerMark is the additional content of a response between nodes.
 type PeerMark struct {
-	// Edits is how many requests of its type that changed the subscription the
-	// response answers, all told; 0 where it is no complete answer. A response that
-	// crossed a request is none for it.
+	// Edits is how many requests that changed the subscription of its type the response answers, in
+	// total; 0 if the answer is not complete. A response that crossed a request does not answer it.
 	Edits uint64
-	// Server is the address of the origin's server from which the key's resources
-	// come; empty where that is not said, since there is none, or it was said before.
+	// Server is the address of the control plane's server that the key's resources are from; empty
+	// if there is none, or if it was sent before.
 	Server string
-	// Cut says that the origin is out of reach of the node that has sent it.
+	// Cut is true if the sending node cannot reach the control plane.
 	Cut bool
-	// Age is how long ago, in whole milliseconds, what that node holds of the type was last
-	// known to be what the origin serves, while that is out of reach; 0: that is not known.
+	// Age is how long ago the content of the type on the sending node was last known to be what the
+	// control plane serves, in whole milliseconds. It is set while the control plane cannot be
+	// reached; 0 if unknown.
 	Age time.Duration
-	// Trace is the trace context of the newest update in it, as W3C's traceparent;
-	// empty where it is not traced.
+	// Trace is the trace context of the newest update in it, as W3C traceparent; empty if it is not
+	// traced.
 	Trace string
-	// System is how a delta control plane calls what the key's resources of the type are
-	// then; empty where that is not known.
+	// System is the version that a delta control plane gave to the content of the type; empty if
+	// unknown.
 	System SystemVersion
-	// Errored are those that were not sent before on the stream.
+	// Errored are the names that were not sent before on the stream.
 	Errored Errored
 }
 
-// Errored are names of which clients may remember an error, although they hold the
-// resource.
+// Errored are names for which clients may remember an error, although they have the resource.
 type Errored struct {
 	Names []string // at most [MaxErrored]
-	// Age says that clients were sent these errors within so much time, in whole seconds.
-	// 0: that is not known.
+	// Age is the time within which clients were sent these errors, in whole seconds; 0 if unknown.
 	Age time.Duration
 }
 
-// SystemVersion is the name that a delta control plane gives to content, by its
-// system_version_info. It is for people: the digest says which content that is.
+// SystemVersion is the version that a delta control plane gives to content, by its
+// system_version_info. It is informational: the digest identifies the content.
 type SystemVersion struct {
 	Version string // empty for none
 	Digest  Digest
@@ -70,7 +68,7 @@ const (
 	markAsOf    = 2003 << 3
 )
 
-// Tags of fields of a request between nodes, which no request of the protocol has: see
+// Tags of additional fields in a request between nodes, which no request of the protocol has: see
 // [Request.Settled] and [Request.Errored].
 const (
 	markSettled        = 1996 << 3
@@ -83,7 +81,7 @@ const (
 	longestContentAge = 1000 * longestAge
 )
 
-// MaxErrored bounds the names in one message of which clients may remember an error.
+// MaxErrored bounds the names in one message for which clients may remember an error.
 const MaxErrored = 1000
 
 // Tags of a list of such names: a name, and the age in seconds.
@@ -92,13 +90,13 @@ const (
 	markAge  = 2 << 3
 )
 
-// SettledField is the encoded field that sets [Request.Settled].
+// SettledField returns the encoded field that sets [Request.Settled].
 func SettledField() []byte { return append(protowire.AppendVarint(nil, markSettled), 1) }
 
-// ErroredField is the encoded field that sets [Request.Errored].
+// ErroredField returns the encoded field that sets [Request.Errored].
 func ErroredField(e Errored) []byte { return appendErrored(nil, markRequestErrored, e) }
 
-// appendErrored appends a field of names; none where there are none.
+// appendErrored appends a field of names; nothing if there are none.
 func appendErrored(b []byte, tag uint64, e Errored) []byte {
 	if len(e.Names) == 0 {
 		return b
@@ -114,7 +112,7 @@ func appendErrored(b []byte, tag uint64, e Errored) []byte {
 	return protowire.AppendBytes(protowire.AppendVarint(b, tag), list)
 }
 
-// ReadErrored reads [Request.Errored].
+// ReadErrored decodes [Request.Errored].
 func ReadErrored(b []byte) (e Errored, err error) {
 	err = eachField(b, func(f field) (err error) {
 		switch {
@@ -155,7 +153,7 @@ func AppendPeerMark(b []byte, m PeerMark) []byte {
 	return protowire.AppendBytes(b, append(m.System.Digest[:], m.System.Version...))
 }
 
-// markFields are the fields of a mark, with how each is read.
+// markFields are the fields of a mark, with the decoder of each.
 var markFields = []struct {
 	tag  uint64
 	name string
@@ -177,7 +175,7 @@ func contentAge(ms uint64) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// readMark reads a field of a mark, and reports whether f is one.
+// readMark decodes a field of a mark, and reports whether f is one.
 func (r *Response) readMark(f field) (is bool, err error) {
 	for i := range markFields {
 		if m := &markFields[i]; m.tag == f.tag {
@@ -187,15 +185,14 @@ func (r *Response) readMark(f field) (is bool, err error) {
 	return false, nil
 }
 
-// PeerField is a field that messages between nodes have and the protocol lacks.
+// PeerField is a field that messages between nodes have in addition to the protocol.
 type PeerField struct {
 	Name   string
 	Number protowire.Number
-	Text   bool // a string or bytes; else a number
+	Text   bool // a string or bytes; otherwise a number
 }
 
-// PeerResponseFields are the fields that a response between nodes has in addition to
-// those of the protocol: its mark.
+// PeerResponseFields returns the additional fields of a response between nodes: its mark.
 func PeerResponseFields() (all []PeerField) {
 	for _, f := range markFields {
 		all = append(all, peerField(f.name, f.tag))
@@ -203,7 +200,7 @@ func PeerResponseFields() (all []PeerField) {
 	return all
 }
 
-// PeerRequestFields are the same of a request.
+// PeerRequestFields returns the additional fields of a request between nodes.
 func PeerRequestFields() []PeerField {
 	return []PeerField{peerField("settled", markSettled), peerField("request_errored", markRequestErrored)}
 }
@@ -213,7 +210,7 @@ func peerField(name string, tag uint64) PeerField {
 	return PeerField{name, number, kind == protowire.BytesType}
 }
 
-// readSystemVersion reads a digest, and behind it a version.
+// readSystemVersion decodes a digest followed by a version.
 func readSystemVersion(b []byte) (v SystemVersion, err error) {
 	n := copy(v.Digest[:], b)
 	if n < len(v.Digest) {
@@ -226,8 +223,8 @@ func readSystemVersion(b []byte) (v SystemVersion, err error) {
 // DecodePeer is [DecodeDelta] for a response of another node.
 func DecodePeer(b []byte) (*Response, error) { return decodeFrom(b, true, true) }
 
-// DoNotCacheField is the encoded envelope field that forbids to keep or share a
-// resource (K17).
+// DoNotCacheField returns the encoded envelope field that forbids caching or sharing a resource
+// (K17).
 func DoNotCacheField() []byte {
 	const tag, length, on = resCacheControl, 2, 1
 	return append(protowire.AppendVarint(nil, tag), length, doNotCacheIs, on)

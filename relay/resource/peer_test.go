@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestErroredNames: names of errors come as they were sent, as long as there are not too many
-// of them, and each is a text.
+// TestErroredNames: names of errors arrive as they were sent, as long as there are not too many of
+// them, and each is valid UTF-8.
 func TestErroredNames(t *testing.T) {
 	names := make([]string, MaxErrored)
 	for i := range names {
@@ -36,8 +36,8 @@ func TestErroredNames(t *testing.T) {
 	}
 }
 
-// TestPeerMarkFields: each field of a mark is one of [PeerResponseFields], by its name, and
-// no two have the same number.
+// TestPeerMarkFields: each field of a mark is listed in [PeerResponseFields], by its name, and no
+// two have the same number.
 func TestPeerMarkFields(t *testing.T) {
 	listed := make(map[string]bool)
 	numbers := make(map[int32]string)

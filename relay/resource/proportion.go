@@ -2,28 +2,28 @@ package resource
 
 import "fmt"
 
-// An entry of a response takes hundreds of bytes of memory, however short it is on the wire:
-// 64 MiB of empty ones would take many gigabytes. So the entries are counted before anything
-// is made of them, and a response is refused that has out of proportion many of them.
+// An entry of a response uses hundreds of bytes of memory, however short it is on the wire: 64 MiB
+// of empty ones would use many gigabytes. So the entries are counted before they are decoded, and a
+// response with disproportionately many of them is rejected.
 
-// spareEntries is how many bytes of entries a response may lack, so that a small one may have
-// whatever it likes.
+// spareEntries is how many bytes are added to the size of a response for this check, so that a
+// small response may have any entries.
 const spareEntries = 1 << 20
 
-// The least that an entry takes on the wire, tag and length included, where a response has
-// very many different ones. More than the spare need not have less: a name that differs from
-// a million others has at least 3 letters, and a resource has a name and a version or a body.
+// The least bytes that an entry needs on the wire, with tag and length, if a response has very many
+// different ones. This does not reject valid responses: a name that differs from a million others
+// has at least 3 letters, and a resource has a name and a version or a body.
 const (
 	leastName     = 4
 	leastEntry    = 8
 	leastResource = 16
 )
 
-// entries are how many a response has, by field.
+// entries are the numbers of entries in a response, by field.
 type entries struct{ resources, aliases, removed, removedNames, errors int }
 
-// countEntries counts the entries of an encoded response of a variant. It allocates nothing.
-// The error names the field that has too many.
+// countEntries counts the entries of an encoded response of a variant. It allocates nothing. The
+// error names the field that has too many.
 func countEntries(b []byte, delta bool) (n entries, err error) {
 	errorsTag := uint64(sotwErrors)
 	if delta {
@@ -36,7 +36,7 @@ func countEntries(b []byte, delta bool) (n entries, err error) {
 			if !delta {
 				return nil
 			}
-			// One that cannot be read is invalid by itself.
+			// A malformed resource is reported as invalid later.
 			aliases, _ := countFields(f.bytes, resAliases, len(b))
 			n.aliases += aliases
 		case f.tag == errorsTag:

@@ -8,13 +8,13 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// MaxNesting is how deep messages may be nested within each other in what the relay passes
-// on: the protobuf libraries for C++ and Java read no more.
+// MaxNesting is how deep messages may be nested in what the relay forwards: the protobuf libraries
+// for C++ and Java decode no deeper.
 const MaxNesting = 100
 
-// readable reports what keeps a client's protobuf library from reading a part of a
-// response that travels on as it came. m is an empty message of its type. A response with
-// one such part would end the stream of every client that gets it, after each reconnect.
+// readable returns why the protobuf library of a client cannot decode a part of a response that is
+// forwarded unchanged. m is an empty message of its type. A response with one such part would end
+// the stream of every client that receives it, after each reconnect.
 func readable(m proto.Message, part []byte) error {
 	if err := (proto.UnmarshalOptions{RecursionLimit: MaxNesting, DiscardUnknown: true}).Unmarshal(part, m); err != nil {
 		return fmt.Errorf("clients could not read it: %w", err)
@@ -25,7 +25,7 @@ func readable(m proto.Message, part []byte) error {
 // checkExtra checks the fields in [Resource.Extra].
 func (r *Resource) checkExtra() error { return readable(&discoveryv3.Resource{}, r.Extra) }
 
-// checkName checks an encoded ResourceName of which only the constraints were not read.
+// checkName checks an encoded ResourceName; only its constraints have not been decoded yet.
 func (a *About) checkName(b []byte) error {
 	if a.Variant == "" {
 		return nil

@@ -21,22 +21,21 @@ const (
 	statusCode, statusMessage = 1 << 3, 2<<3 | 2
 )
 
-// Held is a resource that a client says it holds.
+// Held is an entry of initial_resource_versions: a resource that a client already has.
 type Held struct{ Name, Version string }
 
-// Request is what one DiscoveryRequest or DeltaDiscoveryRequest of a client
-// says. Which of the fields are used depends on the variant. Lists and bytes
-// refer to the encoded request, and lists have not been looked into.
+// Request is a decoded DiscoveryRequest or DeltaDiscoveryRequest of a client. The variant
+// determines which fields are used. Lists and bytes refer to the encoded request, and the entries
+// of lists are not decoded.
 type Request struct {
-	// TypeURL is what the request is about; may be empty on a per-type
-	// service (A5).
+	// TypeURL is the type of the request; may be empty on a per-type service (A5).
 	TypeURL string
-	// Node is the encoded Node, nil where the request has none (B1).
+	// Node is the encoded Node, nil if the request has none (B1).
 	Node []byte
 	// Nonce is response_nonce.
 	Nonce []byte
-	// Rejected says that error_detail is present: the request is a NACK,
-	// whatever else it says (B13). ErrorCode and ErrorMessage are its content.
+	// Rejected is true if error_detail is present: the request is a NACK, whatever its other fields
+	// are (B13). ErrorCode and ErrorMessage are its content.
 	Rejected     bool
 	ErrorCode    int32
 	ErrorMessage string
@@ -45,26 +44,25 @@ type Request struct {
 	Version []byte
 	Names   NameList
 
-	// Subscribe, Unsubscribe and Held are resource_names_subscribe,
-	// resource_names_unsubscribe and initial_resource_versions (delta). A name
-	// that stands twice in Held counts as it stands last, as in any map.
+	// Subscribe, Unsubscribe and Held are resource_names_subscribe, resource_names_unsubscribe and
+	// initial_resource_versions (delta). Of duplicate names in Held the last one counts, as in any
+	// map.
 	Subscribe, Unsubscribe NameList
 	Held                   []Held
-	// Settled says, between nodes, that the other one knows from the origin what there
-	// is of the type, which may be nothing at all.
+	// Settled is true, between nodes, if the requesting node knows from the control plane what the
+	// type has, which may be nothing at all.
 	Settled bool
-	// Errored is an encoded list of names, between nodes, of which clients of the other one
+	// Errored is, between nodes, an encoded list of names for which clients of the requesting node
 	// may remember an error; see [ReadErrored].
 	Errored []byte
 
-	// Locators are resource_locators (SotW) or resource_locators_subscribe
-	// (delta). Located says that the request has any, resource_locators_unsubscribe
-	// included (G9).
+	// Locators are resource_locators (SotW) or resource_locators_subscribe (delta). Located is true
+	// if the request has any, including resource_locators_unsubscribe (G9).
 	Locators []Locator
 	Located  bool
 }
 
-// DecodeSotWRequest reads an encoded DiscoveryRequest. The result refers to b.
+// DecodeSotWRequest decodes a DiscoveryRequest. The result refers to b.
 func DecodeSotWRequest(b []byte, r *Request) error {
 	*r = Request{}
 	return eachRun(b, sotwReqNames, func(f field) (err error) {
@@ -89,11 +87,10 @@ func DecodeSotWRequest(b []byte, r *Request) error {
 	})
 }
 
-// DecodeDeltaRequest reads an encoded DeltaDiscoveryRequest. The result refers
-// to b.
+// DecodeDeltaRequest decodes a DeltaDiscoveryRequest. The result refers to b.
 func DecodeDeltaRequest(b []byte, r *Request) error {
 	*r = Request{}
-	if len(b) > manyHeld { // else a list that grows costs little
+	if len(b) > manyHeld { // growing a short list costs little
 		n, err := countFields(b, deltaReqVersions, math.MaxInt)
 		if err != nil {
 			return err
@@ -132,7 +129,7 @@ func DecodeDeltaRequest(b []byte, r *Request) error {
 	})
 }
 
-// manyHeld is the size in bytes from which it pays to count what a request lists first.
+// manyHeld is the size of a request in bytes above which counting its entries first saves time.
 const manyHeld = 4 << 10
 
 func (r *Request) addHeld(b []byte) error {
@@ -148,7 +145,7 @@ func (r *Request) addHeld(b []byte) error {
 		}
 		return nil
 	})
-	// Both in one piece of memory: there may be very many.
+	// Both share one allocation: there may be very many.
 	var both strings.Builder
 	both.Grow(len(name) + len(version))
 	both.Write(name)

@@ -43,8 +43,7 @@ func TestDigestIsASum(t *testing.T) {
 	})
 }
 
-// TestDigestsKeepPartsApart: a byte that moves from one part to the next
-// changes the digest.
+// TestDigestsKeepPartsApart: a byte that moves from one part to the next changes the digest.
 func TestDigestsKeepPartsApart(t *testing.T) {
 	for _, pair := range [][2]*Resource{
 		{New(Resource{Name: "ab", Body: []byte("c")}), New(Resource{Name: "a", Body: []byte("bc")})},
@@ -59,23 +58,23 @@ func TestDigestsKeepPartsApart(t *testing.T) {
 	}
 }
 
-// TestVersions: D14: the origin's own version passes through, an empty one is
-// replaced by the digest of the content (D1); K11: which is the same in every
-// run, on every node, and so in this file.
+// TestVersions: D14: a version from the control plane is kept, an empty one is replaced by the
+// digest of the content (D1); K11: the digest is the same in every run, on every node, and
+// therefore in this file.
 func TestVersions(t *testing.T) {
 	body := []byte("\x0a\x01t\x12\x01v")
 	equal(t, "given", New(Resource{Name: "a", Version: "v42", Body: body}).Version, "v42")
 	equal(t, "derived", New(Resource{Name: "a", Body: body}).Version, "755f86ceb79b81ccb4bc0a6155aad259")
 	equal(t, "derived, under another name", New(Resource{Name: "b", Body: body}).Version, "755f86ceb79b81ccb4bc0a6155aad259")           // D1: content alone
-	equal(t, "derived, with a ttl", New(Resource{Name: "a", Body: body, TTL: time.Second}).Version, "755f86ceb79b81ccb4bc0a6155aad259") // the rest differs between nodes
+	equal(t, "derived, with a ttl", New(Resource{Name: "a", Body: body, TTL: time.Second}).Version, "755f86ceb79b81ccb4bc0a6155aad259") // the remaining TTL differs between nodes
 	equal(t, "heartbeat", New(Resource{Name: "a", TTL: time.Second}).Version, "")                                                       // F6
 	equal(t, "of a set", New(Resource{Name: "a", Body: body}).Member().Add(New(Resource{Name: "b", Body: body}).Member()).Hex(),
 		"31b5fc84cecf910457a5b1aa1f3120a0")
 	equal(t, "of names", hex.EncodeToString(func() []byte { d := NamesDigest([]string{"a", "b"}); return d[:] }()), "cf6ab613e3942391f88ed698557e1680")
 }
 
-// TestMember: sets are told apart by content, not by what an origin calls it
-// (D7, K11).
+// TestMember: sets are distinguished by content, not by the version from the control plane (D7,
+// K11).
 func TestMember(t *testing.T) {
 	v1, v2 := New(Resource{Name: "a", Version: "1", Body: []byte("x")}), New(Resource{Name: "a", Version: "2", Body: []byte("x")})
 	if v1.Member() != v2.Member() || !v1.SameContent(v2) { // D15, K11
@@ -87,8 +86,8 @@ func TestMember(t *testing.T) {
 	}
 }
 
-// TestDurations: the range of a valid Duration is taken, and capped at what a
-// time.Duration can say; C5: anything else is an encoding that means nothing.
+// TestDurations: the range of a valid Duration is accepted, and capped at the range of
+// time.Duration; C5: any other value is invalid.
 func TestDurations(t *testing.T) {
 	for _, c := range []struct {
 		in   *durationpb.Duration
@@ -119,7 +118,7 @@ func TestDurations(t *testing.T) {
 	}
 }
 
-// TestEndpoints: E3, for the ways to say it.
+// TestEndpoints: E3, for all forms in a Cluster.
 func TestEndpoints(t *testing.T) {
 	eds := &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS}
 	for want, c := range map[string]*clusterv3.Cluster{
@@ -133,7 +132,7 @@ func TestEndpoints(t *testing.T) {
 			equal(t, variant, r.Resources[0].Endpoints, want)
 		}
 	}
-	// A custom type after the type takes its place: they share a oneof.
+	// A custom type after the type replaces it: they share a oneof.
 	b := marshal(t, &clusterv3.Cluster{Name: "c", ClusterDiscoveryType: eds})
 	b = append(b, marshal(t, &clusterv3.Cluster{ClusterDiscoveryType: &clusterv3.Cluster_ClusterType{ClusterType: &clusterv3.Cluster_CustomClusterType{}}})...)
 	equal(t, "custom type", endpointsOf(TypeOf(ClusterURL), "c", b), "")
@@ -142,7 +141,7 @@ func TestEndpoints(t *testing.T) {
 	equal(t, "cut off", endpointsOf(TypeOf(ClusterURL), "c", cut), "")
 }
 
-// TestSize: what counts against the bound on idle keys grows with the content.
+// TestSize: the size that counts against the bound on idle keys grows with the content.
 func TestSize(t *testing.T) {
 	small, large := New(Resource{Name: "a"}), New(Resource{Name: "a", Body: make([]byte, 1000), Extra: make([]byte, 100), Aliases: []string{"0123456789"}})
 	if d := large.Size() - small.Size(); d < 1110 || d > 1200 {
@@ -150,11 +149,11 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// packed is m as the body of a resource.
+// packed returns m as the body of a resource.
 func packed(t rapid.TB, m proto.Message) []byte { return marshal(t, pack(t, m)) }
 
 // TestHollow: an endpoint set or route configuration without content is hollow; others, and
-// what cannot be read, are not.
+// malformed ones, are not.
 func TestHollow(t *testing.T) {
 	locality := func(l *endpointv3.LocalityLbEndpoints) proto.Message {
 		return &endpointv3.ClusterLoadAssignment{ClusterName: "c", Endpoints: []*endpointv3.LocalityLbEndpoints{{}, l}}

@@ -6,8 +6,7 @@ import (
 	"fmt"
 )
 
-// Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree but for what
-// follows the nonce.
+// Tags of DiscoveryResponse and DeltaDiscoveryResponse. They agree up to the nonce.
 const (
 	rspVersion, rspResources, rspTypeURL, rspNonce    = 1<<3 | 2, 2<<3 | 2, 4<<3 | 2, 5<<3 | 2
 	sotwControlPlane, sotwErrors                      = 6<<3 | 2, 7<<3 | 2
@@ -17,55 +16,53 @@ const (
 	controlPlaneIdentifier = 1 // a field number
 )
 
-// Response is what one DiscoveryResponse or DeltaDiscoveryResponse of an
-// origin says.
+// Response is a decoded DiscoveryResponse or DeltaDiscoveryResponse.
 type Response struct {
-	// Type is what the response is about.
+	// Type is the type of the response.
 	Type *Type
 	// Version is version_info (SotW) or system_version_info (delta).
 	Version string
-	// Nonce is what the answer has to quote.
+	// Nonce is what the answer must repeat.
 	Nonce string
 	// ControlPlane is control_plane.identifier.
 	ControlPlane string
 	// Resources are those that can be relayed, each name once.
 	Resources []*Resource
-	// Removed are the names in removed_resources, and those in
-	// removed_resource_names that are no variants (delta only).
+	// Removed are the names in removed_resources, and those in removed_resource_names that are not
+	// variants (delta only).
 	Removed []string
 	// RemovedNames are the entries of removed_resource_names (delta only).
 	RemovedNames []About
 	// Errors are the entries of resource_errors.
 	Errors []About
-	// Extra holds the encoded fields that this package does not know (delta
-	// only): they travel on to delta clients (A7).
+	// Extra holds the encoded fields that this package does not know (delta only): they are
+	// forwarded to delta clients (A7).
 	Extra []byte
-	// Invalid are those that cannot be relayed: reason for a NACK (C5).
+	// Invalid are those that cannot be relayed: the reason for a NACK (C5).
 	Invalid []Invalid
 	// Size is the length of the encoded response in bytes.
 	Size int
-	// Mark is that of a response of another node.
+	// Mark is set in a response of another node.
 	Mark PeerMark
 }
 
-// DecodeSotW reads an encoded DiscoveryResponse. Resources that are wrapped in
-// a Resource message are unwrapped (C17). An error means that the message as a
-// whole cannot be read; single bad resources are in Invalid. Nothing in the
-// result refers to b.
+// DecodeSotW decodes a DiscoveryResponse. Resources that are wrapped in a Resource message are
+// unwrapped (C17). An error means that the whole message is malformed; single invalid resources are
+// in Invalid. Nothing in the result refers to b.
 func DecodeSotW(b []byte) (*Response, error) { return decode(b, false) }
 
-// DecodeDelta reads an encoded DeltaDiscoveryResponse; see [DecodeSotW].
+// DecodeDelta decodes a DeltaDiscoveryResponse; see [DecodeSotW].
 func DecodeDelta(b []byte) (*Response, error) { return decode(b, true) }
 
 func decode(b []byte, delta bool) (*Response, error) { return decodeFrom(b, delta, false) }
 
-// decodeFrom is decode, maybe of what another node has sent.
+// decodeFrom is decode; with peer, b is from another node.
 func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 	n, err := countEntries(b, delta)
 	if err != nil {
 		return nil, err
 	}
-	r := &Response{Size: len(b), Removed: room[string](n.removed), RemovedNames: room[About](n.removedNames), Errors: room[About](n.errors)}
+	r := &Response{Size: len(b), Removed: withRoom[string](n.removed), RemovedNames: withRoom[About](n.removedNames), Errors: withRoom[About](n.errors)}
 	raw := make([][]byte, 0, n.resources)
 	about := func(list *[]About, read func(*About, []byte) error, b []byte) error {
 		a := About{Raw: bytes.Clone(b)}
@@ -126,8 +123,8 @@ func decodeFrom(b []byte, delta, peer bool) (*Response, error) {
 	return r, nil
 }
 
-// room is an empty list for n entries, nil for none.
-func room[E any](n int) []E {
+// withRoom returns an empty list with capacity for n entries, nil for none.
+func withRoom[E any](n int) []E {
 	if n == 0 {
 		return nil
 	}
@@ -170,8 +167,8 @@ func decodeOne(t *Type, b []byte, delta bool) (Resource, error) {
 		return decodeBare(t, b)
 	}
 	r, err := decodeWrapped(t, value)
-	// D1: the version is derived from content; a wrapper's own is not used,
-	// since Envoy and gRPC ignore it on SotW too.
+	// D1: the version is derived from the content. The version of a wrapper is ignored, since Envoy
+	// and gRPC ignore it on SotW, too.
 	r.Version = ""
 	return r, err
 }

@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// MaxTypeURL bounds the type URL of a request, in bytes: unknown ones are kept.
+// MaxTypeURL bounds the type URL of a request, in bytes: the relay stores unknown ones.
 const MaxTypeURL = 512
 
-// Counts are how many entries a request has, by what they cost once they are decoded.
+// Counts are the numbers of entries of a request, grouped by the cost of decoding them.
 type Counts struct {
 	Names       int // resource_names or resource_names_subscribe
 	Unsubscribe int // resource_names_unsubscribe
@@ -24,8 +24,8 @@ type Counts struct {
 // errEnough ends a count.
 var errEnough = errors.New("there are more than anybody wants to know")
 
-// Count counts the entries of an encoded request of a variant. It allocates nothing, and
-// stops where any of the numbers is more than most.
+// Count counts the entries of an encoded request of a variant. It allocates nothing, and stops when
+// any of the numbers exceeds most.
 func Count(delta bool, b []byte, most int) (c Counts, err error) {
 	names := uint64(sotwReqNames)
 	if delta {
@@ -58,8 +58,8 @@ func Count(delta bool, b []byte, most int) (c Counts, err error) {
 	return c, err
 }
 
-// countFields counts the fields of an encoded message with a tag. It stops with errEnough
-// where there are more than most.
+// countFields counts the fields of an encoded message with a tag. It returns errEnough if there are
+// more than most.
 func countFields(b []byte, tag uint64, most int) (n int, err error) {
 	err = eachField(b, func(f field) error {
 		if f.tag == tag {
@@ -73,7 +73,7 @@ func countFields(b []byte, tag uint64, most int) (n int, err error) {
 	return n, err
 }
 
-// NodeNumber is the field that holds the Node in a request of a variant.
+// NodeNumber returns the number of the Node field in a request of a variant.
 func NodeNumber(delta bool) protowire.Number {
 	if delta {
 		return deltaReqNode >> 3
@@ -81,9 +81,9 @@ func NodeNumber(delta bool) protowire.Number {
 	return sotwReqNode >> 3
 }
 
-// NodeIn finds the Node in the beginning of an encoded request, in which it is the field
-// of a number. It returns as much of it as is there, and how many bytes all of it has;
-// node is nil where it does not begin there.
+// NodeIn finds the Node, a field with the given number, in the beginning of an encoded request. It
+// returns the part of it that is present, and its full size in bytes; node is nil if it does not
+// start there.
 func NodeIn(beginning []byte, number protowire.Number) (node []byte, size int, err error) {
 	for b := beginning; len(b) > 0; {
 		num, typ, tag := protowire.ConsumeTag(b)
@@ -110,7 +110,7 @@ func NodeIn(beginning []byte, number protowire.Number) (node []byte, size int, e
 	return nil, 0, nil
 }
 
-// incomplete is the error for a field that could not be read: none if it is only cut off.
+// incomplete returns the error for a field that cannot be decoded: nil if it is only truncated.
 func incomplete(n int) error {
 	if errors.Is(protowire.ParseError(n), io.ErrUnexpectedEOF) {
 		return nil
@@ -118,8 +118,8 @@ func incomplete(n int) error {
 	return errMalformed
 }
 
-// FieldsOf returns the complete fields of a set, bits by number, of the beginning of an
-// encoded message. It stops where a field is cut off or malformed.
+// FieldsOf returns the complete fields whose numbers are bits of set, from the beginning of an
+// encoded message. It stops at a truncated or malformed field.
 func FieldsOf(beginning []byte, set uint64) (b []byte) {
 	for len(beginning) > 0 {
 		number, _, n := protowire.ConsumeField(beginning)
@@ -134,7 +134,7 @@ func FieldsOf(beginning []byte, set uint64) (b []byte) {
 	return b
 }
 
-// requestType is typeURL of a request, whose client may send what it likes.
+// requestType is typeURL for a request, whose client is not trusted.
 func requestType(v []byte) (string, error) {
 	if len(v) > MaxTypeURL {
 		return "", fmt.Errorf("type_url has %d bytes, expected at most %d", len(v), MaxTypeURL)
@@ -142,8 +142,8 @@ func requestType(v []byte) (string, error) {
 	return typeURL(v)
 }
 
-// NodeOf returns the Node of an encoded request of a variant, nil where it has none,
-// without decoding anything else of it. The result refers to b.
+// NodeOf returns the Node of an encoded request of a variant, nil if it has none. It decodes
+// nothing else. The result refers to b.
 func NodeOf(delta bool, b []byte) (node []byte, err error) {
 	tag := protowire.EncodeTag(NodeNumber(delta), protowire.BytesType)
 	err = eachField(b, func(f field) error {

@@ -7,7 +7,7 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// TypePrefix stands before the message name in every type URL.
+// TypePrefix precedes the message name in every type URL.
 const TypePrefix = "type.googleapis.com/"
 
 // Type URLs of table A-1 that code refers to by name.
@@ -32,41 +32,39 @@ const (
 	resourceWrapper = TypePrefix + "envoy.service.discovery.v3.Resource"
 )
 
-// orderLast is the place in the order E1 of types that it does not name.
+// orderLast is the position in the order E1 of types that E1 does not list.
 const orderLast = 7
 
-// Type describes one resource type: table A-1 of the protocol rules. Types are
-// compared by pointer after [TypeOf] for known types and by URL otherwise.
+// Type describes one resource type: table A-1 of the protocol rules. Known types from [TypeOf] may
+// be compared by pointer, others by URL.
 type Type struct {
 	// URL is the type URL, compared and echoed as an exact string (A1).
 	URL string
-	// NameField is the field of the body that holds the resource's name; 0
-	// where only the envelope names it (VHDS, LEDS, collections), or nothing does.
+	// NameField is the field of the body with the name of the resource; 0 if only the envelope has
+	// the name (VHDS, LEDS, collections), or if there is no name.
 	NameField protowire.Number
-	// OnlyName is what the only resource of the type is called where the origin
-	// gives it no name, as Istio does. It is empty for all other types.
+	// OnlyName is the name of the only resource of the type if the control plane sends it without a
+	// name, as Istio does. It is empty for all other types.
 	OnlyName string
-	// FullState says that a SotW response carries the whole subscribed set,
-	// so that absence from it means deletion (A6, B27, C11).
+	// FullState is true if a SotW response has the whole subscribed set, so that absence from it
+	// means removal (A6, B27, C11).
 	FullState bool
-	// Wildcard says that an empty first subscription means "*" (B20, B23).
+	// Wildcard is true if an empty first subscription means "*" (B20, B23).
 	Wildcard bool
-	// Order is the place of the type when several wait for one stream (E1):
-	// lower goes first.
+	// Order is the position of the type when several wait for one stream (E1): lower is sent first.
 	Order int
-	// EndpointType is the type URL of the endpoint sets that clusters refer to
-	// (E3); empty for all other types.
+	// EndpointType is the type URL of the endpoint sets that clusters refer to (E3); empty for all
+	// other types.
 	EndpointType string
-	// V2 says that the type is one of version 2 of the protocol, which is asked
-	// for by the methods of that version, and by no others (J2).
+	// V2 is true if the type belongs to version 2 of the protocol. Only the methods of that version
+	// serve it (J2).
 	V2 bool
-	// Service is the singleton service and its methods; nil where the type is
-	// served on ADS only.
+	// Service is the singleton service and its methods; nil if the type is served on ADS only.
 	Service *Service
 }
 
-// Service is a per-type discovery service. An empty method name means that
-// the service does not have it (A4).
+// Service is a per-type discovery service. An empty method name means that the service lacks the
+// method (A4).
 type Service struct {
 	// Name is the full proto service name.
 	Name string
@@ -74,12 +72,12 @@ type Service struct {
 	File string
 	// Stream, Delta and Fetch are the SotW, delta and unary methods.
 	Stream, Delta, Fetch string
-	// REST is the path at which the type is polled (H1); empty where Fetch is.
+	// REST is the path for polling the type (H1); empty if Fetch is.
 	REST string
 }
 
-// NamedByBody reports whether a delta resource's inner name must equal its
-// envelope name, because SotW clients key on the inner one (A3).
+// NamedByBody reports whether the inner name of a delta resource must equal its envelope name,
+// because SotW clients use the inner one as the key (A3).
 func (t *Type) NamedByBody() bool {
 	switch t.URL {
 	case ListenerURL, RouteURL, ClusterURL, EndpointURL, SecretURL,
@@ -89,8 +87,8 @@ func (t *Type) NamedByBody() bool {
 	return false
 }
 
-// HoldsSecrets reports whether the resources of a type are secrets, in any version
-// of them, or lists of secrets.
+// HoldsSecrets reports whether the resources of a type are secrets, in any version of the protocol,
+// or lists of secrets.
 func HoldsSecrets(typeURL string) bool {
 	name := typeURL[strings.LastIndexAny(typeURL, "./")+1:]
 	return name == "Secret" || name == "SecretCollection"
@@ -118,8 +116,8 @@ var known = []*Type{
 	{URL: RateLimitURL, NameField: 1, Order: orderLast},
 }
 
-// service spells out the regular names of table A-1. What is not polled has no
-// SotW method either.
+// service derives the regular names of table A-1. A type without a REST path has no SotW method
+// either.
 func service(pkg, name, plural, file, rest string) *Service {
 	s := &Service{
 		Name:  "envoy.service." + pkg + ".v3." + name + "DiscoveryService",
@@ -140,12 +138,11 @@ var byURL = func() map[string]*Type {
 	return m
 }()
 
-// ShortName is the last part of the type's URL, like Cluster.
+// ShortName returns the last part of the type URL, like Cluster.
 func (t *Type) ShortName() string { return t.URL[strings.LastIndexAny(t.URL, "./")+1:] }
 
-// TypeNamed returns the type that people mean by name: its URL, or the short name
-// of one that table A-1 lists or that is Istio's, the first where there are several.
-// It is nil for all other names.
+// TypeNamed returns the type for a name that a person entered: a type URL, or the short name of a
+// type in table A-1 or of Istio, the first if there are several. It is nil for all other names.
 func TypeNamed(name string) *Type {
 	if strings.HasPrefix(name, TypePrefix) && name != TypePrefix {
 		return TypeOf(name)
@@ -158,17 +155,16 @@ func TypeNamed(name string) *Type {
 	return nil
 }
 
-// Known returns the types of table A-1 in the order E1, without those of version
-// 2. The caller may keep and change the slice, not the types.
+// Known returns the types of table A-1 in the order E1, without those of version 2. The caller may
+// keep and change the slice, not the types.
 func Known() []*Type { return slices.Clone(known) }
 
-// IsKnown reports whether table A-1 lists url, in version 3 or 2, or it is Istio's.
+// IsKnown reports whether url is in table A-1, in version 3 or 2, or is a type of Istio.
 func IsKnown(url string) bool { return byURL[url] != nil }
 
-// TypeOf returns the description of url. A URL that is not known is
-// relayed all the same: as a type without full state or wildcard, whose bodies
-// are named by field 1, as nearly every xDS message is, or by their envelopes
-// alone if it is a list collection by its name.
+// TypeOf returns the description of url. An unknown URL is relayed, too: as a type without full
+// state or wildcard, whose bodies are named by field 1, as nearly every xDS message is. If the URL
+// is that of a list collection, the envelopes alone name the resources.
 func TypeOf(url string) *Type {
 	if t, ok := byURL[url]; ok {
 		return t

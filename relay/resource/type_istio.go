@@ -1,9 +1,9 @@
 package resource
 
-// Istio's control plane serves types of its own beside those of table A-1, to its
-// agents and node proxies. What they are like is not in the protocol, so it stands
-// here: clients of them ask for everything with an empty list, and some types have
-// a single resource, to which Istio gives no name.
+// The control plane of Istio serves types of its own besides those of table A-1, to its agents and
+// node proxies. The protocol does not describe them, so this file does: their clients subscribe to
+// everything with an empty list, and some types have a single resource, which Istio sends without a
+// name.
 
 // Type URLs of Istio.
 const (
@@ -14,9 +14,9 @@ const (
 	AuthorizationURL = TypePrefix + "istio.security.Authorization"
 )
 
-// knownIstio are relayed last in the order E1, since none of them refers to others.
-// An Address and an Authorization do not name themselves by one field, so they have
-// no SotW form; the field of a Workload is its uid.
+// knownIstio are last in the order E1, since none of them refers to others. An Address and an
+// Authorization have no single name field, so they have no SotW form; the name field of a Workload
+// is its uid.
 var knownIstio = []*Type{
 	{URL: NameTableURL, OnlyName: "NameTable", FullState: true, Wildcard: true, Order: orderLast},
 	{URL: ProxyConfigURL, OnlyName: "ProxyConfig", FullState: true, Wildcard: true, Order: orderLast},

@@ -10,8 +10,8 @@ import (
 	discoveryv3 "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 )
 
-// TestIstioTypes: what is Istio's is asked for with an empty list, has a label of
-// metrics of its own, and goes by its short name (B20, B23).
+// TestIstioTypes: clients subscribe to types of Istio with an empty list. These types have labels
+// of their own in metrics, and short names (B20, B23).
 func TestIstioTypes(t *testing.T) {
 	for _, url := range []string{NameTableURL, ProxyConfigURL, AddressURL, WorkloadURL, AuthorizationURL} {
 		typ := TypeOf(url)
@@ -25,8 +25,8 @@ func TestIstioTypes(t *testing.T) {
 	}
 }
 
-// nameTable is a body like that of Istio's name table: field 1 is an entry of a
-// map, of which no order is promised.
+// nameTable is a body like the name table of Istio: field 1 is an entry of a map, whose order is
+// undefined.
 func nameTable(t *testing.T, hosts ...string) *anypb.Any {
 	fields := make(map[string]any, len(hosts))
 	for _, h := range hosts {
@@ -39,8 +39,8 @@ func nameTable(t *testing.T, hosts ...string) *anypb.Any {
 	return &anypb.Any{TypeUrl: NameTableURL, Value: marshal(t, table)}
 }
 
-// TestOnlyResource: istiod sends its name table without a name, on delta as on SotW,
-// and it is one resource whatever it holds (A2, A3).
+// TestOnlyResource: istiod sends its name table without a name, on delta as on SotW, and it is one
+// resource whatever it contains (A2, A3).
 func TestOnlyResource(t *testing.T) {
 	for _, r := range []*Response{
 		delta(t, NameTableURL, &discoveryv3.Resource{Resource: nameTable(t, "a.svc", "b.svc")}),

@@ -20,8 +20,8 @@ import (
 	"xdsrelay/relay/resource/v2types"
 )
 
-// TestTypesAgainstDescriptors: every message of the table exists and is named
-// by the field that the table says.
+// TestTypesAgainstDescriptors: every message of the table exists, and its name field is the one in
+// the table.
 func TestTypesAgainstDescriptors(t *testing.T) {
 	for _, typ := range slices.Concat(Known(), KnownV2()) {
 		d, err := filesOf(t, typ).FindDescriptorByName(protoreflect.FullName(strings.TrimPrefix(typ.URL, TypePrefix)))
@@ -47,7 +47,7 @@ func TestTypesAgainstDescriptors(t *testing.T) {
 	}
 }
 
-// filesOf returns the descriptors among which a type's are.
+// filesOf returns the descriptors that include a type.
 func filesOf(t *testing.T, typ *Type) *protoregistry.Files {
 	t.Helper()
 	if !typ.V2 {
@@ -60,8 +60,8 @@ func filesOf(t *testing.T, typ *Type) *protoregistry.Files {
 	return files
 }
 
-// TestServicesAgainstDescriptors: A4, H1, J1: the services, their methods, their
-// REST paths and their files are the real ones, and no method is left out.
+// TestServicesAgainstDescriptors: A4, H1, J1: the services, their methods, their REST paths and
+// their files are the real ones, and no method is missing.
 func TestServicesAgainstDescriptors(t *testing.T) {
 	for _, typ := range slices.Concat(Known(), KnownV2()) {
 		s := typ.Service
@@ -108,7 +108,7 @@ func TestServicesAgainstDescriptors(t *testing.T) {
 	}
 }
 
-// TestTable: the columns that no descriptor knows, against table A-1.
+// TestTable: the columns that no descriptor has, against table A-1.
 func TestTable(t *testing.T) {
 	full := []string{ListenerURL, ClusterURL, ScopedRouteURL}                                                        // A6
 	wild := append([]string{VirtualHostURL}, full...)                                                                // B20
@@ -149,8 +149,8 @@ func TestUnknownType(t *testing.T) {
 	}
 }
 
-// TestHoldsSecrets: secrets are known as such in any version, and in lists; what
-// merely sounds like one is none.
+// TestHoldsSecrets: secrets are recognized in any version, and in lists; a type with a similar name
+// is not a secret.
 func TestHoldsSecrets(t *testing.T) {
 	for _, typ := range slices.Concat(Known(), KnownV2()) {
 		equal(t, typ.URL, HoldsSecrets(typ.URL), typ.URL == SecretURL || typ.URL == SecretV2URL)

@@ -2,11 +2,10 @@ package resource
 
 import "slices"
 
-// Version 2 of the protocol: the types of table A-1 under their names of that
-// time, with services of their own. Their bodies are read at the same few
-// fields, which have the same numbers. They share nothing with the types of
-// version 3, neither tables nor upstream subscriptions (J4), since their type
-// URLs differ.
+// Version 2 of the protocol has the types of table A-1 under their earlier names, with services of
+// their own. The few fields that the relay reads have the same numbers in both versions. Types of
+// version 2 share neither tables nor upstream subscriptions with those of version 3 (J4), since
+// their type URLs differ.
 
 // Type URLs of version 2 that code refers to by name.
 const (
@@ -43,9 +42,9 @@ func serviceV2(name, plural, file, rest string) *Service {
 // KnownV2 returns the types of version 2 in the order E1; see [Known].
 func KnownV2() []*Type { return slices.Clone(knownV2) }
 
-// inV2 is m as version 2 can say it: its messages have neither lifetimes,
-// heartbeats and errors nor, in an envelope, anything beside the aliases (J3).
-// Anybody who reads by the descriptors of that time would skip the rest.
+// inV2 returns m with the fields of version 2 only: its messages have neither lifetimes, heartbeats
+// and errors nor, in an envelope, anything but the aliases (J3). A client with the descriptors of
+// version 2 would skip the rest.
 func (m *Message) inV2() *Message {
 	out := &Message{Type: m.Type, Version: m.Version, ControlPlane: m.ControlPlane, Resources: slices.Clone(m.Resources), Removed: m.Removed}
 	for i, r := range out.Resources {
@@ -60,7 +59,7 @@ func (m *Message) inV2() *Message {
 
 // aliasesOf returns the aliases among encoded fields of an envelope.
 func aliasesOf(extra []byte) (out []byte) {
-	// It was read before, so there can be no error.
+	// It was decoded before, so there is no error.
 	_ = eachField(extra, func(f field) error {
 		if f.tag == resAliases {
 			out = append(out, f.raw...)

@@ -18,8 +18,7 @@ import (
 	"xdsrelay/relay/resource/v2types"
 )
 
-// TestTableV2: a type of version 2 differs from that of version 3 in its names
-// only (J2, J4).
+// TestTableV2: a type of version 2 differs from that of version 3 in its names only (J2, J4).
 func TestTableV2(t *testing.T) {
 	for v2, v3 := range map[string]string{
 		ClusterV2URL: ClusterURL, EndpointV2URL: EndpointURL, ListenerV2URL: ListenerURL, ScopedRouteV2URL: ScopedRouteURL,
@@ -48,15 +47,15 @@ func TestTableV2(t *testing.T) {
 	}
 }
 
-// relabelled packs a message under another type URL: the messages of the two
-// versions have the same encoding.
+// relabelled packs a message under another type URL: the messages of the two versions have the same
+// encoding.
 func relabelled(t *testing.T, url string, m proto.Message) *anypb.Any {
 	t.Helper()
 	return &anypb.Any{TypeUrl: url, Value: marshal(t, m)}
 }
 
-// decodeV2 reads an encoded message by the descriptors of version 2, and fails
-// the test if it holds a field that version 2 does not have.
+// decodeV2 decodes a message with the descriptors of version 2, and fails the test if it has a
+// field that version 2 lacks.
 func decodeV2(t *testing.T, name protoreflect.FullName, b []byte) protoreflect.Message {
 	t.Helper()
 	files, err := v2types.Files()
@@ -94,8 +93,8 @@ func noUnknown(t *testing.T, m protoreflect.Message) {
 	})
 }
 
-// TestWhatVersion2Lacks: towards version 2 a response has no field that its
-// messages do not have, and all that they do have (J3).
+// TestWhatVersion2Lacks: a response in version 2 has no field that its messages lack, and all that
+// they have (J3).
 func TestWhatVersion2Lacks(t *testing.T) {
 	wrapper := &discoveryv3.Resource{
 		Name: "a", Version: "1", Aliases: []string{"b", "c"}, Ttl: durationpb.New(time.Minute),
@@ -141,8 +140,7 @@ func TestWhatVersion2Lacks(t *testing.T) {
 	}
 }
 
-// TestEndpointsOfVersion2: a cluster of version 2 names its endpoint set in the
-// same fields (E3).
+// TestEndpointsOfVersion2: a cluster of version 2 names its endpoint set in the same fields (E3).
 func TestEndpointsOfVersion2(t *testing.T) {
 	eds := &clusterv3.Cluster{
 		Name: "c", ClusterDiscoveryType: &clusterv3.Cluster_Type{Type: clusterv3.Cluster_EDS},
@@ -157,8 +155,7 @@ func TestEndpointsOfVersion2(t *testing.T) {
 	}
 }
 
-// TestNoRedirectsInVersion2: only what version 2 has may stand in its resources
-// (J2).
+// TestNoRedirectsInVersion2: resources of version 2 contain messages of version 2 only (J2).
 func TestNoRedirectsInVersion2(t *testing.T) {
 	r := decodeForeign(t, ClusterV2URL, "a", &corev3.Node{})
 	equal(t, "invalid", len(r.Invalid), 1)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// urnScheme begins the names that have structure. All others are opaque.
+// urnScheme starts structured names. All others are opaque.
 const urnScheme = "xdstp://"
 
 // URN is a structured resource name, in its parts:
@@ -17,7 +17,7 @@ const urnScheme = "xdstp://"
 //
 // https://github.com/cncf/xds/blob/main/proposals/TP1-xds-transport-next.md
 type URN struct {
-	// Authority names who serves the resource; may be empty (G3).
+	// Authority identifies the server of the resource; may be empty (G3).
 	Authority string
 	// Type is the message name of the resource, without [TypePrefix].
 	Type string
@@ -25,24 +25,23 @@ type URN struct {
 	ID string
 	// Params are the context parameters, sorted, each key once.
 	Params []Param
-	// Fragment holds directives, as they are spelled. Names of resources have
-	// none (G5).
+	// Fragment holds directives in their original spelling. Names of resources have none (G5).
 	Fragment string
 }
 
 // Param is one context parameter of a [URN].
 type Param struct{ Key, Value string }
 
-// IsURN reports whether name claims to be structured.
+// IsURN reports whether name has the form of a structured name.
 func IsURN(name string) bool { return strings.HasPrefix(name, urnScheme) }
 
-// IsURNBytes is [IsURN] for a name that is no string yet.
+// IsURNBytes is [IsURN] for a name in bytes.
 func IsURNBytes(name []byte) bool {
 	return len(name) >= len(urnScheme) && string(name[:len(urnScheme)]) == urnScheme
 }
 
-// ParseURN reads a structured name. Percent-encoding is undone, in each part
-// for itself. Of parameters with one key the last counts.
+// ParseURN parses a structured name. Percent-encoding is decoded, in each part separately. Of
+// parameters with the same key the last counts.
 func ParseURN(name string) (u URN, err error) {
 	rest, ok := strings.CutPrefix(name, urnScheme)
 	if !ok {
@@ -87,13 +86,13 @@ func parseParams(query string) (params []Param, err error) {
 		}
 		params = append(params, p)
 	}
-	// Backwards, so that of equal keys the last comes first and is kept.
+	// In reverse, so that of equal keys the last one is first and is kept.
 	slices.Reverse(params)
 	slices.SortStableFunc(params, func(a, b Param) int { return cmp.Compare(a.Key, b.Key) })
 	return slices.CompactFunc(params, func(a, b Param) bool { return a.Key == b.Key }), nil
 }
 
-// String is the canonical spelling of u.
+// String returns the canonical spelling of u.
 func (u URN) String() string {
 	b := append(make([]byte, 0, 128), urnScheme...)
 	b = appendEscaped(b, u.Authority, inAuthority)
@@ -118,11 +117,11 @@ func (u URN) String() string {
 	return string(b)
 }
 
-// charset says which bytes stand unescaped in a part of a URN.
+// charset is the set of bytes that are not escaped in a part of a URN.
 type charset [256]bool
 
-// Letters, digits and what RFC 3986 allows everywhere in a path; parts differ
-// in what separates them from the next one.
+// Letters, digits and the bytes that RFC 3986 allows everywhere in a path. The separators after a
+// part differ between parts.
 const pathBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~!$'()*+,;:@"
 
 var (

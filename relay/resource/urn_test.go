@@ -10,9 +10,8 @@ import (
 
 const eds = "xdstp://a/envoy.config.endpoint.v3.ClusterLoadAssignment/"
 
-// TestCanonical: structured names are one name if their parts are the same,
-// whatever the order of the parameters and the escaping; all others are kept
-// byte for byte (G1).
+// TestCanonical: structured names are one name if their parts are the same, whatever the order of
+// the parameters and the escaping; all others are kept byte for byte (G1).
 func TestCanonical(t *testing.T) {
 	for _, c := range []struct{ name, want string }{
 		{"", ""},
@@ -37,7 +36,7 @@ func TestCanonical(t *testing.T) {
 		{"xdstp://a/T/x%2fy", "xdstp://a/T/x/y"}, // the id is opaque, its slashes are no syntax
 		{"xdstp://A/T/x", "xdstp://A/T/x"},       // authorities are opaque
 		{"xdstp://a/T/x?b=1&a=2#entry=y", "xdstp://a/T/x?a=2&b=1#entry=y"},
-		{"xdstp://a/T/x%", "xdstp://a/T/x%"}, // nothing can be said of what cannot be read
+		{"xdstp://a/T/x%", "xdstp://a/T/x%"}, // a malformed name is kept
 		{"xdstp://a/T/x?b=%zz&a=1", "xdstp://a/T/x?b=%zz&a=1"},
 		{"xdstp://a?b=1&a=2", "xdstp://a?b=1&a=2"},
 	} {
@@ -45,8 +44,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-// TestCanonicalIsFree: names that are canonical cost nothing, whether they have
-// structure or not.
+// TestCanonicalIsFree: canonical names cost nothing, whether they are structured or not.
 func TestCanonicalIsFree(t *testing.T) {
 	for _, name := range []string{"outbound|80||svc.ns", eds + "x", eds + "*?a=1&b=2&c=3"} {
 		if n := testing.AllocsPerRun(100, func() { Canonical(name) }); n != 0 {
@@ -55,8 +53,8 @@ func TestCanonicalIsFree(t *testing.T) {
 	}
 }
 
-// TestGlobs: a glob covers one level, with exactly its parameters, and only
-// structured names are or have globs (G4, G6).
+// TestGlobs: a glob covers one level, with exactly its parameters, and only structured names are or
+// have globs (G4, G6).
 func TestGlobs(t *testing.T) {
 	for _, c := range []struct {
 		name, glob string
@@ -86,9 +84,8 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-// TestUnservable: names of another type (G2), with directives (G5) or that
-// cannot be read are nobody's; a list collection may be asked for where its
-// members are (G8).
+// TestUnservable: names of another type (G2), with directives (G5) or malformed names cannot be
+// served; a list collection may be requested under the type of its members (G8).
 func TestUnservable(t *testing.T) {
 	for _, c := range []struct{ url, name, why string }{
 		{ClusterURL, "x", ""},
@@ -127,8 +124,8 @@ func genURN() *rapid.Generator[URN] {
 	})
 }
 
-// TestURNsSurvive: whatever the parts hold, the canonical spelling says just
-// that, and names with other parts have other spellings (G1).
+// TestURNsSurvive: whatever the parts contain, the canonical spelling has the same parts, and names
+// with other parts have other spellings (G1).
 func TestURNsSurvive(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u, o := genURN().Draw(t, "one"), genURN().Draw(t, "other")
@@ -146,8 +143,8 @@ func sameURN(a, b URN) bool {
 	return a.Authority == b.Authority && a.Type == b.Type && a.ID == b.ID && a.Fragment == b.Fragment && slices.Equal(a.Params, b.Params)
 }
 
-// FuzzCanonical: canonical forms are stable and mean what the name means, and
-// each resource has at most one glob (G1, G6).
+// FuzzCanonical: canonical forms are stable and equivalent to the name, and each resource has at
+// most one glob (G1, G6).
 func FuzzCanonical(f *testing.F) {
 	for _, s := range []string{"x", eds + "x", eds + "a/*?b=2&a=1", "xdstp://%2f/T/%2A?a&a=%26#x", "xdstp://", "xdstp:///", "xdstp://a/T/x?=", eds + "%"} {
 		f.Add(s)

@@ -1,12 +1,11 @@
-// Package jsontypes makes message types known to the program, for whoever
-// imports it. JSON, YAML and text spell out the messages inside of an Any, so
-// reading and writing them takes the types of these: the resource types of table
-// A-1 and the extensions that most configurations are made of. In binary form any
-// type goes.
+// Package jsontypes registers message types with the programs that import it. JSON, YAML and text
+// formats spell out the messages inside of an Any, so encoding and decoding them requires their
+// types: the resource types of table A-1 and the extensions that most configurations use. In binary
+// form any type works.
 package jsontypes
 
 import (
-	// Resource types and what they are made of.
+	// Resource types and their parts.
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/cluster/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/config/endpoint/v3"

@@ -1,10 +1,9 @@
-// Package v2types holds the descriptors of version 2 of the xDS API. The Go
-// library has dropped them, and JSON cannot be written without. In binary form
-// nothing of this is needed.
+// Package v2types has the descriptors of version 2 of the xDS API. The Go library has dropped them,
+// and JSON requires them. In binary form they are not needed.
 //
 // They are those of go-control-plane v0.9.9, the last release that had them
-// (https://github.com/envoyproxy/go-control-plane, Apache-2.0), without the
-// options that only code generators read.
+// (https://github.com/envoyproxy/go-control-plane, Apache-2.0), without the options that only code
+// generators use.
 package v2types
 
 import (
@@ -20,7 +19,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/descriptorpb"
 
-	// What the files of the set import beside one another.
+	// Imports of the files of the set.
 	_ "google.golang.org/protobuf/types/known/anypb"
 	_ "google.golang.org/protobuf/types/known/durationpb"
 	_ "google.golang.org/protobuf/types/known/emptypb"
@@ -34,9 +33,8 @@ import (
 //go:embed v2.binpb.gz
 var packed []byte
 
-// Files returns the files of version 2: the resource types of table A-1 and their
-// services, what they are made of, and the extensions. They are decoded anew by
-// each call, for whoever needs them to keep.
+// Files returns the files of version 2: the resource types of table A-1 with their services and
+// parts, and the extensions. Each call decodes them; callers should keep the result.
 func Files() (*protoregistry.Files, error) {
 	r, err := gzip.NewReader(bytes.NewReader(packed))
 	if err != nil {
@@ -51,7 +49,7 @@ func Files() (*protoregistry.Files, error) {
 		return nil, fmt.Errorf("descriptors of version 2: %w", err)
 	}
 	files := new(protoregistry.Files)
-	for _, d := range set.GetFile() { // what is imported comes first
+	for _, d := range set.GetFile() { // imported files precede those that import them
 		f, err := protodesc.NewFile(d, both{files})
 		if err == nil {
 			err = files.RegisterFile(f)
@@ -63,7 +61,7 @@ func Files() (*protoregistry.Files, error) {
 	return files, nil
 }
 
-// both resolves what files import among themselves and from the program.
+// both resolves imports of files among themselves and from the program.
 type both struct{ own *protoregistry.Files }
 
 func (b both) FindFileByPath(path string) (protoreflect.FileDescriptor, error) {

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 )
 
-// TestFiles: the files are there, whole, and fit together.
+// TestFiles: the files exist, are complete, and are consistent.
 func TestFiles(t *testing.T) {
 	files, err := Files()
 	if err != nil {
@@ -28,8 +28,8 @@ func TestFiles(t *testing.T) {
 	})
 }
 
-// TestJSON: messages with an Any inside, in fields that version 3 no longer has,
-// and maps can be read and written.
+// TestJSON: messages that contain an Any, in fields that version 3 no longer has, and maps can be
+// encoded and decoded.
 func TestJSON(t *testing.T) {
 	files, err := Files()
 	if err != nil {
