@@ -14,7 +14,10 @@ import (
 
 // inPlainWords are the folders whose comments and identifiers keep to the words of the field. A
 // folder is added when it was gone through.
-var inPlainWords = []string{"relay/yamlbounds", "upstream", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types"}
+var inPlainWords = []string{
+	"relay/yamlbounds", "upstream", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types",
+	"shard",
+}
 
 // wordsNotUsed are the words that comments do without, by what to write instead.
 var wordsNotUsed = []struct {

@@ -7,19 +7,19 @@ import (
 	"time"
 )
 
-// Current is the view that members keep up to date. All methods are safe for
-// concurrent use.
+// Current is the latest view, which an implementation of [Members] keeps up to date. All methods
+// are safe for concurrent use.
 type Current struct {
 	mu sync.Mutex
 	// Guarded by mu.
-	view    *View
-	changed chan struct{}
-	heard   time.Time
-	said    bool              // something was heard of the others since this node started
-	leavers map[string]leaver // by name
+	view     *View
+	changed  chan struct{}
+	heard    time.Time
+	answered bool              // Hear was called since this node started
+	leavers  map[string]leaver // by name
 }
 
-// leaver is a node that has said that it would end.
+// leaver is a node that announced that it drains.
 type leaver struct {
 	incarnation string
 	at          time.Time
@@ -28,48 +28,48 @@ type leaver struct {
 // leaverTime is how long a node that left is remembered.
 const leaverTime = 15 * time.Minute
 
-// NewCurrent makes one that knows of members.
+// NewCurrent creates one with members in its view.
 func NewCurrent(members ...Member) *Current {
 	return &Current{view: NewView(members), changed: make(chan struct{}), heard: time.Now()}
 }
 
-// View is the last one that was set.
+// View returns the last view that was set.
 func (c *Current) View() *View {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.view
 }
 
-// Changed is closed when View has something new to say.
+// Changed returns a channel that is closed when View changes.
 func (c *Current) Changed() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.changed
 }
 
-// Heard is the last time that was set.
+// Heard returns the last time that Hear set.
 func (c *Current) Heard() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.heard
 }
 
-// Hear sets when View was known to be true.
+// Hear sets when View was known to be correct.
 func (c *Current) Hear(at time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.heard, c.said = at, true
+	c.heard, c.answered = at, true
 }
 
-// Answered reports whether that was ever set.
+// Answered reports whether Hear was ever called.
 func (c *Current) Answered() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.said
+	return c.answered
 }
 
-// Set makes a view of members, and says so where it differs by more than numbers of
-// clients.
+// Set makes a view of members. It closes the channel of Changed if the view differs by more than
+// numbers of clients.
 func (c *Current) Set(members []Member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -88,15 +88,14 @@ func (c *Current) Set(members []Member) {
 	}
 }
 
-// NoteLeaver notes that a member has said that it would end, also where no view showed it
-// as draining.
+// NoteLeaver records that a member announced its end, also if no view showed it as draining.
 func (c *Current) NoteLeaver(m Member) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.noteLeaverLocked(m)
 }
 
-// noteLeaverLocked needs mu.
+// noteLeaverLocked requires mu.
 func (c *Current) noteLeaverLocked(m Member) {
 	now := time.Now()
 	maps.DeleteFunc(c.leavers, func(_ string, l leaver) bool { return now.Sub(l.at) > leaverTime })
@@ -106,7 +105,7 @@ func (c *Current) noteLeaverLocked(m Member) {
 	c.leavers[m.Name] = leaver{m.Incarnation, now}
 }
 
-// Left reports whether a member said that it would end, in this life of it.
+// Left reports whether a member announced its end, in this incarnation.
 func (c *Current) Left(m Member) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -114,8 +113,8 @@ func (c *Current) Left(m Member) bool {
 	return there && l.incarnation == m.Incarnation
 }
 
-// sameOwnership reports whether two states of a member make no difference to who owns which
-// key, or to how the member is reached.
+// sameOwnership reports whether two states of a member make no difference for the owner of any key,
+// or for reaching the member.
 func sameOwnership(a, b Member) bool {
 	sameSince := a.Since.Equal(b.Since)
 	a.Since, b.Since = time.Time{}, time.Time{}

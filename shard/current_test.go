@@ -7,8 +7,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestChanged: what may move keys, or how a node is reached, is news; numbers of clients
-// and how it receives hints are none, though they are there.
+// TestChanged: a change of ownership, or of the address of a node, closes Changed; numbers of
+// clients and how a node receives hints do not, although View has them.
 func TestChanged(t *testing.T) {
 	began := time.Now()
 	is := shard.Member{Name: "a", Peer: "a:1", Incarnation: "1", Version: "v", Since: began}

@@ -1,46 +1,61 @@
-// Package shard says which node of a tier owns which key: the one that holds the
-// key's stream to the origin. Nodes are found by rendezvous hashing over the
-// members that are there.
+// Package shard decides which node of a tier owns which key. The owner has the stream of the key to
+// the control plane; the other nodes follow it. The owner is found by rendezvous hashing over the
+// present members.
 //
-// Ownership saves the origin streams; nothing depends on it. Two nodes that both
-// take a key for theirs hold two streams for a while, and their clients see the
-// same all the same.
+// Ownership saves streams to the control plane; correctness does not depend on it. If two nodes
+// both own a key, both have a stream for a while, and their clients receive the same configuration.
+//
+// # Members and views
+//
+// [Members] finds the nodes of a tier. There are three implementations: [Solo] for a single node,
+// [Static] for a list of nodes, and shard/lease for leases in Redis. Each keeps a [Current] up to
+// date, whose [View] is the set of members at one time. [View.Owner] returns the owner of a key.
+//
+// # Files and packages
+//
+//	members          member.go, members.go (the interface), solo.go, static.go
+//	views            view.go, current.go
+//	shard/lease      members with leases in Redis
+//	shard/head       tier heads: the newest generation and digest of each key and type, in Redis
+//	shard/lastgood   last known good state, in Redis or a directory
+//	shard/store      the connection to Redis
+//	shard/redistest  Redis servers for tests
 package shard
 
 import "time"
 
-// Member is a node of the tier as the others see it.
+// Member is a node of the tier as other nodes see it.
 type Member struct {
-	// Name is the node's own (node.name), and its place in the hash: a node that
-	// comes back gets its keys back.
+	// Name is the node's own (node.name), and its input to the hash: a node that returns owns the
+	// same keys again.
 	Name string `json:"name"`
-	// Peer is where other nodes reach it, as host:port.
+	// Peer is the address for other nodes, as host:port.
 	Peer string `json:"peer"`
-	// Incarnation is drawn at random when the program starts: it tells a node that
-	// came back from the one that went, and two that go by one name.
+	// Incarnation is random for each start of the program. It distinguishes a node that restarted
+	// from its earlier run, and two nodes with the same name.
 	Incarnation string `json:"incarnation,omitempty"`
-	// Version is the program's, Since when it started.
+	// Version is the version of the program, Since is when it started.
 	Version string    `json:"version,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
-	// Stamps says that the program stamps the tier heads that it writes (see package head),
-	// which earlier versions do not.
+	// Stamps is true if the program stamps the tier heads that it writes (see package head).
+	// Earlier versions do not.
 	Stamps bool `json:"stamps,omitempty"`
 	Status
 }
 
-// Status is what a member says of itself that changes.
+// Status is the part of a member that changes.
 type Status struct {
-	// Clients is how many client streams it has.
+	// Clients is its number of client streams.
 	Clients int `json:"clients"`
-	// Draining says that it is about to end, and owns nothing any more.
+	// Draining is true if the node is about to end. It owns no keys any more.
 	Draining bool `json:"draining,omitempty"`
-	// Cut says that it cannot reach the origin. Keys go to those who can, as long as
-	// there is one.
+	// Cut is true if the node cannot reach the control plane. Other nodes own the keys as long as
+	// one can reach it.
 	Cut bool `json:"cut,omitempty"`
-	// Cold says that it has not reached the origin since it started, so that it may hold
-	// nothing: while others are cut off, keys stay with those that reached it once.
+	// Cold is true if the node has not reached the control plane since it started, so that it
+	// may have no content: while some member cannot reach it, keys stay with nodes that have.
 	Cold bool `json:"cold,omitempty"`
-	// Sharded says that it is subscribed to hints about tier heads on the sharded channels of
-	// a Redis cluster, too. Earlier versions are not.
+	// Sharded is true if the node also subscribes to hints about tier heads on the sharded channels
+	// of a Redis cluster. Earlier versions do not.
 	Sharded bool `json:"sharded,omitempty"`
 }

@@ -5,47 +5,45 @@ import (
 	"time"
 )
 
-// Missing is a node that should be there.
+// Missing is a configured node that does not answer.
 type Missing struct {
 	Member Member
-	// Heard is when it last answered, or before it did when this node began to ask it;
-	// Err is why it does not.
+	// Heard is when it last answered, or when this node began to probe it if it never has; Err is
+	// why it does not answer.
 	Heard time.Time
 	Err   error
 }
 
-// Members knows who is there. There are three: [Solo], a node on its own, [Static],
-// a list, and the one of package shard/lease, in Redis. All methods are safe for
-// concurrent use.
+// Members are the nodes of the tier. There are three implementations: [Solo], a single node,
+// [Static], a list, and package shard/lease, in Redis. All methods are safe for concurrent use.
 type Members interface {
-	// Self is this node.
+	// Self returns this node.
 	Self() Member
-	// View is who is there now, as far as this node knows; it costs no call.
+	// View returns the present members, as far as this node knows; it makes no call.
 	View() *View
-	// Changed is closed when View has something new to say; numbers of clients and how
-	// members receive hints are nothing new. To miss nothing, ask for it before View.
+	// Changed returns a channel that is closed when View changes. Numbers of clients, and how
+	// members receive hints, are not changes. To miss no change, call it before View.
 	Changed() <-chan struct{}
-	// Heard is when View was last known to be true, also where it did not change: a
-	// node that cannot reach the shared store, or none of the others, goes by what it
-	// heard then, and must not refuse or send away clients on account of that.
+	// Heard returns when View was last known to be correct, also if it did not change. A node that
+	// cannot reach the shared store, or none of the other nodes, uses that last view, and must not
+	// refuse or disconnect clients because of that.
 	Heard() time.Time
-	// Answered reports whether View was known to be true at any time since this node
-	// started: before that it holds what the configuration says.
+	// Answered reports whether View was known to be correct at any time since this node started:
+	// before that it is what the configuration says.
 	Answered() bool
-	// Missing are nodes that the configuration names and that do not answer: they are
-	// not in View. There are none where nodes find one another.
+	// Missing returns configured nodes that do not answer: they are not in View. There are none if
+	// nodes discover each other.
 	Missing() []Missing
-	// Left reports whether a member, which may be in no view any more, said that it would
-	// end before it did.
+	// Left reports whether a member, which may be in no view any more, announced its end.
 	Left(Member) bool
-	// Enter announces this node to the others, which may then connect with it: call it
-	// when it is reachable. Nobody sees the node before. It does not wait.
+	// Enter announces this node to the others, which may then connect to it: call it when the node
+	// is reachable. It is invisible to others before. It does not wait.
 	Enter()
-	// Announce tells the others of this node. It does not wait for them to hear it.
+	// Announce sends the status of this node to the others. It does not wait for them.
 	Announce(Status)
-	// Leave tells them that this node owns nothing any more, as if by Announce with
-	// Draining, and waits until that is said, or ctx is over.
+	// Leave announces that this node owns nothing any more, like Announce with Draining. It waits
+	// until that is sent, or ctx ends.
 	Leave(ctx context.Context) error
-	// Close ends the membership: with Leave before it, the others see it at once.
+	// Close ends the membership. After Leave the others see it at once.
 	Close()
 }

@@ -7,44 +7,43 @@ import (
 
 var _ Members = (*Solo)(nil)
 
-// Solo is a tier of one node, which owns everything. All methods are safe for
-// concurrent use.
+// Solo is a tier of one node, which owns everything. All methods are safe for concurrent use.
 type Solo struct {
 	self Member
 	now  *Current
 }
 
-// NewSolo makes the tier of self alone.
+// NewSolo creates a tier that consists of self.
 func NewSolo(self Member) *Solo {
 	return &Solo{self: self, now: NewCurrent(self)}
 }
 
-// Self is the node.
+// Self returns the node.
 func (s *Solo) Self() Member { return s.self }
 
-// View holds the node alone.
+// View returns the node alone.
 func (s *Solo) View() *View { return s.now.View() }
 
-// Changed is closed when Announce says that the node is cut off, or no longer.
+// Changed returns a channel that is closed when Announce changes whether the node can reach the
+// control plane.
 func (s *Solo) Changed() <-chan struct{} { return s.now.Changed() }
 
-// Heard is now: the node knows of itself.
+// Heard returns the present time: the view is always correct.
 func (s *Solo) Heard() time.Time { return time.Now() }
 
-// Answered is true: there is nobody to hear of.
+// Answered returns true: there are no other nodes.
 func (s *Solo) Answered() bool { return true }
 
-// Missing is nobody.
+// Missing returns nil.
 func (s *Solo) Missing() []Missing { return nil }
 
-// Left is false: there are no others.
+// Left returns false: there are no other nodes.
 func (s *Solo) Left(Member) bool { return false }
 
-// Enter does nothing: nobody has to hear it.
+// Enter does nothing: there are no other nodes.
 func (s *Solo) Enter() {}
 
-// Announce changes what View says of the node. It goes on owning everything:
-// nobody else is there.
+// Announce changes the node in View. The node still owns everything: there are no other nodes.
 func (s *Solo) Announce(now Status) {
 	m := s.self
 	m.Status = now
@@ -52,7 +51,7 @@ func (s *Solo) Announce(now Status) {
 	s.now.Set([]Member{m})
 }
 
-// Leave does nothing: nobody has to hear it.
+// Leave does nothing: there are no other nodes.
 func (s *Solo) Leave(context.Context) error { return nil }
 
 // Close does nothing.

@@ -16,19 +16,19 @@ var _ Members = (*Static)(nil)
 type StaticConfig struct {
 	// Self is this node.
 	Self Member
-	// Others are the others of the list, by name and address.
+	// Others are the other nodes of the list, with names and addresses.
 	Others []Member
-	// Lease is how long a node counts that does not answer. More than zero.
+	// Lease is how long a node that does not answer remains a member. More than zero.
 	Lease time.Duration
-	// Probe asks a node how it is. It is called for several nodes at a time, with a
+	// Probe requests the status of a node. It is called for several nodes concurrently, with a
 	// deadline.
 	Probe func(context.Context, Member) (Status, error)
-	// Logger gets who comes and goes.
+	// Logger logs nodes that join and leave.
 	Logger *slog.Logger
 }
 
-// Static are the members of a list, of which those count that answer. All methods
-// are safe for concurrent use.
+// Static are the members of a list; those that answer are in the view. All methods are safe for
+// concurrent use.
 type Static struct {
 	// Fixed after construction.
 	cfg     StaticConfig
@@ -48,11 +48,11 @@ type listed struct {
 	member Member
 	heard  time.Time // when it last answered
 	gone   bool      // that was more than a lease ago
-	why    error     // that it does not answer
+	why    error     // why it does not answer
 }
 
-// NewStatic makes the members of a list. All of them count at first, since their
-// keys should not move when a node starts.
+// NewStatic creates the members of a list. All of them are in the view at first, so that no key
+// moves when a node starts.
 func NewStatic(cfg StaticConfig) (*Static, error) {
 	if cfg.Lease <= 0 || cfg.Probe == nil || cfg.Logger == nil {
 		return nil, fmt.Errorf("members: expected a lease, got %s, a probe and a logger", cfg.Lease)
@@ -71,20 +71,20 @@ func NewStatic(cfg StaticConfig) (*Static, error) {
 	return s, nil
 }
 
-// Self is this node, with what it announced last.
+// Self returns this node, with its last announced status.
 func (s *Static) Self() Member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.self
 }
 
-// View is who has answered within the lease, with this node in any case.
+// View returns the nodes that have answered within the lease, and always this node.
 func (s *Static) View() *View { return s.current.View() }
 
-// Changed is closed when View has something new to say.
+// Changed returns a channel that is closed when View changes.
 func (s *Static) Changed() <-chan struct{} { return s.current.Changed() }
 
-// Heard is when one of the others last answered, or now where there are none.
+// Heard returns when another node last answered, or the present time if there are no others.
 func (s *Static) Heard() time.Time {
 	if len(s.cfg.Others) == 0 {
 		return time.Now()
@@ -95,7 +95,7 @@ func (s *Static) Heard() time.Time {
 // Answered reports whether any other node of the list has answered, or there is none.
 func (s *Static) Answered() bool { return len(s.cfg.Others) == 0 || s.current.Answered() }
 
-// Missing are the nodes of the list that have not answered within the lease.
+// Missing returns the nodes of the list that have not answered within the lease.
 func (s *Static) Missing() (all []Missing) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -107,13 +107,13 @@ func (s *Static) Missing() (all []Missing) {
 	return all
 }
 
-// Left reports whether a node of the list drained when it last answered.
+// Left reports whether a node of the list was draining when it last answered.
 func (s *Static) Left(m Member) bool { return s.current.Left(m) }
 
-// Enter does nothing: the others ask this node, which answers once it can be reached.
+// Enter does nothing: the others probe this node, which answers once it is reachable.
 func (s *Static) Enter() {}
 
-// Announce changes what Self says, which the others ask for.
+// Announce changes the status in Self, which the others request.
 func (s *Static) Announce(now Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -122,8 +122,8 @@ func (s *Static) Announce(now Status) {
 	s.showLocked()
 }
 
-// Leave says that this node owns nothing any more, and gives the others the time to
-// ask.
+// Leave announces that this node owns nothing any more, and waits until the others have had the
+// time to request its status.
 func (s *Static) Leave(ctx context.Context) error {
 	s.mu.Lock()
 	s.left = true
@@ -140,16 +140,16 @@ func (s *Static) Leave(ctx context.Context) error {
 	}
 }
 
-// Close stops asking the others.
+// Close stops probing the others.
 func (s *Static) Close() {
 	s.cancel()
 	s.probes.Wait()
 }
 
-// every is how often a node is asked, but for jitter of a tenth.
+// every returns the interval between probes of a node, without its jitter of a tenth.
 func (s *Static) every() time.Duration { return s.cfg.Lease / 3 }
 
-// watch asks a node until ctx is over.
+// watch probes a node until ctx ends.
 func (s *Static) watch(ctx context.Context, i int) {
 	m := s.cfg.Others[i]
 	for {
@@ -169,7 +169,7 @@ func (s *Static) watch(ctx context.Context, i int) {
 	}
 }
 
-// note takes in how a probe ended.
+// note records the result of a probe.
 func (s *Static) note(i int, status Status, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,7 +195,7 @@ func (s *Static) note(i int, status Status, err error) {
 	s.showLocked()
 }
 
-// showLocked makes the view anew. It needs mu.
+// showLocked updates the view. It requires mu.
 func (s *Static) showLocked() {
 	members := []Member{s.self}
 	for _, o := range s.others {

@@ -15,7 +15,7 @@ import (
 	"xdsrelay/shard"
 )
 
-// answers are how the others of a list are.
+// answers are the statuses of the other nodes of a list.
 type answers struct {
 	mu sync.Mutex
 	by map[string]shard.Status // guarded by mu: of those that answer
@@ -38,7 +38,7 @@ func (a *answers) probe(ctx context.Context, m shard.Member) (shard.Status, erro
 	s, ok := a.by[m.Name]
 	a.mu.Unlock()
 	if !ok {
-		<-ctx.Done() // as one that was stopped
+		<-ctx.Done() // like a stopped process
 		return s, ctx.Err()
 	}
 	return s, nil
@@ -67,8 +67,8 @@ func wantNames(t *testing.T, v *shard.View, want ...string) {
 	}
 }
 
-// TestStatic: who does not answer for a lease is gone, and back with its first
-// answer; what the others say of themselves counts; a node sees itself in any case.
+// TestStatic: a node that does not answer for a lease is removed, and is back with its first
+// answer; the statuses of the others count; a node always has itself in its view.
 func TestStatic(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 10 * time.Second
@@ -119,7 +119,7 @@ func TestStatic(t *testing.T) {
 	})
 }
 
-// TestStaticLeave: who leaves says so, whatever it announces later, and waits until
+// TestStaticLeave: a node that leaves announces it, whatever it announces later, and waits until
 // the others have had the time to ask.
 func TestStaticLeave(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -148,7 +148,7 @@ func TestStaticLeave(t *testing.T) {
 		defer left.Close()
 		defer right.Close()
 		pass(lease)
-		var keys []string // of the one that leaves
+		var keys []string // of the node that leaves
 		for i := range 100 {
 			if owner, _ := left.View().Owner(fmt.Sprint(i)); owner.Name == "l" {
 				keys = append(keys, fmt.Sprint(i))
@@ -173,8 +173,8 @@ func TestStaticLeave(t *testing.T) {
 	})
 }
 
-// TestStaticLog: a node that drained before it stopped answering has left; of one that did
-// not, the log says that it disappeared.
+// TestStaticLog: a node that drained before it stopped answering has left; one that did not is
+// logged as disappeared.
 func TestStaticLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const lease = 10 * time.Second

@@ -7,14 +7,14 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// View is who is there at one time. It is not changed once made.
+// View is the set of members at one time. It is immutable.
 type View struct {
 	members []Member // by name
-	outage  bool     // some member cannot reach the origin
+	outage  bool     // some member cannot reach the control plane
 }
 
-// NewView makes a view of members, of which each name counts once: the one that
-// started last, and of several such the one whose incarnation sorts last.
+// NewView makes a view of members. Each name counts once: the member that started last, and of
+// several such members the one whose incarnation sorts last.
 func NewView(members []Member) *View {
 	sorted := slices.Clone(members)
 	slices.SortFunc(sorted, func(a, b Member) int {
@@ -24,24 +24,24 @@ func NewView(members []Member) *View {
 	return &View{members: sorted, outage: slices.ContainsFunc(sorted, func(m Member) bool { return m.Cut })}
 }
 
-// Members are those who are there, by name. The slice must not be changed.
+// Members returns the members by name. The slice must not be changed.
 func (v *View) Members() []Member { return v.members }
 
-// standing is how well a member can serve a key that it owns, the best one last.
-type standing uint8
+// ability is how well a member can serve a key that it owns, the best one last.
+type ability uint8
 
 const (
-	leaving standing = iota // it is about to end, and owns nothing
-	cold                    // others are cut off, and it has not reached the origin either: it may hold nothing
-	cut                     // it cannot reach the origin, and holds what it had before
-	able                    // as far as anybody knows
+	draining ability = iota // it is about to end, and owns nothing
+	cold                    // some member cannot reach the control plane, and this one has not since it started: it may have no content
+	cut                     // it cannot reach the control plane, and has its earlier content
+	able                    // as far as this node knows
 )
 
-// standingOf returns how well a member can serve keys.
-func (v *View) standingOf(m *Member) standing {
+// abilityOf returns how well a member can serve keys.
+func (v *View) abilityOf(m *Member) ability {
 	switch {
 	case m.Draining:
-		return leaving
+		return draining
 	case v.outage && m.Cold:
 		return cold
 	case m.Cut:
@@ -50,14 +50,14 @@ func (v *View) standingOf(m *Member) standing {
 	return able
 }
 
-// Owner is the member that owns a key: of those that can serve it best (see standing), the
-// one with the highest hash. false means that there is none.
+// Owner returns the member that owns a key: of the members with the best ability, the one with the
+// highest hash. ok is false if no member can own it.
 func (v *View) Owner(key string) (owner Member, ok bool) {
-	best, highest := leaving, uint64(0)
+	best, highest := draining, uint64(0)
 	for i := range v.members {
 		m := &v.members[i]
-		is := v.standingOf(m)
-		if is < best || is == leaving {
+		is := v.abilityOf(m)
+		if is < best || is == draining {
 			continue
 		}
 		score := weight(m.Name, key)
@@ -68,18 +68,18 @@ func (v *View) Owner(key string) (owner Member, ok bool) {
 	return owner, ok
 }
 
-// weight is the hash of a member and a key. It is the same on every node and in
-// every version of the program.
+// weight is the hash of a member and a key. It is the same on every node and in every version of
+// the program.
 func weight(member, key string) uint64 {
 	var h xxhash.Digest
 	h.Reset()
 	_, _ = h.WriteString(member)
-	_, _ = h.Write([]byte{0}) // no name holds it
+	_, _ = h.Write([]byte{0}) // no name contains it
 	_, _ = h.WriteString(key)
 	return mix(h.Sum64())
 }
 
-// mix spreads what short inputs leave close together (the finalizer of splitmix64).
+// mix spreads values that are close together for short inputs (the finalizer of splitmix64).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9

@@ -10,9 +10,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestOwner: a key has one owner, whatever the order in which members are listed;
-// it changes only when its owner goes or a new one takes it, and never between two
-// that stay.
+// TestOwner: a key has one owner, whatever the order in which members are listed. The owner changes
+// only when it leaves or when a new member owns the key, and never between two members that stay.
 func TestOwner(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		names := rapid.SliceOfNDistinct(rapid.StringMatching(`[a-z]{1,8}`), 2, 6, rapid.ID[string]).Draw(t, "names")
@@ -36,9 +35,9 @@ func TestOwner(t *testing.T) {
 	})
 }
 
-// TestOwnerLeft: a node that drains owns nothing; one that is cut off owns only what no
-// node that reaches the origin could, and one that has not reached it since it started,
-// while others are cut off, only what none of those could that have (K14).
+// TestOwnerLeft: a node that drains owns nothing. A node that cannot reach the control plane owns
+// only keys that no node that can reach it could own. In such an outage, a node that has not
+// reached it since it started owns only keys that no node that has could own (K14).
 func TestOwnerLeft(t *testing.T) {
 	is := func(name string, s shard.Status) shard.Member { return shard.Member{Name: name, Status: s} }
 	cut, draining, cold, nothing := shard.Status{Cut: true}, shard.Status{Draining: true}, shard.Status{Cold: true}, shard.Status{Cold: true, Cut: true}
@@ -67,8 +66,8 @@ func TestOwnerLeft(t *testing.T) {
 	}
 }
 
-// TestColdCountsInAnOutageOnly: a node that has just started takes its keys while nobody is
-// cut off from the origin; and where all nodes are cold, it does not matter.
+// TestColdCountsInAnOutageOnly: a node that has just started owns its keys while every node can
+// reach the control plane; if all nodes are cold, it makes no difference.
 func TestColdCountsInAnOutageOnly(t *testing.T) {
 	warm := shard.NewView([]shard.Member{{Name: "a"}, {Name: "b"}, {Name: "c"}})
 	for what, s := range map[string]shard.Status{"nobody is cut off": {Cold: true}, "all are": {Cold: true, Cut: true}} {
@@ -86,7 +85,7 @@ func TestColdCountsInAnOutageOnly(t *testing.T) {
 	}
 }
 
-// TestNameTwice: of two that go by one name the younger counts.
+// TestNameTwice: of two nodes with the same name the later started one counts.
 func TestNameTwice(t *testing.T) {
 	now := time.Now()
 	v := shard.NewView([]shard.Member{{Name: "a", Peer: "old", Since: now}, {Name: "a", Peer: "new", Since: now.Add(1)}})
@@ -101,8 +100,7 @@ func TestNameTwice(t *testing.T) {
 	}
 }
 
-// TestSpread: keys are spread over members, also where names and keys differ by a
-// digit only.
+// TestSpread: keys are spread over members, also if names and keys differ by a digit only.
 func TestSpread(t *testing.T) {
 	const members, keys = 5, 10_000
 	var all []shard.Member

@@ -2,9 +2,9 @@ package shard
 
 import "testing"
 
-// TestWeight: what the nodes of a tier go by is the same in every version of the program:
-// else a tier of two versions would have two owners of each key. Names and keys that read
-// the same one after the other are different.
+// TestWeight: the hash is the same in every version of the program: otherwise each key would have
+// two owners in a tier of two versions. Different pairs of name and key with the same concatenation
+// have different hashes.
 func TestWeight(t *testing.T) {
 	for _, tc := range []struct {
 		member, key string
