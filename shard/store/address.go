@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// address is what a URL says. Errors of reading one never quote it: it may hold a
-// password.
+// address is a parsed URL. Parse errors never quote the URL: it may contain a password.
 type address struct {
 	addrs          []string // host:port, or a path
 	user, password string
@@ -16,7 +15,7 @@ type address struct {
 	tls            bool
 }
 
-// parse reads a URL, with the port that a mode's servers use if it names none.
+// parse parses a URL. If it has no port, the default port for the servers of the mode is used.
 func parse(text string, mode Mode) (a address, err error) {
 	u, err := url.Parse(text)
 	if err != nil {
@@ -47,7 +46,7 @@ func parse(text string, mode Mode) (a address, err error) {
 	default:
 		return a, errors.New("redis: expected a URL of redis://, rediss:// or unix://")
 	}
-	// A password with a ? or a # in it would be read as these.
+	// A ? or # in a password would be parsed as one of these.
 	if len(query) > 0 {
 		return a, errors.New("redis: the URL has a parameter that is none: expected only addr, or db for unix://, and %3F for a ? in the password")
 	}
@@ -68,7 +67,7 @@ func parse(text string, mode Mode) (a address, err error) {
 	return a, nil
 }
 
-// hostPort completes what a URL says of a server.
+// hostPort completes the address of a server.
 func hostPort(host string, mode Mode) string {
 	name, port, err := net.SplitHostPort(host)
 	if err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestParse: what URLs say, and that an error tells nothing of a password.
+// TestParse: the parts of URLs; an error never contains a password.
 func TestParse(t *testing.T) {
 	for _, tc := range []struct {
 		url  string
@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// FuzzParse: no URL makes it panic, and what it returns can be dialled.
+// FuzzParse: no URL causes a panic, and the result can be dialed.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"redis://h", "rediss://u:p@[::1]:1/2?addr=x", "unix:///x?db=1", "://", "redis://%"} {
 		f.Add(s)

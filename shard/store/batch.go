@@ -7,22 +7,22 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Call is what one run of a script is for.
+// Call is one call of a script.
 type Call struct {
-	// Keys are names of one tag; each call may have another one.
+	// Keys are names with the same tag; each call may have another tag.
 	Keys []string
 	Args []any
 }
 
-// Result is how a call ended.
+// Result is the result of a call.
 type Result struct {
 	Reply
 	Err error
 }
 
-// RunEach runs a script for each of calls, which are sent together, and returns how
-// each ended. The error is the first of theirs: then some of them may have run, as
-// ever.
+// RunEach runs a script for each of calls, in one pipeline, and returns the result of each. The
+// error is the first of theirs; an error that means that Redis is unreachable takes precedence. As
+// always, some calls may have run despite an error.
 func (s *Store) RunEach(ctx context.Context, script *Script, calls []Call) ([]Result, error) {
 	results := make([]Result, len(calls))
 	if len(calls) == 0 {
@@ -42,7 +42,7 @@ func (s *Store) RunEach(ctx context.Context, script *Script, calls []Call) ([]Re
 		unknown := s.runSome(ctx, calls, all, results, func(p redis.Pipeliner, c Call) *redis.Cmd {
 			return p.EvalSha(ctx, script.lua.Hash(), c.Keys, c.Args...)
 		})
-		// Each server of a cluster learns the script by itself.
+		// Each server of a cluster must load the script.
 		s.runSome(ctx, calls, unknown, results, func(p redis.Pipeliner, c Call) *redis.Cmd {
 			return script.lua.Eval(ctx, p, c.Keys, c.Args...)
 		})
@@ -62,8 +62,8 @@ func (s *Store) RunEach(ctx context.Context, script *Script, calls []Call) ([]Re
 	return results, err
 }
 
-// runSome runs those of calls that are listed, and returns which of them named a
-// script that the server did not know.
+// runSome runs the calls with the indexes in some. It returns those for which the server did not
+// know the script.
 func (s *Store) runSome(ctx context.Context, calls []Call, some []int, results []Result, run func(redis.Pipeliner, Call) *redis.Cmd) (unknown []int) {
 	if len(some) == 0 {
 		return nil
@@ -73,7 +73,7 @@ func (s *Store) runSome(ctx context.Context, calls []Call, some []int, results [
 	for i, at := range some {
 		cmds[i] = run(p, calls[at])
 	}
-	_, _ = p.Exec(ctx) // each command has the error
+	_, _ = p.Exec(ctx) // each command has its own error
 	for i, at := range some {
 		value, err := cmds[i].Result()
 		switch {

@@ -9,9 +9,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestRunEach: each of many calls has its own answer, also where the server does not
-// know the script; one that is refused stands for itself, and without a server all
-// fail.
+// TestRunEach: each of many calls has its own answer, also if the server does not have the script;
+// a rejected call does not affect the others, and without a server all fail.
 func TestRunEach(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL())
@@ -41,7 +40,7 @@ func TestRunEach(t *testing.T) {
 		t.Errorf("nothing to call: %v, %v", r, err)
 	}
 	server.Kill()
-	for range 10 { // and in the end it does not even try
+	for range 10 { // in the end the call is not even made
 		results, err := s.RunEach(t.Context(), say, calls)
 		if err == nil {
 			t.Fatal("no error without a server")

@@ -12,33 +12,33 @@ import (
 	"github.com/sony/gobreaker/v2"
 )
 
-// ErrDown is the error of a call that was not made, since Redis is out of reach.
+// ErrDown is the error of a call that was not made because Redis is unreachable.
 var ErrDown = errors.New("redis is out of reach")
 
-// State is how Redis is.
+// State is the state of Redis.
 type State struct {
-	// Up is false while calls are not made, but for one every few seconds.
+	// Up is false while no calls are made, except for one every few seconds.
 	Up bool `json:"up"`
 	// Since is when that began.
 	Since time.Time `json:"since"`
-	// Error is what the last call failed with that made it so, and while Redis is up
-	// what it refuses to do, as when it is read-only. Empty means that all is well.
+	// Error is the error of the last failed call while Redis is down. While it is up, it is an
+	// operation that Redis rejects, for instance when it is read-only. Empty means no problem.
 	Error string `json:"error,omitempty"`
-	// Problem is what that means, and Hint what to do about it, where Redis answered with
-	// something that only an operator can change, such as that a password is missing.
+	// Problem explains the error, and Hint says what to do, if Redis gave an answer that only an
+	// operator can change, such as a missing password.
 	Problem string `json:"problem,omitempty"`
 	Hint    string `json:"hint,omitempty"`
 }
 
-// How many calls in a row have to fail until no more are made, and how long until
-// one tries. The time differs from node to node.
+// After so many failed calls in a row no more are made, and after the pause one call tries. The
+// pause differs between nodes.
 const (
 	failures = 3
 	pause    = time.Second
 )
 
-// breaker keeps calls from waiting for a Redis that does not answer. All methods
-// are safe for concurrent use.
+// breaker keeps calls from waiting for a Redis that does not answer. All methods are safe for
+// concurrent use.
 type breaker struct {
 	// Fixed after construction.
 	logger  *slog.Logger
@@ -47,25 +47,25 @@ type breaker struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	up      bool
-	since   time.Time
-	last    error            // why the last call failed that Redis did not answer
-	refused map[string]error // by the call's name: with what Redis answered
+	up       bool
+	since    time.Time
+	last     error            // error of the last call that Redis did not answer
+	rejected map[string]error // by name of the call: the error that Redis answered
 }
 
 func newBreaker(logger *slog.Logger, prefix string) *breaker {
-	b := &breaker{logger: logger, prefix: prefix, up: true, since: time.Now(), refused: make(map[string]error)}
+	b := &breaker{logger: logger, prefix: prefix, up: true, since: time.Now(), rejected: make(map[string]error)}
 	b.circuit = gobreaker.NewCircuitBreaker[any](gobreaker.Settings{
 		Timeout:       pause*4/5 + rand.N(pause*2/5),
 		ReadyToTrip:   func(c gobreaker.Counts) bool { return c.ConsecutiveFailures >= failures },
 		IsSuccessful:  func(err error) bool { return !unreachable(err) },
-		IsExcluded:    func(err error) bool { return isGivenUp(err) },
-		OnStateChange: b.turned,
+		IsExcluded:    func(err error) bool { return isCallerCancelled(err) },
+		OnStateChange: b.onStateChange,
 	})
 	return b
 }
 
-// do makes a call if there is any use in it.
+// do makes a call unless the circuit is open.
 func (b *breaker) do(name string, f func() (any, error)) (any, error) {
 	value, err := b.circuit.Execute(func() (any, error) {
 		value, err := f()
@@ -78,29 +78,29 @@ func (b *breaker) do(name string, f func() (any, error)) (any, error) {
 	return value, err
 }
 
-// note takes down how a call ended, and logs what Redis begins to refuse, or to
-// grant again.
+// note records the result of a call. It logs when Redis begins to reject a call, or accepts it
+// again.
 func (b *breaker) note(name string, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	before, was := b.refused[name]
+	before, was := b.rejected[name]
 	switch {
-	case isGivenUp(err):
+	case isCallerCancelled(err):
 	case unreachable(err):
 		b.last = err
 	case err != nil:
-		b.refused[name] = err
+		b.rejected[name] = err
 		if !was || !sameKind(before.Error(), err.Error()) {
 			b.logger.Warn("Redis refuses", append([]any{"call", name}, b.attributes(err)...)...)
 		}
 	case was:
-		delete(b.refused, name)
+		delete(b.rejected, name)
 		b.logger.Info("Redis no longer refuses", "call", name)
 	}
 }
 
-// turned is called by the circuit, under its lock.
-func (b *breaker) turned(_ string, _, to gobreaker.State) {
+// onStateChange is called by the circuit, under its lock.
+func (b *breaker) onStateChange(_ string, _, to gobreaker.State) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	up := to == gobreaker.StateClosed
@@ -118,7 +118,7 @@ func (b *breaker) turned(_ string, _, to gobreaker.State) {
 	}
 }
 
-// attributes are those of a log line about an error.
+// attributes returns the attributes of a log line about an error.
 func (b *breaker) attributes(err error) []any {
 	all := []any{"error", err}
 	if d, ok := deniedBy(err, b.prefix); ok {
@@ -127,7 +127,7 @@ func (b *breaker) attributes(err error) []any {
 	return all
 }
 
-// current is the state for others.
+// current returns the present state.
 func (b *breaker) current() State {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -135,7 +135,7 @@ func (b *breaker) current() State {
 	err := b.last
 	if b.up {
 		err = nil
-		for name, one := range b.refused {
+		for name, one := range b.rejected {
 			if text := name + ": " + one.Error(); err == nil || text < s.Error {
 				err, s.Error = one, text
 			}
@@ -149,13 +149,12 @@ func (b *breaker) current() State {
 	return s
 }
 
-// unreachable tells whether an error means that nothing can be had of Redis for now.
-// What it answered to this call alone, such as READONLY or an error of a script, is
-// none of these.
+// unreachable reports whether an error means that Redis cannot be used now. An answer to a single
+// call, such as READONLY or an error of a script, does not mean that.
 func unreachable(err error) bool {
 	var answer redis.Error
 	switch {
-	case err == nil, isGivenUp(err):
+	case err == nil, isCallerCancelled(err):
 		return false
 	case !errors.As(err, &answer):
 		return true
@@ -164,21 +163,21 @@ func unreachable(err error) bool {
 		redis.IsMaxClientsError(err) || redis.IsAuthError(err) || redis.IsTryAgainError(err)
 }
 
-// givenUp is the error of a call whose context was over: it says nothing of Redis.
-type givenUp struct{ err error }
+// callerCancelled is the error of a call whose context has ended: it says nothing about Redis.
+type callerCancelled struct{ err error }
 
-func (g *givenUp) Error() string { return g.err.Error() }
-func (g *givenUp) Unwrap() error { return g.err }
+func (g *callerCancelled) Error() string { return g.err.Error() }
+func (g *callerCancelled) Unwrap() error { return g.err }
 
-func isGivenUp(err error) bool {
-	var g *givenUp
+func isCallerCancelled(err error) bool {
+	var g *callerCancelled
 	return errors.As(err, &g)
 }
 
-// sameKind tells whether two answers begin with the same word, such as READONLY.
-func sameKind(a, b string) bool { return word(a) == word(b) }
+// sameKind reports whether two answers begin with the same word, such as READONLY.
+func sameKind(a, b string) bool { return errorPrefix(a) == errorPrefix(b) }
 
-func word(s string) string {
+func errorPrefix(s string) string {
 	for i := range len(s) {
 		if s[i] == ' ' {
 			return s[:i]

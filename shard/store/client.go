@@ -16,11 +16,11 @@ import (
 	"github.com/redis/go-redis/v9/maintnotifications"
 )
 
-// connections is the most that a node has to one server, beside those of hints.
+// connections is how many connections a node has to one server at most, besides those for hints.
 const connections = 8
 
-// connect makes the client that cfg describes. It dials nothing yet. Its connections
-// end with life.
+// connect creates the client for cfg. It opens no connection yet. Its connections are closed when
+// life ends.
 func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 	if cfg.Mode == "" {
 		cfg.Mode = Standalone
@@ -47,14 +47,13 @@ func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 		SentinelPassword: sentinelPassword,
 		Dialer:           dialer(life, cfg, at.tls),
 
-		// What is sent has to be plain: proxies and old servers know no version 3.
+		// Only plain commands: proxies and old servers do not support version 3 of the protocol.
 		Protocol:         2,
 		DisableIdentity:  true,
 		PipelinePoolSize: -1,
 
-		// The context of each call has the deadline. These are for what has none:
-		// hints, and what the client does on its own. Whether to try again is for the
-		// caller to say, who knows what else there is to do.
+		// The context of each call has the deadline. These timeouts apply where there is none:
+		// hints, and commands of the library itself. Only the caller can decide about retries.
 		ContextTimeoutEnabled: true,
 		DialTimeout:           cfg.Timeout,
 		PoolTimeout:           cfg.Timeout,
@@ -81,8 +80,8 @@ func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 		}
 	}
 
-	// The library logs for the whole program, each failed attempt anew, and to
-	// standard error. The same comes as errors of calls.
+	// The library logs each failed attempt to standard error, for the whole program. Calls return
+	// the same errors.
 	redis.SetLogger(&logging.VoidLogger{})
 	switch cfg.Mode {
 	case Standalone:
@@ -91,7 +90,7 @@ func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 		return redis.NewFailoverClient(options.Failover()), nil
 	case Cluster:
 		cluster := options.Cluster()
-		cluster.DisableRoutingPolicies = true // they ask for the list of all commands
+		cluster.DisableRoutingPolicies = true // they request the list of all commands
 		client := redis.NewClusterClient(cluster)
 		client.OnNewNode(func(node *redis.Client) { node.AddHook(bounded{cfg.Timeout}) })
 		return client, nil
@@ -99,12 +98,12 @@ func connect(life context.Context, cfg Config) (redis.UniversalClient, error) {
 	return nil, fmt.Errorf("redis: the mode is %q, expected %s, %s or %s", cfg.Mode, Standalone, Sentinel, Cluster)
 }
 
-// readTimeout bounds what has no deadline of its own.
+// readTimeout bounds operations without a deadline.
 const readTimeout = time.Minute
 
-// bounded gives a command without a deadline the time of a call: a client of a cluster
-// asks a master for the slots without one, and asks no other until that one answers or
-// fails, also when it is the one that no longer answers.
+// bounded gives a command without a deadline the timeout of a call. A cluster client requests the
+// slots from a master without a deadline, and asks no other master until that one answers or fails,
+// even if it is the one that no longer answers.
 type bounded struct{ timeout time.Duration }
 
 func (b bounded) DialHook(next redis.DialHook) redis.DialHook { return next }
@@ -124,9 +123,8 @@ func (b bounded) ProcessPipelineHook(next redis.ProcessPipelineHook) redis.Proce
 	return next
 }
 
-// dialer makes connections, and the handshake of TLS, within the context's time.
-// With the end of life they are closed, whatever waits for them: contexts have no
-// say in that.
+// dialer opens connections, including the TLS handshake, within the time of the context. When life
+// ends they are closed, whatever waits for them: contexts do not end these waits.
 func dialer(life context.Context, cfg Config, secure bool) func(context.Context, string, string) (net.Conn, error) {
 	plain := &net.Dialer{Timeout: cfg.Timeout, KeepAlive: 15 * time.Second}
 	dial := plain.DialContext
@@ -151,22 +149,22 @@ func dialer(life context.Context, cfg Config, secure bool) func(context.Context,
 		if err != nil {
 			return nil, err
 		}
-		m := &mortal{c, context.AfterFunc(life, func() { _ = c.Close() })}
+		m := &closeOnShutdown{c, context.AfterFunc(life, func() { _ = c.Close() })}
 		if socket, ok := c.(syscall.Conn); ok {
-			return &mortalSocket{m, socket}, nil
+			return &closeOnShutdownSocket{m, socket}, nil
 		}
 		return m, nil
 	}
 }
 
-// mortal is a connection that is closed when something ends.
-type mortal struct {
+// closeOnShutdown is a connection that is closed when a context ends.
+type closeOnShutdown struct {
 	net.Conn
 	forget func() bool
 }
 
-// Close closes it, unless that has come.
-func (m *mortal) Close() error {
+// Close closes the connection, unless the context has ended.
+func (m *closeOnShutdown) Close() error {
 	m.forget()
 	if err := m.Conn.Close(); !errors.Is(err, net.ErrClosed) {
 		return err
@@ -174,9 +172,10 @@ func (m *mortal) Close() error {
 	return nil
 }
 
-// mortalSocket is one that can be asked whether the other side has closed it.
-type mortalSocket struct {
-	*mortal
+// closeOnShutdownSocket is one for which the library can check whether the other side has closed
+// it.
+type closeOnShutdownSocket struct {
+	*closeOnShutdown
 	syscall.Conn
 }
 

@@ -13,42 +13,40 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Config is how to reach a Redis.
+// Config is how to connect to Redis.
 type Config struct {
 	// URL is redis://[user[:password]@]host:port[/database], rediss:// for TLS, or
-	// unix://[user[:password]@]PATH. Further addresses follow as
-	// ?addr=host:port&addr=host:port.
+	// unix://[user[:password]@]PATH. Further addresses follow as ?addr=host:port&addr=host:port.
 	URL string
-	// Mode says what the addresses are. Empty means Standalone.
+	// Mode is the kind of servers at the addresses. Empty means Standalone.
 	Mode Mode
 	// Master is the name of the master that the sentinels watch, with Sentinel.
 	Master string
-	// PasswordFile holds the password, SentinelPasswordFile that of the sentinels.
-	// The first is read for each connection, so that a new password is taken up.
+	// PasswordFile contains the password, SentinelPasswordFile that of the sentinels. The first is
+	// read for each connection, so that a new password is used.
 	PasswordFile         string
 	SentinelPasswordFile string
-	// TLS is for rediss://, asked anew for each connection to a host. nil means the
-	// authorities of the system, and no certificate of our own.
+	// TLS is for rediss://. It is called for each connection to a host. nil means the certificate
+	// authorities of the system, and no client certificate.
 	TLS func(host string) *tls.Config
-	// Dial makes connections. nil means TCP; tests in virtual time have a network of
-	// their own, without TLS.
+	// Dial opens connections. nil means TCP; tests in virtual time have a network of their own,
+	// without TLS.
 	Dial func(ctx context.Context, address string) (net.Conn, error)
-	// Prefix is what all names begin with. Letters, digits, - and _.
+	// Prefix is the prefix of all names: letters, digits, - and _.
 	Prefix string
-	// Timeout is how long a call may take, with 1 s more for each 8 MiB that it
-	// sends. More than zero.
+	// Timeout bounds a call, with 1 s more for each 8 MiB that it sends. More than zero.
 	Timeout time.Duration
-	// Logger gets what changes. Required.
+	// Logger logs changes of state. Required.
 	Logger *slog.Logger
-	// Meter is where the metrics are made. Required.
+	// Meter creates the metrics. Required.
 	Meter metric.Meter
 }
 
-// Mode is what the addresses of a Redis are.
+// Mode is the kind of servers at the addresses.
 type Mode string
 
-// The modes: one server, the sentinels that watch it and its replicas, and the
-// masters of a cluster, some of them at least.
+// The modes: one server; the sentinels that watch it and its replicas; and the masters of a
+// cluster, at least some of them.
 const (
 	Standalone Mode = "standalone"
 	Sentinel   Mode = "sentinel"

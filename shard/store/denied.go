@@ -16,7 +16,7 @@ type denial struct {
 
 const (
 	lacksRights = "the user lacks rights in Redis"
-	grantRights = "grant them: ACL SETUSER NAME PREFIX-RIGHTS" // the end stands for [Rights]
+	grantRights = "grant them: ACL SETUSER NAME PREFIX-RIGHTS" // PREFIX-RIGHTS stands for [Rights]
 )
 
 const (
@@ -24,17 +24,17 @@ const (
 	setPassword   = "set tier.redis.password_file, or a password in tier.redis.url"
 )
 
-// denials are looked through from the first.
+// denials are matched in this order.
 var denials = []denial{
 	{"NOAUTH", lacksPassword, setPassword},
-	{"Protocol error: unauthenticated", lacksPassword, setPassword}, // where the first command is a large one
+	{"Protocol error: unauthenticated", lacksPassword, setPassword}, // if the first command is large
 	{
 		"WRONGPASS", "Redis rejects the user or the password",
 		"compare the user in tier.redis.url and the password in tier.redis.password_file with 'ACL LIST' in Redis; the file is read again for each connection",
 	},
 	{"NOPERM", lacksRights, grantRights},
 	{"user executing the script can't", lacksRights, grantRights}, // in a script, before Redis 7.2
-	{"ACL failure in script", lacksRights, grantRights},           // and since then
+	{"ACL failure in script", lacksRights, grantRights},           // since Redis 7.2
 	{"unknown command", "Redis does not run scripts, or lacks another command", "use a Redis or Valkey with EVAL and EVALSHA; some managed services turn them off"},
 	{"cluster support disabled", "the server is not part of a cluster", "set tier.redis.mode: standalone, or correct tier.redis.url"},
 	{"MOVED ", "the server is part of a cluster", "set tier.redis.mode: cluster"},
@@ -42,7 +42,7 @@ var denials = []denial{
 	{"OOM ", "Redis is full", "raise maxmemory in Redis, or lower last_good.max_size"},
 }
 
-// deniedBy is what is known about an error; false if that is nothing.
+// deniedBy returns the denial that explains an error; false if there is none.
 func deniedBy(err error, prefix string) (denial, bool) {
 	if _, ok := errors.AsType[redis.Error](err); !ok {
 		return denial{}, false
@@ -57,12 +57,12 @@ func deniedBy(err error, prefix string) (denial, bool) {
 	return denial{}, false
 }
 
-// ShardedRights are rules for ACL SETUSER, besides [Rights], with which hints in a cluster go
-// by sharded channels. Redis knows them since 7.0, and rejects them before that.
+// ShardedRights are rules for ACL SETUSER, in addition to [Rights], that allow sharded channels for
+// hints in a cluster. Redis supports them since 7.0, and rejects them before that.
 const ShardedRights = "+ssubscribe +spublish"
 
-// Rights are the rules for ACL SETUSER that give a user of Redis all that the nodes of a
-// tier need, and no more.
+// Rights are the rules for ACL SETUSER that give a Redis user everything that the nodes of a tier
+// need, and no more.
 func Rights(prefix string) string {
 	return "resetchannels ~" + prefix + ":* &" + prefix + ":* -@all " +
 		"+eval +evalsha +subscribe +ping +publish +time +hget +hgetall +hset +hdel +set +getrange +exists +del +pexpire +select +cluster|slots"

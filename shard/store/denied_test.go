@@ -12,8 +12,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestDenied: what only an operator can change is reported as what it is, with what to do,
-// in the log and in the state, once; and no password with it.
+// TestDenied: an error that only an operator can fix is reported with the problem and what to do,
+// in the log and in the state, once, and without any password.
 func TestDenied(t *testing.T) {
 	secret := redistest.Start(t, redistest.Config{Password: "right-word"})
 	secret.Do("ACL", "SETUSER", "reader", "on", ">right-word", "~test:*", "&test:*", "-@all", "+get")
@@ -82,8 +82,8 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// TestTry: Try uses all rights that a node needs, leaves nothing behind, and says what is
-// missing.
+// TestTry: Try uses all rights that a node needs, removes everything that it writes, and names what
+// is missing.
 func TestTry(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{Password: "p"})
 	grant := func(rights ...any) {

@@ -9,11 +9,11 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestClusterFailover: after a replica of a cluster has taken over, the next few calls
-// find it, also where the master that is away neither answers nor refuses connections.
-// While calls are not made, one is in about a second.
+// TestClusterFailover: after a replica of a cluster has taken over, the next few calls find it,
+// also if the failed master neither answers nor refuses connections. While calls are not made,
+// about one per second is.
 func TestClusterFailover(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for _, fault := range []struct {
 		name string
 		on   func(*redistest.Server)

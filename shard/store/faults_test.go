@@ -14,7 +14,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// hasty lets a call take so little time that a server that is stopped shows soon.
+// hasty gives calls a short timeout, so that a stopped server is detected soon.
 func hasty(c *store.Config) { c.Timeout = 200 * time.Millisecond }
 
 // until calls Get until its error is as wanted.
@@ -29,10 +29,10 @@ func until(t *testing.T, s *store.Store, what string, want func(error) bool) {
 func isDown(err error) bool { return errors.Is(err, store.ErrDown) }
 func isOK(err error) bool   { return err == nil }
 
-// TestOutage: while Redis is dead or stopped, calls are not made, but for one now
-// and then; with it back they are again. Both are logged once.
+// TestOutage: while Redis is dead or stopped, no calls are made, except one now and then; when it
+// is back they are made again. Both are logged once.
 func TestOutage(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for _, fault := range []struct {
 		name    string
 		on, off func(*redistest.Server)
@@ -70,7 +70,8 @@ func TestOutage(t *testing.T) {
 	}
 }
 
-// TestGivenUp: a caller that gives up says nothing of Redis, and is not kept.
+// TestGivenUp: a call that its caller cancels says nothing about Redis, and returns when its
+// context ends.
 func TestGivenUp(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL())
@@ -90,8 +91,7 @@ func TestGivenUp(t *testing.T) {
 	until(t, s, "a call to succeed", isOK)
 }
 
-// TestRefused: what Redis refuses is logged once for each call, and other calls are
-// made.
+// TestRefused: a call that Redis rejects is logged once, and other calls are made.
 func TestRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, log := open(t, server.URL())
@@ -117,8 +117,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestUsers: users of Redis with rights for the prefix alone, whose password is in a
-// file that changes. No password is logged or told.
+// TestUsers: users of Redis with rights for the prefix only, whose password is in a file that
+// changes. No password is logged or returned.
 func TestUsers(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{Password: "admin-word"})
 	grant := func(password string) {
@@ -154,8 +154,8 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: however many calls are made while Redis is stopped, they use the
-// connections that there are, and end.
+// TestManyAtOnce: however many calls are made while Redis is stopped, they use the existing
+// connections, and end.
 func TestManyAtOnce(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL(), hasty)

@@ -10,22 +10,23 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Hint is something that another node has said, or that hints may have been missed.
+// Hint is a message from another node, or a notice that hints may have been missed.
 type Hint struct {
-	// Payload is what was said. Anybody who may publish can have said it.
+	// Payload is the message. Anyone who may publish can have sent it.
 	Payload string
 	// Part is the part of the channel that it was published on, -1 for the channel itself.
 	Part int
-	// Missed means: look for yourself. It comes first, and whenever hints may have
-	// been lost: after a connection was lost, or where they came faster than taken. With a
-	// part it is about that alone, to which the subscription has just been extended.
+	// Missed means that the subscriber must check for itself. Such a hint is the first one, and is
+	// sent whenever hints may have been lost: after a connection was lost, or if they arrived
+	// faster than they were read. With a part it applies to that part alone, which the subscription
+	// has just added.
 	Missed bool
 }
 
 const (
-	// hintsKept is how many hints wait for whom they are for.
+	// hintsKept is how many hints are buffered for a subscriber.
 	hintsKept = 64
-	// quiet is how long nothing may come until the connection is tried.
+	// quiet is how long a connection may be silent until it is checked with a ping.
 	quiet = 5 * time.Second
 )
 
@@ -37,9 +38,9 @@ func (s *Store) Hint(ctx context.Context, channel Channel, payload string) error
 	return err
 }
 
-// Hints subscribes to a channel until ctx is over or the store is closed; then what it
-// returns is closed. It connects again as often as it takes. A subscriber that is slow to
-// take hints gets one that says so instead of them.
+// Hints subscribes to a channel until ctx ends or the store is closed; then the returned channel is
+// closed. It reconnects as often as necessary. A subscriber that reads hints too slowly gets one
+// with Missed instead of them.
 func (s *Store) Hints(ctx context.Context, channel Channel) <-chan Hint {
 	return s.HintsOf(ctx, channel, nil)
 }
@@ -77,12 +78,12 @@ func (s *Store) HintsOf(ctx context.Context, channel Channel, parts *Parts) <-ch
 	return out
 }
 
-// listen passes on what one subscription receives until it breaks, and reports whether it
-// was made at all, and why it ended.
+// listen forwards what one subscription receives until it fails. It reports whether the
+// subscription was confirmed, and why it ended.
 func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out chan Hint) (subscribed bool, ended error) {
-	sub := s.client.Subscribe(ctx) // to nothing: this makes no connection
+	sub := s.client.Subscribe(ctx) // to nothing: this opens no connection
 	defer sub.Close()
-	// Receiving does not look at whether the context has ended.
+	// Receiving does not check whether the context has ended.
 	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{}), sub: sub}
 	if err := p.begin(ctx); err != nil {
@@ -109,15 +110,15 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 			case "sunsubscribe":
 				return subscribed, errMoved
 			case "ssubscribe":
-				continue // the same part is subscribed to as a plain channel next
+				continue // the same part is subscribed as a plain channel next
 			}
 			part := s.partOf(channel, got.Channel)
 			subscribed = subscribed || part < 0
-			if subscribed { // parts that came before are part of the beginning
-				tell(out, Hint{Missed: true, Part: part})
+			if subscribed { // parts that are confirmed earlier belong to the initial subscription
+				sendHint(out, Hint{Missed: true, Part: part})
 			}
 		case *redis.Message:
-			tell(out, Hint{Payload: got.Payload, Part: s.partOf(channel, got.Channel)})
+			sendHint(out, Hint{Payload: got.Payload, Part: s.partOf(channel, got.Channel)})
 		}
 		if subscribed {
 			if err := p.follow(ctx); err != nil {
@@ -127,22 +128,22 @@ func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out c
 	}
 }
 
-// errRenew ends a subscription that has many parts that nobody wants.
+// errRenew ends a subscription with many parts that are no longer wanted.
 var errRenew = errors.New("the subscription is made again without the parts that are not wanted any more")
 
-// errMoved ends a subscription whose sharded channels another server of the cluster has.
+// errMoved ends a subscription whose sharded channels have moved to another server of the cluster.
 var errMoved = errors.New("another server of the cluster has the sharded channels")
 
-// receive waits for what comes next, for a second. The deadline is for connecting again.
+// receive waits up to a second for the next message. The deadline is for reconnecting.
 func receive(ctx context.Context, sub *redis.PubSub) (any, error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*quiet)
 	defer cancel()
 	return sub.ReceiveTimeout(ctx, time.Second)
 }
 
-// tell passes a hint on without waiting: where there is no room, an older one goes,
-// and what says so comes last.
-func tell(out chan Hint, h Hint) {
+// sendHint sends a hint without waiting. If the buffer is full, it drops an older one and sends a
+// hint with Missed instead of h.
+func sendHint(out chan Hint, h Hint) {
 	select {
 	case out <- h:
 		return
@@ -152,5 +153,5 @@ func tell(out chan Hint, h Hint) {
 	case <-out:
 	default:
 	}
-	out <- Hint{Missed: true, Part: -1} // there is room: nobody else sends
+	out <- Hint{Missed: true, Part: -1} // there is room: this goroutine is the only sender
 }

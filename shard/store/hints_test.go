@@ -13,7 +13,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// next is the next hint.
+// next returns the next hint.
 func next(t *testing.T, hints <-chan store.Hint) store.Hint {
 	t.Helper()
 	select {
@@ -28,8 +28,8 @@ func next(t *testing.T, hints <-chan store.Hint) store.Hint {
 	return store.Hint{}
 }
 
-// TestHints: who listens is told first to look for itself, then what is said, and
-// again to look after the connection was lost.
+// TestHints: a subscriber first gets a hint to check for itself, then the published hints, and
+// again one to check after the connection was lost.
 func TestHints(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL())
@@ -71,8 +71,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestParts: a subscription is extended by parts that are wanted, and gives up many that are
-// not wanted any more.
+// TestParts: a subscription adds parts that are wanted, and drops parts once many are not wanted
+// any more.
 func TestParts(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{Real: true})
 	s, _ := open(t, server.URL())
@@ -95,7 +95,7 @@ func TestParts(t *testing.T) {
 	}
 	eventually(t, "unwanted parts to be given up", func() bool { return subscribed() == 2 })
 	for len(hints) > 0 {
-		<-hints // so that there is room
+		<-hints // makes room
 	}
 	server.Do("PUBLISH", s.PartChannel(store.HeadHints, 0), "news")
 	for h := next(t, hints); h.Payload != "news" || h.Part != 0; h = next(t, hints) {
@@ -105,8 +105,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestHintsUnreachable: a subscription that cannot connect is tried again after pauses that
-// grow, each of which is an occasion for a cluster to learn where its servers are.
+// TestHintsUnreachable: a subscription that cannot connect is retried after growing pauses. Before
+// each a cluster client reloads where its servers are.
 func TestHintsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dials := 0
@@ -115,9 +115,9 @@ func TestHintsUnreachable(t *testing.T) {
 			c.Dial = func(ctx context.Context, _ string) (net.Conn, error) {
 				dials++
 				select {
-				case <-time.After(c.Timeout): // as where the network swallows what is sent
+				case <-time.After(c.Timeout): // as if the network dropped all packets
 					return nil, os.ErrDeadlineExceeded
-				case <-ctx.Done(): // the client has a lock meanwhile, for which the end of the test waits
+				case <-ctx.Done(): // the client holds a lock meanwhile, for which the end of the test waits
 					return nil, ctx.Err()
 				}
 			}
@@ -125,15 +125,15 @@ func TestHintsUnreachable(t *testing.T) {
 		s.Hints(t.Context(), store.HeadHints)
 		<-time.After(time.Minute)
 		synctest.Wait()
-		// Each attempt takes a second; the pauses grow up to 5 s, give or take half.
+		// Each attempt takes a second; the pauses grow up to 5 s, ± half.
 		if dials < 8 || dials > 20 {
 			t.Errorf("%d connections were tried within a minute", dials)
 		}
 	})
 }
 
-// TestSlowListener: who does not take hints gets one in their place, and nothing
-// piles up.
+// TestSlowListener: a subscriber that does not read gets a hint with Missed instead of the others,
+// and the buffer does not grow.
 func TestSlowListener(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s, _ := open(t, server.URL())
@@ -150,7 +150,7 @@ func TestSlowListener(t *testing.T) {
 		t.Fatal(err)
 	}
 	for h := (store.Hint{}); h.Payload != "last" && !h.Missed; h = next(t, other) {
-		// Whether this one keeps up is for the machine to say.
+		// Whether this subscriber keeps up depends on the machine.
 	}
 	eventually(t, "the slow one to have what it can keep", func() bool { return len(hints) == cap(hints) })
 	if cap(hints) > 100 {
@@ -182,8 +182,7 @@ func TestHintsEnd(t *testing.T) {
 	}
 }
 
-// TestCloseUnanswered: closing waits neither for calls nor for hints that nobody
-// answers.
+// TestCloseUnanswered: closing waits neither for calls nor for hints that get no answer.
 func TestCloseUnanswered(t *testing.T) {
 	mute, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,28 +1,28 @@
 package store
 
-// Kind is a kind of value that the program keeps in Redis. All are listed here, so that
-// tests reach the decoder of each: others may write to Redis, too.
+// Kind is a kind of value that the program stores in Redis. All are listed here, so that tests
+// reach the decoder of each: others may write to Redis, too.
 type Kind uint8
 
 // The kinds of values.
 const (
-	// MemberRecords is a hash of what each node says of itself, by the node's name.
+	// MemberRecords is a hash of the records that nodes write about themselves, by name of the
+	// node.
 	MemberRecords Kind = iota
 	// TierHead is a hash of the epoch of a key and of its tier heads, by type.
 	TierHead
-	// HeadStamps is a hash of a stamp for each bucket of keys, which is another one after
-	// each change of a tier head of these keys.
+	// HeadStamps is a hash of a stamp for each bucket of keys. A stamp changes with each change of
+	// a tier head of these keys.
 	HeadStamps
-	// LastGoodMarks is a hash of what is known of the last known good records of a key,
-	// by type.
+	// LastGoodMarks is a hash of marks of the last known good records of a key, by type.
 	LastGoodMarks
 	// LastGoodRecord is a string: the last known good record of a key and a type.
 	LastGoodRecord
 
-	kinds // how many there are
+	kinds // the number of kinds
 )
 
-// Kinds are all of them.
+// Kinds returns all kinds.
 func Kinds() (all []Kind) {
 	for k := range kinds {
 		all = append(all, k)
@@ -30,7 +30,7 @@ func Kinds() (all []Kind) {
 	return all
 }
 
-// label is what the names of a kind have behind the tag.
+// label returns the part of a name after the tag.
 func (k Kind) label() string {
 	return [kinds]string{TierHead: "head", LastGoodMarks: "good", LastGoodRecord: "good"}[k]
 }
@@ -46,16 +46,16 @@ type Channel uint8
 
 // The channels.
 const (
-	// MemberHints say that a member has something new to say.
+	// MemberHints say that the record of a member has changed.
 	MemberHints Channel = iota
-	// HeadHints name keys whose tier heads have changed. It has parts; on the channel
-	// itself are those of earlier versions.
+	// HeadHints name keys whose tier heads have changed. The channel has parts; hints of earlier
+	// versions are on the channel itself.
 	HeadHints
 
-	channels // how many there are
+	channels // the number of channels
 )
 
-// Channels are all of them.
+// Channels returns all channels.
 func Channels() (all []Channel) {
 	for c := range channels {
 		all = append(all, c)

@@ -15,8 +15,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patience is how long something may take that happens at once where nothing else
-// runs.
+// patience is how long an operation may take that takes moments on an idle machine.
 const patience = time.Minute
 
 // eventually waits until cond holds.
@@ -30,7 +29,7 @@ func eventually(t *testing.T, what string, cond func() bool) {
 	}
 }
 
-// log is what a store has logged.
+// log is the log of a store.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu
@@ -54,8 +53,8 @@ func (l *log) count(s string) int {
 	return bytes.Count(l.text.Bytes(), []byte(s))
 }
 
-// open makes a store for a URL. Its calls have so much time that none fails for a
-// slow machine.
+// open creates a store for a URL. The timeout of its calls is so long that none fails on a slow
+// machine.
 func open(t *testing.T, url string, change ...func(*store.Config)) (*store.Store, *log) {
 	t.Helper()
 	l := &log{}

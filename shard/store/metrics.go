@@ -9,7 +9,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// metrics are counted by call and outcome, never by key.
+// metrics count by call and outcome, never by key.
 type metrics struct {
 	calls metric.Int64Counter
 	took  metric.Float64Histogram
@@ -46,7 +46,7 @@ func newMetrics(meter metric.Meter, b *breaker) (*metrics, error) {
 
 func (m *metrics) close() error { return m.up.Unregister() }
 
-// called counts a call that ended so.
+// called counts a call with its result.
 func (m *metrics) called(name string, err error, took time.Duration) {
 	outcome := "refused"
 	switch {
@@ -54,7 +54,7 @@ func (m *metrics) called(name string, err error, took time.Duration) {
 		outcome = "ok"
 	case errors.Is(err, ErrDown):
 		outcome = "skipped"
-	case isGivenUp(err):
+	case isCallerCancelled(err):
 		outcome = "given_up"
 	case unreachable(err):
 		outcome = "failed"

@@ -11,7 +11,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestMetrics: calls are counted by what became of them, and no label is of a key.
+// TestMetrics: calls are counted by outcome, and no label contains a key.
 func TestMetrics(t *testing.T) {
 	reader := sdkmetric.NewManualReader()
 	provider := sdkmetric.NewMeterProvider(sdkmetric.WithReader(reader))
@@ -26,7 +26,7 @@ func TestMetrics(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	_ = get(ended) // is no call at all
+	_ = get(ended) // not a call at all
 	if _, err := s.Run(t.Context(), store.NewScript("bad", "return nonsense()"), nil); err == nil {
 		t.Error("nonsense ran")
 	}

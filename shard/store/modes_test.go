@@ -13,10 +13,10 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestCluster: with a cluster, names of all tags can be used, and hints reach who
-// listens; without one of its masters calls fail, and are made again with it.
+// TestCluster: in a cluster, names of all tags can be used, and hints reach their subscribers;
+// while one of its masters is down calls fail, and are made again when it is back.
 func TestCluster(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	cluster := redistest.StartCluster(t)
 	s, _ := open(t, cluster.URL(), func(c *store.Config) { c.Mode = store.Cluster })
 	for _, tag := range []string{"", "a", "}", "{", "{}", "a}b", "%7D", "{a}{b}"} {
@@ -56,10 +56,10 @@ func TestCluster(t *testing.T) {
 	until(t, s, "calls to be made again", isOK)
 }
 
-// TestSentinel: the master that the sentinels name is used, and its replica when
-// that one has taken over.
+// TestSentinel: the store uses the master that the sentinels name, and its replica after a
+// failover.
 func TestSentinel(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	tier := redistest.StartSentinels(t)
 	s, _ := open(t, tier.URL(), func(c *store.Config) {
 		c.Mode, c.Master, c.Timeout = store.Sentinel, redistest.MasterName, 5*time.Second
@@ -86,7 +86,7 @@ func TestSentinel(t *testing.T) {
 	}
 }
 
-// TestTLS: certificates of both sides; without our own Redis takes no call.
+// TestTLS: both sides have certificates; without a client certificate Redis accepts no call.
 func TestTLS(t *testing.T) {
 	authority := xdstest.NewAuthority(t, "redis")
 	var files secure.Config
@@ -118,9 +118,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestWorkloadAPI: certificates of both sides are those of SPIFFE ids. What is shown
-// and whom to trust comes from a Workload API, also when it changes; who has another
-// id is not taken for Redis.
+// TestWorkloadAPI: the certificates of both sides have SPIFFE ids. The client certificate and the
+// trusted authorities come from a Workload API, also when they change; a server with another id is
+// rejected.
 func TestWorkloadAPI(t *testing.T) {
 	old, after := xdstest.NewAuthority(t, "old"), xdstest.NewAuthority(t, "next")
 	dir := t.TempDir()

@@ -8,13 +8,13 @@ import (
 // escape keeps a tag within its braces.
 var escape = strings.NewReplacer("%", "%25", "}", "%7D")
 
-// Name is the name of a value in Redis: prefix:{tag}:kind:rest. Names of one tag are on
-// one server of a cluster, so that a script may use several of them. Any tag will do;
-// different ones have different names.
+// Name returns the name of a value in Redis: prefix:{tag}:kind:rest. Names with the same tag are on
+// one server of a cluster, so that a script may use several of them. Any tag is valid; different
+// tags have different names.
 func (s *Store) Name(k Kind, tag string, rest ...string) string {
 	tag = escape.Replace(tag)
 	if tag == "" {
-		tag = "%" // else the whole name would say on which server it is
+		tag = "%" // with an empty tag the whole name would determine the server
 	}
 	var b strings.Builder
 	b.WriteString(s.cfg.Prefix)
@@ -32,18 +32,16 @@ func (s *Store) Name(k Kind, tag string, rest ...string) string {
 	return b.String()
 }
 
-// Channel is the name of a channel of hints in Redis. Scripts that publish by themselves
-// need it.
+// Channel returns the name of a channel of hints in Redis. Scripts that publish need it.
 func (s *Store) Channel(c Channel) string { return s.cfg.Prefix + ":" + c.String() }
 
-// PartChannel is the name of a part of a channel, for subscribers that want some of its
-// hints.
+// PartChannel returns the name of a part of a channel, for subscribers that want some of its hints.
 func (s *Store) PartChannel(c Channel, part int) string {
 	return s.Channel(c) + ":" + strconv.Itoa(part)
 }
 
-// ShardedChannel is the name of a channel among the sharded ones of a cluster. It and its
-// parts are on the server that has the names with the channel's tag.
+// ShardedChannel returns the name of a channel among the sharded ones of a cluster. It and its
+// parts are on the server of the names with the tag of the channel.
 func (s *Store) ShardedChannel(c Channel) string {
 	return s.cfg.Prefix + ":{" + c.String() + "}:hints"
 }
@@ -53,8 +51,8 @@ func (s *Store) ShardedPart(c Channel, part int) string {
 	return s.ShardedChannel(c) + ":" + strconv.Itoa(part)
 }
 
-// partOf is the part of a channel that a name is of; -1 for the channel itself, and for
-// what is no part of it.
+// partOf returns the part of a channel for a name; -1 for the channel itself, and for any other
+// name.
 func (s *Store) partOf(c Channel, name string) int {
 	text, ok := strings.CutPrefix(name, s.ShardedChannel(c)+":")
 	if !ok {

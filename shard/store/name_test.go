@@ -10,8 +10,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestName: different tags have different names, and all names of a tag are on one
-// server of a cluster, whatever the tag holds.
+// TestName: different tags have different names, and all names of a tag are on one server of a
+// cluster, whatever the tag contains.
 func TestName(t *testing.T) {
 	s, _ := open(t, "redis://localhost:1")
 	rapid.Check(t, func(t *rapid.T) {
@@ -26,15 +26,15 @@ func TestName(t *testing.T) {
 	})
 }
 
-// hashed is the part of a name that says on which server of a cluster it is.
+// hashed returns the part of a name that selects the server of a cluster.
 func hashed(name string) string {
 	_, rest, _ := strings.Cut(name, "{")
 	tag, _, _ := strings.Cut(rest, "}")
 	return tag
 }
 
-// TestShardedNames: sharded channels are on the server of the names with their tag, and are
-// called as docs/redis.md says.
+// TestShardedNames: sharded channels are on the server of the names with their tag, and have the
+// names in docs/redis.md.
 func TestShardedNames(t *testing.T) {
 	s, _ := open(t, "redis://127.0.0.1:1")
 	page, err := os.ReadFile("../../docs/redis.md")

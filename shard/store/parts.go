@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Parts are the parts of a channel that a subscriber wants. All methods are safe for
-// concurrent use.
+// Parts are the parts of a channel that a subscriber wants. All methods are safe for concurrent
+// use.
 type Parts struct {
 	mu sync.Mutex
 	// Guarded by mu.
@@ -17,10 +17,10 @@ type Parts struct {
 	lacking string // why there are no sharded channels, as logged
 }
 
-// NewParts makes an empty set.
+// NewParts creates an empty set.
 func NewParts() *Parts { return &Parts{wanted: make(map[int]struct{})} }
 
-// Set adds a part, or takes it out. A subscription follows within a second.
+// Set adds a part, or removes it. A subscription follows within a second.
 func (p *Parts) Set(part int, wanted bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -31,35 +31,35 @@ func (p *Parts) Set(part int, wanted bool) {
 	}
 }
 
-// Sharded reports whether the last subscription to these parts has them as sharded channels,
-// too: then this node receives what is published on either.
+// Sharded reports whether the last subscription to these parts includes the sharded channels: then
+// this node receives messages from both.
 func (p *Parts) Sharded() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.sharded
 }
 
-// noteSharded notes that a subscription has sharded channels, or why it has none. It
-// reports whether the reason is a new one.
-func (p *Parts) noteSharded(lacking error) (news bool) {
+// noteSharded records that a subscription has sharded channels, or why it has none. It reports
+// whether the reason is new.
+func (p *Parts) noteSharded(lacking error) (isNew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.sharded = lacking == nil
 	text := ""
 	if lacking != nil {
-		text = word(lacking.Error())
+		text = errorPrefix(lacking.Error())
 	}
-	news = text != "" && text != p.lacking
+	isNew = text != "" && text != p.lacking
 	p.lacking = text
-	return news
+	return isNew
 }
 
-// fewUnwanted is how many parts that are not wanted any more make no difference.
+// fewUnwanted is how many unwanted parts a subscription may keep.
 const fewUnwanted = 64
 
-// missing adds parts that are wanted to those that a subscription has, and returns which.
-// It reports whether so many are not wanted any more that a new subscription pays: there is
-// no UNSUBSCRIBE, for which users of Redis would need another right.
+// missing adds wanted parts to those of a subscription, and returns the added ones. renew is true
+// if so many parts are unwanted that a new subscription pays: UNSUBSCRIBE is not used, since it
+// would require another right of the Redis user.
 func (p *Parts) missing(has map[int]struct{}) (parts []int, renew bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,13 +72,13 @@ func (p *Parts) missing(has map[int]struct{}) (parts []int, renew bool) {
 	return parts, len(has) > 2*len(p.wanted)+fewUnwanted
 }
 
-// partial is a subscription to a channel and to parts of it. It is for one goroutine: a
-// subscription that is used by another one while it connects blocks that.
+// partial is a subscription to a channel and to parts of it. Only one goroutine may use it: a use
+// while another goroutine connects would block.
 type partial struct {
 	store   *Store
 	channel Channel
 	parts   *Parts           // nil for none
-	has     map[int]struct{} // that are subscribed to
+	has     map[int]struct{} // subscribed parts
 	sharded bool             // also as sharded channels
 	sub     *redis.PubSub
 }
@@ -94,9 +94,9 @@ func (p *partial) begin(ctx context.Context) error {
 	return p.subscribe(within, parts, p.store.Channel(p.channel)) // it is confirmed last
 }
 
-// shard connects, in a cluster, with the server of the sharded channels, and finds out
-// whether it has any for this node. Redis has them since 7.0, and not each server of a
-// cluster need be of one version.
+// shard connects, in a cluster, with the server of the sharded channels, and finds out whether this
+// node may use them. Redis supports them since 7.0, and the servers of a cluster may have different
+// versions.
 func (p *partial) shard(ctx context.Context) error {
 	if _, cluster := p.store.client.(*redis.ClusterClient); p.parts == nil || !cluster {
 		return nil
@@ -115,13 +115,13 @@ func (p *partial) shard(ctx context.Context) error {
 	return nil
 }
 
-// lacksSharded reports whether an answer means that a server has no sharded channels, or
-// none for this user.
+// lacksSharded reports whether an answer means that a server has no sharded channels, or does not
+// allow them for this user.
 func lacksSharded(err error) bool {
 	return redis.HasErrorPrefix(err, "NOPERM") || redis.HasErrorPrefix(err, "unknown command")
 }
 
-// missing are the missing parts; see [Parts].
+// missing returns the missing parts; see [Parts].
 func (p *partial) missing() (parts []int, renew bool) {
 	if p.parts == nil {
 		return nil, false
@@ -129,8 +129,8 @@ func (p *partial) missing() (parts []int, renew bool) {
 	return p.parts.missing(p.has)
 }
 
-// subscribe subscribes to parts and other channels. Sharded channels are first: once the
-// others are confirmed, nothing about a part is missed, on whichever it is published.
+// subscribe subscribes to parts and other channels. Sharded channels are first: once the others are
+// confirmed, no hint about a part is missed, whichever channel it is published on.
 func (p *partial) subscribe(ctx context.Context, parts []int, others ...string) error {
 	var names, sharded []string
 	for _, part := range parts {
@@ -145,7 +145,7 @@ func (p *partial) subscribe(ctx context.Context, parts []int, others ...string) 
 	return p.sub.Subscribe(ctx, append(names, others...)...)
 }
 
-// follow subscribes to parts that have come to be wanted. An error ends the subscription.
+// follow subscribes to newly wanted parts. An error ends the subscription.
 func (p *partial) follow(ctx context.Context) error {
 	parts, renew := p.missing()
 	if renew {

@@ -2,17 +2,17 @@ package store
 
 import "fmt"
 
-// Reply is what Redis answered. Asking for what it is not is an error, never a
+// Reply is an answer of Redis. Its methods return an error if it has another type; they never
 // panic.
 type Reply struct {
 	value any // nil, int64, string or []any
 }
 
-// IsNil tells whether there is nothing: a name that does not exist, or nil or false
-// from a script.
+// IsNil reports whether the answer is nil: a name that does not exist, or nil or false from a
+// script.
 func (r Reply) IsNil() bool { return r.value == nil }
 
-// Int is the number.
+// Int returns the answer as a number.
 func (r Reply) Int() (int64, error) {
 	if n, ok := r.value.(int64); ok {
 		return n, nil
@@ -20,7 +20,7 @@ func (r Reply) Int() (int64, error) {
 	return 0, r.not("a number")
 }
 
-// Text is the string.
+// Text returns the answer as a string.
 func (r Reply) Text() (string, error) {
 	if s, ok := r.value.(string); ok {
 		return s, nil
@@ -28,7 +28,7 @@ func (r Reply) Text() (string, error) {
 	return "", r.not("a string")
 }
 
-// List is the list.
+// List returns the answer as a list.
 func (r Reply) List() ([]Reply, error) {
 	values, ok := r.value.([]any)
 	if !ok {
@@ -41,7 +41,7 @@ func (r Reply) List() ([]Reply, error) {
 	return list, nil
 }
 
-// Texts is the list of strings.
+// Texts returns the answer as a list of strings.
 func (r Reply) Texts() ([]string, error) {
 	list, err := r.List()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// granted are the commands of the rights.
+// granted returns the commands of the rights.
 func granted() (all []string) {
 	for word := range strings.FieldsSeq(store.Rights("test")) {
 		if command, ok := strings.CutPrefix(word, "+"); ok {
@@ -25,8 +25,8 @@ func granted() (all []string) {
 	return all
 }
 
-// TestRightsAreWhatScriptsUse: the rights have every command that a script of a node uses,
-// and besides only those that the client sends by itself; and Try tries each of them.
+// TestRightsAreWhatScriptsUse: the rights have every command that a script of a node uses, and
+// otherwise only those that the client sends itself; and Try uses each of them.
 func TestRightsAreWhatScriptsUse(t *testing.T) {
 	files, err := filepath.Glob("../*/*.go")
 	if err != nil {
@@ -96,7 +96,7 @@ func TestCommandsAreOld(t *testing.T) {
 	}
 }
 
-// numbers are those of a version.
+// numbers returns the numbers of a version.
 func numbers(t *testing.T, version string) (all []int) {
 	t.Helper()
 	for part := range strings.SplitSeq(version, ".") {
@@ -109,9 +109,9 @@ func numbers(t *testing.T, version string) (all []int) {
 	return all
 }
 
-// TestRightsInModes: the rights are enough with sentinels and in a cluster.
+// TestRightsInModes: the rights are sufficient with sentinels and in a cluster.
 func TestRightsInModes(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	grant := func(servers ...*redistest.Server) {
 		line := []any{"ACL", "SETUSER", "relay", "on", ">p"}
 		for word := range strings.FieldsSeq(store.Rights("test")) {

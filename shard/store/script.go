@@ -6,21 +6,21 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Script is Lua that runs in Redis as one step. It is sent once and then called by
-// its hash. A script may run twice for one call, where a connection broke or a
-// cluster moved what it names, and may have run although the call failed.
+// Script is a Lua script that Redis runs atomically. It is sent once and then called by its hash. A
+// script may run twice for one call, if a connection fails or a cluster moves its names, and may
+// have run although the call failed.
 type Script struct {
 	name string
 	lua  *redis.Script
 }
 
-// NewScript makes a script. Its name is for metrics and the log.
+// NewScript creates a script. Its name is for metrics and logs.
 func NewScript(name, lua string) *Script {
 	return &Script{name: name, lua: redis.NewScript(lua)}
 }
 
-// Run runs a script. keys are names of one tag, made by Name; args are strings,
-// []byte or integers. An answer of nil is no error.
+// Run runs a script. keys are names with the same tag, from Name; args are strings, []byte or
+// integers. A nil answer is not an error.
 func (s *Store) Run(ctx context.Context, script *Script, keys []string, args ...any) (Reply, error) {
 	return s.call(ctx, script.name, sizeOf(args), func(ctx context.Context) (any, error) {
 		return script.lua.Run(ctx, s.client, keys, args...).Result()

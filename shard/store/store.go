@@ -1,7 +1,16 @@
-// Package store is the Redis that the nodes of a tier share. It is never in the way:
-// each call has a deadline, and while Redis is out of reach calls fail at once, but
-// for one every few seconds that tries. What Redis says of itself is logged when it
-// changes, never for each call.
+// Package store is the connection to the Redis that the nodes of a tier share. It never blocks
+// other work: each call has a deadline, and while Redis is unreachable calls fail at once, except
+// for one every few seconds that tries again. Errors of Redis are logged when they change, never
+// for each call.
+//
+// # Files
+//
+//	connection        store.go, config.go, client.go, address.go
+//	failures          breaker.go, denied.go (answers that an operator must fix), try.go (preflight)
+//	calls             script.go, batch.go, reply.go
+//	names             name.go, kind.go
+//	publish/subscribe hints.go, parts.go
+//	metrics           metrics.go
 package store
 
 import (
@@ -20,16 +29,16 @@ type Store struct {
 	client  redis.UniversalClient
 	breaker *breaker
 	metrics *metrics
-	turns   chan struct{}   // a place for each call that may go on; nil for a cluster, see inTurn
+	turns   chan struct{}   // a slot for each call that may proceed; nil for a cluster, see inTurn
 	life    context.Context // of connections and hints: ends with Close
 	end     context.CancelFunc
 
 	mu     sync.Mutex
 	ending bool           // guarded by mu: Close was called
-	hints  sync.WaitGroup // of goroutines started before that
+	hints  sync.WaitGroup // goroutines started before that
 }
 
-// New makes the store that cfg describes. Redis need not be there.
+// New creates the store for cfg. Redis need not be reachable.
 func New(cfg Config) (*Store, error) {
 	if err := cfg.check(); err != nil {
 		return nil, err
@@ -52,10 +61,10 @@ func New(cfg Config) (*Store, error) {
 	return s, nil
 }
 
-// State is how Redis is, as far as this node knows. It makes no call.
+// State returns the state of Redis, as far as this node knows. It makes no call.
 func (s *Store) State() State { return s.breaker.current() }
 
-// Close ends the connections and all hints.
+// Close closes the connections and ends all hints.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	first := !s.ending
@@ -69,7 +78,7 @@ func (s *Store) Close() error {
 	return errors.Join(s.metrics.close(), s.client.Close())
 }
 
-// Get is the value of a name, nil if there is none.
+// Get returns the value of a name, nil if there is none.
 func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	r, err := s.call(ctx, "get", 0, func(ctx context.Context) (any, error) {
 		return s.client.Get(ctx, name).Result()
@@ -81,7 +90,7 @@ func (s *Store) Get(ctx context.Context, name string) ([]byte, error) {
 	return []byte(text), err
 }
 
-// Set gives a name a value for so long. 0 means for good.
+// Set sets the value of a name, which expires after ttl. 0 means never.
 func (s *Store) Set(ctx context.Context, name string, value []byte, ttl time.Duration) error {
 	_, err := s.call(ctx, "set", len(value), func(ctx context.Context) (any, error) {
 		return s.client.Set(ctx, name, value, ttl).Result()
@@ -89,7 +98,7 @@ func (s *Store) Set(ctx context.Context, name string, value []byte, ttl time.Dur
 	return err
 }
 
-// Delete removes names of one tag.
+// Delete removes names with the same tag.
 func (s *Store) Delete(ctx context.Context, names ...string) error {
 	_, err := s.call(ctx, "del", 0, func(ctx context.Context) (any, error) {
 		return s.client.Del(ctx, names...).Result()
@@ -97,7 +106,7 @@ func (s *Store) Delete(ctx context.Context, names ...string) error {
 	return err
 }
 
-// call makes a call, which sends so many bytes, within its time.
+// call makes a call that sends size bytes, within its timeout.
 func (s *Store) call(ctx context.Context, name string, size int, f func(context.Context) (any, error)) (Reply, error) {
 	if err := ctx.Err(); err != nil {
 		return Reply{}, err
@@ -111,22 +120,21 @@ func (s *Store) call(ctx context.Context, name string, size int, f func(context.
 		switch {
 		case errors.Is(err, redis.Nil):
 			return nil, nil
-		case err != nil && over(ctx) != nil:
-			return nil, &givenUp{err: over(ctx)} // says nothing of Redis
+		case err != nil && contextError(ctx) != nil:
+			return nil, &callerCancelled{err: contextError(ctx)} // says nothing about Redis
 		}
 		return value, err
 	})
 	s.metrics.called(name, err, time.Since(began))
-	if made := !errors.Is(err, ErrDown); made && (unreachable(err) || isGivenUp(err)) {
+	if made := !errors.Is(err, ErrDown); made && (unreachable(err) || isCallerCancelled(err)) {
 		s.relocate()
 	}
 	return Reply{value}, err
 }
 
-// inTurn makes a call when one of the connections is free for it. The client library can
-// wait for one, too, but with timers that the whole program shares, and a bubble of
-// [testing/synctest] must not use those of another. Each master of a cluster has connections
-// of its own, so there the library waits.
+// inTurn makes a call when a connection is free. The library can wait for one, too, but with timers
+// that the whole program shares, and a bubble of [testing/synctest] must not use those of another.
+// Each master of a cluster has connections of its own, so there the library waits.
 func (s *Store) inTurn(ctx context.Context, f func(context.Context) (any, error)) (any, error) {
 	if s.turns == nil {
 		return f(ctx)
@@ -140,18 +148,18 @@ func (s *Store) inTurn(ctx context.Context, f func(context.Context) (any, error)
 	}
 }
 
-// relocate makes the client of a cluster learn again, in the background, which master has
-// what: after a failover nobody else would send it there for a minute. Other clients find
-// their server with each connection.
+// relocate makes a cluster client reload the slots of the masters, in the background: after a
+// failover the library would otherwise not do so for a minute. Other clients find their server with
+// each connection.
 func (s *Store) relocate() {
 	if cluster, ok := s.client.(*redis.ClusterClient); ok && s.life.Err() == nil {
 		cluster.ReloadState(s.life)
 	}
 }
 
-// over is why a context is over. A connection can notice the deadline before the
+// contextError returns why a context has ended. A connection can notice the deadline before the
 // context does.
-func over(ctx context.Context) error {
+func contextError(ctx context.Context) error {
 	if end, ok := ctx.Deadline(); ok && ctx.Err() == nil && !time.Now().Before(end) {
 		return context.DeadlineExceeded
 	}

@@ -9,7 +9,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestCalls: what is written is read, by calls and by scripts, also after Redis has
+// TestCalls: values that are written can be read, by calls and by scripts, also after Redis has
 // lost its scripts.
 func TestCalls(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{Password: "secret-word"})

@@ -7,7 +7,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// try uses every command that scripts of a node use, and leaves nothing behind.
+// try uses every command that scripts of a node use, and removes everything that it writes.
 var try = NewScript("try", `
 redis.call('TIME')
 redis.call('HSET', KEYS[1], 'a', 'b')
@@ -23,10 +23,10 @@ redis.call('PUBLISH', ARGV[1], '')
 return 1
 `)
 
-// Try finds out whether Redis does all that a node needs. It writes under names of its
-// own, which it removes. The error says what is wrong, and what to do where that is known.
+// Try checks whether Redis supports everything that a node needs. It writes under names of its own,
+// which it removes. The error has the problem, and what to do if that is known.
 func (s *Store) Try(ctx context.Context) error {
-	name, channel := s.cfg.Prefix+":{try}:try", s.cfg.Prefix+":try" // no kind of value has these
+	name, channel := s.cfg.Prefix+":{try}:try", s.cfg.Prefix+":try" // no kind of value has these names
 	_, err := s.Run(ctx, try, []string{name + ":hash", name + ":text"}, channel)
 	if err == nil {
 		_, err = s.call(ctx, "subscribe", 0, func(ctx context.Context) (any, error) {
@@ -42,11 +42,11 @@ func (s *Store) Try(ctx context.Context) error {
 	return err
 }
 
-// noteHints notes how a subscription to hints ended: an answer of Redis that denies it
-// is reported, what else ends one is not, since calls say the same.
+// noteHints records how a subscription to hints ended. Only an answer of Redis that denies it is
+// reported; calls report all other errors.
 func (s *Store) noteHints(subscribed bool, err error) {
 	if _, moved := redis.IsMovedError(err); moved {
-		return // the sharded channels of a cluster are on another server: the next attempt finds it
+		return // the sharded channels of a cluster have moved: the next attempt finds the server
 	}
 	if _, denied := deniedBy(err, s.cfg.Prefix); subscribed || denied {
 		if subscribed {

@@ -13,8 +13,9 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestMoreCallsThanConnections: calls wait for a connection, in their time, and one bubble
-// after the other may make them. The first connections take so long that most calls wait.
+// TestMoreCallsThanConnections: calls wait for a connection, within their timeout, and several
+// bubbles may make them one after the other. The first connections take so long that most calls
+// wait.
 func TestMoreCallsThanConnections(t *testing.T) {
 	for range 3 {
 		synctest.Test(t, func(t *testing.T) {
