@@ -6,10 +6,9 @@ import (
 	"xdsrelay/shard"
 )
 
-// book is who is there. It forgets a member that has left, or whose lease ran out
-// while Redis could be asked; not one that Redis has forgotten, or that had no Redis
-// to tell, until it had the time to say that it is there. It is not safe for
-// concurrent use.
+// book is the known members. It drops a member that has left, or whose lease expired while Redis
+// was reachable. A member that is missing in Redis, or that could not reach Redis, stays until it
+// has had the time to renew its lease. It is not safe for concurrent use.
 type book struct {
 	lease time.Duration
 	asked time.Time // when Redis last answered
@@ -19,16 +18,16 @@ type book struct {
 
 type entry struct {
 	member shard.Member
-	until  time.Time // when the lease ends, by this node's clock
+	until  time.Time // when the lease ends, by the clock of this node
 }
 
-// failed notes that Redis did not answer.
+// failed records that Redis did not answer.
 func (b *book) failed() { b.lost = true }
 
-// read takes in an answer of Redis and returns which members came, which left on
-// purpose, and whose leases ended.
-func (b *book) read(now time.Time, all []found) (came, left, ended []shard.Member) {
-	// With or without this node, others may not have reached Redis, either.
+// read applies an answer of Redis. It returns the members that joined, that left on purpose, and
+// whose leases expired.
+func (b *book) read(now time.Time, all []found) (joined, left, ended []shard.Member) {
+	// Other nodes may not have reached Redis either, whether or not this node could.
 	grace := b.lost || now.Sub(b.asked) > b.lease/2
 	b.asked, b.lost = now, false
 	for name, e := range b.known {
@@ -48,7 +47,7 @@ func (b *book) read(now time.Time, all []found) (came, left, ended []shard.Membe
 		}
 		e, ok := b.known[name]
 		if !ok || e.member.Incarnation != f.member.Incarnation {
-			came = append(came, f.member)
+			joined = append(joined, f.member)
 		}
 		until := now.Add(min(f.lease, b.lease))
 		if ok && grace && until.Before(e.until) {
@@ -62,11 +61,11 @@ func (b *book) read(now time.Time, all []found) (came, left, ended []shard.Membe
 			delete(b.known, name)
 		}
 	}
-	return came, left, ended
+	return joined, left, ended
 }
 
-// next is when the first lease ends, if none is renewed. The zero time means never: so
-// it is while Redis does not answer, when none ends.
+// next returns when the first lease ends, if none is renewed. The zero time means never: no lease
+// ends while Redis does not answer.
 func (b *book) next() (first time.Time) {
 	if b.lost {
 		return first
@@ -79,7 +78,7 @@ func (b *book) next() (first time.Time) {
 	return first
 }
 
-// members are all in the book.
+// members returns all known members.
 func (b *book) members() []shard.Member {
 	all := make([]shard.Member, 0, len(b.known)+1)
 	for _, e := range b.known {

@@ -9,9 +9,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestBook: a member that renews its lease whenever it can, which it can when Redis
-// answers, is never out of the book, whatever Redis forgets; and one that died is out
-// two leases after Redis failed, or its clock jumped, at the latest.
+// TestBook: a member that renews its lease whenever Redis answers is never dropped, whatever Redis
+// loses; one that died is dropped at the latest two leases after Redis failed, or its clock jumped.
 func TestBook(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const term = 9 * time.Second
@@ -27,7 +26,7 @@ func TestBook(t *testing.T) {
 			var all []found
 			for _, name := range []string{"b", "c"} {
 				end, ok := redis[name]
-				if ok && !end.After(now) { // this and the next is what the script does
+				if ok && !end.After(now) { // this and the next line do what the script does
 					delete(redis, name)
 				} else if ok {
 					end = earlier(end, now.Add(term))
@@ -53,7 +52,7 @@ func TestBook(t *testing.T) {
 				}
 			}
 		}
-		renew := func() { // as all do, in some order
+		renew := func() { // all members renew, in some order
 			now = now.Add(every)
 			first := rapid.Bool().Draw(t, "first")
 			if first {
@@ -77,7 +76,7 @@ func TestBook(t *testing.T) {
 				read()
 			case "flush":
 				clear(redis)
-			case "jump": // of Redis' clock, back or forth
+			case "jump": // of the clock of Redis, forward or backward
 				by := time.Duration(rapid.IntRange(-1000, 1000).Draw(t, "by")) * time.Second
 				upset = now
 				for name, end := range redis {
@@ -90,7 +89,7 @@ func TestBook(t *testing.T) {
 					died[name] = now
 				}
 			}
-			// What happens every few seconds is more than can be borne.
+			// A fault every few seconds is more than the book can tolerate.
 			for range 3 {
 				renew()
 			}
@@ -105,8 +104,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// TestBookWithoutRedis: while Redis does not answer there is no end to wait for, which
-// would come and go, and Redis be asked without a pause.
+// TestBookWithoutRedis: while Redis does not answer, next returns no time to wait for: such a time
+// would pass again and again, and Redis would be asked without a pause.
 func TestBookWithoutRedis(t *testing.T) {
 	b := &book{lease: time.Minute, known: make(map[string]entry)}
 	now := time.Now()
@@ -128,8 +127,8 @@ func TestBookWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestBookLeft: a member that has left is out at once. That an earlier one of its name left
-// says nothing of it, and one that joins in its name is another.
+// TestBookLeft: a member that has left is dropped at once. If an earlier member with its name left,
+// that does not affect it, and one that joins with its name is another member.
 func TestBookLeft(t *testing.T) {
 	b := &book{lease: time.Minute, known: make(map[string]entry)}
 	now := time.Now()
@@ -147,7 +146,7 @@ func TestBookLeft(t *testing.T) {
 		{[]found{here("1")}, 0, 0},
 		{[]found{here("2")}, 1, 0},
 		{nil, 0, 0},
-		{[]found{gone("1")}, 0, 0}, // as in a Redis that went back to an old state
+		{[]found{gone("1")}, 0, 0}, // like in a Redis that was reset to an old state
 		{[]found{gone("2")}, 0, 1},
 		{[]found{gone("2")}, 0, 0},
 		{nil, 0, 0},

@@ -10,15 +10,15 @@ import (
 	"xdsrelay/shard/redistest"
 )
 
-// fault is what happens to Redis.
+// fault is a fault of Redis.
 type fault struct {
 	name  string
 	calls time.Duration // how long a call may take
 	on    func(*redistest.Server, *xdstest.Network)
-	off   func(*redistest.Server, *xdstest.Network) // nil for what is over at once
+	off   func(*redistest.Server, *xdstest.Network) // nil if the fault ends at once
 }
 
-// tier is a tier to which it happens.
+// tier is a tier with the fault.
 type tier struct {
 	fault
 	server *redistest.Server
@@ -27,10 +27,10 @@ type tier struct {
 	stop   []func()
 }
 
-// term is a lease that nobody fails to renew in time, and whose end can be waited for.
+// term is a lease that every node can renew in time, and whose end a test can wait for.
 const term = 6 * time.Second
 
-// join makes a node of this name a member of the tier.
+// join makes a node with this name a member of the tier.
 func (s *tier) join(t *testing.T, name string) *node {
 	t.Helper()
 	url := strings.Replace(s.server.URL(), s.server.Addr(), s.proxy.Addr(), 1)
@@ -39,7 +39,7 @@ func (s *tier) join(t *testing.T, name string) *node {
 	return n
 }
 
-// see waits until all nodes see those of these names.
+// see waits until all nodes see those with these names.
 func (s *tier) see(t *testing.T, names ...string) {
 	t.Helper()
 	for i := range names {
@@ -50,11 +50,10 @@ func (s *tier) see(t *testing.T, names ...string) {
 	}
 }
 
-// TestFaults: whatever happens to Redis, and for however long, nobody goes from
-// anybody's view who is there; and when it is over, who comes and who dies is seen
-// again.
+// TestFaults: whatever happens to Redis, and for however long, no node disappears from any view
+// while it runs; after the fault, nodes that join and nodes that die are noticed again.
 func TestFaults(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	var tiers []*tier
 	for _, f := range []fault{
 		{"flushed", patience, func(s *redistest.Server, _ *xdstest.Network) { s.Flush() }, nil},

@@ -19,8 +19,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	// patience is how long something may take that happens at once where nothing else
-	// runs.
+	// patience is how long an operation may take that takes moments on an idle machine.
 	patience = time.Minute
 	// long is a lease that ends in no test.
 	long = 5 * time.Minute
@@ -87,7 +86,7 @@ func prepareIn(t *testing.T, prefix, url string, cfg lease.Config, calls time.Du
 	return n
 }
 
-// sees waits until the node's view has these members.
+// sees waits until the view of the node has these members.
 func (n *node) sees(names ...string) {
 	n.t.Helper()
 	for began := time.Now(); ; {
@@ -107,8 +106,7 @@ func (n *node) sees(names ...string) {
 	}
 }
 
-// watch fails the test if a member ever goes from the node's view until stop is
-// called.
+// watch fails the test if a member ever disappears from the view of the node until stop is called.
 func (n *node) watch(names ...string) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -131,7 +129,7 @@ func (n *node) watch(names ...string) (stop func()) {
 	return func() { close(end); <-ended }
 }
 
-// member is what the node's view says of another.
+// member returns another member from the view of the node.
 func (n *node) member(name string) shard.Member {
 	for _, m := range n.View().Members() {
 		if m.Name == name {
@@ -141,7 +139,7 @@ func (n *node) member(name string) shard.Member {
 	return shard.Member{}
 }
 
-// log is what a node has logged.
+// log is the log of a node.
 type log struct {
 	mu   sync.Mutex
 	text bytes.Buffer // guarded by mu

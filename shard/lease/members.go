@@ -1,10 +1,14 @@
-// Package lease is the members of a tier that find one another in Redis. Each
-// announces itself with a lease, which it renews, and reads who else is there in the
-// same call.
+// Package lease implements the members of a tier that discover each other in Redis. Each announces
+// itself with a lease, which it renews, and reads the other members in the same call.
 //
-// A view can be wrong for a while, which costs streams and never what clients see.
-// So what is unclear leaves it as it is: without Redis nobody comes or goes, and
-// after that all get the time of a lease to say that they are still there.
+// A view can be wrong for a while, which costs streams but never affects what clients receive. So
+// an unclear situation changes nothing: without Redis no member is added or removed, and after an
+// outage each member has the time of a lease to renew.
+//
+// # Files
+//
+//	members     members.go (the API), run.go (renewals), book.go (known members and their leases)
+//	records     script.go (format in Redis and its scripts), sign.go (signatures)
 package lease
 
 import (
@@ -27,23 +31,21 @@ var _ shard.Members = (*Members)(nil)
 
 // Config is how a node joins a tier.
 type Config struct {
-	// Self is this node. Name and Peer are required; what is empty of Incarnation
-	// and Since is filled in.
+	// Self is this node. Name and Peer are required; an empty Incarnation or Since is filled in.
 	Self shard.Member
 	// Store is the Redis of the tier.
 	Store *store.Store
-	// Lease is how long a node counts of which nothing is heard any more. The same
-	// on all nodes, from 100ms.
+	// Lease is how long a node remains a member without renewal. The same on all nodes, at least
+	// 100ms.
 	Lease time.Duration
-	// Token signs what this node says of itself, and only nodes whose records it has
-	// signed are members: others may write to Redis, too. Nil where peers prove by
-	// certificates who they are.
+	// Token signs the record of this node. Only nodes whose records it has signed are members:
+	// others may write to Redis, too. Nil if peers authenticate by certificates.
 	Token *secure.Token
-	// Logger is informed of nodes that join and leave.
+	// Logger logs nodes that join and leave.
 	Logger *slog.Logger
 }
 
-// Members are the nodes of a tier, with this one.
+// Members are the nodes of a tier, including this one.
 type Members struct {
 	// Fixed after construction.
 	cfg     Config
@@ -53,14 +55,14 @@ type Members struct {
 	current *shard.Current
 	cancel  context.CancelFunc
 	ended   chan struct{} // closed once the loop has ended
-	kick    chan struct{} // of one: there is news to tell
+	wake    chan struct{} // of size one: there is a change to announce
 
 	calling chan struct{} // full during a call that renews: one at a time
 
 	mu sync.Mutex
 	// Guarded by mu.
-	self    shard.Member // with what was announced last
-	news    bool         // of self that others should hear at once
+	self    shard.Member // with its last announced status
+	urgent  bool         // self has a change to announce at once
 	entered bool         // others may see this node
 	left    bool         // Leave was called
 	closed  bool
@@ -71,8 +73,7 @@ type Members struct {
 	book         book
 }
 
-// Join makes cfg.Self a member, which others see once it has entered. It does not wait
-// for Redis.
+// Join makes cfg.Self a member, which others see after Enter. It does not wait for Redis.
 func Join(cfg Config) (*Members, error) {
 	switch {
 	case cfg.Self.Name == "" || cfg.Self.Peer == "":
@@ -104,7 +105,7 @@ func Join(cfg Config) (*Members, error) {
 		calling: make(chan struct{}, 1),
 		cancel:  cancel,
 		ended:   make(chan struct{}),
-		kick:    make(chan struct{}, 1),
+		wake:    make(chan struct{}, 1),
 		self:    cfg.Self,
 		book:    book{lease: cfg.Lease, known: make(map[string]entry)},
 	}
@@ -112,30 +113,31 @@ func Join(cfg Config) (*Members, error) {
 	return m, nil
 }
 
-// Self is this node, with what it announced last.
+// Self returns this node, with its last announced status.
 func (m *Members) Self() shard.Member {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.self
 }
 
-// View is who is there, with this node in any case. Where another node goes by its
-// name, and started later, that one stands there instead.
+// View returns the members, always with this node. If another node with the same name started
+// later, the view has that one instead.
 func (m *Members) View() *shard.View { return m.current.View() }
 
-// Changed is closed when View has something new to say.
+// Changed returns a channel that is closed when View changes.
 func (m *Members) Changed() <-chan struct{} { return m.current.Changed() }
 
-// Heard is when Redis last said who is there; before it did, when this node began.
+// Heard returns when Redis last answered with the members; before the first answer, when this node
+// started.
 func (m *Members) Heard() time.Time { return m.current.Heard() }
 
-// Answered reports whether Redis has ever said who is there.
+// Answered reports whether Redis has ever answered with the members.
 func (m *Members) Answered() bool { return m.current.Answered() }
 
-// Missing is nobody: who went may have ended, and another may have come for it.
+// Missing returns nil: a member that disappeared may have ended, and another may have replaced it.
 func (m *Members) Missing() []shard.Missing { return nil }
 
-// Left reports whether a member said that it would end.
+// Left reports whether a member announced its end.
 func (m *Members) Left(one shard.Member) bool { return m.current.Left(one) }
 
 // Enter announces this node to the others.
@@ -143,39 +145,39 @@ func (m *Members) Enter() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.entered = true
-	m.kickLocked()
+	m.wakeLocked()
 }
 
-// kickLocked makes the loop call at once. It needs mu.
-func (m *Members) kickLocked() {
+// wakeLocked makes the loop call at once. It requires mu.
+func (m *Members) wakeLocked() {
 	select {
-	case m.kick <- struct{}{}:
+	case m.wake <- struct{}{}:
 	default:
 	}
 }
 
-// Announce tells the others of this node: with the next renewal, and at once what
-// moves keys, or keeps hints from it.
+// Announce sends the status of this node to the others: with the next renewal, or at once if it
+// moves keys, or ends its sharded hints.
 func (m *Members) Announce(now shard.Status) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.announceLocked(now)
 }
 
-// announceLocked needs mu.
+// announceLocked requires mu.
 func (m *Members) announceLocked(now shard.Status) {
 	now.Draining = now.Draining || m.left
 	before := m.self.Status
 	m.self.Status = now
 	m.showLocked()
 	if before.Draining != now.Draining || before.Cut != now.Cut || before.Cold != now.Cold || before.Sharded && !now.Sharded {
-		m.news = true
-		m.kickLocked()
+		m.urgent = true
+		m.wakeLocked()
 	}
 }
 
-// Leave says that this node owns nothing any more, and waits until Redis has it, or
-// ctx is over.
+// Leave announces that this node owns nothing any more. It waits until Redis has the announcement,
+// or ctx ends.
 func (m *Members) Leave(ctx context.Context) error {
 	m.mu.Lock()
 	m.left = true
@@ -194,8 +196,8 @@ func (m *Members) Leave(ctx context.Context) error {
 	}
 }
 
-// Close ends the membership. After Leave the others see at once that this node has
-// gone, else when its lease ends.
+// Close ends the membership. After Leave the others see that at once, otherwise when the lease
+// ends.
 func (m *Members) Close() {
 	m.mu.Lock()
 	first, left := !m.closed, m.left
@@ -210,10 +212,10 @@ func (m *Members) Close() {
 	_, _ = m.cfg.Store.Run(context.Background(), m.leave, []string{m.name}, m.cfg.Self.Name, m.cfg.Self.Incarnation, m.cfg.Store.Channel(store.MemberHints), leftFor)
 }
 
-// showLocked makes the view anew. It needs mu.
+// showLocked updates the view. It requires mu.
 func (m *Members) showLocked() { m.current.Set(append(m.book.members(), m.self)) }
 
-// record is what others read of a member.
+// record returns the record of a member, which others read.
 func record(m shard.Member) (string, error) {
 	text, err := json.Marshal(m)
 	if most := maxRecord - secure.SignatureSize; err == nil && len(text) > most {

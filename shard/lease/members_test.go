@@ -12,9 +12,8 @@ import (
 	"xdsrelay/shard/redistest"
 )
 
-// TestLifecycle: members find one another, hear of one another what moves keys
-// without waiting for a renewal, and see at once who leaves; who dies is gone when
-// its lease ends.
+// TestLifecycle: members discover each other, see changes that move keys without waiting for a
+// renewal, and see at once that a member leaves; a member that dies is removed when its lease ends.
 func TestLifecycle(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	a := join(t, server.URL(), shard.Member{Name: "a", Version: "v1"}, long, patience)
@@ -52,8 +51,8 @@ func TestLifecycle(t *testing.T) {
 	}
 }
 
-// TestDeath: who dies is gone from the others' view when its lease ends, and is back
-// with its next life.
+// TestDeath: a member that dies is removed from the views of others when its lease ends, and is
+// back after it restarts.
 func TestDeath(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	const term = 3 * time.Second
@@ -66,8 +65,8 @@ func TestDeath(t *testing.T) {
 	a.sees("a", "b")
 }
 
-// TestNameTwice: of two nodes of one name the younger has it on all nodes. The other
-// one says so once, and has it again when the younger has left.
+// TestNameTwice: of two nodes with the same name the later started one has it on all nodes. The
+// other one logs that once, and has the name again when the later one has left.
 func TestNameTwice(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	began := time.Now()
@@ -126,8 +125,8 @@ func TestNameTwice(t *testing.T) {
 	eventually(t, "the older to have the name", at("old:1"))
 }
 
-// TestNameTwiceAtOnce: two nodes of one name that started at the same time agree on who
-// has it.
+// TestNameTwiceAtOnce: two nodes with the same name that started at the same time agree on the one
+// that has it.
 func TestNameTwiceAtOnce(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	began := time.Now()
@@ -139,10 +138,10 @@ func TestNameTwiceAtOnce(t *testing.T) {
 	}
 }
 
-// TestNewsThatFailed: what moves keys is told at once as soon as Redis takes it, also
-// where it did not when it was new.
+// TestNewsThatFailed: a change that moves keys is announced as soon as Redis accepts it, also if
+// Redis rejected it at first.
 func TestNewsThatFailed(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	a := join(t, server.URL(), shard.Member{Name: "a"}, long, patience)
 	b := join(t, server.URL(), shard.Member{Name: "b"}, long, patience)
@@ -155,9 +154,9 @@ func TestNewsThatFailed(t *testing.T) {
 	eventually(t, "b to hear that a is cut off", func() bool { return b.member("a").Cut })
 }
 
-// TestGarbage: what others have written into the hash harms nobody, and goes.
+// TestGarbage: garbage in the hash has no effect, and is removed.
 func TestGarbage(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	name := "test:{members}"
 	server.Do("HSET", name, "x", "", "y", "no record", "z", "99999999999999 2000 1 i {\"name\":\"z\"", "other", "99999999999999 2000 1 i {\"name\":\"z\",\"peer\":\"z:1\"}",
@@ -165,7 +164,7 @@ func TestGarbage(t *testing.T) {
 		"far", "99999999999999 2000 1 i {\"name\":\"far\",\"peer\":\"far:1\"}", "ever", "99999999999999 99999999999999 1 i {\"name\":\"ever\",\"peer\":\"ever:1\"}", "gone", "1 2000 1 i {\"name\":\"gone\",\"peer\":\"gone:1\"}")
 	const term = 2 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
-	a.sees("a", "ever", "far") // a lease far in the future is one like all others
+	a.sees("a", "ever", "far") // a lease far in the future is limited to the usual length
 	a.sees("a", "ever")
 	server.Do("HDEL", name, "ever")
 	a.sees("a")
@@ -178,7 +177,7 @@ func TestGarbage(t *testing.T) {
 	eventually(t, "a to be there again", func() bool { return server.Do("HLEN", name) == int64(1) })
 }
 
-// TestLeaveWithoutRedis: leaving does not wait longer than its context.
+// TestLeaveWithoutRedis: leaving waits no longer than its context.
 func TestLeaveWithoutRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	a := join(t, server.URL(), shard.Member{Name: "a"}, long, time.Second)
@@ -193,8 +192,8 @@ func TestLeaveWithoutRedis(t *testing.T) {
 	}
 }
 
-// TestRights: a user whose rights end at the prefix, and at commands that are
-// dangerous, has all that members need.
+// TestRights: a user with rights for the prefix only, and without dangerous commands, has
+// everything that members need.
 func TestRights(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{Password: "admin"})
 	server.Do("ACL", "SETUSER", "relay", "on", ">p", "~test:*", "&test:*", "+@all", "-@admin", "-@dangerous")

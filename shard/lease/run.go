@@ -9,7 +9,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// run renews the lease until ctx is over.
+// run renews the lease until ctx ends.
 func (m *Members) run(ctx context.Context) {
 	defer close(m.ended)
 	hints := m.cfg.Store.Hints(ctx, store.MemberHints)
@@ -20,14 +20,14 @@ func (m *Members) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return // the store waits for the end of the hints
-		case <-m.kick:
+		case <-m.wake:
 		case <-timer.C:
 		case _, ok := <-hints:
 			if !ok {
 				hints = nil // the store is closed
 				continue
 			}
-			// Others hear it too, and what follows comes with it.
+			// Other nodes receive the hint, too; the delay also batches further changes.
 			if soon := rand.N(m.soon()); time.Until(due) > soon {
 				due = time.Now().Add(soon)
 				timer.Reset(soon)
@@ -36,7 +36,7 @@ func (m *Members) run(ctx context.Context) {
 		}
 		wait := m.cfg.Lease * 3 / 10
 		if m.call(ctx) != nil {
-			wait = min(m.cfg.Lease/10, 2*time.Second) // costs nothing while Redis is known to be away
+			wait = min(m.cfg.Lease/10, 2*time.Second) // costs nothing while Redis is known to be down
 		}
 		wait += rand.N(m.cfg.Lease / 30)
 		if end := m.firstEnd(); !end.IsZero() {
@@ -47,17 +47,17 @@ func (m *Members) run(ctx context.Context) {
 	}
 }
 
-// soon is how long what is not urgent waits, so that more can come with it.
+// soon is the delay of a change that is not urgent, to batch it with others.
 func (m *Members) soon() time.Duration { return min(m.cfg.Lease/50, 200*time.Millisecond) }
 
-// firstEnd is when the first lease in the book ends.
+// firstEnd returns when the first lease in the book ends.
 func (m *Members) firstEnd() time.Time {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.book.next()
 }
 
-// call renews the lease, and takes in who else is there.
+// call renews the lease, and reads the other members.
 func (m *Members) call(ctx context.Context) error {
 	select {
 	case m.calling <- struct{}{}:
@@ -66,30 +66,30 @@ func (m *Members) call(ctx context.Context) error {
 		return ctx.Err()
 	}
 	m.mu.Lock()
-	self, news, entered := m.self, m.news, m.entered
-	m.news = false
+	self, urgent, entered := m.self, m.urgent, m.entered
+	m.urgent = false
 	_, elder := m.book.known[self.Name]
 	m.mu.Unlock()
 
-	a, err := m.ask(ctx, self, news, elder, entered)
+	a, err := m.ask(ctx, self, urgent, elder, entered)
 
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if err != nil {
-		m.news = m.news || news
+		m.urgent = m.urgent || urgent
 		m.book.failed()
 		return err
 	}
 	now := time.Now()
 	m.noteNameLocked(a)
 	m.noteForeignLocked(a.foreign)
-	came, left, ended := m.book.read(now, a.found)
-	for _, c := range came {
+	joined, left, ended := m.book.read(now, a.found)
+	for _, c := range joined {
 		m.cfg.Logger.Info("node joined the tier", "member", c.Name, "peer", c.Peer)
 	}
 	for _, e := range ended {
 		if m.current.Left(e) {
-			left = append(left, e) // it ended before it could say that its drain was over
+			left = append(left, e) // it ended before it could announce the end of its drain
 			continue
 		}
 		m.cfg.Logger.Warn("node disappeared from the tier without draining: its lease ended", "member", e.Name, "peer", e.Peer)
@@ -104,7 +104,7 @@ func (m *Members) call(ctx context.Context) error {
 }
 
 // ask makes the call, which announces this node if it has entered.
-func (m *Members) ask(ctx context.Context, self shard.Member, news, yields, entered bool) (answer, error) {
+func (m *Members) ask(ctx context.Context, self shard.Member, urgent, yields, entered bool) (answer, error) {
 	text, err := record(self)
 	if err != nil {
 		return answer{}, err
@@ -112,15 +112,15 @@ func (m *Members) ask(ctx context.Context, self shard.Member, news, yields, ente
 	text = m.sign(text)
 	flag := map[bool]string{true: "1", false: "0"}
 	reply, err := m.cfg.Store.Run(ctx, m.renew, []string{m.name},
-		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(store.MemberHints), flag[news], flag[yields], flag[entered])
+		self.Name, micros(self.Since), self.Incarnation, text, m.cfg.Lease.Milliseconds(), m.cfg.Store.Channel(store.MemberHints), flag[urgent], flag[yields], flag[entered])
 	if err != nil {
 		return answer{}, err
 	}
 	return readAnswer(reply, m.verified)
 }
 
-// noteNameLocked says once that another node goes by this one's name, or no longer.
-// It needs mu.
+// noteNameLocked logs once when another node has the name of this one, or no longer has. It
+// requires mu.
 func (m *Members) noteNameLocked(a answer) {
 	if a.taken != m.taken {
 		m.taken = a.taken

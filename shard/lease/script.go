@@ -13,32 +13,31 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// In Redis the members of a tier are one hash. A field is a node's name, its value
-// when its lease ends and how long it is, in ms of Redis' own clock, when the node
-// started, in µs, its incarnation and what it says of itself in JSON, which is empty
-// for one that has left. Such a field stays for leftFor, so that a node that was cut off
-// from Redis meanwhile still learns that the other one left on purpose.
+// In Redis the members of a tier are one hash. A field is the name of a node. Its value is when its
+// lease ends and how long it is, in ms of the clock of Redis, when the node started, in µs, its
+// incarnation and its record in JSON, which is empty for a node that has left. Such a field stays
+// for leftFor, so that a node without a connection to Redis meanwhile still sees that the other one
+// left on purpose.
 //
-// Nobody compares clocks of different machines but for two nodes that go by one
-// name. Redis' clock may jump all the same, when a replica takes over: what runs out
-// by that is announced again, and what would last longer than it is gets cut.
+// Clocks of different machines are compared only for two nodes with the same name. The clock of
+// Redis may jump nevertheless, when a replica takes over: a lease that expires because of that is
+// announced again, and one that would last longer than its length is shortened.
 
-// maxLease bounds what is left of a lease, in ms: what is more was written by somebody
-// else, and would be less than nothing in a time.Duration.
+// maxLease bounds the rest of a lease, in ms: a longer one was written by another program, and
+// would overflow a time.Duration.
 const maxLease = 1 << 40
 
-// leftFor is how long Redis remembers that a node left on purpose, in ms: nodes report for
-// ten minutes that one disappeared.
+// leftFor is how long Redis remembers that a node left on purpose, in ms: nodes report for ten
+// minutes that one disappeared.
 const leftFor = 15 * 60 * 1000
 
-// maxRecord is the most that a member may say of itself, in bytes; what is longer
-// does not count as one.
+// maxRecord is the maximum size of the record of a member, in bytes; a longer one does not count.
 const maxRecord = 16 << 10
 
-// renewScript announces a node and says who else is there: whether the name belongs to
-// another node, then of each other one its name, what is left of its lease in ms,
-// its JSON and its incarnation. A node that yields to another one of its name takes the
-// name only when that one has left. A node that has not entered writes nothing.
+// renewScript announces a node and returns the other members: first whether the name belongs to
+// another node, then for each other node its name, the rest of its lease in ms, its JSON and its
+// incarnation. A node that yields to another one with its name takes the name only when that one
+// has left. A node that has not entered writes nothing.
 const renewScript = `
 local name, since, incarnation, member = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local lease, channel, news, yields, entered = tonumber(ARGV[5]), ARGV[6], ARGV[7] == '1', ARGV[8] == '1', ARGV[9] == '1'
@@ -84,7 +83,7 @@ table.insert(out, 1, taken)
 return out
 `
 
-// leaveScript takes a node out, if it is still the one of its name.
+// leaveScript marks a node as left, if the record of its name is still its own.
 const leaveScript = `
 local name, incarnation, channel, term = ARGV[1], ARGV[2], ARGV[3], tonumber(ARGV[4])
 local clock = redis.call('TIME')
@@ -98,9 +97,9 @@ end
 return 1
 `
 
-// answer is what renewScript says.
+// answer is the result of renewScript.
 type answer struct {
-	taken   bool // another node goes by this one's name, and the name is its own
+	taken   bool // another node has the name of this one, and the name belongs to it
 	found   []found
 	foreign []string // names of records that no node of the tier has signed
 }
@@ -108,12 +107,12 @@ type answer struct {
 // found is one entry of it.
 type found struct {
 	member shard.Member
-	left   bool          // it has said that it left: only its name and incarnation are known
-	lease  time.Duration // what is left of it
+	left   bool          // it has left: only its name and incarnation are known
+	lease  time.Duration // the rest of it
 }
 
-// readAnswer reads what renewScript says. Entries that are none are left out, and so are
-// those that verified does not accept: anybody may have written them.
+// readAnswer decodes the result of renewScript. It skips malformed entries, and those that verified
+// rejects: anyone may have written them.
 func readAnswer(r store.Reply, verified func(text string) bool) (a answer, err error) {
 	list, err := r.List()
 	if err != nil {
@@ -168,9 +167,8 @@ func readMember(name, text string) (m shard.Member, ok bool) {
 	return m, true
 }
 
-// isAddress tells whether an address is host:port: gRPC would take it for a path of a
-// socket or the name of another kind of directory as well, and anybody may have written
-// it.
+// isAddress reports whether an address is host:port: gRPC would also accept the path of a socket or
+// another resolver scheme, and anyone may have written it.
 func isAddress(text string) bool {
 	host, port, err := net.SplitHostPort(text)
 	if err != nil || host == "" || strings.ContainsFunc(host, func(r rune) bool { return !unicode.IsPrint(r) || r == '/' }) {
@@ -180,5 +178,5 @@ func isAddress(text string) bool {
 	return err == nil && n > 0
 }
 
-// micros is a time as renewScript takes it.
+// micros returns a time in the format of renewScript.
 func micros(t time.Time) string { return strconv.FormatInt(max(t.UnixMicro(), 0), 10) }

@@ -8,8 +8,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// FuzzReadMember: what others have written of a member is read or left out, and what
-// is read can be used: it has its name and an address.
+// FuzzReadMember: a record is decoded or skipped, and a decoded one can be used: it has its name
+// and an address.
 func FuzzReadMember(f *testing.F) {
 	text, err := record(shard.Member{Name: "a", Peer: "a:1", Incarnation: "i", Since: time.Unix(1, 2000).UTC(), Status: shard.Status{Clients: 3}})
 	if err != nil {
@@ -29,7 +29,7 @@ func FuzzReadMember(f *testing.F) {
 		}
 		again, err := record(m)
 		if err != nil {
-			return // longer than it was, with what stands for bytes that are no text
+			return // longer than before, because of replacement characters for invalid UTF-8
 		}
 		if back, ok := readMember(name, again); ok && !shardEqual(back, m) {
 			t.Fatalf("read %+v, then %+v", m, back)

@@ -32,8 +32,8 @@ func tokenOf(t *testing.T, lines ...string) *secure.Token {
 	return token
 }
 
-// TestSigned: with a token only nodes that have it are members, whatever others write to
-// Redis; while the token is exchanged nodes that have both stay one tier.
+// TestSigned: with a token only nodes that have it are members, whatever others write to Redis;
+// during a rotation, nodes that have both tokens are one tier.
 func TestSigned(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	signed := func(name string, lines ...string) *node {
@@ -66,7 +66,7 @@ func TestSigned(t *testing.T) {
 		"twice", head+strings.TrimSuffix(text, "}")+`,"name":"twice","peer":"twice:1"}`,
 	)
 	c := signed("c", newToken)
-	c.sees("b", "c") // a shows the old token, which c does not have
+	c.sees("b", "c") // a signs with the old token, which c does not have
 	eventually(t, "c to complain", func() bool { return c.log.count("without a valid signature") == 1 })
 	b.sees("a", "b", "c")
 	if names, since := c.Foreign(); len(names) == 0 || since.IsZero() {
@@ -76,15 +76,15 @@ func TestSigned(t *testing.T) {
 		t.Errorf("a reports %v", names)
 	}
 
-	// Nor does a record count in another tier of the same Redis.
+	// Nor is a record valid in another tier of the same Redis.
 	server.Do("COPY", hash, "other:{members}")
 	other := prepareIn(t, "other", server.URL(), lease.Config{Self: shard.Member{Name: "d"}, Lease: long, Token: tokenOf(t, newToken, oldToken)}, patience)
 	eventually(t, "a complaint in the other tier", func() bool { return other.log.count("without a valid signature") == 1 })
 	other.sees("d")
 }
 
-// TestEnter: a node that has not entered sees the others, and none of them sees it: it
-// may not be able to bind its ports.
+// TestEnter: a node that has not entered sees the others, and none of them sees it: it may be
+// unable to bind its ports.
 func TestEnter(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	a := join(t, server.URL(), shard.Member{Name: "a"}, long, patience)
@@ -97,9 +97,9 @@ func TestEnter(t *testing.T) {
 	a.sees("a", "b")
 }
 
-// TestLeft: the others know who left on purpose, however fast it was.
+// TestLeft: the others know that a member left on purpose, however fast it was.
 func TestLeft(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	const term = 3 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
@@ -123,10 +123,10 @@ func TestLeft(t *testing.T) {
 	}
 }
 
-// TestLeftWhileCutOff: a node that was cut off from Redis while another one left, and for
+// TestLeftWhileCutOff: a node that had no connection to Redis while another one left, and for
 // longer than its lease, knows afterwards that it left on purpose.
 func TestLeftWhileCutOff(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	proxy := xdstest.NewNetwork(t, server.Addr())
 	const term = 3 * time.Second
@@ -143,7 +143,7 @@ func TestLeftWhileCutOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.Close()
-	<-time.After(term * 3 / 2) // so that the lease of the one that left would have ended
+	<-time.After(term * 3 / 2) // so that the lease of the node that left would have ended
 	if err := proxy.Heal(); err != nil {
 		t.Fatal(err)
 	}
@@ -153,9 +153,9 @@ func TestLeftWhileCutOff(t *testing.T) {
 	}
 }
 
-// TestDrainedAndKilled: a node that is killed while it drains has not disappeared.
+// TestDrainedAndKilled: a node that is killed while it drains counts as left, not as disappeared.
 func TestDrainedAndKilled(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	server := redistest.Start(t, redistest.Config{})
 	const term = 3 * time.Second
 	a := join(t, server.URL(), shard.Member{Name: "a"}, term, patience)
