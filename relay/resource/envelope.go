@@ -231,7 +231,7 @@ func endpointsOf(t *Type, name string, body []byte) string {
 // maxSeconds is the greatest number of seconds in a valid Duration message.
 const maxSeconds = 315_576_000_000
 
-// duration decodes a google.protobuf.Duration. A duration beyond the range of time.Duration, 292
+// duration decodes a google.protobuf.Duration. A duration outside the range of time.Duration, 292
 // years, becomes the longest one.
 func duration(b []byte) (time.Duration, error) {
 	var s int64

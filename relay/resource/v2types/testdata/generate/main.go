@@ -1,5 +1,5 @@
-// Command generate writes the descriptors of version 2 of the xDS API, as the
-// last release of go-control-plane that had them gives them. See package v2types.
+// Command generate writes the descriptors of version 2 of the xDS API, from the last release of
+// go-control-plane that had them. See package v2types.
 package main
 
 import (
@@ -119,7 +119,7 @@ func main() {
 		}
 		seen[f.Path()] = true
 		for i := range f.Imports().Len() {
-			add(f.Imports().Get(i).FileDescriptor) // what is imported comes first
+			add(f.Imports().Get(i).FileDescriptor) // imported files precede those that import them
 		}
 		set.File = append(set.File, bare(protodesc.ToFileDescriptorProto(f)))
 	}
@@ -157,7 +157,7 @@ func root(path string) bool {
 	return strings.HasPrefix(path, "envoy/") && (strings.Contains(path, "/v2") || strings.Contains(path, "/v1alpha")) && !strings.Contains(path, "/v3")
 }
 
-// ours leaves out what is for code generators only, and what every program has.
+// ours excludes files that only code generators use, and those that every program has.
 func ours(path string) bool {
 	for _, prefix := range []string{"envoy/annotations/", "udpa/annotations/", "validate/", "google/api/annotations.proto", "google/api/http.proto"} {
 		if strings.HasPrefix(path, prefix) {
@@ -167,8 +167,8 @@ func ours(path string) bool {
 	return !strings.HasPrefix(path, "google/protobuf/")
 }
 
-// bare is f without options, but for those that say how messages are encoded,
-// and without the imports that only options need.
+// bare returns f without options, except those for the encoding of messages, and without the
+// imports that only options need.
 func bare(f *descriptorpb.FileDescriptorProto) *descriptorpb.FileDescriptorProto {
 	f.Options, f.SourceCodeInfo = nil, nil
 	f.Dependency = slices.DeleteFunc(f.Dependency, func(path string) bool {
@@ -228,7 +228,7 @@ func bareEnum(e *descriptorpb.EnumDescriptorProto) {
 	}
 }
 
-// path leaves of a method's options the HTTP path, which is an extension from
+// path keeps only the HTTP path of the options of a method, an extension from
 // google/api/annotations.proto.
 func path(o *descriptorpb.MethodOptions) *descriptorpb.MethodOptions {
 	if o == nil {
