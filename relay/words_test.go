@@ -16,7 +16,7 @@ import (
 // folder is added when it was gone through.
 var inPlainWords = []string{
 	"relay/yamlbounds", "upstream", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types",
-	"shard", "shard/store", "shard/lease",
+	"shard", "shard/store", "shard/lease", "shard/head",
 }
 
 // wordsNotUsed are the words that comments do without, by what to write instead.
@@ -32,6 +32,7 @@ var wordsNotUsed = []struct {
 	{regexp.MustCompile(`(?i)\bmend(s|ed|ing)?\b`), "fix"},
 	{regexp.MustCompile(`(?i)\b(as it was|what there is)\b`), "unchanged, the content"},
 	{regexp.MustCompile(`(?i)\b(newcomers?|guests?|visitors?|strangers?)\b`), "client, connection"},
+	{regexp.MustCompile(`(?i)\b(turned|sent) (away|down)\b`), "refused, rejected, shed"},
 	{regexp.MustCompile(`(^|[.:;] )(Who|What) (?:[^.?]*)\.`), "the noun"},
 }
 

@@ -1,10 +1,10 @@
 package head
 
-// board is what a node knows of the stamps of the buckets in which it has keys. It is pure:
-// [Heads] guards it.
+// board is what a node knows of the stamps of the buckets in which it has keys. It is pure: [Heads]
+// guards it.
 type board struct {
-	// any is the stamp of all buckets at a time when all that differed were taken in; empty
-	// for never. As long as Redis has the same, nothing has changed.
+	// any is the stamp of all buckets from a time when the node had read all buckets that differed;
+	// empty for never. As long as Redis has the same stamp, nothing has changed.
 	any string
 	own map[int]*bucket
 }
@@ -12,16 +12,15 @@ type board struct {
 // bucket is a bucket in which the node has keys.
 type bucket struct {
 	keys map[string]struct{}
-	// stamp is one that Redis had; empty for none. known says that the heads of all keys
-	// have been read since, or are about to be.
+	// stamp is a stamp that Redis had; empty for none. known is true if the heads of all keys have
+	// been read since, or are about to be.
 	stamp string
 	known bool
 }
 
 func newBoard() board { return board{own: make(map[int]*bucket)} }
 
-// add adds a key, which is read by other means, and reports whether it is the first of its
-// bucket.
+// add adds a key, which the caller reads, and reports whether it is the first of its bucket.
 func (b *board) add(key string) (first bool) {
 	n := bucketOf(key)
 	own := b.own[n]
@@ -34,7 +33,7 @@ func (b *board) add(key string) (first bool) {
 	return first
 }
 
-// remove takes a key out, and reports whether it was the last of its bucket.
+// remove removes a key, and reports whether it was the last of its bucket.
 func (b *board) remove(key string) (last bool) {
 	n := bucketOf(key)
 	own := b.own[n]
@@ -57,7 +56,7 @@ func (b *board) eachKey(n int, f func(key string)) {
 	}
 }
 
-// forget notes that a key could not be read: its bucket counts as changed.
+// forget records that a key could not be read: its bucket counts as changed.
 func (b *board) forget(key string) {
 	if own := b.own[bucketOf(key)]; own != nil {
 		own.known = false
@@ -65,7 +64,7 @@ func (b *board) forget(key string) {
 	}
 }
 
-// changed are the buckets of which the node does not know the heads.
+// changed returns the buckets whose heads the node does not know.
 func (b *board) changed(now stamps) (all []int) {
 	for n, own := range b.own {
 		if !own.known || own.stamp != now.buckets[n] {
@@ -75,16 +74,16 @@ func (b *board) changed(now stamps) (all []int) {
 	return all
 }
 
-// settle notes that the heads of a bucket have been read since Redis had this stamp.
-func (b *board) settle(n int, stamp string) {
+// markKnown records that the heads of a bucket have been read since Redis had this stamp.
+func (b *board) markKnown(n int, stamp string) {
 	if own := b.own[n]; own != nil {
 		own.stamp, own.known = stamp, true
 	}
 }
 
-// explain notes that a stamp was replaced for a change that the node knows, or is about to
-// read. It counts only where the node knew what was there before. The stamp of all buckets
-// is another one, too: a Redis that has the last one again has lost the change.
+// explain records that a stamp was replaced because of a change that the node knows, or is about to
+// read. It counts only if the node knew the state before. The stamp of all buckets is unknown then:
+// a Redis that has the earlier one again has lost the change.
 func (b *board) explain(n int, from, to string) {
 	if own := b.own[n]; own != nil && own.known && own.stamp == from {
 		own.stamp = to

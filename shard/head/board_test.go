@@ -2,8 +2,8 @@ package head
 
 import "testing"
 
-// TestBoard: a bucket is read until its heads are known, and again when its stamp is not
-// one that the node has been led to.
+// TestBoard: a bucket is read until its heads are known, and again when Redis has a stamp that no
+// hint or write explains.
 func TestBoard(t *testing.T) {
 	b := newBoard()
 	n := bucketOf("k")
@@ -18,7 +18,7 @@ func TestBoard(t *testing.T) {
 		t.Error("the first key of a bucket is not known as such")
 	}
 	expect("nothing was read", "", true)
-	b.settle(n, "1")
+	b.markKnown(n, "1")
 	expect("read", "1", false)
 	expect("another stamp", "2", true)
 	expect("no stamp", "", true)
@@ -31,12 +31,12 @@ func TestBoard(t *testing.T) {
 	if b.any != "" {
 		t.Error("a stamp was replaced, and that of all buckets is taken for known")
 	}
-	b.settle(n, "2")
+	b.markKnown(n, "2")
 	b.forget("k")
 	expect("a key could not be read", "2", true)
 	b.explain(n, "2", "3")
 	expect("explained while it was not known", "3", true)
-	b.settle(n, "3")
+	b.markKnown(n, "3")
 	b.any = "3"
 	b.add("x") // in another bucket
 	if b.any != "" {
@@ -45,7 +45,7 @@ func TestBoard(t *testing.T) {
 	if !b.remove("k") || b.remove("k") || len(b.own) != 1 {
 		t.Error("the last key of a bucket is not known as such")
 	}
-	b.settle(n, "4")
+	b.markKnown(n, "4")
 	b.explain(n, "4", "5")
 	if b.own[n] != nil {
 		t.Error("a bucket without keys came back")

@@ -13,7 +13,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// A round is at most so long after the one before.
+// longestRound bounds the time from one round to the next.
 const longestRound = 3 * time.Second * 5 / 4
 
 // bubble is a Redis in virtual time.
@@ -25,7 +25,7 @@ type bubble struct {
 
 const redisAt = "127.0.0.1:6379"
 
-// inBubble runs a test in virtual time, with times as they are in production.
+// inBubble runs a test in virtual time, with the durations of production.
 func inBubble(t *testing.T, test func(*testing.T, *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -40,10 +40,10 @@ func inBubble(t *testing.T, test func(*testing.T, *bubble)) {
 	})
 }
 
-// open connects with the Redis.
+// open connects to the Redis.
 func (b *bubble) open() *store.Store { return b.openAt(redisAt) }
 
-// openAt connects with what is at an address.
+// openAt connects to the server at an address.
 func (b *bubble) openAt(address string) *store.Store {
 	b.t.Helper()
 	s, err := store.New(store.Config{
@@ -57,7 +57,7 @@ func (b *bubble) openAt(address string) *store.Store {
 	return s
 }
 
-// node is one with the times of production, and connections of its own.
+// node creates a node with the durations of production, and connections of its own.
 func (b *bubble) node(name string, cfg Config) *node {
 	b.t.Helper()
 	return newNodeOf(b.t, name, b.open(), cfg)
@@ -69,7 +69,7 @@ func (b *bubble) wait(d time.Duration) {
 	synctest.Wait()
 }
 
-// run runs a script that is no node's.
+// run runs a script that is not one of a node.
 func (b *bubble) run(s *store.Store, text string, keys []string, args ...any) {
 	b.t.Helper()
 	if _, err := s.Run(b.t.Context(), store.NewScript("test", text), keys, args...); err != nil {
@@ -77,7 +77,7 @@ func (b *bubble) run(s *store.Store, text string, keys []string, args ...any) {
 	}
 }
 
-// knows holds that a node knows the head of what another one holds.
+// knows checks that a node knows the head of the content of another one.
 func (k *keyed) knows(of *keyed, when string) {
 	k.t.Helper()
 	if h := k.head(); h.Generation == 0 || !h.holds(of.edition()) {
@@ -85,14 +85,14 @@ func (k *keyed) knows(of *keyed, when string) {
 	}
 }
 
-// pause is how long a node does not read a key without a reason.
+// pause returns how long a node does not read a key without a reason.
 func (n *node) pause(key string) time.Duration {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.pauseLocked(key)
 }
 
-// pair are an owner of a key and a node that follows it, which know the first head.
+// pair returns an owner of a key and a node that follows it, which know the first head.
 func (b *bubble) pair(cfg Config) (owner, follower *keyed) {
 	owner, follower = b.node("a", cfg).key("k"), b.node("b", cfg).key("k")
 	owner.own()

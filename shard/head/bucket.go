@@ -16,45 +16,45 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// Nodes do not ask Redis for each of their keys whether its head has changed. Keys are
-// divided into buckets by hash, and Redis has a stamp for each bucket, another one after each
-// claim and each write of a head. A node that knows the stamp of a bucket, and has read its
-// keys since, knows their heads.
+// Nodes do not ask Redis for each of their keys whether its head has changed. Keys are divided into
+// buckets by hash, and Redis has a stamp for each bucket, which changes after each claim and each
+// write of a head. A node that knows the stamp of a bucket, and has read its keys since, knows
+// their heads.
 //
-// A stamp is the digest of the hint that was published with it: of the stamp before, a random
-// text and the keys. So no other hint leads to it: a forged one makes nodes read, and cannot
-// make them take for known what they have not read.
+// A stamp is the digest of the hint that was published with it. The hint consists of the previous
+// stamp, a random text and the keys. So no other hint leads to the stamp: a forged hint makes nodes
+// read, and cannot make them skip a change that they have not read.
 //
-// The stamp is set after the head, and set again until Redis has confirmed it, so a node that
-// sees the old stamp next to the new head sees the new stamp later. If the writer ends before
-// that, the next owner of the key claims it, and sets the stamp. In a cluster the two are on
-// different servers: that is why one script cannot do both.
+// The stamp is set after the head, and set again until Redis has confirmed it, so a node that sees
+// the old stamp next to the new head sees the new stamp later. If the writer ends before that, the
+// next owner of the key claims it, and sets the stamp. In a cluster the two are on different
+// servers, so one script cannot do both.
 
-// buckets is how many buckets there are. It is the same for all nodes and versions: a node
-// looks at the stamps of its own buckets only.
+// buckets is the number of buckets. It is the same for all nodes and versions: a node checks the
+// stamps of its own buckets only.
 const buckets = 1024
 
-// bucketOf is the bucket of a key.
+// bucketOf returns the bucket of a key.
 func bucketOf(key string) int { return int(xxhash.Sum64String(key) % buckets) }
 
 const (
 	stampsTag = "heads"
-	// anyField is the stamp of all buckets together: as long as that is the same, no other
-	// one has changed. The fields of the others are their numbers.
+	// anyField is the stamp of all buckets together: as long as it is the same, no other stamp has
+	// changed. The fields of the others are their numbers.
 	anyField = "any"
-	// maxStamp is the longest stamp or random text that counts, in bytes.
+	// maxStamp is the maximum length of a stamp or random text, in bytes.
 	maxStamp = 32
 )
 
-// stamp sets the stamps of buckets and publishes, to nodes with keys in each, what it was
-// before and which keys the change is about. ARGV: how long stamps are kept, a random text,
-// what the names of channels begin with, the same for sharded channels, which is empty if some
-// node is not subscribed to them, and for each bucket its number and the keys. It answers with
-// the stamp of each before and now.
+// stamp sets the stamps of buckets. For each bucket it publishes the previous stamp and the keys
+// that have changed to nodes with keys in the bucket. ARGV: how long stamps are kept, a random
+// text, the prefix of the channels, the prefix of the sharded channels, which is empty if some node
+// does not subscribe to them, and for each bucket its number and the keys. It returns the stamp of
+// each bucket before and now.
 //
-// A sharded channel is on the server of the stamps, where the script runs. All of a cluster
-// pass on what is published on another one. A server may have no sharded channels where the
-// one before it had them.
+// A sharded channel is on the server of the stamps, where the script runs. Messages on other
+// channels are forwarded to all servers of a cluster. A server may have no sharded channels
+// although its predecessor had them.
 var stamp = store.NewScript("head_stamp", `
 local stamps = {}
 local function publish(bucket, hint)
@@ -75,13 +75,13 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return stamps
 `)
 
-// stampOf is the stamp that stamp sets with a hint.
+// stampOf returns the stamp that belongs to a hint.
 func stampOf(hint string) string {
 	sum := sha1.Sum([]byte(hint)) //nolint:gosec // the only digest that scripts of Redis have
 	return hex.EncodeToString(sum[:])[:16]
 }
 
-// look answers with all stamps, or nothing if the one for all buckets is still ARGV[1].
+// look returns all stamps, or nothing if the one for all buckets is still ARGV[1].
 var look = store.NewScript("head_look", `
 if redis.call('HGET', KEYS[1], 'any') == ARGV[1] then return false end
 return redis.call('HGETALL', KEYS[1])
@@ -91,7 +91,7 @@ func stampsName(s *store.Store) string { return s.Name(store.HeadStamps, stampsT
 
 func newText() string { return strconv.FormatUint(rand.Uint64(), 36) }
 
-// stampArgs are the arguments of stamp for keys by bucket, and the buckets in their order.
+// stampArgs returns the arguments of stamp for keys by bucket, and the buckets in their order.
 func (h *Heads) stampArgs(text string, byBucket map[int]map[string]struct{}) (args []any, order []int) {
 	s, sharded := h.cfg.Store, ""
 	if h.cfg.Sharded() {
@@ -109,14 +109,14 @@ func (h *Heads) stampArgs(text string, byBucket map[int]map[string]struct{}) (ar
 	return args, order
 }
 
-// stamps are those that Redis has. One that is not there is empty.
+// stamps are the stamps in Redis. A missing one is empty.
 type stamps struct {
 	all     string
 	buckets map[int]string
 }
 
-// stampsIn reads an answer of look. Fields and values that no node can have written count
-// as absent.
+// stampsIn decodes an answer of look. Fields and values that no node can have written count as
+// absent.
 func stampsIn(r store.Reply) (s stamps, err error) {
 	texts, err := r.Texts()
 	if err != nil {
@@ -140,11 +140,11 @@ func stampsIn(r store.Reply) (s stamps, err error) {
 // change is a hint that heads of a bucket have changed.
 type change struct {
 	from, to string // stamps
-	text     string // random, of the node that set the stamp
+	text     string // random, from the node that set the stamp
 	keys     []string
 }
 
-// decodeChange reads what stamp has published.
+// decodeChange decodes a hint that stamp has published.
 func decodeChange(text string) (c change, err error) {
 	from, rest, _ := strings.Cut(text, " ")
 	random, keys, ok := strings.Cut(rest, " ")

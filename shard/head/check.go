@@ -10,10 +10,10 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// Check compares what this node holds with what Redis has. It returns a sentence for
-// each difference that is not about to end by itself, sorted, and nothing if all is
-// well. It makes calls, as many as there are keys. Keys with a difference are read at once: no
-// stamp may say what a stranger has changed, so they would be read much later.
+// Check compares the content of this node with Redis. It returns a sentence for each difference
+// that does not end by itself, sorted, and nothing if there are none. The number of its calls grows
+// with the number of keys. Keys with a difference are read again at once: another program may have
+// changed them without a stamp, so they would be read much later.
 func (h *Heads) Check(ctx context.Context) (wrong []string, err error) {
 	h.refresh()
 	h.mu.Lock()
@@ -46,8 +46,8 @@ func (h *Heads) Check(ctx context.Context) (wrong []string, err error) {
 	return wrong, nil
 }
 
-// compare is Check for one key, of which Redis has k.
-func (h *Heads) compare(key string, k kept) (wrong []string) {
+// compare is Check for one key, with its state k in Redis.
+func (h *Heads) compare(key string, k keyState) (wrong []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	f, o := h.followed[key], h.owned[key]

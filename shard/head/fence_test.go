@@ -13,14 +13,14 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// sent is a write that is on its way, or was lost, or comes twice.
+// sent is a write that is in transit, or was lost, or arrives twice.
 type sent struct {
 	epoch, generation uint64
 	call              store.Call
 }
 
-// fences is a key in Redis with nodes that all take it for theirs, whose writes arrive
-// late, in any order, several times or never.
+// fences is a key in Redis with nodes that all claim to own it. Their writes arrive late, in any
+// order, several times or never.
 type fences struct {
 	t      *testing.T
 	server *redistest.Server
@@ -30,7 +30,7 @@ type fences struct {
 	onWay  []sent
 	newest Head   // that Redis has had since it was emptied
 	claim  uint64 // the newest since then
-	ever   uint64 // and altogether
+	ever   uint64 // the newest ever
 }
 
 func (f *fences) run(t *rapid.T, script *store.Script, call store.Call) store.Reply {
@@ -44,10 +44,10 @@ func (f *fences) run(t *rapid.T, script *store.Script, call store.Call) store.Re
 
 func (f *fences) key() string { return f.t.Name() }
 
-// Claim: each claim is above all before, also those that Redis has lost.
+// Claim: each claim is above all earlier ones, also those that Redis has lost.
 func (f *fences) Claim(t *rapid.T) {
 	i := rapid.IntRange(0, len(f.epochs)-1).Draw(t, "node")
-	k, err := keptIn(f.run(t, claim, claimCall(f.store, f.key())), nil)
+	k, err := decodeKeyState(f.run(t, claim, claimCall(f.store, f.key())), nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -58,7 +58,7 @@ func (f *fences) Claim(t *rapid.T) {
 	f.last[i] = k.heads[clusters.URL].Generation
 }
 
-// Send puts a write of a node on its way.
+// Send sends a write of a node.
 func (f *fences) Send(t *rapid.T) {
 	i := rapid.IntRange(0, len(f.epochs)-1).Draw(t, "node")
 	if f.epochs[i] == 0 {
@@ -69,7 +69,7 @@ func (f *fences) Send(t *rapid.T) {
 	f.onWay = append(f.onWay, sent{h.Epoch, h.Generation, writeCall(f.store, nil, f.key(), h.Epoch, map[string]Head{clusters.URL: h})})
 }
 
-// Arrive lets one arrive, which may do so again.
+// Arrive delivers a write, which may be delivered again.
 func (f *fences) Arrive(t *rapid.T) {
 	if len(f.onWay) == 0 {
 		t.Skip()
@@ -91,10 +91,10 @@ func (f *fences) Flush(t *rapid.T) {
 	f.newest, f.claim = Head{}, 0
 }
 
-// Check: an older head never replaces a newer one, and none of an older epoch comes
-// after a claim.
+// Check: an older head never replaces a newer one, and none of an older epoch appears after a
+// claim.
 func (f *fences) Check(t *rapid.T) {
-	k, err := keptIn(f.run(t, read, readCall(f.store, f.key())), nil)
+	k, err := decodeKeyState(f.run(t, read, readCall(f.store, f.key())), nil)
 	if err != nil {
 		t.Fatalf("%v", err)
 	}
@@ -114,9 +114,9 @@ func (f *fences) Check(t *rapid.T) {
 	f.newest = h
 }
 
-// TestFencing: however many nodes take a key for theirs, and whatever becomes of their
-// writes on the way, an older epoch never overwrites a newer one's head, nor an older
-// write of one node its newer one.
+// TestFencing: however many nodes claim to own a key, and whatever happens to their writes in
+// transit, an older epoch never overwrites the head of a newer one, nor an older write of one node
+// its newer one.
 func TestFencing(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -127,8 +127,8 @@ func TestFencing(t *testing.T) {
 	})
 }
 
-// TestAmbiguousWrites: writes of which the answer was lost are repeated, and neither
-// that nor what else happens meanwhile replaces anything newer with what is older.
+// TestAmbiguousWrites: writes whose answer was lost are repeated, and neither that nor other events
+// meanwhile replace anything newer by something older.
 func TestAmbiguousWrites(t *testing.T) { inBubble(t, testAmbiguousWrites) }
 
 func testAmbiguousWrites(t *testing.T, redis *bubble) {
@@ -154,7 +154,7 @@ func testAmbiguousWrites(t *testing.T, redis *bubble) {
 	if third := storedSoon(direct, a); !third.newer(second) {
 		t.Errorf("%+v, after %+v", third, second)
 	}
-	redis.wait(10 * time.Second) // until all that has failed was tried again
+	redis.wait(10 * time.Second) // until all failed writes were retried
 
 	proxy.Stall(xdstest.ToClient)
 	a.apply("4")
@@ -172,8 +172,8 @@ func testAmbiguousWrites(t *testing.T, redis *bubble) {
 	}
 }
 
-// TestOneKeyIsRefused: a key of which Redis takes nothing does not hold up the others,
-// and is written when it can be.
+// TestOneKeyIsRefused: a key for which Redis rejects all writes does not delay the others, and is
+// written when it can be.
 func TestOneKeyIsRefused(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -192,8 +192,8 @@ func TestOneKeyIsRefused(t *testing.T) {
 	storedSoon(s, bad)
 }
 
-// TestClockSetBack: claims are above those before also where the clock of Redis is behind
-// them, as that of a replica may be.
+// TestClockSetBack: claims are above earlier ones also if the clock of Redis is behind these, like
+// that of a replica may be.
 func TestClockSetBack(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -205,14 +205,14 @@ func TestClockSetBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if k, err := keptIn(r, nil); err != nil || k.epoch != ahead+uint64(i)+1 {
+		if k, err := decodeKeyState(r, nil); err != nil || k.epoch != ahead+uint64(i)+1 {
 			t.Errorf("epoch %d, %v, expected %d", k.epoch, err, ahead+uint64(i)+1)
 		}
 	}
 }
 
-// TestNumbersOfNobody: an epoch or generation that no node can have written, as of a
-// faulty program or hand, does not keep heads from being written.
+// TestNumbersOfNobody: an epoch or generation that no node can have written, but a faulty program
+// or a person, does not keep heads from being written.
 func TestNumbersOfNobody(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)

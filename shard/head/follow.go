@@ -10,24 +10,22 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// readAtOnce is how many keys one exchange with Redis is about.
+// readAtOnce is how many keys one pipeline to Redis reads.
 const readAtOnce = 128
 
-// followed is a key that this node has, and its heads as far as they are known. It is
-// guarded by the mu of Heads.
+// followed is a key that this node has, and its known heads. The mu of Heads guards it.
 type followed struct {
 	group *cache.Group
 	heads map[string]Head // by type URL
-	// reached are the generations of the last heads that the tables were at, by type
-	// URL.
+	// reached are the generations of the last heads that the tables have reached, by type URL.
 	reached map[string]uint64
-	// due is when it is read although nothing says that its heads have changed.
+	// due is when the key is read although nothing indicates that its heads have changed.
 	due   time.Time
 	lower time.Time // since when Redis has the key in a lower epoch than a head; see forgetHigher
 }
 
-// Follow makes the heads of a group that has just become active be read at once. That
-// it is followed from then on comes of itself.
+// Follow makes the heads of a newly active group be read at once. From then on it is followed like
+// all active groups.
 func (h *Heads) Follow(g *cache.Group) {
 	if g.Private() {
 		return
@@ -39,7 +37,7 @@ func (h *Heads) Follow(g *cache.Group) {
 	signal(h.fresh)
 }
 
-// Reread makes the heads of all keys that this node has be read at once.
+// Reread makes the heads of all keys of this node be read at once.
 func (h *Heads) Reread() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -63,19 +61,19 @@ func (h *Heads) followLocked(g *cache.Group) *followed {
 	if f.group != g {
 		f.group = g
 		for url, head := range f.heads {
-			agree(g, url, head, h.oursLocked(key, head))
+			reportToCache(g, url, head, h.oursLocked(key, head))
 		}
 	}
 	return f
 }
 
-// oursLocked reports whether this node wrote a head, of a key that it still owns.
+// oursLocked reports whether this node wrote a head of a key that it still owns.
 func (h *Heads) oursLocked(key string, head Head) bool {
 	o := h.owned[key]
 	return o != nil && o.epoch == head.Epoch
 }
 
-// accept takes a head that Redis has, if it is newer than what is known.
+// accept accepts a head from Redis if it is newer than the known one.
 func (h *Heads) accept(key, url string, head Head) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -92,10 +90,10 @@ func (h *Heads) acceptLocked(key, url string, head Head) {
 	}
 	f.noteReached(url)
 	f.heads[url] = head
-	agree(f.group, url, head, h.oursLocked(key, head))
+	reportToCache(f.group, url, head, h.oursLocked(key, head))
 }
 
-// noteReached notes which head the table of a type is at, if any.
+// noteReached records which head the table of a type has reached, if any.
 func (f *followed) noteReached(url string) {
 	head, ok := f.heads[url]
 	if e := editionOf(f.group, url); ok && e.Digest == head.Digest {
@@ -103,15 +101,15 @@ func (f *followed) noteReached(url string) {
 	}
 }
 
-// learn takes in what Redis has of a key.
-func (h *Heads) learn(key string, k kept) {
+// acceptAll accepts the state of a key in Redis.
+func (h *Heads) acceptAll(key string, k keyState) {
 	h.forgetHigher(key, k, time.Now())
 	for url, head := range k.heads {
 		h.accept(key, url, head)
 	}
 }
 
-// refresh makes the followed keys those that are active.
+// refresh follows the keys that are active, and no others.
 func (h *Heads) refresh() {
 	groups := h.cfg.Active()
 	h.mu.Lock()
@@ -133,9 +131,9 @@ func (h *Heads) refresh() {
 	}
 }
 
-// readAll reads keys, and returns those that could not be read. It tries all of them until
-// ctx ends: Redis may refuse some keys alone, and calls to one that does not answer soon
-// fail at once.
+// readAll reads keys, and returns those that could not be read. It tries all of them until ctx
+// ends: Redis may reject only some keys, and calls to a Redis that does not answer soon fail at
+// once.
 func (h *Heads) readAll(ctx context.Context, keys []string) (failed []string) {
 	for some := range slices.Chunk(keys, readAtOnce) {
 		if len(failed) > 0 && ctx.Err() != nil {
@@ -153,23 +151,23 @@ func (h *Heads) readAll(ctx context.Context, keys []string) (failed []string) {
 				failed = append(failed, some[i])
 				continue
 			}
-			h.learn(some[i], k)
+			h.acceptAll(some[i], k)
 			h.inspect(some[i], k)
 		}
 	}
 	return failed
 }
 
-// inspect compares what Redis has of a key with what this node has written there, if
-// it owns it.
-func (h *Heads) inspect(key string, k kept) {
+// inspect compares the state of a key in Redis with what this node has written there, if it owns
+// the key.
+func (h *Heads) inspect(key string, k keyState) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if f := h.followed[key]; f != nil {
 		pause := h.pauseLocked(key)
 		if f.due.IsZero() {
-			pause = rand.N(pause) // keys that came together part
+			pause = rand.N(pause) // spreads keys that were added together
 		}
 		f.due = now.Add(pause)
 		for url := range f.heads {
@@ -185,15 +183,15 @@ func (h *Heads) inspect(key string, k kept) {
 	case lost:
 		h.loseLocked(o, now)
 	case missing:
-		o.again(k)
+		o.rewriteAll(k)
 		h.enqueueLocked(o)
 	case o.deferred:
 		h.enqueueLocked(o)
 	}
 }
 
-// pauseLocked is how long a key is not read although nothing has changed: all nodes
-// together read it as often as its owner does by itself, and once more.
+// pauseLocked returns how long a key is not read although nothing has changed. All followers
+// together read it about as often as its owner does.
 func (h *Heads) pauseLocked(key string) time.Duration {
 	pause := h.cfg.Sweep
 	if h.owned[key] == nil {

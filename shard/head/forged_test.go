@@ -16,8 +16,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestForged: whatever else writes a head of a key that a node owns, the node replaces
-// it, and the nodes that follow the key do not stay behind what nobody has (K12).
+// TestForged: if another program writes a head of a key that a node owns, the node replaces it, and
+// the nodes that follow the key do not remain behind content that no node has (K12).
 func TestForged(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -51,9 +51,9 @@ func TestForged(t *testing.T) {
 	}
 }
 
-// TestForgedTogether: numbers that leave no room for higher ones, written to the epoch of a
-// key and to its head, stop no node from following the key: what Redis has for long is
-// believed, although it is lower.
+// TestForgedTogether: numbers that leave no room for higher ones, written both to the epoch of a
+// key and to its head, keep no node from following the key: after some time nodes accept the lower
+// numbers in Redis.
 func TestForgedTogether(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -98,8 +98,8 @@ func tokenOf(t *testing.T, lines ...string) *secure.Token {
 	return token
 }
 
-// TestForgedHints: a hint that a stranger publishes makes no node believe what nobody has,
-// nor ignore the heads that come later, with a token and without.
+// TestForgedHints: a forged hint makes no node accept a head that does not exist, nor ignore later
+// heads, with a token and without.
 func TestForgedHints(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -135,8 +135,8 @@ func TestForgedHints(t *testing.T) {
 	}
 }
 
-// TestSignedHeads: with a token only heads that the tier has signed count, each for its own
-// key and type, and so it is while the token is exchanged.
+// TestSignedHeads: with a token only heads that the tier has signed count, each for its own key and
+// type, also while the token is rotated.
 func TestSignedHeads(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -164,20 +164,20 @@ func TestSignedHeads(t *testing.T) {
 		}
 	}
 	moved := b.key("another key")
-	moved.own() // it reads what there is
+	moved.own() // it reads the existing head
 	moved.apply("2")
 	if h := storedSoon(s, moved); h.Generation != 1 {
 		t.Errorf("%+v follows the head of another key", h)
 	}
 	stop()
-	b.own() // with the other token in the first place
+	b.own() // with the other token first
 	b.apply("2")
 	storedSoon(s, b)
 	a.sees(b)
 }
 
-// TestForgedEqual: a head with the numbers of the true one and another content is replaced
-// by its owner, and so is one that has no signature.
+// TestForgedEqual: a head with the numbers of the real one and other content is replaced by its
+// owner, and so is one without a signature.
 func TestForgedEqual(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)

@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// TestFlushedBeforeTheOriginSpeaks: K12: what Redis loses of the nodes before is written again by
-// a new owner whose own origin has not spoken yet, as far as it knows of it: from its claim, or
-// from before Redis was emptied. Else the next owner would find nothing that is newer than what
-// it has itself, and take its own content for the newest.
+// TestFlushedBeforeTheOriginSpeaks: K12: if Redis loses the heads of earlier owners, a new owner
+// whose own control plane has not answered yet writes them again, as far as it knows them: from its
+// claim, or from before Redis was emptied. Otherwise the next owner would find nothing newer than
+// its own content, and take that for the newest.
 func TestFlushedBeforeTheOriginSpeaks(t *testing.T) {
 	for name, claims := range map[string]bool{"after the claim": true, "before the claim": false} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +42,7 @@ func TestFlushedBeforeTheOriginSpeaks(t *testing.T) {
 				if !next.edition().Behind || !last.edition().Behind {
 					t.Errorf("behind the tier head: the owner %t, a node that comes later %t", next.edition().Behind, last.edition().Behind)
 				}
-				next.apply("2") // its origin has spoken
+				next.apply("2") // its control plane has answered
 				b.wait(time.Second)
 				if now := stored(t, s, "k").heads[clusters.URL]; now.Epoch <= head.Epoch || now.Generation != head.Generation || !now.holds(next.edition()) {
 					t.Errorf("then Redis has %+v, after %+v", now, head)

@@ -1,10 +1,22 @@
-// Package head keeps what the nodes of a tier agree is newest of each type of each
-// key: its head, in Redis. The owner of a key writes it, a moment after the fact;
-// all nodes that have the key follow it and tell the cache, so that a node which is
-// behind knows that it is (K12).
+// Package head stores tier heads in Redis: the newest generation and digest that the nodes of a
+// tier agree on, for each type of each key. The owner of a key writes the head, shortly after a
+// change. All nodes that have the key follow it and report it to the cache, so that a node that is
+// behind detects that it is (K12).
 //
-// Nothing waits for a head. Serving makes no call to Redis, and without Redis
-// nobody is known to be behind.
+// Nothing waits for a head. Serving clients makes no call to Redis, and without Redis no node is
+// known to be behind.
+//
+// A key has an epoch, which each claim raises: the scripts reject a write of an older epoch, so a
+// node that lost a key cannot overwrite the heads of its new owner. Followers are notified by
+// hints; they also poll the stamps of buckets of keys, since any hint may be lost.
+//
+// # Files
+//
+//	heads        head.go (format), script.go (scripts in Redis), sign.go (signatures)
+//	the node     heads.go (configuration and API)
+//	owner        own.go (what to write), writer.go (claims and writes)
+//	follower     follow.go (reads), watch.go (hints and polling), board.go, bucket.go (stamps)
+//	operations   check.go, metrics.go
 package head
 
 import (
@@ -20,31 +32,30 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// Head is what is newest of one type of a key.
+// Head is the newest state of one type of a key.
 type Head struct {
-	// Epoch numbers the claims on the key, across all nodes: who claims it later has
-	// the higher one. Generation numbers the heads of one type. Of two heads the one
-	// with the higher epoch is newer, and of those of one epoch the one with the
-	// higher generation.
+	// Epoch numbers the claims of the key, across all nodes: a later claim has the higher number.
+	// Generation numbers the heads of one type. Of two heads the one with the higher epoch is
+	// newer, and within an epoch the one with the higher generation.
 	Epoch, Generation uint64
-	// Digest stands for the content, and Version is what SotW clients of the wildcard
-	// are told of it.
+	// Digest identifies the content, and Version is the version that SotW clients of the wildcard
+	// get for it.
 	Digest  resource.Digest
 	Version string
 	// Owner is the node that wrote it, and At when.
 	Owner string
 	At    time.Time
-	// Trace is the trace context of the update that made it, as W3C's traceparent;
-	// empty where that is not traced. It says nothing of what the head is.
+	// Trace is the trace context of the update that caused it, as W3C traceparent; empty if it is
+	// not traced. It is not part of the head's identity.
 	Trace string
 }
 
-// newer reports whether h comes after o.
+// newer reports whether h is newer than o.
 func (h Head) newer(o Head) bool {
 	return h.Epoch > o.Epoch || h.Epoch == o.Epoch && h.Generation > o.Generation
 }
 
-// same reports whether h and o are one head: what they are of, not who wrote them.
+// same reports whether h and o are the same head, regardless of the writer.
 func (h Head) same(o Head) bool {
 	return h.Epoch == o.Epoch && h.Generation == o.Generation && h.Digest == o.Digest && h.Version == o.Version
 }
@@ -52,19 +63,19 @@ func (h Head) same(o Head) bool {
 // holds reports whether h is the head of a table in this state.
 func (h Head) holds(e cache.Edition) bool { return h.Digest == e.Digest && h.Version == e.Version }
 
-// wire is what of a head is in JSON. The rest stands before it, for scripts.
+// wire is the JSON part of a head. The rest precedes it, for scripts.
 type wire struct {
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
 	Owner   string `json:"owner"`
 	At      int64  `json:"at"` // in milliseconds of Unix time
-	// Fields that came later are left out where they say nothing, and nodes that do not
-	// know them read past them: the nodes of a tier are not all of one version.
+	// Later additions are omitted if empty, and nodes that do not know them ignore them: the nodes
+	// of a tier may have different versions.
 	Trace string `json:"trace,omitempty"`
 }
 
-// encode is how a head is kept: epoch, generation and the rest as JSON, with blanks
-// between them.
+// encode returns the stored form of a head: epoch, generation and the rest as JSON, separated by
+// spaces.
 func (h Head) encode() string {
 	rest, err := json.Marshal(wire{h.Version, h.Digest.Hex(), h.Owner, h.At.UnixMilli(), h.Trace})
 	if err != nil {
@@ -73,10 +84,10 @@ func (h Head) encode() string {
 	return fmt.Sprintf("%d %d %s", h.Epoch, h.Generation, rest)
 }
 
-// maxNumber bounds epochs and generations: scripts know no larger integers.
+// maxNumber bounds epochs and generations: scripts support no larger integers.
 const maxNumber = 1 << 53
 
-// decode reads what encode wrote. Whatever else it is given is an error.
+// decode decodes the result of encode. Any other text is an error.
 func decode(text string) (h Head, err error) {
 	epoch, rest, _ := strings.Cut(text, " ")
 	generation, rest, ok := strings.Cut(rest, " ")
@@ -102,18 +113,18 @@ func decode(text string) (h Head, err error) {
 	copy(h.Digest[:], digest)
 	h.Version, h.Owner, h.At = w.Version, w.Owner, time.UnixMilli(w.At)
 	if trace.Valid(w.Trace) {
-		h.Trace = w.Trace // a head is as good without it
+		h.Trace = w.Trace // a head is valid without it
 	}
 	return h, nil
 }
 
-// note is what nodes of earlier versions publish when they have written a head.
-type note struct {
+// legacyHint is what nodes of earlier versions publish when they have written a head.
+type legacyHint struct {
 	Key string `json:"key"`
 }
 
-// decodeNote reads one.
-func decodeNote(text string) (n note, err error) {
+// decodeLegacyHint decodes one.
+func decodeLegacyHint(text string) (n legacyHint, err error) {
 	if err := json.Unmarshal([]byte(text), &n); err != nil {
 		return n, fmt.Errorf("a hint about a head: %w", err)
 	}

@@ -12,8 +12,8 @@ import (
 	"xdsrelay/shard/redistest"
 )
 
-// TestHeadForm: a head is what it was once it has been written and read, and what is
-// none is refused.
+// TestHeadForm: a head is unchanged after it was encoded and decoded, and anything else is
+// rejected.
 func TestHeadForm(t *testing.T) {
 	h := Head{Epoch: 1 << 52, Generation: 3, Digest: resource.Digest{1, 15: 255}, Version: "a b\n\"c", Owner: "node}1", At: time.UnixMilli(1234567890123)}
 	if got, err := decode(h.encode()); got != h || err != nil {
@@ -36,7 +36,7 @@ func TestHeadForm(t *testing.T) {
 	if got, err := decode(bad.encode()); got != h || err != nil {
 		t.Errorf("a trace that is none: %+v, %v", got, err)
 	}
-	if got, err := decodeNote(`{"key":"k\u0000","type":"t","head":"h"}`); got.Key != "k\x00" || err != nil {
+	if got, err := decodeLegacyHint(`{"key":"k\u0000","type":"t","head":"h"}`); got.Key != "k\x00" || err != nil {
 		t.Errorf("%+v, %v", got, err)
 	}
 	for _, bad := range []string{
@@ -49,8 +49,8 @@ func TestHeadForm(t *testing.T) {
 	}
 }
 
-// FuzzHead: whatever stands in Redis or comes as a hint is refused or read, and what
-// is read stays what it is.
+// FuzzHead: any value in Redis or in a hint is rejected or decoded, and a decoded one stays the
+// same.
 func FuzzHead(f *testing.F) {
 	h := Head{Epoch: 1, Generation: 2, Version: "v", Owner: "n", At: time.UnixMilli(1)}
 	f.Add(h.encode())
@@ -69,7 +69,7 @@ func FuzzHead(f *testing.F) {
 				t.Errorf("%+v became %+v, %v", h, again, err)
 			}
 		}
-		_, _ = decodeNote(text)
+		_, _ = decodeLegacyHint(text)
 		if c, err := decodeChange(text); err == nil && (len(c.from) > maxStamp || len(c.to) > maxStamp) {
 			t.Errorf("%q has stamps that are too long", text)
 		}
@@ -78,7 +78,7 @@ func FuzzHead(f *testing.F) {
 
 const aTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// TestDue: what is to be written of a table, by what is there.
+// TestDue: the heads to write for a table, by the existing heads.
 func TestDue(t *testing.T) {
 	now := time.Now()
 	at := func(digest byte, updates uint64) cache.Edition {
@@ -87,12 +87,12 @@ func TestDue(t *testing.T) {
 	of := func(e cache.Edition, epoch, generation uint64) map[string]Head {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: e.Digest, Version: e.Version}}
 	}
-	const answers = 5 // when the key became this node's
+	const answers = 5 // when this node became the owner
 	for name, c := range map[string]struct {
 		before     map[string]Head
 		is         cache.Edition
 		after      time.Duration
-		generation uint64 // of what is due; 0: nothing
+		generation uint64 // of the head to write; 0: none
 	}{
 		"the first head":                       {nil, at(1, answers), 0, 1},
 		"nothing is known of the type":         {nil, at(0, 0), never, 0},
@@ -102,7 +102,7 @@ func TestDue(t *testing.T) {
 		"another, since the origin has spoken": {of(at(2, 0), 3, 7), at(1, answers+1), 0, 8},
 	} {
 		o := &owned{since: now, answers: map[string]uint64{clusters.URL: answers}}
-		o.claimed(kept{epoch: 9, heads: c.before}, nil)
+		o.claimed(keyState{epoch: 9, heads: c.before}, nil)
 		due := func(e cache.Edition) Head {
 			return o.due([]cache.Edition{e}, "n", time.Second, now.Add(c.after))[clusters.URL]
 		}
@@ -125,21 +125,20 @@ func TestDue(t *testing.T) {
 		if again := due(c.is); again.Generation > 0 {
 			t.Errorf("%s: written, and due again: %+v", name, again)
 		}
-		o.again(kept{epoch: 9, heads: c.before})
+		o.rewriteAll(keyState{epoch: 9, heads: c.before})
 		if again := due(c.is); again != h {
 			t.Errorf("%s: lost, and %+v is due", name, again)
 		}
 	}
 }
 
-// TestLost: a key that others claim, too, is claimed again after a while that grows and
-// has a bound.
+// TestLost: a key that others claim, too, is claimed again after a growing but bounded pause.
 func TestLost(t *testing.T) {
 	now, last := time.Now(), time.Duration(0)
 	o := &owned{}
 	for range 20 {
-		o.claimed(kept{epoch: 1}, nil)
-		if lost, missing := o.differs(kept{epoch: 2}, now); !lost || missing {
+		o.claimed(keyState{epoch: 1}, nil)
+		if lost, missing := o.differs(keyState{epoch: 2}, now); !lost || missing {
 			t.Fatalf("lost: %t, missing: %t", lost, missing)
 		}
 		o.lose(now)
@@ -147,37 +146,37 @@ func TestLost(t *testing.T) {
 		if last > longestPause*3/2 {
 			t.Fatalf("a pause of %v", last)
 		}
-		if _, missing := o.differs(kept{}, o.after.Add(-1)); missing {
+		if _, missing := o.differs(keyState{}, o.after.Add(-1)); missing {
 			t.Fatal("claimed again before")
 		}
-		if _, missing := o.differs(kept{}, o.after); !missing {
+		if _, missing := o.differs(keyState{}, o.after); !missing {
 			t.Fatal("not claimed again")
 		}
 	}
 	if last < longestPause/2 {
 		t.Errorf("the last pause was %v", last)
 	}
-	o.claimed(kept{epoch: 3}, nil)
+	o.claimed(keyState{epoch: 3}, nil)
 	o.wrote(nil, now)
 	if o.lose(now); o.after.Sub(now) > 2*time.Second {
 		t.Errorf("after a write: a pause of %v", o.after.Sub(now))
 	}
-	o.claimed(kept{epoch: 4}, nil)
+	o.claimed(keyState{epoch: 4}, nil)
 	o.writes(map[string]Head{"t": {Epoch: 4, Generation: 1}})
 	o.wrote(o.heads, now)
-	if _, missing := o.differs(kept{epoch: 4, heads: map[string]Head{"t": {Epoch: 3, Generation: 7}}}, now); !missing {
+	if _, missing := o.differs(keyState{epoch: 4, heads: map[string]Head{"t": {Epoch: 3, Generation: 7}}}, now); !missing {
 		t.Error("what Redis had before the last write counts for that")
 	}
-	there := kept{epoch: 4, heads: o.heads}
-	for after, want := range map[time.Duration]bool{0: false, keptFor / 2: true} { // else it would come to its end
+	there := keyState{epoch: 4, heads: o.heads}
+	for after, want := range map[time.Duration]bool{0: false, keptFor / 2: true} { // otherwise it would expire
 		if lost, missing := o.differs(there, now.Add(after)); lost || missing != want {
 			t.Errorf("%v after a write: lost: %t, missing: %t", after, lost, missing)
 		}
 	}
 }
 
-// TestAnswersAfterALoss: what comes of a write of a claim that is known to be lost says
-// nothing more: the next attempt is neither later nor sooner for it.
+// TestAnswersAfterALoss: the result of a write of a lost claim has no effect: the next attempt is
+// neither later nor sooner.
 func TestAnswersAfterALoss(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	n := newNode(t, "n", openStore(t, server.URL(), time.Minute), never, never)
@@ -191,10 +190,10 @@ func TestAnswersAfterALoss(t *testing.T) {
 	after := o.after
 	n.mu.Unlock()
 	for _, is := range []uint64{epoch, epoch + 1} {
-		n.settle(o, epoch, is, map[string]Head{clusters.URL: {Epoch: epoch, Generation: 1}})
+		n.onWritten(o, epoch, is, map[string]Head{clusters.URL: {Epoch: epoch, Generation: 1}})
 		n.mu.Lock()
-		if o.refused != 1 || !o.after.Equal(after) || o.epoch != 0 {
-			t.Errorf("refused %d times, to be claimed after %v, expected once and %v", o.refused, o.after, after)
+		if o.lostClaims != 1 || !o.after.Equal(after) || o.epoch != 0 {
+			t.Errorf("refused %d times, to be claimed after %v, expected once and %v", o.lostClaims, o.after, after)
 		}
 		n.mu.Unlock()
 		if epoch, ok := n.Epoch("k"); ok {

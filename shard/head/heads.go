@@ -16,44 +16,42 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// Config says what heads are kept of, and where. It is not changed after [New].
+// Config is the configuration of [Heads]. It must not be changed after [New].
 type Config struct {
 	// Store is the Redis. Required.
 	Store *store.Store
-	// Node is this node's name. Required.
+	// Node is the name of this node. Required.
 	Node string
-	// Active returns the groups whose heads are followed; private ones among them
-	// are left out. Required.
+	// Active returns the groups whose heads are followed; private groups are skipped. Required.
 	Active func() []*cache.Group
-	// Wait bounds how long a new owner leaves a head as it is, although it has
-	// something else, until its origin has spoken. Default 5 s.
+	// Wait bounds how long a new owner keeps a head that differs from its content, until its
+	// control plane has answered. Default 5 s.
 	Wait time.Duration
-	// Every is how often Redis is asked which heads have changed, give or take a quarter.
-	// Default 3 s.
+	// Every is the interval at which Redis is asked which heads have changed, ± a quarter. Default
+	// 3 s.
 	Every time.Duration
-	// Sweep is how often the owner of a key reads its heads although nothing says that
-	// they have changed, give or take a quarter. Each of n other nodes does so every
-	// n times that. Default 15 min.
+	// Sweep is the interval at which the owner of a key reads its heads although nothing indicates
+	// a change, ± a quarter. Each of n other nodes does so every n times that. Default 15 min.
 	Sweep time.Duration
-	// Nodes is how many nodes the tier has. Required.
+	// Nodes returns the number of nodes in the tier. Required.
 	Nodes func() int
-	// Unstamped reports whether a node of the tier writes heads without stamps, as earlier
-	// versions do. As long as that is so, all keys are read in turn. Required.
+	// Unstamped reports whether a node of the tier writes heads without stamps, as earlier versions
+	// do. As long as that is the case, all keys are read in turn. Required.
 	Unstamped func() bool
-	// Sharded reports whether all nodes of the tier are subscribed to sharded channels:
-	// then hints go by these. Nil means that they never do.
+	// Sharded reports whether all nodes of the tier subscribe to sharded channels: then hints are
+	// published on these. Nil means never.
 	Sharded func() bool
-	// Listening is called with each subscription to hints, with whether it is to sharded
-	// channels, too. Nil for nobody.
+	// Listening is called after each subscription to hints, with whether it includes sharded
+	// channels. May be nil.
 	Listening func(sharded bool)
-	// Logger gets what should not be. Required.
+	// Logger logs problems. Required.
 	Logger *slog.Logger
-	// Meter is where the metrics are made. Required.
+	// Meter creates the metrics. Required.
 	Meter metric.Meter
-	// Token is the secret of the tier: heads are signed with it, and only signed ones
-	// count. Nil means that heads are not signed: then what Redis has counts.
+	// Token is the secret of the tier: heads are signed with it, and only signed ones count. Nil
+	// means that heads are not signed: then every head in Redis counts.
 	Token *secure.Token
-	// Tracer gets spans of heads that traced updates have made; nil for none.
+	// Tracer records spans of heads from traced updates; nil for none.
 	Tracer *trace.Tracer
 }
 
@@ -79,36 +77,36 @@ func (c *Config) setDefaults() error {
 	return nil
 }
 
-// Heads writes the heads of the keys that this node owns, and follows those of all
-// keys that it has. All methods are safe for concurrent use.
+// Heads writes the heads of the keys that this node owns, and follows those of all keys that it
+// has. All methods are safe for concurrent use.
 type Heads struct {
 	// Fixed after construction.
 	cfg     Config
 	metrics *metrics
 	end     context.CancelFunc
 	work    sync.WaitGroup
-	dirty   chan struct{} // signalled when queue may have something
+	dirty   chan struct{} // signalled when queue may not be empty
 	fresh   chan struct{} // signalled when unread or missed has changed
 	parts   *store.Parts  // the buckets of board
 
 	mu lockorder.Mutex[lockorder.Heads]
 	// Guarded by mu.
 	owned    map[string]*owned // by key
-	queue    []*owned          // to be looked at by the writer, each once
+	queue    []*owned          // for the writer, each once
 	followed map[string]*followed
 	board    board
-	// unstamped are buckets, and keys of each, whose heads may have been written since their
-	// stamp was set. stamping is the random text of what is being set, or was last.
-	unstamped map[int]map[string]struct{}
-	stamping  string
-	unread    map[string]struct{} // keys that are to be read at once
-	blind     bool                // the last round could not go by stamps
-	listening bool                // hints have been received at some time
-	missed    bool                // hints may have been missed since the last round
-	hurried   bool                // and the next one comes sooner for that
+	// unstamped are buckets, and keys of each, whose heads may have been written since their stamp
+	// was set. stamping is the random text of the present or last write of stamps.
+	unstamped     map[int]map[string]struct{}
+	stamping      string
+	unread        map[string]struct{} // keys to read at once
+	withoutStamps bool                // the last round could not use stamps
+	listening     bool                // hints have been received before
+	missed        bool                // hints may have been missed since the last round
+	hurried       bool                // the next round was moved up because of that
 }
 
-// New makes the heads of a node and begins to follow those of others.
+// New creates the heads of a node and begins to follow those of others.
 func New(cfg Config) (*Heads, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -130,15 +128,14 @@ func New(cfg Config) (*Heads, error) {
 	return h, nil
 }
 
-// Close ends all that. Each Own has to have ended.
+// Close stops everything. Each Own must have returned.
 func (h *Heads) Close() error {
 	h.end()
 	h.work.Wait()
 	return h.metrics.close()
 }
 
-// Of returns the head of a type of a key that this node has, as far as it is known
-// here. It makes no call.
+// Of returns the known head of a type of a key that this node has. It makes no call.
 func (h *Heads) Of(key, typeURL string) (Head, bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,8 +147,8 @@ func (h *Heads) Of(key, typeURL string) (Head, bool) {
 	return head, ok
 }
 
-// Epoch is the number under which this node has claimed a key; ok is false where it
-// has not, or somebody else has since, as far as it knows. It makes no call.
+// Epoch returns the number under which this node has claimed a key; ok is false if it has not, or
+// if another node has since, as far as this node knows. It makes no call.
 func (h *Heads) Epoch(key string) (epoch uint64, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -162,7 +159,7 @@ func (h *Heads) Epoch(key string) (epoch uint64, ok bool) {
 	return o.epoch, true
 }
 
-// signal wakes who waits for c, now or later.
+// signal wakes the receiver of c, now or when it waits next.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

@@ -13,9 +13,9 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestHints: what the owner of a key holds becomes its head, and other nodes that
-// have the key hear of it and know that they are behind, until they are not (K12).
-// What they have before the hint does not make them behind.
+// TestHints: the content of the owner of a key becomes its head; other nodes that have the key are
+// notified and know that they are behind, until they are not (K12). Content that they have before
+// the hint does not count as behind.
 func TestHints(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -68,8 +68,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestWithoutHints: a node that hears no hint finds the head by asking, and what it
-// finds of keys and types that it does not have does no harm.
+// TestWithoutHints: a node that gets no hint finds the head by polling, and heads of keys and types
+// that it does not have do no harm.
 func TestWithoutHints(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -107,8 +107,7 @@ func TestKeysOnly(t *testing.T) {
 	xdstest.Eventually(t, "the key to be forgotten", func() bool { _, ok := n.Of("k", clusters.URL); return !ok })
 }
 
-// TestFlushed: heads that Redis has lost are written again, as they were, by who owns
-// the keys.
+// TestFlushed: the owners of keys write heads that Redis has lost again, unchanged.
 func TestFlushed(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -141,8 +140,8 @@ func TestFlushed(t *testing.T) {
 	}
 }
 
-// TestSpoiled: heads that were removed or replaced by hand, without a stamp, are written
-// again by the owners of the keys.
+// TestSpoiled: heads that were removed or replaced by hand, without a stamp, are written again by
+// the owners of the keys.
 func TestSpoiled(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -156,8 +155,8 @@ func TestSpoiled(t *testing.T) {
 	storedSoon(s, k)
 }
 
-// TestRedisAway: while Redis is away nothing waits for it, however much changes, and
-// when it is back the newest is written, once.
+// TestRedisAway: while Redis is down nothing waits for it, however much changes, and when it is
+// back the newest head is written, once.
 func TestRedisAway(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Second)
@@ -183,10 +182,9 @@ func TestRedisAway(t *testing.T) {
 	}
 }
 
-// TestTakeOver: who takes a key over and has something else than its head leaves that
-// alone until its origin has spoken, or the time is over; it is behind meanwhile
-// (K12). What it has of the head it makes its own at once, and its claim stands above
-// the one before.
+// TestTakeOver: a new owner whose content differs from the head keeps the head until its control
+// plane has answered, or the time is over; it is behind meanwhile (K12). If its content is that of
+// the head, it takes over the head at once, with a claim above the previous one.
 func TestTakeOver(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -211,7 +209,7 @@ func TestTakeOver(t *testing.T) {
 	if !b.edition().Behind {
 		t.Error("b does not know that it is behind")
 	}
-	b.apply("2") // the origin has spoken
+	b.apply("2") // the control plane has answered
 	if h := storedSoon(s, b); h.Owner != "b" || h.Epoch <= head.Epoch || h.Generation != head.Generation || b.edition().Behind {
 		t.Errorf("%+v, after %+v; behind: %t", h, head, b.edition().Behind)
 	}
@@ -219,15 +217,15 @@ func TestTakeOver(t *testing.T) {
 	c := newNode(t, "c", s, soon, 300*time.Millisecond).key("k")
 	c.apply("old")
 	c.sees(b)
-	stop()         // else b claims the key again once it has lost it
-	stop = c.own() // nothing happens but that its time is over
+	stop()         // otherwise b claims the key again once it has lost it
+	stop = c.own() // nothing happens but that its time ends
 	h := storedSoon(s, c)
 	if h.Generation != head.Generation+1 || h.Owner != "c" {
 		t.Errorf("%+v", h)
 	}
 	stop()
 
-	// The head is not known before the claim, and is that of another one.
+	// The head is not known before the claim, and is that of another node.
 	d := &keyed{node: newNode(t, "d", s, never, never)}
 	d.Group = d.cache.Join("k", &corev3.Node{Id: "node"})
 	d.feed = <-d.feeds
@@ -240,8 +238,8 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestTakeOverConfirmed: a new owner whose own origin had spoken before, since it asked that
-// itself while the owner before could not be reached, writes what it has at once: clients
+// TestTakeOverConfirmed: a new owner whose own control plane had answered before, since the node
+// asked it directly while the previous owner was unreachable, writes its content at once: clients
 // have that already (K12).
 func TestTakeOverConfirmed(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
@@ -263,8 +261,8 @@ func TestTakeOverConfirmed(t *testing.T) {
 	xdstest.Eventually(t, "b to know that the head is its own", func() bool { return !b.edition().Behind })
 }
 
-// TestTwoOwners: of two nodes that take a key for theirs the younger claim holds; the
-// older is told so, and comes back only with a claim of its own.
+// TestTwoOwners: of two nodes that claim the same key the later claim wins; the earlier owner
+// detects that, and writes again only with a claim of its own.
 func TestTwoOwners(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -293,11 +291,11 @@ func TestTwoOwners(t *testing.T) {
 	end := d.own()
 	d.apply("2")
 	storedSoon(s, d)
-	end() // it was mistaken, and sees it
+	end() // its view was wrong, and it is corrected
 	storedSoon(s, c)
 }
 
-// TestChecked: the check says where memory and Redis differ.
+// TestChecked: the check reports where memory and Redis differ.
 func TestChecked(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	s := openStore(t, server.URL(), time.Minute)
@@ -310,7 +308,7 @@ func TestChecked(t *testing.T) {
 		wrong, err := n.Check(t.Context())
 		return fmt.Sprint(wrong, err) == "["+want+"] <nil>"
 	}
-	// What is found is put right at once, which may be before it is found again.
+	// A difference is fixed at once, maybe before it is found again.
 	finds := func(want, field string, value ...string) {
 		t.Helper()
 		xdstest.Eventually(t, "the check to say "+want, func() bool {
@@ -338,10 +336,10 @@ func TestChecked(t *testing.T) {
 	}
 }
 
-// TestCluster: the keys of a tier are on all masters of a cluster, whose nodes hear of
-// each, wherever they listen.
+// TestCluster: the keys of a tier are on all masters of a cluster, and nodes are notified of each,
+// whichever server they subscribe to.
 func TestCluster(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	cluster := redistest.StartCluster(t)
 	s := openMode(t, store.Cluster, cluster.URL(), time.Minute)
 	a := newNode(t, "a", s, never, never)

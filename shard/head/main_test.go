@@ -31,7 +31,7 @@ const (
 
 var clusters = resource.TypeOf(resource.ClusterURL)
 
-// node is a node of a tier, whose origin and peers are the test.
+// node is a node of a tier; the test acts as its control plane and peers.
 type node struct {
 	*Heads
 	t      *testing.T
@@ -41,7 +41,7 @@ type node struct {
 	reader *sdkmetric.ManualReader
 }
 
-// openStore connects with a Redis. calls is how long a call may take.
+// openStore connects to a Redis. calls is how long a call may take.
 func openStore(t *testing.T, url string, calls time.Duration) *store.Store {
 	t.Helper()
 	return openMode(t, store.Standalone, url, calls)
@@ -61,14 +61,14 @@ func openMode(t *testing.T, mode store.Mode, url string, calls time.Duration) *s
 	return s
 }
 
-// newNode makes a node that asks Redis every so often, and reads nothing without a reason.
+// newNode creates a node that polls Redis at an interval, and reads nothing without a reason.
 func newNode(t *testing.T, name string, s *store.Store, every, wait time.Duration) *node {
 	t.Helper()
 	return newNodeOf(t, name, s, Config{Every: every, Wait: wait, Sweep: never})
 }
 
-// newSweeper makes a node that asks Redis often, and reads all keys as often, for what was
-// written there by hand.
+// newSweeper creates a node that polls Redis often, and reads all keys as often, to find values
+// that were written by hand.
 func newSweeper(t *testing.T, name string, s *store.Store, wait time.Duration) *node {
 	t.Helper()
 	return newNodeOf(t, name, s, Config{Every: soon, Wait: wait, Sweep: soon})
@@ -111,7 +111,7 @@ func newNodeOf(t *testing.T, name string, s *store.Store, cfg Config) *node {
 		xdstest.Eventually(t, "the node to listen", func() bool {
 			n.mu.Lock()
 			defer n.mu.Unlock()
-			return n.missed // which is what listening begins with
+			return n.missed // listening begins with that
 		})
 	}
 	return n
@@ -154,7 +154,7 @@ func (k *keyed) own() (stop func()) {
 	return end
 }
 
-// apply is an answer of the origin, or of the owner.
+// apply is an answer of the control plane, or of the owner.
 func (k *keyed) apply(content ...string) {
 	u := cache.Update{Type: clusters, Full: true}
 	for i, c := range content {
@@ -165,13 +165,13 @@ func (k *keyed) apply(content ...string) {
 
 func (k *keyed) edition() cache.Edition { return k.Table(clusters).Edition() }
 
-// head is what the node knows of the key's clusters.
+// head returns the head of the key's clusters that the node knows.
 func (k *keyed) head() Head {
 	h, _ := k.Of(string(k.Key), clusters.URL)
 	return h
 }
 
-// sees waits until the node knows the head of what another one holds.
+// sees waits until the node knows the head of the content of another one.
 func (k *keyed) sees(of *keyed) Head {
 	k.t.Helper()
 	want := of.edition()
@@ -179,8 +179,8 @@ func (k *keyed) sees(of *keyed) Head {
 	return k.head()
 }
 
-// stored is what Redis has of a key.
-func stored(t *testing.T, s *store.Store, key string) kept {
+// stored returns the state of a key in Redis.
+func stored(t *testing.T, s *store.Store, key string) keyState {
 	t.Helper()
 	k, err := tryStored(t, s, key)
 	if err != nil {
@@ -189,26 +189,26 @@ func stored(t *testing.T, s *store.Store, key string) kept {
 	return k
 }
 
-func tryStored(t *testing.T, s *store.Store, key string) (kept, error) {
+func tryStored(t *testing.T, s *store.Store, key string) (keyState, error) {
 	r, err := s.Run(t.Context(), read, []string{name(s, key)})
 	if err != nil {
-		return kept{}, err
+		return keyState{}, err
 	}
-	return keptIn(r, nil)
+	return decodeKeyState(r, nil)
 }
 
-// storedSoon waits until a node has written what it holds.
+// storedSoon waits until a node has written its content.
 func storedSoon(s *store.Store, k *keyed) (h Head) {
 	k.t.Helper()
 	xdstest.Eventually(k.t, "the head of "+k.name, func() bool {
-		is, err := tryStored(k.t, s, string(k.Key)) // Redis may have been away
+		is, err := tryStored(k.t, s, string(k.Key)) // Redis may have been down
 		h = is.heads[clusters.URL]
 		return err == nil && h.Generation > 0 && h.holds(k.edition()) && h.Owner == k.name
 	})
 	return h
 }
 
-// metric is the value of a counter or gauge with an attribute.
+// metric returns the value of a counter or gauge with an attribute.
 func (n *node) metric(name, attribute string) (v int64) {
 	n.t.Helper()
 	var all metricdata.ResourceMetrics

@@ -10,7 +10,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// metrics are counted by outcome and type, never by key.
+// metrics count by outcome and type, never by key.
 type metrics struct {
 	claims, writes metric.Int64Counter
 	behind         metric.Registration
@@ -45,8 +45,8 @@ func count(c metric.Int64Counter, outcome string, n int) {
 	c.Add(context.Background(), int64(n), metric.WithAttributes(attribute.String("outcome", outcome)))
 }
 
-// behind is by how many generations this node is behind, at most, by the label of the
-// type. Types of which it has a table are there with 0.
+// behind returns by how many generations this node is behind, at most, by label of the type. Types
+// with a table are present with 0.
 func (h *Heads) behind() map[string]int64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

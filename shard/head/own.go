@@ -10,32 +10,32 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// owned is a key that this node owns, and what it has written of it. All fields are
-// guarded by the mu of Heads.
+// owned is a key that this node owns, and what it has written of it. The mu of Heads guards all
+// fields.
 type owned struct {
 	key   string
 	group *cache.Group
 	since time.Time
-	// answers are how many each table had had when the key became this node's, by type
-	// URL, where the origin had not confirmed on this node what the table holds.
+	// answers are how many answers each table had received when this node became the owner, by type
+	// URL. Only tables whose content the control plane had not confirmed on this node are listed.
 	answers map[string]uint64
 
-	epoch  uint64          // 0: not claimed, or taken by somebody else since
-	before map[string]Head // what there was when it was claimed, by type URL
-	// gone are those of before that Redis does not have any more. They stand until this node
-	// has something to write: else the next owner would find nothing that is newer than its own.
-	gone map[string]Head
-	// heads are those of this epoch. Whatever a write came to, the next one of
-	// something else has a higher generation, so that an older one that arrives late
-	// does no harm. Of those in sure it is known that Redis has them.
-	heads   map[string]Head
-	sure    map[string]bool
-	written time.Time // when the last write was
-	queued  bool
-	// deferred says that something was left as it was, for now.
-	deferred bool
-	refused  int       // how often in a row somebody else had a higher epoch
-	after    time.Time // not to be claimed again before
+	epoch  uint64          // 0: not claimed, or another node has claimed it since
+	before map[string]Head // heads at the time of the claim, by type URL
+	// missing are the heads in before that Redis has lost. They remain until this node has
+	// something to write: otherwise the next owner would find nothing newer than its own content.
+	missing map[string]Head
+	// heads are those of this epoch. Whatever happened to a write, the next write of other content
+	// has a higher generation, so that an older one that arrives late does no harm. confirmed has
+	// the types whose heads are known to be in Redis.
+	heads     map[string]Head
+	confirmed map[string]bool
+	written   time.Time // time of the last write
+	queued    bool
+	// deferred is true if something was not written yet.
+	deferred   bool
+	lostClaims int       // how often in a row another node had a higher epoch
+	after      time.Time // not to be claimed again before
 }
 
 func newOwned(g *cache.Group, now time.Time) *owned {
@@ -48,32 +48,32 @@ func newOwned(g *cache.Group, now time.Time) *owned {
 	return o
 }
 
-// claimed notes that the key has been claimed, and what there was of it: what Redis has, and
-// what this node knows from before Redis lost it.
-func (o *owned) claimed(k kept, known map[string]Head) {
+// claimed records a claim and the heads from before it: those in Redis, and those that this node
+// knows from before Redis lost them.
+func (o *owned) claimed(k keyState, known map[string]Head) {
 	o.epoch, o.before = k.epoch, maps.Clone(known)
-	o.heads, o.sure = make(map[string]Head), make(map[string]bool)
+	o.heads, o.confirmed = make(map[string]Head), make(map[string]bool)
 	maps.DeleteFunc(o.before, func(_ string, h Head) bool { return h.Epoch >= k.epoch })
 	if o.before == nil {
 		o.before = make(map[string]Head)
 	}
 	maps.Copy(o.before, k.heads)
-	o.miss(k)
+	o.noteMissing(k)
 }
 
-// miss notes which of the heads from before the claim Redis does not have.
-func (o *owned) miss(k kept) {
-	o.gone = make(map[string]Head)
+// noteMissing records which of the heads from before the claim Redis does not have.
+func (o *owned) noteMissing(k keyState) {
+	o.missing = make(map[string]Head)
 	for url, h := range o.before {
 		if _, there := k.heads[url]; !there {
 			h.Trace = "" // the update is over
-			o.gone[url] = h
+			o.missing[url] = h
 		}
 	}
 }
 
-// due returns what is to be written of tables in these states. wait bounds how long
-// a head of another node stands although there is something else here.
+// due returns the heads to write for tables in these states. wait bounds how long a head of another
+// node is kept although this node has other content.
 func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, now time.Time) map[string]Head {
 	var heads map[string]Head
 	o.deferred = false
@@ -85,13 +85,13 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 		}
 		same := last.Generation > 0 && last.holds(e)
 		switch {
-		case ours && same && o.sure[url]:
+		case ours && same && o.confirmed[url]:
 			continue
-		case e.Updates == 0: // nothing has been said of it
+		case e.Updates == 0: // the control plane has not answered yet
 			continue
 		case !ours && last.Generation > 0 && !same && e.Updates == o.answers[url] && now.Before(o.since.Add(wait)):
-			// The node before had something else, and the origin has not spoken since:
-			// what is here may be what it had before that.
+			// The previous owner had other content, and the control plane has not answered since:
+			// this node may have even older content.
 			o.deferred = true
 			continue
 		}
@@ -100,8 +100,8 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 			h = Head{Epoch: o.epoch, Generation: last.Generation, Digest: e.Digest, Version: e.Version, Owner: owner, At: now}
 		}
 		if !same {
-			// What was there may have the last generation, by mistake: in a new epoch they
-			// may begin again.
+			// The existing head may have the last generation, by mistake: in a new epoch
+			// generations may restart.
 			h.Generation = h.Generation%(maxNumber-1) + 1
 			h.Trace = e.Traced.Parent()
 		}
@@ -110,7 +110,7 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 		}
 		heads[url] = h
 	}
-	for url, h := range o.gone {
+	for url, h := range o.missing {
 		if _, ours := o.heads[url]; ours || heads[url].Generation > 0 {
 			continue
 		}
@@ -122,45 +122,44 @@ func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, 
 	return heads
 }
 
-// writes notes that heads are about to be written.
+// writes records that heads are about to be written.
 func (o *owned) writes(heads map[string]Head) {
 	for url, h := range heads {
 		if h.Epoch == o.epoch {
 			o.heads[url] = h
-			delete(o.sure, url)
+			delete(o.confirmed, url)
 		}
 	}
 }
 
-// wrote notes that Redis has heads, or newer ones.
+// wrote records that Redis has heads, or newer ones.
 func (o *owned) wrote(heads map[string]Head, now time.Time) {
 	for url, h := range heads {
-		if delete(o.gone, url); h.Epoch == o.epoch {
-			o.sure[url] = true
+		if delete(o.missing, url); h.Epoch == o.epoch {
+			o.confirmed[url] = true
 		}
 	}
-	o.written, o.refused = now, 0
+	o.written, o.lostClaims = now, 0
 }
 
-// longestPause bounds how long a key is left to somebody else who claims it, too.
+// longestPause bounds how long a key is left to another node that claims it, too.
 const longestPause = 30 * time.Second
 
-// lose notes that somebody else has claimed the key since. Where this node goes on
-// being its owner in the eyes of the members, it claims the key again, after a while
-// that grows: the other one is about to see that, or this one.
+// lose records that another node has claimed the key. If this node remains the owner by the view of
+// members, it claims the key again after a growing pause: one of the two is about to see another
+// view.
 func (o *owned) lose(now time.Time) {
-	o.epoch, o.heads, o.sure, o.before, o.gone = 0, nil, nil, nil, nil
-	pause := min(time.Second<<min(o.refused, 10), longestPause)
-	o.refused++
+	o.epoch, o.heads, o.confirmed, o.before, o.missing = 0, nil, nil, nil, nil
+	pause := min(time.Second<<min(o.lostClaims, 10), longestPause)
+	o.lostClaims++
 	o.after = now.Add(pause/2 + rand.N(pause))
 }
 
-// differs compares what Redis has with what this node has written there: whether the key
-// is lost, and whether something has to be written again, since it is missing or has been
-// kept for long. The key is lost where another node has claimed it since, and where a head
-// of this node's epoch is newer than all that it has written: that is replaced only by one
-// of another epoch.
-func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
+// differs compares the state in Redis with what this node has written there. lost means that the
+// key is lost; missing that something must be written again, because it is missing or was written
+// long ago. The key is lost if another node has claimed it since, or if a head of this node's epoch
+// is newer than all that it has written: only one of another epoch can replace that.
+func (o *owned) differs(k keyState, now time.Time) (lost, missing bool) {
 	if o.epoch == 0 {
 		return false, !now.Before(o.after)
 	}
@@ -178,7 +177,7 @@ func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 		}
 	}
 	for url, h := range o.heads {
-		if there, ok := k.heads[url]; o.sure[url] && (!ok || !h.same(there)) {
+		if there, ok := k.heads[url]; o.confirmed[url] && (!ok || !h.same(there)) {
 			return false, true
 		}
 	}
@@ -190,14 +189,14 @@ func (o *owned) differs(k kept, now time.Time) (lost, missing bool) {
 	return false, false
 }
 
-// again makes all that was written of the key due once more, and what was there before as
-// far as Redis does not have it.
-func (o *owned) again(k kept) {
-	clear(o.sure)
-	o.miss(k)
+// rewriteAll makes everything that was written of the key due again, and also the heads from before
+// the claim that Redis does not have.
+func (o *owned) rewriteAll(k keyState) {
+	clear(o.confirmed)
+	o.noteMissing(k)
 }
 
-// editions are the states of all tables of a group.
+// editions returns the states of all tables of a group.
 func editions(g *cache.Group) []cache.Edition {
 	tables := g.Tables()
 	all := make([]cache.Edition, len(tables))
@@ -207,8 +206,7 @@ func editions(g *cache.Group) []cache.Edition {
 	return all
 }
 
-// editionOf is the state of the table of a type, as of one that holds nothing where
-// there is none.
+// editionOf returns the state of the table of a type, that of an empty table if there is none.
 func editionOf(g *cache.Group, url string) (e cache.Edition) {
 	for _, t := range g.Tables() {
 		if t.Type.URL == url {
@@ -218,20 +216,20 @@ func editionOf(g *cache.Group, url string) (e cache.Edition) {
 	return e
 }
 
-// tracedFor is how long the trace of a head is gone on with: who hears of it later does
-// so because it has come later, and the update is over.
+// tracedFor is how long the trace of a head is continued: a node that reads the head later does so
+// for another reason, and the update is over.
 const tracedFor = time.Minute
 
-// agree tells the cache what is newest of a type of a group.
-func agree(g *cache.Group, url string, h Head, own bool) {
+// reportToCache reports the newest head of a type of a group to the cache.
+func reportToCache(g *cache.Group, url string, h Head, own bool) {
 	if time.Since(h.At) > tracedFor {
 		h.Trace = ""
 	}
 	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own, At: h.At, Trace: h.Trace})
 }
 
-// Own writes the heads of a group as long as this node owns its key, that is until
-// ctx ends. A group must not be owned twice at a time.
+// Own writes the heads of a group as long as this node owns its key, that is until ctx ends. A
+// group must not be owned twice at the same time.
 func (h *Heads) Own(ctx context.Context, g *cache.Group) {
 	news, stop := g.Changes()
 	defer stop()

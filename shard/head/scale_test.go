@@ -19,7 +19,7 @@ import (
 // large adds a tier that takes minutes to simulate.
 var large = flag.Bool("large", false, "TestTierAtScale has a hundred nodes with 10,000 keys, too")
 
-// sizing are the numbers of a formula in docs/sizing.md about calls to Redis.
+// sizing returns the numbers of a formula in docs/sizing.md about calls to Redis.
 func sizing(t *testing.T, form string) (numbers []float64) {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/sizing.md")
@@ -40,15 +40,15 @@ func sizing(t *testing.T, form string) (numbers []float64) {
 	return numbers
 }
 
-// idleCalls is how many calls a second an idle tier may make.
+// idleCalls returns how many calls per second an idle tier may make.
 func idleCalls(t *testing.T, nodes, keys int) float64 {
 	t.Helper()
 	f := sizing(t, `nodes × ([\d.]+) \+ keys / (\d+)`)
 	return float64(nodes)*f[0] + float64(keys)/f[1]
 }
 
-// fleet are the nodes of a tier in virtual time, with keys of which each is on some nodes
-// next to each other and owned by the first of them.
+// fleet is a tier in virtual time. Each key is on some adjacent nodes and owned by the first of
+// them.
 type fleet struct {
 	*bubble
 	nodes     []*node
@@ -83,12 +83,12 @@ func (b *bubble) fleet(t *testing.T, nodes, keys, copies int) *fleet {
 		}
 		f.owners, f.followers = append(f.owners, owner), append(f.followers, followers)
 	}
-	f.wait(2 * time.Minute) // until all is known, and every write is confirmed
+	f.wait(2 * time.Minute) // until everything is known, and every write is confirmed
 	return f
 }
 
-// calls is how many commands Redis got from connections so far; those of scripts count
-// once, with the script.
+// calls returns how many commands Redis received from connections so far; the commands of a script
+// count once, with the script.
 func calls(all map[string]int) (n int) {
 	for name, c := range all {
 		switch name {
@@ -99,11 +99,11 @@ func calls(all map[string]int) (n int) {
 	return n
 }
 
-// TestTierAtScale: what an idle tier asks of Redis depends on the number of its nodes, and
-// hardly on that of keys; a change costs a call for each node that has the key, and a few;
-// and the formulas of docs/sizing.md hold, up to a hundred nodes.
+// TestTierAtScale: the calls of an idle tier to Redis depend on the number of its nodes, and hardly
+// on that of keys; a change costs a call for each node that has the key, and a few more; and the
+// formulas of docs/sizing.md hold, up to a hundred nodes.
 func TestTierAtScale(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for _, size := range []struct{ nodes, keys, copies, minutes int }{{3, 2000, 3, 15}, {10, 200, 10, 15}, {100, 10000, 2, 2}} {
 		if size.nodes == 100 && !*large {
 			continue
@@ -143,10 +143,10 @@ func TestTierAtScale(t *testing.T) {
 	}
 }
 
-// TestRealRedisAtScale: in a tier where nothing changes, nodes read no key of a real server,
-// however many they have: each round is one look.
+// TestRealRedisAtScale: in a tier without changes, nodes read no key from a real server, however
+// many they have: each round is one look.
 func TestRealRedisAtScale(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	server := redistest.Start(t, redistest.Config{Real: true})
 	for _, size := range []struct{ nodes, keys int }{{3, 300}, {10, 200}, {3, 2000}} {
 		if size.keys == 2000 && !*large {
@@ -187,8 +187,8 @@ func TestRealRedisAtScale(t *testing.T) {
 	}
 }
 
-// asked is how often a server was asked for single fields, which each look does, and for
-// whole hashes.
+// asked returns how often a server was asked for single fields, which each look does, and for whole
+// hashes.
 func asked(t *testing.T, server *redistest.Server) (looks, reads int) {
 	t.Helper()
 	info, _ := server.Do("INFO", "commandstats").(string)

@@ -12,19 +12,19 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// What is in Redis of a key is one hash: its epoch, and the head of each type. It
-// goes when nobody has written to it for a week.
+// A key is one hash in Redis: its epoch, and the head of each type. It expires a week after the
+// last write.
 const (
 	epochField = "epoch"
-	typeField  = "type/" // and the URL follows
+	typeField  = "type/" // followed by the URL
 	keptFor    = 7 * 24 * time.Hour
 )
 
-// claim takes the key over: it makes an epoch that is higher than any before. It is
-// not less than the clock of Redis in microseconds, so that this holds as well where
-// Redis was emptied, or has lost its newest writes to a failover. It answers with all
-// that there is of the key. A number that no claim can have made counts for nothing, here
-// and below: else what somebody has written there by mistake would stand for ever.
+// claim takes ownership of the key: it sets an epoch that is higher than any before. The epoch is
+// at least the clock of Redis in microseconds, so that it is higher also if Redis was emptied, or
+// lost its newest writes in a failover. It returns everything that Redis has of the key. Here and
+// below, a number that no claim can have made is ignored: otherwise a value that was written by
+// mistake would remain indefinitely.
 var claim = store.NewScript("head_claim", `
 local now = redis.call('TIME')
 local epoch = tonumber(now[1]) * 1000000 + tonumber(now[2])
@@ -35,11 +35,10 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return redis.call('HGETALL', KEYS[1])
 `)
 
-// write writes heads of one epoch, unless there is a higher one: then the writer does
-// not own the key any more. Of its own writes, which may arrive late, an older one
-// never replaces a newer; a head of a higher epoch than the key is in is none. ARGV: how long it
-// is kept, the epoch, and for each type its field, the generation and the head. It answers
-// with the epoch of the key.
+// write writes heads of one epoch, unless there is a higher one: then the writer does not own the
+// key any more. An older write of the same node, which may arrive late, never replaces a newer one;
+// a head with an epoch above that of the key is ignored. ARGV: how long the key is kept, the epoch,
+// and for each type its field, the generation and the head. It returns the epoch of the key.
 var write = store.NewScript("head_write", `
 local epoch = tonumber(ARGV[2])
 local function number(text)
@@ -61,10 +60,10 @@ redis.call('PEXPIRE', KEYS[1], ARGV[1])
 return ARGV[2]
 `)
 
-// read answers with all that there is of a key.
+// read returns everything that Redis has of a key.
 var read = store.NewScript("head_read", `return redis.call('HGETALL', KEYS[1])`)
 
-// name is what a key's hash is called.
+// name returns the name of the hash of a key.
 func name(s *store.Store, key string) string { return s.Name(store.TierHead, key) }
 
 func claimCall(s *store.Store, key string) store.Call {
@@ -75,7 +74,7 @@ func readCall(s *store.Store, key string) store.Call {
 	return store.Call{Keys: []string{name(s, key)}}
 }
 
-// writeCall writes heads by type URL, which are of the same epoch, signed with token, if any.
+// writeCall writes heads by type URL. They have the same epoch and are signed with token, if any.
 func writeCall(s *store.Store, token *secure.Token, key string, epoch uint64, heads map[string]Head) store.Call {
 	args := []any{keptFor.Milliseconds(), epoch}
 	for url, h := range heads {
@@ -84,20 +83,20 @@ func writeCall(s *store.Store, token *secure.Token, key string, epoch uint64, he
 	return store.Call{Keys: []string{name(s, key)}, Args: args}
 }
 
-// kept is what Redis has of a key.
-type kept struct {
+// keyState is the state of a key in Redis.
+type keyState struct {
 	epoch uint64
 	heads map[string]Head // by type URL
-	// unsigned are heads without a valid signature, by type URL. They count for nothing, but
-	// the owner has to replace them.
+	// unsigned are heads without a valid signature, by type URL. They have no effect, but the owner
+	// must replace them.
 	unsigned map[string]Head
 }
 
-// keptIn reads the answer of claim or read. What cannot be read counts as not there, and
-// so does a head of a higher epoch than the key's, which no script has written: the owner
-// writes its own. verified reports whether the signature of a type's head is valid; nil
-// where nothing is signed.
-func keptIn(r store.Reply, verified func(url, text string) bool) (k kept, err error) {
+// decodeKeyState decodes the answer of claim or read. A malformed head counts as absent, and so
+// does one with an epoch above that of the key, which no script has written: the owner writes its
+// own. verified reports whether the signature of a type's head is valid; nil if heads are not
+// signed.
+func decodeKeyState(r store.Reply, verified func(url, text string) bool) (k keyState, err error) {
 	texts, err := r.Texts()
 	if err != nil {
 		return k, fmt.Errorf("the heads of a key: %w", err)
@@ -109,7 +108,7 @@ func keptIn(r store.Reply, verified func(url, text string) bool) (k kept, err er
 		}
 		if pair[0] == epochField {
 			if k.epoch, _ = strconv.ParseUint(pair[1], 10, 64); k.epoch >= maxNumber {
-				k.epoch = 0 // none that counts
+				k.epoch = 0 // invalid
 			}
 			continue
 		}

@@ -14,7 +14,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// passedOn is how many published messages servers of a cluster have sent to all others.
+// passedOn returns how many published messages the servers of a cluster have forwarded to all
+// others.
 func passedOn(t *testing.T, servers []*redistest.Server) (n int) {
 	t.Helper()
 	for _, s := range servers {
@@ -38,8 +39,8 @@ type listeners struct {
 	others  []*node
 }
 
-// startListeners starts two nodes; the second one uses url. Where all say that they are subscribed
-// to sharded channels, and none is of an earlier version, hints go by these.
+// startListeners starts two nodes; the second one uses url. If all subscribe to sharded channels,
+// and none is of an earlier version, hints use these.
 func startListeners(t *testing.T, cluster *redistest.Cluster, url string, earlier bool) *listeners {
 	t.Helper()
 	l := &listeners{T: t, cluster: cluster}
@@ -57,8 +58,8 @@ func startListeners(t *testing.T, cluster *redistest.Cluster, url string, earlie
 // keys is how many keys change at a time.
 const keys = 10
 
-// hear changes keys, and waits until all nodes know it. It returns how often servers of the
-// cluster passed something on to all others meanwhile.
+// hear changes keys, and waits until all nodes know it. It returns how often servers of the cluster
+// forwarded a message to all others meanwhile.
 func (l *listeners) hear(name string) (passed int) {
 	l.Helper()
 	var owned []*keyed
@@ -92,7 +93,7 @@ func (l *listeners) hear(name string) (passed int) {
 	return passedOn(l.T, l.cluster.Masters) - before
 }
 
-// reach waits until all nodes find the servers of keys: they try no read twice.
+// reach waits until all nodes find the servers of keys: they retry no read.
 func (l *listeners) reach(name string) {
 	l.Helper()
 	for _, n := range append(l.others, l.owner) {
@@ -105,8 +106,8 @@ func (l *listeners) reach(name string) {
 	}
 }
 
-// settled waits until all nodes are subscribed to the parts of their keys, and the owner has
-// set all stamps.
+// settled waits until all nodes are subscribed to the parts of their keys, and the owner has set
+// all stamps.
 func (l *listeners) settled() {
 	l.Helper()
 	xdstest.Eventually(l, "all stamps to be set", func() bool {
@@ -116,11 +117,11 @@ func (l *listeners) settled() {
 	})
 }
 
-// TestShardedHints: in a cluster whose servers have sharded channels, nodes with a key hear
-// of its changes, and no server passes the hint on to the others. Where one node is not
-// subscribed to these channels, or may not be, hints go by the others, and all hear them.
+// TestShardedHints: in a cluster whose servers have sharded channels, nodes with a key are notified
+// of its changes, and no server forwards the hint to the others. If one node does not subscribe to
+// these channels, or has no right to, hints use the other channels, and all nodes are notified.
 func TestShardedHints(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	cluster := redistest.StartCluster(t)
 	url := cluster.Masters[2].URL()
 	for _, m := range cluster.Masters {
@@ -155,10 +156,10 @@ func TestShardedHints(t *testing.T) {
 	}
 }
 
-// TestHintsOfOldServers: where servers of a cluster know no sharded channels, or one that
-// takes over knows none, hints go by the others.
+// TestHintsOfOldServers: if servers of a cluster have no sharded channels, or one that takes over
+// has none, hints use the other channels.
 func TestHintsOfOldServers(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for name, lacks := range map[string][]string{"both": {"SSUBSCRIBE", "SPUBLISH"}, "to publish": {"SPUBLISH"}} {
 		t.Run(name, func(t *testing.T) {
 			var args []string
@@ -177,10 +178,10 @@ func TestHintsOfOldServers(t *testing.T) {
 	}
 }
 
-// TestShardedFailover: after a replica has taken over the sharded channels, hints are heard
-// there, also where their server did not end but became a replica.
+// TestShardedFailover: after a replica has taken over the sharded channels, hints arrive there,
+// also if their former server did not end but became a replica.
 func TestShardedFailover(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel() // mostly waits
 	for name, kill := range map[string]bool{"dead": true, "demoted": false} {
 		t.Run(name, func(t *testing.T) {
 			cluster := redistest.StartCluster(t)

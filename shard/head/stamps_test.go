@@ -11,8 +11,8 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// TestHintsReachKeys: a hint brings a head at once to a node that has the key, and to no
-// other one.
+// TestHintsReachKeys: a hint makes a node that has the key read the head at once, and no other
+// node.
 func TestHintsReachKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, follower := b.pair(Config{})
@@ -32,12 +32,12 @@ func TestHintsReachKeys(t *testing.T) {
 	})
 }
 
-// TestSubscribedLate: a head that changes before a node has subscribed to its bucket is known
-// as soon as it has, without a round.
+// TestSubscribedLate: a head that changes before a node has subscribed to its bucket is known as
+// soon as it has, without a round.
 func TestSubscribedLate(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		a, c := b.node("a", Config{}), b.node("b", Config{})
-		for i := range 10 { // a round may be just then
+		for i := range 10 { // a round may be due just then
 			owner := a.key(fmt.Sprint(i))
 			owner.own()
 			owner.apply("1")
@@ -51,8 +51,8 @@ func TestSubscribedLate(t *testing.T) {
 	})
 }
 
-// TestStampsWithoutHints: a head of which no hint came is found in the next round, whatever
-// became of the stamps before.
+// TestStampsWithoutHints: a head whose hint was lost is found in the next round, whatever happened
+// to the stamps before.
 func TestStampsWithoutHints(t *testing.T) {
 	for name, fault := range map[string]func(b *bubble, owner *keyed, s *store.Store){
 		"nothing else": func(*bubble, *keyed, *store.Store) {},
@@ -81,7 +81,7 @@ func TestStampsWithoutHints(t *testing.T) {
 			owner.apply("1", "2")
 			b.wait(time.Minute)
 			b.Pause(false)
-			b.wait(15 * time.Second) // until the nodes have tried again
+			b.wait(15 * time.Second) // until the nodes have retried
 		},
 		"Redis took no writes": func(b *bubble, owner *keyed, _ *store.Store) {
 			b.ReadOnly(true)
@@ -104,8 +104,8 @@ func TestStampsWithoutHints(t *testing.T) {
 	}
 }
 
-// TestStampFails: where the head was written and its stamp was not, the writer sets the
-// stamp as soon as Redis lets it, without another write.
+// TestStampFails: if the head was written and its stamp was not, the writer sets the stamp as soon
+// as Redis accepts it, without another write.
 func TestStampFails(t *testing.T) {
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprint("mute ", mute), func(t *testing.T) {
@@ -119,8 +119,8 @@ func testStampFails(t *testing.T, b *bubble, mute bool) {
 	s := b.open()
 	b.Mute(mute)
 	first := stampIn(t, s, "k")
-	// As if Redis had taken the write, and no stamp: the name of the stamps is in the way
-	// for a moment that is over before the next round of the follower.
+	// As if Redis had accepted the write, and no stamp: the name of the stamps has a wrong type for
+	// a moment that ends before the next round of the follower.
 	b.run(s, `redis.call('COPY', KEYS[1], KEYS[2]) redis.call('SET', KEYS[1], 'x') return 1`, []string{stampsName(s), "saved"})
 	owner.apply("2")
 	b.wait(50 * time.Millisecond)
@@ -135,15 +135,15 @@ func testStampFails(t *testing.T, b *bubble, mute bool) {
 	follower.knows(owner, "after the stamp came late")
 }
 
-// TestRedisGoesBack: a head that is lost together with its stamp, as when a replica that was
-// behind takes over, is written again after the next round.
+// TestRedisGoesBack: a head that is lost together with its stamp, as when a replica that was behind
+// takes over, is written again after the next round.
 func TestRedisGoesBack(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, follower := b.pair(Config{})
 		s := b.open()
 		names := []string{name(s, "k"), stampsName(s)}
 		b.Mute(true)
-		for i := range 5 { // a round of the owner may be just then
+		for i := range 5 { // a round of the owner may be due just then
 			b.run(s, `for _, k in ipairs(KEYS) do redis.call('COPY', k, k .. ' before') end return 1`, names)
 			owner.apply(fmt.Sprint("changed ", i))
 			b.wait(50 * time.Millisecond)
@@ -160,8 +160,8 @@ func TestRedisGoesBack(t *testing.T) {
 	})
 }
 
-// TestStampsEvicted: where stamps are missing, owners set them although no head changes, so
-// that all nodes notice when Redis then loses everything.
+// TestStampsEvicted: if stamps are missing, owners set them although no head changes, so that all
+// nodes notice when Redis then loses everything.
 func TestStampsEvicted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, _ := b.pair(Config{})
@@ -181,7 +181,7 @@ func TestStampsEvicted(t *testing.T) {
 	})
 }
 
-// TestBucketReadFails: a key that could not be read when its bucket had another stamp is read
+// TestBucketReadFails: a key that could not be read when the stamp of its bucket changed is read
 // again, although the stamp does not change again.
 func TestBucketReadFails(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -199,8 +199,8 @@ func TestBucketReadFails(t *testing.T) {
 	})
 }
 
-// TestInterrupted: a node whose subscription was interrupted reads all its keys within a
-// minute, also those whose stamp was lost meanwhile.
+// TestInterrupted: a node whose subscription was interrupted reads all its keys within a minute,
+// also those whose stamp was lost meanwhile.
 func TestInterrupted(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		cfg := Config{Sweep: 24 * time.Hour}
@@ -224,11 +224,11 @@ func TestInterrupted(t *testing.T) {
 	})
 }
 
-// TestWriterDies: a head that was written by a node that ended before it set the stamp is
-// seen with the claim of the next owner.
+// TestWriterDies: a head from a node that ended before it set the stamp is found with the claim of
+// the next owner.
 func TestWriterDies(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
-		owner, follower, heir := b.node("a", Config{}).key("k"), b.node("b", Config{}).key("k"), b.node("c", Config{}).key("k")
+		owner, follower, successor := b.node("a", Config{}).key("k"), b.node("b", Config{}).key("k"), b.node("c", Config{}).key("k")
 		end := owner.own()
 		owner.apply("1")
 		b.wait(2 * time.Minute) // until the last write is confirmed
@@ -245,7 +245,7 @@ func TestWriterDies(t *testing.T) {
 		if follower.head() == last {
 			t.Fatal("the follower sees a head without a stamp: the test tests nothing")
 		}
-		heir.own()
+		successor.own()
 		b.wait(longestRound + time.Second)
 		if h := follower.head(); h.Digest != last.Digest {
 			t.Errorf("the follower knows %+v, expected %+v", h, last)
@@ -253,8 +253,8 @@ func TestWriterDies(t *testing.T) {
 	})
 }
 
-// TestSweep: what changes in Redis without a stamp is found by the owner within a quarter
-// of an hour, and by each of n other nodes within n times that, give or take a quarter.
+// TestSweep: a change in Redis without a stamp is found by the owner within a quarter of an hour,
+// and by each of n other nodes within n times that, ± a quarter.
 func TestSweep(t *testing.T) {
 	const nodes = 3
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -285,8 +285,8 @@ func TestSweep(t *testing.T) {
 	})
 }
 
-// TestWritesAreConfirmed: a head that is lost just after it was written, as when a server of
-// a cluster takes over, while its stamp is not, is written again within a minute.
+// TestWritesAreConfirmed: a head that is lost just after it was written, as in a failover of a
+// cluster, while its stamp is not, is written again within a minute.
 func TestWritesAreConfirmed(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, _ := b.pair(Config{})
@@ -302,8 +302,8 @@ func TestWritesAreConfirmed(t *testing.T) {
 }
 
 // TestUnstampedNodes: as long as a node of the tier writes heads without stamps, as earlier
-// versions do, its heads are found in each round, and what it published with them before;
-// and its last one after it has left.
+// versions do, its heads are found in each round, and with its own hints before that; its last head
+// is found after it has left.
 func TestUnstampedNodes(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		var earlier atomic.Bool
@@ -341,7 +341,7 @@ func TestUnstampedNodes(t *testing.T) {
 	})
 }
 
-// TestManyChanges: of changes of many keys at once nothing is missed, with hints and without.
+// TestManyChanges: of changes of many keys at once none is missed, with hints and without.
 func TestManyChanges(t *testing.T) {
 	for _, mute := range []bool{false, true} {
 		t.Run(fmt.Sprint("mute ", mute), func(t *testing.T) {

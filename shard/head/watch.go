@@ -9,21 +9,21 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// readInTurn is how many keys are read in each round: of more, the rest waits for the next.
+// readInTurn is how many keys each round reads; the others wait for the next rounds.
 const readInTurn = 2048
 
 const (
-	// confirmAfter is how long after a write its head is read again: a server of a cluster
-	// that takes over may have lost the head and another one still have the stamp.
+	// confirmAfter is how long after a write its head is read again: after a failover in a cluster,
+	// the head may be lost while another server still has the stamp.
 	confirmAfter = time.Minute
 	// missedWithin bounds how long a key is not read after hints may have been missed.
 	missedWithin = time.Minute
 )
 
-// listen takes in hints until said is closed. A hint is only a reason to read, and any of
-// them may be lost: the stamps say the same. Any program that may publish can forge one.
-func (h *Heads) listen(said <-chan store.Hint) {
-	for hint := range said {
+// listen receives hints until the channel is closed. A hint only causes a read, and any of them may
+// be lost: the stamps have the same information. Any program that may publish can forge one.
+func (h *Heads) listen(hints <-chan store.Hint) {
+	for hint := range hints {
 		switch {
 		case hint.Missed:
 			if hint.Part < 0 {
@@ -31,7 +31,7 @@ func (h *Heads) listen(said <-chan store.Hint) {
 			}
 			h.noteMissed(hint.Part)
 		case hint.Part < 0:
-			if n, err := decodeNote(hint.Payload); err == nil {
+			if n, err := decodeLegacyHint(hint.Payload); err == nil {
 				h.readSoon(n.Key)
 			}
 		default:
@@ -40,8 +40,7 @@ func (h *Heads) listen(said <-chan store.Hint) {
 	}
 }
 
-// noteMissed notes that hints of a bucket, or of all where part is negative, may have been
-// missed.
+// noteMissed records that hints of a bucket, or of all if part is negative, may have been missed.
 func (h *Heads) noteMissed(part int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,9 +51,8 @@ func (h *Heads) noteMissed(part int) {
 	}
 }
 
-// noteMissedLocked notes that hints may have been missed. The stamps say of which buckets;
-// they are asked for soon, and in case that a stamp was lost as well, all keys are read
-// within a minute.
+// noteMissedLocked records that hints may have been missed. The stamps show in which buckets, and
+// are read soon. In case a stamp was lost as well, all keys are read within a minute.
 func (h *Heads) noteMissedLocked() {
 	if h.listening {
 		for key := range h.followed {
@@ -65,8 +63,8 @@ func (h *Heads) noteMissedLocked() {
 	signal(h.fresh)
 }
 
-// hinted takes in a hint about a bucket. It may have very many keys, if a stranger has made
-// it, so it is read without a lock, and others have their turn between its keys.
+// hinted handles a hint about a bucket. A forged hint may have very many keys, so it is decoded
+// without the lock, and the lock is released between chunks of keys.
 func (h *Heads) hinted(hint store.Hint) {
 	c, err := decodeChange(hint.Payload)
 	if err != nil {
@@ -80,7 +78,7 @@ func (h *Heads) hinted(hint store.Hint) {
 		h.mu.Lock()
 		for _, key := range some {
 			if o := h.owned[key]; o != nil && o.epoch > 0 && c.text == h.stamping {
-				continue // this node has written it
+				continue // written by this node
 			}
 			h.readSoonLocked(key)
 		}
@@ -103,7 +101,7 @@ func (h *Heads) readSoonLocked(key string) {
 	}
 }
 
-// check looks every few seconds which heads have changed, until ctx ends, and reads some at
+// check polls every few seconds which heads have changed, until ctx ends, and reads some keys at
 // once.
 func (h *Heads) check(ctx context.Context) {
 	turn := ""
@@ -119,7 +117,7 @@ func (h *Heads) check(ctx context.Context) {
 			if hurry {
 				timer.Reset(rand.N(h.cfg.Every / 4)) // not all nodes at the same moment
 			}
-			sleep(ctx, breath) // many hints are one reason to read
+			sleep(ctx, batchDelay) // batches hints into one read
 			continue
 		case <-timer.C:
 		}
@@ -135,11 +133,10 @@ func (h *Heads) check(ctx context.Context) {
 	}
 }
 
-// every is the time until the next round: nodes that began together part.
+// every returns the time until the next round, which spreads nodes that started together.
 func (h *Heads) every() time.Duration { return h.cfg.Every*3/4 + rand.N(h.cfg.Every/2) }
 
-// takeUnread returns the keys that are to be read at once, and whether the next round
-// has to come sooner than it would.
+// takeUnread returns the keys to read at once, and whether the next round must be moved up.
 func (h *Heads) takeUnread() (keys []string, hurry bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -152,7 +149,7 @@ func (h *Heads) takeUnread() (keys []string, hurry bool) {
 	return keys, hurry
 }
 
-// forget notes that keys could not be read: the next round reads their buckets.
+// forget records that keys could not be read: the next round reads their buckets.
 func (h *Heads) forget(keys []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -161,41 +158,41 @@ func (h *Heads) forget(keys []string) {
 	}
 }
 
-// round looks at the stamps and reads the keys that they, or the time, make due. Where
-// stamps say nothing, because Redis refuses them or some node of the tier does not set
-// them, it reads the keys that come after turn. It returns the last of those.
+// round checks the stamps and reads the keys that are due because of them, or because of the time.
+// If stamps cannot be used, because Redis rejects them or some node of the tier does not set them,
+// it also reads the keys after turn. It returns the last of those.
 func (h *Heads) round(ctx context.Context, turn string) string {
 	now, err := h.look(ctx)
 	if ctx.Err() != nil {
 		return turn
 	}
 	var keys []string
-	blind := err != nil || h.cfg.Unstamped()
-	if blind {
+	withoutStamps := err != nil || h.cfg.Unstamped()
+	if withoutStamps {
 		keys, turn = h.inTurn(turn)
 	}
-	h.noteBlind(blind)
+	h.noteWithoutStamps(withoutStamps)
 	changed, due := h.due(now, readInTurn-len(keys))
 	failed := h.readAll(ctx, append(keys, due...))
 	h.forget(failed)
-	h.settleRound(now, changed, failed)
+	h.finishRound(now, changed, failed)
 	return turn
 }
 
-// noteBlind notes whether stamps say everything. When they do again, all keys are read once
-// more: the last head may have come without a stamp.
-func (h *Heads) noteBlind(blind bool) {
+// noteWithoutStamps records whether stamps are complete. When they are again, all keys are read
+// once more: the last head may have been written without a stamp.
+func (h *Heads) noteWithoutStamps(withoutStamps bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.blind && !blind {
+	if h.withoutStamps && !withoutStamps {
 		for key := range h.followed {
 			h.dueLocked(key, 0)
 		}
 	}
-	h.blind = blind
+	h.withoutStamps = withoutStamps
 }
 
-// look asks for the stamps: nil if none has changed since the node knew all heads.
+// look reads the stamps: nil if none has changed since the node knew all heads.
 func (h *Heads) look(ctx context.Context) (*stamps, error) {
 	h.mu.Lock()
 	last := h.board.any
@@ -208,8 +205,7 @@ func (h *Heads) look(ctx context.Context) (*stamps, error) {
 	return &now, err
 }
 
-// inTurn are the keys that come after turn, as many as one round may read, and the last of
-// them.
+// inTurn returns the keys after turn, as many as one round may read, and the last of them.
 func (h *Heads) inTurn(turn string) (keys []string, last string) {
 	h.mu.Lock()
 	for key := range h.followed {
@@ -225,9 +221,8 @@ func (h *Heads) inTurn(turn string) (keys []string, last string) {
 	return keys, keys[len(keys)-1]
 }
 
-// due returns the buckets that have changed, as many as there is room for, and the keys to
-// read: theirs, those that it is time for, and those of which this node has left something
-// to do.
+// due returns the buckets that have changed, as many as there is room for, and the keys to read:
+// the keys of these buckets, those whose time has come, and those with deferred work of this node.
 func (h *Heads) due(now *stamps, room int) (changed []int, keys []string) {
 	at := time.Now()
 	all := make(map[string]struct{})
@@ -260,10 +255,10 @@ func (h *Heads) due(now *stamps, room int) (changed []int, keys []string) {
 	return changed, keys
 }
 
-// settleRound takes in that the keys of changed buckets have been read, but for those that
-// failed. Where a stamp is missing, an owner sets it: else nobody would see that Redis has
-// lost everything.
-func (h *Heads) settleRound(now *stamps, changed []int, failed []string) {
+// finishRound records that the keys of changed buckets have been read, except for those that
+// failed. An owner sets a missing stamp: otherwise no node would notice that Redis has lost
+// everything.
+func (h *Heads) finishRound(now *stamps, changed []int, failed []string) {
 	if now == nil {
 		return
 	}
@@ -275,7 +270,7 @@ func (h *Heads) settleRound(now *stamps, changed []int, failed []string) {
 	defer h.mu.Unlock()
 	for _, n := range changed {
 		if !bad[n] {
-			h.board.settle(n, now.buckets[n])
+			h.board.markKnown(n, now.buckets[n])
 		}
 	}
 	if len(h.board.changed(*now)) == 0 {

@@ -14,21 +14,20 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// Heads are written behind: what changes puts its key into a queue, in which it is
-// once however often it changes, and the writer looks at what the tables hold when
-// its turn comes. So the queue is bounded by the keys that this node owns, and after
-// Redis was away what is written is the newest.
+// Heads are written asynchronously: a change puts its key into a queue, in which each key is at
+// most once, and the writer reads the present state of the tables. So the number of owned keys
+// bounds the queue, and after an outage of Redis the newest state is written.
 
 const (
-	// atOnce is how many keys one exchange with Redis is about.
+	// atOnce is how many keys one pipeline to Redis has.
 	atOnce = 64
-	// breath is how long changes are gathered between two exchanges.
-	breath = 10 * time.Millisecond
-	// Between two attempts, while Redis takes nothing.
+	// batchDelay is how long changes are collected between two exchanges.
+	batchDelay = 10 * time.Millisecond
+	// Pauses between two attempts while Redis accepts nothing.
 	firstRetry, lastRetry = 100 * time.Millisecond, 3 * time.Second
 )
 
-// enqueue makes the writer look at a key.
+// enqueue makes the writer handle a key.
 func (h *Heads) enqueue(o *owned) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -43,25 +42,25 @@ func (h *Heads) enqueueLocked(o *owned) {
 	}
 }
 
-// take takes the next keys out of the queue.
+// take removes the next keys from the queue.
 func (h *Heads) take() (some []*owned) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for len(h.queue) > 0 && len(some) < atOnce {
 		o := h.queue[0]
 		h.queue[0], h.queue = nil, h.queue[1:]
-		o.queued = false // before it is looked at: what changes from now on counts anew
+		o.queued = false // before its state is read: a later change enqueues it again
 		if h.owned[o.key] == o {
 			some = append(some, o)
 		}
 	}
 	if len(h.queue) == 0 {
-		h.queue = nil // lets go of the array
+		h.queue = nil // releases the array
 	}
 	return some
 }
 
-// write writes what is in the queue until ctx ends.
+// write writes the keys in the queue until ctx ends.
 func (h *Heads) write(ctx context.Context) {
 	retry := firstRetry
 	for {
@@ -73,7 +72,7 @@ func (h *Heads) write(ctx context.Context) {
 			case <-ctx.Done():
 				return
 			}
-			if !sleep(ctx, breath) {
+			if !sleep(ctx, batchDelay) {
 				return
 			}
 			continue
@@ -83,8 +82,8 @@ func (h *Heads) write(ctx context.Context) {
 		h.stampAll(ctx)
 		failed := slices.Concat(unclaimed, unwritten)
 		if len(failed) == 0 || len(failed) < claims+writes {
-			// Redis answers: what it refuses of some keys does not hold up the others.
-			h.leave(failed)
+			// Redis answers: keys that it rejects do not delay the others.
+			h.deferAll(failed)
 			retry = firstRetry
 			continue
 		}
@@ -98,8 +97,8 @@ func (h *Heads) write(ctx context.Context) {
 	}
 }
 
-// leave leaves keys to the next check that can read them.
-func (h *Heads) leave(some []*owned) {
+// deferAll leaves keys to the next check that can read them.
+func (h *Heads) deferAll(some []*owned) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, o := range some {
@@ -107,8 +106,8 @@ func (h *Heads) leave(some []*owned) {
 	}
 }
 
-// claim claims those keys that are not this node's yet. It tells how many these were,
-// and of which that failed.
+// claim claims those keys that this node has not claimed yet. It returns how many these were, and
+// which of them failed.
 func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*owned) {
 	now := time.Now()
 	var mine []*owned
@@ -117,7 +116,7 @@ func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*
 	for _, o := range some {
 		if o.epoch == 0 && !now.Before(o.after) {
 			mine, calls = append(mine, o), append(calls, claimCall(h.cfg.Store, o.key))
-			h.noteUnstampedLocked(o.key) // also where the answer is lost
+			h.noteUnstampedLocked(o.key) // also if the answer is lost
 		}
 	}
 	h.mu.Unlock()
@@ -137,13 +136,13 @@ func (h *Heads) claim(ctx context.Context, some []*owned) (tried int, failed []*
 		}
 		mine[i].claimed(k, known)
 		h.mu.Unlock()
-		h.learn(mine[i].key, k)
+		h.acceptAll(mine[i].key, k)
 	}
 	return len(calls), failed
 }
 
-// writeDue writes what is due of some keys. It tells of how many something was, and of
-// which that failed.
+// writeDue writes the due heads of some keys. It returns how many keys had any, and which of them
+// failed.
 func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed []*owned) {
 	type job struct {
 		*owned
@@ -174,13 +173,13 @@ func (h *Heads) writeDue(ctx context.Context, some []*owned) (tried int, failed 
 			failed = append(failed, j.owned)
 			continue
 		}
-		is, _ := strconv.ParseUint(epoch, 10, 64) // it is what a script wrote
-		h.settle(j.owned, j.epoch, is, j.heads)
+		is, _ := strconv.ParseUint(epoch, 10, 64) // a script wrote it
+		h.onWritten(j.owned, j.epoch, is, j.heads)
 	}
 	return len(calls), failed
 }
 
-// noteUnstampedLocked notes that the head of a key is about to be written.
+// noteUnstampedLocked records that the head of a key is about to be written.
 func (h *Heads) noteUnstampedLocked(key string) {
 	n := bucketOf(key)
 	if h.unstamped[n] == nil {
@@ -189,7 +188,7 @@ func (h *Heads) noteUnstampedLocked(key string) {
 	h.unstamped[n][key] = struct{}{}
 }
 
-// stampAll sets the stamps of the buckets whose heads were written. What fails is tried
+// stampAll sets the stamps of the buckets whose heads were written. If that fails, it is tried
 // again with the next write, and after the next round.
 func (h *Heads) stampAll(ctx context.Context) {
 	h.mu.Lock()
@@ -220,13 +219,13 @@ func (h *Heads) stampAll(ctx context.Context) {
 	}
 }
 
-// settle takes in the answer to a write of an epoch: that of the key.
-func (h *Heads) settle(o *owned, epoch, is uint64, heads map[string]Head) {
+// onWritten handles the answer to a write of an epoch. is is the epoch of the key.
+func (h *Heads) onWritten(o *owned, epoch, is uint64, heads map[string]Head) {
 	now := time.Now()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if o.epoch != epoch {
-		return // it was found out already that somebody else has the key
+		return // another node is already known to have the key
 	}
 	if is > epoch {
 		h.metrics.wrote("refused", len(heads))
@@ -242,8 +241,7 @@ func (h *Heads) settle(o *owned, epoch, is uint64, heads map[string]Head) {
 	}
 }
 
-// trace makes spans of the time from looking at what updates have made until Redis has
-// the heads of it.
+// trace records spans from the time when a head was made until Redis has it.
 func (h *Heads) trace(o *owned, heads map[string]Head, now time.Time) {
 	for url, head := range heads {
 		if head.Trace != "" && now.Sub(head.At) <= tracedFor { // later it is only written again
@@ -253,8 +251,7 @@ func (h *Heads) trace(o *owned, heads map[string]Head, now time.Time) {
 	}
 }
 
-// loseLocked notes that another node has claimed a key since. The check claims it
-// again when it is time.
+// loseLocked records that another node has claimed a key. The check claims it again later.
 func (h *Heads) loseLocked(o *owned, now time.Time) {
 	o.lose(now)
 	h.cfg.Logger.Debug("another node has claimed a key that this one takes for its own", "key", o.key, "again_after", o.after.Sub(now))

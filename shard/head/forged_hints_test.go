@@ -9,7 +9,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// stampIn is the stamp that Redis has of the bucket of a key.
+// stampIn returns the stamp of the bucket of a key in Redis.
 func stampIn(t *testing.T, s *store.Store, key string) string {
 	t.Helper()
 	r, err := s.Run(t.Context(), read, []string{stampsName(s)})
@@ -23,15 +23,15 @@ func stampIn(t *testing.T, s *store.Store, key string) string {
 	return now.buckets[bucketOf(key)]
 }
 
-// publish publishes a hint about the bucket of a key, so many times.
+// publish publishes a hint about the bucket of a key, several times.
 func (b *bubble) publish(s *store.Store, key, hint string, times int) {
 	b.t.Helper()
 	b.run(s, `for i = 1, tonumber(ARGV[3]) do redis.call('PUBLISH', ARGV[1], ARGV[2]) end return 1`, []string{name(s, key)},
 		s.PartChannel(store.HeadHints, bucketOf(key)), hint, times)
 }
 
-// TestForgedExplanations: no hint of a stranger, who reads all stamps, makes a node take a
-// head for known that it has not read, where the true hint was lost.
+// TestForgedExplanations: no forged hint, even with knowledge of all stamps, makes a node skip a
+// head that it has not read, if the real hint was lost.
 func TestForgedExplanations(t *testing.T) {
 	for name, forge := range map[string]func(before, now string) []string{
 		"from the stamp before to the new one": func(before, now string) []string {
@@ -46,7 +46,7 @@ func TestForgedExplanations(t *testing.T) {
 			inBubble(t, func(t *testing.T, b *bubble) {
 				owner, follower := b.pair(Config{})
 				s := b.open()
-				for i := range 5 { // a round of the follower may be just then
+				for i := range 5 { // a round of the follower may be due just then
 					before := stampIn(t, s, "k")
 					b.Mute(true)
 					owner.apply(fmt.Sprint("changed ", i))
@@ -67,8 +67,8 @@ func TestForgedExplanations(t *testing.T) {
 	}
 }
 
-// TestForgedBefore: a hint of a stranger that leads to a stamp that Redis does not have
-// costs a read of the bucket, and hides no later change.
+// TestForgedBefore: a forged hint that leads to a stamp that Redis does not have costs a read of
+// the bucket, and hides no later change.
 func TestForgedBefore(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, follower := b.pair(Config{})
@@ -82,8 +82,8 @@ func TestForgedBefore(t *testing.T) {
 	})
 }
 
-// TestHintsCost: however many hints a stranger publishes at once, and whatever is in them, a
-// node that has the key asks Redis a few times, and at most 100 times a second.
+// TestHintsCost: however many forged hints are published at once, and whatever they contain, a node
+// that has the key asks Redis a few times, and at most 100 times per second.
 func TestHintsCost(t *testing.T) {
 	const hints = 1000
 	inBubble(t, func(t *testing.T, b *bubble) {
@@ -95,7 +95,7 @@ func TestHintsCost(t *testing.T) {
 			before := b.Calls()["EVALSHA"]
 			b.publish(s, "k", hint, hints)
 			b.wait(time.Second)
-			// Two nodes read the key twice, and miss so many hints that they ask for all stamps.
+			// Two nodes read the key twice, and miss so many hints that they read all stamps.
 			if n := b.Calls()["EVALSHA"] - before; n > 16 {
 				t.Errorf("%d hints about %s cost %d scripts", hints, name, n)
 			}
@@ -113,8 +113,8 @@ func TestHintsCost(t *testing.T) {
 	})
 }
 
-// TestHigherForgotten: numbers that leave no room for higher ones keep no node from the true
-// head for longer than a few rounds, although its stamp does not change again.
+// TestHigherForgotten: numbers that leave no room for higher ones keep no node from the real head
+// for longer than a few rounds, although its stamp does not change again.
 func TestHigherForgotten(t *testing.T) {
 	inBubble(t, func(t *testing.T, b *bubble) {
 		owner, follower := b.pair(Config{Wait: time.Millisecond})
