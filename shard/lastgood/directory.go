@@ -16,8 +16,8 @@ import (
 	"time"
 )
 
-// Directory keeps records in files of one directory, each under a name made of
-// digests of key and type. Nobody but their owner can read them.
+// Directory stores records in files of one directory. The file names are made of digests of key and
+// type. Only the owner of the files can read them.
 type Directory struct {
 	// Fixed after construction.
 	disk Disk
@@ -27,8 +27,8 @@ type Directory struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	files  map[string]map[string]struct{} // names of files, by the part that stands for the key
-	marks  map[string]written             // of those that this process has written, by name
+	files  map[string]map[string]struct{} // names of files, by the part that identifies the key
+	marks  map[string]written             // of files that this process has written, by name
 	failed string                         // the failure that was logged last; empty if there is none
 }
 
@@ -45,9 +45,9 @@ const (
 
 var recordForm = regexp.MustCompile(`^[0-9a-f]{40}-[0-9a-f]{24}\.good$`)
 
-// NewDirectory makes a store of a directory, which is made if there is none. No
-// record is larger than limit bytes. What was left half written is removed, and so is
-// what nobody has written for 30 days. It fails where there is no directory.
+// NewDirectory creates a store in a directory, which it creates if necessary. No record is larger
+// than limit bytes. It removes partially written files, and records that were not written for 30
+// days. It returns an error if the directory cannot be used.
 func NewDirectory(path string, limit int, log *slog.Logger) (*Directory, error) {
 	return NewDirectoryOn(nil, path, limit, log)
 }
@@ -70,13 +70,13 @@ func NewDirectoryOn(disk Disk, path string, limit int, log *slog.Logger) (*Direc
 		name := e.Name()
 		info, err := e.Info()
 		switch {
-		case err != nil: // it is gone
+		case err != nil: // it no longer exists
 		case strings.HasPrefix(name, tempPrefix), recordForm.MatchString(name) && time.Since(info.ModTime()) > keptFor:
 			d.remove(name)
 		case !recordForm.MatchString(name) || !info.Mode().IsRegular():
 			foreign++
 		default:
-			d.addLocked(name) // nobody else has d yet
+			d.addLocked(name) // no other goroutine has d yet
 		}
 	}
 	if foreign > 0 {
@@ -99,7 +99,7 @@ func (d *Directory) addLocked(name string) {
 	d.files[of][name] = struct{}{}
 }
 
-// digest is so many hexadecimal digits that stand for s.
+// digest returns the first digits hexadecimal digits of the SHA-256 of s.
 func digest(s string, digits int) string {
 	sum := sha256.Sum256([]byte(s))
 	return hex.EncodeToString(sum[:])[:digits]
@@ -109,8 +109,8 @@ func keyPart(key string) string { return digest(key, 40) }
 
 func fileName(key, url string) string { return keyPart(key) + "-" + digest(url, 24) + recordSuffix }
 
-// Save implements [Store]. The file is whole, old or new, whenever the program or the
-// machine ends.
+// Save implements [Store]. The file is complete, old or new, whenever the program or the machine
+// stops.
 func (d *Directory) Save(_ context.Context, key, url, text string, sealed []byte) error {
 	name := fileName(key, url)
 	err := d.write(name, sealed)
@@ -130,7 +130,7 @@ func (d *Directory) Save(_ context.Context, key, url, text string, sealed []byte
 	return err
 }
 
-// noteLocked notes that a file was written, or removed.
+// noteLocked records that a file was written, or removed.
 func (d *Directory) noteLocked(name, url, text string, there bool) {
 	if there {
 		d.addLocked(name)
@@ -144,7 +144,7 @@ func (d *Directory) noteLocked(name, url, text string, there bool) {
 	delete(d.marks, name)
 }
 
-// kind tells failures apart that deserve a line in the log.
+// kind distinguishes failures that are logged separately.
 func kind(err error) string {
 	if at, ok := errors.AsType[*fs.PathError](err); ok {
 		return at.Op + ": " + at.Err.Error()
@@ -159,7 +159,7 @@ func (d *Directory) write(name string, sealed []byte) (err error) {
 		}
 		return nil
 	}
-	f, err := d.disk.CreateTemp(d.path, tempPrefix) // for its owner alone
+	f, err := d.disk.CreateTemp(d.path, tempPrefix) // readable by its owner only
 	if err != nil {
 		return err
 	}
@@ -183,8 +183,8 @@ func (d *Directory) write(name string, sealed []byte) (err error) {
 	return d.disk.SyncDir(d.path)
 }
 
-// Marks implements [Store]. It knows those of files alone that this process has
-// written and that are still there.
+// Marks implements [Store]. It returns the marks of files that this process has written and that
+// still exist.
 func (d *Directory) Marks(_ context.Context, key string) (map[string]Mark, error) {
 	all := make(map[string]Mark)
 	for _, name := range d.of(key) {
@@ -226,7 +226,7 @@ func (d *Directory) Load(_ context.Context, key string, take func(sealed []byte)
 	if err := errors.Join(errs...); err != nil {
 		d.log.Error("the last known good state of a key cannot be read", "error", err)
 	}
-	return nil // to try again would not help
+	return nil // a retry would not help
 }
 
 func (d *Directory) read(name string) ([]byte, error) {

@@ -21,7 +21,7 @@ func openDirectory(t testing.TB, path string) (*Directory, *logs) {
 	return d, log
 }
 
-// loaded is what a store has of a key.
+// loaded returns the records that a store has of a key.
 func loaded(t testing.TB, s Store, key string) (all []string) {
 	t.Helper()
 	if err := s.Load(t.Context(), key, func(sealed []byte) { all = append(all, string(sealed)) }); err != nil {
@@ -31,8 +31,8 @@ func loaded(t testing.TB, s Store, key string) (all []string) {
 	return all
 }
 
-// TestDirectory: records are found again by key, also by the next process; files are
-// for their owner alone, and what is none of ours is left alone.
+// TestDirectory: records are found again by key, also by the next process; only the owner can read
+// the files, and other files are left alone.
 func TestDirectory(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a", "b")
 	d, _ := openDirectory(t, path)
@@ -118,8 +118,7 @@ func files(t testing.TB, dir string) (all []string) {
 	return append(all, hidden...)
 }
 
-// TestDirectoryGone: a directory that cannot be written to is logged once, until it
-// can.
+// TestDirectoryGone: a directory that cannot be written is logged once, until it can.
 func TestDirectoryGone(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "d")
 	d, log := openDirectory(t, path)
@@ -148,7 +147,7 @@ func TestDirectoryGone(t *testing.T) {
 // killed is set for a process that writes records until it is killed.
 const killed = "LASTGOOD_TEST_DIRECTORY"
 
-// TestKill: a process that is killed while it writes leaves a record that is whole.
+// TestKill: a process that is killed while it writes leaves a complete record.
 func TestKill(t *testing.T) {
 	if path := os.Getenv(killed); path != "" {
 		writeForever(t, path)

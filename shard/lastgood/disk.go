@@ -7,26 +7,26 @@ import (
 	"os"
 )
 
-// Disk is the file system of a [Directory]. nil stands for that of the operating system;
-// tests in virtual time bring one that fills and loses writes.
+// Disk is the file system of a [Directory]. nil means that of the operating system; tests in
+// virtual time have one that can be full and lose writes.
 type Disk interface {
 	MkdirAll(path string, mode fs.FileMode) error
 	ReadDir(path string) ([]fs.DirEntry, error)
 	Stat(path string) (fs.FileInfo, error)
 	Open(path string) (io.ReadCloser, error)
-	// CreateTemp makes a file that nobody but its owner can read; see [os.CreateTemp].
+	// CreateTemp creates a file that only its owner can read; see [os.CreateTemp].
 	CreateTemp(dir, pattern string) (File, error)
 	Rename(from, to string) error
 	Remove(path string) error
-	// SyncDir makes the names in a directory last.
+	// SyncDir flushes the names in a directory to disk.
 	SyncDir(path string) error
 }
 
-// File is one that is being written.
+// File is a file that is being written.
 type File interface {
 	io.WriteCloser
 	Name() string
-	// Sync makes what was written last.
+	// Sync flushes what was written to disk.
 	Sync() error
 }
 

@@ -13,40 +13,39 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Config says what is kept, and where. It is not changed after [New].
+// Config is the configuration of a [Keeper]. It must not be changed after [New].
 type Config struct {
-	// Store is where. Required.
+	// Store is where records are stored. Required.
 	Store Store
-	// Prefix tells tiers apart that share a store: records of one are none of the
-	// other's.
+	// Prefix distinguishes tiers that share a store: a tier does not accept records of another one.
 	Prefix string
-	// Keys are those that records are encrypted with; nil for none.
+	// Keys encrypt the records; nil for none.
 	Keys *Keys
-	// Encrypted says of a type that it is kept only if there are keys. Secrets always
-	// are, and a type while any of its resources holds something secret. Nil: no others.
+	// Encrypted reports whether a type is stored only if there are keys. Secrets always are, and so
+	// is a type while any of its resources has a secret. Nil: no others.
 	Encrypted func(t *resource.Type) bool
 	// Delay is how long after a change a type is written. Default 1 s.
 	Delay time.Duration
-	// MaxSize bounds a record in bytes; what is larger is not kept. Required.
+	// MaxSize bounds a record in bytes; larger ones are not stored. Required.
 	MaxSize int
-	// Wait bounds how long a key that is new to this node waits for what was kept of
-	// it before its origin is asked. What comes later is taken in later. Default 1 s.
+	// Wait bounds how long a key that is new to this node waits for its records before the control
+	// plane is asked. Records that arrive later are still applied. Default 1 s.
 	Wait time.Duration
-	// Logger gets what should not be. Required.
+	// Logger logs problems. Required.
 	Logger *slog.Logger
-	// Meter is where the metrics are made. Required.
+	// Meter creates the metrics. Required.
 	Meter metric.Meter
 }
 
 const (
-	// writers is how many records are made at a time, and readers how many keys are
-	// read: each may take some memory.
+	// writers is how many records are made concurrently, and readers how many keys are read: each
+	// may use much memory.
 	writers = 2
 	readers = 8
 )
 
-// Keeper keeps the keys that this node owns, and restores those that are new to it.
-// All methods are safe for concurrent use.
+// Keeper stores the keys that this node owns, and restores those that are new to it. All methods
+// are safe for concurrent use.
 type Keeper struct {
 	// Fixed after construction.
 	cfg     Config
@@ -62,11 +61,11 @@ type Keeper struct {
 	closed bool
 	loads  sync.WaitGroup
 	logged map[string]time.Time // when a kind of unusable record was logged last
-	failed error                // why the last record that was written could not be; nil if it was
-	since  time.Time            // since when that is so
+	failed error                // error of the last write; nil if it succeeded
+	since  time.Time            // since when writes fail
 }
 
-// New makes a keeper.
+// New creates a keeper.
 func New(cfg Config) (*Keeper, error) {
 	if cfg.Store == nil || cfg.MaxSize <= 0 || cfg.Logger == nil || cfg.Meter == nil {
 		return nil, errors.New("lastgood: Store, MaxSize, Logger and Meter are required")
@@ -93,7 +92,7 @@ func New(cfg Config) (*Keeper, error) {
 	return k, nil
 }
 
-// Close ends what Restore has left running. Each Own has to have ended.
+// Close ends the reads that Restore has started. Each Own must have returned.
 func (k *Keeper) Close() {
 	k.mu.Lock()
 	k.closed = true
@@ -103,8 +102,8 @@ func (k *Keeper) Close() {
 	k.sealer.close()
 }
 
-// Problem is why records cannot be written, without secrets, and since when; "" if they
-// can, as far as any was written.
+// Problem returns why records cannot be written, without secrets, and since when; "" if there is no
+// problem, or nothing was written yet.
 func (k *Keeper) Problem() (why string, since time.Time) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -114,8 +113,8 @@ func (k *Keeper) Problem() (why string, since time.Time) {
 	return redact.Short(k.failed.Error(), 512), k.since
 }
 
-// noteWrite notes what became of a write. That another node owns the key is no failure of
-// the store.
+// noteWrite records the result of a write. An error because another node owns the key is not a
+// failure of the store.
 func (k *Keeper) noteWrite(err error) {
 	if errors.Is(err, errFenced) || errors.Is(err, errUnclaimed) || errors.Is(err, context.Canceled) {
 		return
@@ -128,12 +127,12 @@ func (k *Keeper) noteWrite(err error) {
 	k.failed = err
 }
 
-// mustEncrypt reports whether a type is kept only if there are keys.
+// mustEncrypt reports whether a type is stored only if there are keys.
 func (k *Keeper) mustEncrypt(t *resource.Type) bool {
 	return resource.HoldsSecrets(t.URL) || k.cfg.Encrypted(t)
 }
 
-// take gets a token, unless ctx ends before.
+// take takes a token, unless ctx ends before.
 func take(ctx context.Context, tokens chan struct{}) bool {
 	select {
 	case tokens <- struct{}{}:

@@ -17,7 +17,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// rig is a cache with one key, which its keeper owns, and whose origin the test is.
+// rig is a cache with one key, which its keeper owns; the test acts as the control plane.
 type rig struct {
 	t      *testing.T
 	cache  *cache.Cache
@@ -28,12 +28,12 @@ type rig struct {
 	stop   func() // ends the ownership
 }
 
-// watcher is a client that only asks.
+// watcher is a client that only subscribes.
 type watcher struct{ cache.Watcher }
 
 func (*watcher) Flush() {}
 
-// newRig makes a rig in the bubble of a test. A client asks for each of types.
+// newRig creates a rig in the bubble of a test. A client subscribes to each of types.
 func newRig(t *testing.T, s Store, change func(*Config), types ...*resource.Type) *rig {
 	t.Helper()
 	r := &rig{t: t, log: new(logs)}
@@ -72,7 +72,7 @@ func newRig(t *testing.T, s Store, change func(*Config), types ...*resource.Type
 	return r
 }
 
-// answer is the origin's full state of a type.
+// answer is the full state of a type from the control plane.
 func (r *rig) answer(typ *resource.Type, resources ...*resource.Resource) {
 	r.feed.Up()
 	r.feed.TakeDemand(true, true)
@@ -97,15 +97,14 @@ func (r *rig) serves(typ *resource.Type) (names []string) {
 	return names
 }
 
-// pass lets d go by, and everything happen that is then due.
+// pass lets d pass, and everything happen that is then due.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 	synctest.Wait()
 }
 
-// TestOwn: what changes is written once for all that happened within the delay, what
-// does not is not written again, neither by the next owner; and the next process has
-// it.
+// TestOwn: all changes within the delay are written once; an unchanged type is not written again,
+// also not by the next owner; and the next process reads it.
 func TestOwn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -147,8 +146,8 @@ func TestOwn(t *testing.T) {
 	})
 }
 
-// TestOwnRetries: a store that is down gets the newest state when it is back, and so
-// does one that was emptied, or where it is not known what became of a write.
+// TestOwnRetries: a store that was down gets the newest state when it is back, and so does one that
+// was emptied, or if the result of a write is unknown.
 func TestOwnRetries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -178,7 +177,7 @@ func TestOwnRetries(t *testing.T) {
 			t.Error("the newest state was not written once the store was back")
 		}
 
-		m.fail(errors.New("the answer was lost"), false) // though it is done
+		m.fail(errors.New("the answer was lost"), false) // although it succeeded
 		r.answer(clusters, res(clusters, "a", "4"))
 		pass(5 * time.Second)
 		m.fail(nil, false)
@@ -198,8 +197,8 @@ func TestOwnRetries(t *testing.T) {
 	})
 }
 
-// TestOwnBackAndForth: a record says what it holds, also where that has changed while it
-// waited for its turn: else what comes back in between would be taken for written.
+// TestOwnBackAndForth: a record has the mark of its content, also if that changed while the write
+// was waiting: otherwise content that returns to an earlier state would count as written.
 func TestOwnBackAndForth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -224,7 +223,7 @@ func TestOwnBackAndForth(t *testing.T) {
 	})
 }
 
-// TestOwnEnds: what is due is written when the ownership ends.
+// TestOwnEnds: pending changes are written when the ownership ends.
 func TestOwnEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -237,8 +236,7 @@ func TestOwnEnds(t *testing.T) {
 	})
 }
 
-// TestOwnRotation: with a new key everything is written anew, so that the old one can
-// go.
+// TestOwnRotation: with a new key everything is written again, so that the old key can be removed.
 func TestOwnRotation(t *testing.T) {
 	path := keysFile(t, newKey("one"))
 	keys := openKeys(t, path)
@@ -261,8 +259,7 @@ func TestOwnRotation(t *testing.T) {
 	})
 }
 
-// TestUnusable: a record that cannot be used is not served, which the log says, and
-// the others are.
+// TestUnusable: a record that cannot be used is logged and not served, and the others are served.
 func TestUnusable(t *testing.T) {
 	one, two := openKeys(t, keysFile(t, newKey("one"))), openKeys(t, keysFile(t, newKey("one")))
 	synctest.Test(t, func(t *testing.T) {
@@ -297,7 +294,7 @@ func TestUnusable(t *testing.T) {
 	})
 }
 
-// TestOld: what nobody has written for 30 days is not served.
+// TestOld: a record that was not written for 30 days is not served.
 func TestOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -314,7 +311,7 @@ func TestOld(t *testing.T) {
 	})
 }
 
-// slow is a store that takes its time to read.
+// slow is a store that is slow to read.
 type slow struct {
 	*memory
 	by time.Duration
@@ -329,9 +326,8 @@ func (s slow) Load(ctx context.Context, key string, take func([]byte)) error {
 	return s.memory.Load(ctx, key, take)
 }
 
-// TestSlowStore: a store that takes long to read holds the origin up for the wait at
-// most, and what comes late is served all the same; so is what could not be read at
-// first.
+// TestSlowStore: a slow store delays the control plane for the wait at most, and a record that
+// arrives late is still served; so is one that could not be read at first.
 func TestSlowStore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()

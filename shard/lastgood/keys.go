@@ -16,27 +16,27 @@ import (
 	"xdsrelay/relay/secure"
 )
 
-// Keys are those that records are encrypted with. They are read again when their
-// file changes. All methods are safe for concurrent use.
+// Keys are the encryption keys of records. They are read again when their file changes. All methods
+// are safe for concurrent use.
 type Keys struct{ file *secure.Watched[keyring] }
 
-// keyring is what a file of keys holds.
+// keyring is the content of a file of keys.
 type keyring struct {
 	first string
 	byID  map[string]cipher.AEAD
 	marks []string // in the order of the file
 }
 
-// keySize is that of AES-256.
+// keySize is the size of an AES-256 key, in bytes.
 const keySize = 32
 
 var idForm = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
 
-// NewKeys reads a file with one key in a line, as ID:KEY with 32 bytes in base64;
-// empty lines, and those that begin with #, count for nothing. The first one
-// encrypts, all decrypt. So a key is exchanged by adding the new one everywhere, then
-// putting it first, and taking the old one out once everything has been written
-// anew. It fails where the file cannot be used; the error says nothing of the keys.
+// NewKeys reads a file with one key per line, as ID:KEY with 32 bytes in base64; empty lines, and
+// those that begin with #, are ignored. The first key encrypts, all decrypt. To rotate a key, add
+// the new one everywhere, then move it to the first line, and remove the old one once everything
+// has been written again. NewKeys returns an error if the file cannot be used; the error reveals
+// nothing of the keys.
 func NewKeys(file string, log *slog.Logger) (*Keys, error) {
 	w, err := secure.Watch([]string{file}, log, func(contents [][]byte) (keyring, error) {
 		ring, err := keysIn(contents[0])
@@ -96,8 +96,8 @@ func newCipher(key []byte) (cipher.AEAD, error) {
 	return cipher.NewGCMWithRandomNonce(block)
 }
 
-// Marks tell apart keys and their order, as they are now, without telling the keys; nil
-// without any. They are for those alone who may have the keys.
+// Marks distinguish keys and their order, as they are now, without revealing the keys; nil without
+// any. Only those who may have the keys may see them.
 func (k *Keys) Marks() []string {
 	if k == nil {
 		return nil
@@ -105,7 +105,7 @@ func (k *Keys) Marks() []string {
 	return k.file.Get().marks
 }
 
-// current is the ID of the key that encrypts; empty without keys.
+// current returns the ID of the key that encrypts; empty without keys.
 func (k *Keys) current() string {
 	if k == nil {
 		return ""

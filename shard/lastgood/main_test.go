@@ -29,8 +29,7 @@ var (
 	secrets   = resource.TypeOf(resource.SecretURL)
 )
 
-// patience is how long something may take that happens at once where nothing else
-// runs.
+// patience is how long an operation may take that takes moments on an idle machine.
 const patience = time.Minute
 
 // logs is what was logged.
@@ -55,7 +54,7 @@ func (l *logs) String() string {
 
 func (l *logs) count(text string) int { return strings.Count(l.String(), text) }
 
-// newKey is a line of a keys file.
+// newKey returns a line of a keys file.
 func newKey(id string) string {
 	key := make([]byte, keySize)
 	_, _ = rand.Read(key)
@@ -89,7 +88,7 @@ func openKeys(t testing.TB, path string) *Keys {
 	return keys
 }
 
-// body is an Any of a type whose first field is the name.
+// body returns an Any of a type whose first field is the name.
 func body(typ *resource.Type, name, more string) []byte {
 	inner := appendText(nil, 1, name)
 	inner = appendText(inner, 28, more) // of a cluster the name for statistics
@@ -100,13 +99,13 @@ func res(typ *resource.Type, name, more string) *resource.Resource {
 	return resource.New(resource.Resource{Name: name, Body: body(typ, name, more)})
 }
 
-// memory is a store in memory that can be broken.
+// memory is a store in memory that can fail.
 type memory struct {
 	mu      sync.Mutex
 	records map[string]map[string][]byte // guarded by mu: by key and type
 	marks   map[string]map[string]Mark   // guarded by mu
-	err     error                        // guarded by mu: of every call, also of a Save that is done
-	lose    bool                         // guarded by mu: a Save that fails is not done
+	err     error                        // guarded by mu: of every call, also of a Save that succeeds
+	lose    bool                         // guarded by mu: a Save that fails has no effect
 	saves   int                          // guarded by mu
 }
 
@@ -152,8 +151,7 @@ func (m *memory) Load(_ context.Context, key string, take func([]byte)) error {
 	return nil
 }
 
-// fail makes all calls fail; those that save do it all the same unless lose is set.
-// nil ends that.
+// fail makes all calls fail; writes still take effect unless lose is set. nil ends that.
 func (m *memory) fail(err error, lose bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -178,7 +176,7 @@ func (m *memory) count() int {
 	return m.saves
 }
 
-// sample is a Kept with everything that there may be.
+// sample is a Kept with all possible content.
 func sample() cache.Kept {
 	return cache.Kept{
 		Type: clusters, Wildcard: true, Globs: []string{"xdstp://a/envoy.config.cluster.v3.Cluster/*"},

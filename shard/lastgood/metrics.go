@@ -8,7 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// What can become of a record.
+// The outcomes of a record.
 const (
 	outcomeOK          = "ok"
 	outcomeFailed      = "failed"
@@ -26,7 +26,7 @@ func outcomeOf(err error) string {
 	return outcomeFailed
 }
 
-// metrics are counted by outcome, never by key.
+// metrics count by outcome, never by key.
 type metrics struct {
 	writes metric.Int64Counter
 	bytes  metric.Int64Counter

@@ -17,45 +17,46 @@ import (
 )
 
 const (
-	// checkEvery is how often it is looked whether the records of a key are still
-	// there, give or take a quarter: a Redis may have been emptied.
+	// checkEvery is the interval between checks whether the records of a key still exist, ± a
+	// quarter: a Redis may have been emptied.
 	checkEvery = time.Minute
-	// refreshEvery is how often a record is written again that has not changed, so
-	// that it does not come to its end.
+	// refreshEvery is the interval at which an unchanged record is written again, so that it does
+	// not expire.
 	refreshEvery = keptFor / 4
-	// beatEvery is how often one is that has only got new lifetimes.
-	beatEvery = 10 * time.Second
-	// longestPause bounds the pause before what failed is tried again.
+	// ttlEvery is the shortest interval between writes of a record that differs only in renewed
+	// TTLs.
+	ttlEvery = 10 * time.Second
+	// longestPause bounds the pause before a failed write is retried.
 	longestPause = 30 * time.Second
 )
 
-// owned is a key that this node owns, and what of it is in the store.
+// owned is a key that this node owns, and its state in the store.
 type owned struct {
 	keeper *Keeper
 	group  *cache.Group
 	key    string
 	types  map[string]*stored // by type URL
 
-	due      time.Time // when there is something to write, as far as is known; zero for nothing
-	check    time.Time // when to look what is there
+	due      time.Time // when to write next, as far as is known; zero for nothing to write
+	check    time.Time // when to check the store
 	failures int       // in a row
 }
 
 // stored is what is known of the record of one type.
 type stored struct {
-	mark    string    // of what is in the store; empty if that is not known
+	mark    string    // of the record in the store; empty if that is not known
 	at      time.Time // when it was written
-	updates uint64    // how many answers of origins were in it
-	lasting bool      // it has lifetimes
-	// refused is what would have been the mark of something that is not kept, and
-	// refusal why; empty if it is.
-	refused, refusal string
-	// open are resources that may be kept without encryption, of those that were there
-	// when this was looked at last: looking into one costs more than writing it.
-	open map[*resource.Resource]struct{}
+	updates uint64    // how many answers of control planes were applied by then
+	hasTTLs bool      // it has TTLs
+	// skippedMark is the mark of content that is not stored, and skipReason why; empty if it is
+	// stored.
+	skippedMark, skipReason string
+	// plain are resources that need no encryption, as of the last check: checking one costs more
+	// than writing it.
+	plain map[*resource.Resource]struct{}
 }
 
-// Own keeps a key as long as this node owns it, that is until ctx ends.
+// Own stores a key as long as this node owns it, that is until ctx ends.
 func (k *Keeper) Own(ctx context.Context, g *cache.Group) {
 	news, stop := g.Changes()
 	defer stop()
@@ -87,28 +88,28 @@ func (k *Keeper) Own(ctx context.Context, g *cache.Group) {
 	}
 }
 
-// finishTime bounds what is written at the end.
+// finishTime bounds the last write.
 const finishTime = time.Second
 
-// finish writes what is still to be written as the node ends, or another one takes
-// the key over: where that one was quicker, Redis knows.
+// finish writes pending changes when the node ends, or another one becomes the owner. If that one
+// has already written, Redis rejects this write.
 func (o *owned) finish(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), finishTime)
 	defer cancel()
 	o.save(ctx)
 }
 
-// look finds out what the store has of the key, so that what is missing is written.
+// look checks what the store has of the key, so that missing records are written.
 func (o *owned) look(ctx context.Context) {
 	o.check = time.Now().Add(checkEvery*3/4 + rand.N(checkEvery/2))
 	there, err := o.keeper.cfg.Store.Marks(ctx, o.key)
 	if err != nil {
-		return // writing finds out, if there is anything to write
+		return // a write notices the error, if there is anything to write
 	}
 	for url, mark := range there {
 		w := o.of(url)
 		w.mark, w.at = mark.Text, mark.At
-		w.refused = "" // what is not kept must not be there: a write may have come late
+		w.skippedMark = "" // a skipped record must not exist: a write may have arrived late
 	}
 	for url, w := range o.types {
 		if _, ok := there[url]; !ok {
@@ -129,7 +130,7 @@ func (o *owned) of(url string) *stored {
 	return w
 }
 
-// save writes what has changed. What fails is tried again after a pause that grows.
+// save writes changes. A failed write is retried after a growing pause.
 func (o *owned) save(ctx context.Context) {
 	o.due = time.Time{}
 	var failed error
@@ -150,7 +151,7 @@ func (o *owned) save(ctx context.Context) {
 	o.due = time.Now().Add(pause/2 + rand.N(pause))
 }
 
-// markOf stands for the content of a record, and for how it is written.
+// markOf identifies the content of a record, and how it is written.
 func (k *Keeper) markOf(e cache.Edition) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %x %t %q %q", sealedVersion, e.Digest, e.Complete, e.Version, k.cfg.Keys.current()))
 	if e.Errored != (resource.Digest{}) {
@@ -159,21 +160,21 @@ func (k *Keeper) markOf(e cache.Edition) string {
 	return hex.EncodeToString(sum[:12])
 }
 
-// mayBeOld reports whether the store may have something newer. The tier head alone does not
-// say so: where Redis takes no writes, or the owner before has gone, it may be old itself, for
-// hours, while the origin answers this node. An owner replaces such a head, too, as soon as it
-// can.
+// mayBeOld reports whether the store may have something newer. The tier head alone does not show
+// that: if Redis accepts no writes, or the previous owner has disappeared, the head itself may be
+// hours old while the control plane answers this node. An owner also replaces such a head as soon
+// as it can.
 func mayBeOld(e cache.Edition) bool { return e.Behind && !e.Confirmed }
 
 func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	k, e := o.keeper, t.Edition()
 	w, mark := o.of(t.Type.URL), k.markOf(e)
 	since := time.Since(w.at)
-	beats := w.lasting && w.updates != e.Updates && since >= beatEvery
+	newTTLs := w.hasTTLs && w.updates != e.Updates && since >= ttlEvery
 	if mayBeOld(e) {
 		return nil
 	}
-	if mark == w.refused || w.mark == mark && !beats && since < refreshEvery {
+	if mark == w.skippedMark || w.mark == mark && !newTTLs && since < refreshEvery {
 		return nil
 	}
 	if !take(ctx, k.writing) {
@@ -184,12 +185,12 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	if e = kept.Edition; !ok || mayBeOld(e) {
 		return nil
 	}
-	mark = k.markOf(e) // of what is written: there may have been changes since it was looked at
+	mark = k.markOf(e) // of the content to write, which may have changed since the check
 	sealed, err := k.seal(o.key, kept, w)
 	if err != nil {
-		return o.refuse(ctx, t, w, mark, err)
+		return o.skip(ctx, t, w, mark, err)
 	}
-	w.mark = "" // whatever becomes of it
+	w.mark = "" // unknown until the write succeeds
 	err = k.cfg.Store.Save(ctx, o.key, t.Type.URL, mark, sealed)
 	k.noteWrite(err)
 	if err != nil {
@@ -198,16 +199,16 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 	}
 	k.metrics.wrote(outcomeOK)
 	k.metrics.size(len(sealed))
-	if w.refusal != "" {
-		w.refused, w.refusal = "", ""
+	if w.skipReason != "" {
+		w.skippedMark, w.skipReason = "", ""
 		k.cfg.Logger.Info("a type of a key is kept again", "key", o.key, "type", t.Type.URL)
 	}
 	w.mark, w.at, w.updates = mark, time.Now(), e.Updates
-	w.lasting = slices.ContainsFunc(kept.Resources, func(r cache.KeptResource) bool { return !r.Expires.IsZero() })
+	w.hasTTLs = slices.ContainsFunc(kept.Resources, func(r cache.KeptResource) bool { return !r.Expires.IsZero() })
 	return nil
 }
 
-// seal makes a record, if the type is kept.
+// seal makes a record, if the type may be stored.
 func (k *Keeper) seal(key string, kept cache.Kept, w *stored) ([]byte, error) {
 	if k.cfg.Keys == nil && k.mustEncrypt(kept.Type) {
 		return nil, errUnencrypted
@@ -218,29 +219,29 @@ func (k *Keeper) seal(key string, kept cache.Kept, w *stored) ([]byte, error) {
 	return k.sealer.seal(key, kept.Type.URL, Encode(key, time.Now(), kept))
 }
 
-// holdsSecrets reports whether any of the resources holds what must not be written in
-// the clear. All of the type then are not kept: without that one the rest would say
-// that there is none.
+// holdsSecrets reports whether any of the resources has content that must not be written
+// unencrypted. Then the whole type is not stored: without that resource the others would imply that
+// it does not exist.
 func (w *stored) holdsSecrets(all []cache.KeptResource) bool {
 	var reader redact.Redactor
-	open := make(map[*resource.Resource]struct{}, len(all))
+	plain := make(map[*resource.Resource]struct{}, len(all))
 	found := false
 	for _, one := range all {
-		_, known := w.open[one.Resource]
+		_, known := w.plain[one.Resource]
 		switch {
 		case known || !found && !reader.Holds(one.Resource):
-			open[one.Resource] = struct{}{}
+			plain[one.Resource] = struct{}{}
 		default:
 			found = true
 		}
 	}
-	w.open = open
+	w.plain = plain
 	return found
 }
 
-// refuse notes that a type is not kept, and removes what was kept of it before: that
-// is not its state any more. It is logged once for each reason.
-func (o *owned) refuse(ctx context.Context, t *cache.Table, w *stored, mark string, why error) error {
+// skip records that a type is not stored, and removes its earlier record, which is outdated. It is
+// logged once for each reason.
+func (o *owned) skip(ctx context.Context, t *cache.Table, w *stored, mark string, why error) error {
 	k := o.keeper
 	if err := k.cfg.Store.Save(ctx, o.key, t.Type.URL, "", nil); err != nil {
 		k.metrics.wrote(outcomeOf(err))
@@ -251,9 +252,9 @@ func (o *owned) refuse(ctx context.Context, t *cache.Table, w *stored, mark stri
 	} else {
 		k.metrics.wrote(outcomeUnencrypted)
 	}
-	if w.refusal != why.Error() {
+	if w.skipReason != why.Error() {
 		k.cfg.Logger.Warn("a type of a key is not kept as last known good state", "key", o.key, "type", t.Type.URL, "reason", why)
 	}
-	w.mark, w.refused, w.refusal, w.lasting = "", mark, why.Error(), false
+	w.mark, w.skippedMark, w.skipReason, w.hasTTLs = "", mark, why.Error(), false
 	return nil
 }

@@ -11,18 +11,18 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A record, before it is compressed, is a protobuf message of these fields. Those
-// that a reader does not know it passes over.
+// A record, before it is compressed, is a protobuf message with these fields. Readers skip fields
+// that they do not know.
 const (
 	recKey      = 1 // string
 	recAt       = 2 // when it was made, in milliseconds of Unix time
-	recWildcard = 3 // bool: the resources are the whole wildcard set
-	recGlob     = 4 // string, repeated: globs of which they are all
+	recWildcard = 3 // bool: the resources are the complete wildcard set
+	recGlob     = 4 // string, repeated: globs of which they are complete
 	recLeg      = 5 // message, repeated
 	recResponse = 6 // DeltaDiscoveryResponse: type and resources
-	recHeld     = 7 // packed: for each resource the bits of the legs that held it
-	recEnds     = 8 // packed: pairs of a resource's place and the end of its lifetime
-	recErrored  = 9 // packed: places of resources of which clients may remember an error
+	recHeld     = 7 // packed: for each resource the bits of the upstream streams that had it
+	recEnds     = 8 // packed: pairs of the index of a resource and when it expires
+	recErrored  = 9 // packed: indexes of resources for which clients may remember an error
 
 	legOrigin  = 1 // string
 	legNames   = 2 // bool
@@ -31,8 +31,7 @@ const (
 	legSource  = 5 // string
 )
 
-// Encode writes what is kept of a type of a key at a time, before it is compressed and
-// encrypted.
+// Encode encodes the state of a type of a key at a time, before compression and encryption.
 func Encode(key string, at time.Time, k cache.Kept) []byte {
 	size := len(key) + 64
 	rs := make([]*resource.Resource, len(k.Resources))
@@ -87,8 +86,8 @@ func appendNumber(b []byte, n protowire.Number, v uint64) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, n, protowire.VarintType), v)
 }
 
-// Decode reads what Encode wrote of a key and a type, and when that was. Whatever
-// else it is given is an error; it never trusts a number.
+// Decode decodes the result of Encode for a key and a type, and returns its time. Any other input
+// is an error; no number in it is trusted.
 func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 	var ofKey string
 	var response, held, ends, errored []byte
@@ -172,7 +171,7 @@ func decodeLeg(b []byte) (l cache.KeptLeg, err error) {
 	return l, err
 }
 
-// takeHeld reads who held each resource.
+// takeHeld decodes which upstream streams had each resource.
 func takeHeld(rs []cache.KeptResource, packed []byte) error {
 	i := 0
 	for ; len(packed) > 0; i++ {
@@ -188,7 +187,7 @@ func takeHeld(rs []cache.KeptResource, packed []byte) error {
 	return nil
 }
 
-// takeEnds reads the ends of lifetimes.
+// takeEnds decodes when resources expire.
 func takeEnds(rs []cache.KeptResource, packed []byte) error {
 	for len(packed) > 0 {
 		i, n := protowire.ConsumeVarint(packed)
@@ -204,7 +203,7 @@ func takeEnds(rs []cache.KeptResource, packed []byte) error {
 	return nil
 }
 
-// takeErrored reads of which resources clients may remember an error.
+// takeErrored decodes for which resources clients may remember an error.
 func takeErrored(rs []cache.KeptResource, packed []byte) error {
 	for len(packed) > 0 {
 		i, n := protowire.ConsumeVarint(packed)
@@ -216,7 +215,7 @@ func takeErrored(rs []cache.KeptResource, packed []byte) error {
 	return nil
 }
 
-// eachField goes through the fields of an encoded message: numbers and bytes.
+// eachField iterates over the fields of an encoded message: numbers and bytes.
 func eachField(b []byte, f func(n protowire.Number, number uint64, v []byte) error) error {
 	for len(b) > 0 {
 		n, typ, size := protowire.ConsumeTag(b)

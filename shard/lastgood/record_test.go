@@ -11,7 +11,7 @@ import (
 
 var at = time.UnixMilli(1_800_000_000_123)
 
-// TestRecord: what is written is read again, and of another key or type it is none.
+// TestRecord: a record can be decoded again, and is rejected for another key or type.
 func TestRecord(t *testing.T) {
 	b := Encode("key", at, sample())
 	got, when, err := Decode(b, "key", clusters.URL)
@@ -33,13 +33,12 @@ func TestRecord(t *testing.T) {
 	}
 }
 
-// TestRecordBad: a record that contradicts itself, or that is cut off anywhere, is an
-// error.
+// TestRecordBad: a record that contradicts itself, or that is truncated anywhere, is an error.
 func TestRecordBad(t *testing.T) {
 	b := Encode("key", at, sample())
 	for n := range b {
 		got, _, err := Decode(b[:n], "key", clusters.URL)
-		if err == nil && n < len(b)-9 { // without the ends of lifetimes it is whole
+		if err == nil && n < len(b)-9 { // without the expiry times it is complete
 			t.Errorf("cut off after %d of %d bytes: got %+v", n, len(b), got)
 		}
 	}
@@ -66,8 +65,7 @@ func TestRecordBad(t *testing.T) {
 	}
 }
 
-// FuzzRecord: whatever is read, nothing panics, and what is taken is written and read
-// as the same again.
+// FuzzRecord: no input causes a panic, and decoded input is encoded and decoded as the same again.
 func FuzzRecord(f *testing.F) {
 	f.Add(Encode("key", at, sample()))
 	f.Add([]byte{})
@@ -84,8 +82,7 @@ func FuzzRecord(f *testing.F) {
 	})
 }
 
-// FuzzSealed: the same for what is compressed and encrypted, without a key and with
-// one.
+// FuzzSealed: the same for compressed and encrypted records, without a key and with one.
 func FuzzSealed(f *testing.F) {
 	keyed, plain := newTestSealer(f, "tier", openKeys(f, keysFile(f, newKey("a")))), newTestSealer(f, "tier", nil)
 	for _, s := range []*sealer{keyed, plain} {

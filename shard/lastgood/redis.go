@@ -13,25 +13,24 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// Redis keeps records in the Redis of a tier. Of each key there is a hash of marks by
-// type, and each record under a name of its own, all with the tag of the key's head.
+// Redis stores records in the Redis of a tier. A key has a hash of marks by type, and each record
+// has a name of its own, all with the tag of the key's head.
 type Redis struct {
 	store *store.Store
 	max   int // of a record, in bytes
 	epoch func(key string) (epoch uint64, ok bool)
-	last  atomic.Int64 // the number of the last write; see number
+	last  atomic.Int64 // number of the last write; see number
 }
 
-// NewRedis makes a store of s. epoch is under which number this node has claimed a
-// key; ok is false while it has not. No record is larger than limit bytes.
+// NewRedis creates a store in s. epoch returns the number under which this node has claimed a key;
+// ok is false if it has not. No record is larger than limit bytes.
 func NewRedis(s *store.Store, limit int, epoch func(key string) (epoch uint64, ok bool)) *Redis {
 	return &Redis{store: s, max: limit, epoch: epoch}
 }
 
-// save writes a record, unless the key was claimed by a later epoch, or has a newer
-// record of this one: a write may arrive late. KEYS: the key's head, the marks, the
-// record. ARGV: epoch, number, type, mark with both before it, the record (empty for
-// none), how long it is kept.
+// save writes a record, unless the key was claimed with a later epoch, or has a newer record of
+// this one: a write may arrive late. KEYS: the key's head, the marks, the record. ARGV: epoch,
+// number, type, the mark preceded by both, the record (empty for none), how long it is kept.
 var save = store.NewScript("last_good_save", `
 local epoch, number = tonumber(ARGV[1]), tonumber(ARGV[2])
 local function of(text)
@@ -55,7 +54,7 @@ return 1
 
 var (
 	marks = store.NewScript("last_good_marks", `return redis.call('HGETALL', KEYS[1])`)
-	// there answers which of the records there are: one may have been evicted by itself.
+	// there returns which of the records exist: one may have been evicted separately.
 	there = store.NewScript("last_good_there", `
 local there = {}
 for i, name in ipairs(KEYS) do there[i] = redis.call('EXISTS', name) end
@@ -64,8 +63,8 @@ return there
 	part = store.NewScript("last_good_load", `return redis.call('GETRANGE', KEYS[1], ARGV[1], ARGV[2])`)
 )
 
-// partSize is how much of a record one call reads, in bytes: each call has a
-// deadline, however large the record is.
+// partSize is how much of a record one call reads, in bytes: each call has a deadline, however
+// large the record is.
 const partSize = 2 << 20
 
 func (r *Redis) marksName(key string) string { return r.store.Name(store.LastGoodMarks, key) }
@@ -91,7 +90,7 @@ func (r *Redis) Save(ctx context.Context, key, url, mark string, sealed []byte) 
 	return nil
 }
 
-// number is that of the next write: a later one than before, and about the time in
+// number returns the number of the next write: higher than all before, and close to the time in
 // microseconds.
 func (r *Redis) number() int64 {
 	for {
@@ -132,7 +131,7 @@ func (r *Redis) Marks(ctx context.Context, key string) (map[string]Mark, error) 
 	return all, nil
 }
 
-// marks are those that were written, also of records that are gone.
+// marks returns the marks that were written, including those of records that no longer exist.
 func (r *Redis) marks(ctx context.Context, key string) (map[string]Mark, error) {
 	reply, err := r.store.Run(ctx, marks, []string{r.marksName(key)})
 	if err != nil {
@@ -173,8 +172,8 @@ func (r *Redis) Load(ctx context.Context, key string, take func(sealed []byte)) 
 	return nil
 }
 
-// load reads a record part by part. One that is replaced meanwhile is no whole one,
-// which is found out when it is opened.
+// load reads a record in parts. If it is replaced meanwhile, the parts do not match, which is
+// detected when it is opened.
 func (r *Redis) load(ctx context.Context, name string) (sealed []byte, err error) {
 	for len(sealed) <= r.max {
 		reply, err := r.store.Run(ctx, part, []string{name}, strconv.Itoa(len(sealed)), strconv.Itoa(len(sealed)+partSize-1))
@@ -190,5 +189,5 @@ func (r *Redis) load(ctx context.Context, name string) (sealed []byte, err error
 			return sealed, nil
 		}
 	}
-	return sealed[:r.max], nil // which is none
+	return sealed[:r.max], nil // not a valid record
 }

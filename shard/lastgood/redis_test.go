@@ -13,7 +13,7 @@ import (
 	"xdsrelay/shard/store"
 )
 
-// openRedis makes a store of a server, in which a key is claimed by epoch.
+// openRedis creates a store in a server, in which a key is claimed by epoch.
 func openRedis(t *testing.T, url string, mode store.Mode, epoch *uint64) (*Redis, *store.Store) {
 	t.Helper()
 	s, err := store.New(store.Config{URL: url, Mode: mode, Prefix: "test", Timeout: patience, Logger: new(logs).logger(), Meter: noop.Meter{}})
@@ -24,13 +24,12 @@ func openRedis(t *testing.T, url string, mode store.Mode, epoch *uint64) (*Redis
 	return NewRedis(s, 16<<20, func(string) (uint64, bool) { return *epoch, *epoch > 0 }), s
 }
 
-// TestRedis: records are found again by key, however large, and removed; other keys
-// have others.
+// TestRedis: records are found again by key, however large, and removed; other keys have others.
 func TestRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	epoch := uint64(7)
 	r, _ := openRedis(t, server.URL(), store.Standalone, &epoch)
-	large := make([]byte, 2*partSize) // whole parts
+	large := make([]byte, 2*partSize) // a multiple of the part size
 	_, _ = rand.Read(large)
 	key := "a key {with} braces: and more"
 	for url, sealed := range map[string][]byte{"x": []byte("1"), "y": large} {
@@ -57,7 +56,7 @@ func TestRedis(t *testing.T) {
 	if got := loaded(t, r, key); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("got %d records", len(got))
 	}
-	server.Do("DEL", r.recordName(key, "x")) // as a Redis does that is full
+	server.Do("DEL", r.recordName(key, "x")) // like an eviction
 	if marks, err := r.Marks(t.Context(), key); err != nil || len(marks) != 0 {
 		t.Errorf("a record that is gone counts as written: %v, %v", marks, err)
 	}
@@ -69,7 +68,7 @@ func TestRedis(t *testing.T) {
 			t.Errorf("%s is kept for %d ms", name, ttl)
 		}
 	}
-	r.max = partSize // what is larger comes from somebody else
+	r.max = partSize // a larger one is from another program
 	if err := r.Save(t.Context(), key, "y", "m", large); err != nil {
 		t.Fatal(err)
 	}
@@ -78,8 +77,8 @@ func TestRedis(t *testing.T) {
 	}
 }
 
-// TestRedisFence: who does not own a key any more cannot replace what the next owner
-// has written, nor an older write a newer one.
+// TestRedisFence: a node that does not own a key any more cannot replace what the next owner has
+// written, nor an older write a newer one.
 func TestRedisFence(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	epoch := uint64(0)
@@ -126,8 +125,8 @@ func TestRedisFence(t *testing.T) {
 	expect("8")
 }
 
-// TestRedisFaults: emptied, read-only, full of something else: calls fail or find
-// nothing, and nothing else happens.
+// TestRedisFaults: emptied, read-only, with values of another type: calls fail or find nothing, and
+// nothing else happens.
 func TestRedisFaults(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	epoch := uint64(7)
@@ -139,7 +138,7 @@ func TestRedisFaults(t *testing.T) {
 	if got := loaded(t, r, "key"); !slices.Equal(got, []string{"1"}) {
 		t.Errorf("got %q", got)
 	}
-	for _, number := range []string{"18446744073709551615", "9007199254740993", "inf"} { // which nobody can have written
+	for _, number := range []string{"18446744073709551615", "9007199254740993", "inf"} { // no node can have written these
 		server.Do("HSET", r.marksName("key"), "x", number+" "+number+" m")
 		server.Do("HSET", s.Name(store.TierHead, "key"), "epoch", number)
 		if err := r.Save(t.Context(), "key", "x", "m", []byte("1")); err != nil {
@@ -159,7 +158,7 @@ func TestRedisFaults(t *testing.T) {
 	}
 }
 
-// TestRedisCluster: all that a script names of a key is on one server.
+// TestRedisCluster: all names of a key in a script are on one server.
 func TestRedisCluster(t *testing.T) {
 	cluster := redistest.StartCluster(t)
 	epoch := uint64(7)
@@ -174,7 +173,7 @@ func TestRedisCluster(t *testing.T) {
 	}
 }
 
-// TestRedisSecrets: what stands in Redis says nothing of a secret.
+// TestRedisSecrets: the values in Redis reveal nothing of a secret.
 func TestRedisSecrets(t *testing.T) {
 	server := redistest.Start(t, redistest.Config{})
 	epoch := uint64(7)

@@ -17,8 +17,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestRefusedIsNotThere: of what is not kept there is no record, also where a write that
-// was given up arrives after it was removed.
+// TestRefusedIsNotThere: a type that is not stored has no record, also if a write that was
+// cancelled arrives after the record was removed.
 func TestRefusedIsNotThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -45,8 +45,8 @@ func TestRefusedIsNotThere(t *testing.T) {
 	})
 }
 
-// TestBehindIsNotKept: a node that is behind the tier, and cannot ask its origin, does not
-// write what it has over what may be newer (K12).
+// TestBehindIsNotKept: a node that is behind the tier, and cannot reach its control plane, does not
+// overwrite a record that may be newer (K12).
 func TestBehindIsNotKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -70,8 +70,8 @@ func TestBehindIsNotKept(t *testing.T) {
 	})
 }
 
-// TestConfirmedIsKept: an owner writes what its origin serves it, although the tier head is of
-// something else: where Redis takes no writes, the head of the owner before may stay for hours.
+// TestConfirmedIsKept: an owner writes what its control plane serves, although the tier head
+// differs: if Redis accepts no writes, the head of the previous owner may remain for hours.
 func TestConfirmedIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -91,8 +91,8 @@ func TestConfirmedIsKept(t *testing.T) {
 	})
 }
 
-// TestEncryptedOnly: types that are to be kept encrypted are not without keys, whatever
-// they hold; so it is with secrets of which there are none.
+// TestEncryptedOnly: types that must be encrypted are not stored without keys, whatever they
+// contain; the same applies to secrets, even if the type has none.
 func TestEncryptedOnly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -111,8 +111,8 @@ func TestEncryptedOnly(t *testing.T) {
 	})
 }
 
-// TestRefused: what may not be kept, or is too large, is not, and nothing of it that
-// was; the log says so once.
+// TestRefused: content that may not be stored, or is too large, is not stored, and its earlier
+// record is removed; it is logged once.
 func TestRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMemory()
@@ -150,16 +150,16 @@ func TestRefused(t *testing.T) {
 	})
 }
 
-// TestHoldsSecrets: without keys a type of which one resource holds a secret is not
-// kept, neither are the others of it, and nothing of it that was; as soon as there is
-// none it is (K14).
+// TestHoldsSecrets: without keys a type with a resource that has a secret is not stored, not even
+// its other resources, and its earlier record is removed; as soon as no resource has a secret it is
+// stored (K14).
 func TestHoldsSecrets(t *testing.T) {
 	for _, encrypted := range []bool{false, true} {
 		t.Run(fmt.Sprintf("keys=%t", encrypted), func(t *testing.T) { testHoldsSecrets(t, encrypted) })
 	}
 }
 
-// opaque is a cluster with an extension that is configured by a text without a name.
+// opaque returns a cluster with an extension that is configured by a text without a name.
 func opaque(t *testing.T) *resource.Resource {
 	t.Helper()
 	config, err := anypb.New(wrapperspb.String("CANARY"))
@@ -202,6 +202,6 @@ func testHoldsSecrets(t *testing.T, encrypted bool) {
 		expect(true, 1, a, res(clusters, "b", "3"))
 		expect(false, 2, a, secret)
 		expect(true, 2, a)
-		expect(false, 3, a, opaque(t)) // nobody but the extension knows what it is
+		expect(false, 3, a, opaque(t)) // only the extension knows what the text is
 	})
 }

@@ -10,9 +10,9 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// Restore gives a group that is new in this process what was kept of its key; for one
-// that is not it does nothing. It returns when that is done, or the wait is over, and
-// in the latter case goes on until it is done, ctx ends, or the origins answer.
+// Restore applies the records of a key to a group that is new in this process; for other groups it
+// does nothing. It returns when that is done, or after the wait. In the latter case it continues
+// until it is done, ctx ends, or the control planes answer.
 func (k *Keeper) Restore(ctx context.Context, g *cache.Group) {
 	if g.Private() {
 		return
@@ -60,12 +60,12 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 	}
 }
 
-// load gives a group the records of its key.
+// load applies the records of a key to its group.
 func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 	types := 0
 	var oldest time.Time
 	err := k.read(ctx, string(g.Key), func(kept cache.Kept) {
-		g.Renew([]cache.Kept{kept}) // another node may have handed over something newer
+		g.Renew([]cache.Kept{kept}) // another node may have sent something newer
 		types++
 		if oldest.IsZero() || kept.AsOf.Before(oldest) {
 			oldest = kept.AsOf
@@ -77,7 +77,7 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 	return err
 }
 
-// Read returns what is kept of a key.
+// Read returns the records of a key.
 func (k *Keeper) Read(ctx context.Context, key string) (all []cache.Kept, err error) {
 	if !take(ctx, k.reading) {
 		return nil, ctx.Err()
@@ -87,7 +87,7 @@ func (k *Keeper) Read(ctx context.Context, key string) (all []cache.Kept, err er
 	return all, err
 }
 
-// read reads the records of a key. What cannot be used is left out.
+// read reads the records of a key. It skips unusable ones.
 func (k *Keeper) read(ctx context.Context, key string, take func(cache.Kept)) error {
 	err := k.cfg.Store.Load(ctx, key, func(sealed []byte) {
 		kept, at, err := k.open(key, sealed)
@@ -114,7 +114,7 @@ func (k *Keeper) read(ctx context.Context, key string, take func(cache.Kept)) er
 	return err
 }
 
-// open reads a record.
+// open opens and decodes a record.
 func (k *Keeper) open(key string, sealed []byte) (kept cache.Kept, at time.Time, err error) {
 	url, record, err := k.sealer.open(key, sealed)
 	if err == nil {

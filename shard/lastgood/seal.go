@@ -8,25 +8,23 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// A sealed record is the magic, the format's version, the ID of the key that it is
-// encrypted with (empty for none), the type URL, both with their length in a varint
-// before them, and the record: compressed, and then encrypted. What stands before the
-// record is authenticated with it.
+// A sealed record is the magic, the version of the format, the ID of the key that it is encrypted
+// with (empty for none), the type URL, both preceded by their length as a varint, and the record:
+// compressed, and then encrypted. The header is authenticated together with the record.
 const (
 	magic         = "xdskept"
 	sealedVersion = 1
 )
 
-// A record before it is compressed is bounded, too, since what somebody else has put
-// into the store must not fill the memory: by so many times its bound when it is
-// compressed, and by so many bytes in any case. That is far beyond what clients are sent
-// of one type, also where little is left of it when it is compressed.
+// A record is also bounded before compression, since a record that another program has written must
+// not exhaust the memory: by a multiple of its compressed bound, and by a number of bytes. Both are
+// far above what clients are sent of one type, even if it compresses well.
 const (
 	unpackedTimes = 4
 	maxUnpacked   = 1 << 30
 )
 
-// What is wrong with a sealed record.
+// Errors of a sealed record.
 var (
 	errForeign     = errors.New("it is no record, or of a later version of the program")
 	errPlain       = errors.New("it is not encrypted, and there are keys: it may come from anybody")
@@ -40,8 +38,7 @@ var (
 	errHoldsSecrets = errors.New("a resource holds what may be secret, which is only kept encrypted, and there are no keys: expected last_good.keys_file")
 )
 
-// sealer seals and opens the records of one tier. Its methods are safe for concurrent
-// use.
+// sealer seals and opens the records of one tier. Its methods are safe for concurrent use.
 type sealer struct {
 	// Fixed after construction.
 	prefix string
@@ -87,7 +84,7 @@ func (s *sealer) within(sealed []byte) ([]byte, error) {
 	return sealed, nil
 }
 
-// open is the reverse of seal. It tells of which type the record is.
+// open is the reverse of seal. It returns the type of the record, too.
 func (s *sealer) open(key string, sealed []byte) (url string, record []byte, err error) {
 	id, url, rest, ok := splitHeader(sealed)
 	if !ok {
@@ -111,15 +108,15 @@ func (s *sealer) open(key string, sealed []byte) (url string, record []byte, err
 	return url, record, err
 }
 
-// uncompress is the reverse of what seal does first. It makes room once, for what the
-// record says that it has, and takes no more.
+// uncompress is the reverse of the first step of seal. It allocates once, the size that the record
+// states, and accepts no more.
 func (s *sealer) uncompress(packed []byte) ([]byte, error) {
-	const unsaid = 256 // below that seal does not always say it
+	const unstated = 256 // below that seal does not always state the size
 	var frame zstd.Header
 	if err := frame.Decode(packed); err != nil {
 		return nil, fmt.Errorf("%w: %w", errPacked, err)
 	}
-	size := uint64(unsaid)
+	size := uint64(unstated)
 	if frame.HasFCS {
 		size = frame.FrameContentSize
 	}
@@ -133,7 +130,7 @@ func (s *sealer) uncompress(packed []byte) ([]byte, error) {
 	return record, nil
 }
 
-// bound is what a record is bound to.
+// bound returns the additional data that a record is bound to.
 func (s *sealer) bound(head []byte, key string) []byte {
 	b := appendPart(nil, s.prefix)
 	b = appendPart(b, key)

@@ -22,7 +22,7 @@ func newTestSealer(t testing.TB, prefix string, keys *Keys) *sealer {
 	return s
 }
 
-// newLimitedSealer has no keys, and takes records up to a limit.
+// newLimitedSealer has no keys, and accepts records up to a limit.
 func newLimitedSealer(t testing.TB, limit int) *sealer {
 	t.Helper()
 	s, err := newSealer("tier", nil, limit)
@@ -33,8 +33,8 @@ func newLimitedSealer(t testing.TB, limit int) *sealer {
 	return s
 }
 
-// TestSeal: a record is opened again by its tier, for its key and its type, and by
-// nobody else; no bit of it can be changed.
+// TestSeal: a record can be opened by its tier, for its key and its type, and in no other way; no
+// bit of it can be changed.
 func TestSeal(t *testing.T) {
 	line := newKey("a")
 	s := newTestSealer(t, "tier", openKeys(t, keysFile(t, line)))
@@ -82,8 +82,8 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// TestSealPlain: without keys records are compressed only; damage is found all the
-// same, and who has keys takes none.
+// TestSealPlain: without keys records are only compressed; damage is still detected, and a sealer
+// with keys rejects them.
 func TestSealPlain(t *testing.T) {
 	s := newTestSealer(t, "tier", nil)
 	record := []byte(strings.Repeat("a record ", 100))
@@ -105,10 +105,10 @@ func TestSealPlain(t *testing.T) {
 	}
 }
 
-// TestSealSize: what is larger than the limit is not kept, counted as it is compressed;
-// nor is what is much larger than that before.
+// TestSealSize: a record above the limit, counted after compression, is not stored; nor is one that
+// is much larger before compression.
 func TestSealSize(t *testing.T) {
-	// Beyond a window of the compression, too.
+	// Also with more than one window of the compression.
 	s := newLimitedSealer(t, 8<<20)
 	large := make([]byte, 8<<20*unpackedTimes)
 	sealed, err := s.seal("key", clusters.URL, large)
@@ -143,8 +143,8 @@ func TestSealSize(t *testing.T) {
 	}
 }
 
-// TestBombs: what is small and unpacks to more than any record has is given up before
-// it does, and so is what unpacks to more than it says.
+// TestBombs: a small record that unpacks to more than any record has is rejected before it is
+// unpacked, and so is one that unpacks to more than it states.
 func TestBombs(t *testing.T) {
 	const limit = 100_000
 	s := newLimitedSealer(t, limit)
@@ -155,7 +155,7 @@ func TestBombs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // with one it would know the size
+	for range 2 { // with one write it would state the size
 		_, _ = w.Write(huge)
 	}
 	if err := w.Close(); err != nil {
@@ -190,8 +190,8 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// TestKeyRotation: the first key encrypts, all decrypt, and the file is read again;
-// one that cannot be used leaves the keys as they are.
+// TestKeyRotation: the first key encrypts, all decrypt, and the file is read again; an invalid file
+// leaves the keys unchanged.
 func TestKeyRotation(t *testing.T) {
 	one, two := newKey("one"), newKey("two")
 	path := keysFile(t, one)
@@ -220,8 +220,8 @@ func TestKeyRotation(t *testing.T) {
 	}
 }
 
-// TestKeysBad: what is no file of keys is an error that names it and the line, and
-// says nothing of a key.
+// TestKeysBad: an invalid file of keys is an error that has its name and the line, and reveals
+// nothing of a key.
 func TestKeysBad(t *testing.T) {
 	text := base64.StdEncoding.EncodeToString(make([]byte, keySize))
 	for _, content := range []string{
