@@ -16,7 +16,7 @@ import (
 // folder is added when it was gone through.
 var inPlainWords = []string{
 	"relay/yamlbounds", "upstream", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types",
-	"shard", "shard/store", "shard/lease", "shard/head", "shard/lastgood",
+	"shard", "shard/store", "shard/lease", "shard/head", "shard/lastgood", "shard/redistest", "shard/redistest/standin",
 }
 
 // wordsNotUsed are the words that comments do without, by what to write instead.

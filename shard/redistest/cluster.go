@@ -11,14 +11,14 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// slots is how many parts the names of a cluster are divided into.
+// slots is how many hash slots a cluster has.
 const slots = 16384
 
-// Cluster are masters of one cluster, each with its share of the names. They start
-// without replicas: when one is away, the whole cluster refuses calls until it is back,
-// or until a replica from AddReplica takes over.
+// Cluster are the masters of a cluster, each with its share of the slots. They start without
+// replicas: while one is down, the whole cluster rejects calls until it is back, or until a replica
+// from AddReplica takes over.
 type Cluster struct {
-	// Masters are the masters of the start.
+	// Masters are the initial masters.
 	Masters []*Server
 
 	args  []string
@@ -26,8 +26,8 @@ type Cluster struct {
 	buses []int
 }
 
-// StartCluster starts a cluster of three masters and waits until all of them agree
-// on who has what. args are further lines of the configuration of each server; see [Config].
+// StartCluster starts a cluster of three masters and waits until all of them agree on the slots.
+// args are further lines of the configuration of each server; see [Config].
 func StartCluster(t xdstest.TB, args ...string) *Cluster {
 	t.Helper()
 	c := &Cluster{args: args}
@@ -44,7 +44,7 @@ func StartCluster(t xdstest.TB, args ...string) *Cluster {
 	return c
 }
 
-// start starts a server that may become part of a cluster.
+// start starts a server that may join a cluster.
 func (c *Cluster) start(t xdstest.TB) *Server {
 	t.Helper()
 	bus, err := holdPort()
@@ -60,15 +60,14 @@ func (c *Cluster) start(t xdstest.TB) *Server {
 	}, c.args...)})
 }
 
-// meet makes a server part of the cluster.
+// meet adds a server to the cluster.
 func (c *Cluster) meet(s *Server, bus int) {
 	s.t.Helper()
 	host, port, _ := net.SplitHostPort(s.Addr())
 	c.Masters[0].Do("CLUSTER", "MEET", host, port, bus)
 }
 
-// AddReplica starts a server that copies a master, and waits until it has a copy and
-// all masters know of it.
+// AddReplica starts a replica of a master, and waits until it has a copy and all masters know it.
 func (c *Cluster) AddReplica(master *Server) *Server {
 	t := master.t
 	t.Helper()
@@ -91,9 +90,8 @@ func (c *Cluster) AddReplica(master *Server) *Server {
 	return r
 }
 
-// TakeOver makes a replica the master of what its master had, without a vote: what the
-// others decide after the cluster's timeout, at once. It waits until the masters in
-// witnesses have heard.
+// TakeOver makes a replica the master at once, without the vote and the timeout of the cluster. It
+// waits until the masters in witnesses know it.
 func (c *Cluster) TakeOver(replica *Server, witnesses ...*Server) {
 	replica.t.Helper()
 	replica.Do("CLUSTER", "FAILOVER", "TAKEOVER")
@@ -111,7 +109,7 @@ func (c *Cluster) TakeOver(replica *Server, witnesses ...*Server) {
 	}
 }
 
-// Await waits until all masters agree that the cluster is whole.
+// Await waits until all masters agree that the cluster is complete.
 func (c *Cluster) Await() {
 	c.Masters[0].t.Helper()
 	for _, m := range c.Masters {
@@ -123,10 +121,10 @@ func (c *Cluster) Await() {
 	}
 }
 
-// URL names one of the masters; the others can be learned from it.
+// URL returns the address of one of the masters, from which clients discover the others.
 func (c *Cluster) URL() string { return c.Masters[0].URL() }
 
-// Of is the master that has a name.
+// Of returns the master that has a name.
 func (c *Cluster) Of(name string) *Server {
 	c.Masters[0].t.Helper()
 	slot, _ := c.Masters[0].Do("CLUSTER", "KEYSLOT", name).(int64)
@@ -138,7 +136,7 @@ func (c *Cluster) Of(name string) *Server {
 // IsMaster reports whether the server is a master.
 func (s *Server) IsMaster() bool { s.t.Helper(); return s.replicates("role:master") }
 
-// AwaitMaster waits until the server, which is a replica, is made the master.
+// AwaitMaster waits until the server, which is a replica, is the master.
 func (s *Server) AwaitMaster() { s.t.Helper(); s.await("to become the master", s.IsMaster) }
 
 // AwaitReplica waits until the server is a replica, and has a copy of its master.
@@ -147,14 +145,14 @@ func (s *Server) AwaitReplica() {
 	s.await("to have a copy of the master", func() bool { return s.replicates("master_link_status:up") })
 }
 
-// replicates reports whether what the server says of its copies has a line.
+// replicates reports whether the replication section of INFO has a line.
 func (s *Server) replicates(line string) bool {
 	s.t.Helper()
 	info, _ := s.Do("INFO", "replication").(string)
 	return strings.Contains(info, line)
 }
 
-// await waits until cond holds of a server.
+// await waits until cond holds for a server.
 func (s *Server) await(what string, cond func() bool) {
 	s.t.Helper()
 	for began := time.Now(); !cond(); {

@@ -5,5 +5,5 @@ import (
 	"syscall"
 )
 
-// dieWithUs ends the server when the test's process ends, however it does.
+// dieWithUs ends the server when the test process ends for any reason.
 func dieWithUs(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} }

@@ -7,10 +7,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// heldPort keeps a port of 127.0.0.1 for a server for as long as a test runs, also
-// while the server does not. A socket that is bound and never listens does that:
-// whoever asks the kernel for some port gets another one, and a server that names
-// this one, with SO_REUSEADDR as Redis does, gets it.
+// heldPort reserves a port of 127.0.0.1 for a server for as long as a test runs, also while the
+// server is down. A bound socket that never listens does that: the kernel assigns other ports to
+// other programs, and a server that binds this port with SO_REUSEADDR, as Redis does, gets it.
 type heldPort struct{ fd, port int }
 
 func holdPort() (*heldPort, error) {

@@ -8,17 +8,17 @@ import (
 	"xdsrelay/shard/redistest/standin"
 )
 
-// EnvStandIn is the variable that makes Start start stand-ins, where nothing of the
-// Config needs a real server: so the tests that use Start say of them what they say of a
+// EnvStandIn is the environment variable that makes Start use stand-ins, if nothing in Config
+// requires a real server. So the tests that use Start prove the same of a stand-in as of a
 // redis-server.
 const EnvStandIn = "XDSRELAY_REDIS_STANDIN"
 
-// standsIn reports whether a stand-in is wanted, and can be had.
+// standsIn reports whether a stand-in is wanted and possible.
 func (c Config) standsIn() bool {
 	return os.Getenv(EnvStandIn) != "" && !c.Real && c.Password == "" && c.CertFile == "" && len(c.Args) == 0
 }
 
-// double is a stand-in that runs, and listens for TCP.
+// double is a running stand-in that listens on TCP.
 type double struct{ *standin.Server }
 
 // startDouble starts one at an address.

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// TestServer: a server takes what happens to it, and stays at its address.
+// TestServer: a server can be killed, paused and restarted, and keeps its address.
 func TestServer(t *testing.T) {
 	s := redistest.Start(t, redistest.Config{Password: "p"})
 	addr := s.Addr()
@@ -40,12 +40,12 @@ func TestCluster(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f", "g"} {
 		c.Of(name).Do("SET", name, "1")
 	}
-	c.Masters[1].Restart() // it remembers who it is
+	c.Masters[1].Restart() // it remembers its identity
 	c.Await()
 	c.Of("a").Do("GET", "a")
 }
 
-// TestSentinels: the replica becomes the master when that one dies.
+// TestSentinels: the replica becomes the master when the master dies.
 func TestSentinels(t *testing.T) {
 	s := redistest.StartSentinels(t)
 	s.Master.Do("SET", "a", "1")

@@ -9,18 +9,18 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// MasterName is what the sentinels call the master.
+// MasterName is the name of the master in the sentinels.
 const MasterName = "main"
 
 // Sentinels are a master and its replica, and three sentinels that watch them.
 type Sentinels struct {
-	// Master and Replica are what the servers are at the start.
+	// Master and Replica are the initial roles of the servers.
 	Master, Replica *Server
-	// Sentinels watch them; two of them make a replica the master.
+	// Sentinels watch them; two of them can make a replica the master.
 	Sentinels []*Server
 }
 
-// StartSentinels starts five servers and waits until they know one another.
+// StartSentinels starts five servers and waits until they know each other.
 func StartSentinels(t xdstest.TB) *Sentinels {
 	t.Helper()
 	s := &Sentinels{Master: Start(t, Config{Args: []string{"--repl-diskless-sync-delay", "0"}})}
@@ -51,7 +51,7 @@ func StartSentinels(t xdstest.TB) *Sentinels {
 	return s
 }
 
-// URL names all sentinels.
+// URL has the addresses of all sentinels.
 func (s *Sentinels) URL() string {
 	url, separator := "redis://"+s.Sentinels[0].Addr(), "?"
 	for _, sentinel := range s.Sentinels[1:] {

@@ -1,6 +1,9 @@
-// Package redistest starts real Redis servers on free ports of the loopback
-// interface, and does to them what happens to servers: it pauses and kills them,
-// empties them, makes them read-only. For tests.
+// Package redistest starts real Redis servers on free ports of the loopback interface, for tests.
+// It can pause, kill and empty them, and make them read-only.
+//
+//	servers      server.go, process.go, orphan_*.go, port.go, tail.go (their output)
+//	topologies   cluster.go, sentinel.go
+//	stand-ins    package standin
 package redistest
 
 import (
@@ -19,25 +22,25 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// patience is how long a server may take for what takes it moments, on a machine
-// with much else to do.
+// patience is how long a server may take for an operation that normally takes moments, on a busy
+// machine.
 const patience = time.Minute
 
-// Config is what is special about a server.
+// Config is what differs from a default server.
 type Config struct {
-	// Password is what clients have to know. Empty means none.
+	// Password is required from clients. Empty means none.
 	Password string
-	// CertFile, KeyFile and CAFile make it speak TLS to clients that show a
-	// certificate of that authority. Empty means no TLS.
+	// CertFile, KeyFile and CAFile enable TLS with client certificates of that authority. Empty
+	// means no TLS.
 	CertFile, KeyFile, CAFile string
 	// Args are further lines of its configuration, as "--name", "value".
 	Args []string
-	// Real is for tests of what a redis-server is, which a stand-in need not be.
+	// Real is for tests that need a real redis-server; a stand-in is not used.
 	Real bool
 }
 
-// Server is a redis-server that keeps nothing on disk. It ends with the test. Its
-// methods are safe for concurrent use.
+// Server is a redis-server that stores nothing on disk. It ends with the test. Its methods are safe
+// for concurrent use.
 type Server struct {
 	// Fixed after construction.
 	t     xdstest.TB
@@ -46,7 +49,7 @@ type Server struct {
 	port  *heldPort
 	tls   *heldPort // nil without TLS
 	dir   string
-	file  string // of its configuration, for those that write to it
+	file  string // its configuration file, for servers that write to it
 	admin *redis.Client
 
 	mu sync.Mutex
@@ -68,7 +71,7 @@ func Start(t xdstest.TB, cfg Config) *Server {
 // realServer is the program.
 const realServer = "redis-server"
 
-// newServer prepares a server with a port and a folder of its own.
+// newServer prepares a server with a port and a directory of its own.
 func newServer(t xdstest.TB, name string, cfg Config) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -104,11 +107,10 @@ func newServer(t xdstest.TB, name string, cfg Config) *Server {
 	return s
 }
 
-// Addr is where it listens, as host:port. It stays the same when it starts again.
+// Addr returns its address, as host:port. It stays the same after a restart.
 func (s *Server) Addr() string { return s.port.addr() }
 
-// URL is the same as redis://, with the password; with TLS it is rediss://, and
-// another port.
+// URL returns its address as redis://, with the password; with TLS as rediss://, with another port.
 func (s *Server) URL() string {
 	scheme, user, addr := "redis", "", s.Addr()
 	if s.tls != nil {
@@ -120,8 +122,8 @@ func (s *Server) URL() string {
 	return fmt.Sprintf("%s://%s%s", scheme, user, addr)
 }
 
-// Do runs a command on it, for what there is no method for. It is sent again where a
-// connection is lost, as sentinels end them when they make a replica the master.
+// Do runs a command for which there is no method. It retries after a lost connection, since
+// sentinels close connections when they make a replica the master.
 func (s *Server) Do(args ...any) any {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -181,7 +183,7 @@ func (s *Server) Start() {
 	s.awaitLocked()
 }
 
-// awaitLocked waits until it answers. mu is held.
+// awaitLocked waits until it answers. mu must be held.
 func (s *Server) awaitLocked() {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -203,7 +205,7 @@ func (s *Server) awaitLocked() {
 	}
 }
 
-// Kill ends it at once, as by kill -9. Nothing listens then.
+// Kill ends it at once, as by kill -9. Its port then refuses connections.
 func (s *Server) Kill() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,10 +228,10 @@ func (s *Server) Restart() {
 	s.Start()
 }
 
-// Pause stops it: it listens, and answers nobody.
+// Pause stops the process: it accepts connections, and answers nothing.
 func (s *Server) Pause() { s.t.Helper(); s.signal(syscall.SIGSTOP) }
 
-// Resume lets it go on.
+// Resume continues the process.
 func (s *Server) Resume() { s.t.Helper(); s.signal(syscall.SIGCONT) }
 
 func (s *Server) signal(sig os.Signal) {
@@ -251,8 +253,7 @@ func (s *Server) signal(sig os.Signal) {
 // Flush empties it.
 func (s *Server) Flush() { s.t.Helper(); s.Do("FLUSHALL") }
 
-// ReadOnly makes it refuse all writes, as a replica does whose master is away, or
-// ends that.
+// ReadOnly makes it reject all writes, as a replica without its master does, or ends that.
 func (s *Server) ReadOnly(on bool) {
 	s.t.Helper()
 	s.mu.Lock()

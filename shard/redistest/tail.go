@@ -2,7 +2,7 @@ package redistest
 
 import "sync"
 
-// tail keeps the end of what a server says. It is safe for concurrent use.
+// tail stores the end of the output of a server. It is safe for concurrent use.
 type tail struct {
 	mu   sync.Mutex
 	text []byte // guarded by mu

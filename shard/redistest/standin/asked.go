@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// clients lists connections, or ends those that listen to channels, or the others but for the
+// clients lists connections, or closes those that subscribe to channels, or all others except the
 // one that asks.
 func (s *Server) clients(self *session, args []string) any {
 	switch asked := strings.ToUpper(strings.Join(args, " ")); asked {
@@ -31,7 +31,7 @@ func (s *Server) clients(self *session, args []string) any {
 	return syntaxError
 }
 
-// keys are the names of a pattern.
+// keys returns the names that match a pattern.
 func keys(s *Server, args []string) any {
 	all := []any{}
 	for _, name := range slices.Sorted(maps.Keys(s.values)) {

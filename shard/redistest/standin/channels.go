@@ -10,7 +10,7 @@ func publish(s *Server, args []string) any {
 	return int64(len(s.channels[args[0]]))
 }
 
-// subscribed is to how many channels a connection listens.
+// subscribed returns to how many channels a connection is subscribed.
 func (s *Server) subscribed(c *session) (n int64) {
 	for _, all := range s.channels {
 		if all[c] {
@@ -33,7 +33,7 @@ func (s *Server) subscribe(c *session, channels []string) {
 	}
 }
 
-// unsubscribe ends what a connection listens to: these channels, or all.
+// unsubscribe ends the subscription of a connection to these channels, or to all.
 func (s *Server) unsubscribe(c *session, channels []string) {
 	if len(channels) == 0 {
 		for name, all := range s.channels {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// command is one that a connection or a script may call. The server's lock is held.
+// command is one that a connection or a script may call. The lock of the server is held.
 type command struct {
 	run    func(s *Server, args []string) any
 	least  int // arguments, without the name
@@ -16,7 +16,7 @@ type command struct {
 	writes bool
 }
 
-// commands are all that scripts may call as well.
+// commands are the commands that scripts may call as well.
 var commands = map[string]command{
 	"PING":     {run: ping, most: 1},
 	"TIME":     {run: now},
@@ -34,7 +34,7 @@ var commands = map[string]command{
 	"PUBLISH":  {run: publish, least: 2, most: 2},
 	"FLUSHALL": {run: flush, most: 1, writes: true},
 
-	// What tests ask.
+	// Commands of tests.
 	"KEYS":    {run: keys, least: 1, most: 1},
 	"HLEN":    {run: hashLen, least: 1, most: 1},
 	"HVALS":   {run: hashValues, least: 1, most: 1},
@@ -42,7 +42,7 @@ var commands = map[string]command{
 	"COPY":    {run: duplicate, least: 2, most: 2, writes: true},
 }
 
-// Answers that a redis-server gives in these words.
+// Errors with the exact texts of a redis-server.
 const (
 	wrongType   = failure("WRONGTYPE Operation against a key holding the wrong kind of value")
 	notInteger  = failure("ERR value is not an integer or out of range")
@@ -221,7 +221,8 @@ func left(s *Server, args []string) any {
 	return v.expires.Sub(s.nowLocked()).Milliseconds()
 }
 
-// hashOf is the hash of a name; nil if there is none, and not ok if it is no hash.
+// hashOf returns the hash of a name; nil if the name does not exist, and not ok if it is not a
+// hash.
 func (s *Server) hashOf(name string) (v *value, ok bool) {
 	v = s.getLocked(name)
 	return v, v == nil || v.hash != nil

@@ -11,13 +11,13 @@ import (
 	"github.com/yuin/gopher-lua/parse"
 )
 
-// engine runs scripts, one at a time, under the server's lock.
+// engine runs scripts, one at a time, under the lock of the server.
 type engine struct {
 	state *lua.LState
 }
 
-// newEngine makes an engine whose scripts have what those of Redis have, as far as the
-// product needs it: the language, string, table and math, and what is below.
+// newEngine creates an engine with the features of Redis scripts that the product needs: the
+// language, string, table and math, and the functions below.
 func newEngine(s *Server) *engine {
 	e := &engine{state: lua.NewState(lua.Options{SkipOpenLibs: true})}
 	for name, open := range map[string]lua.LGFunction{
@@ -39,8 +39,8 @@ func newEngine(s *Server) *engine {
 
 func (e *engine) close() { e.state.Close() }
 
-// eval runs a script, by its digest or its text. rest is how many keys follow, and then
-// the keys and the arguments.
+// eval runs a script, by its digest or its text. rest is the number of keys, followed by the keys
+// and the arguments.
 func (s *Server) eval(byDigest bool, script string, rest []string) any {
 	keys, err := strconv.Atoi(rest[0])
 	switch {
@@ -68,7 +68,8 @@ func (s *Server) eval(byDigest bool, script string, rest []string) any {
 	return s.engine.run(s.scripts[name], rest[1:1+keys], rest[1+keys:])
 }
 
-// digest is the one that Redis names scripts by, and has for them as redis.sha1hex.
+// digest returns the SHA-1 digest by which Redis names scripts, and which scripts get from
+// redis.sha1hex.
 func digest(text string) string {
 	sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
 	return hex.EncodeToString(sum[:])
@@ -122,7 +123,7 @@ func (e *engine) saying(field, text string) *lua.LTable {
 	return t
 }
 
-// call runs a command for a script. What fails is raised, or is the result.
+// call runs a command for a script. An error is raised, or is the result.
 func (e *engine) call(s *Server, raise bool) int {
 	l := e.state
 	args := make([]string, 0, l.GetTop())
@@ -147,7 +148,7 @@ func (e *engine) call(s *Server, raise bool) int {
 	return 1
 }
 
-// number is a number as a text, as Lua 5.1 writes it.
+// number formats a number like Lua 5.1.
 func number(n lua.LNumber) string {
 	if n == lua.LNumber(int64(n)) {
 		return strconv.FormatInt(int64(n), 10)
@@ -155,7 +156,7 @@ func number(n lua.LNumber) string {
 	return fmt.Sprintf("%.17g", float64(n))
 }
 
-// value is an answer as a script sees it.
+// value converts an answer to a Lua value.
 func (e *engine) value(a any) lua.LValue {
 	switch a := a.(type) {
 	case int64:
@@ -176,7 +177,7 @@ func (e *engine) value(a any) lua.LValue {
 	return lua.LFalse // nil
 }
 
-// answer is what a script returns, as an answer.
+// answer converts the result of a script to an answer.
 func (e *engine) answer(v lua.LValue) any {
 	switch v := v.(type) {
 	case lua.LString:

@@ -14,15 +14,15 @@ type Server struct {
 	running sync.WaitGroup // sessions, and calls of Serve
 
 	mu sync.Mutex
-	// Guarded by mu. The lock is held while a command or a script runs, and never while
-	// anything waits for a connection.
+	// Guarded by mu. The lock is held while a command or a script runs, and never while waiting for
+	// a connection.
 	values    map[string]*value
 	scripts   map[string]*lua.FunctionProto // by digest
 	engine    *engine
 	sessions  map[*session]bool
 	listeners map[net.Listener]bool
-	channels  map[string]map[*session]bool // who listens, by channel
-	calls     map[string]int               // how many commands there were, by name
+	channels  map[string]map[*session]bool // subscribers, by channel
+	calls     map[string]int               // number of commands, by name
 	readOnly  bool
 	mute      bool
 	paused    bool
@@ -31,15 +31,15 @@ type Server struct {
 	closed    bool
 }
 
-// value is what a name has: a text, or a hash.
+// value is the value of a name: a text, or a hash.
 type value struct {
 	text    string
 	hash    map[string]string // nil for a text
-	fields  []string          // of the hash, in the order in which they came
+	fields  []string          // of the hash, in insertion order
 	expires time.Time         // zero for never
 }
 
-// New makes a server that is empty and serves nobody yet.
+// New creates a server that is empty and serves no connection yet.
 func New() *Server {
 	s := &Server{
 		values: make(map[string]*value), scripts: make(map[string]*lua.FunctionProto), sessions: make(map[*session]bool),
@@ -50,7 +50,7 @@ func New() *Server {
 	return s
 }
 
-// Serve serves connections until the listener is closed, which Close does as well.
+// Serve serves connections until the listener is closed; Close closes it, too.
 func (s *Server) Serve(l net.Listener) {
 	s.mu.Lock()
 	if s.closed {
@@ -74,7 +74,7 @@ func (s *Server) Serve(l net.Listener) {
 	}
 }
 
-// Close ends all connections and waits until nothing runs any more.
+// Close closes all connections and waits until everything has ended.
 func (s *Server) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -99,23 +99,22 @@ func (s *Server) Flush() {
 	clear(s.values)
 }
 
-// ReadOnly makes it refuse all writes, as a replica does whose master is away, or ends
-// that.
+// ReadOnly makes it reject all writes, as a replica without its master does, or ends that.
 func (s *Server) ReadOnly(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readOnly = on
 }
 
-// Mute makes what is published reach nobody, as where servers of a cluster have lost each
-// other, or ends that.
+// Mute drops all published messages, as if the servers of a cluster had lost each other, or ends
+// that.
 func (s *Server) Mute(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.mute = on
 }
 
-// Pause makes it answer nobody, as a process that was stopped, or ends that.
+// Pause makes it answer nothing, like a stopped process, or ends that.
 func (s *Server) Pause(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,25 +122,25 @@ func (s *Server) Pause(on bool) {
 	s.resumed.Broadcast()
 }
 
-// SetClock sets its clock so much before that of the process, as that of a replica may be
-// that takes over; less than zero is behind.
+// SetClock sets how far its clock is ahead of the clock of the process, as on a replica that takes
+// over; a negative value is behind.
 func (s *Server) SetClock(ahead time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ahead = ahead
 }
 
-// Calls is how many commands there were so far, by name; those of scripts count as well.
+// Calls returns the number of commands so far, by name, including those of scripts.
 func (s *Server) Calls() map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.calls)
 }
 
-// nowLocked is the time by the server's clock.
+// nowLocked returns the time of the server's clock.
 func (s *Server) nowLocked() time.Time { return time.Now().Add(s.ahead) }
 
-// getLocked is what a name has, nil for nothing. What has expired has gone.
+// getLocked returns the value of a name, nil for none. It removes expired values.
 func (s *Server) getLocked(name string) *value {
 	v := s.values[name]
 	if v != nil && !v.expires.IsZero() && !s.nowLocked().Before(v.expires) {
@@ -166,7 +165,7 @@ func (s *Server) open(conn net.Conn) {
 	go c.write()
 }
 
-// dropLocked forgets a session.
+// dropLocked removes a session.
 func (s *Server) dropLocked(c *session) {
 	delete(s.sessions, c)
 	for channel, all := range s.channels {

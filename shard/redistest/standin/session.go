@@ -23,8 +23,8 @@ type session struct {
 	ended bool
 }
 
-// What a client may leave unread until its connection ends, and what it may send, in
-// bytes: far more than any of the product.
+// Bounds on unread answers of a connection and on a request, in bytes, and on its arguments: far
+// more than the product needs.
 const (
 	maxUnread  = 32 << 20
 	maxRequest = 512 << 20
@@ -57,7 +57,7 @@ func (c *session) read() {
 	}
 }
 
-// write writes what was answered.
+// write writes the answers.
 func (c *session) write() {
 	defer c.server.running.Done()
 	defer c.conn.Close()
@@ -80,7 +80,7 @@ func (c *session) write() {
 	}
 }
 
-// answer sends an answer, or what a channel says, without waiting.
+// answer sends an answer, or a message of a channel, without waiting.
 func (c *session) answer(a any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -151,13 +151,13 @@ func readLength(in *bufio.Reader, kind byte, limit int) (int, error) {
 	return n, nil
 }
 
-// status is an answer that says how it went, and failure one that says what is wrong.
+// status is a success answer, and failure an error answer.
 type (
 	status  string
 	failure string
 )
 
-// encode adds an answer: nil, int64, string, status, failure, or a list of these.
+// encode appends an answer: nil, int64, string, status, failure, or a list of these.
 func encode(to []byte, a any) []byte {
 	switch a := a.(type) {
 	case nil:
