@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 )
@@ -38,7 +38,7 @@ var errOld = status.Error(codes.Unavailable, "the connection has reached the age
 type Listener struct {
 	// Name is what it is called; rules see it as peer.listener.
 	Name string
-	// Secure shakes hands; nil for plaintext. See [door.Config].
+	// Secure shakes hands; nil for plaintext. See [conn.Config].
 	Secure func(raw net.Conn) (net.Conn, aggregation.Connection, error)
 }
 
@@ -47,7 +47,7 @@ type Listener struct {
 // listener is served all the same, but only its streams are ended, it does not grow
 // old, and is plaintext.
 func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
-	d := door.New(l, door.Config{
+	d := conn.New(l, conn.Config{
 		Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway, Refused: s.countRefused,
 		Bounds: s.bounds, Faulty: s.faulty,
 	})
@@ -58,23 +58,23 @@ func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
 }
 
 // countRefused counts what grpc-go refuses by itself.
-func (s *Server) countRefused(what door.Refused, from string) {
+func (s *Server) countRefused(what conn.Refused, from string) {
 	l := s.cfg.Limits
 	switch what {
-	case door.ManyStreams:
+	case conn.ManyStreams:
 		l.Count(limit.StreamsPerConnection, from, "more streams on one connection than it may have")
-	case door.LargeHeaders:
+	case conn.LargeHeaders:
 		l.Count(limit.HeaderSize, from, "headers of more than twice the limit")
-	case door.ManyPings:
+	case conn.ManyPings:
 		l.Count(limit.Pings, from, "more pings than one in five seconds")
-	case door.Idle:
+	case conn.Idle:
 		l.Count(limit.Idle, from, "a connection without a stream")
 	}
 }
 
 // guest is a client's connection with its streams.
 type guest struct {
-	conn    *door.Conn // nil where it is not known; the guest is then one stream
+	conn    *conn.Conn // nil where it is not known; the guest is then one stream
 	streams []*caller
 	states  []*stream // those of the streams that are for configuration
 	loads   []*loadStream
@@ -85,7 +85,7 @@ type guest struct {
 
 // guests are those who are there and were not sent away yet.
 func (s *Server) guests() []*guest {
-	byConn := make(map[*door.Conn]*guest)
+	byConn := make(map[*conn.Conn]*guest)
 	var all []*guest
 	of := func(c *caller) *guest {
 		if g := byConn[c.conn]; g != nil {
@@ -157,7 +157,7 @@ func (s *Server) EndOld() {
 	s.mu.Lock()
 	doors := s.doors
 	s.mu.Unlock()
-	if !slices.ContainsFunc(doors, func(d *door.Door) bool { return d.AnyOld(now) }) {
+	if !slices.ContainsFunc(doors, func(d *conn.Door) bool { return d.AnyOld(now) }) {
 		return
 	}
 	for _, g := range s.guests() {

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 )
 
@@ -52,7 +52,7 @@ func transportStreamOf(ctx context.Context) (transportStream, error) {
 // caller is who opened a stream of any kind, and how the stream is ended.
 type caller struct {
 	status transportStream // fixed
-	conn   *door.Conn      // fixed; nil where it is not known
+	conn   *conn.Conn      // fixed; nil where it is not known
 	peer   string          // fixed
 	nodeID string          // set by the handler with the first request
 	stay   limit.Stay      // set by Server.admit
@@ -71,7 +71,7 @@ func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
 	p, _ = peer.FromContext(ctx)
 	if p != nil && p.Addr != nil {
 		c.peer = p.Addr.String()
-		c.conn = door.Of(p.Addr)
+		c.conn = conn.Of(p.Addr)
 	}
 	return p, nil
 }

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/member"
@@ -155,7 +155,7 @@ type Server struct {
 	streams map[*stream]struct{}
 	peers   map[*stream]struct{} // of other nodes: no clients, and no reason to wait
 	loads   map[*loadStream]struct{}
-	doors   []*door.Door  // of Listen
+	doors   []*conn.Door  // of Listen
 	empty   chan struct{} // closed when draining and no streams are left
 	most    int           // streams, above which full is told to new ones; 0 for no limit
 	full    error
@@ -178,7 +178,7 @@ func New(cfg Config) (*Server, error) {
 // ServerOptions are what the gRPC server has to be made with.
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return append(append(TransportOptions(), s.asTheyAre()...),
-		grpc.Creds(door.Credentials()),
+		grpc.Creds(conn.Credentials()),
 		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 )
@@ -83,9 +83,9 @@ func (s *Server) endStreamless(why string) int {
 
 // streamless returns connections without a stream that may end now: those first on which
 // most has arrived that is no stream of ours, then the oldest.
-func (s *Server) streamless(now time.Time) []*door.Conn {
+func (s *Server) streamless(now time.Time) []*conn.Conn {
 	type candidate struct {
-		conn   *door.Conn
+		conn   *conn.Conn
 		unread int
 		since  time.Time
 	}
@@ -107,7 +107,7 @@ func (s *Server) streamless(now time.Time) []*door.Conn {
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.unread, a.unread), a.since.Compare(b.since))
 	})
-	conns := make([]*door.Conn, min(len(all), max(len(all)/streamlessPart, streamlessLeast)))
+	conns := make([]*conn.Conn, min(len(all), max(len(all)/streamlessPart, streamlessLeast)))
 	for i := range conns {
 		conns[i] = all[i].conn
 	}

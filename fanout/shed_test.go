@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
@@ -47,7 +47,7 @@ func (w *world) goOn(streams []*xdstest.Stream, v int) {
 }
 
 // openConns are the connections that are open.
-func (w *world) openConns() (all []*door.Conn) {
+func (w *world) openConns() (all []*conn.Conn) {
 	for _, d := range w.srv.doors {
 		all = append(all, d.Open()...)
 	}
@@ -82,7 +82,7 @@ func TestShedStreamless(t *testing.T) {
 		}
 		time.Sleep(2 * streamlessGrace) //nolint:forbidigo // virtual time
 		before := w.openConns()
-		slices.SortFunc(before, func(a, b *door.Conn) int {
+		slices.SortFunc(before, func(a, b *conn.Conn) int {
 			x, _ := a.Streamless()
 			y, _ := b.Streamless()
 			return x.Compare(y)

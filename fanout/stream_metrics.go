@@ -10,7 +10,7 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 )
 
 // surveyEvery bounds how often all streams are looked at for metrics, whoever reads
@@ -45,7 +45,7 @@ func (v *survey) lookLocked() {
 	}
 	v.at = now
 	v.clients, v.unacked, v.states, v.behind = 0, 0, make(map[standingOf]int64), make(map[string]int64)
-	conns := make(map[*door.Conn]struct{})
+	conns := make(map[*conn.Conn]struct{})
 	for _, st := range v.srv.snapshot() {
 		if st.conn == nil {
 			v.clients++

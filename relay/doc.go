@@ -19,7 +19,7 @@
 //
 // # The way of a request
 //
-//  1. fanout/door counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
+//  1. fanout/conn counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
 //  2. fanout: the handler of the stream reads the first request. The rules compute the
 //     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/gate,
 //     relay/authorize), and the stream joins the group of that key (fanout/stream.go).
@@ -50,7 +50,7 @@
 //	leaves: Pool.mu, and the locks of fanout/limit, fanout/once, relay/trace and shard/store
 //
 // These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
-// loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/door, Conn.mu before
+// loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/conn, Conn.mu before
 // Conn.coming, and Conn.claims and Door.mu before the lock of the limiter. No goroutine waits for
 // the network with a lock of the first list: a stream sends under its lock only while the transport
 // has room for the message.

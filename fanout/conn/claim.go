@@ -1,4 +1,4 @@
-package door
+package conn
 
 // Claim books something for the connection, once: it calls book if nothing was booked
 // yet, and what that returns when the connection is closed. The error is that of book.

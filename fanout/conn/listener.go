@@ -1,4 +1,4 @@
-// Package door is where clients come in: a listener that knows its connections, so
+// Package conn is where clients come in: a listener that knows its connections, so
 // that a server can send away the clients of one without a failure of theirs.
 //
 // A stream that ends is opened again at once on the connection that it was on, as
@@ -12,7 +12,7 @@
 // rest of a frame, of a block of headers and of a message for ever, and keeps what has
 // come. The door follows where these begin and end, and ends what takes too long or too
 // much room; see [Bounds].
-package door
+package conn
 
 import (
 	"maps"
