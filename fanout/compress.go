@@ -4,8 +4,8 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/member"
-	"xdsrelay/fanout/once"
 	"xdsrelay/relay/resource"
 )
 
@@ -27,7 +27,7 @@ type Compression struct {
 type packing struct {
 	// Fixed after construction.
 	key  bodyKey
-	slot *once.Slot[body]
+	slot *bodycache.Slot[body]
 
 	wanted atomic.Int64 // how often a client that takes gzip was to be sent the body
 	once   sync.Once
@@ -40,7 +40,7 @@ const worth = 8
 
 // packingOf returns where the compressed form of a body of a type will be, nil if
 // it is not to have one.
-func (s *Server) packingOf(t *resource.Type, b *body, k bodyKey, slot *once.Slot[body]) *packing {
+func (s *Server) packingOf(t *resource.Type, b *body, k bodyKey, slot *bodycache.Slot[body]) *packing {
 	if from := s.cfg.Compression.From; from < 1 || len(b.data) < from || resource.HoldsSecrets(t.URL) {
 		return nil
 	}

@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/member"
-	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
@@ -132,7 +132,7 @@ type Server struct {
 	// Fixed after construction.
 	cfg     Config
 	began   time.Time
-	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
+	bodies  *bodycache.Cache[bodyKey, body] // built once for all in the same position
 	metrics *serverMetrics
 	load    *loadMetrics
 	recheck chan struct{} // holds one signal
@@ -166,7 +166,7 @@ func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
+	s := &Server{cfg: cfg, began: time.Now(), bodies: bodycache.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err

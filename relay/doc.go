@@ -47,7 +47,7 @@
 //	Cache.mu
 //	Table.mu, then that of a type whose resources refer to it: endpoints, clusters, listeners
 //	Group.mu
-//	leaves: Pool.mu, and the locks of fanout/limit, fanout/once, relay/trace and shard/store
+//	leaves: Pool.mu, and the locks of fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
 // These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
 // loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/conn, Conn.mu before

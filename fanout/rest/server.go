@@ -11,9 +11,9 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
-	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -116,7 +116,7 @@ type Server struct {
 	cfg     Config
 	types   map[string]*resource.Type // by path
 	v2      *v2Messages               // nil where version 2 is not served
-	answers *once.Cache[contentKey, answer]
+	answers *bodycache.Cache[contentKey, answer]
 	metrics *metrics
 	roster  *roster
 	http    *http.Server
@@ -135,7 +135,7 @@ func New(cfg Config) (*Server, error) {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, types: make(map[string]*resource.Type), answers: once.New[contentKey, answer](cfg.BodyBytes),
+		cfg: cfg, types: make(map[string]*resource.Type), answers: bodycache.New[contentKey, answer](cfg.BodyBytes),
 		connections: connections{release: make(map[net.Conn]func())}, drained: make(chan struct{}),
 		roster: newRoster(cfg.Cache, cfg.Remember, cfg.RememberBytes),
 	}

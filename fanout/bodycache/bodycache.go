@@ -1,6 +1,6 @@
-// Package once builds what many want at the same time a single time, and keeps
+// Package bodycache builds what many want at the same time a single time, and keeps
 // the recent results within a bound of bytes.
-package once
+package bodycache
 
 import (
 	"math"
