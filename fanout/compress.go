@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 
 	"xdsrelay/fanout/bodycache"
-	"xdsrelay/fanout/member"
+	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/resource"
 )
 
@@ -31,7 +31,7 @@ type packing struct {
 
 	wanted atomic.Int64 // how often a client that takes gzip was to be sent the body
 	once   sync.Once
-	made   *member.Member // set by once; nil if it would save too little
+	made   *sharedgzip.Member // set by once; nil if it would save too little
 }
 
 // worth is the share of a body that has to be saved, as a divisor of its size:
@@ -50,7 +50,7 @@ func (s *Server) packingOf(t *resource.Type, b *body, k bodyKey, slot *bodycache
 // packedFor returns the compressed form of a body for one more client that takes
 // gzip; nil if it gets it as it is. Concurrent callers wait for the one that makes
 // the form.
-func (s *Server) packedFor(b *body) *member.Member {
+func (s *Server) packedFor(b *body) *sharedgzip.Member {
 	p := b.packing
 	if p == nil || p.wanted.Add(1) <= int64(s.cfg.Compression.After) {
 		return nil
@@ -78,7 +78,7 @@ func (s *stream) compress(f *frame, b *body) (saved int) {
 		return 0
 	}
 	plain := f.size()
-	f.body, f.tail = m.Head(), m.AppendTail(make([]byte, 0, len(f.tail)+member.Overhead), f.tail)
+	f.body, f.tail = m.Head(), m.AppendTail(make([]byte, 0, len(f.tail)+sharedgzip.Overhead), f.tail)
 	f.compressed = true
 	return plain - f.size()
 }

@@ -21,7 +21,7 @@ import (
 	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
-	"xdsrelay/fanout/member"
+	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
@@ -139,10 +139,10 @@ type Server struct {
 
 	largeLoads chan struct{} // has places for maxLargeLoads
 
-	compressor member.Compressor    // safe for concurrent use
-	packed     atomic.Uint64        // bodies that were compressed
-	wire       atomic.Pointer[wire] // see wireFor
-	noWire     sync.Once            // guards a line of the log
+	compressor sharedgzip.Compressor // safe for concurrent use
+	packed     atomic.Uint64         // bodies that were compressed
+	wire       atomic.Pointer[wire]  // see wireFor
+	noWire     sync.Once             // guards a line of the log
 
 	draining      atomic.Bool
 	elsewhere     atomic.Bool                            // there are other nodes; see Server.Elsewhere

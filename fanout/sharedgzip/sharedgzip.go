@@ -1,4 +1,4 @@
-// Package member compresses what many are sent a single time, where each gets a
+// Package sharedgzip compresses what many are sent a single time, where each gets a
 // few bytes of its own behind it.
 //
 // A gzip member (RFC 1952) is a header, a deflate stream, and the checksum and
@@ -11,7 +11,7 @@
 // Who sees the lengths of members that hold a secret, and can have text of their
 // own put beside it, can guess the secret from them. Nothing here prevents that:
 // secrets are not to be compressed.
-package member
+package sharedgzip
 
 import (
 	"bytes"
