@@ -6,7 +6,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 )
@@ -41,7 +41,7 @@ const notDue stamp = math.MaxInt64
 // letIn lets a client in that says it is node, finds its key, and notes in c what it
 // takes to ask again; set are the fields of node, bits by number, that are kept in any
 // case. No later request says who the client is (B1).
-func (s *Server) letIn(c *caller, node *corev3.Node, by gate.Client, set uint64) (aggregation.Result, error) {
+func (s *Server) letIn(c *caller, node *corev3.Node, by authz.Client, set uint64) (aggregation.Result, error) {
 	if err := aggregation.Vet(node); err != nil {
 		return aggregation.Result{}, err
 	}

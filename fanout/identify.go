@@ -9,7 +9,7 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/resource"
@@ -54,7 +54,7 @@ func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, p *peer.Pee
 	if err := aggregation.Vet(node); err != nil {
 		return err
 	}
-	return s.cfg.Gate.Admit(policy, node, gate.ClientOf(p))
+	return s.cfg.Gate.Admit(policy, node, authz.ClientOf(p))
 }
 
 // decodeNode decodes a Node unless it has too many parts.
@@ -88,7 +88,7 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	}
 	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, uint16(i.fields) //nolint:gosec // a Node has 12 fields
-	res, err := s.srv.letIn(&s.caller, node, gate.ClientOf(p), i.fields)
+	res, err := s.srv.letIn(&s.caller, node, authz.ClientOf(p), i.fields)
 	if err != nil {
 		return err
 	}

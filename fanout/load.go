@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
@@ -162,7 +162,7 @@ func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
 		if err := s.srv.checkNode(&s.caller, proto.Size(r.GetNode())); err != nil {
 			return err
 		}
-		res, err := s.srv.letIn(&s.caller, r.GetNode(), gate.ClientOf(p), 0)
+		res, err := s.srv.letIn(&s.caller, r.GetNode(), authz.ClientOf(p), 0)
 		if err != nil {
 			return err
 		}

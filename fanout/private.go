@@ -4,7 +4,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/peer"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -64,9 +64,9 @@ func (s *stream) identity() string {
 }
 
 // client is what is known of the connection.
-func (s *stream) client() gate.Client {
+func (s *stream) client() authz.Client {
 	p, _ := peer.FromContext(s.grpc.Context())
-	return gate.ClientOf(p)
+	return authz.ClientOf(p)
 }
 
 // groupLocked returns the group whose table of t is for the stream.

@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -261,7 +261,7 @@ func TestSharedSecrets(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newGuarded(t, nil, func(_ *gate.Config, c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
+		w := newGuarded(t, nil, func(_ *authz.Config, c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
 		one, two := w.as("spiffe://corp/a").Open(xdstest.Delta), w.as("spiffe://corp/b").Open(xdstest.Delta)
 		one.Subscribe(sds, "s")
 		two.Subscribe(sds, "s")

@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/authorize"
 )
 
@@ -102,7 +102,7 @@ func (c *caller) turnLocked(now stamp, all bool) bool {
 
 // askAgain notes when a client that was let in is looked at next. before is how often
 // Recheck had been called before it was let in.
-func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, before uint64, now time.Time) {
+func (s *Server) askAgain(c *caller, p *authorize.Policy, by authz.Client, before uint64, now time.Time) {
 	var at time.Time
 	if expires := by.Expires(); !expires.IsZero() && !s.cfg.Gate.KeepsUntrusted() {
 		at = expires.Add(time.Second) // its last second is over then
@@ -140,7 +140,7 @@ func (s *loadStream) recheck() {
 // set of fields.
 func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64) {
 	before := s.rechecks.Load()
-	by, policy := gate.ClientOf(p), s.cfg.Gate.Policy()
+	by, policy := authz.ClientOf(p), s.cfg.Gate.Policy()
 	var claim corev3.Node
 	if !policy.Open() {
 		if !policy.Reads().Within(c.by.reads(), set) {

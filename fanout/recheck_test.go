@@ -21,7 +21,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/load"
@@ -38,11 +38,11 @@ type guarded struct {
 }
 
 // newGuarded makes one with rules; change may be nil.
-func newGuarded(t *testing.T, rules []authorize.Rule, change func(*gate.Config, *Config)) *guarded {
+func newGuarded(t *testing.T, rules []authorize.Rule, change func(*authz.Config, *Config)) *guarded {
 	t.Helper()
 	w := &guarded{}
 	w.rule(t, rules...)
-	cfg := gate.Config{Policy: w.policy.Load}
+	cfg := authz.Config{Policy: w.policy.Load}
 	loads, err := load.New(load.Config{Run: func(ctx context.Context, _ *load.Outlet) { <-ctx.Done() }})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func newGuarded(t *testing.T, rules []authorize.Rule, change func(*gate.Config, 
 		if change != nil {
 			change(&cfg, c)
 		}
-		if c.Gate, err = gate.New(cfg); err != nil {
+		if c.Gate, err = authz.New(cfg); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -244,7 +244,7 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var w *guarded
 		var once sync.Once
-		w = newGuarded(t, authorize.Any(), func(c *gate.Config, _ *Config) {
+		w = newGuarded(t, authorize.Any(), func(c *authz.Config, _ *Config) {
 			c.Policy = func() *authorize.Policy {
 				was := w.policy.Load()
 				once.Do(func() {
@@ -319,7 +319,7 @@ func TestLoadStreamsKeepWhatRulesRead(t *testing.T) {
 func TestCertificateExpires(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
-			w := newGuarded(t, nil, func(c *gate.Config, _ *Config) { c.KeepUntrusted = keep })
+			w := newGuarded(t, nil, func(c *authz.Config, _ *Config) { c.KeepUntrusted = keep })
 			soon := time.Now().Add(90 * time.Second)
 			w.expires.Store(&soon)
 			c := w.as("spiffe://corp/a")

@@ -17,9 +17,9 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/conn"
-	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/aggregation"
@@ -37,7 +37,7 @@ type Config struct {
 	// Rules returns the rules that are in force now. Required.
 	Rules func() *aggregation.Rules
 	// Gate lets clients in, or refuses them; nil lets in everybody.
-	Gate *gate.Gate
+	Gate *authz.Gate
 	// RecheckInterval is how often each stream is looked at, whether its client may
 	// stay; see [Server.RunRechecks]. 0 means only when something is known to have
 	// changed.

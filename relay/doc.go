@@ -21,7 +21,7 @@
 //
 //  1. fanout/conn counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
 //  2. fanout: the handler of the stream reads the first request. The rules compute the
-//     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/gate,
+//     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/authz,
 //     relay/authorize), and the stream joins the group of that key (fanout/stream.go).
 //  3. A request that changes what the client wants edits a subscription of a table; one that
 //     answers a response settles its nonce (fanout/requests.go, fanout/typestate.go).

@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 )
 
@@ -30,7 +30,7 @@ func (s *Server) connect(ctx context.Context, c net.Conn) context.Context {
 
 // claim books the connection that a request came by as one of its client's identity, or
 // refuses it. It does so once for each connection.
-func (s *Server) claim(r *http.Request, by gate.Client) error {
+func (s *Server) claim(r *http.Request, by authz.Client) error {
 	identity := by.Identity()
 	c, ok := r.Context().Value(connectionKey{}).(net.Conn)
 	if identity == "" || !ok {

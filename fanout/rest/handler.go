@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 )
 
@@ -47,7 +47,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // read reads the body of a request, within the bounds of size and time. Of a client that is
 // not authorized by its beginning no more is read.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, by gate.Client) ([]byte, *answer) {
+func (s *Server) read(w http.ResponseWriter, r *http.Request, by authz.Client) ([]byte, *answer) {
 	in := http.MaxBytesReader(w, r.Body, s.cfg.MaxReceiveBytes)
 	body, err := readTo(in, nil, fanout.FirstBytes)
 	if err == nil {

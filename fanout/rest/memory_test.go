@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/authorize"
 )
 
@@ -82,7 +82,7 @@ func TestPollsOfTheUnauthorized(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gate.New(gate.Config{Policy: func() *authorize.Policy { return policy }})
+	g, err := authz.New(authz.Config{Policy: func() *authorize.Policy { return policy }})
 	if err != nil {
 		t.Fatal(err)
 	}

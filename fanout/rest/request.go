@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
@@ -101,7 +101,7 @@ func (s *Server) checkValues(body []byte) error {
 // authorizeEarly decides by the beginning of a poll that is long whether the client may send
 // the rest: where rules of authorize are in force, the Node has to be in it, and they have to
 // let the client in. It is asked for once more when all of the poll is there.
-func (s *Server) authorizeEarly(beginning []byte, by gate.Client) error {
+func (s *Server) authorizeEarly(beginning []byte, by authz.Client) error {
 	policy := s.cfg.Gate.Policy()
 	if policy.Open() {
 		return nil
@@ -134,7 +134,7 @@ func (s *Server) authorizeEarly(beginning []byte, by gate.Client) error {
 }
 
 // decode reads a request. Its errors are gRPC statuses.
-func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body []byte) (*request, error) {
+func (s *Server) decode(r *http.Request, by authz.Client, t *resource.Type, body []byte) (*request, error) {
 	if err := s.checkValues(body); err != nil {
 		return nil, err
 	}
@@ -202,7 +202,7 @@ func (s *Server) checkSizes(m *discoveryv3.DiscoveryRequest, who string) error {
 }
 
 // letIn lets a client in that says it is node, and finds its key.
-func (s *Server) letIn(node *corev3.Node, by gate.Client) (aggregation.Result, error) {
+func (s *Server) letIn(node *corev3.Node, by authz.Client) (aggregation.Result, error) {
 	if err := aggregation.Vet(node); err != nil {
 		return aggregation.Result{}, err
 	}
@@ -213,7 +213,7 @@ func (s *Server) letIn(node *corev3.Node, by gate.Client) (aggregation.Result, e
 }
 
 // clientOf is what the connection proves of the client.
-func (s *Server) clientOf(r *http.Request) gate.Client {
+func (s *Server) clientOf(r *http.Request) authz.Client {
 	var p peer.Peer
 	if r.TLS != nil {
 		c := &aggregation.Connection{TLS: &credentials.TLSInfo{State: *r.TLS}}
@@ -222,7 +222,7 @@ func (s *Server) clientOf(r *http.Request) gate.Client {
 		}
 		p.AuthInfo = c
 	}
-	by := gate.ClientOf(&p)
+	by := authz.ClientOf(&p)
 	by.Address, by.Listener = r.RemoteAddr, s.cfg.Listener
 	return by
 }

@@ -11,8 +11,8 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/bodycache"
-	"xdsrelay/fanout/gate"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -29,7 +29,7 @@ type Config struct {
 	// Listener is what rules call the port.
 	Listener string
 	// Gate lets clients in, poll by poll, or refuses them; nil lets in everybody.
-	Gate *gate.Gate
+	Gate *authz.Gate
 	// Connection is called for each new connection, and what it returns is the context
 	// of its requests; StillTrusted tells whether the certificate that a request came
 	// with would be taken now. Both are nil where clients show none.

@@ -1,11 +1,11 @@
-// Package gate lets clients in, or refuses them. It asks whether the certificate of a
+// Package authz lets clients in, or refuses them. It asks whether the certificate of a
 // connection is still good and what the rules of authorize say, for every service
 // that clients are offered: streams, polls, load reports, client status. Who is
 // refused is counted by rule, and logged once.
 //
 // The health and reflection services are not behind it. They are asked by probes and
 // tools that have no Node, and tell nothing of any client or key.
-package gate
+package authz
 
 import (
 	"context"
