@@ -48,12 +48,12 @@ type Listener struct {
 // old, and is plaintext.
 func (s *Server) Listen(l net.Listener, how Listener) net.Listener {
 	d := conn.New(l, conn.Config{
-		Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, Turned: s.metrics.turnedAway, Refused: s.countRefused,
+		Name: how.Name, Secure: how.Secure, Age: s.cfg.MaxConnectionAge, ConnectionRefused: s.metrics.turnedAway, Refused: s.countRefused,
 		Bounds: s.bounds, Faulty: s.faulty,
 	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.doors = append(s.doors, d)
+	s.listeners = append(s.listeners, d)
 	return d
 }
 
@@ -99,7 +99,7 @@ func (s *Server) guests() []*guest {
 		all = append(all, g)
 		return g
 	}
-	skip := func(c *caller) bool { return c.conn != nil && c.conn.Going() || c.reason.Load() != nil }
+	skip := func(c *caller) bool { return c.conn != nil && c.conn.GoingAway() || c.reason.Load() != nil }
 	for _, st := range s.snapshot() {
 		if !skip(&st.caller) {
 			g := of(&st.caller)
@@ -155,9 +155,9 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 func (s *Server) EndOld() {
 	now := time.Now()
 	s.mu.Lock()
-	doors := s.doors
+	listeners := s.listeners
 	s.mu.Unlock()
-	if !slices.ContainsFunc(doors, func(d *conn.Door) bool { return d.AnyOld(now) }) {
+	if !slices.ContainsFunc(listeners, func(d *conn.Listener) bool { return d.AnyOld(now) }) {
 		return
 	}
 	for _, g := range s.guests() {

@@ -138,7 +138,7 @@ func (s *Server) mostReceived(tier *peering) int {
 // taken notes that a message was taken which is not the first of its stream.
 func (c *caller) taken(size int) {
 	if c.conn != nil {
-		c.conn.Taken(size)
+		c.conn.MessageRead(size)
 	}
 }
 

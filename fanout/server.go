@@ -152,13 +152,13 @@ type Server struct {
 
 	mu sync.Mutex
 	// Guarded by mu.
-	streams map[*stream]struct{}
-	peers   map[*stream]struct{} // of other nodes: no clients, and no reason to wait
-	loads   map[*loadStream]struct{}
-	doors   []*conn.Door  // of Listen
-	empty   chan struct{} // closed when draining and no streams are left
-	most    int           // streams, above which full is told to new ones; 0 for no limit
-	full    error
+	streams   map[*stream]struct{}
+	peers     map[*stream]struct{} // of other nodes: no clients, and no reason to wait
+	loads     map[*loadStream]struct{}
+	listeners []*conn.Listener // of Listen
+	empty     chan struct{}    // closed when draining and no streams are left
+	most      int              // streams, above which full is told to new ones; 0 for no limit
+	full      error
 }
 
 // New makes a Server. It fails where cfg lacks a required field.

@@ -72,7 +72,7 @@ func (s *Server) endStreamless(why string) int {
 	reason := status.Errorf(codes.ResourceExhausted, "%s (%s), and this connection has no stream", why, limit.Memory.About().Field)
 	for _, c := range idle {
 		s.cfg.Limits.Count(limit.Memory, c.RemoteAddr().String(), status.Convert(reason).Message())
-		if c.Arriving() {
+		if c.Handshaking() {
 			c.Abort()
 			continue
 		}
@@ -90,13 +90,13 @@ func (s *Server) streamless(now time.Time) []*conn.Conn {
 		since  time.Time
 	}
 	s.mu.Lock()
-	doors := s.doors
+	listeners := s.listeners
 	s.mu.Unlock()
 	var all []candidate
-	for _, d := range doors {
+	for _, d := range listeners {
 		for _, c := range d.Open() {
 			since, is := c.Streamless()
-			if !is || c.Going() {
+			if !is || c.GoingAway() {
 				continue
 			}
 			if unread := c.Unread(); unread >= connectionCost || now.Sub(since) >= streamlessGrace {

@@ -48,7 +48,7 @@ func (w *world) goOn(streams []*xdstest.Stream, v int) {
 
 // openConns are the connections that are open.
 func (w *world) openConns() (all []*conn.Conn) {
-	for _, d := range w.srv.doors {
+	for _, d := range w.srv.listeners {
 		all = append(all, d.Open()...)
 	}
 	return all

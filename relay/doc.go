@@ -51,7 +51,7 @@
 //
 // These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
 // loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/conn, Conn.mu before
-// Conn.coming, and Conn.claims and Door.mu before the lock of the limiter. No goroutine waits for
+// Conn.coming, and Conn.claims and Listener.mu before the lock of the limiter. No goroutine waits for
 // the network with a lock of the first list: a stream sends under its lock only while the transport
 // has room for the message.
 //

@@ -1,7 +1,7 @@
 package conn
 
-// Claim books something for the connection, once: it calls book if nothing was booked
-// yet, and what that returns when the connection is closed. The error is that of book.
+// Claim books something for the connection, once. It calls book unless something is booked already,
+// and calls the returned release when the connection is closed. The error is that of book.
 func (c *Conn) Claim(book func() (release func(), err error)) error {
 	c.claims.Lock()
 	defer c.claims.Unlock()
@@ -13,8 +13,8 @@ func (c *Conn) Claim(book func() (release func(), err error)) error {
 	return err
 }
 
-// giveBack ends what was booked. It may be called again.
-func (c *Conn) giveBack() {
+// releaseClaim releases what was booked. It is idempotent.
+func (c *Conn) releaseClaim() {
 	c.claims.Lock()
 	release := c.release
 	c.release, c.closed = nil, true

@@ -10,11 +10,11 @@ import (
 	"xdsrelay/relay/aggregation"
 )
 
-// Credentials are those of a gRPC server that accepts from doors, each of which has
-// its own. What comes by another listener is plaintext, and nothing is known of it.
+// Credentials returns credentials for a gRPC server that accepts from any number of Listeners, each
+// with its own handshake. A connection from another listener is plaintext and has no description.
 //
-// grpc-go bounds the time that a handshake may take (grpc.ConnectionTimeout), since
-// its deadline is set on the accepted connection, which the handshake reads from.
+// grpc-go bounds the time of a handshake (grpc.ConnectionTimeout): its deadline is set on the
+// accepted connection, which the handshake reads from.
 func Credentials() credentials.TransportCredentials { return serverCredentials{} }
 
 type serverCredentials struct{}
@@ -25,14 +25,14 @@ func (serverCredentials) ServerHandshake(raw net.Conn) (net.Conn, credentials.Au
 		return raw, nil, nil
 	}
 	info := aggregation.Connection{}
-	if secure := c.door.cfg.Secure; secure != nil {
+	if secure := c.listener.cfg.Secure; secure != nil {
 		conn, described, err := secure(c.raw)
 		if err != nil {
 			return nil, nil, err
 		}
 		c.Conn, info = conn, described
 	}
-	info.Listener = c.door.cfg.Name
+	info.Listener = c.listener.cfg.Name
 	return c, &info, nil
 }
 

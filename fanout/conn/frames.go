@@ -6,18 +6,18 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// headerLen is the length of a frame's header (RFC 9113, 4.1).
+// headerLen is the length of a frame header (RFC 9113, 4.1).
 const headerLen = 9
 
-// frames follows where frames begin in what is sent.
+// frames tracks frame boundaries in a stream of bytes.
 type frames struct {
 	head [headerLen]byte
 	have int // bytes of head
-	left int // bytes of the frame's body that are still to come
+	left int // bytes of the frame's body still to come
 }
 
-// step takes the first piece of p, of a header or of a body, and returns its length. It
-// tells whether a header is complete with it; is then says what of.
+// step consumes the first piece of p, which belongs to one header or one body, and returns its
+// length. head reports whether the piece completes a header; is then describes it.
 func (f *frames) step(p []byte) (n int, head bool) {
 	if f.left > 0 {
 		n := min(f.left, len(p))
@@ -33,15 +33,15 @@ func (f *frames) step(p []byte) (n int, head bool) {
 	return n, true
 }
 
-// is says what the frame is whose header was complete last.
+// is describes the frame of the last complete header.
 func (f *frames) is() (kind http2.FrameType, flags http2.Flags, stream uint32) {
 	return http2.FrameType(f.head[3]), http2.Flags(f.head[4]), binary.BigEndian.Uint32(f.head[5:]) & (1<<31 - 1)
 }
 
-// between tells whether the next byte begins a frame.
+// between reports whether the next byte begins a frame.
 func (f *frames) between() bool { return f.have == 0 && f.left == 0 }
 
-// missing is how much is left of the header or the body that is coming.
+// missing returns the bytes that are left of the current header or body.
 func (f *frames) missing() int {
 	if f.left > 0 {
 		return f.left
@@ -49,9 +49,9 @@ func (f *frames) missing() int {
 	return headerLen - f.have
 }
 
-// goAway is the frame that ends a connection: with the highest of all stream ids, since
-// those that the client opens before it reads this are served, too, if the connection
-// stays for that long (RFC 9113, 6.8).
+// goAway encodes a frame that ends a connection. Its last stream is the highest possible id,
+// because streams that the client opens before it reads the frame are served, too, if the
+// connection lives that long (RFC 9113, 6.8).
 func goAway(code http2.ErrCode, why string) []byte {
 	const lastStream = 1<<31 - 1
 	size := 8 + len(why)
@@ -61,7 +61,7 @@ func goAway(code http2.ErrCode, why string) []byte {
 	return append(frame, why...)
 }
 
-// resets are frames that end streams at once.
+// resets encodes frames that reset streams.
 func resets(streams []uint32, code http2.ErrCode) (frames []byte) {
 	for _, stream := range streams {
 		frames = append(frames, 0, 0, 4, byte(http2.FrameRSTStream), 0)

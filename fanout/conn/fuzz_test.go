@@ -10,8 +10,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// FuzzFrames: where frames begin does not depend on the pieces in which they are
-// written, and what is written after all of them is between two again.
+// FuzzFrames: the frame boundaries do not depend on how writes are split, and after whole frames
+// the state is between two.
 func FuzzFrames(f *testing.F) {
 	f.Add(goAway(http2.ErrCodeNo, "why"), uint8(3))
 	f.Add(append(goAway(http2.ErrCodeNo, ""), 0, 0, 200), uint8(1))
@@ -20,7 +20,7 @@ func FuzzFrames(f *testing.F) {
 		var whole, parts outgoing
 		var overAtOnce, overInParts []uint32 // streams
 		over := func(to *[]uint32) func(uint32) { return func(stream uint32) { *to = append(*to, stream) } }
-		var atOnce, inParts [][]byte // what ends something
+		var atOnce, inParts [][]byte // frames that end something
 		whole.pass(raw, func(kind byte, body []byte) { atOnce = append(atOnce, append([]byte{kind}, body...)) }, over(&overAtOnce))
 		for rest := raw; len(rest) > 0; {
 			n := min(int(piece)%16+1, len(rest))
@@ -55,9 +55,8 @@ func FuzzFrames(f *testing.F) {
 	})
 }
 
-// FuzzIncoming: what is not complete does not depend on the pieces in which it was read,
-// nothing is counted twice or lost, and whatever comes, what ends a stream gets in where
-// a frame ends.
+// FuzzIncoming: what counts as incomplete does not depend on how reads are split, nothing is
+// counted twice or lost, and for any input a reset is injected only between frames.
 func FuzzIncoming(f *testing.F) {
 	var b bytes.Buffer
 	fr := http2.NewFramer(&b, nil)
@@ -100,7 +99,7 @@ func FuzzIncoming(f *testing.F) {
 			if n > 0 {
 				break
 			}
-			// Of the type 0, DATA, and of no stream.
+			// Frames of type 0, DATA, on stream 0.
 			whole.take(make([]byte, most), now)
 			if whole.block {
 				return
@@ -110,7 +109,7 @@ func FuzzIncoming(f *testing.F) {
 	})
 }
 
-// BenchmarkRead reads what a client mostly sends: short messages in one frame each.
+// BenchmarkRead reads typical input of a client: short messages in one frame each.
 func BenchmarkRead(b *testing.B) {
 	var raw bytes.Buffer
 	fr := http2.NewFramer(&raw, nil)

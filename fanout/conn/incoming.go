@@ -6,38 +6,38 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// incoming follows what a client sends, as far as it takes to know what of it is not
-// complete: a frame, a block of headers, and on each stream a message.
+// incoming tracks the bytes that a client sends, as far as needed to know what is incomplete: a
+// frame, a header block, and on each stream a message.
 //
-// Between messages a stream costs nothing here, and a message that comes in one frame
-// costs no more than reading its length.
+// Between messages a stream costs nothing here. A message that arrives in one frame costs only
+// reading its length.
 type incoming struct {
-	preface int // bytes of what comes before the first frame, that are still to come
+	preface int // bytes of the HTTP/2 client preface still to come
 	frames  frames
-	block   bool      // headers have begun that go on in the next frame
-	final   bool      // with these headers the client ends the stream
-	since   time.Time // when the frame or the headers that are not complete began
-	last    uint32    // the highest stream
+	block   bool      // a header block continues in the next frame
+	final   bool      // the client ends the stream with these headers
+	since   time.Time // when the incomplete frame or header block began
+	last    uint32    // the highest stream id
 
-	// Of the frame, if it is one of DATA.
+	// Of the current frame, if it is a DATA frame.
 	message message
-	before  message // what it was before the frame
-	kept    bool    // there is a message that is not complete, or the first has not come
-	body    int     // bytes of it that are no padding and still to come
-	came    int     // bytes of it that belong to a message that is not complete
-	padded  bool    // its first byte is still to come, which tells the length of that
+	before  message // its state before the frame
+	kept    bool    // the message is incomplete, or the first one has not begun
+	body    int     // bytes of it that are no padding, still to come
+	came    int     // bytes of it that belong to an incomplete message
+	padded  bool    // its first byte, the length of the padding, is still to come
 
-	partial map[uint32]message // by stream; those that are not complete; nil for none
-	size    int                // what these take, in bytes
-	fresh   fresh              // those of partial that nobody has looked at
-	ready   int                // bytes of those that are complete, without each stream's first
-	cuts    []uint32           // the streams that are to be ended
-	were    []uint32           // those that the server is being told to end
-	out     []byte             // of what tells it, what it has not read yet
+	partial map[uint32]message // incomplete messages by stream; nil for none
+	size    int                // memory that these take, in bytes
+	fresh   fresh              // those of partial that freshDue has not seen
+	ready   int                // bytes of complete messages, without the first of each stream
+	cuts    []uint32           // streams to reset
+	were    []uint32           // streams whose resets the server is reading
+	out     []byte             // bytes of those resets that the server has not read yet
 }
 
-// fresh is since when messages are waited for, since there was a look at them last: the
-// oldest of those that are a stream's first, and of others. Zero for none.
+// fresh is when the oldest incomplete messages began that arrived since the last check: of first
+// messages of streams, and of others. Zero means none.
 type fresh struct{ first, later time.Time }
 
 func (f *fresh) add(m message) {
@@ -52,7 +52,7 @@ func (f *fresh) add(m message) {
 
 func newIncoming() incoming { return incoming{preface: len(http2.ClientPreface)} }
 
-// take takes what was read. now is called only where something is not complete.
+// take consumes what was read. It calls now only where something is incomplete.
 func (in *incoming) take(p []byte, now func() time.Time) {
 	n := min(in.preface, len(p))
 	in.preface -= n
@@ -75,10 +75,10 @@ func (in *incoming) take(p []byte, now func() time.Time) {
 	}
 }
 
-// whole tells whether what comes next is a frame that may be of any stream.
+// whole reports whether the next byte begins a frame that may belong to any stream.
 func (in *incoming) whole() bool { return in.preface == 0 && in.frames.between() && !in.block }
 
-// begin begins a frame.
+// begin is called after a frame header.
 func (in *incoming) begin() {
 	kind, flags, stream := in.frames.is()
 	in.body, in.came = 0, 0
@@ -94,12 +94,13 @@ func (in *incoming) begin() {
 	in.padded = flags.Has(http2.FlagDataPadded)
 }
 
-// data is a piece of a frame's body.
+// data consumes a piece of a frame body.
 func (in *incoming) data(p []byte) {
 	if in.body == 0 {
-		return // padding, or no DATA
+		return // padding, or no DATA frame
 	}
-	// A whole message, as nearly always. Where one has begun, its end may look so, too.
+	// Nearly always the frame is a whole message. The end of a message that has begun may look like
+	// one, too.
 	if !in.kept && in.message.have == 0 && !in.padded && len(p) == in.body && isMessage(p) {
 		in.body = 0
 		in.ready += len(p)
@@ -123,7 +124,7 @@ func (in *incoming) data(p []byte) {
 	in.ready += size
 }
 
-// end ends a frame.
+// end is called after a frame.
 func (in *incoming) end(now func() time.Time) {
 	kind, flags, stream := in.frames.is()
 	switch kind {
@@ -137,7 +138,7 @@ func (in *incoming) end(now func() time.Time) {
 		in.block, in.final = true, flags.Has(http2.FlagHeadersEndStream)
 		fallthrough
 	case http2.FrameContinuation:
-		if in.block && flags.Has(http2.FlagHeadersEndHeaders) { // the same for both
+		if in.block && flags.Has(http2.FlagHeadersEndHeaders) { // both frame types use the same flag
 			in.block = false
 			in.opened(stream, now)
 		}
@@ -149,7 +150,7 @@ func (in *incoming) end(now func() time.Time) {
 	}
 }
 
-// opened is called at the end of a block of headers, which begin a stream, or end it.
+// opened is called after a header block, which opens or ends a stream.
 func (in *incoming) opened(stream uint32, now func() time.Time) {
 	begins := stream > in.last
 	in.last = max(in.last, stream)
@@ -161,7 +162,7 @@ func (in *incoming) opened(stream uint32, now func() time.Time) {
 	}
 }
 
-// keep notes what is left of a message after a frame.
+// keep records the message that is incomplete after a frame.
 func (in *incoming) keep(stream uint32, now func() time.Time) {
 	m := in.message
 	switch {
@@ -172,7 +173,7 @@ func (in *incoming) keep(stream uint32, now func() time.Time) {
 		if m.since = in.before.since; m.since.IsZero() {
 			m.since = now()
 		}
-		if in.before.size > 0 && m.size > in.came { // not the first piece, which is little
+		if in.before.size > 0 && m.size > in.came { // the first piece has little overhead
 			m.spread += kept(in.came)
 		}
 		in.put(stream, m)
@@ -191,7 +192,7 @@ func (in *incoming) put(stream uint32, m message) {
 	}
 }
 
-// drop forgets a stream: it has ended, or there is nothing to wait for on it.
+// drop forgets a stream that has ended or has no incomplete message.
 func (in *incoming) drop(stream uint32) {
 	if len(in.partial) == 0 {
 		return
@@ -203,14 +204,14 @@ func (in *incoming) drop(stream uint32) {
 	}
 }
 
-// cut makes the stream end for which it is called with its message.
+// cut marks the stream of an incomplete message for a reset.
 func (in *incoming) cut(stream uint32, m message) {
 	in.size -= m.takes()
 	in.partial[stream] = message{cut: true}
 	in.cuts = append(in.cuts, stream)
 }
 
-// oldest is the stream with the oldest of the messages that take room.
+// oldest returns the stream whose incomplete message with data is the oldest.
 func (in *incoming) oldest() (stream uint32, m message) {
 	for id, other := range in.partial {
 		if other.size > 0 && (m.size == 0 || other.since.Before(m.since)) {
@@ -220,8 +221,8 @@ func (in *incoming) oldest() (stream uint32, m message) {
 	return stream, m
 }
 
-// due is when the first of what is not complete has to be so; zero for never. It looks at
-// all there is.
+// due returns the first deadline of all that is incomplete; zero for none. Its cost grows with the
+// number of incomplete messages.
 func (in *incoming) due(b Bounds) (at time.Time) {
 	in.fresh = fresh{}
 	for _, m := range in.partial {
@@ -232,8 +233,8 @@ func (in *incoming) due(b Bounds) (at time.Time) {
 	return in.freshDue(b)
 }
 
-// freshDue is due for what is not complete and was not looked at yet. It costs the same
-// however much there is: it is asked for with each piece that comes.
+// freshDue is due for what became incomplete since the last check. It is called for every piece
+// that is read, so its cost is constant.
 func (in *incoming) freshDue(b Bounds) (at time.Time) {
 	for _, wait := range [...]struct {
 		since  time.Time
@@ -250,9 +251,8 @@ func (in *incoming) freshDue(b Bounds) (at time.Time) {
 	return at
 }
 
-// inject writes to p what ends the streams that are to be ended, where p continues
-// after whole frames. It returns how much it has written, and how much may be read
-// instead if it could not.
+// inject writes to p the resets for the server, if p continues after whole frames. It returns how
+// much it wrote and, if it could not write, how much may be read instead.
 func (in *incoming) inject(p []byte) (n, most int) {
 	if len(in.out) == 0 && len(in.cuts) > 0 {
 		if !in.whole() {
@@ -266,8 +266,8 @@ func (in *incoming) inject(p []byte) (n, most int) {
 	return n, len(p)
 }
 
-// wereCut is what tells the client which streams the server has ended: it has, once it
-// asks for more. It is nil if there are none, and returned once.
+// wereCut returns the resets for the client once the server has read its own: that is so when the
+// server asks for more. It returns nil if there are none, and each reset once.
 func (in *incoming) wereCut() []byte {
 	if len(in.were) == 0 || len(in.out) > 0 {
 		return nil

@@ -13,8 +13,8 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// rig is a door with one connection: a client that writes frames, and a server that
-// notes what it reads.
+// rig is a listener with one connection: a client that writes frames, and a server that records
+// what it reads.
 type rig struct {
 	t      *testing.T
 	conn   *Conn
@@ -22,8 +22,8 @@ type rig struct {
 	client *http2.Framer
 	faults []Fault
 
-	server chan http2.Frame // what the server has read; closed at its end
-	told   chan http2.Frame // what the client has read; likewise
+	server   chan http2.Frame // frames that the server has read; closed at the end
+	toClient chan http2.Frame // frames that the client has read; closed at the end
 }
 
 const (
@@ -38,7 +38,7 @@ func newRig(t *testing.T) *rig {
 	near, far := net.Pipe()
 	q := make(queue, 1)
 	q <- near
-	r := &rig{t: t, far: far, server: make(chan http2.Frame, 1000), told: make(chan http2.Frame, 1000)}
+	r := &rig{t: t, far: far, server: make(chan http2.Frame, 1000), toClient: make(chan http2.Frame, 1000)}
 	d := New(q, Config{
 		Bounds: func() Bounds { return Bounds{First: first, Request: request, Size: size, Streams: streams} },
 		Faulty: func(_ string, f Fault) string { r.faults = append(r.faults, f); return "why" },
@@ -50,14 +50,14 @@ func newRig(t *testing.T) *rig {
 	r.conn = c.(*Conn)
 	t.Cleanup(func() { _ = c.Close(); _ = far.Close() })
 	go note(c, true, r.server)
-	go note(far, false, r.told)
+	go note(far, false, r.toClient)
 	_, _ = io.WriteString(far, http2.ClientPreface)
 	r.client = http2.NewFramer(far, nil)
 	r.client.AllowIllegalWrites = true
 	return r
 }
 
-// note reads frames to the end.
+// note records frames to the end.
 func note(from io.Reader, preface bool, to chan http2.Frame) {
 	defer close(to)
 	if preface {
@@ -73,7 +73,7 @@ func note(from io.Reader, preface bool, to chan http2.Frame) {
 	}
 }
 
-// open begins a stream.
+// open opens a stream.
 func (r *rig) open(id uint32) {
 	r.t.Helper()
 	if err := r.client.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte{0x82}, EndHeaders: true}); err != nil {
@@ -81,7 +81,7 @@ func (r *rig) open(id uint32) {
 	}
 }
 
-// data sends what it is given, in one frame.
+// data sends b in one frame.
 func (r *rig) data(id uint32, b ...byte) {
 	r.t.Helper()
 	if err := r.client.WriteData(id, false, b); err != nil {
@@ -89,12 +89,12 @@ func (r *rig) data(id uint32, b ...byte) {
 	}
 }
 
-// of is a message of n bytes.
+// of returns a message of n bytes.
 func of(n int) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{0}, uint32(n)), make([]byte, n)...)
 }
 
-// resetsIn are the streams that are reset in what was read so far.
+// resetsIn returns the streams that were reset in the frames so far.
 func resetsIn(frames chan http2.Frame) (ids []uint32) {
 	for {
 		select {
@@ -111,12 +111,12 @@ func resetsIn(frames chan http2.Frame) (ids []uint32) {
 	}
 }
 
-// ends holds which streams were reset since, to the server and to the client.
+// ends holds which streams were reset within after, to the server and to the client.
 func (r *rig) ends(after time.Duration, want ...uint32) {
 	r.t.Helper()
 	time.Sleep(after) //nolint:forbidigo // virtual time
 	synctest.Wait()
-	for who, frames := range map[string]chan http2.Frame{"server": r.server, "client": r.told} {
+	for who, frames := range map[string]chan http2.Frame{"server": r.server, "client": r.toClient} {
 		got := resetsIn(frames)
 		slices.Sort(got)
 		if !slices.Equal(got, want) {
@@ -125,12 +125,12 @@ func (r *rig) ends(after time.Duration, want ...uint32) {
 	}
 }
 
-// TestLateRequests: a stream ends whose first request is not complete in time, or a
-// later one; those between two requests, and those that end by themselves, do not.
+// TestLateRequests: a stream ends if its first request, or a later one, is not complete in time.
+// Streams between two requests, and streams that end by themselves, are not reset.
 func TestLateRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		r.open(1) // says nothing
+		r.open(1) // sends no request
 		r.open(3)
 		r.data(3, of(100)[:50]...)
 		r.open(5)
@@ -154,7 +154,7 @@ func TestLateRequests(t *testing.T) {
 		}
 		time.Sleep(first - time.Millisecond) //nolint:forbidigo // virtual time
 		synctest.Wait()
-		if got := resetsIn(r.server); !slices.Equal(got, []uint32{9}) { // the client's own
+		if got := resetsIn(r.server); !slices.Equal(got, []uint32{9}) { // the client reset this one
 			t.Errorf("the server is told of the end of %d", got)
 		}
 		r.ends(2*time.Millisecond, 1, 3)
@@ -166,7 +166,7 @@ func TestLateRequests(t *testing.T) {
 		r.data(5, 0)
 		r.data(13, append(of(10), of(10)[:7]...)...)
 		r.ends(request/2+time.Millisecond, 5, 7)
-		r.data(13, append(of(10)[7:], of(10)[:9]...)...) // another one now
+		r.data(13, append(of(10)[7:], of(10)[:9]...)...) // begins another message
 		r.ends(request-time.Millisecond, nil...)
 		r.ends(2*time.Millisecond, 13)
 		if r.conn.watch != nil || r.conn.in.partial != nil || r.conn.in.size != 0 {
@@ -179,7 +179,7 @@ func TestLateRequests(t *testing.T) {
 	})
 }
 
-// TestServerEnds: a stream that the server has ended is not waited for.
+// TestServerEnds: no request is awaited on a stream that the server has ended.
 func TestServerEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -195,8 +195,8 @@ func TestServerEnds(t *testing.T) {
 	})
 }
 
-// TestTooMuch: of requests that are not complete no more is kept than may be: the
-// streams with the oldest end.
+// TestTooMuch: incomplete requests take no more memory than the bound: the streams with the oldest
+// ones end.
 func TestTooMuch(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -217,8 +217,8 @@ func TestTooMuch(t *testing.T) {
 	})
 }
 
-// TestSmallPieces: a request that comes a byte at a time takes more than its bytes, and
-// ends while these are far fewer than may be kept.
+// TestSmallPieces: a request that arrives byte by byte takes more memory than its bytes, and ends
+// long before its bytes reach the bound.
 func TestSmallPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -230,8 +230,8 @@ func TestSmallPieces(t *testing.T) {
 	})
 }
 
-// TestNoStreams: data of streams that there are not, one after the other, end the
-// connection: it would be remembered that nothing of them is complete.
+// TestNoStreams: data for streams that do not exist, one after the other, ends the connection;
+// otherwise each would be remembered as incomplete.
 func TestNoStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -242,7 +242,7 @@ func TestNoStreams(t *testing.T) {
 		if !slices.Equal(r.faults, []Fault{TooMany}) {
 			t.Errorf("the faults were %v, expected one of too many", r.faults)
 		}
-		for f := range r.told {
+		for f := range r.toClient {
 			if g, ok := f.(*http2.GoAwayFrame); ok && g.ErrCode == http2.ErrCodeEnhanceYourCalm {
 				return
 			}
@@ -251,8 +251,7 @@ func TestNoStreams(t *testing.T) {
 	})
 }
 
-// TestEndsInTheMiddle: a stream ends although what comes is always read to the middle of
-// a frame.
+// TestEndsInTheMiddle: a stream ends although each read stops in the middle of a frame.
 func TestEndsInTheMiddle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -272,8 +271,8 @@ func TestEndsInTheMiddle(t *testing.T) {
 	})
 }
 
-// TestPieces: a request that is read in two pieces is complete with the second one,
-// wherever it was cut, also if that looks like a request of its own.
+// TestPieces: a request that is read in two pieces is complete with the second one, wherever it was
+// split, even if the second piece looks like a request of its own.
 func TestPieces(t *testing.T) {
 	var b bytes.Buffer
 	if err := http2.NewFramer(&b, nil).WriteData(1, false, append([]byte{0, 0, 0, 0, 15}, make([]byte, 15)...)); err != nil {
@@ -289,8 +288,8 @@ func TestPieces(t *testing.T) {
 	}
 }
 
-// TestLateFrames: a connection ends with its reason where a frame, or a block of headers,
-// is not complete in time, also if something of it comes now and then.
+// TestLateFrames: a connection ends with the reason if a frame or a header block is not complete in
+// time, even if pieces of it keep arriving.
 func TestLateFrames(t *testing.T) {
 	for name, tc := range map[string]struct{ begin, next []byte }{
 		"a header": {[]byte{0, 0}, nil},
@@ -310,7 +309,7 @@ func TestLateFrames(t *testing.T) {
 					t.Errorf("the connection ended after %v with %v, expected %v", at, err, request)
 				}
 				away := 0
-				for f := range r.told {
+				for f := range r.toClient {
 					if g, ok := f.(*http2.GoAwayFrame); ok && g.ErrCode == http2.ErrCodeEnhanceYourCalm && string(g.DebugData()) == "why" {
 						away++
 					}

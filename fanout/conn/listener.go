@@ -1,17 +1,33 @@
-// Package conn is where clients come in: a listener that knows its connections, so
-// that a server can send away the clients of one without a failure of theirs.
+// Package conn is the connection guard: a listener between TLS and grpc-go that knows its
+// connections. It can ask the client of one connection to leave without failing any of its streams,
+// and it bounds what a client leaves incomplete.
 //
-// A stream that ends is opened again at once on the connection that it was on, as
-// long as that one is good: gRPC clients change to another node only if their
-// connection goes. grpc-go says so to all connections of a server or to none, and
-// a connection that is just closed fails a stream which is opened at that moment.
-// So the door writes what HTTP/2 has for it, GOAWAY, between the frames of grpc-go.
-// It has to know where a frame ends for that.
+// # Draining one connection
 //
-// It is also the only one who sees what is not complete, because grpc-go waits for the
-// rest of a frame, of a block of headers and of a message for ever, and keeps what has
-// come. The door follows where these begin and end, and ends what takes too long or too
-// much room; see [Bounds].
+// A gRPC client reopens a stream that ended on the same connection as long as that connection is
+// usable, so it moves to another node only when the connection ends. grpc-go sends GOAWAY to all
+// connections of a server or to none, and closing a connection fails the streams that a client
+// opens at that moment. So [Conn.GoAway] writes a GOAWAY frame between two frames of grpc-go. To do
+// that it must know where frames end.
+//
+// # Incomplete input
+//
+// grpc-go waits indefinitely for the rest of a frame, of a header block and of a message, and keeps
+// what has arrived. Only this package sees that. It follows where these begin and end, and ends
+// streams and connections that take too long or too much memory; see [Bounds].
+//
+// # Files
+//
+//   - listener.go: accepts connections, knows which are open, and refuses those of clients that
+//     were just drained
+//   - conn.go: one connection: GOAWAY, its age, its streams
+//   - credentials.go: the TLS handshake, per listener
+//   - claim.go: what is booked for a connection until it closes
+//   - read.go: reads, enforces [Bounds], counts unread bytes
+//   - incoming.go, message.go: the state of the frames and gRPC messages that a client sends
+//   - outgoing.go, refused.go: the frames that the server writes, and the refusals of grpc-go among
+//     them
+//   - frames.go: frame boundaries, GOAWAY and RST_STREAM frames
 package conn
 
 import (
@@ -25,62 +41,61 @@ import (
 	"xdsrelay/relay/aggregation"
 )
 
-// Config says how a Door behaves. It is not changed after [New].
+// Config configures a Listener. It is not changed after [New].
 type Config struct {
-	// Name is what the listener is called, which those who serve its clients learn.
+	// Name is the name of the listener. The servers of its clients see it.
 	Name string
-	// Secure shakes hands on a connection; nil for plaintext. What it returns carries
-	// HTTP/2 in the form that it is read and written in, and is described without the
-	// listener's name.
+	// Secure does the handshake of a connection; nil means plaintext. The connection that it
+	// returns carries HTTP/2 in plaintext. The description that it returns has no listener name.
 	Secure func(raw net.Conn) (net.Conn, aggregation.Connection, error)
-	// Age is what a connection grows old at, after half of it at the earliest; each at
-	// a time of its own. 0 means never.
+	// Age is the maximum age of a connection. Each connection reaches its own age between half of
+	// Age and Age. 0 means unlimited.
 	Age time.Duration
-	// Bounds are those of now for what is incomplete; nil for none.
+	// Bounds returns the current bounds for incomplete input; nil means none.
 	Bounds func() Bounds
-	// Faulty is called for each stream or connection that is ended because of them,
-	// with where it comes from. It returns what the client of a connection is told, and
-	// has to be quick. Required with Bounds.
+	// Faulty is called for each stream or connection that is ended because of the Bounds, with the
+	// address of the client. It returns the text for the client of a connection. It must be quick.
+	// Required with Bounds.
 	Faulty func(from string, what Fault) (why string)
-	// Turned is called for each connection that was turned away; nil for nobody.
-	Turned func()
-	// Refused is called with what grpc-go refuses a client by itself, and where that is
-	// from; nil for nobody. It must not block.
+	// ConnectionRefused is called for each connection that is closed on arrival; may be nil.
+	ConnectionRefused func()
+	// Refused is called for each refusal that grpc-go makes itself, with the address of the client;
+	// may be nil. It must not block.
 	Refused func(what Refused, from string)
 }
 
-// Door is a listener. The server that accepts from it needs [Credentials]. All
+// Listener accepts connections. The gRPC server that accepts from it needs [Credentials]. All
 // methods are safe for concurrent use.
-type Door struct {
+type Listener struct {
 	net.Listener
 
 	cfg Config // fixed after construction
 
 	mu sync.Mutex
 	// Guarded by mu.
-	unwanted map[string]unwanted // by host
-	arriving map[*Conn]struct{}  // on which HTTP/2 has not begun
-	open     map[*Conn]struct{}  // see Open
-	closed   bool
+	rejectNextFrom map[string]rejections // by host
+	handshaking    map[*Conn]struct{}    // HTTP/2 has not begun on these
+	open           map[*Conn]struct{}    // see Open
+	closed         bool
 }
 
-// unwanted says how many connections from a host are closed as they come.
-type unwanted struct {
+// rejections is the number of next connections from a host that are closed on arrival.
+type rejections struct {
 	count int
 	until time.Time
 }
 
 const (
-	// turnTime is for how long a client that was sent away is expected.
-	turnTime = 5 * time.Second
-	// maxHosts bounds what is remembered of those who were sent away.
+	// rejectNextTime is for how long a drained client is expected to reconnect.
+	rejectNextTime = 5 * time.Second
+	// maxHosts bounds the hosts in rejectNextFrom.
 	maxHosts = 10_000
 )
 
-// New makes the door of a listener.
-func New(l net.Listener, cfg Config) *Door {
-	if cfg.Turned == nil {
-		cfg.Turned = func() {}
+// New wraps l.
+func New(l net.Listener, cfg Config) *Listener {
+	if cfg.ConnectionRefused == nil {
+		cfg.ConnectionRefused = func() {}
 	}
 	if cfg.Refused == nil {
 		cfg.Refused = func(Refused, string) {}
@@ -88,28 +103,28 @@ func New(l net.Listener, cfg Config) *Door {
 	if cfg.Bounds == nil {
 		cfg.Bounds = func() Bounds { return Bounds{} }
 	}
-	return &Door{Listener: l, cfg: cfg, unwanted: make(map[string]unwanted), arriving: make(map[*Conn]struct{}), open: make(map[*Conn]struct{})}
+	return &Listener{Listener: l, cfg: cfg, rejectNextFrom: make(map[string]rejections), handshaking: make(map[*Conn]struct{}), open: make(map[*Conn]struct{})}
 }
 
 // Accept waits for the next connection, which is a [*Conn].
-func (d *Door) Accept() (net.Conn, error) {
+func (d *Listener) Accept() (net.Conn, error) {
 	for {
 		inner, err := d.Listener.Accept()
 		if err != nil {
 			return nil, err
 		}
-		if d.turnsAway(inner.RemoteAddr()) {
-			_ = inner.Close() // nothing was said on it
-			d.cfg.Turned()
+		if d.refuses(inner.RemoteAddr()) {
+			_ = inner.Close() // nothing was sent on it
+			d.cfg.ConnectionRefused()
 			continue
 		}
-		c := &Conn{Conn: inner, raw: inner, door: d, in: newIncoming()}
+		c := &Conn{Conn: inner, raw: inner, listener: d, in: newIncoming()}
 		c.quietAt.Store(time.Now().UnixNano())
 		c.from = address{inner.RemoteAddr(), c}
 		if age := d.cfg.Age; age > 0 {
 			c.oldAt = time.Now().Add(age/2 + rand.N(age/2+1)).UnixNano()
 		}
-		if !d.arrives(c) {
+		if !d.addConn(c) {
 			_ = inner.Close()
 			return nil, net.ErrClosed
 		}
@@ -117,40 +132,40 @@ func (d *Door) Accept() (net.Conn, error) {
 	}
 }
 
-// Close takes no more connections, and ends those that are arriving: a server that
-// stops waits for them, and a client that says nothing would hold it up.
-func (d *Door) Close() error {
+// Close stops accepting and closes the connections on which HTTP/2 has not begun: a server that
+// stops waits for them, so a silent client would delay it.
+func (d *Listener) Close() error {
 	err := d.Listener.Close()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.closed = true
-	for c := range d.arriving {
+	for c := range d.handshaking {
 		_ = c.raw.Close()
 	}
-	clear(d.arriving)
+	clear(d.handshaking)
 	return err
 }
 
-// arrives notes a connection that is new; not on a door that is closed.
-func (d *Door) arrives(c *Conn) bool {
+// addConn registers a new connection. It returns false if the listener is closed.
+func (d *Listener) addConn(c *Conn) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
 		return false
 	}
-	d.arriving[c], d.open[c] = struct{}{}, struct{}{}
+	d.handshaking[c], d.open[c] = struct{}{}, struct{}{}
 	return true
 }
 
-// Open returns the connections that are open, in no order.
-func (d *Door) Open() []*Conn {
+// Open returns the open connections, in no order.
+func (d *Listener) Open() []*Conn {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.Collect(maps.Keys(d.open))
 }
 
 // AnyOld reports whether any open connection has reached its age. It allocates nothing.
-func (d *Door) AnyOld(now time.Time) bool {
+func (d *Listener) AnyOld(now time.Time) bool {
 	if d.cfg.Age <= 0 {
 		return false
 	}
@@ -164,69 +179,70 @@ func (d *Door) AnyOld(now time.Time) bool {
 	return false
 }
 
-// left forgets a connection. It may be called again.
-func (d *Door) left(c *Conn) {
+// removeConn unregisters a connection. It is idempotent.
+func (d *Listener) removeConn(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.open, c)
 }
 
-// arrived ends what arrives began. It may be called again.
-func (d *Door) arrived(c *Conn) {
+// established records that HTTP/2 has begun on a connection, or that it was closed. It is
+// idempotent.
+func (d *Listener) established(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.arriving, c)
+	delete(d.handshaking, c)
 }
 
-// turnsAway tells whether a connection is to be closed as it comes.
-func (d *Door) turnsAway(from net.Addr) bool {
+// refuses reports whether a new connection must be closed on arrival.
+func (d *Listener) refuses(from net.Addr) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if len(d.unwanted) == 0 {
+	if len(d.rejectNextFrom) == 0 {
 		return false
 	}
 	host := hostOf(from)
-	u, ok := d.unwanted[host]
+	u, ok := d.rejectNextFrom[host]
 	if !ok {
 		return false
 	}
 	if u.count--; u.count <= 0 || time.Now().After(u.until) {
-		delete(d.unwanted, host)
+		delete(d.rejectNextFrom, host)
 	} else {
-		d.unwanted[host] = u
+		d.rejectNextFrom[host] = u
 	}
 	return time.Now().Before(u.until)
 }
 
-// expect makes the next connection from where c comes be turned away, if it comes
-// soon: a client that was sent away and has a list of nodes begins with the first
-// of them again, and takes the next only if that one fails.
-func (d *Door) expect(c *Conn) {
+// rejectNext makes the listener close the next connection from the host of c, if it arrives within
+// rejectNextTime: a drained client with a list of nodes tries the first of them again and takes the
+// next one only if that fails.
+func (d *Listener) rejectNext(c *Conn) {
 	if c.from.isLocal() {
 		return // all clients of a Unix socket look the same
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	now := time.Now()
-	if len(d.unwanted) >= maxHosts {
-		for host, u := range d.unwanted {
+	if len(d.rejectNextFrom) >= maxHosts {
+		for host, u := range d.rejectNextFrom {
 			if now.After(u.until) {
-				delete(d.unwanted, host)
+				delete(d.rejectNextFrom, host)
 			}
 		}
-		if len(d.unwanted) >= maxHosts {
+		if len(d.rejectNextFrom) >= maxHosts {
 			return
 		}
 	}
 	host := hostOf(c.from.Addr)
-	u := d.unwanted[host]
+	u := d.rejectNextFrom[host]
 	if now.After(u.until) {
 		u.count = 0
 	}
-	d.unwanted[host] = unwanted{u.count + 1, now.Add(turnTime)}
+	d.rejectNextFrom[host] = rejections{u.count + 1, now.Add(rejectNextTime)}
 }
 
-// hostOf is the host of an address, or all of it where it has none.
+// hostOf returns the host of an address, or the whole address if it has no host.
 func hostOf(a net.Addr) string {
 	if host, _, err := net.SplitHostPort(a.String()); err == nil {
 		return host

@@ -19,7 +19,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// queue is a listener of connections that the test puts into it.
+// queue is a listener whose connections the test supplies.
 type queue chan net.Conn
 
 func (q queue) Accept() (net.Conn, error) {
@@ -33,7 +33,7 @@ func (q queue) Accept() (net.Conn, error) {
 func (q queue) Close() error   { return nil }
 func (q queue) Addr() net.Addr { return &net.TCPAddr{} }
 
-// sink is a connection that keeps what is written.
+// sink is a connection that records what is written.
 type sink struct {
 	net.Conn
 	bytes.Buffer
@@ -49,17 +49,16 @@ func (s *sink) RemoteAddr() net.Addr {
 	return &net.TCPAddr{IP: net.ParseIP(s.from), Port: 1}
 }
 
-// sendAway waits until a client was sent away, or will be at the end of a frame.
-func sendAway(c *Conn, why string, turn bool) {
+// sendAway waits until GOAWAY was written or is queued behind a frame.
+func sendAway(c *Conn, why string, rejectNext bool) {
 	done := make(chan struct{})
-	if c.GoAway(why, turn, func() { close(done) }) {
+	if c.GoAway(why, rejectNext, func() { close(done) }) {
 		<-done
 	}
 }
 
-// TestGoAwayBetweenFrames: whatever pieces frames are written in, and whenever the
-// client is sent away, it reads whole frames, in their order, with one GOAWAY among
-// them (B42).
+// TestGoAwayBetweenFrames: however writes are split and whenever the connection is drained, the
+// client reads whole frames, in order, with one GOAWAY between them (B42).
 func TestGoAwayBetweenFrames(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var all bytes.Buffer
@@ -90,7 +89,7 @@ func TestGoAwayBetweenFrames(t *testing.T) {
 			}
 		}
 		sendAway(conn, "why", false)
-		if conn.GoAway("again", false, nil) || !conn.Going() {
+		if conn.GoAway("again", false, nil) || !conn.GoingAway() {
 			t.Error("it does not say that it goes")
 		}
 
@@ -123,13 +122,12 @@ func TestGoAwayBetweenFrames(t *testing.T) {
 	})
 }
 
-// TestTurnAway: who is sent away and comes back at once is turned away once, and
-// nobody else is.
+// TestTurnAway: a drained client that reconnects at once is refused once, and no other client is.
 func TestTurnAway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := make(queue, 10)
 		turned := 0
-		d := New(q, Config{Turned: func() { turned++ }})
+		d := New(q, Config{ConnectionRefused: func() { turned++ }})
 		come := func(from string) (*sink, *Conn) {
 			t.Helper()
 			s := &sink{from: from}
@@ -158,29 +156,29 @@ func TestTurnAway(t *testing.T) {
 			t.Error("who comes back again was turned away")
 		}
 		sendAway(c, "full", true)
-		time.Sleep(turnTime + time.Second) //nolint:forbidigo // virtual time
+		time.Sleep(rejectNextTime + time.Second) //nolint:forbidigo // virtual time
 		if s, _ := come("192.0.2.1"); s.closed {
 			t.Error("who comes back late was turned away")
 		}
-		if len(d.unwanted) != 0 {
-			t.Errorf("%v is remembered", d.unwanted)
+		if len(d.rejectNextFrom) != 0 {
+			t.Errorf("%v is remembered", d.rejectNextFrom)
 		}
 		for i := range maxHosts + 10 {
-			d.expect(&Conn{from: address{Addr: &net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))}}})
+			d.rejectNext(&Conn{from: address{Addr: &net.TCPAddr{IP: net.IPv4(10, byte(i>>16), byte(i>>8), byte(i))}}})
 		}
-		if len(d.unwanted) != maxHosts {
-			t.Errorf("%d hosts are remembered", len(d.unwanted))
+		if len(d.rejectNextFrom) != maxHosts {
+			t.Errorf("%d hosts are remembered", len(d.rejectNextFrom))
 		}
-		time.Sleep(turnTime + time.Second) //nolint:forbidigo // virtual time
-		d.expect(c)
-		if len(d.unwanted) != 1 {
-			t.Errorf("%d hosts are remembered after their time", len(d.unwanted))
+		time.Sleep(rejectNextTime + time.Second) //nolint:forbidigo // virtual time
+		d.rejectNext(c)
+		if len(d.rejectNextFrom) != 1 {
+			t.Errorf("%d hosts are remembered after their time", len(d.rejectNextFrom))
 		}
 	})
 }
 
-// TestOld: connections grow old at different times, within the second half of the
-// greatest age.
+// TestOld: connections reach their age at different times, within the second half of the maximum
+// age.
 func TestOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const age, n = time.Hour, 100
@@ -221,8 +219,8 @@ func TestOld(t *testing.T) {
 	})
 }
 
-// TestCloseEndsArrivals: a door that closes ends the connections on which HTTP/2 has
-// not begun, and no others.
+// TestCloseEndsArrivals: closing a listener ends the connections on which HTTP/2 has not begun, and
+// no others.
 func TestCloseEndsArrivals(t *testing.T) {
 	q := make(queue, 2)
 	d := New(q, Config{})
@@ -239,7 +237,7 @@ func TestCloseEndsArrivals(t *testing.T) {
 			if err := c.SetDeadline(time.Now()); err != nil {
 				t.Fatal(err)
 			}
-			if err := c.SetDeadline(time.Time{}); err != nil { // as grpc-go does in the end
+			if err := c.SetDeadline(time.Time{}); err != nil { // grpc-go does so once HTTP/2 has begun
 				t.Fatal(err)
 			}
 		}
@@ -257,8 +255,8 @@ func TestCloseEndsArrivals(t *testing.T) {
 	}
 }
 
-// TestCredentials: a connection is described by its door's name, and served on what
-// its handshake has made of it, which knows the door.
+// TestCredentials: a connection is described by the name of its listener, and served on the
+// connection that the handshake returned, from which the listener is known.
 func TestCredentials(t *testing.T) {
 	refused := errors.New("refused")
 	for _, secure := range []func(net.Conn) (net.Conn, aggregation.Connection, error){

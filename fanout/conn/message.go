@@ -5,24 +5,23 @@ import (
 	"time"
 )
 
-// message is what has come of a gRPC message: five bytes that end with its length, and
-// then the message. The zero message is that before one.
+// message is the state of an incomplete gRPC message: five bytes of prefix, which end with the
+// length, and then the message itself. The zero value is the state between messages.
 type message struct {
 	prefix [5]byte
 	have   uint8  // bytes of prefix
-	left   uint32 // bytes that are still to come, once prefix is there
-	size   int    // bytes that have come
-	spread int    // bytes that gRPC keeps of it beyond that; see kept
+	left   uint32 // bytes still to come once prefix is complete
+	size   int    // bytes received
+	spread int    // memory that grpc-go uses for it beyond size; see kept
 	since  time.Time
-	// awaited is a stream's first message, which there is to be even if nothing of it
-	// has come.
+	// awaited marks the first message of a stream, which is incomplete even before its first byte.
 	awaited bool
-	// cut is set once the stream was ended because of the message.
+	// cut is set once the stream was reset because of the message.
 	cut bool
 }
 
-// take takes what comes of a stream. It tells whether a message is complete with it, and
-// how long those are that are, but for a stream's first.
+// take consumes bytes of a stream. It reports whether they complete a message, and the total size
+// of the completed messages except for the first of the stream.
 func (m *message) take(p []byte) (complete bool, size int) {
 	for len(p) > 0 {
 		if int(m.have) < len(m.prefix) {
@@ -51,12 +50,12 @@ func (m *message) take(p []byte) (complete bool, size int) {
 	return complete, size
 }
 
-// kept is how much gRPC keeps of a piece of a message of n bytes, one frame of it, beyond
-// these: it has an object for each, and buffers of a few sizes.
+// kept estimates the memory that grpc-go uses for a piece of n bytes (one frame) of a message,
+// beyond these bytes: one object, and a buffer of one of a few sizes.
 func kept(n int) int {
 	const (
 		object        = 64
-		exact         = 1 << 10 // up to here a buffer is as long as what it holds
+		exact         = 1 << 10 // up to here a buffer has the length of its content
 		small, larger = 4 << 10, 16 << 10
 	)
 	switch {
@@ -70,19 +69,19 @@ func kept(n int) int {
 	return object + max(larger-n, 0)
 }
 
-// takes is what there is of the message in memory, in bytes.
+// takes returns the memory of the message, in bytes.
 func (m *message) takes() int { return m.size + m.spread }
 
-// isMessage tells whether p is one message.
+// isMessage reports whether p is exactly one message.
 func isMessage(p []byte) bool {
 	const prefix = len(message{}.prefix)
 	return len(p) >= prefix && int64(binary.BigEndian.Uint32(p[1:])) == int64(len(p)-prefix)
 }
 
-// none tells that there is nothing to wait for.
+// none reports whether nothing is incomplete.
 func (m *message) none() bool { return m.size == 0 && !m.awaited && !m.cut }
 
-// due is when the message has to be complete; zero for never.
+// due returns the deadline of the message; zero for none.
 func (m *message) due(b Bounds) time.Time {
 	within := b.Request
 	if m.awaited {

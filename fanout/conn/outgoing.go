@@ -2,33 +2,32 @@ package conn
 
 import "golang.org/x/net/http2"
 
-// bodyLen is how much is kept of a frame that ends something: enough for the codes of
-// [endOf], and for why.
+// bodyLen is how many bytes are kept of a frame that ends a stream or the connection: enough for
+// the codes of [endOf] and the reason.
 const bodyLen = 24
 
-// outgoing follows what the server sends.
+// outgoing tracks the frames that the server sends.
 type outgoing struct {
 	frames
 
-	body [bodyLen]byte // how the body begins of a frame that ends something
+	body [bodyLen]byte // the first bytes of a frame that ends a stream or the connection
 	kept int           // bytes of body
 }
 
-// pass takes what is written. It calls ended with the type of each frame that ends a
-// stream at once or a connection, and how its body begins; and over with each stream
-// that ends, in whatever way.
+// pass consumes what is written. It calls ended with the type and the first bytes of each
+// RST_STREAM and GOAWAY frame, and over with each stream that ends in any way.
 func (o *outgoing) pass(p []byte, ended func(kind byte, body []byte), over func(stream uint32)) {
 	for len(p) > 0 {
 		n, head := o.step(p)
 		piece := p[:n]
 		p = p[n:]
 		if !head && o.have > 0 {
-			continue // in the middle of a header
+			continue // inside a header
 		}
 		kind, flags, stream := o.is()
 		switch kind {
 		case http2.FrameHeaders, http2.FrameData:
-			if head && flags.Has(http2.FlagHeadersEndStream) { // the same for both
+			if head && flags.Has(http2.FlagHeadersEndStream) { // both frame types use the same flag
 				over(stream)
 			}
 		case http2.FrameRSTStream, http2.FrameGoAway:

@@ -12,34 +12,33 @@ import (
 	"xdsrelay/fanout/ready"
 )
 
-// Bounds are how much of a client's may be incomplete, and for how long. 0 means any.
+// Bounds limit the incomplete input of a client in time and size. 0 means unlimited.
 type Bounds struct {
-	// First is for the first request of a stream, from its headers on; Request for any
-	// other one, and for a frame and the headers of a stream.
+	// First is the time for the first request of a stream, from its headers on. Request is the time
+	// for any other request, for a frame and for a header block.
 	First, Request time.Duration
-	// Size is of all requests on a connection that are not complete, in bytes that they
-	// take.
+	// Size is the memory of all incomplete requests on a connection, in bytes.
 	Size int
-	// Streams is how many there may be that are not complete, which is far beyond the
-	// streams that a connection may have: data may come of streams that there are not.
+	// Streams is the number of incomplete requests on a connection. It is far above the streams
+	// that a connection may have, because data may arrive for streams that do not exist.
 	Streams int
 }
 
-// Fault is what is wrong with a client that is beyond the [Bounds].
+// Fault says how a client exceeded the [Bounds].
 type Fault int
 
-// Faults.
+// The faults.
 const (
-	LateFirst   Fault = iota // the first request of a stream is not complete
-	LateRequest              // another request is not complete
-	LateFrame                // a frame or the headers of a stream are not complete
-	TooMuch                  // all requests that are not complete are too large together
-	TooMany                  // there are too many of them
+	LateFirst   Fault = iota // the first request of a stream is incomplete
+	LateRequest              // another request is incomplete
+	LateFrame                // a frame or a header block is incomplete
+	TooMuch                  // the incomplete requests take too much memory together
+	TooMany                  // there are too many incomplete requests
 )
 
-// Read follows what comes. Where a stream has to end it goes on with a frame that resets
-// it, as if that came from the client, so that the server drops what has come; and the
-// client is sent another.
+// Read tracks what it reads. To end a stream it returns a frame that resets it, as if the client
+// had sent one, so that the server drops what it has of the request. The client gets a reset as
+// well.
 func (c *Conn) Read(p []byte) (int, error) {
 	for {
 		if c.cutting.Load() {
@@ -60,8 +59,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	}
 }
 
-// ReadOnReady is Read into a buffer that is taken from the pool when there is something to
-// read: grpc-go finds this method and pins no buffer while the client is idle.
+// ReadOnReady is Read into a buffer that is taken from the pool when there is data to read: grpc-go
+// detects this method and then pins no buffer for an idle client.
 func (c *Conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	if c.ready == nil {
 		c.ready = ready.NewReader(c.Conn)
@@ -90,19 +89,19 @@ func (c *Conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) 
 	}
 }
 
-// follow follows what was read, and ends the connection if that has to be.
+// follow tracks what was read, and ends the connection if it exceeds the Bounds.
 func (c *Conn) follow(p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
-	if why := c.took(p); why != "" {
+	if why := c.inspect(p); why != "" {
 		c.refuse(why)
 		return net.ErrClosed
 	}
 	return nil
 }
 
-// wasWokenBy reports whether a read has ended with err for no other reason than look.
+// wasWokenBy reports whether endLate caused the error of a read.
 func (c *Conn) wasWokenBy(err error) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded) && c.wasWoken()
 }
@@ -111,15 +110,15 @@ func (c *Conn) inject(p []byte) (n, most int) {
 	c.coming.Lock()
 	defer c.coming.Unlock()
 	if reset := c.in.wereCut(); reset != nil {
-		go c.tell(reset)
+		go c.sendFrames(reset)
 	}
 	n, most = c.in.inject(p)
 	c.cutting.Store(n > 0 || len(c.in.cuts) > 0)
 	return n, most
 }
 
-// took looks at what was read. It returns why the connection has to end, if it has.
-func (c *Conn) took(p []byte) (why string) {
+// inspect tracks what was read. It returns why the connection must end, or "".
+func (c *Conn) inspect(p []byte) (why string) {
 	c.coming.Lock()
 	defer c.coming.Unlock()
 	c.in.take(p, time.Now)
@@ -130,10 +129,10 @@ func (c *Conn) took(p []byte) (why string) {
 	if c.in.since.IsZero() && c.in.partial == nil {
 		return ""
 	}
-	b := c.door.cfg.Bounds()
+	b := c.listener.cfg.Bounds()
 	if b.Streams > 0 && len(c.in.partial) > b.Streams && !c.shut {
 		c.shut = true
-		return c.door.cfg.Faulty(c.from.String(), TooMany)
+		return c.listener.cfg.Faulty(c.from.String(), TooMany)
 	}
 	for b.Size > 0 && c.in.size > b.Size {
 		stream, m := c.in.oldest()
@@ -143,47 +142,46 @@ func (c *Conn) took(p []byte) (why string) {
 	return ""
 }
 
-// cutLocked ends a stream.
+// cutLocked resets a stream.
 func (c *Conn) cutLocked(stream uint32, m message, why Fault) {
 	c.in.cut(stream, m)
 	c.cutting.Store(true)
-	c.door.cfg.Faulty(c.from.String(), why)
+	c.listener.cfg.Faulty(c.from.String(), why)
 }
 
-// watchLocked makes sure that the connection is looked at when something is late: at due,
-// or never if that is zero.
+// watchLocked schedules endLate at due; zero means never.
 func (c *Conn) watchLocked(due time.Time) {
 	switch {
 	case due.IsZero() || c.shut || c.watch != nil && !due.Before(c.watchAt):
 		return
 	case c.watch == nil:
-		c.watch = time.AfterFunc(time.Until(due), c.look)
+		c.watch = time.AfterFunc(time.Until(due), c.endLate)
 	default:
 		c.watch.Reset(time.Until(due))
 	}
 	c.watchAt = due
 }
 
-// look ends what is late.
-func (c *Conn) look() {
-	if why := c.lookAtStreams(); why != "" {
+// endLate ends what is late.
+func (c *Conn) endLate() {
+	if why := c.endLateStreams(); why != "" {
 		c.refuse(why)
 	}
 }
 
-// lookAtStreams ends streams that are late, and returns why the connection has to end
-// if it is late itself.
-func (c *Conn) lookAtStreams() (why string) {
+// endLateStreams resets late streams. It returns why the connection must end if it is late itself,
+// or "".
+func (c *Conn) endLateStreams() (why string) {
 	c.coming.Lock()
 	defer c.coming.Unlock()
-	c.watch = nil // a timer takes 150 bytes: none is kept that nobody waits for
+	c.watch = nil // a timer takes 150 bytes, so none is kept while nothing is incomplete
 	if c.shut {
 		return ""
 	}
-	now, b := time.Now(), c.door.cfg.Bounds()
+	now, b := time.Now(), c.listener.cfg.Bounds()
 	if b.Request > 0 && !c.in.since.IsZero() && now.Sub(c.in.since) >= b.Request {
 		c.shut = true
-		return c.door.cfg.Faulty(c.from.String(), LateFrame)
+		return c.listener.cfg.Faulty(c.from.String(), LateFrame)
 	}
 	for stream, m := range c.in.partial {
 		due := m.due(b)
@@ -198,21 +196,21 @@ func (c *Conn) lookAtStreams() (why string) {
 	}
 	if len(c.in.cuts) > 0 && !c.woken {
 		c.woken = true
-		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // who reads comes back, and reads what ends them
+		_ = c.Conn.SetReadDeadline(time.Unix(1, 0)) // the reader returns and then reads the resets
 	}
 	if due := c.in.due(b); !due.IsZero() {
-		if soonest := now.Add(lookPause); due.Before(soonest) {
-			due = soonest // a look costs as much as there is
+		if soonest := now.Add(endLatePause); due.Before(soonest) {
+			due = soonest // the cost of a check grows with what is incomplete
 		}
 		c.watchLocked(due)
 	}
 	return ""
 }
 
-// lookPause is the least time between two looks at a connection.
-const lookPause = 20 * time.Millisecond
+// endLatePause is the least time between two checks of a connection.
+const endLatePause = 20 * time.Millisecond
 
-// wasWoken tells whether a read has ended for no other reason than look.
+// wasWoken reports whether endLate interrupted a read, and clears that.
 func (c *Conn) wasWoken() bool {
 	c.coming.Lock()
 	defer c.coming.Unlock()
@@ -241,10 +239,10 @@ func (c *Conn) stopWatching() {
 	}
 }
 
-// refuseTime is what a client that is refused has to read why.
+// refuseTime is how long writing the reason to a refused client may take.
 const refuseTime = time.Second
 
-// refuse ends the connection, and tells why if something else is not half written.
+// refuse closes the connection. It sends the reason first unless a frame is half written.
 func (c *Conn) refuse(why string) {
 	if c.mu.TryLock() {
 		if c.out.between() && c.Conn.SetWriteDeadline(time.Now().Add(refuseTime)) == nil {
@@ -255,21 +253,20 @@ func (c *Conn) refuse(why string) {
 	_ = c.Conn.Close()
 }
 
-// Taken says that a message of so many bytes was taken of a stream. It is not called for
-// a stream's first.
-func (c *Conn) Taken(size int) {
+// MessageRead records that the server has read a message of size bytes from a stream. It is not
+// called for the first message of a stream.
+func (c *Conn) MessageRead(size int) {
 	if c.waiting.Add(-int64(size)-int64(len(message{}.prefix))) < 0 {
-		c.waiting.Store(0) // something that came just now may get lost, which is little
+		c.waiting.Store(0) // bytes that arrive at this moment may get lost, which is little
 	}
 }
 
-// Unread is how many bytes of messages have come that nobody has taken: all that there
-// is of those that are not complete, and those that are. A stream's first is not among
-// the latter, since its handler waits for it, and the services that do not say what they
-// have taken are mostly asked no more.
+// Unread returns the bytes of received messages that the server has not read: incomplete and
+// complete ones. The first message of a stream counts only while it is incomplete: its handler
+// waits for it, and services that do not call MessageRead mostly get no further message.
 //
-// What lies complete is known by its sum alone: a stream that ends before it was taken
-// leaves it there, which is no more than the window of a stream.
+// Complete messages are known only by their sum: a stream that ends before they are read leaves
+// them counted, which is at most the window of one stream.
 func (c *Conn) Unread() int {
 	c.coming.Lock()
 	partial := c.in.size

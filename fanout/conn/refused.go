@@ -2,20 +2,20 @@ package conn
 
 import "encoding/binary"
 
-// Refused is what grpc-go has refused a client by itself. It tells nobody, so that it
-// has to be read off what it writes.
+// Refused is a refusal that grpc-go makes itself. grpc-go does not report these, so they are read
+// off the frames that it writes.
 type Refused int
 
-// What there is.
+// The refusals.
 const (
 	notRefused   Refused = iota
-	ManyStreams          // a stream beyond those that one connection may have
-	LargeHeaders         // headers that are larger than it reads
+	ManyStreams          // a stream over the limit of a connection
+	LargeHeaders         // headers over the size limit
 	ManyPings            // more pings than a client may send
 	Idle                 // a connection without a stream
 )
 
-// What HTTP/2 calls it (RFC 9113, 6 and 7).
+// Values of HTTP/2 (RFC 9113, 6 and 7).
 const (
 	typeReset, typeGoAway = 3, 7
 
@@ -24,7 +24,7 @@ const (
 	anyStream = 1<<31 - 1
 )
 
-// endOf is what a frame of a kind says that begins so.
+// endOf returns the refusal that a frame expresses, given its type and first bytes.
 func endOf(kind byte, body []byte) Refused {
 	if kind == typeReset && len(body) >= 4 {
 		switch binary.BigEndian.Uint32(body) {
@@ -41,15 +41,15 @@ func endOf(kind byte, body []byte) Refused {
 	switch {
 	case code == calm && why == "too_many_pings":
 		return ManyPings
-	case code == noError && why == "max_idle" && last == anyStream: // and it says so again, with the last stream
+	case code == noError && why == "max_idle" && last == anyStream: // grpc-go sends a second GOAWAY, with the last stream
 		return Idle
 	}
 	return notRefused
 }
 
-// ended tells what was refused.
+// ended reports a refusal to the listener.
 func (c *Conn) ended(kind byte, body []byte) {
 	if r := endOf(kind, body); r != notRefused {
-		c.door.cfg.Refused(r, c.from.String())
+		c.listener.cfg.Refused(r, c.from.String())
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// unread holds what counts as unread once all that was sent has come.
+// unread holds how many bytes count as unread once all that was sent has arrived.
 func (r *rig) unread(what string, want int) {
 	r.t.Helper()
 	synctest.Wait()
@@ -16,7 +16,7 @@ func (r *rig) unread(what string, want int) {
 	}
 }
 
-// TestUnread: only messages count, and each for as long as nobody has taken it.
+// TestUnread: only messages count, each until the server reads it.
 func TestUnread(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
@@ -43,11 +43,11 @@ func TestUnread(t *testing.T) {
 		r.data(1, of(100)...)
 		r.data(1, append(of(10), of(20)[:7]...)...)
 		r.unread("two that nobody has taken, and one that has begun", 105+15+7)
-		r.conn.Taken(100)
+		r.conn.MessageRead(100)
 		r.unread("one is taken", 15+7)
 		r.data(1, of(20)[7:]...)
-		r.conn.Taken(10)
-		r.conn.Taken(20)
+		r.conn.MessageRead(10)
+		r.conn.MessageRead(20)
 		r.unread("all are taken", 0)
 
 		r.open(3)
@@ -55,9 +55,9 @@ func TestUnread(t *testing.T) {
 		for range 100 {
 			r.data(1, of(0)...)
 			synctest.Wait()
-			r.conn.Taken(0)
+			r.conn.MessageRead(0)
 		}
-		r.conn.Taken(1 << 20)
+		r.conn.MessageRead(1 << 20)
 		r.unread("a message that has begun, behind many that were taken", 800)
 		if err := r.client.WriteRSTStream(3, http2.ErrCodeCancel); err != nil {
 			t.Fatal(err)
