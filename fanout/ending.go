@@ -51,11 +51,11 @@ func transportStreamOf(ctx context.Context) (transportStream, error) {
 
 // caller is who opened a stream of any kind, and how the stream is ended.
 type caller struct {
-	status transportStream // fixed
-	conn   *conn.Conn      // fixed; nil where it is not known
-	peer   string          // fixed
-	nodeID string          // set by the handler with the first request
-	stay   limit.Stay      // set by Server.admit
+	status      transportStream   // fixed
+	conn        *conn.Conn        // fixed; nil where it is not known
+	peer        string            // fixed
+	nodeID      string            // set by the handler with the first request
+	reservation limit.Reservation // set by Server.admit
 
 	admission
 

@@ -29,7 +29,7 @@ func (s *Server) admit(st *stream, p *peer.Peer) error {
 	}
 	if st.tier == nil {
 		st.mu.Lock()
-		st.arrival = s.cfg.Limits.Came()
+		st.arrival = s.cfg.Limits.StreamStarted()
 		st.mu.Unlock()
 	}
 	return nil
@@ -37,7 +37,7 @@ func (s *Server) admit(st *stream, p *peer.Peer) error {
 
 // leave takes a stream that was admitted and has ended out of the limits.
 func (s *Server) leave(st *stream) {
-	s.cfg.Limits.Gone(st.arrival)
+	s.cfg.Limits.StreamEnded(st.arrival)
 	s.exit(&st.caller, st.tier != nil, keyOf(st.group))
 }
 
@@ -80,7 +80,7 @@ func (s *Server) enter(ctx context.Context, c *caller, p *peer.Peer, node bool) 
 		}
 	}
 	var err error
-	c.stay, err = l.Enter(source, identity)
+	c.reservation, err = l.Enter(source, identity)
 	return err
 }
 
@@ -89,7 +89,7 @@ func (s *Server) exit(c *caller, node bool, key aggregation.Key) {
 		s.cfg.Limits.LeavePeer()
 		return
 	}
-	s.cfg.Limits.Leave(c.stay, string(key))
+	s.cfg.Limits.Leave(c.reservation, string(key))
 }
 
 // keyOf is the key of a client, empty if it has none yet.
@@ -115,7 +115,7 @@ func headerSize(ctx context.Context) (n int) {
 
 // useKey books the key of a client.
 func (s *Server) useKey(c *caller, key aggregation.Key) error {
-	return s.cfg.Limits.Use(c.stay, c.peer, string(key), func(most int) bool { return s.cfg.Cache.HasRoom(key, most) })
+	return s.cfg.Limits.Use(c.reservation, c.peer, string(key), func(most int) bool { return s.cfg.Cache.HasRoom(key, most) })
 }
 
 // checkNode bounds the Node of a client.

@@ -29,11 +29,11 @@ func (s *Server) CountOthers(service any, gs grpc.ServerStream, _ *grpc.StreamSe
 		claim := aggregation.PeerFrom(p.AuthInfo, p.Addr)
 		identity = claim.Identity()
 	}
-	stay, err := s.cfg.Limits.Book(source, identity)
+	reservation, err := s.cfg.Limits.Book(source, identity)
 	if err != nil {
 		return err
 	}
-	defer s.cfg.Limits.Leave(stay, "")
+	defer s.cfg.Limits.Leave(reservation, "")
 	return handle(service, boundedStream{gs})
 }
 

@@ -161,7 +161,7 @@ func ofCostlyOwner(all []*guest, used, most int) []*guest {
 }
 
 // owner is whose account the guest's streams are in; empty for a local socket.
-func (g *guest) owner() string { return g.streams[0].stay.Owner() }
+func (g *guest) owner() string { return g.streams[0].reservation.Owner() }
 
 // charge finds out what each guest costs.
 func charge(all []*guest) {

@@ -187,11 +187,11 @@ func TestMostCostly(t *testing.T) {
 	some := func(source byte, count, cost int) (all []*guest) {
 		at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1))
 		for range count {
-			stay, err := l.Enter(limit.SourceOf(at), "")
+			reservation, err := l.Enter(limit.SourceOf(at), "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, &guest{streams: []*caller{{stay: stay}}, cost: cost})
+			all = append(all, &guest{streams: []*caller{{reservation: reservation}}, cost: cost})
 		}
 		return all
 	}

@@ -1,10 +1,14 @@
-// Package authz lets clients in, or refuses them. It asks whether the certificate of a
-// connection is still good and what the rules of authorize say, for every service
-// that clients are offered: streams, polls, load reports, client status. Who is
-// refused is counted by rule, and logged once.
+// Package authz authorizes clients. For each service that clients use (streams, polls, load
+// reports, client status) it checks whether the certificate of the connection is still valid and
+// whether the rules of `authorize` allow the Node. It counts rejections by rule and logs each once.
 //
-// The health and reflection services are not behind it. They are asked by probes and
-// tools that have no Node, and tell nothing of any client or key.
+// The health and reflection services are not authorized: probes and tools that have no Node call
+// them, and they reveal nothing about clients or keys.
+//
+// # Files
+//
+//   - authz.go: the Gate, which decides and counts
+//   - log.go: the log of rejected clients, within bounds
 package authz
 
 import (
@@ -26,20 +30,20 @@ import (
 	"xdsrelay/relay/authorize"
 )
 
-// Config says how a Gate behaves. It is not changed after [New].
+// Config configures a Gate. It is not changed after [New].
 type Config struct {
-	// Policy returns the rules that are in force now. Required.
+	// Policy returns the rules in force. Required.
 	Policy func() *authorize.Policy
-	// KeepUntrusted lets clients stay whose certificate is no longer good.
+	// KeepUntrusted keeps clients connected after their certificate became invalid.
 	KeepUntrusted bool
-	// Meter makes the metrics; nil means none.
+	// Meter makes the metrics; may be nil.
 	Meter metric.Meter
-	// Logger is told who is refused; nil means nobody is.
+	// Logger logs rejected clients; may be nil.
 	Logger *slog.Logger
 }
 
-// Gate decides about clients. All methods are safe for concurrent use; those of a nil
-// Gate let in everybody.
+// Gate decides which clients are allowed. All methods are safe for concurrent use. A nil Gate
+// allows every client.
 type Gate struct {
 	// Fixed after construction.
 	cfg     Config
@@ -48,7 +52,7 @@ type Gate struct {
 	log refusalLog
 }
 
-// New makes a Gate. It fails where cfg lacks a required field.
+// New makes a Gate. It fails if cfg lacks a required field.
 func New(cfg Config) (*Gate, error) {
 	if cfg.Policy == nil {
 		return nil, errors.New("gate: Policy is required")
@@ -69,14 +73,14 @@ func New(cfg Config) (*Gate, error) {
 	return g, err
 }
 
-// Client is what is known of a connection.
+// Client describes a connection.
 type Client struct {
 	aggregation.Peer
 
 	auth credentials.AuthInfo
 }
 
-// ClientOf is the client of a connection; p may be nil.
+// ClientOf returns the client of a connection; p may be nil.
 func ClientOf(p *peer.Peer) Client {
 	if p == nil {
 		return Client{}
@@ -84,7 +88,7 @@ func ClientOf(p *peer.Peer) Client {
 	return Client{aggregation.PeerFrom(p.AuthInfo, p.Addr), p.AuthInfo}
 }
 
-// Policy is what is in force now; nil lets in everybody.
+// Policy returns the rules in force; nil allows every client.
 func (g *Gate) Policy() *authorize.Policy {
 	if g == nil {
 		return nil
@@ -92,18 +96,17 @@ func (g *Gate) Policy() *authorize.Policy {
 	return g.cfg.Policy()
 }
 
-// KeepsUntrusted reports whether clients may stay whose certificate is no longer good.
+// KeepsUntrusted reports whether clients stay connected after their certificate became invalid.
 func (g *Gate) KeepsUntrusted() bool { return g == nil || g.cfg.KeepUntrusted }
 
-// Admit decides whether c may be what node says, by a policy that was in force a
-// moment ago. The error is a gRPC status: PERMISSION_DENIED with the rule's name, or
-// UNAUTHENTICATED where the certificate is no longer good. node may be nil where the
-// client needs none, and is neither changed nor kept.
+// Admit decides whether c may use node, by policy p, which was in force a moment ago. The error is
+// a gRPC status: PERMISSION_DENIED with the name of the rule, or UNAUTHENTICATED if the certificate
+// is no longer valid. node may be nil if the service needs none. Admit does not change or keep it.
 func (g *Gate) Admit(p *authorize.Policy, node *corev3.Node, c Client) error {
 	return g.decide(p, node, c, false)
 }
 
-// Recheck is Admit for a client that is in already.
+// Recheck is Admit for a client that was admitted before.
 func (g *Gate) Recheck(p *authorize.Policy, node *corev3.Node, c Client) error {
 	return g.decide(p, node, c, true)
 }
@@ -129,17 +132,17 @@ func (g *Gate) decide(p *authorize.Policy, node *corev3.Node, c Client, again bo
 	return err
 }
 
-// refuse counts a refusal and logs it if it is new.
+// refuse counts a rejection, and logs it if it is new.
 func (g *Gate) refuse(rule, reason string, node *corev3.Node, c Client, again bool, err error) {
 	g.refused.Add(context.Background(), 1, metric.WithAttributes(
 		attribute.String("rule", rule), attribute.String("reason", reason), attribute.Bool("again", again)))
 	g.log.refused(time.Now(), rule, reason, node.GetId(), c, err)
 }
 
-// errExpired is said where nothing but the date is known of a certificate.
+// errExpired is for certificates of which only the expiry is known.
 var errExpired = errors.New("it has expired")
 
-// trusted tells whether the certificate would be taken now.
+// trusted returns an error unless the certificate would be accepted now.
 func (c Client) trusted() error {
 	if at := c.Expires(); !at.IsZero() && time.Now().After(at) {
 		return errExpired
@@ -147,5 +150,5 @@ func (c Client) trusted() error {
 	return aggregation.StillTrusted(c.auth)
 }
 
-// Expires is when the certificate of c ends; zero for a client without one.
+// Expires returns when the certificate of c expires; zero for a client without one.
 func (c Client) Expires() time.Time { return aggregation.Expires(c.auth) }

@@ -22,7 +22,7 @@ import (
 	"xdsrelay/relay/authorize"
 )
 
-// rig is a gate with a log and metrics to look at.
+// rig is a Gate with a log and metrics to inspect.
 type rig struct {
 	*Gate
 	log    bytes.Buffer
@@ -46,7 +46,8 @@ func newRig(t *testing.T, rules ...authorize.Rule) *rig {
 	return r
 }
 
-// counted is how many were refused, by rule, reason, and whether they were in.
+// counted returns the number of rejections by rule, reason, and whether the client was admitted
+// before.
 func (r *rig) counted(t *testing.T) map[string]int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -69,8 +70,8 @@ func client(identity, address string) Client {
 	return Client{Peer: aggregation.Peer{Authenticated: identity != "", SPIFFEID: identity, Address: address, Listener: "mesh"}}
 }
 
-// TestRefusals: each is counted, and logged once for a client, whatever the client
-// calls itself, without anything of its metadata.
+// TestRefusals: each rejection is counted, and logged once per client, whatever Node id the client
+// sends. The log has nothing of the metadata.
 func TestRefusals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t,
@@ -106,7 +107,7 @@ func TestRefusals(t *testing.T) {
 	})
 }
 
-// TestLogIsBounded: neither lines nor memory grow with the number of those who knock.
+// TestLogIsBounded: neither log lines nor memory grow with the number of rejected clients.
 func TestLogIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, authorize.Rule{Name: "nobody", Match: `listener == "none"`})
@@ -127,7 +128,7 @@ func TestLogIsBounded(t *testing.T) {
 	})
 }
 
-// TestNoGate: nobody is refused without one.
+// TestNoGate: a nil Gate rejects no client.
 func TestNoGate(t *testing.T) {
 	var g *Gate
 	if err := errors.Join(g.Admit(g.Policy(), nil, Client{}), g.Recheck(g.Policy(), nil, ClientOf(nil))); err != nil {

@@ -11,28 +11,28 @@ import (
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 )
 
-// Bounds on what refusals write into the log, whoever knocks how often.
+// Bounds of the log of rejections, for any number of clients.
 const (
-	maxLogged    = 4096      // clients that are remembered as logged
-	logAgain     = time.Hour // after which one of them is logged again
+	maxLogged    = 4096      // clients remembered as logged
+	logAgain     = time.Hour // after this, a client is logged again
 	logWindow    = time.Minute
-	maxPerWindow = 60 // lines
+	maxPerWindow = 60 // lines per window
 )
 
-// refusalLog writes a line for each client that is refused by a rule, once.
+// refusalLog logs each rejected client once per rule and reason.
 type refusalLog struct {
 	log *slog.Logger // fixed after construction
 
 	mu sync.Mutex
 	// Guarded by mu.
-	logged *simplelru.LRU[logKey, time.Time] // who was logged, and when
-	window time.Time                         // when it began
-	lines  int                               // in the window
-	left   int                               // lines that were left out in it
+	logged *simplelru.LRU[logKey, time.Time] // when a client was last logged
+	window time.Time                         // when the window began
+	lines  int                               // lines in the window
+	left   int                               // lines suppressed since the last line
 }
 
-// logKey says for whom and why a line stands. A client is its identity, or the host
-// that it connects from: what it calls itself may be another each time.
+// logKey identifies a line. who is the client's identity, or the host that it connects from: its
+// Node id may change with each attempt.
 type logKey struct{ who, rule, reason string }
 
 func (l *refusalLog) init(log *slog.Logger) (err error) {
@@ -54,8 +54,7 @@ func (l *refusalLog) refused(now time.Time, rule, reason, nodeID string, c Clien
 	}
 }
 
-// due reports whether a line is to be written, and how many were left out since the
-// last one.
+// due reports whether to write a line, and how many lines were suppressed since the last one.
 func (l *refusalLog) due(now time.Time, k logKey) (left int, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -67,7 +66,7 @@ func (l *refusalLog) due(now time.Time, k logKey) (left int, ok bool) {
 	}
 	if l.lines >= maxPerWindow {
 		l.left++
-		return 0, false // and not remembered: it comes when there is room
+		return 0, false // not remembered: it is logged once there is room
 	}
 	l.lines++
 	l.logged.Add(k, now)
@@ -75,7 +74,7 @@ func (l *refusalLog) due(now time.Time, k logKey) (left int, ok bool) {
 	return left, true
 }
 
-// whoIs is the client's identity, or else the host that it connects from.
+// whoIs returns the client's identity, or else the host that it connects from.
 func whoIs(c Client) string {
 	if id := c.Identity(); id != "" {
 		return id
@@ -86,7 +85,7 @@ func whoIs(c Client) string {
 	return c.Address
 }
 
-// maxNodeID bounds what a line shows of a node id, in bytes.
+// maxNodeID bounds the part of a node id in a line, in bytes.
 const maxNodeID = 200
 
 func shorten(id string) string {

@@ -1,5 +1,5 @@
-// Package bodycache builds what many want at the same time a single time, and keeps
-// the recent results within a bound of bytes.
+// Package bodycache builds a value once for all that need it at the same time, and keeps recent
+// values within a bound of bytes. fanout keeps encoded responses in it.
 package bodycache
 
 import (
@@ -22,17 +22,17 @@ type Cache[K comparable, V any] struct {
 	built, shared atomic.Uint64
 }
 
-// Slot is a value that is there or is being built.
+// Slot is a value that is built or being built.
 type Slot[V any] struct {
 	once  sync.Once
 	value atomic.Pointer[V]
-	size  int64 // guarded by the cache's mu; what its bytes count for it
+	size  int64 // bytes that count for the slot; guarded by the cache's mu
 }
 
-// slotSize is roughly what a slot costs beside its data, in bytes.
+// slotSize estimates the overhead of a slot, in bytes.
 const slotSize = 400
 
-// New makes a cache of so many bytes.
+// New makes a cache of at most limit bytes.
 func New[K comparable, V any](limit int64) *Cache[K, V] {
 	recent, err := simplelru.NewLRU[K, *Slot[V]](math.MaxInt, nil)
 	if err != nil {
@@ -41,7 +41,7 @@ func New[K comparable, V any](limit int64) *Cache[K, V] {
 	return &Cache[K, V]{limit: limit, recent: recent}
 }
 
-// Slot returns the slot for k, which is made if there is none.
+// Slot returns the slot for k, and adds it if needed.
 func (c *Cache[K, V]) Slot(k K) *Slot[V] {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -56,12 +56,12 @@ func (c *Cache[K, V]) Slot(k K) *Slot[V] {
 	return s
 }
 
-// Value is what was built; nil until then.
+// Value returns the value; nil until it is built.
 func (s *Slot[V]) Value() *V { return s.value.Load() }
 
-// Fill returns the value of the slot for k, built by build if nobody did before.
-// Concurrent callers wait for the one that builds. build returns the bytes that
-// the value holds, too; fewer than 0 mean that the value is not kept.
+// Fill returns the value of the slot for k, built by build if no other call has built it.
+// Concurrent callers wait for the one that builds. build also returns the bytes that the value
+// holds; a negative size means that the value is not kept.
 func (c *Cache[K, V]) Fill(k K, s *Slot[V], build func() (*V, int64)) *V {
 	s.once.Do(func() {
 		made, size := build()
@@ -76,8 +76,8 @@ func (c *Cache[K, V]) Fill(k K, s *Slot[V], build func() (*V, int64)) *V {
 	return s.value.Load()
 }
 
-// Grow notes that the value of the slot for k holds so many bytes more, and makes
-// room for them. A value that was evicted meanwhile does not count.
+// Grow adds size bytes to what counts for the slot of k, and evicts other values if needed. It does
+// nothing if the slot was evicted.
 func (c *Cache[K, V]) Grow(k K, s *Slot[V], size int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -89,7 +89,7 @@ func (c *Cache[K, V]) Grow(k K, s *Slot[V], size int64) {
 	c.evictLocked(c.limit)
 }
 
-// drop forgets the slot for k.
+// drop removes the slot for k.
 func (c *Cache[K, V]) drop(k K, s *Slot[V]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,15 +99,15 @@ func (c *Cache[K, V]) drop(k K, s *Slot[V]) {
 	}
 }
 
-// Clear forgets all values. Who holds one keeps it.
+// Clear evicts all values. Values in use stay valid.
 func (c *Cache[K, V]) Clear() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.evictLocked(0)
 }
 
-// evictLocked forgets the values that are unused for longest, until the rest holds no
-// more than so many bytes.
+// evictLocked evicts the least recently used values until the others hold at most the given bytes.
+// The caller holds mu.
 func (c *Cache[K, V]) evictLocked(most int64) {
 	for c.bytes > most {
 		_, old, ok := c.recent.RemoveOldest()
@@ -118,15 +118,15 @@ func (c *Cache[K, V]) evictLocked(most int64) {
 	}
 }
 
-// Bytes is what the values hold that are kept.
+// Bytes returns the bytes that count for the kept values.
 func (c *Cache[K, V]) Bytes() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.bytes
 }
 
-// Built counts the values that were built.
+// Built returns how many values were built.
 func (c *Cache[K, V]) Built() uint64 { return c.built.Load() }
 
-// Shared counts the slots that were there already when they were asked for.
+// Shared returns how many calls of Slot found a slot.
 func (c *Cache[K, V]) Shared() uint64 { return c.shared.Load() }

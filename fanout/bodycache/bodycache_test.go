@@ -14,7 +14,7 @@ func fill(c *Cache[string, string], k, v string) *string {
 	return c.Fill(k, c.Slot(k), func() (*string, int64) { return &v, int64(len(v)) })
 }
 
-// TestBuiltOnce: however many ask at the same time, one builds, and all get it.
+// TestBuiltOnce: among concurrent callers one builds, and all get its value.
 func TestBuiltOnce(t *testing.T) {
 	c := New[string, string](1 << 20)
 	got := make([]*string, 50)
@@ -36,8 +36,8 @@ func TestBuiltOnce(t *testing.T) {
 	}
 }
 
-// TestBounded: the values that were not used for longest go first; one larger
-// than all the room is given to who asked for it, and not kept.
+// TestBounded: the least recently used values are evicted first. A value larger than the bound is
+// returned and not kept.
 func TestBounded(t *testing.T) {
 	v := strings.Repeat("x", 1000)
 	c := New[string, string](3 * (1000 + slotSize))
@@ -63,8 +63,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-// TestEvictedWhileBuilt: what was pushed out before it was there counts for
-// nothing.
+// TestEvictedWhileBuilt: a value that is evicted before it is built counts for nothing.
 func TestEvictedWhileBuilt(t *testing.T) {
 	c := New[string, string](slotSize)
 	early := c.Slot("early")
@@ -76,8 +75,7 @@ func TestEvictedWhileBuilt(t *testing.T) {
 	}
 }
 
-// TestGrow: what a value comes to hold later counts like the rest of it, as long
-// as it is kept.
+// TestGrow: bytes that are added later count until the value is evicted.
 func TestGrow(t *testing.T) {
 	c := New[string, string](2*slotSize + 1000)
 	fill(c, "old", "v")

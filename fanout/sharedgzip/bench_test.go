@@ -14,8 +14,8 @@ import (
 // sizes of bodies, in bytes.
 var sizes = []int{1 << 10, 10 << 10, 100 << 10, 1 << 20}
 
-// likeClusters makes a body that is as repetitive as clusters are: much is the
-// same in all of them, with names, ports and ids between that are not.
+// likeClusters makes a body as repetitive as clusters: mostly the same text, with different names,
+// ports and ids in it.
 func likeClusters(size int) []byte {
 	r := rand.New(rand.NewPCG(1, 2))
 	var b bytes.Buffer
@@ -26,9 +26,8 @@ func likeClusters(size int) []byte {
 	return b.Bytes()[:size]
 }
 
-// BenchmarkClient is what one more client costs above the transport, in three
-// ways: with the body compressed once, with a compressor for each client, and
-// with a copy of the body as it is. The bytes that go out are sent/op.
+// BenchmarkClient measures the cost of one more client above the transport for three ways: the body
+// compressed once, a compressor per client, and an uncompressed copy. sent/op is the bytes sent.
 func BenchmarkClient(b *testing.B) {
 	var c Compressor
 	for _, size := range sizes {
@@ -45,7 +44,7 @@ func BenchmarkClient(b *testing.B) {
 				b.ReportMetric(float64(sent), "sent/op")
 			})
 		}
-		// The head is copied as well: the transport does so.
+		// The transport copies the head as well.
 		run("once", func() int {
 			n := copy(room, m.Head())
 			return len(m.AppendTail(room[:n], nonce))
@@ -67,7 +66,7 @@ func BenchmarkClient(b *testing.B) {
 	}
 }
 
-// BenchmarkCompress is what a body costs once.
+// BenchmarkCompress measures compressing a body.
 func BenchmarkCompress(b *testing.B) {
 	var c Compressor
 	for _, size := range sizes {
@@ -83,7 +82,7 @@ func BenchmarkCompress(b *testing.B) {
 	}
 }
 
-// BenchmarkLevels is what [level] was chosen from.
+// BenchmarkLevels compares the levels from which [level] was chosen.
 func BenchmarkLevels(b *testing.B) {
 	for l := 1; l <= 9; l++ {
 		for _, size := range sizes {

@@ -1,16 +1,14 @@
-// Package sharedgzip compresses what many are sent a single time, where each gets a
-// few bytes of its own behind it.
+// Package sharedgzip compresses a body once for many recipients, each of which gets a few bytes of
+// its own appended.
 //
-// A gzip member (RFC 1952) is a header, a deflate stream, and the checksum and
-// length of what was deflated. The shared bytes are deflated up to a boundary of
-// bytes. What follows is as small as its recipient's own bytes: they are stored
-// in a last block as they are, the checksum of the shared bytes is continued over
-// them, and their length is added. Both together are an ordinary member, which
-// every reader takes.
+// A gzip member (RFC 1952) is a header, a deflate stream, and the checksum and length of the
+// uncompressed bytes. The shared bytes are deflated up to a byte boundary. The bytes of a recipient
+// follow uncompressed in a last, stored block; the checksum is continued over them, and their
+// length is added. The result is an ordinary member, which every gzip reader accepts.
 //
-// Who sees the lengths of members that hold a secret, and can have text of their
-// own put beside it, can guess the secret from them. Nothing here prevents that:
-// secrets are not to be compressed.
+// If a member holds a secret next to text that an attacker controls, the length of the member
+// reveals the secret to an observer (CRIME, BREACH). This package does not prevent that: callers
+// must not compress secrets.
 package sharedgzip
 
 import (
@@ -23,54 +21,52 @@ import (
 	"github.com/klauspost/compress/flate"
 )
 
-// level is how hard to try. Of the levels that deflate 100 KiB of clusters or
-// endpoints in less than half a millisecond, it leaves the fewest bytes, but for
-// one that takes a quarter longer for another 2 %.
+// level is the compression level. Of the levels that deflate 100 KiB of clusters or endpoints in
+// less than half a millisecond, it has the smallest output, except for one that takes a quarter
+// longer for another 2 %.
 const level = 5
 
-// header says: gzip, deflate, no flags, no time, no hint of the level, and a
-// system that is unknown.
+// header is that of a gzip member: deflate, no flags, no time, no level hint, unknown system.
 var header = [...]byte{0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 0, 255}
 
 const (
-	// lastStored begins a deflate block that is the last one and stored as it is.
+	// lastStored begins a deflate block that is stored and the last one.
 	lastStored = 1
-	// maxStored is the most bytes that a stored block can hold.
+	// maxStored is the maximum length of a stored block, in bytes.
 	maxStored = math.MaxUint16
-	// blockHeader are a stored block's kind, length, and length inverted, in bytes,
-	// and trailer are the checksum and the length of all, at the member's end.
+	// blockHeader is the size of the kind, length and inverted length of a stored block; trailer is
+	// the size of the checksum and length at the end of the member. In bytes.
 	blockHeader, trailer = 5, 8
 )
 
-// Overhead is how many bytes [Member.AppendTail] adds to a tail of at most 65,535
-// bytes.
+// Overhead is how many bytes [Member.AppendTail] adds to a tail of at most 65,535 bytes.
 const Overhead = blockHeader + trailer
 
-// maxScratch bounds the buffers that are kept for the next body, in bytes.
+// maxScratch bounds each buffer that is kept for reuse, in bytes.
 const maxScratch = 1 << 20
 
-// Compressor makes members. The zero value is ready; it is safe for concurrent
-// use and must not be copied. It keeps what one body after the other can use,
-// about 1 MiB for each that is compressed at the same time.
+// Compressor makes members. The zero value is ready. It is safe for concurrent use and must not be
+// copied. It keeps buffers for reuse, about 1 MiB for each body that is compressed at the same
+// time.
 type Compressor struct {
 	idle sync.Pool // of *deflater
 }
 
-// deflater is what compressing one body takes.
+// deflater holds the buffers for compressing one body.
 type deflater struct {
 	writer *flate.Writer
 	out    bytes.Buffer
 }
 
-// Member is a compressed body. It is immutable, and safe for concurrent use.
+// Member is a compressed body. It is immutable and safe for concurrent use.
 type Member struct {
 	head   []byte
 	crc    uint32 // of the body
-	length uint32 // of the body, modulo 2^32, as the trailer has it
+	length uint32 // of the body, modulo 2^32 as in the trailer
 }
 
-// Compress deflates body, and does not keep it. The member may be larger than
-// the body, by at most about 25 bytes and 5 more for each 64 KiB.
+// Compress deflates body and does not keep a reference to it. The member is larger than the body by
+// at most about 25 bytes, plus 5 for each 64 KiB.
 func (c *Compressor) Compress(body []byte) *Member {
 	d, ok := c.idle.Get().(*deflater)
 	if !ok {
@@ -79,7 +75,7 @@ func (c *Compressor) Compress(body []byte) *Member {
 	d.out.Reset()
 	d.out.Write(header[:])
 	d.writer.Reset(&d.out)
-	// A buffer takes everything, so neither can fail.
+	// Writes to a buffer cannot fail.
 	_, _ = d.writer.Write(body)
 	_ = d.writer.Flush()
 
@@ -102,12 +98,12 @@ func newDeflater() *deflater {
 	return d
 }
 
-// Head is the first part of the member, for everybody: all but what
-// [Member.AppendTail] makes. It must not be changed.
+// Head returns the part of the member that all recipients share: all but the output of
+// [Member.AppendTail]. It must not be changed.
 func (m *Member) Head() []byte { return m.head }
 
-// AppendTail appends to dst what completes the member so that it holds the body
-// and tail behind it, and returns the extended slice.
+// AppendTail appends to dst the end of the member, so that its content is the body followed by
+// tail, and returns the extended slice.
 func (m *Member) AppendTail(dst, tail []byte) []byte {
 	crc := crc32.Update(m.crc, crc32.IEEETable, tail)
 	length := m.length + uint32(len(tail)) //nolint:gosec // modulo 2^32

@@ -13,13 +13,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// whole is the member that somebody with tail gets.
+// whole returns the complete member for a recipient with tail.
 func whole(m *Member, tail []byte) []byte {
 	return append(bytes.Clone(m.Head()), m.AppendTail(nil, tail)...)
 }
 
-// read returns what a member holds. It fails unless it is a single one, with
-// nothing behind it.
+// read returns the content of a member. It fails unless data is exactly one member.
 func read(member []byte) ([]byte, error) {
 	rest := bytes.NewReader(member)
 	r, err := gzip.NewReader(rest)
@@ -37,7 +36,7 @@ func read(member []byte) ([]byte, error) {
 	return got, nil
 }
 
-// check fails unless the body and each tail come out as they were.
+// check fails unless reading returns the body and each tail unchanged.
 func check(t interface{ Fatalf(string, ...any) }, c *Compressor, body []byte, tails ...[]byte) {
 	before := bytes.Clone(body)
 	m := c.Compress(body)
@@ -55,7 +54,7 @@ func check(t interface{ Fatalf(string, ...any) }, c *Compressor, body []byte, ta
 	}
 }
 
-// bodies draws what is repetitive, what is random, and mixtures of both.
+// bodies draws repetitive bytes, random bytes, and mixtures of both.
 func bodies() *rapid.Generator[[]byte] {
 	return rapid.Custom(func(t *rapid.T) (body []byte) {
 		for range rapid.IntRange(0, 6).Draw(t, "pieces") {
@@ -67,8 +66,7 @@ func bodies() *rapid.Generator[[]byte] {
 	})
 }
 
-// TestReaders: every body comes out with each of its tails, by a reader that
-// knows nothing of how the member was made.
+// TestReaders: an ordinary gzip reader returns every body with each of its tails.
 func TestReaders(t *testing.T) {
 	var c Compressor
 	rapid.Check(t, func(t *rapid.T) {
@@ -77,7 +75,7 @@ func TestReaders(t *testing.T) {
 	})
 }
 
-// TestSizes: no length is special, neither of a body nor of a tail.
+// TestSizes: all lengths of bodies and tails work, including the limits of a block.
 func TestSizes(t *testing.T) {
 	var c Compressor
 	random := make([]byte, 4<<20)
@@ -95,7 +93,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestTailIsAppended: what was before it stays, and it costs what it is said to.
+// TestTailIsAppended: dst keeps its content, and the tail costs the documented overhead.
 func TestTailIsAppended(t *testing.T) {
 	var c Compressor
 	m := c.Compress([]byte("body"))
@@ -116,8 +114,8 @@ func TestTailIsAppended(t *testing.T) {
 	}
 }
 
-// TestConcurrently: members are made and completed by many at the same time, and
-// what one makes is not touched by the next.
+// TestConcurrently: members can be made and completed concurrently, and making one does not change
+// another.
 func TestConcurrently(t *testing.T) {
 	var c Compressor
 	shared := c.Compress([]byte(strings.Repeat("shared", 1000)))
