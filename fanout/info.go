@@ -60,11 +60,11 @@ type TypeInfo struct {
 	Acks     uint32    `json:"acks"`
 	Nacks    uint32    `json:"nacks"`
 	LastNack *Nack     `json:"last_nack,omitempty"`
-	// Has is the version that a client which polls says it has, and Told how often in a
+	// Has is the version that a client which polls says it has, and UnackedRepeats how often in a
 	// row it was told Version and came back without it, since SentAt: it rejects that, or
 	// the answers do not arrive. Both are empty for streams.
-	Has  string `json:"has_version,omitempty"`
-	Told uint32 `json:"told_in_vain,omitempty"`
+	Has            string `json:"has_version,omitempty"`
+	UnackedRepeats uint32 `json:"told_in_vain,omitempty"`
 }
 
 // Streams describes the open streams, in no order.
