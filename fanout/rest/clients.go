@@ -141,10 +141,10 @@ func (p *pollClient) Resources(yield func(fanout.ResourceStatus) bool) {
 }
 
 // Holdings compares by the newest version that the client quoted.
-func (p *pollClient) Holdings() []fanout.Holds {
-	var out []fanout.Holds
+func (p *pollClient) Holdings() []fanout.TypeDiff {
+	var out []fanout.TypeDiff
 	for _, all := range p.compare("", true) {
-		h := fanout.Holds{Type: all[0].typ, State: typeInfo(all).State}
+		h := fanout.TypeDiff{Type: all[0].typ, State: typeInfo(all).State}
 		for i := range all {
 			if h.State == fanout.Unknown || !all[i].there {
 				continue

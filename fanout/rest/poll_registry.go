@@ -45,7 +45,7 @@ type pollClient struct {
 	registry *pollRegistry
 	since    time.Time
 
-	// Guarded by the roster's mu.
+	// Guarded by the registry's mu.
 	node, cluster, rule string
 	states              map[subject]*pollState
 	recent              list.List // of *pollState, most recent first

@@ -27,7 +27,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// pair are two nodes with the same content.
+// pair is two nodes with the same content.
 func pair(t *testing.T, change ...func(*Config)) [2]*world {
 	t.Helper()
 	var nodes [2]*world
@@ -42,8 +42,7 @@ func pair(t *testing.T, change ...func(*Config)) [2]*world {
 	return nodes
 }
 
-// pairOverTLS are two nodes that are reached by TLS alone, and what it takes to be a
-// client of them.
+// pairOverTLS is two nodes that accept only TLS, and the credentials of a client.
 func pairOverTLS(t *testing.T) ([2]*world, credentials.TransportCredentials) {
 	t.Helper()
 	a := xdstest.NewAuthority(t, "a")
@@ -67,7 +66,7 @@ func pairOverTLS(t *testing.T) ([2]*world, credentials.TransportCredentials) {
 	return nodes, credentials.NewTLS(a.ClientTLS(nil))
 }
 
-// answer gives each key of the world a cluster, as its origin would.
+// answer gives each key of the world a cluster, like its control plane.
 func (w *world) answer(ctx context.Context) {
 	for {
 		select {
@@ -91,18 +90,18 @@ func (f running) answer(t xdstest.TB) {
 	}
 }
 
-// roamer is a client of several nodes that opens its stream again when it ends: at
-// once if it had an answer, and after a pause otherwise, as C13 wants it.
+// roamer is a client of several nodes that reopens its stream when it ends: at once if it had an
+// answer, and after a pause otherwise, as C13 requires.
 type roamer struct {
 	key string // fixed
 	mu  sync.Mutex
 	// Guarded by mu.
-	at     string   // the node that answered last
-	ends   []string // of its streams, with their reasons
-	failed int      // of them, those without an answer
+	at     string   // the node of the last answer
+	ends   []string // ends of its streams, by reason
+	failed int      // ends of streams without an answer
 }
 
-// roam starts a client, which ends with the test.
+// roam starts a client, which stops with the test.
 func roam(t *testing.T, policy string, nodes ...*world) *roamer {
 	t.Helper()
 	return roamBy(t, insecure.NewCredentials(), policy, nodes...)
@@ -114,7 +113,7 @@ func roamBy(t *testing.T, creds credentials.TransportCredentials, policy string,
 	return roamAs(t, creds, policy, "k", nodes...)
 }
 
-// roamAs is roamBy of a key.
+// roamAs is roamBy for a key.
 func roamAs(t *testing.T, creds credentials.TransportCredentials, policy, key string, nodes ...*world) *roamer {
 	t.Helper()
 	r := manual.NewBuilderWithScheme("roam")
@@ -150,11 +149,11 @@ func roamAs(t *testing.T, creds credentials.TransportCredentials, policy, key st
 	return client
 }
 
-// stream tells whether one stream had an answer before it ended.
+// stream reports whether one stream had an answer before it ended.
 func (r *roamer) stream(ctx context.Context, cc *grpc.ClientConn) (answered bool) {
 	s, err := discoveryv3.NewAggregatedDiscoveryServiceClient(cc).StreamAggregatedResources(ctx, grpc.WaitForReady(true))
 	if err == nil {
-		_ = s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", r.key), TypeUrl: cds}) // Recv tells why not
+		_ = s.Send(&discoveryv3.DiscoveryRequest{Node: xdstest.Node("n", r.key), TypeUrl: cds}) // Recv returns the reason
 	}
 	for err == nil {
 		var res *discoveryv3.DiscoveryResponse
@@ -184,21 +183,21 @@ func (r *roamer) where() string {
 	return r.at
 }
 
-// ended tells how the client's streams ended, and how many of them without an answer.
+// ended returns how the client's streams ended, and how many of them had no answer.
 func (r *roamer) ended() (failed int, ends []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.failed, slices.Clone(r.ends)
 }
 
-// settle waits until each of the clients has an answer and has acknowledged it.
+// settle waits until each client has an answer and has acknowledged it.
 func settle(t *testing.T, clients []*roamer, nodes [2]*world) {
 	t.Helper()
 	synctest.Wait()
 	xdstest.Eventually(t, "all clients to have what there is", func() bool {
 		quiet := 0
 		for _, w := range nodes {
-			for _, g := range w.srv.guests() {
+			for _, g := range w.srv.connections() {
 				if g.quiet {
 					quiet += g.clients
 				}
@@ -208,10 +207,9 @@ func settle(t *testing.T, clients []*roamer, nodes [2]*world) {
 	})
 }
 
-// TestShed: clients that are sent away come to the other node, whichever way they
-// choose among nodes, over TLS as without, and none of their streams fails on the way (B42). A client
-// that knows the nodes as a list would come back to the first of them: it is turned
-// away there once.
+// TestShed: drained clients move to the other node, whichever way they choose among nodes, with and
+// without TLS, and none of their streams fails (B42). A client with a list of nodes would return to
+// the first one: that refuses its connection once.
 func TestShed(t *testing.T) {
 	for _, way := range []string{"pick_first", "round_robin", "pick_first over TLS"} {
 		t.Run(way, func(t *testing.T) {
@@ -234,7 +232,7 @@ func TestShed(t *testing.T) {
 				if got := nodes[0].srv.Shed(want, before, "too many here"); got != want {
 					t.Fatalf("%d of %d were sent away", got, before)
 				}
-				time.Sleep(awayTime + time.Minute) //nolint:forbidigo // virtual time; connections that stayed open are cut
+				time.Sleep(drainTime + time.Minute) //nolint:forbidigo // virtual time; connections that stayed open are cut
 				settle(t, clients, nodes)
 				if got := nodes[0].srv.Count(); got > before-want {
 					t.Errorf("%d clients are there, of %d before", got, before)
@@ -255,8 +253,7 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// TestShedBounds: nobody is sent away beyond the number, nor while something is on
-// its way to him, nor twice.
+// TestShedBounds: no client is drained over the number, or with unacknowledged responses, or twice.
 func TestShedBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -292,8 +289,8 @@ func TestShedBounds(t *testing.T) {
 	})
 }
 
-// TestLimit: a full node refuses new streams with a status that says why, and the
-// client then comes to another node; those that are there stay.
+// TestLimit: a full node refuses new streams with a reason, and the client then connects to another
+// node; open streams continue.
 func TestLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := pair(t)
@@ -322,8 +319,8 @@ func TestLimit(t *testing.T) {
 	})
 }
 
-// TestEndOldIdle: while no connection is old, looking for one allocates nothing, however many
-// clients there are.
+// TestEndOldIdle: while no connection is old, EndOld does not allocate, however many clients there
+// are.
 func TestEndOldIdle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := pair(t, func(c *Config) { c.MaxConnectionAge = time.Hour })
@@ -338,9 +335,8 @@ func TestEndOldIdle(t *testing.T) {
 	})
 }
 
-// TestEndOld: a connection that has reached its age ends once its client has
-// answered, or after the time that an answer may take; the client connects again
-// without a failure.
+// TestEndOld: a connection that has reached its age is drained once its client has answered, or
+// after AckTimeout; the client reconnects without a failure.
 func TestEndOld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const age = time.Hour
@@ -372,7 +368,7 @@ func TestEndOld(t *testing.T) {
 	})
 }
 
-// TestEndUnknown: streams over a listener that is no door are ended alone.
+// TestEndUnknown: if the listener is not a conn.Listener, only the streams end.
 func TestEndUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSilentWorld(t)
@@ -384,7 +380,7 @@ func TestEndUnknown(t *testing.T) {
 		synctest.Wait()
 		f.say(t, &discoveryv3.DiscoveryRequest{TypeUrl: cds, VersionInfo: "v1", ResponseNonce: "1"})
 		synctest.Wait()
-		w.srv.EndOld() // nothing is known of its age
+		w.srv.EndOld() // its age is unknown
 		if n := w.srv.Shed(1, 1, "why"); n != 1 {
 			t.Fatalf("%d were sent away", n)
 		}
