@@ -10,21 +10,20 @@ import (
 	"xdsrelay/fanout/limit"
 )
 
-// firstGrace is by how much later the door ends a stream without a first request than
-// those do who serve it, and who say so better.
+// firstGrace is how much later the connection guard ends a stream without a first request than its
+// handler does, whose reason is more precise.
 const firstGrace = time.Second
 
-// leastStreams are those that a client may open before it knows how many it may have, and
-// more.
+// leastStreams is above the number of streams that a client may open before it knows the limit.
 const leastStreams = 1000
 
-// bounds are those of requests that are not complete.
+// bounds returns the bounds for incomplete requests.
 func (s *Server) bounds() conn.Bounds {
 	v := s.cfg.Limits.Values()
 	return conn.Bounds{First: s.cfg.FirstRequestTimeout + firstGrace, Request: v.RequestTimeout, Size: v.PartialSize, Streams: 4 * max(v.StreamsPerConnection, leastStreams)}
 }
 
-// faulty counts a client that is beyond them, and returns what it is told.
+// faulty counts a client that exceeds the bounds, and returns the reason for the client.
 func (s *Server) faulty(from string, fault conn.Fault) string {
 	v := s.cfg.Limits.Values()
 	name, why := limit.RequestTimeout, fmt.Sprintf("a request was not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
