@@ -223,10 +223,10 @@ func TestRulesChange(t *testing.T) {
 		two.Quiet(t, time.Second)
 		w.srv.Recheck()
 		if st := two.ExpectClosed(t); st.Code() != codes.PermissionDenied || !strings.Contains(st.Message(), "tried: own") {
-			t.Errorf("an external: %v", st)
+			t.Errorf("an external client: %v", st)
 		}
 		if st := loads.ExpectClosed(t); st.Code() != codes.PermissionDenied {
-			t.Errorf("an external's load reports: %v", st)
+			t.Errorf("the load reports of an external client: %v", st)
 		}
 		one.Quiet(t, time.Hour)
 		// Without a signal it takes at most an interval and a half.
