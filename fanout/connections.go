@@ -78,7 +78,7 @@ type connection struct {
 	loads   []*loadStream
 	cost    int  // in bytes; see ShedCostly
 	clients int  // number of streams for configuration
-	quiet   bool // each stream has had an answer and has acknowledged all responses
+	quiet   bool // each stream has had an answer, and nothing is in flight to it
 }
 
 // connections returns the connections with streams that are not being drained.
@@ -117,17 +117,16 @@ func (s *Server) connections() []*connection {
 	return all
 }
 
-// quiet reports whether the stream has had an answer and has acknowledged all responses.
+// quiet reports whether the stream has had an answer and nothing is in flight to it.
 func (s *stream) quiet() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.nonces > 0 && s.unacked == 0 && !s.sending
 }
 
-// Shed drains about n of the clients that have acknowledged all responses, and never more than
-// most: first those whose keys have the fewest clients on this node. Clients are counted as by
-// [Server.Count]. why is the reason for the clients. It returns how many it drains; they are about
-// to leave then.
+// Shed drains about n of the clients to which nothing is in flight, and never more than most: first
+// those whose keys have the fewest clients on this node. Clients are counted as by [Server.Count].
+// why is the reason for the clients. It returns how many it drains; they are about to leave then.
 func (s *Server) Shed(n, most int, why string) (sent int) {
 	if n <= 0 {
 		return 0
@@ -147,8 +146,8 @@ func (s *Server) Shed(n, most int, why string) (sent int) {
 	return sent
 }
 
-// EndOld drains the clients whose connections have reached their age: each once it has acknowledged
-// all responses, or AckTimeout later. It must be called periodically, and costs little while no
+// EndOld drains the clients whose connections have reached their age: each once nothing is in
+// flight to it, or AckTimeout later. It must be called periodically, and costs little while no
 // connection is old.
 func (s *Server) EndOld() {
 	now := time.Now()

@@ -253,7 +253,7 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// TestShedBounds: no client is drained over the number, or with unacknowledged responses, or twice.
+// TestShedBounds: no client is drained over the number, or with a response in flight, or twice.
 func TestShedBounds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t)

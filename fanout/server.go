@@ -153,7 +153,7 @@ type Server struct {
 	loads     map[*loadStream]struct{}
 	listeners []*conn.Listener // made by Listen
 	empty     chan struct{}    // closed when draining and no streams are left
-	most      int              // number of streams above which new ones are refused with full; 0 means no limit
+	most      int              // number of streams from which on new ones are refused with full; 0 means no limit
 	full      error
 }
 

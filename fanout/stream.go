@@ -54,7 +54,7 @@ type stream struct {
 	after   func()      // called after mu is unlocked; see laterLocked
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
-	// hopeless is when the client began to wait without prospect; see giveUpLocked.
+	// hopeless is since when the client waits for content that cannot come; see giveUpLocked.
 	hopeless stamp
 	arrival  limit.Arrival // until it is in sync; see inSyncLocked
 	// warming are the endpoints of clusters that a reconnecting delta client was sent before it

@@ -142,11 +142,11 @@ func (c *Conn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// GoAway asks the client to open no more streams on this connection and then calls then. Open
-// streams continue. GoAway does not wait, but then does: it is called after the write in progress,
-// which a client that does not read delays until the connection is closed. A second call does
-// nothing and returns false. With rejectNext, the next connection from the same host is closed on
-// arrival.
+// GoAway asks the client to open no more streams on this connection, and then calls then. Open
+// streams continue. GoAway itself does not wait. The frame is written, and then is called, after
+// the write in progress, which a client that does not read delays until the connection is closed. A
+// second call does nothing and returns false. With rejectNext, the next connection from the same
+// host is closed on arrival.
 func (c *Conn) GoAway(why string, rejectNext bool, then func()) bool {
 	if c.goAwaySent.Swap(true) {
 		return false
