@@ -6,28 +6,29 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 )
 
-// admission is what is kept of how a client was let in, so that it can be asked again
-// whether it may stay.
+// admission is what is kept of the admission of a client, so that the client can be authorized
+// again.
 type admission struct {
-	// by is what let it in; nil if everybody was. It is written with the first request.
+	// by is how it was authorized; nil if every client was allowed. It is written with the first
+	// request.
 	by *allowed
-	// due is when to ask again, 0 before it was let in; guarded by the Server's mu.
+	// due is when to authorize it again, 0 before it was admitted; guarded by the Server's mu.
 	due stamp
 }
 
-// allowed is by which rules a client was let in. It never changes.
+// allowed has the rules that allowed a client. It never changes.
 type allowed struct {
 	policy *authorize.Policy
-	// claim is, encoded, what they read of the Node beyond what else is kept of that.
+	// claim has the encoded fields of the Node that the rules read and that are not kept elsewhere.
 	claim string
 }
 
-// reads is what is known of the Node beyond what else is kept of it.
+// reads returns the fields in claim.
 func (a *allowed) reads() aggregation.Fields {
 	if a == nil {
 		return aggregation.Fields{}
@@ -35,13 +36,13 @@ func (a *allowed) reads() aggregation.Fields {
 	return a.policy.Reads()
 }
 
-// notDue says that nothing but a change is a reason to ask again.
+// notDue means that only a change of trust or rules makes a recheck due.
 const notDue stamp = math.MaxInt64
 
-// letIn lets a client in that says it is node, finds its key, and notes in c what it
-// takes to ask again; set are the fields of node, bits by number, that are kept in any
-// case. No later request says who the client is (B1).
-func (s *Server) letIn(c *caller, node *corev3.Node, by gate.Client, set uint64) (aggregation.Result, error) {
+// letIn authorizes a client that claims to be node, computes its key, and keeps in c what a recheck
+// needs. set are the fields of node, as bits by number, that are kept elsewhere. Later requests
+// cannot change the Node (B1).
+func (s *Server) letIn(c *caller, node *corev3.Node, by authz.Client, set uint64) (aggregation.Result, error) {
 	if err := aggregation.Vet(node); err != nil {
 		return aggregation.Result{}, err
 	}
@@ -57,6 +58,6 @@ func (s *Server) letIn(c *caller, node *corev3.Node, by gate.Client, set uint64)
 	if !policy.Open() {
 		c.by = &allowed{policy, policy.Reads().Extract(node, set)}
 	}
-	s.askAgain(c, policy, by, before, time.Now())
+	s.scheduleRecheck(c, policy, by, before, time.Now())
 	return res, nil
 }

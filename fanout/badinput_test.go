@@ -20,15 +20,15 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// rawCodec sends bytes as they are.
+// rawCodec sends bytes unchanged.
 type rawCodec struct{}
 
 func (rawCodec) Name() string                    { return "proto" }
 func (rawCodec) Marshal(v any) ([]byte, error)   { return v.([]byte), nil }
 func (rawCodec) Unmarshal(b []byte, v any) error { *v.(*[]byte) = b; return nil }
 
-// sendRaw opens a stream, sends requests byte for byte and returns what the
-// stream ends with. Responses are passed over.
+// sendRaw opens a stream, sends encoded requests and returns the status of the stream. It ignores
+// responses.
 func (w *world) sendRaw(t *testing.T, delta bool, requests ...[]byte) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), xdstest.Patience)
@@ -51,8 +51,8 @@ func (w *world) sendRaw(t *testing.T, delta bool, requests ...[]byte) error {
 	}
 }
 
-// A malformed request ends its stream with a status that says so, first or
-// later, and nothing else on the node is affected.
+// A malformed request, first or later, ends its stream with a status that says so, and affects
+// nothing else on the node.
 func TestMalformedRequests(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -79,7 +79,7 @@ func TestMalformedRequests(t *testing.T) {
 				t.Errorf("%s as the first request: %v", what, err)
 			}
 			if what == "node is no node" {
-				continue // later nodes are not looked at
+				continue // later Nodes are ignored
 			}
 			if err := w.sendRaw(t, delta, valid, garbage); status.Code(err) != codes.InvalidArgument {
 				t.Errorf("%s as the second request: %v", what, err)
@@ -91,9 +91,9 @@ func TestMalformedRequests(t *testing.T) {
 	})
 }
 
-// TestNodeNesting: a Node that is nested deeper than most protobuf libraries read is refused.
-// It would go to the control plane, which could not read the request and would end the
-// stream of all clients of the key.
+// TestNodeNesting: a Node that is nested more deeply than most protobuf libraries decode is
+// refused. The control plane could not decode the request with it and would end the stream of all
+// clients of the key.
 func TestNodeNesting(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -126,7 +126,7 @@ func TestNodeNesting(t *testing.T) {
 	})
 }
 
-// A message above the limit is refused as that (B40).
+// A message over the limit is refused as such (B40).
 func TestOversizeRequest(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t, func(c *Config) { c.MaxReceiveBytes = 10_000 })
@@ -139,8 +139,8 @@ func TestOversizeRequest(t *testing.T) {
 	})
 }
 
-// Names per stream are bounded: in one request, over types, over requests, and
-// those that wait to be told. What is refused at once is asked of nobody.
+// Names per stream are bounded: in one request, over types, over requests, and including names that
+// must still be sent. Names that are refused at once are not subscribed upstream.
 func TestTooManyNames(t *testing.T) {
 	names := func(from, to int) (out []string) {
 		for i := from; i < to; i++ {
@@ -177,7 +177,7 @@ func TestTooManyNames(t *testing.T) {
 		w.asked(cds, "*")
 		w.serve("", cds, cluster("a", 1))
 		s.Recv(t)
-		for i := range 20 { // each has to be told back (B36)
+		for i := range 20 { // the removal of each must be sent (B36)
 			s.Subscribe(cds, names(i*10, i*10+10)...)
 			s.Unsubscribe(cds, names(i*10, i*10+10)...)
 		}
@@ -197,8 +197,8 @@ func TestTooManyTypes(t *testing.T) {
 	})
 }
 
-// Many streams that invent types fill up a key's room for them, and no more:
-// those of the protocol are always served.
+// Many streams that invent types use up a key's room for types, and no more: types of the protocol
+// are always served.
 func TestTooManyTypesOfAKey(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -228,7 +228,7 @@ func TestTooManyTypesOfAKey(t *testing.T) {
 	})
 }
 
-// A stream that says nothing is ended; one that spoke may be silent for ever.
+// A stream without a request ends; one that had a request may be silent indefinitely.
 func TestFirstRequestTimeout(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.FirstRequestTimeout = 2 * short })
@@ -239,20 +239,20 @@ func TestFirstRequestTimeout(t *testing.T) {
 	})
 }
 
-// A request that arrives just as the time for it runs out is no request.
+// A request that arrives just after the timeout is refused.
 func TestFirstRequestAtTheLastMoment(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Nanosecond })
 		f := fake(t)
 		f.say(t, &deltaRequest{Node: xdstest.Node("n", "k"), TypeUrl: cds})
-		f.received = func() { <-f.ctx.Done() } // the timer went off, and still the request is there
+		f.received = func() { <-f.ctx.Done() } // the timer fired, and then the request arrived
 		if err := w.srv.handle(f, nil, form{delta: true}); !errors.Is(err, errNoRequest) {
 			t.Fatalf("the stream ended %v", err)
 		}
 	})
 }
 
-// A send that fails ends the stream, even where a receive would go on.
+// A failed send ends the stream, even if a receive would succeed.
 func TestFailedSendEndsTheStream(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newSilentWorld(t)
@@ -275,7 +275,7 @@ func TestFailedSendEndsTheStream(t *testing.T) {
 	})
 }
 
-// Without grpc-go's own streams the server says what is wrong.
+// Without grpc-go's own streams the server returns an error with the reason.
 func TestForeignStream(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newSilentWorld(t)
@@ -286,7 +286,7 @@ func TestForeignStream(t *testing.T) {
 	})
 }
 
-// The client ends its stream: half-closed or reset, all that it held is freed.
+// The client ends its stream, half-closed or reset: all its state is freed.
 func TestClientLeaves(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkFanOut applies one change and tells 10,000 clients of one
-// subscription, without a transport; their ACKs are not in the figures.
+// BenchmarkFanOut applies one change and sends it to 10,000 clients of one subscription, without a
+// transport; their ACKs are not measured.
 func BenchmarkFanOut(b *testing.B) {
 	const clients = 10_000
 	for _, resources := range []int{100, 10_000} {
@@ -50,8 +50,8 @@ func addMem(allocs, bytes uint64) (uint64, uint64) {
 	return allocs + m.Mallocs, bytes + m.TotalAlloc
 }
 
-// BenchmarkAck takes an ACK in, from its bytes to the client's new position.
-// SotW states all names each time.
+// BenchmarkAck processes an ACK, from its bytes to the client's new position. SotW has all names
+// each time.
 func BenchmarkAck(b *testing.B) {
 	for _, delta := range []bool{false, true} {
 		for _, names := range []int{0, 1000} {

@@ -8,56 +8,54 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// body is a response to everybody in the same position, without the nonce. It
-// is immutable.
+// body is the response for all clients in the same position, without the nonce. It is immutable.
 type body struct {
-	data []byte // encoded; nil if there is nothing to tell
-	// to is the position of a client that has it.
+	data []byte // encoded; nil if there is nothing to send
+	// to is the position of a client that has the response.
 	to cache.Position
-	// version stands for all that the subscription sees; derived says that it
-	// was computed from that content.
+	// version identifies all content that the subscription sees; derived means that it was computed
+	// from that content.
 	version string
 	derived bool
-	// endpoints are the endpoint sets of the new and changed clusters in it (E3).
+	// endpoints are the names of the endpoints of the new and changed clusters in it (E3).
 	endpoints *cache.Names
-	// withheld and unrefreshed are to be told later, and more says that this is
-	// not all (B40); see cache.Changes.
+	// withheld and unrefreshed must be sent later, and more means that further parts follow (B40);
+	// see cache.Changes.
 	withheld, unrefreshed *cache.Names
 	unknown, unjudged     *cache.Names // of the forced names
 	more                  bool
-	newest                uint64                 // the generation that there was
-	source                string                 // the origin's control_plane.identifier
-	noted                 bool                   // it says something beside resources and removals
+	newest                uint64                 // the newest generation when it was made
+	source                string                 // control_plane.identifier of the control plane
+	noted                 bool                   // it has more than resources and removals
 	told                  string                 // the version in the response
-	system                resource.SystemVersion // how a delta control plane calls all that the client then has
-	known                 bool                   // the origin has answered for all of it
-	failed                []string               // names of which it says an error
-	local                 bool                   // it says only that the origin is out of reach (K15)
-	withdraws             bool                   // it has what KeepRemoved would hold back
-	withholds             bool                   // KeepRemoved holds something back from another node
+	system                resource.SystemVersion // the version that a delta control plane gives to all content that the client then has
+	known                 bool                   // the control plane has answered for all of it
+	failed                []string               // names for which it has an error
+	local                 bool                   // it says only that the control plane is unreachable (K15)
+	withdraws             bool                   // it has removals that KeepRemoved would hold back
+	withholds             bool                   // KeepRemoved holds removals back from another node
 	resources             int
-	aside                 bool     // it says nothing of resources; see located
+	aside                 bool     // it has no resources; see located
 	packing               *packing // nil if it is never compressed
 	err                   error
 }
 
-// form is how responses are written for a client. Clients share bodies only
-// where their forms are equal.
+// form is how responses are encoded for a client. Clients share bodies only if their forms are
+// equal.
 type form struct {
 	delta bool // the incremental variant; otherwise SotW
-	// v2 says version 2 of the protocol, for the types of that version (J2). It
-	// has no lifetimes, heartbeats and errors, whatever features a client names
-	// (J3): resource.Message leaves them out.
+	// v2 is version 2 of the protocol, for the types of that version (J2). It has no lifetimes,
+	// heartbeats and errors, whatever features a client names (J3): resource.Message omits them.
 	v2 bool
-	// timed says that the client takes TTLs and heartbeats (F1).
+	// timed means that the client accepts TTLs and heartbeats (F1).
 	timed bool
-	// relay says another node of the tier; see peers.go.
+	// relay means another node of the tier; see peers.go.
 	relay bool
 }
 
-// bodyKey says for whom a body is: all clients with the same subscription, in
-// the same position, with the same names to be told. All answers for one form
-// and type have the same limit, so this tells parts apart, too (B40).
+// bodyKey identifies the clients that share a body: those with the same subscription, in the same
+// position, with the same names to be sent. All responses for one form and type have the same size
+// limit, so the key also distinguishes parts (B40).
 type bodyKey struct {
 	subscription   uint64
 	gen            uint64
@@ -69,8 +67,8 @@ type bodyKey struct {
 	spared         bool
 	only           bool
 	forced         bool
-	known          bool // the origin's answer may be news without a change (K13)
-	// noted, and for when lifetimes are told, in nanoseconds, 0 where there are none.
+	known          bool // an answer of the control plane without a change may be news (K13)
+	// noted, and the time for which lifetimes are computed, in nanoseconds; 0 if there are none.
 	noted     uint64
 	at        int64
 	quiet     bool
@@ -78,8 +76,8 @@ type bodyKey struct {
 	except    resource.Digest
 }
 
-// bodyLocked returns the answer to q, which all in the same position share. What
-// is for one client alone is not kept (K17).
+// bodyLocked returns the answer to q, which all clients in the same position share. A body for one
+// client alone is not kept (K17).
 func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	if ts.private {
 		return s.srv.buildBody(ts, q, s.form)
@@ -118,21 +116,21 @@ func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
 	})
 }
 
-// manyNames is how many bytes of names are not kept where nothing is encoded.
+// manyNames: bodies that encode nothing and have more bytes of names are not kept.
 const manyNames = 4 << 10
 
-// idle reports whether a body says nothing and holds many names: those that a client asks
-// for and nobody has. To find that out again costs no more than the request did, and to
-// keep it would let one client fill the room of all with names that it makes up.
+// idle reports whether a body encodes nothing and has many names: names that a client requested and
+// that do not exist. Computing it again costs no more than the request did, and keeping it would
+// let one client fill the cache with names that it makes up.
 func (b *body) idle() bool { return b.err == nil && b.data == nil && b.size() > manyNames }
 
-// size is what a body holds, in bytes: what is encoded, and the names that go with it,
-// of which a client can make there be many where nothing is encoded at all.
+// size returns the memory of a body, in bytes: the encoded response and the names that belong to
+// it. A client can make these many even if nothing is encoded.
 func (b *body) size() int64 {
 	return int64(cap(b.data)) + b.endpoints.Size() + b.withheld.Size() + b.unrefreshed.Size() + b.unknown.Size() + b.unjudged.Size()
 }
 
-// buildBody asks the cache and encodes the answer. It runs once per bodyKey.
+// buildBody queries the cache and encodes the answer. It runs once per bodyKey.
 func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	c, err := ts.table.Changes(&ts.watcher, q)
 	if err != nil {
@@ -148,7 +146,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	switch {
 	case f.relay && (c.Derived || c.More || c.Withholds):
 		c.Version = ""
-	case f.delta && !f.relay && c.System.Version != "": // SotW clients of other nodes have to see the same version (D7)
+	case f.delta && !f.relay && c.System.Version != "": // SotW clients of other nodes must see the same version (D7)
 		c.Version = c.System.Version
 	}
 	b.told = c.Version
@@ -168,7 +166,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	return b
 }
 
-// withSotW leaves out what SotW has no form for (D8, G8).
+// withSotW omits resources without a SotW form (D8, G8).
 func withSotW(rs []*resource.Resource) []*resource.Resource {
 	lacks := func(r *resource.Resource) bool { return !r.HasSotW() }
 	if !slices.ContainsFunc(rs, lacks) {
@@ -195,12 +193,11 @@ func (s *Server) encode(t *resource.Type, f form, c *cache.Changes) []byte {
 	return resource.AppendSotW(make([]byte, 0, size), m)
 }
 
-// bodyLimit bounds what is told in one response, in bytes (B40): the limit less
-// a margin for all that is not resources.
+// bodyLimit bounds the resources in one response, in bytes (B40): the limit minus a margin for the
+// rest.
 func (s *Server) bodyLimit() int { return s.cfg.MaxSendBytes - s.cfg.MaxSendBytes/16 }
 
-// identifier is what clients see as control_plane.identifier: this node and
-// the origin behind it (K7).
+// identifier returns control_plane.identifier: this node and the control plane behind it (K7).
 func (s *Server) identifier(source string) string {
 	if source == "" {
 		return s.cfg.NodeName

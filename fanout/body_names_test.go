@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestNamesOfNothingAreNotKept: of names that one client asks for and the control plane
-// has not answered, nothing stays behind when the client has dropped them: what would be
-// kept to be shared says nothing (K17).
+// TestNamesOfNothingAreNotKept: of names that one client subscribes to and the control plane has
+// not answered, nothing stays once the client has unsubscribed: a body without content is not
+// cached (K17).
 func TestNamesOfNothingAreNotKept(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -6,8 +6,8 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// TestBodySize: the names that go with a body count among what is kept, since a client
-// can ask for ever new ones, of which nothing is encoded.
+// TestBodySize: the names of a body count towards the cache, since a client can subscribe to ever
+// new ones for which nothing is encoded.
 func TestBodySize(t *testing.T) {
 	names := func(n string) *cache.Names { return cache.NewNames([]string{n, n + "x"}) } // 2n+33 bytes
 	b := &body{

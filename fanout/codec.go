@@ -10,16 +10,15 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// frame is a response on its way out: a body shared by many clients and the
-// few bytes that are this client's own. Protobuf fields may come in any order,
-// so the two are concatenated and never merged.
+// frame is a response to be sent: a body that many clients share, and the few bytes of this client
+// alone. Protobuf fields may be in any order, so the two are concatenated and never merged.
 type frame struct {
 	body, tail []byte
 	compressed bool                // both are the parts of a gzip member
 	buf        [maxDigits + 4]byte // of tail
 }
 
-// maxDigits is how long a nonce is, at most.
+// maxDigits is the maximum length of a nonce, in bytes.
 const maxDigits = 20
 
 func newFrame(body []byte, nonce uint64) *frame {
@@ -31,8 +30,8 @@ func newFrame(body []byte, nonce uint64) *frame {
 
 func (f *frame) size() int { return len(f.body) + len(f.tail) + frameHeader }
 
-// codec passes frames through without a copy, and leaves everything else (health,
-// reflection) to the proto codec. Requests are read without it; see request.
+// codec passes frames through without a copy, and leaves all other messages (health, reflection) to
+// the proto codec. Requests are read without it; see request.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
@@ -42,6 +41,6 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	if !ok {
 		return c.CodecV2.Marshal(v)
 	}
-	// SliceBuffer's reference counts do nothing: the body is left to the GC.
+	// SliceBuffer's reference counts do nothing: the GC frees the body.
 	return mem.BufferSlice{mem.SliceBuffer(f.body), mem.SliceBuffer(f.tail)}, nil
 }

@@ -4,53 +4,49 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"xdsrelay/fanout/member"
-	"xdsrelay/fanout/once"
+	"xdsrelay/fanout/bodycache"
+	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/resource"
 )
 
-// Compression says which responses are sent compressed to clients that take
-// gzip. The zero value means none. Secrets and what is made for one client alone
-// never are.
+// Compression says which responses are compressed for clients that accept gzip. The zero value
+// means none. Secrets and responses for one client alone are never compressed.
 type Compression struct {
-	// From is the size in bytes from which a response is compressed; below 1 means
-	// never.
+	// From is the minimum size of a compressed response, in bytes; below 1 means never.
 	From int
-	// After is how many clients get a body as it is before it is compressed for
-	// those that follow: deflating it costs as much as it saves with some clients,
-	// and most bodies may have fewer. 0 means that it is compressed for the first.
+	// After is how many clients are sent a body uncompressed before it is compressed for further
+	// ones: compression pays only after some clients, and most bodies may have fewer. 0 means that
+	// it is compressed for the first client.
 	After int
 }
 
-// packing is the compressed form of a body that is kept for sharing. It is made
-// when that begins to pay. It is safe for concurrent use.
+// packing is the compressed form of a cached body. It is made once that pays. It is safe for
+// concurrent use.
 type packing struct {
 	// Fixed after construction.
 	key  bodyKey
-	slot *once.Slot[body]
+	slot *bodycache.Slot[body]
 
-	wanted atomic.Int64 // how often a client that takes gzip was to be sent the body
+	wanted atomic.Int64 // how often a client that accepts gzip needed the body
 	once   sync.Once
-	made   *member.Member // set by once; nil if it would save too little
+	made   *sharedgzip.Member // set by once; nil if it saves too little
 }
 
-// worth is the share of a body that has to be saved, as a divisor of its size:
-// clients have to inflate it.
+// worth: compression must save at least one in worth of the bytes, since clients have to
+// decompress.
 const worth = 8
 
-// packingOf returns where the compressed form of a body of a type will be, nil if
-// it is not to have one.
-func (s *Server) packingOf(t *resource.Type, b *body, k bodyKey, slot *once.Slot[body]) *packing {
+// packingOf returns the packing of a body of a type; nil if the body must not be compressed.
+func (s *Server) packingOf(t *resource.Type, b *body, k bodyKey, slot *bodycache.Slot[body]) *packing {
 	if from := s.cfg.Compression.From; from < 1 || len(b.data) < from || resource.HoldsSecrets(t.URL) {
 		return nil
 	}
 	return &packing{key: k, slot: slot}
 }
 
-// packedFor returns the compressed form of a body for one more client that takes
-// gzip; nil if it gets it as it is. Concurrent callers wait for the one that makes
-// the form.
-func (s *Server) packedFor(b *body) *member.Member {
+// packedFor returns the compressed form of a body for one more client that accepts gzip; nil if the
+// client gets the body uncompressed. Concurrent callers wait for the one that compresses.
+func (s *Server) packedFor(b *body) *sharedgzip.Member {
 	p := b.packing
 	if p == nil || p.wanted.Add(1) <= int64(s.cfg.Compression.After) {
 		return nil
@@ -67,8 +63,8 @@ func (s *Server) packedFor(b *body) *member.Member {
 	return p.made
 }
 
-// compress makes f, a frame with the body b, the same in its compressed form, if
-// it has one and the client takes it. It returns how many bytes that saves.
+// compress replaces the content of f, a frame with the body b, by its compressed form if there is
+// one and the client accepts it. It returns how many bytes that saves.
 func (s *stream) compress(f *frame, b *body) (saved int) {
 	if s.wire == nil {
 		return 0
@@ -78,7 +74,7 @@ func (s *stream) compress(f *frame, b *body) (saved int) {
 		return 0
 	}
 	plain := f.size()
-	f.body, f.tail = m.Head(), m.AppendTail(make([]byte, 0, len(f.tail)+member.Overhead), f.tail)
+	f.body, f.tail = m.Head(), m.AppendTail(make([]byte, 0, len(f.tail)+sharedgzip.Overhead), f.tail)
 	f.compressed = true
 	return plain - f.size()
 }

@@ -15,7 +15,7 @@ import (
 	"unsafe"
 
 	"google.golang.org/grpc"
-	_ "google.golang.org/grpc/encoding/gzip" // clients of these tests take it
+	_ "google.golang.org/grpc/encoding/gzip" // clients of these tests accept gzip
 	"google.golang.org/grpc/experimental"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/protobuf/proto"
@@ -38,16 +38,16 @@ func (foreign) Name() string                               { return "foreign" }
 func (foreign) Compress(io.Writer) (io.WriteCloser, error) { return nil, errors.ErrUnsupported }
 func (foreign) Decompress(io.Reader) (io.Reader, error)    { return nil, errors.ErrUnsupported }
 
-// wiretap notes what comes to a client.
+// wiretap records what a client receives.
 type wiretap struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	encodings []string  // of the streams
-	messages  []message // in their order
+	messages  []message // in order
 }
 
-// message is the size of one that came, in bytes: on the wire without gRPC's
-// header, and inflated.
+// message is the size of a received message, in bytes: on the wire without gRPC's header, and
+// decompressed.
 type message struct{ wire, whole int }
 
 func (m message) compressed() bool { return m.wire != m.whole }
@@ -66,27 +66,27 @@ func (w *wiretap) HandleRPC(_ context.Context, s stats.RPCStats) {
 	}
 }
 
-// last is the newest message.
+// last returns the newest message.
 func (w *wiretap) last() message {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.messages[len(w.messages)-1]
 }
 
-// encoding is that of the newest stream.
+// encoding returns that of the newest stream.
 func (w *wiretap) encoding() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.encodings[len(w.encodings)-1]
 }
 
-// tapped is a client that knows what came over the wire.
+// tapped is a client with a wiretap.
 type tapped struct {
 	*xdstest.Stream
 	*wiretap
 }
 
-// tap opens a stream of a client of its own, which takes one encoding.
+// tap opens a stream of a new client, which accepts one encoding.
 func (w *world) tap(v xdstest.Variant, encoding string) tapped {
 	w.t.Helper()
 	h := &wiretap{}
@@ -94,7 +94,7 @@ func (w *world) tap(v xdstest.Variant, encoding string) tapped {
 	return tapped{conn.Open(v), h}
 }
 
-// noisy is a cluster of about the given size that deflates to about half of it.
+// noisy returns a cluster of about the given size that compresses to about half of it.
 func noisy(name string, size int) proto.Message {
 	noise := make([]byte, size/2)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
@@ -103,9 +103,9 @@ func noisy(name string, size int) proto.Message {
 	return c
 }
 
-// TestCompressed: a client that takes gzip gets large responses compressed and
-// small ones as they are, one that does not gets all as they are, and they are the
-// same. What counts as unacknowledged is what went out.
+// TestCompressed: a client that accepts gzip gets large responses compressed and small ones
+// uncompressed, another client gets all uncompressed, and the content is the same. Unacknowledged
+// bytes count as sent.
 func TestCompressed(t *testing.T) {
 	each(t, cds, func(t *testing.T, v xdstest.Variant) {
 		w := newWorld(t, compressing(1<<10, 0))
@@ -142,7 +142,7 @@ func TestCompressed(t *testing.T) {
 	})
 }
 
-// settledAll waits until the server has taken in all answers for a type.
+// settledAll waits until the server has processed all answers for a type.
 func (w *world) settledAll(typeURL string, state State) {
 	w.t.Helper()
 	xdstest.Eventually(w.t, "all clients to be "+string(state), func() bool {
@@ -157,7 +157,7 @@ func (w *world) settledAll(typeURL string, state State) {
 	})
 }
 
-// TestNothingIsCompressed: by default, a client that takes gzip is not told of it.
+// TestNothingIsCompressed: by default, no encoding is announced to a client that accepts gzip.
 func TestNothingIsCompressed(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -172,8 +172,8 @@ func TestNothingIsCompressed(t *testing.T) {
 	})
 }
 
-// TestSecretsAreNotCompressed: their size says too much about them. Nor is what is
-// for one client alone, which would cost more than it saves.
+// TestSecretsAreNotCompressed: the size of secrets would reveal too much about them. Responses for
+// one client alone are not compressed either, which would cost more than it saves.
 func TestSecretsAreNotCompressed(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, compressing(1, 0), func(c *Config) {
@@ -206,9 +206,9 @@ func TestSecretsAreNotCompressed(t *testing.T) {
 	})
 }
 
-// TestCompressedOnce: a body is compressed for the first client after those that
-// get it as it is, and for all who follow. What would hardly be smaller is tried
-// once and goes out as it is.
+// TestCompressedOnce: a body is compressed for the first client after those that get it
+// uncompressed, and for all that follow. A body that would hardly be smaller is tried once and sent
+// uncompressed.
 func TestCompressedOnce(t *testing.T) {
 	const clients, after = 8, 3
 	f := newFleet(t, clients, 1, true, compressing(4<<10, after))
@@ -246,8 +246,7 @@ func TestCompressedOnce(t *testing.T) {
 	}
 }
 
-// TestCompressedFormsAreBounded: a compressed form counts among the bodies that
-// are kept.
+// TestCompressedFormsAreBounded: a compressed form counts towards the cached bodies.
 func TestCompressedFormsAreBounded(t *testing.T) {
 	const size = 64 << 10
 	half := hex.EncodeToString(incompressible(size / 2))
@@ -273,7 +272,7 @@ func incompressible(n int) []byte {
 	return b
 }
 
-// apply changes the only cluster to one that holds b.
+// apply replaces the only cluster by one with b.
 func (f *fleet) apply(b []byte) {
 	body, err := proto.Marshal(&anypb.Any{TypeUrl: cds, Value: b})
 	if err != nil {
@@ -300,9 +299,9 @@ func inflate(t *testing.T, f *frame) []byte {
 	return b
 }
 
-// TestCostOfOneMoreCompressedClient: what one more client costs that gets a
-// compressed body: the frame, the nonce, gRPC's header, the last block, and what
-// reflection takes. Nothing is compressed for it, and the body is not copied.
+// TestCostOfOneMoreCompressedClient: the cost of one more client that gets a compressed body: the
+// frame, the nonce, gRPC's header, the last block, and reflection. Nothing is compressed for it,
+// and the body is not copied.
 func TestCostOfOneMoreCompressedClient(t *testing.T) {
 	const runs = 200
 	f := newFleet(t, runs+1, 100, false, compressing(1, 0))

@@ -22,7 +22,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// sink is a stream whose frames are counted and forgotten.
+// sink is a stream that counts frames and drops them.
 type sink struct {
 	grpc.ServerStream
 	frames int
@@ -32,19 +32,19 @@ type sink struct {
 
 func (s *sink) SendMsg(m any) error {
 	s.frames++
-	s.last = m.(*frame) // never a message that would have to be marshalled
+	s.last = m.(*frame) // never a message that must be encoded
 	return nil
 }
 
-// fleet is a world of streams that are flushed by hand.
+// fleet is a world whose streams the test flushes.
 type fleet struct {
 	*world
 	streams []*stream
 	sinks   []*sink
 }
 
-// newFleet makes clients of a wildcard on a table of so many clusters. They
-// have acknowledged all of it. Subscriptions that are woken are not looked at.
+// newFleet makes clients of a wildcard on a table with the given number of clusters. They have
+// acknowledged all of it. Woken subscriptions are ignored.
 func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*Config)) *fleet {
 	t.Helper()
 	quiet := func(c *Config) { c.Pool.Close() }
@@ -76,13 +76,13 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	f.origin().Apply(u)
 	f.flush()
 	for f.streams[0].types[0].inFlight {
-		f.ack(t) // a large state comes in parts (B40), each with the ACK before it
+		f.ack(t) // a large state is sent in parts (B40), each after the ACK of the one before
 		f.flush()
 	}
 	return f
 }
 
-// clusterOf makes resource i of 1 KiB.
+// clusterOf returns resource i of 1 KiB.
 func clusterOf(i, v int) *resource.Resource {
 	body := fmt.Appendf(nil, "\n\x04type\x12\xfc\x07%08d%s", v, strings.Repeat("x", 1012))
 	return resource.New(resource.Resource{Name: fmt.Sprintf("cluster-%06d", i), Body: body})
@@ -121,8 +121,8 @@ func (f *fleet) touch(v int) {
 	f.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{clusterOf(0, v)}})
 }
 
-// What one more client costs for an update: the frame, its tail, the nonce.
-// The body is built once, and nothing of it is copied.
+// The cost of an update for one more client: the frame, its tail, the nonce. The body is built
+// once, and nothing of it is copied.
 func TestCostOfOneMoreClient(t *testing.T) {
 	for name, change := range map[string]func(*Config){
 		"": func(*Config) {},
@@ -153,13 +153,13 @@ func TestCostOfOneMoreClient(t *testing.T) {
 	}
 }
 
-// What an ACK costs from its bytes to the client's new position: nothing that
-// would be garbage, however many names it states.
+// The cost of an ACK from its bytes to the client's new position: no allocation, however many names
+// it has.
 func TestCostOfAnAck(t *testing.T) {
 	for _, delta := range []bool{false, true} {
 		for _, names := range []int{0, 10, 1000} {
 			if delta && names > 0 {
-				continue // it states none again
+				continue // later ACKs have no names
 			}
 			f := newFleet(t, 1, 10, delta)
 			if got := testing.AllocsPerRun(100, acker(t, f, names)); got > 0 {
@@ -169,8 +169,7 @@ func TestCostOfAnAck(t *testing.T) {
 	}
 }
 
-// What a client costs that asks for the same names as another: its state, and
-// nothing for each name.
+// The cost of a client with the same names as another one: its state, and nothing per name.
 func TestCostOfTheSameNames(t *testing.T) {
 	const runs = 20
 	for _, delta := range []bool{false, true} {
@@ -185,7 +184,7 @@ func TestCostOfTheSameNames(t *testing.T) {
 				}
 				i++
 			}
-			first() // who has to be asked for
+			first() // must be subscribed upstream
 			return testing.AllocsPerRun(runs, first)
 		}
 		if few, many := cost(10), cost(1000); many > few {
@@ -194,9 +193,8 @@ func TestCostOfTheSameNames(t *testing.T) {
 	}
 }
 
-// A request takes as much memory as it has bytes, and not that of the largest: when
-// thousands come back at once, each with the list of what it holds, there is one
-// for each of them.
+// A request takes as much memory as it has bytes, and not that of the largest: when thousands of
+// clients reconnect at once, each has a request with the list of what it holds.
 func TestCostOfARequestsBuffer(t *testing.T) {
 	for _, size := range []int{100, 3_000, 30_000, 40_000, 100_000, 600_000, 5_000_000} {
 		data := mem.BufferSlice{mem.SliceBuffer(make([]byte, size/2)), mem.SliceBuffer(make([]byte, size-size/2))}
@@ -211,12 +209,12 @@ func TestCostOfARequestsBuffer(t *testing.T) {
 	}
 }
 
-// What lives of an idle stream with two types, beside the transport's share: about
-// a kilobyte, however many resources there are.
+// The memory of an idle stream with two types, besides the transport's share: about a kilobyte,
+// however many resources there are.
 func TestCostOfAnIdleStream(t *testing.T) {
 	heap := func() int64 {
 		var m runtime.MemStats
-		for range 2 { // pools give up what they hold with the second
+		for range 2 { // pools release what they hold at the second garbage collection
 			runtime.GC()
 		}
 		runtime.ReadMemStats(&m)
@@ -237,9 +235,9 @@ func TestCostOfAnIdleStream(t *testing.T) {
 			return heap() - before
 		}
 		const more, most = 1000, 1300
-		live(1) // what is made once
+		live(1) // made once
 		each := int64(math.MaxInt64)
-		for try := 0; try < 3 && each > most; try++ { // timers of other tests still come and go
+		for try := 0; try < 3 && each > most; try++ { // timers of other tests still run
 			one := live(1)
 			each = min(each, (live(1+more)-one)/more)
 			t.Logf("%d bytes live for each idle stream (delta %t), with what the test adds", each, delta)
@@ -250,7 +248,7 @@ func TestCostOfAnIdleStream(t *testing.T) {
 	}
 }
 
-// acker returns a function that takes the same ACK in, again and again.
+// acker returns a function that processes the same ACK again and again.
 func acker(t xdstest.TB, f *fleet, names int) func() {
 	s := f.streams[0]
 	ts := s.types[0]
@@ -260,7 +258,7 @@ func acker(t xdstest.TB, f *fleet, names int) func() {
 			t.Fatalf("the request was refused: %v", err)
 		}
 	}
-	take() // it states names that were not asked for yet
+	take() // it has names that were not subscribed yet
 	if ts.nonce != 1001 {
 		t.Fatalf("the client was told something: nonce %d", ts.nonce)
 	}
@@ -272,8 +270,8 @@ func acker(t xdstest.TB, f *fleet, names int) func() {
 	}
 }
 
-// requestBytes is a request that states so many names, as the transport hands it
-// over. A nonce of 0 is none.
+// requestBytes returns a request with the given number of names, as the transport passes it. A
+// nonce of 0 means none.
 func requestBytes(t xdstest.TB, delta bool, url string, names int, nonce uint64) mem.BufferSlice {
 	t.Helper()
 	list, quoted, version := make([]string, names), "", ""
@@ -294,8 +292,7 @@ func requestBytes(t xdstest.TB, delta bool, url string, names int, nonce uint64)
 	return mem.BufferSlice{mem.SliceBuffer(b)}
 }
 
-// The codec hands the transport the body itself, and the client's own bytes
-// behind it.
+// The codec passes the body itself and the client's own bytes to the transport.
 func TestCodecCopiesNothing(t *testing.T) {
 	f := newFrame([]byte("shared"), math.MaxUint64)
 	got, err := newCodec().Marshal(f)
@@ -307,7 +304,7 @@ func TestCodecCopiesNothing(t *testing.T) {
 			t.Errorf("buffer %d is a copy", i)
 		}
 	}
-	// Everything else is an ordinary message.
+	// All else is an ordinary message.
 	m := &discoveryv3.DiscoveryRequest{TypeUrl: "x"}
 	bufs, err := newCodec().Marshal(m)
 	if err != nil {
@@ -320,7 +317,7 @@ func TestCodecCopiesNothing(t *testing.T) {
 	if err := newCodec().Unmarshal(mem.BufferSlice{mem.SliceBuffer("\xff")}, back); err == nil {
 		t.Fatal("garbage is a message")
 	}
-	// A request may come in pieces; one that is malformed is left to the handler.
+	// A request may arrive in pieces; a malformed one is left to the handler.
 	whole := bufs.Materialize()
 	var in request
 	var r resource.Request

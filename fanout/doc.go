@@ -1,25 +1,59 @@
-// Package fanout is the xDS server: it serves what the cache holds to
-// thousands of streams, in every variant, each at its own pace.
+// Package fanout is the xDS server: it serves the content of the cache to thousands of streams, in
+// every variant of the protocol, each at its own pace.
 //
-// A stream keeps, for each type, a position in the table's history and at most
-// one response in flight. When something changed, the stream is flushed: it
-// looks at all its types in make-before-break order, asks the cache what
-// changed between its position and now, gets an encoded body that is shared
-// with every other client in the same position, appends its private nonce, and
-// sends. Nothing is marshalled per client, and nothing is queued for one.
+// For each type a stream keeps a position in the history of the table, and has at most one response
+// in flight. When a subscription changes, its streams are flushed: a stream looks at all its types
+// in make-before-break order, asks the cache for the changes between its position and now, gets an
+// encoded body that it shares with all other clients in the same position, appends its own nonce,
+// and sends. Nothing is encoded per client, and nothing is queued for a client.
 //
-// Slow clients are coalesced, never dropped from: a client that cannot take a
-// response yet holds nothing but its position, and gets the newest state in
-// one response when it can. Sends happen inline while they cannot block (the
-// transport accepts 64 KiB that are not acknowledged); beyond that the stream
-// is handed to a goroutine of its own, and a deadline ends a stream whose
-// client never reads. So no client waits for another.
+// Slow clients are coalesced, and no change is dropped: a client that cannot be sent a response yet
+// costs only its position, and gets the newest state in one response later. Sends are inline while
+// they cannot block (the transport accepts 64 KiB that are not acknowledged). Beyond that the
+// stream is handed to a goroutine of its own, and a deadline ends a stream whose client does not
+// read. So no client waits for another.
 //
-// A client that rejects is held, not sent the same again: what it rejected
-// comes with the next change that it can see. One that never answers is sent
-// newer state after a wait. What has to be said to it again is bounded by the
-// names that it may subscribe to.
+// A type that a client rejected is held: the client gets the rejected content again only together
+// with the next change that it can see. A client that never answers is sent newer state after a
+// wait. The names that must be sent again to a client are bounded by the names that it may
+// subscribe to.
 //
-// The handler goroutine of a stream only receives. Sending is done by whoever
-// brings news: the pool, for changes, and the handler, for requests.
+// The handler goroutine of a stream only receives. Sends are done by the goroutines that bring
+// news: the workers of the pool, for changes, and the handler, for requests.
+//
+// # Files
+//
+// A client's connection and the streams on it:
+//   - server.go, services.go: configuration, the gRPC services, the open streams
+//   - connections.go, shed.go, shed_order.go, drain.go: which clients a node drains or sheds, and
+//     how
+//   - ending.go, pause.go: how a stream ends
+//   - limits.go, incomplete.go, uncompressed.go, others.go: what clients may use of the node
+//   - identify.go, identity.go, admission.go, recheck.go: the Node of a client, its key and its
+//     authorization
+//
+// The conversation on a stream:
+//   - stream.go, receive.go, requests.go: reads requests and applies them
+//   - typestate.go, standing.go, locators.go, repeat.go: the state of one type on a stream
+//   - claims.go, resume.go: clients that reconnect with content
+//   - pending.go, omitted.go, hopeless.go, behind.go: what is due to a client, and for what it
+//     waits
+//   - flush.go, pool.go, alarm.go: sends what is due
+//   - private.go: types for one client or identity alone
+//   - peers.go: streams of other nodes of the tier
+//
+// Responses:
+//   - body.go, lifetime.go: encoded once for all clients in the same position
+//   - codec.go, wire.go, compress.go: written to the transport, compressed or not
+//
+// Load reports:
+//   - load.go, load_parts.go, load_metrics.go
+//
+// Status and metrics of clients:
+//   - info.go, status.go, lacks.go, reach.go, progress.go: for status pages and traces
+//   - metrics.go, stream_metrics.go, type_metrics.go: for metrics
+//
+// Subpackages: conn guards connections, limit counts what clients use, authz authorizes them, rest
+// serves polling clients, bodycache and sharedgzip keep encoded and compressed responses, and ready
+// reads without pinning buffers.
 package fanout

@@ -9,10 +9,9 @@ import (
 	"time"
 )
 
-// Drain refuses new streams and ends the live ones, spread over the given time
-// with jitter: gRPC clients reconnect at once when their stream had answered,
-// so whoever ends streams must pace it (B42). It returns when no streams are
-// left, or with ctx's error, in which case all have been told to end.
+// Drain refuses new streams and ends the open ones, spread over the given time with jitter: gRPC
+// clients whose stream had an answer reconnect at once, so ending streams must be paced (B42). It
+// returns when no streams are left, or with the error of ctx; then all streams have been ended.
 func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	s.mu.Lock()
 	s.draining.Store(true)
@@ -21,20 +20,20 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 
 	streams := s.leaving()
 	rand.Shuffle(len(streams), func(i, j int) { streams[i], streams[j] = streams[j], streams[i] })
-	// Last those that still wait for an answer: a stream that ends before its
-	// first response is a failure to its client (B42).
+	// Streams without an answer last: a stream that ends before its first response is a failure to
+	// its client (B42).
 	slices.SortStableFunc(streams, func(a, b leaver) int { return cmp.Compare(a.unanswered, b.unanswered) })
 	start := time.Now()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for i, st := range streams {
-		// Each stream has its own slice of the time, and ends somewhere in it.
+		// Each stream has its own slice of the time, and ends at a random moment in it.
 		at := time.Duration((float64(i) + rand.Float64()) / float64(len(streams)) * float64(over))
 		timer.Reset(at - time.Since(start))
 		select {
 		case <-timer.C:
 		case <-ctx.Done():
-		case <-s.empty: // the rest have gone by themselves
+		case <-s.empty: // the rest ended by themselves
 			return nil
 		}
 		st.end(errDraining)
@@ -47,13 +46,13 @@ func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	}
 }
 
-// leaver is a stream that a drain is about to end.
+// leaver is a stream that a drain ends.
 type leaver struct {
 	*caller
-	unanswered int // 1 for a stream that was sent nothing yet
+	unanswered int // 1 for a stream without a response
 }
 
-// leaving returns the streams of every kind that are open now.
+// leaving returns the open streams of all kinds.
 func (s *Server) leaving() []leaver {
 	streams := s.snapshot()
 	s.mu.Lock()

@@ -16,8 +16,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// B42: a draining node refuses new streams and ends the others with
-// UNAVAILABLE, each of which had an answer, and is done when all are gone.
+// B42: a draining node refuses new streams and ends the others with UNAVAILABLE after they had an
+// answer, and is done when all have ended.
 func TestDrain(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -48,8 +48,7 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// B42: the ends are spread over the whole time, and those who had no answer yet
-// come last.
+// B42: the ends are spread over the whole time, and streams without an answer end last.
 func TestDrainIsPaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n, over = 50, time.Minute
@@ -95,7 +94,7 @@ func TestDrainIsPaced(t *testing.T) {
 	})
 }
 
-// TestDrainOfThoseWhoGo: a drain is over when the last stream has gone by itself.
+// TestDrainOfThoseWhoGo: a drain returns when the last stream has ended by itself.
 func TestDrainOfThoseWhoGo(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -119,7 +118,7 @@ func TestDrainOfThoseWhoGo(t *testing.T) {
 	})
 }
 
-// B42: when the time is over, all that is left is ended at once.
+// B42: when the time is over, all remaining streams end at once.
 func TestDrainIsCutShort(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(true)

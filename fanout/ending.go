@@ -10,11 +10,11 @@ import (
 	"google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 )
 
-// Reasons to end a stream. All are gRPC statuses that say why.
+// Reasons to end a stream. Each is a gRPC status with a message.
 var (
 	errDraining     = status.Error(codes.Unavailable, "this node is draining: connect to another")
 	errSendDeadline = status.Error(codes.DeadlineExceeded, "the client did not read a response within the send timeout")
@@ -23,18 +23,16 @@ var (
 	errTooFarBehind = status.Error(codes.Unavailable, "the client is too far behind to be told what was removed: reconnect")
 )
 
-// statusWriter ends a stream from outside its handler: it sends the status and
-// cancels the stream's context, so that a receive or a send that blocks
-// returns. grpc-go's streams have this method, although its documented
-// interface does not. Cancelling a context of ours instead would do, but then
-// grpc-go itself tells the client CANCELLED, which is neither true nor what
-// B42 asks for; and a receiver beside the handler would be one goroutine more
-// for every idle stream.
+// statusWriter ends a stream from outside its handler: it sends the status and cancels the stream's
+// context, so that a blocked receive or send returns. grpc-go's streams have this method, although
+// their documented interface does not. If we canceled a context of our own instead, grpc-go would
+// send CANCELLED, which is not true and not what B42 asks for; and a receiver in addition to the
+// handler would be one goroutine more for every idle stream.
 type statusWriter interface {
 	WriteStatus(*status.Status) error
 }
 
-// transportStream is what grpc-go's transport streams have that its documented interface
+// transportStream has the methods of grpc-go's transport streams that their documented interface
 // lacks.
 type transportStream interface {
 	statusWriter
@@ -49,21 +47,21 @@ func transportStreamOf(ctx context.Context) (transportStream, error) {
 	return t, nil
 }
 
-// caller is who opened a stream of any kind, and how the stream is ended.
+// caller is the client of a stream of any kind, and ends the stream.
 type caller struct {
-	status transportStream // fixed
-	conn   *door.Conn      // fixed; nil where it is not known
-	peer   string          // fixed
-	nodeID string          // set by the handler with the first request
-	stay   limit.Stay      // set by Server.admit
+	status      transportStream   // fixed
+	conn        *conn.Conn        // fixed; nil if unknown
+	peer        string            // fixed
+	nodeID      string            // set by the handler with the first request
+	reservation limit.Reservation // set by Server.admit
 
 	admission
 
-	reason atomic.Pointer[error] // the first to end the stream
+	reason atomic.Pointer[error] // the first reason for which the stream was ended
 }
 
-// attach finds out who calls with a stream of the given context. peer is nil
-// where the transport does not say.
+// attach sets the client from the context of its stream. p is nil if the transport does not know
+// the peer.
 func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
 	if c.status, err = transportStreamOf(ctx); err != nil {
 		return nil, status.Error(codes.Internal, err.Error())
@@ -71,12 +69,12 @@ func (c *caller) attach(ctx context.Context) (p *peer.Peer, err error) {
 	p, _ = peer.FromContext(ctx)
 	if p != nil && p.Addr != nil {
 		c.peer = p.Addr.String()
-		c.conn = door.Of(p.Addr)
+		c.conn = conn.Of(p.Addr)
 	}
 	return p, nil
 }
 
-// enters notes on the connection that the stream was admitted; leaves notes its end.
+// enters counts the admitted stream on its connection; leaves records its end.
 func (c *caller) enters() {
 	if c.conn != nil {
 		c.conn.Enter()
@@ -89,8 +87,8 @@ func (c *caller) leaves() {
 	}
 }
 
-// end ends the stream: the client is told reason, nil means OK, and whatever
-// blocks on the stream returns. Only the first reason counts. It never blocks.
+// end ends the stream: the client gets reason, where nil means OK, and blocked calls on the stream
+// return. Only the first reason counts. It never blocks.
 func (c *caller) end(reason error) {
 	if !c.reason.CompareAndSwap(nil, &reason) {
 		return
@@ -99,11 +97,11 @@ func (c *caller) end(reason error) {
 	if reason != nil {
 		st = status.Convert(reason)
 	}
-	// An error means that the transport is gone, and the stream with it.
+	// An error means that the connection was closed, and the stream with it.
 	_ = c.status.WriteStatus(st)
 }
 
-// reasonOr returns what the stream was ended with, or err if it was not.
+// reasonOr returns the reason for which the stream was ended, or err if it was not.
 func (c *caller) reasonOr(err error) error {
 	if r := c.reason.Load(); r != nil {
 		return *r

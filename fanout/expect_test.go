@@ -16,7 +16,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// Short names of the types that most tests are about.
+// Short names of the types that most tests use.
 const (
 	cds = resource.ClusterURL
 	eds = resource.EndpointURL
@@ -24,18 +24,18 @@ const (
 	rds = resource.RouteURL
 )
 
-// short is a quiet window for tests that have many of them.
+// short is a short window in which nothing may happen, for tests that have many of them.
 const short = 100 * time.Millisecond
 
-// endpoints is an endpoint set whose content depends on v.
+// endpoints returns endpoints whose content depends on v.
 func endpoints(name string, v int) proto.Message {
 	return xdstest.Endpoints(name, net.JoinHostPort("127.0.0.1", strconv.Itoa(1000+v)))
 }
 
-// route leads to a cluster.
+// route returns a route to a cluster.
 func route(name, to string) proto.Message { return xdstest.Route(name, to) }
 
-// listener is a listener whose content depends on v.
+// listener returns a listener whose content depends on v.
 func listener(name string, v int) proto.Message {
 	return xdstest.Listener(name, "0.0.0.0:"+strconv.Itoa(1000+v), "routes")
 }
@@ -59,13 +59,13 @@ func each(t *testing.T, typeURL string, f func(t *testing.T, v xdstest.Variant))
 	}
 }
 
-// has fails the test unless the frame holds just the resources.
+// has fails the test unless the frame has exactly these resources.
 func has(t xdstest.TB, f *xdstest.Frame, names ...string) *xdstest.Frame {
 	t.Helper()
 	return hasRemoved(t, f, nil, names...)
 }
 
-// hasRemoved fails the test unless the frame removes and holds just what is said.
+// hasRemoved fails the test unless the frame has exactly these removals and resources.
 func hasRemoved(t xdstest.TB, f *xdstest.Frame, removed []string, names ...string) *xdstest.Frame {
 	t.Helper()
 	if got := f.Names(); !slices.Equal(got, names) {
@@ -77,10 +77,10 @@ func hasRemoved(t xdstest.TB, f *xdstest.Frame, removed []string, names ...strin
 	return f
 }
 
-// version is the version by which clients know a resource of the world.
+// version returns the version by which clients know a resource of the world.
 func version(t xdstest.TB, m proto.Message) string { return resources(t, m)[0].Version }
 
-// info returns what the server says of its only stream and a type.
+// info returns the server's description of its only stream and a type.
 func (w *world) info(typeURL string) TypeInfo {
 	w.t.Helper()
 	for _, s := range w.srv.Streams() {
@@ -93,21 +93,20 @@ func (w *world) info(typeURL string) TypeInfo {
 	return TypeInfo{}
 }
 
-// settled waits until the server has taken in the answer to its last response
-// of a type.
+// settled waits until the server has processed the answer to its last response of a type.
 func (w *world) settled(typeURL string, state State) {
 	w.t.Helper()
 	xdstest.Eventually(w.t, fmt.Sprintf("%s to be %s", typeURL, state), func() bool { return w.info(typeURL).State == state })
 }
 
-// absent tells the relay what a delta origin, or a silent one, would: that
-// names do not exist.
+// absent reports to the relay, as a delta control plane or a silent one would, that names do not
+// exist.
 func (w *world) absent(typeURL string, names ...string) {
 	w.t.Helper()
 	w.origin().Absent(resource.TypeOf(typeURL), names)
 }
 
-// feedOf returns the feed of a key that has just got its first client.
+// feedOf returns the feed of a key that just got its first client.
 func (w *world) feedOf(key string) *cache.Feed {
 	w.t.Helper()
 	select {
@@ -132,10 +131,10 @@ func (w *world) named(typeURL, name string, m proto.Message) {
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: []*resource.Resource{resource.New(resource.Resource{Name: name, Body: body})}})
 }
 
-// deltaRequest is for requests that a well-behaved client does not make.
+// deltaRequest is for requests that a correct client does not make.
 type deltaRequest = discoveryv3.DeltaDiscoveryRequest
 
-// wildcards waits until so many streams have the wildcard of a type.
+// wildcards waits until the given number of streams has the wildcard of a type.
 func (w *world) wildcards(typeURL string, n int) {
 	w.t.Helper()
 	xdstest.Eventually(w.t, "the wildcards to be counted", func() bool {

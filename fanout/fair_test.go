@@ -12,11 +12,11 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestNamesOfOneClientGiveWay: a client that fills the bound on the names of its key with
-// names of which the control plane has nothing does not keep out clients with fewer names:
-// its newest names give way, with an error that says so, while what it does get stays. A
-// name that has given way is asked for again when another client wants it. Names that the
-// control plane serves do not give way (C16, K15).
+// TestNamesOfOneClientGiveWay: a client that fills the bound on the names of its key with names
+// that do not exist at the control plane does not keep out clients with fewer names: its newest
+// names are dropped, with an error that says so, and the resources that it does get stay. A dropped
+// name is subscribed upstream again when another client subscribes to it. Names that the control
+// plane serves are not dropped (C16, K15).
 func TestNamesOfOneClientGiveWay(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()

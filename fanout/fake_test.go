@@ -13,20 +13,20 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// fakeStream is a server stream without a transport, for what cannot be seen
-// through one: virtual time, allocations, failing sends.
+// fakeStream is a server stream without a transport, for tests of virtual time, allocations and
+// failing sends.
 type fakeStream struct {
 	grpc.ServerStream
 	ctx      context.Context
 	requests chan []byte
-	rest     []byte // of the request that is being read
-	received func() // called before a request is taken; may be nil
+	rest     []byte // of the request being read
+	received func() // called before a request is read; may be nil
 	send     func(*frame) error
 
 	frames atomic.Int64
 }
 
-// fake makes a stream that takes every frame.
+// fake makes a stream that accepts every frame.
 func fake(t xdstest.TB) *fakeStream {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -36,11 +36,11 @@ func fake(t xdstest.TB) *fakeStream {
 	return f
 }
 
-// fakeTransport is the transport's side of a fakeStream.
+// fakeTransport is the transport side of a fakeStream.
 type fakeTransport struct {
 	grpc.ServerTransportStream
 	end    func()
-	stream *fakeStream // nil where nothing is read
+	stream *fakeStream // nil if nothing is read
 }
 
 func (f *fakeTransport) WriteStatus(*status.Status) error {

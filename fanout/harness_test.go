@@ -23,8 +23,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// world is a fan-out over a real gRPC server whose origin is the test itself:
-// what it applies is what an upstream would have received.
+// world is a fan-out over a real gRPC server whose control plane is the test itself: what it
+// applies is what an upstream stream would have received.
 type world struct {
 	t      xdstest.TB
 	srv    *Server
@@ -32,14 +32,14 @@ type world struct {
 	net    *xdstest.Memory
 	addr   string
 	conn   *xdstest.Conn
-	feeds  chan running                                             // of each key, in the order of their clients
-	feed   *cache.Feed                                              // of the first key, once asked for
-	source string                                                   // of the origin: its control_plane.identifier
+	feeds  chan running                                             // of each key, in the order of their first clients
+	feed   *cache.Feed                                              // of the first key, once requested
+	source string                                                   // control_plane.identifier of the control plane
 	secure func(net.Conn) (net.Conn, aggregation.Connection, error) // nil for plaintext
 	also   func(*grpc.Server)                                       // registers other services; nil for none
 }
 
-// running is a feed and its life.
+// running is a feed with its context.
 type running struct {
 	*cache.Feed
 	ctx context.Context
@@ -51,12 +51,11 @@ func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 	return newSilentWorld(t, change...).listen()
 }
 
-// virtual runs a test in virtual time: what it waits for comes before any time of
-// the server under test is over, however busy the machine is.
+// virtual runs a test in virtual time: an event that the test waits for happens before any timeout
+// of the server under test, however busy the machine is.
 func virtual(t *testing.T, f func(t *testing.T)) { synctest.Test(t, f) }
 
-// listen puts a gRPC server before the world, and a connection to it, without a
-// socket.
+// listen starts a gRPC server for the world and a connection to it, without a socket.
 func (w *world) listen() *world {
 	t := w.t
 	t.Helper()
@@ -88,7 +87,7 @@ func (w *world) listen() *world {
 	return w
 }
 
-// dial is another connection to the server.
+// dial returns another connection to the server.
 func (w *world) dial(opts ...grpc.DialOption) *xdstest.Conn {
 	w.t.Helper()
 	return w.net.Client(w.t, w.addr, opts...)
@@ -100,7 +99,7 @@ func newSilentWorld(t xdstest.TB, change ...func(*Config)) *world {
 	return newWorldOf(t, cache.Config{Linger: time.Minute}, change...)
 }
 
-// newWorldOf is newSilentWorld with another cache.
+// newWorldOf is newSilentWorld with the given cache.
 func newWorldOf(t xdstest.TB, cc cache.Config, change ...func(*Config)) *world {
 	t.Helper()
 	w := &world{t: t, feeds: make(chan running, 100)}
@@ -137,7 +136,7 @@ func newWorldOf(t xdstest.TB, cc cache.Config, change ...func(*Config)) *world {
 	return w
 }
 
-// check fails the test if the state contradicts itself.
+// check fails the test if the server's state is contradictory.
 func (w *world) check() {
 	w.t.Helper()
 	for _, wrong := range append(w.cache.Check(), w.srv.Check()...) {
@@ -165,8 +164,8 @@ func (w *world) origin() *cache.Feed {
 	return w.feed
 }
 
-// asked waits until the clients want of a type just the names ("*" for the
-// wildcard), and takes that demand as an upstream stream would.
+// asked waits until the clients subscribe to exactly these names of a type ("*" for the wildcard),
+// and takes that demand like an upstream stream.
 func (w *world) asked(typeURL string, names ...string) {
 	w.t.Helper()
 	f := w.origin()
@@ -196,7 +195,7 @@ func (w *world) asked(typeURL string, names ...string) {
 	})
 }
 
-// serve applies a response of a SotW origin: the full state of a type.
+// serve applies a response of a SotW control plane: the full state of a type.
 func (w *world) serve(version string, typeURL string, ms ...proto.Message) {
 	w.t.Helper()
 	u := cache.Update{Type: resource.TypeOf(typeURL), Version: version, Source: w.source}
@@ -205,7 +204,7 @@ func (w *world) serve(version string, typeURL string, ms ...proto.Message) {
 	w.origin().Apply(u)
 }
 
-// change applies a response of a delta origin.
+// change applies a response of a delta control plane.
 func (w *world) change(typeURL string, removed []string, ms ...proto.Message) {
 	w.t.Helper()
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: resources(w.t, ms...), Removed: removed, Source: w.source})
@@ -227,7 +226,7 @@ func resources(t xdstest.TB, ms ...proto.Message) (out []*resource.Resource) {
 	return out
 }
 
-// cluster is a cluster whose content depends on v.
+// cluster returns a cluster whose content depends on v.
 func cluster(name string, v int) proto.Message {
 	return xdstest.Cluster(name, time.Duration(v+1)*time.Second)
 }

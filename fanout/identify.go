@@ -9,22 +9,21 @@ import (
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/resource"
 )
 
-// MaxNodeParts bounds the messages that lie in a Node, such as its extensions and the
-// values of its metadata: decoded, each takes some hundred bytes, and on the wire maybe
-// two. An Envoy's have about a thousand.
+// MaxNodeParts bounds the messages in a Node, such as its extensions and metadata values: decoded,
+// each takes hundreds of bytes, encoded as few as two. The Node of an Envoy has about a thousand.
 const MaxNodeParts = 20_000
 
 var nodeDescriptor = (*corev3.Node)(nil).ProtoReflect().Descriptor()
 
-// authorizeEarly decides by the beginning of a first request whether its client may send
-// the rest: where rules of authorize are in force, they have to let it in by what has
-// arrived of the Node, the field of a number. They are asked about all of the Node later.
+// authorizeEarly decides from the beginning of a first request whether its client may send the
+// rest: if rules of authorize are in force, they must allow what has arrived of the Node, which is
+// field number. The complete Node is authorized again later.
 func (s *Server) authorizeEarly(c *caller, in *request, number protowire.Number, p *peer.Peer) error {
 	raw, size, err := resource.NodeIn(in.beginning(), number)
 	if err != nil {
@@ -43,8 +42,8 @@ func (s *Server) authorizeEarly(c *caller, in *request, number protowire.Number,
 	return s.authorizeNode(policy, raw, p)
 }
 
-// authorizeNode asks the rules of authorize about what they read of a Node, of which the
-// end may be missing. What nobody reads is not decoded.
+// authorizeNode applies the rules of authorize to the fields that they read of a Node, whose end
+// may be missing. It decodes no other fields.
 func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, p *peer.Peer) error {
 	claim := resource.FieldsOf(raw, policy.Reads().Numbers()|nodeNameFields)
 	node, err := decodeNode(claim)
@@ -54,7 +53,7 @@ func (s *Server) authorizeNode(policy *authorize.Policy, raw []byte, p *peer.Pee
 	if err := aggregation.Vet(node); err != nil {
 		return err
 	}
-	return s.cfg.Gate.Admit(policy, node, gate.ClientOf(p))
+	return s.cfg.Gate.Admit(policy, node, authz.ClientOf(p))
 }
 
 // decodeNode decodes a Node unless it has too many parts.
@@ -69,12 +68,11 @@ func decodeNode(raw []byte) (*corev3.Node, error) {
 	return node, nil
 }
 
-// readable decodes what goes on to the control plane, which has to be able to read it, too:
-// otherwise it would end the stream of all clients of the key.
+// readable decodes messages that are passed on to the control plane, which must be able to decode
+// them, too: otherwise it would end the stream of all clients of the key.
 var readable = proto.UnmarshalOptions{RecursionLimit: resource.MaxNesting}
 
-// identify takes the client's Node from the first request, in which it is encoded as raw,
-// and finds its key (B1).
+// identify takes the client's encoded Node from the first request and computes its key (B1).
 func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	if s.tier != nil {
 		return s.identifyPeer(raw)
@@ -88,7 +86,7 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	}
 	i := identityOf(raw)
 	s.node, s.nodeID, s.cluster, s.fields = i.node, i.id, i.cluster, uint16(i.fields) //nolint:gosec // a Node has 12 fields
-	res, err := s.srv.letIn(&s.caller, node, gate.ClientOf(p), i.fields)
+	res, err := s.srv.letIn(&s.caller, node, authz.ClientOf(p), i.fields)
 	if err != nil {
 		return err
 	}
@@ -106,15 +104,15 @@ func (s *stream) identify(raw []byte, p *peer.Peer) error {
 	return nil
 }
 
-// malformed refuses a request that cannot be read.
+// malformed refuses a request that cannot be decoded.
 func malformed(err error) error {
 	if _, refused := status.FromError(err); refused {
-		return err // it was refused for another reason
+		return err // already refused for another reason
 	}
 	return status.Errorf(codes.InvalidArgument, "the request is malformed: %v", err)
 }
 
-// typeOf finds out what a request is about (A5).
+// typeOf returns the type of a request (A5).
 func (s *stream) typeOf(url string) (*resource.Type, error) {
 	switch {
 	case s.only == nil && url == "":
@@ -127,8 +125,8 @@ func (s *stream) typeOf(url string) (*resource.Type, error) {
 	return s.only, nil
 }
 
-// ofVersion refuses types of the other version of the protocol (J2). Unknown
-// types are for version 3 only: version 2 gets no new ones.
+// ofVersion refuses types of the other version of the protocol (J2). Unknown types exist in version
+// 3 only: version 2 gets no new ones.
 func (s *stream) ofVersion(t *resource.Type) (*resource.Type, error) {
 	switch {
 	case s.v2 && !t.V2:

@@ -20,7 +20,7 @@ func encodeNode(t rapid.TB, n *corev3.Node) []byte {
 	return b
 }
 
-// TestIdentity: what tells who a client is is kept, the rest is not.
+// TestIdentity: the fields that identify a client are kept, the others are not.
 func TestIdentity(t *testing.T) {
 	metadata, err := structpb.NewStruct(map[string]any{"zone": "z"})
 	if err != nil {
@@ -32,7 +32,7 @@ func TestIdentity(t *testing.T) {
 	}
 	all := proto.CloneOf(kept)
 	all.Extensions = []*corev3.Extension{{Name: strings.Repeat("x", 100)}}
-	i := identityOf(protowire.AppendVarint(append(encodeNode(t, all), 0x98, 0x06), 1)) // and a field of the future
+	i := identityOf(protowire.AppendVarint(append(encodeNode(t, all), 0x98, 0x06), 1)) // and an unknown field
 	got := &corev3.Node{}
 	if err := proto.Unmarshal([]byte(i.node), got); err != nil || !proto.Equal(got, kept) || i.id != "id" || i.cluster != "cluster" {
 		t.Fatalf("kept %v, %q of %q, error %v", got, i.id, i.cluster, err)
@@ -54,8 +54,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestIdentityReads: id and cluster are those that protobuf reads, however the
-// fields are written.
+// TestIdentityReads: id and cluster are as protobuf decodes them, however the fields are encoded.
 func TestIdentityReads(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var raw []byte
@@ -75,10 +74,10 @@ func TestIdentityReads(t *testing.T) {
 	})
 }
 
-// FuzzIdentity: nothing that is no Node does any harm.
+// FuzzIdentity: malformed Nodes do no harm.
 func FuzzIdentity(f *testing.F) {
 	f.Add([]byte{0x0a, 0x01, 'x', 0x12, 0xff})
-	f.Add([]byte("\x150000")) // the number of the cluster, and not its kind
+	f.Add([]byte("\x150000")) // the number of the cluster with another wire type
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		n := &corev3.Node{}
 		wellFormed := proto.Unmarshal(raw, n) == nil

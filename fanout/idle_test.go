@@ -16,12 +16,12 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// idleConnections is how many TestIdleConnectionsPinNoBuffer opens of each kind.
+// idleConnections is how many connections of each kind TestIdleConnectionsPinNoBuffer opens.
 const idleConnections = 200
 
-// TestIdleConnectionsPinNoBuffer: an idle connection that comes by the listeners of the
-// product takes hardly more memory than one that grpc-go accepts itself, which pins no read
-// buffer; with TLS, less than such a buffer more than what TLS takes.
+// TestIdleConnectionsPinNoBuffer: an idle connection of the product's listeners takes hardly more
+// memory than one that grpc-go accepts itself, which pins no read buffer; with TLS, it takes less
+// than such a buffer more than TLS itself.
 func TestIdleConnectionsPinNoBuffer(t *testing.T) {
 	limits, err := limit.New(limit.Values{}, nil, nil)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestIdleConnectionsPinNoBuffer(t *testing.T) {
 		t.Cleanup(func() { <-served })
 		return l.Addr().String()
 	}
-	// What TLS takes by itself, without HTTP/2.
+	// The memory of TLS itself, without HTTP/2.
 	alone := func(raw net.Conn) (net.Conn, error) {
 		c := tls.Server(raw, secure)
 		err := c.Handshake()
@@ -85,8 +85,8 @@ func TestIdleConnectionsPinNoBuffer(t *testing.T) {
 	}
 }
 
-// perIdle opens connections that say no more than HTTP/2 has to, and returns how many bytes
-// of live memory each takes.
+// perIdle opens connections that send only what HTTP/2 requires, and returns how many bytes of live
+// memory each takes.
 func perIdle(t *testing.T, address string, wrap func(net.Conn) net.Conn) int {
 	t.Helper()
 	open := func() func() {
@@ -98,8 +98,8 @@ func perIdle(t *testing.T, address string, wrap func(net.Conn) net.Conn) int {
 		_, _ = io.WriteString(c, http2.ClientPreface)
 		f := http2.NewFramer(c, c)
 		_ = f.WriteSettings()
-		// The server answers its settings, then the client's, then a ping: then it has
-		// read all there is, and waits.
+		// The server answers its settings, then the client's, then a ping: then it has read
+		// everything, and waits.
 		for acks := 0; acks < 2; {
 			frame, err := f.ReadFrame()
 			if err != nil {
@@ -122,7 +122,7 @@ func perIdle(t *testing.T, address string, wrap func(net.Conn) net.Conn) int {
 	return perOpened(open)
 }
 
-// tlsAlone returns how many bytes both ends of a connection take because of TLS.
+// tlsAlone returns how many bytes both ends of a connection take for TLS.
 func tlsAlone(t *testing.T, server func(net.Conn) (net.Conn, error), client func(net.Conn) net.Conn) int {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -162,8 +162,8 @@ func tlsAlone(t *testing.T, server func(net.Conn) (net.Conn, error), client func
 	})
 }
 
-// perOpened returns how many bytes of live memory each of many takes that open opens: the
-// median of some tries, since what tests before have left may end meanwhile.
+// perOpened returns how many bytes of live memory each connection takes of the many that open
+// opens: the median of some attempts, since what earlier tests left may be freed meanwhile.
 func perOpened(open func() (end func())) int {
 	tries := []int{perOpenedOnce(open), perOpenedOnce(open), perOpenedOnce(open)}
 	slices.Sort(tries)
@@ -173,13 +173,13 @@ func perOpened(open func() (end func())) int {
 func perOpenedOnce(open func() (end func())) int {
 	live := func() int64 {
 		var m runtime.MemStats
-		for range 3 { // what pools keep goes with the second collection
+		for range 3 { // pools are emptied at the second garbage collection
 			runtime.GC()
 		}
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	open()() // what all of them share
+	open()() // shared by all of them
 	before := live()
 	ends := make([]func(), idleConnections)
 	for i := range ends {

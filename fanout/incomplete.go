@@ -6,36 +6,35 @@ import (
 
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 )
 
-// firstGrace is by how much later the door ends a stream without a first request than
-// those do who serve it, and who say so better.
+// firstGrace is how much later the connection guard ends a stream without a first request than its
+// handler does, whose reason is more precise.
 const firstGrace = time.Second
 
-// leastStreams are those that a client may open before it knows how many it may have, and
-// more.
+// leastStreams is above the number of streams that a client may open before it knows the limit.
 const leastStreams = 1000
 
-// bounds are those of requests that are not complete.
-func (s *Server) bounds() door.Bounds {
+// bounds returns the bounds for incomplete requests.
+func (s *Server) bounds() conn.Bounds {
 	v := s.cfg.Limits.Values()
-	return door.Bounds{First: s.cfg.FirstRequestTimeout + firstGrace, Request: v.RequestTimeout, Size: v.PartialSize, Streams: 4 * max(v.StreamsPerConnection, leastStreams)}
+	return conn.Bounds{First: s.cfg.FirstRequestTimeout + firstGrace, Request: v.RequestTimeout, Size: v.PartialSize, Streams: 4 * max(v.StreamsPerConnection, leastStreams)}
 }
 
-// faulty counts a client that is beyond them, and returns what it is told.
-func (s *Server) faulty(from string, fault door.Fault) string {
+// faulty counts a client that exceeds the bounds, and returns the reason for the client.
+func (s *Server) faulty(from string, fault conn.Fault) string {
 	v := s.cfg.Limits.Values()
 	name, why := limit.RequestTimeout, fmt.Sprintf("a request was not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
 	switch fault {
-	case door.LateFirst:
+	case conn.LateFirst:
 		name, why = limit.FirstRequest, status.Convert(errNoRequest).Message()
-	case door.LateFrame:
+	case conn.LateFrame:
 		why = fmt.Sprintf("a frame, or the headers of a stream, were not complete within %v (%s)", v.RequestTimeout, limit.RequestTimeout.About().Field)
-	case door.TooMuch:
+	case conn.TooMuch:
 		name, why = limit.PartialSize, fmt.Sprintf("more than %d bytes of requests that are not complete have come on this connection (%s)", v.PartialSize, limit.PartialSize.About().Field)
-	case door.TooMany:
+	case conn.TooMany:
 		name, why = limit.StreamsPerConnection, fmt.Sprintf("requests that are not complete have come on far more streams of this connection than it may have (%s)", limit.StreamsPerConnection.About().Field)
 	}
 	s.cfg.Limits.Count(name, from, why)

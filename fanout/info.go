@@ -6,24 +6,23 @@ import (
 	"time"
 )
 
-// State is how a client stands with one type.
+// State is the state of a client for one type.
 type State string
 
-// The states of a client's type, in the words that operators know from
-// `istioctl proxy-status`.
+// The states, with the names of `istioctl proxy-status`.
 const (
-	Synced  State = "SYNCED"   // it acknowledged what there is
-	Stale   State = "STALE"    // it was not told, or has not acknowledged, the newest
-	Nacked  State = "NACKED"   // it rejected the newest
-	NotSent State = "NOT_SENT" // there was nothing to tell it yet
-	// It came with something from before, which cannot be compared yet.
+	Synced  State = "SYNCED"   // it acknowledged all content
+	Stale   State = "STALE"    // it was not sent, or has not acknowledged, the newest content
+	Nacked  State = "NACKED"   // it rejected the newest content
+	NotSent State = "NOT_SENT" // there was no content to send yet
+	// It has content from before, which cannot be compared yet.
 	Unknown State = "UNKNOWN"
 )
 
-// PollVariant is the variant of clients that poll, which have no stream.
+// PollVariant is the variant of polling clients, which have no stream.
 const PollVariant = "rest"
 
-// StreamInfo describes one open stream, or a client that polls.
+// StreamInfo describes an open stream or a polling client.
 type StreamInfo struct {
 	Peer    string    `json:"peer"`
 	NodeID  string    `json:"node_id"`
@@ -34,23 +33,23 @@ type StreamInfo struct {
 	Service string    `json:"service"`
 	Since   time.Time `json:"since"`
 	Unacked int       `json:"unacked_bytes"`
-	Gzip    bool      `json:"gzip"`            // it takes compressed responses
-	Relay   string    `json:"relay,omitempty"` // another node of the tier, which it is
-	// Polled is when a client that polls asked or was answered last; zero for a stream.
+	Gzip    bool      `json:"gzip"`            // it accepts compressed responses
+	Relay   string    `json:"relay,omitempty"` // the name, if it is another node of the tier
+	// Polled is when a polling client last sent a poll or got an answer; zero for a stream.
 	Polled time.Time `json:"polled,omitzero"`
 
 	Types []TypeInfo `json:"types"`
 }
 
-// TypeInfo describes one type of a stream, or of a client that polls.
+// TypeInfo describes one type of a stream or of a polling client.
 type TypeInfo struct {
 	TypeURL  string    `json:"type_url"`
 	State    State     `json:"state"`
-	Since    time.Time `json:"since"`             // when that became so
-	Private  bool      `json:"private,omitempty"` // over an upstream stream of its own
+	Since    time.Time `json:"since"`             // of State
+	Private  bool      `json:"private,omitempty"` // over its own upstream stream
 	Wildcard bool      `json:"wildcard"`
 	Names    int       `json:"names"`
-	Missing  int       `json:"missing"` // of the names: those without a resource, but for globs
+	Missing  int       `json:"missing"` // names without a resource, other than globs
 	Sent     uint64    `json:"sent_generation"`
 	Acked    uint64    `json:"acked_generation"`
 	Head     uint64    `json:"head_generation"`
@@ -60,11 +59,11 @@ type TypeInfo struct {
 	Acks     uint32    `json:"acks"`
 	Nacks    uint32    `json:"nacks"`
 	LastNack *Nack     `json:"last_nack,omitempty"`
-	// Has is the version that a client which polls says it has, and Told how often in a
-	// row it was told Version and came back without it, since SentAt: it rejects that, or
-	// the answers do not arrive. Both are empty for streams.
-	Has  string `json:"has_version,omitempty"`
-	Told uint32 `json:"told_in_vain,omitempty"`
+	// Has is the version that a polling client says it has. UnackedRepeats is how many times in a
+	// row, since SentAt, it was sent Version and did not quote it in the next poll: it rejects the
+	// version, or does not get the answers. Both are empty for streams.
+	Has            string `json:"has_version,omitempty"`
+	UnackedRepeats uint32 `json:"told_in_vain,omitempty"`
 }
 
 // Streams describes the open streams, in no order.
@@ -107,7 +106,7 @@ func (s *stream) info() StreamInfo {
 	return i
 }
 
-// nonceOf is the nonce of a type's newest response, as the client knows it.
+// nonceOf returns the nonce of a type's newest response, as the client sees it.
 func nonceOf(ts *typeState) string {
 	if ts.nonce == 0 {
 		return ""
@@ -115,8 +114,7 @@ func nonceOf(ts *typeState) string {
 	return strconv.FormatUint(ts.nonce, 10)
 }
 
-// Check looks for streams whose state contradicts itself. It returns a
-// sentence for each, and nothing if all is well.
+// Check looks for streams with a contradictory state. It returns a sentence for each contradiction.
 func (s *Server) Check() []string {
 	var wrong []string
 	for _, st := range append(s.snapshot(), s.peersNow()...) {

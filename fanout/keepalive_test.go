@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 )
 
-// TestKeepalive: a client that pings every ten seconds keeps its connection, with
-// an idle stream and without any (B41).
+// TestKeepalive: a client that pings every ten seconds keeps its connection, with an idle stream
+// and without any (B41).
 func TestKeepalive(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -25,7 +25,7 @@ func TestKeepalive(t *testing.T) {
 	}{
 		{"without streams", false, nil, connectivity.Ready},
 		{"with an idle stream", true, nil, connectivity.Ready},
-		// What the test would see if the server minded.
+		// The events that the test would see if the server refused the pings.
 		{"a server that minds", false, []grpc.ServerOption{
 			grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: time.Minute, PermitWithoutStream: true}),
 		}, connectivity.Idle},

@@ -7,35 +7,35 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Holds is what a client holds of a type, as far as that is known by its position,
-// against what there is now.
-type Holds struct {
+// TypeDiff compares what a client holds of a type, as far as its position shows, with the current
+// content.
+type TypeDiff struct {
 	Type  *resource.Type
 	State State
-	// Same is how many resources it holds as they are now.
+	// Same is how many resources it holds in their current state.
 	Same int
-	// Lacks is what it holds otherwise, or not at all. It is empty where the state is
-	// Unknown: then nothing is known of what it holds.
-	Lacks []Lacking
+	// Lacks are the resources that it does not hold in their current state. It is empty if State is
+	// Unknown: then the holdings are unknown.
+	Lacks []DiffEntry
 }
 
-// Lacking is a resource that a client does not hold as it is now.
-type Lacking struct {
+// DiffEntry is a resource that a client does not hold in its current state.
+type DiffEntry struct {
 	cache.Lack
-	// State is NotSent where it was not told, Stale where it has not answered, and
-	// Nacked where it rejected the response.
+	// State is NotSent if the resource was not sent, Stale if the client has not answered it, and
+	// Nacked if the client rejected the response.
 	State State
 }
 
-// Holdings are those of the types that the stream has now.
-func (c client) Holdings() []Holds {
+// Holdings compares the types that the stream has now.
+func (c client) Holdings() []TypeDiff {
 	c.mu.Lock()
 	var types []Place
-	var out []Holds
+	var out []TypeDiff
 	for _, ts := range c.types {
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
 			types = append(types, ts.placeLocked(sub, c.delta))
-			out = append(out, Holds{Type: ts.table.Type, State: states[ts.standing(ts.table.Head(&ts.watcher).Gen)]})
+			out = append(out, TypeDiff{Type: ts.table.Type, State: states[ts.standing(ts.table.Head(&ts.watcher).Gen)]})
 		}
 	}
 	c.mu.Unlock()
@@ -47,8 +47,9 @@ func (c client) Holdings() []Holds {
 	return out
 }
 
-// Lacks tells how many resources the client has as they are, and what it has not.
-func (p *Place) Lacks() (same int, lacks []Lacking) {
+// Lacks returns how many resources the client holds in their current state, and which ones it does
+// not.
+func (p *Place) Lacks() (same int, lacks []DiffEntry) {
 	found := make(map[string]bool)
 	for _, l := range p.Sub.Lacks(p.Acked) {
 		key := resource.Canonical(l.Name)
@@ -60,38 +61,38 @@ func (p *Place) Lacks() (same int, lacks []Lacking) {
 		case p.Rejected:
 			state = Nacked
 		}
-		lacks = append(lacks, Lacking{l, state})
+		lacks = append(lacks, DiffEntry{l, state})
 	}
-	told := []*cache.Names{p.untold[0], p.untold[1], p.unacked[0]} // beside positions
+	forced := []*cache.Names{p.untold[0], p.untold[1], p.unacked[0]} // to be sent whatever the position
 	seen := make(map[string]bool)
 	for _, sight := range p.Sub.Sights() {
 		key := resource.Canonical(sight.Name)
-		beside := slices.ContainsFunc(told, func(n *cache.Names) bool { return n.Has(key) })
+		beside := slices.ContainsFunc(forced, func(n *cache.Names) bool { return n.Has(key) })
 		switch seen[key] = true; {
 		case found[key]:
 		case !beside && sight.Resource != nil:
-			same++ // also what is sent once more as it is (E3)
+			same++ // includes resources that are sent again unchanged (E3)
 		case beside && (sight.Resource != nil || sight.Gen > 0):
-			lacks = append(lacks, Lacking{lackOf(sight), p.state(sight)})
+			lacks = append(lacks, DiffEntry{lackOf(sight), p.state(sight)})
 		}
 	}
-	for _, names := range told { // of these a client that came back may hold some
+	for _, names := range forced { // a reconnected client may hold some of these
 		if names == nil {
 			continue
 		}
 		for _, n := range names.List {
 			if !seen[n] && !found[n] {
 				seen[n] = true
-				lacks = append(lacks, Lacking{cache.Lack{Name: n, Maybe: true}, NotSent})
+				lacks = append(lacks, DiffEntry{cache.Lack{Name: n, Maybe: true}, NotSent})
 			}
 		}
 	}
 	return same, lacks
 }
 
-// lackOf is a name that a client has to be told whatever its position: since it has
-// asked for it just now, or came back with something else of it. What it holds is not
-// known.
+// lackOf describes a name that must be sent to a client whatever its position: because the client
+// just subscribed to it, or reconnected with another version of it. The client's version is
+// unknown.
 func lackOf(s cache.Sight) cache.Lack {
 	return cache.Lack{Name: s.Name, Gen: s.Gen, Changed: s.Changed, Resource: s.Resource, Maybe: true}
 }

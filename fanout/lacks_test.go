@@ -8,7 +8,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// holdings writes what a client holds of endpoints: "1 same, changed a STALE".
+// holdings formats what a client holds of endpoints: "1 same, changed a STALE".
 func holdings(c Client) string {
 	text := ""
 	for _, h := range c.Holdings() {
@@ -33,9 +33,8 @@ func holdings(c Client) string {
 	return text
 }
 
-// TestHoldings: what a client holds is what it has acknowledged. What is sent once more
-// as it is, after its cluster (E3), it holds all the same; what it has asked for since
-// it may hold from before.
+// TestHoldings: a client holds what it has acknowledged. It also holds what is sent again unchanged
+// after its cluster (E3); it may hold names that it subscribed to since from before.
 func TestHoldings(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -67,7 +66,7 @@ func TestHoldings(t *testing.T) {
 		s.Ack(f)
 		w.serve("v2", cds, xdstest.Cluster("a", 2))
 		s.Ack(s.Recv(t))
-		s.RecvType(t, eds) // once more
+		s.RecvType(t, eds) // again
 		expect("2 same")
 	})
 }

@@ -7,23 +7,23 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// Client features without which nobody is told a TTL (F1). The last one is how
-// the documentation spells the one before.
+// Client features that a client needs to be sent a TTL (F1). The last one is how the documentation
+// spells the one before.
 const (
 	featureTTL      = "xds.config.supports-resource-ttl"
 	featureWrapped  = "xds.config.resource-in-sotw"
 	featureWrapped2 = "xds.config.supports-resource-in-sotw"
 )
 
-// takesTTLs reports whether a client with the features is told lifetimes. On SotW
-// a TTL needs a wrapper (F2), and a client that does not take both gets neither.
+// takesTTLs reports whether a client with the features is sent lifetimes. On SotW a TTL needs a
+// wrapper (F2), and a client without both features gets neither.
 func (f form) takesTTLs(features []string) bool {
 	return !f.v2 && slices.Contains(features, featureTTL) &&
 		(f.delta || slices.Contains(features, featureWrapped) || slices.Contains(features, featureWrapped2))
 }
 
-// noted is the newest note that a client may have to be told: clients without
-// TTLs do not notice heartbeats, and those of version 2 nothing at all (J3).
+// noted returns the newest note that a client may need: clients without TTLs ignore heartbeats, and
+// those of version 2 ignore all notes (J3).
 func (f form) noted(h cache.Head) uint64 {
 	switch {
 	case f.v2:
@@ -34,19 +34,19 @@ func (f form) noted(h cache.Head) uint64 {
 	return h.Noted
 }
 
-// ask completes a query with how it is to be answered.
+// ask completes a query with the form of the answer.
 func (f form) ask(q cache.Query, h cache.Head, now time.Time) cache.Query {
 	q.Timed, q.Quiet, q.Peer = f.timed, q.Quiet || f.v2, f.relay
 	if f.timed && !h.Expires.IsZero() {
 		step := stepOf(h.Expires.Sub(now))
-		// The end of the step: nobody is told more than is left (F3).
+		// The end of the step, so that no client is sent more than the remaining lifetime (F3).
 		q.At = now.Truncate(step).Add(step)
 	}
 	return q
 }
 
-// stepOf says for how long clients share a body with lifetimes: at most a second,
-// and little against the shortest of them.
+// stepOf returns how long clients share a body with lifetimes: at most a second, and little
+// compared to the shortest lifetime.
 func stepOf(left time.Duration) time.Duration {
 	step := time.Second
 	for step > time.Millisecond && step > left/64 {
@@ -55,10 +55,9 @@ func stepOf(left time.Duration) time.Duration {
 	return step
 }
 
-// notesLocked returns what the client is to be told of a type whose newest
-// response it rejected: that what it has lives on, and errors. The rest is held
-// (B14). Where every response has to hold the full state, there is nothing that
-// could be told.
+// notesLocked returns what the client is sent of a type whose newest response it rejected:
+// heartbeats and errors. The rest is held (B14). If every response must have the full state,
+// nothing can be sent.
 func (s *stream) notesLocked(ts *typeState, h cache.Head, now time.Time) (q cache.Query, b *body) {
 	if s.noted(h) <= ts.sent.Noted || !s.delta && ts.table.Type.FullState {
 		return q, nil

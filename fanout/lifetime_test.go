@@ -21,7 +21,7 @@ func (w *world) openWith(delta bool, features ...string) *xdstest.Stream {
 	return c.Open(xdstest.Variant{Delta: delta})
 }
 
-// openTimed opens a stream of a client that takes TTLs.
+// openTimed opens a stream of a client that accepts TTLs.
 func (w *world) openTimed(delta bool) *xdstest.Stream {
 	w.t.Helper()
 	return w.openWith(delta, featureTTL, featureWrapped)
@@ -44,8 +44,8 @@ func (w *world) beat(typeURL, name string, ttl time.Duration) {
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: []*resource.Resource{r}})
 }
 
-// lives fails the test unless the frame says that a resource lives at most so
-// long, and nearly that; 0 means that it says nothing of it.
+// lives fails the test unless the lifetime of a resource in the frame is at most, and nearly, the
+// given one; 0 means that the frame has none.
 func lives(t xdstest.TB, f *xdstest.Frame, name string, most time.Duration) xdstest.Resource {
 	t.Helper()
 	r, ok := f.Get(name)
@@ -55,13 +55,13 @@ func lives(t xdstest.TB, f *xdstest.Frame, name string, most time.Duration) xdst
 	return r
 }
 
-// TestWhoIsToldTTLs: F1, F2, D9: delta clients with the feature get the TTL;
-// SotW clients get it in a wrapper, if they have both features.
-func TestWhoIsToldTTLs(t *testing.T) {
+// TestWhoGetsTTLs: F1, F2, D9: delta clients with the feature get the TTL; SotW clients get it in
+// a wrapper, if they have both features.
+func TestWhoGetsTTLs(t *testing.T) {
 	for name, c := range map[string]struct {
 		delta    bool
 		features []string
-		told     bool
+		sentTTL  bool
 	}{
 		"delta":                    {true, []string{featureTTL}, true},
 		"delta without":            {true, []string{featureWrapped}, false},
@@ -79,7 +79,7 @@ func TestWhoIsToldTTLs(t *testing.T) {
 				w.live(time.Minute, endpoints("a", 1))
 				f := has(t, s.Recv(t), "a")
 				s.Ack(f)
-				if !c.told {
+				if !c.sentTTL {
 					r := lives(t, f, "a", 0)
 					if wrapped := r.Wrapper != nil; wrapped != c.delta {
 						t.Fatalf("wrapped: %t", wrapped)
@@ -92,7 +92,7 @@ func TestWhoIsToldTTLs(t *testing.T) {
 				if r.Wrapper == nil || r.Body == nil || f.TypeURL != eds || r.Body.GetTypeUrl() != eds {
 					t.Fatalf("told %v in a frame of %s", r.Wrapper, f.TypeURL)
 				}
-				w.live(0, endpoints("a", 1)) // it is taken back
+				w.live(0, endpoints("a", 1)) // the TTL is withdrawn
 				s.Ack(has(t, s.Recv(t), "a"))
 				s.Quiet(t, short)
 			})
@@ -100,8 +100,8 @@ func TestWhoIsToldTTLs(t *testing.T) {
 	}
 }
 
-// TestTTLTakenBack: F2: a TTL that changes or ends is told with the resource; on
-// SotW it is bare again.
+// TestTTLTakenBack: F2: a TTL that changes or ends is sent with the resource; on SotW the resource
+// is no longer wrapped.
 func TestTTLTakenBack(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -128,7 +128,7 @@ func TestTTLTakenBack(t *testing.T) {
 	})
 }
 
-// TestRemainingLifetime: F3: who comes later is told what is left.
+// TestRemainingLifetime: F3: a later client is sent the remaining lifetime.
 func TestRemainingLifetime(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -147,9 +147,9 @@ func TestRemainingLifetime(t *testing.T) {
 	})
 }
 
-// TestHeartbeat: F6, F7, F4: on delta a heartbeat has no body and the version
-// that the client has; on SotW the resource comes again, under the version that
-// was acknowledged. Nothing is told that the origin did not say.
+// TestHeartbeat: F6, F7, F4: on delta a heartbeat has no body and the version that the client has;
+// on SotW the resource is sent again, with the acknowledged version. Nothing is sent without a
+// heartbeat of the control plane.
 func TestHeartbeat(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -187,8 +187,7 @@ func TestHeartbeat(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsOfAFullState: F8: each refresh on SotW is the whole set, with
-// bodies.
+// TestHeartbeatsOfAFullState: F8: each refresh on SotW is the whole set, with bodies.
 func TestHeartbeatsOfAFullState(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -211,8 +210,8 @@ func TestHeartbeatsOfAFullState(t *testing.T) {
 	})
 }
 
-// TestExpiryAtTheWire: F5, C14, F4: at its end a resource is removed, also while
-// the origin is away; for SotW types without a full state there is nothing to say.
+// TestExpiryAtTheWire: F5, C14, F4: a resource is removed when it expires, even if the control
+// plane is unreachable; for SotW types without a full state nothing is sent.
 func TestExpiryAtTheWire(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -238,8 +237,8 @@ func TestExpiryAtTheWire(t *testing.T) {
 	})
 }
 
-// TestHeartbeatWhileHeld: B14, F6: after a NACK a client is told that what it has
-// lives on, and nothing of what it rejected.
+// TestHeartbeatWhileHeld: B14, F6: after a NACK a client is sent heartbeats of what it has, and
+// nothing of what it rejected.
 func TestHeartbeatWhileHeld(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -265,9 +264,9 @@ func TestHeartbeatWhileHeld(t *testing.T) {
 	})
 }
 
-// TestHeartbeatOfWhatWasToldAgain: B14, B16, B35: what a client was told once more, as
-// it was, and rejected counts as unknown to it, so it is not told that it lives on.
-func TestHeartbeatOfWhatWasToldAgain(t *testing.T) {
+// TestHeartbeatOfResentResource: B14, B16, B35: a resource that was sent again unchanged, and
+// rejected, counts as unknown to the client, so its heartbeats are not sent.
+func TestHeartbeatOfResentResource(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
 		s := w.openTimed(true)
@@ -283,8 +282,8 @@ func TestHeartbeatOfWhatWasToldAgain(t *testing.T) {
 	})
 }
 
-// TestHeartbeatMissed: B37, F3: a client that kept a resource over a reconnect is
-// told how long it lives now, without the body.
+// TestHeartbeatMissed: B37, F3: a client that kept a resource over a reconnect is sent its
+// remaining lifetime, without the body.
 func TestHeartbeatMissed(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

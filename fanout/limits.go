@@ -17,8 +17,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// admit lets a stream in, or says why not. What it costs to refuse one is little: so
-// far there is a goroutine and nothing else.
+// admit admits a stream or returns why not. A refusal is cheap: so far the stream has only a
+// goroutine.
 func (s *Server) admit(st *stream, p *peer.Peer) error {
 	if err := s.enter(st.grpc.Context(), &st.caller, p, st.tier != nil); err != nil {
 		return err
@@ -29,19 +29,19 @@ func (s *Server) admit(st *stream, p *peer.Peer) error {
 	}
 	if st.tier == nil {
 		st.mu.Lock()
-		st.arrival = s.cfg.Limits.Came()
+		st.arrival = s.cfg.Limits.StreamStarted()
 		st.mu.Unlock()
 	}
 	return nil
 }
 
-// leave takes a stream that was admitted and has ended out of the limits.
+// leave releases the limits of an admitted stream that has ended.
 func (s *Server) leave(st *stream) {
-	s.cfg.Limits.Gone(st.arrival)
+	s.cfg.Limits.StreamEnded(st.arrival)
 	s.exit(&st.caller, st.tier != nil, keyOf(st.group))
 }
 
-// admitLoad and leaveLoad are the same for a stream of load reports.
+// admitLoad and leaveLoad are admit and leave for a stream of load reports.
 func (s *Server) admitLoad(st *loadStream, p *peer.Peer) error {
 	if err := s.enter(st.grpc.Context(), &st.caller, p, st.tier != nil); err != nil {
 		return err
@@ -80,7 +80,7 @@ func (s *Server) enter(ctx context.Context, c *caller, p *peer.Peer, node bool) 
 		}
 	}
 	var err error
-	c.stay, err = l.Enter(source, identity)
+	c.reservation, err = l.Enter(source, identity)
 	return err
 }
 
@@ -89,10 +89,10 @@ func (s *Server) exit(c *caller, node bool, key aggregation.Key) {
 		s.cfg.Limits.LeavePeer()
 		return
 	}
-	s.cfg.Limits.Leave(c.stay, string(key))
+	s.cfg.Limits.Leave(c.reservation, string(key))
 }
 
-// keyOf is the key of a client, empty if it has none yet.
+// keyOf returns the key of a client; empty if it has none yet.
 func keyOf(g *cache.Group) aggregation.Key {
 	if g == nil {
 		return ""
@@ -100,8 +100,8 @@ func keyOf(g *cache.Group) aggregation.Key {
 	return g.Key
 }
 
-// headerSize is how large the headers of a stream are, but for those that HTTP/2
-// itself defines, as its setting counts them (RFC 9113, 6.5.2).
+// headerSize returns the size of a stream's headers, without those that HTTP/2 itself defines,
+// counted like its setting (RFC 9113, 6.5.2).
 func headerSize(ctx context.Context) (n int) {
 	const each = 32
 	md, _ := metadata.FromIncomingContext(ctx)
@@ -115,10 +115,10 @@ func headerSize(ctx context.Context) (n int) {
 
 // useKey books the key of a client.
 func (s *Server) useKey(c *caller, key aggregation.Key) error {
-	return s.cfg.Limits.Use(c.stay, c.peer, string(key), func(most int) bool { return s.cfg.Cache.HasRoom(key, most) })
+	return s.cfg.Limits.Use(c.reservation, c.peer, string(key), func(most int) bool { return s.cfg.Cache.HasRoom(key, most) })
 }
 
-// checkNode bounds the Node of a client.
+// checkNode checks the size of a client's Node.
 func (s *Server) checkNode(c *caller, size int) error {
 	if most := s.cfg.Limits.Values().NodeSize; most > 0 && size > most {
 		return s.cfg.Limits.Refuse(limit.NodeSize, c.peer, size, most, "bytes of a node")
@@ -126,8 +126,8 @@ func (s *Server) checkNode(c *caller, size int) error {
 	return nil
 }
 
-// mostReceived is how large a request may be, in bytes. What another node of the tier asks
-// for is the sum of its clients, so it is not bounded.
+// mostReceived returns the maximum size of a request, in bytes. The request of another node of the
+// tier is the sum of its clients, so it is not bounded.
 func (s *Server) mostReceived(tier *peering) int {
 	if tier != nil {
 		return math.MaxInt32
@@ -135,17 +135,17 @@ func (s *Server) mostReceived(tier *peering) int {
 	return s.cfg.MaxReceiveBytes
 }
 
-// taken notes that a message was taken which is not the first of its stream.
-func (c *caller) taken(size int) {
+// messageRead records that a message other than the first of its stream was read.
+func (c *caller) messageRead(size int) {
 	if c.conn != nil {
-		c.conn.Taken(size)
+		c.conn.MessageRead(size)
 	}
 }
 
-// hold reads nothing more from a client for as long as it was too fast. An end to the
-// stream would not do: the client would come back at once, since it had an answer, and
-// to bring it in sync again costs more than what it asks for.
-func (s *Server) hold(ctx context.Context, c *caller, t *limit.Tokens, size int) {
+// throttle stops reading from a client that exceeds its rate, until it is within it again. Ending
+// the stream instead would not help: the client would reconnect at once, since it had an answer,
+// and bringing it in sync again costs more than its requests.
+func (s *Server) throttle(ctx context.Context, c *caller, t *limit.Tokens, size int) {
 	v := s.cfg.Limits.Values()
 	wait := t.Take(time.Now(), limit.Cost(size), v.RequestsPerSecond, v.RequestBurst)
 	if wait <= 0 {
@@ -160,15 +160,15 @@ func (s *Server) hold(ctx context.Context, c *caller, t *limit.Tokens, size int)
 	}
 }
 
-// editedLocked takes in what has changed about the subscription to a type, and charges the
-// client for the names that it now asks for, too: they stay subscribed for the linger time
-// after it has dropped them. What it has to wait for that is part of hold.
+// editedLocked applies a change of the subscription to a type, and charges the client for the added
+// names, too: these stay subscribed for the linger time after the client drops them. The wait for
+// that is part of the next throttle.
 func (s *stream) editedLocked(ts *typeState, ed cache.Edited, wildcardAgain bool) {
 	ts.edited(ed, wildcardAgain)
 	s.chargeNames(ed.Added)
 }
 
-// chargeNames takes the tokens for names that a request changes.
+// chargeNames takes the tokens for added names.
 func (s *stream) chargeNames(names []string) {
 	if s.tier != nil || len(names) == 0 {
 		return
@@ -181,8 +181,8 @@ func (s *stream) chargeNames(names []string) {
 	s.tokens.Take(time.Now(), limit.NameCost(size), v.RequestsPerSecond, v.RequestBurst)
 }
 
-// inSyncLocked notes that the client was brought in sync: it has answered, or there is
-// nothing to tell it yet.
+// inSyncLocked records that the client is in sync: it has answered, or there is no content for it
+// yet.
 func (s *stream) inSyncLocked() {
 	if s.arrival != 0 {
 		s.srv.cfg.Limits.InSync(s.arrival)
@@ -190,15 +190,15 @@ func (s *stream) inSyncLocked() {
 	}
 }
 
-// maxLocators bounds the resource locators in a request, with their parameters. Each is
-// answered with an error of its own, which is far longer.
+// maxLocators bounds the resource locators, including their parameters, in a request. Each is
+// answered with its own error, which is far longer.
 const maxLocators = 1000
 
-// maxOtherFields bounds the fields of a request that are no entries of a list: reading them
-// takes time, though hardly any memory.
+// maxOtherFields bounds the fields of a request that are not list entries: decoding them takes
+// time, though hardly any memory.
 const maxOtherFields = 1000
 
-// checkCounts refuses an encoded request that lists too much, before any of it is decoded.
+// checkCounts refuses an encoded request whose lists are too long, before any of it is decoded.
 func (s *stream) checkCounts(b []byte) error {
 	c, err := resource.Count(s.delta, b, max(s.srv.cfg.MaxNames, maxOtherFields))
 	if err != nil {
@@ -216,7 +216,7 @@ func (s *stream) checkCounts(b []byte) error {
 	return nil
 }
 
-// checkRequest refuses a request that asks for too much, before it is applied.
+// checkRequest refuses a request that exceeds a limit, before it is applied.
 func (s *stream) checkRequest(r *resource.Request) error {
 	for _, l := range []resource.NameList{r.Names, r.Subscribe, r.Unsubscribe} {
 		if err := checkNames(l); err != nil {
@@ -241,11 +241,11 @@ func (s *stream) checkRequest(r *resource.Request) error {
 	return nil
 }
 
-// MaxName bounds one resource name, in bytes, whatever the limits are. A name is hashed while
-// the table of its type is locked, so that one of megabytes would keep other clients waiting.
+// MaxName bounds one resource name, in bytes, whatever the limits are. A name is hashed under the
+// lock of its table, so a name of megabytes would delay other clients.
 const MaxName = 64 << 10
 
-// CheckName refuses a name of so many bytes that is longer than [MaxName].
+// CheckName refuses a name of size bytes if that exceeds [MaxName].
 func CheckName(size int) error {
 	if size > MaxName {
 		return status.Errorf(codes.ResourceExhausted, "a resource name has %d bytes, expected at most %d", size, MaxName)
@@ -265,7 +265,7 @@ func checkNames(l resource.NameList) error {
 	return nil
 }
 
-// locatorBytes is how long what is asked for by locators is together.
+// locatorBytes returns the total size of the names and parameters of locators.
 func locatorBytes(all []resource.Locator) (n int) {
 	for _, l := range all {
 		n += len(l.Name)
@@ -276,7 +276,7 @@ func locatorBytes(all []resource.Locator) (n int) {
 	return n
 }
 
-// nameBytes is how long names are together; 0 where they cannot be longer than most.
+// nameBytes returns the total size of the names; 0 if it cannot exceed most.
 func nameBytes(l resource.NameList, most int) (n int) {
 	if len(l.Bytes()) <= most {
 		return 0
@@ -287,8 +287,8 @@ func nameBytes(l resource.NameList, most int) (n int) {
 	return n
 }
 
-// checkNamesLocked holds the bounds on names per stream: on those that it
-// subscribes to, and on those that it has to be told and never acknowledges.
+// checkNamesLocked checks the limits on names per stream: those that it subscribes to, and those
+// that must be sent or are sent and unacknowledged.
 func (s *stream) checkNamesLocked() error {
 	names, bytes := 0, 0
 	for _, ts := range s.types {
@@ -309,8 +309,8 @@ func (s *stream) tooManyNames(n int) error {
 	return s.refuse(limit.Names, n, s.srv.cfg.MaxNames, "names on one stream")
 }
 
-// tooMuchForKey refuses a client whose names the control plane could not be asked for
-// together with what other clients of the key ask for.
+// tooMuchForKey refuses a client whose names, together with those of other clients of the key,
+// exceed what the control plane can be asked for.
 func (s *stream) tooMuchForKey(over *cache.NamesOver) error {
 	return s.refuse(limit.KeyNames, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key")
 }
@@ -319,22 +319,22 @@ func (s *stream) tooManyBytes(n, most int) error {
 	return s.refuse(limit.NameSize, n, most, "bytes of names on one stream")
 }
 
-// refuse refuses what the client asks for on this stream. The line of the log is written
-// when the stream ends, since mu may be locked here; see [Server.refused].
+// refuse refuses a request of this stream. The log line is written when the stream ends, since mu
+// may be locked here; see [Server.refused].
 func (s *stream) refuse(n limit.Name, have, most int, what string) error {
 	return s.srv.cfg.Limits.RefuseLocked(n, s.peer, have, most, what)
 }
 
-// maxTypes bounds the types of one stream whatever the limit is: there are about a
-// dozen in use. Sets of them are bits of a uint64.
+// maxTypes bounds the types of one stream whatever the limit is: about a dozen are in use. Sets of
+// types are bits of a uint64.
 const maxTypes = 64
 
-// checkTypesLocked refuses a type beyond the limit.
+// checkTypesLocked refuses a type over the limit.
 func (s *stream) checkTypesLocked(t *resource.Type) error {
 	most := s.srv.cfg.Limits.Values().TypesPerStream
 	switch {
 	case s.tier != nil && !resource.IsKnown(t.URL):
-		most = maxTypes / 2 // clients may invent types, and the others must have room
+		most = maxTypes / 2 // clients may invent types, and known types must have room
 	case most <= 0 || most > maxTypes || s.tier != nil:
 		most = maxTypes
 	}
@@ -344,10 +344,10 @@ func (s *stream) checkTypesLocked(t *resource.Type) error {
 	return nil
 }
 
-// maxTypesPerKey bounds the types of a key where no limit does.
+// maxTypesPerKey bounds the types of a key without a configured limit.
 const maxTypesPerKey = 256
 
-// checkRoom refuses a type of which a group takes no more.
+// checkRoom refuses a type that a group has no room for.
 func (s *stream) checkRoom(g *cache.Group, t *resource.Type) error {
 	most := s.srv.cfg.Limits.Values().TypesPerKey
 	if most <= 0 || s.tier != nil {
@@ -359,5 +359,5 @@ func (s *stream) checkRoom(g *cache.Group, t *resource.Type) error {
 	return nil
 }
 
-// Shrink forgets what is kept only to save work.
+// Shrink empties caches that only save work.
 func (s *Server) Shrink() { s.bodies.Clear() }

@@ -28,10 +28,10 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// Where memory is short those go first who hold most of it: who does not read, who
-// has begun a message and does not end it, who asks for much alone. Few go at a time.
+// When memory is short, the clients that use most of it end first: clients that do not read, that
+// do not complete a message, or that subscribe to many names alone. Few end at a time.
 func TestShedCostly(t *testing.T) {
-	var log bytes.Buffer // has a line of each limit that was reached
+	var log bytes.Buffer // has a line for each limit that was reached
 	w := newWorld(t, func(c *Config) {
 		var err error
 		if c.Limits, err = limit.New(limit.Values{}, nil, slog.New(slog.NewTextHandler(&log, nil))); err != nil {
@@ -64,7 +64,7 @@ func TestShedCostly(t *testing.T) {
 	}
 }
 
-// askedMany waits until so many names of a type are asked for.
+// askedMany waits until the given number of names of a type is subscribed.
 func (w *world) askedMany(typeURL string, names int) {
 	w.t.Helper()
 	xdstest.Eventually(w.t, "the names to be asked for", func() bool {
@@ -77,29 +77,29 @@ func (w *world) askedMany(typeURL string, names int) {
 	})
 }
 
-// A message that has begun and does not end counts as what has come of it.
+// An incomplete message counts with the bytes received.
 func TestUnfinishedMessagesCount(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(true)
 	s.Subscribe(cds)
 	w.asked(cds, "*")
-	guests := w.srv.guests()
-	if len(guests) != 1 {
-		t.Fatalf("%d guests", len(guests))
+	connections := w.srv.connections()
+	if len(connections) != 1 {
+		t.Fatalf("%d guests", len(connections))
 	}
-	before := guests[0].costs()
+	before := connections[0].costs()
 	if before > 1<<10 {
 		t.Errorf("a client that has said little costs %d bytes", before)
 	}
-	// A request that is taken does not count any more.
+	// A request that was read does not count any more.
 	s.Subscribe(eds, strings.Repeat("x", 30_000))
 	w.askedMany(eds, 1)
-	xdstest.Eventually(t, "the request to be taken", func() bool { return guests[0].conn.Unread() == 0 })
+	xdstest.Eventually(t, "the request to be taken", func() bool { return connections[0].conn.Unread() == 0 })
 }
 
-// TestStrangersCost: a connection that holds most memory is sent away also where nothing
-// of what has come there is for a service of this package.
-func TestStrangersCost(t *testing.T) {
+// TestUnservedStreamsCost: a connection that uses most memory ends even if nothing on it is for a
+// service of this package.
+func TestUnservedStreamsCost(t *testing.T) {
 	w := newSilentWorld(t, func(c *Config) { c.FirstRequestTimeout = time.Hour }) // however slow the machine is
 	w.also = func(gs *grpc.Server) { healthpb.RegisterHealthServer(gs, health.NewServer()) }
 	w.listen()
@@ -153,9 +153,8 @@ func TestStrangersCost(t *testing.T) {
 	modest.Ack(has(t, modest.Recv(t), "a"))
 }
 
-// While memory is nearly used up nobody new is let in, those who are there go on, and
-// when there is enough again new ones are served: with the memory limit of this
-// process.
+// While memory is nearly used up new clients are refused, connected ones continue, and once enough
+// is free new ones are served: with the memory limit of this process.
 func TestMemoryIsShort(t *testing.T) {
 	l, err := limit.New(limit.Values{MemoryPercent: 50}, nil, nil)
 	if err != nil {
@@ -200,7 +199,7 @@ func TestMemoryIsShort(t *testing.T) {
 	<-shrunk
 	w.serve("v2", cds, cluster("a", 2))
 	first.Ack(has(t, first.Recv(t), "a"))
-	if hold[1] != 1 { // from here on it may be freed
+	if hold[1] != 1 { // may be freed from here on
 		t.Fatal("nothing is held")
 	}
 	debug.SetMemoryLimit(before)
@@ -212,9 +211,9 @@ func TestMemoryIsShort(t *testing.T) {
 	})
 }
 
-// TestIdleConnectionsMakeRoom: there are as many connections as the memory limit has room
-// for, however fast they come. One more is refused, and then the oldest of those without a
-// stream end, so that new clients are served and those with streams go on.
+// TestIdleConnectionsMakeRoom: there are as many connections as the memory limit has room for,
+// however fast they arrive. One more is refused, and then the oldest connections without a stream
+// end, so that new clients are served and clients with streams continue.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	l, err := limit.New(limit.Values{MemoryPercent: 95}, nil, nil)
 	if err != nil {
@@ -258,9 +257,9 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 	good.Ack(has(t, good.Recv(t), "a"))
 }
 
-// TestHeldIsBounded: what a client says it holds is kept until it can be compared, which
-// for a type that the origin does not know is never. So there is a bound, of all types of
-// a stream together, and what there is counts as memory that the client takes. (B37)
+// TestHeldIsBounded: what a client says it holds is kept until it can be compared, which is never
+// for a type that the control plane does not know. So it is bounded, over all types of a stream,
+// and its memory counts as cost of the client. (B37)
 func TestHeldIsBounded(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.MaxReceiveBytes = 64 << 10 })
 	held := make(map[string]string)
@@ -273,7 +272,7 @@ func TestHeldIsBounded(t *testing.T) {
 	}
 	holds(0)
 	xdstest.Eventually(t, "what it holds to count", func() bool {
-		g := w.srv.guests()
+		g := w.srv.connections()
 		return len(g) == 1 && g[0].costs() > 40_000
 	})
 	for i := range 4 {
@@ -282,8 +281,8 @@ func TestHeldIsBounded(t *testing.T) {
 	refusedWith(t, s, codes.ResourceExhausted, "of what one stream says it holds: the limit is 131072 (listen.max_receive_size)")
 }
 
-// TestLongNames holds that one name cannot be so long that hashing it keeps other clients of
-// the type waiting, in either variant.
+// TestLongNames: a name cannot be so long that hashing it delays other clients of the type, in
+// either variant.
 func TestLongNames(t *testing.T) {
 	w := newWorld(t)
 	for _, delta := range []bool{false, true} {
@@ -302,21 +301,21 @@ func TestLongNames(t *testing.T) {
 	w.asked(resource.EndpointURL, strings.Repeat("x", MaxName))
 }
 
-// TestClaimedVersionIsBounded: a version that is longer than any of this relay's own
-// proves nothing, and is not kept.
+// TestClaimedVersionIsBounded: a version that is longer than all versions of this relay proves
+// nothing, and is not kept.
 func TestClaimedVersionIsBounded(t *testing.T) {
 	w := newWorld(t)
 	s := w.open(false)
 	s.Send(&discoveryv3.DiscoveryRequest{Node: w.conn.Node, TypeUrl: cds, VersionInfo: strings.Repeat("v", 1<<20)})
 	w.asked(cds, "*")
-	if g := w.srv.guests(); len(g) != 1 || g[0].costs() > 4<<10 {
+	if g := w.srv.connections(); len(g) != 1 || g[0].costs() > 4<<10 {
 		t.Errorf("%d clients, of which the first costs %d bytes", len(g), g[0].costs())
 	}
 	w.serve("v1", cds, cluster("a", 1))
 	s.Ack(has(t, s.Recv(t), "a"))
 }
 
-// TestNodeParts: a Node of very many little messages is refused before they are made.
+// TestNodeParts: a Node with very many small messages is refused before they are decoded.
 func TestNodeParts(t *testing.T) {
 	w := newWorld(t)
 	for parts, refused := range map[int]bool{MaxNodeParts + 1: true, 5_000: false} {
@@ -332,9 +331,9 @@ func TestNodeParts(t *testing.T) {
 	}
 }
 
-// TestNamesOfAKeyAreBounded: the client with which the names of a key would exceed what
-// the control plane can be asked for is refused with the limit and the reason, and the
-// control plane is not asked for its names; other clients of the key go on.
+// TestNamesOfAKeyAreBounded: the client whose names would exceed what the control plane can be
+// asked for with one key is refused with the limit and the reason, and its names are not subscribed
+// upstream; other clients of the key continue.
 func TestNamesOfAKeyAreBounded(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()

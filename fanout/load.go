@@ -11,34 +11,33 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/resource"
 )
 
-// loadStream is one client's stream of load reports (LRS). Its handler only
-// receives. What the origin wants to be told is sent by goroutines that live as
-// long as it takes: that is rarely news.
+// loadStream is a client's stream of load reports (LRS). Its handler only receives. The terms that
+// the control plane asks for change rarely; goroutines that live only for that send them.
 type loadStream struct {
 	caller
 
 	// Fixed after construction.
 	srv  *Server
 	grpc grpc.ServerStream
-	tier *peering // of another node; nil for a client
+	tier *peering // for a stream of another node; nil for a client
 
-	key aggregation.Key // owned by the handler goroutine; empty until it is known
+	key aggregation.Key // owned by the handler goroutine; empty until known
 
 	mu sync.Mutex
 	// Guarded by mu.
-	client  *load.Client // nil before the first message
-	told    *load.Terms  // what the client was told last
-	telling bool         // a goroutine is telling the client
-	ended   bool         // the handler has returned
+	client    *load.Client // nil before the first message
+	sentTerms *load.Terms  // the last terms sent to the client
+	sending   bool         // a goroutine sends terms
+	ended     bool         // the handler has returned
 
-	tellers sync.WaitGroup
+	senders sync.WaitGroup
 }
 
 var errNoLoads = status.Error(codes.Unimplemented, "the origin of this node takes no load reports")
@@ -55,8 +54,7 @@ func (s *Server) describeLoad(peers bool) *grpc.ServiceDesc {
 	}
 }
 
-// handleLoad serves one stream of load reports until the client ends it or a
-// reason is found to.
+// handleLoad serves a stream of load reports until the client or the server ends it.
 func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	if s.cfg.Loads == nil {
 		return errNoLoads
@@ -86,36 +84,37 @@ func (s *Server) handleLoad(gs grpc.ServerStream, peer bool) (err error) {
 	var tokens limit.Tokens
 	var in request
 	for joined := false; ; joined = true {
-		next := awaited{tier: st.tier, first: !joined, node: resource.NodeNumber(true), by: p} // the same as in LRS
+		next := awaited{tier: st.tier, first: !joined, node: resource.NodeNumber(true), by: p} // the same number as in LRS
 		if over, err := s.receive(&st.caller, &in, next); over {
 			return err
 		}
 		size := in.size()
 		if joined {
-			st.taken(size)
+			st.messageRead(size)
 		}
 		if !joined && !first.Stop() {
 			in.free()
-			return s.ended(&st.caller, errNoRequest) // it came just as the time was over
+			return s.ended(&st.caller, errNoRequest) // the request arrived just after the timeout
 		}
 		if err := st.take(&in, p, !joined); err != nil {
 			return s.refused(&st.caller, err)
 		}
 		if st.tier == nil {
-			s.hold(gs.Context(), &st.caller, &tokens, size)
+			s.throttle(gs.Context(), &st.caller, &tokens, size)
 		}
 	}
 }
 
 const (
-	// largeLoad is when a report is large, in bytes: decoded, it takes many times as much.
+	// largeLoad is the size of a large report, in bytes: decoded, it takes many times as much
+	// memory.
 	largeLoad = 256 << 10
-	// maxLargeLoads is how many large reports are decoded and added up at a time. Others
-	// wait for that, and their clients with them.
+	// maxLargeLoads is how many large reports are decoded and added up at the same time. The others
+	// wait, and their clients with them.
 	maxLargeLoads = 2
 )
 
-// take processes the message in, of a client that p describes.
+// take processes the message in in, from the client that p describes.
 func (s *loadStream) take(in *request, p *peer.Peer, first bool) error {
 	defer in.free()
 	if in.size() > largeLoad {
@@ -138,7 +137,7 @@ func (s *loadStream) take(in *request, p *peer.Peer, first bool) error {
 	return s.receive(r, in.size())
 }
 
-// read reads a message.
+// read decodes a message.
 func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
 	raw, r := in.bytes(), &lrsv3.LoadStatsRequest{}
 	if d := r.ProtoReflect().Descriptor(); s.tier == nil && messagesIn(raw, d, maxLoadParts) > maxLoadParts {
@@ -150,9 +149,8 @@ func (s *loadStream) read(in *request) (*lrsv3.LoadStatsRequest, error) {
 	return r, nil
 }
 
-// identify takes the client's Node from the first message and joins its key's
-// account, by the same rules as for configuration (B1). What later messages say
-// of the Node counts for nothing.
+// identify takes the client's Node from the first message and joins its key's account, by the same
+// rules as for configuration (B1). The Node in later messages is ignored.
 func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
 	s.nodeID = r.GetNode().GetId()
 	var client *load.Client
@@ -162,7 +160,7 @@ func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
 		if err := s.srv.checkNode(&s.caller, proto.Size(r.GetNode())); err != nil {
 			return err
 		}
-		res, err := s.srv.letIn(&s.caller, r.GetNode(), gate.ClientOf(p), 0)
+		res, err := s.srv.letIn(&s.caller, r.GetNode(), authz.ClientOf(p), 0)
 		if err != nil {
 			return err
 		}
@@ -179,7 +177,7 @@ func (s *loadStream) identify(r *lrsv3.LoadStatsRequest, p *peer.Peer) error {
 	return nil
 }
 
-// receive adds a report to the key's account, which came in so many bytes.
+// receive adds a report of size bytes to the key's account.
 func (s *loadStream) receive(r *lrsv3.LoadStatsRequest, size int) error {
 	stats := r.GetClusterStats()
 	if err := load.Check(stats); err != nil {
@@ -189,22 +187,21 @@ func (s *loadStream) receive(r *lrsv3.LoadStatsRequest, size int) error {
 	return nil
 }
 
-// news sees to it that the client learns what is new, if anything is. It never
-// blocks for long.
+// news sends new terms to the client if there are any. It never blocks for long.
 func (s *loadStream) news() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.telling || s.nextLocked() == nil {
+	if s.sending || s.nextLocked() == nil {
 		return
 	}
-	s.telling = true
-	s.tellers.Go(s.tell)
+	s.sending = true
+	s.senders.Go(s.sendTerms)
 }
 
-// nextLocked returns what the client has to be told, nil for nothing. It ends the
-// stream if there is nobody to report to.
+// nextLocked returns the terms to send; nil for none. It ends the stream if the control plane
+// accepts no load reports.
 func (s *loadStream) nextLocked() *load.Terms {
-	if s.ended || s.client == nil { // it is about to join, and looks again then
+	if s.ended || s.client == nil { // it is about to join, and then calls news itself
 		return nil
 	}
 	terms, err := s.client.Terms()
@@ -212,20 +209,19 @@ func (s *loadStream) nextLocked() *load.Terms {
 		s.end(status.Error(codes.Unimplemented, err.Error()))
 		return nil
 	}
-	if terms == s.told {
+	if terms == s.sentTerms {
 		return nil
 	}
 	return terms
 }
 
-// tell sends what is new until nothing is, and ends a stream whose client does
-// not read.
-func (s *loadStream) tell() {
+// sendTerms sends terms until none are new. It ends the stream of a client that does not read.
+func (s *loadStream) sendTerms() {
 	for {
 		s.mu.Lock()
 		terms := s.nextLocked()
-		if s.telling = terms != nil; s.telling {
-			s.told = terms
+		if s.sending = terms != nil; s.sending {
+			s.sentTerms = terms
 		}
 		s.mu.Unlock()
 		if terms == nil {
@@ -238,16 +234,16 @@ func (s *loadStream) tell() {
 		err := s.grpc.SendMsg(terms.Response)
 		deadline.Stop()
 		if err != nil {
-			s.end(err) // mostly the handler is about to learn the reason itself
+			s.end(err) // usually the handler is about to get the reason itself
 		}
 	}
 }
 
-// unanswered is 1 for a stream that was told nothing yet.
+// unanswered returns 1 for a stream without a response.
 func (s *loadStream) unanswered() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.told == nil {
+	if s.sentTerms == nil {
 		return 1
 	}
 	return 0
@@ -256,7 +252,7 @@ func (s *loadStream) unanswered() int {
 func (s *Server) addLoad(st *loadStream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if st.tier != nil { // no client, and no reason to wait
+	if st.tier != nil { // not a client, and a drain does not wait for it
 		s.load.stream(1)
 		return nil
 	}
@@ -281,13 +277,13 @@ func (s *Server) removeLoad(st *loadStream) {
 	s.signalEmptyLocked()
 }
 
-// close frees what an ended stream held. When it returns, nobody sends any more.
+// close frees what an ended stream holds. After it returns, no goroutine sends on the stream.
 func (s *loadStream) close() {
 	s.mu.Lock()
 	s.ended = true
 	client := s.client
 	s.mu.Unlock()
-	s.tellers.Wait()
+	s.senders.Wait()
 	if client != nil {
 		client.Leave()
 	}

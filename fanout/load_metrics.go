@@ -6,7 +6,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// loadMetrics are those of load reports, never by node, key or cluster.
+// loadMetrics count load reports, never by node, key or cluster.
 type loadMetrics struct {
 	streams  metric.Int64UpDownCounter
 	reports  metric.Int64Counter

@@ -5,12 +5,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// maxLoadParts bounds the messages that lie in a load report: decoded, each takes some
-// hundred bytes, and on the wire maybe two. An account has room for fewer.
+// maxLoadParts bounds the messages in a load report: decoded, each takes hundreds of bytes, encoded
+// as few as two. An account has room for fewer.
 const maxLoadParts = 200_000
 
-// messagesIn counts the messages that lie in an encoded one of a kind, at any depth. It
-// stops where there are more than most, and at what cannot be read.
+// messagesIn counts the messages in an encoded message, at any depth. It stops when there are more
+// than most, and at the first error.
 func messagesIn(raw []byte, of protoreflect.MessageDescriptor, most int) (n int) {
 	fields := of.Fields()
 	for len(raw) > 0 && n <= most {

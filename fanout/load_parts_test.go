@@ -12,8 +12,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestMessagesIn: all messages count that decoding makes, and no more than asked for
-// are counted, however deep they lie.
+// TestMessagesIn: all messages that decoding would make are counted, at any depth, and no more than
+// asked for.
 func TestMessagesIn(t *testing.T) {
 	of := (&lrsv3.LoadStatsRequest{}).ProtoReflect().Descriptor()
 	report, err := proto.Marshal(&lrsv3.LoadStatsRequest{Node: xdstest.Node("n", "c"), ClusterStats: reporting(issued(1), issued(2)).GetClusterStats()})
@@ -24,7 +24,7 @@ func TestMessagesIn(t *testing.T) {
 	if all < 5 { // a Node, and two clusters with a locality each
 		t.Errorf("%d messages in a report", all)
 	}
-	// A struct in the Node's metadata that holds itself, from the inside out.
+	// A struct in the Node's metadata that contains itself, from the inside out.
 	deep := []byte{}
 	for range 1000 {
 		for _, field := range []protowire.Number{5, 2, 1} { // value, map entry, field

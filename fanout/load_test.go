@@ -23,7 +23,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// loadWorld is a world whose origin of load reports is the test itself.
+// loadWorld is a world in which the test is the control plane for load reports.
 type loadWorld struct {
 	*world
 	outlets chan *load.Outlet
@@ -44,7 +44,7 @@ func newLoadWorld(t xdstest.TB, change ...func(*Config)) *loadWorld {
 	return w
 }
 
-// outlet is the origin's side of the next key that got a client.
+// outlet returns the upstream side of the next key that gets a client.
 func (w *loadWorld) outlet() *load.Outlet {
 	w.t.Helper()
 	select {
@@ -56,7 +56,7 @@ func (w *loadWorld) outlet() *load.Outlet {
 	}
 }
 
-// open opens a stream of a client and says who it is.
+// open opens a stream of a client and sends its Node.
 func (w *loadWorld) open(c *xdstest.Conn) *xdstest.LoadStream {
 	w.t.Helper()
 	s := c.OpenLoad()
@@ -71,12 +71,12 @@ func (w *loadWorld) ask(o *load.Outlet, rsp *lrsv3.LoadStatsResponse) {
 	}
 }
 
-// loads adds up what is told of cluster "c": by zone, the requests that were
-// issued and those in progress.
+// loads sums up what is reported upstream of cluster "c": by zone, the requests issued and those in
+// progress.
 type loads map[string][2]uint64
 
 func (l loads) take(o *load.Outlet) {
-	for zone, n := range l { // gauges are not added up
+	for zone, n := range l { // gauges are not summed up
 		if l[zone] = [2]uint64{n[0], 0}; n[0] == 0 {
 			delete(l, zone)
 		}
@@ -91,7 +91,7 @@ func (l loads) take(o *load.Outlet) {
 	}
 }
 
-// waitLoads waits until what was told since the last time is as expected.
+// waitLoads waits until the reports since the last call are as expected.
 func waitLoads(t *testing.T, o *load.Outlet, want loads) {
 	t.Helper()
 	got := loads{}
@@ -113,7 +113,7 @@ func loadRefused(t *testing.T, s *xdstest.LoadStream, code codes.Code, words str
 	}
 }
 
-// issued is a report of some requests to zone z.
+// issued is a report of requests to zone z.
 func issued(n uint64) *endpointv3.ClusterStats {
 	return xdstest.ClusterLoad("c", xdstest.ZoneLoad("z", n, 0))
 }
@@ -122,8 +122,8 @@ func reporting(stats ...*endpointv3.ClusterStats) *lrsv3.LoadStatsRequest {
 	return &lrsv3.LoadStatsRequest{ClusterStats: stats}
 }
 
-// TestLoadTerms: what the origin wants to be told reaches the clients of now and
-// of later, unchanged, once, and not before it is known.
+// TestLoadTerms: the terms of the control plane reach present and later clients, unchanged, once,
+// and not before they are known.
 func TestLoadTerms(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -157,9 +157,8 @@ func TestLoadTerms(t *testing.T) {
 	})
 }
 
-// TestLoadSums: B1: what a key's clients report is added up, whatever they say
-// of their node later; requests in progress count as long as their client is
-// there.
+// TestLoadSums: B1: the reports of a key's clients are summed up, whatever Node later messages
+// have; requests in progress count while their client is connected.
 func TestLoadSums(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -193,7 +192,7 @@ func TestLoadSums(t *testing.T) {
 	})
 }
 
-// TestLoadNode: B1: nobody changes accounts by naming another node.
+// TestLoadNode: B1: a client cannot change accounts by sending another Node.
 func TestLoadNode(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -210,9 +209,8 @@ func TestLoadNode(t *testing.T) {
 	})
 }
 
-// TestLoadRefusals: a client that does not say who it is, whom no rule knows, or
-// whose reports cannot be read is told so, first or later, and nobody else is
-// affected.
+// TestLoadRefusals: a client without a Node, without a matching rule, or with a malformed report,
+// whether first or later, gets the reason, and no other client is affected.
 func TestLoadRefusals(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		rules, err := aggregation.Compile([]aggregation.Rule{{Name: "prod", Match: `node.cluster != "dev"`, Key: "node.cluster"}}, aggregation.Options{})
@@ -230,7 +228,7 @@ func TestLoadRefusals(t *testing.T) {
 		node := xdstest.Node("n", "prod")
 		hello := &lrsv3.LoadStatsRequest{Node: node}
 		garbage := &lrsv3.LoadStatsRequest{}
-		garbage.ProtoReflect().SetUnknown([]byte{0x0a, 0xff}) // a node that is not all there
+		garbage.ProtoReflect().SetUnknown([]byte{0x0a, 0xff}) // a Node that is cut off
 		for what, c := range map[string]struct {
 			messages []*lrsv3.LoadStatsRequest
 			code     codes.Code
@@ -258,9 +256,8 @@ func TestLoadRefusals(t *testing.T) {
 	})
 }
 
-// TestLoadUnimplemented: where nobody takes load reports the client is told so:
-// with an origin that has no control plane, with one that says no before or
-// after the client came.
+// TestLoadUnimplemented: if load reports are not accepted, the client gets that: without a control
+// plane, or with one that refuses them before or after the client connects.
 func TestLoadUnimplemented(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		loadRefused(t, newWorld(t).conn.OpenLoad(), codes.Unimplemented, "takes no load reports")
@@ -275,8 +272,7 @@ func TestLoadUnimplemented(t *testing.T) {
 	})
 }
 
-// TestLoadDrain: B42: a drain ends streams of load reports like all others, and
-// refuses new ones.
+// TestLoadDrain: B42: a drain ends streams of load reports like all others, and refuses new ones.
 func TestLoadDrain(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -305,7 +301,7 @@ func TestLoadDrain(t *testing.T) {
 	})
 }
 
-// TestLoadSilentClient: a stream that does not say whose it is is ended.
+// TestLoadSilentClient: a stream without a first message ends.
 func TestLoadSilentClient(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t, func(c *Config) { c.FirstRequestTimeout = short })
@@ -315,8 +311,8 @@ func TestLoadSilentClient(t *testing.T) {
 	})
 }
 
-// TestLoadSlowClient: K19: a client that does not read what it is asked costs the
-// others nothing, and is ended at the send deadline.
+// TestLoadSlowClient: K19: a client that does not read its terms does not delay others, and ends at
+// the send deadline.
 func TestLoadSlowClient(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t, func(c *Config) { c.SendTimeout = 2 * short })
@@ -331,7 +327,7 @@ func TestLoadSlowClient(t *testing.T) {
 		for i := range large {
 			large[i] = fmt.Sprint("cluster-", i)
 		}
-		for i := range 3 { // the transport takes one message of any size
+		for i := range 3 { // the transport accepts one message of any size
 			w.ask(o, xdstest.LoadTerms(time.Duration(i+1)*time.Minute, large...))
 			if got := quick.Terms(t); len(got.GetClusters()) != len(large) {
 				t.Fatalf("%d clusters", len(got.GetClusters()))
@@ -346,8 +342,8 @@ func TestLoadSlowClient(t *testing.T) {
 	})
 }
 
-// TestLoadNothingLost: clients report and reconnect in any order while the sums
-// are taken; at the end they are what was reported.
+// TestLoadNothingLost: while clients report and reconnect in any order, the sums are taken; at the
+// end they equal the reports.
 func TestLoadNothingLost(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -357,7 +353,7 @@ func TestLoadNothingLost(t *testing.T) {
 		}
 		o := w.outlet()
 		w.ask(o, xdstest.LoadTerms(time.Hour))
-		reported, told := loads{}, loads{}
+		reported, taken := loads{}, loads{}
 		stop := make(chan struct{})
 		var taking sync.WaitGroup
 		taking.Go(func() {
@@ -366,13 +362,13 @@ func TestLoadNothingLost(t *testing.T) {
 				case <-stop:
 					return
 				default:
-					told.take(o)
+					taken.take(o)
 				}
 			}
 		})
 		leave := func(s *xdstest.LoadStream) {
 			s.CloseSend()
-			loadRefused(t, s, codes.OK, "") // all that was said has arrived
+			loadRefused(t, s, codes.OK, "") // all reports have arrived
 		}
 		for range 500 {
 			i := rand.N(len(streams))
@@ -390,26 +386,26 @@ func TestLoadNothingLost(t *testing.T) {
 		close(stop)
 		taking.Wait()
 		xdstest.Eventually(t, "nothing in progress", func() bool {
-			told.take(o)
-			for _, n := range told {
+			taken.take(o)
+			for _, n := range taken {
 				if n[1] > 0 {
 					return false
 				}
 			}
 			return true
 		})
-		if !maps.Equal(told, reported) {
-			t.Fatalf("told %v, reported %v", told, reported)
+		if !maps.Equal(taken, reported) {
+			t.Fatalf("taken %v, reported %v", taken, reported)
 		}
 	})
 }
 
-// TestTermsWhileAClientJoins: the control plane may say what it wants to be reported at the moment
-// at which a stream joins the account of its key, and does not have its part of it yet.
+// TestTermsWhileAClientJoins: the control plane may send terms at the moment at which a stream
+// joins the account of its key and has no part in it yet.
 func TestTermsWhileAClientJoins(t *testing.T) {
 	s := &loadStream{}
 	s.news()
-	if s.telling || s.ended {
+	if s.sending || s.ended {
 		t.Error("a stream that has not joined yet sends something, or ends")
 	}
 }

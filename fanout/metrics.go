@@ -13,16 +13,16 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// serverMetrics counts by type URL, variant and outcome, never by node, key or
-// name: those belong to the debug pages.
+// serverMetrics count by type URL, variant and outcome, never by node, key or name: those are on
+// the admin endpoints.
 type serverMetrics struct {
-	streams  metric.Int64UpDownCounter
-	refusals metric.Int64Counter
-	timeouts metric.Int64Counter
-	waits    metric.Int64Counter
-	away     metric.Int64Counter
-	turned   metric.Int64Counter
-	ackTime  metric.Float64Histogram
+	streams        metric.Int64UpDownCounter
+	refusals       metric.Int64Counter
+	timeouts       metric.Int64Counter
+	waits          metric.Int64Counter
+	drainedStreams metric.Int64Counter
+	refusedConns   metric.Int64Counter
+	ackTime        metric.Float64Histogram
 
 	propagation, building metric.Float64Histogram
 
@@ -56,8 +56,8 @@ func newServerMetrics(m metric.Meter, s *Server) (*serverMetrics, error) {
 	}, built, shared, packed)
 	errs[8] = sm.observeTypes(m)
 	sm.waits, errs[9] = m.Int64Counter("xdsrelay.tier.head.waits", metric.WithDescription("Waits of clients that came with what this node did not have yet: until it had caught up, or the time was over."))
-	sm.away, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age), or because they took most of a memory that was short (memory)."))
-	sm.turned, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
+	sm.drainedStreams, errs[10] = m.Int64Counter("xdsrelay.downstream.sent_away", metric.WithDescription("Client streams ended so that their clients go to another node (surplus) or connect again (age), or because they took most of a memory that was short (memory)."))
+	sm.refusedConns, errs[11] = m.Int64Counter("xdsrelay.downstream.turned_away", metric.WithDescription("Connections closed as they came, from hosts whose client was just sent to another node."))
 	sm.propagation, errs[12] = m.Float64Histogram("xdsrelay.downstream.propagation.duration", metric.WithUnit("s"),
 		metric.WithDescription("From storing an update of the origin to its ACK by a client, of the oldest update that the ACK is about. What a client gets first does not count, since it may be of any age."))
 	sm.building, errs[13] = m.Float64Histogram("xdsrelay.downstream.body.build.duration", metric.WithUnit("s"),
@@ -82,7 +82,7 @@ func variant(delta bool) attribute.KeyValue {
 	return attribute.String("variant", "sotw")
 }
 
-// service is what a stream is on, as a label: ADS, or the service of one type.
+// service returns the service of a stream as a label: ADS, or the service of one type.
 func (s *stream) service() string {
 	switch {
 	case s.only != nil:
@@ -101,9 +101,8 @@ func (m *serverMetrics) closed(st *stream) {
 	m.streams.Add(context.Background(), -1, m.kindOf(st))
 }
 
-// kindOf returns the attributes of a stream, made once for all of its kind:
-// making a set takes 4 KB of stack, which the goroutine of an idle stream
-// would keep.
+// kindOf returns the attributes of a stream, made once for all streams of its kind: making a set
+// takes 4 KB of stack, which the goroutine of an idle stream would keep.
 func (m *serverMetrics) kindOf(st *stream) metric.MeasurementOption {
 	k := typeKey{st.service(), st.delta, st.relay}
 	option, ok := m.kinds.Load(k)
@@ -114,7 +113,7 @@ func (m *serverMetrics) kindOf(st *stream) metric.MeasurementOption {
 	return option.(metric.MeasurementOption)
 }
 
-// The variants, as places in arrays.
+// The variants, as array indexes.
 const (
 	variantSotW = iota
 	variantDelta
@@ -122,7 +121,7 @@ const (
 	variants
 )
 
-// received counts a request of so many bytes.
+// received counts a request of size bytes.
 func (m *serverMetrics) received(f form, size int) {
 	i := variantSotW
 	switch {
@@ -135,7 +134,7 @@ func (m *serverMetrics) received(f form, size int) {
 	m.bytesIn[i].Add(int64(size))
 }
 
-// observeRequests makes the metrics of what clients send.
+// observeRequests registers the metrics of requests.
 func (m *serverMetrics) observeRequests(meter metric.Meter) error {
 	requests, err := meter.Int64ObservableCounter("xdsrelay.downstream.requests", metric.WithDescription("Requests of clients: subscriptions and answers."))
 	bytes, err2 := meter.Int64ObservableCounter("xdsrelay.downstream.received", metric.WithUnit("By"), metric.WithDescription("Bytes of requests of clients."))

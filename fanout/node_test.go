@@ -22,17 +22,16 @@ func refusedWith(t xdstest.TB, s *xdstest.Stream, code codes.Code, words string)
 	}
 }
 
-// B1: the node counts on the first request only, whether later ones omit it or
-// bring another.
+// B1: only the Node in the first request counts, whether later requests omit it or have another.
 func TestNodeIsThatOfTheFirstRequest(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
 		s := w.open(delta)
-		s.Subscribe(cds) // with the node of key "test-cluster"
+		s.Subscribe(cds) // with the Node of key "test-cluster"
 		w.asked(cds, "*")
 		w.serve("v1", cds, cluster("a", 1))
 		s.Ack(has(t, s.Recv(t), "a"))
-		s.Subscribe(eds, "a") // without a node
+		s.Subscribe(eds, "a") // without a Node
 		w.asked(eds, "a")
 		other := xdstest.Node("somebody-else", "other-cluster")
 		if delta {
@@ -52,7 +51,7 @@ func TestNodeIsThatOfTheFirstRequest(t *testing.T) {
 	})
 }
 
-// B1: a client that does not say who it is, or whom no rule knows, is told so.
+// B1: a client without a Node, or without a matching rule, is refused.
 func TestNodeRefused(t *testing.T) {
 	rules, err := aggregation.Compile([]aggregation.Rule{{Name: "prod", Match: `node.cluster == "prod"`, Key: "node.cluster"}}, aggregation.Options{})
 	if err != nil {
@@ -82,8 +81,8 @@ func TestNodeRefused(t *testing.T) {
 	})
 }
 
-// K6, K18: clients of different keys share a connection and names, and never
-// see one another's resources.
+// K6, K18: clients of different keys share a connection and names, and never see each other's
+// resources.
 func TestKeysAreApart(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)

@@ -11,16 +11,16 @@ import (
 	"xdsrelay/relay/aggregation"
 )
 
-// maxOther bounds a request of another service, in bytes. Those of health, reflection and
-// client status are names, and a stream of them keeps its request for as long as it lasts.
+// maxOther bounds a request of another service, in bytes. Requests of health, reflection and client
+// status are names, and a stream of them keeps its request until it ends.
 const maxOther = 64 << 10
 
-// CountOthers makes the streams of services that are not of this package, such as those
-// of who watches health, count as streams of their client, and bounds their requests. It
-// asks nobody whether the node is busy: probes are to learn how it is also then.
+// CountOthers counts the streams of other services, such as health watches, as streams of their
+// client, and bounds their requests. It admits them while the node is overloaded: probes must learn
+// the state of the node then, too.
 func (s *Server) CountOthers(service any, gs grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	if service == nil {
-		return handle(service, gs) // one of ours
+		return handle(service, gs) // a service of this package
 	}
 	var source limit.Source
 	identity := ""
@@ -29,15 +29,15 @@ func (s *Server) CountOthers(service any, gs grpc.ServerStream, _ *grpc.StreamSe
 		claim := aggregation.PeerFrom(p.AuthInfo, p.Addr)
 		identity = claim.Identity()
 	}
-	stay, err := s.cfg.Limits.Book(source, identity)
+	reservation, err := s.cfg.Limits.Book(source, identity)
 	if err != nil {
 		return err
 	}
-	defer s.cfg.Limits.Leave(stay, "")
+	defer s.cfg.Limits.Leave(reservation, "")
 	return handle(service, boundedStream{gs})
 }
 
-// boundedStream takes no long requests.
+// boundedStream refuses requests over maxOther.
 type boundedStream struct{ grpc.ServerStream }
 
 // RecvMsg implements [grpc.ServerStream].

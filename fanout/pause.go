@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// refusalPause is how long a stream that has had an answer stays open after its client
-// was refused. Clients of xDS wait before they open a stream again only if the last one
-// had no answer (C13 for ours, and grpc-go, C-core and Envoy do the same), so one that asks
-// for the same again would otherwise be served and refused thousands of times a second.
+// refusalPause is how long a stream that had an answer stays open after its client was refused. xDS
+// clients pause before they reopen a stream only if the last one had no answer (C13 for ours;
+// grpc-go, C-core and Envoy do the same), so a client that repeats its request would otherwise be
+// served and refused thousands of times per second.
 const refusalPause = time.Second
 
-// pause keeps a stream that is about to end with err open for a moment, if the client
-// would open it again at once. It returns at once if the stream has ended already.
+// pause delays the end of a stream, which is about to end with err, if its client would reopen it
+// at once. It returns at once if the stream has ended.
 func (c *caller) pause(ctx context.Context, answered bool, err error) {
 	if err == nil || !answered || c.reason.Load() != nil {
 		return
@@ -21,11 +21,11 @@ func (c *caller) pause(ctx context.Context, answered bool, err error) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-ctx.Done(): // the client has left, or the node ends
+	case <-ctx.Done(): // the client has disconnected, or the node stops
 	}
 }
 
-// pause is the same for a stream of configuration, which sends nothing meanwhile. Other
+// pause is caller.pause for a stream of configuration, which sends nothing during the pause. Other
 // nodes of the tier pause by themselves.
 func (s *stream) pause(err error) {
 	s.mu.Lock()
@@ -37,10 +37,10 @@ func (s *stream) pause(err error) {
 	s.caller.pause(s.grpc.Context(), answered, err)
 }
 
-// pause is the same for a stream of load reports.
+// pause is caller.pause for a stream of load reports.
 func (s *loadStream) pause(err error) {
 	s.mu.Lock()
-	answered := s.told != nil && s.tier == nil
+	answered := s.sentTerms != nil && s.tier == nil
 	s.mu.Unlock()
 	s.caller.pause(s.grpc.Context(), answered, err)
 }

@@ -11,9 +11,9 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// TestRefusedAfterAnAnswer: a client that is refused on a stream that has had an answer
-// would open it again without a pause (C13), so the stream ends a moment later, and sends
-// nothing until then. One that had no answer ends at once.
+// TestRefusedAfterAnAnswer: a client that is refused on a stream that had an answer would reopen it
+// without a pause (C13), so the stream ends a moment later, and sends nothing until then. A stream
+// without an answer ends at once.
 func TestRefusedAfterAnAnswer(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()

@@ -17,48 +17,48 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Other nodes of a tier follow this one, each with a delta stream for a key that they
-// take this node for the owner of. Such a stream is served like that of a client, with
-// these differences:
-//   - Key and Node are what the other node says; it has applied the rules.
+// Other nodes of a tier follow this node: they open a delta stream for each key of which they take
+// this node for the owner. Such a stream is served like that of a client, with these differences:
+//   - The other node supplies key and Node; it has applied the rules.
 //   - Its names are those of all its clients, so they are not bounded.
-//   - Every request that changes the subscription is answered, with a mark that says
-//     so, since the other node goes on to tell its clients what does not exist (K13).
-//   - The version is that of the origin or none: the other node finds a digest itself,
+//   - Every request that changes the subscription is answered, with a mark that says so, since the
+//     other node then reports to its clients which resources do not exist (K13).
+//   - The version is that of the control plane or empty: the other node computes a digest itself,
 //     which is the same (D7, K11).
-//   - Of a resource that must not be shared it is told just that (K17).
-//   - Where the origin is out of reach, it is told at once that it should ask itself.
-//   - If it holds something already, or knows from the origin that there is nothing, it
-//     is told nothing that may be older, until the origin has confirmed it: what was
-//     restored here, and what this node has from before the key became its own.
-//   - It is sent the names of which clients may remember an error, and sends those that it
+//   - If a resource must not be shared, it is sent only that fact (K17).
+//   - If the control plane is unreachable, it is notified at once, so that it asks the control plane
+//     itself.
+//   - If it holds content, or knows from the control plane that there is none, it is sent nothing
+//     that may be older until the control plane has confirmed it: content that was restored here,
+//     and content from before this node became the owner.
+//   - It is sent the names for which clients may remember an error, and sends the names that it
 //     knows of (C16).
-//   - E3 and E7 are the other node's to do.
+//   - E3 and E7 are done by the other node.
 
-// peering is what a stream of another node has beside that of a client.
+// peering is the additional state of a stream of another node.
 type peering struct {
 	// Fixed after construction.
-	node string // its name
+	node string // the node's name
 	key  aggregation.Key
-	leg  int // whose server is told; -1 for nobody's
+	leg  int // the upstream stream whose server is reported; -1 for none
 
 	// Guarded by the stream's mu.
-	edits   map[*typeState]uint64              // requests that changed a subscription
-	errored map[*typeState]*cache.SharedErrors // what it was sent of errors
-	server  string                             // what was told of the origin's server
-	cut     bool                               // it was told that the origin is out of reach
+	edits   map[*typeState]uint64              // number of requests that changed a subscription
+	errored map[*typeState]*cache.SharedErrors // the errors that it was sent
+	server  string                             // the server of the control plane that it was sent
+	cut     bool                               // it was sent that the control plane is unreachable
 }
 
-// peerPatience is how long the origin may be out of reach until another node is told
-// to ask for itself.
+// peerPatience is how long the control plane may be unreachable until another node is asked to
+// connect to it itself.
 const peerPatience = time.Second
 
-// errNoOriginForPeer is not UNAVAILABLE, which would mean this node.
+// errNoOriginForPeer is not UNAVAILABLE, which would mean that this node is.
 var errNoOriginForPeer = status.Error(codes.FailedPrecondition, "the origin cannot be reached from this node, and nothing is known yet of what was asked for")
 
-// RegisterPeers adds what other nodes of the tier are served to gs: ADS, of which only
-// the incremental variant, and LRS. gs must have been made with [Server.ServerOptions],
-// and let in nobody but nodes of the tier.
+// RegisterPeers adds the services for other nodes of the tier to gs: ADS, only the incremental
+// variant, and LRS. gs must have been made with [Server.ServerOptions], and must accept only nodes
+// of the tier.
 func (s *Server) RegisterPeers(gs *grpc.Server) {
 	gs.RegisterService(&grpc.ServiceDesc{
 		ServiceName: aggregated.Name, Metadata: aggregated.File,
@@ -70,18 +70,18 @@ func (s *Server) RegisterPeers(gs *grpc.Server) {
 	gs.RegisterService(s.describeLoad(true), nil)
 }
 
-// handlePeer serves one stream of another node.
+// handlePeer serves a stream of another node.
 func (s *Server) handlePeer(gs grpc.ServerStream) error {
 	p, err := peeringOf(gs.Context(), s.cfg.Cache)
 	if err != nil {
 		return err
 	}
-	// Its clients may take lifetimes (F1).
+	// Its clients may accept lifetimes (F1).
 	st := &stream{srv: s, grpc: gs, form: form{delta: true, relay: true, timed: true}, since: s.stamp(time.Now()), tier: p}
 	return st.serve()
 }
 
-// peeringOf reads what a stream of another node is about.
+// peeringOf reads the key and the node of a stream from its metadata.
 func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	first := func(name string) string {
@@ -101,7 +101,7 @@ func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
 	return p, nil
 }
 
-// identifyPeer joins the group that another node asks for, in the name of an encoded Node.
+// identifyPeer joins the group that another node requests. raw is the encoded Node.
 func (s *stream) identifyPeer(raw []byte) error {
 	var node corev3.Node
 	if err := readable.Unmarshal(raw, &node); err != nil {
@@ -116,8 +116,8 @@ func (s *stream) identifyPeer(raw []byte) error {
 	return nil
 }
 
-// askedByPeerLocked notes what a request of another node says beyond the protocol, and
-// whether it changed the subscription.
+// askedByPeerLocked records what a request of another node says beyond xDS, and whether it changes
+// the subscription.
 func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 	if s.tier.errored[ts] == nil {
 		s.tier.errored[ts] = &cache.SharedErrors{}
@@ -144,11 +144,11 @@ func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 	return nil
 }
 
-// markLocked completes a response to another node, which was just committed.
+// markLocked completes a response to another node that was just committed.
 func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, before cache.Position) {
 	var m resource.PeerMark
-	// While removals wait for other types, the other node would take what it still has for
-	// what the origin serves, and pass it on to others.
+	// While removals wait for other types, the other node would take the resources that it still
+	// has for current ones, and pass them on to others.
 	if ts.owed = !b.known || b.more || b.withholds || q.NotesOnly; !ts.owed {
 		m.Edits = s.tier.edits[ts]
 	}
@@ -169,11 +169,11 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 	f.tail = resource.AppendPeerMark(f.tail, m)
 }
 
-// confirmPause is between two looks whether what was restored has been confirmed.
+// confirmPause is the time between two checks whether restored content has been confirmed.
 const confirmPause = 100 * time.Millisecond
 
-// outdatedLocked reports whether what there is may be older than what the other node
-// has. Where nobody can be asked the other node is told so (see giveUpLocked).
+// outdatedLocked reports whether the content may be older than that of the other node. If the
+// control plane cannot be asked, the other node is notified (see giveUpLocked).
 func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
 	if !ts.isUncompared() {
 		return false
@@ -187,8 +187,8 @@ func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
 	return true
 }
 
-// oweLocked makes an answer due that another node needs although there is no news: that
-// the origin can be reached again.
+// oweLocked makes an answer due that the other node needs without a change: that the control plane
+// is reachable again.
 func (s *stream) oweLocked(ts *typeState) {
 	if s.tier != nil && s.tier.cut && !ts.owed && !s.group.Cut(s.tier.leg) {
 		ts.owed = true
@@ -205,7 +205,7 @@ func (s *Server) PeerStreams() []StreamInfo {
 	return out
 }
 
-// peersNow returns the streams of other nodes that are open now.
+// peersNow returns the open streams of other nodes.
 func (s *Server) peersNow() []*stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// openPeer opens the stream of another node, for a key of its own.
+// openPeer opens the stream of another node, for its own key.
 func (w *world) openPeer(t *testing.T) *xdstest.Stream {
 	t.Helper()
 	gs := grpc.NewServer(w.srv.ServerOptions()...)
@@ -38,7 +38,7 @@ func (w *world) openPeer(t *testing.T) *xdstest.Stream {
 	return w.net.Client(t, l.Addr().String(), grpc.WithStreamInterceptor(naming)).Open(xdstest.Delta)
 }
 
-// markOf is what a response to another node says of itself.
+// markOf returns the mark of a response to another node.
 func markOf(t *testing.T, f *xdstest.Frame) resource.PeerMark {
 	t.Helper()
 	b, err := proto.Marshal(f.Raw)
@@ -52,9 +52,9 @@ func markOf(t *testing.T, f *xdstest.Frame) resource.PeerMark {
 	return r.Mark
 }
 
-// TestRemovalsForAnotherNodeComeLater: K12, E5: a node that returns is sent what is new first.
-// As long as removals wait that is no complete answer: the node would take what has gone for
-// what the origin serves now.
+// TestRemovalsForAnotherNodeComeLater: K12, E5: a node that reconnects is sent new content first.
+// While removals wait that is not a complete answer: the node would take what was removed for
+// current content.
 func TestRemovalsForAnotherNodeComeLater(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -76,8 +76,8 @@ func TestRemovalsForAnotherNodeComeLater(t *testing.T) {
 	})
 }
 
-// TestAgeForAnotherNode: K12: a node that cannot reach the control plane says how old what it
-// sends to another node is, so that this does not give way to older content there.
+// TestAgeForAnotherNode: K12: a node that cannot reach the control plane sends the age of its
+// content to another node, so that newer content there does not give way to it.
 func TestAgeForAnotherNode(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

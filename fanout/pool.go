@@ -8,13 +8,13 @@ import (
 	"xdsrelay/relay/lockorder"
 )
 
-// chunk is how many streams a worker flushes before another may take over the
-// rest of a subscription's clients.
+// chunk is how many streams a worker flushes before other workers may take over the rest of a
+// subscription's clients.
 const chunk = 64
 
-// Pool carries news from the cache to the clients: [Pool.Wake] notes which
-// subscriptions changed, and a few workers flush their clients. A
-// subscription that changes again while it waits is still one entry.
+// Pool propagates changes from the cache to the clients: [Pool.Wake] queues the subscriptions that
+// changed, and a few workers flush their clients. A subscription that changes again while it is
+// queued remains one entry.
 type Pool struct {
 	mu   lockorder.Mutex[lockorder.Leaf]
 	cond *sync.Cond
@@ -40,7 +40,7 @@ func NewPool(workers int) *Pool {
 	return p
 }
 
-// Wake notes that the clients of subs may have news. It never blocks.
+// Wake queues subs, whose clients may lack content. It never blocks.
 func (p *Pool) Wake(subs []*cache.Subscription) {
 	p.mu.Lock()
 	for _, s := range subs {
@@ -74,8 +74,8 @@ func (p *Pool) work() {
 	}
 }
 
-// next returns the next chunk of clients, splitting up a subscription where
-// there is none. ok is false once the pool is closed.
+// next returns the next chunk of clients. If there is none it splits up the clients of a queued
+// subscription. ok is false once the pool is closed.
 func (p *Pool) next() (clients []cache.Client, ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -86,14 +86,14 @@ func (p *Pool) next() (clients []cache.Client, ok bool) {
 		case len(p.clients) > 0:
 			last := len(p.clients) - 1
 			clients = p.clients[last]
-			p.clients[last] = nil // not to keep streams that end
+			p.clients[last] = nil // so that ended streams are freed
 			p.clients = p.clients[:last]
 			return clients, true
 		case len(p.queue) > 0:
 			s := p.queue[0]
 			p.queue[0] = nil
 			p.queue = p.queue[1:]
-			delete(p.queued, s) // before reading: a later change queues it anew
+			delete(p.queued, s) // before reading the clients: a later change queues it again
 			p.mu.Unlock()
 			all := s.Watchers(nil)
 			p.mu.Lock()

@@ -10,8 +10,8 @@ type nobody struct{}
 
 func (nobody) Flush() {}
 
-// TestPoolLetsGo: a pool that has flushed clients does not keep them, however many
-// they were: their streams may end.
+// TestPoolLetsGo: a pool that has flushed clients does not retain them, however many there were, so
+// that ended streams are freed.
 func TestPoolLetsGo(t *testing.T) {
 	p := NewPool(1)
 	p.Close()

@@ -4,19 +4,18 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/peer"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
 
-// A stream gets some types through tables of its own: those that are meant for
-// each client by itself (K6), and those of which it asked for a resource that
-// must be neither kept nor shared (K17). Secrets it shares only with streams of the
-// same key and identity, where its client has proved one. Their bodies are not kept
-// either.
+// A stream has its own tables for some types: those that each client gets separately (K6), and
+// those of which it subscribed to a resource that must not be cached or shared (K17). A client with
+// a proven identity shares the tables of secrets only with streams of the same key and identity.
+// Bodies from these tables are not cached either.
 
-// ownGroups are those private groups that a stream has joined; each may be nil.
+// ownGroups are the private groups that a stream has joined; each may be nil.
 type ownGroups struct {
 	sole    *cache.Group // see privateLocked
 	secrets *cache.Group // see secretsLocked
@@ -37,8 +36,8 @@ func (s *stream) ownLocked() *ownGroups {
 	return s.own
 }
 
-// privateLocked returns the stream's own group. To the origin it is the key's
-// Node with the client's own id, so that the origin can tell clients apart.
+// privateLocked returns the stream's own group. Its upstream Node is that of the key with the
+// client's own id, so that the control plane can distinguish clients.
 func (s *stream) privateLocked() *cache.Group {
 	own := s.ownLocked()
 	if own.sole == nil {
@@ -57,27 +56,27 @@ func (s *stream) secretsLocked(identity string) *cache.Group {
 	return own.secrets
 }
 
-// identity is what the client's certificate proves; empty for nothing.
+// identity returns the identity that the client's certificate proves; empty for none.
 func (s *stream) identity() string {
 	by := s.client()
 	return by.Identity()
 }
 
-// client is what is known of the connection.
-func (s *stream) client() gate.Client {
+// client describes the connection.
+func (s *stream) client() authz.Client {
 	p, _ := peer.FromContext(s.grpc.Context())
-	return gate.ClientOf(p)
+	return authz.ClientOf(p)
 }
 
-// groupLocked returns the group whose table of t is for the stream.
+// groupLocked returns the group that has the stream's table of t.
 func (s *stream) groupLocked(t *resource.Type) (g *cache.Group, private bool) {
 	switch {
-	case s.tier != nil: // its clients' own groups are where they are
+	case s.tier != nil: // the other node has the own groups of its clients
 	case s.srv.cfg.Private != nil && s.srv.cfg.Private(t):
 		return s.privateLocked(), true
 	case resource.HoldsSecrets(t.URL) && !s.sharesSecrets:
 		switch by := s.client(); {
-		case !by.Authenticated: // there is nothing to tell clients of a key apart by
+		case !by.Authenticated: // clients of the key cannot be distinguished
 		case by.Identity() == "":
 			return s.privateLocked(), true
 		default:
@@ -87,10 +86,9 @@ func (s *stream) groupLocked(t *resource.Type) (g *cache.Group, private bool) {
 	return s.group, false
 }
 
-// moveLocked takes a type over to the stream's own group: the client asks for a
-// resource that the shared table is without. A delta client is compared with what
-// the origin says there as if it had come back with what it was told (B37); a
-// SotW client is told everything once more.
+// moveLocked moves a type to the stream's own group: the client subscribed to a resource that the
+// shared table does not have. A delta client is compared with the content there as if it had
+// reconnected with what it was sent (B37); a SotW client is sent everything again.
 func (s *stream) moveLocked(ts *typeState) {
 	var held []resource.Held
 	if ts.hasClaims() {

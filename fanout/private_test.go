@@ -9,7 +9,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -18,8 +18,8 @@ import (
 
 const sds = resource.SecretURL
 
-// own returns the feeds of so many private groups that have just begun, by the
-// names of a type that they are asked for.
+// own returns the feeds of the given number of new private groups, by the names of a type that they
+// subscribe to.
 func (w *world) own(typeURL string, n int) map[string]*cache.Feed {
 	w.t.Helper()
 	feeds := make(map[string]*cache.Feed)
@@ -46,7 +46,7 @@ func (w *world) own(typeURL string, n int) map[string]*cache.Feed {
 	return feeds
 }
 
-// secret is one whose content depends on v, and which may not be cached.
+// secret returns a resource whose content depends on v and that may not be cached.
 func secret(t xdstest.TB, name, v string) *resource.Resource {
 	t.Helper()
 	r := resources(t, xdstest.Secret(name, v, v))[0]
@@ -57,9 +57,9 @@ func applyTo(f *cache.Feed, typeURL string, rs ...*resource.Resource) {
 	f.Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: rs})
 }
 
-// TestUncachedResources: K17: who asks for a resource that must not be cached
-// gets it over a stream of his own; other clients of the type stay where they
-// are. Without an origin it is not offered.
+// TestUncachedResources: K17: a client that subscribes to a resource that must not be cached gets
+// it over its own upstream stream; other clients of the type are unaffected. Without a control
+// plane it is not offered.
 func TestUncachedResources(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -103,9 +103,8 @@ func TestUncachedResources(t *testing.T) {
 	})
 }
 
-// TestMovingKeepsWhatIsHeld: K17, B37: a delta client that has to move is told
-// only what is different where it goes; a SotW client everything. Nothing reads
-// as a removal meanwhile.
+// TestMovingKeepsWhatIsHeld: K17, B37: a delta client that moves to its own table is sent only the
+// differences; a SotW client is sent everything. Nothing reads as a removal meanwhile.
 func TestMovingKeepsWhatIsHeld(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -129,8 +128,8 @@ func TestMovingKeepsWhatIsHeld(t *testing.T) {
 	})
 }
 
-// TestMovingWaitsForAllNames: K17, K13, B25: a SotW client that has to move is told nothing
-// before all of its names have been answered for: what is left out would read as gone.
+// TestMovingWaitsForAllNames: K17, K13, B25: a SotW client that moves is sent nothing before all of
+// its names have been answered: omitted ones would read as removed.
 func TestMovingWaitsForAllNames(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -147,7 +146,7 @@ func TestMovingWaitsForAllNames(t *testing.T) {
 		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: []*resource.Resource{private}, Partial: true})
 		s.Ack(has(t, s.Recv(t), "a", "b"))
 		s.Quiet(t, short)
-		// From then on nothing waits for a name of which nothing is known (B25).
+		// From then on nothing waits for unanswered names (B25).
 		s.Subscribe(cds, "z")
 		s.Quiet(t, short)
 		own.Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 2)), Partial: true})
@@ -156,8 +155,8 @@ func TestMovingWaitsForAllNames(t *testing.T) {
 	})
 }
 
-// TestPrivateTypes: K6: types that are meant for each client by itself come over
-// a stream of its own from the start, which ends with the client's.
+// TestPrivateTypes: K6: private types come over a stream of the client's own from the start, which
+// ends with the client's.
 func TestPrivateTypes(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.Private = func(t *resource.Type) bool { return t.URL == sds } })
@@ -181,8 +180,8 @@ func TestPrivateTypes(t *testing.T) {
 	})
 }
 
-// identities returns the feeds of so many private groups that have just begun and are
-// asked for secrets, by the identity that their Nodes show.
+// identities returns the feeds of the given number of new private groups that subscribe to secrets,
+// by the identity in their Nodes.
 func (w *world) identities(n int) map[string]*cache.Feed {
 	w.t.Helper()
 	feeds := make(map[string]*cache.Feed)
@@ -204,9 +203,9 @@ func (w *world) identities(n int) map[string]*cache.Feed {
 	return feeds
 }
 
-// TestSecretsOfIdentities: clients of one key get secrets over an upstream stream for
-// each identity, which all streams of that identity share, and no other's secrets
-// (K6). Who has proved nothing gets those of the key. What must not be shared is each
+// TestSecretsOfIdentities: clients of one key get secrets over one upstream stream per identity,
+// which all streams of that identity share, and never those of another identity (K6). A client
+// without a proven identity gets those of the key. Resources that must not be shared are each
 // stream's own (K17).
 func TestSecretsOfIdentities(t *testing.T) {
 	for _, delta := range []bool{false, true} {
@@ -244,7 +243,7 @@ func TestSecretsOfIdentities(t *testing.T) {
 			}
 
 			applyTo(ofA, sds, secret(t, "s", "for nobody else"))
-			for range 2 { // both have the same Node: the client's, with what it has proved
+			for range 2 { // both have the same Node: the client's, with the proven identity
 				if sole := w.identities(1)["spiffe://corp/a test-client"]; sole == nil {
 					t.Fatal("what must not be shared is asked for in another name")
 				}
@@ -254,14 +253,14 @@ func TestSecretsOfIdentities(t *testing.T) {
 	}
 }
 
-// TestSharedSecrets: a rule may say that the secrets of a key are for all its clients.
+// TestSharedSecrets: a rule may share the secrets of a key among all its clients.
 func TestSharedSecrets(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		rules, err := aggregation.Compile([]aggregation.Rule{{Key: "node.cluster", ShareSecrets: true}}, aggregation.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		w := newGuarded(t, nil, func(_ *gate.Config, c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
+		w := newGuarded(t, nil, func(_ *authz.Config, c *Config) { c.Rules = func() *aggregation.Rules { return rules } })
 		one, two := w.as("spiffe://corp/a").Open(xdstest.Delta), w.as("spiffe://corp/b").Open(xdstest.Delta)
 		one.Subscribe(sds, "s")
 		two.Subscribe(sds, "s")
@@ -277,8 +276,7 @@ func TestSharedSecrets(t *testing.T) {
 	})
 }
 
-// TestSecretsEndWithTheirClients: the stream of an identity ends with its last client,
-// at once.
+// TestSecretsEndWithTheirClients: the stream of an identity ends at once with its last client.
 func TestSecretsEndWithTheirClients(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newGuarded(t, nil, nil)
@@ -294,7 +292,7 @@ func TestSecretsEndWithTheirClients(t *testing.T) {
 		}
 		alive()
 		one.Ack(has(t, one.Recv(t), "s"))
-		two.Ack(has(t, two.Recv(t), "s")) // both are there
+		two.Ack(has(t, two.Recv(t), "s")) // both are connected
 		one.CloseSend()
 		one.End(time.Second)
 		if !alive() {

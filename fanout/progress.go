@@ -9,11 +9,11 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// How far updates have come is told by the positions of clients alone: a position that
-// moves over an update says that its client was sent it, or has answered. So nothing is
-// kept for each client, and while no update is traced a send costs nothing more.
+// The progress of updates is derived from the positions of clients: a position that moves past an
+// update means that its client was sent the update, or has answered it. So no state is kept per
+// client, and while no update is traced a send costs nothing more.
 
-// sentLocked notes that a client was sent the updates between two positions.
+// sentLocked records that a client was sent the updates between two positions.
 func (s *stream) sentLocked(ts *typeState, from, to uint64, now time.Time) {
 	if from >= to || !s.srv.cfg.Tracer.Live() {
 		return
@@ -28,8 +28,8 @@ func (s *stream) sentLocked(ts *typeState, from, to uint64, now time.Time) {
 	}
 }
 
-// traced appends the traced updates between two positions to room. What came before
-// the stream was no update for who came with nothing.
+// traced appends the traced updates between two positions to room. For a client that holds nothing,
+// content from before the stream is not an update.
 func (s *stream) traced(room []*trace.Update, ts *typeState, from, to uint64) []*trace.Update {
 	var after time.Time
 	if from == 0 {
@@ -38,10 +38,10 @@ func (s *stream) traced(room []*trace.Update, ts *typeState, from, to uint64) []
 	return ts.table.Traced(room, &ts.watcher, from, to, after)
 }
 
-// acceptedLocked notes that a client has taken what is between two positions: for how
-// long the oldest of it was on its way, and that it was taken. Who had nothing before
-// does not count, since what it gets first may be of any age. It returns a context with
-// the trace of that, for exemplars.
+// acceptedLocked records that a client has acknowledged the updates between two positions, and the
+// propagation time of the oldest one. That time does not count for a client that had nothing, since
+// its first content may be of any age. It returns a context with the trace of these updates, for
+// exemplars.
 func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) context.Context {
 	ctx := context.Background()
 	if from >= to {
@@ -66,8 +66,8 @@ func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) c
 	return ctx
 }
 
-// refusedLocked notes that a client has rejected what is between two positions. It
-// returns a context with the trace of that, for the log.
+// refusedLocked records that a client has rejected the updates between two positions. It returns a
+// context with their trace, for the log.
 func (s *stream) refusedLocked(ts *typeState, from, to uint64, why string, now time.Time) context.Context {
 	ctx := context.Background()
 	if !s.srv.cfg.Tracer.Live() {
@@ -83,7 +83,7 @@ func (s *stream) refusedLocked(ts *typeState, from, to uint64, why string, now t
 	return ctx
 }
 
-// leftLocked notes that a client will not be told what is between two positions.
+// leftLocked records that a client will not be sent the updates between two positions.
 func (s *stream) leftLocked(ts *typeState, from, to uint64) {
 	if from >= to || !s.srv.cfg.Tracer.Live() {
 		return
@@ -93,18 +93,17 @@ func (s *stream) leftLocked(ts *typeState, from, to uint64) {
 	}
 }
 
-// skipLocked notes that there was nothing to send on the way to b's position.
+// skipLocked moves to b's position, which the client reaches without a response.
 func (s *stream) skipLocked(ts *typeState, q cache.Query, b *body) {
 	before := ts.acked.Gen
 	ts.skipped(q, b)
 	s.leftLocked(ts, before, ts.acked.Gen)
 }
 
-// everything stands for the newest generation.
+// everything is a position after all generations.
 const everything = math.MaxUint64
 
-// newestLocked is the newest traced update that leads from one position to another; nil
-// if there is none.
+// newestLocked returns the newest traced update between two positions; nil if there is none.
 func (s *stream) newestLocked(ts *typeState, from cache.Position, to uint64) *trace.Update {
 	if !s.srv.cfg.Tracer.Live() {
 		return nil

@@ -11,24 +11,24 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/authorize"
 )
 
-// Who was let in may have to go: its certificate expires, an authority is withdrawn,
-// the rules change. One goroutine looks at all streams, each when its turn comes, so
-// a stream has no timer, and the looks are spread by the times at which clients came.
+// An admitted client may have to leave: its certificate expires, a CA is withdrawn, or the rules
+// change. One goroutine checks all streams, each when it is due. So a stream needs no timer, and
+// the checks are spread like the times at which clients connected.
 
-// errRulesChanged ends a stream of whose Node not enough is known any more.
+// errRulesChanged ends a stream if too little of its Node is kept for the new rules.
 var errRulesChanged = status.Error(codes.Unavailable, "the rules of authorize have changed, and ask for what this stream's first request said: connect again")
 
-// Times of rechecks.
+// Bounds of recheckPause.
 const (
 	maxRecheckPause = 5 * time.Second
 	minRecheckPause = 50 * time.Millisecond
 )
 
-// recheckPause is between two looks at which streams are due.
+// recheckPause returns the time between two checks for due streams.
 func (s *Server) recheckPause() time.Duration {
 	if s.cfg.RecheckInterval <= 0 {
 		return maxRecheckPause
@@ -36,8 +36,8 @@ func (s *Server) recheckPause() time.Duration {
 	return min(max(s.cfg.RecheckInterval/64, minRecheckPause), maxRecheckPause)
 }
 
-// RunRechecks looks at the clients' streams now and then, whether they may stay, and
-// ends those that may not, until ctx ends. It is called once.
+// RunRechecks checks client streams when they are due, and ends those whose clients are no longer
+// allowed, until ctx ends. It is called once.
 func (s *Server) RunRechecks(ctx context.Context) {
 	timer := time.NewTimer(s.recheckPause())
 	defer timer.Stop()
@@ -57,42 +57,42 @@ func (s *Server) RunRechecks(ctx context.Context) {
 	}
 }
 
-// Recheck has all streams looked at soon: what was trusted or allowed has changed.
+// Recheck makes all streams due: trust or rules have changed.
 func (s *Server) Recheck() {
 	s.rechecks.Add(1)
 	select {
 	case s.recheck <- struct{}{}:
-	default: // they are about to be
+	default: // a recheck is pending
 	}
 }
 
-// checked is a stream that can be looked at.
-type checked interface {
-	// recheck ends the stream if its client may not stay.
+// recheckable is a stream that can be checked.
+type recheckable interface {
+	// recheck ends the stream if its client is no longer allowed.
 	recheck()
 }
 
-// dueNow returns the streams whose turn it is, or all that were let in.
-func (s *Server) dueNow(now time.Time, all bool) (out []checked) {
+// dueNow returns the streams that are due, or all that were admitted.
+func (s *Server) dueNow(now time.Time, all bool) (out []recheckable) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	at := s.stamp(now)
 	for st := range s.streams {
-		if st.turnLocked(at, all) {
+		if st.takeDueLocked(at, all) {
 			out = append(out, st)
 		}
 	}
 	for st := range s.loads {
-		if st.turnLocked(at, all) {
+		if st.takeDueLocked(at, all) {
 			out = append(out, st)
 		}
 	}
 	return out
 }
 
-// turnLocked reports whether the caller is to be looked at. The Server's mu must be
-// held.
-func (c *caller) turnLocked(now stamp, all bool) bool {
+// takeDueLocked reports whether the caller is due, and clears that. The caller holds the Server's
+// mu.
+func (c *caller) takeDueLocked(now stamp, all bool) bool {
 	if c.due == 0 || c.due > now && !all {
 		return false
 	}
@@ -100,12 +100,12 @@ func (c *caller) turnLocked(now stamp, all bool) bool {
 	return true
 }
 
-// askAgain notes when a client that was let in is looked at next. before is how often
-// Recheck had been called before it was let in.
-func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, before uint64, now time.Time) {
+// scheduleRecheck sets when an admitted client is checked next. before is the number of calls of
+// Recheck before it was admitted.
+func (s *Server) scheduleRecheck(c *caller, p *authorize.Policy, by authz.Client, before uint64, now time.Time) {
 	var at time.Time
 	if expires := by.Expires(); !expires.IsZero() && !s.cfg.Gate.KeepsUntrusted() {
-		at = expires.Add(time.Second) // its last second is over then
+		at = expires.Add(time.Second) // after its last valid second
 	}
 	if i := s.cfg.RecheckInterval; i > 0 && (by.Authenticated || !p.Open()) {
 		if next := now.Add(i*3/4 + rand.N(i/2)); at.IsZero() || next.Before(at) {
@@ -119,7 +119,7 @@ func (s *Server) askAgain(c *caller, p *authorize.Policy, by gate.Client, before
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.rechecks.Load() != before {
-		due = s.stamp(now) // who let it in may not have seen the change, and who looked did not see it
+		due = s.stamp(now) // its admission may have missed the change, and the recheck may have missed it
 	}
 	c.due = due
 }
@@ -136,11 +136,10 @@ func (s *loadStream) recheck() {
 	s.srv.recheckCaller(&s.caller, p, "", 0)
 }
 
-// recheckCaller asks again whether a client may be what it said, of which node has a
-// set of fields.
+// recheckCaller checks again whether a client may use node, which has the fields in set.
 func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64) {
 	before := s.rechecks.Load()
-	by, policy := gate.ClientOf(p), s.cfg.Gate.Policy()
+	by, policy := authz.ClientOf(p), s.cfg.Gate.Policy()
 	var claim corev3.Node
 	if !policy.Open() {
 		if !policy.Reads().Within(c.by.reads(), set) {
@@ -152,7 +151,7 @@ func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64)
 			kept += c.by.claim
 		}
 		if proto.Unmarshal([]byte(kept), &claim) != nil {
-			c.end(errRulesChanged) // cannot be: both could be read before
+			c.end(errRulesChanged) // cannot happen: both were decoded before
 			return
 		}
 	}
@@ -160,5 +159,5 @@ func (s *Server) recheckCaller(c *caller, p *peer.Peer, node string, set uint64)
 		c.end(err)
 		return
 	}
-	s.askAgain(c, policy, by, before, time.Now())
+	s.scheduleRecheck(c, policy, by, before, time.Now())
 }

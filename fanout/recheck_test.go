@@ -21,28 +21,28 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/protobuf/types/known/structpb"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/xdstest"
 )
 
-// guarded is a world whose clients show certificates that the test makes up.
+// guarded is a world whose clients have certificates that the test makes up.
 type guarded struct {
 	*world
 	policy   atomic.Pointer[authorize.Policy]
 	identity atomic.Pointer[string]    // of the next connection; "" for plaintext
 	expires  atomic.Pointer[time.Time] // of its certificate
-	revoked  atomic.Pointer[error]     // what all certificates are now
+	revoked  atomic.Pointer[error]     // the current result for all certificates
 }
 
-// newGuarded makes one with rules; change may be nil.
-func newGuarded(t *testing.T, rules []authorize.Rule, change func(*gate.Config, *Config)) *guarded {
+// newGuarded makes a guarded world with rules; change may be nil.
+func newGuarded(t *testing.T, rules []authorize.Rule, change func(*authz.Config, *Config)) *guarded {
 	t.Helper()
 	w := &guarded{}
 	w.rule(t, rules...)
-	cfg := gate.Config{Policy: w.policy.Load}
+	cfg := authz.Config{Policy: w.policy.Load}
 	loads, err := load.New(load.Config{Run: func(ctx context.Context, _ *load.Outlet) { <-ctx.Done() }})
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func newGuarded(t *testing.T, rules []authorize.Rule, change func(*gate.Config, 
 		if change != nil {
 			change(&cfg, c)
 		}
-		if c.Gate, err = gate.New(cfg); err != nil {
+		if c.Gate, err = authz.New(cfg); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -80,7 +80,7 @@ func (w *guarded) rule(t *testing.T, rules ...authorize.Rule) {
 	w.policy.Store(p)
 }
 
-// connection is what the handshake of the next connection shows.
+// connection is the result of the next connection's handshake.
 func (w *guarded) connection() aggregation.Connection {
 	id := w.identity.Load()
 	if id == nil || *id == "" {
@@ -108,7 +108,7 @@ func (w *guarded) connection() aggregation.Connection {
 	}
 }
 
-// as is a connection of a client with an identity.
+// as returns a connection of a client with an identity.
 func (w *guarded) as(identity string) *xdstest.Conn {
 	w.t.Helper()
 	w.identity.Store(&identity)
@@ -123,9 +123,8 @@ const mine = `peer.spiffe_id == "spiffe://corp/" + node.cluster`
 
 var own = authorize.Rule{Name: "own", Match: mine}
 
-// TestClaims: a client gets what it proves to be entitled to; what it only claims to
-// be is refused before its key exists, and with the rules' names, whichever service
-// it asks (B1, K6).
+// TestClaims: a client gets what its proven identity allows; a client that only claims an identity
+// is refused before its key exists, with the names of the rules, on every service (B1, K6).
 func TestClaims(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newGuarded(t, []authorize.Rule{{Name: "old", Match: `node.user_agent_name == "old"`, Deny: true}, own}, nil)
@@ -171,8 +170,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestLaterNodeCountsForNothing: who a client is was said with the first request. What
-// it says later changes neither its key nor what it is asked about (B1).
+// TestLaterNodeCountsForNothing: the first request says which client it is. Later Nodes change
+// neither its key nor what is authorized (B1).
 func TestLaterNodeCountsForNothing(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		for _, delta := range []bool{false, true} {
@@ -188,7 +187,7 @@ func TestLaterNodeCountsForNothing(t *testing.T) {
 			} else {
 				s.Send(&discoveryv3.DiscoveryRequest{Node: forged, TypeUrl: eds, ResourceNames: []string{"x"}})
 			}
-			w.asked(eds, "x") // by the key that it had
+			w.asked(eds, "x") // by its key
 			w.srv.Recheck()
 			s.Quiet(t, time.Hour)
 			if groups := w.cache.Groups(); len(groups) != 1 || groups[0].Key != "test-cluster" {
@@ -201,17 +200,17 @@ func TestLaterNodeCountsForNothing(t *testing.T) {
 	})
 }
 
-// TestRulesChange: streams whose clients the rules in force no longer allow end with
-// the rule's name, and all others go on.
+// TestRulesChange: streams whose clients the rules in force no longer allow end with the rule's
+// name, and all others continue.
 func TestRulesChange(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newGuarded(t, []authorize.Rule{own, {Name: "guests", Match: `peer.spiffe_id.startsWith("spiffe://guests/")`}}, nil)
 		one := w.as("spiffe://corp/test-cluster").Open(xdstest.Variant{Delta: true})
 		one.Subscribe(cds)
-		guest := w.as("spiffe://guests/a")
-		two := guest.Open(xdstest.Variant{})
+		external := w.as("spiffe://guests/a")
+		two := external.Open(xdstest.Variant{})
 		two.Subscribe(cds)
-		loads := guest.OpenLoad()
+		loads := external.OpenLoad()
 		_ = loads.Report()
 		w.asked(cds, "*")
 		w.serve("1", cds, cluster("a", 1))
@@ -224,13 +223,13 @@ func TestRulesChange(t *testing.T) {
 		two.Quiet(t, time.Second)
 		w.srv.Recheck()
 		if st := two.ExpectClosed(t); st.Code() != codes.PermissionDenied || !strings.Contains(st.Message(), "tried: own") {
-			t.Errorf("a guest: %v", st)
+			t.Errorf("an external client: %v", st)
 		}
 		if st := loads.ExpectClosed(t); st.Code() != codes.PermissionDenied {
-			t.Errorf("a guest's load reports: %v", st)
+			t.Errorf("the load reports of an external client: %v", st)
 		}
 		one.Quiet(t, time.Hour)
-		// Without a signal it takes an interval and a half of its length at most.
+		// Without a signal it takes at most an interval and a half.
 		w.rule(t, authorize.Rule{Name: "nobody", Match: `listener == "none"`})
 		if st := one.End(7 * time.Minute); st.Code() != codes.PermissionDenied {
 			t.Errorf("after the interval: %v", st)
@@ -238,19 +237,19 @@ func TestRulesChange(t *testing.T) {
 	})
 }
 
-// TestRulesChangeMeanwhile: a client that was let in by rules which changed in that
-// moment is asked by the new ones, although its stream was not there yet when all were.
+// TestRulesChangeMeanwhile: a client that was admitted by rules that changed at that moment is
+// checked by the new ones, although its stream was not registered yet when all were checked.
 func TestRulesChangeMeanwhile(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		var w *guarded
 		var once sync.Once
-		w = newGuarded(t, authorize.Any(), func(c *gate.Config, _ *Config) {
+		w = newGuarded(t, authorize.Any(), func(c *authz.Config, _ *Config) {
 			c.Policy = func() *authorize.Policy {
 				was := w.policy.Load()
 				once.Do(func() {
 					w.rule(t, own)
 					w.srv.Recheck()
-					synctest.Wait() // all streams have been looked at
+					synctest.Wait() // all streams have been checked
 				})
 				return was
 			}
@@ -263,9 +262,8 @@ func TestRulesChangeMeanwhile(t *testing.T) {
 	})
 }
 
-// TestWhatRulesReadIsKept: a Node whose metadata is too large to be kept is asked about
-// all the same, by what the rules read of it. Where other rules need more, the client
-// has to come again.
+// TestWhatRulesReadIsKept: a Node whose metadata is too large to be kept is checked as well, by the
+// fields that the rules read. If new rules need other fields, the client must reconnect.
 func TestWhatRulesReadIsKept(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		team := authorize.Rule{Name: "team", Match: `peer.spiffe_id == "spiffe://corp/" + node.metadata.team.name && node.extensions.exists(e, e.name == "x")`}
@@ -295,8 +293,8 @@ func TestWhatRulesReadIsKept(t *testing.T) {
 	})
 }
 
-// TestLoadStreamsKeepWhatRulesRead: so it is with streams of load reports, which keep
-// nothing else of the Node.
+// TestLoadStreamsKeepWhatRulesRead: the same for streams of load reports, which keep nothing else
+// of the Node.
 func TestLoadStreamsKeepWhatRulesRead(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newGuarded(t, []authorize.Rule{own}, nil)
@@ -314,12 +312,12 @@ func TestLoadStreamsKeepWhatRulesRead(t *testing.T) {
 	})
 }
 
-// TestCertificateExpires: a stream ends when its client's certificate has, within
-// seconds, whether there are rules or not, unless such clients are to stay.
+// TestCertificateExpires: a stream ends within seconds after its client's certificate expires, with
+// or without rules, unless KeepUntrusted is set.
 func TestCertificateExpires(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		virtual(t, func(t *testing.T) {
-			w := newGuarded(t, nil, func(c *gate.Config, _ *Config) { c.KeepUntrusted = keep })
+			w := newGuarded(t, nil, func(c *authz.Config, _ *Config) { c.KeepUntrusted = keep })
 			soon := time.Now().Add(90 * time.Second)
 			w.expires.Store(&soon)
 			c := w.as("spiffe://corp/a")
@@ -332,7 +330,7 @@ func TestCertificateExpires(t *testing.T) {
 			} else if st := s.End(10 * time.Second); st.Code() != codes.Unauthenticated || !strings.Contains(st.Message(), "expired") {
 				t.Errorf("%v", st)
 			}
-			// On the same connection nothing new is let in.
+			// No new stream is admitted on the same connection.
 			again := c.Open(xdstest.Variant{})
 			again.Subscribe(cds)
 			if st := again.ExpectClosed(t); st.Code() != codes.Unauthenticated {
@@ -342,8 +340,8 @@ func TestCertificateExpires(t *testing.T) {
 	}
 }
 
-// TestTrustIsWithdrawn: the streams of those who are trusted no more end at the
-// signal, and without one after the interval.
+// TestTrustIsWithdrawn: the streams of clients that are no longer trusted end at the signal, and
+// without one after the interval.
 func TestTrustIsWithdrawn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newGuarded(t, authorize.Any(), nil)

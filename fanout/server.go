@@ -17,11 +17,11 @@ import (
 	"google.golang.org/grpc/keepalive"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
+	"xdsrelay/fanout/bodycache"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
-	"xdsrelay/fanout/member"
-	"xdsrelay/fanout/once"
+	"xdsrelay/fanout/sharedgzip"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
@@ -29,67 +29,63 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// Config says how a Server behaves. It is not changed after [New].
+// Config configures a Server. It is not changed after [New].
 type Config struct {
-	// Cache is what is served, and Pool carries its news. Required.
+	// Cache has the content to serve, and Pool propagates its changes. Required.
 	Cache *cache.Cache
 	Pool  *Pool
-	// Rules returns the rules that are in force now. Required.
+	// Rules returns the rules in force. Required.
 	Rules func() *aggregation.Rules
-	// Gate lets clients in, or refuses them; nil lets in everybody.
-	Gate *gate.Gate
-	// RecheckInterval is how often each stream is looked at, whether its client may
-	// stay; see [Server.RunRechecks]. 0 means only when something is known to have
-	// changed.
+	// Gate authorizes clients; nil allows every client.
+	Gate *authz.Gate
+	// RecheckInterval is how often each client is authorized again; see [Server.RunRechecks]. 0
+	// means only when trust or rules change.
 	RecheckInterval time.Duration
-	// Loads takes the clients' load reports. Nil means that the origin takes
-	// none, which is told to the clients.
+	// Loads takes the clients' load reports. Nil means that the control plane accepts none, and
+	// their streams end with UNIMPLEMENTED.
 	Loads *load.Collector
-	// Private says which types each client gets over upstream streams of its own
-	// (K6); nil means none.
+	// Private reports which types each client gets over its own upstream streams (K6); nil means
+	// none.
 	Private func(*resource.Type) bool
-	// NodeName names this relay node to clients (K7). Required.
+	// NodeName names this node to clients (K7). Required.
 	NodeName string
 	// SendTimeout ends a stream whose client does not read. Default 30 s.
 	SendTimeout time.Duration
-	// AckTimeout is how long a response waits for its ACK before newer state
-	// is sent without it (B12). Default 30 s.
+	// AckTimeout is how long a response waits for its ACK before newer state is sent without it
+	// (B12). Default 30 s.
 	AckTimeout time.Duration
-	// OriginTimeout is how long a stream that had no answer yet waits for an
-	// origin that cannot be reached before it is ended with UNAVAILABLE (K15):
-	// less than the 15 s after which a client takes silence for absence.
-	// Default 8 s.
+	// OriginTimeout is how long a stream without an answer waits for an unreachable control plane
+	// before it ends with UNAVAILABLE (K15): less than the 15 s after which a client takes silence
+	// for absence. Default 8 s.
 	OriginTimeout time.Duration
 	// HandshakeTimeout ends a connection on which HTTP/2 has not begun. Default 10 s.
 	HandshakeTimeout time.Duration
-	// FirstRequestTimeout ends a stream that says nothing. Default 10 s.
+	// FirstRequestTimeout ends a stream without a request. Default 10 s.
 	FirstRequestTimeout time.Duration
-	// MaxReceiveBytes bounds one request; a reconnecting delta client lists
-	// every version that it holds (B40). Default 40 MiB, which is what MaxNames needs.
+	// MaxReceiveBytes bounds one request; a reconnecting delta client lists every version that it
+	// holds (B40). Default 40 MiB, which is what MaxNames needs.
 	MaxReceiveBytes int
-	// MaxSendBytes bounds one response, where it can be divided (B40): clients
-	// take so much by default. Default 4 MiB.
+	// MaxSendBytes bounds one response if it can be divided (B40): it is the default limit of
+	// clients. Default 4 MiB.
 	MaxSendBytes int
-	// MaxConnectionAge is when the clients of a connection are told to connect again,
-	// if it came by [Server.Listen]. 0 means never.
+	// MaxConnectionAge is the age at which a connection of [Server.Listen] is drained. 0 means
+	// never.
 	MaxConnectionAge time.Duration
 	// MaxNames bounds the names that one stream subscribes to. Default 200,000.
 	MaxNames int
-	// Limits are those on what clients take of the node. Nil means none beside the
-	// ones above.
+	// Limits bounds what clients may use of the node. Nil means only the limits above.
 	Limits *limit.Limiter
-	// V2 serves version 2 of the protocol as well (J1).
+	// V2 also serves version 2 of the protocol (J1).
 	V2 bool
-	// Compression says what is compressed; the default is nothing.
+	// Compression says which responses are compressed; the default is none.
 	Compression Compression
-	// BodyBytes bounds the encoded responses that are kept for sharing.
-	// Default 256 MiB.
+	// BodyBytes bounds the encoded responses that are kept for sharing. Default 256 MiB.
 	BodyBytes int64
-	// Tracer follows updates on their way to the clients; nil follows none.
+	// Tracer traces updates on their way to the clients; may be nil.
 	Tracer *trace.Tracer
-	// Meter makes the metrics; nil means none.
+	// Meter makes the metrics; may be nil.
 	Meter metric.Meter
-	// Logger is for refusals and rejections; nil means none.
+	// Logger logs refusals and rejections; may be nil.
 	Logger *slog.Logger
 }
 
@@ -132,41 +128,41 @@ type Server struct {
 	// Fixed after construction.
 	cfg     Config
 	began   time.Time
-	bodies  *once.Cache[bodyKey, body] // built once for all in the same position
+	bodies  *bodycache.Cache[bodyKey, body] // shared by all clients in the same position
 	metrics *serverMetrics
 	load    *loadMetrics
-	recheck chan struct{} // holds one signal
+	recheck chan struct{} // capacity 1
 
-	largeLoads chan struct{} // has places for maxLargeLoads
+	largeLoads chan struct{} // capacity maxLargeLoads
 
-	compressor member.Compressor    // safe for concurrent use
-	packed     atomic.Uint64        // bodies that were compressed
-	wire       atomic.Pointer[wire] // see wireFor
-	noWire     sync.Once            // guards a line of the log
+	compressor sharedgzip.Compressor // safe for concurrent use
+	packed     atomic.Uint64         // number of compressed bodies
+	wire       atomic.Pointer[wire]  // see wireFor
+	noWire     sync.Once             // guards a log line
 
 	draining      atomic.Bool
 	elsewhere     atomic.Bool                            // there are other nodes; see Server.Elsewhere
 	rechecks      atomic.Uint64                          // calls of Recheck
-	lines         [codes.Unauthenticated + 1]limit.Lines // of the log, by code; see refused
+	lines         [codes.Unauthenticated + 1]limit.Lines // per code; see refused
 	oversizeLines limit.Lines                            // see oversize
 
 	mu sync.Mutex
 	// Guarded by mu.
-	streams map[*stream]struct{}
-	peers   map[*stream]struct{} // of other nodes: no clients, and no reason to wait
-	loads   map[*loadStream]struct{}
-	doors   []*door.Door  // of Listen
-	empty   chan struct{} // closed when draining and no streams are left
-	most    int           // streams, above which full is told to new ones; 0 for no limit
-	full    error
+	streams   map[*stream]struct{}
+	peers     map[*stream]struct{} // streams of other nodes: they are not clients, and a drain does not wait for them
+	loads     map[*loadStream]struct{}
+	listeners []*conn.Listener // made by Listen
+	empty     chan struct{}    // closed when draining and no streams are left
+	most      int              // number of streams from which on new ones are refused with full; 0 means no limit
+	full      error
 }
 
-// New makes a Server. It fails where cfg lacks a required field.
+// New makes a Server. It fails if cfg lacks a required field.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
-	s := &Server{cfg: cfg, began: time.Now(), bodies: once.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
+	s := &Server{cfg: cfg, began: time.Now(), bodies: bodycache.New[bodyKey, body](cfg.BodyBytes), streams: make(map[*stream]struct{}), peers: make(map[*stream]struct{}), loads: make(map[*loadStream]struct{}), empty: make(chan struct{}), recheck: make(chan struct{}, 1), largeLoads: make(chan struct{}, maxLargeLoads)}
 	var err error
 	if s.load, err = newLoadMetrics(cfg.Meter); err != nil {
 		return nil, err
@@ -175,31 +171,30 @@ func New(cfg Config) (*Server, error) {
 	return s, err
 }
 
-// ServerOptions are what the gRPC server has to be made with.
+// ServerOptions returns the options for the gRPC server.
 func (s *Server) ServerOptions() []grpc.ServerOption {
 	return append(append(TransportOptions(), s.asTheyAre()...),
-		grpc.Creds(door.Credentials()),
+		grpc.Creds(conn.Credentials()),
 		grpc.ConnectionTimeout(s.cfg.HandshakeTimeout),
 		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(s.cfg.MaxReceiveBytes),
 		grpc.MaxSendMsgSize(math.MaxInt32))
 }
 
-// WriteBuffer is the size of a connection's write buffer, in bytes: as large as the memory
-// in docs/sizing.md allows for all clients at once on a node with 1 GiB; see
+// WriteBuffer is the size of a connection's write buffer, in bytes: the largest that the memory in
+// docs/sizing.md allows for all clients at once on a node with 1 GiB; see
 // bench/results/write-buffer-2026-11-22.md.
 const WriteBuffer = 32 << 10
 
-// TransportOptions are those among the options that decide what a connection
-// costs, and that a reference to compare with therefore needs, too.
+// TransportOptions returns the options that determine the cost of a connection. A reference server
+// needs them for a fair comparison.
 func TransportOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		// Clients ping every 10 s, with or without streams (B41), and fixed windows save
-		// the pings of bandwidth estimation.
+		// Clients ping every 10 s, with or without streams (B41). Fixed windows save the pings of
+		// bandwidth estimation.
 		//
-		// grpc-go takes a whole write buffer for a response of any size, and keeps it
-		// until the connection's writer had its turn once more: on a busy node all
-		// connections may have one.
+		// grpc-go allocates a whole write buffer for a response of any size, and keeps it until the
+		// connection's writer has run once more: on a busy node all connections may have one.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(KeepaliveParams()),
 		grpc.StaticStreamWindowSize(64 << 10),
@@ -209,7 +204,7 @@ func TransportOptions() []grpc.ServerOption {
 	}
 }
 
-// KeepaliveParams are how clients that have gone are noticed.
+// KeepaliveParams returns the parameters that detect disconnected clients.
 func KeepaliveParams() keepalive.ServerParameters {
 	return keepalive.ServerParameters{Time: 30 * time.Second, Timeout: 20 * time.Second}
 }
@@ -247,8 +242,8 @@ func (s *Server) remove(st *stream) {
 	s.signalEmptyLocked()
 }
 
-// signalEmptyLocked closes empty once, when the last stream of a draining
-// server has gone.
+// signalEmptyLocked closes empty once the last stream of a draining server has ended. The caller
+// holds mu.
 func (s *Server) signalEmptyLocked() {
 	if !s.draining.Load() || len(s.streams)+len(s.loads) > 0 {
 		return
@@ -260,7 +255,7 @@ func (s *Server) signalEmptyLocked() {
 	}
 }
 
-// snapshot returns the streams that are open now.
+// snapshot returns the open client streams.
 func (s *Server) snapshot() []*stream {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -271,13 +266,13 @@ func (s *Server) snapshot() []*stream {
 	return out
 }
 
-// ended returns what a stream ends with after a failed receive.
+// ended returns the error for a stream after a failed receive.
 func (s *Server) ended(c *caller, err error) error {
 	switch err = c.reasonOr(err); {
 	case errors.Is(err, io.EOF):
 		return nil
 	case status.Code(err) == codes.ResourceExhausted && c.reason.Load() == nil:
-		// gRPC has not read a message that is too large, and has told so itself.
+		// gRPC has refused a message that is too large.
 		s.cfg.Limits.Count(limit.MessageSize, c.peer, err.Error())
 		return s.refused(c, err)
 	case errors.Is(err, errNoRequest):
@@ -289,11 +284,11 @@ func (s *Server) ended(c *caller, err error) error {
 	return err
 }
 
-// linePause is between two log lines about refusals with the same code.
+// linePause is the minimum time between two log lines about refusals with the same code.
 const linePause = time.Second
 
-// refused counts and logs a stream that is ended because of what the client
-// asked for. Limits have a log of their own.
+// refused counts and logs a stream that is ended because of what the client asked for. Limits have
+// their own log lines.
 func (s *Server) refused(c *caller, err error) error {
 	code := status.Code(err)
 	s.metrics.refused(code)
@@ -316,8 +311,8 @@ func (s *Server) refused(c *caller, err error) error {
 	return err
 }
 
-// nackedLocked logs a client's rejection: once per client and type until it accepts
-// something again, so that a client that rejects everything fills no disk.
+// nackedLocked logs a rejection once per client and type until the client accepts a response again,
+// so that a client that rejects everything does not fill the disk.
 func (s *Server) nackedLocked(ctx context.Context, st *stream, ts *typeState) {
 	nack, typeURL := ts.nack, ts.table.Type.URL
 	st.laterLocked(func() {
@@ -326,12 +321,11 @@ func (s *Server) nackedLocked(ctx context.Context, st *stream, ts *typeState) {
 	})
 }
 
-// oversizePause is between two log lines about responses that are too large.
+// oversizePause is the minimum time between two log lines about responses that are too large.
 const oversizePause = time.Minute
 
-// oversizeLocked counts and logs a response that is larger than it should be and could
-// not be divided: a full state, or a single resource (B40). Most clients will
-// not take it.
+// oversizeLocked counts and logs a response that is too large and could not be divided: a full
+// state or a single resource (B40). Most clients will reject it.
 func (s *Server) oversizeLocked(st *stream, ts *typeState, size int) {
 	ts.metrics.oversize()
 	more, due := s.oversizeLines.Next(time.Now(), oversizePause)

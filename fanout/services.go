@@ -20,7 +20,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// aggregated is the service that carries all types on one stream.
+// aggregated is the service with all types on one stream.
 var aggregated = resource.Service{
 	Name:   "envoy.service.discovery.v3.AggregatedDiscoveryService",
 	File:   "envoy/service/discovery/v3/ads.proto",
@@ -36,9 +36,8 @@ var aggregatedV2 = resource.Service{
 	Delta:  aggregated.Delta,
 }
 
-// Register adds ADS, the per-type services of table A-1 and LRS to gs, under their
-// proto names and with just the methods that they have (A4). gs must have been
-// made with [Server.ServerOptions].
+// Register adds ADS, the per-type services of table A-1 and LRS to gs, under their proto names and
+// with exactly their methods (A4). gs must have been made with [Server.ServerOptions].
 func (s *Server) Register(gs *grpc.Server) {
 	s.register(gs, &aggregated, resource.Known(), false)
 	if s.cfg.V2 { // J1
@@ -56,8 +55,8 @@ func (s *Server) register(gs *grpc.Server, ads *resource.Service, types []*resou
 	}
 }
 
-// describe returns the gRPC description of a service of one version of the
-// protocol: for one type, or for all where only is nil.
+// describe returns the gRPC description of a service of one version of the protocol: for one type,
+// or for all if only is nil.
 func (s *Server) describe(svc *resource.Service, only *resource.Type, v2 bool) *grpc.ServiceDesc {
 	d := &grpc.ServiceDesc{ServiceName: svc.Name, Metadata: svc.File}
 	stream := func(method string, delta bool) {
@@ -77,8 +76,8 @@ func (s *Server) describe(svc *resource.Service, only *resource.Type, v2 bool) *
 	return d
 }
 
-// fetchUnimplemented answers the unary methods, which exist for REST only: a
-// unary gRPC answer could not say "not yet".
+// fetchUnimplemented answers the unary methods, which exist for REST only: a unary gRPC answer
+// cannot say "not yet".
 //
 //nolint:revive // the order of the parameters is gRPC's
 func fetchUnimplemented(any, context.Context, func(any) error, grpc.UnaryServerInterceptor) (any, error) {

@@ -17,12 +17,12 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// A1, A4: every service and method of table A-1 exists and serves its type, on
-// ADS and on its own, and the bodies arrive as they are (D2).
+// A1, A4: every service and method of table A-1 exists and serves its type, on ADS and on its own,
+// and the bodies arrive unchanged (D2).
 func TestEveryService(t *testing.T) {
 	for _, typ := range resource.Known() {
 		if typ.URL == resource.ThriftRouteURL || typ.URL == resource.RateLimitURL || typ.DeltaOnly() {
-			continue // no messages of these in the test kit, or named by the envelope
+			continue // the test kit has no messages of these, or the envelope has their name
 		}
 		each(t, typ.URL, func(t *testing.T, v xdstest.Variant) {
 			w := newWorld(t)
@@ -42,8 +42,8 @@ func TestEveryService(t *testing.T) {
 	}
 }
 
-// A4, D8: VHDS and LEDS are named by their envelope and have delta methods only,
-// and SotW clients hear nothing of them.
+// A4, D8: VHDS and LEDS are named by their envelope and have delta methods only, and SotW clients
+// get nothing of them.
 func TestDeltaOnlyServices(t *testing.T) {
 	for _, url := range []string{resource.VirtualHostURL, resource.LbEndpointURL} {
 		for _, v := range xdstest.Variants(url) {
@@ -72,7 +72,7 @@ func TestDeltaOnlyServices(t *testing.T) {
 	s.QuietType(t, resource.VirtualHostURL, short)
 }
 
-// A4: the methods are those that the protos declare, no more and no fewer.
+// A4: the methods are exactly those that the protos declare.
 func TestMethodsAreThoseOfTheProtos(t *testing.T) {
 	gs := grpc.NewServer()
 	(&Server{}).Register(gs)
@@ -123,7 +123,7 @@ func TestWhatIsNotServed(t *testing.T) {
 	})
 }
 
-// A5: a type's own service needs no type_url and takes no other; ADS needs one.
+// A5: a type's own service needs no type_url and accepts no other; ADS needs one.
 func TestTypeURLOfRequests(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -146,6 +146,6 @@ func TestTypeURLOfRequests(t *testing.T) {
 		ads := w.open(delta)
 		ads.Send(request(""))
 		refusedWith(t, ads, codes.InvalidArgument, "type_url")
-		own.Quiet(t, short) // the others' end is nothing to this stream
+		own.Quiet(t, short) // the end of others does not affect this stream
 	})
 }

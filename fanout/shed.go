@@ -9,94 +9,93 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 )
 
-// Where memory is short, connections end in this order: those without a stream, oldest
-// first; then clients that cost far more than most; then those of a source or an identity
-// that costs far more than most, and holds a good part of the memory by itself. Nobody
-// else: to end a client that costs as much as most do frees next to nothing.
+// When memory is short, connections end in this order: those without a stream, oldest first; then
+// clients whose cost is an outlier; then clients of a source or identity whose cost is an outlier
+// and a considerable part of the memory. No others end: a client of normal cost frees next to
+// nothing.
 
 const (
-	// shedPart of the clients end at a time, and at least one.
+	// shedPart: at most one in shedPart of the clients ends at a time, and at least one.
 	shedPart = 100
-	// streamlessPart of the connections without a stream end at a time, and at least
-	// streamlessLeast: nobody loses anything by that.
+	// streamlessPart: one in streamlessPart of the connections without a stream ends at a time, and
+	// at least streamlessLeast. Their clients lose nothing.
 	streamlessPart, streamlessLeast = 4, 100
-	// streamlessGrace is for clients that are about to open a stream.
+	// streamlessGrace is the time for clients that are about to open a stream.
 	streamlessGrace = time.Second
-	// far is how many times as much as the median something has to cost to be far from it.
-	far = 4
-	// memoryPart of the memory in use is a good part of it.
+	// outlierFactor: an outlier costs more than this many times the median.
+	outlierFactor = 4
+	// memoryPart: one in memoryPart of the memory in use is a considerable part.
 	memoryPart = 4
 )
 
-// Roughly what things cost in memory, in bytes; see bench/results/idle-streams.md.
+// Estimated memory, in bytes; see bench/results/idle-streams.md.
 const (
 	connectionCost = 24 << 10
 	streamCost     = 8 << 10
-	nameCost       = cache.NameCost // of one that a stream alone asks for, without its bytes
-	keyCost        = 64 << 10       // of one that a connection alone asks for
+	nameCost       = cache.NameCost // of a name that only one stream subscribes to, without its bytes
+	keyCost        = 64 << 10       // of a key that only one connection uses
 )
 
-// ShedCostly ends some of the connections that cost most memory, and returns how many
-// clients were on them.
+// ShedCostly ends some of the connections that cost most memory, and returns how many clients they
+// had.
 func (s *Server) ShedCostly() (sent int) {
 	v := s.cfg.Limits.Values()
 	if s.endStreamless(fmt.Sprintf("more than %d %% of this node's memory are in use", v.MemoryPercent)) > 0 {
 		return 0
 	}
-	all := s.guests()
-	charge(all)
+	all := s.connections()
+	estimateCosts(all)
 	used, _ := s.cfg.Limits.Memory()
 	reason := status.Errorf(codes.ResourceExhausted, "more than %d %% of this node's memory are in use (%s), and this client is among those that take most", v.MemoryPercent, limit.Memory.About().Field)
 	for _, g := range mostCostly(all, int(used)) {
 		s.cfg.Limits.Count(limit.Memory, g.streams[0].peer, status.Convert(reason).Message())
-		s.sendAway(g, reason, memory)
+		s.drainConn(g, reason, memory)
 		sent += g.clients
 	}
 	return sent
 }
 
-// EndStreamless ends some of the connections without a stream, since there is no room for
-// more connections.
+// EndStreamless ends some of the connections without a stream, to make room for more connections.
 func (s *Server) EndStreamless() {
 	s.endStreamless("this node has as many connections as its memory limit has room for")
 }
 
-// endStreamless returns how many connections it has ended.
+// endStreamless returns how many connections it ended.
 func (s *Server) endStreamless(why string) int {
 	idle := s.streamless(time.Now())
 	reason := status.Errorf(codes.ResourceExhausted, "%s (%s), and this connection has no stream", why, limit.Memory.About().Field)
 	for _, c := range idle {
 		s.cfg.Limits.Count(limit.Memory, c.RemoteAddr().String(), status.Convert(reason).Message())
-		if c.Arriving() {
+		if c.Handshaking() {
 			c.Abort()
 			continue
 		}
-		s.sendAway(&guest{conn: c}, reason, memory)
+		s.drainConn(&connection{conn: c}, reason, memory)
 	}
 	return len(idle)
 }
 
-// streamless returns connections without a stream that may end now: those first on which
-// most has arrived that is no stream of ours, then the oldest.
-func (s *Server) streamless(now time.Time) []*door.Conn {
+// streamless returns connections without a stream that may end now: first those with the most
+// unread bytes, then the oldest.
+func (s *Server) streamless(now time.Time) []*conn.Conn {
 	type candidate struct {
-		conn   *door.Conn
+		conn   *conn.Conn
 		unread int
 		since  time.Time
 	}
 	s.mu.Lock()
-	doors := s.doors
+	listeners := s.listeners
 	s.mu.Unlock()
 	var all []candidate
-	for _, d := range doors {
+	for _, d := range listeners {
 		for _, c := range d.Open() {
 			since, is := c.Streamless()
-			if !is || c.Going() {
+			if !is || c.GoingAway() {
 				continue
 			}
 			if unread := c.Unread(); unread >= connectionCost || now.Sub(since) >= streamlessGrace {
@@ -107,25 +106,24 @@ func (s *Server) streamless(now time.Time) []*door.Conn {
 	slices.SortFunc(all, func(a, b candidate) int {
 		return cmp.Or(cmp.Compare(b.unread, a.unread), a.since.Compare(b.since))
 	})
-	conns := make([]*door.Conn, min(len(all), max(len(all)/streamlessPart, streamlessLeast)))
+	conns := make([]*conn.Conn, min(len(all), max(len(all)/streamlessPart, streamlessLeast)))
 	for i := range conns {
 		conns[i] = all[i].conn
 	}
 	return conns
 }
 
-// mostCostly returns the guests that are to end, of all those there are; used is how much
-// memory is in use, 0 if that is not known.
-func mostCostly(all []*guest, used int) []*guest {
+// mostCostly returns the connections to end. used is the memory in use, in bytes; 0 if unknown.
+func mostCostly(all []*connection, used int) []*connection {
 	if len(all) == 0 {
 		return nil
 	}
-	slices.SortFunc(all, func(a, b *guest) int { return cmp.Compare(b.cost, a.cost) })
+	slices.SortFunc(all, func(a, b *connection) int { return cmp.Compare(b.cost, a.cost) })
 	most := len(all)/shedPart + 1
 	median := all[len(all)/2].cost
-	alone := func(g *guest) bool { return used > 0 && g.cost > used/memoryPart }
+	alone := func(g *connection) bool { return used > 0 && g.cost > used/memoryPart }
 	n := 0
-	for n < min(most, len(all)) && (all[n].cost > far*median || alone(all[n])) {
+	for n < min(most, len(all)) && (all[n].cost > outlierFactor*median || alone(all[n])) {
 		n++
 	}
 	if n > 0 {
@@ -134,10 +132,10 @@ func mostCostly(all []*guest, used int) []*guest {
 	return ofCostlyOwner(all, used, most)
 }
 
-// ofCostlyOwner returns up to so many of the most costly guests of the source or identity
-// that costs most, if that is far more than most cost, and a good part of what is used.
-func ofCostlyOwner(all []*guest, used, most int) []*guest {
-	byOwner := make(map[string][]*guest)
+// ofCostlyOwner returns the most expensive connections, as many as most, of the source or identity
+// that costs most, if that cost is an outlier and a considerable part of used.
+func ofCostlyOwner(all []*connection, used, most int) []*connection {
+	byOwner := make(map[string][]*connection)
 	costs := make(map[string]int)
 	for _, g := range all {
 		if o := g.owner(); o != "" {
@@ -154,17 +152,17 @@ func ofCostlyOwner(all []*guest, used, most int) []*guest {
 	}
 	slices.SortFunc(owners, func(a, b string) int { return cmp.Or(cmp.Compare(costs[b], costs[a]), cmp.Compare(a, b)) })
 	first, median := owners[0], costs[owners[len(owners)/2]]
-	if costs[first] <= far*median || costs[first] < used/memoryPart {
+	if costs[first] <= outlierFactor*median || costs[first] < used/memoryPart {
 		return nil
 	}
 	return byOwner[first][:min(most, len(byOwner[first]))]
 }
 
-// owner is whose account the guest's streams are in; empty for a local socket.
-func (g *guest) owner() string { return g.streams[0].stay.Owner() }
+// owner names the account of the connection's streams; empty for a local socket.
+func (g *connection) owner() string { return g.streams[0].reservation.Owner() }
 
-// charge finds out what each guest costs.
-func charge(all []*guest) {
+// estimateCosts sets the cost of each connection.
+func estimateCosts(all []*connection) {
 	keys := make(map[*cache.Group]int)
 	for _, g := range all {
 		for _, st := range g.states {
@@ -181,9 +179,9 @@ func charge(all []*guest) {
 	}
 }
 
-// costs is roughly what the guest takes more than every guest does: what it does not
-// read, requests that are not complete or wait, its Node, names, and what it has reported.
-func (g *guest) costs() (n int) {
+// costs estimates the memory of the connection beyond what every connection costs: unread
+// responses, incomplete and unread requests, its Node, names and load reports.
+func (g *connection) costs() (n int) {
 	for _, st := range g.states {
 		n += st.costs()
 	}
@@ -206,7 +204,7 @@ func (s *stream) costs() (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n = s.unacked
-	if s.group != nil { // then what was kept of the Node does not change any more
+	if s.group != nil { // then what is kept of the Node no longer changes
 		n += len(s.node) + len(s.nodeID) + len(s.cluster)
 		if s.by != nil {
 			n += len(s.by.claim)
@@ -219,7 +217,7 @@ func (s *stream) costs() (n int) {
 	return n
 }
 
-// costs is what the key's account holds because of the client.
+// costs returns the memory that the key's account uses because of the client.
 func (s *loadStream) costs() int {
 	s.mu.Lock()
 	client := s.client

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// spread is how clients are spread over the nodes of a tier in a simulation.
+// spread simulates how clients are spread over the nodes of a tier.
 type spread struct {
 	random  *rand.Rand
 	clients []*visit
@@ -22,14 +22,14 @@ type spread struct {
 	has     []map[int]int // by node and key
 }
 
-// visit is where one of them is.
+// visit is the node and key of a client.
 type visit struct {
 	key, node int
 	since     int // in minutes
 	moves     int
 }
 
-// spreadClients spreads clients at random over the first of some nodes.
+// spreadClients spreads clients at random over the first of the nodes.
 func spreadClients(nodes, joined, keys int, clientsOf func(key int) int) *spread {
 	c := &spread{random: rand.New(rand.NewPCG(1, 2)), counts: make([]int, nodes+joined)}
 	for range c.counts {
@@ -59,8 +59,8 @@ func (c *spread) leave(v *visit) {
 	v.moves++
 }
 
-// copies is how many pairs of a node and a key it has clients of there are: what the tier
-// holds in memory.
+// copies returns the number of pairs of a node and a key with clients: the number of keys that the
+// tier holds in memory.
 func (c *spread) copies() (n int) {
 	for _, keys := range c.has {
 		n += len(keys)
@@ -68,11 +68,11 @@ func (c *spread) copies() (n int) {
 	return n
 }
 
-// most is how many clients a node keeps.
+// most returns how many clients a node keeps.
 func (c *spread) most() int { return (len(c.clients)*11 + 10*len(c.counts) - 1) / (10 * len(c.counts)) }
 
-// minute makes each node with too many clients send a tenth of the surplus away, the first in
-// an order, and reports whether there were any.
+// minute makes each node with too many clients drain a tenth of the surplus, the first in an order,
+// and reports whether there were any.
 func (c *spread) minute(now int, order func([]*visit), next func(*visit) int) (moved bool) {
 	for node := range c.counts {
 		surplus := c.counts[node] - c.most()
@@ -96,18 +96,18 @@ func (c *spread) minute(now int, order func([]*visit), next func(*visit) int) (m
 	return moved
 }
 
-// shuffled is any order.
+// shuffled is a random order.
 func (c *spread) shuffled(all []*visit) {
 	c.random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 }
 
-// ordered is the order in which a server sends clients away.
+// ordered is the order in which a server sheds clients.
 func (c *spread) ordered(now int) func([]*visit) {
 	return func(all []*visit) {
 		c.shuffled(all)
 		as := func(v *visit) shedRank {
 			recent := time.Duration(now-v.since)*time.Minute < settlingTime
-			return shedRank{recent: recent, alike: c.has[v.node][v.key], draw: uint64(v.key)}
+			return shedRank{recent: recent, keyClients: c.has[v.node][v.key], keyHash: uint64(v.key)}
 		}
 		order := make(map[*visit]shedRank)
 		for _, v := range all {
@@ -117,10 +117,9 @@ func (c *spread) ordered(now int) func([]*visit) {
 	}
 }
 
-// TestKeysConcentrate: after nodes have joined, clients become as even with the order in which
-// they are sent away as with any other, in about as many minutes, and the tier holds no more
-// copies of keys than before, but for 2 %, wherever clients connect next. By chance it holds
-// more.
+// TestKeysConcentrate: after nodes have joined, clients become even with this shed order as with
+// any other, in about as many minutes, and the tier holds at most 2 % more copies of keys than
+// before, wherever clients connect next. With a random order it holds more.
 func TestKeysConcentrate(t *testing.T) {
 	for _, tier := range []struct {
 		nodes, joined, keys int
@@ -164,8 +163,8 @@ func TestKeysConcentrate(t *testing.T) {
 	}
 }
 
-// TestSentAwayRarely: where a load balancer brings clients back to the node that sent them
-// away, none is sent away again within ten minutes as long as there are others.
+// TestSentAwayRarely: if a load balancer returns clients to the node that drained them, none is
+// drained again within ten minutes while there are others.
 func TestSentAwayRarely(t *testing.T) {
 	c := spreadClients(1, 1, 100, func(key int) int { return 1 + key%20 })
 	const minutes = 60
@@ -184,8 +183,8 @@ func TestSentAwayRarely(t *testing.T) {
 	}
 }
 
-// TestShedByKey: clients of keys that have few clients here leave first, all of one key
-// together, and not those who have just come.
+// TestShedByKey: clients of keys with few clients on this node leave first, all clients of a key
+// together, and not those that just connected.
 func TestShedByKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		nodes := pair(t)
@@ -219,8 +218,8 @@ func TestShedByKey(t *testing.T) {
 			if n := nodes[0].srv.Shed(step.send, nodes[0].srv.Count(), "too many here"); n != step.send {
 				t.Fatalf("%d were sent away, expected %d", n, step.send)
 			}
-			nodes[0].srv.Limit(1, "too many here") // so that they do not come back
-			time.Sleep(awayTime + time.Minute)     //nolint:forbidigo // virtual time
+			nodes[0].srv.Limit(1, "too many here") // so that they do not return
+			time.Sleep(drainTime + time.Minute)    //nolint:forbidigo // virtual time
 			settle(t, clients, nodes)
 			if got := left(); fmt.Sprint(got) != fmt.Sprint(step.want) {
 				t.Errorf("%v are left, expected %v", got, step.want)
@@ -229,8 +228,8 @@ func TestShedByKey(t *testing.T) {
 	})
 }
 
-// TestCopiesOfKeys: on how many nodes a key is whose clients connect at random is what
-// docs/sizing.md says.
+// TestCopiesOfKeys: the number of nodes that hold a key whose clients connect at random is as in
+// docs/sizing.md.
 func TestCopiesOfKeys(t *testing.T) {
 	text, err := os.ReadFile("../docs/sizing.md")
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"golang.org/x/net/http2"
 	"google.golang.org/grpc/codes"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/xdstest"
 )
 
-// served opens clients, each on a connection of its own, that have what there is.
+// served opens clients, each on its own connection, that hold all content.
 func (w *world) served(count int) (streams []*xdstest.Stream) {
 	w.t.Helper()
 	for i := range count {
@@ -37,7 +37,7 @@ func (w *world) served(count int) (streams []*xdstest.Stream) {
 	return streams
 }
 
-// goOn fails the test unless each of the streams gets the next change.
+// goOn fails the test unless each stream gets the next change.
 func (w *world) goOn(streams []*xdstest.Stream, v int) {
 	w.t.Helper()
 	w.serve(fmt.Sprint("v", v), cds, cluster("a", v))
@@ -46,16 +46,16 @@ func (w *world) goOn(streams []*xdstest.Stream, v int) {
 	}
 }
 
-// openConns are the connections that are open.
-func (w *world) openConns() (all []*door.Conn) {
-	for _, d := range w.srv.doors {
+// openConns returns the open connections.
+func (w *world) openConns() (all []*conn.Conn) {
+	for _, d := range w.srv.listeners {
 		all = append(all, d.Open()...)
 	}
 	return all
 }
 
-// TestShedStreamless: where memory is short, connections without a stream end first, the
-// oldest before others, whether HTTP/2 has begun on them or not; clients with streams stay.
+// TestShedStreamless: when memory is short, connections without a stream end first, the oldest
+// before others, whether HTTP/2 has begun on them or not; clients with streams stay.
 func TestShedStreamless(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.HandshakeTimeout = time.Hour })
@@ -82,7 +82,7 @@ func TestShedStreamless(t *testing.T) {
 		}
 		time.Sleep(2 * streamlessGrace) //nolint:forbidigo // virtual time
 		before := w.openConns()
-		slices.SortFunc(before, func(a, b *door.Conn) int {
+		slices.SortFunc(before, func(a, b *conn.Conn) int {
 			x, _ := a.Streamless()
 			y, _ := b.Streamless()
 			return x.Compare(y)
@@ -90,7 +90,7 @@ func TestShedStreamless(t *testing.T) {
 		if n := w.srv.ShedCostly(); n != 0 {
 			t.Errorf("%d clients were shed", n)
 		}
-		time.Sleep(2 * awayTime) //nolint:forbidigo // virtual time
+		time.Sleep(2 * drainTime) //nolint:forbidigo // virtual time
 		synctest.Wait()
 		left := w.openConns()
 		if len(left) != len(before)-streamlessLeast {
@@ -106,8 +106,8 @@ func TestShedStreamless(t *testing.T) {
 	})
 }
 
-// TestStreamsKeepConnections: a connection counts as one without a stream only from the
-// end of its last stream on.
+// TestStreamsKeepConnections: a connection counts as streamless only after its last stream has
+// ended.
 func TestStreamsKeepConnections(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -130,8 +130,8 @@ func TestStreamsKeepConnections(t *testing.T) {
 	})
 }
 
-// TestShedLoads: a client is charged for what its load reports take: where memory is
-// short it is shed, and no other.
+// TestShedLoads: a client's cost includes its load reports: when memory is short it is shed, and no
+// other.
 func TestShedLoads(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -160,8 +160,7 @@ func TestShedLoads(t *testing.T) {
 	})
 }
 
-// TestShedSparesMostClients: clients that cost as much as most do are not shed, however
-// short memory is.
+// TestShedSparesMostClients: clients of normal cost are not shed, however short memory is.
 func TestShedSparesMostClients(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -175,30 +174,29 @@ func TestShedSparesMostClients(t *testing.T) {
 	})
 }
 
-// TestMostCostly: who is shed, of clients that cost so much, by the sources that they are
-// from.
+// TestMostCostly: which clients are shed, by their costs and sources.
 func TestMostCostly(t *testing.T) {
 	const kib, used = 1 << 10, 800 << 20
 	l, err := limit.New(limit.Values{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// some makes clients of a source that cost so much each.
-	some := func(source byte, count, cost int) (all []*guest) {
+	// some makes clients of a source, each of the given cost.
+	some := func(source byte, count, cost int) (all []*connection) {
 		at := net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, source}), 1))
 		for range count {
-			stay, err := l.Enter(limit.SourceOf(at), "")
+			reservation, err := l.Enter(limit.SourceOf(at), "")
 			if err != nil {
 				t.Fatal(err)
 			}
-			all = append(all, &guest{streams: []*caller{{stay: stay}}, cost: cost})
+			all = append(all, &connection{streams: []*caller{{reservation: reservation}}, cost: cost})
 		}
 		return all
 	}
 	for what, c := range map[string]struct {
-		all    []*guest
+		all    []*connection
 		used   int
-		source string // of those that are shed; empty for nobody
+		source string // source of the shed clients; empty for none
 		count  int
 	}{
 		"nobody":                           {nil, used, "", 0},
@@ -225,8 +223,8 @@ func TestMostCostly(t *testing.T) {
 	}
 }
 
-// TestLargeLoadReportsInTurn: large load reports, which take many times their size once
-// they are decoded, are decoded a few at a time; others do not wait for them.
+// TestLargeLoadReportsInTurn: large load reports, which take many times their size when decoded,
+// are decoded a few at a time; small ones do not wait for them.
 func TestLargeLoadReportsInTurn(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newLoadWorld(t)
@@ -254,16 +252,15 @@ func TestLargeLoadReportsInTurn(t *testing.T) {
 	})
 }
 
-// taken are the zones of which something is reported.
+// taken returns the zones with reported load.
 func taken(o *load.Outlet) loads {
 	l := loads{}
 	l.take(o)
 	return l
 }
 
-// TestNamesAreCharged: names that a stream asks for newly count as requests by the memory
-// that they take: a client that makes up names without end is read no faster. Names that
-// it had are free.
+// TestNamesAreCharged: new names of a stream count as requests by the memory that they take: a
+// client that makes up names indefinitely is throttled. Names that it had before are free.
 func TestNamesAreCharged(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		const names = 5000

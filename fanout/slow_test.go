@@ -14,7 +14,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// large is a cluster of the given size in bytes, at least.
+// large returns a cluster of at least the given size in bytes.
 func large(name string, size int) proto.Message {
 	c := xdstest.Cluster(name, time.Second)
 	c.AltStatName = strings.Repeat("x", size)
@@ -37,8 +37,8 @@ func (g *barrier) pass(ctx context.Context) {
 	}
 }
 
-// K19: a client that does not read holds nobody up and is owed no more than
-// what is in flight; when it reads again it gets the last state, in one frame.
+// K19: a client that does not read delays no other client, and costs only what is in flight; when
+// it reads again it gets the newest state in one frame.
 func TestSlowClient(t *testing.T) {
 	for _, v := range []xdstest.Variant{xdstest.SotW, xdstest.Delta} {
 		t.Run(v.String(), func(t *testing.T) {
@@ -61,7 +61,7 @@ func TestSlowClient(t *testing.T) {
 				for i := range updates {
 					w.serve("", cds, large("a", 100<<10+i), cluster(fmt.Sprint("b", i), 1))
 					w.change(rds, nil, route("r", fmt.Sprint(i)))
-					if i%100 == 99 { // the others follow while it sleeps
+					if i%100 == 99 { // the others are up to date while it does not read
 						for _, a := range good {
 							a.WaitHeld(t, cds, "a", fmt.Sprint("b", i))
 						}
@@ -79,7 +79,7 @@ func TestSlowClient(t *testing.T) {
 				g.open()
 				slow.WaitHeld(t, cds, "a", fmt.Sprint("b", updates-1))
 				slow.WaitFor(t, "the last route", func() bool { return string(slow.Held(rds)["r"].Body) == last })
-				if n := slow.Stats().Frames; n > 5 { // in flight, then the last; removals apart
+				if n := slow.Stats().Frames; n > 5 { // in flight, then the newest; removals separately
 					t.Errorf("the slow client got %d frames", n)
 				}
 				for _, a := range append(good, slow) {
@@ -95,8 +95,8 @@ func bodyOf(t xdstest.TB, m proto.Message) string {
 	return string(xdstest.Any(m).GetValue())
 }
 
-// K19: a client that never reads is ended at the send deadline, wherever the
-// bytes are stuck, and with it all that it held.
+// K19: a client that never reads ends at the send deadline, wherever the bytes are blocked, and all
+// its state is freed.
 func TestSendDeadline(t *testing.T) {
 	for _, where := range []string{"client", "network"} {
 		for zip, c := range map[string]Compression{"": {}, ", compressed": {From: 1}} {
@@ -110,8 +110,8 @@ func TestSendDeadline(t *testing.T) {
 func testSendDeadline(t *testing.T, where string, zip Compression) {
 	w := newWorld(t, func(c *Config) { c.SendTimeout, c.Compression = 3*short, zip })
 	net := w.net.NewNetwork(t, w.addr)
-	// gRPC would let a client that has read a lot, in no time at all, be sent up to
-	// 16 MiB before it reads on.
+	// Otherwise gRPC would let a client that has read a lot, within no time of the virtual clock,
+	// be sent up to 16 MiB before it reads again.
 	s := w.net.Client(t, net.Addr(), grpc.WithInitialWindowSize(64<<10), grpc.WithInitialConnWindowSize(64<<10)).Open(xdstest.Delta)
 	types := []string{cds, eds, lds}
 	for _, url := range types {
@@ -123,11 +123,11 @@ func testSendDeadline(t *testing.T, where string, zip Compression) {
 	} else {
 		net.Stall(xdstest.ToClient)
 	}
-	for _, url := range types { // the client may still take the first
+	for _, url := range types { // the client may still accept the first
 		w.named(url, "a", noisy("a", 2<<20))
 	}
 	xdstest.Eventually(t, "the stream to be ended", func() bool { return len(w.srv.Streams()) == 0 })
-	fresh := w.open(true) // what it held is free, and others are served
+	fresh := w.open(true) // its state is freed, and others are served
 	fresh.Subscribe(cds, "a")
 	has(t, fresh.Recv(t), "a")
 	s.StartReading()
@@ -135,8 +135,8 @@ func testSendDeadline(t *testing.T, where string, zip Compression) {
 	refusedWith(t, s, codes.DeadlineExceeded, "send timeout")
 }
 
-// B12, K19: frames that a client never acknowledges are sent by a goroutine
-// once they could block, and one that does read gets all of them.
+// B12, K19: frames that a client never acknowledges are sent by a goroutine once they could block,
+// and a client that reads gets all of them.
 func TestUnacknowledgedBytes(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.AckTimeout = short / 10 })

@@ -30,7 +30,7 @@ type Client interface {
 	Resources(yield func(ResourceStatus) bool)
 	// Holdings compares what the client holds with what there is, type by type in the
 	// order E1. What it has acknowledged it holds. It costs as much as it subscribes to.
-	Holdings() []Holds
+	Holdings() []TypeDiff
 	// Reach tells how an update of a table stands with the client: Synced if it has taken
 	// it, Nacked if it rejected it, Stale if it was sent and is not answered, and NotSent
 	// if it is still to be sent. at is when that became so. ok is false where the client

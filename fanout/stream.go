@@ -16,7 +16,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// stream is one client's stream: all types on ADS, one type on its own service.
+// stream is a client's stream: all types on ADS, one type on its own service.
 type stream struct {
 	caller
 
@@ -25,18 +25,18 @@ type stream struct {
 	grpc  grpc.ServerStream
 	only  *resource.Type // nil on ADS
 	since stamp
-	form  // but for timed
-	// sharesSecrets says with all clients of the key. It is set as those below, and
-	// here because there is room.
+	form  // except timed
+	// sharesSecrets means that secrets are shared with all clients of the key. It is set like the
+	// fields below, and is here because there is room.
 	sharesSecrets bool
-	fields        uint16   // of the Node that are in node, bits by number; set likewise
-	tier          *peering // of another node; nil for a client; fixed
+	fields        uint16   // of the Node, kept in node, as bits by number; set like the fields below
+	tier          *peering // for a stream of another node; nil for a client; fixed
 
-	// Set by the handler goroutine with the first request, before anybody
-	// else knows the stream, as is timed.
+	// Set by the handler goroutine with the first request, before other goroutines know the stream,
+	// like timed.
 	group               *cache.Group
-	node, cluster, rule string // the first as identity has it
-	wire                *wire  // of a client that takes gzip; nil for others
+	node, cluster, rule string // node is that of identity
+	wire                *wire  // for a client that accepts gzip; nil for others
 
 	// Owned by the handler goroutine.
 	in     request
@@ -48,31 +48,31 @@ type stream struct {
 	types   []*typeState // in the order E1
 	own     *ownGroups   // nil unless a type needs it
 	nonces  uint64
-	unacked int         // bytes of responses that are not acknowledged
+	unacked int         // bytes of unacknowledged responses
 	sending bool        // a goroutine is in a send that may block
 	ended   bool        // the handler has returned
-	waiting atomic.Bool // a goroutine waits for mu to flush; not guarded by it
-	after   func()      // what is left to be done when mu is unlocked; see laterLocked
+	waiting atomic.Bool // a goroutine waits for mu to flush; not guarded by mu
+	after   func()      // called after mu is unlocked; see laterLocked
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
-	// hopeless is since when the client has waited in vain; see giveUpLocked.
+	// hopeless is since when the client waits for content that cannot come; see giveUpLocked.
 	hopeless stamp
-	arrival  limit.Arrival // while it is not in sync; see inSyncLocked
-	// warming are the endpoints of clusters that a returning delta client was
-	// sent before it asked for endpoints (E3).
+	arrival  limit.Arrival // until it is in sync; see inSyncLocked
+	// warming are the endpoints of clusters that a reconnecting delta client was sent before it
+	// subscribed to endpoints (E3).
 	warming *cache.Names
-	back    *comeback // nil for a client that came with nothing
+	back    *comeback // nil for a client that holds nothing
 
 	senders sync.WaitGroup // see sendSlowly
 }
 
-// handle serves one stream until the client ends it or a reason is found to.
+// handle serves a stream until the client or the server ends it.
 func (s *Server) handle(gs grpc.ServerStream, only *resource.Type, f form) error {
 	st := &stream{srv: s, grpc: gs, only: only, form: f, since: s.stamp(time.Now())}
 	return st.serve()
 }
 
-// serve is handle once there is a stream.
+// serve serves the stream.
 func (s *stream) serve() (err error) {
 	p, err := s.attach(s.grpc.Context())
 	if err != nil {
@@ -98,18 +98,18 @@ func (s *stream) serve() (err error) {
 		}
 		size := s.in.size()
 		if !first {
-			s.taken(size)
+			s.messageRead(size)
 		}
 		if err := s.take(p); err != nil {
 			return s.srv.refused(&s.caller, err)
 		}
 		if s.tier == nil {
-			s.srv.hold(s.grpc.Context(), &s.caller, &s.tokens, size)
+			s.srv.throttle(s.grpc.Context(), &s.caller, &s.tokens, size)
 		}
 	}
 }
 
-// take takes the request in that has come, of a client that p tells of.
+// take processes the request in in, from the client that p describes.
 func (s *stream) take(p *peer.Peer) error {
 	defer s.in.free()
 	var r resource.Request
@@ -134,14 +134,14 @@ func (s *stream) take(p *peer.Peer) error {
 	return s.receive(&r)
 }
 
-// receive applies a request and sends what it makes due.
+// receive applies a request and sends what became due.
 func (s *stream) receive(r *resource.Request) error {
 	t, err := s.typeOf(r.TypeURL)
 	if err != nil {
 		return err
 	}
 	if s.v2 {
-		r.Locators, r.Located = nil, false // fields that it does not have
+		r.Locators, r.Located = nil, false // version 2 does not have these fields
 	}
 	if r.Located && !s.delta && t.FullState { // G9
 		return refuseWhole()
@@ -160,7 +160,7 @@ func (s *stream) receive(r *resource.Request) error {
 	return s.apply(t, r)
 }
 
-// apply applies a request for a type that has been checked, and flushes.
+// apply applies a checked request for a type, and flushes.
 func (s *stream) apply(t *resource.Type, r *resource.Request) error {
 	s.mu.Lock()
 	defer s.unlock()
@@ -198,14 +198,14 @@ func (s *stream) apply(t *resource.Type, r *resource.Request) error {
 	}
 	s.flushLocked()
 	if s.nonces == 0 {
-		s.inSyncLocked() // as far as this node goes: there is nothing yet
+		s.inSyncLocked() // in sync as far as this node knows: there is no content yet
 	}
 	return nil
 }
 
-// stateLocked returns the state for t, made on the first request for it. It is nil
-// where another node asks for a type too many: what one of its clients asks for must
-// not end the stream that all of its clients of the key live on, so it hears nothing.
+// stateLocked returns the state for t, made on the first request for it. It is nil if another node
+// asks for too many types: the request of one of its clients must not end the stream that all its
+// clients of the key use, so it gets no answer.
 func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err error) {
 	if ts := s.findLocked(t.URL); ts != nil {
 		return ts, false, nil
@@ -219,7 +219,7 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 		if limited, ok := errors.AsType[*limit.Refusal](err); ok {
 			s.laterLocked(limited.Log)
 		}
-		return nil, false, nil // it has been counted
+		return nil, false, nil // counted already
 	case err != nil:
 		return nil, false, err
 	}
@@ -239,8 +239,8 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 	return ts, true, nil
 }
 
-// laterLocked has f called once mu is unlocked. Whatever may take long belongs there, such
-// as to write a line of the log: flushes wait for mu.
+// laterLocked calls f once mu is unlocked. Anything that may take long, such as writing a log line,
+// must be done so: flushes wait for mu.
 func (s *stream) laterLocked(f func()) {
 	before := s.after
 	if before == nil {
@@ -250,7 +250,7 @@ func (s *stream) laterLocked(f func()) {
 	s.after = func() { before(); f() }
 }
 
-// unlock unlocks mu and does what was left for then.
+// unlock unlocks mu and then calls what laterLocked queued.
 func (s *stream) unlock() {
 	after := s.after
 	s.after = nil
@@ -269,7 +269,7 @@ func (s *stream) findLocked(url string) *typeState {
 	return nil
 }
 
-// close frees what an ended stream held. When it returns, nobody sends any more.
+// close frees what an ended stream holds. After it returns, no goroutine sends on the stream.
 func (s *stream) close() {
 	s.mu.Lock()
 	s.ended = true

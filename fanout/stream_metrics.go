@@ -10,15 +10,14 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"xdsrelay/fanout/door"
+	"xdsrelay/fanout/conn"
 )
 
-// surveyEvery bounds how often all streams are looked at for metrics, whoever reads
-// them.
+// surveyEvery is the minimum time between two surveys, however often metrics are read.
 const surveyEvery = time.Second
 
-// survey is how the clients stand, found out by looking at every stream when metrics
-// are read. So it costs nothing while clients are served.
+// survey counts the states of clients by visiting every stream when metrics are read. So it costs
+// nothing while clients are served.
 type survey struct {
 	srv *Server // fixed
 
@@ -31,13 +30,13 @@ type survey struct {
 	behind  map[string]int64 // by type
 }
 
-// standingOf is how clients stand with a type.
+// standingOf is the state of clients for a type.
 type standingOf struct {
 	typeKey
 	standing
 }
 
-// lookLocked brings the survey up to date.
+// lookLocked updates the survey. The caller holds mu.
 func (v *survey) lookLocked() {
 	now := time.Now()
 	if now.Sub(v.at) < surveyEvery {
@@ -45,7 +44,7 @@ func (v *survey) lookLocked() {
 	}
 	v.at = now
 	v.clients, v.unacked, v.states, v.behind = 0, 0, make(map[standingOf]int64), make(map[string]int64)
-	conns := make(map[*door.Conn]struct{})
+	conns := make(map[*conn.Conn]struct{})
 	for _, st := range v.srv.snapshot() {
 		if st.conn == nil {
 			v.clients++
@@ -64,14 +63,14 @@ func (v *survey) add(st *stream) {
 	for _, ts := range st.types {
 		h, label := ts.table.Head(&ts.watcher), ts.metrics.key.label
 		if !h.Wildcard && h.Names == 0 {
-			continue // it asks for nothing of it any more
+			continue // unsubscribed from everything of the type
 		}
 		v.states[standingOf{ts.metrics.key, ts.standing(h.Gen)}]++
 		v.behind[label] = max(v.behind[label], int64(h.Gen)-int64(ts.acked.Gen))
 	}
 }
 
-// observeStreams makes the metrics of how the clients stand.
+// observeStreams registers the metrics of the survey.
 func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 	var errs [5]error
 	gauge := func(i int, name string, options ...metric.Int64ObservableGaugeOption) (g metric.Int64ObservableGauge) {
@@ -94,7 +93,7 @@ func (m *serverMetrics) observeStreams(meter metric.Meter, s *Server) error {
 			if key.relay {
 				return true
 			}
-			for one := standsSynced; one <= standsUnknown; one++ { // 0 too: a state that has ended is told
+			for one := standsSynced; one <= standsUnknown; one++ { // 0 is reported, too, so that a state ends
 				o.ObserveInt64(stand, v.states[standingOf{key, one}], metric.WithAttributeSet(attribute.NewSet(
 					attribute.String("type", key.label), variant(key.delta), attribute.String("state", strings.ToLower(string(states[one]))))))
 			}

@@ -5,8 +5,8 @@ import (
 	"testing/synctest"
 )
 
-// TestSurvey: the metrics of how clients stand count what the status tells of: the types
-// that a client asks for, and not those that it has left.
+// TestSurvey: the metrics of client states count like the status: types that a client subscribes
+// to, and not those that it has unsubscribed from.
 func TestSurvey(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)

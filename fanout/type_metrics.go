@@ -12,9 +12,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// typeMetrics count what is sent of one type and variant, and what clients
-// answer. That is done for every response and every ACK, so they are plain
-// numbers, which are asked for when the metrics are read.
+// typeMetrics count the responses of one type and variant, and the answers of clients. They are
+// updated for every response and every ACK, so they are plain numbers that are read when metrics
+// are.
 type typeMetrics struct {
 	// Fixed after construction.
 	key      typeKey
@@ -26,13 +26,13 @@ type typeMetrics struct {
 	propagation, building metric.Float64Histogram
 
 	responses, bytes  atomic.Int64
-	compressed, saved atomic.Int64 // of these, and by how many bytes
+	compressed, saved atomic.Int64 // compressed responses, and bytes saved
 	oversized         atomic.Int64
-	busy              atomic.Int64 // ns in sends that did not block
+	busy              atomic.Int64 // ns in sends that could not block
 	answers           [outcomes]atomic.Int64
 }
 
-// What clients answer.
+// The answers of clients.
 const (
 	outcomeACK = iota
 	outcomeNACK
@@ -58,7 +58,7 @@ func (m *serverMetrics) of(t *resource.Type, f form) *typeMetrics {
 	return first.(*typeMetrics)
 }
 
-// observeTypes makes the metrics of all types.
+// observeTypes registers the metrics of all types.
 func (m *serverMetrics) observeTypes(meter metric.Meter) error {
 	var errs [8]error
 	counter := func(i int, name string, options ...metric.Int64ObservableCounterOption) (c metric.Int64ObservableCounter) {
@@ -74,21 +74,21 @@ func (m *serverMetrics) observeTypes(meter metric.Meter) error {
 	busy, err := meter.Float64ObservableCounter("xdsrelay.downstream.send.time", metric.WithUnit("s"), metric.WithDescription("Time spent to hand responses to the transport, where that could not block."))
 	errs[7] = err
 	_, errs[6] = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
-		tell := func(c metric.Int64Observable, n *atomic.Int64, labels metric.MeasurementOption) {
+		observe := func(c metric.Int64Observable, n *atomic.Int64, labels metric.MeasurementOption) {
 			if n := n.Load(); n > 0 {
 				o.ObserveInt64(c, n, labels)
 			}
 		}
 		m.types.Range(func(_, v any) bool {
 			t := v.(*typeMetrics)
-			tell(responses, &t.responses, t.labels)
-			tell(bytes, &t.bytes, t.labels)
-			tell(compressed, &t.compressed, t.labels)
-			tell(saved, &t.saved, t.labels)
-			tell(oversize, &t.oversized, t.labels)
+			observe(responses, &t.responses, t.labels)
+			observe(bytes, &t.bytes, t.labels)
+			observe(compressed, &t.compressed, t.labels)
+			observe(saved, &t.saved, t.labels)
+			observe(oversize, &t.oversized, t.labels)
 			o.ObserveFloat64(busy, time.Duration(t.busy.Load()).Seconds(), t.labels)
 			for i := range t.answers {
-				tell(answers, &t.answers[i], t.outcomes[i])
+				observe(answers, &t.answers[i], t.outcomes[i])
 			}
 			return true
 		})
@@ -97,7 +97,7 @@ func (m *serverMetrics) observeTypes(meter metric.Meter) error {
 	return errors.Join(errs[:]...)
 }
 
-// sent counts a response of so many bytes, which compression has saved so many of.
+// sent counts a response of size bytes; compression saved saved bytes.
 func (t *typeMetrics) sent(size, saved int) {
 	t.responses.Add(1)
 	t.bytes.Add(int64(size))
@@ -107,21 +107,20 @@ func (t *typeMetrics) sent(size, saved int) {
 	}
 }
 
-// A ctx of these may hold the trace of what is counted, which histograms show as an
-// exemplar.
+// The ctx of these may have the trace of what is counted; histograms show it as an exemplar.
 
-// ack counts that a client has taken a response so long after it was sent.
+// ack counts an ACK, after the time since the response was sent.
 func (t *typeMetrics) ack(ctx context.Context, after time.Duration) {
 	t.answers[outcomeACK].Add(1)
 	t.ackTime.Record(ctx, after.Seconds(), t.timed...)
 }
 
-// propagated counts that a client has taken an update so long after it came.
+// propagated records the time from storing an update to its ACK.
 func (t *typeMetrics) propagated(ctx context.Context, after time.Duration) {
 	t.propagation.Record(ctx, max(0, after.Seconds()), t.timed...)
 }
 
-// built counts that a body took so long to make.
+// built records how long making a body took.
 func (t *typeMetrics) built(ctx context.Context, took time.Duration) {
 	t.building.Record(ctx, took.Seconds(), t.timed...)
 }

@@ -10,23 +10,23 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Requests are taken as they are. No xDS client compresses them, though gRPC libraries
-// can, and grpc-go takes gzip as soon as anything in the program has registered it, as
-// the exporters of telemetry do. A few KiB would then become listen.max_receive_size in
-// memory before anybody is asked, on each of many streams. And it would answer likewise:
-// each response compressed for that client alone, secrets included.
+// Compressed requests are refused. No xDS client compresses requests, though gRPC libraries can,
+// and grpc-go accepts gzip as soon as anything in the program has registered it, as telemetry
+// exporters do. A few KiB would then become listen.max_receive_size of memory before a client is
+// authorized, on each of many streams. grpc-go would also compress its responses to such a client,
+// each one for that client alone, including secrets.
 
-// asTheyAre are the options by which a server takes no compressed requests.
+// asTheyAre returns the options by which a server refuses compressed requests.
 func (s *Server) asTheyAre() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainStreamInterceptor(s.refuseEncoded),
-		// The methods that are no streams are called only after their request was read.
+		// The handlers of unary methods are called only after their request was read.
 		grpc.RPCDecompressor(noInflating{}), //nolint:staticcheck // deprecated, and there is nothing else
 	}
 }
 
-// refuseEncoded refuses a stream whose client may send compressed requests, in the way
-// that gRPC has for an encoding that a server does not know.
+// refuseEncoded refuses a stream whose client may send compressed requests, with the status that
+// gRPC defines for an unknown encoding.
 func (s *Server) refuseEncoded(srv any, gs grpc.ServerStream, _ *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	es, ok := grpc.ServerTransportStreamFromContext(gs.Context()).(interface{ RecvCompress() string })
 	if ok && es.RecvCompress() != "" && es.RecvCompress() != encoding.Identity {
@@ -39,7 +39,7 @@ func (s *Server) refuseEncoded(srv any, gs grpc.ServerStream, _ *grpc.StreamServ
 	return handle(srv, gs)
 }
 
-// noInflating stands for gRPC's own decompressor.
+// noInflating replaces gRPC's decompressor.
 type noInflating struct{}
 
 var errCompressed = errors.New(`requests in the encoding "gzip" are not taken: send them uncompressed`)

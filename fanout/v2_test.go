@@ -24,7 +24,7 @@ import (
 
 func withV2(c *Config) { c.V2 = true }
 
-// changeV2 applies a response of a delta origin in version 2 types.
+// changeV2 applies a response of a delta control plane in version 2 types.
 func (w *world) changeV2(rs ...*discoveryv3.Resource) {
 	w.t.Helper()
 	w.sayV2(rs[0].Resource.TypeUrl, rs...)
@@ -43,7 +43,7 @@ func (w *world) sayV2(typeURL string, rs ...*discoveryv3.Resource) {
 	w.origin().Apply(cache.Update{Type: r.Type, Resources: r.Resources})
 }
 
-// inV2 is a resource of version 2.
+// inV2 returns a resource of version 2.
 func inV2(name string, m proto.Message) *discoveryv3.Resource {
 	return &discoveryv3.Resource{Name: name, Resource: xdstest.V2(m)}
 }
@@ -57,8 +57,7 @@ func bothV2(t *testing.T, f func(t *testing.T, v xdstest.Variant)) {
 	}
 }
 
-// J1: without being asked to, nothing of version 2 is served; that of CSDS never
-// is.
+// J1: unless configured, nothing of version 2 is served; CSDS of version 2 never is.
 func TestV2IsOff(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -77,8 +76,8 @@ func TestV2IsOff(t *testing.T) {
 	})
 }
 
-// J1, J2, A1: every service of version 2 serves its type, on ADS and on its own,
-// under the type URL of version 2 throughout.
+// J1, J2, A1: every service of version 2 serves its type, on ADS and on its own, with the type URL
+// of version 2 throughout.
 func TestEveryServiceV2(t *testing.T) {
 	for _, typ := range resource.KnownV2() {
 		each(t, typ.URL, func(t *testing.T, v xdstest.Variant) {
@@ -104,8 +103,7 @@ func TestEveryServiceV2(t *testing.T) {
 	}
 }
 
-// J1: the methods are those that the protos of version 2 declare, no more and no
-// fewer.
+// J1: the methods are exactly those that the protos of version 2 declare.
 func TestMethodsOfV2(t *testing.T) {
 	files, err := v2types.Files()
 	if err != nil {
@@ -143,8 +141,8 @@ func TestMethodsOfV2(t *testing.T) {
 	}
 }
 
-// J2: a method of one version takes no types of the other, and version 2 takes no
-// types that it never had; nothing else is affected.
+// J2: a method of one version accepts no types of the other, and version 2 accepts no types that it
+// never had; nothing else is affected.
 func TestVersionsDoNotMix(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		for _, delta := range []bool{false, true} {
@@ -165,7 +163,7 @@ func TestVersionsDoNotMix(t *testing.T) {
 			refusedWith(t, own, codes.InvalidArgument, cds)
 			good.Quiet(t, short)
 		}
-		off := newWorld(t).open(true) // also where version 2 is not served
+		off := newWorld(t).open(true) // also if version 2 is not served
 		off.Subscribe(resource.ClusterV2URL)
 		refusedWith(t, off, codes.InvalidArgument, "version 2")
 	})
@@ -186,8 +184,8 @@ func TestTypeURLOfV2Requests(t *testing.T) {
 	})
 }
 
-// J3: what a client of version 2 is sent holds no field that version 2 does not
-// have, and a node with a build_version, or fields of a later version, are taken.
+// J3: responses of version 2 have no field that version 2 does not have, and a Node with a
+// build_version, or with fields of a later version, is accepted.
 func TestWhatV2Lacks(t *testing.T) {
 	files, err := v2types.Files()
 	if err != nil {
@@ -250,7 +248,7 @@ func TestWhatV2Lacks(t *testing.T) {
 	})
 }
 
-// J4: one name in both versions is two resources: asked for apart, told apart.
+// J4: one name in both versions is two resources: subscribed and sent separately.
 func TestVersionsAreApart(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, withV2)
@@ -271,7 +269,7 @@ func TestVersionsAreApart(t *testing.T) {
 	})
 }
 
-// E3, E1: the endpoints of a cluster of version 2 follow it, and it goes first.
+// E3, E1: the endpoints of a cluster of version 2 follow it.
 func TestEndpointsFollowClustersOfV2(t *testing.T) {
 	bothV2(t, func(t *testing.T, v xdstest.Variant) {
 		w := newWorld(t, withV2)

@@ -15,40 +15,39 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// gzipName is the encoding as gRPC's headers have it.
+// gzipName is the name of the encoding in gRPC headers.
 const gzipName = "gzip"
 
-// encodedStream is what grpc-go's transport streams know of compression; as with
-// statusWriter, their documented interface lacks it.
+// encodedStream is the part of grpc-go's transport streams about compression; like that of
+// statusWriter, it is not in their documented interface.
 type encodedStream interface {
 	ClientAdvertisedCompressors() []string
 	SetSendCompress(string) error
 }
 
-// wire writes whole messages to the transport below grpc-go's streams, with the
-// flag that says whether they are compressed.
+// wire writes whole messages to the transport below grpc-go's streams, with the flag that says
+// whether they are compressed.
 //
-// SendMsg cannot do so: it compresses each message of a stream with the encoding
-// that the stream has, by the compressor registered under its name. One of ours
-// under the name gzip could tell what is compressed already by the address of a
-// first slice of the codec's, and pass it on. But it would be there for the whole
-// program, its upstream connections and all other services included; it could
-// not leave a small message as it is; and what a compressor passes on is copied,
-// into a buffer of 1 MiB from 32 KiB up, which a client that does not read would
-// hold. A PreparedMsg is made only by Encode, with copies as well.
+// SendMsg cannot do that: it compresses each message of a stream with the encoding of the stream,
+// by the compressor registered for its name. A compressor of ours for the name gzip could detect
+// compressed messages by the address of the first slice from the codec, and pass them on. But it
+// would apply to the whole program, including upstream connections and all other services; it could
+// not leave small messages uncompressed; and its output is copied into a buffer, of 1 MiB from 32
+// KiB up, which a client that does not read would pin. A PreparedMsg is made only by Encode, which
+// copies as well.
 //
-// The transport's Write takes what SendMsg would give it. One of its types has no
-// name outside of grpc-go, hence the reflection, which costs 0.3 µs. It does not
-// tell a stats handler; the relay has none.
+// The transport's Write takes what SendMsg would pass to it. One of its types has no name outside
+// grpc-go, hence the reflection, which costs 0.3 µs. It does not notify a stats handler; the relay
+// has none.
 type wire struct {
 	// Fixed after construction.
-	stream  reflect.Type  // of the transport
+	stream  reflect.Type  // of transport streams
 	write   reflect.Value // func(stream, header []byte, message mem.BufferSlice, options) error
-	options reflect.Value // the zero options
+	options reflect.Value // the zero value of the options
 }
 
-// newWire makes the wire for a type of transport streams. It fails where they
-// have no such method as grpc-go's.
+// newWire makes the wire for a type of transport streams. It fails unless they have the Write
+// method of grpc-go.
 func newWire(stream reflect.Type) (*wire, error) {
 	m, ok := stream.MethodByName("Write")
 	if !ok {
@@ -62,9 +61,9 @@ func newWire(stream reflect.Type) (*wire, error) {
 	return &wire{stream: stream, write: m.Func, options: reflect.New(t.In(3).Elem())}, nil
 }
 
-// wireFor makes the stream of a client send gzip, and returns what its messages
-// are to be written with. It is nil where the client does not take gzip, or is not
-// to get it. It has to be called before anything is sent.
+// wireFor makes the stream of a client send gzip, and returns the wire for its messages. It returns
+// nil if the client does not accept gzip or must not get it. It must be called before anything is
+// sent.
 func (s *stream) wireFor(node *corev3.Node) *wire {
 	es, ok := s.status.(encodedStream)
 	if s.srv.cfg.Compression.From < 1 || !ok || !slices.Contains(es.ClientAdvertisedCompressors(), gzipName) || s.misclaims(node) {
@@ -80,16 +79,16 @@ func (s *stream) wireFor(node *corev3.Node) *wire {
 	return w
 }
 
-// misclaims reports whether a client cannot inflate, whatever it says. Envoy's own
-// gRPC client cannot, but its configuration may add the header that says so, which
-// most control planes ignore. Its other one is a gRPC library, and names that.
+// misclaims reports whether a client cannot decompress although it says so. The gRPC client of
+// Envoy's own cannot, but its configuration may add the header, which most control planes ignore.
+// Envoy's other client is a gRPC library and names it.
 func (s *stream) misclaims(node *corev3.Node) bool {
 	library := func(agent string) bool { return strings.Contains(agent, "grpc-") }
 	return node.GetUserAgentName() == "envoy" && !slices.ContainsFunc(metadata.ValueFromIncomingContext(s.grpc.Context(), "user-agent"), library)
 }
 
-// wireOf returns the wire for a type of transport streams; nil, with a line in the
-// log, if there is none.
+// wireOf returns the wire for a type of transport streams. If there is none it logs that and
+// returns nil.
 func (s *Server) wireOf(stream reflect.Type) *wire {
 	w := s.wire.Load()
 	if w == nil || w.stream != stream {
@@ -103,8 +102,7 @@ func (s *Server) wireOf(stream reflect.Type) *wire {
 	return w
 }
 
-// send writes f to a stream of the wire's type. It blocks and fails as SendMsg
-// does.
+// send writes f to a stream of the wire's type. It blocks and fails like SendMsg.
 func (w *wire) send(to statusWriter, f *frame) error {
 	n := len(f.body) + len(f.tail)
 	if n > math.MaxInt32 {
@@ -115,7 +113,7 @@ func (w *wire) send(to statusWriter, f *frame) error {
 		header[0] = 1
 	}
 	binary.BigEndian.PutUint32(header[1:], uint32(n))
-	// As in the codec, the bytes are left to the GC.
+	// As in the codec, the GC frees the bytes.
 	message := mem.BufferSlice{mem.SliceBuffer(f.body), mem.SliceBuffer(f.tail)}
 	out := w.write.Call([]reflect.Value{reflect.ValueOf(to), reflect.ValueOf(header), reflect.ValueOf(message), w.options})
 	err, failed := reflect.TypeAssert[error](out[0])
@@ -123,12 +121,12 @@ func (w *wire) send(to statusWriter, f *frame) error {
 		return nil
 	}
 	if _, ok := status.FromError(err); !ok {
-		err = status.Error(codes.Unavailable, err.Error()) // the connection is gone
+		err = status.Error(codes.Unavailable, err.Error()) // the connection was closed
 	}
 	return err
 }
 
-// send sends f, which may block.
+// send sends f. It may block.
 func (s *stream) send(f *frame) error {
 	if s.wire != nil {
 		return s.wire.send(s.status, f)

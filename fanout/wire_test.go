@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// zipTransport is the transport's side of a stream to a client that takes gzip.
+// zipTransport is the transport side of a stream to a client that accepts gzip.
 type zipTransport struct {
 	fakeTransport
 	to  *sink
@@ -24,7 +24,7 @@ type zipTransport struct {
 func (*zipTransport) ClientAdvertisedCompressors() []string { return []string{"identity", "gzip"} }
 func (*zipTransport) SetSendCompress(string) error          { return nil }
 
-// Write has the form that grpc-go's has.
+// Write has the signature of grpc-go's.
 func (z *zipTransport) Write(header []byte, m mem.BufferSlice, _ *struct{ Last bool }) error {
 	if n := binary.BigEndian.Uint32(header[1:]); len(header) != frameHeader || int(n) != m.Len() {
 		return fmt.Errorf("the header % x is before %d bytes", header, m.Len())
@@ -35,7 +35,7 @@ func (z *zipTransport) Write(header []byte, m mem.BufferSlice, _ *struct{ Last b
 	return z.err
 }
 
-// takeGzip makes all clients of a fleet take gzip from now on.
+// takeGzip makes all clients of a fleet accept gzip from now on.
 func (f *fleet) takeGzip() {
 	for i, s := range f.streams {
 		s.status = &zipTransport{fakeTransport: fakeTransport{end: func() {}}, to: f.sinks[i]}
@@ -45,8 +45,8 @@ func (f *fleet) takeGzip() {
 	}
 }
 
-// TestWhoTakesGzip: Envoy's own gRPC client gets nothing compressed, even where it
-// is made to say that it takes gzip; a library that speaks for an Envoy does.
+// TestWhoTakesGzip: Envoy's own gRPC client gets nothing compressed, even if it is configured to
+// say that it accepts gzip; a gRPC library in an Envoy does.
 func TestWhoTakesGzip(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		srv := newSilentWorld(t, compressing(1, 0)).srv
@@ -79,8 +79,8 @@ func TestWhoTakesGzip(t *testing.T) {
 	})
 }
 
-// TestWireFails: what the transport says of a message that it does not take ends
-// the stream; a lost connection reads as such.
+// TestWireFails: an error of the transport for a message ends the stream; a lost connection gets
+// the right status.
 func TestWireFails(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -105,8 +105,7 @@ type (
 
 func (*otherWrite) Write([]byte) (int, error) { return 0, nil }
 
-// TestUnknownTransport: what is no stream of grpc-go's as we know it is not
-// written to.
+// TestUnknownTransport: a stream that is not of grpc-go as we know it is not written to.
 func TestUnknownTransport(t *testing.T) {
 	for _, to := range []any{&noWrite{}, &otherWrite{}} {
 		if _, err := newWire(reflect.TypeOf(to)); err == nil {

@@ -1,7 +1,7 @@
 package relay
 
 import (
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
 	"xdsrelay/relay/config"
@@ -16,7 +16,7 @@ func (n *Node) buildGate() error {
 	}
 	n.rules.Store(rules)
 	n.policy.Store(policy)
-	n.gate, err = gate.New(gate.Config{
+	n.gate, err = authz.New(authz.Config{
 		Policy: n.policy.Load, KeepUntrusted: n.cfg.Recheck.KeepUntrusted, Meter: n.metrics.Meter(), Logger: n.part(logs.Security),
 	})
 	return err

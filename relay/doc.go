@@ -19,9 +19,9 @@
 //
 // # The way of a request
 //
-//  1. fanout/door counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
+//  1. fanout/conn counts the bytes of a connection below grpc-go, fanout/limit admits the stream.
 //  2. fanout: the handler of the stream reads the first request. The rules compute the
-//     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/gate,
+//     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/authz,
 //     relay/authorize), and the stream joins the group of that key (fanout/stream.go).
 //  3. A request that changes what the client wants edits a subscription of a table; one that
 //     answers a response settles its nonce (fanout/requests.go, fanout/typestate.go).
@@ -48,11 +48,11 @@
 //	Cache.mu
 //	Table.mu, then that of a type whose resources refer to it: endpoints, clusters, listeners
 //	Group.mu
-//	leaves: Pool.mu, and the locks of fanout/limit, fanout/once, relay/trace and shard/store
+//	leaves: Pool.mu, and the locks of fanout/limit, fanout/bodycache, relay/trace and shard/store
 //
 // These are separate: Tier.mu before keeper.mu and Peers.mu before peer.mu, in relay/tier;
-// loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/door, Conn.mu before
-// Conn.coming, and Conn.claims and Door.mu before the lock of the limiter. No goroutine waits for
+// loadStream.mu and Collector.mu before account.mu, for load reports; in fanout/conn, Conn.mu before
+// Conn.coming, and Conn.claims and Listener.mu before the lock of the limiter. No goroutine waits for
 // the network with a lock of the first list: a stream sends under its lock only while the transport
 // has room for the message.
 //

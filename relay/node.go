@@ -17,7 +17,7 @@ import (
 	"google.golang.org/grpc/reflection"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/authorize"
@@ -78,7 +78,7 @@ type Node struct {
 	source    Source
 	settings  *settings
 	metrics   *telemetry.Telemetry
-	gate      *gate.Gate
+	gate      *authz.Gate
 	origins   *origins
 	store     *store.Store     // the Redis of the tier; nil for none
 	members   shard.Members    // the nodes of the tier

@@ -18,8 +18,8 @@ const lately = 3 * agreeEvery
 
 // visitors is what a node answers.
 type visitors struct {
-	Node   string       `json:"node"`
-	Visits []rest.Visit `json:"visits"`
+	Node   string            `json:"node"`
+	Visits []rest.RecentPoll `json:"visits"`
 }
 
 // answerVisits answers what other nodes ask.
@@ -27,7 +27,7 @@ func (n *Node) answerVisits() {
 	n.tier.Handle(askVisits, func(context.Context, url.Values) (any, error) {
 		v := visitors{Node: n.name}
 		if n.polling != nil {
-			v.Visits = n.polling.server.Lately(lately)
+			v.Visits = n.polling.server.RecentPolls(lately)
 		}
 		return v, nil
 	})
@@ -45,6 +45,6 @@ func (n *Node) lookForVisits(ctx context.Context) {
 		for i := range a.Visits {
 			a.Visits[i].Ago += took
 		}
-		n.polling.server.Elsewhere(a.Visits)
+		n.polling.server.PolledElsewhere(a.Visits)
 	}
 }

@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// account is what a source or an identity has on this node. It is there as long as it
-// has something.
+// account counts what a source or an identity uses on this node. It exists while it counts
+// anything.
 type account struct {
 	of                   owner // fixed
 	connections, streams int
-	// The keys of its streams. Nearly all have one, so that one has no map.
+	// The keys of its streams. Nearly all accounts have one key, so one key needs no map.
 	key  string
 	use  use
 	more map[string]use
 }
 
-// use is that of a key.
+// use is the use of one key.
 type use struct {
 	streams int
-	until   int64 // while there are no streams: when it ends, in ns since 1970
+	until   int64 // without streams: when the use expires, in ns since 1970
 }
 
 func (a *account) keys() int {
@@ -39,7 +39,7 @@ func (a *account) uses(key string) (use, bool) {
 	return u, ok
 }
 
-// set puts in what the use of a key is.
+// set sets the use of a key.
 func (a *account) set(key string, u use) {
 	_, other := a.more[key]
 	switch {
@@ -64,15 +64,15 @@ func (a *account) drop(key string) {
 
 func (a *account) empty() bool { return a.connections == 0 && a.streams == 0 && a.keys() == 0 }
 
-// Source is where a connection comes from, as far as limits go: an address, or of
-// IPv6 a network, since whoever has one address there has them all. The zero Source,
-// of local sockets, has no limits of its own.
+// Source identifies a client by where it connects from: an IPv4 address or an IPv6 network, since a
+// host can use all addresses of its network. The zero Source, of local sockets, has no limits of
+// its own.
 type Source struct{ addr netip.Addr }
 
-// networkBits is how much of an IPv6 address is one source.
+// networkBits is the prefix length of the IPv6 network that counts as one source.
 const networkBits = 64
 
-// SourceOf is the source of a connection.
+// SourceOf returns the source of a connection.
 func SourceOf(a net.Addr) Source {
 	if a == nil {
 		return Source{}
@@ -80,7 +80,7 @@ func SourceOf(a net.Addr) Source {
 	return SourceAt(a.String())
 }
 
-// SourceAt is the source of a connection from an address in the form host:port.
+// SourceAt returns the source of an address in the form host:port.
 func SourceAt(address string) Source {
 	at, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -95,7 +95,7 @@ func SourceAt(address string) Source {
 	return Source{addr}
 }
 
-// String is the address, or the network's first one.
+// String returns the address, or the first one of the network.
 func (s Source) String() string {
 	if !s.addr.IsValid() {
 		return "a local socket"
@@ -103,14 +103,14 @@ func (s Source) String() string {
 	return s.addr.String()
 }
 
-// lingering is a key that was left, and may be forgotten later.
-type lingering struct {
+// lingeringKey is a key whose use expires later unless it gets a stream again.
+type lingeringKey struct {
 	of    *account
 	key   string
 	until int64
 }
 
-// owner is whose account it is: a source, or an identity if there is one.
+// owner identifies an account: a source, or an identity if there is one.
 type owner struct {
 	source   Source
 	identity string
@@ -132,32 +132,32 @@ func (l *Limiter) accountLocked(o owner) *account {
 	return a
 }
 
-// tidyLocked drops an account if it is empty.
-func (l *Limiter) tidyLocked(a *account) {
+// dropEmptyLocked drops an account that counts nothing. The caller holds mu.
+func (l *Limiter) dropEmptyLocked(a *account) {
 	if a.empty() {
 		delete(l.accounts, a.of)
 	}
 }
 
-// forgetLocked ends the use of keys whose time is over. What is left stays in order,
-// since all linger for the same time.
-func (l *Limiter) forgetLocked(now time.Time) {
+// expireKeysLocked drops the keys whose use has expired. The others stay in order, since all linger
+// for the same time. The caller holds mu.
+func (l *Limiter) expireKeysLocked(now time.Time) {
 	done := 0
-	for _, k := range l.left {
+	for _, k := range l.lingering {
 		if k.until > now.UnixNano() {
 			break
 		}
 		done++
 		if u, ok := k.of.uses(k.key); ok && u.streams == 0 && u.until <= k.until {
 			k.of.drop(k.key)
-			l.tidyLocked(k.of)
+			l.dropEmptyLocked(k.of)
 		}
 	}
 	if done == 0 {
 		return
 	}
-	clear(l.left[:done])
-	if l.left = l.left[done:]; len(l.left) == 0 {
-		l.left = nil
+	clear(l.lingering[:done])
+	if l.lingering = l.lingering[done:]; len(l.lingering) == 0 {
+		l.lingering = nil
 	}
 }

@@ -9,29 +9,29 @@ import (
 // maxSync bounds Values.SyncWithin.
 const maxSync = time.Minute
 
-// arrivals counts the streams that are not in sync yet, by the second in which they
-// came: who has not been in sync for long is waiting for something else, or does not
-// want to, and counts no more.
+// arrivals counts the streams that are not in sync yet, by the second in which they started. A
+// stream that stays out of sync for longer is waiting for something else, or does not want to be in
+// sync, and counts no more.
 type arrivals struct {
 	mu lockorder.Mutex[lockorder.Leaf]
 	// Guarded by mu.
-	seconds  [maxSync/time.Second + 2]second // by their number
-	finished uint64                          // streams that came in sync
+	seconds  [maxSync/time.Second + 2]second // index: Unix time modulo the length
+	finished uint64                          // streams that came in sync, since the start
 }
 
-// second is what came in a second.
+// second counts the streams that started in one second.
 type second struct {
 	at    uint32
 	count int
 }
 
-// Arrival is when a stream came. The zero Arrival counts for nothing.
+// Arrival is when a stream started. The zero Arrival counts nothing.
 type Arrival uint32
 
 func (a *arrivals) at(at uint32) *second { return &a.seconds[at%uint32(len(a.seconds))] }
 
-// came counts a new stream, and tells how many of its second are not in sync.
-func (a *arrivals) came(now time.Time) (Arrival, int) {
+// started counts a new stream. It returns how many streams of the same second are not in sync.
+func (a *arrivals) started(now time.Time) (Arrival, int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	at := uint32(now.Unix())
@@ -43,7 +43,7 @@ func (a *arrivals) came(now time.Time) (Arrival, int) {
 	return Arrival(at), s.count
 }
 
-// done takes a stream out again, which is in sync or has ended.
+// done uncounts a stream that is in sync or has ended.
 func (a *arrivals) done(at Arrival, inSync bool) {
 	if at == 0 {
 		return
@@ -58,8 +58,8 @@ func (a *arrivals) done(at Arrival, inSync bool) {
 	}
 }
 
-// starting is how many have come within a time and are not in sync, and how many came
-// in sync ever.
+// starting returns how many streams started within the given time and are not in sync, and how many
+// ever came in sync.
 func (a *arrivals) starting(now time.Time, within time.Duration) (n int, finished uint64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

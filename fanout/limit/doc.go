@@ -1,14 +1,22 @@
-// Package limit bounds what clients may take of a node, so that none of them, and no
-// crowd of them, takes what the others need.
+// Package limit bounds what clients may use of a node, so that no client, and no burst of clients,
+// uses what the others need.
 //
-// There are three kinds of limits. What is counted (connections, streams and keys; of
-// the node, of an address, of an identity) is booked when it comes and when it goes.
-// What one stream may ask for is compared where the request is read. And while the
-// node has more to do than it can, new streams wait outside: as many are let in as it
-// brings in sync within a bounded time, as measured, and none while its memory is
-// nearly used up.
+// There are three kinds of limits. Connections, streams and keys are counted per node, per address
+// and per identity: they are booked when they begin and released when they end. The limits of a
+// single stream are checked where its requests are read. And while the node is overloaded, new
+// streams are refused: the node admits as many as it brings in sync within a bounded time, by its
+// measured rate, and none while its memory is nearly used up.
 //
-// Whoever is refused is told at once which limit it was and what its value is, as a
-// gRPC status. Refusals are counted by limit; of each limit a line is logged now and
-// then, however many there are.
+// A refused client gets a gRPC status that names the limit and its value. Refusals are counted per
+// limit, and the log has at most one line per limit and minute.
+//
+// # Files
+//
+//   - name.go, values.go: the limits, their descriptions and their configured values
+//   - limiter.go, account.go: bookings per node, source and identity
+//   - listener.go, operators.go: limits of connections, for clients, peers and operators
+//   - admit.go, arrivals.go, pace.go: admission of new streams while the node is overloaded
+//   - run.go, measure.go, memory.go: what is measured, and what is given up when memory is short
+//   - tokens.go: requests per second of a stream
+//   - refusal.go: refusals: their error, their counter and their log lines
 package limit

@@ -49,21 +49,20 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// What is booked is never more than the limits, whoever comes and goes in whatever
-// order; nobody is refused for whom there is room; and nothing is left of those who
-// have gone.
+// No more is booked than the limits allow, in any order of clients; no client is refused while
+// there is room; and nothing is left once all clients have disconnected.
 func TestBooking(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		synctest.Test(t, func(*testing.T) { testBooking(rt) })
 	})
 }
 
-// member is a stream as the model has it.
+// member is a stream in the model.
 type member struct {
-	stay     Stay
-	source   Source
-	identity string
-	key      string
+	reservation Reservation
+	source      Source
+	identity    string
+	key         string
 }
 
 func testBooking(t *rapid.T) {
@@ -74,7 +73,7 @@ func testBooking(t *rapid.T) {
 	}
 	l := newLimiter(t, v)
 	var open []member
-	left := map[string]time.Time{} // owner and key → when it was left
+	left := map[string]time.Time{} // owner and key → when its last stream ended
 	count := func(of func(member) bool) (n int) {
 		for _, m := range open {
 			if of(m) {
@@ -113,7 +112,7 @@ func testBooking(t *rapid.T) {
 			want := room(len(open), v.Streams) && room(count(func(o member) bool { return o.source == m.source }), v.StreamsPerSource) &&
 				(m.identity == "" || room(count(func(o member) bool { return o.identity == m.identity }), v.StreamsPerIdentity))
 			var err error
-			if m.stay, err = l.Enter(m.source, m.identity); (err == nil) != want {
+			if m.reservation, err = l.Enter(m.source, m.identity); (err == nil) != want {
 				t.Fatalf("a stream of %v %q got %v, want room: %t; %d are open", m.source, m.identity, err, want, len(open))
 			}
 			if err != nil {
@@ -123,11 +122,11 @@ func testBooking(t *rapid.T) {
 			keys := keysOf(ownerOf(m))
 			full := rapid.IntRange(0, 9).Draw(t, "full") == 0
 			want = !full && (keys[key] || room(len(keys), v.KeysPerIdentity))
-			if err = l.Use(m.stay, "client", key, func(int) bool { return !full }); (err == nil) != want {
+			if err = l.Use(m.reservation, "client", key, func(int) bool { return !full }); (err == nil) != want {
 				t.Fatalf("the key %s of %s got %v, want room: %t; it has %v, and the node is full: %t", key, ownerOf(m), err, want, keys, full)
 			}
 			if err != nil {
-				l.Leave(m.stay, "")
+				l.Leave(m.reservation, "")
 				return
 			}
 			m.key = key
@@ -141,7 +140,7 @@ func testBooking(t *rapid.T) {
 			i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
 			m := open[i]
 			open = append(open[:i:i], open[i+1:]...)
-			l.Leave(m.stay, m.key)
+			l.Leave(m.reservation, m.key)
 			if count(func(o member) bool { return o.key == m.key && ownerOf(o) == ownerOf(m) }) == 0 {
 				left[ownerOf(m)+" "+m.key] = time.Now()
 			}
@@ -149,17 +148,16 @@ func testBooking(t *rapid.T) {
 		"wait": func(t *rapid.T) { time.Sleep(time.Duration(rapid.IntRange(1, 40).Draw(t, "seconds")) * time.Second) }, //nolint:forbidigo // virtual time
 	})
 	for _, m := range open {
-		l.Leave(m.stay, m.key)
+		l.Leave(m.reservation, m.key)
 	}
 	time.Sleep(v.Linger) //nolint:forbidigo // virtual time
-	l.forget(time.Now())
-	if l.streams != 0 || len(l.accounts) != 0 || len(l.left) != 0 {
-		t.Fatalf("when all have gone there are %d streams, %d accounts and %d keys", l.streams, len(l.accounts), len(l.left))
+	l.expireKeys(time.Now())
+	if l.streams != 0 || len(l.accounts) != 0 || len(l.lingering) != 0 {
+		t.Fatalf("when all have gone there are %d streams, %d accounts and %d keys", l.streams, len(l.accounts), len(l.lingering))
 	}
 }
 
-// A stream gets no more than its rate and its burst in any time, and waits no longer
-// than that takes.
+// A stream gets no more than its rate and burst in any time, and waits no longer than that takes.
 func TestTokens(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate, burst := rapid.IntRange(1, 1000).Draw(t, "rate"), rapid.IntRange(1, 1000).Draw(t, "burst")
@@ -169,7 +167,7 @@ func TestTokens(t *testing.T) {
 		for range rapid.IntRange(1, 200).Draw(t, "requests") {
 			n := rapid.IntRange(1, 3).Draw(t, "cost")
 			elapsed := now.Sub(start).Seconds()
-			// The last request may go beyond, since its size is known only when it is there.
+			// The last request may exceed it, since the size is known only after reading.
 			if float64(taken) > float64(burst)+float64(rate)*elapsed+3 {
 				t.Fatalf("%d were taken in %.3f s, at a rate of %d after %d", taken, elapsed, rate, burst)
 			}
@@ -187,8 +185,8 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// A stream counts as starting until it is in sync, has ended, or has been there for
-// so long that it waits for something else.
+// A stream counts as starting until it is in sync, has ended, or is so old that it waits for
+// something else.
 func TestArrivals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, Values{})
@@ -198,26 +196,26 @@ func TestArrivals(t *testing.T) {
 				t.Errorf("%d streams are starting and %d in sync, want %d and %d", n, f, starting, finished)
 			}
 		}
-		first := l.Came()
+		first := l.StreamStarted()
 		time.Sleep(5 * time.Second) //nolint:forbidigo // virtual time
-		second, third := l.Came(), l.Came()
+		second, third := l.StreamStarted(), l.StreamStarted()
 		want(3, 0)
 		l.InSync(second)
-		l.Gone(third)
-		l.Gone(0)
+		l.StreamEnded(third)
+		l.StreamEnded(0)
 		want(1, 1)
 		time.Sleep(6 * time.Second) //nolint:forbidigo // virtual time
 		want(0, 1)
 		l.InSync(first) // late
 		want(0, 2)
 		time.Sleep(time.Hour) //nolint:forbidigo // virtual time
-		l.Came()
+		l.StreamStarted()
 		want(1, 2)
 	})
 }
 
-// Those who are refused because of the node should try another one; the others would
-// be refused there, too.
+// A client that is refused because of the node should try another node; another client would be
+// refused there, too.
 func TestElsewhere(t *testing.T) {
 	l := newLimiter(t, Values{Streams: 1, StreamsPerSource: 1})
 	s := SourceAt("192.0.2.1:1")
@@ -238,7 +236,8 @@ func TestElsewhere(t *testing.T) {
 	}
 }
 
-// However many are refused, a line is logged now and then, and says how many were not.
+// The log has a line now and then, however many clients are refused, with the number of suppressed
+// lines.
 func TestLines(t *testing.T) {
 	var l Lines
 	now := time.Unix(1000, 0)

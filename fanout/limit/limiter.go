@@ -12,17 +12,17 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// Limiter holds the limits of a node and what there is. All methods are safe for
+// Limiter enforces the limits of a node and counts what they bound. All methods are safe for
 // concurrent use.
 type Limiter struct {
 	// Fixed after construction.
-	refusals *refusals
-	crowd    chan struct{} // has one place: Run is to measure now
+	refusals    *refusals
+	burstSignal chan struct{} // capacity 1: asks Run to measure now
 
-	values   atomic.Pointer[Values]
-	arrivals arrivals             // has a lock of its own
-	gate     atomic.Pointer[gate] // nil until something was measured
-	full     atomic.Bool          // a connection was refused for memory; see Run
+	values      atomic.Pointer[Values]
+	arrivals    arrivals                    // has its own lock
+	measurement atomic.Pointer[measurement] // nil until the first measurement
+	full        atomic.Bool                 // a connection was refused because of memory; see Run
 
 	mu lockorder.Mutex[lockorder.Leaf]
 	// Guarded by mu.
@@ -30,10 +30,10 @@ type Limiter struct {
 	peerConnections, peers int
 	peerSources            map[Source]int // of peerConnections
 	accounts               map[owner]*account
-	left                   []lingering // in the order of their ends
+	lingering              []lingeringKey // in the order in which they expire
 }
 
-// New makes a limiter. meter and log may be nil.
+// New makes a Limiter. meter and log may be nil.
 func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
 	if meter == nil {
 		meter = noop.Meter{}
@@ -41,7 +41,7 @@ func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	l := &Limiter{crowd: make(chan struct{}, 1), accounts: make(map[owner]*account), peerSources: make(map[Source]int)}
+	l := &Limiter{burstSignal: make(chan struct{}, 1), accounts: make(map[owner]*account), peerSources: make(map[Source]int)}
 	l.values.Store(&v)
 	var err error
 	if l.refusals, err = newRefusals(meter, log); err != nil {
@@ -53,54 +53,54 @@ func New(v Values, meter metric.Meter, log *slog.Logger) (*Limiter, error) {
 	return l, nil
 }
 
-// Set puts other limits into force. What is there already stays.
+// Set replaces the limits. It does not end what exceeds the new ones.
 func (l *Limiter) Set(v Values) { l.values.Store(&v) }
 
-// Values are the limits in force, not to be changed.
+// Values returns the limits in force. They must not be changed.
 func (l *Limiter) Values() *Values { return l.values.Load() }
 
-// Refuse makes the refusal of a client that is over a limit on what one stream may
-// ask for, and counts it: it has so many of what, and most is the limit. who is for
-// the log.
+// Refuse counts and returns the refusal of a client over a limit of what one stream may ask for.
+// have and most are the value and the limit, what is the noun that follows them in the text, and
+// who identifies the client in the log.
 func (l *Limiter) Refuse(n Name, who string, have, most int, what string) error {
 	return l.refusals.refuse(n, who, have, most, what)
 }
 
-// RefuseLocked is Refuse under a lock: it leaves the line of the log to [Refusal.Log].
+// RefuseLocked is Refuse for callers that hold a lock: the log line is left to [Refusal.Log].
 func (l *Limiter) RefuseLocked(n Name, who string, have, most int, what string) *Refusal {
 	return l.refusals.refuseLocked(n, who, have, most, what)
 }
 
-// Count counts what a client was refused by other means; see [Limiter.Refuse].
+// Count counts a refusal that another package made; see [Limiter.Refuse].
 func (l *Limiter) Count(n Name, who, reason string) {
 	if log := l.refusals.count(n, who, reason); log != nil {
 		log()
 	}
 }
 
-// over tells whether there is no room for one more.
+// over reports whether one more would exceed the limit.
 func over(have, most int) bool { return most > 0 && have >= most }
 
-// ConnectionMemory is how many bytes of the memory limit there have to be for each
-// connection: twice what one takes that has no stream. More of them can come within the time
-// between two looks at the memory than a small container has room for.
+// ConnectionMemory is the memory that the limit must have for each connection, in bytes: twice what
+// a connection without streams takes. More connections can arrive between two measurements of the
+// memory than a small container has room for.
 const ConnectionMemory = 48 << 10
 
-// peerPart of the connections that the memory limit has room for may be of other nodes.
+// peerPart: at most one in peerPart of the connections that the memory limit has room for may be of
+// other nodes.
 const peerPart = 4
 
-// connectionsInMemory returns how many connections there may be with the memory limit; 0 for
-// any number.
+// connectionsInMemory returns how many connections the memory limit allows; 0 means unlimited.
 func (l *Limiter) connectionsInMemory(v *Values) int {
-	g := l.gate.Load()
+	g := l.measurement.Load()
 	if g == nil || g.usage.limit == 0 || v.MemoryPercent == 0 {
 		return 0
 	}
 	return max(int(g.usage.limit/ConnectionMemory), 1)
 }
 
-// connect books a connection, or refuses it. It returns the account of its source, nil
-// for a source without limits.
+// connect books a connection or refuses it. It returns the account of its source; nil for a source
+// without limits.
 func (l *Limiter) connect(s Source) (a *account, err error) {
 	v := l.Values()
 	defer logged(&err)
@@ -124,7 +124,7 @@ func (l *Limiter) connect(s Source) (a *account, err error) {
 	return a, nil
 }
 
-// connectPeer books a connection of another node, or refuses it.
+// connectPeer books a connection of another node or refuses it.
 func (l *Limiter) connectPeer(s Source) (err error) {
 	v := l.Values()
 	most := v.PeerConnections
@@ -145,10 +145,10 @@ func (l *Limiter) connectPeer(s Source) (err error) {
 	return nil
 }
 
-// peerShare is how many of the connections of other nodes may be from one source, which
-// nobody has asked yet who it is: it must not take the places of all others. 0 means any.
+// peerShare returns how many of the peer connections may be from one source. They are not
+// authenticated yet, so one source must not use up the limit of all others. 0 means unlimited.
 func peerShare(most int) int {
-	const least = 100 // nodes behind one address, as in a trial
+	const least = 100 // nodes behind one address, such as in a test setup
 	if most <= 0 {
 		return 0
 	}
@@ -170,12 +170,11 @@ func (l *Limiter) disconnect(a *account) {
 	l.connections--
 	if a != nil {
 		a.connections--
-		l.tidyLocked(a)
+		l.dropEmptyLocked(a)
 	}
 }
 
-// Identify books a connection as one of an identity, or refuses it. It has to be
-// given back by release, once.
+// Identify books a connection for an identity or refuses it. The caller calls release once.
 func (l *Limiter) Identify(s Source, identity string) (release func(), err error) {
 	most := l.Values().ConnectionsPerIdentity
 	defer logged(&err)
@@ -190,74 +189,73 @@ func (l *Limiter) Identify(s Source, identity string) (release func(), err error
 		l.mu.Lock()
 		defer l.mu.Unlock()
 		a.connections--
-		l.tidyLocked(a)
+		l.dropEmptyLocked(a)
 	}, nil
 }
 
-// Stay is a stream that was entered. The zero Stay is of a stream without a source and
-// without an identity.
-type Stay struct{ source, identity *account }
+// Reservation is the booking of a stream. The zero Reservation is of a stream without a source and
+// an identity.
+type Reservation struct{ source, identity *account }
 
-// keys is the account that the stream's key counts in: that of its identity, if it has
-// one.
-func (s Stay) keys() *account {
+// keys returns the account that counts the stream's key: that of the identity if there is one.
+func (s Reservation) keys() *account {
 	if s.identity != nil {
 		return s.identity
 	}
 	return s.source
 }
 
-// Owner names the account that the stream counts in: the identity, or else the source;
-// empty for a stream without either.
-func (s Stay) Owner() string {
+// Owner names the account that counts the stream: the identity, or else the source. It is empty for
+// a stream without either.
+func (s Reservation) Owner() string {
 	if a := s.keys(); a != nil {
 		return a.of.String()
 	}
 	return ""
 }
 
-// Enter books a stream of a client, or refuses it: also where there is room, but the
-// node is overloaded. identity is empty for a client without one. What was entered
-// has to be left.
-func (l *Limiter) Enter(s Source, identity string) (stay Stay, err error) {
+// Enter books a stream of a client or refuses it: because of a limit, or because the node is
+// overloaded. identity is empty for a client without one. The caller ends the reservation with
+// [Limiter.Leave].
+func (l *Limiter) Enter(s Source, identity string) (reservation Reservation, err error) {
 	if err := l.admit(l.Values(), s); err != nil {
-		return stay, err
+		return reservation, err
 	}
 	return l.Book(s, identity)
 }
 
-// Book is Enter also while the node is overloaded.
-func (l *Limiter) Book(s Source, identity string) (stay Stay, err error) {
+// Book is Enter without the check for overload.
+func (l *Limiter) Book(s Source, identity string) (reservation Reservation, err error) {
 	v := l.Values()
 	defer logged(&err)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if over(l.streams, v.Streams) {
-		return stay, l.refusals.refuseLocked(Streams, s.String(), l.streams+1, v.Streams, "streams on this node")
+		return reservation, l.refusals.refuseLocked(Streams, s.String(), l.streams+1, v.Streams, "streams on this node")
 	}
 	if s != (Source{}) {
-		stay.source = l.accountLocked(owner{source: s})
-		if have := stay.source.streams; over(have, v.StreamsPerSource) {
-			return Stay{}, l.refusals.refuseLocked(StreamsPerSource, s.String(), have+1, v.StreamsPerSource, "streams from "+s.String())
+		reservation.source = l.accountLocked(owner{source: s})
+		if have := reservation.source.streams; over(have, v.StreamsPerSource) {
+			return Reservation{}, l.refusals.refuseLocked(StreamsPerSource, s.String(), have+1, v.StreamsPerSource, "streams from "+s.String())
 		}
 	}
 	if identity != "" {
-		stay.identity = l.accountLocked(owner{identity: identity})
-		if have := stay.identity.streams; over(have, v.StreamsPerIdentity) {
-			if stay.source != nil {
-				l.tidyLocked(stay.source)
+		reservation.identity = l.accountLocked(owner{identity: identity})
+		if have := reservation.identity.streams; over(have, v.StreamsPerIdentity) {
+			if reservation.source != nil {
+				l.dropEmptyLocked(reservation.source)
 			}
-			return Stay{}, l.refusals.refuseLocked(StreamsPerIdentity, s.String(), have+1, v.StreamsPerIdentity, "streams of "+identity)
+			return Reservation{}, l.refusals.refuseLocked(StreamsPerIdentity, s.String(), have+1, v.StreamsPerIdentity, "streams of "+identity)
 		}
 	}
 	l.streams++
-	for _, a := range stay.accounts() {
+	for _, a := range reservation.accounts() {
 		a.streams++
 	}
-	return stay, nil
+	return reservation, nil
 }
 
-func (s Stay) accounts() []*account {
+func (s Reservation) accounts() []*account {
 	all := make([]*account, 0, 2)
 	for _, a := range [2]*account{s.source, s.identity} {
 		if a != nil {
@@ -267,10 +265,10 @@ func (s Stay) accounts() []*account {
 	return all
 }
 
-// Use books the key of a stream that was entered, or refuses it. It is called once for
-// each stream at most. hasRoom tells whether a node that may have so many keys has room
-// for this one; who is for the log.
-func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) (err error) {
+// Use books the key of a reserved stream or refuses it. It is called at most once per stream.
+// hasRoom reports whether this key fits in a node that may have the given number of keys. who
+// identifies the client in the log.
+func (l *Limiter) Use(s Reservation, who, key string, hasRoom func(most int) bool) (err error) {
 	defer logged(&err)
 	v := l.Values()
 	if !hasRoom(v.Keys) {
@@ -283,7 +281,7 @@ func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) (err
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forgetLocked(time.Now())
+	l.expireKeysLocked(time.Now())
 	u, ok := a.uses(key)
 	if have := a.keys(); !ok && over(have, most) {
 		return l.refusals.refuseLocked(KeysPerIdentity, a.of.source.String(), have+1, most, "aggregation keys of "+a.of.String())
@@ -293,9 +291,8 @@ func (l *Limiter) Use(s Stay, who, key string, hasRoom func(most int) bool) (err
 	return nil
 }
 
-// Leave gives back a stream that was entered, and its key if one was booked; key is
-// empty if none was.
-func (l *Limiter) Leave(s Stay, key string) {
+// Leave ends a reservation. key is the key that Use booked, or empty.
+func (l *Limiter) Leave(s Reservation, key string) {
 	linger := l.Values().Linger
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -305,18 +302,18 @@ func (l *Limiter) Leave(s Stay, key string) {
 		u, _ := a.uses(key)
 		if u.streams--; u.streams == 0 {
 			u.until = now.Add(linger).UnixNano()
-			l.left = append(l.left, lingering{a, key, u.until})
+			l.lingering = append(l.lingering, lingeringKey{a, key, u.until})
 		}
 		a.set(key, u)
 	}
 	for _, a := range s.accounts() {
 		a.streams--
-		l.tidyLocked(a)
+		l.dropEmptyLocked(a)
 	}
-	l.forgetLocked(now)
+	l.expireKeysLocked(now)
 }
 
-// EnterPeer books a stream of another node, or refuses it.
+// EnterPeer books a stream of another node or refuses it.
 func (l *Limiter) EnterPeer(who string) (err error) {
 	most := l.Values().PeerStreams
 	defer logged(&err)
@@ -329,7 +326,7 @@ func (l *Limiter) EnterPeer(who string) (err error) {
 	return nil
 }
 
-// LeavePeer gives it back.
+// LeavePeer releases a stream that EnterPeer booked.
 func (l *Limiter) LeavePeer() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -18,44 +18,43 @@ import (
 	"xdsrelay/fanout/ready"
 )
 
-// Listener counts the connections of a listener, and refuses those that are too many.
+// Listener counts the connections of a listener and refuses those over the limit.
 type Listener struct {
 	net.Listener
 
-	book    func(Source) (release func(), err error)
-	tell    bool
-	telling chan struct{} // has room for those who are being told
+	book       func(Source) (release func(), err error)
+	explain    bool
+	explaining chan struct{} // capacity: refused clients that get an explanation at the same time
 }
 
 const (
-	// tellTime is what a client that is refused has to read why.
-	tellTime = time.Second
-	// maxTelling bounds how many are told at the same time.
-	maxTelling = 64
+	// explainTime is how long explaining a refusal to a client may take.
+	explainTime = time.Second
+	// maxExplaining bounds how many refusals are explained at the same time.
+	maxExplaining = 64
 )
 
-// Listen counts the connections of inner. tell says that they carry HTTP/2 as it is,
-// so not TLS, so that who is refused can be told why.
-func (l *Limiter) Listen(inner net.Listener, tell bool) *Listener {
-	return newListener(inner, tell, func(s Source) (func(), error) {
+// Listen limits the connections of inner. explain says that they carry HTTP/2 without TLS, so that
+// refused clients can get a reason.
+func (l *Limiter) Listen(inner net.Listener, explain bool) *Listener {
+	return newListener(inner, explain, func(s Source) (func(), error) {
 		a, err := l.connect(s)
 		return func() { l.disconnect(a) }, err
 	})
 }
 
-// ListenPeers is Listen for the port of other nodes, whose connections have a limit of
-// their own.
-func (l *Limiter) ListenPeers(inner net.Listener, tell bool) *Listener {
-	return newListener(inner, tell, func(s Source) (func(), error) {
+// ListenPeers is Listen for the port for other nodes, whose connections have their own limit.
+func (l *Limiter) ListenPeers(inner net.Listener, explain bool) *Listener {
+	return newListener(inner, explain, func(s Source) (func(), error) {
 		return func() { l.disconnectPeer(s) }, l.connectPeer(s)
 	})
 }
 
-func newListener(inner net.Listener, tell bool, book func(Source) (func(), error)) *Listener {
-	return &Listener{inner, book, tell, make(chan struct{}, maxTelling)}
+func newListener(inner net.Listener, explain bool, book func(Source) (func(), error)) *Listener {
+	return &Listener{inner, book, explain, make(chan struct{}, maxExplaining)}
 }
 
-// Accept waits for the next connection for which there is room.
+// Accept waits for the next connection within the limits.
 func (l *Listener) Accept() (net.Conn, error) {
 	for {
 		c, err := l.Listener.Accept()
@@ -71,15 +70,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// refuse closes a connection. Where that is possible the client is told why, unless
-// there are too many of them.
+// refuse closes a connection. It explains why if that is possible and not too many explanations are
+// in progress.
 func (l *Listener) refuse(c net.Conn, why error) {
-	if l.tell {
+	if l.explain {
 		select {
-		case l.telling <- struct{}{}:
+		case l.explaining <- struct{}{}:
 			go func() {
-				tell(c, why.Error())
-				<-l.telling
+				explain(c, why.Error())
+				<-l.explaining
 			}()
 			return
 		default:
@@ -88,15 +87,14 @@ func (l *Listener) refuse(c net.Conn, why error) {
 	_ = c.Close()
 }
 
-// tell answers the first stream of a connection with why, and closes the connection.
-// It reads on to the end, since a connection that is closed with something unread loses
-// what was written.
-func tell(c net.Conn, why string) {
+// explain answers the first stream of a connection with why and closes the connection. It reads to
+// the end first: closing a connection with unread data loses what was written.
+func explain(c net.Conn, why string) {
 	defer c.Close()
-	if c.SetDeadline(time.Now().Add(tellTime)) != nil {
+	if c.SetDeadline(time.Now().Add(explainTime)) != nil {
 		return
 	}
-	in := io.LimitReader(c, maxTold)
+	in := io.LimitReader(c, maxExplainRead)
 	if answerFirst(c, in, why) != nil {
 		return
 	}
@@ -105,18 +103,18 @@ func tell(c net.Conn, why string) {
 	}
 }
 
-// maxTold bounds what is read from who is told, in bytes.
-const maxTold = 64 << 10
+// maxExplainRead bounds the bytes that are read from a refused client.
+const maxExplainRead = 64 << 10
 
-// answerFirst is all that a server has to say to whom it does not serve: settings, of
-// which there are none, RESOURCE_EXHAUSTED on the first stream, and the end.
+// answerFirst serves a refused client: it sends empty settings, RESOURCE_EXHAUSTED on the first
+// stream, and GOAWAY.
 func answerFirst(w io.Writer, r io.Reader, why string) error {
 	preface := make([]byte, len(http2.ClientPreface))
 	if _, err := io.ReadFull(r, preface); err != nil || string(preface) != http2.ClientPreface {
 		return errors.Join(err, errNoHTTP2)
 	}
 	f := http2.NewFramer(w, r)
-	f.SetMaxReadFrameSize(maxTold) // it makes room for what a frame says of itself
+	f.SetMaxReadFrameSize(maxExplainRead) // the framer allocates the size that a frame announces
 	if err := f.WriteSettings(); err != nil {
 		return err
 	}
@@ -137,7 +135,7 @@ func answerFirst(w io.Writer, r io.Reader, why string) error {
 
 var errNoHTTP2 = errors.New("the connection does not begin as HTTP/2 does")
 
-// trailersOf is a gRPC response that is nothing but its status.
+// trailersOf encodes a gRPC response that is only a status.
 func trailersOf(why string) []byte {
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
@@ -145,21 +143,21 @@ func trailersOf(why string) []byte {
 		{":status", "200"}, {"content-type", "application/grpc"},
 		{"grpc-status", strconv.Itoa(int(codes.ResourceExhausted))}, {"grpc-message", strings.ReplaceAll(why, "%", "%25")},
 	} {
-		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // a buffer takes all
+		_ = e.WriteField(hpack.HeaderField{Name: h[0], Value: h[1]}) // writes to a buffer cannot fail
 	}
 	return block.Bytes()
 }
 
-// conn is a connection that counts.
+// conn is a counted connection.
 type conn struct {
 	net.Conn
 
 	release func() // fixed
-	gone    atomic.Bool
-	ready   ready.Reader // owned by the goroutine that reads; see ReadOnReady
+	closed  atomic.Bool
+	ready   ready.Reader // owned by the reading goroutine; see ReadOnReady
 }
 
-// ReadOnReady reads as a [ready.Reader], so that the connection pins no buffer.
+// ReadOnReady reads like a [ready.Reader], so that the connection pins no buffer.
 func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) {
 	if c.ready == nil {
 		c.ready = ready.NewReader(c.Conn)
@@ -167,9 +165,9 @@ func (c *conn) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error) 
 	return c.ready.ReadOnReady(size, pool)
 }
 
-// Close gives the place back.
+// Close releases the booking.
 func (c *conn) Close() error {
-	if !c.gone.Swap(true) {
+	if !c.closed.Swap(true) {
 		c.release()
 	}
 	return c.Conn.Close()

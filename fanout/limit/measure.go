@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What the runtime is asked.
+// Indexes of the samples.
 const (
 	latencies = iota
 	liveHeap
@@ -19,10 +19,10 @@ const (
 	gcCycles
 )
 
-// meter reads what the runtime measures. It belongs to one goroutine.
+// meter reads measurements of the Go runtime. It is owned by one goroutine.
 type meter struct {
 	samples []metrics.Sample
-	before  []uint64 // counts of the latencies
+	before  []uint64 // counts of the latencies at the last call of lag
 }
 
 func newMeter() *meter {
@@ -46,22 +46,23 @@ func (m *meter) bytes(i int) uint64 {
 	return m.samples[i].Value.Uint64()
 }
 
-// read measures, and tells how much memory is in use.
+// read measures, and returns the memory in use.
 func (m *meter) read() (u usage) {
 	metrics.Read(m.samples)
 	u.cycles, u.limit = m.bytes(gcCycles), m.bytes(memoryLimit)
 	if u.limit >= math.MaxInt64 {
 		u.limit = 0
 	}
-	// What counts towards the limit, with what the last collection has left instead
-	// of all that was made since: stacks and the runtime's own are always in use.
+	// The memory that counts towards the limit, but of the heap only what the last garbage
+	// collection left, not what was allocated since. Stacks and the memory of the runtime itself
+	// are always in use.
 	besides := m.bytes(releasedHeap) + m.bytes(heapObjects) + m.bytes(heapFree) + m.bytes(heapUnused)
 	u.used = m.bytes(liveHeap) + m.bytes(totalMemory) - min(besides, m.bytes(totalMemory))
 	return u
 }
 
-// lag is how long goroutines waited for a processor, nine of ten at most: the ninth
-// decile of what was measured since the last call. It is as of the last read.
+// lag returns the 90th percentile of the goroutine scheduling latency between the last call and the
+// last read.
 func (m *meter) lag() time.Duration {
 	if m.samples[latencies].Value.Kind() != metrics.KindFloat64Histogram {
 		return 0
@@ -79,7 +80,7 @@ func (m *meter) lag() time.Duration {
 	for i := len(h.Counts) - 1; i >= 0 && total > 0; i-- {
 		n := h.Counts[i] - m.before[i]
 		if n > rest {
-			lag = max(h.Buckets[i], 0) // where the bucket begins; the first begins at -Inf
+			lag = max(h.Buckets[i], 0) // the lower bound of the bucket; that of the first is -Inf
 			break
 		}
 		rest -= n

@@ -2,37 +2,37 @@ package limit
 
 import "time"
 
-// memory is what a node does about its memory. It only calculates.
+// memory decides what the node does about its memory. It is pure: it neither measures nor acts.
 type memory struct {
-	tight  bool      // no new streams
-	cycles uint64    // of the collector, when somebody was sent away last
-	at     time.Time // when the collector was last seen to have run
-	seen   uint64    // its cycles then
+	tight  bool      // new streams are refused
+	cycles uint64    // garbage collections when clients were last shed
+	at     time.Time // when a new garbage collection was last seen
+	seen   uint64    // garbage collections then
 }
 
-// usage is how much memory there is in use: of it, what no collection would free.
+// usage is the memory in use that a garbage collection would not free.
 type usage struct {
-	used, limit uint64 // bytes; a limit of 0 is none
-	cycles      uint64 // collections so far
+	used, limit uint64 // bytes; a limit of 0 means none
+	cycles      uint64 // garbage collections so far
 }
 
 // relief is what is due.
 type relief struct {
-	tight   bool // let in no new streams, and empty caches
-	shed    bool // send away some of the most expensive clients
-	collect bool // collect, since what is known is old
+	tight   bool // refuse new streams and empty caches
+	shed    bool // shed some of the most expensive clients
+	collect bool // run a garbage collection, since the measurement is old
 }
 
 const (
-	// memorySlack is by how many percent less has to be in use for new streams to be
-	// let in again.
+	// memorySlack is how far the use must fall below the limit before new streams are accepted
+	// again, in percentage points.
 	memorySlack = 5
-	// collectPause is how old what is known of a tight memory may be.
+	// collectPause is the maximum age of the measurement while memory is tight.
 	collectPause = 5 * time.Second
 )
 
-// step tells what to do. Clients are sent away only after a collection that has seen
-// what the last ones gave back: so nobody is sent away who need not be.
+// step decides what is due. Clients are shed only after a garbage collection that counts what the
+// last shedding freed, so that no client is shed needlessly.
 func (m *memory) step(now time.Time, u usage, percent int) (r relief) {
 	if u.limit == 0 || percent <= 0 {
 		*m = memory{}

@@ -1,9 +1,9 @@
 package limit
 
-// Name is one of the limits.
+// Name identifies a limit.
 type Name int
 
-// The limits. Their order is that of the documentation.
+// The limits, in the order of the documentation.
 const (
 	Connections Name = iota
 	ConnectionsPerSource
@@ -41,13 +41,14 @@ const (
 
 // About describes a limit.
 type About struct {
-	// Label is the limit's value of the label limit of xdsrelay.refused; empty where
-	// refusals cannot be counted there.
+	// Label is the value of the label limit of xdsrelay.refused; empty if refusals cannot be
+	// counted there.
 	Label string
-	// Field is where it is configured; empty where it is not, and is Fixed.
+	// Field is the configuration field; empty for a limit that is not configurable and has the
+	// value Fixed.
 	Field, Fixed string
-	// What is bounded, Exceeded what happens when that is exceeded, and Protects what the
-	// limit is for.
+	// Texts for the documentation: the bounded quantity (What), the consequence of exceeding the
+	// limit (Exceeded), and the reason for the limit (Protects).
 	What, Exceeded, Protects string
 }
 
@@ -89,10 +90,10 @@ var about = [names]About{
 	OperatorConnections:    {"operator_connections", "", "256", "connections to the admin port, and as many to the metrics port; 64 of them from one address", "closed", "memory and file descriptors; a port that anybody may reach, such as that for metrics, leaves the other alone"},
 }
 
-// String is the limit's label.
+// String returns the label of the limit.
 func (n Name) String() string { return about[n].Label }
 
-// About describes the limit.
+// About returns the description of the limit.
 func (n Name) About() About { return about[n] }
 
 // All returns all limits.

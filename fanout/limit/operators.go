@@ -7,15 +7,15 @@ import (
 	"xdsrelay/relay/lockorder"
 )
 
-// What one port for operators or monitoring may have open, and one address of that.
+// Maximum open connections of one port for operators or monitoring: in total and per source.
 const (
 	operatorConnections          = 256
 	operatorConnectionsPerSource = 64
 )
 
-// ListenOperators bounds the connections of a port for operators or monitoring, which no
-// other limit counts: each port by itself, so that the one that anybody may reach does not
-// take the places of the other. Connections that exceed the bound are closed.
+// ListenOperators bounds the connections of a port for operators or monitoring, which no other
+// limit counts. Each port has its own bound, so that a port that anybody may reach cannot use up
+// the connections of the other. Connections over the bound are closed.
 func (l *Limiter) ListenOperators(inner net.Listener) *Listener {
 	p := &port{limiter: l, sources: make(map[Source]int)}
 	return newListener(inner, false, p.connect)

@@ -8,31 +8,30 @@ import (
 	"pgregory.net/rapid"
 )
 
-// crowd is a simulation of a node and of clients that come all at once: the node
-// brings so many in sync per second, whom it refuses comes again after a pause, as
-// gRPC clients do.
+// crowd simulates a node and clients that all connect at once. The node brings a number of them in
+// sync per second. A refused client retries after a pause, as gRPC clients do.
 type crowd struct {
 	clients int
 	rate    float64
 	v       Values
 }
 
-// outcome is what became of the clients.
+// outcome is the result for the clients.
 type outcome struct {
 	refusals int
 	took     time.Duration // until all were in sync
-	longest  time.Duration // that somebody who was let in has waited
+	longest  time.Duration // longest wait of an admitted client
 }
 
 func (c crowd) run() (o outcome) {
 	const step = 100 * time.Millisecond
 	var (
 		p        pace
-		queue    []time.Duration // when those came in who are not in sync
+		queue    []time.Duration // start times of the streams that are not in sync
 		finished uint64
 		done     float64
 		ceiling  int
-		waiting  = map[time.Duration][]int{0: {c.clients, 0}} // when they come → how many, after how many refusals
+		waiting  = map[time.Duration][]int{0: {c.clients, 0}} // time of the attempt → clients, after how many refusals
 		start    = time.Unix(1_000_000, 0)
 	)
 	p.step(start, 0, 0, 0, &c.v)
@@ -76,8 +75,7 @@ func (c crowd) run() (o outcome) {
 	return o
 }
 
-// A crowd that the node brings in sync in time is let in as it is, however busy the
-// node is meanwhile.
+// A burst that the node brings in sync in time is admitted at once, however busy the node is.
 func TestNobodyIsRefusedInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := crowd{rate: float64(rapid.IntRange(10, 5000).Draw(t, "rate")), v: Values{NewStreams: 1000, SyncWithin: 10 * time.Second}}
@@ -88,8 +86,8 @@ func TestNobodyIsRefusedInTime(t *testing.T) {
 	})
 }
 
-// A larger one comes in a part after the other: all are in sync in the end, and from
-// when the node knows its rate nobody is let in who then waits for too long.
+// A larger burst is admitted in parts: all clients come in sync in the end, and once the node knows
+// its rate no admitted client waits too long.
 func TestAllComeIn(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := crowd{rate: float64(rapid.IntRange(10, 2000).Draw(t, "rate")), v: Values{NewStreams: 10, SyncWithin: 10 * time.Second}}
@@ -101,8 +99,8 @@ func TestAllComeIn(t *testing.T) {
 	})
 }
 
-// The ceiling is what the node brings in sync in the time, never less than the least,
-// and none while the node is not busy or has not been for long.
+// The ceiling is what the node brings in sync within the time, at least NewStreams, and unlimited
+// while the node is not busy or has been busy only briefly.
 func TestCeiling(t *testing.T) {
 	v := &Values{NewStreams: 100, SyncWithin: 10 * time.Second}
 	var p pace
@@ -152,8 +150,7 @@ func TestCeiling(t *testing.T) {
 	}
 }
 
-// Few streams tell nothing of how many a node can bring in sync, however long it is
-// busy with something else.
+// A few streams do not determine the rate, however long the node is busy with something else.
 func TestFewTeachNothing(t *testing.T) {
 	v := &Values{NewStreams: 100, SyncWithin: 10 * time.Second}
 	var p pace
@@ -169,8 +166,8 @@ func TestFewTeachNothing(t *testing.T) {
 	}
 }
 
-// Whoever takes memory is refused before anybody is sent away, clients are sent away
-// once for each collection, and never while less is in use.
+// New streams are refused before any client is shed, clients are shed once per garbage collection,
+// and never below the limit.
 func TestMemory(t *testing.T) {
 	var m memory
 	now, cycles := time.Unix(1000, 0), uint64(5)
@@ -189,12 +186,12 @@ func TestMemory(t *testing.T) {
 		{50, true, relief{}},
 		{79, true, relief{}},
 		{80, true, relief{tight: true}},
-		{76, true, relief{tight: true}}, // a little less is not yet enough
+		{76, true, relief{tight: true}}, // a little less is not enough
 		{74, true, relief{}},
 		{76, true, relief{}},
 		{89, true, relief{tight: true}},
 		{90, true, relief{tight: true, shed: true}},
-		{95, false, relief{tight: true}}, // nobody knows yet what that gave back
+		{95, false, relief{tight: true}}, // the effect is not measured yet
 		{95, true, relief{tight: true, shed: true}},
 		{89, true, relief{tight: true}},
 		{60, true, relief{}},

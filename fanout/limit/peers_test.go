@@ -4,9 +4,9 @@ import (
 	"testing"
 )
 
-// TestConnectionsFitTheMemory: with a memory limit there are only as many connections as it
-// has room for, of other nodes a quarter of that, whatever is configured; without one, or if
-// nothing is to be done about memory, only the configured limits count.
+// TestConnectionsFitTheMemory: with a memory limit, the node accepts only the connections that it
+// has room for, a quarter of them for other nodes, whatever is configured. Without a memory limit,
+// or if limits.memory_percent is 0, only the configured limits apply.
 func TestConnectionsFitTheMemory(t *testing.T) {
 	for _, test := range []struct {
 		name                  string
@@ -25,7 +25,7 @@ func TestConnectionsFitTheMemory(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			l.gate.Store(&gate{usage: usage{limit: test.limit}})
+			l.measurement.Store(&measurement{usage: usage{limit: test.limit}})
 			most := func(connect func() error) (n int) {
 				for connect() == nil {
 					n++
@@ -43,20 +43,20 @@ func TestConnectionsFitTheMemory(t *testing.T) {
 	}
 }
 
-// TestPeersOfOneSource: who has not said yet that it is a node of the tier cannot take the
-// connections of all others from one address, and gives back what it had.
+// TestPeersOfOneSource: connections from one address that are not authenticated as a node of the
+// tier cannot use up those of all others, and release what they had.
 func TestPeersOfOneSource(t *testing.T) {
 	l, err := New(Values{PeerConnections: 5000}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	stranger, node := SourceAt("192.0.2.1:1"), SourceAt("192.0.2.2:1")
+	client, node := SourceAt("192.0.2.1:1"), SourceAt("192.0.2.2:1")
 	for range 500 {
-		if err := l.connectPeer(stranger); err != nil {
+		if err := l.connectPeer(client); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := l.connectPeer(stranger); err == nil {
+	if err := l.connectPeer(client); err == nil {
 		t.Error("a source has more than a tenth of all connections")
 	}
 	if err := l.connectPeer(node); err != nil {
@@ -64,12 +64,12 @@ func TestPeersOfOneSource(t *testing.T) {
 	}
 	l.disconnectPeer(node)
 	for range 500 {
-		l.disconnectPeer(stranger)
+		l.disconnectPeer(client)
 	}
-	if err := l.connectPeer(stranger); err != nil {
+	if err := l.connectPeer(client); err != nil {
 		t.Errorf("once all were given back: %v", err)
 	}
-	l.disconnectPeer(stranger)
+	l.disconnectPeer(client)
 	if l.peerConnections != 0 || len(l.peerSources) != 0 {
 		t.Errorf("%d connections of %d sources are left", l.peerConnections, len(l.peerSources))
 	}

@@ -14,15 +14,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Refusal is the error of who has reached a limit. It is a gRPC status.
+// Refusal is the error for a client over a limit. It is a gRPC status.
 type Refusal struct {
 	Limit Name
 	text  string
-	log   func() // writes the line of the log; nil if none is due
+	log   func() // writes the log line; nil if none is due
 }
 
-// Log writes the line of the log that [Limiter.RefuseLocked] left to be written. It must not
-// be called under a lock.
+// Log writes the log line that [Limiter.RefuseLocked] left. It must not be called under a lock.
 func (r *Refusal) Log() {
 	if r.log != nil {
 		r.log()
@@ -30,22 +29,22 @@ func (r *Refusal) Log() {
 	}
 }
 
-// logged writes the line of the log of a function that ends with a refusal. It is deferred
-// before the lock is taken, so that it runs when that is released.
+// logged writes the log line of a function that returns a refusal. It is deferred before the lock
+// is taken, so it runs after the unlock.
 func logged(err *error) {
 	if r, is := errors.AsType[*Refusal](*err); is {
 		r.Log()
 	}
 }
 
-// Error says what the limit is.
+// Error returns the text with the limit and its value.
 func (r *Refusal) Error() string { return r.text }
 
-// GRPCStatus is what a client is told.
+// GRPCStatus returns the status for the client.
 func (r *Refusal) GRPCStatus() *status.Status { return status.New(codes.ResourceExhausted, r.text) }
 
-// Elsewhere tells whether err refuses a client that another node may take, since it
-// is this node that has enough.
+// Elsewhere reports whether err refuses a client that another node may accept, since the limit is
+// one of this node.
 func Elsewhere(err error) bool {
 	var r *Refusal
 	if !errors.As(err, &r) {
@@ -59,10 +58,10 @@ func Elsewhere(err error) bool {
 	}
 }
 
-// logPause is between two log lines about one limit.
+// logPause is the minimum time between two log lines about one limit.
 const logPause = time.Minute
 
-// refusals counts those who were refused, and logs some of them.
+// refusals counts refusals and logs some of them.
 type refusals struct {
 	// Fixed after construction.
 	counter metric.Int64Counter
@@ -82,21 +81,21 @@ func newRefusals(m metric.Meter, log *slog.Logger) (*refusals, error) {
 	return r, err
 }
 
-// refuse makes the refusal of who is over a limit, and counts it. have is what there
-// is, or would be, and most the limit; who says who it is, for the log.
+// refuse counts and returns the refusal of a client over a limit. have and most are the value and
+// the limit, and who identifies the client in the log.
 func (r *refusals) refuse(n Name, who string, have, most int, what string) *Refusal {
 	e := r.refuseLocked(n, who, have, most, what)
 	e.Log()
 	return e
 }
 
-// refuseLocked is refuse without the line of the log, which is left to [Refusal.Log].
+// refuseLocked is refuse for callers that hold a lock: the log line is left to [Refusal.Log].
 func (r *refusals) refuseLocked(n Name, who string, have, most int, what string) *Refusal {
 	text := fmt.Sprintf("%d %s: the limit is %d (%s)", have, what, most, about[n].Field)
 	return &Refusal{n, text, r.count(n, who, text)}
 }
 
-// count counts a refusal and returns what writes the line of the log, nil if none is due.
+// count counts a refusal. It returns a function that writes the log line; nil if none is due.
 func (r *refusals) count(n Name, who, reason string) func() {
 	r.counter.Add(context.Background(), 1, r.options[n])
 	more, due := r.lines[n].Next(time.Now(), logPause)
@@ -108,15 +107,14 @@ func (r *refusals) count(n Name, who, reason string) func() {
 	}
 }
 
-// Lines thins out lines of the log of which there may be many. The zero Lines is
-// ready. It is safe for concurrent use.
+// Lines limits the rate of repeated log lines. The zero Lines is ready. It is safe for concurrent
+// use.
 type Lines struct {
-	last    atomic.Int64 // when the last one was logged, in ns since 1970
-	skipped atomic.Int64 // since then
+	last    atomic.Int64 // when the last line was logged, in ns since 1970
+	skipped atomic.Int64 // lines suppressed since then
 }
 
-// Next tells whether a line should be logged now, and if so, how many were not since
-// the last one.
+// Next reports whether to write a line now, and how many lines were suppressed since the last one.
 func (l *Lines) Next(now time.Time, pause time.Duration) (skipped int64, ok bool) {
 	last := l.last.Load()
 	if now.UnixNano()-last < int64(pause) || !l.last.CompareAndSwap(last, now.UnixNano()) {

@@ -9,36 +9,36 @@ import (
 	"go.opentelemetry.io/otel/metric"
 )
 
-// Relief is what can be given up where memory is nearly used up.
+// Relief is what the limiter may ask for when memory is nearly used up.
 type Relief struct {
-	// Shrink empties what is kept only to save work.
+	// Shrink empties caches that only save work.
 	Shrink func()
-	// EndIdle ends some of the connections that nobody uses, to make room for others.
+	// EndIdle ends some of the connections without streams, to make room for others.
 	EndIdle func()
-	// Shed ends connections that nobody uses, and a few of the clients that cost most, and
-	// returns how many clients that were.
+	// Shed ends connections without streams and a few of the most expensive clients. It returns the
+	// number of these clients.
 	Shed func() int
 }
 
 const (
-	// pause is between two looks at how busy the node is.
+	// pause is the time between two measurements.
 	pause = 500 * time.Millisecond
-	// shortPause is between two looks at the memory while a crowd comes in, which can
-	// take very much of it in little time.
+	// shortPause is the time between two measurements of the memory while streams come in sync: a
+	// burst can use very much memory in a short time.
 	shortPause = 50 * time.Millisecond
 )
 
-// Run measures until ctx ends how busy the node is and how much memory it has left, and
-// acts accordingly. It is called once.
+// Run measures how busy the node is and how much memory it has left, and acts on that, until ctx
+// ends. It is called once.
 func (l *Limiter) Run(ctx context.Context, r Relief) {
 	var (
 		m = newMeter()
 		p pace
 		k memory
 	)
-	timer := time.NewTimer(0) // the memory limit is to be known before many connect
+	timer := time.NewTimer(0) // the memory limit must be known before many clients connect
 	defer timer.Stop()
-	g := &gate{}
+	g := &measurement{}
 	due := time.Now()
 	paced := time.Now()
 	for {
@@ -46,16 +46,16 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-l.crowd:
-			paced = time.Time{} // to be looked at now
+		case <-l.burstSignal:
+			paced = time.Time{} // measure now
 		}
 		now := time.Now()
 		v := l.Values()
 		starting, finished := l.arrivals.starting(now, v.SyncWithin)
-		next := &gate{ceiling: g.ceiling, lag: g.lag, usage: m.read()}
+		next := &measurement{ceiling: g.ceiling, lag: g.lag, usage: m.read()}
 		if now.Sub(paced) >= pause {
 			paced = now
-			// A node that gets no processor at all notices that by its own clock.
+			// A node that gets no processor time at all sees that by its own clock.
 			next.lag = max(m.lag(), now.Sub(due))
 			next.ceiling = p.step(now, next.lag, starting, finished, v)
 		}
@@ -66,8 +66,8 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 			r.EndIdle()
 		}
 		g = next
-		l.gate.Store(g)
-		l.forget(now)
+		l.measurement.Store(g)
+		l.expireKeys(now)
 		wait := pause
 		if g.usage.limit > 0 && starting > 0 {
 			wait = shortPause
@@ -77,10 +77,10 @@ func (l *Limiter) Run(ctx context.Context, r Relief) {
 	}
 }
 
-// relieve does what is due, and says when that begins and ends.
-func (l *Limiter) relieve(due relief, g *gate, r Relief) {
+// relieve does what is due, and logs when a shortage of memory begins and ends.
+func (l *Limiter) relieve(due relief, g *measurement, r Relief) {
 	log := l.refusals.log
-	before := l.gate.Load()
+	before := l.measurement.Load()
 	if was := before != nil && before.tight; was != due.tight {
 		if due.tight {
 			log.Warn("memory is nearly used up: new streams are refused, and caches are emptied", "percent", g.percent(), "used", g.usage.used, "limit", g.usage.limit)
@@ -91,7 +91,7 @@ func (l *Limiter) relieve(due relief, g *gate, r Relief) {
 	if !due.tight {
 		return
 	}
-	l.gate.Store(g) // at once
+	l.measurement.Store(g) // before the rest, which takes time
 	r.Shrink()
 	if due.shed {
 		if n := r.Shed(); n > 0 {
@@ -103,13 +103,13 @@ func (l *Limiter) relieve(due relief, g *gate, r Relief) {
 	}
 }
 
-func (l *Limiter) forget(now time.Time) {
+func (l *Limiter) expireKeys(now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.forgetLocked(now)
+	l.expireKeysLocked(now)
 }
 
-// observe makes the metrics of what there is.
+// observe registers the metrics of the measurements.
 func (l *Limiter) observe(m metric.Meter) error {
 	var errs [6]error
 	gauge := func(i int, name string, o ...metric.Int64ObservableGaugeOption) (g metric.Int64ObservableGauge) {
@@ -129,7 +129,7 @@ func (l *Limiter) observe(m metric.Meter) error {
 		n, _ := l.arrivals.starting(time.Now(), l.Values().SyncWithin)
 		o.ObserveInt64(connections, int64(open))
 		o.ObserveInt64(starting, int64(n))
-		if g := l.gate.Load(); g != nil {
+		if g := l.measurement.Load(); g != nil {
 			o.ObserveInt64(ceiling, int64(g.ceiling))
 			o.ObserveFloat64(lag, g.lag.Seconds())
 			o.ObserveInt64(memory, int64(g.percent()))

@@ -2,29 +2,28 @@ package limit
 
 import "time"
 
-// Tokens paces what one stream asks for: so many requests per second, after a burst of
-// them. It is eight bytes, since each stream has one. The zero Tokens has a full burst.
-// It is not safe for concurrent use.
+// Tokens limits the requests of one stream: a rate per second after a burst. It has eight bytes,
+// since each stream has one. The zero Tokens has a full burst. It is not safe for concurrent use.
 type Tokens struct {
-	// paid is when what was taken would be paid for at the rate, in ns since 1970: the
-	// burst is how far that may be ahead of the clock.
+	// paid is when the tokens taken so far would be earned at the rate, in ns since 1970. The burst
+	// is how far paid may be ahead of the clock.
 	paid int64
 }
 
-// RequestBytes of a request count as a further one.
+// RequestBytes: each so many bytes of a request cost one more token.
 const RequestBytes = 64 << 10
 
-// Cost is what a request of so many bytes takes.
+// Cost returns the tokens for a request of the given bytes.
 func Cost(bytes int) int { return 1 + bytes/RequestBytes }
 
-// NameBytes of memory that new names take count as a request.
+// NameBytes: each so many bytes of memory for new names cost one token.
 const NameBytes = 16 << 10
 
-// NameCost is what new names take that need so many bytes of memory.
+// NameCost returns the tokens for new names that need the given bytes of memory.
 func NameCost(bytes int) int { return bytes / NameBytes }
 
-// Take takes n tokens and tells how long to wait until the next may be taken. A rate
-// of 0 is any.
+// Take takes n tokens and returns how long to wait before the next Take. perSecond 0 means
+// unlimited.
 func (t *Tokens) Take(now time.Time, n, perSecond, burst int) (wait time.Duration) {
 	if perSecond <= 0 {
 		return 0

@@ -2,33 +2,32 @@ package limit
 
 import "time"
 
-// Values are how much there may be. Zero means any number. They are not changed once
-// they are in force; others may take their place ([Limiter.Set]).
+// Values are the values of the limits. Zero means unlimited. They are not changed once in force;
+// [Limiter.Set] replaces them.
 type Values struct {
-	// Connections, streams and keys of the node, and of each source and identity.
+	// Connections, streams and keys per node, per source and per identity.
 	Connections, ConnectionsPerSource, ConnectionsPerIdentity int
 	Streams, StreamsPerSource, StreamsPerIdentity             int
 	Keys, KeysPerIdentity                                     int
-	// PeerConnections and PeerStreams are those of other nodes.
+	// PeerConnections and PeerStreams bound connections and streams of other nodes.
 	PeerConnections, PeerStreams int
-	// StreamsPerConnection may be open at the same time.
+	// StreamsPerConnection bounds the streams that are open at the same time.
 	StreamsPerConnection int
-	// Of one stream, or of one key.
+	// Per stream, or per key. Sizes are in bytes.
 	TypesPerStream, TypesPerKey    int
 	NameSize, NodeSize, HeaderSize int
-	// RequestsPerSecond of one stream, after RequestBurst of them.
+	// RequestsPerSecond is the rate of one stream after RequestBurst requests.
 	RequestsPerSecond, RequestBurst int
-	// RequestTimeout is for one request, frame or block of headers, from its first byte
-	// to its last; PartialSize for what has come on one connection of requests that are
-	// not complete.
+	// RequestTimeout is the time from the first to the last byte of a request, frame or header
+	// block. PartialSize bounds the bytes of incomplete requests on a connection.
 	RequestTimeout time.Duration
 	PartialSize    int
-	// NewStreams that are not in sync yet are let in however busy the node is, and
-	// beyond them as many as it brings in sync within SyncWithin.
+	// NewStreams is how many streams may be out of sync however busy the node is. Beyond them it
+	// admits as many as it brings in sync within SyncWithin.
 	NewStreams int
 	SyncWithin time.Duration
-	// MemoryPercent of the memory limit may be in use before streams are refused.
+	// MemoryPercent is the share of the memory limit above which streams are refused.
 	MemoryPercent int
-	// Linger is how long a key stays in use without clients.
+	// Linger is how long a key counts after its last stream.
 	Linger time.Duration
 }

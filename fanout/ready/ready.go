@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// Reader reads when there is something to read. It is not safe for concurrent use.
+// Reader reads when data is available. It is not safe for concurrent use.
 type Reader interface {
 	// ReadOnReady waits until data arrives, takes a buffer from the pool, and reads at
 	// most size bytes into it. It returns the buffer, which the caller gives back, with
@@ -20,9 +20,9 @@ type Reader interface {
 	ReadOnReady(size int, pool mem.BufferPool) (buf *[]byte, n int, err error)
 }
 
-// NewReader makes a Reader of a connection, which is c itself if it is one. It waits for a
-// socket without any buffer. Of any other connection, such as TLS, it first reads a few
-// bytes, which it keeps room for.
+// NewReader returns a Reader for a connection; c itself if it is one. Waiting on a socket needs no
+// buffer. For any other connection, such as TLS, the Reader waits with a buffer of a few bytes of
+// its own.
 func NewReader(c net.Conn) Reader {
 	if r, ok := c.(Reader); ok {
 		return r
@@ -33,11 +33,11 @@ func NewReader(c net.Conn) Reader {
 	return &probed{conn: c}
 }
 
-// probeSize is one byte more than the smallest frame of HTTP/2. So when a probe is filled,
-// the rest of its frame follows, and with TLS it is mostly decrypted already.
+// probeSize is one byte more than the smallest HTTP/2 frame. So when a probe is filled, the rest of
+// its frame follows; with TLS it is mostly decrypted already.
 const probeSize = 10
 
-// probed is the Reader of a connection that cannot be waited for.
+// probed is the Reader of a connection that only a read can wait for.
 type probed struct {
 	conn  net.Conn
 	probe [probeSize]byte

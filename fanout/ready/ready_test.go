@@ -18,7 +18,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// counting is a pool that counts the buffers that are in use.
+// counting is a pool that counts the buffers in use.
 type counting struct{ taken, out atomic.Int64 }
 
 func (c *counting) Get(size int) *[]byte {
@@ -30,7 +30,7 @@ func (c *counting) Get(size int) *[]byte {
 
 func (c *counting) Put(*[]byte) { c.out.Add(-1) }
 
-// pair is two ends of a connection over a network.
+// pair returns both ends of a network connection.
 func pair(t *testing.T, network, address string) (near, far net.Conn) {
 	t.Helper()
 	l, err := net.Listen(network, address)
@@ -58,8 +58,8 @@ func pair(t *testing.T, network, address string) (near, far net.Conn) {
 	return near, far
 }
 
-// TestReads: whatever the connection is, a Reader gives the bytes in their order, in pieces
-// of any size, then the end, and all buffers go back but those that it returned.
+// TestReads: for each kind of connection, a Reader returns the bytes in order, in pieces of any
+// size, then the end. All buffers return to the pool but those that the Reader returned.
 func TestReads(t *testing.T) {
 	for name, ends := range map[string]func() (net.Conn, net.Conn){
 		"tcp":  func() (net.Conn, net.Conn) { return pair(t, "tcp", "127.0.0.1:0") },
@@ -98,8 +98,8 @@ func TestReads(t *testing.T) {
 	}
 }
 
-// TestWaitsWithoutABuffer: a read that waits has no buffer, and a deadline ends it as it
-// ends any other.
+// TestWaitsWithoutABuffer: a waiting read has no buffer, and a deadline ends it like any other
+// read.
 func TestWaitsWithoutABuffer(t *testing.T) {
 	near, far := pair(t, "tcp", "127.0.0.1:0")
 	for name, conn := range map[string]net.Conn{"socket": near, "other": tls.Server(near, &tls.Config{MinVersion: tls.VersionTLS13})} {
@@ -127,7 +127,7 @@ func TestWaitsWithoutABuffer(t *testing.T) {
 				t.Errorf("%s: %d bytes and %v, expected one", name, n, err)
 			}
 		}()
-		// A socket is read once to see that there is nothing: that buffer goes back.
+		// A socket is read once to find that there is no data: that buffer returns to the pool.
 		began, tries := time.Now(), pool.taken.Load()
 		for name == "socket" && (pool.taken.Load() == tries || pool.out.Load() != 0) {
 			if time.Since(began) > 10*time.Second {

@@ -4,5 +4,5 @@ package ready
 
 import "net"
 
-// newSocket returns nil: sockets are read as any other connection.
+// newSocket returns nil: sockets are read like any other connection.
 func newSocket(net.Conn) Reader { return nil }

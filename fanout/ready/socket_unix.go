@@ -12,11 +12,11 @@ import (
 	"google.golang.org/grpc/mem"
 )
 
-// socket is the Reader of a socket of the operating system.
+// socket is the Reader of an operating system socket.
 type socket struct {
 	conn net.Conn
 	raw  syscall.RawConn
-	read func(fd uintptr) bool // reads once; made once, so that a read allocates nothing
+	read func(fd uintptr) bool // reads once; made once, so that a read does not allocate
 
 	// Of the read in progress.
 	size int
@@ -26,8 +26,8 @@ type socket struct {
 	err  error
 }
 
-// newSocket returns nil for what is no socket. It lists the types, since a connection with
-// TLS may show the socket below it.
+// newSocket returns nil if c is not a socket. It lists the types because a TLS connection may
+// expose the socket below it.
 func newSocket(c net.Conn) Reader {
 	var sys syscall.Conn
 	switch c := c.(type) {
@@ -47,7 +47,7 @@ func newSocket(c net.Conn) Reader {
 	return s
 }
 
-// readOnce returns false when there is nothing to read yet.
+// readOnce returns false if no data is available yet.
 func (s *socket) readOnce(fd uintptr) bool {
 	s.buf = s.pool.Get(s.size)
 	for {
@@ -72,7 +72,7 @@ func (s *socket) ReadOnReady(size int, pool mem.BufferPool) (*[]byte, int, error
 	switch {
 	case n > 0:
 		return buf, n, nil
-	case err != nil: // the connection is closed, or its deadline is over
+	case err != nil: // the connection is closed, or its deadline has passed
 		return nil, 0, err
 	case failed != nil:
 		return nil, 0, &net.OpError{

@@ -14,10 +14,10 @@ import (
 	"xdsrelay/relay/redact"
 )
 
-// Clients returns those who polled a short while ago, in no order.
-func (s *Server) Clients() []fanout.Client { return s.roster.clients(time.Now()) }
+// Clients returns the clients that polled recently, in no order.
+func (s *Server) Clients() []fanout.Client { return s.registry.clients(time.Now()) }
 
-// Streams describes them as if they had streams.
+// Streams describes these clients as if they had streams.
 func (s *Server) Streams() []fanout.StreamInfo {
 	clients := s.Clients()
 	out := make([]fanout.StreamInfo, 0, len(clients))
@@ -27,31 +27,31 @@ func (s *Server) Streams() []fanout.StreamInfo {
 	return out
 }
 
-// Key, ID and Peer are those that the client's polls have in common.
-func (p *visitor) Key() string { return string(p.key) }
+// Key returns the aggregation key of the client's polls.
+func (p *pollClient) Key() string { return string(p.key) }
 
-// ID is the client's node id.
-func (p *visitor) ID() string { return p.id }
+// ID returns the client's node id.
+func (p *pollClient) ID() string { return p.id }
 
-// Peer is the host that it comes from.
-func (p *visitor) Peer() string { return p.host }
+// Peer returns the host that the client connects from.
+func (p *pollClient) Peer() string { return p.host }
 
-// Node is what its last poll said.
-func (p *visitor) Node() *corev3.Node {
-	p.roster.mu.Lock()
+// Node returns the Node of the last poll.
+func (p *pollClient) Node() *corev3.Node {
+	p.registry.mu.Lock()
 	node, cluster := p.node, p.cluster
-	p.roster.mu.Unlock()
+	p.registry.mu.Unlock()
 	return fanout.KeptNode(node, p.id, cluster)
 }
 
-// Info describes the client: of each type how it stands with what it polls for.
-func (p *visitor) Info() fanout.StreamInfo {
-	p.roster.mu.Lock()
+// Info describes the client, with its state for each type that it polls for.
+func (p *pollClient) Info() fanout.StreamInfo {
+	p.registry.mu.Lock()
 	i := fanout.StreamInfo{
 		Peer: p.host, NodeID: p.id, Cluster: p.cluster, Key: string(p.key), Rule: p.rule, Variant: fanout.PollVariant, Since: p.since, Polled: p.since,
 		Types: []fanout.TypeInfo{},
 	}
-	p.roster.mu.Unlock()
+	p.registry.mu.Unlock()
 	for _, all := range p.compare("", false) {
 		i.Types = append(i.Types, typeInfo(all))
 		for _, v := range all {
@@ -63,23 +63,23 @@ func (p *visitor) Info() fanout.StreamInfo {
 	return i
 }
 
-// compare looks at what the client polls for, type by type in the order E1, or of one
-// type.
-func (p *visitor) compare(url string, closely bool) [][]compared {
-	p.roster.mu.Lock()
-	all := make([]visits, 0, len(p.visits))
-	for _, v := range p.visits {
+// compare compares the client with the current content, type by type in the order E1. url selects
+// one type; empty means all.
+func (p *pollClient) compare(url string, closely bool) [][]compared {
+	p.registry.mu.Lock()
+	all := make([]pollState, 0, len(p.states))
+	for _, v := range p.states {
 		if url == "" || url == v.typ.URL {
 			all = append(all, *v)
 		}
 	}
-	p.roster.mu.Unlock()
-	slices.SortFunc(all, func(a, b visits) int {
+	p.registry.mu.Unlock()
+	slices.SortFunc(all, func(a, b pollState) int {
 		return cmp.Or(cmp.Compare(a.typ.Order, b.typ.Order), strings.Compare(a.typ.URL, b.typ.URL), strings.Compare(a.names, b.names))
 	})
 	var out [][]compared
 	for _, v := range all {
-		c := v.compare(p.roster.cache, closely)
+		c := v.compare(p.registry.cache, closely)
 		if last := len(out) - 1; last >= 0 && out[last][0].typ == v.typ {
 			out[last] = append(out[last], c)
 			continue
@@ -89,18 +89,17 @@ func (p *visitor) compare(url string, closely bool) [][]compared {
 	return out
 }
 
-// badness orders states: of the polls for one type the worst one counts.
-var badness = map[fanout.State]int{fanout.Synced: 1, fanout.NotSent: 2, fanout.Unknown: 3, fanout.Stale: 4, fanout.Nacked: 5}
+// severity orders states: the worst state among the polls for a type counts.
+var severity = map[fanout.State]int{fanout.Synced: 1, fanout.NotSent: 2, fanout.Unknown: 3, fanout.Stale: 4, fanout.Nacked: 5}
 
-// typeInfo puts the polls for one type together. Versions and generations are those of
-// one of them, the worst.
+// typeInfo merges the polls for one type. Versions and generations are those of the worst one.
 func typeInfo(all []compared) fanout.TypeInfo {
 	worst := slices.MaxFunc(all, func(a, b compared) int {
-		return cmp.Or(cmp.Compare(badness[a.state], badness[b.state]), a.toldAt.Compare(b.toldAt))
+		return cmp.Or(cmp.Compare(severity[a.state], severity[b.state]), a.sentAt.Compare(b.sentAt))
 	})
 	i := fanout.TypeInfo{
-		TypeURL: worst.typ.URL, State: worst.state, Since: worst.stood, Sent: worst.place.Sent, Acked: worst.place.Acked, Head: worst.now.Gen,
-		Version: worst.place.Version, SentAt: worst.toldAt, Has: redact.Text(worst.has), Told: worst.vain,
+		TypeURL: worst.typ.URL, State: worst.state, Since: worst.since, Sent: worst.place.Sent, Acked: worst.place.Acked, Head: worst.now.Gen,
+		Version: worst.place.Version, SentAt: worst.sentAt, Has: redact.Text(worst.has), UnackedRepeats: worst.unackedRepeats,
 	}
 	for _, v := range all {
 		i.Wildcard = i.Wildcard || v.wildcard
@@ -113,25 +112,25 @@ func typeInfo(all []compared) fanout.TypeInfo {
 		if v.nack != nil && (i.LastNack == nil || v.nack.At.After(i.LastNack.At)) {
 			i.LastNack = v.nack
 		}
-		switch later := v.stood.After(i.Since); {
+		switch later := v.since.After(i.Since); {
 		case v.state != i.State:
 		case (v.state == fanout.Synced) == later:
-			i.Since = v.stood // synced since the last one is, and otherwise since the first is
+			i.Since = v.since // SYNCED since the last poll state became so; other states since the first did
 		}
 	}
 	return i
 }
 
-// Resources are those that the client polls for, each once.
-func (p *visitor) Resources(yield func(fanout.ResourceStatus) bool) {
+// Resources yields each resource that the client polls for once.
+func (p *pollClient) Resources(yield func(fanout.ResourceStatus) bool) {
 	for _, all := range p.compare("", true) {
-		told := make(map[string]struct{})
+		sentVersion := make(map[string]struct{})
 		for i := range all {
 			more := !all[i].there || all[i].place.Resources(func(r fanout.ResourceStatus) bool {
-				if _, again := told[r.Name]; again {
+				if _, again := sentVersion[r.Name]; again {
 					return true
 				}
-				told[r.Name] = struct{}{}
+				sentVersion[r.Name] = struct{}{}
 				return yield(r)
 			})
 			if !more {
@@ -141,18 +140,18 @@ func (p *visitor) Resources(yield func(fanout.ResourceStatus) bool) {
 	}
 }
 
-// Holdings goes by the newest version that the client came back with.
-func (p *visitor) Holdings() []fanout.Holds {
-	var out []fanout.Holds
+// Holdings compares by the newest version that the client quoted.
+func (p *pollClient) Holdings() []fanout.TypeDiff {
+	var out []fanout.TypeDiff
 	for _, all := range p.compare("", true) {
-		h := fanout.Holds{Type: all[0].typ, State: typeInfo(all).State}
+		h := fanout.TypeDiff{Type: all[0].typ, State: typeInfo(all).State}
 		for i := range all {
 			if h.State == fanout.Unknown || !all[i].there {
 				continue
 			}
 			same, lacks := all[i].place.Lacks()
 			for k := range lacks {
-				lacks[k].Maybe = lacks[k].Maybe || all[i].blind && !lacks[k].Was
+				lacks[k].Maybe = lacks[k].Maybe || all[i].positionUnknown && !lacks[k].Was
 			}
 			h.Same += same
 			h.Lacks = append(h.Lacks, lacks...)
@@ -162,8 +161,8 @@ func (p *visitor) Holdings() []fanout.Holds {
 	return out
 }
 
-// Reach looks at the polls for the table's type, of which the worst counts.
-func (p *visitor) Reach(t *cache.Table, u cache.Arrival) (state fanout.State, at time.Time, ok bool) {
+// Reach returns the state of the worst poll for the table's type.
+func (p *pollClient) Reach(t *cache.Table, u cache.Arrival) (state fanout.State, at time.Time, ok bool) {
 	if p.since.After(u.At) {
 		return "", time.Time{}, false
 	}
@@ -176,9 +175,9 @@ func (p *visitor) Reach(t *cache.Table, u cache.Arrival) (state fanout.State, at
 			reached := v.reached(u)
 			switch {
 			case !ok || reachOrder[reached] > reachOrder[state]:
-				state, at = reached, v.stood
-			case reached == state && v.stood.After(at):
-				at = v.stood
+				state, at = reached, v.since
+			case reached == state && v.since.After(at):
+				at = v.since
 			}
 			ok = true
 		}
@@ -186,7 +185,7 @@ func (p *visitor) Reach(t *cache.Table, u cache.Arrival) (state fanout.State, at
 	return state, at, ok
 }
 
-// reached is how far an update has come that concerns what is polled for.
+// reached returns how far an update of the polled resources has reached the client.
 func (c *compared) reached(u cache.Arrival) fanout.State {
 	switch {
 	case c.place.Acked >= u.Gen:
@@ -199,6 +198,5 @@ func (c *compared) reached(u cache.Arrival) fanout.State {
 	return fanout.Stale
 }
 
-// reachOrder is badness for an update, which is worst where it was rejected, and then
-// where it has not been told.
+// reachOrder is severity for an update: worst is rejected, then not sent.
 var reachOrder = map[fanout.State]int{fanout.Synced: 1, fanout.Stale: 2, fanout.NotSent: 3, fanout.Nacked: 4}

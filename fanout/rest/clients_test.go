@@ -18,8 +18,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// visitor is the client of a name.
-func (w *world) visitor(name string) fanout.Client {
+// pollClient returns the client with a name.
+func (w *world) pollClient(name string) fanout.Client {
 	w.t.Helper()
 	for _, c := range w.srv.Clients() {
 		if c.ID() == name {
@@ -30,11 +30,11 @@ func (w *world) visitor(name string) fanout.Client {
 	return nil
 }
 
-// is checks how the test client stands: altogether with each type, and with each
-// resource, as "Cluster=SYNCED a=SYNCED b=NOT_SENT".
+// is checks the state of the test client: its state per type, and per resource, as "Cluster=SYNCED
+// a=SYNCED b=NOT_SENT".
 func (w *world) is(want string) fanout.StreamInfo {
 	w.t.Helper()
-	c := w.visitor("test-client")
+	c := w.pollClient("test-client")
 	var words []string
 	info := c.Info()
 	for _, t := range info.Types {
@@ -49,7 +49,7 @@ func (w *world) is(want string) fanout.StreamInfo {
 	return info
 }
 
-// holds writes what a client holds: "2 same, +a ~b -c ?d".
+// holds formats what a client holds: "2 same, +a ~b -c ?d".
 func holds(c fanout.Client) string {
 	var words []string
 	for _, h := range c.Holdings() {
@@ -70,8 +70,8 @@ func holds(c fanout.Client) string {
 	return strings.Join(words, ", ")
 }
 
-// TestClients: K20: a client that polls is shown with each version: told, acknowledged
-// by coming back with it, and outdated by a change of what it asks for.
+// TestClients: K20: the state of a polling client follows its versions: sent, acknowledged by
+// quoting it, and stale after a change of its resources.
 func TestClients(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(clusters, cluster("a", 1), cluster("b", 1))
@@ -95,7 +95,7 @@ func TestClients(t *testing.T) {
 	w.unchanged(w.post(endpoints, ask(e1, "a", "missing")))
 	w.is("Cluster=SYNCED ClusterLoadAssignment=SYNCED a=SYNCED b=SYNCED a=SYNCED missing=NOT_SENT")
 
-	w.change(eds, nil, endpointsOf("z", 2)) // nobody's business
+	w.change(eds, nil, endpointsOf("z", 2)) // no client asks for it
 	w.is("Cluster=SYNCED ClusterLoadAssignment=SYNCED a=SYNCED b=SYNCED a=SYNCED missing=NOT_SENT")
 	changed := time.Now()
 	w.serve("v2", cds, cluster("a", 2), cluster("c", 1))
@@ -103,20 +103,19 @@ func TestClients(t *testing.T) {
 	if c.Since.Before(changed.Add(-time.Second)) || c.Acked >= c.Head {
 		t.Errorf("%+v", c)
 	}
-	if got := holds(w.visitor("test-client")); !strings.Contains(got, "~a NOT_SENT") || !strings.Contains(got, "+c NOT_SENT") || !strings.Contains(got, "-b NOT_SENT") {
+	if got := holds(w.pollClient("test-client")); !strings.Contains(got, "~a NOT_SENT") || !strings.Contains(got, "+c NOT_SENT") || !strings.Contains(got, "-b NOT_SENT") {
 		t.Errorf("it holds %s", got)
 	}
 	v2 := w.has(w.post(clusters, ask(v1)), "a", "c")
 	w.is("Cluster=STALE ClusterLoadAssignment=SYNCED a=STALE c=STALE a=SYNCED missing=NOT_SENT")
 	w.unchanged(w.post(clusters, ask(v2)))
 	w.is("Cluster=SYNCED ClusterLoadAssignment=SYNCED a=SYNCED c=SYNCED a=SYNCED missing=NOT_SENT")
-	if got := holds(w.visitor("test-client")); got != "Cluster 2 same, ClusterLoadAssignment 1 same" {
+	if got := holds(w.pollClient("test-client")); got != "Cluster 2 same, ClusterLoadAssignment 1 same" {
 		t.Errorf("it holds %s", got)
 	}
 }
 
-// TestClientsOfWhatHasGone: a client is synced with a name of which there is nothing to
-// be told any more (B32).
+// TestClientsOfWhatHasGone: a client is SYNCED for a name whose removal cannot be sent (B32).
 func TestClientsOfWhatHasGone(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(endpoints, endpointsOf("a", 1))
@@ -131,10 +130,9 @@ func TestClientsOfWhatHasGone(t *testing.T) {
 	w.is("ClusterLoadAssignment=STALE a=NOT_SENT")
 }
 
-// TestClientsThatReject: a client that comes back without the version that it was told
-// is no more than stale, and how often it was told is counted; one that says that it
-// rejects is NACKED, without what must not be shown of the reason. Either way it is
-// sent what there is each time (H5, K20).
+// TestClientsThatReject: a client that does not quote the version of its last answer is only STALE,
+// and repeated answers are counted. A client that says that it rejects is NACKED; its reason is
+// redacted. Either way it gets the content with each poll (H5, K20).
 func TestClientsThatReject(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(clusters, cluster("a", 1))
@@ -145,7 +143,7 @@ func TestClientsThatReject(t *testing.T) {
 	for range 3 {
 		v2 = w.has(w.post(clusters, ask(v1)), "a")
 	}
-	if c := w.is("Cluster=STALE a=STALE").Types[0]; c.Told != 2 || c.Version != v2 || c.Has != v1 || c.LastNack != nil {
+	if c := w.is("Cluster=STALE a=STALE").Types[0]; c.UnackedRepeats != 2 || c.Version != v2 || c.Has != v1 || c.LastNack != nil {
 		t.Errorf("%+v", c)
 	}
 	body, err := protojson.Marshal(&discoveryv3.DiscoveryRequest{
@@ -164,14 +162,14 @@ func TestClientsThatReject(t *testing.T) {
 	w.is("Cluster=STALE a=NOT_SENT")
 	v3 := w.has(w.post(clusters, ask(v1)), "a")
 	w.unchanged(w.post(clusters, ask(v3)))
-	if c := w.is("Cluster=SYNCED a=SYNCED").Types[0]; c.LastNack != nil || c.Told != 0 || c.Nacks != 1 {
+	if c := w.is("Cluster=SYNCED a=SYNCED").Types[0]; c.LastNack != nil || c.UnackedRepeats != 0 || c.Nacks != 1 {
 		t.Errorf("%+v", c)
 	}
 }
 
-// TestClientsOfManyNames: Envoy polls for each endpoint set by itself, each with a
-// version of its own: that is one client, and the worst of them counts. Of a full state
-// the last poll says what is wanted.
+// TestClientsOfManyNames: Envoy polls for each set of endpoints separately, each with its own
+// version: that is one client, and its worst state counts. For a full-state type the last poll has
+// all names.
 func TestClientsOfManyNames(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1), endpointsOf("c", 1))
@@ -186,7 +184,7 @@ func TestClientsOfManyNames(t *testing.T) {
 	w.change(eds, nil, endpointsOf("b", 2))
 	w.has(w.post(endpoints, ask(versions["b"], "b")), "b")
 	w.is("ClusterLoadAssignment=STALE a=SYNCED b=STALE c=SYNCED")
-	if got := holds(w.visitor("test-client")); got != "ClusterLoadAssignment 2 same, ~b STALE" {
+	if got := holds(w.pollClient("test-client")); got != "ClusterLoadAssignment 2 same, ~b STALE" {
 		t.Errorf("it holds %s", got)
 	}
 	w.known(clusters, cluster("x", 1), cluster("y", 1))
@@ -195,9 +193,9 @@ func TestClientsOfManyNames(t *testing.T) {
 	w.is("Cluster=STALE ClusterLoadAssignment=STALE y=STALE a=SYNCED b=STALE c=SYNCED")
 }
 
-// TestClientsFromElsewhere: a client that comes with a version from before is synced if
-// that is the newest, and what it holds is not known otherwise; nothing is said of it
-// while nothing can be compared (K13).
+// TestClientsFromElsewhere: a client that quotes an earlier version is SYNCED if that is the
+// current one, and what it holds is unknown otherwise; its state is UNKNOWN while nothing can be
+// compared (K13).
 func TestClientsFromElsewhere(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.unchanged(w.post(clusters, ask("old")))
@@ -207,12 +205,12 @@ func TestClientsFromElsewhere(t *testing.T) {
 	w.known(clusters, cluster("a", 1))
 	v1 := w.has(w.post(clusters, ask("old")), "a")
 	w.is("Cluster=STALE ClusterLoadAssignment=NOT_SENT a=STALE a=NOT_SENT")
-	if got := holds(w.visitor("test-client")); !strings.HasPrefix(got, "Cluster 0 same, ?a STALE") {
+	if got := holds(w.pollClient("test-client")); !strings.HasPrefix(got, "Cluster 0 same, ?a STALE") {
 		t.Errorf("it holds %s", got)
 	}
 	body := strings.ReplaceAll(ask(v1), "test-client", "mover")
 	w.unchanged(w.post(clusters, body))
-	if c := w.visitor("mover").Info().Types[0]; c.State != fanout.Synced || c.Version != v1 || c.Acks != 0 {
+	if c := w.pollClient("mover").Info().Types[0]; c.State != fanout.Synced || c.Version != v1 || c.Acks != 0 {
 		t.Errorf("%+v", c)
 	}
 	long := strings.Repeat("x", 1<<20)
@@ -222,8 +220,8 @@ func TestClientsFromElsewhere(t *testing.T) {
 	}
 }
 
-// TestClientsAreForgotten: a client that polls no more is shown for the time that was
-// set, or for three of its own pauses; one that waits for news is there.
+// TestClientsAreForgotten: a client that stops polling is shown for the configured time, or for
+// three of its own pauses; one that waits in a poll is shown.
 func TestClientsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSilentWorld(t, hold(5*time.Minute), func(c *Config) { c.Remember = time.Minute })
@@ -249,29 +247,29 @@ func TestClientsAreForgotten(t *testing.T) {
 		shown(1)
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		shown(0)
-		w.version(t, clusters)       // anew
+		w.version(t, clusters)       // again
 		time.Sleep(61 * time.Second) //nolint:forbidigo // virtual time
 		shown(0)
-		if w.srv.roster.bytes != 0 || len(w.srv.roster.visitors) != 0 {
-			t.Errorf("%d bytes and %d clients are left", w.srv.roster.bytes, len(w.srv.roster.visitors))
+		if w.srv.registry.bytes != 0 || len(w.srv.registry.byID) != 0 {
+			t.Errorf("%d bytes and %d clients are left", w.srv.registry.bytes, len(w.srv.registry.byID))
 		}
 	})
 }
 
-// TestClientsAreBounded: clients that take a new name, or ask for new names, with each
-// poll do not make the node grow, and the one that polled last is shown.
+// TestClientsAreBounded: clients that use a new name, or ask for new names, with each poll do not
+// grow the memory of the node, and the client that polled last is shown.
 func TestClientsAreBounded(t *testing.T) {
 	w := newWorld(t, hold(-1), func(c *Config) { c.RememberBytes = 64 << 10 })
 	w.known(endpoints, endpointsOf("a", 1))
 	check := func() {
 		t.Helper()
-		r := w.srv.roster
+		r := w.srv.registry
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		sum := int64(0)
-		for _, p := range r.visitors {
-			if sum += p.bytes; p.bytes > r.most/ownShare || p.recent.Len() != len(p.visits) || len(p.visits) == 0 {
-				t.Fatalf("a client with %d bytes, %d and %d visits", p.bytes, p.recent.Len(), len(p.visits))
+		for _, p := range r.byID {
+			if sum += p.bytes; p.bytes > r.most/ownShare || p.recent.Len() != len(p.states) || len(p.states) == 0 {
+				t.Fatalf("a client with %d bytes, %d and %d visits", p.bytes, p.recent.Len(), len(p.states))
 			}
 		}
 		if sum != r.bytes || r.bytes > r.most {
@@ -286,15 +284,15 @@ func TestClientsAreBounded(t *testing.T) {
 		w.has(w.post(endpoints, strings.ReplaceAll(ask("", "a"), "test-client", fmt.Sprintf("client-%d", i))), "a")
 		check()
 	}
-	w.visitor("client-199")
+	w.pollClient("client-199")
 	if n := len(w.srv.Clients()); n < 10 || n > 100 {
 		t.Errorf("%d clients are shown", n)
 	}
-	w.has(w.post(endpoints, ask("", "a", strings.Repeat("y", 32<<10))), "a") // too much by itself
+	w.has(w.post(endpoints, ask("", "a", strings.Repeat("y", 32<<10))), "a") // over the bound by itself
 	check()
 }
 
-// TestUpdatesReachClients: how far an update has come counts clients that poll.
+// TestUpdatesReachClients: the progress of an update includes polling clients.
 func TestUpdatesReachClients(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(clusters, cluster("a", 1))
@@ -306,7 +304,7 @@ func TestUpdatesReachClients(t *testing.T) {
 	table := w.cache.Find("test-cluster", resource.TypeOf(cds))
 	reach := func() fanout.State {
 		u, _ := table.Latest()
-		state, _, ok := w.visitor("test-client").Reach(table, u)
+		state, _, ok := w.pollClient("test-client").Reach(table, u)
 		if !ok {
 			return "none"
 		}
@@ -330,8 +328,8 @@ func TestUpdatesReachClients(t *testing.T) {
 	}
 }
 
-// TestClientsOfKeysThatAreGivenUp: a client of a key that is not here any more is shown
-// as unknown until there is something to compare with again.
+// TestClientsOfKeysThatAreGivenUp: a client of a key that the node has dropped is UNKNOWN until
+// there is content to compare with again.
 func TestClientsOfKeysThatAreGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSilentWorld(t, hold(-1), func(c *Config) { c.Remember = time.Hour })
@@ -355,15 +353,15 @@ func TestClientsOfKeysThatAreGivenUp(t *testing.T) {
 	})
 }
 
-// TestClientsOfIdentities: who proves another identity, or comes from elsewhere, is
-// another client, whatever node id it claims.
+// TestClientsOfIdentities: clients with different identities or hosts are different clients, even
+// with the same node id.
 func TestClientsOfIdentities(t *testing.T) {
 	w := newSilentWorld(t)
-	r := w.srv.roster
+	r := w.srv.registry
 	at := time.Now()
 	for range 2 {
-		for _, by := range []who{{id: "a", key: "k"}, {id: "a", key: "k", identity: "spiffe://x/y"}, {id: "a", key: "k", host: "h"}, {id: "a", key: "l"}} {
-			r.begins(&request{who: by}, resource.TypeOf(cds), at)
+		for _, by := range []clientID{{id: "a", key: "k"}, {id: "a", key: "k", identity: "spiffe://x/y"}, {id: "a", key: "k", host: "h"}, {id: "a", key: "l"}} {
+			r.begin(&request{clientID: by}, resource.TypeOf(cds), at)
 		}
 	}
 	if got := len(w.srv.Clients()); got != 4 {
@@ -371,52 +369,52 @@ func TestClientsOfIdentities(t *testing.T) {
 	}
 }
 
-// TestClientsThatWentElsewhere: of a client that has polled the same of another node
-// since, nothing is told here any more; of what it polls here alone all is.
+// TestClientsThatWentElsewhere: a node no longer shows what a client has polled from another node
+// more recently; it still shows what the client polls only here.
 func TestClientsThatWentElsewhere(t *testing.T) {
-	here, there := newSilentWorld(t).srv.roster, newSilentWorld(t).srv.roster
+	here, there := newSilentWorld(t).srv.registry, newSilentWorld(t).srv.registry
 	now := time.Unix(1000, 0)
-	polls := func(r *roster, by who, url string, names ...string) *visits {
-		q := &request{who: by, names: names, wildcard: len(names) == 0}
-		v := r.begins(q, resource.TypeOf(url), now)
-		r.ends(v, nil, found{unsure: true}, now)
+	polls := func(r *pollRegistry, by clientID, url string, names ...string) *pollState {
+		q := &request{clientID: by, names: names, wildcard: len(names) == 0}
+		v := r.begin(q, resource.TypeOf(url), now)
+		r.finish(v, nil, found{unsure: true}, now)
 		return v
 	}
-	a, b := who{id: "a", key: "k", host: "h"}, who{id: "a", key: "k", host: "h", identity: "spiffe://x/y"}
+	a, b := clientID{id: "a", key: "k", host: "h"}, clientID{id: "a", key: "k", host: "h", identity: "spiffe://x/y"}
 	polls(here, a, cds)
 	polls(here, a, eds, "x")
 	polls(here, a, eds, "y")
 	polls(here, b, cds)
-	polls(there, who{id: "c", key: "k", host: "h"}, cds)
+	polls(there, clientID{id: "c", key: "k", host: "h"}, cds)
 	now = now.Add(5 * time.Second)
 	polls(there, a, cds)
 	polls(there, a, eds, "x")
 	polls(here, b, eds, "y")
-	told := there.lately(time.Minute, now)
-	if len(told) != 3 {
-		t.Errorf("told are %+v", told)
+	recent := there.recentPolls(time.Minute, now)
+	if len(recent) != 3 {
+		t.Errorf("told are %+v", recent)
 	}
 	now = now.Add(time.Second)
-	here.elsewhere(there.lately(time.Minute, now), now)
-	there.elsewhere(here.lately(time.Minute, now), now)
-	kinds := func(r *roster) (n int) {
-		for _, p := range r.visitors {
-			n += len(p.visits)
+	here.polledElsewhere(there.recentPolls(time.Minute, now), now)
+	there.polledElsewhere(here.recentPolls(time.Minute, now), now)
+	kinds := func(r *pollRegistry) (n int) {
+		for _, p := range r.byID {
+			n += len(p.states)
 		}
 		return n
 	}
-	if len(here.visitors) != 2 || kinds(here) != 3 || here.visitors[a] == nil || len(here.visitors[a].visits) != 1 {
-		t.Errorf("here are %d clients with %d kinds of polls", len(here.visitors), kinds(here))
+	if len(here.byID) != 2 || kinds(here) != 3 || here.byID[a] == nil || len(here.byID[a].states) != 1 {
+		t.Errorf("here are %d clients with %d kinds of polls", len(here.byID), kinds(here))
 	}
-	if len(there.visitors) != 2 || kinds(there) != 3 {
-		t.Errorf("there are %d clients with %d kinds of polls", len(there.visitors), kinds(there))
+	if len(there.byID) != 2 || kinds(there) != 3 {
+		t.Errorf("there are %d clients with %d kinds of polls", len(there.byID), kinds(there))
 	}
-	if got := there.lately(500*time.Millisecond, now); len(got) != 0 {
+	if got := there.recentPolls(500*time.Millisecond, now); len(got) != 0 {
 		t.Errorf("told of long ago: %+v", got)
 	}
-	here.begins(&request{who: a, wildcard: true}, resource.TypeOf(cds), now) // is being answered
-	here.elsewhere([]Visit{{Mark: markOf(a, what{url: cds}), Ago: 0}}, now.Add(time.Minute))
-	if len(here.visitors[a].visits) != 2 {
+	here.begin(&request{clientID: a, wildcard: true}, resource.TypeOf(cds), now) // in progress
+	here.polledElsewhere([]RecentPoll{{Mark: markOf(a, subject{url: cds}), Ago: 0}}, now.Add(time.Minute))
+	if len(here.byID[a].states) != 2 {
 		t.Error("a poll that is being answered was forgotten")
 	}
 }

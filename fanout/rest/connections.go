@@ -6,18 +6,18 @@ import (
 	"net/http"
 	"sync"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 )
 
-// connections are those that count as ones of an identity. A connection has one request
-// at a time (HTTP/1.1), so that none is booked after it was closed.
+// connections are the connections that are booked for an identity. A connection has one request at
+// a time (HTTP/1.1), so none is booked after it was closed.
 type connections struct {
 	mu      sync.Mutex
 	release map[net.Conn]func() // guarded by mu
 }
 
-// connectionKey is where the context of a request has its connection.
+// connectionKey is the key of the connection in the context of a request.
 type connectionKey struct{}
 
 // connect is called for each new connection.
@@ -28,9 +28,9 @@ func (s *Server) connect(ctx context.Context, c net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, c)
 }
 
-// claim books the connection that a request came by as one of its client's identity, or
-// refuses it. It does so once for each connection.
-func (s *Server) claim(r *http.Request, by gate.Client) error {
+// claim books the connection of a request for the identity of its client, or refuses it. It does so
+// once per connection.
+func (s *Server) claim(r *http.Request, by authz.Client) error {
 	identity := by.Identity()
 	c, ok := r.Context().Value(connectionKey{}).(net.Conn)
 	if identity == "" || !ok {
@@ -49,7 +49,7 @@ func (s *Server) claim(r *http.Request, by gate.Client) error {
 	return nil
 }
 
-// changed is called with what becomes of connections.
+// changed is called when the state of a connection changes.
 func (s *Server) changed(c net.Conn, to http.ConnState) {
 	if s.cfg.ConnState != nil {
 		s.cfg.ConnState(c, to)

@@ -19,18 +19,18 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// poller is a client that polls, with what it has.
+// poller is a polling client and what it has.
 type poller struct {
 	path    string
 	names   []string
 	version string
 	held    map[string][]byte
-	rejects bool // keeps what it has instead (H5)
+	rejects bool // keeps its old content (H5)
 }
 
-// TestConvergence: whatever the origin changes, and whatever the clients have
-// missed or rejected, each poll tells exactly what there is for the client, and
-// 304 only where it has that (H4, H5, H6, B32).
+// TestConvergence: whatever the control plane changes, and whatever clients have missed or
+// rejected, each poll gets exactly the content for the client, and 304 only if the client has that
+// (H4, H5, H6, B32).
 func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := newSilentWorld(t, hold(-1))
@@ -81,7 +81,7 @@ func TestConvergence(t *testing.T) {
 	})
 }
 
-// poll polls once, and compares what the client has then with what there is.
+// poll polls once, and compares what the client then has with the content.
 func (p *poller) poll(t *rapid.T, w *world, live map[string][]byte) {
 	req, err := http.NewRequestWithContext(context.Background(), http.MethodPost, p.path, strings.NewReader(ask(p.version, p.names...)))
 	if err != nil {
@@ -96,8 +96,7 @@ func (p *poller) poll(t *rapid.T, w *world, live map[string][]byte) {
 	a := w.srv.serve(httptest.NewRecorder(), req, w.srv.types[p.path])
 	switch a.status {
 	case http.StatusNotModified:
-		// Where leaving out is no deletion, a client that has something is not
-		// told that there is nothing.
+		// Where omitting is not removing, a client that has content gets no empty answer.
 		if silent := len(want) == 0 && !w.srv.types[p.path].FullState; !silent {
 			p.expect(t, want)
 		}
@@ -129,7 +128,7 @@ func (p *poller) expect(t *rapid.T, want map[string][]byte) {
 	}
 }
 
-// messages are the resources of a response.
+// messages returns the resources of a response.
 func messages(t *rapid.T, m *discoveryv3.DiscoveryResponse) (out []proto.Message) {
 	for _, a := range m.Resources {
 		inner, err := a.UnmarshalNew()

@@ -15,17 +15,17 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// contentKey says for whom an answer is: all clients of a key that see the same
-// of a type. The key is part of it although the version proves the content, so
-// that nothing could lead from one key to another.
+// contentKey identifies an answer, which all clients of a key share that see the same content of a
+// type. The key is part of it although the version proves the content, so that no error can mix
+// keys.
 type contentKey struct {
 	key             aggregation.Key
 	typeURL         string
 	version, source string
 }
 
-// encode writes all that a subscription sees as a DiscoveryResponse in JSON, or
-// says why it cannot be.
+// encode encodes the content of a subscription as a DiscoveryResponse in JSON, or as a refusal if
+// that is impossible.
 func (s *Server) encode(key aggregation.Key, t *resource.Type, seen cache.Seen, all []*resource.Resource) *answer {
 	b := []byte(`{"versionInfo":`)
 	b = appendText(b, seen.Version)
@@ -53,8 +53,7 @@ func (s *Server) encode(key aggregation.Key, t *resource.Type, seen cache.Seen, 
 	return &answer{status: http.StatusOK, body: append(b, "]}"...)}
 }
 
-// identifier is what clients see as control_plane.identifier: this node and
-// the origin behind it (K7).
+// identifier returns control_plane.identifier: this node and the control plane behind it (K7).
 func (s *Server) identifier(source string) string {
 	if source == "" {
 		return s.cfg.NodeName
@@ -65,7 +64,7 @@ func (s *Server) identifier(source string) string {
 func appendText(b []byte, text string) []byte {
 	quoted, err := json.Marshal(text)
 	if err != nil {
-		panic(err) // a text can always be written
+		panic(err) // a string can always be encoded
 	}
 	return append(b, quoted...)
 }

@@ -18,8 +18,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestAnswer: an answer is a DiscoveryResponse in proto3 JSON, with all that lies
-// inside of an Any spelled out, and says who serves it (H2, K7).
+// TestAnswer: an answer is a DiscoveryResponse in proto3 JSON, with the content of each Any spelled
+// out, and names the server (H2, K7).
 func TestAnswer(t *testing.T) {
 	w := newWorld(t)
 	m := xdstest.Listener("l", "0.0.0.0:80", "routes")
@@ -39,7 +39,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// unknownAny holds a message of a type that nobody has heard of.
+// unknownAny holds a message of an unknown type.
 var unknownAny = &anypb.Any{TypeUrl: "type.googleapis.com/x.Unheard", Value: []byte("\x0a\x01x")}
 
 // withFilter is a cluster with an extension.
@@ -55,8 +55,8 @@ func newer[M proto.Message](m M) M {
 	return m
 }
 
-// TestWhatJSONCannotHold: an answer that would lack something is none, and says
-// what it would lack; nobody who asks for something else is concerned (D2).
+// TestWhatJSONCannotHold: an answer that would lack something fails and says what it would lack;
+// polls for other names are unaffected (D2).
 func TestWhatJSONCannotHold(t *testing.T) {
 	nested := xdstest.Any(wrapperspb.Bool(true))
 	for range maxNesting {
@@ -84,7 +84,7 @@ func TestWhatJSONCannotHold(t *testing.T) {
 			for range 3 {
 				w.fails(w.post(clusters, ask("")), http.StatusInternalServerError, append(tc.wants, `\"bad\"`, `"code":13`)...)
 			}
-			w.fails(w.post(clusters, ask("old")), http.StatusInternalServerError) // no 304, which would hide it
+			w.fails(w.post(clusters, ask("old")), http.StatusInternalServerError) // not 304, which would hide it
 			w.has(w.post(clusters, ask("", "good")), "good")
 			w.change(cds, nil, cluster("bad", 2))
 			w.has(w.post(clusters, ask("")), "bad", "good")
@@ -96,8 +96,8 @@ func TestWhatJSONCannotHold(t *testing.T) {
 	}
 }
 
-// TestNothingIsLeftOut: what JSON can hold is written, in all the places where a
-// message can stand.
+// TestNothingIsLeftOut: everything that JSON can represent is written, wherever a message can
+// occur.
 func TestNothingIsLeftOut(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	m := withFilter("a", xdstest.Any(xdstest.Any(wrapperspb.Bool(true))))
@@ -117,7 +117,7 @@ func unpack(t *testing.T, a *anypb.Any) proto.Message {
 	return m
 }
 
-// TestEveryTypeCanBeWritten: the program knows the messages of all the paths.
+// TestEveryTypeCanBeWritten: the program knows the messages of all paths.
 func TestEveryTypeCanBeWritten(t *testing.T) {
 	s := newSilentWorld(t, func(c *Config) { c.V2 = true }).srv
 	for path, typ := range s.types {
@@ -127,8 +127,8 @@ func TestEveryTypeCanBeWritten(t *testing.T) {
 	}
 }
 
-// TestEncodedOnce: what clients of one key see alike is encoded once, whoever asks
-// and whenever, also where they ask for it by other names.
+// TestEncodedOnce: content that clients of one key share is encoded once, for any clients at any
+// time, even if they ask for it by different names.
 func TestEncodedOnce(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1), cluster("b", 1))

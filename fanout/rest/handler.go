@@ -11,11 +11,11 @@ import (
 	"google.golang.org/grpc/codes"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 )
 
-// answer is one response. It is immutable, and may be that of many clients.
+// answer is one response. It is immutable and may be shared by many clients.
 type answer struct {
 	status int
 	body   []byte
@@ -27,9 +27,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var a *answer
 	switch {
 	case r.Header.Get("Origin") != "":
-		// Browsers name the origin of every POST, and no xDS client does. A web
-		// site whose name was made to point at this machine could otherwise read
-		// what is served here through its visitor's browser.
+		// Browsers send an Origin header with every POST, and xDS clients never do. Otherwise a web
+		// site could point a host name at this node (DNS rebinding) and read the configuration
+		// through the browser of a user.
 		a = refuse(codes.PermissionDenied, http.StatusForbidden, "the request comes from a web page: it has an Origin header")
 	case t == nil:
 		a = refuse(codes.NotFound, http.StatusNotFound, "nothing is served at this path: expected that of a type, such as /v3/discovery:clusters")
@@ -45,14 +45,14 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.metrics.answered(t, a)
 }
 
-// read reads the body of a request, within the bounds of size and time. Of a client that is
-// not authorized by its beginning no more is read.
-func (s *Server) read(w http.ResponseWriter, r *http.Request, by gate.Client) ([]byte, *answer) {
+// read reads the body of a request within the bounds of size and time. If the beginning does not
+// authorize the client, it reads no more.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, by authz.Client) ([]byte, *answer) {
 	in := http.MaxBytesReader(w, r.Body, s.cfg.MaxReceiveBytes)
 	body, err := readTo(in, nil, fanout.FirstBytes)
 	if err == nil {
 		if err := s.authorizeEarly(body, by); err != nil {
-			w.Header().Set("Connection", "close") // or the rest would be read all the same
+			w.Header().Set("Connection", "close") // otherwise net/http would read the rest
 			return nil, refusal(err)
 		}
 		body, err = readTo(in, body, int(s.cfg.MaxReceiveBytes)+1)
@@ -71,16 +71,16 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, by gate.Client) ([
 	case err != nil:
 		return nil, refuse(codes.InvalidArgument, http.StatusBadRequest, "the body is cut off")
 	}
-	// The deadline of the body would otherwise end the wait for news, too.
+	// Otherwise the deadline for the body would also end the wait for a change.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	return body, nil
 }
 
-// firstRead is the room for a body that is as short as most are, in bytes.
+// firstRead is the initial buffer size, in bytes. Most bodies fit.
 const firstRead = 4 << 10
 
-// readTo reads on until there are so many bytes. What it takes of memory follows what comes:
-// each time twice as much. The error is io.EOF at the end.
+// readTo reads until it has most bytes. Its memory follows the bytes received: the buffer doubles
+// each time. The error is io.EOF at the end.
 func readTo(in io.Reader, have []byte, most int) ([]byte, error) {
 	for len(have) < most {
 		if len(have) == cap(have) {
@@ -99,7 +99,7 @@ func (s *Server) write(w http.ResponseWriter, a *answer) {
 	h := w.Header()
 	switch a.status {
 	case http.StatusUnauthorized:
-		h.Set("Connection", "close") // another one may come with a better certificate
+		h.Set("Connection", "close") // the client may reconnect with a valid certificate
 	case http.StatusServiceUnavailable, http.StatusTooManyRequests:
 		h.Set("Retry-After", "1") // in seconds
 	}
@@ -109,5 +109,5 @@ func (s *Server) write(w http.ResponseWriter, a *answer) {
 		h.Set("X-Content-Type-Options", "nosniff")
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // an error means that the client is gone
+	_, _ = w.Write(a.body) // an error means that the client disconnected
 }

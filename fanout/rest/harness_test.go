@@ -24,12 +24,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	// The standard library lets a connection that it gives up linger for half a
-	// second.
+	// The standard library lets a connection that it closes linger for half a second.
 	goleak.VerifyTestMain(m, goleak.IgnoreAnyFunction("net/http.(*conn).closeWriteAndWait"))
 }
 
-// Short names of the types that most tests are about, and their paths.
+// Short names of the types that most tests use, and their paths.
 const (
 	cds = resource.ClusterURL
 	eds = resource.EndpointURL
@@ -40,28 +39,28 @@ const (
 	endpoints = "/v3/discovery:endpoints"
 )
 
-// quiet is how long a test looks on while nothing may happen.
+// quiet is how long a test waits to see that nothing happens.
 const quiet = 100 * time.Millisecond
 
-// world is a REST server whose origin is the test itself.
+// world is a REST server whose control plane is the test itself.
 type world struct {
 	t       xdstest.TB
 	srv     *Server
 	cache   *cache.Cache
-	network *xdstest.Memory // nil for TCP
+	network *xdstest.Memory // nil means TCP
 	url     string
 	client  *http.Client
-	feeds   chan *cache.Feed // of each key, in the order of their clients
-	feed    *cache.Feed      // of the first key, once asked for
+	feeds   chan *cache.Feed // of each key, in the order of their first clients
+	feed    *cache.Feed      // of the first key, once requested
 }
 
-// newWorld serves on a port. A poll waits long unless a change says otherwise.
+// newWorld serves on a port. A poll waits long unless change sets Hold.
 func newWorld(t xdstest.TB, change ...func(*Config)) *world {
 	t.Helper()
 	return newWorldOn(t, nil, change...)
 }
 
-// newWorldOn is newWorld in a network; nil is TCP.
+// newWorldOn is newWorld in a network; nil means TCP.
 func newWorldOn(t xdstest.TB, network *xdstest.Memory, change ...func(*Config)) *world {
 	t.Helper()
 	w := newSilentWorld(t, append([]func(*Config){hold(xdstest.PatienceHere())}, change...)...)
@@ -132,7 +131,7 @@ func ask(version string, names ...string) string {
 		Node: xdstest.Node("test-client", "test-cluster"), VersionInfo: version, ResourceNames: names,
 	})
 	if err != nil {
-		panic(err) // only a broken test can make it so
+		panic(err) // only for a broken test
 	}
 	return string(body)
 }
@@ -144,7 +143,7 @@ type reply struct {
 	body   []byte
 }
 
-// post sends a body and returns what comes back.
+// post sends a body and returns the reply.
 func (w *world) post(path, body string) *reply {
 	w.t.Helper()
 	return w.do(http.MethodPost, path, strings.NewReader(body))
@@ -173,7 +172,7 @@ func (w *world) try(ctx context.Context, method, path string, body io.Reader) (*
 	return &reply{res.StatusCode, res.Header, data}, err
 }
 
-// background sends a body, and gives what comes back when it does.
+// background sends a body and delivers the reply on a channel.
 func (w *world) background(path, body string) <-chan *reply {
 	done := make(chan *reply, 1)
 	go func() {
@@ -186,8 +185,8 @@ func (w *world) background(path, body string) <-chan *reply {
 	return done
 }
 
-// waiting is background for a request that has to wait for news; it returns once
-// the server holds so many polls.
+// waiting is background for a request that must wait for a change; it returns once the server holds
+// the given number of polls.
 func (w *world) waiting(n int, path, body string) <-chan *reply {
 	w.t.Helper()
 	done := w.background(path, body)
@@ -195,7 +194,7 @@ func (w *world) waiting(n int, path, body string) <-chan *reply {
 	return done
 }
 
-// watched waits until so many polls are subscribed.
+// watched waits until the given number of polls is subscribed.
 func (w *world) watched(n int) {
 	w.t.Helper()
 	xdstest.Eventually(w.t, "the polls to wait", func() bool {
@@ -221,7 +220,7 @@ func (w *world) arrives(done <-chan *reply) *reply {
 	}
 }
 
-// silent fails the test if a reply comes within the quiet time.
+// silent fails the test if a reply arrives within the quiet time.
 func (w *world) silent(done <-chan *reply) {
 	w.t.Helper()
 	select {
@@ -231,8 +230,7 @@ func (w *world) silent(done <-chan *reply) {
 	}
 }
 
-// has fails the test unless the reply is 200 and holds just the resources, and
-// returns the version.
+// has fails the test unless the reply is 200 with exactly these resources, and returns the version.
 func (w *world) has(r *reply, names ...string) string {
 	w.t.Helper()
 	m := w.message(r)
@@ -254,7 +252,7 @@ func (w *world) has(r *reply, names ...string) string {
 	return m.VersionInfo
 }
 
-// message is a reply's DiscoveryResponse.
+// message returns the DiscoveryResponse of a reply.
 func (w *world) message(r *reply) *discoveryv3.DiscoveryResponse {
 	w.t.Helper()
 	if r.status != http.StatusOK || r.header.Get("Content-Type") != "application/json" {
@@ -267,7 +265,7 @@ func (w *world) message(r *reply) *discoveryv3.DiscoveryResponse {
 	return m
 }
 
-// fails checks an error's status, and that what it says holds all the words.
+// fails checks the status of an error, and that its text contains all the words.
 func (w *world) fails(r *reply, status int, words ...string) {
 	w.t.Helper()
 	if r.status != status || r.header.Get("Content-Type") != "application/json" {
@@ -301,8 +299,8 @@ func (w *world) origin() *cache.Feed {
 	return w.feed
 }
 
-// asked waits until just the names are wanted of a type ("*" for the wildcard),
-// and takes that demand as an upstream stream would.
+// asked waits until exactly these names of a type are subscribed upstream ("*" for the wildcard),
+// and takes that demand like an upstream stream.
 func (w *world) asked(typeURL string, names ...string) {
 	w.t.Helper()
 	f := w.origin()
@@ -322,7 +320,7 @@ func (w *world) asked(typeURL string, names ...string) {
 	})
 }
 
-// serve applies a response of a SotW origin: the full state of a type.
+// serve applies a response of a SotW control plane: the full state of a type.
 func (w *world) serve(version, typeURL string, ms ...proto.Message) {
 	w.t.Helper()
 	u := cache.Update{Type: resource.TypeOf(typeURL), Version: version, Source: "cp-1", Resources: resources(w.t, ms...)}
@@ -330,14 +328,13 @@ func (w *world) serve(version, typeURL string, ms ...proto.Message) {
 	w.origin().Apply(u)
 }
 
-// change applies a response of a delta origin.
+// change applies a response of a delta control plane.
 func (w *world) change(typeURL string, removed []string, ms ...proto.Message) {
 	w.t.Helper()
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(typeURL), Resources: resources(w.t, ms...), Removed: removed, Source: "cp-1"})
 }
 
-// known makes the relay know all there is of a type: somebody asked for it a
-// moment ago, and the origin has answered.
+// known makes all content of a type known: it is subscribed, and the control plane has answered.
 func (w *world) known(path string, ms ...proto.Message) {
 	w.t.Helper()
 	typ := w.srv.types[path]
@@ -370,12 +367,12 @@ func resources(t xdstest.TB, ms ...proto.Message) (out []*resource.Resource) {
 	return out
 }
 
-// cluster is a cluster whose content depends on v.
+// cluster returns a cluster whose content depends on v.
 func cluster(name string, v int) proto.Message {
 	return xdstest.Cluster(name, time.Duration(v+1)*time.Second)
 }
 
-// endpointsOf is an endpoint set whose content depends on v.
+// endpointsOf returns endpoints whose content depends on v.
 func endpointsOf(name string, v int) proto.Message {
 	return xdstest.Synthetic(eds, name, v)
 }

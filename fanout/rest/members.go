@@ -6,16 +6,16 @@ import (
 	"slices"
 )
 
-// member is one name with its value in a JSON object, as they stand in its text.
+// member is a name and value in a JSON object, as in the text.
 type member struct {
 	name, value []byte
-	whole       bool // the text goes on behind the value
+	whole       bool // the text continues after the value
 }
 
 // is reports whether a member has one of the names of a field.
 func (m member) is(names ...string) bool {
 	name := m.name
-	if bytes.IndexByte(name, '\\') >= 0 { // as nobody writes it
+	if bytes.IndexByte(name, '\\') >= 0 { // no client escapes field names
 		var text string
 		if json.Unmarshal(append(append([]byte{'"'}, name...), '"'), &text) != nil {
 			return false
@@ -25,12 +25,11 @@ func (m member) is(names ...string) bool {
 	return slices.Contains(names, string(name))
 }
 
-// members gives the members of the object that a text of JSON is, in their order, also
-// where the text is cut off. It decodes nothing, and takes what is no JSON as far as it
-// goes: that is found when it is decoded.
+// members calls each for the members of a JSON object in order, even if the text is cut off. It
+// decodes nothing, and reads invalid JSON as far as possible: the decoder finds the error later.
 func members(text []byte, each func(member) error) error {
 	var m member
-	depth, value := 0, -1 // value is where that of m begins; -1 before the colon
+	depth, value := 0, -1 // value is the start of m's value; -1 before the colon
 	end := func(at int) error {
 		if value < 0 {
 			return nil

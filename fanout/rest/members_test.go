@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestMembers: the members of an object are those that a decoder finds, whatever is in
-// their values, and the last of a text that is cut off is not whole.
+// TestMembers: members finds the members that a decoder finds, whatever their values, and the last
+// one of a text that is cut off is not whole.
 func TestMembers(t *testing.T) {
 	for text, want := range map[string][]string{
 		`{}`:                                  nil,
@@ -37,7 +37,7 @@ func TestMembers(t *testing.T) {
 	}
 }
 
-// FuzzMembers: what is valid has the members that the library finds.
+// FuzzMembers: for valid JSON, members finds the members that encoding/json finds.
 func FuzzMembers(f *testing.F) {
 	f.Add([]byte(`{"a":{"b":[1,{"c":2}]},"d":"}\",{","e":null}`))
 	f.Add([]byte(`{"\"":"\\","":{}}`))

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/authorize"
 )
 
@@ -22,11 +22,11 @@ func growth(f func()) int {
 	return int(after.TotalAlloc - before.TotalAlloc)
 }
 
-// constant is what a poll takes at both ends whatever its size is, with some room.
+// constant is what a poll of any size takes at both ends, with some margin, in bytes.
 const constant = 1 << 20
 
-// TestMemoryOfAPoll: whatever a client puts into the largest poll, at most four times its size
-// is allocated for it, and each list is bounded by itself.
+// TestMemoryOfAPoll: whatever is in the largest poll, at most four times its size is allocated for
+// it, and each list has its own bound.
 func TestMemoryOfAPoll(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	size := int(w.srv.cfg.MaxReceiveBytes)
@@ -58,7 +58,7 @@ func TestMemoryOfAPoll(t *testing.T) {
 			}
 		})
 	}
-	// Lists that are shorter than that of the names may be, of what takes more.
+	// Lists that are shorter than the list of names may be, of values that take more memory.
 	few := func(before, entry, after string) string {
 		return before + strings.Repeat(entry+",", 30_000) + entry + after
 	}
@@ -75,14 +75,14 @@ func TestMemoryOfAPoll(t *testing.T) {
 	}
 }
 
-// TestPollsOfTheUnauthorized: of a client that is not authorized only the first 64 KiB of a
-// poll are read, and the Node has to be in them.
+// TestPollsOfTheUnauthorized: of a poll of an unauthorized client only the first 64 KiB are read,
+// and they must contain the Node.
 func TestPollsOfTheUnauthorized(t *testing.T) {
 	policy, err := authorize.Compile([]authorize.Rule{{Name: "prod", Match: `listener == "" && node.cluster == "prod"`}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := gate.New(gate.Config{Policy: func() *authorize.Policy { return policy }})
+	g, err := authz.New(authz.Config{Policy: func() *authorize.Policy { return policy }})
 	if err != nil {
 		t.Fatal(err)
 	}

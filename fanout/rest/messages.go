@@ -10,17 +10,17 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"xdsrelay/relay/resource"
-	_ "xdsrelay/relay/resource/jsontypes" // JSON needs the types inside of an Any
+	_ "xdsrelay/relay/resource/jsontypes" // JSON needs the types of the messages in an Any
 	"xdsrelay/relay/resource/v2types"
 )
 
-// messageTypes are the messages that JSON can spell out.
+// messageTypes resolves the messages that can be written as JSON.
 type messageTypes interface {
 	protoregistry.MessageTypeResolver
 	protoregistry.ExtensionTypeResolver
 }
 
-// messages returns those for a resource type.
+// messages returns the resolver for a resource type.
 func (s *Server) messages(t *resource.Type) messageTypes {
 	if t.V2 {
 		return s.v2
@@ -28,7 +28,7 @@ func (s *Server) messages(t *resource.Type) messageTypes {
 	return protoregistry.GlobalTypes
 }
 
-// v2Messages are the messages of version 2, and beside them those of the program.
+// v2Messages resolves the messages of version 2 and, besides them, those of the program.
 type v2Messages struct{ *dynamicpb.Types }
 
 func newV2Messages() (*v2Messages, error) {
@@ -39,7 +39,7 @@ func newV2Messages() (*v2Messages, error) {
 	return &v2Messages{dynamicpb.NewTypes(files)}, nil
 }
 
-// FindMessageByURL is what an Any is read by.
+// FindMessageByURL resolves the type of an Any.
 func (m *v2Messages) FindMessageByURL(url string) (protoreflect.MessageType, error) {
 	if t, err := m.Types.FindMessageByURL(url); err == nil {
 		return t, nil
@@ -47,15 +47,14 @@ func (m *v2Messages) FindMessageByURL(url string) (protoreflect.MessageType, err
 	return protoregistry.GlobalTypes.FindMessageByURL(url)
 }
 
-// writer finds what JSON would fail on or leave out: messages and fields of which
-// there is no description.
+// writer finds messages and fields without a descriptor. JSON would fail on the first and omit the
+// second.
 type writer struct{ types messageTypes }
 
-// maxNesting bounds how deep messages may lie in one another by way of an Any,
-// each of which is decoded anew.
+// maxNesting bounds the nesting of messages by way of Any. Each level is decoded again.
 const maxNesting = 50
 
-// check looks through m, which lies in so many others.
+// check checks m, which is nested at the given depth.
 func (w writer) check(m protoreflect.Message, nesting int) error {
 	d := m.Descriptor()
 	if unknown := m.GetUnknown(); len(unknown) > 0 {

@@ -31,7 +31,7 @@ func newMetrics(m metric.Meter) (*metrics, error) {
 	return &ms, nil
 }
 
-// answered counts an answer; t is nil where the path is that of no type.
+// answered counts an answer; t is nil if the path has no type.
 func (m *metrics) answered(t *resource.Type, a *answer) {
 	name := "none"
 	if t != nil {

@@ -14,24 +14,24 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// poll is one request that is being answered.
+// poll is a request in progress.
 type poll struct {
 	// Fixed after construction.
 	srv     *Server
 	request *request
 	key     aggregation.Key
 	table   *cache.Table
-	news    chan struct{} // holds one signal
+	news    chan struct{} // capacity 1
 
-	watcher cache.Watcher // belongs to the table
+	watcher cache.Watcher // owned by the table
 
-	// Of the last look, owned by the goroutine of the request: what there was, and
-	// whether it cannot be compared with what the client has, since too little is known.
+	// Of the last look, owned by the goroutine of the request: the content, and whether too little
+	// is known to compare it with what the client has.
 	seen   cache.Seen
 	unsure bool
 }
 
-// Flush tells that there may be news.
+// Flush signals that the content may have changed.
 func (p *poll) Flush() {
 	select {
 	case p.news <- struct{}{}:
@@ -39,8 +39,8 @@ func (p *poll) Flush() {
 	}
 }
 
-// poll answers a request: at once if there is something to tell, and otherwise
-// when there is, or when the hold is over (H4).
+// poll answers a request: at once if the client lacks content, and otherwise when the content
+// changes or Hold is over (H4).
 func (s *Server) poll(ctx context.Context, t *resource.Type, q *request) *answer {
 	if s.cfg.Private != nil && s.cfg.Private(t) || q.ownSecrets && resource.HoldsSecrets(t.URL) {
 		return private()
@@ -50,17 +50,17 @@ func (s *Server) poll(ctx context.Context, t *resource.Type, q *request) *answer
 	p := &poll{srv: s, request: q, key: q.group.Key, table: g.Table(t), news: make(chan struct{}, 1), unsure: true}
 	p.watcher.Client = p
 	if over := p.table.Replace(&p.watcher, q.wildcard, q.names).Over; over != nil {
-		return refusal(s.cfg.Limits.Refuse(limit.KeyNames, q.who.host, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key"))
+		return refusal(s.cfg.Limits.Refuse(limit.KeyNames, q.clientID.host, over.Bytes, over.Bound, "bytes of names of one type asked for by the clients of this key"))
 	}
 	defer p.table.Leave(&p.watcher)
-	v := s.roster.begins(q, t, time.Now())
+	v := s.registry.begin(q, t, time.Now())
 	a := p.look()
 	if a == nil {
 		s.metrics.held(1)
 		a = p.wait(ctx)
 		s.metrics.held(-1)
 	}
-	s.roster.ends(v, p.table, found{p.seen, a.status == http.StatusOK, p.unsure}, time.Now())
+	s.registry.finish(v, p.table, found{p.seen, a.status == http.StatusOK, p.unsure}, time.Now())
 	return a
 }
 
@@ -89,14 +89,14 @@ func (p *poll) wait(ctx context.Context) *answer {
 	}
 }
 
-// look returns what there is to tell now; nil for nothing.
+// look returns the answer if the client lacks content, and nil otherwise.
 func (p *poll) look() *answer {
 	h := p.table.Head(&p.watcher)
 	if h.Private {
 		return private()
 	}
 	seen := p.sees(h, p.table.Seen(&p.watcher))
-	if !p.tells(h, seen) {
+	if !p.mustAnswer(h, seen) {
 		return nil
 	}
 	k := contentKey{p.key, p.table.Type.URL, seen.Version, seen.Source}
@@ -104,8 +104,8 @@ func (p *poll) look() *answer {
 		return a
 	}
 	seen, all := p.table.Content(&p.watcher)
-	if p.sees(h, seen); !p.tells(h, seen) {
-		return nil // it changed just now, and Flush is about to be called
+	if p.sees(h, seen); !p.mustAnswer(h, seen) {
+		return nil // it just changed, and Flush is about to be called
 	}
 	k.version, k.source = seen.Version, seen.Source
 	return p.srv.answers.Fill(k, p.srv.answers.Slot(k), func() (*answer, int64) {
@@ -114,35 +114,34 @@ func (p *poll) look() *answer {
 	})
 }
 
-// sees notes what there is.
+// sees records the content that was looked at.
 func (p *poll) sees(h cache.Head, seen cache.Seen) cache.Seen {
 	p.seen, p.unsure = seen, h.Held || !h.Known && (p.table.Type.FullState || seen.Resources == 0)
 	return seen
 }
 
-// private is the answer where a resource must not be kept or shared (K17): a poll
-// has no stream that could stand for the client upstream, and an answer without
-// the resource would read as its removal.
+// private is the answer if a resource must not be cached or shared (K17): a poll has no upstream
+// stream of its own, and an answer without the resource would read as its removal.
 func private() *answer {
 	return refuse(codes.Unimplemented, http.StatusNotImplemented,
 		"what is asked for is meant for each client by itself, and cannot be polled: expected a gRPC stream")
 }
 
-// tells reports whether the client is told what is seen.
-func (p *poll) tells(h cache.Head, seen cache.Seen) bool {
+// mustAnswer reports whether the client gets an answer with this content.
+func (p *poll) mustAnswer(h cache.Head, seen cache.Seen) bool {
 	full, had := p.table.Type.FullState, p.request.version
 	switch {
 	case h.Held, seen.Version == had: // H4
 		return false
 	case !h.Known && (full || seen.Resources == 0):
-		return false // K13: what is left out would read as removed
+		return false // K13: missing resources would read as removed
 	case !full && seen.Resources == 0 && had != "":
-		return false // B32: this would delete nothing
+		return false // B32: this would remove nothing
 	}
 	return true
 }
 
-// nothing is the answer when there was nothing to tell.
+// nothing returns the answer if the client lacked no content until Hold was over.
 func (p *poll) nothing() *answer {
 	h := p.table.Head(&p.watcher)
 	switch {

@@ -17,8 +17,8 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestPollTwice: what a client has is not sent again: the second poll ends with
-// 304. A name more at the same version makes it 200 (H4).
+// TestPollTwice: content that the client has is not sent again: the second poll ends with 304. With
+// one more name at the same version it is 200 (H4).
 func TestPollTwice(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
@@ -28,12 +28,12 @@ func TestPollTwice(t *testing.T) {
 	if more == version {
 		t.Fatal("one version for two sets of names")
 	}
-	w.unchanged(w.post(endpoints, ask(more, "b", "a", "b"))) // in whatever order, and twice
+	w.unchanged(w.post(endpoints, ask(more, "b", "a", "b"))) // in any order, and twice
 	w.has(w.post(endpoints, ask(more, "a")), "a")
 }
 
-// TestChangeDuringTheHold: a poll that waits is answered as soon as something
-// changes that it can see, and not before (H4).
+// TestChangeDuringTheHold: a waiting poll is answered as soon as content changes that it can see,
+// and not before (H4).
 func TestChangeDuringTheHold(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1), cluster("b", 1))
@@ -49,10 +49,10 @@ func TestChangeDuringTheHold(t *testing.T) {
 	}
 	done = w.waiting(1, clusters, ask(changed))
 	w.serve("v4", cds)
-	w.has(w.arrives(done)) // B32: no cluster is left, and the client is told
+	w.has(w.arrives(done)) // B32: no cluster is left, and the client gets that
 }
 
-// inTime runs a poll in virtual time, and tells how long it took.
+// inTime runs a poll in virtual time and returns how long it took.
 func inTime(t *testing.T, f func(t *testing.T, w *world, poll func(path, version string, names ...string) (*answer, time.Duration)), change ...func(*Config)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -65,7 +65,7 @@ func inTime(t *testing.T, f func(t *testing.T, w *world, poll func(path, version
 	})
 }
 
-// poll asks without HTTP.
+// poll polls without HTTP.
 func (w *world) poll(t *testing.T, ctx context.Context, path, version string, names ...string) *answer {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, path, strings.NewReader(ask(version, names...)))
@@ -75,8 +75,7 @@ func (w *world) poll(t *testing.T, ctx context.Context, path, version string, na
 	return w.srv.serve(httptest.NewRecorder(), req, w.srv.types[path])
 }
 
-// TestHoldEnds: the hold ends with 304 before the second after which Envoy gives
-// up (H4).
+// TestHoldEnds: the hold ends with 304 before one second, the timeout of Envoy (H4).
 func TestHoldEnds(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
 		w.known(clusters, cluster("a", 1))
@@ -90,16 +89,15 @@ func TestHoldEnds(t *testing.T) {
 	})
 }
 
-// version is what a client of one type's names is told first.
+// version returns the version of a first answer for the names of one type.
 func (w *world) version(t *testing.T, path string, names ...string) string {
 	t.Helper()
 	a := w.poll(t, t.Context(), path, "", names...)
 	return w.message(&reply{a.status, http.Header{"Content-Type": {"application/json"}}, a.body}).VersionInfo
 }
 
-// TestNothingKnown: before the origin has answered nobody is told that there is
-// nothing: a client without a version is told to come again, one with a version
-// keeps what it has (K13, H4, K15).
+// TestNothingKnown: before the control plane has answered no client gets an empty answer: a client
+// without a version is asked to retry, one with a version keeps what it has (K13, H4, K15).
 func TestNothingKnown(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
 		for _, path := range []string{clusters, endpoints} {
@@ -118,8 +116,8 @@ func TestNothingKnown(t *testing.T) {
 	})
 }
 
-// TestNothingThere: once the origin has answered, a poll that waits is told that
-// there is nothing (K13, B24).
+// TestNothingThere: once the control plane has answered, a waiting poll gets an empty answer (K13,
+// B24).
 func TestNothingThere(t *testing.T) {
 	for path, typeURL := range map[string]string{clusters: cds, endpoints: eds} {
 		w := newWorld(t)
@@ -128,7 +126,7 @@ func TestNothingThere(t *testing.T) {
 		w.silent(done)
 		w.serve("v1", typeURL)
 		if path == endpoints {
-			w.change(typeURL, []string{"a"}) // only so does it say so (D4)
+			w.change(typeURL, []string{"a"}) // the only way to say so (D4)
 		}
 		version := w.has(w.arrives(done))
 		done = w.waiting(1, path, ask(version, "a"))
@@ -137,7 +135,7 @@ func TestNothingThere(t *testing.T) {
 	}
 }
 
-// TestUnavailable: the status says when to come again (K13).
+// TestUnavailable: the status says when to retry (K13).
 func TestUnavailable(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	res := w.post(clusters, ask(""))
@@ -147,8 +145,8 @@ func TestUnavailable(t *testing.T) {
 	}
 }
 
-// TestPartlyKnown: what exists does not wait for what is missing, but a full state
-// is not told before it is known to be one (B25, K13).
+// TestPartlyKnown: existing resources do not wait for missing ones, but a full state is not sent
+// before it is known to be complete (B25, K13).
 func TestPartlyKnown(t *testing.T) {
 	w := newWorld(t)
 	done := w.waiting(1, endpoints, ask("", "a", "z"))
@@ -160,12 +158,12 @@ func TestPartlyKnown(t *testing.T) {
 	w.asked(cds, "a", "z")
 	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds), Resources: resources(t, cluster("a", 1)), Partial: true})
 	w.silent(done)
-	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds)}) // that was all
+	w.origin().Apply(cache.Update{Type: resource.TypeOf(cds)}) // now complete
 	w.has(w.arrives(done), "a")
 }
 
-// TestGone: a resource that goes is news where the answer is the full set, and
-// none where leaving it out would say nothing (B32, D6).
+// TestGone: a removal is a change where the answer is the full set, and none where omitting the
+// resource would mean nothing (B32, D6).
 func TestGone(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1), cluster("b", 1))
@@ -181,8 +179,8 @@ func TestGone(t *testing.T) {
 	w.has(w.arrives(e), "a")
 }
 
-// TestNoStateBetweenPolls: a client that rejected an update polls with its old
-// version, and gets the update again, as often as it likes (H5).
+// TestNoStateBetweenPolls: a client that rejected an update polls with its old version and gets the
+// update again, any number of times (H5).
 func TestNoStateBetweenPolls(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1))
@@ -195,8 +193,8 @@ func TestNoStateBetweenPolls(t *testing.T) {
 	w.watched(0)
 }
 
-// TestDemandOutlivesThePoll: what a poll asked for stays subscribed, so that the
-// next one finds it (K10).
+// TestDemandOutlivesThePoll: the names of a poll stay subscribed, so that the next poll finds their
+// content (K10).
 func TestDemandOutlivesThePoll(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.fails(w.post(clusters, ask("", "a")), http.StatusServiceUnavailable)
@@ -209,16 +207,15 @@ func TestDemandOutlivesThePoll(t *testing.T) {
 	}
 }
 
-// TestNames: an answer holds the names asked for, all of them for full-state
-// types; no names mean all where the type has a wildcard, and otherwise nothing
-// (H6).
+// TestNames: an answer has the requested names, and all names of full-state types; no names mean
+// all if the type has a wildcard, and none otherwise (H6).
 func TestNames(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(clusters, cluster("a", 1), cluster("b", 1), cluster("c", 1))
 	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
 	w.has(w.post(endpoints, ask("", "a")), "a")
 	w.has(w.post(endpoints, ask("", "a", "b")), "a", "b")
-	w.has(w.post(endpoints, ask(""))) // and not what others have asked for
+	w.has(w.post(endpoints, ask(""))) // and not the names of other clients
 	w.has(w.post(clusters, ask("")), "a", "b", "c")
 	w.has(w.post(clusters, ask("", "*")), "a", "b", "c")
 	w.has(w.post(clusters, ask("", "a", "c")), "a", "c")
@@ -227,8 +224,8 @@ func TestNames(t *testing.T) {
 	w.has(w.post(clusters, ask(version)), "a", "b", "c")
 }
 
-// TestStructuredNames: structured names are one whatever their spelling, and globs
-// are not for those who are told whole states (G1, G6, D8).
+// TestStructuredNames: different spellings of a structured name are one name, and globs do not
+// apply to clients that get full states (G1, G6, D8).
 func TestStructuredNames(t *testing.T) {
 	const name = "xdstp://x/envoy.config.endpoint.v3.ClusterLoadAssignment/a"
 	w := newWorld(t)
@@ -242,11 +239,11 @@ func TestStructuredNames(t *testing.T) {
 	w.has(w.arrives(done), name+"?a=2&b=1")
 }
 
-// TestOriginsVersionsAreNotUsed: a version stands for one content, also where the
-// origin comes back to one that it has used before (H4, K11).
+// TestOriginsVersionsAreNotUsed: a version stands for one content, even if the control plane uses a
+// version again (H4, K11).
 func TestOriginsVersionsAreNotUsed(t *testing.T) {
 	w := newWorld(t, hold(-1))
-	w.known(clusters, cluster("a", 1)) // as v1
+	w.known(clusters, cluster("a", 1)) // same content as v1
 	first := w.has(w.post(clusters, ask("")), "a")
 	w.serve("v2", cds, cluster("a", 2))
 	w.serve("v1", cds, cluster("a", 3))
@@ -259,8 +256,8 @@ func TestOriginsVersionsAreNotUsed(t *testing.T) {
 	other.unchanged(other.post(clusters, ask(first)))
 }
 
-// TestResumedKey: the state of a key that was idle is not told before the origin
-// was asked, and then without a change of the table (K14).
+// TestResumedKey: the content of a key that was idle is not sent before the control plane was
+// asked, and then without a change of the table (K14).
 func TestResumedKey(t *testing.T) {
 	inTime(t, func(t *testing.T, w *world, poll func(string, string, ...string) (*answer, time.Duration)) {
 		w.known(clusters, cluster("a", 1))
@@ -279,8 +276,8 @@ func TestResumedKey(t *testing.T) {
 	})
 }
 
-// TestKeysAreApart: clients of two keys get what their own origin serves, with
-// equal names and equal versions too (K6).
+// TestKeysAreApart: clients of two keys get the content of their own control plane stream, even if
+// names and versions are equal (K6).
 func TestKeysAreApart(t *testing.T) {
 	w := newWorld(t)
 	body := func(key string) string { return strings.ReplaceAll(ask(""), "test-cluster", key) }
@@ -298,7 +295,7 @@ func TestKeysAreApart(t *testing.T) {
 	w.has(w.post(clusters, body("blue")), "blue")
 }
 
-// TestClientLeaves: of a client that goes away nothing is left.
+// TestClientLeaves: nothing is left of a client that disconnects.
 func TestClientLeaves(t *testing.T) {
 	w := newWorld(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -315,8 +312,8 @@ func TestClientLeaves(t *testing.T) {
 	w.watched(0)
 }
 
-// TestDrainIsPaced: the polls that wait when a drain begins end over its time, as
-// they would have ended, and not later than their hold (B42).
+// TestDrainIsPaced: polls that wait when a drain begins end spread over its time, with their usual
+// answer, and no later than their hold (B42).
 func TestDrainIsPaced(t *testing.T) {
 	for _, hold := range []time.Duration{time.Hour, 10 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,10 +8,10 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// statusGone stands for a client that went away: there is nobody to answer.
+// statusGone means that the client disconnected, so nobody reads the answer.
 const statusGone = 499
 
-// refuse makes an answer that says what is wrong: a google.rpc.Status.
+// refuse makes an answer with a google.rpc.Status.
 func refuse(code codes.Code, httpStatus int, message string) *answer {
 	if len(message) > maxMessage {
 		message = message[:maxMessage] + "…"
@@ -21,15 +21,15 @@ func refuse(code codes.Code, httpStatus int, message string) *answer {
 		Message string     `json:"message"`
 	}{code, message})
 	if err != nil {
-		panic(err) // a number and a text can always be written
+		panic(err) // a number and a string can always be encoded
 	}
 	return &answer{status: httpStatus, body: body}
 }
 
-// maxMessage bounds what is said of a request, in bytes: it may quote it.
+// maxMessage bounds the message of a refusal, in bytes; it may quote the request.
 const maxMessage = 1 << 10
 
-// refusal makes the answer for an error with a gRPC status.
+// refusal makes the answer for an error that is a gRPC status.
 func refusal(err error) *answer {
 	st := status.Convert(err)
 	return refuse(st.Code(), httpStatus(st.Code()), st.Message())

@@ -20,50 +20,50 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/resource"
 )
 
-// wildcardName is the name that stands for all resources of a type.
+// wildcardName is the name for all resources of a type.
 const wildcardName = "*"
 
-// request is what one poll asks.
+// request is the content of one poll.
 type request struct {
 	group    aggregation.Result
-	version  string   // of what the client has; empty for nothing
+	version  string   // that the client has; empty for none
 	names    []string // sorted, each once
 	wildcard bool
-	// ownSecrets says that secrets are for the client's identity, not for its key.
+	// ownSecrets means that secrets are for the client's identity, not for its key.
 	ownSecrets bool
-	// who asks, and what else is shown of it: its Node as it is kept, the cluster that
-	// this names, and why it rejects what it was sent.
-	who           who
+	// The client, and what status pages show of it: its Node as kept, the cluster in the Node, and
+	// why it rejects the last answer.
+	clientID      clientID
 	node, cluster string
-	why           *fanout.Reason // nil unless it rejects something
+	why           *fanout.Reason // nil unless it rejects
 }
 
-// serve answers a request, if there is room for it.
+// serve answers a request within the limits.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type) *answer {
 	by := s.clientOf(r)
 	if err := s.claim(r, by); err != nil {
-		w.Header().Set("Connection", "close") // or it would be there all the same
+		w.Header().Set("Connection", "close") // otherwise the connection would stay open
 		return refusal(err)
 	}
-	stay, err := s.cfg.Limits.Enter(limit.SourceAt(by.Address), by.Identity())
+	reservation, err := s.cfg.Limits.Enter(limit.SourceAt(by.Address), by.Identity())
 	if err != nil {
 		return refusal(err)
 	}
-	key := "" // until one is booked
-	defer func() { s.cfg.Limits.Leave(stay, key) }()
+	key := "" // until a key is booked
+	defer func() { s.cfg.Limits.Leave(reservation, key) }()
 	body, problem := s.read(w, r, by)
 	if problem != nil {
 		return problem
 	}
 	q, err := s.decode(r, by, t, body)
 	if err == nil {
-		err = s.cfg.Limits.Use(stay, by.Address, string(q.group.Key), func(most int) bool { return s.cfg.Cache.HasRoom(q.group.Key, most) })
+		err = s.cfg.Limits.Use(reservation, by.Address, string(q.group.Key), func(most int) bool { return s.cfg.Cache.HasRoom(q.group.Key, most) })
 	}
 	if err != nil {
 		s.cfg.Logger.LogAttrs(context.Background(), slog.LevelDebug, "poll refused", slog.String("peer", r.RemoteAddr), slog.String("reason", err.Error()))
@@ -73,12 +73,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, t *resource.Type)
 	return s.poll(r.Context(), t, q)
 }
 
-// maxOtherValues bounds the values in a field of a poll that is neither the Node nor a list
-// of names.
+// maxOtherValues bounds the JSON values in each field of a poll other than the Node and the list of
+// names.
 const maxOtherValues = 1000
 
-// checkValues bounds the values in each field of a poll before any is decoded: decoded,
-// each may take some hundred bytes, and in the text it has two.
+// checkValues bounds the JSON values in each field before any is decoded: a value of two bytes of
+// text may take hundreds of bytes once decoded.
 func (s *Server) checkValues(body []byte) error {
 	if most := s.cfg.MaxNames + fanout.MaxNodeParts; valuesIn(body) > most {
 		return status.Errorf(codes.ResourceExhausted, "the body has more than %d values, expected fewer", most)
@@ -89,7 +89,7 @@ func (s *Server) checkValues(body []byte) error {
 		case m.is("node"):
 			most = fanout.MaxNodeParts
 		case m.is("resource_names", "resourceNames"):
-			return nil // they are counted above
+			return nil // counted above
 		}
 		if valuesIn(m.value) > most {
 			return status.Errorf(codes.ResourceExhausted, "%.40q has more than %d values, expected fewer", m.name, most)
@@ -98,10 +98,10 @@ func (s *Server) checkValues(body []byte) error {
 	})
 }
 
-// authorizeEarly decides by the beginning of a poll that is long whether the client may send
-// the rest: where rules of authorize are in force, the Node has to be in it, and they have to
-// let the client in. It is asked for once more when all of the poll is there.
-func (s *Server) authorizeEarly(beginning []byte, by gate.Client) error {
+// authorizeEarly decides from the beginning of a long poll whether the client may send the rest:
+// where rules of authorize are in force, the beginning must contain the Node, and the rules must
+// allow it. The complete poll is authorized again.
+func (s *Server) authorizeEarly(beginning []byte, by authz.Client) error {
 	policy := s.cfg.Gate.Policy()
 	if policy.Open() {
 		return nil
@@ -134,7 +134,7 @@ func (s *Server) authorizeEarly(beginning []byte, by gate.Client) error {
 }
 
 // decode reads a request. Its errors are gRPC statuses.
-func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body []byte) (*request, error) {
+func (s *Server) decode(r *http.Request, by authz.Client, t *resource.Type, body []byte) (*request, error) {
 	if err := s.checkValues(body); err != nil {
 		return nil, err
 	}
@@ -161,13 +161,13 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 	}
 	q := &request{
 		group: group, ownSecrets: by.Authenticated && !group.ShareSecrets, version: m.GetVersionInfo(), names: m.GetResourceNames(),
-		who:     who{id: m.GetNode().GetId(), key: group.Key, identity: by.Identity(), host: hostOf(by.Address)},
-		cluster: m.GetNode().GetCluster(),
+		clientID: clientID{id: m.GetNode().GetId(), key: group.Key, identity: by.Identity(), host: hostOf(by.Address)},
+		cluster:  m.GetNode().GetCluster(),
 	}
 	if e := m.GetErrorDetail(); e != nil {
 		q.why = fanout.NewReason(e.GetCode(), e.GetMessage())
 	}
-	if raw, err := proto.Marshal(m.GetNode()); err == nil { // it was read just now
+	if raw, err := proto.Marshal(m.GetNode()); err == nil { // it was just decoded
 		q.node = fanout.KeepNode(raw)
 	}
 	slices.Sort(q.names)
@@ -182,7 +182,7 @@ func (s *Server) decode(r *http.Request, by gate.Client, t *resource.Type, body 
 	return q, nil
 }
 
-// checkSizes bounds the Node of a poll, and the names that it asks for.
+// checkSizes bounds the Node of a poll and its names.
 func (s *Server) checkSizes(m *discoveryv3.DiscoveryRequest, who string) error {
 	v := s.cfg.Limits.Values()
 	if n := proto.Size(m.GetNode()); v.NodeSize > 0 && n > v.NodeSize {
@@ -201,8 +201,8 @@ func (s *Server) checkSizes(m *discoveryv3.DiscoveryRequest, who string) error {
 	return nil
 }
 
-// letIn lets a client in that says it is node, and finds its key.
-func (s *Server) letIn(node *corev3.Node, by gate.Client) (aggregation.Result, error) {
+// letIn authorizes a client that claims to be node, and computes its key.
+func (s *Server) letIn(node *corev3.Node, by authz.Client) (aggregation.Result, error) {
 	if err := aggregation.Vet(node); err != nil {
 		return aggregation.Result{}, err
 	}
@@ -212,8 +212,8 @@ func (s *Server) letIn(node *corev3.Node, by gate.Client) (aggregation.Result, e
 	return s.cfg.Rules().Resolve(node, by.Peer)
 }
 
-// clientOf is what the connection proves of the client.
-func (s *Server) clientOf(r *http.Request) gate.Client {
+// clientOf returns what the connection proves of the client.
+func (s *Server) clientOf(r *http.Request) authz.Client {
 	var p peer.Peer
 	if r.TLS != nil {
 		c := &aggregation.Connection{TLS: &credentials.TLSInfo{State: *r.TLS}}
@@ -222,12 +222,12 @@ func (s *Server) clientOf(r *http.Request) gate.Client {
 		}
 		p.AuthInfo = c
 	}
-	by := gate.ClientOf(&p)
+	by := authz.ClientOf(&p)
 	by.Address, by.Listener = r.RemoteAddr, s.cfg.Listener
 	return by
 }
 
-// hostOf is an address without its port, which is another one with each connection.
+// hostOf returns an address without its port, which changes with each connection.
 func hostOf(address string) string {
 	if host, _, err := net.SplitHostPort(address); err == nil {
 		return host
@@ -235,12 +235,11 @@ func hostOf(address string) string {
 	return address
 }
 
-// place is how the protobuf library says where in a text something is wrong.
+// place matches the position that the protobuf library puts in front of an error.
 var place = regexp.MustCompile(`^proto:[\s\x{a0}]*(?:syntax error )?(?:\(line (\d+):(\d+)\):)?[\s\x{a0}]*`)
 
-// valuesIn counts the values in a text of JSON, roughly: each is one of a list or an
-// object, or has a comma before it. Decoded, each may take some hundred bytes, and in the
-// text it has two.
+// valuesIn estimates the number of JSON values in a text: each is in a list or an object, or
+// follows a comma. A value of two bytes of text may take hundreds of bytes once decoded.
 func valuesIn(text []byte) (n int) {
 	quoted := false
 	for i := 0; i < len(text); i++ {
@@ -256,12 +255,12 @@ func valuesIn(text []byte) (n int) {
 	return n
 }
 
-// fromJSON reads what clients send. A level of an object in JSON is up to three messages in
-// the Node that goes on to the control plane, which has to be able to read that.
+// fromJSON decodes requests. One level of JSON objects becomes up to three levels of messages in
+// the Node, which the control plane must be able to decode.
 var fromJSON = protojson.UnmarshalOptions{DiscardUnknown: true, RecursionLimit: resource.MaxNesting / 3}
 
-// parse reads a DiscoveryRequest in proto3 JSON: fields under either of their
-// names, unknown ones ignored (H2).
+// parse decodes a DiscoveryRequest from proto3 JSON. Fields may have either of their names, and
+// unknown fields are ignored (H2).
 func parse(body []byte) (*discoveryv3.DiscoveryRequest, error) {
 	if len(bytes.TrimSpace(body)) == 0 {
 		return nil, status.Error(codes.InvalidArgument, "the body is empty, expected a DiscoveryRequest in JSON")
@@ -274,8 +273,8 @@ func parse(body []byte) (*discoveryv3.DiscoveryRequest, error) {
 	return &m, nil
 }
 
-// placed is an error of the protobuf library with its place in front. Nothing
-// else is taken from its wording, which is not stable.
+// placed returns the text of an error of the protobuf library with the position in our form. It
+// relies on nothing else in the text, which is not stable.
 func placed(err error) string {
 	text := err.Error()
 	at := place.FindStringSubmatch(text)

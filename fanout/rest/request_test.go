@@ -20,8 +20,7 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestPaths: each path of table A-1 serves its type, and there are no others (H1,
-// A1, D2).
+// TestPaths: each path of table A-1 serves its type, and there are no others (H1, A1, D2).
 func TestPaths(t *testing.T) {
 	want := []string{
 		"/v3/discovery:clusters", "/v3/discovery:endpoints", "/v3/discovery:extension_configs", "/v3/discovery:listeners",
@@ -49,7 +48,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// TestUnknownPaths: what has no REST form is not there, by any method (H1).
+// TestUnknownPaths: a type without a REST form is not served, by any method (H1).
 func TestUnknownPaths(t *testing.T) {
 	w := newWorld(t)
 	for _, path := range []string{
@@ -76,7 +75,7 @@ func TestOtherMethods(t *testing.T) {
 	}
 }
 
-// TestBadBodies: a body that is none is refused, with what is wrong and where (H1).
+// TestBadBodies: an invalid body is refused with the reason and the position (H1).
 func TestBadBodies(t *testing.T) {
 	w := newWorld(t)
 	for _, tc := range []struct {
@@ -104,8 +103,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-// TestLargeBody: the size of a request is bounded, whether or not it is announced
-// (H1).
+// TestLargeBody: the size of a request is bounded, whether or not it is announced (H1).
 func TestLargeBody(t *testing.T) {
 	w := newWorld(t, func(c *Config) { c.MaxReceiveBytes = 1000 })
 	for _, announced := range []bool{true, false} {
@@ -120,8 +118,8 @@ func TestLargeBody(t *testing.T) {
 	}
 }
 
-// TestPrivateResourcesAreNotPolled: K17, K6: what must not be shared is refused,
-// by type or because the origin says so of a resource; the rest is served.
+// TestPrivateResourcesAreNotPolled: K17, K6: resources that must not be shared are refused, either
+// by type or because the control plane marks a resource; the rest is served.
 func TestPrivateResourcesAreNotPolled(t *testing.T) {
 	w := newWorld(t, hold(-1), func(c *Config) { c.Private = func(t *resource.Type) bool { return t.URL == rds } })
 	w.fails(w.post("/v3/discovery:routes", ask("", "r")), http.StatusNotImplemented, "gRPC")
@@ -134,8 +132,7 @@ func TestPrivateResourcesAreNotPolled(t *testing.T) {
 	w.has(w.post(endpoints, ask("", "b")), "b")
 }
 
-// TestSpellings: a request may use either name of a field, and fields that nobody
-// knows are ignored (H2).
+// TestSpellings: a request may use either name of a field, and unknown fields are ignored (H2).
 func TestSpellings(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.known(endpoints, endpointsOf("a", 1), endpointsOf("b", 1))
@@ -150,8 +147,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestTypeIsThatOfThePath: a request need not state the type, and must not state
-// another (H3).
+// TestTypeIsThatOfThePath: a request may omit the type, and must not name another type than the
+// path (H3).
 func TestTypeIsThatOfThePath(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1))
@@ -163,18 +160,18 @@ func TestTypeIsThatOfThePath(t *testing.T) {
 	}
 }
 
-// TestEveryRequestStandsAlone: each request has to have a node, on a connection
-// that has had one as well (H3).
+// TestEveryRequestStandsAlone: each request must have a Node, even if an earlier one on the
+// connection had one (H3).
 func TestEveryRequestStandsAlone(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1))
 	w.has(w.post(clusters, ask("")), "a")
 	w.fails(w.post(clusters, `{"versionInfo":"x"}`), http.StatusBadRequest, "node is missing")
 	w.fails(w.post(clusters, `{"node":{}}`), http.StatusBadRequest, "node id")
-	w.fails(w.post(clusters, `{"node":{"id":"n"}}`), http.StatusBadRequest, "key: is empty") // no rule takes it
+	w.fails(w.post(clusters, `{"node":{"id":"n"}}`), http.StatusBadRequest, "key: is empty") // no rule matches it
 }
 
-// TestRefusals: who is not served is told why, in the words of HTTP (H1, G9).
+// TestRefusals: a refused client gets the reason, with the HTTP status for it (H1, G9).
 func TestRefusals(t *testing.T) {
 	rules, err := aggregation.Compile([]aggregation.Rule{{Name: "ours", Match: `node.cluster == "ours"`, Key: "node.cluster"}}, aggregation.Options{})
 	if err != nil {
@@ -207,8 +204,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestBrowsersAreRefused: a web page that a name was made to point at the relay
-// for cannot read what is served.
+// TestBrowsersAreRefused: a web page whose host name points at the relay (DNS rebinding) cannot
+// read the configuration.
 func TestBrowsersAreRefused(t *testing.T) {
 	w := newWorld(t)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, w.url+clusters, strings.NewReader(ask("")))
@@ -226,7 +223,7 @@ func TestBrowsersAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzParse: whatever the body, it is a request or refused as such (H1, H2).
+// FuzzParse: any body either decodes or is refused (H1, H2).
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(ask("v1", "a", "b")))
 	f.Add([]byte(`{"error_detail":{"details":[{"@type":"type.googleapis.com/x.Y"}]}}`))
@@ -245,14 +242,14 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestManyValues: a request of very many little values is refused before they are made,
-// and one of as many names as may be is not.
+// TestManyValues: a request with very many small values is refused before they are decoded, and one
+// with as many names as allowed is not.
 func TestManyValues(t *testing.T) {
 	w := newWorld(t, hold(quiet), func(c *Config) { c.MaxNames = 10_000 })
 	w.fails(w.post(clusters, `{"node":{"id":"n","metadata":{"a":[`+strings.Repeat("0,", 100_000)+`0]}}}`), http.StatusTooManyRequests, "30000 values")
 	names := make([]string, 10_000)
 	for i := range names {
-		names[i] = fmt.Sprintf(`a,"[{\\%d`, i) // none of it is more than a name
+		names[i] = fmt.Sprintf(`a,"[{\\%d`, i) // each is no more than a name
 	}
 	if got := w.post(clusters, ask("", names...)); got.status == http.StatusTooManyRequests {
 		t.Errorf("as many names as may be: %s", got.body)

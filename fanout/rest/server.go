@@ -11,66 +11,62 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
+	"xdsrelay/fanout/bodycache"
 	"xdsrelay/fanout/limit"
-	"xdsrelay/fanout/once"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
 
-// Config says how a Server behaves. It is not changed after [New].
+// Config configures a Server. It is not changed after [New].
 type Config struct {
-	// Cache is what is served. Its Wake has to flush the clients of the
-	// subscriptions. Required.
+	// Cache has the content to serve. Its Wake must flush the clients of the subscriptions.
+	// Required.
 	Cache *cache.Cache
-	// Rules returns the rules that are in force now. Required.
+	// Rules returns the rules in force. Required.
 	Rules func() *aggregation.Rules
-	// Listener is what rules call the port.
+	// Listener is the name of the port in rules.
 	Listener string
-	// Gate lets clients in, poll by poll, or refuses them; nil lets in everybody.
-	Gate *gate.Gate
-	// Connection is called for each new connection, and what it returns is the context
-	// of its requests; StillTrusted tells whether the certificate that a request came
-	// with would be taken now. Both are nil where clients show none.
+	// Gate authorizes each poll; nil allows every client.
+	Gate *authz.Gate
+	// Connection is called for each new connection and returns the context of its requests.
+	// StillTrusted returns an error unless the certificate of a request would be accepted now. Both
+	// are nil if clients have no certificates.
 	Connection   func(context.Context, net.Conn) context.Context
 	StillTrusted func(*http.Request) error
-	// ConnState is called when the state of a connection changes; nil for nothing.
+	// ConnState is called when the state of a connection changes; may be nil.
 	ConnState func(net.Conn, http.ConnState)
-	// Private says which types are not served here, since each client is to get
-	// them over an upstream stream of its own (K6); nil means none.
+	// Private reports which types are not served to polls, since each client must get them over its
+	// own upstream stream (K6); nil means none.
 	Private func(*resource.Type) bool
-	// NodeName names this relay node to clients (K7). Required.
+	// NodeName names this node to clients (K7). Required.
 	NodeName string
-	// V2 serves the paths of version 2 as well, each with the resources of its
-	// version (J1, J2).
+	// V2 also serves the paths of version 2, each with the resources of its version (J1, J2).
 	V2 bool
-	// Hold is how long a poll waits for news (H4). Default 900 ms; negative means
-	// not at all.
+	// Hold is how long a poll waits for a change (H4). Default 900 ms; negative means no wait.
 	Hold time.Duration
 	// MaxReceiveBytes bounds the body of one request. Default 4 MiB.
 	MaxReceiveBytes int64
-	// MaxNames bounds the names that one request asks for. Default 200,000.
+	// MaxNames bounds the names in one request. Default 200,000.
 	MaxNames int
-	// BodyBytes bounds the encoded answers that are kept for sharing. Default
-	// 64 MiB.
+	// BodyBytes bounds the encoded answers that are kept for sharing. Default 64 MiB.
 	BodyBytes int64
-	// Remember is for how long a client that polls is shown after its last poll, at
-	// least: for three of its own pauses if these are longer. Default 1 min.
+	// Remember is how long a polling client is shown after its last poll, at least: a client that
+	// pauses for longer between polls is shown for three of its pauses. Default 1 min.
 	Remember time.Duration
-	// RememberBytes bounds what is remembered for that, of all clients together; the
-	// one that polled last goes last. Default 64 MiB.
+	// RememberBytes bounds what is remembered of all polling clients together; the client that
+	// polled longest ago is dropped first. Default 64 MiB.
 	RememberBytes int64
-	// ReadTimeout bounds how long a client may take to send a request. Default
-	// 10 s.
+	// ReadTimeout bounds the time that a client takes to send a request. Default 10 s.
 	ReadTimeout time.Duration
-	// SendTimeout bounds how long it may take to read the answer. Default 30 s.
+	// SendTimeout bounds the time that a client takes to read the answer. Default 30 s.
 	SendTimeout time.Duration
-	// Limits are those on what clients take of the node. Nil means none.
+	// Limits bounds what clients may use of the node; nil means no limits.
 	Limits *limit.Limiter
-	// Meter makes the metrics; nil means none.
+	// Meter makes the metrics; may be nil.
 	Meter metric.Meter
-	// Logger is for refusals and what cannot be encoded; nil means none.
+	// Logger logs refusals and encoding failures; may be nil.
 	Logger *slog.Logger
 }
 
@@ -113,31 +109,31 @@ func or[T ~int | ~int64](v *T, def T) {
 // Server serves polls over HTTP. All methods are safe for concurrent use.
 type Server struct {
 	// Fixed after construction.
-	cfg     Config
-	types   map[string]*resource.Type // by path
-	v2      *v2Messages               // nil where version 2 is not served
-	answers *once.Cache[contentKey, answer]
-	metrics *metrics
-	roster  *roster
-	http    *http.Server
+	cfg      Config
+	types    map[string]*resource.Type // by path
+	v2       *v2Messages               // nil if version 2 is not served
+	answers  *bodycache.Cache[contentKey, answer]
+	metrics  *metrics
+	registry *pollRegistry
+	http     *http.Server
 
-	connections connections // a lock of its own
+	connections connections // has its own lock
 
-	// drained is closed when polls should not wait any more than over, which is
-	// set before that and not changed afterwards.
+	// drained is closed when a drain begins. From then on polls wait at most for over, which is set
+	// before and not changed afterwards.
 	drained chan struct{}
 	over    time.Duration
 }
 
-// New makes a Server. It fails where cfg lacks a required field.
+// New makes a Server. It fails if cfg lacks a required field.
 func New(cfg Config) (*Server, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
 	}
 	s := &Server{
-		cfg: cfg, types: make(map[string]*resource.Type), answers: once.New[contentKey, answer](cfg.BodyBytes),
+		cfg: cfg, types: make(map[string]*resource.Type), answers: bodycache.New[contentKey, answer](cfg.BodyBytes),
 		connections: connections{release: make(map[net.Conn]func())}, drained: make(chan struct{}),
-		roster: newRoster(cfg.Cache, cfg.Remember, cfg.RememberBytes),
+		registry: newPollRegistry(cfg.Cache, cfg.Remember, cfg.RememberBytes),
 	}
 	types := resource.Known()
 	var err error
@@ -161,7 +157,7 @@ func New(cfg Config) (*Server, error) {
 		ConnState:         s.changed,
 		ReadHeaderTimeout: cfg.ReadTimeout,
 		ReadTimeout:       cfg.ReadTimeout,
-		WriteTimeout:      cfg.ReadTimeout + cfg.Hold + cfg.SendTimeout, // handlers set a nearer one
+		WriteTimeout:      cfg.ReadTimeout + cfg.Hold + cfg.SendTimeout, // handlers set an earlier deadline
 		IdleTimeout:       2 * time.Minute,                              // most clients poll more often
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(cfg.Logger.Handler(), slog.LevelDebug),
@@ -169,8 +165,8 @@ func New(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// Serve answers the connections of l, which it closes in the end. It returns nil
-// after [Server.Drain] or [Server.Close], and otherwise why it cannot go on.
+// Serve answers the connections of l, and closes l at the end. It returns nil after [Server.Drain]
+// or [Server.Close], and otherwise the error of the listener.
 func (s *Server) Serve(l net.Listener) error {
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
@@ -178,24 +174,24 @@ func (s *Server) Serve(l net.Listener) error {
 	return nil
 }
 
-// Drain takes no new connections, lets the polls that wait end over the given
-// time, so that they do not all come to the other nodes at once, and returns when
-// none are left, or with ctx's error. It is called once.
+// Drain stops accepting connections and ends the waiting polls spread over the given time, so that
+// they do not all reach the other nodes at once. It returns when no poll is left, or with the error
+// of ctx. It is called once.
 func (s *Server) Drain(ctx context.Context, over time.Duration) error {
 	s.over = over
 	close(s.drained)
 	return s.http.Shutdown(ctx)
 }
 
-// Shrink forgets what is kept only to save work.
+// Shrink empties caches that only save work.
 func (s *Server) Shrink() { s.answers.Clear() }
 
-// CloseIdle closes the connections on which no request is being answered. Clients that
-// poll connect again for their next poll.
+// CloseIdle closes the connections that have no request in progress. Polling clients reconnect for
+// their next poll.
 func (s *Server) CloseIdle() {
-	s.http.SetKeepAlivesEnabled(false) // which closes them
+	s.http.SetKeepAlivesEnabled(false) // this closes idle connections
 	s.http.SetKeepAlivesEnabled(true)
 }
 
-// Close ends everything at once.
+// Close ends all connections at once.
 func (s *Server) Close() { _ = s.http.Close() }

@@ -30,14 +30,14 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// TestRequired: a server that lacks something is not made.
+// TestRequired: New fails if a required field is missing.
 func TestRequired(t *testing.T) {
 	if _, err := New(Config{}); err == nil || !strings.Contains(err.Error(), "Cache") {
 		t.Errorf("New: %v", err)
 	}
 }
 
-// dial opens a bare connection.
+// dial opens a plain connection.
 func (w *world) dial() net.Conn {
 	w.t.Helper()
 	c, err := w.network.Dial(context.Background(), strings.TrimPrefix(w.url, "http://"))
@@ -49,13 +49,12 @@ func (w *world) dial() net.Conn {
 	return c
 }
 
-// TestSlowRequests: a client that sends its request a little at a time is not
-// waited for.
+// TestSlowRequests: the server does not wait for a client that sends its request in small pieces.
 func TestSlowRequests(t *testing.T) {
-	// Long enough for what comes at once to be read on a busy machine.
+	// Long enough to read what was sent at once on a busy machine.
 	w := newWorld(t, func(c *Config) { c.ReadTimeout = 20 * quiet })
 	var clients sync.WaitGroup
-	for _, tc := range []struct{ sent, want string }{ // want "": nothing is due
+	for _, tc := range []struct{ sent, want string }{ // want "": no answer is due
 		{"", ""},
 		{"POST " + clusters + " HTTP/1.1\r\nHost: x\r\nX-", ""},
 		{"POST " + clusters + " HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{", "HTTP/1.1 408 "},
@@ -78,8 +77,8 @@ func isTimeout(err error) bool {
 	return errors.As(err, &ne) && ne.Timeout()
 }
 
-// TestHoldOutlivesTheReadTimeout: the time that a request may take to come does
-// not bound the wait for news (H4).
+// TestHoldOutlivesTheReadTimeout: the time for reading a request does not bound the wait for a
+// change (H4).
 func TestHoldOutlivesTheReadTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOn(t, xdstest.NewMemory(), func(c *Config) { c.ReadTimeout = quiet })
@@ -97,8 +96,8 @@ func TestHoldOutlivesTheReadTimeout(t *testing.T) {
 	})
 }
 
-// TestSlowReader: a client that does not read its answer is cut off, and nothing
-// waits for it meanwhile (K19).
+// TestSlowReader: a client that does not read its answer is disconnected, and nothing waits for it
+// (K19).
 func TestSlowReader(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorldOn(t, xdstest.NewMemory(), func(c *Config) { c.SendTimeout = quiet })
@@ -113,20 +112,20 @@ func TestSlowReader(t *testing.T) {
 		c := w.dial()
 		body := ask("")
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", clusters, len(body), body)
-		if _, err := bufio.NewReaderSize(c, 16).Peek(1); err != nil { // it is being sent
+		if _, err := bufio.NewReaderSize(c, 16).Peek(1); err != nil { // the answer is being sent
 			t.Fatal(err)
 		}
 		w.watched(0)
 		xdstest.Eventually(t, "the answer to be given up", func() bool {
 			ctx, cancel := context.WithTimeout(t.Context(), quiet)
 			defer cancel()
-			return w.srv.http.Shutdown(ctx) == nil // when no connection is busy any more
+			return w.srv.http.Shutdown(ctx) == nil // when all connections are idle
 		})
 	})
 }
 
-// TestDrain: a drain takes no connections, lets the polls under way end, and ends
-// connections (B42).
+// TestDrain: a drain accepts no connections, lets polls in progress end, and closes connections
+// (B42).
 func TestDrain(t *testing.T) {
 	w := newWorld(t)
 	w.known(clusters, cluster("a", 1))
@@ -144,8 +143,7 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainIsCutShort: Drain gives up with its context, and Close ends what is
-// left.
+// TestDrainIsCutShort: Drain returns when its context ends, and Close ends the rest.
 func TestDrainIsCutShort(t *testing.T) {
 	w := newWorld(t)
 	ended := make(chan error, 1)
@@ -166,8 +164,7 @@ func TestDrainIsCutShort(t *testing.T) {
 	w.watched(0)
 }
 
-// TestPeer: what a client's certificate proves reaches the rules, and its address
-// does without one (K6).
+// TestPeer: rules see what a client's certificate proves, and its address without one (K6).
 func TestPeer(t *testing.T) {
 	rules, err := aggregation.Compile([]aggregation.Rule{
 		{Match: "peer.authenticated", Key: "peer.common_name"},
@@ -194,7 +191,7 @@ func TestPeer(t *testing.T) {
 	}
 }
 
-// certificate makes a client's certificate that a pool takes.
+// certificate makes a client certificate and a pool that trusts it.
 func certificate(t *testing.T, commonName string) (tls.Certificate, *x509.CertPool) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -248,7 +245,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// value is a metric's value for some attributes; 0 if there is none.
+// value returns the value of a metric for some attributes; 0 if there is none.
 func value(t *testing.T, reader sdkmetric.Reader, name string, attrs ...attribute.KeyValue) int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics
@@ -271,8 +268,8 @@ func value(t *testing.T, reader sdkmetric.Reader, name string, attrs ...attribut
 	return 0
 }
 
-// TestCloseIdle: where memory is short, connections on which nothing is being answered are
-// closed; polls that wait go on.
+// TestCloseIdle: when memory is short, connections without a poll in progress are closed; waiting
+// polls continue.
 func TestCloseIdle(t *testing.T) {
 	w := newWorld(t)
 	idle, err := w.network.Dial(t.Context(), strings.TrimPrefix(w.url, "http://"))

@@ -30,8 +30,8 @@ func (w *world) changeV2(name string, body *anypb.Any) {
 	})
 }
 
-// TestPathsOfV2: where version 2 is served, each of its paths has its type, in
-// JSON by the names of that version (J1, J2, H1).
+// TestPathsOfV2: if version 2 is served, each of its paths has its type, with the names of that
+// version in JSON (J1, J2, H1).
 func TestPathsOfV2(t *testing.T) {
 	n := 0
 	for path, typ := range newSilentWorld(t, withV2).srv.types {
@@ -59,7 +59,7 @@ func TestPathsOfV2(t *testing.T) {
 			if r := got.Resources[0]; got.TypeURL != typ.URL || r["@type"] != typ.URL || r["name"] != "a" && r["clusterName"] != "a" {
 				t.Errorf("got %s", res.body)
 			}
-			if bytes.Contains(res.body, []byte(".v3.")) && typ.URL != resource.ListenerV2URL { // whose filter is of version 3 here
+			if bytes.Contains(res.body, []byte(".v3.")) && typ.URL != resource.ListenerV2URL { // its filter is of version 3 here
 				t.Errorf("version 3 shows in %s", res.body)
 			}
 		})
@@ -69,8 +69,8 @@ func TestPathsOfV2(t *testing.T) {
 	}
 }
 
-// TestFieldsOfV2: fields that only version 2 has are written, those that it does
-// not have are refused, and extensions may be of either version (J3).
+// TestFieldsOfV2: fields that only version 2 has are written, fields that it does not have are
+// refused, and extensions may be of either version (J3).
 func TestFieldsOfV2(t *testing.T) {
 	w := newWorld(t, withV2, hold(-1))
 	const path = "/v2/discovery:clusters"
@@ -90,9 +90,8 @@ func TestFieldsOfV2(t *testing.T) {
 	w.fails(w.post(path, ask("")), http.StatusInternalServerError, "newer", "4242", "envoy.api.v2.Cluster")
 }
 
-// TestVersionsOfPaths: without being asked to, no path of version 2 is served; a
-// path takes no type of the other version, and a node of version 2 is understood
-// (J1, J2, J3).
+// TestVersionsOfPaths: no path of version 2 is served unless configured; a path serves only types
+// of its version, and a Node of version 2 is understood (J1, J2, J3).
 func TestVersionsOfPaths(t *testing.T) {
 	w := newWorld(t, hold(-1))
 	w.fails(w.post("/v2/discovery:clusters", ask("")), http.StatusNotFound)
@@ -103,6 +102,6 @@ func TestVersionsOfPaths(t *testing.T) {
 	w.fails(w.post(clusters, `{`+node+`,"typeUrl":"`+resource.ClusterV2URL+`"}`), http.StatusBadRequest, resource.ClusterV2URL)
 	w.known(clusters, cluster("a", 1))
 	w.has(w.post(clusters, `{`+node+`}`), "a")
-	// J4: what is known in one version is not in the other.
+	// J4: content known in one version is not known in the other.
 	w.fails(w.post("/v2/discovery:clusters", `{`+node+`,"type_url":"`+resource.ClusterV2URL+`"}`), http.StatusServiceUnavailable)
 }

@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"xdsrelay/fanout"
-	"xdsrelay/fanout/gate"
+	"xdsrelay/fanout/authz"
 	"xdsrelay/relay/cache"
 )
 
@@ -27,7 +27,7 @@ type Config struct {
 	// Clients returns the clients' streams.
 	Clients func() []fanout.Client
 	// Gate lets in who asks over gRPC, or refuses them; nil lets in everybody.
-	Gate *gate.Gate
+	Gate *authz.Gate
 	// Others returns the other nodes of the tier, whose answers are a part of this
 	// one's; nil for a service that tells of its own node only.
 	Others func() []Other
@@ -88,7 +88,7 @@ func (s *Service) StreamClientStatus(stream statusv3.ClientStatusDiscoveryServic
 // it may be missing, and is then an empty one to the rules of authorize.
 func (s *Service) admit(ctx context.Context, req *statusv3.ClientStatusRequest) error {
 	p, _ := peer.FromContext(ctx)
-	return s.cfg.Gate.Admit(s.cfg.Gate.Policy(), req.GetNode(), gate.ClientOf(p))
+	return s.cfg.Gate.Admit(s.cfg.Gate.Policy(), req.GetNode(), authz.ClientOf(p))
 }
 
 // FetchClientStatus answers in one response, or says that it would be too large.

@@ -163,7 +163,7 @@ func typeOf(t fanout.TypeInfo) Type {
 	return Type{
 		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
 		Wildcard: t.Wildcard, Names: t.Names, Missing: t.Missing, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
-		Has: t.Has, Told: t.Told,
+		Has: t.Has, Told: t.UnackedRepeats,
 	}
 }
 

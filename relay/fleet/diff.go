@@ -101,7 +101,7 @@ func (l Local) diff(c at) *ClientDiff {
 	return out
 }
 
-func typeDiff(h fanout.Holds) TypeDiff {
+func typeDiff(h fanout.TypeDiff) TypeDiff {
 	t := TypeDiff{
 		URL: h.Type.URL, Name: ShortName(h.Type.URL), State: h.State, Same: h.Same, Differences: []Difference{}, Unknown: h.State == Unknown,
 	}

@@ -1,0 +1,66 @@
+package limit
+
+import "time"
+
+// measurement is the last measurement of the node; see Limiter.Run.
+type measurement struct {
+	ceiling int           // of streams that are not in sync; 0 means unlimited
+	tight   bool          // memory is nearly used up
+	lag     time.Duration // goroutine scheduling latency
+	usage   usage
+}
+
+// percent returns the share of the memory limit in use.
+func (g *measurement) percent() int {
+	if g.usage.limit == 0 {
+		return 0
+	}
+	return int(g.usage.used * 100 / g.usage.limit)
+}
+
+// Memory returns the bytes in use that a garbage collection would not free, and the memory limit.
+// Both are 0 until measured; limit is 0 if there is none.
+func (l *Limiter) Memory() (used, limit uint64) {
+	if g := l.measurement.Load(); g != nil {
+		return g.usage.used, g.usage.limit
+	}
+	return 0, 0
+}
+
+// admit refuses a new stream while the node is overloaded.
+func (l *Limiter) admit(v *Values, s Source) error {
+	g := l.measurement.Load()
+	if g == nil {
+		return nil
+	}
+	if g.tight {
+		return l.refusals.refuse(Memory, s.String(), g.percent(), v.MemoryPercent, "% of this node's memory are in use")
+	}
+	if g.ceiling == 0 {
+		return nil
+	}
+	starting, _ := l.arrivals.starting(time.Now(), v.SyncWithin)
+	if over(starting, g.ceiling) {
+		return l.refusals.refuse(NewStreams, s.String(), starting, g.ceiling, "streams are not in sync yet, as many as this node brings in sync within "+v.SyncWithin.String())
+	}
+	return nil
+}
+
+// StreamStarted counts an admitted stream as not in sync.
+func (l *Limiter) StreamStarted() Arrival {
+	a, together := l.arrivals.started(time.Now())
+	if together == l.Values().NewStreams { // a burst
+		select {
+		case l.burstSignal <- struct{}{}:
+		default:
+		}
+	}
+	return a
+}
+
+// InSync records that such a stream has all available content, or waits for something other than
+// this node.
+func (l *Limiter) InSync(a Arrival) { l.arrivals.done(a, true) }
+
+// StreamEnded records that such a stream ended before it was in sync.
+func (l *Limiter) StreamEnded(a Arrival) { l.arrivals.done(a, false) }
