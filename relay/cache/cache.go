@@ -29,9 +29,9 @@ type Config struct {
 	Tracer *trace.Tracer
 	// Legs are the upstream streams of each key, at most 64. Default: a single one.
 	Legs []Leg
-	// Route returns which stream serves a name of a type, "*" for the wildcard: an index into Legs,
-	// or [Nobody]. It must always give the same answer. Default: the first stream serves
-	// everything.
+	// Route returns which stream serves a name of a type, "*" for the wildcard: an index into
+	// [Config.Legs], or [Nobody]. It must always give the same answer. Default: the first stream
+	// serves everything.
 	Route func(t *resource.Type, name string) int
 	// Wake is called with the subscriptions that may have news for their watchers. It must not
 	// block. Required.
@@ -120,7 +120,7 @@ type Cache struct {
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
 	made  time.Time
-	beat  aliveness // see Beat
+	beat  aliveness // see Cache.Beat
 
 	lastID       atomic.Uint64 // see Table.nextID
 	held         atomic.Uint64 // see RemovalsHeld

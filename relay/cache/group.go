@@ -33,7 +33,7 @@ type Group struct {
 	// peersChanged is closed when peers changes; nil unless someone waits for that.
 	peersChanged chan struct{}
 
-	legs []leg // of fixed length; see leg for what guards the fields
+	legs []leg // of fixed length; see [leg] for what guards the fields
 
 	restored sync.Once // see Restore
 

@@ -45,7 +45,7 @@ type KeptLeg struct {
 	Server, Version, Source string
 }
 
-// KeptResource is one resource of a Kept.
+// KeptResource is one resource of a [Kept].
 type KeptResource struct {
 	Resource *resource.Resource
 	// Legs are the streams with a copy of it: bits, by their index in Kept.Legs.
@@ -65,7 +65,7 @@ type KeptResource struct {
 // for the linger time.
 func (t *Table) Kept() (k Kept, ok bool) { return t.kept(false) }
 
-// kept is Kept; with restored, also of a table that was restored and has no answer since.
+// kept is [Table.Kept]; with restored, also of a table that was restored and has no answer since.
 func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if t.group.private {
 		return k, false

@@ -16,20 +16,20 @@ type life struct {
 	at      int           // index in Table.deadlines; -1: none
 
 	// The rest is for the copy that clients see, which is listed in Table.beats. noted is the note
-	// that sends it last. Since retold, clients that support TTLs must be sent the resource itself
-	// with it, and not just a heartbeat, because the TTL changed, is the first one, or was
-	// withdrawn (F2).
+	// that sends it last. Since the note life.retold, clients that support TTLs must be sent the
+	// resource itself with it, and not just a heartbeat, because the TTL changed, is the first one,
+	// or was withdrawn (F2).
 	listed        bool
 	noted, retold uint64
 	beats         link[entry]
 }
 
-// lifeSize estimates the memory of a life, in bytes.
+// lifeSize estimates the memory of the TTL state of a copy, in bytes.
 const lifeSize = 120
 
 func beatsLink(e *entry) *link[entry] { return &e.life.beats }
 
-// deadlines are the lives that end, the next one first: a heap.
+// deadlines are the TTL states that expire, the next one first: a heap.
 type deadlines []*life
 
 func (d deadlines) Len() int           { return len(d) }

@@ -231,7 +231,8 @@ func (m *model) want(s *sub) {
 	}
 }
 
-// wanted reports whether there is interest in one of names, on stream leg if that is not Nobody.
+// wanted reports whether there is interest in one of names, on the given stream if that is not
+// Nobody.
 func (m *model) wanted(leg int, names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		return m.wants[n] != nil && (leg == Nobody || m.route(n) == leg)

@@ -212,7 +212,7 @@ func (p *picker) gone(name string) bool {
 	case e != nil && e.denied && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg):
 		return false
 	case e != nil && s.namesLocked(e):
-		return true // a tombstone: see tell
+		return true // a tombstone: see picker.tell
 	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
 		return about.Code == resource.CodeNotFound
 	case named: // a name of the same stream belongs to the wildcard set, if it exists at all (D11)

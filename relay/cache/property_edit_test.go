@@ -128,7 +128,7 @@ func (m *machine) reconnect(t *rapid.T) {
 	for n, r := range c.held {
 		claims = append(claims, resource.Held{Name: r.Name, Version: r.Version})
 		if r2 := m.model.shown[n]; r2 != nil && r2.Version == r.Version {
-			c.held[n] = r2 // a client cannot tell them apart
+			c.held[n] = r2 // a client cannot distinguish them
 		}
 	}
 	c.tell, c.at, c.claims = m.table.Reconcile(&c.w, claims)

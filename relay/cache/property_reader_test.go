@@ -254,7 +254,7 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 			told = told || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
 		}
 		wanted := c.sub.wild || c.sub.names[n] || c.sub.names[resource.GlobOf(n)]
-		refused := wanted && (m.model.denied[n] || m.model.errors[n] != "") // see heard
+		refused := wanted && (m.model.denied[n] || m.model.errors[n] != "") // see machine.heard
 		if !told && !refused && !(wanted && m.unknownTo(&c.sub, n)) {
 			t.Fatalf("%v is not told about %q", &c.sub, n)
 		}

@@ -165,7 +165,7 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// merged is a Kept that is being made.
+// merged is a [Kept] that is being made.
 type merged struct {
 	Kept
 

@@ -16,10 +16,10 @@ import (
 // noVersion marks a copy whose version the control plane may use for other content by now.
 const noVersion = "unknown"
 
-// revivable is the part of a Kept that may still be restored.
+// revivable is the part of a [Kept] that may still be restored.
 type revivable struct {
 	kept   Kept
-	legs   []int               // for each stream of kept: the index of today's, or Nobody
+	legs   []int               // for each stream of the snapshot: the index of today's, or Nobody
 	named  map[string][]int    // indices of resources, by each of their names
 	globs  map[string]struct{} // globs that are complete
 	digest []resource.Digest   // of the content of each of today's streams

@@ -38,7 +38,7 @@ func (l *tableLeg) droppedLocked(name string, news told, covered bool) {
 }
 
 // dropBroughtLocked makes the stream unsubscribe from a name that it has not asked for, or no
-// longer asks for. stray says that no further unsubscribe is needed.
+// longer asks for. The flag says that no further unsubscribe is needed.
 func (l *tableLeg) dropBroughtLocked(name, spelled string, stray bool) {
 	if _, asked := l.dirty[name]; asked {
 		return

@@ -77,7 +77,7 @@ type Table struct {
 	// Guarded by mu: see shrink.
 	shrinking   bool
 	moved       uint64            // how often a copy has replaced a map
-	nextWants   map[string]*want  // nil unless wants is being copied
+	nextWants   map[string]*want  // nil unless a copy of the map is being made
 	nextEntries map[string]*entry // the same for entries
 
 	// Guarded by mu: what the control planes were asked, and have answered.
