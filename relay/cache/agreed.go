@@ -44,8 +44,8 @@ const (
 type agreement struct {
 	head  Agreed
 	since time.Time // when this head arrived; zero: there is none
-	// now is the digest of the present content. met says that it has been the digest of a head
-	// while it is the present one: then other heads are newer.
+	// now is the digest of the present content. agreement.met says that it has been the digest of a
+	// head while it is the present one: then other heads are newer.
 	now  resource.Digest
 	met  bool
 	past []resource.Digest // former ones, newest last

@@ -6,9 +6,9 @@ import "xdsrelay/relay/resource"
 // a tombstone, which stays so that clients can be notified.
 type entry struct {
 	name string // canonical (G1)
-	// hold is the copy that clients see; without a resource the name is known to be absent. also is
-	// the copy of the same resource from another stream. member says that the entry belongs to the
-	// wildcard set, because the stream of the wildcard has a copy (D11).
+	// The embedded [hold] is the copy that clients see; without a resource the name is known to be
+	// absent. entry.also is the copy of the same resource from another stream. member says that the
+	// entry belongs to the wildcard set, because the stream of the wildcard has a copy (D11).
 	hold
 	also   *hold
 	member bool

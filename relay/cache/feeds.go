@@ -15,7 +15,7 @@ type leg struct {
 	upstream Upstream
 	listener chan<- struct{}     // the feed's news; nil without a feed
 	needs    chan<- struct{}     // see Feed.Needs; nil without a feed
-	lostAt   time.Time           // when a stream to the control plane, or to the owner, last ended on which something was received
+	lostAt   time.Time           // when a stream to the control plane or owner last ended that had received something
 	resumed  time.Time           // when a stream began that did not immediately follow another one; see Feed.Removed
 	compares bool                // see Feed.AwaitOthers
 	server   string              // see Feed.Server

@@ -12,8 +12,8 @@ import (
 // with a removal guard such a node asks the other nodes before the control plane, and takes over
 // what they have. See [NeedFirst].
 
-// askedFor is how long other nodes need not be asked again: they keep content of types without
-// interest here for at least as long.
+// askedFor is how long other nodes need not be asked again: this node keeps what they have of types
+// without interest here for at least as long.
 const askedFor = 5 * time.Second
 
 // Asked records that all reachable other nodes were asked for what they have of the key, and the

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestTakeOver: K16: what a node has that should have been asked before the control plane is held
-// back, once the node is known, for as long as there; but not if a few resources are missing, if
-// this node had them and they were removed, or if they may have been removed long ago.
+// TestTakeOver: K16: the removal of what a node has that was not asked before the control plane is
+// held back, once the node is known, for as long as there; but not if a few resources are missing,
+// if this node had them and they were removed, or if they may have been removed long ago.
 func TestTakeOver(t *testing.T) {
 	both := []string{"a", "b"}
 	for name, tc := range map[string]struct {

@@ -95,7 +95,7 @@ func (u *turn) remark(said Update) {
 // noteLocked remembers r and forgets what it replaces. A repeated r is not sent again.
 func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
 	name := r.key
-	if !t.coveredLocked(r.leg, name, nil) || !t.oneOriginLocked(t.legOf(name), r.leg) { // neither asked for (C10) nor from its own control plane (G3)
+	if !t.coveredLocked(r.leg, name, nil) || !t.oneOriginLocked(t.legOf(name), r.leg) { // not asked for (C10, G3)
 		return
 	}
 	for _, old := range t.remarks[name] {

@@ -87,8 +87,8 @@ type Table struct {
 	woken   map[*Subscription]struct{} // by the update that is being applied
 	nearing *NamesNear                 // to be reported once mu is unlocked
 
-	// Guarded by mu: agreed is what other nodes have, nil without a tier. revivable is the last
-	// known good that may still be restored, usually nil.
+	// Guarded by mu: the tier head, nil without a tier, and the last known good that may still be
+	// restored, usually nil.
 	agreed    *agreement
 	revivable *revivable
 }
