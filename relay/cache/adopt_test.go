@@ -6,8 +6,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestAdopt: a list is recognised whatever its order, by who stated it before
-// and by who comes new, and never taken for another.
+// TestAdopt: a list is recognized in any order, for the client that stated it before and for a new
+// one, and never confused with another.
 func TestAdopt(t *testing.T) {
 	w := start(t, Config{})
 	one, two := w.client(clusters, false), &client{table: w.group.Table(clusters)}
@@ -31,7 +31,7 @@ func TestAdopt(t *testing.T) {
 	if one.w.sub != two.w.sub {
 		t.Fatal("two clients with the same names share nothing")
 	}
-	// What was adopted is forgotten with an edit.
+	// An edit forgets the adopted list.
 	one.table.Edit(&one.w, Edit{Add: []string{"c"}})
 	adopt(one, false, "a", "b")
 	adopt(one, true, "c", "a", "b")

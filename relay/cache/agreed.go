@@ -7,67 +7,63 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// The nodes of a tier agree on what is newest of each type of a key: its head. A
-// node may know of a head before it has the content, since that takes another way.
-// Who comes then and has the newer content would be sent back by what there is
-// (K12), so the table says until when it counts as behind, and fanout lets those
-// wait who say what they have.
+// The nodes of a tier agree on the newest content of each type of a key: the tier head. A node may
+// learn of a head before it has the content, because that arrives another way. A client arriving
+// with newer content would then be rolled back (K12). So the table exposes a deadline until which
+// it counts as behind, and fanout delays clients that present versions.
 
-// Agreed is what the tier agrees is the newest of a type.
+// Agreed is the tier head of a type: what the tier agrees is its newest content.
 type Agreed struct {
-	// Digest stands for the content; see [Edition].
+	// Digest identifies the content; see [Edition].
 	Digest resource.Digest
-	// Version is what SotW clients of the wildcard are told of it, somewhere.
+	// Version is the one that SotW clients of the wildcard get for it on some node.
 	Version string
-	// Own says that this node has said so of what it held: it may have more by now,
-	// never less.
+	// Own says that this node has written it for its own content: it may have more by now, never
+	// less.
 	Own bool
-	// At is when the owner of the key wrote that, by its clock.
+	// At is when the owner of the key wrote it, by the owner's clock.
 	At time.Time
-	// Trace is the trace context of the update that made it, as W3C's traceparent;
-	// empty where that is not known, or not traced.
+	// Trace is the trace context of the update that made it, as W3C's traceparent; empty if that is
+	// unknown or not traced.
 	Trace string
 }
 
 const (
-	// pastKept is how many of its former digests a table remembers: what is newer
-	// here than the head was the head's content a moment ago.
+	// pastKept is how many of its former digests a table remembers: if the table is newer than the
+	// head, it had the head's content a moment ago.
 	pastKept = 16
-	// agreedKept is how many versions of heads it remembers that it has not reached.
+	// agreedKept is how many versions of unreached heads a table remembers.
 	agreedKept = 4
-	// byNameWait bounds how long a table counts as behind where nobody asks for everything:
-	// nodes then hold what their own clients ask for, and a digest of something else
-	// proves nothing; see provenLocked for what does.
+	// byNameWait bounds how long a table without a wildcard counts as behind: nodes then have what
+	// their own clients ask for, and a digest of something else proves nothing; provenLocked covers
+	// what does.
 	byNameWait = 500 * time.Millisecond
 )
 
-// agreement is how a table stands to what the tier agrees on. It is guarded by the
-// table's mu.
+// agreement compares a table with the tier head. The table's mu guards it.
 type agreement struct {
 	head  Agreed
-	since time.Time // when this head came; zero: there is none
-	// now is the digest of the present content, and met says that it has been that
-	// of a head since it is the present one: then other heads are newer.
+	since time.Time // when this head arrived; zero: there is none
+	// now is the digest of the present content. agreement.met says that it has been the digest of a
+	// head while it is the present one: then other heads are newer.
 	now  resource.Digest
 	met  bool
 	past []resource.Digest // former ones, newest last
-	// empty says that the table is known to have nothing: before its first answer it has
-	// nothing, too.
+	// empty says that the table is known to be empty: before its first answer it has no content,
+	// either.
 	empty bool
-	// later says that the head replaced another one when the table had what it has now. The
-	// first head that a table is compared with may be old, and one that came before the
-	// content may be older than that: where the owner of the key cannot write to Redis, the
-	// head there stays.
+	// later says that the head replaced another one while the table had its present content. The
+	// first head that a table is compared with may be old, and one that arrived before the content
+	// may be older than that: if the owner of the key cannot write to Redis, the head there stays.
 	later bool
-	// versions are those of the heads since one was met, newest last.
+	// versions are those of the heads since one was reached, newest last.
 	versions []string
 	behind   bool
-	waiting  map[*Subscription]struct{} // for that to end
+	waiting  map[*Subscription]struct{} // for the end of behind
 	heard    heard
 }
 
-// Agree notes that a is what the tier agrees is the newest of a type. It does
-// nothing without [Config.HeadWait].
+// Agree records the tier head of a type. It does nothing without [Config.HeadWait].
 func (g *Group) Agree(typ *resource.Type, a Agreed) {
 	if g.private || g.cache.cfg.HeadWait <= 0 {
 		return
@@ -85,11 +81,10 @@ func (g *Group) Agree(typ *resource.Type, a Agreed) {
 	g.signalNeeds()
 }
 
-// maxAgreed bounds the types of a group for which that is kept.
+// maxAgreed bounds the types of a group for which heads are kept without a table.
 const maxAgreed = 256
 
-// agreeEarly returns the table of a type. Where there is none yet, what is agreed is
-// kept for it.
+// agreeEarly returns the table of a type. If there is none yet, the head is kept for it.
 func (g *Group) agreeEarly(typ *resource.Type, a Agreed) *Table {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,24 +100,24 @@ func (g *Group) agreeEarly(typ *resource.Type, a Agreed) *Table {
 	return nil
 }
 
-// adoptAgreedLocked gives a new table what is agreed of its type. g.mu must be held.
+// adoptAgreedLocked gives a new table the head of its type. g.mu must be held.
 func (g *Group) adoptAgreedLocked(t *Table) {
 	a, known := g.agreed[t.Type.URL]
 	if !known {
 		return
 	}
 	delete(g.agreed, t.Type.URL)
-	t.agreeLocked(a, time.Now(), nil) // nobody else knows the table
+	t.agreeLocked(a, time.Now(), nil) // no other goroutine knows the table
 }
 
-// agreeLocked takes a head that came at now.
+// agreeLocked takes a head that arrived at now. t.mu must be held.
 func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]struct{}) {
 	a := t.agreed
 	if a == nil {
 		return
 	}
 	if again := a.head; !a.since.IsZero() {
-		a.head.At = head.At // another owner may have said the same since
+		a.head.At = head.At // another owner may have written the same head since
 		if again.At = head.At; again == head {
 			return
 		}
@@ -139,8 +134,8 @@ func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]
 	a.compare(woken)
 }
 
-// keepUpLocked takes notice of what the table holds now. It must be called after each
-// change of that.
+// keepUpLocked compares the present content with the head. It must be called after each change of
+// the content, with t.mu held.
 func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
 	a := t.agreed
 	if a == nil {
@@ -164,7 +159,8 @@ func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
 	a.compare(woken)
 }
 
-// compare finds out whether the table is behind, and wakes who waits for news of that.
+// compare determines whether the table is behind, and wakes the subscriptions that wait for news of
+// that.
 func (a *agreement) compare(woken map[*Subscription]struct{}) {
 	a.met = a.met || !a.since.IsZero() && a.now == a.head.Digest
 	switch {
@@ -182,8 +178,8 @@ func (a *agreement) compare(woken map[*Subscription]struct{}) {
 	clear(a.waiting)
 }
 
-// writtenLocked is when the tier head was written, at the latest, where the table holds what that
-// describes; zero where it does not.
+// writtenLocked is when the tier head was written, at the latest, if the table has the content that
+// it describes; otherwise zero.
 func (t *Table) writtenLocked() time.Time {
 	a := t.agreed
 	switch {
@@ -195,8 +191,8 @@ func (t *Table) writtenLocked() time.Time {
 	return a.head.At
 }
 
-// outdatedLocked reports whether other nodes have newer content for sure, where these hold
-// what the tier head describes: the head came after what the table holds, or that was
+// outdatedLocked reports whether other nodes are certain to have newer content, provided that they
+// have what the tier head describes: the head arrived after the table's content, or that was
 // restored, or is from before the key was idle or the process slept.
 func (t *Table) outdatedLocked() bool {
 	a := t.agreed
@@ -216,18 +212,17 @@ func (t *Table) behindUntilLocked() time.Time {
 	return a.since.Add(wait)
 }
 
-// provenLocked reports whether the tier head proves that the table is behind, although
-// nobody asks for everything: what it was restored from is all that an owner of the key
-// held at one time, and the head is of another time, which is later since heads are written
-// first.
+// provenLocked reports whether the tier head proves that the table is behind, although no client
+// has the wildcard: it was restored from all that an owner of the key had at one time, and the head
+// is of another time, which is later because heads are written first.
 func (t *Table) provenLocked() bool {
 	return t.agreed != nil && t.agreed.behind && !t.agreed.head.Own && t.revivable != nil && t.revivable.kept.Recorded && len(t.legs) == 1 &&
 		t.legs[0].stale && t.revivable.digest[0] != t.agreed.head.Digest
 }
 
-// Await makes sure that the clients of w's subscription are woken when the table has
-// changed, or another head has come. It reports false where there is no need to
-// wait: the table is not behind any more.
+// Await makes sure that the clients of w's subscription are woken when the table has changed, or
+// another head has arrived. It returns false if the table is not behind any more, so that there is
+// nothing to wait for.
 func (t *Table) Await(w *Watcher) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -242,15 +237,15 @@ func (t *Table) Await(w *Watcher) bool {
 	return true
 }
 
-// Ahead reports whether a version, as SotW clients of the wildcard are told it, is
-// that of a head which the table has not reached.
+// Ahead reports whether a version, as SotW clients of the wildcard get it, is that of a head which
+// the table has not reached.
 func (t *Table) Ahead(version string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.agreed != nil && t.agreed.behind && slices.Contains(t.agreed.versions, version)
 }
 
-// Version is what w is told of all that it sees (D7).
+// Version is the version that w gets for all that it sees (D7).
 func (t *Table) Version(w *Watcher) string {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

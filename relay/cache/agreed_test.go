@@ -12,14 +12,14 @@ import (
 // headWait is how long tables of these tests count as behind.
 const headWait = 5 * time.Second
 
-// headOf is what a node would make the head of a type.
+// headOf is the head that a node would write for a type.
 func (w *world) headOf(typ *resource.Type) Agreed {
 	e := w.group.Table(typ).Edition()
 	return Agreed{Digest: e.Digest, Version: e.Version}
 }
 
-// TestBehind: a table is behind a head that it has not reached, for so long after it
-// came, and not behind one that it has been at before (K12).
+// TestBehind: a table is behind a head that it has not reached, for a bounded time after the head
+// arrived, and not behind one that it has passed (K12).
 func TestBehind(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, ahead := start(t, Config{HeadWait: headWait}), start(t, Config{})
@@ -71,9 +71,9 @@ func TestBehind(t *testing.T) {
 	})
 }
 
-// TestBehindWhereThereWasNothing: K12: a table that had nothing, as its owner said, is not
-// behind the head of that when it has something again. Before the first answer a table has
-// nothing as well, which says nothing.
+// TestBehindWhereThereWasNothing: K12: a table that was empty according to its owner is not behind
+// that head when it has something again. Before the first answer a table is empty as well, which
+// proves nothing.
 func TestBehindWhereThereWasNothing(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before func(w *world)
@@ -97,8 +97,7 @@ func TestBehindWhereThereWasNothing(t *testing.T) {
 	}
 }
 
-// TestBehindVersions: the table knows the versions of the heads that it has not
-// reached, of the last few.
+// TestBehindVersions: the table knows the versions of the last few heads that it has not reached.
 func TestBehindVersions(t *testing.T) {
 	w, ahead := start(t, Config{HeadWait: headWait}), start(t, Config{})
 	w.client(clusters, true)
@@ -124,8 +123,8 @@ func TestBehindVersions(t *testing.T) {
 	}
 }
 
-// TestBehindWakes: who waits for a table that is behind is woken by each change of it
-// and by another head, once; nobody waits where there is nothing to wait for.
+// TestBehindWakes: each change of a table that is behind, and each other head, wakes its waiting
+// subscriptions once; without anything to wait for there is no wait.
 func TestBehindWakes(t *testing.T) {
 	w, ahead := start(t, Config{HeadWait: headWait}), start(t, Config{})
 	c, other := w.client(clusters, false, "a"), w.client(clusters, false, "b")
@@ -167,8 +166,8 @@ func TestBehindWakes(t *testing.T) {
 	}
 }
 
-// TestBehindByName: where nobody asks for everything, nodes hold different things, so
-// the wait is short while there is a stream to the origin.
+// TestBehindByName: without a wildcard nodes have different content, so the wait is short while
+// there is a stream to the control plane.
 func TestBehindByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{HeadWait: headWait})
@@ -188,9 +187,9 @@ func TestBehindByName(t *testing.T) {
 	})
 }
 
-// TestBehindByNameProven: an owner writes heads before it writes what it holds, so a record
-// that is something else than the head proves to be older, also where nobody asks for
-// everything; one that is the head's content, or no owner's record, proves nothing (K12).
+// TestBehindByNameProven: an owner writes heads before it writes its content, so a record that
+// differs from the head proves to be older, even without a wildcard; one with the head's content,
+// or that is no owner's record, proves nothing (K12).
 func TestBehindByNameProven(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		other := start(t, Config{HeadWait: headWait})
@@ -222,8 +221,8 @@ func TestBehindByNameProven(t *testing.T) {
 	})
 }
 
-// TestAgreedEarly: what is agreed of a type before anybody asks for it counts from
-// when somebody does; without a tier, and in private groups, nothing counts.
+// TestAgreedEarly: a head that arrives before any client asks for the type counts from the first
+// request on; without a tier, and in private groups, nothing counts.
 func TestAgreedEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alone := start(t, Config{HeadWait: headWait}), start(t, Config{})

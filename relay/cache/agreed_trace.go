@@ -9,17 +9,17 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// A head may come with the trace of the update that made it. The content comes another
-// way, sooner or later, and from another node that brings its own trace context, or from
-// an origin, which has none. Where both meet, the trace goes on.
+// A head may carry the trace of the update that made it. The content arrives another way, sooner or
+// later: from another node with its own trace context, or from a control plane without one. Where
+// both meet, the trace continues.
 
-// heard is a head of another node with a trace, which the table has not met since.
+// heard is a head of another node with a trace, whose content the table has not reached yet.
 type heard struct {
 	trace string // as W3C's traceparent; empty for none
 	at    time.Time
 }
 
-// hearLocked notes the trace of a head that has just come.
+// hearLocked records the trace of a head that has just arrived.
 func (t *Table) hearLocked(head Agreed, now time.Time) {
 	a := t.agreed
 	a.heard = heard{}
@@ -32,9 +32,9 @@ func (t *Table) hearLocked(head Agreed, now time.Time) {
 	}
 }
 
-// meetLocked makes a span of the time from hearing of a head until the table holds the
-// same, which it does now. It points to the update that made it so, if that came before
-// and by itself.
+// meetLocked makes a span of the time from the arrival of a head until the table has its content,
+// which it does now. The span links to the update that brought the content, if that arrived before
+// and on its own.
 func (t *Table) meetLocked(now time.Time) {
 	h := t.agreed.heard
 	t.agreed.heard = heard{}
@@ -46,14 +46,14 @@ func (t *Table) meetLocked(now time.Time) {
 		attribute.String("xds.version", t.agreed.head.Version))
 }
 
-// due reports whether a head has a trace, and came so short a while ago that it is not
-// by chance that the table holds the same now.
+// due reports whether a head has a trace, and arrived so recently that the equal content of the
+// table is no coincidence.
 func (t *Table) due(h heard, now time.Time) bool {
 	return h.trace != "" && now.Sub(h.at) <= t.group.cache.cfg.HeadWait
 }
 
-// tracedLocked is the update that made the newest change; nil where it is not traced, or
-// has been forgotten.
+// tracedLocked is the update that made the newest change; nil if it is not traced, or no longer
+// remembered.
 func (t *Table) tracedLocked() *trace.Update {
 	if n := t.stamps.n; n > 0 && t.stamps.of(n).gen == t.gen {
 		return t.stamps.of(n).trace
@@ -61,8 +61,8 @@ func (t *Table) tracedLocked() *trace.Update {
 	return nil
 }
 
-// parentLocked is the trace context of an update that has just been applied: the one
-// that came with it, or else that of the head which the table has met by it.
+// parentLocked is the trace context of an update that has just been applied: its own, or that of
+// the head whose content the update has reached.
 func (t *Table) parentLocked(u *Update, now time.Time) string {
 	if a := t.agreed; u.Parent == "" && a != nil && t.due(a.heard, now) && t.allLocked() == a.head.Digest {
 		return a.heard.trace

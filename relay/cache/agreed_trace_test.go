@@ -11,9 +11,9 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// TestHeadTraces: a head brings the trace of the update that made it. What an origin
-// sends later and is the same goes on with it, what was sent before is pointed to, and
-// what is something else has nothing to do with it.
+// TestHeadTraces: a head carries the trace of the update that made it. Equal content that a control
+// plane sends later continues that trace, equal content that was sent before is linked, and other
+// content is not connected with it.
 func TestHeadTraces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		spans := tracetest.NewSpanRecorder()
@@ -30,7 +30,7 @@ func TestHeadTraces(t *testing.T) {
 			h.Trace = text
 			w.group.Agree(clusters, h)
 		}
-		// took is how long the last span of a head is; they must be so many.
+		// took returns the duration of the last span of a head; there must be spans of them.
 		var links []sdktrace.Link // of that span
 		took := func(what string, n int) (last time.Duration) {
 			t.Helper()

@@ -6,10 +6,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A resource may go by other names than its own (B38). The index of aliases
-// finds entries by the names that they go by, or went by before.
+// A resource may have other names besides its own (B38). The index of aliases finds entries by
+// their present and former names.
 
-// goesBy reports whether name stands for e.
+// goesBy reports whether name is one of e's names.
 func (e *entry) goesBy(name string) bool {
 	if name == e.name || e.res != nil && slices.Contains(e.res.Aliases, name) {
 		return true
@@ -18,7 +18,7 @@ func (e *entry) goesBy(name string) bool {
 	return g != nil && g.name == name
 }
 
-// aliases are the names that e goes by beside its own, or went by.
+// aliases returns the present and former names of e other than its own.
 func (e *entry) aliases() []string {
 	if e.res == nil {
 		return e.former
@@ -26,7 +26,7 @@ func (e *entry) aliases() []string {
 	return slices.Concat(e.res.Aliases, e.former)
 }
 
-// eachOfLocked calls f for each entry that goes by name, or went by it.
+// eachOfLocked calls f for each entry that has name, or had it.
 func (t *Table) eachOfLocked(name string, f func(*entry)) {
 	own := t.entries[name]
 	if own != nil {
@@ -48,8 +48,7 @@ func (t *Table) eachOfLocked(name string, f func(*entry)) {
 	}
 }
 
-// eachNamedLocked calls f once for each entry that goes by one of the names of
-// s, or went by one.
+// eachNamedLocked calls f once for each entry that has one of the names of s, or had one.
 func (t *Table) eachNamedLocked(s *Subscription, f func(*entry)) {
 	names := s.names
 	if len(t.aliases) == 0 && s.globs == 0 {
@@ -71,8 +70,8 @@ func (t *Table) eachNamedLocked(s *Subscription, f func(*entry)) {
 	}
 }
 
-// eachNamed calls f in steps, with the table's mu held for reading, for each entry that goes by
-// one of the names of s, or went by one: once unless aliases change meanwhile.
+// eachNamed calls f in steps, with the table's mu held for reading, for each entry that has one of
+// the names of s, or had one: once unless aliases change meanwhile.
 func (s *Subscription) eachNamed(f func(*entry)) {
 	t, seen := s.table, make(map[*entry]struct{})
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
@@ -89,7 +88,7 @@ func (s *Subscription) eachNamed(f func(*entry)) {
 	}
 }
 
-// existsLocked reports whether there is a resource that goes by name.
+// existsLocked reports whether there is a resource with that name.
 func (t *Table) existsLocked(name string) bool {
 	if e := t.entries[name]; e != nil && e.res != nil {
 		return true
@@ -103,9 +102,8 @@ func (t *Table) existsLocked(name string) bool {
 // knowsLocked reports whether it is known that name exists, or that it does not.
 func (t *Table) knowsLocked(name string) bool { return t.entries[name] != nil || t.existsLocked(name) }
 
-// renameLocked moves e in the index from the aliases of old, which it was, to
-// those of res, which it becomes. An alias that somebody asked for and that is
-// none any more is remembered, so that he can be told.
+// renameLocked moves e in the index from the aliases of old, which it was, to those of res, which
+// it becomes. It remembers former aliases with interest, so that their subscribers can be notified.
 func (t *Table) renameLocked(e *entry, old, res *resource.Resource) {
 	var before, after []string
 	if old != nil {
@@ -140,7 +138,7 @@ func (t *Table) indexLocked(e *entry, aliases []string) {
 
 func (t *Table) unindexLocked(e *entry, aliases []string) {
 	for _, a := range aliases {
-		// A copy, since somebody may be walking the old list.
+		// A copy, because another goroutine may be iterating over the old list.
 		kept := slices.DeleteFunc(slices.Clone(t.aliases[a]), func(o *entry) bool { return o == e })
 		if len(kept) == 0 {
 			delete(t.aliases, a)

@@ -8,16 +8,15 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// A table remembers when its last few updates came, and a subscription which of these
-// concern it, as bits. So the age of what a client has just acknowledged is found
-// without anything that is kept per client.
+// A table remembers when its last few updates arrived, and a subscription which of these concern
+// it, as bits. So the age of what a client has just acknowledged is found without state per client.
 
 // remembered is how many updates a table remembers, and a subscription has bits for.
 const remembered = 16
 
 // stamp is an update that was applied.
 type stamp struct {
-	gen   uint64 // the newest then
+	gen   uint64 // newest generation after the update
 	at    int64  // in ns since 1970
 	trace *trace.Update
 }
@@ -25,7 +24,7 @@ type stamp struct {
 // stamps are the last updates of a table. Guarded by its mu.
 type stamps struct {
 	ring []stamp
-	n    uint64 // updates by now, each with its number, the first with 1
+	n    uint64 // updates so far; each has its number, the first is 1
 }
 
 func (s *stamps) add(one stamp) {
@@ -37,7 +36,7 @@ func (s *stamps) add(one stamp) {
 	s.ring[(s.n-1)%remembered] = one
 }
 
-// of returns the update of a number that is remembered.
+// of returns the update with a number, which must still be remembered.
 func (s *stamps) of(number uint64) *stamp { return &s.ring[(number-1)%remembered] }
 
 // concerns are the updates that concern a subscription.
@@ -46,13 +45,13 @@ type concerns struct {
 	bits   uint16 // bit i for the one i before that
 }
 
-// add notes the update of a number, again without harm.
+// add records the update with a number; repeating that is harmless.
 func (c *concerns) add(number uint64) {
 	c.bits, c.newest = c.bits<<(number-c.newest)|1, number
 }
 
-// stampLocked remembers the update that has just made so many changes, and whose
-// subscriptions are in woken. It came when it began to be applied: whoever can see it
+// stampLocked remembers the update that has just made changes changes, and whose subscriptions are
+// in woken. Its time of arrival is when it began to be applied: every subscription that can see it
 // had joined by then.
 func (t *Table) stampLocked(u *Update, began time.Time, changes int, woken map[*Subscription]struct{}) {
 	if changes == 0 {
@@ -77,8 +76,8 @@ func (t *Table) stampLocked(u *Update, began time.Time, changes int, woken map[*
 	t.stamps.add(one)
 }
 
-// eachStampLocked goes through the updates that concern s and are among those after
-// generation from, up to to, the oldest first.
+// eachStampLocked yields the updates that concern s and end after generation from, up to to, the
+// oldest first.
 func (t *Table) eachStampLocked(s *Subscription, from, to uint64, yield func(*stamp) bool) {
 	n := t.stamps.n
 	for number := n - min(n, remembered) + 1; number <= n; number++ {
@@ -92,8 +91,8 @@ func (t *Table) eachStampLocked(s *Subscription, from, to uint64, yield func(*st
 	}
 }
 
-// Came tells when the oldest update came that concerns w, of those that end after
-// generation from, up to to; zero where none is remembered.
+// Came returns when the oldest update arrived that concerns w and ends after generation from, up to
+// to; zero if none is remembered.
 func (t *Table) Came(w *Watcher, from, to uint64) (at time.Time) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -106,8 +105,7 @@ func (t *Table) Came(w *Watcher, from, to uint64) (at time.Time) {
 	return at
 }
 
-// Traced appends those of the updates that [Table.Came] looks at which are followed,
-// and came after a moment, to buf.
+// Traced appends to buf those updates of [Table.Came] that are traced and arrived after a moment.
 func (t *Table) Traced(buf []*trace.Update, w *Watcher, from, to uint64, after time.Time) []*trace.Update {
 	since := after.UnixNano()
 	t.mu.RLock()
@@ -125,13 +123,13 @@ func (t *Table) Traced(buf []*trace.Update, w *Watcher, from, to uint64, after t
 
 // Arrival is an update of a table, as it is remembered.
 type Arrival struct {
-	// Number counts the updates of the table, the first is 1; Gen is the generation
-	// that it ends with.
+	// Number counts the updates of the table, the first is 1; Gen is the generation that it ends
+	// with.
 	Number, Gen uint64
 	At          time.Time
 }
 
-// Latest is the newest update of the table; ok is false where there was none.
+// Latest is the newest update of the table; ok is false if there was none.
 func (t *Table) Latest() (a Arrival, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -142,8 +140,8 @@ func (t *Table) Latest() (a Arrival, ok bool) {
 	return Arrival{Number: t.stamps.n, Gen: newest.gen, At: time.Unix(0, newest.at)}, true
 }
 
-// Concerns reports whether w was to be told of an update, by its number. What is no
-// longer remembered concerns nobody.
+// Concerns reports whether the update with a number concerned w. It is false for updates that are
+// no longer remembered.
 func (t *Table) Concerns(w *Watcher, number uint64) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -7,8 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStamps: a subscription knows which of the last updates concern it, as a model
-// does that keeps them all.
+// TestStamps: a subscription knows which of the last updates concern it, like a model that keeps
+// them all.
 func TestStamps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, sub := &Table{}, &Subscription{}

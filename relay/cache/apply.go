@@ -8,9 +8,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// applyLocked stores what a leg said, and adds to woken the subscriptions that
-// can see what changed. It returns how much did, and a mass removal that is news; nil
-// for none. t.mu must be held.
+// applyLocked stores an answer of a stream, and adds to woken the subscriptions that can see a
+// change. It returns the number of changes, and a mass removal that is news; nil for none. t.mu
+// must be held.
 func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
 	leg := &t.legs[by]
@@ -26,14 +26,14 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
 				leg.strayLocked(res.Key, res.Name)
 			}
-		case res.DoNotCache && !t.group.sole: // K17
+		case res.DoNotCache && !t.group.sole: // must not be cached (K17)
 			change.hide(res)
 			ignored = true
 		case res.Heartbeat():
 			change.beat(res)
 		case !u.Mirror && change.keepChild(&kept, res):
 			ignored = true
-		case res.Body == nil && len(res.Aliases) == 0: // C11: an old server's "does not exist"
+		case res.Body == nil && len(res.Aliases) == 0: // an old server's way to say that it does not exist (C11)
 			if e := t.entries[res.Key]; e != nil {
 				change.drop(e)
 			} else {
@@ -93,19 +93,19 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	case !u.Partial:
 		t.answerLocked(by, woken)
 	case u.Mirror && leg.unsettled.IsZero():
-		leg.unsettled = began // the owner has more to say: this is between two states (E5)
+		leg.unsettled = began // the owner has more to send: this is between two states (E5)
 	}
 	return changed, mass
 }
 
-// mayHoldLocked reports whether a leg was asked for res (C10), and is the one to
-// ask: no origin may speak for what another one serves (G3).
+// mayHoldLocked reports whether a stream was asked for res (C10), and is the one to ask: no control
+// plane may answer for what another one serves (G3).
 func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
 	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.legOf(res.Key), by)
 }
 
-// missingLocked returns what a leg holds, or refuses to show, and its full state
-// leaves out. It looks for it only if there is something.
+// missingLocked returns the entries that a stream has a copy of, or is refused, and that its new
+// full state omits. It searches only if there are any.
 func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
 	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), t.legs[by].live+t.legs[by].denied
 	say := func(name string) {
@@ -124,7 +124,7 @@ func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
 		say(resource.Canonical(n))
 	}
 	for _, a := range u.Errors {
-		say(resource.Canonical(a.Name)) // K8: not shown is not gone
+		say(resource.Canonical(a.Name)) // refused is not removed (K8)
 	}
 	if left == 0 {
 		return nil
@@ -138,9 +138,9 @@ func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
 	return missing
 }
 
-// settleVersion takes the origin's version for changed content where the leg
-// holds exactly what the origin sent with it; content digests stand in otherwise,
-// also where the origin uses one version twice (D7).
+// settleVersion takes the control plane's version for changed content if the stream holds exactly
+// what was sent with it. Otherwise, and if the control plane uses one version twice, content
+// digests replace it (D7).
 func (l *tableLeg) settleVersion(u Update, exact bool) {
 	if !exact || !u.Full || u.Version == l.version {
 		l.version = ""
@@ -149,8 +149,8 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 	l.version = u.Version
 }
 
-// answerLocked notes that a leg has answered all that it was asked, and wakes
-// who waited for that.
+// answerLocked records that a stream has answered all that it was asked, and wakes the
+// subscriptions that waited for that.
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.settleLocked(by, woken)
 	leg := &t.legs[by]
@@ -169,19 +169,19 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 		if i < 0 {
 			continue
 		}
-		woken[s] = struct{}{} // the newest that it waits for may be known otherwise
+		woken[s] = struct{}{} // the newest interest that it waits for may be known otherwise
 		if s.waits[i].seq > leg.answered {
 			continue
 		}
 		if s.waits = slices.Delete(s.waits, i, i+1); len(s.waits) == 0 {
-			s.waits = nil // lets go of the array
+			s.waits = nil // frees the array
 			delete(t.waiting, s)
 		}
 	}
 }
 
-// settleLocked ends the hold on possibly old state of a leg (see Group.resumeLocked),
-// and the wait for what a new stream says: there is an answer, or none will come soon.
+// settleLocked ends the withholding of possibly old content of a stream (see Group.resumeLocked),
+// and the wait for the first answer of a new stream: there is an answer, or none will arrive soon.
 func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
 	leg := &t.legs[by]
 	if !leg.held && leg.unsettled.IsZero() {
@@ -196,8 +196,8 @@ func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
 	}
 }
 
-// unholdLocked ends the hold because its time is over, which confirms nothing: the
-// leg goes on waiting for what its stream says.
+// unholdLocked ends the withholding because its time has passed, which confirms nothing: the wait
+// for the first answer of a new stream continues.
 func (t *Table) unholdLocked(by int, woken map[*Subscription]struct{}) {
 	leg := &t.legs[by]
 	if !leg.held {

@@ -2,11 +2,11 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// Arrived compares claims about names of which nothing was known with what has come
-// since a position (B37). Where a client turns out to have some of it, it returns the
-// names of what changed since and the client has to be told; the client then counts
-// as being at gen, but for removals. Otherwise ok is false, and all is as it was. rest
-// are the claims about which still nothing is known, or that are wrong.
+// Arrived compares claims about names of which nothing was known with what has arrived since a
+// position (B37). If the client turns out to have some of it, Arrived returns the names that
+// changed since and that the client must be sent; the client then counts as being at gen, except
+// for removals. Otherwise ok is false, and nothing changes. rest are the claims about names that
+// are still unknown, or that are wrong.
 func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (tell *Names, gen uint64, rest []resource.Held, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

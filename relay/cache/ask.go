@@ -5,8 +5,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Find returns the table of a key for a type, and nil where there is none. It makes
-// nothing, and keeps no key from being given up.
+// Find returns the table of a key for a type, nil if there is none. It makes nothing, and does not
+// prevent an eviction of the key.
 func (c *Cache) Find(key aggregation.Key, t *resource.Type) *Table {
 	c.mu.Lock()
 	g := c.groups[key]
@@ -17,10 +17,10 @@ func (c *Cache) Find(key aggregation.Key, t *resource.Type) *Table {
 	return g.lookup(t)
 }
 
-// Ask tells what somebody would see now who asked for names, and the wildcard if so
-// said. What it returns is a Subscription that nobody has: it is no demand, no change
-// finds it, and it is good for Sights, Lacks and Met. It costs as much as there are
-// names, and with the wildcard mostly nothing.
+// Ask returns what a client would see now that asked for names, and with wildcard for the wildcard.
+// The result is a Subscription without watchers: it creates no demand, no change finds it, and it
+// works with Sights, Lacks and Met. The cost is proportional to the number of names; the wildcard
+// usually adds nothing.
 func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 	names = resource.CanonicalNames(names)
 	s := &Subscription{table: t, key: t.seeds.key(wildcard, names), names: make(map[string]struct{}, len(names))}
@@ -37,8 +37,8 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 	return s, Seen{Version: digest.Hex(), Resources: live, Gen: t.gen}
 }
 
-// Met reports whether an update has changed something that s sees, by its number. Of
-// one that was followed by others only what these left untouched counts.
+// Met reports whether the update with a number has changed something that s sees. If later updates
+// changed the same resources again, those do not count.
 func (s *Subscription) Met(number uint64) bool {
 	t := s.table
 	t.mu.RLock()

@@ -10,8 +10,8 @@ import (
 	"xdsrelay/relay/aggregation"
 )
 
-// TestAsk: who asks without having a subscription sees what one who has it would, makes
-// no demand, and is told which updates concern it.
+// TestAsk: an inquiry without a subscription sees what a client with one would see, creates no
+// demand, and knows which updates concern it.
 func TestAsk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})

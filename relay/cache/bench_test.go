@@ -34,9 +34,9 @@ func nameList(n int) []string {
 	return names
 }
 
-// BenchmarkApplyOneChange: one resource changes in a table that a wildcard and
-// 1,000 single-name subscriptions watch, of which 10 hold the name. It must not
-// depend on the table.
+// BenchmarkApplyOneChange: one resource changes in a table that a wildcard and 1,000 single-name
+// subscriptions watch, of which 10 have the name. The cost must not depend on the size of the
+// table.
 func BenchmarkApplyOneChange(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
@@ -60,8 +60,8 @@ func BenchmarkApplyOneChange(b *testing.B) {
 	}
 }
 
-// BenchmarkChangesSince: a client that is one change behind. It must not depend
-// on the table.
+// BenchmarkChangesSince: a client that is one change behind. The cost must not depend on the size
+// of the table.
 func BenchmarkChangesSince(b *testing.B) {
 	for _, n := range sizes {
 		w, all := benchWorld(b, n)
@@ -82,8 +82,8 @@ func BenchmarkChangesSince(b *testing.B) {
 	}
 }
 
-// BenchmarkSubscribeShared: the 10,000th client comes with the same 1,000
-// names as all others, and goes.
+// BenchmarkSubscribeShared: the 10,000th client joins with the same 1,000 names as all others, and
+// leaves.
 func BenchmarkSubscribeShared(b *testing.B) {
 	w, _ := benchWorld(b, 1000)
 	names := nameList(1000)
@@ -100,8 +100,7 @@ func BenchmarkSubscribeShared(b *testing.B) {
 	}
 }
 
-// bytesPerClient is what the cache holds for each further client of a shared
-// subscription to n names.
+// bytesPerClient is the memory of each further client of a shared subscription to n names.
 func bytesPerClient(tb testing.TB, n int) float64 {
 	tb.Helper()
 	const clients = 10_000
@@ -156,7 +155,7 @@ func TestMemoryPerClient(t *testing.T) {
 	}
 }
 
-// TestAllocations: what every flush and every ACK does allocates nothing.
+// TestAllocations: the work of every flush and every ACK allocates nothing.
 func TestAllocations(t *testing.T) {
 	w, all := benchWorld(t, 1000)
 	names := nameList(100)
@@ -170,7 +169,7 @@ func TestAllocations(t *testing.T) {
 	} {
 		limit := 0.0
 		if what == "Changes where there are none" {
-			limit = 1 // the version, where it is a digest
+			limit = 1 // the version, if it is a digest
 		}
 		if n := testing.AllocsPerRun(100, f); n > limit {
 			t.Errorf("%s: %v allocations, expected at most %v", what, n, limit)
@@ -178,8 +177,8 @@ func TestAllocations(t *testing.T) {
 	}
 }
 
-// TestApplyCostsNoMoreInLargeTables: O(changes), counted in allocations, which
-// do not depend on the machine.
+// TestApplyCostsNoMoreInLargeTables: O(changes), counted in allocations, which do not depend on the
+// machine.
 func TestApplyCostsNoMoreInLargeTables(t *testing.T) {
 	cost := func(n int) float64 {
 		w, _ := benchWorld(t, n)

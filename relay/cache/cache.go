@@ -20,62 +20,59 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// Config says how a Cache behaves. It is not changed after [New].
+// Config configures a Cache. It is not changed after [New].
 type Config struct {
-	// Run keeps a feed in step with its origin until ctx ends; it is called
-	// on a goroutine of its own for each leg of a key that gets clients: for
-	// the first one at once, and for others when something is wanted of them.
-	// Required.
+	// Run keeps a feed in sync with its control plane until ctx ends. It is called on its own
+	// goroutine for each stream of a key with clients: for the first stream at once, and for others
+	// when there is interest in their names. Required.
 	Run func(ctx context.Context, f *Feed)
-	// Tracer follows the updates that are applied; nil follows none.
+	// Tracer traces the updates that are applied; nil traces none.
 	Tracer *trace.Tracer
-	// Legs are the upstream streams of each key, at most 64. Default: a single
-	// one.
+	// Legs are the upstream streams of each key, at most 64. Default: a single one.
 	Legs []Leg
-	// Route says which leg serves a name of a type, "*" for the wildcard: an
-	// index into Legs, or [Nobody]. It must always give the same answer.
-	// Default: the first leg serves everything.
+	// Route returns which stream serves a name of a type, "*" for the wildcard: an index into
+	// [Config.Legs], or [Nobody]. It must always give the same answer. Default: the first stream
+	// serves everything.
 	Route func(t *resource.Type, name string) int
-	// Wake is told which subscriptions may have news for their watchers. It
-	// must not block. Required.
+	// Wake is called with the subscriptions that may have news for their watchers. It must not
+	// block. Required.
 	Wake func(subs []*Subscription)
-	// Linger is how long names and keys that nobody wants any more stay
-	// subscribed (K10). Default 60 s; negative means not at all.
+	// Linger is how long names and keys without clients stay subscribed (K10). Default 60 s; a
+	// negative value disables it.
 	Linger time.Duration
-	// Lingering is how many names of a type and key do so at a time; the others are
-	// dropped at once. Default 200,000.
+	// Lingering bounds the names of a type and key that linger at a time; others are dropped at
+	// once. Default 200,000.
 	Lingering int
-	// LingeringBytes bounds what all of them take together, of which a key gets at most
-	// a quarter of what is free. Default 128 MiB.
+	// LingeringBytes bounds the memory of all lingering names together. A key gets at most a
+	// quarter of what is free. Default 128 MiB.
 	LingeringBytes int64
-	// IdleBytes bounds what keys without clients may hold together. Default
-	// 256 MiB; negative means that idle keys are dropped at once.
+	// IdleBytes bounds the memory of all keys without clients. Default 256 MiB; with a negative
+	// value idle keys are dropped at once.
 	IdleBytes int64
-	// Tombstones is how many removals a table remembers at least. A client
-	// that misses more while it is behind is told to reconnect. Default 1024.
+	// Tombstones is the minimum number of removals that a table remembers. A client that misses
+	// more while it is behind must reconnect. Default 1024.
 	Tombstones int
-	// Hold bounds how long a key that was idle asks its origin before it
-	// serves what it has. Default 1 s; negative means not at all.
+	// Hold bounds how long a key that was idle asks its control plane before it serves its old
+	// content. Default 1 s; a negative value disables it.
 	Hold time.Duration
-	// HeadWait bounds how long a table counts as behind once it is known from
-	// other nodes that there is newer content; see [Group.Agree]. 0 means not at
-	// all, for a node on its own.
+	// HeadWait bounds how long a table counts as behind after other nodes have reported newer
+	// content; see [Group.Agree]. 0 disables it, for a node without a tier.
 	HeadWait time.Duration
-	// MaxRemovalPercent is the share of a full-state set that one answer may
-	// remove; removals beyond it, or of all there is, are held back for
-	// RemovalHold (K16). 0 means any share, which is the default.
+	// MaxRemovalPercent is the share of a full-state set that one answer may remove. Removals
+	// beyond it, and the removal of the whole set, are held back for RemovalHold (K16). 0 allows
+	// any share and is the default.
 	MaxRemovalPercent int
-	// RemovalHold bounds that. 0 means until [Group.Release].
+	// RemovalHold bounds how long removals are held back. 0 means until [Group.Release].
 	RemovalHold time.Duration
-	// History is how many updates a table remembers, in about 150 bytes each; see
-	// [Table.History]. Default 20; negative means none.
+	// History is how many updates a table remembers, in about 150 bytes each; see [Table.History].
+	// Default 20; negative means none.
 	History int
-	// Alarm is called when an answer removes a large share of a full-state set, whether
-	// that begins to be held back, or is done since there is no guard. It must not block.
-	// Default: nothing is called.
+	// Alarm is called when an answer removes a large share of a full-state set, whether the
+	// removals are held back or, without a removal guard, applied. It must not block. Default: no
+	// call.
 	Alarm func(MassRemoval)
-	// NamesNear is called when the names of a key come close to their bound (see
-	// [Leg.MaxNames]). It must not block. Default: nothing is called.
+	// NamesNear is called when the names of a key approach their bound (see [Leg.MaxNames]). It
+	// must not block. Default: no call.
 	NamesNear func(NamesNear)
 }
 
@@ -119,12 +116,12 @@ func (c *Config) setDefaults() error {
 type Cache struct {
 	// Fixed after construction.
 	cfg   Config
-	step  int // names that are edited with a table locked; see Table.edit
+	step  int // names that are edited per lock of a table; see Table.edit
 	ctx   context.Context
 	close context.CancelCauseFunc
 	feeds sync.WaitGroup
 	made  time.Time
-	beat  aliveness // see Beat
+	beat  aliveness // see Cache.Beat
 
 	lastID       atomic.Uint64 // see Table.nextID
 	held         atomic.Uint64 // see RemovalsHeld
@@ -134,20 +131,20 @@ type Cache struct {
 	mu lockorder.Mutex[lockorder.Cache]
 	// Guarded by mu.
 	groups    map[aggregation.Key]*Group
-	idle      *simplelru.LRU[aggregation.Key, *Group] // those without clients and feed
+	idle      *simplelru.LRU[aggregation.Key, *Group] // groups without clients and feeds
 	idleBytes int64
 	sizes     map[*Group]int64 // what idleBytes counts for each idle group
 	privates  map[*Group]struct{}
-	// identities are those of privates that the clients of an identity find.
+	// identities holds those of privates that clients find by their identity.
 	identities map[owner]*Group
-	running    int // groups with feeds, private ones included
+	running    int // groups with feeds, including private ones
 	closed     bool
 }
 
 // ErrClosed is the cause with which feeds end when the cache is closed.
 var ErrClosed = errors.New("the relay is shutting down")
 
-// New makes a cache. It fails where cfg lacks a required field.
+// New makes a cache. It returns an error if cfg lacks a required field.
 func New(cfg Config) (*Cache, error) {
 	if err := cfg.setDefaults(); err != nil {
 		return nil, err
@@ -161,8 +158,8 @@ func New(cfg Config) (*Cache, error) {
 	return c, nil
 }
 
-// Join adds a client to the group of key, which is made on first use and then
-// represented upstream by node. Each Join needs one [Cache.Leave].
+// Join adds a client to the group of key. The first Join makes the group, with node as its identity
+// towards the control plane. Each Join needs one [Cache.Leave].
 func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,12 +183,12 @@ func (c *Cache) Join(key aggregation.Key, node *corev3.Node) *Group {
 		}
 		g.startLocked()
 	}
-	g.lingerFrom(time.Now().Add(c.cfg.Linger)) // what lingered while nobody was there
+	g.lingerFrom(time.Now().Add(c.cfg.Linger)) // names may have lingered while the key had no clients
 	return g
 }
 
-// Leave ends a client's membership. When the last client has left, the group
-// keeps its feed for the linger time and then becomes idle (K10).
+// Leave ends a client's membership. After the last client the group keeps its feed for the linger
+// time and then becomes idle (K10).
 func (c *Cache) Leave(g *Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -210,7 +207,7 @@ func (c *Cache) Leave(g *Group) {
 	}
 }
 
-// retire makes g idle: its feed ends, its state stays while there is room.
+// retire makes g idle: its feeds end, its state stays while there is room.
 func (c *Cache) retire(g *Group) {
 	c.mu.Lock()
 	if g.clients > 0 || !g.runs || c.closed {
@@ -219,9 +216,9 @@ func (c *Cache) retire(g *Group) {
 	}
 	g.stopLocked(errIdle)
 	c.idle.Add(g.Key, g)
-	c.sizes[g] = 0 // until it is known what stays
+	c.sizes[g] = 0 // until the rest is measured
 	c.mu.Unlock()
-	still := func(f func()) bool { // others get the lock between two of these
+	still := func(f func()) bool { // other goroutines get the lock between two of these
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		_, idle := c.sizes[g]
@@ -236,7 +233,7 @@ func (c *Cache) retire(g *Group) {
 	still(func() { c.measureIdleLocked(g) })
 }
 
-// measureIdleLocked counts what an idle group holds.
+// measureIdleLocked counts the memory of an idle group. c.mu must be held.
 func (c *Cache) measureIdleLocked(g *Group) {
 	c.idleBytes -= c.sizes[g]
 	c.sizes[g] = g.bytes()
@@ -244,9 +241,9 @@ func (c *Cache) measureIdleLocked(g *Group) {
 	c.evictLocked(c.cfg.IdleBytes)
 }
 
-// HasRoom reports whether a client of key may be taken: the key has upstream streams
-// already, or there are not yet most others that do, private groups included; 0 means
-// any number. Clients that come at the same moment may go a little beyond.
+// HasRoom reports whether a client of key may be accepted: the key already has upstream streams, or
+// fewer than most other keys do, including private groups. 0 means any number. Concurrent clients
+// may exceed the bound a little.
 func (c *Cache) HasRoom(key aggregation.Key, most int) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -257,16 +254,15 @@ func (c *Cache) HasRoom(key aggregation.Key, most int) bool {
 	return g != nil && g.runs
 }
 
-// DropIdle gives up what keys without clients hold, but for those whose linger time
-// is not over.
+// DropIdle evicts keys without clients, except those that still linger.
 func (c *Cache) DropIdle() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.evictLocked(0)
 }
 
-// evictLocked gives up idle keys, those first that are unused for longest, until the
-// rest holds no more than so many bytes.
+// evictLocked evicts idle keys, least recently used first, until the rest takes at most most bytes.
+// c.mu must be held.
 func (c *Cache) evictLocked(most int64) {
 	for c.idleBytes > most {
 		_, old, ok := c.idle.RemoveOldest()
@@ -286,7 +282,7 @@ func (c *Cache) inUse(g *Group) bool {
 	return g.clients > 0 && !c.closed
 }
 
-// wake passes on the subscriptions that somebody watches.
+// wake passes on the subscriptions that have watchers.
 func (c *Cache) wake(woken map[*Subscription]struct{}) {
 	if len(woken) == 0 {
 		return
@@ -298,8 +294,7 @@ func (c *Cache) wake(woken map[*Subscription]struct{}) {
 	c.cfg.Wake(subs)
 }
 
-// Groups returns the groups of all keys, idle ones included, in no order.
-// Private ones are not among them.
+// Groups returns the groups of all keys in no order, including idle ones and without private ones.
 func (c *Cache) Groups() []*Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -310,8 +305,7 @@ func (c *Cache) Groups() []*Group {
 	return out
 }
 
-// Active returns the groups that have streams to their origins, private ones
-// included, in no order.
+// Active returns the groups that have upstream streams in no order, including private ones.
 func (c *Cache) Active() []*Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,129 +9,121 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// ErrTooOld says that a client is so far behind that the removals it missed
-// are no longer known. It has to start anew on another stream.
+// ErrTooOld says that a client is so far behind that the removals it missed are no longer known. It
+// has to start over on another stream.
 var ErrTooOld = errors.New("too far behind: removals since the client's last response are no longer known")
 
-// Position is what a client has of a table: all changes up to generation Gen,
-// all removals up to generation Removed, which lags behind while removals are
-// held back for make-before-break (E2), and all notes up to Noted: heartbeats,
-// and what was said of names beside resources.
+// Position is what a client has of a table: all changes up to generation Gen, all removals up to
+// generation Removed, which lags behind while removals are held back for make-before-break (E2),
+// and all notes up to Noted: heartbeats, and what was sent about names besides resources.
 type Position struct{ Gen, Removed, Noted uint64 }
 
-// Start is the position of a client that holds nothing.
+// Start is the position of a client that has nothing.
 var Start = Position{Gen: 0, Removed: math.MaxUint64}
 
-// Query asks what a client has to be told.
+// Query asks what must be sent to a client.
 type Query struct {
 	Since Position
-	// Force are names to be told even if unchanged, and to be reported as
-	// removed where they do not exist or are not subscribed.
+	// Force are names to be sent even if unchanged, and to be reported as removed if they do not
+	// exist or are not subscribed.
 	Force *Names
-	// Refresh are names to be told even if unchanged, as far as they are
-	// subscribed and exist (E3).
+	// Refresh are names to be sent even if unchanged, as far as they are subscribed and exist (E3).
 	Refresh *Names
-	// Whole asks for everything that the subscription sees, if there is
-	// anything to tell at all: the full state of a SotW response.
+	// Whole asks for everything that the subscription sees, if there is anything to send at all:
+	// the full state of a SotW response.
 	Whole bool
 	// Rejected says that the client has rejected what it was sent after the position.
 	Rejected bool
-	// Spared says that the client need not be shown once more what other nodes sent errors
-	// of; see [Head.Spares].
+	// Spared says that resources need not be resent to the client because of errors that other
+	// nodes sent; see [Head.Spares].
 	Spared bool
-	// KeepRemoved holds removals back: they are not reported, and Whole
-	// includes what was removed since the position (E5). It is for clients
-	// that were told something before.
+	// KeepRemoved holds removals back: they are not reported, and Whole includes what was removed
+	// since the position (E5). It is for clients that were sent something before.
 	KeepRemoved bool
-	// Limit bounds the answer, in bytes of its resources and removed names;
-	// what does not fit is left to the next answer (B40). A single resource may
-	// be larger. 0: no bound. Whole is never divided.
+	// Limit bounds the answer, in bytes of its resources and removed names; the rest is left to the
+	// next answer (B40). A single resource may be larger. 0: no bound. Whole is never divided.
 	Limit int
-	// Only leaves out everything but the forced names, and the position where it
-	// is as long as anything was left out: an answer on demand, ahead of changes
-	// that have to wait (E7).
+	// Only omits everything but the forced names, and leaves the position unchanged as long as
+	// anything was omitted: an answer on demand, ahead of changes that have to wait (E7).
 	Only bool
-	// Timed is for clients that take TTLs (F1): they are told lifetimes, as they
-	// are at the moment At (zero: now), and heartbeats.
+	// Timed is for clients that support TTLs (F1): they get TTLs, as they are at the moment At
+	// (zero: now), and heartbeats.
 	Timed bool
 	At    time.Time
 	// Quiet leaves all notes to a later answer.
 	Quiet bool
-	// Peer is for another node of the tier: it is told which resources must not be
-	// shared, without the resources, and no errors of this relay's own.
+	// Peer is for another node of the tier: it gets the names of resources that must not be shared,
+	// without the resources, and no errors of this relay's own.
 	Peer bool
-	// NotesOnly asks for notes alone: errors, and heartbeats of what had changed
-	// by Since.Gen, except for the names in Except.
+	// NotesOnly asks for notes alone: errors, and heartbeats of what had changed by Since.Gen,
+	// except for the names in Except.
 	NotesOnly bool
 	Except    *Names
 }
 
 // Changes is the answer to a Query.
 type Changes struct {
-	// To is the client's position once it has been told.
+	// To is the client's position once it has been sent.
 	To Position
 	// Resources are in the order of their last change, or of their names.
 	Resources []*resource.Resource
-	// News are those of Resources that changed or were forced; with Whole the
-	// others are there for completeness.
+	// News are those of Resources that changed or were forced; with Whole the others are included
+	// for completeness.
 	News []*resource.Resource
-	// Removed are names that do not exist, sorted, and spelled as the origin
-	// does where it ever did.
+	// Removed are names that do not exist, sorted, and in the control plane's spelling if it ever
+	// sent one.
 	Removed []string
-	// More says that there is more to tell than Limit allows.
+	// More says that there is more to send than Limit allows.
 	More bool
-	// Withheld are forced names that are still to be told: those that do not
-	// exist, which KeepRemoved holds back, and those for which there was no
-	// room. Unrefreshed are names to refresh for which there was none.
+	// Withheld are forced names that still have to be sent: those that do not exist, which
+	// KeepRemoved holds back, and those for which there was no room. Unrefreshed are names to
+	// refresh for which there was none.
 	Withheld, Unrefreshed *Names
-	// Withholds says to another node that KeepRemoved holds removals back.
+	// Withholds notifies another node that KeepRemoved holds removals back.
 	Withholds bool
-	// Withdraws says that there is, or may be, something that KeepRemoved would hold
-	// back: where it is false, nobody has to wait for anything in the answer.
+	// Withdraws says that there is, or may be, something that KeepRemoved would hold back: if it is
+	// false, the answer needs no wait.
 	Withdraws bool
-	// Unknown are forced names of which nothing is known yet. Unjudged are those
-	// of them that the client asks for by a glob or the wildcard only: where they
-	// turn out not to exist, that is no change; see [Table.Gone].
+	// Unknown are forced names of which nothing is known yet. Unjudged are those of them that the
+	// client asks for by a glob or the wildcard only: if they turn out not to exist, that is no
+	// change; see [Table.Gone].
 	Unknown, Unjudged *Names
-	// Heartbeats are resources that the client has and that live on (F6).
+	// Heartbeats are resources that the client has and whose TTL was renewed (F6).
 	Heartbeats []*resource.Resource
-	// Lifetimes are what is left of those of Resources and Heartbeats that have
-	// an end (F3), if they were asked for.
+	// Lifetimes are the remaining TTLs of Resources and Heartbeats (F3), if they were asked for.
 	Lifetimes map[*resource.Resource]time.Duration
-	// Errors are encoded entries of resource_errors (K8), RemovedNames of
-	// removed_resource_names; Extra holds encoded fields that travel on as they
-	// are, between delta streams (A7).
+	// Errors are encoded entries of resource_errors (K8), RemovedNames of removed_resource_names;
+	// Extra holds encoded fields that are passed on unchanged, between delta streams (A7).
 	Errors, RemovedNames [][]byte
 	Extra                []byte
 	// Failed are the names that Errors are about, in canonical form.
 	Failed []string
 	// Locals are how many of Errors are the relay's own (K15).
 	Locals int
-	// Version stands for all that the subscription sees (D7). Derived says
-	// that it was computed from content, so that equality proves equal state.
+	// Version identifies all that the subscription sees (D7). Derived says that it was computed
+	// from content, so that equality proves equal state.
 	Version string
 	Derived bool
-	// System is how a delta control plane calls all that the subscription sees, where it
-	// has a name for just that; empty otherwise. It is informational (D7).
+	// System is a delta control plane's version of exactly what the subscription sees, if there is
+	// one; otherwise empty. It is informational (D7).
 	System resource.SystemVersion
-	// Source is the origin's control_plane.identifier, or those of several.
+	// Source is the control_plane.identifier, or those of several.
 	Source string
-	// Known says that the origin has answered for all that the subscription
-	// asks for: what is not here does not exist (K13).
+	// Known says that the control plane has answered for all that the subscription asks for: what
+	// is missing here does not exist (K13).
 	Known bool
-	// Newest is the generation that there was, whether told or left to further
-	// parts.
+	// Newest is the generation of the table's content, whether sent or left to further parts.
 	Newest uint64
 }
 
-// Empty reports whether there is nothing to tell.
+// Empty reports whether there is nothing to send.
 func (c *Changes) Empty() bool {
 	return len(c.Resources)+len(c.Removed)+len(c.Heartbeats)+len(c.Errors)+len(c.RemovedNames)+len(c.Extra) == 0
 }
 
-// Changes answers q for the subscription of w. It costs as much as there are
-// changes since the position (or names in the subscription, if these are
-// fewer), plus the forced names; with Whole as much as the subscription sees.
+// Changes answers q for the subscription of w. The cost is proportional to the number of changes
+// since the position (or of names in the subscription, if these are fewer), plus the forced names;
+// with Whole to what the subscription sees.
 func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	c, loose, err := t.changesSince(w, q)
 	slices.Sort(c.Removed) // there may be very many
@@ -140,11 +132,11 @@ func (t *Table) Changes(w *Watcher, q Query) (Changes, error) {
 	return c, err
 }
 
-// unordered is how many of the first resources of an answer are in any order: they are sorted
-// by name once the table is unlocked.
+// unordered is how many of the first resources of an answer are in no order: they are sorted by
+// name once the table is unlocked.
 type unordered struct{ news, all int }
 
-// changesSince is Changes with some resources, and all removed names, in any order.
+// changesSince is Changes with some resources, and all removed names, in no order.
 func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, err error) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -152,7 +144,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if s == nil {
 		return Changes{To: q.Since}, loose, nil
 	}
-	// A client that comes from another subscription may be further.
+	// A client that had another subscription before may be further.
 	gen := max(s.gen, q.Since.Gen)
 	c = Changes{To: Position{gen, gen, q.Since.Noted}, Newest: gen, Source: t.sourceLocked(s)}
 	if q.KeepRemoved {
@@ -166,7 +158,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 		p.finish()
 		return c, loose, nil
 	}
-	floor := t.aliasFloor // the tombstones of names that are wanted stay
+	floor := t.aliasFloor // tombstones of names with interest stay
 	if s.key.wildcard {
 		floor = t.floor
 	}
@@ -186,7 +178,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if q.Only && p.leftOut() {
 		c.To = q.Since
 		if c.To == Start && !c.Empty() {
-			c.To.Removed = t.gen // it holds something from now on
+			c.To.Removed = t.gen // the client has something from now on
 		}
 	}
 	c.News = slices.Clip(c.Resources)
@@ -207,8 +199,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	return c, p.loose, nil
 }
 
-// knownLocked reports whether all legs that s depends on have answered for what
-// it asks for.
+// knownLocked reports whether all streams that s depends on have answered for what it asks for.
 func (t *Table) knownLocked(s *Subscription) bool {
 	if len(s.waits) == 0 && s.globs == 0 {
 		return true
@@ -224,7 +215,7 @@ func (t *Table) knownLocked(s *Subscription) bool {
 	return true
 }
 
-// legKnownLocked reports whether a leg has answered for the names of s.
+// legKnownLocked reports whether a stream has answered for the names of s.
 func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
 	unanswered := t.legs[leg].unanswered
 	if len(unanswered) == 0 {
@@ -237,7 +228,7 @@ func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
 		_, named := s.names[n]
 		return listed && named && open(n) && t.openLocked(w, n)
 	}
-	if waits(s.open) { // mostly the one that is answered last
+	if waits(s.open) { // usually the one that is answered last
 		return false
 	}
 	if len(unanswered) < len(s.names) {
@@ -256,7 +247,7 @@ func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
 	return true
 }
 
-// wildKnownLocked reports whether the wildcard has been answered for.
+// wildKnownLocked reports whether the wildcard has been answered.
 func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.hasAnswered(&t.wild) }
 
 // wildVersionLocked is the version of the wildcard set.
@@ -267,7 +258,7 @@ func (t *Table) wildVersionLocked() string {
 	return t.digest.Hex()
 }
 
-// sumLocked is the digest of all that s sees, and how many resources that are.
+// sumLocked returns the digest of all that s sees, and the number of those resources.
 func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 	if s.key.wildcard {
 		return s.digest.Sub(s.members.digest).Add(t.digest), s.live - s.members.live + t.members
@@ -275,9 +266,9 @@ func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 	return s.digest, s.live
 }
 
-// versionLocked is the version of all that s sees (D7): the origin's own where
-// that is exactly what the origin sent, and a digest otherwise. leftover are
-// resources that s is still shown beyond the table's state.
+// versionLocked is the version of all that s sees (D7): the control plane's own if that is exactly
+// what it sent, otherwise a digest. leftover are resources that s still sees although the table has
+// removed them.
 func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (version string, derived bool) {
 	digest, live := t.sumLocked(s)
 	if leg := t.onlyLegLocked(s); leg != nil && leg.version != "" && live == leg.live && digest == leg.digest && leftover == (resource.Digest{}) {
@@ -286,8 +277,8 @@ func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (versio
 	return digest.Add(leftover).Hex(), true
 }
 
-// systemLocked is how a delta control plane calls all that s sees; empty where s sees less,
-// or what several have sent.
+// systemLocked is a delta control plane's version of exactly what s sees; empty if s sees less, or
+// what several have sent.
 func (t *Table) systemLocked(s *Subscription) (none resource.SystemVersion) {
 	leg := t.onlyLegLocked(s)
 	if leg == nil {

@@ -17,8 +17,8 @@ func expect(t *testing.T, got Changes, want ...string) {
 	}
 }
 
-// TestOnlyWhatChanged: B28, and B31 where nothing did; to each client what it
-// sees (B33, D12), and once (B29).
+// TestOnlyWhatChanged: B28, and B31 if nothing did; each client gets what it sees (B33, D12), and
+// once (B29).
 func TestOnlyWhatChanged(t *testing.T) {
 	w := start(t, Config{})
 	all, ab, none := w.client(clusters, true), w.client(clusters, false, "a", "b"), w.client(clusters, false)
@@ -33,10 +33,10 @@ func TestOnlyWhatChanged(t *testing.T) {
 	expect(t, all.ask(t, Query{}))
 	w.remove(clusters, "a")
 	w.apply(clusters, res("a", "1"))
-	expect(t, all.ask(t, Query{}), "a") // B29: once, though it went and came
+	expect(t, all.ask(t, Query{}), "a") // once, though it was removed and added (B29)
 }
 
-// TestNames: a few names in a large history are looked up, not walked to.
+// TestNames: a few names in a large history are looked up, without a walk through the history.
 func TestNames(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "b", "a", "gone")
@@ -52,7 +52,8 @@ func TestNames(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "a", "b", "-gone")
 }
 
-// TestRejectedChangesComeAgain: B16: from the position that was acknowledged.
+// TestRejectedChangesComeAgain: B16: rejected changes are sent again, from the acknowledged
+// position.
 func TestRejectedChangesComeAgain(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -66,29 +67,28 @@ func TestRejectedChangesComeAgain(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "a", "b")
 }
 
-// TestAbsentNames: B34: whoever asks for what is known to be absent is told, but
-// not for what nothing is known of (K13); B26: and told again when it appears.
+// TestAbsentNames: B34: a client that asks for a name that is known to be absent is notified, but
+// not if nothing is known of it (K13); B26: it gets the resource when that appears.
 func TestAbsentNames(t *testing.T) {
 	w := start(t, Config{})
 	w.client(endpoints, false, "z", "y")
 	if missing := w.feed.Missing(endpoints, []string{"z", "y", "x"}); !slices.Equal(missing, []string{"z", "y"}) {
 		t.Fatalf("missing %q", missing)
 	}
-	if n := w.feed.Absent(endpoints, []string{"z", "x"}); n != 1 { // C12: x is not wanted
+	if n := w.feed.Absent(endpoints, []string{"z", "x"}); n != 1 { // there is no interest in x (C12)
 		t.Fatalf("%d changes", n)
 	}
 	c := w.client(endpoints, false, "z", "y")
-	expect(t, c.ask(t, Query{}), "-z") // K13: nothing is known of y
+	expect(t, c.ask(t, Query{}), "-z") // nothing is known of y (K13)
 	expect(t, w.client(endpoints, true).ask(t, Query{}))
 	w.apply(endpoints, res("z", "1"))
 	expect(t, c.ask(t, Query{}), "z")
-	if n := w.feed.Absent(endpoints, []string{"z"}); n != 0 { // it is there
+	if n := w.feed.Absent(endpoints, []string{"z"}); n != 0 { // it exists
 		t.Fatalf("%d changes", n)
 	}
 }
 
-// TestForce: B18, B35, B36: names are told again, or that they are gone, once
-// (B29).
+// TestForce: B18, B35, B36: names are sent again, or reported as removed, once (B29).
 func TestForce(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, true, "a", "z")
@@ -99,13 +99,13 @@ func TestForce(t *testing.T) {
 	expect(t, c.ask(t, Query{Force: force}), "a", "b", "-nowhere", "-z") // D11
 	named := w.client(endpoints, false, "a", "y")
 	named.ask(t, Query{})
-	expect(t, named.ask(t, Query{Force: NewNames([]string{"a", "b", "y"})}), "a", "-b") // K13: y will come as a change
+	expect(t, named.ask(t, Query{Force: NewNames([]string{"a", "b", "y"})}), "a", "-b") // y will be sent as a change (K13)
 	w.apply(endpoints, res("a", "2"))
 	expect(t, c.ask(t, Query{Force: force, Refresh: force}), "a", "b", "-nowhere", "-z") // B29
 }
 
-// TestForceWaitsForTheOrigin: K13: a name next to a wildcard that was answered
-// is not absent before the origin has been asked for it.
+// TestForceWaitsForTheOrigin: K13: a name in addition to an answered wildcard is not absent before
+// the control plane has been asked for it.
 func TestForceWaitsForTheOrigin(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, true)
@@ -131,8 +131,8 @@ func TestRefresh(t *testing.T) {
 	expect(t, c.ask(t, Query{Refresh: NewNames([]string{"a", "b", "z"})}), "a")
 }
 
-// TestRemovalsHeldBack: E2, E5: what is gone stays in the full state until the
-// routes no longer need it.
+// TestRemovalsHeldBack: E2, E5: removed resources stay in the full state until the routes no longer
+// need them.
 func TestRemovalsHeldBack(t *testing.T) {
 	w := start(t, Config{})
 	sotw, delta := w.client(clusters, true), w.client(clusters, true)
@@ -175,9 +175,9 @@ func TestWholeIsSilentWithoutNews(t *testing.T) {
 	expect(t, c.ask(t, Query{Whole: true}), "a", "b")
 }
 
-// TestTombstonesAreBounded: as many as there are resources, or the least
-// number, and one for each wanted name. Whoever missed more starts anew, but
-// nobody who only asks for names.
+// TestTombstonesAreBounded: there are as many as resources, or the minimum number, plus one for
+// each name with interest. A client that missed more must start over, except those that only ask
+// for names.
 func TestTombstonesAreBounded(t *testing.T) {
 	w := start(t, Config{Tombstones: 10})
 	all, slow, named := w.client(clusters, true), w.client(clusters, true), w.client(clusters, false, "mine", "other")
@@ -201,8 +201,8 @@ func TestTombstonesAreBounded(t *testing.T) {
 	expect(t, slow.ask(t, Query{}))
 }
 
-// TestTombstonesOfLeftNames: D5: a name that lingers keeps its tombstone, since
-// the origin is not asked again when somebody returns to it.
+// TestTombstonesOfLeftNames: D5: a lingering name keeps its tombstone, because the control plane is
+// not asked again when a client returns to it.
 func TestTombstonesOfLeftNames(t *testing.T) {
 	w := start(t, Config{Tombstones: 1})
 	w.client(clusters, true)
@@ -217,7 +217,7 @@ func TestTombstonesOfLeftNames(t *testing.T) {
 	expect(t, w.client(clusters, false, "z").ask(t, Query{}), "-z") // B34
 }
 
-// TestPositionsDoNotGoBack: who joins others that are behind keeps what he has.
+// TestPositionsDoNotGoBack: a client that joins others that are behind keeps its position.
 func TestPositionsDoNotGoBack(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a")
@@ -233,8 +233,8 @@ func TestPositionsDoNotGoBack(t *testing.T) {
 	}
 }
 
-// TestAliases: B38: a resource is found by its other names, told to those who
-// asked for them, and its removal too (B33).
+// TestAliases: B38: a resource is found by its other names, and the clients that asked for those
+// get it, and its removal too (B33).
 func TestAliases(t *testing.T) {
 	w := start(t, Config{})
 	vhosts := resource.TypeOf(resource.VirtualHostURL)
@@ -246,7 +246,7 @@ func TestAliases(t *testing.T) {
 	late := w.client(vhosts, false, "rc/h1", "rc/h2")
 	expect(t, late.ask(t, Query{}), "rc/v") // once, and the absence is outdated
 	w.apply(vhosts, aliased("rc/v", "1", "rc/h2"))
-	expect(t, c.ask(t, Query{}), "-rc/v") // it is not his any more
+	expect(t, c.ask(t, Query{}), "-rc/v") // it is no longer an alias of this one
 	expect(t, late.ask(t, Query{}), "rc/v")
 	w.remove(vhosts, "rc/v")
 	expect(t, late.ask(t, Query{}), "-rc/v")
@@ -261,8 +261,8 @@ func TestBodylessAlias(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "rc/x")
 }
 
-// TestBodylessResources: C11: an old server's way to say that there is none,
-// unless it is a heartbeat.
+// TestBodylessResources: C11: an old server reports a missing resource like this, unless it is a
+// heartbeat.
 func TestBodylessResources(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "z")
@@ -274,8 +274,8 @@ func TestBodylessResources(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "-a", "-z")
 }
 
-// TestFullStateRemoves: D3: what a full state leaves out, but not what it could
-// not deliver (C5), nor what was never there (C11).
+// TestFullStateRemoves: D3: a full state removes what it omits, but not what it could not deliver
+// (C5), nor what never existed (C11).
 func TestFullStateRemoves(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true, "never")

@@ -7,9 +7,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Check recomputes from scratch what the tables keep up to date change by
-// change. It returns a sentence for each difference, and nothing if all is
-// well. It costs as much as everything that is held.
+// Check recomputes from scratch what the tables maintain incrementally. It returns a sentence for
+// each difference, and nothing if all is well. The cost is proportional to the whole content.
 func (c *Cache) Check() []string {
 	var wrong []string
 	for _, g := range append(c.Groups(), c.privateGroups()...) {
@@ -49,7 +48,7 @@ func (t *Table) check() []string {
 	return c.wrong
 }
 
-// entries checks what is added up over all entries, and the index of aliases.
+// entries checks the sums over all entries, and the index of aliases.
 func (c *checker) entries() {
 	t := c.table
 	var live, dead, members, aliased int
@@ -110,7 +109,7 @@ func (c *checker) entries() {
 	}
 }
 
-// notes checks what is told without a change, and returns its bytes.
+// notes checks what is sent without a change, and returns its bytes.
 func (c *checker) notes() int64 {
 	t := c.table
 	last, n := t.notes+1, 0
@@ -126,7 +125,7 @@ func (c *checker) notes() int64 {
 	return c.lives() + c.remarks() + int64(len(t.extra.fields))
 }
 
-// lives checks the lifetimes of all copies.
+// lives checks the TTL state of all copies.
 func (c *checker) lives() (bytes int64) {
 	t, ending := c.table, 0
 	for name, e := range t.entries {
@@ -151,7 +150,7 @@ func (c *checker) lives() (bytes int64) {
 	return bytes
 }
 
-// remarks checks what was said of names.
+// remarks checks the resource errors.
 func (c *checker) remarks() (bytes int64) {
 	t := c.table
 	last, n, locals := t.notes+1, 0, 0
@@ -171,7 +170,7 @@ func (c *checker) remarks() (bytes int64) {
 	return bytes
 }
 
-// lists checks the order of changes, and that both lists are whole.
+// lists checks the order of changes, and that both lists are complete.
 func (c *checker) lists() {
 	t := c.table
 	last, n := t.gen+1, 0
@@ -260,7 +259,7 @@ func (c *checker) demand() {
 	}
 }
 
-// leg checks what was asked of a leg.
+// leg checks what was asked on a stream.
 func (c *checker) leg(i int) {
 	t, leg, wanted := c.table, &c.table.legs[i], 0
 	for _, w := range t.wants {

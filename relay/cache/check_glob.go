@@ -2,7 +2,7 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// globs checks the index of structured names, and how they are spelled.
+// globs checks the index of structured names, and their spelling.
 func (c *checker) globs() {
 	t := c.table
 	members := make(map[string]int)

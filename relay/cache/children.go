@@ -7,25 +7,24 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// While the guard holds removals of clusters or listeners back, what these refer to is kept
-// as well (K16, E8): a cluster without its endpoints is of no use to a new client. The
-// removals of such children, and content that empties them, are held back in the guard of
-// their own table until nothing of their parents is held back any more. A control plane
-// that loses its data may remove the children first, so what has gone shortly before the
-// parents is restored. What was restored from another node or last known good state, and is
-// not there when the control plane answers, may have gone long ago: it counts as gone when it
-// was last confirmed, unless its parents were restored as well and are held back since that
-// same answer.
+// While the removal guard holds removals of clusters or listeners back, what these refer to is kept
+// as well (K16, E8): a cluster without its endpoints is of no use to a new client. The removals of
+// such children, and content that empties them, are held back in the guard of their own table until
+// nothing of their parents is held back any more. A control plane that loses its data may remove
+// the children first, so children that were removed shortly before the parents are restored.
+// Content that was restored from another node or last known good, and is missing when the control
+// plane answers, may have been removed long ago: it counts as removed when it was last confirmed,
+// unless its parents were restored as well and are held back since that same answer.
 //
-// The table of a child reads the guards of its parents' tables while its own mu is held,
-// never the other way round.
+// The table of a child reads the guards of its parents' tables while its own mu is held, never the
+// other way round.
 
 const (
-	// childPause is between two looks whether the parents of a child are still held back:
-	// where these have come back, their children may still be on their way. Where the hold
-	// ends, children go at once.
+	// childPause is the interval at which a child checks whether its parents are still held back:
+	// after the parents are back, their children may still be on their way. When the hold ends,
+	// children are removed at once.
 	childPause = 30 * time.Second
-	// justBefore is how long before its parents a child may go so that it is restored.
+	// justBefore is how long before its parents a child may be removed so that it is restored.
 	justBefore = 10 * time.Second
 	// maxLost bounds the children that a table remembers for that.
 	maxLost = 10_000
@@ -53,21 +52,21 @@ func lockPlace(url string) int {
 	return place
 }
 
-// children says which resources of a table are kept for the sake of their parents.
+// children determines which resources of a table are kept because of their parents.
 type children struct {
 	table  *Table
 	looked bool
 	all    bool                // some parent of the type is held back
 	names  map[string]struct{} // of endpoint sets, whose clusters are known
-	// known are the endpoint sets of all clusters that there are or were, while clients may keep
-	// other clusters for their listeners; else nil. asked says that it was looked for.
+	// known are the endpoint sets of all present and former clusters, while clients may keep other
+	// clusters for their listeners; otherwise nil. asked says that it was determined.
 	known map[string]struct{}
 	asked bool
 	// restored says that parents were not confirmed when they began to be held back.
 	restored bool
 }
 
-// has reports whether a resource is kept. It looks at the parents with the first question.
+// has reports whether a resource is kept. The first call examines the parents.
 func (c *children) has(name string) bool {
 	if !c.looked {
 		c.looked = true
@@ -77,9 +76,9 @@ func (c *children) has(name string) bool {
 	return c.all || named
 }
 
-// mayHaveLocked reports whether a client may keep a resource, which the table does not have,
-// for its parents: not where the table had it, and it is gone for good. The endpoints of a
-// cluster that nobody but the client knows stay as long as that.
+// mayHaveLocked reports whether a client may keep a resource that the table does not have, because
+// of its parents: not if the table had it, and its removal is definite. The endpoints of a cluster
+// that only the client knows stay as long as that.
 func (c *children) mayHaveLocked(name string) bool {
 	if !c.has(name) {
 		return c.ofUnknown(name)
@@ -88,7 +87,7 @@ func (c *children) mayHaveLocked(name string) bool {
 	return e == nil || e.born == 0 || l != nil && !c.outdates(l, time.Now())
 }
 
-// outdates reports whether what was lost may have gone long before the parents.
+// outdates reports whether l may have been removed long before the parents.
 func (c *children) outdates(l *lost, now time.Time) bool {
 	return now.Sub(l.asOf) >= justBefore && !c.restored
 }
@@ -106,7 +105,7 @@ func (c *children) look() {
 	}
 }
 
-// lookAtLocked looks at the guard of a parent's table, whose mu must be held.
+// lookAtLocked examines the guard of a parent's table, whose mu must be held.
 func (c *children) lookAtLocked(parent *Table) {
 	byName := parent.Type.EndpointType == c.table.Type.URL
 	for i := range parent.legs {
@@ -159,10 +158,10 @@ func (c *children) know() {
 	}
 }
 
-// leaveOpen notes that a client goes on to hold what the control plane does not have, since its
-// parents are held back: a node that began to ask when the control plane had lost its data
-// never had these children, while the client has them from another node (K16). All such claims
-// are judged again when parents go, and after a pause.
+// leaveOpen records that a client keeps what the control plane does not have, because its parents
+// are held back: a node that began to ask when the control plane had lost its data never had these
+// children, while the client has them from another node (K16). All such claims are judged again
+// when parents are removed, and after a pause.
 func (t *Table) leaveOpen() {
 	t.leftOpen.Store(true)
 	t.group.guardFrom(time.Now().Add(childPause))
@@ -181,8 +180,8 @@ func (t *Table) judgeOpenLocked(woken map[*Subscription]struct{}) {
 // guards reports whether mass removals are held back at all.
 func (c *Cache) guards() bool { return c.cfg.MaxRemovalPercent > 0 }
 
-// keepChild holds res back if it empties, or says that there is no more, what is kept for
-// its parents. It reports whether it did.
+// keepChild holds res back if it empties or removes a resource that is kept for its parents. It
+// reports whether it did.
 func (u *turn) keepChild(c *children, res *resource.Resource) bool {
 	e := u.table.entries[res.Key]
 	if !u.table.group.cache.guards() || e == nil || e.heldBy(u.by) == nil || !c.has(e.name) {
@@ -199,8 +198,7 @@ func (u *turn) keepChild(c *children, res *resource.Resource) bool {
 	return true
 }
 
-// keepRemovedLocked holds back those removals of u that would take what is kept for its
-// parents.
+// keepRemovedLocked holds back those removals of u that would take what is kept for its parents.
 func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string]struct{}) {
 	for name := range gone {
 		if !t.legs[by].guard.has(name) && c.has(name) {
@@ -215,7 +213,7 @@ func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string
 	}
 }
 
-// keepLocked holds back that a leg's resource goes, or is replaced by then.
+// keepLocked holds back the removal of a stream's resource, or its replacement by then.
 func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 	g := &t.legs[by].guard
 	if len(g.names) == 0 {
@@ -229,13 +227,14 @@ func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
 	g.restored = g.restored || t.legs[by].stale
 }
 
-// lost is a child that has gone, or was emptied, since which its parents may go, too.
+// lost is a child that was removed or emptied so recently that it is restored if its parents are
+// held back.
 type lost struct {
-	res *resource.Resource // as it was
+	res *resource.Resource // before the removal
 	leg int
 	at  time.Time
-	// asOf is when it was last known to be what the origin serves, and restored says that this
-	// was before it was restored.
+	// asOf is when it was last known to be what the control plane serves, and restored says that
+	// this was before it was restored.
 	asOf     time.Time
 	restored bool
 	gap      gap
@@ -243,8 +242,8 @@ type lost struct {
 	sent atomic.Bool
 }
 
-// loseLocked notes that a leg has replaced old by res, nil where it has gone. from is the
-// generation of old, 0 where clients may end it themselves.
+// loseLocked records that a stream has replaced old by res, nil for a removal. from is the
+// generation of old, 0 if clients may end it themselves.
 func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	if !t.group.cache.guards() || parentTypes[t.Type.URL] == nil || old.Hollow() || res != nil && !res.Hollow() {
 		return
@@ -262,8 +261,8 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 	}
 }
 
-// forgetLostLocked forgets what went too long ago, and returns when to do so next; zero
-// where nothing is left.
+// forgetLostLocked forgets what was removed too long ago, and returns when to do so next; zero if
+// nothing is left.
 func (t *Table) forgetLostLocked(now time.Time) (next time.Time) {
 	for name, l := range t.lost {
 		switch over := l.at.Add(justBefore); {
@@ -279,8 +278,8 @@ func (t *Table) forgetLostLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// restoreChildren brings back what went shortly before resources of a type that are now held
-// back, and what went shortly before that.
+// restoreChildren restores what was removed shortly before resources of a type that are now held
+// back, and what was removed shortly before that.
 func (g *Group) restoreChildren(parent *resource.Type) {
 	woken := make(map[*Subscription]struct{})
 	for _, t := range g.Tables() {
@@ -325,15 +324,15 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 		t.keepLocked(l.leg, name, then)
 		leg := &t.legs[l.leg]
 		leg.guard.restored = leg.guard.restored || l.restored
-		leg.version = "" // it holds what the origin has not sent
+		leg.version = "" // the content is not what the control plane sent
 		t.fed.Changes += t.gen + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")
 		delete(t.lost, name)
 	}
 }
 
-// takeHoldsLocked reports whether more is held back than when it was last called, so that what
-// went shortly before it is to be restored.
+// takeHoldsLocked reports whether more is held back than at its last call, so that what was removed
+// shortly before has to be restored.
 func (t *Table) takeHoldsLocked() (more bool) {
 	more, t.holds = t.holds, false
 	return more

@@ -18,7 +18,7 @@ func withEndpoints(name string) *resource.Resource {
 	return resource.New(resource.Resource{Name: name, Body: []byte("cluster"), Endpoints: name})
 }
 
-// endpointSet is an endpoint set with so many endpoints.
+// endpointSet is an endpoint set with n endpoints.
 func endpointSet(t *testing.T, name string, n int) *resource.Resource {
 	t.Helper()
 	set := &endpointv3.ClusterLoadAssignment{ClusterName: name, Endpoints: []*endpointv3.LocalityLbEndpoints{{Locality: &corev3.Locality{Zone: "z"}}}}
@@ -36,8 +36,8 @@ func endpointSet(t *testing.T, name string, n int) *resource.Resource {
 	return resource.New(resource.Resource{Name: name, Body: b})
 }
 
-// family is a table of clusters whose guard may hold removals back, and that of their
-// endpoint sets.
+// family is a table of clusters whose guard may hold removals back, and the table of their endpoint
+// sets.
 type family struct {
 	*world
 
@@ -59,10 +59,10 @@ func newFamily(t *testing.T, w *world) *family {
 
 var guarding = Config{MaxRemovalPercent: 50, RemovalHold: 5 * time.Minute}
 
-// ways are those in which an origin can take endpoint sets away.
+// ways are those in which a control plane can take endpoint sets away.
 var ways = map[string]struct {
 	take func(t *testing.T, w *world, names ...string)
-	gone bool // for good, rather than empty
+	gone bool // removed, rather than emptied
 }{
 	"removed": {func(_ *testing.T, w *world, names ...string) { w.remove(endpoints, names...) }, true},
 	"not found": {func(_ *testing.T, w *world, names ...string) {
@@ -82,9 +82,9 @@ var ways = map[string]struct {
 	}, false},
 }
 
-// TestEndpointsOfHeldClusters: K16, E8: while removals of clusters are held back, their
-// endpoints stay, whichever way they go, and whether they go first; those of other clusters
-// do not. They go once their clusters have.
+// TestEndpointsOfHeldClusters: K16, E8: while removals of clusters are held back, their endpoints
+// stay, however they are removed, and even if they are removed first; those of other clusters do
+// not. They are removed after their clusters.
 func TestEndpointsOfHeldClusters(t *testing.T) {
 	for name, way := range ways {
 		for _, first := range []bool{false, true} {
@@ -132,8 +132,8 @@ func TestEndpointsOfHeldClusters(t *testing.T) {
 	}
 }
 
-// TestClustersAreBack: what went with clusters that are back goes soon, unless it is back,
-// too (K16).
+// TestClustersAreBack: children that were removed with clusters that are back are removed soon,
+// unless they are back, too (K16).
 func TestClustersAreBack(t *testing.T) {
 	for name, way := range ways {
 		t.Run(name, func(t *testing.T) {
@@ -156,8 +156,8 @@ func TestClustersAreBack(t *testing.T) {
 	}
 }
 
-// TestHoldEndsWithChildren: when the hold on parents ends, what was kept for them goes at
-// once, also where these were parents themselves (K16).
+// TestHoldEndsWithChildren: when the hold on parents ends, what was kept for them is removed at
+// once, even if it consists of parents itself (K16).
 func TestHoldEndsWithChildren(t *testing.T) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		listeners := resource.TypeOf(resource.ListenerURL)
@@ -178,9 +178,9 @@ func TestHoldEndsWithChildren(t *testing.T) {
 	})
 }
 
-// TestGrandchildren: clusters that are restored for the sake of their listeners have their
-// endpoints, though these went before there was any reason to hold them back (K16). So have
-// clusters whose removal is kept for listeners, or comes while others are held back already.
+// TestGrandchildren: clusters that are restored because of their listeners have their endpoints,
+// though these were removed before there was any reason to hold them back (K16). So have clusters
+// whose removal is held back because of listeners, or arrives while others are held back already.
 func TestGrandchildren(t *testing.T) {
 	listeners := resource.TypeOf(resource.ListenerURL)
 	for name, steps := range map[string][]func(w *world){
@@ -226,8 +226,8 @@ func TestGrandchildren(t *testing.T) {
 	}
 }
 
-// TestReleasedStaysAway: what goes when a hold ends, on this node or on the owner that it
-// followed until then, is not restored when its parents are held back next (K16).
+// TestReleasedStaysAway: resources that are removed when a hold ends, on this node or on the owner
+// that it followed until then, are not restored when their parents are held back next (K16).
 func TestReleasedStaysAway(t *testing.T) {
 	ends := map[string]func(w *world, names ...string){
 		"here": func(w *world, names ...string) {
@@ -252,14 +252,14 @@ func releasedStaysAway(t *testing.T, end func(w *world, names ...string)) {
 		listening.ask(t, Query{})
 		end(w, "a", "b", "c")
 		expect(t, f.clusters.ask(t, Query{}), "-a", "-b", "-c")
-		w.remove(listeners, "l") // which is held back: it is all that there is
+		w.remove(listeners, "l") // held back, because it is the whole set
 		pass(time.Minute)
 		expect(t, listening.ask(t, Query{}))
 		expect(t, f.clusters.ask(t, Query{}))
 	})
 }
 
-// TestReleaseTakesChildren: a release counts for what is kept for its parents, too (K16).
+// TestReleaseTakesChildren: a release includes what is kept for its parents (K16).
 func TestReleaseTakesChildren(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50}, func(t *testing.T, w *world) {
 		f := newFamily(t, w)
@@ -275,7 +275,8 @@ func TestReleaseTakesChildren(t *testing.T) {
 	})
 }
 
-// TestLongLost: what went long before its parents stays away, and is not remembered.
+// TestLongLost: resources that were removed long before their parents stay away, and are not
+// remembered.
 func TestLongLost(t *testing.T) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		f := newFamily(t, w)
@@ -293,13 +294,13 @@ func TestLongLost(t *testing.T) {
 	})
 }
 
-// TestOldChildrenStayAway: K16, K12: what was restored and is not there when the control plane
-// answers did not go just before its parents do: clients may have had newer content of that
-// name. It is kept where the parents that are held back are those that were restored with it.
+// TestOldChildrenStayAway: K16, K12: a restored resource that is missing when the control plane
+// answers was not removed just before its parents: clients may have had newer content of that name.
+// It is kept if the parents that are held back were restored with it.
 func TestOldChildrenStayAway(t *testing.T) {
 	for name, tc := range map[string]struct {
 		asOf    time.Duration
-		parents []string // what the control plane has of these when it answers first
+		parents []string // those of these that are in the control plane's first answer
 		want    []string
 	}{
 		"restored from long ago":                {-time.Hour, []string{"a", "b"}, []string{"-a", "-b"}},
@@ -333,9 +334,9 @@ func TestOldChildrenStayAway(t *testing.T) {
 	}
 }
 
-// TestClaimsOfOldChildren: K16, E8, B37: a client that returns with a cluster which the control
-// plane no longer had when it answered, and with the endpoints of it, keeps neither of both
-// while the listeners are held back.
+// TestClaimsOfOldChildren: K16, E8, B37: a client that returns with a cluster that the control
+// plane no longer had when it answered, and with its endpoints, keeps neither while the listeners
+// are held back.
 func TestClaimsOfOldChildren(t *testing.T) {
 	listeners := resource.TypeOf(resource.ListenerURL)
 	inTime(t, guarding, func(t *testing.T, w *world) {
@@ -366,9 +367,9 @@ func TestClaimsOfOldChildren(t *testing.T) {
 	})
 }
 
-// TestClaimsOfChildren: K16, B37: a node that asks for endpoints only when the control plane
-// has lost them does not take them from a client that comes with them, as long as it holds
-// their clusters back. When these go, or are back without endpoints, it does.
+// TestClaimsOfChildren: K16, B37: a node that asks for endpoints only after the control plane has
+// lost them does not remove them from a client that returns with them, as long as it holds their
+// clusters back. When these are removed, or are back without endpoints, it does.
 func TestClaimsOfChildren(t *testing.T) {
 	for name, tc := range map[string]struct {
 		then func(w *world)
@@ -408,9 +409,9 @@ func TestClaimsOfChildren(t *testing.T) {
 	}
 }
 
-// TestClaimsOfUnknownClusters: while removals of listeners are held back, a client that returns
-// keeps a cluster of which its node has never heard, and so the endpoints of that, also where
-// the node had those and they have gone. Both go with the listeners (K16).
+// TestClaimsOfUnknownClusters: while removals of listeners are held back, a returning client keeps
+// a cluster that its node has never received, and so its endpoints, even if the node had those and
+// they were removed. Both are removed with the listeners (K16).
 func TestClaimsOfUnknownClusters(t *testing.T) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		listeners := resource.TypeOf(resource.ListenerURL)

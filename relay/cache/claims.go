@@ -2,14 +2,14 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// A new delta stream begins with claims, the versions of what there is, and the answer
-// leaves out what they have right (C8). What was kept, or what other nodes hold, may take
-// the place of that content before the answer comes, while the control plane or the owner
-// of the key is slow. Such an answer means something else than what the table holds.
+// A new delta stream begins with claims, the versions of the present content, and the answer omits
+// what they have right (C8). Last known good, or content of other nodes, may replace that content
+// before the answer arrives, while the control plane or the owner of the key is slow. Such an
+// answer does not match the content of the table.
 
-// Claims returns a number that stands for what the leg holds of a type, as far as claims are
-// concerned: another one once restored content has taken the place of what there was, or
-// has been added to a whole set. It is taken before the claims are made.
+// Claims returns a number that identifies the content of the stream for a type, as far as claims
+// are concerned: it changes when restored content has replaced the previous content, or has been
+// added to a complete set. It is taken before the claims are made.
 func (f *Feed) Claims(typ *resource.Type) uint64 {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -20,10 +20,10 @@ func (f *Feed) Claims(typ *resource.Type) uint64 {
 	return t.legs[f.leg].claims
 }
 
-// ApplyAnswer is [Feed.Apply] of an answer to claims. It stores nothing and returns false
-// if the leg holds something else by now: the control plane has to be asked again, with
-// other claims. After the end of the feed, and of a type that nobody has asked for, nothing is
-// left to be asked, and it returns true.
+// ApplyAnswer is [Feed.Apply] of an answer to claims. It stores nothing and returns false if the
+// content of the stream has changed since: the control plane has to be asked again, with other
+// claims. After the end of the feed, and for a type that no client has asked for, nothing is left
+// to ask, and it returns true.
 func (f *Feed) ApplyAnswer(claims uint64, u Update) (changes int, ok bool) {
 	ok = true
 	u.problems = problemsOf(u.Rejected)

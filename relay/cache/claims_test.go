@@ -7,10 +7,11 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestClaimsAgainstSilence: C12, K14: a stream on which the control plane has said nothing of a
-// type may be dead without a notice, even if it has answered for other types, so its silence takes
-// nothing from a client that comes with what this node never knew. Who waits hears that there is
-// nothing. A control plane that has answered for the type is believed, and so is its answer.
+// TestClaimsAgainstSilence: C12, K14: a stream on which the control plane has sent nothing of a
+// type may be dead without a notice, even if it has answered for other types, so its silence
+// removes nothing from a client that returns with resources that this node never knew. A waiting
+// client is notified that they do not exist. The silence and the answers of a control plane that
+// has answered for the type count.
 func TestClaimsAgainstSilence(t *testing.T) {
 	for name, tc := range map[string]struct {
 		before, after func(w *world)
@@ -41,7 +42,7 @@ func TestClaimsAgainstSilence(t *testing.T) {
 }
 
 // TestAnswerToOtherClaims: C8: an answer to claims that restored content has replaced stores
-// nothing; one that comes when nobody asks any more does not lead to another question.
+// nothing; one that arrives after the end of the demand does not lead to another question.
 func TestAnswerToOtherClaims(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)

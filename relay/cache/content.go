@@ -2,29 +2,29 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// Seen is what a subscription sees now. A client without a position, who is
-// told the whole and nothing of how it came about, compares the version.
+// Seen is what a subscription sees now. A client without a position, which gets the whole content
+// and not its history, compares the version.
 type Seen struct {
-	// Version is derived from the content alone, also where the origin gave one
-	// (D7): within a table, equal versions prove equal content. It is the same
-	// on every node (K11), and never empty.
+	// Version is derived from the content alone, even if the control plane gave one (D7): within a
+	// table, equal versions prove equal content. It is the same on every node (K11), and never
+	// empty.
 	Version string
-	// Resources says how many there are.
+	// Resources is the number of resources.
 	Resources int
-	// Source is the origin's control_plane.identifier, or those of several.
+	// Source is the control_plane.identifier, or those of several.
 	Source string
-	// Gen is the generation of the table then. While it stays, so does the rest.
+	// Gen is the generation of the table. While it stays the same, so does the rest.
 	Gen uint64
 }
 
-// Seen tells what w's subscription sees, at the same cost whatever the size.
+// Seen returns what w's subscription sees, at a cost that does not depend on the size.
 func (t *Table) Seen(w *Watcher) Seen {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.seenLocked(w)
 }
 
-// Content is Seen with the resources. It costs as much as there are.
+// Content is Seen with the resources. The cost is proportional to their number.
 func (t *Table) Content(w *Watcher) (Seen, []*resource.Resource) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

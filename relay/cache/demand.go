@@ -8,33 +8,33 @@ import (
 
 // want is the interest of all clients in one name, or in the wildcard.
 type want struct {
-	leg     int // which serves it, or Nobody
+	leg     int // the stream that serves it, or Nobody
 	subs    subscribers
 	seq     uint64    // Table.seq when the interest began
-	size    int32     // what the name takes in a request to the leg; 0 if it is not asked for
-	asked   bool      // the leg has been told
+	size    int32     // of the name in a request on the stream; 0 if it is not asked for
+	asked   bool      // the control plane has been asked
 	booked  bool      // it counts in Group.lingering
-	shed    bool      // the leg is not asked for it; see Feed.Shed
-	expires time.Time // when nobody wants it any more: the end of its linger time
-	spelled string    // how the leg is asked for it, "" for the canonical form
+	shed    bool      // it is not asked for; see Feed.Shed
+	expires time.Time // without subscribers: the end of its linger time
+	spelled string    // how it is asked for, "" for the canonical form
 }
 
-// told is what a leg has to be told of a name: to ask for it, if it is wanted
-// there, and otherwise to drop it.
+// told is a change of one name that the control plane still has to be sent: subscribe if there is
+// interest in the name on the stream, otherwise unsubscribe.
 type told struct {
 	stray   bool   // see stray.go
-	turn    uint32 // tableLeg.turn when it was noted that the name is not wanted
-	spelled string // how it was asked for, or what its origin calls it; "" for the canonical form
+	turn    uint32 // tableLeg.turn when the interest ended
+	spelled string // how the name was asked for, or how the control plane spells it; "" for the canonical form
 }
 
-// demanded reports whether the origin should serve it: somebody wants it, or
-// did a moment ago (K10).
+// demanded reports whether the control plane should serve it: it has subscribers, or had some a
+// moment ago (K10).
 func (w *want) demanded() bool { return w.subs.len() > 0 || !w.expires.IsZero() }
 
-// lingers reports whether nobody wants it any more, but did a moment ago.
+// lingers reports whether it has no subscribers any more, but had some a moment ago.
 func (w *want) lingers() bool { return w != nil && !w.expires.IsZero() }
 
-// askedOf reports whether a leg is asked for the name, or is to be.
+// askedOf reports whether the name is asked for on a stream, or has to be.
 func (w *want) askedOf(leg int) bool { return w != nil && w.leg == leg && !w.shed }
 
 func (w *want) add(s *Subscription) {
@@ -42,8 +42,8 @@ func (w *want) add(s *Subscription) {
 	w.expires = time.Time{}
 }
 
-// wantLocked notes that s asks for name, which the client spells otherwise
-// unless spelled is "". t.mu must be held.
+// wantLocked records that s asks for name. spelled is the client's spelling if that differs,
+// otherwise "". t.mu must be held.
 func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 	w := t.wants[name]
 	if w == nil {
@@ -52,7 +52,7 @@ func (t *Table) wantLocked(s *Subscription, name, spelled string) {
 		t.addWantLocked(name, w)
 		t.bytes += wantSize(name)
 		if e := t.entries[name]; e != nil && e.res == nil && w.leg != t.wild.leg && !t.askedForLocked(e) {
-			t.buryLocked(e) // that it is not in the wildcard set says nothing of the name (D11)
+			t.buryLocked(e) // its absence from the wildcard set proves nothing about the name (D11)
 		}
 		if resource.IsGlob(name) {
 			t.globLocked(name)
@@ -80,8 +80,8 @@ func (t *Table) addWantLocked(name string, w *want) {
 	}
 }
 
-// denyLocked makes those of names absent that nobody serves. Nobody is woken by
-// that: only who asks for them at this moment sees it.
+// denyLocked makes those of names absent that no stream serves. It wakes no subscription: only the
+// client that asks for them at this moment sees it. t.mu must be held.
 func (t *Table) denyLocked(names []string) {
 	for _, n := range names {
 		if w := t.wants[n]; w.leg == Nobody && t.entries[n] == nil {
@@ -91,8 +91,9 @@ func (t *Table) denyLocked(names []string) {
 	}
 }
 
-// askForLocked makes the leg of a new name ask for it, in the spelling that its
-// origin knows if it has not been told yet that the name was not wanted.
+// askForLocked makes the stream of a new name ask for it. If the control plane has not yet been
+// sent the end of an earlier interest, it is asked in the spelling that it knows. t.mu must be
+// held.
 func (t *Table) askForLocked(w *want, name string) {
 	if w.leg == Nobody {
 		return
@@ -131,7 +132,7 @@ func (t *Table) wantWildcardLocked(s *Subscription) {
 	t.dependLocked(s, &t.wild)
 }
 
-// wildLeg is the leg that serves the wildcard, nil if nobody does.
+// wildLeg is the stream that serves the wildcard, nil if none does.
 func (t *Table) wildLeg() *tableLeg {
 	if t.wild.leg == Nobody {
 		return nil
@@ -139,9 +140,9 @@ func (t *Table) wildLeg() *tableLeg {
 	return &t.legs[t.wild.leg]
 }
 
-// forgetLocked notes that s asks for name no more. The name stays subscribed
-// for the linger time, so that reconnecting clients find it (K10), unless there are
-// too many such: clients may ask for ever new names.
+// forgetLocked records that s no longer asks for name. The name stays subscribed for the linger
+// time, so that reconnecting clients find it (K10), unless there are too many: clients may keep
+// asking for new names. t.mu must be held.
 func (t *Table) forgetLocked(s *Subscription, name string) {
 	w := t.wants[name]
 	if w == nil {
@@ -169,7 +170,7 @@ func (t *Table) forgetWildcardLocked(s *Subscription) {
 	}
 }
 
-// stopAskingLocked undoes askForLocked.
+// stopAskingLocked reverses askForLocked.
 func (t *Table) stopAskingLocked(w *want, name string) {
 	if w.leg == Nobody {
 		return
@@ -180,7 +181,7 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	leg.wanted--
 	t.unmeasureLocked(leg, w)
 	switch {
-	case w.shed: // so that the leg drops it already
+	case w.shed: // the stream already unsubscribes
 	case w.asked:
 		t.dropLocked(leg, w, name)
 	default:
@@ -188,8 +189,8 @@ func (t *Table) stopAskingLocked(w *want, name string) {
 	}
 }
 
-// dropLocked makes a leg drop a name that it has been asked for.
+// dropLocked makes a stream unsubscribe from a name that it has asked for.
 func (t *Table) dropLocked(leg *tableLeg, w *want, name string) {
-	stray := leg.dirty[name].stray // which it may have been when it was wanted
+	stray := leg.dirty[name].stray // it may have been one when the interest began
 	leg.dirty[name] = told{stray: stray, turn: leg.turn, spelled: w.spelled}
 }

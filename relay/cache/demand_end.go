@@ -7,10 +7,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// expire ends the demand whose linger time is over at now, and drops
-// what nobody sees any more. It adds to woken who sees a change by that, which
-// only a name of two legs can make. It returns when to look again, zero for never: what begins
-// to linger meanwhile says so itself, see [Group.lingerFrom]. t.mu must not be held.
+// expire ends the demand whose linger time has passed at now, and drops what no client can see any
+// more. It adds subscriptions that see a change by that to woken, which only a name with copies of
+// two streams can cause. It returns when to check again, zero for never: interests that begin to
+// linger meanwhile schedule that themselves, see [Group.lingerFrom]. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
 	over := func(w *want) bool { return w.lingers() && !w.expires.After(now) }
 	soon := func(w *want) {
@@ -43,8 +43,8 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 	return next
 }
 
-// endNames ends the demand for those of names of which that is so, in steps. After it come
-// unlockAndSignal and tidy. t.mu must not be held.
+// endNames ends the demand for those of names for which is returns true, in steps. The caller runs
+// unlockAndSignal and tidy afterwards. t.mu must not be held.
 func (t *Table) endNames(names []string, is func(*want) bool, woken map[*Subscription]struct{}) {
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		t.mu.Lock()
@@ -54,8 +54,8 @@ func (t *Table) endNames(names []string, is func(*want) bool, woken map[*Subscri
 	}
 }
 
-// endWantsLocked ends the demand for names that nobody wants, and drops what nobody sees any
-// more. After the last of them comes tidy.
+// endWantsLocked ends the demand for names without interest, and drops what no client can see any
+// more. The caller runs tidy after the last of them. t.mu must be held.
 func (t *Table) endWantsLocked(names []string, woken map[*Subscription]struct{}) {
 	for _, name := range names {
 		t.endWantLocked(t.wants[name], name)
@@ -71,8 +71,7 @@ func (t *Table) endWantsLocked(names []string, woken map[*Subscription]struct{})
 	t.expired += len(names)
 }
 
-// tidy gives back what else was kept for names that are not wanted any more. t.mu must not be
-// held.
+// tidy frees what else was kept for names without interest. t.mu must not be held.
 func (t *Table) tidy() {
 	t.forgetUnwanted()
 	t.mu.Lock()
@@ -84,11 +83,12 @@ func (t *Table) tidy() {
 	}
 }
 
-// spacious is how many names may be gone from a map that is kept: maps do not shrink
-// by themselves, and to clear one costs as much as it has ever held.
+// spacious is how many names may be missing from a map before a copy replaces it: maps do not
+// shrink by themselves, and clearing one costs as much as it ever held.
 const spacious = 1024
 
-// leaveWildcardLocked ends the demand for the wildcard. After it comes dropMembers.
+// leaveWildcardLocked ends the demand for the wildcard. dropMembers has to follow. t.mu must be
+// held.
 func (t *Table) leaveWildcardLocked() {
 	t.wild = want{leg: t.wild.leg}
 	if leg := t.wildLeg(); leg != nil {
@@ -99,7 +99,7 @@ func (t *Table) leaveWildcardLocked() {
 	t.leaving = true
 }
 
-// dropMembers drops in steps what nobody sees any more without the wildcard. t.mu must not be
+// dropMembers drops in steps what no client can see any more without the wildcard. t.mu must not be
 // held.
 func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
 	for _, e := range inSteps(t, &t.mu, &t.entries) {
@@ -113,8 +113,8 @@ func (t *Table) dropMembers(woken map[*Subscription]struct{}) {
 	t.mu.Unlock()
 }
 
-// dropRestLocked does in one piece what dropMembers has not done yet: the wildcard is wanted
-// again, and nobody may see some of what it brought before.
+// dropRestLocked completes dropMembers in one piece: there is interest in the wildcard again, and
+// no client may see leftovers of its previous content.
 func (t *Table) dropRestLocked() {
 	if !t.leaving {
 		return
@@ -125,7 +125,7 @@ func (t *Table) dropRestLocked() {
 	t.leaving = false
 }
 
-// dropUnwantedLocked forgets what of an entry no demand covers any more.
+// dropUnwantedLocked forgets the parts of an entry that no demand covers any more.
 func (t *Table) dropUnwantedLocked(e *entry, woken map[*Subscription]struct{}) {
 	if e.res != nil {
 		aliases := e.aliases()
@@ -140,30 +140,31 @@ func (t *Table) dropUnwantedLocked(e *entry, woken map[*Subscription]struct{}) {
 	case e.denied && t.coveredLocked(e.leg, e.name, e.former): // clients may hold it
 	case !t.wild.demanded():
 		t.eraseLocked(e)
-	case t.legOf(e.name) != t.wild.leg: // else the absence is still vouched for
+	case t.legOf(e.name) != t.wild.leg: // else the absence is still confirmed
 		t.buryLocked(e)
 	}
 }
 
-// askedForLocked reports whether somebody asks for e by another name than its own,
-// or did when it went by that.
+// askedForLocked reports whether clients ask for e by another name than its own, or asked for a
+// former one.
 func (t *Table) askedForLocked(e *entry) bool {
 	return t.globWantedLocked(e.name) || slices.ContainsFunc(e.former, func(a string) bool { return t.wants[a] != nil })
 }
 
-// disownLocked ends the hold h on e, of which nothing is wanted any more.
+// disownLocked releases the copy h of e, which has no interest on its stream any more. t.mu must be
+// held.
 func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{}) {
 	leg := &t.legs[h.leg]
-	leg.version = "" // it no longer holds what the origin sent
+	leg.version = "" // the content is no longer what the control plane sent
 	_, told := leg.dirty[e.name]
 	switch {
 	case h.leg == t.wild.leg && (leg.askedAll || t.leaving && t.leftAsked):
-		// go-control-plane takes what a wildcard brought for held until its name
-		// is dropped, too.
+		// go-control-plane believes that the relay holds what a wildcard brought, until its name is
+		// unsubscribed, too.
 		leg.dropBroughtLocked(e.name, h.res.Name, false)
 	case leg.differences && !told:
-		// It came while it was wanted, of which the origin has not been told: it
-		// crossed the end of a demand before that.
+		// It arrived during an interest that the control plane had not been sent: it crossed the
+		// end of an earlier interest.
 		leg.strayLocked(e.name, h.res.Name)
 	}
 	u := turn{table: t, by: h.leg, first: t.gen + 1, woken: woken}
@@ -174,8 +175,8 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 	case heir == Nobody:
 		t.emptyLocked(e)
 	default:
-		// Who asks by name knows it through the wildcard of somebody else. It
-		// stays until the leg of the name says something about it (D11).
+		// Subscribers by name know it through the wildcard of another client. It stays until the
+		// stream of the name has an answer about it (D11).
 		leg.count(h.res, nil)
 		leg.guard.spare(e.name)
 		t.legs[heir].count(nil, h.res)
@@ -184,7 +185,7 @@ func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{})
 	}
 }
 
-// heirLocked is a leg of which e is wanted by a name that it goes by.
+// heirLocked returns a stream that is asked for e by a name that it has.
 func (t *Table) heirLocked(e *entry) int {
 	names := append([]string{e.name}, e.aliases()...)
 	if g := e.globOf(); g != nil {
@@ -198,7 +199,7 @@ func (t *Table) heirLocked(e *entry) int {
 	return Nobody
 }
 
-// coveredLocked reports whether somebody asked a leg for name (C10).
+// coveredLocked reports whether a stream has interest in name (C10).
 func (t *Table) coveredLocked(by int, name string, aliases []string) bool {
 	if t.wild.leg == by && t.wild.demanded() {
 		return true

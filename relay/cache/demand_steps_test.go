@@ -11,10 +11,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestDemandWhileNamesChange: what the control plane is asked for is taken in steps, between
-// which clients change what they want, and names expire. A response answers only what the
-// control plane was asked for before (K13), and in the end it has been asked for just what is
-// wanted, also on a new stream (C8, C9).
+// TestDemandWhileNamesChange: the demand is taken in steps, between which clients change their
+// interest, and names expire. A response answers only what the control plane was asked for before
+// (K13), and in the end it has been asked for exactly the demand, even on a new stream (C8, C9).
 func TestDemandWhileNamesChange(t *testing.T) {
 	for _, delta := range []bool{true, false} {
 		t.Run(fmt.Sprintf("delta %t", delta), func(t *testing.T) {
@@ -56,7 +55,7 @@ func demandChanges(t *testing.T, delta bool, seed uint64) (between int) {
 		if held || random.IntN(4) > 0 {
 			return
 		}
-		table.mu.watch = nil // others give the lock up, too
+		table.mu.watch = nil // others release the lock, too
 		edit()
 		between++
 		table.mu.watch = change
@@ -125,8 +124,8 @@ func (a *asking) ask(all bool) bool {
 	return len(demands) > 0
 }
 
-// TestWildcardWhileItsMembersGo: a client that wants everything while what nobody wanted any
-// more is dropped in steps sees none of it: it may be old, and not all of it is there.
+// TestWildcardWhileItsMembersGo: a client that joins the wildcard while its former members are
+// dropped in steps sees none of them: they may be old, and are not complete.
 func TestWildcardWhileItsMembersGo(t *testing.T) {
 	w := start(t, Config{Linger: time.Hour})
 	w.cache.step = 1

@@ -6,34 +6,33 @@ import (
 	"time"
 )
 
-// Demand is what a feed has to ask of its origin for one type.
+// Demand is what a feed has to ask of its control plane for one type.
 type Demand struct {
 	// Table is where the answers belong.
 	Table *Table
-	// Wildcard says that "*" is wanted; WildcardChanged that this is news.
+	// Wildcard says that there is interest in "*"; WildcardChanged that this is news.
 	Wildcard, WildcardChanged bool
-	// Names is everything wanted by name, sorted, where it was asked for. All
-	// names are spelled as clients do.
+	// Names is everything that is asked for by name, sorted, if it was requested. All names are in
+	// the spelling of the clients.
 	Names []string
-	// Subscribe and Unsubscribe are the changes since the last call; a name
-	// that went and came back is subscribed again (C9). Those that a wildcard
-	// brought are unsubscribed with it.
+	// Subscribe and Unsubscribe are the changes since the last call. A name whose interest ended
+	// and began again is subscribed again (C9). Names that a wildcard brought are unsubscribed with
+	// it.
 	Subscribe, Unsubscribe []string
-	// Again are those of Subscribe that the origin may take for held although
-	// they are not, so that they have to be dropped first. Twice are those of
-	// Again that have to be dropped two times: they went and came back before
-	// the origin was told.
+	// Again are those of Subscribe that the control plane may believe the relay holds although it
+	// does not, so that an unsubscribe has to come first. Twice are those of Again that need two of
+	// them: their interest ended and began again before the control plane was sent either.
 	Again, Twice []string
 }
 
-// takeDemand returns what changed since the last call, or with all everything
-// that is wanted of f's leg; with names it fills in Names. ok says whether there is
-// anything to tell the origin; there is not once f has ended, and while other nodes are to be
-// asked first (see first.go), after which it is everything.
+// takeDemand returns what changed since the last call, or with all the whole demand of f's stream;
+// with names it fills in Names. ok reports whether there is anything to send to the control plane.
+// There is nothing after the end of f, nor while other nodes have to be asked first (see first.go);
+// after that it is everything.
 //
-// There may be very many names, so they are taken in steps. What begins to be wanted, or is
-// dropped, after the first step is left to the next call, so one sequence number says which
-// names an answer includes: all that were wanted at the first step and still are.
+// There may be very many names, so they are taken in steps. Interests that begin or end after the
+// first step are left to the next call, so one sequence number says which names an answer includes:
+// all that had interest at the first step and still have.
 func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 	t.mu.Lock()
 	if f.ctx.Err() != nil {
@@ -80,7 +79,7 @@ type take struct {
 	all   bool
 	turn  uint32 // see tableLeg.turn
 	seq   uint64 // of the newest name that is taken
-	many  bool   // so many names changed that the map of these takes much room
+	many  bool   // so many names changed that their map takes much room
 	out   Demand
 }
 
@@ -96,7 +95,7 @@ func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
 			t.unsettleLocked(f.leg, time.Now())
 		}
 		tk.out.WildcardChanged = tk.out.Wildcard
-		leg.strays = nil // a new stream says what is held (C8)
+		leg.strays = nil // a new stream states what the relay holds (C8)
 	}
 	leg.dirtyAll, leg.askedAll = false, tk.out.Wildcard
 	return tk
@@ -106,11 +105,11 @@ func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
 // everything.
 func (tk *take) over() bool { return tk.feed.ctx.Err() != nil }
 
-// asks reports whether the leg is asked for a name now.
+// asks reports whether the stream asks for a name now.
 func (tk *take) asks(w *want) bool { return w.askedOf(tk.feed.leg) && w.seq <= tk.seq }
 
-// takeDirty takes the names that have changed. Of everything only those count that the origin
-// may take for held.
+// takeDirty takes the names that have changed. If everything is taken, only those matter that the
+// control plane may believe the relay holds.
 func (tk *take) takeDirty() {
 	t := tk.table
 	leg := &t.legs[tk.feed.leg]
@@ -141,7 +140,7 @@ func (tk *take) takeDirty() {
 	}
 }
 
-// again notes that the origin may take a name for held that is asked for.
+// again records that the control plane may believe the relay holds a name that is asked for.
 func (tk *take) again(w *want, name string, news told) {
 	if !w.asked {
 		return
@@ -175,7 +174,7 @@ func (tk *take) takeAll() {
 	}
 }
 
-// nameAll lists all names that are wanted of the leg.
+// nameAll lists all names that the stream asks for.
 func (tk *take) nameAll() {
 	t := tk.table
 	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
@@ -188,11 +187,11 @@ func (tk *take) nameAll() {
 	}
 }
 
-// finish notes that the origin is asked.
+// finish records that the control plane is asked.
 func (tk *take) finish() (d Demand, ok bool) {
 	t := tk.table
 	t.mu.Lock()
-	defer t.unlockAndSignal() // there may be strays to drop
+	defer t.unlockAndSignal() // there may be ghost subscriptions to end
 	if tk.over() {
 		return d, false
 	}

@@ -7,8 +7,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// demand formats one type's demand: what to subscribe to, what to leave, and
-// the wildcard where it is news.
+// demand formats one type's demand: what to subscribe to, what to unsubscribe from, and the
+// wildcard if it is news.
 func demand(ds []Demand) (out []string) {
 	for _, d := range ds {
 		for _, n := range d.Subscribe {
@@ -42,7 +42,8 @@ func news(f *Feed) bool {
 	}
 }
 
-// TestDemandIsTheUnion: K9: names once, whoever asks, and only what is new.
+// TestDemandIsTheUnion: K9: each name is asked for once, for any number of clients, and only news
+// are sent.
 func TestDemandIsTheUnion(t *testing.T) {
 	w := start(t, Config{})
 	w.client(clusters, false, "a")
@@ -90,8 +91,8 @@ func (w *world) expireAll(c *client) {
 	c.table.expire(at, make(map[*Subscription]struct{}))
 }
 
-// TestNamesThatReturn: C9: a name that went and came back before the origin was
-// told is subscribed again, and left when it goes for good.
+// TestNamesThatReturn: C9: a name whose interest ended and began again before the control plane was
+// sent either is subscribed again, and unsubscribed when the interest finally ends.
 func TestNamesThatReturn(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true, "a")
@@ -110,11 +111,11 @@ func TestNamesThatReturn(t *testing.T) {
 	expectDemand(t, w, false, "-a", "-*")
 	enter()
 	leave()
-	expectDemand(t, w, false) // the origin never heard of it
+	expectDemand(t, w, false) // the control plane never received it
 }
 
-// TestUnwantedContentIsDropped: K10: what nobody wants any more is forgotten
-// with the demand, but not what another name or the wildcard still covers.
+// TestUnwantedContentIsDropped: K10: content without interest is forgotten with the demand, except
+// what another name or the wildcard still covers.
 func TestUnwantedContentIsDropped(t *testing.T) {
 	w := start(t, Config{})
 	c, other := w.client(clusters, true, "a"), w.client(clusters, false, "keep", "alias")
@@ -133,8 +134,7 @@ func TestUnwantedContentIsDropped(t *testing.T) {
 	}
 }
 
-// TestKnown: K13: what was asked is answered by what comes after; what comes
-// by itself is known too.
+// TestKnown: K13: a request is answered by the next response; unsolicited resources are known, too.
 func TestKnown(t *testing.T) {
 	w := start(t, Config{})
 	c, all := w.client(clusters, false, "a", "b"), w.client(clusters, true)
@@ -148,7 +148,7 @@ func TestKnown(t *testing.T) {
 		}
 	}
 	known(false, false)
-	w.apply(clusters, res("a", "1")) // before anybody was asked
+	w.apply(clusters, res("a", "1")) // before the control plane was asked
 	known(false, false)
 	w.feed.TakeDemand(true, false)
 	w.feed.Apply(Update{Type: clusters, Partial: true})
@@ -168,8 +168,8 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// TestKnownByOtherMeans: the newest name that a subscription waits for may be
-// known otherwise; the answer to the rest wakes it all the same.
+// TestKnownByOtherMeans: the newest name that a subscription waits for may be known otherwise; the
+// answer to the rest wakes it all the same.
 func TestKnownByOtherMeans(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -184,7 +184,7 @@ func TestKnownByOtherMeans(t *testing.T) {
 	}
 }
 
-// TestWaitingEnds: Waiting says whether anything is still to come.
+// TestWaitingEnds: Waiting reports whether any answer is missing.
 func TestWaitingEnds(t *testing.T) {
 	w := start(t, Config{})
 	if w.feed.Waiting(nil) {
@@ -204,9 +204,9 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// TestWhatCameInBetweenIsAStray: C9: what arrives while it is wanted, and is wanted
-// no more before the origin was told of either, the origin may take for held. It is
-// dropped before it is wanted again, by name or with the wildcard.
+// TestWhatCameInBetweenIsAStray: C9: if a resource arrives during an interest that has begun and
+// ended before the control plane was sent either, the control plane may believe that the relay
+// holds it. It is unsubscribed before it is asked for again, by name or with the wildcard.
 func TestWhatCameInBetweenIsAStray(t *testing.T) {
 	for what, in := range map[string]struct {
 		wildcard bool
@@ -225,7 +225,7 @@ func TestWhatCameInBetweenIsAStray(t *testing.T) {
 			want(false)
 			expectDemand(t, w, false, "-*")
 			want(in.wildcard, in.names...)
-			w.feed.Apply(Update{Type: clusters, Differences: true, Resources: []*resource.Resource{res("x", "1")}}) // crosses the drop
+			w.feed.Apply(Update{Type: clusters, Differences: true, Resources: []*resource.Resource{res("x", "1")}}) // crosses the unsubscribe
 			want(false)
 			expectDemand(t, w, false)
 			want(false, "x")

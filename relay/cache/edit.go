@@ -8,15 +8,14 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Edit is a change of what a client wants.
+// Edit is a change of a client's interest.
 type Edit struct {
-	// Add and Remove are names as the client spells them. Add is applied first
-	// (B23).
+	// Add and Remove are names as the client spells them. Add is applied first (B23).
 	Add, Remove []string
 	// AddWildcard and RemoveWildcard join and leave "*".
 	AddWildcard, RemoveWildcard bool
-	// Unbounded says that the names may exceed [Leg.MaxNames]: they are those of
-	// another node, whose clients have been admitted there.
+	// Unbounded says that the names may exceed [Leg.MaxNames]: they are those of another node,
+	// which has admitted its clients itself.
 	Unbounded bool
 
 	spelled map[string]string // of names in Add, which are canonical by then
@@ -29,27 +28,26 @@ func (e Edit) canonical() Edit {
 	return e
 }
 
-// Edited says what an Edit did. All names are canonical.
+// Edited is the effect of an Edit. All names are canonical.
 type Edited struct {
-	// Added are the names that the client did not want before.
+	// Added are the names that the client did not ask for before.
 	Added []string
-	// Removed are the names that it wanted before.
+	// Removed are the names that it asked for before.
 	Removed []string
 	// Wildcard says that "*" was joined, Left that it was left.
 	Wildcard, Left bool
-	// Over says that the edit was not made, and why; nil if it was.
+	// Over is why the edit was not made; nil if it was.
 	Over *NamesOver
 
 	spelled map[string]string // see Edit
 }
 
-// Adopt makes w want exactly names, and the wildcard if it is among them or so
-// said, where w or another client wants just that already: then ok is true. So it
-// is for nearly all requests of a fleet, and costs no more than hashing the list.
-// What is told of the edit is without the names of a client that wanted nothing
-// before.
+// Adopt sets the interest of w to names, plus the wildcard if wildcard or names says so, provided
+// that w or another client already has exactly that interest; then ok is true. That is the case for
+// nearly all requests of a fleet, and costs no more than hashing the list. For a client that had no
+// interest before, done omits the names.
 func (t *Table) Adopt(w *Watcher, wildcard bool, names resource.NameList) (done Edited, ok bool) {
-	// Most often not even the order differs.
+	// Usually not even the order differs.
 	list := maphash.Bytes(t.seeds[0], names.Bytes())
 	if !wildcard && names.Len() > 0 && list == w.list {
 		return done, true
@@ -78,9 +76,8 @@ func (t *Table) Adopt(w *Watcher, wildcard bool, names resource.NameList) (done 
 	return done, true
 }
 
-// Replace makes w want exactly names, and the wildcard if so said: the SotW
-// form of a subscription (B17). Restating what w wants already costs no more
-// than hashing the names.
+// Replace sets the interest of w to names, and to the wildcard if wildcard: the SotW form of a
+// subscription (B17). Repeating the present interest costs no more than hashing the names.
 func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 	e := Edit{Add: names, AddWildcard: wildcard, RemoveWildcard: !wildcard}.canonical()
 	key := t.seeds.key(wildcard, e.Add)
@@ -95,8 +92,8 @@ func (t *Table) Replace(w *Watcher, wildcard bool, names []string) Edited {
 	return t.edit(w, e)
 }
 
-// Omitted returns what [Table.Replace] with the same names would remove, "*" for the
-// wildcard among it, and changes nothing. All names are canonical.
+// Omitted returns what [Table.Replace] with the same names would remove, including "*" for the
+// wildcard, and changes nothing. All names are canonical.
 func (t *Table) Omitted(w *Watcher, wildcard bool, names []string) (omitted []string) {
 	names, _ = canonicalNames(names)
 	t.mu.RLock()
@@ -112,16 +109,16 @@ func (t *Table) Omitted(w *Watcher, wildcard bool, names []string) (omitted []st
 	return omitted
 }
 
-// Edit changes what w wants by a difference: the delta form of a subscription.
+// Edit changes the interest of w by a difference: the delta form of a subscription.
 func (t *Table) Edit(w *Watcher, e Edit) Edited {
 	w.list = 0
 	return t.edit(w, e.canonical())
 }
 
-// unlockAndWake is unlockAndSignal, which also wakes those who are in t.woken.
+// unlockAndWake is unlockAndSignal, and wakes the subscriptions in t.woken.
 func (t *Table) unlockAndWake() {
 	if t.revivable != nil {
-		t.keepUpLocked(t.woken) // the edit may have revived something
+		t.keepUpLocked(t.woken) // the edit may have restored something
 	}
 	woken, near := t.takeWokenLocked(), t.nearing
 	t.nearing = nil
@@ -145,8 +142,7 @@ func (t *Table) Leave(w *Watcher) {
 	t.unlockAndSignal()
 }
 
-// unlockAndSignal unlocks t.mu and tells the feeds that have to ask for more or
-// less.
+// unlockAndSignal unlocks t.mu and signals the feeds that have to ask for more or less.
 func (t *Table) unlockAndSignal() {
 	var news uint64
 	for i := range t.legs {
@@ -163,8 +159,8 @@ func (t *Table) unlockAndSignal() {
 	t.retire(retired)
 }
 
-// joinLocked lets w, which wants nothing yet, share an existing subscription: most
-// clients of a key want the same.
+// joinLocked lets w, which has no interest yet, share an existing subscription: most clients of a
+// key have the same interest.
 func (t *Table) joinLocked(w *Watcher, key subKey) bool {
 	s := t.subs[key]
 	if s != nil {
@@ -214,16 +210,15 @@ func (t *Table) editLocked(w *Watcher, e Edit) (done Edited) {
 	return done
 }
 
-// diff is what e changes for a client of old, which may be nil, and the key of what that
-// client wants then. The client itself may call it without a lock: nobody else changes its
-// subscription.
+// diff returns what e changes for a client of old, which may be nil, and the resulting key. The
+// client itself may call it without a lock, because only the client changes its subscription.
 func (t *Table) diff(old *Subscription, e Edit) (done Edited, key subKey) {
 	done.spelled = e.spelled
 	var has map[string]struct{}
 	if old != nil {
 		key, has = old.key, old.names
 	}
-	final := make(map[string]bool, len(e.Add)+len(e.Remove)) // name → wanted, for names that change
+	final := make(map[string]bool, len(e.Add)+len(e.Remove)) // name → asked for, for names that change
 	for _, n := range e.Add {
 		if _, ok := has[n]; !ok {
 			final[n] = true
@@ -251,9 +246,8 @@ func (t *Table) diff(old *Subscription, e Edit) (done Edited, key subKey) {
 	return done, key
 }
 
-// reshapeLocked changes s in place: its only client changed its mind. Copying
-// a large set for each name that a client adds would be quadratic.
-// It must be called with t.mu held.
+// reshapeLocked changes s in place for its only client. Copying a large set for each name that a
+// client adds would be quadratic. It must be called with t.mu held.
 func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 	delete(t.subs, s.key)
 	wasWild := s.key.wildcard
@@ -293,7 +287,7 @@ func (t *Table) adjustLocked(s *Subscription, done *Edited) {
 		if g == nil || s.globs == 0 {
 			return true
 		}
-		_, covered := s.names[g.name] // what is covered is and stays counted
+		_, covered := s.names[g.name] // a covered entry is and stays counted
 		return !covered
 	}
 	for _, n := range done.Removed {
@@ -308,8 +302,8 @@ func (t *Table) adjustLocked(s *Subscription, done *Edited) {
 	}
 }
 
-// adjustManyNamedLocked is adjustLocked where resources go by several names: it looks at all
-// that go by a changed one.
+// adjustManyNamedLocked is adjustLocked for resources with several names: it examines all that have
+// a changed one.
 func (t *Table) adjustManyNamedLocked(s *Subscription, done *Edited) {
 	added := make(map[string]bool, len(done.Added)+len(done.Removed)) // false: removed
 	for _, n := range done.Removed {

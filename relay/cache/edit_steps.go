@@ -6,18 +6,18 @@ import (
 )
 
 // A client may name tens of thousands of resources at once. An edit of that many takes
-// milliseconds, in which all other clients of the key would wait for the lock of the table.
-// So it is made in steps of a few names, between which others have their turn. Meanwhile the
-// subscription is nobody else's: its key has a step, so that no client joins what is not
-// complete. The client does not see it, either, because it asks for changes only after the
-// edit. The control plane may be asked for some of the names before the others.
+// milliseconds, in which all other clients of the key would wait for the lock of the table. So it
+// is made in steps of a few names, between which other goroutines get the lock. Meanwhile the
+// subscription is private to the client: its key has a step, so that no other client joins an
+// incomplete subscription. The client does not see it, either, because it asks for changes only
+// after the edit. The control plane may be asked for some of the names before the others.
 
-// namesPerStep is how many names are edited, or looked at, with the table locked. Most often
-// that takes far less than a millisecond; a few where maps grow.
+// namesPerStep is how many names are edited or examined with the table locked. That usually takes
+// far less than a millisecond, and a few when maps grow.
 const namesPerStep = 256
 
-// edit makes an edit whose names are canonical. Where there is no room for them, names of
-// another client may give way, and it is tried again.
+// edit makes an edit whose names are canonical. If there is no room for them, names of another
+// client may yield, and the edit is tried again.
 func (t *Table) edit(w *Watcher, e Edit) (done Edited) {
 	for range yieldTries {
 		if done = t.tryEdit(w, e); done.Over == nil || !t.yield(done.Over) {
@@ -27,7 +27,7 @@ func (t *Table) edit(w *Watcher, e Edit) (done Edited) {
 	return done
 }
 
-// tryEdit makes an edit, or none where there is no room for its names.
+// tryEdit makes an edit, or none if there is no room for its names.
 func (t *Table) tryEdit(w *Watcher, e Edit) (done Edited) {
 	step := t.group.cache.step
 	t.mu.Lock()
@@ -56,8 +56,8 @@ func (t *Table) tryEdit(w *Watcher, e Edit) (done Edited) {
 		st.finish(w, key)
 		return done
 	}
-	// What others share does not change. The client leaves it once its own is complete, so
-	// that no name is unwanted in between.
+	// A shared subscription does not change. The client leaves it once its own is complete, so that
+	// the interest in no name ends in between.
 	whole := done
 	if old != nil {
 		names := maps.Clone(old.names)
@@ -83,7 +83,7 @@ func (t *Table) move(w *Watcher, key subKey) bool {
 	return next != nil
 }
 
-// relinkLocked makes w, which may have none yet, a client of s in place of its own.
+// relinkLocked replaces the subscription of w, if it has one, by s. t.mu must be held.
 func (t *Table) relinkLocked(w *Watcher, s *Subscription) {
 	old := w.sub
 	if old == s {
@@ -98,14 +98,14 @@ func (t *Table) relinkLocked(w *Watcher, s *Subscription) {
 	}
 }
 
-// steps is an edit in steps of a subscription that at most one client has.
+// steps is an edit in steps of a subscription with at most one client.
 type steps struct {
 	table *Table
 	sub   *Subscription
-	left  []int // what it will still add to the names of each leg, in bytes; nil if unbounded
+	left  []int // what it will still add to the names of each stream, in bytes; nil if unbounded
 }
 
-// reserve is overLocked, and counts what is to be added from now on.
+// reserve is overLocked, and counts what the edit will add from now on.
 func (st *steps) reserve(key subKey, added []string, e Edit) *NamesOver {
 	t := st.table
 	if e.Unbounded || len(added) == 0 || !t.bounded() {
@@ -132,7 +132,7 @@ func (st *steps) reserve(key subKey, added []string, e Edit) *NamesOver {
 	return nil
 }
 
-// release ends what is left of the reservation.
+// release ends the rest of the reservation.
 func (st *steps) release() {
 	if st.left == nil {
 		return
@@ -144,8 +144,7 @@ func (st *steps) release() {
 	}
 }
 
-// own makes a subscription that only one client has the one that is edited, so that no
-// other client joins it.
+// own makes the edit work on a subscription with a single client, so that no other client joins it.
 func (st *steps) own(sub *Subscription) bool {
 	if sub == nil {
 		return false
@@ -161,7 +160,7 @@ func (st *steps) own(sub *Subscription) bool {
 	return true
 }
 
-// begin makes an empty subscription, which no client has, the one that is edited.
+// begin makes the edit work on a new, empty subscription without clients.
 func (st *steps) begin() {
 	t := st.table
 	t.mu.Lock()
@@ -169,8 +168,8 @@ func (st *steps) begin() {
 	st.sub = t.newSubscriptionLocked(subKey{step: t.nextID()}, nil, Edited{})
 }
 
-// walk makes the changes, step by step. A wildcard is joined before them, and left by
-// finish: some control planes take names after a wildcard, and not a wildcard after names.
+// walk makes the changes, step by step. A wildcard is joined before them, and left by finish: some
+// control planes accept names after a wildcard, but no wildcard after names.
 func (st *steps) walk(final subKey, done Edited) {
 	per := st.table.group.cache.step
 	if final.wildcard {
@@ -211,7 +210,7 @@ func (st *steps) step(wildcard bool, done Edited) {
 	}
 }
 
-// finish gives w the subscription, or another that has become the same meanwhile.
+// finish gives w the subscription, or another one that has become equal meanwhile.
 func (st *steps) finish(w *Watcher, key subKey) {
 	t := st.table
 	t.mu.Lock()
@@ -229,20 +228,21 @@ func (st *steps) finish(w *Watcher, key subKey) {
 	}
 }
 
-// hideLocked files s so that no client joins it.
+// hideLocked changes the key of s so that no client joins it. t.mu must be held.
 func (t *Table) hideLocked(s *Subscription) {
 	delete(t.subs, s.key)
 	s.key.step = t.nextID()
 	t.subs[s.key] = s
 }
 
-// retireLocked makes s, which no client has any more, one whose names are given up in steps.
+// retireLocked releases the names of s, which has no clients any more, later and in steps. t.mu
+// must be held.
 func (t *Table) retireLocked(s *Subscription) {
 	t.hideLocked(s)
 	t.retired = append(t.retired, s)
 }
 
-// retire gives up the names of subscriptions, in steps.
+// retire releases the names of subscriptions, in steps. t.mu must not be held.
 func (t *Table) retire(subs []*Subscription) {
 	per := t.group.cache.step
 	for _, s := range subs {

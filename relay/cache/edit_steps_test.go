@@ -9,8 +9,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestOthersDuringAHugeEdit: while a client edits tens of thousands of names, others of the
-// same key and type get their changes.
+// TestOthersDuringAHugeEdit: while a client edits tens of thousands of names, others of the same
+// key and type get their changes.
 func TestOthersDuringAHugeEdit(t *testing.T) {
 	const many = 40_000
 	names := make([]string, many)
@@ -65,8 +65,8 @@ func TestOthersDuringAHugeEdit(t *testing.T) {
 	}
 }
 
-// TestHugeEditOverTheBound: an edit in steps that exceeds the bound on names is not made,
-// also where two clients make theirs at the same time.
+// TestHugeEditOverTheBound: an edit in steps that exceeds the bound on names is rejected, even if
+// two clients make theirs at the same time.
 func TestHugeEditOverTheBound(t *testing.T) {
 	const size = 5 + nameOverhead // of a name
 	w := start(t, Config{Legs: []Leg{{MaxNames: 150 * size}}, Route: func(*resource.Type, string) int { return 0 }})

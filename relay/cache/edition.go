@@ -7,40 +7,39 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// Edition is what a table holds at one time, in short.
+// Edition summarizes the content of a table at one time.
 type Edition struct {
 	Type *resource.Type
 	// Generation is that of the newest change. Each node counts for itself.
 	Generation uint64
-	// Digest stands for all that the table holds: it is equal on every node for
-	// equal content (K11), also where nobody asks for everything.
+	// Digest identifies the whole content of the table: it is equal on every node for equal content
+	// (K11), even without a wildcard.
 	Digest resource.Digest
-	// Errored stands for the names of which clients may remember an error; see
+	// Errored identifies the names for which clients may remember an error; see
 	// [KeptResource.Errored]. Other nodes may know of other names.
 	Errored resource.Digest
-	// Version is what SotW clients of the wildcard are told (D7).
+	// Version is the one that SotW clients of the wildcard get (D7).
 	Version string
-	// Resources is how many there are.
+	// Resources is the number of resources.
 	Resources int
-	// Wildcard says that somebody wants everything, so that two nodes that are
-	// equally far hold the same.
+	// Wildcard says that there is interest in the wildcard, so that two nodes that are equally far
+	// have the same content.
 	Wildcard bool
 	// Behind says that other nodes have newer content; see [Group.Agree].
 	Behind bool
-	// Complete says that the origin has answered for everything that somebody wants by
-	// the wildcard.
+	// Complete says that the control plane has answered for the wildcard, and clients ask for that.
 	Complete bool
-	// Confirmed says that an origin that this node asks itself has answered for all that
-	// is wanted, on the streams that there are now.
+	// Confirmed says that a control plane that this node asks itself has answered for all
+	// interests, on the present streams.
 	Confirmed bool
-	// Updates is how many answers of origins there have been.
+	// Updates is the number of answers of control planes so far.
 	Updates uint64
-	// Traced is the update that made the newest change; nil where it is not traced, or
-	// has been forgotten.
+	// Traced is the update that made the newest change; nil if it is not traced, or no longer
+	// remembered.
 	Traced *trace.Update
 }
 
-// Edition tells what the table holds, at the same cost whatever its size.
+// Edition summarizes the content of the table, at a cost that does not depend on its size.
 func (t *Table) Edition() Edition {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -54,8 +53,8 @@ func (t *Table) editionLocked() Edition {
 	}
 }
 
-// allLocked is the digest of all that the table holds: of the wildcard set, and
-// of what came through each leg where there are several.
+// allLocked is the digest of the whole content of the table: of the wildcard set, and of each
+// stream's content if there are several.
 func (t *Table) allLocked() resource.Digest {
 	all := t.digest
 	if len(t.legs) > 1 {
@@ -66,11 +65,10 @@ func (t *Table) allLocked() resource.Digest {
 	return all
 }
 
-// Changes returns a channel that is signalled when a table of the group may hold
-// something new, or an origin has answered, and what ends that. One signal stands
-// for all that happened since the last was taken, so a listener looks at the
-// tables anew: at once when it has begun to listen, too. Nobody waits for a
-// listener.
+// Changes returns a channel that is signaled when a table of the group may have new content, or a
+// control plane has answered, and a function that ends this. One signal covers everything since the
+// last one was received, so a listener examines the tables again after each, and once when it
+// begins to listen. Nothing waits for a listener.
 func (g *Group) Changes() (news <-chan struct{}, stop func()) {
 	c := make(chan struct{}, 1)
 	g.mu.Lock()
@@ -85,7 +83,7 @@ func (g *Group) Changes() (news <-chan struct{}, stop func()) {
 	}
 }
 
-// listenLocked replaces those who listen to changes.
+// listenLocked replaces the listeners. g.mu must be held.
 func (g *Group) listenLocked(edit func([]chan<- struct{}) []chan<- struct{}) {
 	var all []chan<- struct{}
 	if now := g.listeners.Load(); now != nil {
@@ -98,7 +96,7 @@ func (g *Group) listenLocked(edit func([]chan<- struct{}) []chan<- struct{}) {
 	g.listeners.Store(&all)
 }
 
-// changed signals those who listen to changes; see [Group.Changes].
+// changed signals the listeners; see [Group.Changes].
 func (g *Group) changed() {
 	all := g.listeners.Load()
 	if all == nil {

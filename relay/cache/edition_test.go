@@ -8,7 +8,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// signalled takes a signal, if there is one.
+// signalled receives a signal, if there is one.
 func signalled(news <-chan struct{}) bool {
 	select {
 	case <-news:
@@ -18,8 +18,8 @@ func signalled(news <-chan struct{}) bool {
 	}
 }
 
-// TestChanges: whoever listens hears of each way in which a table changes, once
-// for all that happened since, and nobody waits for a listener.
+// TestChanges: a listener is signaled for each way in which a table changes, once for everything
+// since, and nothing waits for a listener.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{MaxRemovalPercent: 10, Linger: time.Second})
@@ -47,7 +47,7 @@ func TestChanges(t *testing.T) {
 		stop()
 		signalled(other)
 		c.table.Leave(&c.w)
-		<-time.After(3 * time.Second) // and all of it goes
+		<-time.After(3 * time.Second) // all of it expires
 		synctest.Wait()
 		if signalled(news) || !signalled(other) {
 			t.Error("the end of a demand: expected a signal for who still listens")
@@ -64,8 +64,7 @@ func TestChanges(t *testing.T) {
 	})
 }
 
-// TestChangesCost: who does not listen costs an update nothing, and who does no
-// allocation.
+// TestChangesCost: without a listener an update costs nothing extra, and with one no allocation.
 func TestChangesCost(t *testing.T) {
 	w := start(t, Config{Wake: func([]*Subscription) {}})
 	w.client(clusters, true)
@@ -80,8 +79,8 @@ func TestChangesCost(t *testing.T) {
 	}
 }
 
-// TestEdition: tables with equal content have equal digests, however they came to
-// it, whoever asks for it, and whatever versions the origin gave (K11, D15).
+// TestEdition: tables with equal content have equal digests, however they got it, whatever clients
+// ask for, and whatever versions the control plane gave (K11, D15).
 func TestEdition(t *testing.T) {
 	for name, legs := range map[string][]Leg{"one leg": nil, "two": {{}, {Names: true}}} {
 		t.Run(name, func(t *testing.T) {
@@ -94,7 +93,7 @@ func TestEdition(t *testing.T) {
 					return 1
 				}
 			}
-			named := len(legs) / 2 // the leg of names
+			named := len(legs) / 2 // the stream of names
 			one, two := start(t, Config{Legs: legs, Route: route}), start(t, Config{Legs: legs, Route: route})
 			for _, w := range []*world{one, two} {
 				w.client(clusters, true)

@@ -2,51 +2,49 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// entry is one name in a table: a resource, or the knowledge that there is
-// none (a tombstone, which stays so that clients can be told).
+// entry is one name in a table: a resource, or the knowledge that the name is absent. The latter is
+// a tombstone, which stays so that clients can be notified.
 type entry struct {
 	name string // canonical (G1)
-	// hold is the copy that clients see; without a resource the name is known
-	// to be absent. also is another leg's copy of the same resource, and member
-	// says that it belongs to the wildcard set: that the leg of the wildcard
-	// holds it (D11).
+	// The embedded [hold] is the copy that clients see; without a resource the name is known to be
+	// absent. entry.also is the copy of the same resource from another stream. member says that the
+	// entry belongs to the wildcard set, because the stream of the wildcard has a copy (D11).
 	hold
 	also   *hold
 	member bool
 	gen    uint64 // generation of the last change
-	// named and wild are the generations of the last change that somebody sees
-	// who asks by name, and by the wildcard alone; 0 if there was none.
+	// named and wild are the generations of the last change that is visible by name, and by the
+	// wildcard alone; 0 if there was none.
 	named, wild uint64
-	// born is the generation since which there is a resource, or of a tombstone,
-	// since which there was the last one, and lived that of the first one; 0 if there
-	// never was.
+	// born is the generation at which the present resource appeared, or of a tombstone, at which
+	// the last one did. lived is that of the first resource; 0 if there never was one.
 	born, lived uint64
-	// gap is what clients need not learn of, as they have the resource all the same.
+	// gap is a removal that clients need not learn of, because they still have the resource.
 	gap gap
 	// changed is when gen was, in milliseconds of Unix time.
 	changed int64
-	// first is the generation of the first change of the same update: what
-	// came together is told together, as far as it fits (D13).
+	// first is the generation of the first change of the same update: what arrived together is sent
+	// together, as far as it fits (D13).
 	first uint64
-	// last is what a tombstone was: SotW clients are shown it until their
-	// routes no longer need it (E5).
+	// last is the resource that a tombstone replaced: SotW clients see it until their routes no
+	// longer need it (E5).
 	last *resource.Resource
-	// former are names that it was an alias for, as far as they are wanted.
+	// former holds names that were aliases of the entry, as far as there is interest in them.
 	former []string
-	// urn is what a structured name needs beyond this; nil for all others.
+	// urn is the extra state of a structured name; nil for all others.
 	urn *structure
-	// denied says that the clients may keep what they have of a resource that
-	// is gone: its origin refuses to show it, and has not removed it (K8).
+	// denied says that clients may keep what they have of a removed resource: its control plane
+	// refuses to show it, and has not removed it (K8).
 	denied bool
 
 	changes, graves link[entry]
 }
 
-// link is a place in a list of T.
+// link holds the neighbors of an element in a list of T.
 type link[T any] struct{ prev, next *T }
 
-// list is an intrusive doubly linked list, newest first. at says which link of
-// an element it uses.
+// list is an intrusive doubly linked list, newest first. at returns the link of an element that
+// this list uses.
 type list[T any] struct {
 	newest, oldest *T
 	len            int

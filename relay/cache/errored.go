@@ -9,17 +9,17 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Clients remember an error until they get the resource (C16). One that was away when the
-// error was taken back, and comes back with the newest copy, needs the resource once more: on
-// any node, also after a restart. So a table remembers the names of these errors. They are
-// part of what is kept as last known good, and nodes send them to each other along with the
-// key: an owner to those who follow it, and those to an owner, which may have restarted.
+// Clients remember an error until they get the resource (C16). A client that was away when the
+// error was reverted, and returns with the newest copy, needs the resource once more: on any node,
+// even after a restart. So a table remembers the names of these errors. They are part of the last
+// known good, and nodes send them to each other along with the key: an owner to its followers, and
+// followers to an owner, which may have restarted.
 
-// errored are names of which clients may remember an error, although they hold the resource
-// as it is now. It is guarded by the table's mu.
+// errored are names for which clients may remember an error, although they have the present
+// resource. The table's mu guards them.
 type errored struct {
 	names map[string]*erroredName
-	order []*erroredName // by age, the oldest first, with some that are forgotten
+	order []*erroredName // by age, the oldest first, including some that are forgotten
 	last  uint64         // the number of the newest one
 	bytes int64
 	sum   resource.Digest // of the names, in no order
@@ -31,32 +31,31 @@ type erroredName struct {
 	name      string
 	at        uint64 // a number that grows
 	forgotten bool
-	// since is from when on clients may have been sent the error, give or take onTheWay; zero
-	// where that is not known.
+	// since is from when on clients may have been sent the error, give or take onTheWay; zero if
+	// that is unknown.
 	since time.Time
-	// from is the generation of the resource before it was shown once more to some clients;
-	// 0: to all. See [shown].
+	// from is the generation of the resource before it was resent to some clients; 0: to all. See
+	// [shown].
 	from uint64
 }
 
-// shown says to whom resources were shown once more that had not changed: other nodes had
-// sent clients an error of them. A client whose stream is older than that error does not
-// remember it.
+// shown records to which clients unchanged resources were resent because other nodes had sent
+// clients an error for them. A client whose stream is older than that error does not remember it.
 type shown struct {
-	all  uint64    // generation of the newest that is shown to all clients
-	upTo uint64    // and of the newest that is shown to those that came after the time late
+	all  uint64    // generation of the newest that was resent to all clients
+	upTo uint64    // generation of the newest that was resent to clients that connected after late
 	late time.Time // the earliest time from when on an error of one of these was sent
-	at   time.Time // when the first of these was shown
+	at   time.Time // when the first of these was resent
 }
 
-// spares reports whether a client is shown nothing once more for the errors of other nodes:
-// it had all up to a generation, and its stream is open since a time.
+// spares reports whether nothing has to be resent to a client for the errors of other nodes: it had
+// everything up to generation gen, and its stream is open since a time.
 func (s *shown) spares(gen uint64, since time.Time) bool {
 	return gen < s.upTo && gen >= s.all && since.Before(s.late)
 }
 
-// add notes that a resource is shown once more, for an error from since on; zero where that
-// is not known. After a while there are others, and who is behind is shown those before.
+// add records that a resource is resent, for an error from since on; zero if that is unknown. After
+// a while a new batch begins, and clients that are behind are resent the previous ones.
 func (s *shown) add(gen uint64, since time.Time) {
 	if since.IsZero() {
 		s.all = gen
@@ -73,17 +72,18 @@ func (s *shown) add(gen uint64, since time.Time) {
 	s.upTo = gen
 }
 
-// onTheWay is how much later than they were written messages of other nodes may be read: far
-// longer than streams between nodes live without an answer. It is for the whole way, as from a
-// node to the owner and from that to others: what is passed on has the age that was heard.
+// onTheWay is how much later than they were written messages of other nodes may be read: far longer
+// than streams between nodes live without an answer. It covers the whole way, such as from a node
+// to the owner and from there to others: a message that is passed on keeps the age with which it
+// was received.
 const onTheWay = time.Minute
 
 func (e *errored) has(name string) bool { return e.names[name] != nil }
 
-// erroredSize is roughly what a name in errored takes, in bytes.
+// erroredSize estimates the memory of a name in errored, in bytes.
 func erroredSize(name string) int64 { return int64(120 + len(name)) }
 
-// mostErroredLocked bounds errored: there are as many as there may be tombstones.
+// mostErroredLocked bounds errored: it may have as many names as there may be tombstones.
 func (t *Table) mostErroredLocked() int {
 	n := max(t.group.cache.cfg.Tombstones, t.live)
 	if t.revivable != nil {
@@ -92,8 +92,8 @@ func (t *Table) mostErroredLocked() int {
 	return n + len(t.wants)
 }
 
-// rememberLocked notes that clients are sent an error of name, from since on; zero where that
-// is not known. Where there are too many such names, all others are forgotten.
+// rememberLocked records that clients are sent an error of name, from since on; zero if that is
+// unknown. If there are too many such names, all others are forgotten.
 func (t *Table) rememberLocked(name string, since time.Time) {
 	e := &t.errored
 	if e.has(name) {
@@ -109,8 +109,8 @@ func (t *Table) rememberLocked(name string, since time.Time) {
 	t.countErroredLocked(name, 1)
 }
 
-// dismissLocked forgets what rememberLocked noted: clients that remember the error hold a
-// copy that is not the newest any more, so they get the resource anyway.
+// dismissLocked reverses rememberLocked: clients that remember the error have a copy that is not
+// the newest any more, so they get the resource anyway.
 func (t *Table) dismissLocked(name string) {
 	e := &t.errored
 	one := e.names[name]
@@ -136,8 +136,8 @@ func (t *Table) countErroredLocked(name string, change int64) {
 	t.bytes += change * erroredSize(name)
 }
 
-// sinceOf is from when on clients may have been sent an error that they may remember; zero where
-// that is not known, or there is none.
+// sinceOf is from when on clients may have been sent an error that they may remember; zero if that
+// is unknown, or there is none.
 func (e *errored) sinceOf(name string) (unknown time.Time) {
 	if one := e.names[name]; one != nil {
 		return one.since
@@ -145,8 +145,7 @@ func (e *errored) sinceOf(name string) (unknown time.Time) {
 	return unknown
 }
 
-// takenBackLocked reports whether clients may remember an error of name, and there is none
-// any more.
+// takenBackLocked reports whether clients may remember an error of name that has been reverted.
 func (t *Table) takenBackLocked(name string) bool {
 	return t.errored.has(name) && !t.hasErrorLocked(name)
 }
@@ -156,7 +155,7 @@ func (t *Table) hasErrorLocked(name string) bool {
 	return slices.ContainsFunc(t.remarks[name], func(r *remark) bool { return !r.removal })
 }
 
-// Learn notes names of which clients of another node may remember an error.
+// Learn records names for which clients of another node may remember an error.
 func (t *Table) Learn(of resource.Errored) {
 	t.mu.Lock()
 	u := turn{table: t, first: t.gen + 1, woken: t.woken, final: true}
@@ -165,8 +164,8 @@ func (t *Table) Learn(of resource.Errored) {
 	t.group.changed()
 }
 
-// learn is [Table.Learn] as a part of an update. What is new to this node and was there
-// before is shown once more: a client may have moved here before the node learned of it.
+// learn is [Table.Learn] as a part of an update. A resource that is older than the update and whose
+// name is new here is resent: a client may have moved here before the node learned of it.
 func (u *turn) learn(of resource.Errored) {
 	t := u.table
 	var since time.Time
@@ -190,7 +189,7 @@ func (u *turn) learn(of resource.Errored) {
 	}
 }
 
-// note remembers name, and shows what was there before the turn once more.
+// note remembers name, and resends the resource if it is older than the update.
 func (u *turn) note(name string, e *entry, since time.Time) {
 	t := u.table
 	t.rememberLocked(name, since)
@@ -205,8 +204,8 @@ func (u *turn) note(name string, e *entry, since time.Time) {
 	}
 }
 
-// sparedFrom is the generation of e to a client that is not shown once more what other nodes
-// sent errors of; see [shown].
+// sparedFrom is the generation of e for a client that needs no resends because of errors that other
+// nodes sent; see [shown].
 func (t *Table) sparedFrom(e *entry) uint64 {
 	if one := t.errored.names[e.name]; one != nil && one.from > 0 {
 		return one.from
@@ -214,11 +213,11 @@ func (t *Table) sparedFrom(e *entry) uint64 {
 	return e.gen
 }
 
-// Spares reports whether a client need not be shown once more what other nodes sent errors
-// of; see [Query.Spared]. It has all up to a position, on a stream that is open since a time.
+// Spares reports whether a client needs no resends because of errors that other nodes sent; see
+// [Query.Spared]. It has everything up to a position, on a stream that is open since a time.
 func (h *Head) Spares(since Position, open time.Time) bool { return h.shown.spares(since.Gen, open) }
 
-// adoptLocked takes what was kept of the type, before there is a resource.
+// adoptLocked takes the last known good of the type, before there is a resource.
 func (t *Table) adoptLocked(r *revivable) {
 	t.revivable = r
 	if r != nil {
@@ -226,8 +225,8 @@ func (t *Table) adoptLocked(r *revivable) {
 	}
 }
 
-// recallLocked remembers the names that were kept as those of which clients may remember an
-// error, but for what has changed since.
+// recallLocked remembers the names in the last known good for which clients may remember an error,
+// except those that have changed since.
 func (t *Table) recallLocked(r *revivable) {
 	u := turn{table: t, first: t.gen + 1, woken: t.woken, final: true}
 	for _, one := range r.kept.Resources {
@@ -240,9 +239,8 @@ func (t *Table) recallLocked(r *revivable) {
 	}
 }
 
-// SharedErrors is up to where another node was sent on one stream the names of which clients
-// may remember an error. The zero value is that of a new stream. One goroutine uses it at a
-// time.
+// SharedErrors is up to where another node was sent, on one stream, the names for which clients may
+// remember an error. The zero value is that of a new stream. One goroutine uses it at a time.
 type SharedErrors struct {
 	upTo  uint64   // names up to this number were sent, or do not concern the other node
 	again []string // of these, some that may concern it since
@@ -252,8 +250,8 @@ type SharedErrors struct {
 // More reports whether there was more than fits in one message.
 func (s *SharedErrors) More() bool { return s.more }
 
-// ask notes that the other node asks for names by now, which may concern names that were
-// passed over. They are looked at in steps; see [inSteps].
+// ask records that the other node now asks for names, which may concern names that were skipped.
+// They are examined in steps; see [inSteps].
 func (s *SharedErrors) ask(t *Table, names iter.Seq[string]) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -276,8 +274,8 @@ func (s *SharedErrors) ask(t *Table, names iter.Seq[string]) {
 	}
 }
 
-// next returns names that the other node was not sent yet, of those that it covers: as many
-// as fit in one message.
+// next returns names that the other node was not sent yet, of those that it covers: as many as fit
+// in one message.
 func (s *SharedErrors) next(t *Table, covers func(name string) bool) (of resource.Errored) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -304,7 +302,7 @@ func (s *SharedErrors) next(t *Table, covers func(name string) bool) (of resourc
 	return of
 }
 
-// takeLocked returns the name to look at next.
+// takeLocked returns the next name to examine.
 func (s *SharedErrors) takeLocked(e *errored) (name string, ok bool) {
 	if last := len(s.again) - 1; last >= 0 {
 		name, s.again = s.again[last], s.again[:last]
@@ -323,11 +321,11 @@ func (s *SharedErrors) takeLocked(e *errored) (name string, ok bool) {
 	return e.order[i].name, true
 }
 
-// AskErrored notes that another node asks for names by now.
+// AskErrored records that another node now asks for names.
 func (t *Table) AskErrored(shared *SharedErrors, names iter.Seq[string]) { shared.ask(t, names) }
 
-// Errored returns the names of which clients may remember an error, as far as w, of another
-// node, asks for them and was not sent them yet.
+// Errored returns the names for which clients may remember an error, as far as w, of another node,
+// asks for them and was not sent them yet.
 func (t *Table) Errored(w *Watcher, shared *SharedErrors) resource.Errored {
 	return shared.next(t, func(name string) bool {
 		s := w.sub
@@ -342,15 +340,15 @@ func (t *Table) Errored(w *Watcher, shared *SharedErrors) resource.Errored {
 	})
 }
 
-// AskErrored is [Table.AskErrored] of the owner of the key, and names that it is asked for.
+// AskErrored is [Table.AskErrored] of the owner of the key, for names that it is asked for.
 func (f *Feed) AskErrored(typ *resource.Type, shared *SharedErrors, names []string) {
 	if t := f.group.lookup(typ); t != nil {
 		shared.ask(t, slices.Values(names))
 	}
 }
 
-// Errored returns the names of which clients may remember an error, as far as the leg is
-// asked for them and the owner of the key was not sent them yet.
+// Errored returns the names for which clients may remember an error, as far as the stream asks for
+// them and the owner of the key was not sent them yet.
 func (f *Feed) Errored(typ *resource.Type, shared *SharedErrors) (none resource.Errored) {
 	t := f.group.lookup(typ)
 	if t == nil {

@@ -10,9 +10,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestErrorsOfOtherNodes: a table learns of which names clients of another node may remember
-// an error, if somebody asks for them here (C16). What is there is shown once more, since a
-// client may have come before; a change of it makes the error one of the past (D15).
+// TestErrorsOfOtherNodes: a table learns for which names clients of another node may remember an
+// error, if clients ask for them here (C16). The resource is sent once more, because a client may
+// have arrived before; a change of it makes the error obsolete (D15).
 func TestErrorsOfOtherNodes(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "late", "failing")
@@ -24,7 +24,7 @@ func TestErrorsOfOtherNodes(t *testing.T) {
 
 	c.table.Learn(erroredNames("a", "late", "failing", "nobody asks for it"))
 	expect(t, c.ask(t, Query{}), "a")
-	c.table.Learn(erroredNames("a", "late")) // which is known
+	c.table.Learn(erroredNames("a", "late")) // known already
 	expect(t, c.ask(t, Query{}))
 	w.apply(endpoints, versioned("late", "1", "1"))
 	back := w.client(endpoints, false, "a", "late", "failing")
@@ -42,7 +42,7 @@ func TestErrorsOfOtherNodes(t *testing.T) {
 	w.check()
 }
 
-// check holds that the tables do not contradict themselves.
+// check verifies that the tables are consistent.
 func (w *world) check() {
 	w.t.Helper()
 	for _, wrong := range w.cache.Check() {
@@ -50,7 +50,7 @@ func (w *world) check() {
 	}
 }
 
-// erroredNames are names of which nobody knows when clients were sent the error.
+// erroredNames are names with an unknown time of their error.
 func erroredNames(names ...string) resource.Errored { return resource.Errored{Names: names} }
 
 func erroredIn(k Kept) (names []string) {
@@ -64,8 +64,8 @@ func erroredIn(k Kept) (names []string) {
 }
 
 // TestOldStreamsAreSpared: errors that other nodes have sent concern clients that may have been
-// there: a client whose stream here is older is not sent again what it has. Where nobody knows
-// when they were sent, all clients are.
+// there: a client whose stream here is older is not sent again what it has. If the time of the
+// errors is unknown, all clients are.
 func TestOldStreamsAreSpared(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{})
@@ -98,7 +98,7 @@ func TestOldStreamsAreSpared(t *testing.T) {
 		expect(t, ask(old))
 		expect(t, ask(late))
 
-		// What this node has sent an error of all its clients are shown.
+		// An error of this node concerns all its clients.
 		w.refuse(endpoints, refusal("a", resource.CodeUnavailable))
 		ask(old)
 		w.apply(endpoints, versioned("a", "1", "1"))
@@ -112,7 +112,7 @@ func TestOldStreamsAreSpared(t *testing.T) {
 }
 
 // TestErrorsThroughTheOwner: an error that a follower has sent reaches other followers through the
-// owner. It grows no older on that way, so streams that are older than it are spared everywhere.
+// owner. It does not age on that way, so streams that are older than it are spared everywhere.
 func TestErrorsThroughTheOwner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		node := func() (*client, time.Time) {
@@ -134,8 +134,8 @@ func TestErrorsThroughTheOwner(t *testing.T) {
 	})
 }
 
-// TestErrorsAreShared: another node is sent the names of which clients may remember an error,
-// as far as it asks for them: each once on a stream, in messages of a bounded number of names.
+// TestErrorsAreShared: another node is sent the names for which clients may remember an error, as
+// far as it asks for them: each once on a stream, in messages of a bounded number of names.
 func TestErrorsAreShared(t *testing.T) {
 	w := start(t, Config{})
 	var names []string
@@ -189,8 +189,8 @@ func TestErrorsAreShared(t *testing.T) {
 	}
 }
 
-// TestLearnedErrorsAreBounded: another node makes this one remember a bounded number of
-// names, and forget none of its own.
+// TestLearnedErrorsAreBounded: another node makes this one remember a bounded number of names, and
+// forget none of its own.
 func TestLearnedErrorsAreBounded(t *testing.T) {
 	w := start(t, Config{Tombstones: 10})
 	c := w.client(clusters, true)
@@ -210,8 +210,9 @@ func TestLearnedErrorsAreBounded(t *testing.T) {
 	w.check()
 }
 
-// TestOldStreamsAreSparedHeldErrors: what another node holds says since when its clients may have
-// been sent errors of it, so that clients whose streams are older are not sent it again (C16).
+// TestOldStreamsAreSparedHeldErrors: a snapshot of another node says since when its clients may
+// have been sent errors, so that clients whose streams are older are not sent the resources again
+// (C16).
 func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for name, try := range map[string]struct {
@@ -243,8 +244,8 @@ func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
 	})
 }
 
-// TestKeptErrors: of several nodes that hold the same copy each may know of an error that
-// clients remember; one of another copy is of the past (C16, K14).
+// TestKeptErrors: of several nodes with the same copy each may know of an error that clients
+// remember; an error of another copy is obsolete (C16, K14).
 func TestKeptErrors(t *testing.T) {
 	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
 	errored := func(k Kept) Kept {
@@ -266,7 +267,7 @@ func TestKeptErrors(t *testing.T) {
 	if got := w.group.Held(); len(got) != 1 || !slices.Equal(erroredIn(got[0]), []string{"a"}) {
 		t.Errorf("it holds %+v", got)
 	}
-	c := w.client(clusters, false, "a") // the rest nobody has asked for
+	c := w.client(clusters, false, "a") // no client has asked for the rest
 	if !c.table.takenBackLocked("a") || c.table.errored.has("b") {
 		t.Errorf("it remembers %v", c.table.errored.names)
 	}

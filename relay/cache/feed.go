@@ -12,10 +12,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Feed is the upstream side of one leg of a group: what the clients want of it,
-// and where the origin's answers go. One goroutine runs a Feed; its context ends
-// when the group has had no clients for the linger time, or nothing is wanted of
-// the leg any more, and from then on the Feed changes nothing.
+// Feed is the upstream side of one stream of a group: it carries the clients' demand to the control
+// plane, and the answers back. One goroutine runs a Feed. Its context ends when the group has had
+// no clients for the linger time, or the stream no demand; from then on the Feed changes nothing.
 type Feed struct {
 	// Fixed after construction.
 	group *Group
@@ -29,19 +28,18 @@ type Feed struct {
 // Key is the aggregation key.
 func (f *Feed) Key() aggregation.Key { return f.group.Key }
 
-// Leg is the index of the leg in [Config.Legs].
+// Leg is the index of the stream in [Config.Legs].
 func (f *Feed) Leg() int { return f.leg }
 
-// Node is what the relay says it is, towards the origin (K4). It must not be
-// changed.
+// Node is the identity of the relay towards the control plane (K4). It must not be changed.
 func (f *Feed) Node() *corev3.Node { return f.group.Node }
 
-// News is signalled when [Feed.TakeDemand] has something to say.
+// News is signaled when [Feed.TakeDemand] has something to return.
 func (f *Feed) News() <-chan struct{} { return f.news }
 
-// TakeDemand returns, for each type, what is to be asked of the origin since
-// the last call; with all, everything that is wanted, for a new stream. With
-// names the full lists are filled in, as SotW needs them.
+// TakeDemand returns, for each type, what to ask of the control plane since the last call. With all
+// it returns the whole demand, for a new stream. With names it fills in the full lists, as SotW
+// needs them.
 func (f *Feed) TakeDemand(all, names bool) []Demand {
 	var out []Demand
 	for _, t := range f.group.Tables() {
@@ -52,8 +50,7 @@ func (f *Feed) TakeDemand(all, names bool) []Demand {
 	return out
 }
 
-// TakeAll is TakeDemand for everything that is wanted of one type. ok says whether
-// there is anything.
+// TakeAll is TakeDemand for the whole demand of one type. ok reports whether there is any.
 func (f *Feed) TakeAll(typ *resource.Type, names bool) (d Demand, ok bool) {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -62,72 +59,72 @@ func (f *Feed) TakeAll(typ *resource.Type, names bool) (d Demand, ok bool) {
 	return t.takeDemand(f, true, names)
 }
 
-// Update is what an origin said about one type.
+// Update is what a control plane sent about one type.
 type Update struct {
 	Type *resource.Type
 	// Resources are new or changed, Removed do not exist.
 	Resources []*resource.Resource
 	Removed   []string
-	// Errors are what the origin said of single names in place of a resource
-	// (C16). RemovedNames are removals as the origin wrote them, for delta
-	// clients; what they remove is in Removed too. Extra holds fields of a delta
-	// response that the relay does not know (A7).
+	// Errors are what the control plane sent for single names instead of a resource (C16).
+	// RemovedNames are removals as the control plane wrote them, for delta clients; the names that
+	// they remove are in Removed, too. Extra holds fields of a delta response that the relay does
+	// not know (A7).
 	Errors, RemovedNames []resource.About
 	Extra                []byte
-	// Full says that Resources is everything there is (a full-state SotW
-	// response or a directory): what the table holds beyond it is removed,
-	// except the names in Keep, whose new copies could not be used (C5).
+	// Full says that Resources is complete (a full-state SotW response or a directory): everything
+	// else in the table is removed, except the names in Keep, whose new copies could not be used
+	// (C5).
 	Full bool
 	Keep []string
-	// Rejected are copies of named resources that could not be used, for those
-	// who ask how the relay stands with them (K20).
+	// Rejected are copies of named resources that could not be used, for the client status (K20).
 	Rejected []resource.Invalid
-	problems []string // what may be shown of those, in the same order
-	// Version is version_info of a SotW origin. It is shown to clients who
-	// see exactly this state (D7). Empty for delta origins.
+	problems []string // the part of Rejected that may be shown, in the same order
+	// Version is version_info of a SotW control plane. Clients that see exactly this state get it
+	// (D7). Empty for delta.
 	Version string
-	// System is system_version_info of a delta control plane, which delta clients are shown
-	// while they hold just what it called so: with Mirror that is the content of its
-	// digest, else all that the leg holds then, whatever its digest says.
+	// System is system_version_info of a delta control plane. Delta clients get it while they hold
+	// exactly the state that it named: with Mirror the content of its digest, otherwise all that
+	// the stream holds then, whatever its digest says.
 	System resource.SystemVersion
-	// Mirror says that another node's cache has said so (see [Feed.SetServer]): its
-	// guard has judged the removals, and unless Partial, Version is that of an origin
-	// which sent just what the leg holds then, or empty where there is none.
+	// Mirror says that the update is from another node's cache (see [Feed.SetServer]). That node's
+	// removal guard has judged the removals. Unless Partial, Version is that of a control plane
+	// which sent exactly what the stream holds then, or empty where there is none.
 	Mirror bool
-	// AsOf is, with Mirror, when that was last known to be what the origin serves, while the
-	// other node cannot reach that; zero where that is not known, or the other node can.
+	// AsOf is, with Mirror, when the content was last known to be what the control plane serves,
+	// while the other node cannot reach it; zero if that is unknown, or the other node can reach
+	// it.
 	AsOf time.Time
-	// Errored are names of which clients of the other node may remember an error.
+	// Errored are names for which clients of the other node may remember an error.
 	Errored resource.Errored
-	// Source is the origin's control_plane.identifier.
+	// Source is the control_plane.identifier.
 	Source string
-	// Differences says that the origin keeps account of what it has sent, and
-	// sends nothing that it takes for held (delta).
+	// Differences says that the control plane tracks what it has sent, and omits what it believes
+	// the relay holds (delta).
 	Differences bool
-	// Partial says that this does not answer what was asked, for instance a
-	// fired timer (D5) or one of several frames.
+	// Partial says that this does not answer a request, for instance a fired timer (D5) or one of
+	// several frames.
 	Partial bool
-	// Received is when it came, and Parent the trace context that came with it from
-	// another node: for traces. Zero means now, and empty none.
+	// Received is when the update arrived, and Parent is the trace context that another node sent
+	// with it: for traces. Zero means now, and empty none.
 	Received time.Time
 	Parent   string
 }
 
-// Apply stores u and signals those who can see what changed. It costs as much
-// as there are changes (and resources in u), and never waits for a client.
-// It returns the number of changes; after the end of the feed, none.
+// Apply stores u and signals the subscriptions that can see a change. The cost is proportional to
+// the number of changes (and resources in u), and Apply never waits for a client. It returns the
+// number of changes; after the end of the feed, none.
 func (f *Feed) Apply(u Update) int {
 	u.problems = problemsOf(u.Rejected)
 	return f.change(u.Type, func(*Table) (Update, bool) { return u, true })
 }
 
-// Absent notes that names do not exist, as far as they are wanted and nothing
-// is known of them: the origin has been silent about them for too long (C12,
-// D5). Where it has never answered for the type, the stream may be dead, so that clients keep
-// what they come with (K14). It returns the number of changes.
+// Absent records that names do not exist, as far as there is interest in them and nothing is known
+// of them: the control plane has been silent about them for too long (C12, D5). If it has never
+// answered for the type, the stream may be dead, so clients keep what they resume with (K14).
+// Absent returns the number of changes.
 func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 	per := f.group.cache.step
-	for ; len(names) > per; names = names[per:] { // each is absent for itself, and others want the table, too
+	for ; len(names) > per; names = names[per:] { // each name is absent independently, and others need the table, too
 		changes += f.absent(typ, names[:per])
 	}
 	return changes + f.absent(typ, names)
@@ -145,11 +142,11 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 	})
 }
 
-// change applies what update returns while the table is locked, unless that returns false.
+// change applies what update returns while the table is locked, unless update returns false.
 func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) int {
 	t := f.group.lookup(typ)
 	if t == nil {
-		return 0 // nobody asked (C10)
+		return 0 // no client asked (C10)
 	}
 	server := f.Server()
 	t.mu.Lock()
@@ -186,8 +183,8 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 	return n
 }
 
-// takeWokenLocked empties t.woken. A map that has become large is not kept: to
-// empty it costs as much as it ever held.
+// takeWokenLocked empties t.woken. It drops a map that has become large, because clearing one costs
+// as much as it ever held.
 func (t *Table) takeWokenLocked() []*Subscription {
 	if len(t.woken) == 0 {
 		return nil
@@ -201,8 +198,8 @@ func (t *Table) takeWokenLocked() []*Subscription {
 	return subs
 }
 
-// Missing returns those of names that are wanted of the leg and of which nothing
-// is known, or not all that belongs to a glob.
+// Missing returns those of names that the stream has interest in and of which nothing is known, or
+// not all that belongs to a glob.
 func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -216,8 +213,8 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 	return missing
 }
 
-// wasAbsentLocked reports whether a name did not exist before its leg came into doubt,
-// and the origin has not been asked since, or may still answer.
+// wasAbsentLocked reports whether a name did not exist before its stream's content became
+// uncertain, and the control plane has not been asked since, or may still answer.
 func (t *Table) wasAbsentLocked(leg int, name string) bool {
 	l := &t.legs[leg]
 	if _, is := l.absent[name]; is || !l.stale && !l.doubted {
@@ -226,7 +223,7 @@ func (t *Table) wasAbsentLocked(leg int, name string) bool {
 	return !t.existsLocked(name) && !t.failedLocked(name)
 }
 
-// unknownLocked is Missing for a leg.
+// unknownLocked is Missing for a stream.
 func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 	for _, spelled := range names {
 		n := resource.Canonical(spelled)
@@ -234,7 +231,7 @@ func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 		if w == nil || w.leg != leg {
 			continue
 		}
-		if !t.knowsLocked(n) && !t.failedLocked(n) || // C16
+		if !t.knowsLocked(n) && !t.failedLocked(n) || // an error is known, too (C16)
 			t.wasAbsentLocked(w.leg, n) ||
 			t.isGlobLocked(n) && t.openLocked(w, n) {
 			unknown = append(unknown, spelled)
@@ -243,9 +240,9 @@ func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 	return unknown
 }
 
-// Waiting reports whether something is wanted of the leg of which nothing is known: a
-// name, or a wildcard that the origin has not answered for. Types of which but is true
-// do not count; it may be nil.
+// Waiting reports whether the stream has interest in something of which nothing is known: a name,
+// or a wildcard that the control plane has not answered. Types for which but returns true do not
+// count; but may be nil.
 func (f *Feed) Waiting(but func(*resource.Type) bool) bool {
 	for _, t := range f.group.Tables() {
 		if (but == nil || !but(t.Type)) && t.waitingForOrigin(f.leg) {
@@ -270,8 +267,7 @@ func (t *Table) waitingForOrigin(leg int) bool {
 	return false
 }
 
-// Types returns the types of which something is wanted of the leg, or came through
-// it, in the order E1.
+// Types returns the types that the stream has interest in, or content of, in the order E1.
 func (f *Feed) Types() (types []*resource.Type) {
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
@@ -285,11 +281,12 @@ func (f *Feed) Types() (types []*resource.Type) {
 	return types
 }
 
-// Held returns the versions of all that came through the leg of a type, as the
-// origin gave and spelled them: initial_resource_versions of a new delta stream to the same origin (C8).
-// What the origin has removed, and the guard has not, is not among them: an origin that has
-// it again would keep silent, and it would go at the end of the hold (K16). What changes
-// meanwhile may be there or not, as if it had changed before or after.
+// Held returns the versions of all resources of a type from this stream, as the control plane gave
+// and spelled them: the initial_resource_versions of a new delta stream to the same control plane
+// (C8). Resources that the control plane has removed, and the removal guard has not, are omitted: a
+// control plane that has one again would stay silent, and the resource would be removed at the end
+// of the hold (K16). Concurrent changes may be included or not, as if they had happened before or
+// after.
 func (f *Feed) Held(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -304,7 +301,7 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	return held
 }
 
-// Told is Held with the versions that clients are told, on every node (K11).
+// Told is Held with the versions that clients get on every node (K11).
 func (f *Feed) Told(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -319,16 +316,15 @@ func (f *Feed) Told(typ *resource.Type) map[string]string {
 	return told
 }
 
-// Server is what [Feed.SetServer] was given last, also if that was a feed of the
-// leg before the key was idle; "" if it never was.
+// Server is the last argument of [Feed.SetServer], also of an earlier feed of the stream before the
+// key was idle; "" if there was none.
 func (f *Feed) Server() string {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	return f.group.legs[f.leg].server
 }
 
-// SetServer notes to which of the origin's servers the versions of [Feed.Held]
-// belong.
+// SetServer records which server of the control plane the versions of [Feed.Held] belong to.
 func (f *Feed) SetServer(address string) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
@@ -337,30 +333,30 @@ func (f *Feed) SetServer(address string) {
 	}
 	l := &f.group.legs[f.leg]
 	if l.current = f; l.server != "" && l.server != address {
-		l.current = nil // some of what is held is still the other one's
+		l.current = nil // some of the content is still from the other server
 	}
 	l.server = address
 }
 
-// Current reports whether the versions of [Feed.Held] are those of [Feed.Server] by
-// now, and not from before the key was idle, or from several servers.
+// Current reports whether all versions of [Feed.Held] are those of [Feed.Server] by now, and not
+// from before the key was idle, or from several servers.
 func (f *Feed) Current() bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	return f.group.legs[f.leg].current == f
 }
 
-// Up notes that a stream to the origin is established.
+// Up records that a stream to the control plane is established.
 func (f *Feed) Up() { f.group.setUpstream(f, nil) }
 
-// Mute notes whether the stream to the origin that is there counts as one by its silence alone.
-// It may be dead without a notice, so nothing is confirmed by it.
+// Mute records whether the stream counts as established by its silence alone. It may be dead
+// without a notice, so it confirms nothing.
 func (f *Feed) Mute(is bool) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
 	f.group.legs[f.leg].mute = is
 }
 
-// Down notes that there is no stream to the origin, and why. Clients are
-// served what there is (K14).
+// Down records that there is no stream to the control plane, and why. Clients are served from the
+// present content (K14).
 func (f *Feed) Down(err error) { f.group.setUpstream(f, err) }

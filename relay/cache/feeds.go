@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// leg is one upstream stream of a group, or the place for one.
+// leg is the state of one upstream stream of a group, whether or not it is open.
 type leg struct {
 	// Guarded by the cache's mu.
-	feed *Feed // nil while the group is idle, or nothing is wanted of the leg
+	feed *Feed // nil while the group is idle, or the stream has no demand
 
 	// Guarded by the group's mu.
 	upstream Upstream
 	listener chan<- struct{}     // the feed's news; nil without a feed
 	needs    chan<- struct{}     // see Feed.Needs; nil without a feed
-	lostAt   time.Time           // when a stream to the origin, or to the owner, last ended on which something was heard
-	resumed  time.Time           // when one began that did not follow at once after another; see Feed.Removed
+	lostAt   time.Time           // when a stream to the control plane or owner last ended that had received something
+	resumed  time.Time           // when a stream began that did not immediately follow another one; see Feed.Removed
 	compares bool                // see Feed.AwaitOthers
 	server   string              // see Feed.Server
 	current  *Feed               // see Feed.Current
@@ -24,25 +24,24 @@ type leg struct {
 	mute     bool                // see Feed.Mute
 	others   bool                // there are other nodes to ask; see Feed.AwaitOthers
 	asked    time.Time           // when they were asked last; see Feed.Asked
-	met      map[string]struct{} // the names of those that were asked then, or since; see Feed.Met
+	met      map[string]struct{} // the names of the nodes that were asked then, or since; see Feed.Met
 }
 
-// lose notes that the stream, if there is one, confirms nothing from a time on. One that counts
-// as a stream by its silence alone has confirmed nothing before either (K12). The group's mu
-// must be held.
+// lose records that the stream, if there is one, confirms nothing from a time on. A stream that
+// counts as established by its silence alone has confirmed nothing before, either (K12). The
+// group's mu must be held.
 func (l *leg) lose(at time.Time) {
 	if l.upstream.Connected && !l.mute {
 		l.lostAt = at
 	}
 }
 
-// Upstream is the state of a stream to an origin.
+// Upstream is the state of a stream to a control plane.
 type Upstream struct {
-	// Connected says that a stream is established; Since when this state has
-	// lasted.
+	// Connected says that a stream is established; Since is when this state began.
 	Connected bool
 	Since     time.Time
-	// Err is why there is no stream; nil while the first attempt is under way.
+	// Err is why there is no stream; nil during the first attempt.
 	Err error
 }
 
@@ -51,8 +50,8 @@ var (
 	errUnwanted = errors.New("nothing has been wanted of the origin for the linger time")
 )
 
-// Upstream returns the state of the streams to the origins: connected if all are
-// of which something is wanted.
+// Upstream returns the combined state of the upstream streams: connected if all streams with demand
+// are.
 func (g *Group) Upstream() Upstream {
 	if len(g.legs) == 1 {
 		return g.upstreamOf(0)
@@ -80,7 +79,7 @@ func (g *Group) upstreamOf(i int) Upstream {
 	return g.legs[i].upstream
 }
 
-// wants reports whether anything is wanted of a leg.
+// wants reports whether a stream has any demand.
 func (g *Group) wants(i int) bool {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
@@ -95,7 +94,7 @@ func (g *Group) wants(i int) bool {
 
 func (g *Group) setUpstream(f *Feed, err error) {
 	g.mu.Lock()
-	if f.ctx.Err() != nil { // what ended it says more
+	if f.ctx.Err() != nil { // the cause of the end says more
 		g.mu.Unlock()
 		return
 	}
@@ -130,11 +129,11 @@ func (g *Group) setUpstream(f *Feed, err error) {
 	}
 }
 
-// anyLeg is the set of all legs.
+// anyLeg is the set of all streams.
 const anyLeg = ^uint64(0)
 
-// unreachable reports whether one of legs has no stream to its origin, nor hope
-// for one.
+// unreachable reports whether one of the given streams is not established, and the last attempt
+// failed.
 func (g *Group) unreachable(legs uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -146,8 +145,8 @@ func (g *Group) unreachable(legs uint64) bool {
 	return false
 }
 
-// signalDemand tells the feeds of legs that there is something to ask, and
-// starts those that are not there yet.
+// signalDemand signals the feeds of the given streams that there is something to ask, and starts
+// missing feeds.
 func (g *Group) signalDemand(legs uint64) {
 	for i := range g.legs {
 		if legs&(1<<i) == 0 {
@@ -172,7 +171,7 @@ func signal(c chan<- struct{}) {
 	}
 }
 
-// startWanted starts the feeds of which something is wanted, unless g is idle.
+// startWanted starts the feeds with demand, unless g is idle.
 func (c *Cache) startWanted(g *Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -181,8 +180,8 @@ func (c *Cache) startWanted(g *Group) {
 	}
 }
 
-// stopUnwanted ends the feeds of which nothing is wanted any more. The first one
-// stays as long as the group has clients.
+// stopUnwanted ends the feeds that have no demand any more. The first one stays as long as the
+// group has clients.
 func (c *Cache) stopUnwanted(g *Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -192,12 +191,12 @@ func (c *Cache) stopUnwanted(g *Group) {
 		}
 	}
 	if g.runs {
-		g.startLocked() // what somebody began to want meanwhile was not signalled
+		g.startLocked() // demand that began meanwhile was not signaled
 	}
 }
 
-// startLocked starts the feeds that are due: the first one, and those of which
-// something is wanted. cache.mu must be held.
+// startLocked starts the feeds that are due: the first one, and those with demand. cache.mu must be
+// held.
 func (g *Group) startLocked() {
 	if !g.runs {
 		g.cache.running++
@@ -234,8 +233,7 @@ func (g *Group) stopLocked(cause error) {
 	}
 }
 
-// stopLegLocked ends a feed, after which the state of its stream is after.
-// cache.mu must be held.
+// stopLegLocked ends a feed and sets the state of its stream to after. cache.mu must be held.
 func (g *Group) stopLegLocked(i int, after Upstream) {
 	cause := after.Err
 	if cause == nil {

@@ -6,18 +6,18 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// The guard (K16) can hold back only the removal of what a node holds. A node that begins to
-// ask the origin for a type of which it has nothing, or something old, may get the answer of
-// an origin that is empty by mistake, and other nodes would take over the removals from it.
-// So where mass removals are held back, such a node asks the other nodes before the origin,
-// and holds what they hold. See [NeedFirst].
+// The removal guard (K16) can hold back only removals of what a node has. A node that begins to ask
+// the control plane for a type of which it has nothing, or something old, may get the answer of a
+// control plane that is empty by mistake, and other nodes would take over the removals from it. So
+// with a removal guard such a node asks the other nodes before the control plane, and takes over
+// what they have. See [NeedFirst].
 
-// askedFor is for how long other nodes need not be asked again: what they hold of types that
-// nobody wants here yet is kept for at least as long.
+// askedFor is how long other nodes need not be asked again: this node keeps what they have of types
+// without interest here for at least as long.
 const askedFor = 5 * time.Second
 
-// Asked notes that all other nodes that can be reached were asked for what they hold of
-// the key, and the names of those that have answered. Now the origin may be asked, too.
+// Asked records that all reachable other nodes were asked for what they have of the key, and the
+// names of those that have answered. Now the control plane may be asked, too.
 func (f *Feed) Asked(nodes ...string) {
 	g := f.group
 	g.mu.Lock()
@@ -39,8 +39,8 @@ func (l *leg) meet(nodes []string) {
 	}
 }
 
-// asksFirst reports whether other nodes have to be asked before the origin of a leg. It may be
-// called with a table's mu held.
+// asksFirst reports whether other nodes have to be asked before the control plane of a stream. It
+// may be called with a table's mu held.
 func (g *Group) asksFirst(leg int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,8 +48,8 @@ func (g *Group) asksFirst(leg int) bool {
 	return l.others && !l.borrowed && time.Since(l.asked) > askedFor
 }
 
-// waitsForOthersLocked reports whether a leg's origin is not to be asked for the table yet.
-// whole says that nothing was asked for on the present stream.
+// waitsForOthersLocked reports whether a stream's control plane must not be asked for the table
+// yet. whole says that nothing was asked for on the present stream.
 func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 	if !t.group.cache.guards() {
 		return false
@@ -61,13 +61,13 @@ func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 	return leg.dirtyAll && t.lacksWildcardLocked(by) && t.group.asksFirst(by)
 }
 
-// heldElsewhere is what another node said of the removals that it holds back.
+// heldElsewhere is what another node reported about the removals that it holds back.
 type heldElsewhere struct {
-	until time.Time // when it does them; zero for never
+	until time.Time // when it applies them; zero for never
 	heard time.Time
 }
 
-// hearHolds notes until when other nodes hold removals back.
+// hearHolds records until when other nodes hold removals back.
 func (g *Group) hearHolds(others []Kept) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -85,8 +85,8 @@ func (g *Group) hearHolds(others []Kept) {
 	}
 }
 
-// holdUntil is when a hold ends that begins now: with that of the node that held the
-// same removals back before, if one has just said so. It may be called with a table's mu held.
+// holdUntil is when a hold ends that begins now: together with that of the node that held the same
+// removals back before, if one has just reported that. It may be called with a table's mu held.
 func (g *Group) holdUntil(typ *resource.Type, now time.Time) time.Time {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestAskedFirst: K16: with the removal guard in a tier the origin is asked for nothing of
-// which other nodes may know more, until they were asked; then for all of it. A node that
-// knows what there is, or gets it from the owner, asks at once.
+// TestAskedFirst: K16: with the removal guard in a tier the control plane is asked for nothing of
+// which other nodes may know more, until they were asked; then for all of it. A node that knows the
+// content, or gets it from the owner, asks at once.
 func TestAskedFirst(t *testing.T) {
 	guard := Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}
 	for name, tc := range map[string]struct {
@@ -59,8 +59,8 @@ func TestAskedFirst(t *testing.T) {
 	}
 }
 
-// TestWildcardAskedFirst: K16: what is asked for by name does not make others superfluous
-// when somebody begins to want everything. Names alone are asked for at once.
+// TestWildcardAskedFirst: K16: interest by name does not make other nodes superfluous when a client
+// joins the wildcard. Names alone are asked for at once.
 func TestWildcardAskedFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{MaxRemovalPercent: 50})
@@ -92,9 +92,9 @@ func TestWildcardAskedFirst(t *testing.T) {
 	})
 }
 
-// TestWildcardRestoredFirst: K16: what other nodes hold counts before the answer of the origin
-// also where that has answered for the type before, to clients that have gone since: asked
-// for because somebody wants everything, or shortly before.
+// TestWildcardRestoredFirst: K16: content of other nodes counts before the answer of the control
+// plane, even if that has answered for the type before, to clients that have left since: content
+// that was requested because a client joins the wildcard, or shortly before.
 func TestWildcardRestoredFirst(t *testing.T) {
 	for name, askedBefore := range map[string]bool{"because of the client": false, "shortly before": true} {
 		t.Run(name, func(t *testing.T) {
@@ -102,7 +102,7 @@ func TestWildcardRestoredFirst(t *testing.T) {
 				w := newWorld(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute, Linger: time.Second})
 				defer w.close()
 				w.feed.AwaitOthers()
-				w.client(endpoints, false, "else") // so that the key is in use
+				w.client(endpoints, false, "else") // keeps the key in use
 				first := w.client(clusters, true)
 				w.feed.Asked()
 				w.feed.TakeDemand(true, true)
@@ -135,8 +135,8 @@ func TestWildcardRestoredFirst(t *testing.T) {
 	}
 }
 
-// TestHoldGoesOn: K16: a hold goes on for as long as that of the node which had it before,
-// if that has just said so.
+// TestHoldGoesOn: K16: a hold continues for as long as that of the node which had it before, if
+// that node has just reported it.
 func TestHoldGoesOn(t *testing.T) {
 	for name, tc := range map[string]struct{ left, age, hold time.Duration }{
 		"it ends sooner":     {20 * time.Second, 0, 20 * time.Second},
@@ -167,9 +167,9 @@ func TestHoldGoesOn(t *testing.T) {
 	}
 }
 
-// TestHoldsWhileNobodyCanConfirm: K16: a hold that ends while the control plane is out of reach,
-// or while the owner of the key has not said what it holds back, goes on: an operator may have
-// put the control plane right meanwhile.
+// TestHoldsWhileNobodyCanConfirm: K16: a hold that ends while the control plane is unreachable, or
+// while the owner of the key has not reported what it holds back, continues: an operator may have
+// fixed the control plane meanwhile.
 func TestHoldsWhileNobodyCanConfirm(t *testing.T) {
 	for name, tc := range map[string]struct{ away, back func(w *world) }{
 		"the control plane is away": {func(w *world) { w.feed.Down(errors.New("away")) }, func(w *world) { w.feed.Up() }},
@@ -196,7 +196,7 @@ func TestHoldsWhileNobodyCanConfirm(t *testing.T) {
 	}
 }
 
-// keptSet is a whole set of clusters that another node holds.
+// keptSet is a complete set of clusters of another node.
 func keptSet(asOf time.Time, names ...string) Kept {
 	k := Kept{Type: clusters, Wildcard: true, Legs: []KeptLeg{{}}, AsOf: asOf}
 	for _, r := range res2(names...) {

@@ -2,12 +2,12 @@ package cache
 
 import "time"
 
-// freshAfter is how long a new stream may leave open what it has to say of a type: an
-// origin may have nothing to say.
+// freshAfter is how long a new stream may take to answer for a type: a control plane may have
+// nothing to send.
 const freshAfter = 5 * time.Second
 
-// Fresh reports whether what a leg's tables hold is what its origin says now: there is
-// a stream to it, which has answered.
+// Fresh reports whether the content of a stream's tables is what its control plane serves now: the
+// stream is established, and has answered.
 func (f *Feed) Fresh() bool {
 	if f.group.unreachable(1 << f.leg) {
 		return false
@@ -20,8 +20,8 @@ func (f *Feed) Fresh() bool {
 	return true
 }
 
-// Doubt notes that what a leg's tables hold may be old, until its origin has answered:
-// it came from elsewhere, or the key was idle.
+// Doubt records that the content of a stream's tables may be old until its control plane has
+// answered: it is from elsewhere, or the key was idle.
 func (f *Feed) Doubt() {
 	now := time.Now()
 	for _, t := range f.group.Tables() {
@@ -36,15 +36,15 @@ func (f *Feed) Doubt() {
 	}
 }
 
-// unsettleLocked notes that a new stream has still to answer for a leg.
+// unsettleLocked records that a new stream still has to answer.
 func (t *Table) unsettleLocked(by int, now time.Time) {
 	leg := &t.legs[by]
 	leg.confirmedTo = t.legAsOfLocked(by, now)
 	leg.unsettled = now
 }
 
-// Borrow notes that the leg is kept in step with another node from now on, or with its
-// origin. The stream that there was before is over, and there is none yet.
+// Borrow records whether the stream is to another node from now on, or to its control plane. The
+// previous stream has ended, and there is none yet.
 func (f *Feed) Borrow(is bool) {
 	f.group.mu.Lock()
 	l := &f.group.legs[f.leg]
@@ -58,15 +58,15 @@ func (f *Feed) Borrow(is bool) {
 	f.group.signalNeeds()
 }
 
-// Doubtful reports whether another node that has something of the table may have newer
-// content: what there is was restored, or is from before the key was idle, or from
-// another node, or the origin was out of reach, and has not answered since. cut says
-// that the origin is out of reach now. For restored and idle content the origin is
-// told no versions, so it has to answer, however long that takes; an origin that was
-// only out of reach may have nothing to say, so that its silence counts after
-// [freshAfter]. So it does to a node that the origin was asked before (see [Feed.Unasked]).
+// Doubtful reports whether another node with content of the table may have newer content: this
+// content was restored, or is from before the key was idle, or from another node, or the control
+// plane was unreachable, and has not answered since. cut says that the control plane is unreachable
+// now. For restored and idle content the control plane gets no versions, so it has to answer,
+// however long that takes; a control plane that was only unreachable may have nothing to send, so
+// its silence counts after [freshAfter]. The content is doubtful to a node as well that still has
+// to be asked (see [Feed.Unasked]).
 func (t *Table) Doubtful(node string) (is, cut bool) {
-	var wanted, old uint64 // sets of legs
+	var wanted, old uint64 // sets of streams
 	t.mu.RLock()
 	for i := range t.legs {
 		leg := &t.legs[i]
@@ -92,7 +92,7 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 	return is, cut
 }
 
-// awaits reports whether a leg's new stream has still to say something of the table.
+// awaits reports whether a stream's control plane still has to answer for the table.
 func (t *Table) awaits(leg int) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -7,10 +7,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestRestoredUnseen: what the removal guard restores before a client was sent that it had
-// gone is not sent to that client again (B31). It is sent to all who may lack it, or know it
-// otherwise: who was sent the removal, also in a response that it rejected, who connected in
-// between, and who may remember an error (K16, C16).
+// TestRestoredUnseen: a resource that the removal guard restores before a client was sent its
+// removal is not sent to that client again (B31). It is sent to all clients that may lack it, or
+// know it otherwise: those that were sent the removal, even in a response that they rejected, those
+// that connected in between, and those that may remember an error (K16, C16).
 func TestRestoredUnseen(t *testing.T) {
 	force := NewNames([]string{"a"})
 	for name, try := range map[string]struct {
@@ -23,7 +23,7 @@ func TestRestoredUnseen(t *testing.T) {
 		"sent to another": {since: func(t *testing.T, w *world, _ *client) {
 			other := w.client(endpoints, false, "a", "b")
 			expect(t, other.ask(t, Query{}), "b", "-a")
-			expect(t, other.ask(t, Query{Force: force}), "-a") // its position says so
+			expect(t, other.ask(t, Query{Force: force}), "-a") // its position shows that
 		}},
 		"refreshed": {query: Query{Refresh: force}, again: true},
 		"in parts":  {query: Query{Refresh: force, Limit: 1}, again: true},
@@ -76,8 +76,8 @@ func TestRestoredUnseen(t *testing.T) {
 	}
 }
 
-// TestRestoredOnce: what was restored and is removed and restored once more is sent to those
-// who were sent the second removal, and what changes after that is sent to all.
+// TestRestoredOnce: a restored resource that is removed and restored once more is sent to the
+// clients that were sent the second removal, and later changes are sent to all.
 func TestRestoredOnce(t *testing.T) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		f := newFamily(t, w)
@@ -95,7 +95,7 @@ func TestRestoredOnce(t *testing.T) {
 		expect(t, f.endpoints.ask(t, Query{}), "-a")
 		w.remove(clusters, "a", "b", "c")
 		expect(t, f.endpoints.ask(t, Query{}), "a")
-		expect(t, behind.ask(t, Query{}), "a") // what it has missed is not known any more
+		expect(t, behind.ask(t, Query{}), "a") // the changes that it has missed are not known any more
 
 		w.apply(endpoints, endpointSet(t, "a", 3))
 		expect(t, f.endpoints.ask(t, Query{}), "a")

@@ -6,14 +6,14 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A glob collection is a structured name that stands for all resources one
-// level below it (G6). It works like an alias that each of them has: whoever
-// wants the glob sees them. Tables without structured names know nothing of it.
+// A glob collection is a structured name that stands for all resources one level below it (G6). It
+// works like an alias that each of them has: subscribers of the glob see them. Tables without
+// structured names are not affected.
 
-// structure is what an entry with a structured name has beside what all have.
+// structure is the extra state of an entry with a structured name.
 type structure struct {
 	glob *glob // that covers the name; nil for globs themselves
-	// spelled is what the origin calls the resource, "" where it never did.
+	// spelled is how the control plane spells the resource, "" if it never did.
 	spelled string
 	place   link[entry]
 }
@@ -36,7 +36,7 @@ func (e *entry) globOf() *glob {
 	return e.urn.glob
 }
 
-// globLocked returns the glob called name, which is made on first use.
+// globLocked returns the glob with that name, which is made on first use.
 func (t *Table) globLocked(name string) *glob {
 	g := t.globs[name]
 	if g == nil {
@@ -61,7 +61,7 @@ func (t *Table) enrolLocked(e *entry) {
 	}
 }
 
-// struckLocked is told that e, a tombstone by now, is erased.
+// struckLocked removes e from its glob. e is a tombstone that is being erased.
 func (t *Table) struckLocked(e *entry) {
 	g := e.globOf()
 	if g == nil {
@@ -78,8 +78,8 @@ func (t *Table) dropGlobLocked(g *glob) {
 	}
 }
 
-// countLocked is told that e has become what it is, and was old before. Whoever
-// wants a glob is told when it has become empty (G7).
+// countLocked counts the change of e from old in its glob. Subscribers of a glob are notified when
+// it has become empty (G7).
 func (t *Table) countLocked(e *entry, old *resource.Resource, first uint64, woken map[*Subscription]struct{}) {
 	g := e.globOf()
 	switch {
@@ -98,15 +98,15 @@ func (t *Table) countLocked(e *entry, old *resource.Resource, first uint64, woke
 	}
 }
 
-// closeLocked notes that name needs no answer any more.
+// closeLocked records that name needs no answer any more.
 func (t *Table) closeLocked(w *want, name string) {
 	if w.leg != Nobody {
 		delete(t.legs[w.leg].unanswered, name)
 	}
 }
 
-// answerGlobLocked notes that the origin has no more to say about a glob, of
-// which members were known before it was asked for.
+// answerGlobLocked records that the control plane has nothing more to send about a glob whose
+// members were known before it was asked for.
 func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) {
 	w := t.wants[name]
 	if w == nil || !t.isGlobLocked(name) || !t.openLocked(w, name) {
@@ -119,7 +119,7 @@ func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) 
 	}
 }
 
-// openLocked reports whether name, which is wanted, waits for an answer.
+// openLocked reports whether the interest w in name waits for an answer.
 func (t *Table) openLocked(w *want, name string) bool {
 	if w.leg == Nobody {
 		return false
@@ -128,14 +128,14 @@ func (t *Table) openLocked(w *want, name string) bool {
 	if _, listed := leg.unanswered[name]; !listed || w.seq > leg.answered {
 		return listed
 	}
-	// To have answered others is no answer for a glob of which nothing came.
+	// An answer for other names is none for a glob of which nothing has arrived.
 	g := t.globs[name]
 	return g != nil && g.live == 0
 }
 
-// forgetAnswered removes from the names that a leg has not answered for those for which it has,
-// in steps: where it answers for very many at once, they remain in the list until then. t.mu
-// must not be held.
+// forgetAnswered removes the names that have been answered from the unanswered ones of a stream, in
+// steps: if very many are answered at once, they stay in the list until then. t.mu must not be
+// held.
 func (t *Table) forgetAnswered(by int) {
 	leg := &t.legs[by]
 	for n, w := range inSteps(t, &t.mu, &leg.unanswered) {
@@ -151,11 +151,10 @@ func (t *Table) forgetAnswered(by int) {
 	t.group.signalNeeds()
 }
 
-// globWantedLocked reports whether somebody wants the glob that covers the
-// canonical name.
+// globWantedLocked reports whether there is interest in the glob that covers the canonical name.
 func (t *Table) globWantedLocked(name string) bool {
 	if len(t.globs) == 0 {
-		return false // what is wanted has been made
+		return false // a glob with interest is in t.globs
 	}
 	if e := t.entries[name]; e != nil {
 		g := e.globOf()
@@ -165,8 +164,7 @@ func (t *Table) globWantedLocked(name string) bool {
 	return g != "" && t.wants[g] != nil
 }
 
-// isGlobLocked reports whether a name is that of a glob which somebody wants,
-// or wanted.
+// isGlobLocked reports whether a name is that of a glob with present or past interest.
 func (t *Table) isGlobLocked(name string) bool { return t.globs[name] != nil }
 
 // changesGlobs reports whether a glob was joined or left.
@@ -174,7 +172,7 @@ func (done *Edited) changesGlobs() bool {
 	return slices.ContainsFunc(done.Added, resource.IsGlob) || slices.ContainsFunc(done.Removed, resource.IsGlob)
 }
 
-// countGlobs keeps s.globs in step with a change of its names.
+// countGlobs updates s.globs after a change of its names.
 func (s *Subscription) countGlobs(done *Edited) {
 	for _, n := range done.Added {
 		if resource.IsGlob(n) {

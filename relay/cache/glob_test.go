@@ -9,12 +9,12 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-var localities = resource.TypeOf(resource.LbEndpointURL) // delta only, wanted by globs
+var localities = resource.TypeOf(resource.LbEndpointURL) // delta only, requested by globs
 
 const leds = "xdstp://o/envoy.config.endpoint.v3.LbEndpoint/"
 
-// TestGlobMembers: a glob sees one level, with its parameters and no others,
-// and its members vanish under their own names (G4, G6, G7).
+// TestGlobMembers: a glob sees one level, with its parameters and no others, and its members are
+// removed under their own names (G4, G6, G7).
 func TestGlobMembers(t *testing.T) {
 	w := start(t, Config{})
 	plain, with := w.client(localities, false, leds+"a/*"), w.client(localities, false, leds+"a/*?s=1")
@@ -27,7 +27,7 @@ func TestGlobMembers(t *testing.T) {
 	w.remove(localities, leds+"a/x")
 	expect(t, plain.ask(t, Query{}), "-"+leds+"a/x")
 	expect(t, with.ask(t, Query{}))
-	expect(t, w.client(localities, false, leds+"a/*").ask(t, Query{}), leds+"a/w") // nothing of what was
+	expect(t, w.client(localities, false, leds+"a/*").ask(t, Query{}), leds+"a/w") // none of the previous content
 }
 
 // TestPlainNamesAreNoGlobs: G6: only structured names can be globs.
@@ -41,9 +41,8 @@ func TestPlainNamesAreNoGlobs(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "-rc/*")
 }
 
-// TestEmptyGlobs: G7: that there is nothing below a glob is told under its own
-// name, when it turns out and when its last member goes; K13: and not because
-// something else was answered.
+// TestEmptyGlobs: G7: an empty glob is reported under its own name, when that is first known and
+// when its last member is removed; K13: and not because something else was answered.
 func TestEmptyGlobs(t *testing.T) {
 	w := start(t, Config{})
 	c, all := w.client(localities, false, leds+"a/*"), w.client(localities, true)
@@ -56,7 +55,7 @@ func TestEmptyGlobs(t *testing.T) {
 	w.remove(localities, leds+"a/*")
 	expect(t, c.ask(t, Query{}), "-"+leds+"a/*")
 	equal(t, "known", c.head().Known, true)
-	expect(t, all.ask(t, Query{}))                                                     // who did not ask for it is not told
+	expect(t, all.ask(t, Query{}))                                                     // the client did not ask for it
 	expect(t, w.client(localities, false, leds+"a/*").ask(t, Query{}), "-"+leds+"a/*") // B34
 
 	w.apply(localities, res(leds+"a/x", "1"))
@@ -69,9 +68,8 @@ func TestEmptyGlobs(t *testing.T) {
 	expect(t, c.ask(t, Query{}), leds+"a/y", "-"+leds+"a/x") // it was empty only for a while
 }
 
-// TestSpellings: G1: names that mean the same are one subscription and one
-// resource; the origin is asked as clients spell it, and clients are told as the
-// origin does.
+// TestSpellings: G1: names that mean the same are one subscription and one resource; the control
+// plane is asked in the spelling of clients, and clients get the spelling of the control plane.
 func TestSpellings(t *testing.T) {
 	w := start(t, Config{})
 	const ba, ab, esc = leds + "x?b=2&a=1", leds + "x?a=1&b=2", leds + "%78?b=2&a=1"
@@ -81,7 +79,7 @@ func TestSpellings(t *testing.T) {
 	equal(t, "asked", d[0].Subscribe, []string{ba})
 	equal(t, "asked for all", d[0].Names, []string{ba})
 	w.feed.Absent(localities, []string{ba})
-	expect(t, one.ask(t, Query{}), "-"+ba) // as it was asked for
+	expect(t, one.ask(t, Query{}), "-"+ba) // in the spelling of the request
 	w.apply(localities, res(esc, "1"))
 	expect(t, one.ask(t, Query{}), esc)
 	equal(t, "held", w.feed.Held(localities)[esc] != "", true) // C8
@@ -95,8 +93,8 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestSpellingsOfLegs: each origin hears a name as it was asked for it, whatever
-// another has called it that was not asked (G1, G3, C9).
+// TestSpellingsOfLegs: each control plane gets a name in the spelling of the request, whatever
+// another one has called it that was not asked (G1, G3, C9).
 func TestSpellingsOfLegs(t *testing.T) {
 	const canonical, asked, other = below + "x?a=1&b=2", below + "x?b=2&a=1", below + "%78?a=1&b=2"
 	for _, called := range []string{canonical, asked, other} {
@@ -112,7 +110,7 @@ func TestSpellingsOfLegs(t *testing.T) {
 		c := w.client(clusters, false, asked)
 		two := w.leg(1)
 		equal(t, "asked", demand(two.TakeDemand(true, false)), []string{"+" + asked})
-		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res(called, "1")}, Differences: true}) // nobody has asked it
+		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res(called, "1")}, Differences: true}) // not requested on this stream
 		wild := w.client(clusters, true)
 		equal(t, "all that is asked", two.TakeDemand(true, true)[0].Names, []string{asked})
 		c.table.Replace(&c.w, false, nil)
@@ -123,8 +121,7 @@ func TestSpellingsOfLegs(t *testing.T) {
 	}
 }
 
-// TestClaimsBelowGlobs: B37 for members of a glob: they are judged once all of
-// it is known (K13).
+// TestClaimsBelowGlobs: B37 for members of a glob: they are judged once all of it is known (K13).
 func TestClaimsBelowGlobs(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(localities, false, leds+"a/*")
@@ -149,9 +146,9 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	equal(t, "left open", len(rest), 0)
 }
 
-// TestClaimsThatAreCoveredLater: B37, K13: what a client holds and does not ask for
-// is gone; if it joins a glob or the wildcard before it was told so, that is open
-// until these are answered for.
+// TestClaimsThatAreCoveredLater: B37, K13: a resource that a client has and does not ask for counts
+// as removed; if it joins a glob or the wildcard before it was sent that, the claim is open until
+// these are answered.
 func TestClaimsThatAreCoveredLater(t *testing.T) {
 	for name, join := range map[string]Edit{"a glob": {Add: []string{leds + "a/*"}}, "the wildcard": {AddWildcard: true}} {
 		t.Run(name, func(t *testing.T) {
@@ -181,9 +178,8 @@ func TestClaimsThatAreCoveredLater(t *testing.T) {
 	}
 }
 
-// TestForgottenMembers: a client of a glob that missed removals which are no
-// longer known has to start anew; those who missed none do not, however much
-// came and went elsewhere.
+// TestForgottenMembers: a client of a glob that missed removals which are no longer known has to
+// start over; clients that missed none do not, whatever was added and removed elsewhere.
 func TestForgottenMembers(t *testing.T) {
 	w := start(t, Config{Tombstones: 4})
 	behind, idle, plain := w.client(localities, false, leds+"a/*"), w.client(localities, false, leds+"b/*"), w.client(localities, false, leds+"c")
@@ -204,8 +200,7 @@ func TestForgottenMembers(t *testing.T) {
 	expect(t, plain.ask(t, Query{}), leds+"c")
 }
 
-// TestGlobsOfManyMembers: what a few changes cost does not depend on how many
-// members a glob has.
+// TestGlobsOfManyMembers: the cost of a few changes does not depend on how many members a glob has.
 func TestGlobsOfManyMembers(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(localities, false, leds+"a/*")
@@ -234,8 +229,8 @@ func TestGlobsOfManyMembers(t *testing.T) {
 	}
 }
 
-// TestNamesOfNobody: G2, G5: names that cannot be those of a resource of the type
-// do not exist, and no origin is asked.
+// TestNamesOfNobody: G2, G5: names that cannot be those of a resource of the type do not exist, and
+// no control plane is asked.
 func TestNamesOfNobody(t *testing.T) {
 	w := start(t, Config{})
 	wrong := []string{leds + "x#entry=y", "xdstp://o/envoy.config.cluster.v3.Cluster/x", leds + "%"}

@@ -21,26 +21,27 @@ type Group struct {
 	cache   *Cache
 	private bool // see Cache.JoinPrivate
 	sole    bool // private, and of a single client
-	// identity is whose private group it is, if not sole; see Cache.JoinIdentity.
+	// identity is the identity that a private group belongs to, unless it is sole; see
+	// Cache.JoinIdentity.
 	identity string
 
 	// Guarded by cache.mu.
 	clients int
-	peers   int         // of these, other nodes
+	peers   int         // clients that are other nodes
 	runs    bool        // it has feeds; false while idle
 	retire  *time.Timer // makes the group idle, see Cache.Leave
 	hold    *time.Timer // see resumeLocked
-	// peersChanged is closed when peers changes; nil while nobody waits for that.
+	// peersChanged is closed when peers changes; nil unless someone waits for that.
 	peersChanged chan struct{}
 
-	legs []leg // of fixed length; see leg for what guards the fields
+	legs []leg // of fixed length; see [leg] for what guards the fields
 
 	restored sync.Once // see Restore
 
 	lingering atomic.Int64 // bytes of names that linger; see mayLinger
 
 	// Atomic; replaced with mu held.
-	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil for nobody
+	listeners atomic.Pointer[[]chan<- struct{}] // see Changes; nil: no listeners
 
 	mu lockorder.Mutex[lockorder.Group]
 	// Guarded by mu.
@@ -48,13 +49,13 @@ type Group struct {
 	order      []*Table // by the order E1, then by age
 	linger     *time.Timer
 	lingerAt   time.Time
-	expiring   bool // expire runs, and once more after that if expireMore
+	expiring   bool // expire runs, and runs once more if expireMore
 	expireMore bool
 	guard      *time.Timer // see removeHeld
 	guardAt    time.Time
 	ended      bool
 	agreed     map[string]Agreed // by the URL of types without a table; nil for none
-	// revivable is what was kept of types that have no table, by URL; see Revive.
+	// revivable is the last known good of types without a table, by URL; see Revive.
 	revivable map[string]*revivable
 	holds     map[string]heldElsewhere // by type URL; nil for none
 }
@@ -83,10 +84,9 @@ func (g *Group) Table(t *resource.Type) *Table {
 	return table
 }
 
-// HasRoom reports whether a client may ask for t: there is a table for it, or
-// not yet most others, of which 0 means any number. There are about a dozen types
-// in use, but clients may invent type URLs. Clients that ask at the same moment may
-// go a little beyond.
+// HasRoom reports whether a client may ask for t: there is a table for it, or there are fewer than
+// most tables. 0 means any number. About a dozen types are in use, but clients may invent type
+// URLs. Concurrent clients may exceed the bound a little.
 func (g *Group) HasRoom(t *resource.Type, most int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -99,17 +99,16 @@ func (g *Group) lookup(t *resource.Type) *Table {
 	return g.tables[t.URL]
 }
 
-// Tables returns the group's tables in the order E1. The slice must not be
-// changed.
+// Tables returns the group's tables in the order E1. The slice must not be changed.
 func (g *Group) Tables() []*Table {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.order
 }
 
-// resumeLocked keeps the state of a key that was idle from clients until the
-// origins have answered, cannot be reached, or the hold time is over: it may be
-// hours old, and the origins are likely to be there. cache.mu must be held.
+// resumeLocked withholds the state of a formerly idle key from clients until the control planes
+// have answered, cannot be reached, or the hold time has passed: the state may be hours old, and
+// the control planes are likely to be reachable. cache.mu must be held.
 func (g *Group) resumeLocked() {
 	hold := g.cache.cfg.Hold
 	if hold <= 0 {
@@ -118,7 +117,7 @@ func (g *Group) resumeLocked() {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
 		for i := range t.legs {
-			known := t.gen > 0 || t.legs[i].answered > 0 // also that there is nothing
+			known := t.gen > 0 || t.legs[i].answered > 0 // also knowledge that names are absent
 			t.legs[i].held = known && t.legs[i].wanted > 0
 			t.legs[i].doubted, t.legs[i].absent = t.legs[i].doubted || known, nil
 			t.legs[i].idled = t.legs[i].idled || t.legs[i].live > 0
@@ -128,11 +127,11 @@ func (g *Group) resumeLocked() {
 	g.holdFor(hold)
 }
 
-// release ends what clients wait for of a leg that cannot be reached: the hold of
-// resumeLocked, and answers that may not come soon.
+// release ends the waits of clients for a stream whose control plane cannot be reached: the hold of
+// resumeLocked, and answers that may not arrive soon.
 func (g *Group) release(by int) { g.endWaits(by, (*Table).settleLocked) }
 
-// unholdAll ends the hold of resumeLocked on all legs because its time is over.
+// unholdAll ends the hold of resumeLocked on all streams because its time has passed.
 func (g *Group) unholdAll() {
 	for by := range g.legs {
 		g.endWaits(by, (*Table).unholdLocked)
@@ -154,8 +153,7 @@ func (g *Group) endWaits(by int, end func(*Table, int, map[*Subscription]struct{
 	g.cache.wake(woken)
 }
 
-// lingerFrom makes sure that the demand is looked at when at has come.
-// It may be called with a table's mu held.
+// lingerFrom schedules a check of the demand at at. It may be called with a table's mu held.
 func (g *Group) lingerFrom(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -165,8 +163,8 @@ func (g *Group) lingerFrom(at time.Time) {
 	g.armLocked(at)
 }
 
-// armLocked sets the linger timer a little late, so that one look serves the
-// many names that are left within a short time. g.mu must be held.
+// armLocked sets the linger timer a little late, so that one check covers the many names that are
+// left within a short time. g.mu must be held.
 func (g *Group) armLocked(at time.Time) {
 	g.lingerAt = at
 	wait := time.Until(at) + g.lingers()/16
@@ -177,8 +175,8 @@ func (g *Group) armLocked(at time.Time) {
 	}
 }
 
-// expire ends demand whose linger time is over. While the key has no clients
-// at all its demand is kept whole: it is what a returning client wants.
+// expire ends the demand whose linger time has passed. While the key has no clients at all it keeps
+// its whole demand, because that is what a returning client wants.
 func (g *Group) expire() {
 	g.mu.Lock()
 	g.lingerAt = time.Time{}
@@ -199,7 +197,7 @@ func (g *Group) expire() {
 
 func (g *Group) expireOnce() {
 	if !g.cache.inUse(g) {
-		return // looked at again when a client joins
+		return // checked again when a client joins
 	}
 	now := time.Now()
 	next := g.letGo(now)
@@ -224,7 +222,7 @@ func (g *Group) expireOnce() {
 	}
 }
 
-// bytes is roughly what the group holds.
+// bytes estimates the memory of the group.
 func (g *Group) bytes() int64 {
 	n := int64(groupSize)
 	for _, t := range g.Tables() {
@@ -243,15 +241,15 @@ func (g *Group) bytes() int64 {
 	return n
 }
 
-// over reports whether the group is given up, so that no timer may be set. It
-// may be called with a table's mu held.
+// over reports whether the group has ended, so that no timer may be set. It may be called with a
+// table's mu held.
 func (g *Group) over() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.ended
 }
 
-// endLocked stops the group's timers for good. cache.mu must be held.
+// endLocked stops the group's timers permanently. cache.mu must be held.
 func (g *Group) endLocked() {
 	g.stopTimersLocked()
 	g.cache.lingering.Add(-g.lingering.Swap(0))

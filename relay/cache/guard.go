@@ -6,42 +6,40 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// The guard (K16) holds back an answer's removals where they would take more than
-// a configured share of a full-state set, or leave it empty: more often than not
-// that is a mistake of the control plane. The rest of the answer is applied, and
-// the names stay served, until a later answer has them again, the hold is over,
-// or an operator releases them.
+// The removal guard (K16) holds back an answer's removals if they exceed a configured share of a
+// full-state set, or leave it empty: usually that is a mistake of the control plane. The rest of
+// the answer is applied, and the names stay served, until a later answer has them again, the hold
+// time has passed, or an operator releases the removals.
 
 // MassRemoval describes an answer that removes a large share of a full-state set.
 type MassRemoval struct {
 	Group *Group
 	Type  *resource.Type
-	// Origin is where the answer came from.
+	// Origin is the control plane that sent the answer.
 	Origin string
 	// Removals is how many resources it removes, Of how many there were.
 	Removals, Of int
-	// HeldBack says that the guard has begun to hold them back; without a guard they
-	// are gone.
+	// HeldBack says that the removal guard has begun to hold the removals back; without a guard
+	// they were applied.
 	HeldBack bool
 }
 
-// What counts as a mass removal where no guard is configured: more than this share of a
-// set, or all of it, if the set is not so small that this is an everyday change.
+// Without a configured removal guard a mass removal is more than this share of a set, or all of it,
+// unless the set is so small that this is an everyday change.
 const (
 	massPercent = 50
 	massSet     = 5
 )
 
-// guard is what a leg's answers would have removed. The zero guard holds nothing.
+// guard holds the removals of a stream's answers that are held back. The zero guard holds none.
 type guard struct {
-	// names are what the leg holds all the same, with what replaces it in the end, nil
-	// where it is removed then.
+	// names are the resources that stay, with their eventual replacement, nil for a removal.
 	names map[string]*resource.Resource
 	until time.Time // zero: until they are released
-	// forParents says that only parents are the reason (see children), so that until is when
-	// these are looked at again.
+	// forParents says that parents are the only reason (see children), so that until is when these
+	// are checked again.
 	forParents bool
-	// restored says that the leg held restored content when the hold began or grew.
+	// restored says that the stream had restored content when the hold began or grew.
 	restored bool
 }
 
@@ -58,13 +56,13 @@ func (g *guard) spare(name string) {
 	}
 }
 
-// guardLocked decides which removals of u to hold back, before any is done. before
-// is how many resources the leg held when u came, and missing are those that a full state
-// leaves out. It returns a mass removal that is news, whether it is held back or not; nil
-// for none.
+// guardLocked decides which removals of u to hold back, before any is applied. before is how many
+// resources the stream had when u arrived, and missing are those that a full state omits. It
+// returns a mass removal that is news, whether it is held back or not; nil for none. t.mu must be
+// held.
 func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept *children) *MassRemoval {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
-	if u.Mirror { // the owner holds back for all, also what was held here before
+	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
 		leg.guard = guard{}
 		if t.remembersRemoved() {
 			for name := range t.removalsLocked(by, u, missing) {
@@ -96,14 +94,14 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 		t.group.cache.massRemovals.Add(1)
 		return mass
 	}
-	if u.Full { // it says all: what it does not leave out is spared
+	if u.Full { // it is complete: what it contains is no longer held back
 		for name := range leg.guard.names {
 			if _, out := gone[name]; !out {
 				leg.guard.spare(name)
 			}
 		}
 	}
-	removed := len(gone) // with what is held back already: a set may disappear in several steps
+	removed := len(gone) // including what is held back already: a set may disappear in several steps
 	for name := range leg.guard.names {
 		if _, again := gone[name]; !again {
 			removed++
@@ -122,9 +120,9 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	return mass
 }
 
-// holdBackLocked holds back that a leg's resources of these names go, as a mass removal, and
-// reports whether that is news. restored says that they may be older than the answer of the
-// origin before.
+// holdBackLocked holds back the removal of a stream's resources with these names, as a mass
+// removal, and reports whether that is news. restored says that they may be older than the control
+// plane's previous answer.
 func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) (news bool) {
 	cfg, leg := &t.group.cache.cfg, &t.legs[by]
 	begins := len(leg.guard.names) == 0 || leg.guard.forParents
@@ -140,7 +138,7 @@ func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) 
 	more := len(leg.guard.names) > before
 	t.holds = t.holds || more || begins
 	if !begins {
-		if cfg.RemovalHold > 0 && more { // also these get a whole hold
+		if cfg.RemovalHold > 0 && more { // the new ones get a full hold, too
 			leg.guard.until = time.Now().Add(cfg.RemovalHold)
 		}
 		return false
@@ -154,7 +152,7 @@ func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) 
 	return true
 }
 
-// removalsLocked are the names that u would take from what a leg holds.
+// removalsLocked returns the names that u would remove from a stream's content.
 func (t *Table) removalsLocked(by int, u Update, missing []*entry) map[string]struct{} {
 	gone := make(map[string]struct{})
 	for _, spelled := range u.Removed {
@@ -171,7 +169,7 @@ func (t *Table) removalsLocked(by int, u Update, missing []*entry) map[string]st
 	return gone
 }
 
-// removeHeldLocked does what was held back of a leg, but for what is kept for its parents
+// removeHeldLocked applies what was held back on a stream, except for what is kept for its parents
 // (see children), if there is any.
 func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription]struct{}) (removed int) {
 	leg := &t.legs[by]
@@ -191,19 +189,19 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 		}
 	}
 	if len(names) > 0 {
-		leg.version = "" // what is there now was never sent under one
+		leg.version = "" // the present content was never sent with one
 	}
 	t.fed.Changes += t.gen + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseReleased, "")
 	return len(names)
 }
 
-// Release does the removals that the guard holds back, and returns how many.
+// Release applies the removals that the guard holds back, and returns how many.
 func (g *Group) Release() int { return g.removeHeld(time.Time{}, nil) }
 
-// removeHeld does the removals whose hold is over at now, and those that were held back for
-// the sake of these; with the zero time all. elsewhere, which may be nil, does those that are
-// over for another reason.
+// removeHeld applies the removals whose hold has ended at now, and those that were held back
+// because of them; with the zero time all. elsewhere, which may be nil, applies those that end for
+// another reason.
 func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Subscription]struct{}) int) (removed int) {
 	woken := make(map[*Subscription]struct{})
 	var next time.Time
@@ -233,8 +231,8 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 	return removed
 }
 
-// removeDueLocked is removeHeld for one table, and returns when it is due the next time;
-// zero for never. parentsGone says that removals of parents were done just now.
+// removeDueLocked is removeHeld for one table, and returns when it is due next; zero for never.
+// parentsGone says that removals of parents were applied just now.
 func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subscription]struct{}) (removed int, next time.Time) {
 	for by := range t.legs {
 		held := &t.legs[by].guard
@@ -257,16 +255,15 @@ func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subs
 	return removed, next
 }
 
-// confirms reports whether the origin of a leg can take back what it removed: this node asks
-// it, and it is not out of reach. It may be called with a table's mu held.
+// confirms reports whether a stream's control plane can revoke its removals: this node asks it, and
+// it is reachable. It may be called with a table's mu held.
 func (g *Group) confirms(leg int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return !g.legs[leg].borrowed && g.legs[leg].upstream.Err == nil
 }
 
-// guardFrom makes sure that held removals are looked at when at has come. It may
-// be called with a table's mu held.
+// guardFrom schedules a check of the held removals at at. It may be called with a table's mu held.
 func (g *Group) guardFrom(at time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -288,8 +285,8 @@ func (g *Group) guardOver() {
 	g.removeHeld(time.Now(), nil)
 }
 
-// MassRemovals is how often an answer has removed a large share of a full-state set, whether
-// that was held back or not.
+// MassRemovals is how often an answer has removed a large share of a full-state set, whether that
+// was held back or not.
 func (c *Cache) MassRemovals() uint64 { return c.massRemovals.Load() }
 
 // RemovalsHeld is how often the guard has begun to hold removals back.

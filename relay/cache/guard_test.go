@@ -16,15 +16,15 @@ func res2(names ...string) (rs []*resource.Resource) {
 	return rs
 }
 
-// TestHeldInSteps: what is held back counts as removed, so that a set that disappears in
-// several responses is held back as a whole, and what came back no longer counts (K16).
+// TestHeldInSteps: held removals count as removed, so that a set that disappears in several
+// responses is held back as a whole, and resources that are back no longer count (K16).
 func TestHeldInSteps(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
 		w.apply(clusters, res2("a", "b", "c", "d", "e")...)
 		c.ask(t, Query{})
 		w.remove(clusters, "e")
-		expect(t, c.ask(t, Query{}), "-e") // a part that may go
+		expect(t, c.ask(t, Query{}), "-e") // a share that may be removed
 		w.remove(clusters, "a", "b", "c")
 		pass(30 * time.Second)
 		w.remove(clusters, "d") // one of four, and the last one
@@ -39,8 +39,8 @@ func TestHeldInSteps(t *testing.T) {
 	})
 }
 
-// TestHeldAgain: a mass removal that comes while another one is held back is held for as long
-// as any other, and the earlier one with it; one that says the same again is not (K16).
+// TestHeldAgain: a mass removal that arrives while another one is held back is held for a full hold
+// time, and the earlier one with it; a repetition is not (K16).
 func TestHeldAgain(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -53,15 +53,15 @@ func TestHeldAgain(t *testing.T) {
 		pass(20 * time.Second)
 		w.remove(clusters, "a", "b", "c")
 		pass(50 * time.Second)
-		w.remove(clusters, "a", "b", "c") // which is nothing new
+		w.remove(clusters, "a", "b", "c") // nothing new
 		expect(t, c.ask(t, Query{}))
 		pass(11 * time.Second)
 		expect(t, c.ask(t, Query{}), "-a", "-b", "-c", "-d")
 	})
 }
 
-// TestRemovalsAreHeld: an answer that removes more than the share keeps its
-// removals back, and the rest of it is applied; a smaller one passes (K16).
+// TestRemovalsAreHeld: an answer that removes more than the share has its removals held back, and
+// the rest of it is applied; a smaller one passes (K16).
 func TestRemovalsAreHeld(t *testing.T) {
 	for name, remove := range map[string]func(w *world, keep ...string) int{
 		"by absence": func(w *world, keep ...string) int {
@@ -120,8 +120,8 @@ func TestRemovalsAreHeld(t *testing.T) {
 	}
 }
 
-// TestRemovalsAreHeldForATime: until then the names are served, to new clients
-// too, and then they go (K16).
+// TestRemovalsAreHeldForATime: until the end of the hold the names are served, to new clients, too,
+// and then they are removed (K16).
 func TestRemovalsAreHeldForATime(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -129,7 +129,7 @@ func TestRemovalsAreHeldForATime(t *testing.T) {
 		c.ask(t, Query{})
 		w.feed.Apply(Update{Type: clusters, Full: true, Version: "2"})
 		pass(30 * time.Second)
-		w.feed.Apply(Update{Type: clusters, Full: true, Version: "2"}) // does not make it longer
+		w.feed.Apply(Update{Type: clusters, Full: true, Version: "2"}) // does not extend the hold
 		pass(29 * time.Second)
 		expect(t, c.ask(t, Query{}))
 		expect(t, w.client(clusters, true).ask(t, Query{}), "a", "b")
@@ -146,7 +146,7 @@ func TestRemovalsAreHeldForATime(t *testing.T) {
 	})
 }
 
-// TestNoGuard: by default an origin may remove everything at once (K16).
+// TestNoGuard: by default a control plane may remove everything at once (K16).
 func TestNoGuard(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -156,8 +156,8 @@ func TestNoGuard(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "-a", "-b")
 }
 
-// TestMassRemovals: K16: without a guard an answer that removes most of a set that is not
-// small is reported, and done; one that removes less, or from a small set, is not.
+// TestMassRemovals: K16: without a guard an answer that removes most of a set that is not small is
+// reported, and applied; one that removes less, or from a small set, is not reported.
 func TestMassRemovals(t *testing.T) {
 	for name, tc := range map[string]struct {
 		typ        *resource.Type
@@ -202,8 +202,8 @@ func TestMassRemovals(t *testing.T) {
 	}
 }
 
-// TestFollowersHoldNothing: what the owner of a key removes goes, however much it is,
-// and what it does not remove stays, also where this node was about to (K16).
+// TestFollowersHoldNothing: removals by the owner of a key are applied, however many they are, and
+// what it does not remove stays, even if this node was about to remove it (K16).
 func TestFollowersHoldNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute})
@@ -215,7 +215,7 @@ func TestFollowersHoldNothing(t *testing.T) {
 		if held() != 2 {
 			t.Fatalf("%d removals are held", held())
 		}
-		w.feed.Apply(Update{Type: clusters, Mirror: true}) // another node owns the key now, and has the same
+		w.feed.Apply(Update{Type: clusters, Mirror: true}) // another node owns the key now, and has the same content
 		if held() != 0 {
 			t.Fatalf("%d removals are held by a follower", held())
 		}

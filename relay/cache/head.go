@@ -11,47 +11,45 @@ import (
 type Head struct {
 	// Subscription identifies its content in this process; 0: none.
 	Subscription uint64
-	// Names says how many names it has, NameBytes how long they are together, and
-	// Globs how many of them are globs; Wildcard whether it has "*" too.
+	// Names is the number of its names, NameBytes their total length, and Globs the number of globs
+	// among them; Wildcard says whether it has "*", too.
 	Names, NameBytes, Globs int
 	Wildcard                bool
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
-	// Noted is the newest note that it may see, but for heartbeats, and Beat the
-	// newest heartbeat; see [Position]. Never too small.
+	// Noted is the newest note that it may see, except for heartbeats, and Beat the newest
+	// heartbeat; see [Position]. Never too small.
 	Noted, Beat uint64
-	// Expires is when the first resource of the table comes to its end, if
-	// nothing is heard of it; zero: none does.
+	// Expires is when the next TTL of a resource of the table ends, unless it is renewed; zero:
+	// none does.
 	Expires time.Time
-	// Known says that the origins have answered for all of it (K13),
-	// WildcardKnown that they have for the wildcard.
+	// Known says that the control planes have answered for all of it (K13), WildcardKnown that they
+	// have for the wildcard.
 	Known, WildcardKnown bool
-	// Hopeless says that an origin that has not answered is out of reach, so
-	// that its answer may not come soon.
+	// Hopeless says that a control plane that has not answered is unreachable, so that its answer
+	// may not arrive soon.
 	Hopeless bool
-	// Held says that nothing should be told yet: the key was idle, its state
-	// may be old, and the origin is being asked. The watcher is woken when
-	// that is over.
+	// Held says that nothing should be sent yet: the key was idle, its state may be old, and the
+	// control plane is being asked. The watcher is woken at the end of that.
 	Held bool
-	// Private says that it asks for a resource that must not be kept, or shared,
-	// so that its clients have to go where they are alone (K17). It is not said
-	// while an origin is out of reach: nothing could be got there.
+	// Private says that it asks for a resource that must not be cached or shared, so that its
+	// clients have to move to a private group (K17). It is not set while a control plane is
+	// unreachable: nothing could be received there.
 	Private bool
-	// Unsettled is since when a new upstream stream has been asked for the type
-	// and has not answered, so that the rest of a difference may still be to
-	// come (E5); zero if none. The watcher is woken when that is over.
+	// Unsettled is since when a new upstream stream has been asked for the type and has not
+	// answered, so that the rest of a difference may still follow (E5); zero if none. The watcher
+	// is woken at the end of that.
 	Unsettled time.Time
-	// Behind is until when what there is should not be told to who says that it
-	// has something else, since that is probably newer (K12); zero if it is not.
+	// Behind is until when the content should not be sent to a client that has presented other
+	// content, because that is probably newer (K12); zero if it need not wait.
 	Behind time.Time
-	// Proven says that this holds for clients that ask by name, too: the tier head is newer
-	// than what all of the table was restored from.
+	// Proven says that this applies to clients that ask by name, too: the tier head is newer than
+	// what the whole table was restored from.
 	Proven bool
 	shown  shown // see Spares
 }
 
-// Head tells where w's subscription stands. It costs the same whatever the
-// table's size.
+// Head returns the state of w's subscription. The cost does not depend on the table's size.
 func (t *Table) Head(w *Watcher) Head {
 	t.mu.RLock()
 	s := w.sub
@@ -80,12 +78,11 @@ func (t *Table) Head(w *Watcher) Head {
 	return h
 }
 
-// Reconcile compares what a client says it holds with what it should see
-// (B37). It returns the names that it has to be told, since they changed, are
-// new to it, or are gone; the position from which it then follows, which is
-// before all notes; and the claims about names of which nothing is known yet, in
-// canonical form. There may be very many names, so it is done in steps: what changes meanwhile
-// is after that position, so that the client gets it in any case.
+// Reconcile compares what a client claims to have with what it should see (B37). It returns the
+// names that must be sent, because they changed, are new to the client, or are removed; the
+// position from which the client then follows, which is before all notes; and the claims about
+// names of which nothing is known yet, in canonical form. There may be very many names, so it is
+// done in steps: concurrent changes are after that position, so the client gets them in any case.
 func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
@@ -111,7 +108,7 @@ func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at P
 		s.eachNamed(r.seeLocked)
 	}
 	r.claimed = nil // it takes megabytes, and so does what follows
-	// What it has lives on by heartbeats that it may have missed.
+	// Heartbeats that the client may have missed keep its resources alive.
 	return NewNames(r.names), at, r.rest
 }
 
@@ -120,7 +117,7 @@ type reconciling struct {
 	table   *Table
 	sub     *Subscription
 	claimed map[*entry]struct{}
-	names   []string // to be told
+	names   []string // to be sent
 	rest    []resource.Held
 	kept    children
 }
@@ -128,7 +125,7 @@ type reconciling struct {
 func (r *reconciling) claimLocked(c resource.Held) {
 	t, s := r.table, r.sub
 	c.Name = resource.Canonical(c.Name)
-	e := t.entries[c.Name] // not an alias: a client holds resources by their names
+	e := t.entries[c.Name] // not an alias: a client has resources by their names
 	_, named := s.names[c.Name]
 	there, byName := false, false
 	if e != nil {
@@ -138,7 +135,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 	unjudged := s.key.wildcard && !byName && !t.coversLocked(s, c.Name) && !t.judgedLocked(c.Name)
 	switch {
 	case there && t.takenBackLocked(c.Name):
-		r.names = append(r.names, c.Name) // only the resource takes the error back (C16)
+		r.names = append(r.names, c.Name) // only the resource reverts the error (C16)
 	case e == nil && (named || t.opensLocked(s, c.Name)), unjudged:
 		r.rest = append(r.rest, c)
 		return
@@ -146,7 +143,7 @@ func (r *reconciling) claimLocked(c resource.Held) {
 	case !there && (t.doubtsNameLocked(s, c.Name) || r.kept.mayHaveLocked(c.Name)):
 		r.rest = append(r.rest, c) // it may be newer than what is known
 	case e != nil:
-		r.names = append(r.names, e.name) // else the claim would live on, with its version
+		r.names = append(r.names, e.name) // else the claim would stay, with its version
 	default:
 		r.names = append(r.names, c.Name)
 	}
@@ -155,17 +152,17 @@ func (r *reconciling) claimLocked(c resource.Held) {
 	}
 }
 
-// seeLocked looks at what the client may not have.
+// seeLocked adds e if the client may not have it.
 func (r *reconciling) seeLocked(e *entry) {
 	there, _ := r.sub.seesLocked(e)
-	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e)) { // B34
+	if _, ok := r.claimed[e]; !ok && (there || r.table.missesLocked(r.sub, e)) { // the removal must be sent, too (B34)
 		r.names = append(r.names, e.name)
 	}
 }
 
-// Gone returns those of claims that turned out not to exist: the origin has
-// answered, and there is no such resource. rest are those of which that cannot be
-// said yet; where the head is known, there are none. It is done in steps like Reconcile.
+// Gone returns those of claims that turned out not to exist: the control plane has answered, and
+// there is no such resource. rest are those for which that is still unknown; there are none once
+// the subscription is known. It is done in steps like Reconcile.
 func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
@@ -191,24 +188,24 @@ func (t *Table) Gone(w *Watcher, claims []resource.Held) (gone *Names, rest []re
 	return NewNames(names), rest
 }
 
-// claimState is what is known of a resource that a client says it holds.
+// claimState is what is known of a resource that a client claims to have.
 type claimState uint8
 
 const (
-	claimStands claimState = iota // it is there, or nobody says that it has gone
+	claimStands claimState = iota // it exists, or no answer says that it was removed
 	claimGone
 	claimOpen
 )
 
-// judgeLocked says what is known of a name that a client with s claims. known says that the
-// origins have answered for all that s asks for, and kept what parents that are held back
+// judgeLocked returns what is known of a name that a client with s claims. known says that the
+// control planes have answered for all that s asks for, and kept what parents that are held back
 // refer to.
 func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *children) claimState {
 	e := t.entries[name]
 	_, named := s.names[name]
 	covered := t.coversLocked(s, name)
 	switch {
-	case e != nil && s.seesNowLocked(e): // told as a change
+	case e != nil && s.seesNowLocked(e): // sent as a change
 	case t.doubtsNameLocked(s, name):
 		return claimOpen
 	case kept.mayHaveLocked(name):
@@ -218,7 +215,7 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 		return claimGone
 	case !known && named, t.opensLocked(s, name):
 		return claimOpen
-	case !s.key.wildcard && !covered: // nobody says that it is gone (C11)
+	case !s.key.wildcard && !covered: // no answer says that it was removed (C11)
 	case !covered && !t.judgedLocked(name):
 		return claimOpen
 	case e == nil || !e.member:
@@ -227,9 +224,9 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 	return claimStands
 }
 
-// doubtsLocked reports whether what s sees may be older than what a client has that
-// comes back: it was restored, or the key was idle or another node's, and a leg of s has
-// not answered since. Nothing is gone by that (K14).
+// doubtsLocked reports whether what s sees may be older than what a returning client has: it was
+// restored, or the key was idle or another node's, and a stream of s has not answered since.
+// Nothing counts as removed because of it (K14).
 func (t *Table) doubtsLocked(s *Subscription) bool {
 	for leg := range t.legsOfLocked(s) {
 		if leg.stale || leg.doubted {
@@ -239,9 +236,9 @@ func (t *Table) doubtsLocked(s *Subscription) bool {
 	return false
 }
 
-// doubtsNameLocked is doubtsLocked for one canonical name. The origin's silence about
-// it is an answer, too, and may be the only one: a delta server that has nothing of what
-// it is asked for need not say so.
+// doubtsNameLocked is doubtsLocked for one canonical name. The control plane's silence about it is
+// an answer, too, and may be the only one: a delta server without any of the requested resources
+// need not answer.
 func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 	if w := t.wants[name]; w != nil && w.leg != Nobody && !s.key.wildcard {
 		if _, is := t.legs[w.leg].absent[name]; is {
@@ -251,8 +248,9 @@ func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 	return t.doubtsLocked(s)
 }
 
-// noteAbsentLocked notes names that a leg has been silent about, and wakes who may
-// claim to hold them: where they were absent before, nothing changes by that.
+// noteAbsentLocked records names that a stream's control plane did not answer for, and wakes
+// clients that may claim to have them. That is needed even if the names were absent before, because
+// nothing else would wake them.
 func (t *Table) noteAbsentLocked(by int, names []string) {
 	leg := &t.legs[by]
 	if len(names) == 0 || !leg.stale && !leg.doubted {
@@ -269,13 +267,13 @@ func (t *Table) noteAbsentLocked(by int, names []string) {
 	}
 }
 
-// seesNowLocked reports whether s sees a resource that is there.
+// seesNowLocked reports whether s sees a resource in e.
 func (s *Subscription) seesNowLocked(e *entry) bool {
 	there, _ := s.seesLocked(e)
 	return there
 }
 
-// coversLocked reports whether s wants the glob that covers the canonical name.
+// coversLocked reports whether s asks for the glob that covers the canonical name.
 func (t *Table) coversLocked(s *Subscription, name string) bool {
 	if s.globs == 0 {
 		return false
@@ -284,8 +282,8 @@ func (t *Table) coversLocked(s *Subscription, name string) bool {
 	return ok
 }
 
-// opensLocked is coversLocked while that glob waits for an answer, and s has no
-// wildcard of the same leg that was answered.
+// opensLocked is coversLocked while that glob waits for an answer, and s has no wildcard of the
+// same stream that was answered.
 func (t *Table) opensLocked(s *Subscription, name string) bool {
 	if !t.coversLocked(s, name) {
 		return false
@@ -295,7 +293,7 @@ func (t *Table) opensLocked(s *Subscription, name string) bool {
 	return t.openLocked(w, g) && !(s.key.wildcard && w.leg == t.wild.leg && t.wildKnownLocked())
 }
 
-// Reaches reports whether the table has come to generation gen.
+// Reaches reports whether the table has reached generation gen.
 func (t *Table) Reaches(gen uint64) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -7,46 +7,45 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Cause says why a table's content became another.
+// Cause says why a table's content changed.
 type Cause string
 
 // The causes.
 const (
-	CauseOrigin   Cause = "origin"   // the origin said so
-	CauseOwner    Cause = "owner"    // the node said so that owns the key
-	CauseRestored Cause = "restored" // it came from the last known good state (K14)
-	CauseExpired  Cause = "expired"  // lifetimes came to their end (F5)
-	CauseKept     Cause = "kept"     // it had gone, and is kept for what refers to it (K16)
-	CauseReleased Cause = "released" // removals that were held back were done (K16)
+	CauseOrigin   Cause = "origin"   // the control plane sent it
+	CauseOwner    Cause = "owner"    // the node that owns the key sent it
+	CauseRestored Cause = "restored" // it was restored from last known good (K14)
+	CauseExpired  Cause = "expired"  // TTLs expired (F5)
+	CauseKept     Cause = "kept"     // it was removed, and is kept for what refers to it (K16)
+	CauseReleased Cause = "released" // removals that were held back were applied (K16)
 )
 
-// Past is what a table became by one update, in short.
+// Past summarizes a table after one update.
 type Past struct {
 	At    time.Time `json:"at"`
 	Cause Cause     `json:"cause"`
-	// Version is what SotW clients of the wildcard were told (D7), Digest stands for
-	// all that the table held, and is equal on every node for equal content (K11).
+	// Version is the one that SotW clients of the wildcard got (D7). Digest identifies the whole
+	// content of the table, and is equal on every node for equal content (K11).
 	Version string `json:"version"`
 	Digest  string `json:"digest"`
 	// Generation is that of the last change. Each node counts for itself.
 	Generation uint64 `json:"generation"`
-	// Added, Changed and Removed are how many resources were; Resources is how many
-	// there were then.
+	// Added, Changed and Removed count the resources that the update affected; Resources is how
+	// many there were afterwards.
 	Added     int `json:"added"`
 	Changed   int `json:"changed"`
 	Removed   int `json:"removed"`
 	Resources int `json:"resources"`
-	// Source is the origin's control_plane.identifier, Server its address; what is
-	// not known is empty.
+	// Source is the control_plane.identifier, Server its address; unknown ones are empty.
 	Source string `json:"source,omitempty"`
 	Server string `json:"server,omitempty"`
 }
 
-// past is a Past as it is kept.
+// past is the stored form of a Past.
 type past struct {
 	at                               int64 // ms of Unix time
 	cause                            Cause
-	version                          string // empty where the digest stands for it
+	version                          string // empty if it is the digest
 	digest, all                      resource.Digest
 	gen                              uint64
 	added, changed, removed, present uint32
@@ -56,12 +55,12 @@ type past struct {
 // history is a ring of the newest updates of a table that changed something.
 type history struct {
 	ring []past
-	next int // where the oldest one is, once the ring is full
+	next int // index of the oldest one, once the ring is full
 }
 
-// recordLocked notes what a turn has changed, if anything, and when it began. What is restored comes
-// name by name and is one update. The server is that of the leg. It costs the same
-// whatever changed.
+// recordLocked records what an update has changed, if anything, and when it began. Content is
+// restored name by name and recorded as one update. The server is that of the stream. The cost does
+// not depend on the size of the change.
 func (t *Table) recordLocked(u *turn, at time.Time, cause Cause, server string) {
 	limit := t.group.cache.cfg.History
 	if u.added+u.changed+u.removed == 0 || limit <= 0 || t.group.private {
@@ -95,9 +94,8 @@ func (h *history) newest() *past {
 	return &h.ring[(h.next+len(h.ring)-1)%len(h.ring)]
 }
 
-// History tells what the table became by its newest updates, the newest first: as
-// many as [Config.History] says. Updates that changed no resource are not among them,
-// nor is what went since nobody wants it any more.
+// History returns the newest updates of the table, the newest first: as many as [Config.History].
+// It omits updates that changed no resource, and removals because of ended interest.
 func (t *Table) History() []Past {
 	t.mu.RLock()
 	ring, next := slices.Clone(t.history.ring), t.history.next

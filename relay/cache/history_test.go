@@ -10,7 +10,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// story writes a history: "+1 ~2 -0 =3" for each update, the newest first.
+// story formats a history: "+1 ~2 -0 =3" for each update, the newest first.
 func story(t *Table) (lines []string) {
 	for _, p := range t.History() {
 		lines = append(lines, fmt.Sprintf("%s +%d ~%d -%d =%d", p.Cause, p.Added, p.Changed, p.Removed, p.Resources))
@@ -18,8 +18,8 @@ func story(t *Table) (lines []string) {
 	return lines
 }
 
-// TestHistory: a table remembers its newest updates that changed something, as many as
-// it is told to: when, from whom, under which version, and how much was changed.
+// TestHistory: a table remembers its newest updates that changed something, as many as configured:
+// when, from which sender, with which version, and how much was changed.
 func TestHistory(t *testing.T) {
 	w := start(t, Config{History: 3})
 	w.client(clusters, true)
@@ -53,8 +53,8 @@ func TestHistory(t *testing.T) {
 	expect("owner +1 ~0 -0 =2", "origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2")
 }
 
-// TestSourceGoes: a server that does not say who it is does not go by the name of the
-// one before it, or of the node that was followed (K7).
+// TestSourceGoes: a server that does not identify itself does not get the name of the previous one,
+// or of the node that was followed (K7).
 func TestSourceGoes(t *testing.T) {
 	w := start(t, Config{})
 	w.client(clusters, true)
@@ -73,14 +73,13 @@ func TestSourceGoes(t *testing.T) {
 	says(Update{Source: "node-2", Mirror: true}, "node-2")
 	says(Update{}, "")
 	says(Update{Source: "istiod"}, "istiod")
-	says(Update{}, "istiod") // which need not say it each time
+	says(Update{}, "istiod") // it need not identify itself each time
 	w.feed.SetServer("10.0.0.2:18000")
-	says(Update{Partial: true}, "istiod") // a part, or nobody's answer
+	says(Update{Partial: true}, "istiod") // a part, or no answer
 	says(Update{}, "")
 }
 
-// TestNoHistory: a table keeps none where none is wanted, nor where it is a single
-// client's.
+// TestNoHistory: a table keeps none if it is configured so, nor if it belongs to a single client.
 func TestNoHistory(t *testing.T) {
 	w := start(t, Config{History: -1})
 	w.client(clusters, true)
@@ -107,9 +106,9 @@ func TestHistoryCost(t *testing.T) {
 	}
 }
 
-// TestLacks: what a client at a generation lacks is the difference between what its
-// subscription saw then and what it sees now. Only of what has come and gone meanwhile
-// it is not known whether the client has it, and that is said.
+// TestLacks: the difference of a client at a generation is that between what its subscription saw
+// then and what it sees now. Only for names that were added and removed meanwhile it is unknown
+// whether the client has them, and that is reported.
 func TestLacks(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		w := newWorld(t, Config{})
@@ -120,7 +119,7 @@ func TestLacks(t *testing.T) {
 		if !wild {
 			wanted = rapid.SliceOfNDistinct(rapid.SampledFrom(names), 1, 4, rapid.ID[string]).Draw(r, "names")
 		}
-		w.client(clusters, true) // all of it is asked for
+		w.client(clusters, true) // asks for all of it
 		c := w.client(clusters, wild, wanted...)
 		sub := c.table.Subscription(&c.w)
 		sees := func() map[string]*resource.Resource {

@@ -2,17 +2,17 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// hold is the copy of a resource that a leg holds.
+// hold is the copy of a resource that one stream delivered.
 type hold struct {
 	leg int
-	// version is what the origin gave last. It differs from res.Version where
-	// identical content came under a new version (D15).
+	// version is the newest one that the control plane gave. It differs from res.Version if
+	// identical content arrived with a new version (D15).
 	version string
 	res     *resource.Resource
-	life    *life // nil while it has no TTL; see life
+	life    *life // nil if it has no TTL; see life
 }
 
-// heldBy returns the copy that came through a leg, nil if there is none.
+// heldBy returns the copy of a stream, nil if there is none.
 func (e *entry) heldBy(leg int) *hold {
 	switch {
 	case e.res == nil:
@@ -25,7 +25,7 @@ func (e *entry) heldBy(leg int) *hold {
 	return nil
 }
 
-// belongsTo reports whether a leg holds e, or refuses to show it.
+// belongsTo reports whether a stream has a copy of e, or is refused one.
 func (e *entry) belongsTo(leg int) bool {
 	return e.heldBy(leg) != nil || e.denied && e.leg == leg
 }
@@ -41,7 +41,7 @@ func (e *entry) holds() []hold {
 	return []hold{e.hold, *e.also}
 }
 
-// besides returns the copy that came through another leg, nil if there is none.
+// besides returns the copy of another stream, nil if there is none.
 func (e *entry) besides(leg int) *hold {
 	switch {
 	case e.res == nil:
@@ -53,7 +53,7 @@ func (e *entry) besides(leg int) *hold {
 	return e.also
 }
 
-// alsoSize is what the second copy costs beyond the first, in bytes.
+// alsoSize is the additional memory of the second copy, in bytes.
 func (e *entry) alsoSize() int64 {
 	if e.also == nil || e.also.res == e.res {
 		return 0
@@ -61,7 +61,7 @@ func (e *entry) alsoSize() int64 {
 	return int64(e.also.res.Size())
 }
 
-// count notes that a leg holds res in place of old; either may be nil.
+// count replaces old by res in the stream's counts; either may be nil.
 func (l *tableLeg) count(old, res *resource.Resource) {
 	if old != nil {
 		l.live--
@@ -73,7 +73,7 @@ func (l *tableLeg) count(old, res *resource.Resource) {
 	}
 }
 
-// holdLocked makes the copies of e those of s. Lifetimes end with their copies.
+// holdLocked replaces the copies of e by those of s. The TTL state of a copy ends with it.
 func (t *Table) holdLocked(e *entry, s state) {
 	t.bytes -= e.alsoSize()
 	kept := func(l *life) bool { return l == s.life || s.also != nil && l == s.also.life }
@@ -95,15 +95,15 @@ func (t *Table) holdLocked(e *entry, s state) {
 	t.bytes += e.alsoSize()
 }
 
-// turn is one update of a leg on its way into a table, whose mu is held.
+// turn is one update of a stream that is being applied to a table, whose mu is held.
 type turn struct {
 	table *Table
 	by    int
 	first uint64 // generation of the first change
 	woken map[*Subscription]struct{}
-	// final says that what it removes was held back long enough, here or by the owner, or that
-	// other nodes know better: it is not restored with parents that are held back next (see
-	// children).
+	// final says that removals of this update are definite: they were held back long enough, here
+	// or by the owner, or other nodes know better. They are not restored with parents that are held
+	// back next (see children).
 	final bool
 
 	added, changed, removed uint32 // resources; see recordLocked
@@ -115,7 +115,7 @@ func (u *turn) set(name string, s state) {
 	if e := u.table.entries[name]; e != nil && e.life == nil {
 		from = e.gen
 	}
-	u.table.gen++ // each change has its own, so that an update can be told in parts (B40)
+	u.table.gen++ // each change has its own, so that an update can be sent in parts (B40)
 	old := u.table.setLocked(name, s, u.first, u.woken)
 	if old != nil && !u.final {
 		u.table.loseLocked(u.by, old, s.res, from)
@@ -131,8 +131,8 @@ func (u *turn) set(name string, s state) {
 	}
 }
 
-// put makes res the leg's copy. What came last is what clients see, until its leg
-// gives it up. Content that they have already stays as they know it (D15).
+// put makes res the stream's copy. Clients see the copy that arrived last, until its stream
+// releases it. Content that they already have keeps the version that they know (D15).
 func (u *turn) put(res *resource.Resource) {
 	t, wild := u.table, u.by == u.table.wild.leg
 	t.unhideLocked(res.Key)
@@ -175,8 +175,8 @@ func (u *turn) put(res *resource.Resource) {
 	u.endure(e, res, gen, had)
 }
 
-// again makes clients get e once more, although it is as they know it: that takes back
-// the error that they got for its name, which they remember until then (C16, D15).
+// again makes clients get e once more, although it has not changed: that reverts the error that
+// they got for its name, which they remember until then (C16, D15).
 func (u *turn) again(e *entry) {
 	s := state{hold: e.hold, also: e.also, member: e.member}
 	same := *e.res
@@ -194,8 +194,7 @@ func (u *turn) again(e *entry) {
 	}
 }
 
-// drop ends the leg's hold on e, if it has one. Where another leg holds it too,
-// that copy stands (D11).
+// drop releases the stream's copy of e, if it has one. A copy of another stream stays (D11).
 func (u *turn) drop(e *entry) {
 	if e.denied && e.leg == u.by {
 		u.table.unhideLocked(e.name)
@@ -205,8 +204,8 @@ func (u *turn) drop(e *entry) {
 	u.leave(e, state{noticed: u.by == u.table.wild.leg})
 }
 
-// leave ends the leg's hold on e, if it has one, after which e is last, unless
-// another leg holds it too.
+// leave releases the stream's copy of e, if it has one, and sets e to last, unless another stream
+// has a copy, too.
 func (u *turn) leave(e *entry, last state) {
 	t, h := u.table, e.heldBy(u.by)
 	if h == nil {
@@ -226,7 +225,7 @@ func (u *turn) leave(e *entry, last state) {
 	}
 }
 
-// remove notes that the leg's origin has no resource of a name.
+// remove records that the stream's control plane has no resource of a name.
 func (u *turn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
 	if t.legs[u.by].guard.has(name) {

@@ -19,7 +19,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// longestHold is how long op holds the lock of a table at most, in CPU time of its thread: so
+// longestHold is the longest time that op holds the lock of a table, in CPU time of its thread: so
 // the load of the machine does not matter.
 func longestHold(table *Table, op func()) (longest time.Duration, by string) {
 	runtime.LockOSThread()
@@ -56,7 +56,7 @@ func longestHold(table *Table, op func()) (longest time.Duration, by string) {
 	return longest, by
 }
 
-// caller are the functions that give a lock up.
+// caller returns the functions that release a lock.
 func caller() string {
 	var stack [8]uintptr
 	frames := runtime.CallersFrames(stack[:runtime.Callers(3, stack[:])])
@@ -74,13 +74,13 @@ const (
 	mostHeld  = 5 * time.Millisecond
 )
 
-// TestLongestHold: whatever is done about a client with as many names as it may have keeps
-// others waiting for the lock of the table for at most 5 ms.
+// TestLongestHold: work for a client with the maximum number of names keeps others waiting for the
+// lock of the table for at most 5 ms.
 func TestLongestHold(t *testing.T) {
 	if !*measureHolds {
 		t.Skip("takes a minute: make hostile-defaults")
 	}
-	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // else whoever takes memory pays for it
+	defer debug.SetGCPercent(debug.SetGCPercent(-1)) // else an allocation is charged with garbage collection
 	names := make([]string, mostNames)
 	for i := range names {
 		names[i] = fmt.Sprintf("huge-%07d", i)
@@ -89,7 +89,7 @@ func TestLongestHold(t *testing.T) {
 		t.Run(one.what, func(t *testing.T) {
 			var held time.Duration
 			var by string
-			for range 3 { // the machine may make one slower, but none faster
+			for range 3 { // the machine may slow down a run, but not speed it up
 				h := newHuge(t, names, one.tight)
 				op := one.op(h)
 				runtime.GC()
@@ -112,8 +112,7 @@ type huge struct {
 	names  []string
 }
 
-// newHuge returns one whose client wants nothing yet. With tight its names are all that there is
-// room for.
+// newHuge returns one whose client has no interest yet. With tight its names fill the bound.
 func newHuge(t *testing.T, names []string, tight bool) *huge {
 	size := 16 << 20
 	if tight {
@@ -131,7 +130,7 @@ func (h *huge) want() {
 
 func (h *huge) ask() { h.feed.TakeDemand(true, false) }
 
-// serve makes all names ones of resources.
+// serve makes all names those of resources.
 func (h *huge) serve() {
 	h.want()
 	h.ask()
@@ -142,7 +141,7 @@ func (h *huge) serve() {
 	h.feed.Apply(Update{Type: endpoints, Resources: rs, Differences: true})
 }
 
-// deny makes all names ones that do not exist.
+// deny makes all names absent.
 func (h *huge) deny() {
 	h.want()
 	h.ask()
@@ -156,7 +155,7 @@ func (h *huge) expire() {
 	h.table.expire(time.Now().Add(2*time.Hour), make(map[*Subscription]struct{}))
 }
 
-// action is something that is done about a huge client; op prepares it.
+// action is something that happens to a huge client; op prepares it.
 type action struct {
 	what  string
 	tight bool
@@ -291,7 +290,7 @@ var holdsOfClients = []action{
 		for i := range others {
 			others[i] = fmt.Sprintf("other-%07d", i)
 		}
-		h.table.Edit(&other, Edit{Add: others}) // for which the control plane does not answer
+		h.table.Edit(&other, Edit{Add: others}) // which the control plane does not answer
 		h.table.Edit(&h.client, Edit{Add: []string{"one"}})
 		return func() { h.table.Head(&h.client) }
 	}},
@@ -374,7 +373,7 @@ var holdsOfOperators = []action{
 	}},
 }
 
-// look is what operators may see.
+// look reads what operators may see.
 func (h *huge) look() {
 	h.table.NameInfos()
 	s := h.table.Subscription(&h.client)

@@ -10,9 +10,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestGroupsOfIdentities: the clients of one key and one identity have one group in
-// common, which nobody else finds and which ends with the last of them; what must not
-// be shared at all is not in it (K6, K17).
+// TestGroupsOfIdentities: the clients of one key and one identity share one group, which no other
+// client finds and which ends with the last of them; it does not have what must not be shared at
+// all (K6, K17).
 func TestGroupsOfIdentities(t *testing.T) {
 	feeds := make(chan *Feed, 10)
 	ended := make(chan *Feed, 10)

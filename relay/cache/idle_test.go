@@ -13,8 +13,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestHoldOnResume: a key that was idle asks its origin before it serves what
-// may be old, but not for long, and not if there is no hope.
+// TestHoldOnResume: a key that was idle asks its control plane before it serves old content, but
+// not for long, and not if the control plane is unreachable.
 func TestHoldOnResume(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"the origin answers":   func(w *world) { w.apply(clusters, res("a", "2")) },
@@ -48,10 +48,10 @@ func TestHoldOnResume(t *testing.T) {
 	}
 }
 
-// TestIdleContentIsDoubtfulUntilAnswered: what a key held while it was idle may be hours
-// old until its origin has answered: another node gets nothing of it that contradicts
-// what that node has, and the key is not fresh until an answer, or five seconds of
-// silence. That the hold time is over confirms nothing (K14).
+// TestIdleContentIsDoubtfulUntilAnswered: the content of a key that was idle may be hours old until
+// its control plane has answered: another node gets nothing of it that contradicts its own content,
+// and the key is not fresh until an answer, or five seconds of silence. The end of the hold time
+// confirms nothing (K14).
 func TestIdleContentIsDoubtfulUntilAnswered(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		w.client(clusters, true)
@@ -91,7 +91,7 @@ func TestIdleContentIsDoubtfulUntilAnswered(t *testing.T) {
 	})
 }
 
-// TestHoldOnResumeOfNothing: that there was nothing is as old as anything else (K13).
+// TestHoldOnResumeOfNothing: the knowledge that nothing exists is as old as other content (K13).
 func TestHoldOnResumeOfNothing(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -114,8 +114,8 @@ func TestHoldOnResumeOfNothing(t *testing.T) {
 	})
 }
 
-// TestIdleKeysAreBounded: idle keys are kept as far as their bytes have room,
-// the longest idle go first, and keys with clients stay whatever they hold.
+// TestIdleKeysAreBounded: idle keys are kept as far as their bytes have room, the least recently
+// used are evicted first, and keys with clients stay whatever their size.
 func TestIdleKeysAreBounded(t *testing.T) {
 	inTime(t, Config{Linger: time.Second, IdleBytes: 110 << 10}, func(t *testing.T, w *world) {
 		large := make([]byte, 30<<10)
@@ -143,7 +143,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 		if w.cache.idleBytes > 110<<10 || len(w.cache.sizes) != 3 {
 			t.Fatalf("%d bytes in %d keys", w.cache.idleBytes, len(w.cache.sizes))
 		}
-		// Coming back takes it out of the bound, and a new one takes its place.
+		// A returning client takes the key out of the bound, and another idle key replaces it.
 		g := w.cache.Join("7", nil)
 		<-w.feeds
 		if w.cache.idleBytes > 70<<10 || len(w.cache.sizes) != 2 {
@@ -158,8 +158,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 	})
 }
 
-// TestEmptyKeysCount: keys without content are not for nothing: many of them
-// are bounded, too.
+// TestEmptyKeysCount: keys without content take memory: many of them are bounded, too.
 func TestEmptyKeysCount(t *testing.T) {
 	inTime(t, Config{Linger: time.Second, IdleBytes: 100 << 10}, func(t *testing.T, w *world) {
 		for i := range 1000 {
@@ -186,9 +185,9 @@ func TestNoIdleKeys(t *testing.T) {
 	})
 }
 
-// TestNothingIsGoneInDoubt: what a key that was idle knows is old. A client that comes
-// back may know better, and is told that something is gone only once the origin has
-// answered: be it that the state lacks it, or knows that it was removed then (K14).
+// TestNothingIsGoneInDoubt: the content of a key that was idle is old. A returning client may have
+// newer content, and is sent a removal only once the control plane has answered: that the resource
+// is missing, or has been removed (K14).
 func TestNothingIsGoneInDoubt(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		named, all := w.client(endpoints, false, "a", "b"), w.client(clusters, true)
@@ -226,10 +225,9 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 	})
 }
 
-// TestSilenceEndsDoubt: an origin that is asked anew for names of a key that was idle,
-// and has none of them, need not say anything (B34). A client that comes back and holds
-// one of them is told that it is gone when its time to come is over (C12), whether that
-// was known before or not.
+// TestSilenceEndsDoubt: a control plane that is asked again for names of a key that was idle, and
+// has none of them, need not answer (B34). A returning client with one of them is sent its removal
+// when the time for an answer has passed (C12), whether the absence was known before or not.
 func TestSilenceEndsDoubt(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		c := w.client(endpoints, false, "a", "b")
@@ -262,8 +260,8 @@ func TestSilenceEndsDoubt(t *testing.T) {
 	})
 }
 
-// TestIdleKeysForgetNames: in a key without clients no names live on of which there is
-// nothing, and their memory is given back; what there is stays for clients that return.
+// TestIdleKeysForgetNames: a key without clients keeps no names without content, and their memory
+// is freed; the content stays for returning clients.
 func TestIdleKeysForgetNames(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: -1}, func(t *testing.T, w *world) {
 		c := w.client(endpoints, false, "there")

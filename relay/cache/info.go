@@ -14,33 +14,31 @@ type GroupInfo struct {
 	Key     string `json:"key"`
 	Clients int    `json:"clients"`
 	Peers   int    `json:"peers,omitempty"`   // streams of other nodes
-	Private int    `json:"private,omitempty"` // of them, those with streams of their own
+	Private int    `json:"private,omitempty"` // clients with upstream streams of their own
 	Idle    bool   `json:"idle"`
-	// Connected says that there is a stream to every origin of which something
-	// is wanted; Error why there is not.
+	// Connected says that all streams with demand are established; Error is why they are not.
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
 	Error     string    `json:"error,omitempty"`
-	// Stale says that something of it was restored from what was kept, and the
-	// origin has not answered for it since (K14).
+	// Stale says that some content was restored from last known good, and the control plane has not
+	// answered for it since (K14).
 	Stale bool      `json:"stale,omitempty"`
 	Legs  []LegInfo `json:"legs"`
 	Bytes int64     `json:"bytes"`
-	// HeldRemovals is how many resources are served although an origin removed
-	// them (K16).
+	// HeldRemovals is how many resources are served although a control plane removed them (K16).
 	HeldRemovals int         `json:"held_removals,omitempty"`
 	Tables       []TableInfo `json:"tables"`
 }
 
-// Down reports whether the key lacks a stream that it should have, and since when:
-// the one that was lost first counts. A key whose first attempts are under way is not
-// down, nor is an idle one. All that tell of keys which are down go by this.
+// Down reports whether the key lacks a stream that it should have, and since when: the one that was
+// lost first counts. A key during its first attempts is not down, nor is an idle one. All reports
+// of keys that are down use this.
 func (g *GroupInfo) Down() (since time.Time, down bool) {
 	if g.Idle {
 		return time.Time{}, false
 	}
 	for _, l := range g.Legs {
-		wanted := l.Wanted || len(g.Legs) == 1 // the only one is there as long as the key has clients
+		wanted := l.Wanted || len(g.Legs) == 1 // a single stream exists as long as the key has clients
 		if !wanted || l.Connected || l.Error == "" {
 			continue
 		}
@@ -52,8 +50,8 @@ func (g *GroupInfo) Down() (since time.Time, down bool) {
 	return since, down
 }
 
-// Empty reports whether the key has clients and no content at all, and why no origin can
-// be asked; "" while one can, or may be.
+// Empty reports whether the key has clients and no content at all, and why no control plane can be
+// asked; "" while one can, or may be.
 func (g *GroupInfo) Empty() (why string) {
 	connected := func(l LegInfo) bool { return l.Wanted && l.Connected }
 	content := func(t TableInfo) bool { return t.Generation > 0 }
@@ -65,11 +63,11 @@ func (g *GroupInfo) Empty() (why string) {
 
 // LegInfo describes one upstream stream of a key.
 type LegInfo struct {
-	// Origin is the name of the origin; Names says that the stream is for names
-	// only, beside another one for the rest.
+	// Origin is the name of the control plane; Names says that the stream is for names only, and
+	// another one for the rest.
 	Origin string `json:"origin"`
 	Names  bool   `json:"names,omitempty"`
-	// Wanted says that clients want something of it.
+	// Wanted says that the stream has demand.
 	Wanted    bool      `json:"wanted"`
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
@@ -88,7 +86,7 @@ type TableInfo struct {
 	Watchers      int    `json:"watchers"`
 	Wildcard      bool   `json:"wildcard"`
 	Names         int    `json:"names"`
-	// NamesShare is how much of their bound the names take; see [Leg.MaxNames].
+	// NamesShare is the share of their bound that the names take; see [Leg.MaxNames].
 	NamesShare   float64 `json:"names_share,omitempty"`
 	Stale        bool    `json:"stale,omitempty"` // see GroupInfo.Stale
 	Updates      uint64  `json:"updates"`
@@ -96,8 +94,8 @@ type TableInfo struct {
 	Ignored      uint64  `json:"ignored"`
 	Expiring     int     `json:"expiring"` // resources with a TTL
 	Expired      uint64  `json:"expired"`
-	Remarks      int     `json:"remarks"`                 // names with an error, or removed in a form of their own
-	HeldRemovals int     `json:"held_removals,omitempty"` // resources that an origin removed and that are served all the same (K16)
+	Remarks      int     `json:"remarks"`                 // names with an error, or with a removal in a form of its own
+	HeldRemovals int     `json:"held_removals,omitempty"` // resources that a control plane removed and that are still served (K16)
 }
 
 // Snapshot describes all keys, sorted.

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestSnapshot: what an operator is shown of a key.
+// TestSnapshot: what an operator sees of a key.
 func TestSnapshot(t *testing.T) {
 	w := start(t, Config{})
 	w.client(clusters, true)
@@ -37,9 +37,8 @@ func TestSnapshot(t *testing.T) {
 	}
 }
 
-// TestKeysDown: a key is down once it lacks a stream for a reason, since the first of its
-// streams was lost; not while the first attempt is under way, idle, or for a stream that
-// nobody wants.
+// TestKeysDown: a key is down once it lacks a stream for a reason, since the first of its streams
+// was lost; not during the first attempt, while idle, or for a stream without demand.
 func TestKeysDown(t *testing.T) {
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
 	up, trying := LegInfo{Wanted: true, Connected: true, Since: late}, LegInfo{Wanted: true, Since: late}
@@ -65,7 +64,7 @@ func TestKeysDown(t *testing.T) {
 	}
 }
 
-// TestCheckFindsDamage: a check that finds nothing in a broken table is none.
+// TestCheckFindsDamage: the check reports a broken table.
 func TestCheckFindsDamage(t *testing.T) {
 	for want, damage := range map[string]func(*Table, *client){
 		"resources and":              func(t *Table, _ *client) { t.live++ },

@@ -6,67 +6,66 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Kept is what a table held at one time, as far as it may outlive the process. It
-// shares its resources with the table, and is not changed once made.
+// Kept is a snapshot of a table, as far as it may outlive the process. It shares its resources with
+// the table, and is not changed once made.
 type Kept struct {
 	Type *resource.Type
-	// Edition is what it held, in short. What is restored has none.
+	// Edition summarizes the content. A restored snapshot has none.
 	Edition Edition
-	// Wildcard says that Resources hold all of the wildcard set, and Globs for which
-	// globs they hold all.
+	// Wildcard says that Resources has the complete wildcard set, and Globs which globs it has
+	// completely.
 	Wildcard  bool
 	Globs     []string
 	Legs      []KeptLeg
 	Resources []KeptResource
-	// Absent are names, in canonical form, that are wanted and known not to exist. They are no
-	// part of what outlives the process.
+	// Absent are names, in canonical form, that clients ask for and that are known not to exist.
+	// They do not outlive the process.
 	Absent []string
-	// AsOf is the last time at which this was known to be what the origin serves; zero
-	// where that is not known.
+	// AsOf is the last time at which this was known to be what the control plane serves; zero if
+	// that is unknown.
 	AsOf time.Time
-	// HeldBack says that the guard holds removals of some of it back, and HoldUntil when it
-	// does them; zero for when they are released.
+	// HeldBack says that the removal guard holds some of the removals back, and HoldUntil when it
+	// applies them; zero for when they are released.
 	HeldBack  bool
 	HoldUntil time.Time
-	// Recorded says that this is all that an owner of the key held then, as it wrote it
-	// down as last known good.
+	// Recorded says that this is all that an owner of the key had then, as it recorded it as last
+	// known good.
 	Recorded bool
-	// Head is the digest of the tier head that Edition.Behind was found with; zero where the node
-	// that holds this knows none. It is no part of what outlives the process.
+	// Head is the digest of the tier head from which Edition.Behind was determined; zero if the
+	// node with this snapshot knows none. It does not outlive the process.
 	Head resource.Digest
 }
 
-// KeptLeg is what there was of an upstream stream.
+// KeptLeg is the state of an upstream stream.
 type KeptLeg struct {
 	Leg
-	// Server is the origin's server that the stream led to (see [Feed.Server]),
-	// Version the version_info while the leg held exactly what came with it (D7),
-	// and Source the origin's control_plane.identifier.
+	// Server is the control plane's server that the stream led to (see [Feed.Server]), Version the
+	// version_info while the content was exactly what was sent with it (D7), and Source the
+	// control_plane.identifier.
 	Server, Version, Source string
 }
 
-// KeptResource is one resource of a Kept.
+// KeptResource is one resource of a [Kept].
 type KeptResource struct {
 	Resource *resource.Resource
-	// Legs are those that held it: bits, by their index in Kept.Legs.
+	// Legs are the streams with a copy of it: bits, by their index in Kept.Legs.
 	Legs uint64
-	// Expires is the end of its lifetime, zero if it has none (F5).
+	// Expires is the end of its TTL, zero if it has none (F5).
 	Expires time.Time
-	// Errored says that clients which hold it may remember an error (C16).
-	// It was sent from ErroredSince on; zero where that is not known. The time is no part of
-	// what outlives the process.
+	// Errored says that clients with this resource may remember an error (C16). ErroredSince is
+	// when the error was first sent; zero if that is unknown. The time does not outlive the
+	// process.
 	Errored      bool
 	ErroredSince time.Time
 }
 
-// Kept returns what the table holds. It costs as much as that, and no copy of a
-// resource. ok is false where there is nothing to keep: no origin has answered, or
-// not since the table itself was restored. What was restored and nobody has asked
-// for yet is part of it for the linger time.
+// Kept returns a snapshot of the table. The cost is proportional to its size, without a copy of a
+// resource. ok is false if there is nothing to keep: no control plane has answered, or none since
+// the table itself was restored. Restorable content that no client has asked for yet is part of it
+// for the linger time.
 func (t *Table) Kept() (k Kept, ok bool) { return t.kept(false) }
 
-// kept is Kept; with restored, also of a table that was restored and not answered for
-// since.
+// kept is [Table.Kept]; with restored, also of a table that was restored and has no answer since.
 func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	if t.group.private {
 		return k, false
@@ -77,12 +76,12 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 		return k, false
 	}
 	edition := t.editionLocked()
-	if restored { // other nodes take what is behind for older, whatever its time is
+	if restored { // other nodes treat content that is behind as older, whatever its time is
 		edition.Behind = t.outdatedLocked()
 	}
 	asOf := t.asOfLocked(time.Now())
 	if edition.Behind && t.agreed.later && t.agreed.since.Before(asOf) {
-		asOf = t.agreed.since // from then on there was other content, whatever this node heard
+		asOf = t.agreed.since // from then on there was other content, whatever this node received
 	}
 	k = Kept{Type: t.Type, Edition: edition, Wildcard: t.wildKnownLocked(), Legs: make([]KeptLeg, len(t.legs)), Resources: make([]KeptResource, 0, t.live), AsOf: asOf}
 	answered, seen := false, make([]resource.Digest, len(t.legs))
@@ -113,7 +112,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	}
 	for i := range k.Legs {
 		if seen[i] != t.legs[i].digest {
-			k.Legs[i].Version = "" // another leg's copy is newer
+			k.Legs[i].Version = "" // another stream's copy is newer
 		}
 	}
 	if restored {
@@ -133,7 +132,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs) > 0)
 }
 
-// absentLocked are the names that are wanted and known not to exist.
+// absentLocked returns the names that clients ask for and that are known not to exist.
 func (t *Table) absentLocked() (names []string) {
 	for name, w := range t.wants {
 		e := t.entries[name]

@@ -8,25 +8,25 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Lack is a difference between what a subscription sees now and what it saw at an
-// earlier generation.
+// Lack is a difference between what a subscription sees now and what it saw at an earlier
+// generation.
 type Lack struct {
-	// Name is spelled as the origin does.
+	// Name is spelled as the control plane does.
 	Name string
-	// Gen is the generation of the last change, and Changed when it was.
+	// Gen is the generation of the last change, and Changed its time.
 	Gen     uint64
 	Changed time.Time
-	// Resource is what there is now, nil where it was removed.
+	// Resource is the present resource, nil if it was removed.
 	Resource *resource.Resource
-	// Was says that there was a resource of the name at the earlier generation:
-	// another one, of which nothing more is known, since only the newest is kept. Maybe
-	// says that even this is not known: the name has come and gone meanwhile.
+	// Was says that there was a resource of the name at the earlier generation: another one, of
+	// which nothing more is known, because only the newest is kept. Maybe says that even this is
+	// unknown: the name has been added and removed meanwhile.
 	Was, Maybe bool
 }
 
-// Lacks returns what of a subscription has changed since a generation, by time, the
-// newest first. Removals that are no longer known are left out; a client that is that
-// far behind is told to start anew. It costs as much as there were changes.
+// Lacks returns what a subscription sees differently since a generation, by time, the newest first.
+// Removals that are no longer known are omitted; a client that is that far behind must start over.
+// The cost is proportional to the number of changes.
 func (s *Subscription) Lacks(since uint64) []Lack {
 	all, ok := s.fewLacks(since)
 	if !ok {
@@ -39,13 +39,13 @@ func (s *Subscription) Lacks(since uint64) []Lack {
 	return out
 }
 
-// lackAt is a Lack with the generation of the last change of its entry, whoever sees it.
+// lackAt is a Lack with the generation of the last change of its entry, visible or not.
 type lackAt struct {
 	Lack
 	gen uint64
 }
 
-// fewLacks is Lacks unless there were more changes than are looked at in one step.
+// fewLacks is Lacks unless there were more changes than one step examines.
 func (s *Subscription) fewLacks(since uint64) (out []lackAt, ok bool) {
 	t := s.table
 	t.mu.RLock()
@@ -62,7 +62,7 @@ func (s *Subscription) fewLacks(since uint64) (out []lackAt, ok bool) {
 	return out, true
 }
 
-// manyLacks is Lacks in steps. Each is as it is at some time meanwhile.
+// manyLacks is Lacks in steps. Each result is correct at some time during the call.
 func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
 	t := s.table
 	t.mu.RLock()
@@ -81,7 +81,7 @@ func (s *Subscription) manyLacks(since uint64) (out []lackAt) {
 	return out
 }
 
-// lackLocked is what s lacks of e, if it does.
+// lackLocked returns what s lacks of e, if anything.
 func (s *Subscription) lackLocked(e *entry, since uint64) (l lackAt, is bool) {
 	there, gen := s.seesLocked(e)
 	was := e.born > 0 && e.born <= since

@@ -6,29 +6,30 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A node that asks the others before the origin (see first.go) may not know all of them yet: it
-// has just started, or Redis was emptied. One that it meets soon after may hold what the
-// origin has lost by mistake, and the answer of the origin was judged without that. So it is
-// asked as well, what it holds and this node never had is held back as if it had been known in
-// time, and until then it takes over nothing from this node (K16).
+// A node that asks the others before the control plane (see first.go) may not know all of them yet:
+// it has just started, or Redis was emptied. A node that it meets soon after may have what the
+// control plane has lost by mistake, and the answer of the control plane was judged without that.
+// So it asks that node as well, and holds back the removal of what the other node has and this one
+// never had, as if it had been known in time. Until then the other node takes over nothing from
+// this one (K16).
 
-// unaskedFor is for how long nodes that were not asked before the origin are asked after it.
-// It is longer than nodes take to be known again after the loss of all that Redis held.
+// unaskedFor is how long nodes that were not asked before the control plane are asked after it. It
+// is longer than nodes need to be known again after Redis has lost its content.
 const unaskedFor = 10 * time.Second
 
 // anyNode is the name of no node.
 const anyNode = "\x00"
 
-// unasked reports whether a node is still to be asked for what it holds, although the origin was
-// asked. The group's mu must be held.
+// unasked reports whether a node still has to be asked for what it has, although the control plane
+// was asked. The group's mu must be held.
 func (l *leg) unasked(node string, now time.Time) bool {
 	_, met := l.met[node]
 	return node != "" && l.met != nil && !l.borrowed && !met && now.Sub(l.asked) < unaskedFor
 }
 
-// Unasked returns which of other nodes are to be asked for what they hold, since the origin
-// was asked for something a moment ago, and they were not before it. It calls nodes, for the
-// names of all others, only if there may be any.
+// Unasked returns which of the other nodes have to be asked for what they have, because the control
+// plane was asked for something a moment ago, and they were not asked before it. It calls nodes,
+// for the names of all others, only if there may be any.
 func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 	g, now := f.group, time.Now()
 	may := func(name string) bool {
@@ -47,7 +48,8 @@ func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 	return unasked
 }
 
-// Met notes that nodes of [Feed.Unasked] were asked for what they hold, and that [Feed.TakeOver] has it.
+// Met records that nodes of [Feed.Unasked] were asked for what they have, and that [Feed.TakeOver]
+// got it.
 func (f *Feed) Met(nodes []string) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
@@ -56,15 +58,16 @@ func (f *Feed) Met(nodes []string) {
 	}
 }
 
-// TakeOver holds back that what such nodes hold goes: resources that the leg never had, if its
-// origin has answered that they do not exist, and they are so many that their removal would
-// have been held back, and what such resources refer to. It reports whether there were any.
+// TakeOver restores what such nodes have and holds back its removal: resources that the stream
+// never had, if its control plane has answered that they do not exist and they are so many that
+// their removal would have been held back, and what such resources refer to. It reports whether
+// there were any.
 func (f *Feed) TakeOver(theirs []Kept) (taken bool) {
 	g := f.group
 	g.hearHolds(theirs)
 	byType := make(map[string][]Kept)
 	for _, k := range theirs {
-		if k.HeldBack || time.Since(k.AsOf) < unaskedFor+justBefore { // else they may have gone long ago
+		if k.HeldBack || time.Since(k.AsOf) < unaskedFor+justBefore { // else they may have been removed long ago
 			byType[k.Type.URL] = append(byType[k.Type.URL], k)
 		}
 	}
@@ -108,8 +111,8 @@ func (f *Feed) takeOver(t *Table, r *revivable) bool {
 	return true
 }
 
-// takeOverLocked is [Feed.TakeOver] for one table. It returns how many resources it has taken,
-// and a mass removal that is news; nil for none.
+// takeOverLocked is [Feed.TakeOver] for one table. It returns how many resources it has taken, and
+// a mass removal that is news; nil for none.
 func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemoval) {
 	var never []*resource.Resource
 	of, kept := 0, children{table: t}
@@ -140,7 +143,7 @@ func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemov
 	if len(gone) == 0 {
 		return 0, nil
 	}
-	t.legs[by].version = "" // it holds what the origin has not sent
+	t.legs[by].version = "" // the content is not what the control plane sent
 	t.fed.Changes += t.gen + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseKept, "")
 	if whole && t.holdBackLocked(by, gone, true) {
@@ -149,7 +152,7 @@ func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemov
 	return len(gone), mass
 }
 
-// neverHadLocked reports whether a leg may hold res, and the table never had anything of that
+// neverHadLocked reports whether a stream may have res, and the table never had anything of that
 // name.
 func (t *Table) neverHadLocked(by int, res *resource.Resource) bool {
 	e := t.entries[res.Key]

@@ -6,14 +6,14 @@ import (
 	"time"
 )
 
-// TestTakeOver: K16: what a node holds that the origin was asked before is held back, once it
-// is known, for as long as there; but not where a few resources are missing, where this
-// node had them and they went, or where they may have gone long ago.
+// TestTakeOver: K16: the removal of what a node has that was not asked before the control plane is
+// held back, once the node is known, for as long as there; but not if a few resources are missing,
+// if this node had them and they were removed, or if they may have been removed long ago.
 func TestTakeOver(t *testing.T) {
 	both := []string{"a", "b"}
 	for name, tc := range map[string]struct {
-		before, now []string      // what the origin has had, and has
-		theirs      []string      // what the other node holds
+		before, now []string      // what the control plane had, and has
+		theirs      []string      // what the other node has
 		age         time.Duration // of that
 		left        time.Duration // of the hold there; 0 for none
 		taken       []string
@@ -72,9 +72,9 @@ func TestTakeOver(t *testing.T) {
 	}
 }
 
-// TestTakeOverChildren: K16, E8: what is taken over brings what it refers to, also where the
-// origin has said that this does not exist, or has not answered. Children of other parents
-// stay away. What the origin has again goes on.
+// TestTakeOverChildren: K16, E8: resources that are taken over bring what they refer to, even if
+// the control plane has answered that this does not exist, or has not answered. Children of other
+// parents stay away. Resources that the control plane has again stay.
 func TestTakeOverChildren(t *testing.T) {
 	for name, answered := range map[string]bool{"answered": true, "not answered": false} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestTakeOverChildren(t *testing.T) {
 				w.feed.TakeOver([]Kept{sets, set})
 				expect(t, c.ask(t, Query{}), "a", "b")
 				expect(t, e.ask(t, Query{}), "a", "b")
-				w.remove(endpoints, "b") // as the origin says when it is asked for a name that it does not have
+				w.remove(endpoints, "b") // the control plane's answer for a name that it does not have
 				w.apply(clusters, withEndpoints("a"))
 				w.apply(endpoints, endpointSet(t, "a", 1))
 				pass(10 * time.Minute)
@@ -112,9 +112,9 @@ func TestTakeOverChildren(t *testing.T) {
 	}
 }
 
-// TestUnaskedNodes: K16: for a while, a node that was not asked before the origin is to be asked
-// after it, and until then follows nothing that takes away what it has. Without the guard, or once
-// the owner is asked instead of the origin, there are no such nodes.
+// TestUnaskedNodes: K16: for a while, a node that was not asked before the control plane has to be
+// asked after it, and until then follows nothing that removes what it has. Without the guard, or
+// once the owner is asked instead of the control plane, there are no such nodes.
 func TestUnaskedNodes(t *testing.T) {
 	for name, tc := range map[string]struct {
 		cfg   Config

@@ -9,21 +9,20 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Leg is one upstream stream of every key. Together the legs of a key look like
-// one origin to its clients (G3).
+// Leg is one of the upstream streams of every key. To its clients the streams of a key look like
+// one control plane (G3).
 type Leg struct {
-	// Origin names the origin that the leg leads to. Legs with one name lead to
-	// the same origin, and are streams of their own there (D11).
+	// Origin is the name of the control plane. Several streams may lead to the same control plane,
+	// which sees them as independent (D11).
 	Origin string
-	// Names says that only what clients ask for by name comes through it, for
-	// operators.
+	// Names says, for operators, that the stream carries only what clients ask for by name.
 	Names bool
-	// MaxNames bounds what the names of a type that a key asks the leg for take in a
-	// request, in bytes. 0 means no bound.
+	// MaxNames bounds the size of the names of a type that a key asks for on the stream, as they
+	// are encoded in a request, in bytes. 0 means no bound.
 	MaxNames int
 }
 
-// String names the leg among those of a key.
+// String identifies the stream among those of a key.
 func (l Leg) String() string {
 	if l.Names {
 		return l.Origin + "/names"
@@ -31,15 +30,15 @@ func (l Leg) String() string {
 	return l.Origin
 }
 
-// is reports whether both are the same leg, whatever its bounds are: those may change
-// between two runs of the program.
+// is reports whether both are the same stream. It ignores the bounds, which may change between two
+// runs of the program.
 func (l Leg) is(other Leg) bool { return l.Origin == other.Origin && l.Names == other.Names }
 
-// Nobody is what [Config.Route] returns for a name that no leg serves: it does
-// not exist, and nobody is asked.
+// Nobody is what [Config.Route] returns for a name that no stream serves: the name does not exist,
+// and no control plane is asked.
 const Nobody = -1
 
-// maxLegs bounds the legs of a key: sets of them are bits of a uint64.
+// maxLegs bounds the streams of a key: sets of them are bits of a uint64.
 const maxLegs = 64
 
 func (c *Config) checkLegs() error {
@@ -55,8 +54,8 @@ func (c *Config) checkLegs() error {
 	return nil
 }
 
-// legOf says which leg serves a name. Names that cannot be those of a resource of
-// the type are nobody's, whatever the routes (G2, G5).
+// legOf returns which stream serves a name. No stream serves names that cannot be those of a
+// resource of the type, whatever the routes (G2, G5).
 func (t *Table) legOf(name string) int {
 	if resource.Unservable(t.Type, name) != "" {
 		return Nobody
@@ -64,58 +63,57 @@ func (t *Table) legOf(name string) int {
 	return t.group.cache.cfg.Route(t.Type, name)
 }
 
-// tableLeg is what one upstream stream was asked of a type, and has answered.
-// Each new name of a table is given the next number; the leg has answered for
-// all that it had been asked when a response came (K13). It is guarded by the
-// table's mu.
+// tableLeg is what was asked of a type on one upstream stream, and was answered. Each new interest
+// of a table gets the next sequence number; a response answers all that had been asked when it
+// arrived (K13). The table's mu guards it.
 type tableLeg struct {
 	asked, answered uint64
-	unanswered      map[string]*want  // for which it has not answered, nor anybody sent anything; see openLocked
-	outdated        bool              // it has answered for some of these
-	wanted          int               // names and wildcard that are demanded of it
-	size            int               // what these names take in a request, in bytes
-	near            bool              // that is close to the bound, and was reported
-	dirty           map[string]told   // names to ask or to drop
-	turn            uint32            // how often that was taken
+	unanswered      map[string]*want  // interests without an answer, of which no stream has sent anything; see openLocked
+	outdated        bool              // some of unanswered have been answered
+	wanted          int               // its interests: names and the wildcard
+	size            int               // size of these names in a request, in bytes
+	near            bool              // size is close to the bound, and was reported
+	dirty           map[string]told   // names to subscribe or to unsubscribe
+	turn            uint32            // how often takeDemand has started
 	dirtyAll        bool              // the wildcard was joined or left
-	askedAll        bool              // it has been asked for the wildcard
-	postponed       bool              // it is not asked on the present stream before other nodes are; see first.go
-	strays          map[string]string // as the origin spells them
-	differences     bool              // its origin keeps account of what it has sent
-	held            bool              // see Group.resumeLocked
-	stale           bool              // it holds what was restored, and has not answered since; see Group.Revive
-	restoredAsOf    time.Time         // while it is stale: the Kept.AsOf of that
-	mirroredAsOf    time.Time         // the Update.AsOf of the last answer
+	askedAll        bool              // the control plane has been asked for the wildcard
+	postponed       bool              // do not ask on the present stream before other nodes are asked; see first.go
+	strays          map[string]string // as the control plane spells them
+	differences     bool              // the control plane tracks what it has sent
+	held            bool              // content is withheld; see Group.resumeLocked
+	stale           bool              // it has restored content, and no answer since; see Group.Revive
+	restoredAsOf    time.Time         // while it is stale: Kept.AsOf of that content
+	mirroredAsOf    time.Time         // Update.AsOf of the last answer
 	claims          uint64            // see Feed.Claims
-	doubted         bool              // it holds what may be old, and has not answered since; see Feed.Doubt
-	idled           bool              // it holds resources from before the key was idle, and has not answered since
-	slept           time.Time         // since when the process slept, if it has not answered since; see Cache.Slept
-	unsettled       time.Time         // since when a new stream has not answered, or the owner has more to say
+	doubted         bool              // its content may be old, and there is no answer since; see Feed.Doubt
+	idled           bool              // it has resources from before the key was idle, and no answer since
+	slept           time.Time         // when the process began to sleep, if there is no answer since; see Cache.Slept
+	unsettled       time.Time         // since when a new stream has not answered, or the owner has more to send
 	confirmedTo     time.Time         // since then no stream has answered, nor been silent for long
-	// absent are canonical names that do not exist, since the origin has said nothing of
-	// them when it was asked, while the leg was stale or doubted; nil otherwise.
+	// absent holds canonical names that do not exist: the control plane was silent when it was
+	// asked for them while the content was stale or doubted; nil otherwise.
 	absent map[string]struct{}
 
-	live    int                    // resources that it holds
-	denied  int                    // and that it refuses to show
-	digest  resource.Digest        // of its copies of them
-	guard   guard                  // removals of these that are held back (K16)
-	removed map[string]time.Time   // when resources of canonical names were removed; see noteRemovedLocked
-	version string                 // version_info, while that is exactly what a SotW origin sent (D7)
-	system  resource.SystemVersion // the newest of a delta control plane, whether or not it still holds that
-	source  string                 // the origin's control_plane.identifier (K7)
-	speaker speaker                // whose that is
+	live    int                    // resources that it has a copy of
+	denied  int                    // resources that the control plane refuses to show
+	digest  resource.Digest        // of its copies
+	guard   guard                  // removals of its copies that are held back (K16)
+	removed map[string]time.Time   // when resources were removed, by canonical name; see noteRemovedLocked
+	version string                 // version_info, while the content is exactly what a SotW control plane sent (D7)
+	system  resource.SystemVersion // the newest of a delta control plane, whether or not the content still matches
+	source  string                 // the control_plane.identifier (K7)
+	speaker speaker                // the sender of that
 }
 
-// speaker is who has answered a leg: a server of the origin, or a node that passes
-// on what that server says.
+// speaker is the sender of answers: a server of the control plane, or a node that passes on what
+// that server sends.
 type speaker struct {
 	server string
 	mirror bool
 }
 
-// systemVersion is how the control plane calls just what the leg holds; empty where that
-// is not known.
+// systemVersion is the control plane's version of exactly the present content; empty if that is
+// unknown.
 func (l *tableLeg) systemVersion() resource.SystemVersion {
 	if l.system.Digest != l.digest {
 		return resource.SystemVersion{}
@@ -123,8 +121,8 @@ func (l *tableLeg) systemVersion() resource.SystemVersion {
 	return l.system
 }
 
-// heard notes by what name who answered calls itself. Who says nothing may have said
-// it before, but another one has not.
+// heard records the sender's name for itself. If the same sender omits it, the previous name stays;
+// if another one omits it, there is none.
 func (l *tableLeg) heard(u Update, server string) {
 	now := speaker{server, u.Mirror}
 	if u.Source != "" || now != l.speaker && !u.Partial {
@@ -144,19 +142,19 @@ func newTableLegs(n int) []tableLeg {
 // hasNews reports whether takeDemand would return something.
 func (l *tableLeg) hasNews() bool { return l.dirtyAll || len(l.dirty) > 0 }
 
-// hasAnswered reports whether w is known, as far as its leg can say. What nobody
-// serves does not exist, which is an answer.
+// hasAnswered reports whether w is known, as far as its stream can answer. That no stream serves a
+// name means that it does not exist, which is an answer.
 func (t *Table) hasAnswered(w *want) bool {
 	return w.leg == Nobody || w.seq <= t.legs[w.leg].answered
 }
 
-// wait says that a subscription waits until a leg has answered up to seq.
+// wait says that a subscription waits until a stream has answered up to seq.
 type wait struct {
 	leg int
 	seq uint64
 }
 
-// dependLocked notes that s has to wait for an answer to w.
+// dependLocked makes s wait for an answer to w. t.mu must be held.
 func (t *Table) dependLocked(s *Subscription, w *want) {
 	if t.hasAnswered(w) {
 		return
@@ -171,7 +169,7 @@ func (t *Table) dependLocked(s *Subscription, w *want) {
 	s.waits = append(s.waits, wait{w.leg, w.seq})
 }
 
-// leanOn notes that s wants n more of the leg of w.
+// leanOn adds n to the interests that s has on the stream of w.
 func (s *Subscription) leanOn(w *want, n int) {
 	if w.leg == Nobody || len(s.table.legs) == 1 {
 		return
@@ -182,15 +180,15 @@ func (s *Subscription) leanOn(w *want, n int) {
 	s.per[w.leg] += n
 }
 
-// oneOriginLocked reports whether two legs lead to the same origin.
+// oneOriginLocked reports whether two streams lead to the same control plane.
 func (t *Table) oneOriginLocked(a, b int) bool {
 	legs := t.group.cache.cfg.Legs
 	return a == b || a != Nobody && b != Nobody && legs[a].Origin == legs[b].Origin
 }
 
-// judgedLocked reports whether it is known if the wildcard set has a member of
-// that name (K13): the set has been answered for, its leg has said something of
-// the name, or another origin serves it.
+// judgedLocked reports whether it is known if the wildcard set has a member of that name (K13): the
+// set has been answered, its stream has sent something about the name, or another control plane
+// serves it.
 func (t *Table) judgedLocked(name string) bool {
 	if e := t.entries[name]; e != nil && e.wild > 0 || t.wildJudgedLocked() {
 		return true
@@ -199,14 +197,14 @@ func (t *Table) judgedLocked(name string) bool {
 	return leg == Nobody || !t.oneOriginLocked(leg, t.wild.leg)
 }
 
-// wildJudgedLocked reports whether what the wildcard set lacks does not exist: it has
-// been answered for, and not by what may be old (K14).
+// wildJudgedLocked reports whether names that are missing from the wildcard set do not exist: the
+// set has been answered, and its content cannot be old (K14).
 func (t *Table) wildJudgedLocked() bool {
 	leg := t.wildLeg()
 	return t.wildKnownLocked() && leg != nil && !leg.stale && !leg.doubted
 }
 
-// legsOfLocked goes through the legs of which s wants something.
+// legsOfLocked iterates over the streams that s has interests on.
 func (t *Table) legsOfLocked(s *Subscription) func(yield func(*tableLeg) bool) {
 	return func(yield func(*tableLeg) bool) {
 		for i := range t.legs {
@@ -220,7 +218,7 @@ func (t *Table) legsOfLocked(s *Subscription) func(yield func(*tableLeg) bool) {
 	}
 }
 
-// heldLocked reports whether a leg of s may still hold old state.
+// heldLocked reports whether a stream of s withholds content that may be old.
 func (t *Table) heldLocked(s *Subscription) bool {
 	for leg := range t.legsOfLocked(s) {
 		if leg.held {
@@ -230,7 +228,7 @@ func (t *Table) heldLocked(s *Subscription) bool {
 	return false
 }
 
-// onlyLegLocked is the leg that serves all that s wants, nil if there are several.
+// onlyLegLocked returns the stream that serves all interests of s, nil if there are several.
 func (t *Table) onlyLegLocked(s *Subscription) (only *tableLeg) {
 	for leg := range t.legsOfLocked(s) {
 		if only != nil {
@@ -241,7 +239,7 @@ func (t *Table) onlyLegLocked(s *Subscription) (only *tableLeg) {
 	return only
 }
 
-// sourceLocked names the origins of what s sees (K7).
+// sourceLocked returns the identifiers of the control planes of what s sees (K7).
 func (t *Table) sourceLocked(s *Subscription) (source string) {
 	for leg := range t.legsOfLocked(s) {
 		switch {
@@ -254,7 +252,7 @@ func (t *Table) sourceLocked(s *Subscription) (source string) {
 	return source
 }
 
-// waitsForLocked is the set of legs that s waits for.
+// waitsForLocked returns the set of streams that s waits for.
 func (t *Table) waitsForLocked(s *Subscription) (legs uint64) {
 	for _, w := range s.waits {
 		legs |= 1 << w.leg

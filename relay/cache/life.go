@@ -7,29 +7,29 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// life is what a copy of a resource has beside while it has a TTL. It outlasts a
-// TTL that was taken back, since clients have to be told that.
+// life is the extra state of a copy with a TTL. It outlives a TTL that was withdrawn, because
+// clients have to be notified of that.
 type life struct {
 	entry   *entry
-	ttl     time.Duration // as the origin gave it last; 0: taken back
-	expires time.Time     // counted from then; zero: taken back
-	at      int           // its place in Table.deadlines; -1: none
+	ttl     time.Duration // as the control plane gave it last; 0: withdrawn
+	expires time.Time     // counted from then; zero: withdrawn
+	at      int           // index in Table.deadlines; -1: none
 
-	// What follows is for the copy that clients see, which is listed in
-	// Table.beats. noted is the note that tells of it last. Since retold, clients
-	// that take TTLs have to be sent the resource itself with it, and not just a
-	// heartbeat, because the TTL is another, or the first, or gone (F2).
+	// The rest is for the copy that clients see, which is listed in Table.beats. noted is the note
+	// that sends it last. Since the note life.retold, clients that support TTLs must be sent the
+	// resource itself with it, and not just a heartbeat, because the TTL changed, is the first one,
+	// or was withdrawn (F2).
 	listed        bool
 	noted, retold uint64
 	beats         link[entry]
 }
 
-// lifeSize is roughly what a life takes, in bytes.
+// lifeSize estimates the memory of the TTL state of a copy, in bytes.
 const lifeSize = 120
 
 func beatsLink(e *entry) *link[entry] { return &e.life.beats }
 
-// deadlines are the lives that end, the next one first: a heap.
+// deadlines are the TTL states that expire, the next one first: a heap.
 type deadlines []*life
 
 func (d deadlines) Len() int           { return len(d) }
@@ -62,7 +62,7 @@ func (d deadlines) next() time.Time {
 	return d[0].expires
 }
 
-// ttl is the lifetime that clients know of e, 0 if none.
+// ttl is the TTL of e that clients know, 0 if none.
 func (e *entry) ttl() time.Duration {
 	if e == nil || e.life == nil {
 		return 0
@@ -70,9 +70,9 @@ func (e *entry) ttl() time.Duration {
 	return e.life.ttl
 }
 
-// endure takes in what the leg says about the lifetime of its copy of e: that it
-// is said.TTL from now on, or that there is no end. gen is the table's generation
-// before that, and had the lifetime that clients knew.
+// endure applies what the stream delivered about the TTL of its copy of e: it is said.TTL from now
+// on, or there is none. gen is the table's generation before that, and had the TTL that clients
+// knew.
 func (u *turn) endure(e *entry, said *resource.Resource, gen uint64, had time.Duration) {
 	t, h := u.table, e.heldBy(u.by)
 	if h.life == nil && said.TTL > 0 {
@@ -86,17 +86,16 @@ func (u *turn) endure(e *entry, said *resource.Resource, gen uint64, had time.Du
 	}
 }
 
-// tellLife makes a note of the lifetime of e, which was had before. What has
-// changed since generation gen is told with it anyway; otherwise it is told with
-// the resource where it is another one, and with a heartbeat for which it is not,
-// or which is just that.
+// tellLife makes a note of the TTL of e, which was had before. A change since generation gen
+// carries it anyway; otherwise a different TTL is sent with the resource, and an equal one, or one
+// from a heartbeat, as a heartbeat.
 func (u *turn) tellLife(e *entry, gen uint64, had time.Duration, heartbeat bool) {
 	t, now, changed := u.table, e.ttl(), u.table.gen > gen
 	if now == 0 && (changed || had == 0) {
 		return
 	}
 	if e.life == nil {
-		t.newLifeLocked(e, &e.hold) // taken back
+		t.newLifeLocked(e, &e.hold) // withdrawn
 	}
 	t.beatLocked(e, u.woken)
 	if !changed && had != now && !(heartbeat && had > 0) {
@@ -104,7 +103,7 @@ func (u *turn) tellLife(e *entry, gen uint64, had time.Duration, heartbeat bool)
 	}
 }
 
-// beat takes in a heartbeat, if the leg holds the resource that it is about (F6).
+// beat applies a heartbeat, if the stream has the resource that it is about (F6).
 func (u *turn) beat(res *resource.Resource) {
 	e := u.table.entries[res.Key]
 	if e == nil {
@@ -114,7 +113,7 @@ func (u *turn) beat(res *resource.Resource) {
 	if h == nil || res.Version != "" && res.Version != h.version {
 		return
 	}
-	if u.table.forgetRemarksLocked(e.name) && e.res != nil { // it is there after all (C16)
+	if u.table.forgetRemarksLocked(e.name) && e.res != nil { // it exists after all (C16)
 		u.again(e)
 	}
 	u.table.legs[u.by].guard.spare(e.name)
@@ -126,7 +125,7 @@ func (t *Table) newLifeLocked(e *entry, h *hold) {
 	t.bytes += lifeSize
 }
 
-// lastsLocked sets the time that l has left; 0 means that it has no end.
+// lastsLocked sets the remaining time of l; 0 means that it has no end.
 func (t *Table) lastsLocked(l *life, ttl time.Duration) {
 	l.ttl, l.expires = ttl, time.Time{}
 	if ttl <= 0 {
@@ -165,7 +164,7 @@ func (t *Table) beatLocked(e *entry, woken map[*Subscription]struct{}) {
 	}
 }
 
-// hideLifeLocked takes l, which clients saw, from the list of notes.
+// hideLifeLocked removes l, which clients saw, from the list of notes.
 func (t *Table) hideLifeLocked(l *life) {
 	if l.listed {
 		t.beats.remove(l.entry)
@@ -173,7 +172,7 @@ func (t *Table) hideLifeLocked(l *life) {
 	}
 }
 
-// endLifeLocked forgets a lifetime whose copy is about to go.
+// endLifeLocked forgets the TTL state of a copy that is being removed.
 func (t *Table) endLifeLocked(l *life) {
 	t.hideLifeLocked(l)
 	if l.at >= 0 {
@@ -182,8 +181,7 @@ func (t *Table) endLifeLocked(l *life) {
 	t.bytes -= lifeSize
 }
 
-// armLocked sets the timer to the first deadline. It may be early: then it is
-// set again.
+// armLocked sets the timer to the first deadline. It may fire early: then it is set again.
 func (t *Table) armLocked() {
 	next := t.deadlines.next()
 	if next.IsZero() || t.group.over() {
@@ -196,8 +194,8 @@ func (t *Table) armLocked() {
 	}
 }
 
-// lapse removes what has come to its end, as the origin would have: whether it
-// is there or not, a lifetime runs on (F5, C14).
+// lapse removes expired resources, as the control plane would: TTLs expire whether it is reachable
+// or not (F5, C14).
 func (t *Table) lapse() {
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
@@ -218,18 +216,18 @@ func (t *Table) lapseLocked(now time.Time, woken map[*Subscription]struct{}) {
 				continue
 			}
 			t.fed.Expired++
-			t.legs[h.leg].version = "" // it no longer holds what the origin sent
+			t.legs[h.leg].version = "" // the content is no longer what the control plane sent
 			u := turn{table: t, by: h.leg, first: all.first, woken: woken}
 			u.drop(l.entry)
 			all.by = h.leg
-			all.changed += u.changed // where another leg has it
+			all.changed += u.changed // if another stream has a copy
 			all.removed += u.removed
 		}
 	}
 	t.recordLocked(&all, now, CauseExpired, "")
 }
 
-// stopTimers ends the timers for good; the group has to be over.
+// stopTimers ends the timers permanently; the group must have ended.
 func (t *Table) stopTimers() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

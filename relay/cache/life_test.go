@@ -8,7 +8,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Lifetimes end in virtual time: each test is a bubble with a cache of its own.
+// TTLs expire in virtual time: each test is a bubble with its own cache.
 func virtually(t *testing.T, f func(t *testing.T, w *world)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -23,17 +23,17 @@ func living(name, content string, ttl int) *resource.Resource {
 	return resource.New(resource.Resource{Name: name, Body: []byte(content), TTL: time.Duration(ttl) * time.Second})
 }
 
-// heartbeat is what an origin sends to keep a resource.
+// heartbeat is what a control plane sends to renew a TTL.
 func heartbeat(name, version string, ttl int) *resource.Resource {
 	return resource.New(resource.Resource{Name: name, Version: version, TTL: time.Duration(ttl) * time.Second})
 }
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// timed asks as a client that takes TTLs.
+// timed asks as a client that supports TTLs.
 var timed = Query{Timed: true}
 
-// left is what an answer says that a resource has left; 0: it says nothing.
+// left is the remaining TTL of a resource in an answer; 0: none.
 func left(c Changes, name string) time.Duration {
 	for r, d := range c.Lifetimes {
 		if r.Name == name {
@@ -43,8 +43,8 @@ func left(c Changes, name string) time.Duration {
 	return 0
 }
 
-// TestExpiry: F5: at its end a resource goes as if the origin had removed it,
-// also while there is no origin (C14), but not what has no TTL.
+// TestExpiry: F5: a resource with an expired TTL is removed as if the control plane had removed it,
+// even while that is unreachable (C14); resources without a TTL stay.
 func TestExpiry(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -73,8 +73,7 @@ func TestExpiry(t *testing.T) {
 	})
 }
 
-// TestLifetimesCountDown: F3: what is told is what is left, to those who take
-// TTLs (F1).
+// TestLifetimesCountDown: F3: clients that support TTLs (F1) get the remaining time.
 func TestLifetimesCountDown(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		w.client(endpoints, false, "a")
@@ -100,8 +99,8 @@ func TestLifetimesCountDown(t *testing.T) {
 	})
 }
 
-// TestHeartbeats: F6, F4: a heartbeat keeps a resource and is told on, once, to
-// those who have that resource and take TTLs; nothing else is.
+// TestHeartbeats: F6, F4: a heartbeat renews the TTL of a resource and is passed on, once, to the
+// clients that have that resource and support TTLs; others get nothing.
 func TestHeartbeats(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		c, plain, other := w.client(endpoints, false, "a"), w.client(endpoints, false, "a"), w.client(endpoints, false, "b")
@@ -128,11 +127,11 @@ func TestHeartbeats(t *testing.T) {
 			}
 		}
 		w.nap()
-		w.apply(endpoints, heartbeat("a", "v0", 10), heartbeat("b", "", 10), heartbeat("z", "", 10)) // of what is not there
+		w.apply(endpoints, heartbeat("a", "v0", 10), heartbeat("b", "", 10), heartbeat("z", "", 10)) // of unknown resources
 		if len(w.woke()) > 0 {
 			t.Fatal("somebody was woken for nothing")
 		}
-		// Somebody who does not have it gets the body instead.
+		// A client without the resource gets the body instead.
 		late := w.client(endpoints, false, "a")
 		got := late.ask(t, timed)
 		expect(t, got, "a")
@@ -144,8 +143,8 @@ func TestHeartbeats(t *testing.T) {
 	})
 }
 
-// TestTTLChanges: F2: a new, changed or removed TTL is told with the resource,
-// and concerns only those who take TTLs; the same one again is a heartbeat.
+// TestTTLChanges: F2: a new, changed or removed TTL is sent with the resource, and only to clients
+// that support TTLs; an unchanged one is a heartbeat.
 func TestTTLChanges(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		c, plain := w.client(endpoints, false, "a"), w.client(endpoints, false, "a")
@@ -183,9 +182,9 @@ func TestTTLChanges(t *testing.T) {
 	})
 }
 
-// TestHeartbeatsAfterReconnect: what a client kept over a reconnect lives on by
-// what it missed (B37, F3); what it was told while it could not answer comes
-// only if it has the resource itself (F6).
+// TestHeartbeatsAfterReconnect: missed heartbeats renew the resources that a client kept over a
+// reconnect (B37, F3); heartbeats that were sent while it could not answer are sent only if it has
+// the resource itself (F6).
 func TestHeartbeatsAfterReconnect(t *testing.T) {
 	virtually(t, func(t *testing.T, w *world) {
 		w.client(endpoints, false, "a", "b")
@@ -215,8 +214,8 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 	})
 }
 
-// TestLifetimesOfTwoLegs: F5, D11: each copy of a resource has its own end, and
-// clients are told that of the copy that they see.
+// TestLifetimesOfTwoLegs: F5, D11: each copy of a resource has its own TTL, and clients get that of
+// the copy that they see.
 func TestLifetimesOfTwoLegs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{
@@ -232,7 +231,7 @@ func TestLifetimesOfTwoLegs(t *testing.T) {
 		all, named := w.client(clusters, true), w.client(clusters, false, "a")
 		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 60)}})
 		w.leg(1).Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 10)}})
-		if d := left(named.ask(t, timed), "a"); d != seconds(10) { // what came last is what they see
+		if d := left(named.ask(t, timed), "a"); d != seconds(10) { // they see the copy that arrived last
 			t.Fatalf("%v left", d)
 		}
 		if d := left(all.ask(t, timed), "a"); d != seconds(10) {
@@ -245,7 +244,7 @@ func TestLifetimesOfTwoLegs(t *testing.T) {
 		}
 		pass(seconds(6))
 		got := named.ask(t, timed)
-		expect(t, got, "a") // the other copy stands, with another lifetime
+		expect(t, got, "a") // the other copy stays, with another TTL
 		if d := left(got, "a"); d != seconds(54) {
 			t.Fatalf("%v left", d)
 		}
@@ -255,7 +254,7 @@ func TestLifetimesOfTwoLegs(t *testing.T) {
 	})
 }
 
-// TestNoTimersAfterTheEnd: lifetimes of a key that is given up end nowhere.
+// TestNoTimersAfterTheEnd: TTLs of an evicted key never fire.
 func TestNoTimersAfterTheEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})

@@ -2,14 +2,14 @@ package cache
 
 import "slices"
 
-// Names that nobody wants any more stay subscribed for the linger time (K10), as far as
-// their bytes are within a bound.
+// Names without interest stay subscribed for the linger time (K10), as far as their bytes are
+// within a bound.
 
-// forgetUnserved ends the demand for names of which there is nothing, in a key that has no
-// clients: a returning client asks for them again, and somebody may have made them up. The
-// demand for others stays, so that their content does, but lingers no more. There may be
-// hundreds of thousands of names, so it is done in steps. Each is made by still, which makes
-// it only as long as the key has neither clients nor streams. t.mu must not be held.
+// forgetUnserved ends the demand for names without content, in a key without clients: a returning
+// client asks for them again, and a client may have invented them. The demand for other names
+// stays, so that their content does, but they do not count as lingering. There may be hundreds of
+// thousands of names, so it is done in steps. still runs each step, but only while the key has
+// neither clients nor streams. t.mu must not be held.
 func (t *Table) forgetUnserved(still func(step func()) bool) {
 	names := t.namesThat(func(*want) bool { return true })
 	for some := range slices.Chunk(names, t.group.cache.step) {
@@ -38,15 +38,15 @@ func (t *Table) forgetUnservedOf(names []string) {
 			}
 		}
 	}
-	t.endWantsLocked(ended, make(map[*Subscription]struct{})) // nobody subscribes
-	for i := range t.legs {                                   // its next stream asks for all that is wanted
+	t.endWantsLocked(ended, make(map[*Subscription]struct{})) // there are no subscriptions
+	for i := range t.legs {                                   // the next stream asks for the whole demand
 		for _, name := range ended {
 			delete(t.legs[i].dirty, name)
 		}
 	}
 }
 
-// endWantLocked ends the demand for a name that nobody wants.
+// endWantLocked ends the demand for a name without interest. t.mu must be held.
 func (t *Table) endWantLocked(w *want, name string) {
 	t.unbookLocked(w, name)
 	delete(t.wants, name)
@@ -61,7 +61,7 @@ func (t *Table) endWantLocked(w *want, name string) {
 	}
 }
 
-// unbookLocked notes that a name lingers no more.
+// unbookLocked records that a name no longer lingers. t.mu must be held.
 func (t *Table) unbookLocked(w *want, name string) {
 	if w.booked {
 		w.booked = false
@@ -70,8 +70,8 @@ func (t *Table) unbookLocked(w *want, name string) {
 	}
 }
 
-// mayLinger books bytes of a name that nobody wants any more, and reports whether it may
-// stay subscribed: a key gets at most a quarter of what is free for that in all keys.
+// mayLinger books bytes for a name whose interest has ended, and reports whether it may stay
+// subscribed: a key gets at most a quarter of what is free for that in all keys.
 func (g *Group) mayLinger(bytes int64) bool {
 	own, all := g.lingering.Add(bytes), g.cache.lingering.Add(bytes)
 	if own <= (g.cache.cfg.LingeringBytes-all+own)/4 {

@@ -21,14 +21,14 @@ func inTime(t *testing.T, cfg Config, f func(*testing.T, *world)) {
 	})
 }
 
-// pass lets d go by, and everything happen that is then due.
+// pass lets d pass, and everything happen that is then due.
 func pass(d time.Duration) {
 	time.Sleep(d) //nolint:forbidigo // virtual time
 	synctest.Wait()
 }
 
-// TestNamesLinger: K10: a name that nobody wants stays subscribed for the
-// linger time; who returns within it finds it without asking.
+// TestNamesLinger: K10: a name without interest stays subscribed for the linger time; a client that
+// returns within it needs no new request.
 func TestNamesLinger(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true, "a")
@@ -40,7 +40,7 @@ func TestNamesLinger(t *testing.T) {
 		back := w.client(clusters, false, "a")
 		expect(t, back.ask(t, Query{}), "a")
 		pass(2 * time.Minute)
-		expectDemand(t, w, false, "-b", "-*") // nobody came back for it
+		expectDemand(t, w, false, "-b", "-*") // no client returned for it
 		if h := w.feed.Held(clusters); len(h) != 1 {
 			t.Fatalf("held %v", h)
 		}
@@ -56,8 +56,8 @@ func TestNamesLinger(t *testing.T) {
 	})
 }
 
-// TestLingeringIsBounded: of ever new names that are left, no more linger than may,
-// and those that came first stay (K10).
+// TestLingeringIsBounded: if clients keep leaving new names, no more linger than the bound, and the
+// first ones stay (K10).
 func TestLingeringIsBounded(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Lingering: 3000}, func(t *testing.T, w *world) {
 		c := w.client(clusters, false, "first")
@@ -88,7 +88,7 @@ func TestLingeringIsBounded(t *testing.T) {
 	})
 }
 
-// TestNoLinger: a negative linger time means not at all.
+// TestNoLinger: a negative linger time disables it.
 func TestNoLinger(t *testing.T) {
 	inTime(t, Config{Linger: -1}, func(t *testing.T, w *world) {
 		c := w.client(clusters, false, "a")
@@ -106,8 +106,8 @@ func TestNoLinger(t *testing.T) {
 	})
 }
 
-// TestKeysLinger: K10: a key's feed ends when there was no client for the
-// linger time, and not before; the state stays, and serves who returns.
+// TestKeysLinger: K10: a key's feed ends when there was no client for the linger time, and not
+// before; the state stays, and serves returning clients.
 func TestKeysLinger(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: -1}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true, "a")
@@ -140,14 +140,14 @@ func TestKeysLinger(t *testing.T) {
 		if s := w.cache.Snapshot(); s[0].Idle || s[0].Error != "" || s[0].Clients != 1 {
 			t.Fatalf("%+v", s)
 		}
-		expectDemand(t, w, true, "+a", "+*") // what it wanted, for the linger time
+		expectDemand(t, w, true, "+a", "+*") // its interest, for the linger time
 		expect(t, w.client(clusters, true).ask(t, Query{}), "a")
 		pass(2 * time.Minute)
 		expectDemand(t, w, false, "-a")
 	})
 }
 
-// TestOldFeedChangesNothing: whoever lost a key has no say in it any more.
+// TestOldFeedChangesNothing: a feed that has ended changes nothing any more.
 func TestOldFeedChangesNothing(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -170,7 +170,7 @@ func TestOldFeedChangesNothing(t *testing.T) {
 	})
 }
 
-// TestHopeless: K13: as long as the first attempt is under way there is hope.
+// TestHopeless: K13: during the first attempt an answer may still arrive soon.
 func TestHopeless(t *testing.T) {
 	inTime(t, Config{}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -216,7 +216,7 @@ func TestClose(t *testing.T) {
 	})
 }
 
-// TestConfig: what is required, and what the zero value means.
+// TestConfig: the required fields, and the meaning of the zero value.
 func TestConfig(t *testing.T) {
 	if _, err := New(Config{}); err == nil {
 		t.Error("a cache without Run and Wake")
@@ -227,8 +227,8 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestLingeringBytesAreBounded: names that are left linger no longer than the bound on
-// their bytes allows, and a key leaves room for others (K10).
+// TestLingeringBytesAreBounded: names that are left linger only as the bound on their bytes allows,
+// and a key leaves room for others (K10).
 func TestLingeringBytesAreBounded(t *testing.T) {
 	const bound = 1 << 20
 	inTime(t, Config{Linger: time.Minute, LingeringBytes: bound}, func(t *testing.T, w *world) {

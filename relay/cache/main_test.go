@@ -22,21 +22,20 @@ var (
 	endpoints = resource.TypeOf(resource.EndpointURL) // not
 )
 
-// world is a cache with one key, whose feed the test is.
+// world is a cache with one key; the test acts as its feed.
 type world struct {
 	t     rapid.TB
 	cache *Cache
 	group *Group
-	feed  *Feed   // of the first leg
-	all   []*Feed // by leg, as far as they have run
+	feed  *Feed   // of the first stream
+	all   []*Feed // by stream, as far as they have run
 	feeds chan *Feed
 
 	mu    sync.Mutex
 	woken map[*Subscription]bool // since the last nap; guarded by mu
 }
 
-// newWorld returns a cache with one client in one key. The caller has to close
-// it.
+// newWorld returns a cache with one client in one key. The caller has to close it.
 func newWorld(t rapid.TB, cfg Config) *world {
 	t.Helper()
 	w := &world{t: t, feeds: make(chan *Feed, 16), woken: make(map[*Subscription]bool)}
@@ -78,7 +77,7 @@ func (w *world) close() {
 	w.cache.Close()
 }
 
-// nap forgets who was woken, and woke says who was since.
+// nap forgets which subscriptions were woken, and woke reports which were woken since.
 func (w *world) nap() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -98,7 +97,7 @@ func (w *world) join() {
 	w.all[0] = w.feed
 }
 
-// leg is the feed of a leg of which something is wanted.
+// leg is the feed of a stream with demand.
 func (w *world) leg(i int) *Feed {
 	for w.all[i] == nil || w.all[i].ctx.Err() != nil {
 		f := <-w.feeds
@@ -132,14 +131,14 @@ func aliased(name, content string, aliases ...string) *resource.Resource {
 	return resource.New(r)
 }
 
-// client is a watcher with its position: what a downstream stream keeps.
+// client is a watcher with its position: the state of a downstream stream.
 type client struct {
 	table *Table
 	w     Watcher
 	at    Position
 }
 
-// Flush is for the pool, which these tests do without.
+// Flush is for the pool, which these tests do not have.
 func (c *client) Flush() {}
 
 func (w *world) client(typ *resource.Type, wildcard bool, names ...string) *client {

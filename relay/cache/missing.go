@@ -2,10 +2,10 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// Missing returns how many of the names that s asks for have no resource: the control
-// plane has none, or has not answered yet. Globs do not count, since a collection may be
-// empty. It costs the same for any number of names, unless s has globs or the wildcard,
-// or the table has aliases.
+// Missing returns how many of the names that s asks for have no resource: the control plane has
+// none, or has not answered yet. Globs do not count, because a collection may be empty. The cost
+// does not depend on the number of names, unless s has globs or the wildcard, or the table has
+// aliases.
 func (s *Subscription) Missing() int {
 	t := s.table
 	t.mu.RLock()
@@ -17,13 +17,12 @@ func (s *Subscription) Missing() int {
 	return s.countMissing()
 }
 
-// hasPlainNamesLocked reports whether each resource that s sees is there for just one of
-// its names.
+// hasPlainNamesLocked reports whether s sees each resource by exactly one of its names.
 func (s *Subscription) hasPlainNamesLocked() bool {
 	return !s.key.wildcard && s.globs == 0 && len(s.table.aliases) == 0
 }
 
-// countMissing is Missing by a look at each name. Its table's mu must not be held.
+// countMissing is Missing by a scan of the names. The table's mu must not be held.
 func (s *Subscription) countMissing() (n int) {
 	t := s.table
 	for name := range inSteps(t, t.mu.reading(), &s.names) {

@@ -7,7 +7,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// What an update does to the model.
+// The effect of an update on the model.
 
 func (m *model) set(name string, r *resource.Resource) {
 	var keep []string
@@ -32,8 +32,7 @@ func (m *model) set(name string, r *resource.Resource) {
 	}
 }
 
-// lasts takes in what the origin says of a resource's lifetime, again if that is
-// no change.
+// lasts applies the TTL of a resource from the control plane; again says that it is no change.
 func (m *model) lasts(said *resource.Resource, again bool) {
 	delete(m.errors, said.Key)
 	if _, had := m.ttl[said.Key]; said.TTL == 0 && (!had || m.ttl[said.Key] == 0) {
@@ -46,7 +45,7 @@ func (m *model) lasts(said *resource.Resource, again bool) {
 	}
 }
 
-// refuse does what an error means for a resource (K8).
+// refuse applies an error to a resource (K8).
 func (m *model) refuse(leg int, a resource.About) (changes int) {
 	n := resource.Canonical(a.Name)
 	switch {
@@ -60,7 +59,7 @@ func (m *model) refuse(leg int, a resource.About) (changes int) {
 	return changes
 }
 
-// remove notes that a leg's origin has no resource of a name.
+// remove records that a stream's control plane has no resource of a name.
 func (m *model) remove(leg int, n string) (changes int) {
 	switch w := m.wants[n]; {
 	case m.shown[n] != nil:
@@ -79,7 +78,7 @@ func (m *model) remove(leg int, n string) (changes int) {
 	return 0
 }
 
-// show is set, and returns how many changes that is: a glob may become empty (G7).
+// show is set, and returns the number of changes: a glob may become empty (G7).
 func (m *model) show(name string, r *resource.Resource) int {
 	was := m.shown[name] != nil
 	m.set(name, r)
@@ -90,9 +89,8 @@ func (m *model) show(name string, r *resource.Resource) int {
 	return 1
 }
 
-// again shows a resource that is as it was once more where that takes back an error
-// (C16, D15), and returns how many changes that is. Which copy it is only the table
-// knows: see machine.renew.
+// again shows an unchanged resource once more if that reverts an error (C16, D15), and returns the
+// number of changes. Only the table knows which copy it is: see machine.renew.
 func (m *model) again(leg int, name string) int {
 	if m.errors[name] == "" {
 		return 0
@@ -106,7 +104,7 @@ func (m *model) again(leg int, name string) int {
 	return changes
 }
 
-// other is the copy of name that another leg holds.
+// other is the copy of name of another stream.
 func (m *model) other(leg int, name string) modelCopy {
 	for i := range m.legs {
 		if c := m.copies[i][name]; i != leg && c.res != nil {
@@ -116,7 +114,7 @@ func (m *model) other(leg int, name string) modelCopy {
 	return modelCopy{}
 }
 
-// put stores what a leg holds now, and returns how many changes that is.
+// put stores the content of a stream, and returns the number of changes.
 func (m *model) put(leg int, r *resource.Resource) int {
 	delete(m.guarded[leg], r.Key)
 	mine, was := modelCopy{r, r.Version}, m.member(r.Key)
@@ -148,8 +146,8 @@ func (m *model) put(leg int, r *resource.Resource) int {
 	return 0
 }
 
-// guard decides which removals of u are held back (K16). live is how many resources
-// the leg held before.
+// guard decides which removals of u are held back (K16). live is how many resources the stream had
+// before.
 func (m *model) guard(leg int, u Update, live int) {
 	if m.percent == 0 || !u.Full && len(u.Removed) == 0 {
 		return
@@ -177,7 +175,7 @@ func (m *model) guard(leg int, u Update, live int) {
 	}
 }
 
-// release does the removals that were held back.
+// release applies the removals that were held back.
 func (m *model) release() {
 	for leg, names := range m.guarded {
 		if len(names) > 0 {
@@ -189,7 +187,7 @@ func (m *model) release() {
 	}
 }
 
-// drop takes what a leg holds, and returns how many changes that is.
+// drop removes a stream's copy, and returns the number of changes.
 func (m *model) drop(leg int, name string) int {
 	if m.copies[leg][name].res == nil {
 		return 0
@@ -206,13 +204,13 @@ func (m *model) drop(leg int, name string) int {
 	return 0
 }
 
-// deny notes that a leg says that there is no such name.
+// deny records that the control plane of a stream has no such name.
 func (m *model) deny(leg int, name string) {
 	m.set(name, nil)
 	m.met[name] = m.met[name] || m.route(everything) == leg
 }
 
-// apply returns how many changes u makes.
+// apply returns the number of changes of u.
 func (m *model) apply(leg int, u Update) (changes int) {
 	before, exact := m.holds(leg), u.Full && len(u.Keep) == 0
 	m.notes, m.said, m.renewed = make(map[string]bool), make(map[string]bool), nil

@@ -9,56 +9,55 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// model is a table in plain maps: everything is computed anew when it is asked
-// for, and nothing is kept in step.
+// model is a table in plain maps: everything is computed when it is needed, and nothing is
+// maintained incrementally.
 type model struct {
 	layout
-	shown  map[string]*resource.Resource // by name, whichever leg it is from
-	copies []map[string]modelCopy        // what each leg holds
+	shown  map[string]*resource.Resource // by name, from any stream
+	copies []map[string]modelCopy        // by stream
 	absent map[string]bool               // known not to exist
-	former map[string][]string           // aliases that were, while somebody wanted them
+	former map[string][]string           // former aliases, while there was interest in them
 
-	ttl      map[string]time.Duration // of what is shown; 0: taken back
-	beats    map[string]int           // counts what was said of their lifetimes
-	errors   map[string]string        // what was said in place of a resource
-	denied   map[string]bool          // not shown, but not removed either
-	deniedBy map[string]int           // the leg that said so
+	ttl      map[string]time.Duration // of the shown resources; 0: withdrawn
+	beats    map[string]int           // counts the updates of their TTLs
+	errors   map[string]string        // sent instead of a resource
+	denied   map[string]bool          // not shown, but not removed, either
+	deniedBy map[string]int           // the stream that denied it
 	refused  map[string]bool          // names of whose errors clients may still know
 	inSet    map[string]bool          // those of errors that left a resource in place
-	notes    map[string]bool          // names whose lifetimes the last update renewed
-	said     map[string]bool          // names of which it said something beside resources
-	renewed  []string                 // names that it showed once more, as they were
+	notes    map[string]bool          // names whose TTLs the last update renewed
+	said     map[string]bool          // names of which it sent something besides resources
+	renewed  []string                 // unchanged names that it showed once more
 
-	// versions are those of the last full state of each leg, while that is all
-	// that the leg holds.
+	// versions are those of the last full state of each stream, while that is its whole content.
 	versions []string
-	heard    []bool // legs that have said something
-	differs  []bool // legs that keep account of what they have sent
-	// percent is what one answer may remove, 0 for all; guarded are the names of
-	// each leg whose removal was more (K16).
+	heard    []bool // streams that have sent something
+	differs  []bool // streams whose control planes track what they have sent
+	// percent is the share that one answer may remove, 0 for all; guarded are the names of each
+	// stream whose removal exceeded it (K16).
 	percent int
 	guarded []map[string]bool
 
-	wants map[string]*modelWant // by name; lingering ones too
-	wild  *modelWant            // nil: not wanted
-	told  []modelTold           // what each origin believes is wanted
+	wants map[string]*modelWant // by name; including lingering ones
+	wild  *modelWant            // nil: no interest
+	told  []modelTold           // the demand that each control plane was sent
 	met   map[string]bool       // was a member of the wildcard set, or denied there
 }
 
 type modelCopy struct {
 	res     *resource.Resource
-	version string // as the origin gave it
+	version string // as the control plane gave it
 }
 
 type modelWant struct{ asked, answered bool }
 
 type modelTold struct {
-	names    map[string]string // as it was told
+	names    map[string]string // in the spelling of the request
 	wild     bool
-	returned map[string]bool // dropped and wanted again since the origin was told
-	brought  map[string]bool // by a wildcard that was left since the origin was told, or as strays that are wanted again
-	strays   map[string]bool // dropped, or came when nobody wanted them, or not for long enough to be asked for
-	last     map[string]bool // of brought: need no other drop after the next one
+	returned map[string]bool // unsubscribed and asked for again since the last request
+	brought  map[string]bool // by a wildcard that was left since the last request, or as ghost subscriptions that are asked for again
+	strays   map[string]bool // unsubscribed, or arrived without interest, or with an interest too short to be sent
+	last     map[string]bool // of brought: need no other unsubscribe after the next one
 }
 
 func newTold() modelTold {
@@ -68,7 +67,7 @@ func newTold() modelTold {
 	}
 }
 
-// drop makes a stray one of those that were brought.
+// drop makes a ghost subscription one of those that were brought.
 func (m *modelTold) drop(n string) {
 	if m.strays[n] && m.names[n] == "" && !m.brought[n] {
 		m.last[n] = !m.wild
@@ -77,7 +76,7 @@ func (m *modelTold) drop(n string) {
 	delete(m.strays, n)
 }
 
-// layout is how names are spread over legs.
+// layout is the distribution of names over streams.
 type layout struct {
 	legs  []Leg
 	route func(name string) int
@@ -102,7 +101,7 @@ func newModel(l layout) *model {
 	return m
 }
 
-// sub is what a client wants.
+// sub is a client's interest.
 type sub struct {
 	wild  bool
 	names map[string]bool
@@ -138,7 +137,7 @@ func (m *model) view(s *sub) map[string]*resource.Resource {
 	return seen
 }
 
-// goBy reports whether a resource goes by name.
+// goBy reports whether a resource has the name.
 func (m *model) goBy(name string) bool {
 	for _, r := range m.shown {
 		if r.Key == name || resource.GlobOf(r.Key) == name || slices.Contains(r.Aliases, name) {
@@ -152,7 +151,7 @@ func (m *model) unknown(name string) bool {
 	return !m.absent[name] && !m.denied[name] && !m.goBy(name)
 }
 
-// silent reports whether the origin has said nothing at all of name.
+// silent reports whether the control plane has sent nothing at all of name.
 func (m *model) silent(name string) bool { return m.unknown(name) && m.errors[name] == "" }
 
 // missing is what s asks for by name and is known not to exist.
@@ -166,7 +165,7 @@ func (m *model) missing(s *sub) map[string]bool {
 	return out
 }
 
-// gone is missing, and what somebody who wanted s may know by an alias.
+// gone is missing, plus what a former client of s may know by an alias.
 func (m *model) gone(s *sub) map[string]bool {
 	out := m.missing(s)
 	for n := range m.absent {
@@ -177,7 +176,7 @@ func (m *model) gone(s *sub) map[string]bool {
 	return out
 }
 
-// known reports whether the origins have answered for all of s.
+// known reports whether the control planes have answered for all of s.
 func (m *model) known(s *sub) bool {
 	if s.wild && !m.wild.answered {
 		return false
@@ -190,8 +189,8 @@ func (m *model) known(s *sub) bool {
 	return true
 }
 
-// open reports whether nothing is known of a wanted name, or, of a glob, whether
-// that is all (K13).
+// open reports whether nothing is known of a name with interest, or, of a glob, whether it may be
+// incomplete (K13).
 func (m *model) open(name string) bool {
 	answered := m.wants[name].answered
 	if m.errors[name] != "" {
@@ -232,7 +231,8 @@ func (m *model) want(s *sub) {
 	}
 }
 
-// wanted reports whether one of names is wanted, of leg if that is not Nobody.
+// wanted reports whether there is interest in one of names, on the given stream if that is not
+// Nobody.
 func (m *model) wanted(leg int, names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
 		return m.wants[n] != nil && (leg == Nobody || m.route(n) == leg)
@@ -243,7 +243,7 @@ func (m *model) covered(leg int, name string, also []string) bool {
 	return m.wild != nil && m.route(everything) == leg || m.wanted(leg, append([]string{name, resource.GlobOf(name)}, also...)...)
 }
 
-// expire drops what none of subs wants, and what then nobody can see.
+// expire drops the demand without subs, and what no client can see then.
 func (m *model) expire(subs []*sub) {
 	over := make(map[string]bool)
 	for n := range m.wants {
@@ -267,7 +267,7 @@ func (m *model) expire(subs []*sub) {
 				case leg == m.route(everything) && told.wild:
 					told.brought[n] = true
 				case m.differs[leg] && told.names[n] == "" && !told.brought[n]:
-					told.strays[n] = true // it came while the origin was not told of who wanted it
+					told.strays[n] = true // it arrived before the control plane was sent the interest
 				}
 			}
 		}
@@ -293,7 +293,7 @@ func (m *model) expire(subs []*sub) {
 	}
 }
 
-// disown takes from a leg what nobody wants of it any more.
+// disown releases a stream's copy without interest.
 func (m *model) disown(leg int, n string, also []string) {
 	if m.other(leg, n).res != nil {
 		m.drop(leg, n)
@@ -312,13 +312,13 @@ func (m *model) disown(leg int, n string, also []string) {
 	delete(m.shown, n)
 	delete(m.ttl, n)
 	if m.wanted(Nobody, m.former[n]...) {
-		m.absent[n] = true // by an alias, it was
+		m.absent[n] = true // it was absent by an alias
 	} else {
 		delete(m.former, n)
 	}
 }
 
-// holds is the digest of what a leg holds.
+// holds is the digest of a stream's content.
 func (m *model) holds(leg int) (d resource.Digest) {
 	for _, c := range m.copies[leg] {
 		d = d.Add(c.res.Member())
@@ -333,7 +333,7 @@ func (m *model) digest(rs map[string]*resource.Resource) (d resource.Digest) {
 	return d
 }
 
-// legsOf are the legs of which s wants something; a single one serves everybody.
+// legsOf are the streams that s has interests on; a single one serves all.
 func (m *model) legsOf(s *sub) (legs []int) {
 	names := sortedKeys(s.names)
 	if s.wild {
@@ -347,8 +347,8 @@ func (m *model) legsOf(s *sub) (legs []int) {
 	return legs
 }
 
-// version is the version of an origin that stands for just what s sees: where one
-// leg serves all that s wants, and s sees all that it holds.
+// version is the control plane's version of exactly what s sees: if one stream serves all its
+// interests, and s sees the whole content of that.
 func (m *model) version(s *sub, view map[string]*resource.Resource) string {
 	legs := m.legsOf(s)
 	if len(legs) != 1 || len(view) != len(m.copies[legs[0]]) || m.digest(view) != m.holds(legs[0]) {
@@ -357,7 +357,7 @@ func (m *model) version(s *sub, view map[string]*resource.Resource) string {
 	return m.versions[legs[0]]
 }
 
-// source names the origins of what s sees (K7).
+// source names the control planes of what s sees (K7).
 func (m *model) source(s *sub) string {
 	var all []string
 	for _, leg := range m.legsOf(s) {

@@ -6,15 +6,13 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Names is an immutable set of names to be told whatever the position. Digest
-// tells sets apart.
+// Names is an immutable set of names to send whatever the position. Digest distinguishes sets.
 type Names struct {
 	List   []string
 	Digest resource.Digest
 }
 
-// NewNames returns the set of names; the slice must not be changed afterwards.
-// An empty set is nil.
+// NewNames returns the set of names; the slice must not be changed afterwards. An empty set is nil.
 func NewNames(names []string) *Names {
 	if len(names) == 0 {
 		return nil
@@ -33,7 +31,7 @@ func (n *Names) With(o *Names) *Names {
 	case o == nil || o.Digest == n.Digest:
 		return n
 	}
-	// Mostly o is short: merging leaves out the sorting.
+	// o is usually short: merging avoids the sort.
 	list, rest := make([]string, 0, len(n.List)+len(o.List)), n.List
 	for _, name := range o.List {
 		at, dup := slices.BinarySearch(rest, name)
@@ -49,9 +47,9 @@ func (n *Names) With(o *Names) *Names {
 // Len is the number of names.
 func (n *Names) Len() int { return len(n.list()) }
 
-// Size is what the set takes, in bytes.
+// Size estimates the memory of the set, in bytes.
 func (n *Names) Size() (bytes int64) {
-	const perName = 16 // of the string itself
+	const perName = 16 // the string header
 	for _, name := range n.list() {
 		bytes += perName + int64(len(name))
 	}

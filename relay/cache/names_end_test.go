@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TestOthersWhileNamesEnd: while many thousands of names end that nobody wants any more,
-// for others or with their key, the locks of the table and of all keys are given up in
-// between.
+// TestOthersWhileNamesEnd: while the demand for many thousands of names ends, because of other
+// names or with their key, the locks of the table and of all keys are released in between.
 func TestOthersWhileNamesEnd(t *testing.T) {
 	const many = 16_000
 	names := make([]string, many)
@@ -35,7 +34,7 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 			table.Leave(&huge)
 			table.mu.watch = func(held bool) {
 				if !held {
-					runtime.Gosched() // so that others ask for the locks, on one processor, too
+					runtime.Gosched() // so that others ask for the locks, even on one processor
 				}
 			}
 			done := make(chan struct{})
@@ -61,8 +60,8 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 	}
 }
 
-// TestRoomOfNamesThatEnded: once very many names are wanted no more, their memory is given back,
-// that of the maps which held them, too.
+// TestRoomOfNamesThatEnded: after the interest in very many names has ended, their memory is freed,
+// including that of the maps.
 func TestRoomOfNamesThatEnded(t *testing.T) {
 	w := newWorld(t, Config{Linger: time.Hour, LingeringBytes: 1 << 40, Wake: func([]*Subscription) {}})
 	t.Cleanup(w.close)
@@ -77,7 +76,7 @@ func TestRoomOfNamesThatEnded(t *testing.T) {
 		var one Watcher
 		table.Edit(&one, Edit{Add: names(what, n)})
 		w.feed.TakeDemand(true, false)
-		w.feed.Absent(endpoints, names(what, n/2)) // and of the others nothing is known
+		w.feed.Absent(endpoints, names(what, n/2)) // and nothing is known of the others
 		return &one
 	}
 	defer table.Leave(take("few", 2000))

@@ -7,23 +7,22 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// The bound on the names of a leg is one for all clients of a key. A client that asks for
-// very many names, of which the origin has nothing, must not use it up for the others: its
-// newest names give way to those of a client that asks for less.
+// The bound on the names of a stream is shared by all clients of a key. A client that asks for very
+// many names that do not exist must not exhaust it for the others: its newest names yield to those
+// of a client that asks for less.
 
-// reasonYield is the error for clients that want a name which has given way.
+// reasonYield is the error for clients that ask for a name that has yielded.
 const reasonYield = "the names of this key exceed origin.max_names_size; this one was dropped for those of clients with fewer names"
 
-// yieldTries is how often room is made for an edit: other clients may take it meanwhile.
+// yieldTries is how often room is made for an edit: other clients may use it meanwhile.
 const yieldTries = 3
 
-// yield makes room for an edit that was refused: names that nobody wants any more make room
-// first, then those of the subscription with most names, if that has more than the client
-// wants. Of its names those give way that nobody else wants
-// and of which there is no resource, the newest first, and at least half of them, so that
-// the search is not repeated for each new name. It reports whether there may be enough room.
-// A subscription may have hundreds of thousands of names, so they are looked at and dropped
-// in steps, between which others get the lock. t.mu must not be held.
+// yield makes room for an edit that was rejected. First it drops lingering names, then names of the
+// subscription with the most names, if that has more than the client asks for. Of these it drops
+// names without other subscribers and without a resource, the newest first, and at least half of
+// them, so that the search does not repeat for each new name. It reports whether there may be
+// enough room. A subscription may have hundreds of thousands of names, so they are examined and
+// dropped in steps, between which other goroutines get the lock. t.mu must not be held.
 func (t *Table) yield(over *NamesOver) bool {
 	t.yielding.Lock()
 	defer t.yielding.Unlock()
@@ -58,8 +57,8 @@ func (t *Table) yield(over *NamesOver) bool {
 	return true
 }
 
-// largest is the subscription whose names have to give way, with its id, nil
-// for none; missing is for how many bytes of a leg there is no room.
+// largest returns the subscription whose names have to yield, with its id, nil for none; missing is
+// how many bytes a stream lacks.
 func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, missing int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -78,7 +77,7 @@ func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, missing in
 	return s, s.id, missing
 }
 
-// given is a name that may give way.
+// given is a name that may yield.
 type given struct {
 	name string
 	seq  uint64
@@ -87,7 +86,7 @@ type given struct {
 
 func newestFirst(a, b given) int { return cmp.Compare(b.seq, a.seq) }
 
-// giving are those names of s that may give way, and what they take altogether.
+// giving returns the names of s that may yield, and their size.
 func (t *Table) giving(leg int, s *Subscription) (all []given, total int) {
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
 		if w := t.wants[n]; t.maySpareLocked(leg, n, w) {
@@ -97,8 +96,8 @@ func (t *Table) giving(leg int, s *Subscription) (all []given, total int) {
 	return all, total
 }
 
-// maySpareLocked reports whether a leg need not be asked for a name: one client wants it,
-// and there is no resource of it.
+// maySpareLocked reports whether a stream need not ask for a name: it has one subscriber, and there
+// is no resource of it.
 func (t *Table) maySpareLocked(leg int, name string, w *want) bool {
 	if w == nil || w.leg != leg || w.shed || w.subs.len() != 1 {
 		return false
@@ -107,7 +106,7 @@ func (t *Table) maySpareLocked(leg int, name string, w *want) bool {
 	return e == nil || e.res == nil
 }
 
-// giveLocked drops names that still may give way. t.mu must be held.
+// giveLocked drops those of names that may still yield. t.mu must be held.
 func (t *Table) giveLocked(leg int, names []given) {
 	for _, g := range names {
 		n, w := g.name, t.wants[g.name]
@@ -125,15 +124,15 @@ func (t *Table) giveLocked(leg int, names []given) {
 	}
 }
 
-// shedLocked notes that a leg is not asked for a name that is wanted.
+// shedLocked records that no stream asks for a name in spite of interest in it.
 func (t *Table) shedLocked(w *want) {
 	w.shed = true
 	t.shed++
 	t.unmeasureLocked(&t.legs[w.leg], w)
 }
 
-// askAgainLocked asks for those of names that were shed: another client wants them now, for
-// which there is room.
+// askAgainLocked asks for those of names that were shed: another client asks for them now, and
+// there is room.
 func (t *Table) askAgainLocked(names []string) {
 	if t.shed == 0 {
 		return
@@ -148,7 +147,7 @@ func (t *Table) askAgainLocked(names []string) {
 		t.seq++
 		w.seq = t.seq
 		t.forgetRemarksLocked(n)
-		t.legs[w.leg].wanted-- // it counts already
+		t.legs[w.leg].wanted-- // it is counted already
 		t.askForLocked(w, n)
 	}
 }

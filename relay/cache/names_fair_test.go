@@ -9,7 +9,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// crowd is a world with a client whose many names fill the bound, of which there is nothing.
+// crowd is a world with a client whose many names fill the bound and do not exist.
 func crowd(tb testing.TB, many int, routed func(name string)) (*world, *Table) {
 	tb.Helper()
 	names := make([]string, many)
@@ -30,8 +30,8 @@ func crowd(tb testing.TB, many int, routed func(name string)) (*world, *Table) {
 	return w, table
 }
 
-// TestOthersWhileNamesGiveWay: while tens of thousands of names of a client give way to
-// those of another, other clients of the same key and type get their changes.
+// TestOthersWhileNamesGiveWay: while tens of thousands of names of a client yield to those of
+// another, other clients of the same key and type get their changes.
 func TestOthersWhileNamesGiveWay(t *testing.T) {
 	const many = 40_000
 	var armed atomic.Bool
@@ -68,8 +68,7 @@ func TestOthersWhileNamesGiveWay(t *testing.T) {
 	}
 }
 
-// BenchmarkYield is what it takes until 200,000 names of a client have made room for
-// another.
+// BenchmarkYield is the time until 200,000 names of a client have made room for another.
 func BenchmarkYield(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()

@@ -6,28 +6,28 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// What clients ask for by name goes to the origin in requests that name all of it, and
-// servers accept requests up to a size only: one that is larger ends the stream of the
-// whole key. So the names of a type that a leg is asked for are bounded, in bytes. The
-// client whose names exceed the bound is refused, before anybody is asked for them.
+// The names that clients ask for are sent to the control plane in requests that list all of them,
+// and servers accept requests up to a size only: a larger one ends the stream of the whole key. So
+// the names of a type that a stream asks for are bounded, in bytes. A client whose names exceed the
+// bound is rejected before the control plane is asked for them.
 
-// nameOverhead is what a name takes in a request besides itself, at most, in bytes.
+// nameOverhead is the maximum size of a name in a request besides the name itself, in bytes.
 const nameOverhead = 5
 
 func (w *want) sizeAs(name string) int { return max(len(name), len(w.spelled)) + nameOverhead }
 
-// NamesOver says that an edit would exceed the bound on the names of a leg.
+// NamesOver says that an edit would exceed the bound on the names of a stream.
 type NamesOver struct {
-	// Leg is the leg; Bytes are what its names would take, and Bound is the bound.
+	// Leg is the stream, Bytes is the size that its names would have, and Bound is the bound.
 	Leg          Leg
 	Bytes, Bound int
 
-	// For [Table.yield]: the leg, what the edit adds to it, and what all names of the
-	// client take then.
+	// For [Table.yield]: the stream, what the edit adds to it, and the resulting size of all names
+	// of the client.
 	leg, more, wants int
 }
 
-// NamesNear says that the names of a leg take four fifths of what they may.
+// NamesNear says that the names of a stream take four fifths of their bound.
 type NamesNear struct {
 	Group        *Group
 	Type         *resource.Type
@@ -35,9 +35,9 @@ type NamesNear struct {
 	Bytes, Bound int
 }
 
-// overLocked reports whether names that a client begins to want exceed the bound of a
-// leg; key is that of all that it wants then. Other names may make room, see [Table.yield].
-// t.mu must be held.
+// overLocked reports whether the names that a client begins to ask for exceed the bound of a
+// stream; key is that of all its names then. Other names may make room, see [Table.yield]. t.mu
+// must be held.
 func (t *Table) overLocked(key subKey, added []string, spelled map[string]string) *NamesOver {
 	if len(added) == 0 || !t.bounded() {
 		return nil
@@ -47,12 +47,13 @@ func (t *Table) overLocked(key subKey, added []string, spelled map[string]string
 	return t.exceedLocked(more, key.size())
 }
 
-// bounded reports whether any leg has a bound on its names.
+// bounded reports whether any stream has a bound on its names.
 func (t *Table) bounded() bool {
 	return slices.ContainsFunc(t.group.cache.cfg.Legs, func(l Leg) bool { return l.MaxNames > 0 })
 }
 
-// sizesLocked adds to more, by leg, what those of names take that the leg is not asked for.
+// sizesLocked adds the sizes of those of names to more, by stream, that the stream does not ask for
+// yet.
 func (t *Table) sizesLocked(more []int, names []string, spelled map[string]string) {
 	for _, n := range names {
 		if w := t.wants[n]; w != nil && !w.shed {
@@ -64,8 +65,8 @@ func (t *Table) sizesLocked(more []int, names []string, spelled map[string]strin
 	}
 }
 
-// exceedLocked reports whether a leg exceeds its bound with so many bytes of names more,
-// for a client whose names take so many then.
+// exceedLocked reports whether a stream would exceed its bound with more bytes of names, for a
+// client whose names take wants bytes then.
 func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 	for i, leg := range t.group.cache.cfg.Legs {
 		size := t.askedSizeLocked(i) + more[i]
@@ -77,7 +78,7 @@ func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
 	return nil
 }
 
-// askedSizeLocked is what the names of a leg take, with those that edits have reserved.
+// askedSizeLocked is the size of the names of a stream, including what edits have reserved.
 func (t *Table) askedSizeLocked(leg int) int {
 	if t.reserved == nil {
 		return t.legs[leg].size
@@ -85,8 +86,8 @@ func (t *Table) askedSizeLocked(leg int) int {
 	return t.legs[leg].size + t.reserved[leg]
 }
 
-// dropLingering ends the linger time of all names that nobody wants, in steps. t.mu must not
-// be held.
+// dropLingering ends the linger time of all names without interest, in steps. t.mu must not be
+// held.
 func (t *Table) dropLingering() {
 	woken := make(map[*Subscription]struct{})
 	t.endNames(t.namesThat((*want).lingers), (*want).lingers, woken)
@@ -96,8 +97,8 @@ func (t *Table) dropLingering() {
 	t.group.cache.wake(woken)
 }
 
-// namesThat are the names that are or were wanted, as far as f holds; those that begin or end
-// to be wanted meanwhile may be missing or too much. t.mu must not be held.
+// namesThat returns the names for which f holds, including lingering ones. Names whose interest
+// begins or ends meanwhile may be missing or superfluous. t.mu must not be held.
 func (t *Table) namesThat(f func(*want) bool) (names []string) {
 	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
 		if f(w) {
@@ -107,7 +108,7 @@ func (t *Table) namesThat(f func(*want) bool) (names []string) {
 	return names
 }
 
-// measureLocked counts a name that leg begins to be asked for.
+// measureLocked counts a name that a stream begins to ask for.
 func (t *Table) measureLocked(leg *tableLeg, w *want, name string) {
 	w.size = int32(w.sizeAs(name)) //nolint:gosec // requests are smaller
 	leg.size += int(w.size)
@@ -118,7 +119,7 @@ func (t *Table) measureLocked(leg *tableLeg, w *want, name string) {
 	}
 }
 
-// unmeasureLocked counts a name that leg is not asked for any more.
+// unmeasureLocked counts a name that a stream no longer asks for.
 func (t *Table) unmeasureLocked(leg *tableLeg, w *want) {
 	leg.size -= int(w.size)
 	w.size = 0
@@ -127,8 +128,7 @@ func (t *Table) unmeasureLocked(leg *tableLeg, w *want) {
 	}
 }
 
-// fullestLocked is how much of their bound the names of a leg take, of the legs that
-// have one the most.
+// fullestLocked is the largest used share of the bound on names, of the streams that have one.
 func (t *Table) fullestLocked() (share float64) {
 	for i, leg := range t.group.cache.cfg.Legs {
 		if leg.MaxNames > 0 {
@@ -138,10 +138,9 @@ func (t *Table) fullestLocked() (share float64) {
 	return share
 }
 
-// Shed stops asking for names of a type that the origin has never answered for, the
-// newest first, until half of their bytes are gone, and gives those who want them an
-// error with the reason: the origin does not accept a request with all of them. It
-// returns how many.
+// Shed stops asking for names of a type that the control plane has never answered for, because it
+// does not accept a request with all of them. It drops the newest first, until half of their bytes
+// are gone, and gives their subscribers an error with the reason. It returns how many it dropped.
 func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -162,7 +161,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 		t.mu.Lock()
 		for _, n := range names {
 			if w := t.wants[n]; w != nil && !w.shed {
-				w.asked = false // its stream has ended
+				w.asked = false // the stream has ended
 				t.shedLocked(w)
 			}
 		}
@@ -172,12 +171,12 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 	return shed
 }
 
-// neverAnsweredLocked reports whether a leg is asked for a name of which nothing was ever heard.
+// neverAnsweredLocked reports whether a stream asks for a name of which nothing was ever received.
 func (t *Table) neverAnsweredLocked(leg int, name string, w *want) bool {
 	return w != nil && w.leg == leg && !w.shed && t.entries[name] == nil && !t.failedLocked(name)
 }
 
-// newestUnanswered are the newest of the names that were never answered, with half of their
+// newestUnanswered returns the newest of the names that were never answered, with half of their
 // bytes. t.mu must not be held.
 func (t *Table) newestUnanswered(leg int) (names []given) {
 	bytes := 0

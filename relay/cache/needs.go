@@ -5,42 +5,42 @@ import (
 	"time"
 )
 
-// Other nodes of a tier may hold what this node lacks while nothing comes from the
-// origin. A feed says what it lacks and how it is connected; who asks the others, and
-// when, is not the cache's to know.
+// Other nodes of a tier may have what this node lacks while nothing arrives from the control plane.
+// A feed reports what it lacks and the state of its stream; it is not the cache that decides which
+// nodes to ask, and when.
 
-// Link is how a leg is connected with its origin, or with the node that owns the key.
+// Link is the state of the connection with the control plane, or with the node that owns the key.
 type Link uint8
 
 // The states of a Link.
 const (
 	// LinkConnecting: the first attempt is under way.
 	LinkConnecting Link = iota
-	// LinkUp: there is a stream, and the origin can be reached over it.
+	// LinkUp: there is a stream, and the control plane can be reached over it.
 	LinkUp
-	// LinkDown: there is none, or the owner of the key cannot reach the origin.
+	// LinkDown: there is no stream, or the owner of the key cannot reach the control plane.
 	LinkDown
 )
 
-// Need is what a leg lacks that other nodes may have.
+// Need is what a stream lacks that other nodes may have.
 type Need uint8
 
 // The kinds of a Need, the most urgent one last.
 const (
-	// NeedNothing: all that is wanted is known, as far as this node can tell.
+	// NeedNothing: everything with interest is known, as far as this node can determine.
 	NeedNothing Need = iota
-	// NeedNewer: something was restored, is from before the key was idle, or is behind the
-	// tier head, so that others may have newer content.
+	// NeedNewer: something was restored, is from before the key was idle, or is behind the tier
+	// head, so other nodes may have newer content.
 	NeedNewer
-	// NeedContent: something is wanted of which nothing is known.
+	// NeedContent: there is interest in something of which nothing is known.
 	NeedContent
-	// NeedFirst: the origin is to be asked for something of which this node may know less than
-	// others do, and is not asked before them; see [Feed.Asked].
+	// NeedFirst: the control plane has to be asked for something of which this node may know less
+	// than other nodes do; they are asked before it. See [Feed.Asked].
 	NeedFirst
 )
 
-// Needs is signalled when what [Feed.Need] returns may have changed. One signal stands for
-// all that happened since the last was taken.
+// Needs is signaled when what [Feed.Need] returns may have changed. One signal covers everything
+// since the last one was received.
 func (f *Feed) Needs() <-chan struct{} { return f.needs }
 
 // signalNeeds signals all feeds of the group; see [Feed.Needs].
@@ -54,8 +54,8 @@ func (g *Group) signalNeeds() {
 	}
 }
 
-// Need returns what the leg lacks, and how it is connected. It costs as much as the group
-// has types.
+// Need returns what the stream lacks, and its connection state. The cost is proportional to the
+// number of types of the group.
 func (f *Feed) Need() (n Need, l Link) {
 	up := f.group.upstreamOf(f.leg)
 	switch {
@@ -75,8 +75,8 @@ func (f *Feed) Need() (n Need, l Link) {
 	return n, l
 }
 
-// AwaitOthers notes that there may be other nodes. Clients of content that may be old wait
-// for [Feed.Compared], too, where the origin cannot be reached: for no longer than
+// AwaitOthers records that there may be other nodes. Where the control plane cannot be reached,
+// clients of content that may be old wait for [Feed.Compared], too: for no longer than
 // [Config.Hold].
 func (f *Feed) AwaitOthers() {
 	f.setCompares(true)
@@ -85,7 +85,7 @@ func (f *Feed) AwaitOthers() {
 	f.group.legs[f.leg].others = true
 }
 
-// Compared notes that other nodes have nothing newer, as far as they can be asked.
+// Compared records that other nodes have nothing newer, as far as they can be asked.
 func (f *Feed) Compared() {
 	if f.setCompares(false) && f.group.unreachable(1<<f.leg) {
 		f.group.release(f.leg)
@@ -100,16 +100,16 @@ func (f *Feed) setCompares(is bool) (was bool) {
 	return was
 }
 
-// mayImprove reports whether a leg may soon have something newer than what was kept: from
-// its origin, or from other nodes.
+// mayImprove reports whether a stream may soon have something newer than the last known good: from
+// its control plane, or from other nodes.
 func (g *Group) mayImprove(leg int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.legs[leg].compares || g.legs[leg].upstream.Err == nil
 }
 
-// Unreachable reports whether the origin of any leg of the group cannot be reached. That
-// of a key which is idle is not known.
+// Unreachable reports whether the control plane of any stream of the group cannot be reached. That
+// of an idle key is unknown.
 func (g *Group) Unreachable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -125,13 +125,12 @@ func (t *Table) need(by int) Need {
 	return t.lacksLocked(by)
 }
 
-// lacksWildcardLocked reports whether everything is wanted of a leg, which has not answered
-// for that.
+// lacksWildcardLocked reports whether a stream has interest in the wildcard and no answer for it.
 func (t *Table) lacksWildcardLocked(by int) bool {
 	return t.wild.leg == by && t.wild.demanded() && !t.hasAnswered(&t.wild)
 }
 
-// lacksLocked is what a leg lacks, whether or not its origin is to be asked first.
+// lacksLocked is what a stream lacks, whether or not its control plane has to be asked first.
 func (t *Table) lacksLocked(by int) Need {
 	leg := &t.legs[by]
 	switch {
@@ -145,16 +144,15 @@ func (t *Table) lacksLocked(by int) Need {
 	return NeedNothing
 }
 
-// AsOf is the last time at which all that the table holds was known to be what the origins
-// serve; zero where that is not known.
+// AsOf is the last time at which the whole content of the table was known to be what the control
+// planes serve; zero if that is unknown.
 func (t *Table) AsOf() time.Time {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return t.asOfLocked(time.Now())
 }
 
-// asOfLocked is the last time at which all that the table holds was known to be what the
-// origins serve.
+// asOfLocked is AsOf with t.mu held.
 func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
 	asOf = now
 	for i := range t.legs {
@@ -168,32 +166,32 @@ func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
 	return asOf
 }
 
-// legAsOfLocked is asOfLocked for what came through a leg.
+// legAsOfLocked is asOfLocked for the content of one stream.
 func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 	leg := &t.legs[by]
 	if leg.stale {
 		if written := t.writtenLocked(); written.After(leg.restoredAsOf) {
-			return written // the owner of the key had that from the origin then
+			return written // the owner of the key had that from the control plane then
 		}
 		return leg.restoredAsOf
 	}
 	up, lost := t.group.lostAt(by)
-	silent := leg.unsettled.Add(freshAfter) // from then on the origin had nothing to say
+	silent := leg.unsettled.Add(freshAfter) // from then on the control plane had nothing to send
 	switch {
 	case up && !leg.idled && (leg.unsettled.IsZero() || !now.Before(silent)):
 		return now
 	case !leg.slept.IsZero() && lost.After(leg.slept) && lost.Before(silent):
 		return leg.slept
 	case !leg.confirmedTo.IsZero() && (leg.unsettled.IsZero() || lost.Before(silent)):
-		return leg.confirmedTo // what was heard on the stream that was lost was about other types
+		return leg.confirmedTo // what arrived on the lost stream was about other types
 	case leg.mirroredAsOf.After(lost):
 		return leg.mirroredAsOf
 	}
 	return lost
 }
 
-// confirmedLocked reports whether the origins of all that is wanted have answered on the
-// streams that this node has to them.
+// confirmedLocked reports whether the control planes of all interests have answered on this node's
+// own streams.
 func (t *Table) confirmedLocked() bool {
 	wanted := 0
 	for i := range t.legs {
@@ -209,15 +207,15 @@ func (t *Table) confirmedLocked() bool {
 	return wanted > 0
 }
 
-// asksOrigin reports whether there is a stream of this node to the origin of a leg.
+// asksOrigin reports whether this node has a stream of its own to the control plane.
 func (g *Group) asksOrigin(leg int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.legs[leg].upstream.Connected && !g.legs[leg].borrowed
 }
 
-// lostAt returns whether there is a stream to the origin of a leg, or to the owner, on which
-// something was heard, and when one was lost last.
+// lostAt returns whether there is a stream to the control plane, or to the owner, on which
+// something was received, and when the last one was lost.
 func (g *Group) lostAt(leg int) (up bool, lost time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -8,14 +8,12 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// An answer that would be larger than its limit is given in parts (B40). Every
-// change has a generation of its own, so the oldest changes that fit end at a
-// position like any other, and the next part starts there: nobody has to
-// remember what is still to come, and clients in the same position share parts
-// as they share whole answers. What came in one update stays together where it
-// fits (D13).
+// An answer that would exceed its limit is sent in parts (B40). Every change has its own
+// generation, so the oldest changes that fit end at an ordinary position, and the next part starts
+// there: no state is needed for the rest, and clients at the same position share parts as they
+// share whole answers. The changes of one update stay together if they fit (D13).
 
-// removedSize is what a removed name takes in a response beside itself, at most.
+// removedSize is the maximum size of a removed name in a response besides the name itself.
 const removedSize = 8
 
 // exceeds reports whether what was picked is too much for one answer.
@@ -26,7 +24,7 @@ func (p *picker) exceeds() bool {
 	return p.size() > p.query.Limit && len(p.out.Resources)+len(p.out.Removed) > 1
 }
 
-// size is what was picked takes in a response, in bytes, at most.
+// size is the maximum size in a response of what was picked, in bytes.
 func (p *picker) size() (size int) {
 	for _, r := range p.out.Resources {
 		size += r.WireSize()
@@ -37,17 +35,16 @@ func (p *picker) size() (size int) {
 	return size
 }
 
-// part is one part of an answer in the making.
+// part is one part of an answer that is being made.
 type part struct {
 	*picker
 	room int                 // in bytes
 	full bool                // something did not fit
-	have map[string]struct{} // names that are there (B29)
+	have map[string]struct{} // names that the part contains (B29)
 }
 
-// pickPart replaces what was picked by the first part of it: the forced names,
-// since somebody waits for them (E7), then those to refresh, then the oldest
-// changes.
+// pickPart replaces what was picked by its first part: the forced names, because clients wait for
+// them (E7), then those to refresh, then the oldest changes.
 func (p *picker) pickPart() {
 	p.out.Resources, p.out.Removed, p.loose = nil, nil, unordered{}
 	part := part{picker: p, room: p.query.Limit, have: make(map[string]struct{})}
@@ -58,7 +55,7 @@ func (p *picker) pickPart() {
 		upTo = part.pickOldest()
 	}
 	if !part.full {
-		return // it was too much for what is told twice
+		return // only the duplicates exceeded the limit
 	}
 	since, to := p.query.Since, &p.out.To
 	p.out.More = true
@@ -66,7 +63,7 @@ func (p *picker) pickPart() {
 	switch {
 	case p.query.KeepRemoved:
 	case since == Start:
-		to.Removed = p.table.gen // what went before, it never had; but see untold
+		to.Removed = p.table.gen // a new client never had what was removed before; but see untold
 	default:
 		to.Removed = max(since.Removed, upTo)
 	}
@@ -93,8 +90,7 @@ func (p *part) pickForced() {
 	p.out.Withheld = NewNames(later)
 }
 
-// spread puts the members of a glob in its place: they may be too many for one
-// part.
+// spread replaces a glob by its members, which may be too many for one part.
 func (p *part) spread(names []string) []string {
 	if !slices.ContainsFunc(names, resource.IsGlob) {
 		return names
@@ -116,7 +112,7 @@ func (p *part) spread(names []string) []string {
 	return out
 }
 
-// pickRefreshed adds the names to refresh, but for what comes as a change.
+// pickRefreshed adds the names to refresh, except those that are sent as a change.
 func (p *part) pickRefreshed() {
 	refresh := p.spread(p.query.Refresh.list())
 	for i, name := range refresh {
@@ -130,9 +126,8 @@ func (p *part) pickRefreshed() {
 	}
 }
 
-// tell adds the resources that name stands for, but for those that changed
-// after the generation limit: all of them or none. It reports whether there are
-// any.
+// tell adds the resources that have name, except those that changed after the generation limit: all
+// of them or none. It reports whether there are any.
 func (p *part) tell(name string, limit uint64) (exists bool) {
 	var rs []*resource.Resource
 	size := 0
@@ -173,8 +168,8 @@ func (p *part) remove(name string) {
 	}
 }
 
-// fits reports whether there is room for so many bytes. What is too large for
-// any part goes alone.
+// fits reports whether there is room for size bytes. An element that is too large for any part is
+// sent alone.
 func (p *part) fits(size int) bool {
 	if size > 0 && p.room < size && len(p.have) > 0 {
 		p.full = true
@@ -187,8 +182,8 @@ func (p *part) put(name string, size int) {
 	p.have[name] = struct{}{}
 }
 
-// pickOldest adds the oldest changes since the position that fit, and returns
-// the generation of the last one.
+// pickOldest adds the oldest changes since the position that fit, and returns the generation of the
+// last one.
 func (p *part) pickOldest() (upTo uint64) {
 	changes := p.changes()
 	resources, removed := len(p.out.Resources), len(p.out.Removed)
@@ -207,8 +202,8 @@ func (p *part) pickOldest() (upTo uint64) {
 	if !p.full {
 		return 0
 	}
-	// What came together with the first change that does not fit waits for it,
-	// unless it is too much for any part (D13).
+	// Changes that arrived together with the first one that does not fit wait for it, unless they
+	// are too much for any part (D13).
 	first := p.first(changes[fits])
 	if resources+removed > 0 || p.first(changes[0]) != first {
 		for fits > 0 && p.first(changes[fits-1]) == first {
@@ -228,8 +223,8 @@ func (p *part) pickOldest() (upTo uint64) {
 	return upTo
 }
 
-// first is the generation of the first change of the update that changed e last,
-// as far as the subscription sees it.
+// first is the generation of the first change of the update that changed e last, as far as the
+// subscription sees it.
 func (p *picker) first(e *entry) uint64 {
 	if _, gen := p.look(e); gen != e.gen {
 		return gen

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// parts reads until there is no more, and returns what each answer said.
+// parts reads until there is no more, and returns what each answer contained.
 func (c *client) parts(t *testing.T, q Query) (all []string) {
 	t.Helper()
 	for {
@@ -20,12 +20,12 @@ func (c *client) parts(t *testing.T, q Query) (all []string) {
 	}
 }
 
-// limitOf is the limit that so many resources of the tests fit in exactly.
+// limitOf is the limit that n resources of the tests fit in exactly.
 func limitOf(n int) int { return n * res("a", "1").WireSize() }
 
-// TestParts: B40, D13: what does not fit in one answer comes in several, in the
-// order of the changes. An update that fits stays whole, and what is larger than
-// the limit goes alone.
+// TestParts: B40, D13: an answer that exceeds the limit is sent in parts, in the order of the
+// changes. An update that fits stays whole, and a resource that is larger than the limit is sent
+// alone.
 func TestParts(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -45,8 +45,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestPartsHoldEverything: B40, B16: names to be told come first, those to be
-// refreshed next, and what has no room is not forgotten.
+// TestPartsHoldEverything: B40, B16: forced names are sent first, those to be refreshed next, and
+// names without room are not forgotten.
 func TestPartsHoldEverything(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -65,8 +65,8 @@ func TestPartsHoldEverything(t *testing.T) {
 	}
 }
 
-// TestPartsForNewcomers: B34, B33: a newcomer that reads in parts is told of the
-// names that do not exist, and of what went while it was reading.
+// TestPartsForNewcomers: B34, B33: a new client that reads in parts is notified of the names that
+// do not exist, and of removals while it was reading.
 func TestPartsForNewcomers(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "b", "c", "d", "z")

@@ -9,9 +9,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Other nodes of a tier join the groups of keys that they take this node for the
-// owner of, like clients. A group knows how many of them it has, since what they
-// want must come from the origin: it is never asked of a third node (one hop).
+// Other nodes of a tier join the groups of keys like clients if they believe that this node is the
+// owner. A group counts them, because what they ask for must come from the control plane: it is
+// never requested from a third node (one hop).
 
 // JoinPeer is [Cache.Join] for another node. Each needs one [Cache.LeavePeer].
 func (c *Cache) JoinPeer(key aggregation.Key, node *corev3.Node) *Group {
@@ -39,8 +39,8 @@ func (g *Group) addPeersLocked(n int) {
 	}
 }
 
-// Peers is how many streams of other nodes the group serves. changed is closed when
-// that is another number.
+// Peers is how many streams of other nodes the group serves. changed is closed when the number
+// changes.
 func (g *Group) Peers() (n int, changed <-chan struct{}) {
 	g.cache.mu.Lock()
 	defer g.cache.mu.Unlock()
@@ -50,13 +50,13 @@ func (g *Group) Peers() (n int, changed <-chan struct{}) {
 	return g.peers, g.peersChanged
 }
 
-// LegNamed is the index of the leg of a name, as [Leg.String] has it; -1 for none.
+// LegNamed is the index of the stream with a name, as [Leg.String] returns it; -1 for none.
 func (c *Cache) LegNamed(name string) int {
 	return slices.IndexFunc(c.cfg.Legs, func(l Leg) bool { return l.String() == name })
 }
 
-// Server is the address of the origin's server from which a leg's resources came last
-// (see [Feed.SetServer]); "" where that is not known, or there is no such leg.
+// Server is the address of the control plane's server that sent the content of a stream last (see
+// [Feed.SetServer]); "" if that is unknown, or there is no such stream.
 func (g *Group) Server(leg int) string {
 	if leg < 0 || leg >= len(g.legs) {
 		return ""
@@ -66,10 +66,10 @@ func (g *Group) Server(leg int) string {
 	return g.legs[leg].server
 }
 
-// Cut reports whether the origin of a leg is out of reach.
+// Cut reports whether the control plane of a stream is unreachable.
 func (g *Group) Cut(leg int) bool { return leg >= 0 && leg < len(g.legs) && g.unreachable(1<<leg) }
 
-// wakePeers makes other nodes hear that an origin can be reached again.
+// wakePeers notifies other nodes that a control plane can be reached again.
 func (g *Group) wakePeers() {
 	if n, _ := g.Peers(); n == 0 {
 		return
@@ -85,14 +85,14 @@ func (g *Group) wakePeers() {
 	g.cache.wake(woken)
 }
 
-// stub tells another node that there is a resource which must not be kept or shared,
-// and nothing else of it (K17).
+// stub is what another node gets instead of a resource that must not be cached or shared: only that
+// it exists (K17).
 func (t *Table) stub(name string) *resource.Resource {
 	return resource.New(resource.Resource{Name: t.calledLocked(name), Extra: resource.DoNotCacheField(), DoNotCache: true})
 }
 
-// Unshared returns the names of the resources that w asks for and that must not be
-// kept or shared.
+// Unshared returns the names of the resources that w asks for and that must not be cached or
+// shared.
 func (t *Table) Unshared(w *Watcher) *Names {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -108,11 +108,10 @@ func (t *Table) Unshared(w *Watcher) *Names {
 	return NewNames(names)
 }
 
-// coversHiddenLocked reports whether e is a resource that must not be kept, and s asks
-// for it.
+// coversHiddenLocked reports whether e is a resource that must not be cached, and s asks for it.
 func (t *Table) coversHiddenLocked(s *Subscription, e *entry) bool {
 	return e.denied && t.hidden[e.name] == e.name && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg)
 }
 
-// Group is the group that the feed is a part of.
+// Group is the group of the feed.
 func (f *Feed) Group() *Group { return f.group }

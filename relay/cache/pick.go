@@ -7,14 +7,14 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// picker collects the Changes of one subscription. The table's mu must be held,
-// at least for reading.
+// picker collects the Changes of one subscription. The table's mu must be held, at least for
+// reading.
 type picker struct {
 	table *Table
 	sub   *Subscription
 	query Query
 	out   *Changes
-	// leftover is the digest of resources that are gone but still shown.
+	// leftover is the digest of resources that are removed but still shown.
 	leftover resource.Digest
 	loose    unordered
 }
@@ -30,10 +30,9 @@ func (p *picker) pickSince() {
 	}
 }
 
-// eachSince calls f for each entry that changed since the position, and maybe
-// for others: it walks the table from the newest change back to the position,
-// or the names of the subscription where these are fewer. It reports whether
-// it went from the newest to the oldest.
+// eachSince calls f for each entry that changed since the position, and maybe for others: it walks
+// the table from the newest change back to the position, or the names of the subscription if these
+// are fewer. It reports whether it went from the newest to the oldest.
 func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
 	oldest := min(p.query.Since.Gen, p.query.Since.Removed)
 	if p.query.KeepRemoved {
@@ -54,14 +53,14 @@ func (p *picker) eachSince(f func(*entry)) (inOrder bool) {
 	return true
 }
 
-// reach is roughly how many entries the subscription can see by name.
+// reach estimates how many entries the subscription can see by name.
 func (p *picker) reach() int {
 	n := len(p.sub.names)
 	p.table.eachGlobLocked(p.sub, func(g *glob) { n += g.members.len })
 	return n
 }
 
-// pick adds e if there is something to tell of it.
+// pick adds e if it has to be sent.
 func (p *picker) pick(e *entry) {
 	if p.told(e) {
 		p.out.Resources = append(p.out.Resources, p.shownOf(e))
@@ -70,8 +69,8 @@ func (p *picker) pick(e *entry) {
 	}
 }
 
-// look tells what the subscription sees of e: whether there is a resource, and the
-// generation of the last change that concerns the client; 0 if it never had to do with it.
+// look returns what the subscription sees of e: whether there is a resource, and the generation of
+// the last change that concerns the client; 0 if it never saw e.
 func (p *picker) look(e *entry) (there bool, gen uint64) {
 	there, gen = p.sub.seesLocked(e)
 	switch {
@@ -85,20 +84,19 @@ func (p *picker) look(e *entry) (there bool, gen uint64) {
 	return there, gen
 }
 
-// told reports whether e is a resource that the subscription covers and that
-// changed since the position.
+// told reports whether e is a resource that the subscription covers and that changed since the
+// position.
 func (p *picker) told(e *entry) bool {
 	there, gen := p.look(e)
 	return there && gen > p.query.Since.Gen || p.stubbed(e) && e.gen > p.query.Since.Gen
 }
 
-// stubbed reports whether e is a resource of which another node is told only that it
-// must not be shared.
+// stubbed reports whether another node gets only the information that e must not be shared.
 func (p *picker) stubbed(e *entry) bool {
 	return p.query.Peer && p.table.coversHiddenLocked(p.sub, e)
 }
 
-// shownOf is what is told of e.
+// shownOf is what is sent of e.
 func (p *picker) shownOf(e *entry) *resource.Resource {
 	if e.res == nil {
 		return p.table.stub(e.name)
@@ -106,8 +104,8 @@ func (p *picker) shownOf(e *entry) *resource.Resource {
 	return e.res
 }
 
-// untold reports whether e went, or went out of the subscription's sight, since
-// the position, or is a name that the client has not been told about (B34).
+// untold reports whether e was removed, or left the subscription's view, since the position, or is
+// absent without the client having been notified (B34).
 func (p *picker) untold(e *entry) bool {
 	since := p.query.Since
 	there, gen := p.look(e)
@@ -117,8 +115,7 @@ func (p *picker) untold(e *entry) bool {
 	return gen > since.Removed || gen > since.Gen && p.table.missesLocked(p.sub, e)
 }
 
-// withholds reports whether there are removals since the position that KeepRemoved
-// holds back.
+// withholds reports whether there are removals since the position that KeepRemoved holds back.
 func (p *picker) withholds() (yes bool) {
 	q := *p
 	q.query.KeepRemoved = false
@@ -126,8 +123,8 @@ func (p *picker) withholds() (yes bool) {
 	return yes
 }
 
-// void reports whether e is the tombstone of a glob that is no news: it is not
-// empty any more, or was never asked for.
+// void reports whether e is the tombstone of a glob that is no news: it is not empty any more, or
+// was never asked for.
 func (p *picker) void(e *entry) bool {
 	if e.urn == nil || !resource.IsGlob(e.name) {
 		return false
@@ -136,11 +133,10 @@ func (p *picker) void(e *entry) bool {
 	return !named || p.table.existsLocked(e.name)
 }
 
-// pickForced adds the names to refresh and the forced ones: what they are, or
-// that they are not. A name of which nothing is known yet is left out; it will
-// come as a change (K13).
+// pickForced adds the names to refresh and the forced ones: the resources, or that they do not
+// exist. A name of which nothing is known yet is omitted; it will be sent as a change (K13).
 func (p *picker) pickForced() {
-	have := make(map[string]struct{}, len(p.out.Resources)+len(p.out.Removed)) // B29
+	have := make(map[string]struct{}, len(p.out.Resources)+len(p.out.Removed)) // no name may be sent twice (B29)
 	for _, r := range p.out.Resources {
 		have[r.Key] = struct{}{}
 	}
@@ -176,8 +172,7 @@ func (p *picker) pickForced() {
 	p.out.Withheld, p.out.Unknown, p.out.Unjudged = NewNames(withheld), NewNames(unknown), NewNames(unjudged)
 }
 
-// leftOut reports whether there are changes since the position beside what was
-// picked.
+// leftOut reports whether there are changes since the position besides what was picked.
 func (p *picker) leftOut() (yes bool) {
 	have := make(map[*resource.Resource]struct{}, len(p.out.Resources))
 	for _, r := range p.out.Resources {
@@ -190,8 +185,8 @@ func (p *picker) leftOut() (yes bool) {
 	return yes
 }
 
-// tell adds the resources that name stands for, as far as the subscription
-// covers them and they are not there yet. It reports whether there are any.
+// tell adds the resources that have name, as far as the subscription covers them and they are not
+// added yet. It reports whether there are any.
 func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
 	p.table.eachOfLocked(name, func(e *entry) {
 		if there, _ := p.sub.seesLocked(e); (!there || !e.goesBy(name)) && !p.stubbed(e) {
@@ -206,8 +201,8 @@ func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
 	return exists
 }
 
-// gone reports whether it is known that name does not exist, or that the
-// subscription does not cover it.
+// gone reports whether it is known that name does not exist, or that the subscription does not
+// cover it.
 func (p *picker) gone(name string) bool {
 	t, s := p.table, p.sub
 	e := t.entries[name]
@@ -217,10 +212,10 @@ func (p *picker) gone(name string) bool {
 	case e != nil && e.denied && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg):
 		return false
 	case e != nil && s.namesLocked(e):
-		return true // a tombstone: see tell
+		return true // a tombstone: see picker.tell
 	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
 		return about.Code == resource.CodeNotFound
-	case named: // D11: a name of the same leg belongs to the wildcard set, if it exists at all
+	case named: // a name of the same stream belongs to the wildcard set, if it exists at all (D11)
 		w := t.wants[name]
 		return s.key.wildcard && t.wildJudgedLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)
 	case t.coversLocked(s, name):
@@ -231,8 +226,8 @@ func (p *picker) gone(name string) bool {
 	return true
 }
 
-// unjudged reports whether a glob or the wildcard of the subscription still waits
-// for the answer that would say what name is, and nothing else would.
+// unjudged reports whether a glob or the wildcard of the subscription still waits for the answer
+// that would decide whether name exists, and nothing else would.
 func (p *picker) unjudged(name string) bool {
 	t, s := p.table, p.sub
 	e := t.entries[name]
@@ -258,7 +253,7 @@ func (p *picker) pickWhole() {
 	p.loose.all = len(p.out.Resources)
 }
 
-// pickState adds what e is now, or was before a removal that is held back.
+// pickState adds the resource of e, or the one before a removal that is held back.
 func (p *picker) pickState(e *entry) {
 	there, gen := p.sub.seesLocked(e)
 	if there {
@@ -286,8 +281,8 @@ func (p *picker) finish() {
 	p.out.System = p.system()
 }
 
-// system is how a delta control plane calls all that the client has after the answer;
-// empty where there is no name for just that, as while something is left to a later answer.
+// system is a delta control plane's version of exactly what the client has after the answer; empty
+// if there is none, such as while something is left to a later answer.
 func (p *picker) system() (none resource.SystemVersion) {
 	q, out := p.query, p.out
 	if out.More || q.Only || q.NotesOnly || out.Withheld != nil {

@@ -9,16 +9,16 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// note is one thing to be told without a change: one of the two.
+// note is one thing to be sent without a change: one of the two.
 type note struct {
 	number uint64
 	entry  *entry
 	remark *remark
 }
 
-// pickNotes adds the notes since the position. Where one of them may not stand
-// beside what is there already, since no name may have both a resource and an
-// error in one response (K8), it and all later ones are left to the next answer.
+// pickNotes adds the notes since the position. No name may have both a resource and an error in one
+// response (K8), so if a note conflicts with what was picked, it and all later ones are left to the
+// next answer.
 func (p *picker) pickNotes() {
 	since, to := p.query.Since.Noted, &p.out.To
 	to.Noted = max(since, p.sub.noted)
@@ -58,8 +58,7 @@ func (p *picker) addError(r *remark) {
 	}
 }
 
-// notes returns what the client has to be told, oldest first, beside the
-// resources that it gets.
+// notes returns what the client must be sent besides the resources that it gets, oldest first.
 func (p *picker) notes(have map[string]struct{}) (notes []note) {
 	since := p.query.Since.Noted
 	if p.query.Timed && p.sub.beat > since {
@@ -80,8 +79,8 @@ func (p *picker) notes(have map[string]struct{}) (notes []note) {
 	return notes
 }
 
-// eachBeat calls f for the entries whose lifetimes were renewed since a note:
-// the newest of all, or those of the subscription where these are fewer.
+// eachBeat calls f for the entries whose TTLs were renewed since a note: the newest of all, or
+// those of the subscription if these are fewer.
 func (p *picker) eachBeat(since uint64, f func(*entry)) {
 	t := p.table
 	if !p.sub.key.wildcard {
@@ -102,7 +101,7 @@ func (p *picker) eachBeat(since uint64, f func(*entry)) {
 	}
 }
 
-// eachRemark is eachBeat for remarks.
+// eachRemark is eachBeat for resource errors.
 func (p *picker) eachRemark(since uint64, f func(*remark)) {
 	t, steps := p.table, 0
 	if !p.sub.key.wildcard && p.sub.globs == 0 {
@@ -124,14 +123,14 @@ func (p *picker) eachRemark(since uint64, f func(*remark)) {
 	}
 }
 
-// lives reports whether the client has e as it is, so that it is enough to say
-// that it lives on. What it does not have is told as a change.
+// lives reports whether the client has the present e, so that a heartbeat is enough. Otherwise e is
+// sent as a change.
 func (p *picker) lives(e *entry) bool {
 	there, gen := p.look(e)
 	return there && gen <= p.query.Since.Gen && !p.query.Except.has(e.name)
 }
 
-// concerns reports whether the client is to be told r.
+// concerns reports whether r must be sent to the client.
 func (p *picker) concerns(r *remark) bool {
 	switch {
 	case r.local && p.query.Peer, !p.hears(r):
@@ -141,10 +140,10 @@ func (p *picker) concerns(r *remark) bool {
 	case r.removal, r.local: // it would read as removal of what is missing (K15)
 		return false
 	}
-	return !p.has(r.key) // K8: otherwise it stands in the set
+	return !p.has(r.key) // otherwise it is in the set (K8)
 }
 
-// hears reports whether the client asked the leg of r for its name.
+// hears reports whether the client asks for the name of r on its stream.
 func (p *picker) hears(r *remark) bool {
 	t := p.table
 	asked := func(name string) bool {
@@ -157,7 +156,7 @@ func (p *picker) hears(r *remark) bool {
 	return !r.local && (p.sub.key.wildcard && t.wild.leg == r.leg || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
 }
 
-// has reports whether the client sees a resource that goes by name.
+// has reports whether the client sees a resource with that name.
 func (p *picker) has(name string) (yes bool) {
 	p.table.eachOfLocked(name, func(e *entry) {
 		there, _ := p.sub.seesLocked(e)
@@ -166,8 +165,8 @@ func (p *picker) has(name string) (yes bool) {
 	return yes
 }
 
-// cut finds the first note that may not stand in this answer. It adds the
-// heartbeats before that to have, the names of the resources in it.
+// cut finds the first note that must not be in this answer. It adds the heartbeats before that to
+// have, the names of the resources in it.
 func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
 	for _, n := range notes {
 		if n.entry != nil {
@@ -175,10 +174,10 @@ func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
 			continue
 		}
 		if _, both := have[n.remark.key]; both && !p.query.Whole {
-			return n.number // for a whole set see concerns
+			return n.number // for a complete set see concerns
 		}
 		if p.query.KeepRemoved {
-			return n.number // what it is about may still be shown
+			return n.number // its resource may still be shown
 		}
 	}
 	return math.MaxUint64
@@ -199,7 +198,7 @@ func (p *picker) fits(notes []note) uint64 {
 	return math.MaxUint64
 }
 
-// size is what n takes in a response, in bytes, at most.
+// size is the maximum size of n in a response, in bytes.
 func (n note) size() int {
 	if n.entry != nil {
 		return n.entry.res.WireSize()
@@ -207,7 +206,7 @@ func (n note) size() int {
 	return len(n.remark.about.Raw) + removedSize
 }
 
-// shown are the names of the resources in the answer.
+// shown returns the names of the resources in the answer.
 func (p *picker) shown() map[string]struct{} {
 	have := make(map[string]struct{}, len(p.out.Resources))
 	for _, r := range p.out.Resources {
@@ -216,8 +215,8 @@ func (p *picker) shown() map[string]struct{} {
 	return have
 }
 
-// pickExtra adds unknown fields of responses, to clients that are told something
-// anyway, unless they came alone.
+// pickExtra adds unknown fields of responses, for clients that get an answer anyway, unless the
+// fields arrived alone.
 func (p *picker) pickExtra() {
 	x := &p.table.extra
 	if x.note <= p.query.Since.Noted || p.query.Whole || p.out.Empty() && !(x.alone && x.note <= p.sub.noted) {
@@ -227,8 +226,8 @@ func (p *picker) pickExtra() {
 	p.out.To.Noted = max(p.out.To.Noted, x.note)
 }
 
-// pickForcedErrors adds what was said about the forced names (B18, B35), as far
-// as the notes since the position do not.
+// pickForcedErrors adds the errors about the forced names (B18, B35), as far as the notes since the
+// position do not.
 func (p *picker) pickForcedErrors() {
 	if len(p.table.remarks) == 0 {
 		return
@@ -241,7 +240,7 @@ func (p *picker) pickForcedErrors() {
 			}
 			switch {
 			case p.has(name):
-				// It is told the resource now, and the error after that.
+				// The resource is sent now, and the error after that.
 				p.out.To.Noted = min(p.out.To.Noted, r.note-1)
 			case p.query.KeepRemoved:
 				later = append(later, name)
@@ -253,7 +252,7 @@ func (p *picker) pickForcedErrors() {
 	p.out.Withheld = p.out.Withheld.With(NewNames(later))
 }
 
-// pickLifetimes computes what is left of the lifetimes of all that is told.
+// pickLifetimes computes the remaining TTLs of all that is sent.
 func (p *picker) pickLifetimes() {
 	if !p.query.Timed || len(p.table.deadlines) == 0 {
 		return
@@ -273,5 +272,5 @@ func (p *picker) pickLifetimes() {
 	}
 }
 
-// shortest is the least lifetime that is told: none at all would mean no end.
+// shortest is the minimum TTL that is sent: zero would mean none.
 const shortest = time.Millisecond

@@ -11,23 +11,22 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Some resources must be neither kept nor shared (K17), and some types are meant
-// for each client by itself (K6). A client gets these through a private group:
-// tables and upstream streams of its own, which end with it. Nobody else can find
-// the group, since it is not in the cache's index of keys.
+// Some resources must be neither cached nor shared (K17), and some types are meant for each client
+// alone (K6). A client gets these through a private group: tables and upstream streams of its own,
+// which end with it. No other client can find the group, because it is not in the cache's index of
+// keys.
 //
-// Secrets are for those who have proved who they are: clients of one key and one
-// identity get them through a private group that they have in common. It ends with
-// the last of them, and no other identity finds it.
+// Secrets are for clients that have proved their identity: clients of one key and one identity
+// share a private group. It ends with the last of them, and no other identity finds it.
 
-// owner says whose a private group is that several clients may find.
+// owner identifies a private group that several clients may find.
 type owner struct {
 	key      aggregation.Key
 	identity string
 }
 
-// JoinPrivate makes a private group for one client of the group of, represented
-// upstream by node. It ends with [Cache.Leave], at once.
+// JoinPrivate makes a private group for one client of the group of, with node as its identity
+// towards the control plane. [Cache.Leave] ends it at once.
 func (c *Cache) JoinPrivate(of *Group, node *corev3.Node) *Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -37,10 +36,10 @@ func (c *Cache) JoinPrivate(of *Group, node *corev3.Node) *Group {
 	return g
 }
 
-// JoinIdentity adds a client to the private group that the clients of the group of
-// have in common who have proved to be identity, which is not empty. It is made on
-// first use, and then represented upstream by what node gives. Each JoinIdentity needs
-// one [Cache.Leave]; the last one ends the group, at once.
+// JoinIdentity adds a client to the private group that is shared by those clients of the group of
+// that have proved to be identity, which is not empty. The first JoinIdentity makes the group, with
+// the result of node as its identity towards the control plane. Each JoinIdentity needs one
+// [Cache.Leave]; the last one ends the group at once.
 func (c *Cache) JoinIdentity(of *Group, identity string, node func() *corev3.Node) *Group {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,12 +68,12 @@ func (c *Cache) startPrivateLocked(g *Group) {
 	}
 }
 
-// Private reports whether the group is one client's own, or one identity's: what it
-// holds must not be shown to others.
+// Private reports whether the group belongs to one client or one identity: its content must not be
+// shown to others.
 func (g *Group) Private() bool { return g.private }
 
-// Sole reports whether the table is one client's own, so that it may hold what must
-// not be shared at all (K17).
+// Sole reports whether the table belongs to one client, so that it may contain what must not be
+// shared at all (K17).
 func (t *Table) Sole() bool { return t.group.sole }
 
 // dropLocked ends a private group, whose last client has left. cache.mu must be held.
@@ -93,7 +92,7 @@ func (c *Cache) privateGroups() []*Group {
 	return slices.Collect(maps.Keys(c.privates))
 }
 
-// lingers is how long demand outlives the last client that had it (K10).
+// lingers is how long demand outlives its last client (K10).
 func (g *Group) lingers() time.Duration {
 	if g.private {
 		return 0
@@ -101,10 +100,9 @@ func (g *Group) lingers() time.Duration {
 	return g.cache.cfg.Linger
 }
 
-// hide notes that there is a resource that must not be kept: it has a place in
-// the table, so that the origin has answered for it, but the table is without it.
-// Clients that ask for it have to move to a private group; see [Head.Private].
-// They are not told that it does not exist.
+// hide records that a resource must not be cached: the table has an entry for it, so that the
+// control plane has answered for it, but not the resource. Clients that ask for it have to move to
+// a private group; see [Head.Private]. They do not get it reported as absent.
 func (u *turn) hide(res *resource.Resource) {
 	t := u.table
 	hidden := state{hold: hold{leg: u.by}, denied: true}
@@ -128,13 +126,13 @@ func (u *turn) hide(res *resource.Resource) {
 // send makes the clients of subs move to private groups.
 func (u *turn) send(subs *subscribers) {
 	for s := range subs.all() {
-		s.private, s.gen = true, u.table.gen // other nodes are told
+		s.private, s.gen = true, u.table.gen // other nodes are notified
 		s.concerns.add(u.table.stamps.n + 1)
 		u.woken[s] = struct{}{} // also those that could not move before
 	}
 }
 
-// namesOf are the names by which somebody may ask for res.
+// namesOf returns the names by which clients may ask for res.
 func namesOf(res *resource.Resource) []string {
 	names := append([]string{res.Key}, res.Aliases...)
 	if g := resource.GlobOf(res.Key); g != "" {
@@ -143,14 +141,14 @@ func namesOf(res *resource.Resource) []string {
 	return names
 }
 
-// unhideLocked forgets that the resource of a name must not be kept.
+// unhideLocked forgets that the resource of a name must not be cached.
 func (t *Table) unhideLocked(name string) {
 	if t.hidden[name] == name {
 		maps.DeleteFunc(t.hidden, func(_, key string) bool { return key == name })
 	}
 }
 
-// hidesLocked reports whether s asks for a resource that must not be kept.
+// hidesLocked reports whether s asks for a resource that must not be cached.
 func (t *Table) hidesLocked(s *Subscription) bool {
 	if len(t.hidden) == 0 || s.key.wildcard {
 		return len(t.hidden) > 0
@@ -163,7 +161,7 @@ func (t *Table) hidesLocked(s *Subscription) bool {
 	return false
 }
 
-// Wanted returns what w asks for, with names as the origin is asked for them.
+// Wanted returns what w asks for, with names as the control plane is asked for them.
 func (t *Table) Wanted(w *Watcher) (e Edit) {
 	t.mu.RLock()
 	s := w.sub
@@ -178,8 +176,8 @@ func (t *Table) Wanted(w *Watcher) (e Edit) {
 	return e
 }
 
-// Told returns what a client holds of what w sees that is at a position. What
-// changed since then it holds in an unknown version.
+// Told returns what a client at a position has of what w sees. Resources that have changed since
+// have an unknown version.
 func (t *Table) Told(w *Watcher, at Position) (held []resource.Held) {
 	t.mu.RLock()
 	s := w.sub

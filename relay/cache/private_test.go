@@ -14,9 +14,8 @@ func uncached(name, content string, aliases ...string) *resource.Resource {
 	return resource.New(resource.Resource{Name: name, Body: []byte(content), Aliases: aliases, DoNotCache: true})
 }
 
-// TestUncachedIsNotKept: K17: a resource that must not be cached is not in the
-// shared table, in any form, and whoever asks for it is told to move: now, or
-// when he comes later.
+// TestUncachedIsNotKept: K17: a resource that must not be cached is not in the shared table, in any
+// form, and clients that ask for it must move: now, or when they arrive later.
 func TestUncachedIsNotKept(t *testing.T) {
 	w := start(t, Config{})
 	all := w.client(clusters, true)
@@ -64,8 +63,8 @@ func TestUncachedIsNotKept(t *testing.T) {
 	}
 }
 
-// TestPrivateGroup: K6, K17: a private group has a stream of its own, is found by
-// nobody, keeps everything as long as its client is there, and nothing after.
+// TestPrivateGroup: K6, K17: a private group has its own stream, no other client finds it, and it
+// keeps everything as long as its client is connected, and nothing after.
 func TestPrivateGroup(t *testing.T) {
 	w := start(t, Config{})
 	g := w.cache.JoinPrivate(w.group, &corev3.Node{Id: "me"})
@@ -109,7 +108,7 @@ func TestPrivateGroup(t *testing.T) {
 	}
 }
 
-// TestTold: what a client of a shared table holds when it moves away.
+// TestTold: what a client of a shared table has when it moves away.
 func TestTold(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "b", "c", "d")

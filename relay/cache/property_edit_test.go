@@ -21,7 +21,7 @@ func (m *machine) replace(t *rapid.T) {
 	switch {
 	case !ok:
 		ed = m.table.Replace(&c.w, wild, names)
-	case starts: // nobody needs to hear the names
+	case starts: // the names are not needed
 		ed.Added = slices.Collect(maps.Keys(next.names))
 	}
 	m.edited(t, c, next, nil, ed)
@@ -46,7 +46,7 @@ func (m *machine) edit(t *rapid.T) {
 	m.edited(t, c, next, again, m.table.Edit(&c.w, e))
 }
 
-// edited does what a stream does after an edit, and checks what it was told.
+// edited does what a stream does after an edit, and checks the result of that.
 func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edited) {
 	var added, removed []string
 	for n := range next.names {
@@ -68,7 +68,7 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 	c.sub = next
 	m.model.want(&next)
 	m.reap()
-	if m.kind == (kind{}) { // a name that is left may still be covered by an alias
+	if m.kind == (kind{}) { // an alias may still cover a name that is left
 		c.tell = c.tell.Without(removed)
 	}
 	if ed.Wildcard {
@@ -85,19 +85,19 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 		c.tell = c.tell.With(NewNames(removed)) // B36
 	}
 	maps.DeleteFunc(c.held, func(n string, r *resource.Resource) bool {
-		// What it knew by a name or wildcard that it leaves is no longer its own.
+		// A client that leaves a name or the wildcard no longer has what it knew only by that.
 		return !next.names[n] && (!m.model.covers(&next, r) || left && m.model.view(&next)[n] == nil && !next.wild)
 	})
 	for _, n := range added {
 		if c.held[n] != nil && m.unknownTo(&next, n) {
-			c.ghosts[n] = true // as a member of the wildcard set, which it left before it was told of the end (K13)
+			c.ghosts[n] = true // as a member of the wildcard set, which it left before it was sent the removal (K13)
 		}
 	}
 	maps.DeleteFunc(c.ghosts, func(n string, _ bool) bool { return c.held[n] == nil })
 }
 
-// reconnect: B37: a delta client comes back with what it holds, or with
-// something else; others start anew.
+// reconnect: B37: a delta client returns with what it has, or with something else; others start
+// over.
 func (m *machine) reconnect(t *rapid.T) {
 	c := m.pick(t)
 	m.table.Leave(&c.w)
@@ -122,14 +122,13 @@ func (m *machine) reconnect(t *rapid.T) {
 			c.held[r.Key] = r
 		}
 	}
-	// A claim is about a resource's own name: what is also an alias of others
-	// is left out.
+	// A claim is about a resource's own name: names that are also aliases of others are left out.
 	maps.DeleteFunc(c.held, func(n string, _ *resource.Resource) bool { return m.aliases && (n == "a" || n == "b") })
 	var claims []resource.Held
 	for n, r := range c.held {
 		claims = append(claims, resource.Held{Name: r.Name, Version: r.Version})
 		if r2 := m.model.shown[n]; r2 != nil && r2.Version == r.Version {
-			c.held[n] = r2 // a client cannot tell them apart
+			c.held[n] = r2 // a client cannot distinguish them
 		}
 	}
 	c.tell, c.at, c.claims = m.table.Reconcile(&c.w, claims)

@@ -8,10 +8,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// kind says what names a machine plays with.
+// kind says which names a machine uses.
 type kind struct {
 	aliases bool // resources have aliases
-	globs   bool // names have structure, are spelled in several ways, or are globs
+	globs   bool // names have structure, have several spellings, or are globs
 }
 
 const below = "xdstp://o/envoy.config.cluster.v3.Cluster/"
@@ -40,7 +40,7 @@ func (k kind) spell(t *rapid.T, name string) string {
 	return name
 }
 
-// spell returns one of the ways to spell a name.
+// spell returns one of the spellings of a name.
 func spell(t *rapid.T, name string) string {
 	if !resource.IsURN(name) {
 		return name

@@ -11,20 +11,21 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// What is told without a change of a resource, in the model and its readers.
+// This is the part of the model and its readers for notes: what is sent without a change of a
+// resource.
 
-// hears reports whether s is told what is said of name beside the resources.
+// hears reports whether s gets what is sent of name besides the resources.
 func (s *sub) hears(name string) bool {
 	return s.wild || s.names[name] || s.names[resource.GlobOf(name)]
 }
 
-// simple reports whether one leg serves all names: only then the model knows
-// what is told without a change.
+// simple reports whether one stream serves all names: only then the model knows what is sent
+// without a change.
 func (l layout) simple() bool {
 	return len(l.legs) == 1 && l.route(everything) == 0 && l.route("c") == 0
 }
 
-// refusals draws what an origin may say in place of resources.
+// refusals draws what a control plane may send instead of resources.
 func (m *machine) refusals(t *rapid.T, u Update) (out []resource.About) {
 	if !m.model.simple() || rapid.IntRange(0, 2).Draw(t, "errors") > 0 {
 		return nil
@@ -39,7 +40,7 @@ func (m *machine) refusals(t *rapid.T, u Update) (out []resource.About) {
 	return out
 }
 
-// lapse: F5: everything that has a lifetime comes to its end.
+// lapse: F5: all TTLs expire.
 func (m *machine) lapse(t *rapid.T) {
 	u := Update{Type: clusters, Partial: true}
 	for n, ttl := range m.model.ttl {
@@ -58,7 +59,7 @@ func (m *machine) lapse(t *rapid.T) {
 	})
 }
 
-// heard checks what an answer says beside its resources, and lets c take it in.
+// heard checks what an answer contains besides its resources, and applies it to c.
 func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
 	shown := make(map[string]bool)
 	for _, r := range got.Resources {
@@ -88,7 +89,7 @@ func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
 		c.errs[name] = string(raw)
 	}
 	if h := c.head(); got.More || got.To.Noted < h.Noted || c.timed && got.To.Noted < h.Beat {
-		return // there is more to come
+		return // there is more to send
 	}
 	for name, raw := range m.model.errors {
 		inSet := c.sotw && (m.model.goBy(name) || m.model.inSet[name])
@@ -103,8 +104,8 @@ func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
 	}
 }
 
-// renew follows the table: what it shows once more, as it was, is another copy, so that
-// a client that has the old one lacks something (C16, D15).
+// renew follows the table: an unchanged resource that it shows once more is another copy, so that a
+// client with the old one lacks something (C16, D15).
 func (m *machine) renew(t *rapid.T) {
 	for _, n := range m.model.renewed {
 		e, old := m.table.entries[n], m.model.shown[n]
@@ -120,8 +121,8 @@ func (m *machine) renew(t *rapid.T) {
 	}
 }
 
-// reapNotes follows the table: it may drop what it was told of names that nobody
-// asks for. floor is up to where removals had been forgotten before.
+// reapNotes follows the table: it may drop what it received about names without interest. floor is
+// up to where removals had been forgotten before.
 func (m *machine) reapNotes(floor uint64) {
 	for n := range m.model.errors {
 		if m.model.wants[n] == nil && m.table.remarks[n] == nil {
@@ -137,12 +138,12 @@ func (m *machine) reapNotes(floor uint64) {
 		if e := m.table.entries[n]; e == nil {
 			delete(m.model.former, n)
 		} else if m.floor() != floor {
-			m.model.former[n] = e.former // it may have been dropped on the way
+			m.model.former[n] = e.former // it may have been dropped meanwhile
 		}
 	}
 }
 
-// spare notes what c goes on to hold because of an error.
+// spare records what c keeps because of an error.
 func (m *machine) spare(c *reader, q Query, got Changes) {
 	for _, n := range q.Force.list() {
 		if c.held[n] != nil && m.model.errors[n] != "" {

@@ -10,7 +10,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// reader is a client with a copy of all that it was told.
+// reader is a client with a copy of all that it was sent.
 type reader struct {
 	client
 	sub    sub
@@ -20,18 +20,18 @@ type reader struct {
 	kept   bool            // removals were held back
 	owed   bool            // a full state, even an empty one (B24)
 	claims []resource.Held // of which nothing is known yet
-	ghosts map[string]bool // names that it holds from elsewhere and nobody knows
+	ghosts map[string]bool // names that it has from elsewhere and that are unknown here
 	// refresh and more are of an answer in parts that it has not read to its
 	// end (B40).
 	refresh *Names
 	more    bool
-	timed   bool           // takes TTLs
-	lives   map[string]int // what it was told of lifetimes; see model.beats
+	timed   bool           // supports TTLs
+	lives   map[string]int // what it was sent about TTLs; see model.beats
 	errs    map[string]string
-	spared  map[string]bool // what it holds although nobody serves it, since the origin did not say that it is gone (C16)
+	spared  map[string]bool // what it has although it is not served, because the control plane did not report a removal (C16)
 }
 
-// forget makes c hold nothing.
+// forget makes c empty.
 func (c *reader) forget() {
 	c.held, c.ghosts = make(map[string]*resource.Resource), make(map[string]bool)
 	c.lives, c.errs = make(map[string]int), make(map[string]string)
@@ -77,7 +77,7 @@ func (m *machine) demand(t *rapid.T) {
 	}
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
-		return // the next read will start anew
+		return // the next read will start over
 	}
 	tell, refresh, more := c.tell, c.refresh, c.more
 	got.Removed = resource.CanonicalNames(got.Removed)
@@ -85,14 +85,13 @@ func (m *machine) demand(t *rapid.T) {
 	c.tell, c.refresh, c.more = tell.With(got.Withheld), refresh, more
 }
 
-// settle tells a client what became of its claims.
+// settle sends a client the result of its claims.
 func (m *machine) settle(c *reader) {
 	gone, rest := m.table.Gone(&c.w, c.claims)
 	c.tell, c.claims = c.tell.With(gone), rest
 }
 
-// read reads until there is no more, and compares what the client then holds
-// with what it should see.
+// read reads until there is no more, and compares what the client then has with what it should see.
 func (m *machine) read(t *rapid.T, c *reader, q Query) {
 	fresh, removed := c.at == Start && !q.Whole && c.claims == nil, []string{}
 	forced := c.tell
@@ -161,7 +160,7 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 	m.heard(t, c, got)
 	for _, n := range q.Force.list() {
 		if c.held[n] != nil && m.unknownTo(&c.sub, n) {
-			c.ghosts[n] = true // what it claimed became unknown before it was told (K13)
+			c.ghosts[n] = true // a claim became unknown before its removal was sent (K13)
 		}
 	}
 	m.spare(c, q, got)
@@ -173,8 +172,8 @@ func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, mo
 	return got.Removed, got.More
 }
 
-// withdraws compares an answer that holds removals back with the one that does not,
-// where that says that it withdraws nothing, and is no part: they are the same.
+// withdraws compares an answer that holds removals back with one that does not. If the former
+// withdraws nothing and is no part, they are equal.
 func (m *machine) withdraws(t *rapid.T, c *reader, q Query, kept Changes) {
 	if !q.KeepRemoved {
 		return
@@ -184,7 +183,7 @@ func (m *machine) withdraws(t *rapid.T, c *reader, q Query, kept Changes) {
 	if err != nil {
 		t.Fatalf("%v: %v", c.at, err)
 	}
-	if all.Withdraws || all.More || kept.More { // a part ends earlier where a removal follows it
+	if all.Withdraws || all.More || kept.More { // a part ends earlier if a removal follows it
 		return
 	}
 	equal(t, "what is told", said(all), said(kept))
@@ -195,7 +194,7 @@ func (m *machine) withdraws(t *rapid.T, c *reader, q Query, kept Changes) {
 	equal(t, "version", all.Version, kept.Version)
 }
 
-// unknownTo reports whether nothing can be said of a name to somebody who wants s.
+// unknownTo reports whether nothing is known of a name for a client with interest s.
 func (m *machine) unknownTo(s *sub, n string) bool {
 	wild := m.model.route(everything)
 	switch g := resource.GlobOf(n); {
@@ -249,13 +248,13 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 			return later == n || got.More && resource.GlobOf(later) == n
 		})
 		if got.More && told && !slices.Contains(got.Removed, n) {
-			continue // nobody has looked at it yet
+			continue // it was not examined yet
 		}
 		for _, r := range shown {
 			told = told || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
 		}
 		wanted := c.sub.wild || c.sub.names[n] || c.sub.names[resource.GlobOf(n)]
-		refused := wanted && (m.model.denied[n] || m.model.errors[n] != "") // see heard
+		refused := wanted && (m.model.denied[n] || m.model.errors[n] != "") // see machine.heard
 		if !told && !refused && !(wanted && m.unknownTo(&c.sub, n)) {
 			t.Fatalf("%v is not told about %q", &c.sub, n)
 		}
@@ -296,8 +295,8 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 	m.judgePart(t, c, q, got, view)
 }
 
-// judgePart checks an answer that has a limit (B40), and that it tears no update
-// that would fit (D13).
+// judgePart checks an answer that has a limit (B40), and that it splits no update that would fit
+// (D13).
 func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view map[string]*resource.Resource) {
 	size, n := 0, len(got.Resources)+len(got.Removed)
 	for _, r := range got.Resources {
@@ -306,7 +305,7 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view ma
 	for _, n := range got.Removed {
 		size += len(n)
 	}
-	if q.Limit > 0 && !q.Whole && size > q.Limit && n > 1 && !m.aliases { // what goes by one name is not divided
+	if q.Limit > 0 && !q.Whole && size > q.Limit && n > 1 && !m.aliases { // resources with one name are not divided
 		t.Fatalf("%d bytes, the limit is %d: %v", size, q.Limit, said(got))
 	}
 	if !got.More {
@@ -333,7 +332,7 @@ func (m *machine) judgePart(t *rapid.T, c *reader, q Query, got Changes, view ma
 	}
 }
 
-// look checks what a client without a position is told.
+// look checks what a client without a position gets.
 func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource) {
 	seen, all := m.table.Content(&c.w)
 	shown := make(map[string]*resource.Resource)
@@ -347,7 +346,7 @@ func (m *machine) look(t *rapid.T, c *reader, view map[string]*resource.Resource
 	equal(t, "seen without the resources", m.table.Seen(&c.w), seen)
 }
 
-// take updates what c holds.
+// take updates the content of c.
 func (c *reader) take(got Changes, q Query) {
 	if q.Whole && (!got.Empty() || c.owed) {
 		kept := c.held

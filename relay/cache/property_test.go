@@ -12,10 +12,10 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestTableAgainstModel: random updates, subscriptions and readers. What a
-// client holds that follows the changes from its own position is what the
-// model says that its subscription sees, at every step (B28, B38, D12). What the
-// origin is told adds up to what they all want (C9, K9).
+// TestTableAgainstModel: random updates, subscriptions and readers. The content of a client that
+// follows the changes from its own position is what its subscription sees in the model, at every
+// step (B28, B38, D12). The requests to the control plane add up to the demand of all clients (C9,
+// K9).
 func TestTableAgainstModel(t *testing.T) {
 	for name, layout := range layouts {
 		t.Run(name, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestTableAgainstModel(t *testing.T) {
 					"replace": m.replace, "edit": m.edit, "follow": m.follow, "demand": m.demand, "reconnect": m.reconnect,
 					"release": m.release, "": m.check,
 				})
-				for _, c := range m.clients { // and at the end everybody holds everything
+				for _, c := range m.clients { // and at the end every client has everything
 					m.read(t, c, Query{})
 				}
 			})
@@ -39,7 +39,7 @@ func TestTableAgainstModel(t *testing.T) {
 	}
 }
 
-// layouts are the ways in which legs share the names of the test.
+// layouts are the ways in which streams share the names of the test.
 var layouts = map[string]layout{
 	"names":   {[]Leg{{}}, func(string) int { return 0 }},
 	"aliases": {[]Leg{{}}, func(string) int { return 0 }},
@@ -62,7 +62,7 @@ var layouts = map[string]layout{
 		}
 		return 0
 	}},
-	"names only": {[]Leg{{}}, func(n string) int { // no origin has the wildcard
+	"names only": {[]Leg{{}}, func(n string) int { // no control plane has the wildcard
 		if n == everything {
 			return Nobody
 		}
@@ -123,7 +123,7 @@ func (m *machine) pick(t *rapid.T) *reader {
 	return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
 }
 
-// update draws what an origin may say.
+// update draws what a control plane may send.
 func (m *machine) update(t *rapid.T) Update {
 	u := Update{
 		Type: clusters,
@@ -133,7 +133,7 @@ func (m *machine) update(t *rapid.T) Update {
 	}
 	for _, n := range slices.Compact(slices.Sorted(slices.Values(resource.CanonicalNames(m.names().Draw(t, "names"))))) {
 		if resource.IsGlob(n) {
-			continue // no resource is called so
+			continue // no resource has this name
 		}
 		r := resource.Resource{Name: m.spell(t, n), Version: rapid.SampledFrom([]string{"", "1", "2"}).Draw(t, "resource version")}
 		if m.model.simple() && rapid.Bool().Draw(t, "ttl") {
@@ -151,7 +151,7 @@ func (m *machine) update(t *rapid.T) Update {
 				r.Version = "of nothing"
 			}
 		case 3: // K17
-			// The model knows no hidden members of globs, nor of several legs.
+			// The model knows no hidden members of globs, nor of several streams.
 			r.Body, r.DoNotCache = []byte("private"), !m.globs && len(m.table.legs) == 1
 		default:
 			r.Body = []byte(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "content"))
@@ -183,7 +183,7 @@ func (m *machine) apply(t *rapid.T) {
 	m.observe(t, leg, u, func() int { return m.leg(leg).Apply(u) })
 }
 
-// anyLeg draws a leg of which something is or was wanted.
+// anyLeg draws a stream that has or had demand.
 func (m *machine) anyLeg(t *rapid.T) int {
 	var legs []int
 	for i := range m.model.legs {
@@ -210,8 +210,8 @@ func (m *machine) silence(t *rapid.T) {
 	m.observe(t, leg, u, func() int { return m.leg(leg).Absent(clusters, names) })
 }
 
-// observe applies an update here and there, and looks who is woken by it: all
-// who see a difference, and nobody else.
+// observe applies an update now and then, and checks which subscriptions it wakes: all that see a
+// difference, and no other.
 func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	type state struct {
 		view    map[string]*resource.Resource
@@ -232,7 +232,7 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	m.nap()
 	gen, floor := m.table.gen, m.floor()
 	n := apply()
-	if want := m.model.apply(leg, u); n != want && m.floor() == floor { // else some names became unknown on the way
+	if want := m.model.apply(leg, u); n != want && m.floor() == floor { // else some names became unknown meanwhile
 		t.Fatalf("%d changes, expected %d", n, want)
 	}
 	if moved := m.table.gen - gen; moved != uint64(n) {
@@ -262,7 +262,7 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 		if noted && !woken {
 			t.Fatalf("client %d (%v) has something to be told and was not woken", i, &c.sub)
 		}
-		if woken && n == 0 && u.Partial && !noted && !c.head().Private && !(m.globs && m.concerns(c, u)) { // a glob may be answered so
+		if woken && n == 0 && u.Partial && !noted && !c.head().Private && !(m.globs && m.concerns(c, u)) { // this may answer a glob
 			t.Fatalf("client %d was woken for nothing", i)
 		}
 		if woken && !changed && !c.sub.wild && !m.aliases && !m.concerns(c, u) && u.Partial {
@@ -271,7 +271,7 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	}
 }
 
-// reap follows the table: it may drop tombstones that nobody asks for.
+// reap follows the table: it may drop tombstones of names without interest.
 func (m *machine) reap() {
 	for n := range m.model.absent {
 		switch e := m.table.entries[n]; {
@@ -292,10 +292,10 @@ func (m *machine) concerns(c *reader, u Update) bool {
 		slices.ContainsFunc(u.Errors, func(a resource.About) bool { return names(resource.Canonical(a.Name)) })
 }
 
-// take: K9: what the origin is told adds up to the union of all demand, no name
-// is told twice, and one that went and came back is told again (C9), marked as
-// such. What a wildcard brought is dropped with it, and what was dropped is dropped
-// once more before it is wanted again.
+// take: K9: the requests to the control plane add up to the union of all demand, no name is sent
+// twice, and a name whose interest ended and began again is sent again (C9), marked as such. Names
+// that a wildcard brought are unsubscribed with it, and unsubscribed names are unsubscribed once
+// more before they are asked for again.
 func (m *machine) take(t *rapid.T) {
 	all, leg := rapid.IntRange(0, 3).Draw(t, "all") == 0, m.anyLeg(t)
 	told := &m.model.told[leg]
@@ -362,7 +362,7 @@ func (m *machine) take(t *rapid.T) {
 			t.Fatalf("%q is not unsubscribed, although the origin takes it for held", n)
 		}
 	}
-	equal(t, "names told", sortedKeys(told.names), want) // G3: no leg is told of another's names
+	equal(t, "names told", sortedKeys(told.names), want) // no stream gets another's names (G3)
 	equal(t, "wildcard told", told.wild, wild)
 	for n, back := range told.returned {
 		if back && m.model.wants[n] != nil {
@@ -371,7 +371,7 @@ func (m *machine) take(t *rapid.T) {
 	}
 }
 
-// release does the removals that are held back.
+// release applies the removals that are held back.
 func (m *machine) release(t *rapid.T) {
 	held := 0
 	for _, names := range m.model.guarded {
@@ -397,7 +397,7 @@ func (m *machine) expire(*rapid.T) {
 	}
 }
 
-// check holds what must be true at any time.
+// check verifies what must be true at any time.
 func (m *machine) check(t *rapid.T) {
 	for _, wrong := range m.cache.Check() {
 		t.Fatalf("%s", wrong)
@@ -427,7 +427,7 @@ func (m *machine) check(t *rapid.T) {
 		}
 		held := make(map[string]string)
 		for n, c := range m.model.copies[leg] {
-			if c.version != "" && !m.model.guarded[leg][n] { // K16: the origin does not have it
+			if c.version != "" && !m.model.guarded[leg][n] { // the control plane does not have it (K16)
 				held[c.res.Name] = c.version
 			}
 		}

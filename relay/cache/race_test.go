@@ -12,9 +12,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestConcurrency: writers, editors, readers and onlookers at once, over keys
-// that come and go. Under -race it looks for races, and at the end everything
-// has to add up, and whoever reads to the end holds the last state.
+// TestConcurrency: concurrent writers, editors, readers and observers, over keys that are joined
+// and left. Under -race it looks for races, and at the end everything has to add up, and a client
+// that reads to the end has the last state.
 func TestConcurrency(t *testing.T) {
 	const keys, rounds = 3, 300
 	var woken atomic.Int64
@@ -81,7 +81,7 @@ func TestConcurrency(t *testing.T) {
 			c.table.Leave(&c.w)
 		})
 	}
-	for k := range keys { // keys that come and go
+	for k := range keys { // keys that are joined and left
 		writers.Go(func() {
 			key := aggregation.Key(fmt.Sprint(k % 2))
 			for range rounds {
@@ -108,7 +108,7 @@ func TestConcurrency(t *testing.T) {
 			}
 		}
 	})
-	all.Go(func() { // onlookers
+	all.Go(func() { // observers
 		for goOn() {
 			w.cache.Snapshot()
 			for _, wrong := range w.cache.Check() {

@@ -21,8 +21,8 @@ func (c *client) reconcile(t *testing.T, held []resource.Held) (told []string, r
 	return said(c.ask(t, Query{Force: tell})), rest
 }
 
-// TestReconnect: B37: what is current is not sent again, what is not is sent,
-// what is gone or not covered is removed; B34 for what never was.
+// TestReconnect: B37: current resources are not sent again, others are sent, removed or uncovered
+// ones are removed; B34 for names that never existed.
 func TestReconnect(t *testing.T) {
 	w := start(t, Config{})
 	c, all := w.client(clusters, false, "a", "b", "gone", "fresh", "absent"), w.client(clusters, true)
@@ -42,8 +42,8 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
-// TestReconnectBeforeTheOrigin: K13: a claim of which nothing is known is not
-// judged until the origin has answered; then what is not there is gone.
+// TestReconnectBeforeTheOrigin: K13: a claim of which nothing is known is not judged until the
+// control plane has answered; then a missing resource counts as removed.
 func TestReconnectBeforeTheOrigin(t *testing.T) {
 	w := start(t, Config{})
 	c, named := w.client(clusters, true), w.client(clusters, false, "a")
@@ -67,7 +67,7 @@ func TestReconnectBeforeTheOrigin(t *testing.T) {
 	}
 }
 
-// TestNameSets: sets of names to be told.
+// TestNameSets: sets of names to be sent.
 func TestNameSets(t *testing.T) {
 	ab, ba := NewNames([]string{"a", "b", "a"}), NewNames([]string{"b", "a"})
 	c := NewNames([]string{"c"})

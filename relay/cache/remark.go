@@ -7,19 +7,19 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Clients are told some things without a change of a resource: that it lives on
-// (see life), or what a response said of a name beside the resources (see
-// remark). Each of these has a number that grows with them across the table, its
-// note, and a client's position says up to which note it has been told. Of one
-// resource or name only the newest note is kept, so who is behind hears once.
+// Clients are sent some things without a change of a resource: that its TTL was renewed (see life),
+// or what a response contained about a name besides the resources (see remark). Each of these has a
+// number that grows with them across the table, its note, and a client's position includes the last
+// note that it was sent. Of one resource or name only the newest note is kept, so a client that is
+// behind gets one.
 
-// remark is what an origin said about a name beside the resources: an error,
-// which is remembered until the resource comes, a newer error, or nobody asks
-// for the name any more (C16); or a removal in the form that it was written in.
+// remark is what a control plane sent about a name besides the resources. It is an error, which is
+// remembered until the resource arrives, a newer error arrives, or the interest in the name ends
+// (C16); or a removal in the form that it was written in.
 type remark struct {
 	about   resource.About
 	key     string // the canonical form of the name (G1)
-	leg     int    // through which it came
+	leg     int    // the stream that delivered it
 	removal bool
 	local   bool // an error of the relay's own (K15)
 	note    uint64
@@ -36,18 +36,16 @@ func (r *remark) size() int64 {
 	return int64(180 + 2*len(r.about.Name) + len(r.about.Raw) + len(r.about.Variant))
 }
 
-// extra holds fields of the newest response that had any which the relay does
-// not know. They go with what else there is to tell of the type, or alone if
-// they came alone.
+// extra holds the fields that the relay does not know, of the newest response with any. They are
+// sent with other news of the type, or alone if they arrived alone.
 type extra struct {
 	fields []byte
 	note   uint64
 	alone  bool
 }
 
-// refuse does what an error means for the resource itself: NOT_FOUND removes it,
-// PERMISSION_DENIED hides it, and everything else leaves a copy in place (C16,
-// K8). It reports whether the leg still holds one.
+// refuse applies an error to the resource itself: NOT_FOUND removes it, PERMISSION_DENIED hides it,
+// and everything else keeps a copy (C16, K8). It reports whether the stream still has one.
 func (u *turn) refuse(a resource.About) (kept bool) {
 	name := resource.Canonical(a.Name)
 	switch {
@@ -63,13 +61,13 @@ func (u *turn) refuse(a resource.About) (kept bool) {
 	return e != nil && e.heldBy(u.by) != nil
 }
 
-// remark notes what an update says beside its resources, as far as somebody asked
-// for it, and marks the subscriptions that can see it.
+// remark records what an update contains besides its resources, as far as clients ask for it, and
+// marks the subscriptions that can see it.
 func (u *turn) remark(said Update) {
 	t := u.table
 	for _, a := range said.Errors {
 		if a.Code == resource.CodeNotFound && t.legs[u.by].guard.has(resource.Canonical(a.Name)) {
-			continue // clients drop what they hear that of (K16)
+			continue // clients drop the resource when they receive that (K16)
 		}
 		t.noteLocked(newRemark(a, u.by), u.woken)
 	}
@@ -94,11 +92,10 @@ func (u *turn) remark(said Update) {
 	}
 }
 
-// noteLocked remembers r in place of what it is newer than. What is remembered
-// already is not told again.
+// noteLocked remembers r and forgets what it replaces. A repeated r is not sent again.
 func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
 	name := r.key
-	if !t.coveredLocked(r.leg, name, nil) || !t.oneOriginLocked(t.legOf(name), r.leg) { // C10, G3
+	if !t.coveredLocked(r.leg, name, nil) || !t.oneOriginLocked(t.legOf(name), r.leg) { // not asked for (C10, G3)
 		return
 	}
 	for _, old := range t.remarks[name] {
@@ -131,7 +128,7 @@ func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
 		woken[s] = struct{}{}
 	}
 	hears := []*want{asked}
-	if !r.local { // else it is only for those who asked for the name
+	if !r.local { // else it is only for clients that ask for the name
 		hears = append(hears, &t.wild, t.wants[resource.GlobOf(name)])
 	}
 	for _, w := range hears {
@@ -145,14 +142,13 @@ func (t *Table) noteLocked(r *remark, woken map[*Subscription]struct{}) {
 	t.reapRemarksLocked()
 }
 
-// failedLocked reports whether the origin has answered for name with an error.
+// failedLocked reports whether the control plane has answered for name with an error.
 func (t *Table) failedLocked(name string) bool {
 	_, failed := t.failureLocked(name)
 	return failed
 }
 
-// failureLocked returns the error with which the origin of name has answered for
-// it, if it has.
+// failureLocked returns the error with which the control plane of name has answered, if it has.
 func (t *Table) failureLocked(name string) (about resource.About, failed bool) {
 	w := t.wants[name]
 	for _, r := range t.remarks[name] {
@@ -178,8 +174,7 @@ func (t *Table) dropRemarkLocked(r *remark) {
 	}
 }
 
-// forgetRemarksLocked forgets what was said about name, and reports whether that was an
-// error.
+// forgetRemarksLocked forgets what was sent about name, and reports whether that was an error.
 func (t *Table) forgetRemarksLocked(name string) (failed bool) {
 	for _, r := range t.remarks[name] {
 		failed = failed || !r.removal
@@ -188,7 +183,7 @@ func (t *Table) forgetRemarksLocked(name string) (failed bool) {
 	return failed
 }
 
-// forgetUnwanted forgets what was said about names that nobody asks for. t.mu must not be held.
+// forgetUnwanted forgets what was sent about names without interest. t.mu must not be held.
 func (t *Table) forgetUnwanted() {
 	for _, all := range inSteps(t, &t.mu, &t.remarks) {
 		for _, r := range all { // a copy remains where some are dropped
@@ -199,11 +194,11 @@ func (t *Table) forgetUnwanted() {
 	}
 }
 
-// remarksAtOnce bounds the remarks that are looked at for each new one.
+// remarksAtOnce bounds how many old ones each new one makes reapRemarksLocked examine.
 const remarksAtOnce = 16
 
-// reapRemarksLocked bounds the remarks about names that only a wildcard covers,
-// as reapLocked bounds the tombstones.
+// reapRemarksLocked bounds the resource errors of names that only a wildcard covers, as reapLocked
+// bounds the tombstones.
 func (t *Table) reapRemarksLocked() {
 	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants)
 	r := t.remarked.oldest

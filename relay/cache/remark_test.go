@@ -11,7 +11,7 @@ import (
 
 func refusal(name string, code int32) resource.About { return resource.NewError(name, code, "no") }
 
-// refuse applies errors, as one response of the origin.
+// refuse applies errors, as one response of the control plane.
 func (w *world) refuse(typ *resource.Type, as ...resource.About) {
 	w.feed.Apply(Update{Type: typ, Errors: as})
 }
@@ -36,8 +36,8 @@ func hears(t *testing.T, got Changes, want ...resource.About) {
 	}
 }
 
-// TestErrorsAreToldOnce: K8, C16: to each subscriber and to later ones, until
-// the resource comes, a newer error, or the demand ends.
+// TestErrorsAreToldOnce: K8, C16: errors are sent to each subscriber and to later ones, until the
+// resource arrives, a newer error, or the end of the demand.
 func TestErrorsAreToldOnce(t *testing.T) {
 	w := start(t, Config{})
 	c, other := w.client(endpoints, false, "z"), w.client(endpoints, false, "y")
@@ -82,14 +82,14 @@ func TestErrorsEndWithDemand(t *testing.T) {
 	})
 }
 
-// TestWhatErrorsMean: C16, K8: what becomes of the resource itself, for delta
-// clients, and for SotW clients of a full state.
+// TestWhatErrorsMean: C16, K8: the effect of an error on the resource itself, for delta clients,
+// and for SotW clients of a full state.
 func TestWhatErrorsMean(t *testing.T) {
 	for name, c := range map[string]struct {
 		code  int32
-		delta []string // what a delta client is told beside the error
-		late  []string // and one that comes later
-		sotw  []string // the full state; nil: nothing is told
+		delta []string // what a delta client is sent besides the error
+		late  []string // and one that connects later
+		sotw  []string // the full state; nil: nothing is sent
 	}{
 		"not found":         {resource.CodeNotFound, []string{"-a"}, []string{"b"}, []string{"b", "-a"}},
 		"permission denied": {resource.CodePermissionDenied, nil, []string{"b"}, []string{"b"}},
@@ -120,7 +120,7 @@ func TestWhatErrorsMean(t *testing.T) {
 			got := late.ask(t, Query{})
 			expect(t, got, c.late...)
 			if c.code == resource.CodeUnavailable || c.code == 4711 {
-				hears(t, got) // not beside the resource
+				hears(t, got) // not besides the resource
 				got = late.ask(t, Query{})
 				expect(t, got)
 			}
@@ -128,7 +128,7 @@ func TestWhatErrorsMean(t *testing.T) {
 			if c.code != resource.CodePermissionDenied {
 				return
 			}
-			w.remove(clusters, "a") // now it is gone for those who kept it, too
+			w.remove(clusters, "a") // now it is removed for clients that kept it, too
 			expect(t, named.ask(t, Query{}), "-a")
 			w.apply(clusters, res("a", "x"))
 			expect(t, named.ask(t, Query{}), "a")
@@ -136,8 +136,8 @@ func TestWhatErrorsMean(t *testing.T) {
 	}
 }
 
-// TestErrorsInAFullState: K8, C16: a full state that has an error in place of a
-// resource does not remove it.
+// TestErrorsInAFullState: K8, C16: a full state with an error instead of a resource does not remove
+// it.
 func TestErrorsInAFullState(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -156,8 +156,8 @@ func TestErrorsInAFullState(t *testing.T) {
 	expect(t, full("v4", nil, res("b", "y")), "-a")
 }
 
-// TestErrorsAreAnswers: C16: no timer runs for the name any more, and the full
-// state is known without it (K13).
+// TestErrorsAreAnswers: C16: an error ends the timer for the name, and the full state is known
+// without it (K13).
 func TestErrorsAreAnswers(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "z")
@@ -178,8 +178,8 @@ func TestErrorsAreAnswers(t *testing.T) {
 	}
 }
 
-// TestErrorAfterHeartbeat: K8: a client that hears of both late is told one after
-// the other, since a heartbeat stands among the resources.
+// TestErrorAfterHeartbeat: K8: a client that is behind on both is sent one after the other, because
+// a heartbeat is among the resources.
 func TestErrorAfterHeartbeat(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "b")
@@ -193,15 +193,14 @@ func TestErrorAfterHeartbeat(t *testing.T) {
 		t.Fatalf("first %+v, then %+v", first, second)
 	}
 	w.refuse(endpoints, refusal("b", 14))
-	w.apply(endpoints, heartbeat("b", "", 60)) // C16: it is there after all, which only the resource says (D15)
+	w.apply(endpoints, heartbeat("b", "", 60)) // it exists after all (C16), which only the resource shows (D15)
 	if got := c.ask(t, timed); len(got.News) != 1 || got.News[0].Name != "b" || len(got.Errors) > 0 {
 		t.Fatalf("got %+v, expected b again", got)
 	}
 }
 
-// TestResponseFields: A7: removals in the form that the origin gave them, and
-// fields that nobody here knows, go to those who are told something anyway;
-// unless they came alone.
+// TestResponseFields: A7: removals in the form of the control plane, and fields that the relay does
+// not know, are sent to clients that are sent something anyway; unless they arrived alone.
 func TestResponseFields(t *testing.T) {
 	w := start(t, Config{})
 	c, other := w.client(endpoints, false, "a"), w.client(endpoints, false, "b")
@@ -237,8 +236,8 @@ func TestResponseFields(t *testing.T) {
 	}
 }
 
-// TestVariants: A7, C16: an error about one variant of a name says nothing about
-// the resource, and travels on.
+// TestVariants: A7, C16: an error about one variant of a name has no effect on the resource, and is
+// passed on.
 func TestVariants(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a")
@@ -251,8 +250,8 @@ func TestVariants(t *testing.T) {
 	hears(t, got, e)
 }
 
-// TestGiveUp: K15: names of which nothing is known are told to be out of reach,
-// once until the origin is back; a full state would read that as removal.
+// TestGiveUp: K15: names of which nothing is known are reported as unreachable, once until the
+// control plane is back; a full state would read that as removal.
 func TestGiveUp(t *testing.T) {
 	w := start(t, Config{})
 	c, whole := w.client(clusters, false, "a", "z"), w.client(clusters, false, "a", "z")
@@ -283,9 +282,9 @@ func TestGiveUp(t *testing.T) {
 	expect(t, c.ask(t, Query{}), "z")
 }
 
-// TestDeniedIsNotForgotten: K8, C16: a client may hold what the origin refuses to
-// show, for as long as it wants it. However many other names come and go, it is
-// told when that has gone, too.
+// TestDeniedIsNotForgotten: K8, C16: a client may keep what the control plane refuses to show, for
+// as long as it asks for it. However many other names are added and removed, it is sent the
+// removal, too.
 func TestDeniedIsNotForgotten(t *testing.T) {
 	for name, end := range map[string]Update{
 		"by name":      {Removed: []string{"a"}},
@@ -315,9 +314,9 @@ func TestDeniedIsNotForgotten(t *testing.T) {
 	}
 }
 
-// TestDeniedToOthers: K8, D11: what an origin refuses to show is no matter of a
-// wildcard that it does not serve: whoever holds it without asking for it by name
-// is told that it has gone.
+// TestDeniedToOthers: K8, D11: a wildcard is not affected by a resource that the control plane of
+// another stream refuses to show: a client that has it without asking for it by name is sent its
+// removal.
 func TestDeniedToOthers(t *testing.T) {
 	w := start(t, Config{Legs: []Leg{{}}, Route: func(_ *resource.Type, name string) int {
 		if name == everything {
@@ -333,7 +332,7 @@ func TestDeniedToOthers(t *testing.T) {
 	expect(t, all.ask(t, Query{Force: NewNames([]string{"a"})}), "-a")
 }
 
-// TestRemarksAreBounded: those that only a wildcard covers.
+// TestRemarksAreBounded: errors of names that only a wildcard covers are bounded.
 func TestRemarksAreBounded(t *testing.T) {
 	w := start(t, Config{Tombstones: 10})
 	w.client(clusters, true, "kept")

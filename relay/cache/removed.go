@@ -8,18 +8,18 @@ import (
 )
 
 // Nodes that do not see each other each ask the control plane themselves, and each holds a mass
-// removal back from when it hears of it (K16). A node that was cut off begins later: when the
-// others meet it again, it still holds back what they have removed, and nodes that follow it
-// would give that back to their clients. That these hold nothing back proves nothing: a node that
-// has just started does not either. That they had a resource, and that it was removed while they
-// were connected, does. So they say so, and the node that still holds it back removes it, too.
+// removal back from when it receives it (K16). A node that was cut off begins later: when the
+// others meet it again, it still holds back what they have removed, and nodes that follow it would
+// give that back to their clients. That the others hold nothing back proves nothing: a node that
+// has just started does not, either. That they had a resource, and that it was removed while they
+// were connected, does. So they report it, and the node that still holds it back removes it, too.
 
 // remembersRemoved reports whether the table remembers what was removed.
 func (t *Table) remembersRemoved() bool { return t.Type.FullState && t.group.cache.guards() }
 
-// noteRemovedLocked notes that a resource of a leg was removed: the guard of this node, or of the
-// owner, does not hold that back, or not any longer. It is forgotten when the resource is back,
-// and with its tombstone.
+// noteRemovedLocked records that a resource of a stream was removed: the removal guard of this
+// node, or of the owner, does not hold that back, or not any longer. The record ends when the
+// resource is back, and with its tombstone.
 func (t *Table) noteRemovedLocked(by int, name string) {
 	if !t.remembersRemoved() {
 		return
@@ -32,8 +32,9 @@ func (t *Table) noteRemovedLocked(by int, name string) {
 }
 
 // HeldBack returns the canonical names, by type URL, whose removals the guard holds back on the
-// leg of a name (see [Leg.String]). What it keeps only for the sake of parents goes with these.
-// A group that is idle has such removals, too, and serves what they are about to its next clients.
+// stream with a name (see [Leg.String]). A guard that keeps names only because of parents is
+// omitted: those are removed with these. An idle group has such removals, too, and serves the
+// resources to its next clients.
 func (g *Group) HeldBack(leg string) map[string][]string {
 	by := g.cache.LegNamed(leg)
 	if by < 0 {
@@ -52,9 +53,9 @@ func (g *Group) HeldBack(leg string) map[string][]string {
 	return all
 }
 
-// Removed returns which of these names, as HeldBack returns them, were removed here, while this
-// node was connected to the control plane or to the owner, and has been since: it would know if
-// they were back.
+// Removed returns which of these names, as HeldBack returns them, were removed here while this node
+// was connected to the control plane or to the owner, and has been since: it would know if they
+// were back.
 func (f *Feed) Removed(names map[string][]string) map[string][]string {
 	all := make(map[string][]string)
 	f.eachRemoved(func(t *Table, removed func(name string) bool) {
@@ -79,8 +80,8 @@ func (f *Feed) HasRemoved() (has bool) {
 	return has
 }
 
-// eachRemoved calls look for each table, whose mu is held then, with a function that reports
-// whether a name counts as removed.
+// eachRemoved calls look for each table, with its mu held, and with a function that reports whether
+// a name counts as removed.
 func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) {
 	resumed, ok := f.group.knowsSince(f.leg)
 	if !ok {
@@ -98,8 +99,8 @@ func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) 
 	}
 }
 
-// knowsSince returns since when a leg has been connected to the origin, or to the owner, but for
-// moments; ok is false where it is not.
+// knowsSince returns since when a stream has been connected to the control plane, or to the owner,
+// apart from brief interruptions; ok is false if it is not connected.
 func (g *Group) knowsSince(leg int) (since time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -107,8 +108,8 @@ func (g *Group) knowsSince(leg int) (since time.Time, ok bool) {
 	return l.resumed, l.upstream.Connected || time.Since(l.lostAt) <= noticed
 }
 
-// RemoveHeld does the removals of these names, as Removed of another node returns them, as far as
-// they are held back on the leg of a name. It returns how many.
+// RemoveHeld applies the removals of these names, as Removed of another node returns them, as far
+// as they are held back on the stream with a name. It returns how many.
 func (g *Group) RemoveHeld(leg string, names map[string][]string) (removed int) {
 	by := g.cache.LegNamed(leg)
 	if by < 0 {

@@ -9,8 +9,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestRemoved: K16: a node says of a resource that it was removed if the node had it, does not
-// hold it back, and was connected since.
+// TestRemoved: K16: a node reports a resource as removed if the node had it, does not hold its
+// removal back, and was connected since.
 func TestRemoved(t *testing.T) {
 	of := func(names ...string) Update {
 		return Update{Type: clusters, Full: true, Resources: res2(names...)}
@@ -56,7 +56,7 @@ func TestRemoved(t *testing.T) {
 			pass(time.Minute)
 		}, nil},
 		"wanted again": {func(w *world, c *client) {
-			w.client(endpoints, false, "else") // so that the key is in use
+			w.client(endpoints, false, "else") // keeps the key in use
 			w.remove(clusters, "a")
 			c.table.Leave(&c.w)
 			pass(time.Hour)
@@ -82,8 +82,8 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestRemoveHeld: K16: what another node has removed, and is held back here, is removed at once
-// with what it refers to. The rest is held back for as long as before.
+// TestRemoveHeld: K16: a resource that another node has removed, and whose removal is held back
+// here, is removed at once with what it refers to. The rest is held back for as long as before.
 func TestRemoveHeld(t *testing.T) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		f := newFamily(t, w)
@@ -111,9 +111,9 @@ func TestRemoveHeld(t *testing.T) {
 	})
 }
 
-// TestRemoveHeldWhileIdle: K16: removals of an idle key are held back for longer than the hold, since
-// nothing can confirm them. What another node has removed is removed here, too, and new clients of
-// the key do not receive it.
+// TestRemoveHeldWhileIdle: K16: removals of an idle key are held back for longer than the hold,
+// because nothing can confirm them. A resource that another node has removed is removed here, too,
+// and new clients of the key do not receive it.
 func TestRemoveHeldWhileIdle(t *testing.T) {
 	inTime(t, Config{MaxRemovalPercent: 50, RemovalHold: time.Minute, Linger: time.Second}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -142,8 +142,8 @@ func TestRemoveHeldWhileIdle(t *testing.T) {
 	})
 }
 
-// TestRemoveHeldOfParents: K16: what another node has removed stays while its parents are held
-// back, and goes with them.
+// TestRemoveHeldOfParents: K16: a resource that another node has removed stays while its parents
+// are held back, and is removed with them.
 func TestRemoveHeldOfParents(t *testing.T) {
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		listeners := resource.TypeOf(resource.ListenerURL)

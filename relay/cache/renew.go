@@ -11,13 +11,13 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// While the origin cannot be reached, a group takes what other nodes hold as if it had
-// been kept for it (see [Group.Revive]): unconfirmed, so that nobody is told that
-// something is gone, and served until the origin answers. Of several that hold a type the
-// one counts that proves to be newest, by the tier head first and then by when it last
-// heard of the origin; the others add names of which that one knows nothing.
+// While the control plane cannot be reached, a group takes over what other nodes have as if it were
+// its own last known good (see [Group.Revive]): unconfirmed, so that no client is notified of an
+// absence, and served until the control plane answers. If several nodes have a type, the one that
+// proves to be newest counts, by the tier head first and then by when it last received something
+// from the control plane; the others add names of which that one knows nothing.
 
-// Held returns what the group holds of each type, also what was restored and nobody has
+// Held returns what the group has of each type, including restorable content that no client has
 // asked for.
 func (g *Group) Held() (all []Kept) {
 	for _, t := range g.Tables() {
@@ -40,8 +40,8 @@ func (c *Cache) GroupOf(key aggregation.Key) *Group {
 	return c.groups[key]
 }
 
-// Renew gives the group what other nodes hold of its key, as far as it can be better than
-// what the group has, and reports whether any of it was.
+// Renew gives the group what other nodes have of its key, as far as it can be better than what the
+// group has, and reports whether any of it was.
 func (g *Group) Renew(others []Kept) (taken bool) {
 	g.hearHolds(others)
 	own := g.Held()
@@ -63,8 +63,8 @@ func (g *Group) Renew(others []Kept) (taken bool) {
 	return taken
 }
 
-// Adopt keeps what another node that is about to end holds of a key, as if the key had
-// been idle here: it takes room among idle keys, and clients may come for it.
+// Adopt keeps what another node that is about to end has of a key, as if the key had been idle
+// here: it counts among idle keys, and clients may connect for it.
 func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 	c.mu.Lock()
 	g := c.groups[key]
@@ -75,7 +75,7 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 	}
 	c.mu.Unlock()
 	if g == nil || !fresh && g.Upstream().Connected {
-		return // it has better
+		return // it has something better
 	}
 	g.Renew(held)
 	c.mu.Lock()
@@ -90,14 +90,14 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 	c.evictLocked(c.cfg.IdleBytes)
 }
 
-// mergeKept puts together what is held of one type: of each name the copy that is newest.
-// What does not belong to a whole wildcard set that is newer is not there any more, nor is what
-// a newer one knows not to exist, unless the guard of another node holds its removal back. head
-// is the digest that the tier head has of it, nil where that is not known.
+// mergeKept merges the snapshots of one type: of each name it takes the newest copy. It omits what
+// is not in a complete wildcard set that is newer, and what a newer snapshot knows to be absent,
+// unless another node's removal guard holds its removal back. head is the digest that the tier head
+// has of the type, nil if that is unknown.
 func mergeKept(all []Kept, head *resource.Digest) Kept {
 	ranked := slices.Clone(all)
-	// What was never compared with this tier head, as a record, or what an idle node holds, proves
-	// nothing against what was: the time decides.
+	// Snapshots that were never compared with this tier head, such as a record or the content of an
+	// idle node, prove nothing against those that were: the time decides.
 	compared := slices.ContainsFunc(all, func(k Kept) bool { return k.Edition.Behind })
 	behind := func(k *Kept) int {
 		other := head != nil && (k.Wildcard || k.Head != *head) && k.digest() != *head
@@ -106,7 +106,7 @@ func mergeKept(all []Kept, head *resource.Digest) Kept {
 	slices.SortStableFunc(ranked, func(a, b Kept) int {
 		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
 	})
-	// Of names that the newest one lacks the tier head proves nothing: a node that restored an
+	// For names that the newest one lacks, the tier head proves nothing: a node that restored an
 	// old record need not have compared it.
 	slices.SortStableFunc(ranked[1:], func(a, b Kept) int { return b.AsOf.Compare(a.AsOf) })
 	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]int), absent: make(map[string]struct{})}
@@ -127,7 +127,7 @@ func mergeKept(all []Kept, head *resource.Digest) Kept {
 	return m.Kept
 }
 
-// digest stands for all that k holds.
+// digest is the digest of all resources of k.
 func (k *Kept) digest() (d resource.Digest) {
 	for _, one := range k.Resources {
 		d = d.Add(one.Resource.Member())
@@ -135,7 +135,7 @@ func (k *Kept) digest() (d resource.Digest) {
 	return d
 }
 
-// headOf is the digest that the tier head has of a type; nil where it is not known.
+// headOf is the digest that the tier head has of a type; nil if it is unknown.
 func (g *Group) headOf(url string) *resource.Digest {
 	g.mu.Lock()
 	t := g.tables[url]
@@ -165,12 +165,12 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// merged is a Kept in the making.
+// merged is a [Kept] that is being made.
 type merged struct {
 	Kept
 
-	named  map[string]int      // places of its resources, by their keys
-	absent map[string]struct{} // names that some of those added know not to exist
+	named  map[string]int      // indices of its resources, by their keys
+	absent map[string]struct{} // names that some of the added snapshots know not to exist
 }
 
 // add adds what k knows of other names.
@@ -182,7 +182,7 @@ func (m *merged) add(k *Kept) {
 			legs[i] = len(m.Legs)
 			m.Legs = append(m.Legs, l)
 		} else if m.Legs[legs[i]].Version != l.Version {
-			m.Legs[legs[i]].Version = "" // of neither of both
+			m.Legs[legs[i]].Version = "" // it is the version of neither
 		}
 	}
 	for _, one := range k.Resources {
@@ -211,7 +211,7 @@ func (m *merged) add(k *Kept) {
 	m.Wildcard = m.Wildcard || k.Wildcard
 }
 
-// addErrored notes of which resources clients of k may remember an error (C16).
+// addErrored records for which resources clients of k may remember an error (C16).
 func (m *merged) addErrored(k *Kept) {
 	for _, one := range k.Resources {
 		i, known := m.named[one.Resource.Key]
@@ -224,8 +224,8 @@ func (m *merged) addErrored(k *Kept) {
 	}
 }
 
-// same reports whether k holds nothing else than o: no other name, copy or whole set, and no
-// error that clients may remember.
+// same reports whether k has nothing else than o: no other name, copy or complete set, and no error
+// that clients may remember.
 func (k *Kept) same(o *Kept) bool {
 	if k.Wildcard != o.Wildcard || len(k.Globs) != len(o.Globs) || len(k.Resources) != len(o.Resources) {
 		return false
@@ -240,7 +240,7 @@ func (k *Kept) same(o *Kept) bool {
 	})
 }
 
-// restoredFrom notes that the leg holds something of r.
+// restoredFrom records that the stream's content includes something of r.
 func (l *tableLeg) restoredFrom(r *revivable) {
 	if !l.stale || r.kept.AsOf.Before(l.restoredAsOf) {
 		l.restoredAsOf = r.kept.AsOf
@@ -248,9 +248,9 @@ func (l *tableLeg) restoredFrom(r *revivable) {
 	l.stale = true
 }
 
-// renewLocked replaces what was restored before by what proves to be newer.
+// renewLocked replaces what was restored before by what proves to be newer. t.mu must be held.
 func (t *Table) renewLocked(r *revivable) {
-	for _, one := range r.kept.Resources { // what is there takes no room twice
+	for _, one := range r.kept.Resources { // present resources need no memory twice
 		if e := t.entries[one.Resource.Key]; e != nil && e.res != nil && e.res.SameContent(one.Resource) {
 			r.taken[one.Resource.Key] = struct{}{}
 		}
@@ -262,18 +262,18 @@ func (t *Table) renewLocked(r *revivable) {
 	}
 }
 
-// noticed is how long a node may take at most to notice that it is cut off.
+// noticed is the maximum time that a node needs to notice that it is cut off.
 const noticed = 5 * time.Second
 
-// renewsLocked reports whether r is newer than what a leg holds: that was restored from
-// something older, or is from before the key was idle or the process slept, or the tier head
-// proves it while no origin can be asked. A head that may itself be old proves it where other
+// renewsLocked reports whether r is newer than the content of a stream: that was restored from
+// something older, or is from before the key was idle or the process slept, or the tier head proves
+// it while the control plane cannot be asked. A head that may itself be old proves it if other
 // nodes have its content from later.
 func (t *Table) renewsLocked(by int, r *revivable) bool {
 	leg := &t.legs[by]
 	switch {
 	case leg.live == 0 && leg.answered == 0 && !leg.stale:
-		return false // it is taken as it is wanted
+		return false // it is taken once there is interest in it
 	case leg.stale && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now())):
 		return true
 	case (leg.idled || !leg.slept.IsZero()) && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
@@ -332,8 +332,8 @@ func (t *Table) renewLegLocked(by int, r *revivable) {
 	t.settleRevivedLocked(by)
 }
 
-// rename makes the version of e, which nobody may have been told yet, that which clients of
-// other nodes were told of the same content (K11).
+// rename replaces the version of e, which clients may not have been sent yet, by the one that
+// clients of other nodes got for the same content (K11).
 func (u *turn) rename(e *entry, version string) {
 	if e.res.Version == version || e.leg != u.by || e.also != nil {
 		return
@@ -345,7 +345,7 @@ func (u *turn) rename(e *entry, version string) {
 	u.set(e.name, s)
 }
 
-// lasting is the resource with what is left of its lifetime; nil if that is over (F5).
+// lasting is the resource with the rest of its TTL; nil if that has passed (F5).
 func (one *KeptResource) lasting() *resource.Resource {
 	if one.Expires.IsZero() {
 		return one.Resource

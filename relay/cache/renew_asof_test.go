@@ -8,9 +8,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestSilentStreamConfirmsNothing: K12, K14: a stream on which nothing was heard may have been
-// dead from the start, so what a node holds is no newer by it, whatever ends the stream: other
-// nodes would take it for newer than what they heard from the control plane meanwhile.
+// TestSilentStreamConfirmsNothing: K12, K14: a stream on which nothing was received may have been
+// dead from the start, so it confirms none of a node's content, however it ends: other nodes would
+// take that for newer than what they received from the control plane meanwhile.
 func TestSilentStreamConfirmsNothing(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"it breaks":                func(w *world) { w.feed.Down(errOut) },
@@ -39,8 +39,8 @@ func TestSilentStreamConfirmsNothing(t *testing.T) {
 	}
 }
 
-// TestStreamConfirmsWhatItAnswered: K12, K14: a stream that ends before it has answered for a
-// type confirms nothing of that, although something else was heard on it: the control plane may
+// TestStreamConfirmsWhatItAnswered: K12, K14: a stream that ends before it has answered for a type
+// confirms none of its content, although something else was received on it: the control plane may
 // have had other content to send. Its silence about the type for a while does.
 func TestStreamConfirmsWhatItAnswered(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -88,9 +88,9 @@ func TestStreamConfirmsWhatItAnswered(t *testing.T) {
 	}
 }
 
-// TestBetweenTwoStates: K12, E5: while removals are held back from a node that follows the owner
-// of a key, that node is between two states of the control plane. Another node must not take that
-// for newer than what the owner has: it would get back what is gone.
+// TestBetweenTwoStates: K12, E5: while removals are held back from a node that follows the owner of
+// a key, that node is between two states of the control plane. Another node must not take that for
+// newer than the owner's content: removed resources would return.
 func TestBetweenTwoStates(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute}, func(t *testing.T, w *world) {
 		w.client(clusters, true)
@@ -119,9 +119,9 @@ func TestBetweenTwoStates(t *testing.T) {
 	})
 }
 
-// TestAbsentElsewhere: K12, K14: what another node knows not to exist is not served from an older
-// record, not even for the sake of parents that the removal guard holds back next (K16). The
-// node passes on what it knows not to exist.
+// TestAbsentElsewhere: K12, K14: a name that another node knows not to exist is not served from an
+// older record, not even because of parents that the removal guard holds back next (K16). The node
+// passes on which names it knows not to exist.
 func TestAbsentElsewhere(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, MaxRemovalPercent: 50, RemovalHold: time.Minute}, func(t *testing.T, w *world) {
 		began := time.Now()
@@ -152,9 +152,9 @@ func TestAbsentElsewhere(t *testing.T) {
 	})
 }
 
-// TestRestoredAtTheHead: K12: what a node restored counts as confirmed when the tier head that
-// describes it was written, however old the record is: the control plane may have gone back
-// since. So it does not give way to what another node restored from a record in between. The
+// TestRestoredAtTheHead: K12: restored content counts as confirmed when the tier head that
+// describes it was written, however old the record is: the control plane may have reverted to it
+// since. So it does not yield to content that another node restored from a record in between. The
 // clock of the owner may be ahead.
 func TestRestoredAtTheHead(t *testing.T) {
 	for name, ahead := range map[string]time.Duration{"same clock": 0, "the owner's clock is ahead": 10 * time.Minute} {
@@ -184,9 +184,9 @@ func TestRestoredAtTheHead(t *testing.T) {
 	}
 }
 
-// TestAsOfOfAnOwnerThatIsCutOff: K12: what a node got from the owner of a key, which cannot reach
-// the control plane, is as old as the owner says. It does not give way to an older record of
-// another node, whatever the tier head says, and gives way to what is newer.
+// TestAsOfOfAnOwnerThatIsCutOff: K12: content from the owner of a key, which cannot reach the
+// control plane, is as old as the owner reports. It does not yield to an older record of another
+// node, whatever the tier head is, and yields to newer content.
 func TestAsOfOfAnOwnerThatIsCutOff(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, HeadWait: time.Second}, func(t *testing.T, w *world) {
 		pass(time.Hour)

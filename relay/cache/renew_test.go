@@ -12,7 +12,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// holds makes what another node may hold of a type.
+// holds makes a snapshot of a type that another node may have.
 func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resource) Kept {
 	k := Kept{Type: typ, Wildcard: whole, Legs: []KeptLeg{{}}, AsOf: asOf}
 	for _, r := range rs {
@@ -21,8 +21,9 @@ func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resou
 	return k
 }
 
-// TestMergeKept: of what several nodes hold, each copy is the newest; the tier head counts
-// more than the clock, and what a newer whole set lacks is not taken from an older one.
+// TestMergeKept: of the snapshots of several nodes, the newest copies are taken; the tier head
+// counts more than the clock, and a resource that is missing from a newer complete set is not taken
+// from an older one.
 func TestMergeKept(t *testing.T) {
 	old, between, now := time.Unix(1000, 0), time.Unix(1500, 0), time.Unix(2000, 0)
 	behind := func(k Kept) Kept {
@@ -82,8 +83,8 @@ func TestMergeKept(t *testing.T) {
 	}
 }
 
-// TestMergeWithTheHead: K12: the tier head proves that something is behind, but not that what it
-// does not describe either is newer: there the time decides.
+// TestMergeWithTheHead: K12: the tier head proves that something is behind, but not that other
+// content that it does not describe either is newer: there the time decides.
 func TestMergeWithTheHead(t *testing.T) {
 	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
 	for name, tc := range map[string]struct {
@@ -112,9 +113,9 @@ func TestMergeWithTheHead(t *testing.T) {
 	}
 }
 
-// TestRestoredFromTheNewest: K12: what a node has restored while the control plane is away, and
-// what it knows to be behind the tier head, does not give way to what another node restored from
-// before that, however often that is heard.
+// TestRestoredFromTheNewest: K12: content that a node has restored while the control plane is away,
+// and that is known to be behind the tier head, does not yield to what another node restored from
+// an earlier time, however often that arrives.
 func TestRestoredFromTheNewest(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, HeadWait: headWait}, func(t *testing.T, w *world) {
 		began := time.Now()
@@ -133,11 +134,11 @@ func TestRestoredFromTheNewest(t *testing.T) {
 	})
 }
 
-// TestHeldByAnIdleNode: K12: an idle node reads no tier heads, so that it does not know whether what
-// it holds is behind: against what another node knows to be behind, the time decides.
+// TestHeldByAnIdleNode: K12: an idle node reads no tier heads, so it does not know whether its
+// content is behind: against content that another node knows to be behind, the time decides.
 func TestHeldByAnIdleNode(t *testing.T) {
 	for name, tc := range map[string]struct {
-		wanted bool // of the type, on the node that asks
+		wanted bool // interest in the type, on the node that asks
 		own    time.Duration
 		want   string
 	}{
@@ -173,7 +174,7 @@ func TestHeldByAnIdleNode(t *testing.T) {
 	}
 }
 
-// TestNeed: what a leg lacks, by what is wanted and known of it and how it is connected.
+// TestNeed: what a stream lacks, by its demand, its content and its connection.
 func TestNeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{Linger: time.Minute, Hold: time.Second, HeadWait: time.Second})
@@ -207,9 +208,9 @@ func TestNeed(t *testing.T) {
 	})
 }
 
-// TestRenew: what was restored, or is from before the key was idle, gives way to what
-// another node holds and heard of later, and to nothing that is older; what the origin has
-// said on this node since is never replaced (K12, K14).
+// TestRenew: content that was restored, or is from before the key was idle, yields to a later
+// snapshot of another node, and to none that is older; what the control plane has sent on this node
+// since is never replaced (K12, K14).
 func TestRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := start(t, Config{Linger: time.Minute, Hold: time.Second})
@@ -260,15 +261,15 @@ func TestRenew(t *testing.T) {
 	})
 }
 
-// TestRenewByTheHead: K12: what the owner of a key has passed on gives way to content that the
-// tier head describes only where that head came after it, or where other nodes have that
-// content from later. The first head that a node reads may be old, and so is each head while
-// its owner cannot write to Redis.
+// TestRenewByTheHead: K12: content from the owner of a key yields to content that the tier head
+// describes only if that head arrived after it, or if other nodes have that content from later. The
+// first head that a node reads may be old, and so is each head while its owner cannot write to
+// Redis.
 func TestRenewByTheHead(t *testing.T) {
 	const passed, old, other = "passed on", "the old head", "another head"
 	for name, tc := range map[string]struct {
 		steps []string
-		asOf  time.Duration // of what others hold, after the owner was lost
+		asOf  time.Duration // of the others' snapshot, after the owner was lost
 		taken bool
 	}{
 		"the first head, after the content":    {[]string{passed, old}, -time.Minute, false},
@@ -307,9 +308,8 @@ func TestRenewByTheHead(t *testing.T) {
 	}
 }
 
-// TestHeldAfterTheWildcard: K12, K14: what was restored and whose last client has left is not
-// a whole set of which nothing is left: other nodes would take it for one, and remove from
-// their clients what they have.
+// TestHeldAfterTheWildcard: K12, K14: restored content whose last client has left is not a complete
+// but empty set: other nodes would take it for one, and remove what their clients have.
 func TestHeldAfterTheWildcard(t *testing.T) {
 	for name, tc := range map[string]struct {
 		left  []string // asked for by name
@@ -323,7 +323,7 @@ func TestHeldAfterTheWildcard(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newWorld(t, Config{Linger: time.Minute})
 				defer w.close()
-				w.client(endpoints, false, "e") // the key stays in use
+				w.client(endpoints, false, "e") // keeps the key in use
 				all := w.client(clusters, true)
 				if len(tc.left) > 0 {
 					w.client(clusters, false, tc.left...)
@@ -343,8 +343,8 @@ func TestHeldAfterTheWildcard(t *testing.T) {
 	}
 }
 
-// TestComparedFirst: where the origin is out of reach, clients of restored content wait
-// until other nodes were asked for something newer, and no longer than the hold time.
+// TestComparedFirst: if the control plane is unreachable, clients of restored content wait until
+// other nodes were asked for something newer, and no longer than the hold time.
 func TestComparedFirst(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"they were asked":      func(w *world) { w.feed.Compared() },
@@ -370,8 +370,8 @@ func TestComparedFirst(t *testing.T) {
 	}
 }
 
-// TestHandedOver: what another node hands over is there when clients come for it, and takes room
-// among the idle keys until then; what this node has from the origin is better.
+// TestHandedOver: content that another node hands over is present when clients connect for it, and
+// counts among the idle keys until then; this node's content from the control plane is better.
 func TestHandedOver(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, IdleBytes: 64 << 10}, func(t *testing.T, w *world) {
 		large := string(make([]byte, 20<<10))

@@ -7,34 +7,32 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A group that is new in this process may be given what was kept of its key
-// ([Group.Revive]). It is then as if it had been idle with that: what clients ask
-// for is there at once, is held back from them while the origin may answer, and is
-// served where it does not. A table takes of it what is wanted, as it comes to be
-// wanted, since the rest would be asked for by nobody. It is stale until the origin
-// has answered, and until then nothing is known to be gone (K14).
+// A group that is new in this process may get the last known good of its key ([Group.Revive]). It
+// then behaves as if it had been idle with that content: what clients ask for is present at once,
+// is withheld from them while the control plane may answer, and is served if it does not. Resources
+// are restored on first interest, because unsubscribed ones would never be refreshed. The table is
+// stale until the control plane has answered, and until then no name counts as removed (K14).
 
-// noVersion is the version under which an origin's resource is remembered that it
-// may have given another meaning meanwhile.
+// noVersion marks a copy whose version the control plane may use for other content by now.
 const noVersion = "unknown"
 
-// revivable is what may still be taken of a Kept.
+// revivable is the part of a [Kept] that may still be restored.
 type revivable struct {
 	kept   Kept
-	legs   []int               // for each of kept's: the index of today's, or Nobody
-	named  map[string][]int    // indices of resources, by each name that they go by
-	globs  map[string]struct{} // of which they are all
-	digest []resource.Digest   // of what each of today's legs held
-	taken  map[string]struct{} // names of those that were wanted
-	until  time.Time           // when what nobody has asked for by then may go
+	legs   []int               // for each stream of the snapshot: the index of today's, or Nobody
+	named  map[string][]int    // indices of resources, by each of their names
+	globs  map[string]struct{} // globs that are complete
+	digest []resource.Digest   // of the content of each of today's streams
+	taken  map[string]struct{} // names of the restored resources
+	until  time.Time           // when the rest may be dropped
 }
 
-// Restore calls load the first time that it is called of a group, and does not
-// return before that has. load should give what it finds to [Group.Revive].
+// Restore calls load the first time that it is called for a group, and does not return before that
+// call has. load should pass what it finds to [Group.Revive].
 func (g *Group) Restore(load func()) { g.restored.Do(load) }
 
-// Revive gives the group what was kept of one type. What origins have said since the
-// group was made stays as it is.
+// Revive gives the group the last known good of one type. Content that control planes have sent
+// since the group was made stays unchanged.
 func (g *Group) Revive(k Kept) {
 	if g.private {
 		return
@@ -100,7 +98,7 @@ func (g *Group) newRevivable(k Kept) *revivable {
 	return r
 }
 
-// heldBy goes through the legs of today that held a resource.
+// heldBy iterates over today's streams that had a copy of a resource.
 func (r *revivable) heldBy(one KeptResource) func(yield func(leg int) bool) {
 	return func(yield func(int) bool) {
 		for i, leg := range r.legs {
@@ -111,14 +109,14 @@ func (r *revivable) heldBy(one KeptResource) func(yield func(leg int) bool) {
 	}
 }
 
-// addTo adds to k what is left, as t has not heard of it.
+// addTo adds to k what is left and t has not received.
 func (r *revivable) addTo(k *Kept, t *Table) {
 	whole := r.kept.Wildcard && !t.wild.demanded()
 	for _, one := range r.kept.Resources {
 		key := one.Resource.Key
 		if _, taken := r.taken[key]; taken || t.entries[key] != nil {
 			e := t.entries[key]
-			whole = whole && e != nil && e.res != nil // else it went with the demand for it
+			whole = whole && e != nil && e.res != nil // else its demand ended, and removed it
 			continue
 		}
 		bits := uint64(0)
@@ -133,7 +131,7 @@ func (r *revivable) addTo(k *Kept, t *Table) {
 	k.Wildcard = k.Wildcard || whole
 }
 
-// bytes is roughly what is held beyond what tables hold.
+// bytes estimates the memory beyond that of the tables.
 func (r *revivable) bytes() (n int64) {
 	for _, one := range r.kept.Resources {
 		if _, taken := r.taken[one.Resource.Key]; !taken {
@@ -143,7 +141,8 @@ func (r *revivable) bytes() (n int64) {
 	return n + int64(len(r.named))*64
 }
 
-// reviveNameLocked takes what was kept of a name that has just come to be wanted.
+// reviveNameLocked restores the resources of a name whose interest has just begun. t.mu must be
+// held.
 func (t *Table) reviveNameLocked(name string, w *want) {
 	r := t.revivable
 	if r == nil || !t.revivesLocked(w.leg) && !t.beginsLocked(w.leg) {
@@ -184,40 +183,40 @@ func (t *Table) reviveWildcardLocked() {
 	t.settleRevivedLocked(t.wild.leg)
 }
 
-// revivesLocked reports whether what was kept is better than nothing: the leg has
-// never answered for the type, or cannot be asked.
+// revivesLocked reports whether restored content is better than nothing: the stream has never
+// answered for the type, or its control plane cannot be asked.
 func (t *Table) revivesLocked(leg int) bool {
 	return leg != Nobody && (t.legs[leg].answered == 0 || t.group.unreachable(1<<leg))
 }
 
-// beginsLocked reports whether a leg is about to be asked for everything, on a new stream,
-// once other nodes were: what they hold is what the removal guard can hold back (K16).
+// beginsLocked reports whether a stream is about to ask for everything, on a new stream, once other
+// nodes were asked: the removal guard can hold back removals of what they have (K16).
 func (t *Table) beginsLocked(leg int) bool { return leg != Nobody && t.legs[leg].postponed }
 
-// reviveResourceLocked puts a resource into the table as if each leg that held it,
-// and is asked for it again, had just said so.
+// reviveResourceLocked puts a resource into the table as if each stream that had a copy, and asks
+// for it again, had just received it.
 func (t *Table) reviveResourceLocked(r *revivable, one KeptResource) {
 	if e := t.entries[one.Resource.Key]; e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
-		return // which is newer
+		return // the present content is newer
 	}
 	t.reviveNewLocked(r, one)
 }
 
-// reviveNewLocked is reviveResourceLocked for what is newer than whatever there is.
+// reviveNewLocked is reviveResourceLocked for a resource that is newer than the present content.
 func (t *Table) reviveNewLocked(r *revivable, one KeptResource) {
 	res := one.lasting()
 	if res == nil {
-		return // F5
+		return // its TTL has passed (F5)
 	}
 	for leg := range r.heldBy(one) {
 		t.reviveThroughLocked(r, leg, res)
 	}
 	if w := t.wants[res.Key]; w != nil && w.leg != Nobody && t.entries[res.Key] == nil {
-		t.reviveThroughLocked(r, w.leg, res) // who asks by name sees what only the wildcard's leg held (D11)
+		t.reviveThroughLocked(r, w.leg, res) // subscribers by name see what only the wildcard's stream had (D11)
 	}
 }
 
-// reviveThroughLocked makes res what a leg holds, if it may, and holds nothing.
+// reviveThroughLocked makes res the copy of a stream that may have it and has none.
 func (t *Table) reviveThroughLocked(r *revivable, leg int, res *resource.Resource) {
 	if e := t.entries[res.Key]; e != nil && e.heldBy(leg) != nil || !t.mayHoldLocked(leg, res) {
 		return
@@ -230,8 +229,7 @@ func (t *Table) reviveThroughLocked(r *revivable, leg int, res *resource.Resourc
 	r.taken[res.Key] = struct{}{}
 }
 
-// settleRevivedLocked brings what is known of a leg up to date with what was
-// revived of it.
+// settleRevivedLocked updates the state of a stream after content of it was restored.
 func (t *Table) settleRevivedLocked(by int) {
 	leg := &t.legs[by]
 	if !leg.stale {
@@ -259,7 +257,7 @@ func (t *Table) settleRevivedLocked(by int) {
 	}
 }
 
-// release ends the hold on what was revived, though no origin has answered.
+// release ends the withholding of restored content, though no control plane has answered.
 func (t *Table) release() {
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
@@ -270,8 +268,8 @@ func (t *Table) release() {
 	t.group.cache.wake(woken)
 }
 
-// reviveWantedLocked takes what was kept of all that is wanted of legs and not
-// known, and marks who waits for it.
+// reviveWantedLocked restores what clients ask for on the given streams and is not known, and marks
+// the subscriptions that wait for it.
 func (t *Table) reviveWantedLocked(legs uint64) {
 	if t.revivable == nil {
 		return
@@ -301,8 +299,8 @@ func (t *Table) reviveWantedLocked(legs uint64) {
 	}
 }
 
-// revive is reviveWantedLocked for the tables of a group, when a leg's origin turns
-// out to be out of reach.
+// revive is reviveWantedLocked for the tables of a group, when a stream's control plane becomes
+// unreachable.
 func (g *Group) revive(leg int) {
 	for _, t := range g.Tables() {
 		t.mu.Lock()
@@ -316,8 +314,8 @@ func (g *Group) revive(leg int) {
 	}
 }
 
-// staleLocked reports whether the table holds something that was revived, and its
-// origin has not answered yet.
+// staleLocked reports whether the table has restored content for which the control plane has not
+// answered yet.
 func (t *Table) staleLocked() bool {
 	for i := range t.legs {
 		if t.legs[i].stale {
@@ -327,8 +325,8 @@ func (t *Table) staleLocked() bool {
 	return false
 }
 
-// Stale reports whether anything of the leg and the type was restored, and its
-// origin has not answered since.
+// Stale reports whether anything of the stream and the type was restored, and its control plane has
+// not answered since.
 func (f *Feed) Stale(typ *resource.Type) bool {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -339,8 +337,8 @@ func (f *Feed) Stale(typ *resource.Type) bool {
 	return t.legs[f.leg].stale
 }
 
-// Settled reports whether something that is wanted of the type is known from the origin,
-// by the leg: it may be that nothing of it is there.
+// Settled reports whether the stream's control plane has answered for something that clients ask
+// for of the type, even if it does not exist.
 func (f *Feed) Settled(typ *resource.Type) bool {
 	t := f.group.lookup(typ)
 	if t == nil {
@@ -356,8 +354,8 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	return !leg.stale && leg.wanted > open
 }
 
-// letGoLocked forgets what was kept and nobody has asked for within the linger time,
-// once the origins answer. It returns when to look again, zero for never.
+// letGoLocked drops restorable content that no client has asked for within the linger time, once
+// the control planes answer. It returns when to check again, zero for never.
 func (t *Table) letGoLocked(now time.Time) (next time.Time) {
 	switch r := t.revivable; {
 	case r == nil:
@@ -371,7 +369,7 @@ func (t *Table) letGoLocked(now time.Time) (next time.Time) {
 	return next
 }
 
-// letGo is letGoLocked for types that nobody has asked for at all.
+// letGo is letGoLocked for types that no client has asked for.
 func (g *Group) letGo(now time.Time) (next time.Time) {
 	out := g.unreachable(anyLeg)
 	g.mu.Lock()

@@ -21,7 +21,7 @@ func (w *world) answer(typ *resource.Type, rs ...*resource.Resource) {
 	w.apply(typ, rs...)
 }
 
-// keep is what a world's table holds, which must be something.
+// keep returns a snapshot of a world's table, which must not be empty.
 func (w *world) keep(typ *resource.Type) Kept {
 	w.t.Helper()
 	k, ok := w.group.Table(typ).Kept()
@@ -31,7 +31,7 @@ func (w *world) keep(typ *resource.Type) Kept {
 	return k
 }
 
-// sees lists what a client is told from the start.
+// sees lists what a client is sent from the start.
 func (c *client) sees(t rapid.TB) []string {
 	t.Helper()
 	got, err := c.table.Changes(&c.w, Query{Since: Start})
@@ -50,9 +50,9 @@ func expectSees(t *testing.T, c *client, want ...string) {
 	}
 }
 
-// TestRevive: a new group takes up what was kept as clients ask for it, holds it
-// back while the origin may answer, and serves it where it does not; it is stale
-// until then. What is missing goes with the answer only (K14).
+// TestRevive: a new group restores the last known good as clients ask for it, withholds it while
+// the control plane may answer, and serves it if it does not; it is stale until then. Missing
+// resources are removed only by the answer (K14).
 func TestRevive(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
@@ -133,7 +133,7 @@ func TestRevive(t *testing.T) {
 	})
 }
 
-// TestReviveHold: what was kept is held back for the hold time at most.
+// TestReviveHold: restored content is withheld for the hold time at most.
 func TestReviveHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
@@ -161,8 +161,8 @@ func TestReviveHold(t *testing.T) {
 	})
 }
 
-// TestReviveLate: what was kept and comes after clients have asked is for them,
-// too; but what the origin has said meanwhile is better.
+// TestReviveLate: last known good that arrives after clients have asked is for them, too; but what
+// the control plane has sent meanwhile is better.
 func TestReviveLate(t *testing.T) {
 	before := start(t, Config{})
 	before.client(clusters, true)
@@ -189,12 +189,12 @@ func TestReviveLate(t *testing.T) {
 	if !slices.Equal(said(got), []string{"a"}) || string(got.Resources[0].Body) != "2" {
 		t.Errorf("got %v, expected what the origin said", got.Resources)
 	}
-	// It is out of reach, and so what is asked for only now is taken, too.
+	// It is unreachable, so names that are asked for only now are restored, too.
 	expectSees(t, w.client(endpoints, false, "b"), "b")
 }
 
-// TestReviveDown: names that the origin has not come to answer are taken up when it
-// goes out of reach.
+// TestReviveDown: names that the control plane has not answered are restored when it becomes
+// unreachable.
 func TestReviveDown(t *testing.T) {
 	before := start(t, Config{})
 	before.client(endpoints, false, "a", "b")
@@ -216,8 +216,8 @@ func TestReviveDown(t *testing.T) {
 	}
 }
 
-// TestReviveLifetimes: what has come to its end while nobody ran is not taken up,
-// and what has not ends in time (F5, C14).
+// TestReviveLifetimes: resources whose TTL passed while no process ran are not restored, and others
+// expire in time (F5, C14).
 func TestReviveLifetimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
@@ -238,8 +238,8 @@ func TestReviveLifetimes(t *testing.T) {
 	})
 }
 
-// TestKeptUnasked: what was restored and nobody has asked for stays in what is kept
-// for the linger time, and then goes (K10).
+// TestKeptUnasked: restorable content that no client has asked for stays in snapshots for the
+// linger time, and is then dropped (K10).
 func TestKeptUnasked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
@@ -269,7 +269,7 @@ func TestKeptUnasked(t *testing.T) {
 	})
 }
 
-// TestKeptNothing: what no origin has answered for is nothing, and neither are
+// TestKeptNothing: a type that no control plane has answered has no snapshot, and neither have
 // private groups.
 func TestKeptNothing(t *testing.T) {
 	w := start(t, Config{})
@@ -289,9 +289,8 @@ func TestKeptNothing(t *testing.T) {
 	c.table.Leave(&c.w)
 }
 
-// TestReviveProperty: whatever a group has come to hold, a new one that is given it
-// shows the same to the same clients, under the same versions, and its tables are
-// whole.
+// TestReviveProperty: whatever the content of a group, a new one that restores its snapshot shows
+// the same to the same clients, with the same versions, and its tables are consistent.
 func TestReviveProperty(t *testing.T) {
 	const below = "xdstp://o/envoy.config.cluster.v3.Cluster/d/"
 	names := []string{"a", "b", "c", below + "e", below + "f", below + "*", "alias"}

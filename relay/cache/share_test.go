@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestEqualSubscriptionsAreOne: whoever wants the same shares one object, in
-// whatever order and by whatever way he came to it.
+// TestEqualSubscriptionsAreOne: clients with the same interest share one object, in any order of
+// the names and however they got it.
 func TestEqualSubscriptionsAreOne(t *testing.T) {
 	w := start(t, Config{})
 	a, b := w.client(clusters, false, "x", "y"), w.client(clusters, false, "y", "x", "x")
@@ -28,7 +28,7 @@ func TestEqualSubscriptionsAreOne(t *testing.T) {
 	sub := a.w.sub
 	for _, c := range []*client{a, b, c} {
 		c.table.Leave(&c.w)
-		c.table.Leave(&c.w) // once is enough, and twice does no harm
+		c.table.Leave(&c.w) // a second time is harmless
 	}
 	if len(sub.Watchers(nil)) != 0 || a.head() != (Head{}) {
 		t.Fatal("somebody is still there")
@@ -55,7 +55,7 @@ func TestOneClientsSubscriptionChangesInPlace(t *testing.T) {
 	}
 }
 
-// TestEdits: B22, B23: what an edit says it did.
+// TestEdits: B22, B23: the result of an edit.
 func TestEdits(t *testing.T) {
 	w := start(t, Config{})
 	c := &client{table: w.group.Table(clusters)}
@@ -83,8 +83,8 @@ func TestEdits(t *testing.T) {
 	}
 }
 
-// TestWakeOnlyWhoIsConcerned: a change reaches the subscriptions that hold a
-// changed name or the wildcard, and no other.
+// TestWakeOnlyWhoIsConcerned: a change wakes the subscriptions to a changed name or the wildcard,
+// and no other.
 func TestWakeOnlyWhoIsConcerned(t *testing.T) {
 	w := start(t, Config{})
 	all, a, b, ab := w.client(endpoints, true), w.client(endpoints, false, "a"), w.client(endpoints, false, "b"), w.client(endpoints, false, "a", "b")

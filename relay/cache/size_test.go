@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestNamesAreCountedAtTheirSize: what a key holds of names that a client asks for, and
-// of which nothing is known, is counted at about what they take in memory; also of names
-// that the control plane was asked for, and has said do not exist.
+// TestNamesAreCountedAtTheirSize: the counted size of names that a client asks for, and of which
+// nothing is known, is about what they take in memory; as well for names that the control plane was
+// asked for, and has answered as absent.
 func TestNamesAreCountedAtTheirSize(t *testing.T) {
 	const count = 100_000
 	for _, length := range []int{10, 100} {
@@ -38,7 +38,7 @@ func TestNamesAreCountedAtTheirSize(t *testing.T) {
 	}
 }
 
-// liveHeap is what lives, in bytes.
+// liveHeap is the size of the live heap, in bytes.
 func liveHeap() uint64 {
 	var m runtime.MemStats
 	for range 2 {

@@ -5,23 +5,23 @@ import (
 	"time"
 )
 
-// A process that is stopped for a while, with its machine or by a signal, wakes up with
-// content that was current when it went to sleep, and does not know: other nodes have gone
-// on meanwhile, and clients come back from them with newer content. So somebody beats for
-// the cache (see [Cache.Beat]); where a beat is late, nothing is served from the moment on
-// at which the process runs again, and once [Cache.Slept] was called, until the origin has
-// answered, other nodes were asked, or the hold time is over (K12).
+// A process that is stopped for a while, with its machine or by a signal, resumes with content that
+// was current when it was stopped, and cannot know it: other nodes have received updates meanwhile,
+// and clients reconnect from them with newer content. So the process proves that it runs (see
+// [Cache.Beat]). When a beat is late, nothing is served from the moment at which the process runs
+// again until [Cache.Slept] was called and, after that, until the control plane has answered, other
+// nodes were asked, or the hold time has passed (K12).
 
-// aliveness is when the process was last seen to run.
+// aliveness is when the process was last known to run.
 type aliveness struct {
-	last atomic.Int64 // in nanoseconds since the cache was made; 0 while nobody beats
-	most atomic.Int64 // the longest time between two beats of a process that runs
+	last atomic.Int64 // in nanoseconds since the cache was made; 0 before the first beat
+	most atomic.Int64 // the longest time between two beats of a running process
 	// missed says that a client was not served because a beat was late.
 	missed atomic.Bool
 }
 
-// Beat notes that the process runs, and will say so again within most. Clients that were not
-// served because it is late are woken: what they wait for may never change again.
+// Beat records that the process runs, and will call Beat again within most. It wakes clients that
+// were not served because it is late: what they wait for may never change again.
 func (c *Cache) Beat(most time.Duration) {
 	c.beat.most.Store(int64(most))
 	c.beat.last.Store(int64(max(1, time.Since(c.made))))
@@ -30,14 +30,14 @@ func (c *Cache) Beat(most time.Duration) {
 	}
 }
 
-// asleep reports whether a beat is late. Its caller serves no client then, and is called again
+// asleep reports whether a beat is late. The caller then serves no client, and is called again
 // after the next beat.
 func (c *Cache) asleep() bool {
 	if !c.beatIsLate() {
 		return false
 	}
 	c.beat.missed.Store(true)
-	return c.beatIsLate() // a beat that came meanwhile may have been before missed was set
+	return c.beatIsLate() // a concurrent beat may have been before missed was set
 }
 
 func (c *Cache) beatIsLate() bool {
@@ -60,8 +60,8 @@ func (c *Cache) wakeAll() {
 	c.wake(woken)
 }
 
-// Slept notes that the process did not run from a time on until now, so that what all keys
-// hold may be old.
+// Slept records that the process did not run from a time on until now, so that the content of all
+// keys may be old.
 func (c *Cache) Slept(began time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +72,7 @@ func (c *Cache) Slept(began time.Time) {
 	}
 }
 
-// sleptLocked needs cache.mu.
+// sleptLocked must be called with cache.mu held.
 func (g *Group) sleptLocked(began time.Time) {
 	hold, now := g.cache.cfg.Hold, time.Now()
 	for _, t := range g.Tables() {
@@ -101,7 +101,7 @@ func (g *Group) sleptLocked(began time.Time) {
 	g.signalNeeds()
 }
 
-// holdFor ends the hold of all legs after a time. cache.mu must be held.
+// holdFor ends the withholding of old content on all streams after a time. cache.mu must be held.
 func (g *Group) holdFor(hold time.Duration) {
 	if g.hold == nil {
 		g.hold = time.AfterFunc(hold, g.unholdAll)

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// TestSlept: from the moment on at which a beat is late, and after the process woke up,
-// nobody is served what may be old until the origin has answered, other nodes were asked
-// where it is out of reach, or the hold time is over (K12).
+// TestSlept: from the moment at which a beat is late, and after the process woke up, no client is
+// served content that may be old until the control plane has answered, other nodes were asked if it
+// is unreachable, or the hold time has passed (K12).
 func TestSlept(t *testing.T) {
 	for name, end := range map[string]func(*world){
 		"the origin answers": func(w *world) { w.apply(clusters, res("a", "1")) },
@@ -61,8 +61,8 @@ func TestSlept(t *testing.T) {
 	}
 }
 
-// TestSleptBehindOthers: content from before the process slept gives way to what another
-// node heard meanwhile, and stands where the others have nothing newer.
+// TestSleptBehindOthers: content from before the process slept yields to what another node received
+// meanwhile, and stays if the others have nothing newer.
 func TestSleptBehindOthers(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -88,9 +88,8 @@ func TestSleptBehindOthers(t *testing.T) {
 	})
 }
 
-// TestMissedBeat: who was not served because a beat was late is woken by the next one, also
-// where the answer of the origin came after everything was looked at for being old, and
-// nobody else is.
+// TestMissedBeat: the next beat wakes the clients that were not served because one was late, even
+// if the answer of the control plane arrived after all content was marked as old, and no others.
 func TestMissedBeat(t *testing.T) {
 	inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
@@ -99,7 +98,7 @@ func TestMissedBeat(t *testing.T) {
 		w.cache.Beat(2 * time.Second)
 		began := time.Now()
 		pass(3 * time.Second)
-		w.cache.Slept(began) // there is nothing yet that may be old
+		w.cache.Slept(began) // no content may be old yet
 		w.apply(clusters, res("a", "1"))
 		if !c.head().Held {
 			t.Fatal("served while a beat is late")

@@ -7,13 +7,12 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Tables know structured names in their canonical form (G1). Both sides are
-// told the spelling that they know: the origin the one that was first asked
-// for, and clients the one of the origin. For one that compares names byte by
-// byte the relay is then not in the way.
+// Tables know structured names in their canonical form (G1). Each side gets the spelling that it
+// knows: the control plane the one that was asked for first, and clients the one of the control
+// plane. So the relay is transparent to a side that compares names byte by byte.
 
-// canonicalNames returns the canonical forms of names, and how those that are
-// not canonical are spelled.
+// canonicalNames returns the canonical forms of names, and the spellings of those that are not
+// canonical.
 func canonicalNames(names []string) (canonical []string, spelled map[string]string) {
 	canonical = resource.CanonicalNames(names)
 	if len(names) == 0 || &canonical[0] == &names[0] {
@@ -31,10 +30,10 @@ func canonicalNames(names []string) (canonical []string, spelled map[string]stri
 // KeysOf returns the set of the canonical forms of names.
 func KeysOf(names []string) *Names { return NewNames(slices.Clone(resource.CanonicalNames(names))) }
 
-// name is how the origin is asked for what w wants, whose canonical form is given.
+// name is the spelling in which the control plane is asked for w, whose canonical form is given.
 func (w *want) name(canonical string) string { return cmp.Or(w.spelled, canonical) }
 
-// askedAsLocked is how an origin is asked for a name, if it is.
+// askedAsLocked is the spelling in which a control plane is asked for a name, if it is.
 func (t *Table) askedAsLocked(name string) string {
 	if w := t.wants[name]; w != nil {
 		return w.name(name)
@@ -42,8 +41,8 @@ func (t *Table) askedAsLocked(name string) string {
 	return name
 }
 
-// calledLocked is what clients are told that a name is: as the origin spells it
-// where it ever did, and otherwise as it was asked for.
+// calledLocked is the spelling of a name for clients: that of the control plane if it ever sent
+// one, otherwise that in which it was asked for.
 func (t *Table) calledLocked(name string) string {
 	if e := t.entries[name]; e != nil && e.urn != nil && e.urn.spelled != "" {
 		return e.urn.spelled
@@ -51,8 +50,8 @@ func (t *Table) calledLocked(name string) string {
 	return t.askedAsLocked(name)
 }
 
-// spelledByOriginLocked notes how the origin spells the name of something that
-// it says does not exist.
+// spelledByOriginLocked records how the control plane spells the name of something that it reports
+// as absent.
 func (t *Table) spelledByOriginLocked(name, spelled string) {
 	if e := t.entries[name]; e != nil && e.urn != nil && e.urn.spelled == "" {
 		e.urn.spelled = spelled

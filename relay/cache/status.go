@@ -10,34 +10,34 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Standing is how the relay stands with a name, as a client of its origin (K20).
+// Standing is the state of a name for the relay as a client of its control plane (K20).
 type Standing int
 
-// What there is to say of a name.
+// The states of a name.
 const (
 	Requested   Standing = iota // it was asked for, and nothing is known yet
-	Unreachable                 // it was asked for, and its origin is out of reach
+	Unreachable                 // it was asked for, and its control plane is unreachable
 	Absent                      // it does not exist
-	Accepted                    // its newest copy is held
+	Accepted                    // the table has its newest copy
 	Rejected                    // its newest copy could not be used
-	Failed                      // the origin has answered for it with an error (C16)
+	Failed                      // the control plane has answered for it with an error (C16)
 )
 
-// NameInfo describes one name of a table, as the origin has told of it.
+// NameInfo describes one name of a table, as the control plane has reported it.
 type NameInfo struct {
-	// Name is spelled as the origin does, or as it was asked for. The wildcard
-	// is there as long as nobody has answered for it.
+	// Name is spelled as the control plane does, or in the spelling of the request. The wildcard is
+	// included until it is answered.
 	Name     string
 	Standing Standing
-	// Resource is what is held: where the newest copy was rejected, or there was
-	// an error, the last good one. Nil where there is none.
+	// Resource is the present copy: after a rejected copy or an error, the last good one. Nil if
+	// there is none.
 	Resource *resource.Resource
-	// Version is that of what is held, the origin's own where it gave one.
+	// Version is that of the present copy, the control plane's own if it gave one.
 	Version string
-	// Changed is when what is held became so; zero where nothing is known.
+	// Changed is when the present copy arrived; zero if nothing is known.
 	Changed time.Time
-	// Problem comes with Rejected, Failed and Unreachable, and with what is Accepted
-	// while it is stale (K14).
+	// Problem is set for Rejected, Failed and Unreachable, and for Accepted while it is stale
+	// (K14).
 	Problem *Problem
 
 	failure resource.About // with Failed, as long as Problem has no message
@@ -47,24 +47,24 @@ type NameInfo struct {
 type Problem struct {
 	At      time.Time // zero with Failed
 	Message string
-	// Version is that of the copy which was rejected, where it is known.
+	// Version is that of the rejected copy, if it is known.
 	Version string
 
-	leg int // which brought it
+	leg int // the stream that delivered it
 }
 
-// staleMessage is said of what was restored, as long as no origin has confirmed it.
+// staleMessage is the problem of restored content until a control plane has confirmed it.
 const staleMessage = "restored from the last known good state: the origin has not sent it since"
 
-// maxProblems bounds the rejected names that a table remembers beyond those that
-// it holds or is asked for by name, and maxMessage what is kept of the reason.
+// maxProblems bounds the rejected names that a table remembers besides those that it has or asks
+// for by name, and maxMessage the length of the reason.
 const (
 	maxProblems = 1000
 	maxMessage  = 1 << 10
 )
 
-// rejectLocked notes the copies that a leg sent in u and that could not be used,
-// and that those of other names could.
+// rejectLocked records the copies that a stream delivered in u and that could not be used, and that
+// those of other names could.
 func (t *Table) rejectLocked(by int, u Update) {
 	if len(t.rejected) > 0 {
 		t.forgiveLocked(by, u)
@@ -81,8 +81,8 @@ func (t *Table) rejectLocked(by int, u Update) {
 	}
 }
 
-// problemsOf is what may be shown of why copies are rejected. No lock must be held, since
-// it may take long.
+// problemsOf returns what may be shown of why copies are rejected. No lock may be held, because it
+// may take long.
 func problemsOf(rejected []resource.Invalid) (messages []string) {
 	for _, inv := range rejected {
 		messages = append(messages, redact.Short(inv.Err.Error(), maxMessage))
@@ -90,7 +90,7 @@ func problemsOf(rejected []resource.Invalid) (messages []string) {
 	return messages
 }
 
-// hasRoomForProblemLocked reports whether one more may be noted.
+// hasRoomForProblemLocked reports whether one more may be recorded.
 func (t *Table) hasRoomForProblemLocked(name string) bool {
 	if len(t.rejected) < maxProblems || t.entries[name] != nil || t.wants[name] != nil {
 		return true
@@ -99,8 +99,7 @@ func (t *Table) hasRoomForProblemLocked(name string) bool {
 	return len(t.rejected) < maxProblems
 }
 
-// forgiveLocked forgets the rejected copies of names of which u has something
-// newer to say.
+// forgiveLocked forgets the rejected copies of names for which u has something newer.
 func (t *Table) forgiveLocked(by int, u Update) {
 	if u.Full { // what is still bad is in u
 		maps.DeleteFunc(t.rejected, func(_ string, p *Problem) bool { return p.leg == by })
@@ -117,8 +116,8 @@ func (t *Table) forgiveLocked(by int, u Update) {
 	}
 }
 
-// NameInfos describes the names that the table holds or is asked for, sorted. It
-// costs as much as there are. A name that changes meanwhile may be missing.
+// NameInfos describes the names that the table has or asks for, sorted. The cost is proportional to
+// their number. A name that changes meanwhile may be missing.
 func (t *Table) NameInfos() []NameInfo {
 	t.mu.RLock()
 	size := t.live + len(t.wants)
@@ -129,13 +128,13 @@ func (t *Table) NameInfos() []NameInfo {
 			out = append(out, t.describeLocked(e))
 		}
 	}
-	waiting := make(map[int][]int) // by leg, those of out that it owes
+	waiting := make(map[int][]int) // by stream, the indices in out of unanswered names
 	ask := func(name string, w *want, known bool) {
 		i := NameInfo{Name: t.calledLocked(name)}
 		if e := t.entries[name]; e != nil {
 			i = t.describeLocked(e)
 		} else if t.troubleLocked(name, &i); i.Problem != nil || i.Standing == Failed {
-			// that is all there is to say
+			// there is nothing more to report
 		} else if known || w.leg == Nobody {
 			i.Standing = Absent
 		} else {
@@ -144,7 +143,7 @@ func (t *Table) NameInfos() []NameInfo {
 		out = append(out, i)
 	}
 	for name, w := range inSteps(t, t.mu.reading(), &t.wants) {
-		if !t.existsLocked(name) && t.hidden[name] == "" { // those are told of where they are asked for (K17)
+		if !t.existsLocked(name) && t.hidden[name] == "" { // those appear where they are asked for (K17)
 			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
 		}
 	}
@@ -195,7 +194,7 @@ func (t *Table) describeLocked(e *entry) NameInfo {
 	return i
 }
 
-// troubleLocked notes what went wrong with a name, if anything did.
+// troubleLocked records what went wrong with a name, if anything did.
 func (t *Table) troubleLocked(name string, i *NameInfo) {
 	if p := t.rejected[name]; p != nil {
 		i.Standing, i.Problem = Rejected, p
@@ -209,11 +208,11 @@ func (t *Table) troubleLocked(name string, i *NameInfo) {
 // Sight is what a subscription sees of one name.
 type Sight struct {
 	Name string
-	// Gen is the generation of the last change, 0 where nothing is known.
+	// Gen is the generation of the last change, 0 if nothing is known.
 	Gen uint64
-	// Resource is nil where there is none, as far as is known.
+	// Resource is nil if there is none, as far as is known.
 	Resource *resource.Resource
-	// Changed is when that became so; zero where nothing is known.
+	// Changed is the time of the last change; zero if nothing is known.
 	Changed time.Time
 }
 
@@ -224,8 +223,8 @@ func (t *Table) Subscription(w *Watcher) *Subscription {
 	return w.sub
 }
 
-// Sights lists what s sees, and the names that it asks for in vain, in no order.
-// It costs as much as there are. Each is as it is at some time meanwhile.
+// Sights lists what s sees, and the names that it asks for in vain, in no order. The cost is
+// proportional to their number. Each is correct at some time during the call.
 func (s *Subscription) Sights() []Sight {
 	t := s.table
 	t.mu.RLock()

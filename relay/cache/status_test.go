@@ -16,7 +16,7 @@ var standings = map[Standing]string{
 	Requested: "requested", Unreachable: "unreachable", Absent: "absent", Accepted: "accepted", Rejected: "rejected", Failed: "failed",
 }
 
-// stands writes how names stand: "a=accepted@1 b=requested".
+// stands formats the states of names: "a=accepted@1 b=requested".
 func stands(t *Table) string {
 	var words []string
 	for _, i := range t.NameInfos() {
@@ -43,8 +43,7 @@ func bad(name, why string) resource.Invalid {
 	return resource.Invalid{Name: name, Err: errors.New(why)}
 }
 
-// TestNameInfos: K20: of each name that is held or asked for it is told how the
-// relay stands with it, and since when.
+// TestNameInfos: K20: each name with content or interest has a state, and the time since when.
 func TestNameInfos(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{})
@@ -62,7 +61,7 @@ func TestNameInfos(t *testing.T) {
 		w.feed.Up()
 		time.Sleep(time.Minute) //nolint:forbidigo // virtual time
 		w.apply(endpoints, versioned("b", "y", "2"))
-		w.apply(endpoints, versioned("a", "x", "3")) // the same under another version
+		w.apply(endpoints, versioned("a", "x", "3")) // the same content with another version
 		for _, i := range c.table.NameInfos() {
 			since := map[string]time.Duration{"a": 0, "b": time.Minute, "c": 0}
 			if d, ok := since[i.Name]; ok != !i.Changed.IsZero() || ok && i.Changed.Sub(asked).Round(time.Second) != d {
@@ -73,8 +72,8 @@ func TestNameInfos(t *testing.T) {
 	})
 }
 
-// TestNameInfosOfEverything: K20: the wildcard is asked for until it is
-// answered, and then all that there is is held.
+// TestNameInfosOfEverything: K20: the wildcard is asked for until it is answered, and then all its
+// resources are accepted.
 func TestNameInfosOfEverything(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true, "named")
@@ -82,12 +81,12 @@ func TestNameInfosOfEverything(t *testing.T) {
 	w.feed.TakeDemand(true, true)
 	w.feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{versioned("a", "x", "1"), versioned("b", "x", "1")}})
 	expectStands(t, c.table, "a=accepted@1 b=accepted@1 named=requested")
-	w.remove(clusters, "a") // nobody asked for it by name, so there is nothing to say of it
+	w.remove(clusters, "a") // no client asked for it by name, so it is not reported
 	expectStands(t, c.table, "b=accepted@1 named=requested")
 }
 
-// TestRejectedNames: K20: a copy that could not be used is told with the reason,
-// beside the last good one (K18), until there is a newer one, or none.
+// TestRejectedNames: K20: a copy that could not be used is reported with the reason, together with
+// the last good one (K18), until there is a newer one, or none.
 func TestRejectedNames(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "b")
@@ -105,7 +104,7 @@ func TestRejectedNames(t *testing.T) {
 	if i := c.table.NameInfos()[0]; i.Problem.Version != "2" || time.Since(i.Problem.At) > time.Minute {
 		t.Fatalf("problem %+v", i.Problem)
 	}
-	w.apply(endpoints, versioned("a", "x", "1")) // good again, if only as before
+	w.apply(endpoints, versioned("a", "x", "1")) // good again, though unchanged
 	expectStands(t, c.table, "a=accepted@1 b=rejected(no good)")
 	w.remove(endpoints, "b")
 	expectStands(t, c.table, "a=accepted@1 b=absent")
@@ -126,8 +125,8 @@ func TestRejectedNames(t *testing.T) {
 	expectStands(t, all.table, "")
 }
 
-// TestFailedNames: K20, C16: an error that the origin has answered with is told,
-// beside the copy that is still held, until there is something newer.
+// TestFailedNames: K20, C16: an error from the control plane is reported, together with the copy
+// that is still served, until there is something newer.
 func TestFailedNames(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "b", "c")
@@ -146,8 +145,8 @@ func TestFailedNames(t *testing.T) {
 	expectStands(t, c.table, "a=failed@1(busy again) b=accepted@2 c=requested")
 }
 
-// TestRejectedNamesAreBounded: an origin that only ever sends what cannot be used
-// is not remembered without end.
+// TestRejectedNamesAreBounded: the memory for a control plane that keeps sending unusable resources
+// is bounded.
 func TestRejectedNamesAreBounded(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, true, "mine")

@@ -8,17 +8,17 @@ import (
 	"xdsrelay/relay/lockorder"
 )
 
-// Clients of a key may name hundreds of thousands of resources of a type, and a look at all of
-// them takes many milliseconds. So whoever looks at all gives the lock of the table up every
-// [Cache.step] names, and others have their turn. What comes or goes
-// meanwhile may be missed: the callers say why that does no harm.
+// Clients of a key may name hundreds of thousands of resources of a type, and a scan of all of them
+// takes many milliseconds. So a scan releases the lock of the table every [Cache.step] names, and
+// other goroutines get it. The scan may miss what is added or removed meanwhile: the callers say
+// why that is harmless.
 
-// rwMutex is a mutex for readers and writers. A test may watch for how long it is held, or do something each time
-// that it is given up.
+// rwMutex is the mutex of a table. A test may observe how long it is locked, or act each time that it is
+// unlocked.
 type rwMutex struct {
 	lockorder.RWMutex[lockorder.Table]
-	// watch is called with true after the lock was taken, and with false after it was given
-	// up; nil outside of tests.
+	// watch is called with true after each lock, and with false after each unlock; nil outside of
+	// tests.
 	watch func(held bool)
 }
 
@@ -56,9 +56,9 @@ type readLock struct{ *rwMutex }
 func (r readLock) Lock()   { r.RLock() }
 func (r readLock) Unlock() { r.RUnlock() }
 
-// inSteps goes through a map of t. The lock, which must not be held before, is held while yield
-// runs, and given up after each step. What is in the map all the time is yielded exactly once,
-// also where the map grows or shrinks meanwhile; what has gone is not.
+// inSteps iterates over a map of t. The lock, which must not be held before, is held while yield
+// runs, and released after each step. An element that is in the map all the time is yielded exactly
+// once, even if the map grows or shrinks meanwhile; a removed one is not.
 func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[string, V] {
 	return func(yield func(string, V) bool) {
 		lock.Lock()
@@ -66,7 +66,7 @@ func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[strin
 		moved, n := t.moved, 0
 		for name, v := range *m {
 			there := true
-			if moved != t.moved { // the map is another one by now; see move
+			if moved != t.moved { // a copy has replaced the map; see move
 				v, there = (*m)[name]
 			}
 			if there && !yield(name, v) {
@@ -80,7 +80,7 @@ func inSteps[V any](t *Table, lock sync.Locker, m *map[string]V) iter.Seq2[strin
 	}
 }
 
-// shrink gives back the room of what is gone from the maps of t: maps do not shrink by
+// shrink frees the room of what has been removed from the maps of t: maps do not shrink by
 // themselves, and a copy of a map by package maps is as large. t.mu must not be held.
 func (t *Table) shrink() {
 	t.mu.Lock()
@@ -102,8 +102,8 @@ func (t *Table) shrink() {
 	}
 }
 
-// move replaces a map by a copy, which is made in steps. Meanwhile next is the copy: whoever
-// changes the map changes that, too, unless it is nil.
+// move replaces a map by a copy, which is made in steps. Meanwhile next is the copy: code that
+// changes the map must change next, too, unless it is nil.
 func move[V any](t *Table, m, next *map[string]V) {
 	fitted := make(map[string]V)
 	t.mu.Lock()
@@ -116,8 +116,7 @@ func move[V any](t *Table, m, next *map[string]V) {
 	t.moved++
 }
 
-// fittedLocked is a copy of m that takes no more room than what it holds, or m itself where
-// to copy that takes long.
+// fittedLocked returns a copy of m without spare room, or m itself if copying takes long.
 func fittedLocked[V any](t *Table, m map[string]V) map[string]V {
 	if len(m) > 16*t.group.cache.step {
 		return m

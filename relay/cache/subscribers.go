@@ -2,8 +2,8 @@ package cache
 
 import "iter"
 
-// subscribers is a set of subscriptions. Most names have one, or none: such a set takes
-// no memory of its own, where a map takes more than all else that is kept of a name.
+// subscribers is a set of subscriptions. Most names have one, or none: such a set allocates
+// nothing, whereas a map takes more memory than everything else that is kept for a name.
 type subscribers struct {
 	one  *Subscription              // the only one; nil while there is a map
 	more map[*Subscription]struct{} // nil until there are two
@@ -41,7 +41,7 @@ func (s *subscribers) remove(sub *Subscription) {
 	}
 }
 
-// all yields each subscription once, which must not be added or removed meanwhile.
+// all yields each subscription once. The set must not be changed meanwhile.
 func (s *subscribers) all() iter.Seq[*Subscription] {
 	return func(yield func(*Subscription) bool) {
 		if s.one != nil {
@@ -56,7 +56,7 @@ func (s *subscribers) all() iter.Seq[*Subscription] {
 	}
 }
 
-// with is the union of both sets, which stay as they are.
+// with returns the union of both sets, which it does not change.
 func (s *subscribers) with(o *subscribers) subscribers {
 	switch {
 	case o.len() == 0:

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestSubscribers holds the set against a map, whatever is added and removed.
+// TestSubscribers compares the set with a map, whatever is added and removed.
 func TestSubscribers(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := make([]*Subscription, 4)

@@ -6,9 +6,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Subscription is what some clients want of a type: names, the wildcard, or
-// both. Clients that want the same share one Subscription. It changes only
-// while a single client holds it, so to everybody else it is immutable.
+// Subscription is the interest of some clients in a type: names, the wildcard, or both. Clients
+// with the same interest share one Subscription. It changes only while a single client holds it, so
+// it is immutable to all others.
 type Subscription struct {
 	// Fixed after construction.
 	table *Table
@@ -17,33 +17,33 @@ type Subscription struct {
 	key      subKey
 	id       uint64 // new for each content: identifies bodies built for it
 	names    map[string]struct{}
-	globs    int             // of these
-	open     string          // the newest name for which a leg had not answered; see legKnownLocked
-	waits    []wait          // for answers; one for each leg that owes some
+	globs    int             // how many of the names are globs
+	open     string          // the newest name that a stream had not answered; see legKnownLocked
+	waits    []wait          // for answers; one for each stream that still has to answer
 	gen      uint64          // newest generation that it may see; never too small
-	noted    uint64          // newest note that it may see, but for heartbeats; never too small
+	noted    uint64          // newest note that it may see, except for heartbeats; never too small
 	beat     uint64          // newest heartbeat that it may see; never too small
-	live     int             // resources it sees by name
+	live     int             // resources that it sees by name
 	digest   resource.Digest // of those
-	members  seenMembers     // of those, what belongs to the wildcard set
-	per      []int           // what it wants of each leg; nil where there is only one
-	private  bool            // it asks for a resource that must not be kept (K17)
-	firm     uint64          // the id with which it had no names to give up; see [Table.yield]
+	members  seenMembers     // the part of those that belongs to the wildcard set
+	per      []int           // its interests by stream; nil if there is only one stream
+	private  bool            // it asks for a resource that must not be cached (K17)
+	firm     uint64          // the id with which it had no names to yield; see [Table.yield]
 	concerns concerns        // see stamps
 	watchers *Watcher
 	count    int
 }
 
 // seenMembers are members of the wildcard set that a subscription sees by name, too. They are
-// counted whether it has the wildcard or not, so that it may join and leave that at no cost.
+// counted with and without the wildcard, so that joining and leaving it costs nothing.
 type seenMembers struct {
 	live   int
 	digest resource.Digest
 }
 
-// subKey identifies the content of a subscription: a sum over its names, so
-// that adding a name to a large set costs one addition. The hashes are seeded
-// per table, so a client cannot construct two sets with one key.
+// subKey identifies the content of a subscription by a sum over its names, so that adding a name to
+// a large set costs one addition. The hashes are seeded per table, so a client cannot construct two
+// sets with one key.
 type subKey struct {
 	sum      [2]uint64
 	len      int
@@ -69,15 +69,15 @@ func (s *Subscription) except(names []string) (rest []string) {
 	return rest
 }
 
-// size is what the names take in a request, in bytes.
+// size is the size of the names in a request, in bytes.
 func (k *subKey) size() int { return k.bytes + k.len*nameOverhead }
 
 type seeds [2]maphash.Seed
 
 func newSeeds() seeds { return seeds{maphash.MakeSeed(), maphash.MakeSeed()} }
 
-// key is that of a subscription to names. A name that stands twice counts twice,
-// so that the result is no subscription's.
+// key is the key of a subscription to names. A repeated name counts twice, so that the result
+// matches no subscription.
 func (s *seeds) key(wildcard bool, names []string) subKey {
 	k := subKey{wildcard: wildcard}
 	for _, n := range names {
@@ -86,9 +86,8 @@ func (s *seeds) key(wildcard bool, names []string) subKey {
 	return k
 }
 
-// listKey is key for a list that may hold the wildcard, too. It allocates nothing.
-// ok is false where the list has structured names: these may be spelled in many
-// ways, and cover others.
+// listKey is key for a list that may contain the wildcard, too. It allocates nothing. ok is false
+// if the list has structured names: these have many spellings, and cover other names.
 func (s *seeds) listKey(wildcard bool, names resource.NameList) (k subKey, ok bool) {
 	k.wildcard = wildcard
 	for n := range names.All() {
@@ -121,8 +120,8 @@ func (k *subKey) drop(s *seeds, name string) {
 	k.bytes -= len(name)
 }
 
-// placeLocked lets s, which is new in content, see all that there is. t.mu must
-// be held.
+// placeLocked positions s, whose content is new, at the present state of the table. t.mu must be
+// held.
 func (t *Table) placeLocked(s *Subscription) {
 	s.gen, s.concerns = t.gen, concerns{newest: t.stamps.n}
 	if r := t.remarked.newest; r != nil {
@@ -143,7 +142,7 @@ func (t *Table) recountLocked(s *Subscription) {
 	})
 }
 
-// share is what an entry is to those who ask for it by name.
+// share is what subscribers by name see of an entry.
 type share struct {
 	res    *resource.Resource // nil: nothing
 	member bool               // of the wildcard set
@@ -151,7 +150,7 @@ type share struct {
 
 func (e *entry) share() share { return share{e.res, e.member} }
 
-// recount adds what s sees by name: sh, whose digest is d.
+// recount adds sh, whose digest is d, to what s sees by name.
 func (s *Subscription) recount(sh share, d resource.Digest) {
 	s.live++
 	s.digest = s.digest.Add(d)
@@ -161,7 +160,7 @@ func (s *Subscription) recount(sh share, d resource.Digest) {
 	}
 }
 
-// uncount takes back a recount.
+// uncount reverses a recount.
 func (s *Subscription) uncount(sh share, d resource.Digest) {
 	s.live--
 	s.digest = s.digest.Sub(d)
@@ -171,9 +170,9 @@ func (s *Subscription) uncount(sh share, d resource.Digest) {
 	}
 }
 
-// seesLocked tells what s sees of e, by name, alias (B38) or glob (G6), or as a
-// member of the wildcard set (D11): whether there is a resource, and the
-// generation of the last change; 0 if s never had to do with it.
+// seesLocked returns what s sees of e, by name, alias (B38) or glob (G6), or as a member of the
+// wildcard set (D11): whether there is a resource, and the generation of the last change; 0 if s
+// never saw e.
 func (s *Subscription) seesLocked(e *entry) (there bool, gen uint64) {
 	switch {
 	case s.key.wildcard && e.member && e.wild == e.named:
@@ -196,7 +195,7 @@ func (s *Subscription) namesLocked(e *entry) bool {
 	return s.meansLocked(e)
 }
 
-// meansLocked reports whether s asks for just e, by name or alias.
+// meansLocked reports whether s asks for exactly e, by name or alias.
 func (s *Subscription) meansLocked(e *entry) bool {
 	if _, ok := s.names[e.name]; ok {
 		return true
@@ -211,7 +210,7 @@ func (s *Subscription) meansLocked(e *entry) bool {
 	return false
 }
 
-// sawLocked reports whether s asks for e by an alias that is none any more.
+// sawLocked reports whether s asks for e by a former alias.
 func (s *Subscription) sawLocked(e *entry) bool {
 	for _, a := range e.former {
 		if _, ok := s.names[a]; ok {
@@ -221,8 +220,8 @@ func (s *Subscription) sawLocked(e *entry) bool {
 	return false
 }
 
-// missesLocked reports whether s asks by name for e, which is a tombstone that
-// no alias makes up for, or used to see it by an alias.
+// missesLocked reports whether s asks by name for the tombstone e and no alias replaces it, or used
+// to see it by an alias.
 func (t *Table) missesLocked(s *Subscription, e *entry) bool {
 	return e.res == nil && (s.sawLocked(e) || s.meansLocked(e) && !t.existsLocked(e.name))
 }

@@ -8,93 +8,92 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Table holds all resources of one type for one key, with a generation number
-// that grows with each change.
+// Table holds all resources of one type for one key. Its generation number grows with each change.
 type Table struct {
 	// Fixed after construction.
 	Type  *resource.Type
 	group *Group
 	seeds seeds
 
-	yielding lockorder.Mutex[lockorder.Yielding] // held while a client's names give way; before mu
+	yielding lockorder.Mutex[lockorder.Yielding] // serializes yield; taken before mu
 
 	mu rwMutex
-	// Guarded by mu: what the origin serves.
+	// Guarded by mu: the content from the control plane.
 	gen     uint64              // of the newest change; 0: never changed
-	entries map[string]*entry   // changed with addEntryLocked and eraseLocked only
+	entries map[string]*entry   // only addEntryLocked and eraseLocked add and remove
 	aliases map[string][]*entry // see eachOfLocked
-	globs   map[string]*glob    // of all structured names, and those that are wanted
+	globs   map[string]*glob    // of all structured names, and the globs with interest
 	changes list[entry]         // every entry, by generation
 	graves  list[entry]         // tombstones only, roughly by age
 	floor   uint64              // tombstones up to here may be gone
-	// The same for those that somebody may know by an alias.
+	// aliasFloor is the same for tombstones that clients may know by an alias.
 	aliasFloor uint64
-	live       int // resources, whoever sees them
+	live       int // resources, including those that no client sees
 	bytes      int64
-	members    int             // those of the wildcard set
+	members    int             // resources in the wildcard set
 	digest     resource.Digest // of the wildcard set
 	fed        Stats
 	history    history
-	// rejected are names whose newest copies could not be used, by their
-	// canonical form; nil as long as there were none.
+	// rejected holds, by canonical name, the problems of names whose newest copies could not be
+	// used. It is nil until there is one.
 	rejected map[string]*Problem
-	// hidden are the names of resources that must not be kept, by which somebody
-	// may ask for them; nil as long as there were none (K17).
+	// hidden holds the names by which clients may ask for resources that must not be cached (K17).
+	// It is nil until there is one.
 	hidden map[string]string
 
 	stamps stamps // guarded by mu
 
-	// Guarded by mu: what is told without a change of a resource; see remark.go.
-	notes     uint64               // the number of the newest note
+	// Guarded by mu: what clients are sent without a change of a resource; see remark.go.
+	notes     uint64               // number of the newest note
 	beats     list[entry]          // entries that clients know with a TTL, by their newest note
 	deadlines deadlines            // of all copies that have one
-	lapses    *time.Timer          // at the first deadline
+	lapses    *time.Timer          // fires at the first deadline
 	holding   *time.Timer          // see settleRevivedLocked
 	remarks   map[string][]*remark // by name
 	remarked  list[remark]         // all of these, by their notes
-	locals    int                  // remarks of the relay's own
+	locals    int                  // resource errors of the relay's own
 	holds     bool                 // see takeHoldsLocked
-	lost      map[string]*lost     // what went shortly before; nil: nothing; see children.go
+	lost      map[string]*lost     // what was removed shortly before; nil: nothing; see children.go
 	leftOpen  atomic.Bool          // see leaveOpen
 	errored   errored
 	extra     extra
 
-	// Guarded by mu: who wants what.
+	// Guarded by mu: the interest of clients.
 	subs      map[subKey]*Subscription
-	wants     map[string]*want // changed with addWantLocked and endWantLocked only
+	wants     map[string]*want // only addWantLocked and endWantLocked add and remove
 	wild      want
 	leaving   bool // see dropMembers
-	leftAsked bool // then: the leg had been asked for the wildcard
-	lingering int  // names of wants that nobody wants any more
-	expired   int  // names whose linger time was over, since tidy was called
-	// retired are subscriptions that no client has any more and whose names are given up
-	// in steps, once mu is unlocked.
+	leftAsked bool // with leaving: the control plane had been asked for the wildcard
+	lingering int  // names without subscribers that stay subscribed for the linger time
+	expired   int  // names whose linger time ended since the last tidy
+	// retired holds subscriptions without clients. Their names are released in steps, once mu is
+	// unlocked.
 	retired []*Subscription
-	// reserved is what the edits in steps will still add to the names of each leg, in bytes;
-	// nil if there was none.
+	// reserved is how many bytes the edits in steps will still add to the names of each stream; nil
+	// until there is such an edit.
 	reserved []int
-	shed     int // names that no leg is asked for, although they are wanted
+	shed     int // names with interest that no stream asks for
 
 	// Guarded by mu: see shrink.
 	shrinking   bool
-	moved       uint64            // how often a map has been replaced by a copy
-	nextWants   map[string]*want  // nil unless wants is being copied
+	moved       uint64            // how often a copy has replaced a map
+	nextWants   map[string]*want  // nil unless a copy of the map is being made
 	nextEntries map[string]*entry // the same for entries
 
-	// Guarded by mu: what the origins were asked, and have answered.
-	seq     uint64 // numbers what is wanted
+	// Guarded by mu: what the control planes were asked, and have answered.
+	seq     uint64 // numbers the interests
 	legs    []tableLeg
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
 	nearing *NamesNear                 // to be reported once mu is unlocked
 
-	// Guarded by mu: what other nodes have, nil without a tier, and what may be taken
-	// of what was kept, mostly nil.
+	// Guarded by mu: the tier head, nil without a tier, and the last known good that may still be
+	// restored, usually nil.
 	agreed    *agreement
 	revivable *revivable
 }
 
-// Stats count what was done to a table.
+// Stats counts what happened to a table.
 type Stats struct {
 	Updates, Changes, Ignored, Expired uint64
 }
@@ -132,23 +131,21 @@ func newTable(g *Group, t *resource.Type) *Table {
 // nextID numbers the contents of subscriptions across all tables.
 func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 
-// state is what is known of a name: a resource, or without one that there is
-// none.
+// state is what is known of a name: a resource, or that the name is absent when there is none.
 type state struct {
 	hold
 	also   *hold
 	member bool
-	// noticed says that those with the wildcard are to be told in any case, and
-	// denied that a leg, that of the hold, refuses to show the resource.
+	// noticed says that subscribers of the wildcard are notified in any case. denied says that the
+	// control plane of the hold's stream refuses to show the resource.
 	noticed, denied bool
 }
 
 func (s *state) share() share { return share{s.res, s.member} }
 
-// setLocked gives name a state at the newest generation, and marks the
-// subscriptions that can see the difference. first is the generation of the first
-// change of the same update. It returns the resource that there was. t.mu must be
-// held.
+// setLocked gives name a state at the newest generation, and marks the subscriptions that can see
+// the difference. first is the generation of the first change of the same update. It returns the
+// previous resource. t.mu must be held.
 func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscription]struct{}) (old *resource.Resource) {
 	e := t.entries[name]
 	if e == nil {
@@ -199,7 +196,7 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 	return old
 }
 
-// replaceLocked counts res in place of e.res, and brings the aliases up to date.
+// replaceLocked counts res instead of e.res, and updates the aliases.
 func (t *Table) replaceLocked(e *entry, res *resource.Resource) {
 	if e.res != nil {
 		t.live--
@@ -213,7 +210,7 @@ func (t *Table) replaceLocked(e *entry, res *resource.Resource) {
 	t.keepLastLocked(e, e.res, res)
 }
 
-// joinWildcardLocked counts e in the wildcard set as s says, in place of old.
+// joinWildcardLocked updates the wildcard set from old to s.
 func (t *Table) joinWildcardLocked(e *entry, old *resource.Resource, was bool, s state) {
 	if was {
 		t.members--
@@ -225,9 +222,8 @@ func (t *Table) joinWildcardLocked(e *entry, old *resource.Resource, was bool, s
 	}
 }
 
-// markLocked brings the subscriptions up to date that see e change to s, by name
-// or by the wildcard, and adds them to woken. It costs as much as there are such
-// subscriptions.
+// markLocked updates the subscriptions that see the change of e to s, by name or by the wildcard,
+// and adds them to woken. The cost is proportional to the number of such subscriptions.
 func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
 		s.gen = t.gen
@@ -280,8 +276,8 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 	}
 }
 
-// namedLocked returns the subscriptions that ask for e by its name, an alias or
-// its glob, each once.
+// namedLocked returns the subscriptions that ask for e by its name, an alias or its glob, each
+// once.
 func (t *Table) namedLocked(e *entry, aliases []string) (subs subscribers) {
 	add := func(name string) {
 		if w := t.wants[name]; w != nil {
@@ -298,8 +294,8 @@ func (t *Table) namedLocked(e *entry, aliases []string) (subs subscribers) {
 	return subs
 }
 
-// keepLastLocked keeps the resource of a new tombstone where a SotW client may
-// have to be shown it a little longer.
+// keepLastLocked keeps the resource of a new tombstone where a SotW client may need to see it a
+// little longer.
 func (t *Table) keepLastLocked(e *entry, old, res *resource.Resource) {
 	if e.last != nil {
 		t.bytes -= int64(e.last.Size())
@@ -311,12 +307,11 @@ func (t *Table) keepLastLocked(e *entry, old, res *resource.Resource) {
 	}
 }
 
-// reapLocked bounds the tombstones. Those of names that are wanted stay as long
-// as the demand does (D5): the origin says only once that there is none. So do
-// those of what it refuses to show: clients may hold that, and have to be told
-// when it has gone (K8). Of the rest as many stay as the table has resources, or
-// the configured least number. A client that is further behind is told to start
-// anew; see [ErrTooOld].
+// reapLocked bounds the tombstones. Tombstones of names with interest stay as long as the interest
+// (D5): the control plane reports an absent name only once. Tombstones of resources that the
+// control plane refuses to show stay as well: clients may hold them, and must be notified of the
+// removal (K8). Of the rest, as many stay as the table has resources, or the configured minimum. A
+// client that is further behind gets [ErrTooOld] and must start over.
 func (t *Table) reapLocked() {
 	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants) + len(t.hidden)
 	for i := range t.legs {
@@ -336,11 +331,12 @@ func (t *Table) reapLocked() {
 	}
 }
 
-// reapAtOnce bounds the tombstones that are looked at for each new one. More
-// than one, so that their number comes down again when it is too high.
+// reapAtOnce bounds the tombstones that each new one makes reapLocked examine. It is more than one,
+// so that their number decreases again when it is too high.
 const reapAtOnce = 4
 
-// buryLocked forgets a tombstone that not everybody may have been told of.
+// buryLocked forgets a tombstone that some clients may not have been notified of, and raises the
+// floors.
 func (t *Table) buryLocked(e *entry) {
 	if len(e.former) > 0 {
 		t.aliasFloor = max(t.aliasFloor, e.gen)
@@ -352,7 +348,7 @@ func (t *Table) buryLocked(e *entry) {
 	t.eraseLocked(e)
 }
 
-// eraseLocked forgets e altogether, without telling anybody.
+// eraseLocked forgets e completely and notifies no client.
 func (t *Table) eraseLocked(e *entry) {
 	t.unhideLocked(e.name)
 	t.emptyLocked(e)
@@ -365,7 +361,7 @@ func (t *Table) eraseLocked(e *entry) {
 	t.bytes -= entrySize(e.name)
 	delete(t.entries, e.name)
 	delete(t.nextEntries, e.name)
-	for i := range t.legs { // it may be back without a notice, where nobody wants it
+	for i := range t.legs { // a name without interest may return without a notice
 		delete(t.legs[i].removed, e.name)
 	}
 }
@@ -377,7 +373,7 @@ func (t *Table) addEntryLocked(e *entry) {
 	}
 }
 
-// emptyLocked makes e a tombstone without telling anybody.
+// emptyLocked makes e a tombstone and notifies no client.
 func (t *Table) emptyLocked(e *entry) {
 	if e.res == nil {
 		return
@@ -397,11 +393,11 @@ func (t *Table) emptyLocked(e *entry) {
 	t.graves.push(e)
 }
 
-// NameCost is roughly what a name takes that only one subscription asks for, in bytes,
-// without the name itself.
+// NameCost estimates the memory of a name that only one subscription asks for, in bytes, without
+// the name itself.
 const NameCost = 240
 
-// wantSize is roughly what it takes that a name is wanted, in bytes.
+// wantSize estimates the memory of the interest in a name, in bytes.
 func wantSize(name string) int64 {
 	n := int64(NameCost + len(name))
 	if resource.IsURN(name) {
@@ -410,8 +406,7 @@ func wantSize(name string) int64 {
 	return n
 }
 
-// Roughly what the tables themselves hold, in bytes: for each name that there is
-// something of, and altogether.
+// entrySize estimates what a table holds for each known name, in bytes.
 func entrySize(name string) int64 {
 	n := int64(160 + len(name))
 	if resource.IsURN(name) {

@@ -2,12 +2,12 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// errUnreachable is what clients are told of names for which nobody can be asked.
+// errUnreachable is the error for names whose control plane cannot be asked.
 const errUnreachable = "the relay cannot reach the origin of this resource"
 
-// GiveUp tells all who ask for one of the names that w asks for, and of which
-// nothing is known, that their origin cannot be reached, as far as that is so:
-// once until it is back (K15). It costs as much as w has names.
+// GiveUp sends an error to all subscribers of those names of w of which nothing is known and whose
+// control plane cannot be reached: once until it is back (K15). The cost is proportional to the
+// number of names.
 func (t *Table) GiveUp(w *Watcher) {
 	woken := make(map[*Subscription]struct{})
 	t.mu.RLock()
@@ -26,8 +26,8 @@ func (t *Table) GiveUp(w *Watcher) {
 	t.group.cache.wake(woken)
 }
 
-// hopelessLocked reports whether nothing is known of name and nobody has said
-// so yet, and its origin is out of reach.
+// hopelessLocked reports whether nothing is known of name, no error was sent yet, and its control
+// plane is unreachable.
 func (t *Table) hopelessLocked(name string) bool {
 	w := t.wants[name]
 	if w == nil || w.leg == Nobody || t.knowsLocked(name) {
@@ -41,8 +41,8 @@ func (t *Table) hopelessLocked(name string) bool {
 	return t.group.unreachable(1 << w.leg)
 }
 
-// forgetLocals forgets the errors of GiveUp about the names of a leg: the next
-// time that it cannot be reached is another one.
+// forgetLocals forgets the errors of GiveUp about the names of a stream: the next outage is another
+// one.
 func (g *Group) forgetLocals(leg int) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()

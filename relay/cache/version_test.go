@@ -6,8 +6,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestVersionPassesThrough: D7: the origin's own version stands only for
-// exactly what a SotW origin sent with it; anything else gets a digest.
+// TestVersionPassesThrough: D7: the control plane's own version is used only for exactly what a
+// SotW control plane sent with it; anything else gets a digest.
 func TestVersionPassesThrough(t *testing.T) {
 	a, b := res("a", "1"), res("b", "1")
 	full := func(version string, rs ...*resource.Resource) Update {
@@ -15,7 +15,7 @@ func TestVersionPassesThrough(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		updates        []Update
-		wildcard, some string // what * and {a} are shown; "" means a digest
+		wildcard, some string // the versions that * and {a} get; "" means a digest
 	}{
 		"a full state":                  {[]Update{full("v1", a, b)}, "v1", ""},
 		"of one resource":               {[]Update{full("v1", a)}, "v1", "v1"},
@@ -52,8 +52,7 @@ func TestVersionPassesThrough(t *testing.T) {
 	}
 }
 
-// TestUnaskedResourcesSpoilTheVersion: C10, D7: what the relay ignores, clients
-// do not see.
+// TestUnaskedResourcesSpoilTheVersion: C10, D7: clients do not see what the relay ignores.
 func TestUnaskedResourcesSpoilTheVersion(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a")
@@ -68,8 +67,8 @@ func TestUnaskedResourcesSpoilTheVersion(t *testing.T) {
 	}
 }
 
-// TestDigestsAgree: K11: two nodes that came to one content by different ways
-// show one version, and other content has another.
+// TestDigestsAgree: K11: two nodes that got the same content in different ways have the same
+// version, and other content has another.
 func TestDigestsAgree(t *testing.T) {
 	one, two := start(t, Config{}), start(t, Config{})
 	c1, c2 := one.client(clusters, true), two.client(clusters, false, "a", "b")
@@ -81,15 +80,15 @@ func TestDigestsAgree(t *testing.T) {
 	if v1.Version != v2.Version || !v1.Derived {
 		t.Errorf("%q and %q for one content", v1.Version, v2.Version)
 	}
-	// A delta origin that uses one version for two contents.
+	// A delta control plane that uses one version for two contents.
 	two.apply(clusters, versioned("a", "2", "y"))
 	if v := c2.ask(t, Query{}); v.Version == v2.Version || len(v.Resources) != 1 {
 		t.Errorf("%q stands for two contents", v.Version)
 	}
 }
 
-// TestVersionSeenProvesContent: H4: who polls may come back after any number of
-// changes, so an origin's version that returns with other content is not used.
+// TestVersionSeenProvesContent: H4: a polling client may return after any number of changes, so a
+// control plane's version that returns with other content is not used.
 func TestVersionSeenProvesContent(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
@@ -107,8 +106,8 @@ func TestVersionSeenProvesContent(t *testing.T) {
 	}
 }
 
-// TestSameContentIsSilent: D15: nobody is woken, the version that clients know
-// stays, and the origin is told the one that it gave last (C8).
+// TestSameContentIsSilent: D15: nothing is woken, the version that clients know stays, and the
+// control plane gets the one that it gave last (C8).
 func TestSameContentIsSilent(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)

@@ -1,10 +1,10 @@
 package cache
 
-// Watcher is one client's interest in one table. It belongs to the client's
-// state for the type and links it to the shared subscription, so that a change
-// finds its clients. The zero Watcher with Client set watches nothing.
+// Watcher is one client's interest in one table. It belongs to the client's state for the type and
+// links the client to the shared subscription, so that a change finds its clients. The zero Watcher
+// with Client set watches nothing.
 type Watcher struct {
-	// Client is what [Table.Watchers] gives back. Fixed before first use.
+	// Client is what [Table.Watchers] returns. Fixed before first use.
 	Client Client
 
 	// Owned by the client, which makes one call at a time.
@@ -17,8 +17,8 @@ type Watcher struct {
 
 // Client is the owner of a Watcher: a downstream stream, or a poll that waits.
 type Client interface {
-	// Flush looks for news and tells them. It is called when there may be some,
-	// at times without need, and possibly after the Watcher has left.
+	// Flush looks for news and sends them. It is called when there may be some, sometimes without
+	// need, and possibly after the Watcher has left.
 	Flush()
 }
 

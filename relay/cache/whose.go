@@ -5,7 +5,7 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Of tells which key and which type the subscription is about.
+// Of returns the key and the type of the subscription.
 func (s *Subscription) Of() (aggregation.Key, *resource.Type) {
 	return s.table.group.Key, s.table.Type
 }

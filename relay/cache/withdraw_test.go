@@ -7,9 +7,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestWithdraws: E2, K8, K17: an answer says whether it takes something from a client:
-// what was removed, or what an error may take out of its hands, or out of a full state
-// without a word. Nobody has to wait for anything else.
+// TestWithdraws: E2, K8, K17: an answer says whether it takes something from a client: by a
+// removal, by an error that may make it drop a resource, or silently by a full state. Nothing else
+// needs to wait.
 func TestWithdraws(t *testing.T) {
 	w := start(t, Config{})
 	of := func(c *client, q Query, want bool, said ...string) {
@@ -41,9 +41,8 @@ func TestWithdraws(t *testing.T) {
 	of(whole, Query{Whole: true}, true, "c", "d")
 }
 
-// TestErrorsWaitWithRemovals: K8, E2: what an error is about may still be shown where
-// removals wait, so the error waits, too, whether it is news or asked for again; it is
-// told once they need not.
+// TestErrorsWaitWithRemovals: K8, E2: the resource of an error may still be shown while removals
+// wait, so the error waits, too, whether it is news or asked for again; it is sent afterwards.
 func TestErrorsWaitWithRemovals(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a", "z")
@@ -65,8 +64,8 @@ func TestErrorsWaitWithRemovals(t *testing.T) {
 	hears(t, c.ask(t, Query{Force: got.Withheld}), e)
 }
 
-// TestRemovalsWaitForParts: B40, E2: an answer in parts keeps removals back in each of
-// them, also those of names that were asked for again, and forgets none.
+// TestRemovalsWaitForParts: B40, E2: an answer in parts holds removals back in each of them,
+// including those of forced names, and forgets none.
 func TestRemovalsWaitForParts(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, true)
