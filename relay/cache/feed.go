@@ -83,6 +83,7 @@ type Update struct {
 	// who ask how the relay stands with them (K20).
 	Rejected []resource.Invalid
 	problems []string // what may be shown of those, in the same order
+	assumed  bool     // nobody has said what Removed says
 	// Version is version_info of a SotW origin. It is shown to clients who
 	// see exactly this state (D7). Empty for delta origins.
 	Version string
@@ -141,7 +142,7 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 		} else {
 			t.noteAbsentLocked(f.leg, unknown)
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true}, true
+		return Update{Type: typ, Removed: unknown, Partial: true, assumed: t.legs[f.leg].answered == 0}, true
 	})
 }
 

@@ -243,6 +243,9 @@ func (t *Table) doubtsLocked(s *Subscription) bool {
 // it is an answer, too, and may be the only one: a delta server that has nothing of what
 // it is asked for need not say so.
 func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
+	if t.isAssumedLocked(name) {
+		return true
+	}
 	if w := t.wants[name]; w != nil && w.leg != Nobody && !s.key.wildcard {
 		if _, is := t.legs[w.leg].absent[name]; is {
 			return false

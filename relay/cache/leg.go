@@ -95,6 +95,8 @@ type tableLeg struct {
 	// absent are canonical names that do not exist, since the origin has said nothing of
 	// them when it was asked, while the leg was stale or doubted; nil otherwise.
 	absent map[string]struct{}
+	// assumed are canonical names that count as absent without an answer; see assumed.go.
+	assumed map[string]struct{}
 
 	live    int                    // resources that it holds
 	denied  int                    // and that it refuses to show

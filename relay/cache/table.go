@@ -366,6 +366,7 @@ func (t *Table) eraseLocked(e *entry) {
 	delete(t.nextEntries, e.name)
 	for i := range t.legs { // it may be back without a notice, where nobody wants it
 		delete(t.legs[i].removed, e.name)
+		delete(t.legs[i].assumed, e.name)
 	}
 }
 
