@@ -68,8 +68,11 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 		h = ts.table.Head(&ts.watcher)
 	}
 	ts.seen = h.Gen
-	if s.tier != nil && s.outdatedLocked(ts, now) {
-		return h, false
+	if s.tier != nil {
+		h.Known = h.Known && !ts.table.Assumes(&ts.watcher) // silence is no answer to pass on
+		if s.outdatedLocked(ts, now) {
+			return h, false
+		}
 	}
 	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h, now)
 }

@@ -48,6 +48,11 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	}
 	cfg.Restore, cfg.Kept = n.keeper.Restore, n.keeper.Read
 	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
+	if l.Store == config.StoreDirectory {
+		// Where Redis takes no writes, an owner that has ended stays a member, and no other node
+		// becomes the owner.
+		cfg.Alone = append(cfg.Alone, n.keeper.Own)
+	}
 	return nil
 }
 

@@ -48,9 +48,14 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		missing = t.missingLocked(by, u)
 	}
 	mass = t.guardLocked(by, u, live, missing, &kept)
+	var assumed []string
+	if u.assumed || u.Mirror && u.Partial {
+		assumed = t.unknownLocked(by, u.Removed)
+	}
 	for _, spelled := range u.Removed {
 		change.remove(spelled)
 	}
+	t.assumeLocked(by, assumed)
 	for _, a := range u.Errors {
 		stays := change.refuse(a)
 		ignored = ignored || stays
@@ -155,6 +160,7 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.settleLocked(by, woken)
 	leg := &t.legs[by]
 	leg.stale, leg.doubted, leg.idled, leg.slept, leg.confirmedTo, leg.absent = false, false, false, time.Time{}, time.Time{}, nil
+	leg.assumed = nil
 	if leg.asked == leg.answered {
 		return
 	}

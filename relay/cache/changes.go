@@ -150,7 +150,7 @@ func (t *Table) changesSince(w *Watcher, q Query) (c Changes, loose unordered, e
 	if q.KeepRemoved {
 		c.To.Removed = q.Since.Removed
 	}
-	c.Known = t.knownLocked(s)
+	c.Known = t.knownLocked(s) && !(q.Peer && t.assumesLocked(s))
 	p := picker{table: t, sub: s, query: q, out: &c}
 	if q.NotesOnly {
 		c.To = q.Since

@@ -79,6 +79,7 @@ type Update struct {
 	// Rejected are copies of named resources that could not be used, for the client status (K20).
 	Rejected []resource.Invalid
 	problems []string // the part of Rejected that may be shown, in the same order
+	assumed  bool     // silence counts as Removed; no answer says so
 	// Version is version_info of a SotW control plane. Clients that see exactly this state get it
 	// (D7). Empty for delta.
 	Version string
@@ -138,7 +139,7 @@ func (f *Feed) absent(typ *resource.Type, names []string) int {
 		} else {
 			t.noteAbsentLocked(f.leg, unknown)
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true}, true
+		return Update{Type: typ, Removed: unknown, Partial: true, assumed: t.legs[f.leg].answered == 0}, true
 	})
 }
 

@@ -117,6 +117,7 @@ func (g *Group) setUpstream(f *Feed, err error) {
 		g.signalNeeds()
 	}
 	if err != nil {
+		g.forgetAssumed(f.leg)
 		g.revive(f.leg)
 		if !compares {
 			g.release(f.leg)

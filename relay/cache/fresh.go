@@ -55,6 +55,7 @@ func (f *Feed) Borrow(is bool) {
 		up.Connected, up.Since = false, now
 	}
 	f.group.mu.Unlock()
+	f.group.forgetAssumed(f.leg)
 	f.group.signalNeeds()
 }
 

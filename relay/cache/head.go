@@ -240,6 +240,9 @@ func (t *Table) doubtsLocked(s *Subscription) bool {
 // an answer, too, and may be the only one: a delta server without any of the requested resources
 // need not answer.
 func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
+	if t.isAssumedLocked(name) {
+		return true
+	}
 	if w := t.wants[name]; w != nil && w.leg != Nobody && !s.key.wildcard {
 		if _, is := t.legs[w.leg].absent[name]; is {
 			return false

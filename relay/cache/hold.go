@@ -138,6 +138,7 @@ func (u *turn) put(res *resource.Resource) {
 	t.unhideLocked(res.Key)
 	t.legs[u.by].guard.spare(res.Key)
 	delete(t.legs[u.by].removed, res.Key)
+	delete(t.legs[u.by].assumed, res.Key)
 	mine := hold{leg: u.by, version: res.Version, res: res}
 	e := t.entries[res.Key]
 	gen, had := t.gen, e.ttl()
@@ -228,6 +229,7 @@ func (u *turn) leave(e *entry, last state) {
 // remove records that the stream's control plane has no resource of a name.
 func (u *turn) remove(spelled string) {
 	t, name := u.table, resource.Canonical(spelled)
+	delete(t.legs[u.by].assumed, name)
 	if t.legs[u.by].guard.has(name) {
 		return
 	}

@@ -136,7 +136,7 @@ func (t *Table) kept(restored bool) (k Kept, ok bool) {
 func (t *Table) absentLocked() (names []string) {
 	for name, w := range t.wants {
 		e := t.entries[name]
-		if e == nil || e.res != nil || e.denied || w.leg == Nobody || resource.IsGlob(name) || t.existsLocked(name) {
+		if e == nil || e.res != nil || e.denied || w.leg == Nobody || resource.IsGlob(name) || t.existsLocked(name) || t.isAssumedLocked(name) {
 			continue
 		}
 		if about, failed := t.failureLocked(name); !failed || about.Code == resource.CodeNotFound {

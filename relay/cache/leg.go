@@ -93,6 +93,8 @@ type tableLeg struct {
 	// absent holds canonical names that do not exist: the control plane was silent when it was
 	// asked for them while the content was stale or doubted; nil otherwise.
 	absent map[string]struct{}
+	// assumed are canonical names that count as absent without an answer; see assumed.go.
+	assumed map[string]struct{}
 
 	live    int                    // resources that it has a copy of
 	denied  int                    // resources that the control plane refuses to show

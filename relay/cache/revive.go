@@ -347,7 +347,7 @@ func (f *Feed) Settled(typ *resource.Type) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	leg := &t.legs[f.leg]
-	open := len(leg.unanswered)
+	open := len(leg.unanswered) + len(leg.assumed)
 	if t.wild.demanded() && t.wild.leg == f.leg && !t.hasAnswered(&t.wild) {
 		open++
 	}

@@ -363,6 +363,7 @@ func (t *Table) eraseLocked(e *entry) {
 	delete(t.nextEntries, e.name)
 	for i := range t.legs { // a name without interest may return without a notice
 		delete(t.legs[i].removed, e.name)
+		delete(t.legs[i].assumed, e.name)
 	}
 }
 

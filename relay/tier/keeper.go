@@ -47,6 +47,7 @@ type keeper struct {
 	follow func(ctx context.Context, k *keeper, p *peer)
 	feed   *cache.Feed               // what is held; nil if nothing is
 	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
+	alone  func(ctx context.Context) // the same, for those of a node that is Alone
 	news   chan struct{}             // the stream to the owner has come or gone
 
 	// Owned by run.
@@ -54,7 +55,7 @@ type keeper struct {
 	peer    *peer           // the connection to it; nil if there is none to be followed
 	reached <-chan struct{} // closed when it can be reached, or cannot any more
 	source  *job            // what keeps the key in step; nil for nothing
-	owning  *job            // the hooks; nil before the first time
+	owning  *job            // the hooks of an Owner, or of a node that is Alone; nil before the first time
 	retryAt time.Time       // when the owner may be asked again
 	pause   time.Duration   // before that, the last time
 	staysTo time.Time       // see stay
@@ -250,7 +251,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 	if s == was && k.source != nil {
 		return
 	}
-	if was == Owner {
+	if was == Owner || was == Alone {
 		if k.owning != nil {
 			k.owning.end()
 		}
@@ -272,9 +273,10 @@ func (k *keeper) become(ctx context.Context, s State) {
 		k.source = startJob(ctx, k.fill(s))
 	}
 	k.show(s)
-	if s == Owner && k.own != nil {
+	hooks := map[State]func(context.Context){Owner: k.own, Alone: k.alone}[s]
+	if hooks != nil {
 		k.owning.stop()
-		k.owning = startJob(ctx, k.own)
+		k.owning = startJob(ctx, hooks)
 	}
 }
 

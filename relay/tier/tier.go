@@ -64,6 +64,9 @@ type Config struct {
 	// behind have returned: what they do at the end they do with the key still owned. A
 	// call for a key begins after the one before has returned. Private groups are nobody's.
 	Own []func(ctx context.Context, g *cache.Group)
+	// Alone are called like Own when this node has streamed a key from the origin for
+	// [aloneFor] since its owner cannot be reached.
+	Alone []func(ctx context.Context, g *cache.Group)
 	// OwnerTimeout is how long the owner of a key may be out of reach until this node
 	// asks the origin itself. Default 2 s.
 	OwnerTimeout time.Duration
@@ -182,7 +185,12 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 		},
 	}
 	if first {
-		k.own = func(ctx context.Context) { t.own(ctx, g) }
+		k.own = func(ctx context.Context) { callAll(ctx, g, t.cfg.Own) }
+		k.alone = func(ctx context.Context) {
+			if pauseFor(ctx, aloneFor) {
+				callAll(ctx, g, t.cfg.Alone)
+			}
+		}
 	}
 	if t.cfg.Peers != nil {
 		f.AwaitOthers()
@@ -233,10 +241,13 @@ func (t *Tier) keep(ctx context.Context, k *keeper) {
 	k.origin(ctx)
 }
 
-// own calls the hooks, and at the end waits for them, the last one first.
-func (t *Tier) own(ctx context.Context, g *cache.Group) {
+// aloneFor is longer than it mostly takes until another node owns a key whose owner has gone.
+const aloneFor = 30 * time.Second
+
+// callAll calls hooks, and at the end waits for them, the last one first.
+func callAll(ctx context.Context, g *cache.Group, all []func(context.Context, *cache.Group)) {
 	var hooks []*job
-	for _, hook := range t.cfg.Own {
+	for _, hook := range all {
 		hooks = append(hooks, startJob(context.WithoutCancel(ctx), func(ctx context.Context) { hook(ctx, g) }))
 	}
 	<-ctx.Done()
