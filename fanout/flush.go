@@ -3,6 +3,7 @@ package fanout
 import (
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -135,7 +136,9 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	saved := s.compress(f, b)
 	size := f.size()
 	now := s.srv.stamp(moment)
-	ts.dropped = ts.dropped && s.isDueLocked(ts, moment)
+	if ts.dropped = ts.dropped && s.isDueLocked(ts, moment); !ts.dropped && ts.open {
+		ts.shadow.event(ts, func(c *conversation.Conversation) { c.AckTimeout() })
+	}
 	if b.aside {
 		ts.committedAside(s.nonces, size, now)
 	} else {

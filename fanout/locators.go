@@ -7,6 +7,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/resource"
 )
 
@@ -83,6 +84,8 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 // committedAside notes that a response was sent that says nothing of resources:
 // what the client has of them, and what it thinks of that, stays as it was.
 func (ts *typeState) committedAside(nonce uint64, size int, now stamp) {
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.CommitErrors(nonce, size) })
+	defer ts.shadow.check(ts)
 	ts.located.errors, ts.located.aside = nil, true
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.repeatsAll = nonce, now, true, true, false
 	ts.bytes += size

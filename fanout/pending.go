@@ -3,6 +3,7 @@ package fanout
 import (
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 )
 
@@ -21,19 +22,32 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	s.oweLocked(ts)
 	ts.hopeless = h.Hopeless && (h.Names > 0 || h.Wildcard)
 	news := ts.hasNews(h)
+	fresh := news
+	ts.shadow.event(ts, func(c *conversation.Conversation) { mustAgree(c, "news", c.HasNews(h.Gen), news) })
 	if !news {
+		ts.shadow.event(ts, func(c *conversation.Conversation) { c.NoNews() })
 		ts.more = false
 		ts.holdRejected()
+		ts.shadow.check(ts)
 		if ts.isHeld() && ts.lags() { // the client does not know what it should see
 			q.KeepRemoved = s.keepsLocked(ts, now)
 			news = !q.KeepRemoved
 		}
 		if !news && s.noted(h) <= ts.sent.Noted && (ts.isHeld() || !ts.lags() && !ts.owed) { // B14, B31
+			ts.shadow.next(s, ts, &h, fresh, q.KeepRemoved, conversation.Wait)
 			return q, nil
 		}
 	}
 	if s.waitsLocked(ts, now) {
 		return q, nil
+	}
+	switch {
+	case !ts.isHeld():
+		ts.shadow.next(s, ts, &h, fresh, q.KeepRemoved, conversation.Ask)
+	case news:
+		ts.shadow.next(s, ts, &h, fresh, q.KeepRemoved, conversation.AskQuietly)
+	default:
+		ts.shadow.next(s, ts, &h, fresh, q.KeepRemoved, conversation.AskNotes)
 	}
 	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
 	q.Spared = !s.relay && h.Spares(q.Since, s.srv.timeOf(s.since))
@@ -91,6 +105,9 @@ func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now t
 	// Nothing that a newcomer has can be in the way of its routes while the rest
 	// comes in parts. Who asks for everything again has not come anew.
 	mayKeep := ts.again || (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
+	ts.shadow.event(ts, func(c *conversation.Conversation) {
+		mustAgree(c, "kept removals", c.MayKeepRemovals(q.Since, ts.supplies()), mayKeep)
+	})
 	b := s.bodyLocked(ts, h, q)
 	// What has to wait is asked after the look at the table: a route may have changed
 	// before the removal that we just saw. Where nothing is withdrawn, who has to wait
@@ -113,22 +130,28 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		ts.sent, ts.acked, ts.owed = b.to, b.to, false
 		return q, nil
 	case b.local && s.nonces == 0:
+		ts.shadow.judge(s, ts, &h, &q, b, conversation.Wait)
 		return q, nil // it is not answered at all; see giveUpLocked
 	case !s.delta && ts.table.Type.FullState && ts.nonce == 0 && !h.Known && b.resources == 0:
+		ts.shadow.judge(s, ts, &h, &q, b, conversation.Wait)
 		return q, nil // K13: that some names do not exist says nothing of the others
 	case b.data != nil:
+		ts.shadow.judge(s, ts, &h, &q, b, conversation.Send)
 		return q, b
 	case b.more: // a part of removals, which SotW cannot tell
+		ts.shadow.judge(s, ts, &h, &q, b, conversation.SkipAndAsk)
 		if ts.isHeld() { // nor can it be rejected: what comes again begins after it
 			ts.acked, ts.told, ts.refreshed = b.to, nil, nil
 		}
 		s.skipLocked(ts, q, b)
 		return s.pendingLocked(ts, now)
 	case ts.owed && h.Known && !b.withholds: // B24
+		ts.shadow.judge(s, ts, &h, &q, b, conversation.SendEmpty)
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.told, Source: b.source})
 		return q, &empty
 	}
+	ts.shadow.judge(s, ts, &h, &q, b, conversation.Skip)
 	s.skipLocked(ts, q, b)
 	return q, nil
 }
@@ -139,6 +162,9 @@ func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
 		return false
 	}
 	ts.inFlight = s.isDueLocked(ts, now) // B12: silence is neither ACK nor NACK
+	if !ts.inFlight {
+		ts.shadow.event(ts, func(c *conversation.Conversation) { c.AckTimeout() })
+	}
 	return ts.inFlight
 }
 
@@ -169,6 +195,12 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 
 // mayTellLocked reports whether the client may be told anything of a type.
 func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
+	ok := s.mayLocked(ts, h)
+	ts.shadow.may(s, ts, &h, ok)
+	return ok
+}
+
+func (s *stream) mayLocked(ts *typeState, h cache.Head) bool {
 	switch {
 	case h.Names == 0 && !h.Wildcard: // B4
 		return false

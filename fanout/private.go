@@ -4,6 +4,7 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/peer"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -104,9 +105,11 @@ func (s *stream) moveLocked(ts *typeState) {
 	ts.table, ts.private = s.privateLocked().Table(ts.table.Type), true
 	ts.table.Edit(&ts.watcher, wanted)
 
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.Switch() })
 	ts.sent, ts.acked = cache.Start, cache.Start
 	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
 	ts.rejection, ts.repeatsAll, ts.more, ts.again = notRejected, false, false, false
 	ts.claims, ts.moved = &claims{held: held}, true
+	ts.shadow.check(ts)
 	s.comesBackLocked() // E5
 }

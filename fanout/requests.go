@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -49,7 +50,9 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		// B10: the client may have forgotten the response that is in flight,
 		// and waits for what it asks now. If it does answer both, its answer
 		// to the newer one states its names once more (B17).
+		ts.shadow.event(ts, func(c *conversation.Conversation) { c.Forgotten() })
 		ts.inFlight = false
+		ts.shadow.check(ts)
 	}
 	return answer, true, nil
 }

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/redact"
 	"xdsrelay/relay/resource"
@@ -12,6 +13,7 @@ import (
 // typeState is what a stream knows about one type (B2). All fields but the
 // watcher are guarded by the stream's mu.
 type typeState struct {
+	shadow  shadow // in builds with the tag shadow
 	watcher cache.Watcher
 	table   *cache.Table
 	// sent and acked are the positions after the last response that was sent
@@ -134,6 +136,8 @@ func (ts *typeState) quoted(nonce []byte) bool {
 
 // committed notes that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.Commit(&q, resultOf(b), nonce, size) })
+	defer ts.shadow.check(ts)
 	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.repeatsAll = nonce, now, true, true, false
 	ts.bytes += size
 	if ts.located != nil {
@@ -159,6 +163,8 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, n
 
 // skipped notes that there was nothing to send on the way to b's position.
 func (ts *typeState) skipped(q cache.Query, b *body) {
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.SkipTo(&q, resultOf(b)) })
+	defer ts.shadow.check(ts)
 	if ts.acked == ts.sent && ts.rejection == notRejected {
 		ts.acked = b.to
 	}
@@ -204,6 +210,8 @@ func (ts *typeState) holdRejected() {
 // accepted notes an ACK of the newest response. It says nothing of an earlier
 // part that was rejected.
 func (ts *typeState) accepted() (freed int) {
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.ACK() })
+	defer ts.shadow.check(ts)
 	ts.acks++
 	freed = ts.settled()
 	if ts.isAside() || ts.rejection != notRejected { // then this was about what it has; see notesLocked
@@ -220,6 +228,8 @@ func (ts *typeState) accepted() (freed int) {
 // nothing that the client has rejected, so they are sent all the same. Then
 // everything is held (B14), and with news everything comes again (B16).
 func (ts *typeState) rejected(why *Reason, now time.Time) (freed int) {
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.NACK() })
+	defer ts.shadow.check(ts)
 	freed = ts.settled()
 	if !ts.isAside() {
 		ts.rejectedNow()
@@ -237,6 +247,8 @@ func (ts *typeState) refusedLate(r *resource.Request, why *Reason, now time.Time
 	if nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64); !r.Rejected || !ts.open || err != nil || nonce >= ts.nonce {
 		return
 	}
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.LateNACK(0) })
+	defer ts.shadow.check(ts)
 	if ts.repeatsAll {
 		return
 	}
@@ -251,6 +263,8 @@ func (ts *typeState) settled() (freed int) {
 
 // edited notes what a request changed about the subscription.
 func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
+	ts.shadow.event(ts, func(c *conversation.Conversation) { c.Edit(&ed, wildcardAgain) })
+	defer ts.shadow.check(ts)
 	ts.dropped = ts.dropped || ts.open && (len(ed.Removed) > 0 || ed.Left)
 	if len(ed.Removed) > 0 {
 		for _, n := range []**cache.Names{&ts.tell, &ts.refresh, &ts.told, &ts.refreshed, &ts.asked} {

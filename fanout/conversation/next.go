@@ -65,7 +65,7 @@ var actNames = [...]string{"Wait", "Ask", "AskQuietly", "AskNotes", "Send", "Sen
 
 func (a Act) String() string { return actNames[a] }
 
-// Decision is an act, and for Wait its reason.
+// Decision is an act, and why nothing is sent if that comes to nothing.
 type Decision struct {
 	Act Act
 	Why Reason
@@ -73,8 +73,9 @@ type Decision struct {
 
 // View is what a subscription sees of its table now.
 type View struct {
-	// Gen and Noted are the newest generation and note that it may see.
-	Gen, Noted uint64
+	// News is what [Conversation.HasNews] says, and Noted the newest note that it may see.
+	News  bool
+	Noted uint64
 	// Subscribed says that it has names or the wildcard, and Wildcard that it has that.
 	Subscribed, Wildcard bool
 	// Known says that the control plane has answered for all of it, Unreachable that one that has
@@ -129,12 +130,12 @@ func (c *Conversation) Lags() bool {
 }
 
 // NeedsOrder reports whether [Conversation.Next] depends on [View.RemovalsWait].
-func (c *Conversation) NeedsOrder(gen uint64) bool { return c.IsHeld() && c.Lags() && !c.HasNews(gen) }
+func (c *Conversation) NeedsOrder(v *View) bool { return c.IsHeld() && c.Lags() && !v.News }
 
 // Next decides whether to ask the cache for a response. Where there is no news, [Conversation.NoNews]
 // comes before it.
 func (c *Conversation) Next(v *View) Decision {
-	news := c.HasNews(v.Gen) || c.NeedsOrder(v.Gen) && !v.RemovalsWait
+	news := v.News || c.NeedsOrder(v) && !v.RemovalsWait
 	switch {
 	case !news && v.Noted <= c.Sent.Noted && c.IsHeld(): // B31
 		return Decision{Why: HeldAfterNack}
@@ -146,9 +147,9 @@ func (c *Conversation) Next(v *View) Decision {
 	case c.Phase == Awaiting:
 		return Decision{Why: AwaitingAck}
 	case c.IsHeld() && !news:
-		return Decision{Act: AskNotes}
+		return Decision{AskNotes, HeldAfterNack}
 	case c.IsHeld():
-		return Decision{Act: AskQuietly}
+		return Decision{AskQuietly, HeldAfterNack}
 	}
 	return Decision{Act: Ask}
 }

@@ -25,9 +25,9 @@ func TestNext(t *testing.T) {
 		return c
 	}
 	idle, awaiting, held := State{Phase: Idle}, State{Phase: Awaiting}, State{Phase: Idle, Verdict: Held}
-	same := View{Gen: 5, Noted: 5, Subscribed: true, Known: true}
+	same := View{Noted: 5, Subscribed: true, Known: true}
 	newer, noted, unknown, waits := same, same, same, same
-	newer.Gen, noted.Noted, unknown.Known, waits.RemovalsWait = 6, 6, false, true
+	newer.News, noted.Noted, unknown.Known, waits.RemovalsWait = true, 6, false, true
 	lost := unknown
 	lost.Unreachable = true
 	for name, tc := range map[string]struct {
@@ -45,10 +45,10 @@ func TestNext(t *testing.T) {
 		"unknown and unreachable, K15":             {at(idle, 0), lost, Decision{Why: OriginUnreachable}},
 		"removals that were held back":             {lagging(idle), same, Decision{Act: Ask}},
 		"held, B14":                                {at(held, 0), same, Decision{Why: HeldAfterNack}},
-		"held, and news":                           {at(held, 0), newer, Decision{Act: AskQuietly}},
-		"held, and a heartbeat":                    {at(held, 0), noted, Decision{Act: AskNotes}},
+		"held, and news":                           {at(held, 0), newer, Decision{AskQuietly, HeldAfterNack}},
+		"held, and a heartbeat":                    {at(held, 0), noted, Decision{AskNotes, HeldAfterNack}},
 		"held, and removals that still wait":       {lagging(held), waits, Decision{Why: HeldAfterNack}},
-		"held, and removals that need not wait":    {lagging(held), same, Decision{Act: AskQuietly}},
+		"held, and removals that need not wait":    {lagging(held), same, Decision{AskQuietly, HeldAfterNack}},
 		"held, and errors that are unanswered":     {at(State{Awaiting, Held, Errors, false}, 0), newer, Decision{Why: AwaitingAck}},
 		"held, and nothing new but an ACK to come": {at(State{Awaiting, Held, Notes, false}, 0), same, Decision{Why: HeldAfterNack}},
 	} {
