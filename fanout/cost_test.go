@@ -76,7 +76,7 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	}
 	f.origin().Apply(u)
 	f.flush()
-	for f.streams[0].types[0].inFlight {
+	for f.streams[0].types[0].Phase == conversation.Awaiting {
 		f.ack(t) // a large state comes in parts (B40), each with the ACK before it
 		f.flush()
 	}
@@ -125,9 +125,6 @@ func (f *fleet) touch(v int) {
 // What one more client costs for an update: the frame, its tail, the nonce.
 // The body is built once, and nothing of it is copied.
 func TestCostOfOneMoreClient(t *testing.T) {
-	if unsafe.Sizeof(shadow{}) > 0 {
-		t.Skip("a shadow has a cost of its own")
-	}
 	for name, change := range map[string]func(*Config){
 		"": func(*Config) {},
 		"metrics": func(c *Config) {
@@ -160,9 +157,6 @@ func TestCostOfOneMoreClient(t *testing.T) {
 // What an ACK costs from its bytes to the client's new position: nothing that
 // would be garbage, however many names it states.
 func TestCostOfAnAck(t *testing.T) {
-	if unsafe.Sizeof(shadow{}) > 0 {
-		t.Skip("a shadow has a cost of its own")
-	}
 	for _, delta := range []bool{false, true} {
 		for _, names := range []int{0, 10, 1000} {
 			if delta && names > 0 {
@@ -221,9 +215,6 @@ func TestCostOfARequestsBuffer(t *testing.T) {
 // What lives of an idle stream with two types, beside the transport's share: about
 // a kilobyte, however many resources there are.
 func TestCostOfAnIdleStream(t *testing.T) {
-	if unsafe.Sizeof(shadow{}) > 0 {
-		t.Skip("a shadow has a cost of its own")
-	}
 	heap := func() int64 {
 		var m runtime.MemStats
 		for range 2 { // pools give up what they hold with the second
@@ -264,20 +255,19 @@ func TestCostOfAnIdleStream(t *testing.T) {
 func acker(t xdstest.TB, f *fleet, names int) func() {
 	s := f.streams[0]
 	ts := s.types[0]
-	data := requestBytes(t, s.delta, cds, names, ts.nonce)
+	data := requestBytes(t, s.delta, cds, names, ts.Nonce)
 	take := func() {
 		if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
 			t.Fatalf("the request was refused: %v", err)
 		}
 	}
 	take() // it states names that were not asked for yet
-	if ts.nonce != 1001 {
-		t.Fatalf("the client was told something: nonce %d", ts.nonce)
+	if ts.Nonce != 1001 {
+		t.Fatalf("the client was told something: nonce %d", ts.Nonce)
 	}
 	return func() {
-		ts.open, ts.inFlight = true, true
-		ts.shadow.event(ts, func(c *conversation.Conversation) { c.CommitErrors(ts.nonce, 0); c.Kind = conversation.Content })
-		if take(); ts.open {
+		ts.Phase = conversation.Awaiting
+		if take(); ts.Unanswered() {
 			t.Fatalf("the ACK was not taken")
 		}
 	}

@@ -75,7 +75,7 @@ func isSynced(t *testing.T, w *world) {
 
 // TestStateSize holds what each client costs for each of its types, in bytes.
 func TestStateSize(t *testing.T) {
-	if got := unsafe.Sizeof(typeState{}) - unsafe.Sizeof(shadow{}); got > 288 {
+	if got := unsafe.Sizeof(typeState{}); got > 288 {
 		t.Errorf("the state of a type takes %d bytes", got)
 	}
 	if got := unsafe.Sizeof(stream{}); got > 416 {

@@ -4,7 +4,6 @@ import (
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	"google.golang.org/grpc/peer"
 
-	"xdsrelay/fanout/conversation"
 	"xdsrelay/fanout/gate"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
@@ -98,18 +97,14 @@ func (s *stream) moveLocked(ts *typeState) {
 		held = ts.claims.held
 	}
 	if s.delta && !ts.isUncompared() {
-		held = append(held, ts.table.Told(&ts.watcher, ts.acked)...)
+		held = append(held, ts.table.Told(&ts.watcher, ts.Acked)...)
 	}
 	wanted := ts.table.Wanted(&ts.watcher)
 	ts.table.Leave(&ts.watcher)
 	ts.table, ts.private = s.privateLocked().Table(ts.table.Type), true
 	ts.table.Edit(&ts.watcher, wanted)
 
-	ts.shadow.event(ts, func(c *conversation.Conversation) { c.Switch() })
-	ts.sent, ts.acked = cache.Start, cache.Start
-	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
-	ts.rejection, ts.repeatsAll, ts.more, ts.again = notRejected, false, false, false
-	ts.claims, ts.moved = &claims{held: held}, true
-	ts.shadow.check(ts)
+	ts.Switch()
+	ts.claims = &claims{held: held}
 	s.comesBackLocked() // E5
 }

@@ -67,7 +67,7 @@ func (v *survey) add(st *stream) {
 			continue // it asks for nothing of it any more
 		}
 		v.states[standingOf{ts.metrics.key, ts.standing(h.Gen)}]++
-		v.behind[label] = max(v.behind[label], int64(h.Gen)-int64(ts.acked.Gen))
+		v.behind[label] = max(v.behind[label], int64(h.Gen)-int64(ts.Acked.Gen))
 	}
 }
 
