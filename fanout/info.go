@@ -60,6 +60,10 @@ type TypeInfo struct {
 	Acks     uint32    `json:"acks"`
 	Nacks    uint32    `json:"nacks"`
 	LastNack *Nack     `json:"last_nack,omitempty"`
+	// Waiting is why the client was not sent, or has not confirmed, what is newest; empty where
+	// nothing is missing. After is the type URL that it is ordered after.
+	Waiting string `json:"waiting,omitempty"`
+	After   string `json:"waiting_after,omitempty"`
 	// Has is the version that a client which polls says it has, and Told how often in a
 	// row it was told Version and came back without it, since SentAt: it rejects that, or
 	// the answers do not arrive. Both are empty for streams.
@@ -98,10 +102,12 @@ func (s *stream) info() StreamInfo {
 		}
 		stands := ts.standing(h.Gen)
 		ts.note(stands, s.srv.stamp(time.Now()))
+		waiting, after := s.waitingLocked(ts, &h)
 		i.Types = append(i.Types, TypeInfo{
 			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names, Missing: missing,
 			Sent: ts.Sent.Gen, Acked: ts.Acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
 			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
+			Waiting: waiting.String(), After: after,
 		})
 	}
 	return i
