@@ -199,17 +199,17 @@ func TestRejectedWhileARepetitionWaits(t *testing.T) {
 	ts, now := &typeState{}, time.Now()
 	a := cache.NewNames([]string{"a"})
 	ts.askedAgain(a, accepted, now)
-	ts.tell = nil // told at once
+	ts.Force = nil // told at once
 	ts.askedAgain(a, accepted, now)
-	if ts.tell != nil || ts.repeat.names.Len() != 1 {
-		t.Fatalf("the second time is not put off: %+v, %+v", ts.tell, ts.repeat)
+	if ts.Force != nil || ts.repeat.names.Len() != 1 {
+		t.Fatalf("the second time is not put off: %+v, %+v", ts.Force, ts.repeat)
 	}
 	ts.askedAgain(a, rejected, now)
-	if ts.tell != nil || ts.repeat.names.Len() != 0 {
-		t.Fatalf("after a NACK: %+v, %+v", ts.tell, ts.repeat)
+	if ts.Force != nil || ts.repeat.names.Len() != 0 {
+		t.Fatalf("after a NACK: %+v, %+v", ts.Force, ts.repeat)
 	}
 	ts.askedAgain(a, none, now) // a question by itself
-	if ts.tell.Len() != 1 {
+	if ts.Force.Len() != 1 {
 		t.Fatal("a question is not answered")
 	}
 }

@@ -3,6 +3,7 @@ package fanout
 import (
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/fanout/limit"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -120,37 +121,40 @@ func (ts *typeState) disclaim(names []string, wildcard bool) {
 
 // compareLocked compares what a reconnecting delta client holds with what
 // there is, as soon as that is known, or there is no hope for it (B37). It
-// reports whether the client may be told anything.
-func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) bool {
+// returns why the client must not be sent anything yet.
+func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) conversation.Reason {
 	if !ts.hasClaims() {
-		return !s.waitsForVersionLocked(ts, h, now)
+		if s.waitsForVersionLocked(ts, h, now) {
+			return conversation.AwaitingHead
+		}
+		return conversation.NothingNew
 	}
 	c := ts.claims
 	if !c.compared {
 		if !h.Known && !h.Hopeless {
-			return false
+			return conversation.Unknown
 		}
 		tell, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
 		if s.waitsForHeadLocked(ts, tell != nil, h.Behind, now) {
-			return false
+			return conversation.AwaitingHead
 		}
-		ts.sent, ts.acked = at, at
+		ts.Sent, ts.Acked = at, at
 		if s.tier != nil { // none of these was claimed
 			tell = tell.With(ts.table.Unshared(&ts.watcher))
 		}
-		ts.tell, c.held, c.compared = tell, rest, true
-	} else if h.Gen > ts.sent.Gen && ts.sent == ts.acked && ts.rejection == notRejected {
+		ts.Force, c.held, c.compared = tell, rest, true
+	} else if h.Gen > ts.Sent.Gen && ts.Sent == ts.Acked && !ts.IsRejected() {
 		// It was compared when nobody could be asked, and now there is more.
-		if tell, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.sent, c.held); ok {
-			ts.sent.Gen, c.held = gen, rest
-			ts.tell, ts.acked = ts.tell.With(tell), ts.sent
+		if tell, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.Sent, c.held); ok {
+			ts.Sent.Gen, c.held = gen, rest
+			ts.Force, ts.Acked = ts.Force.With(tell), ts.Sent
 		}
 	}
 	if h.Known || h.WildcardKnown && !c.judged {
 		gone, rest := ts.table.Gone(&ts.watcher, c.held)
-		ts.tell, c.held, c.judged = ts.tell.With(gone), rest, h.WildcardKnown
+		ts.Force, c.held, c.judged = ts.Force.With(gone), rest, h.WildcardKnown
 	}
-	return true
+	return conversation.NothingNew
 }
 
 // claimHoldsLocked reports whether a reconnecting SotW client already has all
@@ -163,6 +167,6 @@ func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
 	claimed := ts.claims.version
 	outdated := ts.claims.outdated
 	ts.claims = nil
-	return !outdated && !b.noted && !s.delta && ts.nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
+	return !outdated && !b.noted && !s.delta && ts.Nonce == 0 && h.Wildcard && h.Names == 0 && h.Known &&
 		ts.table.Type.FullState && b.derived && b.version == claimed
 }

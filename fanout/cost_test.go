@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
@@ -75,7 +76,7 @@ func newFleet(t xdstest.TB, clients, clusters int, delta bool, change ...func(*C
 	}
 	f.origin().Apply(u)
 	f.flush()
-	for f.streams[0].types[0].inFlight {
+	for f.streams[0].types[0].Phase == conversation.Awaiting {
 		f.ack(t) // a large state is sent in parts (B40), each after the ACK of the one before
 		f.flush()
 	}
@@ -252,19 +253,19 @@ func TestCostOfAnIdleStream(t *testing.T) {
 func acker(t xdstest.TB, f *fleet, names int) func() {
 	s := f.streams[0]
 	ts := s.types[0]
-	data := requestBytes(t, s.delta, cds, names, ts.nonce)
+	data := requestBytes(t, s.delta, cds, names, ts.Nonce)
 	take := func() {
 		if err := errors.Join(arrive(&s.in, data), s.take(nil)); err != nil {
 			t.Fatalf("the request was refused: %v", err)
 		}
 	}
 	take() // it has names that were not subscribed yet
-	if ts.nonce != 1001 {
-		t.Fatalf("the client was told something: nonce %d", ts.nonce)
+	if ts.Nonce != 1001 {
+		t.Fatalf("the client was told something: nonce %d", ts.Nonce)
 	}
 	return func() {
-		ts.open, ts.inFlight = true, true
-		if take(); ts.open {
+		ts.Phase = conversation.Awaiting
+		if take(); ts.Unanswered() {
 			t.Fatalf("the ACK was not taken")
 		}
 	}

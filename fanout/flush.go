@@ -3,6 +3,7 @@ package fanout
 import (
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -126,7 +127,7 @@ func (s *stream) failLocked(err error) {
 
 // commitLocked notes that b is sent to the client and completes it.
 func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time.Time) *frame {
-	before := ts.sent
+	before := ts.Sent
 	s.nonces++ // B5: one sequence for all types of the stream
 	f := newFrame(b.data, s.nonces)
 	if whole := f.size(); whole > s.srv.cfg.MaxSendBytes {
@@ -135,20 +136,19 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	saved := s.compress(f, b)
 	size := f.size()
 	now := s.srv.stamp(moment)
-	ts.dropped = ts.dropped && s.isDueLocked(ts, moment)
-	if b.aside {
-		ts.committedAside(s.nonces, size, now)
-	} else {
-		ts.committed(q, b, s.nonces, size, now)
-		if len(b.failed) > 0 {
-			ts.disclaim(b.failed, false) // only the resource takes the error back (D15)
-		}
+	if ts.Has(conversation.Crossed) && !s.isDueLocked(ts, moment) {
+		ts.AckTimeout()
 	}
+	ts.committed(q, b, s.nonces, size, now)
+	if len(b.failed) > 0 {
+		ts.disclaim(b.failed, false) // only the resource takes the error back (D15)
+	}
+	ts.Wait = conversation.AwaitingAck
 	ts.observe(now)
 	if s.tier != nil {
 		s.markLocked(ts, q, b, f, before)
 	}
-	s.sentLocked(ts, before.Gen, ts.sent.Gen, moment)
+	s.sentLocked(ts, before.Gen, ts.Sent.Gen, moment)
 	s.unacked += size
 	ts.metrics.sent(size, saved)
 	if b.endpoints != nil && s.tier == nil { // E3
@@ -157,8 +157,8 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		case eds == nil && ts.wasCompared():
 			// It is about to ask, and may hold them already.
 			s.warming = s.warming.With(b.endpoints)
-		case eds != nil && (eds.sent != cache.Start || eds.hasClaims()):
-			eds.refresh = eds.refresh.With(b.endpoints)
+		case eds != nil && (eds.Sent != cache.Start || eds.hasClaims()):
+			eds.Resend = eds.Resend.With(b.endpoints)
 		}
 	}
 	return f
@@ -182,11 +182,13 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				// was looked at first can be behind only if it waits for an
 				// ACK or changed just now; either will bring us back.
 				if s.tier != nil {
+					ts.Wait = conversation.Ordered
 					continue
 				}
 				if q, b := s.demandedLocked(ts); b != nil {
 					return ts, q, b
 				}
+				ts.Wait = conversation.Ordered
 			default:
 				return ts, q, b
 			}

@@ -1,6 +1,10 @@
 package fanout
 
-import "time"
+import (
+	"time"
+
+	"xdsrelay/fanout/conversation"
+)
 
 // giveUpLocked reacts for a client that waits for an origin that cannot be
 // reached, before it takes the silence for absence (K15): a stream that had no
@@ -34,7 +38,7 @@ func (s *stream) giveUpLocked(now time.Time) {
 	s.hopeless = at // for names that are asked for from now on
 	s.armLocked(now.Add(s.srv.cfg.OriginTimeout))
 	for _, ts := range s.types {
-		if ts.hopeless && s.takesErrors(ts) {
+		if ts.Has(conversation.Unreachable) && s.takesErrors(ts) {
 			ts.table.GiveUp(&ts.watcher)
 		}
 	}
@@ -44,7 +48,7 @@ func (s *stream) giveUpLocked(now time.Time) {
 // that nobody can be asked about, and the client can be told so.
 func (s *stream) hopelessLocked() bool {
 	for _, ts := range s.types {
-		if ts.hopeless && (s.nonces == 0 || s.takesErrors(ts)) {
+		if ts.Has(conversation.Unreachable) && (s.nonces == 0 || s.takesErrors(ts)) {
 			return true
 		}
 	}

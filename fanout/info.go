@@ -59,6 +59,10 @@ type TypeInfo struct {
 	Acks     uint32    `json:"acks"`
 	Nacks    uint32    `json:"nacks"`
 	LastNack *Nack     `json:"last_nack,omitempty"`
+	// Waiting is the reason why the client was not sent the newest content, or has not acknowledged
+	// it; empty if it has. After is the type URL that has to be sent first, if that is the reason.
+	Waiting string `json:"waiting,omitempty"`
+	After   string `json:"waiting_after,omitempty"`
 	// Has is the version that a polling client says it has. UnackedRepeats is how many times in a
 	// row, since SentAt, it was sent Version and did not quote it in the next poll: it rejects the
 	// version, or does not get the answers. Both are empty for streams.
@@ -97,10 +101,12 @@ func (s *stream) info() StreamInfo {
 		}
 		stands := ts.standing(h.Gen)
 		ts.note(stands, s.srv.stamp(time.Now()))
+		waiting, after := s.waitingLocked(ts, &h)
 		i.Types = append(i.Types, TypeInfo{
 			TypeURL: ts.table.Type.URL, State: states[stands], Since: s.srv.timeOf(ts.since), Private: ts.private, Wildcard: h.Wildcard, Names: h.Names, Missing: missing,
-			Sent: ts.sent.Gen, Acked: ts.acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
+			Sent: ts.Sent.Gen, Acked: ts.Acked.Gen, Head: h.Gen, Version: ts.version, Nonce: nonceOf(ts),
 			SentAt: s.srv.timeOf(ts.sentAt), Acks: ts.acks, Nacks: ts.nacs, LastNack: ts.nack,
+			Waiting: waiting.String(), After: after,
 		})
 	}
 	return i
@@ -108,10 +114,10 @@ func (s *stream) info() StreamInfo {
 
 // nonceOf returns the nonce of a type's newest response, as the client sees it.
 func nonceOf(ts *typeState) string {
-	if ts.nonce == 0 {
+	if ts.Nonce == 0 {
 		return ""
 	}
-	return strconv.FormatUint(ts.nonce, 10)
+	return strconv.FormatUint(ts.Nonce, 10)
 }
 
 // Check looks for streams with a contradictory state. It returns a sentence for each contradiction.
@@ -131,18 +137,15 @@ func (s *stream) check() (wrong []string) {
 		complain := func(format string, args ...any) {
 			wrong = append(wrong, fmt.Sprintf("stream of %s, type %s: ", s.peer, ts.table.Type.URL)+fmt.Sprintf(format, args...))
 		}
-		bytes += ts.bytes
+		bytes += ts.Bytes
 		if i > 0 && s.types[i-1].table.Type.Order > ts.table.Type.Order {
 			complain("out of the sending order")
 		}
-		if ts.acked.Gen > ts.sent.Gen {
-			complain("acknowledged generation %d, but only %d was sent", ts.acked.Gen, ts.sent.Gen)
+		if ts.Acked.Gen > ts.Sent.Gen {
+			complain("acknowledged generation %d, but only %d was sent", ts.Acked.Gen, ts.Sent.Gen)
 		}
-		if ts.inFlight && !ts.open {
-			complain("waits for an answer that came")
-		}
-		if h := ts.table.Head(&ts.watcher); h.Subscription != 0 && ts.sent.Gen > h.Gen && h.Gen > 0 && !ts.table.Reaches(ts.sent.Gen) {
-			complain("sent generation %d, beyond the table's newest", ts.sent.Gen)
+		if h := ts.table.Head(&ts.watcher); h.Subscription != 0 && ts.Sent.Gen > h.Gen && h.Gen > 0 && !ts.table.Reaches(ts.Sent.Gen) {
+			complain("sent generation %d, beyond the table's newest", ts.Sent.Gen)
 		}
 	}
 	if bytes != s.unacked {

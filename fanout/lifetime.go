@@ -59,16 +59,16 @@ func stepOf(left time.Duration) time.Duration {
 // heartbeats and errors. The rest is held (B14). If every response must have the full state,
 // nothing can be sent.
 func (s *stream) notesLocked(ts *typeState, h cache.Head, now time.Time) (q cache.Query, b *body) {
-	if s.noted(h) <= ts.sent.Noted || !s.delta && ts.table.Type.FullState {
+	if s.noted(h) <= ts.Sent.Noted || !s.delta && ts.table.Type.FullState {
 		return q, nil
 	}
-	since := ts.acked
-	since.Noted = ts.sent.Noted
+	since := ts.Acked
+	since.Noted = ts.Sent.Noted
 	q = s.ask(cache.Query{
-		Since: since, NotesOnly: true, Except: ts.told.With(ts.tell).With(ts.refreshed), Limit: s.srv.bodyLimit(),
+		Since: since, NotesOnly: true, Except: ts.ForceUnacked.With(ts.Force).With(ts.ResendUnacked), Limit: s.srv.bodyLimit(),
 	}, h, now)
 	if b = s.bodyLocked(ts, h, q); b.data == nil {
-		ts.sent.Noted = b.to.Noted
+		ts.Sent.Noted = b.to.Noted
 		return q, nil
 	}
 	return q, b

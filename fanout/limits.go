@@ -293,7 +293,7 @@ func (s *stream) checkNamesLocked() error {
 	names, bytes := 0, 0
 	for _, ts := range s.types {
 		h := ts.table.Head(&ts.watcher)
-		names += max(h.Names, ts.tell.Len(), ts.told.Len())
+		names += max(h.Names, ts.Force.Len(), ts.ForceUnacked.Len())
 		bytes += h.NameBytes
 	}
 	if names > s.srv.cfg.MaxNames {

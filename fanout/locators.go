@@ -19,7 +19,6 @@ import (
 type located struct {
 	errors [][]byte        // to be sent; nil for none
 	told   resource.Digest // of what the client was told last
-	aside  bool            // the newest response holds errors alone
 }
 
 // size is roughly what is kept until it is told, in bytes.
@@ -67,7 +66,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 	if ts.located == nil || ts.located.errors == nil {
 		return nil
 	}
-	if ts.inFlight && s.isDueLocked(ts, now) { // B9
+	if s.waitsLocked(ts, now) { // B9
 		return nil
 	}
 	seen := ts.table.Seen(&ts.watcher)
@@ -79,14 +78,3 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 	}
 	return &body{data: resource.AppendSotW(nil, m), aside: true}
 }
-
-// committedAside notes that a response was sent that says nothing of resources:
-// what the client has of them, and what it thinks of that, stays as it was.
-func (ts *typeState) committedAside(nonce uint64, size int, now stamp) {
-	ts.located.errors, ts.located.aside = nil, true
-	ts.nonce, ts.sentAt, ts.open, ts.inFlight, ts.repeatsAll = nonce, now, true, true, false
-	ts.bytes += size
-}
-
-// isAside reports whether the newest response said nothing of resources.
-func (ts *typeState) isAside() bool { return ts.located != nil && ts.located.aside }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
@@ -131,7 +132,7 @@ func (s *stream) askedByPeerLocked(ts *typeState, r *resource.Request) error {
 	})
 	if r.Subscribe.Len()+r.Unsubscribe.Len() > 0 {
 		s.tier.edits[ts]++
-		ts.owed = true
+		ts.Mark(conversation.FirstAnswerDue, true)
 	}
 	if len(r.Errored) == 0 {
 		return nil
@@ -149,12 +150,13 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 	var m resource.PeerMark
 	// While removals wait for other types, the other node would take the resources that it still
 	// has for current ones, and pass them on to others.
-	if ts.owed = !b.known || b.more || b.withholds || q.NotesOnly; !ts.owed {
+	due := !b.known || b.more || b.withholds || q.NotesOnly
+	if !due {
 		m.Edits = s.tier.edits[ts]
 	}
 	shared := s.tier.errored[ts]
 	m.Errored = ts.table.Errored(&ts.watcher, shared)
-	ts.owed = ts.owed || shared.More()
+	ts.Mark(conversation.FirstAnswerDue, due || shared.More())
 	m.System = b.system
 	if server := s.group.Server(s.tier.leg); server != s.tier.server {
 		s.tier.server, m.Server = server, server
@@ -165,7 +167,7 @@ func (s *stream) markLocked(ts *typeState, q cache.Query, b *body, f *frame, bef
 			m.Age = max(time.Since(asOf), time.Millisecond)
 		}
 	}
-	m.Trace = s.newestLocked(ts, before, ts.sent.Gen).Parent()
+	m.Trace = s.newestLocked(ts, before, ts.Sent.Gen).Parent()
 	f.tail = resource.AppendPeerMark(f.tail, m)
 }
 
@@ -182,7 +184,7 @@ func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
 	if !doubtful {
 		return false
 	}
-	ts.hopeless = cut
+	ts.Mark(conversation.Unreachable, cut)
 	s.armLocked(now.Add(confirmPause))
 	return true
 }
@@ -190,8 +192,8 @@ func (s *stream) outdatedLocked(ts *typeState, now time.Time) bool {
 // oweLocked makes an answer due that the other node needs without a change: that the control plane
 // is reachable again.
 func (s *stream) oweLocked(ts *typeState) {
-	if s.tier != nil && s.tier.cut && !ts.owed && !s.group.Cut(s.tier.leg) {
-		ts.owed = true
+	if s.tier != nil && s.tier.cut && !ts.Has(conversation.FirstAnswerDue) && !s.group.Cut(s.tier.leg) {
+		ts.Mark(conversation.FirstAnswerDue, true)
 	}
 }
 

@@ -3,12 +3,13 @@ package fanout
 import (
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 )
 
 // pendingLocked returns the response that is due for a type now, or a nil body
-// if there is none. It moves the client's position past changes that are no
-// news to it.
+// if there is none, for the reason in ts.Wait. It moves the client's position past
+// changes that are no news to it.
 func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *body) {
 	if b := s.refusalLocked(ts, now); b != nil {
 		return q, b
@@ -19,28 +20,28 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	s.repeatLocked(ts, now)
 	s.oweLocked(ts)
-	ts.hopeless = h.Hopeless && (h.Names > 0 || h.Wildcard)
-	news := ts.hasNews(h)
-	if !news {
-		ts.more = false
-		ts.holdRejected()
-		if ts.isHeld() && ts.lags() { // the client does not know what it should see
-			q.KeepRemoved = s.keepsLocked(ts, now)
-			news = !q.KeepRemoved
-		}
-		if !news && s.noted(h) <= ts.sent.Noted && (ts.isHeld() || !ts.lags() && !ts.owed) { // B14, B31
-			return q, nil
-		}
+	ts.Mark(conversation.Unreachable, h.Hopeless && (h.Names > 0 || h.Wildcard))
+	v := s.viewOf(ts, &h)
+	if v.News = ts.HasNews(h.Gen); !v.News {
+		ts.NoNews()
 	}
-	if s.waitsLocked(ts, now) {
+	if ts.NeedsOrder(&v) { // the client does not know what it should see
+		q.KeepRemoved = s.keepsLocked(ts, now)
+		v.RemovalsWait = q.KeepRemoved
+	}
+	next := ts.Next(&v)
+	if next.Why == conversation.AwaitingAck && !s.waitsLocked(ts, now) {
+		next = ts.Next(&v)
+	}
+	if ts.Wait = next.Why; next.Act == conversation.Wait {
 		return q, nil
 	}
 	q = s.ask(ts.news(s.form, s.srv.bodyLimit()), h, now)
 	q.Spared = !s.relay && h.Spares(q.Since, s.srv.timeOf(s.since))
-	if ts.isHeld() {
-		if !news {
-			return s.notesLocked(ts, h, now)
-		}
+	switch next.Act {
+	case conversation.AskNotes:
+		return s.notesLocked(ts, h, now)
+	case conversation.AskQuietly:
 		quiet := q
 		quiet.Quiet = true
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
@@ -50,10 +51,18 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 			}
 			return s.notesLocked(ts, h, now)
 		}
-		q = ts.unaccepted(q)
+		q = ts.Unaccepted(q)
 	}
 	q, b = s.orderedLocked(ts, h, q, now)
 	return s.dueLocked(ts, h, q, b, now)
+}
+
+// viewOf is what the subscription sees of its table, as a conversation takes it.
+func (s *stream) viewOf(ts *typeState, h *cache.Head) conversation.View {
+	return conversation.View{
+		Noted: s.noted(*h), Subscribed: h.Names > 0 || h.Wildcard, Wildcard: h.Wildcard, Known: h.Known,
+		Unreachable: h.Hopeless, Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
+	}
 }
 
 // readyLocked returns the newest state of what the client wants of a type. ok is
@@ -62,6 +71,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 	h = ts.table.Head(&ts.watcher)
 	if h.Private && !ts.table.Sole() && s.tier == nil { // K17
 		if s.waitsLocked(ts, now) {
+			ts.Wait = conversation.AwaitingAck
 			return h, false
 		}
 		s.moveLocked(ts)
@@ -71,34 +81,25 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 	if s.tier != nil {
 		h.Known = h.Known && !ts.table.Assumes(&ts.watcher) // silence is no answer to pass on
 		if s.outdatedLocked(ts, now) {
+			ts.Wait = conversation.Restoring
 			return h, false
 		}
 	}
-	return h, s.mayTellLocked(ts, h) && s.compareLocked(ts, h, now)
-}
-
-// hasNews reports whether there may be resources or removals to tell.
-func (ts *typeState) hasNews(h cache.Head) bool {
-	told := ts.tell == nil || ts.isHeld() && ts.tell == ts.kept // a removal that is owed is no news
-	return h.Gen > ts.sent.Gen || !told || ts.refresh != nil
-}
-
-// lags reports whether removals may have been held back from the newest response.
-func (ts *typeState) lags() bool {
-	return ts.sent.Removed < ts.sent.Gen || ts.kept != nil && ts.tell == ts.kept
+	if ts.Wait = s.mayAnswerLocked(ts, &h); ts.Wait != conversation.NothingNew {
+		return h, false
+	}
+	ts.Wait = s.compareLocked(ts, h, now)
+	return h, ts.Wait == conversation.NothingNew
 }
 
 // orderedLocked returns the answer to q without those removals that have to wait
 // for other types (E2, E5, E8), and the query for it.
 func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now time.Time) (cache.Query, *body) {
-	// Nothing that a newcomer has can be in the way of its routes while the rest
-	// comes in parts. Who asks for everything again has not come anew.
-	mayKeep := ts.again || (ts.supplies() || q.Since.Gen > 0) && q.Since.Removed <= q.Since.Gen
 	b := s.bodyLocked(ts, h, q)
 	// What has to wait is asked after the look at the table: a route may have changed
 	// before the removal that we just saw. Where nothing is withdrawn, who has to wait
 	// and who has not share the answer.
-	if b.withdraws && mayKeep && s.keepsLocked(ts, now) {
+	if b.withdraws && ts.MayKeepRemovals(q.Since, ts.supplies()) && s.keepsLocked(ts, now) {
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
 	}
@@ -113,36 +114,41 @@ func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, 
 		s.end(b.err)
 		return q, nil
 	case s.claimHoldsLocked(ts, h, b):
-		ts.sent, ts.acked, ts.owed = b.to, b.to, false
+		ts.Sent, ts.Acked = b.to, b.to
+		ts.Mark(conversation.FirstAnswerDue, false)
 		return q, nil
-	case b.local && s.nonces == 0:
-		return q, nil // it is not answered at all; see giveUpLocked
-	case !s.delta && ts.table.Type.FullState && ts.nonce == 0 && !h.Known && b.resources == 0:
-		return q, nil // K13: that some names do not exist says nothing of the others
-	case b.data != nil:
+	}
+	v := s.viewOf(ts, &h)
+	next := ts.Judge(&v, &conversation.Answer{
+		Empty: b.data == nil, More: b.more, NoResources: b.resources == 0, Local: b.local, Silent: s.nonces == 0,
+		Withholds: b.withholds, Ordered: q.KeepRemoved && b.withdraws,
+	})
+	ts.Wait = next.Why
+	switch next.Act {
+	case conversation.Send:
 		return q, b
-	case b.more: // a part of removals, which SotW cannot tell
-		if ts.isHeld() { // nor can it be rejected: what comes again begins after it
-			ts.acked, ts.told, ts.refreshed = b.to, nil, nil
-		}
-		s.skipLocked(ts, q, b)
-		return s.pendingLocked(ts, now)
-	case ts.owed && h.Known && !b.withholds: // B24
+	case conversation.SendEmpty:
 		empty := *b
 		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.told, Source: b.source})
 		return q, &empty
+	case conversation.SkipAndAsk: // a part of removals, which SotW has no form for
+		if ts.IsHeld() { // nor can it be rejected: what is sent again begins after it
+			ts.Acked, ts.ForceUnacked, ts.ResendUnacked = b.to, nil, nil
+		}
+		s.skipLocked(ts, q, b)
+		return s.pendingLocked(ts, now)
+	case conversation.Skip:
+		s.skipLocked(ts, q, b)
 	}
-	s.skipLocked(ts, q, b)
 	return q, nil
 }
 
 // waitsLocked reports whether the newest response has to be answered first (B9).
 func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
-	if !ts.inFlight {
-		return false
+	if ts.Phase == conversation.Awaiting && !s.isDueLocked(ts, now) {
+		ts.AckTimeout() // B12: silence is neither ACK nor NACK
 	}
-	ts.inFlight = s.isDueLocked(ts, now) // B12: silence is neither ACK nor NACK
-	return ts.inFlight
+	return ts.Phase == conversation.Awaiting
 }
 
 // isDueLocked reports whether an answer to the newest response may still come in time.
@@ -158,11 +164,11 @@ func (s *stream) isDueLocked(ts *typeState, now time.Time) bool {
 // where everything else of the type has to wait: the client holds up requests
 // until it comes (E7). It is nil if there is none.
 func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
-	if ts.asked == nil || ts.rejection != notRejected { // B16: all of that has to come first
+	if !ts.MayGoAhead() {
 		return q, nil
 	}
 	h := ts.table.Head(&ts.watcher)
-	q = s.ask(cache.Query{Since: ts.sent, Force: ts.asked, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
+	q = s.ask(cache.Query{Since: ts.Sent, Force: ts.OnDemand, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
 	b = s.bodyLocked(ts, h, q)
 	if b.data == nil {
 		return q, nil
@@ -170,22 +176,10 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 	return q, b
 }
 
-// mayTellLocked reports whether the client may be told anything of a type.
-func (s *stream) mayTellLocked(ts *typeState, h cache.Head) bool {
-	switch {
-	case h.Names == 0 && !h.Wildcard: // B4
-		return false
-	case h.Held:
-		return false
-	case !s.delta && ts.table.Type.FullState && ts.moved && !h.Known:
-		return false // K13: the client holds something already
-	case !s.delta && ts.table.Type.FullState && ts.nonce == 0 && !h.Known:
-		// K13: a first full state that leaves out what is not known yet would
-		// read as its removal, to who may hold it already or takes it for all
-		// there is. Others get what exists of the names they ask for (B25).
-		return !h.Wildcard && !ts.claimsVersion()
-	}
-	return true
+// mayAnswerLocked returns why the client must not be sent anything of a type.
+func (s *stream) mayAnswerLocked(ts *typeState, h *cache.Head) conversation.Reason {
+	v := s.viewOf(ts, h)
+	return ts.MayAnswer(&v)
 }
 
 // anyBehindLocked reports whether a type of the kind has changes that the
@@ -195,7 +189,7 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 		if !kind(ts) || ts.isUncompared() || ts.waitsForHead() {
 			continue
 		}
-		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.sent.Gen || ts.more || ts.asksFor()) && s.mayTellLocked(ts, h) {
+		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.Sent.Gen || ts.More || ts.asksFor()) && s.mayAnswerLocked(ts, &h) == conversation.NothingNew {
 			return true
 		}
 	}
@@ -204,4 +198,6 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 
 // asksFor reports whether names wait to be told that the client wants anew, or again:
 // whatever their generation, routes may lead there that came later.
-func (ts *typeState) asksFor() bool { return ts.tell != nil && ts.tell != ts.kept || ts.refresh != nil }
+func (ts *typeState) asksFor() bool {
+	return ts.Force != nil && ts.Force != ts.HeldRemovals || ts.Resend != nil
+}

@@ -95,16 +95,14 @@ func (s *stream) moveLocked(ts *typeState) {
 		held = ts.claims.held
 	}
 	if s.delta && !ts.isUncompared() {
-		held = append(held, ts.table.Told(&ts.watcher, ts.acked)...)
+		held = append(held, ts.table.Told(&ts.watcher, ts.Acked)...)
 	}
 	wanted := ts.table.Wanted(&ts.watcher)
 	ts.table.Leave(&ts.watcher)
 	ts.table, ts.private = s.privateLocked().Table(ts.table.Type), true
 	ts.table.Edit(&ts.watcher, wanted)
 
-	ts.sent, ts.acked = cache.Start, cache.Start
-	ts.tell, ts.refresh, ts.kept, ts.told, ts.refreshed = nil, nil, nil, nil, nil
-	ts.rejection, ts.repeatsAll, ts.more, ts.again = notRejected, false, false, false
-	ts.claims, ts.moved = &claims{held: held}, true
+	ts.Switch()
+	ts.claims = &claims{held: held}
 	s.comesBackLocked() // E5
 }

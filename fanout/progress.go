@@ -95,9 +95,9 @@ func (s *stream) leftLocked(ts *typeState, from, to uint64) {
 
 // skipLocked moves to b's position, which the client reaches without a response.
 func (s *stream) skipLocked(ts *typeState, q cache.Query, b *body) {
-	before := ts.acked.Gen
+	before := ts.Acked.Gen
 	ts.skipped(q, b)
-	s.leftLocked(ts, before, ts.acked.Gen)
+	s.leftLocked(ts, before, ts.Acked.Gen)
 }
 
 // everything is a position after all generations.

@@ -22,11 +22,11 @@ func (c client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Tim
 			return "", time.Time{}, false
 		}
 		switch {
-		case ts.acked.Gen >= u.Gen:
+		case ts.Acked.Gen >= u.Gen:
 			state = Synced
-		case ts.rejection != notRejected:
+		case ts.IsRejected():
 			state = Nacked
-		case ts.open && ts.sent.Gen >= u.Gen:
+		case ts.Unanswered() && ts.Sent.Gen >= u.Gen:
 			state = Stale
 		default:
 			state = NotSent

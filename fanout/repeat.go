@@ -47,12 +47,12 @@ func (ts *typeState) askedAgain(names *cache.Names, answer verdict, now time.Tim
 		ts.repeat.pause = min(2*ts.repeat.pause, lastPause)
 	case answer == accepted && names != nil:
 		ts.repeat = &repeat{pause: firstPause}
-		ts.tell = ts.tell.With(names)
+		ts.Force = ts.Force.With(names)
 	case answer == accepted && ts.repeat != nil:
-		ts.tell = ts.tell.With(ts.repeat.names)
+		ts.Force = ts.Force.With(ts.repeat.names)
 		ts.repeat = nil
 	default:
-		ts.tell = ts.tell.With(names)
+		ts.Force = ts.Force.With(names)
 	}
 }
 
@@ -66,5 +66,5 @@ func (s *stream) repeatLocked(ts *typeState, now time.Time) {
 		s.armLocked(r.at)
 		return
 	}
-	ts.tell, r.names = ts.tell.With(r.names), nil
+	ts.Force, r.names = ts.Force.With(r.names), nil
 }

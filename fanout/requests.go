@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"xdsrelay/fanout/conversation"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/resource"
 )
@@ -14,14 +15,16 @@ const wildcardName = "*"
 // applySotWLocked applies a DiscoveryRequest. It returns what that says of the
 // newest response, and whether it counts at all.
 func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, counts bool, err error) {
-	answered := ts.nonce != 0
-	ts.named = ts.named || r.Names.Len() > 0 || r.Located // B19, whatever the nonce
+	answered := ts.Nonce != 0
+	if r.Names.Len() > 0 || r.Located { // B19, whatever the nonce
+		ts.Mode = conversation.Named
+	}
 	// B7, B10: without a nonce to judge by it is just a statement of names.
 	if answered && len(r.Nonce) > 0 {
 		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
 			if !ts.table.Type.FullState { // else the newest response has all of it
-				ts.refusedLate(r, s.why, time.Now())
+				ts.rejectedLate(r, s.why, time.Now())
 			}
 			return none, false, s.omittedLocked(ts, r) // B8: a newer request is on its way, and its names count
 		}
@@ -49,14 +52,16 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 		// B10: the client may have forgotten the response that is in flight,
 		// and waits for what it asks now. If it does answer both, its answer
 		// to the newer one states its names once more (B17).
-		ts.inFlight = false
+		ts.Forgotten()
 	}
 	return answer, true, nil
 }
 
 // isLegacyWildcard reports whether a SotW request without names asks for everything (B20,
 // B21).
-func (ts *typeState) isLegacyWildcard() bool { return !ts.named && ts.table.Type.Wildcard }
+func (ts *typeState) isLegacyWildcard() bool {
+	return ts.Mode == conversation.Implicit && ts.table.Type.Wildcard
+}
 
 // wishes is what a SotW request makes the subscription.
 func (ts *typeState) wishes(r *resource.Request) (wild bool, names []string, err error) {
@@ -71,7 +76,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		answer = s.judgeLocked(ts, r)
 	} else if len(r.Nonce) > 0 {
 		ts.metrics.stale() // B11: the lists count all the same
-		ts.refusedLate(r, s.why, time.Now())
+		ts.rejectedLate(r, s.why, time.Now())
 	}
 	if initial {
 		return answer, s.startDeltaLocked(ts, r)
@@ -96,18 +101,18 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
 	ts.askedAgain(names, answer, now)
 	if ts.onDemand() {
-		ts.asked = ts.asked.With(cache.NewNames(slices.Clone(ed.Added)))
+		ts.OnDemand = ts.OnDemand.With(cache.NewNames(slices.Clone(ed.Added)))
 		if answer == none {
-			ts.asked = ts.asked.With(names)
+			ts.OnDemand = ts.OnDemand.With(names)
 		}
 	}
 	switch h := ts.table.Head(&ts.watcher); {
 	case h.Wildcard:
-		ts.tell = ts.tell.With(cache.NewNames(ed.Removed)) // B36
+		ts.Force = ts.Force.With(cache.NewNames(ed.Removed)) // B36
 	case h.Globs > 0:
 		// The same for what a glob still covers, of which no client can
 		// conclude that it is gone.
-		ts.refresh = ts.refresh.With(cache.NewNames(ed.Removed))
+		ts.Resend = ts.Resend.With(cache.NewNames(ed.Removed))
 	}
 	return answer, nil
 }
@@ -126,7 +131,7 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	}
 	if u := ts.table.Type.URL; u == resource.EndpointURL || u == resource.EndpointV2URL {
 		if ts.claims != nil { // otherwise all of them are news
-			ts.refresh = s.warming
+			ts.Resend = s.warming
 		}
 		s.warming = nil
 	}
@@ -176,7 +181,7 @@ const (
 // second one only states a subscription.
 func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	s.inSyncLocked()
-	if !ts.open {
+	if !ts.Unanswered() {
 		return none
 	}
 	now := time.Now()
@@ -184,14 +189,14 @@ func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 		again := ts.nack != nil
 		s.unacked -= ts.rejected(s.why, now)
 		ts.metrics.nack()
-		ctx := s.refusedLocked(ts, ts.acked.Gen, ts.sent.Gen, ts.nack.Message, now)
+		ctx := s.refusedLocked(ts, ts.Acked.Gen, ts.Sent.Gen, ts.nack.Message, now)
 		if !again {
 			s.srv.nackedLocked(ctx, s, ts)
 		}
 		return rejected
 	}
-	took, before := ts.sentAt.before(s.srv.stamp(now)), ts.acked.Gen
+	took, before := ts.sentAt.before(s.srv.stamp(now)), ts.Acked.Gen
 	s.unacked -= ts.accepted()
-	ts.metrics.ack(s.acceptedLocked(ts, before, ts.acked.Gen, now), took)
+	ts.metrics.ack(s.acceptedLocked(ts, before, ts.Acked.Gen, now), took)
 	return accepted
 }

@@ -1,6 +1,10 @@
 package fanout
 
-import "time"
+import (
+	"time"
+
+	"xdsrelay/fanout/conversation"
+)
 
 // After a reconnect the difference goes out with additions first and removals
 // last, in reverse order: listeners and routes, then endpoints, then clusters
@@ -29,7 +33,7 @@ func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
 // responses (B10), so what counts is that the newest is answered; or never (B12).
 func (s *stream) droppedLocked(kind func(*typeState) bool, now time.Time) bool {
 	for _, ts := range s.types {
-		if ts.dropped && kind(ts) && s.isDueLocked(ts, now) {
+		if ts.Has(conversation.Crossed) && kind(ts) && s.isDueLocked(ts, now) {
 			return true
 		}
 	}
@@ -82,6 +86,6 @@ func (s *stream) unsettledLocked(ts *typeState) bool {
 		return false
 	}
 	waits := !h.Known && !h.Hopeless || h.Held
-	behind := h.Gen > ts.sent.Gen || ts.sent.Removed < ts.sent.Gen || ts.tell != nil || ts.more
-	return waits || ts.hasClaims() || behind && !ts.isHeld() || ts.open
+	behind := h.Gen > ts.Sent.Gen || ts.Sent.Removed < ts.Sent.Gen || ts.Force != nil || ts.More
+	return waits || ts.hasClaims() || behind && !ts.IsHeld() || ts.Unanswered()
 }

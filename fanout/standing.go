@@ -37,14 +37,14 @@ var states = [...]State{standsSynced: Synced, standsStale: Stale, standsNacked: 
 // should see.
 func (ts *typeState) standing(head uint64) standing {
 	switch {
-	case ts.rejection != notRejected:
+	case ts.IsRejected():
 		return standsNacked
-	case ts.nonce == 0 && ts.sent.Gen == 0:
+	case ts.Nonce == 0 && ts.Sent.Gen == 0:
 		if ts.isUncompared() || ts.claimsVersion() {
 			return standsUnknown
 		}
 		return standsNotSent
-	case ts.open || head > ts.sent.Gen || ts.tell != nil:
+	case ts.Unanswered() || head > ts.Sent.Gen || ts.Force != nil:
 		return standsStale
 	}
 	return standsSynced

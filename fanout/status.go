@@ -134,9 +134,9 @@ type Place struct {
 // placeLocked takes in the state of now; the stream's mu must be held.
 func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
 	p := Place{
-		Type: ts.table.Type, Private: ts.private, Sub: sub, Sent: ts.sent.Gen, Acked: ts.acked.Gen,
-		untold: [2]*cache.Names{ts.tell, ts.asked}, unacked: [2]*cache.Names{ts.told, ts.refreshed},
-		Rejected: ts.rejection != notRejected, Nack: ts.nack,
+		Type: ts.table.Type, Private: ts.private, Sub: sub, Sent: ts.Sent.Gen, Acked: ts.Acked.Gen,
+		untold: [2]*cache.Names{ts.Force, ts.OnDemand}, unacked: [2]*cache.Names{ts.ForceUnacked, ts.ResendUnacked},
+		Rejected: ts.IsRejected(), Nack: ts.nack,
 	}
 	if !delta {
 		p.Version = ts.version

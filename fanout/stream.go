@@ -224,9 +224,9 @@ func (s *stream) stateLocked(t *resource.Type) (ts *typeState, initial bool, err
 		return nil, false, err
 	}
 	ts = &typeState{
-		table: group.Table(t), private: private, sent: cache.Start, acked: cache.Start,
-		metrics: s.srv.metrics.of(t, s.form),
+		table: group.Table(t), private: private, metrics: s.srv.metrics.of(t, s.form),
 	}
+	ts.Sent, ts.Acked = cache.Start, cache.Start
 	ts.watcher.Client = s
 	if s.back != nil {
 		s.back.asked = time.Now()
@@ -275,7 +275,7 @@ func (s *stream) close() {
 	s.ended = true
 	s.disarmLocked()
 	for _, ts := range s.types {
-		s.leftLocked(ts, ts.acked.Gen, everything)
+		s.leftLocked(ts, ts.Acked.Gen, everything)
 	}
 	types, group, own := s.types, s.group, s.own
 	s.mu.Unlock()

@@ -66,7 +66,7 @@ func (v *survey) add(st *stream) {
 			continue // unsubscribed from everything of the type
 		}
 		v.states[standingOf{ts.metrics.key, ts.standing(h.Gen)}]++
-		v.behind[label] = max(v.behind[label], int64(h.Gen)-int64(ts.acked.Gen))
+		v.behind[label] = max(v.behind[label], int64(h.Gen)-int64(ts.Acked.Gen))
 	}
 }
 

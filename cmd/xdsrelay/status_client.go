@@ -34,6 +34,7 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 		})
 	}
 	columns(w, table)
+	waitingLines(w, c.Types)
 	for _, t := range c.Types {
 		missingLine(w, t)
 	}
@@ -50,6 +51,20 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 	}
 	for _, t := range c.Types {
 		resourceTable(w, t, now)
+	}
+}
+
+// waitingLines say why types were not sent, or are not confirmed; nothing where none waits.
+func waitingLines(w io.Writer, types []fleet.Type) {
+	var rows [][]string
+	for _, t := range types {
+		if t.Waiting != "" {
+			rows = append(rows, []string{t.Name, t.Waiting})
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(w)
+		columns(w, append([][]string{{"WAITING", "REASON"}}, rows...))
 	}
 }
 

@@ -114,6 +114,7 @@ func TestStatusTables(t *testing.T) {
 			c := clients[1]
 			c.Types[0].Resources = []fleet.Resource{{Name: "web", State: fleet.Synced, Exists: true, Version: "v7", Changed: now.Add(-time.Hour)}, {Name: "gone", State: fleet.NotSent}}
 			c.Types[0].Omitted = 3
+			c.Types[1].Waiting = "held after NACK"
 			clientDetail(b, &c, now)
 		},
 		"missing": func(b *bytes.Buffer) { clientDetail(b, &clients[0], now) },

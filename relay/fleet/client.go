@@ -50,6 +50,9 @@ type Type struct {
 	// State is how the client stands with it, Since when that became so.
 	State State     `json:"state"`
 	Since time.Time `json:"since,omitzero"`
+	// Waiting is why the client was not sent, or has not confirmed, what is newest, as in "awaiting
+	// ACK" or "ordered after CDS"; empty where nothing is missing.
+	Waiting string `json:"waiting,omitempty"`
 	// Version is that of the newest response, empty where none was sent on this
 	// stream. Synced says that the client has taken it; otherwise which version it
 	// holds is known by its place in the table's history only, Acked.
@@ -160,8 +163,12 @@ func describe(node string, streams []fanout.Client, q *Query) Client {
 }
 
 func typeOf(t fanout.TypeInfo) Type {
+	waiting := t.Waiting
+	if t.After != "" {
+		waiting = "ordered after " + ShortName(t.After)
+	}
 	return Type{
-		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
+		URL: t.TypeURL, Name: ShortName(t.TypeURL), State: t.State, Since: t.Since, Waiting: waiting, Version: t.Version, Sent: t.Sent, Acked: t.Acked, Newest: t.Head,
 		Wildcard: t.Wildcard, Names: t.Names, Missing: t.Missing, Private: t.Private, SentAt: t.SentAt, Acks: t.Acks, Nacks: t.Nacks, Nack: t.LastNack,
 		Has: t.Has, Told: t.UnackedRepeats,
 	}

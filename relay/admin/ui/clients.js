@@ -75,7 +75,7 @@ function one(c, i) {
       c.polled ? fact('Polled', ago(c.polled)) : fact('Connected', ago(c.connected)), fact('Cluster', c.cluster), fact('Speaks', c.polled ? c.variants.join(', ') : `${c.variants.join(', ')} on ${count(c.streams, 'stream')}`), fact('On their way', bytes(c.unacked_bytes)))),
     el('section', { class: 'card', 'aria-labelledby': `types-${i}` }, el('header', {}, el('h2', { id: `types-${i}` }, 'What it holds')),
       c.types.length ? table('Types of the client', [{ title: 'Type' }, { title: 'State' }, { title: 'Since' }, { title: 'Version sent' }, { title: 'Acked, of newest', num: true }, { title: 'Asks for', num: true }, { title: 'Missing', num: true }, { title: 'ACKs', num: true }, { title: 'NACKs', num: true }],
-        c.types.map((t) => ({ key: t.type_url, cells: [el('span', { title: t.type_url }, t.type, t.private ? el('span', { class: 'tag' }, 'private') : null), chip(t.state), ago(t.since), t.version ? shorten(t.version, 16) : null,
+        c.types.map((t) => ({ key: t.type_url, cells: [el('span', { title: t.type_url }, t.type, t.private ? el('span', { class: 'tag' }, 'private') : null), [chip(t.state), t.waiting ? el('span', { class: 'soft small' }, ` ${t.waiting}`) : null], ago(t.since), t.version ? shorten(t.version, 16) : null,
           `${number(t.acked_generation)} / ${number(t.newest_generation)}`, t.wildcard ? (t.names ? `* + ${t.names}` : '*') : number(t.names), number(t.missing), number(t.acks), number(t.nacks)] })), { class: 'cards' })
         : el('p', { class: 'empty' }, 'It has asked for nothing yet.')),
     c.types.filter((t) => t.nack).map((t) => el('section', { class: 'alert error', 'data-key': `nack-${t.type_url}`, 'aria-label': `Why ${t.type} was rejected` },

@@ -1,0 +1,213 @@
+package conversation
+
+import "xdsrelay/relay/cache"
+
+// Reason is why a type waits instead of being sent.
+type Reason uint8
+
+const (
+	// NothingNew: the client was sent all that there is for it.
+	NothingNew Reason = iota
+	// NotSubscribed: the client asks for nothing of the type (B4).
+	NotSubscribed
+	// Unknown: the control plane has not answered for what the client asks for (K13).
+	Unknown
+	// OriginUnreachable: the same, and no control plane is in reach.
+	OriginUnreachable
+	// Restoring: what is stored may be old, and the control plane is being asked.
+	Restoring
+	// AwaitingAck: the newest response has to be answered first (B9).
+	AwaitingAck
+	// AwaitingHead: the client holds something else than this node, which is behind the tier (K12).
+	AwaitingHead
+	// Ordered: another type has to be sent or answered first (E1-E8).
+	Ordered
+	// HeldAfterNack: the client has rejected the content, and nothing that it can see has changed
+	// since (B14).
+	HeldAfterNack
+	// Blocked: the transport has not taken the responses before.
+	Blocked
+	reasons
+)
+
+var reasonNames = [reasons]string{
+	"", "not subscribed", "control plane has not answered", "control plane unreachable", "unconfirmed", "awaiting ACK",
+	"behind the tier head", "ordered after another type", "held after NACK", "client does not read",
+}
+
+// String is the reason in the words of the status; empty for [NothingNew].
+func (r Reason) String() string { return reasonNames[r] }
+
+// Act is what to do next for a type.
+type Act uint8
+
+const (
+	// Wait: nothing, for the reason of the decision.
+	Wait Act = iota
+	// Ask: ask the cache what is new, and let [Conversation.Judge] decide on the answer.
+	Ask
+	// AskQuietly: first ask whether the client can see anything of what is new, since the type is
+	// held after a NACK. If so, ask for all that it has not accepted.
+	AskQuietly
+	// AskNotes: ask for notes only, since content is held after a NACK.
+	AskNotes
+	// Send: send the answer.
+	Send
+	// SendEmpty: send an answer without resources, which the client waits for (B24).
+	SendEmpty
+	// Skip: the client counts as having the answer.
+	Skip
+	// SkipAndAsk: skip, and ask for the next part.
+	SkipAndAsk
+)
+
+var actNames = [...]string{"Wait", "Ask", "AskQuietly", "AskNotes", "Send", "SendEmpty", "Skip", "SkipAndAsk"}
+
+func (a Act) String() string { return actNames[a] }
+
+// Decision is an act, and why nothing is sent if that comes to nothing.
+type Decision struct {
+	Act Act
+	Why Reason
+}
+
+// View is what a subscription sees of its table now.
+type View struct {
+	// News is what [Conversation.HasNews] says, and Noted the newest note that it may see.
+	News  bool
+	Noted uint64
+	// Subscribed says that it has names or the wildcard, and Wildcard that it has that.
+	Subscribed, Wildcard bool
+	// Known says that the control plane has answered for all of it, Unreachable that one that has
+	// not is out of reach, and Restoring that nothing should be sent yet.
+	Known, Unreachable, Restoring bool
+	// Whole says that every response has the full state: SotW listeners and clusters.
+	Whole bool
+	// ClaimsVersion says that the client has named a version that it holds, which is not compared yet.
+	ClaimsVersion bool
+	// RemovalsWait says that removals have to wait for other types. It is asked for only where
+	// [Conversation.NeedsOrder] says so.
+	RemovalsWait bool
+}
+
+func (v *View) unknown() Reason {
+	if v.Unreachable {
+		return OriginUnreachable
+	}
+	return Unknown
+}
+
+// MayAnswer returns why the client must not be sent anything, whatever is new; NothingNew if it may.
+func (c *Conversation) MayAnswer(v *View) Reason {
+	switch {
+	case !v.Subscribed: // B4
+		return NotSubscribed
+	case v.Restoring:
+		return Restoring
+	case v.Known || !v.Whole:
+		return NothingNew
+	case c.Has(Switched): // K13: the client holds something already
+		return v.unknown()
+	case c.Nonce == 0 && (v.Wildcard || v.ClaimsVersion):
+		// K13: a first full state without what is not known yet would read as its removal to a client
+		// that holds it, or takes the state for complete. Other clients get the existing ones of the
+		// names that they ask for (B25).
+		return v.unknown()
+	}
+	return NothingNew
+}
+
+// HasNews reports whether there may be resources or removals to send.
+func (c *Conversation) HasNews(gen uint64) bool {
+	// A removal that was held back is no news.
+	force := c.Force != nil && (!c.IsHeld() || c.Force != c.HeldRemovals)
+	return gen > c.Sent.Gen || force || c.Resend != nil
+}
+
+// Lags reports whether removals may have been held back from the newest response.
+func (c *Conversation) Lags() bool {
+	return c.Sent.Removed < c.Sent.Gen || c.HeldRemovals != nil && c.Force == c.HeldRemovals
+}
+
+// NeedsOrder reports whether [Conversation.Next] depends on [View.RemovalsWait].
+func (c *Conversation) NeedsOrder(v *View) bool { return c.IsHeld() && c.Lags() && !v.News }
+
+// Next decides whether to ask the cache for a response. Where there is no news, [Conversation.NoNews]
+// comes before it.
+func (c *Conversation) Next(v *View) Decision {
+	news := v.News || c.NeedsOrder(v) && !v.RemovalsWait
+	switch {
+	case !news && v.Noted <= c.Sent.Noted && c.IsHeld(): // B31
+		return Decision{Why: HeldAfterNack}
+	case !news && v.Noted <= c.Sent.Noted && !c.Lags() && !c.Has(FirstAnswerDue):
+		if !v.Known {
+			return Decision{Why: v.unknown()}
+		}
+		return Decision{}
+	case c.Phase == Awaiting:
+		return Decision{Why: AwaitingAck}
+	case c.IsHeld() && !news:
+		return Decision{AskNotes, HeldAfterNack}
+	case c.IsHeld():
+		return Decision{AskQuietly, HeldAfterNack}
+	}
+	return Decision{Act: Ask}
+}
+
+// Answer is what [Conversation.Judge] has to know of the answer of the cache.
+type Answer struct {
+	// Empty says that there is nothing in it, More that parts follow, and NoResources that it has
+	// none of them.
+	Empty, More, NoResources bool
+	// Local says that it says only that the control plane is unreachable, and Silent that the stream
+	// was sent nothing of any type yet.
+	Local, Silent bool
+	// Withholds says that removals are held back from another node, and Ordered that some are held
+	// back for other types.
+	Withholds, Ordered bool
+}
+
+// Judge decides whether the answer to a query has to be sent.
+func (c *Conversation) Judge(v *View, a *Answer) Decision {
+	switch {
+	case a.Local && a.Silent: // the stream is ended instead (K15)
+		return Decision{Why: OriginUnreachable}
+	case v.Whole && c.Nonce == 0 && !v.Known && a.NoResources:
+		return Decision{Why: v.unknown()} // K13: that some names do not exist says nothing of the others
+	case !a.Empty:
+		return Decision{Act: Send}
+	case a.More:
+		return Decision{Act: SkipAndAsk}
+	case c.Has(FirstAnswerDue) && v.Known && !a.Withholds: // B24
+		return Decision{Act: SendEmpty}
+	case a.Ordered:
+		return Decision{Skip, Ordered}
+	case !v.Known:
+		return Decision{Skip, v.unknown()}
+	}
+	return Decision{Act: Skip}
+}
+
+// MayGoAhead reports whether names that the client waits for may be sent while everything else of
+// the type waits for other types (E7). After a NACK all that was rejected has to be sent first (B16).
+func (c *Conversation) MayGoAhead() bool { return c.OnDemand != nil && c.Verdict == Clean }
+
+// News is the query for the next response.
+func (c *Conversation) News() cache.Query {
+	return cache.Query{Since: c.Sent, Force: c.Force.With(c.OnDemand), Refresh: c.Resend}
+}
+
+// Unaccepted is the query q with all that the client was sent and has not accepted: what it
+// rejected counts as unknown to it (B16).
+func (c *Conversation) Unaccepted(q cache.Query) cache.Query {
+	q.Since, q.Rejected = c.Acked, true
+	q.Force, q.Refresh = q.Force.With(c.ForceUnacked), q.Refresh.With(c.ResendUnacked)
+	return q
+}
+
+// MayKeepRemovals reports whether removals after since may be held back for other types. A client
+// that holds nothing needs no delay of removals. A client that subscribes to the wildcard again is
+// not such a client: it may still route to what is removed.
+func (c *Conversation) MayKeepRemovals(since cache.Position, supplier bool) bool {
+	return c.Has(Resubscribed) || (supplier || since.Gen > 0) && since.Removed <= since.Gen
+}

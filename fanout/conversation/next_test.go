@@ -1,0 +1,194 @@
+package conversation
+
+import (
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"xdsrelay/relay/cache"
+)
+
+// at makes a conversation in a state, which was sent all up to generation 5.
+func at(s State, marks Mark) *Conversation {
+	to := cache.Position{Gen: 5, Removed: 5, Noted: 5}
+	return &Conversation{State: s, Sent: to, Acked: to, Nonce: 1, marks: marks}
+}
+
+// TestNext holds what is asked of the cache in each state.
+func TestNext(t *testing.T) {
+	lagging := func(s State) *Conversation {
+		c := at(s, 0)
+		c.Sent.Removed = 4
+		return c
+	}
+	idle, awaiting, held := State{Phase: Idle}, State{Phase: Awaiting}, State{Phase: Idle, Verdict: Held}
+	same := View{Noted: 5, Subscribed: true, Known: true}
+	newer, noted, unknown, waits := same, same, same, same
+	newer.News, noted.Noted, unknown.Known, waits.RemovalsWait = true, 6, false, true
+	lost := unknown
+	lost.Unreachable = true
+	for name, tc := range map[string]struct {
+		c    *Conversation
+		v    View
+		want Decision
+	}{
+		"nothing new":                              {at(idle, 0), same, Decision{}},
+		"news":                                     {at(idle, 0), newer, Decision{Act: Ask}},
+		"news, B9":                                 {at(awaiting, 0), newer, Decision{Why: AwaitingAck}},
+		"nothing new, and an ACK to come":          {at(awaiting, 0), same, Decision{}},
+		"news, B12":                                {at(State{Phase: Expired}, 0), newer, Decision{Act: Ask}},
+		"the first answer to a wildcard, B24":      {at(idle, FirstAnswerDue), same, Decision{Act: Ask}},
+		"unknown, K13":                             {at(idle, 0), unknown, Decision{Why: Unknown}},
+		"unknown and unreachable, K15":             {at(idle, 0), lost, Decision{Why: OriginUnreachable}},
+		"removals that were held back":             {lagging(idle), same, Decision{Act: Ask}},
+		"held, B14":                                {at(held, 0), same, Decision{Why: HeldAfterNack}},
+		"held, and news":                           {at(held, 0), newer, Decision{AskQuietly, HeldAfterNack}},
+		"held, and a heartbeat":                    {at(held, 0), noted, Decision{AskNotes, HeldAfterNack}},
+		"held, and removals that still wait":       {lagging(held), waits, Decision{Why: HeldAfterNack}},
+		"held, and removals that need not wait":    {lagging(held), same, Decision{AskQuietly, HeldAfterNack}},
+		"held, and errors that are unanswered":     {at(State{Awaiting, Held, Errors, false}, 0), newer, Decision{Why: AwaitingAck}},
+		"held, and nothing new but an ACK to come": {at(State{Awaiting, Held, Notes, false}, 0), same, Decision{Why: HeldAfterNack}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tc.c.Next(&tc.v); got != tc.want {
+				t.Errorf("%+v, expected %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMayAnswer holds B4 and K13: what must not be sent whatever is new.
+func TestMayAnswer(t *testing.T) {
+	for name, tc := range map[string]struct {
+		nonce uint64
+		marks Mark
+		v     View
+		want  Reason
+	}{
+		"no names":                       {1, 0, View{Known: true}, NotSubscribed},
+		"known":                          {0, 0, View{Subscribed: true, Known: true, Whole: true}, NothingNew},
+		"stored and not confirmed":       {0, 0, View{Subscribed: true, Known: true, Restoring: true}, Restoring},
+		"a part of a first full state":   {0, 0, View{Subscribed: true, Wildcard: true, Whole: true}, Unknown},
+		"some of the names":              {0, 0, View{Subscribed: true, Whole: true}, NothingNew},
+		"some of the names, and a claim": {0, 0, View{Subscribed: true, Whole: true, ClaimsVersion: true}, Unknown},
+		"a part of a full state":         {1, 0, View{Subscribed: true, Wildcard: true, Whole: true}, NothingNew},
+		"another table":                  {1, Switched, View{Subscribed: true, Whole: true, Unreachable: true}, OriginUnreachable},
+		"another table, delta":           {1, Switched, View{Subscribed: true}, NothingNew},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := at(State{Phase: Idle}, tc.marks)
+			c.Nonce = tc.nonce
+			if got := c.MayAnswer(&tc.v); got != tc.want {
+				t.Errorf("%d (%v), expected %d", got, got, tc.want)
+			}
+		})
+	}
+}
+
+// TestJudge holds B24, B32, K13 and K15: which answers of the cache are sent.
+func TestJudge(t *testing.T) {
+	for name, tc := range map[string]struct {
+		nonce uint64
+		marks Mark
+		v     View
+		a     Answer
+		want  Decision
+	}{
+		"something":                       {1, 0, View{}, Answer{}, Decision{Act: Send}},
+		"only that nobody can be asked":   {0, 0, View{}, Answer{Local: true, Silent: true}, Decision{Why: OriginUnreachable}},
+		"the same on a stream with more":  {1, 0, View{}, Answer{Local: true}, Decision{Act: Send}},
+		"absent names of a full state":    {0, 0, View{Whole: true}, Answer{NoResources: true}, Decision{Why: Unknown}},
+		"a part that SotW has no form of": {1, 0, View{Known: true}, Answer{Empty: true, More: true}, Decision{Act: SkipAndAsk}},
+		"an empty wildcard":               {1, FirstAnswerDue, View{Known: true}, Answer{Empty: true}, Decision{Act: SendEmpty}},
+		"an unknown wildcard":             {1, FirstAnswerDue, View{}, Answer{Empty: true}, Decision{Skip, Unknown}},
+		"removals held back from a node":  {1, FirstAnswerDue, View{Known: true}, Answer{Empty: true, Withholds: true, Ordered: true}, Decision{Skip, Ordered}},
+		"nothing":                         {1, 0, View{Known: true}, Answer{Empty: true}, Decision{Act: Skip}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := at(State{Phase: Idle}, tc.marks)
+			c.Nonce = tc.nonce
+			if got := c.Judge(&tc.v, &tc.a); got != tc.want {
+				t.Errorf("%+v, expected %+v", got, tc.want)
+			}
+		})
+	}
+}
+
+// TestMayGoAhead holds E7 and B16.
+func TestMayGoAhead(t *testing.T) {
+	names := cache.NewNames([]string{"a"})
+	for name, tc := range map[string]struct {
+		c    Conversation
+		want bool
+	}{
+		"nothing is waited for": {Conversation{}, false},
+		"names":                 {Conversation{OnDemand: names}, true},
+		"names after a NACK":    {Conversation{OnDemand: names, State: State{Phase: Idle, Verdict: Held}}, false},
+	} {
+		if got := tc.c.MayGoAhead(); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestMayKeepRemovals holds E2: removals wait only for clients that may route to what is removed.
+func TestMayKeepRemovals(t *testing.T) {
+	for name, tc := range map[string]struct {
+		marks    Mark
+		since    cache.Position
+		supplier bool
+		want     bool
+	}{
+		"a new client":                      {0, cache.Start, true, false},
+		"the wildcard again":                {Resubscribed, cache.Position{Removed: 5}, false, true},
+		"a supplier":                        {0, cache.Position{}, true, true},
+		"a dependent that was sent nothing": {0, cache.Position{}, false, false},
+		"a dependent":                       {0, cache.Position{Gen: 5, Removed: 5}, false, true},
+		"parts to a new client":             {0, cache.Position{Gen: 3, Removed: 5}, true, false},
+	} {
+		c := Conversation{marks: tc.marks}
+		if got := c.MayKeepRemovals(tc.since, tc.supplier); got != tc.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+// TestPure holds that the package needs no lock, clock or I/O.
+func TestPure(t *testing.T) {
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, imported := range file.Imports {
+			if !slices.Contains([]string{`"xdsrelay/relay/cache"`}, imported.Path.Value) {
+				t.Errorf("%s imports %s", name, imported.Path.Value)
+			}
+		}
+	}
+}
+
+// TestIllegal holds that an illegal transition panics in builds with the race detector and changes
+// nothing in others.
+func TestIllegal(t *testing.T) {
+	s := State{Phase: Awaiting}
+	defer func() {
+		if r := recover(); (r != nil) != checked {
+			t.Errorf("panicked with %v", r)
+		}
+		if want := (State{Phase: Awaiting}); s != want {
+			t.Errorf("the state is %v", s)
+		}
+	}()
+	s.step(SentContent)
+}

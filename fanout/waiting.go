@@ -1,0 +1,37 @@
+package fanout
+
+import (
+	"xdsrelay/fanout/conversation"
+	"xdsrelay/relay/cache"
+)
+
+// waitingLocked returns why a type waits, as the last flush has found it, and the type URL that it
+// is ordered after. It costs nothing while nobody asks: a flush notes a byte.
+func (s *stream) waitingLocked(ts *typeState, h *cache.Head) (why conversation.Reason, after string) {
+	news := ts.HasNews(h.Gen)
+	switch why = ts.Wait; {
+	case s.sending && (news || ts.Unanswered()): // no flush looks at the stream
+		return conversation.Blocked, ""
+	case ts.Unanswered() && (why == conversation.NothingNew || why == conversation.AwaitingAck):
+		return conversation.AwaitingAck, ""
+	case why == conversation.AwaitingAck: // the answer has arrived since
+		return conversation.NothingNew, ""
+	case why == conversation.NotSubscribed:
+		return conversation.NothingNew, ""
+	case why == conversation.Ordered:
+		return why, s.orderedAfterLocked(ts)
+	}
+	return why, ""
+}
+
+// orderedAfterLocked returns the URL of a type that has to be sent or answered before ts; empty if
+// that is over, or the wait is for a type that the client may yet ask for.
+func (s *stream) orderedAfterLocked(ts *typeState) string {
+	for _, o := range s.types {
+		first := ts.referredToBy(o) || ts.depends() && o.supplies()
+		if o != ts && first && (s.unsettledLocked(o) || o.Has(conversation.Crossed)) {
+			return o.table.Type.URL
+		}
+	}
+	return ""
+}
