@@ -99,6 +99,16 @@ func (s *Server) Flush() {
 	clear(s.values)
 }
 
+// Hash is a copy of the hash of a name; empty where there is none.
+func (s *Server) Hash(name string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.getLocked(name); v != nil {
+		return maps.Clone(v.hash)
+	}
+	return nil
+}
+
 // ReadOnly makes it refuse all writes, as a replica does whose master is away, or ends
 // that.
 func (s *Server) ReadOnly(on bool) {
