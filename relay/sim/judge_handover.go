@@ -63,7 +63,7 @@ func (j *judge) others(than string) (names []string, good bool) {
 		switch {
 		case n.name == than:
 		case n.relay == nil:
-			good = good && (n.since.IsZero() || time.Since(n.since) >= handsOver)
+			good = good && (n.since.IsZero() || time.Since(n.since) >= calm) // it may count as a member until then
 		default:
 			names = append(names, n.name)
 			good = good && time.Since(n.since) >= joins
@@ -80,7 +80,9 @@ func (j *judge) lookAtHad() {
 			continue
 		}
 		for typeURL := range c.stream.answered {
-			j.had[want{c.stream.node, c.client.Key, typeURL}] = time.Now()
+			if len(c.held[typeURL]) > 0 { // else there may be nothing to hand over
+				j.had[want{c.stream.node, c.client.Key, typeURL}] = time.Now()
+			}
 		}
 	}
 }

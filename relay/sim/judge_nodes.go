@@ -12,9 +12,11 @@ import (
 type reached struct {
 	redis  bool
 	origin bool
-	// served is for how long nothing was wrong between it and a control plane that ran.
-	served time.Duration
-	asked  time.Time // when it was last asked for its keys
+	// served is for how long nothing was wrong between it and a control plane that ran, and
+	// retries says that something was before, so that it may try again after a pause.
+	served  time.Duration
+	retries bool
+	asked   time.Time // when it was last asked for its keys
 }
 
 // lookAtReached notes what nodes can have reached while some time passed.
@@ -36,6 +38,8 @@ func (j *judge) lookAtReached(passed time.Duration) {
 		r.origin = r.origin || up && j.world.network.passes(n.name, originHost)
 		if up && j.world.network.fine(n.name, originHost) {
 			r.served += passed
+		} else if r.served < calm {
+			r.retries = true
 		}
 	}
 }
@@ -120,11 +124,15 @@ func (p *keysPage) ownedBy(node string) (key string, since time.Time) {
 	return key, since
 }
 
+// retriesWithin is the longest pause before a node tries to reach the control plane again
+// (origin.backoff), with its jitter.
+const retriesWithin = 36 * time.Second
+
 // hasServed is a node other than one that has been well with the control plane for long since it
 // started; empty for none.
 func (j *judge) hasServed(than *node) string {
 	for _, n := range j.world.nodes {
-		if r := j.reached[n.name]; n != than && n.relay != nil && r != nil && r.served >= calm {
+		if r := j.reached[n.name]; n != than && n.relay != nil && r != nil && r.served >= calm && (!r.retries || r.served >= calm+retriesWithin) {
 			return n.name
 		}
 	}

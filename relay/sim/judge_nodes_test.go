@@ -54,13 +54,14 @@ func TestJudgeOwner(t *testing.T) {
 		after  func(w *World) // when both nodes do
 		better string
 	}{
-		"the control plane is away":      {before: func(w *World) { w.originBy[0] = true }, better: "n1"},
-		"it is out of reach of the node": {before: func(w *World) { w.trouble(1, both("n0", originHost, xdstest.Way{Refused: true})...) }, better: "n1"},
-		"it is in reach":                 {before: func(*World) {}},
-		"it was in reach for a moment":   {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) { delete(w.originBy, 0) }},
-		"the other has not reached it":   {before: func(w *World) { w.originBy[0] = true; delete(w.judge.reached, "n1") }},
-		"the other has ended":            {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) { w.nodes[1].relay = nil }},
-		"Redis is ill":                   {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) { w.redis.ill = 1 }},
+		"the control plane is away":          {before: func(w *World) { w.originBy[0] = true }, better: "n1"},
+		"it is out of reach of the node":     {before: func(w *World) { w.trouble(1, both("n0", originHost, xdstest.Way{Refused: true})...) }, better: "n1"},
+		"it is in reach":                     {before: func(*World) {}},
+		"it was in reach for a moment":       {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) { delete(w.originBy, 0) }},
+		"the other has not reached it":       {before: func(w *World) { w.originBy[0] = true; delete(w.judge.reached, "n1") }},
+		"the other may not have tried again": {before: func(w *World) { w.originBy[0] = true; w.judge.reached["n1"].retries = true }},
+		"the other has ended":                {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) { w.nodes[1].relay = nil }},
+		"Redis is ill":                       {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) { w.redis.ill = 1 }},
 		"the nodes were cut off": {before: func(w *World) { w.originBy[0] = true }, after: func(w *World) {
 			w.trouble(2, both("n0", "n1", xdstest.Way{Refused: true})...)
 			w.heal(2)
