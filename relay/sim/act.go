@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,6 +137,7 @@ var acts = map[string]*act{
 	"cp-down":  {draw: none, long: true, weight: 3, begin: func(w *World, number int, _ Event) { w.originDown(number) }, end: func(w *World, number int, _ Event) { w.originUp(number) }},
 	"cp-empty": {draw: none, long: true, weight: 2, begin: emptyOrigin, end: rightOrigin},
 	"cp-lacks": {draw: aKey, long: true, weight: 2, begin: lackingOrigin, end: rightOrigin},
+	"cp-fades": {draw: aKey, long: true, begin: fadingOrigin, end: rightOrigin}, // in stories
 	"cp-older": {draw: none, weight: 1, begin: func(w *World, _ int, _ Event) { w.origin.Restore(w.past) }},
 }
 
@@ -220,6 +222,20 @@ func lackingOrigin(w *World, number int, e Event) {
 	w.righted[number] = before
 	typeURL := origin.Types[w.random.IntN(len(origin.Types))]
 	w.origin.Lose(e.arg(0), typeURL, w.random)
+}
+
+// fadingOrigin takes most of a full-state type from a key, and then the rest, step by step.
+func fadingOrigin(w *World, number int, e Event) {
+	w.righted[number] = w.origin.Snapshot()
+	full := slices.DeleteFunc(slices.Clone(origin.Types[:]), func(typeURL string) bool { return !xdstest.FullState(typeURL) })
+	typeURL := full[w.random.IntN(len(full))]
+	for i := range 3 {
+		w.later(time.Duration(i)*2*time.Second, func() {
+			if w.righted[number] != nil {
+				w.origin.Lose(e.arg(0), typeURL, w.random)
+			}
+		})
+	}
 }
 
 // rightOrigin gives back what an event has taken.

@@ -35,9 +35,15 @@ func Draw(seed uint64) Plan {
 		}
 		_ = burst
 	}
+	if seed%storyEvery == 0 {
+		p.addStory(rand.New(rand.NewPCG(seed, 2)))
+	}
 	p.sort()
 	return p
 }
+
+// storyEvery is how many seeds there are for one whose plan has a story.
+const storyEvery = 7
 
 // keeps are the values of Kept.
 var keeps = []string{"none", "directory", "redis"}

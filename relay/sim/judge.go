@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"xdsrelay/relay/robust/check"
@@ -29,17 +30,25 @@ type judge struct {
 	baseline int // goroutines before there were clients
 	counts   Counts
 
-	histories map[resourceID]*history
-	changed   map[resourceID]time.Duration // when it was last changed at the control plane
-	clients   map[string]*view             // by name
-	troubled  map[string]time.Time
-	parted    map[string]time.Time // when a way from or to a host was last troubled, or a part of the world other than a node
-	stalled   map[string]time.Time // when a way between a node and the control plane began or ended to be stalled
-	slowed    map[string]time.Time // when a way between a node and the clients was last troubled
-	holders   holders
-	orphans   []orphan
-	empty     map[resourceID]emptying // by key and type: when the control plane had nothing the last time
-	last      time.Time               // of the last look
+	histories  map[resourceID]*history
+	changed    map[resourceID]time.Duration // when it was last changed at the control plane
+	clients    map[string]*view             // by name
+	troubled   map[string]time.Time
+	parted     map[string]time.Time      // when a way from or to a host was last troubled, or a part of the world other than a node
+	stalled    map[string]time.Time      // when a way between a node and the control plane began or ended to be stalled
+	slowed     map[string]time.Time      // when a way between a node and the clients was last troubled
+	reached    map[string]*reached       // by node, as long as it runs
+	outage     time.Duration             // for how long the control plane has been away
+	successors map[resourceID]successors // by key and type
+	had        map[want]time.Time        // when a node last had a type for a client
+	claims     map[string]claim          // by key
+	ended      map[string]time.Time      // when a node last ended
+	blackout   blackout
+	first      map[want]time.Time // when a client of a key first had a stream to a node that runs
+	holders    holders
+	orphans    []orphan
+	empty      map[resourceID]emptying // by key and type: when the control plane had nothing the last time
+	last       time.Time               // of the last look
 }
 
 // resourceID is a resource of a key.
@@ -72,6 +81,8 @@ func newJudge(w *World) *judge {
 	return &judge{
 		world: w, histories: make(map[resourceID]*history), changed: make(map[resourceID]time.Duration), clients: make(map[string]*view), troubled: make(map[string]time.Time),
 		empty: make(map[resourceID]emptying), last: time.Now(), parted: make(map[string]time.Time), stalled: make(map[string]time.Time), slowed: make(map[string]time.Time), holders: newHolders(),
+		reached: make(map[string]*reached), successors: make(map[resourceID]successors), had: make(map[want]time.Time),
+		claims: make(map[string]claim), ended: make(map[string]time.Time), first: make(map[want]time.Time),
 	}
 }
 
@@ -102,12 +113,18 @@ func (j *judge) observe(e *record.Event) []check.Contradiction {
 		}
 	case record.NodeDown, record.NodeUp:
 		j.trouble(e.Node)
+		if e.Why != cutOffWhy {
+			j.restarted(e)
+		}
 	case record.ClientNew:
 		j.clients[e.Client] = newView(e)
 	case record.ClientAway, record.ClientBack:
 		c.away = e.Kind == record.ClientAway
 	case record.ClientOpen:
 		j.counts.Streams++
+		if w := (want{node: e.Node, key: c.client.Key}); j.first[w].IsZero() {
+			j.first[w] = time.Now()
+		}
 		c.stream = &stream{node: e.Node, opened: time.Now(), answered: make(map[string]time.Time), has: make(map[resourceID]int), waits: make(map[string]time.Duration)}
 	case record.ClientEnd:
 		s := c.stream
@@ -136,6 +153,18 @@ func newView(e *record.Event) *view {
 		}
 	}
 	return v
+}
+
+// restarted notes that a node has ended, or has started.
+func (j *judge) restarted(e *record.Event) {
+	delete(j.reached, e.Node)
+	if e.Kind == record.NodeUp {
+		return
+	}
+	j.handedOver(e)
+	j.ended[e.Node] = time.Now()
+	maps.DeleteFunc(j.first, func(w want, _ time.Time) bool { return w.node == e.Node })
+	j.blackedOut()
 }
 
 // take makes a response part of what the client has.

@@ -27,7 +27,9 @@ func (j *judge) sentBack(c *view, e *record.Event) []check.Contradiction {
 		c.past[id], c.stream.has[id] = before, before
 		knows := ""
 		if !j.givesBack(e, id, at, serial) && !j.late(c.stream.node) {
-			knows = j.knows(c, id, at)
+			if knows = j.knows(c, id, at); knows == "" && j.proven(id, at) {
+				knows = "the tier head"
+			}
 		}
 		if knows == "" || j.misled(c.stream.node) {
 			j.counts.Excused++

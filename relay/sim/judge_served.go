@@ -21,6 +21,10 @@ func (j *judge) look() (all []check.Contradiction) {
 	for _, name := range slices.Sorted(maps.Keys(j.clients)) {
 		all = append(all, j.lookAt(j.clients[name], passed)...)
 	}
+	j.lookAtReached(passed)
+	all = append(all, j.lookAtNodes()...)
+	all = append(all, j.lookAtHeads()...)
+	j.lookAtHad()
 	j.lookAtHolders()
 	j.lookAtStalled()
 	j.lookAtReturned()
@@ -40,7 +44,11 @@ func (j *judge) lookAt(c *view, passed time.Duration) []check.Contradiction {
 		if s == nil || s.answers(typeURL) {
 			continue
 		}
-		if holder := j.holder(s.node, c.client.Key, typeURL); holder == "" || !j.world.node(s.node).ready() {
+		holder := j.holder(s.node, c.client.Key, typeURL)
+		if holder == "" {
+			holder = j.successor(s.node, c.client.Key, typeURL)
+		}
+		if holder == "" || !j.world.node(s.node).ready() {
 			s.waits[typeURL] = 0
 		} else if s.waits[typeURL] += passed; s.waits[typeURL] > servedWithin+tick {
 			e.Node = s.node
@@ -63,7 +71,11 @@ func (j *judge) turnedAway(c *view, s *stream, e *record.Event) []check.Contradi
 // withheld judges what a node has for a client that it sends away.
 func (j *judge) withheld(c *view, s *stream, e *record.Event) []check.Contradiction {
 	for typeURL := range c.client.Wants {
-		if holder := j.holderOf(s.node, c.client.Key, typeURL, j.misses(c, typeURL)); holder != "" {
+		holder := j.holderOf(s.node, c.client.Key, typeURL, j.misses(c, typeURL))
+		if holder == "" && !c.proves(typeURL) {
+			holder = j.successor(s.node, c.client.Key, typeURL)
+		}
+		if holder != "" {
 			return found("ServedByAll", e, "client %s is sent away by %s, which is ready, after %s without an answer, though %s has %s",
 				c.client.Client, s.node, time.Since(s.opened), holder, record.ShortType(typeURL))
 		}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"strings"
@@ -133,4 +134,33 @@ func TestPanic(t *testing.T) {
 		}()
 		Run(plan, Config{Token: tokenFile(t)})
 	})
+}
+
+// TestStories: each story is a plan of its own, whose text tells it in full, and it fits into
+// the length of the plan.
+func TestStories(t *testing.T) {
+	for i, story := range stories {
+		for seed := range uint64(20) {
+			p := Plan{Setup: Draw(seed).Setup}
+			story(&p, rand.New(rand.NewPCG(seed, 2)), 20*time.Second)
+			p.sort()
+			read, err := Parse(p.String())
+			if err != nil || len(p.Events) == 0 || read.String() != p.String() {
+				t.Fatalf("story %d: %v\n%s\nis read as\n%s", i, err, p, read)
+			}
+			for _, e := range p.Events {
+				if acts[e.Do].long != (e.For > 0) {
+					t.Errorf("story %d: %s", i, e)
+				}
+			}
+		}
+	}
+	for seed := uint64(storyEvery); seed < 100*storyEvery; seed += storyEvery {
+		p := Draw(seed)
+		for _, e := range p.Events {
+			if e.End() > p.Length {
+				t.Fatalf("seed %d: %s ends after %v", seed, e, p.Length)
+			}
+		}
+	}
 }

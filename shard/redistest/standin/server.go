@@ -99,6 +99,16 @@ func (s *Server) Flush() {
 	clear(s.values)
 }
 
+// Hash returns a copy of the hash of a name; nil if there is none.
+func (s *Server) Hash(name string) map[string]string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if v := s.getLocked(name); v != nil {
+		return maps.Clone(v.hash)
+	}
+	return nil
+}
+
 // ReadOnly makes it reject all writes, as a replica without its master does, or ends that.
 func (s *Server) ReadOnly(on bool) {
 	s.mu.Lock()
