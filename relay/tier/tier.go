@@ -19,8 +19,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// Origin is the source of the keys that this node owns, and of all others while their owners cannot
-// be asked.
+// Origin is the control plane, or the directory, that serves the keys that this node owns, and all
+// others while their owners cannot be asked.
 type Origin struct {
 	// Run keeps a feed up to date from its origin until ctx ends. Required.
 	Run func(ctx context.Context, f *cache.Feed)
