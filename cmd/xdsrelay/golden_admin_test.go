@@ -160,6 +160,10 @@ func TestGoldenAdmin(t *testing.T) {
 				for _, e := range admin.MachineEndpoints() {
 					record("metrics_", goldenMetrics, question{e.Method, e.Path, ""})
 				}
+				_, _, overHTTP := w.ask(t, http.MethodPost, "http://"+goldenAddress(goldenAdmin, 0)+csds.Path, "")
+				if got, want := stable("", w.clientStatus(t)), stable("", overHTTP); got != want {
+					t.Errorf("client status over gRPC is not what it is over HTTP:\n%s\nexpected\n%s", got, want)
+				}
 				for _, q := range goldenQuestions {
 					record("admin_", goldenAdmin, q)
 				}

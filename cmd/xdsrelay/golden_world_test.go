@@ -3,7 +3,9 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -12,7 +14,9 @@ import (
 	"time"
 
 	corev3 "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/config"
@@ -239,4 +243,32 @@ func (w *goldenWorld) ask(t *testing.T, method, url, body string) (code int, con
 		t.Fatal(err)
 	}
 	return res.StatusCode, res.Header.Get("Content-Type"), b.String()
+}
+
+// clientStatus returns what the client status service of the first node answers over gRPC, as JSON.
+func (w *goldenWorld) clientStatus(t *testing.T) string {
+	t.Helper()
+	conn := w.network.Client(t, goldenAddress(goldenClients, 0))
+	stream, err := statusv3.NewClientStatusDiscoveryServiceClient(conn.ClientConn()).StreamClientStatus(t.Context())
+	if err == nil {
+		err = stream.Send(&statusv3.ClientStatusRequest{})
+	}
+	if err == nil {
+		err = stream.CloseSend()
+	}
+	all := &statusv3.ClientStatusResponse{}
+	for err == nil {
+		var part *statusv3.ClientStatusResponse
+		part, err = stream.Recv()
+		all.Config = append(all.Config, part.GetConfig()...)
+	}
+	if !errors.Is(err, io.EOF) {
+		t.Fatal(err)
+	}
+	text, err := protojson.Marshal(all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn.Close()
+	return string(text)
 }
