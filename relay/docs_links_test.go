@@ -64,14 +64,16 @@ func anchor(heading string) string {
 // pages are README and what is below docs.
 func pages(t *testing.T) map[string]page {
 	t.Helper()
-	files, err := filepath.Glob("../docs/*.md")
-	if err != nil {
-		t.Fatal(err)
-	}
 	all := map[string]page{"README.md": readPage(t, "README.md")}
-	for _, f := range files {
-		name := path.Join("docs", filepath.Base(f))
-		all[name] = readPage(t, name)
+	for _, dir := range []string{"docs", "docs/internals"} {
+		files, err := filepath.Glob(filepath.Join("..", dir, "*.md"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range files {
+			name := path.Join(dir, filepath.Base(f))
+			all[name] = readPage(t, name)
+		}
 	}
 	return all
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"strings"
@@ -36,6 +37,10 @@ type app struct {
 	env            []string
 	stdout, stderr io.Writer
 	began          bool // a command's own work, so that the usage was right
+
+	// dial connects with admin ports; nil means over TCP. Tests in virtual time have a network of
+	// their own.
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
 }
 
 // usageError is a mistake of the user's, beside those in the configuration.
@@ -43,7 +48,12 @@ type usageError struct{ error }
 
 // run is the program: it returns the exit code.
 func run(ctx context.Context, args, env []string, stdout, stderr io.Writer) int {
-	a := &app{env: env, stdout: stdout, stderr: stderr}
+	return (&app{env: env, stdout: stdout, stderr: stderr}).run(ctx, args)
+}
+
+// run runs the command that args name, and returns the exit code.
+func (a *app) run(ctx context.Context, args []string) int {
+	stdout, stderr := a.stdout, a.stderr
 	root := a.newRootCmd()
 	root.SetArgs(args)
 	root.SetOut(stdout)

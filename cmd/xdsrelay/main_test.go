@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
@@ -19,6 +20,7 @@ func TestMain(m *testing.M) {
 		os.Unsetenv(asProgram)
 		main()
 	}
+	time.Local = time.UTC // golden files have times of day
 	goleak.VerifyTestMain(m)
 }
 

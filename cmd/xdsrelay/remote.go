@@ -116,7 +116,7 @@ func (r *remote) ask(ctx context.Context, method, path string, query url.Values,
 	if r.json {
 		req.Header.Set("Accept", "application/json")
 	}
-	client, err := r.rights.prepare(req)
+	client, err := r.rights.prepare(req, r.app.dial)
 	if err != nil {
 		return 0, "", err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -61,10 +62,10 @@ func baseURL(named, address string) (*url.URL, error) {
 }
 
 // prepare makes the client for a request, and adds the token to the request. A token
-// goes over TLS, or does not leave the machine.
-func (f *rights) prepare(req *http.Request) (*http.Client, error) {
+// goes over TLS, or does not leave the machine. A nil dial means TCP.
+func (f *rights) prepare(req *http.Request, dial func(ctx context.Context, network, address string) (net.Conn, error)) (*http.Client, error) {
 	// Not by a proxy, which could be in the environment for other purposes.
-	transport := &http.Transport{DisableKeepAlives: true}
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: dial}
 	client := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	secure := req.URL.Scheme == "https"
 	if !secure && (f.ca != "" || f.cert != "" || f.key != "") {

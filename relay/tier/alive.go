@@ -12,17 +12,17 @@ import (
 	"xdsrelay/upstream"
 )
 
-// Bounds of the time between two questions.
+// Bounds of the time between two liveness questions.
 const (
 	askOften  = 50 * time.Millisecond
 	askSeldom = time.Second
 )
 
-// streamLife is how long a stream of questions is used: a new stream has to show the token of
-// the tier again.
+// streamLife is how long one stream of questions is used: each new stream has to present the
+// token of the tier again.
 const streamLife = time.Minute
 
-// ask asks the node whether it is there, until ctx ends.
+// ask checks at intervals that the node answers, until ctx ends.
 func (p *peer) ask(ctx context.Context) {
 	timeout := p.owner.cfg.Timeout
 	every := min(max(timeout/2, askOften), askSeldom)
@@ -45,20 +45,20 @@ func (p *peer) ask(ctx context.Context) {
 	}
 }
 
-// askMoment is when in each second questions are asked: not with its beginning, as much else is.
+// askMoment is when in each second questions are sent: not at its beginning, when much else happens.
 const askMoment = 137 * time.Millisecond
 
-// untilNext is the time until the next questions. All nodes ask all others at the same moments,
-// by the clock: to wake up costs most of what a question or an answer does.
+// untilNext returns the time until the next question. All nodes ask at the same moments, by the
+// clock: most of the cost of a question or an answer is that a process wakes up for it.
 func untilNext(every time.Duration) time.Duration {
 	return every - time.Duration(time.Now().Add(-askMoment).UnixNano())%every
 }
 
-// questions is the stream of the questions whether a node is there, which costs less than half
-// of a call for each of them. It belongs to one goroutine.
+// questions is a stream of liveness questions. A question on it costs less than half of a unary
+// call. It belongs to one goroutine.
 type questions struct {
 	ctx    context.Context
-	cancel context.CancelFunc // nil for no stream
+	cancel context.CancelFunc // nil while there is no stream
 	plane  *upstream.ControlPlane
 	since  time.Time
 	stream grpc.ClientStream // nil before the first question
@@ -77,16 +77,16 @@ func (q *questions) end() {
 	*q = questions{}
 }
 
-// ask asks once. The stream ends where there is no answer in time.
+// ask asks once. The stream ends if no answer arrives in time.
 func (q *questions) ask(timeout time.Duration) error {
 	late := time.AfterFunc(timeout, q.cancel)
 	used := q.stream != nil
 	err := q.exchange()
 	if err != nil && used {
-		err = q.exchange() // the stream may have ended long before the question
+		err = q.exchange() // the stream may have ended before the question was sent
 	}
 	if status.Code(err) == codes.Unimplemented {
-		// The release before this one knows calls only. They can go with the next release.
+		// The previous release answers unary calls only. The next release can drop this.
 		_, err = ask(q.ctx, q.plane, statusPath)
 	}
 	inTime := late.Stop()
@@ -99,14 +99,14 @@ func (q *questions) ask(timeout time.Duration) error {
 	return err
 }
 
-// exchange sends a question and reads the answer, on a new stream where there is none.
+// exchange sends a question and reads the answer. It opens a stream if there is none.
 func (q *questions) exchange() (err error) {
 	if q.stream == nil {
 		if q.stream, err = q.plane.Open(q.ctx, "/"+askService+"/"+askStreamMethod); err != nil {
 			return err
 		}
 	}
-	// What fails to be sent, the receive reports.
+	// The receive reports why a send failed.
 	_ = q.stream.SendMsg(wrapperspb.String(statusPath))
 	if err = q.stream.RecvMsg(&wrapperspb.BytesValue{}); err != nil {
 		q.stream = nil

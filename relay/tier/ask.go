@@ -20,38 +20,38 @@ import (
 	"xdsrelay/upstream"
 )
 
-// Nodes ask each other by a path with a query, like that of a URL, and answer with JSON: one
-// question by askMethod, or any number, one after the other, by askStreamMethod.
+// A question of one node to another is a path with a query, as in a URL. The answer is JSON.
+// askMethod carries one question, askStreamMethod any number, one after the other.
 const (
 	askService      = "xdsrelay.peer.v1.Peer"
 	askMethod       = "Ask"
 	askStreamMethod = "AskStream"
 
-	// statusPath is answered with the shard.Status of the node.
+	// statusPath asks for the shard.Status of the node.
 	statusPath = "status"
 )
 
 var errClosed = errors.New("the relay is shutting down")
 
-// Handler answers questions of other nodes with what can be written as JSON. An error
-// that is a gRPC status keeps its code.
+// Handler answers a question with a value that is encoded as JSON. An error that is a gRPC status
+// keeps its code.
 type Handler func(ctx context.Context, query url.Values) (any, error)
 
-// question is one that a node answers.
+// question is a question that this node answers.
 type question struct {
 	answer Handler
 	params []string // see Handle
 }
 
-// handlers are what a node answers.
+// handlers are all questions that this node answers.
 type handlers struct {
 	mu     sync.Mutex
 	byPath map[string]question // guarded by mu
 }
 
-// Handle answers a path, without its query, in place of the handler that it had before. The
-// handler gets only the parameters of the query that are named here, so that [Tier.Questions]
-// is complete. A name that ends in a colon includes all that begin with it.
+// Handle sets the handler of a path, without its query; it replaces an earlier one. The handler gets
+// only the query parameters that are named here, so that [Tier.Questions] is complete. A name
+// that ends in a colon includes all that begin with it.
 func (t *Tier) Handle(path string, h Handler, params ...string) {
 	t.handlers.mu.Lock()
 	defer t.handlers.mu.Unlock()
@@ -61,7 +61,7 @@ func (t *Tier) Handle(path string, h Handler, params ...string) {
 	t.handlers.byPath[path] = question{h, params}
 }
 
-// Questions are the paths that have a handler, with the parameters that these get.
+// Questions returns the paths that have a handler, with the parameters that the handler gets.
 func (t *Tier) Questions() map[string][]string {
 	t.handlers.mu.Lock()
 	defer t.handlers.mu.Unlock()
@@ -79,7 +79,7 @@ func (q question) takes(name string) bool {
 	})
 }
 
-// Ask asks a member of the tier, this node too; see [Peers.Ask].
+// Ask asks a member of the tier, which may be this node; see [Peers.Ask].
 func (t *Tier) Ask(ctx context.Context, m shard.Member, path string) ([]byte, error) {
 	if m.Name == t.Self().Name {
 		return t.answer(ctx, path)
@@ -90,7 +90,7 @@ func (t *Tier) Ask(ctx context.Context, m shard.Member, path string) ([]byte, er
 	return t.cfg.Peers.Ask(ctx, m, path)
 }
 
-// answer answers a question.
+// answer calls the handler of a question.
 func (t *Tier) answer(ctx context.Context, path string) ([]byte, error) {
 	at, err := url.Parse(path)
 	if err != nil {
@@ -119,8 +119,8 @@ func (t *Tier) Register(gs *grpc.Server) {
 	}}, nil)
 }
 
-// serveAsk answers the questions of a stream until it ends. A question that has no answer
-// ends it. A unary call is a stream of one question.
+// serveAsk answers the questions of a stream until it ends. A question without an answer ends the
+// stream. A unary call is a stream of one question.
 func (t *Tier) serveAsk(_ any, stream grpc.ServerStream) error {
 	for {
 		var question wrapperspb.StringValue
@@ -139,7 +139,7 @@ func (t *Tier) serveAsk(_ any, stream grpc.ServerStream) error {
 	}
 }
 
-// ask asks over a connection.
+// ask sends one question over a connection and returns the answer.
 func ask(ctx context.Context, plane *upstream.ControlPlane, path string) ([]byte, error) {
 	var answer wrapperspb.BytesValue
 	if err := plane.Call(ctx, "/"+askService+"/"+askMethod, wrapperspb.String(path), &answer); err != nil {

@@ -8,23 +8,24 @@ import (
 )
 
 const (
-	// cutAfter is how long the origin has to be out of reach until this node says
-	// so, and its keys go to others.
+	// cutAfter is how long the origin has to be unreachable until this node announces it, and
+	// its keys move to other nodes.
 	cutAfter = 5 * time.Second
-	// lookEvery is how often it is looked whether it is.
+	// lookEvery is the interval between two checks of that.
 	lookEvery = 250 * time.Millisecond
 )
 
-// warm takes back that this node has not reached the origin since it started, once it has.
+// warm waits until this node reaches the origin for the first time, and announces that it is no
+// longer cold.
 func (t *Tier) warm(ctx context.Context) {
 	if t.cfg.Origin.AwaitReady(ctx) == nil {
 		t.Announce(func(s *shard.Status) { s.Cold = false })
 	}
 }
 
-// watchOrigin tells the others that this node cannot reach the origin, where it had
-// reason to, and takes it back as soon as it can. It tries to then, since no key may
-// be left that wants anything of the origin.
+// watchOrigin announces that this node cannot reach the origin although keys need it, and withdraws
+// that as soon as it can. Until then it keeps trying to connect: all keys may have moved to other
+// nodes, so nothing else would.
 func (t *Tier) watchOrigin(ctx context.Context) {
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
@@ -51,8 +52,8 @@ func (t *Tier) watchOrigin(ctx context.Context) {
 	}
 }
 
-// CutSince is since when the origin is out of reach of this node; zero if it is not, or
-// if nobody has said so yet.
+// CutSince returns since when this node cannot reach the origin; zero if it can, or if this has not
+// been announced yet.
 func (t *Tier) CutSince() time.Time {
 	if since := t.cutSince.Load(); since != nil {
 		return *since
@@ -60,12 +61,12 @@ func (t *Tier) CutSince() time.Time {
 	return time.Time{}
 }
 
-// cut is a time in which the origin is out of reach.
+// cut announces that the origin is unreachable, and returns when it is reachable again or ctx ends.
 func (t *Tier) cut(ctx context.Context) {
 	t.cfg.Logger.Warn("the origin is out of reach of this node, and its keys go to others that reach it")
 	t.Announce(func(s *shard.Status) { s.Cut = true })
 	if t.cfg.Origin.AwaitReady(ctx) != nil {
-		return // the end
+		return // ctx has ended
 	}
 	t.cfg.Logger.Info("this node reaches the origin again")
 	t.Announce(func(s *shard.Status) { s.Cut = false })

@@ -9,28 +9,28 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// A node that gets a key from the origin, since its owner could not be asked, may know
-// of changes of which the owner does not: an owner that has lost the origin, too, still
-// holds what was before. To follow it then would send clients back. So the node asks
-// first whether the owner has the key from the origin as it is now.
+// A node that asks the origin itself, because the owner was unreachable, may have newer content than
+// the owner: an owner that has lost the origin, too, still holds the content from before. To follow
+// it would roll clients back. So the node first asks the owner whether the origin has confirmed its
+// content.
 
-// freshPath is the question, with the key and the leg.
+// freshPath is this question, with the key and the leg.
 const freshPath = "fresh"
 
-// freshness is the answer.
+// freshness is the answer to freshPath.
 type freshness struct {
 	Fresh bool `json:"fresh"`
 }
 
-// answerFresh answers it. A key that comes from another node here does not count as
-// fresh: this node does not know yet that it owns it, and will ask the origin. Nothing
-// is held of a key that does not come from anywhere.
+// answerFresh answers freshPath. A key that this node follows is not fresh: this node has yet to
+// notice that it is the owner, and will ask the origin then. A key without a keeper is fresh,
+// since nothing old is held of it.
 func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
 	k := t.feedKeeper(query)
 	return freshness{Fresh: k == nil || k.state().fromOrigin() && k.feed.Fresh()}, nil
 }
 
-// feedKeeper returns the keeper of the feed that a question is about; nil if there is none.
+// feedKeeper returns the keeper of the feed that a question names; nil if there is none.
 func (t *Tier) feedKeeper(query url.Values) *keeper {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -42,8 +42,8 @@ func (t *Tier) feedKeeper(query url.Values) *keeper {
 	return nil
 }
 
-// ownerIsFresh asks the owner. One that cannot answer is asked again later, one that
-// does not know the question is taken as it is.
+// ownerIsFresh asks the owner. An owner that fails to answer is not fresh, and is asked again
+// later. One that does not know the question counts as fresh.
 func (k *keeper) ownerIsFresh(ctx context.Context) bool {
 	if k.feed == nil || k.peer.plane == nil {
 		return true

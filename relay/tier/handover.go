@@ -11,12 +11,12 @@ import (
 	"xdsrelay/shard"
 )
 
-// handOverPause is between two looks at what is still to be handed over.
+// handOverPause is the time between two checks of how many keys are left to hand over.
 const handOverPause = 20 * time.Millisecond
 
-// HandOver waits, after the node has left the members, until the others get their
-// keys elsewhere: until nothing is streamed from the origin any more that another
-// node owns now, or ctx ends. It tells how many keys are left then.
+// HandOver waits, after this node has left the members, until the other nodes get their keys from
+// the new owners: until this node streams no key from the origin that another node owns now, or
+// ctx ends. It returns how many keys are left.
 func (t *Tier) HandOver(ctx context.Context) (left int) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -33,8 +33,8 @@ func (t *Tier) HandOver(ctx context.Context) (left int) {
 	}
 }
 
-// PassOn makes the new owners of groups ask for what is held of them, where these may not get
-// it from the origin, until ctx ends. It returns for how many it could not.
+// PassOn makes the new owners of groups fetch the content from this node, if they may not get it
+// from the origin. It stops when ctx ends, and returns how many groups it could not pass on.
 func (t *Tier) PassOn(ctx context.Context, groups []*cache.Group) (left int) {
 	if t.cfg.Peers == nil {
 		return 0
@@ -63,11 +63,11 @@ func (t *Tier) PassOn(ctx context.Context, groups []*cache.Group) (left int) {
 	return left
 }
 
-// passedOnAtOnce is how many keys are handed over at a time.
+// passedOnAtOnce bounds how many keys are passed on at the same time.
 const passedOnAtOnce = 16
 
-// passesOn reports whether the new owner of a group may not get it from the origin, or would
-// not know what the guard holds back.
+// passesOn reports whether the new owner of a group may be unable to get it from the origin, or
+// would not know which removals the removal guard holds back.
 func (t *Tier) passesOn(g *cache.Group, owner shard.Member) bool {
 	if owner.Cut {
 		return true
@@ -89,8 +89,8 @@ func (t *Tier) passOn(ctx context.Context, g *cache.Group, to shard.Member) erro
 	return err
 }
 
-// toHandOver is how many keys come from the origin although another node owns them. A
-// key whose owner cannot be reached is not among them: waiting would not help.
+// toHandOver returns how many keys come from the origin although another node owns them. It does
+// not count a key whose owner is unreachable: waiting would not help.
 func (t *Tier) toHandOver() (left int) {
 	view := t.cfg.Members.View()
 	t.mu.Lock()

@@ -21,21 +21,21 @@ import (
 	"xdsrelay/shard/lastgood"
 )
 
-// A node that lacks content of a key, while nothing comes from the origin, asks the other
-// nodes for what they hold of it (see search). A node answers from its own memory, or its
-// own disk, and asks nobody for that: one hop. So questions cannot go round, and what is
-// passed on keeps the time at which it was last confirmed.
+// A node that lacks content of a key while the origin does not answer asks the other nodes for what
+// they hold (see search). A node answers from its own memory or disk and never asks a third one
+// (one hop). So questions cannot circulate, and content that is passed on keeps the time at which
+// it was last confirmed.
 
 const (
-	// heldPath is the question, with the key, and for each type that the asking node has
-	// content of the digest of that.
+	// heldPath is this question, with the key and, for each type of which the asking node has
+	// content, the digest of that content.
 	heldPath = "held"
 	paramKey = "key"
 	paramLeg = "leg"
 	// paramHave is followed by a type URL.
 	paramHave = "have:"
-	// adoptPath makes a node ask another one that ends, of the name in paramFrom, for what it
-	// holds of a key, and keep that.
+	// adoptPath makes a node fetch what a node that ends holds of a key, and keep it. paramFrom
+	// names the node that ends.
 	adoptPath = "adopt"
 	paramFrom = "from"
 )
@@ -45,7 +45,7 @@ type Holding struct {
 	Key string `json:"key"`
 	// Node represents the key upstream.
 	Node []byte `json:"node,omitempty"`
-	// Clock is the time of the sender, so that clocks of nodes may differ.
+	// Clock is the time at the sender, which corrects for clocks that differ.
 	Clock time.Time     `json:"clock"`
 	Types []HeldContent `json:"types"`
 }
@@ -53,30 +53,30 @@ type Holding struct {
 // HeldContent is what a node holds of one type.
 type HeldContent struct {
 	Type string `json:"type"`
-	// AsOf is when the node last knew that the origin serves that, by its clock.
+	// AsOf is when the node last knew that the origin serves this content, by its clock.
 	AsOf time.Time `json:"as_of"`
-	// Behind says that the tier head proves that there is newer content.
+	// Behind means that the tier head proves that there is newer content.
 	Behind bool `json:"behind,omitempty"`
-	// Recorded says that this is a record of last known good state, which the node has not
+	// Recorded means that this is a record of last known good state that the node has not
 	// compared with the tier head.
 	Recorded bool `json:"recorded,omitempty"`
-	// Head is the digest of the tier head that the node has compared that with, if any.
+	// Head is the digest of the tier head that the node compared the content with, if any.
 	Head resource.Digest `json:"head,omitzero"`
-	// ErroredSince is from when on, by the clock of the node, clients may have been sent errors
-	// that they may remember; zero where that is not known.
+	// ErroredSince is since when, by the clock of the node, clients may have been sent errors
+	// that they still remember; zero if that is not known.
 	ErroredSince time.Time `json:"errored_since,omitzero"`
-	// HeldBack says that the removal guard of the node holds back that some of it goes, and
-	// HoldUntil for how long, by its clock; zero for until somebody releases it.
+	// HeldBack means that the removal guard of the node holds back removals, and HoldUntil until
+	// when, by its clock; zero means until an operator releases them.
 	HeldBack  bool      `json:"held_back,omitempty"`
 	HoldUntil time.Time `json:"hold_until,omitzero"`
-	// Absent are names that the clients of the node want, and that do not exist.
+	// Absent are names that clients of the node subscribe to and that do not exist.
 	Absent []string `json:"absent,omitempty"`
-	// Record is what [lastgood.Encode] made of it.
+	// Record is the content, encoded by [lastgood.Encode].
 	Record []byte `json:"record"`
 }
 
-// holdingOf writes down what is held, but for the types of which the other node has just
-// the same, and of which no removals are held back.
+// holdingOf encodes what is held. It leaves out types of which the other node has the same content,
+// unless removals are held back.
 func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Holding {
 	h := Holding{Key: key, Clock: now}
 	for i := range all {
@@ -89,7 +89,8 @@ func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Hol
 	return h
 }
 
-// erroredSince is from when on clients may have been sent any of the errors that they may remember.
+// erroredSince returns since when clients may have been sent any of the errors that they still
+// remember.
 func erroredSince(k *cache.Kept) (since time.Time) {
 	first := true
 	for _, one := range k.Resources {
@@ -100,8 +101,8 @@ func erroredSince(k *cache.Kept) (since time.Time) {
 	return since
 }
 
-// digestOf stands for the content of k, for the versions that clients are sent of it, and for
-// the names that do not exist.
+// digestOf returns a digest of the content of k, of the versions that clients are sent, and of the
+// names that do not exist.
 func digestOf(k *cache.Kept) string {
 	var d resource.Digest
 	var versions uint64
@@ -109,13 +110,13 @@ func digestOf(k *cache.Kept) string {
 		d = d.Add(one.Resource.Member())
 		versions += xxhash.Sum64String(one.Resource.Key + "\x00" + one.Resource.Version)
 	}
-	for _, name := range k.Absent { // which may be in what a third node holds
+	for _, name := range k.Absent { // a third node may hold these
 		versions += xxhash.Sum64String(name + "\x00\x00")
 	}
 	return fmt.Sprintf("%x-%x-%t", d, versions, k.Wildcard)
 }
 
-// kept reads what another node wrote down, by this node's clock.
+// kept decodes what another node encoded, with times by this node's clock.
 func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 	ahead := now.Sub(h.Clock)
 	for _, one := range h.Types {
@@ -142,7 +143,7 @@ func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
 	return all, nil
 }
 
-// checkKey refuses what cannot be a key.
+// checkKey returns an error for what cannot be a key.
 func checkKey(key string) error {
 	if key == "" || len(key) > aggregation.MaxKeyLen {
 		return status.Errorf(codes.InvalidArgument, "%s: %d bytes, expected a key of 1 to %d", paramKey, len(key), aggregation.MaxKeyLen)
@@ -150,7 +151,7 @@ func checkKey(key string) error {
 	return nil
 }
 
-// answerHeld answers what this node holds of a key.
+// answerHeld answers heldPath.
 func (t *Tier) answerHeld(ctx context.Context, query url.Values) (any, error) {
 	key := query.Get(paramKey)
 	if err := checkKey(key); err != nil {
@@ -166,7 +167,7 @@ func (t *Tier) answerHeld(ctx context.Context, query url.Values) (any, error) {
 	return h, err
 }
 
-// heldQuestion asks for what others hold beyond what this node has.
+// heldQuestion returns the question for content that this node does not hold itself.
 func heldQuestion(key string, own []cache.Kept) string {
 	query := url.Values{paramKey: {key}}
 	for i := range own {
@@ -175,7 +176,7 @@ func heldQuestion(key string, own []cache.Kept) string {
 	return heldPath + "?" + query.Encode()
 }
 
-// readHeld reads the answer.
+// readHeld decodes the answer to heldPath.
 func readHeld(text []byte, key string) (h Holding, all []cache.Kept, err error) {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return h, nil, err
@@ -187,7 +188,7 @@ func readHeld(text []byte, key string) (h Holding, all []cache.Kept, err error) 
 	return h, all, err
 }
 
-// answerAdopt takes over what another node holds of a key.
+// answerAdopt answers adoptPath.
 func (t *Tier) answerAdopt(ctx context.Context, query url.Values) (any, error) {
 	key, from := query.Get(paramKey), query.Get(paramFrom)
 	members := t.cfg.Members.View().Members()

@@ -15,8 +15,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// TestHeldOfAbsent: K12: names that a node knows not to exist are passed on, also to a node that
-// has the same content and does not know that of them: a third node may hold them still.
+// TestHeldOfAbsent: K12: names that a node knows not to exist are passed on, also to a node that has
+// the same content and does not know these names: a third node may still hold them.
 func TestHeldOfAbsent(t *testing.T) {
 	now := time.Now()
 	endpoints, err := anypb.New(&endpointv3.ClusterLoadAssignment{ClusterName: "a"})
@@ -53,9 +53,9 @@ func TestHeldOfAbsent(t *testing.T) {
 	}
 }
 
-// TestHeldRecorded: K12: a record of last known good state that another node has on disk stays
-// one on its way: it proves nothing against what was compared with the tier head. What was says
-// with which one.
+// TestHeldRecorded: K12: a record of last known good state from another node's disk is still marked
+// as one when it arrives: it proves nothing against content that was compared with the tier head.
+// Compared content carries the digest of that head.
 func TestHeldRecorded(t *testing.T) {
 	now := time.Now()
 	own := cache.Kept{Type: resource.TypeOf(resource.ListenerURL), Wildcard: true, Legs: []cache.KeptLeg{{}}, AsOf: now}
@@ -72,9 +72,9 @@ func TestHeldRecorded(t *testing.T) {
 	}
 }
 
-// TestHeldErrors: C16: what is passed on says since when clients may have been sent errors of it,
-// by the clock of whoever reads it; of several errors the oldest, and nothing where one is of
-// unknown age.
+// TestHeldErrors: C16: content that is passed on says since when clients may have been sent errors,
+// by the reader's clock: the oldest of several errors counts, and there is no time if the age of
+// one is unknown.
 func TestHeldErrors(t *testing.T) {
 	now, ahead := time.Now(), time.Hour
 	of := func(name string, since time.Time) cache.KeptResource {

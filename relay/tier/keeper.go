@@ -13,73 +13,73 @@ import (
 	"xdsrelay/shard"
 )
 
-// State is from where this node gets a key.
+// State is the source from which this node gets a key.
 type State string
 
 // The states of a key.
 const (
 	Owner    State = "owner"     // from the origin, as its owner
 	Follower State = "follower"  // from the owner
-	Alone    State = "alone"     // from the origin, since the owner cannot be asked
-	ForPeers State = "for peers" // from the origin, since others take this node for the owner
+	Alone    State = "alone"     // from the origin, because the owner cannot be asked
+	ForPeers State = "for peers" // from the origin, because other nodes consider this one the owner
 )
 
 const (
-	// stay is how long a node goes on for its peers once they have left: two that
-	// follow one another would otherwise change places at once.
+	// stay is how long a node stays in ForPeers after its peers have left: two nodes that follow
+	// each other would otherwise switch roles at the same moment.
 	stay = time.Second
-	// freshPause is the least between two questions whether the owner has a key as it
-	// is now.
+	// freshPause is the shortest time between two questions whether the owner's content is
+	// current.
 	freshPause = 250 * time.Millisecond
-	// longestPause bounds the pause before an owner is asked again that refused.
+	// longestPause bounds the pause before an owner that refused is asked again.
 	longestPause = 30 * time.Second
 )
 
-// keeper keeps one upstream stream of a key where it belongs: a leg of it, or its load
-// reports.
+// keeper decides where one upstream stream of a key goes, and keeps it there. The stream is a leg of
+// the key or its load reports.
 type keeper struct {
 	// Fixed after construction.
 	tier   *Tier
 	key    string
 	leg    string
-	peers  func() (n int, changed <-chan struct{}) // that are served with the key here
+	peers  func() (n int, changed <-chan struct{}) // the nodes that this one serves with the key
 	origin func(ctx context.Context)
 	follow func(ctx context.Context, k *keeper, p *peer)
-	feed   *cache.Feed               // what is held; nil if nothing is
-	own    func(ctx context.Context) // nil if the hooks are another keeper's to call
-	alone  func(ctx context.Context) // the same, for those of a node that is Alone
-	news   chan struct{}             // the stream to the owner has come or gone
+	feed   *cache.Feed               // the content; nil for load reports
+	own    func(ctx context.Context) // nil if another keeper calls the hooks
+	alone  func(ctx context.Context) // the same, for the hooks of a node that is Alone
+	news   chan struct{}             // signals that the stream to the owner was opened or ended
 
 	// Owned by run.
-	owner   shard.Member    // the one that is followed, or would be
-	peer    *peer           // the connection to it; nil if there is none to be followed
-	reached <-chan struct{} // closed when it can be reached, or cannot any more
-	source  *job            // what keeps the key in step; nil for nothing
+	owner   shard.Member    // the one to follow; the zero Member if there is none
+	peer    *peer           // the connection to it; nil if there is none to follow
+	reached <-chan struct{} // closed when the owner becomes reachable or unreachable
+	source  *job            // keeps the key up to date; nil before the first time
 	owning  *job            // the hooks of an Owner, or of a node that is Alone; nil before the first time
 	retryAt time.Time       // when the owner may be asked again
-	pause   time.Duration   // before that, the last time
-	staysTo time.Time       // see stay
+	pause   time.Duration   // the last pause before that
+	staysTo time.Time       // when ForPeers ends; see stay
 
 	mu sync.Mutex
 	// Guarded by mu.
 	shown place // where the key comes from
-	// broken is why there is no stream to the owner, and brokenSince since when; zero
-	// if there is, or it was not tried.
+	// broken is why there is no stream to the owner, and brokenSince since when. Both are zero
+	// while there is one, or before the first attempt.
 	broken      error
 	brokenSince time.Time
 }
 
-// place is from where a key comes, since when.
+// place is where a key comes from, and since when.
 type place struct {
 	state State
-	owner string // the node that is followed, or cannot be
+	owner string // the node to follow, even if it cannot be reached
 	since time.Time
 }
 
 // fromOrigin reports whether a key comes from the origin.
 func (s State) fromOrigin() bool { return s == Owner || s == Alone || s == ForPeers }
 
-// job is something that goes on beside run until it is ended.
+// job is a goroutine that another one ends and waits for.
 type job struct {
 	end  context.CancelFunc
 	done chan struct{}
@@ -113,7 +113,7 @@ func (k *keeper) run(ctx context.Context) {
 		k.owning.stop()
 	}()
 	for ctx.Err() == nil {
-		// What changes is asked for before what it is, so that nothing is missed.
+		// Get the channels that report changes before the state, so that no change is missed.
 		changed := k.tier.cfg.Members.Changed()
 		n, peers := k.peers()
 		state, at := k.where(ctx, k.tier.cfg.Members.View(), n, time.Now())
@@ -134,14 +134,14 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// where decides from where the key has to come, and when to look again; zero for when
-// something changes. n is how many peers take this node for the owner.
+// where decides where the key has to come from, and when to decide again; zero means only when
+// something changes. n is how many other nodes consider this one the owner.
 func (k *keeper) where(ctx context.Context, view *shard.View, n int, now time.Time) (s State, again time.Time) {
 	owner, ok := view.Owner(k.key)
 	if !ok || k.tier.IsSelf(owner) {
 		k.turnTo(shard.Member{})
 		if !ok {
-			return Alone, again // nobody is there to stay
+			return Alone, again // there are no members
 		}
 		return Owner, again
 	}
@@ -157,7 +157,7 @@ func (k *keeper) where(ctx context.Context, view *shard.View, n int, now time.Ti
 	return k.reach(ctx, now)
 }
 
-// reach decides whether the owner can be followed.
+// reach decides whether this node can follow the owner.
 func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.Time) {
 	var lost time.Time
 	lost, k.reached = k.peer.lost()
@@ -167,7 +167,7 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 	timeout := k.tier.cfg.OwnerTimeout
 	switch {
 	case was.state.fromOrigin() && !lost.IsZero():
-		return Alone, again // until it is heard of
+		return Alone, again // until the owner answers
 	case was.state == Alone && k.retryAt.After(now):
 		return Alone, k.retryAt
 	case was.state.fromOrigin() && !k.ownerIsFresh(ctx):
@@ -181,10 +181,9 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 	case broken == nil:
 		return Follower, again
 	case status.Code(broken) == codes.Unavailable && since.Add(timeout).After(now):
-		return Follower, since.Add(timeout) // the stream is being opened anew
+		return Follower, since.Add(timeout) // the stream is being opened again
 	}
-	// It is there, and does not serve the key: whether it does again is found out by
-	// asking.
+	// The owner answers and does not serve the key. Only another attempt shows when it does.
 	if k.pause == 0 || now.Sub(was.since) > longestPause {
 		k.pause = timeout
 	} else {
@@ -194,7 +193,7 @@ func (k *keeper) reach(ctx context.Context, now time.Time) (s State, again time.
 	return Alone, k.retryAt
 }
 
-// turnTo makes owner the one to be followed; the zero Member is nobody.
+// turnTo makes owner the node to follow; the zero Member means none.
 func (k *keeper) turnTo(owner shard.Member) {
 	if k.owner.Name == owner.Name && k.owner.Peer == owner.Peer && k.owner.Incarnation == owner.Incarnation {
 		return
@@ -207,12 +206,12 @@ func (k *keeper) turnTo(owner shard.Member) {
 	k.report(nil)
 }
 
-// leave lets go of the owner.
+// leave releases the connection to the owner.
 func (k *keeper) leave() {
 	if k.peer == nil {
 		return
 	}
-	if k.state() == Follower { // it runs over the connection
+	if k.state() == Follower { // the source uses the connection
 		k.source.stop()
 		k.source = nil
 	}
@@ -220,8 +219,8 @@ func (k *keeper) leave() {
 	k.peer, k.reached = nil, nil
 }
 
-// report notes whether there is a stream to the owner. It may be called on any
-// goroutine, and does not block.
+// report records whether there is a stream to the owner: err is why not, nil if there is one. It
+// may be called on any goroutine and does not block.
 func (k *keeper) report(err error) {
 	k.mu.Lock()
 	switch {
@@ -244,8 +243,8 @@ func (k *keeper) state() State {
 	return k.shown.state
 }
 
-// become makes the key come from where it has to. A stream to the origin goes on,
-// whatever for.
+// become moves the key to a state. A stream to the origin stays open between two states that use
+// the origin.
 func (k *keeper) become(ctx context.Context, s State) {
 	was := k.state()
 	if s == was && k.source != nil {
@@ -260,7 +259,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 		k.source.stop()
 		k.source = nil
 		if k.feed != nil {
-			// Before anything is waited for: others may follow this node already.
+			// Before any wait: other nodes may follow this one already.
 			if s.fromOrigin() {
 				k.feed.Doubt()
 			}
@@ -280,7 +279,7 @@ func (k *keeper) become(ctx context.Context, s State) {
 	}
 }
 
-// fill is what keeps the key in step in a state.
+// fill returns the function that keeps the key up to date in a state.
 func (k *keeper) fill(s State) func(context.Context) {
 	if s.fromOrigin() {
 		return k.origin
@@ -302,13 +301,13 @@ const (
 	maxSpread    = time.Second
 )
 
-// spread is a random delay that keeps the streams of many keys from moving at once
+// spread returns a random delay, so that the streams of many keys do not move at the same moment
 // (C13).
 func (t *Tier) spread() time.Duration {
 	return rand.N(min(max(time.Duration(t.keys.Load())*spreadPerKey, minSpread), maxSpread))
 }
 
-// pauseFor waits, and reports whether ctx has not ended.
+// pauseFor waits for d. It returns false if ctx ends first.
 func pauseFor(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -10,9 +10,8 @@ import (
 	"xdsrelay/upstream"
 )
 
-// peer is the connection to another node. While somebody uses it, the node is asked
-// again and again whether it is there: a node that hangs, or a network that swallows
-// what is sent, keep a connection open for long.
+// peer is the connection to another node. While it is used, liveness questions are sent on it: with
+// a node that hangs, or a network that drops packets, a connection stays open for a long time.
 type peer struct {
 	// Fixed after construction.
 	owner  *Peers
@@ -22,10 +21,10 @@ type peer struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	users   int
-	gone    bool          // it is no member any more
-	asking  *job          // see ask; nil while nobody uses it
-	since   time.Time     // since when it is out of reach, or not known to be there; zero if it is
-	changed chan struct{} // closed when that is another
+	gone    bool          // the node is no longer a member
+	asking  *job          // see ask; nil while the connection is unused
+	since   time.Time     // since when the node is unreachable or has not answered yet; zero if it answers
+	changed chan struct{} // closed when since changes
 }
 
 func newPeer(p *Peers, m shard.Member) (*peer, error) {
@@ -36,8 +35,8 @@ func newPeer(p *Peers, m shard.Member) (*peer, error) {
 	return &peer{owner: p, member: m, plane: plane, since: time.Now(), changed: make(chan struct{})}, nil
 }
 
-// lost returns since when the node is out of reach, zero if it is not; changed is
-// closed when that is another.
+// lost returns since when the node is unreachable, zero if it is reachable. changed is closed when
+// that changes.
 func (p *peer) lost() (since time.Time, changed <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -52,7 +51,7 @@ func (p *peer) join() {
 		return
 	}
 	if !p.since.IsZero() {
-		p.since = time.Now() // nobody has tried meanwhile
+		p.since = time.Now() // nothing was tried while it was unused
 	}
 	p.asking = startJob(context.Background(), p.ask)
 }
@@ -77,8 +76,8 @@ func (p *peer) leave() {
 	}
 }
 
-// setGone notes whether the node is no member any more, and reports whether the
-// connection can be closed.
+// setGone records whether the node is no longer a member, and reports whether the connection can be
+// closed.
 func (p *peer) setGone(gone bool) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -92,7 +91,7 @@ func (p *peer) unused() bool {
 	return p.users == 0
 }
 
-// stop ends what goes on.
+// stop ends the liveness questions.
 func (p *peer) stop() {
 	p.mu.Lock()
 	asking := p.asking
@@ -101,7 +100,7 @@ func (p *peer) stop() {
 	asking.stop()
 }
 
-// follow keeps a feed in step with the node.
+// follow keeps a feed up to date from the node until ctx ends.
 func (p *peer) follow(ctx context.Context, f *cache.Feed, k *keeper) {
 	if p.plane == nil {
 		<-ctx.Done()
@@ -110,7 +109,7 @@ func (p *peer) follow(ctx context.Context, f *cache.Feed, k *keeper) {
 	p.plane.Follow(ctx, f, upstream.Following{Leg: k.leg, State: k.report})
 }
 
-// heard notes what came of a question.
+// heard records the outcome of a liveness question.
 func (p *peer) heard(err error, asked time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

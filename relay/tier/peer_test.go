@@ -23,7 +23,7 @@ import (
 	"xdsrelay/shard"
 )
 
-// other is a node that is asked, in virtual time.
+// other is a node that answers questions, in virtual time.
 type other struct {
 	shard.Member
 
@@ -32,13 +32,13 @@ type other struct {
 	calls    int           // of askMethod
 	streams  int           // of askStreamMethod
 	times    []time.Time   // of questions
-	old      bool          // it is of the release that knows calls only
-	silent   chan struct{} // answers wait until it is closed; nil for none
+	old      bool          // of the release that knows unary calls only
+	silent   chan struct{} // answers wait until it is closed; nil if they do not wait
 	endsEach bool          // a stream ends after each answer
-	sent     bytes.Buffer  // what it was sent
+	sent     bytes.Buffer  // all bytes that it received
 }
 
-// recorded is the listener of a node, whose connections note what the node is sent.
+// recorded is the listener of a node. Its connections record the bytes that the node receives.
 type recorded struct {
 	net.Listener
 	to *other
@@ -60,7 +60,7 @@ func (c *recordedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// frames counts the frames that it was sent by one connection, by their type.
+// frames counts the frames that it received on one connection, by type.
 func (a *other) frames(t *testing.T) map[http2.FrameType]int {
 	t.Helper()
 	a.mu.Lock()
@@ -79,7 +79,7 @@ func (a *other) frames(t *testing.T) map[http2.FrameType]int {
 	}
 }
 
-// listen makes a node that is asked, until the test ends.
+// listen starts a node that answers until the test ends.
 func listen(t *testing.T, network *xdstest.Memory, name string) *other {
 	t.Helper()
 	l, err := network.Listen("127.0.0.1:0")
@@ -87,7 +87,7 @@ func listen(t *testing.T, network *xdstest.Memory, name string) *other {
 		t.Fatal(err)
 	}
 	a := &other{Member: shard.Member{Name: name, Peer: l.Addr().String()}}
-	// The port for nodes has fixed windows, too.
+	// The peer port has fixed windows, too.
 	gs := grpc.NewServer(grpc.UnknownServiceHandler(a.serve), grpc.StaticStreamWindowSize(64<<10), grpc.StaticConnWindowSize(64<<10))
 	go func() { _ = gs.Serve(&recorded{l, a}) }()
 	t.Cleanup(gs.Stop)
@@ -129,22 +129,22 @@ func (a *other) serve(_ any, s grpc.ServerStream) error {
 	}
 }
 
-// is sets what the node is like.
+// is changes how the node behaves.
 func (a *other) is(change func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	change()
 }
 
-// counts returns how often it was asked, and in how many calls and streams.
+// counts returns how many questions it received, and in how many calls and streams.
 func (a *other) counts() (questions, calls, streams int) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.times), a.calls, a.streams
 }
 
-// asking makes the connections of a node to others in a network, at a time that is between two
-// questions, as are those that are whole seconds later.
+// asking makes the connections of a node to others in a network. It returns at a time between two
+// questions; times that are whole seconds later are between two questions as well.
 func asking(t *testing.T, network *xdstest.Memory, timeout time.Duration, others ...*other) *Peers {
 	t.Helper()
 	peers := NewPeers(PeersConfig{Self: "a", Timeout: timeout, DialOptions: []grpc.DialOption{
@@ -160,10 +160,9 @@ func asking(t *testing.T, network *xdstest.Memory, timeout time.Duration, others
 	return peers
 }
 
-// TestQuestionsAMinute: a node asks each node that it follows once a second whether it is
-// there, more often only where the owner timeout is so short that it would be noticed too
-// late, and asks nothing of a node that it does not follow. It does so by one stream, which
-// is opened again each minute, so that it has to show the token of the tier again.
+// TestQuestionsAMinute: a node sends one liveness question a second to each node that it follows,
+// more only if a short owner timeout requires it, and none to a node that it does not follow. It
+// uses one stream, which it opens again each minute, so that it presents the token of the tier again.
 func TestQuestionsAMinute(t *testing.T) {
 	for timeout, want := range map[time.Duration]int{2 * time.Second: 60, time.Minute: 60, 200 * time.Millisecond: 600} {
 		t.Run(timeout.String(), func(t *testing.T) {
@@ -192,7 +191,7 @@ func TestQuestionsAMinute(t *testing.T) {
 	}
 }
 
-// TestFramesOfQuestions: a question is one frame. No ping comes with its answer.
+// TestFramesOfQuestions: a question is one frame. Its answer comes without a ping.
 func TestFramesOfQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
@@ -208,8 +207,8 @@ func TestFramesOfQuestions(t *testing.T) {
 	})
 }
 
-// TestQuestionsTogether: all nodes ask all others at the same moments, whenever they have
-// started and began to follow them, so that each node wakes up once.
+// TestQuestionsTogether: all nodes ask all others at the same moments, whenever they have started and
+// begun to follow each other, so that each node wakes up once.
 func TestQuestionsTogether(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
@@ -229,7 +228,7 @@ func TestQuestionsTogether(t *testing.T) {
 			n := 0
 			for _, at := range o.times {
 				if at.Before(began.Add(time.Second)) {
-					continue // the first questions are asked at once
+					continue // the first questions are sent at once
 				}
 				n++
 				if late := at.Add(-askMoment).Sub(at.Add(-askMoment).Truncate(askSeldom)); late > 10*time.Millisecond {
@@ -244,8 +243,8 @@ func TestQuestionsTogether(t *testing.T) {
 	})
 }
 
-// TestQuestionsToThePreviousRelease: a node of the release that knows calls only is asked by
-// calls, and by a stream after its update.
+// TestQuestionsToThePreviousRelease: a node of the release that knows unary calls only is asked by
+// calls, and after its update by a stream.
 func TestQuestionsToThePreviousRelease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
@@ -266,8 +265,8 @@ func TestQuestionsToThePreviousRelease(t *testing.T) {
 	})
 }
 
-// TestStreamOfQuestionsThatEnds: a node that has ended the stream after its last answer, as one
-// does that has restarted, is asked by another stream at once and is not out of reach.
+// TestStreamOfQuestionsThatEnds: a node that ended the stream after its last answer, for example by a
+// restart, is asked on a new stream at once and stays reachable.
 func TestStreamOfQuestionsThatEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		network := xdstest.NewMemory()
@@ -282,9 +281,9 @@ func TestStreamOfQuestionsThatEnds(t *testing.T) {
 	})
 }
 
-// TestSilentNode: a node that stops to answer on a stream that stays open, as one does whose
-// process hangs, is out of reach as of the first question that it has not answered, which is
-// noticed within the owner timeout and a second. It is there again once it answers.
+// TestSilentNode: a node that no longer answers on an open stream, because its process hangs, is
+// unreachable since the first unanswered question. That is noticed within the owner timeout and a
+// second. The node is reachable again as soon as it answers.
 func TestSilentNode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const timeout = 2 * time.Second
@@ -315,7 +314,7 @@ func TestSilentNode(t *testing.T) {
 	})
 }
 
-// stays fails the test where a node is out of reach within a time, but for the first answer.
+// stays fails the test if a node becomes unreachable within a time, after its first answer.
 func stays(t *testing.T, one *peer, during time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), during)

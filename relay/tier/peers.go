@@ -17,30 +17,28 @@ import (
 	"xdsrelay/upstream"
 )
 
-// PeersConfig says how this node connects with the others. It is not changed after
-// [NewPeers].
+// PeersConfig configures the connections to the other nodes. It does not change after [NewPeers].
 type PeersConfig struct {
 	// Self is the name of this node. Required.
 	Self string
 	// Credentials secure connections; nil means plaintext.
 	Credentials credentials.TransportCredentials
-	// Token proves that this node is one of the tier; nil where certificates do.
+	// Token proves that this node belongs to the tier; nil if certificates do.
 	Token credentials.PerRPCCredentials
-	// Timeout is how long a node may be silent until it counts as out of reach.
-	// Default 2 s.
+	// Timeout is how long a node may take to answer before it counts as unreachable. Default 2 s.
 	Timeout time.Duration
-	// DialOptions are added to what connections are made with.
+	// DialOptions are added to the options of each connection.
 	DialOptions []grpc.DialOption
 	// Tracer gets spans of connections; nil for none.
 	Tracer *trace.Tracer
 	// Meter makes the instruments; nil means none.
 	Meter metric.Meter
-	// Logger is told what happens; nil means none.
+	// Logger gets events; nil means none.
 	Logger *slog.Logger
 }
 
-// Peers are the connections to the other nodes: one to each, made when it is first
-// needed, which all keys share. All methods are safe for concurrent use.
+// Peers are the connections to the other nodes: one to each, which all keys share and which is made
+// when it is first needed. All methods are safe for concurrent use.
 type Peers struct {
 	// Fixed after construction.
 	cfg PeersConfig
@@ -51,12 +49,12 @@ type Peers struct {
 	closed bool
 }
 
-// peerID tells connections apart.
+// peerID identifies a connection.
 type peerID struct{ name, address string }
 
 func idOf(m shard.Member) peerID { return peerID{m.Name, m.Peer} }
 
-// NewPeers prepares connections to nobody.
+// NewPeers returns Peers without connections.
 func NewPeers(cfg PeersConfig) *Peers {
 	if cfg.Timeout <= 0 {
 		cfg.Timeout = 2 * time.Second
@@ -89,11 +87,11 @@ func (p *Peers) atLocked(m shard.Member) (*peer, error) {
 	return one, nil
 }
 
-// use returns the connection to a member for as long as it is used; see [peer.leave].
-// It never fails: who cannot be connected with is out of reach.
+// use returns the connection to a member, which stays open until [peer.leave]. It never fails: a
+// member without a usable address gets a connection that is always unreachable.
 func (p *Peers) use(m shard.Member) *peer {
 	p.mu.Lock()
-	defer p.mu.Unlock() // until it is used: else who is no member any more might be let go of
+	defer p.mu.Unlock() // held until it is used: retain closes unused connections
 	one, err := p.atLocked(m)
 	if err != nil {
 		p.cfg.Logger.Error("another node cannot be connected with", "node", m.Name, "address", m.Peer, "error", err)
@@ -103,7 +101,7 @@ func (p *Peers) use(m shard.Member) *peer {
 	return one
 }
 
-// retain closes the connections to who is not in a view, unless they are used.
+// retain closes the connections to nodes that are not in a view, unless they are used.
 func (p *Peers) retain(view *shard.View) {
 	there := make(map[peerID]bool)
 	for _, m := range view.Members() {
@@ -119,7 +117,7 @@ func (p *Peers) retain(view *shard.View) {
 	}
 }
 
-// drop closes a connection that nobody uses, to a node that has gone.
+// drop closes a connection to a node that is no longer a member, if it is unused.
 func (p *Peers) drop(one *peer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -142,8 +140,8 @@ func (p *Peers) Close() {
 	}
 }
 
-// Ask asks another node, which answers what [Tier.Handle] says there: path may have
-// a query, like "release?key=x". It fails at once where the node cannot be reached.
+// Ask asks another node, whose [Tier.Handle] defines the questions. path may have a query, like
+// "release?key=x". Ask fails at once if the node is unreachable.
 func (p *Peers) Ask(ctx context.Context, m shard.Member, path string) ([]byte, error) {
 	one, err := p.at(m)
 	if err != nil {
@@ -173,16 +171,16 @@ func (p *Peers) Status(ctx context.Context, m shard.Member) (now shard.Status, e
 	return now, err
 }
 
-// What another node may have sent that this one has not read, in bytes: of a stream, and of
-// all streams together.
+// How many unread bytes another node may send to this one: on one stream, and on all streams of a
+// connection together.
 const (
 	streamWindow = 1 << 20
 	connWindow   = 4 << 20
 )
 
-// plane makes the client of another node.
+// plane makes the xDS client of another node.
 func (p *Peers) plane(m shard.Member) (*upstream.ControlPlane, error) {
-	// Fixed windows save the pings of bandwidth estimation, one for each answer of an idle node.
+	// Fixed windows avoid the pings of bandwidth estimation, one per answer of an idle node.
 	options := append([]grpc.DialOption{grpc.WithStaticStreamWindowSize(streamWindow), grpc.WithStaticConnWindowSize(connWindow)}, p.cfg.DialOptions...)
 	if p.cfg.Token != nil {
 		options = append(options, grpc.WithPerRPCCredentials(p.cfg.Token))

@@ -12,8 +12,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestUsedPeersStay: a connection that is used is not closed, however often its node
-// goes and comes meanwhile; one that nobody uses is, once its node has gone.
+// TestUsedPeersStay: a connection that is used stays open, however often its node leaves and joins.
+// An unused one is closed when its node is no longer a member.
 func TestUsedPeersStay(t *testing.T) {
 	peers := NewPeers(PeersConfig{Self: "a", DialOptions: []grpc.DialOption{
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return nil, errors.New("out of reach") }),

@@ -2,17 +2,17 @@ package tier
 
 import "time"
 
-// Place is where a key comes from.
+// Place is where a key comes from on this node.
 type Place struct {
 	State State
-	// Owner is the node that is followed, or should be; empty where that is this one.
+	// Owner is the node that this one follows, or should follow; empty if this node is the owner.
 	Owner string
-	// Since is when that began.
+	// Since is when this state began.
 	Since time.Time
 }
 
-// Places tells where each key that this node keeps in step comes from. What has legs
-// of its own, or load reports, goes as the rest of its key does.
+// Places returns where each key of this node comes from. A key with several keepers, for further
+// legs or load reports, has the place of its first leg.
 func (t *Tier) Places() map[string]Place {
 	t.mu.Lock()
 	defer t.mu.Unlock()

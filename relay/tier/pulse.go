@@ -5,15 +5,15 @@ import (
 	"time"
 )
 
-// pulse notices that this process did not run for a while: it was stopped, or its machine
-// slept. It is pure: see WatchPulse.
+// pulse detects that this process did not run for a while, because it was stopped or its machine
+// was suspended. It is pure: WatchPulse drives it.
 type pulse struct {
-	running time.Duration // by a clock that nobody sets, when it last ran; it may stand still while a machine sleeps
-	wall    time.Time     // by the clock on the wall, which may be set
+	running time.Duration // when the process last ran, by the monotonic clock, which may stop while a machine is suspended
+	wall    time.Time     // the same by the wall clock, which may be set
 }
 
-// beat notes that the process runs, and returns for how long it did not, if either clock
-// says that this was longer than most.
+// beat records that the process runs. It returns for how long the process did not run, if that was
+// longer than most by either clock, and otherwise zero.
 func (p *pulse) beat(running time.Duration, wall time.Time, most time.Duration) (slept time.Duration) {
 	if !p.wall.IsZero() {
 		slept = max(running-p.running, wall.Sub(p.wall))
@@ -25,10 +25,10 @@ func (p *pulse) beat(running time.Duration, wall time.Time, most time.Duration) 
 	return slept
 }
 
-// WatchPulse calls slept when the process has not run for so long that other nodes may have
-// taken its place: they have newer content, and so may clients that come from them (K12).
-// It calls beat often while the process runs, which it does again within most, and after
-// slept. It returns when ctx ends, and at once on a node that is on its own.
+// WatchPulse calls slept when the process did not run for so long that other nodes may have taken
+// over its keys: they have newer content, and so may clients that reconnect from them (K12). It
+// calls beat at intervals shorter than most while the process runs, and after slept. It returns
+// when ctx ends, and at once on a node without peers.
 func (t *Tier) WatchPulse(ctx context.Context, beat func(most time.Duration), slept func(began time.Time)) {
 	if t.cfg.Peers == nil {
 		return

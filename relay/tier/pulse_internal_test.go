@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPulse: a process that was stopped is noticed by the clock that nobody sets, and a
-// machine that slept by the one on the wall, which may also be set back.
+// TestPulse: the monotonic clock shows that a process was stopped, and the wall clock, which may also
+// be set back, that a machine was suspended.
 func TestPulse(t *testing.T) {
 	const most = 2 * time.Second
 	for name, tc := range map[string]struct{ running, wall, want time.Duration }{

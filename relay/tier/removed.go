@@ -14,28 +14,28 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// An owner that heard of a mass removal later than other nodes, since it was cut off, may still
-// hold back what these have removed. To follow it then would give that back to clients. So a
-// node that has removed anything asks the owner what it holds back before it follows it, and
-// names what of that it has removed itself. The owner then removes that, too.
+// An owner that was disconnected during a mass removal may still hold back removals that other nodes
+// have done. To follow it would bring the removed resources back to clients. So a node that has
+// removed anything first asks the owner which removals it holds back, and sends it the names of
+// those that it has done itself. The owner then does them, too.
 
 const (
-	// removedPath is the question, with the key, the leg, and names for the owner to remove.
+	// removedPath is this question, with the key, the leg, and the names for the owner to remove.
 	removedPath = "removed"
 	// paramRemoved is followed by a type URL.
 	paramRemoved = "removed:"
-	// removedPause is between two attempts to ask.
+	// removedPause is the time between two attempts to ask.
 	removedPause = 100 * time.Millisecond
 )
 
-// heldBack is the answer.
+// heldBack is the answer to removedPath.
 type heldBack struct {
 	// Names are those whose removals the removal guard still holds back, by type URL.
 	Names map[string][]string `json:"names,omitempty"`
 }
 
-// answerRemoved answers it, also for an idle key: its hold does not end, since nothing can confirm
-// the removals, and the node that asks would be served what is held back once it follows.
+// answerRemoved answers removedPath, also for an idle key: its hold does not end, since nothing can
+// confirm the removals, and the asking node would be served what is held back once it follows.
 func (t *Tier) answerRemoved(_ context.Context, query url.Values) (any, error) {
 	var g *cache.Group
 	if t.cfg.Group != nil {
@@ -59,8 +59,8 @@ func (t *Tier) answerRemoved(_ context.Context, query url.Values) (any, error) {
 	return heldBack{Names: g.HeldBack(leg)}, nil
 }
 
-// shareRemoved makes the owner remove what this node has removed, until that is done, the owner
-// turns out not to know the question, or ctx ends.
+// shareRemoved makes the owner do the removals that this node has done. It returns when they are
+// done, when the owner does not know the question, or when ctx ends.
 func (k *keeper) shareRemoved(ctx context.Context, p *peer) {
 	if p.plane == nil {
 		return
@@ -76,7 +76,7 @@ func (k *keeper) shareRemoved(ctx context.Context, p *peer) {
 	}
 }
 
-// askRemoved asks the owner once.
+// askRemoved sends removedPath to the owner once.
 func (k *keeper) askRemoved(ctx context.Context, p *peer, names map[string][]string) (answer heldBack, err error) {
 	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)
 	defer cancel()

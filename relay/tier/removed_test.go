@@ -15,9 +15,9 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestRemovedQuestion: K16: another node is answered what this one holds back, and what that node
-// has removed is removed here, too, also while the key is idle. Questions about keys and legs that
-// this node does not have are answered, too.
+// TestRemovedQuestion: K16: this node answers which removals it holds back, and does those that the
+// asking node has done, also while the key is idle. It answers questions about unknown keys and
+// legs, too.
 func TestRemovedQuestion(t *testing.T) {
 	for name, idle := range map[string]bool{"in use": false, "idle": true} {
 		t.Run(name, func(t *testing.T) {

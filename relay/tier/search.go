@@ -12,47 +12,46 @@ import (
 	"xdsrelay/shard"
 )
 
-// phase is how far a feed has come in asking other nodes for what it lacks.
+// phase is how far a feed's search for missing content on other nodes has come.
 type phase uint8
 
 const (
-	// idle: nothing is lacking, or the origin answers.
+	// idle: no content is missing, or the origin answers.
 	idle phase = iota
-	// patient: something is lacking, and the origin may still answer.
+	// patient: content is missing, and the origin may still answer.
 	patient
-	// asked: the other nodes were asked, and are asked again after a pause.
+	// asked: the other nodes were asked, and will be asked again after a pause.
 	asked
 )
 
-// Times of a search. Together with the time for which restored content is held back
-// (cache.hold) they stay below the two seconds within which a client has what any node
-// holds.
+// Times of a search. With the time for which restored content is held back (cache.hold) added, they
+// stay below the two seconds within which each client gets content that any node holds.
 const (
-	// patience is how long a first attempt to reach the origin may take until other nodes
-	// are asked, too.
+	// patience is how long the first attempt to reach the origin may take before other nodes are
+	// asked, too.
 	patience = 300 * time.Millisecond
-	// firstAnswers is how long the answers of all nodes are waited for before those that
-	// have come are used, and lastAnswers when the rest is given up.
+	// firstAnswers is how long a round waits for the answers of all nodes before it uses those
+	// that have arrived; lastAnswers is when it stops waiting for the rest.
 	firstAnswers = 300 * time.Millisecond
 	lastAnswers  = time.Second
-	// soonest is the least between two rounds of questions. The pause grows from
-	// firstRetry to lastRetry while all nodes answer that they have nothing.
+	// soonest is the shortest time between two rounds of questions. The pause grows from
+	// firstRetry to lastRetry while all nodes answer that they have no content.
 	soonest    = 200 * time.Millisecond
 	firstRetry = time.Second
 	lastRetry  = 30 * time.Second
-	// never is longer than any pause: until something changes.
+	// never is longer than any pause: it means until something changes.
 	never = 24 * time.Hour
 )
 
-// search is the state of a feed's questions to other nodes. It is pure: see keepSearching.
+// search is the state of a feed's search. It is pure: keepSearching drives it.
 type search struct {
 	phase phase
-	next  time.Time // when to ask, unless something changes; zero while idle
-	last  time.Time // when the others were asked last; zero for never
+	next  time.Time // when to ask next, unless something changes; zero while idle
+	last  time.Time // when the other nodes were asked last; zero for never
 	pause time.Duration
 }
 
-// step returns whether to ask now, and otherwise how long to wait for that.
+// step returns whether to ask now, and otherwise how long to wait.
 func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait time.Duration) {
 	if n == cache.NeedNothing || l == cache.LinkUp && n != cache.NeedFirst {
 		*s = search{last: s.last}
@@ -72,31 +71,32 @@ func (s *search) step(n cache.Need, l cache.Link, now time.Time) (ask bool, wait
 	return true, 0
 }
 
-// done notes that the others were asked. complete says that all of them have answered.
+// done records a round of questions. complete means that all nodes have answered.
 func (s *search) done(n cache.Need, complete bool, now time.Time) {
 	s.phase, s.last = asked, now
 	switch {
 	case !complete:
 		s.pause = firstRetry
 	case n == cache.NeedNewer:
-		s.pause = never // they have nothing newer until they change
+		s.pause = never // no node has newer content until something changes
 	default:
 		s.pause = min(max(2*s.pause, firstRetry), lastRetry)
 	}
 	s.next = now.Add(s.pause)
 }
 
-// hurry notes that others may answer differently, or that more may be lacking.
+// hurry shortens the pause: nodes means that the members have changed, so that answers may differ,
+// and n that more content may be missing.
 func (s *search) hurry(n cache.Need, nodes bool) {
 	if s.phase == asked && (nodes || n == cache.NeedContent) {
 		s.next, s.pause = s.last.Add(soonest), 0
 	}
 }
 
-// searching bounds how many keys other nodes are asked about at a time.
+// searching bounds how many keys other nodes are asked about at the same time.
 const searching = 64
 
-// keepSearching asks other nodes for what a feed lacks until ctx ends.
+// keepSearching asks other nodes for content that a feed lacks, until ctx ends.
 func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 	var s search
 	timer := time.NewTimer(never)
@@ -118,7 +118,7 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 		}
 		if unasked := t.notAskedBefore(f); len(unasked) > 0 {
 			t.meet(ctx, f, unasked)
-			wait = min(wait, firstRetry) // who cannot be reached yet
+			wait = min(wait, firstRetry) // some may have been unreachable
 		}
 		if need == cache.NeedNothing && link == cache.LinkDown {
 			f.Compared()
@@ -136,8 +136,8 @@ func (t *Tier) keepSearching(ctx context.Context, f *cache.Feed) {
 	}
 }
 
-// notAskedBefore returns the nodes that came to be known soon after the origin was asked for a key, and
-// may hold what it has lost.
+// notAskedBefore returns the nodes that became members soon after the origin was asked for a key, and
+// may hold content that the origin has lost.
 func (t *Tier) notAskedBefore(f *cache.Feed) []shard.Member {
 	var others []shard.Member
 	names := f.Unasked(func() (names []string) {
@@ -150,21 +150,21 @@ func (t *Tier) notAskedBefore(f *cache.Feed) []shard.Member {
 	return slices.DeleteFunc(others, func(m shard.Member) bool { return !slices.Contains(names, m.Name) })
 }
 
-// meet asks such nodes for what they hold of a key.
+// meet asks the nodes of notAskedBefore for what they hold of a key.
 func (t *Tier) meet(ctx context.Context, f *cache.Feed, unasked []shard.Member) {
 	met, _ := t.askNodes(ctx, f, unasked, false, func(all []cache.Kept) bool {
-		renewed := f.Group().Renew(all) // of what the origin has not answered yet
+		renewed := f.Group().Renew(all) // for types that the origin has not answered yet
 		return f.TakeOver(all) || renewed
 	})
 	f.Met(met)
 }
 
-// others are the other nodes, as far as they can be asked.
+// others returns the other members that have a peer address.
 func (t *Tier) others() []shard.Member {
 	return slices.DeleteFunc(slices.Clone(t.cfg.Members.View().Members()), func(m shard.Member) bool { return t.IsSelf(m) || m.Peer == "" })
 }
 
-// Unasked are the nodes that could not be asked for what a key lacks, and may have it.
+// Unasked returns the nodes that could not be asked for content that a key lacks, and may have it.
 func (t *Tier) Unasked(key string) []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -179,15 +179,15 @@ func (t *Tier) noteUnasked(key string, nodes []string) {
 	}
 }
 
-// askOthers asks all other nodes for what they hold of a key, and gives it to its group. What
-// was kept of the key as last known good is asked for as well where there is nothing.
-// It returns the names of the nodes that have answered, and of those that have not.
+// askOthers asks all other nodes for what they hold of a key, and gives it to the group. If content
+// is missing altogether, it reads the last known good state, too. It returns the names of the
+// nodes that have answered, and of those that have not.
 func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (met, silent []string) {
-	return t.askNodes(ctx, f, t.others(), n != cache.NeedNewer && t.cfg.Kept != nil, f.Group().Renew) // what was kept is nothing newer
+	return t.askNodes(ctx, f, t.others(), n != cache.NeedNewer && t.cfg.Kept != nil, f.Group().Renew) // last known good state is never newer
 }
 
-// askNodes is askOthers for some nodes; kept says whether what was kept is asked for as well,
-// and take gets the answers.
+// askNodes is askOthers for some nodes. kept says whether to read the last known good state, too, and
+// take gets the content.
 func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Member, kept bool, take func([]cache.Kept) bool) (met, silent []string) {
 	select {
 	case t.searches <- struct{}{}:
@@ -208,7 +208,7 @@ func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Memb
 	if kept {
 		left++
 		go func() {
-			held, _ := t.cfg.Kept(ctx, key) // what cannot be read counts as nothing: no node is missing
+			held, _ := t.cfg.Kept(ctx, key) // an error counts as no content: no node is missing
 			answers <- answer{held: held}
 		}()
 	}
@@ -218,7 +218,7 @@ func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Memb
 			a := answer{node: m.Name}
 			switch a.err = err; {
 			case status.Code(err) == codes.Unimplemented:
-				a.err = nil // a version that holds nothing for others
+				a.err = nil // its release does not know the question, so it has no content for others
 			case err == nil:
 				if _, a.held, a.err = readHeld(text, key); a.err != nil {
 					t.cfg.Logger.Warn("what another node holds of a key cannot be used", "key", key, "node", m.Name, "error", a.err)

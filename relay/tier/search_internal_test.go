@@ -7,11 +7,10 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// TestSearch walks through the states of a feed's questions to other nodes: they are asked
-// at once where the origin is known to be out of reach, after a moment where it may still
-// answer, and never while it does. Who has nothing is asked less and less often, but at
-// once when something changes. Those that are to be asked before the origin are asked at once
-// in any case.
+// TestSearch walks through the states of a search: it asks other nodes at once if the origin is known
+// to be unreachable, after a moment if the origin may still answer, and never while it answers. It
+// asks less and less often while the nodes have no content, but at once when something changes. If
+// other nodes have to be asked before the origin, it always asks at once.
 func TestSearch(t *testing.T) {
 	const (
 		nothing, newer, content, first = cache.NeedNothing, cache.NeedNewer, cache.NeedContent, cache.NeedFirst
@@ -20,11 +19,11 @@ func TestSearch(t *testing.T) {
 	type step struct {
 		need  cache.Need
 		link  cache.Link
-		after time.Duration // since the step before
-		hurry string        // "demand" or "nodes": what has changed
+		after time.Duration // since the previous step
+		hurry string        // what has changed: "demand" or "nodes"
 		ask   bool
 		all   bool          // all nodes answer
-		phase phase         // then
+		phase phase         // after the step
 		wait  time.Duration // until the next question; 0 for not checked
 	}
 	for name, steps := range map[string][]step{

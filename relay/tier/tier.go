@@ -19,58 +19,59 @@ import (
 	"xdsrelay/shard"
 )
 
-// Origin is where keys come from that this node owns, and all others when their
-// owners cannot be asked.
+// Origin is the control plane, or the directory, that serves the keys that this node owns, and all
+// others while their owners cannot be asked.
 type Origin struct {
-	// Run keeps a feed in step with its origin until ctx ends. Required.
+	// Run keeps a feed up to date from its origin until ctx ends. Required.
 	Run func(ctx context.Context, f *cache.Feed)
-	// Report tells the origin what clients report until ctx ends, and then what is
-	// left; nil where no load reports are taken.
+	// Report sends the origin what clients report until ctx ends, and then the rest. Nil where
+	// no load reports are accepted.
 	Report func(ctx context.Context, o *load.Outlet)
-	// Reach tells whether something is wanted of the origin (the first, where there
-	// are several), and whether there is a connection to it; nil where it is always
-	// there. AwaitReady tries to connect, although nothing may be wanted.
+	// Reach returns whether any key needs the origin (the first, if there are several), and
+	// whether there is a connection to it. Nil for an origin that is always reachable.
+	// AwaitReady connects even if no key needs the origin.
 	Reach      func() (wanted, ready bool)
 	AwaitReady func(ctx context.Context) error
 }
 
-// Config says what a Tier is made of. It is not changed after [New].
+// Config configures a Tier. It does not change after [New].
 type Config struct {
-	// Members are the nodes. Required.
+	// Members are the nodes of the tier. Required.
 	Members shard.Members
-	// Origin is where this node gets what it owns. Required.
+	// Origin is the source of the keys that this node owns. Required.
 	Origin Origin
-	// Legs are those of each key, in the order of [cache.Feed.Leg].
+	// Legs are the upstream streams of each key, in the order of [cache.Feed.Leg].
 	Legs []cache.Leg
-	// Peers are the connections to the other nodes; nil where there never are any.
+	// Peers are the connections to the other nodes; nil for a node that is never in a tier.
 	Peers *Peers
-	// Restore is called before anything is asked for a key that is new to this node,
-	// or was idle. It should return soon. Nil for nothing.
+	// Restore is called for a key that is new to this node or was idle, before the first
+	// request for it. It should return soon. Nil restores nothing.
 	Restore func(ctx context.Context, g *cache.Group)
-	// Kept returns what was kept of a key as last known good, where this node can read it. It
-	// counts like what another node holds. Nil for nothing.
+	// Kept returns the last known good state of a key, if this node can read it. It counts like
+	// content that another node holds. Nil means none.
 	Kept func(ctx context.Context, key string) ([]cache.Kept, error)
-	// Held returns what this node holds of a key, in memory or on its own disk, for nodes
-	// that lack it, and what represents the key upstream, if that is known. Nil where other
-	// nodes get nothing.
+	// Held returns what this node holds of a key, in memory or on its own disk, for nodes that
+	// lack it, and the Node that represents the key upstream, if it is known. Nil means that
+	// other nodes get nothing.
 	Held func(ctx context.Context, key string) (*corev3.Node, []cache.Kept)
 	// Group returns the group of a key, which may be idle, or nil if there is none. A nil Group
 	// means that other nodes are answered as if there were no groups.
 	Group func(key aggregation.Key) *cache.Group
-	// Adopt keeps what another node held of a key that has ended; nil for nothing.
+	// Adopt keeps what another node, which ends, held of a key. Nil keeps nothing.
 	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Kept)
-	// Own are called, each on a goroutine of its own, when this node begins to stream
-	// a key from the origin as its owner; ctx ends when it does so no more, and those
-	// behind have returned: what they do at the end they do with the key still owned. A
-	// call for a key begins after the one before has returned. Private groups are nobody's.
+	// Own are hooks. Each is called on a goroutine of its own when this node begins to stream a
+	// key from the origin as its owner. When that ends, the ctx of the last hook ends first, and
+	// that of the one before when the last has returned: what hooks do at the end they do while
+	// the key is still owned. A call for a key begins after the previous one has returned.
+	// Private groups have no owner.
 	Own []func(ctx context.Context, g *cache.Group)
-	// Alone are called like Own when this node has streamed a key from the origin for
-	// [aloneFor] since its owner cannot be reached.
+	// Alone are hooks like Own. They are called when this node has streamed a key from the origin
+	// for [aloneFor] because it cannot reach the owner.
 	Alone []func(ctx context.Context, g *cache.Group)
-	// OwnerTimeout is how long the owner of a key may be out of reach until this node
-	// asks the origin itself. Default 2 s.
+	// OwnerTimeout is how long the owner of a key may be unreachable until this node asks the
+	// origin itself. Default 2 s.
 	OwnerTimeout time.Duration
-	// Logger is told what happens; nil means none.
+	// Logger gets events; nil means none.
 	Logger *slog.Logger
 }
 
@@ -81,20 +82,20 @@ type Tier struct {
 	close context.CancelFunc
 	tasks sync.WaitGroup
 
-	keys     atomic.Int64 // that are kept now
+	keys     atomic.Int64 // keepers that run now
 	handlers handlers
-	cutSince atomic.Pointer[time.Time] // nil while the origin is not known to be out of reach
-	searches chan struct{}             // holds a token for each key that others are asked about
+	cutSince atomic.Pointer[time.Time] // nil while the origin is not known to be unreachable
+	searches chan struct{}             // has a token for each key that other nodes are asked about
 
 	mu sync.Mutex
 	// Guarded by mu.
-	status  shard.Status                    // as announced last
-	unasked map[string][]string             // by key: nodes that could not be asked for what is lacking
+	status  shard.Status                    // the last one that was announced
+	unasked map[string][]string             // by key: nodes that could not be asked for missing content
 	keepers map[string]map[*keeper]struct{} // by key: other nodes ask for many keys at once
 }
 
-// New makes a tier and starts what it does for all keys. It fails where cfg lacks a
-// required field.
+// New makes a tier and starts the goroutines that serve all keys. It fails if cfg lacks a required
+// field.
 func New(cfg Config) (*Tier, error) {
 	if cfg.Members == nil || cfg.Origin.Run == nil {
 		return nil, errors.New("tier: Members and Origin.Run are required")
@@ -123,7 +124,7 @@ func New(cfg Config) (*Tier, error) {
 	return t, nil
 }
 
-// Close ends what New started. It does not end the membership, nor what runs for
+// Close ends the goroutines that New started. It ends neither the membership nor the goroutines of
 // single keys: their contexts do that.
 func (t *Tier) Close() {
 	t.close()
@@ -133,8 +134,8 @@ func (t *Tier) Close() {
 // Self is this node.
 func (t *Tier) Self() shard.Member { return t.cfg.Members.Self() }
 
-// IsSelf reports whether a member is this node. Another one may go by its name, and
-// have it where it started later; what is reached at this node's address is not that one.
+// IsSelf reports whether a member is this node. Another node that started later may have taken over
+// the name: it is not this one, unless it has this node's address, where it could not be reached.
 func (t *Tier) IsSelf(m shard.Member) bool {
 	self := t.Self()
 	return m.Name == self.Name && (m.Incarnation == self.Incarnation || m.Peer == self.Peer)
@@ -143,11 +144,10 @@ func (t *Tier) IsSelf(m shard.Member) bool {
 // Members are the nodes of the tier.
 func (t *Tier) Members() shard.Members { return t.cfg.Members }
 
-// Owner is the node that owns a key as far as this one knows; false means that there
-// is none.
+// Owner returns the node that owns a key in this node's view; false means that there is none.
 func (t *Tier) Owner(key string) (shard.Member, bool) { return t.cfg.Members.View().Owner(key) }
 
-// Announce changes what this node tells the others of itself.
+// Announce changes the status that this node publishes to the other members.
 func (t *Tier) Announce(change func(*shard.Status)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -157,22 +157,22 @@ func (t *Tier) Announce(change func(*shard.Status)) {
 	}
 }
 
-// Status is what this node last told the others of itself.
+// Status returns the status that this node published last.
 func (t *Tier) Status() shard.Status {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.status
 }
 
-// Run keeps a feed in step until ctx ends: with the origin where this node owns the
-// key, and otherwise with the owner. It is what [cache.Config.Run] wants.
+// Run keeps a feed up to date until ctx ends: from the origin if this node owns the key, and
+// otherwise from the owner. It is a [cache.Config.Run].
 func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	g := f.Group()
 	if g.Private() {
 		t.cfg.Origin.Run(ctx, f)
 		return
 	}
-	first := f.Leg() == 0 // whatever there is one of for each key belongs to that
+	first := f.Leg() == 0 // it does what is needed once per key
 	if first && t.cfg.Restore != nil {
 		t.cfg.Restore(ctx, g)
 	}
@@ -200,9 +200,8 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 	t.keep(ctx, k)
 }
 
-// Report tells the origin what o's clients report until ctx ends, as its own where
-// this node owns the key, and otherwise through the owner. It is what
-// [load.Config.Run] wants.
+// Report sends what o's clients report until ctx ends: to the origin if this node owns the key, and
+// otherwise to the owner. It is a [load.Config.Run].
 func (t *Tier) Report(ctx context.Context, o *load.Outlet) {
 	t.keep(ctx, &keeper{
 		tier: t, news: make(chan struct{}, 1), key: string(o.Key()), leg: loadLeg, peers: o.Peers,
@@ -211,7 +210,7 @@ func (t *Tier) Report(ctx context.Context, o *load.Outlet) {
 	})
 }
 
-// loadLeg stands for the load reports among the legs of a key.
+// loadLeg is the name of the load reports among the legs of a key.
 const loadLeg = "load reports"
 
 func (t *Tier) legName(i int) string {
@@ -221,7 +220,7 @@ func (t *Tier) legName(i int) string {
 	return ""
 }
 
-// keep runs k, or just the origin where there are no other nodes.
+// keep runs k, or only the origin on a node without peers.
 func (t *Tier) keep(ctx context.Context, k *keeper) {
 	t.keys.Add(1)
 	defer t.keys.Add(-1)
@@ -241,10 +240,10 @@ func (t *Tier) keep(ctx context.Context, k *keeper) {
 	k.origin(ctx)
 }
 
-// aloneFor is longer than it mostly takes until another node owns a key whose owner has gone.
+// aloneFor is longer than it usually takes until another node owns a key whose owner has left.
 const aloneFor = 30 * time.Second
 
-// callAll calls hooks, and at the end waits for them, the last one first.
+// callAll calls hooks. When ctx ends, it ends them one after the other, the last one first.
 func callAll(ctx context.Context, g *cache.Group, all []func(context.Context, *cache.Group)) {
 	var hooks []*job
 	for _, hook := range all {
@@ -273,7 +272,7 @@ func (t *Tier) remove(k *keeper) {
 	}
 }
 
-// allLocked goes through the keepers of all keys. It needs mu.
+// allLocked yields the keepers of all keys. The caller holds mu.
 func (t *Tier) allLocked() iter.Seq[*keeper] {
 	return func(yield func(*keeper) bool) {
 		for _, of := range t.keepers {
@@ -286,7 +285,7 @@ func (t *Tier) allLocked() iter.Seq[*keeper] {
 	}
 }
 
-// forget lets go of connections to nodes that have gone.
+// forget closes connections to nodes that are no longer members.
 func (t *Tier) forget(ctx context.Context) {
 	for {
 		changed := t.cfg.Members.Changed()

@@ -21,8 +21,8 @@ import (
 	"xdsrelay/shard"
 )
 
-// TestAlone: a node on its own streams each key from the origin, after what was kept of
-// it was given to it, and the hooks of its owner run as long; private groups have none.
+// TestAlone: a node without peers streams each key from the origin, after its last known good state
+// was restored. The hooks of the owner run as long as the stream; private groups have none.
 func TestAlone(t *testing.T) {
 	self := shard.Member{Name: "a"}
 	var owned atomic.Int32
@@ -65,8 +65,8 @@ func TestAlone(t *testing.T) {
 	}
 }
 
-// TestKeptCountsFirst: K16: before the origin is asked for a type, which it may have lost, what
-// was kept of the key is taken, also long after the node began with the key.
+// TestKeptCountsFirst: K16: the last known good state of a key is used before the origin, which may
+// have lost a type, is asked for that type, also long after the node began to serve the key.
 func TestKeptCountsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters, listeners := resource.TypeOf(resource.ClusterURL), resource.TypeOf(resource.ListenerURL)
@@ -85,7 +85,7 @@ func TestKeptCountsFirst(t *testing.T) {
 			Origin: Origin{Run: func(ctx context.Context, f *cache.Feed) {
 				f.Up()
 				for {
-					for _, d := range f.TakeDemand(false, false) { // it has lost everything
+					for _, d := range f.TakeDemand(false, false) { // the origin has lost everything
 						f.Apply(cache.Update{Type: d.Table.Type, Full: true})
 					}
 					select {
@@ -119,8 +119,8 @@ func TestKeptCountsFirst(t *testing.T) {
 	})
 }
 
-// TestAsk holds that questions to this node are answered without a connection, with the
-// handler's errors, and that a handler gets only the parameters that it was registered with.
+// TestAsk: questions to this node are answered without a connection, with the handler's errors, and a
+// handler gets only the parameters that it was registered with.
 func TestAsk(t *testing.T) {
 	tier, err := New(Config{Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}})
 	if err != nil {
@@ -148,8 +148,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestHeldQuestions: questions about what nodes hold are refused where they cannot be about
-// a key, or name nobody to ask.
+// TestHeldQuestions: questions about held content are rejected if they name no possible key, or no
+// other member to ask.
 func TestHeldQuestions(t *testing.T) {
 	peers := NewPeers(PeersConfig{Self: "a"})
 	defer peers.Close()

@@ -15,7 +15,7 @@ import (
 	"xdsrelay/shard"
 )
 
-// seen are members as a test says.
+// seen are members that a test sets.
 type seen struct {
 	*shard.Current
 
@@ -29,9 +29,9 @@ func (*seen) Announce(shard.Status)       {}
 func (*seen) Leave(context.Context) error { return nil }
 func (*seen) Close()                      {}
 
-// TestTwins: of two nodes of one name the older one does not own the keys of that name:
-// it follows the other one, and where that is out of reach it asks the origin, but not
-// as the owner. At its own address there is nobody else.
+// TestTwins: of two nodes with the same name the older one does not own the keys of that name. It
+// follows the other one, and asks the origin while that one is unreachable, but not as the owner.
+// A member at the older node's own address is the older node.
 func TestTwins(t *testing.T) {
 	self := shard.Member{Name: "a", Peer: "127.0.0.1:1", Incarnation: "1", Since: time.Unix(1, 0)}
 	twin := shard.Member{Name: "a", Peer: "127.0.0.1:2", Incarnation: "2", Since: time.Unix(2, 0)}

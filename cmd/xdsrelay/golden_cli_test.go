@@ -1,0 +1,130 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// goldenCalls are the command lines, in this order: the last one ends the node. Those that would
+// not end are ended after some seconds.
+var goldenCalls = []string{
+	"check -c testdata/golden/relay.yaml",
+	"bootstrap envoy --relay relay.example:18000 --node-id web-1 --node-cluster web",
+	"bootstrap grpc --relay relay.example:18000 --node-id web-1 --node-cluster web",
+	"migrate ../../relay/migrate/testdata/bootstrap.yaml ../../relay/migrate/testdata/rules.yaml",
+	"config env",
+	"key --node testdata/golden/node.json",
+	"key --node testdata/golden/node.json --json",
+	"key --node testdata/golden/node.json --key node.metadata.team",
+	"key explain --node testdata/golden/node.json",
+	"key explain --node testdata/golden/node.json --json",
+	"key explain --node testdata/golden/node.json -c testdata/golden/relay.yaml",
+	"members",
+	"members --json",
+	"keys",
+	"keys --json",
+	"keys shop",
+	"keys none",
+	"status",
+	"status -o wide",
+	"status -o json",
+	"status -o yaml --key edge",
+	"status --state nacked,stale --type CDS",
+	"status --state synced --node none",
+	"status delta-rejects",
+	"status delta-rejects --resources",
+	"status sotw-rejects -o json --resources",
+	"status delta-stalls",
+	"status sotw-waits",
+	"status rest-cds",
+	"status delta",
+	"status dleta-eds",
+	"status --fail-on nacked",
+	"status --wait --timeout 1s",
+	"status --watch --state nacked",
+	"diff sotw-ads",
+	"diff sotw-rejects",
+	"diff delta-stalls",
+	"diff delta-stalls -o json",
+	"diff none",
+	"dump edge",
+	"dump edge -o json",
+	"dump edge -o table",
+	"dump shop --type CDS --node a",
+	"dump none",
+	"history shop",
+	"history shop -o wide --type CDS -n 1",
+	"history shop -o json",
+	"history none",
+	"top --once",
+	"log",
+	"log origin=debug",
+	"log --json",
+	"reload",
+	"reconnect",
+	"release none",
+	"release guarded",
+	"release guarded --json",
+	"drain --json",
+	"drain",
+}
+
+// goldenCommand returns the path of the command that a command line calls.
+func goldenCommand(t *testing.T, args []string) string {
+	t.Helper()
+	cmd, _, err := (&app{}).newRootCmd().Find(args)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cmd.CommandPath()
+}
+
+// TestGoldenCommands: what the commands print about a node on its own and about a tier.
+func TestGoldenCommands(t *testing.T) {
+	for world, names := range goldenNodes {
+		t.Run(world, func(t *testing.T) {
+			inGoldenWorld(t, names, func(t *testing.T, w *goldenWorld) {
+				files := make(map[string]string)
+				for _, line := range goldenCalls {
+					args := strings.Fields(line)
+					var stdout, stderr bytes.Buffer
+					ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+					code := (&app{stdout: &stdout, stderr: &stderr, dial: w.dial}).run(ctx, args)
+					cancel()
+					file := strings.ReplaceAll(goldenCommand(t, args), " ", "_") + ".txt"
+					files[file] += fmt.Sprintf("=== xdsrelay %s\nexit code %d\n\n%s\n\n", line, code, stable("", stdout.String()))
+					if stderr.Len() > 0 {
+						files[file] += fmt.Sprintf("--- standard error\n%s\n\n", stable("", stderr.String()))
+					}
+				}
+				compareGolden(t, filepath.Join("testdata/golden", world+"_commands"), files)
+			})
+		})
+	}
+}
+
+// TestGoldenCommandsAreComplete holds that each command has a golden file.
+func TestGoldenCommandsAreComplete(t *testing.T) {
+	called := make(map[string]bool)
+	for _, line := range goldenCalls {
+		called[goldenCommand(t, strings.Fields(line))] = true
+	}
+	var walk func(*cobra.Command)
+	walk = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			walk(sub)
+		}
+		path := c.CommandPath()
+		if help := len(c.Commands()) > 0 && !c.Flags().HasFlags(); !help && c.Runnable() && !called[path] && withoutGolden[path] == "" {
+			t.Errorf("%s has no golden file: add a call to goldenCalls", path)
+		}
+	}
+	walk((&app{}).newRootCmd())
+}
