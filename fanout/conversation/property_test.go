@@ -24,10 +24,10 @@ func newScript() *script {
 }
 
 // result is the outcome of a query now.
-func (s *script) result(more bool) *Result {
+func (s *script) result(q *cache.Query, more bool) *Result {
 	to := cache.Position{Gen: s.gen, Removed: s.gen, Noted: s.gen}
 	if more {
-		to.Gen = max(s.Sent.Gen, s.gen/2)
+		to.Gen = max(q.Since.Gen, s.gen/2)
 	}
 	return &Result{To: to, Newest: s.gen, More: more}
 }
@@ -56,7 +56,7 @@ func (s *script) cause(e Event, name string) {
 		s.CommitErrors(s.nonce, 1)
 	case Skipped, SkippedPart:
 		if s.Force == nil && s.Resend == nil { // names are never skipped
-			s.SkipTo(&q, s.result(e == SkippedPart))
+			s.SkipTo(&q, s.result(&q, e == SkippedPart))
 		}
 	case NoNews:
 		if !s.HasNews(s.Sent.Gen) {
@@ -93,13 +93,15 @@ func (s *script) send(q *cache.Query, more bool) {
 	if !q.NotesOnly {
 		s.unaccepted = s.unaccepted.With(q.Force)
 	}
-	s.Commit(q, s.result(more), s.nonce, 1)
+	s.Commit(q, s.result(q, more), s.nonce, 1)
 }
 
 // wrong returns what contradicts itself; empty if nothing does.
 func (s *script) wrong() string {
 	switch {
-	case s.Acked.Gen > s.Sent.Gen:
+	case s.Acked.Gen > s.Sent.Gen && !s.IsHeld():
+		// A held type may have to be asked about from before the last accepted position on: skips over
+		// what the client cannot see count as accepted, even while an older NACK is on its way.
 		return "more is accepted than was sent"
 	case s.Bytes != s.bytes || s.Phase <= Idle && s.Bytes != 0:
 		return "the bytes of unanswered responses are " + strconv.Itoa(s.Bytes)
