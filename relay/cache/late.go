@@ -56,6 +56,15 @@ func (f *Feed) Met(nodes []string) {
 	}
 }
 
+// Unmet reports whether the origin was asked although a node was not asked for what it holds.
+func (f *Feed) Unmet(node string) bool {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	l := &f.group.legs[f.leg]
+	_, met := l.met[node]
+	return l.met != nil && !met
+}
+
 // TakeOver holds back that what such nodes hold goes: resources that the leg never had, if its
 // origin has answered that they do not exist, and they are so many that their removal would
 // have been held back, and what such resources refer to. It reports whether there were any.
