@@ -58,6 +58,15 @@ func (f *Feed) Met(nodes []string) {
 	}
 }
 
+// Unmet reports whether the control plane was asked although a node was not asked for what it holds.
+func (f *Feed) Unmet(node string) bool {
+	f.group.mu.Lock()
+	defer f.group.mu.Unlock()
+	l := &f.group.legs[f.leg]
+	_, met := l.met[node]
+	return l.met != nil && !met
+}
+
 // TakeOver restores what such nodes have and holds back its removal: resources that the stream
 // never had, if its control plane has answered that they do not exist and they are so many that
 // their removal would have been held back, and what such resources refer to. It reports whether

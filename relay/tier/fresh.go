@@ -4,22 +4,33 @@ import (
 	"context"
 	"encoding/json"
 	"net/url"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"xdsrelay/shard"
 )
 
 // A node that asks the origin itself, because the owner was unreachable, may have newer content than
 // the owner: an owner that has lost the origin, too, still holds the content from before. To follow
 // it would roll clients back. So the node first asks the owner whether the origin has confirmed its
 // content.
+//
+// An owner that did not ask this node before it asked the origin does not know what this node holds
+// back (K16). It cannot ask a node that it does not see.
 
-// freshPath is this question, with the key and the leg.
-const freshPath = "fresh"
+const (
+	// freshPath is the question, with the key, the leg and the name of the node that asks.
+	freshPath = "fresh"
+	paramNode = "node"
+)
 
 // freshness is the answer to freshPath.
 type freshness struct {
 	Fresh bool `json:"fresh"`
+	// Unmet says that the owner has not asked the node that asks this for what it holds.
+	Unmet bool `json:"unmet,omitempty"`
 }
 
 // answerFresh answers freshPath. A key that this node follows is not fresh: this node has yet to
@@ -27,7 +38,10 @@ type freshness struct {
 // since nothing old is held of it.
 func (t *Tier) answerFresh(_ context.Context, query url.Values) (any, error) {
 	k := t.feedKeeper(query)
-	return freshness{Fresh: k == nil || k.state().fromOrigin() && k.feed.Fresh()}, nil
+	fresh := k == nil || k.state().fromOrigin() && k.feed.Fresh()
+	node := query.Get(paramNode)
+	sees := slices.ContainsFunc(t.cfg.Members.View().Members(), func(m shard.Member) bool { return m.Name == node })
+	return freshness{Fresh: fresh, Unmet: !sees || k != nil && k.feed.Unmet(node)}, nil
 }
 
 // feedKeeper returns the keeper of the feed that a question names; nil if there is none.
@@ -50,11 +64,14 @@ func (k *keeper) ownerIsFresh(ctx context.Context) bool {
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.tier.cfg.OwnerTimeout)
 	defer cancel()
-	path := freshPath + "?" + url.Values{paramKey: {k.key}, paramLeg: {k.leg}}.Encode()
+	path := freshPath + "?" + url.Values{paramKey: {k.key}, paramLeg: {k.leg}, paramNode: {k.tier.Self().Name}}.Encode()
 	text, err := ask(ctx, k.peer.plane, path)
 	if err != nil {
 		return status.Code(err) == codes.Unimplemented
 	}
 	var answer freshness
-	return json.Unmarshal(text, &answer) == nil && answer.Fresh
+	if json.Unmarshal(text, &answer) != nil || !answer.Fresh {
+		return false
+	}
+	return !answer.Unmet || len(k.feed.Group().HeldBack(k.leg)) == 0
 }

@@ -109,7 +109,7 @@ func New(cfg Config) (*Tier, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	t := &Tier{cfg: cfg, close: cancel, keepers: make(map[string]map[*keeper]struct{}), searches: make(chan struct{}, searching), unasked: make(map[string][]string)}
 	t.Handle(statusPath, func(context.Context, url.Values) (any, error) { return t.Self().Status, nil })
-	t.Handle(freshPath, t.answerFresh, paramKey, paramLeg)
+	t.Handle(freshPath, t.answerFresh, paramKey, paramLeg, paramNode)
 	t.Handle(removedPath, t.answerRemoved, paramKey, paramLeg, paramRemoved)
 	t.Handle(heldPath, t.answerHeld, paramKey, paramHave)
 	t.Handle(adoptPath, t.answerAdopt, paramKey, paramFrom)
