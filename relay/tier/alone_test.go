@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -33,12 +34,12 @@ func TestAloneForLong(t *testing.T) {
 			grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return nil, errors.New("out of reach") }),
 		}})
 		defer peers.Close()
-		running := make(map[State]bool)
+		running := map[State]*atomic.Bool{Owner: {}, Alone: {}}
 		hook := func(s State) []func(context.Context, *cache.Group) {
 			return []func(context.Context, *cache.Group){func(ctx context.Context, _ *cache.Group) {
-				running[s] = true
+				running[s].Store(true)
 				<-ctx.Done()
-				running[s] = false
+				running[s].Store(false)
 			}}
 		}
 		tier, err := New(Config{
@@ -58,8 +59,8 @@ func TestAloneForLong(t *testing.T) {
 		is := func(at string, state State, alone, own bool) {
 			t.Helper()
 			synctest.Wait()
-			if p := tier.Places()[key]; p.State != state || running[Alone] != alone || running[Owner] != own {
-				t.Errorf("%s: the key comes from the origin as %q, hooks run: %v", at, p.State, running)
+			if p := tier.Places()[key]; p.State != state || running[Alone].Load() != alone || running[Owner].Load() != own {
+				t.Errorf("%s: the key comes from the origin as %q, hooks run: alone %t, owner %t", at, p.State, running[Alone].Load(), running[Owner].Load())
 			}
 		}
 		time.Sleep(aloneFor) //nolint:forbidigo // virtual time
