@@ -301,7 +301,7 @@ func TestClientLeaves(t *testing.T) {
 			t.Fatalf("a half-closed stream ended %v", st)
 		}
 		xdstest.Eventually(t, "both streams to go", func() bool {
-			g := w.cache.Snapshot()
+			g := w.cache.GroupInfos()
 			return len(w.srv.Streams()) == 0 && g[0].Clients == 0 && g[0].Tables[0].Watchers+g[0].Tables[1].Watchers == 0
 		})
 	})

@@ -29,14 +29,14 @@ func newNode(t *testing.T, states ...proto.Message) *world {
 }
 
 // heldBy is what another node makes the head of clusters that it holds.
-func heldBy(t *testing.T, states ...proto.Message) cache.Agreed {
+func heldBy(t *testing.T, states ...proto.Message) cache.TierHead {
 	t.Helper()
 	w := newNode(t, states...)
-	e := w.cache.Groups()[0].Table(resource.TypeOf(cds)).Edition()
-	return cache.Agreed{Digest: e.Digest, Version: e.Version}
+	e := w.cache.Groups()[0].Table(resource.TypeOf(cds)).Digest()
+	return cache.TierHead{Digest: e.Digest, Version: e.Version}
 }
 
-func (w *world) agree(a cache.Agreed) { w.cache.Groups()[0].Agree(resource.TypeOf(cds), a) }
+func (w *world) agree(a cache.TierHead) { w.cache.Groups()[0].ObserveHead(resource.TypeOf(cds), a) }
 
 // comes is a client that comes from another node with a cluster at version v, of
 // which it was told there as version.
@@ -170,12 +170,12 @@ func TestMovesByNameToAnOlderRecord(t *testing.T) {
 		w.asked(cds, "*")
 		g := w.cache.Groups()[0]
 		typ := resource.TypeOf(xdstest.EndpointType)
-		older := cache.Kept{Type: typ, Legs: []cache.KeptLeg{{}}, AsOf: time.Now(), Recorded: true}
+		older := cache.Snapshot{Type: typ, Streams: []cache.SnapshotStream{{}}, AsOf: time.Now(), Recorded: true}
 		for _, r := range resources(t, xdstest.Endpoints("e", "127.0.0.1:1")) {
-			older.Resources = append(older.Resources, cache.KeptResource{Resource: r, Legs: 1})
+			older.Resources = append(older.Resources, cache.SnapshotResource{Resource: r, Streams: 1})
 		}
-		g.Revive(older)
-		g.Agree(typ, cache.Agreed{Digest: resource.Digest{1}, Version: "newer"})
+		g.RestoreFrom(older)
+		g.ObserveHead(typ, cache.TierHead{Digest: resource.Digest{1}, Version: "newer"})
 		s := w.open(false)
 		s.Resume(xdstest.EndpointType, "of the newer one", nil, "e")
 		silent(t, s, headWait)

@@ -78,7 +78,7 @@ type bodyKey struct {
 
 // bodyLocked returns the answer to q, which all clients in the same position share. A body for one
 // client alone is not kept (K17).
-func (s *stream) bodyLocked(ts *typeState, h cache.Head, q cache.Query) *body {
+func (s *stream) bodyLocked(ts *typeState, h cache.SubscriptionState, q cache.Query) *body {
 	if ts.private {
 		return s.srv.buildBody(ts, q, s.form)
 	}

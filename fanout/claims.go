@@ -122,7 +122,7 @@ func (ts *typeState) disclaim(names []string, wildcard bool) {
 // compareLocked compares what a reconnecting delta client holds with what
 // there is, as soon as that is known, or there is no hope for it (B37). It
 // returns why the client must not be sent anything yet.
-func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) conversation.Reason {
+func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now time.Time) conversation.Reason {
 	if !ts.hasClaims() {
 		if s.waitsForVersionLocked(ts, h, now) {
 			return conversation.AwaitingHead
@@ -131,7 +131,7 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) conve
 	}
 	c := ts.claims
 	if !c.compared {
-		if !h.Known && !h.Hopeless {
+		if !h.Known && !h.Unreachable {
 			return conversation.Unknown
 		}
 		tell, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
@@ -160,7 +160,7 @@ func (s *stream) compareLocked(ts *typeState, h cache.Head, now time.Time) conve
 // claimHoldsLocked reports whether a reconnecting SotW client already has all
 // that it would be sent: only for a wildcard on a full-state type, and only
 // where the version proves the content (B39).
-func (s *stream) claimHoldsLocked(ts *typeState, h cache.Head, b *body) bool {
+func (s *stream) claimHoldsLocked(ts *typeState, h cache.SubscriptionState, b *body) bool {
 	if !ts.claimsVersion() {
 		return false
 	}

@@ -19,7 +19,7 @@ import (
 // plane serves are not dropped (C16, K15).
 func TestNamesOfOneClientGiveWay(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()
+		w := newWorldOf(t, cache.Config{Streams: []cache.OriginStream{{MaxNames: 1000}}}).listen()
 		many, few, other, late := w.open(delta), w.open(delta), w.open(delta), w.open(delta)
 		names := make([]string, 9) // of 100 bytes in a request
 		for i := range names {

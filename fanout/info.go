@@ -95,7 +95,7 @@ func (s *stream) info() StreamInfo {
 	}
 	i.NodeID, i.Cluster, i.Rule, i.Key, i.Gzip = s.nodeID, s.cluster, s.rule, string(s.group.Key), s.wire != nil
 	for _, ts := range s.types {
-		h, missing := ts.table.Head(&ts.watcher), 0
+		h, missing := ts.table.State(&ts.watcher), 0
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
 			missing = sub.Missing()
 		}
@@ -144,7 +144,7 @@ func (s *stream) check() (wrong []string) {
 		if ts.Acked.Gen > ts.Sent.Gen {
 			complain("acknowledged generation %d, but only %d was sent", ts.Acked.Gen, ts.Sent.Gen)
 		}
-		if h := ts.table.Head(&ts.watcher); h.Subscription != 0 && ts.Sent.Gen > h.Gen && h.Gen > 0 && !ts.table.Reaches(ts.Sent.Gen) {
+		if h := ts.table.State(&ts.watcher); h.Subscription != 0 && ts.Sent.Gen > h.Gen && h.Gen > 0 && !ts.table.Reaches(ts.Sent.Gen) {
 			complain("sent generation %d, beyond the table's newest", ts.Sent.Gen)
 		}
 	}

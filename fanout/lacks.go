@@ -35,7 +35,7 @@ func (c client) Holdings() []TypeDiff {
 	for _, ts := range c.types {
 		if sub := ts.table.Subscription(&ts.watcher); sub != nil {
 			types = append(types, ts.placeLocked(sub, c.delta))
-			out = append(out, TypeDiff{Type: ts.table.Type, State: states[ts.standing(ts.table.Head(&ts.watcher).Gen)]})
+			out = append(out, TypeDiff{Type: ts.table.Type, State: states[ts.standing(ts.table.State(&ts.watcher).Gen)]})
 		}
 	}
 	c.mu.Unlock()

@@ -24,18 +24,18 @@ func (f form) takesTTLs(features []string) bool {
 
 // noted returns the newest note that a client may need: clients without TTLs ignore heartbeats, and
 // those of version 2 ignore all notes (J3).
-func (f form) noted(h cache.Head) uint64 {
+func (f form) noted(h cache.SubscriptionState) uint64 {
 	switch {
 	case f.v2:
 		return 0
 	case f.timed:
-		return max(h.Noted, h.Beat)
+		return max(h.Noted, h.Heartbeat)
 	}
 	return h.Noted
 }
 
 // ask completes a query with the form of the answer.
-func (f form) ask(q cache.Query, h cache.Head, now time.Time) cache.Query {
+func (f form) ask(q cache.Query, h cache.SubscriptionState, now time.Time) cache.Query {
 	q.Timed, q.Quiet, q.Peer = f.timed, q.Quiet || f.v2, f.relay
 	if f.timed && !h.Expires.IsZero() {
 		step := stepOf(h.Expires.Sub(now))
@@ -58,7 +58,7 @@ func stepOf(left time.Duration) time.Duration {
 // notesLocked returns what the client is sent of a type whose newest response it rejected:
 // heartbeats and errors. The rest is held (B14). If every response must have the full state,
 // nothing can be sent.
-func (s *stream) notesLocked(ts *typeState, h cache.Head, now time.Time) (q cache.Query, b *body) {
+func (s *stream) notesLocked(ts *typeState, h cache.SubscriptionState, now time.Time) (q cache.Query, b *body) {
 	if s.noted(h) <= ts.Sent.Noted || !s.delta && ts.table.Type.FullState {
 		return q, nil
 	}

@@ -292,7 +292,7 @@ func nameBytes(l resource.NameList, most int) (n int) {
 func (s *stream) checkNamesLocked() error {
 	names, bytes := 0, 0
 	for _, ts := range s.types {
-		h := ts.table.Head(&ts.watcher)
+		h := ts.table.State(&ts.watcher)
 		names += max(h.Names, ts.Force.Len(), ts.ForceUnacked.Len())
 		bytes += h.NameBytes
 	}

@@ -336,7 +336,7 @@ func TestNodeParts(t *testing.T) {
 // upstream; other clients of the key continue.
 func TestNamesOfAKeyAreBounded(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()
+		w := newWorldOf(t, cache.Config{Streams: []cache.OriginStream{{MaxNames: 1000}}}).listen()
 		good, bad := w.open(delta), w.open(delta)
 		good.Subscribe(eds, "a")
 		w.asked(eds, "a")

@@ -16,7 +16,7 @@ import (
 // without an answer ends at once.
 func TestRefusedAfterAnAnswer(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
-		w := newWorldOf(t, cache.Config{Legs: []cache.Leg{{MaxNames: 1000}}}).listen()
+		w := newWorldOf(t, cache.Config{Streams: []cache.OriginStream{{MaxNames: 1000}}}).listen()
 		large := strings.Repeat("n", 1001)
 		keeper := w.open(delta)
 		keeper.Subscribe(cds)

@@ -97,7 +97,7 @@ func peeringOf(ctx context.Context, c *cache.Cache) (*peering, error) {
 	}
 	p := &peering{node: first(resource.PeerNodeHeader), key: aggregation.Key(key), leg: -1, edits: make(map[*typeState]uint64), errored: make(map[*typeState]*cache.SharedErrors)}
 	if c != nil {
-		p.leg = c.LegNamed(first(resource.PeerLegHeader))
+		p.leg = c.StreamNamed(first(resource.PeerLegHeader))
 	}
 	return p, nil
 }

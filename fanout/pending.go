@@ -20,7 +20,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	}
 	s.repeatLocked(ts, now)
 	s.oweLocked(ts)
-	ts.Mark(conversation.Unreachable, h.Hopeless && (h.Names > 0 || h.Wildcard))
+	ts.Mark(conversation.Unreachable, h.Unreachable && (h.Names > 0 || h.Wildcard))
 	v := s.viewOf(ts, &h)
 	if v.News = ts.HasNews(h.Gen); !v.News {
 		ts.NoNews()
@@ -58,24 +58,24 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 }
 
 // viewOf is what the subscription sees of its table, as a conversation takes it.
-func (s *stream) viewOf(ts *typeState, h *cache.Head) conversation.View {
+func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.View {
 	return conversation.View{
 		Noted: s.noted(*h), Subscribed: h.Names > 0 || h.Wildcard, Wildcard: h.Wildcard, Known: h.Known,
-		Unreachable: h.Hopeless, Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
+		Unreachable: h.Unreachable, Restoring: h.Held, Whole: !s.delta && ts.table.Type.FullState, ClaimsVersion: ts.claimsVersion(),
 	}
 }
 
 // readyLocked returns the newest state of what the client wants of a type. ok is
 // false while nothing may be said of it, whatever it is.
-func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok bool) {
-	h = ts.table.Head(&ts.watcher)
+func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.SubscriptionState, ok bool) {
+	h = ts.table.State(&ts.watcher)
 	if h.Private && !ts.table.Sole() && s.tier == nil { // K17
 		if s.waitsLocked(ts, now) {
 			ts.Wait = conversation.AwaitingAck
 			return h, false
 		}
 		s.moveLocked(ts)
-		h = ts.table.Head(&ts.watcher)
+		h = ts.table.State(&ts.watcher)
 	}
 	ts.seen = h.Gen
 	if s.tier != nil {
@@ -94,7 +94,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Head, ok boo
 
 // orderedLocked returns the answer to q without those removals that have to wait
 // for other types (E2, E5, E8), and the query for it.
-func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now time.Time) (cache.Query, *body) {
+func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, now time.Time) (cache.Query, *body) {
 	b := s.bodyLocked(ts, h, q)
 	// What has to wait is asked after the look at the table: a route may have changed
 	// before the removal that we just saw. Where nothing is withdrawn, who has to wait
@@ -108,7 +108,7 @@ func (s *stream) orderedLocked(ts *typeState, h cache.Head, q cache.Query, now t
 
 // dueLocked returns b, the answer to q, if it has to be sent. If not, the client
 // counts as having it.
-func (s *stream) dueLocked(ts *typeState, h cache.Head, q cache.Query, b *body, now time.Time) (cache.Query, *body) {
+func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, b *body, now time.Time) (cache.Query, *body) {
 	switch {
 	case b.err != nil:
 		s.end(b.err)
@@ -167,7 +167,7 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 	if !ts.MayGoAhead() {
 		return q, nil
 	}
-	h := ts.table.Head(&ts.watcher)
+	h := ts.table.State(&ts.watcher)
 	q = s.ask(cache.Query{Since: ts.Sent, Force: ts.OnDemand, Only: true, Limit: s.srv.bodyLimit()}, h, time.Now())
 	b = s.bodyLocked(ts, h, q)
 	if b.data == nil {
@@ -177,7 +177,7 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 }
 
 // mayAnswerLocked returns why the client must not be sent anything of a type.
-func (s *stream) mayAnswerLocked(ts *typeState, h *cache.Head) conversation.Reason {
+func (s *stream) mayAnswerLocked(ts *typeState, h *cache.SubscriptionState) conversation.Reason {
 	v := s.viewOf(ts, h)
 	return ts.MayAnswer(&v)
 }
@@ -189,7 +189,7 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 		if !kind(ts) || ts.isUncompared() || ts.waitsForHead() {
 			continue
 		}
-		if h := ts.table.Head(&ts.watcher); (h.Gen > ts.Sent.Gen || ts.More || ts.asksFor()) && s.mayAnswerLocked(ts, &h) == conversation.NothingNew {
+		if h := ts.table.State(&ts.watcher); (h.Gen > ts.Sent.Gen || ts.More || ts.asksFor()) && s.mayAnswerLocked(ts, &h) == conversation.NothingNew {
 			return true
 		}
 	}

@@ -95,7 +95,7 @@ func (s *stream) moveLocked(ts *typeState) {
 		held = ts.claims.held
 	}
 	if s.delta && !ts.isUncompared() {
-		held = append(held, ts.table.Told(&ts.watcher, ts.Acked)...)
+		held = append(held, ts.table.HeldAt(&ts.watcher, ts.Acked)...)
 	}
 	wanted := ts.table.Wanted(&ts.watcher)
 	ts.table.Leave(&ts.watcher)

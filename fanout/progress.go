@@ -35,7 +35,7 @@ func (s *stream) traced(room []*trace.Update, ts *typeState, from, to uint64) []
 	if from == 0 {
 		after = s.srv.timeOf(s.since)
 	}
-	return ts.table.Traced(room, &ts.watcher, from, to, after)
+	return ts.table.TracedSince(room, &ts.watcher, from, to, after)
 }
 
 // acceptedLocked records that a client has acknowledged the updates between two positions, and the
@@ -60,7 +60,7 @@ func (s *stream) acceptedLocked(ts *typeState, from, to uint64, now time.Time) c
 	if from == 0 {
 		return ctx
 	}
-	if came := ts.table.Came(&ts.watcher, from, to); !came.IsZero() {
+	if came := ts.table.ArrivedAt(&ts.watcher, from, to); !came.IsZero() {
 		ts.metrics.propagated(ctx, now.Sub(came))
 	}
 	return ctx

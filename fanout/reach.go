@@ -7,7 +7,7 @@ import (
 )
 
 // Reach costs a look at the client's position.
-func (c client) Reach(t *cache.Table, u cache.Arrival) (state State, at time.Time, ok bool) {
+func (c client) Reach(t *cache.Table, u cache.UpdateRef) (state State, at time.Time, ok bool) {
 	s := c.stream
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -106,7 +106,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 			ts.OnDemand = ts.OnDemand.With(names)
 		}
 	}
-	switch h := ts.table.Head(&ts.watcher); {
+	switch h := ts.table.State(&ts.watcher); {
 	case h.Wildcard:
 		ts.Force = ts.Force.With(cache.NewNames(ed.Removed)) // B36
 	case h.Globs > 0:

@@ -47,7 +47,7 @@ func (s *stream) movedLocked(now time.Time) bool {
 		if !ts.depends() {
 			continue
 		}
-		h := ts.table.Head(&ts.watcher)
+		h := ts.table.State(&ts.watcher)
 		if end := h.Unsettled.Add(resumeLimit); (h.Names > 0 || h.Wildcard) && end.After(now) {
 			s.armLocked(end)
 			return true
@@ -81,11 +81,11 @@ func (s *stream) resumingLocked(ts *typeState, now time.Time) bool {
 // unsettledLocked reports whether the client has yet to be told something of a
 // type, or to answer.
 func (s *stream) unsettledLocked(ts *typeState) bool {
-	h := ts.table.Head(&ts.watcher)
+	h := ts.table.State(&ts.watcher)
 	if h.Names == 0 && !h.Wildcard {
 		return false
 	}
-	waits := !h.Known && !h.Hopeless || h.Held
+	waits := !h.Known && !h.Unreachable || h.Held
 	behind := h.Gen > ts.Sent.Gen || ts.Sent.Removed < ts.Sent.Gen || ts.Force != nil || ts.More
 	return waits || ts.hasClaims() || behind && !ts.IsHeld() || ts.Unanswered()
 }

@@ -211,7 +211,7 @@ func (s *stream) costs() (n int) {
 		}
 	}
 	for _, ts := range s.types {
-		h := ts.table.Head(&ts.watcher)
+		h := ts.table.State(&ts.watcher)
 		n += h.NameBytes + nameCost*(h.Names+ts.Force.Len()+ts.ForceUnacked.Len()) + ts.claims.size() + ts.located.size()
 	}
 	return n

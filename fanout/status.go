@@ -35,7 +35,7 @@ type Client interface {
 	// it, Nacked if it rejected it, Stale if it was sent and is not answered, and NotSent
 	// if it is still to be sent. at is when that became so. ok is false where the client
 	// need not be told of the update, or came after it. Nothing is kept for this.
-	Reach(t *cache.Table, u cache.Arrival) (state State, at time.Time, ok bool)
+	Reach(t *cache.Table, u cache.UpdateRef) (state State, at time.Time, ok bool)
 }
 
 // client is a stream as a Client, once its client has said who it is.

@@ -61,7 +61,7 @@ func (v *survey) add(st *stream) {
 	defer st.mu.Unlock()
 	v.unacked += int64(st.unacked)
 	for _, ts := range st.types {
-		h, label := ts.table.Head(&ts.watcher), ts.metrics.key.label
+		h, label := ts.table.State(&ts.watcher), ts.metrics.key.label
 		if !h.Wildcard && h.Names == 0 {
 			continue // unsubscribed from everything of the type
 		}

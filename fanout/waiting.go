@@ -7,7 +7,7 @@ import (
 
 // waitingLocked returns why a type waits, as the last flush has found it, and the type URL that it
 // is ordered after. It costs nothing while nobody asks: a flush notes a byte.
-func (s *stream) waitingLocked(ts *typeState, h *cache.Head) (why conversation.Reason, after string) {
+func (s *stream) waitingLocked(ts *typeState, h *cache.SubscriptionState) (why conversation.Reason, after string) {
 	news := ts.HasNews(h.Gen)
 	switch why = ts.Wait; {
 	case s.sending && (news || ts.Unanswered()): // no flush looks at the stream

@@ -70,7 +70,7 @@ func (n *Node) slept(began time.Time) {
 
 // runFeed keeps a feed in step until ctx ends, and makes the heads of its key known.
 func (n *Node) runFeed(ctx context.Context, f *cache.Feed) {
-	if n.heads != nil && f.Leg() == 0 {
+	if n.heads != nil && f.Stream() == 0 {
 		n.heads.Follow(f.Group())
 	}
 	n.tier.Run(ctx, f)

@@ -19,7 +19,7 @@ import (
 // adds it to cfg.
 func (n *Node) addLastGood(cfg *tier.Config) error {
 	cfg.Group = func(key aggregation.Key) *cache.Group { return n.cache.GroupOf(key) }
-	cfg.Held, cfg.Adopt = n.held, func(key aggregation.Key, node *corev3.Node, held []cache.Kept) { n.cache.Adopt(key, node, held) }
+	cfg.Held, cfg.Adopt = n.held, func(key aggregation.Key, node *corev3.Node, held []cache.Snapshot) { n.cache.Adopt(key, node, held) }
 	l := n.cfg.LastGood
 	if l.Store == config.StoreNone {
 		return nil
@@ -57,9 +57,9 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 }
 
 // held returns what this node holds of a key: in memory, or in a directory of its own.
-func (n *Node) held(ctx context.Context, key string) (node *corev3.Node, all []cache.Kept) {
+func (n *Node) held(ctx context.Context, key string) (node *corev3.Node, all []cache.Snapshot) {
 	if g := n.cache.GroupOf(aggregation.Key(key)); g != nil {
-		node, all = g.Node, g.Held()
+		node, all = g.Node, g.Snapshots()
 	}
 	if len(all) > 0 || n.keeper == nil || n.cfg.LastGood.Store != config.StoreDirectory {
 		return node, all // a Redis is read by whoever needs it

@@ -85,7 +85,7 @@ func (n *Node) stateNow() admin.NodeState {
 // keySums are the keys of this node in numbers.
 func (n *Node) keySums() (sums admin.KeySums) {
 	places := n.tier.Places()
-	for _, g := range n.cache.Snapshot() {
+	for _, g := range n.cache.GroupInfos() {
 		place, known := places[g.Key]
 		state := "owner"
 		if known {

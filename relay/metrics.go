@@ -55,7 +55,7 @@ func observeCache(meter metric.Meter, c *cache.Cache, version string) error {
 	labels := metric.WithAttributeSet(attribute.NewSet(attribute.String("version", version), attribute.String("go", runtime.Version())))
 	_, err = meter.RegisterCallback(func(_ context.Context, o metric.Observer) error {
 		var active, idle, failing, held, removed, restored int64
-		for _, k := range c.Snapshot() {
+		for _, k := range c.GroupInfos() {
 			held += k.Bytes
 			removed += int64(k.HeldRemovals)
 			if k.Stale {

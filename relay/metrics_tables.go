@@ -76,7 +76,7 @@ func observeTables(meter metric.Meter, c *cache.Cache, top int) error {
 		size = g.whole("xdsrelay.key.resources", "Resources of these keys.")
 	}
 	return g.read(func(o metric.Observer) {
-		keys, now := c.Snapshot(), time.Now()
+		keys, now := c.GroupInfos(), time.Now()
 		types := make(map[string]*tally)
 		longest, share := time.Duration(0), 0.0
 		for _, k := range keys {

@@ -199,7 +199,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	n.pool = fanout.NewPool(0)
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
-		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Legs: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
+		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
 		MaxRemovalPercent: c.MaxRemovalPercent, RemovalHold: c.RemovalHold, Alarm: n.massRemoval, NamesNear: n.namesNear,
 		Linger: orNone(c.Linger), Lingering: n.cfg.Listen.MaxNames, IdleBytes: int64(orNone(c.IdleSize)), Hold: orNone(c.Hold),
 	})
@@ -247,7 +247,7 @@ func (n *Node) massRemoval(m cache.MassRemoval) {
 // namesNear warns before the clients of a key are refused for the size of their names.
 func (n *Node) namesNear(c cache.NamesNear) {
 	n.part(logs.Origin).Warn("the names that clients of a key ask for come close to origin.max_names_size; names without a resource of the clients that ask for most are dropped first, then clients with more are refused",
-		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Leg.Origin, "bytes", c.Bytes, "limit", c.Bound)
+		"key", string(c.Group.Key), "type", c.Type.URL, "origin", c.Stream.Origin, "bytes", c.Bytes, "limit", c.Bound)
 }
 
 // part is the logger of a part of the node.

@@ -180,7 +180,7 @@ func (n *Node) keysOfAll(ctx context.Context, q admin.KeyQuery) admin.Keys {
 func (n *Node) ownKeys(q admin.KeyQuery) []admin.NodeKey {
 	places := n.tier.Places()
 	rows, states := []admin.NodeKey{}, n.own().Keys()
-	for _, g := range n.cache.Snapshot() {
+	for _, g := range n.cache.GroupInfos() {
 		if !q.Wants(g.Key) {
 			continue
 		}

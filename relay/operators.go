@@ -40,7 +40,7 @@ func (n *Node) buildAdmin() error {
 	n.http = admin.NewServer(admin.Handler(admin.Config{
 		Title:   "xdsrelay " + n.version + " on " + n.name,
 		Ready:   n.Ready,
-		Keys:    n.cache.Snapshot,
+		Keys:    n.cache.GroupInfos,
 		Streams: n.everyStream,
 		Origins: n.origins.describe,
 		Check:   n.Check,

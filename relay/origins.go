@@ -26,7 +26,7 @@ type origins struct {
 
 	// legs are the upstream streams of each key, and owners the origins that they
 	// lead to, as indices of all.
-	legs   []cache.Leg
+	legs   []cache.OriginStream
 	owners []int
 
 	authorities map[string]int // of structured names
@@ -112,10 +112,10 @@ func (o *origins) add(name string, cfg config.Origin, types []string, secured se
 		return err
 	}
 	index := len(o.all)
-	made.name, made.leg = name, o.addLeg(cache.Leg{Origin: name, MaxNames: maxNames(cfg)}, index)
+	made.name, made.leg = name, o.addLeg(cache.OriginStream{Origin: name, MaxNames: maxNames(cfg)}, index)
 	if len(cfg.SeparateNames) > 0 {
 		made.names = make(map[string]int)
-		leg := o.addLeg(cache.Leg{Origin: name, Names: true, MaxNames: maxNames(cfg)}, index)
+		leg := o.addLeg(cache.OriginStream{Origin: name, Names: true, MaxNames: maxNames(cfg)}, index)
 		for _, t := range cfg.SeparateNames {
 			made.names[resource.TypeNamed(t).URL] = leg
 		}
@@ -148,7 +148,7 @@ func maxNames(cfg config.Origin) int {
 	return int(cfg.MaxNamesSize)
 }
 
-func (o *origins) addLeg(leg cache.Leg, owner int) int {
+func (o *origins) addLeg(leg cache.OriginStream, owner int) int {
 	o.legs, o.owners = append(o.legs, leg), append(o.owners, owner)
 	return len(o.legs) - 1
 }
@@ -183,7 +183,7 @@ func (o *origins) route(t *resource.Type, name string) int {
 const wildcard = "*"
 
 // Run keeps a feed in step with its origin until ctx ends.
-func (o *origins) Run(ctx context.Context, f *cache.Feed) { o.all[o.owners[f.Leg()]].Run(ctx, f) }
+func (o *origins) Run(ctx context.Context, f *cache.Feed) { o.all[o.owners[f.Stream()]].Run(ctx, f) }
 
 // watch keeps connections to all control planes until ctx ends, so that one that cannot be
 // reached is known before a client wants something of it.

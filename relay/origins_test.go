@@ -121,13 +121,13 @@ func TestTypesSelectTheOrigin(t *testing.T) {
 			first.Respond(t, xdstest.ClusterType, "1", xdstest.Cluster("a", time.Second))
 			c.Ack(c.RecvType(t, xdstest.ClusterType))
 			c.QuietType(t, xdstest.SecretType, quiet)
-			legs := func() map[string]cache.LegInfo {
+			legs := func() map[string]cache.StreamInfo {
 				var keys []cache.GroupInfo
 				if _, text := n.get(t, "/debug/keys?format=json"); json.Unmarshal([]byte(text), &keys) != nil {
 					t.Fatalf("no JSON: %s", text)
 				}
-				out := map[string]cache.LegInfo{}
-				for _, l := range keys[0].Legs {
+				out := map[string]cache.StreamInfo{}
+				for _, l := range keys[0].Streams {
 					out[l.Origin] = l
 				}
 				return out

@@ -26,7 +26,7 @@ func (n *Node) Ready() error {
 	}
 	all, empty, why := 0, 0, ""
 	var unasked []string
-	for _, k := range n.cache.Snapshot() {
+	for _, k := range n.cache.GroupInfos() {
 		if k.Clients == 0 {
 			continue
 		}

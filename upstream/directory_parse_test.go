@@ -182,7 +182,7 @@ func TestDirectoryTTLs(t *testing.T) {
 	put(t, filepath.Join(root, "eds.pb"), encode(t, ".pb", m))
 	v := serveDir(t, root).view("k", resource.EndpointURL, "a", "b", "c")
 	v.shows("a", "b")
-	if v.changes().Lifetimes != nil || !v.table.Head(v.watch).Expires.IsZero() {
+	if v.changes().Lifetimes != nil || !v.table.State(v.watch).Expires.IsZero() {
 		t.Error("what is in a file has an end")
 	}
 }

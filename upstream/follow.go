@@ -20,7 +20,7 @@ import (
 
 // Following is how a key is followed.
 type Following struct {
-	// Leg names the upstream stream of the key, as returned by [cache.Leg.String].
+	// Leg names the upstream stream of the key, as returned by [cache.OriginStream.String].
 	Leg string
 	// State is called with nil when the stream has been accepted, and with an error when there is
 	// none, each time that this changes. It must not block.

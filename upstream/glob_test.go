@@ -88,7 +88,7 @@ func TestSilenceAboutGlobs(t *testing.T) {
 		st.NextRequestOf(t, eds)
 		st.Respond(t, eds, "1", endpoints("a", 1))
 		c.waitState(eds, "a")
-		if c.table(eds).Head(c.watcher(eds)).Known {
+		if c.table(eds).State(c.watcher(eds)).Known {
 			t.Error("the glob counts as answered")
 		}
 		c.waitState(eds, "a -"+urn(eds, "g/*"))

@@ -85,7 +85,7 @@ func memoryOf(t *testing.T, delta bool, b []byte, resources int) (allocated, kep
 	runtime.ReadMemStats(&before)
 	r.join("k").want(resource.ClusterURL, xdstest.Wildcard)
 	xdstest.Eventually(t, "all resources", func() bool {
-		tables := r.cache.Snapshot()[0].Tables
+		tables := r.cache.GroupInfos()[0].Tables
 		return len(tables) > 0 && tables[0].Resources == resources
 	})
 	runtime.ReadMemStats(&after)

@@ -9,11 +9,11 @@ import (
 )
 
 // keptOf is the last known good state of a wildcard set from a server.
-func keptOf(typeURL, server string, names ...string) cache.Kept {
-	k := cache.Kept{Type: resource.TypeOf(typeURL), Wildcard: true, Legs: []cache.KeptLeg{{Server: server}}}
+func keptOf(typeURL, server string, names ...string) cache.Snapshot {
+	k := cache.Snapshot{Type: resource.TypeOf(typeURL), Wildcard: true, Streams: []cache.SnapshotStream{{Server: server}}}
 	for _, n := range names {
 		r := resource.New(resource.Resource{Name: n, Version: "old", Body: []byte("kept " + n)})
-		k.Resources = append(k.Resources, cache.KeptResource{Resource: r, Legs: 1})
+		k.Resources = append(k.Resources, cache.SnapshotResource{Resource: r, Streams: 1})
 	}
 	return k
 }
@@ -29,8 +29,8 @@ func TestRestored(t *testing.T) {
 				c := newRig(t, fast(true, o.Addr())).join("k")
 				server := either(same, o.Addr(), "elsewhere:1")
 				lds := xdstest.ListenerType
-				c.group.Revive(keptOf(cds, server, "a", "gone"))
-				c.group.Revive(keptOf(lds, server, "l", "lost"))
+				c.group.RestoreFrom(keptOf(cds, server, "a", "gone"))
+				c.group.RestoreFrom(keptOf(lds, server, "l", "lost"))
 				c.want(cds, "*")
 				st := o.NextStream(t)
 				r := expect(t, st, cds, either(same, "[] held=[a gone] node", "[] node"))

@@ -23,7 +23,7 @@ const (
 // plane would interpret their names, which the relay made up, as resources to remove.
 func (r *runner) initialVersions(s *session, typ *resource.Type) map[string]string {
 	if r.following != nil {
-		return r.feed.Told(typ)
+		return r.feed.SentVersions(typ)
 	}
 	if r.source < 0 && r.staleOf == "" {
 		r.staleOf = r.feed.Server() // the restored state of the key arrived late

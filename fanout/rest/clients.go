@@ -162,7 +162,7 @@ func (p *pollClient) Holdings() []fanout.TypeDiff {
 }
 
 // Reach returns the state of the worst poll for the table's type.
-func (p *pollClient) Reach(t *cache.Table, u cache.Arrival) (state fanout.State, at time.Time, ok bool) {
+func (p *pollClient) Reach(t *cache.Table, u cache.UpdateRef) (state fanout.State, at time.Time, ok bool) {
 	if p.since.After(u.At) {
 		return "", time.Time{}, false
 	}
@@ -186,7 +186,7 @@ func (p *pollClient) Reach(t *cache.Table, u cache.Arrival) (state fanout.State,
 }
 
 // reached returns how far an update of the polled resources has reached the client.
-func (c *compared) reached(u cache.Arrival) fanout.State {
+func (c *compared) reached(u cache.UpdateRef) fanout.State {
 	switch {
 	case c.place.Acked >= u.Gen:
 		return fanout.Synced

@@ -199,7 +199,7 @@ func (w *world) watched(n int) {
 	w.t.Helper()
 	xdstest.Eventually(w.t, "the polls to wait", func() bool {
 		got := 0
-		for _, g := range w.cache.Snapshot() {
+		for _, g := range w.cache.GroupInfos() {
 			for _, t := range g.Tables {
 				got += t.Watchers
 			}

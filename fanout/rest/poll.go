@@ -91,7 +91,7 @@ func (p *poll) wait(ctx context.Context) *answer {
 
 // look returns the answer if the client lacks content, and nil otherwise.
 func (p *poll) look() *answer {
-	h := p.table.Head(&p.watcher)
+	h := p.table.State(&p.watcher)
 	if h.Private {
 		return private()
 	}
@@ -115,7 +115,7 @@ func (p *poll) look() *answer {
 }
 
 // sees records the content that was looked at.
-func (p *poll) sees(h cache.Head, seen cache.Seen) cache.Seen {
+func (p *poll) sees(h cache.SubscriptionState, seen cache.Seen) cache.Seen {
 	p.seen, p.unsure = seen, h.Held || !h.Known && (p.table.Type.FullState || seen.Resources == 0)
 	return seen
 }
@@ -128,7 +128,7 @@ func private() *answer {
 }
 
 // mustAnswer reports whether the client gets an answer with this content.
-func (p *poll) mustAnswer(h cache.Head, seen cache.Seen) bool {
+func (p *poll) mustAnswer(h cache.SubscriptionState, seen cache.Seen) bool {
 	full, had := p.table.Type.FullState, p.request.version
 	switch {
 	case h.Held, seen.Version == had: // H4
@@ -143,11 +143,11 @@ func (p *poll) mustAnswer(h cache.Head, seen cache.Seen) bool {
 
 // nothing returns the answer if the client lacked no content until Hold was over.
 func (p *poll) nothing() *answer {
-	h := p.table.Head(&p.watcher)
+	h := p.table.State(&p.watcher)
 	switch {
 	case p.request.version != "":
 		return &answer{status: http.StatusNotModified}
-	case h.Hopeless: // K15
+	case h.Unreachable: // K15
 		return refuse(codes.Unavailable, http.StatusServiceUnavailable,
 			"the origin of the configuration cannot be reached, and nothing is known yet of what was asked for")
 	}

@@ -70,11 +70,11 @@ func upstreamState(g cache.GroupInfo) string {
 		return "idle"
 	case g.Connected:
 		return "connected"
-	case len(g.Legs) < 2:
+	case len(g.Streams) < 2:
 		return "down"
 	}
 	var down []string
-	for _, l := range g.Legs {
+	for _, l := range g.Streams {
 		if l.Wanted && !l.Connected && !slices.Contains(down, l.Origin) {
 			down = append(down, l.Origin)
 		}

@@ -119,7 +119,7 @@ func (t *Table) renameLocked(e *entry, old, res *resource.Resource) {
 	t.unindexLocked(e, e.former)
 	var former []string
 	for _, a := range slices.Concat(e.former, before) {
-		if t.wants[a] != nil && !slices.Contains(after, a) && !slices.Contains(former, a) {
+		if t.interests[a] != nil && !slices.Contains(after, a) && !slices.Contains(former, a) {
 			former = append(former, a)
 		}
 	}

@@ -7,9 +7,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestStamps: a subscription knows which of the last updates concern it, like a model that keeps
-// them all.
-func TestStamps(t *testing.T) {
+// TestRecentUpdates: a subscription knows which of the last updates concern it, like a model that
+// keeps them all.
+func TestRecentUpdates(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		table, sub := &Table{}, &Subscription{}
 		var concerned []uint64 // generations
@@ -17,17 +17,17 @@ func TestStamps(t *testing.T) {
 		for range rapid.IntRange(0, 60).Draw(t, "updates") {
 			table.gen += rapid.Uint64Range(1, 3).Draw(t, "changes")
 			if rapid.Bool().Draw(t, "concerned") {
-				sub.concerns.add(table.stamps.n + 1)
-				sub.concerns.add(table.stamps.n + 1)
+				sub.updates.add(table.updates.n + 1)
+				sub.updates.add(table.updates.n + 1)
 				concerned = append(concerned, table.gen)
 			}
-			table.stamps.add(stamp{gen: table.gen})
+			table.updates.add(recentUpdate{gen: table.gen})
 			gens = append(gens, table.gen)
 		}
 		from := rapid.SampledFrom(gens).Draw(t, "from")
 		to := rapid.SampledFrom(gens).Draw(t, "to")
 		var got, want []uint64
-		table.eachStampLocked(sub, from, to, func(s *stamp) bool {
+		table.eachUpdateLocked(sub, from, to, func(s *recentUpdate) bool {
 			got = append(got, s.gen)
 			return true
 		})

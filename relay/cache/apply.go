@@ -13,10 +13,10 @@ import (
 // must be held.
 func (t *Table) applyLocked(by int, u Update, server string, began time.Time, woken map[*Subscription]struct{}) (changed int, mass *MassRemoval) {
 	t.fed.Updates++
-	leg := &t.legs[by]
-	before, live, ignored := leg.digest, leg.live, false
-	change := turn{table: t, by: by, first: t.gen + 1, woken: woken, final: u.Mirror}
-	leg.differences = leg.differences || u.Differences
+	stream := &t.streams[by]
+	before, live, ignored := stream.digest, stream.live, false
+	change := updateTxn{table: t, by: by, first: t.gen + 1, woken: woken, final: u.Mirror}
+	stream.differences = stream.differences || u.Differences
 	kept := children{table: t}
 	for _, res := range u.Resources {
 		switch {
@@ -24,13 +24,13 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 			t.fed.Ignored++
 			ignored = true
 			if u.Differences && !t.coveredLocked(by, res.Key, res.Aliases) {
-				leg.strayLocked(res.Key, res.Name)
+				stream.addGhostLocked(res.Key, res.Name)
 			}
 		case res.DoNotCache && !t.group.sole: // must not be cached (K17)
-			change.hide(res)
+			change.setUncacheable(res)
 			ignored = true
 		case res.Heartbeat():
-			change.beat(res)
+			change.heartbeat(res)
 		case !u.Mirror && change.keepChild(&kept, res):
 			ignored = true
 		case res.Body == nil && len(res.Aliases) == 0: // an old server's way to say that it does not exist (C11)
@@ -61,33 +61,33 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 		ignored = ignored || stays
 	}
 	for _, e := range missing {
-		if !leg.guard.has(e.name) {
+		if !stream.guard.has(e.name) {
 			change.drop(e)
 		}
 	}
-	if len(leg.strays) > maxStrays {
-		leg.dropStraysLocked()
+	if len(stream.ghosts) > maxGhosts {
+		stream.dropGhostsLocked()
 	}
 	t.rejectLocked(by, u)
-	change.remark(u)
+	change.noteErrors(u)
 	change.learn(u.Errored)
 	changed = int(t.gen + 1 - change.first)
 	t.fed.Changes += uint64(changed)
 	switch {
 	case u.Mirror && t.Type.FullState && !u.Partial:
-		leg.version = u.Version
-	case leg.digest != before:
-		leg.settleVersion(u, !ignored && len(u.Keep)+len(leg.guard.names) == 0)
+		stream.version = u.Version
+	case stream.digest != before:
+		stream.settleVersion(u, !ignored && len(u.Keep)+len(stream.guard.names) == 0)
 	}
 	switch {
 	case u.Mirror && u.System.Version != "":
-		leg.system = u.System
-	case leg.digest != before && !ignored && len(leg.guard.names) == 0:
-		leg.system = resource.SystemVersion{Version: u.System.Version, Digest: leg.digest}
+		stream.system = u.System
+	case stream.digest != before && !ignored && len(stream.guard.names) == 0:
+		stream.system = resource.SystemVersion{Version: u.System.Version, Digest: stream.digest}
 	}
-	leg.heard(u, server)
+	stream.heard(u, server)
 	if u.Mirror || !u.Partial {
-		leg.mirroredAsOf = u.AsOf
+		stream.mirroredAsOf = u.AsOf
 	}
 	cause := CauseOrigin
 	if u.Mirror {
@@ -97,8 +97,8 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 	switch {
 	case !u.Partial:
 		t.answerLocked(by, woken)
-	case u.Mirror && leg.unsettled.IsZero():
-		leg.unsettled = began // the owner has more to send: this is between two states (E5)
+	case u.Mirror && stream.unsettled.IsZero():
+		stream.unsettled = began // the owner has more to send: this is between two states (E5)
 	}
 	return changed, mass
 }
@@ -106,13 +106,13 @@ func (t *Table) applyLocked(by int, u Update, server string, began time.Time, wo
 // mayHoldLocked reports whether a stream was asked for res (C10), and is the one to ask: no control
 // plane may answer for what another one serves (G3).
 func (t *Table) mayHoldLocked(by int, res *resource.Resource) bool {
-	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.legOf(res.Key), by)
+	return t.coveredLocked(by, res.Key, res.Aliases) && t.oneOriginLocked(t.streamOf(res.Key), by)
 }
 
 // missingLocked returns the entries that a stream has a copy of, or is refused, and that its new
 // full state omits. It searches only if there are any.
 func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
-	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), t.legs[by].live+t.legs[by].denied
+	said, left := make(map[string]struct{}, len(u.Resources)+len(u.Keep)+len(u.Errors)), t.streams[by].live+t.streams[by].denied
 	say := func(name string) {
 		if _, twice := said[name]; twice {
 			return
@@ -146,7 +146,7 @@ func (t *Table) missingLocked(by int, u Update) (missing []*entry) {
 // settleVersion takes the control plane's version for changed content if the stream holds exactly
 // what was sent with it. Otherwise, and if the control plane uses one version twice, content
 // digests replace it (D7).
-func (l *tableLeg) settleVersion(u Update, exact bool) {
+func (l *typeStreamState) settleVersion(u Update, exact bool) {
 	if !exact || !u.Full || u.Version == l.version {
 		l.version = ""
 		return
@@ -158,25 +158,25 @@ func (l *tableLeg) settleVersion(u Update, exact bool) {
 // subscriptions that waited for that.
 func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 	t.settleLocked(by, woken)
-	leg := &t.legs[by]
-	leg.stale, leg.doubted, leg.idled, leg.slept, leg.confirmedTo, leg.absent = false, false, false, time.Time{}, time.Time{}, nil
-	leg.assumed = nil
-	if leg.asked == leg.answered {
+	stream := &t.streams[by]
+	stream.stale, stream.doubted, stream.idled, stream.slept, stream.confirmedTo, stream.absent = false, false, false, time.Time{}, time.Time{}, nil
+	stream.assumed = nil
+	if stream.asked == stream.answered {
 		return
 	}
-	leg.answered = leg.asked
-	if len(leg.unanswered) <= t.group.cache.step {
-		maps.DeleteFunc(leg.unanswered, func(n string, w *want) bool { return !t.openLocked(w, n) })
+	stream.answered = stream.asked
+	if len(stream.unanswered) <= t.group.cache.step {
+		maps.DeleteFunc(stream.unanswered, func(n string, w *interest) bool { return !t.openLocked(w, n) })
 	} else {
-		leg.outdated = true // see forgetAnswered
+		stream.outdated = true // see forgetAnswered
 	}
 	for s := range t.waiting {
-		i := slices.IndexFunc(s.waits, func(w wait) bool { return w.leg == by })
+		i := slices.IndexFunc(s.waits, func(w wait) bool { return w.stream == by })
 		if i < 0 {
 			continue
 		}
 		woken[s] = struct{}{} // the newest interest that it waits for may be known otherwise
-		if s.waits[i].seq > leg.answered {
+		if s.waits[i].seq > stream.answered {
 			continue
 		}
 		if s.waits = slices.Delete(s.waits, i, i+1); len(s.waits) == 0 {
@@ -189,14 +189,14 @@ func (t *Table) answerLocked(by int, woken map[*Subscription]struct{}) {
 // settleLocked ends the withholding of possibly old content of a stream (see Group.resumeLocked),
 // and the wait for the first answer of a new stream: there is an answer, or none will arrive soon.
 func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
-	leg := &t.legs[by]
-	if !leg.held && leg.unsettled.IsZero() {
+	stream := &t.streams[by]
+	if !stream.held && stream.unsettled.IsZero() {
 		return
 	}
-	if !leg.unsettled.IsZero() {
-		leg.confirmedTo = t.legAsOfLocked(by, time.Now())
+	if !stream.unsettled.IsZero() {
+		stream.confirmedTo = t.streamAsOfLocked(by, time.Now())
 	}
-	leg.held, leg.unsettled = false, time.Time{}
+	stream.held, stream.unsettled = false, time.Time{}
 	for _, s := range t.subs {
 		woken[s] = struct{}{}
 	}
@@ -205,11 +205,11 @@ func (t *Table) settleLocked(by int, woken map[*Subscription]struct{}) {
 // unholdLocked ends the withholding because its time has passed, which confirms nothing: the wait
 // for the first answer of a new stream continues.
 func (t *Table) unholdLocked(by int, woken map[*Subscription]struct{}) {
-	leg := &t.legs[by]
-	if !leg.held {
+	stream := &t.streams[by]
+	if !stream.held {
 		return
 	}
-	leg.held = false
+	stream.held = false
 	for _, s := range t.subs {
 		woken[s] = struct{}{}
 	}

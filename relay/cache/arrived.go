@@ -7,7 +7,7 @@ import "xdsrelay/relay/resource"
 // changed since and that the client must be sent; the client then counts as being at gen, except
 // for removals. Otherwise ok is false, and nothing changes. rest are the claims about names that
 // are still unknown, or that are wrong.
-func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (tell *Names, gen uint64, rest []resource.Held, ok bool) {
+func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (send *Names, gen uint64, rest []resource.Held, ok bool) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	s := w.sub
@@ -35,7 +35,7 @@ func (t *Table) Arrived(w *Watcher, since Position, claims []resource.Held) (tel
 			return
 		}
 		seen[e] = struct{}{}
-		if _, held := has[e]; !held && p.told(e) {
+		if _, held := has[e]; !held && p.mustSend(e) {
 			names = append(names, e.name)
 		}
 	})

@@ -42,13 +42,13 @@ func (t *Table) Ask(wildcard bool, names []string) (*Subscription, Seen) {
 func (s *Subscription) Met(number uint64) bool {
 	t := s.table
 	t.mu.RLock()
-	if number == 0 || number > t.stamps.n || t.stamps.n-number >= uint64(len(t.stamps.ring)) {
+	if number == 0 || number > t.updates.n || t.updates.n-number >= uint64(len(t.updates.ring)) {
 		t.mu.RUnlock()
 		return false
 	}
-	before, gen := uint64(0), t.stamps.of(number).gen
-	if t.stamps.n-number+1 < uint64(len(t.stamps.ring)) {
-		before = t.stamps.of(number - 1).gen
+	before, gen := uint64(0), t.updates.of(number).gen
+	if t.updates.n-number+1 < uint64(len(t.updates.ring)) {
+		before = t.updates.of(number - 1).gen
 	}
 	t.mu.RUnlock()
 	for _, l := range s.Lacks(before) {

@@ -2,31 +2,31 @@ package cache
 
 import "xdsrelay/relay/resource"
 
-// A control plane that has said nothing of a type for as long as clients wait may have nothing
-// of it, or the stream to it is dead without a notice. Clients that wait are told that there is
-// nothing (C12, D5), but nobody knows it. So such names are assumed absent until the origin
-// answers for the type: that takes nothing from a client that comes with one (K14), other
-// nodes do not take it for an answer, and it ends with the stream.
+// A control plane that has sent nothing of a type for as long as clients wait may have nothing of
+// it, or its stream may have stalled. Clients that wait are sent that the names do not exist (C12,
+// D5), which is an assumption. It lasts until the control plane answers for the type, or until the
+// stream ends. Meanwhile it removes nothing from a client that returns with such a name (K14), and
+// other nodes do not get it as an answer.
 
-// assumeLocked notes that names, of which nothing is known, count as absent.
+// assumeLocked records that unknown names count as absent. t.mu must be held.
 func (t *Table) assumeLocked(by int, names []string) {
-	leg := &t.legs[by]
-	if len(names) > 0 && leg.assumed == nil {
-		leg.assumed = make(map[string]struct{})
+	stream := &t.streams[by]
+	if len(names) > 0 && stream.assumed == nil {
+		stream.assumed = make(map[string]struct{})
 	}
 	for _, n := range names {
-		leg.assumed[resource.Canonical(n)] = struct{}{}
+		stream.assumed[resource.Canonical(n)] = struct{}{}
 	}
 }
 
 // isAssumedLocked reports whether a canonical name, which is wanted, counts as absent without
 // an answer.
 func (t *Table) isAssumedLocked(name string) bool {
-	w := t.wants[name]
-	if w == nil || w.leg == Nobody {
+	w := t.interests[name]
+	if w == nil || w.stream == Nobody {
 		return false
 	}
-	_, is := t.legs[w.leg].assumed[name]
+	_, is := t.streams[w.stream].assumed[name]
 	return is
 }
 
@@ -38,8 +38,8 @@ func (t *Table) Assumes(w *Watcher) bool {
 }
 
 func (t *Table) assumesLocked(s *Subscription) bool {
-	for i := range t.legs {
-		assumed := t.legs[i].assumed
+	for i := range t.streams {
+		assumed := t.streams[i].assumed
 		if len(assumed) < len(s.names) {
 			for n := range assumed {
 				if _, named := s.names[n]; named {
@@ -64,35 +64,35 @@ func (t *Table) assumesLocked(s *Subscription) bool {
 func (g *Group) forgetAssumed(by int) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n := len(t.legs[by].assumed)
+		n := len(t.streams[by].assumed)
 		t.mu.RUnlock()
 		if n == 0 {
 			continue
 		}
-		for name := range inSteps(t, &t.mu, &t.legs[by].assumed) {
+		for name := range inSteps(t, &t.mu, &t.streams[by].assumed) {
 			t.reopenLocked(by, name)
 		}
 	}
 }
 
-// reopenLocked forgets that a name was assumed absent. Clients that were told so still have
-// nothing.
+// reopenLocked ends the assumption that a name is absent. Nothing changes for clients that were sent
+// it. t.mu must be held.
 func (t *Table) reopenLocked(by int, name string) {
-	leg := &t.legs[by]
-	if _, is := leg.assumed[name]; !is {
+	stream := &t.streams[by]
+	if _, is := stream.assumed[name]; !is {
 		return // there was an answer meanwhile
 	}
-	delete(leg.assumed, name)
+	delete(stream.assumed, name)
 	e := t.entries[name]
 	if e == nil || e.res != nil || e.denied {
 		return
 	}
-	t.eraseLocked(e)
-	w := t.wants[name]
-	if w == nil || w.leg != by || t.failedLocked(name) {
+	t.forgetEntryLocked(e)
+	w := t.interests[name]
+	if w == nil || w.stream != by || t.failedLocked(name) {
 		return
 	}
-	if w.seq > leg.answered || t.isGlobLocked(name) {
-		leg.unanswered[name] = w
+	if w.seq > stream.answered || t.isGlobLocked(name) {
+		stream.unanswered[name] = w
 	}
 }

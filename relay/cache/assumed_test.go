@@ -10,11 +10,11 @@ import (
 
 // TestAssumedEndsWithTheStream: C12, C14, K15: what a control plane was silent about, that never
 // answered for the type, counts as absent for as long as its stream lasts. Once it is out of
-// reach, or the node follows another one, a client that comes new is told nothing of it.
+// reach, or the node follows another one, a client that comes new is sent nothing of it.
 func TestAssumedEndsWithTheStream(t *testing.T) {
 	for name, tc := range map[string]struct {
-		end      func(w *world)
-		hopeless bool
+		end         func(w *world)
+		unreachable bool
 	}{
 		"out of reach":          {func(w *world) { w.feed.Down(errOut) }, true},
 		"another node's by now": {func(w *world) { w.feed.Borrow(true) }, false},
@@ -29,10 +29,10 @@ func TestAssumedEndsWithTheStream(t *testing.T) {
 			expectSees(t, first, "-a")
 			w.nap()
 			tc.end(w)
-			if h := first.head(); h.Known || h.Hopeless != tc.hopeless {
+			if h := first.head(); h.Known || h.Unreachable != tc.unreachable {
 				t.Errorf("%+v", h)
 			}
-			if tc.hopeless && !w.woke()[first.w.sub] {
+			if tc.unreachable && !w.woke()[first.w.sub] {
 				t.Error("a client that waits is not woken")
 			}
 			second := w.client(endpoints, false, "a")
@@ -56,7 +56,7 @@ func TestAssumedEndsWithTheStream(t *testing.T) {
 // for the type, is no answer to other nodes, nor do they learn that it does not exist.
 func TestAssumedIsNotPassedOn(t *testing.T) {
 	w := start(t, Config{})
-	w.group.Revive(holds(endpoints, false, time.Now(), res("b", "1")))
+	w.group.RestoreFrom(holds(endpoints, false, time.Now(), res("b", "1")))
 	c := w.client(endpoints, false, "a", "b")
 	w.feed.TakeDemand(true, true)
 	w.feed.Up()
@@ -64,7 +64,7 @@ func TestAssumedIsNotPassedOn(t *testing.T) {
 	passedOn := func() (known bool, absent []string) {
 		t.Helper()
 		got, err := c.table.Changes(&c.w, Query{Peer: true})
-		held := w.group.Held()
+		held := w.group.Snapshots()
 		if err != nil || len(held) != 1 {
 			t.Fatalf("%v, %v", held, err)
 		}
@@ -84,7 +84,7 @@ func TestAssumedIsNotPassedOn(t *testing.T) {
 
 // TestAssumedByTheOwner: C12, K14: what the owner of a key says is absent, in a response that is no
 // answer to all that it was asked, takes nothing from a client that comes with it, until there
-// is such an answer. Who waits hears it at once.
+// is such an answer. A client that waits receives it at once.
 func TestAssumedByTheOwner(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(endpoints, false, "a")
@@ -94,8 +94,8 @@ func TestAssumedByTheOwner(t *testing.T) {
 	w.feed.Apply(Update{Type: endpoints, Removed: []string{"a"}, Differences: true, Mirror: true, Partial: true})
 	expectSees(t, c, "-a")
 	claims := []resource.Held{{Name: "a", Version: "1"}}
-	if tell, _, rest := c.table.Reconcile(&c.w, claims); tell != nil && tell.Len() > 0 || len(rest) != 1 {
-		t.Errorf("told of %v, %v left", tell, rest)
+	if send, _, rest := c.table.Reconcile(&c.w, claims); send != nil && send.Len() > 0 || len(rest) != 1 {
+		t.Errorf("sent %v, %v left", send, rest)
 	}
 	if gone, rest := c.table.Gone(&c.w, claims); gone != nil || len(rest) != 1 {
 		t.Errorf("%v is gone, and %v left", gone, rest)

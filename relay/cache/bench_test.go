@@ -161,8 +161,8 @@ func TestAllocations(t *testing.T) {
 	names := nameList(100)
 	c := w.client(endpoints, false, names...)
 	for what, f := range map[string]func(){
-		"Head":                           func() { c.table.Head(&c.w) },
-		"Head of a wildcard":             func() { all.table.Head(&all.w) },
+		"Head":                           func() { c.table.State(&c.w) },
+		"Head of a wildcard":             func() { all.table.State(&all.w) },
 		"Replace with the same names":    func() { c.table.Replace(&c.w, false, names) },
 		"Replace with the same wildcard": func() { all.table.Replace(&all.w, true, nil) },
 		"Changes where there are none":   func() { _, _ = all.table.Changes(&all.w, Query{Since: all.at}) },

@@ -28,10 +28,10 @@ type Config struct {
 	Run func(ctx context.Context, f *Feed)
 	// Tracer traces the updates that are applied; nil traces none.
 	Tracer *trace.Tracer
-	// Legs are the upstream streams of each key, at most 64. Default: a single one.
-	Legs []Leg
+	// Streams are the upstream streams of each key, at most 64. Default: a single one.
+	Streams []OriginStream
 	// Route returns which stream serves a name of a type, "*" for the wildcard: an index into
-	// [Config.Legs], or [Nobody]. It must always give the same answer. Default: the first stream
+	// [Config.Streams], or [Nobody]. It must always give the same answer. Default: the first stream
 	// serves everything.
 	Route func(t *resource.Type, name string) int
 	// Wake is called with the subscriptions that may have news for their watchers. It must not
@@ -56,7 +56,7 @@ type Config struct {
 	// content. Default 1 s; a negative value disables it.
 	Hold time.Duration
 	// HeadWait bounds how long a table counts as behind after other nodes have reported newer
-	// content; see [Group.Agree]. 0 disables it, for a node without a tier.
+	// content; see [Group.ObserveHead]. 0 disables it, for a node without a tier.
 	HeadWait time.Duration
 	// MaxRemovalPercent is the share of a full-state set that one answer may remove. Removals
 	// beyond it, and the removal of the whole set, are held back for RemovalHold (K16). 0 allows
@@ -71,8 +71,8 @@ type Config struct {
 	// removals are held back or, without a removal guard, applied. It must not block. Default: no
 	// call.
 	Alarm func(MassRemoval)
-	// NamesNear is called when the names of a key approach their bound (see [Leg.MaxNames]). It
-	// must not block. Default: no call.
+	// NamesNear is called when the names of a key approach their bound (see
+	// [OriginStream.MaxNames]). It must not block. Default: no call.
 	NamesNear func(NamesNear)
 }
 
@@ -109,7 +109,7 @@ func (c *Config) setDefaults() error {
 	if c.NamesNear == nil {
 		c.NamesNear = func(NamesNear) {}
 	}
-	return c.checkLegs()
+	return c.checkStreams()
 }
 
 // Cache holds the groups of all keys. All methods are safe for concurrent use.

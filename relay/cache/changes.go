@@ -35,7 +35,7 @@ type Query struct {
 	// Rejected says that the client has rejected what it was sent after the position.
 	Rejected bool
 	// Spared says that resources need not be resent to the client because of errors that other
-	// nodes sent; see [Head.Spares].
+	// nodes sent; see [SubscriptionState.Spares].
 	Spared bool
 	// KeepRemoved holds removals back: they are not reported, and Whole includes what was removed
 	// since the position (E5). It is for clients that were sent something before.
@@ -207,17 +207,17 @@ func (t *Table) knownLocked(s *Subscription) bool {
 	if s.key.wildcard && !t.wildKnownLocked() {
 		return false
 	}
-	for i := range t.legs {
-		if !t.legKnownLocked(i, s) {
+	for i := range t.streams {
+		if !t.streamKnownLocked(i, s) {
 			return false
 		}
 	}
 	return true
 }
 
-// legKnownLocked reports whether a stream has answered for the names of s.
-func (t *Table) legKnownLocked(leg int, s *Subscription) bool {
-	unanswered := t.legs[leg].unanswered
+// streamKnownLocked reports whether a stream has answered for the names of s.
+func (t *Table) streamKnownLocked(stream int, s *Subscription) bool {
+	unanswered := t.streams[stream].unanswered
 	if len(unanswered) == 0 {
 		return true
 	}
@@ -252,8 +252,8 @@ func (t *Table) wildKnownLocked() bool { return t.wild.demanded() && t.hasAnswer
 
 // wildVersionLocked is the version of the wildcard set.
 func (t *Table) wildVersionLocked() string {
-	if leg := t.wildLeg(); leg != nil && leg.version != "" && leg.live == t.members && leg.digest == t.digest {
-		return leg.version
+	if stream := t.wildStream(); stream != nil && stream.version != "" && stream.live == t.members && stream.digest == t.digest {
+		return stream.version
 	}
 	return t.digest.Hex()
 }
@@ -271,8 +271,8 @@ func (t *Table) sumLocked(s *Subscription) (digest resource.Digest, live int) {
 // removed them.
 func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (version string, derived bool) {
 	digest, live := t.sumLocked(s)
-	if leg := t.onlyLegLocked(s); leg != nil && leg.version != "" && live == leg.live && digest == leg.digest && leftover == (resource.Digest{}) {
-		return leg.version, false
+	if stream := t.onlyStreamLocked(s); stream != nil && stream.version != "" && live == stream.live && digest == stream.digest && leftover == (resource.Digest{}) {
+		return stream.version, false
 	}
 	return digest.Add(leftover).Hex(), true
 }
@@ -280,12 +280,12 @@ func (t *Table) versionLocked(s *Subscription, leftover resource.Digest) (versio
 // systemLocked is a delta control plane's version of exactly what s sees; empty if s sees less, or
 // what several have sent.
 func (t *Table) systemLocked(s *Subscription) (none resource.SystemVersion) {
-	leg := t.onlyLegLocked(s)
-	if leg == nil {
+	stream := t.onlyStreamLocked(s)
+	if stream == nil {
 		return none
 	}
-	if digest, live := t.sumLocked(s); live != leg.live || digest != leg.digest {
+	if digest, live := t.sumLocked(s); live != stream.live || digest != stream.digest {
 		return none
 	}
-	return leg.systemVersion()
+	return stream.systemVersion()
 }

@@ -39,7 +39,7 @@ func (t *Table) check() []string {
 	c.globs()
 	c.lists()
 	c.demand()
-	if a := t.agreed; a != nil && a.now != t.allLocked() {
+	if a := t.tierHead; a != nil && a.now != t.allLocked() {
 		c.complain("the digest that is compared with the tier's is %s, the content's is %s", a.now.Hex(), t.allLocked().Hex())
 	}
 	for key, s := range t.subs {
@@ -67,14 +67,14 @@ func (c *checker) entries() {
 			dead++
 		} else {
 			live++
-			bytes += int64(e.res.Size()) + e.alsoSize()
+			bytes += int64(e.res.Size()) + e.secondSize()
 			also = append(also, e.res.Aliases...)
 		}
 		if e.member {
 			members++
 			digest = digest.Add(e.res.Member())
 		}
-		if e.member != (e.heldBy(t.wild.leg) != nil) || max(e.named, e.wild) > e.gen {
+		if e.member != (e.copyFrom(t.wild.stream) != nil) || max(e.named, e.wild) > e.gen {
 			c.complain("%q is a member of the wildcard set: %t", name, e.member)
 		}
 		slices.Sort(also)
@@ -91,15 +91,15 @@ func (c *checker) entries() {
 	if aliased != 0 {
 		c.complain("the index of aliases has %d entries too many", -aliased)
 	}
-	for name := range t.wants {
-		bytes += wantSize(name)
+	for name := range t.interests {
+		bytes += interestSize(name)
 	}
 	for name := range t.errored.names {
 		bytes += erroredSize(name)
 	}
 	bytes += c.notes()
-	if live != t.live || dead != t.graves.len || live+dead != t.changes.len {
-		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.graves.len, t.changes.len)
+	if live != t.live || dead != t.tombstones.len || live+dead != t.changes.len {
+		c.complain("%d resources and %d tombstones, but %d, %d and %d are counted", live, dead, t.live, t.tombstones.len, t.changes.len)
 	}
 	if digest != t.digest || members != t.members {
 		c.complain("the digest does not fit the resources, or %d members are not %d", members, t.members)
@@ -113,33 +113,33 @@ func (c *checker) entries() {
 func (c *checker) notes() int64 {
 	t := c.table
 	last, n := t.notes+1, 0
-	for e := t.beats.newest; e != nil; e = e.life.beats.next {
-		if n++; e.life.noted >= last || !e.life.listed || t.entries[e.name] != e || e.life.retold > e.life.noted {
+	for e := t.heartbeats.newest; e != nil; e = e.ttlState.heartbeats.next {
+		if n++; e.ttlState.noted >= last || !e.ttlState.listed || t.entries[e.name] != e || e.ttlState.ttlChangedAt > e.ttlState.noted {
 			c.complain("%q is out of place in the list of heartbeats", e.name)
 		}
-		last = e.life.noted
+		last = e.ttlState.noted
 	}
-	if n != t.beats.len {
-		c.complain("the list of heartbeats holds %d entries, not %d", n, t.beats.len)
+	if n != t.heartbeats.len {
+		c.complain("the list of heartbeats holds %d entries, not %d", n, t.heartbeats.len)
 	}
-	return c.lives() + c.remarks() + int64(len(t.extra.fields))
+	return c.ttlStates() + c.resourceErrors() + int64(len(t.extra.fields))
 }
 
-// lives checks the TTL state of all copies.
-func (c *checker) lives() (bytes int64) {
+// ttlStates checks the TTL state of all copies.
+func (c *checker) ttlStates() (bytes int64) {
 	t, ending := c.table, 0
 	for name, e := range t.entries {
-		for _, h := range e.holds() {
-			l := h.life
+		for _, h := range e.copies() {
+			l := h.ttlState
 			if l == nil {
 				continue
 			}
-			bytes += lifeSize
+			bytes += ttlStateSize
 			ends := !l.expires.IsZero()
 			if ends {
 				ending++
 			}
-			if l.entry != e || ends != (l.at >= 0) || ends && t.deadlines[l.at] != l || l.listed && l != e.life {
+			if l.entry != e || ends != (l.at >= 0) || ends && t.deadlines[l.at] != l || l.listed && l != e.ttlState {
 				c.complain("%q expires at %v, but is number %d of those that do", name, l.expires, l.at)
 			}
 		}
@@ -150,12 +150,12 @@ func (c *checker) lives() (bytes int64) {
 	return bytes
 }
 
-// remarks checks the resource errors.
-func (c *checker) remarks() (bytes int64) {
+// resourceErrors checks the resource errors.
+func (c *checker) resourceErrors() (bytes int64) {
 	t := c.table
 	last, n, locals := t.notes+1, 0, 0
-	for r := t.remarked.newest; r != nil; r = r.place.next {
-		if n++; r.note >= last || !slices.Contains(t.remarks[r.key], r) || !t.coveredLocked(r.leg, r.key, nil) {
+	for r := t.errorsByNote.newest; r != nil; r = r.place.next {
+		if n++; r.note >= last || !slices.Contains(t.resourceErrors[r.key], r) || !t.coveredLocked(r.stream, r.key, nil) {
 			c.complain("a remark on %q is out of place", r.about.Name)
 		}
 		if r.local {
@@ -164,8 +164,8 @@ func (c *checker) remarks() (bytes int64) {
 		last = r.note
 		bytes += r.size()
 	}
-	if n != t.remarked.len || locals != t.locals {
-		c.complain("%d remarks, %d local, but %d and %d are counted", n, locals, t.remarked.len, t.locals)
+	if n != t.errorsByNote.len || locals != t.localErrors {
+		c.complain("%d remarks, %d local, but %d and %d are counted", n, locals, t.errorsByNote.len, t.localErrors)
 	}
 	return bytes
 }
@@ -184,20 +184,20 @@ func (c *checker) lists() {
 		c.complain("the list of changes holds %d entries, not %d", n, t.changes.len)
 	}
 	n = 0
-	for e := t.graves.newest; e != nil; e = e.graves.next {
+	for e := t.tombstones.newest; e != nil; e = e.tombstones.next {
 		if n++; e.res != nil || t.entries[e.name] != e {
 			c.complain("%q is in the list of tombstones", e.name)
 		}
 	}
-	if n != t.graves.len {
-		c.complain("the list of tombstones holds %d entries, not %d", n, t.graves.len)
+	if n != t.tombstones.len {
+		c.complain("the list of tombstones holds %d entries, not %d", n, t.tombstones.len)
 	}
 }
 
 // demand checks the index from names to subscriptions.
 func (c *checker) demand() {
 	t := c.table
-	one := func(name string, w *want) {
+	one := func(name string, w *interest) {
 		for s := range w.subs.all() {
 			_, named := s.names[name]
 			if t.subs[s.key] != s || w == &t.wild && !s.key.wildcard || w != &t.wild && !named {
@@ -209,7 +209,7 @@ func (c *checker) demand() {
 		}
 	}
 	lingering, shed := 0, 0
-	for name, w := range t.wants {
+	for name, w := range t.interests {
 		one(name, w)
 		if !w.expires.IsZero() {
 			lingering++
@@ -217,19 +217,19 @@ func (c *checker) demand() {
 		if w.shed {
 			shed++
 		}
-		if w.leg == Nobody {
+		if w.stream == Nobody {
 			if t.entries[name] == nil {
 				c.complain("%q is served by nobody, and does not count as absent", name)
 			}
 			continue
 		}
-		leg := &t.legs[w.leg]
-		if _, news := leg.dirty[name]; !news && !w.asked && !w.shed {
+		stream := &t.streams[w.stream]
+		if _, news := stream.dirty[name]; !news && !w.asked && !w.shed {
 			c.complain("%q is wanted, but nobody will ask for it", name)
 		}
-		_, listed := leg.unanswered[name]
-		listed = listed && (!leg.outdated || t.openLocked(w, name))
-		waits := w.seq > leg.answered
+		_, listed := stream.unanswered[name]
+		listed = listed && (!stream.outdated || t.openLocked(w, name))
+		waits := w.seq > stream.answered
 		if g := t.globs[name]; g != nil {
 			waits = waits || g.live == 0
 		}
@@ -244,10 +244,10 @@ func (c *checker) demand() {
 		c.complain("%d names were shed, and %d are counted", shed, t.shed)
 	}
 	one("*", &t.wild)
-	for i := range t.legs {
-		c.leg(i)
+	for i := range t.streams {
+		c.stream(i)
 	}
-	for name, key := range t.hidden {
+	for name, key := range t.uncacheable {
 		if t.entries[key] == nil {
 			c.complain("%q must not be kept, but there is no %q", name, key)
 		}
@@ -259,52 +259,52 @@ func (c *checker) demand() {
 	}
 }
 
-// leg checks what was asked on a stream.
-func (c *checker) leg(i int) {
-	t, leg, wanted := c.table, &c.table.legs[i], 0
-	for _, w := range t.wants {
-		if w.leg == i {
+// stream checks what was asked on a stream.
+func (c *checker) stream(i int) {
+	t, stream, wanted := c.table, &c.table.streams[i], 0
+	for _, w := range t.interests {
+		if w.stream == i {
 			wanted++
 		}
 	}
-	var copies tableLeg
+	var copies typeStreamState
 	for _, e := range t.entries {
-		if h := e.heldBy(i); h != nil {
+		if h := e.copyFrom(i); h != nil {
 			copies.count(nil, h.res)
 		}
 	}
-	if copies.live != leg.live || copies.digest != leg.digest {
-		c.complain("leg %d holds %d resources, but %d are counted, or their digest is off", i, copies.live, leg.live)
+	if copies.live != stream.live || copies.digest != stream.digest {
+		c.complain("leg %d holds %d resources, but %d are counted, or their digest is off", i, copies.live, stream.live)
 	}
-	for name := range leg.guard.names {
-		if e := t.entries[name]; e == nil || e.heldBy(i) == nil {
+	for name := range stream.guard.names {
+		if e := t.entries[name]; e == nil || e.copyFrom(i) == nil {
 			c.complain("the removal of %q is held back, but leg %d does not hold it", name, i)
 		}
 	}
-	for name, w := range leg.unanswered {
-		if t.wants[name] != w {
+	for name, w := range stream.unanswered {
+		if t.interests[name] != w {
 			c.complain("%q waits for an answer, but is not wanted", name)
 		}
 	}
-	wild := t.wild.leg == i && t.wild.demanded()
+	wild := t.wild.stream == i && t.wild.demanded()
 	if wild {
 		wanted++
 	}
-	if wild != leg.askedAll && !leg.dirtyAll {
-		c.complain("the wildcard is wanted %t and asked for %t, and that will not change", wild, leg.askedAll)
+	if wild != stream.askedAll && !stream.dirtyAll {
+		c.complain("the wildcard is wanted %t and asked for %t, and that will not change", wild, stream.askedAll)
 	}
-	if wanted != leg.wanted {
-		c.complain("%d names are wanted of leg %d, but %d are counted", wanted, i, leg.wanted)
+	if wanted != stream.wanted {
+		c.complain("%d names are wanted of leg %d, but %d are counted", wanted, i, stream.wanted)
 	}
-	if leg.answered > leg.asked || leg.asked > t.seq {
-		c.complain("leg %d: answered %d, asked %d, wanted %d", i, leg.answered, leg.asked, t.seq)
+	if stream.answered > stream.asked || stream.asked > t.seq {
+		c.complain("leg %d: answered %d, asked %d, wanted %d", i, stream.answered, stream.asked, t.seq)
 	}
 }
 
 // subscription checks a subscription, which is filed under key.
 func (c *checker) subscription(key subKey, s *Subscription) {
 	t := c.table
-	if t.hidesLocked(s) && !s.private {
+	if t.asksUncacheableLocked(s) && !s.private {
 		c.complain("a subscription asks for what must not be kept, and its clients do not know")
 	}
 	sum, globs := subKey{wildcard: s.key.wildcard, step: s.key.step}, 0
@@ -313,7 +313,7 @@ func (c *checker) subscription(key subKey, s *Subscription) {
 		if resource.IsGlob(n) {
 			globs++
 		}
-		if w := t.wants[n]; w == nil {
+		if w := t.interests[n]; w == nil {
 			c.complain("%q is subscribed but not wanted", n)
 		} else if !w.subs.has(s) {
 			c.complain("the subscription to %q is not in the index", n)

@@ -33,11 +33,11 @@ func (c *checker) globs() {
 		if n != g.members.len || n != members[name] || live != g.live || g.name != name {
 			c.complain("the glob %q has %d members, %d of them alive, but counts %d and %d", name, n, live, g.members.len, g.live)
 		}
-		if n == 0 && t.wants[name] == nil {
+		if n == 0 && t.interests[name] == nil {
 			c.complain("the glob %q is empty and not wanted", name)
 		}
 	}
-	for name := range t.wants {
+	for name := range t.interests {
 		if resource.IsGlob(name) && t.globs[name] == nil {
 			c.complain("the glob %q is wanted, but not known", name)
 		}
@@ -47,11 +47,11 @@ func (c *checker) globs() {
 			c.complain("%q is asked for as %q", name, spelled)
 		}
 	}
-	for name, w := range t.wants {
+	for name, w := range t.interests {
 		spelling(name, w.spelled)
 	}
-	for i := range t.legs {
-		for name, news := range t.legs[i].dirty {
+	for i := range t.streams {
+		for name, news := range t.streams[i].dirty {
 			spelling(name, news.spelled)
 		}
 	}

@@ -108,11 +108,11 @@ func (c *children) look() {
 // lookAtLocked examines the guard of a parent's table, whose mu must be held.
 func (c *children) lookAtLocked(parent *Table) {
 	byName := parent.Type.EndpointType == c.table.Type.URL
-	for i := range parent.legs {
-		c.restored = c.restored || parent.legs[i].guard.restored
+	for i := range parent.streams {
+		c.restored = c.restored || parent.streams[i].guard.restored
 	}
-	for i := range parent.legs {
-		for name := range parent.legs[i].guard.names {
+	for i := range parent.streams {
+		for name := range parent.streams[i].guard.names {
 			if !byName {
 				c.all = true
 				return
@@ -182,13 +182,13 @@ func (c *Cache) guards() bool { return c.cfg.MaxRemovalPercent > 0 }
 
 // keepChild holds res back if it empties or removes a resource that is kept for its parents. It
 // reports whether it did.
-func (u *turn) keepChild(c *children, res *resource.Resource) bool {
+func (u *updateTxn) keepChild(c *children, res *resource.Resource) bool {
 	e := u.table.entries[res.Key]
-	if !u.table.group.cache.guards() || e == nil || e.heldBy(u.by) == nil || !c.has(e.name) {
+	if !u.table.group.cache.guards() || e == nil || e.copyFrom(u.by) == nil || !c.has(e.name) {
 		return false
 	}
 	gone := res.Body == nil && len(res.Aliases) == 0
-	if !gone && !res.Hollow() || e.heldBy(u.by).res.Hollow() {
+	if !gone && !res.Hollow() || e.copyFrom(u.by).res.Hollow() {
 		return false
 	}
 	if gone {
@@ -201,13 +201,13 @@ func (u *turn) keepChild(c *children, res *resource.Resource) bool {
 // keepRemovedLocked holds back those removals of u that would take what is kept for its parents.
 func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string]struct{}) {
 	for name := range gone {
-		if !t.legs[by].guard.has(name) && c.has(name) {
+		if !t.streams[by].guard.has(name) && c.has(name) {
 			t.keepLocked(by, name, nil)
 		}
 	}
 	for _, a := range u.Errors {
 		name := resource.Canonical(a.Name)
-		if e := t.entries[name]; a.Code == resource.CodeNotFound && e != nil && e.heldBy(by) != nil && c.has(name) {
+		if e := t.entries[name]; a.Code == resource.CodeNotFound && e != nil && e.copyFrom(by) != nil && c.has(name) {
 			t.keepLocked(by, name, nil)
 		}
 	}
@@ -215,24 +215,24 @@ func (t *Table) keepRemovedLocked(c *children, by int, u Update, gone map[string
 
 // keepLocked holds back the removal of a stream's resource, or its replacement by then.
 func (t *Table) keepLocked(by int, name string, then *resource.Resource) {
-	g := &t.legs[by].guard
+	g := &t.streams[by].guard
 	if len(g.names) == 0 {
-		*g = guard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause), forParents: true}
+		*g = removalGuard{names: make(map[string]*resource.Resource), until: time.Now().Add(childPause), forParents: true}
 		t.group.guardFrom(g.until)
 	}
 	if !g.has(name) {
 		t.holds = true
 	}
 	g.names[name] = then
-	g.restored = g.restored || t.legs[by].stale
+	g.restored = g.restored || t.streams[by].stale
 }
 
 // lost is a child that was removed or emptied so recently that it is restored if its parents are
 // held back.
 type lost struct {
-	res *resource.Resource // before the removal
-	leg int
-	at  time.Time
+	res    *resource.Resource // before the removal
+	stream int
+	at     time.Time
 	// asOf is when it was last known to be what the control plane serves, and restored says that
 	// this was before it was restored.
 	asOf     time.Time
@@ -253,9 +253,9 @@ func (t *Table) loseLocked(by int, old, res *resource.Resource, from uint64) {
 		t.group.guardFrom(time.Now().Add(justBefore))
 	}
 	if len(t.lost) < maxLost {
-		l := &lost{res: old, leg: by, at: time.Now(), gap: gap{from, t.gen}}
-		if l.asOf = l.at; t.legs[by].stale {
-			l.asOf, l.restored = t.legs[by].restoredAsOf, true
+		l := &lost{res: old, stream: by, at: time.Now(), gap: gap{from, t.gen}}
+		if l.asOf = l.at; t.streams[by].stale {
+			l.asOf, l.restored = t.streams[by].restoredAsOf, true
 		}
 		t.lost[old.Key] = l
 	}
@@ -289,7 +289,7 @@ func (g *Group) restoreChildren(parent *resource.Type) {
 			}
 			t.mu.Lock()
 			t.restoreLocked(woken)
-			t.keepUpLocked(woken)
+			t.recheckHeadLocked(woken)
 			more := t.takeHoldsLocked()
 			t.mu.Unlock()
 			if more {
@@ -307,7 +307,7 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 	kept := children{table: t}
 	for name, l := range t.lost {
 		e := t.entries[name]
-		if !kept.has(name) || !t.mayHoldLocked(l.leg, l.res) || e != nil && e.res != nil && !e.res.Hollow() {
+		if !kept.has(name) || !t.mayHoldLocked(l.stream, l.res) || e != nil && e.res != nil && !e.res.Hollow() {
 			continue
 		}
 		if kept.outdates(l, now) {
@@ -318,13 +318,13 @@ func (t *Table) restoreLocked(woken map[*Subscription]struct{}) {
 			then = e.res
 		}
 		spared := t.gapOf(l, e)
-		change := turn{table: t, by: l.leg, first: t.gen + 1, woken: woken}
+		change := updateTxn{table: t, by: l.stream, first: t.gen + 1, woken: woken}
 		change.put(l.res)
 		t.entries[name].gap = spared
-		t.keepLocked(l.leg, name, then)
-		leg := &t.legs[l.leg]
-		leg.guard.restored = leg.guard.restored || l.restored
-		leg.version = "" // the content is not what the control plane sent
+		t.keepLocked(l.stream, name, then)
+		stream := &t.streams[l.stream]
+		stream.guard.restored = stream.guard.restored || l.restored
+		stream.version = "" // the content is not what the control plane sent
 		t.fed.Changes += t.gen + 1 - change.first
 		t.recordLocked(&change, now, CauseKept, "")
 		delete(t.lost, name)

@@ -123,7 +123,7 @@ func TestEndpointsOfHeldClusters(t *testing.T) {
 						equal(t, "told in the end", gone, []string{"a", "b", "c"})
 					}
 					equal(t, "endpoints of a newcomer in the end", had(w.client(endpoints, false, "a", "b", "c", "d")), nil)
-					if held := w.cache.Snapshot()[0].HeldRemovals; held != 0 {
+					if held := w.cache.GroupInfos()[0].HeldRemovals; held != 0 {
 						t.Errorf("%d removals are still held back", held)
 					}
 				})
@@ -311,8 +311,8 @@ func TestOldChildrenStayAway(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, guarding, func(t *testing.T, w *world) {
 				asOf := time.Now().Add(tc.asOf)
-				w.group.Revive(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b")))
-				w.group.Revive(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
+				w.group.RestoreFrom(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b")))
+				w.group.RestoreFrom(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
 				w.client(clusters, true)
 				c := w.client(endpoints, false, "a", "b")
 				w.feed.TakeDemand(true, true)
@@ -341,9 +341,9 @@ func TestClaimsOfOldChildren(t *testing.T) {
 	listeners := resource.TypeOf(resource.ListenerURL)
 	inTime(t, guarding, func(t *testing.T, w *world) {
 		asOf := time.Now().Add(-time.Hour)
-		w.group.Revive(holds(listeners, true, asOf, res("l", "1"), res("m", "1")))
-		w.group.Revive(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b"), withEndpoints("c")))
-		w.group.Revive(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
+		w.group.RestoreFrom(holds(listeners, true, asOf, res("l", "1"), res("m", "1")))
+		w.group.RestoreFrom(holds(clusters, true, asOf, withEndpoints("a"), withEndpoints("b"), withEndpoints("c")))
+		w.group.RestoreFrom(holds(endpoints, false, asOf, endpointSet(t, "a", 1), endpointSet(t, "b", 1)))
 		w.client(listeners, true)
 		c := w.client(clusters, true)
 		e := w.client(endpoints, false, "a", "b")
@@ -390,8 +390,8 @@ func TestClaimsOfChildren(t *testing.T) {
 				c := w.client(endpoints, false, "a", "b", "d")
 				w.answer(endpoints)
 				w.remove(endpoints, "a", "b", "d")
-				told, rest := c.reconcile(t, []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}, {Name: "d", Version: "1"}})
-				equal(t, "told at once", told, []string{"-d"})
+				sent, rest := c.reconcile(t, []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}, {Name: "d", Version: "1"}})
+				equal(t, "told at once", sent, []string{"-d"})
 				gone, rest := c.table.Gone(&c.w, rest)
 				if gone != nil || len(rest) != 2 {
 					t.Fatalf("%v have gone, and %v are open; expected a and b to be open", gone, rest)
@@ -433,10 +433,10 @@ func TestClaimsOfUnknownClusters(t *testing.T) {
 			return held
 		}
 		c, e := w.client(clusters, true), w.client(endpoints, false, "b", "x")
-		told, clustersLeft := c.reconcile(t, held("b", "x"))
-		equal(t, "clusters that are told at once", told, []string{"a", "-b"})
-		told, endpointsLeft := e.reconcile(t, held("b", "x"))
-		equal(t, "endpoints that are told at once", told, []string{"-b"})
+		sent, clustersLeft := c.reconcile(t, held("b", "x"))
+		equal(t, "clusters that are told at once", sent, []string{"a", "-b"})
+		sent, endpointsLeft := e.reconcile(t, held("b", "x"))
+		equal(t, "endpoints that are told at once", sent, []string{"-b"})
 		for _, over := range []bool{false, true} {
 			for _, c := range []struct {
 				*client

@@ -48,10 +48,10 @@ func TestAnswerToOtherClaims(t *testing.T) {
 		c := w.client(clusters, true)
 		began := time.Now()
 		w.feed.Down(errOut)
-		w.group.Revive(holds(clusters, true, began, res("a", "1")))
+		w.group.RestoreFrom(holds(clusters, true, began, res("a", "1")))
 		before := w.feed.Claims(clusters)
 		pass(time.Minute)
-		w.group.Renew([]Kept{holds(clusters, true, began.Add(time.Second), res("a", "2"), res("b", "1"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(time.Second), res("a", "2"), res("b", "1"))})
 		if n, ok := w.feed.ApplyAnswer(before, Update{Type: clusters, Removed: []string{"a"}, Differences: true}); n > 0 || ok {
 			t.Errorf("an answer to other claims: %d changes, %t", n, ok)
 		}

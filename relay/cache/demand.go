@@ -6,9 +6,9 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// want is the interest of all clients in one name, or in the wildcard.
-type want struct {
-	leg     int // the stream that serves it, or Nobody
+// interest is the interest of all clients in one name, or in the wildcard.
+type interest struct {
+	stream  int // the stream that serves it, or Nobody
 	subs    subscribers
 	seq     uint64    // Table.seq when the interest began
 	size    int32     // of the name in a request on the stream; 0 if it is not asked for
@@ -19,64 +19,64 @@ type want struct {
 	spelled string    // how it is asked for, "" for the canonical form
 }
 
-// told is a change of one name that the control plane still has to be sent: subscribe if there is
-// interest in the name on the stream, otherwise unsubscribe.
-type told struct {
-	stray   bool   // see stray.go
-	turn    uint32 // tableLeg.turn when the interest ended
+// demandChange is a change of one name that the control plane still has to be sent: subscribe if
+// there is interest in the name on the stream, otherwise unsubscribe.
+type demandChange struct {
+	ghost   bool   // see ghost.go
+	takeSeq uint32 // typeStreamState.takeSeq when the interest ended
 	spelled string // how the name was asked for, or how the control plane spells it; "" for the canonical form
 }
 
 // demanded reports whether the control plane should serve it: it has subscribers, or had some a
 // moment ago (K10).
-func (w *want) demanded() bool { return w.subs.len() > 0 || !w.expires.IsZero() }
+func (w *interest) demanded() bool { return w.subs.len() > 0 || !w.expires.IsZero() }
 
 // lingers reports whether it has no subscribers any more, but had some a moment ago.
-func (w *want) lingers() bool { return w != nil && !w.expires.IsZero() }
+func (w *interest) lingers() bool { return w != nil && !w.expires.IsZero() }
 
 // askedOf reports whether the name is asked for on a stream, or has to be.
-func (w *want) askedOf(leg int) bool { return w != nil && w.leg == leg && !w.shed }
+func (w *interest) askedOf(stream int) bool { return w != nil && w.stream == stream && !w.shed }
 
-func (w *want) add(s *Subscription) {
+func (w *interest) add(s *Subscription) {
 	w.subs.add(s)
 	w.expires = time.Time{}
 }
 
-// wantLocked records that s asks for name. spelled is the client's spelling if that differs,
+// addInterestLocked records that s asks for name. spelled is the client's spelling if that differs,
 // otherwise "". t.mu must be held.
-func (t *Table) wantLocked(s *Subscription, name, spelled string) {
-	w := t.wants[name]
+func (t *Table) addInterestLocked(s *Subscription, name, spelled string) {
+	w := t.interests[name]
 	if w == nil {
 		t.seq++
-		w = &want{leg: t.legOf(name), seq: t.seq}
-		t.addWantLocked(name, w)
-		t.bytes += wantSize(name)
-		if e := t.entries[name]; e != nil && e.res == nil && w.leg != t.wild.leg && !t.askedForLocked(e) {
-			t.buryLocked(e) // its absence from the wildcard set proves nothing about the name (D11)
+		w = &interest{stream: t.streamOf(name), seq: t.seq}
+		t.putInterestLocked(name, w)
+		t.bytes += interestSize(name)
+		if e := t.entries[name]; e != nil && e.res == nil && w.stream != t.wild.stream && !t.askedForLocked(e) {
+			t.expireTombstoneLocked(e) // its absence from the wildcard set proves nothing about the name (D11)
 		}
 		if resource.IsGlob(name) {
 			t.globLocked(name)
 		}
 		w.spelled = spelled
 		t.askForLocked(w, name)
-		t.reviveNameLocked(name, w)
+		t.restoreNameLocked(name, w)
 	}
 	if !w.expires.IsZero() {
 		t.lingering--
 		t.unbookLocked(w, name)
 	}
 	w.add(s)
-	s.leanOn(w, 1)
+	s.countPerStream(w, 1)
 	t.dependLocked(s, w)
 	if t.openLocked(w, name) {
 		s.open = name
 	}
 }
 
-func (t *Table) addWantLocked(name string, w *want) {
-	t.wants[name] = w
-	if t.nextWants != nil {
-		t.nextWants[name] = w
+func (t *Table) putInterestLocked(name string, w *interest) {
+	t.interests[name] = w
+	if t.nextInterests != nil {
+		t.nextInterests[name] = w
 	}
 }
 
@@ -84,7 +84,7 @@ func (t *Table) addWantLocked(name string, w *want) {
 // client that asks for them at this moment sees it. t.mu must be held.
 func (t *Table) denyLocked(names []string) {
 	for _, n := range names {
-		if w := t.wants[n]; w.leg == Nobody && t.entries[n] == nil {
+		if w := t.interests[n]; w.stream == Nobody && t.entries[n] == nil {
 			t.gen++
 			t.setLocked(n, state{}, t.gen, make(map[*Subscription]struct{}))
 		}
@@ -94,76 +94,76 @@ func (t *Table) denyLocked(names []string) {
 // askForLocked makes the stream of a new name ask for it. If the control plane has not yet been
 // sent the end of an earlier interest, it is asked in the spelling that it knows. t.mu must be
 // held.
-func (t *Table) askForLocked(w *want, name string) {
-	if w.leg == Nobody {
+func (t *Table) askForLocked(w *interest, name string) {
+	if w.stream == Nobody {
 		return
 	}
-	leg := &t.legs[w.leg]
-	leg.dropStrayLocked(name)
-	before, dirty := leg.dirty[name]
+	stream := &t.streams[w.stream]
+	stream.dropGhostLocked(name)
+	before, dirty := stream.dirty[name]
 	if dirty {
 		w.asked, w.spelled = true, before.spelled
 	}
-	leg.dirty[name] = before
-	leg.wanted++
-	t.measureLocked(leg, w, name)
+	stream.dirty[name] = before
+	stream.wanted++
+	t.measureLocked(stream, w, name)
 	if t.entries[name] == nil && !t.failedLocked(name) {
-		leg.unanswered[name] = w
+		stream.unanswered[name] = w
 	}
 }
 
-func (t *Table) wantWildcardLocked(s *Subscription) {
+func (t *Table) addWildcardInterestLocked(s *Subscription) {
 	begins := !t.wild.demanded()
 	if begins {
 		t.dropRestLocked()
 		t.seq++
-		t.wild = want{leg: t.wild.leg, seq: t.seq}
-		if leg := t.wildLeg(); leg != nil {
-			leg.dirtyAll = true
-			leg.wanted++
-			leg.dropStraysLocked()
+		t.wild = interest{stream: t.wild.stream, seq: t.seq}
+		if stream := t.wildStream(); stream != nil {
+			stream.dirtyAll = true
+			stream.wanted++
+			stream.dropGhostsLocked()
 		}
 	}
 	t.wild.add(s)
 	if begins {
-		t.reviveWildcardLocked()
+		t.restoreWildcardLocked()
 	}
-	s.leanOn(&t.wild, 1)
+	s.countPerStream(&t.wild, 1)
 	t.dependLocked(s, &t.wild)
 }
 
-// wildLeg is the stream that serves the wildcard, nil if none does.
-func (t *Table) wildLeg() *tableLeg {
-	if t.wild.leg == Nobody {
+// wildStream is the stream that serves the wildcard, nil if none does.
+func (t *Table) wildStream() *typeStreamState {
+	if t.wild.stream == Nobody {
 		return nil
 	}
-	return &t.legs[t.wild.leg]
+	return &t.streams[t.wild.stream]
 }
 
-// forgetLocked records that s no longer asks for name. The name stays subscribed for the linger
-// time, so that reconnecting clients find it (K10), unless there are too many: clients may keep
-// asking for new names. t.mu must be held.
-func (t *Table) forgetLocked(s *Subscription, name string) {
-	w := t.wants[name]
+// dropInterestLocked records that s no longer asks for name. The name stays subscribed for the
+// linger time, so that reconnecting clients find it (K10), unless there are too many: clients may
+// keep asking for new names. t.mu must be held.
+func (t *Table) dropInterestLocked(s *Subscription, name string) {
+	w := t.interests[name]
 	if w == nil {
 		return
 	}
 	w.subs.remove(s)
-	s.leanOn(w, -1)
+	s.countPerStream(w, -1)
 	if w.subs.len() > 0 {
 		return
 	}
 	w.expires = time.Now()
-	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering && t.group.mayLinger(wantSize(name)) {
+	if t.lingering++; t.lingering <= t.group.cache.cfg.Lingering && t.group.mayLinger(interestSize(name)) {
 		w.booked = true
 		w.expires = w.expires.Add(t.group.lingers())
 	}
 	t.group.lingerFrom(w.expires)
 }
 
-func (t *Table) forgetWildcardLocked(s *Subscription) {
+func (t *Table) dropWildcardInterestLocked(s *Subscription) {
 	t.wild.subs.remove(s)
-	s.leanOn(&t.wild, -1)
+	s.countPerStream(&t.wild, -1)
 	if t.wild.subs.len() == 0 {
 		t.wild.expires = time.Now().Add(t.group.lingers())
 		t.group.lingerFrom(t.wild.expires)
@@ -171,26 +171,26 @@ func (t *Table) forgetWildcardLocked(s *Subscription) {
 }
 
 // stopAskingLocked reverses askForLocked.
-func (t *Table) stopAskingLocked(w *want, name string) {
-	if w.leg == Nobody {
+func (t *Table) stopAskingLocked(w *interest, name string) {
+	if w.stream == Nobody {
 		return
 	}
-	leg := &t.legs[w.leg]
-	delete(leg.unanswered, name)
-	delete(leg.absent, name)
-	leg.wanted--
-	t.unmeasureLocked(leg, w)
+	stream := &t.streams[w.stream]
+	delete(stream.unanswered, name)
+	delete(stream.absent, name)
+	stream.wanted--
+	t.unmeasureLocked(stream, w)
 	switch {
 	case w.shed: // the stream already unsubscribes
 	case w.asked:
-		t.dropLocked(leg, w, name)
+		t.dropLocked(stream, w, name)
 	default:
-		delete(leg.dirty, name)
+		delete(stream.dirty, name)
 	}
 }
 
 // dropLocked makes a stream unsubscribe from a name that it has asked for.
-func (t *Table) dropLocked(leg *tableLeg, w *want, name string) {
-	stray := leg.dirty[name].stray // it may have been one when the interest began
-	leg.dirty[name] = told{stray: stray, turn: leg.turn, spelled: w.spelled}
+func (t *Table) dropLocked(stream *typeStreamState, w *interest, name string) {
+	ghost := stream.dirty[name].ghost // it may have been one when the interest began
+	stream.dirty[name] = demandChange{ghost: ghost, takeSeq: stream.takeSeq, spelled: w.spelled}
 }

@@ -12,13 +12,13 @@ import (
 // two streams can cause. It returns when to check again, zero for never: interests that begin to
 // linger meanwhile schedule that themselves, see [Group.lingerFrom]. t.mu must not be held.
 func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next time.Time) {
-	over := func(w *want) bool { return w.lingers() && !w.expires.After(now) }
-	soon := func(w *want) {
+	over := func(w *interest) bool { return w.lingers() && !w.expires.After(now) }
+	soon := func(w *interest) {
 		if w.lingers() && (next.IsZero() || w.expires.Before(next)) {
 			next = w.expires
 		}
 	}
-	t.endNames(t.namesThat(func(w *want) bool {
+	t.endNames(t.namesThat(func(w *interest) bool {
 		if !over(w) {
 			soon(w)
 			return false
@@ -37,7 +37,7 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 		t.dropMembers(woken)
 	}
 	t.mu.Lock()
-	t.keepUpLocked(woken)
+	t.recheckHeadLocked(woken)
 	t.unlockAndSignal()
 	t.tidy()
 	return next
@@ -45,20 +45,20 @@ func (t *Table) expire(now time.Time, woken map[*Subscription]struct{}) (next ti
 
 // endNames ends the demand for those of names for which is returns true, in steps. The caller runs
 // unlockAndSignal and tidy afterwards. t.mu must not be held.
-func (t *Table) endNames(names []string, is func(*want) bool, woken map[*Subscription]struct{}) {
+func (t *Table) endNames(names []string, is func(*interest) bool, woken map[*Subscription]struct{}) {
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		t.mu.Lock()
-		t.endWantsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(t.wants[n]) }), woken)
-		t.keepUpLocked(woken)
+		t.endInterestsLocked(slices.DeleteFunc(some, func(n string) bool { return !is(t.interests[n]) }), woken)
+		t.recheckHeadLocked(woken)
 		t.mu.Unlock() // the control plane is asked after the last step
 	}
 }
 
-// endWantsLocked ends the demand for names without interest, and drops what no client can see any
-// more. The caller runs tidy after the last of them. t.mu must be held.
-func (t *Table) endWantsLocked(names []string, woken map[*Subscription]struct{}) {
+// endInterestsLocked ends the demand for names without interest, and drops what no client can see
+// any more. The caller runs tidy after the last of them. t.mu must be held.
+func (t *Table) endInterestsLocked(names []string, woken map[*Subscription]struct{}) {
 	for _, name := range names {
-		t.endWantLocked(t.wants[name], name)
+		t.endInterestLocked(t.interests[name], name)
 	}
 	for _, name := range names {
 		t.eachOfLocked(name, func(e *entry) { t.dropUnwantedLocked(e, woken) })
@@ -90,11 +90,11 @@ const spacious = 1024
 // leaveWildcardLocked ends the demand for the wildcard. dropMembers has to follow. t.mu must be
 // held.
 func (t *Table) leaveWildcardLocked() {
-	t.wild = want{leg: t.wild.leg}
-	if leg := t.wildLeg(); leg != nil {
-		leg.dirtyAll = true
-		leg.wanted--
-		t.leftAsked = leg.askedAll
+	t.wild = interest{stream: t.wild.stream}
+	if stream := t.wildStream(); stream != nil {
+		stream.dirtyAll = true
+		stream.wanted--
+		t.leftAsked = stream.askedAll
 	}
 	t.leaving = true
 }
@@ -129,71 +129,71 @@ func (t *Table) dropRestLocked() {
 func (t *Table) dropUnwantedLocked(e *entry, woken map[*Subscription]struct{}) {
 	if e.res != nil {
 		aliases := e.aliases()
-		for _, h := range e.holds() {
-			if !t.coveredLocked(h.leg, e.name, aliases) {
-				t.disownLocked(e, h, woken)
+		for _, h := range e.copies() {
+			if !t.coveredLocked(h.stream, e.name, aliases) {
+				t.releaseCopyLocked(e, h, woken)
 			}
 		}
 	}
 	switch {
-	case e.res != nil, t.wants[e.name] != nil, t.askedForLocked(e):
-	case e.denied && t.coveredLocked(e.leg, e.name, e.former): // clients may hold it
+	case e.res != nil, t.interests[e.name] != nil, t.askedForLocked(e):
+	case e.denied && t.coveredLocked(e.stream, e.name, e.former): // clients may hold it
 	case !t.wild.demanded():
-		t.eraseLocked(e)
-	case t.legOf(e.name) != t.wild.leg: // else the absence is still confirmed
-		t.buryLocked(e)
+		t.forgetEntryLocked(e)
+	case t.streamOf(e.name) != t.wild.stream: // else the absence is still confirmed
+		t.expireTombstoneLocked(e)
 	}
 }
 
 // askedForLocked reports whether clients ask for e by another name than its own, or asked for a
 // former one.
 func (t *Table) askedForLocked(e *entry) bool {
-	return t.globWantedLocked(e.name) || slices.ContainsFunc(e.former, func(a string) bool { return t.wants[a] != nil })
+	return t.globWantedLocked(e.name) || slices.ContainsFunc(e.former, func(a string) bool { return t.interests[a] != nil })
 }
 
-// disownLocked releases the copy h of e, which has no interest on its stream any more. t.mu must be
-// held.
-func (t *Table) disownLocked(e *entry, h hold, woken map[*Subscription]struct{}) {
-	leg := &t.legs[h.leg]
-	leg.version = "" // the content is no longer what the control plane sent
-	_, told := leg.dirty[e.name]
+// releaseCopyLocked releases the copy h of e, which has no interest on its stream any more. t.mu
+// must be held.
+func (t *Table) releaseCopyLocked(e *entry, h resourceCopy, woken map[*Subscription]struct{}) {
+	stream := &t.streams[h.stream]
+	stream.version = "" // the content is no longer what the control plane sent
+	_, sent := stream.dirty[e.name]
 	switch {
-	case h.leg == t.wild.leg && (leg.askedAll || t.leaving && t.leftAsked):
+	case h.stream == t.wild.stream && (stream.askedAll || t.leaving && t.leftAsked):
 		// go-control-plane believes that the relay holds what a wildcard brought, until its name is
 		// unsubscribed, too.
-		leg.dropBroughtLocked(e.name, h.res.Name, false)
-	case leg.differences && !told:
+		stream.dropBroughtLocked(e.name, h.res.Name, false)
+	case stream.differences && !sent:
 		// It arrived during an interest that the control plane had not been sent: it crossed the
 		// end of an earlier interest.
-		leg.strayLocked(e.name, h.res.Name)
+		stream.addGhostLocked(e.name, h.res.Name)
 	}
-	u := turn{table: t, by: h.leg, first: t.gen + 1, woken: woken}
-	heir := t.heirLocked(e)
+	u := updateTxn{table: t, by: h.stream, first: t.gen + 1, woken: woken}
+	fallback := t.fallbackStreamLocked(e)
 	switch {
-	case e.besides(h.leg) != nil:
+	case e.otherCopy(h.stream) != nil:
 		u.drop(e)
-	case heir == Nobody:
+	case fallback == Nobody:
 		t.emptyLocked(e)
 	default:
 		// Subscribers by name know it through the wildcard of another client. It stays until the
 		// stream of the name has an answer about it (D11).
-		leg.count(h.res, nil)
-		leg.guard.spare(e.name)
-		t.legs[heir].count(nil, h.res)
-		t.legs[heir].version = ""
-		u.show(e, state{hold: hold{leg: heir, res: h.res, life: h.life}, member: heir == t.wild.leg})
+		stream.count(h.res, nil)
+		stream.guard.release(e.name)
+		t.streams[fallback].count(nil, h.res)
+		t.streams[fallback].version = ""
+		u.show(e, state{resourceCopy: resourceCopy{stream: fallback, res: h.res, ttlState: h.ttlState}, member: fallback == t.wild.stream})
 	}
 }
 
-// heirLocked returns a stream that is asked for e by a name that it has.
-func (t *Table) heirLocked(e *entry) int {
+// fallbackStreamLocked returns a stream that is asked for e by a name that it has.
+func (t *Table) fallbackStreamLocked(e *entry) int {
 	names := append([]string{e.name}, e.aliases()...)
 	if g := e.globOf(); g != nil {
 		names = append(names, g.name)
 	}
 	for _, n := range names {
-		if w := t.wants[n]; w != nil && w.leg != Nobody {
-			return w.leg
+		if w := t.interests[n]; w != nil && w.stream != Nobody {
+			return w.stream
 		}
 	}
 	return Nobody
@@ -201,12 +201,12 @@ func (t *Table) heirLocked(e *entry) int {
 
 // coveredLocked reports whether a stream has interest in name (C10).
 func (t *Table) coveredLocked(by int, name string, aliases []string) bool {
-	if t.wild.leg == by && t.wild.demanded() {
+	if t.wild.stream == by && t.wild.demanded() {
 		return true
 	}
 	asked := func(n string) bool {
-		w := t.wants[n]
-		return w != nil && w.leg == by
+		w := t.interests[n]
+		return w != nil && w.stream == by
 	}
 	if asked(name) || slices.ContainsFunc(aliases, asked) {
 		return true

@@ -68,7 +68,7 @@ func demandChanges(t *testing.T, delta bool, seed uint64) (between int) {
 		table.mu.watch = nil
 		w.feed.Apply(Update{Type: endpoints, Differences: delta})
 		for i := range watchers {
-			if s := watchers[i].sub; s != nil && table.Head(&watchers[i]).Known {
+			if s := watchers[i].sub; s != nil && table.State(&watchers[i]).Known {
 				for n := range s.names {
 					if !origin.holds[n] {
 						t.Fatalf("seed %d: %q counts as answered, but was not asked for", seed, n)
@@ -82,7 +82,7 @@ func demandChanges(t *testing.T, delta bool, seed uint64) (between int) {
 			t.Fatalf("seed %d: there is always more to ask for", seed)
 		}
 	}
-	want := slices.Sorted(maps.Keys(table.wants))
+	want := slices.Sorted(maps.Keys(table.interests))
 	if got := slices.Sorted(maps.Keys(origin.holds)); !slices.Equal(got, want) {
 		t.Fatalf("seed %d: the control plane was asked for %v, expected %v", seed, got, want)
 	}

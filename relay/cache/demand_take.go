@@ -39,15 +39,15 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 		t.mu.Unlock()
 		return d, false
 	}
-	leg := &t.legs[f.leg]
-	if t.waitsForOthersLocked(f.leg, all) {
-		leg.postponed = leg.postponed || all
+	stream := &t.streams[f.stream]
+	if t.waitsForOthersLocked(f.stream, all) {
+		stream.postponed = stream.postponed || all
 		t.mu.Unlock()
 		f.group.signalNeeds()
 		return d, false
 	}
-	tk := t.beginTakeLocked(f, all || leg.postponed)
-	wanted, changed := leg.wanted, len(leg.dirty)
+	tk := t.beginTakeLocked(f, all || stream.postponed)
+	wanted, changed := stream.wanted, len(stream.dirty)
 	t.mu.Unlock()
 	if tk.all {
 		changed = wanted
@@ -74,30 +74,30 @@ func (t *Table) takeDemand(f *Feed, all, names bool) (d Demand, ok bool) {
 
 // take is one call of takeDemand.
 type take struct {
-	table *Table
-	feed  *Feed
-	all   bool
-	turn  uint32 // see tableLeg.turn
-	seq   uint64 // of the newest name that is taken
-	many  bool   // so many names changed that their map takes much room
-	out   Demand
+	table   *Table
+	feed    *Feed
+	all     bool
+	takeSeq uint32 // see typeStreamState.takeSeq
+	seq     uint64 // of the newest name that is taken
+	many    bool   // so many names changed that their map takes much room
+	out     Demand
 }
 
 func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
-	leg := &t.legs[f.leg]
-	leg.turn++
-	leg.postponed = false
-	tk := &take{table: t, feed: f, all: all, turn: leg.turn, seq: t.seq, many: len(leg.dirty) > spacious}
-	tk.out = Demand{Table: t, Wildcard: t.wild.leg == f.leg && t.wild.demanded()}
-	tk.out.WildcardChanged = leg.dirtyAll && (tk.out.Wildcard || leg.askedAll)
+	stream := &t.streams[f.stream]
+	stream.takeSeq++
+	stream.postponed = false
+	tk := &take{table: t, feed: f, all: all, takeSeq: stream.takeSeq, seq: t.seq, many: len(stream.dirty) > spacious}
+	tk.out = Demand{Table: t, Wildcard: t.wild.stream == f.stream && t.wild.demanded()}
+	tk.out.WildcardChanged = stream.dirtyAll && (tk.out.Wildcard || stream.askedAll)
 	if all {
-		if leg.asked > 0 && leg.wanted > 0 && t.gen > 0 {
-			t.unsettleLocked(f.leg, time.Now())
+		if stream.asked > 0 && stream.wanted > 0 && t.gen > 0 {
+			t.unsettleLocked(f.stream, time.Now())
 		}
 		tk.out.WildcardChanged = tk.out.Wildcard
-		leg.strays = nil // a new stream states what the relay holds (C8)
+		stream.ghosts = nil // a new stream states what the relay holds (C8)
 	}
-	leg.dirtyAll, leg.askedAll = false, tk.out.Wildcard
+	stream.dirtyAll, stream.askedAll = false, tk.out.Wildcard
 	return tk
 }
 
@@ -106,20 +106,20 @@ func (t *Table) beginTakeLocked(f *Feed, all bool) *take {
 func (tk *take) over() bool { return tk.feed.ctx.Err() != nil }
 
 // asks reports whether the stream asks for a name now.
-func (tk *take) asks(w *want) bool { return w.askedOf(tk.feed.leg) && w.seq <= tk.seq }
+func (tk *take) asks(w *interest) bool { return w.askedOf(tk.feed.stream) && w.seq <= tk.seq }
 
 // takeDirty takes the names that have changed. If everything is taken, only those matter that the
 // control plane may believe the relay holds.
 func (tk *take) takeDirty() {
 	t := tk.table
-	leg := &t.legs[tk.feed.leg]
-	for n, news := range inSteps(t, &t.mu, &leg.dirty) {
+	stream := &t.streams[tk.feed.stream]
+	for n, news := range inSteps(t, &t.mu, &stream.dirty) {
 		if tk.over() {
 			return
 		}
-		w := t.wants[n]
-		wanted := w.askedOf(tk.feed.leg)
-		if news.turn >= tk.turn || wanted && w.seq > tk.seq {
+		w := t.interests[n]
+		wanted := w.askedOf(tk.feed.stream)
+		if news.takeSeq >= tk.takeSeq || wanted && w.seq > tk.seq {
 			continue
 		}
 		if wanted {
@@ -128,30 +128,30 @@ func (tk *take) takeDirty() {
 		if wanted && tk.all {
 			continue // see takeAll
 		}
-		delete(leg.dirty, n)
+		delete(stream.dirty, n)
 		switch {
 		case wanted:
 			tk.subscribe(w, n)
 		case !tk.all:
 			tk.out.Unsubscribe = append(tk.out.Unsubscribe, cmp.Or(news.spelled, n))
-			leg.droppedLocked(n, news, tk.out.Wildcard)
-			leg.dropManyStraysLocked()
+			stream.droppedLocked(n, news, tk.out.Wildcard)
+			stream.dropManyGhostsLocked()
 		}
 	}
 }
 
 // again records that the control plane may believe the relay holds a name that is asked for.
-func (tk *take) again(w *want, name string, news told) {
+func (tk *take) again(w *interest, name string, news demandChange) {
 	if !w.asked {
 		return
 	}
 	tk.out.Again = append(tk.out.Again, w.name(name))
-	if !news.stray && tk.table.legs[tk.feed.leg].differences {
+	if !news.ghost && tk.table.streams[tk.feed.stream].differences {
 		tk.out.Twice = append(tk.out.Twice, w.name(name))
 	}
 }
 
-func (tk *take) subscribe(w *want, name string) {
+func (tk *take) subscribe(w *interest, name string) {
 	tk.out.Subscribe = append(tk.out.Subscribe, w.name(name))
 	w.asked = true
 }
@@ -159,8 +159,8 @@ func (tk *take) subscribe(w *want, name string) {
 // takeAll takes all names.
 func (tk *take) takeAll() {
 	t := tk.table
-	leg := &t.legs[tk.feed.leg]
-	for n, w := range inSteps(t, &t.mu, &t.wants) {
+	stream := &t.streams[tk.feed.stream]
+	for n, w := range inSteps(t, &t.mu, &t.interests) {
 		if tk.over() {
 			return
 		}
@@ -168,8 +168,8 @@ func (tk *take) takeAll() {
 			continue
 		}
 		tk.subscribe(w, n)
-		if leg.dirty[n].turn < tk.turn {
-			delete(leg.dirty, n)
+		if stream.dirty[n].takeSeq < tk.takeSeq {
+			delete(stream.dirty, n)
 		}
 	}
 }
@@ -177,7 +177,7 @@ func (tk *take) takeAll() {
 // nameAll lists all names that the stream asks for.
 func (tk *take) nameAll() {
 	t := tk.table
-	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
+	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
 		if tk.over() {
 			return
 		}
@@ -195,18 +195,18 @@ func (tk *take) finish() (d Demand, ok bool) {
 	if tk.over() {
 		return d, false
 	}
-	leg := &t.legs[tk.feed.leg]
+	stream := &t.streams[tk.feed.stream]
 	if tk.many {
-		leg.dirty = fittedLocked(t, leg.dirty)
+		stream.dirty = fittedLocked(t, stream.dirty)
 		t.moved++
 	}
-	leg.asked = tk.seq
+	stream.asked = tk.seq
 	d = tk.out
 	if !d.WildcardChanged && len(d.Subscribe)+len(d.Unsubscribe) == 0 {
 		return d, false
 	}
-	if leg.stale && !t.group.unreachable(1<<tk.feed.leg) {
-		leg.unsettled = time.Now()
+	if stream.stale && !t.group.unreachable(1<<tk.feed.stream) {
+		stream.unsettled = time.Now()
 	}
 	return d, true
 }

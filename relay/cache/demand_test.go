@@ -73,7 +73,7 @@ func TestDemandIsTheUnion(t *testing.T) {
 // expireAll ends all linger times.
 func (w *world) expireAll(c *client) {
 	c.table.mu.Lock()
-	for _, want := range c.table.wants {
+	for _, want := range c.table.interests {
 		if !want.expires.IsZero() {
 			want.expires = want.expires.Add(-w.cache.cfg.Linger)
 		}
@@ -82,7 +82,7 @@ func (w *world) expireAll(c *client) {
 		c.table.wild.expires = c.table.wild.expires.Add(-w.cache.cfg.Linger)
 	}
 	at := c.table.wild.expires
-	for _, want := range c.table.wants {
+	for _, want := range c.table.interests {
 		if want.expires.After(at) {
 			at = want.expires
 		}
@@ -163,7 +163,7 @@ func TestKnown(t *testing.T) {
 	known(false, true)
 	w.apply(clusters, res("new", "1"))
 	known(true, true)
-	if c.head().Hopeless {
+	if c.head().Unreachable {
 		t.Fatal("hopeless, though all is known")
 	}
 }
@@ -204,10 +204,10 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// TestWhatCameInBetweenIsAStray: C9: if a resource arrives during an interest that has begun and
+// TestGhostSubscriptions: C9: if a resource arrives during an interest that has begun and
 // ended before the control plane was sent either, the control plane may believe that the relay
 // holds it. It is unsubscribed before it is asked for again, by name or with the wildcard.
-func TestWhatCameInBetweenIsAStray(t *testing.T) {
+func TestGhostSubscriptions(t *testing.T) {
 	for what, in := range map[string]struct {
 		wildcard bool
 		names    []string

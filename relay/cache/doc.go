@@ -18,10 +18,10 @@
 // interest. A name whose interest has ended lingers: it stays part of the demand for a while.
 //
 // An upstream stream, in this package just a stream, connects a key with a control plane, or on a
-// follower with the owner of the key. A key has one or several streams (see [Leg]); a route decides
-// which one serves a name. The same resource may arrive by name on one stream and by the wildcard
-// on another, so an entry may have two copies. Comments about a control plane apply to the owner as
-// well, unless they name the owner.
+// follower with the owner of the key. A key has one or several streams (see [OriginStream]); a
+// route decides which one serves a name. The same resource may arrive by name on one stream and by
+// the wildcard on another, so an entry may have two copies. Comments about a control plane apply to
+// the owner as well, unless they name the owner.
 //
 // A [Feed] is the upstream side of one stream: the package upstream takes the demand from it, and
 // applies what the control plane answers.
@@ -37,13 +37,13 @@
 //
 //  1. The runner of a stream calls [Feed.Apply] (feed.go), which locks the table.
 //  2. The removal guard decides which removals are held back (guard.go, children.go). Each resource,
-//     removal and error becomes a change of an entry (apply.go, hold.go) and a generation
+//     removal and error becomes a change of an entry (apply.go, copy.go) and a generation
 //     (Table.setLocked), which marks the subscriptions that can see it.
 //  3. The answer ends the wait for the names that were asked for (Table.answerLocked). The content is
-//     compared with the tier head (agreed.go), and the update is remembered for traces and
+//     compared with the tier head (tier_head.go), and the update is remembered for traces and
 //     ages (applied.go).
 //  4. The table is unlocked, and [Config.Wake] gets the marked subscriptions.
-//  5. fanout flushes their clients: [Table.Head] says whether there is news, and [Table.Changes]
+//  5. fanout flushes their clients: [Table.State] says whether there is news, and [Table.Changes]
 //     returns what changed since the client's position (changes.go, pick.go), in parts if it exceeds
 //     a limit (part.go).
 //
@@ -80,18 +80,18 @@
 // # Files
 //
 //	keys                 cache.go, group.go, peer.go, private.go, slept.go
-//	tables               table.go, entry.go, hold.go, aliases.go, glob.go, spelling.go, gap.go, steps.go
+//	tables               table.go, entry.go, copy.go, aliases.go, glob.go, spelling.go, gap.go, steps.go
 //	subscriptions        subscription.go, subscribers.go, watcher.go, edit.go, edit_steps.go
-//	demand               demand.go, demand_take.go, demand_end.go, linger.go, stray.go; the bounds on
+//	demand               demand.go, demand_take.go, demand_end.go, linger.go, ghost.go; the bounds on
 //	                     names: names_size.go, names_fair.go
-//	upstream streams     leg.go, feed.go, feeds.go, apply.go, claims.go, fresh.go
+//	upstream streams     origin_stream.go, feed.go, feeds.go, apply.go, claims.go, fresh.go
 //	other nodes          needs.go, first.go, late.go
-//	answers to clients   head.go, changes.go, pick.go, pick_notes.go, part.go, names.go, arrived.go,
+//	answers to clients   subscription_state.go, changes.go, pick.go, pick_notes.go, part.go, names.go, arrived.go,
 //	                     content.go, unreachable.go
-//	errors and TTLs      remark.go, errored.go, life.go
+//	errors and TTLs      resource_error.go, errored.go, ttl.go
 //	removal guard        guard.go, children.go, removed.go
-//	last known good      kept.go, revive.go, renew.go
-//	tier heads           agreed.go, agreed_trace.go, edition.go
+//	last known good      snapshot.go, restore.go, renew.go
+//	tier heads           tier_head.go, tier_head_trace.go, table_digest.go
 //	status               info.go, status.go, history.go, applied.go, ask.go, lacks.go, missing.go, whose.go
 //	self-check           check.go, check_glob.go
 package cache

@@ -14,8 +14,8 @@ type Edit struct {
 	Add, Remove []string
 	// AddWildcard and RemoveWildcard join and leave "*".
 	AddWildcard, RemoveWildcard bool
-	// Unbounded says that the names may exceed [Leg.MaxNames]: they are those of another node,
-	// which has admitted its clients itself.
+	// Unbounded says that the names may exceed [OriginStream.MaxNames]: they are those of another
+	// node, which has admitted its clients itself.
 	Unbounded bool
 
 	spelled map[string]string // of names in Add, which are canonical by then
@@ -117,8 +117,8 @@ func (t *Table) Edit(w *Watcher, e Edit) Edited {
 
 // unlockAndWake is unlockAndSignal, and wakes the subscriptions in t.woken.
 func (t *Table) unlockAndWake() {
-	if t.revivable != nil {
-		t.keepUpLocked(t.woken) // the edit may have restored something
+	if t.pendingRestore != nil {
+		t.recheckHeadLocked(t.woken) // the edit may have restored something
 	}
 	woken, near := t.takeWokenLocked(), t.nearing
 	t.nearing = nil
@@ -145,8 +145,8 @@ func (t *Table) Leave(w *Watcher) {
 // unlockAndSignal unlocks t.mu and signals the feeds that have to ask for more or less.
 func (t *Table) unlockAndSignal() {
 	var news uint64
-	for i := range t.legs {
-		if t.legs[i].hasNews() {
+	for i := range t.streams {
+		if t.streams[i].hasNews() {
 			news |= 1 << i
 		}
 	}
@@ -253,22 +253,22 @@ func (t *Table) reshapeLocked(s *Subscription, key subKey, done Edited) {
 	wasWild := s.key.wildcard
 	for _, n := range done.Removed {
 		delete(s.names, n)
-		t.forgetLocked(s, n)
+		t.dropInterestLocked(s, n)
 	}
 	for _, n := range done.Added {
 		s.names[n] = struct{}{}
-		t.wantLocked(s, n, done.spelled[n])
+		t.addInterestLocked(s, n, done.spelled[n])
 	}
 	t.denyLocked(done.Added)
 	s.countGlobs(&done)
 	if key.wildcard && !wasWild {
-		t.wantWildcardLocked(s)
+		t.addWildcardInterestLocked(s)
 	} else if !key.wildcard && wasWild {
-		t.forgetWildcardLocked(s)
+		t.dropWildcardInterestLocked(s)
 	}
 	s.key, s.id = key, t.nextID()
 	t.placeLocked(s)
-	s.private = t.hidesLocked(s)
+	s.private = t.asksUncacheableLocked(s)
 	t.adjustLocked(s, &done)
 	t.subs[key] = s
 }
@@ -349,18 +349,18 @@ func (t *Table) newSubscriptionLocked(key subKey, base map[string]struct{}, done
 		s.names[n] = struct{}{}
 	}
 	for n := range s.names {
-		t.wantLocked(s, n, done.spelled[n])
+		t.addInterestLocked(s, n, done.spelled[n])
 		if resource.IsGlob(n) {
 			s.globs++
 		}
 	}
 	t.denyLocked(done.Added)
 	if key.wildcard {
-		t.wantWildcardLocked(s)
+		t.addWildcardInterestLocked(s)
 	}
 	t.placeLocked(s)
 	t.recountLocked(s)
-	s.private = t.hidesLocked(s)
+	s.private = t.asksUncacheableLocked(s)
 	t.subs[key] = s
 	return s
 }
@@ -372,17 +372,17 @@ func (t *Table) dropIfUnusedLocked(s *Subscription) {
 	}
 	delete(t.subs, s.key)
 	delete(t.waiting, s)
-	if t.agreed != nil {
-		delete(t.agreed.waiting, s)
+	if t.tierHead != nil {
+		delete(t.tierHead.waiting, s)
 	}
 	if len(s.names) > t.group.cache.step {
 		t.retireLocked(s)
 		return
 	}
 	for n := range s.names {
-		t.forgetLocked(s, n)
+		t.dropInterestLocked(s, n)
 	}
 	if s.key.wildcard {
-		t.forgetWildcardLocked(s)
+		t.dropWildcardInterestLocked(s)
 	}
 }

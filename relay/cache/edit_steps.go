@@ -111,7 +111,7 @@ func (st *steps) reserve(key subKey, added []string, e Edit) *NamesOver {
 	if e.Unbounded || len(added) == 0 || !t.bounded() {
 		return nil
 	}
-	more := make([]int, len(t.legs))
+	more := make([]int, len(t.streams))
 	for names := range slices.Chunk(added, t.group.cache.step) {
 		t.mu.RLock()
 		t.sizesLocked(more, names, e.spelled)
@@ -123,7 +123,7 @@ func (st *steps) reserve(key subKey, added []string, e Edit) *NamesOver {
 		return over
 	}
 	if t.reserved == nil {
-		t.reserved = make([]int, len(t.legs))
+		t.reserved = make([]int, len(t.streams))
 	}
 	for i, n := range more {
 		t.reserved[i] += n
@@ -155,7 +155,7 @@ func (st *steps) own(sub *Subscription) bool {
 	if sub.count > 1 {
 		return false
 	}
-	t.hideLocked(sub)
+	t.detachLocked(sub)
 	st.sub = sub
 	return true
 }
@@ -196,17 +196,17 @@ func (st *steps) step(wildcard bool, done Edited) {
 		key.add(&t.seeds, n)
 	}
 	for i := range st.left {
-		st.left[i] += t.legs[i].size
-		t.reserved[i] += t.legs[i].size
+		st.left[i] += t.streams[i].size
+		t.reserved[i] += t.streams[i].size
 	}
 	t.askAgainLocked(done.Added)
 	t.reshapeLocked(st.sub, key, done)
 	for i := range st.left { // what has been added is counted there
-		st.left[i] -= t.legs[i].size
-		t.reserved[i] -= t.legs[i].size
+		st.left[i] -= t.streams[i].size
+		t.reserved[i] -= t.streams[i].size
 	}
-	if t.revivable != nil {
-		t.keepUpLocked(t.woken)
+	if t.pendingRestore != nil {
+		t.recheckHeadLocked(t.woken)
 	}
 }
 
@@ -228,8 +228,8 @@ func (st *steps) finish(w *Watcher, key subKey) {
 	}
 }
 
-// hideLocked changes the key of s so that no client joins it. t.mu must be held.
-func (t *Table) hideLocked(s *Subscription) {
+// detachLocked changes the key of s so that no client joins it. t.mu must be held.
+func (t *Table) detachLocked(s *Subscription) {
 	delete(t.subs, s.key)
 	s.key.step = t.nextID()
 	t.subs[s.key] = s
@@ -238,7 +238,7 @@ func (t *Table) hideLocked(s *Subscription) {
 // retireLocked releases the names of s, which has no clients any more, later and in steps. t.mu
 // must be held.
 func (t *Table) retireLocked(s *Subscription) {
-	t.hideLocked(s)
+	t.detachLocked(s)
 	t.retired = append(t.retired, s)
 }
 

@@ -69,7 +69,7 @@ func TestOthersDuringAHugeEdit(t *testing.T) {
 // two clients make theirs at the same time.
 func TestHugeEditOverTheBound(t *testing.T) {
 	const size = 5 + nameOverhead // of a name
-	w := start(t, Config{Legs: []Leg{{MaxNames: 150 * size}}, Route: func(*resource.Type, string) int { return 0 }})
+	w := start(t, Config{Streams: []OriginStream{{MaxNames: 150 * size}}, Route: func(*resource.Type, string) int { return 0 }})
 	w.cache.step = 10
 	table := w.group.Table(endpoints)
 	names := func(letter string) (all []string) {
@@ -96,8 +96,8 @@ func TestHugeEditOverTheBound(t *testing.T) {
 	if done := table.Edit(&third, Edit{Add: names("b")}); done.Over != nil {
 		t.Errorf("names that are wanted already: %+v", done)
 	}
-	if table.legs[0].size != 100*size || table.reserved[0] != 0 {
-		t.Errorf("%d bytes of names, %d reserved, expected %d and 0", table.legs[0].size, table.reserved[0], 100*size)
+	if table.streams[0].size != 100*size || table.reserved[0] != 0 {
+		t.Errorf("%d bytes of names, %d reserved, expected %d and 0", table.streams[0].size, table.reserved[0], 100*size)
 	}
 	table.Leave(&second)
 	table.Leave(&third)

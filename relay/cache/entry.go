@@ -6,11 +6,12 @@ import "xdsrelay/relay/resource"
 // a tombstone, which stays so that clients can be notified.
 type entry struct {
 	name string // canonical (G1)
-	// The embedded [hold] is the copy that clients see; without a resource the name is known to be
-	// absent. entry.also is the copy of the same resource from another stream. member says that the
-	// entry belongs to the wildcard set, because the stream of the wildcard has a copy (D11).
-	hold
-	also   *hold
+	// The embedded [resourceCopy] is the copy that clients see; without a resource the name is
+	// known to be absent. entry.second is the copy of the same resource from another stream. member
+	// says that the entry belongs to the wildcard set, because the stream of the wildcard has a
+	// copy (D11).
+	resourceCopy
+	second *resourceCopy
 	member bool
 	gen    uint64 // generation of the last change
 	// named and wild are the generations of the last change that is visible by name, and by the
@@ -37,7 +38,7 @@ type entry struct {
 	// refuses to show it, and has not removed it (K8).
 	denied bool
 
-	changes, graves link[entry]
+	changes, tombstones link[entry]
 }
 
 // link holds the neighbors of an element in a list of T.
@@ -51,8 +52,8 @@ type list[T any] struct {
 	at             func(*T) *link[T]
 }
 
-func changesLink(e *entry) *link[entry] { return &e.changes }
-func gravesLink(e *entry) *link[entry]  { return &e.graves }
+func changesLink(e *entry) *link[entry]   { return &e.changes }
+func tombstoneLink(e *entry) *link[entry] { return &e.tombstones }
 
 func (l *list[T]) push(e *T) {
 	*l.at(e) = link[T]{next: l.newest}

@@ -86,10 +86,10 @@ func erroredSize(name string) int64 { return int64(120 + len(name)) }
 // mostErroredLocked bounds errored: it may have as many names as there may be tombstones.
 func (t *Table) mostErroredLocked() int {
 	n := max(t.group.cache.cfg.Tombstones, t.live)
-	if t.revivable != nil {
-		n = max(n, len(t.revivable.kept.Resources))
+	if t.pendingRestore != nil {
+		n = max(n, len(t.pendingRestore.snapshot.Resources))
 	}
-	return n + len(t.wants)
+	return n + len(t.interests)
 }
 
 // rememberLocked records that clients are sent an error of name, from since on; zero if that is
@@ -152,13 +152,13 @@ func (t *Table) takenBackLocked(name string) bool {
 
 // hasErrorLocked reports whether there is an error of name now.
 func (t *Table) hasErrorLocked(name string) bool {
-	return slices.ContainsFunc(t.remarks[name], func(r *remark) bool { return !r.removal })
+	return slices.ContainsFunc(t.resourceErrors[name], func(r *resourceError) bool { return !r.removal })
 }
 
 // Learn records names for which clients of another node may remember an error.
 func (t *Table) Learn(of resource.Errored) {
 	t.mu.Lock()
-	u := turn{table: t, first: t.gen + 1, woken: t.woken, final: true}
+	u := updateTxn{table: t, first: t.gen + 1, woken: t.woken, final: true}
 	u.learn(of)
 	t.unlockAndWake()
 	t.group.changed()
@@ -166,7 +166,7 @@ func (t *Table) Learn(of resource.Errored) {
 
 // learn is [Table.Learn] as a part of an update. A resource that is older than the update and whose
 // name is new here is resent: a client may have moved here before the node learned of it.
-func (u *turn) learn(of resource.Errored) {
+func (u *updateTxn) learn(of resource.Errored) {
 	t := u.table
 	var since time.Time
 	if of.Age > 0 {
@@ -174,12 +174,12 @@ func (u *turn) learn(of resource.Errored) {
 	}
 	for _, spelled := range of.Names {
 		name := resource.Canonical(spelled)
-		e, leg := t.entries[name], t.legOf(name)
+		e, stream := t.entries[name], t.streamOf(name)
 		var aliases []string
 		if e != nil && e.res != nil {
 			aliases = e.res.Aliases
 		}
-		if leg == Nobody || t.errored.has(name) || !t.coveredLocked(leg, name, aliases) {
+		if stream == Nobody || t.errored.has(name) || !t.coveredLocked(stream, name, aliases) {
 			continue
 		}
 		if len(t.errored.names) >= t.mostErroredLocked() {
@@ -190,7 +190,7 @@ func (u *turn) learn(of resource.Errored) {
 }
 
 // note remembers name, and resends the resource if it is older than the update.
-func (u *turn) note(name string, e *entry, since time.Time) {
+func (u *updateTxn) note(name string, e *entry, since time.Time) {
 	t := u.table
 	t.rememberLocked(name, since)
 	if e == nil || e.res == nil || e.gen >= u.first || t.hasErrorLocked(name) {
@@ -215,11 +215,13 @@ func (t *Table) sparedFrom(e *entry) uint64 {
 
 // Spares reports whether a client needs no resends because of errors that other nodes sent; see
 // [Query.Spared]. It has everything up to a position, on a stream that is open since a time.
-func (h *Head) Spares(since Position, open time.Time) bool { return h.shown.spares(since.Gen, open) }
+func (h *SubscriptionState) Spares(since Position, open time.Time) bool {
+	return h.shown.spares(since.Gen, open)
+}
 
 // adoptLocked takes the last known good of the type, before there is a resource.
-func (t *Table) adoptLocked(r *revivable) {
-	t.revivable = r
+func (t *Table) adoptLocked(r *pendingRestore) {
+	t.pendingRestore = r
 	if r != nil {
 		t.recallLocked(r)
 	}
@@ -227,9 +229,9 @@ func (t *Table) adoptLocked(r *revivable) {
 
 // recallLocked remembers the names in the last known good for which clients may remember an error,
 // except those that have changed since.
-func (t *Table) recallLocked(r *revivable) {
-	u := turn{table: t, first: t.gen + 1, woken: t.woken, final: true}
-	for _, one := range r.kept.Resources {
+func (t *Table) recallLocked(r *pendingRestore) {
+	u := updateTxn{table: t, first: t.gen + 1, woken: t.woken, final: true}
+	for _, one := range r.snapshot.Resources {
 		name := one.Resource.Key
 		e := t.entries[name]
 		if !one.Errored || t.errored.has(name) || e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
@@ -355,6 +357,6 @@ func (f *Feed) Errored(typ *resource.Type, shared *SharedErrors) (none resource.
 		return none
 	}
 	return shared.next(t, func(name string) bool {
-		return t.legOf(name) == f.leg && t.coveredLocked(f.leg, name, nil)
+		return t.streamOf(name) == f.stream && t.coveredLocked(f.stream, name, nil)
 	})
 }

@@ -32,7 +32,7 @@ func TestErrorsOfOtherNodes(t *testing.T) {
 	if sent, _ := back.reconcile(t, held); !slices.Equal(sent, []string{"a", "late"}) {
 		t.Errorf("a client was sent %q, expected what it may remember an error of", sent)
 	}
-	if k, _ := c.table.Kept(); !slices.Equal(erroredIn(k), []string{"a", "failing", "late"}) {
+	if k, _ := c.table.Snapshot(); !slices.Equal(erroredIn(k), []string{"a", "failing", "late"}) {
 		t.Errorf("%q are kept", erroredIn(k))
 	}
 	w.apply(endpoints, versioned("a", "2", "2"), versioned("late", "1", "1"))
@@ -53,7 +53,7 @@ func (w *world) check() {
 // erroredNames are names with an unknown time of their error.
 func erroredNames(names ...string) resource.Errored { return resource.Errored{Names: names} }
 
-func erroredIn(k Kept) (names []string) {
+func erroredIn(k Snapshot) (names []string) {
 	for _, r := range k.Resources {
 		if r.Errored {
 			names = append(names, r.Resource.Name)
@@ -77,7 +77,7 @@ func TestOldStreamsAreSpared(t *testing.T) {
 			return c
 		}
 		ask := func(c *client) Changes {
-			h := c.table.Head(&c.w)
+			h := c.table.State(&c.w)
 			return c.ask(t, Query{Spared: h.Spares(c.at, opened[c])})
 		}
 		old, behind := join(), join()
@@ -129,7 +129,7 @@ func TestErrorsThroughTheOwner(t *testing.T) {
 		owner.table.Learn(resource.Errored{Names: []string{"a"}, Age: time.Second})
 		var stream SharedErrors
 		follower.table.Learn(owner.table.Errored(&owner.w, &stream))
-		h := follower.table.Head(&follower.w)
+		h := follower.table.State(&follower.w)
 		expect(t, follower.ask(t, Query{Spared: h.Spares(follower.at, opened)}))
 	})
 }
@@ -229,14 +229,14 @@ func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
 			w.apply(endpoints, versioned("a", "1", "1"))
 			expect(t, c.ask(t, Query{}), "a")
 			<-time.After(2 * onTheWay)
-			other := w.group.Held()[0]
+			other := w.group.Snapshots()[0]
 			other.Resources[0].Errored, other.Resources[0].ErroredSince = true, try.since()
-			w.group.Renew([]Kept{other})
-			h := c.table.Head(&c.w)
+			w.group.Renew([]Snapshot{other})
+			h := c.table.State(&c.w)
 			if sent := said(c.ask(t, Query{Spared: h.Spares(c.at, opened)})); !slices.Equal(sent, try.want) {
 				t.Errorf("%s: %q is sent again, expected %q", name, sent, try.want)
 			}
-			if held := w.group.Held()[0].Resources[0]; !held.Errored || !held.ErroredSince.Equal(other.Resources[0].ErroredSince) {
+			if held := w.group.Snapshots()[0].Resources[0]; !held.Errored || !held.ErroredSince.Equal(other.Resources[0].ErroredSince) {
 				t.Errorf("%s: it holds %+v", name, held)
 			}
 			w.check()
@@ -248,14 +248,14 @@ func TestOldStreamsAreSparedHeldErrors(t *testing.T) {
 // remember; an error of another copy is obsolete (C16, K14).
 func TestKeptErrors(t *testing.T) {
 	old, now := time.Unix(1000, 0), time.Unix(2000, 0)
-	errored := func(k Kept) Kept {
+	errored := func(k Snapshot) Snapshot {
 		for i := range k.Resources {
 			k.Resources[i].Errored = true
 		}
 		return k
 	}
 	newest := holds(clusters, true, now, res("a", "1"), res("b", "2"))
-	k := mergeKept([]Kept{newest, errored(holds(clusters, true, old, res("a", "1"), res("b", "1")))}, nil)
+	k := mergeSnapshots([]Snapshot{newest, errored(holds(clusters, true, old, res("a", "1"), res("b", "1")))}, nil)
 	if got := erroredIn(k); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("clients may remember errors of %q, expected of a", got)
 	}
@@ -263,15 +263,15 @@ func TestKeptErrors(t *testing.T) {
 		t.Error("what another node knows of an error is no news")
 	}
 	w := start(t, Config{})
-	w.group.Renew([]Kept{k})
-	if got := w.group.Held(); len(got) != 1 || !slices.Equal(erroredIn(got[0]), []string{"a"}) {
+	w.group.Renew([]Snapshot{k})
+	if got := w.group.Snapshots(); len(got) != 1 || !slices.Equal(erroredIn(got[0]), []string{"a"}) {
 		t.Errorf("it holds %+v", got)
 	}
 	c := w.client(clusters, false, "a") // no client has asked for the rest
 	if !c.table.takenBackLocked("a") || c.table.errored.has("b") {
 		t.Errorf("it remembers %v", c.table.errored.names)
 	}
-	w.group.Renew([]Kept{errored(holds(clusters, true, now, res("b", "2"), res("a", "9")))})
+	w.group.Renew([]Snapshot{errored(holds(clusters, true, now, res("b", "2"), res("a", "9")))})
 	if !c.table.errored.has("b") {
 		t.Error("what another node knows of an error was not learned")
 	}

@@ -17,19 +17,19 @@ import (
 // no clients for the linger time, or the stream no demand; from then on the Feed changes nothing.
 type Feed struct {
 	// Fixed after construction.
-	group *Group
-	leg   int
-	news  chan struct{}
-	needs chan struct{} // see Needs
-	ctx   context.Context
-	end   context.CancelCauseFunc
+	group  *Group
+	stream int
+	news   chan struct{}
+	needs  chan struct{} // see Needs
+	ctx    context.Context
+	end    context.CancelCauseFunc
 }
 
 // Key is the aggregation key.
 func (f *Feed) Key() aggregation.Key { return f.group.Key }
 
-// Leg is the index of the stream in [Config.Legs].
-func (f *Feed) Leg() int { return f.leg }
+// Stream is the index of the stream in [Config.Streams].
+func (f *Feed) Stream() int { return f.stream }
 
 // Node is the identity of the relay towards the control plane (K4). It must not be changed.
 func (f *Feed) Node() *corev3.Node { return f.group.Node }
@@ -133,13 +133,13 @@ func (f *Feed) Absent(typ *resource.Type, names []string) (changes int) {
 
 func (f *Feed) absent(typ *resource.Type, names []string) int {
 	return f.change(typ, func(t *Table) (Update, bool) {
-		unknown := t.unknownLocked(f.leg, names)
-		if leg := &t.legs[f.leg]; leg.answered == 0 {
-			leg.doubted = true
+		unknown := t.unknownLocked(f.stream, names)
+		if stream := &t.streams[f.stream]; stream.answered == 0 {
+			stream.doubted = true
 		} else {
-			t.noteAbsentLocked(f.leg, unknown)
+			t.noteAbsentLocked(f.stream, unknown)
 		}
-		return Update{Type: typ, Removed: unknown, Partial: true, assumed: t.legs[f.leg].answered == 0}, true
+		return Update{Type: typ, Removed: unknown, Partial: true, assumed: t.streams[f.stream].answered == 0}, true
 	})
 }
 
@@ -161,15 +161,15 @@ func (f *Feed) change(typ *resource.Type, update func(*Table) (Update, bool)) in
 		return 0
 	}
 	began := time.Now()
-	n, mass := t.applyLocked(f.leg, u, server, began, t.woken)
-	t.stampLocked(&u, began, n, t.woken)
-	t.keepUpLocked(t.woken)
+	n, mass := t.applyLocked(f.stream, u, server, began, t.woken)
+	t.rememberUpdateLocked(&u, began, n, t.woken)
+	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
-	outdated := t.legs[f.leg].outdated
+	outdated := t.streams[f.stream].outdated
 	t.unlockAndSignal()
 	if outdated {
-		t.forgetAnswered(f.leg)
+		t.forgetAnswered(f.stream)
 	}
 	f.group.changed()
 	if len(woken) > 0 {
@@ -208,7 +208,7 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 	}
 	for names := range slices.Chunk(names, f.group.cache.step) { // there may be very many
 		t.mu.RLock()
-		missing = append(missing, t.unknownLocked(f.leg, names)...)
+		missing = append(missing, t.unknownLocked(f.stream, names)...)
 		t.mu.RUnlock()
 	}
 	return missing
@@ -216,8 +216,8 @@ func (f *Feed) Missing(typ *resource.Type, names []string) (missing []string) {
 
 // wasAbsentLocked reports whether a name did not exist before its stream's content became
 // uncertain, and the control plane has not been asked since, or may still answer.
-func (t *Table) wasAbsentLocked(leg int, name string) bool {
-	l := &t.legs[leg]
+func (t *Table) wasAbsentLocked(stream int, name string) bool {
+	l := &t.streams[stream]
 	if _, is := l.absent[name]; is || !l.stale && !l.doubted {
 		return false
 	}
@@ -225,15 +225,15 @@ func (t *Table) wasAbsentLocked(leg int, name string) bool {
 }
 
 // unknownLocked is Missing for a stream.
-func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
+func (t *Table) unknownLocked(stream int, names []string) (unknown []string) {
 	for _, spelled := range names {
 		n := resource.Canonical(spelled)
-		w := t.wants[n]
-		if w == nil || w.leg != leg {
+		w := t.interests[n]
+		if w == nil || w.stream != stream {
 			continue
 		}
 		if !t.knowsLocked(n) && !t.failedLocked(n) || // an error is known, too (C16)
-			t.wasAbsentLocked(w.leg, n) ||
+			t.wasAbsentLocked(w.stream, n) ||
 			t.isGlobLocked(n) && t.openLocked(w, n) {
 			unknown = append(unknown, spelled)
 		}
@@ -246,22 +246,22 @@ func (t *Table) unknownLocked(leg int, names []string) (unknown []string) {
 // count; but may be nil.
 func (f *Feed) Waiting(but func(*resource.Type) bool) bool {
 	for _, t := range f.group.Tables() {
-		if (but == nil || !but(t.Type)) && t.waitingForOrigin(f.leg) {
+		if (but == nil || !but(t.Type)) && t.waitingForOrigin(f.stream) {
 			return true
 		}
 	}
 	return false
 }
 
-func (t *Table) waitingForOrigin(leg int) bool {
+func (t *Table) waitingForOrigin(stream int) bool {
 	t.mu.RLock()
-	lacks := t.lacksWildcardLocked(leg)
+	lacks := t.lacksWildcardLocked(stream)
 	t.mu.RUnlock()
 	if lacks {
 		return true
 	}
-	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
-		if w.askedOf(leg) && !t.knowsLocked(n) {
+	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
+		if w.askedOf(stream) && !t.knowsLocked(n) {
 			return true
 		}
 	}
@@ -272,8 +272,8 @@ func (t *Table) waitingForOrigin(leg int) bool {
 func (f *Feed) Types() (types []*resource.Type) {
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
-		leg := &t.legs[f.leg]
-		concerned := leg.wanted+leg.live > 0
+		stream := &t.streams[f.stream]
+		concerned := stream.wanted+stream.live > 0
 		t.mu.RUnlock()
 		if concerned {
 			types = append(types, t.Type)
@@ -295,26 +295,26 @@ func (f *Feed) Held(typ *resource.Type) map[string]string {
 	}
 	held := make(map[string]string)
 	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
-		if h := e.heldBy(f.leg); h != nil && h.version != "" && !t.legs[f.leg].guard.has(e.name) {
+		if h := e.copyFrom(f.stream); h != nil && h.version != "" && !t.streams[f.stream].guard.has(e.name) {
 			held[h.res.Name] = h.version
 		}
 	}
 	return held
 }
 
-// Told is Held with the versions that clients get on every node (K11).
-func (f *Feed) Told(typ *resource.Type) map[string]string {
+// SentVersions is Held with the versions that clients get on every node (K11).
+func (f *Feed) SentVersions(typ *resource.Type) map[string]string {
 	t := f.group.lookup(typ)
 	if t == nil {
 		return nil
 	}
-	told := make(map[string]string)
+	sent := make(map[string]string)
 	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
-		if h := e.heldBy(f.leg); h != nil {
-			told[h.res.Name] = h.res.Version
+		if h := e.copyFrom(f.stream); h != nil {
+			sent[h.res.Name] = h.res.Version
 		}
 	}
-	return told
+	return sent
 }
 
 // Server is the last argument of [Feed.SetServer], also of an earlier feed of the stream before the
@@ -322,7 +322,7 @@ func (f *Feed) Told(typ *resource.Type) map[string]string {
 func (f *Feed) Server() string {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	return f.group.legs[f.leg].server
+	return f.group.streams[f.stream].server
 }
 
 // SetServer records which server of the control plane the versions of [Feed.Held] belong to.
@@ -332,7 +332,7 @@ func (f *Feed) SetServer(address string) {
 	if f.ctx.Err() != nil {
 		return
 	}
-	l := &f.group.legs[f.leg]
+	l := &f.group.streams[f.stream]
 	if l.current = f; l.server != "" && l.server != address {
 		l.current = nil // some of the content is still from the other server
 	}
@@ -344,7 +344,7 @@ func (f *Feed) SetServer(address string) {
 func (f *Feed) Current() bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	return f.group.legs[f.leg].current == f
+	return f.group.streams[f.stream].current == f
 }
 
 // Up records that a stream to the control plane is established.
@@ -355,7 +355,7 @@ func (f *Feed) Up() { f.group.setUpstream(f, nil) }
 func (f *Feed) Mute(is bool) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	f.group.legs[f.leg].mute = is
+	f.group.streams[f.stream].mute = is
 }
 
 // Down records that there is no stream to the control plane, and why. Clients are served from the

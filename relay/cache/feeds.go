@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// leg is the state of one upstream stream of a group, whether or not it is open.
-type leg struct {
+// streamState is the state of one upstream stream of a group, whether or not it is open.
+type streamState struct {
 	// Guarded by the cache's mu.
 	feed *Feed // nil while the group is idle, or the stream has no demand
 
@@ -30,7 +30,7 @@ type leg struct {
 // lose records that the stream, if there is one, confirms nothing from a time on. A stream that
 // counts as established by its silence alone has confirmed nothing before, either (K12). The
 // group's mu must be held.
-func (l *leg) lose(at time.Time) {
+func (l *streamState) lose(at time.Time) {
 	if l.upstream.Connected && !l.mute {
 		l.lostAt = at
 	}
@@ -53,14 +53,14 @@ var (
 // Upstream returns the combined state of the upstream streams: connected if all streams with demand
 // are.
 func (g *Group) Upstream() Upstream {
-	if len(g.legs) == 1 {
+	if len(g.streams) == 1 {
 		return g.upstreamOf(0)
 	}
 	all := Upstream{Connected: true}
 	var errs []error
-	for i := range g.legs {
+	for i := range g.streams {
 		up := g.upstreamOf(i)
-		if !g.wants(i) {
+		if !g.hasDemand(i) {
 			continue
 		}
 		all.Connected = all.Connected && up.Connected
@@ -76,14 +76,14 @@ func (g *Group) Upstream() Upstream {
 func (g *Group) upstreamOf(i int) Upstream {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.legs[i].upstream
+	return g.streams[i].upstream
 }
 
-// wants reports whether a stream has any demand.
-func (g *Group) wants(i int) bool {
+// hasDemand reports whether a stream has any demand.
+func (g *Group) hasDemand(i int) bool {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		n := t.legs[i].wanted
+		n := t.streams[i].wanted
 		t.mu.RUnlock()
 		if n > 0 {
 			return true
@@ -98,15 +98,15 @@ func (g *Group) setUpstream(f *Feed, err error) {
 		g.mu.Unlock()
 		return
 	}
-	up := &g.legs[f.leg].upstream
+	up := &g.streams[f.stream].upstream
 	back := err == nil && up.Err != nil
 	if err != nil {
-		g.legs[f.leg].lose(time.Now())
+		g.streams[f.stream].lose(time.Now())
 	}
-	if l := &g.legs[f.leg]; err == nil && !up.Connected && time.Since(l.lostAt) > noticed {
+	if l := &g.streams[f.stream]; err == nil && !up.Connected && time.Since(l.lostAt) > noticed {
 		l.resumed = time.Now()
 	}
-	compares := g.legs[f.leg].compares
+	compares := g.streams[f.stream].compares
 	news := up.Connected != (err == nil) || (up.Err == nil) != (err == nil)
 	if up.Connected != (err == nil) || up.Since.IsZero() {
 		up.Since = time.Now()
@@ -117,29 +117,29 @@ func (g *Group) setUpstream(f *Feed, err error) {
 		g.signalNeeds()
 	}
 	if err != nil {
-		g.forgetAssumed(f.leg)
-		g.revive(f.leg)
+		g.forgetAssumed(f.stream)
+		g.restoreWanted(f.stream)
 		if !compares {
-			g.release(f.leg)
+			g.release(f.stream)
 		}
 	} else {
-		g.forgetLocals(f.leg)
+		g.forgetLocalErrors(f.stream)
 	}
 	if back {
 		g.wakePeers()
 	}
 }
 
-// anyLeg is the set of all streams.
-const anyLeg = ^uint64(0)
+// anyStream is the set of all streams.
+const anyStream = ^uint64(0)
 
 // unreachable reports whether one of the given streams is not established, and the last attempt
 // failed.
-func (g *Group) unreachable(legs uint64) bool {
+func (g *Group) unreachable(streams uint64) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range g.legs {
-		if legs&(1<<i) != 0 && g.legs[i].upstream.Err != nil {
+	for i := range g.streams {
+		if streams&(1<<i) != 0 && g.streams[i].upstream.Err != nil {
 			return true
 		}
 	}
@@ -148,13 +148,13 @@ func (g *Group) unreachable(legs uint64) bool {
 
 // signalDemand signals the feeds of the given streams that there is something to ask, and starts
 // missing feeds.
-func (g *Group) signalDemand(legs uint64) {
-	for i := range g.legs {
-		if legs&(1<<i) == 0 {
+func (g *Group) signalDemand(streams uint64) {
+	for i := range g.streams {
+		if streams&(1<<i) == 0 {
 			continue
 		}
 		g.mu.Lock()
-		news := g.legs[i].listener
+		news := g.streams[i].listener
 		g.mu.Unlock()
 		if news == nil {
 			g.cache.startWanted(g)
@@ -186,9 +186,9 @@ func (c *Cache) startWanted(g *Group) {
 func (c *Cache) stopUnwanted(g *Group) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := 1; i < len(g.legs) && g.runs; i++ {
-		if g.legs[i].feed != nil && !g.wants(i) {
-			g.stopLegLocked(i, Upstream{})
+	for i := 1; i < len(g.streams) && g.runs; i++ {
+		if g.streams[i].feed != nil && !g.hasDemand(i) {
+			g.stopStreamLocked(i, Upstream{})
 		}
 	}
 	if g.runs {
@@ -203,20 +203,20 @@ func (g *Group) startLocked() {
 		g.cache.running++
 	}
 	g.runs = true
-	for i := range g.legs {
-		if g.legs[i].feed == nil && (i == 0 || g.wants(i)) {
-			g.startLegLocked(i)
+	for i := range g.streams {
+		if g.streams[i].feed == nil && (i == 0 || g.hasDemand(i)) {
+			g.startStreamLocked(i)
 		}
 	}
 }
 
-func (g *Group) startLegLocked(i int) {
+func (g *Group) startStreamLocked(i int) {
 	ctx, end := context.WithCancelCause(g.cache.ctx)
-	f := &Feed{group: g, leg: i, news: make(chan struct{}, 1), needs: make(chan struct{}, 1), ctx: ctx, end: end}
-	g.legs[i].feed = f
+	f := &Feed{group: g, stream: i, news: make(chan struct{}, 1), needs: make(chan struct{}, 1), ctx: ctx, end: end}
+	g.streams[i].feed = f
 	g.mu.Lock()
-	g.legs[i].listener, g.legs[i].needs = f.news, f.needs
-	g.legs[i].upstream = Upstream{Since: time.Now()}
+	g.streams[i].listener, g.streams[i].needs = f.news, f.needs
+	g.streams[i].upstream = Upstream{Since: time.Now()}
 	g.mu.Unlock()
 	g.cache.feeds.Go(func() { g.cache.cfg.Run(ctx, f) })
 }
@@ -227,24 +227,24 @@ func (g *Group) stopLocked(cause error) {
 		g.cache.running--
 	}
 	g.runs = false
-	for i := range g.legs {
-		if g.legs[i].feed != nil {
-			g.stopLegLocked(i, Upstream{Since: time.Now(), Err: cause})
+	for i := range g.streams {
+		if g.streams[i].feed != nil {
+			g.stopStreamLocked(i, Upstream{Since: time.Now(), Err: cause})
 		}
 	}
 }
 
-// stopLegLocked ends a feed and sets the state of its stream to after. cache.mu must be held.
-func (g *Group) stopLegLocked(i int, after Upstream) {
+// stopStreamLocked ends a feed and sets the state of its stream to after. cache.mu must be held.
+func (g *Group) stopStreamLocked(i int, after Upstream) {
 	cause := after.Err
 	if cause == nil {
 		cause = errUnwanted
 	}
-	g.legs[i].feed.end(cause)
-	g.legs[i].feed = nil
+	g.streams[i].feed.end(cause)
+	g.streams[i].feed = nil
 	g.mu.Lock()
-	g.legs[i].lose(time.Now())
-	g.legs[i].listener, g.legs[i].needs, g.legs[i].upstream = nil, nil, after
+	g.streams[i].lose(time.Now())
+	g.streams[i].listener, g.streams[i].needs, g.streams[i].upstream = nil, nil, after
 	g.mu.Unlock()
-	g.forgetLocals(i)
+	g.forgetLocalErrors(i)
 }

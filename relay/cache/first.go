@@ -21,7 +21,7 @@ const askedFor = 5 * time.Second
 func (f *Feed) Asked(nodes ...string) {
 	g := f.group
 	g.mu.Lock()
-	l := &g.legs[f.leg]
+	l := &g.streams[f.stream]
 	if l.asked = time.Now(); g.cache.guards() {
 		l.met = make(map[string]struct{}, len(nodes))
 		l.meet(nodes)
@@ -33,7 +33,7 @@ func (f *Feed) Asked(nodes ...string) {
 	}
 }
 
-func (l *leg) meet(nodes []string) {
+func (l *streamState) meet(nodes []string) {
 	for _, name := range nodes {
 		l.met[name] = struct{}{}
 	}
@@ -41,10 +41,10 @@ func (l *leg) meet(nodes []string) {
 
 // asksFirst reports whether other nodes have to be asked before the control plane of a stream. It
 // may be called with a table's mu held.
-func (g *Group) asksFirst(leg int) bool {
+func (g *Group) asksFirst(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := &g.legs[leg]
+	l := &g.streams[stream]
 	return l.others && !l.borrowed && time.Since(l.asked) > askedFor
 }
 
@@ -54,11 +54,11 @@ func (t *Table) waitsForOthersLocked(by int, whole bool) bool {
 	if !t.group.cache.guards() {
 		return false
 	}
-	leg := &t.legs[by]
-	if whole || leg.postponed || leg.asked == 0 {
+	stream := &t.streams[by]
+	if whole || stream.postponed || stream.asked == 0 {
 		return t.lacksLocked(by) != NeedNothing && t.group.asksFirst(by)
 	}
-	return leg.dirtyAll && t.lacksWildcardLocked(by) && t.group.asksFirst(by)
+	return stream.dirtyAll && t.lacksWildcardLocked(by) && t.group.asksFirst(by)
 }
 
 // heldElsewhere is what another node reported about the removals that it holds back.
@@ -68,7 +68,7 @@ type heldElsewhere struct {
 }
 
 // hearHolds records until when other nodes hold removals back.
-func (g *Group) hearHolds(others []Kept) {
+func (g *Group) hearHolds(others []Snapshot) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	for i := range others {

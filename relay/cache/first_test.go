@@ -18,7 +18,7 @@ func TestAskedFirst(t *testing.T) {
 		waits bool
 	}{
 		"nothing is known":             {guard, func(*world) {}, true},
-		"something old is known":       {guard, func(w *world) { w.group.Revive(keptSet(time.Now(), "a")) }, true},
+		"something old is known":       {guard, func(w *world) { w.group.RestoreFrom(keptSet(time.Now(), "a")) }, true},
 		"without the guard":            {Config{}, func(*world) {}, false},
 		"the owner is asked":           {guard, func(w *world) { w.feed.Borrow(true) }, false},
 		"the owner was followed":       {guard, func(w *world) { w.feed.Borrow(true); w.follow("a"); w.feed.Borrow(false) }, false},
@@ -118,7 +118,7 @@ func TestWildcardRestoredFirst(t *testing.T) {
 				if !askedBefore {
 					c = w.client(clusters, true)
 				}
-				w.group.Renew([]Kept{keptSet(time.Now(), "a", "b")})
+				w.group.Renew([]Snapshot{keptSet(time.Now(), "a", "b")})
 				w.feed.Asked()
 				if askedBefore {
 					c = w.client(clusters, true)
@@ -152,7 +152,7 @@ func TestHoldGoesOn(t *testing.T) {
 				k := keptSet(time.Now(), "a", "b")
 				k.HeldBack, k.HoldUntil = true, time.Now().Add(tc.left)
 				empty := keptSet(time.Now().Add(time.Second)) // newer, and not asked about the hold
-				w.group.Renew([]Kept{empty, k})
+				w.group.Renew([]Snapshot{empty, k})
 				w.feed.Asked()
 				w.feed.TakeDemand(true, true)
 				time.Sleep(tc.age) //nolint:forbidigo // virtual time
@@ -197,10 +197,10 @@ func TestHoldsWhileNobodyCanConfirm(t *testing.T) {
 }
 
 // keptSet is a complete set of clusters of another node.
-func keptSet(asOf time.Time, names ...string) Kept {
-	k := Kept{Type: clusters, Wildcard: true, Legs: []KeptLeg{{}}, AsOf: asOf}
+func keptSet(asOf time.Time, names ...string) Snapshot {
+	k := Snapshot{Type: clusters, Wildcard: true, Streams: []SnapshotStream{{}}, AsOf: asOf}
 	for _, r := range res2(names...) {
-		k.Resources = append(k.Resources, KeptResource{Resource: r, Legs: 1})
+		k.Resources = append(k.Resources, SnapshotResource{Resource: r, Streams: 1})
 	}
 	return k
 }

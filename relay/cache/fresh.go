@@ -9,11 +9,11 @@ const freshAfter = 5 * time.Second
 // Fresh reports whether the content of a stream's tables is what its control plane serves now: the
 // stream is established, and has answered.
 func (f *Feed) Fresh() bool {
-	if f.group.unreachable(1 << f.leg) {
+	if f.group.unreachable(1 << f.stream) {
 		return false
 	}
 	for _, t := range f.group.Tables() {
-		if t.awaits(f.leg) {
+		if t.awaits(f.stream) {
 			return false
 		}
 	}
@@ -26,10 +26,10 @@ func (f *Feed) Doubt() {
 	now := time.Now()
 	for _, t := range f.group.Tables() {
 		t.mu.Lock()
-		if leg := &t.legs[f.leg]; t.gen > 0 {
-			leg.doubted, leg.absent = true, nil
-			if leg.wanted > 0 {
-				t.unsettleLocked(f.leg, now)
+		if stream := &t.streams[f.stream]; t.gen > 0 {
+			stream.doubted, stream.absent = true, nil
+			if stream.wanted > 0 {
+				t.unsettleLocked(f.stream, now)
 			}
 		}
 		t.mu.Unlock()
@@ -38,16 +38,16 @@ func (f *Feed) Doubt() {
 
 // unsettleLocked records that a new stream still has to answer.
 func (t *Table) unsettleLocked(by int, now time.Time) {
-	leg := &t.legs[by]
-	leg.confirmedTo = t.legAsOfLocked(by, now)
-	leg.unsettled = now
+	stream := &t.streams[by]
+	stream.confirmedTo = t.streamAsOfLocked(by, now)
+	stream.unsettled = now
 }
 
 // Borrow records whether the stream is to another node from now on, or to its control plane. The
 // previous stream has ended, and there is none yet.
 func (f *Feed) Borrow(is bool) {
 	f.group.mu.Lock()
-	l := &f.group.legs[f.leg]
+	l := &f.group.streams[f.stream]
 	l.borrowed, l.asked, l.met = is, time.Time{}, nil
 	now := time.Now()
 	l.lose(now)
@@ -55,7 +55,7 @@ func (f *Feed) Borrow(is bool) {
 		up.Connected, up.Since = false, now
 	}
 	f.group.mu.Unlock()
-	f.group.forgetAssumed(f.leg)
+	f.group.forgetAssumed(f.stream)
 	f.group.signalNeeds()
 }
 
@@ -69,12 +69,12 @@ func (f *Feed) Borrow(is bool) {
 func (t *Table) Doubtful(node string) (is, cut bool) {
 	var wanted, old uint64 // sets of streams
 	t.mu.RLock()
-	for i := range t.legs {
-		leg := &t.legs[i]
-		if leg.wanted > 0 {
+	for i := range t.streams {
+		stream := &t.streams[i]
+		if stream.wanted > 0 {
 			wanted |= 1 << i
 		}
-		if leg.stale || leg.idled || !leg.unsettled.IsZero() && time.Since(leg.unsettled) < freshAfter {
+		if stream.stale || stream.idled || !stream.unsettled.IsZero() && time.Since(stream.unsettled) < freshAfter {
 			old |= 1 << i
 		}
 	}
@@ -82,21 +82,21 @@ func (t *Table) Doubtful(node string) (is, cut bool) {
 	g := t.group
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range g.legs {
+	for i := range g.streams {
 		if wanted&(1<<i) == 0 {
 			continue
 		}
-		down := g.legs[i].upstream.Err != nil
-		is = is || down || g.legs[i].borrowed || old&(1<<i) != 0 || g.legs[i].unasked(node, time.Now())
+		down := g.streams[i].upstream.Err != nil
+		is = is || down || g.streams[i].borrowed || old&(1<<i) != 0 || g.streams[i].unasked(node, time.Now())
 		cut = cut || down
 	}
 	return is, cut
 }
 
 // awaits reports whether a stream's control plane still has to answer for the table.
-func (t *Table) awaits(leg int) bool {
+func (t *Table) awaits(stream int) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	at := t.legs[leg].unsettled
-	return t.legs[leg].held || !at.IsZero() && time.Since(at) < freshAfter || t.waitsForOthersLocked(leg, false)
+	at := t.streams[stream].unsettled
+	return t.streams[stream].held || !at.IsZero() && time.Since(at) < freshAfter || t.waitsForOthersLocked(stream, false)
 }

@@ -32,7 +32,7 @@ func (t *Table) gapOf(l *lost, e *entry) (none gap) {
 	if e == nil || e.gen != l.gap.to || e.denied || e.urn != nil || len(l.res.Aliases) > 0 || l.res.TTL > 0 {
 		return none
 	}
-	if l.sent.Load() || t.errored.has(e.name) || len(t.remarks[e.name]) > 0 {
+	if l.sent.Load() || t.errored.has(e.name) || len(t.resourceErrors[e.name]) > 0 {
 		return none
 	}
 	return l.gap

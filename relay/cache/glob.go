@@ -49,8 +49,8 @@ func (t *Table) globLocked(name string) *glob {
 	return g
 }
 
-// enrolLocked completes a new entry with a structured name.
-func (t *Table) enrolLocked(e *entry) {
+// indexGlobLocked completes a new entry with a structured name.
+func (t *Table) indexGlobLocked(e *entry) {
 	if !resource.IsURN(e.name) {
 		return
 	}
@@ -61,8 +61,8 @@ func (t *Table) enrolLocked(e *entry) {
 	}
 }
 
-// struckLocked removes e from its glob. e is a tombstone that is being erased.
-func (t *Table) struckLocked(e *entry) {
+// unindexGlobLocked removes e from its glob. e is a tombstone that is being erased.
+func (t *Table) unindexGlobLocked(e *entry) {
 	g := e.globOf()
 	if g == nil {
 		return
@@ -73,7 +73,7 @@ func (t *Table) struckLocked(e *entry) {
 
 // dropGlobLocked forgets g if there is nothing to know about it.
 func (t *Table) dropGlobLocked(g *glob) {
-	if g.members.len == 0 && t.wants[g.name] == nil {
+	if g.members.len == 0 && t.interests[g.name] == nil {
 		delete(t.globs, g.name)
 	}
 }
@@ -86,12 +86,12 @@ func (t *Table) countLocked(e *entry, old *resource.Resource, first uint64, woke
 	case g == nil || (old == nil) == (e.res == nil):
 	case old == nil:
 		g.live++
-		if w := t.wants[g.name]; w != nil && t.hasAnswered(w) {
+		if w := t.interests[g.name]; w != nil && t.hasAnswered(w) {
 			t.closeLocked(w, g.name)
 		}
 	default:
 		g.live--
-		if g.live == 0 && t.wants[g.name] != nil {
+		if g.live == 0 && t.interests[g.name] != nil {
 			t.gen++
 			t.setLocked(g.name, state{}, first, woken)
 		}
@@ -99,20 +99,20 @@ func (t *Table) countLocked(e *entry, old *resource.Resource, first uint64, woke
 }
 
 // closeLocked records that name needs no answer any more.
-func (t *Table) closeLocked(w *want, name string) {
-	if w.leg != Nobody {
-		delete(t.legs[w.leg].unanswered, name)
+func (t *Table) closeLocked(w *interest, name string) {
+	if w.stream != Nobody {
+		delete(t.streams[w.stream].unanswered, name)
 	}
 }
 
 // answerGlobLocked records that the control plane has nothing more to send about a glob whose
 // members were known before it was asked for.
 func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) {
-	w := t.wants[name]
+	w := t.interests[name]
 	if w == nil || !t.isGlobLocked(name) || !t.openLocked(w, name) {
 		return
 	}
-	w.seq = min(w.seq, t.legs[w.leg].answered)
+	w.seq = min(w.seq, t.streams[w.stream].answered)
 	t.closeLocked(w, name)
 	for s := range w.subs.all() {
 		woken[s] = struct{}{}
@@ -120,12 +120,12 @@ func (t *Table) answerGlobLocked(name string, woken map[*Subscription]struct{}) 
 }
 
 // openLocked reports whether the interest w in name waits for an answer.
-func (t *Table) openLocked(w *want, name string) bool {
-	if w.leg == Nobody {
+func (t *Table) openLocked(w *interest, name string) bool {
+	if w.stream == Nobody {
 		return false
 	}
-	leg := &t.legs[w.leg]
-	if _, listed := leg.unanswered[name]; !listed || w.seq > leg.answered {
+	stream := &t.streams[w.stream]
+	if _, listed := stream.unanswered[name]; !listed || w.seq > stream.answered {
 		return listed
 	}
 	// An answer for other names is none for a glob of which nothing has arrived.
@@ -137,15 +137,15 @@ func (t *Table) openLocked(w *want, name string) bool {
 // steps: if very many are answered at once, they stay in the list until then. t.mu must not be
 // held.
 func (t *Table) forgetAnswered(by int) {
-	leg := &t.legs[by]
-	for n, w := range inSteps(t, &t.mu, &leg.unanswered) {
+	stream := &t.streams[by]
+	for n, w := range inSteps(t, &t.mu, &stream.unanswered) {
 		if !t.openLocked(w, n) {
-			delete(leg.unanswered, n)
+			delete(stream.unanswered, n)
 		}
 	}
 	t.mu.Lock()
-	leg.outdated = false
-	leg.unanswered = fittedLocked(t, leg.unanswered)
+	stream.outdated = false
+	stream.unanswered = fittedLocked(t, stream.unanswered)
 	t.moved++
 	t.mu.Unlock()
 	t.group.signalNeeds()
@@ -158,10 +158,10 @@ func (t *Table) globWantedLocked(name string) bool {
 	}
 	if e := t.entries[name]; e != nil {
 		g := e.globOf()
-		return g != nil && t.wants[g.name] != nil
+		return g != nil && t.interests[g.name] != nil
 	}
 	g := resource.GlobOf(name)
-	return g != "" && t.wants[g] != nil
+	return g != "" && t.interests[g] != nil
 }
 
 // isGlobLocked reports whether a name is that of a glob with present or past interest.

@@ -93,13 +93,13 @@ func TestSpellings(t *testing.T) {
 	}
 }
 
-// TestSpellingsOfLegs: each control plane gets a name in the spelling of the request, whatever
+// TestSpellingsOfStreams: each control plane gets a name in the spelling of the request, whatever
 // another one has called it that was not asked (G1, G3, C9).
-func TestSpellingsOfLegs(t *testing.T) {
+func TestSpellingsOfStreams(t *testing.T) {
 	const canonical, asked, other = below + "x?a=1&b=2", below + "x?b=2&a=1", below + "%78?a=1&b=2"
 	for _, called := range []string{canonical, asked, other} {
 		w := start(t, Config{
-			Legs: []Leg{{Origin: "plain"}, {Origin: "structured"}},
+			Streams: []OriginStream{{Origin: "plain"}, {Origin: "structured"}},
 			Route: func(_ *resource.Type, n string) int {
 				if resource.IsURN(n) {
 					return 1
@@ -108,7 +108,7 @@ func TestSpellingsOfLegs(t *testing.T) {
 			},
 		})
 		c := w.client(clusters, false, asked)
-		two := w.leg(1)
+		two := w.stream(1)
 		equal(t, "asked", demand(two.TakeDemand(true, false)), []string{"+" + asked})
 		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res(called, "1")}, Differences: true}) // not requested on this stream
 		wild := w.client(clusters, true)
@@ -128,8 +128,8 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	claims := []resource.Held{
 		{Name: leds + "a/old?", Version: "1"}, {Name: leds + "a/%67one", Version: "1"}, {Name: leds + "a/same", Version: "1"}, {Name: leds + "b/else", Version: "1"},
 	}
-	tell, _, rest := c.table.Reconcile(&c.w, claims)
-	equal(t, "not covered", tell.list(), []string{leds + "b/else"})
+	send, _, rest := c.table.Reconcile(&c.w, claims)
+	equal(t, "not covered", send.list(), []string{leds + "b/else"})
 	equal(t, "left open", len(rest), 3)
 	gone, rest := c.table.Gone(&c.w, rest)
 	equal(t, "gone before the answer", gone.Len(), 0)
@@ -141,8 +141,8 @@ func TestClaimsBelowGlobs(t *testing.T) {
 	gone, rest = c.table.Gone(&c.w, rest)
 	equal(t, "gone", gone.list(), []string{leds + "a/gone"})
 	equal(t, "open in the end", len(rest), 0)
-	tell, _, rest = c.table.Reconcile(&c.w, claims)
-	equal(t, "to tell", tell.list(), []string{leds + "a/gone", leds + "a/old", leds + "b/else"})
+	send, _, rest = c.table.Reconcile(&c.w, claims)
+	equal(t, "to tell", send.list(), []string{leds + "a/gone", leds + "a/old", leds + "b/else"})
 	equal(t, "left open", len(rest), 0)
 }
 
@@ -154,12 +154,12 @@ func TestClaimsThatAreCoveredLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := start(t, Config{})
 			c := w.client(localities, false, leds+"b")
-			tell, at, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: leds + "a/x", Version: "1"}})
-			equal(t, "not covered", tell.list(), []string{leds + "a/x"})
+			send, at, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: leds + "a/x", Version: "1"}})
+			equal(t, "not covered", send.list(), []string{leds + "a/x"})
 			equal(t, "left open", len(rest), 0)
 			c.table.Edit(&c.w, join)
 			c.at = at
-			got := c.ask(t, Query{Force: tell})
+			got := c.ask(t, Query{Force: send})
 			expect(t, got)
 			equal(t, "unjudged", got.Unjudged.list(), []string{leds + "a/x"})
 			claims := []resource.Held{{Name: leds + "a/x"}}

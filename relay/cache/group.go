@@ -34,7 +34,7 @@ type Group struct {
 	// peersChanged is closed when peers changes; nil unless someone waits for that.
 	peersChanged chan struct{}
 
-	legs []leg // of fixed length; see [leg] for what guards the fields
+	streams []streamState // of fixed length; see [streamState] for what guards the fields
 
 	restored sync.Once // see Restore
 
@@ -54,14 +54,14 @@ type Group struct {
 	guard      *time.Timer // see removeHeld
 	guardAt    time.Time
 	ended      bool
-	agreed     map[string]Agreed // by the URL of types without a table; nil for none
-	// revivable is the last known good of types without a table, by URL; see Revive.
-	revivable map[string]*revivable
-	holds     map[string]heldElsewhere // by type URL; nil for none
+	tierHeads  map[string]TierHead // by the URL of types without a table; nil for none
+	// pendingRestores is the last known good of types without a table, by URL; see Revive.
+	pendingRestores map[string]*pendingRestore
+	holds           map[string]heldElsewhere // by type URL; nil for none
 }
 
 func newGroup(c *Cache, key aggregation.Key, node *corev3.Node) *Group {
-	return &Group{Key: key, Node: node, cache: c, legs: make([]leg, len(c.cfg.Legs)), tables: make(map[string]*Table)}
+	return &Group{Key: key, Node: node, cache: c, streams: make([]streamState, len(c.cfg.Streams)), tables: make(map[string]*Table)}
 }
 
 // Table returns the group's table for t, which is made on first use.
@@ -72,9 +72,9 @@ func (g *Group) Table(t *resource.Type) *Table {
 		return table
 	}
 	table := newTable(g, t)
-	g.adoptAgreedLocked(table)
-	table.adoptLocked(g.revivable[t.URL])
-	delete(g.revivable, t.URL)
+	g.adoptHeadLocked(table)
+	table.adoptLocked(g.pendingRestores[t.URL])
+	delete(g.pendingRestores, t.URL)
 	g.tables[t.URL] = table
 	i := slices.IndexFunc(g.order, func(o *Table) bool { return o.Type.Order > t.Order })
 	if i < 0 {
@@ -116,11 +116,11 @@ func (g *Group) resumeLocked() {
 	}
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		for i := range t.legs {
-			known := t.gen > 0 || t.legs[i].answered > 0 // also knowledge that names are absent
-			t.legs[i].held = known && t.legs[i].wanted > 0
-			t.legs[i].doubted, t.legs[i].absent = t.legs[i].doubted || known, nil
-			t.legs[i].idled = t.legs[i].idled || t.legs[i].live > 0
+		for i := range t.streams {
+			known := t.gen > 0 || t.streams[i].answered > 0 // also knowledge that names are absent
+			t.streams[i].held = known && t.streams[i].wanted > 0
+			t.streams[i].doubted, t.streams[i].absent = t.streams[i].doubted || known, nil
+			t.streams[i].idled = t.streams[i].idled || t.streams[i].live > 0
 		}
 		t.mu.Unlock()
 	}
@@ -133,7 +133,7 @@ func (g *Group) release(by int) { g.endWaits(by, (*Table).settleLocked) }
 
 // unholdAll ends the hold of resumeLocked on all streams because its time has passed.
 func (g *Group) unholdAll() {
-	for by := range g.legs {
+	for by := range g.streams {
 		g.endWaits(by, (*Table).unholdLocked)
 	}
 }
@@ -200,7 +200,7 @@ func (g *Group) expireOnce() {
 		return // checked again when a client joins
 	}
 	now := time.Now()
-	next := g.letGo(now)
+	next := g.dropRestores(now)
 	soon := func(at time.Time) {
 		if !at.IsZero() && (next.IsZero() || at.Before(next)) {
 			next = at
@@ -210,8 +210,8 @@ func (g *Group) expireOnce() {
 	for _, t := range g.Tables() {
 		soon(t.expire(now, woken))
 		t.mu.Lock()
-		soon(t.letGoLocked(now))
-		t.keepUpLocked(woken)
+		soon(t.dropRestoreLocked(now))
+		t.recheckHeadLocked(woken)
 		t.unlockAndSignal()
 	}
 	g.changed()
@@ -228,14 +228,14 @@ func (g *Group) bytes() int64 {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
 		n += tableSize + t.bytes
-		if t.revivable != nil {
-			n += t.revivable.bytes()
+		if t.pendingRestore != nil {
+			n += t.pendingRestore.bytes()
 		}
 		t.mu.RUnlock()
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, r := range g.revivable {
+	for _, r := range g.pendingRestores {
 		n += r.bytes()
 	}
 	return n

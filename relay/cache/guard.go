@@ -31,8 +31,9 @@ const (
 	massSet     = 5
 )
 
-// guard holds the removals of a stream's answers that are held back. The zero guard holds none.
-type guard struct {
+// removalGuard holds the removals of a stream's answers that are held back. The zero guard holds
+// none.
+type removalGuard struct {
 	// names are the resources that stay, with their eventual replacement, nil for a removal.
 	names map[string]*resource.Resource
 	until time.Time // zero: until they are released
@@ -43,16 +44,16 @@ type guard struct {
 	restored bool
 }
 
-func (g *guard) has(name string) bool {
+func (g *removalGuard) has(name string) bool {
 	_, ok := g.names[name]
 	return ok
 }
 
-// spare ends the hold on a name.
-func (g *guard) spare(name string) {
+// release ends the hold on a name.
+func (g *removalGuard) release(name string) {
 	delete(g.names, name)
 	if len(g.names) == 0 {
-		*g = guard{}
+		*g = removalGuard{}
 	}
 }
 
@@ -61,9 +62,9 @@ func (g *guard) spare(name string) {
 // returns a mass removal that is news, whether it is held back or not; nil for none. t.mu must be
 // held.
 func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept *children) *MassRemoval {
-	cfg, leg := &t.group.cache.cfg, &t.legs[by]
+	cfg, stream := &t.group.cache.cfg, &t.streams[by]
 	if u.Mirror { // the owner holds back for all nodes, including what was held back here before
-		leg.guard = guard{}
+		stream.guard = removalGuard{}
 		if t.remembersRemoved() {
 			for name := range t.removalsLocked(by, u, missing) {
 				t.noteRemovedLocked(by, name)
@@ -78,7 +79,7 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	defer func() {
 		t.keepRemovedLocked(kept, by, u, gone)
 		for name := range gone {
-			if !leg.guard.has(name) {
+			if !stream.guard.has(name) {
 				t.noteRemovedLocked(by, name)
 			}
 		}
@@ -86,34 +87,34 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 	if !t.Type.FullState || !u.Full && len(u.Removed) == 0 {
 		return nil
 	}
-	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Legs[by].Origin, Removals: len(gone), Of: before}
+	mass := &MassRemoval{Group: t.group, Type: t.Type, Origin: cfg.Streams[by].Origin, Removals: len(gone), Of: before}
 	if cfg.MaxRemovalPercent <= 0 {
-		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < leg.live {
+		if before < massSet || len(gone)*100 <= massPercent*before && len(gone) < stream.live {
 			return nil
 		}
 		t.group.cache.massRemovals.Add(1)
 		return mass
 	}
 	if u.Full { // it is complete: what it contains is no longer held back
-		for name := range leg.guard.names {
+		for name := range stream.guard.names {
 			if _, out := gone[name]; !out {
-				leg.guard.spare(name)
+				stream.guard.release(name)
 			}
 		}
 	}
 	removed := len(gone) // including what is held back already: a set may disappear in several steps
-	for name := range leg.guard.names {
+	for name := range stream.guard.names {
 		if _, again := gone[name]; !again {
 			removed++
 		}
 	}
-	if removed*100 <= cfg.MaxRemovalPercent*before && removed < leg.live {
+	if removed*100 <= cfg.MaxRemovalPercent*before && removed < stream.live {
 		if u.Full {
-			leg.guard = guard{}
+			stream.guard = removalGuard{}
 		}
 		return nil
 	}
-	if len(gone) == 0 || !t.holdBackLocked(by, gone, leg.stale) {
+	if len(gone) == 0 || !t.holdBackLocked(by, gone, stream.stale) {
 		return nil
 	}
 	mass.HeldBack = true
@@ -124,28 +125,28 @@ func (t *Table) guardLocked(by int, u Update, before int, missing []*entry, kept
 // removal, and reports whether that is news. restored says that they may be older than the control
 // plane's previous answer.
 func (t *Table) holdBackLocked(by int, gone map[string]struct{}, restored bool) (news bool) {
-	cfg, leg := &t.group.cache.cfg, &t.legs[by]
-	begins := len(leg.guard.names) == 0 || leg.guard.forParents
-	leg.guard.forParents = false
-	if leg.guard.names == nil {
-		leg.guard.names = make(map[string]*resource.Resource, len(gone))
+	cfg, stream := &t.group.cache.cfg, &t.streams[by]
+	begins := len(stream.guard.names) == 0 || stream.guard.forParents
+	stream.guard.forParents = false
+	if stream.guard.names == nil {
+		stream.guard.names = make(map[string]*resource.Resource, len(gone))
 	}
-	leg.guard.restored = leg.guard.restored || restored
-	before := len(leg.guard.names)
+	stream.guard.restored = stream.guard.restored || restored
+	before := len(stream.guard.names)
 	for name := range gone {
-		leg.guard.names[name] = nil
+		stream.guard.names[name] = nil
 	}
-	more := len(leg.guard.names) > before
+	more := len(stream.guard.names) > before
 	t.holds = t.holds || more || begins
 	if !begins {
 		if cfg.RemovalHold > 0 && more { // the new ones get a full hold, too
-			leg.guard.until = time.Now().Add(cfg.RemovalHold)
+			stream.guard.until = time.Now().Add(cfg.RemovalHold)
 		}
 		return false
 	}
 	if cfg.RemovalHold > 0 {
-		leg.guard.until = t.group.holdUntil(t.Type, time.Now())
-		t.group.guardFrom(leg.guard.until)
+		stream.guard.until = t.group.holdUntil(t.Type, time.Now())
+		t.group.guardFrom(stream.guard.until)
 	}
 	t.group.cache.held.Add(1)
 	t.group.cache.massRemovals.Add(1)
@@ -157,12 +158,12 @@ func (t *Table) removalsLocked(by int, u Update, missing []*entry) map[string]st
 	gone := make(map[string]struct{})
 	for _, spelled := range u.Removed {
 		name := resource.Canonical(spelled)
-		if e := t.entries[name]; e != nil && e.heldBy(by) != nil {
+		if e := t.entries[name]; e != nil && e.copyFrom(by) != nil {
 			gone[name] = struct{}{}
 		}
 	}
 	for _, e := range missing {
-		if e.heldBy(by) != nil {
+		if e.copyFrom(by) != nil {
 			gone[e.name] = struct{}{}
 		}
 	}
@@ -172,10 +173,10 @@ func (t *Table) removalsLocked(by int, u Update, missing []*entry) map[string]st
 // removeHeldLocked applies what was held back on a stream, except for what is kept for its parents
 // (see children), if there is any.
 func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription]struct{}) (removed int) {
-	leg := &t.legs[by]
-	names := leg.guard.names
-	leg.guard = guard{}
-	change := turn{table: t, by: by, first: t.gen + 1, woken: woken, final: true}
+	stream := &t.streams[by]
+	names := stream.guard.names
+	stream.guard = removalGuard{}
+	change := updateTxn{table: t, by: by, first: t.gen + 1, woken: woken, final: true}
 	for name, then := range names {
 		switch {
 		case kept != nil && kept.has(name):
@@ -189,7 +190,7 @@ func (t *Table) removeHeldLocked(by int, kept *children, woken map[*Subscription
 		}
 	}
 	if len(names) > 0 {
-		leg.version = "" // the present content was never sent with one
+		stream.version = "" // the present content was never sent with one
 	}
 	t.fed.Changes += t.gen + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseReleased, "")
@@ -216,7 +217,7 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 			n, at := t.removeDueLocked(now, parentsGone, woken)
 			n += done
 			t.judgeOpenLocked(woken)
-			t.keepUpLocked(woken)
+			t.recheckHeadLocked(woken)
 			t.mu.Unlock()
 			if more, removed = more || n > 0, removed+n; !at.IsZero() && (next.IsZero() || at.Before(next)) {
 				next = at
@@ -234,8 +235,8 @@ func (g *Group) removeHeld(now time.Time, elsewhere func(t *Table, woken map[*Su
 // removeDueLocked is removeHeld for one table, and returns when it is due next; zero for never.
 // parentsGone says that removals of parents were applied just now.
 func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subscription]struct{}) (removed int, next time.Time) {
-	for by := range t.legs {
-		held := &t.legs[by].guard
+	for by := range t.streams {
+		held := &t.streams[by].guard
 		switch {
 		case len(held.names) == 0:
 		case now.IsZero():
@@ -257,10 +258,10 @@ func (t *Table) removeDueLocked(now time.Time, parentsGone bool, woken map[*Subs
 
 // confirms reports whether a stream's control plane can revoke its removals: this node asks it, and
 // it is reachable. It may be called with a table's mu held.
-func (g *Group) confirms(leg int) bool {
+func (g *Group) confirms(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return !g.legs[leg].borrowed && g.legs[leg].upstream.Err == nil
+	return !g.streams[stream].borrowed && g.streams[stream].upstream.Err == nil
 }
 
 // guardFrom schedules a check of the held removals at at. It may be called with a table's mu held.

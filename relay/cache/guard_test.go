@@ -92,7 +92,7 @@ func TestRemovalsAreHeld(t *testing.T) {
 			if len(alarms) != 1 || alarms[0].Removals != 3 || alarms[0].Of != 4 || alarms[0].Type != clusters {
 				t.Fatalf("alarms: %+v", alarms)
 			}
-			g := w.cache.Snapshot()[0]
+			g := w.cache.GroupInfos()[0]
 			if g.HeldRemovals != 3 || g.Tables[0].HeldRemovals != 3 || w.cache.RemovalsHeld() != 1 {
 				t.Fatalf("%+v", g)
 			}
@@ -102,7 +102,7 @@ func TestRemovalsAreHeld(t *testing.T) {
 				t.Fatalf("%d alarms for one hold", len(alarms))
 			}
 			w.apply(clusters, res("a", "2"), res("b", "1"), res("c", "1")) // they are back
-			if held := w.cache.Snapshot()[0].HeldRemovals; held != 1 {
+			if held := w.cache.GroupInfos()[0].HeldRemovals; held != 1 {
 				t.Fatalf("%d removals are held", held)
 			}
 			if n := w.group.Release(); n != 1 {
@@ -211,7 +211,7 @@ func TestFollowersHoldNothing(t *testing.T) {
 		w.apply(clusters, res("a", "1"), res("b", "1"), res("c", "1"))
 		c.ask(t, Query{})
 		w.feed.Apply(Update{Type: clusters, Full: true, Resources: res2("a")})
-		held := func() int { return w.cache.Snapshot()[0].HeldRemovals }
+		held := func() int { return w.cache.GroupInfos()[0].HeldRemovals }
 		if held() != 2 {
 			t.Fatalf("%d removals are held", held())
 		}

@@ -61,17 +61,17 @@ type history struct {
 // recordLocked records what an update has changed, if anything, and when it began. Content is
 // restored name by name and recorded as one update. The server is that of the stream. The cost does
 // not depend on the size of the change.
-func (t *Table) recordLocked(u *turn, at time.Time, cause Cause, server string) {
+func (t *Table) recordLocked(u *updateTxn, at time.Time, cause Cause, server string) {
 	limit := t.group.cache.cfg.History
 	if u.added+u.changed+u.removed == 0 || limit <= 0 || t.group.private {
 		return
 	}
 	p := past{
 		at: at.UnixMilli(), cause: cause, digest: t.digest, all: t.allLocked(), gen: t.gen,
-		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.live), source: t.legs[u.by].source, server: server,
+		added: u.added, changed: u.changed, removed: u.removed, present: uint32(t.live), source: t.streams[u.by].source, server: server,
 	}
-	if leg := t.wildLeg(); leg != nil && leg.version != "" && leg.live == t.members && leg.digest == t.digest {
-		p.version = leg.version
+	if stream := t.wildStream(); stream != nil && stream.version != "" && stream.live == t.members && stream.digest == t.digest {
+		p.version = stream.version
 	}
 	h := &t.history
 	if last := h.newest(); last != nil && cause == CauseRestored && last.cause == cause {

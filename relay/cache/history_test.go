@@ -40,12 +40,12 @@ func TestHistory(t *testing.T) {
 	}
 	expect("origin +1 ~1 -1 =2", "origin +2 ~0 -0 =2")
 	past := table.History()[0]
-	if past.Version != "v3" || past.Source != "istiod" || past.Server != "10.0.0.1:18000" || past.At.Before(before) || past.Digest != table.Edition().Digest.Hex() || past.Generation != table.Edition().Generation {
+	if past.Version != "v3" || past.Source != "istiod" || past.Server != "10.0.0.1:18000" || past.At.Before(before) || past.Digest != table.Digest().Digest.Hex() || past.Generation != table.Digest().Generation {
 		t.Errorf("%+v", past)
 	}
 	w.apply(clusters, res("a", "3"))
-	if past = table.History()[0]; past.Version != table.Edition().Version {
-		t.Errorf("without a version of the origin: %+v, the table's is %s", past, table.Edition().Version)
+	if past = table.History()[0]; past.Version != table.Digest().Version {
+		t.Errorf("without a version of the origin: %+v, the table's is %s", past, table.Digest().Version)
 	}
 	w.remove(clusters, "c", "nothing of that name")
 	expect("origin +0 ~0 -1 =1", "origin +0 ~1 -0 =2", "origin +1 ~1 -1 =2")
@@ -98,7 +98,7 @@ func TestHistoryCost(t *testing.T) {
 		table.mu.Lock()
 		defer table.mu.Unlock()
 		return testing.AllocsPerRun(100, func() {
-			table.recordLocked(&turn{table: table, changed: 1}, time.Now(), CauseOrigin, "")
+			table.recordLocked(&updateTxn{table: table, changed: 1}, time.Now(), CauseOrigin, "")
 		})
 	}
 	if with, without := cost(20), cost(-1); with > without {
@@ -144,7 +144,7 @@ func TestLacks(t *testing.T) {
 		for range rapid.IntRange(0, 10).Draw(r, "before") {
 			change()
 		}
-		then, since := sees(), w.group.Table(clusters).Edition().Generation
+		then, since := sees(), w.group.Table(clusters).Digest().Generation
 		for range rapid.IntRange(0, 10).Draw(r, "after") {
 			change()
 		}

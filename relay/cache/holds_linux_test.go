@@ -118,7 +118,7 @@ func newHuge(t *testing.T, names []string, tight bool) *huge {
 	if tight {
 		size = len(names) * (len(names[0]) + nameOverhead)
 	}
-	w := newWorld(t, Config{Linger: time.Hour, LingeringBytes: 1 << 40, Wake: func([]*Subscription) {}, Legs: []Leg{{MaxNames: size}}})
+	w := newWorld(t, Config{Linger: time.Hour, LingeringBytes: 1 << 40, Wake: func([]*Subscription) {}, Streams: []OriginStream{{MaxNames: size}}})
 	return &huge{world: w, table: w.group.Table(endpoints), names: names}
 }
 
@@ -270,7 +270,7 @@ var holdsOfOrigin = []action{
 	}},
 	{what: "versions for a new stream", op: func(h *huge) func() {
 		h.serve()
-		return func() { h.feed.Held(endpoints); h.feed.Told(endpoints) }
+		return func() { h.feed.Held(endpoints); h.feed.SentVersions(endpoints) }
 	}},
 	{what: "the control plane cannot be reached, and is back", op: func(h *huge) func() {
 		h.want()
@@ -292,7 +292,7 @@ var holdsOfClients = []action{
 		}
 		h.table.Edit(&other, Edit{Add: others}) // which the control plane does not answer
 		h.table.Edit(&h.client, Edit{Add: []string{"one"}})
-		return func() { h.table.Head(&h.client) }
+		return func() { h.table.State(&h.client) }
 	}},
 	{what: "a client holds other versions", op: func(h *huge) func() {
 		h.serve()
@@ -349,7 +349,7 @@ var holdsOfClients = []action{
 	}},
 	{what: "a client moves to a private group", op: func(h *huge) func() {
 		h.serve()
-		return func() { h.table.Wanted(&h.client); h.table.Told(&h.client, Position{Gen: 1}) }
+		return func() { h.table.Wanted(&h.client); h.table.HeldAt(&h.client, Position{Gen: 1}) }
 	}},
 }
 
@@ -380,5 +380,5 @@ func (h *huge) look() {
 	s.Sights()
 	s.Lacks(0)
 	s.Missing()
-	h.cache.Snapshot()
+	h.cache.GroupInfos()
 }

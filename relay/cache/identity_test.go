@@ -55,15 +55,15 @@ func TestGroupsOfIdentities(t *testing.T) {
 	feed := &Feed{}
 	for g := range c.privates {
 		if g == one {
-			feed = g.legs[0].feed
+			feed = g.streams[0].feed
 		}
 	}
 	feed.Apply(Update{Type: secrets.Type, Resources: []*resource.Resource{resource.New(resource.Resource{Name: "x", Body: []byte("\n\x01t\x12\x01x"), DoNotCache: true})}})
-	if h := secrets.Head(&w); !h.Private {
+	if h := secrets.State(&w); !h.Private {
 		t.Fatalf("what must not be shared is in the table: %+v", h)
 	}
 	secrets.Leave(&w)
-	if _, kept := secrets.Kept(); kept {
+	if _, kept := secrets.Snapshot(); kept {
 		t.Fatal("secrets of an identity are kept")
 	}
 	c.Leave(one)

@@ -28,7 +28,7 @@ func TestHoldOnResume(t *testing.T) {
 				w.cache.Leave(w.group)
 				pass(time.Hour)
 				w.join()
-				if h := c.head(); !h.Held || h.Hopeless {
+				if h := c.head(); !h.Held || h.Unreachable {
 					t.Fatalf("%+v", h)
 				}
 				w.feed.Up()
@@ -122,7 +122,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 		fill := func(g *Group) {
 			c := &client{table: g.Table(clusters)}
 			c.table.Replace(&c.w, true, nil)
-			g.legs[0].feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("a", string(large))}})
+			g.streams[0].feed.Apply(Update{Type: clusters, Full: true, Resources: []*resource.Resource{res("a", string(large))}})
 			c.table.Leave(&c.w)
 		}
 		fill(w.group)
@@ -151,7 +151,7 @@ func TestIdleKeysAreBounded(t *testing.T) {
 		}
 		w.cache.Leave(g)
 		pass(time.Minute)
-		if g2 := w.cache.Join("0", nil); g2.legs[0].feed == nil || len(g2.Tables()) > 0 {
+		if g2 := w.cache.Join("0", nil); g2.streams[0].feed == nil || len(g2.Tables()) > 0 {
 			t.Fatal("a dropped key still has its state")
 		}
 		<-w.feeds
@@ -203,9 +203,9 @@ func TestNothingIsGoneInDoubt(t *testing.T) {
 
 		var rests [][]resource.Held
 		for _, c := range []*client{named, all} {
-			tell, _, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
-			if c == named && !slices.Equal(tell.List, []string{"b"}) || c == all && tell != nil {
-				t.Errorf("told of %v, legs %+v", tell, c.table.legs)
+			send, _, rest := c.table.Reconcile(&c.w, []resource.Held{{Name: "a", Version: res("a", "1").Version}, {Name: "b", Version: "2"}})
+			if c == named && !slices.Equal(send.List, []string{"b"}) || c == all && send != nil {
+				t.Errorf("told of %v, legs %+v", send, c.table.streams)
 			}
 			if gone, _ := c.table.Gone(&c.w, rest); gone != nil {
 				t.Errorf("%v is gone", gone.List)
@@ -242,8 +242,8 @@ func TestSilenceEndsDoubt(t *testing.T) {
 		pass(time.Hour)
 
 		claims := []resource.Held{{Name: "a", Version: "1"}, {Name: "b", Version: "1"}}
-		if tell, _, rest := c.table.Reconcile(&c.w, claims); tell != nil && tell.Len() > 0 || len(rest) != 2 {
-			t.Errorf("before the origin is known to have nothing: told of %v, %v left", tell, rest)
+		if send, _, rest := c.table.Reconcile(&c.w, claims); send != nil && send.Len() > 0 || len(rest) != 2 {
+			t.Errorf("before the origin is known to have nothing: told of %v, %v left", send, rest)
 		}
 		if missing := w.feed.Missing(endpoints, []string{"a", "b"}); !slices.Equal(missing, []string{"a", "b"}) {
 			t.Errorf("what may still come is %v", missing)
@@ -278,7 +278,7 @@ func TestIdleKeysForgetNames(t *testing.T) {
 		c.table.Leave(&c.w)
 		w.cache.Leave(w.group)
 		pass(2 * time.Minute)
-		if !w.cache.Snapshot()[0].Idle {
+		if !w.cache.GroupInfos()[0].Idle {
 			t.Fatal("the key has clients")
 		}
 		if n, bytes := c.table.info().Names, w.group.bytes(); n != 1 || bytes > small+1000 {

@@ -22,9 +22,9 @@ type GroupInfo struct {
 	Error     string    `json:"error,omitempty"`
 	// Stale says that some content was restored from last known good, and the control plane has not
 	// answered for it since (K14).
-	Stale bool      `json:"stale,omitempty"`
-	Legs  []LegInfo `json:"legs"`
-	Bytes int64     `json:"bytes"`
+	Stale   bool         `json:"stale,omitempty"`
+	Streams []StreamInfo `json:"legs"`
+	Bytes   int64        `json:"bytes"`
 	// HeldRemovals is how many resources are served although a control plane removed them (K16).
 	HeldRemovals int         `json:"held_removals,omitempty"`
 	Tables       []TableInfo `json:"tables"`
@@ -37,8 +37,8 @@ func (g *GroupInfo) Down() (since time.Time, down bool) {
 	if g.Idle {
 		return time.Time{}, false
 	}
-	for _, l := range g.Legs {
-		wanted := l.Wanted || len(g.Legs) == 1 // a single stream exists as long as the key has clients
+	for _, l := range g.Streams {
+		wanted := l.Wanted || len(g.Streams) == 1 // a single stream exists as long as the key has clients
 		if !wanted || l.Connected || l.Error == "" {
 			continue
 		}
@@ -53,16 +53,16 @@ func (g *GroupInfo) Down() (since time.Time, down bool) {
 // Empty reports whether the key has clients and no content at all, and why no control plane can be
 // asked; "" while one can, or may be.
 func (g *GroupInfo) Empty() (why string) {
-	connected := func(l LegInfo) bool { return l.Wanted && l.Connected }
+	connected := func(l StreamInfo) bool { return l.Wanted && l.Connected }
 	content := func(t TableInfo) bool { return t.Generation > 0 }
-	if g.Clients == 0 || g.Connected || slices.ContainsFunc(g.Legs, connected) || slices.ContainsFunc(g.Tables, content) {
+	if g.Clients == 0 || g.Connected || slices.ContainsFunc(g.Streams, connected) || slices.ContainsFunc(g.Tables, content) {
 		return ""
 	}
 	return g.Error
 }
 
-// LegInfo describes one upstream stream of a key.
-type LegInfo struct {
+// StreamInfo describes one upstream stream of a key.
+type StreamInfo struct {
 	// Origin is the name of the control plane; Names says that the stream is for names only, and
 	// another one for the rest.
 	Origin string `json:"origin"`
@@ -86,20 +86,20 @@ type TableInfo struct {
 	Watchers      int    `json:"watchers"`
 	Wildcard      bool   `json:"wildcard"`
 	Names         int    `json:"names"`
-	// NamesShare is the share of their bound that the names take; see [Leg.MaxNames].
-	NamesShare   float64 `json:"names_share,omitempty"`
-	Stale        bool    `json:"stale,omitempty"` // see GroupInfo.Stale
-	Updates      uint64  `json:"updates"`
-	Changes      uint64  `json:"changes"`
-	Ignored      uint64  `json:"ignored"`
-	Expiring     int     `json:"expiring"` // resources with a TTL
-	Expired      uint64  `json:"expired"`
-	Remarks      int     `json:"remarks"`                 // names with an error, or with a removal in a form of its own
-	HeldRemovals int     `json:"held_removals,omitempty"` // resources that a control plane removed and that are still served (K16)
+	// NamesShare is the share of their bound that the names take; see [OriginStream.MaxNames].
+	NamesShare     float64 `json:"names_share,omitempty"`
+	Stale          bool    `json:"stale,omitempty"` // see GroupInfo.Stale
+	Updates        uint64  `json:"updates"`
+	Changes        uint64  `json:"changes"`
+	Ignored        uint64  `json:"ignored"`
+	Expiring       int     `json:"expiring"` // resources with a TTL
+	Expired        uint64  `json:"expired"`
+	ResourceErrors int     `json:"remarks"`                 // names with an error, or with a removal in a form of its own
+	HeldRemovals   int     `json:"held_removals,omitempty"` // resources that a control plane removed and that are still served (K16)
 }
 
-// Snapshot describes all keys, sorted.
-func (c *Cache) Snapshot() []GroupInfo {
+// GroupInfos describes all keys, sorted.
+func (c *Cache) GroupInfos() []GroupInfo {
 	private := make(map[aggregation.Key]int)
 	c.mu.Lock()
 	for g := range c.privates {
@@ -117,8 +117,8 @@ func (c *Cache) Snapshot() []GroupInfo {
 		if up.Err != nil {
 			i.Error = redact.Error(up.Err)
 		}
-		for l := range g.legs {
-			i.Legs = append(i.Legs, g.legInfo(l))
+		for l := range g.streams {
+			i.Streams = append(i.Streams, g.streamInfo(l))
 		}
 		for _, t := range g.Tables() {
 			ti := t.info()
@@ -133,9 +133,9 @@ func (c *Cache) Snapshot() []GroupInfo {
 	return out
 }
 
-func (g *Group) legInfo(i int) LegInfo {
-	leg, up := g.cache.cfg.Legs[i], g.upstreamOf(i)
-	info := LegInfo{Origin: leg.Origin, Names: leg.Names, Wanted: g.wants(i), Connected: up.Connected, Since: up.Since}
+func (g *Group) streamInfo(i int) StreamInfo {
+	stream, up := g.cache.cfg.Streams[i], g.upstreamOf(i)
+	info := StreamInfo{Origin: stream.Origin, Names: stream.Names, Wanted: g.hasDemand(i), Connected: up.Connected, Since: up.Since}
 	if up.Err != nil {
 		info.Error = redact.Error(up.Err)
 	}
@@ -146,13 +146,13 @@ func (t *Table) info() TableInfo {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	i := TableInfo{
-		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.graves.len,
-		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.wants), NamesShare: t.fullestLocked(),
+		TypeURL: t.Type.URL, Version: t.wildVersionLocked(), Generation: t.gen, Resources: t.live, Tombstones: t.tombstones.len,
+		Bytes: t.bytes, Subscriptions: len(t.subs), Wildcard: t.wild.demanded(), Names: len(t.interests), NamesShare: t.fullestLocked(),
 		Updates: t.fed.Updates, Changes: t.fed.Changes, Ignored: t.fed.Ignored,
-		Stale: t.staleLocked(), Expiring: len(t.deadlines), Expired: t.fed.Expired, Remarks: t.remarked.len,
+		Stale: t.staleLocked(), Expiring: len(t.deadlines), Expired: t.fed.Expired, ResourceErrors: t.errorsByNote.len,
 	}
-	for l := range t.legs {
-		i.HeldRemovals += len(t.legs[l].guard.names)
+	for l := range t.streams {
+		i.HeldRemovals += len(t.streams[l].guard.names)
 	}
 	for _, s := range t.subs {
 		i.Watchers += s.count

@@ -17,7 +17,7 @@ func TestSnapshot(t *testing.T) {
 	w.apply(clusters, res("a", "1"), res("b", "1"))
 	w.remove(clusters, "b")
 	w.apply(endpoints, res("other", "1"))
-	all := w.cache.Snapshot()
+	all := w.cache.GroupInfos()
 	if len(all) != 1 || len(all[0].Tables) != 2 {
 		t.Fatalf("%+v", all)
 	}
@@ -41,22 +41,22 @@ func TestSnapshot(t *testing.T) {
 // was lost; not during the first attempt, while idle, or for a stream without demand.
 func TestKeysDown(t *testing.T) {
 	early, late := time.Unix(100, 0), time.Unix(200, 0)
-	up, trying := LegInfo{Wanted: true, Connected: true, Since: late}, LegInfo{Wanted: true, Since: late}
-	lost := func(since time.Time) LegInfo { return LegInfo{Wanted: true, Since: since, Error: "refused"} }
-	unwanted := LegInfo{Since: early, Error: "refused"}
+	up, trying := StreamInfo{Wanted: true, Connected: true, Since: late}, StreamInfo{Wanted: true, Since: late}
+	lost := func(since time.Time) StreamInfo { return StreamInfo{Wanted: true, Since: since, Error: "refused"} }
+	unwanted := StreamInfo{Since: early, Error: "refused"}
 	for _, tc := range []struct {
 		name string
 		g    GroupInfo
 		want time.Time
 	}{
-		{"connected", GroupInfo{Legs: []LegInfo{up}}, time.Time{}},
-		{"trying", GroupInfo{Legs: []LegInfo{trying}}, time.Time{}},
-		{"lost", GroupInfo{Legs: []LegInfo{lost(early)}}, early},
-		{"the only one, with nothing wanted yet", GroupInfo{Legs: []LegInfo{unwanted}}, early},
-		{"idle", GroupInfo{Idle: true, Legs: []LegInfo{lost(early)}}, time.Time{}},
-		{"one of two", GroupInfo{Legs: []LegInfo{lost(early), up}}, early},
-		{"both", GroupInfo{Legs: []LegInfo{lost(late), lost(early)}}, early},
-		{"one that nobody wants", GroupInfo{Legs: []LegInfo{up, unwanted}}, time.Time{}},
+		{"connected", GroupInfo{Streams: []StreamInfo{up}}, time.Time{}},
+		{"trying", GroupInfo{Streams: []StreamInfo{trying}}, time.Time{}},
+		{"lost", GroupInfo{Streams: []StreamInfo{lost(early)}}, early},
+		{"the only one, with nothing wanted yet", GroupInfo{Streams: []StreamInfo{unwanted}}, early},
+		{"idle", GroupInfo{Idle: true, Streams: []StreamInfo{lost(early)}}, time.Time{}},
+		{"one of two", GroupInfo{Streams: []StreamInfo{lost(early), up}}, early},
+		{"both", GroupInfo{Streams: []StreamInfo{lost(late), lost(early)}}, early},
+		{"one that nobody wants", GroupInfo{Streams: []StreamInfo{up, unwanted}}, time.Time{}},
 	} {
 		if since, down := tc.g.Down(); !since.Equal(tc.want) || down == tc.want.IsZero() {
 			t.Errorf("%s: down %v since %v, expected since %v", tc.name, down, since, tc.want)
@@ -73,16 +73,16 @@ func TestCheckFindsDamage(t *testing.T) {
 		"beyond":                     func(*Table, *client) {},
 		"out of place":               func(t *Table, _ *client) { t.changes.newest.gen = 0; t.entries["a"].gen = 0; t.changes.oldest.gen = 1 },
 		"alias":                      func(t *Table, _ *client) { clear(t.aliases) },
-		"not wanted":                 func(t *Table, _ *client) { delete(t.wants, "a") },
-		"nobody will ask":            func(t *Table, _ *client) { clear(t.legs[0].dirty) },
+		"not wanted":                 func(t *Table, _ *client) { delete(t.interests, "a") },
+		"nobody will ask":            func(t *Table, _ *client) { clear(t.streams[0].dirty) },
 		"another content":            func(_ *Table, c *client) { c.w.sub.names["x"] = struct{}{} },
 		"counts 2":                   func(_ *Table, c *client) { c.w.sub.count++ },
 		"but counts 7":               func(_ *Table, c *client) { c.w.sub.live = 7 },
 		"waits":                      func(t *Table, _ *client) { t.waiting[&Subscription{}] = struct{}{} },
-		"answered 9":                 func(t *Table, _ *client) { t.legs[0].answered = 9 },
+		"answered 9":                 func(t *Table, _ *client) { t.streams[0].answered = 9 },
 		"a subscription to it is at": func(_ *Table, c *client) { c.w.sub.gen = 0 },
-		"the wildcard is wanted":     func(t *Table, _ *client) { t.legs[0].askedAll = true },
-		"list of tombstones":         func(t *Table, _ *client) { t.graves.oldest.res = t.entries["a"].res },
+		"the wildcard is wanted":     func(t *Table, _ *client) { t.streams[0].askedAll = true },
+		"list of tombstones":         func(t *Table, _ *client) { t.tombstones.oldest.res = t.entries["a"].res },
 		"the index denies":           func(t *Table, c *client) { t.wild.subs.add(c.w.sub) },
 	} {
 		if want == "beyond" {

@@ -22,7 +22,7 @@ const anyNode = "\x00"
 
 // unasked reports whether a node still has to be asked for what it has, although the control plane
 // was asked. The group's mu must be held.
-func (l *leg) unasked(node string, now time.Time) bool {
+func (l *streamState) unasked(node string, now time.Time) bool {
 	_, met := l.met[node]
 	return node != "" && l.met != nil && !l.borrowed && !met && now.Sub(l.asked) < unaskedFor
 }
@@ -35,7 +35,7 @@ func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 	may := func(name string) bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.legs[f.leg].unasked(name, now)
+		return g.streams[f.stream].unasked(name, now)
 	}
 	if !may(anyNode) {
 		return nil
@@ -53,16 +53,17 @@ func (f *Feed) Unasked(nodes func() []string) (unasked []string) {
 func (f *Feed) Met(nodes []string) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	if l := &f.group.legs[f.leg]; l.met != nil {
+	if l := &f.group.streams[f.stream]; l.met != nil {
 		l.meet(nodes)
 	}
 }
 
-// Unmet reports whether the control plane was asked although a node was not asked for what it holds.
+// Unmet reports whether the control plane was asked although a node was not asked for what it
+// holds.
 func (f *Feed) Unmet(node string) bool {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	l := &f.group.legs[f.leg]
+	l := &f.group.streams[f.stream]
 	_, met := l.met[node]
 	return l.met != nil && !met
 }
@@ -71,18 +72,18 @@ func (f *Feed) Unmet(node string) bool {
 // never had, if its control plane has answered that they do not exist and they are so many that
 // their removal would have been held back, and what such resources refer to. It reports whether
 // there were any.
-func (f *Feed) TakeOver(theirs []Kept) (taken bool) {
+func (f *Feed) TakeOver(theirs []Snapshot) (taken bool) {
 	g := f.group
 	g.hearHolds(theirs)
-	byType := make(map[string][]Kept)
+	byType := make(map[string][]Snapshot)
 	for _, k := range theirs {
 		if k.HeldBack || time.Since(k.AsOf) < unaskedFor+justBefore { // else they may have been removed long ago
 			byType[k.Type.URL] = append(byType[k.Type.URL], k)
 		}
 	}
-	byURL := make(map[string]*revivable, len(byType))
+	byURL := make(map[string]*pendingRestore, len(byType))
 	for url, all := range byType {
-		byURL[url] = g.newRevivable(mergeKept(all, g.headOf(url)))
+		byURL[url] = g.newPendingRestore(mergeSnapshots(all, g.headOf(url)))
 	}
 	for more := true; more; taken = taken || more { // what is taken over may refer to more
 		more = false
@@ -95,14 +96,14 @@ func (f *Feed) TakeOver(theirs []Kept) (taken bool) {
 	return taken
 }
 
-func (f *Feed) takeOver(t *Table, r *revivable) bool {
+func (f *Feed) takeOver(t *Table, r *pendingRestore) bool {
 	t.mu.Lock()
 	if f.ctx.Err() != nil {
 		t.mu.Unlock()
 		return false
 	}
-	n, mass := t.takeOverLocked(f.leg, r)
-	t.keepUpLocked(t.woken)
+	n, mass := t.takeOverLocked(f.stream, r)
+	t.recheckHeadLocked(t.woken)
 	woken := t.takeWokenLocked()
 	holds := t.takeHoldsLocked()
 	t.unlockAndSignal()
@@ -122,12 +123,12 @@ func (f *Feed) takeOver(t *Table, r *revivable) bool {
 
 // takeOverLocked is [Feed.TakeOver] for one table. It returns how many resources it has taken, and
 // a mass removal that is news; nil for none.
-func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemoval) {
+func (t *Table) takeOverLocked(by int, r *pendingRestore) (taken int, mass *MassRemoval) {
 	var never []*resource.Resource
 	of, kept := 0, children{table: t}
-	for _, one := range r.kept.Resources {
-		for leg := range r.heldBy(one) {
-			if leg != by {
+	for _, one := range r.snapshot.Resources {
+		for stream := range r.streamsOf(one) {
+			if stream != by {
 				continue
 			}
 			of++
@@ -136,15 +137,15 @@ func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemov
 			}
 		}
 	}
-	whole := t.Type.FullState && r.kept.Wildcard && t.wild.leg == by && t.wild.demanded() && t.hasAnswered(&t.wild)
-	whole = whole && (len(never)*100 > t.group.cache.cfg.MaxRemovalPercent*of || len(never) > 0 && t.legs[by].live == 0)
-	gone, change := make(map[string]struct{}), turn{table: t, by: by, first: t.gen + 1, woken: t.woken}
+	whole := t.Type.FullState && r.snapshot.Wildcard && t.wild.stream == by && t.wild.demanded() && t.hasAnswered(&t.wild)
+	whole = whole && (len(never)*100 > t.group.cache.cfg.MaxRemovalPercent*of || len(never) > 0 && t.streams[by].live == 0)
+	gone, change := make(map[string]struct{}), updateTxn{table: t, by: by, first: t.gen + 1, woken: t.woken}
 	for _, res := range never {
 		if !whole && !kept.has(res.Key) {
 			continue
 		}
 		change.put(res)
-		t.entries[res.Key].heldBy(by).version = noVersion
+		t.entries[res.Key].copyFrom(by).version = noVersion
 		if gone[res.Key] = struct{}{}; !whole {
 			t.keepLocked(by, res.Key, nil)
 		}
@@ -152,11 +153,11 @@ func (t *Table) takeOverLocked(by int, r *revivable) (taken int, mass *MassRemov
 	if len(gone) == 0 {
 		return 0, nil
 	}
-	t.legs[by].version = "" // the content is not what the control plane sent
+	t.streams[by].version = "" // the content is not what the control plane sent
 	t.fed.Changes += t.gen + 1 - change.first
 	t.recordLocked(&change, time.Now(), CauseKept, "")
 	if whole && t.holdBackLocked(by, gone, true) {
-		mass = &MassRemoval{Group: t.group, Type: t.Type, Origin: t.group.cache.cfg.Legs[by].Origin, Removals: len(gone), Of: of, HeldBack: true}
+		mass = &MassRemoval{Group: t.group, Type: t.Type, Origin: t.group.cache.cfg.Streams[by].Origin, Removals: len(gone), Of: of, HeldBack: true}
 	}
 	return len(gone), mass
 }

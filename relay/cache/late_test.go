@@ -47,7 +47,7 @@ func TestTakeOver(t *testing.T) {
 				if tc.left > 0 {
 					k.HeldBack, k.HoldUntil = true, time.Now().Add(tc.left)
 				}
-				if taken := w.feed.TakeOver([]Kept{k}); taken != (len(tc.taken) > 0) {
+				if taken := w.feed.TakeOver([]Snapshot{k}); taken != (len(tc.taken) > 0) {
 					t.Errorf("taken %t", taken)
 				}
 				expect(t, c.ask(t, Query{}), tc.taken...)
@@ -90,15 +90,15 @@ func TestTakeOverChildren(t *testing.T) {
 				}
 				c.ask(t, Query{})
 				e.ask(t, Query{})
-				set := Kept{Type: clusters, Wildcard: true, Legs: []KeptLeg{{}}, AsOf: time.Now()}
-				sets := Kept{Type: endpoints, Legs: []KeptLeg{{}}, AsOf: time.Now()}
+				set := Snapshot{Type: clusters, Wildcard: true, Streams: []SnapshotStream{{}}, AsOf: time.Now()}
+				sets := Snapshot{Type: endpoints, Streams: []SnapshotStream{{}}, AsOf: time.Now()}
 				for _, n := range []string{"a", "b"} {
-					set.Resources = append(set.Resources, KeptResource{Resource: withEndpoints(n), Legs: 1})
+					set.Resources = append(set.Resources, SnapshotResource{Resource: withEndpoints(n), Streams: 1})
 				}
 				for _, n := range []string{"a", "b", "else"} {
-					sets.Resources = append(sets.Resources, KeptResource{Resource: endpointSet(t, n, 1), Legs: 1})
+					sets.Resources = append(sets.Resources, SnapshotResource{Resource: endpointSet(t, n, 1), Streams: 1})
 				}
-				w.feed.TakeOver([]Kept{sets, set})
+				w.feed.TakeOver([]Snapshot{sets, set})
 				expect(t, c.ask(t, Query{}), "a", "b")
 				expect(t, e.ask(t, Query{}), "a", "b")
 				w.remove(endpoints, "b") // the control plane's answer for a name that it does not have

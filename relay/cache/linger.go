@@ -11,7 +11,7 @@ import "slices"
 // thousands of names, so it is done in steps. still runs each step, but only while the key has
 // neither clients nor streams. t.mu must not be held.
 func (t *Table) forgetUnserved(still func(step func()) bool) {
-	names := t.namesThat(func(*want) bool { return true })
+	names := t.namesThat(func(*interest) bool { return true })
 	for some := range slices.Chunk(names, t.group.cache.step) {
 		if !still(func() { t.forgetUnservedOf(some) }) {
 			return
@@ -26,7 +26,7 @@ func (t *Table) forgetUnservedOf(names []string) {
 	defer t.mu.Unlock()
 	var ended []string
 	for _, name := range names {
-		w := t.wants[name]
+		w := t.interests[name]
 		if w == nil {
 			continue
 		}
@@ -38,23 +38,23 @@ func (t *Table) forgetUnservedOf(names []string) {
 			}
 		}
 	}
-	t.endWantsLocked(ended, make(map[*Subscription]struct{})) // there are no subscriptions
-	for i := range t.legs {                                   // the next stream asks for the whole demand
+	t.endInterestsLocked(ended, make(map[*Subscription]struct{})) // there are no subscriptions
+	for i := range t.streams {                                    // the next stream asks for the whole demand
 		for _, name := range ended {
-			delete(t.legs[i].dirty, name)
+			delete(t.streams[i].dirty, name)
 		}
 	}
 }
 
-// endWantLocked ends the demand for a name without interest. t.mu must be held.
-func (t *Table) endWantLocked(w *want, name string) {
+// endInterestLocked ends the demand for a name without interest. t.mu must be held.
+func (t *Table) endInterestLocked(w *interest, name string) {
 	t.unbookLocked(w, name)
-	delete(t.wants, name)
-	delete(t.nextWants, name)
+	delete(t.interests, name)
+	delete(t.nextInterests, name)
 	if !w.expires.IsZero() {
 		t.lingering--
 	}
-	t.bytes -= wantSize(name)
+	t.bytes -= interestSize(name)
 	t.stopAskingLocked(w, name)
 	if w.shed {
 		t.shed--
@@ -62,11 +62,11 @@ func (t *Table) endWantLocked(w *want, name string) {
 }
 
 // unbookLocked records that a name no longer lingers. t.mu must be held.
-func (t *Table) unbookLocked(w *want, name string) {
+func (t *Table) unbookLocked(w *interest, name string) {
 	if w.booked {
 		w.booked = false
-		t.group.lingering.Add(-wantSize(name))
-		t.group.cache.lingering.Add(-wantSize(name))
+		t.group.lingering.Add(-interestSize(name))
+		t.group.cache.lingering.Add(-interestSize(name))
 	}
 }
 

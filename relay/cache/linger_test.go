@@ -76,7 +76,7 @@ func TestLingeringIsBounded(t *testing.T) {
 			}
 		}
 		c.table.mu.RLock()
-		_, ok := c.table.wants["first"]
+		_, ok := c.table.interests["first"]
 		c.table.mu.RUnlock()
 		if !ok {
 			t.Error("the first one was dropped early")
@@ -129,7 +129,7 @@ func TestKeysLinger(t *testing.T) {
 		if cause := context.Cause(first.ctx); !errors.Is(cause, errIdle) {
 			t.Fatalf("the feed goes on, or ended with %v", cause)
 		}
-		if s := w.cache.Snapshot(); len(s) != 1 || !s[0].Idle || s[0].Connected || s[0].Error == "" {
+		if s := w.cache.GroupInfos(); len(s) != 1 || !s[0].Idle || s[0].Connected || s[0].Error == "" {
 			t.Fatalf("%+v", s)
 		}
 		pass(24 * time.Hour)
@@ -137,7 +137,7 @@ func TestKeysLinger(t *testing.T) {
 		if w.feed == first || w.group != g {
 			t.Fatal("the old feed, or another group")
 		}
-		if s := w.cache.Snapshot(); s[0].Idle || s[0].Error != "" || s[0].Clients != 1 {
+		if s := w.cache.GroupInfos(); s[0].Idle || s[0].Error != "" || s[0].Clients != 1 {
 			t.Fatalf("%+v", s)
 		}
 		expectDemand(t, w, true, "+a", "+*") // its interest, for the linger time
@@ -170,16 +170,16 @@ func TestOldFeedChangesNothing(t *testing.T) {
 	})
 }
 
-// TestHopeless: K13: during the first attempt an answer may still arrive soon.
-func TestHopeless(t *testing.T) {
+// TestUnreachable: K13: during the first attempt an answer may still arrive soon.
+func TestUnreachable(t *testing.T) {
 	inTime(t, Config{}, func(t *testing.T, w *world) {
 		c := w.client(clusters, true)
-		if c.head().Hopeless {
+		if c.head().Unreachable {
 			t.Fatal("hopeless before the first attempt")
 		}
 		w.nap()
 		w.feed.Down(errors.New("refused"))
-		if !c.head().Hopeless || !w.woke()[c.w.sub] {
+		if !c.head().Unreachable || !w.woke()[c.w.sub] {
 			t.Fatal("hope, or nobody was told")
 		}
 		since := w.group.Upstream().Since
@@ -189,7 +189,7 @@ func TestHopeless(t *testing.T) {
 			t.Fatalf("%+v", up)
 		}
 		w.feed.Up()
-		if c.head().Hopeless || w.group.Upstream().Since.Equal(since) {
+		if c.head().Unreachable || w.group.Upstream().Since.Equal(since) {
 			t.Fatal("no hope, though connected")
 		}
 	})
@@ -209,7 +209,7 @@ func TestClose(t *testing.T) {
 			t.Fatalf("%d changes", n)
 		}
 		w.cache.Leave(w.group)
-		if g := w.cache.Join("other", nil); g.legs[0].feed != nil {
+		if g := w.cache.Join("other", nil); g.streams[0].feed != nil {
 			t.Fatal("a feed after the end")
 		}
 		pass(time.Hour)

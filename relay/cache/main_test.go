@@ -93,15 +93,15 @@ func (w *world) woke() map[*Subscription]bool {
 func (w *world) join() {
 	w.group = w.cache.Join("key", &corev3.Node{Id: "node"})
 	w.feed = <-w.feeds
-	w.all = make([]*Feed, len(w.cache.cfg.Legs))
+	w.all = make([]*Feed, len(w.cache.cfg.Streams))
 	w.all[0] = w.feed
 }
 
-// leg is the feed of a stream with demand.
-func (w *world) leg(i int) *Feed {
+// stream is the feed of a stream with demand.
+func (w *world) stream(i int) *Feed {
 	for w.all[i] == nil || w.all[i].ctx.Err() != nil {
 		f := <-w.feeds
-		w.all[f.leg] = f
+		w.all[f.stream] = f
 	}
 	return w.all[i]
 }
@@ -160,7 +160,7 @@ func (c *client) ask(t rapid.TB, q Query) Changes {
 	return got
 }
 
-func (c *client) head() Head { return c.table.Head(&c.w) }
+func (c *client) head() SubscriptionState { return c.table.State(&c.w) }
 
 // said lists the names in an answer: resources, and removals after a minus.
 func said(c Changes) []string {

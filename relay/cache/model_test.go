@@ -38,10 +38,10 @@ type model struct {
 	percent int
 	guarded []map[string]bool
 
-	wants map[string]*modelWant // by name; including lingering ones
-	wild  *modelWant            // nil: no interest
-	told  []modelTold           // the demand that each control plane was sent
-	met   map[string]bool       // was a member of the wildcard set, or denied there
+	wants     map[string]*modelInterest // by name; including lingering ones
+	wild      *modelInterest            // nil: no interest
+	requested []modelRequests           // the demand that each control plane was sent
+	met       map[string]bool           // was a member of the wildcard set, or denied there
 }
 
 type modelCopy struct {
@@ -49,36 +49,36 @@ type modelCopy struct {
 	version string // as the control plane gave it
 }
 
-type modelWant struct{ asked, answered bool }
+type modelInterest struct{ asked, answered bool }
 
-type modelTold struct {
+type modelRequests struct {
 	names    map[string]string // in the spelling of the request
 	wild     bool
 	returned map[string]bool // unsubscribed and asked for again since the last request
 	brought  map[string]bool // by a wildcard that was left since the last request, or as ghost subscriptions that are asked for again
-	strays   map[string]bool // unsubscribed, or arrived without interest, or with an interest too short to be sent
+	ghosts   map[string]bool // unsubscribed, or arrived without interest, or with an interest too short to be sent
 	last     map[string]bool // of brought: need no other unsubscribe after the next one
 }
 
-func newTold() modelTold {
-	return modelTold{
+func newModelRequests() modelRequests {
+	return modelRequests{
 		names: make(map[string]string), returned: make(map[string]bool),
-		brought: make(map[string]bool), strays: make(map[string]bool), last: make(map[string]bool),
+		brought: make(map[string]bool), ghosts: make(map[string]bool), last: make(map[string]bool),
 	}
 }
 
 // drop makes a ghost subscription one of those that were brought.
-func (m *modelTold) drop(n string) {
-	if m.strays[n] && m.names[n] == "" && !m.brought[n] {
+func (m *modelRequests) drop(n string) {
+	if m.ghosts[n] && m.names[n] == "" && !m.brought[n] {
 		m.last[n] = !m.wild
 	}
-	m.brought[n] = m.brought[n] || m.strays[n]
-	delete(m.strays, n)
+	m.brought[n] = m.brought[n] || m.ghosts[n]
+	delete(m.ghosts, n)
 }
 
 // layout is the distribution of names over streams.
 type layout struct {
-	legs  []Leg
+	legs  []OriginStream
 	route func(name string) int
 }
 
@@ -89,14 +89,14 @@ func (l layout) sameOrigin(a, b int) bool {
 func newModel(l layout) *model {
 	m := &model{
 		layout: l, shown: make(map[string]*resource.Resource), versions: make([]string, len(l.legs)), heard: make([]bool, len(l.legs)), differs: make([]bool, len(l.legs)),
-		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelWant), met: make(map[string]bool),
+		absent: make(map[string]bool), former: make(map[string][]string), wants: make(map[string]*modelInterest), met: make(map[string]bool),
 		ttl: make(map[string]time.Duration), beats: make(map[string]int),
 		errors: make(map[string]string), denied: make(map[string]bool), deniedBy: make(map[string]int), inSet: make(map[string]bool), refused: make(map[string]bool),
 	}
 	for range l.legs {
 		m.copies = append(m.copies, make(map[string]modelCopy))
 		m.guarded = append(m.guarded, make(map[string]bool))
-		m.told = append(m.told, newTold())
+		m.requested = append(m.requested, newModelRequests())
 	}
 	return m
 }
@@ -207,25 +207,25 @@ func (m *model) want(s *sub) {
 		if m.wants[n] != nil {
 			continue
 		}
-		leg := m.route(n)
-		if leg != m.route(everything) && m.shown[n] == nil && !m.wanted(Nobody, append(m.former[n], resource.GlobOf(n))...) {
+		stream := m.route(n)
+		if stream != m.route(everything) && m.shown[n] == nil && !m.wanted(Nobody, append(m.former[n], resource.GlobOf(n))...) {
 			delete(m.absent, n) // from the wildcard set only
 			delete(m.former, n)
 		}
-		m.wants[n] = &modelWant{answered: leg == Nobody}
+		m.wants[n] = &modelInterest{answered: stream == Nobody}
 		switch {
-		case leg != Nobody:
-			m.told[leg].drop(n)
-			m.told[leg].returned[n] = m.told[leg].names[n] != "" || m.told[leg].brought[n]
+		case stream != Nobody:
+			m.requested[stream].drop(n)
+			m.requested[stream].returned[n] = m.requested[stream].names[n] != "" || m.requested[stream].brought[n]
 		case m.shown[n] == nil:
 			m.absent[n] = true // G3
 		}
 	}
 	if s.wild && m.wild == nil {
-		m.wild = &modelWant{answered: m.route(everything) == Nobody}
-		if leg := m.route(everything); leg != Nobody {
-			for n := range m.told[leg].strays {
-				m.told[leg].drop(n)
+		m.wild = &modelInterest{answered: m.route(everything) == Nobody}
+		if stream := m.route(everything); stream != Nobody {
+			for n := range m.requested[stream].ghosts {
+				m.requested[stream].drop(n)
 			}
 		}
 	}
@@ -233,14 +233,14 @@ func (m *model) want(s *sub) {
 
 // wanted reports whether there is interest in one of names, on the given stream if that is not
 // Nobody.
-func (m *model) wanted(leg int, names ...string) bool {
+func (m *model) wanted(stream int, names ...string) bool {
 	return slices.ContainsFunc(names, func(n string) bool {
-		return m.wants[n] != nil && (leg == Nobody || m.route(n) == leg)
+		return m.wants[n] != nil && (stream == Nobody || m.route(n) == stream)
 	})
 }
 
-func (m *model) covered(leg int, name string, also []string) bool {
-	return m.wild != nil && m.route(everything) == leg || m.wanted(leg, append([]string{name, resource.GlobOf(name)}, also...)...)
+func (m *model) covered(stream int, name string, also []string) bool {
+	return m.wild != nil && m.route(everything) == stream || m.wanted(stream, append([]string{name, resource.GlobOf(name)}, also...)...)
 }
 
 // expire drops the demand without subs, and what no client can see then.
@@ -257,17 +257,17 @@ func (m *model) expire(subs []*sub) {
 	}
 	for n, r := range m.shown {
 		also := slices.Concat(r.Aliases, m.former[n])
-		for leg := range m.legs {
-			if m.copies[leg][n].res != nil && !m.covered(leg, n, also) {
-				m.versions[leg] = ""
-				m.disown(leg, n, also)
-				told := &m.told[leg]
+		for stream := range m.legs {
+			if m.copies[stream][n].res != nil && !m.covered(stream, n, also) {
+				m.versions[stream] = ""
+				m.releaseCopy(stream, n, also)
+				sent := &m.requested[stream]
 				switch {
-				case m.copies[leg][n].res != nil:
-				case leg == m.route(everything) && told.wild:
-					told.brought[n] = true
-				case m.differs[leg] && told.names[n] == "" && !told.brought[n]:
-					told.strays[n] = true // it arrived before the control plane was sent the interest
+				case m.copies[stream][n].res != nil:
+				case stream == m.route(everything) && sent.wild:
+					sent.brought[n] = true
+				case m.differs[stream] && sent.names[n] == "" && !sent.brought[n]:
+					sent.ghosts[n] = true // it arrived before the control plane was sent the interest
 				}
 			}
 		}
@@ -293,19 +293,19 @@ func (m *model) expire(subs []*sub) {
 	}
 }
 
-// disown releases a stream's copy without interest.
-func (m *model) disown(leg int, n string, also []string) {
-	if m.other(leg, n).res != nil {
-		m.drop(leg, n)
+// releaseCopy releases a stream's copy without interest.
+func (m *model) releaseCopy(stream int, n string, also []string) {
+	if m.other(stream, n).res != nil {
+		m.drop(stream, n)
 		return
 	}
-	r := m.copies[leg][n].res
-	delete(m.copies[leg], n)
-	delete(m.guarded[leg], n)
+	r := m.copies[stream][n].res
+	delete(m.copies[stream], n)
+	delete(m.guarded[stream], n)
 	for _, name := range append(append([]string{n}, also...), resource.GlobOf(n)) {
-		if heir := m.route(name); m.wants[name] != nil && heir != Nobody {
-			m.copies[heir][n] = modelCopy{res: r}
-			m.versions[heir] = ""
+		if fallback := m.route(name); m.wants[name] != nil && fallback != Nobody {
+			m.copies[fallback][n] = modelCopy{res: r}
+			m.versions[fallback] = ""
 			return
 		}
 	}
@@ -319,8 +319,8 @@ func (m *model) disown(leg int, n string, also []string) {
 }
 
 // holds is the digest of a stream's content.
-func (m *model) holds(leg int) (d resource.Digest) {
-	for _, c := range m.copies[leg] {
+func (m *model) holds(stream int) (d resource.Digest) {
+	for _, c := range m.copies[stream] {
 		d = d.Add(c.res.Member())
 	}
 	return d
@@ -334,34 +334,34 @@ func (m *model) digest(rs map[string]*resource.Resource) (d resource.Digest) {
 }
 
 // legsOf are the streams that s has interests on; a single one serves all.
-func (m *model) legsOf(s *sub) (legs []int) {
+func (m *model) legsOf(s *sub) (streams []int) {
 	names := sortedKeys(s.names)
 	if s.wild {
 		names = append(names, everything)
 	}
 	for i := range m.legs {
 		if len(m.legs) == 1 || slices.ContainsFunc(names, func(n string) bool { return m.route(n) == i }) {
-			legs = append(legs, i)
+			streams = append(streams, i)
 		}
 	}
-	return legs
+	return streams
 }
 
 // version is the control plane's version of exactly what s sees: if one stream serves all its
 // interests, and s sees the whole content of that.
 func (m *model) version(s *sub, view map[string]*resource.Resource) string {
-	legs := m.legsOf(s)
-	if len(legs) != 1 || len(view) != len(m.copies[legs[0]]) || m.digest(view) != m.holds(legs[0]) {
+	streams := m.legsOf(s)
+	if len(streams) != 1 || len(view) != len(m.copies[streams[0]]) || m.digest(view) != m.holds(streams[0]) {
 		return ""
 	}
-	return m.versions[legs[0]]
+	return m.versions[streams[0]]
 }
 
 // source names the control planes of what s sees (K7).
 func (m *model) source(s *sub) string {
 	var all []string
-	for _, leg := range m.legsOf(s) {
-		if from := m.legs[leg].Origin; m.heard[leg] && from != "" && !slices.Contains(all, from) {
+	for _, stream := range m.legsOf(s) {
+		if from := m.legs[stream].Origin; m.heard[stream] && from != "" && !slices.Contains(all, from) {
 			all = append(all, from)
 		}
 	}

@@ -26,7 +26,7 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 		"with their key": func(w *world, _ *Table) { w.cache.Leave(w.group); w.cache.retire(w.group) },
 	} {
 		t.Run(what, func(t *testing.T) {
-			w := newWorld(t, Config{Linger: time.Hour, Lingering: 2 * many, LingeringBytes: 1 << 40, Legs: []Leg{{MaxNames: size}}})
+			w := newWorld(t, Config{Linger: time.Hour, Lingering: 2 * many, LingeringBytes: 1 << 40, Streams: []OriginStream{{MaxNames: size}}})
 			t.Cleanup(w.cache.Close)
 			table := w.group.Table(endpoints)
 			var huge Watcher
@@ -44,7 +44,7 @@ func TestOthersWhileNamesEnd(t *testing.T) {
 				defer w.cache.mu.Unlock()
 				table.mu.RLock()
 				defer table.mu.RUnlock()
-				return len(table.wants)
+				return len(table.interests)
 			}
 			between := 0
 			for n := left(); n > 1; n = left() {

@@ -34,7 +34,7 @@ func (t *Table) yield(over *NamesOver) bool {
 	if largest == nil {
 		return false
 	}
-	giving, total := t.giving(over.leg, largest)
+	giving, total := t.giving(over.stream, largest)
 	if total < missing {
 		t.mu.Lock()
 		if largest.id == id {
@@ -50,7 +50,7 @@ func (t *Table) yield(over *NamesOver) bool {
 			left -= giving[n].size
 		}
 		t.mu.Lock()
-		t.giveLocked(over.leg, giving[:n])
+		t.giveLocked(over.stream, giving[:n])
 		t.unlockAndWake()
 		giving = giving[n:]
 	}
@@ -62,7 +62,7 @@ func (t *Table) yield(over *NamesOver) bool {
 func (t *Table) largest(over *NamesOver) (s *Subscription, id uint64, missing int) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if missing = t.askedSizeLocked(over.leg) + over.more - over.Bound; missing <= 0 {
+	if missing = t.askedSizeLocked(over.stream) + over.more - over.Bound; missing <= 0 {
 		return nil, 0, missing
 	}
 	size := over.wants
@@ -87,19 +87,19 @@ type given struct {
 func newestFirst(a, b given) int { return cmp.Compare(b.seq, a.seq) }
 
 // giving returns the names of s that may yield, and their size.
-func (t *Table) giving(leg int, s *Subscription) (all []given, total int) {
+func (t *Table) giving(stream int, s *Subscription) (all []given, total int) {
 	for n := range inSteps(t, t.mu.reading(), &s.names) {
-		if w := t.wants[n]; t.maySpareLocked(leg, n, w) {
+		if w := t.interests[n]; t.mayYieldLocked(stream, n, w) {
 			all, total = append(all, given{n, w.seq, int(w.size)}), total+int(w.size)
 		}
 	}
 	return all, total
 }
 
-// maySpareLocked reports whether a stream need not ask for a name: it has one subscriber, and there
+// mayYieldLocked reports whether a stream need not ask for a name: it has one subscriber, and there
 // is no resource of it.
-func (t *Table) maySpareLocked(leg int, name string, w *want) bool {
-	if w == nil || w.leg != leg || w.shed || w.subs.len() != 1 {
+func (t *Table) mayYieldLocked(stream int, name string, w *interest) bool {
+	if w == nil || w.stream != stream || w.shed || w.subs.len() != 1 {
 		return false
 	}
 	e := t.entries[name]
@@ -107,28 +107,28 @@ func (t *Table) maySpareLocked(leg int, name string, w *want) bool {
 }
 
 // giveLocked drops those of names that may still yield. t.mu must be held.
-func (t *Table) giveLocked(leg int, names []given) {
+func (t *Table) giveLocked(stream int, names []given) {
 	for _, g := range names {
-		n, w := g.name, t.wants[g.name]
-		if !t.maySpareLocked(leg, n, w) {
+		n, w := g.name, t.interests[g.name]
+		if !t.mayYieldLocked(stream, n, w) {
 			continue
 		}
 		if w.asked {
-			t.dropLocked(&t.legs[leg], w, n)
+			t.dropLocked(&t.streams[stream], w, n)
 			w.asked = false
 		} else {
-			delete(t.legs[leg].dirty, n)
+			delete(t.streams[stream].dirty, n)
 		}
 		t.shedLocked(w)
-		t.noteLocked(newRemark(resource.NewError(w.name(n), resource.CodeResourceExhausted, reasonYield), leg), t.woken)
+		t.noteErrorLocked(newResourceError(resource.NewError(w.name(n), resource.CodeResourceExhausted, reasonYield), stream), t.woken)
 	}
 }
 
 // shedLocked records that no stream asks for a name in spite of interest in it.
-func (t *Table) shedLocked(w *want) {
+func (t *Table) shedLocked(w *interest) {
 	w.shed = true
 	t.shed++
-	t.unmeasureLocked(&t.legs[w.leg], w)
+	t.unmeasureLocked(&t.streams[w.stream], w)
 }
 
 // askAgainLocked asks for those of names that were shed: another client asks for them now, and
@@ -138,7 +138,7 @@ func (t *Table) askAgainLocked(names []string) {
 		return
 	}
 	for _, n := range names {
-		w := t.wants[n]
+		w := t.interests[n]
 		if w == nil || !w.shed {
 			continue
 		}
@@ -146,8 +146,8 @@ func (t *Table) askAgainLocked(names []string) {
 		t.shed--
 		t.seq++
 		w.seq = t.seq
-		t.forgetRemarksLocked(n)
-		t.legs[w.leg].wanted-- // it is counted already
+		t.forgetErrorsLocked(n)
+		t.streams[w.stream].wanted-- // it is counted already
 		t.askForLocked(w, n)
 	}
 }

@@ -18,7 +18,7 @@ func crowd(tb testing.TB, many int, routed func(name string)) (*world, *Table) {
 		names[i] = fmt.Sprintf("huge-%07d", i)
 		size += len(names[i]) + nameOverhead
 	}
-	w := newWorld(tb, Config{Legs: []Leg{{MaxNames: size + len("a") + nameOverhead}}, Route: func(_ *resource.Type, name string) int {
+	w := newWorld(tb, Config{Streams: []OriginStream{{MaxNames: size + len("a") + nameOverhead}}, Route: func(_ *resource.Type, name string) int {
 		routed(name)
 		return 0
 	}})

@@ -14,24 +14,24 @@ import (
 // nameOverhead is the maximum size of a name in a request besides the name itself, in bytes.
 const nameOverhead = 5
 
-func (w *want) sizeAs(name string) int { return max(len(name), len(w.spelled)) + nameOverhead }
+func (w *interest) sizeAs(name string) int { return max(len(name), len(w.spelled)) + nameOverhead }
 
 // NamesOver says that an edit would exceed the bound on the names of a stream.
 type NamesOver struct {
-	// Leg is the stream, Bytes is the size that its names would have, and Bound is the bound.
-	Leg          Leg
+	// Stream is the stream, Bytes is the size that its names would have, and Bound is the bound.
+	Stream       OriginStream
 	Bytes, Bound int
 
 	// For [Table.yield]: the stream, what the edit adds to it, and the resulting size of all names
 	// of the client.
-	leg, more, wants int
+	stream, more, wants int
 }
 
 // NamesNear says that the names of a stream take four fifths of their bound.
 type NamesNear struct {
 	Group        *Group
 	Type         *resource.Type
-	Leg          Leg
+	Stream       OriginStream
 	Bytes, Bound int
 }
 
@@ -42,25 +42,25 @@ func (t *Table) overLocked(key subKey, added []string, spelled map[string]string
 	if len(added) == 0 || !t.bounded() {
 		return nil
 	}
-	more := make([]int, len(t.legs))
+	more := make([]int, len(t.streams))
 	t.sizesLocked(more, added, spelled)
 	return t.exceedLocked(more, key.size())
 }
 
 // bounded reports whether any stream has a bound on its names.
 func (t *Table) bounded() bool {
-	return slices.ContainsFunc(t.group.cache.cfg.Legs, func(l Leg) bool { return l.MaxNames > 0 })
+	return slices.ContainsFunc(t.group.cache.cfg.Streams, func(l OriginStream) bool { return l.MaxNames > 0 })
 }
 
 // sizesLocked adds the sizes of those of names to more, by stream, that the stream does not ask for
 // yet.
 func (t *Table) sizesLocked(more []int, names []string, spelled map[string]string) {
 	for _, n := range names {
-		if w := t.wants[n]; w != nil && !w.shed {
+		if w := t.interests[n]; w != nil && !w.shed {
 			continue
 		}
-		if leg := t.legOf(n); leg != Nobody {
-			more[leg] += max(len(n), len(spelled[n])) + nameOverhead
+		if stream := t.streamOf(n); stream != Nobody {
+			more[stream] += max(len(n), len(spelled[n])) + nameOverhead
 		}
 	}
 }
@@ -68,29 +68,29 @@ func (t *Table) sizesLocked(more []int, names []string, spelled map[string]strin
 // exceedLocked reports whether a stream would exceed its bound with more bytes of names, for a
 // client whose names take wants bytes then.
 func (t *Table) exceedLocked(more []int, wants int) *NamesOver {
-	for i, leg := range t.group.cache.cfg.Legs {
+	for i, stream := range t.group.cache.cfg.Streams {
 		size := t.askedSizeLocked(i) + more[i]
-		exceeds := leg.MaxNames > 0 && more[i] > 0 && size > leg.MaxNames
+		exceeds := stream.MaxNames > 0 && more[i] > 0 && size > stream.MaxNames
 		if exceeds {
-			return &NamesOver{Leg: leg, Bytes: size, Bound: leg.MaxNames, leg: i, more: more[i], wants: wants}
+			return &NamesOver{Stream: stream, Bytes: size, Bound: stream.MaxNames, stream: i, more: more[i], wants: wants}
 		}
 	}
 	return nil
 }
 
 // askedSizeLocked is the size of the names of a stream, including what edits have reserved.
-func (t *Table) askedSizeLocked(leg int) int {
+func (t *Table) askedSizeLocked(stream int) int {
 	if t.reserved == nil {
-		return t.legs[leg].size
+		return t.streams[stream].size
 	}
-	return t.legs[leg].size + t.reserved[leg]
+	return t.streams[stream].size + t.reserved[stream]
 }
 
 // dropLingering ends the linger time of all names without interest, in steps. t.mu must not be
 // held.
 func (t *Table) dropLingering() {
 	woken := make(map[*Subscription]struct{})
-	t.endNames(t.namesThat((*want).lingers), (*want).lingers, woken)
+	t.endNames(t.namesThat((*interest).lingers), (*interest).lingers, woken)
 	t.mu.Lock()
 	t.unlockAndSignal()
 	t.tidy()
@@ -99,8 +99,8 @@ func (t *Table) dropLingering() {
 
 // namesThat returns the names for which f holds, including lingering ones. Names whose interest
 // begins or ends meanwhile may be missing or superfluous. t.mu must not be held.
-func (t *Table) namesThat(f func(*want) bool) (names []string) {
-	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
+func (t *Table) namesThat(f func(*interest) bool) (names []string) {
+	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
 		if f(w) {
 			names = append(names, n)
 		}
@@ -109,30 +109,30 @@ func (t *Table) namesThat(f func(*want) bool) (names []string) {
 }
 
 // measureLocked counts a name that a stream begins to ask for.
-func (t *Table) measureLocked(leg *tableLeg, w *want, name string) {
+func (t *Table) measureLocked(stream *typeStreamState, w *interest, name string) {
 	w.size = int32(w.sizeAs(name)) //nolint:gosec // requests are smaller
-	leg.size += int(w.size)
-	bound := t.group.cache.cfg.Legs[w.leg].MaxNames
-	if bound > 0 && !leg.near && leg.size > bound/5*4 {
-		leg.near = true
-		t.nearing = &NamesNear{Group: t.group, Type: t.Type, Leg: t.group.cache.cfg.Legs[w.leg], Bytes: leg.size, Bound: bound}
+	stream.size += int(w.size)
+	bound := t.group.cache.cfg.Streams[w.stream].MaxNames
+	if bound > 0 && !stream.near && stream.size > bound/5*4 {
+		stream.near = true
+		t.nearing = &NamesNear{Group: t.group, Type: t.Type, Stream: t.group.cache.cfg.Streams[w.stream], Bytes: stream.size, Bound: bound}
 	}
 }
 
 // unmeasureLocked counts a name that a stream no longer asks for.
-func (t *Table) unmeasureLocked(leg *tableLeg, w *want) {
-	leg.size -= int(w.size)
+func (t *Table) unmeasureLocked(stream *typeStreamState, w *interest) {
+	stream.size -= int(w.size)
 	w.size = 0
-	if bound := t.group.cache.cfg.Legs[w.leg].MaxNames; leg.size < bound/5*3 {
-		leg.near = false
+	if bound := t.group.cache.cfg.Streams[w.stream].MaxNames; stream.size < bound/5*3 {
+		stream.near = false
 	}
 }
 
 // fullestLocked is the largest used share of the bound on names, of the streams that have one.
 func (t *Table) fullestLocked() (share float64) {
-	for i, leg := range t.group.cache.cfg.Legs {
-		if leg.MaxNames > 0 {
-			share = max(share, float64(t.legs[i].size)/float64(leg.MaxNames))
+	for i, stream := range t.group.cache.cfg.Streams {
+		if stream.MaxNames > 0 {
+			share = max(share, float64(t.streams[i].size)/float64(stream.MaxNames))
 		}
 	}
 	return share
@@ -146,12 +146,12 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 	if t == nil {
 		return 0
 	}
-	for some := range slices.Chunk(t.newestUnanswered(f.leg), f.group.cache.step) {
+	for some := range slices.Chunk(t.newestUnanswered(f.stream), f.group.cache.step) {
 		var names []string
 		f.change(typ, func(t *Table) (Update, bool) {
 			errs := make([]resource.About, 0, len(some))
 			for _, g := range some {
-				if t.neverAnsweredLocked(f.leg, g.name, t.wants[g.name]) {
+				if t.neverAnsweredLocked(f.stream, g.name, t.interests[g.name]) {
 					names = append(names, g.name)
 					errs = append(errs, resource.NewError(t.askedAsLocked(g.name), resource.CodeResourceExhausted, reason))
 				}
@@ -160,7 +160,7 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 		})
 		t.mu.Lock()
 		for _, n := range names {
-			if w := t.wants[n]; w != nil && !w.shed {
+			if w := t.interests[n]; w != nil && !w.shed {
 				w.asked = false // the stream has ended
 				t.shedLocked(w)
 			}
@@ -172,16 +172,16 @@ func (f *Feed) Shed(typ *resource.Type, reason string) (shed int) {
 }
 
 // neverAnsweredLocked reports whether a stream asks for a name of which nothing was ever received.
-func (t *Table) neverAnsweredLocked(leg int, name string, w *want) bool {
-	return w != nil && w.leg == leg && !w.shed && t.entries[name] == nil && !t.failedLocked(name)
+func (t *Table) neverAnsweredLocked(stream int, name string, w *interest) bool {
+	return w != nil && w.stream == stream && !w.shed && t.entries[name] == nil && !t.failedLocked(name)
 }
 
 // newestUnanswered returns the newest of the names that were never answered, with half of their
 // bytes. t.mu must not be held.
-func (t *Table) newestUnanswered(leg int) (names []given) {
+func (t *Table) newestUnanswered(stream int) (names []given) {
 	bytes := 0
-	for n, w := range inSteps(t, t.mu.reading(), &t.wants) {
-		if t.neverAnsweredLocked(leg, n, w) {
+	for n, w := range inSteps(t, t.mu.reading(), &t.interests) {
+		if t.neverAnsweredLocked(stream, n, w) {
 			names, bytes = append(names, given{n, w.seq, int(w.size)}), bytes+int(w.size)
 		}
 	}

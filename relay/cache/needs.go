@@ -47,8 +47,8 @@ func (f *Feed) Needs() <-chan struct{} { return f.needs }
 func (g *Group) signalNeeds() {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for i := range g.legs {
-		if c := g.legs[i].needs; c != nil {
+	for i := range g.streams {
+		if c := g.streams[i].needs; c != nil {
 			signal(c)
 		}
 	}
@@ -57,7 +57,7 @@ func (g *Group) signalNeeds() {
 // Need returns what the stream lacks, and its connection state. The cost is proportional to the
 // number of types of the group.
 func (f *Feed) Need() (n Need, l Link) {
-	up := f.group.upstreamOf(f.leg)
+	up := f.group.upstreamOf(f.stream)
 	switch {
 	case up.Err != nil:
 		l = LinkDown
@@ -67,7 +67,7 @@ func (f *Feed) Need() (n Need, l Link) {
 		l = LinkUp
 	}
 	for _, t := range f.group.Tables() {
-		n = max(n, t.need(f.leg))
+		n = max(n, t.need(f.stream))
 	}
 	if l == LinkUp && n != NeedFirst {
 		n = NeedNothing
@@ -82,30 +82,30 @@ func (f *Feed) AwaitOthers() {
 	f.setCompares(true)
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	f.group.legs[f.leg].others = true
+	f.group.streams[f.stream].others = true
 }
 
 // Compared records that other nodes have nothing newer, as far as they can be asked.
 func (f *Feed) Compared() {
-	if f.setCompares(false) && f.group.unreachable(1<<f.leg) {
-		f.group.release(f.leg)
+	if f.setCompares(false) && f.group.unreachable(1<<f.stream) {
+		f.group.release(f.stream)
 	}
 }
 
 func (f *Feed) setCompares(is bool) (was bool) {
 	f.group.mu.Lock()
 	defer f.group.mu.Unlock()
-	l := &f.group.legs[f.leg]
+	l := &f.group.streams[f.stream]
 	was, l.compares = l.compares, is
 	return was
 }
 
 // mayImprove reports whether a stream may soon have something newer than the last known good: from
 // its control plane, or from other nodes.
-func (g *Group) mayImprove(leg int) bool {
+func (g *Group) mayImprove(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.legs[leg].compares || g.legs[leg].upstream.Err == nil
+	return g.streams[stream].compares || g.streams[stream].upstream.Err == nil
 }
 
 // Unreachable reports whether the control plane of any stream of the group cannot be reached. That
@@ -113,7 +113,7 @@ func (g *Group) mayImprove(leg int) bool {
 func (g *Group) Unreachable() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return slices.ContainsFunc(g.legs, func(l leg) bool { return l.listener != nil && l.upstream.Err != nil })
+	return slices.ContainsFunc(g.streams, func(l streamState) bool { return l.listener != nil && l.upstream.Err != nil })
 }
 
 func (t *Table) need(by int) Need {
@@ -127,18 +127,18 @@ func (t *Table) need(by int) Need {
 
 // lacksWildcardLocked reports whether a stream has interest in the wildcard and no answer for it.
 func (t *Table) lacksWildcardLocked(by int) bool {
-	return t.wild.leg == by && t.wild.demanded() && !t.hasAnswered(&t.wild)
+	return t.wild.stream == by && t.wild.demanded() && !t.hasAnswered(&t.wild)
 }
 
 // lacksLocked is what a stream lacks, whether or not its control plane has to be asked first.
 func (t *Table) lacksLocked(by int) Need {
-	leg := &t.legs[by]
+	stream := &t.streams[by]
 	switch {
-	case leg.wanted == 0:
+	case stream.wanted == 0:
 		return NeedNothing
-	case len(leg.unanswered) > 0, t.lacksWildcardLocked(by):
+	case len(stream.unanswered) > 0, t.lacksWildcardLocked(by):
 		return NeedContent
-	case leg.stale, leg.idled, !leg.slept.IsZero(), t.agreed != nil && t.agreed.behind:
+	case stream.stale, stream.idled, !stream.slept.IsZero(), t.tierHead != nil && t.tierHead.behind:
 		return NeedNewer
 	}
 	return NeedNothing
@@ -155,37 +155,37 @@ func (t *Table) AsOf() time.Time {
 // asOfLocked is AsOf with t.mu held.
 func (t *Table) asOfLocked(now time.Time) (asOf time.Time) {
 	asOf = now
-	for i := range t.legs {
-		if t.legs[i].live == 0 && len(t.legs) > 1 {
+	for i := range t.streams {
+		if t.streams[i].live == 0 && len(t.streams) > 1 {
 			continue
 		}
-		if at := t.legAsOfLocked(i, now); at.Before(asOf) {
+		if at := t.streamAsOfLocked(i, now); at.Before(asOf) {
 			asOf = at
 		}
 	}
 	return asOf
 }
 
-// legAsOfLocked is asOfLocked for the content of one stream.
-func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
-	leg := &t.legs[by]
-	if leg.stale {
-		if written := t.writtenLocked(); written.After(leg.restoredAsOf) {
+// streamAsOfLocked is asOfLocked for the content of one stream.
+func (t *Table) streamAsOfLocked(by int, now time.Time) time.Time {
+	stream := &t.streams[by]
+	if stream.stale {
+		if written := t.writtenLocked(); written.After(stream.restoredAsOf) {
 			return written // the owner of the key had that from the control plane then
 		}
-		return leg.restoredAsOf
+		return stream.restoredAsOf
 	}
 	up, lost := t.group.lostAt(by)
-	silent := leg.unsettled.Add(freshAfter) // from then on the control plane had nothing to send
+	silent := stream.unsettled.Add(freshAfter) // from then on the control plane had nothing to send
 	switch {
-	case up && !leg.idled && (leg.unsettled.IsZero() || !now.Before(silent)):
+	case up && !stream.idled && (stream.unsettled.IsZero() || !now.Before(silent)):
 		return now
-	case !leg.slept.IsZero() && lost.After(leg.slept) && lost.Before(silent):
-		return leg.slept
-	case !leg.confirmedTo.IsZero() && (leg.unsettled.IsZero() || lost.Before(silent)):
-		return leg.confirmedTo // what arrived on the lost stream was about other types
-	case leg.mirroredAsOf.After(lost):
-		return leg.mirroredAsOf
+	case !stream.slept.IsZero() && lost.After(stream.slept) && lost.Before(silent):
+		return stream.slept
+	case !stream.confirmedTo.IsZero() && (stream.unsettled.IsZero() || lost.Before(silent)):
+		return stream.confirmedTo // what arrived on the lost stream was about other types
+	case stream.mirroredAsOf.After(lost):
+		return stream.mirroredAsOf
 	}
 	return lost
 }
@@ -194,13 +194,13 @@ func (t *Table) legAsOfLocked(by int, now time.Time) time.Time {
 // own streams.
 func (t *Table) confirmedLocked() bool {
 	wanted := 0
-	for i := range t.legs {
-		leg := &t.legs[i]
-		if leg.wanted == 0 {
+	for i := range t.streams {
+		stream := &t.streams[i]
+		if stream.wanted == 0 {
 			continue
 		}
 		wanted++
-		if leg.answered == 0 || leg.stale || leg.doubted || leg.idled || !leg.slept.IsZero() || !leg.unsettled.IsZero() || !t.group.asksOrigin(i) {
+		if stream.answered == 0 || stream.stale || stream.doubted || stream.idled || !stream.slept.IsZero() || !stream.unsettled.IsZero() || !t.group.asksOrigin(i) {
 			return false
 		}
 	}
@@ -208,16 +208,16 @@ func (t *Table) confirmedLocked() bool {
 }
 
 // asksOrigin reports whether this node has a stream of its own to the control plane.
-func (g *Group) asksOrigin(leg int) bool {
+func (g *Group) asksOrigin(stream int) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.legs[leg].upstream.Connected && !g.legs[leg].borrowed
+	return g.streams[stream].upstream.Connected && !g.streams[stream].borrowed
 }
 
 // lostAt returns whether there is a stream to the control plane, or to the owner, on which
 // something was received, and when the last one was lost.
-func (g *Group) lostAt(leg int) (up bool, lost time.Time) {
+func (g *Group) lostAt(stream int) (up bool, lost time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.legs[leg].upstream.Connected && !g.legs[leg].mute, g.legs[leg].lostAt
+	return g.streams[stream].upstream.Connected && !g.streams[stream].mute, g.streams[stream].lostAt
 }

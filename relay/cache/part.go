@@ -75,7 +75,7 @@ func (p *part) pickForced() {
 	var later []string
 	for i, name := range force {
 		switch {
-		case p.tell(name, math.MaxUint64), !p.gone(name):
+		case p.addNamed(name, math.MaxUint64), !p.gone(name):
 		case p.query.KeepRemoved:
 			later = append(later, name)
 		default:
@@ -117,7 +117,7 @@ func (p *part) pickRefreshed() {
 	refresh := p.spread(p.query.Refresh.list())
 	for i, name := range refresh {
 		if !p.full {
-			p.tell(name, p.query.Since.Gen)
+			p.addNamed(name, p.query.Since.Gen)
 		}
 		if p.full {
 			p.out.Unrefreshed = NewNames(slices.Clone(refresh[i:]))
@@ -126,14 +126,14 @@ func (p *part) pickRefreshed() {
 	}
 }
 
-// tell adds the resources that have name, except those that changed after the generation limit: all
-// of them or none. It reports whether there are any.
-func (p *part) tell(name string, limit uint64) (exists bool) {
+// addNamed adds the resources that have name, except those that changed after the generation limit:
+// all of them or none. It reports whether there are any.
+func (p *part) addNamed(name string, limit uint64) (exists bool) {
 	var rs []*resource.Resource
 	size := 0
 	p.table.eachOfLocked(name, func(e *entry) {
 		there, gen := p.look(e)
-		if (!there || !e.goesBy(name)) && !p.stubbed(e) {
+		if (!there || !e.goesBy(name)) && !p.uncacheableForPeer(e) {
 			return
 		}
 		exists = true
@@ -190,7 +190,7 @@ func (p *part) pickOldest() (upTo uint64) {
 	fits := 0
 	for ; fits < len(changes); fits++ {
 		e := changes[fits]
-		if p.told(e) {
+		if p.mustSend(e) {
 			p.add(p.shownOf(e))
 		} else {
 			p.remove(e.name)
@@ -240,7 +240,7 @@ func (p *picker) changes() (changes []*entry) {
 	}
 	var all []change
 	p.eachSince(func(e *entry) {
-		if p.told(e) || p.untold(e) {
+		if p.mustSend(e) || p.mustRemove(e) {
 			_, gen := p.look(e)
 			all = append(all, change{e, gen})
 		}

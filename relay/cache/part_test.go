@@ -65,9 +65,9 @@ func TestPartsHoldEverything(t *testing.T) {
 	}
 }
 
-// TestPartsForNewcomers: B34, B33: a new client that reads in parts is notified of the names that
+// TestPartsForNewClients: B34, B33: a new client that reads in parts is notified of the names that
 // do not exist, and of removals while it was reading.
-func TestPartsForNewcomers(t *testing.T) {
+func TestPartsForNewClients(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "b", "c", "d", "z")
 	w.apply(clusters, res("a", "1"), res("b", "1"))

@@ -50,24 +50,27 @@ func (g *Group) Peers() (n int, changed <-chan struct{}) {
 	return g.peers, g.peersChanged
 }
 
-// LegNamed is the index of the stream with a name, as [Leg.String] returns it; -1 for none.
-func (c *Cache) LegNamed(name string) int {
-	return slices.IndexFunc(c.cfg.Legs, func(l Leg) bool { return l.String() == name })
+// StreamNamed is the index of the stream with a name, as [OriginStream.String] returns it; -1 for
+// none.
+func (c *Cache) StreamNamed(name string) int {
+	return slices.IndexFunc(c.cfg.Streams, func(l OriginStream) bool { return l.String() == name })
 }
 
 // Server is the address of the control plane's server that sent the content of a stream last (see
 // [Feed.SetServer]); "" if that is unknown, or there is no such stream.
-func (g *Group) Server(leg int) string {
-	if leg < 0 || leg >= len(g.legs) {
+func (g *Group) Server(stream int) string {
+	if stream < 0 || stream >= len(g.streams) {
 		return ""
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.legs[leg].server
+	return g.streams[stream].server
 }
 
 // Cut reports whether the control plane of a stream is unreachable.
-func (g *Group) Cut(leg int) bool { return leg >= 0 && leg < len(g.legs) && g.unreachable(1<<leg) }
+func (g *Group) Cut(stream int) bool {
+	return stream >= 0 && stream < len(g.streams) && g.unreachable(1<<stream)
+}
 
 // wakePeers notifies other nodes that a control plane can be reached again.
 func (g *Group) wakePeers() {
@@ -85,9 +88,9 @@ func (g *Group) wakePeers() {
 	g.cache.wake(woken)
 }
 
-// stub is what another node gets instead of a resource that must not be cached or shared: only that
-// it exists (K17).
-func (t *Table) stub(name string) *resource.Resource {
+// uncacheableNotice is what another node gets instead of a resource that must not be cached or
+// shared: only that it exists (K17).
+func (t *Table) uncacheableNotice(name string) *resource.Resource {
 	return resource.New(resource.Resource{Name: t.calledLocked(name), Extra: resource.DoNotCacheField(), DoNotCache: true})
 }
 
@@ -100,17 +103,18 @@ func (t *Table) Unshared(w *Watcher) *Names {
 		return nil
 	}
 	var names []string
-	for _, name := range t.hidden {
-		if e := t.entries[name]; e != nil && t.coversHiddenLocked(w.sub, e) {
+	for _, name := range t.uncacheable {
+		if e := t.entries[name]; e != nil && t.coversUncacheableLocked(w.sub, e) {
 			names = append(names, name)
 		}
 	}
 	return NewNames(names)
 }
 
-// coversHiddenLocked reports whether e is a resource that must not be cached, and s asks for it.
-func (t *Table) coversHiddenLocked(s *Subscription, e *entry) bool {
-	return e.denied && t.hidden[e.name] == e.name && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg)
+// coversUncacheableLocked reports whether e is a resource that must not be cached, and s asks for
+// it.
+func (t *Table) coversUncacheableLocked(s *Subscription, e *entry) bool {
+	return e.denied && t.uncacheable[e.name] == e.name && (s.namesLocked(e) || s.key.wildcard && e.stream == t.wild.stream)
 }
 
 // Group is the group of the feed.

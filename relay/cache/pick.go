@@ -62,9 +62,9 @@ func (p *picker) reach() int {
 
 // pick adds e if it has to be sent.
 func (p *picker) pick(e *entry) {
-	if p.told(e) {
+	if p.mustSend(e) {
 		p.out.Resources = append(p.out.Resources, p.shownOf(e))
-	} else if p.untold(e) {
+	} else if p.mustRemove(e) {
 		p.out.Removed = append(p.out.Removed, e.name)
 	}
 }
@@ -84,29 +84,30 @@ func (p *picker) look(e *entry) (there bool, gen uint64) {
 	return there, gen
 }
 
-// told reports whether e is a resource that the subscription covers and that changed since the
+// mustSend reports whether e is a resource that the subscription covers and that changed since the
 // position.
-func (p *picker) told(e *entry) bool {
+func (p *picker) mustSend(e *entry) bool {
 	there, gen := p.look(e)
-	return there && gen > p.query.Since.Gen || p.stubbed(e) && e.gen > p.query.Since.Gen
+	return there && gen > p.query.Since.Gen || p.uncacheableForPeer(e) && e.gen > p.query.Since.Gen
 }
 
-// stubbed reports whether another node gets only the information that e must not be shared.
-func (p *picker) stubbed(e *entry) bool {
-	return p.query.Peer && p.table.coversHiddenLocked(p.sub, e)
+// uncacheableForPeer reports whether another node gets only the information that e must not be
+// shared.
+func (p *picker) uncacheableForPeer(e *entry) bool {
+	return p.query.Peer && p.table.coversUncacheableLocked(p.sub, e)
 }
 
 // shownOf is what is sent of e.
 func (p *picker) shownOf(e *entry) *resource.Resource {
 	if e.res == nil {
-		return p.table.stub(e.name)
+		return p.table.uncacheableNotice(e.name)
 	}
 	return e.res
 }
 
-// untold reports whether e was removed, or left the subscription's view, since the position, or is
-// absent without the client having been notified (B34).
-func (p *picker) untold(e *entry) bool {
+// mustRemove reports whether e was removed, or left the subscription's view, since the position, or
+// is absent without the client having been notified (B34).
+func (p *picker) mustRemove(e *entry) bool {
 	since := p.query.Since
 	there, gen := p.look(e)
 	if p.query.KeepRemoved || there || e.denied || p.void(e) {
@@ -119,7 +120,7 @@ func (p *picker) untold(e *entry) bool {
 func (p *picker) withholds() (yes bool) {
 	q := *p
 	q.query.KeepRemoved = false
-	q.eachSince(func(e *entry) { yes = yes || !q.told(e) && q.untold(e) })
+	q.eachSince(func(e *entry) { yes = yes || !q.mustSend(e) && q.mustRemove(e) })
 	return yes
 }
 
@@ -144,11 +145,11 @@ func (p *picker) pickForced() {
 		have[n] = struct{}{}
 	}
 	for _, name := range p.query.Refresh.list() {
-		p.tell(name, have)
+		p.addNamed(name, have)
 	}
 	var withheld, unknown, unjudged []string
 	for _, name := range p.query.Force.list() {
-		if p.tell(name, have) {
+		if p.addNamed(name, have) {
 			continue
 		}
 		if !p.gone(name) {
@@ -180,16 +181,16 @@ func (p *picker) leftOut() (yes bool) {
 	}
 	p.eachSince(func(e *entry) {
 		_, there := have[e.res]
-		yes = yes || p.told(e) && !there || p.untold(e) && !slices.Contains(p.out.Removed, e.name)
+		yes = yes || p.mustSend(e) && !there || p.mustRemove(e) && !slices.Contains(p.out.Removed, e.name)
 	})
 	return yes
 }
 
-// tell adds the resources that have name, as far as the subscription covers them and they are not
-// added yet. It reports whether there are any.
-func (p *picker) tell(name string, have map[string]struct{}) (exists bool) {
+// addNamed adds the resources that have name, as far as the subscription covers them and they are
+// not added yet. It reports whether there are any.
+func (p *picker) addNamed(name string, have map[string]struct{}) (exists bool) {
 	p.table.eachOfLocked(name, func(e *entry) {
-		if there, _ := p.sub.seesLocked(e); (!there || !e.goesBy(name)) && !p.stubbed(e) {
+		if there, _ := p.sub.seesLocked(e); (!there || !e.goesBy(name)) && !p.uncacheableForPeer(e) {
 			return
 		}
 		exists = true
@@ -209,15 +210,15 @@ func (p *picker) gone(name string) bool {
 	_, named := s.names[name]
 	about, failed := t.failureLocked(name)
 	switch {
-	case e != nil && e.denied && (s.namesLocked(e) || s.key.wildcard && e.leg == t.wild.leg):
+	case e != nil && e.denied && (s.namesLocked(e) || s.key.wildcard && e.stream == t.wild.stream):
 		return false
 	case e != nil && s.namesLocked(e):
-		return true // a tombstone: see picker.tell
+		return true // a tombstone: see picker.addNamed
 	case e == nil && failed && (named || s.key.wildcard || t.coversLocked(s, name)):
 		return about.Code == resource.CodeNotFound
 	case named: // a name of the same stream belongs to the wildcard set, if it exists at all (D11)
-		w := t.wants[name]
-		return s.key.wildcard && t.wildJudgedLocked() && w.leg == t.wild.leg && t.hasAnswered(w) && !t.openLocked(w, name)
+		w := t.interests[name]
+		return s.key.wildcard && t.wildJudgedLocked() && w.stream == t.wild.stream && t.hasAnswered(w) && !t.openLocked(w, name)
 	case t.coversLocked(s, name):
 		return !t.opensLocked(s, name)
 	case s.key.wildcard:

@@ -13,7 +13,7 @@ import (
 type note struct {
 	number uint64
 	entry  *entry
-	remark *remark
+	err    *resourceError
 }
 
 // pickNotes adds the notes since the position. No name may have both a resource and an error in one
@@ -23,7 +23,7 @@ func (p *picker) pickNotes() {
 	since, to := p.query.Since.Noted, &p.out.To
 	to.Noted = max(since, p.sub.noted)
 	if p.query.Timed {
-		to.Noted = max(to.Noted, p.sub.beat)
+		to.Noted = max(to.Noted, p.sub.heartbeat)
 	}
 	if since == to.Noted {
 		p.pickExtra()
@@ -37,20 +37,20 @@ func (p *picker) pickNotes() {
 		case n.number >= cut:
 			to.Noted = max(since, cut-1)
 			return
-		case n.entry != nil && n.entry.life.retold > since:
+		case n.entry != nil && n.entry.ttlState.ttlChangedAt > since:
 			p.out.Resources = append(p.out.Resources, n.entry.res)
 		case n.entry != nil:
 			p.out.Heartbeats = append(p.out.Heartbeats, n.entry.res)
-		case n.remark.removal:
-			p.out.RemovedNames = append(p.out.RemovedNames, n.remark.about.Raw)
+		case n.err.removal:
+			p.out.RemovedNames = append(p.out.RemovedNames, n.err.about.Raw)
 		default:
-			p.addError(n.remark)
+			p.addError(n.err)
 		}
 	}
 	p.pickExtra()
 }
 
-func (p *picker) addError(r *remark) {
+func (p *picker) addError(r *resourceError) {
 	p.out.Errors = append(p.out.Errors, r.about.Raw)
 	p.out.Failed = append(p.out.Failed, r.key)
 	if r.local {
@@ -61,17 +61,17 @@ func (p *picker) addError(r *remark) {
 // notes returns what the client must be sent besides the resources that it gets, oldest first.
 func (p *picker) notes(have map[string]struct{}) (notes []note) {
 	since := p.query.Since.Noted
-	if p.query.Timed && p.sub.beat > since {
-		p.eachBeat(since, func(e *entry) {
-			if _, told := have[e.name]; !told && p.lives(e) {
-				notes = append(notes, note{number: e.life.noted, entry: e})
+	if p.query.Timed && p.sub.heartbeat > since {
+		p.eachHeartbeat(since, func(e *entry) {
+			if _, sent := have[e.name]; !sent && p.heartbeatSuffices(e) {
+				notes = append(notes, note{number: e.ttlState.noted, entry: e})
 			}
 		})
 	}
 	if p.sub.noted > since {
-		p.eachRemark(since, func(r *remark) {
+		p.eachError(since, func(r *resourceError) {
 			if p.concerns(r) {
-				notes = append(notes, note{number: r.note, remark: r})
+				notes = append(notes, note{number: r.note, err: r})
 			}
 		})
 	}
@@ -79,16 +79,16 @@ func (p *picker) notes(have map[string]struct{}) (notes []note) {
 	return notes
 }
 
-// eachBeat calls f for the entries whose TTLs were renewed since a note: the newest of all, or
+// eachHeartbeat calls f for the entries whose TTLs were renewed since a note: the newest of all, or
 // those of the subscription if these are fewer.
-func (p *picker) eachBeat(since uint64, f func(*entry)) {
+func (p *picker) eachHeartbeat(since uint64, f func(*entry)) {
 	t := p.table
 	if !p.sub.key.wildcard {
 		steps, most := 0, p.reach()+8
-		for e := t.beats.newest; e != nil && e.life.noted > since; e = e.life.beats.next {
+		for e := t.heartbeats.newest; e != nil && e.ttlState.noted > since; e = e.ttlState.heartbeats.next {
 			if steps++; steps > most {
 				t.eachNamedLocked(p.sub, func(e *entry) {
-					if e.life != nil && e.life.noted > since {
+					if e.ttlState != nil && e.ttlState.noted > since {
 						f(e)
 					}
 				})
@@ -96,19 +96,19 @@ func (p *picker) eachBeat(since uint64, f func(*entry)) {
 			}
 		}
 	}
-	for e := t.beats.newest; e != nil && e.life.noted > since; e = e.life.beats.next {
+	for e := t.heartbeats.newest; e != nil && e.ttlState.noted > since; e = e.ttlState.heartbeats.next {
 		f(e)
 	}
 }
 
-// eachRemark is eachBeat for resource errors.
-func (p *picker) eachRemark(since uint64, f func(*remark)) {
+// eachError is eachHeartbeat for resource errors.
+func (p *picker) eachError(since uint64, f func(*resourceError)) {
 	t, steps := p.table, 0
 	if !p.sub.key.wildcard && p.sub.globs == 0 {
-		for r := t.remarked.newest; r != nil && r.note > since; r = r.place.next {
+		for r := t.errorsByNote.newest; r != nil && r.note > since; r = r.place.next {
 			if steps++; steps > len(p.sub.names)+8 {
 				for name := range p.sub.names {
-					for _, r := range t.remarks[name] {
+					for _, r := range t.resourceErrors[name] {
 						if r.note > since {
 							f(r)
 						}
@@ -118,20 +118,20 @@ func (p *picker) eachRemark(since uint64, f func(*remark)) {
 			}
 		}
 	}
-	for r := t.remarked.newest; r != nil && r.note > since; r = r.place.next {
+	for r := t.errorsByNote.newest; r != nil && r.note > since; r = r.place.next {
 		f(r)
 	}
 }
 
-// lives reports whether the client has the present e, so that a heartbeat is enough. Otherwise e is
-// sent as a change.
-func (p *picker) lives(e *entry) bool {
+// heartbeatSuffices reports whether the client has the present e, so that a heartbeat is enough.
+// Otherwise e is sent as a change.
+func (p *picker) heartbeatSuffices(e *entry) bool {
 	there, gen := p.look(e)
 	return there && gen <= p.query.Since.Gen && !p.query.Except.has(e.name)
 }
 
 // concerns reports whether r must be sent to the client.
-func (p *picker) concerns(r *remark) bool {
+func (p *picker) concerns(r *resourceError) bool {
 	switch {
 	case r.local && p.query.Peer, !p.hears(r):
 		return false
@@ -144,16 +144,16 @@ func (p *picker) concerns(r *remark) bool {
 }
 
 // hears reports whether the client asks for the name of r on its stream.
-func (p *picker) hears(r *remark) bool {
+func (p *picker) hears(r *resourceError) bool {
 	t := p.table
 	asked := func(name string) bool {
 		_, named := p.sub.names[name]
-		return named && t.wants[name].leg == r.leg
+		return named && t.interests[name].stream == r.stream
 	}
 	if asked(r.key) {
 		return true
 	}
-	return !r.local && (p.sub.key.wildcard && t.wild.leg == r.leg || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
+	return !r.local && (p.sub.key.wildcard && t.wild.stream == r.stream || p.sub.globs > 0 && asked(resource.GlobOf(r.key)))
 }
 
 // has reports whether the client sees a resource with that name.
@@ -173,8 +173,8 @@ func (p *picker) cut(notes []note, have map[string]struct{}) uint64 {
 			have[n.entry.name] = struct{}{}
 			continue
 		}
-		if _, both := have[n.remark.key]; both && !p.query.Whole {
-			return n.number // for a complete set see concerns
+		if _, both := have[n.err.key]; both && !p.query.Whole {
+			return n.number // for a complete set see updateBits
 		}
 		if p.query.KeepRemoved {
 			return n.number // its resource may still be shown
@@ -203,7 +203,7 @@ func (n note) size() int {
 	if n.entry != nil {
 		return n.entry.res.WireSize()
 	}
-	return len(n.remark.about.Raw) + removedSize
+	return len(n.err.about.Raw) + removedSize
 }
 
 // shown returns the names of the resources in the answer.
@@ -229,12 +229,12 @@ func (p *picker) pickExtra() {
 // pickForcedErrors adds the errors about the forced names (B18, B35), as far as the notes since the
 // position do not.
 func (p *picker) pickForcedErrors() {
-	if len(p.table.remarks) == 0 {
+	if len(p.table.resourceErrors) == 0 {
 		return
 	}
 	var later []string
 	for _, name := range p.query.Force.list() {
-		for _, r := range p.table.remarks[name] {
+		for _, r := range p.table.resourceErrors[name] {
 			if r.removal || r.note > p.query.Since.Noted || !p.concerns(r) || p.out.Withheld.has(name) {
 				continue
 			}
@@ -265,8 +265,8 @@ func (p *picker) pickLifetimes() {
 	for _, rs := range [...][]*resource.Resource{p.out.Resources, p.out.Heartbeats} {
 		for _, r := range rs {
 			e := p.table.entries[r.Key]
-			if e != nil && e.res == r && e.life != nil && !e.life.expires.IsZero() {
-				p.out.Lifetimes[r] = max(e.life.expires.Sub(at), shortest)
+			if e != nil && e.res == r && e.ttlState != nil && !e.ttlState.expires.IsZero() {
+				p.out.Lifetimes[r] = max(e.ttlState.expires.Sub(at), shortest)
 			}
 		}
 	}

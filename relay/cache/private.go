@@ -100,23 +100,23 @@ func (g *Group) lingers() time.Duration {
 	return g.cache.cfg.Linger
 }
 
-// hide records that a resource must not be cached: the table has an entry for it, so that the
-// control plane has answered for it, but not the resource. Clients that ask for it have to move to
-// a private group; see [Head.Private]. They do not get it reported as absent.
-func (u *turn) hide(res *resource.Resource) {
+// setUncacheable records that a resource must not be cached: the table has an entry for it, so that
+// the control plane has answered for it, but not the resource. Clients that ask for it have to move
+// to a private group; see [SubscriptionState.Private]. They do not get it reported as absent.
+func (u *updateTxn) setUncacheable(res *resource.Resource) {
 	t := u.table
-	hidden := state{hold: hold{leg: u.by}, denied: true}
+	hidden := state{resourceCopy: resourceCopy{stream: u.by}, denied: true}
 	if e := t.entries[res.Key]; e == nil || e.res == nil && !e.denied {
 		u.set(res.Key, hidden)
 	} else {
 		u.leave(e, hidden)
 	}
-	if t.hidden == nil {
-		t.hidden = make(map[string]string)
+	if t.uncacheable == nil {
+		t.uncacheable = make(map[string]string)
 	}
 	for _, name := range namesOf(res) {
-		t.hidden[name] = res.Key
-		if w := t.wants[name]; w != nil {
+		t.uncacheable[name] = res.Key
+		if w := t.interests[name]; w != nil {
 			u.send(&w.subs)
 		}
 	}
@@ -124,10 +124,10 @@ func (u *turn) hide(res *resource.Resource) {
 }
 
 // send makes the clients of subs move to private groups.
-func (u *turn) send(subs *subscribers) {
+func (u *updateTxn) send(subs *subscribers) {
 	for s := range subs.all() {
 		s.private, s.gen = true, u.table.gen // other nodes are notified
-		s.concerns.add(u.table.stamps.n + 1)
+		s.updates.add(u.table.updates.n + 1)
 		u.woken[s] = struct{}{} // also those that could not move before
 	}
 }
@@ -141,19 +141,19 @@ func namesOf(res *resource.Resource) []string {
 	return names
 }
 
-// unhideLocked forgets that the resource of a name must not be cached.
-func (t *Table) unhideLocked(name string) {
-	if t.hidden[name] == name {
-		maps.DeleteFunc(t.hidden, func(_, key string) bool { return key == name })
+// clearUncacheableLocked forgets that the resource of a name must not be cached.
+func (t *Table) clearUncacheableLocked(name string) {
+	if t.uncacheable[name] == name {
+		maps.DeleteFunc(t.uncacheable, func(_, key string) bool { return key == name })
 	}
 }
 
-// hidesLocked reports whether s asks for a resource that must not be cached.
-func (t *Table) hidesLocked(s *Subscription) bool {
-	if len(t.hidden) == 0 || s.key.wildcard {
-		return len(t.hidden) > 0
+// asksUncacheableLocked reports whether s asks for a resource that must not be cached.
+func (t *Table) asksUncacheableLocked(s *Subscription) bool {
+	if len(t.uncacheable) == 0 || s.key.wildcard {
+		return len(t.uncacheable) > 0
 	}
-	for name := range t.hidden {
+	for name := range t.uncacheable {
 		if _, ok := s.names[name]; ok {
 			return true
 		}
@@ -176,9 +176,9 @@ func (t *Table) Wanted(w *Watcher) (e Edit) {
 	return e
 }
 
-// Told returns what a client at a position has of what w sees. Resources that have changed since
+// HeldAt returns what a client at a position has of what w sees. Resources that have changed since
 // have an unknown version.
-func (t *Table) Told(w *Watcher, at Position) (held []resource.Held) {
+func (t *Table) HeldAt(w *Watcher, at Position) (held []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
 	t.mu.RUnlock()

@@ -83,7 +83,7 @@ func TestPrivateGroup(t *testing.T) {
 	if got := c.ask(t, Query{}); c.head().Private || !slices.Equal(said(got), []string{"a", "b"}) {
 		t.Fatalf("private %t: %v", c.head().Private, said(got))
 	}
-	if s := w.cache.Snapshot(); len(s) != 1 || s[0].Private != 1 {
+	if s := w.cache.GroupInfos(); len(s) != 1 || s[0].Private != 1 {
 		t.Fatalf("%+v", s)
 	}
 	c.table.Replace(&c.w, false, []string{"a"})
@@ -103,16 +103,16 @@ func TestPrivateGroup(t *testing.T) {
 	if feed.ctx.Err() == nil {
 		t.Fatal("the stream outlives the client")
 	}
-	if s := w.cache.Snapshot(); s[0].Private != 0 {
+	if s := w.cache.GroupInfos(); s[0].Private != 0 {
 		t.Fatalf("%+v", s)
 	}
 }
 
-// TestTold: what a client of a shared table has when it moves away.
-func TestTold(t *testing.T) {
+// TestHeldAt: what a client of a shared table has when it moves away.
+func TestHeldAt(t *testing.T) {
 	w := start(t, Config{})
 	c := w.client(clusters, false, "a", "b", "c", "d")
-	if got := c.table.Told(&c.w, c.at); got != nil {
+	if got := c.table.HeldAt(&c.w, c.at); got != nil {
 		t.Fatalf("a client that was told nothing holds %v", got)
 	}
 	w.apply(clusters, versioned("a", "1", "a1"), versioned("b", "1", "b1"), versioned("c", "1", "c1"))
@@ -120,7 +120,7 @@ func TestTold(t *testing.T) {
 	w.apply(clusters, versioned("b", "2", "b2"), versioned("d", "1", "d1"))
 	w.remove(clusters, "c")
 	got := make(map[string]string)
-	for _, h := range c.table.Told(&c.w, c.at) {
+	for _, h := range c.table.HeldAt(&c.w, c.at) {
 		got[h.Name] = h.Version
 	}
 	if len(got) != 4 || got["a"] != "a1" || got["b"] != "" || got["c"] != "" || got["d"] != "" {

@@ -69,7 +69,7 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 	m.model.want(&next)
 	m.reap()
 	if m.kind == (kind{}) { // an alias may still cover a name that is left
-		c.tell = c.tell.Without(removed)
+		c.force = c.force.Without(removed)
 	}
 	if ed.Wildcard {
 		c.owed = c.sotw
@@ -79,10 +79,10 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 		}
 	}
 	if c.at.Gen > 0 || c.at.Noted > 0 {
-		c.tell = c.tell.With(NewNames(added)).With(NewNames(again)) // B18, B35
+		c.force = c.force.With(NewNames(added)).With(NewNames(again)) // B18, B35
 	}
 	if next.wild && !c.sotw {
-		c.tell = c.tell.With(NewNames(removed)) // B36
+		c.force = c.force.With(NewNames(removed)) // B36
 	}
 	maps.DeleteFunc(c.held, func(n string, r *resource.Resource) bool {
 		// A client that leaves a name or the wildcard no longer has what it knew only by that.
@@ -101,7 +101,7 @@ func (m *machine) edited(t *rapid.T, c *reader, next sub, again []string, ed Edi
 func (m *machine) reconnect(t *rapid.T) {
 	c := m.pick(t)
 	m.table.Leave(&c.w)
-	c.w, c.at, c.tell, c.claims, c.kept = Watcher{}, Start, nil, nil, false
+	c.w, c.at, c.force, c.claims, c.kept = Watcher{}, Start, nil, nil, false
 	c.spared = make(map[string]bool)
 	c.ghosts, c.errs = make(map[string]bool), make(map[string]string)
 	if c.sub.names != nil {
@@ -131,7 +131,7 @@ func (m *machine) reconnect(t *rapid.T) {
 			c.held[n] = r2 // a client cannot distinguish them
 		}
 	}
-	c.tell, c.at, c.claims = m.table.Reconcile(&c.w, claims)
+	c.force, c.at, c.claims = m.table.Reconcile(&c.w, claims)
 	for _, rest := range c.claims {
 		if !m.unknownTo(&c.sub, rest.Name) {
 			t.Fatalf("%q is known, but its claim was not judged", rest.Name)
@@ -142,7 +142,7 @@ func (m *machine) reconnect(t *rapid.T) {
 		if m.model.shown[n] != r || !m.model.covers(&c.sub, r) {
 			continue
 		}
-		if again := slices.Contains(c.tell.list(), n); again != (m.model.refused[n] && m.model.errors[n] == "") {
+		if again := slices.Contains(c.force.list(), n); again != (m.model.refused[n] && m.model.errors[n] == "") {
 			t.Fatalf("%q is current, and will be sent again: %t; an error of it was told: %t", n, again, m.model.refused[n])
 		}
 	}

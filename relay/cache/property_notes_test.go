@@ -40,8 +40,8 @@ func (m *machine) refusals(t *rapid.T, u Update) (out []resource.About) {
 	return out
 }
 
-// lapse: F5: all TTLs expire.
-func (m *machine) lapse(t *rapid.T) {
+// expireTTLs: F5: all TTLs expire.
+func (m *machine) expireTTLs(t *rapid.T) {
 	u := Update{Type: clusters, Partial: true}
 	for n, ttl := range m.model.ttl {
 		if ttl > 0 {
@@ -52,7 +52,7 @@ func (m *machine) lapse(t *rapid.T) {
 		before := m.table.gen
 		m.table.mu.Lock()
 		woken := make(map[*Subscription]struct{})
-		m.table.lapseLocked(time.Now().Add(2*time.Hour), woken)
+		m.table.expireTTLsLocked(time.Now().Add(2*time.Hour), woken)
 		m.table.mu.Unlock()
 		m.cache.wake(woken)
 		return int(m.table.gen - before)
@@ -88,7 +88,7 @@ func (m *machine) heard(t *rapid.T, c *reader, got Changes) {
 		shown[name] = true
 		c.errs[name] = string(raw)
 	}
-	if h := c.head(); got.More || got.To.Noted < h.Noted || c.timed && got.To.Noted < h.Beat {
+	if h := c.head(); got.More || got.To.Noted < h.Noted || c.timed && got.To.Noted < h.Heartbeat {
 		return // there is more to send
 	}
 	for name, raw := range m.model.errors {
@@ -113,9 +113,9 @@ func (m *machine) renew(t *rapid.T) {
 			t.Fatalf("%q was not shown once more, though an error was taken back", n)
 		}
 		m.model.shown[n] = e.res
-		for leg := range m.model.copies {
-			if c := m.model.copies[leg][n]; c.res == old {
-				m.model.copies[leg][n] = modelCopy{e.res, c.version}
+		for stream := range m.model.copies {
+			if c := m.model.copies[stream][n]; c.res == old {
+				m.model.copies[stream][n] = modelCopy{e.res, c.version}
 			}
 		}
 	}
@@ -125,7 +125,7 @@ func (m *machine) renew(t *rapid.T) {
 // up to where removals had been forgotten before.
 func (m *machine) reapNotes(floor uint64) {
 	for n := range m.model.errors {
-		if m.model.wants[n] == nil && m.table.remarks[n] == nil {
+		if m.model.wants[n] == nil && m.table.resourceErrors[n] == nil {
 			delete(m.model.errors, n)
 		}
 	}

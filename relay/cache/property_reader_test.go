@@ -15,7 +15,7 @@ type reader struct {
 	client
 	sub    sub
 	sotw   bool // asks for the full state
-	tell   *Names
+	force  *Names
 	held   map[string]*resource.Resource
 	kept   bool            // removals were held back
 	owed   bool            // a full state, even an empty one (B24)
@@ -58,7 +58,7 @@ func (m *machine) follow(t *rapid.T) {
 		before.spared = maps.Clone(c.spared)
 		read(t, c, q)
 		c.spared = before.spared
-		c.at, c.tell, c.held, c.ghosts = before.at, before.tell.With(c.tell), before.held, before.ghosts
+		c.at, c.force, c.held, c.ghosts = before.at, before.force.With(c.force), before.held, before.ghosts
 		c.kept, c.owed, c.more, c.lives, c.errs = before.kept, before.owed, before.more, before.lives, before.errs
 		return
 	}
@@ -79,30 +79,30 @@ func (m *machine) demand(t *rapid.T) {
 	if err != nil {
 		return // the next read will start over
 	}
-	tell, refresh, more := c.tell, c.refresh, c.more
+	send, refresh, more := c.force, c.refresh, c.more
 	got.Removed = resource.CanonicalNames(got.Removed)
 	c.take(got, q)
-	c.tell, c.refresh, c.more = tell.With(got.Withheld), refresh, more
+	c.force, c.refresh, c.more = send.With(got.Withheld), refresh, more
 }
 
 // settle sends a client the result of its claims.
 func (m *machine) settle(c *reader) {
 	gone, rest := m.table.Gone(&c.w, c.claims)
-	c.tell, c.claims = c.tell.With(gone), rest
+	c.force, c.claims = c.force.With(gone), rest
 }
 
 // read reads until there is no more, and compares what the client then has with what it should see.
 func (m *machine) read(t *rapid.T, c *reader, q Query) {
 	fresh, removed := c.at == Start && !q.Whole && c.claims == nil, []string{}
-	forced := c.tell
+	forced := c.force
 	for parts, more := 0, true; more; parts++ {
 		if parts > 1000 {
 			t.Fatalf("no end after %d parts, at %v", parts, c.at)
 		}
 		q.KeepRemoved = q.KeepRemoved && c.at.Removed <= c.at.Gen
-		var told []string
-		told, more = m.readPart(t, c, q)
-		removed, q.Refresh = append(removed, told...), nil
+		var sent []string
+		sent, more = m.readPart(t, c, q)
+		removed, q.Refresh = append(removed, sent...), nil
 	}
 	if c.sub.names == nil {
 		return
@@ -120,7 +120,7 @@ func (m *machine) read(t *rapid.T, c *reader, q Query) {
 		}
 	}
 	for n := range c.held {
-		if view[n] == nil && !c.ghosts[n] && !c.kept && !c.spared[n] && (!m.model.denied[n] || c.sotw && m.table.hidden[n] == "") {
+		if view[n] == nil && !c.ghosts[n] && !c.kept && !c.spared[n] && (!m.model.denied[n] || c.sotw && m.table.uncacheable[n] == "") {
 			t.Fatalf("%v still holds %q", &c.sub, n)
 		}
 	}
@@ -131,14 +131,14 @@ func (m *machine) read(t *rapid.T, c *reader, q Query) {
 func (m *machine) readPart(t *rapid.T, c *reader, q Query) (removed []string, more bool) {
 	if c.sub.names == nil {
 		got, err := m.table.Changes(&c.w, Query{Since: c.at})
-		if err != nil || !got.Empty() || got.To != c.at || c.head() != (Head{}) {
+		if err != nil || !got.Empty() || got.To != c.at || c.head() != (SubscriptionState{}) {
 			t.Fatalf("somebody without a subscription gets %+v, %v", got, err)
 		}
 		return nil, false
 	}
 	m.settle(c)
 	q.Timed = c.timed
-	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.tell, c.sotw, q.Refresh.With(c.refresh)
+	q.Since, q.Force, q.Whole, q.Refresh = c.at, c.force, c.sotw, q.Refresh.With(c.refresh)
 	got, err := m.table.Changes(&c.w, q)
 	if err != nil {
 		if !errors.Is(err, ErrTooOld) || c.at.Removed >= m.floor() || c.at == Start {
@@ -244,22 +244,22 @@ func (m *machine) judge(t *rapid.T, c *reader, q Query, got Changes, view map[st
 		}
 	}
 	for _, n := range q.Force.list() {
-		told := slices.Contains(got.Removed, n) || slices.ContainsFunc(got.Withheld.list(), func(later string) bool {
+		sent := slices.Contains(got.Removed, n) || slices.ContainsFunc(got.Withheld.list(), func(later string) bool {
 			return later == n || got.More && resource.GlobOf(later) == n
 		})
-		if got.More && told && !slices.Contains(got.Removed, n) {
+		if got.More && sent && !slices.Contains(got.Removed, n) {
 			continue // it was not examined yet
 		}
 		for _, r := range shown {
-			told = told || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
+			sent = sent || r.Key == n || resource.GlobOf(r.Key) == n || slices.Contains(r.Aliases, n)
 		}
 		wanted := c.sub.wild || c.sub.names[n] || c.sub.names[resource.GlobOf(n)]
 		refused := wanted && (m.model.denied[n] || m.model.errors[n] != "") // see machine.heard
-		if !told && !refused && !(wanted && m.unknownTo(&c.sub, n)) {
+		if !sent && !refused && !(wanted && m.unknownTo(&c.sub, n)) {
 			t.Fatalf("%v is not told about %q", &c.sub, n)
 		}
 		answered := c.sub.wild && m.model.wild.answered && (!c.sub.names[n] || m.model.wants[n].answered && m.model.route(n) == m.model.route(everything))
-		denied := told && (slices.Contains(got.Removed, n) || slices.Contains(got.Withheld.list(), n))
+		denied := sent && (slices.Contains(got.Removed, n) || slices.Contains(got.Withheld.list(), n))
 		if denied && !refused && m.unknownTo(&c.sub, n) && wanted && !answered { // K13
 			t.Fatalf("%v is told about %q, for which nobody has answered", &c.sub, n)
 		}
@@ -367,5 +367,5 @@ func (c *reader) take(got Changes, q Query) {
 	for _, n := range got.Unjudged.list() {
 		c.claims = append(c.claims, resource.Held{Name: n})
 	}
-	c.at, c.tell, c.refresh, c.kept, c.more = got.To, got.Withheld, got.Unrefreshed, q.KeepRemoved, got.More
+	c.at, c.force, c.refresh, c.kept, c.more = got.To, got.Withheld, got.Unrefreshed, q.KeepRemoved, got.More
 }

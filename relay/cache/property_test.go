@@ -27,7 +27,7 @@ func TestTableAgainstModel(t *testing.T) {
 				m := newMachine(t, layout, percent, kind{aliases: name == "aliases", globs: strings.Contains(name, "globs")}) // B38, G1, G6
 				defer m.cache.Close()
 				t.Repeat(map[string]func(*rapid.T){
-					"apply": m.apply, "absent": m.silence, "lapse": m.lapse, "take": m.take, "expire": m.expire,
+					"apply": m.apply, "absent": m.silence, "lapse": m.expireTTLs, "take": m.take, "expire": m.expire,
 					"replace": m.replace, "edit": m.edit, "follow": m.follow, "demand": m.demand, "reconnect": m.reconnect,
 					"release": m.release, "": m.check,
 				})
@@ -41,34 +41,34 @@ func TestTableAgainstModel(t *testing.T) {
 
 // layouts are the ways in which streams share the names of the test.
 var layouts = map[string]layout{
-	"names":   {[]Leg{{}}, func(string) int { return 0 }},
-	"aliases": {[]Leg{{}}, func(string) int { return 0 }},
-	"globs":   {[]Leg{{}}, func(string) int { return 0 }},
-	"guarded": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
+	"names":   {[]OriginStream{{}}, func(string) int { return 0 }},
+	"aliases": {[]OriginStream{{}}, func(string) int { return 0 }},
+	"globs":   {[]OriginStream{{}}, func(string) int { return 0 }},
+	"guarded": {[]OriginStream{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
 		if n == "c" {
 			return 1
 		}
 		return 0
 	}},
-	"globs of another origin": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
+	"globs of another origin": {[]OriginStream{{Origin: "one"}, {Origin: "two"}}, func(n string) int {
 		if resource.IsURN(n) {
 			return 1
 		}
 		return 0
 	}},
-	"one origin and names of nobody": {[]Leg{{}}, func(n string) int {
+	"one origin and names of nobody": {[]OriginStream{{}}, func(n string) int {
 		if n == "c" || n == "d" {
 			return Nobody
 		}
 		return 0
 	}},
-	"names only": {[]Leg{{}}, func(n string) int { // no control plane has the wildcard
+	"names only": {[]OriginStream{{}}, func(n string) int { // no control plane has the wildcard
 		if n == everything {
 			return Nobody
 		}
 		return 0
 	}},
-	"two origins": {[]Leg{{Origin: "one"}, {Origin: "two"}}, func(n string) int { // G3
+	"two origins": {[]OriginStream{{Origin: "one"}, {Origin: "two"}}, func(n string) int { // G3
 		switch n {
 		case "c", "d":
 			return 1
@@ -78,7 +78,7 @@ var layouts = map[string]layout{
 		return 0
 	}},
 	"separate names": { // D11
-		[]Leg{{Origin: "one"}, {Origin: "one", Names: true}, {Origin: "two"}}, func(n string) int {
+		[]OriginStream{{Origin: "one"}, {Origin: "one", Names: true}, {Origin: "two"}}, func(n string) int {
 			switch n {
 			case everything:
 				return 0
@@ -103,7 +103,7 @@ func newMachine(t *rapid.T, l layout, percent int, k kind) *machine {
 	m := &machine{
 		world: newWorld(t, Config{
 			Linger: time.Hour, Tombstones: 2, MaxRemovalPercent: percent,
-			Legs: l.legs, Route: func(_ *resource.Type, n string) int { return l.route(n) },
+			Streams: l.legs, Route: func(_ *resource.Type, n string) int { return l.route(n) },
 		}),
 		kind: k, model: newModel(l), content: make(map[uint64]string),
 	}
@@ -152,7 +152,7 @@ func (m *machine) update(t *rapid.T) Update {
 			}
 		case 3: // K17
 			// The model knows no hidden members of globs, nor of several streams.
-			r.Body, r.DoNotCache = []byte("private"), !m.globs && len(m.table.legs) == 1
+			r.Body, r.DoNotCache = []byte("private"), !m.globs && len(m.table.streams) == 1
 		default:
 			r.Body = []byte(rapid.SampledFrom([]string{"x", "y", "z"}).Draw(t, "content"))
 			if m.aliases {
@@ -178,41 +178,41 @@ func (m *machine) update(t *rapid.T) Update {
 }
 
 func (m *machine) apply(t *rapid.T) {
-	u, leg := m.update(t), m.anyLeg(t)
-	u.Source = m.model.legs[leg].Origin
-	m.observe(t, leg, u, func() int { return m.leg(leg).Apply(u) })
+	u, stream := m.update(t), m.anyLeg(t)
+	u.Source = m.model.legs[stream].Origin
+	m.observe(t, stream, u, func() int { return m.stream(stream).Apply(u) })
 }
 
-// anyLeg draws a stream that has or had demand.
+// anyStream draws a stream that has or had demand.
 func (m *machine) anyLeg(t *rapid.T) int {
-	var legs []int
+	var streams []int
 	for i := range m.model.legs {
-		if i == 0 || m.all[i] != nil || m.group.wants(i) {
-			legs = append(legs, i)
+		if i == 0 || m.all[i] != nil || m.group.hasDemand(i) {
+			streams = append(streams, i)
 		}
 	}
-	return rapid.SampledFrom(legs).Draw(t, "leg")
+	return rapid.SampledFrom(streams).Draw(t, "leg")
 }
 
 func (m *machine) silence(t *rapid.T) {
-	names, leg := m.names().Draw(t, "names"), m.anyLeg(t)
-	if table := m.group.lookup(clusters); table == nil || table.legs[leg].answered == 0 {
+	names, stream := m.names().Draw(t, "names"), m.anyLeg(t)
+	if table := m.group.lookup(clusters); table == nil || table.streams[stream].answered == 0 {
 		t.Skip("see TestClaimsAgainstSilence for a leg that has not answered")
 	}
 	u := Update{Type: clusters, Partial: true}
 	for _, n := range names {
 		c := resource.Canonical(n)
-		if m.model.wanted(leg, c) && (m.model.silent(c) || resource.IsGlob(c) && m.model.open(c)) {
+		if m.model.wanted(stream, c) && (m.model.silent(c) || resource.IsGlob(c) && m.model.open(c)) {
 			u.Removed = append(u.Removed, n)
 		}
 	}
-	equal(t, "missing", m.leg(leg).Missing(clusters, names), u.Removed)
-	m.observe(t, leg, u, func() int { return m.leg(leg).Absent(clusters, names) })
+	equal(t, "missing", m.stream(stream).Missing(clusters, names), u.Removed)
+	m.observe(t, stream, u, func() int { return m.stream(stream).Absent(clusters, names) })
 }
 
 // observe applies an update now and then, and checks which subscriptions it wakes: all that see a
 // difference, and no other.
-func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
+func (m *machine) observe(t *rapid.T, stream int, u Update, apply func() int) {
 	type state struct {
 		view    map[string]*resource.Resource
 		missing map[string]bool
@@ -232,7 +232,7 @@ func (m *machine) observe(t *rapid.T, leg int, u Update, apply func() int) {
 	m.nap()
 	gen, floor := m.table.gen, m.floor()
 	n := apply()
-	if want := m.model.apply(leg, u); n != want && m.floor() == floor { // else some names became unknown meanwhile
+	if want := m.model.apply(stream, u); n != want && m.floor() == floor { // else some names became unknown meanwhile
 		t.Fatalf("%d changes, expected %d", n, want)
 	}
 	if moved := m.table.gen - gen; moved != uint64(n) {
@@ -297,74 +297,74 @@ func (m *machine) concerns(c *reader, u Update) bool {
 // that a wildcard brought are unsubscribed with it, and unsubscribed names are unsubscribed once
 // more before they are asked for again.
 func (m *machine) take(t *rapid.T) {
-	all, leg := rapid.IntRange(0, 3).Draw(t, "all") == 0, m.anyLeg(t)
-	told := &m.model.told[leg]
+	all, stream := rapid.IntRange(0, 3).Draw(t, "all") == 0, m.anyLeg(t)
+	sent := &m.model.requested[stream]
 	if all { // a new stream
-		*told = newTold()
+		*sent = newModelRequests()
 	}
 	var again, twice []string
-	for n, back := range told.returned {
+	for n, back := range sent.returned {
 		if back {
 			again = append(again, n)
 		}
-		if back && m.model.differs[leg] && !told.last[n] {
+		if back && m.model.differs[stream] && !sent.last[n] {
 			twice = append(twice, n)
 		}
 	}
 	slices.Sort(again)
 	slices.Sort(twice)
-	defer clear(told.brought)
-	defer clear(told.last)
+	defer clear(sent.brought)
+	defer clear(sent.last)
 	var want []string
 	for n, w := range m.model.wants {
-		if m.model.route(n) == leg {
+		if m.model.route(n) == stream {
 			want = append(want, n)
 			w.asked = true
 		}
 	}
 	slices.Sort(want)
-	wild := m.model.wild != nil && m.model.route(everything) == leg
+	wild := m.model.wild != nil && m.model.route(everything) == stream
 	if wild {
 		m.model.wild.asked = true
 	}
-	for _, d := range m.leg(leg).TakeDemand(all, true) {
+	for _, d := range m.stream(stream).TakeDemand(all, true) {
 		for _, spelled := range d.Subscribe {
 			n := resource.Canonical(spelled)
-			if told.names[n] != "" && (!told.returned[n] || told.names[n] != spelled) {
+			if sent.names[n] != "" && (!sent.returned[n] || sent.names[n] != spelled) {
 				t.Fatalf("%q is subscribed twice", spelled)
 			}
-			delete(told.returned, n)
-			told.names[n] = spelled
+			delete(sent.returned, n)
+			sent.names[n] = spelled
 		}
 		for _, spelled := range d.Unsubscribe {
 			n := resource.Canonical(spelled)
-			if told.names[n] != spelled && !told.brought[n] {
-				t.Fatalf("%q is unsubscribed, but %q was subscribed", spelled, told.names[n])
+			if sent.names[n] != spelled && !sent.brought[n] {
+				t.Fatalf("%q is unsubscribed, but %q was subscribed", spelled, sent.names[n])
 			}
-			delete(told.brought, n)
-			delete(told.names, n)
-			if m.model.differs[leg] && !wild && !told.last[n] {
-				told.strays[n] = true
+			delete(sent.brought, n)
+			delete(sent.names, n)
+			if m.model.differs[stream] && !wild && !sent.last[n] {
+				sent.ghosts[n] = true
 			}
 		}
 		if !all {
 			equal(t, "names that came back", slices.Sorted(slices.Values(resource.CanonicalNames(d.Again))), again)
 			equal(t, "names to be dropped twice", slices.Sorted(slices.Values(resource.CanonicalNames(d.Twice))), twice)
 		}
-		if d.WildcardChanged && !d.Wildcard && !told.wild {
+		if d.WildcardChanged && !d.Wildcard && !sent.wild {
 			t.Fatal("the wildcard is left, but was not joined")
 		}
-		told.wild = d.Wildcard
+		sent.wild = d.Wildcard
 		equal(t, "names", slices.Sorted(slices.Values(resource.CanonicalNames(d.Names))), want)
 	}
-	for n, held := range told.brought {
+	for n, held := range sent.brought {
 		if held && m.model.wants[n] == nil {
 			t.Fatalf("%q is not unsubscribed, although the origin takes it for held", n)
 		}
 	}
-	equal(t, "names told", sortedKeys(told.names), want) // no stream gets another's names (G3)
-	equal(t, "wildcard told", told.wild, wild)
-	for n, back := range told.returned {
+	equal(t, "names told", sortedKeys(sent.names), want) // no stream gets another's names (G3)
+	equal(t, "wildcard told", sent.wild, wild)
+	for n, back := range sent.returned {
 		if back && m.model.wants[n] != nil {
 			t.Fatalf("%q came back, but was not subscribed again", n)
 		}
@@ -392,8 +392,8 @@ func (m *machine) expire(*rapid.T) {
 		subs = append(subs, &c.sub)
 	}
 	m.model.expire(subs)
-	for _, told := range m.model.told {
-		maps.DeleteFunc(told.returned, func(n string, _ bool) bool { return m.model.wants[n] == nil })
+	for _, sent := range m.model.requested {
+		maps.DeleteFunc(sent.returned, func(n string, _ bool) bool { return m.model.wants[n] == nil })
 	}
 }
 
@@ -421,18 +421,18 @@ func (m *machine) check(t *rapid.T) {
 		}
 		m.content[h.Subscription] = content
 	}
-	for leg, f := range m.all {
+	for stream, f := range m.all {
 		if f == nil {
 			continue
 		}
 		held := make(map[string]string)
-		for n, c := range m.model.copies[leg] {
-			if c.version != "" && !m.model.guarded[leg][n] { // the control plane does not have it (K16)
+		for n, c := range m.model.copies[stream] {
+			if c.version != "" && !m.model.guarded[stream][n] { // the control plane does not have it (K16)
 				held[c.res.Name] = c.version
 			}
 		}
 		if got := f.Held(clusters); !maps.Equal(got, held) { // C8
-			t.Fatalf("leg %d holds %v, expected %v", leg, got, held)
+			t.Fatalf("leg %d holds %v, expected %v", stream, got, held)
 		}
 	}
 }

@@ -110,7 +110,7 @@ func TestConcurrency(t *testing.T) {
 	})
 	all.Go(func() { // observers
 		for goOn() {
-			w.cache.Snapshot()
+			w.cache.GroupInfos()
 			for _, wrong := range w.cache.Check() {
 				t.Error(wrong)
 				return

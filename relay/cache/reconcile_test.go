@@ -14,11 +14,11 @@ func claims(pairs ...string) (out []resource.Held) {
 	return out
 }
 
-func (c *client) reconcile(t *testing.T, held []resource.Held) (told []string, rest []resource.Held) {
+func (c *client) reconcile(t *testing.T, held []resource.Held) (sent []string, rest []resource.Held) {
 	t.Helper()
-	tell, at, rest := c.table.Reconcile(&c.w, held)
+	send, at, rest := c.table.Reconcile(&c.w, held)
 	c.at = at
-	return said(c.ask(t, Query{Force: tell})), rest
+	return said(c.ask(t, Query{Force: send})), rest
 }
 
 // TestReconnect: B37: current resources are not sent again, others are sent, removed or uncovered
@@ -31,14 +31,14 @@ func TestReconnect(t *testing.T) {
 		versioned("other", "1", "cur"), versioned("gone", "1", "x"))
 	w.remove(clusters, "gone", "absent")
 	held := claims("a", "cur", "b", "old", "gone", "x", "other", "cur", "elsewhere", "1")
-	told, rest := c.reconcile(t, held)
-	if want := []string{"b", "fresh", "-absent", "-elsewhere", "-gone", "-other"}; !slices.Equal(told, want) || len(rest) > 0 {
-		t.Fatalf("told %q, rest %v, expected %q", told, rest, want)
+	sent, rest := c.reconcile(t, held)
+	if want := []string{"b", "fresh", "-absent", "-elsewhere", "-gone", "-other"}; !slices.Equal(sent, want) || len(rest) > 0 {
+		t.Fatalf("told %q, rest %v, expected %q", sent, rest, want)
 	}
 	expect(t, c.ask(t, Query{}))
-	told, rest = all.reconcile(t, held)
-	if want := []string{"b", "fresh", "-elsewhere", "-gone"}; !slices.Equal(told, want) || len(rest) > 0 {
-		t.Fatalf("told %q, rest %v, expected %q", told, rest, want)
+	sent, rest = all.reconcile(t, held)
+	if want := []string{"b", "fresh", "-elsewhere", "-gone"}; !slices.Equal(sent, want) || len(rest) > 0 {
+		t.Fatalf("told %q, rest %v, expected %q", sent, rest, want)
 	}
 }
 
@@ -47,9 +47,9 @@ func TestReconnect(t *testing.T) {
 func TestReconnectBeforeTheOrigin(t *testing.T) {
 	w := start(t, Config{})
 	c, named := w.client(clusters, true), w.client(clusters, false, "a")
-	told, rest := c.reconcile(t, claims("a", "1", "b", "1"))
-	if len(told) > 0 || len(rest) != 2 {
-		t.Fatalf("told %q, rest %v", told, rest)
+	sent, rest := c.reconcile(t, claims("a", "1", "b", "1"))
+	if len(sent) > 0 || len(rest) != 2 {
+		t.Fatalf("told %q, rest %v", sent, rest)
 	}
 	_, namedRest := named.reconcile(t, claims("a", "1"))
 	w.feed.TakeDemand(true, false)
@@ -62,8 +62,8 @@ func TestReconnectBeforeTheOrigin(t *testing.T) {
 	if gone, open := named.table.Gone(&named.w, namedRest); gone != nil || len(open) > 0 { // C11: silence is no deletion
 		t.Fatalf("gone %v, still open: %v", gone, open)
 	}
-	if tell, at, rest := c.table.Reconcile(&Watcher{}, claims("a", "1")); tell != nil || at != Start || len(rest) != 1 {
-		t.Fatalf("%v, %v, %v without a subscription", tell, at, rest)
+	if send, at, rest := c.table.Reconcile(&Watcher{}, claims("a", "1")); send != nil || at != Start || len(rest) != 1 {
+		t.Fatalf("%v, %v, %v without a subscription", send, at, rest)
 	}
 }
 

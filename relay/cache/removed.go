@@ -24,26 +24,26 @@ func (t *Table) noteRemovedLocked(by int, name string) {
 	if !t.remembersRemoved() {
 		return
 	}
-	leg := &t.legs[by]
-	if leg.removed == nil {
-		leg.removed = make(map[string]time.Time)
+	stream := &t.streams[by]
+	if stream.removed == nil {
+		stream.removed = make(map[string]time.Time)
 	}
-	leg.removed[name] = time.Now()
+	stream.removed[name] = time.Now()
 }
 
 // HeldBack returns the canonical names, by type URL, whose removals the guard holds back on the
-// stream with a name (see [Leg.String]). A guard that keeps names only because of parents is
-// omitted: those are removed with these. An idle group has such removals, too, and serves the
+// stream with a name (see [OriginStream.String]). A guard that keeps names only because of parents
+// is omitted: those are removed with these. An idle group has such removals, too, and serves the
 // resources to its next clients.
-func (g *Group) HeldBack(leg string) map[string][]string {
-	by := g.cache.LegNamed(leg)
+func (g *Group) HeldBack(stream string) map[string][]string {
+	by := g.cache.StreamNamed(stream)
 	if by < 0 {
 		return nil
 	}
 	all := make(map[string][]string)
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		if held := &t.legs[by].guard; !held.forParents {
+		if held := &t.streams[by].guard; !held.forParents {
 			for name := range held.names {
 				all[t.Type.URL] = append(all[t.Type.URL], name)
 			}
@@ -71,7 +71,7 @@ func (f *Feed) Removed(names map[string][]string) map[string][]string {
 // HasRemoved reports whether Removed may return anything.
 func (f *Feed) HasRemoved() (has bool) {
 	f.eachRemoved(func(t *Table, removed func(name string) bool) {
-		for name := range t.legs[f.leg].removed {
+		for name := range t.streams[f.stream].removed {
 			if has = has || removed(name); has {
 				return
 			}
@@ -83,15 +83,15 @@ func (f *Feed) HasRemoved() (has bool) {
 // eachRemoved calls look for each table, with its mu held, and with a function that reports whether
 // a name counts as removed.
 func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) {
-	resumed, ok := f.group.knowsSince(f.leg)
+	resumed, ok := f.group.knowsSince(f.stream)
 	if !ok {
 		return
 	}
 	for _, t := range f.group.Tables() {
 		t.mu.RLock()
-		if leg := &t.legs[f.leg]; !leg.stale && !leg.idled && leg.slept.IsZero() {
+		if stream := &t.streams[f.stream]; !stream.stale && !stream.idled && stream.slept.IsZero() {
 			look(t, func(name string) bool {
-				at, is := leg.removed[name]
+				at, is := stream.removed[name]
 				return is && at.After(resumed)
 			})
 		}
@@ -101,17 +101,17 @@ func (f *Feed) eachRemoved(look func(t *Table, removed func(name string) bool)) 
 
 // knowsSince returns since when a stream has been connected to the control plane, or to the owner,
 // apart from brief interruptions; ok is false if it is not connected.
-func (g *Group) knowsSince(leg int) (since time.Time, ok bool) {
+func (g *Group) knowsSince(stream int) (since time.Time, ok bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	l := &g.legs[leg]
+	l := &g.streams[stream]
 	return l.resumed, l.upstream.Connected || time.Since(l.lostAt) <= noticed
 }
 
 // RemoveHeld applies the removals of these names, as Removed of another node returns them, as far
 // as they are held back on the stream with a name. It returns how many.
-func (g *Group) RemoveHeld(leg string, names map[string][]string) (removed int) {
-	by := g.cache.LegNamed(leg)
+func (g *Group) RemoveHeld(stream string, names map[string][]string) (removed int) {
+	by := g.cache.StreamNamed(stream)
 	if by < 0 {
 		return 0
 	}
@@ -122,7 +122,7 @@ func (g *Group) RemoveHeld(leg string, names map[string][]string) (removed int) 
 
 // removeNamesLocked is removeHeldLocked for some names.
 func (t *Table) removeNamesLocked(by int, names []string, woken map[*Subscription]struct{}) (removed int) {
-	held := &t.legs[by].guard
+	held := &t.streams[by].guard
 	rest, done := *held, make(map[string]*resource.Resource)
 	for _, name := range names {
 		if then, is := rest.names[name]; is {

@@ -124,7 +124,7 @@ func TestRemoveHeldWhileIdle(t *testing.T) {
 		c.table.Leave(&c.w)
 		w.cache.Leave(w.group)
 		pass(90 * time.Second)
-		if !w.cache.Snapshot()[0].Idle {
+		if !w.cache.GroupInfos()[0].Idle {
 			t.Fatal("the key is not idle")
 		}
 		held := w.group.HeldBack("")[clusters.URL]

@@ -12,23 +12,23 @@ import (
 )
 
 // While the control plane cannot be reached, a group takes over what other nodes have as if it were
-// its own last known good (see [Group.Revive]): unconfirmed, so that no client is notified of an
-// absence, and served until the control plane answers. If several nodes have a type, the one that
-// proves to be newest counts, by the tier head first and then by when it last received something
-// from the control plane; the others add names of which that one knows nothing.
+// its own last known good (see [Group.RestoreFrom]): unconfirmed, so that no client is notified of
+// an absence, and served until the control plane answers. If several nodes have a type, the one
+// that proves to be newest counts, by the tier head first and then by when it last received
+// something from the control plane; the others add names of which that one knows nothing.
 
-// Held returns what the group has of each type, including restorable content that no client has
-// asked for.
-func (g *Group) Held() (all []Kept) {
+// Snapshots returns what the group has of each type, including restorable content that no client
+// has asked for.
+func (g *Group) Snapshots() (all []Snapshot) {
 	for _, t := range g.Tables() {
-		if k, ok := t.kept(true); ok {
+		if k, ok := t.snapshot(true); ok {
 			all = append(all, k)
 		}
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for _, r := range g.revivable {
-		all = append(all, r.kept)
+	for _, r := range g.pendingRestores {
+		all = append(all, r.snapshot)
 	}
 	return all
 }
@@ -42,21 +42,21 @@ func (c *Cache) GroupOf(key aggregation.Key) *Group {
 
 // Renew gives the group what other nodes have of its key, as far as it can be better than what the
 // group has, and reports whether any of it was.
-func (g *Group) Renew(others []Kept) (taken bool) {
+func (g *Group) Renew(others []Snapshot) (taken bool) {
 	g.hearHolds(others)
-	own := g.Held()
-	byType := make(map[string][]Kept)
+	own := g.Snapshots()
+	byType := make(map[string][]Snapshot)
 	for _, k := range others {
 		byType[k.Type.URL] = append(byType[k.Type.URL], k)
 	}
 	for url, all := range byType {
-		i := slices.IndexFunc(own, func(k Kept) bool { return k.Type.URL == url })
-		var had []Kept
+		i := slices.IndexFunc(own, func(k Snapshot) bool { return k.Type.URL == url })
+		var had []Snapshot
 		if i >= 0 {
 			had = own[i : i+1]
 		}
-		if k := mergeKept(slices.Concat(had, all), g.headOf(url)); i < 0 || !k.same(&own[i]) {
-			g.Revive(k)
+		if k := mergeSnapshots(slices.Concat(had, all), g.headOf(url)); i < 0 || !k.same(&own[i]) {
+			g.RestoreFrom(k)
 			taken = true
 		}
 	}
@@ -65,7 +65,7 @@ func (g *Group) Renew(others []Kept) (taken bool) {
 
 // Adopt keeps what another node that is about to end has of a key, as if the key had been idle
 // here: it counts among idle keys, and clients may connect for it.
-func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
+func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Snapshot) {
 	c.mu.Lock()
 	g := c.groups[key]
 	fresh := g == nil && !c.closed
@@ -90,26 +90,26 @@ func (c *Cache) Adopt(key aggregation.Key, node *corev3.Node, held []Kept) {
 	c.evictLocked(c.cfg.IdleBytes)
 }
 
-// mergeKept merges the snapshots of one type: of each name it takes the newest copy. It omits what
-// is not in a complete wildcard set that is newer, and what a newer snapshot knows to be absent,
-// unless another node's removal guard holds its removal back. head is the digest that the tier head
-// has of the type, nil if that is unknown.
-func mergeKept(all []Kept, head *resource.Digest) Kept {
+// mergeSnapshots merges the snapshots of one type: of each name it takes the newest copy. It omits
+// what is not in a complete wildcard set that is newer, and what a newer snapshot knows to be
+// absent, unless another node's removal guard holds its removal back. head is the digest that the
+// tier head has of the type, nil if that is unknown.
+func mergeSnapshots(all []Snapshot, head *resource.Digest) Snapshot {
 	ranked := slices.Clone(all)
 	// Snapshots that were never compared with this tier head, such as a record or the content of an
 	// idle node, prove nothing against those that were: the time decides.
-	compared := slices.ContainsFunc(all, func(k Kept) bool { return k.Edition.Behind })
-	behind := func(k *Kept) int {
-		other := head != nil && (k.Wildcard || k.Head != *head) && k.digest() != *head
-		return boolRank(k.Edition.Behind || compared && (k.Recorded || other))
+	compared := slices.ContainsFunc(all, func(k Snapshot) bool { return k.TableDigest.Behind })
+	behind := func(k *Snapshot) int {
+		other := head != nil && (k.Wildcard || k.HeadDigest != *head) && k.digest() != *head
+		return boolRank(k.TableDigest.Behind || compared && (k.Recorded || other))
 	}
-	slices.SortStableFunc(ranked, func(a, b Kept) int {
+	slices.SortStableFunc(ranked, func(a, b Snapshot) int {
 		return cmp.Or(cmp.Compare(behind(&a), behind(&b)), b.AsOf.Compare(a.AsOf))
 	})
 	// For names that the newest one lacks, the tier head proves nothing: a node that restored an
 	// old record need not have compared it.
-	slices.SortStableFunc(ranked[1:], func(a, b Kept) int { return b.AsOf.Compare(a.AsOf) })
-	m := merged{Kept: Kept{Type: ranked[0].Type, AsOf: ranked[0].AsOf, Edition: ranked[0].Edition}, named: make(map[string]int), absent: make(map[string]struct{})}
+	slices.SortStableFunc(ranked[1:], func(a, b Snapshot) int { return b.AsOf.Compare(a.AsOf) })
+	m := merged{Snapshot: Snapshot{Type: ranked[0].Type, AsOf: ranked[0].AsOf, TableDigest: ranked[0].TableDigest}, named: make(map[string]int), absent: make(map[string]struct{})}
 	for i := range ranked {
 		if !m.Wildcard || ranked[i].HeldBack {
 			m.add(&ranked[i])
@@ -124,11 +124,11 @@ func mergeKept(all []Kept, head *resource.Digest) Kept {
 		}
 	}
 	m.Recorded = ranked[0].Recorded && len(m.Resources) == len(ranked[0].Resources)
-	return m.Kept
+	return m.Snapshot
 }
 
 // digest is the digest of all resources of k.
-func (k *Kept) digest() (d resource.Digest) {
+func (k *Snapshot) digest() (d resource.Digest) {
 	for _, one := range k.Resources {
 		d = d.Add(one.Resource.Member())
 	}
@@ -139,10 +139,10 @@ func (k *Kept) digest() (d resource.Digest) {
 func (g *Group) headOf(url string) *resource.Digest {
 	g.mu.Lock()
 	t := g.tables[url]
-	early, known := g.agreed[url]
+	early, known := g.tierHeads[url]
 	g.mu.Unlock()
 	switch {
-	case len(g.cache.cfg.Legs) > 1:
+	case len(g.cache.cfg.Streams) > 1:
 		return nil
 	case known:
 		return &early.Digest
@@ -151,10 +151,10 @@ func (g *Group) headOf(url string) *resource.Digest {
 	}
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	if t.agreed == nil || t.agreed.since.IsZero() {
+	if t.tierHead == nil || t.tierHead.since.IsZero() {
 		return nil
 	}
-	head := t.agreed.head.Digest
+	head := t.tierHead.head.Digest
 	return &head
 }
 
@@ -165,24 +165,24 @@ func boolRank(b bool) int {
 	return 0
 }
 
-// merged is a [Kept] that is being made.
+// merged is a [Snapshot] that is being made.
 type merged struct {
-	Kept
+	Snapshot
 
 	named  map[string]int      // indices of its resources, by their keys
 	absent map[string]struct{} // names that some of the added snapshots know not to exist
 }
 
 // add adds what k knows of other names.
-func (m *merged) add(k *Kept) {
-	legs := make([]int, len(k.Legs)) // their indices in m
-	for i, l := range k.Legs {
-		legs[i] = slices.IndexFunc(m.Legs, func(o KeptLeg) bool { return o.is(l.Leg) })
-		if legs[i] < 0 {
-			legs[i] = len(m.Legs)
-			m.Legs = append(m.Legs, l)
-		} else if m.Legs[legs[i]].Version != l.Version {
-			m.Legs[legs[i]].Version = "" // it is the version of neither
+func (m *merged) add(k *Snapshot) {
+	streams := make([]int, len(k.Streams)) // their indices in m
+	for i, l := range k.Streams {
+		streams[i] = slices.IndexFunc(m.Streams, func(o SnapshotStream) bool { return o.is(l.OriginStream) })
+		if streams[i] < 0 {
+			streams[i] = len(m.Streams)
+			m.Streams = append(m.Streams, l)
+		} else if m.Streams[streams[i]].Version != l.Version {
+			m.Streams[streams[i]].Version = "" // it is the version of neither
 		}
 	}
 	for _, one := range k.Resources {
@@ -191,11 +191,11 @@ func (m *merged) add(k *Kept) {
 			continue
 		}
 		m.named[one.Resource.Key] = len(m.Resources)
-		bits := one.Legs
-		one.Legs = 0
-		for i, to := range legs {
-			if bits&(1<<i) != 0 && to < maxLegs {
-				one.Legs |= 1 << to
+		bits := one.Streams
+		one.Streams = 0
+		for i, to := range streams {
+			if bits&(1<<i) != 0 && to < maxStreams {
+				one.Streams |= 1 << to
 			}
 		}
 		m.Resources = append(m.Resources, one)
@@ -212,7 +212,7 @@ func (m *merged) add(k *Kept) {
 }
 
 // addErrored records for which resources clients of k may remember an error (C16).
-func (m *merged) addErrored(k *Kept) {
+func (m *merged) addErrored(k *Snapshot) {
 	for _, one := range k.Resources {
 		i, known := m.named[one.Resource.Key]
 		if !one.Errored || !known || !m.Resources[i].Resource.SameContent(one.Resource) {
@@ -226,38 +226,38 @@ func (m *merged) addErrored(k *Kept) {
 
 // same reports whether k has nothing else than o: no other name, copy or complete set, and no error
 // that clients may remember.
-func (k *Kept) same(o *Kept) bool {
+func (k *Snapshot) same(o *Snapshot) bool {
 	if k.Wildcard != o.Wildcard || len(k.Globs) != len(o.Globs) || len(k.Resources) != len(o.Resources) {
 		return false
 	}
-	had := make(map[string]*KeptResource, len(o.Resources))
+	had := make(map[string]*SnapshotResource, len(o.Resources))
 	for i := range o.Resources {
 		had[o.Resources[i].Resource.Key] = &o.Resources[i]
 	}
-	return !slices.ContainsFunc(k.Resources, func(one KeptResource) bool {
+	return !slices.ContainsFunc(k.Resources, func(one SnapshotResource) bool {
 		old := had[one.Resource.Key]
 		return old == nil || !old.Resource.SameContent(one.Resource) || old.Resource.Version != one.Resource.Version || old.Errored != one.Errored
 	})
 }
 
 // restoredFrom records that the stream's content includes something of r.
-func (l *tableLeg) restoredFrom(r *revivable) {
-	if !l.stale || r.kept.AsOf.Before(l.restoredAsOf) {
-		l.restoredAsOf = r.kept.AsOf
+func (l *typeStreamState) restoredFrom(r *pendingRestore) {
+	if !l.stale || r.snapshot.AsOf.Before(l.restoredAsOf) {
+		l.restoredAsOf = r.snapshot.AsOf
 	}
 	l.stale = true
 }
 
 // renewLocked replaces what was restored before by what proves to be newer. t.mu must be held.
-func (t *Table) renewLocked(r *revivable) {
-	for _, one := range r.kept.Resources { // present resources need no memory twice
+func (t *Table) renewLocked(r *pendingRestore) {
+	for _, one := range r.snapshot.Resources { // present resources need no memory twice
 		if e := t.entries[one.Resource.Key]; e != nil && e.res != nil && e.res.SameContent(one.Resource) {
 			r.taken[one.Resource.Key] = struct{}{}
 		}
 	}
-	for by := range t.legs {
+	for by := range t.streams {
 		if t.renewsLocked(by, r) {
-			t.renewLegLocked(by, r)
+			t.renewStreamLocked(by, r)
 		}
 	}
 }
@@ -269,56 +269,56 @@ const noticed = 5 * time.Second
 // something older, or is from before the key was idle or the process slept, or the tier head proves
 // it while the control plane cannot be asked. A head that may itself be old proves it if other
 // nodes have its content from later.
-func (t *Table) renewsLocked(by int, r *revivable) bool {
-	leg := &t.legs[by]
+func (t *Table) renewsLocked(by int, r *pendingRestore) bool {
+	stream := &t.streams[by]
 	switch {
-	case leg.live == 0 && leg.answered == 0 && !leg.stale:
+	case stream.live == 0 && stream.answered == 0 && !stream.stale:
 		return false // it is taken once there is interest in it
-	case leg.stale && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now())):
+	case stream.stale && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now())):
 		return true
-	case (leg.idled || !leg.slept.IsZero()) && r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed)):
+	case (stream.idled || !stream.slept.IsZero()) && r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(noticed)):
 		return true
 	}
-	if t.agreed == nil || !t.agreed.behind || r.kept.Edition.Behind || !t.group.unreachable(1<<by) {
+	if t.tierHead == nil || !t.tierHead.behind || r.snapshot.TableDigest.Behind || !t.group.unreachable(1<<by) {
 		return false
 	}
-	return t.outdatedLocked() || r.kept.AsOf.After(t.legAsOfLocked(by, time.Now()).Add(noticed))
+	return t.outdatedLocked() || r.snapshot.AsOf.After(t.streamAsOfLocked(by, time.Now()).Add(noticed))
 }
 
-func (t *Table) renewLegLocked(by int, r *revivable) {
-	leg := &t.legs[by]
-	u := turn{table: t, by: by, first: t.gen + 1, woken: t.woken, final: true}
-	whole := r.kept.Wildcard && t.wild.leg == by
-	there := make(map[string]struct{}, len(r.kept.Resources))
-	for _, one := range r.kept.Resources {
+func (t *Table) renewStreamLocked(by int, r *pendingRestore) {
+	stream := &t.streams[by]
+	u := updateTxn{table: t, by: by, first: t.gen + 1, woken: t.woken, final: true}
+	whole := r.snapshot.Wildcard && t.wild.stream == by
+	there := make(map[string]struct{}, len(r.snapshot.Resources))
+	for _, one := range r.snapshot.Resources {
 		key := one.Resource.Key
 		there[key] = struct{}{}
 		e := t.entries[key]
 		if whole && (e == nil || e.res == nil) {
-			t.reviveNewLocked(r, one)
+			t.restoreNewLocked(r, one)
 			continue
 		}
-		if e == nil || e.heldBy(by) == nil {
+		if e == nil || e.copyFrom(by) == nil {
 			continue
 		}
-		if e.heldBy(by).res.SameContent(one.Resource) {
+		if e.copyFrom(by).res.SameContent(one.Resource) {
 			u.rename(e, one.Resource.Version)
 			continue
 		}
 		if res := one.lasting(); res != nil && t.mayHoldLocked(by, res) {
 			u.put(res)
-			e.heldBy(by).version = noVersion
+			e.copyFrom(by).version = noVersion
 			r.taken[key] = struct{}{}
 		}
 	}
 	if whole {
 		for key, e := range t.entries {
-			if _, is := there[key]; !is && e.heldBy(by) != nil {
+			if _, is := there[key]; !is && e.copyFrom(by) != nil {
 				u.drop(e)
 			}
 		}
 	}
-	for _, name := range r.kept.Absent {
+	for _, name := range r.snapshot.Absent {
 		if e := t.entries[name]; e != nil {
 			u.drop(e)
 		}
@@ -327,26 +327,26 @@ func (t *Table) renewLegLocked(by int, r *revivable) {
 		return
 	}
 	t.recordLocked(&u, time.Now(), CauseRestored, "")
-	leg.claims++
-	leg.stale, leg.restoredAsOf = true, r.kept.AsOf
-	t.settleRevivedLocked(by)
+	stream.claims++
+	stream.stale, stream.restoredAsOf = true, r.snapshot.AsOf
+	t.settleRestoredLocked(by)
 }
 
 // rename replaces the version of e, which clients may not have been sent yet, by the one that
 // clients of other nodes got for the same content (K11).
-func (u *turn) rename(e *entry, version string) {
-	if e.res.Version == version || e.leg != u.by || e.also != nil {
+func (u *updateTxn) rename(e *entry, version string) {
+	if e.res.Version == version || e.stream != u.by || e.second != nil {
 		return
 	}
 	same := *e.res
 	same.Version = version
-	s := state{hold: e.hold, member: e.member}
+	s := state{resourceCopy: e.resourceCopy, member: e.member}
 	s.res, s.version = &same, noVersion
 	u.set(e.name, s)
 }
 
 // lasting is the resource with the rest of its TTL; nil if that has passed (F5).
-func (one *KeptResource) lasting() *resource.Resource {
+func (one *SnapshotResource) lasting() *resource.Resource {
 	if one.Expires.IsZero() {
 		return one.Resource
 	}

@@ -31,7 +31,7 @@ func TestSilentStreamConfirmsNothing(t *testing.T) {
 				w.feed.Up()
 				pass(time.Minute)
 				end(w)
-				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(lost) {
+				if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(lost) {
 					t.Errorf("what it holds is from %s after the last stream on which something was heard", asOf.Sub(lost))
 				}
 			})
@@ -75,7 +75,7 @@ func TestStreamConfirmsWhatItAnswered(t *testing.T) {
 						want = time.Now()
 					}
 				}
-				for _, k := range w.group.Held() {
+				for _, k := range w.group.Snapshots() {
 					if k.Type == clusters && !k.AsOf.Equal(want) {
 						t.Errorf("clusters are as of %s after the loss, expected %s", k.AsOf.Sub(lost), want.Sub(lost))
 					}
@@ -104,16 +104,16 @@ func TestBetweenTwoStates(t *testing.T) {
 		began := time.Now()
 		follow(Update{Resources: []*resource.Resource{res("a", "1"), res("b", "1")}})
 		pass(time.Second)
-		if asOf := w.group.Held()[0].AsOf; !asOf.Equal(time.Now()) {
+		if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(time.Now()) {
 			t.Errorf("what the owner has is from %s after the start", asOf.Sub(began))
 		}
 		follow(Update{Resources: []*resource.Resource{res("a", "2")}, Partial: true})
-		if asOf := w.group.Held()[0].AsOf; asOf.After(began) {
+		if asOf := w.group.Snapshots()[0].AsOf; asOf.After(began) {
 			t.Errorf("what is between two states is from %s after the start", asOf.Sub(began))
 		}
 		pass(time.Second)
 		follow(Update{Removed: []string{"b"}})
-		if asOf := w.group.Held()[0].AsOf; !asOf.Equal(time.Now()) {
+		if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(time.Now()) {
 			t.Errorf("what the owner has now is from %s after the start", asOf.Sub(began))
 		}
 	})
@@ -130,15 +130,15 @@ func TestAbsentElsewhere(t *testing.T) {
 			return resource.New(resource.Resource{Name: name, Body: []byte("1"), Endpoints: name})
 		}
 		w.feed.Down(errOut)
-		w.group.Revive(holds(clusters, true, began, cluster("a"), cluster("b")))
-		w.group.Revive(holds(endpoints, false, began, res("a", "1"), res("b", "1")))
+		w.group.RestoreFrom(holds(clusters, true, began, cluster("a"), cluster("b")))
+		w.group.RestoreFrom(holds(endpoints, false, began, res("a", "1"), res("b", "1")))
 		parents, c := w.client(clusters, true), w.client(endpoints, false, "a", "b")
 		expectSees(t, c, "a", "b")
 		since := holds(endpoints, false, time.Now(), res("a", "2"))
 		since.Absent = []string{"b"}
-		w.group.Renew([]Kept{since})
+		w.group.Renew([]Snapshot{since})
 		expectSees(t, c, "-b", "a")
-		for _, k := range w.group.Held() {
+		for _, k := range w.group.Snapshots() {
 			if k.Type == endpoints && !slices.Equal(k.Absent, []string{"b"}) {
 				t.Errorf("it passes on that %q do not exist", k.Absent)
 			}
@@ -163,21 +163,21 @@ func TestRestoredAtTheHead(t *testing.T) {
 				began := time.Now()
 				w.feed.Down(errOut)
 				c := w.client(clusters, true)
-				w.group.Revive(holds(clusters, true, began, res("a", "1")))
+				w.group.RestoreFrom(holds(clusters, true, began, res("a", "1")))
 				expectSees(t, c, "a")
 				pass(4 * time.Minute)
-				w.group.Agree(clusters, Agreed{Digest: c.table.Edition().Digest, At: time.Now().Add(ahead - time.Minute)})
+				w.group.ObserveHead(clusters, TierHead{Digest: c.table.Digest().Digest, At: time.Now().Add(ahead - time.Minute)})
 				written := time.Now()
 				if ahead == 0 {
 					written = written.Add(-time.Minute)
 				}
 				pass(time.Minute)
-				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(written) {
+				if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(written) {
 					t.Errorf("it is passed on as of %s, expected %s", asOf.Sub(began), written.Sub(began))
 				}
-				w.group.Renew([]Kept{holds(clusters, true, written.Add(-time.Second), res("b", "1"))})
+				w.group.Renew([]Snapshot{holds(clusters, true, written.Add(-time.Second), res("b", "1"))})
 				expectSees(t, c, "a")
-				w.group.Renew([]Kept{holds(clusters, true, written.Add(time.Second), res("c", "1"))})
+				w.group.Renew([]Snapshot{holds(clusters, true, written.Add(time.Second), res("c", "1"))})
 				expectSees(t, c, "c")
 			})
 		})
@@ -197,13 +197,13 @@ func TestAsOfOfAnOwnerThatIsCutOff(t *testing.T) {
 		w.feed.Down(errOut)
 		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "2")}, Mirror: true, AsOf: confirmed})
 		expectSees(t, c, "a")
-		w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}, Version: "other"})
-		if asOf := w.group.Held()[0].AsOf; !asOf.Equal(confirmed) {
+		w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{1}, Version: "other"})
+		if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(confirmed) {
 			t.Errorf("it is passed on as of %s, expected %s", asOf, confirmed)
 		}
-		w.group.Renew([]Kept{holds(clusters, true, confirmed.Add(-time.Second), res("old", "1"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, confirmed.Add(-time.Second), res("old", "1"))})
 		expectSees(t, c, "a")
-		w.group.Renew([]Kept{holds(clusters, true, time.Now(), res("new", "1"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, time.Now(), res("new", "1"))})
 		expectSees(t, c, "new")
 	})
 }

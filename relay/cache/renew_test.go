@@ -13,10 +13,10 @@ import (
 )
 
 // holds makes a snapshot of a type that another node may have.
-func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resource) Kept {
-	k := Kept{Type: typ, Wildcard: whole, Legs: []KeptLeg{{}}, AsOf: asOf}
+func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resource) Snapshot {
+	k := Snapshot{Type: typ, Wildcard: whole, Streams: []SnapshotStream{{}}, AsOf: asOf}
 	for _, r := range rs {
-		k.Resources = append(k.Resources, KeptResource{Resource: r, Legs: 1})
+		k.Resources = append(k.Resources, SnapshotResource{Resource: r, Streams: 1})
 	}
 	return k
 }
@@ -26,52 +26,52 @@ func holds(typ *resource.Type, whole bool, asOf time.Time, rs ...*resource.Resou
 // from an older one.
 func TestMergeKept(t *testing.T) {
 	old, between, now := time.Unix(1000, 0), time.Unix(1500, 0), time.Unix(2000, 0)
-	behind := func(k Kept) Kept {
-		k.Edition.Behind = true
+	behind := func(k Snapshot) Snapshot {
+		k.TableDigest.Behind = true
 		return k
 	}
-	recorded := func(k Kept) Kept {
+	recorded := func(k Snapshot) Snapshot {
 		k.Recorded = true
 		return k
 	}
-	without := func(k Kept, name string) Kept {
+	without := func(k Snapshot, name string) Snapshot {
 		k.Absent = []string{name}
 		return k
 	}
-	heldBack := func(k Kept) Kept {
+	heldBack := func(k Snapshot) Snapshot {
 		k.HeldBack = true
 		return k
 	}
 	for name, tc := range map[string]struct {
-		all   []Kept
+		all   []Snapshot
 		want  []string
 		whole bool
 	}{
-		"one":                         {[]Kept{holds(clusters, true, now, res("a", "1"))}, []string{"a=1"}, true},
-		"names of both":               {[]Kept{holds(endpoints, false, old, res("a", "1"), res("b", "1")), holds(endpoints, false, now, res("b", "2"))}, []string{"a=1", "b=2"}, false},
-		"an older whole set":          {[]Kept{holds(clusters, true, old, res("a", "1"), res("gone", "1")), holds(clusters, true, now, res("a", "2"))}, []string{"a=2"}, true},
-		"a newer part":                {[]Kept{holds(clusters, true, old, res("a", "1"), res("b", "1")), holds(clusters, false, now, res("a", "2"))}, []string{"a=2", "b=1"}, true},
-		"an older part":               {[]Kept{holds(clusters, true, now, res("a", "2")), holds(clusters, false, old, res("a", "1"), res("b", "1"))}, []string{"a=2"}, true},
-		"behind the tier head":        {[]Kept{behind(holds(endpoints, false, now, res("a", "1"))), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
-		"names that the newest lacks": {[]Kept{holds(endpoints, false, now, res("b", "1")), holds(endpoints, false, old, res("a", "1")), behind(holds(endpoints, false, between, res("a", "2")))}, []string{"a=2", "b=1"}, false},
-		"an old record":               {[]Kept{recorded(holds(clusters, true, old, res("a", "1"))), behind(holds(clusters, true, now))}, nil, true},
-		"a record that is newer":      {[]Kept{recorded(holds(clusters, true, now, res("a", "2"))), behind(holds(clusters, true, old, res("a", "1")))}, []string{"a=2"}, true},
-		"all behind the tier head":    {[]Kept{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
-		"a time that is not known":    {[]Kept{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
-		"absent since":                {[]Kept{recorded(holds(endpoints, false, old, res("a", "1"), res("b", "1"))), without(holds(endpoints, false, now, res("b", "2")), "a")}, []string{"b=2"}, false},
-		"absent before":               {[]Kept{without(holds(endpoints, false, old), "a"), holds(endpoints, false, now, res("a", "1"))}, []string{"a=1"}, false},
-		"absent between":              {[]Kept{holds(endpoints, false, old, res("a", "1")), without(holds(endpoints, false, between), "a"), holds(endpoints, false, now, res("b", "1"))}, []string{"b=1"}, false},
-		"absent, and held back":       {[]Kept{heldBack(holds(endpoints, false, old, res("a", "1"))), without(holds(endpoints, false, now), "a")}, []string{"a=1"}, false},
-		"an empty set that is newer":  {[]Kept{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
+		"one":                         {[]Snapshot{holds(clusters, true, now, res("a", "1"))}, []string{"a=1"}, true},
+		"names of both":               {[]Snapshot{holds(endpoints, false, old, res("a", "1"), res("b", "1")), holds(endpoints, false, now, res("b", "2"))}, []string{"a=1", "b=2"}, false},
+		"an older whole set":          {[]Snapshot{holds(clusters, true, old, res("a", "1"), res("gone", "1")), holds(clusters, true, now, res("a", "2"))}, []string{"a=2"}, true},
+		"a newer part":                {[]Snapshot{holds(clusters, true, old, res("a", "1"), res("b", "1")), holds(clusters, false, now, res("a", "2"))}, []string{"a=2", "b=1"}, true},
+		"an older part":               {[]Snapshot{holds(clusters, true, now, res("a", "2")), holds(clusters, false, old, res("a", "1"), res("b", "1"))}, []string{"a=2"}, true},
+		"behind the tier head":        {[]Snapshot{behind(holds(endpoints, false, now, res("a", "1"))), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"names that the newest lacks": {[]Snapshot{holds(endpoints, false, now, res("b", "1")), holds(endpoints, false, old, res("a", "1")), behind(holds(endpoints, false, between, res("a", "2")))}, []string{"a=2", "b=1"}, false},
+		"an old record":               {[]Snapshot{recorded(holds(clusters, true, old, res("a", "1"))), behind(holds(clusters, true, now))}, nil, true},
+		"a record that is newer":      {[]Snapshot{recorded(holds(clusters, true, now, res("a", "2"))), behind(holds(clusters, true, old, res("a", "1")))}, []string{"a=2"}, true},
+		"all behind the tier head":    {[]Snapshot{behind(holds(endpoints, false, old, res("a", "1"))), behind(holds(endpoints, false, now, res("a", "2")))}, []string{"a=2"}, false},
+		"a time that is not known":    {[]Snapshot{holds(endpoints, false, time.Time{}, res("a", "1")), holds(endpoints, false, old, res("a", "2"))}, []string{"a=2"}, false},
+		"absent since":                {[]Snapshot{recorded(holds(endpoints, false, old, res("a", "1"), res("b", "1"))), without(holds(endpoints, false, now, res("b", "2")), "a")}, []string{"b=2"}, false},
+		"absent before":               {[]Snapshot{without(holds(endpoints, false, old), "a"), holds(endpoints, false, now, res("a", "1"))}, []string{"a=1"}, false},
+		"absent between":              {[]Snapshot{holds(endpoints, false, old, res("a", "1")), without(holds(endpoints, false, between), "a"), holds(endpoints, false, now, res("b", "1"))}, []string{"b=1"}, false},
+		"absent, and held back":       {[]Snapshot{heldBack(holds(endpoints, false, old, res("a", "1"))), without(holds(endpoints, false, now), "a")}, []string{"a=1"}, false},
+		"an empty set that is newer":  {[]Snapshot{holds(clusters, true, old, res("a", "1")), holds(clusters, true, now)}, nil, true},
 	} {
 		turned := slices.Clone(tc.all)
 		slices.Reverse(turned)
-		for _, all := range [][]Kept{tc.all, turned} {
-			k := mergeKept(all, nil)
+		for _, all := range [][]Snapshot{tc.all, turned} {
+			k := mergeSnapshots(all, nil)
 			var got []string
 			for _, r := range k.Resources {
-				if r.Legs != 1 {
-					t.Errorf("%s: %s is held by the upstream streams %b", name, r.Resource.Name, r.Legs)
+				if r.Streams != 1 {
+					t.Errorf("%s: %s is held by the upstream streams %b", name, r.Resource.Name, r.Streams)
 				}
 				got = append(got, r.Resource.Name+"="+string(r.Resource.Body))
 			}
@@ -103,10 +103,10 @@ func TestMergeWithTheHead(t *testing.T) {
 			head = &d
 		}
 		own := holds(clusters, true, tc.behindAt, res("a", tc.behind))
-		own.Edition.Behind = true
+		own.TableDigest.Behind = true
 		other := holds(clusters, true, tc.otherAt, res("a", tc.other))
-		for _, all := range [][]Kept{{own, other}, {other, own}} {
-			if k := mergeKept(all, head); len(k.Resources) != 1 || string(k.Resources[0].Resource.Body) != tc.want {
+		for _, all := range [][]Snapshot{{own, other}, {other, own}} {
+			if k := mergeSnapshots(all, head); len(k.Resources) != 1 || string(k.Resources[0].Resource.Body) != tc.want {
 				t.Errorf("%s: %+v", name, k.Resources)
 			}
 		}
@@ -122,11 +122,11 @@ func TestRestoredFromTheNewest(t *testing.T) {
 		pass(time.Hour)
 		w.feed.Down(errOut)
 		c := w.client(clusters, true)
-		w.group.Agree(clusters, Agreed{Digest: resource.Digest{}.Add(res("a", "3").Member())})
+		w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{}.Add(res("a", "3").Member())})
 		first, second := holds(clusters, true, began, res("a", "1")), holds(clusters, true, began.Add(time.Minute), res("a", "2"))
-		w.group.Renew([]Kept{first, second})
-		for _, again := range []Kept{first, second, first} {
-			w.group.Renew([]Kept{again})
+		w.group.Renew([]Snapshot{first, second})
+		for _, again := range []Snapshot{first, second, first} {
+			w.group.Renew([]Snapshot{again})
 			if got := string(c.table.entries["a"].res.Body); got != "2" {
 				t.Fatalf("a is %q", got)
 			}
@@ -153,20 +153,20 @@ func TestHeldByAnIdleNode(t *testing.T) {
 				defer idle.close()
 				idle.client(endpoints, false, "a")
 				idle.answer(endpoints, res("a", "idle"))
-				idle.group.Agree(endpoints, idle.headOf(endpoints))
+				idle.group.ObserveHead(endpoints, idle.headOf(endpoints))
 				idle.feed.Down(errOut)
 				idle.cache.Leave(idle.group)
-				others := idle.group.Held()
+				others := idle.group.Snapshots()
 				pass(time.Hour)
 				behind := holds(endpoints, false, others[0].AsOf.Add(tc.own), res("a", "own"))
-				behind.Edition.Behind = true
+				behind.TableDigest.Behind = true
 				w.feed.Down(errOut)
-				w.group.Agree(endpoints, Agreed{Digest: resource.Digest{1}})
+				w.group.ObserveHead(endpoints, TierHead{Digest: resource.Digest{1}})
 				if tc.wanted {
 					w.client(endpoints, false, "a")
 				}
 				w.group.Renew(append(others, behind))
-				if held := w.group.Held(); string(held[0].Resources[0].Resource.Body) != tc.want {
+				if held := w.group.Snapshots(); string(held[0].Resources[0].Resource.Body) != tc.want {
 					t.Errorf("a is %q", held[0].Resources[0].Resource.Body)
 				}
 			})
@@ -189,7 +189,7 @@ func TestNeed(t *testing.T) {
 		is("a name is wanted", NeedContent, LinkConnecting)
 		w.feed.Down(errOut)
 		is("the origin is out of reach", NeedContent, LinkDown)
-		w.group.Renew([]Kept{holds(endpoints, false, time.Now(), res("a", "1"))})
+		w.group.Renew([]Snapshot{holds(endpoints, false, time.Now(), res("a", "1"))})
 		is("another node had it", NeedNewer, LinkDown)
 		w.client(clusters, true)
 		is("everything is wanted of another type", NeedContent, LinkDown)
@@ -200,7 +200,7 @@ func TestNeed(t *testing.T) {
 		w.apply(clusters, res("c", "1"))
 		w.feed.Down(errOut)
 		is("it has answered, and is out of reach again", NeedNothing, LinkDown)
-		w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}, Version: "other"})
+		w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{1}, Version: "other"})
 		is("the tier head is newer", NeedNewer, LinkDown)
 		w.feed.Up()
 		w.feed.Borrow(true)
@@ -217,25 +217,25 @@ func TestRenew(t *testing.T) {
 		began := time.Now()
 		pass(time.Hour)
 		w.feed.Down(errOut)
-		w.group.Revive(holds(clusters, true, began, versioned("a", "1", "x"), res("b", "1")))
+		w.group.RestoreFrom(holds(clusters, true, began, versioned("a", "1", "x"), res("b", "1")))
 		c := w.client(clusters, true)
 		expect(t, c.ask(t, Query{}), "a", "b")
-		if w.group.Renew([]Kept{holds(clusters, true, began.Add(-time.Hour), res("a", "0"))}) {
+		if w.group.Renew([]Snapshot{holds(clusters, true, began.Add(-time.Hour), res("a", "0"))}) {
 			t.Error("something older was taken")
 		}
 		expect(t, c.ask(t, Query{}))
-		w.group.Renew([]Kept{holds(clusters, true, began.Add(time.Minute), versioned("a", "1", "y"), res("c", "1"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(time.Minute), versioned("a", "1", "y"), res("c", "1"))})
 		expect(t, c.ask(t, Query{}), "a", "c", "-b")
 		if v := c.table.entries["a"].res.Version; v != "y" {
 			t.Errorf("the version of a is %q", v)
 		}
 		expectSees(t, c, "a", "c")
-		for _, k := range w.group.Held() {
+		for _, k := range w.group.Snapshots() {
 			if !k.AsOf.Equal(began.Add(time.Minute)) {
 				t.Errorf("it is passed on as of %s", k.AsOf.Sub(began))
 			}
 		}
-		if _, ok := c.table.Kept(); ok {
+		if _, ok := c.table.Snapshot(); ok {
 			t.Error("what the origin has not confirmed would be written as last known good")
 		}
 
@@ -243,7 +243,7 @@ func TestRenew(t *testing.T) {
 		w.answer(clusters, res("a", "3"))
 		w.feed.Down(errOut)
 		expectSees(t, c, "a", "c")
-		w.group.Renew([]Kept{holds(clusters, true, time.Now().Add(time.Hour), res("a", "4"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, time.Now().Add(time.Hour), res("a", "4"))})
 		if got := string(c.table.entries["a"].res.Body); got != "3" {
 			t.Errorf("a is %q, expected what the origin said", got)
 		}
@@ -254,7 +254,7 @@ func TestRenew(t *testing.T) {
 		pass(time.Hour)
 		w.join()
 		w.feed.Down(errOut)
-		w.group.Renew([]Kept{holds(clusters, true, since, res("a", "5"), res("c", "1"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, since, res("a", "5"), res("c", "1"))})
 		if got := string(c.table.entries["a"].res.Body); got != "5" {
 			t.Errorf("a is %q after the key was idle, expected what another node heard meanwhile", got)
 		}
@@ -291,15 +291,15 @@ func TestRenewByTheHead(t *testing.T) {
 						w.feed.TakeDemand(true, true)
 						w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("a", "new")}, Mirror: true})
 					case old:
-						w.group.Agree(clusters, Agreed{Digest: resource.Digest{}.Add(before.Member())})
+						w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{}.Add(before.Member())})
 					case other:
-						w.group.Agree(clusters, Agreed{Digest: resource.Digest{}.Add(res("a", "other").Member())})
+						w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{}.Add(res("a", "other").Member())})
 					}
 				}
 				w.feed.Down(errOut)
 				lost := time.Now()
 				pass(time.Minute)
-				w.group.Renew([]Kept{holds(clusters, true, lost.Add(tc.asOf), before)})
+				w.group.Renew([]Snapshot{holds(clusters, true, lost.Add(tc.asOf), before)})
 				if got := string(c.table.entries["a"].res.Body); (got == "old") != tc.taken {
 					t.Errorf("a is %q", got)
 				}
@@ -329,11 +329,11 @@ func TestHeldAfterTheWildcard(t *testing.T) {
 					w.client(clusters, false, tc.left...)
 				}
 				w.feed.Down(errOut)
-				w.group.Revive(keptSet(time.Now(), "a", "b"))
+				w.group.RestoreFrom(keptSet(time.Now(), "a", "b"))
 				expectSees(t, all, "a", "b")
 				all.table.Leave(&all.w)
 				pass(2 * time.Minute)
-				for _, k := range w.group.Held() {
+				for _, k := range w.group.Snapshots() {
 					if k.Type == clusters && (k.Wildcard != tc.whole || len(k.Resources) != len(tc.left)) {
 						t.Errorf("holds %d clusters, all that there are: %t; expected %d, %t", len(k.Resources), k.Wildcard, len(tc.left), tc.whole)
 					}
@@ -353,7 +353,7 @@ func TestComparedFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			inTime(t, Config{Linger: time.Minute, Hold: time.Second}, func(t *testing.T, w *world) {
 				w.feed.AwaitOthers()
-				w.group.Revive(holds(clusters, true, time.Now(), res("a", "1")))
+				w.group.RestoreFrom(holds(clusters, true, time.Now(), res("a", "1")))
 				c := w.client(clusters, true)
 				w.feed.Down(errOut)
 				pass(time.Second / 2)
@@ -377,7 +377,7 @@ func TestHandedOver(t *testing.T) {
 		large := string(make([]byte, 20<<10))
 		node := &corev3.Node{Id: "other"}
 		for _, key := range []aggregation.Key{"one", "two", "three", "four"} {
-			w.cache.Adopt(key, node, []Kept{holds(clusters, true, time.Now(), res("a", large))})
+			w.cache.Adopt(key, node, []Snapshot{holds(clusters, true, time.Now(), res("a", large))})
 		}
 		if w.cache.idleBytes > 64<<10 || w.cache.GroupOf("one") != nil || w.cache.GroupOf("four") == nil {
 			t.Errorf("%d bytes of idle keys", w.cache.idleBytes)
@@ -387,12 +387,12 @@ func TestHandedOver(t *testing.T) {
 		w.feed.Down(errOut)
 		c := w.client(clusters, true)
 		expectSees(t, c, "a")
-		w.group.Renew([]Kept{holds(clusters, true, time.Now().Add(-time.Hour), res("a", "older"), res("b", "1"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, time.Now().Add(-time.Hour), res("a", "older"), res("b", "1"))})
 		expectSees(t, c, "a")
 		w.feed.Up()
 		w.answer(clusters, res("b", "1"))
-		w.cache.Adopt("four", node, []Kept{holds(clusters, true, time.Now(), res("c", "1"))})
-		if c.table.revivable != nil && len(c.table.revivable.kept.Resources) > 0 && c.table.revivable.kept.Resources[0].Resource.Name == "c" {
+		w.cache.Adopt("four", node, []Snapshot{holds(clusters, true, time.Now(), res("c", "1"))})
+		if c.table.pendingRestore != nil && len(c.table.pendingRestore.snapshot.Resources) > 0 && c.table.pendingRestore.snapshot.Resources[0].Resource.Name == "c" {
 			t.Error("it was taken although the origin has answered")
 		}
 	})

@@ -30,7 +30,7 @@ func TestEqualSubscriptionsAreOne(t *testing.T) {
 		c.table.Leave(&c.w)
 		c.table.Leave(&c.w) // a second time is harmless
 	}
-	if len(sub.Watchers(nil)) != 0 || a.head() != (Head{}) {
+	if len(sub.Watchers(nil)) != 0 || a.head() != (SubscriptionState{}) {
 		t.Fatal("somebody is still there")
 	}
 }

@@ -77,19 +77,19 @@ func (g *Group) sleptLocked(began time.Time) {
 	hold, now := g.cache.cfg.Hold, time.Now()
 	for _, t := range g.Tables() {
 		t.mu.Lock()
-		for i := range t.legs {
-			leg := &t.legs[i]
-			if known := t.gen > 0 || leg.answered > 0; !known || leg.wanted == 0 {
+		for i := range t.streams {
+			stream := &t.streams[i]
+			if known := t.gen > 0 || stream.answered > 0; !known || stream.wanted == 0 {
 				continue
 			}
-			leg.held, leg.doubted, leg.absent = hold > 0, true, nil
-			leg.unsettled, leg.slept = now, began
+			stream.held, stream.doubted, stream.absent = hold > 0, true, nil
+			stream.unsettled, stream.slept = now, began
 		}
 		t.mu.Unlock()
 	}
 	g.mu.Lock()
-	for i := range g.legs {
-		if l := &g.legs[i]; l.listener != nil {
+	for i := range g.streams {
+		if l := &g.streams[i]; l.listener != nil {
 			l.compares = true
 			l.lose(began)
 		}

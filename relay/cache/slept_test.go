@@ -41,7 +41,7 @@ func TestSlept(t *testing.T) {
 				if d, _ := c.table.Doubtful(""); !c.head().Held || !d {
 					t.Errorf("held %t, doubtful %t", c.head().Held, d)
 				}
-				if asOf := w.group.Held()[0].AsOf; !asOf.Equal(began) {
+				if asOf := w.group.Snapshots()[0].AsOf; !asOf.Equal(began) {
 					t.Errorf("it is passed on as of %s after that", asOf.Sub(began))
 				}
 				pass(time.Second / 2)
@@ -76,12 +76,12 @@ func TestSleptBehindOthers(t *testing.T) {
 		if n, l := w.feed.Need(); n != NeedNewer || l != LinkDown {
 			t.Errorf("need %d over link %d", n, l)
 		}
-		w.group.Renew([]Kept{holds(clusters, true, began.Add(time.Second), res("a", "0"))}) // may not have noticed yet what it missed
+		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(time.Second), res("a", "0"))}) // may not have noticed yet what it missed
 		expectSees(t, c, "a")
 		if got := string(c.table.entries["a"].res.Body); got != "1" {
 			t.Errorf("a is %q", got)
 		}
-		w.group.Renew([]Kept{holds(clusters, true, began.Add(30*time.Second), res("a", "2"))})
+		w.group.Renew([]Snapshot{holds(clusters, true, began.Add(30*time.Second), res("a", "2"))})
 		if got := string(c.table.entries["a"].res.Body); got != "2" {
 			t.Errorf("a is %q, expected what another node heard meanwhile", got)
 		}

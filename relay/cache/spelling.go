@@ -31,11 +31,11 @@ func canonicalNames(names []string) (canonical []string, spelled map[string]stri
 func KeysOf(names []string) *Names { return NewNames(slices.Clone(resource.CanonicalNames(names))) }
 
 // name is the spelling in which the control plane is asked for w, whose canonical form is given.
-func (w *want) name(canonical string) string { return cmp.Or(w.spelled, canonical) }
+func (w *interest) name(canonical string) string { return cmp.Or(w.spelled, canonical) }
 
 // askedAsLocked is the spelling in which a control plane is asked for a name, if it is.
 func (t *Table) askedAsLocked(name string) string {
-	if w := t.wants[name]; w != nil {
+	if w := t.interests[name]; w != nil {
 		return w.name(name)
 	}
 	return name

@@ -50,7 +50,7 @@ type Problem struct {
 	// Version is that of the rejected copy, if it is known.
 	Version string
 
-	leg int // the stream that delivered it
+	stream int // the stream that delivered it
 }
 
 // staleMessage is the problem of restored content until a control plane has confirmed it.
@@ -71,13 +71,13 @@ func (t *Table) rejectLocked(by int, u Update) {
 	}
 	for i, inv := range u.Rejected {
 		name := resource.Canonical(inv.Name)
-		if !t.coveredLocked(by, name, nil) || !t.oneOriginLocked(t.legOf(name), by) || !t.hasRoomForProblemLocked(name) {
+		if !t.coveredLocked(by, name, nil) || !t.oneOriginLocked(t.streamOf(name), by) || !t.hasRoomForProblemLocked(name) {
 			continue
 		}
 		if t.rejected == nil {
 			t.rejected = make(map[string]*Problem)
 		}
-		t.rejected[name] = &Problem{At: time.Now(), Message: u.problems[i], Version: u.Version, leg: by}
+		t.rejected[name] = &Problem{At: time.Now(), Message: u.problems[i], Version: u.Version, stream: by}
 	}
 }
 
@@ -92,17 +92,17 @@ func problemsOf(rejected []resource.Invalid) (messages []string) {
 
 // hasRoomForProblemLocked reports whether one more may be recorded.
 func (t *Table) hasRoomForProblemLocked(name string) bool {
-	if len(t.rejected) < maxProblems || t.entries[name] != nil || t.wants[name] != nil {
+	if len(t.rejected) < maxProblems || t.entries[name] != nil || t.interests[name] != nil {
 		return true
 	}
-	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.coveredLocked(p.leg, n, nil) })
+	maps.DeleteFunc(t.rejected, func(n string, p *Problem) bool { return !t.coveredLocked(p.stream, n, nil) })
 	return len(t.rejected) < maxProblems
 }
 
 // forgiveLocked forgets the rejected copies of names for which u has something newer.
 func (t *Table) forgiveLocked(by int, u Update) {
 	if u.Full { // what is still bad is in u
-		maps.DeleteFunc(t.rejected, func(_ string, p *Problem) bool { return p.leg == by })
+		maps.DeleteFunc(t.rejected, func(_ string, p *Problem) bool { return p.stream == by })
 		return
 	}
 	for _, r := range u.Resources {
@@ -120,7 +120,7 @@ func (t *Table) forgiveLocked(by int, u Update) {
 // their number. A name that changes meanwhile may be missing.
 func (t *Table) NameInfos() []NameInfo {
 	t.mu.RLock()
-	size := t.live + len(t.wants)
+	size := t.live + len(t.interests)
 	t.mu.RUnlock()
 	out := make([]NameInfo, 0, size)
 	for _, e := range inSteps(t, t.mu.reading(), &t.entries) {
@@ -129,21 +129,21 @@ func (t *Table) NameInfos() []NameInfo {
 		}
 	}
 	waiting := make(map[int][]int) // by stream, the indices in out of unanswered names
-	ask := func(name string, w *want, known bool) {
+	ask := func(name string, w *interest, known bool) {
 		i := NameInfo{Name: t.calledLocked(name)}
 		if e := t.entries[name]; e != nil {
 			i = t.describeLocked(e)
 		} else if t.troubleLocked(name, &i); i.Problem != nil || i.Standing == Failed {
 			// there is nothing more to report
-		} else if known || w.leg == Nobody {
+		} else if known || w.stream == Nobody {
 			i.Standing = Absent
 		} else {
-			waiting[w.leg] = append(waiting[w.leg], len(out))
+			waiting[w.stream] = append(waiting[w.stream], len(out))
 		}
 		out = append(out, i)
 	}
-	for name, w := range inSteps(t, t.mu.reading(), &t.wants) {
-		if !t.existsLocked(name) && t.hidden[name] == "" { // those appear where they are asked for (K17)
+	for name, w := range inSteps(t, t.mu.reading(), &t.interests) {
+		if !t.existsLocked(name) && t.uncacheable[name] == "" { // those appear where they are asked for (K17)
 			ask(name, w, t.isGlobLocked(name) && !t.openLocked(w, name))
 		}
 	}
@@ -152,7 +152,7 @@ func (t *Table) NameInfos() []NameInfo {
 		ask(everything, &t.wild, false)
 	}
 	for name, p := range t.rejected {
-		if t.entries[name] == nil && t.wants[name] == nil && t.coveredLocked(p.leg, name, nil) {
+		if t.entries[name] == nil && t.interests[name] == nil && t.coveredLocked(p.stream, name, nil) {
 			out = append(out, NameInfo{Name: name, Standing: Rejected, Problem: p})
 		}
 	}
@@ -162,8 +162,8 @@ func (t *Table) NameInfos() []NameInfo {
 			out[i].Problem = &Problem{Message: redact.Short(out[i].failure.Message(), maxMessage)}
 		}
 	}
-	for leg, names := range waiting {
-		if up := t.group.upstreamOf(leg); up.Err != nil {
+	for stream, names := range waiting {
+		if up := t.group.upstreamOf(stream); up.Err != nil {
 			problem := &Problem{At: up.Since, Message: redact.Error(up.Err)}
 			for _, i := range names {
 				out[i].Standing, out[i].Problem = Unreachable, problem
@@ -179,15 +179,15 @@ func (t *Table) describeLocked(e *entry) NameInfo {
 	i := NameInfo{Name: t.calledLocked(e.name), Standing: Absent, Changed: time.UnixMilli(e.changed)}
 	if e.res != nil {
 		i.Name, i.Standing, i.Resource, i.Version = e.res.Name, Accepted, e.res, e.version
-		leg := &t.legs[e.leg]
+		stream := &t.streams[e.stream]
 		if e.version == noVersion {
 			i.Version = e.res.Version
-			if leg.stale {
+			if stream.stale {
 				i.Problem = &Problem{Message: staleMessage}
 			}
 		}
-		if leg.version != "" {
-			i.Version = leg.version
+		if stream.version != "" {
+			i.Version = stream.version
 		}
 	}
 	t.troubleLocked(e.name, &i)

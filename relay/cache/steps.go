@@ -13,8 +13,8 @@ import (
 // other goroutines get it. The scan may miss what is added or removed meanwhile: the callers say
 // why that is harmless.
 
-// rwMutex is the mutex of a table. A test may observe how long it is locked, or act each time that it is
-// unlocked.
+// rwMutex is the mutex of a table. A test may observe how long it is locked, or act each time that
+// it is unlocked.
 type rwMutex struct {
 	lockorder.RWMutex[lockorder.Table]
 	// watch is called with true after each lock, and with false after each unlock; nil outside of
@@ -90,15 +90,15 @@ func (t *Table) shrink() {
 	if is {
 		return
 	}
-	move(t, &t.wants, &t.nextWants)
+	move(t, &t.interests, &t.nextInterests)
 	move(t, &t.entries, &t.nextEntries)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.shrinking = false
 	t.moved++
-	for i := range t.legs {
-		leg := &t.legs[i]
-		leg.unanswered, leg.dirty = fittedLocked(t, leg.unanswered), fittedLocked(t, leg.dirty)
+	for i := range t.streams {
+		stream := &t.streams[i]
+		stream.unanswered, stream.dirty = fittedLocked(t, stream.unanswered), fittedLocked(t, stream.dirty)
 	}
 }
 

@@ -14,24 +14,24 @@ type Subscription struct {
 	table *Table
 
 	// Guarded by table.mu.
-	key      subKey
-	id       uint64 // new for each content: identifies bodies built for it
-	names    map[string]struct{}
-	globs    int             // how many of the names are globs
-	open     string          // the newest name that a stream had not answered; see legKnownLocked
-	waits    []wait          // for answers; one for each stream that still has to answer
-	gen      uint64          // newest generation that it may see; never too small
-	noted    uint64          // newest note that it may see, except for heartbeats; never too small
-	beat     uint64          // newest heartbeat that it may see; never too small
-	live     int             // resources that it sees by name
-	digest   resource.Digest // of those
-	members  seenMembers     // the part of those that belongs to the wildcard set
-	per      []int           // its interests by stream; nil if there is only one stream
-	private  bool            // it asks for a resource that must not be cached (K17)
-	firm     uint64          // the id with which it had no names to yield; see [Table.yield]
-	concerns concerns        // see stamps
-	watchers *Watcher
-	count    int
+	key       subKey
+	id        uint64 // new for each content: identifies bodies built for it
+	names     map[string]struct{}
+	globs     int             // how many of the names are globs
+	open      string          // the newest name that a stream had not answered; see streamKnownLocked
+	waits     []wait          // for answers; one for each stream that still has to answer
+	gen       uint64          // newest generation that it may see; never too small
+	noted     uint64          // newest note that it may see, except for heartbeats; never too small
+	heartbeat uint64          // newest heartbeat that it may see; never too small
+	live      int             // resources that it sees by name
+	digest    resource.Digest // of those
+	members   seenMembers     // the part of those that belongs to the wildcard set
+	perStream []int           // its interests by stream; nil if there is only one stream
+	private   bool            // it asks for a resource that must not be cached (K17)
+	firm      uint64          // the id with which it had no names to yield; see [Table.yield]
+	updates   updateBits      // see recentUpdates
+	watchers  *Watcher
+	count     int
 }
 
 // seenMembers are members of the wildcard set that a subscription sees by name, too. They are
@@ -123,12 +123,12 @@ func (k *subKey) drop(s *seeds, name string) {
 // placeLocked positions s, whose content is new, at the present state of the table. t.mu must be
 // held.
 func (t *Table) placeLocked(s *Subscription) {
-	s.gen, s.concerns = t.gen, concerns{newest: t.stamps.n}
-	if r := t.remarked.newest; r != nil {
+	s.gen, s.updates = t.gen, updateBits{newest: t.updates.n}
+	if r := t.errorsByNote.newest; r != nil {
 		s.noted = r.note
 	}
-	if e := t.beats.newest; e != nil {
-		s.beat = e.life.noted
+	if e := t.heartbeats.newest; e != nil {
+		s.heartbeat = e.ttlState.noted
 	}
 }
 

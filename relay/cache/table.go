@@ -19,13 +19,13 @@ type Table struct {
 
 	mu rwMutex
 	// Guarded by mu: the content from the control plane.
-	gen     uint64              // of the newest change; 0: never changed
-	entries map[string]*entry   // only addEntryLocked and eraseLocked add and remove
-	aliases map[string][]*entry // see eachOfLocked
-	globs   map[string]*glob    // of all structured names, and the globs with interest
-	changes list[entry]         // every entry, by generation
-	graves  list[entry]         // tombstones only, roughly by age
-	floor   uint64              // tombstones up to here may be gone
+	gen        uint64              // of the newest change; 0: never changed
+	entries    map[string]*entry   // only addEntryLocked and forgetEntryLocked add and remove
+	aliases    map[string][]*entry // see eachOfLocked
+	globs      map[string]*glob    // of all structured names, and the globs with interest
+	changes    list[entry]         // every entry, by generation
+	tombstones list[entry]         // tombstones only, roughly by age
+	floor      uint64              // tombstones up to here may be gone
 	// aliasFloor is the same for tombstones that clients may know by an alias.
 	aliasFloor uint64
 	live       int // resources, including those that no client sees
@@ -37,31 +37,31 @@ type Table struct {
 	// rejected holds, by canonical name, the problems of names whose newest copies could not be
 	// used. It is nil until there is one.
 	rejected map[string]*Problem
-	// hidden holds the names by which clients may ask for resources that must not be cached (K17).
-	// It is nil until there is one.
-	hidden map[string]string
+	// uncacheable holds the names by which clients may ask for resources that must not be cached
+	// (K17). It is nil until there is one.
+	uncacheable map[string]string
 
-	stamps stamps // guarded by mu
+	updates recentUpdates // guarded by mu
 
-	// Guarded by mu: what clients are sent without a change of a resource; see remark.go.
-	notes     uint64               // number of the newest note
-	beats     list[entry]          // entries that clients know with a TTL, by their newest note
-	deadlines deadlines            // of all copies that have one
-	lapses    *time.Timer          // fires at the first deadline
-	holding   *time.Timer          // see settleRevivedLocked
-	remarks   map[string][]*remark // by name
-	remarked  list[remark]         // all of these, by their notes
-	locals    int                  // resource errors of the relay's own
-	holds     bool                 // see takeHoldsLocked
-	lost      map[string]*lost     // what was removed shortly before; nil: nothing; see children.go
-	leftOpen  atomic.Bool          // see leaveOpen
-	errored   errored
-	extra     extra
+	// Guarded by mu: what clients are sent without a change of a resource; see resource_error.go.
+	notes          uint64                      // number of the newest note
+	heartbeats     list[entry]                 // entries that clients know with a TTL, by their newest note
+	deadlines      deadlines                   // of all copies that have one
+	ttlTimer       *time.Timer                 // fires at the first deadline
+	holding        *time.Timer                 // see settleRestoredLocked
+	resourceErrors map[string][]*resourceError // by name
+	errorsByNote   list[resourceError]         // all of these, by their notes
+	localErrors    int                         // resource errors of the relay's own
+	holds          bool                        // see takeHoldsLocked
+	lost           map[string]*lost            // what was removed shortly before; nil: nothing; see children.go
+	leftOpen       atomic.Bool                 // see leaveOpen
+	errored        errored
+	extra          extra
 
 	// Guarded by mu: the interest of clients.
 	subs      map[subKey]*Subscription
-	wants     map[string]*want // only addWantLocked and endWantLocked add and remove
-	wild      want
+	interests map[string]*interest // only putInterestLocked and endInterestLocked add and remove
+	wild      interest
 	leaving   bool // see dropMembers
 	leftAsked bool // with leaving: the control plane had been asked for the wildcard
 	lingering int  // names without subscribers that stay subscribed for the linger time
@@ -75,22 +75,22 @@ type Table struct {
 	shed     int // names with interest that no stream asks for
 
 	// Guarded by mu: see shrink.
-	shrinking   bool
-	moved       uint64            // how often a copy has replaced a map
-	nextWants   map[string]*want  // nil unless a copy of the map is being made
-	nextEntries map[string]*entry // the same for entries
+	shrinking     bool
+	moved         uint64               // how often a copy has replaced a map
+	nextInterests map[string]*interest // nil unless a copy of the map is being made
+	nextEntries   map[string]*entry    // the same for entries
 
 	// Guarded by mu: what the control planes were asked, and have answered.
 	seq     uint64 // numbers the interests
-	legs    []tableLeg
+	streams []typeStreamState
 	waiting map[*Subscription]struct{} // wait for an answer
 	woken   map[*Subscription]struct{} // by the update that is being applied
 	nearing *NamesNear                 // to be reported once mu is unlocked
 
 	// Guarded by mu: the tier head, nil without a tier, and the last known good that may still be
 	// restored, usually nil.
-	agreed    *agreement
-	revivable *revivable
+	tierHead       *headState
+	pendingRestore *pendingRestore
 }
 
 // Stats counts what happened to a table.
@@ -104,26 +104,26 @@ const everything = "*"
 func newTable(g *Group, t *resource.Type) *Table {
 	table := &Table{
 		Type: t, group: g, seeds: newSeeds(),
-		entries: make(map[string]*entry),
-		aliases: make(map[string][]*entry),
-		changes: list[entry]{at: changesLink},
-		graves:  list[entry]{at: gravesLink},
-		beats:   list[entry]{at: beatsLink},
+		entries:    make(map[string]*entry),
+		aliases:    make(map[string][]*entry),
+		changes:    list[entry]{at: changesLink},
+		tombstones: list[entry]{at: tombstoneLink},
+		heartbeats: list[entry]{at: heartbeatLink},
 
-		remarks:  make(map[string][]*remark),
-		errored:  errored{names: make(map[string]*erroredName)},
-		remarked: list[remark]{at: remarkedLink},
+		resourceErrors: make(map[string][]*resourceError),
+		errored:        errored{names: make(map[string]*erroredName)},
+		errorsByNote:   list[resourceError]{at: errorLink},
 
-		subs:    make(map[subKey]*Subscription),
-		wants:   make(map[string]*want),
-		wild:    want{leg: g.cache.cfg.Route(t, everything)},
-		legs:    newTableLegs(len(g.cache.cfg.Legs)),
-		waiting: make(map[*Subscription]struct{}),
-		woken:   make(map[*Subscription]struct{}),
+		subs:      make(map[subKey]*Subscription),
+		interests: make(map[string]*interest),
+		wild:      interest{stream: g.cache.cfg.Route(t, everything)},
+		streams:   newTypeStreamStates(len(g.cache.cfg.Streams)),
+		waiting:   make(map[*Subscription]struct{}),
+		woken:     make(map[*Subscription]struct{}),
 	}
 	table.mu.Within(lockPlace(t.URL))
 	if g.cache.cfg.HeadWait > 0 && !g.private {
-		table.agreed = &agreement{}
+		table.tierHead = &headState{}
 	}
 	return table
 }
@@ -133,8 +133,8 @@ func (t *Table) nextID() uint64 { return t.group.cache.lastID.Add(1) }
 
 // state is what is known of a name: a resource, or that the name is absent when there is none.
 type state struct {
-	hold
-	also   *hold
+	resourceCopy
+	second *resourceCopy
 	member bool
 	// noticed says that subscribers of the wildcard are notified in any case. denied says that the
 	// control plane of the hold's stream refuses to show the resource.
@@ -149,17 +149,17 @@ func (s *state) share() share { return share{s.res, s.member} }
 func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscription]struct{}) (old *resource.Resource) {
 	e := t.entries[name]
 	if e == nil {
-		if w := t.wants[name]; w != nil && w.leg != Nobody {
-			delete(t.legs[w.leg].unanswered, name)
+		if w := t.interests[name]; w != nil && w.stream != Nobody {
+			delete(t.streams[w.stream].unanswered, name)
 		}
 		e = &entry{name: name}
 		t.addEntryLocked(e)
-		t.enrolLocked(e)
+		t.indexGlobLocked(e)
 		t.bytes += entrySize(name)
 	} else {
 		t.changes.remove(e)
 		if e.res == nil {
-			t.graves.remove(e)
+			t.tombstones.remove(e)
 		}
 	}
 	was, res := e.member, s.res
@@ -180,13 +180,13 @@ func (t *Table) setLocked(name string, s state, first uint64, woken map[*Subscri
 	if wild {
 		e.wild = t.gen
 	}
-	t.holdLocked(e, s)
+	t.setCopiesLocked(e, s)
 	e.gap = gap{}
 	e.gen, e.first, e.changed = t.gen, first, time.Now().UnixMilli()
 	t.changes.push(e)
 	t.countLocked(e, old, first, woken)
 	if res == nil {
-		t.graves.push(e)
+		t.tombstones.push(e)
 		t.reapLocked()
 		return old
 	}
@@ -227,7 +227,7 @@ func (t *Table) joinWildcardLocked(e *entry, old *resource.Resource, was bool, s
 func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subscription]struct{}) {
 	mark := func(s *Subscription) {
 		s.gen = t.gen
-		s.concerns.add(t.stamps.n + 1)
+		s.updates.add(t.updates.n + 1)
 		woken[s] = struct{}{}
 	}
 	if wild {
@@ -238,7 +238,7 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 	old, res := e.share(), s.share()
 	switch {
 	case old.res == nil && res.res == nil:
-		if w := t.wants[e.name]; w != nil {
+		if w := t.interests[e.name]; w != nil {
 			for s := range w.subs.all() {
 				mark(s)
 			}
@@ -280,7 +280,7 @@ func (t *Table) markLocked(e *entry, s *state, named, wild bool, woken map[*Subs
 // once.
 func (t *Table) namedLocked(e *entry, aliases []string) (subs subscribers) {
 	add := func(name string) {
-		if w := t.wants[name]; w != nil {
+		if w := t.interests[name]; w != nil {
 			subs = subs.with(&w.subs)
 		}
 	}
@@ -313,21 +313,21 @@ func (t *Table) keepLastLocked(e *entry, old, res *resource.Resource) {
 // removal (K8). Of the rest, as many stay as the table has resources, or the configured minimum. A
 // client that is further behind gets [ErrTooOld] and must start over.
 func (t *Table) reapLocked() {
-	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.wants) + len(t.hidden)
-	for i := range t.legs {
-		limit += t.legs[i].denied
+	limit := max(t.group.cache.cfg.Tombstones, t.live) + len(t.interests) + len(t.uncacheable)
+	for i := range t.streams {
+		limit += t.streams[i].denied
 	}
 	for range reapAtOnce {
-		e := t.graves.oldest
+		e := t.tombstones.oldest
 		switch {
-		case t.graves.len <= limit:
+		case t.tombstones.len <= limit:
 			return
-		case t.wants[e.name] != nil || e.denied || t.hidden[e.name] == e.name:
-			t.graves.remove(e)
-			t.graves.push(e)
+		case t.interests[e.name] != nil || e.denied || t.uncacheable[e.name] == e.name:
+			t.tombstones.remove(e)
+			t.tombstones.push(e)
 			continue
 		}
-		t.buryLocked(e)
+		t.expireTombstoneLocked(e)
 	}
 }
 
@@ -335,9 +335,9 @@ func (t *Table) reapLocked() {
 // so that their number decreases again when it is too high.
 const reapAtOnce = 4
 
-// buryLocked forgets a tombstone that some clients may not have been notified of, and raises the
-// floors.
-func (t *Table) buryLocked(e *entry) {
+// expireTombstoneLocked forgets a tombstone that some clients may not have been notified of, and
+// raises the floors.
+func (t *Table) expireTombstoneLocked(e *entry) {
 	if len(e.former) > 0 {
 		t.aliasFloor = max(t.aliasFloor, e.gen)
 	}
@@ -345,25 +345,25 @@ func (t *Table) buryLocked(e *entry) {
 		g.floor = max(g.floor, e.named)
 	}
 	t.floor = max(t.floor, e.wild)
-	t.eraseLocked(e)
+	t.forgetEntryLocked(e)
 }
 
-// eraseLocked forgets e completely and notifies no client.
-func (t *Table) eraseLocked(e *entry) {
-	t.unhideLocked(e.name)
+// forgetEntryLocked forgets e completely and notifies no client.
+func (t *Table) forgetEntryLocked(e *entry) {
+	t.clearUncacheableLocked(e.name)
 	t.emptyLocked(e)
-	t.holdLocked(e, state{})
-	t.graves.remove(e)
+	t.setCopiesLocked(e, state{})
+	t.tombstones.remove(e)
 	t.unindexLocked(e, e.former)
-	t.struckLocked(e)
+	t.unindexGlobLocked(e)
 	t.keepLastLocked(e, nil, nil)
 	t.changes.remove(e)
 	t.bytes -= entrySize(e.name)
 	delete(t.entries, e.name)
 	delete(t.nextEntries, e.name)
-	for i := range t.legs { // a name without interest may return without a notice
-		delete(t.legs[i].removed, e.name)
-		delete(t.legs[i].assumed, e.name)
+	for i := range t.streams { // a name without interest may return without a notice
+		delete(t.streams[i].removed, e.name)
+		delete(t.streams[i].assumed, e.name)
 	}
 }
 
@@ -379,9 +379,9 @@ func (t *Table) emptyLocked(e *entry) {
 	if e.res == nil {
 		return
 	}
-	for _, h := range e.holds() {
-		t.legs[h.leg].count(h.res, nil)
-		t.legs[h.leg].guard.spare(e.name)
+	for _, h := range e.copies() {
+		t.streams[h.stream].count(h.res, nil)
+		t.streams[h.stream].guard.release(e.name)
 	}
 	t.joinWildcardLocked(e, e.res, e.member, state{})
 	t.unindexLocked(e, e.res.Aliases)
@@ -390,16 +390,16 @@ func (t *Table) emptyLocked(e *entry) {
 	}
 	t.live--
 	t.bytes -= int64(e.res.Size())
-	t.holdLocked(e, state{})
-	t.graves.push(e)
+	t.setCopiesLocked(e, state{})
+	t.tombstones.push(e)
 }
 
 // NameCost estimates the memory of a name that only one subscription asks for, in bytes, without
 // the name itself.
 const NameCost = 240
 
-// wantSize estimates the memory of the interest in a name, in bytes.
-func wantSize(name string) int64 {
+// interestSize estimates the memory of the interest in a name, in bytes.
+func interestSize(name string) int64 {
 	n := int64(NameCost + len(name))
 	if resource.IsURN(name) {
 		n += 160 + int64(len(name)) // its other spelling, and a share of its glob

@@ -17,44 +17,44 @@ func (t *Table) GiveUp(w *Watcher) {
 		return
 	}
 	for name := range inSteps(t, &t.mu, &s.names) {
-		if t.hopelessLocked(name) {
-			r := newRemark(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.wants[name].leg)
+		if t.mustGiveUpLocked(name) {
+			r := newResourceError(resource.NewError(t.askedAsLocked(name), resource.CodeUnavailable, errUnreachable), t.interests[name].stream)
 			r.local = true
-			t.noteLocked(r, woken)
+			t.noteErrorLocked(r, woken)
 		}
 	}
 	t.group.cache.wake(woken)
 }
 
-// hopelessLocked reports whether nothing is known of name, no error was sent yet, and its control
+// mustGiveUpLocked reports whether nothing is known of name, no error was sent yet, and its control
 // plane is unreachable.
-func (t *Table) hopelessLocked(name string) bool {
-	w := t.wants[name]
-	if w == nil || w.leg == Nobody || t.knowsLocked(name) {
+func (t *Table) mustGiveUpLocked(name string) bool {
+	w := t.interests[name]
+	if w == nil || w.stream == Nobody || t.knowsLocked(name) {
 		return false
 	}
-	for _, r := range t.remarks[name] {
+	for _, r := range t.resourceErrors[name] {
 		if !r.removal && r.about.Variant == "" {
 			return false
 		}
 	}
-	return t.group.unreachable(1 << w.leg)
+	return t.group.unreachable(1 << w.stream)
 }
 
-// forgetLocals forgets the errors of GiveUp about the names of a stream: the next outage is another
-// one.
-func (g *Group) forgetLocals(leg int) {
+// forgetLocalErrors forgets the errors of GiveUp about the names of a stream: the next outage is
+// another one.
+func (g *Group) forgetLocalErrors(stream int) {
 	for _, t := range g.Tables() {
 		t.mu.RLock()
-		none := t.locals == 0
+		none := t.localErrors == 0
 		t.mu.RUnlock()
 		if none {
 			continue
 		}
-		for _, all := range inSteps(t, &t.mu, &t.remarks) {
+		for _, all := range inSteps(t, &t.mu, &t.resourceErrors) {
 			for _, r := range all { // a copy remains where some are dropped
-				if r.local && r.leg == leg {
-					t.dropRemarkLocked(r)
+				if r.local && r.stream == stream {
+					t.dropErrorLocked(r)
 				}
 			}
 		}

@@ -189,7 +189,7 @@ func (l Local) digests(key string) map[string]string {
 	out := make(map[string]string)
 	if g := l.group(key); g != nil {
 		for _, t := range g.Tables() {
-			out[t.Type.URL] = t.Edition().Digest.Hex()
+			out[t.Type.URL] = t.Digest().Digest.Hex()
 		}
 	}
 	return out

@@ -83,7 +83,7 @@ func NewBoard(local Local) *Board { return &Board{local: local} }
 // chased is an update that is still looked at.
 type chased struct {
 	table  *cache.Table
-	update cache.Arrival
+	update cache.UpdateRef
 	seen   *Progress
 	took   []float64
 }

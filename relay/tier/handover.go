@@ -77,11 +77,11 @@ func (t *Tier) passesOn(g *cache.Group, owner shard.Member) bool {
 			return true
 		}
 	}
-	return g.Unreachable() || slices.ContainsFunc(g.Held(), func(k cache.Kept) bool { return k.HeldBack })
+	return g.Unreachable() || slices.ContainsFunc(g.Snapshots(), func(k cache.Snapshot) bool { return k.HeldBack })
 }
 
 func (t *Tier) passOn(ctx context.Context, g *cache.Group, to shard.Member) error {
-	if len(g.Held()) == 0 {
+	if len(g.Snapshots()) == 0 {
 		return nil
 	}
 	query := url.Values{paramKey: {string(g.Key)}, paramFrom: {t.Self().Name}}

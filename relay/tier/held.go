@@ -77,21 +77,21 @@ type HeldContent struct {
 
 // holdingOf encodes what is held. It leaves out types of which the other node has the same content,
 // unless removals are held back.
-func holdingOf(key string, all []cache.Kept, have url.Values, now time.Time) Holding {
+func holdingOf(key string, all []cache.Snapshot, have url.Values, now time.Time) Holding {
 	h := Holding{Key: key, Clock: now}
 	for i := range all {
 		k := &all[i]
 		if theirs := have.Get(paramHave + k.Type.URL); !k.HeldBack && theirs != "" && theirs == digestOf(k) {
 			continue
 		}
-		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.Edition.Behind, Recorded: k.Recorded, Head: k.Head, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, ErroredSince: erroredSince(k), Record: lastgood.Encode(key, now, *k)})
+		h.Types = append(h.Types, HeldContent{Type: k.Type.URL, AsOf: k.AsOf, Behind: k.TableDigest.Behind, Recorded: k.Recorded, Head: k.HeadDigest, HeldBack: k.HeldBack, HoldUntil: k.HoldUntil, Absent: k.Absent, ErroredSince: erroredSince(k), Record: lastgood.Encode(key, now, *k)})
 	}
 	return h
 }
 
 // erroredSince returns since when clients may have been sent any of the errors that they still
 // remember.
-func erroredSince(k *cache.Kept) (since time.Time) {
+func erroredSince(k *cache.Snapshot) (since time.Time) {
 	first := true
 	for _, one := range k.Resources {
 		if one.Errored && (first || one.ErroredSince.Before(since)) { // zero is before all
@@ -103,7 +103,7 @@ func erroredSince(k *cache.Kept) (since time.Time) {
 
 // digestOf returns a digest of the content of k, of the versions that clients are sent, and of the
 // names that do not exist.
-func digestOf(k *cache.Kept) string {
+func digestOf(k *cache.Snapshot) string {
 	var d resource.Digest
 	var versions uint64
 	for _, one := range k.Resources {
@@ -117,15 +117,15 @@ func digestOf(k *cache.Kept) string {
 }
 
 // kept decodes what another node encoded, with times by this node's clock.
-func (h *Holding) kept(now time.Time) (all []cache.Kept, err error) {
+func (h *Holding) kept(now time.Time) (all []cache.Snapshot, err error) {
 	ahead := now.Sub(h.Clock)
 	for _, one := range h.Types {
 		k, _, err := lastgood.Decode(one.Record, h.Key, one.Type)
 		if err != nil {
 			return nil, fmt.Errorf("type %s: %w", one.Type, err)
 		}
-		k.AsOf, k.Edition.Behind, k.Recorded = one.AsOf.Add(ahead), one.Behind, one.Recorded
-		k.Head, k.HeldBack, k.Absent = one.Head, one.HeldBack, one.Absent
+		k.AsOf, k.TableDigest.Behind, k.Recorded = one.AsOf.Add(ahead), one.Behind, one.Recorded
+		k.HeadDigest, k.HeldBack, k.Absent = one.Head, one.HeldBack, one.Absent
 		if !one.HoldUntil.IsZero() {
 			k.HoldUntil = one.HoldUntil.Add(ahead)
 		}
@@ -168,7 +168,7 @@ func (t *Tier) answerHeld(ctx context.Context, query url.Values) (any, error) {
 }
 
 // heldQuestion returns the question for content that this node does not hold itself.
-func heldQuestion(key string, own []cache.Kept) string {
+func heldQuestion(key string, own []cache.Snapshot) string {
 	query := url.Values{paramKey: {key}}
 	for i := range own {
 		query.Set(paramHave+own[i].Type.URL, digestOf(&own[i]))
@@ -177,7 +177,7 @@ func heldQuestion(key string, own []cache.Kept) string {
 }
 
 // readHeld decodes the answer to heldPath.
-func readHeld(text []byte, key string) (h Holding, all []cache.Kept, err error) {
+func readHeld(text []byte, key string) (h Holding, all []cache.Snapshot, err error) {
 	if err := json.Unmarshal(text, &h); err != nil {
 		return h, nil, err
 	}

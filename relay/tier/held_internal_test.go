@@ -27,20 +27,20 @@ func TestHeldOfAbsent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	of := func(absent ...string) cache.Kept {
-		k := cache.Kept{Type: resource.TypeOf(resource.EndpointURL), Legs: []cache.KeptLeg{{}}, AsOf: now, Absent: absent}
-		k.Resources = []cache.KeptResource{{Resource: resource.New(resource.Resource{Name: "a", Body: body}), Legs: 1}}
+	of := func(absent ...string) cache.Snapshot {
+		k := cache.Snapshot{Type: resource.TypeOf(resource.EndpointURL), Streams: []cache.SnapshotStream{{}}, AsOf: now, Absent: absent}
+		k.Resources = []cache.SnapshotResource{{Resource: resource.New(resource.Resource{Name: "a", Body: body}), Streams: 1}}
 		return k
 	}
-	asked := func(own cache.Kept) url.Values {
-		u, err := url.Parse(heldQuestion("key", []cache.Kept{own}))
+	asked := func(own cache.Snapshot) url.Values {
+		u, err := url.Parse(heldQuestion("key", []cache.Snapshot{own}))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return u.Query()
 	}
 	known := of("b", "c")
-	text, err := json.Marshal(holdingOf("key", []cache.Kept{known}, asked(of()), now))
+	text, err := json.Marshal(holdingOf("key", []cache.Snapshot{known}, asked(of()), now))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,7 @@ func TestHeldOfAbsent(t *testing.T) {
 	if err != nil || len(all) != 1 || !slices.Equal(all[0].Absent, known.Absent) {
 		t.Errorf("%+v, %v; expected %q to be absent", all, err, known.Absent)
 	}
-	if h := holdingOf("key", []cache.Kept{known}, asked(of("c", "b")), now); len(h.Types) > 0 {
+	if h := holdingOf("key", []cache.Snapshot{known}, asked(of("c", "b")), now); len(h.Types) > 0 {
 		t.Errorf("what both nodes know is passed on: %+v", h.Types)
 	}
 }
@@ -58,16 +58,16 @@ func TestHeldOfAbsent(t *testing.T) {
 // Compared content carries the digest of that head.
 func TestHeldRecorded(t *testing.T) {
 	now := time.Now()
-	own := cache.Kept{Type: resource.TypeOf(resource.ListenerURL), Wildcard: true, Legs: []cache.KeptLeg{{}}, AsOf: now}
+	own := cache.Snapshot{Type: resource.TypeOf(resource.ListenerURL), Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: now}
 	record := own
-	record.Recorded, own.Head = true, resource.Digest{1}
-	for _, k := range []cache.Kept{own, record} {
-		text, err := json.Marshal(holdingOf("key", []cache.Kept{k}, nil, now))
+	record.Recorded, own.HeadDigest = true, resource.Digest{1}
+	for _, k := range []cache.Snapshot{own, record} {
+		text, err := json.Marshal(holdingOf("key", []cache.Snapshot{k}, nil, now))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || all[0].Recorded != k.Recorded || all[0].Head != k.Head {
-			t.Errorf("%+v, %v; expected a record: %t, compared with %x", all, err, k.Recorded, k.Head)
+		if _, all, err := readHeld(text, "key"); err != nil || len(all) != 1 || all[0].Recorded != k.Recorded || all[0].HeadDigest != k.HeadDigest {
+			t.Errorf("%+v, %v; expected a record: %t, compared with %x", all, err, k.Recorded, k.HeadDigest)
 		}
 	}
 }
@@ -77,20 +77,20 @@ func TestHeldRecorded(t *testing.T) {
 // one is unknown.
 func TestHeldErrors(t *testing.T) {
 	now, ahead := time.Now(), time.Hour
-	of := func(name string, since time.Time) cache.KeptResource {
-		return cache.KeptResource{Resource: resource.New(resource.Resource{Name: name}), Legs: 1, Errored: true, ErroredSince: since}
+	of := func(name string, since time.Time) cache.SnapshotResource {
+		return cache.SnapshotResource{Resource: resource.New(resource.Resource{Name: name}), Streams: 1, Errored: true, ErroredSince: since}
 	}
 	sound := of("sound", time.Time{})
 	sound.Errored = false
 	for what, try := range map[string]struct {
-		held []cache.KeptResource
+		held []cache.SnapshotResource
 		want time.Time
 	}{
-		"two":     {held: []cache.KeptResource{sound, of("a", now.Add(-time.Minute)), of("b", now.Add(-time.Second))}, want: now.Add(-time.Minute)},
-		"unknown": {held: []cache.KeptResource{of("a", time.Time{}), of("b", now)}},
+		"two":     {held: []cache.SnapshotResource{sound, of("a", now.Add(-time.Minute)), of("b", now.Add(-time.Second))}, want: now.Add(-time.Minute)},
+		"unknown": {held: []cache.SnapshotResource{of("a", time.Time{}), of("b", now)}},
 	} {
-		k := cache.Kept{Type: resource.TypeOf(resource.EndpointURL), Legs: []cache.KeptLeg{{}}, AsOf: now, Resources: try.held}
-		h := holdingOf("key", []cache.Kept{k}, nil, now)
+		k := cache.Snapshot{Type: resource.TypeOf(resource.EndpointURL), Streams: []cache.SnapshotStream{{}}, AsOf: now, Resources: try.held}
+		h := holdingOf("key", []cache.Snapshot{k}, nil, now)
 		h.Clock = h.Clock.Add(-ahead) // the clock of the other node is behind
 		all, err := h.kept(now)
 		if err != nil || len(all) != 1 {

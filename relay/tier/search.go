@@ -152,7 +152,7 @@ func (t *Tier) notAskedBefore(f *cache.Feed) []shard.Member {
 
 // meet asks the nodes of notAskedBefore for what they hold of a key.
 func (t *Tier) meet(ctx context.Context, f *cache.Feed, unasked []shard.Member) {
-	met, _ := t.askNodes(ctx, f, unasked, false, func(all []cache.Kept) bool {
+	met, _ := t.askNodes(ctx, f, unasked, false, func(all []cache.Snapshot) bool {
 		renewed := f.Group().Renew(all) // for types that the origin has not answered yet
 		return f.TakeOver(all) || renewed
 	})
@@ -188,7 +188,7 @@ func (t *Tier) askOthers(ctx context.Context, f *cache.Feed, n cache.Need) (met,
 
 // askNodes is askOthers for some nodes. kept says whether to read the last known good state, too, and
 // take gets the content.
-func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Member, kept bool, take func([]cache.Kept) bool) (met, silent []string) {
+func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Member, kept bool, take func([]cache.Snapshot) bool) (met, silent []string) {
 	select {
 	case t.searches <- struct{}{}:
 		defer func() { <-t.searches }()
@@ -198,10 +198,10 @@ func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Memb
 	ctx, cancel := context.WithTimeout(ctx, lastAnswers)
 	defer cancel()
 	key := string(f.Key())
-	path := heldQuestion(key, f.Group().Held())
+	path := heldQuestion(key, f.Group().Snapshots())
 	type answer struct {
 		node string
-		held []cache.Kept
+		held []cache.Snapshot
 		err  error
 	}
 	answers, left := make(chan answer, len(members)+1), len(members)
@@ -227,7 +227,7 @@ func (t *Tier) askNodes(ctx context.Context, f *cache.Feed, members []shard.Memb
 			answers <- a
 		}()
 	}
-	var all []cache.Kept
+	var all []cache.Snapshot
 	soon := time.NewTimer(firstAnswers)
 	defer soon.Stop()
 	taken := false

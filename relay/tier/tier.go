@@ -40,8 +40,8 @@ type Config struct {
 	Members shard.Members
 	// Origin is the source of the keys that this node owns. Required.
 	Origin Origin
-	// Legs are the upstream streams of each key, in the order of [cache.Feed.Leg].
-	Legs []cache.Leg
+	// Legs are the upstream streams of each key, in the order of [cache.Feed.Stream].
+	Legs []cache.OriginStream
 	// Peers are the connections to the other nodes; nil for a node that is never in a tier.
 	Peers *Peers
 	// Restore is called for a key that is new to this node or was idle, before the first
@@ -49,16 +49,16 @@ type Config struct {
 	Restore func(ctx context.Context, g *cache.Group)
 	// Kept returns the last known good state of a key, if this node can read it. It counts like
 	// content that another node holds. Nil means none.
-	Kept func(ctx context.Context, key string) ([]cache.Kept, error)
+	Kept func(ctx context.Context, key string) ([]cache.Snapshot, error)
 	// Held returns what this node holds of a key, in memory or on its own disk, for nodes that
 	// lack it, and the Node that represents the key upstream, if it is known. Nil means that
 	// other nodes get nothing.
-	Held func(ctx context.Context, key string) (*corev3.Node, []cache.Kept)
+	Held func(ctx context.Context, key string) (*corev3.Node, []cache.Snapshot)
 	// Group returns the group of a key, which may be idle, or nil if there is none. A nil Group
 	// means that other nodes are answered as if there were no groups.
 	Group func(key aggregation.Key) *cache.Group
 	// Adopt keeps what another node, which ends, held of a key. Nil keeps nothing.
-	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Kept)
+	Adopt func(key aggregation.Key, node *corev3.Node, held []cache.Snapshot)
 	// Own are hooks. Each is called on a goroutine of its own when this node begins to stream a
 	// key from the origin as its owner. When that ends, the ctx of the last hook ends first, and
 	// that of the one before when the last has returned: what hooks do at the end they do while
@@ -172,12 +172,12 @@ func (t *Tier) Run(ctx context.Context, f *cache.Feed) {
 		t.cfg.Origin.Run(ctx, f)
 		return
 	}
-	first := f.Leg() == 0 // it does what is needed once per key
+	first := f.Stream() == 0 // it does what is needed once per key
 	if first && t.cfg.Restore != nil {
 		t.cfg.Restore(ctx, g)
 	}
 	k := &keeper{
-		tier: t, news: make(chan struct{}, 1), key: string(f.Key()), leg: t.legName(f.Leg()), peers: g.Peers,
+		tier: t, news: make(chan struct{}, 1), key: string(f.Key()), leg: t.legName(f.Stream()), peers: g.Peers,
 		origin: func(ctx context.Context) { t.cfg.Origin.Run(ctx, f) }, feed: f,
 		follow: func(ctx context.Context, k *keeper, p *peer) {
 			k.shareRemoved(ctx, p)

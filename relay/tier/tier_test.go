@@ -70,17 +70,17 @@ func TestAlone(t *testing.T) {
 func TestKeptCountsFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		clusters, listeners := resource.TypeOf(resource.ClusterURL), resource.TypeOf(resource.ListenerURL)
-		kept := cache.Kept{Type: listeners, Wildcard: true, Legs: []cache.KeptLeg{{}}, AsOf: time.Now(), Recorded: true}
-		kept.Resources = []cache.KeptResource{{Resource: resource.New(resource.Resource{Name: "kept", Body: []byte("x")}), Legs: 1}}
+		kept := cache.Snapshot{Type: listeners, Wildcard: true, Streams: []cache.SnapshotStream{{}}, AsOf: time.Now(), Recorded: true}
+		kept.Resources = []cache.SnapshotResource{{Resource: resource.New(resource.Resource{Name: "kept", Body: []byte("x")}), Streams: 1}}
 		peers := NewPeers(PeersConfig{Self: "a"})
 		defer peers.Close()
 		tier, err := New(Config{
 			Members: shard.NewSolo(shard.Member{Name: "a"}), Peers: peers,
-			Kept: func(_ context.Context, key string) ([]cache.Kept, error) {
+			Kept: func(_ context.Context, key string) ([]cache.Snapshot, error) {
 				if key != "k" {
 					t.Errorf("what was kept of %q was read", key)
 				}
-				return []cache.Kept{kept}, nil
+				return []cache.Snapshot{kept}, nil
 			},
 			Origin: Origin{Run: func(ctx context.Context, f *cache.Feed) {
 				f.Up()
@@ -155,8 +155,8 @@ func TestHeldQuestions(t *testing.T) {
 	defer peers.Close()
 	tier, err := New(Config{
 		Members: shard.NewSolo(shard.Member{Name: "a"}), Origin: Origin{Run: func(context.Context, *cache.Feed) {}}, Peers: peers,
-		Held:  func(context.Context, string) (*corev3.Node, []cache.Kept) { return nil, nil },
-		Adopt: func(aggregation.Key, *corev3.Node, []cache.Kept) { t.Error("nothing was adopted") },
+		Held:  func(context.Context, string) (*corev3.Node, []cache.Snapshot) { return nil, nil },
+		Adopt: func(aggregation.Key, *corev3.Node, []cache.Snapshot) { t.Error("nothing was adopted") },
 	})
 	if err != nil {
 		t.Fatal(err)

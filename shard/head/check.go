@@ -54,7 +54,7 @@ func (h *Heads) compare(key string, k keyState) (wrong []string) {
 	if f == nil || o != nil && (o.queued || o.deferred) {
 		return nil // it is about to be written
 	}
-	complain := func(e cache.Edition, format string, args ...any) {
+	complain := func(e cache.TableDigest, format string, args ...any) {
 		wrong = append(wrong, fmt.Sprintf("key %q, type %s: ", key, e.Type.URL)+fmt.Sprintf(format, args...))
 	}
 	if o != nil && k.epoch > o.epoch {

@@ -61,7 +61,7 @@ func (h Head) same(o Head) bool {
 }
 
 // holds reports whether h is the head of a table in this state.
-func (h Head) holds(e cache.Edition) bool { return h.Digest == e.Digest && h.Version == e.Version }
+func (h Head) holds(e cache.TableDigest) bool { return h.Digest == e.Digest && h.Version == e.Version }
 
 // wire is the JSON part of a head. The rest precedes it, for scripts.
 type wire struct {

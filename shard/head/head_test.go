@@ -81,16 +81,16 @@ const aTrace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 // TestDue: the heads to write for a table, by the existing heads.
 func TestDue(t *testing.T) {
 	now := time.Now()
-	at := func(digest byte, updates uint64) cache.Edition {
-		return cache.Edition{Type: clusters, Digest: resource.Digest{digest}, Version: string('0' + digest), Updates: updates}
+	at := func(digest byte, updates uint64) cache.TableDigest {
+		return cache.TableDigest{Type: clusters, Digest: resource.Digest{digest}, Version: string('0' + digest), Updates: updates}
 	}
-	of := func(e cache.Edition, epoch, generation uint64) map[string]Head {
+	of := func(e cache.TableDigest, epoch, generation uint64) map[string]Head {
 		return map[string]Head{clusters.URL: {Epoch: epoch, Generation: generation, Digest: e.Digest, Version: e.Version}}
 	}
 	const answers = 5 // when this node became the owner
 	for name, c := range map[string]struct {
 		before     map[string]Head
-		is         cache.Edition
+		is         cache.TableDigest
 		after      time.Duration
 		generation uint64 // of the head to write; 0: none
 	}{
@@ -103,8 +103,8 @@ func TestDue(t *testing.T) {
 	} {
 		o := &owned{since: now, answers: map[string]uint64{clusters.URL: answers}}
 		o.claimed(keyState{epoch: 9, heads: c.before}, nil)
-		due := func(e cache.Edition) Head {
-			return o.due([]cache.Edition{e}, "n", time.Second, now.Add(c.after))[clusters.URL]
+		due := func(e cache.TableDigest) Head {
+			return o.due([]cache.TableDigest{e}, "n", time.Second, now.Add(c.after))[clusters.URL]
 		}
 		h := due(c.is)
 		if h.Generation != c.generation || h.Generation > 0 && (h.Epoch != 9 || !h.holds(c.is) || h.Owner != "n") || o.deferred != (c.generation == 0 && c.is.Updates > 0) {

@@ -163,7 +163,7 @@ func (k *keyed) apply(content ...string) {
 	k.feed.Apply(u)
 }
 
-func (k *keyed) edition() cache.Edition { return k.Table(clusters).Edition() }
+func (k *keyed) edition() cache.TableDigest { return k.Table(clusters).Digest() }
 
 // head returns the head of the key's clusters that the node knows.
 func (k *keyed) head() Head {

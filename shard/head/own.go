@@ -41,7 +41,7 @@ type owned struct {
 func newOwned(g *cache.Group, now time.Time) *owned {
 	o := &owned{key: string(g.Key), group: g, since: now, answers: make(map[string]uint64)}
 	for _, t := range g.Tables() {
-		if e := t.Edition(); !e.Confirmed {
+		if e := t.Digest(); !e.Confirmed {
 			o.answers[t.Type.URL] = e.Updates
 		}
 	}
@@ -74,7 +74,7 @@ func (o *owned) noteMissing(k keyState) {
 
 // due returns the heads to write for tables in these states. wait bounds how long a head of another
 // node is kept although this node has other content.
-func (o *owned) due(editions []cache.Edition, owner string, wait time.Duration, now time.Time) map[string]Head {
+func (o *owned) due(editions []cache.TableDigest, owner string, wait time.Duration, now time.Time) map[string]Head {
 	var heads map[string]Head
 	o.deferred = false
 	for _, e := range editions {
@@ -197,20 +197,20 @@ func (o *owned) rewriteAll(k keyState) {
 }
 
 // editions returns the states of all tables of a group.
-func editions(g *cache.Group) []cache.Edition {
+func editions(g *cache.Group) []cache.TableDigest {
 	tables := g.Tables()
-	all := make([]cache.Edition, len(tables))
+	all := make([]cache.TableDigest, len(tables))
 	for i, t := range tables {
-		all[i] = t.Edition()
+		all[i] = t.Digest()
 	}
 	return all
 }
 
 // editionOf returns the state of the table of a type, that of an empty table if there is none.
-func editionOf(g *cache.Group, url string) (e cache.Edition) {
+func editionOf(g *cache.Group, url string) (e cache.TableDigest) {
 	for _, t := range g.Tables() {
 		if t.Type.URL == url {
-			return t.Edition()
+			return t.Digest()
 		}
 	}
 	return e
@@ -225,7 +225,7 @@ func reportToCache(g *cache.Group, url string, h Head, own bool) {
 	if time.Since(h.At) > tracedFor {
 		h.Trace = ""
 	}
-	g.Agree(resource.TypeOf(url), cache.Agreed{Digest: h.Digest, Version: h.Version, Own: own, At: h.At, Trace: h.Trace})
+	g.ObserveHead(resource.TypeOf(url), cache.TierHead{Digest: h.Digest, Version: h.Version, Own: own, At: h.At, Trace: h.Trace})
 }
 
 // Own writes the heads of a group as long as this node owns its key, that is until ctx ends. A

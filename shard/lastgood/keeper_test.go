@@ -86,7 +86,7 @@ func (r *rig) serves(typ *resource.Type) (names []string) {
 	t := r.group.Table(typ)
 	t.Replace(&w.Watcher, true, nil)
 	defer t.Leave(&w.Watcher)
-	if t.Head(&w.Watcher).Held {
+	if t.State(&w.Watcher).Held {
 		return nil
 	}
 	_, all := t.Content(&w.Watcher)

@@ -177,28 +177,28 @@ func (m *memory) count() int {
 }
 
 // sample is a Kept with all possible content.
-func sample() cache.Kept {
-	return cache.Kept{
+func sample() cache.Snapshot {
+	return cache.Snapshot{
 		Type: clusters, Wildcard: true, Globs: []string{"xdstp://a/envoy.config.cluster.v3.Cluster/*"},
-		Legs: []cache.KeptLeg{
-			{Leg: cache.Leg{Origin: "default"}, Server: "127.0.0.1:1", Version: "v1", Source: "cp"},
-			{Leg: cache.Leg{Origin: "default", Names: true}},
+		Streams: []cache.SnapshotStream{
+			{OriginStream: cache.OriginStream{Origin: "default"}, Server: "127.0.0.1:1", Version: "v1", Source: "cp"},
+			{OriginStream: cache.OriginStream{Origin: "default", Names: true}},
 		},
-		Resources: []cache.KeptResource{
-			{Resource: res(clusters, "a", "1"), Legs: 1, Errored: true},
-			{Resource: resource.New(resource.Resource{Name: "b", Version: "7", Body: body(clusters, "b", "2")}), Legs: 3, Expires: time.UnixMilli(1_900_000_000_000)},
+		Resources: []cache.SnapshotResource{
+			{Resource: res(clusters, "a", "1"), Streams: 1, Errored: true},
+			{Resource: resource.New(resource.Resource{Name: "b", Version: "7", Body: body(clusters, "b", "2")}), Streams: 3, Expires: time.UnixMilli(1_900_000_000_000)},
 		},
 	}
 }
 
-func sameKept(t testing.TB, got, want cache.Kept) {
+func sameKept(t testing.TB, got, want cache.Snapshot) {
 	t.Helper()
-	if got.Type != want.Type || got.Wildcard != want.Wildcard || !slices.Equal(got.Globs, want.Globs) || !slices.Equal(got.Legs, want.Legs) || len(got.Resources) != len(want.Resources) {
+	if got.Type != want.Type || got.Wildcard != want.Wildcard || !slices.Equal(got.Globs, want.Globs) || !slices.Equal(got.Streams, want.Streams) || len(got.Resources) != len(want.Resources) {
 		t.Fatalf("got %+v, expected %+v", got, want)
 	}
 	for i, g := range got.Resources {
 		w := want.Resources[i]
-		if g.Legs != w.Legs || g.Errored != w.Errored || !g.Expires.Equal(w.Expires) || g.Resource.Name != w.Resource.Name || g.Resource.Version != w.Resource.Version || !g.Resource.SameContent(w.Resource) || g.Resource.Key != w.Resource.Key {
+		if g.Streams != w.Streams || g.Errored != w.Errored || !g.Expires.Equal(w.Expires) || g.Resource.Name != w.Resource.Name || g.Resource.Version != w.Resource.Version || !g.Resource.SameContent(w.Resource) || g.Resource.Key != w.Resource.Key {
 			t.Fatalf("resource %d is %+v, expected %+v", i, g, w)
 		}
 	}

@@ -152,7 +152,7 @@ func (o *owned) save(ctx context.Context) {
 }
 
 // markOf identifies the content of a record, and how it is written.
-func (k *Keeper) markOf(e cache.Edition) string {
+func (k *Keeper) markOf(e cache.TableDigest) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%d %x %t %q %q", sealedVersion, e.Digest, e.Complete, e.Version, k.cfg.Keys.current()))
 	if e.Errored != (resource.Digest{}) {
 		sum = sha256.Sum256(append(sum[:], e.Errored[:]...))
@@ -164,10 +164,10 @@ func (k *Keeper) markOf(e cache.Edition) string {
 // that: if Redis accepts no writes, or the previous owner has disappeared, the head itself may be
 // hours old while the control plane answers this node. An owner also replaces such a head as soon
 // as it can.
-func mayBeOld(e cache.Edition) bool { return e.Behind && !e.Confirmed }
+func mayBeOld(e cache.TableDigest) bool { return e.Behind && !e.Confirmed }
 
 func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
-	k, e := o.keeper, t.Edition()
+	k, e := o.keeper, t.Digest()
 	w, mark := o.of(t.Type.URL), k.markOf(e)
 	since := time.Since(w.at)
 	newTTLs := w.hasTTLs && w.updates != e.Updates && since >= ttlEvery
@@ -181,8 +181,8 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 		return ctx.Err()
 	}
 	defer func() { <-k.writing }()
-	kept, ok := t.Kept()
-	if e = kept.Edition; !ok || mayBeOld(e) {
+	kept, ok := t.Snapshot()
+	if e = kept.TableDigest; !ok || mayBeOld(e) {
 		return nil
 	}
 	mark = k.markOf(e) // of the content to write, which may have changed since the check
@@ -204,12 +204,12 @@ func (o *owned) saveTable(ctx context.Context, t *cache.Table) error {
 		k.cfg.Logger.Info("a type of a key is kept again", "key", o.key, "type", t.Type.URL)
 	}
 	w.mark, w.at, w.updates = mark, time.Now(), e.Updates
-	w.hasTTLs = slices.ContainsFunc(kept.Resources, func(r cache.KeptResource) bool { return !r.Expires.IsZero() })
+	w.hasTTLs = slices.ContainsFunc(kept.Resources, func(r cache.SnapshotResource) bool { return !r.Expires.IsZero() })
 	return nil
 }
 
 // seal makes a record, if the type may be stored.
-func (k *Keeper) seal(key string, kept cache.Kept, w *stored) ([]byte, error) {
+func (k *Keeper) seal(key string, kept cache.Snapshot, w *stored) ([]byte, error) {
 	if k.cfg.Keys == nil && k.mustEncrypt(kept.Type) {
 		return nil, errUnencrypted
 	}
@@ -222,7 +222,7 @@ func (k *Keeper) seal(key string, kept cache.Kept, w *stored) ([]byte, error) {
 // holdsSecrets reports whether any of the resources has content that must not be written
 // unencrypted. Then the whole type is not stored: without that resource the others would imply that
 // it does not exist.
-func (w *stored) holdsSecrets(all []cache.KeptResource) bool {
+func (w *stored) holdsSecrets(all []cache.SnapshotResource) bool {
 	var reader redact.Redactor
 	plain := make(map[*resource.Resource]struct{}, len(all))
 	found := false

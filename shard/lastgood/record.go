@@ -32,14 +32,14 @@ const (
 )
 
 // Encode encodes the state of a type of a key at a time, before compression and encryption.
-func Encode(key string, at time.Time, k cache.Kept) []byte {
+func Encode(key string, at time.Time, k cache.Snapshot) []byte {
 	size := len(key) + 64
 	rs := make([]*resource.Resource, len(k.Resources))
 	var held, ends, errored []byte
 	for i, one := range k.Resources {
 		rs[i] = one.Resource
 		size += one.Resource.WireSize() + 16
-		held = protowire.AppendVarint(held, one.Legs)
+		held = protowire.AppendVarint(held, one.Streams)
 		if !one.Expires.IsZero() {
 			ends = protowire.AppendVarint(ends, uint64(i))
 			ends = protowire.AppendVarint(ends, uint64(one.Expires.UnixMilli()))
@@ -57,7 +57,7 @@ func Encode(key string, at time.Time, k cache.Kept) []byte {
 	for _, g := range k.Globs {
 		b = appendText(b, recGlob, g)
 	}
-	for _, l := range k.Legs {
+	for _, l := range k.Streams {
 		var leg []byte
 		leg = appendText(leg, legOrigin, l.Origin)
 		leg = appendNumber(leg, legNames, protowire.EncodeBool(l.Names))
@@ -88,7 +88,7 @@ func appendNumber(b []byte, n protowire.Number, v uint64) []byte {
 
 // Decode decodes the result of Encode for a key and a type, and returns its time. Any other input
 // is an error; no number in it is trusted.
-func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
+func Decode(b []byte, key, url string) (k cache.Snapshot, at time.Time, err error) {
 	var ofKey string
 	var response, held, ends, errored []byte
 	err = eachField(b, func(n protowire.Number, number uint64, v []byte) (err error) {
@@ -103,7 +103,7 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 			k.Globs = append(k.Globs, string(v))
 		case recLeg:
 			leg, err := decodeLeg(v)
-			k.Legs = append(k.Legs, leg)
+			k.Streams = append(k.Streams, leg)
 			return err
 		case recResponse:
 			response = v
@@ -121,8 +121,8 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 		return k, at, err
 	case ofKey != key:
 		return k, at, errors.New("the record is of another key")
-	case len(k.Legs) == 0 || len(k.Legs) > maxLegs:
-		return k, at, fmt.Errorf("%d upstream streams, expected 1 to %d", len(k.Legs), maxLegs)
+	case len(k.Streams) == 0 || len(k.Streams) > maxLegs:
+		return k, at, fmt.Errorf("%d upstream streams, expected 1 to %d", len(k.Streams), maxLegs)
 	}
 	r, err := resource.DecodeDelta(response)
 	switch {
@@ -133,7 +133,7 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 	case r.Type.URL != url:
 		return k, at, errors.New("the record is of another type")
 	}
-	k.Type, k.Resources = r.Type, make([]cache.KeptResource, len(r.Resources))
+	k.Type, k.Resources = r.Type, make([]cache.SnapshotResource, len(r.Resources))
 	for i, res := range r.Resources {
 		if res.DoNotCache {
 			return k, at, errors.New("a resource that must not be kept")
@@ -152,7 +152,7 @@ func Decode(b []byte, key, url string) (k cache.Kept, at time.Time, err error) {
 // maxLegs is how many upstream streams a key may have: bits of a uint64.
 const maxLegs = 64
 
-func decodeLeg(b []byte) (l cache.KeptLeg, err error) {
+func decodeLeg(b []byte) (l cache.SnapshotStream, err error) {
 	err = eachField(b, func(n protowire.Number, number uint64, v []byte) error {
 		switch n {
 		case legOrigin:
@@ -172,14 +172,14 @@ func decodeLeg(b []byte) (l cache.KeptLeg, err error) {
 }
 
 // takeHeld decodes which upstream streams had each resource.
-func takeHeld(rs []cache.KeptResource, packed []byte) error {
+func takeHeld(rs []cache.SnapshotResource, packed []byte) error {
 	i := 0
 	for ; len(packed) > 0; i++ {
 		v, n := protowire.ConsumeVarint(packed)
 		if n < 0 || i == len(rs) {
 			break
 		}
-		rs[i].Legs, packed = v, packed[n:]
+		rs[i].Streams, packed = v, packed[n:]
 	}
 	if i < len(rs) || len(packed) > 0 {
 		return fmt.Errorf("expected for each of %d resources by whom it was held", len(rs))
@@ -188,7 +188,7 @@ func takeHeld(rs []cache.KeptResource, packed []byte) error {
 }
 
 // takeEnds decodes when resources expire.
-func takeEnds(rs []cache.KeptResource, packed []byte) error {
+func takeEnds(rs []cache.SnapshotResource, packed []byte) error {
 	for len(packed) > 0 {
 		i, n := protowire.ConsumeVarint(packed)
 		if n < 0 || i >= uint64(len(rs)) {
@@ -204,7 +204,7 @@ func takeEnds(rs []cache.KeptResource, packed []byte) error {
 }
 
 // takeErrored decodes for which resources clients may remember an error.
-func takeErrored(rs []cache.KeptResource, packed []byte) error {
+func takeErrored(rs []cache.SnapshotResource, packed []byte) error {
 	for len(packed) > 0 {
 		i, n := protowire.ConsumeVarint(packed)
 		if n < 0 || i >= uint64(len(rs)) {

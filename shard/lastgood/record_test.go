@@ -27,7 +27,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("taken for one of %q", of)
 		}
 	}
-	empty := cache.Kept{Type: clusters, Wildcard: true, Legs: make([]cache.KeptLeg, 1)}
+	empty := cache.Snapshot{Type: clusters, Wildcard: true, Streams: make([]cache.SnapshotStream, 1)}
 	if got, _, err := Decode(Encode("", at, empty), "", clusters.URL); err != nil || !got.Wildcard || len(got.Resources) > 0 {
 		t.Errorf("an empty set became %+v, %v", got, err)
 	}
@@ -43,10 +43,10 @@ func TestRecordBad(t *testing.T) {
 		}
 	}
 	k := sample()
-	k.Legs = nil
+	k.Streams = nil
 	bad := map[string][]byte{
 		"no leg":             Encode("key", at, k),
-		"too many legs":      Encode("key", at, cache.Kept{Type: clusters, Legs: make([]cache.KeptLeg, 65)}),
+		"too many legs":      Encode("key", at, cache.Snapshot{Type: clusters, Streams: make([]cache.SnapshotStream, 65)}),
 		"too few holders":    appendBytes(append([]byte(nil), b...), recHeld, []byte{1}),
 		"too many holders":   appendBytes(append([]byte(nil), b...), recHeld, []byte{1, 1, 1}),
 		"holders cut off":    appendBytes(append([]byte(nil), b...), recHeld, []byte{1, 0x80}),

@@ -54,15 +54,15 @@ func TestBehindIsNotKept(t *testing.T) {
 		defer r.stop()
 		r.answer(clusters, res(clusters, "a", "1"))
 		pass(5 * time.Second)
-		r.group.Agree(clusters, cache.Agreed{Digest: resource.Digest{1}, Version: "newer"})
+		r.group.ObserveHead(clusters, cache.TierHead{Digest: resource.Digest{1}, Version: "newer"})
 		r.answer(clusters, res(clusters, "a", "2"))
 		r.feed.Down(errors.New("out of reach"))
 		pass(10 * time.Minute)
 		if n := m.count(); n != 1 {
 			t.Errorf("%d writes, expected none of a node that is behind", n-1)
 		}
-		e := r.group.Table(clusters).Edition()
-		r.group.Agree(clusters, cache.Agreed{Digest: e.Digest, Version: e.Version})
+		e := r.group.Table(clusters).Digest()
+		r.group.ObserveHead(clusters, cache.TierHead{Digest: e.Digest, Version: e.Version})
 		pass(3 * time.Minute)
 		if n := m.count(); n != 2 {
 			t.Errorf("%d writes, expected one since the node is behind no more", n-1)
@@ -77,11 +77,11 @@ func TestConfirmedIsKept(t *testing.T) {
 		m := newMemory()
 		r := newRig(t, m, nil, clusters)
 		defer r.stop()
-		r.group.Agree(clusters, cache.Agreed{Digest: resource.Digest{1}, Version: "of the owner before"})
+		r.group.ObserveHead(clusters, cache.TierHead{Digest: resource.Digest{1}, Version: "of the owner before"})
 		for i, content := range []string{"1", "2"} {
 			r.answer(clusters, res(clusters, "a", content))
 			pass(time.Minute)
-			if e := r.group.Table(clusters).Edition(); !e.Behind || !e.Confirmed {
+			if e := r.group.Table(clusters).Digest(); !e.Behind || !e.Confirmed {
 				t.Fatalf("behind: %t, confirmed: %t; expected both", e.Behind, e.Confirmed)
 			}
 			if n := m.count(); n != i+1 {

@@ -64,8 +64,8 @@ func (k *Keeper) restore(ctx context.Context, g *cache.Group) {
 func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 	types := 0
 	var oldest time.Time
-	err := k.read(ctx, string(g.Key), func(kept cache.Kept) {
-		g.Renew([]cache.Kept{kept}) // another node may have sent something newer
+	err := k.read(ctx, string(g.Key), func(kept cache.Snapshot) {
+		g.Renew([]cache.Snapshot{kept}) // another node may have sent something newer
 		types++
 		if oldest.IsZero() || kept.AsOf.Before(oldest) {
 			oldest = kept.AsOf
@@ -78,17 +78,17 @@ func (k *Keeper) load(ctx context.Context, g *cache.Group) error {
 }
 
 // Read returns the records of a key.
-func (k *Keeper) Read(ctx context.Context, key string) (all []cache.Kept, err error) {
+func (k *Keeper) Read(ctx context.Context, key string) (all []cache.Snapshot, err error) {
 	if !take(ctx, k.reading) {
 		return nil, ctx.Err()
 	}
 	defer func() { <-k.reading }()
-	err = k.read(ctx, key, func(kept cache.Kept) { all = append(all, kept) })
+	err = k.read(ctx, key, func(kept cache.Snapshot) { all = append(all, kept) })
 	return all, err
 }
 
 // read reads the records of a key. It skips unusable ones.
-func (k *Keeper) read(ctx context.Context, key string, take func(cache.Kept)) error {
+func (k *Keeper) read(ctx context.Context, key string, take func(cache.Snapshot)) error {
 	err := k.cfg.Store.Load(ctx, key, func(sealed []byte) {
 		kept, at, err := k.open(key, sealed)
 		switch {
@@ -115,7 +115,7 @@ func (k *Keeper) read(ctx context.Context, key string, take func(cache.Kept)) er
 }
 
 // open opens and decodes a record.
-func (k *Keeper) open(key string, sealed []byte) (kept cache.Kept, at time.Time, err error) {
+func (k *Keeper) open(key string, sealed []byte) (kept cache.Snapshot, at time.Time, err error) {
 	url, record, err := k.sealer.open(key, sealed)
 	if err == nil {
 		kept, at, err = Decode(record, key, url)

@@ -13,9 +13,9 @@ import (
 const headWait = 5 * time.Second
 
 // headOf is the head that a node would write for a type.
-func (w *world) headOf(typ *resource.Type) Agreed {
-	e := w.group.Table(typ).Edition()
-	return Agreed{Digest: e.Digest, Version: e.Version}
+func (w *world) headOf(typ *resource.Type) TierHead {
+	e := w.group.Table(typ).Digest()
+	return TierHead{Digest: e.Digest, Version: e.Version}
 }
 
 // TestBehind: a table is behind a head that it has not reached, for a bounded time after the head
@@ -31,7 +31,7 @@ func TestBehind(t *testing.T) {
 				t.Fatalf("%s: behind until %v", what, until)
 			}
 		}
-		var heads []Agreed
+		var heads []TierHead
 		for i := range 4 {
 			ahead.apply(clusters, res("a", fmt.Sprint(i)))
 			heads = append(heads, ahead.headOf(clusters))
@@ -40,15 +40,15 @@ func TestBehind(t *testing.T) {
 
 		step(0)
 		is("no head", false)
-		w.group.Agree(clusters, heads[0])
+		w.group.ObserveHead(clusters, heads[0])
 		is("at the head", false)
-		w.group.Agree(clusters, heads[2])
+		w.group.ObserveHead(clusters, heads[2])
 		is("two behind", true)
 		if until := c.head().Behind; until != time.Now().Add(headWait) {
 			t.Fatalf("behind until %v", until)
 		}
 		<-time.After(time.Second)
-		w.group.Agree(clusters, heads[2])
+		w.group.ObserveHead(clusters, heads[2])
 		if until := c.head().Behind; until != time.Now().Add(headWait-time.Second) {
 			t.Fatalf("the same head again: behind until %v", until)
 		}
@@ -58,15 +58,15 @@ func TestBehind(t *testing.T) {
 		is("caught up", false)
 		step(3)
 		is("ahead: the head is what there was", false)
-		w.group.Agree(clusters, heads[3])
+		w.group.ObserveHead(clusters, heads[3])
 		is("at the head once more", false)
-		w.group.Agree(clusters, heads[1])
+		w.group.ObserveHead(clusters, heads[1])
 		is("the origin went back, and the tier has it", true)
 		step(1)
 		is("went back, too", false)
 		own := heads[0]
 		own.Own = true
-		w.group.Agree(clusters, own)
+		w.group.ObserveHead(clusters, own)
 		is("of this node", false)
 	})
 }
@@ -87,7 +87,7 @@ func TestBehindWhereThereWasNothing(t *testing.T) {
 			inTime(t, Config{HeadWait: headWait}, func(t *testing.T, w *world) {
 				c := w.client(clusters, true)
 				tc.before(w)
-				w.group.Agree(clusters, w.headOf(clusters))
+				w.group.ObserveHead(clusters, w.headOf(clusters))
 				w.answer(clusters, res("a", "2"))
 				if until := c.head().Behind; until.IsZero() == tc.behind {
 					t.Errorf("behind until %v", until)
@@ -104,13 +104,13 @@ func TestBehindVersions(t *testing.T) {
 	ahead.client(clusters, true)
 	w.apply(clusters, res("a", "0"))
 	table := w.group.Table(clusters)
-	var heads []Agreed
-	for i := range 2 * agreedKept {
+	var heads []TierHead
+	for i := range 2 * versionsKept {
 		ahead.apply(clusters, res("a", fmt.Sprint(i)))
 		heads = append(heads, ahead.headOf(clusters))
-		w.group.Agree(clusters, heads[i])
+		w.group.ObserveHead(clusters, heads[i])
 		for back, h := range heads {
-			if want := back > 0 && back > i-agreedKept; table.Ahead(h.Version) != want {
+			if want := back > 0 && back > i-versionsKept; table.Ahead(h.Version) != want {
 				t.Fatalf("head %d of %d: ahead %t", back, i, !want)
 			}
 		}
@@ -143,25 +143,25 @@ func TestBehindWakes(t *testing.T) {
 	}
 	ahead.apply(clusters, res("x", "1"))
 	w.nap()
-	w.group.Agree(clusters, ahead.headOf(clusters))
+	w.group.ObserveHead(clusters, ahead.headOf(clusters))
 	woken("nobody waits", false)
 	if !c.table.Await(&c.w) {
 		t.Fatal("the table is behind")
 	}
-	w.group.Agree(clusters, ahead.headOf(clusters))
+	w.group.ObserveHead(clusters, ahead.headOf(clusters))
 	woken("the same head", false)
 	ahead.apply(clusters, res("x", "2"))
-	w.group.Agree(clusters, ahead.headOf(clusters))
+	w.group.ObserveHead(clusters, ahead.headOf(clusters))
 	woken("another head", true)
-	w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}})
+	w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{1}})
 	woken("it does not wait any more", false)
-	w.group.Agree(clusters, ahead.headOf(clusters))
+	w.group.ObserveHead(clusters, ahead.headOf(clusters))
 	c.table.Await(&c.w)
 	w.apply(clusters, res("y", "1"))
 	woken("a change of something else", true)
 	c.table.Await(&c.w)
 	c.table.Leave(&c.w)
-	if n := len(c.table.agreed.waiting); n > 0 {
+	if n := len(c.table.tierHead.waiting); n > 0 {
 		t.Fatalf("%d subscriptions wait without clients", n)
 	}
 }
@@ -173,7 +173,7 @@ func TestBehindByName(t *testing.T) {
 		w := start(t, Config{HeadWait: headWait})
 		c := w.client(endpoints, false, "a")
 		w.apply(endpoints, res("a", "1"))
-		w.group.Agree(endpoints, Agreed{Digest: resource.Digest{1}})
+		w.group.ObserveHead(endpoints, TierHead{Digest: resource.Digest{1}})
 		for err, want := range map[error]time.Duration{nil: byNameWait, ErrClosed: headWait} {
 			if err == nil {
 				w.feed.Up()
@@ -197,22 +197,22 @@ func TestBehindByNameProven(t *testing.T) {
 		other.apply(endpoints, res("a", "1"), res("b", "1"))
 		same := other.headOf(endpoints)
 		for name, tc := range map[string]struct {
-			head     Agreed
+			head     TierHead
 			recorded bool
 			behind   bool
 			wait     time.Duration
 		}{
-			"the head is another":         {Agreed{Digest: resource.Digest{1}}, true, true, headWait},
+			"the head is another":         {TierHead{Digest: resource.Digest{1}}, true, true, headWait},
 			"the head is the record":      {same, true, false, 0},
-			"it is not an owner's record": {Agreed{Digest: resource.Digest{1}}, false, true, byNameWait},
+			"it is not an owner's record": {TierHead{Digest: resource.Digest{1}}, false, true, byNameWait},
 		} {
 			w := start(t, Config{HeadWait: headWait})
 			k := holds(endpoints, false, time.Now(), res("a", "1"), res("b", "1"))
 			k.Recorded = tc.recorded
-			w.group.Revive(k)
+			w.group.RestoreFrom(k)
 			w.feed.Up()
 			c := w.client(endpoints, false, "a", "b")
-			w.group.Agree(endpoints, tc.head)
+			w.group.ObserveHead(endpoints, tc.head)
 			h := c.head()
 			if h.Proven != (tc.wait == headWait) || h.Behind.IsZero() == tc.behind || tc.behind && h.Behind != time.Now().Add(tc.wait) {
 				t.Errorf("%s: proven %t, behind until %s from now", name, h.Proven, time.Until(h.Behind))
@@ -221,14 +221,14 @@ func TestBehindByNameProven(t *testing.T) {
 	})
 }
 
-// TestAgreedEarly: a head that arrives before any client asks for the type counts from the first
+// TestHeadEarly: a head that arrives before any client asks for the type counts from the first
 // request on; without a tier, and in private groups, nothing counts.
-func TestAgreedEarly(t *testing.T) {
+func TestHeadEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w, alone := start(t, Config{HeadWait: headWait}), start(t, Config{})
 		for _, w := range []*world{w, alone} {
-			w.group.Agree(clusters, Agreed{Digest: resource.Digest{1}})
-			w.group.Agree(clusters, Agreed{Digest: resource.Digest{2}})
+			w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{1}})
+			w.group.ObserveHead(clusters, TierHead{Digest: resource.Digest{2}})
 		}
 		<-time.After(time.Hour)
 		if until := w.client(clusters, true).head().Behind; until != time.Now().Add(headWait) {
@@ -237,16 +237,16 @@ func TestAgreedEarly(t *testing.T) {
 		if until := alone.client(clusters, true).head().Behind; !until.IsZero() {
 			t.Errorf("a node on its own is behind until %v", until)
 		}
-		for i := range 2 * maxAgreed {
-			w.group.Agree(resource.TypeOf(fmt.Sprint("type.googleapis.com/x", i)), Agreed{})
+		for i := range 2 * maxEarlyHeads {
+			w.group.ObserveHead(resource.TypeOf(fmt.Sprint("type.googleapis.com/x", i)), TierHead{})
 		}
-		if n := len(w.group.agreed); n > maxAgreed {
+		if n := len(w.group.tierHeads); n > maxEarlyHeads {
 			t.Errorf("heads of %d types without a table are kept", n)
 		}
 		private := w.cache.JoinPrivate(w.group, w.group.Node)
 		<-w.feeds
-		private.Agree(clusters, Agreed{Digest: resource.Digest{2}})
-		if private.Table(clusters).agreed != nil {
+		private.ObserveHead(clusters, TierHead{Digest: resource.Digest{2}})
+		if private.Table(clusters).tierHead != nil {
 			t.Error("a private table takes part in the tier")
 		}
 		w.cache.Leave(private)

@@ -13,50 +13,50 @@ import (
 // later: from another node with its own trace context, or from a control plane without one. Where
 // both meet, the trace continues.
 
-// heard is a head of another node with a trace, whose content the table has not reached yet.
-type heard struct {
+// headTrace is a head of another node with a trace, whose content the table has not reached yet.
+type headTrace struct {
 	trace string // as W3C's traceparent; empty for none
 	at    time.Time
 }
 
-// hearLocked records the trace of a head that has just arrived.
-func (t *Table) hearLocked(head Agreed, now time.Time) {
-	a := t.agreed
-	a.heard = heard{}
+// noteHeadTraceLocked records the trace of a head that has just arrived.
+func (t *Table) noteHeadTraceLocked(head TierHead, now time.Time) {
+	a := t.tierHead
+	a.headTrace = headTrace{}
 	if head.Trace == "" || head.Own || t.group.cache.cfg.Tracer == nil {
 		return
 	}
-	a.heard = heard{head.Trace, now}
+	a.headTrace = headTrace{head.Trace, now}
 	if t.allLocked() == head.Digest {
-		t.meetLocked(now) // the content was faster
+		t.reachedHeadLocked(now) // the content was faster
 	}
 }
 
-// meetLocked makes a span of the time from the arrival of a head until the table has its content,
-// which it does now. The span links to the update that brought the content, if that arrived before
-// and on its own.
-func (t *Table) meetLocked(now time.Time) {
-	h := t.agreed.heard
-	t.agreed.heard = heard{}
+// reachedHeadLocked makes a span of the time from the arrival of a head until the table has its
+// content, which it does now. The span links to the update that brought the content, if that
+// arrived before and on its own.
+func (t *Table) reachedHeadLocked(now time.Time) {
+	h := t.tierHead.headTrace
+	t.tierHead.headTrace = headTrace{}
 	if !t.due(h, now) {
 		return
 	}
 	t.group.cache.cfg.Tracer.Below(h.trace, "head", t.tracedLocked(), h.at, now,
 		attribute.String("xds.type", resource.TypeLabel(t.Type.URL)), attribute.String("xdsrelay.key", string(t.group.Key)),
-		attribute.String("xds.version", t.agreed.head.Version))
+		attribute.String("xds.version", t.tierHead.head.Version))
 }
 
 // due reports whether a head has a trace, and arrived so recently that the equal content of the
 // table is no coincidence.
-func (t *Table) due(h heard, now time.Time) bool {
+func (t *Table) due(h headTrace, now time.Time) bool {
 	return h.trace != "" && now.Sub(h.at) <= t.group.cache.cfg.HeadWait
 }
 
 // tracedLocked is the update that made the newest change; nil if it is not traced, or no longer
 // remembered.
 func (t *Table) tracedLocked() *trace.Update {
-	if n := t.stamps.n; n > 0 && t.stamps.of(n).gen == t.gen {
-		return t.stamps.of(n).trace
+	if n := t.updates.n; n > 0 && t.updates.of(n).gen == t.gen {
+		return t.updates.of(n).trace
 	}
 	return nil
 }
@@ -64,8 +64,8 @@ func (t *Table) tracedLocked() *trace.Update {
 // parentLocked is the trace context of an update that has just been applied: its own, or that of
 // the head whose content the update has reached.
 func (t *Table) parentLocked(u *Update, now time.Time) string {
-	if a := t.agreed; u.Parent == "" && a != nil && t.due(a.heard, now) && t.allLocked() == a.head.Digest {
-		return a.heard.trace
+	if a := t.tierHead; u.Parent == "" && a != nil && t.due(a.headTrace, now) && t.allLocked() == a.head.Digest {
+		return a.headTrace.trace
 	}
 	return u.Parent
 }

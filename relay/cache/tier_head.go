@@ -12,9 +12,9 @@ import (
 // with newer content would then be rolled back (K12). So the table exposes a deadline until which
 // it counts as behind, and fanout delays clients that present versions.
 
-// Agreed is the tier head of a type: what the tier agrees is its newest content.
-type Agreed struct {
-	// Digest identifies the content; see [Edition].
+// TierHead is the tier head of a type: what the tier agrees is its newest content.
+type TierHead struct {
+	// Digest identifies the content; see [TableDigest].
 	Digest resource.Digest
 	// Version is the one that SotW clients of the wildcard get for it on some node.
 	Version string
@@ -32,23 +32,23 @@ const (
 	// pastKept is how many of its former digests a table remembers: if the table is newer than the
 	// head, it had the head's content a moment ago.
 	pastKept = 16
-	// agreedKept is how many versions of unreached heads a table remembers.
-	agreedKept = 4
+	// versionsKept is how many versions of unreached heads a table remembers.
+	versionsKept = 4
 	// byNameWait bounds how long a table without a wildcard counts as behind: nodes then have what
 	// their own clients ask for, and a digest of something else proves nothing; provenLocked covers
 	// what does.
 	byNameWait = 500 * time.Millisecond
 )
 
-// agreement compares a table with the tier head. The table's mu guards it.
-type agreement struct {
-	head  Agreed
+// headState compares a table with the tier head. The table's mu guards it.
+type headState struct {
+	head  TierHead
 	since time.Time // when this head arrived; zero: there is none
-	// now is the digest of the present content. agreement.met says that it has been the digest of a
-	// head while it is the present one: then other heads are newer.
-	now  resource.Digest
-	met  bool
-	past []resource.Digest // former ones, newest last
+	// now is the digest of the present content. headState.reached says that it has been the digest
+	// of a head while it is the present one: then other heads are newer.
+	now     resource.Digest
+	reached bool
+	past    []resource.Digest // former ones, newest last
 	// empty says that the table is known to be empty: before its first answer it has no content,
 	// either.
 	empty bool
@@ -57,62 +57,62 @@ type agreement struct {
 	// may be older than that: if the owner of the key cannot write to Redis, the head there stays.
 	later bool
 	// versions are those of the heads since one was reached, newest last.
-	versions []string
-	behind   bool
-	waiting  map[*Subscription]struct{} // for the end of behind
-	heard    heard
+	versions  []string
+	behind    bool
+	waiting   map[*Subscription]struct{} // for the end of behind
+	headTrace headTrace
 }
 
-// Agree records the tier head of a type. It does nothing without [Config.HeadWait].
-func (g *Group) Agree(typ *resource.Type, a Agreed) {
+// ObserveHead records the tier head of a type. It does nothing without [Config.HeadWait].
+func (g *Group) ObserveHead(typ *resource.Type, a TierHead) {
 	if g.private || g.cache.cfg.HeadWait <= 0 {
 		return
 	}
 	now := time.Now()
-	t := g.agreeEarly(typ, a)
+	t := g.observeHeadEarly(typ, a)
 	if t == nil {
 		return
 	}
 	woken := make(map[*Subscription]struct{})
 	t.mu.Lock()
-	t.agreeLocked(a, now, woken)
+	t.observeHeadLocked(a, now, woken)
 	t.mu.Unlock()
 	g.cache.wake(woken)
 	g.signalNeeds()
 }
 
-// maxAgreed bounds the types of a group for which heads are kept without a table.
-const maxAgreed = 256
+// maxEarlyHeads bounds the types of a group for which heads are kept without a table.
+const maxEarlyHeads = 256
 
-// agreeEarly returns the table of a type. If there is none yet, the head is kept for it.
-func (g *Group) agreeEarly(typ *resource.Type, a Agreed) *Table {
+// observeHeadEarly returns the table of a type. If there is none yet, the head is kept for it.
+func (g *Group) observeHeadEarly(typ *resource.Type, a TierHead) *Table {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if t := g.tables[typ.URL]; t != nil {
 		return t
 	}
-	if g.agreed == nil {
-		g.agreed = make(map[string]Agreed)
+	if g.tierHeads == nil {
+		g.tierHeads = make(map[string]TierHead)
 	}
-	if _, known := g.agreed[typ.URL]; known || len(g.agreed) < maxAgreed {
-		g.agreed[typ.URL] = a
+	if _, known := g.tierHeads[typ.URL]; known || len(g.tierHeads) < maxEarlyHeads {
+		g.tierHeads[typ.URL] = a
 	}
 	return nil
 }
 
-// adoptAgreedLocked gives a new table the head of its type. g.mu must be held.
-func (g *Group) adoptAgreedLocked(t *Table) {
-	a, known := g.agreed[t.Type.URL]
+// adoptHeadLocked gives a new table the head of its type. g.mu must be held.
+func (g *Group) adoptHeadLocked(t *Table) {
+	a, known := g.tierHeads[t.Type.URL]
 	if !known {
 		return
 	}
-	delete(g.agreed, t.Type.URL)
-	t.agreeLocked(a, time.Now(), nil) // no other goroutine knows the table
+	delete(g.tierHeads, t.Type.URL)
+	t.observeHeadLocked(a, time.Now(), nil) // no other goroutine knows the table
 }
 
-// agreeLocked takes a head that arrived at now. t.mu must be held.
-func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]struct{}) {
-	a := t.agreed
+// observeHeadLocked takes a head that arrived at now. t.mu must be held.
+func (t *Table) observeHeadLocked(head TierHead, now time.Time, woken map[*Subscription]struct{}) {
+	a := t.tierHead
 	if a == nil {
 		return
 	}
@@ -126,18 +126,18 @@ func (t *Table) agreeLocked(head Agreed, now time.Time, woken map[*Subscription]
 		a.since, a.later = now, !a.since.IsZero()
 	}
 	a.head = head
-	if len(a.versions) == agreedKept {
+	if len(a.versions) == versionsKept {
 		a.versions = slices.Delete(a.versions, 0, 1)
 	}
 	a.versions = append(a.versions, head.Version)
-	t.hearLocked(head, now)
+	t.noteHeadTraceLocked(head, now)
 	a.compare(woken)
 }
 
-// keepUpLocked compares the present content with the head. It must be called after each change of
-// the content, with t.mu held.
-func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
-	a := t.agreed
+// recheckHeadLocked compares the present content with the head. It must be called after each change
+// of the content, with t.mu held.
+func (t *Table) recheckHeadLocked(woken map[*Subscription]struct{}) {
+	a := t.tierHead
 	if a == nil {
 		return
 	}
@@ -152,17 +152,17 @@ func (t *Table) keepUpLocked(woken map[*Subscription]struct{}) {
 		}
 		a.past = append(a.past, a.now)
 	}
-	a.now, a.met, a.later = now, false, false
-	if a.heard.trace != "" && now == a.head.Digest {
-		t.meetLocked(time.Now())
+	a.now, a.reached, a.later = now, false, false
+	if a.headTrace.trace != "" && now == a.head.Digest {
+		t.reachedHeadLocked(time.Now())
 	}
 	a.compare(woken)
 }
 
 // compare determines whether the table is behind, and wakes the subscriptions that wait for news of
 // that.
-func (a *agreement) compare(woken map[*Subscription]struct{}) {
-	a.met = a.met || !a.since.IsZero() && a.now == a.head.Digest
+func (a *headState) compare(woken map[*Subscription]struct{}) {
+	a.reached = a.reached || !a.since.IsZero() && a.now == a.head.Digest
 	switch {
 	case a.since.IsZero():
 	case a.head.Own:
@@ -170,7 +170,7 @@ func (a *agreement) compare(woken map[*Subscription]struct{}) {
 	case a.now == a.head.Digest:
 		a.behind, a.versions = false, a.versions[:0]
 	default:
-		a.behind = a.met || !slices.Contains(a.past, a.head.Digest)
+		a.behind = a.reached || !slices.Contains(a.past, a.head.Digest)
 	}
 	for s := range a.waiting {
 		woken[s] = struct{}{}
@@ -181,7 +181,7 @@ func (a *agreement) compare(woken map[*Subscription]struct{}) {
 // writtenLocked is when the tier head was written, at the latest, if the table has the content that
 // it describes; otherwise zero.
 func (t *Table) writtenLocked() time.Time {
-	a := t.agreed
+	a := t.tierHead
 	switch {
 	case a == nil || a.since.IsZero() || t.allLocked() != a.head.Digest:
 		return time.Time{}
@@ -195,18 +195,18 @@ func (t *Table) writtenLocked() time.Time {
 // have what the tier head describes: the head arrived after the table's content, or that was
 // restored, or is from before the key was idle or the process slept.
 func (t *Table) outdatedLocked() bool {
-	a := t.agreed
-	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.legs, func(l tableLeg) bool { return l.stale || l.idled || !l.slept.IsZero() }))
+	a := t.tierHead
+	return a != nil && a.behind && (a.later || slices.ContainsFunc(t.streams, func(l typeStreamState) bool { return l.stale || l.idled || !l.slept.IsZero() }))
 }
 
 // behindUntilLocked is until when the table counts as behind; zero if it does not.
 func (t *Table) behindUntilLocked() time.Time {
-	a := t.agreed
+	a := t.tierHead
 	if a == nil || !a.behind {
 		return time.Time{}
 	}
 	wait := t.group.cache.cfg.HeadWait
-	if !t.wild.demanded() && wait > byNameWait && !t.provenLocked() && !t.group.unreachable(anyLeg) {
+	if !t.wild.demanded() && wait > byNameWait && !t.provenLocked() && !t.group.unreachable(anyStream) {
 		wait = byNameWait
 	}
 	return a.since.Add(wait)
@@ -216,8 +216,8 @@ func (t *Table) behindUntilLocked() time.Time {
 // has the wildcard: it was restored from all that an owner of the key had at one time, and the head
 // is of another time, which is later because heads are written first.
 func (t *Table) provenLocked() bool {
-	return t.agreed != nil && t.agreed.behind && !t.agreed.head.Own && t.revivable != nil && t.revivable.kept.Recorded && len(t.legs) == 1 &&
-		t.legs[0].stale && t.revivable.digest[0] != t.agreed.head.Digest
+	return t.tierHead != nil && t.tierHead.behind && !t.tierHead.head.Own && t.pendingRestore != nil && t.pendingRestore.snapshot.Recorded && len(t.streams) == 1 &&
+		t.streams[0].stale && t.pendingRestore.digest[0] != t.tierHead.head.Digest
 }
 
 // Await makes sure that the clients of w's subscription are woken when the table has changed, or
@@ -226,7 +226,7 @@ func (t *Table) provenLocked() bool {
 func (t *Table) Await(w *Watcher) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	a, s := t.agreed, w.sub
+	a, s := t.tierHead, w.sub
 	if a == nil || !a.behind || s == nil {
 		return false
 	}
@@ -242,7 +242,7 @@ func (t *Table) Await(w *Watcher) bool {
 func (t *Table) Ahead(version string) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.agreed != nil && t.agreed.behind && slices.Contains(t.agreed.versions, version)
+	return t.tierHead != nil && t.tierHead.behind && slices.Contains(t.tierHead.versions, version)
 }
 
 // Version is the version that w gets for all that it sees (D7).

@@ -7,8 +7,8 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Head is the newest state of a table as one subscription sees it.
-type Head struct {
+// SubscriptionState is the newest state of a table as one subscription sees it.
+type SubscriptionState struct {
 	// Subscription identifies its content in this process; 0: none.
 	Subscription uint64
 	// Names is the number of its names, NameBytes their total length, and Globs the number of globs
@@ -17,18 +17,18 @@ type Head struct {
 	Wildcard                bool
 	// Gen is the newest generation that it may see; never too small.
 	Gen uint64
-	// Noted is the newest note that it may see, except for heartbeats, and Beat the newest
+	// Noted is the newest note that it may see, except for heartbeats, and Heartbeat the newest
 	// heartbeat; see [Position]. Never too small.
-	Noted, Beat uint64
+	Noted, Heartbeat uint64
 	// Expires is when the next TTL of a resource of the table ends, unless it is renewed; zero:
 	// none does.
 	Expires time.Time
 	// Known says that the control planes have answered for all of it (K13), WildcardKnown that they
 	// have for the wildcard.
 	Known, WildcardKnown bool
-	// Hopeless says that a control plane that has not answered is unreachable, so that its answer
-	// may not arrive soon.
-	Hopeless bool
+	// Unreachable says that a control plane that has not answered is unreachable, so that its
+	// answer may not arrive soon.
+	Unreachable bool
 	// Held says that nothing should be sent yet: the key was idle, its state may be old, and the
 	// control plane is being asked. The watcher is woken at the end of that.
 	Held bool
@@ -49,20 +49,20 @@ type Head struct {
 	shown  shown // see Spares
 }
 
-// Head returns the state of w's subscription. The cost does not depend on the table's size.
-func (t *Table) Head(w *Watcher) Head {
+// State returns the state of w's subscription. The cost does not depend on the table's size.
+func (t *Table) State(w *Watcher) SubscriptionState {
 	t.mu.RLock()
 	s := w.sub
 	if s == nil {
 		t.mu.RUnlock()
-		return Head{}
+		return SubscriptionState{}
 	}
-	h := Head{
+	h := SubscriptionState{
 		Subscription: s.id, Names: len(s.names), NameBytes: s.key.bytes, Globs: s.globs, Wildcard: s.key.wildcard,
-		Gen: s.gen, Noted: s.noted, Beat: s.beat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
+		Gen: s.gen, Noted: s.noted, Heartbeat: s.heartbeat, Expires: t.deadlines.next(), Known: t.knownLocked(s), WildcardKnown: s.key.wildcard && t.wildKnownLocked(), Held: t.heldLocked(s) || t.group.cache.asleep(),
 	}
-	for i := range t.legs {
-		if at := t.legs[i].unsettled; at.After(h.Unsettled) {
+	for i := range t.streams {
+		if at := t.streams[i].unsettled; at.After(h.Unsettled) {
 			h.Unsettled = at
 		}
 	}
@@ -71,10 +71,10 @@ func (t *Table) Head(w *Watcher) Head {
 		t.mu.RUnlock()
 		return h
 	}
-	private, legs := s.private, t.waitsForLocked(s)
+	private, streams := s.private, t.waitsForLocked(s)
 	t.mu.RUnlock()
-	h.Hopeless = !h.Known && t.group.unreachable(legs)
-	h.Private = private && !t.group.unreachable(anyLeg)
+	h.Unreachable = !h.Known && t.group.unreachable(streams)
+	h.Private = private && !t.group.unreachable(anyStream)
 	return h
 }
 
@@ -83,7 +83,7 @@ func (t *Table) Head(w *Watcher) Head {
 // position from which the client then follows, which is before all notes; and the claims about
 // names of which nothing is known yet, in canonical form. There may be very many names, so it is
 // done in steps: concurrent changes are after that position, so the client gets them in any case.
-func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (tell *Names, at Position, rest []resource.Held) {
+func (t *Table) Reconcile(w *Watcher, claims []resource.Held) (send *Names, at Position, rest []resource.Held) {
 	t.mu.RLock()
 	s := w.sub
 	if s == nil {
@@ -228,8 +228,8 @@ func (t *Table) judgeLocked(s *Subscription, known bool, name string, kept *chil
 // restored, or the key was idle or another node's, and a stream of s has not answered since.
 // Nothing counts as removed because of it (K14).
 func (t *Table) doubtsLocked(s *Subscription) bool {
-	for leg := range t.legsOfLocked(s) {
-		if leg.stale || leg.doubted {
+	for stream := range t.streamsOfLocked(s) {
+		if stream.stale || stream.doubted {
 			return true
 		}
 	}
@@ -243,8 +243,8 @@ func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 	if t.isAssumedLocked(name) {
 		return true
 	}
-	if w := t.wants[name]; w != nil && w.leg != Nobody && !s.key.wildcard {
-		if _, is := t.legs[w.leg].absent[name]; is {
+	if w := t.interests[name]; w != nil && w.stream != Nobody && !s.key.wildcard {
+		if _, is := t.streams[w.stream].absent[name]; is {
 			return false
 		}
 	}
@@ -255,15 +255,15 @@ func (t *Table) doubtsNameLocked(s *Subscription, name string) bool {
 // clients that may claim to have them. That is needed even if the names were absent before, because
 // nothing else would wake them.
 func (t *Table) noteAbsentLocked(by int, names []string) {
-	leg := &t.legs[by]
-	if len(names) == 0 || !leg.stale && !leg.doubted {
+	stream := &t.streams[by]
+	if len(names) == 0 || !stream.stale && !stream.doubted {
 		return
 	}
-	if leg.absent == nil {
-		leg.absent = make(map[string]struct{})
+	if stream.absent == nil {
+		stream.absent = make(map[string]struct{})
 	}
 	for _, n := range names {
-		leg.absent[resource.Canonical(n)] = struct{}{}
+		stream.absent[resource.Canonical(n)] = struct{}{}
 	}
 	for _, s := range t.subs {
 		t.woken[s] = struct{}{}
@@ -292,8 +292,8 @@ func (t *Table) opensLocked(s *Subscription, name string) bool {
 		return false
 	}
 	g := resource.GlobOf(name)
-	w := t.wants[g]
-	return t.openLocked(w, g) && !(s.key.wildcard && w.leg == t.wild.leg && t.wildKnownLocked())
+	w := t.interests[g]
+	return t.openLocked(w, g) && !(s.key.wildcard && w.stream == t.wild.stream && t.wildKnownLocked())
 }
 
 // Reaches reports whether the table has reached generation gen.

@@ -36,9 +36,9 @@ func hears(t *testing.T, got Changes, want ...resource.About) {
 	}
 }
 
-// TestErrorsAreToldOnce: K8, C16: errors are sent to each subscriber and to later ones, until the
+// TestErrorsAreSentOnce: K8, C16: errors are sent to each subscriber and to later ones, until the
 // resource arrives, a newer error, or the end of the demand.
-func TestErrorsAreToldOnce(t *testing.T) {
+func TestErrorsAreSentOnce(t *testing.T) {
 	w := start(t, Config{})
 	c, other := w.client(endpoints, false, "z"), w.client(endpoints, false, "y")
 	unavailable, denied := refusal("z", resource.CodeUnavailable), refusal("z", resource.CodePermissionDenied)
@@ -318,7 +318,7 @@ func TestDeniedIsNotForgotten(t *testing.T) {
 // another stream refuses to show: a client that has it without asking for it by name is sent its
 // removal.
 func TestDeniedToOthers(t *testing.T) {
-	w := start(t, Config{Legs: []Leg{{}}, Route: func(_ *resource.Type, name string) int {
+	w := start(t, Config{Streams: []OriginStream{{}}, Route: func(_ *resource.Type, name string) int {
 		if name == everything {
 			return Nobody
 		}
@@ -332,15 +332,15 @@ func TestDeniedToOthers(t *testing.T) {
 	expect(t, all.ask(t, Query{Force: NewNames([]string{"a"})}), "-a")
 }
 
-// TestRemarksAreBounded: errors of names that only a wildcard covers are bounded.
-func TestRemarksAreBounded(t *testing.T) {
+// TestResourceErrorsAreBounded: errors of names that only a wildcard covers are bounded.
+func TestResourceErrorsAreBounded(t *testing.T) {
 	w := start(t, Config{Tombstones: 10})
 	w.client(clusters, true, "kept")
 	w.refuse(clusters, refusal("kept", 14))
 	for i := range 100 {
 		w.refuse(clusters, refusal(string(rune('A'+i)), 14))
 	}
-	if n := w.cache.Snapshot()[0].Tables[0].Remarks; n > 12 || len(w.group.Table(clusters).remarks["kept"]) != 1 {
-		t.Fatalf("%d remarks, of which the one that is wanted: %v", n, w.group.Table(clusters).remarks["kept"])
+	if n := w.cache.GroupInfos()[0].Tables[0].ResourceErrors; n > 12 || len(w.group.Table(clusters).resourceErrors["kept"]) != 1 {
+		t.Fatalf("%d remarks, of which the one that is wanted: %v", n, w.group.Table(clusters).resourceErrors["kept"])
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"xdsrelay/relay/trace"
 )
 
-// Edition summarizes the content of a table at one time.
-type Edition struct {
+// TableDigest summarizes the content of a table at one time.
+type TableDigest struct {
 	Type *resource.Type
 	// Generation is that of the newest change. Each node counts for itself.
 	Generation uint64
@@ -16,7 +16,7 @@ type Edition struct {
 	// (K11), even without a wildcard.
 	Digest resource.Digest
 	// Errored identifies the names for which clients may remember an error; see
-	// [KeptResource.Errored]. Other nodes may know of other names.
+	// [SnapshotResource.Errored]. Other nodes may know of other names.
 	Errored resource.Digest
 	// Version is the one that SotW clients of the wildcard get (D7).
 	Version string
@@ -25,7 +25,7 @@ type Edition struct {
 	// Wildcard says that there is interest in the wildcard, so that two nodes that are equally far
 	// have the same content.
 	Wildcard bool
-	// Behind says that other nodes have newer content; see [Group.Agree].
+	// Behind says that other nodes have newer content; see [Group.ObserveHead].
 	Behind bool
 	// Complete says that the control plane has answered for the wildcard, and clients ask for that.
 	Complete bool
@@ -39,17 +39,17 @@ type Edition struct {
 	Traced *trace.Update
 }
 
-// Edition summarizes the content of the table, at a cost that does not depend on its size.
-func (t *Table) Edition() Edition {
+// Digest summarizes the content of the table, at a cost that does not depend on its size.
+func (t *Table) Digest() TableDigest {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	return t.editionLocked()
+	return t.tableDigestLocked()
 }
 
-func (t *Table) editionLocked() Edition {
-	return Edition{
+func (t *Table) tableDigestLocked() TableDigest {
+	return TableDigest{
 		Type: t.Type, Generation: t.gen, Digest: t.allLocked(), Errored: t.errored.sum, Version: t.wildVersionLocked(),
-		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.agreed != nil && t.agreed.behind, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
+		Resources: t.live, Wildcard: t.wild.demanded(), Complete: t.wildKnownLocked(), Behind: t.tierHead != nil && t.tierHead.behind, Confirmed: t.confirmedLocked(), Updates: t.fed.Updates, Traced: t.tracedLocked(),
 	}
 }
 
@@ -57,9 +57,9 @@ func (t *Table) editionLocked() Edition {
 // stream's content if there are several.
 func (t *Table) allLocked() resource.Digest {
 	all := t.digest
-	if len(t.legs) > 1 {
-		for i := range t.legs {
-			all = all.Add(t.legs[i].digest)
+	if len(t.streams) > 1 {
+		for i := range t.streams {
+			all = all.Add(t.streams[i].digest)
 		}
 	}
 	return all

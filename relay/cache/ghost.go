@@ -17,58 +17,58 @@ import "cmp"
 //
 // So ghost subscriptions are remembered, to be unsubscribed before they are asked for again.
 
-// maxStrays is how many ghost subscriptions a stream remembers of a type. When there are more, all
+// maxGhosts is how many ghost subscriptions a stream remembers of a type. When there are more, all
 // of them are unsubscribed at once.
-const maxStrays = 1024
+const maxGhosts = 1024
 
-// strayLocked records a ghost subscription, as the control plane spells it.
-func (l *tableLeg) strayLocked(name, spelled string) {
-	if l.strays == nil {
-		l.strays = make(map[string]string)
+// addGhostLocked records a ghost subscription, as the control plane spells it.
+func (l *typeStreamState) addGhostLocked(name, spelled string) {
+	if l.ghosts == nil {
+		l.ghosts = make(map[string]string)
 	}
-	l.strays[name] = spelled
+	l.ghosts[name] = spelled
 }
 
 // droppedLocked records that the control plane is sent an unsubscribe. It sends again what its
 // wildcard covers (B36).
-func (l *tableLeg) droppedLocked(name string, news told, covered bool) {
-	if l.differences && !covered && !news.stray {
-		l.strayLocked(name, cmp.Or(news.spelled, name))
+func (l *typeStreamState) droppedLocked(name string, news demandChange, covered bool) {
+	if l.differences && !covered && !news.ghost {
+		l.addGhostLocked(name, cmp.Or(news.spelled, name))
 	}
 }
 
 // dropBroughtLocked makes the stream unsubscribe from a name that it has not asked for, or no
 // longer asks for. The flag says that no further unsubscribe is needed.
-func (l *tableLeg) dropBroughtLocked(name, spelled string, stray bool) {
+func (l *typeStreamState) dropBroughtLocked(name, spelled string, ghost bool) {
 	if _, asked := l.dirty[name]; asked {
 		return
 	}
 	if spelled == name {
 		spelled = ""
 	}
-	l.dirty[name] = told{stray: stray, turn: l.turn, spelled: spelled}
+	l.dirty[name] = demandChange{ghost: ghost, takeSeq: l.takeSeq, spelled: spelled}
 }
 
-// dropStrayLocked makes the stream unsubscribe from a name if it is a ghost subscription. While the
+// dropGhostLocked makes the stream unsubscribe from a name if it is a ghost subscription. While the
 // control plane has not been sent the end of the wildcard, that does not count as the second one.
-func (l *tableLeg) dropStrayLocked(name string) {
-	if spelled, ok := l.strays[name]; ok {
+func (l *typeStreamState) dropGhostLocked(name string) {
+	if spelled, ok := l.ghosts[name]; ok {
 		l.dropBroughtLocked(name, spelled, !l.askedAll)
-		delete(l.strays, name)
+		delete(l.ghosts, name)
 	}
 }
 
-// dropManyStraysLocked is dropStraysLocked if there are too many.
-func (l *tableLeg) dropManyStraysLocked() {
-	if len(l.strays) > maxStrays {
-		l.dropStraysLocked()
+// dropManyGhostsLocked is dropGhostsLocked if there are too many.
+func (l *typeStreamState) dropManyGhostsLocked() {
+	if len(l.ghosts) > maxGhosts {
+		l.dropGhostsLocked()
 	}
 }
 
-// dropStraysLocked makes the stream unsubscribe from all ghost subscriptions.
-func (l *tableLeg) dropStraysLocked() {
-	for name, spelled := range l.strays {
+// dropGhostsLocked makes the stream unsubscribe from all ghost subscriptions.
+func (l *typeStreamState) dropGhostsLocked() {
+	for name, spelled := range l.ghosts {
 		l.dropBroughtLocked(name, spelled, !l.askedAll)
 	}
-	l.strays = nil
+	l.ghosts = nil
 }

@@ -79,13 +79,13 @@ func TestChangesCost(t *testing.T) {
 	}
 }
 
-// TestEdition: tables with equal content have equal digests, however they got it, whatever clients
-// ask for, and whatever versions the control plane gave (K11, D15).
-func TestEdition(t *testing.T) {
-	for name, legs := range map[string][]Leg{"one leg": nil, "two": {{}, {Names: true}}} {
+// TestTableDigest: tables with equal content have equal digests, however they got it, whatever
+// clients ask for, and whatever versions the control plane gave (K11, D15).
+func TestTableDigest(t *testing.T) {
+	for name, streams := range map[string][]OriginStream{"one leg": nil, "two": {{}, {Names: true}}} {
 		t.Run(name, func(t *testing.T) {
 			route := func(_ *resource.Type, name string) int { return 0 }
-			if legs != nil {
+			if streams != nil {
 				route = func(_ *resource.Type, name string) int {
 					if name == everything {
 						return 0
@@ -93,14 +93,14 @@ func TestEdition(t *testing.T) {
 					return 1
 				}
 			}
-			named := len(legs) / 2 // the stream of names
-			one, two := start(t, Config{Legs: legs, Route: route}), start(t, Config{Legs: legs, Route: route})
+			named := len(streams) / 2 // the stream of names
+			one, two := start(t, Config{Streams: streams, Route: route}), start(t, Config{Streams: streams, Route: route})
 			for _, w := range []*world{one, two} {
 				w.client(clusters, true)
 				w.client(clusters, false, "x")
 			}
 			same := func() bool {
-				a, b := one.group.Table(clusters).Edition(), two.group.Table(clusters).Edition()
+				a, b := one.group.Table(clusters).Digest(), two.group.Table(clusters).Digest()
 				return a.Digest == b.Digest
 			}
 			one.apply(clusters, res("a", "1"), res("b", "1"))
@@ -112,15 +112,15 @@ func TestEdition(t *testing.T) {
 			if !same() {
 				t.Error("equal content, other digests")
 			}
-			one.leg(named).Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
+			one.stream(named).Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
 			if same() {
 				t.Error("only one has what was asked for by name")
 			}
-			two.leg(named).Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
+			two.stream(named).Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
 			if !same() {
 				t.Error("equal content, other digests")
 			}
-			e := one.group.Table(clusters).Edition()
+			e := one.group.Table(clusters).Digest()
 			if !e.Wildcard || e.Resources != 3 || e.Type != clusters || e.Updates != 2 || e.Generation < 3 || e.Version == "" {
 				t.Errorf("%+v", e)
 			}

@@ -22,9 +22,9 @@ func (w *world) answer(typ *resource.Type, rs ...*resource.Resource) {
 }
 
 // keep returns a snapshot of a world's table, which must not be empty.
-func (w *world) keep(typ *resource.Type) Kept {
+func (w *world) keep(typ *resource.Type) Snapshot {
 	w.t.Helper()
-	k, ok := w.group.Table(typ).Kept()
+	k, ok := w.group.Table(typ).Snapshot()
 	if !ok {
 		w.t.Fatalf("nothing to keep of %s", typ.URL)
 	}
@@ -50,10 +50,10 @@ func expectSees(t *testing.T, c *client, want ...string) {
 	}
 }
 
-// TestRevive: a new group restores the last known good as clients ask for it, withholds it while
+// TestRestore: a new group restores the last known good as clients ask for it, withholds it while
 // the control plane may answer, and serves it if it does not; it is stale until then. Missing
 // resources are removed only by the answer (K14).
-func TestRevive(t *testing.T) {
+func TestRestore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
 		before.client(clusters, true)
@@ -63,11 +63,11 @@ func TestRevive(t *testing.T) {
 		before.answer(endpoints, res("a", "1"), res("b", "1"))
 		before.remove(endpoints, "none")
 		before.feed.SetServer("origin:1")
-		kept := []Kept{before.keep(clusters), before.keep(endpoints)}
+		kept := []Snapshot{before.keep(clusters), before.keep(endpoints)}
 
 		w := start(t, Config{})
 		for _, k := range kept {
-			w.group.Revive(k)
+			w.group.RestoreFrom(k)
 		}
 		if len(w.group.Tables()) != 0 {
 			t.Error("there are tables that nobody has asked for")
@@ -82,7 +82,7 @@ func TestRevive(t *testing.T) {
 		if h := named.head(); !h.Held || h.Known {
 			t.Errorf("expected a name to be unknown that was not there, and the rest held back: %+v", h)
 		}
-		if !w.cache.Snapshot()[0].Stale {
+		if !w.cache.GroupInfos()[0].Stale {
 			t.Error("not marked as stale")
 		}
 		w.feed.Down(errOut)
@@ -91,7 +91,7 @@ func TestRevive(t *testing.T) {
 		}
 		expectSees(t, all, "x", "y")
 		expectSees(t, named, "a")
-		if v := w.group.Table(clusters).Edition().Version; v != "7" {
+		if v := w.group.Table(clusters).Digest().Version; v != "7" {
 			t.Errorf("the version is %q, expected the origin's", v)
 		}
 		got, _ := all.table.Changes(&all.w, Query{Since: Start})
@@ -119,11 +119,11 @@ func TestRevive(t *testing.T) {
 				t.Errorf("after the answer %s is told of as %+v", i.Name, i)
 			}
 		}
-		if info := w.cache.Snapshot()[0]; !info.Stale || info.Tables[0].Stale {
+		if info := w.cache.GroupInfos()[0]; !info.Stale || info.Tables[0].Stale {
 			t.Error("expected only the endpoints to be stale")
 		}
 		w.feed.Apply(Update{Type: endpoints, Resources: []*resource.Resource{res("a", "1")}})
-		if w.cache.Snapshot()[0].Stale {
+		if w.cache.GroupInfos()[0].Stale {
 			t.Error("stale though the origin has answered")
 		}
 		w.client(endpoints, false, "b")
@@ -133,15 +133,15 @@ func TestRevive(t *testing.T) {
 	})
 }
 
-// TestReviveHold: restored content is withheld for the hold time at most.
-func TestReviveHold(t *testing.T) {
+// TestRestoreHold: restored content is withheld for the hold time at most.
+func TestRestoreHold(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
 		before.client(clusters, true)
 		before.answer(clusters, res("x", "1"))
 
 		w := start(t, Config{Hold: time.Second})
-		w.group.Revive(before.keep(clusters))
+		w.group.RestoreFrom(before.keep(clusters))
 		c := w.client(clusters, true)
 		w.feed.TakeDemand(true, false)
 		w.feed.Up()
@@ -161,9 +161,9 @@ func TestReviveHold(t *testing.T) {
 	})
 }
 
-// TestReviveLate: last known good that arrives after clients have asked is for them, too; but what
+// TestRestoreLate: last known good that arrives after clients have asked is for them, too; but what
 // the control plane has sent meanwhile is better.
-func TestReviveLate(t *testing.T) {
+func TestRestoreLate(t *testing.T) {
 	before := start(t, Config{})
 	before.client(clusters, true)
 	before.client(endpoints, false, "a", "b")
@@ -179,8 +179,8 @@ func TestReviveLate(t *testing.T) {
 		t.Error("known before anything was said")
 	}
 	w.nap()
-	w.group.Revive(before.keep(clusters))
-	w.group.Revive(before.keep(endpoints))
+	w.group.RestoreFrom(before.keep(clusters))
+	w.group.RestoreFrom(before.keep(endpoints))
 	if len(w.woke()) == 0 {
 		t.Error("nobody was told")
 	}
@@ -193,15 +193,15 @@ func TestReviveLate(t *testing.T) {
 	expectSees(t, w.client(endpoints, false, "b"), "b")
 }
 
-// TestReviveDown: names that the control plane has not answered are restored when it becomes
+// TestRestoreDown: names that the control plane has not answered are restored when it becomes
 // unreachable.
-func TestReviveDown(t *testing.T) {
+func TestRestoreDown(t *testing.T) {
 	before := start(t, Config{})
 	before.client(endpoints, false, "a", "b")
 	before.answer(endpoints, res("a", "1"), res("b", "1"))
 
 	w := start(t, Config{})
-	w.group.Revive(before.keep(endpoints))
+	w.group.RestoreFrom(before.keep(endpoints))
 	w.client(endpoints, false, "a")
 	w.feed.TakeDemand(true, true)
 	w.feed.Up()
@@ -216,9 +216,9 @@ func TestReviveDown(t *testing.T) {
 	}
 }
 
-// TestReviveLifetimes: resources whose TTL passed while no process ran are not restored, and others
-// expire in time (F5, C14).
-func TestReviveLifetimes(t *testing.T) {
+// TestRestoreLifetimes: resources whose TTL passed while no process ran are not restored, and
+// others expire in time (F5, C14).
+func TestRestoreLifetimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		before := start(t, Config{})
 		before.client(endpoints, false, "a", "b")
@@ -229,7 +229,7 @@ func TestReviveLifetimes(t *testing.T) {
 		pass(30 * time.Minute)
 
 		w := start(t, Config{})
-		w.group.Revive(k)
+		w.group.RestoreFrom(k)
 		c := w.client(endpoints, false, "a", "b")
 		w.feed.Down(errOut)
 		expectSees(t, c, "b")
@@ -247,10 +247,10 @@ func TestKeptUnasked(t *testing.T) {
 		before.answer(endpoints, res("a", "1"), res("b", "1"))
 
 		w := start(t, Config{Linger: time.Minute})
-		w.group.Revive(before.keep(endpoints))
-		w.group.Revive(Kept{Type: clusters})
+		w.group.RestoreFrom(before.keep(endpoints))
+		w.group.RestoreFrom(Snapshot{Type: clusters})
 		w.client(endpoints, false, "a")
-		if _, ok := w.group.Table(endpoints).Kept(); ok {
+		if _, ok := w.group.Table(endpoints).Snapshot(); ok {
 			t.Error("what is stale would be kept in place of what may be newer")
 		}
 		w.feed.TakeDemand(true, true)
@@ -263,7 +263,7 @@ func TestKeptUnasked(t *testing.T) {
 		if k := w.keep(endpoints); len(k.Resources) != 1 {
 			t.Errorf("%d resources are kept, expected one", len(k.Resources))
 		}
-		if len(w.group.revivable) != 0 {
+		if len(w.group.pendingRestores) != 0 {
 			t.Error("types that nobody asks for are held for good")
 		}
 	})
@@ -274,7 +274,7 @@ func TestKeptUnasked(t *testing.T) {
 func TestKeptNothing(t *testing.T) {
 	w := start(t, Config{})
 	w.client(endpoints, false, "a")
-	if _, ok := w.group.Table(endpoints).Kept(); ok {
+	if _, ok := w.group.Table(endpoints).Snapshot(); ok {
 		t.Error("kept before any answer")
 	}
 	g := w.cache.JoinPrivate(w.group, w.group.Node)
@@ -283,21 +283,21 @@ func TestKeptNothing(t *testing.T) {
 	c := &client{table: g.Table(clusters)}
 	c.table.Replace(&c.w, true, nil)
 	f.Apply(Update{Type: clusters, Resources: []*resource.Resource{res("x", "1")}})
-	if _, ok := c.table.Kept(); ok {
+	if _, ok := c.table.Snapshot(); ok {
 		t.Error("a private group is kept")
 	}
 	c.table.Leave(&c.w)
 }
 
-// TestReviveProperty: whatever the content of a group, a new one that restores its snapshot shows
+// TestRestoreProperty: whatever the content of a group, a new one that restores its snapshot shows
 // the same to the same clients, with the same versions, and its tables are consistent.
-func TestReviveProperty(t *testing.T) {
+func TestRestoreProperty(t *testing.T) {
 	const below = "xdstp://o/envoy.config.cluster.v3.Cluster/d/"
 	names := []string{"a", "b", "c", below + "e", below + "f", below + "*", "alias"}
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := Config{}
 		if rapid.Bool().Draw(t, "two legs") {
-			cfg.Legs = []Leg{{Origin: "o"}, {Origin: "o", Names: true}}
+			cfg.Streams = []OriginStream{{Origin: "o"}, {Origin: "o", Names: true}}
 			cfg.Route = func(_ *resource.Type, name string) int {
 				if name == everything {
 					return 0
@@ -318,13 +318,13 @@ func TestReviveProperty(t *testing.T) {
 			wishes = append(wishes, v)
 			old = append(old, before.client(clusters, v.wild, v.names...))
 		}
-		legs := max(1, len(cfg.Legs))
+		streams := max(1, len(cfg.Streams))
 		for range rapid.IntRange(1, 8).Draw(t, "updates") {
-			by := rapid.IntRange(0, legs-1).Draw(t, "leg")
-			if by > 0 && !before.group.wants(by) {
+			by := rapid.IntRange(0, streams-1).Draw(t, "leg")
+			if by > 0 && !before.group.hasDemand(by) {
 				continue
 			}
-			f := before.leg(by)
+			f := before.stream(by)
 			f.TakeDemand(true, true)
 			var u Update
 			u.Type = clusters
@@ -341,7 +341,7 @@ func TestReviveProperty(t *testing.T) {
 			}
 			f.Apply(u)
 		}
-		kept, ok := before.group.Table(clusters).Kept()
+		kept, ok := before.group.Table(clusters).Snapshot()
 		if !ok {
 			return
 		}
@@ -350,12 +350,12 @@ func TestReviveProperty(t *testing.T) {
 		defer after.close()
 		late := rapid.Bool().Draw(t, "late")
 		if !late {
-			after.group.Revive(kept)
+			after.group.RestoreFrom(kept)
 		}
 		down := func() {
-			for i := range legs {
-				if i == 0 || after.group.wants(i) {
-					after.leg(i).Down(errOut)
+			for i := range streams {
+				if i == 0 || after.group.hasDemand(i) {
+					after.stream(i).Down(errOut)
 				}
 			}
 		}
@@ -367,7 +367,7 @@ func TestReviveProperty(t *testing.T) {
 			down()
 		}
 		if late {
-			after.group.Revive(kept)
+			after.group.RestoreFrom(kept)
 		}
 		down()
 		present := func(c *client) (all []string) {
@@ -386,7 +386,7 @@ func TestReviveProperty(t *testing.T) {
 				t.Fatal("held back though nobody answers")
 			}
 		}
-		if o, y := before.group.Table(clusters).Edition(), after.group.Table(clusters).Edition(); o.Resources != y.Resources || o.Resources > 0 && o.Version != y.Version {
+		if o, y := before.group.Table(clusters).Digest(), after.group.Table(clusters).Digest(); o.Resources != y.Resources || o.Resources > 0 && o.Version != y.Version {
 			t.Fatalf("the table was %+v, and is %+v", o, y)
 		}
 	})

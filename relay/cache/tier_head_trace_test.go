@@ -28,7 +28,7 @@ func TestHeadTraces(t *testing.T) {
 		agree := func(text string) {
 			h := ahead.headOf(clusters)
 			h.Trace = text
-			w.group.Agree(clusters, h)
+			w.group.ObserveHead(clusters, h)
 		}
 		// took returns the duration of the last span of a head; there must be spans of them.
 		var links []sdktrace.Link // of that span
@@ -52,7 +52,7 @@ func TestHeadTraces(t *testing.T) {
 		if d := took("the head comes second", 1); d != 0 {
 			t.Errorf("it took %v", d)
 		}
-		first := w.group.Table(clusters).Edition().Traced
+		first := w.group.Table(clusters).Digest().Traced
 		if len(links) != 1 || links[0].SpanContext.SpanID().String() != first.Parent()[36:52] {
 			t.Errorf("content before its head: links %v, expected one to %s", links, first.Parent())
 		}
@@ -68,16 +68,16 @@ func TestHeadTraces(t *testing.T) {
 		if len(links) > 0 {
 			t.Errorf("content after its head: links %v", links)
 		}
-		second := w.group.Table(clusters).Edition().Traced
+		second := w.group.Table(clusters).Digest().Traced
 
 		ahead.apply(clusters, res("x", "3"))
 		agree(theirs)
 		w.apply(clusters, res("x", "4"))
-		third := w.group.Table(clusters).Edition().Traced
+		third := w.group.Table(clusters).Digest().Traced
 		time.Sleep(2 * headWait) //nolint:forbidigo // virtual time
 		w.apply(clusters, res("x", "3"))
 		took("much later, by chance", 2)
-		fourth := w.group.Table(clusters).Edition().Traced
+		fourth := w.group.Table(clusters).Digest().Traced
 
 		ahead.apply(clusters, res("x", "5"))
 		agree("") // not traced

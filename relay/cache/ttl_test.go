@@ -67,7 +67,7 @@ func TestExpiry(t *testing.T) {
 		pass(seconds(20))
 		expect(t, c.ask(t, Query{}), "-a")
 		expect(t, w.client(clusters, true).ask(t, Query{}), "c")
-		if n := w.cache.Snapshot()[0].Tables[0].Expired; n != 2 {
+		if n := w.cache.GroupInfos()[0].Tables[0].Expired; n != 2 {
 			t.Fatalf("%d expiries are counted", n)
 		}
 	})
@@ -191,9 +191,9 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 		w.apply(endpoints, living("a", "x", 30), living("b", "x", 30))
 		pass(seconds(10))
 		back := w.client(endpoints, false, "a", "b")
-		tell, at, rest := back.table.Reconcile(&back.w, []resource.Held{{Name: "a", Version: living("a", "x", 1).Version}, {Name: "b", Version: "old"}})
+		send, at, rest := back.table.Reconcile(&back.w, []resource.Held{{Name: "a", Version: living("a", "x", 1).Version}, {Name: "b", Version: "old"}})
 		back.at = at
-		got := back.ask(t, Query{Timed: true, Force: tell})
+		got := back.ask(t, Query{Timed: true, Force: send})
 		expect(t, got, "b")
 		if len(got.Heartbeats) != 1 || left(got, "a") != seconds(20) || len(rest) > 0 {
 			t.Fatalf("told %v, %v", got.Heartbeats, got.Lifetimes)
@@ -214,12 +214,12 @@ func TestHeartbeatsAfterReconnect(t *testing.T) {
 	})
 }
 
-// TestLifetimesOfTwoLegs: F5, D11: each copy of a resource has its own TTL, and clients get that of
-// the copy that they see.
-func TestLifetimesOfTwoLegs(t *testing.T) {
+// TestLifetimesOfTwoStreams: F5, D11: each copy of a resource has its own TTL, and clients get that
+// of the copy that they see.
+func TestLifetimesOfTwoStreams(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWorld(t, Config{
-			Legs: []Leg{{Origin: "one"}, {Origin: "one", Names: true}},
+			Streams: []OriginStream{{Origin: "one"}, {Origin: "one", Names: true}},
 			Route: func(_ *resource.Type, name string) int {
 				if name == everything {
 					return 0
@@ -230,7 +230,7 @@ func TestLifetimesOfTwoLegs(t *testing.T) {
 		defer w.close()
 		all, named := w.client(clusters, true), w.client(clusters, false, "a")
 		w.feed.Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 60)}})
-		w.leg(1).Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 10)}})
+		w.stream(1).Apply(Update{Type: clusters, Resources: []*resource.Resource{living("a", "x", 10)}})
 		if d := left(named.ask(t, timed), "a"); d != seconds(10) { // they see the copy that arrived last
 			t.Fatalf("%v left", d)
 		}

@@ -1,0 +1,270 @@
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// OriginStream is one of the upstream streams of every key. To its clients the streams of a key
+// look like one control plane (G3).
+type OriginStream struct {
+	// Origin is the name of the control plane. Several streams may lead to the same control plane,
+	// which sees them as independent (D11).
+	Origin string
+	// Names says, for operators, that the stream carries only what clients ask for by name.
+	Names bool
+	// MaxNames bounds the size of the names of a type that a key asks for on the stream, as they
+	// are encoded in a request, in bytes. 0 means no bound.
+	MaxNames int
+}
+
+// String identifies the stream among those of a key.
+func (l OriginStream) String() string {
+	if l.Names {
+		return l.Origin + "/names"
+	}
+	return l.Origin
+}
+
+// is reports whether both are the same stream. It ignores the bounds, which may change between two
+// runs of the program.
+func (l OriginStream) is(other OriginStream) bool {
+	return l.Origin == other.Origin && l.Names == other.Names
+}
+
+// Nobody is what [Config.Route] returns for a name that no stream serves: the name does not exist,
+// and no control plane is asked.
+const Nobody = -1
+
+// maxStreams bounds the streams of a key: sets of them are bits of a uint64.
+const maxStreams = 64
+
+func (c *Config) checkStreams() error {
+	switch {
+	case len(c.Streams) == 0:
+		c.Streams = []OriginStream{{}}
+	case len(c.Streams) > maxStreams:
+		return fmt.Errorf("cache: %d legs, expected at most %d", len(c.Streams), maxStreams)
+	}
+	if c.Route == nil {
+		c.Route = func(*resource.Type, string) int { return 0 }
+	}
+	return nil
+}
+
+// streamOf returns which stream serves a name. No stream serves names that cannot be those of a
+// resource of the type, whatever the routes (G2, G5).
+func (t *Table) streamOf(name string) int {
+	if resource.Unservable(t.Type, name) != "" {
+		return Nobody
+	}
+	return t.group.cache.cfg.Route(t.Type, name)
+}
+
+// typeStreamState is what was asked of a type on one upstream stream, and was answered. Each new
+// interest of a table gets the next sequence number; a response answers all that had been asked
+// when it arrived (K13). The table's mu guards it.
+type typeStreamState struct {
+	asked, answered uint64
+	unanswered      map[string]*interest    // interests without an answer, of which no stream has sent anything; see openLocked
+	outdated        bool                    // some of unanswered have been answered
+	wanted          int                     // its interests: names and the wildcard
+	size            int                     // size of these names in a request, in bytes
+	near            bool                    // size is close to the bound, and was reported
+	dirty           map[string]demandChange // names to subscribe or to unsubscribe
+	takeSeq         uint32                  // how often takeDemand has started
+	dirtyAll        bool                    // the wildcard was joined or left
+	askedAll        bool                    // the control plane has been asked for the wildcard
+	postponed       bool                    // do not ask on the present stream before other nodes are asked; see first.go
+	ghosts          map[string]string       // as the control plane spells them
+	differences     bool                    // the control plane tracks what it has sent
+	held            bool                    // content is withheld; see Group.resumeLocked
+	stale           bool                    // it has restored content, and no answer since; see Group.RestoreFrom
+	restoredAsOf    time.Time               // while it is stale: Snapshot.AsOf of that content
+	mirroredAsOf    time.Time               // Update.AsOf of the last answer
+	claims          uint64                  // see Feed.Claims
+	doubted         bool                    // its content may be old, and there is no answer since; see Feed.Doubt
+	idled           bool                    // it has resources from before the key was idle, and no answer since
+	slept           time.Time               // when the process began to sleep, if there is no answer since; see Cache.Slept
+	unsettled       time.Time               // since when a new stream has not answered, or the owner has more to send
+	confirmedTo     time.Time               // since then no stream has answered, nor been silent for long
+	// absent holds canonical names that do not exist: the control plane was silent when it was
+	// asked for them while the content was stale or doubted; nil otherwise.
+	absent map[string]struct{}
+	// assumed are canonical names that count as absent without an answer; see assumed.go.
+	assumed map[string]struct{}
+
+	live    int                    // resources that it has a copy of
+	denied  int                    // resources that the control plane refuses to show
+	digest  resource.Digest        // of its copies
+	guard   removalGuard           // removals of its copies that are held back (K16)
+	removed map[string]time.Time   // when resources were removed, by canonical name; see noteRemovedLocked
+	version string                 // version_info, while the content is exactly what a SotW control plane sent (D7)
+	system  resource.SystemVersion // the newest of a delta control plane, whether or not the content still matches
+	source  string                 // the control_plane.identifier (K7)
+	speaker speaker                // the sender of that
+}
+
+// speaker is the sender of answers: a server of the control plane, or a node that passes on what
+// that server sends.
+type speaker struct {
+	server string
+	mirror bool
+}
+
+// systemVersion is the control plane's version of exactly the present content; empty if that is
+// unknown.
+func (l *typeStreamState) systemVersion() resource.SystemVersion {
+	if l.system.Digest != l.digest {
+		return resource.SystemVersion{}
+	}
+	return l.system
+}
+
+// heard records the sender's name for itself. If the same sender omits it, the previous name stays;
+// if another one omits it, there is none.
+func (l *typeStreamState) heard(u Update, server string) {
+	now := speaker{server, u.Mirror}
+	if u.Source != "" || now != l.speaker && !u.Partial {
+		l.source, l.speaker = u.Source, now
+	}
+}
+
+func newTypeStreamStates(n int) []typeStreamState {
+	streams := make([]typeStreamState, n)
+	for i := range streams {
+		streams[i].unanswered = make(map[string]*interest)
+		streams[i].dirty = make(map[string]demandChange)
+	}
+	return streams
+}
+
+// hasNews reports whether takeDemand would return something.
+func (l *typeStreamState) hasNews() bool { return l.dirtyAll || len(l.dirty) > 0 }
+
+// hasAnswered reports whether w is known, as far as its stream can answer. That no stream serves a
+// name means that it does not exist, which is an answer.
+func (t *Table) hasAnswered(w *interest) bool {
+	return w.stream == Nobody || w.seq <= t.streams[w.stream].answered
+}
+
+// wait says that a subscription waits until a stream has answered up to seq.
+type wait struct {
+	stream int
+	seq    uint64
+}
+
+// dependLocked makes s wait for an answer to w. t.mu must be held.
+func (t *Table) dependLocked(s *Subscription, w *interest) {
+	if t.hasAnswered(w) {
+		return
+	}
+	t.waiting[s] = struct{}{}
+	for i := range s.waits {
+		if s.waits[i].stream == w.stream {
+			s.waits[i].seq = max(s.waits[i].seq, w.seq)
+			return
+		}
+	}
+	s.waits = append(s.waits, wait{w.stream, w.seq})
+}
+
+// countPerStream adds n to the interests that s has on the stream of w.
+func (s *Subscription) countPerStream(w *interest, n int) {
+	if w.stream == Nobody || len(s.table.streams) == 1 {
+		return
+	}
+	if s.perStream == nil {
+		s.perStream = make([]int, len(s.table.streams))
+	}
+	s.perStream[w.stream] += n
+}
+
+// oneOriginLocked reports whether two streams lead to the same control plane.
+func (t *Table) oneOriginLocked(a, b int) bool {
+	streams := t.group.cache.cfg.Streams
+	return a == b || a != Nobody && b != Nobody && streams[a].Origin == streams[b].Origin
+}
+
+// judgedLocked reports whether it is known if the wildcard set has a member of that name (K13): the
+// set has been answered, its stream has sent something about the name, or another control plane
+// serves it.
+func (t *Table) judgedLocked(name string) bool {
+	if e := t.entries[name]; e != nil && e.wild > 0 || t.wildJudgedLocked() {
+		return true
+	}
+	stream := t.streamOf(name)
+	return stream == Nobody || !t.oneOriginLocked(stream, t.wild.stream)
+}
+
+// wildJudgedLocked reports whether names that are missing from the wildcard set do not exist: the
+// set has been answered, and its content cannot be old (K14).
+func (t *Table) wildJudgedLocked() bool {
+	stream := t.wildStream()
+	return t.wildKnownLocked() && stream != nil && !stream.stale && !stream.doubted
+}
+
+// streamsOfLocked iterates over the streams that s has interests on.
+func (t *Table) streamsOfLocked(s *Subscription) func(yield func(*typeStreamState) bool) {
+	return func(yield func(*typeStreamState) bool) {
+		for i := range t.streams {
+			if len(t.streams) > 1 && (len(s.perStream) == 0 || s.perStream[i] == 0) {
+				continue
+			}
+			if !yield(&t.streams[i]) {
+				return
+			}
+		}
+	}
+}
+
+// heldLocked reports whether a stream of s withholds content that may be old.
+func (t *Table) heldLocked(s *Subscription) bool {
+	for stream := range t.streamsOfLocked(s) {
+		if stream.held {
+			return true
+		}
+	}
+	return false
+}
+
+// onlyStreamLocked returns the stream that serves all interests of s, nil if there are several.
+func (t *Table) onlyStreamLocked(s *Subscription) (only *typeStreamState) {
+	for stream := range t.streamsOfLocked(s) {
+		if only != nil {
+			return nil
+		}
+		only = stream
+	}
+	return only
+}
+
+// sourceLocked returns the identifiers of the control planes of what s sees (K7).
+func (t *Table) sourceLocked(s *Subscription) (source string) {
+	for stream := range t.streamsOfLocked(s) {
+		switch {
+		case source == "":
+			source = stream.source
+		case stream.source != "" && !slices.Contains(strings.Split(source, ", "), stream.source):
+			source += ", " + stream.source
+		}
+	}
+	return source
+}
+
+// waitsForLocked returns the set of streams that s waits for.
+func (t *Table) waitsForLocked(s *Subscription) (streams uint64) {
+	for _, w := range s.waits {
+		streams |= 1 << w.stream
+	}
+	t.eachGlobLocked(s, func(g *glob) {
+		if w := t.interests[g.name]; t.openLocked(w, g.name) {
+			streams |= 1 << w.stream
+		}
+	})
+	return streams
+}

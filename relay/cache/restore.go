@@ -1,0 +1,393 @@
+package cache
+
+import (
+	"cmp"
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// A group that is new in this process may get the last known good of its key ([Group.RestoreFrom]).
+// It then behaves as if it had been idle with that content: what clients ask for is present at
+// once, is withheld from them while the control plane may answer, and is served if it does not.
+// Resources are restored on first interest, because unsubscribed ones would never be refreshed. The
+// table is stale until the control plane has answered, and until then no name counts as removed
+// (K14).
+
+// noVersion marks a copy whose version the control plane may use for other content by now.
+const noVersion = "unknown"
+
+// pendingRestore is the part of a [Snapshot] that may still be restored.
+type pendingRestore struct {
+	snapshot Snapshot
+	streams  []int               // for each stream of the snapshot: the index of today's, or Nobody
+	named    map[string][]int    // indices of resources, by each of their names
+	globs    map[string]struct{} // globs that are complete
+	digest   []resource.Digest   // of the content of each of today's streams
+	taken    map[string]struct{} // names of the restored resources
+	until    time.Time           // when the rest may be dropped
+}
+
+// Restore calls load the first time that it is called for a group, and does not return before that
+// call has. load should pass what it finds to [Group.RestoreFrom].
+func (g *Group) Restore(load func()) { g.restored.Do(load) }
+
+// RestoreFrom gives the group the last known good of one type. Content that control planes have
+// sent since the group was made stays unchanged.
+func (g *Group) RestoreFrom(k Snapshot) {
+	if g.private {
+		return
+	}
+	r := g.newPendingRestore(k)
+	g.mu.Lock()
+	t := g.tables[k.Type.URL]
+	if t == nil {
+		if g.pendingRestores == nil {
+			g.pendingRestores = make(map[string]*pendingRestore)
+		}
+		g.pendingRestores[k.Type.URL] = r
+	}
+	for i, l := range k.Streams {
+		if stream := r.streams[i]; stream != Nobody && g.streams[stream].server == "" {
+			g.streams[stream].server = l.Server
+		}
+	}
+	g.mu.Unlock()
+	g.lingerFrom(r.until)
+	if t == nil {
+		return
+	}
+	t.mu.Lock()
+	t.pendingRestore = r
+	t.renewLocked(r)
+	t.restoreWantedLocked(anyStream)
+	t.recallLocked(r)
+	t.recheckHeadLocked(t.woken)
+	woken := t.takeWokenLocked()
+	t.mu.Unlock()
+	g.changed()
+	if len(woken) > 0 {
+		g.cache.cfg.Wake(woken)
+	}
+}
+
+func (g *Group) newPendingRestore(k Snapshot) *pendingRestore {
+	streams := g.cache.cfg.Streams
+	r := &pendingRestore{
+		snapshot: k, streams: make([]int, len(k.Streams)), named: make(map[string][]int, len(k.Resources)), globs: make(map[string]struct{}, len(k.Globs)),
+		digest: make([]resource.Digest, len(streams)), taken: make(map[string]struct{}), until: time.Now().Add(g.cache.cfg.Linger),
+	}
+	for i, l := range k.Streams {
+		r.streams[i] = Nobody
+		for now := range streams {
+			if streams[now].is(l.OriginStream) {
+				r.streams[i] = now
+			}
+		}
+	}
+	for _, n := range k.Globs {
+		r.globs[n] = struct{}{}
+	}
+	for i, one := range k.Resources {
+		for _, n := range namesOf(one.Resource) {
+			r.named[n] = append(r.named[n], i)
+		}
+		for stream := range r.streamsOf(one) {
+			r.digest[stream] = r.digest[stream].Add(one.Resource.Member())
+		}
+	}
+	return r
+}
+
+// streamsOf iterates over today's streams that had a copy of a resource.
+func (r *pendingRestore) streamsOf(one SnapshotResource) func(yield func(stream int) bool) {
+	return func(yield func(int) bool) {
+		for i, stream := range r.streams {
+			if stream != Nobody && one.Streams&(1<<i) != 0 && !yield(stream) {
+				return
+			}
+		}
+	}
+}
+
+// addTo adds to k what is left and t has not received.
+func (r *pendingRestore) addTo(k *Snapshot, t *Table) {
+	whole := r.snapshot.Wildcard && !t.wild.demanded()
+	for _, one := range r.snapshot.Resources {
+		key := one.Resource.Key
+		if _, taken := r.taken[key]; taken || t.entries[key] != nil {
+			e := t.entries[key]
+			whole = whole && e != nil && e.res != nil // else its demand ended, and removed it
+			continue
+		}
+		bits := uint64(0)
+		for stream := range r.streamsOf(one) {
+			bits |= 1 << stream
+		}
+		if bits != 0 {
+			one.Streams, one.Errored, one.ErroredSince = bits, t.errored.has(key), t.errored.sinceOf(key)
+			k.Resources = append(k.Resources, one)
+		}
+	}
+	k.Wildcard = k.Wildcard || whole
+}
+
+// bytes estimates the memory beyond that of the tables.
+func (r *pendingRestore) bytes() (n int64) {
+	for _, one := range r.snapshot.Resources {
+		if _, taken := r.taken[one.Resource.Key]; !taken {
+			n += int64(one.Resource.Size())
+		}
+	}
+	return n + int64(len(r.named))*64
+}
+
+// restoreNameLocked restores the resources of a name whose interest has just begun. t.mu must be
+// held.
+func (t *Table) restoreNameLocked(name string, w *interest) {
+	r := t.pendingRestore
+	if r == nil || !t.mayRestoreLocked(w.stream) && !t.beginsLocked(w.stream) {
+		return
+	}
+	if _, whole := r.globs[name]; resource.IsGlob(name) && !whole {
+		return
+	}
+	seq := w.seq
+	w.seq = min(seq, t.streams[w.stream].answered)
+	for _, i := range r.named[name] {
+		t.restoreResourceLocked(r, r.snapshot.Resources[i])
+	}
+	if !t.knowsLocked(name) {
+		w.seq = seq
+		return
+	}
+	t.closeLocked(w, name)
+	t.settleRestoredLocked(w.stream)
+}
+
+// restoreWildcardLocked is restoreNameLocked for the wildcard.
+func (t *Table) restoreWildcardLocked() {
+	r := t.pendingRestore
+	stream := t.wild.stream
+	if r == nil || !r.snapshot.Wildcard || !t.mayRestoreLocked(stream) && !t.beginsLocked(stream) && !(t.group.cache.guards() && t.lacksWildcardLocked(stream)) {
+		return
+	}
+	gen := t.gen
+	for _, one := range r.snapshot.Resources {
+		t.restoreResourceLocked(r, one)
+	}
+	if t.gen != gen {
+		t.streams[stream].claims++
+	}
+	t.wild.seq = min(t.wild.seq, t.streams[t.wild.stream].answered)
+	t.streams[t.wild.stream].restoredFrom(r)
+	t.settleRestoredLocked(t.wild.stream)
+}
+
+// mayRestoreLocked reports whether restored content is better than nothing: the stream has never
+// answered for the type, or its control plane cannot be asked.
+func (t *Table) mayRestoreLocked(stream int) bool {
+	return stream != Nobody && (t.streams[stream].answered == 0 || t.group.unreachable(1<<stream))
+}
+
+// beginsLocked reports whether a stream is about to ask for everything, on a new stream, once other
+// nodes were asked: the removal guard can hold back removals of what they have (K16).
+func (t *Table) beginsLocked(stream int) bool { return stream != Nobody && t.streams[stream].postponed }
+
+// restoreResourceLocked puts a resource into the table as if each stream that had a copy, and asks
+// for it again, had just received it.
+func (t *Table) restoreResourceLocked(r *pendingRestore, one SnapshotResource) {
+	if e := t.entries[one.Resource.Key]; e != nil && (e.res == nil || !e.res.SameContent(one.Resource)) {
+		return // the present content is newer
+	}
+	t.restoreNewLocked(r, one)
+}
+
+// restoreNewLocked is restoreResourceLocked for a resource that is newer than the present content.
+func (t *Table) restoreNewLocked(r *pendingRestore, one SnapshotResource) {
+	res := one.lasting()
+	if res == nil {
+		return // its TTL has passed (F5)
+	}
+	for stream := range r.streamsOf(one) {
+		t.restoreThroughLocked(r, stream, res)
+	}
+	if w := t.interests[res.Key]; w != nil && w.stream != Nobody && t.entries[res.Key] == nil {
+		t.restoreThroughLocked(r, w.stream, res) // subscribers by name see what only the wildcard's stream had (D11)
+	}
+}
+
+// restoreThroughLocked makes res the copy of a stream that may have it and has none.
+func (t *Table) restoreThroughLocked(r *pendingRestore, stream int, res *resource.Resource) {
+	if e := t.entries[res.Key]; e != nil && e.copyFrom(stream) != nil || !t.mayHoldLocked(stream, res) {
+		return
+	}
+	u := updateTxn{table: t, by: stream, first: t.gen + 1, woken: t.woken}
+	u.put(res)
+	t.recordLocked(&u, time.Now(), CauseRestored, "")
+	t.entries[res.Key].copyFrom(stream).version = noVersion
+	t.streams[stream].restoredFrom(r)
+	r.taken[res.Key] = struct{}{}
+}
+
+// settleRestoredLocked updates the state of a stream after content of it was restored.
+func (t *Table) settleRestoredLocked(by int) {
+	stream := &t.streams[by]
+	if !stream.stale {
+		return
+	}
+	stream.version = ""
+	for i, l := range t.pendingRestore.snapshot.Streams {
+		if t.pendingRestore.streams[i] != by {
+			continue
+		}
+		stream.source = cmp.Or(stream.source, l.Source)
+		if stream.digest == t.pendingRestore.digest[by] {
+			stream.version = l.Version
+		}
+	}
+	hold := t.group.cache.cfg.Hold
+	if hold <= 0 || !t.group.mayImprove(by) || t.group.over() {
+		return
+	}
+	stream.held = true
+	if t.holding == nil {
+		t.holding = time.AfterFunc(hold, t.release)
+	} else {
+		t.holding.Reset(hold)
+	}
+}
+
+// release ends the withholding of restored content, though no control plane has answered.
+func (t *Table) release() {
+	woken := make(map[*Subscription]struct{})
+	t.mu.Lock()
+	for by := range t.streams {
+		t.unholdLocked(by, woken)
+	}
+	t.mu.Unlock()
+	t.group.cache.wake(woken)
+}
+
+// restoreWantedLocked restores what clients ask for on the given streams and is not known, and
+// marks the subscriptions that wait for it.
+func (t *Table) restoreWantedLocked(streams uint64) {
+	if t.pendingRestore == nil {
+		return
+	}
+	gen := t.gen
+	for name, w := range t.interests {
+		if w.stream != Nobody && streams&(1<<w.stream) != 0 && !t.hasAnswered(w) {
+			t.restoreNameLocked(name, w)
+		}
+	}
+	if w := &t.wild; w.stream != Nobody && streams&(1<<w.stream) != 0 && w.demanded() && !t.hasAnswered(w) {
+		t.restoreWildcardLocked()
+	}
+	if t.gen == gen && !t.staleLocked() {
+		return
+	}
+	for s := range t.waiting {
+		delete(t.waiting, s)
+		s.waits = nil
+		if s.key.wildcard {
+			t.dependLocked(s, &t.wild)
+		}
+		for n := range s.names {
+			t.dependLocked(s, t.interests[n])
+		}
+		t.woken[s] = struct{}{}
+	}
+}
+
+// restoreWanted is restoreWantedLocked for the tables of a group, when a stream's control plane
+// becomes unreachable.
+func (g *Group) restoreWanted(stream int) {
+	for _, t := range g.Tables() {
+		t.mu.Lock()
+		t.restoreWantedLocked(1 << stream)
+		t.recheckHeadLocked(t.woken)
+		woken := t.takeWokenLocked()
+		t.mu.Unlock()
+		if len(woken) > 0 {
+			g.cache.cfg.Wake(woken)
+		}
+	}
+}
+
+// staleLocked reports whether the table has restored content for which the control plane has not
+// answered yet.
+func (t *Table) staleLocked() bool {
+	for i := range t.streams {
+		if t.streams[i].stale {
+			return true
+		}
+	}
+	return false
+}
+
+// Stale reports whether anything of the stream and the type was restored, and its control plane has
+// not answered since.
+func (f *Feed) Stale(typ *resource.Type) bool {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return t.streams[f.stream].stale
+}
+
+// Settled reports whether the stream's control plane has answered for something that clients ask
+// for of the type, even if it does not exist.
+func (f *Feed) Settled(typ *resource.Type) bool {
+	t := f.group.lookup(typ)
+	if t == nil {
+		return false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	stream := &t.streams[f.stream]
+	open := len(stream.unanswered) + len(stream.assumed)
+	if t.wild.demanded() && t.wild.stream == f.stream && !t.hasAnswered(&t.wild) {
+		open++
+	}
+	return !stream.stale && stream.wanted > open
+}
+
+// dropRestoreLocked drops restorable content that no client has asked for within the linger time,
+// once the control planes answer. It returns when to check again, zero for never.
+func (t *Table) dropRestoreLocked(now time.Time) (next time.Time) {
+	switch r := t.pendingRestore; {
+	case r == nil:
+	case now.Before(r.until):
+		return r.until
+	case t.staleLocked() || t.group.unreachable(anyStream):
+		return now.Add(time.Minute)
+	default:
+		t.pendingRestore = nil
+	}
+	return next
+}
+
+// dropRestores is dropRestoreLocked for types that no client has asked for.
+func (g *Group) dropRestores(now time.Time) (next time.Time) {
+	out := g.unreachable(anyStream)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	for url, r := range g.pendingRestores {
+		at := r.until
+		switch {
+		case now.Before(at):
+		case out:
+			at = now.Add(time.Minute)
+		default:
+			delete(g.pendingRestores, url)
+			continue
+		}
+		if next.IsZero() || at.Before(next) {
+			next = at
+		}
+	}
+	return next
+}

@@ -1,0 +1,154 @@
+package cache
+
+import (
+	"time"
+
+	"xdsrelay/relay/resource"
+)
+
+// Snapshot is a snapshot of a table, as far as it may outlive the process. It shares its resources
+// with the table, and is not changed once made.
+type Snapshot struct {
+	Type *resource.Type
+	// TableDigest summarizes the content. A restored snapshot has none.
+	TableDigest TableDigest
+	// Wildcard says that Resources has the complete wildcard set, and Globs which globs it has
+	// completely.
+	Wildcard  bool
+	Globs     []string
+	Streams   []SnapshotStream
+	Resources []SnapshotResource
+	// Absent are names, in canonical form, that clients ask for and that are known not to exist.
+	// They do not outlive the process.
+	Absent []string
+	// AsOf is the last time at which this was known to be what the control plane serves; zero if
+	// that is unknown.
+	AsOf time.Time
+	// HeldBack says that the removal guard holds some of the removals back, and HoldUntil when it
+	// applies them; zero for when they are released.
+	HeldBack  bool
+	HoldUntil time.Time
+	// Recorded says that this is all that an owner of the key had then, as it recorded it as last
+	// known good.
+	Recorded bool
+	// HeadDigest is the digest of the tier head from which TableDigest.Behind was determined; zero
+	// if the node with this snapshot knows none. It does not outlive the process.
+	HeadDigest resource.Digest
+}
+
+// SnapshotStream is the state of an upstream stream.
+type SnapshotStream struct {
+	OriginStream
+	// Server is the control plane's server that the stream led to (see [Feed.Server]), Version the
+	// version_info while the content was exactly what was sent with it (D7), and Source the
+	// control_plane.identifier.
+	Server, Version, Source string
+}
+
+// SnapshotResource is one resource of a [Snapshot].
+type SnapshotResource struct {
+	Resource *resource.Resource
+	// Streams are the streams with a copy of it: bits, by their index in Snapshot.Streams.
+	Streams uint64
+	// Expires is the end of its TTL, zero if it has none (F5).
+	Expires time.Time
+	// Errored says that clients with this resource may remember an error (C16). ErroredSince is
+	// when the error was first sent; zero if that is unknown. The time does not outlive the
+	// process.
+	Errored      bool
+	ErroredSince time.Time
+}
+
+// Snapshot returns a snapshot of the table. The cost is proportional to its size, without a copy of
+// a resource. ok is false if there is nothing to keep: no control plane has answered, or none since
+// the table itself was restored. Restorable content that no client has asked for yet is part of it
+// for the linger time.
+func (t *Table) Snapshot() (k Snapshot, ok bool) { return t.snapshot(false) }
+
+// snapshot is [Table.Snapshot]; with restored, also of a table that was restored and has no answer
+// since.
+func (t *Table) snapshot(restored bool) (k Snapshot, ok bool) {
+	if t.group.private {
+		return k, false
+	}
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if t.staleLocked() && !restored {
+		return k, false
+	}
+	edition := t.tableDigestLocked()
+	if restored { // other nodes treat content that is behind as older, whatever its time is
+		edition.Behind = t.outdatedLocked()
+	}
+	asOf := t.asOfLocked(time.Now())
+	if edition.Behind && t.tierHead.later && t.tierHead.since.Before(asOf) {
+		asOf = t.tierHead.since // from then on there was other content, whatever this node received
+	}
+	k = Snapshot{Type: t.Type, TableDigest: edition, Wildcard: t.wildKnownLocked(), Streams: make([]SnapshotStream, len(t.streams)), Resources: make([]SnapshotResource, 0, t.live), AsOf: asOf}
+	answered, seen := false, make([]resource.Digest, len(t.streams))
+	for i := range t.streams {
+		stream := &t.streams[i]
+		answered = answered || stream.answered > 0 || stream.stale
+		if len(stream.guard.names) > 0 {
+			k.HeldBack = true
+			if until := stream.guard.until; !until.IsZero() && (k.HoldUntil.IsZero() || until.Before(k.HoldUntil)) {
+				k.HoldUntil = until
+			}
+		}
+		k.Streams[i] = SnapshotStream{OriginStream: t.group.cache.cfg.Streams[i], Server: t.group.serverOf(i), Version: stream.version, Source: stream.source}
+	}
+	for _, e := range t.entries {
+		if e.res == nil {
+			continue
+		}
+		r := SnapshotResource{Resource: e.res, Errored: t.errored.has(e.name), ErroredSince: t.errored.sinceOf(e.name)}
+		for _, h := range e.copies() {
+			r.Streams |= 1 << h.stream
+			seen[h.stream] = seen[h.stream].Add(e.res.Member())
+		}
+		if e.ttlState != nil {
+			r.Expires = e.ttlState.expires
+		}
+		k.Resources = append(k.Resources, r)
+	}
+	for i := range k.Streams {
+		if seen[i] != t.streams[i].digest {
+			k.Streams[i].Version = "" // another stream's copy is newer
+		}
+	}
+	if restored {
+		k.Absent = t.absentLocked()
+		if t.tierHead != nil {
+			k.HeadDigest = t.tierHead.head.Digest
+		}
+	}
+	for name := range t.globs {
+		if w := t.interests[name]; w != nil && !t.openLocked(w, name) {
+			k.Globs = append(k.Globs, name)
+		}
+	}
+	if t.pendingRestore != nil {
+		t.pendingRestore.addTo(&k, t)
+	}
+	return k, answered && (k.Wildcard || len(k.Resources)+len(k.Globs) > 0)
+}
+
+// absentLocked returns the names that clients ask for and that are known not to exist.
+func (t *Table) absentLocked() (names []string) {
+	for name, w := range t.interests {
+		e := t.entries[name]
+		if e == nil || e.res != nil || e.denied || w.stream == Nobody || resource.IsGlob(name) || t.existsLocked(name) || t.isAssumedLocked(name) {
+			continue
+		}
+		if about, failed := t.failureLocked(name); !failed || about.Code == resource.CodeNotFound {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+func (g *Group) serverOf(stream int) string {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.streams[stream].server
+}
