@@ -83,8 +83,6 @@ func (s *Store) HintsOf(ctx context.Context, channel Channel, parts *Parts) <-ch
 func (s *Store) listen(ctx context.Context, channel Channel, parts *Parts, out chan Hint) (subscribed bool, ended error) {
 	sub := s.client.Subscribe(ctx) // to nothing: this opens no connection
 	defer sub.Close()
-	// Receiving does not check whether the context has ended.
-	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	p := &partial{store: s, channel: channel, parts: parts, has: make(map[int]struct{}), sub: sub}
 	if err := p.begin(ctx); err != nil {
 		return false, err
@@ -135,7 +133,11 @@ var errRenew = errors.New("the subscription is made again without the parts that
 var errMoved = errors.New("another server of the cluster has the sharded channels")
 
 // receive waits up to a second for the next message. The deadline is for reconnecting.
+//
+// Receiving does not check whether ctx has ended, so the end closes the subscription. Nothing else
+// needs that: it would only wait for the lock under which a subscription connects and sends.
 func receive(ctx context.Context, sub *redis.PubSub) (any, error) {
+	defer context.AfterFunc(ctx, func() { _ = sub.Close() })()
 	ctx, cancel := context.WithTimeout(ctx, 2*quiet)
 	defer cancel()
 	return sub.ReceiveTimeout(ctx, time.Second)

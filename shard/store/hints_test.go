@@ -3,6 +3,7 @@ package store_test
 import (
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"testing"
@@ -219,4 +220,38 @@ func TestCloseUnanswered(t *testing.T) {
 	if took := time.Since(began); took > patience/2 {
 		t.Errorf("closing took %v", took)
 	}
+}
+
+// TestHintsEndWhileSubscribing: hints end in time while Redis accepts a connection and does not
+// answer. The end waits for no lock that the subscription holds meanwhile, which would stop virtual
+// time.
+func TestHintsEndWhileSubscribing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dialed := make(chan struct{}, 100)
+		s, _ := open(t, "redis://127.0.0.1:6379", func(c *store.Config) {
+			c.Timeout = time.Second
+			c.Dial = func(context.Context, string) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() { // reads all, answers nothing
+					_, _ = io.Copy(io.Discard, theirs)
+					_ = theirs.Close()
+				}()
+				dialed <- struct{}{}
+				return ours, nil
+			}
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		hints := s.Hints(ctx, store.HeadHints)
+		<-dialed
+		synctest.Wait()
+		cancel()
+		select {
+		case _, open := <-hints:
+			for open {
+				_, open = <-hints
+			}
+		case <-time.After(time.Minute):
+			t.Error("the hints have not ended")
+		}
+	})
 }
