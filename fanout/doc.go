@@ -36,8 +36,8 @@
 //   - stream.go, receive.go, requests.go: reads requests and applies them
 //   - typestate.go, standing.go, locators.go, repeat.go: the state of one type on a stream
 //   - claims.go, resume.go: clients that reconnect with content
-//   - pending.go, omitted.go, hopeless.go, behind.go: what is due to a client, and for what it
-//     waits
+//   - pending.go, omitted.go, hopeless.go, behind.go, waiting.go: what is due to a client, and for
+//     what it waits
 //   - flush.go, pool.go, alarm.go: sends what is due
 //   - private.go: types for one client or identity alone
 //   - peers.go: streams of other nodes of the tier
@@ -53,7 +53,8 @@
 //   - info.go, status.go, lacks.go, reach.go, progress.go: for status pages and traces
 //   - metrics.go, stream_metrics.go, type_metrics.go: for metrics
 //
-// Subpackages: conn guards connections, limit counts what clients use, authz authorizes them, rest
+// Subpackages: conversation has the protocol of one type on a stream, as named states and one table
+// of transitions; conn guards connections, limit counts what clients use, authz authorizes them, rest
 // serves polling clients, bodycache and sharedgzip keep encoded and compressed responses, and ready
 // reads without pinning buffers.
 package fanout
