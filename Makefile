@@ -15,8 +15,8 @@ SOAK ?= 30m
 SIM ?= 10m
 TIMEOUT ?= 20m
 
-# The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests
-# are not: that would build each package twice.
+# The program is built with a profile of itself, cmd/xdsrelay/default.pgo. Tests and
+# vet are not: that would build each package twice.
 NOPGO := -pgo=off
 
 # Tools are built from source by the Go toolchain, at the version named here.
@@ -150,8 +150,8 @@ pages: ## write again the pages that are made from the code, which tests compare
 	$(GO) test $(NOPGO) ./cmd/xdsrelay -count 1 -args -update
 
 vet: ## run go vet, on the end-to-end tests too
-	$(GO) vet ./...
-	$(GO) vet -tags e2e ./relay/e2e
+	$(GO) vet $(NOPGO) ./...
+	$(GO) vet $(NOPGO) -tags e2e ./relay/e2e
 	cd deploy/verify/collector && CGO_ENABLED=0 $(GO) vet ./...
 
 lint: $(GOLANGCI) ## run golangci-lint
