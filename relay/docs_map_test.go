@@ -67,7 +67,7 @@ func TestMapChecker(t *testing.T) {
 
 // checkMap returns a sentence for each mistake in the rows of a map.
 func checkMap(root, text string) (wrong []string) {
-	for _, row := range strings.Split(text, "\n") {
+	for row := range strings.SplitSeq(text, "\n") {
 		cells := strings.Split(row, " | ")
 		if len(cells) != 2 || !strings.HasSuffix(cells[0], "?") {
 			continue

@@ -167,7 +167,7 @@ func TestGoldenAdmin(t *testing.T) {
 				for _, q := range goldenQuestions {
 					record("admin_", goldenAdmin, q)
 				}
-				compareGolden(t, filepath.Join("testdata/golden", world), files)
+				compareGolden(t, filepath.Join("testdata", "golden", world), files)
 			})
 		})
 	}

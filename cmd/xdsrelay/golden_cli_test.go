@@ -104,7 +104,7 @@ func TestGoldenCommands(t *testing.T) {
 						files[file] += fmt.Sprintf("--- standard error\n%s\n\n", stable("", stderr.String()))
 					}
 				}
-				compareGolden(t, filepath.Join("testdata/golden", world+"_commands"), files)
+				compareGolden(t, filepath.Join("testdata", "golden", world+"_commands"), files)
 			})
 		})
 	}

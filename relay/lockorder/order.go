@@ -12,22 +12,29 @@
 // stack, which has the number of its goroutine, takes longer to make than most locks are held.
 package lockorder
 
-// A Line is a line of the order. Its zero value is used as a type parameter only.
+// A Line is a line of the order. The lines of this package are listed from the first to the last lock
+// that a goroutine may hold.
 type Line interface {
 	// place returns the number of the line, from the top, and whether a goroutine may hold
 	// several locks of the line.
 	place() (number int, several bool)
 }
 
-// The lines of the order, from the first to the last lock that a goroutine may hold.
 type (
-	Stream   struct{}
+	// Stream is the line of stream.mu, in fanout.
+	Stream struct{}
+	// Yielding is the line of Table.yielding, in relay/cache.
 	Yielding struct{}
-	Heads    struct{}
-	Cache    struct{}
-	Table    struct{}
-	Group    struct{}
-	Leaf     struct{}
+	// Heads is the line of Heads.mu, in shard/head.
+	Heads struct{}
+	// Cache is the line of Cache.mu, in relay/cache.
+	Cache struct{}
+	// Table is the line of Table.mu, in relay/cache.
+	Table struct{}
+	// Group is the line of Group.mu, in relay/cache.
+	Group struct{}
+	// Leaf is the line of locks under which no other is locked.
+	Leaf struct{}
 )
 
 func (Stream) place() (int, bool)   { return 1, false }
