@@ -24,7 +24,8 @@
 //     aggregation key from its Node (relay/aggregation), authorization allows it (fanout/authz,
 //     relay/authorize), and the stream joins the group of that key (fanout/stream.go).
 //  3. A request that changes what the client wants edits a subscription of a table; one that
-//     answers a response settles its nonce (fanout/requests.go, fanout/typestate.go).
+//     answers a response is an event of the conversation about its type (fanout/requests.go,
+//     fanout/conversation).
 //  4. relay/cache: where the union of what clients want has grown or shrunk, the feed signals
 //     its runner, which subscribes upstream or, on a follower, at the owner (relay/cache/demand.go).
 //  5. The stream is flushed at once with what the cache holds already.
