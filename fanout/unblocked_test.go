@@ -89,15 +89,21 @@ func TestNothingBlocksThePool(t *testing.T) {
 	})
 	t.Run("the locks of all but one", func(t *testing.T) {
 		c := newCrowd(t, n)
-		locked := c.srv.snapshot()[1:]
-		for _, st := range locked {
-			st.mu.Lock()
+		locked, unlock := make(chan struct{}), make(chan struct{})
+		for _, st := range c.srv.snapshot()[1:] {
+			go func() { // no goroutine holds the locks of two streams
+				st.mu.Lock()
+				locked <- struct{}{}
+				<-unlock
+				st.mu.Unlock()
+			}()
+		}
+		for range n - 1 {
+			<-locked
 		}
 		c.publish()
 		c.expect("while the others are locked", 1)
-		for _, st := range locked {
-			st.mu.Unlock()
-		}
+		close(unlock)
 		c.expect("once they are unlocked", n-1)
 	})
 	t.Run("a NACK that is logged", func(t *testing.T) {
