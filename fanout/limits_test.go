@@ -244,9 +244,9 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 		t.Cleanup(func() { _ = conn.Close() })
 		go func() { _, _ = io.Copy(io.Discard, conn) }()
 	}
-	if n := len(w.openConns()); n > room {
-		t.Errorf("%d connections are open, expected at most %d", n, room)
-	}
+	// The limit no longer counts connections that the node has ended, of which the goroutines have
+	// yet to notice.
+	xdstest.Eventually(t, "connections to be within the limit", func() bool { return len(w.openConns()) <= room })
 	xdstest.Eventually(t, "a new stream to be served", func() bool {
 		s := w.dial().Open(xdstest.Variant{Delta: true})
 		s.Subscribe(resource.ClusterURL)
