@@ -54,9 +54,8 @@ func TestMissingNamesOfWhoComesBack(t *testing.T) {
 	})
 }
 
-// B34, D5, K13: a delta client is told promptly what does not exist, once, but
-// not before that is known, and gets it when it appears; a SotW client hears
-// nothing.
+// B34, D5, K13: a delta client is notified promptly of names that do not exist, once, but not
+// before that is known. It gets the resource when that appears. A SotW client gets no response.
 func TestAbsentNames(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -110,8 +109,8 @@ func TestSotWRemovals(t *testing.T) {
 	})
 }
 
-// B33: a removal is told to those who hold or name the resource, not to others;
-// B29: with what came after it in one entry.
+// B33: a removal is sent to the clients that hold or name the resource, and not to others; B29:
+// with later changes to it in one entry.
 func TestDeltaRemovals(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -128,7 +127,7 @@ func TestDeltaRemovals(t *testing.T) {
 		byName.Ack(hasRemoved(t, byName.Recv(t), []string{"a"}))
 		byWildcard.Ack(hasRemoved(t, byWildcard.Recv(t), []string{"a"}))
 		other.Quiet(t, short)
-		// B29: removed and made anew between two frames is one entry.
+		// B29: removed and created again between two frames is one entry.
 		byWildcard.Unsubscribe(cds, "nothing") // B36: an unknown name is nothing
 		w.change(cds, nil, cluster("a", 2))
 		has(t, byName.Recv(t), "a")
@@ -165,9 +164,9 @@ func TestSubscribedAgain(t *testing.T) {
 	})
 }
 
-// B14, B35: names that are asked for again along with an answer are told again,
-// but a client that does so with every ACK is not answered for ever, and one
-// that rejects is not sent the same again.
+// B14, B35: names that a client subscribes to again along with an answer are sent again. A client
+// that does so with every ACK is not answered indefinitely, and one that rejects is not sent the
+// same again.
 func TestSubscribedAgainWithEveryAnswer(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -194,12 +193,12 @@ func TestSubscribedAgainWithEveryAnswer(t *testing.T) {
 	})
 }
 
-// B14: what waits to be told again is not told after a NACK.
+// B14: names that wait to be sent again are not sent after a NACK.
 func TestRejectedWhileARepetitionWaits(t *testing.T) {
 	ts, now := &typeState{}, time.Now()
 	a := cache.NewNames([]string{"a"})
 	ts.askedAgain(a, accepted, now)
-	ts.Force = nil // told at once
+	ts.Force = nil // sent at once
 	ts.askedAgain(a, accepted, now)
 	if ts.Force != nil || ts.repeat.names.Len() != 1 {
 		t.Fatalf("the second time is not put off: %+v, %+v", ts.Force, ts.repeat)
@@ -230,8 +229,8 @@ func TestWildcardWithEveryAck(t *testing.T) {
 	})
 }
 
-// B36: a client with the wildcard that drops a name is told what the wildcard
-// holds of it; one without is not.
+// B36: a client with the wildcard that drops a name is sent the wildcard's content for it; a client
+// without the wildcard is not.
 func TestUnsubscribeUnderAWildcard(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -263,8 +262,8 @@ func TestUnsubscribeUnderAWildcard(t *testing.T) {
 	})
 }
 
-// B36, K13: what there was to tell before the origin had answered is not what
-// there is to tell after, although nothing has changed.
+// B36, K13: the content to send before the origin has answered differs from the content to send
+// afterwards, although nothing has changed.
 func TestUnsubscribeBeforeTheAnswer(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -290,8 +289,8 @@ func TestUnsubscribeBeforeTheAnswer(t *testing.T) {
 	})
 }
 
-// B33: a client that leaves the wildcard and joins it again while a response is
-// on its way keeps what that holds, and is told when it goes.
+// B33: a client that leaves the wildcard and joins it again while a response is in flight keeps the
+// content of that response, and is notified when it is removed.
 func TestWildcardAgainBeforeTheAck(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

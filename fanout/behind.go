@@ -6,27 +6,27 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// A client that comes from another node may hold more than this one has yet. While
-// the table is behind what the tier agrees is newest, it is not sent back: it waits
-// until the table has changed, or the time is over, and is then told what there is
-// (K12). Others are served at once.
+// A client that comes from another node may hold newer content than this node has. While the table
+// is behind the newest content that the tier has agreed on, such a client is not rolled back: it
+// waits until the table has changed or the time is over, and is then sent the content of the table
+// (K12). Other clients are served at once.
 
-// byNameWait bounds the wait of a SotW client that asks by name: its version stands for its
-// own names, so it does not prove that what it holds is newer. Where the tier head proves
-// that what the node has is older than what clients of other nodes may have, it waits like
+// byNameWait bounds the wait of a SotW client that subscribes by name: its version covers its own
+// names only, so it does not prove that the client's content is newer. If the tier head proves that
+// the node's content is older than what clients of other nodes may have, such a client waits like
 // all others.
 const byNameWait = 500 * time.Millisecond
 
-// waitsForHead reports whether the client was found to wait.
+// waitsForHead reports whether the client has begun to wait.
 func (ts *typeState) waitsForHead() bool { return ts.claims != nil && !ts.claims.until.IsZero() }
 
-// waitsForHeadLocked reports whether the client has to wait, since the table counts
-// as behind until then, and has something else than the client holds.
+// waitsForHeadLocked reports whether the client must wait: the table counts as behind until then,
+// and its content differs from what the client holds.
 func (s *stream) waitsForHeadLocked(ts *typeState, differs bool, until, now time.Time) bool {
 	c := ts.claims
 	if differs && until.After(now) {
 		if c.until.IsZero() {
-			c.until = until // heads that come later do not make it longer
+			c.until = until // later heads do not extend the wait
 		}
 		if c.until.After(now) && ts.table.Await(&ts.watcher) {
 			s.armLocked(c.until)
@@ -40,8 +40,8 @@ func (s *stream) waitsForHeadLocked(ts *typeState, differs bool, until, now time
 	return false
 }
 
-// waitsForVersionLocked is waitsForHeadLocked for a SotW client that has said which
-// version it holds.
+// waitsForVersionLocked is waitsForHeadLocked for a SotW client that has stated the version it
+// holds.
 func (s *stream) waitsForVersionLocked(ts *typeState, h cache.SubscriptionState, now time.Time) bool {
 	if !ts.claimsVersion() || h.Behind.IsZero() && !ts.waitsForHead() {
 		return false

@@ -38,8 +38,8 @@ func heldBy(t *testing.T, states ...proto.Message) cache.TierHead {
 
 func (w *world) agree(a cache.TierHead) { w.cache.Groups()[0].ObserveHead(resource.TypeOf(cds), a) }
 
-// comes is a client that comes from another node with a cluster at version v, of
-// which it was told there as version.
+// comes returns a client that comes from another node. That node sent it a cluster at version v, and
+// called its content version.
 func (w *world) comes(t *testing.T, delta bool, v int, version string) *xdstest.Stream {
 	t.Helper()
 	s := w.open(delta)
@@ -110,30 +110,30 @@ func TestMovesToANodeLeftBehind(t *testing.T) {
 	})
 }
 
-// TestMovesWithout: a client that names a version that nobody knows, or comes to a
-// node that knows of no head or is at it, is told at once what there is (K12).
+// TestMovesWithout: a client that names a version unknown to the tier, or comes to a node that
+// knows no head or is at the head, is sent the node's content at once (K12).
 func TestMovesWithout(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		head, own := heldBy(t, cluster("a", 2)), heldBy(t, cluster("a", 1))
 		w := newNode(t, cluster("a", 1))
 		at := time.Now() // from here on nothing is made that takes a moment
-		told := func(s *xdstest.Stream) {
+		served := func(s *xdstest.Stream) {
 			t.Helper()
 			s.Ack(has(t, s.Recv(t), "a"))
 			if time.Since(at) > 0 {
 				t.Error("it waited")
 			}
 		}
-		told(w.comes(t, delta, 2, head.Version)) // there is no head
+		served(w.comes(t, delta, 2, head.Version)) // there is no head
 		w.agree(own)
-		told(w.comes(t, delta, 2, head.Version)) // the node is at the head
+		served(w.comes(t, delta, 2, head.Version)) // the node is at the head
 		w.agree(head)
 		if !delta { // on delta it could be any of those on the way to the head
-			told(w.comes(t, false, 7, "unknown"))
+			served(w.comes(t, false, 7, "unknown"))
 		}
 		w.change(cds, nil, cluster("a", 2))
 		w.change(cds, nil, cluster("a", 3))
-		told(w.comes(t, delta, 2, head.Version)) // the node is ahead
+		served(w.comes(t, delta, 2, head.Version)) // the node is ahead
 	})
 }
 

@@ -27,7 +27,7 @@ type body struct {
 	newest                uint64                 // the newest generation when it was made
 	source                string                 // control_plane.identifier of the control plane
 	noted                 bool                   // it has more than resources and removals
-	told                  string                 // the version in the response
+	sentVersion           string                 // the version in the response
 	system                resource.SystemVersion // the version that a delta control plane gives to all content that the client then has
 	known                 bool                   // the control plane has answered for all of it
 	failed                []string               // names for which it has an error
@@ -35,7 +35,7 @@ type body struct {
 	withdraws             bool                   // it has removals that KeepRemoved would hold back
 	withholds             bool                   // KeepRemoved holds removals back from another node
 	resources             int
-	aside                 bool     // it has no resources; see located
+	errorsOnly            bool     // it has no resources; see located
 	packing               *packing // nil if it is never compressed
 	err                   error
 }
@@ -149,7 +149,7 @@ func (s *Server) buildBody(ts *typeState, q cache.Query, f form) *body {
 	case f.delta && !f.relay && c.System.Version != "": // SotW clients of other nodes must see the same version (D7)
 		c.Version = c.System.Version
 	}
-	b.told = c.Version
+	b.sentVersion = c.Version
 	b.noted = len(c.Lifetimes)+len(c.Errors) > 0
 	b.local = c.Locals > 0 && c.Locals == len(c.Errors) && len(c.Resources)+len(c.Removed) == 0
 	t, empty := ts.table.Type, c.Empty()

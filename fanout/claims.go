@@ -9,31 +9,31 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// claims is what a client that came back said it holds of a type.
+// claims are the resources of a type that a reconnected client says it holds.
 type claims struct {
-	// held is what is left to be compared with what there is, by name (delta);
-	// nil for nothing.
+	// held are the resources that are still to be compared with the table, by name (delta); nil for
+	// none.
 	held     []resource.Held
-	compared bool // for the first time
-	judged   bool // again, when the wildcard had been answered
-	// version stands for all of it, until the first response (SotW); outdated says
-	// that the client dropped some of that meanwhile.
+	compared bool // the first comparison is done
+	judged   bool // the comparison after the answer to the wildcard is done
+	// version covers all held resources until the first response (SotW). outdated means that the
+	// client has dropped some of them since.
 	version  string
 	outdated bool
-	// until is when the client has waited long enough for the table to catch up
-	// with the tier; zero while it does not wait. See behind.go.
+	// until is the time at which the client stops waiting for the table to catch up with the tier;
+	// zero while it does not wait. See behind.go.
 	until time.Time
 }
 
-// comeback is kept of a stream whose client came back with claims, or that moved
-// to tables of its own.
+// comeback is the state of a stream whose client reconnected with claims or that moved to tables of
+// its own.
 type comeback struct {
-	// since is when that was, and asked when the client last asked for another
-	// type; see resumingLocked.
+	// since is the time of that event. asked is when the client last subscribed to another type;
+	// see resumingLocked.
 	since, asked time.Time
 }
 
-// comesBackLocked notes that the client holds something from before.
+// comesBackLocked records that the client holds resources from before.
 func (s *stream) comesBackLocked() {
 	now := time.Now()
 	if s.back == nil {
@@ -42,10 +42,10 @@ func (s *stream) comesBackLocked() {
 	s.back.since = now
 }
 
-// heldCost is what a name takes that a client says it holds, beside name and version.
+// heldCost is the memory of a name that a client says it holds, besides name and version, in bytes.
 const heldCost = 64
 
-// size is roughly what is kept, in bytes.
+// size returns roughly the memory of the claims, in bytes.
 func (c *claims) size() (n int) {
 	if c == nil {
 		return 0
@@ -57,8 +57,8 @@ func (c *claims) size() (n int) {
 	return n
 }
 
-// checkHeldLocked refuses a client that says it holds more than fits into two requests of
-// the largest size: of types of which nothing is known that is kept for long.
+// checkHeldLocked rejects a client that says it holds more than fits into two requests of the
+// largest size: claims of types without known content are kept for long.
 func (s *stream) checkHeldLocked() error {
 	n, most := 0, 2*s.srv.cfg.MaxReceiveBytes
 	for _, ts := range s.types {
@@ -70,23 +70,23 @@ func (s *stream) checkHeldLocked() error {
 	return nil
 }
 
-// maxVersion is how long a version may be that a relay has made itself, and more, in
-// bytes: what is longer proves nothing.
+// maxVersion is how much is kept of a version that a client states, in bytes. No relay makes a
+// version of this length: a longer one proves nothing.
 const maxVersion = 512
 
 // hasClaims reports whether claims by name are still to be compared.
 func (ts *typeState) hasClaims() bool { return ts.claims != nil && ts.claims.held != nil }
 
-// wasCompared reports whether there were such claims.
+// wasCompared reports whether claims by name were compared.
 func (ts *typeState) wasCompared() bool { return ts.claims != nil && ts.claims.compared }
 
-// isUncompared reports whether nothing is known yet of what the client holds.
+// isUncompared reports whether no claim by name was compared yet.
 func (ts *typeState) isUncompared() bool { return ts.hasClaims() && !ts.claims.compared }
 
 func (ts *typeState) claimsVersion() bool { return ts.claims != nil && ts.claims.version != "" }
 
-// claim leaves names of which nothing is known yet, and which the client may hold,
-// to the answer for the glob or wildcard that covers them (B37).
+// claim keeps names whose existence is still unknown, and which the client may hold, until the glob
+// or wildcard that covers them is answered (B37).
 func (ts *typeState) claim(names *cache.Names) {
 	if names == nil {
 		return
@@ -104,9 +104,8 @@ func (ts *typeState) claim(names *cache.Names) {
 	}
 }
 
-// disclaim notes that the client has dropped names, or the wildcard, or was sent errors
-// about them. What it held of them when it came back it needs again, if that is still to be
-// compared.
+// disclaim records that the client dropped names or the wildcard, or was sent errors about them.
+// The client needs those again that it held when it reconnected, if they are still to be compared.
 func (ts *typeState) disclaim(names []string, wildcard bool) {
 	if !ts.hasClaims() {
 		return
@@ -114,14 +113,14 @@ func (ts *typeState) disclaim(names []string, wildcard bool) {
 	dropped := cache.KeysOf(names)
 	for i, h := range ts.claims.held {
 		if wildcard || dropped.Has(resource.Canonical(h.Name)) {
-			ts.claims.held[i].Version = "" // that of no resource
+			ts.claims.held[i].Version = "" // no resource has this version
 		}
 	}
 }
 
-// compareLocked compares what a reconnecting delta client holds with what
-// there is, as soon as that is known, or there is no hope for it (B37). It
-// returns why the client must not be sent anything yet.
+// compareLocked compares the resources that a reconnecting delta client holds with the table, as
+// soon as the content is known or cannot become known (B37). It returns the reason why nothing may
+// be sent to the client yet.
 func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now time.Time) conversation.Reason {
 	if !ts.hasClaims() {
 		if s.waitsForVersionLocked(ts, h, now) {
@@ -134,20 +133,21 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 		if !h.Known && !h.Unreachable {
 			return conversation.Unknown
 		}
-		tell, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
-		if s.waitsForHeadLocked(ts, tell != nil, h.Behind, now) {
+		force, at, rest := ts.table.Reconcile(&ts.watcher, c.held)
+		if s.waitsForHeadLocked(ts, force != nil, h.Behind, now) {
 			return conversation.AwaitingHead
 		}
 		ts.Sent, ts.Acked = at, at
-		if s.tier != nil { // none of these was claimed
-			tell = tell.With(ts.table.Unshared(&ts.watcher))
+		if s.tier != nil { // the client claims none of these
+			force = force.With(ts.table.Unshared(&ts.watcher))
 		}
-		ts.Force, c.held, c.compared = tell, rest, true
+		ts.Force, c.held, c.compared = force, rest, true
 	} else if h.Gen > ts.Sent.Gen && ts.Sent == ts.Acked && !ts.IsRejected() {
-		// It was compared when nobody could be asked, and now there is more.
-		if tell, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.Sent, c.held); ok {
+		// The comparison was made while the control plane was unreachable, and now there is more
+		// content.
+		if force, gen, rest, ok := ts.table.Arrived(&ts.watcher, ts.Sent, c.held); ok {
 			ts.Sent.Gen, c.held = gen, rest
-			ts.Force, ts.Acked = ts.Force.With(tell), ts.Sent
+			ts.Force, ts.Acked = ts.Force.With(force), ts.Sent
 		}
 	}
 	if h.Known || h.WildcardKnown && !c.judged {
@@ -157,9 +157,9 @@ func (s *stream) compareLocked(ts *typeState, h cache.SubscriptionState, now tim
 	return conversation.NothingNew
 }
 
-// claimHoldsLocked reports whether a reconnecting SotW client already has all
-// that it would be sent: only for a wildcard on a full-state type, and only
-// where the version proves the content (B39).
+// claimHoldsLocked reports whether a reconnecting SotW client already has all content that would be
+// sent to it. This is possible only for a wildcard on a full-state type, and only if the version
+// proves the content (B39).
 func (s *stream) claimHoldsLocked(ts *typeState, h cache.SubscriptionState, b *body) bool {
 	if !ts.claimsVersion() {
 		return false

@@ -28,7 +28,7 @@ func modelGlobs(typeURL string) []string {
 	return []string{xdstest.URN("o", typeURL, "g/*"), xdstest.URN("o", typeURL, "g/h/*")}
 }
 
-// model is an origin of one key: plain maps, and a feed that is told of them.
+// model is an origin of one key: plain maps, and a feed that is notified of their changes.
 type model struct {
 	t xdstest.TB
 
@@ -89,8 +89,8 @@ func (m *model) answerLocked(demand []cache.Demand) {
 		for _, n := range d.Subscribe {
 			gone[n] = !covered[n] // G7, for globs
 		}
-		// A key that was idle claims what it holds, and is told what of that is gone (C8):
-		// that a member of a glob is not mentioned says nothing.
+		// An idle key claims what it holds, and is notified which of that is gone (C8): a member of
+		// a glob that is not mentioned may still exist.
 		for n := range m.feed.Held(d.Table.Type) {
 			gone[n] = gone[n] || !covered[n]
 		}
@@ -193,7 +193,7 @@ func (a *actor) differences() (diff []string) {
 			}
 		}
 		for n := range held {
-			// D6: nothing can tell a SotW client of some types that a resource is gone.
+			// D6: a SotW client of some types cannot be notified that a resource is gone.
 			mayKeep := !a.variant.Delta && !xdstest.FullState(url) && wants[n]
 			if (a.model.state[url][n] == nil || !xdstest.Covers(wants, n) && !wants["*"]) && !mayKeep {
 				diff = append(diff, fmt.Sprintf("%s %q should be gone", url, n))

@@ -15,10 +15,10 @@ import (
 	"xdsrelay/relay/xdstest"
 )
 
-// Whatever the origins change and the clients do, all end up with exactly what
-// there is for them, and no rule was broken on the way: each client looks at
-// each frame for breaches of B4, B5, B29, B30, B31 and B34. Some names have
-// structure, and delta clients ask for globs of them (G6, G7).
+// Whatever the origins change and the clients do, all clients end up with exactly the content that
+// is due to them, and no rule is broken on the way: each client checks each frame for breaches of
+// B4, B5, B29, B30, B31 and B34. Some names have structure, and delta clients subscribe to globs of
+// them (G6, G7).
 func TestConvergence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rapid.SyncTest(t, func(t *rapid.T) {

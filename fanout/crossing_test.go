@@ -160,10 +160,10 @@ func TestRejectionAfterTheWait(t *testing.T) {
 	})
 }
 
-// TestForgottenTypeIsToldAnew: B8, B10: a SotW client drops a type by a request that is
-// stale, since a response is on its way, forgets what it held, and asks again without a
-// nonce: also if it asks for the same as before, it waits for all of that.
-func TestForgottenTypeIsToldAnew(t *testing.T) {
+// TestForgottenTypeIsResent: B8, B10: a SotW client drops a type by a request that is stale, since
+// a response is in flight, forgets what it held, and subscribes again without a nonce. Even if it
+// states the same names as before, it waits for all of them.
+func TestForgottenTypeIsResent(t *testing.T) {
 	for _, c := range []struct {
 		url   string
 		wants []string

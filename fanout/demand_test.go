@@ -24,9 +24,9 @@ func bulk(t *testing.T) (w *world, s *xdstest.Stream, part *xdstest.Frame) {
 	return w, s, has(t, s.Recv(t), "a", "b")
 }
 
-// TestOnDemandOvertakesBulk: E7: what a client asks for on demand is told while
-// clusters are on their way, known or not at the time, there or not. Everything
-// else of the type waits for the clusters (E2), and nothing is lost.
+// TestOnDemandOvertakesBulk: E7: the names that a client requests on demand are sent while clusters
+// are in flight, whether the names are known at the time or not, and exist or not. Everything else
+// of the type waits for the clusters (E2), and nothing is lost.
 func TestOnDemandOvertakesBulk(t *testing.T) {
 	w, s, part := bulk(t)
 	s.Subscribe(vhds, "rc/h", "rc/z")
@@ -50,8 +50,8 @@ func TestOnDemandOvertakesBulk(t *testing.T) {
 	s.Quiet(t, short)
 }
 
-// TestOnDemandMovesThePosition: E7, B31: where nothing else has to wait, what was
-// told on demand does not come twice.
+// TestOnDemandMovesThePosition: E7, B31: if nothing else has to wait, content that was sent on
+// demand is not sent twice.
 func TestOnDemandMovesThePosition(t *testing.T) {
 	w, s, part := bulk(t)
 	s.Subscribe(vhds, "rc/h")

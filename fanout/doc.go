@@ -36,8 +36,8 @@
 //   - stream.go, receive.go, requests.go: reads requests and applies them
 //   - typestate.go, standing.go, locators.go, repeat.go: the state of one type on a stream
 //   - claims.go, resume.go: clients that reconnect with content
-//   - pending.go, omitted.go, hopeless.go, behind.go, waiting.go: what is due to a client, and for
-//     what it waits
+//   - pending.go, omitted.go, unreachable.go, behind.go, waiting.go: what is due to a client, and
+//     for what it waits
 //   - flush.go, pool.go, alarm.go: sends what is due
 //   - private.go: types for one client or identity alone
 //   - peers.go: streams of other nodes of the tier

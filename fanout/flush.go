@@ -8,15 +8,16 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// inlineBudget is how many unacknowledged bytes the transport takes before a
-// send may block: grpc-go's write quota of a stream.
+// inlineBudget is the number of unacknowledged bytes that the transport accepts before a send may
+// block: the write quota of a stream in grpc-go.
 const inlineBudget = 64 << 10
 
-// frameHeader is what gRPC puts before each message, which its quota counts.
+// frameHeader is the size of the header that gRPC puts before each message, in bytes. The quota
+// includes it.
 const frameHeader = 5
 
-// Places in the order E1: clusters and endpoints are supplied before the
-// listeners and routes that depend on them.
+// Positions in the order E1: clusters and endpoints come before the listeners and routes that
+// depend on them.
 const (
 	lastSupplier  = 2 // CDS, EDS, LEDS
 	lastDependent = 6 // LDS, SRDS, RDS, VHDS
@@ -27,8 +28,8 @@ func (ts *typeState) depends() bool {
 	return !ts.supplies() && ts.table.Type.Order <= lastDependent
 }
 
-// onDemand reports whether clients ask for names of the type while a request
-// waits for them (E7).
+// onDemand reports whether clients subscribe to names of the type while a request waits for them
+// (E7).
 func (ts *typeState) onDemand() bool {
 	switch ts.table.Type.URL {
 	case resource.VirtualHostURL, resource.ClusterURL, resource.VirtualHostV2URL, resource.ClusterV2URL:
@@ -37,10 +38,9 @@ func (ts *typeState) onDemand() bool {
 	return false
 }
 
-// referredToBy reports whether resources of another type may refer to those of
-// this one, so that a removal has to wait for what o has to say: routes lead to
-// clusters (E2), listeners to routes, and anything of E1 to a secret or a
-// filter's configuration (E8).
+// referredToBy reports whether resources of another type may refer to resources of this type, so
+// that a removal must wait for the changes of o: routes lead to clusters (E2), listeners to routes,
+// and any type of E1 to a secret or to the configuration of a filter (E8).
 func (ts *typeState) referredToBy(o *typeState) bool {
 	of := o.table.Type.Order
 	switch {
@@ -53,9 +53,9 @@ func (ts *typeState) referredToBy(o *typeState) bool {
 	}
 }
 
-// Flush sends the client its news, as far as it may be sent now. It never waits for the
-// stream, for the sake of the other streams of the pool: if the stream is locked, one
-// goroutine waits in its place, which sends what is newest then.
+// Flush sends the client the changes that may be sent now. It never waits for the stream, because
+// the other streams of the pool would wait, too. If the stream is locked, one goroutine waits for
+// it and then sends the newest content.
 func (s *stream) Flush() {
 	if s.mu.TryLock() {
 		s.flushAndUnlock()
@@ -64,7 +64,7 @@ func (s *stream) Flush() {
 	if s.waiting.CompareAndSwap(false, true) {
 		go func() {
 			s.mu.Lock()
-			s.waiting.Store(false) // before the flush: it may miss what comes from now on
+			s.waiting.Store(false) // before the flush: the flush may miss changes from now on
 			s.flushAndUnlock()
 		}()
 	}
@@ -75,8 +75,8 @@ func (s *stream) flushAndUnlock() {
 	s.flushLocked()
 }
 
-// flushLocked sends inline while that cannot block, and leaves the rest to a
-// goroutine of its own, which flushes again when it is done.
+// flushLocked sends inline while that cannot block. Otherwise a separate goroutine sends, and
+// flushes again afterwards.
 func (s *stream) flushLocked() {
 	for !s.sending && !s.ended {
 		ts, q, b := s.nextLocked(time.Now())
@@ -99,8 +99,7 @@ func (s *stream) flushLocked() {
 	}
 }
 
-// sendSlowly sends f, which may block, and ends the stream if the client does
-// not make room in time.
+// sendSlowly sends f, which may block. It ends the stream if the client does not make room in time.
 func (s *stream) sendSlowly(f *frame) {
 	deadline := time.AfterFunc(s.srv.cfg.SendTimeout, func() {
 		s.srv.metrics.sendTimeout()
@@ -118,20 +117,20 @@ func (s *stream) sendSlowly(f *frame) {
 	s.flushLocked()
 }
 
-// failLocked ends the stream after a send that failed. Mostly the handler is
-// about to learn the reason itself, and then this is not the first cause.
+// failLocked ends the stream after a failed send. Usually the handler is about to get the reason
+// itself, and then this error is not the first cause.
 func (s *stream) failLocked(err error) {
 	s.ended = true
 	s.end(err)
 }
 
-// commitLocked notes that b is sent to the client and completes it.
+// commitLocked records that b is sent to the client, and completes b.
 func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time.Time) *frame {
 	before := ts.Sent
 	s.nonces++ // B5: one sequence for all types of the stream
 	f := newFrame(b.data, s.nonces)
 	if whole := f.size(); whole > s.srv.cfg.MaxSendBytes {
-		s.srv.oversizeLocked(s, ts, whole) // clients bound what they inflate, too
+		s.srv.oversizeLocked(s, ts, whole) // clients bound the size after decompression, too
 	}
 	saved := s.compress(f, b)
 	size := f.size()
@@ -141,7 +140,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	}
 	ts.committed(q, b, s.nonces, size, now)
 	if len(b.failed) > 0 {
-		ts.disclaim(b.failed, false) // only the resource takes the error back (D15)
+		ts.disclaim(b.failed, false) // only the resource replaces the error (D15)
 	}
 	ts.Wait = conversation.AwaitingAck
 	ts.observe(now)
@@ -155,7 +154,7 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 		eds := s.findLocked(ts.table.Type.EndpointType)
 		switch {
 		case eds == nil && ts.wasCompared():
-			// It is about to ask, and may hold them already.
+			// The client is about to subscribe to them, and may hold them already.
 			s.warming = s.warming.With(b.endpoints)
 		case eds != nil && (eds.Sent != cache.Start || eds.hasClaims()):
 			eds.Resend = eds.Resend.With(b.endpoints)
@@ -164,8 +163,8 @@ func (s *stream) commitLocked(ts *typeState, q cache.Query, b *body, moment time
 	return f
 }
 
-// nextLocked finds the next response to send: the first type in the order E1
-// that has news and may send it.
+// nextLocked returns the next response to send: of the first type in the order E1 that has changes
+// which may be sent.
 func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 	for {
 		var kept uint64 // the types whose removals were held back
@@ -177,10 +176,10 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 				if q.KeepRemoved {
 					kept |= 1 << i
 				}
-			case ts.depends() && !b.aside && s.anyBehindLocked((*typeState).supplies):
-				// E2: a change that came earlier must not be overtaken. What
-				// was looked at first can be behind only if it waits for an
-				// ACK or changed just now; either will bring us back.
+			case ts.depends() && !b.errorsOnly && s.anyBehindLocked((*typeState).supplies):
+				// E2: a change must not overtake an earlier one. A type that was looked at before
+				// can be behind only if it waits for an ACK or changed just now; either causes
+				// another flush.
 				if s.tier != nil {
 					ts.Wait = conversation.Ordered
 					continue
@@ -196,12 +195,11 @@ func (s *stream) nextLocked(now time.Time) (*typeState, cache.Query, *body) {
 		if !s.anyFreeLocked(kept, now) {
 			return nil, cache.Query{}, nil
 		}
-		// Removals were held back for types that turned out to have no news.
+		// Removals were held back for types that turned out to have no changes.
 	}
 }
 
-// anyFreeLocked reports whether the removals of one of the types need not be
-// held back any more.
+// anyFreeLocked reports whether the removals of one of the types need not be held back any longer.
 func (s *stream) anyFreeLocked(kept uint64, now time.Time) bool {
 	for i, ts := range s.types {
 		if kept&(1<<i) != 0 && !s.keepsLocked(ts, now) {

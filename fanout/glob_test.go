@@ -15,9 +15,9 @@ import (
 // urn is a structured name of an endpoint set.
 func urn(id string, params ...string) string { return xdstest.URN("o", eds, id, params...) }
 
-// TestSpellingsOfNames: G1: names that mean the same are one subscription, the
-// origin is asked as the client spells them, and clients are told as the origin
-// does; B29: one frame names nothing twice, in whatever spelling.
+// TestSpellingsOfNames: G1: names that mean the same are one subscription. The relay subscribes at
+// the origin with the client's spelling, and responds to clients with the origin's spelling; B29:
+// one frame names no resource twice, in any spelling.
 func TestSpellingsOfNames(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -91,8 +91,8 @@ func TestNamesBesideAGlob(t *testing.T) {
 	})
 }
 
-// TestGlobsOnReconnect: B37, K13: who comes back with members of a glob is told
-// what changed and what is gone, once the origin has answered for the glob.
+// TestGlobsOnReconnect: B37, K13: a client that reconnects with members of a glob is notified which
+// of them changed and which are gone, once the origin has answered for the glob.
 func TestGlobsOnReconnect(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -107,9 +107,9 @@ func TestGlobsOnReconnect(t *testing.T) {
 	})
 }
 
-// TestGlobJoinedAfterReconnect: B37, E5: what a client holds and did not ask for is
-// gone, which waits for the routes. If it asks for the glob of that meanwhile, it
-// is told once the glob has been answered for (K13).
+// TestGlobJoinedAfterReconnect: B37, E5: a resource that a client holds and did not subscribe to
+// counts as gone, and its removal waits for the routes. If the client subscribes to a glob that
+// covers it meanwhile, it is notified once the glob has been answered for (K13).
 func TestGlobJoinedAfterReconnect(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -185,8 +185,8 @@ func TestNamesOfNobody(t *testing.T) {
 	})
 }
 
-// TestRedirect: G8, E3, D8: a redirect reaches delta clients as it is, names no
-// endpoints, and SotW clients see nothing in its place.
+// TestRedirect: G8, E3, D8: a redirect reaches delta clients unchanged, names no endpoints, and
+// SotW clients get nothing instead of it.
 func TestRedirect(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)

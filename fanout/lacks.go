@@ -56,14 +56,14 @@ func (p *Place) Lacks() (same int, lacks []DiffEntry) {
 		found[key] = true
 		state := Stale
 		switch {
-		case l.Gen > p.Sent || among(p.untold, key):
+		case l.Gen > p.Sent || among(p.unsent, key):
 			state = NotSent
 		case p.Rejected:
 			state = Nacked
 		}
 		lacks = append(lacks, DiffEntry{l, state})
 	}
-	forced := []*cache.Names{p.untold[0], p.untold[1], p.unacked[0]} // to be sent whatever the position
+	forced := []*cache.Names{p.unsent[0], p.unsent[1], p.unacked[0]} // to be sent whatever the position
 	seen := make(map[string]bool)
 	for _, sight := range p.Sub.Sights() {
 		key := resource.Canonical(sight.Name)

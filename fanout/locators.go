@@ -10,18 +10,17 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Variants of resources are not served. Who asks for them by resource locators
-// is told so for each, and never served the resource of the bare name instead
-// (G9). The names in the same request count as always.
+// The relay does not serve variants of resources. It sends an error for each resource locator that
+// a client subscribes to, and never serves the resource of the bare name instead (G9). The names in
+// the same request count as always.
 
-// located is kept of a client that asked for variants. All of it is guarded by
-// the stream's mu.
+// located is the state of a client that requested variants. The stream's mu guards all of it.
 type located struct {
 	errors [][]byte        // to be sent; nil for none
-	told   resource.Digest // of what the client was told last
+	sent   resource.Digest // of the errors that were sent last
 }
 
-// size is roughly what is kept until it is told, in bytes.
+// size returns roughly the memory of the errors that are still to be sent, in bytes.
 func (l *located) size() (n int) {
 	if l == nil {
 		return 0
@@ -32,16 +31,16 @@ func (l *located) size() (n int) {
 	return n
 }
 
-// refuseWhole ends a stream of full state that asks for variants: a response of
-// errors alone would read as an empty set, and one with the set as if the rest of
-// the request was all right, to clients that know no errors.
+// refuseWhole ends a full-state stream that requests variants. A response with errors alone would
+// read as an empty set. A response with the set would read, to clients that do not know errors, as
+// if the rest of the request was accepted.
 func refuseWhole() error {
 	return status.Error(codes.InvalidArgument, "resource_locators are not supported: subscribe by resource names")
 }
 
-// refuseLocatorsLocked makes it due to tell the client that it gets no variants.
-// SotW requests state the same locators again and again, and delta clients may
-// with each answer: that is answered once.
+// refuseLocatorsLocked makes the errors due for the locators in a request. SotW requests state the
+// same locators again and again, and delta clients may do so with each answer: the relay sends
+// errors for these once.
 func (s *stream) refuseLocatorsLocked(ts *typeState, r *resource.Request, answer verdict) {
 	if len(r.Locators) == 0 {
 		return
@@ -54,14 +53,14 @@ func (s *stream) refuseLocatorsLocked(ts *typeState, r *resource.Request, answer
 	digest := resource.NamesDigest(keys)
 	if ts.located == nil {
 		ts.located = &located{}
-	} else if digest == ts.located.told && (!s.delta || answer != none) {
+	} else if digest == ts.located.sent && (!s.delta || answer != none) {
 		return
 	}
-	ts.located.errors, ts.located.told = raw, digest
+	ts.located.errors, ts.located.sent = raw, digest
 }
 
-// refusalLocked returns a response that tells of refused locators and nothing
-// else, nil if there is nothing to tell or an answer is waited for.
+// refusalLocked returns a response with the errors for refused locators and nothing else. It is nil
+// if there are none to send or the client must answer first.
 func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 	if ts.located == nil || ts.located.errors == nil {
 		return nil
@@ -74,7 +73,7 @@ func (s *stream) refusalLocked(ts *typeState, now time.Time) *body {
 		Type: ts.table.Type, Version: cmp.Or(ts.version, seen.Version), ControlPlane: s.srv.identifier(seen.Source), Errors: ts.located.errors,
 	}
 	if s.delta {
-		return &body{data: resource.AppendDelta(nil, m), aside: true}
+		return &body{data: resource.AppendDelta(nil, m), errorsOnly: true}
 	}
-	return &body{data: resource.AppendSotW(nil, m), aside: true}
+	return &body{data: resource.AppendSotW(nil, m), errorsOnly: true}
 }

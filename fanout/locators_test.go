@@ -49,9 +49,8 @@ func refuses(t *testing.T, f *xdstest.Frame, variants ...string) *xdstest.Frame 
 	return f
 }
 
-// TestLocators: G9: who asks for variants is told that there are none to be had,
-// once, and neither served nor subscribed to what goes by the bare name; names in
-// the same request count.
+// TestLocators: G9: a client that requests variants is sent errors for them, once, and is neither
+// served nor subscribed to the resource of the bare name; names in the same request count.
 func TestLocators(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)

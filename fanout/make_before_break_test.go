@@ -69,8 +69,8 @@ type careful struct {
 	v                int
 }
 
-// tell applies a change of one type.
-func (o *careful) tell(typeURL string, removed []string, ms ...proto.Message) {
+// apply applies a change of one type.
+func (o *careful) apply(typeURL string, removed []string, ms ...proto.Message) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	for _, m := range ms {
@@ -86,13 +86,13 @@ func (o *careful) tell(typeURL string, removed []string, ms ...proto.Message) {
 
 func (o *careful) supply(name string) {
 	o.v++
-	o.tell(cds, nil, cluster(name, o.v))
-	o.tell(eds, nil, endpoints(name, o.v))
+	o.apply(cds, nil, cluster(name, o.v))
+	o.apply(eds, nil, endpoints(name, o.v))
 }
 
 func (o *careful) lead(name, to string) {
 	o.to[name] = to
-	o.tell(rds, nil, route(name, to))
+	o.apply(rds, nil, route(name, to))
 }
 
 func (o *careful) leadsTo(cluster string) bool {
@@ -116,8 +116,8 @@ func (o *careful) step(t *rapid.T, clients []*mover) {
 		}
 	case "remove":
 		if !o.leadsTo(c) {
-			o.tell(eds, []string{c})
-			o.tell(cds, []string{c})
+			o.apply(eds, []string{c})
+			o.apply(cds, []string{c})
 		}
 	case "renew": // E5
 		catchUp(t, clients) // who never had a cluster cannot be spared a route there
@@ -132,8 +132,8 @@ func (o *careful) step(t *rapid.T, clients []*mover) {
 		}
 		for _, old := range o.clusters {
 			if old != c {
-				o.tell(cds, []string{old})
-				o.tell(eds, []string{old})
+				o.apply(cds, []string{old})
+				o.apply(eds, []string{old})
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func (a *mover) step(t *rapid.T, all []*mover) {
 	case "cluster":
 		a.want(cds, rapid.SampledFrom(a.origin.clusters).Draw(t, "name"))
 	case "anew":
-		a.anew(t, all)
+		a.resubscribe(t, all)
 	case "reconnect": // SotW sees the new state alone after that
 		if a.variant.Delta {
 			a.Reconnect()
@@ -267,10 +267,10 @@ func (a *mover) step(t *rapid.T, all []*mover) {
 	}
 }
 
-// anew drops something that no route leads to, and asks for it again. A route that leads
-// there must not come before that, however late a response that is on its way is read;
-// but only once the relay knows that it is wanted, which no SotW client can be sure of.
-func (a *mover) anew(t *rapid.T, all []*mover) {
+// resubscribe drops a resource that no route leads to, and subscribes to it again. A route that
+// leads there must not be sent before that resource, however late a response in flight is read; but
+// only once the relay knows of the new subscription, of which no SotW client can be sure.
+func (a *mover) resubscribe(t *rapid.T, all []*mover) {
 	url, c := rapid.SampledFrom([]string{cds, eds}).Draw(t, "type"), rapid.SampledFrom(a.origin.clusters).Draw(t, "anew")
 	if !a.variant.Delta || !a.wants[url][c] || a.origin.leadsTo(c) {
 		return
@@ -289,7 +289,7 @@ func catchUp(t *rapid.T, all []*mover) {
 	for _, a := range all {
 		a.gate.Open(xdstest.BothWays)
 	}
-	synctest.Wait() // who has what there is may still have something older on its way
+	synctest.Wait() // a client with the current content may still have older content in flight
 	for _, a := range all {
 		a.settle(t)
 		if wrong := a.broken.Load(); wrong != nil {

@@ -101,8 +101,8 @@ func TestNamesOnAnswers(t *testing.T) {
 	})
 }
 
-// B16: after a NACK also the removals of that response come again, and what
-// changed back since is told as it is now.
+// B16: after a NACK the removals of that response are sent again, too, and a resource that has
+// changed back since is sent in its current state.
 func TestNackOfARemoval(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -120,7 +120,7 @@ func TestNackOfARemoval(t *testing.T) {
 	})
 }
 
-// B16: what was told without having changed, and was rejected, comes again too.
+// B16: unchanged content that was sent again and rejected is sent once more, too.
 func TestNackOfARepetition(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

@@ -225,7 +225,7 @@ func TestAlarmsOfTwoTypes(t *testing.T) {
 		<-time.After(short)
 		w.change(rds, nil, route("r", "a"))
 		s.RecvType(t, rds)
-		w.change(rds, nil, route("r", "b")) // and has to be set anew for this one
+		w.change(rds, nil, route("r", "b")) // and has to be set again for this one
 		has(t, s.RecvType(t, eds), "a")
 		has(t, s.RecvType(t, rds), "r")
 	})

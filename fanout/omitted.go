@@ -7,14 +7,15 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// A SotW request that crosses a response is stale when it arrives, so it is not answered
-// (B8). What it adds, the answer to the response names as well. What it omits, the client
-// has dropped: if the answer names that again, it names what it always named, and yet the
-// client waits for all it has dropped (B18). So omissions are noted, and count together with
-// the next request that is not stale. Until then the subscription stays as it is: what the
-// client wants again must not be missing from a full state that is sent meanwhile (B12).
+// A SotW request that crosses a response is stale on arrival, so it is not answered (B8). The
+// client's answer to the response repeats the names that the stale request adds. The client has
+// dropped the names that the stale request omits. If its answer to the response states those again,
+// the request names no more than ever, and yet the client waits for all names that it had dropped
+// (B18). So the relay records omissions and applies them together with the next request that is not
+// stale. Until then the subscription stays unchanged: a full state that is sent meanwhile must not
+// lack names that the client wants again (B12).
 
-// omittedLocked notes what a stale request omits.
+// omittedLocked records the names that a stale request omits.
 func (s *stream) omittedLocked(ts *typeState, r *resource.Request) error {
 	wild, names, err := ts.wishes(r)
 	if err != nil {
@@ -32,7 +33,7 @@ func (s *stream) omittedLocked(ts *typeState, r *resource.Request) error {
 	return nil
 }
 
-// heard adds what stale requests have omitted to what a request changes that counts.
+// heard adds the omissions of stale requests to the changes of a request that counts.
 func (ts *typeState) heard(ed *cache.Edited) {
 	if ts.repeat == nil {
 		return

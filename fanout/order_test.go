@@ -152,8 +152,8 @@ func TestHeldRemovalIsTakenBack(t *testing.T) {
 	})
 }
 
-// E2, B12, E7: removals that are held back for routes do not wait for ever,
-// whether the client rejects the routes or never answers.
+// E2, B12, E7: removals that are held back for routes do not wait indefinitely, whether the client
+// rejects the routes or never answers.
 func TestHeldRemovalsGoInTheEnd(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		for _, silent := range []bool{true, false} {
@@ -256,8 +256,8 @@ func TestEndpointsAgainAfterAReconnect(t *testing.T) {
 	})
 }
 
-// E3, B37: also for a client that has asked for its endpoints before anybody knew
-// whether what it holds of them is what there is.
+// E3, B37: also for a client that subscribed to its endpoints again before it was known whether its
+// copies are current.
 func TestEndpointsAgainBeforeTheyAreCompared(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

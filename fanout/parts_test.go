@@ -150,8 +150,8 @@ func TestLargeResourceAlone(t *testing.T) {
 	})
 }
 
-// TestRoutesWaitForAllParts: B40, E2: a type with parts to come is behind, also
-// where what is to come are names that the client has to be told again.
+// TestRoutesWaitForAllParts: B40, E2: a type with further parts to send is behind, also if these
+// parts have names that must be sent to the client again.
 func TestRoutesWaitForAllParts(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, small(2))
@@ -257,8 +257,8 @@ func TestNewsAmongTheParts(t *testing.T) {
 	})
 }
 
-// TestPartOfRemovalsAfterARejection: B16, B40: where what comes again begins with
-// a part that SotW has no way to tell, the rest is found all the same.
+// TestPartOfRemovalsAfterARejection: B16, B40: if the content that is sent again begins with a part
+// that SotW has no form for, the rest is found nevertheless.
 func TestPartOfRemovalsAfterARejection(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.MaxSendBytes = 400 })

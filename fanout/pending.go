@@ -7,9 +7,9 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// pendingLocked returns the response that is due for a type now, or a nil body
-// if there is none, for the reason in ts.Wait. It moves the client's position past
-// changes that are no news to it.
+// pendingLocked returns the response that is due for a type now. The body is nil if no response is
+// due; ts.Wait then has the reason. It moves the client's position past changes that do not concern
+// the client.
 func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *body) {
 	if b := s.refusalLocked(ts, now); b != nil {
 		return q, b
@@ -25,7 +25,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	if v.News = ts.HasNews(h.Gen); !v.News {
 		ts.NoNews()
 	}
-	if ts.NeedsOrder(&v) { // the client does not know what it should see
+	if ts.NeedsOrder(&v) { // the client lacks content that it should have
 		q.KeepRemoved = s.keepsLocked(ts, now)
 		v.RemovalsWait = q.KeepRemoved
 	}
@@ -45,9 +45,9 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 		quiet := q
 		quiet.Quiet = true
 		if b := s.bodyLocked(ts, h, quiet); b.data == nil && b.err == nil {
-			s.skipLocked(ts, quiet, b) // B14: nothing that the client can see has changed
+			s.skipLocked(ts, quiet, b) // B14: no change is visible to the client
 			if b.more {
-				return s.pendingLocked(ts, now) // so far
+				return s.pendingLocked(ts, now) // in the part so far
 			}
 			return s.notesLocked(ts, h, now)
 		}
@@ -57,7 +57,7 @@ func (s *stream) pendingLocked(ts *typeState, now time.Time) (q cache.Query, b *
 	return s.dueLocked(ts, h, q, b, now)
 }
 
-// viewOf is what the subscription sees of its table, as a conversation takes it.
+// viewOf returns the subscription's view of its table, in the form that a conversation needs.
 func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.View {
 	return conversation.View{
 		Noted: s.noted(*h), Subscribed: h.Names > 0 || h.Wildcard, Wildcard: h.Wildcard, Known: h.Known,
@@ -65,8 +65,8 @@ func (s *stream) viewOf(ts *typeState, h *cache.SubscriptionState) conversation.
 	}
 }
 
-// readyLocked returns the newest state of what the client wants of a type. ok is
-// false while nothing may be said of it, whatever it is.
+// readyLocked returns the newest state of the subscription to a type. ok is false while no response
+// of any content may be sent.
 func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.SubscriptionState, ok bool) {
 	h = ts.table.State(&ts.watcher)
 	if h.Private && !ts.table.Sole() && s.tier == nil { // K17
@@ -79,7 +79,7 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Subscription
 	}
 	ts.seen = h.Gen
 	if s.tier != nil {
-		h.Known = h.Known && !ts.table.Assumes(&ts.watcher) // silence is no answer to pass on
+		h.Known = h.Known && !ts.table.Assumes(&ts.watcher) // a missing answer is no answer to pass on
 		if s.outdatedLocked(ts, now) {
 			ts.Wait = conversation.Restoring
 			return h, false
@@ -92,13 +92,13 @@ func (s *stream) readyLocked(ts *typeState, now time.Time) (h cache.Subscription
 	return h, ts.Wait == conversation.NothingNew
 }
 
-// orderedLocked returns the answer to q without those removals that have to wait
-// for other types (E2, E5, E8), and the query for it.
+// orderedLocked returns the answer to q without the removals that must wait for other types (E2,
+// E5, E8), and the query for that answer.
 func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, now time.Time) (cache.Query, *body) {
 	b := s.bodyLocked(ts, h, q)
-	// What has to wait is asked after the look at the table: a route may have changed
-	// before the removal that we just saw. Where nothing is withdrawn, who has to wait
-	// and who has not share the answer.
+	// The look at the table comes before the question which removals must wait: a route may have
+	// changed before the removal that we just saw. If nothing is withdrawn, clients whose removals
+	// must wait and clients whose removals need not wait share the answer.
 	if b.withdraws && ts.MayKeepRemovals(q.Since, ts.supplies()) && s.keepsLocked(ts, now) {
 		q.KeepRemoved = true
 		b = s.bodyLocked(ts, h, q)
@@ -106,8 +106,7 @@ func (s *stream) orderedLocked(ts *typeState, h cache.SubscriptionState, q cache
 	return q, b
 }
 
-// dueLocked returns b, the answer to q, if it has to be sent. If not, the client
-// counts as having it.
+// dueLocked returns b, the answer to q, if it must be sent. If not, the client counts as having it.
 func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Query, b *body, now time.Time) (cache.Query, *body) {
 	switch {
 	case b.err != nil:
@@ -129,10 +128,10 @@ func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Que
 		return q, b
 	case conversation.SendEmpty:
 		empty := *b
-		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.told, Source: b.source})
+		empty.data = s.srv.encode(ts.table.Type, s.form, &cache.Changes{Version: b.sentVersion, Source: b.source})
 		return q, &empty
-	case conversation.SkipAndAsk: // a part of removals, which SotW has no form for
-		if ts.IsHeld() { // nor can it be rejected: what is sent again begins after it
+	case conversation.SkipAndAsk: // a part with removals only, for which SotW has no form
+		if ts.IsHeld() { // the client cannot reject it either: the content that is sent again begins after it
 			ts.Acked, ts.ForceUnacked, ts.ResendUnacked = b.to, nil, nil
 		}
 		s.skipLocked(ts, q, b)
@@ -143,7 +142,7 @@ func (s *stream) dueLocked(ts *typeState, h cache.SubscriptionState, q cache.Que
 	return q, nil
 }
 
-// waitsLocked reports whether the newest response has to be answered first (B9).
+// waitsLocked reports whether the client must answer the newest response first (B9).
 func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
 	if ts.Phase == conversation.Awaiting && !s.isDueLocked(ts, now) {
 		ts.AckTimeout() // B12: silence is neither ACK nor NACK
@@ -151,7 +150,7 @@ func (s *stream) waitsLocked(ts *typeState, now time.Time) bool {
 	return ts.Phase == conversation.Awaiting
 }
 
-// isDueLocked reports whether an answer to the newest response may still come in time.
+// isDueLocked reports whether the client can still answer the newest response in time.
 func (s *stream) isDueLocked(ts *typeState, now time.Time) bool {
 	wait := s.srv.cfg.AckTimeout - ts.sentAt.before(s.srv.stamp(now))
 	if wait > 0 {
@@ -160,9 +159,9 @@ func (s *stream) isDueLocked(ts *typeState, now time.Time) bool {
 	return wait > 0
 }
 
-// demandedLocked returns a response to what the client asked for on demand,
-// where everything else of the type has to wait: the client holds up requests
-// until it comes (E7). It is nil if there is none.
+// demandedLocked returns a response with the names that the client requested on demand, while the
+// rest of the type must wait: the client delays requests until that response arrives (E7). The body
+// is nil if there is no such response.
 func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 	if !ts.MayGoAhead() {
 		return q, nil
@@ -176,14 +175,14 @@ func (s *stream) demandedLocked(ts *typeState) (q cache.Query, b *body) {
 	return q, b
 }
 
-// mayAnswerLocked returns why the client must not be sent anything of a type.
+// mayAnswerLocked returns the reason why no response of a type may be sent to the client.
 func (s *stream) mayAnswerLocked(ts *typeState, h *cache.SubscriptionState) conversation.Reason {
 	v := s.viewOf(ts, h)
 	return ts.MayAnswer(&v)
 }
 
-// anyBehindLocked reports whether a type of the kind has changes that the
-// client may be told and was not.
+// anyBehindLocked reports whether a type of the kind has changes that may be sent to the client and
+// were not sent.
 func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 	for _, ts := range s.types {
 		if !kind(ts) || ts.isUncompared() || ts.waitsForHead() {
@@ -196,8 +195,8 @@ func (s *stream) anyBehindLocked(kind func(*typeState) bool) bool {
 	return false
 }
 
-// asksFor reports whether names wait to be told that the client wants anew, or again:
-// whatever their generation, routes may lead there that came later.
+// asksFor reports whether names are waiting to be sent because the client newly subscribed to them
+// or must get them again. Their generation does not matter: newer routes may lead to them.
 func (ts *typeState) asksFor() bool {
 	return ts.Force != nil && ts.Force != ts.HeldRemovals || ts.Resend != nil
 }

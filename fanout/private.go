@@ -71,7 +71,7 @@ func (s *stream) client() authz.Client {
 // groupLocked returns the group that has the stream's table of t.
 func (s *stream) groupLocked(t *resource.Type) (g *cache.Group, private bool) {
 	switch {
-	case s.tier != nil: // the other node has the own groups of its clients
+	case s.tier != nil: // the other node has the private groups of its clients
 	case s.srv.cfg.Private != nil && s.srv.cfg.Private(t):
 		return s.privateLocked(), true
 	case resource.HoldsSecrets(t.URL) && !s.sharesSecrets:

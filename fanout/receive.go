@@ -14,43 +14,42 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// FirstBytes is how much of a stream's first request is read before its client is
-// authorized, in bytes. The Node has to begin in them, and what the rules of authorize
-// read of it has to be in them.
+// FirstBytes is how much of a stream's first request is read before its client is authorized, in
+// bytes. These bytes must include the beginning of the Node and all fields of it that the authorize
+// rules read.
 const FirstBytes = 64 << 10
 
-// fewBytes is how long a first request may be that is decoded before its client is
-// authorized: decoded, it may take a hundred times as much, which is less than four times
-// FirstBytes.
+// fewBytes is the largest first request that is decoded before its client is authorized, in bytes.
+// The decoded form may take a hundred times as much, which is less than four times FirstBytes.
 const fewBytes = 2 << 10
 
-// readPiece is how much is asked of the transport at a time, in bytes: a frame. What small
-// frames take beyond their bytes is freed with each piece.
+// readPiece is how much is read from the transport at a time, in bytes: a frame. Small frames have
+// an overhead of memory, which is freed with each piece.
 const readPiece = 16 << 10
 
-// messageReader is what grpc-go's transport streams have to read messages with. RecvMsg
-// would collect all of a message before anybody sees its beginning, and then copy it.
+// messageReader is the part of grpc-go's transport streams that reads messages. RecvMsg would
+// collect the whole message before the relay could check its beginning, and then copy it.
 type messageReader interface {
 	ReadMessageHeader(header []byte) error
 	Read(n int) (mem.BufferSlice, error)
 }
 
-// request is a request as it arrives, of any service. It is decoded later, so that what
-// was decoded does not live while the handler waits for the next one, and the handler
-// refuses in its own words what cannot be decoded.
+// request is a received request of any service. It is decoded later, so that the decoded form does
+// not live while the handler waits for the next request, and so that the handler can reject
+// undecodable requests with its own message.
 type request struct {
-	whole  mem.Buffer // all of it; nil until it has arrived
-	parts  *parts     // what has arrived of one that does not come in a single frame
-	header [5]byte    // ends with how many bytes it has
+	whole  mem.Buffer // the whole request; nil until all of it has arrived
+	parts  *parts     // the received bytes, if the request is not in a single frame
+	header [5]byte    // the last four bytes are the size of the request
 }
 
-// parts is what has arrived of a request. The memory that it takes follows that, not what
-// the header announces: there are pieces until half of the request has arrived, and then
-// one buffer for all of it.
+// parts are the received bytes of a request. The memory in use follows these bytes, not the size
+// that the header announces: there are pieces until half of the request has arrived, and then one
+// buffer for the whole request.
 type parts struct {
 	total, have int
-	pieces      []*[]byte // from requestPool, in their order, until there is a buffer for all
-	buffer      *[]byte   // for all; nil while there are pieces
+	pieces      []*[]byte // from requestPool, in order, until there is the buffer
+	buffer      *[]byte   // for the whole request; nil while there are pieces
 }
 
 // requestPool has buffers for requests.
@@ -59,8 +58,8 @@ var requestPool = mem.NewTieredBufferPool(requestSizes()...)
 // maxPooled is the largest buffer of requestPool, in bytes.
 const maxPooled = 1 << 20
 
-// requestSizes are the sizes of buffers for requests: an ACK's, and all powers of two
-// up to 1 MiB. gRPC's own pool has none between 32 KiB and 1 MiB, so each reconnecting
+// requestSizes returns the sizes of buffers for requests: one that fits an ACK, and all powers of
+// two from 4 KiB to 1 MiB. gRPC's own pool has none between 32 KiB and 1 MiB, so each reconnecting
 // client that names a thousand resources would take the latter.
 func requestSizes() []int {
 	sizes := []int{256}
@@ -70,14 +69,14 @@ func requestSizes() []int {
 	return sizes
 }
 
-// begin waits for the next request and reads its header. It refuses requests of more than
-// most bytes, of which nothing is read.
+// begin waits for the next request and reads its header. It rejects requests of more than most
+// bytes without reading their content.
 func (r *request) begin(from messageReader, most int) error {
 	if err := from.ReadMessageHeader(r.header[:]); err != nil {
 		return received(err)
 	}
 	if flag := r.header[0]; flag != 0 {
-		// There is no encoding that it could be compressed with; see refuseEncoded.
+		// No encoding exists that could have compressed it; see refuseEncoded.
 		return status.Errorf(codes.Internal, "a request begins with the flag %d, expected 0: send requests uncompressed", flag)
 	}
 	if size := r.size(); size > most {
@@ -86,20 +85,20 @@ func (r *request) begin(from messageReader, most int) error {
 	return nil
 }
 
-// size is how many bytes the header announces.
+// size returns the size that the header announces, in bytes.
 func (r *request) size() int { return int(binary.BigEndian.Uint32(r.header[1:])) }
 
-// awaited is a request that a stream waits for.
+// awaited describes the request that a stream waits for.
 type awaited struct {
-	tier  *peering         // of another node; nil for a client
-	first bool             // of the stream
+	tier  *peering         // the other node; nil for a client
+	first bool             // whether it is the stream's first request
 	node  protowire.Number // the field that holds the Node
 	by    *peer.Peer
 }
 
-// receive waits for the next request of a stream and reads all of it: the first one of a
-// client only if its beginning shows that the client is authorized. It reports whether the
-// stream is over, and what it ends with.
+// receive waits for the next request of a stream and reads all of it. It reads all of a client's
+// first request only if the beginning shows that the client is authorized. over reports whether the
+// stream has ended; err is the error that it ended with.
 func (s *Server) receive(c *caller, in *request, a awaited) (over bool, err error) {
 	if err := in.begin(c.status, s.mostReceived(a.tier)); err != nil {
 		return true, s.ended(c, err)
@@ -121,7 +120,7 @@ func (s *Server) receive(c *caller, in *request, a awaited) (over bool, err erro
 	return false, nil
 }
 
-// readTo reads on until n bytes of the request have arrived, or all of it.
+// readTo reads until n bytes of the request have arrived, or the whole request.
 func (r *request) readTo(from messageReader, n int) error {
 	n = min(n, r.size())
 	for r.whole == nil && (r.have() < n || r.size() == 0) {
@@ -137,7 +136,7 @@ func (r *request) readTo(from messageReader, n int) error {
 	return nil
 }
 
-// have is how much has arrived, in bytes.
+// have returns how much has arrived, in bytes.
 func (r *request) have() int {
 	switch {
 	case r.whole != nil:
@@ -148,7 +147,7 @@ func (r *request) have() int {
 	return 0
 }
 
-// add takes over what has arrived.
+// add takes ownership of the received bytes.
 func (r *request) add(got mem.BufferSlice) {
 	if r.parts == nil && got.Len() == r.size() && len(got) <= 1 {
 		r.whole = mem.SliceBuffer(nil)
@@ -179,7 +178,7 @@ func (p *parts) add(b []byte) {
 	}
 }
 
-// room is where the next bytes go.
+// room returns the memory for the next bytes.
 func (p *parts) room() []byte {
 	if p.buffer == nil && (p.total <= FirstBytes || p.have >= p.total/2) {
 		p.gather()
@@ -194,13 +193,13 @@ func (p *parts) room() []byte {
 		}
 		at -= len(*piece)
 	}
-	// As much again as there is, so that there are few pieces.
+	// Doubling the memory keeps the number of pieces small.
 	piece := requestPool.Get(min(max(p.have, FirstBytes), maxPooled))
 	p.pieces = append(p.pieces, piece)
 	return *piece
 }
 
-// gather makes the buffer for all of the request.
+// gather allocates the buffer for the whole request.
 func (p *parts) gather() {
 	if p.total <= maxPooled {
 		p.buffer = requestPool.Get(p.total)
@@ -216,7 +215,7 @@ func (p *parts) gather() {
 	p.pieces = nil
 }
 
-// whole is the request, which has arrived.
+// whole returns the request after all of it has arrived.
 func (p *parts) whole() mem.Buffer {
 	if p.total <= maxPooled {
 		return mem.NewBuffer(p.buffer, requestPool)
@@ -224,7 +223,7 @@ func (p *parts) whole() mem.Buffer {
 	return mem.SliceBuffer(*p.buffer)
 }
 
-// free gives the memory back.
+// free releases the memory.
 func (p *parts) free() {
 	if p.buffer != nil && p.total <= maxPooled {
 		requestPool.Put(p.buffer)
@@ -234,7 +233,7 @@ func (p *parts) free() {
 	}
 }
 
-// beginning is what has arrived of the request, at most [FirstBytes] of it.
+// beginning returns the received bytes of the request, at most [FirstBytes].
 func (r *request) beginning() []byte {
 	b := r.bytes()
 	switch p := r.parts; {
@@ -247,7 +246,7 @@ func (r *request) beginning() []byte {
 	return b[:min(len(b), FirstBytes)]
 }
 
-// bytes is the request, once it is whole. They are good until it is freed.
+// bytes returns the whole request; nil until all of it has arrived. The bytes are valid until free.
 func (r *request) bytes() []byte {
 	if r.whole == nil {
 		return nil
@@ -255,7 +254,7 @@ func (r *request) bytes() []byte {
 	return r.whole.ReadOnlyData()
 }
 
-// free gives the memory back.
+// free releases the memory.
 func (r *request) free() {
 	if r.whole != nil {
 		r.whole.Free()
@@ -266,8 +265,7 @@ func (r *request) free() {
 	*r = request{}
 }
 
-// decode reads the request as one of a variant. The result is good until the request is
-// freed.
+// decode decodes the request as one of a variant. The result is valid until free.
 func (r *request) decode(delta bool, to *resource.Request) (err error) {
 	if delta {
 		err = resource.DecodeDeltaRequest(r.bytes(), to)
@@ -280,7 +278,7 @@ func (r *request) decode(delta bool, to *resource.Request) (err error) {
 	return nil
 }
 
-// received is the error of a receive as RecvMsg would return it.
+// received converts the error of a read to the error that RecvMsg would return.
 func received(err error) error {
 	switch {
 	case errors.Is(err, io.EOF):

@@ -61,8 +61,8 @@ func TestNotFound(t *testing.T) {
 	})
 }
 
-// TestPermissionDenied: K8: a full state is told without the resource, and with
-// the error; delta clients keep their copy as they please.
+// TestPermissionDenied: K8: a full state is sent without the resource, and with the error; delta
+// clients keep their copy as they please.
 func TestPermissionDenied(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -81,8 +81,8 @@ func TestPermissionDenied(t *testing.T) {
 	})
 }
 
-// TestTransientErrors: C16, K8: a copy that is there is served on; the error is
-// told by itself, and not at all where a full state shows the copy.
+// TestTransientErrors: C16, K8: an existing copy is still served. The error is sent by itself, and
+// not at all if a full state has the copy.
 func TestTransientErrors(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		for _, code := range []int32{resource.CodeUnavailable, 13, 2, 4711} {
@@ -188,7 +188,7 @@ func TestErrorTakenBackMeanwhile(t *testing.T) {
 		s.Cancel()
 		w.change(eds, nil, endpoints("a", 2))
 		w.change(eds, nil, endpoints("a", 1))
-		comeBack().Quiet(t, short) // whoever remembers the error holds what was before that
+		comeBack().Quiet(t, short) // a client that knows of the error holds the content from before it
 	})
 }
 
@@ -234,8 +234,8 @@ func TestErrorOfTheRelayIsTakenBack(t *testing.T) {
 	})
 }
 
-// TestErrorsWhileHeld: B14, K8: errors are told to a client that rejected
-// something, and that is not told with them.
+// TestErrorsWhileHeld: B14, K8: errors are sent to a client that rejected a response, and the
+// rejected content is not sent with them.
 func TestErrorsWhileHeld(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -253,8 +253,8 @@ func TestErrorsWhileHeld(t *testing.T) {
 	})
 }
 
-// TestErrorsWhileAFullStateIsHeld: B14, K8: a client that rejected a full state is told
-// no error: a response with that alone would read as the end of everything.
+// TestErrorsWhileAFullStateIsHeld: B14, K8: a client that rejected a full state is sent no error: a
+// response with the error alone would read as the end of everything.
 func TestErrorsWhileAFullStateIsHeld(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -302,9 +302,9 @@ func TestResponseFieldsTravel(t *testing.T) {
 	})
 }
 
-// TestUnreachableNames: K15: names of which nothing is known while the origin is
-// away are told so before the client takes silence for absence, once in an
-// outage; a full state says nothing.
+// TestUnreachableNames: K15: a client that requests names of which nothing is known while the
+// origin is away is sent errors for them before it takes the silence for absence, once in an
+// outage; on a full-state type it is sent nothing.
 func TestUnreachableNames(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t, func(c *Config) { c.OriginTimeout = 2 * short })
@@ -324,10 +324,10 @@ func TestUnreachableNames(t *testing.T) {
 		s.Quiet(t, 5*short)
 		w.origin().Up()
 		w.origin().Down(errGone)
-		for told := 0; told < 2; { // in one response or in two
+		for sent := 0; sent < 2; { // in one response or in two
 			f := s.RecvType(t, eds)
 			s.Ack(f)
-			told += len(f.Errors)
+			sent += len(f.Errors)
 		}
 		w.origin().Up()
 		w.asked(eds, "x", "y")
@@ -336,7 +336,7 @@ func TestUnreachableNames(t *testing.T) {
 	})
 }
 
-// What a step costs in precision stays small against the lifetime.
+// The loss of precision by a step stays small against the lifetime.
 func TestSteps(t *testing.T) {
 	for left, want := range map[time.Duration]time.Duration{
 		time.Hour: time.Second, 64 * time.Second: time.Second, 30 * time.Second: 100 * time.Millisecond,

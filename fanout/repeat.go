@@ -6,38 +6,37 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// Pauses before a repeated question is answered again.
+// Pauses before a repeated request for names is answered again.
 const (
 	firstPause = time.Second
 	lastPause  = 32 * time.Second
 )
 
-// repeat is kept of a client that may want names again. It is guarded by the stream's mu.
+// repeat is the state of a client that may request names again. The stream's mu guards it.
 //
-// A delta client may ask for names again while it acknowledges a response. It may have
-// dropped and wanted a name again in the meantime, and then has to get it (B35); but some
-// clients state all their names with every ACK (contour's command line does), and to answer
-// that at once would not end. So the first time is answered at once, and each further one in
-// a row after a longer pause.
+// A delta client may subscribe to names again while it acknowledges a response. It may have dropped
+// a name and subscribed to it again in the meantime, and then it must get the name (B35). But some
+// clients state all their names with every ACK (contour's command line does), and if the relay
+// answered each at once, that would not end. So it answers the first time at once, and each further
+// time in a row after a longer pause.
 //
 // For SotW clients see omittedLocked.
 type repeat struct {
 	// Delta.
 	pause time.Duration
-	names *cache.Names // to be sent again at the time at; nil: none
+	names *cache.Names // to be sent again at the time at; nil for none
 	at    time.Time
 
 	// SotW.
-	omitted *cache.Names // from stale requests, "*" for the wildcard among them
+	omitted *cache.Names // from stale requests; "*" means the wildcard
 }
 
-// askedAgain notes that names were asked for again: with an ACK, with a NACK,
-// or by themselves.
+// askedAgain records that the client subscribed to names again: with an ACK, with a NACK, or in a
+// request of its own.
 func (ts *typeState) askedAgain(names *cache.Names, answer verdict, now time.Time) {
 	switch {
 	case answer == rejected:
-		// B14: what was rejected is not sent again for the asking, now or
-		// later.
+		// B14: rejected content is not sent again because of a subscription, now or later.
 		if ts.repeat != nil {
 			ts.repeat.names = nil
 		}
@@ -56,7 +55,7 @@ func (ts *typeState) askedAgain(names *cache.Names, answer verdict, now time.Tim
 	}
 }
 
-// repeatLocked makes what is to be told again due when its time has come.
+// repeatLocked makes the names due that are to be sent again, at the time for that.
 func (s *stream) repeatLocked(ts *typeState, now time.Time) {
 	r := ts.repeat
 	if r == nil || r.names == nil {

@@ -9,24 +9,24 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// wildcardName is the name that stands for all resources of a type.
+// wildcardName is the name that subscribes to all resources of a type.
 const wildcardName = "*"
 
-// applySotWLocked applies a DiscoveryRequest. It returns what that says of the
-// newest response, and whether it counts at all.
+// applySotWLocked applies a DiscoveryRequest. It returns the request's answer to the newest
+// response, and whether the request counts at all.
 func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, counts bool, err error) {
 	answered := ts.Nonce != 0
-	if r.Names.Len() > 0 || r.Located { // B19, whatever the nonce
+	if r.Names.Len() > 0 || r.Located { // B19, for any nonce
 		ts.Mode = conversation.Named
 	}
-	// B7, B10: without a nonce to judge by it is just a statement of names.
+	// B7, B10: a request without a nonce answers no response and only states names.
 	if answered && len(r.Nonce) > 0 {
 		if !ts.quoted(r.Nonce) {
 			ts.metrics.stale()
-			if !ts.table.Type.FullState { // else the newest response has all of it
+			if !ts.table.Type.FullState { // otherwise the newest response has the whole content
 				ts.rejectedLate(r, s.why, time.Now())
 			}
-			return none, false, s.omittedLocked(ts, r) // B8: a newer request is on its way, and its names count
+			return none, false, s.omittedLocked(ts, r) // B8: the names in the newer request, which is on its way, count
 		}
 		answer = s.judgeLocked(ts, r)
 	}
@@ -45,44 +45,44 @@ func (s *stream) applySotWLocked(ts *typeState, r *resource.Request, initial boo
 	}
 	ts.heard(&ed)
 	if !initial && ed.Wildcard && ts.claimsVersion() {
-		ts.claims.outdated = true // it stood for what the client has thrown away since
+		ts.claims.outdated = true // the version covers names that the client has dropped since
 	}
 	s.editedLocked(ts, ed, false)
 	if answered && len(r.Nonce) == 0 && (ed.Wildcard || len(ed.Added) > 0) {
-		// B10: the client may have forgotten the response that is in flight,
-		// and waits for what it asks now. If it does answer both, its answer
-		// to the newer one states its names once more (B17).
+		// B10: the client may have forgotten the response in flight, and waits for the names that
+		// it requests now. If it does answer both responses, its answer to the newer one states its
+		// names once more (B17).
 		ts.Forgotten()
 	}
 	return answer, true, nil
 }
 
-// isLegacyWildcard reports whether a SotW request without names asks for everything (B20,
+// isLegacyWildcard reports whether a SotW request without names subscribes to everything (B20,
 // B21).
 func (ts *typeState) isLegacyWildcard() bool {
 	return ts.Mode == conversation.Implicit && ts.table.Type.Wildcard
 }
 
-// wishes is what a SotW request makes the subscription.
+// wishes returns the subscription that a SotW request states.
 func (ts *typeState) wishes(r *resource.Request) (wild bool, names []string, err error) {
 	names, err = r.Names.Without(wildcardName)
 	return ts.isLegacyWildcard() || r.Names.Has(wildcardName), resource.WithoutGlobs(names), err // D8
 }
 
-// applyDeltaLocked applies a DeltaDiscoveryRequest. It returns what that says of
-// the newest response.
+// applyDeltaLocked applies a DeltaDiscoveryRequest. It returns the request's answer to the newest
+// response.
 func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bool) (answer verdict, err error) {
 	if ts.quoted(r.Nonce) {
 		answer = s.judgeLocked(ts, r)
 	} else if len(r.Nonce) > 0 {
-		ts.metrics.stale() // B11: the lists count all the same
+		ts.metrics.stale() // B11: the lists count in any case
 		ts.rejectedLate(r, s.why, time.Now())
 	}
 	if initial {
 		return answer, s.startDeltaLocked(ts, r)
 	}
 	now := time.Now()
-	if r.Subscribe.Len()+r.Unsubscribe.Len() == 0 { // as most are
+	if r.Subscribe.Len()+r.Unsubscribe.Len() == 0 { // true of most requests
 		ts.askedAgain(nil, answer, now)
 		return answer, nil
 	}
@@ -96,7 +96,7 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 		return none, s.tooMuchForKey(ed.Over)
 	}
 	ts.disclaim(ed.Removed, e.RemoveWildcard)
-	// B35, but not of a client that states its wildcard with every answer.
+	// B35, except for a client that states its wildcard with every answer.
 	s.editedLocked(ts, ed, e.AddWildcard && !e.RemoveWildcard && answer == none)
 	names := cache.KeysOf(e.Add).Without(resource.CanonicalNames(e.Remove)).Without(ed.Added)
 	ts.askedAgain(names, answer, now)
@@ -110,18 +110,18 @@ func (s *stream) applyDeltaLocked(ts *typeState, r *resource.Request, initial bo
 	case h.Wildcard:
 		ts.Force = ts.Force.With(cache.NewNames(ed.Removed)) // B36
 	case h.Globs > 0:
-		// The same for what a glob still covers, of which no client can
-		// conclude that it is gone.
+		// The same for a removed name that a glob still covers: no client can conclude that its
+		// resource is gone.
 		ts.Resend = ts.Resend.With(cache.NewNames(ed.Removed))
 	}
 	return answer, nil
 }
 
-// startDeltaLocked applies the first request for a type: what the client wants,
-// and what it holds already (B37).
+// startDeltaLocked applies the first request for a type: the subscription, and the resources that
+// the client already holds (B37).
 func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	if s.tier != nil && r.Settled && r.Held == nil {
-		r.Held = []resource.Held{} // to hold nothing is a state like any other
+		r.Held = []resource.Held{} // to hold no resource is a state, too
 	}
 	if r.Held != nil {
 		ts.claims = &claims{held: r.Held}
@@ -130,12 +130,12 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 		}
 	}
 	if u := ts.table.Type.URL; u == resource.EndpointURL || u == resource.EndpointV2URL {
-		if ts.claims != nil { // otherwise all of them are news
+		if ts.claims != nil { // otherwise all of them are sent in any case
 			ts.Resend = s.warming
 		}
 		s.warming = nil
 	}
-	// B23: what a first message unsubscribes from, it has not subscribed to.
+	// B23: a first message cannot unsubscribe, as nothing is subscribed yet.
 	wild := r.Subscribe.Len() == 0 && !r.Located && ts.table.Type.Wildcard
 	if r.Unsubscribe.Len() == 0 {
 		if ed, ok := ts.table.Adopt(&ts.watcher, wild, r.Subscribe); ok {
@@ -156,7 +156,7 @@ func (s *stream) startDeltaLocked(ts *typeState, r *resource.Request) error {
 	return nil
 }
 
-// editOf is what a delta request changes about the subscription.
+// editOf returns the change that a delta request makes to the subscription.
 func editOf(r *resource.Request) (e cache.Edit, err error) {
 	if e.Add, err = r.Subscribe.Without(wildcardName); err != nil {
 		return e, err
@@ -168,17 +168,17 @@ func editOf(r *resource.Request) (e cache.Edit, err error) {
 	return e, nil
 }
 
-// verdict is what a request says of the newest response.
+// verdict is the answer that a request gives to the newest response.
 type verdict int
 
 const (
-	none     verdict = iota // nothing, or nothing new
+	none     verdict = iota // no answer, or the same answer again
 	accepted                // ACK
 	rejected                // NACK
 )
 
-// judgeLocked takes a request that quotes the newest nonce as ACK or NACK. A
-// second one only states a subscription.
+// judgeLocked interprets a request that quotes the newest nonce as an ACK or NACK. A second such
+// request only states a subscription.
 func (s *stream) judgeLocked(ts *typeState, r *resource.Request) verdict {
 	s.inSyncLocked()
 	if !ts.Unanswered() {

@@ -6,31 +6,32 @@ import (
 	"xdsrelay/fanout/conversation"
 )
 
-// After a reconnect the difference goes out with additions first and removals
-// last, in reverse order: listeners and routes, then endpoints, then clusters
-// (E5). The client's types come back one by one, so its clusters may be compared
-// before anybody knows that there are routes.
+// After a reconnect the difference is sent with additions first and removals last, the removals in
+// reverse order: listeners and routes, then endpoints, then clusters (E5). The client resumes its
+// types one by one, so the relay may compare its clusters before it knows that the client has
+// routes.
 const (
-	// resumeGrace is how long removals wait for a further type. A client asks
-	// for all that it wants at once.
+	// resumeGrace is how long removals wait for a further type. A client subscribes to all its
+	// types at once.
 	resumeGrace = 250 * time.Millisecond
-	// resumeLimit is how long they wait altogether.
+	// resumeLimit is how long removals wait in total.
 	resumeLimit = 5 * time.Second
 )
 
-// keepsLocked reports whether removals of ts have to wait: for what may still
-// refer to what is removed (E2, E8) and, where it is a supplier, for the rest of
-// what a client has to be told that came back (E5).
+// keepsLocked reports whether removals of ts must wait: for types that may still refer to the
+// removed resources (E2, E8) and, if ts is a supplier, for the rest of the difference that is due
+// to a reconnected client (E5).
 func (s *stream) keepsLocked(ts *typeState, now time.Time) bool {
-	// In this order: what is answered while we look is then behind.
+	// In this order: a type that is answered during the first check is then behind in the later
+	// ones.
 	return ts.supplies() && (s.resumingLocked(ts, now) || s.movedLocked(now)) ||
 		s.droppedLocked(ts.referredToBy, now) || s.anyBehindLocked(ts.referredToBy)
 }
 
-// droppedLocked reports whether the client has dropped something of a type of the kind
-// before it answered the response with it. If it asks for that again before it reads
-// the response, it takes what stands there. A SotW client may do so after newer
-// responses (B10), so what counts is that the newest is answered; or never (B12).
+// droppedLocked reports whether the client unsubscribed from a resource of a type of the kind while
+// the response that contains it was unanswered. If the client subscribes again before it reads that
+// response, it uses the copy in there. A SotW client may do so after newer responses (B10), so this
+// lasts until the client answers the newest response, or the time for its answer is over (B12).
 func (s *stream) droppedLocked(kind func(*typeState) bool, now time.Time) bool {
 	for _, ts := range s.types {
 		if ts.Has(conversation.Crossed) && kind(ts) && s.isDueLocked(ts, now) {
@@ -40,8 +41,8 @@ func (s *stream) droppedLocked(kind func(*typeState) bool, now time.Time) bool {
 	return false
 }
 
-// movedLocked reports whether a new stream to the origin, which may be another
-// one, has not said yet what routes there are.
+// movedLocked reports whether a new stream to the control plane has not confirmed the routes yet.
+// The stream may lead to another server.
 func (s *stream) movedLocked(now time.Time) bool {
 	for _, ts := range s.types {
 		if !ts.depends() {
@@ -78,8 +79,8 @@ func (s *stream) resumingLocked(ts *typeState, now time.Time) bool {
 	return false
 }
 
-// unsettledLocked reports whether the client has yet to be told something of a
-// type, or to answer.
+// unsettledLocked reports whether content of a type must still be sent to the client, or the client
+// must still answer.
 func (s *stream) unsettledLocked(ts *typeState) bool {
 	h := ts.table.State(&ts.watcher)
 	if h.Names == 0 && !h.Wildcard {

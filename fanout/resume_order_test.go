@@ -27,9 +27,9 @@ func back(t *testing.T, types ...string) (w *world, s *xdstest.Stream) {
 	return w, s
 }
 
-// TestDifferenceAfterAReconnect: E5, B37: while the relay was away everything
-// moved from "x" to "y". The client gets what is new in the order E1, and is told
-// what is gone last, in reverse order, however late the routes are known.
+// TestDifferenceAfterAReconnect: E5, B37: while the relay was away everything moved from "x" to
+// "y". The client gets new content in the order E1, and removals last, in reverse order, however
+// late the routes are known.
 func TestDifferenceAfterAReconnect(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, s := back(t, cds, eds, lds, rds)
@@ -61,8 +61,8 @@ func TestDifferenceAfterAReconnect(t *testing.T) {
 	})
 }
 
-// TestRemovalsWithoutRoutes: E5: a client without routes is told what is gone
-// after a moment; one on a service of its own type at once.
+// TestRemovalsWithoutRoutes: E5: removals are sent to a client without routes after a moment; to a
+// client on a service of its own type at once.
 func TestRemovalsWithoutRoutes(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, s := back(t, cds)
@@ -75,8 +75,8 @@ func TestRemovalsWithoutRoutes(t *testing.T) {
 	})
 }
 
-// TestRemovalsAfterARejection: B14, E5: removals that had to wait are told when
-// they may go, even if the client has rejected what it was told before; once.
+// TestRemovalsAfterARejection: B14, E5: removals that had to wait are sent as soon as they may be,
+// even if the client has rejected what it was sent before; once.
 func TestRemovalsAfterARejection(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, s := back(t, cds)

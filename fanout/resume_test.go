@@ -59,9 +59,8 @@ func TestResumeDelta(t *testing.T) {
 	}
 }
 
-// B37: what a client that came back has dropped before it was told anything, it
-// does not hold any more: it gets it if it wants it again, by name or with the
-// wildcard.
+// B37: a resource that a reconnected client has dropped before any response does not count as held
+// any more: the client gets it if it subscribes to it again, by name or with the wildcard.
 func TestResumeThenDrop(t *testing.T) {
 	for name, c := range map[string]struct {
 		first, drop, again []string
@@ -145,8 +144,8 @@ func TestResumeAtAColdRelay(t *testing.T) {
 	})
 }
 
-// K14: while the origin is down clients old and new are served what there is;
-// a client that comes back is told what is certain, and the rest on return.
+// K14: while the origin is down, old and new clients are served the available content; a client
+// that reconnects is sent what is certain, and the rest after the origin has returned.
 func TestOriginDown(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -182,10 +181,9 @@ func TestOriginDown(t *testing.T) {
 	})
 }
 
-// K15: a stream that asks for what is not known of an origin that cannot be
-// reached, and never had an answer, is told so in time to fall back. One that
-// had an answer stays and is told an error for each name, once; and one whose
-// origin comes back stays, too.
+// K15: a stream that requests unknown content of an origin that cannot be reached, and never had an
+// answer, is ended in time to fall back. A stream that had an answer stays and is sent an error for
+// each name, once. A stream whose origin returns stays, too.
 func TestNoStateAndNoOrigin(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t, func(c *Config) { c.OriginTimeout = 3 * short })
@@ -200,11 +198,11 @@ func TestNoStateAndNoOrigin(t *testing.T) {
 		saved, lost := w.open(delta), w.open(delta)
 		lost.Subscribe(eds, "a")
 		refusedWith(t, lost, codes.Unavailable, "cannot be reached")
-		told := known.Recv(t)
-		if has(t, told); len(told.Errors) != 1 || told.TypeURL != eds {
-			t.Fatalf("expected an error for what cannot be asked: %v", told)
+		failed := known.Recv(t)
+		if has(t, failed); len(failed.Errors) != 1 || failed.TypeURL != eds {
+			t.Fatalf("expected an error for what cannot be asked: %v", failed)
 		}
-		known.Ack(told)
+		known.Ack(failed)
 		saved.Subscribe(eds, "a")
 		saved.Quiet(t, short)
 		w.origin().Up()
@@ -217,8 +215,8 @@ func TestNoStateAndNoOrigin(t *testing.T) {
 	})
 }
 
-// B37, K13, K14: a client that comes back while the origin is down is compared
-// with what there is; what it alone holds is gone only once the origin says so.
+// B37, K13, K14: a client that reconnects while the origin is down is compared with the available
+// content. A resource that it alone holds counts as gone only once the origin says so.
 func TestResumeWhileTheOriginIsDown(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)
@@ -333,7 +331,7 @@ func TestResumeThenLeave(t *testing.T) {
 	})
 }
 
-// D7, K11: equal content has equal versions whoever computed them.
+// D7, K11: equal content has equal versions on all nodes that compute them.
 func TestVersionsAgreeBetweenNodes(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		var versions []string
@@ -392,7 +390,7 @@ func TestManyNames(t *testing.T) {
 		f.Apply(cache.Update{Type: resource.TypeOf(eds), Removed: names[7:8]})
 		s.Ack(hasRemoved(t, s.Recv(t), names[7:8]))
 		send(&deltaRequest{ResourceNamesUnsubscribe: names})
-		send(&deltaRequest{ResourceNamesSubscribe: names}) // told again
+		send(&deltaRequest{ResourceNamesSubscribe: names}) // sent again
 		restOf(t, s, eds, 4<<20, names...)
 		send(&deltaRequest{ResourceNamesSubscribe: names, ResourceNamesUnsubscribe: names[1:]}) // while they wait for their ACK
 		s.Subscribe(rds, "r")

@@ -2,8 +2,8 @@ package fanout
 
 import "time"
 
-// stamp is a time in ns after the server was made, and 0 for never: a third of what
-// a time.Time takes in the state of each client and type.
+// stamp is a time in nanoseconds after the server was created; 0 means never. It takes a third of
+// the memory of a time.Time, for each client and type.
 type stamp int64
 
 func (s *Server) stamp(t time.Time) stamp { return stamp(t.Sub(s.began)) + 1 }
@@ -15,11 +15,10 @@ func (s *Server) timeOf(at stamp) time.Time {
 	return s.began.Add(time.Duration(at - 1))
 }
 
-// before returns how long before another time at was.
+// before returns the duration between at and a later time.
 func (at stamp) before(later stamp) time.Duration { return time.Duration(later - at) }
 
-// standing is a [State] in a byte. The zero value is none: what was known of the
-// state counts no longer.
+// standing is a [State] in a byte. The zero value means that the state is not known any longer.
 type standing uint8
 
 const (
@@ -33,8 +32,7 @@ const (
 
 var states = [...]State{standsSynced: Synced, standsStale: Stale, standsNacked: Nacked, standsNotSent: NotSent, standsUnknown: Unknown}
 
-// standing tells how the client stands, where head is the newest generation that it
-// should see.
+// standing returns the state of the client if head is the newest generation that it should see.
 func (ts *typeState) standing(head uint64) standing {
 	switch {
 	case ts.IsRejected():
@@ -50,13 +48,13 @@ func (ts *typeState) standing(head uint64) standing {
 	return standsSynced
 }
 
-// observe notes since when the client stands as it does. It is called when a flush
-// has looked at the type, so a change is seen as soon as it could matter; ts.seen is
-// what the flush has seen of the table, which spares another look.
+// observe records since when the client is in its state. It is called after a flush has looked at
+// the type, so a change is recorded as soon as it could matter. ts.seen is the generation that the
+// flush has seen, which saves another look at the table.
 func (ts *typeState) observe(at stamp) { ts.note(ts.standing(ts.seen), at) }
 
-// note notes that the client was found to stand so. Who is asked how it stands may find
-// that before a flush does, which cannot look while a response waits for the transport.
+// note records that the client was found in a state. A status query may find a state before a flush
+// does, because no flush looks at the type while a response waits for the transport.
 func (ts *typeState) note(now standing, at stamp) {
 	if now != ts.stands {
 		ts.stands, ts.since = now, at

@@ -12,59 +12,58 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// Client is an open stream, or a client that polls, for those who ask how it stands
-// with each resource (K20). All methods are safe for concurrent use.
+// Client is an open stream, or a client that polls, for queries of the client's status with each
+// resource (K20). All methods are safe for concurrent use.
 type Client interface {
-	// Key is the client's aggregation key, ID its node id, and Peer the address that it
-	// came from.
+	// Key is the client's aggregation key, ID its node id, and Peer its address.
 	Key() string
 	ID() string
 	Peer() string
-	// Node is what is kept of the client's Node: id, cluster, locality, user agent and
-	// client features, and its metadata unless that is large.
+	// Node is the part of the client's Node that is kept: id, cluster, locality, user agent and
+	// client features, and the metadata unless that is large.
 	Node() *corev3.Node
-	// Info describes it, as it is now.
+	// Info describes the client's current state.
 	Info() StreamInfo
-	// Resources goes through what the client subscribes to, type by type in the order
-	// E1, and by name. It costs as much as there is, and holds nothing up.
+	// Resources iterates over the resources that the client subscribes to, type by type in the
+	// order E1, and by name. The cost is proportional to their number, and nothing waits for it.
 	Resources(yield func(ResourceStatus) bool)
-	// Holdings compares what the client holds with what there is, type by type in the
-	// order E1. What it has acknowledged it holds. It costs as much as it subscribes to.
+	// Holdings compares the client's resources with the tables, type by type in the order E1. The
+	// client counts as holding what it has acknowledged. The cost is proportional to the size of
+	// its subscriptions.
 	Holdings() []TypeDiff
-	// Reach tells how an update of a table stands with the client: Synced if it has taken
-	// it, Nacked if it rejected it, Stale if it was sent and is not answered, and NotSent
-	// if it is still to be sent. at is when that became so. ok is false where the client
-	// need not be told of the update, or came after it. Nothing is kept for this.
+	// Reach returns the client's state regarding an update of a table: Synced if it acknowledged
+	// the update, Nacked if it rejected it, Stale if the update was sent and is not answered, and
+	// NotSent if the update is still to be sent. at is when that state began. ok is false if the
+	// update need not be sent to the client, or the client connected after it. No memory is kept
+	// for this.
 	Reach(t *cache.Table, u cache.UpdateRef) (state State, at time.Time, ok bool)
 }
 
-// client is a stream as a Client, once its client has said who it is.
+// client is a stream as a Client, after its client has identified itself.
 type client struct{ *stream }
 
-// ResourceStatus is how a client stands with one resource that it subscribes to.
+// ResourceStatus is a client's status with one resource that it subscribes to.
 type ResourceStatus struct {
 	Type *resource.Type
 	Name string
-	// State is that of this resource alone: Synced if the client took it as it
-	// is, Stale if it has not answered, Nacked if it rejected the response that
-	// had it, NotSent if it was not sent as it is, or there is none.
+	// State is that of this resource alone: Synced if the client acknowledged its current content,
+	// Stale if the client has not answered, Nacked if it rejected the response with that content,
+	// NotSent if the current content was not sent or the resource does not exist.
 	State State
-	// Private says that it is this client's own, and must not be shown to others
-	// (K17).
+	// Private means that it belongs to this client alone and must not be shown to others (K17).
 	Private bool
-	// Resource is what there is, nil where there is none.
+	// Resource is the current content; nil if there is none.
 	Resource *resource.Resource
-	// Version is what the client was told: the resource's, or on SotW that of
-	// the newest response; empty with NotSent.
+	// Version is the version that was sent to the client: of the resource, or on SotW of the newest
+	// response. It is empty with NotSent.
 	Version string
-	// Changed is when the resource last changed; zero where nothing is known.
+	// Changed is when the resource last changed; zero if it is unknown.
 	Changed time.Time
-	// Nack comes with Nacked.
+	// Nack is set if State is Nacked.
 	Nack *Nack
 }
 
-// Clients returns the open streams whose clients have said who they are, in no
-// order.
+// Clients returns the open streams whose clients have identified themselves, in no order.
 func (s *Server) Clients() []Client {
 	streams := s.snapshot()
 	out := make([]Client, 0, len(streams))
@@ -85,16 +84,16 @@ func (c client) Peer() string       { return c.peer }
 func (c client) Node() *corev3.Node { return KeptNode(c.node, c.nodeID, c.cluster) }
 func (c client) Info() StreamInfo   { return c.info() }
 
-// KeptNode reads what [KeepNode] has kept of a Node with this id and cluster.
+// KeptNode decodes the Node that [KeepNode] has encoded, with this id and cluster.
 func KeptNode(kept, id, cluster string) *corev3.Node {
 	n := &corev3.Node{}
 	if err := proto.Unmarshal([]byte(kept), n); err != nil {
-		return &corev3.Node{Id: id, Cluster: cluster} // cannot be: it could be read before
+		return &corev3.Node{Id: id, Cluster: cluster} // cannot happen: it was decoded before
 	}
 	return n
 }
 
-// Resources are those of the types that the stream has now.
+// Resources iterates over the types that the stream has at the time of the call.
 func (c client) Resources(yield func(ResourceStatus) bool) {
 	c.mu.Lock()
 	types := make([]Place, 0, len(c.types))
@@ -111,31 +110,31 @@ func (c client) Resources(yield func(ResourceStatus) bool) {
 	}
 }
 
-// Place is where a client is in a table, by which it is known how it stands with each
-// resource.
+// Place is a client's position in a table, from which its status with each resource follows.
 type Place struct {
 	Type *resource.Type
-	// Private says that what it sees is the client's own.
+	// Private means that the table belongs to the client alone.
 	Private bool
-	// Sub is what it asks for.
+	// Sub is the client's subscription.
 	Sub *cache.Subscription
-	// Sent and Acked are the generations of what it was told, and of what it took.
+	// Sent is the generation of the content that was sent to the client. Acked is the generation of
+	// the content that it acknowledged.
 	Sent, Acked uint64
-	// Rejected says that it rejected what is between them, which Nack tells more of.
+	// Rejected means that the client rejected the content between them; Nack has the details.
 	Rejected bool
 	Nack     *Nack
-	// Version is that of the newest response where it stands for all in it, as on SotW.
+	// Version is that of the newest response if it covers the whole response, as on SotW.
 	Version string
 
-	untold  [2]*cache.Names // not told yet, though before Sent
-	unacked [2]*cache.Names // told, and not acknowledged, though before Acked
+	unsent  [2]*cache.Names // not sent yet, though before Sent
+	unacked [2]*cache.Names // sent and not acknowledged, though before Acked
 }
 
-// placeLocked takes in the state of now; the stream's mu must be held.
+// placeLocked returns the current position. The caller must hold the stream's mu.
 func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
 	p := Place{
 		Type: ts.table.Type, Private: ts.private, Sub: sub, Sent: ts.Sent.Gen, Acked: ts.Acked.Gen,
-		untold: [2]*cache.Names{ts.Force, ts.OnDemand}, unacked: [2]*cache.Names{ts.ForceUnacked, ts.ResendUnacked},
+		unsent: [2]*cache.Names{ts.Force, ts.OnDemand}, unacked: [2]*cache.Names{ts.ForceUnacked, ts.ResendUnacked},
 		Rejected: ts.IsRejected(), Nack: ts.nack,
 	}
 	if !delta {
@@ -144,7 +143,7 @@ func (ts *typeState) placeLocked(sub *cache.Subscription, delta bool) Place {
 	return p
 }
 
-// Resources goes through what the client asks for, by name. It reports whether yield
+// Resources iterates over the resources of the subscription, by name. It reports whether yield
 // wants more.
 func (p *Place) Resources(yield func(ResourceStatus) bool) bool {
 	sights := p.Sub.Sights()
@@ -180,7 +179,7 @@ func (p *Place) state(sight cache.Sight) State {
 	}
 	key := sight.Resource.Key
 	switch {
-	case sight.Gen > p.Sent || among(p.untold, key):
+	case sight.Gen > p.Sent || among(p.unsent, key):
 		return NotSent
 	case sight.Gen <= p.Acked && !among(p.unacked, key):
 		return Synced

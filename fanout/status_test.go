@@ -53,8 +53,8 @@ func (w *world) waitStands(t *testing.T, want string) {
 	})
 }
 
-// TestStatus: K20: how a client stands is told of each resource: as it was sent,
-// acknowledged, or rejected and why, and that it was not sent.
+// TestStatus: K20: a client's status shows for each resource whether it was sent, acknowledged, or
+// rejected and why, or not sent.
 func TestStatus(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {
 		w := newWorld(t)
@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 		s.Subscribe(eds, "a", "b", "missing")
 		w.asked(eds, "a", "b", "missing")
 		serve := func(version string, ms ...proto.Message) { w.serve(version, eds, ms...) }
-		at := func(version string, m proto.Message) string { // what the client is told
+		at := func(version string, m proto.Message) string { // the content that is sent to the client
 			if delta {
 				return resources(t, m)[0].Version
 			}
@@ -194,8 +194,8 @@ func TestStatusOfNames(t *testing.T) {
 	})
 }
 
-// TestStatusSaysWho: K20: a client is told with its key and what is kept of its
-// Node; who has not said who he is is not told.
+// TestStatusSaysWho: K20: the status of a client has its key and the kept part of its Node. A
+// client that has not identified itself is not shown.
 func TestStatusSaysWho(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t)

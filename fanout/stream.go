@@ -55,9 +55,10 @@ type stream struct {
 	after   func()      // called after mu is unlocked; see laterLocked
 	alarm   *time.Timer // see armLocked
 	alarmAt time.Time
-	// hopeless is since when the client waits for content that cannot come; see giveUpLocked.
-	hopeless stamp
-	arrival  limit.Arrival // until it is in sync; see inSyncLocked
+	// unreachableSince is the time since which the client waits for content that cannot come; see
+	// giveUpLocked.
+	unreachableSince stamp
+	arrival          limit.Arrival // until it is in sync; see inSyncLocked
 	// warming are the endpoints of clusters that a reconnecting delta client was sent before it
 	// subscribed to endpoints (E3).
 	warming *cache.Names

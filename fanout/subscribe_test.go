@@ -176,7 +176,7 @@ func TestDeltaWildcardIsLeftForGood(t *testing.T) {
 		w.serve("", cds, cluster("a", 1), cluster("b", 3))
 		s.Quiet(t, short)
 
-		s.Subscribe(cds, "*") // joined anew: all of it, "a" too
+		s.Subscribe(cds, "*") // joined again: all of it, "a" too
 		s.Ack(has(t, s.Recv(t), "a", "b"))
 
 		both := w.open(true) // in one message subscribe comes first

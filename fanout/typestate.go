@@ -10,25 +10,25 @@ import (
 	"xdsrelay/relay/resource"
 )
 
-// typeState is what a stream knows about one type (B2). All fields but the watcher are guarded by
-// the stream's mu.
+// typeState is the state of one type on a stream (B2). The stream's mu guards all fields but the
+// watcher.
 type typeState struct {
 	watcher cache.Watcher
 	table   *cache.Table
 	conversation.Conversation
 
-	version string // of the newest response, "" before the first
+	version string // of the newest response; empty before the first
 	sentAt  stamp
-	private bool // the table is the stream's own (K17)
+	private bool // the table belongs to the stream alone (K17)
 	stands  standing
-	// since is when the client came to stand as stands says, and seen the newest
-	// generation that it should have, both as the last flush has seen them.
+	// since is the time since which the client is in the state that stands has. seen is the newest
+	// generation that the client should have. Both are as the last flush has found them.
 	since stamp
 	seen  uint64
 
-	claims     *claims  // of a client that came back
-	repeat     *repeat  // of a client that may want names again
-	located    *located // of a client that asks for variants
+	claims     *claims  // for a client that reconnected
+	repeat     *repeat  // for a client that may request names again
+	located    *located // for a client that requested variants
 	nack       *Nack
 	acks, nacs uint32
 	metrics    *typeMetrics
@@ -42,28 +42,28 @@ type Nack struct {
 	Version string    `json:"version,omitempty"`
 }
 
-// Reason is what a client says about why it rejects a response, without what must not be
-// shown of it: clients quote what they reject. To make one takes time, so a lock under which
-// others wait is taken later.
+// Reason is the reason that a client gives for a rejection, without text that must not be shown:
+// clients quote what they reject. Making one takes time, so make it before you lock a mutex for
+// which others wait.
 type Reason struct {
 	code    int32
 	message string
 }
 
-// NewReason makes a reason of the content of error_detail.
+// NewReason returns the reason that error_detail contains.
 func NewReason(code int32, message string) *Reason {
 	return &Reason{code, redact.Short(message, maxNackMessage)}
 }
 
-// maxNackMessage bounds what is kept of the message of a NACK, in bytes.
+// maxNackMessage bounds the part of a NACK's message that is kept, in bytes.
 const maxNackMessage = 1 << 10
 
-// NewNack notes a rejection.
+// NewNack returns the record of a rejection.
 func NewNack(at time.Time, why *Reason, version string) *Nack {
 	return &Nack{At: at, Code: why.code, Message: why.message, Version: version}
 }
 
-// news is what has to be asked for the next response; limit bounds it.
+// news returns the query for the next response; limit bounds the response.
 func (ts *typeState) news(f form, limit int) cache.Query {
 	q := ts.News()
 	q.Whole, q.Limit = !f.delta && ts.table.Type.FullState, limit
@@ -76,15 +76,15 @@ func (ts *typeState) quoted(nonce []byte) bool {
 	return ts.Nonce != 0 && string(nonce) == string(strconv.AppendUint(digits[:0], ts.Nonce, 10))
 }
 
-// result is the part of b that a conversation keeps.
+// result returns the part of b that a conversation keeps.
 func (b *body) result() conversation.Result {
 	return conversation.Result{To: b.to, Newest: b.newest, More: b.more, Withheld: b.withheld, Unrefreshed: b.unrefreshed, Unknown: b.unknown}
 }
 
-// committed notes that a response was sent.
+// committed records that a response was sent.
 func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, now stamp) {
 	ts.sentAt = now
-	if b.aside {
+	if b.errorsOnly {
 		ts.located.errors = nil
 		ts.CommitErrors(nonce, size)
 		return
@@ -100,39 +100,39 @@ func (ts *typeState) committed(q cache.Query, b *body, nonce uint64, size int, n
 	}
 }
 
-// skipped notes that there was nothing to send on the way to b's position.
+// skipped records that the changes up to b's position need no response.
 func (ts *typeState) skipped(q cache.Query, b *body) {
 	r := b.result()
 	ts.SkipTo(&q, &r)
 	ts.claim(b.unjudged)
 }
 
-// accepted notes an ACK of the newest response.
+// accepted records an ACK of the newest response.
 func (ts *typeState) accepted() (freed int) {
 	ts.acks++
 	freed, all := ts.ACK()
 	if all {
 		ts.nack = nil
-		ts.stands = noStanding // also a client that is sent something newer at once has come this far
+		ts.stands = noStanding // a client that is sent newer content at once was in sync up to this point, too
 	}
 	return freed
 }
 
-// rejected notes a NACK of the newest response.
+// rejected records a NACK of the newest response.
 func (ts *typeState) rejected(why *Reason, now time.Time) (freed int) {
 	ts.nacs++
 	ts.nack = NewNack(now, why, ts.version)
 	return ts.NACK()
 }
 
-// rejectedLate notes a NACK of an older response.
+// rejectedLate records a NACK of an older response.
 func (ts *typeState) rejectedLate(r *resource.Request, why *Reason, now time.Time) {
 	if nonce, err := strconv.ParseUint(string(r.Nonce), 10, 64); r.Rejected && err == nil && ts.LateNACK(nonce) {
 		ts.nack = NewNack(now, why, "")
 	}
 }
 
-// edited notes what a request changed about the subscription.
+// edited records how a request changed the subscription.
 func (ts *typeState) edited(ed cache.Edited, wildcardAgain bool) {
 	if ts.repeat != nil && len(ed.Removed) > 0 {
 		ts.repeat.names = ts.repeat.names.Without(ed.Removed)

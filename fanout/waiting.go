@@ -5,8 +5,8 @@ import (
 	"xdsrelay/relay/cache"
 )
 
-// waitingLocked returns why a type waits, as the last flush has found it, and the type URL that it
-// is ordered after. It costs nothing while nobody asks: a flush notes a byte.
+// waitingLocked returns the reason why a type waits, as the last flush has found it, and the type
+// URL that it is ordered after. It costs nothing without queries: a flush sets a byte.
 func (s *stream) waitingLocked(ts *typeState, h *cache.SubscriptionState) (why conversation.Reason, after string) {
 	news := ts.HasNews(h.Gen)
 	switch why = ts.Wait; {
@@ -24,8 +24,8 @@ func (s *stream) waitingLocked(ts *typeState, h *cache.SubscriptionState) (why c
 	return why, ""
 }
 
-// orderedAfterLocked returns the URL of a type that has to be sent or answered before ts; empty if
-// that is over, or the wait is for a type that the client may yet ask for.
+// orderedAfterLocked returns the URL of a type that must be sent or answered before ts. It is empty
+// if that is over, or if ts waits for a type that the client may still subscribe to.
 func (s *stream) orderedAfterLocked(ts *typeState) string {
 	for _, o := range s.types {
 		first := ts.referredToBy(o) || ts.depends() && o.supplies()

@@ -95,9 +95,9 @@ func TestNothingLeftAfterAReconnect(t *testing.T) {
 	})
 }
 
-// TestRemovalsOfClaimsAfterARejection: B14, E5: a removal that is due only since the
-// client came back with the resource, and had to wait, is told when it may go, even
-// if the client has rejected what it was told before.
+// TestRemovalsOfClaimsAfterARejection: B14, E5: a removal that is due only since the client
+// reconnected with the resource, and had to wait, is sent as soon as it may be, even if the client
+// has rejected what it was sent before.
 func TestRemovalsOfClaimsAfterARejection(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w, s := back(t, cds)
@@ -132,10 +132,10 @@ func TestRemovalsFreedInOneLook(t *testing.T) {
 	})
 }
 
-// TestAbsenceForANewcomer: B34, B40, E2: what does not exist is no removal for a client
-// that was told nothing of the type yet, or just a part of it: it is told at once, even
-// where removals would have to wait for routes.
-func TestAbsenceForANewcomer(t *testing.T) {
+// TestAbsenceForNewClient: B34, B40, E2: a name that does not exist is no removal for a client
+// that was sent nothing of the type yet, or just a part of it: the client is notified at once, even
+// if removals would have to wait for routes.
+func TestAbsenceForNewClient(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, small(2))
 		s, other := w.open(true), w.open(true)

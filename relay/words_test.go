@@ -15,7 +15,7 @@ import (
 // inPlainWords are the folders whose comments and identifiers keep to the words of the field. A
 // folder is added when it was gone through.
 var inPlainWords = []string{
-	"fanout/authz", "fanout/bodycache", "fanout/conn", "fanout/conversation", "fanout/limit", "fanout/ready", "fanout/rest", "fanout/sharedgzip",
+	"fanout", "fanout/authz", "fanout/bodycache", "fanout/conn", "fanout/conversation", "fanout/limit", "fanout/ready", "fanout/rest", "fanout/sharedgzip",
 	"relay/tier", "upstream",
 	"relay/cache", "relay/resource", "relay/resource/jsontypes", "relay/resource/v2types", "relay/yamlbounds",
 	"shard", "shard/store", "shard/lease", "shard/head", "shard/lastgood", "shard/redistest", "shard/redistest/standin",

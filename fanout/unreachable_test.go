@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc/codes"
 )
 
-// TestNothingToAnswerIsNoAnswer: K15, B39: a SotW client that returns with just what there is
-// of a type is sent nothing of it. Where nothing is known of another type and the origin is
-// away, its stream has had no answer, and ends so that it can fall back. One that wants
-// nothing else stays.
+// TestNothingToAnswerIsNoAnswer: K15, B39: a SotW client that returns with exactly the current
+// content of a type is sent nothing of it. If nothing is known of another type and the origin is
+// away, its stream has had no answer, and ends so that the client can fall back. A stream stays if
+// its client wants nothing else.
 func TestNothingToAnswerIsNoAnswer(t *testing.T) {
 	virtual(t, func(t *testing.T) {
 		w := newWorld(t, func(c *Config) { c.OriginTimeout = 3 * short })
