@@ -126,6 +126,24 @@ func TestNodeNesting(t *testing.T) {
 	})
 }
 
+// TestNestingOfOtherServices: what is nested deeper than a Node may be is not decoded for the other
+// services of the port either. Each level takes some of the stack.
+func TestNestingOfOtherServices(t *testing.T) {
+	for levels, want := range map[int]string{resource.MaxNesting/2 - 1: "", resource.MaxNesting: "recursion"} {
+		deep := structpb.NewNullValue()
+		for range levels {
+			deep = structpb.NewListValue(&structpb.ListValue{Values: []*structpb.Value{deep}})
+		}
+		encoded, err := newCodec().Marshal(deep)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := newCodec().Unmarshal(encoded, &structpb.Value{}); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%d lists in one another: %v", levels, err)
+		}
+	}
+}
+
 // A message over the limit is refused as such (B40).
 func TestOversizeRequest(t *testing.T) {
 	both(t, func(t *testing.T, delta bool) {

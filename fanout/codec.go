@@ -4,8 +4,9 @@ import (
 	"strconv"
 
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto"
+	grpcproto "google.golang.org/grpc/encoding/proto"
 	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay/resource"
 )
@@ -34,7 +35,7 @@ func (f *frame) size() int { return len(f.body) + len(f.tail) + frameHeader }
 // the proto codec. Requests are read without it; see request.
 type codec struct{ encoding.CodecV2 }
 
-func newCodec() codec { return codec{encoding.GetCodecV2(proto.Name)} }
+func newCodec() codec { return codec{encoding.GetCodecV2(grpcproto.Name)} }
 
 func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	f, ok := v.(*frame)
@@ -43,4 +44,16 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 	}
 	// SliceBuffer's reference counts do nothing: the GC frees the body.
 	return mem.BufferSlice{mem.SliceBuffer(f.body), mem.SliceBuffer(f.tail)}, nil
+}
+
+// Unmarshal decodes requests of the other services. It does not decode what is nested deeper than
+// resource.MaxNesting: a stranger's request of thousands of levels would take megabytes of stack.
+func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
+	m, ok := v.(proto.Message)
+	if !ok {
+		return c.CodecV2.Unmarshal(data, v)
+	}
+	b := data.MaterializeToBuffer(mem.DefaultBufferPool())
+	defer b.Free()
+	return readable.Unmarshal(b.ReadOnlyData(), m)
 }

@@ -9,11 +9,12 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
+	"xdsrelay/relay/resource"
 	"xdsrelay/relay/xdstest"
 )
 
-// TestMessagesIn: all messages that decoding would make are counted, at any depth, and no more than
-// asked for.
+// TestMessagesIn: all messages that decoding would make are counted, as deep as it decodes, and no
+// more than asked for.
 func TestMessagesIn(t *testing.T) {
 	of := (&lrsv3.LoadStatsRequest{}).ProtoReflect().Descriptor()
 	report, err := proto.Marshal(&lrsv3.LoadStatsRequest{Node: xdstest.Node("n", "c"), ClusterStats: reporting(issued(1), issued(2)).GetClusterStats()})
@@ -45,8 +46,8 @@ func TestMessagesIn(t *testing.T) {
 		{"too many of them", bytes.Repeat([]byte{0x12, 0}, 100), 50, 51},
 		{"unknown fields", bytes.Repeat([]byte{0x7a, 0}, 100), 1000, 0},
 		{"what is cut off", []byte{0x12, 0, 0x12}, 1000, 1},
-		{"what lies deep", deep, 100_000, 3002},
-		{"what lies too deep", deep, 100, 101},
+		{"what lies deeper than can be decoded", deep, 100_000, resource.MaxNesting},
+		{"too much in depth", deep, 50, 51},
 	} {
 		if got := messagesIn(c.raw, of, c.most); got != c.want {
 			t.Errorf("%s: %d, want %d", c.what, got, c.want)

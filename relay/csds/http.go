@@ -7,6 +7,8 @@ import (
 	statusv3 "github.com/envoyproxy/go-control-plane/envoy/service/status/v3"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+
+	"xdsrelay/relay/resource"
 )
 
 // Path is where HTTP clients ask, and ParamNode the parameter of the query that names the
@@ -31,7 +33,7 @@ func (s *Service) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	req := &statusv3.ClientStatusRequest{}
 	if len(body) > 0 {
-		if err := protojson.Unmarshal(body, req); err != nil {
+		if err := (protojson.UnmarshalOptions{RecursionLimit: resource.MaxNesting}).Unmarshal(body, req); err != nil {
 			http.Error(w, "the request is no ClientStatusRequest: "+err.Error(), http.StatusBadRequest)
 			return
 		}
