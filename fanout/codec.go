@@ -47,7 +47,7 @@ func (c codec) Marshal(v any) (mem.BufferSlice, error) {
 }
 
 // Unmarshal decodes requests of the other services. It does not decode what is nested deeper than
-// resource.MaxNesting: a stranger's request of thousands of levels would take megabytes of stack.
+// resource.MaxNesting: a request of thousands of levels would take megabytes of stack.
 func (c codec) Unmarshal(data mem.BufferSlice, v any) error {
 	m, ok := v.(proto.Message)
 	if !ok {
