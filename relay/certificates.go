@@ -30,6 +30,7 @@ func (n *Node) certificates(c config.Certificates) (secure.Config, error) {
 			n.workloads = make(map[string]*secure.Workload)
 		}
 		n.workloads[c.WorkloadAPI] = w
+		n.add(part{stop: w.Close})
 	}
 	out.Workload = w
 	return out, nil
@@ -108,11 +109,4 @@ func (n *Node) trustGeneration() (sum uint64) {
 		sum += s.Generation()
 	}
 	return sum
-}
-
-// releaseWorkloads ends the connections with Workload APIs.
-func (n *Node) releaseWorkloads() {
-	for _, w := range n.workloads {
-		w.Close()
-	}
 }

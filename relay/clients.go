@@ -49,7 +49,17 @@ func (n *Node) listenForClients() error {
 		if err != nil {
 			return err
 		}
-		n.clients = append(n.clients, clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, server == nil), how)})
+		p := clientPort{l.Name, n.fanout.Listen(n.limits.Listen(listener, server == nil), how)}
+		n.clients = append(n.clients, p)
+		n.add(part{
+			serve: func() error {
+				if err := n.grpc.Serve(p.listener); err != nil {
+					return fmt.Errorf("xDS port %q, %s: %w", p.name, p.listener.Addr(), err)
+				}
+				return nil
+			},
+			stop: func() { _ = p.listener.Close() }, // the server has closed it if it ever served
+		})
 	}
 	return nil
 }

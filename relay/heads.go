@@ -12,12 +12,18 @@ import (
 	"xdsrelay/shard/head"
 )
 
-// addHeads makes heads a matter of whoever owns a key, where there is a Redis to keep
-// them; see buildHeads.
+// addHeads makes the owner of a key write its tier heads if there is a Redis for them. The heads
+// themselves follow in buildHeads, since they need the cache. They stop after the tier, which uses them.
 func (n *Node) addHeads(cfg *tier.Config) {
-	if n.store != nil {
-		cfg.Own = append(cfg.Own, func(ctx context.Context, g *cache.Group) { n.heads.Own(ctx, g) })
+	if n.store == nil {
+		return
 	}
+	cfg.Own = append(cfg.Own, func(ctx context.Context, g *cache.Group) { n.heads.Own(ctx, g) })
+	n.add(part{stop: func() {
+		if n.heads != nil { // not all of the node was made
+			_ = n.heads.Close() // nothing is lost where it fails
+		}
+	}})
 }
 
 // buildHeads makes what keeps and follows heads. There is a cache by then, and no key

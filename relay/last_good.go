@@ -46,6 +46,7 @@ func (n *Node) addLastGood(cfg *tier.Config) error {
 	if n.keeper, err = lastgood.New(keeper); err != nil {
 		return err
 	}
+	n.add(part{stop: n.keeper.Close})
 	cfg.Restore, cfg.Kept = n.keeper.Restore, n.keeper.Read
 	cfg.Own = append(cfg.Own, n.keeper.Own) // behind that of heads, who know the epoch
 	if l.Store == config.StoreDirectory {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -107,9 +106,8 @@ type Node struct {
 	servers   []*secure.Server            // of the ports that have TLS, but for that of peers
 	workloads map[string]*secure.Workload // by address
 	polling   *polling                    // nil if off
-	admin     net.Listener                // nil if off
-	http      *http.Server                // nil if off
-	machines  *machinePort                // nil if off
+	admin     net.Listener                // of the port for operators; nil if off
+	probes    net.Listener                // of the port for metrics and health checks; nil if off
 
 	certs expiries
 
@@ -127,6 +125,8 @@ type Node struct {
 	// Atomic: what clients are told apart by, and let in by, as it is now.
 	rules  atomic.Pointer[aggregation.Rules]
 	policy atomic.Pointer[authorize.Policy]
+
+	parts []part // in the order in which they start; owned by New and Run
 
 	state   atomic.Int32
 	asked   chan struct{} // closed to make Run drain
@@ -165,7 +165,7 @@ func New(cfg *config.Config, opts Options) (*Node, error) {
 		dial = append(dial, grpc.WithContextDialer(opts.Dial))
 	}
 	if err := n.build(dial); err != nil {
-		n.release()
+		n.stop()
 		return nil, err
 	}
 	return n, nil
@@ -180,23 +180,28 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if n.metrics, err = telemetry.New(telemetry.Config{Version: n.version, Instance: n.name, ClientSpans: n.cfg.Telemetry.ClientSpans, Logger: n.log}); err != nil {
 		return err
 	}
+	n.add(part{stop: n.metrics.Close})
 	if err := n.buildGate(); err != nil {
 		return err
 	}
 	if n.settings, err = newSettings(n.cfg, n.source, n.metrics.Meter()); err != nil {
 		return err
 	}
+	n.add(part{run: n.followSource})
 	if n.origins, err = newOrigins(n.cfg, n.originCredentials, dial, n.metrics, n.part(logs.Origin)); err != nil {
 		return err
 	}
+	n.add(part{run: n.origins.watch, stop: n.origins.Close})
 	if n.limits, err = limit.New(limitsOf(n.cfg), n.metrics.Meter(), n.part(logs.Clients)); err != nil {
 		return err
 	}
+	n.add(part{run: n.watchLimits})
 	if err := n.buildTier(dial); err != nil {
 		return err
 	}
 	n.operate()
 	n.pool = fanout.NewPool(0)
+	n.add(part{stop: n.pool.Close})
 	c := n.cfg.Cache
 	n.cache, err = cache.New(cache.Config{
 		Run: n.runFeed, HeadWait: n.headWait(), Tracer: n.metrics.Tracer(), Streams: n.origins.legs, Route: n.origins.route, Wake: n.wake, Tombstones: c.Tombstones, History: orNone(c.History),
@@ -206,6 +211,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 	if err != nil {
 		return err
 	}
+	n.add(part{stop: n.cache.Close})
 	if err := n.buildHeads(); err != nil {
 		return err
 	}
@@ -213,6 +219,7 @@ func (n *Node) build(dial []grpc.DialOption) (err error) {
 		if n.loads, err = load.New(load.Config{Run: n.tier.Report, Linger: orNone(c.Linger)}); err != nil {
 			return err
 		}
+		n.add(part{stop: n.loads.Close}) // which reports what is left
 	}
 	if err := n.observe(); err != nil {
 		return err
@@ -278,6 +285,9 @@ func (n *Node) buildServer() (err error) {
 	n.status = csds.New(csds.Config{Name: n.name, Others: n.otherStatus, Clients: n.everyClient, Groups: n.cache.Active, Gate: n.gate})
 	// The handlers of streams use the cache, so stopping waits for them.
 	n.grpc = grpc.NewServer(append(n.fanout.ServerOptions(), append(n.clientOptions(), grpc.WaitForHandlers(true), grpc.StreamInterceptor(n.fanout.CountOthers))...)...)
+	n.add(part{run: n.fanout.RunRechecks, drain: n.drainStreams, stop: n.grpc.Stop})
+	n.add(part{run: func(ctx context.Context) { n.newBalancer().run(ctx) }})
+	n.add(part{run: n.watchTrust})
 	n.fanout.Register(n.grpc)
 	if l.ClientStatus {
 		n.status.Register(n.grpc)
@@ -304,7 +314,7 @@ func (n *Node) listen() (err error) {
 	if err := n.buildPolling(); err != nil {
 		return err
 	}
-	if err := n.buildMachinePort(); err != nil {
+	if err := n.buildProbePort(); err != nil {
 		return err
 	}
 	return n.buildAdmin()

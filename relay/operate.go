@@ -49,6 +49,7 @@ func (n *Node) operate() {
 	n.board = fleet.NewBoard(n.own())
 	n.answerLive()
 	n.answerTerms()
+	n.add(part{run: n.watchAgreement})
 	n.answerVisits()
 	n.followTraces()
 	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get(admin.ParamKey)), nil }, admin.ParamKey)

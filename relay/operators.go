@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net/http"
 	"time"
@@ -29,15 +30,10 @@ func (n *Node) buildAdmin() error {
 	if err != nil {
 		return fmt.Errorf("admin.tls: %w", err)
 	}
-	if n.admin, err = n.listenAt("admin.address", cfg.Address); err != nil {
-		return err
-	}
-	n.admin = n.limits.ListenOperators(n.admin)
 	if secured != nil {
-		n.admin = tls.NewListener(n.admin, secured.Config("http/1.1"))
 		access.StillTrusted = secure.StillTrusted
 	}
-	n.http = admin.NewServer(admin.Handler(admin.Config{
+	server := admin.NewServer(admin.Handler(admin.Config{
 		Title:   "xdsrelay " + n.version + " on " + n.name,
 		Ready:   n.Ready,
 		Keys:    n.cache.GroupInfos,
@@ -57,8 +53,32 @@ func (n *Node) buildAdmin() error {
 		if err != nil {
 			return fmt.Errorf("metrics: %w", err)
 		}
-		n.http.ConnContext, n.http.ConnState = secured.Keep, shake.closed("admin")
+		server.ConnContext, server.ConnState = secured.Keep, shake.closed("admin")
 	}
+	if n.admin, err = n.listenAt("admin.address", cfg.Address); err != nil {
+		return err
+	}
+	n.admin = n.limits.ListenOperators(n.admin)
+	if secured != nil {
+		n.admin = tls.NewListener(n.admin, secured.Config("http/1.1"))
+	}
+	n.add(part{
+		serve: func() error {
+			if err := server.Serve(n.admin); !errors.Is(err, http.ErrServerClosed) {
+				return fmt.Errorf("admin port %s: %w", n.AdminAddr(), err)
+			}
+			return nil
+		},
+		watch: n.keepSamples,
+		stop: func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Second) // for requests that are being answered
+			defer cancel()
+			if server.Shutdown(ctx) != nil {
+				_ = server.Close()
+			}
+			_ = n.admin.Close() // the server has closed it if it ever served
+		},
+	})
 	return nil
 }
 
@@ -97,18 +117,4 @@ func (n *Node) AdminAddr() string {
 		return ""
 	}
 	return n.admin.Addr().String()
-}
-
-// releaseAdmin lets requests that run end, for a moment.
-func (n *Node) releaseAdmin() {
-	if n.http != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if n.http.Shutdown(ctx) != nil {
-			_ = n.http.Close()
-		}
-	}
-	if n.admin != nil {
-		_ = n.admin.Close() // the server has closed it if it ever served
-	}
 }

@@ -36,7 +36,7 @@ func CheckOrigins(cfg *config.Config) error {
 // step it failed.
 func CheckConnections(ctx context.Context, cfg *config.Config, report func(section, address string)) error {
 	n := &Node{cfg: cfg, logger: slog.New(slog.DiscardHandler)}
-	defer n.releaseWorkloads()
+	defer n.stop()
 	var errs []error
 	check := func(section string, o config.Origin) {
 		if o.Directory != "" {

@@ -69,6 +69,7 @@ func (n *Node) newPeerPort() (p *peerPort, err error) {
 		return p, err
 	}
 	p.listener = n.limits.ListenPeers(listener, p.serving == nil)
+	n.add(part{stop: func() { _ = p.listener.Close() }}) // the server has closed it if it ever served
 	return p, nil
 }
 
@@ -85,6 +86,15 @@ func (n *Node) buildPeerServer() {
 	n.fanout.RegisterPeers(p.server)
 	n.tier.Register(p.server)
 	n.status.Own().Register(p.server)
+	n.add(part{
+		serve: func() error {
+			if err := p.server.Serve(p.listener); err != nil {
+				return fmt.Errorf("peer port %s: %w", n.PeerAddr(), err)
+			}
+			return nil
+		},
+		stop: p.server.Stop,
+	})
 }
 
 // endUntrusted closes the connections of nodes whose certificates are good no more:
@@ -95,16 +105,6 @@ func (p *peerPort) endUntrusted(log *slog.Logger) {
 	}
 	for _, from := range p.serving.EndUntrusted() {
 		log.Warn("a connection of another node was closed: its certificate is not good any more", "peer", from.String())
-	}
-}
-
-// close ends the port, and every stream that came by it.
-func (p *peerPort) close() {
-	if p.server != nil {
-		p.server.Stop()
-	}
-	if p.listener != nil {
-		_ = p.listener.Close() // the server has closed it if it ever served
 	}
 }
 

@@ -55,6 +55,23 @@ func (n *Node) buildPolling() (err error) {
 		listener = tls.NewListener(listener, secured.Config("http/1.1"))
 	}
 	n.polling = &polling{server, listener}
+	n.add(part{
+		serve: func() error {
+			if err := server.Serve(listener); err != nil {
+				return fmt.Errorf("REST port %s: %w", n.RESTAddr(), err)
+			}
+			return nil
+		},
+		drain: func(ctx context.Context) {
+			if err := server.Drain(ctx, n.settings.drain().Time); err != nil {
+				n.log.Warn("polls are left after the drain time and are cut off")
+			}
+		},
+		stop: func() {
+			server.Close()
+			_ = listener.Close() // the server has closed it if it ever served
+		},
+	})
 	return nil
 }
 
@@ -83,24 +100,4 @@ func (n *Node) everyStream() []fanout.StreamInfo {
 		streams = append(streams, n.polling.server.Streams()...)
 	}
 	return streams
-}
-
-// drainPolls lets the polls that wait end over the drain time, and returns when
-// they have, or with ctx.
-func (n *Node) drainPolls(ctx context.Context) {
-	if n.polling == nil {
-		return
-	}
-	if err := n.polling.server.Drain(ctx, n.settings.drain().Time); err != nil {
-		n.log.Warn("polls are left after the drain time and are cut off")
-	}
-}
-
-// releasePolling may be called again, and on a node half made.
-func (n *Node) releasePolling() {
-	if n.polling == nil {
-		return
-	}
-	n.polling.server.Close()
-	_ = n.polling.listener.Close() // the server has closed it if it ever served
 }

@@ -3,8 +3,6 @@ package relay
 import (
 	"context"
 	"errors"
-	"fmt"
-	"net/http"
 	"strings"
 	"sync"
 	"time"
@@ -12,53 +10,48 @@ import (
 	"xdsrelay/shard"
 )
 
-// Run serves until ctx ends, then sends the clients away over the drain time and
-// stops everything that the node has started. It returns nil after such an end,
-// whatever the clients did, and an error if serving failed. Run is called once.
+// Run serves until ctx ends. Then it drains the clients over the drain time, and stops everything
+// that the node has started. It returns nil in that case, whatever the clients did, and an error if
+// a port failed. Run is called once.
 func (n *Node) Run(ctx context.Context) error {
-	defer n.release()
+	defer n.stop()
 	if ctx.Err() != nil {
 		return nil
 	}
-	failed := make(chan error, 4+len(n.clients))
-	var servers sync.WaitGroup
-	for _, p := range n.clients {
-		servers.Go(func() {
-			if err := n.grpc.Serve(p.listener); err != nil {
-				failed <- fmt.Errorf("xDS port %q, %s: %w", p.name, p.listener.Addr(), err)
-			}
-		})
-	}
-	if n.peers != nil {
-		servers.Go(func() {
-			if err := n.peers.server.Serve(n.peers.listener); err != nil {
-				failed <- fmt.Errorf("peer port %s: %w", n.PeerAddr(), err)
-			}
-		})
-	}
-	if n.polling != nil {
-		servers.Go(func() {
-			if err := n.polling.server.Serve(n.polling.listener); err != nil {
-				failed <- fmt.Errorf("REST port %s: %w", n.RESTAddr(), err)
-			}
-		})
-	}
-	if n.http != nil {
-		servers.Go(func() {
-			if err := n.http.Serve(n.admin); !errors.Is(err, http.ErrServerClosed) {
-				failed <- fmt.Errorf("admin port %s: %w", n.AdminAddr(), err)
-			}
-		})
-	}
-	if n.machines != nil {
-		servers.Go(func() {
-			if err := n.machines.serve(); err != nil {
-				failed <- fmt.Errorf("metrics port %s: %w", n.MetricsAddr(), err)
-			}
-		})
-	}
-	n.members.Enter() // every port is bound and served
+	var group sync.WaitGroup
+	failed := n.serve(&group)
+	n.members.Enter() // every port serves
 	n.state.Store(serving)
+	n.logServing()
+	// The background: parts end in their order, not with ctx.
+	whole, end := context.WithCancel(context.Background())
+	defer end()
+	running, endRunning := context.WithCancel(whole)
+	defer endRunning()
+	n.run(running, whole, &group)
+	var err error
+	select {
+	case <-ctx.Done():
+		endRunning()
+		n.drain()
+	case <-n.asked:
+		endRunning()
+		n.drain()
+	case err = <-failed:
+		n.log.Error("cannot serve any more", "error", err)
+	}
+	n.state.Store(draining)
+	end()
+	n.stop()
+	group.Wait()
+	if err == nil {
+		n.log.Info("stopped")
+	}
+	return err
+}
+
+// logServing logs where the node serves, and from which control planes.
+func (n *Node) logServing() {
 	described := n.origins.describe()
 	for _, o := range described[1:] {
 		n.log.Info("another origin", "name", o.Name, "origin", strings.Join(o.Where, ","), "kind", o.Kind, "variant", o.Variant,
@@ -67,42 +60,6 @@ func (n *Node) Run(ctx context.Context) error {
 	o := described[0]
 	n.log.Info("serving", "xds", n.describeListeners(), "rest", n.RESTAddr(), "admin", n.AdminAddr(), "metrics", n.MetricsAddr(), "origin", strings.Join(o.Where, ","), "kind", o.Kind,
 		"variant", o.Variant, "rules", len(n.cfg.Aggregation.Rules), "node", n.name, "version", n.version)
-
-	spread, endSpread := context.WithCancel(context.Background())
-	servers.Go(func() { n.newBalancer().run(spread) })
-	servers.Go(func() { n.watchLimits(spread) })
-	servers.Go(func() { n.origins.watch(spread) })
-	servers.Go(func() { n.fanout.RunRechecks(spread) })
-	servers.Go(func() { n.watchTrust(spread) })
-	servers.Go(func() { n.followSource(spread) })
-	servers.Go(func() { n.watchAgreement(spread) })
-	defer endSpread()
-	watched, endSamples := context.WithCancel(context.Background()) // also while the node drains
-	defer endSamples()
-	if n.http != nil {
-		servers.Go(func() { n.keepSamples(watched) })
-	}
-	servers.Go(func() { n.tier.WatchPulse(watched, n.cache.Beat, n.slept) })
-	var err error
-	select {
-	case <-ctx.Done():
-		endSpread()
-		n.drain()
-	case <-n.asked:
-		endSpread()
-		n.drain()
-	case err = <-failed:
-		n.log.Error("cannot serve any more", "error", err)
-	}
-	n.state.Store(draining)
-	endSpread()
-	endSamples()
-	n.release()
-	servers.Wait()
-	if err == nil {
-		n.log.Info("stopped")
-	}
-	return err
 }
 
 // Drain makes Run end as if its context had ended. It returns an error where that
@@ -120,13 +77,9 @@ func (n *Node) Drain() error {
 	return nil
 }
 
-// drain hands the keys over to the other nodes and sends the clients away: no new
-// connections or streams, the live streams ended a few at a time. It takes the drain
-// time and grace at most, and what [Node.handOver] takes.
-//
-// GOAWAY goes out first: it ends no stream, but makes a client whose stream is
-// ended look for another connection, and so for another node, instead of being
-// refused on this one until the end.
+// drain hands the keys over to the other nodes, and makes the clients leave: no new connections or
+// streams, the live streams ended a few at a time. It takes the drain time and grace at most, and
+// what [Node.handOver] takes.
 func (n *Node) drain() {
 	n.state.Store(draining)
 	n.health.Shutdown()
@@ -136,18 +89,25 @@ func (n *Node) drain() {
 	// The background: the context that ended is the reason for all this.
 	ctx, cancel := context.WithTimeout(context.Background(), d.Time+d.Grace)
 	defer cancel()
+	n.drainParts(ctx)
+	n.handOverSamples()
+}
+
+// drainStreams ends the streams on the ports for xDS clients, a few at a time over the drain time.
+//
+// GOAWAY comes first: it ends no stream, but a client whose stream ends then looks for another
+// connection, and so for another node. Otherwise this node would refuse it until the end.
+func (n *Node) drainStreams(ctx context.Context) {
+	d := n.settings.drain()
 	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
 		n.grpc.GracefulStop() // ends when the last stream has
 	}()
-	var polls sync.WaitGroup
-	polls.Go(func() { n.drainPolls(ctx) })
-	defer polls.Wait()
 	if err := n.fanout.Drain(ctx, d.Time); err != nil {
 		n.log.Warn("streams are left after the drain time and are cut off", "streams", n.fanout.Count())
 	} else {
-		// Others, such as someone who watches the health service, get the grace.
+		// Streams of other services, such as health checks, have the grace time.
 		timer := time.NewTimer(d.Grace)
 		defer timer.Stop()
 		select {
@@ -157,7 +117,6 @@ func (n *Node) drain() {
 	}
 	n.grpc.Stop()
 	<-stopped
-	n.handOverSamples()
 }
 
 // What leaving a tier may take: until the others know, until they get the keys elsewhere,
@@ -187,39 +146,5 @@ func (n *Node) handOver() {
 	defer cancel()
 	if left := n.tier.PassOn(ctx, n.cache.Groups()); left > 0 {
 		n.log.Warn("no other node took over what this node holds of some keys; while the control plane is unreachable or empty, clients may find no configuration elsewhere", "keys", left)
-	}
-}
-
-// release ends at once all that there is of the node, in the order in which the
-// parts use one another. It may be called again, and on a node half made.
-func (n *Node) release() {
-	if n.grpc != nil {
-		n.grpc.Stop()
-	}
-	for _, p := range n.clients {
-		_ = p.listener.Close() // the server has closed it if it ever served
-	}
-	n.releasePolling()
-	if n.peers != nil {
-		n.peers.close()
-	}
-	if n.loads != nil {
-		n.loads.Close() // reports what is left
-	}
-	if n.cache != nil {
-		n.cache.Close()
-	}
-	if n.pool != nil {
-		n.pool.Close()
-	}
-	n.releaseTier()
-	if n.origins != nil {
-		n.origins.Close()
-	}
-	n.releaseAdmin()
-	n.releaseWorkloads()
-	n.releaseMachinePort()
-	if n.metrics != nil {
-		n.metrics.Close()
 	}
 }

@@ -21,7 +21,7 @@ func TestSampleWithoutMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer n.release()
+	defer n.stop()
 	for _, partial := range [][]*dto.MetricFamily{nil, {{}}} {
 		n.sampleOf(prometheus.GathererFunc(func() ([]*dto.MetricFamily, error) { return partial, errors.New("one of them failed") }))
 		if got := n.samples.after(0).Samples; len(got) != 0 {

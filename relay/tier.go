@@ -2,6 +2,7 @@ package relay
 
 import (
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
@@ -42,18 +43,26 @@ func (n *Node) buildTier(dial []grpc.DialOption) (err error) {
 			Self: n.name, Credentials: n.peers.credentials, Token: n.peers.token, Timeout: n.cfg.Tier.OwnerTimeout,
 			DialOptions: dial, Tracer: n.metrics.Tracer(), Meter: n.metrics.Meter(), Logger: n.part(logs.Tier),
 		})
+		n.add(part{stop: n.links.Close})
 		cfg.Peers = n.links
 	}
 	if n.members, err = n.join(self); err != nil {
 		return err
 	}
+	n.add(part{stop: n.members.Close})
 	cfg.Members = n.members
 	n.addHeads(&cfg)
 	if err := n.addLastGood(&cfg); err != nil {
 		return err
 	}
-	n.tier, err = tier.New(cfg)
-	return err
+	if n.tier, err = tier.New(cfg); err != nil {
+		return err
+	}
+	n.add(part{
+		watch: func(ctx context.Context) { n.tier.WatchPulse(ctx, n.cache.Beat, n.slept) },
+		stop:  n.tier.Close,
+	})
+	return nil
 }
 
 // join makes this node a member of what the configuration names.
@@ -67,6 +76,7 @@ func (n *Node) join(self shard.Member) (shard.Members, error) {
 		if n.store, err = n.openStore(t.Redis, n.metrics.Meter()); err != nil {
 			return nil, fmt.Errorf("tier.redis: %w", err)
 		}
+		n.add(part{stop: func() { _ = n.store.Close() }}) // nothing is lost where it fails
 		members, err := lease.Join(lease.Config{Self: self, Store: n.store, Lease: t.Lease, Token: n.peers.door.token, Logger: n.part(logs.Tier)})
 		if err != nil {
 			return nil, err // not members, which would not be nil
@@ -179,26 +189,4 @@ func nodeName(cfg *config.Config) (string, error) {
 		return "", fmt.Errorf("node.name is empty, and the host has no name: %w", err)
 	}
 	return host, nil
-}
-
-// releaseTier ends the membership, and the connections with others.
-func (n *Node) releaseTier() {
-	if n.tier != nil {
-		n.tier.Close()
-	}
-	if n.keeper != nil {
-		n.keeper.Close()
-	}
-	if n.heads != nil {
-		_ = n.heads.Close() // there is nothing to be done about it
-	}
-	if n.members != nil {
-		n.members.Close()
-	}
-	if n.links != nil {
-		n.links.Close()
-	}
-	if n.store != nil {
-		_ = n.store.Close() // there is nothing to be done about it
-	}
 }
