@@ -31,6 +31,7 @@ type stream struct {
 // told is what a stream has been told of one type.
 type told struct {
 	responses int
+	first     time.Duration // when the first response arrived
 	// names: number of the event that told it last.
 	names map[string]int
 	// errors: names of which it was told that they cannot be had; the resource takes that
@@ -65,7 +66,9 @@ func (s *stream) of(typeURL string) *told {
 func (c *client) take(s *stream, e *record.Event) {
 	s.got++
 	t := s.of(e.Type)
-	t.responses++
+	if t.responses++; t.responses == 1 {
+		t.first = e.At
+	}
 	if !e.Delta && fullState(e.Type) || c.held[e.Type] == nil {
 		c.held[e.Type] = make(map[string]record.Resource, len(e.Resources))
 		c.since[e.Type] = make(map[string]time.Duration, len(e.Resources))

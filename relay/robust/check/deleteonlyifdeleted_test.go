@@ -27,6 +27,11 @@ func TestDeleteOnlyIfDeleted(t *testing.T) {
 
 	mustBeFine(t, forge(t, of, start(append(again[:5:5], opened("d", 3, "m"), removed(3, clusterType, "b"))...)))
 	mustFind(t, forge(t, of, start(opened("d", 3, "m"), removed(3, clusterType, "b"))), "b of Cluster is taken away")
+	// The removals of an older state may come shortly after its other content.
+	moved := then(again[:5], opened("d", 3, "m"), got(3, clusterType))
+	mustBeFine(t, forge(t, of, start(then(moved, after(removalsWait, removed(3, clusterType, "b")))...)))
+	mustFind(t, forge(t, of, start(then(moved, after(removalsWait+1, removed(3, clusterType, "b")))...)), "b of Cluster is taken away")
+	mustFind(t, forge(t, of, start(then(moved, got(3, clusterType, res("b", 6)), removed(3, clusterType, "b"))...), "Ordered", "Resumable"), "b of Cluster is taken away")
 
 	// What never was may be told to be absent; what always was may not, to anybody.
 	mustBeFine(t, forge(t, of, start(removed(1, endpointType, "never"))))
