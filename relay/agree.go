@@ -14,8 +14,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
 )
@@ -143,7 +143,7 @@ func (n *Node) compareTerms(ctx context.Context) {
 	salt := make([]byte, terms.LeastSalt)
 	_, _ = rand.Read(salt) // never fails
 	before := n.now()
-	answers, _ := fleet.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
+	answers, _ := ops.AskAll[told](ctx, n.everybody(), askTerms, url.Values{paramSalt: {hex.EncodeToString(salt)}}, nil)
 	if ctx.Err() != nil {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 	"sync"
 	"time"
 
-	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/ops"
 	"xdsrelay/shard"
 )
 
@@ -18,12 +18,12 @@ const mostSkew = 2 * time.Second
 type clocks struct {
 	mu sync.Mutex
 	// Guarded by mu.
-	all     []fleet.Skew
+	all     []ops.Skew
 	largest time.Duration // between this node's clock and another one's
 }
 
 // differ are those that did when the nodes were asked last.
-func (c *clocks) differ() []fleet.Skew {
+func (c *clocks) differ() []ops.Skew {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.all)
@@ -38,17 +38,17 @@ func (c *clocks) most() time.Duration {
 
 // note takes in by how much other clocks are ahead of this node's, and returns which begin
 // to differ and which no longer do. One that has not answered, and may be there, stays.
-func (c *clocks) note(self string, offsets map[string]time.Duration, there []shard.Member, now time.Time) (came, went []fleet.Skew) {
+func (c *clocks) note(self string, offsets map[string]time.Duration, there []shard.Member, now time.Time) (came, went []ops.Skew) {
 	offsets[self] = 0
-	found := fleet.Skews(offsets, mostSkew)
+	found := ops.Skews(offsets, mostSkew)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.largest = 0
 	for _, ahead := range offsets {
 		c.largest = max(c.largest, ahead.Abs())
 	}
-	of := func(all []fleet.Skew, node string) int {
-		return slices.IndexFunc(all, func(s fleet.Skew) bool { return s.Node == node })
+	of := func(all []ops.Skew, node string) int {
+		return slices.IndexFunc(all, func(s ops.Skew) bool { return s.Node == node })
 	}
 	for _, before := range c.all {
 		_, answered := offsets[before.Node]
@@ -76,7 +76,7 @@ func (n *Node) compareClocks(answers []told, before, after time.Time) {
 	offsets := make(map[string]time.Duration)
 	for _, one := range answers {
 		if one.Clock != 0 { // older versions say nothing
-			offsets[one.Node] = fleet.Offset(time.UnixMilli(one.Clock), before.Truncate(time.Millisecond), after)
+			offsets[one.Node] = ops.Offset(time.UnixMilli(one.Clock), before.Truncate(time.Millisecond), after)
 		}
 	}
 	came, went := n.clocks.note(n.name, offsets, n.everybody().All(), after)

@@ -8,8 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"xdsrelay/relay/admin"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 )
 
@@ -40,7 +39,7 @@ type copies struct {
 
 // seriesOfAll asks all nodes for their samples after a moment, and adds those of nodes
 // that have left, or do not answer.
-func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []admin.Silent) {
+func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []ops.Silent) {
 	var names []string
 	for _, m := range n.everybody().All() {
 		if m.Name != n.name {
@@ -54,7 +53,7 @@ func (n *Node) seriesOfAll(ctx context.Context, since int64) ([]series.Part, []a
 		from = min(since, c.parts.Since(names))
 	}
 	c.mu.Unlock()
-	parts, silent := fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(from-series.Step, 10)}}, nil) // with the one before: see Join
+	parts, silent := ops.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(from-series.Step, 10)}}, nil) // with the one before: see Join
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.at = time.Now()
@@ -74,7 +73,7 @@ func (n *Node) copySamples(ctx context.Context) {
 	began, at := c.began, c.at
 	c.mu.Unlock()
 	if !began {
-		answers, _ := fleet.AskAll[[]series.Part](ctx, n.everybody(), askCopies, url.Values{}, func(node string) bool { return node == others[0].Name })
+		answers, _ := ops.AskAll[[]series.Part](ctx, n.everybody(), askCopies, url.Values{}, func(node string) bool { return node == others[0].Name })
 		c.mu.Lock()
 		c.parts.Add(slices.DeleteFunc(slices.Concat(answers...), func(p series.Part) bool { return p.Node == n.name })...)
 		c.began = true
@@ -90,7 +89,7 @@ func (n *Node) copyFrom(ctx context.Context, node string) {
 	n.copies.mu.Lock()
 	since := n.copies.parts.Since([]string{node})
 	n.copies.mu.Unlock()
-	parts, _ := fleet.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, func(one string) bool { return one == node })
+	parts, _ := ops.AskAll[series.Part](ctx, n.everybody(), askSeries, url.Values{paramSince: {strconv.FormatInt(since, 10)}}, func(one string) bool { return one == node })
 	n.copies.mu.Lock()
 	defer n.copies.mu.Unlock()
 	n.copies.parts.Add(parts...)
@@ -100,7 +99,7 @@ func (n *Node) copyFrom(ctx context.Context, node string) {
 func (n *Node) handOverSamples() {
 	ctx, cancel := context.WithTimeout(context.Background(), copyTime)
 	defer cancel()
-	fleet.AskAll[bool](ctx, n.everybody(), askCopy, url.Values{paramFrom: {n.name}}, func(node string) bool { return node != n.name })
+	ops.AskAll[bool](ctx, n.everybody(), askCopy, url.Values{paramFrom: {n.name}}, func(node string) bool { return node != n.name })
 }
 
 // copied are the samples that this node keeps of others.

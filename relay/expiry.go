@@ -6,9 +6,9 @@ import (
 	"sync"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
+	"xdsrelay/relay/ops"
 
-	"xdsrelay/relay/admin"
+	"go.opentelemetry.io/otel/metric"
 )
 
 // expiries are from when until when the certificates are good that this node shows, by
@@ -34,16 +34,16 @@ func (e *expiries) watch(section string, validity func() (from, until time.Time)
 const lastShare = 20
 
 // bad are the certificates that are good no more, not yet, or not for long, by section.
-func (e *expiries) bad(now time.Time) (all []admin.BadCertificate) {
+func (e *expiries) bad(now time.Time) (all []ops.BadCertificate) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for section, validity := range e.all {
 		from, until := validity()
 		if !until.IsZero() && (now.Before(from) || until.Sub(now) < until.Sub(from)/lastShare) {
-			all = append(all, admin.BadCertificate{Use: section, From: from, Until: until, Ended: !now.Before(until), Early: now.Before(from)})
+			all = append(all, ops.BadCertificate{Use: section, From: from, Until: until, Ended: !now.Before(until), Early: now.Before(from)})
 		}
 	}
-	slices.SortFunc(all, func(a, b admin.BadCertificate) int { return strings.Compare(a.Use, b.Use) })
+	slices.SortFunc(all, func(a, b ops.BadCertificate) int { return strings.Compare(a.Use, b.Use) })
 	return all
 }
 

@@ -6,8 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"xdsrelay/relay/admin"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // The questions that nodes ask one another for the live page.
@@ -39,8 +38,8 @@ func (n *Node) answerLive() {
 }
 
 // statesOfAll asks all nodes how they are.
-func (n *Node) statesOfAll(ctx context.Context) ([]admin.NodeState, []admin.Silent) {
-	return fleet.AskAll[admin.NodeState](ctx, n.everybody(), askLive, url.Values{}, nil)
+func (n *Node) statesOfAll(ctx context.Context) ([]ops.NodeState, []ops.Silent) {
+	return ops.AskAll[ops.NodeState](ctx, n.everybody(), askLive, url.Values{}, nil)
 }
 
 // unheard is after how long it is doubtful who is in the tier.
@@ -50,9 +49,9 @@ const unheard = 10 * time.Second
 const mostProblems = 5
 
 // stateNow is how this node is.
-func (n *Node) stateNow() admin.NodeState {
-	s := admin.NodeState{
-		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.keySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Took: n.samples.took(time.Now()),
+func (n *Node) stateNow() ops.NodeState {
+	s := ops.NodeState{
+		Node: n.name, Settings: n.Settings(), Sums: n.own().Sums(), Keys: n.own().KeySums(), Progress: n.board.Look(), Totals: n.samples.totals(), Took: n.samples.took(time.Now()),
 		Redis: n.redis(), CutSince: n.tier.CutSince(), Certificates: n.certs.bad(time.Now()),
 	}
 	if n.foreign != nil {
@@ -70,7 +69,7 @@ func (n *Node) stateNow() admin.NodeState {
 	for _, o := range n.origins.describe() {
 		s.Apart = append(s.Apart, o.Apart[:min(len(o.Apart), mostProblems-len(s.Apart))]...)
 		into := &s.Unreachable
-		if o.Kind == admin.Directory {
+		if o.Kind == ops.Directory {
 			into = &s.Problems
 		}
 		for _, problem := range o.Problems {
@@ -80,43 +79,4 @@ func (n *Node) stateNow() admin.NodeState {
 		}
 	}
 	return s
-}
-
-// keySums are the keys of this node in numbers.
-func (n *Node) keySums() (sums admin.KeySums) {
-	places := n.tier.Places()
-	for _, g := range n.cache.GroupInfos() {
-		place, known := places[g.Key]
-		state := "owner"
-		if known {
-			state = string(place.State)
-		}
-		switch {
-		case g.Idle:
-			sums.Idle++
-		case state == "follower":
-			sums.Follower++
-		case state == "alone":
-			sums.Alone++
-		case placeLabel(state) == "for_peers":
-			sums.ForPeers++
-		default:
-			sums.Owner++
-		}
-		if since, down := g.Down(); down {
-			if sums.Down++; sums.Down == 1 || since.Before(sums.DownSince) {
-				sums.DownSince, sums.DownError = since, g.Error
-			}
-		}
-		if g.Stale {
-			sums.Stale++
-		}
-		if g.Empty() != "" {
-			sums.Empty++
-		}
-		if g.HeldRemovals > 0 {
-			sums.Held++
-		}
-	}
-	return sums
 }

@@ -23,9 +23,9 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
 	"xdsrelay/relay/csds"
-	"xdsrelay/relay/fleet"
 	"xdsrelay/relay/load"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/relay/tier"
@@ -93,13 +93,13 @@ type Node struct {
 	cache     *cache.Cache
 	fanout    *fanout.Server
 	status    *csds.Service
-	crowd     *fleet.Fleet // all clients of the tier
-	strays    fleet.Strays // nodes that have clients and are no members; guards itself
-	quiet     fleet.Quiet  // nodes that do not answer; guards itself
-	board     *fleet.Board // the newest updates on this node
-	samples   samples      // what it was like; guards itself
-	copies    copies       // what other nodes were like; guards itself
-	agreement agreement    // who differs from whom in the tier; guards itself
+	model     *ops.Model // what operators see of all nodes
+	strays    ops.Strays // nodes that have clients and are no members; guards itself
+	quiet     ops.Quiet  // nodes that do not answer; guards itself
+	board     *ops.Board // the newest updates on this node
+	samples   samples    // what it was like; guards itself
+	copies    copies     // what other nodes were like; guards itself
+	agreement agreement  // who differs from whom in the tier; guards itself
 	grpc      *grpc.Server
 	health    *health.Server
 	clients   []clientPort                // the first one first

@@ -24,8 +24,8 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"xdsrelay/relay"
-	"xdsrelay/relay/admin"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -193,7 +193,7 @@ func TestNode(t *testing.T) {
 			t.Fatal(err)
 		}
 		xdstest.Eventually(t, "the bad file is shown", func() bool {
-			var origins []admin.OriginInfo
+			var origins []ops.OriginInfo
 			_, text := n.get(t, "/debug/origin?format=json")
 			return json.Unmarshal([]byte(text), &origins) == nil && len(origins[0].Problems) == 1 && strings.Contains(origins[0].Problems[0], "bad.json")
 		})

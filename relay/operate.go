@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/url"
@@ -14,7 +13,7 @@ import (
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/shard"
 	"xdsrelay/shard/store"
 )
@@ -22,11 +21,8 @@ import (
 // What operators see and do is about all nodes, whichever of them they ask: it asks
 // the others.
 
-// The questions that nodes ask one another for operators, with ?key=.
-const (
-	askKeys    = "keys"
-	askRelease = "release"
-)
+// askRelease makes a node release the held removals of the key in ?key=.
+const askRelease = "release"
 
 // released is the answer to askRelease.
 type released struct {
@@ -36,28 +32,25 @@ type released struct {
 
 // operate answers the questions of other nodes.
 func (n *Node) operate() {
-	n.tier.Handle(askKeys, func(_ context.Context, v url.Values) (any, error) {
-		q, err := admin.ParseKeyQuery(v)
-		if err != nil {
-			return nil, err
-		}
-		return q.Rows(n.ownKeys(q)), nil
-	}, admin.KeyQueryParams()...)
-	n.crowd = fleet.New(n.own(), n.everybody(), func(path string, h func(context.Context, url.Values) (any, error), params ...string) {
+	n.model = ops.New(n.own(), n.everybody(), func(path string, h func(context.Context, url.Values) (any, error), params ...string) {
 		n.tier.Handle(path, h, params...)
 	})
-	n.board = fleet.NewBoard(n.own())
+	n.board = ops.NewBoard(n.own())
 	n.answerLive()
 	n.answerTerms()
 	n.add(part{run: n.watchAgreement})
 	n.answerVisits()
 	n.followTraces()
-	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get(admin.ParamKey)), nil }, admin.ParamKey)
+	n.tier.Handle(askRelease, func(_ context.Context, q url.Values) (any, error) { return n.releaseHere(q.Get(ops.ParamKey)), nil }, ops.ParamKey)
 }
 
 // own are the clients of this node.
-func (n *Node) own() fleet.Local {
-	return fleet.Local{Node: n.name, Clients: n.everyClient, Groups: func() []*cache.Group { return n.cache.Groups() }}
+func (n *Node) own() ops.Local {
+	return ops.Local{
+		Node: n.name, Clients: n.everyClient, Places: n.tier.Places,
+		Groups:     func() []*cache.Group { return n.cache.Groups() },
+		GroupInfos: func() []cache.GroupInfo { return n.cache.GroupInfos() },
+	}
 }
 
 // otherStatus are the other nodes, to be asked for their part of who has what.
@@ -77,15 +70,15 @@ func (n *Node) otherStatus() (others []csds.Other) {
 // tierAdmin is what the admin port shows and does.
 func (n *Node) tierAdmin() admin.Tier {
 	return admin.Tier{
-		Members: func() admin.Members {
+		Members: func() ops.Members {
 			view := n.members.View().Members()
-			return admin.Members{
+			return ops.Members{
 				Self: n.name, Heard: n.members.Heard(), Members: view, Silent: n.quiet.Among(view), Strays: n.strays.Alive(), Missing: n.missing(),
 				Differences: n.agreement.differences(), Clocks: n.clocks.differ(), Redis: n.redis(),
 			}
 		},
 		Own:   n.stateNow,
-		Fleet: n.crowd, Nodes: n.statesOfAll, Series: n.seriesOfAll, Keys: n.keysOfAll, Explain: n.explain, Release: n.releaseOnAll,
+		Model: n.model, Nodes: n.statesOfAll, Series: n.seriesOfAll, Explain: n.explain, Release: n.releaseOnAll,
 		Drain: func() (admin.Draining, error) {
 			return admin.Draining{Node: n.name, Clients: n.fanout.Count(), Over: n.settings.drain().Time.Seconds()}, n.Drain()
 		},
@@ -93,13 +86,13 @@ func (n *Node) tierAdmin() admin.Tier {
 }
 
 // askAll asks all nodes about a key.
-func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T, silent []admin.Silent) {
-	return fleet.AskAll[T](ctx, n.everybody(), path, url.Values{admin.ParamKey: {key}}, nil)
+func askAll[T any](ctx context.Context, n *Node, path, key string) (answers []T, silent []ops.Silent) {
+	return ops.AskAll[T](ctx, n.everybody(), path, url.Values{ops.ParamKey: {key}}, nil)
 }
 
 // everybody is how all nodes are asked.
-func (n *Node) everybody() *fleet.Tier {
-	return &fleet.Tier{
+func (n *Node) everybody() *ops.Nodes {
+	return &ops.Nodes{
 		Self: n.members.Self, Members: func() []shard.Member { return n.members.View().Members() }, Strays: n.lookForStrays, Ask: n.askNode, Quiet: n.quiet.Since,
 		Owner: func(key string) string {
 			owner, _ := n.members.View().Owner(key)
@@ -109,17 +102,17 @@ func (n *Node) everybody() *fleet.Tier {
 }
 
 // missing are the nodes that should be there and do not answer.
-func (n *Node) missing() []fleet.Missing {
-	var all []fleet.Missing
+func (n *Node) missing() []ops.Missing {
+	var all []ops.Missing
 	for _, m := range n.members.Missing() {
-		one := fleet.Missing{Member: m.Member, Listed: true, Heard: m.Heard}
+		one := ops.Missing{Member: m.Member, Listed: true, Heard: m.Heard}
 		if m.Err != nil {
-			one.Error = fleet.InShort(m.Err)
+			one.Error = ops.InShort(m.Err)
 		}
 		all = append(all, one)
 	}
 	for _, m := range n.strays.Gone() {
-		if !slices.ContainsFunc(all, func(o fleet.Missing) bool { return o.Name == m.Name }) {
+		if !slices.ContainsFunc(all, func(o ops.Missing) bool { return o.Name == m.Name }) {
 			all = append(all, m)
 		}
 	}
@@ -156,55 +149,6 @@ func (n *Node) askNode(ctx context.Context, m shard.Member, path string) ([]byte
 	return answer, err
 }
 
-// keysOfAll are keys of all nodes.
-func (n *Node) keysOfAll(ctx context.Context, q admin.KeyQuery) admin.Keys {
-	answers, silent := fleet.AskAll[[]admin.NodeKey](ctx, n.everybody(), askKeys, q.Values(), nil)
-	rows := slices.Concat(answers...)
-	rows = slices.DeleteFunc(rows, func(row admin.NodeKey) bool { return !q.Wants(row.Key) }) // of a node of an older version
-	slices.SortStableFunc(rows, func(a, b admin.NodeKey) int {
-		return cmp.Or(cmp.Compare(a.Key, b.Key), cmp.Compare(a.Node, b.Node))
-	})
-	all := admin.Keys{Keys: []admin.Key{}, Silent: silent}
-	view := n.members.View()
-	for _, row := range rows {
-		if last := len(all.Keys) - 1; last < 0 || all.Keys[last].Key != row.Key {
-			owner, _ := view.Owner(row.Key)
-			all.Keys = append(all.Keys, admin.Key{Key: row.Key, Owner: owner.Name})
-		}
-		one := &all.Keys[len(all.Keys)-1]
-		one.Nodes = append(one.Nodes, row)
-	}
-	return q.Page(all)
-}
-
-// ownKeys are those keys that this node has.
-func (n *Node) ownKeys(q admin.KeyQuery) []admin.NodeKey {
-	places := n.tier.Places()
-	rows, states := []admin.NodeKey{}, n.own().Keys()
-	for _, g := range n.cache.GroupInfos() {
-		if !q.Wants(g.Key) {
-			continue
-		}
-		row := admin.NodeKey{
-			Key: g.Key, Node: n.name, State: "owner", Since: g.Since, Clients: g.Clients, Peers: g.Peers, Connected: g.Connected,
-			Error: g.Error, Bytes: g.Bytes, HeldRemovals: g.HeldRemovals, Stale: g.Stale, States: states[g.Key],
-		}
-		for _, t := range g.Tables {
-			row.Resources += t.Resources
-			row.Updates += t.Updates
-			row.Changes += t.Changes
-		}
-		if place, ok := places[g.Key]; ok {
-			row.State, row.From, row.Since = string(place.State), place.Owner, place.Since
-		}
-		if g.Idle {
-			row.State, row.From = "idle", ""
-		}
-		rows = append(rows, row)
-	}
-	return rows
-}
-
 // explain tells which key a client gets, and what becomes of it.
 func (n *Node) explain(ctx context.Context, node, peer []byte) (admin.Explained, error) {
 	ex, err := explainBy(n.rules.Load(), n.policy.Load(), node, peer)
@@ -213,8 +157,8 @@ func (n *Node) explain(ctx context.Context, node, peer []byte) (admin.Explained,
 	}
 	key := string(ex.Result.Key)
 	owner, _ := n.members.View().Owner(key)
-	found := admin.Key{Key: key, Owner: owner.Name, Nodes: []admin.NodeKey{}}
-	all := n.keysOfAll(ctx, admin.KeyQuery{Key: key})
+	found := ops.Key{Key: key, Owner: owner.Name, Nodes: []ops.NodeKey{}}
+	all := n.model.Keys(ctx, ops.KeyQuery{Key: key})
 	if len(all.Keys) > 0 {
 		found = all.Keys[0]
 	}
@@ -231,7 +175,7 @@ func (n *Node) releaseOnAll(ctx context.Context, key string) (admin.Released, er
 		done.Removals += a.Removals
 	}
 	if !known {
-		return done, admin.ErrUnknownKey
+		return done, ops.ErrUnknownKey
 	}
 	n.log.Info("removals were released", "key", key, "removals", done.Removals)
 	return done, nil

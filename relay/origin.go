@@ -10,9 +10,9 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/secure"
 	"xdsrelay/relay/telemetry"
@@ -57,7 +57,7 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 		if err != nil {
 			return made, err
 		}
-		return namedOrigin{origin: d, describe: func() admin.OriginInfo { return describeDirectory(cfg, d) }}, nil
+		return namedOrigin{origin: d, describe: func() ops.OriginInfo { return describeDirectory(cfg, d) }}, nil
 	}
 	to, err := controlPlaneConfig(section, cfg, secured, dial, log)
 	if err != nil {
@@ -68,8 +68,8 @@ func newOrigin(label, section string, cfg config.Origin, secured secureFor, dial
 	if err != nil {
 		return made, err
 	}
-	return namedOrigin{origin: c, describe: func() admin.OriginInfo {
-		return admin.OriginInfo{Kind: admin.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Quarantined()}
+	return namedOrigin{origin: c, describe: func() ops.OriginInfo {
+		return ops.OriginInfo{Kind: ops.ControlPlane, Where: cfg.Addresses, Variant: string(cfg.Variant), Problems: c.Problems(), Apart: c.Quarantined()}
 	}}, nil
 }
 
@@ -119,8 +119,8 @@ func controlPlaneConfig(section string, cfg config.Origin, secured secureFor, di
 	}, nil
 }
 
-func describeDirectory(cfg config.Origin, d *upstream.Directory) admin.OriginInfo {
-	info := admin.OriginInfo{Kind: admin.Directory, Where: []string{cfg.Directory}}
+func describeDirectory(cfg config.Origin, d *upstream.Directory) ops.OriginInfo {
+	info := ops.OriginInfo{Kind: ops.Directory, Where: []string{cfg.Directory}}
 	errs := d.Errors()
 	for _, path := range slices.Sorted(maps.Keys(errs)) {
 		info.Problems = append(info.Problems, errs[path].Error())

@@ -11,9 +11,9 @@ import (
 
 	"google.golang.org/grpc"
 
-	"xdsrelay/relay/admin"
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/resource"
 	"xdsrelay/relay/telemetry"
 	"xdsrelay/upstream"
@@ -77,7 +77,7 @@ func (s *strangers) problems() (all []string) {
 type namedOrigin struct {
 	origin
 	name     string
-	describe func() admin.OriginInfo
+	describe func() ops.OriginInfo
 	leg      int
 	// names is a leg of their own for the names of some types, by URL (D11).
 	names map[string]int
@@ -127,7 +127,7 @@ func (o *origins) add(name string, cfg config.Origin, types []string, secured se
 		o.types[resource.TypeNamed(t).URL] = index
 	}
 	describe := made.describe
-	made.describe = func() admin.OriginInfo {
+	made.describe = func() ops.OriginInfo {
 		info := describe()
 		info.Name, info.Authorities, info.Types, info.SeparateNames = name, cfg.Authorities, types, cfg.SeparateNames
 		return info
@@ -225,7 +225,7 @@ func (o *origins) Close() {
 }
 
 // describe tells what there is to know of each origin.
-func (o *origins) describe() (all []admin.OriginInfo) {
+func (o *origins) describe() (all []ops.OriginInfo) {
 	for i, one := range o.all {
 		info := one.describe()
 		if i == 0 {

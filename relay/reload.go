@@ -13,8 +13,8 @@ import (
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
-	"xdsrelay/relay/admin"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 )
 
 // Source is where a node's configuration comes from, so that it can be read again
@@ -40,12 +40,12 @@ type settings struct {
 	mu sync.Mutex
 	// Guarded by mu.
 	current *config.Config // what was put into force last
-	state   admin.Settings
+	state   ops.Settings
 }
 
 func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settings, error) {
 	// Making a node may take a while, in which the file may change.
-	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: admin.Settings{File: source.File, Read: time.Now()}}
+	s := &settings{source: source, seen: lookAt(source.File), first: cfg, current: cfg, state: ops.Settings{File: source.File, Read: time.Now()}}
 	var err error
 	if s.outcome, err = meter.Int64Counter("xdsrelay.config.reads", metric.WithDescription(
 		"Times that the configuration was read again, by outcome: applied, unchanged, or refused since there was a mistake in it.")); err != nil {
@@ -76,7 +76,7 @@ func newSettings(cfg *config.Config, source Source, meter metric.Meter) (*settin
 }
 
 // State tells what became of the configuration.
-func (s *settings) State() admin.Settings {
+func (s *settings) State() ops.Settings {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state
@@ -137,7 +137,7 @@ var errNoSource = errors.New("the configuration of this node comes from nowhere 
 // Reload reads the configuration again and puts into force what of it may change
 // while the node runs. No stream ends by it. Where there is a mistake nothing
 // changes, and the error says what is wrong.
-func (n *Node) Reload() (admin.Settings, error) {
+func (n *Node) Reload() (ops.Settings, error) {
 	s := n.settings
 	if s.source.Load == nil {
 		return s.State(), errNoSource
@@ -205,4 +205,4 @@ func saysWhoClientsAre(field string) bool {
 }
 
 // Settings tells what became of the node's configuration.
-func (n *Node) Settings() admin.Settings { return n.settings.State() }
+func (n *Node) Settings() ops.Settings { return n.settings.State() }

@@ -7,7 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 )
 
@@ -78,7 +78,7 @@ func (n *Node) sampleOf(metrics prometheus.Gatherer) {
 	sums := n.own().Sums()
 	others, _ := n.everybody().Others()
 	is := series.Now{Clients: sums.Clients, Members: len(others) + 1}
-	for i, s := range fleet.States() {
+	for i, s := range ops.States() {
 		is.States[i] = sums.States[s]
 	}
 	n.samples.note(time.Now(), is, totals)

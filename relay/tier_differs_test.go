@@ -11,6 +11,7 @@ import (
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/aggregation"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -97,7 +98,7 @@ func TestListedNodeThatIsAway(t *testing.T) {
 		began := time.Now()
 		away := func(node string) (state, detail string, since time.Time) {
 			now, _ := w.nodesNow(node)
-			if i := slices.IndexFunc(now.Nodes, func(n admin.LiveNode) bool { return n.Name == "c" }); i >= 0 {
+			if i := slices.IndexFunc(now.Nodes, func(n ops.LiveNode) bool { return n.Name == "c" }); i >= 0 {
 				state = now.Nodes[i].State
 			}
 			for _, one := range now.Warnings {

@@ -18,13 +18,13 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 )
 
 // fleetOf are the clients of a tier as a node tells of them, in pages of a size.
-func (w *tierWorld) fleetOf(node string, query url.Values, size int) (all fleet.Page) {
+func (w *tierWorld) fleetOf(node string, query url.Values, size int) (all ops.Page) {
 	w.t.Helper()
 	query = maps.Clone(query)
 	if query == nil {
@@ -32,7 +32,7 @@ func (w *tierWorld) fleetOf(node string, query url.Values, size int) (all fleet.
 	}
 	query.Set("limit", fmt.Sprint(size))
 	for {
-		var page fleet.Page
+		var page ops.Page
 		if code, text := w.order(node, http.MethodGet, "/api/v1/clients?"+query.Encode(), &page); code != http.StatusOK {
 			w.t.Fatalf("%d %s", code, text)
 		}
@@ -48,7 +48,7 @@ func (w *tierWorld) fleetOf(node string, query url.Values, size int) (all fleet.
 }
 
 // names are the clients, in order, with the node that each is on.
-func namesOf(page fleet.Page) (names []string) {
+func namesOf(page ops.Page) (names []string) {
 	for _, c := range page.Clients {
 		names = append(names, c.Name+" on "+c.Node)
 	}
@@ -94,7 +94,7 @@ func TestFleet(t *testing.T) {
 		slices.Sort(want)
 		xdstest.Eventually(t, "all to be synced", func() bool {
 			all := w.fleetOf("a", nil, 1000)
-			return !slices.ContainsFunc(all.Clients, func(c fleet.Client) bool { return c.State != fleet.Synced })
+			return !slices.ContainsFunc(all.Clients, func(c ops.Client) bool { return c.State != ops.Synced })
 		})
 		for _, node := range w.names {
 			for _, size := range []int{1, 7, 1000} {
@@ -123,9 +123,9 @@ func TestFleet(t *testing.T) {
 		if got := namesOf(w.fleetOf("a", url.Values{"node": {"b"}, "prefix": {"x-"}}, 10)); len(got) != 2 {
 			t.Errorf("on node b: %q", got)
 		}
-		var sum fleet.Summary
+		var sum ops.Summary
 		w.order("c", http.MethodGet, "/api/v1/summary", &sum)
-		if sum.Clients != len(want)+2 || sum.States[fleet.Synced] != len(want) || sum.States[fleet.Nacked] != 1 || sum.States[fleet.Stale] != 1 || len(sum.Nodes) != 3 {
+		if sum.Clients != len(want)+2 || sum.States[ops.Synced] != len(want) || sum.States[ops.Nacked] != 1 || sum.States[ops.Stale] != 1 || len(sum.Nodes) != 3 {
 			t.Errorf("%+v", sum)
 		}
 	})
@@ -134,7 +134,7 @@ func TestFleet(t *testing.T) {
 // holds compares what a node tells of a client with what the client holds.
 func (w *tierWorld) holds(c *xdstest.Auto, name string) {
 	w.t.Helper()
-	var found fleet.Found
+	var found ops.Found
 	w.order("b", http.MethodGet, "/api/v1/client?resources=100&client="+name, &found)
 	if len(found.Clients) != 1 {
 		w.t.Fatalf("%s: %+v", name, found)
@@ -145,7 +145,7 @@ func (w *tierWorld) holds(c *xdstest.Auto, name string) {
 			if r.Exists {
 				told[r.Name] = r.Version
 			}
-			if r.Exists && r.State != fleet.Synced {
+			if r.Exists && r.State != ops.Synced {
 				w.t.Errorf("%s: %s is %s", name, r.Name, r.State)
 			}
 		}
@@ -183,7 +183,7 @@ func TestFleetWithSilentNodes(t *testing.T) {
 		if len(got.Clients) != 8 || len(got.Silent) != 1 || got.Silent[0].Node != "a" || got.Silent[0].Error == "" || got.Silent[0].Clients != 4 {
 			t.Errorf("%d clients, silent: %+v", len(got.Clients), got.Silent)
 		}
-		var sum fleet.Summary
+		var sum ops.Summary
 		w.order("b", http.MethodGet, "/api/v1/summary", &sum)
 		if sum.Clients != 8 || sum.Unknown != 4 {
 			t.Errorf("%+v", sum)
@@ -208,7 +208,7 @@ func TestFind(t *testing.T) {
 			{"hop-22", "", "", "shop-22"},
 			{"nothing of that kind", "", "", ""},
 		} {
-			var found fleet.Found
+			var found ops.Found
 			code, _ := w.order("a", http.MethodGet, "/api/v1/client?client="+url.QueryEscape(tc.asked), &found)
 			var clients []string
 			for _, c := range found.Clients {
@@ -248,7 +248,7 @@ func TestDiff(t *testing.T) {
 			return ""
 		}})
 		differs := func(id string) []string {
-			var d fleet.Diff
+			var d ops.Diff
 			if code, text := w.order("a", http.MethodGet, "/api/v1/diff?client="+id, &d); code != http.StatusOK || len(d.Diffs) != 1 || len(d.Diffs[0].Types) != 1 {
 				t.Fatalf("%d %s", code, text)
 			}
@@ -279,7 +279,7 @@ func TestDiff(t *testing.T) {
 			t.Errorf("mute: %q", mute)
 		}
 		expect("picky", "changed red-a NACKED", "removed red-b NACKED", "added red-c NACKED", "0 same")
-		var none fleet.Diff
+		var none ops.Diff
 		if code, _ := w.order("a", http.MethodGet, "/api/v1/diff?client=godo", &none); code != http.StatusNotFound || !slices.Contains(none.Near, "good") {
 			t.Errorf("a name that nobody has: %d %+v", code, none)
 		}
@@ -297,7 +297,7 @@ func TestHistoryOfTier(t *testing.T) {
 			w.set("red", v)
 			w.converged()
 		}
-		var h fleet.History
+		var h ops.History
 		w.order("b", http.MethodGet, "/api/v1/history?key=red", &h)
 		if h.Owner != w.roster.owner("red") || len(h.Nodes) != 2 {
 			t.Fatalf("%+v", h)
@@ -308,7 +308,7 @@ func TestHistoryOfTier(t *testing.T) {
 			if n.Node == h.Owner {
 				cause = cache.CauseOrigin
 			}
-			i := slices.IndexFunc(n.Types, func(t fleet.TypeHistory) bool { return t.Name == "CDS" })
+			i := slices.IndexFunc(n.Types, func(t ops.TypeHistory) bool { return t.Name == "CDS" })
 			versions := n.Types[i].Versions
 			if len(versions) < 3 || versions[0].Cause != cause || versions[0].Removed != 1 || versions[0].Resources != 2 || versions[0].At.IsZero() {
 				t.Errorf("node %s: %+v", n.Node, versions)
@@ -346,7 +346,7 @@ func TestDump(t *testing.T) {
 			query, parts := url.Values{"key": {"red"}}, 0
 			got := map[string]bool{}
 			for {
-				var d fleet.Dump
+				var d ops.Dump
 				code, text := w.order(node, http.MethodGet, "/api/v1/dump?"+query.Encode(), &d)
 				if code != http.StatusOK || d.Node != w.roster.owner("red") {
 					t.Fatalf("%d %.200s", code, text)

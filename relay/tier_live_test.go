@@ -8,8 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"xdsrelay/relay/admin"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 	"xdsrelay/relay/xdstest"
 )
@@ -24,13 +23,13 @@ func TestLiveTier(t *testing.T) {
 		w.converged()
 		owner, other := w.roster.owner("red"), w.other("red")
 		clients := len(w.clients["red"])
-		live := func(node string) (l admin.Live) {
+		live := func(node string) (l ops.Live) {
 			w.order(node, http.MethodGet, "/api/v1/live", &l)
 			time.Sleep(2 * time.Second) //nolint:forbidigo // virtual time: the next answer is another
 			return l
 		}
-		newest := func(l admin.Live) fleet.Update {
-			i := slices.IndexFunc(l.Updates, func(u fleet.Update) bool { return u.URL == xdstest.ClusterType })
+		newest := func(l ops.Live) ops.Update {
+			i := slices.IndexFunc(l.Updates, func(u ops.Update) bool { return u.URL == xdstest.ClusterType })
 			if i < 0 {
 				t.Fatalf("no update in %+v", l)
 			}
@@ -40,25 +39,25 @@ func TestLiveTier(t *testing.T) {
 		w.set("red", 2)
 		w.converged()
 		for _, node := range []string{owner, other} {
-			var l admin.Live
+			var l ops.Live
 			xdstest.Eventually(t, "the ACKs to arrive", func() bool {
 				l = live(node)
-				return newest(l).Acked == clients && l.Clients.States[fleet.Synced] == clients
+				return newest(l).Acked == clients && l.Clients.States[ops.Synced] == clients
 			})
 			if u := newest(l); u.Key != "red" || u.Clients != clients || u.Acked != clients || len(u.Nodes) != 3 || u.Cause != "origin" {
 				t.Errorf("on node %s the update is %+v, expected %d clients", node, u, clients)
 			}
-			if l.Self != node || len(l.Nodes) != 3 || l.Clients.Clients != clients || l.Clients.States[fleet.Synced] != clients || slices.ContainsFunc(l.Warnings, func(w admin.Warning) bool { return w.Level == "error" }) {
+			if l.Self != node || len(l.Nodes) != 3 || l.Clients.Clients != clients || l.Clients.States[ops.Synced] != clients || slices.ContainsFunc(l.Warnings, func(w ops.Warning) bool { return w.Level == "error" }) {
 				t.Errorf("on node %s: %+v", node, l)
 			}
 		}
 		w.awkward(other, "red")
 		xdstest.Eventually(t, "the awkward ones to stand as they do", func() bool {
 			l := live(owner)
-			return l.Clients.States[fleet.Nacked] == 1 && l.Clients.States[fleet.Stale] == 1
+			return l.Clients.States[ops.Nacked] == 1 && l.Clients.States[ops.Stale] == 1
 		})
 		w.set("red", 3)
-		var u fleet.Update
+		var u ops.Update
 		defer func() {
 			if t.Failed() {
 				t.Logf("the update is %+v", u)
@@ -69,7 +68,7 @@ func TestLiveTier(t *testing.T) {
 			return u.Clients == clients+2 && u.Acked == clients && u.Nacked == 1 && u.Sent+u.Waiting == 1
 		})
 		l := live(owner)
-		if !slices.ContainsFunc(l.Warnings, func(w admin.Warning) bool { return w.Kind == "clients" }) {
+		if !slices.ContainsFunc(l.Warnings, func(w ops.Warning) bool { return w.Kind == "clients" }) {
 			t.Errorf("warnings %+v", l.Warnings)
 		}
 		time.Sleep(30 * time.Second) //nolint:forbidigo // virtual time
@@ -86,14 +85,14 @@ func TestLiveTier(t *testing.T) {
 		if !slices.ContainsFunc(hour.P99, func(p *float64) bool { return p != nil }) {
 			t.Error("no time of any update")
 		}
-		var page admin.Keys
+		var page ops.Keys
 		w.order(other, http.MethodGet, "/api/v1/keys?limit=1&search=RE", &page)
 		if len(page.Keys) != 1 || len(page.Keys[0].Nodes) != 3 || page.Next != "" {
 			t.Errorf("keys %+v", page)
 		}
 		w.kill(other)
 		xdstest.Eventually(t, "the node to be missing", func() bool {
-			return slices.ContainsFunc(live(owner).Nodes, func(n admin.LiveNode) bool { return n.Name == other && n.State == "silent" })
+			return slices.ContainsFunc(live(owner).Nodes, func(n ops.LiveNode) bool { return n.Name == other && n.State == "silent" })
 		})
 	})
 }
@@ -179,24 +178,24 @@ func TestMissingInTheTier(t *testing.T) {
 		c.WaitHeld(t, xdstest.EndpointType, "red-a")
 		w.poll(other, "polls-in-vain", "red", "", "red-a", "misspelt")
 		for _, node := range []string{owner, other} {
-			var page fleet.Page
+			var page ops.Page
 			xdstest.Eventually(t, "those that ask in vain", func() bool {
 				page = w.fleetOf(node, url.Values{"state": {"missing"}}, 10)
-				return slices.Equal(namesOf(page), []string{"asks-in-vain on " + other, "polls-in-vain on " + other}) && page.Clients[0].State == fleet.Synced
+				return slices.Equal(namesOf(page), []string{"asks-in-vain on " + other, "polls-in-vain on " + other}) && page.Clients[0].State == ops.Synced
 			})
 			for _, c := range page.Clients {
 				if c.Missing != 1 || c.Types[0].Missing != 1 || c.Types[0].MissingNames != nil {
 					t.Errorf("node %s shows %+v", node, c)
 				}
-				var found fleet.Found
+				var found ops.Found
 				w.order(node, http.MethodGet, "/api/v1/client?client="+c.Name, &found)
 				if len(found.Clients) != 1 || !slices.Equal(found.Clients[0].Types[0].MissingNames, []string{"misspelt"}) {
 					t.Errorf("node %s shows %+v", node, found.Clients)
 				}
 			}
-			var l admin.Live
+			var l ops.Live
 			w.order(node, http.MethodGet, "/api/v1/live", &l)
-			i := slices.IndexFunc(l.Clients.Types, func(s fleet.TypeSum) bool { return s.URL == xdstest.EndpointType })
+			i := slices.IndexFunc(l.Clients.Types, func(s ops.TypeSum) bool { return s.URL == xdstest.EndpointType })
 			if l.Clients.Missing != 2 || i < 0 || l.Clients.Types[i].Missing != 1 {
 				t.Errorf("node %s counts %+v", node, l.Clients)
 			}

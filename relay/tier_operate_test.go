@@ -14,6 +14,7 @@ import (
 
 	"xdsrelay/relay/admin"
 	"xdsrelay/relay/config"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard"
 )
@@ -118,10 +119,10 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("a second time: %d %s", code, text)
 		}
 		xdstest.Eventually(t, "the keys have moved", func() bool {
-			var keys admin.Keys
+			var keys ops.Keys
 			w.order(heir, http.MethodGet, "/tier/keys", &keys)
-			return !slices.ContainsFunc(keys.Keys, func(k admin.Key) bool {
-				return k.Owner != heir || !slices.ContainsFunc(k.Nodes, func(n admin.NodeKey) bool { return n.Node == heir && n.State == "owner" && n.Connected })
+			return !slices.ContainsFunc(keys.Keys, func(k ops.Key) bool {
+				return k.Owner != heir || !slices.ContainsFunc(k.Nodes, func(n ops.NodeKey) bool { return n.Node == heir && n.State == "owner" && n.Connected })
 			})
 		})
 		guest.WaitFor(t, "it is sent away", func() bool { return guest.Stats().LastEnd != nil })
@@ -158,7 +159,7 @@ func TestOneGuard(t *testing.T) {
 		owner, follower := w.roster.owner("red"), w.other("red")
 		w.origin.Remove("red", xdstest.ClusterType, "red-a", "red-b")
 		held := func(node string) map[string]int {
-			var keys admin.Keys
+			var keys ops.Keys
 			w.order(node, http.MethodGet, "/tier/keys?key=red", &keys)
 			if len(keys.Keys) != 1 || len(keys.Keys[0].Nodes) != 3 || len(keys.Silent) > 0 {
 				t.Fatalf("%+v", keys)
@@ -203,7 +204,7 @@ func TestSilentNode(t *testing.T) {
 		gone, left := "a", "b"
 		w.kill(gone)
 		w.roster.change(gone, func(m *shard.Member) { m.Draining = false }) // as if it had died
-		var keys admin.Keys
+		var keys ops.Keys
 		w.order(left, http.MethodGet, "/tier/keys", &keys)
 		if len(keys.Keys) != 1 || len(keys.Silent) != 1 || keys.Silent[0].Node != gone || keys.Silent[0].Error == "" {
 			t.Errorf("%+v", keys)

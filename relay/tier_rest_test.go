@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"xdsrelay/fanout"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
 
@@ -65,9 +65,9 @@ func TestFleetWithPolls(t *testing.T) {
 			code, version = w.poll("b", "polls", "red", "")
 			return code == http.StatusOK
 		})
-		stands := func(state fleet.State) fleet.Client {
+		stands := func(state ops.State) ops.Client {
 			t.Helper()
-			var all fleet.Found
+			var all ops.Found
 			w.order("a", http.MethodGet, "/api/v1/client?client=polls&resources=10", &all)
 			if len(all.Clients) != 1 {
 				t.Fatalf("%d clients of the name", len(all.Clients))
@@ -79,21 +79,21 @@ func TestFleetWithPolls(t *testing.T) {
 			}
 			return c
 		}
-		if c := stands(fleet.Stale); c.Types[0].Version != version {
+		if c := stands(ops.Stale); c.Types[0].Version != version {
 			t.Errorf("%+v", c)
 		}
 		if code, _ := w.poll("b", "polls", "red", version); code != http.StatusNotModified {
 			t.Fatalf("the second poll: %d", code)
 		}
-		if c := stands(fleet.Synced); c.Types[0].Has != version || c.Types[0].Resources[0].State != fleet.Synced {
+		if c := stands(ops.Synced); c.Types[0].Has != version || c.Types[0].Resources[0].State != ops.Synced {
 			t.Errorf("%+v", c)
 		}
 		if got := namesOf(w.fleetOf("a", nil, 1)); !slices.Equal(got, []string{"polls on b", "streams on a"}) {
 			t.Errorf("%q", got)
 		}
-		var sums fleet.Summary
+		var sums ops.Summary
 		w.order("a", http.MethodGet, "/api/v1/summary", &sums)
-		if sums.Clients != 2 || sums.Streams != 1 || sums.States[fleet.Synced] != 2 {
+		if sums.Clients != 2 || sums.Streams != 1 || sums.States[ops.Synced] != 2 {
 			t.Errorf("%+v", sums)
 		}
 
@@ -101,7 +101,7 @@ func TestFleetWithPolls(t *testing.T) {
 		xdstest.Eventually(t, "it to be stale", func() bool {
 			return slices.Equal(namesOf(w.fleetOf("a", url.Values{"state": {"stale"}}, 10)), []string{"polls on b"})
 		})
-		var d fleet.Diff
+		var d ops.Diff
 		if w.order("a", http.MethodGet, "/api/v1/diff?client=polls", &d); len(d.Diffs) != 1 || !d.Diffs[0].Differs {
 			t.Errorf("%+v", d)
 		}
@@ -155,8 +155,8 @@ func TestPollsMove(t *testing.T) {
 				if got := namesOf(w.fleetOf(asked, nil, 10)); !slices.Equal(got, []string{"polls on " + node, "streams on a"}) {
 					t.Errorf("it polls %s, and node %s tells of %q", node, asked, got)
 				}
-				var sums fleet.Summary
-				if w.order(asked, http.MethodGet, "/api/v1/summary", &sums); sums.Clients != 2 || sums.States[fleet.Synced] != 2 {
+				var sums ops.Summary
+				if w.order(asked, http.MethodGet, "/api/v1/summary", &sums); sums.Clients != 2 || sums.States[ops.Synced] != 2 {
 					t.Errorf("it polls %s, and node %s counts %+v", node, asked, sums)
 				}
 			}

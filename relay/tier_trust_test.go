@@ -16,6 +16,7 @@ import (
 
 	"xdsrelay/relay"
 	"xdsrelay/relay/admin"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 	"xdsrelay/shard/redistest"
 )
@@ -93,7 +94,7 @@ func TestNodeWithoutPortsIsNoMember(t *testing.T) {
 func TestDrainedNodeIsNotGone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newOperatedWorld(t, 3, "red") // without clients, so that the drain is over at once
-		live := func() (l admin.Live) {
+		live := func() (l ops.Live) {
 			time.Sleep(1100 * time.Millisecond) //nolint:forbidigo // virtual time: the next answer is another
 			w.order("a", http.MethodGet, "/api/v1/live", &l)
 			return l
@@ -106,7 +107,7 @@ func TestDrainedNodeIsNotGone(t *testing.T) {
 		w.roster.drop("b")
 		for range 3 {
 			l := live()
-			if len(l.Nodes) != 2 || slices.ContainsFunc(l.Warnings, func(w admin.Warning) bool { return w.Node == "b" }) {
+			if len(l.Nodes) != 2 || slices.ContainsFunc(l.Warnings, func(w ops.Warning) bool { return w.Node == "b" }) {
 				t.Errorf("nodes %+v, warnings %+v", l.Nodes, l.Warnings)
 			}
 		}

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"slices"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/trace"
 )
 
@@ -20,7 +20,7 @@ func (n *Node) followTraces() {
 	n.tier.Handle(askTraces, func(_ context.Context, q url.Values) (any, error) { return tracer.Parts(q[paramSpan]), nil }, paramSpan)
 	tracer.Follow(func(ctx context.Context, spans []string) []trace.Part {
 		others := func(node string) bool { return node != n.name }
-		parts, _ := fleet.AskAll[[]trace.Part](ctx, n.everybody(), askTraces, url.Values{paramSpan: spans}, others)
+		parts, _ := ops.AskAll[[]trace.Part](ctx, n.everybody(), askTraces, url.Values{paramSpan: spans}, others)
 		return slices.Concat(parts...)
 	})
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"xdsrelay/fanout/rest"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // askVisits is the question for who polled a node of late.
@@ -39,7 +39,7 @@ func (n *Node) lookForVisits(ctx context.Context) {
 		return
 	}
 	asked := time.Now()
-	answers, _ := fleet.AskAll[visitors](ctx, n.everybody(), askVisits, url.Values{}, func(node string) bool { return node != n.name })
+	answers, _ := ops.AskAll[visitors](ctx, n.everybody(), askVisits, url.Values{}, func(node string) bool { return node != n.name })
 	took := time.Since(asked) // they are so much older now, at most
 	for _, a := range answers {
 		for i := range a.Visits {

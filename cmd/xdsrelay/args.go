@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // What lists the things that commands are about.
@@ -51,7 +51,7 @@ func noSuchCommand(cmd *cobra.Command, args []string) error {
 
 // checkType tells whether --type names a type; it may be left out.
 func checkType(name string) error {
-	if name != "" && fleet.TypeURL(name) == "" {
+	if name != "" && ops.TypeURL(name) == "" {
 		return usageError{fmt.Errorf("--type: got %q, expected a type URL, its last part, or a name like CDS", name)}
 	}
 	return nil

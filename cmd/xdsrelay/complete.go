@@ -7,8 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/admin"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // completeTime is what a node may take to answer while somebody waits at a prompt.
@@ -26,7 +25,7 @@ func (a *app) completeNames(cmd *cobra.Command, node *remote) {
 		}
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 		defer cancel()
-		var page fleet.Page
+		var page ops.Page
 		if _, err := node.get(ctx, "/api/v1/clients", url.Values{"prefix": {begun}, "limit": {mostCompleted}}, &page); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -57,10 +56,10 @@ func (a *app) completeKeys(cmd *cobra.Command, node *remote) {
 // completeFlags completes those flags that mean the same for all commands.
 func (a *app) completeFlags(cmd *cobra.Command, node *remote) {
 	var states, types []string
-	for _, s := range fleet.States() {
+	for _, s := range ops.States() {
 		states = append(states, string(s))
 	}
-	states = append(states, string(fleet.MissingResource))
+	states = append(states, string(ops.MissingResource))
 	types = append(types, columnOrder...)
 	known := map[string]cobra.CompletionFunc{
 		"key": keysOf(node), "node": nodesOf(node),
@@ -79,7 +78,7 @@ func keysOf(node *remote) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 		defer cancel()
-		var all admin.Keys
+		var all ops.Keys
 		if _, err := node.get(ctx, "/api/v1/keys", nil, &all); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
@@ -98,7 +97,7 @@ func nodesOf(node *remote) cobra.CompletionFunc {
 	return func(cmd *cobra.Command, _ []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(cmd.Context(), completeTime)
 		defer cancel()
-		var all admin.Members
+		var all ops.Members
 		if _, err := node.get(ctx, "/tier/members", nil, &all); err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

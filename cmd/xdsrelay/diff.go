@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // errDiffers makes diff end with exit code 1, without a word.
@@ -58,7 +58,7 @@ func (a *app) newDiffCmd() *cobra.Command {
 type errQuiet struct{ error }
 
 func (a *app) diff(ctx context.Context, node *remote, out *output, name string) error {
-	var d fleet.Diff
+	var d ops.Diff
 	if _, err := node.get(ctx, "/api/v1/diff", url.Values{"client": {name}}, &d); err != nil {
 		return err
 	}
@@ -92,14 +92,14 @@ func (a *app) diff(ctx context.Context, node *remote, out *output, name string) 
 }
 
 // sentWords say what became of a change on its way to the client.
-var sentWords = map[fleet.State]string{
-	fleet.NotSent: "not sent yet", fleet.Stale: "sent, not answered", fleet.Nacked: "sent, rejected",
+var sentWords = map[ops.State]string{
+	ops.NotSent: "not sent yet", ops.Stale: "sent, not answered", ops.Nacked: "sent, rejected",
 }
 
 // changeSigns are those of diff.
 var changeSigns = map[string]string{"added": "+", "changed": "~", "removed": "-"}
 
-func printDiff(w io.Writer, d *fleet.ClientDiff, now time.Time) {
+func printDiff(w io.Writer, d *ops.ClientDiff, now time.Time) {
 	fmt.Fprintf(w, "%s (key %s) on node %s, from %s\n", printable(d.Name), printable(d.Key), printable(d.Node), printable(d.Peer))
 	for _, note := range d.Notes {
 		fmt.Fprintf(w, "note: %s\n", printable(note))

@@ -11,7 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // newDumpCmd shows the resources of a key.
@@ -58,7 +58,7 @@ func (a *app) dump(ctx context.Context, node *remote, out *output, query url.Val
 	table := [][]string{{"TYPE", "NAME", "VERSION", "BYTES", "CHANGED", "NOTES"}}
 	now, n := time.Now(), 0
 	for {
-		var part fleet.Dump
+		var part ops.Dump
 		if _, err := node.get(ctx, "/api/v1/dump", query, &part); err != nil {
 			return err
 		}
@@ -74,7 +74,7 @@ func (a *app) dump(ctx context.Context, node *remote, out *output, query url.Val
 				if r.Problem != "" {
 					notes += ": " + r.Problem
 				}
-				table = append(table, []string{fleet.ShortName(r.URL), r.Name, shortVersion(r.Version), fmt.Sprint(r.Bytes), ago(now, r.Changed), notes})
+				table = append(table, []string{ops.ShortName(r.URL), r.Name, shortVersion(r.Version), fmt.Sprint(r.Bytes), ago(now, r.Changed), notes})
 				continue
 			}
 			if err := dumpOne(a.stdout, out, r, n == 1); err != nil {
@@ -97,7 +97,7 @@ func (a *app) dump(ctx context.Context, node *remote, out *output, query url.Val
 }
 
 // dumpHead writes what stands before the resources.
-func dumpHead(w io.Writer, out *output, d *fleet.Dump) error {
+func dumpHead(w io.Writer, out *output, d *ops.Dump) error {
 	key, err := json.Marshal(d.Key)
 	if err != nil {
 		return err
@@ -128,7 +128,7 @@ func dumpHead(w io.Writer, out *output, d *fleet.Dump) error {
 }
 
 // dumpOne writes one resource as an element of a list.
-func dumpOne(w io.Writer, out *output, r fleet.Dumped, first bool) error {
+func dumpOne(w io.Writer, out *output, r ops.Dumped, first bool) error {
 	text, err := json.MarshalIndent(r, "  ", "  ")
 	if err != nil {
 		return err

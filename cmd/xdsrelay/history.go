@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // newHistoryCmd shows what became of a key.
@@ -44,8 +44,8 @@ func (a *app) newHistoryCmd() *cobra.Command {
 		if limit < 0 {
 			return usageError{fmt.Errorf("--limit: got %d, expected at least 1, or 0 for all", limit)}
 		}
-		wanted := fleet.TypeURL(typ)
-		var h fleet.History
+		wanted := ops.TypeURL(typ)
+		var h ops.History
 		if _, err := node.get(cmd.Context(), "/api/v1/history", url.Values{"key": args}, &h); err != nil {
 			return err
 		}
@@ -53,7 +53,7 @@ func (a *app) newHistoryCmd() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		seen.Types = slices.DeleteFunc(seen.Types, func(t fleet.TypeHistory) bool { return typ != "" && t.URL != wanted })
+		seen.Types = slices.DeleteFunc(seen.Types, func(t ops.TypeHistory) bool { return typ != "" && t.URL != wanted })
 		for i := range seen.Types {
 			if v := seen.Types[i].Versions; limit > 0 && len(v) > limit {
 				seen.Types[i].Versions = v[:limit]
@@ -72,7 +72,7 @@ func (a *app) newHistoryCmd() *cobra.Command {
 
 // pickHistory is what one node has seen: that which is named, or the owner, or
 // another one where the owner has not the key.
-func pickHistory(h *fleet.History, on string) (*fleet.NodeHistory, error) {
+func pickHistory(h *ops.History, on string) (*ops.NodeHistory, error) {
 	wanted := on
 	if wanted == "" {
 		wanted = h.Owner
@@ -95,7 +95,7 @@ func pickHistory(h *fleet.History, on string) (*fleet.NodeHistory, error) {
 	return &h.Nodes[0], nil
 }
 
-func (a *app) printHistory(h *fleet.NodeHistory, wide bool) {
+func (a *app) printHistory(h *ops.NodeHistory, wide bool) {
 	now := time.Now()
 	head := []string{"TYPE", "AGE", "TIME", "VERSION", "DIGEST", "ADDED", "CHANGED", "REMOVED", "RESOURCES", "FROM"}
 	if wide {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // evil is what a client may call itself: it clears a screen, writes over a line, sets a
@@ -29,7 +29,7 @@ func isSafe(text string) bool {
 // TestDataIsSafe: what clients choose reaches no terminal as a control sequence, in no
 // form of output, and programs read it as it is.
 func TestDataIsSafe(t *testing.T) {
-	page := fleet.Page{Clients: someClients(time.Unix(0, 0).UTC()), Silent: []fleet.Silent{}}
+	page := ops.Page{Clients: someClients(time.Unix(0, 0).UTC()), Silent: []ops.Silent{}}
 	page.Clients[0].Name = evil
 	for form, read := range map[string]func([]byte, any) error{asJSON: json.Unmarshal, asYAML: func(b []byte, into any) error { return yaml.UnmarshalWithOptions(b, into, yaml.UseJSONUnmarshaler()) }} {
 		t.Run(form, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestDataIsSafe(t *testing.T) {
 			if err := (&output{form: form}).data(&b, page); err != nil {
 				t.Fatal(err)
 			}
-			var got fleet.Page
+			var got ops.Page
 			if err := read(b.Bytes(), &got); err != nil || !reflect.DeepEqual(got, page) {
 				t.Errorf("it reads %v, %+v", err, got)
 			}
@@ -52,8 +52,8 @@ func TestDataIsSafe(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := errors.Join(dumpHead(&b, out, &fleet.Dump{Key: evil, Node: "a", Resources: make([]fleet.Dumped, 2)}),
-				dumpOne(&b, out, fleet.Dumped{Name: "good", Resource: json.RawMessage(`{}`)}, true), dumpOne(&b, out, fleet.Dumped{Name: evil, Resource: body}, false)); err != nil {
+			if err := errors.Join(dumpHead(&b, out, &ops.Dump{Key: evil, Node: "a", Resources: make([]ops.Dumped, 2)}),
+				dumpOne(&b, out, ops.Dumped{Name: "good", Resource: json.RawMessage(`{}`)}, true), dumpOne(&b, out, ops.Dumped{Name: evil, Resource: body}, false)); err != nil {
 				t.Fatal(err)
 			}
 			if form == asJSON {

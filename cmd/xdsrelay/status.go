@@ -13,7 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // statusFlags say of whom the status is asked, and what it should be.
@@ -125,7 +125,7 @@ func (f *statusFlags) check(one bool) error {
 		return usageError{errors.New("--resources is about one client: expected a CLIENT with it")}
 	}
 	for _, states := range []struct{ flag, text string }{{"--state", f.state}, {"--fail-on", f.failOn}} {
-		if _, err := fleet.ParseStates(states.text); states.text != "" && err != nil {
+		if _, err := ops.ParseStates(states.text); states.text != "" && err != nil {
 			return usageError{fmt.Errorf("%s: %s", states.flag, strings.TrimPrefix(err.Error(), "state: "))}
 		}
 	}
@@ -150,10 +150,10 @@ func (f *statusFlags) query() url.Values {
 const pageSize = "2000"
 
 // clients asks for all pages of a query.
-func (r *remote) clients(ctx context.Context, query url.Values) (all fleet.Page, err error) {
+func (r *remote) clients(ctx context.Context, query url.Values) (all ops.Page, err error) {
 	query.Set("limit", pageSize)
 	for {
-		var page fleet.Page
+		var page ops.Page
 		if _, err := r.get(ctx, "/api/v1/clients", query, &page); err != nil {
 			return all, err
 		}
@@ -174,7 +174,7 @@ var (
 
 // statusOfAll shows the clients as a table; who did not answer goes to notes.
 func statusOfAll(ctx context.Context, w, notes io.Writer, node *remote, out *output, f statusFlags) error {
-	var page fleet.Page
+	var page ops.Page
 	ask := func(ctx context.Context) (err error) {
 		page, err = node.clients(ctx, f.query())
 		return err
@@ -197,7 +197,7 @@ func statusOfAll(ctx context.Context, w, notes io.Writer, node *remote, out *out
 	return f.failure(page)
 }
 
-func printClients(w, notes io.Writer, page fleet.Page, wide bool, f statusFlags) {
+func printClients(w, notes io.Writer, page ops.Page, wide bool, f statusFlags) {
 	now := time.Now()
 	if len(page.Clients) == 0 {
 		if f.query().Encode() == "" {
@@ -216,11 +216,11 @@ func printClients(w, notes io.Writer, page fleet.Page, wide bool, f statusFlags)
 }
 
 // failure is what --fail-on makes of clients.
-func (f *statusFlags) failure(page fleet.Page) error {
+func (f *statusFlags) failure(page ops.Page) error {
 	if f.failOn == "" {
 		return nil
 	}
-	bad, err := fleet.ParseStates(f.failOn)
+	bad, err := ops.ParseStates(f.failOn)
 	if err != nil {
 		return usageError{err}
 	}
@@ -241,7 +241,7 @@ func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 	if f.resources {
 		query.Set("resources", "10000")
 	}
-	var found fleet.Found
+	var found ops.Found
 	ask := func(ctx context.Context) (err error) {
 		found, err = node.find(ctx, query)
 		return err
@@ -271,11 +271,11 @@ func statusOf(ctx context.Context, w, notes io.Writer, node *remote, out *output
 		silentLines(notes, found.Silent)
 		warningLines(notes, warnings, now)
 	}
-	return f.failure(fleet.Page{Clients: found.Clients, Silent: found.Silent})
+	return f.failure(ops.Page{Clients: found.Clients, Silent: found.Silent})
 }
 
 // find looks for a client by its name, or says who could be meant.
-func (r *remote) find(ctx context.Context, query url.Values) (found fleet.Found, err error) {
+func (r *remote) find(ctx context.Context, query url.Values) (found ops.Found, err error) {
 	code, err := r.get(ctx, "/api/v1/client", query, &found)
 	if err != nil || code == http.StatusOK {
 		return found, err
@@ -284,7 +284,7 @@ func (r *remote) find(ctx context.Context, query url.Values) (found fleet.Found,
 }
 
 // nobodyCalled says who could be meant by a name that nobody has.
-func nobodyCalled(name string, found fleet.Found) error {
+func nobodyCalled(name string, found ops.Found) error {
 	var b strings.Builder
 	switch {
 	case len(found.Names) > 0:
@@ -317,12 +317,12 @@ func (a *app) awaitSync(ctx context.Context, node *remote, f statusFlags) error 
 	deadline := time.Now().Add(f.timeout)
 	for {
 		behind := f.query()
-		behind.Set("state", strings.Join([]string{string(fleet.Stale), string(fleet.Nacked), string(fleet.Unknown), string(fleet.MissingResource)}, ","))
+		behind.Set("state", strings.Join([]string{string(ops.Stale), string(ops.Nacked), string(ops.Unknown), string(ops.MissingResource)}, ","))
 		some := f.query()
 		some.Set("limit", "1")
 		late, err := node.clients(ctx, behind)
 		if err == nil && len(late.Clients) == 0 && len(late.Silent) == 0 {
-			var present fleet.Page
+			var present ops.Page
 			if _, err = node.get(ctx, "/api/v1/clients", some, &present); err == nil && len(present.Clients) > 0 {
 				return nil
 			}

@@ -6,11 +6,11 @@ import (
 	"strings"
 	"time"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // clientDetail writes all that is known of one client.
-func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
+func clientDetail(w io.Writer, c *ops.Client, now time.Time) {
 	rows := [][2]string{
 		{"client", c.Name}, {"cluster", c.Cluster}, {"key", c.Key}, {"rule", c.Rule}, {"node", c.Node}, {"peer", c.Peer},
 		speaks(c, now),
@@ -55,7 +55,7 @@ func clientDetail(w io.Writer, c *fleet.Client, now time.Time) {
 }
 
 // waitingLines say why types were not sent, or are not confirmed; nothing where none waits.
-func waitingLines(w io.Writer, types []fleet.Type) {
+func waitingLines(w io.Writer, types []ops.Type) {
 	var rows [][]string
 	for _, t := range types {
 		if t.Waiting != "" {
@@ -69,7 +69,7 @@ func waitingLines(w io.Writer, types []fleet.Type) {
 }
 
 // missingLine names what a client asks for and does not exist.
-func missingLine(w io.Writer, t fleet.Type) {
+func missingLine(w io.Writer, t ops.Type) {
 	if t.Missing == 0 {
 		return
 	}
@@ -84,7 +84,7 @@ func missingLine(w io.Writer, t fleet.Type) {
 }
 
 // speaks says over what the client is told.
-func speaks(c *fleet.Client, now time.Time) [2]string {
+func speaks(c *ops.Client, now time.Time) [2]string {
 	if !c.Polled.IsZero() {
 		return [2]string{"polls", fmt.Sprintf("for %s, the last %s ago (%s)", ago(now, c.Connected), ago(now, c.Polled), strings.Join(c.Variants, "+"))}
 	}
@@ -98,7 +98,7 @@ func orNothing(version string) string {
 	return version
 }
 
-func asksFor(t fleet.Type) string {
+func asksFor(t ops.Type) string {
 	switch {
 	case t.Wildcard && t.Names > 0:
 		return "* and " + count(t.Names, "name")
@@ -110,7 +110,7 @@ func asksFor(t fleet.Type) string {
 
 // resourceTable writes how the client stands with each resource, where that was asked
 // for.
-func resourceTable(w io.Writer, t fleet.Type, now time.Time) {
+func resourceTable(w io.Writer, t ops.Type, now time.Time) {
 	if len(t.Resources) == 0 {
 		return
 	}

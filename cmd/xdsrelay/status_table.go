@@ -8,12 +8,12 @@ import (
 	"strings"
 	"time"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // clientTable writes clients as a table, a column for each type that one of them asks
 // for, and below it who has rejected what.
-func clientTable(w io.Writer, clients []fleet.Client, wide bool, now time.Time) {
+func clientTable(w io.Writer, clients []ops.Client, wide bool, now time.Time) {
 	types := typesOf(clients)
 	head := append([]string{"NAME", "KEY"}, types...)
 	head = append(head, "MISSING", "NODE", "SINCE", "VERSION")
@@ -44,8 +44,8 @@ func clientTable(w io.Writer, clients []fleet.Client, wide bool, now time.Time) 
 }
 
 // cellOf is how a client stands with a type.
-func cellOf(c *fleet.Client, name string, wide bool, now time.Time) string {
-	i := slices.IndexFunc(c.Types, func(t fleet.Type) bool { return t.Name == name })
+func cellOf(c *ops.Client, name string, wide bool, now time.Time) string {
+	i := slices.IndexFunc(c.Types, func(t ops.Type) bool { return t.Name == name })
 	if i < 0 {
 		return ""
 	}
@@ -57,11 +57,11 @@ func cellOf(c *fleet.Client, name string, wide bool, now time.Time) string {
 }
 
 // newestVersion is the version that the client was sent last, of any type.
-func newestVersion(c *fleet.Client, whole bool) string {
+func newestVersion(c *ops.Client, whole bool) string {
 	if len(c.Types) == 0 {
 		return ""
 	}
-	newest := slices.MaxFunc(c.Types, func(a, b fleet.Type) int { return a.SentAt.Compare(b.SentAt) })
+	newest := slices.MaxFunc(c.Types, func(a, b ops.Type) int { return a.SentAt.Compare(b.SentAt) })
 	if whole {
 		return newest.Version
 	}
@@ -71,7 +71,7 @@ func newestVersion(c *fleet.Client, whole bool) string {
 // columnOrder is that of `istioctl proxy-status`, and then what it has not.
 var columnOrder = []string{"CDS", "LDS", "EDS", "RDS", "ECDS", "SRDS", "VHDS", "SDS", "RTDS", "LEDS"}
 
-func typesOf(clients []fleet.Client) (types []string) {
+func typesOf(clients []ops.Client) (types []string) {
 	for i := range clients {
 		for _, t := range clients[i].Types {
 			if !slices.Contains(types, t.Name) {
@@ -90,8 +90,8 @@ func typesOf(clients []fleet.Client) (types []string) {
 }
 
 // sumLine counts clients by state, and those that ask for what does not exist.
-func sumLine(clients []fleet.Client) string {
-	states, missing := fleet.Count{}, 0
+func sumLine(clients []ops.Client) string {
+	states, missing := ops.Count{}, 0
 	for i := range clients {
 		states[clients[i].State]++
 		if clients[i].Missing > 0 {
@@ -113,9 +113,9 @@ func missingText(clients int) string {
 }
 
 // statesLine is ": 3 SYNCED, 1 STALE", or nothing.
-func statesLine(states fleet.Count) string {
+func statesLine(states ops.Count) string {
 	var parts []string
-	for _, s := range slices.Backward(fleet.States()) {
+	for _, s := range slices.Backward(ops.States()) {
 		if n := states[s]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, s))
 		}
@@ -135,12 +135,12 @@ type rejection struct {
 	version       string // of the first; of all, if versions has one
 	clients, keys map[string]bool
 	versions      map[string]bool
-	example       *fleet.Client // the first of them
+	example       *ops.Client // the first of them
 	since         time.Time
 }
 
 // rejectionsOf groups rejections by type and message, those of most clients first.
-func rejectionsOf(clients []fleet.Client) (all []*rejection) {
+func rejectionsOf(clients []ops.Client) (all []*rejection) {
 	for i := range clients {
 		c := &clients[i]
 		for _, t := range c.Types {
@@ -169,7 +169,7 @@ func rejectionsOf(clients []fleet.Client) (all []*rejection) {
 
 // rejections writes the reasons of rejections, each once, with the number of clients and
 // keys.
-func rejections(w io.Writer, clients []fleet.Client, now time.Time) {
+func rejections(w io.Writer, clients []ops.Client, now time.Time) {
 	all := rejectionsOf(clients)
 	for i, r := range all {
 		if i == maxReasons {
@@ -189,7 +189,7 @@ func rejections(w io.Writer, clients []fleet.Client, now time.Time) {
 }
 
 // silentLines are about nodes that did not answer.
-func silentLines(w io.Writer, silent []fleet.Silent) {
+func silentLines(w io.Writer, silent []ops.Silent) {
 	for _, s := range silent {
 		since := ""
 		if !s.Since.IsZero() {

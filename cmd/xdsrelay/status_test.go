@@ -12,35 +12,35 @@ import (
 	"testing"
 	"time"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/xdstest"
 )
 
 // someClients stand in every way, and one has a name that would do something to a
 // terminal.
-func someClients(now time.Time) []fleet.Client {
-	typ := func(url string, s fleet.State, since time.Duration, version string) fleet.Type {
-		return fleet.Type{
-			URL: url, Name: fleet.ShortName(url), State: s, Since: now.Add(-since), Version: version, SentAt: now.Add(-since), Wildcard: fleet.ShortName(url) == "CDS", Names: 2,
+func someClients(now time.Time) []ops.Client {
+	typ := func(url string, s ops.State, since time.Duration, version string) ops.Type {
+		return ops.Type{
+			URL: url, Name: ops.ShortName(url), State: s, Since: now.Add(-since), Version: version, SentAt: now.Add(-since), Wildcard: ops.ShortName(url) == "CDS", Names: 2,
 			Sent: 9, Acked: 8, Newest: 9, Acks: 3,
 		}
 	}
-	nacked := typ(fleet.TypeURL("lds"), fleet.Nacked, 3*time.Minute, "v7")
-	nacked.Nacks, nacked.Nack = 2, &fleet.Nack{At: now.Add(-3 * time.Minute), Code: 13, Message: "no such filter", Version: "v7"}
-	client := func(name, node string, s fleet.State, since time.Duration, types ...fleet.Type) fleet.Client {
-		return fleet.Client{
+	nacked := typ(ops.TypeURL("lds"), ops.Nacked, 3*time.Minute, "v7")
+	nacked.Nacks, nacked.Nack = 2, &ops.Nack{At: now.Add(-3 * time.Minute), Code: 13, Message: "no such filter", Version: "v7"}
+	client := func(name, node string, s ops.State, since time.Duration, types ...ops.Type) ops.Client {
+		return ops.Client{
 			Name: name, Cluster: "shop", Key: "shop/eu", Rule: "default", Node: node, Peer: "10.0.0.7:4711", Variants: []string{"delta"},
 			Connected: now.Add(-26 * time.Hour), Streams: 1, State: s, Since: now.Add(-since), Types: types,
 		}
 	}
-	missing := typ(fleet.TypeURL("cds"), fleet.Synced, 2*time.Hour, "v7")
+	missing := typ(ops.TypeURL("cds"), ops.Synced, 2*time.Hour, "v7")
 	missing.Missing, missing.MissingNames = 3, []string{"no-\x1bsuch", "other"}
-	other := typ("type.googleapis.com/acme.Widget", fleet.Synced, time.Hour, strings.Repeat("0123456789abcdef", 2))
-	all := []fleet.Client{
-		client("envoy-1", "a", fleet.Synced, time.Hour, missing, other),
-		client("envoy-2", "b", fleet.Nacked, 3*time.Minute, typ(fleet.TypeURL("cds"), fleet.Synced, time.Hour, "v7"), nacked),
-		client("envoy-3", "b", fleet.Nacked, 3*time.Minute, nacked),
-		client("envoy-4\x1b[2J", "b", fleet.Stale, 500*time.Millisecond, typ(fleet.TypeURL("eds"), fleet.Stale, 500*time.Millisecond, "v6"), typ(fleet.TypeURL("rds"), fleet.NotSent, 2*time.Second, "")),
+	other := typ("type.googleapis.com/acme.Widget", ops.Synced, time.Hour, strings.Repeat("0123456789abcdef", 2))
+	all := []ops.Client{
+		client("envoy-1", "a", ops.Synced, time.Hour, missing, other),
+		client("envoy-2", "b", ops.Nacked, 3*time.Minute, typ(ops.TypeURL("cds"), ops.Synced, time.Hour, "v7"), nacked),
+		client("envoy-3", "b", ops.Nacked, 3*time.Minute, nacked),
+		client("envoy-4\x1b[2J", "b", ops.Stale, 500*time.Millisecond, typ(ops.TypeURL("eds"), ops.Stale, 500*time.Millisecond, "v6"), typ(ops.TypeURL("rds"), ops.NotSent, 2*time.Second, "")),
 	}
 	all[0].Missing = 3
 	return all
@@ -50,11 +50,11 @@ func someClients(now time.Time) []fleet.Client {
 // has, and says how many.
 func TestRejectionsByReason(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-	var clients []fleet.Client
+	var clients []ops.Client
 	for i := range 60 {
-		nack := &fleet.Nack{At: now.Add(-time.Duration(i) * time.Second), Message: "no such filter", Version: fmt.Sprint("digest-", i/2)}
-		clients = append(clients, fleet.Client{
-			Name: fmt.Sprint("envoy-", i), Key: fmt.Sprint("key-", i/2), Node: "a", State: fleet.Nacked, Types: []fleet.Type{{Name: "LDS", State: fleet.Nacked, Nack: nack}},
+		nack := &ops.Nack{At: now.Add(-time.Duration(i) * time.Second), Message: "no such filter", Version: fmt.Sprint("digest-", i/2)}
+		clients = append(clients, ops.Client{
+			Name: fmt.Sprint("envoy-", i), Key: fmt.Sprint("key-", i/2), Node: "a", State: ops.Nacked, Types: []ops.Type{{Name: "LDS", State: ops.Nacked, Nack: nack}},
 		})
 	}
 	clients[7].Types[0].Nack.Message = "out of memory"
@@ -107,12 +107,12 @@ func TestStatusTables(t *testing.T) {
 			clientTable(b, clients, false, now)
 			b.WriteString("\n" + sumLine(clients) + "\n")
 			rejections(b, clients, now)
-			silentLines(b, []fleet.Silent{{Node: "c", Error: "no answer within 3s", Clients: 12}})
+			silentLines(b, []ops.Silent{{Node: "c", Error: "no answer within 3s", Clients: 12}})
 		},
 		"wide": func(b *bytes.Buffer) { clientTable(b, clients, true, now) },
 		"client": func(b *bytes.Buffer) {
 			c := clients[1]
-			c.Types[0].Resources = []fleet.Resource{{Name: "web", State: fleet.Synced, Exists: true, Version: "v7", Changed: now.Add(-time.Hour)}, {Name: "gone", State: fleet.NotSent}}
+			c.Types[0].Resources = []ops.Resource{{Name: "web", State: ops.Synced, Exists: true, Version: "v7", Changed: now.Add(-time.Hour)}, {Name: "gone", State: ops.NotSent}}
 			c.Types[0].Omitted = 3
 			c.Types[1].Waiting = "held after NACK"
 			clientDetail(b, &c, now)
@@ -128,14 +128,14 @@ func TestStatusTables(t *testing.T) {
 			clientDetail(b, &c, now)
 		},
 		"diff": func(b *bytes.Buffer) {
-			printDiff(b, &fleet.ClientDiff{Name: "envoy-2", Key: "shop/eu", Node: "b", Peer: "10.0.0.7:4711", Notes: []string{"node b is behind"}, Types: []fleet.TypeDiff{
-				{Name: "CDS", State: fleet.Synced, Same: 12},
-				{Name: "LDS", State: fleet.Nacked, Same: 1, Differences: []fleet.Difference{
-					{Name: "l", Change: "changed", Version: "v7", Changed: now.Add(-time.Minute), Sent: fleet.Nacked},
-					{Name: "m", Change: "added", Version: "v7", Changed: now.Add(-time.Minute), Sent: fleet.NotSent, Unsure: true},
-					{Name: "n", Change: "removed", Changed: now.Add(-time.Minute), Sent: fleet.Stale},
+			printDiff(b, &ops.ClientDiff{Name: "envoy-2", Key: "shop/eu", Node: "b", Peer: "10.0.0.7:4711", Notes: []string{"node b is behind"}, Types: []ops.TypeDiff{
+				{Name: "CDS", State: ops.Synced, Same: 12},
+				{Name: "LDS", State: ops.Nacked, Same: 1, Differences: []ops.Difference{
+					{Name: "l", Change: "changed", Version: "v7", Changed: now.Add(-time.Minute), Sent: ops.Nacked},
+					{Name: "m", Change: "added", Version: "v7", Changed: now.Add(-time.Minute), Sent: ops.NotSent, Unsure: true},
+					{Name: "n", Change: "removed", Changed: now.Add(-time.Minute), Sent: ops.Stale},
 				}},
-				{Name: "EDS", State: fleet.Unknown, Unknown: true},
+				{Name: "EDS", State: ops.Unknown, Unknown: true},
 			}}, now)
 		},
 	} {

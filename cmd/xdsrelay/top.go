@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"xdsrelay/relay/admin"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // newTopCmd watches a tier.
@@ -43,9 +43,9 @@ func (a *app) newTopCmd() *cobra.Command {
 type picture struct {
 	at      time.Time
 	members admin.NodesNow
-	summary fleet.Summary
-	keys    admin.Keys
-	late    []fleet.Client
+	summary ops.Summary
+	keys    ops.Keys
+	late    []ops.Client
 }
 
 // mostLate is how many clients are listed that have not what they should have.
@@ -54,7 +54,7 @@ const mostLate = "50"
 // look takes a picture.
 func (r *remote) look(ctx context.Context) (p picture, err error) {
 	p.at = time.Now()
-	var page fleet.Page
+	var page ops.Page
 	for _, one := range []struct {
 		path  string
 		query url.Values

@@ -6,8 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"xdsrelay/relay/admin"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // nodeRows is a table of the nodes.
@@ -36,7 +35,7 @@ func nodeRows(p picture) [][]string {
 	}
 	for _, n := range p.summary.Nodes {
 		row := []string{n.Node, fmt.Sprint(n.Clients), fmt.Sprint(n.Streams)}
-		for _, s := range []fleet.State{fleet.Synced, fleet.Stale, fleet.Nacked, fleet.NotSent, fleet.Unknown} {
+		for _, s := range []ops.State{ops.Synced, ops.Stale, ops.Nacked, ops.NotSent, ops.Unknown} {
 			row = append(row, fmt.Sprint(n.States[s]))
 		}
 		rows = append(rows, append(row, fmt.Sprint(n.Missing), bytesText(n.Unacked), versions[n.Node], notes[n.Node]))
@@ -45,7 +44,7 @@ func nodeRows(p picture) [][]string {
 		rows = append(rows, []string{s.Node, "", fmt.Sprint(s.Clients), "", "", "", "", fmt.Sprint(s.Clients), "", "", versions[s.Node], "did not answer"})
 	}
 	for _, m := range p.members.Missing {
-		if !slices.ContainsFunc(p.summary.Silent, func(s fleet.Silent) bool { return s.Node == m.Name }) {
+		if !slices.ContainsFunc(p.summary.Silent, func(s ops.Silent) bool { return s.Node == m.Name }) {
 			rows = append(rows, []string{m.Name, "", "", "", "", "", "", "", "", "", m.Version, "does not answer"})
 		}
 	}
@@ -58,21 +57,21 @@ const mostKeys = 20
 // keyRows is a table of the keys, those first that are updated most.
 func keyRows(last, now picture) [][]string {
 	type line struct {
-		admin.Key
+		ops.Key
 
 		updates, changes float64
 		clients          int
-		states           fleet.Count
-		at               admin.NodeKey // where it comes from
+		states           ops.Count
+		at               ops.NodeKey // where it comes from
 	}
-	before := map[string]admin.NodeKey{}
+	before := map[string]ops.NodeKey{}
 	for _, k := range last.keys.Keys {
 		before[k.Key] = origin(k)
 	}
 	seconds := max(now.at.Sub(last.at).Seconds(), 0.001)
 	var lines []line
 	for _, k := range now.keys.Keys {
-		l := line{Key: k, states: fleet.Count{}, at: origin(k)}
+		l := line{Key: k, states: ops.Count{}, at: origin(k)}
 		for _, n := range k.Nodes {
 			l.clients += n.Clients
 			for s, c := range n.States {
@@ -95,15 +94,15 @@ func keyRows(last, now picture) [][]string {
 		}
 		rows = append(rows, []string{
 			l.Key.Key, l.Owner, fmt.Sprintf("%.1f", l.updates), fmt.Sprintf("%.1f", l.changes), fmt.Sprint(l.clients),
-			fmt.Sprint(l.states[fleet.Synced]), fmt.Sprint(l.states[fleet.Stale]), fmt.Sprint(l.states[fleet.Nacked]),
-			fmt.Sprint(l.states[fleet.NotSent] + l.states[fleet.Unknown]), fmt.Sprint(l.at.Resources), bytesText(l.at.Bytes), keyNotes(l.at),
+			fmt.Sprint(l.states[ops.Synced]), fmt.Sprint(l.states[ops.Stale]), fmt.Sprint(l.states[ops.Nacked]),
+			fmt.Sprint(l.states[ops.NotSent] + l.states[ops.Unknown]), fmt.Sprint(l.at.Resources), bytesText(l.at.Bytes), keyNotes(l.at),
 		})
 	}
 	return rows
 }
 
 // origin is the node that has the key's streams to the origin, or any.
-func origin(k admin.Key) admin.NodeKey {
+func origin(k ops.Key) ops.NodeKey {
 	for _, n := range k.Nodes {
 		if n.Node == k.Owner {
 			return n
@@ -112,10 +111,10 @@ func origin(k admin.Key) admin.NodeKey {
 	if len(k.Nodes) > 0 {
 		return k.Nodes[0]
 	}
-	return admin.NodeKey{}
+	return ops.NodeKey{}
 }
 
-func keyNotes(n admin.NodeKey) string {
+func keyNotes(n ops.NodeKey) string {
 	var notes []string
 	switch {
 	case n.State == "idle" || n.Connected:

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"xdsrelay/relay/admin"
+	"xdsrelay/relay/ops"
 )
 
 // withWarnings asks the node for something, and at the same time for what an operator
 // should look at in the tier beside it: a node that waits for another one would otherwise
 // be waited for twice. The error is that of ask.
-func (r *remote) withWarnings(ctx context.Context, ask func(ctx context.Context) error) ([]admin.Warning, error) {
+func (r *remote) withWarnings(ctx context.Context, ask func(ctx context.Context) error) ([]ops.Warning, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	var all []admin.Warning
+	var all []ops.Warning
 	var asking sync.WaitGroup
 	defer asking.Wait()
 	defer cancel()
@@ -28,8 +29,8 @@ func (r *remote) withWarnings(ctx context.Context, ask func(ctx context.Context)
 }
 
 // warnings are those of the tier. A node that is too old to be asked has nothing to say.
-func (r *remote) warnings(ctx context.Context) []admin.Warning {
-	var live admin.Live
+func (r *remote) warnings(ctx context.Context) []ops.Warning {
+	var live ops.Live
 	if _, err := r.get(ctx, "/api/v1/live", nil, &live); err != nil {
 		return nil
 	}
@@ -38,8 +39,8 @@ func (r *remote) warnings(ctx context.Context) []admin.Warning {
 
 // warningLines tells them beside the clients: SYNCED means that a client has what its
 // node has, and the origin of that may be away.
-func warningLines(w io.Writer, all []admin.Warning, now time.Time) {
-	admin.WriteWarnings(w, slices.DeleteFunc(slices.Clone(all), func(one admin.Warning) bool {
-		return one.Kind == admin.AboutSilence || one.Kind == admin.AboutClients // the table and the lines below it tell
+func warningLines(w io.Writer, all []ops.Warning, now time.Time) {
+	admin.WriteWarnings(w, slices.DeleteFunc(slices.Clone(all), func(one ops.Warning) bool {
+		return one.Kind == ops.AboutSilence || one.Kind == ops.AboutClients // the table and the lines below it tell
 	}), now)
 }

@@ -7,7 +7,7 @@ import (
 	"net/http"
 	"strings"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 )
 
 // The answers below /api/v1/ are JSON and keep their fields: later versions of the
@@ -19,26 +19,26 @@ const apiPath = "/api/v1/"
 func (t Tier) apiPages() []page {
 	return []page{
 		{apiPath + "summary", "", "the clients of the tier in numbers: how many stand how, by type and node", t.apiSummary, nil},
-		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page", t.apiClients, fleet.QueryParams()},
+		{apiPath + "clients", apiPath + "clients?limit=100", "the clients and how each stands with each type, page by page", t.apiClients, ops.QueryParams()},
 		{apiPath + "client", apiPath + "client?client=NAME", "one client by its name or the beginning of it", t.apiClient, []string{paramClient, paramResources}},
-		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them", t.apiKeys, KeyQueryParams()},
+		{apiPath + "keys", "", "the keys: owner, states of their clients, and from where each node gets them", t.apiKeys, ops.KeyQueryParams()},
 		{apiPath + "diff", apiPath + "diff?client=NAME", "what a client holds against what its node has now", t.apiDiff, []string{paramClient}},
-		{apiPath + "history", apiPath + "history?key=NAME", "what became of a key by its newest updates, type by type", t.apiHistory, []string{ParamKey}},
-		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, part by part", t.apiDump, []string{ParamKey, paramType, paramNode, paramPage}},
+		{apiPath + "history", apiPath + "history?key=NAME", "what became of a key by its newest updates, type by type", t.apiHistory, []string{ops.ParamKey}},
+		{apiPath + "dump", apiPath + "dump?key=NAME", "the resources of a key without secrets, part by part", t.apiDump, []string{ops.ParamKey, paramType, paramNode, paramPage}},
 	}
 }
 
 func (t Tier) apiSummary(w http.ResponseWriter, r *http.Request) {
-	writeJSON(w, http.StatusOK, t.Fleet.Summary(r.Context()))
+	writeJSON(w, http.StatusOK, t.Model.Summary(r.Context()))
 }
 
 func (t Tier) apiClients(w http.ResponseWriter, r *http.Request) {
-	q, err := fleet.ParseQuery(r.URL.Query())
+	q, err := ops.ParseQuery(r.URL.Query())
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
 	}
-	page, err := t.Fleet.Clients(r.Context(), q)
+	page, err := t.Model.Clients(r.Context(), q)
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
@@ -47,7 +47,7 @@ func (t Tier) apiClients(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t Tier) apiClient(w http.ResponseWriter, r *http.Request) {
-	q, err := fleet.ParseQuery(r.URL.Query())
+	q, err := ops.ParseQuery(r.URL.Query())
 	if err == nil && q.Name == "" {
 		err = errors.New("the parameter client is missing: expected ?client=NAME")
 	}
@@ -55,7 +55,7 @@ func (t Tier) apiClient(w http.ResponseWriter, r *http.Request) {
 		apiError(w, http.StatusBadRequest, err)
 		return
 	}
-	found, err := t.Fleet.Find(r.Context(), q.Name, q.Resources)
+	found, err := t.Model.Find(r.Context(), q.Name, q.Resources)
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
@@ -68,12 +68,12 @@ func (t Tier) apiClient(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t Tier) apiKeys(w http.ResponseWriter, r *http.Request) {
-	q, err := ParseKeyQuery(r.URL.Query())
+	q, err := ops.ParseKeyQuery(r.URL.Query())
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
 	}
-	writeJSON(w, http.StatusOK, t.Keys(r.Context(), q))
+	writeJSON(w, http.StatusOK, t.Model.Keys(r.Context(), q))
 }
 
 // apiError tells a program what was wrong with its request.
@@ -89,7 +89,7 @@ func (t Tier) apiDiff(w http.ResponseWriter, r *http.Request) {
 		apiError(w, http.StatusBadRequest, errors.New("the parameter client is missing: expected ?client=NAME"))
 		return
 	}
-	diff, err := t.Fleet.Diff(r.Context(), name)
+	diff, err := t.Model.Diff(r.Context(), name)
 	if err != nil {
 		apiError(w, http.StatusBadRequest, err)
 		return
@@ -102,12 +102,12 @@ func (t Tier) apiDiff(w http.ResponseWriter, r *http.Request) {
 }
 
 func (t Tier) apiHistory(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get(ParamKey)
+	key := r.URL.Query().Get(ops.ParamKey)
 	if key == "" {
 		apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
 		return
 	}
-	history, err := t.Fleet.History(r.Context(), key)
+	history, err := t.Model.History(r.Context(), key)
 	if err != nil {
 		apiError(w, http.StatusNotFound, t.keyError(r.Context(), err, key, history.Silent))
 		return
@@ -117,20 +117,20 @@ func (t Tier) apiHistory(w http.ResponseWriter, r *http.Request) {
 
 func (t Tier) apiDump(w http.ResponseWriter, r *http.Request) {
 	v := r.URL.Query()
-	key, typeURL := v.Get(ParamKey), ""
+	key, typeURL := v.Get(ops.ParamKey), ""
 	if key == "" {
 		apiError(w, http.StatusBadRequest, errors.New("the parameter key is missing: expected ?key=KEY"))
 		return
 	}
 	if text := v.Get(paramType); text != "" {
-		if typeURL = fleet.TypeURL(text); typeURL == "" {
+		if typeURL = ops.TypeURL(text); typeURL == "" {
 			apiError(w, http.StatusBadRequest, fmt.Errorf("type: got %q, expected a type URL, its last part, or a name like CDS", text))
 			return
 		}
 	}
-	dump, err := t.Fleet.Dump(r.Context(), key, typeURL, v.Get(paramNode), v.Get(paramPage))
+	dump, err := t.Model.Dump(r.Context(), key, typeURL, v.Get(paramNode), v.Get(paramPage))
 	switch {
-	case errors.Is(err, ErrUnknownKey):
+	case errors.Is(err, ops.ErrUnknownKey):
 		apiError(w, http.StatusNotFound, t.keyError(r.Context(), err, key, dump.Silent))
 	case err != nil:
 		apiError(w, http.StatusBadRequest, err)
@@ -140,8 +140,8 @@ func (t Tier) apiDump(w http.ResponseWriter, r *http.Request) {
 }
 
 // keyError says of an unknown key what is worth knowing.
-func (t Tier) keyError(ctx context.Context, err error, key string, silent []Silent) error {
-	if !errors.Is(err, ErrUnknownKey) {
+func (t Tier) keyError(ctx context.Context, err error, key string, silent []ops.Silent) error {
+	if !errors.Is(err, ops.ErrUnknownKey) {
 		return err
 	}
 	return errors.New(strings.TrimSpace(t.unknownKey(ctx, key, silent)))

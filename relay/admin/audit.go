@@ -3,6 +3,7 @@ package admin
 import (
 	"net/http"
 
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/redact"
 )
 
@@ -17,7 +18,7 @@ type order struct {
 // orders are all that there are.
 func orders(cfg Config) []order {
 	return []order{
-		{"/release", cfg.Tier.release, []string{ParamKey}},
+		{"/release", cfg.Tier.release, []string{ops.ParamKey}},
 		{"/drain", cfg.Tier.drain, nil},
 		{"/reconnect", cfg.reconnect, nil},
 		{"/log/level", cfg.setLogLevel, []string{paramPart, paramLevel}},

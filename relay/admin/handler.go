@@ -20,6 +20,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/redact"
 )
 
@@ -34,7 +35,7 @@ type Config struct {
 	// one origin.
 	Keys    func() []cache.GroupInfo
 	Streams func() []fanout.StreamInfo
-	Origins func() []OriginInfo
+	Origins func() []ops.OriginInfo
 	// Check recomputes the state and returns a sentence for each contradiction.
 	Check func() []string
 	// ClientStatus answers who has what, to a POST (K20).
@@ -46,37 +47,14 @@ type Config struct {
 	// Levels are those of the log; nil where they cannot be changed.
 	Levels *logs.Levels
 	// Settings tells what became of the configuration, and Reload reads it again.
-	Settings func() Settings
-	Reload   func() (Settings, error)
+	Settings func() ops.Settings
+	Reload   func() (ops.Settings, error)
 	// Metrics is what /metrics shows.
 	Metrics prometheus.Gatherer
 	// Access says who may see this, and who may give orders.
 	Access Access
 	// Log gets a line for each order; nil for none.
 	Log *slog.Logger
-}
-
-// The kinds of origins.
-const (
-	ControlPlane = "control plane"
-	Directory    = "directory"
-)
-
-// OriginInfo describes where configuration comes from.
-type OriginInfo struct {
-	Name     string   `json:"name"`
-	Kind     string   `json:"kind"`              // ControlPlane or Directory
-	Where    []string `json:"where"`             // addresses, or the directory
-	Variant  string   `json:"variant,omitempty"` // of a control plane
-	Problems []string `json:"problems"`          // what is wrong with files of a directory, or keeps servers out of reach
-	// Apart are types that keys ask for on a stream of their own, since the control
-	// plane ended one on which it was asked for them: a few of them, with their keys.
-	Apart []string `json:"apart,omitempty"`
-	// Authorities and Types are what it serves beyond the rest, which is the first
-	// one's; SeparateNames the types whose names have a stream of their own.
-	Authorities   []string `json:"authorities,omitempty"`
-	Types         []string `json:"types,omitempty"`
-	SeparateNames []string `json:"separate_names,omitempty"`
 }
 
 // page is one endpoint, as the index lists it.
@@ -95,15 +73,15 @@ func pages(cfg Config) []page {
 		{"/healthz", "", "answers 200 while the process lives", cfg.healthz, nil},
 		{"/readyz", "", "answers 200 while the node should get clients, 503 with the reason otherwise; verbose adds what else is wrong with it", cfg.readyz, []string{paramVerbose}},
 		{"/metrics", "", "metrics in the Prometheus format", scrapes(cfg.Metrics, promhttp.HandlerOpts{EnableOpenMetrics: true}), []string{paramMetric}},
-		{"/debug/keys", "", "the aggregation keys: upstream state and tables", cfg.keys, []string{ParamKey}},
-		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected", cfg.streams, []string{ParamKey, paramNode, paramState}},
+		{"/debug/keys", "", "the aggregation keys: upstream state and tables", cfg.keys, []string{ops.ParamKey}},
+		{"/debug/streams", "", "the clients: what each was sent, acknowledged and rejected", cfg.streams, []string{ops.ParamKey, paramNode, paramState}},
 		{"/debug/origin", "", "where configuration comes from, and what is wrong there", cfg.origins, nil},
 		{"/debug/check", "", "cross-checks the state; 500 if it contradicts itself. Costs as much as all that is held", cfg.check, nil},
 		{"/log", "", "the levels of the log, by part", cfg.logLevels, nil},
 		{"/config", "", "what became of the configuration: when it was read, what was refused, what waits for a restart", cfg.settings, nil},
 		{"/tier/members", "", "the nodes of the tier, how they are, and what is wrong with them", v.nodes, nil},
-		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them", cfg.Tier.keys, []string{ParamKey}},
-		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key", cfg.Tier.owner, []string{ParamKey}},
+		{"/tier/keys", "", "the keys on all nodes: who owns them, and from where each node gets them", cfg.Tier.keys, []string{ops.ParamKey}},
+		{"/tier/owner", "/tier/owner?key=KEY", "who owns a key", cfg.Tier.owner, []string{ops.ParamKey}},
 		{profiles, "", "profiles of the process, for go tool pprof", pprof.Index, []string{"debug", "gc", "seconds"}},
 		{profiles + "cmdline", "", "the command line, without passwords", commandLine(os.Args), nil},
 		{profiles + "profile", profiles + "profile?seconds=10", "a CPU profile", pprof.Profile, []string{"seconds"}},
@@ -191,9 +169,7 @@ func (cfg Config) readyz(w http.ResponseWriter, r *http.Request) {
 	}
 	writeText(w, "ok\n")
 	if r.URL.Query().Has(paramVerbose) && !cfg.Access.asksToken(r) {
-		own, members := cfg.Tier.Own(), cfg.Tier.Members()
-		all := slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members), members.skews())
-		WriteWarnings(w, all, time.Now())
+		WriteWarnings(w, ops.WarningsOf(cfg.Tier.Own(), cfg.Tier.Members()), time.Now())
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"xdsrelay/relay/cache"
 	"xdsrelay/relay/csds"
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/ops"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +31,7 @@ func testConfig() Config {
 	registry.MustRegister(gauge)
 	return Config{
 		Title: "xdsrelay v1 on <node>",
-		Ready: func() error { return nil }, Reconnect: func() int { return 2 }, Reload: func() (Settings, error) { return Settings{}, nil },
+		Ready: func() error { return nil }, Reconnect: func() int { return 2 }, Reload: func() (ops.Settings, error) { return ops.Settings{}, nil },
 		Keys: func() []cache.GroupInfo {
 			return []cache.GroupInfo{
 				{Key: "a", Clients: 3, Peers: 2, Connected: true, Since: time.Now().Add(-90 * time.Second), Tables: []cache.TableInfo{
@@ -47,8 +48,8 @@ func testConfig() Config {
 				{NodeID: "n1", Peer: "127.0.0.1:1", Key: "a", Variant: "sotw", Service: "ads"},
 			}
 		},
-		Origins: func() []OriginInfo {
-			return []OriginInfo{
+		Origins: func() []ops.OriginInfo {
+			return []ops.OriginInfo{
 				{Name: "default", Kind: "directory", Where: []string{"/etc/xds"}, Problems: []string{"x.json: bad"}},
 				{Name: "sds", Kind: "control plane", Where: []string{"sds:1"}, Variant: "delta", Types: []string{"Secret"}, Authorities: []string{""}, Apart: []string{"x.Y of key \"k\""}},
 			}
@@ -58,7 +59,7 @@ func testConfig() Config {
 			_, _ = fmt.Fprintf(w, "answer to %s", body)
 		}),
 		Check:    func() []string { return nil },
-		Settings: func() Settings { return Settings{} },
+		Settings: func() ops.Settings { return ops.Settings{} },
 		Levels:   logs.NewLevels(slog.LevelInfo),
 		Metrics:  registry,
 		Tier:     testTier(),

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 )
 
@@ -39,7 +39,7 @@ func (cfg Config) apiSeries(w http.ResponseWriter, r *http.Request) {
 	}
 	parts, silent := cfg.Tier.Series(r.Context(), since)
 	var names [series.States]string
-	for i, s := range fleet.States() {
+	for i, s := range ops.States() {
 		names[i] = strings.ToLower(string(s))
 	}
 	writeTagged(w, r, Series{series.Join(parts, names, since, time.Now().Add(-settled).Unix()), silent})
@@ -50,7 +50,7 @@ type Series struct {
 	series.Tier
 
 	// Silent are those that did not, and are missing in all numbers.
-	Silent []Silent `json:"silent"`
+	Silent []ops.Silent `json:"silent"`
 }
 
 // writeTagged answers with JSON, or with 304 to who has it already.

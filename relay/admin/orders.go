@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"xdsrelay/relay/ops"
 )
 
 // RequestHeader has to be set in requests that change something, to any value: a
@@ -65,13 +67,13 @@ func (t Tier) explain(w http.ResponseWriter, r *http.Request) {
 
 // release does the removals that are held back.
 func (t Tier) release(w http.ResponseWriter, r *http.Request) {
-	key := r.URL.Query().Get(ParamKey)
+	key := r.URL.Query().Get(ops.ParamKey)
 	if key == "" {
 		http.Error(w, "the parameter key is missing: expected ?key=KEY", http.StatusBadRequest)
 		return
 	}
 	done, err := t.Release(r.Context(), key)
-	if errors.Is(err, ErrUnknownKey) {
+	if errors.Is(err, ops.ErrUnknownKey) {
 		http.Error(w, strings.TrimSuffix(t.unknownKey(r.Context(), key, done.Silent), "\n"), http.StatusNotFound)
 		return
 	}

@@ -8,11 +8,9 @@ import (
 	"strings"
 )
 
-// The parameters of queries. Those about clients are [fleet.QueryParams].
+// The parameters of queries. Those about clients are [ops.QueryParams], and an aggregation key is
+// [ops.ParamKey].
 const (
-	// ParamKey is an aggregation key.
-	ParamKey = "key"
-
 	paramClient    = "client"
 	paramFormat    = "format"
 	paramLevel     = "level"

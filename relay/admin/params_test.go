@@ -9,13 +9,14 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/ops"
 )
 
 // TestParameters holds that a handler reads no parameter that its endpoint does not declare,
 // and sees those that it declares as they were sent.
 func TestParameters(t *testing.T) {
 	var got, want string
-	h := reading([]string{ParamKey, paramMetric}, func(_ http.ResponseWriter, r *http.Request) { got = r.URL.Query().Encode() })
+	h := reading([]string{ops.ParamKey, paramMetric}, func(_ http.ResponseWriter, r *http.Request) { got = r.URL.Query().Encode() })
 	r := httptest.NewRequest(http.MethodGet, "/x?key=a%20b&other=1&key=c&name[]=d&%zz", nil)
 	raw := r.URL.RawQuery
 	h(httptest.NewRecorder(), r)

@@ -4,22 +4,9 @@ import (
 	"net/http"
 	"strings"
 	"time"
-)
 
-// Settings is what became of a node's configuration.
-type Settings struct {
-	// File is where it stands; empty for none.
-	File string `json:"file,omitempty"`
-	// Read is when what is in force was read.
-	Read time.Time `json:"read"`
-	// Restart lists the fields that have changed since the node was started, and that
-	// only a restart puts into force.
-	Restart []string `json:"restart,omitempty"`
-	// Refused says why what was read last is not in force, and RefusedAt since when;
-	// empty where it is.
-	Refused   string    `json:"refused,omitempty"`
-	RefusedAt time.Time `json:"refused_at,omitzero"`
-}
+	"xdsrelay/relay/ops"
+)
 
 // settings shows what became of the configuration.
 func (cfg Config) settings(w http.ResponseWriter, r *http.Request) {
@@ -39,7 +26,7 @@ func (cfg Config) reload(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func writeSettings(w http.ResponseWriter, r *http.Request, status int, s Settings) {
+func writeSettings(w http.ResponseWriter, r *http.Request, status int, s ops.Settings) {
 	if wantsJSON(r) {
 		writeJSON(w, status, s)
 		return

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/logs"
+	"xdsrelay/relay/ops"
 )
 
 // TestLogLevels: the levels of the log are shown, and change by a request that no web
@@ -44,10 +45,10 @@ func TestLogLevels(t *testing.T) {
 // TestSettings: what became of the configuration is shown, and an order to read it
 // again says whether that went well.
 func TestSettings(t *testing.T) {
-	state := Settings{File: "relay.yaml", Read: time.Unix(0, 0), Restart: []string{"listen.address"}}
+	state := ops.Settings{File: "relay.yaml", Read: time.Unix(0, 0), Restart: []string{"listen.address"}}
 	var err error
 	cfg := testConfig()
-	cfg.Settings, cfg.Reload = func() Settings { return state }, func() (Settings, error) { return state, err }
+	cfg.Settings, cfg.Reload = func() ops.Settings { return state }, func() (ops.Settings, error) { return state, err }
 	ask := serve(t, cfg)
 	order := func() (int, string) {
 		a := ask(http.MethodPost, "/config/reload", RequestHeader, "1")

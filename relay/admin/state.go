@@ -11,12 +11,13 @@ import (
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/ops"
 )
 
 // keys shows the aggregation keys: a line for each of their types.
 func (cfg Config) keys(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
-	groups := keep(cfg.Keys(), func(g cache.GroupInfo) bool { return matches(query, ParamKey, g.Key) })
+	groups := keep(cfg.Keys(), func(g cache.GroupInfo) bool { return matches(query, ops.ParamKey, g.Key) })
 	if wantsJSON(r) {
 		writeJSON(w, http.StatusOK, groups)
 		return
@@ -87,7 +88,7 @@ func (cfg Config) streams(w http.ResponseWriter, r *http.Request) {
 	query := r.URL.Query()
 	state := query.Get(paramState)
 	streams := keep(cfg.Streams(), func(s fanout.StreamInfo) bool {
-		return matches(query, ParamKey, s.Key) && matches(query, paramNode, s.NodeID) &&
+		return matches(query, ops.ParamKey, s.Key) && matches(query, paramNode, s.NodeID) &&
 			(state == "" || slices.ContainsFunc(s.Types, func(t fanout.TypeInfo) bool { return string(t.State) == state }))
 	})
 	slices.SortFunc(streams, func(a, b fanout.StreamInfo) int {

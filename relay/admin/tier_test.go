@@ -6,13 +6,14 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
-	"xdsrelay/relay/fleet"
+	"xdsrelay/relay/ops"
 	"xdsrelay/relay/series"
 	"xdsrelay/relay/terms"
 	"xdsrelay/shard"
@@ -27,39 +28,30 @@ func (r rules) String() string { return string(r) }
 // testTier has two keys, one with all that an operator should look at.
 func testTier() Tier {
 	now := time.Now()
-	keys := []Key{
-		{Key: "a", Owner: "n1", Nodes: []NodeKey{
+	keys := []ops.Key{
+		{Key: "a", Owner: "n1", Nodes: []ops.NodeKey{
 			{Key: "a", Node: "n1", State: "owner", Since: now.Add(-time.Minute), Clients: 3, Peers: 1, Connected: true, Resources: 5, Bytes: 100, HeldRemovals: 2},
 			{Key: "a", Node: "n2", State: "follower", From: "n1", Since: now.Add(-time.Minute), Clients: 4, Connected: true, Resources: 5, Bytes: 100},
 		}},
-		{Key: "b\x1b", Owner: "n2", Nodes: []NodeKey{
+		{Key: "b\x1b", Owner: "n2", Nodes: []ops.NodeKey{
 			{Key: "b\x1b", Node: "n1", State: "idle", Stale: true},
 			{Key: "b\x1b", Node: "n2", State: "alone", From: "n3", Error: "gone"},
 		}},
 	}
-	silent := []Silent{{Node: "n3", Error: "no route\n"}}
-	own := NodeState{Node: "n1", Sums: fleet.Sums{Streams: 5}, Redis: &store.State{Since: now.Add(-time.Minute), Error: "no answer\n"}}
+	silent := []ops.Silent{{Node: "n3", Error: "no route\n"}}
+	own := ops.NodeState{Node: "n1", Sums: ops.Sums{Streams: 5}, Redis: &store.State{Since: now.Add(-time.Minute), Error: "no answer\n"}}
 	return Tier{
-		Fleet: nobody(),
-		Members: func() Members {
-			return Members{Self: "n1", Heard: now.Add(-time.Hour), Members: []shard.Member{
+		Model: modelOf(keys, silent),
+		Members: func() ops.Members {
+			return ops.Members{Self: "n1", Heard: now.Add(-time.Hour), Members: []shard.Member{
 				{Name: "n1", Peer: "h1:1", Version: "v1", Since: now.Add(-time.Hour), Status: shard.Status{Clients: 5}},
 				{Name: "n2", Status: shard.Status{Draining: true}}, {Name: "n3", Status: shard.Status{Cut: true}},
-			}, Missing: []fleet.Missing{{Member: shard.Member{Name: "n4", Peer: "h4:1"}, Listed: true, Heard: now.Add(-time.Minute), Error: "refused"}},
+			}, Missing: []ops.Missing{{Member: shard.Member{Name: "n4", Peer: "h4:1"}, Listed: true, Heard: now.Add(-time.Minute), Error: "refused"}},
 				Differences: []terms.Difference{{Node: "n2", From: "n1", Parts: []string{"origin"}, Since: now.Add(-time.Minute)}}}
 		},
-		Own:    func() NodeState { return own },
-		Nodes:  func(context.Context) ([]NodeState, []Silent) { return []NodeState{own}, silent },
-		Series: func(context.Context, int64) ([]series.Part, []Silent) { return nil, silent },
-		Keys: func(_ context.Context, q KeyQuery) Keys {
-			all := Keys{Keys: []Key{}, Silent: silent}
-			for _, k := range keys {
-				if q.Wants(k.Key) {
-					all.Keys = append(all.Keys, k)
-				}
-			}
-			return all
-		},
+		Own:    func() ops.NodeState { return own },
+		Nodes:  func(context.Context) ([]ops.NodeState, []ops.Silent) { return []ops.NodeState{own}, silent },
+		Series: func(context.Context, int64) ([]series.Part, []ops.Silent) { return nil, silent },
 		Explain: func(_ context.Context, node, peer []byte) (Explained, error) {
 			switch string(node) {
 			case "bad":
@@ -78,7 +70,7 @@ func testTier() Tier {
 				done.Removals = 1
 			case "none":
 			default:
-				return done, ErrUnknownKey
+				return done, ops.ErrUnknownKey
 			}
 			return done, nil
 		},
@@ -183,18 +175,50 @@ func TestOrders(t *testing.T) {
 	}
 }
 
-// nobody is a fleet without clients, of a node on its own.
-func nobody() *fleet.Fleet {
+// modelOf is the model of a tier of n1, which has no clients, n2, and the nodes that do not answer.
+func modelOf(keys []ops.Key, silent []ops.Silent) *ops.Model {
 	self := shard.Member{Name: "n1"}
 	answers := make(map[string]func(context.Context, url.Values) (any, error))
-	all := &fleet.Tier{
-		Self:    func() shard.Member { return self },
-		Members: func() []shard.Member { return nil },
-		Owner:   func(string) string { return self.Name },
-		Ask: func(ctx context.Context, _ shard.Member, path string) ([]byte, error) {
+	all := &ops.Nodes{
+		Self: func() shard.Member { return self },
+		Members: func() []shard.Member {
+			members := []shard.Member{self, {Name: "n2"}}
+			for _, s := range silent {
+				members = append(members, shard.Member{Name: s.Node})
+			}
+			return members
+		},
+		Owner: func(key string) string {
+			if i := slices.IndexFunc(keys, func(k ops.Key) bool { return k.Key == key }); i >= 0 {
+				return keys[i].Owner
+			}
+			return self.Name
+		},
+		Ask: func(ctx context.Context, m shard.Member, path string) ([]byte, error) {
+			if i := slices.IndexFunc(silent, func(s ops.Silent) bool { return s.Node == m.Name }); i >= 0 {
+				return nil, errors.New(silent[i].Error)
+			}
 			at, err := url.Parse(path)
 			if err != nil {
 				return nil, err
+			}
+			if at.Path == "keys" {
+				q, err := ops.ParseKeyQuery(at.Query())
+				if err != nil {
+					return nil, err
+				}
+				var rows []ops.NodeKey
+				for _, k := range keys {
+					for _, row := range k.Nodes {
+						if row.Node == m.Name && q.Wants(row.Key) {
+							rows = append(rows, row)
+						}
+					}
+				}
+				return json.Marshal(rows)
+			}
+			if m.Name != self.Name {
+				return []byte("null"), nil
 			}
 			answer, err := answers[at.Path](ctx, at.Query())
 			if err != nil {
@@ -203,7 +227,8 @@ func nobody() *fleet.Fleet {
 			return json.Marshal(answer)
 		},
 	}
-	return fleet.New(fleet.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
+	local := ops.Local{Node: "n1", Clients: func() []fanout.Client { return nil }, Groups: func() []*cache.Group { return nil }}
+	return ops.New(local, all, func(path string, h func(context.Context, url.Values) (any, error), _ ...string) {
 		answers[path] = h
 	})
 }

@@ -6,9 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"xdsrelay/relay/ops"
 )
 
-func keyRows(keys []Key) [][]string {
+func keyRows(keys []ops.Key) [][]string {
 	rows := [][]string{{"KEY", "OWNER", "NODE", "STATE", "FOR", "STREAMS", "PEERS", "RESOURCES", "BYTES", "NOTES"}}
 	for _, k := range keys {
 		owner := k.Owner
@@ -19,7 +21,7 @@ func keyRows(keys []Key) [][]string {
 	return rows
 }
 
-func nodeRow(n NodeKey) []string {
+func nodeRow(n ops.NodeKey) []string {
 	state := n.State
 	switch {
 	case n.From == "":
@@ -32,7 +34,7 @@ func nodeRow(n NodeKey) []string {
 }
 
 // notes is what an operator should look at.
-func notes(n NodeKey) string {
+func notes(n ops.NodeKey) string {
 	var all []string
 	if n.HeldRemovals > 0 {
 		all = append(all, strconv.Itoa(n.HeldRemovals)+" removals held")
@@ -54,7 +56,7 @@ func notes(n NodeKey) string {
 }
 
 // writeKey shows one key with its owner.
-func writeKey(w http.ResponseWriter, k Key, silent []Silent) {
+func writeKey(w http.ResponseWriter, k ops.Key, silent []ops.Silent) {
 	owner := k.Owner
 	if owner == "" {
 		owner = "nobody: all nodes are about to end"
@@ -64,7 +66,7 @@ func writeKey(w http.ResponseWriter, k Key, silent []Silent) {
 		writeText(w, "no node has it: no client of it has come yet\n")
 	} else {
 		writeText(w, "\n")
-		rows := keyRows([]Key{k})
+		rows := keyRows([]ops.Key{k})
 		for i := range rows {
 			rows[i] = slices.Delete(rows[i], 0, 2)
 		}
@@ -79,10 +81,10 @@ const mostNear = 3
 
 // unknownKey says that no node has a key, and names those that hold it: features of a
 // client, such as all gRPC clients have, become a part of its key.
-func (t Tier) unknownKey(ctx context.Context, key string, silent []Silent) string {
+func (t Tier) unknownKey(ctx context.Context, key string, silent []ops.Silent) string {
 	text := "no node has the key " + strconv.Quote(key)
 	var near []string
-	for _, k := range t.Keys(ctx, KeyQuery{Search: key, Limit: mostNear}).Keys {
+	for _, k := range t.Model.Keys(ctx, ops.KeyQuery{Search: key, Limit: mostNear}).Keys {
 		near = append(near, strconv.Quote(k.Key))
 	}
 	if len(near) > 0 {
@@ -94,14 +96,14 @@ func (t Tier) unknownKey(ctx context.Context, key string, silent []Silent) strin
 }
 
 // below sets what is said of silent nodes apart from a table.
-func below(w http.ResponseWriter, silent []Silent) {
+func below(w http.ResponseWriter, silent []ops.Silent) {
 	if len(silent) > 0 {
 		writeText(w, "\n")
 	}
 }
 
 // silentText tells of nodes that did not answer.
-func silentText(silent []Silent) string {
+func silentText(silent []ops.Silent) string {
 	var b strings.Builder
 	for _, s := range silent {
 		b.WriteString("node " + Printable(s.Node) + " did not answer: " + Printable(s.Error) + "\n")

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"xdsrelay/relay/admin"
+	"xdsrelay/relay/ops"
 )
 
 // process is a program that runs beside this one.
@@ -153,7 +154,7 @@ func (n *relayProcess) members() int {
 
 // owner is the relay that owns a key, empty where it cannot be found out.
 func (n *relayProcess) owner(key string) string {
-	var all admin.Keys
+	var all ops.Keys
 	if n.ask("/tier/keys", &all) != nil {
 		return ""
 	}

@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"encoding/json"
@@ -38,9 +38,12 @@ const (
 // maxResources bounds how many resources of a type are told of.
 const maxResources = 10_000
 
+// ParamKey is the parameter with an aggregation key.
+const ParamKey = "key"
+
 // The parameters of a query.
 const (
-	paramName, paramPrefix, paramKey, paramNode  = "client", "prefix", "key", "node"
+	paramName, paramPrefix, paramNode            = "client", "prefix", "node"
 	paramSearch                                  = "search"
 	paramState, paramType, paramLimit, paramPage = "state", "type", "limit", "page"
 	paramResources, paramAfter, paramPeer        = "resources", "after", "peer"
@@ -48,12 +51,12 @@ const (
 
 // QueryParams are the parameters that [ParseQuery] reads.
 func QueryParams() []string {
-	return []string{paramName, paramPrefix, paramSearch, paramKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources}
+	return []string{paramName, paramPrefix, paramSearch, ParamKey, paramNode, paramState, paramType, paramLimit, paramPage, paramResources}
 }
 
 // ParseQuery reads a query from the parameters of a URL. The error is the asker's.
 func ParseQuery(v url.Values) (q Query, err error) {
-	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Search: v.Get(paramSearch), Key: v.Get(paramKey), Node: v.Get(paramNode)}
+	q = Query{Name: v.Get(paramName), Prefix: v.Get(paramPrefix), Search: v.Get(paramSearch), Key: v.Get(ParamKey), Node: v.Get(paramNode)}
 	if text := v.Get(paramState); text != "" {
 		if q.States, err = ParseStates(text); err != nil {
 			return q, err
@@ -114,7 +117,7 @@ func ParseStates(text string) (states []State, err error) {
 func (q Query) values() url.Values {
 	v := url.Values{}
 	for name, text := range map[string]string{
-		paramName: q.Name, paramPrefix: q.Prefix, paramSearch: q.Search, paramKey: q.Key, paramType: q.Type,
+		paramName: q.Name, paramPrefix: q.Prefix, paramSearch: q.Search, ParamKey: q.Key, paramType: q.Type,
 	} {
 		if text != "" {
 			v.Set(name, text)

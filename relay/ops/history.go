@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"context"
@@ -58,9 +58,9 @@ func (l Local) history(key string) *NodeHistory {
 }
 
 // History tells what became of a key on all nodes.
-func (f *Fleet) History(ctx context.Context, key string) (History, error) {
-	answers, silent := AskAll[*NodeHistory](ctx, f.tier, askHistory, url.Values{paramKey: {key}}, nil)
-	h := History{Key: key, Owner: f.tier.Owner(key), Nodes: []NodeHistory{}, Silent: silent}
+func (f *Model) History(ctx context.Context, key string) (History, error) {
+	answers, silent := AskAll[*NodeHistory](ctx, f.nodes, askHistory, url.Values{ParamKey: {key}}, nil)
+	h := History{Key: key, Owner: f.nodes.Owner(key), Nodes: []NodeHistory{}, Silent: silent}
 	for _, a := range answers {
 		if a != nil {
 			h.Nodes = append(h.Nodes, *a)

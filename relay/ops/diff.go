@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"context"
@@ -131,7 +131,7 @@ const mostCompared = 20
 
 // Diff compares what the clients of a name, or of the only name that begins so, hold
 // with what their nodes have, and these with what the owner of the key has.
-func (f *Fleet) Diff(ctx context.Context, name string) (Diff, error) {
+func (f *Model) Diff(ctx context.Context, name string) (Diff, error) {
 	found, err := f.Find(ctx, name, 0)
 	if err != nil {
 		return Diff{}, err
@@ -142,8 +142,8 @@ func (f *Fleet) Diff(ctx context.Context, name string) (Diff, error) {
 	}
 	for i := range found.Clients {
 		c := found.Clients[i].at()
-		v := url.Values{paramName: {c.Name}, paramKey: {c.Key}, paramPeer: {c.Peer}}
-		answers, silent := AskAll[*ClientDiff](ctx, f.tier, askDiff, v, func(node string) bool { return node == c.Node })
+		v := url.Values{paramName: {c.Name}, ParamKey: {c.Key}, paramPeer: {c.Peer}}
+		answers, silent := AskAll[*ClientDiff](ctx, f.nodes, askDiff, v, func(node string) bool { return node == c.Node })
 		out.Silent = append(out.Silent, silent...)
 		for _, d := range answers {
 			if d != nil {
@@ -158,14 +158,14 @@ func (f *Fleet) Diff(ctx context.Context, name string) (Diff, error) {
 
 // behindOwner says of which types the owner of a client's key has something else
 // than the client's node.
-func (f *Fleet) behindOwner(ctx context.Context, c at) (notes []string) {
-	owner := f.tier.Owner(c.Key)
+func (f *Model) behindOwner(ctx context.Context, c at) (notes []string) {
+	owner := f.nodes.Owner(c.Key)
 	if owner == "" || owner == c.Node {
 		return nil
 	}
-	v := url.Values{paramKey: {c.Key}}
+	v := url.Values{ParamKey: {c.Key}}
 	ask := func(node string) map[string]string {
-		answers, _ := AskAll[map[string]string](ctx, f.tier, askDigests, v, func(n string) bool { return n == node })
+		answers, _ := AskAll[map[string]string](ctx, f.nodes, askDigests, v, func(n string) bool { return n == node })
 		if len(answers) == 0 {
 			return nil
 		}

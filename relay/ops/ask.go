@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"context"
@@ -19,9 +19,9 @@ import (
 // askTime is what another node may take to answer.
 const askTime = 3 * time.Second
 
-// Tier is how all nodes are asked. Its fields are not changed once it is used, and
+// Nodes is how all nodes are asked. Its fields are not changed once it is used, and
 // the functions are called concurrently.
-type Tier struct {
+type Nodes struct {
 	// Self is this node, Members are all nodes, with or without it.
 	Self    func() shard.Member
 	Members func() []shard.Member
@@ -50,13 +50,13 @@ type Silent struct {
 
 // All returns the nodes, this one among them, and at the end those that only may be
 // there.
-func (t *Tier) All() []shard.Member {
+func (t *Nodes) All() []shard.Member {
 	members, strays := t.all()
 	return append(members, strays...)
 }
 
 // all is All, with those apart that only may be there.
-func (t *Tier) all() (members, strays []shard.Member) {
+func (t *Nodes) all() (members, strays []shard.Member) {
 	members, self := slices.Clone(t.Members()), t.Self()
 	if !named(members, self.Name) {
 		members = append([]shard.Member{self}, members...) // the others have not heard of it
@@ -68,7 +68,7 @@ func (t *Tier) all() (members, strays []shard.Member) {
 }
 
 // Others are the nodes beside this one, with those apart that only may be there.
-func (t *Tier) Others() (members, strays []shard.Member) {
+func (t *Nodes) Others() (members, strays []shard.Member) {
 	members, strays = t.all()
 	self := t.Self().Name
 	return slices.DeleteFunc(members, func(m shard.Member) bool { return m.Name == self }), strays
@@ -77,7 +77,7 @@ func (t *Tier) Others() (members, strays []shard.Member) {
 // AskAll asks the nodes for which wanted says so, all if it is nil, at the same time,
 // and gives those answers that came, in the order of the nodes. It takes as long as
 // a node may take to answer, at most.
-func AskAll[T any](ctx context.Context, t *Tier, path string, v url.Values, wanted func(node string) bool) (answers []T, silent []Silent) {
+func AskAll[T any](ctx context.Context, t *Nodes, path string, v url.Values, wanted func(node string) bool) (answers []T, silent []Silent) {
 	ctx, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
 	members, strays := t.all()

@@ -1,20 +1,24 @@
-package fleet
+package ops
 
 import (
 	"slices"
 
 	"xdsrelay/fanout"
 	"xdsrelay/relay/cache"
+	"xdsrelay/relay/tier"
 )
 
-// Local is what a node tells of its own clients. All methods are safe for concurrent
-// use.
+// Local is the state of one node: its clients and keys. Its functions are called concurrently. All
+// methods are safe for concurrent use.
 type Local struct {
 	// Node is its name; Clients are the streams of its clients and those that poll,
 	// Groups its keys.
 	Node    string
 	Clients func() []fanout.Client
 	Groups  func() []*cache.Group
+	// GroupInfos describe the keys, and Places says from where the node gets each.
+	GroupInfos func() []cache.GroupInfo
+	Places     func() map[string]tier.Place
 }
 
 // Part is a page of the clients of one node, by name, key and address.

@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"context"
@@ -106,8 +106,8 @@ func dumpOf(url string, i cache.NameInfo) Dumped {
 // Dump returns resources of a key, of one type or with an empty URL of all, as the
 // node has them that owns the key, or another one that has it. next is where the part
 // before ended.
-func (f *Fleet) Dump(ctx context.Context, key, typeURL, node, next string) (Dump, error) {
-	v := url.Values{paramKey: {key}, paramType: {typeURL}}
+func (f *Model) Dump(ctx context.Context, key, typeURL, node, next string) (Dump, error) {
+	v := url.Values{ParamKey: {key}, paramType: {typeURL}}
 	if next != "" {
 		var c dumpCursor
 		if err := readToken(next, &c); err != nil {
@@ -117,8 +117,8 @@ func (f *Fleet) Dump(ctx context.Context, key, typeURL, node, next string) (Dump
 		v.Set(paramAfter, c.After)
 	}
 	var silent []Silent
-	owner := f.tier.Owner(key)
-	members := slices.Clone(f.tier.All())
+	owner := f.nodes.Owner(key)
+	members := slices.Clone(f.nodes.All())
 	slices.SortStableFunc(members, func(a, b shard.Member) int { return first(b.Name == owner) - first(a.Name == owner) })
 	known := false
 	for _, m := range members {
@@ -126,7 +126,7 @@ func (f *Fleet) Dump(ctx context.Context, key, typeURL, node, next string) (Dump
 			continue
 		}
 		known = true
-		answers, silence := AskAll[*Dump](ctx, f.tier, askDump, v, func(n string) bool { return n == m.Name })
+		answers, silence := AskAll[*Dump](ctx, f.nodes, askDump, v, func(n string) bool { return n == m.Name })
 		if silent = append(silent, silence...); len(answers) == 0 || answers[0] == nil {
 			continue
 		}
@@ -163,5 +163,5 @@ func (l Local) answerDump(v url.Values) (any, error) {
 			return nil, errors.New("after: expected what the part before gave as next")
 		}
 	}
-	return l.dump(v.Get(paramKey), v.Get(paramType), after), nil
+	return l.dump(v.Get(ParamKey), v.Get(paramType), after), nil
 }

@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 
 // The questions that nodes ask one another.
 const (
+	askKeys    = "keys"
 	askClients = "fleet/clients"
 	askSums    = "fleet/sums"
 	askNear    = "fleet/near"
@@ -20,15 +21,15 @@ const (
 	askDigests = "fleet/digests"
 )
 
-// Fleet answers for a whole tier. All methods are safe for concurrent use.
-type Fleet struct {
+// Model is the state of a whole tier. All methods are safe for concurrent use.
+type Model struct {
 	local Local
-	tier  *Tier
+	nodes *Nodes
 }
 
 // New makes the part of a node. handle registers what it answers other nodes, with the
 // parameters that each answer reads.
-func New(local Local, tier *Tier, handle func(path string, h func(context.Context, url.Values) (any, error), params ...string)) *Fleet {
+func New(local Local, nodes *Nodes, handle func(path string, h func(context.Context, url.Values) (any, error), params ...string)) *Model {
 	handle(askClients, func(_ context.Context, v url.Values) (any, error) {
 		q, err := ParseQuery(v)
 		if err != nil {
@@ -36,15 +37,22 @@ func New(local Local, tier *Tier, handle func(path string, h func(context.Contex
 		}
 		return local.Part(q), nil
 	}, append(QueryParams(), paramAfter)...)
+	handle(askKeys, func(_ context.Context, v url.Values) (any, error) {
+		q, err := ParseKeyQuery(v)
+		if err != nil {
+			return nil, err
+		}
+		return q.Rows(local.keys(q)), nil
+	}, KeyQueryParams()...)
 	handle(askSums, func(context.Context, url.Values) (any, error) { return local.Sums(), nil })
 	handle(askNear, func(_ context.Context, v url.Values) (any, error) { return local.Near(v.Get(paramName)), nil }, paramName)
-	handle(askHistory, func(_ context.Context, v url.Values) (any, error) { return local.history(v.Get(paramKey)), nil }, paramKey)
-	handle(askDump, func(_ context.Context, v url.Values) (any, error) { return local.answerDump(v) }, paramKey, paramType, paramAfter)
+	handle(askHistory, func(_ context.Context, v url.Values) (any, error) { return local.history(v.Get(ParamKey)), nil }, ParamKey)
+	handle(askDump, func(_ context.Context, v url.Values) (any, error) { return local.answerDump(v) }, ParamKey, paramType, paramAfter)
 	handle(askDiff, func(_ context.Context, v url.Values) (any, error) {
-		return local.diff(at{Name: v.Get(paramName), Key: v.Get(paramKey), Peer: v.Get(paramPeer)}), nil
-	}, paramName, paramKey, paramPeer)
-	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(paramKey)), nil }, paramKey)
-	return &Fleet{local: local, tier: tier}
+		return local.diff(at{Name: v.Get(paramName), Key: v.Get(ParamKey), Peer: v.Get(paramPeer)}), nil
+	}, paramName, ParamKey, paramPeer)
+	handle(askDigests, func(_ context.Context, v url.Values) (any, error) { return local.digests(v.Get(ParamKey)), nil }, ParamKey)
+	return &Model{local: local, nodes: nodes}
 }
 
 // Page is a page of the clients of a tier.
@@ -59,11 +67,11 @@ type Page struct {
 
 // Clients answers a query: a page of clients by their names. Its size is at most what
 // was asked for, and may be less although there are more.
-func (f *Fleet) Clients(ctx context.Context, q Query) (Page, error) {
-	if q.Node != "" && !slices.ContainsFunc(f.tier.All(), func(m shard.Member) bool { return m.Name == q.Node }) {
+func (f *Model) Clients(ctx context.Context, q Query) (Page, error) {
+	if q.Node != "" && !slices.ContainsFunc(f.nodes.All(), func(m shard.Member) bool { return m.Name == q.Node }) {
 		return Page{}, fmt.Errorf("node: no node of the tier is called %q", q.Node)
 	}
-	parts, silent := AskAll[Part](ctx, f.tier, askClients, q.values(), func(node string) bool {
+	parts, silent := AskAll[Part](ctx, f.nodes, askClients, q.values(), func(node string) bool {
 		return (q.Node == "" || node == q.Node) && !slices.ContainsFunc(q.silent, func(s Silent) bool { return s.Node == node })
 	})
 	return q.join(parts, silent), nil
@@ -121,7 +129,7 @@ const (
 
 // Find looks for clients by a name or its beginning, and tells so many resources of
 // each of their types.
-func (f *Fleet) Find(ctx context.Context, name string, resources int) (Found, error) {
+func (f *Model) Find(ctx context.Context, name string, resources int) (Found, error) {
 	page, err := f.Clients(ctx, Query{Name: name, Limit: mostFound, Resources: resources})
 	if err != nil || len(page.Clients) > 0 {
 		return Found{Clients: page.Clients, More: page.Next != "", Silent: page.Silent}, err

@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"cmp"
@@ -92,8 +92,8 @@ func (l Local) Sums() Sums {
 	return sums
 }
 
-// Keys counts the clients of each key.
-func (l Local) Keys() map[string]Count {
+// countByKey counts the clients of each key.
+func (l Local) countByKey() map[string]Count {
 	keys := make(map[string]Count)
 	l.each(func(c *Client) {
 		if keys[c.Key] == nil {
@@ -138,8 +138,8 @@ func sortTypes(types []TypeSum) {
 }
 
 // Summary asks all nodes for their numbers.
-func (f *Fleet) Summary(ctx context.Context) Summary {
-	nodes, silent := AskAll[Sums](ctx, f.tier, askSums, url.Values{}, nil)
+func (f *Model) Summary(ctx context.Context) Summary {
+	nodes, silent := AskAll[Sums](ctx, f.nodes, askSums, url.Values{}, nil)
 	return SumUp(nodes, silent)
 }
 

@@ -1,4 +1,4 @@
-package fleet
+package ops
 
 import (
 	"cmp"
@@ -40,8 +40,8 @@ func nearest(all []Near) []Near {
 }
 
 // near asks all nodes for names that somebody may have meant.
-func (f *Fleet) near(ctx context.Context, name string, silent []Silent) []string {
-	answers, _ := AskAll[[]Near](ctx, f.tier, askNear, url.Values{paramName: {name}}, func(node string) bool {
+func (f *Model) near(ctx context.Context, name string, silent []Silent) []string {
+	answers, _ := AskAll[[]Near](ctx, f.nodes, askNear, url.Values{paramName: {name}}, func(node string) bool {
 		return !slices.ContainsFunc(silent, func(s Silent) bool { return s.Node == node })
 	})
 	var names []string

@@ -1,0 +1,225 @@
+package ops
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Warning is something that an operator should look at.
+type Warning struct {
+	// Level is error or warning, Kind what it is about: silence, node, config, differs,
+	// certificate, origin, files, types, stale, held, redis or clients.
+	Level string `json:"level"`
+	Kind  string `json:"kind"`
+	// Node is the node that it is about, if it is about one.
+	Node string `json:"node,omitempty"`
+	Text string `json:"text"`
+	// Detail is more about it, in lines.
+	Detail string    `json:"detail,omitempty"`
+	Since  time.Time `json:"since,omitzero"`
+}
+
+// Kinds of warnings. Nodes that do not answer, and clients that reject, are told of in
+// other places as well.
+const (
+	AboutSilence = "silence"
+	AboutClients = "clients"
+	aboutOrigin  = "origin"
+)
+
+// The levels of warnings.
+const (
+	levelError   = "error"
+	levelWarning = "warning"
+)
+
+// warnings are all that there are, the errors first.
+func (o *Observed) warnings(rejections []Rejection) []Warning {
+	all := []Warning{}
+	add := func(level, kind, node, text, detail string, since time.Time) {
+		all = append(all, Warning{Level: level, Kind: kind, Node: node, Text: text, Detail: detail, Since: since})
+	}
+	all = append(all, silences(o.Silent)...)
+	all = append(all, o.Members.absences()...)
+	for _, m := range o.Members.Members {
+		if m.Draining {
+			add(levelWarning, "node", m.Name, fmt.Sprintf("Node %s is draining: it hands its keys over, sends its clients away, and ends", m.Name), "", time.Time{})
+		}
+	}
+	for _, m := range o.Members.Strays {
+		add(levelError, "node", m.Name, fmt.Sprintf("Node %s serves clients and is no member of the tier any more: can it reach Redis?", m.Name), "", time.Time{})
+	}
+	all = append(all, differences(o.Members)...)
+	all = append(all, o.Members.skews()...)
+	rejecting := 0
+	for i := range o.Answers {
+		a := &o.Answers[i]
+		all = append(all, a.warnings()...)
+		rejecting += a.Sums.States[Nacked]
+	}
+	if rejecting > 0 {
+		verb := "reject"
+		if rejecting == 1 {
+			verb = "rejects"
+		}
+		why := make([]string, len(rejections))
+		for i := range rejections {
+			why[i] = rejections[i].String()
+		}
+		add(levelError, AboutClients, "", fmt.Sprintf("%s %s what was sent", count(rejecting, "client"), verb), strings.Join(why, "\n"), time.Time{})
+	}
+	slices.SortStableFunc(all, func(a, b Warning) int { return cmp.Compare(a.Level, b.Level) })
+	return all
+}
+
+// WarningsOf returns the warnings of a node about itself and about the tier as it knows it, without
+// asking other nodes.
+func WarningsOf(own NodeState, members Members) []Warning {
+	return slices.Concat(own.warnings(), silences(members.Silent), members.absences(), differences(members), members.skews())
+}
+
+// silences are the warnings about members that do not answer.
+func silences(silent []Silent) (all []Warning) {
+	for _, s := range silent {
+		text := fmt.Sprintf("Node %s does not answer", s.Node)
+		if s.Clients > 0 {
+			text += fmt.Sprintf("; how its %s stand is not known", count(s.Clients, "stream"))
+		}
+		all = append(all, Warning{Level: levelError, Kind: AboutSilence, Node: s.Node, Text: text, Detail: s.Error, Since: s.Since})
+	}
+	return all
+}
+
+// absences are the warnings about nodes that are missing.
+func (m Members) absences() (all []Warning) {
+	for _, one := range m.absent() {
+		w := Warning{Level: levelWarning, Kind: "node", Node: one.Name, Detail: one.Error, Since: one.Heard}
+		switch {
+		case !one.Listed:
+			w.Text = fmt.Sprintf("Node %s disappeared without draining, and does not answer", one.Name)
+			if one.Clients > 0 {
+				w.Text += fmt.Sprintf("; it last had %s", count(one.Clients, "stream"))
+			}
+		case one.Draining:
+			w.Text = fmt.Sprintf("Node %s, which tier.members names, has ended", one.Name)
+		default:
+			w.Level, w.Text = levelError, fmt.Sprintf("Node %s, which tier.members names, does not answer", one.Name)
+		}
+		all = append(all, w)
+	}
+	return all
+}
+
+// differences are the warnings about nodes that differ from others.
+func differences(m Members) (all []Warning) {
+	for _, d := range m.Differences {
+		detail := strings.Join(d.Parts, ", ")
+		if m.Redis != nil && strings.Contains(detail, "origin") {
+			detail += "; if the nodes are of two tiers, give each tier its own tier.redis.prefix"
+		}
+		all = append(all, Warning{
+			Level: levelWarning, Kind: "differs", Node: d.Node, Since: d.Since,
+			Text:   fmt.Sprintf("Node %s has another configuration than node %s, in what all nodes must have in common", d.Node, d.From),
+			Detail: detail,
+		})
+	}
+	return all
+}
+
+// skews are the warnings about clocks.
+func (m Members) skews() (all []Warning) {
+	for _, s := range m.Clocks {
+		by := (time.Duration(math.Abs(s.Ahead)) * time.Second).String()
+		text := fmt.Sprintf("The clock of node %s is %s ahead of that of node %s", s.Node, by, s.From)
+		if s.Ahead < 0 {
+			text = fmt.Sprintf("The clock of node %s is %s behind that of node %s", s.Node, by, s.From)
+		}
+		all = append(all, Warning{Level: levelWarning, Kind: "node", Node: s.Node, Text: text, Detail: "correct it, for example with NTP", Since: s.Since})
+	}
+	return all
+}
+
+// warnings are those of one node.
+func (a *NodeState) warnings() (all []Warning) {
+	add := func(level, kind, text, detail string, since time.Time) {
+		all = append(all, Warning{Level: level, Kind: kind, Node: a.Node, Text: text, Detail: detail, Since: since})
+	}
+	if s := a.Settings; s.Refused != "" {
+		add(levelError, "config", fmt.Sprintf("Node %s refused its new configuration; the one before stays in force", a.Node), s.Refused, s.RefusedAt)
+	}
+	if fields := a.Settings.Restart; len(fields) > 0 {
+		add(levelWarning, "config", fmt.Sprintf("Node %s has to be restarted for a part of its configuration", a.Node), strings.Join(fields, "\n"), time.Time{})
+	}
+	switch r := a.Redis; {
+	case r != nil && r.Problem != "":
+		add(levelError, "redis", fmt.Sprintf("Node %s cannot use Redis: %s; clients are served all the same", a.Node, r.Problem), r.Hint+"; Redis answered: "+r.Error, r.Since)
+	case r != nil && !r.Up:
+		add(levelError, "redis", fmt.Sprintf("Redis is out of reach for node %s; clients are served all the same", a.Node), r.Error, r.Since)
+	case r != nil && r.Error != "":
+		add(levelError, "redis", fmt.Sprintf("Redis refuses what node %s asks of it", a.Node), r.Error, r.Since)
+	}
+	if len(a.Foreign) > 0 {
+		add(levelError, "redis", fmt.Sprintf("Node %s sees nodes of another tier in Redis under its own prefix", a.Node),
+			"give each tier its own tier.redis.prefix, or nodes of one tier the same token file; they are: "+strings.Join(a.Foreign, ", "), a.ForeignSince)
+	}
+	if !a.Unheard.IsZero() {
+		add(levelWarning, "node", fmt.Sprintf("Node %s cannot find out who is in the tier, and goes by what was so then", a.Node), "", a.Unheard)
+	}
+	for _, c := range a.Certificates {
+		switch {
+		case c.Ended:
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s has ended; who verifies it does not connect", a.Node, c.Use), "", c.Until)
+		case c.Early:
+			add(levelError, "certificate", fmt.Sprintf("The certificate of node %s for %s is good from %s on; who verifies it does not connect", a.Node, c.Use, c.From.UTC().Format(time.RFC3339)), "", time.Time{})
+		default:
+			add(levelWarning, "certificate", fmt.Sprintf("The certificate of node %s for %s ends at %s, and has not been renewed", a.Node, c.Use, c.Until.UTC().Format(time.RFC3339)), "", time.Time{})
+		}
+	}
+	k := a.Keys
+	switch {
+	case !a.CutSince.IsZero():
+		text := fmt.Sprintf("Node %s cannot reach the origin", a.Node)
+		if k.Down > 0 {
+			text += fmt.Sprintf(", and has no stream for %s; clients keep what they have", count(k.Down, "key"))
+		}
+		add(levelError, aboutOrigin, text, strings.Join(a.Unreachable, "\n"), a.CutSince)
+	case k.Down == 0 && len(a.Unreachable) > 0: // by another server, or for nobody yet
+		add(levelWarning, aboutOrigin, fmt.Sprintf("Node %s cannot reach a server of the control plane", a.Node), strings.Join(a.Unreachable, "\n"), time.Time{})
+	case k.Down > 0:
+		add(levelError, aboutOrigin, fmt.Sprintf("Node %s has no stream for %s; clients keep what they have", a.Node, count(k.Down, "key")), k.DownError, k.DownSince)
+	}
+	if len(a.Problems) > 0 {
+		add(levelError, "files", fmt.Sprintf("Node %s cannot use files of its directory", a.Node), strings.Join(a.Problems, "\n"), time.Time{})
+	}
+	if len(a.Apart) > 0 {
+		add(levelWarning, "types", fmt.Sprintf("Clients of node %s ask for types that the control plane seems not to know; it ends the streams on which it is asked for them", a.Node), strings.Join(a.Apart, "\n"), time.Time{})
+	}
+	if k.Empty > 0 {
+		add(levelError, "empty", fmt.Sprintf("Node %s has no configuration for %s with clients: the control plane is unreachable, and no node of the tier that could be asked has it", a.Node, count(k.Empty, "key")), "", time.Time{})
+	}
+	if a.LastGood != "" {
+		add(levelError, "last_good", fmt.Sprintf("Node %s cannot write the last known good state; a restart while the control plane is unreachable would serve an older one. Check last_good.directory or tier.redis", a.Node), a.LastGood, a.LastGoodSince)
+	}
+	if k.Stale > 0 {
+		add(levelWarning, "stale", fmt.Sprintf("Node %s serves the last known good state of %s, which the origin has not confirmed", a.Node, count(k.Stale, "key")), "", time.Time{})
+	}
+	if k.Held > 0 {
+		add(levelWarning, "held", fmt.Sprintf("Node %s holds back removals of %s; 'xdsrelay release KEY' does them", a.Node, count(k.Held, "key")), "", time.Time{})
+	}
+	if a.NotReady != "" && a.NotReady != "draining" {
+		add(levelError, "node", fmt.Sprintf("Node %s is not ready for clients", a.Node), a.NotReady, time.Time{})
+	}
+	return all
+}
+
+// count is a number of things.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
+}
