@@ -12,17 +12,22 @@ import (
 // went back to it. The removal guard may give back what was removed, as it was last
 // served: what clusters and listeners refer to, and listeners that other nodes hold back.
 type ordered struct {
-	hold time.Duration                  // fixed: of the removal guard, 0 without it
-	at   map[*stream]map[resourceID]int // how far in its history a resource is
+	hold  time.Duration                  // fixed: of the removal guard, 0 without it
+	at    map[*stream]map[resourceID]int // how far in its history a resource is
+	asked map[string]time.Duration       // by key: when a node last opened a stream to the control plane
 }
 
 func newOrdered(hold time.Duration) *ordered {
-	return &ordered{hold: hold, at: make(map[*stream]map[resourceID]int)}
+	return &ordered{hold: hold, at: make(map[*stream]map[resourceID]int), asked: make(map[string]time.Duration)}
 }
 
 func (*ordered) name() string { return "Ordered" }
 
 func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
+	if e.Kind == record.OriginOpen {
+		v.asked[e.Key] = e.At
+		return nil
+	}
 	s := m.streams[e.Stream]
 	switch {
 	case s == nil:
@@ -60,7 +65,8 @@ func (v *ordered) check(m *Model, e *record.Event) (wrong []string) {
 
 // givesBack reports whether the guard may give back what was removed. Nothing refers to
 // listeners: they are held back where more than half of them went at once, and a node that
-// has nothing, and so removes them, may meet one that holds them back.
+// has nothing, and so removes them, may meet one that holds them back. A node that was restarted
+// with its last known good state holds them back from when it asks the control plane.
 func (v *ordered) givesBack(m *Model, id resourceID, now time.Duration) bool {
 	if v.hold == 0 || id.typeURL != listenerType {
 		return v.hold > 0
@@ -77,7 +83,7 @@ func (v *ordered) givesBack(m *Model, id resourceID, now time.Duration) bool {
 			gone, all = gone+1, all+1
 		}
 	}
-	return left.last() == absent && now < at+v.hold && 2*gone > all
+	return left.last() == absent && now < max(at, v.asked[id.key])+v.hold && 2*gone > all
 }
 
 func said(serial int) string {

@@ -63,6 +63,10 @@ func TestOrderedWithTheGuard(t *testing.T) {
 	empty := then(left, origin(listenerType, "k", 0), removed(1, listenerType, "k"))
 	mustBeFine(t, wrong(then(empty, got(1, listenerType, l))...))
 	mustFind(t, wrong(then(empty, after(time.Minute, got(1, listenerType, l)))...), "l of Listener is back at @8, after its removal")
+	// A node that asks the control plane later, with its last known good state, begins a hold then.
+	asked := after(30*time.Second, record.Event{Kind: record.OriginOpen, Stream: 901, Key: "k"})
+	mustBeFine(t, wrong(then(empty, asked, after(time.Minute, got(1, listenerType, l)))...))
+	mustFind(t, wrong(then(empty, asked, after(90*time.Second, got(1, listenerType, l)))...), "l of Listener is back at @8, after its removal")
 	slow := then(left, after(2*time.Second, origin(listenerType, "k", 0)), after(2*time.Second, removed(1, listenerType, "k")))
 	mustFind(t, wrong(then(slow, after(2*time.Second, got(1, listenerType, l)))...), "l of Listener is back at @8, after its removal")
 }
