@@ -41,9 +41,11 @@ type Origin struct {
 type Set map[string]map[string]int
 
 func (s Set) clone() Set {
-	out := make(Set, len(s))
-	for typeURL, names := range s {
-		out[typeURL] = maps.Clone(names)
+	out := make(Set, len(Types))
+	for _, typeURL := range Types { // also of a key that the plan no longer has, while it is shrunk
+		if out[typeURL] = maps.Clone(s[typeURL]); out[typeURL] == nil {
+			out[typeURL] = make(map[string]int)
+		}
 	}
 	return out
 }
