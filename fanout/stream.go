@@ -54,7 +54,7 @@ type stream struct {
 	waiting atomic.Bool // a goroutine waits for mu to flush; not guarded by mu
 	after   func()      // called after mu is unlocked; see laterLocked
 	alarm   *time.Timer // see armLocked
-	alarmAt time.Time
+	alarmAt stamp
 	// unreachableSince is the time since which the client waits for content that cannot come; see
 	// giveUpLocked.
 	unreachableSince stamp
