@@ -31,7 +31,7 @@ func (s *stream) wake() {
 	defer s.unlock()
 	s.alarm, s.alarmAt = nil, 0
 	if s.group == nil {
-		s.end(errNoRequest)
+		s.call.End(errNoRequest)
 		return
 	}
 	s.flushLocked()
